@@ -1,0 +1,40 @@
+/* Host simulation of the HAL, as generated code and kernels see it.
+ *
+ * Included by dory_hal.h. Every call that can fail carries its place in the source, so that a fault
+ * is reported as layer, tile and line.
+ */
+#ifndef DORY_HAL_IMPL_H
+#define DORY_HAL_IMPL_H
+
+#define dory_dma_start(copy) dory_sim_dma_start((copy), __FILE__, __LINE__)
+#define dory_dma_wait(ticket) dory_sim_dma_wait((ticket), __FILE__, __LINE__)
+#define dory_ext_start(l2, l3_offset, bytes, dir) \
+  dory_sim_ext_start((l2), (l3_offset), (bytes), (dir), __FILE__, __LINE__)
+#define dory_ext_wait(ticket) dory_sim_ext_wait((ticket), __FILE__, __LINE__)
+#define dory_barrier() dory_sim_barrier(__FILE__, __LINE__)
+
+#define DORY_SIM_LAYER(index, name) dory_sim_layer((index), (name), __FILE__, __LINE__)
+#define DORY_SIM_LAYER_END() dory_sim_layer_end(__FILE__, __LINE__)
+#define DORY_SIM_TILE(n) dory_sim_tile((int32_t)(n))
+#define DORY_SIM_READ(ptr, bytes) dory_sim_read((ptr), (uint32_t)(bytes), __FILE__, __LINE__)
+#define DORY_SIM_WRITE(ptr, bytes) dory_sim_write((ptr), (uint32_t)(bytes), __FILE__, __LINE__)
+#define DORY_SIM_L2_DEFINE(ptr, bytes) \
+  dory_sim_l2_define((ptr), (uint32_t)(bytes), __FILE__, __LINE__)
+#define DORY_SIM_L2_DEAD(ptr, bytes) dory_sim_l2_dead((ptr), (uint32_t)(bytes), __FILE__, __LINE__)
+
+dory_ticket_t dory_sim_dma_start(const dory_copy_t *copy, const char *file, int line);
+void dory_sim_dma_wait(dory_ticket_t ticket, const char *file, int line);
+dory_ticket_t dory_sim_ext_start(void *l2, uint32_t l3_offset, uint32_t bytes, int dir,
+                                 const char *file, int line);
+void dory_sim_ext_wait(dory_ticket_t ticket, const char *file, int line);
+void dory_sim_barrier(const char *file, int line);
+
+void dory_sim_layer(int index, const char *name, const char *file, int line);
+void dory_sim_layer_end(const char *file, int line);
+void dory_sim_tile(int32_t tile);
+void dory_sim_read(const void *ptr, uint32_t bytes, const char *file, int line);
+void dory_sim_write(const void *ptr, uint32_t bytes, const char *file, int line);
+void dory_sim_l2_define(const void *ptr, uint32_t bytes, const char *file, int line);
+void dory_sim_l2_dead(void *ptr, uint32_t bytes, const char *file, int line);
+
+#endif

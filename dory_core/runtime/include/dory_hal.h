@@ -1,0 +1,100 @@
+/* Hardware abstraction of a generated network: transfers, cores, barrier.
+ *
+ * A target supplies `dory_hal_impl.h` on the include path. It is included below and may define any
+ * of the functions as `static inline`; what it does not define is an external function. The
+ * declarations that follow it check either kind against the contract.
+ *
+ * Execution is SPMD: every core of the cluster runs the network. Core 0 alone issues transfers,
+ * unless the HAL declares that each core may. Each start gives one ticket, which the core that
+ * started the transfer waits for exactly once. Between start and wait nobody may read or write the
+ * destination, nor write the source.
+ */
+#ifndef DORY_HAL_H
+#define DORY_HAL_H
+
+#include <stdint.h>
+
+/* Results of dory_network_run. */
+#define DORY_OK 0
+#define DORY_EINVAL (-1) /* a missing pointer or a bad argument */
+#define DORY_EL1 (-2)    /* the L1 arena is too small */
+#define DORY_EL2 (-3)    /* the L2 arena is too small */
+#define DORY_EALIGN (-4) /* an arena does not start on a multiple of DORY_ARENA_ALIGN */
+#define DORY_EHAL (-5)   /* the target's hardware failed */
+
+/* Arenas start on a multiple of this many bytes. */
+#define DORY_ARENA_ALIGN 16
+
+/* dory_copy_t.dir */
+#define DORY_L2_TO_L1 0
+#define DORY_L1_TO_L2 1
+
+/* dir of dory_ext_start */
+#define DORY_L3_TO_L2 0
+#define DORY_L2_TO_L3 1
+
+typedef int32_t dory_ticket_t;
+
+/* A copy between L2 and L1 of n2 planes of n1 rows of n0 contiguous elements; none of them is 0.
+ * Row r of plane p starts at base + p * s2 + r * s1. */
+typedef struct {
+  void *dst;
+  const void *src;
+  uint32_t n0, n1, n2;      /* elements per row, rows per plane, planes */
+  int32_t dst_s1, dst_s2;   /* bytes from row to row, from plane to plane */
+  int32_t src_s1, src_s2;
+  uint8_t elem;             /* bytes per element */
+  uint8_t dir;              /* DORY_L2_TO_L1 or DORY_L1_TO_L2 */
+} dory_copy_t;
+
+#include "dory_hal_impl.h"
+
+/* The names stand in parentheses because a HAL may wrap them in macros. */
+
+/* Starts a copy between L2 and L1; the descriptor may be reused at once. */
+dory_ticket_t(dory_dma_start)(const dory_copy_t *copy);
+void(dory_dma_wait)(dory_ticket_t ticket);
+
+/* Starts a copy of contiguous bytes between L3 and L2. */
+dory_ticket_t(dory_ext_start)(void *l2, uint32_t l3_offset, uint32_t bytes, int dir);
+void(dory_ext_wait)(dory_ticket_t ticket);
+
+uint32_t(dory_core_id)(void);    /* 0 .. dory_core_count() - 1 */
+uint32_t(dory_core_count)(void);
+void(dory_barrier)(void);        /* every core of the cluster */
+uint32_t(dory_cycles)(void);     /* free-running counter, for profiles; 0 where there is none */
+
+/* Marks for the host simulation. A chip's HAL does not define them and they vanish. Core 0 calls
+ * them, at a moment at which no other core touches the memory in question (after a barrier). */
+
+/* A layer begins: poisons L1 and checks that no transfer to or from L1 is in flight. */
+#ifndef DORY_SIM_LAYER
+#define DORY_SIM_LAYER(index, name) ((void)0)
+#endif
+/* The layer ends: every transfer to or from L1 was waited for. */
+#ifndef DORY_SIM_LAYER_END
+#define DORY_SIM_LAYER_END() ((void)0)
+#endif
+/* The number of the tile that is being computed, for messages. */
+#ifndef DORY_SIM_TILE
+#define DORY_SIM_TILE(n) ((void)0)
+#endif
+/* A kernel is about to read these bytes: all of them were written since the layer began (L1) or
+ * since they last died (L2), and no transfer in flight writes them. */
+#ifndef DORY_SIM_READ
+#define DORY_SIM_READ(ptr, bytes) ((void)0)
+#endif
+/* A kernel is about to write these bytes: no transfer in flight reads or writes them. */
+#ifndef DORY_SIM_WRITE
+#define DORY_SIM_WRITE(ptr, bytes) ((void)0)
+#endif
+/* The CPU wrote these bytes of the L2 arena. */
+#ifndef DORY_SIM_L2_DEFINE
+#define DORY_SIM_L2_DEFINE(ptr, bytes) ((void)0)
+#endif
+/* Nobody reads these bytes of the L2 arena again before somebody writes them. */
+#ifndef DORY_SIM_L2_DEAD
+#define DORY_SIM_L2_DEAD(ptr, bytes) ((void)0)
+#endif
+
+#endif
