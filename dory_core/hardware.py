@@ -1,0 +1,209 @@
+"""Memory hierarchy, links, DMA and operating points of a target, as data.
+
+Level 1 is nearest to the cores. The core knows no chip: everything here comes from target plugins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """One physical memory.
+
+    size_bytes: what the chip has. reserved_bytes: taken by stacks, code, heap; not for the network.
+    address: base address on the chip. holds: roles, of ``activations``, ``weights``, ``code``.
+    alignment_bytes: every block starts on a multiple of it.
+    """
+
+    name: str
+    size_bytes: int
+    reserved_bytes: int = 0
+    address: int = 0
+    holds: frozenset[str] = frozenset({"activations", "weights"})
+    alignment_bytes: int = 8
+
+    @property
+    def usable_bytes(self) -> int:
+        """Bytes that a network can use by default."""
+        return self.size_bytes - self.reserved_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """A memory level: one or several memories; several of one role are bins."""
+
+    number: int
+    memories: tuple[Memory, ...]
+
+    @property
+    def name(self) -> str:
+        """``L1``, ``L2``, ..."""
+        return f"L{self.number}"
+
+    @property
+    def usable_bytes(self) -> int:
+        """Bytes of all memories of the level that a network can use by default."""
+        return sum(m.usable_bytes for m in self.memories)
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A DMA path between two neighbouring memory levels.
+
+    upper, lower: level numbers, upper is nearer to the cores.
+    setup_cycles: cost of one transfer from start until its wait returns, without data.
+    issue_cycles: part of it that the issuing core spends itself.
+    bytes_per_cycle: sustained rate once started. row_cycles: extra cost of each row of a strided
+    transfer. minimum_cycles: shortest transfer. element_cycles: cost per element of a transfer
+    whose rows are single elements (layout change), 0 when it is no dearer than others.
+    alignment_bytes, max_bytes: what one transfer must obey (max_bytes 0: no limit).
+    """
+
+    upper: int
+    lower: int
+    setup_cycles: int
+    bytes_per_cycle: float
+    row_cycles: float = 0.0
+    issue_cycles: int = 0
+    minimum_cycles: int = 0
+    element_cycles: float = 0.0
+    alignment_bytes: int = 1
+    max_bytes: int = 0
+
+    def cycles(self, bytes_: int, rows: int = 1, single_elements: bool = False) -> float:
+        """Return the cycles of one transfer of ``bytes_`` in ``rows`` rows."""
+        if single_elements and self.element_cycles:
+            return self.setup_cycles + bytes_ * self.element_cycles
+        data = bytes_ / self.bytes_per_cycle + (rows - 1) * self.row_cycles
+        return max(self.setup_cycles + data, self.minimum_cycles)
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryHierarchy:
+    """Levels from the nearest to the cores outwards, the links between them, and the cores.
+
+    cores: number of cores that run kernels (SPMD). local: bytes of L1 reserved per core for stacks
+    are part of ``Memory.reserved_bytes``.
+    """
+
+    levels: tuple[Level, ...]
+    links: tuple[Link, ...]
+    cores: int = 1
+
+    def level(self, number: int) -> Level:
+        """Return the level with this number. Raises KeyError."""
+        for level in self.levels:
+            if level.number == number:
+                return level
+        raise KeyError(number)
+
+    def link(self, upper: int) -> Link:
+        """Return the link between level ``upper`` and ``upper + 1``. Raises KeyError."""
+        for link in self.links:
+            if link.upper == upper:
+                return link
+        raise KeyError(upper)
+
+
+@dataclass(frozen=True, slots=True)
+class OperatingPoint:
+    """Clock and energy of one operating point.
+
+    cluster_hz: clock of the cores that compute. io_hz: clock that moves data from the outermost
+    level. energy_j_per_cycle: average energy of one cluster cycle. source: where the numbers stand.
+    """
+
+    name: str
+    cluster_hz: float
+    io_hz: float
+    energy_j_per_cycle: float
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """An option of a target, given as ``--set name=value``.
+
+    type: ``int``, ``str`` or ``bool`` (``bool`` accepts on/off, true/false, 1/0).
+    choices: allowed values, empty for any.
+    """
+
+    name: str
+    type: type
+    default: int | str | bool
+    help: str
+    choices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A chip family that dory can generate applications for.
+
+    forms: application forms, the first is the default. operating_points: the first is the default.
+    """
+
+    name: str
+    summary: str
+    options: tuple[Option, ...] = ()
+    forms: tuple[str, ...] = ("application",)
+    operating_points: tuple[OperatingPoint, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TargetContext:
+    """What every target hook sees.
+
+    options: every option of the target with its value. hierarchy: None only for the hook that
+    makes it. operating_point: None when the target declares none.
+    """
+
+    name: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    hierarchy: MemoryHierarchy | None = None
+    operating_point: OperatingPoint | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "options", MappingProxyType(dict(self.options)))
+
+    @property
+    def memory(self) -> MemoryHierarchy:
+        """The hierarchy, which is there for every hook but ``dory_memory_hierarchy``."""
+        if self.hierarchy is None:
+            raise ValueError("dory_memory_hierarchy is called before there is a hierarchy")
+        return self.hierarchy
+
+    def with_hierarchy(self, hierarchy: MemoryHierarchy) -> TargetContext:
+        """Return the complete context."""
+        return replace(self, options=dict(self.options), hierarchy=hierarchy)
+
+
+@dataclass(frozen=True, slots=True)
+class OutputFile:
+    """A file of an application: path relative to its directory, and its content."""
+
+    path: str
+    content: str | bytes
+
+    @classmethod
+    def from_package(cls, source: Path, path: str) -> OutputFile:
+        """Read a file that a plugin ships as package data."""
+        return cls(path, source.read_text(encoding="utf-8"))
+
+
+@dataclass(frozen=True, slots=True)
+class DmaHal:
+    """The DMA HAL of a chip.
+
+    files: C sources and headers that implement the HAL of ``dory_hal.h`` on the chip.
+    any_core: each core may issue its own transfers, else only core 0 does.
+    """
+
+    name: str
+    files: tuple[OutputFile, ...] = ()
+    any_core: bool = False

@@ -1,0 +1,147 @@
+"""The Graph: layers in ONNX order with typed tensors between them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from dory_core.ir.layers import Layer
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """An activation tensor of one image.
+
+    channels, height, width: logical shape; HWC in memory unless a kernel declares otherwise.
+    lo, hi: range that the values can reach. bits, signed: storage of one element.
+    """
+
+    name: str
+    channels: int
+    height: int
+    width: int
+    lo: int
+    hi: int
+    bits: int
+    signed: bool
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(C, H, W)."""
+        return (self.channels, self.height, self.width)
+
+    @property
+    def elements(self) -> int:
+        """Number of elements."""
+        return self.channels * self.height * self.width
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes in HWC layout; every pixel starts on a byte."""
+        return self.height * self.width * pixel_bytes(self.channels, self.bits)
+
+    @property
+    def type_name(self) -> str:
+        """Short element type: u8, i8, u16, i32..."""
+        return f"{'i' if self.signed else 'u'}{self.bits}"
+
+
+def pixel_bytes(channels: int, bits: int) -> int:
+    """Return the bytes of one pixel of ``channels`` elements of ``bits`` bits."""
+    return (channels * bits + 7) // 8
+
+
+STORAGE_BITS = (8, 16, 32)
+
+
+def storage_for(lo: int, hi: int) -> tuple[int, bool]:
+    """Return (bits, signed) of the smallest storage that holds every value of [lo, hi].
+
+    Raises OverflowError when 32 bits are not enough.
+    """
+    signed = lo < 0
+    for bits in STORAGE_BITS:
+        low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
+        if low <= lo and hi <= high:
+            return bits, signed
+    raise OverflowError(f"values in [{lo}, {hi}] do not fit 32 bits")
+
+
+@dataclass(frozen=True, slots=True)
+class LayerRanges:
+    """What range analysis proves about one layer.
+
+    acc_lo, acc_hi: reachable interval of the accumulator over all channels, every partial sum
+        included. bits: arithmetic that the requantisations need, 32 or 64 (0: none is applied).
+        value_lo, value_hi: interval of all mul * acc + add.
+    """
+
+    acc_lo: int
+    acc_hi: int
+    bits: int
+    value_lo: int
+    value_hi: int
+
+
+@dataclass(frozen=True, slots=True)
+class TypedLayer:
+    """A layer together with its tensors and proven ranges: what a kernel needs to judge it."""
+
+    layer: Layer
+    inputs: tuple[Tensor, ...]
+    output: Tensor
+    ranges: LayerRanges
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates of a Conv or Linear; 0 for other kinds."""
+        from dory_core.ir.layers import Conv, Linear
+
+        layer = self.layer
+        if isinstance(layer, Conv):
+            _, c_in, kh, kw = layer.weights.shape
+            return self.output.elements * c_in * kh * kw
+        if isinstance(layer, Linear):
+            return layer.weights.values.size
+        return 0
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """An integer network.
+
+    inputs: names of the network inputs. layers: in ONNX node order, which is topological.
+    outputs: names of the result tensors. tensors, ranges: by tensor name and layer index, from
+    range analysis. notes: what the frontend left out or assumed, for the user.
+    """
+
+    name: str = field(compare=False)
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    layers: tuple[Layer, ...]
+    tensors: Mapping[str, Tensor]
+    ranges: tuple[LayerRanges, ...]
+    notes: tuple[str, ...] = field(default=(), compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tensors", MappingProxyType(dict(self.tensors)))
+
+    def typed(self, position: int) -> TypedLayer:
+        """Return the layer at ``position`` in ``layers`` with its tensors and ranges."""
+        layer = self.layers[position]
+        return TypedLayer(
+            layer,
+            tuple(self.tensors[name] for name in layer.inputs),
+            self.tensors[layer.output],
+            self.ranges[position],
+        )
+
+    @property
+    def typed_layers(self) -> tuple[TypedLayer, ...]:
+        """All layers with their tensors and ranges."""
+        return tuple(self.typed(i) for i in range(len(self.layers)))
+
+    def consumers(self, tensor: str) -> tuple[Layer, ...]:
+        """Return the layers that read ``tensor``, in order."""
+        return tuple(layer for layer in self.layers if tensor in layer.inputs)

@@ -1,0 +1,137 @@
+"""What a kernel backend declares about its kernels.
+
+The methods that take a ``tile`` work on integers, numpy arrays and ``dory_core.expr.Expr`` alike:
+write them with + - * // % and the functions of ``dory_core.expr`` (ceil_div, minimum, maximum), and
+the same line is constraint, exhaustive check, estimate and explanation.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from dory_core.hardware import OutputFile
+from dory_core.ir import TypedLayer
+
+if TYPE_CHECKING:
+    from dory_core.tiling.geometry import Tile
+
+# An int, a numpy integer array or an Expr; a type variable would spread over every signature.
+Number = Any
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """Why a kernel does not take a layer: a sentence for the person at the keyboard."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """A condition on the tile that must hold (non-zero), with the sentence that explains it."""
+
+    condition: Number
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A term of the objective, maximised as weight * value.
+
+    weight: an exact multiple of 1/2. value: expression over the tile variables.
+    """
+
+    name: str
+    weight: float
+    value: Number
+
+
+@dataclass(frozen=True, slots=True)
+class WeightBlock:
+    """The constants that one tile of a kernel needs, as they lie in memory.
+
+    data: bytes of one contiguous block (weights, then requantisation parameters, bias...).
+    parts: byte offset of each part that the kernel's call names (``weights``, ``mul``, ``add``,
+    ``bias``).
+    """
+
+    data: bytes
+    parts: Mapping[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "parts", MappingProxyType(dict(self.parts)))
+
+
+class Kernel(ABC):
+    """A C kernel that computes one tile of one layer; every core of the cluster calls it.
+
+    name: unique within the target; our own are prefixed ``dory_<target>_``.
+    symbol is given per layer by :meth:`symbol`, since one family has many precisions.
+    """
+
+    name: str
+    summary: str = ""
+
+    @abstractmethod
+    def accepts(self, layer: TypedLayer) -> Rejection | None:
+        """Return None when the kernel computes the layer exactly, else why not."""
+
+    def constraints(self, layer: TypedLayer, tile: Tile) -> tuple[Constraint, ...]:
+        """Return the kernel's own conditions on tiles; memory is not its business."""
+        return ()
+
+    def accumulates(self, layer: TypedLayer) -> bool:
+        """Return True when input channels may be tiled, partial sums staying in L1 as int32."""
+        return False
+
+    def input_layout(self, layer: TypedLayer) -> str:
+        """Return the layout of the input tile in L1: ``HWC`` or ``CHW``."""
+        return "HWC"
+
+    def scratch_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
+        """Return the bytes of scratch memory in L1 that a call on ``tile`` needs."""
+        return 0
+
+    def weight_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
+        """Return the size of the WeightBlock of a tile, a multiple of 8; 0 without constants."""
+        return 0
+
+    def weight_block(
+        self, layer: TypedLayer, c_out: tuple[int, int], c_in: tuple[int, int]
+    ) -> WeightBlock | None:
+        """Encode the constants of output channels c_out[0]:c_out[1], input channels likewise.
+
+        The ranges are of the layer's own channels; c_in is the whole range unless the kernel
+        accumulates. len(data) equals ``weight_bytes``.
+        """
+        return None
+
+    @abstractmethod
+    def cycles(self, layer: TypedLayer, tile: Tile) -> Number:
+        """Return the estimated cycles of one call on ``tile``, all cores, fork-free."""
+
+    @abstractmethod
+    def symbol(self, layer: TypedLayer) -> str:
+        """Return the C function that the generated code calls."""
+
+    @abstractmethod
+    def call(self, layer: TypedLayer) -> str:
+        """Return the C statement(s) that call the kernel on one tile.
+
+        The text names C expressions of the generated tile loop as ``$name``: x, x2 (inputs), y,
+        weights, mul, add, bias (parts of the weight block), psum, scratch; x_h, x_w, x_c, y_h, y_w,
+        y_c (sizes of this tile); pad_top, pad_left, pad_bottom, pad_right; first, last (whether
+        this is the first or last input-channel tile). Constants of the layer are immediates.
+        """
+
+    @abstractmethod
+    def headers(self, layer: TypedLayer) -> tuple[str, ...]:
+        """Return the headers that the generated layer includes for this kernel."""
+
+    @abstractmethod
+    def sources(self, layer: TypedLayer) -> tuple[OutputFile, ...]:
+        """Return every file that the call needs, at paths below ``kernels/``."""

@@ -1,0 +1,204 @@
+"""Which input box an output box needs: one definition per layer kind.
+
+Solver, code generator, simulator and estimator share it. The sizes of a :class:`Tile` are numbers
+or expressions; the spans of an axis are numbers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dory_core.expr import ceil_div, minimum
+from dory_core.ir import Add, AvgPool, Conv, Linear, MaxPool, Tensor, TypedLayer, Window
+from dory_core.kernel import Number
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """One tile along one axis.
+
+    start, size: range of output elements. x_start, x_size: range of input elements, clipped at the
+    border of the tensor. pad_before, pad_after: rows or columns of zeros that clipping took away.
+    """
+
+    start: int
+    size: int
+    x_start: int
+    x_size: int
+    pad_before: int = 0
+    pad_after: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """Sizes of one tile: the box of output it computes and the box of input it reads.
+
+    c_out, h, w: output box; for layers that keep channels apart (depthwise, pools, Add) c_out is
+    also the input's. c_in: input channels of this tile. x_h, x_w: input rows and columns (largest
+    over the image). last: sizes of the border tile (the ragged last one along every axis), None in
+    a border tile itself.
+    """
+
+    c_out: Number
+    h: Number
+    w: Number
+    c_in: Number
+    x_h: Number
+    x_w: Number
+    last: Tile | None = None
+
+
+def window_of(layer: TypedLayer) -> Window | None:
+    """Return the sliding window of a layer, None when it has none (Linear, Add)."""
+    kind = layer.layer
+    return kind.window if isinstance(kind, (Conv, MaxPool, AvgPool)) else None
+
+
+def keeps_channels(layer: TypedLayer) -> bool:
+    """Return True when an output channel depends only on its own group of input channels."""
+    kind = layer.layer
+    if isinstance(kind, Conv):
+        return kind.groups > 1
+    return isinstance(kind, (MaxPool, AvgPool, Add))
+
+
+def channel_granule(layer: TypedLayer) -> int:
+    """Return the number of output channels that a tile can only take together (one group)."""
+    kind = layer.layer
+    if isinstance(kind, Conv) and kind.groups > 1:
+        return layer.output.channels // kind.groups
+    return 1
+
+
+def input_channels(layer: TypedLayer) -> int:
+    """Return the input channels that can be tiled: all elements of the input for a Linear."""
+    x = layer.inputs[0]
+    return x.elements if isinstance(layer.layer, Linear) else x.channels
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """Full sizes of the tiled axes of a layer: the largest tile."""
+
+    c_out: int
+    h: int
+    w: int
+    c_in: int
+
+
+def extent(layer: TypedLayer) -> Extent:
+    """Return the sizes of the axes that tiling splits."""
+    y = layer.output
+    return Extent(y.channels, y.height, y.width, input_channels(layer))
+
+
+def _input_size(layer: TypedLayer, size: Number, axis: int) -> Number:
+    """Return the largest input size that ``size`` outputs need along axis 0 (h) or 1 (w)."""
+    window = window_of(layer)
+    if window is None:
+        return size
+    reach = (window.kernel[axis] - 1) * window.dilations[axis] + 1
+    full = layer.inputs[0].height if axis == 0 else layer.inputs[0].width
+    return minimum(full, (size - 1) * window.strides[axis] + reach)
+
+
+def make_tile(
+    layer: TypedLayer, c_out: Number, h: Number, w: Number, c_in: Number | None = None
+) -> Tile:
+    """Return the Tile of the given output sizes; c_in defaults to all that c_out needs.
+
+    For grouped layers c_in follows from c_out and the argument is ignored.
+    """
+    full = extent(layer)
+    if keeps_channels(layer):
+        channels = c_out // channel_granule(layer) * (full.c_in // _groups(layer))
+    else:
+        channels = full.c_in if c_in is None else c_in
+    return Tile(c_out, h, w, channels, _input_size(layer, h, 0), _input_size(layer, w, 1))
+
+
+def with_border(layer: TypedLayer, tile: Tile) -> Tile:
+    """Return ``tile`` with ``last`` set to the sizes of the border tile."""
+    full = extent(layer)
+
+    def rest(total: int, size: Number) -> Number:
+        return total - (ceil_div(total, size) - 1) * size
+
+    c_in = None if keeps_channels(layer) else rest(full.c_in, tile.c_in)
+    last = make_tile(
+        layer, rest(full.c_out, tile.c_out), rest(full.h, tile.h), rest(full.w, tile.w), c_in
+    )
+    return replace(tile, last=last)
+
+
+def _groups(layer: TypedLayer) -> int:
+    kind = layer.layer
+    return kind.groups if isinstance(kind, Conv) else layer.output.channels
+
+
+def _pixel_bytes(channels: Number, bits: int) -> Number:
+    return (channels * bits + 7) // 8 if bits < 8 else channels * (bits // 8)
+
+
+def input_bytes(layer: TypedLayer, tile: Tile, operand: int = 0) -> Number:
+    """Return the bytes of one input tile in L1 (one buffer, without double buffering)."""
+    return tile.x_h * tile.x_w * _pixel_bytes(tile.c_in, layer.inputs[operand].bits)
+
+
+def output_bytes(layer: TypedLayer, tile: Tile) -> Number:
+    """Return the bytes of the output tile in L1 (one buffer)."""
+    return tile.h * tile.w * _pixel_bytes(tile.c_out, layer.output.bits)
+
+
+def partial_sum_bytes(tile: Tile) -> Number:
+    """Return the bytes of the int32 partial sums of a tile whose input channels are split."""
+    return 4 * tile.h * tile.w * tile.c_out
+
+
+def spans(total: int, size: int) -> tuple[tuple[int, int], ...]:
+    """Return (start, size) of the tiles of ``size`` that cover ``total``, the last one ragged."""
+    return tuple((start, min(size, total - start)) for start in range(0, total, size))
+
+
+def axis_spans(layer: TypedLayer, axis: int, size: int) -> tuple[Span, ...]:
+    """Return the tiles along axis 0 (h) or 1 (w) of output size ``size``, with input and padding."""
+    y: Tensor = layer.output
+    total = y.height if axis == 0 else y.width
+    return tuple(_span(layer, axis, start, count) for start, count in spans(total, size))
+
+
+def _span(layer: TypedLayer, axis: int, start: int, size: int) -> Span:
+    window = window_of(layer)
+    if window is None:
+        return Span(start, size, start, size)
+    full = layer.inputs[0].height if axis == 0 else layer.inputs[0].width
+    before = window.pads[axis]
+    first = start * window.strides[axis] - before
+    reach = (window.kernel[axis] - 1) * window.dilations[axis] + 1
+    end = first + (size - 1) * window.strides[axis] + reach
+    x_start, x_end = max(first, 0), min(end, full)
+    if x_end <= x_start:  # a window that lies in the padding: read one element, use none
+        x_start = min(x_start, full - 1)
+        x_end = x_start + 1
+    return Span(start, size, x_start, x_end - x_start, x_start - first, end - x_end)
+
+
+def channel_spans(layer: TypedLayer, size: int) -> tuple[Span, ...]:
+    """Return the tiles of output channels; for grouped layers with their input channels."""
+    full = extent(layer)
+    per_tile = 1
+    if keeps_channels(layer):
+        granule = channel_granule(layer)
+        per_tile = full.c_in // _groups(layer)
+        return tuple(
+            Span(start, count, start // granule * per_tile, count // granule * per_tile)
+            for start, count in spans(full.c_out, size)
+        )
+    return tuple(Span(start, count, 0, full.c_in) for start, count in spans(full.c_out, size))
+
+
+def evaluate_tile(tile: Tile, value: Any) -> Tile:
+    """Return ``tile`` with ``value`` applied to every size, border tile included."""
+    last = evaluate_tile(tile.last, value) if tile.last is not None else None
+    return Tile(*(value(getattr(tile, n)) for n in ("c_out", "h", "w", "c_in", "x_h", "x_w")), last)
