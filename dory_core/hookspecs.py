@@ -1,0 +1,221 @@
+"""The extension points of dory: one typed function per hook.
+
+A plugin is a module named by an entry point of group ``dory``. It implements any of these functions
+under the same name, marked with ``dory_core.plugins.hookimpl``; it may leave out parameters that it
+does not need. Hooks return frozen records, they have no side effects, and each one may be called
+any number of times. A hook of a target receives a ``ctx`` and answers for targets that it knows,
+by ``ctx.name``: with ``[]`` (or ``None``) it leaves the question to others, so that several plugins
+can contribute to one target.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pluggy
+
+if TYPE_CHECKING:
+    import typer
+
+    from dory_core.frontend import Frontend
+    from dory_core.hardware import DmaHal, MemoryHierarchy, OutputFile, Target, TargetContext
+    from dory_core.ir import TypedLayer
+    from dory_core.kernel import Kernel, Term
+    from dory_core.passes import Pass
+    from dory_core.plan import Plan
+    from dory_core.simulate.runner import Runner
+    from dory_core.tiling.geometry import Tile
+
+hookspec = pluggy.HookspecMarker("dory")
+
+
+@hookspec
+def dory_frontends() -> list[Frontend]:  # type: ignore[empty-body]
+    """Return the ONNX dialects that this plugin can read.
+
+    A Frontend has a ``name`` (what ``--frontend`` takes), a ``summary`` and ``parse``, which turns
+    an ONNX model into a Graph or raises NotSupported with the node and the reason.
+    """
+
+
+@hookspec
+def dory_targets() -> list[Target]:  # type: ignore[empty-body]
+    """Return the chips that this plugin can generate applications for.
+
+    Other hooks, of this plugin or another one, describe the target's memories and kernels.
+
+    >>> from dory_core.hardware import Option, Target
+    >>> from dory_core.plugins import hookimpl
+    >>> @hookimpl
+    ... def dory_targets():
+    ...     cores = Option("cores", int, default=4, help="cores that run kernels")
+    ...     return [Target("blinky", "a chip with four cores and an LED", options=(cores,))]
+    >>> [target.name for target in dory_targets()]
+    ['blinky']
+    """
+
+
+@hookspec(firstresult=True)
+def dory_memory_hierarchy(ctx: TargetContext) -> MemoryHierarchy | None:
+    """Return the memories of target ``ctx.name`` and the links between them; first result wins.
+
+    ``ctx`` has the options but no hierarchy yet. Sizes, timings and core count are data that
+    solver, estimator and simulator read alike, so an option that changes the chip acts here.
+
+    >>> from dory_core.hardware import Level, Link, Memory, MemoryHierarchy, TargetContext
+    >>> from dory_core.plugins import hookimpl
+    >>> @hookimpl
+    ... def dory_memory_hierarchy(ctx):
+    ...     if ctx.name != "blinky":
+    ...         return None
+    ...     levels = (
+    ...         Level(1, (Memory("TCDM", size_bytes=32 * 1024, reserved_bytes=4 * 1024),)),
+    ...         Level(2, (Memory("SRAM", size_bytes=256 * 1024),)),
+    ...     )
+    ...     links = (Link(upper=1, lower=2, setup_cycles=30, bytes_per_cycle=4.0),)
+    ...     return MemoryHierarchy(levels, links, cores=ctx.options["cores"])
+    >>> hierarchy = dory_memory_hierarchy(TargetContext("blinky", {"cores": 2}))
+    >>> hierarchy.cores, hierarchy.level(1).usable_bytes
+    (2, 28672)
+    >>> dory_memory_hierarchy(TargetContext("another chip")) is None
+    True
+    """
+
+
+@hookspec
+def dory_objective_terms(  # type: ignore[empty-body]
+    ctx: TargetContext, layer: TypedLayer, kernel: Kernel, boundary: int, tile: Tile
+) -> list[Term]:
+    """Return what makes a tile of ``kernel`` good or bad beyond filling the memory.
+
+    boundary: number of the upper level, 1 for tiles that move between L2 and L1.
+    tile: its sizes are expressions of the solver; write terms with + - * // % and
+    ``dory_core.expr``. The solver maximises the sum of weight * value over all plugins' terms.
+
+    >>> from types import SimpleNamespace
+    >>> from dory_core.kernel import Term
+    >>> from dory_core.plugins import hookimpl
+    >>> @hookimpl
+    ... def dory_objective_terms(ctx, boundary, tile):
+    ...     if ctx.name != "blinky" or boundary != 1:
+    ...         return []
+    ...     return [Term("rows divide among 4 cores", 100.0, (tile.h - 1) % 4)]
+    >>> from dory_core.hardware import TargetContext
+    >>> [term] = dory_objective_terms(TargetContext("blinky"), 1, SimpleNamespace(h=8))
+    >>> term.value
+    3
+    """
+
+
+@hookspec(firstresult=True)
+def dory_dma_hal(ctx: TargetContext) -> DmaHal | None:
+    """Return the C files that implement ``dory_hal.h`` on the chip; first result wins.
+
+    The host simulation has a HAL of its own and does not ask for this one.
+
+    >>> from dory_core.hardware import DmaHal, OutputFile, TargetContext
+    >>> from dory_core.plugins import hookimpl
+    >>> @hookimpl
+    ... def dory_dma_hal(ctx):
+    ...     if ctx.name != "blinky":
+    ...         return None
+    ...     source = OutputFile("hal/dory_hal_blinky.c", "/* dory_dma_start() and others */")
+    ...     return DmaHal("blinky", files=(source,), any_core=False, max_in_flight=8)
+    >>> dory_dma_hal(TargetContext("blinky")).files[0].path
+    'hal/dory_hal_blinky.c'
+    """
+
+
+@hookspec
+def dory_kernels(ctx: TargetContext, layer: TypedLayer) -> list[Kernel]:  # type: ignore[empty-body]
+    """Return the kernels of the target that may compute ``layer``, best first.
+
+    All plugins' kernels are candidates. Each one judges the layer itself (``Kernel.accepts``) and
+    says why not in a sentence, so return those too that will reject it: the user sees the reason.
+    Names are unique within a target.
+
+    >>> from dory_core.hardware import TargetContext
+    >>> from dory_core.kernel import Kernel, Rejection
+    >>> from dory_core.plugins import hookimpl
+    >>> class AddKernel(Kernel):
+    ...     name = "dory_blinky_add"
+    ...     def accepts(self, layer):
+    ...         return None if layer.layer.kind == "Add" else Rejection("it only adds")
+    ...     def cycles(self, layer, tile):
+    ...         return tile.h * tile.w * tile.c_out
+    ...     def symbol(self, layer):
+    ...         return "dory_blinky_add_u8"
+    ...     def call(self, layer):
+    ...         return "dory_blinky_add_u8($x, $x2, $y, $y_h * $y_w * $y_c);"
+    ...     def headers(self, layer):
+    ...         return ("dory_blinky_add.h",)
+    ...     def sources(self, layer):
+    ...         return ()
+    >>> @hookimpl
+    ... def dory_kernels(ctx):
+    ...     return [AddKernel()] if ctx.name == "blinky" else []
+    >>> [kernel.name for kernel in dory_kernels(TargetContext("blinky"))]
+    ['dory_blinky_add']
+    """
+
+
+@hookspec
+def dory_passes(ctx: TargetContext) -> list[Pass]:  # type: ignore[empty-body]
+    """Return graph passes of the target, run after those of the core in the order given.
+
+    >>> from dory_core.hardware import TargetContext
+    >>> from dory_core.passes import Pass
+    >>> from dory_core.plugins import hookimpl
+    >>> def pad_channels(graph):
+    ...     return graph
+    >>> @hookimpl
+    ... def dory_passes(ctx):
+    ...     if ctx.name != "blinky":
+    ...         return []
+    ...     return [Pass("blinky-pad", "pad channels to multiples of four", pad_channels)]
+    >>> dory_passes(TargetContext("blinky"))[0].name
+    'blinky-pad'
+    """
+
+
+@hookspec
+def dory_application(ctx: TargetContext, plan: Plan) -> list[OutputFile]:  # type: ignore[empty-body]
+    """Return every file of the application outside network, layers and weights.
+
+    That is main, the SDK's Makefile, start-up code, linker script and weight containers. Paths are
+    relative to the application directory.
+
+    >>> from dory_core.hardware import OutputFile, TargetContext
+    >>> from dory_core.plugins import hookimpl
+    >>> @hookimpl
+    ... def dory_application(ctx):
+    ...     if ctx.name != "blinky":
+    ...         return []
+    ...     return [OutputFile("board/main.c", "int main(void) { return 0; }")]
+    >>> [file.path for file in dory_application(TargetContext("blinky"))]
+    ['board/main.c']
+    """
+
+
+@hookspec
+def dory_runners(ctx: TargetContext) -> list[Runner]:  # type: ignore[empty-body]
+    """Return ways to run an application of the target other than the host simulation."""
+
+
+@hookspec
+def dory_commands(app: typer.Typer) -> None:
+    """Add commands to the command line. Names of dory's own commands cannot be replaced.
+
+    >>> import typer
+    >>> from dory_core.plugins import hookimpl
+    >>> @hookimpl
+    ... def dory_commands(app):
+    ...     @app.command()
+    ...     def flash(directory: str):
+    ...         \"\"\"Write an application to the board.\"\"\"
+    ...         print("flashing", directory)
+    >>> app = typer.Typer()
+    >>> dory_commands(app)
+    >>> [command.callback.__name__ for command in app.registered_commands]
+    ['flash']
+    """
