@@ -6,10 +6,12 @@ or expressions; the spans of an axis are numbers.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import cache
+from math import gcd, lcm
 
-from dory_core.expr import ceil_div, minimum
+from dory_core.expr import ceil_div, lookup
 from dory_core.ir import Add, AvgPool, Conv, Linear, MaxPool, Tensor, TypedLayer, Window
 from dory_core.kernel import Number
 
@@ -94,13 +96,37 @@ def extent(layer: TypedLayer) -> Extent:
 
 
 def _input_size(layer: TypedLayer, size: Number, axis: int) -> Number:
-    """Return the largest input size that ``size`` outputs need along axis 0 (h) or 1 (w)."""
+    """Return the largest input size that tiles of ``size`` outputs read along axis 0 (h) or 1 (w).
+
+    It is exact, clipping at both borders included, and grows with ``size``.
+    """
     window = window_of(layer)
     if window is None:
         return size
-    reach = (window.kernel[axis] - 1) * window.dilations[axis] + 1
-    full = layer.inputs[0].height if axis == 0 else layer.inputs[0].width
-    return minimum(full, (size - 1) * window.strides[axis] + reach)
+    x, y = layer.inputs[0], layer.output
+    full, total = (x.height, y.height) if axis == 0 else (x.width, y.width)
+    table = _input_sizes(
+        full,
+        total,
+        window.strides[axis],
+        (window.kernel[axis] - 1) * window.dilations[axis] + 1,
+        window.pads[axis],
+    )
+    return lookup("x_h" if axis == 0 else "x_w", table, size)
+
+
+@cache
+def _input_sizes(full: int, total: int, stride: int, reach: int, before: int) -> tuple[int, ...]:
+    """Return the largest input size for every output size 0..total of one axis."""
+    sizes = [0]
+    for size in range(1, total + 1):
+        largest = 1
+        for start in range(0, total, size):
+            first = start * stride - before
+            end = first + (min(size, total - start) - 1) * stride + reach
+            largest = max(largest, min(end, full) - max(first, 0))
+        sizes.append(max(largest, sizes[-1]))
+    return tuple(sizes)
 
 
 def make_tile(
@@ -141,9 +167,46 @@ def _pixel_bytes(channels: Number, bits: int) -> Number:
     return (channels * bits + 7) // 8 if bits < 8 else channels * (bits // 8)
 
 
+def output_granule(layer: TypedLayer) -> int:
+    """Return what output-channel tiles are multiples of (the last one excepted).
+
+    It is one group of a grouped Conv, and whole bytes of sub-byte tensors.
+    """
+    granule = channel_granule(layer)
+    for step in (8 // min(layer.output.bits, 8), _input_step(layer)):
+        granule = lcm(granule, step)
+    return granule
+
+
+def _input_step(layer: TypedLayer) -> int:
+    """Return the output channels whose input channels, kept apart, fill whole bytes."""
+    if not keeps_channels(layer):
+        return 1
+    per_group = extent(layer).c_in // _groups(layer)
+    bytewise = max(8 // min(t.bits, 8) for t in layer.inputs)
+    return channel_granule(layer) * (bytewise // gcd(bytewise, per_group))
+
+
+def input_granule(layer: TypedLayer) -> int:
+    """Return what input-channel tiles are multiples of (the last one excepted).
+
+    A Linear whose sub-byte pixels end inside a byte can only be split between pixels.
+    """
+    x = layer.inputs[0]
+    per_byte = 8 // min(x.bits, 8)
+    if isinstance(layer.layer, Linear) and x.channels % per_byte:
+        return x.channels
+    return per_byte
+
+
 def input_bytes(layer: TypedLayer, tile: Tile, operand: int = 0) -> Number:
     """Return the bytes of one input tile in L1 (one buffer, without double buffering)."""
-    return tile.x_h * tile.x_w * _pixel_bytes(tile.c_in, layer.inputs[operand].bits)
+    x = layer.inputs[operand]
+    if isinstance(layer.layer, Linear):
+        if x.bits < 8 and x.channels * x.bits % 8:
+            return tile.c_in // x.channels * _pixel_bytes(x.channels, x.bits)
+        return _pixel_bytes(tile.c_in, x.bits)
+    return tile.x_h * tile.x_w * _pixel_bytes(tile.c_in, x.bits)
 
 
 def output_bytes(layer: TypedLayer, tile: Tile) -> Number:
@@ -162,7 +225,7 @@ def spans(total: int, size: int) -> tuple[tuple[int, int], ...]:
 
 
 def axis_spans(layer: TypedLayer, axis: int, size: int) -> tuple[Span, ...]:
-    """Return the tiles along axis 0 (h) or 1 (w) of output size ``size``, with input and padding."""
+    """Return the tiles along axis 0 (h) or 1 (w) of output size ``size``, with their input."""
     y: Tensor = layer.output
     total = y.height if axis == 0 else y.width
     return tuple(_span(layer, axis, start, count) for start, count in spans(total, size))
@@ -198,7 +261,20 @@ def channel_spans(layer: TypedLayer, size: int) -> tuple[Span, ...]:
     return tuple(Span(start, count, 0, full.c_in) for start, count in spans(full.c_out, size))
 
 
-def evaluate_tile(tile: Tile, value: Any) -> Tile:
+def input_spans(layer: TypedLayer, size: int) -> tuple[Span, ...]:
+    """Return the tiles of input channels of ``size``, the last one ragged."""
+    return tuple(Span(a, n, a, n) for a, n in spans(extent(layer).c_in, size))
+
+
+def evaluate_tile(tile: Tile, value: Callable[[Number], Number]) -> Tile:
     """Return ``tile`` with ``value`` applied to every size, border tile included."""
     last = evaluate_tile(tile.last, value) if tile.last is not None else None
-    return Tile(*(value(getattr(tile, n)) for n in ("c_out", "h", "w", "c_in", "x_h", "x_w")), last)
+    return Tile(
+        value(tile.c_out),
+        value(tile.h),
+        value(tile.w),
+        value(tile.c_in),
+        value(tile.x_h),
+        value(tile.x_w),
+        last,
+    )

@@ -1,0 +1,441 @@
+"""Small immutable integer expressions over tile sizes.
+
+A kernel or an objective term is written once, with + - * // % comparisons and the functions below;
+the same line then computes on plain integers, on numpy arrays (:func:`evaluate`), reads as text
+(:func:`to_text`) and becomes constraints of the solver (``dory_core.tiling.cpsat``). ``//`` and
+``%`` round towards minus infinity in every reading; a comparison is 1 or 0. Conditions are joined
+with :func:`minimum` (and) and :func:`maximum` (or).
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+__all__ = [
+    "Const",
+    "Expr",
+    "Lookup",
+    "Op",
+    "Var",
+    "ceil_div",
+    "evaluate",
+    "lookup",
+    "maximum",
+    "minimum",
+    "to_text",
+]
+
+
+class Expr:
+    """An integer expression. Build it from :class:`Var` with operators; never changed afterwards.
+
+    ``==`` and ``!=`` build expressions too, so an Expr is neither hashable nor a condition of an
+    ``if``: its value is not known yet.
+    """
+
+    __slots__ = ("_bounds", "_table", "variables")
+
+    variables: tuple[Var, ...]
+    _bounds: tuple[int, int] | None
+    _table: Any
+    # Makes ``array + expr`` and ``numpy integer + expr`` come here instead of broadcasting.
+    __array_ufunc__ = None
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """Return (lowest, highest) value: exact with at most one variable, else an enclosure."""
+        if self._bounds is None:
+            if len(self.variables) == 1:
+                table = self.table()
+                self._bounds = (int(table.min()), int(table.max()))
+            else:
+                self._bounds = self._interval()
+        return self._bounds
+
+    def table(self) -> Any:
+        """Return the values (int64) over the domain of the only variable.
+
+        Raises ValueError when the expression has not exactly one variable.
+        """
+        if self._table is None:
+            (variable,) = self.variables
+            table = evaluate(self, {variable.name: variable.domain})
+            table = np.broadcast_to(np.asarray(table, dtype=np.int64), variable.domain.shape)
+            self._table = table
+        return self._table
+
+    def _interval(self) -> tuple[int, int]:
+        raise NotImplementedError
+
+    def __bool__(self) -> bool:
+        raise TypeError(
+            "the value of an expression is not known yet: write conditions with comparisons, "
+            "minimum (and) and maximum (or) instead of if, and, or"
+        )
+
+    def __add__(self, other: Any) -> Expr:
+        return _make("+", self, other)
+
+    def __radd__(self, other: Any) -> Expr:
+        return _make("+", other, self)
+
+    def __sub__(self, other: Any) -> Expr:
+        return _make("-", self, other)
+
+    def __rsub__(self, other: Any) -> Expr:
+        return _make("-", other, self)
+
+    def __mul__(self, other: Any) -> Expr:
+        return _make("*", self, other)
+
+    def __rmul__(self, other: Any) -> Expr:
+        return _make("*", other, self)
+
+    def __floordiv__(self, other: Any) -> Expr:
+        return _make("//", self, other)
+
+    def __rfloordiv__(self, other: Any) -> Expr:
+        return _make("//", other, self)
+
+    def __mod__(self, other: Any) -> Expr:
+        return _make("%", self, other)
+
+    def __rmod__(self, other: Any) -> Expr:
+        return _make("%", other, self)
+
+    def __neg__(self) -> Expr:
+        return _make("-", 0, self)
+
+    def __pos__(self) -> Expr:
+        return self
+
+    def __eq__(self, other: object) -> Expr:  # type: ignore[override]
+        return _make("==", self, other)
+
+    def __ne__(self, other: object) -> Expr:  # type: ignore[override]
+        return _make("!=", self, other)
+
+    def __lt__(self, other: Any) -> Expr:
+        return _make("<", self, other)
+
+    def __le__(self, other: Any) -> Expr:
+        return _make("<=", self, other)
+
+    def __gt__(self, other: Any) -> Expr:
+        return _make(">", self, other)
+
+    def __ge__(self, other: Any) -> Expr:
+        return _make(">=", self, other)
+
+    def __repr__(self) -> str:
+        return f"<{to_text(self)}>"
+
+
+class Const(Expr):
+    """An integer constant."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: int) -> None:
+        self.value = value
+        self.variables = ()
+        self._bounds = (value, value)
+        self._table = None
+
+
+class Var(Expr):
+    """A variable with the inclusive domain lo..hi, or exactly the sorted ``values`` within it."""
+
+    __slots__ = ("domain", "name")
+
+    def __init__(self, name: str, lo: int, hi: int, values: Sequence[int] | None = None) -> None:
+        if lo > hi:
+            raise ValueError(f"variable {name} has an empty domain {lo}..{hi}")
+        self.name = name
+        self.domain = np.asarray(range(lo, hi + 1) if values is None else values, dtype=np.int64)
+        self.domain.setflags(write=False)
+        self.variables = (self,)
+        self._bounds = (int(self.domain[0]), int(self.domain[-1]))
+        self._table = self.domain
+
+
+class Op(Expr):
+    """An operator of :data:`OPERATORS` applied to two or more arguments."""
+
+    __slots__ = ("args", "kind")
+
+    def __init__(self, kind: str, args: tuple[Expr, ...]) -> None:
+        self.kind = kind
+        self.args = args
+        self.variables = _union(args)
+        self._bounds = None
+        self._table = None
+
+    def _interval(self) -> tuple[int, int]:
+        intervals = [a.bounds for a in self.args]
+        if self.kind in ("min", "max"):
+            pick = min if self.kind == "min" else max
+            return pick(lo for lo, _ in intervals), pick(hi for _, hi in intervals)
+        (a_lo, a_hi), (b_lo, b_hi) = intervals
+        if self.kind == "%":
+            reach = (0, b_hi - 1) if b_lo > 0 else (b_lo + 1, 0)
+            return (a_lo, a_hi) if a_lo >= 0 and b_lo > 0 and a_hi < b_lo else reach
+        if self.kind in _COMPARISONS:
+            return (0, 1)
+        # + - * // and ceil_div are monotone in each argument while the divisor keeps its sign.
+        function = OPERATORS[self.kind]
+        corners = [function(a, b) for a in (a_lo, a_hi) for b in (b_lo, b_hi)]
+        return min(corners), max(corners)
+
+
+class Lookup(Expr):
+    """``values[index]``: a function of one size that has no short formula, under a name."""
+
+    __slots__ = ("index", "name", "values")
+
+    def __init__(self, name: str, values: Any, index: Expr) -> None:
+        self.name = name
+        self.values = np.asarray(values, dtype=np.int64)
+        self.values.setflags(write=False)
+        self.index = index
+        self.variables = index.variables
+        self._bounds = None
+        self._table = None
+        lo, hi = index.bounds
+        if lo < 0 or hi >= len(self.values):
+            raise ValueError(f"index of {name} reaches {lo}..{hi}, table has {len(self.values)}")
+
+    def _interval(self) -> tuple[int, int]:
+        lo, hi = self.index.bounds
+        part = self.values[lo : hi + 1]
+        return int(part.min()), int(part.max())
+
+
+def _ceil_div(a: Any, b: Any) -> Any:
+    return -(-a // b)
+
+
+def _smallest(*values: Any) -> Any:
+    """Return the least value, element by element when there are arrays."""
+    return _reduce(np.minimum, min, values)
+
+
+def _largest(*values: Any) -> Any:
+    """Return the greatest value, element by element when there are arrays."""
+    return _reduce(np.maximum, max, values)
+
+
+def _reduce(ufunc: Any, plain: Callable[..., Any], values: tuple[Any, ...]) -> Any:
+    if not any(isinstance(v, np.ndarray) for v in values):
+        return plain(values)
+    result = values[0]
+    for value in values[1:]:
+        result = ufunc(result, value)
+    return result
+
+
+_COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+OPERATORS: dict[str, Callable[..., Any]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "//": operator.floordiv,
+    "%": operator.mod,
+    "ceil_div": _ceil_div,
+    "min": _smallest,
+    "max": _largest,
+    **_COMPARISONS,
+}
+
+
+def _union(args: Sequence[Expr]) -> tuple[Var, ...]:
+    """Return the variables of ``args`` sorted by name. Raises ValueError on a name clash."""
+    found = args[0].variables
+    for arg in args[1:]:
+        if arg.variables is found or not arg.variables:
+            continue
+        merged = {v.name: v for v in found}
+        for variable in arg.variables:
+            if merged.setdefault(variable.name, variable) is not variable:
+                raise ValueError(f"two variables are called {variable.name}")
+        found = tuple(merged[name] for name in sorted(merged))
+    return found
+
+
+def _expr(value: Any) -> Expr:
+    if isinstance(value, Expr):
+        return value
+    if isinstance(value, float):
+        raise TypeError(f"expressions are integer: {value!r} is not; scale it and divide with //")
+    return Const(operator.index(value))
+
+
+def _make(kind: str, *values: Any) -> Expr:
+    """Return the operation, folded where its value is already known."""
+    args = tuple(_expr(v) for v in values)
+    if kind in ("//", "%", "ceil_div"):
+        lo, hi = args[1].bounds
+        if lo <= 0 <= hi:
+            raise ZeroDivisionError(f"the divisor {to_text(args[1])} can be zero")
+    if all(isinstance(a, Const) for a in args):
+        return Const(int(OPERATORS[kind](*(a.bounds[0] for a in args))))
+    if len(args) == 2:
+        folded = _fold(kind, *args)
+        if folded is not None:
+            return folded
+    return Op(kind, args)
+
+
+def _fold(kind: str, a: Expr, b: Expr) -> Expr | None:
+    """Return a simpler expression equal to ``a kind b`` for every value, or None."""
+    left = a.value if isinstance(a, Const) else None
+    right = b.value if isinstance(b, Const) else None
+    if kind in ("+", "-") and right == 0:
+        return a
+    if kind == "+" and left == 0:
+        return b
+    if kind in ("*", "//", "ceil_div") and right == 1:
+        return a
+    if kind == "*":
+        if left == 1:
+            return b
+        if 0 in (left, right):
+            return Const(0)
+    if kind == "%" and right == 1:
+        return Const(0)
+    if kind in ("min", "max"):
+        (a_lo, a_hi), (b_lo, b_hi) = a.bounds, b.bounds
+        if a_hi <= b_lo:
+            return a if kind == "min" else b
+        if b_hi <= a_lo:
+            return b if kind == "min" else a
+    if kind in _COMPARISONS:
+        return _fold_comparison(kind, a.bounds, b.bounds)
+    return None
+
+
+def _fold_comparison(kind: str, a: tuple[int, int], b: tuple[int, int]) -> Const | None:
+    below, above = a[1] < b[0], a[0] > b[1]  # every a is less, greater than every b
+    at_most, at_least = a[1] <= b[0], a[0] >= b[1]
+    known = {
+        "==": (False, below or above),
+        "!=": (below or above, False),
+        "<": (below, at_least),
+        "<=": (at_most, above),
+        ">": (above, at_most),
+        ">=": (at_least, below),
+    }[kind]
+    if known[0]:
+        return Const(1)
+    return Const(0) if known[1] else None
+
+
+def ceil_div(a: Any, b: Any) -> Any:
+    """Return a / b rounded towards plus infinity, on integers, arrays or expressions."""
+    if isinstance(a, Expr) or isinstance(b, Expr):
+        return _make("ceil_div", a, b)
+    return _ceil_div(a, b)
+
+
+def minimum(*args: Any) -> Any:
+    """Return the least argument (a logical and of conditions), element by element for arrays."""
+    return _extreme("min", args)
+
+
+def maximum(*args: Any) -> Any:
+    """Return the greatest argument (a logical or of conditions), element by element for arrays."""
+    return _extreme("max", args)
+
+
+def _extreme(kind: str, args: tuple[Any, ...]) -> Any:
+    if not any(isinstance(a, Expr) for a in args):
+        return OPERATORS[kind](*args)
+    result = args[0]
+    for value in args[1:]:
+        result = _make(kind, result, value)
+    return result
+
+
+def lookup(name: str, values: Sequence[int], index: Any) -> Any:
+    """Return values[index], on integers, arrays or expressions; ``name`` is for the text form."""
+    if isinstance(index, Expr):
+        return Lookup(name, values, index)
+    return np.asarray(values)[index] if isinstance(index, np.ndarray) else values[index]
+
+
+def evaluate(expr: Any, values: Mapping[str, Any]) -> Any:
+    """Return the value of ``expr`` for the given variables, integers or int64 arrays.
+
+    Anything that is not an Expr is returned as it is. Raises KeyError for a missing variable.
+    """
+    memo: dict[int, Any] = {}
+
+    def walk(node: Expr) -> Any:
+        known = memo.get(id(node))
+        if known is not None:
+            return known
+        result: Any
+        if isinstance(node, Op):
+            result = OPERATORS[node.kind](*(walk(a) for a in node.args))
+            if node.kind in _COMPARISONS:
+                result = result.astype(np.int64) if isinstance(result, np.ndarray) else int(result)
+        elif isinstance(node, Const):
+            return node.value
+        elif isinstance(node, Var):
+            return values[node.name]
+        elif isinstance(node, Lookup):
+            index = walk(node.index)
+            result = (
+                node.values[index] if isinstance(index, np.ndarray) else int(node.values[index])
+            )
+        else:
+            raise TypeError(f"{type(node).__name__} has no value")
+        memo[id(node)] = result
+        return result
+
+    return walk(expr) if isinstance(expr, Expr) else expr
+
+
+# Binding strength of the operators in text, as in Python.
+_PRECEDENCE = {"*": 3, "//": 3, "%": 3, "+": 2, "-": 2, **dict.fromkeys(_COMPARISONS, 1)}
+
+
+def to_text(expr: Any) -> str:
+    """Return ``expr`` as text: Python syntax with min, max, ceil_div and named tables."""
+    return _text(expr)[0]
+
+
+def _text(expr: Any) -> tuple[str, int]:
+    if isinstance(expr, Const):
+        return str(expr.value), 4 if expr.value >= 0 else 2
+    if isinstance(expr, Var):
+        return expr.name, 4
+    if isinstance(expr, Lookup):
+        return f"{expr.name}({to_text(expr.index)})", 4
+    if not isinstance(expr, Op):
+        return str(expr), 4
+    if expr.kind not in _PRECEDENCE:
+        return f"{expr.kind}({', '.join(to_text(a) for a in expr.args)})", 4
+    strength = _PRECEDENCE[expr.kind]
+    (left, left_strength), (right, right_strength) = (_text(a) for a in expr.args)
+    if expr.kind == "-" and isinstance(expr.args[0], Const) and expr.args[0].value == 0:
+        return (f"-{right}" if right_strength > 3 else f"-({right})"), 2
+    # Comparisons do not chain here: both sides of one are put into brackets when they compare.
+    if left_strength < strength + (strength == 1):
+        left = f"({left})"
+    if right_strength <= strength:
+        right = f"({right})"
+    return f"{left} {expr.kind} {right}", strength

@@ -1,0 +1,248 @@
+"""The tile loop of a layer as data: what generated code runs and what the estimator walks.
+
+Generated code, step t, on every core of the cluster (core 0 alone drives the DMA):
+
+1. core 0 waits for the loads of step t and for the store that still uses the y slot of step t;
+2. barrier; core 0 starts the loads of step t + 1 of the double-buffered tensors;
+3. the kernel computes step t; barrier;
+4. core 0 starts the store of y, then the loads of step t + 1 of the single-buffered tensors,
+   which therefore do not overlap with computation.
+
+The loads of step 0 are started before the loop; after it the last stores are waited for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+
+from dory_core.expr import Expr
+from dory_core.ir import Add, TypedLayer
+from dory_core.kernel import Kernel, Number
+from dory_core.tiling.geometry import (
+    Span,
+    Tile,
+    axis_spans,
+    channel_spans,
+    extent,
+    input_bytes,
+    input_spans,
+    keeps_channels,
+    output_bytes,
+    partial_sum_bytes,
+)
+
+WEIGHTS_OUTER = "c_out,h,w,c_in"
+SPATIAL_OUTER = "h,w,c_out,c_in"
+ORDERS = (WEIGHTS_OUTER, SPATIAL_OUTER)
+
+L1_ALIGNMENT = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Buffering:
+    """Copies of each buffer in L1: 1, or 2 for a ping-pong buffer."""
+
+    x: int = 1
+    w: int = 1
+    y: int = 1
+
+    @property
+    def text(self) -> str:
+        """``x2 w1 y2``."""
+        return f"x{self.x} w{self.w} y{self.y}"
+
+
+@dataclass(frozen=True, slots=True)
+class TileStep:
+    """One call of the kernel.
+
+    o, h, w, i: positions in the spans of the Schedule. load_x, load_w: this step needs other data
+    than the one before. store_y: y is complete after this step and is stored. x_slot, w_slot,
+    y_slot: copy that the step uses. first, last: first, last input-channel tile of its output tile.
+    """
+
+    index: int
+    o: int
+    h: int
+    w: int
+    i: int
+    load_x: bool
+    load_w: bool
+    store_y: bool
+    x_slot: int
+    w_slot: int
+    y_slot: int
+    first: bool
+    last: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """The tiles of every axis, the nesting of the loops and the buffering.
+
+    order: axes from the outermost loop to the innermost, WEIGHTS_OUTER or SPATIAL_OUTER.
+    c_in: input-channel tiles; a single one for layers that keep channels apart, whose input
+    channels follow from c_out (``Span.x_start``, ``Span.x_size``).
+    has_weights: the kernel has constants to load.
+    """
+
+    order: str
+    c_out: tuple[Span, ...]
+    h: tuple[Span, ...]
+    w: tuple[Span, ...]
+    c_in: tuple[Span, ...]
+    buffering: Buffering
+    keeps_channels: bool = False
+    has_weights: bool = True
+
+    def __post_init__(self) -> None:
+        if self.order not in ORDERS:
+            raise ValueError(f"loop order {self.order!r} is none of {ORDERS}")
+        if self.keeps_channels and len(self.c_in) != 1:
+            raise ValueError("a layer that keeps channels apart has no input-channel tiles")
+
+    @property
+    def counts(self) -> tuple[int, int, int, int]:
+        """Number of tiles along c_out, h, w, c_in."""
+        return len(self.c_out), len(self.h), len(self.w), len(self.c_in)
+
+    @property
+    def count(self) -> int:
+        """Number of steps."""
+        o, h, w, i = self.counts
+        return o * h * w * i
+
+    def input_channels(self, step: TileStep) -> tuple[int, int]:
+        """Return (start, size) of the input channels that ``step`` reads."""
+        if self.keeps_channels:
+            span = self.c_out[step.o]
+            return span.x_start, span.x_size
+        return self.c_in[step.i].start, self.c_in[step.i].size
+
+    def positions(self) -> Iterator[tuple[int, int, int, int]]:
+        """Return (o, h, w, i) of every step, in order."""
+        o, h, w, i = (range(n) for n in self.counts)
+        if self.order == WEIGHTS_OUTER:
+            return product(o, h, w, i)
+        return ((c, a, b, d) for a, b, c, d in product(h, w, o, i))
+
+    def steps(self) -> Iterator[TileStep]:
+        """Return the steps in order of execution."""
+        x_loads = w_loads = stores = 0
+        x_before: tuple[int, ...] = ()
+        w_before: tuple[int, ...] = ()
+        last_i = len(self.c_in) - 1
+        buffering = self.buffering
+        for index, (o, h, w, i) in enumerate(self.positions()):
+            x_now = (o, h, w) if self.keeps_channels else (h, w, i)
+            w_now = (o, i)
+            load_x = x_now != x_before
+            load_w = self.has_weights and w_now != w_before
+            x_loads += load_x
+            w_loads += load_w
+            yield TileStep(
+                index=index,
+                o=o,
+                h=h,
+                w=w,
+                i=i,
+                load_x=load_x,
+                load_w=load_w,
+                store_y=i == last_i,
+                x_slot=(x_loads - 1) % buffering.x,
+                w_slot=(w_loads - 1) % buffering.w if self.has_weights else 0,
+                y_slot=stores % buffering.y,
+                first=i == 0,
+                last=i == last_i,
+            )
+            stores += i == last_i
+            x_before, w_before = x_now, w_now
+
+
+def make_schedule(
+    layer: TypedLayer,
+    tile: Tile,
+    buffering: Buffering,
+    order: str = WEIGHTS_OUTER,
+    has_weights: bool = True,
+) -> Schedule:
+    """Return the Schedule of ``layer`` with integer tile sizes ``tile``."""
+    apart = keeps_channels(layer)
+    full = extent(layer)
+    return Schedule(
+        order,
+        channel_spans(layer, tile.c_out),
+        axis_spans(layer, 0, tile.h),
+        axis_spans(layer, 1, tile.w),
+        input_spans(layer, full.c_in if apart else tile.c_in),
+        buffering,
+        apart,
+        has_weights,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class L1Buffer:
+    """A buffer in L1: ``copies`` times ``bytes``, each copy a multiple of L1_ALIGNMENT.
+
+    name: x, x2 (second operand), w (weight block), y, psum (int32 partial sums) or scratch.
+    """
+
+    name: str
+    bytes: Number
+    copies: int
+
+    @property
+    def total(self) -> Number:
+        """Bytes of all copies."""
+        return self.bytes * self.copies
+
+
+def _aligned(size: Number) -> Number:
+    return (size + (L1_ALIGNMENT - 1)) // L1_ALIGNMENT * L1_ALIGNMENT
+
+
+def _is_zero(size: Number) -> bool:
+    return size.bounds == (0, 0) if isinstance(size, Expr) else size == 0
+
+
+def l1_buffers(
+    layer: TypedLayer, kernel: Kernel, tile: Tile, buffering: Buffering
+) -> tuple[L1Buffer, ...]:
+    """Return the buffers that a tile needs in L1; sizes are numbers or expressions, as the tile's.
+
+    Buffers that are known to be empty are left out.
+    """
+    split = tile.c_in < extent(layer).c_in if not keeps_channels(layer) else 0
+    candidates = [L1Buffer("x", _aligned(input_bytes(layer, tile)), buffering.x)]
+    if isinstance(layer.layer, Add):
+        candidates.append(L1Buffer("x2", _aligned(input_bytes(layer, tile, 1)), buffering.x))
+    candidates += [
+        L1Buffer("w", _aligned(kernel.weight_bytes(layer, tile)), buffering.w),
+        L1Buffer("y", _aligned(output_bytes(layer, tile)), buffering.y),
+        L1Buffer("psum", _aligned(partial_sum_bytes(tile)) * split, 1),
+        L1Buffer("scratch", _aligned(kernel.scratch_bytes(layer, tile)), 1),
+    ]
+    return tuple(b for b in candidates if not _is_zero(b.bytes))
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedBuffer:
+    """A buffer of L1 with the byte offsets of its copies in the layer's arena."""
+
+    name: str
+    bytes: int
+    offsets: tuple[int, ...]
+
+
+def place_l1(buffers: tuple[L1Buffer, ...]) -> tuple[PlacedBuffer, ...]:
+    """Place ``buffers`` one after the other from offset 0; every copy is 8-byte aligned."""
+    placed = []
+    offset = 0
+    for buffer in buffers:
+        offsets = tuple(offset + k * buffer.bytes for k in range(buffer.copies))
+        placed.append(PlacedBuffer(buffer.name, buffer.bytes, offsets))
+        offset += buffer.total
+    return tuple(placed)
