@@ -120,7 +120,7 @@ def dory_dma_hal(ctx: TargetContext) -> DmaHal | None:
     ...     if ctx.name != "blinky":
     ...         return None
     ...     source = OutputFile("hal/dory_hal_blinky.c", "/* dory_dma_start() and others */")
-    ...     return DmaHal("blinky", files=(source,), any_core=False, max_in_flight=8)
+    ...     return DmaHal("blinky", files=(source,), any_core=False)
     >>> dory_dma_hal(TargetContext("blinky")).files[0].path
     'hal/dory_hal_blinky.c'
     """

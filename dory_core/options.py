@@ -1,0 +1,65 @@
+"""Options of a target: ``--set key=value`` checked against what the target declares."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dory_core.errors import UsageError
+from dory_core.hardware import OperatingPoint, Option, Target
+
+#: Setting that chooses the operating point; every target that declares points has it.
+OPERATING_POINT = "operating_point"
+_TRUTH = {"on": True, "true": True, "1": True, "off": False, "false": False, "0": False}
+
+
+def resolve_options(
+    target: Target, settings: Mapping[str, str]
+) -> tuple[dict[str, Any], OperatingPoint | None]:
+    """Return every option of ``target`` with its value, and the operating point.
+
+    The operating point is chosen with the setting ``operating_point``; the first is the default.
+    Raises UsageError for an unknown key or a value of the wrong type.
+    """
+    options = list(target.options)
+    points = target.operating_points
+    if points and all(option.name != OPERATING_POINT for option in options):
+        names = tuple(point.name for point in points)
+        options.append(Option(OPERATING_POINT, str, names[0], "clock and energy", names))
+    known = {option.name: option for option in options}
+    for key in settings:
+        if key not in known:
+            names_ = ", ".join(known) or "it has none"
+            raise UsageError(
+                f"target {target.name} has no option {key!r}",
+                f"options of {target.name}: {names_} (`dory targets` explains them)",
+            )
+    values = {
+        name: _value(target, option, settings[name]) if name in settings else option.default
+        for name, option in known.items()
+    }
+    chosen = next((p for p in points if p.name == values.get(OPERATING_POINT)), None)
+    return values, chosen or (points[0] if points else None)
+
+
+def _value(target: Target, option: Option, text: str) -> int | str | bool:
+    value: int | str | bool
+    wanted = {int: "an integer", bool: "on or off"}.get(option.type, "text")
+    try:
+        if option.type is bool:
+            value = _TRUTH[text.lower()]
+        elif option.type is int:
+            value = int(text, 0)
+        else:
+            value = text
+    except (KeyError, ValueError):
+        raise UsageError(
+            f"option {option.name} of target {target.name} takes {wanted}, not {text!r}",
+            option.help,
+        ) from None
+    if option.choices and str(value) not in option.choices:
+        raise UsageError(
+            f"option {option.name} of target {target.name} cannot be {text!r}",
+            f"choose one of: {', '.join(option.choices)}",
+        )
+    return value
