@@ -63,8 +63,8 @@ def specifications() -> Mapping[str, tuple[str, ...]]:
     """Return the parameter names of every hook, in the order of their definition."""
     manager = pluggy.PluginManager(GROUP)
     manager.add_hookspecs(hookspecs)
-    callers = {name: getattr(manager.hook, name, None) for name in vars(hookspecs)}
-    return {name: tuple(c.spec.argnames) for name, c in callers.items() if c is not None}
+    names = [name for name in vars(hookspecs) if name.startswith("dory_")]
+    return {name: tuple(getattr(manager.hook, name).spec.argnames) for name in names}
 
 
 def describe(error: BaseException) -> str:
