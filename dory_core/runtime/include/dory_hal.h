@@ -52,17 +52,17 @@ typedef struct {
 /* The names stand in parentheses because a HAL may wrap them in macros. */
 
 /* Starts a copy between L2 and L1; the descriptor may be reused at once. */
-dory_ticket_t(dory_dma_start)(const dory_copy_t *copy);
-void(dory_dma_wait)(dory_ticket_t ticket);
+dory_ticket_t (dory_dma_start)(const dory_copy_t *copy);
+void (dory_dma_wait)(dory_ticket_t ticket);
 
 /* Starts a copy of contiguous bytes between L3 and L2. */
-dory_ticket_t(dory_ext_start)(void *l2, uint32_t l3_offset, uint32_t bytes, int dir);
-void(dory_ext_wait)(dory_ticket_t ticket);
+dory_ticket_t (dory_ext_start)(void *l2, uint32_t l3_offset, uint32_t bytes, int dir);
+void (dory_ext_wait)(dory_ticket_t ticket);
 
-uint32_t(dory_core_id)(void);    /* 0 .. dory_core_count() - 1 */
-uint32_t(dory_core_count)(void);
-void(dory_barrier)(void);        /* every core of the cluster */
-uint32_t(dory_cycles)(void);     /* free-running counter, for profiles; 0 where there is none */
+uint32_t (dory_core_id)(void);    /* 0 .. dory_core_count() - 1 */
+uint32_t (dory_core_count)(void);
+void (dory_barrier)(void);        /* every core of the cluster */
+uint32_t (dory_cycles)(void);     /* free-running counter, for profiles; 0 where there is none */
 
 /* Marks for the host simulation. A chip's HAL does not define them and they vanish. Core 0 calls
  * them, at a moment at which no other core touches the memory in question (after a barrier). */

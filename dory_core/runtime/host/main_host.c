@@ -1,0 +1,261 @@
+/* Runs the network on the host simulation and compares every layer with vectors/.
+ *
+ *   app [--vectors DIR] [--dump DIR] [--dma early|late|random] [--seed N] [--repeat N]
+ *       [--l3 FILE] [--timeout SECONDS]
+ *
+ * vectors/input.bin holds the inputs in storage form one after the other, layer_NN.bin the outputs
+ * of layer NN for the same inputs. Exit status: 0 exact, 2 wrong usage, 5 values differ,
+ * 70 the simulator found a fault. */
+#include "sim_internal.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "dory_network.h"
+#include "network.h"
+
+/* Properties of the target that network.h may state. */
+#ifndef DORY_CORES
+#define DORY_CORES 1
+#endif
+#ifndef DORY_L3_SIZE
+#define DORY_L3_SIZE 0
+#endif
+#ifndef DORY_DMA_EACH_CORE
+#define DORY_DMA_EACH_CORE 0
+#endif
+#ifndef DORY_DMA_IN_FLIGHT
+#define DORY_DMA_IN_FLIGHT DORY_SIM_MAX_IN_FLIGHT
+#endif
+#ifndef DORY_DMA_ALIGN
+#define DORY_DMA_ALIGN 1
+#endif
+#ifndef DORY_DMA_MAX_BYTES
+#define DORY_DMA_MAX_BYTES 0
+#endif
+#ifndef DORY_EXT_ALIGN
+#define DORY_EXT_ALIGN 1
+#endif
+#ifndef DORY_EXT_MAX_BYTES
+#define DORY_EXT_MAX_BYTES 0
+#endif
+
+enum { EXIT_USAGE = 2, EXIT_DIFFERS = 5 };
+
+typedef struct {
+  const char *vectors, *dump, *l3;
+  const char *dma;
+  uint64_t seed;
+  uint32_t repeat, timeout;
+} options_t;
+
+typedef struct {
+  const options_t *options;
+  uint32_t input_index; /* which of the inputs */
+  uint32_t run;         /* counts through inputs and repetitions */
+  int differs;
+  uint32_t layers;      /* reported in this run */
+} progress_t;
+
+static void usage(const char *what, const char *value) {
+  fprintf(stderr, "app: %s%s\n", what, value);
+  fprintf(stderr, "usage: app [--vectors DIR] [--dump DIR] [--dma early|late|random] [--seed N] "
+                  "[--repeat N] [--l3 FILE] [--timeout SECONDS]\n");
+  exit(EXIT_USAGE);
+}
+
+static uint64_t number(const char *option, const char *text) {
+  char *end;
+  errno = 0;
+  const unsigned long long value = strtoull(text, &end, 10);
+  if (errno != 0 || *text < '0' || *text > '9' || *end != '\0')
+    usage(option, " needs a number that is not negative");
+  return value;
+}
+
+static options_t parse(int argc, char **argv) {
+  options_t options = {"vectors", NULL, "weights/l3.bin", "early", 1, 1, 60};
+  for (int i = 1; i < argc; ++i) {
+    const char *const name = argv[i];
+    if (i + 1 == argc) usage("missing value or unknown option: ", name);
+    const char *const value = argv[++i];
+    if (strcmp(name, "--vectors") == 0)
+      options.vectors = value;
+    else if (strcmp(name, "--dump") == 0)
+      options.dump = value;
+    else if (strcmp(name, "--l3") == 0)
+      options.l3 = value;
+    else if (strcmp(name, "--dma") == 0)
+      options.dma = value;
+    else if (strcmp(name, "--seed") == 0)
+      options.seed = number(name, value);
+    else if (strcmp(name, "--repeat") == 0)
+      options.repeat = (uint32_t)number(name, value);
+    else if (strcmp(name, "--timeout") == 0)
+      options.timeout = (uint32_t)number(name, value);
+    else
+      usage("unknown option: ", name);
+  }
+  return options;
+}
+
+#define PATH_ROOM 4096
+
+static void path_of(char path[PATH_ROOM], const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  const int n = vsnprintf(path, PATH_ROOM, format, arguments);
+  va_end(arguments);
+  if (n < 0 || n >= PATH_ROOM) usage("path too long: ", path);
+}
+
+/* Reads bytes [offset, offset + bytes) of a file: 1, or 0 when it does not exist. */
+static int read_part(const char *path, uint64_t offset, void *data, uint32_t bytes) {
+  FILE *const file = fopen(path, "rb");
+  if (file == NULL) return 0;
+  if (fseek(file, (long)offset, SEEK_SET) != 0 || fread(data, 1, bytes, file) != bytes)
+    usage("file is too short: ", path);
+  fclose(file);
+  return 1;
+}
+
+static void write_file(const char *path, const void *data, uint32_t bytes) {
+  FILE *const file = fopen(path, "wb");
+  if (file == NULL || fwrite(data, 1, bytes, file) != bytes || fclose(file) != 0)
+    usage("cannot write ", path);
+}
+
+static void make_directory(const char *path) {
+  if (mkdir(path, 0777) != 0 && errno != EEXIST) usage("cannot create ", path);
+}
+
+/* Prints one line on how the bytes compare with the file; 0 when there is no such file. */
+static int compare(progress_t *progress, const char *path, const char *what, const uint8_t *got,
+                   uint32_t bytes) {
+  uint8_t *const expected = malloc(bytes ? bytes : 1);
+  if (expected == NULL) usage("no memory to compare with ", path);
+  const int known = read_part(path, (uint64_t)progress->input_index * bytes, expected, bytes);
+  if (known) {
+    uint32_t wrong = 0, first = 0;
+    for (uint32_t i = bytes; i-- > 0;)
+      if (expected[i] != got[i]) ++wrong, first = i;
+    if (wrong == 0) {
+      printf("%s exact %lu\n", what, (unsigned long)bytes);
+    } else {
+      progress->differs = 1;
+      printf("%s differs %lu of %lu bytes, first at byte %lu: expected %u, got %u\n", what,
+             (unsigned long)wrong, (unsigned long)bytes, (unsigned long)first, expected[first],
+             got[first]);
+    }
+  }
+  free(expected);
+  return known;
+}
+
+static void on_layer(void *user, int layer, const void *data, uint32_t bytes) {
+  progress_t *const progress = user;
+  char path[PATH_ROOM], what[32];
+  ++progress->layers;
+  dory_sim_read(data, bytes, NULL, 0);
+  path_of(path, "%s/layer_%02d.bin", progress->options->vectors, layer);
+  snprintf(what, sizeof what, "layer %d", layer);
+  if (!compare(progress, path, what, data, bytes))
+    printf("%s unchecked %lu\n", what, (unsigned long)bytes);
+  if (progress->options->dump) {
+    path_of(path, "%s/run_%02lu/layer_%02d.bin", progress->options->dump,
+            (unsigned long)progress->run, layer);
+    write_file(path, data, bytes);
+  }
+}
+
+static int run_network(void *argument) { return dory_network_run(argument); }
+
+static void load_l3(const char *path) {
+  struct stat status;
+  if (DORY_L3_SIZE == 0 || stat(path, &status) != 0) return;
+  if ((uint64_t)status.st_size > DORY_L3_SIZE) usage("file is larger than L3: ", path);
+  read_part(path, 0, dory_sim_l3((uint32_t)status.st_size), (uint32_t)status.st_size);
+}
+
+static uint32_t count_inputs(const char *path) {
+  struct stat status;
+  if (stat(path, &status) != 0) usage("no input: ", path);
+  if (status.st_size == 0 || status.st_size % DORY_NETWORK_INPUT_BYTES != 0)
+    usage("size is no multiple of the network's input: ", path);
+  return (uint32_t)(status.st_size / DORY_NETWORK_INPUT_BYTES);
+}
+
+int main(int argc, char **argv) {
+  const options_t options = parse(argc, argv);
+  char path[PATH_ROOM];
+  dory_sim_config_t config;
+  memset(&config, 0, sizeof config);
+  config.cores = DORY_CORES;
+  config.l1_size = DORY_L1_SIZE;
+  config.l2_size = DORY_L2_SIZE;
+  config.l3_size = DORY_L3_SIZE;
+  config.seed = options.seed;
+  config.dma_each_core = DORY_DMA_EACH_CORE;
+  config.dma_in_flight = DORY_DMA_IN_FLIGHT;
+  config.dma_align = DORY_DMA_ALIGN;
+  config.dma_max_bytes = DORY_DMA_MAX_BYTES;
+  config.ext_align = DORY_EXT_ALIGN;
+  config.ext_max_bytes = DORY_EXT_MAX_BYTES;
+  config.barrier_timeout_s = options.timeout;
+  if (strcmp(options.dma, "early") == 0)
+    config.dma = DORY_SIM_EARLY;
+  else if (strcmp(options.dma, "late") == 0)
+    config.dma = DORY_SIM_LATE;
+  else if (strcmp(options.dma, "random") == 0)
+    config.dma = DORY_SIM_RANDOM;
+  else
+    usage("--dma is early, late or random, not ", options.dma);
+
+  path_of(path, "%s/input.bin", options.vectors);
+  const uint32_t inputs = count_inputs(path);
+  dory_sim_open(&config);
+  load_l3(options.l3);
+  for (uint32_t i = 0; i < dory_l2_const_count; ++i)
+    dory_sim_const(dory_l2_consts[i].data, dory_l2_consts[i].bytes);
+  void *const input = dory_sim_alloc("the input", DORY_NETWORK_INPUT_BYTES);
+  void *const output = dory_sim_alloc("the output", DORY_NETWORK_OUTPUT_BYTES);
+  dory_sim_const(input, DORY_NETWORK_INPUT_BYTES);
+  dory_sim_mutable(output, DORY_NETWORK_OUTPUT_BYTES);
+
+  progress_t progress = {&options, 0, 0, 0, 0};
+  dory_network_io_t io = {dory_sim_l1(), dory_sim_l2(), DORY_L1_SIZE, DORY_L2_SIZE,
+                          input, output, on_layer, &progress};
+  if (options.dump) make_directory(options.dump);
+  for (progress.run = 0; progress.run < inputs * options.repeat; ++progress.run) {
+    progress.input_index = progress.run % inputs;
+    progress.layers = 0;
+    if (inputs * options.repeat > 1) printf("run %lu\n", (unsigned long)progress.run);
+    if (options.dump) {
+      path_of(path, "%s/run_%02lu", options.dump, (unsigned long)progress.run);
+      make_directory(path);
+    }
+    path_of(path, "%s/input.bin", options.vectors);
+    if (!read_part(path, (uint64_t)progress.input_index * DORY_NETWORK_INPUT_BYTES, input,
+                   DORY_NETWORK_INPUT_BYTES))
+      usage("no input: ", path);
+    memset(output, SIM_POISON, DORY_NETWORK_OUTPUT_BYTES);
+
+    const int result = dory_sim_run(run_network, &io);
+    if (result != DORY_OK) dory_sim_fault(NULL, 0, "dory_network_run returns %d", result);
+    if (progress.layers != DORY_NETWORK_LAYERS)
+      dory_sim_fault(NULL, 0, "%lu layers were reported, the network has %lu",
+                     (unsigned long)progress.layers, (unsigned long)DORY_NETWORK_LAYERS);
+    path_of(path, "%s/output.bin", options.vectors);
+    compare(&progress, path, "output", output, DORY_NETWORK_OUTPUT_BYTES);
+    if (options.dump) {
+      path_of(path, "%s/run_%02lu/output.bin", options.dump, (unsigned long)progress.run);
+      write_file(path, output, DORY_NETWORK_OUTPUT_BYTES);
+    }
+    fflush(stdout);
+  }
+  return progress.differs ? EXIT_DIFFERS : 0;
+}

@@ -1,0 +1,89 @@
+/* Shared by the parts of the host simulation; nothing else includes it. It comes first in each of
+ * them, because it asks the C library for POSIX and anonymous mappings. */
+#ifndef DORY_SIM_INTERNAL_H
+#define DORY_SIM_INTERNAL_H
+
+#ifndef _DEFAULT_SOURCE
+#define _DEFAULT_SOURCE 1
+#endif
+#ifndef _POSIX_C_SOURCE
+#define _POSIX_C_SOURCE 200809L
+#endif
+#ifdef __APPLE__
+#define _DARWIN_C_SOURCE 1
+#endif
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "dory_hal.h"
+#include "dory_sim.h"
+
+#define SIM_POISON 0xA5
+
+/* Shadow of one byte of an arena: is it defined, does a transfer in flight write it, and how many
+ * transfers in flight read it. */
+typedef uint16_t sim_shadow_t;
+#define SIM_DEFINED 1u
+#define SIM_WRITING 2u
+#define SIM_READER 4u
+#define SIM_READERS 0xFFFCu
+
+typedef struct {
+  const char *name;
+  uint8_t *base;           /* first byte, aligned to DORY_ARENA_ALIGN */
+  uint32_t size;           /* exact */
+  uint8_t *front, *back;   /* canaries: [front, base) and [base + size, back) */
+  uint8_t *map, *map_end;  /* everything mapped, guard pages included */
+  sim_shadow_t *shadow;    /* size entries; NULL for memory that is not followed */
+} sim_arena_t;
+
+/* Where a range of addresses lies. */
+typedef struct {
+  sim_arena_t *arena; /* NULL: in a constant table, the input or the output */
+  uint32_t offset;    /* in the arena */
+  int found;
+  int writable;
+} sim_place_t;
+
+typedef struct {
+  const char *file;
+  int line;
+} sim_source_t;
+
+extern dory_sim_config_t sim_config;
+extern sim_arena_t sim_l1, sim_l2, sim_l3;
+extern uint32_t sim_l3_image; /* bytes of L3 that the image fills; nobody writes there */
+extern uint32_t sim_l3_end;   /* one past the last byte of L3 that a run wrote */
+
+/* --- sim_memory.c --- */
+sim_place_t sim_locate(const void *ptr, uint64_t bytes);
+void sim_check_canaries(const char *file, int line);
+void sim_forget_arenas(void);   /* nothing counts as written but the image of L3 */
+void sim_poison_l1(void);       /* and nothing in it counts as written */
+/* Finds the arena whose guard pages or canaries hold the address; NULL if none. */
+const sim_arena_t *sim_guarding(const void *address);
+
+/* --- sim_transfer.c --- */
+/* Advances transfers of the calling core in random mode. */
+void sim_progress(void);
+void sim_transfers_reset(void);
+/* Faults when a transfer is in flight; of L2 <-> L1 only, or of both kinds. */
+void sim_require_idle(int both_kinds, const char *file, int line);
+/* Faults, naming the transfer in flight that writes (or reads) the byte. Called with the lock. */
+void sim_conflict(const char *action, const sim_arena_t *arena, uint32_t offset,
+                  const char *file, int line);
+
+/* --- sim_cores.c --- */
+/* The lock of all bookkeeping. ThreadSanitizer does not see it, nor what is read and written
+ * under it: it must not order the program under test. */
+void sim_lock(void);
+void sim_unlock(void);
+
+/* --- sim_report.c --- */
+void sim_report_init(void);
+void sim_report_reset(void);    /* no layer yet */
+int32_t sim_current_tile(void);
+const char *sim_basename(const char *path);
+
+#endif

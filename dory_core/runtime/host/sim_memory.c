@@ -1,0 +1,242 @@
+/* Arenas between guard pages, their shadow maps, and the checks of reads and writes by kernels. */
+#include "sim_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#ifndef MAP_ANONYMOUS
+#define MAP_ANONYMOUS MAP_ANON
+#endif
+
+dory_sim_config_t sim_config;
+sim_arena_t sim_l1, sim_l2, sim_l3;
+uint32_t sim_l3_image, sim_l3_end;
+
+#define MAX_BUFFERS 8
+static sim_arena_t buffers[MAX_BUFFERS];
+static uint32_t buffer_count;
+
+typedef struct {
+  const uint8_t *base;
+  uint32_t bytes;
+  int writable;
+} region_t;
+static region_t *regions;
+static uint32_t region_count, region_room;
+
+/* The arena's end is flush with the guard page, but for the bytes that its size lacks to a multiple
+ * of the alignment; those, and the rest of the first page, are canaries. */
+static void arena_create(sim_arena_t *arena, const char *name, uint32_t size, int shadow) {
+  const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+  const size_t aligned =
+      ((size_t)size + DORY_ARENA_ALIGN - 1) / DORY_ARENA_ALIGN * DORY_ARENA_ALIGN;
+  const size_t inner = aligned ? (aligned + page - 1) / page * page : page;
+  uint8_t *map = mmap(NULL, inner + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (map == MAP_FAILED || mprotect(map + page, inner, PROT_READ | PROT_WRITE) != 0)
+    dory_sim_fault(NULL, 0, "no memory for %s of %lu bytes", name, (unsigned long)size);
+  arena->name = name;
+  arena->map = map;
+  arena->map_end = map + inner + 2 * page;
+  arena->front = map + page;
+  arena->back = map + page + inner;
+  arena->base = arena->back - aligned;
+  arena->size = size;
+  memset(arena->front, SIM_POISON, inner);
+  arena->shadow = NULL;
+  if (shadow) {
+    arena->shadow = calloc(size ? size : 1, sizeof *arena->shadow);
+    if (arena->shadow == NULL) dory_sim_fault(NULL, 0, "no memory for the shadow of %s", name);
+  }
+}
+
+void dory_sim_open(const dory_sim_config_t *config) {
+  sim_config = *config;
+  if (sim_config.cores < 1 || sim_config.cores > DORY_SIM_MAX_CORES)
+    dory_sim_fault(NULL, 0, "%lu cores: 1 to %d can be simulated",
+                   (unsigned long)sim_config.cores, DORY_SIM_MAX_CORES);
+  if (sim_config.dma_in_flight < 1 || sim_config.dma_in_flight > DORY_SIM_MAX_IN_FLIGHT)
+    sim_config.dma_in_flight = DORY_SIM_MAX_IN_FLIGHT;
+  if (sim_config.dma_align < 1) sim_config.dma_align = 1;
+  if (sim_config.ext_align < 1) sim_config.ext_align = 1;
+  if (sim_config.barrier_timeout_s < 1) sim_config.barrier_timeout_s = 60;
+  arena_create(&sim_l1, "L1", sim_config.l1_size, 1);
+  arena_create(&sim_l2, "L2", sim_config.l2_size, 1);
+  arena_create(&sim_l3, "L3", sim_config.l3_size, 1);
+  sim_report_init();
+}
+
+void *dory_sim_alloc(const char *name, uint32_t bytes) {
+  if (buffer_count == MAX_BUFFERS) dory_sim_fault(NULL, 0, "too many buffers for the simulation");
+  arena_create(&buffers[buffer_count], name, bytes, 0);
+  return buffers[buffer_count++].base;
+}
+
+static void region_add(const void *ptr, uint32_t bytes, int writable) {
+  if (bytes == 0) return;
+  if (region_count == region_room) {
+    region_room = region_room ? 2 * region_room : 64;
+    regions = realloc(regions, region_room * sizeof *regions);
+    if (regions == NULL) dory_sim_fault(NULL, 0, "no memory for the table of constants");
+  }
+  regions[region_count].base = ptr;
+  regions[region_count].bytes = bytes;
+  regions[region_count++].writable = writable;
+}
+
+void dory_sim_const(const void *ptr, uint32_t bytes) { region_add(ptr, bytes, 0); }
+
+void dory_sim_mutable(void *ptr, uint32_t bytes) { region_add(ptr, bytes, 1); }
+
+void *dory_sim_l1(void) { return sim_l1.base; }
+
+void *dory_sim_l2(void) { return sim_l2.base; }
+
+static void shadow_set(sim_arena_t *arena, uint32_t offset, uint32_t bytes, sim_shadow_t value) {
+  for (uint32_t i = 0; i < bytes; ++i) arena->shadow[offset + i] = value;
+}
+
+void *dory_sim_l3(uint32_t bytes) {
+  if (bytes > sim_l3.size)
+    dory_sim_fault(NULL, 0, "%lu bytes do not fit L3 of %lu bytes", (unsigned long)bytes,
+                   (unsigned long)sim_l3.size);
+  shadow_set(&sim_l3, 0, bytes, SIM_DEFINED);
+  sim_l3_image = bytes;
+  return sim_l3.base;
+}
+
+void sim_forget_arenas(void) {
+  shadow_set(&sim_l1, 0, sim_l1.size, 0);
+  shadow_set(&sim_l2, 0, sim_l2.size, 0);
+  if (sim_l3_end > sim_l3_image)
+    shadow_set(&sim_l3, sim_l3_image, sim_l3_end - sim_l3_image, 0);
+  sim_l3_end = 0;
+}
+
+void sim_poison_l1(void) {
+  memset(sim_l1.base, SIM_POISON, sim_l1.size);
+  sim_lock();
+  shadow_set(&sim_l1, 0, sim_l1.size, 0);
+  sim_unlock();
+}
+
+static int inside(const uint8_t *base, uint64_t size, const void *ptr, uint64_t bytes) {
+  const uintptr_t low = (uintptr_t)base, address = (uintptr_t)ptr;
+  return address >= low && bytes <= size && address - low <= size - bytes;
+}
+
+sim_place_t sim_locate(const void *ptr, uint64_t bytes) {
+  sim_arena_t *const arenas[] = {&sim_l1, &sim_l2};
+  sim_place_t place = {NULL, 0, 0, 0};
+  for (int i = 0; i < 2; ++i) {
+    if (inside(arenas[i]->base, arenas[i]->size, ptr, bytes)) {
+      place.arena = arenas[i];
+      place.offset = (uint32_t)((uintptr_t)ptr - (uintptr_t)arenas[i]->base);
+      place.found = place.writable = 1;
+      return place;
+    }
+  }
+  for (uint32_t i = 0; i < region_count; ++i) {
+    if (inside(regions[i].base, regions[i].bytes, ptr, bytes)) {
+      place.found = 1;
+      place.writable = regions[i].writable;
+      return place;
+    }
+  }
+  return place;
+}
+
+static void check_canary(const sim_arena_t *arena, const uint8_t *from, const uint8_t *to,
+                         const char *file, int line) {
+  for (const uint8_t *p = from; p != to; ++p) {
+    if (*p == SIM_POISON) continue;
+    if (p < arena->base)
+      dory_sim_fault(file, line, "something wrote %ld bytes before the start of %s",
+                     (long)(arena->base - p), arena->name);
+    dory_sim_fault(file, line, "something wrote %ld bytes behind the end of %s",
+                   (long)(p - arena->base) - (long)arena->size + 1, arena->name);
+  }
+}
+
+void sim_check_canaries(const char *file, int line) {
+  const sim_arena_t *arenas[3 + MAX_BUFFERS] = {&sim_l1, &sim_l2, &sim_l3};
+  for (uint32_t i = 0; i < buffer_count; ++i) arenas[3 + i] = &buffers[i];
+  for (uint32_t i = 0; i < 3 + buffer_count; ++i) {
+    check_canary(arenas[i], arenas[i]->front, arenas[i]->base, file, line);
+    check_canary(arenas[i], arenas[i]->base + arenas[i]->size, arenas[i]->back, file, line);
+  }
+}
+
+const sim_arena_t *sim_guarding(const void *address) {
+  const uint8_t *const at = address;
+  const sim_arena_t *const arenas[] = {&sim_l1, &sim_l2, &sim_l3};
+  for (int i = 0; i < 3; ++i)
+    if (at >= arenas[i]->map && at < arenas[i]->map_end) return arenas[i];
+  for (uint32_t i = 0; i < buffer_count; ++i)
+    if (at >= buffers[i].map && at < buffers[i].map_end) return &buffers[i];
+  return NULL;
+}
+
+/* Length of the run of bytes from offset whose shadow, masked, equals value. */
+static uint32_t run_length(const sim_arena_t *arena, uint32_t offset, uint32_t end,
+                           sim_shadow_t mask, sim_shadow_t value) {
+  uint32_t i = offset;
+  while (i < end && (arena->shadow[i] & mask) == value) ++i;
+  return i - offset;
+}
+
+void dory_sim_read(const void *ptr, uint32_t bytes, const char *file, int line) {
+  if (bytes == 0) return;
+  const sim_place_t place = sim_locate(ptr, bytes);
+  if (!place.found)
+    dory_sim_fault(file, line, "tile reads %lu bytes outside L1 and L2", (unsigned long)bytes);
+  if (place.arena == NULL) return;
+  const uint32_t end = place.offset + bytes;
+  sim_lock();
+  const uint32_t at = place.offset + run_length(place.arena, place.offset, end,
+                                                SIM_DEFINED | SIM_WRITING, SIM_DEFINED);
+  if (at < end) {
+    if (place.arena->shadow[at] & SIM_WRITING)
+      sim_conflict("tile reads", place.arena, at, file, line);
+    const uint32_t run =
+        run_length(place.arena, at, end, SIM_DEFINED | SIM_WRITING, 0);
+    dory_sim_fault(file, line, "tile reads bytes of %s that nothing wrote: bytes %lu..%lu",
+                   place.arena->name, (unsigned long)at, (unsigned long)(at + run - 1));
+  }
+  sim_unlock();
+}
+
+/* Checks that no transfer in flight touches the range, then gives it a new shadow. */
+static void redefine(const char *action, const void *ptr, uint32_t bytes, sim_shadow_t value,
+                     int only_l2, const char *file, int line) {
+  if (bytes == 0) return;
+  const sim_place_t place = sim_locate(ptr, bytes);
+  if (!place.found || !place.writable || (only_l2 && place.arena == &sim_l1))
+    dory_sim_fault(file, line, "%s %lu bytes %s", action, (unsigned long)bytes,
+                   place.found && !place.writable ? "of constants"
+                   : only_l2                      ? "outside L2"
+                                                  : "outside L1 and L2");
+  if (place.arena == NULL) return;
+  const uint32_t end = place.offset + bytes;
+  sim_lock();
+  const uint32_t at = place.offset + run_length(place.arena, place.offset, end,
+                                                SIM_WRITING | SIM_READERS, 0);
+  if (at < end) sim_conflict(action, place.arena, at, file, line);
+  shadow_set(place.arena, place.offset, bytes, value);
+  sim_unlock();
+}
+
+void dory_sim_write(const void *ptr, uint32_t bytes, const char *file, int line) {
+  redefine("tile writes", ptr, bytes, SIM_DEFINED, 0, file, line);
+}
+
+void dory_sim_l2_define(const void *ptr, uint32_t bytes, const char *file, int line) {
+  redefine("the CPU writes", ptr, bytes, SIM_DEFINED, 1, file, line);
+}
+
+void dory_sim_l2_dead(void *ptr, uint32_t bytes, const char *file, int line) {
+  if (bytes == 0 || dory_core_id() != 0) return;
+  redefine("the network gives up", ptr, bytes, 0, 1, file, line);
+  memset(ptr, SIM_POISON, bytes);
+}
