@@ -1,0 +1,103 @@
+"""When each block of memory is needed: the input of every planner.
+
+A step is a position in the execution order; step -1 stands for the moment before the first layer,
+when the network input is copied in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dory_core.errors import DoryError
+
+if TYPE_CHECKING:
+    from dory_core.ir import Graph
+
+ACTIVATIONS = "activations"
+WEIGHTS = "weights"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A block that must keep its memory from step ``first`` to step ``last``, both inclusive.
+
+    size_bytes: positive. role: ``activations`` or ``weights``.
+    """
+
+    name: str
+    size_bytes: int
+    first: int
+    last: int
+    role: str = ACTIVATIONS
+
+    def __post_init__(self) -> None:
+        if self.size_bytes <= 0:
+            raise ValueError(f"block {self.name} has {self.size_bytes} bytes")
+        if self.last < self.first:
+            raise ValueError(f"block {self.name} ends at {self.last}, before step {self.first}")
+
+    def overlaps(self, other: Request) -> bool:
+        """Return True when both blocks are needed in a common step."""
+        return self.first <= other.last and other.first <= self.last
+
+
+def requests(graph: Graph, order: Sequence[int]) -> tuple[Request, ...]:
+    """Return one Request per activation tensor of ``graph``, executed in ``order``.
+
+    order: position in ``graph.layers`` of the layer executed at each step. A tensor lives from the
+    step that writes it (-1 for a network input) to the last step that reads it; a network output
+    lives to the last step. The result is in order of ``first``.
+
+    Raises DoryError when ``order`` leaves a layer out, repeats one or reads before writing.
+    """
+    if sorted(order) != list(range(len(graph.layers))):
+        raise DoryError(
+            f"the execution order of {graph.name} has {len(order)} steps and does not run each of "
+            f"the {len(graph.layers)} layers once"
+        )
+    end = len(order) - 1
+    first = dict.fromkeys(graph.inputs, -1)
+    last = dict.fromkeys(graph.inputs, -1)
+    for step, position in enumerate(order):
+        layer = graph.layers[position]
+        for name in layer.inputs:
+            if name not in first:
+                raise DoryError(
+                    f"{layer.kind} '{layer.name}' runs at step {step}, before its input "
+                    f"'{name}' is written"
+                )
+            last[name] = step
+        first[layer.output] = last[layer.output] = step
+    for name in graph.outputs:
+        last[name] = end
+    return tuple(
+        Request(name, graph.tensors[name].size_bytes, start, last[name])
+        for name, start in first.items()
+    )
+
+
+def live_at(requests: Iterable[Request], step: int) -> tuple[Request, ...]:
+    """Return the blocks needed at ``step``, largest first."""
+    live = (r for r in requests if r.first <= step <= r.last)
+    return tuple(sorted(live, key=lambda r: (-r.size_bytes, r.name)))
+
+
+def fullest_step(requests: Sequence[Request], alignment: int = 1) -> tuple[int, int]:
+    """Return (step, bytes) where the blocks needed at once are largest; the earliest such step.
+
+    Sizes are rounded up to ``alignment``. The bytes are a lower bound for every packing.
+    (0, 0) without requests.
+    """
+    best_step, best_bytes = 0, 0
+    for step in sorted({r.first for r in requests}):
+        total = sum(align_up(r.size_bytes, alignment) for r in live_at(requests, step))
+        if total > best_bytes:
+            best_step, best_bytes = step, total
+    return best_step, best_bytes
+
+
+def align_up(size: int, alignment: int) -> int:
+    """Return ``size`` rounded up to a multiple of ``alignment``."""
+    return -(-size // alignment) * alignment

@@ -1,0 +1,125 @@
+"""Optimal static packing, and the choice between it and the stack.
+
+A block is a rectangle, lifetime x bytes; the packing is a two-dimensional no-overlap problem whose
+height is minimised. The largest sum of live blocks bounds it from below: where a heuristic reaches
+that bound it is optimal and the solver is not even imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from dory_core.errors import DoryError
+from dory_core.memory.blocks import Packing, packing
+from dory_core.memory.heuristics import Offsets, best_fit, lowest_place, peak_of
+from dory_core.memory.lifetimes import Request, align_up, fullest_step
+from dory_core.memory.stack import bidirectional_stack
+
+# Solver effort in deterministic units, which do not depend on the machine: the same input always
+# gives the same packing. A quarter proves 50 dense random blocks and ends 300 within a second.
+SOLVER_EFFORT = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryPlan:
+    """The packing of one memory and what the alternatives would have cost.
+
+    chosen: the smaller of both. stack_bytes, packed_bytes: peak of the bidirectional stack and of
+    the packing. proven: packed_bytes is the optimum. bound_bytes: largest sum of live blocks.
+    """
+
+    chosen: Packing
+    stack_bytes: int
+    packed_bytes: int
+    proven: bool
+    bound_bytes: int
+
+
+def plan_memory(requests: Sequence[Request], alignment: int) -> MemoryPlan:
+    """Return the better of the bidirectional stack and the optimal packing.
+
+    On equal peaks the stack is taken: it is the layout that the paper describes.
+    """
+    check_names(requests)
+    return _plan(tuple(requests), alignment)
+
+
+@lru_cache(maxsize=256)
+def _plan(requests: tuple[Request, ...], alignment: int) -> MemoryPlan:
+    bound = fullest_step(requests, alignment)[1]
+    stack = bidirectional_stack(requests, alignment)
+    packed, proven = optimal_packing(requests, alignment)
+    chosen = stack if stack.peak_bytes <= packed.peak_bytes else packed
+    return MemoryPlan(chosen, stack.peak_bytes, packed.peak_bytes, proven, bound)
+
+
+def optimal_packing(
+    requests: Sequence[Request], alignment: int, effort: float = SOLVER_EFFORT
+) -> tuple[Packing, bool]:
+    """Return (packing of the smallest peak, whether that is proven).
+
+    effort: limit of the solver in deterministic units; when it runs out, the best packing found so
+    far is returned and not proven. It is never larger than the bidirectional stack.
+    """
+    if not requests:
+        return Packing((), 0, "best fit"), True
+    check_names(requests)
+    bound = fullest_step(requests, alignment)[1]
+    start = best_fit(requests, alignment, bound)
+    method = "best fit"
+    stack = bidirectional_stack(requests, alignment)
+    if stack.peak_bytes < peak_of(requests, start, alignment):
+        start, method = {b.name: b.offset for b in stack.blocks}, "stack"
+    if peak_of(requests, start, alignment) == bound:
+        return packing(requests, start, alignment, method), True
+    solved, proven = _solve(requests, alignment, start, bound, effort)
+    if solved is None:
+        return packing(requests, start, alignment, method), proven
+    # The solver leaves blocks floating; let them sink, which never raises one.
+    sunk = lowest_place(sorted(requests, key=lambda r: (solved[r.name], r.name)), alignment)
+    return packing(requests, sunk, alignment, "optimal" if proven else "solver"), proven
+
+
+def _solve(
+    requests: Sequence[Request], alignment: int, start: Offsets, bound: int, effort: float
+) -> tuple[Offsets | None, bool]:
+    """Improve ``start`` with CP-SAT. Returns (better offsets or None, optimum proven)."""
+    from ortools.sat.python import cp_model
+
+    highest = peak_of(requests, start, alignment) // alignment
+    model = cp_model.CpModel()
+    peak = model.new_int_var(bound // alignment, highest, "peak")
+    offsets = {}
+    rows, columns = [], []
+    for r in requests:
+        size = align_up(r.size_bytes, alignment) // alignment
+        offset = model.new_int_var(0, highest - size, r.name)
+        model.add(offset + size <= peak)
+        model.add_hint(offset, start[r.name] // alignment)
+        offsets[r.name] = offset
+        rows.append(model.new_fixed_size_interval_var(offset, size, f"{r.name}_bytes"))
+        life = r.last - r.first + 1
+        columns.append(model.new_fixed_size_interval_var(r.first, life, f"{r.name}_steps"))
+    model.add_no_overlap_2d(columns, rows)
+    model.minimize(peak)
+    solver = cp_model.CpSolver()
+    solver.parameters.num_workers = 1
+    solver.parameters.random_seed = 0
+    solver.parameters.max_deterministic_time = effort
+    status = solver.solve(model)
+    if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+        return None, False
+    proven = status == cp_model.OPTIMAL
+    if solver.value(peak) >= highest:
+        return None, proven
+    return {name: solver.value(v) * alignment for name, v in offsets.items()}, proven
+
+
+def check_names(requests: Sequence[Request]) -> None:
+    """Raise DoryError when two blocks have one name."""
+    names = [r.name for r in requests]
+    if len(set(names)) != len(names):
+        twice = sorted({n for n in names if names.count(n) > 1})
+        raise DoryError(f"memory planning got several blocks of one name: {', '.join(twice)}")

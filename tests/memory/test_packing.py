@@ -1,0 +1,179 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dory_core.errors import DoryError
+from dory_core.memory import (
+    Request,
+    bidirectional_stack,
+    optimal_packing,
+    plan_memory,
+    requests,
+    verify_packing,
+)
+from dory_core.memory.lifetimes import fullest_step
+from tests.memory.samples import lifetimes, network
+
+
+def fits_within(blocks, alignment, peak, placed=()):
+    """Try every aligned offset of every block, one block after another."""
+    if len(placed) == len(blocks):
+        return True
+    r = blocks[len(placed)]
+    return any(
+        fits_within(blocks, alignment, peak, (*placed, (offset, r)))
+        for offset in range(0, peak - r.size_bytes + 1, alignment)
+        if not any(
+            offset < o + other.size_bytes
+            and o < offset + r.size_bytes
+            and r.first <= other.last
+            and other.first <= r.last
+            for o, other in placed
+        )
+    )
+
+
+def brute_force_peak(blocks, alignment):
+    """Smallest multiple of the alignment that holds all blocks, by exhaustive search."""
+    peak = alignment
+    while not fits_within(blocks, alignment, peak):
+        peak += alignment
+    return peak
+
+
+@given(lifetimes(), st.sampled_from((1, 4, 8)))
+@settings(deadline=None, max_examples=150)
+def test_stack_and_packing_are_legal_and_packing_is_never_larger(blocks, alignment):
+    stack = bidirectional_stack(blocks, alignment)
+    packed, proven = optimal_packing(blocks, alignment)
+    plan = plan_memory(blocks, alignment)
+    bound = fullest_step(blocks, alignment)[1]
+    for placed in (stack, packed, plan.chosen):
+        verify_packing(blocks, placed, alignment=alignment)
+        assert bound <= placed.peak_bytes
+        assert placed.peak_bytes % alignment == 0
+    assert packed.peak_bytes <= stack.peak_bytes
+    assert proven
+    assert plan.chosen.peak_bytes == plan.packed_bytes == packed.peak_bytes
+    assert (plan.stack_bytes, plan.bound_bytes) == (stack.peak_bytes, bound)
+
+
+@given(lifetimes(most=6, steps=5, largest=6), st.sampled_from((1, 4)))
+@settings(deadline=None, max_examples=60)
+def test_packing_equals_brute_force(blocks, alignment):
+    packed, proven = optimal_packing(blocks, alignment)
+    assert proven
+    assert packed.peak_bytes == brute_force_peak(blocks, alignment)
+
+
+# Six bytes are live at every step, yet no placement keeps within six: (size, first, last).
+ABOVE_BOUND = (
+    (4, 0, 1), (3, 2, 2), (2, 0, 3), (2, 3, 3), (1, 2, 4),
+    (1, 4, 4), (1, 3, 5), (3, 4, 5), (2, 5, 5),
+)  # fmt: skip
+
+
+def test_solver_proves_an_optimum_above_the_bound():
+    blocks = tuple(Request(f"b{i}", *r) for i, r in enumerate(ABOVE_BOUND))
+    packed, proven = optimal_packing(blocks, 1)
+    verify_packing(blocks, packed, alignment=1)
+    assert proven
+    assert fullest_step(blocks)[1] == 6
+    assert 7 == packed.peak_bytes == brute_force_peak(blocks, 1)
+
+
+def test_chain_needs_two_neighbours_and_the_stack_alternates_ends():
+    sizes = {"input": 100, "a": 40, "b": 60, "c": 50}
+    graph = network(sizes, ("a", "input"), ("b", "a"), ("c", "b"), outputs=("c",))
+    blocks = requests(graph, range(3))
+    stack = bidirectional_stack(blocks, 1)
+    assert stack.peak_bytes == 140
+    assert {b.name: b.offset for b in stack.blocks} == {"input": 0, "a": 100, "b": 0, "c": 90}
+    plan = plan_memory(blocks, 1)
+    assert plan.chosen == stack
+    assert (plan.stack_bytes, plan.packed_bytes, plan.proven) == (140, 140, True)
+
+
+def test_stack_with_streamed_weights_has_the_peak_of_the_papers_formula():
+    x = [12, 20, 8, 16, 4]
+    w = [7, 30, 5, 9]
+    blocks = [Request(f"x{i}", size, i - 1, i) for i, size in enumerate(x)]
+    blocks += [Request(f"w{i}", size, i - 1, i, "weights") for i, size in enumerate(w)]
+    formula = max(
+        x[i] + w[i] + x[i + 1] + (w[i + 1] if i + 1 < len(w) else 0) for i in range(len(w))
+    )
+    stack = bidirectional_stack(blocks, 1)
+    verify_packing(blocks, stack, alignment=1)
+    assert stack.peak_bytes == formula
+
+
+def test_residual_fragments_the_stack_and_packing_saves_it():
+    sizes = {"input": 8, "a": 64, "b": 16, "c": 64, "d": 128, "e": 64}
+    graph = network(
+        sizes, ("a", "input"), ("b", "a"), ("c", "b"), ("d", "c"), ("e", "d", "b"), outputs=("e",)
+    )
+    # b stays until the Add, so that the stack cannot give back a, which lies below b's end.
+    blocks = requests(graph, range(5))
+    plan = plan_memory(blocks, 8)
+    verify_packing(blocks, plan.chosen, alignment=8)
+    assert plan.packed_bytes == plan.bound_bytes == 16 + 64 + 128
+    assert plan.stack_bytes >= plan.packed_bytes
+
+
+def test_nested_residuals_and_an_input_residual():
+    sizes = {"input": 32, "a": 16, "b": 48, "c": 16, "d": 32, "e": 24}
+    graph = network(
+        sizes,
+        ("a", "input"), ("b", "a"), ("c", "b", "a"), ("d", "c", "input"), ("e", "d", "b"),
+        outputs=("e",),
+    )  # fmt: skip
+    blocks = requests(graph, range(5))
+    plan = plan_memory(blocks, 8)
+    verify_packing(blocks, plan.chosen, alignment=8)
+    assert plan.packed_bytes == plan.bound_bytes == 32 + 48 + 16 + 32
+    assert plan.proven
+
+
+def test_packing_is_deterministic_and_sizes_keep_their_bytes():
+    blocks = tuple(Request(f"b{i}", *r) for i, r in enumerate(ABOVE_BOUND))
+    first, _ = optimal_packing(blocks, 8)
+    second, _ = optimal_packing(blocks, 8)
+    assert first == second
+    assert [b.size for b in first.blocks] == [r.size_bytes for r in blocks]
+
+
+def test_effort_of_huge_instances_is_bounded_and_reported():
+    state, blocks = 12345, []
+    for i in range(150):
+        numbers = []
+        for span in (60, 60, 9999):
+            state = (state * 1103515245 + 12345) % 2**31
+            numbers.append(state // 7 % span)
+        first, last = sorted(numbers[:2])
+        blocks.append(Request(f"b{i}", numbers[2] + 1, first, last))
+    packed, proven = optimal_packing(blocks, 8, effort=0.01)
+    verify_packing(blocks, packed, alignment=8)
+    assert proven == (packed.peak_bytes == fullest_step(blocks, 8)[1])
+    assert packed.peak_bytes <= bidirectional_stack(blocks, 8).peak_bytes
+
+
+def test_solver_is_not_imported_when_a_heuristic_reaches_the_bound():
+    code = (
+        "import sys\n"
+        "from dory_core.memory import Request, plan_memory\n"
+        "plan = plan_memory([Request('a', 8, 0, 1), Request('b', 8, 1, 2)], 8)\n"
+        "assert plan.proven and plan.packed_bytes == 16\n"
+        "assert not any(m.startswith('ortools') for m in sys.modules)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_nothing_to_place_and_two_blocks_of_one_name():
+    assert plan_memory((), 8).chosen.peak_bytes == 0
+    with pytest.raises(DoryError, match="several blocks of one name: a"):
+        plan_memory((Request("a", 1, 0, 0), Request("a", 1, 1, 1)), 8)
