@@ -1,0 +1,100 @@
+"""What a dialect plugin decides, and what all of them share about requantisation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import gcd
+
+from dory_core.errors import NotSupported
+from dory_core.frontends_common.arithmetic import Step, requants_of
+from dory_core.ir import Requant, requant
+from dory_core.onnx_model import Node
+
+
+@dataclass(frozen=True, slots=True)
+class FrontendOptions:
+    """What the file does not say about the network input.
+
+    input_bits: 1..16 significant bits. input_signed: two's complement.
+    """
+
+    input_bits: int = 8
+    input_signed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """One operand of a residual Add: a tensor, and the arithmetic between it and the Add."""
+
+    tensor: str
+    steps: tuple[Step, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AddMeaning:
+    """What a residual Add computes: a step per operand, then steps on their sum."""
+
+    operands: tuple[Requant | None, Requant | None]
+    requants: tuple[Requant, ...]
+    notes: tuple[str, ...] = ()
+
+
+class Dialect:
+    """What differs between dialects; the base class is the plain reading of the nodes.
+
+    extra_attributes: attribute names that the exporter adds to layer nodes.
+    """
+
+    extra_attributes: frozenset[str] = frozenset()
+
+    def weight_bits(self, node: Node) -> int:
+        """Return the storage bits of the weights of a Conv, Gemm or MatMul."""
+        return 8
+
+    def layer_requants(
+        self, node: Node, steps: tuple[Step, ...], divisor: int
+    ) -> tuple[Requant, ...]:
+        """Return the requantisations that the steps behind a layer mean.
+
+        divisor: the window size for an average, whose accumulator is the sum; else 1.
+        """
+        return requants_of(steps, node.label, divisor)
+
+    def residual_add(
+        self, node: Node, operands: tuple[Operand, Operand], steps: tuple[Step, ...]
+    ) -> AddMeaning:
+        """Return the meaning of an Add of two tensors followed by ``steps``."""
+        first, second = (_operand_requant(node, operand) for operand in operands)
+        return normal_add((first, second), requants_of(steps, node.label))
+
+
+def _operand_requant(node: Node, operand: Operand) -> Requant | None:
+    steps = requants_of(operand.steps, node.label)
+    if len(steps) > 1:
+        raise NotSupported(f"{node.label}: an operand is requantised more than once")
+    return steps[0] if steps else None
+
+
+def normal_add(
+    operands: tuple[Requant | None, Requant | None], requants: tuple[Requant, ...]
+) -> AddMeaning:
+    """Return an Add in normal form: a factor common to both operands moves behind the sum.
+
+    m * (x * a + z * b) / d and (x * m * a + z * m * b) / d are the same numbers, so that both
+    spellings must give equal Graphs. Only operands without own rounding or clip are touched.
+    """
+    steps = tuple(requant() if step is None else step for step in operands)
+    if any(step.div != 1 or step.lo is not None for step in steps):
+        return AddMeaning(operands, requants)
+    common = gcd(*(v for step in steps for v in (*step.mul, *step.add)))
+    if common > 1:
+        steps = tuple(
+            requant([m // common for m in s.mul], [a // common for a in s.add]) for s in steps
+        )
+        first = requants[0] if requants else requant()
+        scaled = requant(
+            [m * common for m in first.mul], first.add, first.div, first.lo, first.hi
+        )
+        requants = (() if scaled.is_identity else (scaled,)) + requants[1:]
+    first_step, second_step = (None if step.is_identity else step for step in steps)
+    return AddMeaning((first_step, second_step), requants)

@@ -1,0 +1,464 @@
+"""From ONNX nodes to a Graph: one walk in file order, shared by all dialects."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypedDict
+
+import numpy as np
+import numpy.typing as npt
+
+from dory_core.errors import NotSupported, UsageError
+from dory_core.frontends_common.arithmetic import ARITHMETIC, Step, data_input, step_of
+from dory_core.frontends_common.dialect import Dialect, FrontendOptions, Operand
+from dory_core.frontends_common.operators import (
+    LAYER_OPERATORS,
+    MATRICES,
+    Pads,
+    bias_of,
+    check_attributes,
+    check_gemm,
+    check_weight_range,
+    chw_of,
+    conv_window,
+    hwc_columns,
+    pool_window,
+    weights_of,
+)
+from dory_core.frontends_common.shapes import Shape, infer_shapes, pads_of
+from dory_core.ir import (
+    Add,
+    Array,
+    AvgPool,
+    Conv,
+    Graph,
+    Layer,
+    Linear,
+    MaxPool,
+    Tensor,
+    storage_for,
+)
+from dory_core.onnx_model import EXPORT_HINT, Node, OnnxModel, load
+from dory_core.passes.ranges import infer_types
+
+_NO_PADS: Pads = (0, 0, 0, 0)
+_RESHAPES = frozenset(["Identity", "Dropout", "Flatten", "Reshape", "Squeeze", "Unsqueeze"])
+_SUPPORTED_HINT = (
+    "supported are Conv, Gemm, MatMul, MaxPool, AveragePool, GlobalAveragePool and Add, each with"
+    " its requantisation; float operators only behind the last of them"
+)
+
+
+def import_onnx(path: Path, options: FrontendOptions, dialect: Dialect) -> Graph:
+    """Return the integer network of an ONNX file.
+
+    Raises: UsageError when the file is missing, NotSupported when it is no network that can be
+    computed exactly; the message names the node.
+    """
+    model = load(Path(path))
+    return _Import(model, options, dialect).run()
+
+
+@dataclass(frozen=True, slots=True)
+class _Value:
+    """An ONNX value that stands for a tensor: zeros around it, arithmetic applied to it."""
+
+    tensor: str
+    pads: Pads = _NO_PADS
+    pad_node: Node | None = None
+    steps: tuple[Step, ...] = ()
+
+
+class _Common(TypedDict):
+    index: int
+    name: str
+    inputs: tuple[str, ...]
+    output: str
+
+
+class _Import:
+    """State of one import; lives for one call of :func:`import_onnx`."""
+
+    def __init__(self, model: OnnxModel, options: FrontendOptions, dialect: Dialect) -> None:
+        self.model = model
+        self.dialect = dialect
+        self.shapes: dict[str, Shape] = infer_shapes(model)
+        self.inputs = _input_tensors(model, options)
+        self.chw = {t.name: t.shape for t in self.inputs}
+        self.values = {
+            value: _Value(t.name) for value, t in zip(model.inputs, self.inputs, strict=True)
+        }
+        self.layers: list[Layer] = []
+        self.labels: dict[str, str] = {}  # of the node that computes a tensor
+        self.notes: list[str] = []
+        self.taken: set[int] = set()  # positions of nodes that belong to a chain
+        self.host: list[Node] = []
+        self.ends: dict[str, str] = {}  # tensors that leave the network, and who reads them
+        self.zero_padded_pools: list[Layer] = []
+        self.feeding = _nodes_feeding_layers(model)
+
+    def run(self) -> Graph:
+        """Walk over the nodes once and return the typed Graph."""
+        for node in self.model.nodes:
+            if node.position in self.taken or all(self.model.is_constant(o) for o in node.outputs):
+                continue
+            if node.op in LAYER_OPERATORS and node.input(0) in self.values:
+                self._layer(node)
+            elif not (self._residual(node) or self._passed(node)):
+                self._leave_to_host(node)
+        return self._finish()
+
+    # --- layers -------------------------------------------------------------------------------
+
+    def _layer(self, node: Node) -> None:
+        check_attributes(node, self.dialect.extra_attributes)
+        value = self.values[node.input(0)]
+        shape = self.shapes[node.input(0)]
+        self._reject_steps(value)
+        if any(self.model.readers(o) or o in self.model.outputs for o in node.outputs[1:] if o):
+            raise NotSupported(f"{node.label}: its second output is used")
+        self.labels[f"layer_{len(self.layers):02d}"] = node.label
+        if node.op in MATRICES:
+            layer = self._linear(node, value, shape)
+        else:
+            channels, height, width = self.chw[value.tensor]
+            top, left, bottom, right = value.pads
+            if chw_of(shape) != (channels, height + top + bottom, width + left + right):
+                raise NotSupported(
+                    f"{node.label}: it reads shape {list(shape)}, but {self._origin(value)} has"
+                    f" (C, H, W) = {self.chw[value.tensor]}: the reshape between them is no no-op"
+                )
+            make = self._conv if node.op == "Conv" else self._pool
+            layer = make(node, value, shape)
+        self.layers.append(layer)
+
+    def _conv(self, node: Node, value: _Value, shape: Shape) -> Layer:
+        weights = weights_of(self.model, node)
+        bits = self.dialect.weight_bits(node)
+        check_weight_range(node, weights, bits)
+        window = conv_window(node, weights, shape, value.pads)
+        groups = int(node.attributes.get("group", 1))
+        outputs, fan_in = weights.values.shape[:2]
+        if groups < 1 or outputs % groups or fan_in * groups != shape[1]:
+            raise NotSupported(
+                f"{node.label}: weights {list(weights.values.shape)} with group = {groups} do not"
+                f" fit an input of {shape[1]} channels"
+            )
+        steps, bias = self._chain(node, bias_of(self.model, node, outputs))
+        values = weights.values
+        return Conv(
+            **self._common(node, value),
+            requants=self.dialect.layer_requants(node, steps, 1),
+            weights=Array(values[:, :, None, :] if values.ndim == 3 else values),
+            window=window,
+            weight_bits=bits,
+            bias=None if bias is None else Array(bias),
+            groups=groups,
+        )
+
+    def _pool(self, node: Node, value: _Value, shape: Shape) -> Layer:
+        window = pool_window(node, shape, value.pads)
+        steps, _ = self._chain(node, None)
+        common = self._common(node, value)
+        if node.op == "MaxPool":
+            requants = self.dialect.layer_requants(node, steps, 1)
+            layer = MaxPool(**common, requants=requants, window=window)
+            if value.pads != _NO_PADS:
+                self.zero_padded_pools.append(layer)
+            return layer
+        kh, kw = window.kernel
+        requants = self.dialect.layer_requants(node, steps, kh * kw)
+        return AvgPool(**common, requants=requants, window=window)
+
+    def _linear(self, node: Node, value: _Value, shape: Shape) -> Layer:
+        if node.op == "Gemm":
+            check_gemm(node)
+        self._reject_pads(value)
+        weights = weights_of(self.model, node)
+        bits = self.dialect.weight_bits(node)
+        check_weight_range(node, weights, bits)
+        outputs, columns = weights.values.shape
+        if len(shape) != 2 or columns != shape[1]:
+            raise NotSupported(
+                f"{node.label}: weight tensor '{weights.source}' has {columns} inputs, but the"
+                f" layer reads shape {list(shape)}: it must be fully connected over [1, {columns}]"
+            )
+        steps, bias = self._chain(node, bias_of(self.model, node, outputs))
+        return Linear(
+            **self._common(node, value),
+            requants=self.dialect.layer_requants(node, steps, 1),
+            weights=Array(hwc_columns(weights.values, self.chw[value.tensor])),
+            weight_bits=bits,
+            bias=None if bias is None else Array(bias),
+        )
+
+    def _residual(self, node: Node) -> bool:
+        """Import an Add of two tensors; False when ``node`` is none."""
+        if node.op != "Add" or any(name not in self.values for name in node.inputs):
+            return False
+        check_attributes(node, self.dialect.extra_attributes)
+        left, right = (self.values[name] for name in node.inputs)
+        shapes = [self.shapes[name] for name in node.inputs]
+        for value in (left, right):
+            self._reject_pads(value)
+        if shapes[0] != shapes[1] or self.chw[left.tensor] != self.chw[right.tensor]:
+            raise NotSupported(
+                f"{node.label}: operands of shapes {list(shapes[0])} and {list(shapes[1])} are not"
+                " added element by element"
+            )
+        self.labels[f"layer_{len(self.layers):02d}"] = node.label
+        steps, _ = self._chain(node, None)
+        operands = (Operand(left.tensor, left.steps), Operand(right.tensor, right.steps))
+        meaning = self.dialect.residual_add(node, operands, steps)
+        self.notes.extend(meaning.notes)
+        common = self._common(node, left)
+        common["inputs"] = (left.tensor, right.tensor)
+        self.layers.append(
+            Add(**common, requants=meaning.requants, operand_requants=meaning.operands)
+        )
+        return True
+
+    def _common(self, node: Node, value: _Value) -> _Common:
+        index = len(self.layers)
+        return {
+            "index": index,
+            "name": node.title,
+            "inputs": (value.tensor,),
+            "output": f"layer_{index:02d}",
+        }
+
+    # --- chains -------------------------------------------------------------------------------
+
+    def _chain(
+        self, node: Node, bias: npt.NDArray[np.int64] | None
+    ) -> tuple[tuple[Step, ...], npt.NDArray[np.int64] | None]:
+        """Take the arithmetic behind a layer and register the value at its end as its tensor.
+
+        An Add directly behind a Conv or matrix is bias; returns (other steps, bias).
+        """
+        shape = self.shapes.get(node.outputs[0])
+        chw = None if shape is None else chw_of(shape)
+        if chw is None:
+            shown = "unknown" if shape is None else str(list(shape))
+            raise NotSupported(f"{node.label}: its output shape is {shown}, not that of one image")
+        tensor = f"layer_{len(self.layers):02d}"
+        self.chw[tensor] = chw
+        steps, passed, end = self._follow(node.outputs[0], chw)
+        self.taken.update(n.position for n in passed)
+        self.values[end] = _Value(tensor)
+        if steps and steps[0].op == "Add" and (node.op == "Conv" or node.op in MATRICES):
+            summand = np.array(steps[0].integers(), dtype=np.int64)
+            total = np.broadcast_to(summand, chw[:1]) + (0 if bias is None else bias)
+            return steps[1:], total if total.any() else None
+        return steps, bias
+
+    def _follow(
+        self, value: str, chw: tuple[int, int, int]
+    ) -> tuple[tuple[Step, ...], list[Node], str]:
+        """Return (steps, their nodes, last value) of the single-consumer chain behind ``value``.
+
+        Factors that lead to a residual Add without a rounding in between are that Add's.
+        """
+        start = value
+        found: list[tuple[Step, list[Node], str]] = []
+        passed: list[Node] = []
+        while value not in self.model.outputs:
+            readers = self.model.readers(value)
+            if len(readers) != 1:
+                break
+            node = readers[0]
+            if self._keeps_order(node, chw):
+                passed.append(node)
+            elif node.op in ARITHMETIC and data_input(self.model, node) is not None:
+                step = step_of(self.model, node, self.shapes[value])
+                found.append((step, [*passed, node], node.outputs[0]))
+                passed = []
+            else:
+                while node.op == "Add" and found and found[-1][0].op in ("Mul", "Add", "Cast"):
+                    found.pop()
+                break
+            value = node.outputs[0]
+        nodes = [n for _, together, _ in found for n in together]
+        return tuple(step for step, _, _ in found), nodes, found[-1][2] if found else start
+
+    def _keeps_order(self, node: Node, chw: tuple[int, int, int]) -> bool:
+        """True for a reshape to the same or the flattened shape of a (C, H, W) tensor."""
+        if node.op not in _RESHAPES:
+            return False
+        before, after = self.shapes.get(node.input(0)), self.shapes.get(node.outputs[0])
+        if before is None or after is None:
+            return False
+        channels, height, width = chw
+        flat = (1, channels * height * width)
+        return after in (before, flat) or chw_of(after) == chw
+
+    # --- between layers -----------------------------------------------------------------------
+
+    def _passed(self, node: Node) -> bool:
+        """Carry a tensor through a reshape, a Pad or a factor of a residual Add."""
+        source = data_input(self.model, node) if node.op in ARITHMETIC else node.input(0)
+        if source is None or source not in self.values:
+            return False
+        value = self.values[source]
+        if node.op == "Pad":
+            self.values[node.outputs[0]] = self._padded(node, value)
+            return True
+        if self._keeps_order(node, self.chw[value.tensor]):
+            if node.op not in ("Identity", "Dropout"):
+                self._reject_pads(value)
+            self.values[node.outputs[0]] = value
+            return True
+        if node.op in ("Mul", "Add", "Cast") and value.pads == _NO_PADS:
+            step = step_of(self.model, node, self.shapes[source])
+            self.values[node.outputs[0]] = replace(value, steps=(*value.steps, step))
+            return True
+        return False
+
+    def _padded(self, node: Node, value: _Value) -> _Value:
+        self._reject_steps(value)
+        shape = self.shapes[node.input(0)]
+        pads = pads_of(self.model, node)
+        mode = node.attributes.get("mode", "constant")
+        if mode != "constant":
+            raise NotSupported(f"{node.label}: mode '{mode}' is not supported, only zeros are")
+        if pads is None or len(pads) != 2 * len(shape):
+            raise NotSupported(
+                f"{node.label}: its pads are not {2 * len(shape)} constants for {list(shape)}",
+                EXPORT_HINT,
+            )
+        fill = node.attributes.get("value", 0.0)
+        if node.input(2):
+            content = self.model.constant(node.input(2))
+            if content is None:
+                raise NotSupported(f"{node.label}: its value '{node.input(2)}' is not a constant")
+            fill = float(content.reshape(-1)[0])
+        if not any(pads):
+            return value
+        if fill != 0.0:
+            raise NotSupported(f"{node.label}: pads with {fill:g}, only zeros are supported")
+        begins, ends = pads[: len(shape)], pads[len(shape) :]
+        if any(begins[:2]) or any(ends[:2]) or min(pads) < 0 or len(shape) < 3:
+            raise NotSupported(
+                f"{node.label}: pads {list(pads)} are not zeros around height and width"
+            )
+        new = (begins[-2] if len(shape) == 4 else 0, begins[-1])
+        new += (ends[-2] if len(shape) == 4 else 0, ends[-1])
+        top, left, bottom, right = (a + b for a, b in zip(value.pads, new, strict=True))
+        return replace(value, pads=(top, left, bottom, right), pad_node=node)
+
+    def _reject_pads(self, value: _Value) -> None:
+        if value.pad_node is not None:
+            raise NotSupported(
+                f"{value.pad_node.label}: it is not followed by a Conv or pool that could take the"
+                " padding"
+            )
+
+    def _reject_steps(self, value: _Value) -> None:
+        for step in value.steps:
+            if step.op != "Cast":
+                raise NotSupported(
+                    f"{step.node.label}: it rescales {self._origin(value)} for one of several"
+                    " readers; only a residual Add can carry that"
+                )
+
+    def _origin(self, value: _Value) -> str:
+        label = self.labels.get(value.tensor)
+        return "the network input" if label is None else f"the output of {label}"
+
+    # --- the end ------------------------------------------------------------------------------
+
+    def _leave_to_host(self, node: Node) -> None:
+        """Leave out a node behind the last layer; NotSupported when it is before it."""
+        if node.position in self.feeding:
+            read = next((self.values[i] for i in node.inputs if i in self.values), None)
+            if node.op in ARITHMETIC and read is not None:
+                raise NotSupported(
+                    f"{node.label}: it works on {self._origin(read)}, but belongs to no layer:"
+                    " a requantisation needs a constant operand and must be the only reader of"
+                    " what it requantises",
+                    _SUPPORTED_HINT,
+                )
+            raise NotSupported(
+                f"{node.label}: operator {node.op} in the middle of the network cannot be computed"
+                " in integers",
+                _SUPPORTED_HINT,
+            )
+        for name in node.inputs:
+            if name in self.values:
+                self._end(self.values[name], node.label)
+        self.host.append(node)
+
+    def _end(self, value: _Value, reader: str) -> None:
+        self._reject_pads(value)
+        self.host.extend(s.node for s in value.steps if s.node not in self.host)
+        self.ends.setdefault(value.tensor, reader)
+
+    def _finish(self) -> Graph:
+        for output in self.model.outputs:
+            if output in self.values:
+                self._end(self.values[output], f"output '{output}'")
+        if not self.layers:
+            raise NotSupported(
+                f"{self.model.path.name}: it holds no integer layer", _SUPPORTED_HINT
+            )
+        if len(self.ends) > 1:
+            ways = " and ".join(
+                f"{self._origin(_Value(tensor))} (read by {reader})"
+                for tensor, reader in self.ends.items()
+            )
+            raise NotSupported(
+                f"the network ends in {len(self.ends)} different integer tensors, only one is"
+                f" supported: {ways}",
+                "remove an output, or deploy two networks",
+            )
+        (end,) = self.ends
+        if self.host:
+            names = ", ".join(dict.fromkeys(n.op for n in self.host if n.op != "Cast"))
+            if names:
+                self.notes.append(
+                    f"host post-processing left out: {names} (behind"
+                    f" {self.labels.get(end, end)})"
+                )
+        graph = infer_types(
+            self.model.path.stem, self.inputs, tuple(self.layers), (end,), tuple(self.notes)
+        )
+        for layer in self.zero_padded_pools:
+            if graph.tensors[layer.inputs[0]].lo < 0:
+                raise NotSupported(
+                    f"MaxPool '{layer.name}': the zeros of the Pad before it could win over"
+                    " negative values",
+                    "use the pads of the pool, which never win",
+                )
+        return graph
+
+
+def _input_tensors(model: OnnxModel, options: FrontendOptions) -> tuple[Tensor, ...]:
+    bits, signed = options.input_bits, options.input_signed
+    if not 1 <= bits <= 16:
+        raise UsageError(f"an input of {bits} bits is not supported", "use 1 to 16 bits")
+    lo, hi = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
+    storage, _ = storage_for(lo, hi)
+    tensors = []
+    for position, (name, shape) in enumerate(model.inputs.items()):
+        chw = chw_of(shape)
+        if chw is None:
+            raise NotSupported(
+                f"input '{name}' has shape {list(shape)}: only [1, C, H, W], [1, C, L] and [1, F]"
+                " are supported",
+                "export the network for one image (batch 1)",
+            )
+        tensor = "input" if position == 0 else f"input_{position}"
+        tensors.append(Tensor(tensor, *chw, lo, hi, storage, signed))
+    return tuple(tensors)
+
+
+def _nodes_feeding_layers(model: OnnxModel) -> frozenset[int]:
+    """Return the positions of nodes that are a layer by their operator or lead to one."""
+    wanted: set[str] = set()
+    feeding = set()
+    for node in reversed(model.nodes):
+        if node.op in LAYER_OPERATORS or wanted.intersection(node.outputs):
+            feeding.add(node.position)
+            wanted.update(i for i in node.inputs if not model.is_constant(i))
+    return frozenset(feeding)

@@ -1,0 +1,212 @@
+"""Integer layers from single ONNX nodes: windows, weights, biases, and their checks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dory_core.errors import NotSupported
+from dory_core.frontends_common.arithmetic import integers
+from dory_core.frontends_common.shapes import Shape, window_of
+from dory_core.ir import Window
+from dory_core.onnx_model import Node, OnnxModel
+
+WINDOWED = frozenset(["Conv", "MaxPool", "AveragePool", "GlobalAveragePool"])
+MATRICES = frozenset(["Gemm", "MatMul"])
+LAYER_OPERATORS = WINDOWED | MATRICES
+"""Operators that are always a layer; an Add of two tensors is one, too."""
+
+_STANDARD_ATTRIBUTES: Mapping[str, frozenset[str]] = {
+    "Conv": frozenset("auto_pad dilations group kernel_shape pads strides".split()),
+    "MaxPool": frozenset(
+        "auto_pad ceil_mode dilations kernel_shape pads storage_order strides".split()
+    ),
+    "AveragePool": frozenset(
+        "auto_pad ceil_mode count_include_pad dilations kernel_shape pads strides".split()
+    ),
+    "GlobalAveragePool": frozenset(),
+    "Gemm": frozenset(["alpha", "beta", "transA", "transB"]),
+    "MatMul": frozenset(),
+    "Add": frozenset(),
+}
+
+Pads = tuple[int, int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """Integer weights of a layer as in the file, and where they come from."""
+
+    values: npt.NDArray[np.int64]
+    source: str
+
+
+def check_attributes(node: Node, extra: frozenset[str]) -> None:
+    """Raise NotSupported for an attribute that neither ONNX nor the dialect defines."""
+    unknown = sorted(set(node.attributes) - _STANDARD_ATTRIBUTES[node.op] - extra)
+    if unknown:
+        raise NotSupported(
+            f"{node.label}: attribute '{unknown[0]}' is unknown in this dialect of ONNX",
+            "choose the frontend of the quantiser that wrote the file (see `dory frontends`)",
+        )
+
+
+def chw_of(shape: Shape) -> tuple[int, int, int] | None:
+    """Return (C, H, W) of an ONNX shape with batch 1; None when it is no activation of one image."""
+    if len(shape) < 2 or len(shape) > 4 or shape[0] != 1:
+        return None
+    if len(shape) == 2:
+        return (shape[1], 1, 1)
+    if len(shape) == 3:
+        return (shape[1], 1, shape[2])
+    return (shape[1], shape[2], shape[3])
+
+
+def conv_window(node: Node, weights: Weights, shape: Shape, padded: Pads) -> Window:
+    """Return the window of a Conv over a value of ``shape``, folded Pad nodes included."""
+    values = weights.values
+    if values.ndim != len(shape) or values.ndim not in (3, 4):
+        raise NotSupported(
+            f"{node.label}: weights {list(values.shape)} on an input {list(shape)}: only 1-D and"
+            " 2-D convolutions are supported"
+        )
+    kernel = tuple(int(k) for k in values.shape[2:])
+    declared = node.attributes.get("kernel_shape")
+    if declared is not None and tuple(declared) != kernel:
+        raise NotSupported(
+            f"{node.label}: attribute kernel_shape {list(declared)} contradicts the weights"
+            f" {list(values.shape)}"
+        )
+    return _with_pads(window_of(node, kernel, shape[2:]), padded)
+
+
+def pool_window(node: Node, shape: Shape, padded: Pads) -> Window:
+    """Return the window of a pool over a value of ``shape``, folded Pad nodes included.
+
+    Raises: NotSupported for ceil_mode that enlarges the output and for padding left out of a mean.
+    """
+    if len(shape) not in (3, 4):
+        raise NotSupported(f"{node.label}: a pool over an input {list(shape)} is not supported")
+    if node.op == "GlobalAveragePool":
+        size = (1, *shape[2:]) if len(shape) == 3 else shape[2:]
+        return Window(kernel=(size[0], size[1]), pads=padded)
+    kernel = node.attributes.get("kernel_shape")
+    if kernel is None:
+        raise NotSupported(f"{node.label}: attribute kernel_shape is missing")
+    window = window_of(node, kernel, shape[2:])
+    if node.attributes.get("ceil_mode", 0):
+        _check_ceil(node, window, shape)
+    if node.attributes.get("storage_order", 0):
+        raise NotSupported(f"{node.label}: attribute storage_order = 1 is not supported")
+    own_pads = any(window.pads)
+    if node.op == "AveragePool" and own_pads and not node.attributes.get("count_include_pad", 0):
+        raise NotSupported(
+            f"{node.label}: count_include_pad = 0 with pads divides by fewer elements at the"
+            " borders, which no single requantisation can express",
+            "export the pool with count_include_pad=True or without padding",
+        )
+    (kh, kw), (dh, dw) = window.kernel, window.dilations
+    top, left, bottom, right = window.pads
+    if max(top, bottom) > (kh - 1) * dh or max(left, right) > (kw - 1) * dw:
+        raise NotSupported(f"{node.label}: pads {list(window.pads)} exceed the kernel")
+    return _with_pads(window, padded)
+
+
+def _check_ceil(node: Node, window: Window, shape: Shape) -> None:
+    height, width = (1, shape[2]) if len(shape) == 3 else (shape[2], shape[3])
+    top, left, bottom, right = window.pads
+    for extent, k, s, d in (
+        (height + top + bottom, window.kernel[0], window.strides[0], window.dilations[0]),
+        (width + left + right, window.kernel[1], window.strides[1], window.dilations[1]),
+    ):
+        if (extent - (k - 1) * d - 1) % s:
+            raise NotSupported(
+                f"{node.label}: ceil_mode = 1 reads beyond the border of the input",
+                "export the pool with ceil_mode=False, or pad the input",
+            )
+
+
+def _with_pads(window: Window, padded: Pads) -> Window:
+    top, left, bottom, right = (a + b for a, b in zip(window.pads, padded, strict=True))
+    return Window(
+        kernel=window.kernel,
+        strides=window.strides,
+        dilations=window.dilations,
+        pads=(top, left, bottom, right),
+    )
+
+
+def weights_of(model: OnnxModel, node: Node) -> Weights:
+    """Return the weights of a Conv, or of a Gemm or MatMul as (outputs, inputs).
+
+    Raises: NotSupported when they are not constant, not integers, or outside 8 bits.
+    """
+    source = node.input(1)
+    content = model.constant(source)
+    if content is None:
+        raise NotSupported(
+            f"{node.label}: its second operand '{source}' is not a constant weight tensor"
+        )
+    values = integers(node, source, content)
+    if values.size == 0:
+        raise NotSupported(f"{node.label}: weight tensor '{source}' is empty")
+    if node.op in MATRICES:
+        if values.ndim != 2:
+            raise NotSupported(
+                f"{node.label}: weight tensor '{source}' has shape {list(values.shape)}, not two"
+                " dimensions"
+            )
+        if node.op == "MatMul" or not node.attributes.get("transB", 0):
+            values = values.T
+    return Weights(values, source)
+
+
+def check_weight_range(node: Node, weights: Weights, bits: int) -> None:
+    """Raise NotSupported when a weight does not fit ``bits`` signed bits."""
+    lo, hi = int(weights.values.min()), int(weights.values.max())
+    low, high = -(1 << bits - 1), (1 << bits - 1) - 1
+    if lo < low or hi > high:
+        name = "int8" if bits == 8 else f"signed {bits} bits"
+        raise NotSupported(
+            f"{node.label}: weight tensor '{weights.source}' reaches from {lo} to {hi}, outside"
+            f" {name} [{low}, {high}]",
+            "quantise the weights again with fewer bits, or export them centred on zero",
+        )
+
+
+def bias_of(model: OnnxModel, node: Node, channels: int) -> npt.NDArray[np.int64] | None:
+    """Return the bias of a Conv or Gemm, shape (channels,); None when absent or all zero."""
+    source = node.input(2)
+    if not source:
+        return None
+    content = model.constant(source)
+    if content is None:
+        raise NotSupported(f"{node.label}: its bias '{source}' is not a constant")
+    values = integers(node, source, content).reshape(-1)
+    if values.size == 1:
+        values = np.repeat(values, channels)
+    if values.size != channels:
+        raise NotSupported(
+            f"{node.label}: bias '{source}' has {values.size} values for {channels} channels"
+        )
+    return values if values.any() else None
+
+
+def check_gemm(node: Node) -> None:
+    """Raise NotSupported for a Gemm that is more than input * weights + bias."""
+    for name, wanted, default in (("alpha", 1.0, 1.0), ("beta", 1.0, 1.0), ("transA", 0, 0)):
+        value: Any = node.attributes.get(name, default)
+        if value != wanted:
+            raise NotSupported(f"{node.label}: attribute {name} = {value} is not supported")
+
+
+def hwc_columns(
+    weights: npt.NDArray[np.int64], chw: tuple[int, int, int]
+) -> npt.NDArray[np.int64]:
+    """Reorder the columns of (outputs, C * H * W) weights to (outputs, H * W * C)."""
+    outputs = weights.shape[0]
+    return weights.reshape(outputs, *chw).transpose(0, 2, 3, 1).reshape(outputs, -1)

@@ -1,0 +1,321 @@
+"""Static shapes of all values, and folding of values that depend on shapes and constants only.
+
+Only operators that occur around integer layers are known. A value of unknown shape is no error
+here: it matters only when an integer layer reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dory_core.errors import NotSupported
+from dory_core.ir import Window
+from dory_core.onnx_model import Node, OnnxModel
+
+Shape = tuple[int, ...]
+
+_SAME_SHAPE = frozenset(
+    "Identity Dropout Cast Floor Clip Relu Sigmoid Softmax LogSoftmax Tanh Neg Abs Round Ceil Sqrt"
+    " LeakyRelu HardSigmoid HardSwish BatchNormalization".split()
+)
+_BROADCAST = frozenset(["Add", "Mul", "Div", "Sub", "Pow", "Max", "Min"])
+_FOLDABLE_ELEMENTS = 4096  # shape arithmetic is tiny; weights are folded by few operators only
+
+
+def infer_shapes(model: OnnxModel) -> dict[str, Shape]:
+    """Return the shape of every value that follows from the inputs; fold shape arithmetic.
+
+    Folded values become constants of ``model``.
+    """
+    shapes: dict[str, Shape] = dict(model.inputs)
+    for node in model.nodes:
+        folded = _fold(model, node, shapes)
+        if folded is not None:
+            model.define_constant(node.outputs[0], folded)
+            continue
+        shape = _shape_of(model, node, shapes)
+        if shape is not None:
+            shapes[node.outputs[0]] = shape
+    return shapes
+
+
+def window_of(node: Node, kernel: Sequence[int], size: Sequence[int]) -> Window:
+    """Return the window of a Conv or pool node over an input of spatial ``size``.
+
+    kernel, size: one element for 1-D data, (vertical, horizontal) for 2-D data. 1-D becomes H = 1.
+
+    Raises: NotSupported for attributes that do not fit together.
+    """
+    rank = len(size)
+    if rank not in (1, 2):
+        raise NotSupported(f"{node.label}: {rank}-dimensional windows are not supported")
+    strides = _ints(node, "strides", rank, 1)
+    dilations = _ints(node, "dilations", rank, 1)
+    if len(kernel) != rank or min(*kernel, *strides, *dilations) < 1:
+        raise NotSupported(
+            f"{node.label}: kernel {list(kernel)}, strides {list(strides)} and dilations"
+            f" {list(dilations)} do not describe a window over {rank}-dimensional data"
+        )
+    pads = _ints(node, "pads", 2 * rank, 0)
+    auto = node.attributes.get("auto_pad", "NOTSET")
+    if auto in ("SAME_UPPER", "SAME_LOWER"):
+        begin, end = [], []
+        for extent, k, s, d in zip(size, kernel, strides, dilations, strict=True):
+            total = max((-(-extent // s) - 1) * s + (k - 1) * d + 1 - extent, 0)
+            small = total // 2
+            begin.append(small if auto == "SAME_UPPER" else total - small)
+            end.append(total - begin[-1])
+        pads = (*begin, *end)
+    elif auto == "VALID":
+        pads = (0,) * (2 * rank)
+    elif auto != "NOTSET":
+        raise NotSupported(f"{node.label}: attribute auto_pad = '{auto}' is unknown")
+    if min(pads) < 0:
+        raise NotSupported(f"{node.label}: negative pads {list(pads)} are not supported")
+    if rank == 1:
+        return Window(
+            kernel=(1, kernel[0]),
+            strides=(1, strides[0]),
+            dilations=(1, dilations[0]),
+            pads=(0, pads[0], 0, pads[1]),
+        )
+    return Window(
+        kernel=(kernel[0], kernel[1]),
+        strides=(strides[0], strides[1]),
+        dilations=(dilations[0], dilations[1]),
+        pads=(pads[0], pads[1], pads[2], pads[3]),
+    )
+
+
+def pads_of(model: OnnxModel, node: Node) -> tuple[int, ...] | None:
+    """Return the begins and ends of a Pad node (two per axis); None when they are not constant."""
+    if "pads" in node.attributes:
+        return tuple(int(p) for p in node.attributes["pads"])
+    content = model.constant(node.input(1))
+    if content is None:
+        return None
+    return tuple(int(p) for p in content.reshape(-1))
+
+
+def _ints(node: Node, name: str, count: int, default: int) -> tuple[int, ...]:
+    values = node.attributes.get(name)
+    if values is None or len(values) == 0:
+        return (default,) * count
+    if len(values) != count:
+        raise NotSupported(
+            f"{node.label}: attribute {name} has {len(values)} values, expected {count}"
+        )
+    return tuple(int(v) for v in values)
+
+
+def _axes(model: OnnxModel, node: Node) -> tuple[int, ...] | None:
+    if "axes" in node.attributes:
+        return tuple(int(a) for a in node.attributes["axes"])
+    content = model.constant(node.input(1))
+    return None if content is None else tuple(int(a) for a in content.reshape(-1))
+
+
+def _shape_of(model: OnnxModel, node: Node, shapes: Mapping[str, Shape]) -> Shape | None:
+    first = shapes.get(node.input(0))
+    if node.op in _BROADCAST:
+        return _broadcast(model, node, shapes)
+    if node.op == "MatMul":
+        weight = model.constant(node.input(1))
+        if first is None or weight is None or weight.ndim != 2:
+            return None
+        return (*first[:-1], int(weight.shape[1]))
+    if first is None:
+        return None
+    if node.op in _SAME_SHAPE:
+        return first
+    rule = _RULES.get(node.op)
+    return None if rule is None else rule(model, node, first)
+
+
+def _broadcast(model: OnnxModel, node: Node, shapes: Mapping[str, Shape]) -> Shape | None:
+    operands: list[Shape] = []
+    for value in node.inputs:
+        content = model.constant(value)
+        shape = shapes.get(value) if content is None else tuple(content.shape)
+        if shape is None:
+            return None
+        operands.append(shape)
+    try:
+        return tuple(int(d) for d in np.broadcast_shapes(*operands))
+    except ValueError:
+        shown = " and ".join(str(list(s)) for s in operands)
+        raise NotSupported(f"{node.label}: operands of shapes {shown} do not match") from None
+
+
+def _conv(model: OnnxModel, node: Node, shape: Shape) -> Shape | None:
+    weight = model.constant(node.input(1))
+    if weight is None or weight.ndim != len(shape):
+        return None
+    return (shape[0], int(weight.shape[0]), *_slid(node, weight.shape[2:], shape[2:]))
+
+
+def _pool(model: OnnxModel, node: Node, shape: Shape) -> Shape | None:
+    kernel = node.attributes.get("kernel_shape")
+    return None if kernel is None else (*shape[:2], *_slid(node, kernel, shape[2:]))
+
+
+def _slid(node: Node, kernel: Sequence[int], size: Shape) -> Shape:
+    out = window_of(node, kernel, size).output_size(*((1, *size) if len(size) == 1 else size))
+    if min(out) < 1:
+        raise NotSupported(
+            f"{node.label}: its window {list(kernel)} does not fit into the input {list(size)}"
+        )
+    return out[-len(size) :]
+
+
+def _gemm(model: OnnxModel, node: Node, shape: Shape) -> Shape | None:
+    weight = model.constant(node.input(1))
+    if weight is None or weight.ndim != 2:
+        return None
+    return (shape[0], int(weight.shape[0 if node.attributes.get("transB", 0) else 1]))
+
+
+def _pad(model: OnnxModel, node: Node, shape: Shape) -> Shape | None:
+    pads = pads_of(model, node)
+    if pads is None or len(pads) != 2 * len(shape):
+        return None
+    return tuple(
+        d + b + e for d, b, e in zip(shape, pads[: len(shape)], pads[len(shape) :], strict=True)
+    )
+
+
+def _flatten(model: OnnxModel, node: Node, shape: Shape) -> Shape:
+    axis = int(node.attributes.get("axis", 1))
+    return (int(np.prod(shape[:axis], dtype=np.int64)), int(np.prod(shape[axis:], dtype=np.int64)))
+
+
+def _reshape(model: OnnxModel, node: Node, shape: Shape) -> Shape | None:
+    wanted = node.attributes.get("shape", model.constant(node.input(1)))
+    if wanted is None:
+        return None
+    target = [int(d) for d in np.asarray(wanted).reshape(-1)]
+    if not node.attributes.get("allowzero", 0):
+        target = [shape[i] if d == 0 and i < len(shape) else d for i, d in enumerate(target)]
+    total = int(np.prod(shape, dtype=np.int64))
+    if target.count(-1) == 1:
+        rest = int(np.prod([d for d in target if d != -1], dtype=np.int64))
+        target = [total // rest if d == -1 and rest else d for d in target]
+    if int(np.prod(target, dtype=np.int64)) != total:
+        raise NotSupported(f"{node.label}: cannot reshape {list(shape)} to {target}")
+    return tuple(target)
+
+
+def _squeeze(model: OnnxModel, node: Node, shape: Shape) -> Shape | None:
+    axes = _axes(model, node)
+    if axes is None:
+        if node.input(1):
+            return None
+        return tuple(d for d in shape if d != 1)
+    drop = {a % len(shape) for a in axes}
+    return tuple(d for i, d in enumerate(shape) if i not in drop)
+
+
+def _unsqueeze(model: OnnxModel, node: Node, shape: Shape) -> Shape | None:
+    axes = _axes(model, node)
+    if axes is None:
+        return None
+    rank = len(shape) + len(axes)
+    new = {a % rank for a in axes}
+    rest = iter(shape)
+    return tuple(1 if i in new else next(rest) for i in range(rank))
+
+
+def _global_pool(model: OnnxModel, node: Node, shape: Shape) -> Shape:
+    return (*shape[:2], *(1 for _ in shape[2:]))
+
+
+_RULES: Mapping[str, Callable[[OnnxModel, Node, Shape], Shape | None]] = {
+    "Conv": _conv,
+    "MaxPool": _pool,
+    "AveragePool": _pool,
+    "GlobalAveragePool": _global_pool,
+    "Gemm": _gemm,
+    "Pad": _pad,
+    "Flatten": _flatten,
+    "Reshape": _reshape,
+    "Squeeze": _squeeze,
+    "Unsqueeze": _unsqueeze,
+}
+
+
+def _fold(model: OnnxModel, node: Node, shapes: Mapping[str, Shape]) -> npt.NDArray[Any] | None:
+    """Return the content of a node whose result is known before the network runs."""
+    if node.op == "Shape":
+        shape = shapes.get(node.input(0))
+        return None if shape is None else np.array(shape, dtype=np.int64)
+    rule = _FOLDS.get(node.op)
+    if rule is None or not all(model.is_constant(v) for v in node.inputs if v):
+        return None
+    contents = [model.constant(v) if v else None for v in node.inputs]
+    try:
+        return rule(model, node, contents)
+    except (ValueError, IndexError, TypeError, KeyError):
+        return None
+
+
+def _fold_slice(model: OnnxModel, node: Node, inputs: list[Any]) -> npt.NDArray[Any]:
+    data = inputs[0]
+    if "starts" in node.attributes:
+        starts, ends = node.attributes["starts"], node.attributes["ends"]
+        axes = node.attributes.get("axes", tuple(range(len(starts))))
+        steps = (1,) * len(starts)
+    else:
+        starts, ends = inputs[1], inputs[2]
+        axes = range(len(starts)) if len(inputs) < 4 or inputs[3] is None else inputs[3]
+        steps = [1] * len(starts) if len(inputs) < 5 or inputs[4] is None else inputs[4]
+    index = [slice(None)] * data.ndim
+    for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
+        index[int(axis)] = slice(int(start), int(end) if end > -(2**31) else None, int(step))
+    return np.asarray(data[tuple(index)])
+
+
+def _fold_cast(model: OnnxModel, node: Node, inputs: list[Any]) -> npt.NDArray[Any] | None:
+    dtype = {1: np.float32, 6: np.int32, 7: np.int64, 11: np.float64}.get(node.attributes["to"])
+    return None if dtype is None else np.asarray(inputs[0]).astype(dtype)
+
+
+def _fold_filled(model: OnnxModel, node: Node, inputs: list[Any]) -> npt.NDArray[Any] | None:
+    from onnx import numpy_helper
+
+    value = node.attributes.get("value")
+    fill = np.zeros(1, np.float32) if value is None else numpy_helper.to_array(value)
+    shape = tuple(int(d) for d in inputs[0])
+    if int(np.prod(shape, dtype=np.int64)) > _FOLDABLE_ELEMENTS:
+        return None
+    return np.full(shape, fill.reshape(-1)[0], dtype=fill.dtype)
+
+
+def _fold_reshaped(
+    rule: Callable[[OnnxModel, Node, Shape], Shape | None],
+) -> Callable[[OnnxModel, Node, list[Any]], npt.NDArray[Any] | None]:
+    def fold(model: OnnxModel, node: Node, inputs: list[Any]) -> npt.NDArray[Any] | None:
+        shape = rule(model, node, tuple(inputs[0].shape))
+        return None if shape is None else np.asarray(inputs[0]).reshape(shape)
+
+    return fold
+
+
+_FOLDS: Mapping[str, Callable[[OnnxModel, Node, list[Any]], npt.NDArray[Any] | None]] = {
+    "Identity": lambda model, node, inputs: inputs[0],
+    "Gather": lambda model, node, inputs: np.take(
+        inputs[0], inputs[1], axis=node.attributes.get("axis", 0)
+    ),
+    "Concat": lambda model, node, inputs: np.concatenate(inputs, axis=node.attributes["axis"]),
+    "Transpose": lambda model, node, inputs: np.transpose(inputs[0], node.attributes.get("perm")),
+    "Slice": _fold_slice,
+    "Cast": _fold_cast,
+    "ConstantOfShape": _fold_filled,
+    "Reshape": _fold_reshaped(_reshape),
+    "Squeeze": _fold_reshaped(_squeeze),
+    "Unsqueeze": _fold_reshaped(_unsqueeze),
+    "Flatten": _fold_reshaped(_flatten),
+}

@@ -1,0 +1,234 @@
+"""Goldens: the values of every layer that a quantiser computed, and the comparison with them.
+
+Two forms are read: ``golden.npz`` with the arrays ``input``, ``layer_00``, ``layer_01``, ..., and a
+folder of text files ``input.txt``, ``out_layer0.txt``, ... with one value per line. Both are
+flattened in HWC order.
+"""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dory_core.errors import UsageError
+from dory_core.ir import Graph, Tensor
+
+Values = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Golden:
+    """Values of the network input and of layer 0, 1, ..., each flattened in HWC order.
+
+    source: where they come from. names: file or array of the input and of each layer.
+    """
+
+    source: Path
+    input: Values
+    layers: tuple[Values, ...]
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """The first element, in HWC order, that differs."""
+
+    c: int
+    h: int
+    w: int
+    expected: int
+    got: int
+
+
+@dataclass(frozen=True, slots=True)
+class LayerComparison:
+    """Comparison of one layer with its golden, element by element."""
+
+    index: int
+    name: str
+    exact: bool
+    mismatches: int
+    first: Mismatch | None
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Comparison of all layers."""
+
+    layers: tuple[LayerComparison, ...]
+
+    @property
+    def exact(self) -> bool:
+        """True when every element of every layer equals its golden."""
+        return all(layer.exact for layer in self.layers)
+
+
+def read_golden(path: Path) -> Golden:
+    """Read ``golden.npz``, or a folder with the text files or with a ``golden.npz``.
+
+    Raises: UsageError for a missing or unreadable file, gaps in the layers, or values that are no
+    integers; the message names the file.
+    """
+    path = Path(path)
+    if path.is_dir():
+        if (path / "input.txt").is_file():
+            return _read_texts(path)
+        if (path / "golden.npz").is_file():
+            return _read_npz(path / "golden.npz")
+        raise UsageError(
+            f"{path}: the folder holds neither input.txt nor golden.npz",
+            "a text golden is input.txt with out_layer0.txt, out_layer1.txt, ...",
+        )
+    if not path.is_file():
+        raise UsageError(f"{path}: golden does not exist", "give a folder or a .npz file")
+    return _read_npz(path)
+
+
+def input_of(graph: Graph, golden: Golden) -> Values:
+    """Return the golden's input as (C, H, W). Raises: UsageError when its size is wrong."""
+    return _shaped(golden, 0, golden.input, graph.tensors[graph.inputs[0]])
+
+
+def compare(
+    graph: Graph, golden: Golden, outputs: Mapping[str, npt.NDArray[Any]] | None = None
+) -> Comparison:
+    """Compare every layer with the golden, every element.
+
+    outputs: tensors by name, shape (C, H, W); without them the reference executor computes them
+    from the golden's input.
+
+    Raises: UsageError when the golden has another number of layers or of elements.
+    """
+    if len(golden.layers) != len(graph.layers):
+        raise UsageError(
+            f"{golden.source}: golden of {len(golden.layers)} layers, the network has"
+            f" {len(graph.layers)}",
+            "use the golden that was exported together with the network",
+        )
+    image = input_of(graph, golden)
+    expected = [
+        _shaped(golden, layer.index + 1, golden.layers[layer.index], graph.tensors[layer.output])
+        for layer in graph.layers
+    ]
+    if outputs is None:
+        from dory_core.reference import run
+
+        outputs = run(graph, {graph.inputs[0]: image})
+    return Comparison(
+        tuple(
+            compare_layer(layer.index, layer.name, wanted, outputs[layer.output])
+            for layer, wanted in zip(graph.layers, expected, strict=True)
+        )
+    )
+
+
+def compare_layer(
+    index: int, name: str, expected: npt.NDArray[Any], got: npt.NDArray[Any]
+) -> LayerComparison:
+    """Compare one layer; both arrays have shape (C, H, W)."""
+    if expected.shape != got.shape:
+        raise UsageError(f"layer {index} ('{name}'): shape {got.shape}, expected {expected.shape}")
+    differs = (expected != got).transpose(1, 2, 0)
+    count = int(differs.sum())
+    if count == 0:
+        return LayerComparison(index, name, True, 0, None)
+    h, w, c = (int(i) for i in np.unravel_index(int(differs.argmax()), differs.shape))
+    first = Mismatch(c, h, w, int(expected[c, h, w]), int(got[c, h, w]))
+    return LayerComparison(index, name, False, count, first)
+
+
+def _shaped(golden: Golden, position: int, values: Values, tensor: Tensor) -> Values:
+    if values.size != tensor.elements:
+        raise UsageError(
+            f"{golden.source}: '{golden.names[position]}' holds {values.size} values, tensor"
+            f" '{tensor.name}' of the network has {tensor.elements}"
+            f" ({tensor.channels} x {tensor.height} x {tensor.width})"
+        )
+    return values.reshape(tensor.height, tensor.width, tensor.channels).transpose(2, 0, 1)
+
+
+def _read_npz(path: Path) -> Golden:
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            if isinstance(archive, np.ndarray):
+                raise UsageError(f"{path}: holds one array, not input and layers")
+            arrays = {name: np.asarray(archive[name]) for name in archive.files}
+    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
+        raise UsageError(f"{path}: not a readable .npz file ({error})") from error
+    if "input" not in arrays:
+        raise UsageError(f"{path}: array 'input' is missing")
+    names = _in_order(path, arrays, r"layer_(\d+)", "layer_{:02d}")
+    values = [_integers(f"{path}: array '{n}'", arrays[n]) for n in ("input", *names)]
+    return Golden(path, values[0], tuple(values[1:]), ("input", *names))
+
+
+def _read_texts(folder: Path) -> Golden:
+    files = {file.name: file for file in sorted(folder.glob("*.txt"))}
+    names = _in_order(folder, files, r"out_layer(\d+)\.txt", "out_layer{}.txt")
+    values = [_read_text(files[n]) for n in ("input.txt", *names)]
+    return Golden(folder, values[0], tuple(values[1:]), ("input.txt", *names))
+
+
+def _in_order(
+    source: Path, entries: Mapping[str, object], pattern: str, form: str
+) -> tuple[str, ...]:
+    """Return the names that match ``pattern`` by their number, which must count from 0."""
+    numbered = {}
+    for name in entries:
+        match = re.fullmatch(pattern, name)
+        if match:
+            numbered[int(match[1])] = name
+    if not numbered:
+        raise UsageError(f"{source}: holds no layers ('{form.format(0)}', ...)")
+    for number in range(max(numbered) + 1):
+        if number not in numbered:
+            raise UsageError(f"{source}: '{form.format(number)}' is missing")
+    return tuple(numbered[number] for number in sorted(numbered))
+
+
+def _read_text(file: Path) -> Values:
+    """Read one value per line; a trailing comma or backslash and '#' lines are allowed."""
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{file}: not a readable text file ({error})") from error
+    items: list[tuple[int, str]] = []
+    for number, line in enumerate(lines, start=1):
+        if not line.lstrip().startswith("#"):
+            items.extend((number, item) for item in line.replace("\\", " ").split(","))
+    items = [(number, item.strip()) for number, item in items if item.strip()]
+    try:
+        values = np.array([item for _, item in items], dtype=np.float64)
+    except ValueError:
+        number, item = next(pair for pair in items if not _is_number(pair[1]))
+        raise UsageError(f"{file}: line {number}: '{item}' is not a number") from None
+    return _integers(f"{file}", values)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _integers(what: str, values: npt.NDArray[Any]) -> Values:
+    flat = values.reshape(-1)
+    if flat.dtype.kind in "iub":
+        return flat.astype(np.int64)
+    if flat.dtype.kind != "f":
+        raise UsageError(f"{what} holds {flat.dtype}, not integers")
+    good = np.isfinite(flat)
+    good &= np.rint(flat) == flat
+    if not good.all():
+        at = int((~good).argmax())
+        raise UsageError(f"{what}: value {at} is {flat[at]}, not an integer")
+    return flat.astype(np.int64)

@@ -1,0 +1,203 @@
+"""A read-only view of an ONNX file: nodes, who produces and reads a value, constants and shapes.
+
+This module knows the file format only. What the nodes mean as integer layers is decided in
+``frontends_common``. ``onnx`` is imported when a file is loaded, not before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dory_core.errors import NotSupported, UsageError
+
+EXPORT_HINT = "export the integer network from the quantiser again, as a static ONNX file"
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One ONNX node. Absent optional inputs are empty strings; attributes are Python values."""
+
+    position: int
+    op: str
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: Mapping[str, Any] = field(compare=False)
+
+    @property
+    def title(self) -> str:
+        """Name of the node, or of its first output when the exporter gave none."""
+        return self.name or (self.outputs[0] if self.outputs else f"#{self.position}")
+
+    @property
+    def label(self) -> str:
+        """Operator and name, as every message starts: ``Conv 'stem'``."""
+        return f"{self.op} '{self.title}'"
+
+    def input(self, position: int) -> str:
+        """Return the name of an input value; empty when it is absent."""
+        return self.inputs[position] if position < len(self.inputs) else ""
+
+
+@dataclass(frozen=True)
+class OnnxModel:
+    """Nodes in file order (unused ones removed), inputs with static shapes, outputs, constants.
+
+    inputs: shape by name of each network input, initialisers excluded.
+    """
+
+    path: Path
+    nodes: tuple[Node, ...]
+    inputs: Mapping[str, tuple[int, ...]]
+    outputs: tuple[str, ...]
+    _stored: Mapping[str, Any]
+    _constants: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
+    _readers: dict[str, list[Node]] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for node in self.nodes:
+            for value in dict.fromkeys(node.inputs):
+                self._readers.setdefault(value, []).append(node)
+
+    def is_constant(self, value: str) -> bool:
+        """True for an initialiser, a Constant node or a value computed from such ones."""
+        return value in self._constants or value in self._stored
+
+    def constant(self, value: str) -> npt.NDArray[Any] | None:
+        """Return the content of a constant, or None when ``value`` is not one."""
+        if value not in self._constants and value in self._stored:
+            from onnx import numpy_helper
+
+            self._constants[value] = numpy_helper.to_array(self._stored[value])
+        return self._constants.get(value)
+
+    def define_constant(self, value: str, content: npt.NDArray[Any]) -> None:
+        """Record a value that constant folding computed."""
+        self._constants[value] = content
+
+    def readers(self, value: str) -> tuple[Node, ...]:
+        """Return the nodes that read ``value`` as data, each once.
+
+        A node whose results are all constants (Shape of a static tensor) reads no data.
+        """
+        nodes = self._readers.get(value, ())
+        return tuple(n for n in nodes if not all(self.is_constant(o) for o in n.outputs))
+
+
+def load(path: Path) -> OnnxModel:
+    """Read an ONNX file.
+
+    Raises: UsageError when there is no such file, NotSupported when it is not a valid ONNX model
+    or has dynamic shapes.
+    """
+    path = Path(path)
+    if not path.is_file():
+        what = "is a directory, not an ONNX file" if path.is_dir() else "does not exist"
+        raise UsageError(f"{path}: {what}", "give the path of the .onnx file")
+    if path.stat().st_size == 0:
+        raise NotSupported(f"{path}: the file is empty", EXPORT_HINT)
+    import onnx
+
+    try:
+        model = onnx.load(str(path))
+    except (MemoryError, KeyboardInterrupt):
+        raise
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except Exception as error:  # protobuf and onnx have several unrelated error types
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise NotSupported(
+            f"{path}: not a valid ONNX model, or truncated ({reason})", EXPORT_HINT
+        ) from error
+    if not model.HasField("graph") or not model.graph.node or not model.graph.output:
+        raise NotSupported(f"{path}: not a valid ONNX model: it holds no graph", EXPORT_HINT)
+    graph = model.graph
+    stored: dict[str, Any] = {tensor.name: tensor for tensor in graph.initializer}
+    nodes = []
+    for position, proto in enumerate(graph.node):
+        attributes = {a.name: _attribute(a) for a in proto.attribute}
+        node = Node(
+            position,
+            proto.op_type,
+            proto.name,
+            tuple(proto.input),
+            tuple(proto.output),
+            MappingProxyType(attributes),
+        )
+        if node.op == "Constant" and isinstance(attributes.get("value"), onnx.TensorProto):
+            stored[node.outputs[0]] = attributes["value"]
+        nodes.append(node)
+    outputs = tuple(o.name for o in graph.output)
+    used = _used(nodes, outputs)
+    _check_order(path, used, stored, {i.name for i in graph.input})
+    read = {name for node in used for name in node.inputs} | set(outputs)
+    inputs = {
+        i.name: _static_shape(path, i)
+        for i in graph.input
+        if i.name not in stored and i.name in read
+    }
+    constants = {
+        node.outputs[0]: np.asarray(node.attributes[key])
+        for node in used
+        if node.op == "Constant"
+        for key in ("value_int", "value_ints", "value_float", "value_floats")
+        if key in node.attributes
+    }
+    return OnnxModel(path, used, MappingProxyType(inputs), outputs, stored, constants)
+
+
+def _attribute(proto: Any) -> Any:
+    import onnx
+
+    value = onnx.helper.get_attribute_value(proto)
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if isinstance(value, onnx.TensorProto):
+        return value
+    return tuple(value) if hasattr(value, "__len__") and not isinstance(value, str) else value
+
+
+def _used(nodes: list[Node], outputs: tuple[str, ...]) -> tuple[Node, ...]:
+    """Return the nodes that an output depends on, in file order."""
+    wanted = set(outputs)
+    kept: list[Node] = []
+    for node in reversed(nodes):
+        if wanted.intersection(node.outputs):
+            kept.append(node)
+            wanted.update(node.inputs)
+    return tuple(reversed(kept))
+
+
+def _check_order(
+    path: Path, nodes: tuple[Node, ...], stored: Mapping[str, Any], inputs: set[str]
+) -> None:
+    known = {"", *stored, *inputs}
+    for node in nodes:
+        for value in node.inputs:
+            if value not in known:
+                raise NotSupported(
+                    f"{path}: not a valid ONNX model: {node.label} reads value '{value}', which no"
+                    " node before it produces",
+                    EXPORT_HINT,
+                )
+        known.update(node.outputs)
+
+
+def _static_shape(path: Path, value: Any) -> tuple[int, ...]:
+    tensor = value.type.tensor_type
+    dims = [(d.dim_value if d.HasField("dim_value") else d.dim_param) for d in tensor.shape.dim]
+    if not dims or any(not isinstance(d, int) or d <= 0 for d in dims):
+        shown = ", ".join(str(d) if d else "?" for d in dims) or "unknown"
+        raise NotSupported(
+            f"input '{value.name}' of {path.name} has the dynamic shape [{shown}]: sizes must be"
+            " known to place tiles in memory",
+            "export with a fixed input size and batch 1 (no dynamic_axes)",
+        )
+    return tuple(dims)

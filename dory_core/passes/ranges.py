@@ -1,0 +1,299 @@
+"""Range analysis: shapes, reachable values, storage and arithmetic width of every layer.
+
+All bounds follow from the input type and the actual weights. They prove that no accumulator leaves
+32 bits in any order of accumulation, and decide whether a requantisation needs 64 bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dory_core.errors import NotSupported
+from dory_core.ir import (
+    Add,
+    AvgPool,
+    Conv,
+    Graph,
+    Layer,
+    LayerRanges,
+    Linear,
+    MaxPool,
+    Requant,
+    Tensor,
+    Window,
+    storage_for,
+)
+
+INT32 = (-(2**31), 2**31 - 1)
+INT64 = (-(2**63), 2**63 - 1)
+
+# Per-channel bounds, or one bound for all channels: int64, or Python integers where those are short.
+_Bounds = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Accumulator:
+    """Bounds of the complete sum per channel, and of all partial sums of the layer."""
+
+    lo: _Bounds
+    hi: _Bounds
+    partial_lo: int
+    partial_hi: int
+
+
+def infer_types(
+    name: str,
+    inputs: tuple[Tensor, ...],
+    layers: tuple[Layer, ...],
+    outputs: tuple[str, ...],
+    notes: tuple[str, ...] = (),
+) -> Graph:
+    """Return the Graph of ``layers`` with the type and range of every tensor.
+
+    A tensor behind a Clip has the range of the Clip, any other its reachable interval. A Conv,
+    Linear or AvgPool without requantisation gives its 32-bit signed accumulator.
+
+    Raises: NotSupported, naming the layer, when shapes do not fit, an accumulator may leave 32 bits,
+    or mul * acc + add may leave 64 bits.
+    """
+    tensors = {tensor.name: tensor for tensor in inputs}
+    ranges = []
+    for position, layer in enumerate(layers):
+        if layer.index != position:
+            raise ValueError(f"{_label(layer)} has index {layer.index} at position {position}")
+        if layer.output in tensors:
+            raise ValueError(f"{_label(layer)}: tensor '{layer.output}' is computed twice")
+        output, proven = _infer(layer, tensors)
+        tensors[layer.output] = output
+        ranges.append(proven)
+    missing = [output for output in outputs if output not in tensors]
+    if missing:
+        raise ValueError(f"output '{missing[0]}' is computed by no layer")
+    return Graph(
+        name=name,
+        inputs=tuple(tensor.name for tensor in inputs),
+        outputs=outputs,
+        layers=layers,
+        tensors=tensors,
+        ranges=tuple(ranges),
+        notes=notes,
+    )
+
+
+def _label(layer: Layer) -> str:
+    return f"{layer.kind} '{layer.name}'"
+
+
+def _infer(layer: Layer, tensors: Mapping[str, Tensor]) -> tuple[Tensor, LayerRanges]:
+    for name in layer.inputs:
+        if name not in tensors:
+            raise NotSupported(f"{_label(layer)}: it reads '{name}', which no layer before computes")
+    sources = tuple(tensors[name] for name in layer.inputs)
+    shape = _output_shape(layer, sources)
+    widths = _Widths(_label(layer))
+    acc = _accumulate(layer, sources, widths)
+    if acc.partial_lo < INT32[0] or acc.partial_hi > INT32[1]:
+        raise NotSupported(
+            f"{_label(layer)}: its accumulator may reach [{acc.partial_lo}, {acc.partial_hi}],"
+            " beyond 32 bits",
+            "split the layer, or quantise with fewer bits",
+        )
+    lo, hi = acc.lo, acc.hi
+    for step in layer.requants:
+        lo, hi = widths.apply(step, lo, hi, shape[0])
+    low, high = int(lo.min()), int(hi.max())
+    try:
+        bits, signed = storage_for(low, high)
+    except OverflowError as error:
+        raise NotSupported(f"{_label(layer)}: its output exceeds 32 bits ({error})") from None
+    if not layer.requants and isinstance(layer, Conv | Linear | AvgPool):
+        bits, signed = 32, True
+    elif not layer.requants and isinstance(layer, MaxPool):
+        bits, signed = sources[0].bits, sources[0].signed
+    output = Tensor(layer.output, *shape, low, high, bits, signed)
+    return output, LayerRanges(
+        acc.partial_lo, acc.partial_hi, widths.bits, widths.value_lo, widths.value_hi
+    )
+
+
+# --- shapes -----------------------------------------------------------------------------------
+
+
+def _output_shape(layer: Layer, sources: tuple[Tensor, ...]) -> tuple[int, int, int]:
+    count = 2 if isinstance(layer, Add) else 1
+    if len(sources) != count:
+        raise NotSupported(f"{_label(layer)}: {len(sources)} inputs, expected {count}")
+    source = sources[0]
+    if isinstance(layer, Conv):
+        outputs, fan_in = layer.weights.shape[:2]
+        if fan_in * layer.groups != source.channels or outputs % layer.groups:
+            raise NotSupported(
+                f"{_label(layer)}: weights {list(layer.weights.shape)} in {layer.groups} groups do"
+                f" not fit an input of {source.channels} channels"
+            )
+        if layer.weights.shape[2:] != layer.window.kernel:
+            raise NotSupported(
+                f"{_label(layer)}: weights {list(layer.weights.shape)} do not fit a kernel"
+                f" {list(layer.window.kernel)}"
+            )
+        shape = (outputs, *_slid(layer, layer.window, source))
+        _check_bias(layer, layer.bias is None or layer.bias.shape == (outputs,))
+    elif isinstance(layer, Linear):
+        outputs, columns = layer.weights.shape
+        if columns != source.elements:
+            raise NotSupported(
+                f"{_label(layer)}: weights for {columns} inputs on {source.elements} elements"
+            )
+        shape = (outputs, 1, 1)
+        _check_bias(layer, layer.bias is None or layer.bias.shape == (outputs,))
+    elif isinstance(layer, MaxPool | AvgPool):
+        shape = (source.channels, *_slid(layer, layer.window, source))
+        if isinstance(layer, MaxPool):
+            _check_no_empty_window(layer)
+    else:
+        if source.shape != sources[1].shape:
+            raise NotSupported(
+                f"{_label(layer)}: operands of shapes {source.shape} and {sources[1].shape}"
+            )
+        shape = source.shape
+    steps = layer.requants
+    if isinstance(layer, Add):
+        steps += tuple(step for step in layer.operand_requants if step is not None)
+    for step in steps:
+        for name, values in (("mul", step.mul), ("add", step.add)):
+            if len(values) not in (1, shape[0]):
+                raise NotSupported(
+                    f"{_label(layer)}: {len(values)} values of {name} for {shape[0]} channels"
+                )
+    return shape
+
+
+def _slid(layer: Layer, window: Window, source: Tensor) -> tuple[int, int]:
+    size = window.output_size(source.height, source.width)
+    if min(size) < 1:
+        raise NotSupported(
+            f"{_label(layer)}: its window {list(window.kernel)} does not fit into an input of"
+            f" {source.height} x {source.width}"
+        )
+    return size
+
+
+def _check_bias(layer: Layer, fits: bool) -> None:
+    if not fits:
+        raise NotSupported(f"{_label(layer)}: its bias has another number of channels")
+
+
+def _check_no_empty_window(layer: MaxPool) -> None:
+    (kh, kw), (dh, dw) = layer.window.kernel, layer.window.dilations
+    top, left, bottom, right = layer.window.pads
+    if max(top, bottom) > (kh - 1) * dh or max(left, right) > (kw - 1) * dw:
+        raise NotSupported(
+            f"{_label(layer)}: pads {list(layer.window.pads)} leave windows without an element"
+        )
+
+
+# --- values -----------------------------------------------------------------------------------
+
+
+def _accumulate(layer: Layer, sources: tuple[Tensor, ...], widths: _Widths) -> _Accumulator:
+    source = sources[0]
+    if isinstance(layer, Conv | Linear):
+        return _dot_products(layer, source)
+    if isinstance(layer, MaxPool):
+        return _Accumulator(_one(source.lo), _one(source.hi), source.lo, source.hi)
+    if isinstance(layer, AvgPool):
+        count = layer.window.kernel[0] * layer.window.kernel[1]
+        low, high = min(source.lo, 0) * count, max(source.hi, 0) * count
+        padded = any(layer.window.pads)
+        lo, hi = (low, high) if padded else (source.lo * count, source.hi * count)
+        return _Accumulator(_one(lo), _one(hi), low, high)
+    assert isinstance(layer, Add)
+    ends = []
+    for operand, step in zip(sources, layer.operand_requants, strict=True):
+        lo, hi = _one(operand.lo), _one(operand.hi)
+        if step is not None:
+            lo, hi = widths.apply(step, lo, hi, operand.channels)
+        ends.append((lo, hi))
+    (lo_a, hi_a), (lo_b, hi_b) = ends
+    lo, hi = lo_a + lo_b, hi_a + hi_b
+    return _Accumulator(
+        lo,
+        hi,
+        int(min(lo_a.min(), lo_b.min(), lo.min())),
+        int(max(hi_a.max(), hi_b.max(), hi.max())),
+    )
+
+
+def _one(value: int) -> _Bounds:
+    return np.array([value], dtype=np.int64)
+
+
+def _dot_products(layer: Conv | Linear, source: Tensor) -> _Accumulator:
+    weights = layer.weights.values.reshape(layer.weights.shape[0], -1).astype(np.int64)
+    positive = np.maximum(weights, 0).sum(axis=1)
+    negative = np.minimum(weights, 0).sum(axis=1)
+    bias = np.zeros(1, dtype=np.int64)
+    if layer.bias is not None:
+        bias = layer.bias.values.astype(np.int64)
+    low, high = min(source.lo, 0), max(source.hi, 0)
+    padded = isinstance(layer, Conv) and any(layer.window.pads)
+    lo, hi = (low, high) if padded else (source.lo, source.hi)
+    return _Accumulator(
+        lo=positive * lo + negative * hi + bias,
+        hi=positive * hi + negative * lo + bias,
+        partial_lo=int((positive * low + negative * high + np.minimum(bias, 0)).min()),
+        partial_hi=int((positive * high + negative * low + np.maximum(bias, 0)).max()),
+    )
+
+
+class _Widths:
+    """Follows bounds through the requantisations of one layer and notes the widths needed."""
+
+    def __init__(self, label: str) -> None:
+        self.label = label
+        self.bits = 0
+        self.value_lo = 0
+        self.value_hi = 0
+
+    def apply(
+        self, step: Requant, lo: _Bounds, hi: _Bounds, channels: int
+    ) -> tuple[_Bounds, _Bounds]:
+        """Return the bounds behind ``step``; Raises: NotSupported when it may overflow."""
+        largest = max(abs(int(lo.min())), abs(int(hi.max())))
+        product = largest * max(abs(m) for m in step.mul)
+        value = product + max(abs(a) for a in step.add)
+        exact: type = np.int64 if value <= INT64[1] else object
+        mul = np.array(step.mul, dtype=exact)
+        add = np.array(step.add, dtype=exact)
+        ends = (lo.astype(exact) * mul, hi.astype(exact) * mul)
+        products = np.minimum(*ends), np.maximum(*ends)
+        values = products[0] + add, products[1] + add
+        value_lo, value_hi = int(values[0].min()), int(values[1].max())
+        if value_lo <= INT64[0] or value_hi > INT64[1]:
+            raise NotSupported(
+                f"{self.label}: mul * acc + add may reach [{value_lo}, {value_hi}], beyond 64 bits",
+                "export with a smaller requantisation factor",
+            )
+        first = self.bits == 0
+        self.value_lo = value_lo if first else min(self.value_lo, value_lo)
+        self.value_hi = value_hi if first else max(self.value_hi, value_hi)
+        low = min(*step.mul, *step.add, int(products[0].min()), value_lo)
+        high = max(*step.mul, *step.add, int(products[1].max()), value_hi, step.div)
+        fits = INT32[0] <= low and high <= INT32[1]
+        self.bits = max(self.bits, 32 if fits else 64)
+        if step.lo is not None and step.hi is not None:
+            bounds = _one(step.lo), _one(step.hi)
+        else:
+            bounds = values[0] // step.div, values[1] // step.div
+        out_lo, out_hi = int(bounds[0].min()), int(bounds[1].max())
+        if out_lo < INT32[0] or out_hi > INT32[1]:
+            raise NotSupported(
+                f"{self.label}: a requantised value may reach [{out_lo}, {out_hi}], beyond 32 bits",
+                "export with a Clip or a larger divisor",
+            )
+        return bounds[0].astype(np.int64), bounds[1].astype(np.int64)

@@ -1,0 +1,144 @@
+"""Bit-exact execution of a Graph in numpy: the golden for everything behind the Graph.
+
+Sums are computed as matrix products of doubles. That is exact: range analysis proves that every
+partial sum of integers stays within 32 bits, far below the 2^53 that a double counts to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dory_core.errors import UsageError
+from dory_core.ir import Add, AvgPool, Conv, Graph, Linear, MaxPool, Tensor, TypedLayer, Window
+
+Values = npt.NDArray[np.int64]
+
+
+def run(graph: Graph, inputs: Mapping[str, npt.NDArray[Any]]) -> dict[str, Values]:
+    """Return every tensor of the network by name, shape (C, H, W), int64.
+
+    inputs: by tensor name, shape (C, H, W), integers within the range of the tensor.
+
+    Raises: UsageError for a missing input, a wrong shape or values out of range.
+    """
+    tensors: dict[str, Values] = {}
+    for name in graph.inputs:
+        if name not in inputs:
+            raise UsageError(f"no values for the network input '{name}'")
+        tensors[name] = _checked(graph.tensors[name], inputs[name])
+    for typed in graph.typed_layers:
+        operands = tuple(tensors[name] for name in typed.layer.inputs)
+        tensors[typed.layer.output] = run_layer(typed, operands)
+    return tensors
+
+
+def run_layer(typed: TypedLayer, inputs: tuple[Values, ...]) -> Values:
+    """Return the output of one layer, shape (C, H, W), for inputs of the same form."""
+    layer = typed.layer
+    source = inputs[0]
+    if isinstance(layer, Conv):
+        value = _convolve(layer, source, typed.output)
+    elif isinstance(layer, Linear):
+        columns = source.transpose(1, 2, 0).reshape(-1).astype(np.float64)
+        value = (layer.weights.values.astype(np.float64) @ columns).astype(np.int64)
+        value = value.reshape(-1, 1, 1)
+        if layer.bias is not None:
+            value += layer.bias.values.astype(np.int64).reshape(-1, 1, 1)
+    elif isinstance(layer, MaxPool):
+        padded = _pad(source, layer.window, np.iinfo(np.int64).min)
+        value = np.full(typed.output.shape, np.iinfo(np.int64).min, dtype=np.int64)
+        for view in _taps(padded, layer.window, typed.output):
+            np.maximum(value, view, out=value)
+    elif isinstance(layer, AvgPool):
+        padded = _pad(source, layer.window, 0)
+        value = np.zeros(typed.output.shape, dtype=np.int64)
+        for view in _taps(padded, layer.window, typed.output):
+            value += view
+    else:
+        assert isinstance(layer, Add)
+        value = np.zeros(typed.output.shape, dtype=np.int64)
+        for operand, step in zip(inputs, layer.operand_requants, strict=True):
+            value += operand if step is None else step.apply(operand)
+    for step in layer.requants:
+        value = step.apply(value)
+    return value
+
+
+def random_inputs(graph: Graph, seed: int = 0) -> dict[str, Values]:
+    """Return reproducible inputs that cover the whole range of each network input."""
+    generator = np.random.default_rng(seed)
+    return {
+        name: generator.integers(
+            graph.tensors[name].lo,
+            graph.tensors[name].hi,
+            graph.tensors[name].shape,
+            endpoint=True,
+            dtype=np.int64,
+        )
+        for name in graph.inputs
+    }
+
+
+def _checked(tensor: Tensor, values: npt.NDArray[Any]) -> Values:
+    values = np.asarray(values)
+    if values.shape != tensor.shape:
+        raise UsageError(
+            f"input '{tensor.name}' has shape {values.shape}, the network expects (C, H, W) ="
+            f" {tensor.shape}"
+        )
+    if values.dtype.kind not in "iub":
+        raise UsageError(f"input '{tensor.name}' holds {values.dtype}, not integers")
+    lo, hi = int(values.min()), int(values.max())
+    if lo < tensor.lo or hi > tensor.hi:
+        raise UsageError(
+            f"input '{tensor.name}' holds values in [{lo}, {hi}], the network expects"
+            f" [{tensor.lo}, {tensor.hi}]",
+            "set --input-bits and --input-signed or --input-unsigned as the network was trained",
+        )
+    return values.astype(np.int64)
+
+
+def _convolve(layer: Conv, source: Values, output: Tensor) -> Values:
+    padded = _pad(source, layer.window, 0).astype(np.float64)
+    groups, pixels = layer.groups, output.height * output.width
+    weights = layer.weights.values.astype(np.float64)
+    fan_in = weights.shape[1]
+    if fan_in == 1:  # depthwise: a sum of shifted images is faster than thin matrix products
+        per_group = weights.shape[0] // groups
+        sums = np.zeros(output.shape)
+        for position, view in enumerate(_taps(padded, layer.window, output)):
+            repeated = view if per_group == 1 else np.repeat(view, per_group, axis=0)
+            sums += repeated * weights.reshape(len(weights), -1)[:, position, None, None]
+    else:
+        taps = [
+            view.reshape(groups, fan_in, pixels) for view in _taps(padded, layer.window, output)
+        ]
+        columns = taps[0] if len(taps) == 1 else np.concatenate(taps, axis=1)
+        rows = weights.transpose(0, 2, 3, 1).reshape(groups, len(weights) // groups, -1)
+        sums = (rows @ columns).reshape(output.shape)
+    value = sums.astype(np.int64)
+    if layer.bias is not None:
+        value += layer.bias.values.astype(np.int64).reshape(-1, 1, 1)
+    return value
+
+
+def _pad(source: Values, window: Window, fill: int) -> Values:
+    top, left, bottom, right = window.pads
+    if not any(window.pads):
+        return source
+    return np.pad(source, ((0, 0), (top, bottom), (left, right)), constant_values=fill)
+
+
+def _taps(padded: npt.NDArray[Any], window: Window, output: Tensor) -> list[npt.NDArray[Any]]:
+    """Return per filter tap, row by row, the (C, H, W) elements that it sees."""
+    (kh, kw), (sh, sw), (dh, dw) = window.kernel, window.strides, window.dilations
+    rows, columns = (output.height - 1) * sh + 1, (output.width - 1) * sw + 1
+    return [
+        padded[:, y * dh : y * dh + rows : sh, x * dw : x * dw + columns : sw]
+        for y in range(kh)
+        for x in range(kw)
+    ]

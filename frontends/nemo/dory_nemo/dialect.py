@@ -1,0 +1,34 @@
+"""The NEMO dialect of ONNX.
+
+A layer is Conv, Gemm or MatMul with kappa and lamda of its batch-norm and the requantisation m / D:
+
+    Mul(kappa) Add(lamda) [Cast] Mul(m) Div(D) [Cast] Clip     y = clip(floor((kappa * acc + lamda) * m / D))
+
+An average is Mul(kh * kw) Mul(ratio) Div(D) Floor behind an AveragePool, and a residual is
+
+    Mul(x, m1) Mul(z, m2) Add Div(D) Floor                     y = floor((x * m1 + z * m2) / D)
+
+where each factor belongs to the operand that feeds its Mul, and an activation behind the Floor is a
+second rounding. D is 2^k, or 2^k - 1 in files of older exporters: the graph is the truth. All of
+this is the plain reading of the nodes that :class:`Dialect` gives; weights are 8 bits, and layer
+nodes carry no attributes beyond the ONNX standard.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dory_core.frontend import Dialect, FrontendOptions, import_onnx
+from dory_core.ir import Graph
+
+
+class NemoDialect(Dialect):
+    """The plain reading of all nodes."""
+
+
+def parse(path: Path, options: FrontendOptions) -> Graph:
+    """Return the integer network of a NEMO file.
+
+    Raises: UsageError when the file is missing, NotSupported when it cannot be computed exactly.
+    """
+    return import_onnx(path, options, NemoDialect())

@@ -1,0 +1,71 @@
+"""Where the real networks with goldens lie; they are test data beside the project."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+_BESIDE = Path(__file__).resolve().parents[2] / "shared" / "nets"
+
+
+@dataclass(frozen=True)
+class Net:
+    """A folder of the collection: net.onnx, golden.npz, meta.json, sometimes txt/."""
+
+    folder: Path
+    frontend: str
+    layers: int
+    input_bits: int
+    input_signed: bool
+
+    @property
+    def onnx(self) -> Path:
+        """The network."""
+        return self.folder / "net.onnx"
+
+    @property
+    def golden(self) -> Path:
+        """The quantiser's values of every layer."""
+        return self.folder / "golden.npz"
+
+
+def _folder() -> Path | None:
+    folder = Path(os.environ.get("DORY_NETS", _BESIDE))
+    return folder if folder.is_dir() else None
+
+
+def nets_dir() -> Path:
+    """Return the folder of the networks, or skip the test when there is none."""
+    folder = _folder()
+    if folder is None:
+        pytest.skip(f"no networks at $DORY_NETS or {_BESIDE}")
+    return folder
+
+
+def net_names(prefix: str = "") -> list[str]:
+    """Return the names of the networks that start with ``prefix``; empty when there are none."""
+    folder = _folder()
+    if folder is None:
+        return []
+    return sorted(p.parent.name for p in folder.glob(f"{prefix}*/meta.json"))
+
+
+def net_params(prefix: str = "") -> list[object]:
+    """Return the names as test parameters; one skipped parameter when there are none."""
+    names: list[object] = list(net_names(prefix))
+    return names or [pytest.param("", marks=pytest.mark.skip(reason="no networks beside the project"))]
+
+
+def net(name: str) -> Net:
+    """Return one network, or skip the test when it is not there."""
+    folder = nets_dir() / name
+    if not folder.is_dir():
+        pytest.skip(f"no network {folder}")
+    meta = json.loads((folder / "meta.json").read_text())
+    return Net(
+        folder, meta["frontend"], meta["layers"], meta["input_bits"], meta["input_signed"]
+    )
