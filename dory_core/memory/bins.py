@@ -100,9 +100,7 @@ def _check_room(r: Request, bins: Sequence[Bin]) -> None:
     right_role = [b for b in bins if b.holds is None or r.role in b.holds]
     if not right_role:
         raise DoesNotFit(f"no memory of the level takes {r.role}: {block}", _HINT)
-    raise DoesNotFit(
-        f"{block} is larger than every memory of its role: {_sizes(right_role)}", _HINT
-    )
+    raise DoesNotFit(f"{block} exceeds every memory of its role: {_sizes(right_role)}", _HINT)
 
 
 def _sizes(bins: Sequence[Bin]) -> str:
