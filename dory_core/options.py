@@ -13,6 +13,15 @@ OPERATING_POINT = "operating_point"
 _TRUTH = {"on": True, "true": True, "1": True, "off": False, "false": False, "0": False}
 
 
+def all_options(target: Target) -> tuple[Option, ...]:
+    """Return the target's options and, when it declares points, the one that chooses among them."""
+    options = target.options
+    if target.operating_points and all(option.name != OPERATING_POINT for option in options):
+        names = tuple(point.name for point in target.operating_points)
+        options += (Option(OPERATING_POINT, str, names[0], "clock and energy", names),)
+    return options
+
+
 def resolve_options(
     target: Target, settings: Mapping[str, str]
 ) -> tuple[dict[str, Any], OperatingPoint | None]:
@@ -21,12 +30,8 @@ def resolve_options(
     The operating point is chosen with the setting ``operating_point``; the first is the default.
     Raises UsageError for an unknown key or a value of the wrong type.
     """
-    options = list(target.options)
     points = target.operating_points
-    if points and all(option.name != OPERATING_POINT for option in options):
-        names = tuple(point.name for point in points)
-        options.append(Option(OPERATING_POINT, str, names[0], "clock and energy", names))
-    known = {option.name: option for option in options}
+    known = {option.name: option for option in all_options(target)}
     for key in settings:
         if key not in known:
             names_ = ", ".join(known) or "it has none"

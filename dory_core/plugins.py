@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, cast
 import pluggy
 
 from dory_core.errors import DoryError, UsageError
-from dory_core.hardware import DmaHal, MemoryHierarchy, OutputFile, Target, TargetContext
-from dory_core.options import resolve_options
+from dory_core.hardware import DmaHal, MemoryHierarchy, Option, OutputFile, Target, TargetContext
+from dory_core.options import all_options, resolve_options
 from dory_core.plugin_checks import (
     API_VERSION,
     GROUP,
@@ -153,6 +153,10 @@ class Plugins:
             raise self._unknown("target", name, self._targets)
         return self._targets[name][0]
 
+    def options(self, target: str) -> tuple[Option, ...]:
+        """Return the options that :meth:`context` takes for a target; raises UsageError."""
+        return all_options(self.target(target))
+
     def provider(self, kind: str, name: str) -> PluginState:
         """Return which plugin provides the ``frontend`` or ``target`` called ``name``."""
         known: Mapping[str, tuple[Any, PluginState]] = (
@@ -167,7 +171,7 @@ class Plugins:
             hint = f"not every plugin could be used ({broken[0].label}: {broken[0].reason})"
             hint += "; `dory plugins` tells more"
         else:
-            hint = f"each {kind} is a Python package of its own: pip install dory-{name} may add it"
+            hint = f"a {kind} comes with a Python package of its own: install it with pip"
         return UsageError(f"unknown {kind} {name!r}; known: {names}", hint)
 
     # -- hooks of a target -----------------------------------------------------------------------

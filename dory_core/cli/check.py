@@ -1,0 +1,79 @@
+"""``dory check``: does a network import, and does it fit; nothing is written."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from dory_core.cli.common import Debug, Json, Quiet, Verbose, console, existing_file, print_json
+from dory_core.cli.common import settings as cli_settings
+from dory_core.cli.compile import (
+    L1,
+    L2,
+    L3,
+    Frontend,
+    InputBits,
+    InputSigned,
+    Kernels,
+    Onnx,
+    Set,
+    budgets,
+    target_settings,
+)
+from dory_core.errors import DoesNotFit, NotSupported
+
+
+def check(
+    onnx: Onnx,
+    frontend: Frontend,
+    target: Annotated[
+        str | None, typer.Option("--target", "-t", help="Check whether it fits this chip, too.")
+    ] = None,
+    input_bits: InputBits = 8,
+    input_signed: InputSigned = False,
+    l1: L1 = None,
+    l2: L2 = None,
+    l3: L3 = None,
+    set_: Set = None,
+    kernels: Kernels = None,
+    json: Json = False,
+    verbose: Verbose = 0,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Tell whether a network is supported and fits, layer by layer."""
+    existing_file(onnx, "network")
+    from dory_core.compiler import CompileOptions, check_network
+    from dory_core.plugins import load_plugins
+
+    options = CompileOptions(
+        onnx=onnx,
+        target=target or "",
+        frontend=frontend,
+        output=None,
+        golden=(),
+        input=None,
+        input_bits=input_bits,
+        input_signed=input_signed,
+        budgets=budgets(l1, l2, l3),
+        settings=target_settings(set_, kernels),
+        layer=None,
+        objective="heuristic",
+        plan_only=True,
+        dump_stages=None,
+    )
+    document: dict[str, Any] = check_network(options, load_plugins()).to_json()
+    if json:
+        print_json(document)
+    elif cli_settings.verbosity >= 0:
+        from dory_core.report.check import print_check
+
+        print_check(document, console(), details=cli_settings.verbosity > 0)
+    raise typer.Exit(_status(document))
+
+
+def _status(document: dict[str, Any]) -> int:
+    if not document["supported"]:
+        return NotSupported.exit_code
+    return DoesNotFit.exit_code if document.get("fits") is False else 0

@@ -1,0 +1,180 @@
+"""What the commands share: options, messages on stderr, documents on stdout."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dory_core.errors import DoryError, UsageError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+#: Called with (stage, steps done, steps in all).
+Progress = Callable[[str, int, int], None]
+
+_UNITS = {"": 1, "b": 1, "k": 1024, "kb": 1024, "kib": 1024, "m": 1 << 20, "mb": 1 << 20}
+_UNITS["mib"] = 1 << 20
+_PIPED_COLUMNS = 200
+_STATUS_BUG = 1
+
+
+class _Settings:
+    """What ``--debug``, ``-v`` and ``-q`` ask for; they are the same for every command."""
+
+    debug = False
+    verbosity = 0
+
+
+settings = _Settings()
+
+
+def _set_debug(value: bool) -> bool:
+    settings.debug = settings.debug or value
+    return value
+
+
+def _set_verbose(value: int) -> int:
+    if value:
+        set_verbosity(value)
+    return value
+
+
+def _set_quiet(value: bool) -> bool:
+    if value:
+        set_verbosity(-1)
+    return value
+
+
+Debug = Annotated[
+    bool, typer.Option("--debug", help="Show the traceback of an error.", callback=_set_debug)
+]
+Verbose = Annotated[
+    int,
+    typer.Option(
+        "-v", "--verbose", count=True, help="Say more; -vv says most.", callback=_set_verbose
+    ),
+]
+Quiet = Annotated[
+    bool, typer.Option("-q", "--quiet", help="Say nothing but errors.", callback=_set_quiet)
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
+
+
+class _LevelFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return f"dory: {record.levelname.lower()}: {record.getMessage()}"
+
+
+class _StderrHandler(logging.StreamHandler[Any]):
+    """Writes to what ``sys.stderr`` is at that moment."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.stream = sys.stderr
+        super().emit(record)
+
+
+def set_verbosity(verbosity: int) -> None:
+    """Choose what is logged: -1 errors, 0 warnings, 1 information, 2 everything."""
+    settings.verbosity = verbosity
+    levels = {-1: logging.ERROR, 0: logging.WARNING, 1: logging.INFO}
+    logger = logging.getLogger("dory")
+    if not logger.handlers:
+        handler = _StderrHandler()
+        handler.setFormatter(_LevelFormatter())
+        logger.addHandler(handler)
+        logger.propagate = False
+    logger.setLevel(levels.get(verbosity, logging.DEBUG))
+
+
+def byte_size(text: str | int) -> int:
+    """Return bytes of ``65536``, ``64k``, ``64kB`` or ``64KiB``; 1 kB = 1024 B."""
+    match = re.fullmatch(r"\s*(\d+)\s*([a-z]*)\s*", str(text).lower())
+    if match is None or match[2] not in _UNITS or int(match[1]) == 0:
+        raise typer.BadParameter(f"{text!r} is no size; write bytes as 65536, 64k or 64KiB")
+    return int(match[1]) * _UNITS[match[2]]
+
+
+def key_values(pairs: Sequence[str]) -> dict[str, str]:
+    """Return the mapping of ``--set KEY=VALUE`` options; a later one wins."""
+    result = {}
+    for pair in pairs:
+        key, separator, value = pair.partition("=")
+        if not separator or not key:
+            raise UsageError(f"--set takes KEY=VALUE, not {pair!r}")
+        result[key] = value
+    return result
+
+
+def existing_file(path: Path, what: str) -> Path:
+    """Return ``path``; raises UsageError when there is no such file."""
+    if path.is_dir():
+        raise UsageError(f"{what} {path} is a directory")
+    if not path.is_file():
+        raise UsageError(f"{what} {path} does not exist")
+    return path
+
+
+def console() -> Console:
+    """Return a console on stdout; piped output is wide, so that no table is folded."""
+    from rich.console import Console
+
+    piped = not sys.stdout.isatty() and "COLUMNS" not in os.environ
+    return Console(width=_PIPED_COLUMNS if piped else None, highlight=False)
+
+
+def print_json(document: Mapping[str, Any] | Sequence[Any]) -> None:
+    """Print the one JSON document that ``--json`` promises."""
+    sys.stdout.write(json.dumps(document, indent=2, allow_nan=False) + "\n")
+
+
+def report_error(error: BaseException) -> int:
+    """Print what went wrong and how to go on; return the exit status."""
+    if settings.debug:
+        import traceback
+
+        traceback.print_exception(error)
+    if isinstance(error, DoryError):
+        print(f"dory: error: {error.message}", file=sys.stderr)
+        if error.hint:
+            print(f"dory: hint: {error.hint}", file=sys.stderr)
+        return error.exit_code
+    text = " ".join(str(error).split())
+    print(f"dory: error: {type(error).__name__}: {text}", file=sys.stderr)
+    print("dory: this is a bug in dory, not in your network; please report it", file=sys.stderr)
+    if not settings.debug:
+        print("dory: hint: the same command with --debug shows the traceback", file=sys.stderr)
+    return _STATUS_BUG
+
+
+@contextmanager
+def progress_bar(enabled: bool) -> Iterator[Progress | None]:
+    """Give a progress callback that draws on stderr; None when nobody would see it."""
+    if not enabled or settings.verbosity < 0 or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (
+        TextColumn("{task.description:<24}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=None)
+
+        def advance(stage: str, done: int, total: int) -> None:
+            bar.update(task, description=stage, completed=done, total=total or None)
+
+        yield advance

@@ -1,0 +1,185 @@
+"""``dory compile``, which is also what ``dory`` without a command does."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dory_core.cli.common import (
+    Debug,
+    Json,
+    Quiet,
+    Verbose,
+    byte_size,
+    console,
+    existing_file,
+    key_values,
+    print_json,
+    progress_bar,
+    settings,
+)
+from dory_core.errors import UsageError, VerificationFailed
+
+if TYPE_CHECKING:
+    from dory_core.compiler import CompileOptions
+
+
+class Objective(StrEnum):
+    """What the tiler makes best."""
+
+    heuristic = "heuristic"
+    latency = "latency"
+
+
+Onnx = Annotated[Path, typer.Argument(metavar="NET.ONNX", help="The quantised network.")]
+Target = Annotated[str, typer.Option("--target", "-t", help="The chip; `dory targets` lists them.")]
+Frontend = Annotated[
+    str, typer.Option("--frontend", "-f", help="The ONNX dialect; `dory frontends` lists them.")
+]
+Golden = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--golden",
+        metavar="PATH",
+        help="golden.npz, or a folder with input.txt and out_layerN.txt: check the import layer by "
+        "layer and embed as test vectors. May be repeated.",
+    ),
+]
+Input = Annotated[
+    Path | None, typer.Option("--input", metavar="FILE", help="An input of the network.")
+]
+InputBits = Annotated[
+    int, typer.Option("--input-bits", min=1, max=32, help="Bits of the network input.")
+]
+InputSigned = Annotated[
+    bool, typer.Option("--input-signed/--input-unsigned", help="Type of the network input.")
+]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="An option of the target; may be repeated."),
+]
+Kernels = Annotated[
+    str | None, typer.Option("--kernels", metavar="NAME", help="Same as --set kernels=NAME.")
+]
+L1 = Annotated[
+    int | None,
+    typer.Option("--l1", parser=byte_size, metavar="BYTES", help="Bytes of L1 for the network."),
+]
+L2 = Annotated[
+    int | None,
+    typer.Option("--l2", parser=byte_size, metavar="BYTES", help="Bytes of L2 for the network."),
+]
+L3 = Annotated[
+    int | None,
+    typer.Option("--l3", parser=byte_size, metavar="BYTES", help="Bytes of L3 for the network."),
+]
+
+
+def budgets(l1: int | None, l2: int | None, l3: int | None) -> dict[int, int]:
+    """Return the given budgets by level number."""
+    return {level: size for level, size in enumerate((l1, l2, l3), start=1) if size is not None}
+
+
+def target_settings(pairs: list[str] | None, kernels: str | None) -> dict[str, str]:
+    """Return the target options of ``--set`` and ``--kernels``."""
+    values = key_values(pairs or [])
+    if kernels is not None:
+        if values.get("kernels", kernels) != kernels:
+            raise UsageError("--kernels and --set kernels= say different things")
+        values["kernels"] = kernels
+    return values
+
+
+def compile_(
+    onnx: Onnx,
+    target: Target,
+    frontend: Frontend,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="DIR",
+            help="The application's directory; default: ./NET_TARGET.",
+        ),
+    ] = None,
+    golden: Golden = None,
+    input_: Input = None,
+    input_bits: InputBits = 8,
+    input_signed: InputSigned = False,
+    l1: L1 = None,
+    l2: L2 = None,
+    l3: L3 = None,
+    set_: Set = None,
+    kernels: Kernels = None,
+    layer: Annotated[
+        int | None,
+        typer.Option(
+            "--layer", metavar="N", min=0, help="Emit this layer alone, as a callable function."
+        ),
+    ] = None,
+    objective: Annotated[
+        Objective, typer.Option("--objective", help="What the tiler makes best.")
+    ] = Objective.heuristic,
+    plan_only: Annotated[
+        bool, typer.Option("--plan-only", help="Plan and report, write no application.")
+    ] = False,
+    dump_stages: Annotated[
+        Path | None,
+        typer.Option("--dump-stages", metavar="DIR", help="Write each intermediate as text."),
+    ] = None,
+    json: Json = False,
+    verbose: Verbose = 0,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Compile a network into a C application (the default command)."""
+    existing_file(onnx, "network")
+    if input_ is not None:
+        existing_file(input_, "input")
+    from dory_core.compiler import CompileOptions, compile_network
+    from dory_core.plugins import load_plugins
+
+    options = CompileOptions(
+        onnx=onnx,
+        target=target,
+        frontend=frontend,
+        output=None if plan_only else output or Path(f"{onnx.stem}_{target}"),
+        golden=tuple(golden or ()),
+        input=input_,
+        input_bits=input_bits,
+        input_signed=input_signed,
+        budgets=budgets(l1, l2, l3),
+        settings=target_settings(set_, kernels),
+        layer=layer,
+        objective=objective.value,
+        plan_only=plan_only,
+        dump_stages=dump_stages,
+    )
+    with progress_bar(enabled=not json) as progress:
+        result = compile_network(options, load_plugins(), progress)
+    plan = result.plan.to_json()
+    if json:
+        print_json(plan)
+    elif settings.verbosity >= 0:
+        _show(plan, options, result.output, result.golden_exact)
+    if result.golden_exact is False:
+        raise VerificationFailed("the imported network differs from the golden")
+
+
+def _show(
+    plan: dict[str, Any], options: CompileOptions, output: Path | None, exact: bool | None
+) -> None:
+    from dory_core.report.table import print_plan
+
+    out = console()
+    print_plan(plan, out, details=settings.verbosity > 0)
+    if exact:
+        out.print(f"golden: all {len(plan['layers'])} layers are exact", markup=False)
+    if output is not None:
+        out.print(f"written: {output} (run it with: dory run {output})", markup=False)
+    elif options.plan_only:
+        out.print("plan only: no application was written", markup=False)

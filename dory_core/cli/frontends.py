@@ -1,0 +1,30 @@
+"""``dory frontends``: the ONNX dialects that can be read."""
+
+from __future__ import annotations
+
+from dory_core.cli.common import Debug, Json, console, print_json
+
+
+def frontends(json: Json = False, debug: Debug = False) -> None:
+    """List the ONNX dialects that can be read."""
+    from dory_core.plugins import load_plugins
+
+    plugins = load_plugins()
+    rows = []
+    for frontend in plugins.frontends():
+        provider = plugins.provider("frontend", frontend.name)
+        summary = getattr(frontend, "summary", "")
+        rows.append(
+            {
+                "name": frontend.name,
+                "summary": summary,
+                "dist": provider.dist,
+                "version": provider.version,
+            }
+        )
+    if json:
+        print_json(rows)
+        return
+    from dory_core.report.listing import print_frontends
+
+    print_frontends(rows, console())

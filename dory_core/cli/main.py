@@ -1,0 +1,145 @@
+"""The ``dory`` command: which command runs, and what its outcome means for the shell."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from dory_core import __version__
+from dory_core.cli import check, frontends, plugins, report, run, targets
+from dory_core.cli import compile as compile_
+from dory_core.cli.common import Debug, Quiet, Verbose, report_error, set_verbosity, settings
+
+DEFAULT_COMMAND = "compile"
+_SHARED_FLAGS = frozenset({"--debug", "-v", "-vv", "--verbose", "-q", "--quiet"})
+_OWN_OPTIONS = frozenset({"--help", "--version"})
+_STATUS_INTERRUPTED = 130
+_STATUS_PIPE_CLOSED = 141
+
+# Typer shows these itself; its versions differ in where the base class of usage errors lives.
+_CLICK_EXCEPTION = next(k for k in typer.BadParameter.__mro__ if k.__name__ == "ClickException")
+_PARSER_ERRORS: tuple[type[BaseException], ...] = (typer.Exit, typer.Abort, _CLICK_EXCEPTION)
+
+
+def expand(arguments: Sequence[str]) -> list[str]:
+    """Return the arguments with a command's name in front.
+
+    Without a command ``compile`` is meant. Flags that all commands share may stand before it.
+    """
+    rest = list(arguments)
+    flags = []
+    while rest and rest[0] in _SHARED_FLAGS:
+        flags.append(rest.pop(0))
+    if not rest or rest[0] in _OWN_OPTIONS:
+        return rest
+    if rest[0].startswith("-") or rest[0].endswith(".onnx") or Path(rest[0]).is_file():
+        return [DEFAULT_COMMAND, *flags, *rest]
+    return [rest[0], *flags, *rest[1:]]
+
+
+class DoryGroup(TyperGroup):
+    """The commands: dory's own, and those of plugins, which are loaded only when one is asked for.
+
+    Every error of a command becomes a message and an exit status here.
+    """
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Put the default command in front where it is left out."""
+        return super().parse_args(ctx, expand(args))
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return dory's own command, else a plugin's, else None."""
+        own = super().get_command(ctx, cmd_name)
+        return own if own is not None else _plugin_command(cmd_name)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; raises SystemExit with the status of its error."""
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+            return result
+        except KeyboardInterrupt:
+            print("dory: interrupted", file=sys.stderr)
+            raise SystemExit(_STATUS_INTERRUPTED) from None
+        except BrokenPipeError:
+            # Nobody reads any more; what is still buffered must not be written at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise SystemExit(_STATUS_PIPE_CLOSED) from None
+        except _PARSER_ERRORS:
+            raise
+        except Exception as error:
+            raise SystemExit(report_error(error)) from error
+
+
+def _plugin_command(name: str) -> Any:
+    from dory_core.plugins import load_plugins
+
+    extra = typer.Typer(add_completion=False)
+    extra.callback()(_no_operation)
+    load_plugins().commands(extra)
+    group: Any = typer.main.get_command(extra)
+    return group.commands.get(name)
+
+
+def _no_operation() -> None:
+    """Keep a Typer of a single command a group."""
+
+
+app = typer.Typer(
+    name="dory",
+    cls=DoryGroup,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # plain text, and half the time to the first line of --help
+    help="Turn a quantised ONNX network into a C application for a microcontroller.",
+    epilog="Without a command, compile is meant: dory --target T --frontend F net.onnx. "
+    "Plugins may add commands of their own.",
+)
+
+
+def _print_version(value: bool) -> None:
+    if value:
+        typer.echo(f"dory {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Print the version.", callback=_print_version, is_eager=True
+        ),
+    ] = False,
+    debug: Debug = False,
+    verbose: Verbose = 0,
+    quiet: Quiet = False,
+) -> None:
+    """Turn a quantised ONNX network into a C application for a microcontroller."""
+
+
+app.command("compile")(compile_.compile_)
+app.command("run")(run.run)
+app.command("check")(check.check)
+app.command("report")(report.report)
+app.command("targets")(targets.targets)
+app.command("frontends")(frontends.frontends)
+app.command("plugins")(plugins.plugins)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line; ends with SystemExit."""
+    settings.debug = False
+    set_verbosity(0)
+    app(args=None if arguments is None else list(arguments), prog_name="dory")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,85 @@
+"""``dory run``: run an application, by default in the host simulation, against its golden."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from dory_core.cli.common import Debug, Json, Quiet, Verbose, console, print_json, settings
+from dory_core.errors import UsageError, VerificationFailed
+
+
+class Dma(StrEnum):
+    """When the simulated DMA moves the data of a transfer."""
+
+    early = "early"
+    late = "late"
+    random = "random"
+
+
+def run(
+    app: Annotated[Path, typer.Argument(metavar="DIR", help="An application made by dory.")],
+    input_: Annotated[
+        list[Path] | None,
+        typer.Option("--input", metavar="FILE", help="Run this input; may be repeated."),
+    ] = None,
+    golden: Annotated[
+        list[Path] | None,
+        typer.Option("--golden", metavar="PATH", help="Compare with this golden; may be repeated."),
+    ] = None,
+    dump: Annotated[
+        Path | None,
+        typer.Option("--dump", metavar="DIR", help="Write every layer's output as layer_NN.npy."),
+    ] = None,
+    dma: Annotated[
+        Dma, typer.Option("--dma", help="When simulated transfers happen: start, wait, between.")
+    ] = Dma.late,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Seed of --dma random.")] = 0,
+    repeat: Annotated[
+        int, typer.Option("--repeat", metavar="N", min=1, help="Run each input so many times.")
+    ] = 1,
+    sanitize: Annotated[
+        str,
+        typer.Option(
+            "--sanitize", metavar="LIST", help="address,undefined or thread, of the C compiler."
+        ),
+    ] = "",
+    runner: Annotated[
+        str | None,
+        typer.Option("--runner", metavar="NAME", help="Where to run; default: host simulation."),
+    ] = None,
+    json: Json = False,
+    verbose: Verbose = 0,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Run an application and compare every layer with the golden."""
+    if not app.is_dir():
+        raise UsageError(f"{app} is no application directory", "make one with `dory compile`")
+    from dory_core.plugins import load_plugins
+    from dory_core.simulate.run import run_application
+
+    result = run_application(
+        app,
+        inputs=tuple(input_ or ()),
+        golden=tuple(golden or ()),
+        dump=dump,
+        dma=dma.value,
+        seed=seed,
+        repeat=repeat,
+        sanitize=tuple(name.strip() for name in sanitize.split(",") if name.strip()),
+        runner=runner,
+        plugins=load_plugins(),
+    )
+    document: dict[str, Any] = result.to_json()
+    if json:
+        print_json(document)
+    elif settings.verbosity >= 0:
+        from dory_core.report.run import print_run
+
+        print_run(document, console(), details=settings.verbosity > 0)
+    if not document["exact"]:
+        raise typer.Exit(VerificationFailed.exit_code)

@@ -1,0 +1,75 @@
+"""``dory targets``: the chips that applications can be made for, with their options."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dory_core.cli.common import Debug, Json, console, print_json
+from dory_core.errors import DoryError
+
+if TYPE_CHECKING:
+    from dory_core.plugins import Plugins
+
+
+def targets(json: Json = False, debug: Debug = False) -> None:
+    """List the chips, their memories and their options."""
+    from dory_core.plugins import load_plugins
+
+    plugins = load_plugins()
+    rows = [_row(plugins, target.name) for target in plugins.targets()]
+    if json:
+        print_json(rows)
+        return
+    from dory_core.report.listing import print_targets
+
+    print_targets(rows, console())
+
+
+def _row(plugins: Plugins, name: str) -> dict[str, Any]:
+    """Return one target as ``dory targets --json`` prints it."""
+    target = plugins.target(name)
+    provider = plugins.provider("target", name)
+    return {
+        "name": target.name,
+        "summary": target.summary,
+        "dist": provider.dist,
+        "version": provider.version,
+        "levels": _levels(plugins, name),
+        "options": [
+            {
+                "name": option.name,
+                "type": option.type.__name__,
+                "default": option.default,
+                "choices": list(option.choices),
+                "help": option.help,
+            }
+            for option in plugins.options(name)
+        ],
+        "forms": list(target.forms),
+        "operating_points": [
+            {
+                "name": point.name,
+                "cluster_hz": point.cluster_hz,
+                "energy_j_per_cycle": point.energy_j_per_cycle,
+                "source": point.source,
+            }
+            for point in target.operating_points
+        ],
+    }
+
+
+def _levels(plugins: Plugins, name: str) -> list[dict[str, Any]]:
+    """Return the memories with the default options; none when their plugin fails."""
+    try:
+        hierarchy = plugins.context(name).memory
+    except DoryError:
+        return []
+    return [
+        {
+            "name": level.name,
+            "memories": [memory.name for memory in level.memories],
+            "size_bytes": sum(memory.size_bytes for memory in level.memories),
+            "usable_bytes": level.usable_bytes,
+        }
+        for level in hierarchy.levels
+    ]

@@ -1,0 +1,58 @@
+"""The text form of ``dory check``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from dory_core.report.table import dominant, new_table
+from dory_core.report.units import bytes_text, share_text
+
+
+def print_check(document: Mapping[str, Any], out: Console, details: bool = False) -> None:
+    """Print which layers are supported, by which kernel, and whether the network fits.
+
+    details: also why kernels that were preferred did not take a layer.
+    """
+    table = new_table("layer", "op", "kernel")
+    for layer in document["layers"]:
+        kernel = layer.get("kernel")
+        table.add_row(
+            Text(f"{layer['index']:02d} {layer['node']}"),
+            Text(layer["op"]),
+            Text(kernel or "-"),
+        )
+        if details or (not kernel and layer.get("rejections")):
+            for rejection in layer.get("rejections", ()):
+                table.add_row("", "", Text(f"not {rejection['kernel']}: {rejection['reason']}"))
+    if document["layers"]:
+        out.print(table)
+    if document.get("levels"):
+        levels = new_table(
+            "memory", "used", "budget", "", "largest block", right=("used", "budget", "")
+        )
+        for level in document["levels"]:
+            used, budget = level["used"], level["budget"]
+            levels.add_row(
+                level["name"],
+                bytes_text(used),
+                bytes_text(budget),
+                share_text(used, budget),
+                Text(dominant(level) or "-"),
+            )
+        out.print(levels)
+    reason = document.get("reason")
+    because = f": {reason}" if reason else ""
+    if not document["supported"]:
+        out.print(Text(f"not supported{because}"), style="red")
+    elif document.get("fits") is False:
+        out.print(Text(f"supported, but does not fit{because}"), style="red")
+    elif document.get("fits"):
+        out.print(Text("supported, and fits"))
+    else:
+        out.print(Text("supported"))
+    if document.get("hint"):
+        out.print(Text(f"hint: {document['hint']}"))

@@ -1,0 +1,119 @@
+"""The tables of a plan, as the end of ``dory compile`` and ``dory report`` show them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from dory_core.report.units import bytes_text, count_text, share_text, tile_text
+
+_KERNEL_COLUMN_MINIMUM = 14
+
+
+def new_table(*columns: str, right: tuple[str, ...] = ()) -> Table:
+    """Return an empty table whose columns of numbers, ``right``, are aligned to the right."""
+    table = Table(box=SIMPLE, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
+    for column in columns:
+        table.add_column(column, justify="right" if column in right else "left")
+    return table
+
+
+def print_plan(plan: Mapping[str, Any], out: Console, details: bool = False) -> None:
+    """Print layers, memory, totals and notes of a plan.json document.
+
+    details: also why kernels that were preferred did not take a layer.
+    """
+    network = plan["network"]
+    out.print(
+        Text(
+            f"{network['name']} for {plan['target']}: {len(plan['layers'])} layers, "
+            f"{count_text(network['macs'])} MAC, {count_text(network['parameters'])} parameters"
+        ),
+        style="bold",
+    )
+    out.print(_layer_table(plan))
+    out.print(_memory_table(plan["memory"]))
+    out.print(Text(_totals(plan)))
+    if details:
+        for line in _rejections(plan["layers"]):
+            out.print(Text(line))
+    for note in plan.get("notes", ()):
+        out.print(Text(f"note: {note}"))
+    if plan["deployable"]:
+        out.print(Text(f"deployable: yes, within the memory of {plan['target']}"))
+    else:
+        reason = plan.get("reason") or "the budgets are not those of the chip"
+        out.print(Text(f"deployable: no, {reason}"), style="yellow")
+
+
+def _layer_table(plan: Mapping[str, Any]) -> Table:
+    numbers = ("tiles", "L1", "MAC", "cycles", "MAC/cy")
+    table = new_table(
+        "layer", "kind", "kernel", "tile CxHxW", "tiles", "L1", "MAC", "cycles", "MAC/cy", "bound",
+        right=numbers,
+    )  # fmt: skip
+    table.columns[2].min_width = _KERNEL_COLUMN_MINIMUM
+    for position, layer in enumerate(plan["layers"]):
+        estimate = layer.get("estimate") or {}
+        l1 = layer["bytes"]
+        rate = estimate.get("macs_per_cycle")
+        table.add_row(
+            Text(f"{layer.get('index', position):02d} {layer['name']}"),
+            Text(layer["kind"]),
+            Text(layer["kernel"]),
+            tile_text(layer["tiles"]),
+            str(layer["tiles"]["count"]),
+            f"{bytes_text(l1['l1'])} {share_text(l1['l1'], l1['l1_budget']):>4}",
+            count_text(layer["macs"]) if layer["macs"] else "-",
+            count_text(estimate["cycles"]) if "cycles" in estimate else "-",
+            f"{rate:.2f}" if rate else "-",
+            Text(str(estimate.get("bound") or "-")),
+        )
+    return table
+
+
+def _memory_table(memory: Mapping[str, Any]) -> Table:
+    table = new_table("memory", "used", "budget", "", "largest block", right=("used", "budget", ""))
+    for name, level in memory.items():
+        table.add_row(
+            name,
+            bytes_text(level["used"]),
+            bytes_text(level["budget"]),
+            share_text(level["used"], level["budget"]),
+            Text(dominant(level) or "-"),
+        )
+    return table
+
+
+def dominant(level: Mapping[str, Any]) -> str:
+    """Return the name of the largest block of a level, empty when it has none."""
+    if level.get("dominant"):
+        return str(level["dominant"])
+    blocks = level.get("blocks") or ()
+    return str(max(blocks, key=lambda block: block["size"])["name"]) if blocks else ""
+
+
+def _totals(plan: Mapping[str, Any]) -> str:
+    totals = plan["totals"]
+    parts = [f"estimate: {count_text(totals['cycles'])} cycles"]
+    if totals.get("macs_per_cycle") is not None:
+        parts.append(f"{totals['macs_per_cycle']:.2f} MAC/cycle")
+    if totals.get("latency_ms") is not None:
+        parts.append(f"{totals['latency_ms']:.2f} ms")
+    if totals.get("energy_mj") is not None:
+        parts.append(f"{totals['energy_mj']:.3f} mJ")
+    point = totals.get("operating_point")
+    return ", ".join(parts) + (f" (at {point})" if point else "")
+
+
+def _rejections(layers: list[Mapping[str, Any]]) -> list[str]:
+    return [
+        f"{layer['name']}: not {rejection['kernel']}: {rejection['reason']}"
+        for layer in layers
+        for rejection in layer.get("rejections", ())
+    ]
