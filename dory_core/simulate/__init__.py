@@ -1,0 +1,1 @@
+"""Host simulation: build an application with the host compiler, run it, compare every layer."""

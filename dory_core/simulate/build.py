@@ -1,0 +1,185 @@
+"""Building an application directory for the host, out of tree and with cached objects."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import subprocess
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from dory_core.errors import DoryError, UsageError
+from dory_core.simulate.cache import ObjectCache, cache_dir
+from dory_core.simulate.compiler import (
+    Compiler,
+    find_compiler,
+    probe_sanitizer,
+    sanitizer_names,
+)
+
+__all__ = ["build"]
+
+SOURCE_FOLDERS = ("src", "weights", "kernels", "hal/host")
+INCLUDE_FOLDERS = ("inc", "hal/include", "hal/host", "kernels")
+FLAGS = ("-O2", "-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror")
+
+_INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.MULTILINE)
+_SHOWN_LINES = 20
+
+
+def _flags(sanitizers: tuple[str, ...]) -> tuple[str, ...]:
+    include = tuple(f"-I{folder}" for folder in INCLUDE_FOLDERS)
+    if not sanitizers:
+        return FLAGS + include
+    return (
+        *FLAGS,
+        *include,
+        "-g",
+        f"-fsanitize={','.join(sanitizers)}",
+        "-fno-sanitize-recover=all",
+        "-fno-omit-frame-pointer",
+    )
+
+
+class _Headers:
+    """The headers of one application, read once."""
+
+    def __init__(self, app_dir: Path) -> None:
+        self._app_dir = app_dir
+        self._content: dict[str, bytes | None] = {}
+
+    def _read(self, path: str) -> bytes | None:
+        if path not in self._content:
+            file = self._app_dir / path
+            self._content[path] = file.read_bytes() if file.is_file() else None
+        return self._content[path]
+
+    def reachable(self, source: str, text: bytes) -> list[tuple[str, bytes]]:
+        """Return (path, content) of every header of the application that ``source`` can include.
+
+        Conditions are ignored, so the set may be too large but never too small.
+        """
+        found: dict[str, bytes] = {}
+        pending = [(source, text)]
+        while pending:
+            includer, content = pending.pop()
+            own = os.path.dirname(includer)
+            for match in _INCLUDE.finditer(content):
+                name = match.group(1).decode("utf-8", "replace")
+                for folder in (own, *INCLUDE_FOLDERS):
+                    path = os.path.normpath(os.path.join(folder, name))
+                    header = self._read(path)
+                    if header is not None:
+                        if path not in found:
+                            found[path] = header
+                            pending.append((path, header))
+                        break
+        return sorted(found.items())
+
+
+def _key(parts: list[bytes]) -> str:
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(len(part).to_bytes(8, "little"))
+        digest.update(part)
+    return digest.hexdigest()
+
+
+def _call(command: list[str], cwd: Path, what: str) -> None:
+    result = subprocess.run(
+        command, cwd=cwd, capture_output=True, text=True, errors="replace", check=False
+    )
+    if result.returncode != 0:
+        lines = (result.stderr or result.stdout).strip().splitlines()[:_SHOWN_LINES]
+        raise DoryError(
+            "\n".join([f"{what} fails", *lines]),
+            "generated C compiles without warnings: unless files were edited by hand, this is a "
+            "bug in dory or in the plugin that supplied the file",
+        )
+
+
+def build(app_dir: Path, sanitize: str | None = None, compiler: Compiler | None = None) -> Path:
+    """Compile the application in ``app_dir`` for the host and return the program's path.
+
+    The program lies in ``app_dir/build/<variant>/app``; objects are shared between applications
+    through the cache. sanitize: e.g. "address,undefined" or "thread"; None for none.
+
+    Raises UsageError when this is no application, ToolMissing when the compiler or a sanitizer is,
+    DoryError (a bug) when the C code does not compile.
+    """
+    app_dir = Path(app_dir)
+    sources = sorted(
+        path.relative_to(app_dir).as_posix()
+        for folder in SOURCE_FOLDERS
+        for path in (app_dir / folder).glob("*.c")
+    )
+    if not any(source.startswith("src/") for source in sources):
+        raise UsageError(
+            f"{app_dir} is no application: it has no src/*.c", "give the directory dory wrote"
+        )
+    compiler = compiler or find_compiler()
+    sanitizers = sanitizer_names(sanitize or "")
+    probe_sanitizer(compiler, ",".join(sanitizers))
+    flags = _flags(sanitizers)
+    identity = [compiler.name.encode(), compiler.version.encode(), "\0".join(flags).encode()]
+    objects = ObjectCache(cache_dir() / "objects")
+    headers = _Headers(app_dir)
+
+    keys: dict[str, str] = {}
+    for source in sources:
+        text = (app_dir / source).read_bytes()
+        parts = [*identity, source.encode(), text]
+        for path, content in headers.reachable(source, text):
+            parts += [path.encode(), content]
+        keys[source] = _key(parts)
+
+    def compile_one(source: str) -> None:
+        scratch = objects.scratch()
+        try:
+            command = [*compiler.command, *flags, "-c", source, "-o", str(scratch)]
+            _call(command, app_dir, f"compiling {source} with {compiler.name}")
+            objects.store(keys[source], scratch)
+        finally:
+            scratch.unlink(missing_ok=True)
+
+    missing = [source for source in sources if not objects.has(keys[source])]
+    # The largest first: they would otherwise be what everybody waits for.
+    missing.sort(key=lambda source: -(app_dir / source).stat().st_size)
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        list(pool.map(compile_one, missing))
+
+    program = _link(app_dir, compiler, flags, sanitizers, [(s, keys[s]) for s in sources], objects)
+    if missing:
+        objects.prune()
+    return program
+
+
+def _link(
+    app_dir: Path,
+    compiler: Compiler,
+    flags: tuple[str, ...],
+    sanitizers: tuple[str, ...],
+    keys: list[tuple[str, str]],
+    objects: ObjectCache,
+) -> Path:
+    """Link the objects unless the program there was made of exactly these; return its path."""
+    folder = app_dir / "build" / "-".join(("host", *sanitizers))
+    folder.mkdir(parents=True, exist_ok=True)
+    program, stamp = folder / "app", folder / "app.key"
+    key = _key([key.encode() for _, key in keys])
+    if program.is_file() and stamp.is_file() and stamp.read_text() == key:
+        return program.resolve()
+    handle, name = tempfile.mkstemp(dir=folder, prefix="app-")
+    os.close(handle)
+    try:
+        inputs = [str(objects.path(key).resolve()) for _, key in keys]
+        command = [*compiler.command, *flags, *inputs, "-o", os.path.abspath(name), "-lpthread"]
+        _call(command, app_dir, f"linking with {compiler.name}")
+        stamp.unlink(missing_ok=True)
+        Path(name).replace(program)
+        stamp.write_text(key)
+    finally:
+        Path(name).unlink(missing_ok=True)
+    return program.resolve()

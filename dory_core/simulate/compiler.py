@@ -1,0 +1,185 @@
+"""Finding a host C compiler, and finding out whether its sanitizers really work."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from dory_core.errors import ToolMissing, UsageError
+
+__all__ = ["SANITIZERS", "Compiler", "find_compiler", "probe_sanitizer"]
+
+_PROBE_TIMEOUT_S = 120
+
+_PROBES = {
+    "address": """\
+#include <stdlib.h>
+int main(int argc, char **argv) {
+  volatile char *p = malloc(8);
+  (void)argv;
+  p[7 + argc] = 1;
+  return 0;
+}
+""",
+    "undefined": """\
+#include <limits.h>
+int main(int argc, char **argv) {
+  volatile int x = INT_MAX;
+  (void)argv;
+  x = x + argc;
+  return 0;
+}
+""",
+    "thread": """\
+#include <pthread.h>
+static int shared;
+static void *work(void *arg) {
+  for (int i = 0; i < 1000; ++i) ++shared;
+  return arg;
+}
+int main(void) {
+  pthread_t a, b;
+  pthread_create(&a, NULL, work, NULL);
+  pthread_create(&b, NULL, work, NULL);
+  pthread_join(a, NULL);
+  pthread_join(b, NULL);
+  return 0;
+}
+""",
+}
+SANITIZERS = tuple(_PROBES)
+
+_MARKS = {
+    "address": "AddressSanitizer",
+    "undefined": "runtime error",
+    "thread": "ThreadSanitizer: data race",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Compiler:
+    """A host C compiler.
+
+    command: how to call it, e.g. ("gcc",). version: what it says about itself, for cache keys.
+    """
+
+    command: tuple[str, ...]
+    version: str
+
+    @property
+    def name(self) -> str:
+        """The command as one would type it."""
+        return shlex.join(self.command)
+
+
+@cache
+def _identify(command: tuple[str, ...]) -> Compiler | None:
+    """Return the compiler when the command runs, else None."""
+    if shutil.which(command[0]) is None:
+        return None
+    try:
+        result = subprocess.run(
+            [*command, "--version"],
+            capture_output=True,
+            text=True,
+            timeout=_PROBE_TIMEOUT_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return Compiler(command, result.stdout.strip()) if result.returncode == 0 else None
+
+
+def find_compiler() -> Compiler:
+    """Return $CC, cc, gcc or clang, else the compiler of the ``ziglang`` wheel.
+
+    Raises ToolMissing when there is none, or when $CC is set and cannot be run.
+    """
+    chosen = os.environ.get("CC", "").strip()
+    if chosen:
+        compiler = _identify(tuple(shlex.split(chosen)))
+        if compiler is None:
+            raise ToolMissing(
+                f"the C compiler {chosen!r} named by the environment variable CC cannot be run",
+                "unset CC or let it name a working compiler",
+            )
+        return compiler
+    for name in ("cc", "gcc", "clang"):
+        compiler = _identify((name,))
+        if compiler is not None:
+            return compiler
+    if importlib.util.find_spec("ziglang") is not None:
+        compiler = _identify((sys.executable, "-m", "ziglang", "cc"))
+        if compiler is not None:
+            return compiler
+    raise ToolMissing(
+        "no C compiler found (tried $CC, cc, gcc, clang and the ziglang wheel)",
+        "install a compiler, for example with `pip install ziglang`",
+    )
+
+
+def sanitizer_names(sanitize: str) -> tuple[str, ...]:
+    """Split "address,undefined" into sorted names.
+
+    Raises UsageError for an unknown name or for thread together with address.
+    """
+    names = tuple(sorted({name.strip() for name in sanitize.split(",") if name.strip()}))
+    for name in names:
+        if name not in _PROBES:
+            raise UsageError(f"unknown sanitizer {name!r}", f"known are {', '.join(SANITIZERS)}")
+    if "thread" in names and "address" in names:
+        raise UsageError(
+            "the thread and address sanitizers exclude each other", "run once with each of them"
+        )
+    return names
+
+
+@cache
+def _works(compiler: Compiler, name: str) -> bool:
+    """True when the sanitizer links and finds the fault of its probe."""
+    with tempfile.TemporaryDirectory(prefix="dory-probe-") as folder:
+        source = Path(folder, "probe.c")
+        source.write_text(_PROBES[name])
+        program = Path(folder, "probe")
+        command = [*compiler.command, "-std=c99", "-g", f"-fsanitize={name}"]
+        command += [str(source), "-o", str(program), "-lpthread"]
+        try:
+            compiled = subprocess.run(
+                command, capture_output=True, timeout=_PROBE_TIMEOUT_S, check=False
+            )
+            if compiled.returncode != 0:
+                return False
+            ran = subprocess.run(
+                [str(program)],
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=_PROBE_TIMEOUT_S,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return False
+        return _MARKS[name] in ran.stderr
+
+
+def probe_sanitizer(compiler: Compiler, sanitize: str) -> None:
+    """Return when each sanitizer of e.g. "address,undefined" really detects a fault.
+
+    Accepting the flag proves nothing: some compilers take it and do nothing. Raises ToolMissing
+    for one that does not work, UsageError for an unknown name.
+    """
+    for name in sanitizer_names(sanitize):
+        if not _works(compiler, name):
+            raise ToolMissing(
+                f"the {name} sanitizer of {compiler.name} does not find the fault of its probe",
+                "use a gcc or clang that has its sanitizer runtime (CC=gcc), or run without "
+                "--sanitize: guard pages and poison work with every compiler",
+            )

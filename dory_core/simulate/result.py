@@ -1,0 +1,124 @@
+"""What a run of an application found: the ``run`` document of ``dory run --json``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dory_core.errors import UsageError
+from dory_core.ir import Tensor
+
+__all__ = ["LayerOutput", "LayerResult", "Mismatch", "Run", "RunResult", "compare_layer"]
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class LayerOutput:
+    """A layer whose output is compared: its index, name and output tensor (storage and shape)."""
+
+    index: int
+    name: str
+    tensor: Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """The first element, in HWC order, that differs."""
+
+    c: int
+    h: int
+    w: int
+    expected: int
+    got: int
+
+
+@dataclass(frozen=True, slots=True)
+class LayerResult:
+    """How one layer compares. cycles, instructions: None where the runner cannot tell."""
+
+    index: int
+    name: str
+    exact: bool
+    mismatches: int
+    first: Mismatch | None
+    cycles: int | None = None
+    instructions: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One execution of the network. input: which vector it was given."""
+
+    input: str
+    layers: tuple[LayerResult, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """All executions of one call of a runner."""
+
+    target: str
+    runner: str
+    dma: str
+    runs: tuple[Run, ...]
+    version: int = SCHEMA_VERSION
+
+    @property
+    def exact(self) -> bool:
+        """True when every element of every layer of every run is as expected."""
+        return all(layer.exact for run in self.runs for layer in run.layers)
+
+    @property
+    def first_difference(self) -> tuple[Run, LayerResult] | None:
+        """The first layer that differs, with its run."""
+        return next(
+            ((run, layer) for run in self.runs for layer in run.layers if not layer.exact), None
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the ``run`` document of DESIGN section 10."""
+        return {
+            "version": self.version,
+            "target": self.target,
+            "runner": self.runner,
+            "dma": self.dma,
+            "exact": self.exact,
+            "runs": [asdict(run) for run in self.runs],
+        }
+
+
+def compare_layer(
+    layer: LayerOutput,
+    got: npt.NDArray[np.int64],
+    expected: Mapping[int, npt.NDArray[Any]],
+    *,
+    cycles: int | None = None,
+    instructions: int | None = None,
+) -> LayerResult:
+    """Compare ``got``, shape (H, W, C), element by element with ``expected[layer.index]``.
+
+    Expected values have shape (H, W, C) or are flattened in that order. Raises UsageError when
+    they are missing or of another size.
+    """
+    if layer.index not in expected:
+        raise UsageError(f"no expected values for layer {layer.index} '{layer.name}'")
+    values = np.asarray(expected[layer.index])
+    if values.size != got.size or (values.ndim == 3 and values.shape != got.shape):
+        raise UsageError(
+            f"expected values of layer {layer.index} '{layer.name}' have shape {values.shape}, "
+            f"the layer has shape {got.shape} (H, W, C)"
+        )
+    wanted = values.reshape(got.shape)
+    wrong = np.argwhere(wanted != got)
+    first = None
+    if len(wrong):
+        h, w, c = (int(position) for position in wrong[0])
+        first = Mismatch(c, h, w, int(wanted[h, w, c]), int(got[h, w, c]))
+    return LayerResult(
+        layer.index, layer.name, not len(wrong), len(wrong), first, cycles, instructions
+    )

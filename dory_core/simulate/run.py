@@ -1,0 +1,185 @@
+"""Running an application on the host simulation and comparing every layer."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dory_core.errors import UsageError, VerificationFailed
+from dory_core.simulate.build import build
+from dory_core.simulate.compiler import Compiler
+from dory_core.simulate.packing import unpack
+from dory_core.simulate.result import LayerOutput, Run, RunResult, compare_layer
+
+__all__ = ["DMA_MODES", "run_host"]
+
+DMA_MODES = ("early", "late", "random")
+
+_EXIT_DIFFERS = 5
+_EXIT_USAGE = 2
+_REPORT_LINES = 25
+_REPORT_MARKS = ("ERROR: AddressSanitizer", "runtime error:", "WARNING: ThreadSanitizer")
+
+
+def run_host(
+    app_dir: Path,
+    *,
+    layers: Sequence[LayerOutput],
+    expected: Sequence[Mapping[int, npt.NDArray[Any]]],
+    inputs: Sequence[bytes] | None = None,
+    input_names: Sequence[str] | None = None,
+    output_layers: Sequence[int] = (),
+    target: str = "",
+    dma: str = "early",
+    seed: int = 1,
+    repeat: int = 1,
+    sanitize: str | None = None,
+    dump: Path | None = None,
+    timeout_s: float = 600.0,
+    compiler: Compiler | None = None,
+) -> RunResult:
+    """Build ``app_dir``, run it on the host simulation and compare every layer.
+
+    layers: the layers to compare. expected: per input, the values of each layer by its index,
+        shape (H, W, C). inputs: per input its storage form (:func:`packing.pack`); None for the
+        vectors embedded in the application. input_names: for the report.
+    output_layers: layers whose outputs, one after the other, are the network's output; it is then
+        checked that the application hands out exactly those bytes.
+    dma, seed: when transfers move their bytes: early, late, or random by seed.
+    repeat: executions of all inputs, in one process, on the same arenas.
+    sanitize: "address,undefined" or "thread". dump: directory for ``layer_NN.npy``, shape
+        (H, W, C), true integers; in ``run_RR/`` when there is more than one execution.
+
+    Values that differ are in the result. Raises VerificationFailed when the simulator, a sanitizer
+    or the operating system stopped the program, or it did not end within ``timeout_s`` seconds;
+    UsageError for wrong arguments; what :func:`build.build` raises.
+    """
+    if dma not in DMA_MODES:
+        raise UsageError(f"unknown DMA mode {dma!r}", f"known are {', '.join(DMA_MODES)}")
+    if seed < 0 or repeat < 1:
+        raise UsageError("the seed is not negative and the network runs at least once")
+    if inputs is not None and len(inputs) != len(expected):
+        raise UsageError(f"{len(inputs)} inputs but expected values for {len(expected)}")
+    app_dir = Path(app_dir).resolve()
+    program = build(app_dir, sanitize, compiler)
+    with tempfile.TemporaryDirectory(prefix="dory-run-") as folder:
+        vectors = app_dir / "vectors"
+        if inputs is not None:
+            vectors = Path(folder, "vectors")
+            vectors.mkdir()
+            (vectors / "input.bin").write_bytes(b"".join(inputs))
+        raw = Path(folder, "dump")
+        command = [str(program), "--vectors", str(vectors), "--dump", str(raw)]
+        command += ["--dma", dma, "--seed", str(seed), "--repeat", str(repeat)]
+        _execute(command, app_dir, timeout_s)
+        executions = sorted(raw.iterdir(), key=lambda path: int(path.name.removeprefix("run_")))
+        if len(executions) != len(expected) * repeat:
+            raise UsageError(
+                f"the application has {len(executions) // repeat} inputs, "
+                f"expected values are given for {len(expected)}"
+            )
+        runs = []
+        for position, execution in enumerate(executions):
+            number = position % len(expected)
+            name = input_names[number] if input_names else f"input {number}"
+            values = {layer.index: _load(execution, layer) for layer in layers}
+            if dump is not None:
+                _save(dump if len(executions) == 1 else dump / execution.name, values)
+            _check_output(execution, output_layers, name)
+            runs.append(
+                Run(
+                    name,
+                    tuple(
+                        compare_layer(layer, values[layer.index], expected[number])
+                        for layer in layers
+                    ),
+                )
+            )
+    return RunResult(target, "host", dma, tuple(runs))
+
+
+def _load(execution: Path, layer: LayerOutput) -> npt.NDArray[np.int64]:
+    path = execution / f"layer_{layer.index:02d}.bin"
+    if not path.is_file():
+        raise VerificationFailed(
+            f"layer {layer.index} '{layer.name}' did not run",
+            "the application and the plan disagree: compile it again",
+        )
+    try:
+        return unpack(path.read_bytes(), layer.tensor)
+    except ValueError as error:
+        raise VerificationFailed(f"layer {layer.index} '{layer.name}': {error}") from None
+
+
+def _save(folder: Path, values: Mapping[int, npt.NDArray[np.int64]]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for index, array in values.items():
+        np.save(folder / f"layer_{index:02d}.npy", array)
+
+
+def _check_output(execution: Path, output_layers: Sequence[int], name: str) -> None:
+    if not output_layers:
+        return
+    made = b"".join((execution / f"layer_{index:02d}.bin").read_bytes() for index in output_layers)
+    if (execution / "output.bin").read_bytes() != made:
+        listed = ", ".join(str(index) for index in output_layers)
+        raise VerificationFailed(f"{name}: the network's output is not that of layer {listed}")
+
+
+def _execute(command: list[str], cwd: Path, timeout_s: float) -> None:
+    """Run the program; return when it compared (exactly or not), raise for everything else."""
+    environment = dict(os.environ)
+    environment.setdefault("ASAN_OPTIONS", "detect_leaks=0")
+    environment.setdefault("UBSAN_OPTIONS", "print_stacktrace=1")
+    try:
+        result = subprocess.run(
+            command,
+            cwd=cwd,
+            env=environment,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=timeout_s,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise VerificationFailed(f"the simulation did not end within {timeout_s:g} s") from None
+    if result.returncode in (0, _EXIT_DIFFERS):
+        return
+    if result.returncode == _EXIT_USAGE:
+        raise UsageError(result.stderr.strip().splitlines()[0] if result.stderr else "no input")
+    raise VerificationFailed(
+        _failure(result.returncode, result.stderr),
+        "the generated C or a kernel is at fault: run again with --sanitize to learn more",
+    )
+
+
+def _failure(status: int, stderr: str) -> str:
+    """Return what stopped the program: the simulator's line, then the start of a report."""
+    lines = stderr.splitlines()
+    headlines = [line for line in lines if line.startswith("dory-sim: error: ")]
+    start = next(
+        (i for i, line in enumerate(lines) if any(mark in line for mark in _REPORT_MARKS)), None
+    )
+    if start is not None:
+        report = lines[start : start + _REPORT_LINES]
+        return "\n".join([*headlines, *(line for line in report if line not in headlines)])
+    if headlines:
+        return headlines[0]
+    if status < 0:
+        try:
+            name = signal.Signals(-status).name
+        except ValueError:
+            name = f"signal {-status}"
+        headline = f"the simulation crashed with {name}"
+    else:
+        headline = f"the simulation ended with status {status}"
+    return "\n".join([headline, *lines[:_REPORT_LINES]])
