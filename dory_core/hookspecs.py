@@ -33,8 +33,20 @@ hookspec = pluggy.HookspecMarker("dory")
 def dory_frontends() -> list[Frontend]:  # type: ignore[empty-body]
     """Return the ONNX dialects that this plugin can read.
 
-    A Frontend has a ``name`` (what ``--frontend`` takes), a ``summary`` and ``parse``, which turns
-    an ONNX model into a Graph or raises NotSupported with the node and the reason.
+    ``Frontend.name`` is what ``--frontend`` takes; ``reader`` turns a file into a Graph or raises
+    NotSupported with the node and the reason. It is called only when the dialect is asked for, so
+    import what it needs inside. ``dory_core.frontends_common`` helps to write one.
+
+    >>> from dory_core.frontend import Frontend
+    >>> from dory_core.plugins import hookimpl
+    >>> def read(path, options):
+    ...     from dory_core.errors import NotSupported
+    ...     raise NotSupported(f"{path.name}: this example reads nothing")
+    >>> @hookimpl
+    ... def dory_frontends():
+    ...     return [Frontend("example", "ONNX as nobody exports it", read)]
+    >>> [frontend.name for frontend in dory_frontends()]
+    ['example']
     """
 
 
@@ -199,7 +211,25 @@ def dory_application(ctx: TargetContext, plan: Plan) -> list[OutputFile]:  # typ
 
 @hookspec
 def dory_runners(ctx: TargetContext) -> list[Runner]:  # type: ignore[empty-body]
-    """Return ways to run an application of the target other than the host simulation."""
+    """Return ways to run an application of the target other than the host simulation.
+
+    ``Runner.run`` executes an application and compares every layer with the expected values; its
+    parameters are those of ``dory_core.simulate.runner.RunFunction``.
+
+    >>> from dory_core.errors import ToolMissing
+    >>> from dory_core.hardware import TargetContext
+    >>> from dory_core.plugins import hookimpl
+    >>> from dory_core.simulate.runner import Runner
+    >>> def run_on_board(app_dir, *, layers, expected, **options):
+    ...     raise ToolMissing("no blinky board is connected", "connect one with USB")
+    >>> @hookimpl
+    ... def dory_runners(ctx):
+    ...     if ctx.name != "blinky":
+    ...         return []
+    ...     return [Runner("board", "a blinky board on USB", run_on_board)]
+    >>> [runner.name for runner in dory_runners(TargetContext("blinky"))]
+    ['board']
+    """
 
 
 @hookspec

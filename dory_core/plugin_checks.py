@@ -14,12 +14,15 @@ from typing import Any
 import pluggy
 
 from dory_core import hookspecs
+from dory_core.frontend import Frontend
 from dory_core.hardware import Target
 
 #: Version of the hooks and of the types that cross them.
 API_VERSION = 1
 
 GROUP = "dory"
+
+_OFFERS: Mapping[str, type[Any]] = {"dory_frontends": Frontend, "dory_targets": Target}
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,13 +158,12 @@ def offers(
         return []
     if not isinstance(records, (list, tuple)):
         raise Refused(f"{name} returned {type(records).__name__}, not a list")
+    wanted = _OFFERS[name]
     for record in records:
-        if name == "dory_targets" and not isinstance(record, Target):
-            raise Refused(f"{name} returned a {type(record).__name__}, not a Target")
-        if not isinstance(getattr(record, "name", None), str) or not record.name:
-            raise Refused(f"{name} returned a {type(record).__name__} without a name")
-        if name == "dory_frontends" and not callable(getattr(record, "parse", None)):
-            raise Refused(f"{name} returned a {type(record).__name__} without parse()")
+        if not isinstance(record, wanted):
+            raise Refused(f"{name} returned a {type(record).__name__}, not a {wanted.__name__}")
+        if not record.name:
+            raise Refused(f"{name} returned a {wanted.__name__} without a name")
     return list(records)
 
 

@@ -261,7 +261,9 @@ class Plugins:
 
     def runners(self, ctx: TargetContext) -> tuple[Runner, ...]:
         """Return the target's runners, in load order."""
-        return tuple(runner for _, runner in self._records("dory_runners", object, ctx=ctx))
+        from dory_core.simulate.runner import Runner
+
+        return tuple(runner for _, runner in self._records("dory_runners", Runner, ctx=ctx))
 
     def commands(self, app: typer.Typer) -> None:
         """Let every plugin add its commands to ``app``; one that fails is reported and left out."""

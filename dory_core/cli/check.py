@@ -28,7 +28,10 @@ def check(
     onnx: Onnx,
     frontend: Frontend,
     target: Annotated[
-        str | None, typer.Option("--target", "-t", help="Check whether it fits this chip, too.")
+        str | None,
+        typer.Option(
+            "--target", "-t", metavar="NAME", help="Check whether it fits this chip, too."
+        ),
     ] = None,
     input_bits: InputBits = 8,
     input_signed: InputSigned = False,

@@ -61,7 +61,12 @@ Debug = Annotated[
 Verbose = Annotated[
     int,
     typer.Option(
-        "-v", "--verbose", count=True, help="Say more; -vv says most.", callback=_set_verbose
+        "-v",
+        "--verbose",
+        count=True,
+        show_default=False,
+        help="Say more; -vv says most.",
+        callback=_set_verbose,
     ),
 ]
 Quiet = Annotated[

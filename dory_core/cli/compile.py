@@ -35,9 +35,14 @@ class Objective(StrEnum):
 
 
 Onnx = Annotated[Path, typer.Argument(metavar="NET.ONNX", help="The quantised network.")]
-Target = Annotated[str, typer.Option("--target", "-t", help="The chip; `dory targets` lists them.")]
+Target = Annotated[
+    str, typer.Option("--target", "-t", metavar="NAME", help="The chip; `dory targets` lists them.")
+]
 Frontend = Annotated[
-    str, typer.Option("--frontend", "-f", help="The ONNX dialect; `dory frontends` lists them.")
+    str,
+    typer.Option(
+        "--frontend", "-f", metavar="NAME", help="The ONNX dialect; `dory frontends` lists them."
+    ),
 ]
 Golden = Annotated[
     list[Path] | None,
@@ -52,7 +57,7 @@ Input = Annotated[
     Path | None, typer.Option("--input", metavar="FILE", help="An input of the network.")
 ]
 InputBits = Annotated[
-    int, typer.Option("--input-bits", min=1, max=32, help="Bits of the network input.")
+    int, typer.Option("--input-bits", metavar="N", min=1, max=16, help="Bits of the network input.")
 ]
 InputSigned = Annotated[
     bool, typer.Option("--input-signed/--input-unsigned", help="Type of the network input.")

@@ -13,11 +13,10 @@ def frontends(json: Json = False, debug: Debug = False) -> None:
     rows = []
     for frontend in plugins.frontends():
         provider = plugins.provider("frontend", frontend.name)
-        summary = getattr(frontend, "summary", "")
         rows.append(
             {
                 "name": frontend.name,
-                "summary": summary,
+                "summary": frontend.summary,
                 "dist": provider.dist,
                 "version": provider.version,
             }

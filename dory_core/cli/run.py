@@ -36,17 +36,19 @@ def run(
     ] = None,
     dma: Annotated[
         Dma, typer.Option("--dma", help="When simulated transfers happen: start, wait, between.")
-    ] = Dma.late,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Seed of --dma random.")] = 0,
+    ] = Dma.early,
+    seed: Annotated[
+        int, typer.Option("--seed", metavar="N", min=0, help="Seed of --dma random.")
+    ] = 1,
     repeat: Annotated[
         int, typer.Option("--repeat", metavar="N", min=1, help="Run each input so many times.")
     ] = 1,
     sanitize: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--sanitize", metavar="LIST", help="address,undefined or thread, of the C compiler."
         ),
-    ] = "",
+    ] = None,
     runner: Annotated[
         str | None,
         typer.Option("--runner", metavar="NAME", help="Where to run; default: host simulation."),
@@ -70,7 +72,7 @@ def run(
         dma=dma.value,
         seed=seed,
         repeat=repeat,
-        sanitize=tuple(name.strip() for name in sanitize.split(",") if name.strip()),
+        sanitize=sanitize or None,
         runner=runner,
         plugins=load_plugins(),
     )
