@@ -1,39 +1,25 @@
-"""What a dialect plugin needs: the record it contributes and the shared ONNX import.
-
-A plugin subclasses :class:`Dialect` for what is its own and returns a :class:`Frontend` whose
-reader calls :func:`import_onnx` with it.
-"""
+"""The record that a dialect plugin contributes; help for reading is in ``frontends_common``."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from dory_core.frontends_common.arithmetic import Step, requants_of
-from dory_core.frontends_common.dialect import (
-    AddMeaning,
-    Dialect,
-    FrontendOptions,
-    Operand,
-    normal_add,
-)
-from dory_core.frontends_common.importer import import_onnx
-from dory_core.ir import Graph
-from dory_core.onnx_model import Node
+if TYPE_CHECKING:
+    from dory_core.ir import Graph
 
-__all__ = [
-    "AddMeaning",
-    "Dialect",
-    "Frontend",
-    "FrontendOptions",
-    "Node",
-    "Operand",
-    "Step",
-    "import_onnx",
-    "normal_add",
-    "requants_of",
-]
+
+@dataclass(frozen=True, slots=True)
+class FrontendOptions:
+    """What the file does not say about the network input.
+
+    input_bits: significant bits, 1 to 16. input_signed: two's complement.
+    """
+
+    input_bits: int = 8
+    input_signed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +37,7 @@ class Frontend:
     def parse(self, path: Path, options: FrontendOptions | None = None) -> Graph:
         """Return the integer network of an ONNX file.
 
-        Raises: UsageError when the file is missing, NotSupported when it cannot be computed exactly.
+        Raises: UsageError when the file is missing, NotSupported when it cannot be computed
+        exactly.
         """
         return self.reader(Path(path), options or FrontendOptions())

@@ -57,7 +57,8 @@ def net_names(prefix: str = "") -> list[str]:
 def net_params(prefix: str = "") -> list[object]:
     """Return the names as test parameters; one skipped parameter when there are none."""
     names: list[object] = list(net_names(prefix))
-    return names or [pytest.param("", marks=pytest.mark.skip(reason="no networks beside the project"))]
+    skip = pytest.mark.skip(reason="no networks beside the project")
+    return names or [pytest.param("", marks=skip)]
 
 
 def net(name: str) -> Net:
@@ -66,6 +67,4 @@ def net(name: str) -> Net:
     if not folder.is_dir():
         pytest.skip(f"no network {folder}")
     meta = json.loads((folder / "meta.json").read_text())
-    return Net(
-        folder, meta["frontend"], meta["layers"], meta["input_bits"], meta["input_signed"]
-    )
+    return Net(folder, meta["frontend"], meta["layers"], meta["input_bits"], meta["input_signed"])

@@ -12,17 +12,6 @@ from dory_core.onnx_model import Node
 
 
 @dataclass(frozen=True, slots=True)
-class FrontendOptions:
-    """What the file does not say about the network input.
-
-    input_bits: 1..16 significant bits. input_signed: two's complement.
-    """
-
-    input_bits: int = 8
-    input_signed: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class Operand:
     """One operand of a residual Add: a tensor, and the arithmetic between it and the Add."""
 
@@ -92,9 +81,7 @@ def normal_add(
             requant([m // common for m in s.mul], [a // common for a in s.add]) for s in steps
         )
         first = requants[0] if requants else requant()
-        scaled = requant(
-            [m * common for m in first.mul], first.add, first.div, first.lo, first.hi
-        )
+        scaled = requant([m * common for m in first.mul], first.add, first.div, first.lo, first.hi)
         requants = (() if scaled.is_identity else (scaled,)) + requants[1:]
     first_step, second_step = (None if step.is_identity else step for step in steps)
     return AddMeaning((first_step, second_step), requants)

@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from dory_core.errors import NotSupported, UsageError
+from dory_core.frontend import FrontendOptions
 from dory_core.frontends_common.arithmetic import ARITHMETIC, Step, data_input, step_of
-from dory_core.frontends_common.dialect import Dialect, FrontendOptions, Operand
+from dory_core.frontends_common.dialect import Dialect, Operand
 from dory_core.frontends_common.operators import (
     LAYER_OPERATORS,
     MATRICES,
@@ -342,10 +343,11 @@ class _Import:
             raise NotSupported(
                 f"{node.label}: pads {list(pads)} are not zeros around height and width"
             )
-        new = (begins[-2] if len(shape) == 4 else 0, begins[-1])
-        new += (ends[-2] if len(shape) == 4 else 0, ends[-1])
-        top, left, bottom, right = (a + b for a, b in zip(value.pads, new, strict=True))
-        return replace(value, pads=(top, left, bottom, right), pad_node=node)
+        top, left, bottom, right = value.pads
+        if len(shape) == 4:
+            top, bottom = top + begins[2], bottom + ends[2]
+        new = (top, left + begins[-1], bottom, right + ends[-1])
+        return replace(value, pads=new, pad_node=node)
 
     def _reject_pads(self, value: _Value) -> None:
         if value.pad_node is not None:
@@ -417,8 +419,7 @@ class _Import:
             names = ", ".join(dict.fromkeys(n.op for n in self.host if n.op != "Cast"))
             if names:
                 self.notes.append(
-                    f"host post-processing left out: {names} (behind"
-                    f" {self.labels.get(end, end)})"
+                    f"host post-processing left out: {names} (behind {self.labels.get(end, end)})"
                 )
         graph = infer_types(
             self.model.path.stem, self.inputs, tuple(self.layers), (end,), tuple(self.notes)

@@ -21,12 +21,20 @@ LAYER_OPERATORS = WINDOWED | MATRICES
 """Operators that are always a layer; an Add of two tensors is one, too."""
 
 _STANDARD_ATTRIBUTES: Mapping[str, frozenset[str]] = {
-    "Conv": frozenset("auto_pad dilations group kernel_shape pads strides".split()),
+    "Conv": frozenset(["auto_pad", "dilations", "group", "kernel_shape", "pads", "strides"]),
     "MaxPool": frozenset(
-        "auto_pad ceil_mode dilations kernel_shape pads storage_order strides".split()
+        ["auto_pad", "ceil_mode", "dilations", "kernel_shape", "pads", "storage_order", "strides"]
     ),
     "AveragePool": frozenset(
-        "auto_pad ceil_mode count_include_pad dilations kernel_shape pads strides".split()
+        [
+            "auto_pad",
+            "ceil_mode",
+            "count_include_pad",
+            "dilations",
+            "kernel_shape",
+            "pads",
+            "strides",
+        ]
     ),
     "GlobalAveragePool": frozenset(),
     "Gemm": frozenset(["alpha", "beta", "transA", "transB"]),
@@ -56,7 +64,7 @@ def check_attributes(node: Node, extra: frozenset[str]) -> None:
 
 
 def chw_of(shape: Shape) -> tuple[int, int, int] | None:
-    """Return (C, H, W) of an ONNX shape with batch 1; None when it is no activation of one image."""
+    """Return (C, H, W) of an ONNX shape with batch 1; None when it is not one image."""
     if len(shape) < 2 or len(shape) > 4 or shape[0] != 1:
         return None
     if len(shape) == 2:
@@ -204,9 +212,7 @@ def check_gemm(node: Node) -> None:
             raise NotSupported(f"{node.label}: attribute {name} = {value} is not supported")
 
 
-def hwc_columns(
-    weights: npt.NDArray[np.int64], chw: tuple[int, int, int]
-) -> npt.NDArray[np.int64]:
+def hwc_columns(weights: npt.NDArray[np.int64], chw: tuple[int, int, int]) -> npt.NDArray[np.int64]:
     """Reorder the columns of (outputs, C * H * W) weights to (outputs, H * W * C)."""
     outputs = weights.shape[0]
     return weights.reshape(outputs, *chw).transpose(0, 2, 3, 1).reshape(outputs, -1)

@@ -19,8 +19,27 @@ from dory_core.onnx_model import Node, OnnxModel
 Shape = tuple[int, ...]
 
 _SAME_SHAPE = frozenset(
-    "Identity Dropout Cast Floor Clip Relu Sigmoid Softmax LogSoftmax Tanh Neg Abs Round Ceil Sqrt"
-    " LeakyRelu HardSigmoid HardSwish BatchNormalization".split()
+    [
+        "Identity",
+        "Dropout",
+        "Cast",
+        "Floor",
+        "Clip",
+        "Relu",
+        "Sigmoid",
+        "Softmax",
+        "LogSoftmax",
+        "Tanh",
+        "Neg",
+        "Abs",
+        "Round",
+        "Ceil",
+        "Sqrt",
+        "LeakyRelu",
+        "HardSigmoid",
+        "HardSwish",
+        "BatchNormalization",
+    ]
 )
 _BROADCAST = frozenset(["Add", "Mul", "Div", "Sub", "Pow", "Max", "Min"])
 _FOLDABLE_ELEMENTS = 4096  # shape arithmetic is tiny; weights are folded by few operators only
@@ -264,6 +283,10 @@ def _fold(model: OnnxModel, node: Node, shapes: Mapping[str, Shape]) -> npt.NDAr
 
 def _fold_slice(model: OnnxModel, node: Node, inputs: list[Any]) -> npt.NDArray[Any]:
     data = inputs[0]
+    starts: Sequence[int]
+    ends: Sequence[int]
+    axes: Sequence[int]
+    steps: Sequence[int]
     if "starts" in node.attributes:
         starts, ends = node.attributes["starts"], node.attributes["ends"]
         axes = node.attributes.get("axes", tuple(range(len(starts))))

@@ -32,7 +32,7 @@ from dory_core.ir import (
 INT32 = (-(2**31), 2**31 - 1)
 INT64 = (-(2**63), 2**63 - 1)
 
-# Per-channel bounds, or one bound for all channels: int64, or Python integers where those are short.
+# Bounds per channel, or one for all channels: int64, or Python integers where those are short.
 _Bounds = npt.NDArray[Any]
 
 
@@ -58,8 +58,8 @@ def infer_types(
     A tensor behind a Clip has the range of the Clip, any other its reachable interval. A Conv,
     Linear or AvgPool without requantisation gives its 32-bit signed accumulator.
 
-    Raises: NotSupported, naming the layer, when shapes do not fit, an accumulator may leave 32 bits,
-    or mul * acc + add may leave 64 bits.
+    Raises: NotSupported, naming the layer, when shapes do not fit, an accumulator may leave 32
+    bits, or mul * acc + add may leave 64 bits.
     """
     tensors = {tensor.name: tensor for tensor in inputs}
     ranges = []
@@ -92,7 +92,7 @@ def _label(layer: Layer) -> str:
 def _infer(layer: Layer, tensors: Mapping[str, Tensor]) -> tuple[Tensor, LayerRanges]:
     for name in layer.inputs:
         if name not in tensors:
-            raise NotSupported(f"{_label(layer)}: it reads '{name}', which no layer before computes")
+            raise NotSupported(f"{_label(layer)}: no layer before it computes its input '{name}'")
     sources = tuple(tensors[name] for name in layer.inputs)
     shape = _output_shape(layer, sources)
     widths = _Widths(_label(layer))
@@ -105,7 +105,7 @@ def _infer(layer: Layer, tensors: Mapping[str, Tensor]) -> tuple[Tensor, LayerRa
         )
     lo, hi = acc.lo, acc.hi
     for step in layer.requants:
-        lo, hi = widths.apply(step, lo, hi, shape[0])
+        lo, hi = widths.apply(step, lo, hi)
     low, high = int(lo.min()), int(hi.max())
     try:
         bits, signed = storage_for(low, high)
@@ -215,17 +215,15 @@ def _accumulate(layer: Layer, sources: tuple[Tensor, ...], widths: _Widths) -> _
     assert isinstance(layer, Add)
     ends = []
     for operand, step in zip(sources, layer.operand_requants, strict=True):
-        lo, hi = _one(operand.lo), _one(operand.hi)
-        if step is not None:
-            lo, hi = widths.apply(step, lo, hi, operand.channels)
-        ends.append((lo, hi))
+        bounds = _one(operand.lo), _one(operand.hi)
+        ends.append(bounds if step is None else widths.apply(step, *bounds))
     (lo_a, hi_a), (lo_b, hi_b) = ends
-    lo, hi = lo_a + lo_b, hi_a + hi_b
+    sum_lo, sum_hi = lo_a + lo_b, hi_a + hi_b
     return _Accumulator(
-        lo,
-        hi,
-        int(min(lo_a.min(), lo_b.min(), lo.min())),
-        int(max(hi_a.max(), hi_b.max(), hi.max())),
+        sum_lo,
+        sum_hi,
+        int(min(lo_a.min(), lo_b.min(), sum_lo.min())),
+        int(max(hi_a.max(), hi_b.max(), sum_hi.max())),
     )
 
 
@@ -260,17 +258,15 @@ class _Widths:
         self.value_lo = 0
         self.value_hi = 0
 
-    def apply(
-        self, step: Requant, lo: _Bounds, hi: _Bounds, channels: int
-    ) -> tuple[_Bounds, _Bounds]:
+    def apply(self, step: Requant, lo: _Bounds, hi: _Bounds) -> tuple[_Bounds, _Bounds]:
         """Return the bounds behind ``step``; Raises: NotSupported when it may overflow."""
-        largest = max(abs(int(lo.min())), abs(int(hi.max())))
+        largest = max(abs(int(lo.min())), abs(int(hi.max())), 1)
         product = largest * max(abs(m) for m in step.mul)
         value = product + max(abs(a) for a in step.add)
         exact: type = np.int64 if value <= INT64[1] else object
-        mul = np.array(step.mul, dtype=exact)
-        add = np.array(step.add, dtype=exact)
-        ends = (lo.astype(exact) * mul, hi.astype(exact) * mul)
+        mul: _Bounds = np.array(step.mul, dtype=exact)
+        add: _Bounds = np.array(step.add, dtype=exact)
+        ends: tuple[_Bounds, _Bounds] = (lo.astype(exact) * mul, hi.astype(exact) * mul)
         products = np.minimum(*ends), np.maximum(*ends)
         values = products[0] + add, products[1] + add
         value_lo, value_hi = int(values[0].min()), int(values[1].max())

@@ -1,13 +1,16 @@
 """The NEMO dialect of ONNX.
 
-A layer is Conv, Gemm or MatMul with kappa and lamda of its batch-norm and the requantisation m / D:
+A layer is Conv, Gemm or MatMul with kappa and lamda of its batch-norm and the requantisation m / D
 
-    Mul(kappa) Add(lamda) [Cast] Mul(m) Div(D) [Cast] Clip     y = clip(floor((kappa * acc + lamda) * m / D))
+    Mul(kappa) Add(lamda) [Cast] Mul(m) Div(D) [Cast] Clip
+
+which is y = clip(floor((kappa * acc + lamda) * m / D)); without batch-norm kappa is 1, lamda is 0.
 
 An average is Mul(kh * kw) Mul(ratio) Div(D) Floor behind an AveragePool, and a residual is
 
-    Mul(x, m1) Mul(z, m2) Add Div(D) Floor                     y = floor((x * m1 + z * m2) / D)
+    Mul(x, m1) Mul(z, m2) Add Div(D) Floor
 
+which is y = floor((x * m1 + z * m2) / D),
 where each factor belongs to the operand that feeds its Mul, and an activation behind the Floor is a
 second rounding. D is 2^k, or 2^k - 1 in files of older exporters: the graph is the truth. All of
 this is the plain reading of the nodes that :class:`Dialect` gives; weights are 8 bits, and layer
@@ -18,7 +21,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dory_core.frontend import Dialect, FrontendOptions, import_onnx
+from dory_core.frontend import FrontendOptions
+from dory_core.frontends_common import Dialect, import_onnx
 from dory_core.ir import Graph
 
 
