@@ -1,0 +1,67 @@
+# make demo       compile the example for GAP8, build it for this machine, run it, compare every layer
+# make test       the test suite
+# make test-all   the test suite with its long sweeps
+# make lint       ruff and mypy
+# make bench      benchmarks
+#
+# Everything is installed into $(VENV) on first use.
+
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+VENV ?= .venv
+WORKERS ?= 2
+ARGS ?=
+
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.dory-installed
+ZIG_STAMP := $(VENV)/.dory-zig
+PROJECTS := $(wildcard frontends/*/pyproject.toml targets/*/pyproject.toml)
+EDITABLE := $(foreach project,$(PROJECTS),-e $(patsubst %/,%,$(dir $(project))))
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+DEMO_NET := examples/line_follower/net.onnx
+DEMO_GOLDEN := examples/line_follower/golden.npz
+DEMO_OUT := demo
+
+.PHONY: demo test test-all lint format bench install compiler clean
+
+demo: install compiler
+	$(BIN)/dory --target gap8 --frontend nemo $(DEMO_NET) --golden $(DEMO_GOLDEN) -o $(DEMO_OUT)
+	$(BIN)/dory run $(DEMO_OUT) -v
+
+test: install compiler
+	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow" $(ARGS)
+
+test-all: install compiler
+	$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
+
+lint: install
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy --strict dory_core
+
+format: install
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: install
+	@for file in benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+
+install: $(STAMP)
+
+$(STAMP): pyproject.toml $(PROJECTS)
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed" >&2; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) install "setuptools>=64" wheel
+	$(PIP) install --no-build-isolation -e ".[test,lint]" $(EDITABLE)
+	@touch $@
+
+# The host simulation needs a C compiler; the ziglang wheel brings one where the system has none.
+compiler: install
+	@command -v cc >/dev/null || command -v gcc >/dev/null || command -v clang >/dev/null \
+		|| test -e $(ZIG_STAMP) \
+		|| { echo "no C compiler found: installing ziglang into $(VENV)"; \
+		     $(PIP) install --no-build-isolation -e ".[zig]" && touch $(ZIG_STAMP); }
+
+clean:
+	rm -rf $(VENV) $(DEMO_OUT) .pytest_cache .mypy_cache .ruff_cache
