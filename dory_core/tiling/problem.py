@@ -1,0 +1,200 @@
+"""The tiling problem of one layer and kernel: variables, constraints, memory and objective."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dory_core.expr import Expr, Op, Var, evaluate, to_text
+from dory_core.ir import TypedLayer
+from dory_core.kernel import Constraint, Kernel, Number, Term
+from dory_core.tiling.geometry import (
+    Tile,
+    evaluate_tile,
+    extent,
+    input_granule,
+    keeps_channels,
+    make_tile,
+    output_granule,
+    with_border,
+)
+from dory_core.tiling.reduce import Sum
+from dory_core.tiling.schedule import Buffering, L1Buffer, l1_buffers
+
+# Terms of one tile, whose sizes are expressions and whose ``last`` is the border tile.
+Terms = Callable[[Tile], Sequence[Term]]
+
+# A sum with its lowest and highest allowed value (None: open).
+Limit = tuple[Sum, int | None, int | None]
+
+# Order of the tile sizes in the tie-break: the lexicographically largest tile wins.
+AXES = ("c_out", "h", "w", "c_in")
+
+SINGLE = Buffering(1, 1, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Formulation:
+    """What all tiling problems of one layer and kernel share, whatever the budget and buffering.
+
+    tile: sizes as expressions (plain integers along axes that cannot be tiled), with border tile.
+    variables: in the order of AXES. buffers: sizes in L1, each with one copy.
+    """
+
+    layer: TypedLayer
+    kernel: Kernel
+    tile: Tile
+    variables: tuple[Var, ...]
+    buffers: tuple[L1Buffer, ...]
+    constraints: tuple[Constraint, ...]
+    terms: tuple[Term, ...]
+    limits: tuple[Limit, ...]
+
+    def with_copies(self, buffering: Buffering) -> tuple[L1Buffer, ...]:
+        """Return the buffers with the copies of ``buffering``."""
+        copies = {"x": buffering.x, "x2": buffering.x, "w": buffering.w, "y": buffering.y}
+        return tuple(replace(b, copies=copies.get(b.name, 1)) for b in self.buffers)
+
+    @property
+    def has_weights(self) -> bool:
+        """True when the kernel has constants that must be loaded."""
+        return any(b.name == "w" for b in self.buffers)
+
+    def concrete(self, values: dict[str, int]) -> Tile:
+        """Return the tile with the given values of the variables, as integers."""
+        return evaluate_tile(self.tile, lambda size: int(evaluate(size, values)))
+
+
+@dataclass(frozen=True, slots=True)
+class TilingProblem:
+    """Find the best tile of a formulation within ``budget_bytes`` of level ``level``."""
+
+    formulation: Formulation
+    budget_bytes: int
+    buffering: Buffering = SINGLE
+    level: int = 1
+
+    @property
+    def buffers(self) -> tuple[L1Buffer, ...]:
+        """The buffers in L1 as expressions, with their copies."""
+        return self.formulation.with_copies(self.buffering)
+
+    @property
+    def bytes_used(self) -> Number:
+        """Bytes of all buffers, a number or an expression."""
+        return sum(b.total for b in self.buffers)
+
+
+def formulate(layer: TypedLayer, kernel: Kernel, terms: Terms | None = None) -> Formulation:
+    """Return the formulation of ``layer`` on ``kernel`` with the objective terms of ``terms``.
+
+    Raises ValueError when a weight is no multiple of 1/2.
+    """
+    full = extent(layer)
+    c_out = _axis("c_out", full.c_out, output_granule(layer))
+    c_in: Number = full.c_in
+    if not keeps_channels(layer) and kernel.accumulates(layer):
+        c_in = _axis("c_in", full.c_in, input_granule(layer))
+    sizes = (c_out, _axis("h", full.h, 1), _axis("w", full.w, 1), c_in)
+    tile = with_border(layer, make_tile(layer, *sizes))
+    constraints = tuple(kernel.constraints(layer, tile))
+    chosen = tuple(terms(tile)) if terms is not None else ()
+    for term in chosen:
+        doubled_weight(term)
+    return Formulation(
+        layer,
+        kernel,
+        tile,
+        tuple(s for s in sizes if isinstance(s, Var)),
+        l1_buffers(layer, kernel, tile, SINGLE),
+        constraints,
+        chosen,
+        tuple(_limit(c.condition) for c in constraints),
+    )
+
+
+def doubled_weight(term: Term) -> int:
+    """Return twice the weight of ``term``, an integer. Raises ValueError."""
+    doubled = term.weight * 2
+    if doubled != int(doubled):
+        raise ValueError(f"the weight {term.weight} of {term.name} is no multiple of 1/2")
+    return int(doubled)
+
+
+def _axis(name: str, size: int, granule: int) -> Number:
+    """Return the variable of an axis: multiples of ``granule`` and the full size."""
+    values = [*range(granule, size, granule), size]
+    return Var(name, values[0], size, values) if len(values) > 1 else size
+
+
+_RANGES: dict[str, tuple[int | None, int | None]] = {
+    "<": (None, -1),
+    "<=": (None, 0),
+    ">": (1, None),
+    ">=": (0, None),
+    "==": (0, 0),
+}
+
+
+def _limit(condition: Any) -> Limit:
+    """Return the condition "not zero" as limits of a sum."""
+    if isinstance(condition, Op) and condition.kind in _RANGES:
+        left, right = condition.args
+        return (Sum([(left, 1), (right, -1)]), *_RANGES[condition.kind])
+    if isinstance(condition, Expr) and condition.bounds[0] < 0:
+        condition = condition != 0
+    return (Sum([(condition if isinstance(condition, Expr) else bool(condition), 1)]), 1, None)
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainedTerm:
+    """A term of the objective at the chosen tile. text: its expression."""
+
+    name: str
+    weight: float
+    value: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tiling:
+    """The chosen tile of a layer and why it was chosen.
+
+    tile: sizes as integers, with border tile. buffers: bytes in L1. objective: sum of weight *
+    value. proof: what is proven about the choice.
+    """
+
+    tile: Tile
+    buffering: Buffering
+    buffers: tuple[L1Buffer, ...]
+    budget_bytes: int
+    terms: tuple[ExplainedTerm, ...]
+    proof: str
+
+    @property
+    def used_bytes(self) -> int:
+        """Bytes of L1 that the tile uses."""
+        return int(sum(b.total for b in self.buffers))
+
+    @property
+    def objective(self) -> float:
+        """Sum of weight * value over the terms."""
+        return sum(t.weight * t.value for t in self.terms)
+
+
+def make_tiling(problem: TilingProblem, values: dict[str, int], proof: str) -> Tiling:
+    """Return the Tiling for the given values of the variables."""
+    formulation = problem.formulation
+    buffers = tuple(replace(b, bytes=int(evaluate(b.bytes, values))) for b in problem.buffers)
+    return Tiling(
+        formulation.concrete(values),
+        problem.buffering,
+        tuple(b for b in buffers if b.bytes),
+        problem.budget_bytes,
+        tuple(
+            ExplainedTerm(t.name, t.weight, int(evaluate(t.value, values)), to_text(t.value))
+            for t in formulation.terms
+        ),
+        proof,
+    )

@@ -1,0 +1,227 @@
+"""Removal of tile sizes that cannot be part of the best tile, before the solver starts.
+
+Interval arithmetic over whole domains at once: for every value of one variable, an enclosure of an
+expression over all values that the other variables still have. A value goes when it breaks a
+constraint whatever the others do, or when its best objective is worse than a tile already known.
+Both remove only values that no optimum uses, ties included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dory_core.expr import OPERATORS, Expr, Op, Var, evaluate
+
+ROUNDS = 4
+# Values per variable that are combined in the search for a first tile.
+CANDIDATES = 10
+
+
+class Sum:
+    """An expression as sum of one table per variable and of parts with several variables."""
+
+    __slots__ = ("const", "parts", "tables")
+
+    def __init__(self, terms: Sequence[tuple[Any, int]]) -> None:
+        """Build the sum of factor * expression over ``terms``."""
+        self.const = 0
+        self.tables: dict[str, Any] = {}
+        self.parts: list[tuple[Expr, int]] = []
+        stack = list(terms)
+        while stack:
+            part, factor = stack.pop()
+            if not isinstance(part, Expr):
+                self.const += int(part) * factor
+            elif not part.variables:
+                self.const += part.bounds[0] * factor
+            elif len(part.variables) == 1:
+                name = part.variables[0].name
+                self.tables[name] = self.tables.get(name, 0) + factor * part.table()
+            elif isinstance(part, Op) and part.kind in ("+", "-"):
+                stack.append((part.args[0], factor))
+                stack.append((part.args[1], factor if part.kind == "+" else -factor))
+            elif isinstance(part, Op) and part.kind == "*" and not part.args[0].variables:
+                stack.append((part.args[1], factor * part.args[0].bounds[0]))
+            elif isinstance(part, Op) and part.kind == "*" and not part.args[1].variables:
+                stack.append((part.args[0], factor * part.args[1].bounds[0]))
+            else:
+                self.parts.append((part, factor))
+
+    def values(self, env: dict[str, Any], positions: dict[str, Any]) -> Any:
+        """Return the value where the variables have ``env``, ``positions`` in their domains."""
+        total: Any = self.const
+        for name, table in self.tables.items():
+            total = total + table[positions[name]]
+        for part, factor in self.parts:
+            total = total + factor * evaluate(part, env)
+        return total
+
+
+class Domains:
+    """The values that every variable of a problem still has."""
+
+    def __init__(self, variables: Sequence[Var]) -> None:
+        self.variables = {v.name: v for v in variables}
+        self.masks = {v.name: np.ones(len(v.domain), dtype=bool) for v in variables}
+        self._extremes: dict[int, tuple[int, int]] = {}
+
+    @property
+    def empty(self) -> bool:
+        """True when a variable has no value left."""
+        return any(not m.any() for m in self.masks.values())
+
+    @property
+    def size(self) -> int:
+        """Number of combinations left."""
+        size = 1
+        for mask in self.masks.values():
+            size *= int(mask.sum())
+        return size
+
+    def keep(self, name: str, inside: Any) -> bool:
+        """Keep the remaining values of a variable where ``inside``; return whether any went."""
+        if inside.all():
+            return False
+        mask = self.masks[name]
+        mask[np.flatnonzero(mask)[~inside]] = False
+        self._extremes.clear()
+        return True
+
+    def restrict(self, name: str, allowed: Any) -> None:
+        """Keep only values of a variable where ``allowed``, over its whole domain."""
+        self.masks[name] &= allowed
+        self._extremes.clear()
+
+    def _range(self, table: Any, name: str) -> tuple[int, int]:
+        """Return the extremes of a long-lived table over the remaining values."""
+        known = self._extremes.get(id(table))
+        if known is None:
+            left = table[self.masks[name]]
+            known = (int(left.min()), int(left.max()))
+            self._extremes[id(table)] = known
+        return known
+
+    def enclose(self, total: Sum, focus: str) -> tuple[Any, Any]:
+        """Return (lowest, highest) of ``total`` for every remaining value of ``focus``."""
+        lo: Any = total.const
+        hi: Any = total.const
+        for name, table in total.tables.items():
+            if name == focus:
+                exact = table[self.masks[name]]
+                lo, hi = lo + exact, hi + exact
+            else:
+                low, high = self._range(table, name)
+                lo, hi = lo + low, hi + high
+        memo: dict[int, tuple[Any, Any]] = {}
+        for part, factor in total.parts:
+            low, high = self._enclose(part, focus, memo)
+            if factor < 0:
+                low, high = high, low
+            lo, hi = lo + factor * low, hi + factor * high
+        return lo, hi
+
+    def _enclose(self, expr: Expr, focus: str, memo: dict[int, tuple[Any, Any]]) -> tuple[Any, Any]:
+        known = memo.get(id(expr))
+        if known is None:
+            known = memo[id(expr)] = self._enclose_new(expr, focus, memo)
+        return known
+
+    def _enclose_new(
+        self, expr: Expr, focus: str, memo: dict[int, tuple[Any, Any]]
+    ) -> tuple[Any, Any]:
+        if not expr.variables:
+            return expr.bounds
+        if len(expr.variables) == 1:
+            name = expr.variables[0].name
+            if name == focus:
+                exact = expr.table()[self.masks[name]]
+                return exact, exact
+            return self._range(expr.table(), name)
+        assert isinstance(expr, Op)  # the other expressions have one variable at most
+        (a_lo, a_hi), (b_lo, b_hi) = (self._enclose(a, focus, memo) for a in expr.args)
+        kind = expr.kind
+        if kind in ("+", "min", "max"):
+            function = OPERATORS[kind]
+            return function(a_lo, b_lo), function(a_hi, b_hi)
+        if kind == "-":
+            return a_lo - b_hi, a_hi - b_lo
+        if kind in ("*", "//", "ceil_div"):
+            function = OPERATORS[kind]
+            if expr.args[0].bounds[0] >= 0 and expr.args[1].bounds[0] >= 0:
+                if kind == "*":
+                    return a_lo * b_lo, a_hi * b_hi
+                return function(a_lo, b_hi), function(a_hi, b_lo)
+            corners = [function(a, b) for a in (a_lo, a_hi) for b in (b_lo, b_hi)]
+            return OPERATORS["min"](*corners), OPERATORS["max"](*corners)
+        return expr.bounds
+
+
+def reduce_by_constraints(
+    domains: Domains, limits: Sequence[tuple[Sum, int | None, int | None]]
+) -> None:
+    """Remove the values for which a sum cannot lie in its limits (lowest, highest)."""
+    for _ in range(ROUNDS):
+        changed = False
+        for total, lowest, highest in limits:
+            for name in domains.variables:
+                if domains.empty:
+                    return
+                lo, hi = domains.enclose(total, name)
+                inside = np.ones(int(domains.masks[name].sum()), dtype=bool)
+                if highest is not None:
+                    inside &= lo <= highest
+                if lowest is not None:
+                    inside &= hi >= lowest
+                changed |= domains.keep(name, inside)
+        if not changed:
+            return
+
+
+def first_tile(
+    domains: Domains, objective: Sum, limits: Sequence[tuple[Sum, int | None, int | None]]
+) -> int | None:
+    """Return the objective of the best allowed tile among promising ones, None without one.
+
+    Promising are the values with the highest possible objective, and the ends of the domains.
+    """
+    chosen = {}
+    for name, variable in domains.variables.items():
+        left = np.flatnonzero(domains.masks[name])
+        _, best = domains.enclose(objective, name)
+        order = np.argsort(-np.broadcast_to(best, left.shape), kind="stable")[:CANDIDATES]
+        spread = np.linspace(0, len(left) - 1, 4).astype(np.int64)
+        chosen[name] = (variable, np.unique(np.concatenate((left[order], left[spread]))))
+    grids = np.meshgrid(*(index for _, index in chosen.values()), indexing="ij")
+    positions = {name: grid.ravel() for name, grid in zip(chosen, grids, strict=True)}
+    env = {name: chosen[name][0].domain[index] for name, index in positions.items()}
+    allowed = np.ones(next(iter(positions.values())).shape, dtype=bool)
+    for total, lowest, highest in limits:
+        value = total.values(env, positions)
+        if highest is not None:
+            allowed &= value <= highest
+        if lowest is not None:
+            allowed &= value >= lowest
+    if not allowed.any():
+        return None
+    value = np.broadcast_to(objective.values(env, positions), allowed.shape)
+    return int(value[allowed].max())
+
+
+def reduce_domains(
+    domains: Domains, objective: Sum, limits: Sequence[tuple[Sum, int | None, int | None]]
+) -> None:
+    """Remove values that no best tile has, from ``domains`` in place."""
+    reduce_by_constraints(domains, limits)
+    for _ in range(ROUNDS):
+        if domains.empty or domains.size == 1:
+            return
+        before = domains.size
+        known = first_tile(domains, objective, limits)
+        if known is None:
+            return
+        reduce_by_constraints(domains, [*limits, (objective, known, None)])
+        if domains.size * 2 > before:
+            return
