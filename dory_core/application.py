@@ -1,0 +1,123 @@
+"""Running an application directory: ``dory run``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from dory_core.compiler import GRAPH_FILE, make_vectors
+from dory_core.errors import UsageError
+from dory_core.ir import Graph
+from dory_core.plan import GENERATOR, PLAN_VERSION
+from dory_core.plugins import Plugins
+from dory_core.simulate.result import LayerOutput, RunResult
+from dory_core.simulate.runner import HOST_RUNNER, Runner
+from dory_core.vectors import hwc, input_bytes, read_vectors
+
+
+def read_plan(directory: Path) -> dict[str, Any]:
+    """Return plan.json of an application; raises UsageError when it is none of ours."""
+    path = directory / "plan.json"
+    if not directory.is_dir():
+        raise UsageError(f"{directory} is no directory", "compile a network first: dory NET.onnx")
+    try:
+        plan = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UsageError(
+            f"{directory} is no application of dory: plan.json cannot be read ({error})",
+            "give the directory that `dory ... -o DIR` wrote",
+        ) from error
+    if not isinstance(plan, dict) or plan.get("generator") != GENERATOR:
+        raise UsageError(f"{path} was not written by dory", "give the directory of an application")
+    if plan.get("version") != PLAN_VERSION:
+        raise UsageError(
+            f"{path} has version {plan.get('version')}, this dory reads {PLAN_VERSION}",
+            "compile the network again",
+        )
+    return plan
+
+
+def read_graph(directory: Path) -> Graph:
+    """Return the integer network of an application; raises UsageError."""
+    from dory_core.ir.serial import load_graph
+
+    try:
+        return load_graph(directory / GRAPH_FILE)
+    except (OSError, ValueError, KeyError) as error:
+        raise UsageError(
+            f"{directory / GRAPH_FILE} cannot be read: {error}", "compile the network again"
+        ) from error
+
+
+def find_runner(name: str | None, plan: dict[str, Any], plugins: Plugins) -> Runner:
+    """Return the runner called ``name`` (None: the host); raises UsageError naming the known."""
+    if name is None or name == HOST_RUNNER.name:
+        return HOST_RUNNER
+    ctx = plugins.context(plan["target"], _settings(plan))
+    runners = {runner.name: runner for runner in (HOST_RUNNER, *plugins.runners(ctx))}
+    if name not in runners:
+        raise UsageError(
+            f"target {plan['target']} has no runner {name!r}", f"known: {', '.join(runners)}"
+        )
+    return runners[name]
+
+
+def _settings(plan: dict[str, Any]) -> dict[str, str]:
+    return {k: str(v).lower() if isinstance(v, bool) else str(v) for k, v in plan["options"].items()}
+
+
+def run_application(
+    directory: Path,
+    *,
+    plugins: Plugins,
+    inputs: Sequence[Path] = (),
+    golden: Sequence[Path] = (),
+    dump: Path | None = None,
+    dma: str = "early",
+    seed: int = 1,
+    repeat: int = 1,
+    sanitize: str | None = None,
+    runner: str | None = None,
+) -> RunResult:
+    """Build and run an application and compare every layer, element by element.
+
+    inputs, golden: other test vectors than the embedded ones; a golden must agree with the
+    reference executor on the embedded network. dump: directory for ``layer_NN.npy``.
+
+    Raises: UsageError, ToolMissing, or VerificationFailed when the program was stopped; values that
+    differ are in the result.
+    """
+    plan = read_plan(directory)
+    graph = read_graph(directory)
+    chosen = find_runner(runner, plan, plugins)
+    names = [str(path) for path in (*golden, *inputs)]
+    if names:
+        vectors = [
+            *(make_vectors(graph, [path], None)[0][0] for path in golden),
+            *(make_vectors(graph, [], path)[0][0] for path in inputs),
+        ]
+    else:
+        vectors = list(read_vectors(directory / "vectors", graph))
+    layers = [
+        LayerOutput(layer.index, layer.name, graph.tensors[layer.output]) for layer in graph.layers
+    ]
+    producers = {layer.output: layer.index for layer in graph.layers}
+    return chosen.run(
+        directory,
+        layers=layers,
+        expected=[
+            {layer.index: hwc(vector[layer.output]) for layer in graph.layers}
+            for vector in vectors
+        ],
+        inputs=[input_bytes(graph, vector) for vector in vectors] if names else None,
+        input_names=names or None,
+        output_layers=[producers[name] for name in graph.outputs],
+        target=plan["target"],
+        dma=dma,
+        seed=seed,
+        repeat=repeat,
+        sanitize=sanitize,
+        dump=dump,
+    )

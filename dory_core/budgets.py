@@ -1,0 +1,52 @@
+"""How many bytes of each memory level a network may use."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from dory_core.errors import UsageError
+from dory_core.hardware import MemoryHierarchy
+
+
+@dataclass(frozen=True, slots=True)
+class Budgets:
+    """Bytes usable by the network per level number.
+
+    reason: why an application with these budgets cannot run on the chip, empty when it can.
+    """
+
+    bytes: Mapping[int, int]
+    reason: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bytes", MappingProxyType(dict(self.bytes)))
+
+
+def resolve_budgets(hierarchy: MemoryHierarchy, wanted: Mapping[int, int]) -> Budgets:
+    """Return the budgets of all levels: what the user asked for, else size minus reserved.
+
+    A budget above the default is legal, but the application is then not deployable. Raises
+    UsageError for a level that the target lacks or a size that is not positive.
+    """
+    budgets = {level.number: level.usable_bytes for level in hierarchy.levels}
+    reasons = []
+    for number, size in wanted.items():
+        if number not in budgets:
+            known = ", ".join(level.name for level in hierarchy.levels)
+            raise UsageError(f"the target has no memory level L{number}", f"it has {known}")
+        if size <= 0:
+            raise UsageError(
+                f"--l{number} {size}: a budget is a positive number of bytes",
+                f"the target offers {budgets[number]} bytes of L{number} to networks",
+            )
+        level = hierarchy.level(number)
+        if size > budgets[number]:
+            total = sum(m.size_bytes for m in level.memories)
+            reasons.append(
+                f"the {level.name} budget of {size} B exceeds the {level.usable_bytes} B that the "
+                f"chip leaves to networks ({total} B less {total - level.usable_bytes} B reserved)"
+            )
+        budgets[number] = size
+    return Budgets(budgets, "; ".join(reasons))

@@ -1,0 +1,86 @@
+"""All files of an application, printed from the Plan."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dory_core.codegen.layer import layer_symbol, layer_view, weights_symbol
+from dory_core.codegen.network import network_view
+from dory_core.errors import DoryError
+from dory_core.hardware import OutputFile
+from dory_core.plan import LayerStep, Plan
+from dory_core.runtime import runtime_files
+
+TEMPLATES = Path(__file__).parent / "templates"
+REPLACEABLE = {"Makefile", "README.md"}
+
+
+@cache
+def _template(name: str) -> Any:
+    from mako.template import Template
+
+    return Template(
+        filename=str(TEMPLATES / name), strict_undefined=True, input_encoding="utf-8"
+    )
+
+
+def render(name: str, view: object) -> str:
+    """Return the template ``name`` printed with ``view`` as ``v``."""
+    return str(_template(name).render(v=view))
+
+
+def weights_file(step: LayerStep) -> str:
+    """Return the C file with the constants of one layer as little-endian 32-bit words."""
+    assert step.weights is not None
+    data = step.weights.data
+    words = np.frombuffer(data + bytes(-len(data) % 4), dtype="<u4").tolist()
+    rows = (
+        "  " + " ".join(f"0x{word:08x}," for word in words[i : i + 8])
+        for i in range(0, len(words), 8)
+    )
+    symbol = weights_symbol(step)
+    return (
+        f"/* Constants of layer {step.index}: {len(data)} bytes, the blocks of its tiles in the\n"
+        " * order in which they are loaded. */\n"
+        '#include "network.h"\n\n'
+        f"const uint32_t {symbol}[{len(words)}] = {{\n" + "\n".join(rows) + "\n};\n"
+    )
+
+
+def application_files(provided: Iterable[OutputFile], plan: Plan) -> tuple[OutputFile, ...]:
+    """Return the files of the application but its vectors, each path once.
+
+    provided: what kernels, HAL and target add; a target may replace Makefile and README.md.
+
+    Raises DoryError when two providers disagree about a file.
+    """
+    provided = tuple(provided)
+    view = network_view(plan, any(f.path.startswith("hal/") for f in provided))
+    files = [
+        OutputFile("plan.json", json.dumps(plan.to_json(), indent=1) + "\n"),
+        OutputFile("Makefile", render("Makefile.mako", view)),
+        OutputFile("README.md", render("README.md.mako", view)),
+        OutputFile("inc/network.h", render("network.h.mako", view)),
+        OutputFile("src/network.c", render("network.c.mako", view)),
+    ]
+    for step in plan.steps:
+        text = render("layer.c.mako", layer_view(plan, step))
+        files.append(OutputFile(f"src/{layer_symbol(step)}.c", text))
+        if step.weights is not None:
+            files.append(OutputFile(f"weights/{weights_symbol(step)}.c", weights_file(step)))
+    files += [OutputFile(path, content) for path, content in runtime_files()]
+    replaced = {f.path for f in provided} & REPLACEABLE
+    files = [f for f in files if f.path not in replaced]
+    files += provided
+    unique: dict[str, OutputFile] = {}
+    for file in files:
+        known = unique.setdefault(file.path, file)
+        if known.content != file.content:
+            raise DoryError(f"two different files are called {file.path} in the application")
+    return tuple(unique.values())

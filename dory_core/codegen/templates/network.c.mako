@@ -1,0 +1,93 @@
+/* ${v.title}: runs the layers in order. */
+#include "network.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#include "dory_hal.h"
+
+const dory_l2_const_t dory_l2_consts[] = {
+% for name, label in v.constant_labels:
+  {${label}, ${name}, sizeof ${name}},
+% endfor
+  {"", NULL, 0},
+};
+const uint32_t dory_l2_const_count = ${len(v.constant_labels)};
+
+/* Copies bytes with all cores, each its own part. */
+static void copy_bytes(uint8_t *dst, const uint8_t *src, uint32_t bytes)
+{
+  const uint32_t part = (bytes + DORY_CORES - 1) / DORY_CORES;
+  const uint32_t start = part * dory_core_id();
+  if (start < bytes) {
+    memcpy(dst + start, src + start, bytes - start < part ? bytes - start : part);
+  }
+}
+
+/* Core 0 hands the output of a layer to the caller. */
+static void report(const dory_network_io_t *io, int layer, const uint8_t *data, uint32_t bytes)
+{
+  if (io->on_layer != NULL) {
+    if (dory_core_id() == 0) {
+      io->on_layer(io->user, layer, data, bytes);
+    }
+    dory_barrier();
+  }
+}
+
+int dory_network_run(const dory_network_io_t *io)
+{
+  if (io == NULL || io->l1 == NULL || io->l2 == NULL || io->input == NULL || io->output == NULL) {
+    return DORY_EINVAL;
+  }
+  if (io->l1_size < DORY_L1_SIZE) {
+    return DORY_EL1;
+  }
+  if (io->l2_size < DORY_L2_SIZE) {
+    return DORY_EL2;
+  }
+  if ((uintptr_t)io->l1 % DORY_ARENA_ALIGN != 0 || (uintptr_t)io->l2 % DORY_ARENA_ALIGN != 0) {
+    return DORY_EALIGN;
+  }
+  if (dory_core_count() != DORY_CORES) {
+    return DORY_EINVAL;
+  }
+  uint8_t *const l1 = io->l1;
+  uint8_t *const l2 = io->l2;
+  const uint8_t *const input = io->input;
+  uint8_t *const output = io->output;
+
+  dory_barrier(); /* no core still runs the inference before */
+% for place in v.inputs:
+  if (input + ${place.source} != l2 + ${place.offset}) {
+    copy_bytes(l2 + ${place.offset}, input + ${place.source}, ${place.bytes});
+  }
+% endfor
+  dory_barrier();
+  if (dory_core_id() == 0) {
+% for place in v.inputs:
+    DORY_SIM_L2_DEFINE(l2 + ${place.offset}, ${place.bytes});
+% endfor
+  }
+
+% for call in v.calls:
+  ${call.symbol}(l1, l2);
+  report(io, ${call.index}, l2 + ${call.offset}, ${call.bytes});
+% if call.dead:
+  if (dory_core_id() == 0) {
+% for offset, bytes in call.dead:
+    DORY_SIM_L2_DEAD(l2 + ${offset}, ${bytes});
+% endfor
+  }
+% endif
+% endfor
+
+  dory_barrier();
+% for place in v.outputs:
+  if (output + ${place.source} != l2 + ${place.offset}) {
+    copy_bytes(output + ${place.source}, l2 + ${place.offset}, ${place.bytes});
+  }
+% endfor
+  dory_barrier();
+  return DORY_OK;
+}

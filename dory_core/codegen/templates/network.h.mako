@@ -1,0 +1,44 @@
+/* ${v.title}
+ *
+% for line in v.header:
+ *   ${line}
+% endfor
+ */
+#ifndef DORY_NETWORK_CONFIG_H
+#define DORY_NETWORK_CONFIG_H
+
+#include <stdint.h>
+
+#include "dory_network.h"
+
+#define DORY_CORES ${v.cores}u /* cores that call dory_network_run */
+#define DORY_L1_SIZE ${v.l1_size}u /* bytes of the arenas */
+#define DORY_L2_SIZE ${v.l2_size}u
+#define DORY_NETWORK_LAYERS ${v.layers}
+#define DORY_NETWORK_INPUT_BYTES ${v.input_bytes}u
+#define DORY_NETWORK_OUTPUT_BYTES ${v.output_bytes}u
+/* An input written to the L2 arena at this offset is used in place. */
+#define DORY_NETWORK_INPUT_OFFSET ${v.input_offset}u
+#define DORY_NETWORK_OUTPUT_OFFSET ${v.output_offset}u
+
+/* Constants that are linked into L2. */
+% for name, words in v.constants:
+extern const uint32_t ${name}[${words}];
+% endfor
+
+typedef struct {
+  const char *name;
+  const void *data;
+  uint32_t bytes;
+} dory_l2_const_t;
+
+/* All of them, for the host simulation. */
+extern const dory_l2_const_t dory_l2_consts[];
+extern const uint32_t dory_l2_const_count;
+
+/* One function per layer, in order of execution; every core calls them. */
+% for name in v.functions:
+void ${name}(uint8_t *l1, uint8_t *l2);
+% endfor
+
+#endif

@@ -1,0 +1,32 @@
+"""One layer as a network of its own (``dory --layer N``)."""
+
+from __future__ import annotations
+
+from dory_core.errors import UsageError
+from dory_core.ir import Graph
+
+
+def extract_layer(graph: Graph, index: int) -> Graph:
+    """Return the Graph that consists of layer ``index`` alone; its inputs become network inputs.
+
+    The layer keeps its index, so dumps and goldens keep their names. Raises UsageError.
+    """
+    for layer, ranges in zip(graph.layers, graph.ranges, strict=True):
+        if layer.index == index:
+            break
+    else:
+        raise UsageError(
+            f"{graph.name} has no layer {index}",
+            f"layers are numbered in ONNX order, 0 to {len(graph.layers) - 1}",
+        )
+    names = tuple(dict.fromkeys(layer.inputs))
+    tensors = {name: graph.tensors[name] for name in (*names, layer.output)}
+    return Graph(
+        name=f"{graph.name}_layer_{index:02d}",
+        inputs=names,
+        outputs=(layer.output,),
+        layers=(layer,),
+        tensors=tensors,
+        ranges=(ranges,),
+        notes=graph.notes,
+    )

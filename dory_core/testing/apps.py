@@ -1,0 +1,60 @@
+"""From a Graph to a running application: the path that every conformance test takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from dory_core.application import run_application
+from dory_core.budgets import resolve_budgets
+from dory_core.compiler import plan_network, write_network
+from dory_core.ir import Graph
+from dory_core.plan import Plan
+from dory_core.plugins import Plugins, load_plugins
+from dory_core.reference import random_inputs, run
+
+DMA_MODES = ("early", "late", "random")
+
+
+def build_app(
+    graph: Graph,
+    target: str,
+    directory: Path,
+    *,
+    budgets: Mapping[int, int] | None = None,
+    settings: Mapping[str, str] | None = None,
+    plugins: Plugins | None = None,
+    seeds: tuple[int, ...] = (0,),
+    objective: str = "heuristic",
+) -> Plan:
+    """Plan ``graph`` for ``target`` and write the application with one random vector per seed.
+
+    Raises the errors of planning: NotSupported, DoesNotFit.
+    """
+    plugins = plugins or load_plugins()
+    ctx = plugins.context(target, settings or {})
+    resolved = resolve_budgets(ctx.memory, budgets or {})
+    plan = plan_network(graph, ctx, resolved, plugins, "testing", objective)
+    vectors = [run(graph, random_inputs(graph, seed)) for seed in seeds]
+    write_network(directory, graph, plan, vectors, plugins, ctx)
+    return plan
+
+
+def assert_exact(
+    directory: Path,
+    *,
+    dma: tuple[str, ...] = DMA_MODES,
+    repeat: int = 2,
+    sanitize: str | None = None,
+    plugins: Plugins | None = None,
+) -> None:
+    """Run the application in every DMA mode and assert that every element of it is as expected."""
+    plugins = plugins or load_plugins()
+    for mode in dma:
+        result = run_application(
+            directory, plugins=plugins, dma=mode, repeat=repeat, sanitize=sanitize
+        )
+        wrong = result.first_difference
+        assert wrong is None, f"dma {mode}: layer {wrong[1].index} {wrong[1].name}: {wrong[1]}"
+        assert len(result.runs) % repeat == 0
+        assert all(run.layers for run in result.runs)

@@ -1,0 +1,177 @@
+"""The conformance kit: one test matrix that every target subclasses.
+
+    class TestMyChip(TargetConformance):
+        capabilities = Capabilities(target="mychip", l1_budgets=(16384, 65536))
+
+Layer kinds x shapes x precisions x budgets x DMA modes, run twice each on the host simulation and
+compared element by element, plus sanitizers, determinism and the description of the hardware. What a
+target cannot do is declared in its Capabilities, in one place, and then tested to be refused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+
+from dory_core.budgets import resolve_budgets
+from dory_core.compiler import plan_network
+from dory_core.errors import DoesNotFit, NotSupported, ToolMissing
+from dory_core.plugins import Plugins, load_plugins
+from dory_core.simulate.compiler import find_compiler, probe_sanitizer
+from dory_core.testing.apps import DMA_MODES, assert_exact, build_app
+from dory_core.testing.cases import Case, layer_cases, network_cases
+
+SANITIZERS = ("address,undefined", "thread")
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a target claims to compute.
+
+    target: name as in ``--target``. settings: options to test with. refused: tags of the cases
+    (``cases.Case.tags``) that the target refuses with NotSupported. l1_budgets: bytes of L1 to test
+    with; the first must hold every layer case.
+    """
+
+    target: str
+    settings: tuple[tuple[str, str], ...] = ()
+    refused: frozenset[str] = frozenset()
+    l1_budgets: tuple[int, ...] = (16384,)
+
+
+class TargetConformance:
+    """Subclass it, set ``capabilities``, and pytest runs the matrix."""
+
+    capabilities: ClassVar[Capabilities]
+
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        """Spread the matrix over the tests."""
+        capabilities = self.capabilities
+        if "layer_case" in metafunc.fixturenames:
+            metafunc.parametrize("layer_case", layer_cases(), ids=str)
+        if "network_case" in metafunc.fixturenames:
+            metafunc.parametrize("network_case", network_cases(), ids=str)
+        if "l1_bytes" in metafunc.fixturenames:
+            metafunc.parametrize("l1_bytes", capabilities.l1_budgets)
+        if "sanitizer" in metafunc.fixturenames:
+            metafunc.parametrize("sanitizer", SANITIZERS, ids=["asan_ubsan", "tsan"])
+
+    @pytest.fixture(scope="class")
+    def plugins(self) -> Plugins:
+        """Every installed plugin."""
+        return load_plugins()
+
+    # -- the hardware -------------------------------------------------------------------------
+
+    def test_hierarchy_has_levels_links_and_cores(self, plugins: Plugins) -> None:
+        """Levels count from 1, neighbours are linked, memory is left for networks."""
+        memory = plugins.context(self.capabilities.target, self._settings).memory
+        numbers = [level.number for level in memory.levels]
+        assert numbers == list(range(1, len(numbers) + 1))
+        assert all(0 < level.usable_bytes for level in memory.levels)
+        assert memory.cores >= 1
+        for number in numbers[:-1]:
+            link = memory.link(number)
+            assert (link.upper, link.lower) == (number, number + 1)
+            assert link.bytes_per_cycle > 0
+
+    def test_target_can_be_found_by_name(self, plugins: Plugins) -> None:
+        """The target is registered with a one-line summary."""
+        target = plugins.target(self.capabilities.target)
+        assert target.summary and "\n" not in target.summary
+
+    # -- layers -------------------------------------------------------------------------------
+
+    def test_layer_is_exact(
+        self, layer_case: Case, l1_bytes: int, plugins: Plugins, tmp_path: Path
+    ) -> None:
+        """Every element, in every DMA mode, twice in a row; or refused where it is declared."""
+        directory = tmp_path / "app"
+        if layer_case.tags & self.capabilities.refused:
+            with pytest.raises(NotSupported):
+                self._build(layer_case, directory, plugins, l1_bytes)
+            return
+        try:
+            self._build(layer_case, directory, plugins, l1_bytes)
+        except DoesNotFit as error:
+            assert l1_bytes != self.capabilities.l1_budgets[0], error.message
+            assert "B" in error.message and error.hint
+            return
+        assert_exact(directory, plugins=plugins)
+
+    def test_network_is_exact(
+        self, network_case: Case, plugins: Plugins, tmp_path: Path
+    ) -> None:
+        """Residuals, branches, several consumers, several vectors in sequence."""
+        if network_case.tags & self.capabilities.refused:
+            pytest.skip(f"declared as refused: {network_case.tags & self.capabilities.refused}")
+        self._build(network_case, tmp_path / "app", plugins, None, seeds=(0, 1, 2))
+        assert_exact(tmp_path / "app", plugins=plugins)
+
+    def test_sanitizers_find_nothing(
+        self, network_case: Case, sanitizer: str, plugins: Plugins, tmp_path: Path
+    ) -> None:
+        """Address, undefined and thread sanitizers over whole networks."""
+        if network_case.tags & self.capabilities.refused:
+            pytest.skip(f"declared as refused: {network_case.tags & self.capabilities.refused}")
+        try:
+            probe_sanitizer(find_compiler(), sanitizer)
+        except ToolMissing as missing:
+            pytest.skip(f"sanitizer missing: {missing.message}")
+        self._build(network_case, tmp_path / "app", plugins, self.capabilities.l1_budgets[0])
+        assert_exact(tmp_path / "app", plugins=plugins, sanitize=sanitizer)
+
+    # -- properties of the generator ----------------------------------------------------------
+
+    def test_same_network_gives_the_same_application(
+        self, plugins: Plugins, tmp_path: Path
+    ) -> None:
+        """Byte for byte."""
+        case = network_cases()[0]
+        trees = []
+        for name in ("first", "second"):
+            self._build(case, tmp_path / name, plugins, None)
+            files = sorted(p for p in (tmp_path / name).rglob("*") if p.is_file())
+            trees.append({str(p.relative_to(tmp_path / name)): p.read_bytes() for p in files})
+        assert trees[0] == trees[1]
+
+    def test_l1_that_is_far_too_small_is_refused_with_numbers(self, plugins: Plugins) -> None:
+        """The message names layer, level and bytes."""
+        target = self.capabilities.target
+        ctx = plugins.context(target, self._settings)
+        graph = layer_cases()[0].build()
+        with pytest.raises(DoesNotFit) as caught:
+            plan_network(graph, ctx, resolve_budgets(ctx.memory, {1: 64}), plugins, "testing")
+        assert "L1" in caught.value.message
+        assert "64" in caught.value.message
+        assert graph.layers[0].name in caught.value.message
+
+    # -- helpers ------------------------------------------------------------------------------
+
+    @property
+    def _settings(self) -> dict[str, str]:
+        return dict(self.capabilities.settings)
+
+    def _build(
+        self,
+        case: Case,
+        directory: Path,
+        plugins: Plugins,
+        l1_bytes: int | None,
+        seeds: tuple[int, ...] = (0,),
+    ) -> None:
+        build_app(
+            case.build(),
+            self.capabilities.target,
+            directory,
+            budgets={} if l1_bytes is None else {1: l1_bytes},
+            settings=self._settings,
+            plugins=plugins,
+            seeds=seeds,
+        )
+
+
+__all__ = ["DMA_MODES", "SANITIZERS", "Capabilities", "TargetConformance"]

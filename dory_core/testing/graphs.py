@@ -1,0 +1,238 @@
+"""Networks for tests, built directly as Graphs with seeded random parameters.
+
+Requantisations are scaled to the spread of the accumulators, so that outputs use their whole range
+and a wrong value anywhere shows in the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from math import sqrt
+
+import numpy as np
+
+from dory_core.ir import (
+    Add,
+    Array,
+    AvgPool,
+    Conv,
+    Graph,
+    Layer,
+    Linear,
+    MaxPool,
+    Requant,
+    Tensor,
+    Window,
+    requant,
+    storage_for,
+)
+from dory_core.passes.ranges import infer_types
+
+Range = tuple[int, int]
+U8: Range = (0, 255)
+I8: Range = (-128, 127)
+U16: Range = (0, 1020)
+
+
+@dataclass(slots=True)
+class GraphBuilder:
+    """Builds a Graph layer by layer; every method returns the name of the tensor it makes.
+
+    shape: (C, H, W) of the input. values: its range. seed: of all parameters.
+    """
+
+    shape: tuple[int, int, int]
+    values: Range = U8
+    seed: int = 0
+    name: str = "network"
+    _layers: list[Layer] = field(default_factory=list)
+    _extra: list[Tensor] = field(default_factory=list)
+    _rng: np.random.Generator = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._rng = np.random.default_rng(self.seed)
+        self._extra.append(self._tensor("input", self.shape, self.values))
+
+    @staticmethod
+    def _tensor(name: str, shape: tuple[int, int, int], values: Range) -> Tensor:
+        bits, signed = storage_for(*values)
+        return Tensor(name, *shape, *values, bits, signed)
+
+    def extra_input(self, values: Range = U8) -> str:
+        """Add a second network input of the same shape (for a lone Add)."""
+        name = f"input_{len(self._extra)}"
+        self._extra.append(self._tensor(name, self.shape, values))
+        return name
+
+    # -- layers -------------------------------------------------------------------------------
+
+    def conv(
+        self,
+        channels: int,
+        window: Window,
+        *,
+        source: str | None = None,
+        groups: int = 1,
+        bias: bool = False,
+        output: Range | None = U8,
+        wide: bool = False,
+        div: int | None = None,
+        per_channel: bool = True,
+        second: bool = False,
+    ) -> str:
+        """Add a Conv. output: clip range, None for 32-bit accumulators.
+
+        wide: force 64-bit requantisation. div: divisor, not only powers of two. second: a second
+        requantisation in sequence.
+        """
+        x = self._type(source)
+        shape = (channels, x.channels // groups, *window.kernel)
+        weights = self._weights(shape)
+        requants = self._requants(
+            channels, _spread(x, shape[1] * window.kernel[0] * window.kernel[1]), output,
+            wide, div, per_channel,
+        )
+        if second and requants:
+            requants += (requant(3, 5, 4, *output) if output else requant(3, 5, 4),)
+        return self._append(
+            Conv(
+                **self._head("Conv", source),
+                weights=Array(weights),
+                window=window,
+                bias=self._bias(channels) if bias else None,
+                groups=groups,
+                requants=requants,
+            )
+        )
+
+    def linear(
+        self,
+        channels: int,
+        *,
+        source: str | None = None,
+        bias: bool = False,
+        output: Range | None = None,
+        wide: bool = False,
+    ) -> str:
+        """Add a Linear; by default the final one with 32-bit outputs."""
+        x = self._type(source)
+        requants = self._requants(channels, _spread(x, x.elements), output, wide, None, True)
+        return self._append(
+            Linear(
+                **self._head("Gemm", source),
+                weights=Array(self._weights((channels, x.elements))),
+                bias=self._bias(channels) if bias else None,
+                requants=requants,
+            )
+        )
+
+    def max_pool(self, window: Window, *, source: str | None = None) -> str:
+        """Add a MaxPool."""
+        return self._append(MaxPool(**self._head("MaxPool", source), window=window))
+
+    def avg_pool(
+        self, window: Window, *, source: str | None = None, output: Range | None = U8
+    ) -> str:
+        """Add an AvgPool whose requantisation divides by about the window's size."""
+        x = self._type(source)
+        count = window.kernel[0] * window.kernel[1]
+        step = requant(max(1, (1 << 12) // count), int(self._rng.integers(0, 4096)), 1 << 12)
+        if output is not None and x.lo >= output[0]:
+            step = requant(step.mul, step.add, step.div, *output)
+        return self._append(
+            AvgPool(**self._head("AveragePool", source), window=window, requants=(step,))
+        )
+
+    def add(
+        self,
+        first: str,
+        second: str,
+        *,
+        operands: tuple[Requant | None, Requant | None] | None = None,
+        requants: tuple[Requant, ...] | None = None,
+    ) -> str:
+        """Add a residual Add; by default unclipped, so that it may need 16 bits."""
+        if operands is None:
+            operands = (requant(int(self._rng.integers(2, 200))), requant(87))
+        if requants is None:
+            requants = (requant(1, 0, 128),)
+        head = self._head("Add", first)
+        head["inputs"] = (first, second)
+        return self._append(Add(**head, operand_requants=operands, requants=requants))
+
+    def graph(self, outputs: Iterable[str] | None = None) -> Graph:
+        """Return the Graph; outputs: by default the last tensor."""
+        names = tuple(outputs) if outputs is not None else (self._layers[-1].output,)
+        return infer_types(self.name, tuple(self._extra), tuple(self._layers), names)
+
+    def shape_of(self, name: str) -> tuple[int, int, int]:
+        """Return (C, H, W) of a tensor."""
+        return self._type(name).shape
+
+    # -- parts --------------------------------------------------------------------------------
+
+    def _type(self, name: str | None) -> Tensor:
+        graph = infer_types(
+            self.name,
+            tuple(self._extra),
+            tuple(self._layers),
+            (self._layers[-1].output,) if self._layers else (),
+        )
+        return graph.tensors[name or self._last]
+
+    @property
+    def _last(self) -> str:
+        return self._layers[-1].output if self._layers else "input"
+
+    def _head(self, operator: str, source: str | None) -> dict[str, object]:
+        index = len(self._layers)
+        return {
+            "index": index,
+            "name": f"{operator}_{index}",
+            "inputs": (source or self._last,),
+            "output": f"layer_{index:02d}",
+        }
+
+    def _append(self, layer: Layer) -> str:
+        self._layers.append(layer)
+        return layer.output
+
+    def _weights(self, shape: tuple[int, ...]) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+        weights = self._rng.integers(-128, 128, size=shape, dtype=np.int64)
+        weights.flat[0] = -128  # the ends of the range are always there
+        weights.flat[-1] = 127
+        return weights
+
+    def _bias(self, channels: int) -> Array:
+        return Array(self._rng.integers(-5000, 5000, size=channels))
+
+    def _requants(
+        self,
+        channels: int,
+        spread: float,
+        output: Range | None,
+        wide: bool,
+        div: int | None,
+        per_channel: bool,
+    ) -> tuple[Requant, ...]:
+        if output is None:
+            return ()
+        lo, hi = output
+        gain = (hi - lo) / 5 / max(spread, 1.0)  # two and a half sigmas to each end
+        scale = 16.0 if not wide else 2.0**21
+        shift = max(0, int(np.ceil(np.log2(scale / gain))))
+        divisor = div or 1 << shift
+        mean = gain * divisor
+        count = channels if per_channel else 1
+        mul = np.maximum(1, np.rint(mean * self._rng.uniform(0.6, 1.4, count))).astype(np.int64)
+        if wide:
+            mul[:: max(1, count // 3)] *= -1
+        middle = (lo + hi) / 2 * divisor
+        add = np.rint(middle * self._rng.uniform(0.5, 1.5, count)).astype(np.int64)
+        return (requant(mul.tolist(), add.tolist(), divisor, lo, hi),)
+
+
+def _spread(x: Tensor, taps: int) -> float:
+    """Return about the standard deviation of an accumulator over ``taps`` random products."""
+    return sqrt(taps) * 74.0 * max(abs(x.lo), abs(x.hi)) / 1.7

@@ -1,0 +1,70 @@
+"""Test vectors of an application: input and exact output of every layer, in storage form."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dory_core.errors import UsageError
+from dory_core.hardware import OutputFile
+from dory_core.ir import Graph
+from dory_core.simulate.packing import pack, unpack
+
+# Every tensor of a network by name, shape (C, H, W), for one input.
+Vector = Mapping[str, npt.NDArray[Any]]
+
+
+def hwc(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return values of shape (C, H, W) as (H, W, C)."""
+    return values.transpose(1, 2, 0)
+
+
+def input_bytes(graph: Graph, vector: Vector) -> bytes:
+    """Return the network inputs in storage form, one after the other."""
+    return b"".join(pack(hwc(vector[name]), graph.tensors[name]) for name in graph.inputs)
+
+
+def vector_files(graph: Graph, vectors: Sequence[Vector]) -> tuple[OutputFile, ...]:
+    """Return the files of ``vectors/``: several vectors stand one after the other in each file."""
+    files = [OutputFile("vectors/input.bin", b"".join(input_bytes(graph, v) for v in vectors))]
+    for layer in graph.layers:
+        tensor = graph.tensors[layer.output]
+        data = b"".join(pack(hwc(vector[layer.output]), tensor) for vector in vectors)
+        files.append(OutputFile(f"vectors/layer_{layer.index:02d}.bin", data))
+    return tuple(files)
+
+
+def read_vectors(folder: Path, graph: Graph) -> tuple[Vector, ...]:
+    """Read what :func:`vector_files` wrote. Raises UsageError when the files do not fit."""
+    try:
+        data = (folder / "input.bin").read_bytes()
+        names = {layer.output: f"layer_{layer.index:02d}.bin" for layer in graph.layers}
+        outputs = {tensor: (folder / name).read_bytes() for tensor, name in names.items()}
+    except OSError as error:
+        raise UsageError(
+            f"cannot read {error.filename}: {error.strerror}", "compile the network again"
+        ) from error
+    size = sum(graph.tensors[name].size_bytes for name in graph.inputs)
+    count = len(data) // size
+    if count == 0 or any(
+        len(chunk) != count * graph.tensors[name].size_bytes for name, chunk in outputs.items()
+    ):
+        raise UsageError(f"{folder}: the vectors have wrong sizes", "compile the network again")
+    vectors = []
+    for n in range(count):
+        values: dict[str, npt.NDArray[np.int64]] = {}
+        at = n * size
+        for name in graph.inputs:
+            tensor = graph.tensors[name]
+            values[name] = unpack(data[at : at + tensor.size_bytes], tensor).transpose(2, 0, 1)
+            at += tensor.size_bytes
+        for name, chunk in outputs.items():
+            tensor = graph.tensors[name]
+            part = chunk[n * tensor.size_bytes : (n + 1) * tensor.size_bytes]
+            values[name] = unpack(part, tensor).transpose(2, 0, 1)
+        vectors.append(values)
+    return tuple(vectors)
