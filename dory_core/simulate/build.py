@@ -89,7 +89,13 @@ def _key(parts: list[bytes]) -> str:
 
 def _call(command: list[str], cwd: Path, what: str) -> None:
     result = subprocess.run(
-        command, cwd=cwd, capture_output=True, text=True, errors="replace", check=False
+        command,
+        cwd=cwd,
+        env={**os.environ, "LC_ALL": "C"},
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
     )
     if result.returncode != 0:
         lines = (result.stderr or result.stdout).strip().splitlines()[:_SHOWN_LINES]

@@ -132,10 +132,17 @@ static void on_bad_access(int signal_number, siginfo_t *info, void *machine) {
 
 /* --- sanitizers --- */
 
+/* Prints the layer once, whichever of the callbacks comes first. */
+#if defined(__GNUC__)
+__attribute__((no_sanitize_thread))
+#endif
 static void name_the_layer(void) {
+  static volatile sig_atomic_t named;
+  if (named) return;
+  named = 1;
   char text[300];
   size_t used = context(text, sizeof text);
-  used = append(text, used, sizeof text, "found by the sanitizer, see the report above\n");
+  used = append(text, used, sizeof text, "found by the sanitizer, see its report\n");
   emit(text, used);
 }
 
@@ -147,6 +154,10 @@ void __tsan_on_report(void *report) {
   name_the_layer();
   _exit(DORY_SIM_EXIT_FAULT);
 }
+
+/* Called by the UndefinedBehaviorSanitizer runtime before it prints a report. */
+void __ubsan_on_report(void);
+void __ubsan_on_report(void) { name_the_layer(); }
 
 /* Present when a sanitizer is linked in. */
 void __sanitizer_set_death_callback(void (*callback)(void)) __attribute__((weak));

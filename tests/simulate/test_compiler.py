@@ -1,0 +1,161 @@
+"""The compiler is found or its absence explained; sanitizers are believed only when they work."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from dory_core.errors import ToolMissing
+from dory_core.simulate import build as build_module
+from dory_core.simulate import compiler as compiler_module
+from dory_core.simulate.build import build
+from dory_core.simulate.cache import ObjectCache, cache_dir
+from dory_core.simulate.compiler import find_compiler, probe_sanitizer
+
+from .mini import write_app
+
+
+def script(path: Path, text: str) -> Path:
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return path
+
+
+def test_no_compiler_is_exit_6_with_a_way_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.setattr(compiler_module.importlib.util, "find_spec", lambda name: None)
+    compiler_module._identify.cache_clear()
+    try:
+        with pytest.raises(ToolMissing, match="no C compiler found") as caught:
+            find_compiler()
+    finally:
+        compiler_module._identify.cache_clear()
+    assert caught.value.exit_code == 6
+    assert "pip install ziglang" in caught.value.hint
+
+
+def test_cc_that_does_not_exist_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CC", "/nowhere/cc -m64")
+    with pytest.raises(ToolMissing, match="/nowhere/cc -m64"):
+        find_compiler()
+
+
+def test_cc_comes_first_and_may_have_arguments(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake = script(tmp_path / "mycc", "echo fake 1.0")
+    monkeypatch.setenv("CC", f"{fake} -m32")
+    found = find_compiler()
+    assert found.command == (str(fake), "-m32")
+    assert found.version == "fake 1.0"
+
+
+@pytest.mark.parametrize("name", ["address", "undefined", "thread"])
+def test_sanitizer_that_is_accepted_and_does_nothing_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """A compiler that drops -fsanitize, as some do."""
+    real = find_compiler().name
+    fake = script(
+        tmp_path / "mute",
+        f'for a in "$@"; do shift; case "$a" in -fsanitize*) ;; *) set -- "$@" "$a";; esac; done\n'
+        f'exec {real} "$@"',
+    )
+    monkeypatch.setenv("CC", str(fake))
+    with pytest.raises(ToolMissing, match=f"the {name} sanitizer of .*mute") as caught:
+        build(write_app(tmp_path / "app"), name)
+    assert caught.value.exit_code == 6
+
+
+def test_sanitizer_that_does_not_link_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake = script(
+        tmp_path / "nosan",
+        'case "$*" in *-fsanitize*) exit 1;; *--version*) echo 1;; esac',
+    )
+    monkeypatch.setenv("CC", str(fake))
+    with pytest.raises(ToolMissing, match="the address sanitizer"):
+        probe_sanitizer(find_compiler(), "undefined,address")
+
+
+@pytest.fixture
+def compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """An empty cache, and the sources that builds compile from then on."""
+    monkeypatch.setenv("DORY_CACHE", str(tmp_path / "cache"))
+    seen: list[str] = []
+    call = build_module._call
+
+    def spy(command: list[str], cwd: Path, what: str) -> None:
+        if "-c" in command:
+            seen.append(command[command.index("-c") + 1])
+        else:
+            seen.append("link")
+        call(command, cwd, what)
+
+    monkeypatch.setattr(build_module, "_call", spy)
+    return seen
+
+
+def test_objects_are_shared_between_applications(tmp_path: Path, compiled: list[str]) -> None:
+    build(write_app(tmp_path / "a"))
+    assert "hal/host/sim_transfer.c" in compiled
+    compiled.clear()
+    build(write_app(tmp_path / "b", {"TILE / 5": "TILE/5"}))
+    assert compiled == ["src/network.c", "link"]
+    compiled.clear()
+    build(tmp_path / "b")
+    assert compiled == []
+
+
+def test_change_of_a_header_recompiles_who_includes_it(tmp_path: Path, compiled: list[str]) -> None:
+    app = write_app(tmp_path / "a")
+    build(app)
+    compiled.clear()
+    header = app / "inc/network.h"
+    header.write_text(header.read_text().replace("DORY_CORES 4", "DORY_CORES 8"))
+    build(app)
+    assert sorted(compiled) == ["hal/host/main_host.c", "link", "src/network.c"]
+    compiled.clear()
+    header = app / "hal/include/dory_network.h"  # reached through network.h
+    header.write_text(header.read_text() + "\n")
+    build(app)
+    assert sorted(compiled) == ["hal/host/main_host.c", "link", "src/network.c"]
+
+
+def test_variants_lie_side_by_side(tmp_path: Path) -> None:
+    app = write_app(tmp_path)
+    plain = build(app)
+    assert plain == (app / "build/host/app").resolve()
+    try:
+        checked = build(app, "undefined,address")
+    except ToolMissing as missing:
+        pytest.skip(missing.message)
+    assert checked == (app / "build/host-address-undefined/app").resolve()
+    assert plain.is_file()
+
+
+def test_cache_forgets_what_was_not_used_for_longest(tmp_path: Path) -> None:
+    cache = ObjectCache(tmp_path, limit_bytes=1000)
+    for age, key in enumerate("abcd"):
+        scratch = cache.scratch()
+        scratch.write_bytes(bytes(300))
+        cache.store(key, scratch)
+        os.utime(cache.path(key), (1000 + age, 1000 + age))
+    assert cache.has("a")  # used now
+    cache.prune()
+    assert [key for key in "abcd" if cache.has(key)] == ["a", "d"]
+
+
+def test_cache_directory_can_be_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DORY_CACHE", str(tmp_path))
+    assert cache_dir() == tmp_path
+    monkeypatch.delenv("DORY_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "x"))
+    assert cache_dir() == tmp_path / "x/dory"

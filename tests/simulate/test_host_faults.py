@@ -1,0 +1,408 @@
+"""Each fault planted in a correct application is found, with layer, tile and line."""
+
+# ruff: noqa: E501 (lines of C, and tables of them)
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dory_core.errors import DoryError, ToolMissing, UsageError, VerificationFailed
+from dory_core.simulate.run import DMA_MODES, run_host
+
+from .mini import EXPECTED, INPUTS, LAYER, line_of, write_app
+
+every_mode = pytest.mark.parametrize("dma", DMA_MODES)
+
+
+def fault(app_dir: Path, dma: str = "late", sanitize: str | None = None, **options: object) -> str:
+    """Run the application, which must be stopped, and return the message."""
+    try:
+        with pytest.raises(VerificationFailed) as caught:
+            run_host(
+                app_dir,
+                layers=[LAYER],
+                expected=EXPECTED[:1],
+                inputs=INPUTS[:1],
+                dma=dma,
+                sanitize=sanitize,
+                **options,  # type: ignore[arg-type]
+            )
+    except ToolMissing as missing:
+        pytest.skip(missing.message)
+    return caught.value.message
+
+
+@every_mode
+def test_missing_wait_is_found_before_the_tile_is_computed(tmp_path: Path, dma: str) -> None:
+    app = write_app(
+        tmp_path, {"      dory_dma_wait(in);\n": "      if (t > 0) dory_dma_wait(in);\n"}
+    )
+    message = fault(app, dma)
+    assert message.startswith("dory-sim: error: layer 3 'add3', tile 0: tile reads byte 0 of L1")
+    start = line_of(app, "in = dory_dma_start(&copy);")
+    assert f"network.c:{start} before the first tile" in message
+    assert message.endswith(f"(network.c:{line_of(app, 'DORY_SIM_READ(x[t')})")
+
+
+@every_mode
+def test_input_buffer_refilled_while_it_is_read(tmp_path: Path, dma: str) -> None:
+    app = write_app(
+        tmp_path,
+        {"copy = copy_of(x[(t + 1) & 1], l2 + (t + 1)": "copy = copy_of(x[t & 1], l2 + (t + 1)"},
+    )
+    assert "layer 3 'add3', tile 0: tile reads byte 0 of L1 while the transfer" in fault(app, dma)
+
+
+@every_mode
+def test_output_buffer_reused_before_its_store_ends(tmp_path: Path, dma: str) -> None:
+    app = write_app(
+        tmp_path,
+        {
+            "      copy = copy_of(l2 + 600 + t * TILE, y, DORY_L1_TO_L2);\n"
+            "      dory_dma_wait(dory_dma_start(&copy));\n": (
+                "      copy = copy_of(l2 + 600 + t * TILE, y, DORY_L1_TO_L2);\n"
+                "      out = dory_dma_start(&copy);\n"
+            ),
+            "  dory_ticket_t in = 0;\n": "  dory_ticket_t in = 0, out = 0;\n",
+            "    DORY_SIM_LAYER_END();\n": "    dory_dma_wait(out);\n    DORY_SIM_LAYER_END();\n",
+        },
+    )
+    message = fault(app, dma)
+    assert "layer 3 'add3', tile 1: tile writes byte 100 of L1 while the transfer" in message
+    assert f"network.c:{line_of(app, 'out = dory_dma_start')} during tile 0" in message
+    assert message.endswith(f"reads it (network.c:{line_of(app, 'DORY_SIM_WRITE(y')})")
+
+
+@every_mode
+def test_ticket_left_at_the_end_of_the_layer(tmp_path: Path, dma: str) -> None:
+    app = write_app(
+        tmp_path,
+        {
+            "if (t + 1 < TILES) in": "if (t + 1 < TILES || t == 11) in",
+            "(t + 1) * TILE": "((t + 1) % 12) * TILE",
+        },
+    )
+    message = fault(app, dma)
+    assert "tile 11: the transfer started at network.c:" in message
+    assert "was never waited for" in message
+    assert message.endswith(f"(network.c:{line_of(app, 'DORY_SIM_LAYER_END')})")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        ("copy_of(b, bias", "copy_of(l1 + 151, bias", "destination of a transfer of 50 bytes does not lie inside L1"),
+        ("copy_of(b, bias", "copy_of(l1 - 1, bias", "destination of a transfer of 50 bytes does not lie inside L1"),
+        ("copy_of(b, bias", "copy_of(b, bias + 1", "source of a transfer of 50 bytes does not lie inside L2"),
+        ("copy_of(x[0], l2,", "copy_of(x[0], l2 + 1156,", "source of a transfer of 50 bytes does not lie inside L2"),
+        ("copy_of(x[0], l2,", "copy_of(x[0], l1 + 50,", "does not lie inside L2"),
+        ("copy_of(x[0], l2, DORY_L2_TO_L1", "copy_of(x[0], l2, DORY_L1_TO_L2", "does not lie inside L2"),
+        ("copy_of(x[0], l2, DORY_L2_TO_L1", "copy_of(x[0], l2, 7", "unknown direction 7"),
+        ("copy.n1 = 5;", "copy.n1 = 0;", "empty transfer: 1 planes of 0 rows of 10 elements"),
+        ("copy.dst_s1 = copy.src_s1 = TILE / 5;", "copy.src_s1 = TILE / 5; copy.dst_s1 = 9;", "its rows overlap"),
+    ],
+)  # fmt: skip
+def test_wrong_transfer_is_refused_at_its_start(
+    tmp_path: Path, old: str, new: str, reason: str
+) -> None:
+    message = fault(write_app(tmp_path, {old: new}), "early")
+    assert message.startswith("dory-sim: error: layer 3 'add3': ")
+    assert reason in message
+    assert "(network.c:" in message
+
+
+def test_strided_rows_that_end_outside_the_arena(tmp_path: Path) -> None:
+    app = write_app(
+        tmp_path, {"copy.dst_s1 = copy.src_s1 = TILE / 5;": "copy.dst_s1 = 41; copy.src_s1 = 10;"}
+    )
+    assert "destination of a transfer of 174 bytes does not lie inside L1" in fault(app)
+
+
+@every_mode
+def test_two_transfers_into_the_same_bytes(tmp_path: Path, dma: str) -> None:
+    app = write_app(
+        tmp_path,
+        {
+            "    in = dory_dma_start(&copy);\n  }": (
+                "    in = dory_dma_start(&copy);\n    copy.dst = l1 + 49;\n"
+                "    dory_dma_wait(dory_dma_start(&copy));\n  }"
+            )
+        },
+    )
+    message = fault(app, dma)
+    assert "transfer writes byte 49 of L1 while the transfer started at network.c:" in message
+    assert "writes it" in message
+
+
+def test_interleaved_rows_of_two_transfers_are_no_conflict(tmp_path: Path) -> None:
+    app = write_app(
+        tmp_path,
+        {
+            "    in = dory_dma_start(&copy);\n  }": (
+                "    copy.n0 = 5;\n    in = dory_dma_start(&copy);\n"
+                "    copy.dst = l1 + 5;\n    copy.src = l2 + 5;\n"
+                "    dory_dma_wait(dory_dma_start(&copy));\n  }"
+            )
+        },
+    )
+    result = run_host(app, layers=[LAYER], expected=EXPECTED[:1], inputs=INPUTS[:1], dma="late")
+    assert result.exact
+
+
+@every_mode
+def test_tile_reads_l1_that_nothing_wrote(tmp_path: Path, dma: str) -> None:
+    app = write_app(
+        tmp_path, {"copy.n1 = 5;": "copy.n1 = dst == (void *)0 || dir ? 5 : src == bias ? 4 : 5;"}
+    )
+    message = fault(app, dma)
+    assert (
+        "layer 3 'add3', tile 0: tile reads bytes of L1 that nothing wrote: bytes 190..199"
+        in message
+    )
+
+
+def test_store_of_l1_that_nothing_wrote(tmp_path: Path) -> None:
+    message = fault(write_app(tmp_path, {"DORY_SIM_WRITE(y, TILE)": "DORY_SIM_WRITE(y, TILE - 1)"}))
+    assert "tile 0: transfer reads L1 bytes 149..149 that nothing wrote (network.c:" in message
+
+
+def test_load_of_l2_that_nothing_wrote(tmp_path: Path) -> None:
+    message = fault(
+        write_app(tmp_path, {"DORY_SIM_L2_DEFINE(l2, 600)": "DORY_SIM_L2_DEFINE(l2, 140)"})
+    )
+    assert "layer 3 'add3', tile 1: transfer reads L2 bytes 140..149 that nothing wrote" in message
+
+
+def test_load_of_a_dead_block(tmp_path: Path) -> None:
+    message = fault(
+        write_app(tmp_path, {"DORY_SIM_LAYER(3,": "DORY_SIM_L2_DEAD(l2, 10);\nDORY_SIM_LAYER(3,"})
+    )
+    assert "transfer reads L2 bytes 0..9 that nothing wrote" in message
+
+
+def test_second_run_does_not_see_the_first(tmp_path: Path) -> None:
+    app = write_app(
+        tmp_path,
+        {
+            "    memcpy(l2, io->input, 600);\n    DORY_SIM_L2_DEFINE(l2, 600);": (
+                "    static int once;\n    if (once++ == 0) {\n      memcpy(l2, io->input, 600);\n"
+                "      DORY_SIM_L2_DEFINE(l2, 600);\n    }"
+            )
+        },
+    )
+    assert "L2 bytes 0..9 that nothing wrote" in fault(app, repeat=2)
+
+
+def test_layer_output_that_is_not_complete(tmp_path: Path) -> None:
+    app = write_app(tmp_path, {"t < TILES; ++t": "t < 11; ++t", "t + 1 < TILES": "t + 1 < 11"})
+    assert "tile 10: tile reads bytes of L2 that nothing wrote: bytes 1150..1199" in fault(app)
+
+
+def test_ticket_waited_for_twice(tmp_path: Path) -> None:
+    app = write_app(
+        tmp_path,
+        {"      dory_dma_wait(in);\n": "      dory_dma_wait(in);\n      dory_dma_wait(in);\n"},
+    )
+    assert "tile 0: the transfer of ticket" in fault(app)
+
+
+def test_only_core_0_starts_transfers(tmp_path: Path) -> None:
+    fill = "  if (core == 1) {\n    copy = copy_of(b, bias, DORY_L2_TO_L1);\n    dory_dma_wait(dory_dma_start(&copy));\n  }\n"
+    change = {"  for (int t = 0;": fill + "  dory_barrier();\n  for (int t = 0;"}
+    app = write_app(tmp_path / "forbidden", change)
+    assert "core 1 starts a transfer; only core 0 may" in fault(app)
+    app = write_app(
+        tmp_path / "allowed",
+        change,
+        {"#define DORY_CORES 4": "#define DORY_CORES 4\n#define DORY_DMA_EACH_CORE 1"},
+    )
+    assert run_host(app, layers=[LAYER], expected=EXPECTED).exact
+
+
+@pytest.mark.parametrize(
+    ("limit", "reason"),
+    [
+        ("DORY_DMA_ALIGN 4", "rows of a transfer do not start on multiples of 4 bytes"),
+        ("DORY_DMA_MAX_BYTES 49", "transfer of 50 bytes, more than the limit of 49"),
+    ],
+)
+def test_limits_of_the_dma(tmp_path: Path, limit: str, reason: str) -> None:
+    app = write_app(
+        tmp_path, header={"#define DORY_CORES 4": f"#define DORY_CORES 4\n#define {limit}"}
+    )
+    assert reason in fault(app)
+
+
+@pytest.mark.parametrize(
+    ("statement", "reason"),
+    [
+        ("y[100 + 8] = 1;", "core 2 touches L1 9 bytes behind its end"),
+        ("(l1 - 4096)[0] = 1;", "bytes before its start"),
+        ("(l1 - 3)[0] = 1;", "something wrote 3 bytes before the start of L1"),
+        ("l2[1205 + 1] = 1;", "something wrote 2 bytes behind the end of L2"),
+        ("l2[1216] = 1;", "core 2 touches L2 12 bytes behind its end"),
+    ],
+)
+def test_kernel_leaves_its_arena(tmp_path: Path, statement: str, reason: str) -> None:
+    app = write_app(
+        tmp_path,
+        {
+            "    add(x[t & 1], b, y);": f"    add(x[t & 1], b, y);\n    if (core == 2 && t == 4) {statement}"
+        },
+    )
+    message = fault(app)
+    assert message.startswith("dory-sim: error: layer 3 'add3', tile ")
+    assert reason in message
+    if "touches" in reason:
+        assert "tile 4: " in message
+
+
+def test_core_that_misses_a_barrier_is_a_deadlock(tmp_path: Path) -> None:
+    app = write_app(
+        tmp_path,
+        {"    dory_barrier(); /* before */": "    if (core != 2 || t != 5) dory_barrier();"},
+    )
+    message = fault(app)
+    assert (
+        "layer 3 'add3', tile 11: deadlock at a barrier: waiting are cores 0 (network.c:" in message
+    )
+    assert "missing are cores 2 (ended)" in message
+
+
+def test_core_that_never_arrives_is_a_deadlock(tmp_path: Path) -> None:
+    import subprocess
+
+    from dory_core.simulate.build import build
+
+    app = write_app(
+        tmp_path,
+        {
+            "    dory_barrier(); /* before */": (
+                "    if (core == 3 && t == 2) {\n      volatile int stop = 0;\n"
+                "      while (!stop) usleep(1000);\n    }\n    dory_barrier();"
+            ),
+            "#include <string.h>": "#define _DEFAULT_SOURCE\n#include <unistd.h>\n#include <string.h>",
+        },
+    )
+    result = subprocess.run(
+        [build(app), "--timeout", "1"],
+        cwd=app,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=30,
+    )
+    assert result.returncode == 70
+    assert "tile 2: deadlock at a barrier: waiting are cores 0 " in result.stderr
+    assert "missing are cores 3 " in result.stderr
+
+
+def test_program_that_never_ends_is_stopped(tmp_path: Path) -> None:
+    app = write_app(
+        tmp_path,
+        {
+            "  const uint32_t core = dory_core_id();": "  const uint32_t core = dory_core_id();\n  for (volatile int i = 1; i;) {}"
+        },
+    )
+    assert "did not end within 1 s" in fault(app, timeout_s=1)
+
+
+def test_error_code_of_the_network(tmp_path: Path) -> None:
+    app = write_app(
+        tmp_path,
+        {
+            "  const uint32_t core = dory_core_id();": "  const uint32_t core = dory_core_id();\n  if (io->l1_size < 4096) return DORY_EL1;"
+        },
+    )
+    assert fault(app) == "dory-sim: error: before the first layer: dory_network_run returns -2"
+
+
+def test_output_that_is_not_handed_out(tmp_path: Path) -> None:
+    app = write_app(
+        tmp_path, {"memcpy(io->output, l2 + 600, 600)": "memcpy(io->output, l2 + 600, 599)"}
+    )
+    assert "network's output is not that of layer 3" in fault(app, output_layers=[3])
+
+
+@pytest.mark.parametrize(
+    "removed", ["    dory_barrier(); /* before */\n", "    dory_barrier(); /* after */\n"]
+)
+@every_mode
+def test_race_between_cores_is_seen_by_thread_sanitizer(
+    tmp_path: Path, removed: str, dma: str
+) -> None:
+    message = fault(write_app(tmp_path, {removed: ""}), dma, "thread")
+    assert "layer 3 'add3', tile " in message
+    assert "ThreadSanitizer: data race" in message
+
+
+def test_race_of_a_kernel_with_a_transfer_is_seen_by_thread_sanitizer(tmp_path: Path) -> None:
+    """Without any mark of the generated code: the copy itself races with another core's read."""
+    app = write_app(
+        tmp_path,
+        {
+            "copy = copy_of(x[(t + 1) & 1], l2 + (t + 1)": "copy = copy_of(x[t & 1], l2 + (t + 1)",
+            "      DORY_SIM_READ(x[t & 1], TILE);\n": "",
+            "    dory_barrier(); /* before */\n": "    dory_barrier();\n    if (core == 0) dory_dma_wait(in);\n",
+            "      dory_dma_wait(in);\n": "",
+            "if (t + 1 < TILES) in": "if (t + 1 <= TILES) in",
+            "l2 + (t + 1) * TILE": "l2 + t * TILE",
+            "    in = dory_dma_start(&copy);\n  }": "  }",
+        },
+    )
+    message = fault(app, "late", "thread")
+    assert "layer 3 'add3', tile 0: found by the sanitizer" in message
+    assert "ThreadSanitizer: data race" in message
+
+
+def test_address_sanitizer_names_the_layer(tmp_path: Path) -> None:
+    app = write_app(
+        tmp_path,
+        {
+            "    add(x[t & 1], b, y);": "    uint8_t local[8] = {0};\n    add(x[t & 1], b, y);\n    local[(uint32_t)t + core] = 1;\n    if (((volatile uint8_t *)local)[7] == 9) return -9;"
+        },
+    )
+    message = fault(app, "early", "address,undefined")
+    assert "layer 3 'add3', tile 8" in message or "layer 3 'add3', tile 5" in message
+    assert "AddressSanitizer" in message or "runtime error" in message
+
+
+def test_undefined_behaviour_names_the_layer(tmp_path: Path) -> None:
+    app = write_app(
+        tmp_path,
+        {
+            "    add(x[t & 1], b, y);": "    add(x[t & 1], b, y);\n    volatile int v = 2147483640;\n    v = v + t;"
+        },
+    )
+    message = fault(app, "early", "undefined")
+    assert message.startswith("dory-sim: error: layer 3 'add3', tile 8: found by the sanitizer")
+    assert "runtime error: signed integer overflow" in message
+
+
+def test_warning_in_a_source_is_an_error_of_dory(tmp_path: Path) -> None:
+    app = write_app(tmp_path, sources={"src/odd.c": "int odd(int x) { int y; return x; }\n"})
+    with pytest.raises(DoryError, match=r"compiling src/odd.c with .* fails\n.*odd\.c.*") as caught:
+        run_host(app, layers=[LAYER], expected=EXPECTED)
+    assert caught.value.exit_code == 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"dma": "never"},
+        {"repeat": 0},
+        {"seed": -1},
+        {"sanitize": "thread,address"},
+        {"sanitize": "x"},
+    ],
+)
+def test_wrong_arguments_are_usage_errors(tmp_path: Path, arguments: dict[str, object]) -> None:
+    app = write_app(tmp_path)
+    with pytest.raises(UsageError):
+        run_host(app, layers=[LAYER], expected=EXPECTED, **arguments)  # type: ignore[arg-type]
+
+
+def test_directory_without_sources_is_a_usage_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="is no application"):
+        run_host(tmp_path, layers=[LAYER], expected=EXPECTED)

@@ -1,0 +1,215 @@
+"""A correct application: every mode, sanitizer and compiler gives the same, exact layers."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dory_core.errors import DoryError, ToolMissing, UsageError
+from dory_core.runtime import runtime_files
+from dory_core.simulate.compiler import Compiler, find_compiler
+from dory_core.simulate.run import DMA_MODES, run_host
+from dory_core.simulate.runner import HOST_RUNNER
+
+from .mini import EXPECTED, INPUTS, LAYER, write_app
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("dma", DMA_MODES)
+def test_every_mode_is_exact_on_embedded_vectors(tmp_path: Path, dma: str, seed: int) -> None:
+    result = run_host(
+        write_app(tmp_path),
+        layers=[LAYER],
+        expected=EXPECTED,
+        dma=dma,
+        seed=seed,
+        repeat=2,
+        output_layers=[3],
+        target="mini",
+    )
+    assert result.exact
+    assert [run.input for run in result.runs] == ["input 0", "input 1"] * 2
+
+
+@pytest.mark.parametrize("sanitize", ["address,undefined", "thread"])
+@pytest.mark.parametrize("dma", DMA_MODES)
+def test_sanitizers_have_nothing_to_say(tmp_path: Path, dma: str, sanitize: str) -> None:
+    app = write_app(tmp_path)
+    try:
+        result = run_host(app, layers=[LAYER], expected=EXPECTED, dma=dma, sanitize=sanitize)
+    except ToolMissing as missing:
+        pytest.skip(missing.message)
+    assert result.exact
+    assert (app / f"build/host-{sanitize.replace(',', '-')}/app").is_file()
+
+
+def test_first_mismatch_is_named(tmp_path: Path) -> None:
+    wrong = EXPECTED[0][3].copy()
+    wrong[4, 7, 1] += 5
+    wrong[9, 29, 1] -= 1
+    result = HOST_RUNNER.run(
+        write_app(tmp_path),
+        layers=[LAYER],
+        expected=[{3: wrong}],
+        inputs=INPUTS[:1],
+        input_names=["a.txt"],
+        target="mini",
+        dma="random",
+    )
+    assert not result.exact
+    document = json.loads(json.dumps(result.to_json()))
+    right = int(EXPECTED[0][3][4, 7, 1])
+    assert document == {
+        "version": 1,
+        "target": "mini",
+        "runner": "host",
+        "dma": "random",
+        "exact": False,
+        "runs": [
+            {
+                "input": "a.txt",
+                "layers": [
+                    {
+                        "index": 3,
+                        "name": "add3",
+                        "exact": False,
+                        "mismatches": 2,
+                        "first": {"c": 1, "h": 4, "w": 7, "expected": right + 5, "got": right},
+                        "cycles": None,
+                        "instructions": None,
+                    }
+                ],
+            }
+        ],
+    }
+
+
+def test_dump_holds_true_integers(tmp_path: Path) -> None:
+    app = write_app(tmp_path / "app")
+    run_host(app, layers=[LAYER], expected=EXPECTED, dump=tmp_path / "two")
+    run_host(app, layers=[LAYER], expected=EXPECTED[:1], inputs=INPUTS[:1], dump=tmp_path / "one")
+    first = np.load(tmp_path / "one/layer_03.npy")
+    assert first.shape == (10, 30, 2)
+    np.testing.assert_array_equal(first, EXPECTED[0][3])
+    np.testing.assert_array_equal(np.load(tmp_path / "two/run_01/layer_03.npy"), EXPECTED[1][3])
+
+
+def test_input_or_expected_of_the_wrong_size_is_a_usage_error(tmp_path: Path) -> None:
+    app = write_app(tmp_path)
+    with pytest.raises(UsageError, match="size is no multiple of the network's input"):
+        run_host(app, layers=[LAYER], expected=EXPECTED[:1], inputs=[INPUTS[0][:-1]])
+    with pytest.raises(UsageError, match=r"layer 3 'add3' have shape \(599,\)"):
+        run_host(app, layers=[LAYER], expected=[{3: np.zeros(599, int)}], inputs=INPUTS[:1])
+    with pytest.raises(UsageError, match="no expected values for layer 3"):
+        run_host(app, layers=[LAYER], expected=[{}], inputs=INPUTS[:1])
+    with pytest.raises(UsageError, match="has 2 inputs, expected values are given for 1"):
+        run_host(app, layers=[LAYER], expected=EXPECTED[:1])
+
+
+def test_make_run_needs_no_python(tmp_path: Path) -> None:
+    app = write_app(tmp_path)
+
+    def make(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["make", "-s", "-j2", *arguments], cwd=app, capture_output=True, text=True, check=False
+        )
+
+    result = make("run")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout == "run 0\nlayer 3 exact 600\nrun 1\nlayer 3 exact 600\n"
+
+    vectors = app / "vectors/layer_03.bin"
+    changed = bytearray(vectors.read_bytes())
+    changed[640] ^= 1
+    changed[650] ^= 1
+    vectors.write_bytes(changed)
+    result = make("run", "RUN_ARGS=--dma random --seed 9")
+    assert result.returncode == 2  # what make itself returns
+    assert "Error 5" in result.stderr
+    got = changed[640] ^ 1
+    assert result.stdout.endswith(
+        f"layer 3 differs 2 of 600 bytes, first at byte 40: expected {changed[640]}, got {got}\n"
+    )
+    assert make("clean").returncode == 0
+    assert not (app / "build").exists()
+
+
+def test_make_rebuilds_what_changed(tmp_path: Path) -> None:
+    app = write_app(tmp_path)
+
+    def compiled(*arguments: str) -> list[str]:
+        done = subprocess.run(
+            ["make", *arguments], cwd=app, capture_output=True, text=True, check=True
+        )
+        return [line.split()[-3] for line in done.stdout.splitlines() if " -c " in line]
+
+    assert "src/network.c" in compiled()
+    assert compiled() == []
+    header = app / "inc/network.h"
+    header.write_text(header.read_text() + "\n")
+    assert sorted(compiled()) == ["hal/host/main_host.c", "src/network.c"]
+    assert (
+        len(compiled("CFLAGS=-O1")) == len([1 for p, _ in runtime_files() if p.endswith(".c")]) + 1
+    )
+
+
+def test_wrong_usage_of_the_program(tmp_path: Path) -> None:
+    from dory_core.simulate.build import build
+
+    app = write_app(tmp_path)
+    program = build(app)
+    for arguments in (
+        ["--dma", "x"],
+        ["--seed"],
+        ["--seed", "-1"],
+        ["--frob", "1"],
+        ["--vectors", "no"],
+    ):
+        done = subprocess.run([program, *arguments], cwd=app, capture_output=True, check=False)
+        assert done.returncode == 2, arguments
+
+
+def test_runtime_is_complete_and_in_order() -> None:
+    paths = [path for path, _ in runtime_files()]
+    assert paths == sorted(paths)
+    assert {
+        "hal/include/dory_hal.h",
+        "hal/include/dory_network.h",
+        "hal/host/dory_hal_impl.h",
+        "hal/host/main_host.c",
+        "hal/host/host.mk",
+    } <= set(paths)
+
+
+def test_header_is_enough_for_a_chip(tmp_path: Path) -> None:
+    """An implementation with inline functions and no marks compiles, and the marks vanish."""
+    write_app(tmp_path)
+    (tmp_path / "chip").mkdir()
+    (tmp_path / "chip/dory_hal_impl.h").write_text(
+        "static inline uint32_t dory_core_id(void) { return 0; }\n"
+        "static inline void dory_barrier(void) {}\n"
+    )
+    subprocess.run(
+        [*find_compiler().command, "-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-O2",
+         "-Ichip", "-Ihal/include", "-Iinc", "-c", "src/network.c", "-o", "network.o"],
+        cwd=tmp_path, check=True,
+    )  # fmt: skip
+    assert b"dory_sim" not in (tmp_path / "network.o").read_bytes()
+
+
+def test_ziglang_compiles_and_runs_the_application(tmp_path: Path) -> None:
+    pytest.importorskip("ziglang", reason="the ziglang wheel is not installed")
+    command = (sys.executable, "-m", "ziglang", "cc")
+    version = subprocess.run([*command, "--version"], capture_output=True, text=True, check=True)
+    compiler = Compiler(command, version.stdout)
+    app = write_app(tmp_path)
+    try:
+        result = run_host(app, layers=[LAYER], expected=EXPECTED, dma="random", compiler=compiler)
+    except DoryError as error:  # show the compiler's words
+        pytest.fail(error.message)
+    assert result.exact
