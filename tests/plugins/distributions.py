@@ -1,0 +1,102 @@
+"""Real plugin distributions, built in a folder as an installer would leave them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+GOOD_TARGET = """
+from dory_core.hardware import Level, Link, Memory, MemoryHierarchy, Option, Target
+from dory_core.plugins import hookimpl
+
+@hookimpl
+def dory_targets():
+    return [Target("{name}", "a chip of the tests", options=(
+        Option("cores", int, 4, "cores that run kernels"),
+        Option("fast", bool, False, "run fast"),
+        Option("kernels", str, "own", "kernel library", ("own", "vendor")),
+    ))]
+
+@hookimpl
+def dory_memory_hierarchy(ctx):
+    if ctx.name != "{name}":
+        return None
+    levels = (Level(1, (Memory("SRAM1", 8192),)), Level(2, (Memory("SRAM2", 65536),)))
+    return MemoryHierarchy(levels, (Link(1, 2, 10, 4.0),), cores=ctx.options["cores"])
+"""
+
+GOOD_FRONTEND = """
+from dory_core.frontend import Frontend
+from dory_core.plugins import hookimpl
+
+@hookimpl
+def dory_frontends():
+    return [Frontend("{name}", "a dialect of the tests", lambda path, options: None)]
+"""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a command ended."""
+
+    status: int
+    stdout: str
+    stderr: str
+
+    @property
+    def json(self) -> Any:
+        """The document on stdout; fails when there is anything else."""
+        return json.loads(self.stdout)
+
+
+class Site:
+    """A folder of installed distributions, put on the module path of a subprocess."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def install(self, dist: str, entry: str, source: str, version: str = "1.0") -> None:
+        """Install a distribution of one module whose entry point ``entry`` is that module."""
+        module = dist.replace("-", "_")
+        (self.folder / f"{module}.py").write_text(source, encoding="utf-8")
+        info = self.folder / f"{module}-{version}.dist-info"
+        info.mkdir()
+        metadata = f"Metadata-Version: 2.1\nName: {dist}\nVersion: {version}\n"
+        (info / "METADATA").write_text(metadata, encoding="utf-8")
+        (info / "entry_points.txt").write_text(f"[dory]\n{entry} = {module}\n", encoding="utf-8")
+        (info / "RECORD").write_text(f"{module}.py,,\n", encoding="utf-8")
+
+    def python(self, *arguments: str, plugins: str | None = None) -> Outcome:
+        """Run Python with the distributions installed; plugins: the value of DORY_PLUGINS."""
+        unset = ("DORY_PLUGINS", "COLUMNS")
+        environment = {k: v for k, v in os.environ.items() if k not in unset}
+        root = Path(__file__).resolve().parents[2]
+        path = [str(self.folder), str(root), environment.get("PYTHONPATH", "")]
+        environment["PYTHONPATH"] = os.pathsep.join(part for part in path if part)
+        if plugins is not None:
+            environment["DORY_PLUGINS"] = plugins
+        result = subprocess.run(
+            [sys.executable, *arguments],
+            env=environment,
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        return Outcome(result.returncode, result.stdout, result.stderr)
+
+    def dory(self, *arguments: str, plugins: str | None = None) -> Outcome:
+        """Run the command line."""
+        return self.python("-m", "dory_core.cli.main", *arguments, plugins=plugins)
+
+    def rows(self, plugins: str | None = None) -> dict[str, dict[str, Any]]:
+        """Return the rows of ``dory plugins --json`` by entry point."""
+        outcome = self.dory("plugins", "--json", plugins=plugins)
+        assert outcome.status == 0, outcome.stderr
+        return {row["entry"]: row for row in outcome.json}

@@ -1,0 +1,263 @@
+"""Options, contexts and the hooks of a target, through the Plugins object."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from dory_core.errors import NotSupported, UsageError
+from dory_core.hardware import (
+    DmaHal,
+    Level,
+    Memory,
+    MemoryHierarchy,
+    OperatingPoint,
+    Option,
+    OutputFile,
+    Target,
+)
+from dory_core.kernel import Kernel, Rejection, Term
+from dory_core.passes import Pass
+from dory_core.plugins import PluginError, Plugins, hookimpl
+
+OPTIONS = (
+    Option("cores", int, 4, "cores that run kernels"),
+    Option("fast", bool, False, "run fast"),
+    Option("kernels", str, "own", "kernel library", ("own", "vendor")),
+)
+POINTS = (
+    OperatingPoint("low", 1e6, 1e6, 1e-12, "data sheet"),
+    OperatingPoint("high", 2e6, 1e6, 2e-12, "data sheet"),
+)
+
+
+class NamedKernel(Kernel):
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def accepts(self, layer: Any) -> Rejection | None:
+        return None
+
+    def cycles(self, layer: Any, tile: Any) -> int:
+        return 1
+
+    def symbol(self, layer: Any) -> str:
+        return self.name
+
+    def call(self, layer: Any) -> str:
+        return f"{self.name}();"
+
+    def headers(self, layer: Any) -> tuple[str, ...]:
+        return ()
+
+    def sources(self, layer: Any) -> tuple[OutputFile, ...]:
+        return ()
+
+
+class Chip:
+    """A plugin as an object: each hook is a bound method."""
+
+    @hookimpl
+    def dory_targets(self) -> list[Target]:
+        return [Target("chip", "a chip", OPTIONS, operating_points=POINTS)]
+
+    @hookimpl
+    def dory_memory_hierarchy(self, ctx: Any) -> MemoryHierarchy | None:
+        if ctx.name != "chip":
+            return None
+        assert ctx.hierarchy is None
+        return MemoryHierarchy((Level(1, (Memory("SRAM", 4096),)),), (), ctx.options["cores"])
+
+    @hookimpl
+    def dory_kernels(self, ctx: Any) -> list[Kernel]:
+        return [NamedKernel("first"), NamedKernel("second")]
+
+    @hookimpl
+    def dory_objective_terms(self, boundary: int, tile: Any) -> list[Term]:
+        return [Term("rows", 1.0, tile.h * boundary)]
+
+    @hookimpl
+    def dory_passes(self, ctx: Any) -> list[Pass]:
+        return [Pass("nothing", "does nothing", lambda graph: graph)]
+
+    @hookimpl
+    def dory_application(self, ctx: Any, plan: Any) -> list[OutputFile]:
+        return [OutputFile("main.c", "int main(void) { return 0; }")]
+
+    @hookimpl
+    def dory_dma_hal(self, ctx: Any) -> DmaHal | None:
+        return DmaHal("chip dma") if ctx.name == "chip" else None
+
+
+@pytest.fixture
+def plugins() -> Plugins:
+    return Plugins.from_objects(chip=Chip())
+
+
+def test_defaults_of_options_and_operating_point(plugins: Plugins) -> None:
+    ctx = plugins.context("chip")
+    assert dict(ctx.options) == {
+        "cores": 4,
+        "fast": False,
+        "kernels": "own",
+        "operating_point": "low",
+    }
+    assert ctx.operating_point == POINTS[0]
+    assert ctx.memory.cores == 4
+
+
+def test_settings_are_typed_and_reach_the_hierarchy(plugins: Plugins) -> None:
+    settings = {"cores": "8", "fast": "on", "kernels": "vendor", "operating_point": "high"}
+    ctx = plugins.context("chip", settings)
+    assert (ctx.options["cores"], ctx.options["fast"]) == (8, True)
+    assert ctx.options["kernels"] == "vendor"
+    assert ctx.operating_point == POINTS[1]
+    assert ctx.memory.cores == 8
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"colour": "red"}, ["'colour'", "cores, fast, kernels, operating_point"]),
+        ({"cores": "many"}, ["cores", "an integer", "'many'"]),
+        ({"fast": "maybe"}, ["fast", "on or off", "'maybe'"]),
+        ({"kernels": "theirs"}, ["kernels", "'theirs'", "own, vendor"]),
+        ({"operating_point": "warp"}, ["operating_point", "'warp'", "low, high"]),
+    ],
+)
+def test_wrong_setting_is_a_usage_error_that_says_what_is_right(
+    plugins: Plugins, settings: dict[str, str], words: list[str]
+) -> None:
+    with pytest.raises(UsageError) as caught:
+        plugins.context("chip", settings)
+    for word in words:
+        assert word in caught.value.message + " " + caught.value.hint
+
+
+def test_unknown_names_list_the_known_ones(plugins: Plugins) -> None:
+    with pytest.raises(UsageError, match=r"unknown target 'chop'; known: chip"):
+        plugins.target("chop")
+    with pytest.raises(UsageError, match=r"unknown frontend 'x'; known: none is installed"):
+        plugins.frontend("x")
+
+
+def test_hooks_may_leave_out_parameters(plugins: Plugins) -> None:
+    ctx = plugins.context("chip")
+    layer: Any = SimpleNamespace()
+    tile: Any = SimpleNamespace(h=3)
+    kernels = plugins.kernels(ctx, layer)
+    assert [kernel.name for kernel in kernels] == ["first", "second"]
+    assert plugins.objective_terms(ctx, layer, kernels[0], 2, tile) == (Term("rows", 1.0, 6),)
+    assert [step.name for step in plugins.passes(ctx)] == ["nothing"]
+    assert plugins.dma_hal(ctx) == DmaHal("chip dma")
+    assert [file.path for file in plugins.application(ctx, layer)] == ["main.c"]
+    assert plugins.runners(ctx) == ()
+
+
+def test_third_party_adds_kernels_and_terms_to_a_target() -> None:
+    class Extra:
+        @hookimpl
+        def dory_kernels(self, ctx: Any) -> list[Kernel]:
+            return [NamedKernel("third")] if ctx.name == "chip" else []
+
+        @hookimpl
+        def dory_objective_terms(self, ctx: Any) -> list[Term]:
+            return [Term("extra", 2.0, 1)]
+
+    plugins = Plugins.from_objects(chip=Chip(), extra=Extra())
+    ctx = plugins.context("chip")
+    layer: Any = None
+    names = [kernel.name for kernel in plugins.kernels(ctx, layer)]
+    assert names == ["first", "second", "third"]
+    terms = plugins.objective_terms(ctx, layer, NamedKernel("k"), 1, SimpleNamespace(h=5))  # type: ignore[arg-type]
+    assert [(term.name, term.value) for term in terms] == [("rows", 5), ("extra", 1)]
+
+
+def test_kernel_clash_keeps_the_first_and_names_both() -> None:
+    class Rival:
+        @hookimpl
+        def dory_kernels(self) -> list[Kernel]:
+            return [NamedKernel("second"), NamedKernel("fourth")]
+
+    plugins = Plugins.from_objects(chip=Chip(), rival=Rival())
+    ctx = plugins.context("chip")
+    layer: Any = None
+    for _ in range(2):
+        names = [kernel.name for kernel in plugins.kernels(ctx, layer)]
+        assert names == ["first", "second", "fourth"]
+    rival = plugins.states[1]
+    assert rival.reason == (
+        "kernel 'second' is provided by both chip and rival; the first one is used"
+    )
+
+
+def test_first_hierarchy_wins_in_load_order() -> None:
+    class Second:
+        @hookimpl
+        def dory_memory_hierarchy(self) -> MemoryHierarchy:
+            return MemoryHierarchy((), (), cores=99)
+
+    assert Plugins.from_objects(a=Chip(), b=Second()).context("chip").memory.cores == 4
+    assert Plugins.from_objects(a=Second(), b=Chip()).context("chip").memory.cores == 99
+
+
+def test_target_without_memories_names_the_hook_and_the_plugin() -> None:
+    class Bare:
+        @hookimpl
+        def dory_targets(self) -> list[Target]:
+            return [Target("bare", "nothing but a name")]
+
+    with pytest.raises(PluginError, match="dory_memory_hierarchy"):
+        Plugins.from_objects(bare=Bare()).context("bare")
+
+
+def test_hook_that_raises_is_reported_with_its_plugin() -> None:
+    class Broken:
+        @hookimpl
+        def dory_kernels(self) -> list[Kernel]:
+            raise ZeroDivisionError("oops")
+
+    plugins = Plugins.from_objects(chip=Chip(), broken=Broken())
+    layer: Any = None
+    with pytest.raises(
+        PluginError, match=r"plugin broken failed in dory_kernels: ZeroDivisionError: oops"
+    ) as caught:
+        plugins.kernels(plugins.context("chip"), layer)
+    assert "DORY_PLUGINS" in caught.value.hint
+
+
+def test_hook_that_explains_itself_is_left_alone() -> None:
+    class Strict:
+        @hookimpl
+        def dory_passes(self) -> list[Pass]:
+            raise NotSupported("node 'conv1' has 3 groups", "use 4")
+
+    plugins = Plugins.from_objects(chip=Chip(), strict=Strict())
+    with pytest.raises(NotSupported, match="3 groups"):
+        plugins.passes(plugins.context("chip"))
+
+
+@pytest.mark.parametrize("returned", ["text", {"a": 1}, ["text"], 3])
+def test_hook_that_returns_something_else_is_reported(returned: object) -> None:
+    class Wrong:
+        @hookimpl
+        def dory_passes(self) -> object:
+            return returned
+
+    plugins = Plugins.from_objects(chip=Chip(), wrong=Wrong())
+    with pytest.raises(PluginError, match=r"plugin wrong returned .* from dory_passes"):
+        plugins.passes(plugins.context("chip"))
+
+
+def test_two_plugins_may_not_write_the_same_file() -> None:
+    class Other:
+        @hookimpl
+        def dory_application(self) -> list[OutputFile]:
+            return [OutputFile("main.c", "")]
+
+    plugins = Plugins.from_objects(chip=Chip(), other=Other())
+    plan: Any = None
+    with pytest.raises(PluginError, match=r"'main\.c' comes from both chip and other"):
+        plugins.application(plugins.context("chip"), plan)
