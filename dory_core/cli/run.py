@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from dory_core.cli.common import Debug, Json, Quiet, Verbose, console, print_json, settings
-from dory_core.errors import UsageError, VerificationFailed
+from dory_core.errors import VerificationFailed
 
 
 class Dma(StrEnum):
@@ -59,10 +59,8 @@ def run(
     debug: Debug = False,
 ) -> None:
     """Run an application and compare every layer with the golden."""
-    if not app.is_dir():
-        raise UsageError(f"{app} is no application directory", "make one with `dory compile`")
+    from dory_core.application import run_application
     from dory_core.plugins import load_plugins
-    from dory_core.simulate.run import run_application
 
     result = run_application(
         app,
