@@ -7,17 +7,13 @@ import random
 import pytest
 
 from dory_core.errors import DoesNotFit
-from dory_core.kernel import Term
-from dory_core.tiling.geometry import make_tile, with_border
 from dory_core.tiling.problem import TilingProblem, formulate
-from dory_core.tiling.schedule import Buffering, l1_buffers
+from dory_core.tiling.schedule import Buffering
 from dory_core.tiling.search import search
-from dory_core.tiling.solve import smallest_tile, solve
+from dory_core.tiling.solve import solve
 from tests.tiling.sample_layers import (
     SampleKernel,
-    conv,
     full_bytes,
-    linear,
     paper_terms,
     random_layer,
 )

@@ -1,0 +1,289 @@
+"""Timeline of one layer: the steps of its Schedule with the overlap of the generated code.
+
+The cores compute one step at a time; one DMA engine serves the transfers of a link in the order in
+which they are started. ``dory_core.tiling.schedule`` says when they are started and waited for.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any
+
+from dory_core.hardware import Link, MemoryHierarchy
+from dory_core.ir import Add, Linear, Tensor, TypedLayer, pixel_bytes
+from dory_core.kernel import Kernel
+from dory_core.tiling.geometry import Tile, input_channels, make_tile
+from dory_core.tiling.schedule import Schedule, TileStep
+
+
+def barrier_cycles(cores: int) -> int:
+    """Return the cycles of one barrier: none for one core, 22 for 8, growing with the cores.
+
+    A team of cores meets at a counter that each of them updates, two cycles apiece after a fixed
+    part for going to sleep and waking up.
+    """
+    return 0 if cores == 1 else 6 + 2 * cores
+
+
+@dataclass(frozen=True, slots=True)
+class LayerEstimate:
+    """What a layer costs on the cores, in their cycles.
+
+    cycles: from the first transfer to the last. compute_cycles: in the kernel. dma_cycles: the link
+    is busy. stall_cycles: the cores wait for the link. macs_per_cycle: MAC (0 for layers without
+    them) by cycles. bound: ``compute``, or the link (``L2-L1``) when it is busy for longer than the
+    cores.
+    """
+
+    cycles: int
+    compute_cycles: int
+    dma_cycles: int
+    stall_cycles: int
+    macs_per_cycle: float
+    bound: str
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A piece of the timeline. lane: ``cores`` or the link's name. start, end: in cycles."""
+
+    lane: str
+    name: str
+    step: int
+    start: float
+    end: float
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """One copy between two levels, as the DMA sees it."""
+
+    bytes: int
+    rows: int
+    single_elements: bool = False
+
+    def cycles(self, link: Link) -> float:
+        """Return its cycles, split into pieces when the link has a largest transfer."""
+        if link.max_bytes and self.bytes > link.max_bytes:
+            pieces = -(-self.bytes // link.max_bytes)
+            return link.cycles(self.bytes, self.rows, self.single_elements) + (
+                (pieces - 1) * link.setup_cycles
+            )
+        return link.cycles(self.bytes, self.rows, self.single_elements)
+
+
+def box_transfer(
+    tensor: Tensor, rows: int, columns: int, channels: int, layout: str = "HWC"
+) -> Transfer:
+    """Return the transfer of a box of an HWC tensor in the lower level to or from a dense tile.
+
+    A box with all channels and columns is one row; with all channels, one row per image row; else
+    one per pixel. A CHW tile is moved element by element.
+    """
+    size = rows * columns * pixel_bytes(channels, tensor.bits)
+    if layout == "CHW" and tensor.channels > 1:
+        return Transfer(size, rows * columns * channels, True)
+    if channels < tensor.channels:
+        return Transfer(size, rows * columns)
+    return Transfer(size, rows if columns < tensor.width else 1)
+
+
+class LayerCosts:
+    """Cycles of kernel calls and transfers of one layer, computed once per distinct tile."""
+
+    def __init__(
+        self, layer: TypedLayer, kernel: Kernel, hierarchy: MemoryHierarchy, upper: int = 1
+    ) -> None:
+        self.layer = layer
+        self.kernel = kernel
+        self.link = hierarchy.link(upper)
+        self.link_name = f"L{self.link.lower}-L{self.link.upper}"
+        self.barrier = barrier_cycles(hierarchy.cores)
+        self._layout = kernel.input_layout(layer)
+        self._compute: dict[tuple[int, ...], int] = {}
+        self._x: dict[tuple[int, ...], tuple[float, ...]] = {}
+        self._w: dict[tuple[int, int], float] = {}
+        self._y: dict[tuple[int, int, int], float] = {}
+
+    def compute(self, c_out: int, h: int, w: int, c_in: int, x_h: int, x_w: int) -> int:
+        """Return the cycles of the kernel on a tile of these sizes."""
+        key = (c_out, h, w, c_in, x_h, x_w)
+        if key not in self._compute:
+            self._compute[key] = int(self.kernel.cycles(self.layer, Tile(*key)))
+        return self._compute[key]
+
+    def load_x(self, rows: int, columns: int, channels: int) -> tuple[float, ...]:
+        """Return the cycles of each transfer that loads an input tile (two for an Add)."""
+        key = (rows, columns, channels)
+        if key not in self._x:
+            self._x[key] = tuple(self._input(t, *key).cycles(self.link) for t in self._operands)
+        return self._x[key]
+
+    @property
+    def _operands(self) -> tuple[Tensor, ...]:
+        inputs = self.layer.inputs
+        return inputs if isinstance(self.layer.layer, Add) else inputs[:1]
+
+    def _input(self, tensor: Tensor, rows: int, columns: int, channels: int) -> Transfer:
+        if isinstance(self.layer.layer, Linear):
+            share = channels / input_channels(self.layer)
+            return Transfer(max(1, round(tensor.size_bytes * share)), 1)
+        return box_transfer(tensor, rows, columns, channels, self._layout)
+
+    def input_cycles(self, rows: Any, columns: Any) -> Any:
+        """Return the least cycles of moving all channels of rows * columns pixels, set-up apart.
+
+        rows, columns: numbers or arrays. For a Linear the whole input counts, whatever they are.
+        """
+        per_byte = 1 / self.link.bytes_per_cycle
+        if self._layout == "CHW" and self.link.element_cycles:
+            per_byte = min(per_byte, self.link.element_cycles)
+        if isinstance(self.layer.layer, Linear):
+            return self.layer.inputs[0].size_bytes * per_byte
+        pixel = sum(t.channels * t.bits for t in self._operands) / 8
+        return rows * columns * pixel * per_byte
+
+    def load_w(self, c_out: int, c_in: int) -> float:
+        """Return the cycles of the load of a weight block: one row."""
+        key = (c_out, c_in)
+        if key not in self._w:
+            tile = make_tile(self.layer, c_out, self.layer.output.height, self.layer.output.width)
+            size = int(self.kernel.weight_bytes(self.layer, replace(tile, c_in=c_in)))
+            self._w[key] = Transfer(size, 1).cycles(self.link)
+        return self._w[key]
+
+    def store_y(self, c_out: int, h: int, w: int) -> float:
+        """Return the cycles of the store of an output tile."""
+        key = (c_out, h, w)
+        if key not in self._y:
+            transfer = box_transfer(self.layer.output, h, w, c_out)
+            self._y[key] = transfer.cycles(self.link)
+        return self._y[key]
+
+
+def estimate(
+    costs: LayerCosts, schedule: Schedule, record: Callable[[Event], None] | None = None
+) -> LayerEstimate:
+    """Return the cycles of a layer that runs ``schedule``; ``record`` receives every event."""
+    walk = _Walk(costs, schedule, record)
+    steps = list(schedule.steps())
+    x_late, w_late = schedule.buffering.x == 1, schedule.buffering.w == 1
+    slots = [0.0] * schedule.buffering.y  # when the last store from each y slot is done
+    now = 0.0
+    loaded = 0.0  # when the data of the current step is there
+    if steps:
+        now, loaded = walk.load(steps[0], now, True, True)
+    compute = stall = 0.0
+    for step, following in zip(steps, [*steps[1:], None], strict=True):
+        ready = max(now, loaded, slots[step.y_slot] if step.store_y else 0.0)
+        stall += ready - now
+        now = ready + costs.barrier
+        early = late = 0.0
+        if following is not None:
+            now, early = walk.load(following, now, not x_late, not w_late)
+        cycles = walk.compute(step)
+        walk.event("cores", "compute", step.index, now, now + cycles)
+        compute += cycles
+        now += cycles + costs.barrier
+        if step.store_y:
+            now, slots[step.y_slot] = walk.store(step, now)
+        if following is not None:
+            now, late = walk.load(following, now, x_late, w_late)
+        loaded = max(early, late)
+    end = max([now, *slots])
+    stall += end - now
+    cycles = round(end)
+    return LayerEstimate(
+        cycles,
+        round(compute),
+        round(walk.busy),
+        round(stall),
+        costs.layer.macs / end if end else 0.0,
+        costs.link_name if walk.busy > compute else "compute",
+    )
+
+
+class _Walk:
+    """The DMA engine of one layer and the costs of its steps."""
+
+    __slots__ = ("_issue", "_record", "_schedule", "busy", "costs", "free")
+
+    def __init__(
+        self, costs: LayerCosts, schedule: Schedule, record: Callable[[Event], None] | None
+    ) -> None:
+        self.costs = costs
+        self._schedule = schedule
+        self._record = record
+        self._issue = costs.link.issue_cycles
+        self.free = 0.0  # when the engine has done everything started so far
+        self.busy = 0.0
+
+    def event(self, lane: str, name: str, step: int, start: float, end: float) -> None:
+        if self._record is not None:
+            self._record(Event(lane, name, step, start, end))
+
+    def _start(self, name: str, step: int, now: float, cycles: float) -> tuple[float, float]:
+        """Start a transfer; return when the core goes on and when the transfer is done."""
+        now += self._issue
+        # Of a transfer's cycles the issuing core spends issue_cycles, the engine the others.
+        work = max(cycles - self._issue, 0.0)
+        begin = max(now, self.free)
+        self.free = begin + work
+        self.busy += work
+        self.event(self.costs.link_name, name, step, begin, self.free)
+        return now, self.free
+
+    def load(self, step: TileStep, now: float, x: bool, w: bool) -> tuple[float, float]:
+        """Start the wanted loads of ``step``; return (core goes on, data is there)."""
+        schedule = self._schedule
+        done = 0.0
+        if x and step.load_x:
+            h, column = schedule.h[step.h], schedule.w[step.w]
+            _, channels = schedule.input_channels(step)
+            for k, cycles in enumerate(self.costs.load_x(h.x_size, column.x_size, channels)):
+                now, done = self._start("load x2" if k else "load x", step.index, now, cycles)
+        if w and step.load_w:
+            c_out, (_, c_in) = schedule.c_out[step.o].size, schedule.input_channels(step)
+            now, done = self._start("load w", step.index, now, self.costs.load_w(c_out, c_in))
+        return now, done
+
+    def store(self, step: TileStep, now: float) -> tuple[float, float]:
+        """Start the store of ``step``'s output; return (core goes on, data is out)."""
+        schedule = self._schedule
+        cycles = self.costs.store_y(
+            schedule.c_out[step.o].size, schedule.h[step.h].size, schedule.w[step.w].size
+        )
+        return self._start("store y", step.index, now, cycles)
+
+    def compute(self, step: TileStep) -> int:
+        """Return the cycles of the kernel on ``step``."""
+        schedule = self._schedule
+        h, w = schedule.h[step.h], schedule.w[step.w]
+        _, channels = schedule.input_channels(step)
+        return self.costs.compute(
+            schedule.c_out[step.o].size, h.size, w.size, channels, h.x_size, w.x_size
+        )
+
+
+def lower_bound(costs: LayerCosts, schedule: Schedule) -> int:
+    """Return cycles that ``estimate`` never undercuts, without looking at every step.
+
+    The cores compute and meet at two barriers in every step, after the first load and before the
+    last store.
+    """
+    axes = (schedule.c_out, schedule.h, schedule.w, schedule.c_in)
+    sizes = [Counter((s.size, s.x_size) for s in spans) for spans in axes]
+    total = 2.0 * costs.barrier * schedule.count
+    for (o, n_o), (h, n_h), (w, n_w), (i, n_i) in product(*(axis.items() for axis in sizes)):
+        channels = o[1] if schedule.keeps_channels else i[0]
+        cycles = costs.compute(o[0], h[0], w[0], channels, h[1], w[1])
+        total += cycles * n_o * n_h * n_w * n_i
+    o0, h0, w0, i0 = (spans[0] for spans in axes)
+    total += costs.load_x(h0.x_size, w0.x_size, o0.x_size if schedule.keeps_channels else i0.size)[
+        0
+    ]
+    total += costs.store_y(schedule.c_out[-1].size, schedule.h[-1].size, schedule.w[-1].size)
+    return int(total)

@@ -1,0 +1,192 @@
+"""Kernel, tile, buffering and loop order of a layer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dory_core.errors import DoesNotFit, DoryError, NotSupported
+from dory_core.estimate.timeline import LayerCosts, LayerEstimate
+from dory_core.hardware import MemoryHierarchy
+from dory_core.ir import Array, Requant, TypedLayer
+from dory_core.kernel import Kernel, Term
+from dory_core.tiling.geometry import Tile
+from dory_core.tiling.latency import fastest
+from dory_core.tiling.problem import Tiling, TilingProblem, formulate, make_tiling
+from dory_core.tiling.schedule import Schedule
+from dory_core.tiling.solve import OPTIMAL, does_not_fit
+from dory_core.tiling.variants import Variant, cheapest, solve_bufferings
+
+# Objective terms for a layer, kernel and tile; the tile's sizes are expressions.
+TermsHook = Callable[[TypedLayer, Kernel, Tile], Sequence[Term]]
+
+OBJECTIVES = ("heuristic", "latency")
+
+
+@dataclass(frozen=True, slots=True)
+class KernelRejection:
+    """Why a candidate kernel was not taken."""
+
+    kernel: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class TiledLayer:
+    """A layer with its kernel, tile and schedule between two memory levels.
+
+    rejections: candidates of higher preference and why they were not taken.
+    """
+
+    layer: TypedLayer
+    kernel: Kernel
+    tiling: Tiling
+    schedule: Schedule
+    rejections: tuple[KernelRejection, ...]
+    estimate: LayerEstimate
+
+
+class Tiler:
+    """Tiles layers for one target; equal problems are solved once.
+
+    terms_hook: objective terms of the target. upper: number of the upper of the two levels.
+    objective: ``heuristic`` maximises the terms for every buffering and keeps the one with the
+    fewest estimated cycles; ``latency`` minimises estimated cycles over kernels and tiles too.
+    """
+
+    def __init__(
+        self,
+        hierarchy: MemoryHierarchy,
+        terms_hook: TermsHook,
+        objective: str = "heuristic",
+        upper: int = 1,
+    ) -> None:
+        if objective not in OBJECTIVES:
+            raise ValueError(f"objective {objective!r} is none of {OBJECTIVES}")
+        self._hierarchy = hierarchy
+        self._terms_hook = terms_hook
+        self._objective = objective
+        self._upper = upper
+        self._memo: dict[tuple[Any, ...], tuple[Variant, Tiling]] = {}
+
+    def tile(self, layer: TypedLayer, kernels: Sequence[Kernel], budget_bytes: int) -> TiledLayer:
+        """Return the layer on the first kernel that accepts it and has a tile in the budget.
+
+        With the latency objective it is the kernel with the fewest estimated cycles.
+
+        Raises: NotSupported when every kernel rejects the layer; DoesNotFit when no tile fits.
+        """
+        rejections: list[KernelRejection] = []
+        failures: list[DoryError] = []
+        best: TiledLayer | None = None
+        for kernel in kernels:
+            rejection = kernel.accepts(layer)
+            if rejection is not None:
+                rejections.append(KernelRejection(kernel.name, rejection.reason))
+                continue
+            found = self._tile_on(layer, kernel, budget_bytes)
+            if isinstance(found, DoryError):
+                rejections.append(KernelRejection(kernel.name, found.message))
+                failures.append(found)
+                continue
+            variant, tiling = found
+            if best is None or variant.estimate.cycles < best.estimate.cycles:
+                if best is not None:
+                    slower = f"{best.estimate.cycles} estimated cycles, {kernel.name} needs less"
+                    rejections.append(KernelRejection(best.kernel.name, slower))
+                best = TiledLayer(layer, kernel, tiling, variant.schedule, (), variant.estimate)
+            else:
+                slower = (
+                    f"{variant.estimate.cycles} estimated cycles, {best.kernel.name} needs less"
+                )
+                rejections.append(KernelRejection(kernel.name, slower))
+            if self._objective == "heuristic":
+                break
+        if best is not None:
+            return replace(best, rejections=tuple(rejections))
+        if failures:
+            raise failures[0]
+        reasons = "; ".join(f"{r.kernel}: {r.reason}" for r in rejections)
+        raise NotSupported(
+            f"{layer.layer.kind} '{layer.layer.name}': no kernel computes it"
+            + (f" ({reasons})" if reasons else ""),
+            "change the layer so that one of the kernels accepts it, or add a kernel as a plugin",
+        )
+
+    def _tile_on(
+        self, layer: TypedLayer, kernel: Kernel, budget_bytes: int
+    ) -> tuple[Variant, Tiling] | DoryError:
+        # Names are unique within a target, and hooks may make new objects for every layer.
+        key = (type(kernel), kernel.name, kernel.symbol(layer), budget_bytes, *signature(layer))
+        if key not in self._memo:
+            try:
+                self._memo[key] = self._solve(layer, kernel, budget_bytes)
+            except DoesNotFit as error:
+                return error  # it names the layer, so another layer needs its own
+        return self._memo[key]
+
+    def _solve(
+        self, layer: TypedLayer, kernel: Kernel, budget_bytes: int
+    ) -> tuple[Variant, Tiling]:
+        formulation = formulate(layer, kernel, lambda t: self._terms_hook(layer, kernel, t))
+        solved = solve_bufferings(formulation, budget_bytes)
+        if not solved:
+            raise does_not_fit(TilingProblem(formulation, budget_bytes, level=self._upper))
+        costs = LayerCosts(layer, kernel, self._hierarchy, self._upper)
+        best = cheapest(formulation, solved.items(), costs)
+        assert best is not None  # every solved buffering has a schedule
+        proof = OPTIMAL
+        if self._objective == "latency":
+            best, proof = fastest(formulation, budget_bytes, costs, best)
+        problem = TilingProblem(formulation, budget_bytes, best.buffering, self._upper)
+        return best, make_tiling(problem, best.values, proof)
+
+
+def tile_layer(
+    layer: TypedLayer,
+    kernels: Sequence[Kernel],
+    budget_bytes: int,
+    terms_hook: TermsHook,
+    hierarchy: MemoryHierarchy,
+    objective: str = "heuristic",
+) -> TiledLayer:
+    """Return one layer with kernel, tile and schedule between L2 and L1; see :class:`Tiler`."""
+    return Tiler(hierarchy, terms_hook, objective).tile(layer, kernels, budget_bytes)
+
+
+def signature(layer: TypedLayer) -> tuple[Any, ...]:
+    """Return what the tiling of a layer can depend on: everything but names and values.
+
+    Of weights and biases the shape counts, of multipliers and ranges the number of bits.
+    """
+    kind = layer.layer
+    fields = (
+        _shape_of(getattr(kind, name))
+        for name in type(kind).__dataclass_fields__
+        if name not in ("index", "name", "inputs", "output")
+    )
+    tensors = ((t.shape, t.bits, t.signed, t.lo, t.hi) for t in (*layer.inputs, layer.output))
+    ranges = layer.ranges
+    bits = (ranges.acc_lo, ranges.acc_hi, ranges.value_lo, ranges.value_hi)
+    return (
+        type(kind).__name__,
+        *fields,
+        *tensors,
+        ranges.bits,
+        *((b < 0, b.bit_length()) for b in bits),
+    )
+
+
+def _shape_of(value: Any) -> Any:
+    if isinstance(value, Array):
+        return value.shape
+    if isinstance(value, tuple):
+        return tuple(_shape_of(v) for v in value)
+    if isinstance(value, Requant):
+        return (
+            (len(value.mul), min(value.mul) < 0, max(abs(m) for m in value.mul).bit_length()),
+            (len(value.add), min(value.add) < 0, max(abs(a) for a in value.add).bit_length()),
+            (value.div, value.lo, value.hi),
+        )
+    return value

@@ -1,0 +1,106 @@
+"""Bufferings and loop orders of a layer: which can be legal, and the cheapest by estimate.
+
+For the heuristic objective every legal buffering has its own best tile. Two facts save solves, and
+neither can lose a winner:
+
+- A problem with more copies only has less room. When the best tile of a problem with fewer copies
+  still fits with more, it is the best tile there as well, ties included.
+- When nothing fits with fewer copies, nothing fits with more.
+
+A timeline is not walked when a lower bound of it already exceeds the best one found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import product
+
+from dory_core.estimate.timeline import LayerCosts, LayerEstimate, estimate, lower_bound
+from dory_core.expr import evaluate
+from dory_core.tiling.problem import Formulation, TilingProblem
+from dory_core.tiling.schedule import (
+    ORDERS,
+    SPATIAL_OUTER,
+    Buffering,
+    Schedule,
+    make_schedule,
+)
+from dory_core.tiling.solve import solve_values
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A tile with buffering and loop order. values: of the variables of the problem."""
+
+    values: dict[str, int]
+    buffering: Buffering
+    schedule: Schedule
+    estimate: LayerEstimate
+
+
+def bufferings(formulation: Formulation) -> tuple[Buffering, ...]:
+    """Return all bufferings, fewer copies first; without weights w has one copy."""
+    weights = (1, 2) if formulation.has_weights else (1,)
+    found = (Buffering(x, w, y) for x, w, y in product((1, 2), weights, (1, 2)))
+    return tuple(sorted(found, key=lambda b: b.x + b.w + b.y))
+
+
+def fits(formulation: Formulation, values: dict[str, int], b: Buffering, budget: int) -> bool:
+    """Return True when the tile with these copies fits ``budget`` bytes."""
+    used = sum(c.copies * int(evaluate(c.bytes, values)) for c in formulation.with_copies(b))
+    return used <= budget
+
+
+def _within(few: Buffering, many: Buffering) -> bool:
+    return few.x <= many.x and few.w <= many.w and few.y <= many.y
+
+
+def solve_bufferings(
+    formulation: Formulation, budget_bytes: int
+) -> dict[Buffering, dict[str, int]]:
+    """Return the best tile of every legal buffering; empty when nothing fits."""
+    found: dict[Buffering, dict[str, int]] = {}
+    for buffering in bufferings(formulation):
+        fewer = [b for b in bufferings(formulation) if b != buffering and _within(b, buffering)]
+        if any(b not in found for b in fewer):
+            continue
+        inherited = next(
+            (found[b] for b in fewer if fits(formulation, found[b], buffering, budget_bytes)), None
+        )
+        values = inherited
+        if values is None:
+            values = solve_values(TilingProblem(formulation, budget_bytes, buffering))
+        if values is not None:
+            found[buffering] = values
+    return found
+
+
+def schedules(
+    formulation: Formulation, values: dict[str, int], buffering: Buffering
+) -> Iterator[Schedule]:
+    """Return the schedules that differ: one order when only one axis has several tiles."""
+    tile = formulation.concrete(values)
+    for order in ORDERS:
+        schedule = make_schedule(formulation.layer, tile, buffering, order, formulation.has_weights)
+        o, h, w, _ = schedule.counts
+        if order == SPATIAL_OUTER and (o == 1 or h * w == 1):
+            return
+        yield schedule
+
+
+def cheapest(
+    formulation: Formulation,
+    candidates: Iterable[tuple[Buffering, dict[str, int]]],
+    costs: LayerCosts,
+    best: Variant | None = None,
+) -> Variant | None:
+    """Return the candidate with the fewest estimated cycles; the first of equals wins."""
+    for buffering, values in candidates:
+        for schedule in schedules(formulation, values, buffering):
+            if best is not None and lower_bound(costs, schedule) >= best.estimate.cycles:
+                continue
+            found = estimate(costs, schedule)
+            if best is None or found.cycles < best.estimate.cycles:
+                best = Variant(values, buffering, schedule, found)
+    return best
