@@ -84,7 +84,7 @@ def test_spill_and_prefetch_are_exact(tmp_path: Path, dma: str) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "reason"),
     [
-        ("int i = 3; i >= 0", "int i = 3; i >= 1", "layer 3 'add3': tile reads byte 0 of L2 while the transfer started at network.c:15"),
+        ("int i = 3; i >= 0", "int i = 3; i >= 1", "layer 3 'add3': tile reads byte 0 of L2 while the transfer started at network.c:14"),
         ("DORY_SIM_READ(l2, 800);", "DORY_SIM_READ(l2, 801);", "tile reads bytes of L2 that nothing wrote: bytes 800..800"),
         ("l2 + 600, 0, 200", "l2 + 1006, 0, 200", "L3 transfer of 200 bytes does not lie inside L2"),
         ("l2 + 600, 0, 200", "io->l1, 0, 200", "L3 transfer of 200 bytes does not lie inside L2"),
