@@ -1,0 +1,38 @@
+"""The kernels of GAP8: what they accept, their cost, their weights and their C instances."""
+
+from __future__ import annotations
+
+from dory_core.ir import AvgPool, Conv, Linear, MaxPool, TypedLayer
+from dory_core.kernel import Kernel
+from dory_gap8.backend.add import AddKernel
+from dory_gap8.backend.conv import ConvKernel, PointwiseKernel
+from dory_gap8.backend.depthwise import DepthwiseKernel
+from dory_gap8.backend.linear import LinearKernel
+from dory_gap8.backend.pool import AvgPoolKernel, MaxPoolKernel
+
+__all__ = [
+    "AddKernel",
+    "AvgPoolKernel",
+    "ConvKernel",
+    "DepthwiseKernel",
+    "LinearKernel",
+    "MaxPoolKernel",
+    "PointwiseKernel",
+    "candidates",
+]
+
+
+def candidates(layer: TypedLayer, cores: int) -> list[Kernel]:
+    """Return the kernels for the kind of ``layer``, best first; each judges the layer itself."""
+    kind = layer.layer
+    if isinstance(kind, Conv):
+        plain: list[Kernel] = [PointwiseKernel(cores), ConvKernel(cores)]
+        partial: list[Kernel] = [PointwiseKernel(cores, True), ConvKernel(cores, True)]
+        return [*plain, *partial, DepthwiseKernel(cores)]
+    if isinstance(kind, Linear):
+        return [LinearKernel(cores), LinearKernel(cores, True)]
+    if isinstance(kind, MaxPool):
+        return [MaxPoolKernel(cores)]
+    if isinstance(kind, AvgPool):
+        return [AvgPoolKernel(cores)]
+    return [AddKernel(cores)]

@@ -1,0 +1,126 @@
+"""Residual sums."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from dory_core.expr import ceil_div
+from dory_core.hardware import OutputFile
+from dory_core.ir import Add, TypedLayer
+from dory_core.kernel import Kernel, Number, Rejection
+from dory_gap8 import calibration as cal
+from dory_gap8.backend.conv import tile_arguments
+from dory_gap8.backend.instance import (
+    INPUT_TYPES,
+    OUTPUT_TYPES,
+    c_type,
+    call_text,
+    reject_type,
+    sources,
+)
+from dory_gap8.backend.requant import (
+    NO_STEP,
+    Epilogue,
+    Step,
+    arithmetic,
+    epilogue,
+    operand_step,
+    reject_requants,
+    reject_steps,
+)
+
+if TYPE_CHECKING:
+    from dory_core.tiling.geometry import Tile
+
+
+@dataclass(frozen=True)
+class AddKernel(Kernel):
+    """Element-wise sum of two tensors with a requantisation for each operand and for the sum."""
+
+    cores: int = 8
+
+    name: ClassVar[str] = "dory_gap8_add"
+    summary: ClassVar[str] = "residual sum"
+
+    def accepts(self, layer: TypedLayer) -> Rejection | None:
+        """Parameters of all requantisations are the same for all channels."""
+        kind = layer.layer
+        if not isinstance(kind, Add):
+            return Rejection("it adds two tensors only")
+        steps = [r for r in (*kind.operand_requants, *kind.requants) if r is not None]
+        if any(len(r.mul) > 1 or len(r.add) > 1 for r in steps):
+            return Rejection("a requantisation differs from channel to channel")
+        checks = (
+            reject_type(layer.inputs[0], "first operand", INPUT_TYPES),
+            reject_type(layer.inputs[1], "second operand", INPUT_TYPES),
+            reject_type(layer.output, "output", OUTPUT_TYPES),
+            reject_requants(layer.ranges, kind.requants),
+            reject_steps(kind.operand_requants),
+        )
+        return next((c for c in checks if c is not None), None)
+
+    def cycles(self, layer: TypedLayer, tile: Tile) -> Number:
+        """Elements of one core."""
+        chosen, operands = self._steps(layer)
+        element = cal.ADD_ELEMENT + chosen.cycles
+        element += sum(cal.ADD_OPERAND_STEP + s.cycles(chosen.bits) for s in operands if s)
+        return cal.CALL + ceil_div(tile.h * tile.w * tile.c_out, self.cores) * element
+
+    def symbol(self, layer: TypedLayer) -> str:
+        """Types, operands that are requantised, requantisation of the sum."""
+        chosen, operands = self._steps(layer)
+        types = "_".join(t.type_name for t in (*layer.inputs, layer.output))
+        parts = "".join(
+            "_as_is" if s is None else "_" + "_".join(("scaled", *s.tokens)) for s in operands
+        )
+        suffix = chosen.suffix or f"_q{chosen.bits}_sum"
+        return f"dory_gap8_add_{types}{parts}{suffix}"
+
+    def call(self, layer: TypedLayer) -> str:
+        """One call for all elements of the tile."""
+        chosen, operands = self._steps(layer)
+        arguments = [*tile_arguments("x", "x2", "y"), ("elements", "$y_h * $y_w * $y_c")]
+        if any(operands):
+            steps = ", ".join("{.shift = 0}" if s is None else s.initialiser() for s in operands)
+            arguments.append(("operand", f"{{{steps}}}"))
+        if chosen.steps:
+            arguments.append(("requant", chosen.initialiser(arrays=False)))
+        return call_text(self.symbol(layer), "add", arguments)
+
+    def headers(self, layer: TypedLayer) -> tuple[str, ...]:
+        """The header of the instance."""
+        return (f"{self.symbol(layer)}.h",)
+
+    def sources(self, layer: TypedLayer) -> tuple[OutputFile, ...]:
+        """The instance and the templates."""
+        chosen, operands = self._steps(layer)
+        x, x2, y = (t.type_name for t in (*layer.inputs, layer.output))
+        macros = [
+            ("DORY_X_T", c_type(x)),
+            ("DORY_X2_T", c_type(x2)),
+            ("DORY_Y_T", c_type(y)),
+            *chosen.macros,
+        ]
+        for n, step in enumerate(operands, 1):
+            clip = step is not None and step.clip is not None
+            macros.append((f"DORY_OPERAND{n}", NO_STEP if step is None else step.form))
+            macros.append((f"DORY_OPERAND_CLIP{n}", str(int(clip))))
+        purpose = f"Residual sum of {x} and {x2} to {y}, {chosen.bits}-bit arithmetic."
+        return sources("add", self.symbol(layer), purpose, macros)
+
+    @staticmethod
+    def _steps(layer: TypedLayer) -> tuple[Epilogue, tuple[Step | None, Step | None]]:
+        """Return the epilogue and the operands' steps, all in one arithmetic."""
+        kind = layer.layer
+        if not isinstance(kind, Add):
+            raise TypeError(f"{kind.kind} is no residual sum")
+        bits = arithmetic(layer.ranges, (*kind.operand_requants, *kind.requants))
+        first, second = (
+            operand_step(r, x, bits)
+            for r, x in zip(kind.operand_requants, layer.inputs, strict=True)
+        )
+        chosen = epilogue(layer.ranges, kind.requants)
+        if chosen.bits != bits:
+            chosen = Epilogue(chosen.steps, bits, bits)
+        return chosen, (first, second)

@@ -1,0 +1,127 @@
+"""Depthwise convolutions on input tiles in CHW."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from dory_core.expr import ceil_div, minimum
+from dory_core.hardware import OutputFile
+from dory_core.ir import Conv, TypedLayer
+from dory_core.kernel import Kernel, Number, Rejection, WeightBlock
+from dory_gap8 import calibration as cal
+from dory_gap8.backend.conv import geometry_arguments, tile_arguments
+from dory_gap8.backend.dense import reject_weighted, weighted_epilogue
+from dory_gap8.backend.instance import c_type, call_text, sources, vector_macros
+from dory_gap8.backend.weights import block_bytes, encode, padded
+
+if TYPE_CHECKING:
+    from dory_core.tiling.geometry import Tile
+
+
+@dataclass(frozen=True)
+class DepthwiseKernel(Kernel):
+    """Convolution of each channel on its own, from CHW in L1 to HWC (section 4.3 of the paper).
+
+    cores: cores that share a tile: its channels, and rows where there are fewer channels.
+    """
+
+    cores: int = 8
+
+    name: ClassVar[str] = "dory_gap8_depthwise"
+    summary: ClassVar[str] = "depthwise convolution"
+
+    def accepts(self, layer: TypedLayer) -> Rejection | None:
+        """One input channel per filter; several filters may share one."""
+        kind = layer.layer
+        if not isinstance(kind, Conv) or kind.groups == 1 or kind.weights.shape[1] != 1:
+            return Rejection(
+                "it computes depthwise convolutions only: one input channel per filter"
+            )
+        return reject_weighted(layer)
+
+    def input_layout(self, layer: TypedLayer) -> str:
+        """A plane per channel."""
+        return "CHW"
+
+    def scratch_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
+        """The padded input rows of one output row, per core."""
+        window = self._conv(layer).window
+        element = layer.inputs[0].bits // 8
+        return self.cores * element * window.kernel[0] * self._pitch(layer, tile)
+
+    def weight_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
+        """Parameters of each channel and its tap rows, padded to 4 taps each."""
+        kernel_h, kernel_w = self._conv(layer).window.kernel
+        row = kernel_h * padded(kernel_w)
+        return block_bytes(weighted_epilogue(layer), tile.c_out, row)
+
+    def weight_block(
+        self, layer: TypedLayer, c_out: tuple[int, int], c_in: tuple[int, int]
+    ) -> WeightBlock:
+        """Encode the filters of a range of output channels."""
+        taps = self._conv(layer).weights.values[c_out[0] : c_out[1], 0]
+        image = np.zeros((*taps.shape[:2], int(padded(taps.shape[2]))), dtype=np.int8)
+        image[..., : taps.shape[2]] = taps
+        return encode(weighted_epilogue(layer), image.reshape(len(image), -1), c_out)
+
+    def cycles(self, layer: TypedLayer, tile: Tile) -> Number:
+        """Rows of the core with the most of them: padding, then the pixels."""
+        (kernel_h, kernel_w), dilation = (
+            self._conv(layer).window.kernel,
+            self._conv(layer).window.dilations[1],
+        )
+        if dilation == 1:
+            taps = kernel_h * int(padded(kernel_w)) // 4 * cal.DEPTHWISE_WORD
+        else:
+            taps = kernel_h * kernel_w * cal.DEPTHWISE_TAP
+        pixel = taps + cal.DEPTHWISE_OUTPUT + weighted_epilogue(layer).cycles
+        copied = cal.DEPTHWISE_ROW + ceil_div(self._pitch(layer, tile), 4) * cal.DEPTHWISE_ROW_WORD
+        row = kernel_h * copied + tile.w * pixel
+        groups = [1 << n for n in range(self.cores.bit_length())]
+        ways = [ceil_div(tile.h, self.cores // g) * ceil_div(tile.c_out, g) * row for g in groups]
+        return cal.CALL + (ways[0] if len(ways) == 1 else minimum(*ways))
+
+    def symbol(self, layer: TypedLayer) -> str:
+        """Types and requantisation."""
+        x, y = layer.inputs[0].type_name, layer.output.type_name
+        return f"dory_gap8_depthwise_{x}_i8_{y}{weighted_epilogue(layer).suffix}"
+
+    def call(self, layer: TypedLayer) -> str:
+        """One call with the tile's sizes and padding."""
+        conv = self._conv(layer)
+        arguments = (
+            *tile_arguments("x", "weights", "y", "scratch"),
+            *tile_arguments("x_h", "x_w", "x_c", "y_h", "y_w", "y_c", "pad_top", "pad_left"),
+            *geometry_arguments(conv.window),
+            ("multiplier", str(layer.output.channels // conv.groups)),
+            ("requant", weighted_epilogue(layer).initialiser()),
+        )
+        return call_text(self.symbol(layer), "depthwise", arguments)
+
+    def headers(self, layer: TypedLayer) -> tuple[str, ...]:
+        """The header of the instance."""
+        return (f"{self.symbol(layer)}.h",)
+
+    def sources(self, layer: TypedLayer) -> tuple[OutputFile, ...]:
+        """The instance and the templates."""
+        x, y = layer.inputs[0].type_name, layer.output.type_name
+        chosen = weighted_epilogue(layer)
+        end = f"{chosen.bits}-bit requantisation" if chosen.steps else "no requantisation"
+        macros = (*vector_macros(x), ("DORY_Y_T", c_type(y)), *chosen.macros)
+        purpose = f"Depthwise convolution from CHW: {x} inputs, i8 weights, {y} outputs, {end}."
+        return sources("depthwise", self.symbol(layer), purpose, macros)
+
+    def _pitch(self, layer: TypedLayer, tile: Tile) -> Number:
+        """Return the elements of a padded row: what the last pixel reaches, in whole words."""
+        window = self._conv(layer).window
+        reach = (window.kernel[1] - 1) * window.dilations[1]
+        return (tile.w - 1) * window.strides[1] + reach + 4
+
+    @staticmethod
+    def _conv(layer: TypedLayer) -> Conv:
+        if not isinstance(layer.layer, Conv):
+            raise TypeError(f"{layer.layer.kind} is no convolution")
+        return layer.layer

@@ -1,0 +1,95 @@
+"""Instances of the C templates: one small file per variant in use, with its header."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+from importlib.resources import files
+
+from dory_core.hardware import OutputFile
+from dory_core.ir import Tensor
+from dory_core.kernel import Rejection
+
+# Element types that inputs and outputs of the kernels may have.
+INPUT_TYPES = ("u8", "i8", "u16", "i16")
+OUTPUT_TYPES = ("u8", "i8", "u16", "i16", "i32")
+
+# Templates that each template includes.
+_INCLUDES = {
+    "conv": ("matmul_impl", "requant_impl", "share"),
+    "pointwise": ("matmul_impl", "requant_impl", "share"),
+    "linear": ("matmul_impl", "requant_impl", "share"),
+    "depthwise": ("requant_impl", "share"),
+    "maxpool": ("share",),
+    "avgpool": ("requant_impl", "share"),
+    "add": ("requant_impl", "share"),
+}
+_ARGUMENTS = {"linear": "linear", "maxpool": "pool", "avgpool": "pool", "add": "add"}
+
+
+def c_type(tensor_type: str) -> str:
+    """Return the C type of an element type: ``u8`` is ``uint8_t``."""
+    return f"{'int' if tensor_type[0] == 'i' else 'uint'}{tensor_type[1:]}_t"
+
+
+def reject_type(tensor: Tensor, role: str, allowed: tuple[str, ...]) -> Rejection | None:
+    """Return why the storage of ``tensor`` is not possible; ``role`` is ``input`` or ``output``."""
+    if tensor.type_name in allowed:
+        return None
+    return Rejection(f"its {role} is {tensor.type_name}, possible are {', '.join(allowed)}")
+
+
+def vector_macros(tensor_type: str) -> tuple[tuple[str, str], ...]:
+    """Return the macros of the input type of kernels that multiply four elements at once."""
+    return (
+        ("DORY_X_T", c_type(tensor_type)),
+        ("DORY_X4_T", f"dory_gap8_{tensor_type}x4_t"),
+        ("DORY_LOAD4_X", f"dory_gap8_load4_{tensor_type}"),
+        ("DORY_DOT4", f"dory_gap8_dot4_{tensor_type}"),
+    )
+
+
+@functools.cache
+def _shipped(name: str) -> OutputFile:
+    text = (files("dory_gap8") / "kernels" / name).read_text(encoding="utf-8")
+    return OutputFile(f"kernels/{name}", text)
+
+
+def argument_type(kind: str) -> str:
+    """Return the C type of the argument of a kernel of this kind."""
+    return f"dory_gap8_{_ARGUMENTS.get(kind, 'conv')}_t"
+
+
+def sources(
+    kind: str, symbol: str, purpose: str, macros: Iterable[tuple[str, str]]
+) -> tuple[OutputFile, ...]:
+    """Return the instance ``symbol`` of the template ``kind`` and every file that it includes.
+
+    purpose: one sentence for the file's comment. Equal paths have equal content.
+    """
+    guard = symbol.upper() + "_H"
+    header = (
+        f"/* {purpose} Every core of the cluster calls it for each tile. */\n"
+        f"#ifndef {guard}\n#define {guard}\n\n"
+        '#include "dory_gap8_types.h"\n\n'
+        f"void {symbol}(const {argument_type(kind)} *a);\n\n#endif\n"
+    )
+    defines = "".join(f"#define {name} {value}\n" for name, value in macros)
+    body = (
+        f"/* {purpose} */\n"
+        f'#include "{symbol}.h"\n\n'
+        f"#define DORY_KERNEL {symbol}\n{defines}\n"
+        f'#include "dory_gap8_{kind}_impl.h"\n'
+    )
+    shipped = ("simd", "types", *_INCLUDES[kind], f"{kind}_impl")
+    return (
+        OutputFile(f"kernels/{symbol}.c", body),
+        OutputFile(f"kernels/{symbol}.h", header),
+        *(_shipped(f"dory_gap8_{name}.h") for name in sorted(shipped)),
+    )
+
+
+def call_text(symbol: str, kind: str, arguments: Iterable[tuple[str, str]]) -> str:
+    """Return the C statement that calls an instance with named arguments."""
+    lines = ",\n".join(f"    .{name} = {value}" for name, value in arguments)
+    return f"{symbol}(&(const {argument_type(kind)}){{\n{lines}}});"

@@ -1,0 +1,156 @@
+"""Maximum and average pooling."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from dory_core.expr import ceil_div, minimum
+from dory_core.hardware import OutputFile
+from dory_core.ir import AvgPool, MaxPool, TypedLayer, Window
+from dory_core.kernel import Kernel, Number, Rejection
+from dory_gap8 import calibration as cal
+from dory_gap8.backend.conv import geometry_arguments, tile_arguments
+from dory_gap8.backend.instance import (
+    INPUT_TYPES,
+    OUTPUT_TYPES,
+    c_type,
+    call_text,
+    reject_type,
+    sources,
+)
+from dory_gap8.backend.requant import Epilogue, epilogue, reject_requants
+
+if TYPE_CHECKING:
+    from dory_core.tiling.geometry import Tile
+
+_TILE = ("x", "y", "x_h", "x_w", "y_h", "y_w", "y_c", "pad_top", "pad_left")
+
+
+def _shared(cores: int, tile: Tile, per_pixel: Number, per_output: Number) -> Number:
+    """Return the cycles of the core with the most work, pixels and channels being shared."""
+    ways = [
+        ceil_div(tile.h * tile.w, cores // g) * (per_pixel + ceil_div(tile.c_out, g) * per_output)
+        for g in (1 << n for n in range(cores.bit_length()))
+    ]
+    return cal.CALL + (ways[0] if len(ways) == 1 else minimum(*ways))
+
+
+@dataclass(frozen=True)
+class MaxPoolKernel(Kernel):
+    """Maximum over a window, which leaves the type of the elements."""
+
+    cores: int = 8
+
+    name: ClassVar[str] = "dory_gap8_maxpool"
+    summary: ClassVar[str] = "maximum pooling"
+
+    def accepts(self, layer: TypedLayer) -> Rejection | None:
+        """Any window; the maximum is stored as it is."""
+        kind = layer.layer
+        if not isinstance(kind, MaxPool):
+            return Rejection("it computes maximum pooling only")
+        if kind.requants:
+            return Rejection("it has no requantisation after the maximum")
+        if layer.output.type_name != layer.inputs[0].type_name:
+            return Rejection("input and output of a maximum must be stored alike")
+        return reject_type(layer.inputs[0], "input", INPUT_TYPES)
+
+    def cycles(self, layer: TypedLayer, tile: Tile) -> Number:
+        """One comparison per tap and element."""
+        kernel = _window(layer).kernel
+        taps = kernel[0] * kernel[1]
+        return _shared(self.cores, tile, cal.MAXPOOL_PIXEL, taps * cal.MAXPOOL_TAP)
+
+    def symbol(self, layer: TypedLayer) -> str:
+        """The element type."""
+        return f"dory_gap8_maxpool_{layer.inputs[0].type_name}"
+
+    def call(self, layer: TypedLayer) -> str:
+        """One call with the tile's sizes and padding."""
+        arguments = (*tile_arguments(*_TILE), *geometry_arguments(_window(layer)))
+        return call_text(self.symbol(layer), "maxpool", arguments)
+
+    def headers(self, layer: TypedLayer) -> tuple[str, ...]:
+        """The header of the instance."""
+        return (f"{self.symbol(layer)}.h",)
+
+    def sources(self, layer: TypedLayer) -> tuple[OutputFile, ...]:
+        """The instance and the templates."""
+        x = layer.inputs[0].type_name
+        macros = (("DORY_X_T", c_type(x)),)
+        return sources("maxpool", self.symbol(layer), f"Maximum pooling of {x}.", macros)
+
+
+@dataclass(frozen=True)
+class AvgPoolKernel(Kernel):
+    """Sum over a window; the division is part of the requantisation."""
+
+    cores: int = 8
+
+    name: ClassVar[str] = "dory_gap8_avgpool"
+    summary: ClassVar[str] = "average pooling"
+
+    def accepts(self, layer: TypedLayer) -> Rejection | None:
+        """Any window; parameters of the requantisation are the same for all channels."""
+        kind = layer.layer
+        if not isinstance(kind, AvgPool):
+            return Rejection("it computes average pooling only")
+        if any(len(r.mul) > 1 or len(r.add) > 1 for r in kind.requants):
+            return Rejection("its requantisation differs from channel to channel")
+        return (
+            reject_type(layer.inputs[0], "input", INPUT_TYPES)
+            or reject_type(layer.output, "output", OUTPUT_TYPES)
+            or reject_requants(layer.ranges, kind.requants)
+        )
+
+    def cycles(self, layer: TypedLayer, tile: Tile) -> Number:
+        """One addition per tap and element, then the requantisation."""
+        kernel = _window(layer).kernel
+        taps = kernel[0] * kernel[1]
+        output = taps * cal.AVGPOOL_TAP + cal.AVGPOOL_OUTPUT + self._epilogue(layer).cycles
+        return _shared(self.cores, tile, cal.MAXPOOL_PIXEL, output)
+
+    def symbol(self, layer: TypedLayer) -> str:
+        """Types and requantisation."""
+        x, y = layer.inputs[0].type_name, layer.output.type_name
+        return f"dory_gap8_avgpool_{x}_{y}{self._epilogue(layer).suffix}"
+
+    def call(self, layer: TypedLayer) -> str:
+        """One call with the tile's sizes and padding."""
+        arguments = (
+            *tile_arguments(*_TILE),
+            *geometry_arguments(_window(layer)),
+            *_requant_argument(self._epilogue(layer)),
+        )
+        return call_text(self.symbol(layer), "avgpool", arguments)
+
+    def headers(self, layer: TypedLayer) -> tuple[str, ...]:
+        """The header of the instance."""
+        return (f"{self.symbol(layer)}.h",)
+
+    def sources(self, layer: TypedLayer) -> tuple[OutputFile, ...]:
+        """The instance and the templates."""
+        x, y = layer.inputs[0].type_name, layer.output.type_name
+        macros = (
+            ("DORY_X_T", c_type(x)),
+            ("DORY_Y_T", c_type(y)),
+            *self._epilogue(layer).macros,
+        )
+        purpose = f"Average pooling, {x} to {y}."
+        return sources("avgpool", self.symbol(layer), purpose, macros)
+
+    @staticmethod
+    def _epilogue(layer: TypedLayer) -> Epilogue:
+        return epilogue(layer.ranges, layer.layer.requants)
+
+
+def _requant_argument(chosen: Epilogue) -> tuple[tuple[str, str], ...]:
+    return (("requant", chosen.initialiser(arrays=False)),) if chosen.steps else ()
+
+
+def _window(layer: TypedLayer) -> Window:
+    kind = layer.layer
+    if not isinstance(kind, (MaxPool, AvgPool)):
+        raise TypeError(f"{kind.kind} is no pooling layer")
+    return kind.window

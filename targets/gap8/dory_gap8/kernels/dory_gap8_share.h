@@ -1,0 +1,59 @@
+/* How the cores of the cluster share the work of one tile. */
+#ifndef DORY_GAP8_SHARE_H
+#define DORY_GAP8_SHARE_H
+
+#include <stdint.h>
+
+#include "dory_gap8_simd.h"
+#include "dory_hal.h"
+
+/* Elements first .. end - 1; empty when first == end. */
+typedef struct {
+  int32_t first, end;
+} dory_gap8_range_t;
+
+typedef struct {
+  dory_gap8_range_t pixels, channels;
+} dory_gap8_work_t;
+
+static inline int32_t dory_gap8_ceil_div(int32_t a, int32_t b) {
+  return (a + b - 1) / b;
+}
+
+/* Part number `index` of `parts` parts of n elements, whose lengths are multiples of `unit`. */
+static inline dory_gap8_range_t dory_gap8_part(int32_t n, int32_t unit, int32_t parts,
+                                               int32_t index) {
+  const int32_t length = dory_gap8_ceil_div(dory_gap8_ceil_div(n, unit), parts) * unit;
+  const int32_t first = dory_gap8_min(index * length, n);
+  const dory_gap8_range_t range = {first, dory_gap8_min(first + length, n)};
+  return range;
+}
+
+/* The part of the calling core of pixels x channels.
+ *
+ * Pixels are shared in multiples of `unit`. Where they do not balance, 2, 4 ... groups of cores take
+ * different channels; each of them then pays what a pixel costs whatever the channels (im2col), which
+ * is `pixel_cost`, measured in channels. */
+static inline dory_gap8_work_t dory_gap8_share(int32_t pixels, int32_t unit, int32_t channels,
+                                               int32_t pixel_cost) {
+  const int32_t cores = (int32_t)dory_core_count();
+  const int32_t core = (int32_t)dory_core_id();
+  const int32_t units = dory_gap8_ceil_div(pixels, unit);
+  int32_t groups = 1;
+  int32_t best = dory_gap8_ceil_div(units, cores) * (channels + pixel_cost);
+  for (int32_t g = 2; g <= cores; g *= 2) {
+    const int32_t cost = dory_gap8_ceil_div(units, cores / g) *
+                         (dory_gap8_ceil_div(channels, g) + pixel_cost);
+    if (cost < best) {
+      best = cost;
+      groups = g;
+    }
+  }
+  const int32_t per_group = cores / groups;
+  dory_gap8_work_t work;
+  work.pixels = dory_gap8_part(pixels, unit, per_group, core % per_group);
+  work.channels = dory_gap8_part(channels, 1, groups, core / per_group);
+  return work;
+}
+
+#endif

@@ -1,0 +1,71 @@
+/* Arguments of the kernels of one tile.
+ *
+ * Sizes are in elements of the tile as it lies in L1: x[x_h][x_w][x_c] (depthwise: x[x_c][x_h][x_w])
+ * and y[y_h][y_w][y_c], both dense. Output (oy, ox) reads input row oy * stride_h - pad_top +
+ * ky * dilation_h and the column likewise; what lies outside the tile is padding.
+ */
+#ifndef DORY_GAP8_TYPES_H
+#define DORY_GAP8_TYPES_H
+
+#include <stdint.h>
+
+/* One step y = clip(floor((mul * x + add) / div), lo, hi). mul and add are used where there is no
+ * array per channel; div is 2^shift, 2^shift - 1 or the number `div`, as the kernel's name says. */
+typedef struct {
+  int64_t mul, add;
+  int64_t div;
+  int32_t shift;
+  int32_t lo, hi;
+} dory_gap8_step_t;
+
+/* From accumulator to output: mul and add per channel belong to the first step; bias is added to a
+ * 32-bit output that has no step. Arrays that a kernel does not use are NULL. */
+typedef struct {
+  const void *mul, *add, *bias;
+  dory_gap8_step_t step[2];
+} dory_gap8_requant_t;
+
+typedef struct {
+  const void *x;
+  const void *weights; /* a row per output channel: taps, channels; padded to 4 elements */
+  void *y;
+  int32_t *psum;       /* accumulating kernels: partial sums [y_h][y_w][y_c] */
+  void *scratch;       /* im2col columns or padded rows, a part for each core */
+  int32_t x_h, x_w, x_c;
+  int32_t y_h, y_w, y_c;
+  int32_t pad_top, pad_left;
+  int32_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w;
+  int32_t multiplier;  /* depthwise: output channels per input channel */
+  int32_t first, last; /* accumulating kernels: the first, the last tile of input channels */
+  dory_gap8_requant_t requant;
+} dory_gap8_conv_t;
+
+typedef struct {
+  const void *x;
+  const void *weights; /* a row per output, padded to 4 elements */
+  void *y;
+  int32_t *psum;
+  int32_t x_c, y_c;
+  int32_t first, last;
+  dory_gap8_requant_t requant;
+} dory_gap8_linear_t;
+
+typedef struct {
+  const void *x;
+  void *y;
+  int32_t x_h, x_w;
+  int32_t y_h, y_w, y_c;
+  int32_t pad_top, pad_left;
+  int32_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w;
+  dory_gap8_requant_t requant;
+} dory_gap8_pool_t;
+
+typedef struct {
+  const void *x, *x2;
+  void *y;
+  int32_t elements;
+  dory_gap8_step_t operand[2];
+  dory_gap8_requant_t requant;
+} dory_gap8_add_t;
+
+#endif

@@ -1,0 +1,59 @@
+"""The tiling heuristics for PULP-style kernels (DORY paper, section 4.2.2)."""
+
+from __future__ import annotations
+
+from dory_core.ir import Conv, Linear, TypedLayer
+from dory_core.kernel import Kernel, Number, Term
+from dory_core.tiling.geometry import Tile, input_bytes, output_bytes
+
+# Weights of the paper: alpha of the memory use, beta of the kernels' wishes.
+ALPHA = 0.5
+BETA_IM2COL = 1e2
+BETA_BALANCE = 1e6
+
+
+def utilisation(layer: TypedLayer, kernel: Kernel, tile: Tile) -> Term:
+    """Fill the memory: bytes of all tiles."""
+    used: Number = output_bytes(layer, tile) + kernel.weight_bytes(layer, tile)
+    for operand in range(len(layer.inputs)):
+        used = used + input_bytes(layer, tile, operand)
+    return Term("UTILISATION", ALPHA, used)
+
+
+def kernel_terms(layer: TypedLayer, tile: Tile, cores: int) -> list[Term]:
+    """What the kernels like in one tile.
+
+    Dense convolutions: reuse of im2col, rows that divide among the cores, even widths and channels
+    in fours for the 4x2 block. Depthwise: channels divide among the cores. Fully connected: as the
+    channels of a convolution. Others share pixels: rows that divide among the cores.
+    """
+    kind = layer.layer
+    if isinstance(kind, Conv) and kind.groups > 1:
+        return [Term("PAR_BALANCE", BETA_BALANCE, (tile.c_out - 1) % cores)]
+    if isinstance(kind, Linear):
+        return [Term("MATMUL_CH", BETA_BALANCE, (tile.c_out - 1) % 4)]
+    terms = [Term("PAR_BALANCE", BETA_BALANCE, (tile.h - 1) % cores)]
+    if isinstance(kind, Conv):
+        terms += [
+            Term("HIDE_IM2COL", BETA_IM2COL, tile.c_out),
+            Term("MATMUL_W", BETA_BALANCE, (tile.w - 1) % 2),
+            Term("MATMUL_CH", BETA_BALANCE, (tile.c_out - 1) % 4),
+        ]
+    return terms
+
+
+def terms(layer: TypedLayer, kernel: Kernel, boundary: int, tile: Tile, cores: int) -> list[Term]:
+    """Return all terms; those of the kernels for L1 only, and for the border tile too.
+
+    The border tile's terms have the suffix ``_BORDER`` (section 6.1: borders can be half the work).
+    """
+    found = [utilisation(layer, kernel, tile)]
+    if boundary != 1:
+        return found
+    found += kernel_terms(layer, tile, cores)
+    if tile.last is not None:
+        found += [
+            Term(f"{t.name}_BORDER", t.weight, t.value)
+            for t in kernel_terms(layer, tile.last, cores)
+        ]
+    return found
