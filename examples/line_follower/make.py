@@ -1,0 +1,182 @@
+"""Make the example network: it looks at a line on the floor and says how to steer.
+
+The camera image is 1 x 48 x 64; the two outputs are where the line meets the lower edge of the
+picture and how far it leans. Convolutions have random weights, their requantisation is calibrated
+on drawn images, and the last layer is fitted to them by least squares: no training framework is
+needed. The file is written in the form that the NEMO quantiser exports.
+
+    python examples/line_follower/make.py        writes net.onnx and golden.npz beside this file
+
+golden.npz holds one image and the output of every layer, computed here in integers without dory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from onnx import TensorProto, checker, helper, numpy_helper
+
+Ints = npt.NDArray[np.int64]
+
+HEIGHT, WIDTH = 48, 64
+IMAGES = 400
+OUTPUT_SCALE = 4096  # the outputs are the offsets in pixels times this, about
+SHIFT = 16
+
+
+def draw(rng: np.random.Generator, count: int) -> tuple[Ints, npt.NDArray[np.float64]]:
+    """Return images of a dark line on a bright floor and, in pixels, (foot, lean) of each."""
+    foot = rng.uniform(-24, 24, count)
+    lean = rng.uniform(-20, 20, count)
+    rows = np.linspace(1.0, 0.0, HEIGHT)[:, None]
+    columns = np.arange(WIDTH)[None, :] - (WIDTH - 1) / 2
+    distance = np.abs(columns - (foot[:, None, None] + lean[:, None, None] * rows))
+    floor = 190 + rng.normal(0, 6, (count, HEIGHT, WIDTH))
+    image = np.where(distance < 3.5, 40, floor) + rng.normal(0, 4, (count, HEIGHT, WIDTH))
+    targets = np.stack([foot, lean], axis=1)
+    return np.clip(np.rint(image), 0, 255).astype(np.int64)[:, None], targets
+
+
+def convolve(x: Ints, weights: Ints, stride: int, groups: int) -> Ints:
+    """Return the 32-bit accumulators of a convolution padded to the same size; x is (N, C, H, W)."""
+    size = weights.shape[2]
+    pad = size // 2
+    x = np.pad(x, ((0, 0), (0, 0), (pad, pad), (pad, pad)))
+    windows = np.lib.stride_tricks.sliding_window_view(x, (size, size), axis=(2, 3))
+    windows = windows[:, :, ::stride, ::stride].astype(np.float64)  # exact: sums stay below 2^53
+    if groups > 1:
+        result = np.einsum("nchwij,cij->nchw", windows, weights[:, 0].astype(np.float64))
+    else:
+        result = np.einsum("nchwij,ocij->nohw", windows, weights.astype(np.float64), optimize=True)
+    return result.astype(np.int64)
+
+
+@dataclass
+class Network:
+    """Builds the graph and, beside it, the activations of all images."""
+
+    x: Ints
+    rng: np.random.Generator
+    tensor: str = "input"
+    nodes: list[object] = field(default_factory=list)
+    initializers: list[object] = field(default_factory=list)
+    layers: list[Ints] = field(default_factory=list)
+
+    def node(self, op: str, inputs: list[str], **attributes: object) -> str:
+        """Append a node and return its output."""
+        output = f"t{len(self.nodes)}"
+        name = f"{op}_{len(self.nodes)}"
+        self.nodes.append(helper.make_node(op, inputs, [output], name=name, **attributes))
+        return output
+
+    def parameter(self, name: str, values: Ints) -> str:
+        """Append an initializer and return its name."""
+        self.initializers.append(numpy_helper.from_array(values.astype(np.float32), name))
+        return name
+
+    def scalar(self, value: int) -> str:
+        """Append a Constant node and return its output."""
+        tensor = numpy_helper.from_array(np.array([value], dtype=np.float32))
+        return self.node("Constant", [], value=tensor)
+
+    def conv(self, name: str, channels: int, size: int, stride: int = 1, groups: int = 1) -> None:
+        """Append a convolution with batch normalisation and a clipped ReLU."""
+        weights = self.rng.integers(-64, 64, (channels, self.x.shape[1] // groups, size, size))
+        weights -= np.rint(weights.mean(axis=(1, 2, 3), keepdims=True)).astype(np.int64)
+        acc = convolve(self.x, weights, stride, groups)
+        spread = acc.std(axis=(0, 2, 3)) + 1
+        gain = 64 * 2.0**SHIFT / spread
+        common = max(1, int(gain.min() / 64))
+        kappa = np.maximum(1, np.rint(gain / common)).astype(np.int64)
+        lamda = np.rint(64 * 2.0**SHIFT / common - kappa * acc.mean(axis=(0, 2, 3)))
+        lamda = lamda.astype(np.int64)
+        value = (kappa[:, None, None] * acc + lamda[:, None, None]) * common
+        self.x = np.clip(value >> SHIFT, 0, 255)
+        attributes = {
+            "dilations": [1, 1],
+            "group": groups,
+            "kernel_shape": [size, size],
+            "pads": [size // 2] * 4,
+            "strides": [stride, stride],
+        }
+        t = self.node("Conv", [self.tensor, self.parameter(f"{name}.w", weights)], **attributes)
+        t = self.node("Mul", [self.parameter(f"{name}.kappa", kappa.reshape(1, -1, 1, 1)), t])
+        t = self.node("Add", [t, self.parameter(f"{name}.lamda", lamda.reshape(1, -1, 1, 1))])
+        t = self.node("Mul", [t, self.scalar(common)])
+        t = self.node("Div", [t, self.scalar(1 << SHIFT)])
+        self.tensor = self.node("Clip", [t], min=0.0, max=255.0)
+        self.layers.append(self.x)
+
+    def add(self, tensor: str, values: Ints) -> None:
+        """Append a residual addition: half of both."""
+        left = self.node("Mul", [self.tensor, self.scalar(1)])
+        right = self.node("Mul", [tensor, self.scalar(1)])
+        total = self.node("Add", [left, right])
+        self.tensor = self.node("Floor", [self.node("Div", [total, self.scalar(2)])])
+        self.x = (self.x + values) >> 1
+        self.layers.append(self.x)
+
+    def max_pool(self) -> None:
+        """Append a 2 x 2 maximum."""
+        self.tensor = self.node(
+            "MaxPool", [self.tensor], kernel_shape=[2, 2], pads=[0] * 4, strides=[2, 2]
+        )
+        n, c, h, w = self.x.shape
+        self.x = self.x.reshape(n, c, h // 2, 2, w // 2, 2).max(axis=(3, 5))
+        self.layers.append(self.x)
+
+    def linear(self, targets: npt.NDArray[np.float64]) -> None:
+        """Append the fully connected layer that fits ``targets``, in 32 bits."""
+        features = self.x.reshape(len(self.x), -1).astype(np.float64)
+        centred = features - features.mean(axis=0)
+        ridge = centred.T @ centred + 1e5 * np.eye(features.shape[1])
+        exact = np.linalg.solve(ridge, centred.T @ targets) * OUTPUT_SCALE
+        scale = 127 / np.abs(exact).max()
+        weights = np.rint(exact * scale).astype(np.int64).T
+        bias = -np.rint(weights @ features.mean(axis=0)).astype(np.int64)
+        self.x = self.x.reshape(len(self.x), -1) @ weights.T + bias
+        fitted = self.x / (scale * OUTPUT_SCALE)
+        error = np.abs(fitted - targets).mean(axis=0)
+        print(f"mean error: foot {error[0]:.2f} pixels, lean {error[1]:.2f} pixels")
+        flat = self.node("Flatten", [self.tensor], axis=1)
+        operands = [flat, self.parameter("head.w", weights), self.parameter("head.b", bias)]
+        self.tensor = self.node("Gemm", operands, alpha=1.0, beta=1.0, transB=1)
+        self.layers.append(self.x[:, :, None, None])
+
+
+def main() -> None:
+    """Write net.onnx and golden.npz."""
+    rng = np.random.default_rng(2021)
+    images, targets = draw(rng, IMAGES)
+    net = Network(images, rng)
+    net.conv("stem", 8, size=5, stride=2)
+    net.conv("depthwise", 8, size=3, groups=8)
+    net.conv("pointwise", 16, size=1)
+    net.max_pool()
+    skip, values = net.tensor, net.x
+    net.conv("block", 16, size=3)
+    net.add(skip, values)
+    net.conv("narrow", 16, size=3, stride=2)
+    net.linear(targets)
+    graph = helper.make_graph(
+        net.nodes,
+        "line_follower",
+        [helper.make_tensor_value_info("input", TensorProto.FLOAT, [1, 1, HEIGHT, WIDTH])],
+        [helper.make_tensor_value_info(net.tensor, TensorProto.FLOAT, [1, 2])],
+        net.initializers,
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 9)], ir_version=4)
+    model.producer_name = "dory example"
+    checker.check_model(model)
+    here = Path(__file__).resolve().parent
+    (here / "net.onnx").write_bytes(model.SerializeToString())
+    golden = {"input": images[0], **{f"layer_{n:02d}": x[0] for n, x in enumerate(net.layers)}}
+    flat = {name: x.transpose(1, 2, 0).reshape(-1).astype(np.int32) for name, x in golden.items()}
+    np.savez_compressed(here / "golden.npz", **flat)
+
+
+if __name__ == "__main__":
+    main()
