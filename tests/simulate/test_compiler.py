@@ -14,6 +14,7 @@ from dory_core.simulate import compiler as compiler_module
 from dory_core.simulate.build import build
 from dory_core.simulate.cache import ObjectCache, cache_dir
 from dory_core.simulate.compiler import find_compiler, probe_sanitizer
+from tests.sanitizers import require_sanitizer
 
 from .mini import write_app
 
@@ -129,14 +130,13 @@ def test_change_of_a_header_recompiles_who_includes_it(tmp_path: Path, compiled:
     assert sorted(compiled) == ["hal/host/main_host.c", "link", "src/network.c"]
 
 
+@pytest.mark.sanitizer
 def test_variants_lie_side_by_side(tmp_path: Path) -> None:
+    require_sanitizer("address,undefined")
     app = write_app(tmp_path)
     plain = build(app)
     assert plain == (app / "build/host/app").resolve()
-    try:
-        checked = build(app, "undefined,address")
-    except ToolMissing as missing:
-        pytest.skip(missing.message)
+    checked = build(app, "undefined,address")
     assert checked == (app / "build/host-address-undefined/app").resolve()
     assert plain.is_file()
 

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from dory_core.errors import DoryError, ToolMissing, UsageError, VerificationFailed
+from dory_core.errors import DoryError, UsageError, VerificationFailed
 from dory_core.simulate.build import build
 from dory_core.simulate.run import DMA_MODES, run_host
+from tests.sanitizers import require_sanitizer
 
 from .mini import EXPECTED, INPUTS, LAYER, line_of, write_app
 
@@ -20,19 +21,18 @@ every_mode = pytest.mark.parametrize("dma", DMA_MODES)
 
 def fault(app_dir: Path, dma: str = "late", sanitize: str | None = None, **options: object) -> str:
     """Run the application, which must be stopped, and return the message."""
-    try:
-        with pytest.raises(VerificationFailed) as caught:
-            run_host(
-                app_dir,
-                layers=[LAYER],
-                expected=EXPECTED[:1],
-                inputs=INPUTS[:1],
-                dma=dma,
-                sanitize=sanitize,
-                **options,  # type: ignore[arg-type]
-            )
-    except ToolMissing as missing:
-        pytest.skip(missing.message)
+    if sanitize is not None:
+        require_sanitizer(sanitize)
+    with pytest.raises(VerificationFailed) as caught:
+        run_host(
+            app_dir,
+            layers=[LAYER],
+            expected=EXPECTED[:1],
+            inputs=INPUTS[:1],
+            dma=dma,
+            sanitize=sanitize,
+            **options,  # type: ignore[arg-type]
+        )
     return caught.value.message
 
 
@@ -324,6 +324,7 @@ def test_output_that_is_not_handed_out(tmp_path: Path) -> None:
     assert "network's output is not that of layer 3" in fault(app, output_layers=[3])
 
 
+@pytest.mark.sanitizer
 @pytest.mark.parametrize(
     "removed", ["    dory_barrier(); /* before */\n", "    dory_barrier(); /* after */\n"]
 )
@@ -336,6 +337,7 @@ def test_race_between_cores_is_seen_by_thread_sanitizer(
     assert "ThreadSanitizer: data race" in message
 
 
+@pytest.mark.sanitizer
 def test_race_of_a_kernel_with_a_transfer_is_seen_by_thread_sanitizer(tmp_path: Path) -> None:
     """Without any mark of the generated code: the copy itself races with another core's read."""
     app = write_app(
@@ -355,6 +357,7 @@ def test_race_of_a_kernel_with_a_transfer_is_seen_by_thread_sanitizer(tmp_path: 
     assert "ThreadSanitizer: data race" in message
 
 
+@pytest.mark.sanitizer
 def test_address_sanitizer_names_the_layer(tmp_path: Path) -> None:
     app = write_app(
         tmp_path,
@@ -367,6 +370,7 @@ def test_address_sanitizer_names_the_layer(tmp_path: Path) -> None:
     assert "AddressSanitizer" in message or "runtime error" in message
 
 
+@pytest.mark.sanitizer
 def test_undefined_behaviour_names_the_layer(tmp_path: Path) -> None:
     app = write_app(
         tmp_path,

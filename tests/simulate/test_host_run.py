@@ -10,11 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dory_core.errors import DoryError, ToolMissing, UsageError
+from dory_core.errors import DoryError, UsageError
 from dory_core.runtime import runtime_files
 from dory_core.simulate.compiler import Compiler, find_compiler
 from dory_core.simulate.run import DMA_MODES, run_host
 from dory_core.simulate.runner import HOST_RUNNER
+from tests.sanitizers import require_sanitizer
 
 from .mini import EXPECTED, INPUTS, LAYER, write_app
 
@@ -36,14 +37,13 @@ def test_every_mode_is_exact_on_embedded_vectors(tmp_path: Path, dma: str, seed:
     assert [run.input for run in result.runs] == ["input 0", "input 1"] * 2
 
 
+@pytest.mark.sanitizer
 @pytest.mark.parametrize("sanitize", ["address,undefined", "thread"])
 @pytest.mark.parametrize("dma", DMA_MODES)
 def test_sanitizers_have_nothing_to_say(tmp_path: Path, dma: str, sanitize: str) -> None:
+    require_sanitizer(sanitize)
     app = write_app(tmp_path)
-    try:
-        result = run_host(app, layers=[LAYER], expected=EXPECTED, dma=dma, sanitize=sanitize)
-    except ToolMissing as missing:
-        pytest.skip(missing.message)
+    result = run_host(app, layers=[LAYER], expected=EXPECTED, dma=dma, sanitize=sanitize)
     assert result.exact
     assert (app / f"build/host-{sanitize.replace(',', '-')}/app").is_file()
 
