@@ -168,19 +168,16 @@ def make_vectors(
 
 def _dump_graph(options: CompileOptions, graph: Graph) -> None:
     if options.dump_stages is not None:
-        from dory_core.ir.text import to_text
+        from dory_core.ir.text import graph_text
 
-        _dump(options.dump_stages, "1_graph.txt", to_text(graph))
+        _dump(options.dump_stages, "1_graph.txt", graph_text(graph))
 
 
 def _dump_plan(options: CompileOptions, plan: Plan) -> None:
     if options.dump_stages is not None:
         import json
 
-        from dory_core.tiling.network import tiling_text
-
-        _dump(options.dump_stages, "2_tiling.txt", tiling_text(plan))
-        _dump(options.dump_stages, "3_plan.json", json.dumps(plan.to_json(), indent=1) + "\n")
+        _dump(options.dump_stages, "2_plan.json", json.dumps(plan.to_json(), indent=1) + "\n")
 
 
 def _dump(directory: Path, name: str, text: str) -> None:
@@ -207,10 +204,10 @@ def write_network(
     from dory_core.codegen.application import application_files
     from dory_core.codegen.writer import write_application
     from dory_core.hardware import OutputFile
-    from dory_core.ir.serial import graph_to_bytes
+    from dory_core.ir.serial import graph_bytes
     from dory_core.vectors import vector_files
 
     files = application_files((*plan.files, *plugins.application(ctx, plan)), plan)
     files += vector_files(graph, vectors)
-    files += (OutputFile(GRAPH_FILE, graph_to_bytes(graph)),)
+    files += (OutputFile(GRAPH_FILE, graph_bytes(graph)),)
     write_application(output, files)

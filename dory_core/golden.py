@@ -96,6 +96,26 @@ def input_of(graph: Graph, golden: Golden) -> Values:
     return _shaped(golden, 0, golden.input, graph.tensors[graph.inputs[0]])
 
 
+def read_input(path: Path, graph: Graph) -> Values:
+    """Read a network input, shape (C, H, W): a text file, or a .npy or .npz (array ``input``).
+
+    Values stand in HWC order, as in a golden. Raises: UsageError for an unreadable file, a wrong
+    number of values, or values that are no integers.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise UsageError(f"{path}: input does not exist", "give a .txt, .npy or .npz file")
+    if path.suffix in (".npy", ".npz"):
+        try:
+            loaded = np.load(path, allow_pickle=False)
+            values = _integers(f"{path}", loaded if path.suffix == ".npy" else loaded["input"])
+        except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
+            raise UsageError(f"{path}: not a readable array file ({error})") from error
+    else:
+        values = _read_text(path)
+    return _shaped(Golden(path, values, (), (path.name,)), 0, values, graph.tensors[graph.inputs[0]])
+
+
 def compare(
     graph: Graph, golden: Golden, outputs: Mapping[str, npt.NDArray[Any]] | None = None
 ) -> Comparison:

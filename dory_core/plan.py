@@ -10,10 +10,10 @@ from typing import Any
 from dory_core.estimate.timeline import LayerEstimate
 from dory_core.hardware import OperatingPoint, OutputFile
 from dory_core.ir import Conv, Linear, Tensor, TypedLayer
-from dory_core.kernel import Rejection
 from dory_core.memory import Block
 from dory_core.tiling.schedule import PlacedBuffer, Schedule
-from dory_core.tiling.solve import Tiling
+from dory_core.tiling.problem import Tiling
+from dory_core.tiling.tiler import KernelRejection
 
 PLAN_VERSION = 1
 GENERATOR = "dory"
@@ -83,7 +83,7 @@ class LayerStep:
 
     layer: TypedLayer
     kernel: KernelCall
-    rejections: tuple[tuple[str, Rejection], ...]
+    rejections: tuple[KernelRejection, ...]
     tiling: Tiling
     schedule: Schedule
     l1: tuple[PlacedBuffer, ...]
@@ -134,6 +134,7 @@ class Plan:
 
     arena_bytes: size of the arena the application gets per level number; what a level holds beyond
     it (resident weights) is linked into that memory. static_bytes: those bytes.
+    any_core: each core may start transfers. dma_alignment: bytes on whose multiples their rows start.
     reason: why the plan cannot be deployed on the chip, empty when it can.
     """
 
@@ -149,6 +150,7 @@ class Plan:
     static_bytes: Mapping[int, int]
     cores: int
     any_core: bool
+    dma_alignment: int
     files: tuple[OutputFile, ...]
     operating_point: OperatingPoint | None = None
     reason: str = ""
@@ -249,7 +251,7 @@ def _step_json(step: LayerStep, levels: tuple[LevelUse, ...]) -> dict[str, Any]:
         "macs": typed.macs,
         "kernel": step.kernel.name,
         "symbol": step.kernel.symbol,
-        "rejections": [{"kernel": name, "reason": r.reason} for name, r in step.rejections],
+        "rejections": [{"kernel": r.kernel, "reason": r.reason} for r in step.rejections],
         "inputs": [
             {**_place_json(t.place), "transfer": t.form} for t in step.inputs
         ],

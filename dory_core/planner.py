@@ -21,7 +21,7 @@ from dory_core.plan import (
     WeightTile,
 )
 from dory_core.tiling.schedule import l1_buffers, place_l1
-from dory_core.tiling.solve import TiledLayer
+from dory_core.tiling.tiler import TiledLayer
 
 ACTIVATION_LEVEL = 2
 
@@ -109,6 +109,7 @@ def make_plan(
         static_bytes={2: static},
         cores=ctx.memory.cores,
         any_core=hal.any_core if hal is not None else False,
+        dma_alignment=ctx.memory.link(1).alignment_bytes,
         files=_files(tiled, hal),
         operating_point=ctx.operating_point,
         reason=budgets.reason,

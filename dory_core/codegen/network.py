@@ -39,6 +39,8 @@ class NetworkView:
     target: str
     header: tuple[str, ...]
     cores: int
+    any_core: bool
+    dma_alignment: int
     l1_size: int
     l2_size: int
     static_bytes: int
@@ -116,6 +118,8 @@ def network_view(plan: Plan, chip_hal: bool) -> NetworkView:
             f"L2      {arena} B arena and {plan.static_bytes.get(2, 0)} B of constants",
         ),
         cores=plan.cores,
+        any_core=plan.any_core,
+        dma_alignment=plan.dma_alignment,
         l1_size=plan.arena_bytes[1],
         l2_size=arena,
         static_bytes=plan.static_bytes.get(2, 0),

@@ -67,13 +67,18 @@ def graph_from_dict(document: dict[str, Any], arrays: Arrays) -> Graph:
         raise UsageError(f"saved graph is damaged: {error!r}") from error
 
 
-def save_graph(graph: Graph, path: Path) -> None:
-    """Write a Graph to ``path`` (.npz); equal Graphs give equal bytes."""
+def graph_bytes(graph: Graph) -> bytes:
+    """Return a Graph as the content of an .npz file; equal Graphs give equal bytes."""
     document, arrays = graph_to_dict(graph)
     text = json.dumps(document, separators=(",", ":")).encode()
     content = io.BytesIO()
     np.savez(content, **{_DOCUMENT: np.frombuffer(text, dtype=np.uint8)}, **arrays)  # type: ignore[arg-type]
-    Path(path).write_bytes(content.getvalue())
+    return content.getvalue()
+
+
+def save_graph(graph: Graph, path: Path) -> None:
+    """Write :func:`graph_bytes` to ``path``."""
+    Path(path).write_bytes(graph_bytes(graph))
 
 
 def load_graph(path: Path) -> Graph:

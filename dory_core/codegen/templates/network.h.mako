@@ -17,6 +17,9 @@
 #define DORY_NETWORK_LAYERS ${v.layers}
 #define DORY_NETWORK_INPUT_BYTES ${v.input_bytes}u
 #define DORY_NETWORK_OUTPUT_BYTES ${v.output_bytes}u
+/* What the DMA of the chip can do; the host simulation insists on it. */
+#define DORY_DMA_EACH_CORE ${int(v.any_core)} /* 1: each core may start transfers */
+#define DORY_DMA_ALIGN ${v.dma_alignment}u /* rows start on multiples of it */
 /* An input written to the L2 arena at this offset is used in place. */
 #define DORY_NETWORK_INPUT_OFFSET ${v.input_offset}u
 #define DORY_NETWORK_OUTPUT_OFFSET ${v.output_offset}u

@@ -1,0 +1,180 @@
+"""The real networks from ONNX to exact results of the generated C on the simulated GAP8."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from dory_core.application import run_application
+from dory_core.compiler import CompileOptions, CompileResult, compile_network
+from dory_core.errors import DoesNotFit
+from dory_core.plugins import Plugins, load_plugins
+from dory_core.testing.apps import assert_exact
+from tests.nets import net
+from tests.sanitizers import require_sanitizer
+
+L2 = 512 * 1024
+
+TWO_LEVEL_NETS = (
+    "nemo_small_cnn",
+    "nemo_ds_cnn_kws",
+    "nemo_resnet8",
+    "nemo_mv1_025_96",
+    "nemo_PenguiNet_32",
+    "nemo_NAS_Frontnet",
+    "nemo_Residual_connection_test_1",
+    "nemo_eegnet_1d_8b_1xW",
+    "nemo_TCN_T",
+    "nemo_mv2_035_96",
+)
+THREE_LEVEL_NETS = ("nemo_mv1_100_128",)
+
+
+@pytest.fixture(scope="module")
+def plugins() -> Plugins:
+    return load_plugins()
+
+
+def compiled(
+    name: str, directory: Path, plugins: Plugins, budgets: Mapping[int, int]
+) -> CompileResult:
+    source = net(name)
+    return compile_network(
+        CompileOptions(
+            onnx=source.onnx,
+            target="gap8",
+            frontend=source.frontend,
+            output=directory,
+            golden=(source.golden,),
+            input_bits=source.input_bits,
+            input_signed=source.input_signed,
+            budgets=budgets,
+        ),
+        plugins,
+    )
+
+
+@pytest.mark.parametrize("name", TWO_LEVEL_NETS)
+def test_network_is_exact_in_all_dma_modes_twice(
+    name: str, plugins: Plugins, tmp_path: Path
+) -> None:
+    result = compiled(name, tmp_path / "app", plugins, {2: L2})
+    assert result.golden_exact
+    assert len(result.plan.steps) == net(name).layers
+    assert_exact(tmp_path / "app", plugins=plugins)
+
+
+@pytest.mark.parametrize("sanitize", ["address,undefined", "thread"])
+@pytest.mark.parametrize("name", TWO_LEVEL_NETS)
+def test_network_is_clean_under_sanitizers(
+    name: str, sanitize: str, plugins: Plugins, tmp_path: Path
+) -> None:
+    require_sanitizer(sanitize)
+    compiled(name, tmp_path / "app", plugins, {2: L2})
+    assert_exact(tmp_path / "app", plugins=plugins, sanitize=sanitize, dma=("late", "random"))
+
+
+@pytest.mark.parametrize("l1", [22528, 38236, 65536])
+@pytest.mark.parametrize("name", TWO_LEVEL_NETS)
+def test_network_is_exact_with_other_l1_budgets_or_says_what_is_missing(
+    name: str, l1: int, plugins: Plugins, tmp_path: Path
+) -> None:
+    try:
+        result = compiled(name, tmp_path / "app", plugins, {1: l1, 2: L2})
+    except DoesNotFit as error:
+        assert str(l1) in error.message and "L1" in error.message
+        assert not (tmp_path / "app").exists()
+        return
+    assert all(step.l1_bytes <= l1 for step in result.plan.steps)
+    l1_is_the_chips = l1 <= 38236
+    assert l1_is_the_chips == ("L1 budget" not in result.plan.reason)
+    assert not result.plan.deployable or l1_is_the_chips
+    assert_exact(tmp_path / "app", plugins=plugins, dma=("late",), repeat=1)
+
+
+@pytest.mark.parametrize("name", THREE_LEVEL_NETS)
+def test_network_beyond_l2_is_refused_with_numbers(
+    name: str, plugins: Plugins, tmp_path: Path
+) -> None:
+    with pytest.raises(DoesNotFit) as caught:
+        compiled(name, tmp_path / "app", plugins, {2: L2})
+    assert "L2" in caught.value.message and str(L2) in caught.value.message
+    assert caught.value.hint
+    assert not (tmp_path / "app").exists()
+
+
+def test_text_golden_gives_the_same_application_vectors(plugins: Plugins, tmp_path: Path) -> None:
+    source = net("nemo_small_cnn")
+    for name, golden in (("npz", source.golden), ("txt", source.folder / "txt")):
+        options = CompileOptions(
+            source.onnx, "gap8", "nemo", tmp_path / name, golden=(golden,), budgets={2: L2}
+        )
+        compile_network(options, plugins)
+    vectors = [
+        {p.name: p.read_bytes() for p in (tmp_path / name / "vectors").glob("*.bin")}
+        for name in ("npz", "txt")
+    ]
+    assert vectors[0] == vectors[1]
+
+
+@pytest.mark.parametrize("index", [0, 1, 6])
+def test_single_layer_is_a_callable_function_of_its_own(
+    index: int, plugins: Plugins, tmp_path: Path
+) -> None:
+    source = net("nemo_small_cnn")
+    options = CompileOptions(
+        source.onnx,
+        "gap8",
+        "nemo",
+        tmp_path / "app",
+        golden=(source.golden,),
+        budgets={2: L2},
+        layer=index,
+    )
+    result = compile_network(options, plugins)
+    assert [step.index for step in result.plan.steps] == [index]
+    assert_exact(tmp_path / "app", plugins=plugins)
+
+
+def test_single_residual_add_takes_both_inputs(plugins: Plugins, tmp_path: Path) -> None:
+    source = net("nemo_resnet8")
+    whole = compile_network(
+        CompileOptions(source.onnx, "gap8", "nemo", plan_only=True, budgets={2: L2}), plugins
+    )
+    index = next(s.index for s in whole.plan.steps if s.layer.layer.kind == "Add")
+    options = CompileOptions(
+        source.onnx, "gap8", "nemo", tmp_path / "app", golden=(source.golden,), layer=index
+    )
+    result = compile_network(options, plugins)
+    assert len(result.plan.inputs) == 2
+    assert_exact(tmp_path / "app", plugins=plugins)
+
+
+def test_dump_holds_true_integers_in_hwc(plugins: Plugins, tmp_path: Path) -> None:
+    import numpy as np
+
+    source = net("nemo_small_cnn")
+    compiled("nemo_small_cnn", tmp_path / "app", plugins, {2: L2})
+    run_application(tmp_path / "app", plugins=plugins, dump=tmp_path / "dump")
+    golden = np.load(source.golden)
+    files = sorted((tmp_path / "dump").glob("layer_*.npy"))
+    assert len(files) == source.layers
+    for number, file in enumerate(files):
+        values = np.load(file)
+        assert values.ndim == 3
+        assert np.array_equal(values.reshape(-1), golden[f"layer_{number:02d}"])
+
+
+def test_another_input_is_compared_with_the_reference(plugins: Plugins, tmp_path: Path) -> None:
+    import numpy as np
+
+    compiled("nemo_small_cnn", tmp_path / "app", plugins, {2: L2})
+    rng = np.random.default_rng(5)
+    np.save(tmp_path / "input.npy", rng.integers(0, 256, 32 * 32 * 3))
+    result = run_application(
+        tmp_path / "app", plugins=plugins, inputs=[tmp_path / "input.npy"], dma="random", seed=9
+    )
+    assert result.exact
+    assert [run.input for run in result.runs] == [str(tmp_path / "input.npy")]
