@@ -1,0 +1,103 @@
+/* Portable kernels: every layer kind and precision in plain C99, for any core.
+ *
+ * Every core of the cluster calls a kernel with the same arguments; each computes its own share of
+ * the output and never writes a byte that belongs to another one. Tiles are HWC in storage form:
+ * elements of 2 and 4 bits are packed along the channels, element 0 in the low bits, every pixel
+ * starts on a byte; 16 and 32 bits are little-endian. Nothing is allocated and nothing remembered.
+ */
+#ifndef DORY_PORTABLE_H
+#define DORY_PORTABLE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Storage of one element. */
+typedef struct {
+  uint8_t bits; /* 2, 4, 8, 16 or 32 */
+  uint8_t is_signed;
+} dory_portable_type_t;
+
+/* One requantisation, in 64 bits: clip(floor((mul * value + add) / div), lo, hi). Its mul and add
+ * stand in the parameter table as int64: first every mul, then every add; one per channel of the
+ * tile or a single one. The tables of consecutive steps follow one another. */
+typedef struct {
+  int64_t div;     /* positive */
+  int64_t lo, hi;  /* the limits of int64_t when there is no clip */
+  int8_t shift;    /* log2(div), or -1 when div is no power of two */
+  uint8_t mul_per_channel, add_per_channel;
+} dory_portable_step_t;
+
+typedef struct {
+  const dory_portable_step_t *step; /* NULL when count is 0 */
+  uint32_t count;
+} dory_portable_steps_t;
+
+/* A sliding window: sizes, strides and dilations, vertical and horizontal. */
+typedef struct {
+  uint16_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w;
+} dory_portable_window_t;
+
+/* Sizes of one tile. pad_top, pad_left: rows and columns by which its first window sticks out of
+ * the input tile; negative when it starts inside. */
+typedef struct {
+  uint32_t x_h, x_w, x_c, y_h, y_w, y_c;
+  int32_t pad_top, pad_left;
+} dory_portable_tile_t;
+
+/* Convolution. group_in, group_out: channels of one group; 0, 0 for a dense one. */
+typedef struct {
+  dory_portable_type_t x, y;
+  uint8_t weights_signed;
+  dory_portable_window_t window;
+  uint32_t group_in, group_out;
+  dory_portable_steps_t steps;
+} dory_portable_conv_t;
+
+/* weights: bytes [output channel][row][column][input channel of the group]. bias: int32 per output
+ * channel, may be NULL. steps: parameter table. psum: sums of the tile, [pixel][output channel],
+ * kept from one tile of input channels to the next; unused, may be NULL, when the tile is both
+ * first and last. y is written by the last one alone. */
+void dory_portable_conv(const dory_portable_conv_t *layer, const dory_portable_tile_t *tile,
+                        const uint8_t *x, const uint8_t *weights, const uint8_t *bias,
+                        const uint8_t *steps, int32_t *psum, int first, int last, uint8_t *y);
+
+/* Fully connected layer over x_c elements. pixel_c: channels of a pixel of the input when its
+ * sub-byte pixels end inside a byte, so that x_c is a multiple of it; 0 when there are no gaps. */
+typedef struct {
+  dory_portable_type_t x, y;
+  uint8_t weights_signed;
+  uint32_t pixel_c;
+  dory_portable_steps_t steps;
+} dory_portable_linear_t;
+
+/* weights: bytes [output][input]; the rest as for the convolution. */
+void dory_portable_linear(const dory_portable_linear_t *layer, const dory_portable_tile_t *tile,
+                          const uint8_t *x, const uint8_t *weights, const uint8_t *bias,
+                          const uint8_t *steps, int32_t *psum, int first, int last, uint8_t *y);
+
+/* Pooling. */
+typedef struct {
+  dory_portable_type_t x, y;
+  dory_portable_window_t window;
+  dory_portable_steps_t steps;
+} dory_portable_pool_t;
+
+/* Maximum over the part of the window that lies in the image. */
+void dory_portable_maxpool(const dory_portable_pool_t *layer, const dory_portable_tile_t *tile,
+                           const uint8_t *x, const uint8_t *steps, uint8_t *y);
+
+/* Sum over the window; the division is a step. */
+void dory_portable_avgpool(const dory_portable_pool_t *layer, const dory_portable_tile_t *tile,
+                           const uint8_t *x, const uint8_t *steps, uint8_t *y);
+
+/* Element-wise sum of two tensors, each with its own steps. The parameter table holds those of x,
+ * then of x2, then of the sum. */
+typedef struct {
+  dory_portable_type_t x, x2, y;
+  dory_portable_steps_t x_steps, x2_steps, steps;
+} dory_portable_add_t;
+
+void dory_portable_add(const dory_portable_add_t *layer, const dory_portable_tile_t *tile,
+                       const uint8_t *x, const uint8_t *x2, const uint8_t *steps, uint8_t *y);
+
+#endif

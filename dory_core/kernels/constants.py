@@ -1,0 +1,81 @@
+"""Constants of the portable kernels: requantisation tables, biases and weights as bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from dory_core.ir import Requant
+from dory_core.kernel import Number, WeightBlock
+
+_INT64 = range(-(2**63), 2**63)
+_ALIGNMENT = 8
+
+
+def unsuitable_step(steps: Iterable[Requant]) -> str | None:
+    """Return why a step cannot be computed in 64 bits, or None."""
+    for step in steps:
+        if step.div not in _INT64 or any(v not in _INT64 for v in (*step.mul, *step.add)):
+            return "a requantisation has a multiplier, addend or divisor beyond 64 bits"
+    return None
+
+
+def table_bytes(steps: Iterable[Requant], c_out: Number) -> Number:
+    """Return the bytes of the int64 tables of ``steps`` for ``c_out`` channels."""
+    entries: Number = 0
+    for step in steps:
+        for values in (step.mul, step.add):
+            entries = entries + (c_out if len(values) > 1 else 1)
+    return 8 * entries
+
+
+def table(steps: Iterable[Requant], c_out: tuple[int, int]) -> bytes:
+    """Return the tables of the channels c_out[0]:c_out[1]: per step every mul, then every add."""
+    rows = [
+        values[slice(*c_out)] if len(values) > 1 else values
+        for step in steps
+        for values in (step.mul, step.add)
+    ]
+    return b"".join(np.array(row, dtype="<i8").tobytes() for row in rows)
+
+
+def block(parts: Iterable[tuple[str, bytes]]) -> WeightBlock:
+    """Join the parts, in the order given, into one block padded to a multiple of 8 bytes."""
+    data = b""
+    offsets = {}
+    for name, content in parts:
+        offsets[name] = len(data)
+        data += content
+    return WeightBlock(data + bytes(-len(data) % _ALIGNMENT), offsets)
+
+
+def padded(size: Number) -> Number:
+    """Return ``size`` rounded up as :func:`block` does."""
+    return (size + (_ALIGNMENT - 1)) // _ALIGNMENT * _ALIGNMENT
+
+
+def weight_rows(weights: Any, signed: bool) -> bytes:
+    """Return weights, one per byte, in C order."""
+    return np.ascontiguousarray(weights).astype(np.int8 if signed else np.uint8).tobytes()
+
+
+def step_initialisers(steps: Iterable[Requant]) -> tuple[str, ...]:
+    """Return one C initialiser of ``dory_portable_step_t`` per step."""
+    texts = []
+    for step in steps:
+        lo = "INT64_MIN" if step.lo is None else _int64(step.lo)
+        hi = "INT64_MAX" if step.hi is None else _int64(step.hi)
+        shift = -1 if step.shift is None else step.shift
+        per_channel = (int(len(values) > 1) for values in (step.mul, step.add))
+        flags = ", ".join(str(flag) for flag in per_channel)
+        texts.append(f"{{{_int64(step.div)}, {lo}, {hi}, {shift}, {flags}}}")
+    return tuple(texts)
+
+
+def _int64(value: int) -> str:
+    """Return a C constant; bounds beyond 64 bits bound nothing and become the limits."""
+    if value <= -(2**63):
+        return "INT64_MIN"
+    return f"INT64_C({min(value, 2**63 - 1)})"

@@ -1,0 +1,408 @@
+"""The portable kernels: what a target offers for layers that its own kernels reject.
+
+They are exact for every layer kind and precision and slow: one generic loop each, 64-bit
+requantisation always. The C sources stand in ``c/``; every constant of a layer is part of the call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import ClassVar, cast
+
+from dory_core.expr import ceil_div, maximum
+from dory_core.hardware import OutputFile
+from dory_core.ir import (
+    Add,
+    AvgPool,
+    Conv,
+    Layer,
+    Linear,
+    MaxPool,
+    Requant,
+    Tensor,
+    TypedLayer,
+    Window,
+)
+from dory_core.kernel import Constraint, Kernel, Number, Rejection, WeightBlock
+from dory_core.kernels import constants
+from dory_core.tiling.geometry import (
+    Tile,
+    channel_granule,
+    extent,
+    input_granule,
+    keeps_channels,
+    output_granule,
+)
+
+SOURCES = Path(__file__).parent / "c"
+_COMMON = ("dory_portable.h", "dory_portable_elements.h")
+_STORAGE_BITS = (2, 4, 8, 16, 32)
+
+# Cycles of a core without SIMD or 64-bit registers, counted from the loops.
+_CALL_CYCLES = 100
+_OUTPUT_CYCLES = 40
+_STEP_CYCLES = 60
+_DIVISION_CYCLES = 250
+_TAP_CYCLES = 20
+_MAC_CYCLES = 8
+_GENERIC_MAC_CYCLES = 24
+_ELEMENT_CYCLES = 16
+
+
+def portable_kernels(cores: int = 1) -> tuple[Kernel, ...]:
+    """Return one kernel per layer kind. cores: number of cores that share a tile, for estimates."""
+    return (
+        PortableConv(cores),
+        PortableLinear(cores),
+        PortableMaxPool(cores),
+        PortableAvgPool(cores),
+        PortableAdd(cores),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Portable(Kernel):
+    """What the portable kernels share. cores: number of cores that share a tile."""
+
+    cores: int = 1
+    kind: ClassVar[type[Layer]]
+
+    def accepts(self, layer: TypedLayer) -> Rejection | None:
+        """Reject other kinds, and storage or constants beyond the C code."""
+        if not isinstance(layer.layer, self.kind):
+            return Rejection(f"it computes {self.kind.__name__}, not {layer.layer.kind}")
+        for tensor in (*layer.inputs, layer.output):
+            if tensor.bits not in _STORAGE_BITS:
+                return Rejection(
+                    f"{tensor.name} has {tensor.bits} bits in storage, portable kernels know "
+                    f"{', '.join(str(b) for b in _STORAGE_BITS)}"
+                )
+        reason = constants.unsuitable_step(self._steps(layer)) or self._unsuitable(layer)
+        return None if reason is None else Rejection(reason)
+
+    def _unsuitable(self, layer: TypedLayer) -> str | None:
+        return None
+
+    def _steps(self, layer: TypedLayer) -> tuple[Requant, ...]:
+        """Return every requantisation in the order of the parameter table."""
+        return layer.layer.requants
+
+    def constraints(self, layer: TypedLayer, tile: Tile) -> tuple[Constraint, ...]:
+        """Keep groups whole, and tiles of sub-byte channels on byte borders."""
+        full = extent(layer)
+        axes = [
+            ("output", tile.c_out, full.c_out, output_granule(layer)),
+            ("input", tile.c_in, full.c_in, 1 if keeps_channels(layer) else input_granule(layer)),
+        ]
+        return tuple(
+            Constraint(
+                maximum(size % granule == 0, size == total),
+                f"{name} channels come in whole groups and bytes: multiples of {granule}",
+            )
+            for name, size, total, granule in axes
+            if granule > 1
+        )
+
+    def weight_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
+        """Return the bytes of tables, biases and weights."""
+        return constants.padded(constants.table_bytes(self._steps(layer), tile.c_out))
+
+    def weight_block(
+        self, layer: TypedLayer, c_out: tuple[int, int], c_in: tuple[int, int]
+    ) -> WeightBlock | None:
+        """Encode the requantisation tables as part ``mul``."""
+        steps = self._steps(layer)
+        return constants.block([("mul", constants.table(steps, c_out))]) if steps else None
+
+    def cycles(self, layer: TypedLayer, tile: Tile) -> Number:
+        """Return cycles of the core with the largest share of the outputs."""
+        per_unit = _per_byte(layer.output)
+        units = tile.h * tile.w * ceil_div(tile.c_out, per_unit)
+        steps = self._steps(layer)
+        output = _OUTPUT_CYCLES + sum(
+            _STEP_CYCLES if s.shift is not None else _DIVISION_CYCLES for s in steps
+        )
+        each = output + self._sum_cycles(layer, tile)
+        return _CALL_CYCLES + ceil_div(units, self.cores) * per_unit * each
+
+    def _sum_cycles(self, layer: TypedLayer, tile: Tile) -> Number:
+        """Return cycles of the accumulator of one output."""
+        raise NotImplementedError
+
+    def symbol(self, layer: TypedLayer) -> str:
+        """Return the C function, which is also the kernel's name."""
+        return self.name
+
+    def headers(self, layer: TypedLayer) -> tuple[str, ...]:
+        """Return the header of all portable kernels."""
+        return _COMMON[:1]
+
+    def sources(self, layer: TypedLayer) -> tuple[OutputFile, ...]:
+        """Return the headers and the one C file of the kind."""
+        return _sources(f"{self.name}.c")
+
+    def _call(
+        self, layer: TypedLayer, type_: str, fields: Iterable[str], arguments: Iterable[str]
+    ) -> str:
+        """Return a C block: constants of the layer, sizes of the tile, the call."""
+        lines = []
+        steps = constants.step_initialisers(self._steps(layer))
+        if steps:
+            lines.append("static const dory_portable_step_t steps[] = {")
+            lines += [f"  {text}," for text in steps]
+            lines.append("};")
+        lines.append(f"static const {type_} layer = {{")
+        lines += [f"  {field}," for field in fields]
+        lines.append("};")
+        lines.append("const dory_portable_tile_t tile = {")
+        lines.append("  .x_h = $x_h, .x_w = $x_w, .x_c = $x_c,")
+        lines.append("  .y_h = $y_h, .y_w = $y_w, .y_c = $y_c,")
+        lines.append("  .pad_top = $pad_top, .pad_left = $pad_left,")
+        lines.append("};")
+        lines.append(f"{self.name}(&layer, &tile, {', '.join(arguments)});")
+        return "\n".join(["{", *(f"  {line}" for line in lines), "}"])
+
+    def _table(self, layer: TypedLayer) -> str:
+        return "$mul" if self._steps(layer) else "NULL"
+
+
+class _Accumulating(_Portable):
+    """Conv and Linear: weights, bias and partial sums over tiles of input channels."""
+
+    __slots__ = ()
+
+    def _unsuitable(self, layer: TypedLayer) -> str | None:
+        weights = _weighted(layer).weights.values
+        lo, hi = int(weights.min()), int(weights.max())
+        if lo < -128 or hi > (127 if lo < 0 else 255):
+            return f"weights in [{lo}, {hi}] do not fit 8 bits"
+        return None
+
+    def accumulates(self, layer: TypedLayer) -> bool:
+        """Return True but for grouped convolutions, whose inputs follow the outputs."""
+        return not keeps_channels(layer)
+
+    def weight_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
+        """Return the bytes of tables, biases and weights, one byte per weight."""
+        kind = _weighted(layer)
+        size = constants.table_bytes(self._steps(layer), tile.c_out)
+        if kind.bias is not None:
+            size = size + 4 * tile.c_out
+        return constants.padded(size + tile.c_out * self._fan_in(layer, tile))
+
+    def _fan_in(self, layer: TypedLayer, tile: Tile) -> Number:
+        """Return the weights of one output channel."""
+        raise NotImplementedError
+
+    def _rows(self, layer: TypedLayer, c_out: slice, c_in: slice) -> bytes:
+        raise NotImplementedError
+
+    def weight_block(
+        self, layer: TypedLayer, c_out: tuple[int, int], c_in: tuple[int, int]
+    ) -> WeightBlock | None:
+        """Encode the parts ``mul`` (all tables), ``bias`` (int32) and ``weights``."""
+        bias = _weighted(layer).bias
+        parts = [("mul", constants.table(self._steps(layer), c_out))]
+        if bias is not None:
+            parts.append(("bias", bias.values[slice(*c_out)].astype("<i4").tobytes()))
+        parts.append(("weights", self._rows(layer, slice(*c_out), slice(*c_in))))
+        return constants.block(parts)
+
+    def _mac_cycles(self, layer: TypedLayer) -> int:
+        quick = layer.inputs[0].bits == 8 and _weights_signed(layer)
+        return _MAC_CYCLES if quick else _GENERIC_MAC_CYCLES
+
+    def _accumulating_call(self, layer: TypedLayer, type_: str, fields: Iterable[str]) -> str:
+        x, y = layer.inputs[0], layer.output
+        bias = "$bias" if _weighted(layer).bias is not None else "NULL"
+        psum, first, last = (
+            ("$psum", "$first", "$last") if self.accumulates(layer) else ("NULL", "1", "1")
+        )
+        return self._call(
+            layer,
+            type_,
+            (
+                f".x = {_type(x)}, .y = {_type(y)}",
+                f".weights_signed = {int(_weights_signed(layer))}",
+                *fields,
+                f".steps = {_steps_of(0, len(self._steps(layer)))}",
+            ),
+            ("$x", "$weights", bias, self._table(layer), psum, first, last, "$y"),
+        )
+
+
+class PortableConv(_Accumulating):
+    """Convolution with any groups, strides, dilations and padding."""
+
+    __slots__ = ()
+    name = "dory_portable_conv"
+    summary = "convolution in plain C, any groups and precision"
+    kind = Conv
+
+    def _fan_in(self, layer: TypedLayer, tile: Tile) -> Number:
+        conv = cast(Conv, layer.layer)
+        channels = tile.c_in if conv.groups == 1 else conv.weights.shape[1]
+        return channels * conv.window.kernel[0] * conv.window.kernel[1]
+
+    def _rows(self, layer: TypedLayer, c_out: slice, c_in: slice) -> bytes:
+        conv = cast(Conv, layer.layer)
+        channels = c_in if conv.groups == 1 else slice(None)
+        rows = conv.weights.values[c_out, channels].transpose(0, 2, 3, 1)
+        return constants.weight_rows(rows, _weights_signed(layer))
+
+    def _sum_cycles(self, layer: TypedLayer, tile: Tile) -> Number:
+        taps = _taps(cast(Conv, layer.layer).window)
+        return taps * _TAP_CYCLES + self._fan_in(layer, tile) * self._mac_cycles(layer)
+
+    def call(self, layer: TypedLayer) -> str:
+        """Return the call, with the layer as constants."""
+        conv = cast(Conv, layer.layer)
+        group_in, group_out = (
+            (conv.weights.shape[1], channel_granule(layer)) if conv.groups > 1 else (0, 0)
+        )
+        fields = (
+            f".window = {_window(conv.window)}",
+            f".group_in = {group_in}, .group_out = {group_out}",
+        )
+        return self._accumulating_call(layer, "dory_portable_conv_t", fields)
+
+
+class PortableLinear(_Accumulating):
+    """Fully connected layer."""
+
+    __slots__ = ()
+    name = "dory_portable_linear"
+    summary = "fully connected layer in plain C, any precision"
+    kind = Linear
+
+    def _fan_in(self, layer: TypedLayer, tile: Tile) -> Number:
+        return tile.c_in
+
+    def _rows(self, layer: TypedLayer, c_out: slice, c_in: slice) -> bytes:
+        rows = cast(Linear, layer.layer).weights.values[c_out, c_in]
+        return constants.weight_rows(rows, _weights_signed(layer))
+
+    def _sum_cycles(self, layer: TypedLayer, tile: Tile) -> Number:
+        return _TAP_CYCLES + tile.c_in * self._mac_cycles(layer)
+
+    def call(self, layer: TypedLayer) -> str:
+        """Return the call, with the layer as constants."""
+        fields = (f".pixel_c = {_gapped_pixel(layer)}",)
+        return self._accumulating_call(layer, "dory_portable_linear_t", fields)
+
+
+class _PortablePool(_Portable):
+    __slots__ = ()
+
+    def _sum_cycles(self, layer: TypedLayer, tile: Tile) -> Number:
+        window = cast("MaxPool | AvgPool", layer.layer).window
+        return _taps(window) * (_TAP_CYCLES + _ELEMENT_CYCLES)
+
+    def call(self, layer: TypedLayer) -> str:
+        """Return the call, with the layer as constants."""
+        fields = (
+            f".x = {_type(layer.inputs[0])}, .y = {_type(layer.output)}",
+            f".window = {_window(cast('MaxPool | AvgPool', layer.layer).window)}",
+            f".steps = {_steps_of(0, len(self._steps(layer)))}",
+        )
+        return self._call(layer, "dory_portable_pool_t", fields, ("$x", self._table(layer), "$y"))
+
+
+class PortableMaxPool(_PortablePool):
+    """Maximum over a window."""
+
+    __slots__ = ()
+    name = "dory_portable_maxpool"
+    summary = "maximum pooling in plain C, any precision"
+    kind = MaxPool
+
+
+class PortableAvgPool(_PortablePool):
+    """Sum over a window, then the requantisation that divides."""
+
+    __slots__ = ()
+    name = "dory_portable_avgpool"
+    summary = "average pooling in plain C, any precision"
+    kind = AvgPool
+
+
+class PortableAdd(_Portable):
+    """Element-wise sum of two requantised tensors."""
+
+    __slots__ = ()
+    name = "dory_portable_add"
+    summary = "residual addition in plain C, any precision"
+    kind = Add
+
+    def _operands(self, layer: TypedLayer) -> tuple[tuple[Requant, ...], tuple[Requant, ...]]:
+        a, b = cast(Add, layer.layer).operand_requants
+        return (() if a is None else (a,)), (() if b is None else (b,))
+
+    def _steps(self, layer: TypedLayer) -> tuple[Requant, ...]:
+        a, b = self._operands(layer)
+        return (*a, *b, *layer.layer.requants)
+
+    def _sum_cycles(self, layer: TypedLayer, tile: Tile) -> Number:
+        return 2 * _ELEMENT_CYCLES
+
+    def call(self, layer: TypedLayer) -> str:
+        """Return the call, with the layer as constants."""
+        a, b = (len(steps) for steps in self._operands(layer))
+        first, second = layer.inputs
+        fields = (
+            f".x = {_type(first)}, .x2 = {_type(second)}, .y = {_type(layer.output)}",
+            f".x_steps = {_steps_of(0, a)}, .x2_steps = {_steps_of(a, b)}",
+            f".steps = {_steps_of(a + b, len(layer.layer.requants))}",
+        )
+        arguments = ("$x", "$x2", self._table(layer), "$y")
+        return self._call(layer, "dory_portable_add_t", fields, arguments)
+
+
+@cache
+def _sources(name: str) -> tuple[OutputFile, ...]:
+    return tuple(
+        OutputFile.from_package(SOURCES / file, f"kernels/{file}") for file in (*_COMMON, name)
+    )
+
+
+def _weighted(layer: TypedLayer) -> Conv | Linear:
+    return cast("Conv | Linear", layer.layer)
+
+
+def _weights_signed(layer: TypedLayer) -> bool:
+    """Return False when only unsigned bytes hold the weights of the layer."""
+    return int(_weighted(layer).weights.values.max()) <= 127
+
+
+def _per_byte(tensor: Tensor) -> int:
+    """Return the elements that share a byte."""
+    return 8 // tensor.bits if tensor.bits < 8 else 1
+
+
+def _gapped_pixel(layer: TypedLayer) -> int:
+    """Return the channels of a Linear's input when its pixels end inside a byte, else 0."""
+    x = layer.inputs[0]
+    return x.channels if x.channels % _per_byte(x) and x.height * x.width > 1 else 0
+
+
+def _taps(window: Window) -> int:
+    return window.kernel[0] * window.kernel[1]
+
+
+def _type(tensor: Tensor) -> str:
+    return f"{{{tensor.bits}, {int(tensor.signed)}}}"
+
+
+def _window(window: Window) -> str:
+    values = (*window.kernel, *window.strides, *window.dilations)
+    return f"{{{', '.join(str(v) for v in values)}}}"
+
+
+def _steps_of(start: int, count: int) -> str:
+    """Return the C initialiser of ``count`` steps from ``start`` on."""
+    if count == 0:
+        return "{NULL, 0}"
+    return f"{{steps + {start}, {count}}}" if start else f"{{steps, {count}}}"
