@@ -113,7 +113,9 @@ def read_input(path: Path, graph: Graph) -> Values:
             raise UsageError(f"{path}: not a readable array file ({error})") from error
     else:
         values = _read_text(path)
-    return _shaped(Golden(path, values, (), (path.name,)), 0, values, graph.tensors[graph.inputs[0]])
+    return _shaped(
+        Golden(path, values, (), (path.name,)), 0, values, graph.tensors[graph.inputs[0]]
+    )
 
 
 def compare(

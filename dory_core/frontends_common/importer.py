@@ -305,12 +305,12 @@ class _Import:
         if node.op == "Pad":
             self.values[node.outputs[0]] = self._padded(node, value)
             return True
+        if node.op not in ("Identity", "Dropout"):
+            self._reject_pads(value)
         if self._keeps_order(node, self.chw[value.tensor]):
-            if node.op not in ("Identity", "Dropout"):
-                self._reject_pads(value)
             self.values[node.outputs[0]] = value
             return True
-        if node.op in ("Mul", "Add", "Cast") and value.pads == _NO_PADS:
+        if node.op in ("Mul", "Add", "Cast"):
             step = step_of(self.model, node, self.shapes[source])
             self.values[node.outputs[0]] = replace(value, steps=(*value.steps, step))
             return True

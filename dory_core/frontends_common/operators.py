@@ -117,10 +117,6 @@ def pool_window(node: Node, shape: Shape, padded: Pads) -> Window:
             " borders, which no single requantisation can express",
             "export the pool with count_include_pad=True or without padding",
         )
-    (kh, kw), (dh, dw) = window.kernel, window.dilations
-    top, left, bottom, right = window.pads
-    if max(top, bottom) > (kh - 1) * dh or max(left, right) > (kw - 1) * dw:
-        raise NotSupported(f"{node.label}: pads {list(window.pads)} exceed the kernel")
     return _with_pads(window, padded)
 
 

@@ -19,27 +19,9 @@ from dory_core.onnx_model import Node, OnnxModel
 Shape = tuple[int, ...]
 
 _SAME_SHAPE = frozenset(
-    [
-        "Identity",
-        "Dropout",
-        "Cast",
-        "Floor",
-        "Clip",
-        "Relu",
-        "Sigmoid",
-        "Softmax",
-        "LogSoftmax",
-        "Tanh",
-        "Neg",
-        "Abs",
-        "Round",
-        "Ceil",
-        "Sqrt",
-        "LeakyRelu",
-        "HardSigmoid",
-        "HardSwish",
-        "BatchNormalization",
-    ]
+    ["Identity", "Dropout", "Cast", "Floor", "Ceil", "Round", "Clip", "Abs", "Neg", "Sqrt"]
+    + ["Relu", "LeakyRelu", "Sigmoid", "HardSigmoid", "HardSwish", "Tanh"]
+    + ["Softmax", "LogSoftmax", "BatchNormalization"]
 )
 _BROADCAST = frozenset(["Add", "Mul", "Div", "Sub", "Pow", "Max", "Min"])
 _FOLDABLE_ELEMENTS = 4096  # shape arithmetic is tiny; weights are folded by few operators only

@@ -10,8 +10,8 @@ from dory_core.ir.requant import Requant
 def graph_text(graph: Graph) -> str:
     """Return the network as text.
 
-    Each layer is one line ``output = Kind(inputs) parameters -> type (C, H, W) [lo, hi]`` followed by
-    an indented line per requantisation.
+    Each layer is one line ``output = Kind(inputs) parameters -> type (C, H, W) [lo, hi]``, followed
+    by indented lines for its accumulator, each requantisation and the arithmetic that they need.
     """
     lines = [f"network {graph.name}"]
     lines += [f"note {note}" for note in graph.notes]
@@ -51,8 +51,12 @@ def _layer(typed: TypedLayer) -> list[str]:
 
 def requant_text(step: Requant) -> str:
     """Return a requantisation as one formula; per-channel constants as [lowest..highest]."""
-    text = f"(acc * {_constants(step.mul)} + {_constants(step.add)}) / "
-    text += str(step.div) if step.shift is None or step.div == 1 else f"2^{step.shift}"
+    text = "acc" if step.mul == (1,) else f"acc * {_constants(step.mul)}"
+    if step.add != (0,):
+        text += f" + {_constants(step.add)}"
+    if step.div != 1:
+        text = f"({text})" if " " in text else text
+        text += " / " + (str(step.div) if step.shift is None else f"2^{step.shift}")
     return text if step.lo is None else f"{text} clip [{step.lo}, {step.hi}]"
 
 

@@ -154,7 +154,7 @@ def _output_shape(layer: Layer, sources: tuple[Tensor, ...]) -> tuple[int, int, 
     elif isinstance(layer, MaxPool | AvgPool):
         shape = (source.channels, *_slid(layer, layer.window, source))
         if isinstance(layer, MaxPool):
-            _check_no_empty_window(layer)
+            _check_no_empty_window(layer, source, shape[1:])
     else:
         if source.shape != sources[1].shape:
             raise NotSupported(
@@ -188,13 +188,15 @@ def _check_bias(layer: Layer, fits: bool) -> None:
         raise NotSupported(f"{_label(layer)}: its bias has another number of channels")
 
 
-def _check_no_empty_window(layer: MaxPool) -> None:
-    (kh, kw), (dh, dw) = layer.window.kernel, layer.window.dilations
-    top, left, bottom, right = layer.window.pads
-    if max(top, bottom) > (kh - 1) * dh or max(left, right) > (kw - 1) * dw:
-        raise NotSupported(
-            f"{_label(layer)}: pads {list(layer.window.pads)} leave windows without an element"
-        )
+def _check_no_empty_window(layer: MaxPool, source: Tensor, size: tuple[int, int]) -> None:
+    window = layer.window
+    for axis, extent in enumerate((source.height, source.width)):
+        taps = np.arange(window.kernel[axis]) * window.dilations[axis] - window.pads[axis]
+        seen = np.arange(size[axis])[:, None] * window.strides[axis] + taps
+        if not ((seen >= 0) & (seen < extent)).any(axis=1).all():
+            raise NotSupported(
+                f"{_label(layer)}: pads {list(window.pads)} leave windows without an element"
+            )
 
 
 # --- values -----------------------------------------------------------------------------------

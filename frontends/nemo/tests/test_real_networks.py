@@ -1,0 +1,78 @@
+"""Networks of the real quantiser: every layer equals its golden, every element."""
+
+import time
+
+import pytest
+from dory_nemo.dialect import parse
+
+from dory_core.frontend import FrontendOptions
+from dory_core.golden import compare, read_golden
+from dory_core.ir import Graph
+from tests.nets import net, net_names, net_params
+
+
+def imported(name: str) -> Graph:
+    found = net(name)
+    return parse(found.onnx, FrontendOptions(found.input_bits, found.input_signed))
+
+
+@pytest.mark.parametrize("name", net_params("nemo_"))
+def test_every_layer_equals_its_golden(name: str) -> None:
+    graph = imported(name)
+    assert len(graph.layers) == net(name).layers
+    comparison = compare(graph, read_golden(net(name).golden))
+    assert [layer for layer in comparison.layers if not layer.exact] == []
+
+
+def test_all_networks_of_the_collection_are_there() -> None:
+    if net_names():
+        assert len(net_names("nemo_")) == 13
+
+
+@pytest.mark.parametrize(
+    ("name", "operators"),
+    [
+        ("nemo_NAS_Frontnet", "Gather, Unsqueeze"),
+        ("nemo_TCN_T", "LogSoftmax"),
+        ("nemo_dronet_complete", "Gather, Sigmoid"),
+    ],
+)
+def test_float_heads_are_left_out_and_said_so(name: str, operators: str) -> None:
+    graph = imported(name)
+    assert len(graph.notes) == 1
+    assert graph.notes[0].startswith(f"host post-processing left out: {operators} (behind")
+    assert graph.outputs == (graph.layers[-1].output,)
+
+
+def test_unclipped_residual_is_stored_in_16_bits() -> None:
+    graph = imported("nemo_proxylessnas_pulp_dronet")
+    assert graph.layers[12].kind == "Add"
+    assert graph.tensors["layer_12"].bits == 16
+    assert graph.tensors["layer_12"].hi >= 358
+
+
+def test_old_divisors_stay_two_to_the_k_minus_one() -> None:
+    graph = imported("nemo_PenguiNet_32")
+    divisors = {step.div for layer in graph.layers for step in layer.requants}
+    assert 2**23 - 1 in divisors
+    assert all(divisor % 2 for divisor in divisors)
+
+
+def test_causal_padding_of_a_1d_network_is_on_the_left() -> None:
+    graph = imported("nemo_TCN_T")
+    window = graph.layers[0].window  # type: ignore[attr-defined]
+    assert (window.kernel, window.pads) == ((1, 11), (0, 10, 0, 0))
+    assert graph.tensors["layer_00"].shape == (2, 1, 140)
+
+
+def test_import_is_fast() -> None:
+    path = net("nemo_mv1_025_96").onnx
+    parse(path, FrontendOptions())
+    best = min(_seconds(path) for _ in range(3))
+    assert best < 0.3
+
+
+def _seconds(path: object) -> float:
+    start = time.perf_counter()
+    parse(path, FrontendOptions())  # type: ignore[arg-type]
+    return time.perf_counter() - start

@@ -1,0 +1,116 @@
+"""Reading goldens in both forms, and comparing element by element."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dory_core.errors import UsageError
+from dory_core.golden import compare, input_of, read_golden
+from dory_core.ir import Graph, MaxPool, Tensor, Window
+from dory_core.passes.ranges import infer_types
+from tests.nets import net
+
+
+@pytest.fixture
+def graph() -> Graph:
+    """One layer that returns its input of (C, H, W) = (2, 1, 3)."""
+    layer = MaxPool(
+        index=0,
+        name="p",
+        inputs=("input",),
+        output="layer_00",
+        window=Window(kernel=(1, 1)),
+    )
+    source = Tensor("input", 2, 1, 3, 0, 255, 8, False)
+    return infer_types("net", (source,), (layer,), ("layer_00",))
+
+
+def write(folder: Path, **arrays: object) -> Path:
+    path = folder / "golden.npz"
+    np.savez(path, **{name: np.asarray(values) for name, values in arrays.items()})
+    return path
+
+
+def test_values_are_in_hwc_order(graph: Graph, tmp_path: Path) -> None:
+    golden = read_golden(write(tmp_path, input=range(6), layer_00=range(6)))
+    assert input_of(graph, golden)[:, 0, :].tolist() == [[0, 2, 4], [1, 3, 5]]
+    assert compare(graph, golden).exact
+
+
+def test_a_permutation_is_a_mismatch_with_its_first_place(graph: Graph, tmp_path: Path) -> None:
+    golden = read_golden(write(tmp_path, input=range(6), layer_00=[0, 1, 2, 5, 4, 3]))
+    comparison = compare(graph, golden)
+    assert not comparison.exact
+    layer = comparison.layers[0]
+    assert (layer.index, layer.name, layer.mismatches) == (0, "p", 2)
+    assert layer.first is not None
+    first = layer.first
+    assert (first.c, first.h, first.w, first.expected, first.got) == (1, 0, 1, 5, 3)
+
+
+def test_given_outputs_are_compared_instead_of_the_reference(graph: Graph, tmp_path: Path) -> None:
+    golden = read_golden(write(tmp_path, input=range(6), layer_00=range(6)))
+    outputs = {"layer_00": np.zeros((2, 1, 3), int)}
+    assert compare(graph, golden, outputs).layers[0].mismatches == 5
+
+
+def test_text_form_with_header_commas_backslash_and_decimals(graph: Graph, tmp_path: Path) -> None:
+    (tmp_path / "input.txt").write_text("# input (shape [1, 3, 2]),\n0,\n1,\n2,\n3,\n4,\n5,\n")
+    (tmp_path / "out_layer0.txt").write_text(
+        "# p (shape [1, 3, 2]), \\\n0.000,\n1.000,\n2\n3,4,\n5.0"
+    )
+    golden = read_golden(tmp_path)
+    assert golden.layers[0].tolist() == [0, 1, 2, 3, 4, 5]
+    assert compare(graph, golden).exact
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"), [("x,", "out_layer0.txt: line 3: 'x'"), ("1.5,", "value 1 is 1.5")]
+)
+def test_bad_text_values_name_the_file(line: str, reason: str, tmp_path: Path) -> None:
+    (tmp_path / "input.txt").write_text("1\n")
+    (tmp_path / "out_layer0.txt").write_text(f"# p\n1,\n{line}\n")
+    with pytest.raises(UsageError, match=reason):
+        read_golden(tmp_path)
+
+
+def test_missing_layer_in_between_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="'layer_01' is missing"):
+        read_golden(write(tmp_path, input=[0], layer_00=[0], layer_02=[0]))
+    (tmp_path / "input.txt").write_text("1\n")
+    (tmp_path / "out_layer1.txt").write_text("1\n")
+    with pytest.raises(UsageError, match=r"'out_layer0\.txt' is missing"):
+        read_golden(tmp_path)
+
+
+def test_missing_and_broken_files(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="does not exist"):
+        read_golden(tmp_path / "nothing.npz")
+    with pytest.raises(UsageError, match="neither"):
+        read_golden(tmp_path)
+    broken = tmp_path / "broken.npz"
+    broken.write_bytes(b"PK\x03\x04 not a zip")
+    with pytest.raises(UsageError, match="not a readable"):
+        read_golden(broken)
+    with pytest.raises(UsageError, match="'input' is missing"):
+        read_golden(write(tmp_path, layer_00=[1]))
+    with pytest.raises(UsageError, match="not an integer"):
+        read_golden(write(tmp_path, input=[1.0, np.nan], layer_00=[1]))
+
+
+def test_wrong_sizes_name_file_and_tensor(graph: Graph, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"golden\.npz: 'layer_00' holds 5 values, .* has 6"):
+        compare(graph, read_golden(write(tmp_path, input=range(6), layer_00=range(5))))
+    with pytest.raises(UsageError, match="golden of 2 layers, the network has 1"):
+        compare(graph, read_golden(write(tmp_path, input=[0], layer_00=[0], layer_01=[0])))
+
+
+@pytest.mark.parametrize("name", ["nemo_small_cnn", "nemo_Residual_connection_test_1"])
+def test_both_forms_of_a_real_golden_agree(name: str) -> None:
+    folder = net(name).folder
+    binary, text = read_golden(folder / "golden.npz"), read_golden(folder / "txt")
+    assert np.array_equal(binary.input, text.input)
+    assert len(binary.layers) == len(text.layers)
+    for left, right in zip(binary.layers, text.layers, strict=True):
+        assert np.array_equal(left, right)

@@ -1,0 +1,68 @@
+"""Requantisation: the formula and its normal form."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dory_core.ir import Requant, requant
+
+
+def test_common_divisor_is_removed_and_uniform_channels_become_one_value() -> None:
+    assert requant([6, 6], [4, 4], 10, 0, 255) == Requant((3,), (2,), 5, 0, 255)
+
+
+def test_equal_arithmetic_gives_equal_objects() -> None:
+    assert requant([64, 32], [0, 96], 64) == requant([2, 1], [0, 3], 2)
+
+
+def test_rounds_down_below_zero() -> None:
+    step = requant(1, 0, 4)
+    assert step.apply(np.array([[-1, -4, -5, 3]])).tolist() == [[-1, -1, -2, 0]]
+
+
+def test_divisor_of_two_to_the_k_minus_one_is_exact() -> None:
+    step = requant(55, 0, 2**23 - 1)
+    acc = 2**23 - 1
+    assert step.shift is None
+    assert step.apply(np.array([[acc, acc - 1]])).tolist() == [[55, 54]]
+
+
+def test_clip_is_applied_after_the_division() -> None:
+    step = requant(1, 0, 2, -3, 3)
+    assert step.apply(np.array([[-100, -7, 7, 100]])).tolist() == [[-3, -3, 3, 3]]
+
+
+@pytest.mark.parametrize("div", [0, -8])
+def test_divisor_must_be_positive(div: int) -> None:
+    with pytest.raises(ValueError, match="positive"):
+        requant(1, 0, div)
+
+
+def test_a_clip_has_two_bounds() -> None:
+    with pytest.raises(ValueError, match="two bounds"):
+        requant(1, 0, 1, lo=0)
+
+
+def test_identity_is_recognised_but_a_clip_is_none() -> None:
+    assert requant(8, 0, 8).is_identity
+    assert not requant(1, 0, 1, 0, 255).is_identity
+
+
+@given(
+    st.lists(st.tuples(st.integers(-4096, 4096), st.integers(-(10**8), 10**8)), min_size=1),
+    st.integers(1, 2**26),
+    st.integers(-(10**6), 10**6),
+    st.booleans(),
+)
+def test_vector_scalar_and_unreduced_formula_agree(
+    channels: list[tuple[int, int]], div: int, acc: int, clipped: bool
+) -> None:
+    lo, hi = (0, 255) if clipped else (None, None)
+    step = requant([m for m, _ in channels], [a for _, a in channels], div, lo, hi)
+    vector = step.apply(np.full((len(channels), 1), acc)).ravel().tolist()
+    for channel, (mul, add) in enumerate(channels):
+        expected = (acc * mul + add) // div
+        if clipped:
+            expected = min(max(expected, 0), 255)
+        assert step.scalar(acc, channel) == expected == vector[channel]
