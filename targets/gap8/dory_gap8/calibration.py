@@ -11,17 +11,28 @@ with words = ceil(column / 4). The fit meets ten 3x3 layers (16 to 64 channels) 
 
 from __future__ import annotations
 
-# One word of four inputs in the block of 4 channels x 2 pixels: 6 loads and 8 dot products.
+# One word of four 8-bit inputs in the block of 4 channels x 2 pixels: 6 loads and 8 dot products.
 BLOCK_WORD = 14
-# The same for one channel of two pixels, and for the block of 4 channels x 1 pixel.
-SINGLE_WORD = 6
+# The same for one channel of two pixels, for the block of 4 channels x 1 pixel, for one of each.
+PAIR_WORD = 6
 COLUMN_WORD = 9
+SINGLE_WORD = 3
+# 16-bit inputs have no dot product with 8-bit weights: every product is an instruction, and weights
+# are loaded one by one. By counting instructions.
+BLOCK_WORD_16 = 56
+PAIR_WORD_16 = 20
+COLUMN_WORD_16 = 36
+SINGLE_WORD_16 = 12
 
-# From accumulator to stored output, per output: 32-bit and 64-bit requantisation, none.
+# From accumulator to stored output of a dense kernel, per output and with what a block costs beside
+# its words: 32-bit and 64-bit requantisation, none.
 EPILOGUE_32 = 29
 EPILOGUE_64 = 53
 EPILOGUE_NONE = 8
-# Division by 2^k - 1 adds this; by any other number a division in software.
+# A step alone: another one in sequence, that of an operand of a sum, that of a pool.
+STEP_32 = 5
+STEP_64 = 22
+# Division by 2^k - 1 adds this; by any other number a division, in software for 64 bits.
 ONES_EXTRA = 8
 DIVISION_32 = 40
 DIVISION_64 = 400
@@ -35,21 +46,23 @@ IM2COL_CHANNELS = 4
 # Depthwise, by counting instructions of the padded-row scheme; the upstream special 3x3 stride-1
 # kernel, which works alike, takes 36 cycles per output with 32-bit requantisation.
 DEPTHWISE_WORD = 5
+DEPTHWISE_WORD_16 = 14
 DEPTHWISE_TAP = 5
 DEPTHWISE_OUTPUT = 6
 DEPTHWISE_ROW = 30
 DEPTHWISE_ROW_WORD = 4
 
-# Pools, per output element: upstream 2x2 maximum 20 (of four elements), 2x2 sum 75 with 32 bits.
-MAXPOOL_TAP = 5
-MAXPOOL_PIXEL = 60
-AVGPOOL_TAP = 9
-AVGPOOL_OUTPUT = 10
+# Pools. Maximum: per tap of a pixel, and per tap and four 8-bit elements. Sum: per tap and element,
+# and per output; upstream 64 taps take 4.5 each, 2x2 with its 32-bit requantisation 75.
+MAXPOOL_PIXEL = 30
+MAXPOOL_TAP = 10
+MAXPOOL_WORD = 6
+AVGPOOL_PIXEL = 60
+AVGPOOL_TAP = 5
+AVGPOOL_OUTPUT = 20
 
 # Residual sum, per element: upstream 9 in one unit with 16-bit multipliers, 20 without inlining.
-ADD_ELEMENT = 12
-ADD_OPERAND_STEP = 4
+ADD_ELEMENT = 6
 
-# Call, fork-free, with reading the arguments and the sharing of work; the closing barrier.
+# One call: reading the arguments, sharing the work.
 CALL = 150
-BARRIER = 22

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from dory_core.expr import ceil_div
 from dory_core.hardware import OutputFile
@@ -40,8 +40,8 @@ class AddKernel(Kernel):
 
     cores: int = 8
 
-    name: ClassVar[str] = "dory_gap8_add"
-    summary: ClassVar[str] = "residual sum"
+    name = "dory_gap8_add"
+    summary = "residual sum"
 
     def accepts(self, layer: TypedLayer) -> Rejection | None:
         """Parameters of all requantisations are the same for all channels."""
@@ -63,8 +63,8 @@ class AddKernel(Kernel):
     def cycles(self, layer: TypedLayer, tile: Tile) -> Number:
         """Elements of one core."""
         chosen, operands = self._steps(layer)
-        element = cal.ADD_ELEMENT + chosen.cycles
-        element += sum(cal.ADD_OPERAND_STEP + s.cycles(chosen.bits) for s in operands if s)
+        element = cal.ADD_ELEMENT + chosen.step_cycles
+        element += sum(s.cycles(chosen.bits) for s in operands if s)
         return cal.CALL + ceil_div(tile.h * tile.w * tile.c_out, self.cores) * element
 
     def symbol(self, layer: TypedLayer) -> str:

@@ -82,6 +82,7 @@ class ConvKernel(ConvolutionKernel):
 
     kind = "conv"
     title = "convolution"
+    extra_macros = (("DORY_GAP8_IM2COL_CHANNELS", str(cal.IM2COL_CHANNELS)),)
 
     def accepts(self, layer: TypedLayer) -> Rejection | None:
         """Any dense filter, stride, dilation and padding."""

@@ -60,10 +60,13 @@ def reject_weighted(layer: TypedLayer) -> Rejection | None:
     return None
 
 
-def block_cycles(words: Number, channels: Number, output: int) -> Number:
-    """Return the cycles of ``channels`` outputs of two pixels with columns of ``words`` words."""
-    four = cal.BLOCK_WORD * words + 8 * output
-    one = cal.SINGLE_WORD * words + 2 * output
+def block_cycles(words: Number, channels: Number, output: int, wide: bool) -> Number:
+    """Return the cycles of ``channels`` outputs of two pixels with columns of ``words`` words.
+
+    wide: inputs of 16 bits.
+    """
+    four = (cal.BLOCK_WORD_16 if wide else cal.BLOCK_WORD) * words + 8 * output
+    one = (cal.PAIR_WORD_16 if wide else cal.PAIR_WORD) * words + 2 * output
     return channels // 4 * four + channels % 4 * one
 
 
@@ -80,6 +83,7 @@ class DenseKernel(Kernel):
 
     kind: ClassVar[str]
     title: ClassVar[str]
+    extra_macros: ClassVar[tuple[tuple[str, str], ...]] = ()
 
     @property
     def name(self) -> str:  # type: ignore[override]
@@ -118,11 +122,12 @@ class DenseKernel(Kernel):
     def shared_cycles(self, layer: TypedLayer, tile: Tile, pair: Number, words: Number) -> Number:
         """Return the cycles of the core with the most work; ``pair``: im2col of two pixels."""
         output = weighted_epilogue(layer).cycles
+        wide = layer.inputs[0].bits > 8
         pairs = ceil_div(tile.h * tile.w, 2)
         groups = [1 << n for n in range(self.cores.bit_length())]
         ways = [
             ceil_div(pairs, self.cores // g)
-            * (pair + block_cycles(words, ceil_div(tile.c_out, g), output))
+            * (pair + block_cycles(words, ceil_div(tile.c_out, g), output, wide))
             for g in groups
         ]
         return cal.CALL + (ways[0] if len(ways) == 1 else minimum(*ways))
@@ -146,7 +151,7 @@ class DenseKernel(Kernel):
             *vector_macros(x),
             ("DORY_Y_T", c_type(y)),
             ("DORY_ACCUMULATE", str(int(self.partial))),
-            ("DORY_GAP8_IM2COL_CHANNELS", str(cal.IM2COL_CHANNELS)),
+            *self.extra_macros,
             *weighted_epilogue(layer).macros,
         )
         purpose = f"{self.summary}: {x} inputs, i8 weights, {y} outputs, {end}."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -30,8 +30,8 @@ class DepthwiseKernel(Kernel):
 
     cores: int = 8
 
-    name: ClassVar[str] = "dory_gap8_depthwise"
-    summary: ClassVar[str] = "depthwise convolution"
+    name = "dory_gap8_depthwise"
+    summary = "depthwise convolution"
 
     def accepts(self, layer: TypedLayer) -> Rejection | None:
         """One input channel per filter; several filters may share one."""
@@ -69,12 +69,11 @@ class DepthwiseKernel(Kernel):
 
     def cycles(self, layer: TypedLayer, tile: Tile) -> Number:
         """Rows of the core with the most of them: padding, then the pixels."""
-        (kernel_h, kernel_w), dilation = (
-            self._conv(layer).window.kernel,
-            self._conv(layer).window.dilations[1],
-        )
-        if dilation == 1:
-            taps = kernel_h * int(padded(kernel_w)) // 4 * cal.DEPTHWISE_WORD
+        window = self._conv(layer).window
+        kernel_h, kernel_w = window.kernel
+        if window.dilations[1] == 1:
+            word = cal.DEPTHWISE_WORD_16 if layer.inputs[0].bits > 8 else cal.DEPTHWISE_WORD
+            taps = kernel_h * int(padded(kernel_w)) // 4 * word
         else:
             taps = kernel_h * kernel_w * cal.DEPTHWISE_TAP
         pixel = taps + cal.DEPTHWISE_OUTPUT + weighted_epilogue(layer).cycles

@@ -46,8 +46,9 @@ class LinearKernel(DenseKernel):
         output = weighted_epilogue(layer).cycles
         words = padded(tile.c_in) // 4
         mine = ceil_div(tile.c_out, self.cores)
-        four = cal.COLUMN_WORD * words + 4 * output
-        one = cal.SINGLE_WORD // 2 * words + output
+        wide = layer.inputs[0].bits > 8
+        four = (cal.COLUMN_WORD_16 if wide else cal.COLUMN_WORD) * words + 4 * output
+        one = (cal.SINGLE_WORD_16 if wide else cal.SINGLE_WORD) * words + output
         return cal.CALL + mine // 4 * four + mine % 4 * one
 
     def call(self, layer: TypedLayer) -> str:

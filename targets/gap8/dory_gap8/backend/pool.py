@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from dory_core.expr import ceil_div, minimum
 from dory_core.hardware import OutputFile
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 _TILE = ("x", "y", "x_h", "x_w", "y_h", "y_w", "y_c", "pad_top", "pad_left")
 
 
-def _shared(cores: int, tile: Tile, per_pixel: Number, per_output: Number) -> Number:
-    """Return the cycles of the core with the most work, pixels and channels being shared."""
-    ways = [
-        ceil_div(tile.h * tile.w, cores // g) * (per_pixel + ceil_div(tile.c_out, g) * per_output)
-        for g in (1 << n for n in range(cores.bit_length()))
-    ]
-    return cal.CALL + (ways[0] if len(ways) == 1 else minimum(*ways))
+def _groups(cores: int) -> list[int]:
+    """Return the numbers of groups into which the cores split over channels."""
+    return [1 << n for n in range(cores.bit_length())]
+
+
+def _least(ways: list[Number]) -> Number:
+    return ways[0] if len(ways) == 1 else minimum(*ways)
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,8 @@ class MaxPoolKernel(Kernel):
 
     cores: int = 8
 
-    name: ClassVar[str] = "dory_gap8_maxpool"
-    summary: ClassVar[str] = "maximum pooling"
+    name = "dory_gap8_maxpool"
+    summary = "maximum pooling"
 
     def accepts(self, layer: TypedLayer) -> Rejection | None:
         """Any window; the maximum is stored as it is."""
@@ -57,10 +57,17 @@ class MaxPoolKernel(Kernel):
         return reject_type(layer.inputs[0], "input", INPUT_TYPES)
 
     def cycles(self, layer: TypedLayer, tile: Tile) -> Number:
-        """One comparison per tap and element."""
+        """One comparison per tap and word of channels."""
         kernel = _window(layer).kernel
         taps = kernel[0] * kernel[1]
-        return _shared(self.cores, tile, cal.MAXPOOL_PIXEL, taps * cal.MAXPOOL_TAP)
+        words = layer.inputs[0].bits // 8 * taps
+        pixel = cal.MAXPOOL_PIXEL + taps * cal.MAXPOOL_TAP
+        ways = [
+            ceil_div(tile.h * tile.w, self.cores // g)
+            * (pixel + ceil_div(ceil_div(tile.c_out, g), 4) * words * cal.MAXPOOL_WORD)
+            for g in _groups(self.cores)
+        ]
+        return cal.CALL + _least(ways)
 
     def symbol(self, layer: TypedLayer) -> str:
         """The element type."""
@@ -78,7 +85,13 @@ class MaxPoolKernel(Kernel):
     def sources(self, layer: TypedLayer) -> tuple[OutputFile, ...]:
         """The instance and the templates."""
         x = layer.inputs[0].type_name
-        macros = (("DORY_X_T", c_type(x)),)
+        macros = (
+            ("DORY_X_T", c_type(x)),
+            ("DORY_X4_T", f"dory_gap8_{x}x4_t"),
+            ("DORY_LOAD4_X", f"dory_gap8_load4_{x}"),
+            ("DORY_STORE4_X", f"dory_gap8_store4_{x}"),
+            ("DORY_MAX4", f"dory_gap8_max4_{x}"),
+        )
         return sources("maxpool", self.symbol(layer), f"Maximum pooling of {x}.", macros)
 
 
@@ -88,8 +101,8 @@ class AvgPoolKernel(Kernel):
 
     cores: int = 8
 
-    name: ClassVar[str] = "dory_gap8_avgpool"
-    summary: ClassVar[str] = "average pooling"
+    name = "dory_gap8_avgpool"
+    summary = "average pooling"
 
     def accepts(self, layer: TypedLayer) -> Rejection | None:
         """Any window; parameters of the requantisation are the same for all channels."""
@@ -108,8 +121,13 @@ class AvgPoolKernel(Kernel):
         """One addition per tap and element, then the requantisation."""
         kernel = _window(layer).kernel
         taps = kernel[0] * kernel[1]
-        output = taps * cal.AVGPOOL_TAP + cal.AVGPOOL_OUTPUT + self._epilogue(layer).cycles
-        return _shared(self.cores, tile, cal.MAXPOOL_PIXEL, output)
+        output = taps * cal.AVGPOOL_TAP + cal.AVGPOOL_OUTPUT + self._epilogue(layer).step_cycles
+        ways = [
+            ceil_div(tile.h * tile.w, self.cores // g)
+            * (cal.AVGPOOL_PIXEL + ceil_div(tile.c_out, g) * output)
+            for g in _groups(self.cores)
+        ]
+        return cal.CALL + _least(ways)
 
     def symbol(self, layer: TypedLayer) -> str:
         """Types and requantisation."""

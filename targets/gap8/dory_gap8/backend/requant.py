@@ -66,7 +66,11 @@ class Step:
         return form + (() if self.clip is not None else ("noclip",))
 
     def cycles(self, bits: int) -> int:
-        """Return the extra cycles of the divisor's form."""
+        """Return the estimated cycles of the step alone."""
+        return (cal.STEP_64 if bits == 64 else cal.STEP_32) + self.division_cycles(bits)
+
+    def division_cycles(self, bits: int) -> int:
+        """Return what the form of the divisor costs beyond a shift."""
         if self.form == EXACT:
             return cal.DIVISION_64 if bits == 64 else cal.DIVISION_32
         return cal.ONES_EXTRA if self.form == ONES else 0
@@ -166,11 +170,20 @@ class Epilogue:
 
     @property
     def cycles(self) -> int:
-        """Estimated cycles per output, store included."""
+        """Estimated cycles per output of a dense kernel, store included."""
         if not self.steps:
             return cal.EPILOGUE_NONE
         first = cal.EPILOGUE_64 if self.bits == 64 else cal.EPILOGUE_32
-        return first * len(self.steps) + sum(s.cycles(self.bits) for s in self.steps)
+        return (
+            first
+            + self.steps[0].division_cycles(self.bits)
+            + sum(s.cycles(self.bits) for s in self.steps[1:])
+        )
+
+    @property
+    def step_cycles(self) -> int:
+        """Estimated cycles per output of the steps alone."""
+        return sum(s.cycles(self.bits) for s in self.steps)
 
 
 def describe(r: Requant | None) -> tuple[int, ...]:

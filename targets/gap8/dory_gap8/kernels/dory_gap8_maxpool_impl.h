@@ -1,7 +1,19 @@
 /* Maximum over a window; padding never wins: template of the kernel DORY_KERNEL for elements of
- * type DORY_X_T. */
+ * type DORY_X_T, four of which DORY_LOAD4_X, DORY_STORE4_X and DORY_MAX4 move and compare. */
+#include <string.h>
+
 #include "dory_gap8_share.h"
 #include "dory_gap8_types.h"
+
+/* y[c] = max(y[c], x[c]) for channels c .. end - 1. */
+static inline void dory_take_greater(DORY_X_T *y, const DORY_X_T *x, int32_t c, int32_t end) {
+  for (; c + 4 <= end; c += 4) {
+    DORY_STORE4_X(y + c, DORY_MAX4(DORY_LOAD4_X(x + c), DORY_LOAD4_X(y + c)));
+  }
+  for (; c < end; c++) {
+    y[c] = x[c] > y[c] ? x[c] : y[c];
+  }
+}
 
 /* Computes one tile. Every core calls it and takes its part of pixels and channels. */
 void DORY_KERNEL(const dory_gap8_pool_t *a) {
@@ -24,13 +36,9 @@ void DORY_KERNEL(const dory_gap8_pool_t *a) {
         if (row >= 0 && row < a->x_h && column >= 0 && column < a->x_w) {
           const DORY_X_T *const x = (const DORY_X_T *)a->x + (row * a->x_w + column) * a->y_c;
           if (seen) {
-            for (int32_t c = c0; c < c1; c++) {
-              y[c] = x[c] > y[c] ? x[c] : y[c];
-            }
+            dory_take_greater(y, x, c0, c1);
           } else {
-            for (int32_t c = c0; c < c1; c++) {
-              y[c] = x[c];
-            }
+            memcpy(y + c0, x + c0, (size_t)(c1 - c0) * sizeof(DORY_X_T));
             seen = 1;
           }
         }

@@ -26,21 +26,32 @@ typedef struct {
   int16_t e[4];
 } dory_gap8_i16x4_t;
 
-#define DORY_GAP8_FOUR(type, name, dot)                                                     \
-  static inline type dory_gap8_load4_##name(const void *p) {                                \
-    type v;                                                                                 \
-    memcpy(&v, p, sizeof v);                                                                \
-    return v;                                                                               \
-  }                                                                                         \
-  static inline int32_t dot(type x, dory_gap8_i8x4_t w, int32_t acc) {                      \
-    return acc + (x.e[0] * w.e[0] + x.e[1] * w.e[1] + x.e[2] * w.e[2] + x.e[3] * w.e[3]);   \
+#define DORY_GAP8_FOUR(type, name)                                                            \
+  static inline type dory_gap8_load4_##name(const void *p) {                                  \
+    type v;                                                                                   \
+    memcpy(&v, p, sizeof v);                                                                  \
+    return v;                                                                                 \
+  }                                                                                           \
+  static inline void dory_gap8_store4_##name(void *p, type v) {                               \
+    memcpy(p, &v, sizeof v);                                                                  \
+  }                                                                                           \
+  static inline int32_t dory_gap8_dot4_##name(type x, dory_gap8_i8x4_t w, int32_t acc) {      \
+    return acc + (x.e[0] * w.e[0] + x.e[1] * w.e[1] + x.e[2] * w.e[2] + x.e[3] * w.e[3]);     \
+  }                                                                                           \
+  static inline type dory_gap8_max4_##name(type a, type b) {                                  \
+    for (int i = 0; i < 4; i++) {                                                             \
+      a.e[i] = a.e[i] > b.e[i] ? a.e[i] : b.e[i];                                             \
+    }                                                                                         \
+    return a;                                                                                 \
   }
 
-/* dory_gap8_dot4_<type>(x, w, acc): acc plus the dot product of four inputs and four weights. */
-DORY_GAP8_FOUR(dory_gap8_u8x4_t, u8, dory_gap8_dot4_u8)
-DORY_GAP8_FOUR(dory_gap8_i8x4_t, i8, dory_gap8_dot4_i8)
-DORY_GAP8_FOUR(dory_gap8_u16x4_t, u16, dory_gap8_dot4_u16)
-DORY_GAP8_FOUR(dory_gap8_i16x4_t, i16, dory_gap8_dot4_i16)
+/* dory_gap8_load4_<type>, dory_gap8_store4_<type>: four neighbours in memory.
+ * dory_gap8_dot4_<type>(x, w, acc): acc plus the dot product of four inputs and four weights.
+ * dory_gap8_max4_<type>: the greater of each two. */
+DORY_GAP8_FOUR(dory_gap8_u8x4_t, u8)
+DORY_GAP8_FOUR(dory_gap8_i8x4_t, i8)
+DORY_GAP8_FOUR(dory_gap8_u16x4_t, u16)
+DORY_GAP8_FOUR(dory_gap8_i16x4_t, i16)
 
 /* The lesser and the greater of two numbers. */
 static inline int32_t dory_gap8_min(int32_t a, int32_t b) {
