@@ -12,11 +12,13 @@ import numpy.typing as npt
 from dory_core.errors import NotSupported, UsageError
 from dory_core.frontend import FrontendOptions
 from dory_core.frontends_common.arithmetic import ARITHMETIC, Step, data_input, step_of
+from dory_core.frontends_common.chains import follow_chain, keeps_order
 from dory_core.frontends_common.dialect import Dialect, Operand
 from dory_core.frontends_common.operators import (
     LAYER_OPERATORS,
     MATRICES,
     Pads,
+    added_bias,
     bias_of,
     check_attributes,
     check_gemm,
@@ -26,8 +28,9 @@ from dory_core.frontends_common.operators import (
     hwc_columns,
     pool_window,
     weights_of,
+    zero_pads,
 )
-from dory_core.frontends_common.shapes import Shape, infer_shapes, pads_of
+from dory_core.frontends_common.shapes import Shape, infer_shapes
 from dory_core.ir import (
     Add,
     Array,
@@ -40,11 +43,10 @@ from dory_core.ir import (
     Tensor,
     storage_for,
 )
-from dory_core.onnx_model import EXPORT_HINT, Node, OnnxModel, load
+from dory_core.onnx_model import Node, OnnxModel, load
 from dory_core.passes.ranges import infer_types
 
 _NO_PADS: Pads = (0, 0, 0, 0)
-_RESHAPES = frozenset(["Identity", "Dropout", "Flatten", "Reshape", "Squeeze", "Unsqueeze"])
 _SUPPORTED_HINT = (
     "supported are Conv, Gemm, MatMul, MaxPool, AveragePool, GlobalAveragePool and Add, each with"
     " its requantisation; float operators only behind the last of them"
@@ -245,54 +247,13 @@ class _Import:
             raise NotSupported(f"{node.label}: its output shape is {shown}, not that of one image")
         tensor = f"layer_{len(self.layers):02d}"
         self.chw[tensor] = chw
-        steps, passed, end = self._follow(node.outputs[0], chw)
+        steps, passed, end = follow_chain(self.model, self.shapes, node.outputs[0], chw)
         self.taken.update(n.position for n in passed)
         self.values[end] = _Value(tensor)
         if steps and steps[0].op == "Add" and (node.op == "Conv" or node.op in MATRICES):
-            summand = np.array(steps[0].integers(), dtype=np.int64)
-            total = np.broadcast_to(summand, chw[:1]) + (0 if bias is None else bias)
+            total = added_bias(steps[0], bias, chw[0])
             return steps[1:], total if total.any() else None
         return steps, bias
-
-    def _follow(
-        self, value: str, chw: tuple[int, int, int]
-    ) -> tuple[tuple[Step, ...], list[Node], str]:
-        """Return (steps, their nodes, last value) of the single-consumer chain behind ``value``.
-
-        Factors that lead to a residual Add without a rounding in between are that Add's.
-        """
-        start = value
-        found: list[tuple[Step, list[Node], str]] = []
-        passed: list[Node] = []
-        while value not in self.model.outputs:
-            readers = self.model.readers(value)
-            if len(readers) != 1:
-                break
-            node = readers[0]
-            if self._keeps_order(node, chw):
-                passed.append(node)
-            elif node.op in ARITHMETIC and data_input(self.model, node) is not None:
-                step = step_of(self.model, node, self.shapes[value])
-                found.append((step, [*passed, node], node.outputs[0]))
-                passed = []
-            else:
-                while node.op == "Add" and found and found[-1][0].op in ("Mul", "Add", "Cast"):
-                    found.pop()
-                break
-            value = node.outputs[0]
-        nodes = [n for _, together, _ in found for n in together]
-        return tuple(step for step, _, _ in found), nodes, found[-1][2] if found else start
-
-    def _keeps_order(self, node: Node, chw: tuple[int, int, int]) -> bool:
-        """True for a reshape to the same or the flattened shape of a (C, H, W) tensor."""
-        if node.op not in _RESHAPES:
-            return False
-        before, after = self.shapes.get(node.input(0)), self.shapes.get(node.outputs[0])
-        if before is None or after is None:
-            return False
-        channels, height, width = chw
-        flat = (1, channels * height * width)
-        return after in (before, flat) or chw_of(after) == chw
 
     # --- between layers -----------------------------------------------------------------------
 
@@ -307,7 +268,7 @@ class _Import:
             return True
         if node.op not in ("Identity", "Dropout"):
             self._reject_pads(value)
-        if self._keeps_order(node, self.chw[value.tensor]):
+        if keeps_order(node, self.shapes, self.chw[value.tensor]):
             self.values[node.outputs[0]] = value
             return True
         if node.op in ("Mul", "Add", "Cast"):
@@ -318,36 +279,11 @@ class _Import:
 
     def _padded(self, node: Node, value: _Value) -> _Value:
         self._reject_steps(value)
-        shape = self.shapes[node.input(0)]
-        pads = pads_of(self.model, node)
-        mode = node.attributes.get("mode", "constant")
-        if mode != "constant":
-            raise NotSupported(f"{node.label}: mode '{mode}' is not supported, only zeros are")
-        if pads is None or len(pads) != 2 * len(shape):
-            raise NotSupported(
-                f"{node.label}: its pads are not {2 * len(shape)} constants for {list(shape)}",
-                EXPORT_HINT,
-            )
-        fill = node.attributes.get("value", 0.0)
-        if node.input(2):
-            content = self.model.constant(node.input(2))
-            if content is None:
-                raise NotSupported(f"{node.label}: its value '{node.input(2)}' is not a constant")
-            fill = float(content.reshape(-1)[0])
-        if not any(pads):
+        new = zero_pads(self.model, node, self.shapes[node.input(0)])
+        if not any(new):
             return value
-        if fill != 0.0:
-            raise NotSupported(f"{node.label}: pads with {fill:g}, only zeros are supported")
-        begins, ends = pads[: len(shape)], pads[len(shape) :]
-        if any(begins[:2]) or any(ends[:2]) or min(pads) < 0 or len(shape) < 3:
-            raise NotSupported(
-                f"{node.label}: pads {list(pads)} are not zeros around height and width"
-            )
-        top, left, bottom, right = value.pads
-        if len(shape) == 4:
-            top, bottom = top + begins[2], bottom + ends[2]
-        new = (top, left + begins[-1], bottom, right + ends[-1])
-        return replace(value, pads=new, pad_node=node)
+        top, left, bottom, right = (a + b for a, b in zip(value.pads, new, strict=True))
+        return replace(value, pads=(top, left, bottom, right), pad_node=node)
 
     def _reject_pads(self, value: _Value) -> None:
         if value.pad_node is not None:

@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from dory_core.errors import NotSupported
-from dory_core.frontends_common.arithmetic import integers
-from dory_core.frontends_common.shapes import Shape, window_of
+from dory_core.frontends_common.arithmetic import Step, integers
+from dory_core.frontends_common.shapes import Shape, pads_of, window_of
 from dory_core.ir import Window
-from dory_core.onnx_model import Node, OnnxModel
+from dory_core.onnx_model import EXPORT_HINT, Node, OnnxModel
 
 WINDOWED = frozenset(["Conv", "MaxPool", "AveragePool", "GlobalAveragePool"])
 MATRICES = frozenset(["Gemm", "MatMul"])
@@ -197,7 +197,57 @@ def bias_of(model: OnnxModel, node: Node, channels: int) -> npt.NDArray[np.int64
         raise NotSupported(
             f"{node.label}: bias '{source}' has {values.size} values for {channels} channels"
         )
+    _check_bias_range(node, source, values)
     return values if values.any() else None
+
+
+def added_bias(
+    step: Step, bias: npt.NDArray[np.int64] | None, channels: int
+) -> npt.NDArray[np.int64]:
+    """Return ``bias`` plus the constant of an Add directly behind the layer, shape (channels,)."""
+    summand = np.broadcast_to(np.array(step.integers(), dtype=np.int64), (channels,))
+    _check_bias_range(step.node, step.source, summand)
+    return summand + (0 if bias is None else bias)
+
+
+def _check_bias_range(node: Node, source: str, values: npt.NDArray[np.int64]) -> None:
+    lo, hi = int(values.min()), int(values.max())
+    if lo < -(2**31) or hi >= 2**31:
+        raise NotSupported(
+            f"{node.label}: bias '{source}' reaches from {lo} to {hi}, beyond 32 bits"
+        )
+
+
+def zero_pads(model: OnnxModel, node: Node, shape: Shape) -> Pads:
+    """Return (top, left, bottom, right) of a Pad node over a value of ``shape``.
+
+    Raises: NotSupported for anything but constant zeros around height and width.
+    """
+    mode = node.attributes.get("mode", "constant")
+    if mode != "constant":
+        raise NotSupported(f"{node.label}: mode '{mode}' is not supported, only zeros are")
+    pads = pads_of(model, node)
+    rank = len(shape)
+    if pads is None or len(pads) != 2 * rank or node.input(3):
+        raise NotSupported(
+            f"{node.label}: its pads are not {2 * rank} constants for {list(shape)}", EXPORT_HINT
+        )
+    if not any(pads):
+        return (0, 0, 0, 0)
+    fill = node.attributes.get("value", 0.0)
+    if node.input(2):
+        content = model.constant(node.input(2))
+        if content is None or content.size != 1:
+            raise NotSupported(f"{node.label}: its value '{node.input(2)}' is not one constant")
+        fill = float(content.reshape(-1)[0])
+    if fill != 0.0:
+        raise NotSupported(f"{node.label}: pads with {fill:g}, only zeros are supported")
+    begins, ends = pads[:rank], pads[rank:]
+    if rank not in (3, 4) or any(begins[:2]) or any(ends[:2]) or min(pads) < 0:
+        raise NotSupported(f"{node.label}: pads {list(pads)} are not zeros around height and width")
+    if rank == 3:
+        return (0, begins[2], 0, ends[2])
+    return (begins[2], begins[3], ends[2], ends[3])
 
 
 def check_gemm(node: Node) -> None:

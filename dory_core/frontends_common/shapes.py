@@ -18,11 +18,9 @@ from dory_core.onnx_model import Node, OnnxModel
 
 Shape = tuple[int, ...]
 
-_SAME_SHAPE = frozenset(
-    ["Identity", "Dropout", "Cast", "Floor", "Ceil", "Round", "Clip", "Abs", "Neg", "Sqrt"]
-    + ["Relu", "LeakyRelu", "Sigmoid", "HardSigmoid", "HardSwish", "Tanh"]
-    + ["Softmax", "LogSoftmax", "BatchNormalization"]
-)
+_ROUNDINGS = frozenset(["Cast", "Floor", "Ceil", "Round", "Clip", "Identity", "Dropout"])
+_ACTIVATIONS = frozenset(["Relu", "LeakyRelu", "Sigmoid", "HardSigmoid", "HardSwish", "Tanh"])
+_SAME_SHAPE = _ROUNDINGS | _ACTIVATIONS | frozenset(["Softmax", "LogSoftmax", "BatchNormalization"])
 _BROADCAST = frozenset(["Add", "Mul", "Div", "Sub", "Pow", "Max", "Min"])
 _FOLDABLE_ELEMENTS = 4096  # shape arithmetic is tiny; weights are folded by few operators only
 
@@ -134,7 +132,12 @@ def _shape_of(model: OnnxModel, node: Node, shapes: Mapping[str, Shape]) -> Shap
     if node.op in _SAME_SHAPE:
         return first
     rule = _RULES.get(node.op)
-    return None if rule is None else rule(model, node, first)
+    try:
+        return None if rule is None else rule(model, node, first)
+    except (ValueError, IndexError, ZeroDivisionError) as error:
+        raise NotSupported(
+            f"{node.label}: its attributes do not fit an input of shape {list(first)} ({error})"
+        ) from error
 
 
 def _broadcast(model: OnnxModel, node: Node, shapes: Mapping[str, Shape]) -> Shape | None:
@@ -252,7 +255,8 @@ def _fold(model: OnnxModel, node: Node, shapes: Mapping[str, Shape]) -> npt.NDAr
     """Return the content of a node whose result is known before the network runs."""
     if node.op == "Shape":
         shape = shapes.get(node.input(0))
-        return None if shape is None else np.array(shape, dtype=np.int64)
+        part = slice(node.attributes.get("start", 0), node.attributes.get("end"))
+        return None if shape is None else np.array(shape[part], dtype=np.int64)
     rule = _FOLDS.get(node.op)
     if rule is None or not all(model.is_constant(v) for v in node.inputs if v):
         return None

@@ -240,6 +240,8 @@ def _dot_products(layer: Conv | Linear, source: Tensor) -> _Accumulator:
     bias = np.zeros(1, dtype=np.int64)
     if layer.bias is not None:
         bias = layer.bias.values.astype(np.int64)
+        if int(bias.min()) < INT32[0] or int(bias.max()) > INT32[1]:
+            raise NotSupported(f"{_label(layer)}: its bias exceeds 32 bits")
     low, high = min(source.lo, 0), max(source.hi, 0)
     padded = isinstance(layer, Conv) and any(layer.window.pads)
     lo, hi = (low, high) if padded else (source.lo, source.hi)

@@ -1,0 +1,55 @@
+"""Which nodes behind a layer belong to it: its arithmetic, and reshapes that change nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dory_core.frontends_common.arithmetic import ARITHMETIC, Step, data_input, step_of
+from dory_core.frontends_common.operators import chw_of
+from dory_core.frontends_common.shapes import Shape
+from dory_core.onnx_model import Node, OnnxModel
+
+_RESHAPES = frozenset(["Identity", "Dropout", "Flatten", "Reshape", "Squeeze", "Unsqueeze"])
+
+
+def keeps_order(node: Node, shapes: Mapping[str, Shape], chw: tuple[int, int, int]) -> bool:
+    """Return whether a node only reshapes a (C, H, W) tensor to the same or the flattened shape."""
+    if node.op not in _RESHAPES:
+        return False
+    before, after = shapes.get(node.input(0)), shapes.get(node.outputs[0])
+    if before is None or after is None:
+        return False
+    channels, height, width = chw
+    return after in (before, (1, channels * height * width)) or chw_of(after) == chw
+
+
+def follow_chain(
+    model: OnnxModel, shapes: Mapping[str, Shape], value: str, chw: tuple[int, int, int]
+) -> tuple[tuple[Step, ...], list[Node], str]:
+    """Return (steps, their nodes, last value) of the arithmetic behind a layer's output ``value``.
+
+    The chain ends where a value has several readers, is a network output, or where something other
+    than arithmetic with a constant reads it. Factors that lead to an Add of two tensors without a
+    rounding in between are left to that Add. chw: shape of the layer's output.
+    """
+    start = value
+    found: list[tuple[Step, list[Node], str]] = []
+    passed: list[Node] = []
+    while value not in model.outputs:
+        readers = model.readers(value)
+        if len(readers) != 1:
+            break
+        node = readers[0]
+        if keeps_order(node, shapes, chw):
+            passed.append(node)
+        elif node.op in ARITHMETIC and data_input(model, node) is not None:
+            step = step_of(model, node, shapes[value])
+            found.append((step, [*passed, node], node.outputs[0]))
+            passed = []
+        else:
+            while node.op == "Add" and found and found[-1][0].op in ("Mul", "Add", "Cast"):
+                found.pop()
+            break
+        value = node.outputs[0]
+    nodes = [n for _, together, _ in found for n in together]
+    return tuple(step for step, _, _ in found), nodes, found[-1][2] if found else start
