@@ -133,8 +133,14 @@ def console() -> Console:
     """Return a console on stdout; piped output is wide, so that no table is folded."""
     from rich.console import Console
 
+    class PipeConsole(Console):
+        """Leaves a closed pipe to the command line; rich would end with the status of a bug."""
+
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError
+
     piped = not sys.stdout.isatty() and "COLUMNS" not in os.environ
-    return Console(width=_PIPED_COLUMNS if piped else None, highlight=False)
+    return PipeConsole(width=_PIPED_COLUMNS if piped else None, highlight=False)
 
 
 def print_json(document: Mapping[str, Any] | Sequence[Any]) -> None:

@@ -41,7 +41,7 @@ def draw(rng: np.random.Generator, count: int) -> tuple[Ints, npt.NDArray[np.flo
 
 
 def convolve(x: Ints, weights: Ints, stride: int, groups: int) -> Ints:
-    """Return the 32-bit accumulators of a convolution padded to the same size; x is (N, C, H, W)."""
+    """Return the accumulators of a convolution padded to the same size; x is (N, C, H, W)."""
     size = weights.shape[2]
     pad = size // 2
     x = np.pad(x, ((0, 0), (0, 0), (pad, pad), (pad, pad)))

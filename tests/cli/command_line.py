@@ -1,0 +1,50 @@
+"""Running the real command line in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLE = ROOT / "examples" / "line_follower"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a command ended."""
+
+    status: int
+    stdout: str
+    stderr: str
+
+    @property
+    def json(self) -> Any:
+        """The document on stdout; fails when there is anything else."""
+        return json.loads(self.stdout)
+
+
+def environment() -> dict[str, str]:
+    """Return the environment of a command: the project is importable, output is not folded."""
+    values = {k: v for k, v in os.environ.items() if k not in ("DORY_PLUGINS", "COLUMNS")}
+    path = [str(ROOT), values.get("PYTHONPATH", "")]
+    values["PYTHONPATH"] = os.pathsep.join(part for part in path if part)
+    return values
+
+
+def dory(*arguments: str | Path, cwd: Path | None = None, **extra: str) -> Outcome:
+    """Run ``dory`` with the given arguments; extra: environment variables."""
+    result = subprocess.run(
+        [sys.executable, "-m", "dory_core.cli.main", *map(str, arguments)],
+        env=environment() | extra,
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    return Outcome(result.returncode, result.stdout, result.stderr)

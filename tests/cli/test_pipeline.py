@@ -1,0 +1,220 @@
+"""Compile, run, check and report, through the real command line."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command_line import EXAMPLE, dory
+
+NET = EXAMPLE / "net.onnx"
+GOLDEN = EXAMPLE / "golden.npz"
+LAYERS = 8
+
+
+def test_application_is_exact_and_json_is_the_only_output(application: Path) -> None:
+    outcome = dory("run", application, "--json")
+    assert outcome.status == 0, outcome.stderr
+    document = outcome.json
+    assert document["exact"] is True
+    assert (document["target"], document["runner"], document["dma"]) == ("gap8", "host", "early")
+    [run] = document["runs"]
+    assert [layer["index"] for layer in run["layers"]] == list(range(LAYERS))
+    assert all(layer["mismatches"] == 0 and layer["first"] is None for layer in run["layers"])
+
+
+@pytest.mark.parametrize("dma", ["early", "late", "random"])
+def test_run_says_that_every_layer_is_exact(application: Path, dma: str) -> None:
+    outcome = dory("run", application, "--dma", dma, "--repeat", "2")
+    assert outcome.status == 0, outcome.stderr
+    assert outcome.stdout.count(f"{LAYERS} of {LAYERS} layers exact") == 2
+    assert f"exact: every element of every layer matches the golden (host, DMA {dma})" in (
+        outcome.stdout
+    )
+
+
+def test_compile_and_no_command_are_the_same(pipeline: tuple[str, ...], tmp_path: Path) -> None:
+    for command, name in (((), "a"), (("compile",), "b")):
+        outcome = dory(*command, *pipeline, NET, "-o", tmp_path / name)
+        assert outcome.status == 0, outcome.stderr
+    left = {p.relative_to(tmp_path / "a"): p for p in (tmp_path / "a").rglob("*") if p.is_file()}
+    right = {p.relative_to(tmp_path / "b"): p for p in (tmp_path / "b").rglob("*") if p.is_file()}
+    assert left.keys() == right.keys()
+    for name_, path in left.items():
+        assert path.read_bytes() == right[name_].read_bytes(), name_
+
+
+def test_default_output_is_named_after_network_and_target(
+    pipeline: tuple[str, ...], tmp_path: Path
+) -> None:
+    assert dory(*pipeline, NET, cwd=tmp_path).status == 0
+    assert (tmp_path / "net_gap8" / "plan.json").is_file()
+
+
+def test_compile_shows_layers_memory_and_verdict(pipeline: tuple[str, ...], tmp_path: Path) -> None:
+    outcome = dory(*pipeline, NET, "--golden", GOLDEN, "-o", tmp_path / "app")
+    lines = outcome.stdout.splitlines()
+    assert sum(line[:2].isdigit() and "dory_gap8_" in line for line in lines) == LAYERS
+    for level in ("L1", "L2", "L3"):
+        assert any(line.startswith(f"{level} ") for line in lines)
+    assert any(line.startswith("estimate: ") and "MAC/cycle" in line for line in lines)
+    assert "deployable: yes, within the memory of gap8" in lines
+    assert f"golden: all {LAYERS} layers are exact" in lines
+
+
+def test_quiet_says_nothing(pipeline: tuple[str, ...], tmp_path: Path) -> None:
+    outcome = dory(*pipeline, NET, "-q", "-o", tmp_path / "app")
+    assert (outcome.status, outcome.stdout, outcome.stderr) == (0, "", "")
+
+
+def test_plan_only_writes_nothing_and_its_json_is_the_plan(
+    pipeline: tuple[str, ...], tmp_path: Path
+) -> None:
+    outcome = dory(*pipeline, NET, "--plan-only", "--json", cwd=tmp_path)
+    assert outcome.status == 0, outcome.stderr
+    plan = outcome.json
+    assert plan["target"] == "gap8"
+    assert len(plan["layers"]) == LAYERS
+    assert plan["deployable"] is True
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_budget_reaches_the_plan_in_any_unit(pipeline: tuple[str, ...]) -> None:
+    plans = [
+        dory(*pipeline, NET, "--plan-only", "--json", "--l1", size).json
+        for size in ("16384", "16k", "16KiB")
+    ]
+    assert plans[0]["memory"]["L1"]["budget"] == 16384
+    assert plans[0] == plans[1] == plans[2]
+    assert plans[0]["memory"]["L1"]["used"] <= 16384
+
+
+def test_budget_beyond_the_chip_is_not_deployable(pipeline: tuple[str, ...]) -> None:
+    plan = dory(*pipeline, NET, "--plan-only", "--json", "--l1", "1M").json
+    assert plan["deployable"] is False
+    assert plan["reason"]
+    text = dory(*pipeline, NET, "--plan-only", "--l1", "1M").stdout
+    assert f"deployable: no, {plan['reason']}" in text
+
+
+def test_too_small_a_budget_does_not_fit_and_writes_nothing(
+    pipeline: tuple[str, ...], tmp_path: Path
+) -> None:
+    outcome = dory(*pipeline, NET, "--l1", "64", "-o", tmp_path / "app")
+    assert outcome.status == 4
+    assert "L1" in outcome.stderr
+    assert "64" in outcome.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_report_shows_the_tables_of_compile(application: Path) -> None:
+    outcome = dory("report", application)
+    assert outcome.status == 0, outcome.stderr
+    assert "deployable: yes" in outcome.stdout
+    assert outcome.stdout.count("dory_gap8_") >= LAYERS
+
+
+def test_wrong_golden_is_status_5_and_names_the_element(
+    pipeline: tuple[str, ...], tmp_path: Path
+) -> None:
+    import numpy as np
+
+    arrays = dict(np.load(GOLDEN))
+    arrays["layer_03"] = arrays["layer_03"].copy()
+    arrays["layer_03"][5] += 1
+    np.savez(tmp_path / "wrong.npz", **arrays)
+    golden = tmp_path / "wrong.npz"
+    outcome = dory(*pipeline, NET, "--golden", golden, "-o", tmp_path / "app")
+    assert outcome.status == 5
+    assert "layer" in outcome.stderr and "3" in outcome.stderr
+    assert not (tmp_path / "app").exists()
+
+
+@pytest.mark.parametrize("keep", [0, 1, 100, 20000])
+def test_truncated_network_is_status_3(
+    pipeline: tuple[str, ...], tmp_path: Path, keep: int
+) -> None:
+    broken = tmp_path / "broken.onnx"
+    broken.write_bytes(NET.read_bytes()[:keep])
+    outcome = dory(*pipeline, broken, "-o", tmp_path / "app")
+    assert outcome.status == 3, outcome.stderr
+    assert "broken.onnx" in outcome.stderr
+    assert "Traceback" not in outcome.stderr
+    assert not (tmp_path / "app").exists()
+
+
+def test_foreign_output_directory_is_status_2_and_untouched(
+    pipeline: tuple[str, ...], tmp_path: Path
+) -> None:
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    (theirs / "thesis.tex").write_text("years of work")
+    outcome = dory(*pipeline, NET, "-o", theirs)
+    assert outcome.status == 2
+    assert str(theirs) in outcome.stderr
+    assert [p.name for p in theirs.iterdir()] == ["thesis.tex"]
+    assert (theirs / "thesis.tex").read_text() == "years of work"
+
+
+def test_output_below_a_file_is_status_2(pipeline: tuple[str, ...], tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    outcome = dory(*pipeline, NET, "-o", tmp_path / "file" / "app")
+    assert outcome.status == 2, outcome.stderr
+    assert "Traceback" not in outcome.stderr
+
+
+def test_unwritable_directory_is_status_2(pipeline: tuple[str, ...], tmp_path: Path) -> None:
+    if os.geteuid() == 0:
+        locked = Path("/proc/self/fd")  # not even root makes directories there
+        if not locked.is_dir():
+            pytest.skip("root may write everywhere on this system")
+    else:
+        locked = tmp_path / "locked"
+        locked.mkdir(mode=0o500)
+    outcome = dory(*pipeline, NET, "-o", locked / "app")
+    assert outcome.status == 2, outcome.stderr
+    assert "Traceback" not in outcome.stderr
+
+
+def test_unknown_and_wrong_target_options_are_status_2(pipeline: tuple[str, ...]) -> None:
+    unknown = dory(*pipeline, NET, "--plan-only", "--set", "colour=red")
+    assert unknown.status == 2
+    assert "'colour'" in unknown.stderr and "cores" in unknown.stderr
+    wrong = dory(*pipeline, NET, "--plan-only", "--set", "cores=many")
+    assert wrong.status == 2
+    assert "'many'" in wrong.stderr
+
+
+def test_check_supports_and_fits(pipeline: tuple[str, ...]) -> None:
+    outcome = dory("check", *pipeline, NET, "--json")
+    assert outcome.status == 0, outcome.stderr
+    document = outcome.json
+    assert (document["supported"], document["fits"]) == (True, True)
+    assert [layer["index"] for layer in document["layers"]] == list(range(LAYERS))
+    assert {level["name"] for level in document["levels"]} == {"L1", "L2", "L3"}
+    assert "supported, and fits" in dory("check", *pipeline, NET).stdout
+
+
+def test_check_tells_what_does_not_fit(pipeline: tuple[str, ...]) -> None:
+    outcome = dory("check", *pipeline, NET, "--json", "--l1", "64")
+    assert outcome.status == 4, outcome.stderr
+    assert (outcome.json["supported"], outcome.json["fits"]) == (True, False)
+
+
+def test_check_without_a_target_only_imports(pipeline: tuple[str, ...]) -> None:
+    outcome = dory("check", NET, "--frontend", "nemo", "--json")
+    assert outcome.status == 0, outcome.stderr
+    assert outcome.json["supported"] is True
+
+
+def test_targets_and_frontends_describe_themselves(pipeline: tuple[str, ...]) -> None:
+    [target] = [row for row in dory("targets", "--json").json if row["name"] == "gap8"]
+    assert [level["name"] for level in target["levels"]] == ["L1", "L2", "L3"]
+    assert target["dist"] == "dory-gap8"
+    assert {"cores", "operating_point"} <= {option["name"] for option in target["options"]}
+    frontends = {row["name"]: row["dist"] for row in dory("frontends", "--json").json}
+    assert frontends["nemo"] == "dory-nemo"
+    assert "gap8" in dory("targets").stdout
+    assert "nemo" in dory("frontends").stdout

@@ -1,0 +1,223 @@
+"""Wrong usage ends with status 2 and a sentence; nothing ends with a traceback."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import typer
+
+from dory_core import __version__
+from dory_core.cli.common import byte_size, key_values
+from dory_core.cli.main import expand
+from dory_core.errors import UsageError
+from tests.cli.command_line import EXAMPLE, dory, environment
+
+NET = str(EXAMPLE / "net.onnx")
+BOTH = ["--target", "t", "--frontend", "f"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expanded"),
+    [
+        (["run", "app"], ["run", "app"]),
+        (["--target", "gap8", "net.onnx"], ["compile", "--target", "gap8", "net.onnx"]),
+        (["net.onnx", "-o", "x"], ["compile", "net.onnx", "-o", "x"]),
+        (["--debug", "-v", "run", "app"], ["run", "--debug", "-v", "app"]),
+        (["-q", "--target", "x"], ["compile", "-q", "--target", "x"]),
+        (["--help"], ["--help"]),
+        (["--debug", "--version"], ["--version"]),
+        (["plugins", "--json"], ["plugins", "--json"]),
+        ([], []),
+    ],
+)
+def test_compile_is_the_command_that_is_meant(arguments: list[str], expanded: list[str]) -> None:
+    assert expand(arguments) == expanded
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("65536", 65536),
+        ("64k", 65536),
+        ("64kB", 65536),
+        ("64KiB", 65536),
+        ("2M", 2 << 20),
+        ("1 mib", 1 << 20),
+        ("100b", 100),
+        ("1", 1),
+    ],
+)
+def test_sizes_have_units_of_1024(text: str, size: int) -> None:
+    assert byte_size(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "-1", "0", "1.5k", "64q", "k", "0x10", "1e3"])
+def test_what_is_no_size(text: str) -> None:
+    with pytest.raises(typer.BadParameter, match="no size"):
+        byte_size(text)
+
+
+def test_settings_split_at_the_first_equals_sign() -> None:
+    assert key_values(["a=1", "b=x=y", "a=2", "c="]) == {"a": "2", "b": "x=y", "c": ""}
+    with pytest.raises(UsageError, match="KEY=VALUE, not 'cores'"):
+        key_values(["cores"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["unheard-of"], ["unheard-of"]),
+        (["--target"], ["--target"]),
+        ([NET], ["--target"]),
+        ([NET, "--target", "t"], ["--frontend"]),
+        ([*BOTH, NET, "--l1", "much"], ["--l1", "'much' is no size"]),
+        ([*BOTH, NET, "--objective", "beauty"], ["--objective", "latency"]),
+        ([*BOTH, NET, "--layer", "-1"], ["--layer"]),
+        ([*BOTH, NET, "--set", "novalue"], ["KEY=VALUE", "'novalue'"]),
+        ([*BOTH, NET, "--kernels", "a", "--set", "kernels=b"], ["--kernels"]),
+        ([*BOTH, "nothing.onnx"], ["network nothing.onnx does not exist"]),
+        ([*BOTH, str(EXAMPLE)], ["is a directory"]),
+        ([*BOTH, NET, "--input", "nothing.txt"], ["input nothing.txt does not exist"]),
+        (["run", "/nonexistent"], ["/nonexistent"]),
+        (["run", str(EXAMPLE)], [str(EXAMPLE), "plan.json"]),
+        (["run", "app", "--dma", "never"], ["--dma"]),
+        (["run", "app", "--repeat", "0"], ["--repeat"]),
+        (["report", str(EXAMPLE)], ["plan.json"]),
+        (["check", NET], ["--frontend"]),
+    ],
+    ids=lambda value: " ".join(Path(v).name for v in value),
+)
+def test_wrong_usage_is_status_2_with_a_reason(arguments: list[str], words: list[str]) -> None:
+    outcome = dory(*arguments, DORY_PLUGINS="")
+    assert outcome.status == 2, outcome.stderr
+    assert outcome.stdout == ""
+    assert "Traceback" not in outcome.stderr
+    for word in words:
+        assert word in outcome.stderr
+
+
+@pytest.mark.parametrize("kind", ["target", "frontend"])
+def test_unknown_names_are_status_2(kind: str) -> None:
+    command = [NET, "--target", "nochip", "--frontend", "nodialect", "--plan-only"]
+    if kind == "frontend":
+        command = ["check", NET, "--frontend", "nodialect"]
+    outcome = dory(*command, DORY_PLUGINS="")
+    assert outcome.status == 2
+    assert f"unknown {kind}" in outcome.stderr
+    assert "hint:" in outcome.stderr
+
+
+def test_version() -> None:
+    outcome = dory("--version")
+    assert (outcome.status, outcome.stdout) == (0, f"dory {__version__}\n")
+
+
+def test_no_arguments_show_the_help() -> None:
+    outcome = dory()
+    assert "Usage: dory" in outcome.stdout + outcome.stderr
+    assert "compile" in outcome.stdout + outcome.stderr
+
+
+@pytest.mark.parametrize(
+    "command", ["compile", "run", "check", "report", "targets", "frontends", "plugins"]
+)
+def test_every_command_has_help_and_debug(command: str) -> None:
+    outcome = dory(command, "--help")
+    assert outcome.status == 0
+    assert "--debug" in outcome.stdout
+
+
+def test_help_answers_in_under_300_ms() -> None:
+    best = min(_seconds("--help") for _ in range(5))
+    assert best < 0.3
+
+
+def _seconds(*arguments: str) -> float:
+    begin = time.perf_counter()
+    assert dory(*arguments).status == 0
+    return time.perf_counter() - begin
+
+
+CRASH = """
+import sys
+from dory_core.cli import common, main, plugins
+def fail(document):
+    raise {error}
+plugins.print_json = fail
+main.main(sys.argv[1:])
+"""
+
+
+def _crash(error: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", CRASH.format(error=error), "plugins", "--json", *arguments],
+        env=environment() | {"DORY_PLUGINS": ""},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_unexpected_exception_is_a_bug_in_dory() -> None:
+    result = _crash("IndexError('list index\\nout of range')")
+    assert result.returncode == 1
+    assert "dory: error: IndexError: list index out of range\n" in result.stderr
+    assert "bug in dory" in result.stderr
+    assert "--debug" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_debug_shows_the_traceback_of_any_error() -> None:
+    result = _crash("IndexError('x')", "--debug")
+    assert result.returncode == 1
+    assert "Traceback" in result.stderr
+    assert "in fail" in result.stderr
+    usage = dory("--debug", "run", "/nonexistent")
+    assert usage.status == 2
+    assert "Traceback" in usage.stderr
+
+
+def test_interrupt_is_status_130() -> None:
+    result = _crash("KeyboardInterrupt")
+    assert result.returncode == 130
+    assert "Traceback" not in result.stderr
+
+
+def test_interrupt_signal_is_status_130() -> None:
+    wait = "(print('ready', flush=True), __import__('time').sleep(60))"
+    process = subprocess.Popen(
+        [sys.executable, "-c", CRASH.format(error=f"ValueError({wait})"), "plugins", "--json"],
+        env=environment() | {"DORY_PLUGINS": ""},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in stderr
+
+
+@pytest.mark.parametrize("arguments", [["plugins"], ["plugins", "--json"], ["targets"]])
+def test_closed_pipe_is_quiet(arguments: list[str]) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "dory_core.cli.main", *arguments],
+        env=environment() | {"DORY_PLUGINS": ""},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.stderr is not None
+    stderr = process.stderr.read()
+    assert process.wait(timeout=60) == 141
+    assert stderr == ""
