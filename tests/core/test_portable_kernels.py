@@ -131,19 +131,19 @@ def _pointwise(requants, x_range, y, weights=1):
 @pytest.mark.parametrize(
     "steps",
     [
-        (requant(2**61, -(2**62), 2**40),),
+        (requant(2**61 + 1, -(2**62), 2**40),),
         (requant(-(2**31) - 1, 3, 2**31 - 1),),
         (requant(1, 0, 3), requant(7, -1, 2)),
         (requant(1, -1, 2**62),),
         (requant(5, 2, 255, -(2**80), 2**80),),
         (requant(1, 0, 1, -5, -3),),
         # The product leaves 64 bits, the sum does not.
-        (requant(2**61, -(2**63), 2**58, -(2**20), 2**20),),
+        (requant(2**61 + 1, -(2**63), 2, -(2**20), 2**20),),
     ],
 )
 def test_requantisation_is_exact_to_the_limits_of_64_bits(tmp_path, steps):
     large = max(abs(m) for s in steps for m in s.mul) >= 2**60
-    layer = _pointwise(steps, (-2, 4) if large else (-(2**31), 2**31 - 1), (32, True))
+    layer = _pointwise(steps, (0, 4) if large else (-(2**31), 2**31 - 1), (32, True))
     built = compile_layers([layer], tmp_path)
     rng = np.random.default_rng(0)
     x = rng.integers(layer.inputs[0].lo, layer.inputs[0].hi, (1, 1, 256), endpoint=True)
@@ -157,6 +157,15 @@ def test_requantisation_is_exact_to_the_limits_of_64_bits(tmp_path, steps):
         expected.append(value)
     wrapped = np.array(expected, dtype=object) % 2**32
     np.testing.assert_array_equal(call[1]["y"].view("<u4"), wrapped.astype(np.uint32))
+
+
+@pytest.mark.sanitizer
+def test_product_beyond_64_bits_is_no_undefined_behaviour(tmp_path, capfd):
+    require_sanitizer("undefined")
+    layer = _pointwise((requant(2**61 + 1, -(2**63), 2, 0, 99),), (4, 4), (32, True))
+    built = compile_layers([layer], tmp_path, "-fsanitize=undefined")
+    check_layer(built, 0, seed=0, cores=1)
+    assert "runtime error" not in capfd.readouterr().err
 
 
 def test_maximum_ignores_padding_of_negative_values(tmp_path):
