@@ -101,7 +101,7 @@ def dominant(level: Mapping[str, Any]) -> str:
 def _totals(plan: Mapping[str, Any]) -> str:
     totals = plan["totals"]
     parts = [f"estimate: {count_text(totals['cycles'])} cycles"]
-    if totals.get("macs_per_cycle") is not None:
+    if totals.get("macs_per_cycle"):
         parts.append(f"{totals['macs_per_cycle']:.2f} MAC/cycle")
     if totals.get("latency_ms") is not None:
         parts.append(f"{totals['latency_ms']:.2f} ms")
