@@ -75,7 +75,12 @@ class OnnxModel:
         if value not in self._constants and value in self._stored:
             from onnx import numpy_helper
 
-            self._constants[value] = numpy_helper.to_array(self._stored[value])
+            try:
+                self._constants[value] = numpy_helper.to_array(self._stored[value])
+            except (TypeError, ValueError, KeyError) as error:
+                raise NotSupported(
+                    f"{self.path}: constant '{value}' is damaged ({error})", EXPORT_HINT
+                ) from error
         return self._constants.get(value)
 
     def define_constant(self, value: str, content: npt.NDArray[Any]) -> None:
@@ -122,7 +127,10 @@ def load(path: Path) -> OnnxModel:
     stored: dict[str, Any] = {tensor.name: tensor for tensor in graph.initializer}
     nodes = []
     for position, proto in enumerate(graph.node):
-        attributes = {a.name: _attribute(a) for a in proto.attribute}
+        texts = (proto.op_type, proto.name, *proto.input, *proto.output)
+        if not all(isinstance(text, str) for text in texts) or not proto.output:
+            raise NotSupported(f"{path}: not a valid ONNX model: node {position} is damaged")
+        attributes = {a.name: _attribute(path, proto, a) for a in proto.attribute}
         node = Node(
             position,
             proto.op_type,
@@ -153,15 +161,34 @@ def load(path: Path) -> OnnxModel:
     return OnnxModel(path, used, MappingProxyType(inputs), outputs, stored, constants)
 
 
-def _attribute(proto: Any) -> Any:
+_INTEGER_LISTS = frozenset(["axes", "dilations", "kernel_shape", "pads", "perm", "strides"])
+_INTEGERS = frozenset(
+    ["axis", "ceil_mode", "count_include_pad", "group", "storage_order", "to", "transA", "transB"]
+)
+_FLOATS = frozenset(["alpha", "beta", "max", "min"])
+
+
+def _attribute(path: Path, node: Any, proto: Any) -> Any:
+    """Return the value of an attribute: text as str, lists as tuples."""
     import onnx
 
-    value = onnx.helper.get_attribute_value(proto)
+    kinds = onnx.AttributeProto
+    known = ((_INTEGER_LISTS, kinds.INTS), (_INTEGERS, kinds.INT), (_FLOATS, kinds.FLOAT))
+    expected = next((kind for names, kind in known if proto.name in names), proto.type)
+    try:
+        value = onnx.helper.get_attribute_value(proto)
+    except ValueError:
+        value = None
+    if value is None or proto.type != expected:
+        raise NotSupported(
+            f"{path}: {node.op_type} '{node.name or node.output[0]}': attribute '{proto.name}' has"
+            " the wrong type",
+            EXPORT_HINT,
+        )
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
-    if isinstance(value, onnx.TensorProto):
-        return value
-    return tuple(value) if hasattr(value, "__len__") and not isinstance(value, str) else value
+    is_list = proto.type in (kinds.INTS, kinds.FLOATS, kinds.STRINGS)
+    return tuple(value) if is_list else value
 
 
 def _used(nodes: list[Node], outputs: tuple[str, ...]) -> tuple[Node, ...]:

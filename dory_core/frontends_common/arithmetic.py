@@ -64,7 +64,8 @@ def integers(node: Node, source: str, content: npt.NDArray[Any]) -> npt.NDArray[
         return content.astype(np.int64)
     if content.dtype.kind != "f":
         raise NotSupported(f"{node.label}: constant '{source}' holds {content.dtype}, not numbers")
-    values = content.astype(np.float64)
+    with np.errstate(invalid="ignore"):  # a signalling NaN is reported below, not by numpy
+        values = content.astype(np.float64)
     good = np.isfinite(values)
     good &= np.rint(values) == values
     good &= np.abs(values, where=good, out=np.zeros_like(values)) < _INT64_LIMIT
