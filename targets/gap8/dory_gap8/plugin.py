@@ -69,7 +69,7 @@ def dory_kernels(ctx: TargetContext, layer: TypedLayer) -> list[Kernel]:
         return []
     from dory_core.kernels import portable_kernels
 
-    portable = list(portable_kernels())
+    portable = list(portable_kernels(ctx.memory.cores))
     if ctx.options.get("kernels") == "portable":
         return portable
     from dory_gap8.backend import candidates
