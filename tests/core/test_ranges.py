@@ -117,10 +117,11 @@ def test_32_bits_only_when_product_and_sum_fit(mul: int, add: int, bits: int) ->
     assert infer(conv([[1]], step)).ranges[0].bits == bits
 
 
-def test_product_that_overflows_32_bits_before_the_sum_is_seen() -> None:
-    step = Requant((8421505,), (-1000,), 1 << 24, 0, 255)  # the sum alone would fit
+@pytest.mark.parametrize("sign", [1, -1])
+def test_product_that_overflows_32_bits_before_the_sum_is_seen(sign: int) -> None:
+    step = Requant((sign * 8421505,), (-sign * 1000,), 1 << 24, 0, 255)  # the sum alone would fit
     graph = infer(conv([[1]], step))
-    assert graph.ranges[0].value_hi < 2**31
+    assert -(2**31) <= graph.ranges[0].value_lo <= graph.ranges[0].value_hi < 2**31
     assert graph.ranges[0].bits == 64
 
 
