@@ -33,7 +33,7 @@ EPILOGUE_NONE = 8
 STEP_32 = 5
 STEP_64 = 22
 # Division by 2^k - 1 adds this; by any other number a division, in software for 64 bits.
-ONES_EXTRA = 8
+ONES_EXTRA = 12
 DIVISION_32 = 40
 DIVISION_64 = 400
 
@@ -42,6 +42,9 @@ IM2COL_PAIR = 680
 IM2COL_TENTHS = 18
 # im2col of a pixel in units of one output channel, by which cores decide how to share a tile.
 IM2COL_CHANNELS = 4
+
+# A convolution on all input channels at once is worth it from this many output channels per tile.
+LEAST_CHANNELS = 8
 
 # Depthwise, by counting instructions of the padded-row scheme; the upstream special 3x3 stride-1
 # kernel, which works alike, takes 36 cycles per output with 32-bit requantisation.

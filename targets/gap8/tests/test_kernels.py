@@ -2,12 +2,206 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
 import pytest
-from gap8_harness import Library
-from gap8_layers import KINDS, cases_of
+from dory_gap8.backend import ConvKernel, DepthwiseKernel, LinearKernel, PointwiseKernel
+from gap8_harness import Case, Library, make_case, typed, values_of
+from gap8_layers import KINDS, Random, cases_of
+
+from dory_core.ir import Array, Conv, Linear, Requant, Window, requant
+
+HERE = Path(__file__).parent
 
 
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("kind", KINDS)
 def test_random_tiles_equal_the_reference(kind: str, seed: int) -> None:
     Library(cases_of(kind, seed, 12)).check()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2, 22))
+@pytest.mark.parametrize("kind", KINDS)
+def test_many_random_tiles_equal_the_reference(kind: str, seed: int) -> None:
+    Library(cases_of(kind, seed, 25)).check()
+
+
+@pytest.mark.parametrize("cores", [1, 2, 3, 5, 7])
+def test_every_number_of_cores_computes_the_whole_tile(cores: int) -> None:
+    Library([c for kind in KINDS for c in cases_of(kind, 100 + cores, 3, cores)]).check()
+
+
+def _library_of(runtime: str) -> str | None:
+    """Return the path of a sanitizer's runtime library, None when the compiler has none."""
+    done = subprocess.run(["cc", f"-print-file-name={runtime}"], capture_output=True, text=True)
+    path = done.stdout.strip()
+    return path if done.returncode == 0 and os.path.isabs(path) else None
+
+
+@pytest.mark.sanitizer
+def test_a_sample_is_clean_under_address_and_undefined_sanitizers() -> None:
+    runtime = _library_of("libasan.so")
+    if runtime is None:
+        pytest.skip("the compiler has no address sanitizer that can be preloaded")
+    environment = os.environ | {
+        "LD_PRELOAD": runtime,
+        "ASAN_OPTIONS": "detect_leaks=0",
+        "PYTHONPATH": os.pathsep.join(p for p in sys.path if p),
+    }
+    done = subprocess.run(
+        [sys.executable, str(HERE / "gap8_harness.py"), "7", "4"],
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.strip() == "computed"
+
+
+def _conv(
+    c_in: int,
+    c_out: int,
+    image: tuple[int, int],
+    window: Window,
+    *,
+    steps: tuple[Requant, ...] = (),
+    groups: int = 1,
+    lo: int = 0,
+    hi: int = 255,
+    weights: np.ndarray | None = None,
+):
+    random = np.random.default_rng(c_in * 100 + c_out)
+    shape = (c_out, c_in // groups, *window.kernel)
+    layer = Conv(
+        index=0,
+        name="conv",
+        inputs=("input",),
+        output="layer_00",
+        weights=Array(random.integers(-128, 128, shape) if weights is None else weights),
+        window=window,
+        groups=groups,
+        requants=steps,
+    )
+    return typed(layer, (c_in, *image, lo, hi))
+
+
+WINDOW = Window(kernel=(3, 3), pads=(1, 1, 1, 1))
+STEP = requant([3, -2, 5, 1], [100, 0, -7, 9], 1 << 12, 0, 255)
+
+
+def _whole(kernel, layer, inputs=None) -> Case:
+    y, x = layer.output, layer.inputs[0]
+    inputs = inputs or (values_of(x, np.random.default_rng(5)),)
+    return Case(kernel, layer, inputs, (y.channels, y.height, y.width, x.channels))
+
+
+def test_extreme_values_do_not_overflow() -> None:
+    """-128 * 255 in every product of a column of 3 * 3 * 33."""
+    weights = np.full((4, 33, 3, 3), -128)
+    layer = _conv(33, 4, (3, 3), WINDOW, weights=weights)
+    inputs = (np.full((33, 3, 3), 255, dtype=np.int64),)
+    library = Library([_whole(ConvKernel(), layer, inputs)])
+    library.check()
+    assert library.run(0).min() == -128 * 255 * 9 * 33
+
+
+def test_strides_and_dilations_differ_by_axis() -> None:
+    window = Window(kernel=(3, 2), strides=(1, 2), dilations=(2, 3), pads=(0, 3, 4, 1))
+    dense = _conv(5, 4, (7, 9), window, steps=(STEP,))
+    depthwise = _conv(4, 4, (7, 9), window, steps=(STEP,), groups=4)
+    Library([_whole(ConvKernel(), dense), _whole(DepthwiseKernel(), depthwise)]).check()
+
+
+def test_depthwise_filters_may_share_an_input_channel() -> None:
+    layer = _conv(3, 6, (5, 5), WINDOW, groups=3)
+    Library([replace(_whole(DepthwiseKernel(), layer), tile=(4, 2, 5, 2))]).check()
+
+
+def test_partial_sums_over_three_tiles_of_input_channels() -> None:
+    layer = _conv(20, 6, (4, 5), WINDOW, steps=(requant(7, 3, 1 << 14, 0, 255),))
+    cases = [replace(_whole(ConvKernel(8, True), layer), tile=(4, 3, 5, 7))]
+    one = _conv(20, 6, (4, 5), Window(kernel=(1, 1)), steps=(requant(7, 3, 1 << 9, -128, 127),))
+    cases.append(replace(_whole(PointwiseKernel(8, True), one), tile=(6, 4, 5, 7)))
+    Library(cases).check()
+
+
+@pytest.mark.parametrize("div", [(1 << 16) - 1, ((1 << 20) - 1) // 15, 77777, 1 << 16])
+@pytest.mark.parametrize("mul", [1, -37, 1 << 21])
+def test_division_floors_over_the_whole_range(div: int, mul: int) -> None:
+    """Sums of both signs, numerators up to 2^53, signed outputs: floor, never truncation."""
+    random = np.random.default_rng(div)
+    layer = Linear(
+        index=0,
+        name="linear",
+        inputs=("input",),
+        output="layer_00",
+        weights=Array(random.integers(-128, 128, (400, 500))),
+        requants=(Requant((mul,), (-12345,), div, -(1 << 15), (1 << 15) - 1),),
+    )
+    x = typed(layer, (500, 1, 1, 0, 65535))
+    Library([make_case(LinearKernel(), x, random)]).check()
+
+
+def test_a_divisor_that_divides_ones_needs_no_division() -> None:
+    """(2^20 - 1) / 15 is what reduction by a common divisor leaves of 2^20 - 1."""
+    steps = (requant(1 << 21, 5, ((1 << 20) - 1) // 15, 0, 255),)
+    layer = _conv(8, 4, (3, 3), WINDOW, steps=steps)
+    assert ConvKernel().symbol(layer) == "dory_gap8_conv_u8_i8_u8_q64_scalar_ones"
+
+
+def test_a_bias_joins_the_requantisation() -> None:
+    random = Random(3)
+    layer = Linear(
+        index=0,
+        name="linear",
+        inputs=("input",),
+        output="layer_00",
+        weights=random.weights(5, 9),
+        bias=Array([-100000, 5, 7, 300000, 0]),
+        requants=(requant(-3, 11, 1 << 9, -128, 127),),
+    )
+    x = typed(layer, (9, 1, 1, -128, 127))
+    block = LinearKernel().weight_block(x, (0, 5), (0, 9))
+    assert list(block.parts) == ["add", "mul", "weights"]
+    add = np.frombuffer(block.data, np.int32, 5)
+    assert add.tolist() == [300011, -4, -10, -899989, 11]
+    Library([make_case(LinearKernel(), x, random.numbers)]).check()
+
+
+def test_weight_rows_follow_taps_then_channels_and_end_on_words() -> None:
+    layer = _conv(3, 4, (4, 4), Window(kernel=(1, 2)), steps=(STEP,))
+    block = ConvKernel().weight_block(layer, (1, 3), (0, 3))
+    assert dict(block.parts) == {"add": 0, "mul": 8, "weights": 16}
+    assert len(block.data) == 16 + 2 * 8
+    weights = layer.layer.weights.values
+    row = [int(weights[2, c, 0, kx]) for kx in (0, 1) for c in range(3)]
+    assert np.frombuffer(block.data, np.int8)[24:32].tolist() == [*row, 0, 0]
+
+
+def test_64_bit_parameters_come_first_and_are_aligned() -> None:
+    step = requant([1 << 40, 3, 5], [1 << 50, 1, 2], 1 << 45, 0, 255)
+    layer = _conv(3, 3, (4, 4), WINDOW, steps=(step,), hi=1)
+    block = ConvKernel().weight_block(layer, (0, 3), (0, 3))
+    assert dict(block.parts) == {"add": 0, "mul": 24, "weights": 48}
+    assert ConvKernel().symbol(layer).endswith("_q64w")
+
+
+def test_instances_compile_without_warnings_in_another_compiler() -> None:
+    """clang, where there is one; gcc compiles everything else here with -Werror."""
+    compiler = next((c for c in ("clang", "clang-19", "clang-16") if _works(c)), None)
+    if compiler is None:
+        pytest.skip("no clang")
+    Library([c for kind in KINDS for c in cases_of(kind, 55, 4)], compiler=compiler).check()
+
+
+def _works(compiler: str) -> bool:
+    try:
+        return subprocess.run([compiler, "--version"], capture_output=True).returncode == 0
+    except FileNotFoundError:
+        return False

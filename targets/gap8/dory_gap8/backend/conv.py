@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dory_core.ir import Conv, TypedLayer, Window
-from dory_core.kernel import Number, Rejection
+from dory_core.kernel import Constraint, Number, Rejection
+from dory_core.tiling.geometry import extent
 from dory_gap8 import calibration as cal
 from dory_gap8.backend.dense import DenseKernel, reject_weighted, weighted_epilogue
 from dory_gap8.backend.instance import call_text
@@ -91,6 +92,22 @@ class ConvKernel(ConvolutionKernel):
         if layer.layer.groups > 1:
             return Rejection("it computes dense convolutions only, this one has groups")
         return reject_weighted(layer)
+
+    def constraints(self, layer: TypedLayer, tile: Tile) -> tuple[Constraint, ...]:
+        """Tiles that repay im2col, as long as partial sums are the alternative.
+
+        Below these sizes gathering outweighs multiplying, and tiles of fewer input channels are
+        several times faster.
+        """
+        if self.partial or layer.inputs[0].channels == 1:
+            return ()
+        full = extent(layer)
+        channels = min(cal.LEAST_CHANNELS, full.c_out)
+        pixels = min(self.cores, full.h * full.w)
+        return (
+            Constraint(tile.c_out >= channels, f"im2col serves at least {channels} channels"),
+            Constraint(tile.h * tile.w >= pixels, f"a tile has at least {pixels} pixels"),
+        )
 
     def scratch_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
         """Two columns per core."""

@@ -76,28 +76,55 @@ class Step:
         return cal.ONES_EXTRA if self.form == ONES else 0
 
 
-def _form(div: int, values: tuple[int, int], bits: int) -> tuple[str, int]:
-    """Return the form of a divisor and its k."""
-    if div & (div - 1) == 0:
-        return SHIFT, div.bit_length() - 1
-    k = (div + 1).bit_length() - 1
-    # The short division by 2^k - 1 needs quotients below the divisor in magnitude.
-    small = -(div - 1) <= values[0] >> k and values[1] >> k <= div - 1
-    if div + 1 == 1 << k and k < bits - 1 and small:
-        return ONES, k
-    return EXACT, 0
+@dataclass(frozen=True, slots=True)
+class _Division:
+    """How to divide: mul, add and div are first multiplied by ``factor``, which changes nothing."""
+
+    form: str
+    shift: int = 0
+    factor: int = 1
 
 
-def _step(r: Requant, values: tuple[int, int], bits: int, fold: Sequence[int] | None) -> Step:
-    form, shift = _form(r.div, values, bits)
-    mul, add = r.mul, r.add
+def _folds(lo: int, hi: int, k: int) -> bool:
+    """Return True when two folds of [lo, hi] at bit k leave less than twice 2^k - 1."""
+    ones = (1 << k) - 1
+    lo, hi = lo >> k, (hi >> k) + ones
+    return -ones < lo >> k and hi >> k < ones
+
+
+def _division(r: Requant, values: tuple[int, int], bits: int) -> _Division:
+    """Return the cheapest exact form of the divisor for numerators in ``values``.
+
+    An odd divisor divides some 2^k - 1: with all parameters multiplied by the quotient it becomes
+    one that needs no division. Reduction by a common divisor hides such a 2^k - 1.
+    """
+    if r.shift is not None:
+        return _Division(SHIFT, r.shift)
+    limits = INT32 if bits == 32 else INT64
+    for k in range(r.div.bit_length(), bits - 1):
+        factor, rest = divmod((1 << k) - 1, r.div)
+        scaled = (values[0] * factor, values[1] * factor)
+        if not fits(limits, *scaled):
+            break
+        parameters = (v * factor for v in (*r.mul, *r.add))
+        if rest == 0 and _folds(*scaled, k) and fits(limits, *parameters):
+            return _Division(ONES, k, factor)
+    return _Division(EXACT)
+
+
+def _step(
+    r: Requant, values: tuple[int, int], bits: int, fold: Sequence[int] | None = None
+) -> Step:
+    """Return a step; ``fold``: a bias per channel that its ``add`` takes over."""
+    division = _division(r, values, bits)
+    mul, add = (tuple(v * division.factor for v in p) for p in (r.mul, r.add))
     if fold is not None:
         channels = len(fold)
-        muls = mul * channels if len(mul) == 1 else mul
-        adds = add * channels if len(add) == 1 else add
-        mul, add = muls, tuple(a + m * b for a, m, b in zip(adds, muls, fold, strict=True))
+        mul = mul * channels if len(mul) == 1 else mul
+        add = add * channels if len(add) == 1 else add
+        add = tuple(a + m * b for a, m, b in zip(add, mul, fold, strict=True))
     clip = None if r.lo is None or r.hi is None else (r.lo, r.hi)
-    return Step(mul, add, r.div, form, shift, clip)
+    return Step(mul, add, r.div * division.factor, division.form, division.shift, clip)
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +262,7 @@ def epilogue(
     if bits == 32 and not fits(INT32, *first.mul, *first.add):
         bits = 64
         first = _step(requants[0], values, bits, bias)
-    others = tuple(_step(r, values, bits, None) for r in requants[1:])
+    others = tuple(_step(r, values, bits) for r in requants[1:])
     mul_bits = 32 if bits == 32 or fits(INT32, *first.mul) else 64
     return Epilogue((first, *others), bits, mul_bits)
 

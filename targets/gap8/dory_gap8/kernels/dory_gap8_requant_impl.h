@@ -15,7 +15,7 @@
 
 #define DORY_NO_STEP 0
 #define DORY_SHIFT 1 /* 2^shift */
-#define DORY_ONES 2  /* 2^shift - 1, for quotients below it in magnitude */
+#define DORY_ONES 2  /* 2^shift - 1, for values up to about 2^(3 * shift) */
 #define DORY_EXACT 3 /* any divisor */
 
 #if DORY_Q_BITS == 64
@@ -32,12 +32,14 @@ static inline dory_q_t dory_divide(dory_q_t v, int form, const dory_gap8_step_t 
     return v >> s->shift;
   }
   if (form == DORY_ONES) {
-    /* v = high * 2^k + low = high * (2^k - 1) + (high + low), and the rest is less than twice the
-     * divisor. */
+    /* v = high * 2^k + low = high * (2^k - 1) + (high + low); once more for that sum leaves a rest
+     * of less than twice the divisor. */
     const dory_q_t ones = (dory_q_t)(((dory_q_modular_t)1 << s->shift) - 1);
     const dory_q_t high = v >> s->shift;
-    const dory_q_t rest = high + (v & ones);
-    return high + (rest >= ones) - (rest < 0);
+    const dory_q_t sum = high + (v & ones);
+    const dory_q_t carry = sum >> s->shift;
+    const dory_q_t rest = carry + (sum & ones);
+    return high + carry + (rest >= ones) - (rest < 0);
   }
   {
     const dory_q_t divisor = (dory_q_t)s->div;

@@ -1,0 +1,287 @@
+"""Hooks of the GAP8 target: memories, heuristics, candidates, refusals."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from dory_gap8 import plugin
+from dory_gap8.backend import candidates
+from dory_gap8.hardware import HIGH_VOLTAGE, TARGET
+from gap8_harness import typed
+from gap8_layers import KINDS, Random, kernels_for
+
+from dory_core.errors import UsageError
+from dory_core.expr import Expr, Var, evaluate
+from dory_core.hardware import TargetContext
+from dory_core.ir import Add, Array, AvgPool, Conv, Linear, MaxPool, TypedLayer, Window, requant
+from dory_core.plugins import Plugins
+from dory_core.tiling.geometry import extent, keeps_channels, make_tile, with_border
+from dory_core.tiling.problem import TilingProblem, formulate
+from dory_core.tiling.solve import smallest_tile
+
+
+def context(cores: int = 8, kernels: str = "dory", **fields) -> TargetContext:
+    options = {"cores": cores, "kernels": kernels, "board": "gvsoc"}
+    ctx = TargetContext("gap8", options, **fields)
+    return ctx.with_hierarchy(plugin.dory_memory_hierarchy(ctx))
+
+
+def conv(c_in: int, c_out: int, size: int, kernel: int, stride: int = 1, groups: int = 1, **more):
+    pad = kernel // 2
+    window = Window(kernel=(kernel, kernel), strides=(stride, stride), pads=(pad,) * 4)
+    layer = Conv(
+        index=0,
+        name="conv",
+        inputs=("input",),
+        output="layer_00",
+        weights=Array(np.ones((c_out, c_in // groups, kernel, kernel), int)),
+        window=window,
+        groups=groups,
+        requants=(requant(1, 0, 256, 0, 255),),
+        **more,
+    )
+    return typed(layer, (c_in, size, size, 0, 255))
+
+
+def test_the_plugin_loads_with_its_hooks() -> None:
+    plugins = Plugins.from_objects(gap8=plugin)
+    assert [t.name for t in plugins.targets()] == ["gap8"]
+    assert plugins.states[0].state == "loaded"
+
+
+def test_stacks_leave_38236_bytes_of_l1_to_eight_cores() -> None:
+    hierarchy = context().memory
+    assert hierarchy.level(1).usable_bytes == 65536 - 3500 - 7 * 3400 == 38236
+    assert hierarchy.level(2).memories[0].size_bytes == 524288
+    assert hierarchy.level(3).usable_bytes == 8 << 20
+    assert context(1).memory.level(1).usable_bytes == 65536 - 3500
+
+
+def test_links_cost_what_was_measured() -> None:
+    dma, ram = context().memory.link(1), context().memory.link(2)
+    assert dma.cycles(8) == 34
+    assert dma.cycles(4096) == 26 + 512
+    assert dma.cycles(1024, single_elements=True) == 26 + 1024
+    assert ram.cycles(4096) == pytest.approx(700 + 1.23 * 4096)
+    fast = context(operating_point=HIGH_VOLTAGE).memory.link(2)
+    assert fast.cycles(4096) == pytest.approx(500 + 0.865 * 4096)
+
+
+@pytest.mark.parametrize("cores", [0, 9])
+def test_a_wrong_number_of_cores_is_wrong_usage(cores: int) -> None:
+    with pytest.raises(UsageError, match=f"no {cores} cores"):
+        context(cores)
+
+
+def test_other_targets_are_left_to_other_plugins() -> None:
+    ctx = TargetContext("stm32h7", {})
+    layer = conv(4, 4, 4, 3)
+    assert plugin.dory_memory_hierarchy(ctx) is None
+    assert plugin.dory_dma_hal(ctx) is None
+    assert plugin.dory_kernels(ctx, layer) == []
+    assert plugin.dory_objective_terms(ctx, layer, None, 1, None) == []
+
+
+def test_operating_points_name_their_sources() -> None:
+    assert [p.name for p in TARGET.operating_points] == ["1.0V", "1.2V"]
+    assert all(p.source for p in TARGET.operating_points)
+
+
+def test_heuristics_are_those_of_the_paper_and_hold_for_the_border_tile() -> None:
+    layer = conv(16, 30, 20, 3)
+    kernel = candidates(layer, 8)[1]
+    tile = with_border(layer, make_tile(layer, 16, 8, 12))
+    terms = plugin.dory_objective_terms(context(), layer, kernel, 1, tile)
+    values = {t.name: (t.weight, t.value) for t in terms}
+    bytes_ = 10 * 13 * 16 + 8 * 12 * 16 + 16 * 144
+    assert values == {
+        "UTILISATION": (0.5, bytes_),
+        "PAR_BALANCE": (1e6, 7),
+        "HIDE_IM2COL": (1e2, 16),
+        "MATMUL_W": (1e6, 1),
+        "MATMUL_CH": (1e6, 3),
+        "PAR_BALANCE_BORDER": (1e6, 3),
+        "HIDE_IM2COL_BORDER": (1e2, 14),
+        "MATMUL_W_BORDER": (1e6, 1),
+        "MATMUL_CH_BORDER": (1e6, 1),
+    }
+
+
+def test_tiles_in_l2_only_fill_the_memory() -> None:
+    layer = conv(16, 30, 20, 3)
+    tile = with_border(layer, make_tile(layer, 16, 8, 12))
+    terms = plugin.dory_objective_terms(context(), layer, candidates(layer, 8)[1], 2, tile)
+    assert [t.name for t in terms] == ["UTILISATION"]
+
+
+def test_depthwise_balances_channels() -> None:
+    layer = conv(16, 16, 20, 3, groups=16)
+    tile = with_border(layer, make_tile(layer, 8, 8, 12))
+    kernel = kernels_for("depthwise")[0]
+    terms = plugin.dory_objective_terms(context(), layer, kernel, 1, tile)
+    assert [(t.name, t.value) for t in terms[1:]] == [("PAR_BALANCE", 7), ("PAR_BALANCE_BORDER", 7)]
+
+
+@pytest.mark.parametrize(
+    ("layer", "kernel"),
+    [
+        (conv(8, 8, 8, 3), "dory_gap8_conv"),
+        (conv(8, 8, 8, 1, stride=2), "dory_gap8_pointwise"),
+        (conv(8, 8, 8, 3, groups=8), "dory_gap8_depthwise"),
+    ],
+)
+def test_the_first_kernel_that_accepts(layer: TypedLayer, kernel: str) -> None:
+    ctx = context()
+    taken = [k.name for k in plugin.dory_kernels(ctx, layer) if k.accepts(layer) is None]
+    assert taken[0] == kernel
+
+
+def test_partial_sums_follow_all_plain_forms_and_portable_kernels_end_the_list() -> None:
+    names = [k.name for k in plugin.dory_kernels(context(), conv(8, 8, 8, 1))]
+    assert names[:5] == [
+        "dory_gap8_pointwise",
+        "dory_gap8_conv",
+        "dory_gap8_pointwise_partial",
+        "dory_gap8_conv_partial",
+        "dory_gap8_depthwise",
+    ]
+    assert len(names) > 5
+    assert all("gap8" not in name for name in names[5:])
+    assert len(set(names)) == len(names)
+
+
+def test_portable_kernels_alone_on_request() -> None:
+    names = [k.name for k in plugin.dory_kernels(context(kernels="portable"), conv(8, 8, 8, 1))]
+    assert names and not any("gap8" in name for name in names)
+
+
+@pytest.mark.parametrize(
+    ("c_in", "c_out", "size", "kernel"),
+    [(256, 256, 8, 3), (2048, 64, 4, 1), (128, 128, 16, 5), (512, 512, 7, 3), (1024, 1024, 4, 3)],
+)
+def test_every_dense_convolution_has_a_tile_in_22_kB(c_in, c_out, size, kernel) -> None:
+    layer = conv(c_in, c_out, size, kernel)
+    found = [
+        k
+        for k in candidates(layer, 8)
+        if k.accepts(layer) is None
+        and (least := smallest_tile(TilingProblem(formulate(layer, k), 22 * 1024))) is not None
+        and least.bytes <= 22 * 1024
+    ]
+    assert found
+
+
+def test_wide_im2col_leaves_no_plain_tile_and_the_partial_form_takes_over() -> None:
+    layer = conv(256, 256, 8, 3)
+    plain, partial = candidates(layer, 8)[1], candidates(layer, 8)[3]
+    tile = make_tile(layer, 1, 1, 1)
+    assert plain.scratch_bytes(layer, tile) == 8 * 2 * 9 * 256
+    assert not plain.accumulates(layer)
+    assert partial.accumulates(layer)
+    assert partial.scratch_bytes(layer, make_tile(layer, 1, 1, 1, 5)) == 8 * 2 * 48
+
+
+def test_refusals_are_sentences() -> None:
+    def why(layer: TypedLayer, position: int) -> str:
+        rejection = candidates(layer, 8)[position].accepts(layer)
+        assert rejection is not None
+        return rejection.reason
+
+    dense, depthwise = conv(8, 8, 8, 3), conv(8, 8, 8, 3, groups=8)
+    assert why(dense, 0) == "it computes dense 1x1 convolutions only"
+    assert why(dense, 4) == (
+        "it computes depthwise convolutions only: one input channel per filter"
+    )
+    assert why(depthwise, 1) == "it computes dense convolutions only, this one has groups"
+    second = conv(8, 2, 8, 3)
+    steps = (requant(1, 0, 1, 0, 255), requant([1, 3], 0, 4, 0, 255))
+    two = typed(
+        Conv(
+            index=0,
+            name="conv",
+            inputs=("input",),
+            output="layer_00",
+            weights=second.layer.weights,
+            window=second.layer.window,
+            requants=steps,
+        ),
+        (8, 8, 8, 0, 255),
+    )
+    assert why(two, 1) == "the second of two requantisations differs from channel to channel"
+    big = Linear(index=0, name="l", inputs=("input",), output="layer_00", weights=Array([[200, 1]]))
+    assert why(typed(big, (2, 1, 1, 0, 255)), 0) == "its weights lie in [1, 200], not in 8 bits"
+    pool = AvgPool(
+        index=0,
+        name="p",
+        inputs=("input",),
+        output="layer_00",
+        window=Window(kernel=(2, 2)),
+        requants=(requant([1, 2], 0, 4, 0, 255),),
+    )
+    reason = why(typed(pool, (2, 4, 4, 0, 255)), 0)
+    assert reason == "its requantisation differs from channel to channel"
+    maximum = MaxPool(
+        index=0,
+        name="p",
+        inputs=("input",),
+        output="layer_00",
+        window=Window(kernel=(2, 2)),
+        requants=(requant(1, 0, 4, 0, 255),),
+    )
+    reason = why(typed(maximum, (2, 4, 4, 0, 255)), 0)
+    assert reason == "it has no requantisation after the maximum"
+    add = Add(index=0, name="a", inputs=("input", "input_1"), output="layer_00")
+    wide = typed(add, (2, 4, 4, 0, 255), (2, 4, 4, 0, 255))
+    four = TypedLayer(wide.layer, wide.inputs, _narrow(wide.output), wide.ranges)
+    assert why(four, 0) == "its output is u4, possible are u8, i8, u16, i16, i32"
+
+
+def _narrow(tensor):
+    from dataclasses import replace
+
+    return replace(tensor, bits=4, hi=15)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_sizes_and_cycles_read_alike_as_integers_arrays_and_expressions(kind: str) -> None:
+    random = Random(11)
+    for _ in range(5):
+        layer = random.layer(kind)
+        full = extent(layer)
+        for kernel in kernels_for(kind):
+            if kernel.accepts(layer) is not None:
+                continue
+            names = ["c_out", "h", "w"]
+            if kernel.accumulates(layer) and not keeps_channels(layer):
+                names.append("c_in")
+            granule = 1
+            if isinstance(layer.layer, Conv) and layer.layer.groups > 1:
+                granule = full.c_out // layer.layer.groups
+            ranges = {
+                n: range(granule if n == "c_out" else 1, getattr(full, n) + 1, granule)
+                if n == "c_out"
+                else range(1, getattr(full, n) + 1)
+                for n in names
+            }
+            variables = {n: Var(n, r[0], r[-1], list(r)) for n, r in ranges.items()}
+            symbolic = make_tile(layer, *variables.values())
+            picks = {n: np.array([random.pick(*r) for _ in range(6)]) for n, r in ranges.items()}
+            arrays = make_tile(layer, *picks.values())
+            for measure in (kernel.cycles, kernel.weight_bytes, kernel.scratch_bytes):
+                expression, array = measure(layer, symbolic), measure(layer, arrays)
+                assert not isinstance(array, Expr)
+                for i in range(6):
+                    values = {n: int(p[i]) for n, p in picks.items()}
+                    number = measure(layer, make_tile(layer, *values.values()))
+                    assert int(evaluate(expression, values)) == number
+                    assert int(np.broadcast_to(array, 6)[i]) == number
+                    assert int(number) == number >= 0
+
+
+def test_cycles_meet_the_measured_convolutions() -> None:
+    """3x3, 32 to 32 and 64 to 64 channels, 32-bit requantisation: 176171 and 151565 cycles."""
+    for channels, size, measured in ((32, 16, 176171), (64, 8, 151565)):
+        layer = conv(channels, channels, size, 3)
+        kernel = candidates(layer, 8)[1]
+        estimated = kernel.cycles(layer, make_tile(layer, channels, size, size))
+        assert estimated == pytest.approx(measured, rel=0.08)
