@@ -19,14 +19,11 @@ from dory_core.tiling.geometry import (
     output_granule,
     with_border,
 )
-from dory_core.tiling.reduce import Sum
+from dory_core.tiling.reduce import Limit, Sum
 from dory_core.tiling.schedule import Buffering, L1Buffer, l1_buffers
 
 # Terms of one tile, whose sizes are expressions and whose ``last`` is the border tile.
 Terms = Callable[[Tile], Sequence[Term]]
-
-# A sum with its lowest and highest allowed value (None: open).
-Limit = tuple[Sum, int | None, int | None]
 
 # Order of the tile sizes in the tie-break: the lexicographically largest tile wins.
 AXES = ("c_out", "h", "w", "c_in")

@@ -60,6 +60,10 @@ class Sum:
         return total
 
 
+# A sum with its lowest and highest allowed value (None: open).
+Limit = tuple[Sum, int | None, int | None]
+
+
 class Domains:
     """The values that every variable of a problem still has."""
 
@@ -159,9 +163,7 @@ class Domains:
         return expr.bounds
 
 
-def reduce_by_constraints(
-    domains: Domains, limits: Sequence[tuple[Sum, int | None, int | None]]
-) -> None:
+def reduce_by_constraints(domains: Domains, limits: Sequence[Limit]) -> None:
     """Remove the values for which a sum cannot lie in its limits (lowest, highest)."""
     for _ in range(ROUNDS):
         changed = False
@@ -180,39 +182,57 @@ def reduce_by_constraints(
             return
 
 
-def first_tile(
-    domains: Domains, objective: Sum, limits: Sequence[tuple[Sum, int | None, int | None]]
-) -> int | None:
+def first_tile(domains: Domains, objective: Sum, limits: Sequence[Limit]) -> int | None:
     """Return the objective of the best allowed tile among promising ones, None without one.
 
     Promising are the values with the highest possible objective, and the ends of the domains.
     """
     chosen = {}
-    for name, variable in domains.variables.items():
+    for name in domains.variables:
         left = np.flatnonzero(domains.masks[name])
         _, best = domains.enclose(objective, name)
         order = np.argsort(-np.broadcast_to(best, left.shape), kind="stable")[:CANDIDATES]
         spread = np.linspace(0, len(left) - 1, 4).astype(np.int64)
-        chosen[name] = (variable, np.unique(np.concatenate((left[order], left[spread]))))
-    grids = np.meshgrid(*(index for _, index in chosen.values()), indexing="ij")
+        chosen[name] = np.unique(np.concatenate((left[order], left[spread])))
+    found = _best_of_grid(domains, chosen, objective, limits)
+    return None if found is None else found[0]
+
+
+def best_remaining(
+    domains: Domains, objective: Sum, limits: Sequence[Limit]
+) -> dict[str, int] | None:
+    """Return the best allowed values by looking at all combinations left, None without one.
+
+    Of equals any is returned: the objective must tell tiles apart.
+    """
+    chosen = {name: np.flatnonzero(mask) for name, mask in domains.masks.items()}
+    found = _best_of_grid(domains, chosen, objective, limits)
+    return None if found is None else found[1]
+
+
+def _best_of_grid(
+    domains: Domains, chosen: dict[str, Any], objective: Sum, limits: Sequence[Limit]
+) -> tuple[int, dict[str, int]] | None:
+    """Return (objective, values) of the best allowed combination of positions in the domains."""
+    grids = np.meshgrid(*chosen.values(), indexing="ij")
     positions = {name: grid.ravel() for name, grid in zip(chosen, grids, strict=True)}
-    env = {name: chosen[name][0].domain[index] for name, index in positions.items()}
-    allowed = np.ones(next(iter(positions.values())).shape, dtype=bool)
+    env = {name: domains.variables[name].domain[index] for name, index in positions.items()}
+    allowed = np.ones(grids[0].size, dtype=bool)
     for total, lowest, highest in limits:
         value = total.values(env, positions)
         if highest is not None:
             allowed &= value <= highest
         if lowest is not None:
             allowed &= value >= lowest
-    if not allowed.any():
+    legal = np.flatnonzero(allowed)
+    if not legal.size:
         return None
-    value = np.broadcast_to(objective.values(env, positions), allowed.shape)
-    return int(value[allowed].max())
+    value = np.broadcast_to(objective.values(env, positions), allowed.shape)[legal]
+    at = int(np.argmax(value))
+    return int(value[at]), {name: int(values[legal[at]]) for name, values in env.items()}
 
 
-def reduce_domains(
-    domains: Domains, objective: Sum, limits: Sequence[tuple[Sum, int | None, int | None]]
-) -> None:
+def reduce_domains(domains: Domains, objective: Sum, limits: Sequence[Limit]) -> None:
     """Remove values that no best tile has, from ``domains`` in place."""
     reduce_by_constraints(domains, limits)
     for _ in range(ROUNDS):

@@ -6,14 +6,19 @@ import random
 
 import pytest
 
+import dory_core.tiling.solve as solve_module
 from dory_core.errors import DoesNotFit
+from dory_core.kernel import Constraint, Term
+from dory_core.tiling.geometry import make_tile, with_border
 from dory_core.tiling.problem import TilingProblem, formulate
-from dory_core.tiling.schedule import Buffering
+from dory_core.tiling.schedule import Buffering, l1_buffers
 from dory_core.tiling.search import search
-from dory_core.tiling.solve import solve
+from dory_core.tiling.solve import smallest_tile, solve
 from tests.tiling.sample_layers import (
     SampleKernel,
+    conv,
     full_bytes,
+    linear,
     paper_terms,
     random_layer,
 )
@@ -31,8 +36,14 @@ def random_problem(seed: int) -> TilingProblem:
 
 
 @pytest.mark.parametrize("block", range(15))
-def test_solver_finds_the_tile_of_exhaustive_search(block):
-    for seed in range(block * 24, block * 24 + 24):
+@pytest.mark.parametrize("prover", ["enumeration", "cp_sat", "cp_sat_without_reduction"])
+def test_solver_finds_the_tile_of_exhaustive_search(block, prover, monkeypatch):
+    if prover != "enumeration":
+        monkeypatch.setattr(solve_module, "ENUMERATED", 0)
+    if prover == "cp_sat_without_reduction":
+        monkeypatch.setattr(solve_module, "reduce_domains", lambda *arguments: None)
+    count = 8 if prover == "cp_sat_without_reduction" else 24
+    for seed in range(block * 24, block * 24 + count):
         problem = random_problem(seed)
         expected = search(problem)
         if expected is None:
@@ -43,3 +54,86 @@ def test_solver_finds_the_tile_of_exhaustive_search(block):
         assert found.objective == expected.objective, seed
         assert found.tile == expected.tile, seed
         assert found.buffers == expected.buffers, seed
+
+
+def test_random_problems_cover_fitting_and_not_fitting_layers():
+    outcomes = [search(random_problem(seed)) is None for seed in range(100)]
+    assert 5 < sum(outcomes) < 50
+
+
+def test_without_objective_the_largest_tile_wins():
+    layer, kernel = conv(8, 16, (12, 12)), SampleKernel()
+    formulation = formulate(layer, kernel)
+    tile = solve(TilingProblem(formulation, 1 << 20)).tile
+    assert (tile.c_out, tile.h, tile.w) == (16, 12, 12)
+
+
+def test_huge_weights_are_solved_in_two_stages_with_the_same_tie_break():
+    layer, kernel = conv(8, 64, (60, 60)), SampleKernel()
+
+    def terms(tile):
+        return [Term("ROWS", 1e12, (tile.h - 1) % 8), Term("COLUMNS", 1e12, (tile.w - 1) % 2)]
+
+    problem = TilingProblem(formulate(layer, kernel, terms), 20000)
+    assert solve(problem).tile == search(problem).tile
+
+
+def test_weights_that_are_no_multiple_of_one_half_are_refused():
+    with pytest.raises(ValueError, match=r"0\.3 of FILL"):
+        formulate(conv(), SampleKernel(), lambda tile: [Term("FILL", 0.3, tile.h)])
+
+
+def test_tiling_explains_its_objective():
+    layer, kernel = conv(16, 32, (16, 16)), SampleKernel()
+    tiling = solve(TilingProblem(formulate(layer, kernel, paper_terms(layer, kernel)), 8000))
+    by_name = {t.name: t for t in tiling.terms}
+    assert by_name["PAR_BALANCE"].text == "(h - 1) % 8"
+    assert by_name["PAR_BALANCE"].value == (tiling.tile.h - 1) % 8
+    assert tiling.objective == sum(t.weight * t.value for t in tiling.terms)
+    # Computed again with integers, apart from all expressions.
+    plain = with_border(layer, make_tile(layer, tiling.tile.c_out, tiling.tile.h, tiling.tile.w))
+    assert plain == tiling.tile
+    assert tiling.buffers == l1_buffers(layer, kernel, plain, Buffering(1, 1, 1))
+    assert tiling.used_bytes <= 8000
+
+
+def test_does_not_fit_names_layer_level_bytes_and_buffer():
+    layer = conv(64, 16, (8, 8), name="features.3")
+    problem = TilingProblem(formulate(layer, SampleKernel(im2col=False)), 700)
+    with pytest.raises(DoesNotFit) as error:
+        solve(problem)
+    # One output pixel of one channel: x 2*2*64 (a corner), 3x3 in the middle; w 576 + 8; y 1 -> 8.
+    assert "Conv 'features.3' does not fit L1" in error.value.message
+    assert f"needs {576 + 584 + 8} bytes, 700 are available" in error.value.message
+    assert "weights of the tile (w, 584 bytes)" in error.value.message
+    assert "1168" in error.value.hint
+
+
+def test_smallest_tile_is_the_least_memory_of_all_tiles():
+    for seed in range(40):
+        problem = random_problem(seed)
+        smallest = smallest_tile(problem)
+        if smallest is None:
+            continue
+        fitting = TilingProblem(problem.formulation, smallest.bytes, problem.buffering)
+        below = TilingProblem(problem.formulation, smallest.bytes - 1, problem.buffering)
+        assert search(fitting) is not None
+        assert search(below) is None
+
+
+def test_constraints_without_any_tile_are_an_error_with_their_reason():
+    class Impossible(SampleKernel):
+        def constraints(self, layer, tile):
+            return (Constraint(tile.h > 99, "tiles have more than 99 rows"),)
+
+    with pytest.raises(DoesNotFit, match="tiles have more than 99 rows"):
+        solve(TilingProblem(formulate(conv(), Impossible()), 1 << 20))
+
+
+def test_sub_byte_linear_is_split_between_pixels_only():
+    layer = linear(3, (2, 3), 8, bits=(4, 8))  # 3 channels of 4 bits: 2 bytes a pixel
+    problem = TilingProblem(formulate(layer, SampleKernel(accumulates=True)), 1 << 16)
+    (c_in,) = (v for v in problem.formulation.variables if v.name == "c_in")
+    assert c_in.domain.tolist() == [3, 6, 9, 12, 15, 18]
+    x = next(b for b in solve(problem).buffers if b.name == "x")
+    assert x.bytes == 16  # 12 bytes, aligned
