@@ -270,11 +270,9 @@ class Model:
             variable, index = self._variables[name]
             keep = allowed[name]
             table = np.stack([variable.domain[keep], *(t[keep] for _, t in columns)], axis=1)
-            exprs = " ".join(
-                f"exprs {{ vars: {i} coeffs: 1 }}" for i in (index, *(i for i, _ in columns))
-            )
+            members = [index, *(i for i, _ in columns)]
             values = table.ravel().tolist()
-            lines.append(f"constraints {{ table {{ {exprs} values: {values} }} }}")
+            lines.append(f"constraints {{ table {{ vars: {members} values: {values} }} }}")
         if maximise.terms:
             lines.append(
                 f"objective {{ vars: {list(maximise.terms)} scaling_factor: -1 "

@@ -12,6 +12,15 @@ from dory_core.tiling.geometry import Tile
 from dory_core.tiling.tiler import TiledLayer, Tiler
 
 
+def network_tiler(ctx: TargetContext, plugins: Plugins, objective: str = "heuristic") -> Tiler:
+    """Return the Tiler for a target with the objective terms of its plugins."""
+
+    def terms(layer: TypedLayer, kernel: Kernel, tile: Tile) -> Sequence[Term]:
+        return plugins.objective_terms(ctx, layer, kernel, 1, tile)
+
+    return Tiler(ctx.memory, terms, objective)
+
+
 def tile_network(
     graph: Graph,
     ctx: TargetContext,
@@ -24,11 +33,7 @@ def tile_network(
 
     Raises: NotSupported or DoesNotFit for the first layer that no kernel computes.
     """
-
-    def terms(layer: TypedLayer, kernel: Kernel, tile: Tile) -> Sequence[Term]:
-        return plugins.objective_terms(ctx, layer, kernel, 1, tile)
-
-    tiler = Tiler(ctx.memory, terms, objective)
+    tiler = network_tiler(ctx, plugins, objective)
     tiled = []
     for position, layer in enumerate(graph.typed_layers):
         if progress is not None:

@@ -70,7 +70,7 @@ class Domains:
     def __init__(self, variables: Sequence[Var]) -> None:
         self.variables = {v.name: v for v in variables}
         self.masks = {v.name: np.ones(len(v.domain), dtype=bool) for v in variables}
-        self._extremes: dict[int, tuple[int, int]] = {}
+        self._extremes: dict[int, tuple[Any, int, int]] = {}
 
     @property
     def empty(self) -> bool:
@@ -100,13 +100,14 @@ class Domains:
         self._extremes.clear()
 
     def _range(self, table: Any, name: str) -> tuple[int, int]:
-        """Return the extremes of a long-lived table over the remaining values."""
+        """Return the extremes of a table over the remaining values."""
         known = self._extremes.get(id(table))
         if known is None:
             left = table[self.masks[name]]
-            known = (int(left.min()), int(left.max()))
+            # The table is kept: an id is only unique while its object lives.
+            known = (table, int(left.min()), int(left.max()))
             self._extremes[id(table)] = known
-        return known
+        return known[1:]
 
     def enclose(self, total: Sum, focus: str) -> tuple[Any, Any]:
         """Return (lowest, highest) of ``total`` for every remaining value of ``focus``."""

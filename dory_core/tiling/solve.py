@@ -166,4 +166,5 @@ def does_not_fit(problem: TilingProblem) -> DoesNotFit:
         f"the largest buffer is the {_BUFFER_NAMES.get(smallest.dominant, smallest.dominant)} "
         f"({smallest.dominant}, {smallest.dominant_bytes} bytes)",
         f"raise the {level} budget to {smallest.bytes} bytes or more, or make the layer smaller",
+        smallest.bytes,
     )

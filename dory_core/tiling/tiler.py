@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dory_core.errors import DoesNotFit, DoryError, NotSupported
+from dory_core.errors import DoesNotFit, NotSupported
 from dory_core.estimate.timeline import LayerCosts, LayerEstimate
 from dory_core.hardware import MemoryHierarchy
 from dory_core.ir import Array, Requant, TypedLayer
@@ -75,10 +75,11 @@ class Tiler:
 
         With the latency objective it is the kernel with the fewest estimated cycles.
 
-        Raises: NotSupported when every kernel rejects the layer; DoesNotFit when no tile fits.
+        Raises: NotSupported when every kernel rejects the layer; DoesNotFit when no tile fits, with
+        the numbers of the kernel that needs the least memory.
         """
         rejections: list[KernelRejection] = []
-        failures: list[DoryError] = []
+        failures: list[DoesNotFit] = []
         best: TiledLayer | None = None
         for kernel in kernels:
             rejection = kernel.accepts(layer)
@@ -86,7 +87,7 @@ class Tiler:
                 rejections.append(KernelRejection(kernel.name, rejection.reason))
                 continue
             found = self._tile_on(layer, kernel, budget_bytes)
-            if isinstance(found, DoryError):
+            if isinstance(found, DoesNotFit):
                 rejections.append(KernelRejection(kernel.name, found.message))
                 failures.append(found)
                 continue
@@ -106,7 +107,7 @@ class Tiler:
         if best is not None:
             return replace(best, rejections=tuple(rejections))
         if failures:
-            raise failures[0]
+            raise min(failures, key=_needed_bytes)
         reasons = "; ".join(f"{r.kernel}: {r.reason}" for r in rejections)
         raise NotSupported(
             f"{layer.layer.kind} '{layer.layer.name}': no kernel computes it"
@@ -116,7 +117,7 @@ class Tiler:
 
     def _tile_on(
         self, layer: TypedLayer, kernel: Kernel, budget_bytes: int
-    ) -> tuple[Variant, Tiling] | DoryError:
+    ) -> tuple[Variant, Tiling] | DoesNotFit:
         # Names are unique within a target, and hooks may make new objects for every layer.
         key = (type(kernel), kernel.name, kernel.symbol(layer), budget_bytes, *signature(layer))
         if key not in self._memo:
@@ -141,6 +142,10 @@ class Tiler:
             best, proof = fastest(formulation, budget_bytes, costs, best)
         problem = TilingProblem(formulation, budget_bytes, best.buffering, self._upper)
         return best, make_tiling(problem, best.values, proof)
+
+
+def _needed_bytes(failure: DoesNotFit) -> float:
+    return float("inf") if failure.needed_bytes is None else failure.needed_bytes
 
 
 def tile_layer(

@@ -1,0 +1,156 @@
+"""The timeline of a layer: sums by hand, bounds, and order of events."""
+
+from __future__ import annotations
+
+from itertools import pairwise, product
+
+import pytest
+
+from dory_core.estimate.timeline import (
+    LayerCosts,
+    Transfer,
+    barrier_cycles,
+    box_transfer,
+    estimate,
+    lower_bound,
+)
+from dory_core.hardware import Level, Link, Memory, MemoryHierarchy
+from dory_core.tiling.geometry import make_tile
+from dory_core.tiling.schedule import ORDERS, Buffering, make_schedule
+from tests.tiling.sample_layers import SampleKernel, add, conv, random_layer, tensor
+
+
+def hierarchy(cores: int = 1, **link: float) -> MemoryHierarchy:
+    values = {"setup_cycles": 10, "bytes_per_cycle": 1.0, **link}
+    levels = (Level(1, (Memory("near", 65536),)), Level(2, (Memory("far", 1 << 20),)))
+    return MemoryHierarchy(levels, (Link(1, 2, **values),), cores)
+
+
+class ConstantKernel(SampleKernel):
+    """A kernel of 1000 cycles a call without constants."""
+
+    def cycles(self, layer, tile):
+        return 1000
+
+    def weight_bytes(self, layer, tile):
+        return 0
+
+
+def run(layer, tile, buffering, kernel=None, chip=None, order=ORDERS[0], record=None):
+    kernel = kernel or ConstantKernel()
+    costs = LayerCosts(layer, kernel, chip or hierarchy())
+    weights = bool(kernel.weight_bytes(layer, tile))
+    schedule = make_schedule(layer, tile, buffering, order, weights)
+    return estimate(costs, schedule, record), costs, schedule
+
+
+POINTWISE = conv(8, 8, (8, 8), (1, 1), pads=(0, 0, 0, 0))
+HALF = make_tile(POINTWISE, 8, 4, 8)  # 2 tiles; x and y of 256 bytes: 266 cycles each
+
+
+def test_single_buffers_do_everything_one_after_the_other():
+    result, *_ = run(POINTWISE, HALF, Buffering(1, 1, 1))
+    # load, compute, store and load in a row (the store goes first), compute, store
+    assert result.cycles == 266 + 1000 + 266 + 266 + 1000 + 266
+    assert result.compute_cycles == 2000
+    assert result.dma_cycles == 4 * 266
+    assert result.stall_cycles == 4 * 266
+    assert result.macs_per_cycle == pytest.approx(8 * 8 * 64 / 3064)
+    assert result.bound == "compute"
+
+
+def test_double_buffers_hide_all_but_the_first_load_and_the_last_store():
+    result, *_ = run(POINTWISE, HALF, Buffering(2, 1, 2))
+    assert result.cycles == 266 + 2 * 1000 + 266
+
+
+def test_a_double_buffered_input_alone_leaves_the_store_exposed():
+    result, *_ = run(POINTWISE, HALF, Buffering(2, 1, 1))
+    # the store of the first tile is waited for before the second one is computed
+    assert result.cycles == 266 + 1000 + 266 + 1000 + 266
+
+
+def test_transfers_longer_than_the_kernel_bind_the_layer_to_the_link():
+    chip = hierarchy(bytes_per_cycle=1 / 64)
+    result, *_ = run(POINTWISE, make_tile(POINTWISE, 8, 1, 8), Buffering(2, 1, 2), chip=chip)
+    assert result.bound == "L2-L1"
+    assert result.cycles == pytest.approx(result.dma_cycles, abs=1001)
+    assert result.stall_cycles + result.compute_cycles == result.cycles
+
+
+def test_barriers_cost_the_cores_twice_a_step():
+    assert barrier_cycles(8) == 22 and barrier_cycles(1) == 0
+    one, *_ = run(POINTWISE, HALF, Buffering(1, 1, 1))
+    eight, *_ = run(POINTWISE, HALF, Buffering(1, 1, 1), chip=hierarchy(cores=8))
+    assert eight.cycles == one.cycles + 2 * 2 * 22
+
+
+def test_issuing_a_transfer_is_core_time_even_when_the_rest_is_hidden():
+    free, *_ = run(POINTWISE, HALF, Buffering(2, 1, 2))
+    issued, *_ = run(POINTWISE, HALF, Buffering(2, 1, 2), chip=hierarchy(issue_cycles=5))
+    # the hidden load and the hidden store are issued while the cores wait
+    assert issued.cycles == free.cycles + 2 * 5
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_estimate_lies_between_its_bounds_for_every_buffering(order):
+    for seed in range(40):
+        layer = random_layer(seed, largest=10)
+        y = layer.output
+        tile = make_tile(layer, y.channels, (y.height + 1) // 2, (y.width + 2) // 3)
+        for copies in product((1, 2), repeat=3):
+            chip = hierarchy(cores=8, row_cycles=1.0, issue_cycles=3)
+            result, costs, schedule = run(
+                layer, tile, Buffering(*copies), SampleKernel(), chip, order
+            )
+            assert lower_bound(costs, schedule) <= result.cycles
+            assert result.cycles >= max(result.compute_cycles, result.dma_cycles)
+            serial = result.compute_cycles + result.dma_cycles + schedule.count * (44 + 4 * 3)
+            assert result.cycles <= serial + 2
+        single, *_ = run(layer, tile, Buffering(1, 1, 1), SampleKernel(), chip, order)
+        assert result.cycles <= single.cycles
+
+
+def test_events_do_not_overlap_on_a_lane_and_loads_come_before_their_step():
+    events = []
+    layer = conv(16, 16, (16, 16))
+    result, *_ = run(
+        layer,
+        make_tile(layer, 8, 4, 16),
+        Buffering(2, 2, 2),
+        SampleKernel(),
+        record=events.append,
+    )
+    for lane in ("cores", "L2-L1"):
+        line = [e for e in events if e.lane == lane]
+        assert all(a.end <= b.start for a, b in pairwise(line))
+    computed = {e.step: e for e in events if e.lane == "cores"}
+    for event in events:
+        if event.name.startswith("load"):
+            assert event.end <= computed[event.step].start
+        if event.name == "store y":
+            assert event.start >= computed[event.step].end
+    assert round(max(e.end for e in events)) == result.cycles
+
+
+def test_rows_of_a_box_follow_the_layout():
+    x = tensor("x", 16, 10, 12)
+    assert box_transfer(x, 4, 12, 16) == Transfer(4 * 12 * 16, 1)
+    assert box_transfer(x, 4, 6, 16) == Transfer(4 * 6 * 16, 4)
+    assert box_transfer(x, 4, 12, 8) == Transfer(4 * 12 * 8, 48)
+    assert box_transfer(x, 4, 6, 8, "CHW") == Transfer(4 * 6 * 8, 192, True)
+    assert box_transfer(tensor("x", 16, 4, 4, 4), 2, 4, 16).bytes == 2 * 4 * 8
+
+
+def test_transfers_beyond_the_largest_are_split():
+    link = Link(1, 2, setup_cycles=10, bytes_per_cycle=1.0, max_bytes=100)
+    assert Transfer(100, 1).cycles(link) == 110
+    assert Transfer(250, 1).cycles(link) == 250 + 3 * 10
+
+
+def test_an_add_loads_both_operands():
+    layer = add(8, (8, 8))
+    tile = make_tile(layer, 8, 8, 8)
+    result, *_ = run(layer, tile, Buffering())
+    assert result.cycles == 522 * 2 + 1000 + 522
+    assert result.macs_per_cycle == 0

@@ -1,0 +1,202 @@
+"""Choice of kernel, buffering and order; memo, determinism and the latency objective."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+
+import pytest
+
+import dory_core.tiling.tiler as tiler_module
+from dory_core.errors import DoesNotFit, NotSupported
+from dory_core.estimate.timeline import LayerCosts, estimate
+from dory_core.hardware import Level, Link, Memory, MemoryHierarchy
+from dory_core.ir import Array, requant
+from dory_core.tiling.problem import TilingProblem, formulate
+from dory_core.tiling.schedule import ORDERS, Buffering, make_schedule
+from dory_core.tiling.search import search, search_values, tile_space
+from dory_core.tiling.tiler import Tiler, signature, tile_layer
+from dory_core.tiling.variants import bufferings, fits, solve_bufferings
+from tests.tiling.sample_layers import (
+    SampleKernel,
+    add,
+    conv,
+    full_bytes,
+    paper_terms,
+    random_layer,
+)
+
+CHIP = MemoryHierarchy(
+    (Level(1, (Memory("near", 65536),)), Level(2, (Memory("far", 1 << 20),))),
+    (Link(1, 2, setup_cycles=26, bytes_per_cycle=8.0, row_cycles=1.0, issue_cycles=8),),
+    cores=8,
+)
+
+
+def hook(layer, kernel, tile):
+    return paper_terms(layer, kernel)(tile)
+
+
+def budget_of(layer, kernel, share):
+    return int(full_bytes(TilingProblem(formulate(layer, kernel), 0)) * share)
+
+
+def test_every_buffering_gets_its_own_optimum():
+    for seed in range(30):
+        layer, kernel = random_layer(seed), SampleKernel()
+        formulation = formulate(layer, kernel, paper_terms(layer, kernel))
+        budget = budget_of(layer, kernel, 0.5)
+        found = solve_bufferings(formulation, budget)
+        for buffering in bufferings(formulation):
+            expected = search_values(TilingProblem(formulation, budget, buffering))
+            assert found.get(buffering) == expected, (seed, buffering)
+
+
+def test_the_buffering_and_order_with_the_fewest_cycles_is_kept():
+    for seed in range(20):
+        layer, kernel = random_layer(seed), SampleKernel()
+        budget = budget_of(layer, kernel, 0.4)
+        formulation = formulate(layer, kernel, paper_terms(layer, kernel))
+        costs = LayerCosts(layer, kernel, CHIP)
+        everything = []
+        for buffering in bufferings(formulation):
+            tiling = search(TilingProblem(formulation, budget, buffering))
+            if tiling is None:
+                continue
+            for order in ORDERS:
+                schedule = make_schedule(
+                    layer, tiling.tile, buffering, order, formulation.has_weights
+                )
+                everything.append(estimate(costs, schedule).cycles)
+        if not everything:
+            with pytest.raises(DoesNotFit):
+                tile_layer(layer, [kernel], budget, hook, CHIP)
+            continue
+        tiled = tile_layer(layer, [kernel], budget, hook, CHIP)
+        assert tiled.estimate.cycles == min(everything)
+        assert estimate(costs, tiled.schedule) == tiled.estimate
+        assert tiled.tiling.used_bytes <= budget
+        assert tiled.schedule.buffering == tiled.tiling.buffering
+
+
+def test_latency_is_the_minimum_over_all_tiles():
+    for seed in range(12):
+        layer, kernel = random_layer(seed, largest=6, channels=8), SampleKernel()
+        budget = budget_of(layer, kernel, 0.7)
+        formulation = formulate(layer, kernel, paper_terms(layer, kernel))
+        costs = LayerCosts(layer, kernel, CHIP)
+        cycles = []
+        for env in tile_space(TilingProblem(formulation, budget)) if formulation.variables else []:
+            for k in range(len(next(iter(env.values())))):
+                values = {name: int(array[k]) for name, array in env.items()}
+                for copies in product((1, 2), repeat=3):
+                    buffering = Buffering(*copies)
+                    if not fits(formulation, values, buffering, budget):
+                        continue
+                    for order in ORDERS:
+                        schedule = make_schedule(
+                            layer,
+                            formulation.concrete(values),
+                            buffering,
+                            order,
+                            formulation.has_weights,
+                        )
+                        cycles.append(estimate(costs, schedule).cycles)
+        if not cycles:
+            continue
+        tiled = tile_layer(layer, [kernel], budget, hook, CHIP, "latency")
+        assert tiled.estimate.cycles == min(cycles), seed
+        assert "no tile" in tiled.tiling.proof
+
+
+def test_latency_is_never_worse_than_the_heuristic():
+    for layer in (conv(32, 64, (32, 32)), conv(64, 64, (16, 16), groups=64), add(32, (20, 20))):
+        heuristic = tile_layer(layer, [SampleKernel()], 20000, hook, CHIP)
+        latency = tile_layer(layer, [SampleKernel()], 20000, hook, CHIP, "latency")
+        assert latency.estimate.cycles <= heuristic.estimate.cycles
+
+
+def test_a_search_that_stops_early_says_what_is_proven(monkeypatch):
+    monkeypatch.setattr("dory_core.tiling.latency.WALKED_STEPS", 0)
+    tiled = tile_layer(conv(64, 64, (16, 16)), [SampleKernel()], 20000, hook, CHIP, "latency")
+    assert "stopped early: no tile is estimated below" in tiled.tiling.proof
+
+
+def test_the_first_kernel_that_accepts_and_fits_is_taken():
+    class Greedy(SampleKernel):
+        def scratch_bytes(self, layer, tile):
+            return 100_000
+
+    kernels = [SampleKernel("picky", rejection="odd layers only"), Greedy("greedy"), SampleKernel()]
+    tiled = tile_layer(conv(), kernels, 20000, hook, CHIP)
+    assert tiled.kernel.name == "sample"
+    assert [r.kernel for r in tiled.rejections] == ["picky", "greedy"]
+    assert tiled.rejections[0].reason == "odd layers only"
+    assert "kernel's scratch memory" in tiled.rejections[1].reason
+
+
+def test_latency_takes_the_cheapest_kernel_and_tells_the_others_cost():
+    class Slow(SampleKernel):
+        def cycles(self, layer, tile):
+            return 10 * super().cycles(layer, tile)
+
+    tiled = tile_layer(conv(), [Slow("slow"), SampleKernel("fast")], 20000, hook, CHIP, "latency")
+    assert tiled.kernel.name == "fast"
+    assert "estimated cycles, fast needs less" in tiled.rejections[0].reason
+    assert tile_layer(conv(), [Slow("slow")], 20000, hook, CHIP).kernel.name == "slow"
+
+
+def test_no_accepting_kernel_is_not_supported_with_all_reasons():
+    kernels = [SampleKernel("a", rejection="reason one"), SampleKernel("b", rejection="reason two")]
+    with pytest.raises(NotSupported, match=r"Conv 'c7'.*a: reason one; b: reason two"):
+        tile_layer(conv(name="c7"), kernels, 20000, hook, CHIP)
+
+
+def test_equal_layers_are_solved_once_and_errors_name_their_own_layer(monkeypatch):
+    calls = []
+    original = tiler_module.solve_bufferings
+    monkeypatch.setattr(
+        tiler_module, "solve_bufferings", lambda *a: calls.append(1) or original(*a)
+    )
+    tiler = Tiler(CHIP, hook)
+    kernel = SampleKernel()
+    first = tiler.tile(conv(name="one"), [kernel], 9000)
+    second = tiler.tile(conv(name="two"), [kernel], 9000)
+    assert len(calls) == 1
+    assert (first.tiling, first.schedule) == (second.tiling, second.schedule)
+    assert second.layer.layer.name == "two"
+    tiler.tile(conv(c_out=17), [kernel], 9000)
+    tiler.tile(conv(), [kernel], 8000)
+    assert len(calls) == 3
+    for name in ("three", "four"):
+        with pytest.raises(DoesNotFit, match=name):
+            tiler.tile(conv(name=name), [kernel], 100)
+
+
+def test_signature_forgets_values_and_keeps_what_kernels_can_see():
+    layer = conv()
+    other = replace(layer.layer, name="x", weights=Array(layer.layer.weights.values + 1))
+    assert signature(replace(layer, layer=other)) == signature(layer)
+    shifted = replace(layer.layer, requants=(requant(3, 5, 16, 0, 255),))
+    similar = replace(layer.layer, requants=(requant(2, 7, 16, 0, 255),))
+    wide = replace(layer.layer, requants=(requant(3000, 7, 16, 0, 255),))
+    a, b, c = (signature(replace(layer, layer=k)) for k in (shifted, similar, wide))
+    assert a == b != c != signature(layer)
+    assert signature(conv(bits=(8, 4, 8))) != signature(layer)
+
+
+def test_the_same_input_gives_the_same_tiling():
+    layers = [random_layer(seed) for seed in range(25)]
+    results = []
+    for _ in range(2):
+        tiler = Tiler(CHIP, hook)
+        results.append([])
+        for layer in layers:
+            budget = budget_of(layer, SampleKernel(), 0.6)
+            try:
+                tiled = tiler.tile(layer, [SampleKernel()], budget)
+            except DoesNotFit as error:
+                results[-1].append(error.message)
+            else:
+                results[-1].append((tiled.tiling, tiled.schedule, tiled.estimate))
+    assert results[0] == results[1]
