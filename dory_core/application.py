@@ -65,7 +65,9 @@ def find_runner(name: str | None, plan: dict[str, Any], plugins: Plugins) -> Run
 
 
 def _settings(plan: dict[str, Any]) -> dict[str, str]:
-    return {k: str(v).lower() if isinstance(v, bool) else str(v) for k, v in plan["options"].items()}
+    return {
+        k: str(v).lower() if isinstance(v, bool) else str(v) for k, v in plan["options"].items()
+    }
 
 
 def run_application(
@@ -108,8 +110,7 @@ def run_application(
         directory,
         layers=layers,
         expected=[
-            {layer.index: hwc(vector[layer.output]) for layer in graph.layers}
-            for vector in vectors
+            {layer.index: hwc(vector[layer.output]) for layer in graph.layers} for vector in vectors
         ],
         inputs=[input_bytes(graph, vector) for vector in vectors] if names else None,
         input_names=names or None,

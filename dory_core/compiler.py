@@ -67,9 +67,7 @@ def import_network(options: CompileOptions, plugins: Plugins, ctx: TargetContext
     from dory_core.frontend import FrontendOptions
 
     frontend = plugins.frontend(options.frontend)
-    graph = frontend.parse(
-        options.onnx, FrontendOptions(options.input_bits, options.input_signed)
-    )
+    graph = frontend.parse(options.onnx, FrontendOptions(options.input_bits, options.input_signed))
     for step in plugins.passes(ctx) if ctx is not None else ():
         graph = step.run(graph)
     return graph
@@ -115,9 +113,7 @@ def compile_network(
     if options.layer is not None:
         graph = extract_layer(whole, options.layer)
     _dump_graph(options, graph)
-    plan = plan_network(
-        graph, ctx, budgets, plugins, options.frontend, options.objective, progress
-    )
+    plan = plan_network(graph, ctx, budgets, plugins, options.frontend, options.objective, progress)
     _dump_plan(options, plan)
     output = None
     if options.output is not None and not options.plan_only:

@@ -11,8 +11,8 @@ from dory_core.estimate.timeline import LayerEstimate
 from dory_core.hardware import OperatingPoint, OutputFile
 from dory_core.ir import Conv, Linear, Tensor, TypedLayer
 from dory_core.memory import Block
-from dory_core.tiling.schedule import PlacedBuffer, Schedule
 from dory_core.tiling.problem import Tiling
+from dory_core.tiling.schedule import PlacedBuffer, Schedule
 from dory_core.tiling.tiler import KernelRejection
 
 PLAN_VERSION = 1
@@ -43,7 +43,7 @@ class Transfer:
 
 @dataclass(frozen=True, slots=True)
 class WeightTile:
-    """One WeightBlock of a layer: byte offset and size in the layer's table, offsets of its parts."""
+    """One WeightBlock of a layer: byte offset and size in its table, offsets of its parts."""
 
     offset: int
     size: int
@@ -134,7 +134,7 @@ class Plan:
 
     arena_bytes: size of the arena the application gets per level number; what a level holds beyond
     it (resident weights) is linked into that memory. static_bytes: those bytes.
-    any_core: each core may start transfers. dma_alignment: bytes on whose multiples their rows start.
+    any_core: each core may start transfers. dma_alignment: their rows start on multiples of it.
     reason: why the plan cannot be deployed on the chip, empty when it can.
     """
 
@@ -252,9 +252,7 @@ def _step_json(step: LayerStep, levels: tuple[LevelUse, ...]) -> dict[str, Any]:
         "kernel": step.kernel.name,
         "symbol": step.kernel.symbol,
         "rejections": [{"kernel": r.kernel, "reason": r.reason} for r in step.rejections],
-        "inputs": [
-            {**_place_json(t.place), "transfer": t.form} for t in step.inputs
-        ],
+        "inputs": [{**_place_json(t.place), "transfer": t.form} for t in step.inputs],
         "output": {**_place_json(step.output.place), "transfer": step.output.form},
         "tiles": {
             "c_out": tile.c_out,

@@ -47,7 +47,8 @@ def check(
 ) -> None:
     """Tell whether a network is supported and fits, layer by layer."""
     existing_file(onnx, "network")
-    from dory_core.compiler import CompileOptions, check_network
+    from dory_core.check import check_network
+    from dory_core.compiler import CompileOptions
     from dory_core.plugins import load_plugins
 
     options = CompileOptions(

@@ -25,9 +25,7 @@ REPLACEABLE = {"Makefile", "README.md"}
 def _template(name: str) -> Any:
     from mako.template import Template
 
-    return Template(
-        filename=str(TEMPLATES / name), strict_undefined=True, input_encoding="utf-8"
-    )
+    return Template(filename=str(TEMPLATES / name), strict_undefined=True, input_encoding="utf-8")
 
 
 def render(name: str, view: object) -> str:

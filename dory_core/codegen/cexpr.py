@@ -47,13 +47,21 @@ def add(*terms: CExpr) -> CExpr:
     return " + ".join(texts)
 
 
+def channel_bytes(channels: CExpr, bits: int) -> CExpr:
+    """Return the bytes of ``channels`` consecutive elements of ``bits`` bits."""
+    if isinstance(channels, int):
+        return (channels * bits + 7) // 8
+    return mul(channels, bits // 8) if bits >= 8 else f"({channels} * {bits} + 7) / 8"
+
+
 def string(text: str) -> str:
     """Return a C string literal of ``text`` in ASCII."""
-    escaped = "".join(c if " " <= c <= "~" and c not in '"\\?' else f"\\{ord(c):03o}" if ord(c) < 256 else "_" for c in text)
-    return f'"{escaped}"'
+    plain = (c if ord(c) < 256 else "?" for c in text)
+    escaped = (c if " " <= c <= "~" and c not in '"\\?' else f"\\{ord(c):03o}" for c in plain)
+    return f'"{"".join(escaped)}"'
 
 
 def comment(text: str) -> str:
     """Return ``text`` so that it can stand inside a C comment, in ASCII."""
     plain = "".join(c if " " <= c <= "~" else "?" for c in text)
-    return plain.replace("*/", "* /").replace("/*", "/ *").rstrip("\\")
+    return plain.replace("*/", "* /").replace("/*", "/ *").replace("\\", "/")

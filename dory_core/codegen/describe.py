@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dory_core.ir import AvgPool, Conv, MaxPool, TypedLayer, Window
+from dory_core.plan import LayerStep, Plan, Transfer
 
 
 def describe_window(window: Window) -> str:
@@ -26,3 +27,40 @@ def describe_layer(layer: TypedLayer) -> str:
     if isinstance(kind, (MaxPool, AvgPool)):
         return f"{kind.kind} {describe_window(kind.window)}"
     return kind.kind
+
+
+def describe_step(plan: Plan, step: LayerStep) -> tuple[str, ...]:
+    """Return the tensors, tiles, memory and arithmetic of a layer, a line each."""
+    schedule, tile, ranges = step.schedule, step.tiling.tile, step.layer.ranges
+    lines = [_tensor_line("input", transfer) for transfer in step.inputs]
+    lines.append(_tensor_line("output", step.output))
+    if step.weights is not None:
+        count = sum(len(outputs) for outputs in step.weights.tiles)
+        size, level = len(step.weights.data), step.weights.level
+        lines.append(f"constants {size} B in L{level}, {count} block{'s' if count > 1 else ''}")
+    lines += [
+        f"tile      {tile.c_out} x {tile.h} x {tile.w} (C x H x W), {tile.c_in} input channels",
+        f"loop      {schedule.count} tile{'s' if schedule.count > 1 else ''}: "
+        + ", ".join(f"{n} {len(getattr(schedule, n))}" for n in schedule.order.split(",")),
+        f"L1        {step.l1_bytes} of {plan.levels[0].budget} B: "
+        + ", ".join(
+            f"{b.name} {b.bytes} at {' and '.join(str(o) for o in b.offsets)}" for b in step.l1
+        ),
+        f"kernel    {step.kernel.symbol}",
+        f"estimate  {step.estimate.cycles} cycles, bound by {step.estimate.bound}",
+    ]
+    if ranges.bits:
+        lines.append(
+            f"requant   {ranges.bits} bits: accumulator in [{ranges.acc_lo}, {ranges.acc_hi}], "
+            f"mul * acc + add in [{ranges.value_lo}, {ranges.value_hi}]"
+        )
+    return tuple(lines)
+
+
+def _tensor_line(what: str, transfer: Transfer) -> str:
+    tensor = transfer.place.tensor
+    shape = " x ".join(str(n) for n in tensor.shape)
+    return (
+        f"{what:9} {tensor.name} {tensor.type_name} {shape} (C x H x W), "
+        f"L{transfer.place.level} + {transfer.place.offset}, by {transfer.form}"
+    )

@@ -1,7 +1,4 @@
-"""One C file per layer: the tile loop of a LayerStep, as text for the template.
-
-Everything that is equal for all tiles becomes an immediate; what differs stands in a small table.
-"""
+"""One C file per layer: the tile loop of a LayerStep, as text for the template."""
 
 from __future__ import annotations
 
@@ -9,13 +6,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from string import Template
 
-from dory_core.codegen.cexpr import CExpr, add, comment, mul, string
-from dory_core.codegen.describe import describe_layer
-from dory_core.ir import Linear, Tensor
-from dory_core.plan import LayerStep, Plan, Transfer
-from dory_core.tiling.geometry import Span, keeps_channels
+from dory_core.codegen.axes import TileAxes
+from dory_core.codegen.cexpr import CExpr, add, channel_bytes, comment, mul, string
+from dory_core.codegen.describe import describe_layer, describe_step
+from dory_core.codegen.transfers import (
+    function,
+    load_functions,
+    load_weights_function,
+    store_function,
+)
+from dory_core.ir import Tensor
+from dory_core.plan import LayerStep, LayerWeights, Plan
 
 INDENT = "  "
+PARTS = ("weights", "mul", "add", "bias")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,262 +88,6 @@ class LayerView:
     advance_slots: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Axis:
-    """An axis of the tile loop: its C table, its loop variable and its spans."""
-
-    table: str
-    variable: str
-    spans: tuple[Span, ...]
-
-    def get(self, field: str, index: str = "t") -> CExpr:
-        """Return a field of the current span: an immediate when all spans agree."""
-        values = {getattr(span, field) for span in self.spans}
-        if len(values) == 1:
-            return int(values.pop())
-        return f"{self.table}[{index}.{self.variable}].{field}"
-
-    def text(self) -> str:
-        """Return the C table."""
-        rows = (
-            f"{{{s.start}, {s.size}, {s.x_start}, {s.x_size}, {s.pad_before}, {s.pad_after}}}"
-            for s in self.spans
-        )
-        lines = "".join(f"\n  {row}," for row in rows)
-        return f"static const dory_span_t {self.table}[{len(self.spans)}] = {{{lines}\n}};"
-
-
-class LayerPrinter:
-    """Collects the texts of one layer; use :func:`layer_view`."""
-
-    def __init__(self, plan: Plan, step: LayerStep) -> None:
-        self.plan = plan
-        self.step = step
-        self.layer = step.layer
-        schedule = step.schedule
-        self.axes = {
-            "c_out": Axis("channels", "o", schedule.c_out),
-            "h": Axis("rows", "h", schedule.h),
-            "w": Axis("columns", "w", schedule.w),
-            "c_in": Axis("inputs", "i", schedule.c_in),
-        }
-        self.keeps = keeps_channels(self.layer)
-        self.input_axis = self.axes["c_out" if self.keeps else "c_in"]
-
-    # -- sizes of the current tile -----------------------------------------------------------
-
-    def x_channels(self, index: str = "t") -> CExpr:
-        """Input channels of the tile."""
-        return self.input_axis.get("x_size", index)
-
-    def variables(self, index: str = "t") -> dict[str, CExpr]:
-        """The sizes that a kernel call can name."""
-        h, w, o = self.axes["h"], self.axes["w"], self.axes["c_out"]
-        many = len(self.axes["c_in"].spans)
-        return {
-            "x_h": h.get("x_size", index),
-            "x_w": w.get("x_size", index),
-            "x_c": self.x_channels(index),
-            "y_h": h.get("size", index),
-            "y_w": w.get("size", index),
-            "y_c": o.get("size", index),
-            "pad_top": h.get("pad_before", index),
-            "pad_left": w.get("pad_before", index),
-            "pad_bottom": h.get("pad_after", index),
-            "pad_right": w.get("pad_after", index),
-            "first": 1 if many == 1 else f"{index}.i == 0",
-            "last": 1 if many == 1 else f"{index}.i == {many - 1}",
-        }
-
-    def _tensor_size(self, tensor: Tensor) -> tuple[int, int, int]:
-        """(bytes per element, columns, channels) of a tensor as transfers see it."""
-        if isinstance(self.layer.layer, Linear) and tensor is self.layer.inputs[0]:
-            return tensor.bits // 8, 1, tensor.elements
-        return tensor.bits // 8, tensor.width, tensor.channels
-
-    # -- transfers ----------------------------------------------------------------------------
-
-    def load_function(self, name: str, transfer: Transfer) -> tuple[str, ...]:
-        """Return the C functions that load (and, when spread, wait for) an input tile."""
-        rows, columns, chans = self.axes["h"], self.axes["w"], self.input_axis
-        size, width, channels = self._tensor_size(transfer.place.tensor)
-        x_h, x_w, x_c = rows.get("x_size"), columns.get("x_size"), chans.get("x_size")
-        pixel = mul(size, channels)
-        source = add(
-            transfer.place.offset,
-            mul(rows.get("x_start"), width, pixel),
-            mul(columns.get("x_start"), pixel),
-            mul(chans.get("x_start"), size),
-        )
-        if transfer.form == "channels":
-            return self._spread_functions(name, size, width, channels, source)
-        copy = _copy(
-            "x", f"l2 + {source}", transfer.form, size, x_h, x_w, x_c, width, channels, True
-        )
-        return (
-            _function(
-                f"/* Starts the transfer of tile t of {transfer.place.tensor.name} into L1. */",
-                f"static dory_ticket_t load_{name}(uint8_t *x, const uint8_t *l2, dory_index_t t)",
-                [*copy, "return dory_dma_start(&copy);"],
-            ),
-        )
-
-    def _spread_functions(
-        self, name: str, size: int, width: int, channels: int, source: CExpr
-    ) -> tuple[str, ...]:
-        rows, columns, chans = self.axes["h"], self.axes["w"], self.input_axis
-        x_h, x_w, x_c = rows.get("x_size"), columns.get("x_size"), chans.get("x_size")
-        first, stride = ("core", "DORY_CORES") if self.plan.any_core else ("0", "1")
-        copy = [
-            "const dory_copy_t copy = {",
-            f"  .dst = x + c * {_u(mul(x_h, x_w, size))},",
-            f"  .src = l2 + {source} + c * {size}u,",
-            f"  .n0 = 1, .n1 = {x_w}, .n2 = {x_h},",
-            f"  .dst_s1 = {size}, .dst_s2 = {mul(x_w, size)},",
-            f"  .src_s1 = {channels * size}, .src_s2 = {width * channels * size},",
-            f"  .elem = {size}, .dir = DORY_L2_TO_L1,",
-            "};",
-            "ticket[k++] = dory_dma_start(&copy);",
-        ]
-        loop = f"for (uint32_t c = {first}; c < {_u(x_c)}; c += {stride}) {{"
-        load = _function(
-            "/* Starts the transfer of tile t into L1, HWC to CHW, one copy per channel. */",
-            f"static void load_{name}(uint8_t *x, const uint8_t *l2, dory_index_t t, uint32_t core,"
-            "\n                   dory_ticket_t *ticket)",
-            ["uint32_t k = 0;", loop, *[INDENT + line for line in copy], "}"],
-        )
-        wait = _function(
-            "/* Waits for what the same core started with the same t. */",
-            f"static void wait_{name}(dory_index_t t, uint32_t core, const dory_ticket_t *ticket)",
-            ["uint32_t k = 0;", loop, INDENT + "dory_dma_wait(ticket[k++]);", "}"],
-        )
-        return load, wait
-
-    def store_function(self) -> str:
-        """Return the C function that stores an output tile."""
-        rows, columns, chans = self.axes["h"], self.axes["w"], self.axes["c_out"]
-        transfer = self.step.output
-        size, width, channels = self._tensor_size(transfer.place.tensor)
-        target = add(
-            transfer.place.offset,
-            mul(rows.get("start"), width, mul(size, channels)),
-            mul(columns.get("start"), mul(size, channels)),
-            mul(chans.get("start"), size),
-        )
-        copy = _copy(
-            f"l2 + {target}",
-            "y",
-            transfer.form,
-            size,
-            rows.get("size"),
-            columns.get("size"),
-            chans.get("size"),
-            width,
-            channels,
-            False,
-        )
-        return _function(
-            f"/* Starts the transfer of tile t of {transfer.place.tensor.name} back to L2. */",
-            "static dory_ticket_t store_y(const uint8_t *y, uint8_t *l2, dory_index_t t)",
-            [*copy, "return dory_dma_start(&copy);"],
-        )
-
-    def weights_texts(self) -> tuple[str, str]:
-        """Return the table of weight blocks and the function that loads one."""
-        weights = self.step.weights
-        assert weights is not None
-        fields = ("offset", "size", "weights", "mul", "add", "bias")
-        rows = [
-            "{"
-            + ", ".join(
-                str(v)
-                for v in (tile.offset, tile.size, *(tile.parts.get(p, 0) for p in fields[2:]))
-            )
-            + "},"
-            for outputs in weights.tiles
-            for tile in outputs
-        ]
-        lines = "".join(f"\n  {row}" for row in rows)
-        table = f"static const dory_block_t blocks[{len(rows)}] = {{{lines}\n}};"
-        load = _function(
-            "/* Starts the transfer of the constants of tile t into L1. */",
-            "static dory_ticket_t load_w(uint8_t *w, dory_index_t t)",
-            [
-                f"const uint8_t *const constants = (const uint8_t *){weights_symbol(self.step)};",
-                "const dory_copy_t copy = {",
-                f"  .dst = w, .src = constants + {self.block('offset')},",
-                f"  .n0 = {self.block('size')}, .n1 = 1, .n2 = 1,",
-                "  .elem = 1, .dir = DORY_L2_TO_L1,",
-                "};",
-                "return dory_dma_start(&copy);",
-            ],
-        )
-        return table, load
-
-    def block(self, field: str) -> CExpr:
-        """Return a field of the current weight block: an immediate when all agree."""
-        weights = self.step.weights
-        assert weights is not None
-        flat = [tile for outputs in weights.tiles for tile in outputs]
-
-        def value(tile: object) -> int:
-            return int(getattr(tile, field))
-
-        values = (
-            {value(t) for t in flat}
-            if field in ("offset", "size")
-            else {t.parts.get(field, 0) for t in flat}
-        )
-        if len(values) == 1:
-            return values.pop()
-        inner = len(weights.tiles[0])
-        outer = len(weights.tiles)
-        if outer == 1:
-            place = "t.i"
-        elif inner == 1:
-            place = "t.o"
-        else:
-            place = f"t.o * {inner} + t.i"
-        return f"blocks[{place}].{field}"
-
-    # -- the loop -----------------------------------------------------------------------------
-
-    def changes(self, names: Sequence[str]) -> str:
-        """Return the C condition under which one of the axes steps from t to next."""
-        tests = [
-            f"next.{self.axes[n].variable} != t.{self.axes[n].variable}"
-            for n in names
-            if len(self.axes[n].spans) > 1
-        ]
-        return " || ".join(tests) if tests else "0"
-
-    def advance(self) -> str:
-        """Return the C function that steps to the next tile."""
-        lines: list[str] = []
-        for name in reversed(self.step.schedule.order.split(",")):
-            axis = self.axes[name]
-            if len(axis.spans) == 1:
-                continue
-            lines += [
-                f"if (++t.{axis.variable} < {len(axis.spans)}) {{",
-                INDENT + "return t;",
-                "}",
-                f"t.{axis.variable} = 0;",
-            ]
-        return _function(
-            "/* Returns the tile after t: " + self.step.schedule.order.replace(",", ", ") + ". */",
-            "static dory_index_t advance(dory_index_t t)",
-            [*lines, "return t;"],
-        )
-
-    def buffer(self, name: str, slot: str) -> str:
-        """Return the address of a buffer's copy."""
-        block = self.step.block(name)
-        assert block is not None
-        place = add(block.offsets[0], mul(slot, block.bytes) if len(block.offsets) > 1 else 0)
-        return f"l1 + {place}" if place != 0 else "l1"
-
-
 def weights_symbol(step: LayerStep) -> str:
     """Return the C name of a layer's constants."""
     return f"dory_weights_{step.index:02d}"
@@ -350,247 +98,214 @@ def layer_symbol(step: LayerStep) -> str:
     return f"dory_layer_{step.index:02d}"
 
 
-def _u(value: CExpr) -> str:
-    return f"{value}u" if isinstance(value, int) else f"(uint32_t)({value})"
-
-
-def _copy(
-    dst: str,
-    src: str,
-    form: str,
-    size: int,
-    h: CExpr,
-    w: CExpr,
-    c: CExpr,
-    width: int,
-    channels: int,
-    towards_l1: bool,
-) -> list[str]:
-    """Return the lines that declare the copy of an h x w x c box; ``width`` x ``channels`` in L2."""
-    if form == "rows":
-        row, lower = mul(w, channels * size), width * channels * size
-        if w == width:
-            shape, tight = f".n0 = {mul(h, row)}, .n1 = 1, .n2 = 1,", ["0", "0", "0", "0"]
-        else:
-            shape = f".n0 = {row}, .n1 = {h}, .n2 = 1,"
-            tight = [str(row), "0", str(lower), "0"]
-    else:
-        pixel = mul(c, size)
-        shape = f".n0 = {pixel}, .n1 = {w}, .n2 = {h},"
-        tight = [str(pixel), str(mul(w, pixel)), str(channels * size), str(width * channels * size)]
-    l1_s1, l1_s2, l2_s1, l2_s2 = tight
-    strides = (l1_s1, l1_s2, l2_s1, l2_s2) if towards_l1 else (l2_s1, l2_s2, l1_s1, l1_s2)
-    return [
-        "const dory_copy_t copy = {",
-        f"  .dst = {dst}, .src = {src},",
-        f"  {shape}",
-        f"  .dst_s1 = {strides[0]}, .dst_s2 = {strides[1]},",
-        f"  .src_s1 = {strides[2]}, .src_s2 = {strides[3]},",
-        f"  .elem = 1, .dir = {'DORY_L2_TO_L1' if towards_l1 else 'DORY_L1_TO_L2'},",
-        "};",
-    ]
-
-
-def _function(purpose: str, head: str, body: Sequence[str]) -> str:
-    text = "\n".join(body)
-    unused = [] if "t." in text.replace("dst.", "") else ["(void)t;"]
-    lines = [*unused, *body]
-    return f"{purpose}\n{head}\n{{\n" + "\n".join(INDENT + line for line in lines) + "\n}"
-
-
-def _tile_bytes(tensor: Tensor, h: CExpr, w: CExpr, c: CExpr) -> CExpr:
-    return mul(h, w, c, tensor.bits // 8)
-
-
 def layer_view(plan: Plan, step: LayerStep) -> LayerView:
     """Return everything that the template prints for one layer."""
-    p = LayerPrinter(plan, step)
-    schedule, layer = step.schedule, step.layer
-    names = ["x", "x2"][: len(step.inputs)]
-    buffering = schedule.buffering
-    variables = p.variables()
-
+    axes = TileAxes.of(step)
+    names = ("x", "x2")[: len(step.inputs)]
     functions: list[str] = []
     for name, transfer in zip(names, step.inputs, strict=True):
-        functions += p.load_function(name, transfer)
-    tables: list[str] = []
+        functions += load_functions(plan, step, axes, name, transfer)
     if step.weights is not None:
-        table, load = p.weights_texts()
-        tables.append(table)
-        functions.append(load)
-    functions += [p.store_function(), p.advance()]
+        functions.append(
+            load_weights_function(
+                weights_symbol(step),
+                _block_field(step.weights, "offset"),
+                _block_field(step.weights, "size"),
+            )
+        )
+    functions += [store_function(axes, step.output), _advance(step, axes)]
 
-    x_axes = ("c_out", "h", "w") if p.keeps else ("h", "w", "c_in")
-    loads: list[Load] = []
+    loads = _loads(plan, step, axes, names)
+    tile = _tile_text(step, axes, names)
+    slots, advance_slots = _slots(step, axes, loads)
+    body = "\n".join((*functions, *tile.locals, *tile.checks, *tile.call))
+    tables = [a.definition() for a in axes.all if f"{a.table}[" in body]
+    if step.weights is not None and "blocks[" in body:
+        tables.append(_blocks_table(step.weights))
+    return LayerView(
+        index=step.index,
+        title=f"{comment(step.layer.layer.name)}: {describe_layer(step.layer)}",
+        c_name=string(step.layer.layer.name),
+        symbol=layer_symbol(step),
+        header=tuple(comment(line) for line in describe_step(plan, step)),
+        headers=step.kernel.headers,
+        spread=plan.any_core and any(load.spread for load in loads),
+        tiles=step.schedule.count,
+        tables=tuple(tables),
+        functions=tuple(functions),
+        slots=slots,
+        loads=loads,
+        y_copies=step.schedule.buffering.y,
+        y_buffer=_buffer(step, "y", "y_slot"),
+        is_last=axes.is_last,
+        locals=tile.locals,
+        checks=tile.checks,
+        call=tile.call,
+        advance_slots=advance_slots,
+    )
+
+
+# -- the loop ---------------------------------------------------------------------------------
+
+
+def _advance(step: LayerStep, axes: TileAxes) -> str:
+    lines: list[str] = []
+    for axis in reversed(axes.order(step)):
+        if len(axis.spans) > 1:
+            lines += [
+                f"if (++t.{axis.variable} < {len(axis.spans)}) {{",
+                INDENT + "return t;",
+                "}",
+                f"t.{axis.variable} = 0;",
+            ]
+    return function(
+        f"/* Returns the tile after t; loops from the outside: {step.schedule.order}. */",
+        "static dory_index_t advance(dory_index_t t)",
+        [*lines, "return t;"],
+    )
+
+
+def _loads(plan: Plan, step: LayerStep, axes: TileAxes, names: Sequence[str]) -> tuple[Load, ...]:
+    buffering = step.schedule.buffering
+    loads = []
     for name, transfer in zip(names, step.inputs, strict=True):
-        spread = transfer.form == "channels"
         issuers = plan.cores if plan.any_core else 1
-        most = max(s.x_size for s in p.input_axis.spans)
+        most = max(span.x_size for span in axes.input.spans)
         loads.append(
             Load(
                 name,
                 "input",
-                spread,
+                transfer.form == "channels",
                 -(-most // issuers),
                 buffering.x,
-                p.changes(x_axes),
-                p.buffer(name, "x_slot"),
-                p.buffer(name, "(x_slot ^ 1u)"),
+                axes.input_changes,
+                _buffer(step, name, "x_slot"),
+                _buffer(step, name, "(x_slot ^ 1u)"),
             )
         )
     if step.weights is not None:
-        loads.append(
-            Load(
-                "w",
-                "weights",
-                False,
-                1,
-                buffering.w,
-                p.changes(("c_out", "c_in")),
-                p.buffer("w", "w_slot"),
-                p.buffer("w", "(w_slot ^ 1u)"),
-            )
-        )
+        here, other = (_buffer(step, "w", slot) for slot in ("w_slot", "(w_slot ^ 1u)"))
+        changes = axes.weight_changes
+        loads.append(Load("w", "constants", False, 1, buffering.w, changes, here, other))
+    return tuple(loads)
 
-    local_lines, checks, names_of = _buffers(p, names, variables)
-    values = {k: str(v) for k, v in {**variables, **names_of}.items()}
-    call = Template(step.kernel.text).substitute(values)
 
-    slots, advance_slots = [], []
+def _slots(
+    step: LayerStep, axes: TileAxes, loads: Sequence[Load]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the declarations of the buffers' slots and the lines that step them."""
+    declarations, lines = [], []
     for load in loads:
         if load.name == "x2" or load.copies == 1:
             continue
-        slots.append(f"uint32_t {load.name}_slot = 0;")
+        declarations.append(f"uint32_t {load.name}_slot = 0;")
         if load.changes != "0":
-            advance_slots += [
-                f"if ({load.changes}) {{",
-                f"{INDENT}{load.name}_slot ^= 1u;",
-                "}",
-            ]
-    is_last = str(variables["last"])
-    if buffering.y > 1:
-        slots.append("uint32_t y_slot = 0;")
-        flip = "y_slot ^= 1u;"
-        advance_slots += [flip] if is_last == "1" else [f"if ({is_last}) {{", INDENT + flip, "}"]
+            lines += [f"if ({load.changes}) {{", f"{INDENT}{load.name}_slot ^= 1u;", "}"]
+    if step.schedule.buffering.y == 1:
+        declarations.append("const uint32_t y_slot = 0;")
     else:
-        slots.append("const uint32_t y_slot = 0;")
-
-    body = "\n".join([*functions, *local_lines, *checks, call])
-    spans = [a.text() for a in p.axes.values() if f"{a.table}[" in body]
-    return LayerView(
-        index=step.index,
-        title=f"{comment(layer.layer.name)}: {describe_layer(layer)}",
-        c_name=string(layer.layer.name),
-        symbol=layer_symbol(step),
-        header=tuple(comment(line) for line in _header(plan, step)),
-        headers=step.kernel.headers,
-        spread=any(load.spread for load in loads) and plan.any_core,
-        tiles=schedule.count,
-        tables=(*spans, *[t for t in tables if "blocks[" in body]),
-        functions=tuple(functions),
-        slots=tuple(slots),
-        loads=tuple(loads),
-        y_copies=buffering.y,
-        y_buffer=p.buffer("y", "y_slot"),
-        is_last=is_last,
-        locals=tuple(local_lines),
-        checks=tuple(checks),
-        call=tuple(call.splitlines()),
-        advance_slots=tuple(advance_slots),
-    )
+        declarations.append("uint32_t y_slot = 0;")
+        lines += _if(axes.is_last, ["y_slot ^= 1u;"])
+    return tuple(declarations), tuple(lines)
 
 
-def _buffers(
-    p: LayerPrinter, inputs: Sequence[str], variables: dict[str, CExpr]
-) -> tuple[list[str], list[str], dict[str, str]]:
-    """Return local declarations, simulation checks and the pointers that a call can name."""
-    step, schedule = p.step, p.step.schedule
-    text = step.kernel.text
+def _if(condition: str, lines: Sequence[str]) -> list[str]:
+    if condition == "1":
+        return list(lines)
+    return [f"if ({condition}) {{", *(INDENT + line for line in lines), "}"]
+
+
+def _buffer(step: LayerStep, name: str, slot: str, part: CExpr = 0) -> str:
+    """Return the address of ``part`` bytes into a buffer's copy."""
+    block = step.block(name)
+    assert block is not None, name
+    place = add(block.offsets[0], mul(slot, block.bytes) if len(block.offsets) > 1 else 0, part)
+    return f"l1 + {place}" if place != 0 else "l1"
+
+
+# -- constants ----------------------------------------------------------------------------------
+
+
+def _block_field(weights: LayerWeights, field: str) -> CExpr:
+    """Return a field of the weight block of tile t: an immediate when all blocks agree."""
+    values = {
+        tile.parts.get(field, 0) if field in PARTS else int(getattr(tile, field))
+        for outputs in weights.tiles
+        for tile in outputs
+    }
+    if len(values) == 1:
+        return values.pop()
+    inner = len(weights.tiles[0])
+    if len(weights.tiles) == 1:
+        place = "t.i"
+    else:
+        place = "t.o" if inner == 1 else f"t.o * {inner} + t.i"
+    return f"blocks[{place}].{field}"
+
+
+def _blocks_table(weights: LayerWeights) -> str:
+    rows = [
+        ", ".join(str(n) for n in (b.offset, b.size, *(b.parts.get(p, 0) for p in PARTS)))
+        for outputs in weights.tiles
+        for b in outputs
+    ]
+    lines = "".join(f"\n  {{{row}}}," for row in rows)
+    return f"static const dory_block_t blocks[{len(rows)}] = {{{lines}\n}};"
+
+
+# -- one tile -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class TileText:
+    """What stands inside the loop: local pointers, checks for the simulation, the kernel's call."""
+
+    locals: tuple[str, ...]
+    checks: tuple[str, ...]
+    call: tuple[str, ...]
+
+
+def _tile_text(step: LayerStep, axes: TileAxes, inputs: Sequence[str]) -> TileText:
+    text, buffering = step.kernel.text, step.schedule.buffering
+    sizes = axes.sizes()
+    names: dict[str, CExpr] = {**sizes, "psum": "NULL", "scratch": "NULL"}
     lines: list[str] = []
     checks: list[str] = []
-    names: dict[str, str] = {}
 
-    def declare(name: str, type_: str, value: str) -> None:
-        if f"${name}" in text or f"${{{name}}}" in text:
-            lines.append(f"{type_}*const {name} = {value};")
+    def pointer(name: str, type_: str, value: str) -> None:
         names[name] = name
+        if f"${name}" in text or f"${{{name}}}" in text:
+            lines.append(f"{type_} *const {name} = {value};")
 
-    v = variables
     for name, tensor in zip(inputs, step.layer.inputs, strict=True):
-        slot = "x_slot" if schedule.buffering.x > 1 else "0"
-        declare(name, "const uint8_t ", p.buffer(name, slot))
-        size = _tile_bytes(tensor, v["x_h"], v["x_w"], v["x_c"])
-        checks.append(f"DORY_SIM_READ({p.buffer(name, slot)}, {size});")
+        address = _buffer(step, name, "x_slot" if buffering.x > 1 else "0")
+        pointer(name, "const uint8_t", address)
+        size = _box_bytes(tensor, sizes["x_h"], sizes["x_w"], sizes["x_c"])
+        checks.append(f"DORY_SIM_READ({address}, {size});")
     if step.weights is not None:
-        slot = "w_slot" if schedule.buffering.w > 1 else "0"
-        address = p.buffer("w", slot)
-        checks.append(f"DORY_SIM_READ({address}, {p.block('size')});")
-        for part in ("weights", "mul", "add", "bias"):
-            offset = p.block(part)
-            declare(part, "const uint8_t ", f"{address} + {offset}" if offset != 0 else address)
-    is_last = str(v["last"])
+        slot = "w_slot" if buffering.w > 1 else "0"
+        for part in PARTS:
+            offset = _block_field(step.weights, part)
+            pointer(part, "const uint8_t", _buffer(step, "w", slot, offset))
+        size = _block_field(step.weights, "size")
+        checks.append(f"DORY_SIM_READ({_buffer(step, 'w', slot)}, {size});")
     if step.block("psum") is not None:
-        declare("psum", "int32_t ", f"(int32_t *)(void *)({p.buffer('psum', '0')})")
-        size = mul(v["y_h"], v["y_w"], v["y_c"], 4)
-        if is_last != "1":
-            checks += [
-                f"if (!({v['first']})) {{",
-                f"{INDENT}DORY_SIM_READ(psum, {size});",
-                "}",
-                f"DORY_SIM_WRITE(psum, {size});",
-            ]
-    else:
-        names["psum"] = "NULL"
-    if step.block("scratch") is not None:
-        block = step.block("scratch")
-        assert block is not None
-        declare("scratch", "uint8_t ", p.buffer("scratch", "0"))
-        checks.append(f"DORY_SIM_WRITE({p.buffer('scratch', '0')}, {block.bytes});")
-    else:
-        names["scratch"] = "NULL"
-    address = p.buffer("y", "y_slot")
-    declare("y", "uint8_t ", address)
-    write = f"DORY_SIM_WRITE({address}, {_tile_bytes(step.layer.output, v['y_h'], v['y_w'], v['y_c'])});"
-    checks += [write] if is_last == "1" else [f"if ({is_last}) {{", INDENT + write, "}"]
-    return lines, checks, names
+        pointer("psum", "int32_t", f"(int32_t *)(void *)({_buffer(step, 'psum', '0')})")
+        size = mul(sizes["y_h"], sizes["y_w"], sizes["y_c"], 4)
+        address = _buffer(step, "psum", "0")
+        checks += _if(f"!({axes.is_first})", [f"DORY_SIM_READ({address}, {size});"])
+        checks.append(f"DORY_SIM_WRITE({address}, {size});")
+    scratch = step.block("scratch")
+    if scratch is not None:
+        pointer("scratch", "uint8_t", _buffer(step, "scratch", "0"))
+        checks.append(f"DORY_SIM_WRITE({_buffer(step, 'scratch', '0')}, {scratch.bytes});")
+    address = _buffer(step, "y", "y_slot")
+    pointer("y", "uint8_t", address)
+    size = _box_bytes(step.layer.output, sizes["y_h"], sizes["y_w"], sizes["y_c"])
+    checks += _if(axes.is_last, [f"DORY_SIM_WRITE({address}, {size});"])
+    call = Template(text).substitute({name: str(value) for name, value in names.items()})
+    return TileText(tuple(lines), tuple(checks), tuple(call.splitlines()))
 
 
-def _header(plan: Plan, step: LayerStep) -> list[str]:
-    """Return the lines of the header comment: tensors, tiles, memory, arithmetic."""
-    schedule, tile, layer = step.schedule, step.tiling.tile, step.layer
-    lines = []
-    for transfer in step.inputs:
-        lines.append(_tensor_line("input", transfer))
-    lines.append(_tensor_line("output", step.output))
-    if step.weights is not None:
-        count = sum(len(outputs) for outputs in step.weights.tiles)
-        lines.append(f"constants {len(step.weights.data)} B in L{step.weights.level}, {count} blocks")
-    lines += [
-        f"tile      {tile.c_out} x {tile.h} x {tile.w} (C x H x W), {tile.c_in} input channels",
-        f"loop      {schedule.count} tiles: "
-        + ", ".join(f"{n} {len(getattr(schedule, n))}" for n in schedule.order.split(",")),
-        f"L1        {step.l1_bytes} of {plan.levels[0].budget} B: "
-        + ", ".join(
-            f"{b.name} {b.bytes} at {' and '.join(str(o) for o in b.offsets)}"
-            for b in step.l1
-        ),
-        f"kernel    {step.kernel.symbol}",
-        f"estimate  {step.estimate.cycles} cycles, bound by {step.estimate.bound}",
-    ]
-    ranges = layer.ranges
-    if ranges.bits:
-        lines.append(
-            f"requant   {ranges.bits} bits: accumulator in [{ranges.acc_lo}, {ranges.acc_hi}], "
-            f"mul * acc + add in [{ranges.value_lo}, {ranges.value_hi}]"
-        )
-    return lines
-
-
-def _tensor_line(what: str, transfer: Transfer) -> str:
-    tensor = transfer.place.tensor
-    shape = " x ".join(str(n) for n in tensor.shape)
-    return (
-        f"{what:9} {tensor.name} {tensor.type_name} {shape} (C x H x W), "
-        f"L{transfer.place.level} + {transfer.place.offset}, by {transfer.form}"
-    )
-
+def _box_bytes(tensor: Tensor, h: CExpr, w: CExpr, c: CExpr) -> CExpr:
+    return mul(h, w, channel_bytes(c, tensor.bits))

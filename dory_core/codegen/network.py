@@ -72,8 +72,8 @@ def _copies(places: Sequence[Place]) -> tuple[CopyView, ...]:
 
 def _shape(places: Sequence[Place]) -> str:
     return ", ".join(
-        f"{p.tensor.type_name}, H x W x C = {p.tensor.height} x {p.tensor.width} x {p.tensor.channels}"
-        for p in places
+        f"{t.type_name}, H x W x C = {t.height} x {t.width} x {t.channels}"
+        for t in (p.tensor for p in places)
     )
 
 
@@ -101,9 +101,7 @@ def network_view(plan: Plan, chip_hal: bool) -> NetworkView:
         )
         place = step.output.place
         calls.append(
-            CallView(
-                layer_symbol(step), step.index, place.offset, place.tensor.size_bytes, dead
-            )
+            CallView(layer_symbol(step), step.index, place.offset, place.tensor.size_bytes, dead)
         )
     inputs, outputs = _copies(plan.inputs), _copies(plan.outputs)
     return NetworkView(

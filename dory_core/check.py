@@ -1,0 +1,133 @@
+"""Does a network import, which kernels compute it, and does it fit: ``dory check``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dory_core.budgets import Budgets, resolve_budgets
+from dory_core.compiler import CompileOptions, import_network
+from dory_core.errors import DoesNotFit, DoryError, NotSupported
+from dory_core.hardware import TargetContext
+from dory_core.ir import Graph
+from dory_core.plan import LevelUse
+from dory_core.planner import ACTIVATION_LEVEL, place_network, too_large
+from dory_core.plugins import Plugins
+from dory_core.tiling.network import network_tiler
+from dory_core.tiling.tiler import KernelRejection, TiledLayer
+
+
+@dataclass(frozen=True, slots=True)
+class LayerCheck:
+    """One layer. kernel: the one that computes it, None when none does or no target was given."""
+
+    index: int
+    node: str
+    op: str
+    kernel: str | None = None
+    rejections: tuple[KernelRejection, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CheckReport:
+    """The answer. fits: None without a target or for an unsupported network.
+
+    reason, hint: of the first problem, empty without any.
+    """
+
+    supported: bool
+    fits: bool | None
+    layers: tuple[LayerCheck, ...] = ()
+    levels: tuple[LevelUse, ...] = ()
+    reason: str = ""
+    hint: str = ""
+    notes: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the document of ``dory check --json``."""
+        return {
+            "supported": self.supported,
+            "fits": self.fits,
+            "layers": [
+                {
+                    "index": layer.index,
+                    "node": layer.node,
+                    "op": layer.op,
+                    "kernel": layer.kernel,
+                    "rejections": [
+                        {"kernel": r.kernel, "reason": r.reason} for r in layer.rejections
+                    ],
+                }
+                for layer in self.layers
+            ],
+            "levels": [
+                {
+                    "name": level.name,
+                    "used": level.used,
+                    "budget": level.budget,
+                    "dominant": level.dominant,
+                }
+                for level in self.levels
+            ],
+            "reason": self.reason,
+            "hint": self.hint,
+            "notes": list(self.notes),
+        }
+
+
+def check_network(options: CompileOptions, plugins: Plugins) -> CheckReport:
+    """Import the network and, with a target, bind, tile and place it; write nothing.
+
+    Raises UsageError for a missing file or unknown names; what is wrong with the network is in the
+    report, for every layer and not only the first.
+    """
+    ctx = plugins.context(options.target, options.settings) if options.target else None
+    try:
+        graph = import_network(options, plugins, ctx)
+    except NotSupported as error:
+        return CheckReport(False, None, reason=error.message, hint=error.hint)
+    if ctx is None:
+        layers = tuple(LayerCheck(n.index, n.name, n.kind) for n in graph.layers)
+        return CheckReport(True, None, layers, notes=graph.notes)
+    return _check_target(graph, ctx, resolve_budgets(ctx.memory, options.budgets), plugins)
+
+
+def _check_target(
+    graph: Graph, ctx: TargetContext, budgets: Budgets, plugins: Plugins
+) -> CheckReport:
+    tiler = network_tiler(ctx, plugins)
+    checks: list[LayerCheck] = []
+    tiled: list[TiledLayer] = []
+    problems: list[DoryError] = []
+    for layer in graph.typed_layers:
+        head = (layer.layer.index, layer.layer.name, layer.layer.kind)
+        kernels = plugins.kernels(ctx, layer)
+        try:
+            done = tiler.tile(layer, kernels, budgets.bytes[1])
+        except (NotSupported, DoesNotFit) as error:
+            problems.append(error)
+            refused = ((kernel.name, kernel.accepts(layer)) for kernel in kernels)
+            reasons = tuple(KernelRejection(n, r.reason) for n, r in refused if r is not None)
+            checks.append(LayerCheck(*head, None, reasons))
+            continue
+        tiled.append(done)
+        checks.append(LayerCheck(*head, done.kernel.name, done.rejections))
+    levels: Sequence[LevelUse] = ()
+    if not problems:
+        placement = place_network(graph, tiled, ctx)
+        levels = placement.levels(ctx, budgets)
+        budget = budgets.bytes[ACTIVATION_LEVEL]
+        if placement.arena_bytes + placement.static_bytes > budget:
+            problems.append(too_large(graph, placement, budget))
+    unsupported = [p for p in problems if isinstance(p, NotSupported)]
+    first = (unsupported or problems or [None])[0]
+    return CheckReport(
+        supported=not unsupported,
+        fits=None if unsupported else not problems,
+        layers=tuple(checks),
+        levels=tuple(levels),
+        reason=first.message if first is not None else "",
+        hint=first.hint if first is not None else "",
+        notes=graph.notes,
+    )

@@ -1,0 +1,185 @@
+"""The C functions of a layer that start and wait for its transfers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dory_core.codegen.axes import TileAxes
+from dory_core.codegen.cexpr import CExpr, add, channel_bytes, mul
+from dory_core.errors import DoryError
+from dory_core.ir import Linear, pixel_bytes
+from dory_core.plan import LayerStep, Plan, Transfer
+
+_INDENT = "  "
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A box of an HWC tensor in L2 as C expressions.
+
+    offset: byte of its first element in the arena. h, w, c: its size. bits: of an element.
+    pixel, row: bytes from pixel to pixel and from row to row of the whole tensor. whole_rows: the
+    box takes all columns.
+    """
+
+    offset: CExpr
+    h: CExpr
+    w: CExpr
+    c: CExpr
+    bits: int
+    pixel: int
+    row: int
+    whole_rows: bool
+
+
+def input_box(step: LayerStep, axes: TileAxes, transfer: Transfer) -> Box:
+    """Return the box that a tile reads; the input of a Linear is one pixel of all elements."""
+    tensor = transfer.place.tensor
+    width, pixel = tensor.width, pixel_bytes(tensor.channels, tensor.bits)
+    if isinstance(step.layer.layer, Linear):
+        width, pixel = 1, tensor.size_bytes
+    offset = add(
+        transfer.place.offset,
+        mul(axes.h.get("x_start"), width * pixel),
+        mul(axes.w.get("x_start"), pixel),
+        channel_bytes(axes.input.get("x_start"), tensor.bits),
+    )
+    h, w, c = (a.get("x_size") for a in (axes.h, axes.w, axes.input))
+    return Box(offset, h, w, c, tensor.bits, pixel, width * pixel, w == width)
+
+
+def output_box(axes: TileAxes, transfer: Transfer) -> Box:
+    """Return the box that a tile writes."""
+    tensor = transfer.place.tensor
+    pixel = pixel_bytes(tensor.channels, tensor.bits)
+    offset = add(
+        transfer.place.offset,
+        mul(axes.h.get("start"), tensor.width * pixel),
+        mul(axes.w.get("start"), pixel),
+        channel_bytes(axes.c_out.get("start"), tensor.bits),
+    )
+    h, w, c = (a.get("size") for a in (axes.h, axes.w, axes.c_out))
+    return Box(offset, h, w, c, tensor.bits, pixel, tensor.width * pixel, w == tensor.width)
+
+
+def load_functions(
+    plan: Plan, step: LayerStep, axes: TileAxes, name: str, transfer: Transfer
+) -> tuple[str, ...]:
+    """Return the function that loads an input tile and, when spread, the one that waits for it."""
+    box = input_box(step, axes, transfer)
+    if transfer.form == "channels":
+        return _spread_functions(plan, name, box)
+    return (
+        function(
+            f"/* Starts the transfer of tile t of {transfer.place.tensor.name} into L1. */",
+            f"static dory_ticket_t load_{name}(uint8_t *x, const uint8_t *l2, dory_index_t t)",
+            [*_copy("x", f"l2 + {box.offset}", transfer.form, box, True), _START],
+        ),
+    )
+
+
+def store_function(axes: TileAxes, transfer: Transfer) -> str:
+    """Return the function that stores an output tile."""
+    box = output_box(axes, transfer)
+    return function(
+        f"/* Starts the transfer of tile t of {transfer.place.tensor.name} back to L2. */",
+        "static dory_ticket_t store_y(const uint8_t *y, uint8_t *l2, dory_index_t t)",
+        [*_copy(f"l2 + {box.offset}", "y", transfer.form, box, False), _START],
+    )
+
+
+def load_weights_function(symbol: str, offset: CExpr, size: CExpr) -> str:
+    """Return the function that loads the constants of a tile."""
+    source = f"constants + {offset}" if offset != 0 else "constants"
+    return function(
+        "/* Starts the transfer of the constants of tile t into L1. */",
+        "static dory_ticket_t load_w(uint8_t *w, dory_index_t t)",
+        [
+            f"const uint8_t *const constants = (const uint8_t *){symbol};",
+            "const dory_copy_t copy = {",
+            f"  .dst = w, .src = {source},",
+            f"  .n0 = {size}, .n1 = 1, .n2 = 1,",
+            "  .elem = 1, .dir = DORY_L2_TO_L1,",
+            "};",
+            _START,
+        ],
+    )
+
+
+def function(purpose: str, head: str, body: Sequence[str]) -> str:
+    """Return a C function; its parameter t may stay unused."""
+    unused = [] if any("[t." in line or " t." in line for line in body) else ["(void)t;"]
+    if any(line.startswith(("if (++t", "return t;")) for line in body):
+        unused = []
+    lines = "\n".join(_INDENT + line for line in (*unused, *body))
+    return f"{purpose}\n{head}\n{{\n{lines}\n}}"
+
+
+_START = "return dory_dma_start(&copy);"
+
+
+def _copy(dst: str, src: str, form: str, box: Box, towards_l1: bool) -> list[str]:
+    """Return the lines that declare the copy of a box, dense in L1."""
+    shape: tuple[CExpr, CExpr, CExpr]
+    l1: tuple[CExpr, CExpr]
+    l2: tuple[CExpr, CExpr]
+    if form == "rows":
+        size = mul(box.w, box.pixel)
+        if box.whole_rows:
+            shape, l1, l2 = (mul(box.h, size), 1, 1), (0, 0), (0, 0)
+        else:
+            shape, l1, l2 = (size, box.h, 1), (size, 0), (box.row, 0)
+    else:
+        size = channel_bytes(box.c, box.bits)
+        shape = (size, box.w, box.h)
+        l1, l2 = (size, mul(box.w, size)), (box.pixel, box.row)
+    to, from_ = (l1, l2) if towards_l1 else (l2, l1)
+    return [
+        "const dory_copy_t copy = {",
+        f"  .dst = {dst}, .src = {src},",
+        f"  .n0 = {shape[0]}, .n1 = {shape[1]}, .n2 = {shape[2]},",
+        f"  .dst_s1 = {to[0]}, .dst_s2 = {to[1]}, .src_s1 = {from_[0]}, .src_s2 = {from_[1]},",
+        f"  .elem = 1, .dir = {'DORY_L2_TO_L1' if towards_l1 else 'DORY_L1_TO_L2'},",
+        "};",
+    ]
+
+
+def _spread_functions(plan: Plan, name: str, box: Box) -> tuple[str, ...]:
+    """HWC in L2 to CHW in L1: one copy per channel, the channels spread over the cores."""
+    if box.bits < 8:
+        raise DoryError(f"channels of {box.bits} bits cannot be told apart by a transfer of bytes")
+    size = box.bits // 8
+    first, stride = ("core", "DORY_CORES") if plan.any_core else ("0", "1")
+    loop = f"for (uint32_t c = {first}; c < {_unsigned(box.c)}; c += {stride}) {{"
+    copy = [
+        "const dory_copy_t copy = {",
+        f"  .dst = x + c * {_unsigned(mul(box.h, box.w, size))},",
+        f"  .src = l2 + {box.offset} + {mul('c', size)},",
+        f"  .n0 = 1, .n1 = {box.w}, .n2 = {box.h},",
+        f"  .dst_s1 = {size}, .dst_s2 = {mul(box.w, size)},"
+        f" .src_s1 = {box.pixel}, .src_s2 = {box.row},",
+        f"  .elem = {size}, .dir = DORY_L2_TO_L1,",
+        "};",
+        "ticket[k++] = dory_dma_start(&copy);",
+    ]
+    load = function(
+        "/* Starts the transfer of tile t into L1, HWC to CHW, one copy per channel. */",
+        f"static void load_{name}(uint8_t *x, const uint8_t *l2, dory_index_t t, uint32_t core,\n"
+        f"                   dory_ticket_t *ticket)",
+        ["uint32_t k = 0;", loop, *(_INDENT + line for line in copy), "}"],
+    )
+    wait = function(
+        "/* Waits for what the same core started with the same t. */",
+        f"static void wait_{name}(dory_index_t t, uint32_t core, const dory_ticket_t *ticket)",
+        ["uint32_t k = 0;", loop, _INDENT + "dory_dma_wait(ticket[k++]);", "}"],
+    )
+    if first == "core":
+        return load, wait
+    return load.replace("uint32_t k = 0;", "uint32_t k = 0;\n  (void)core;"), wait.replace(
+        "uint32_t k = 0;", "uint32_t k = 0;\n  (void)core;"
+    )
+
+
+def _unsigned(value: CExpr) -> str:
+    return f"{value}u" if isinstance(value, int) else f"(uint32_t)({value})"
