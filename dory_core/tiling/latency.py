@@ -8,13 +8,15 @@ minimises the very estimate that is reported.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import product
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from dory_core.estimate.timeline import LayerCosts
-from dory_core.expr import Expr, ceil_div, evaluate
+from dory_core.expr import Expr, Var, ceil_div, evaluate
 from dory_core.ir import TypedLayer
 from dory_core.kernel import Number
 from dory_core.tiling.geometry import Tile, axis_spans, extent, keeps_channels
@@ -26,6 +28,9 @@ from dory_core.tiling.variants import Variant, bufferings, cheapest, fits
 # Steps of timelines that are walked for one layer before the search stops without a proof.
 WALKED_STEPS = 60_000
 
+# Tiles that are looked at; of a larger space only the common sizes.
+LARGEST_SPACE = 1 << 20
+
 
 def fastest(
     formulation: Formulation, budget_bytes: int, costs: LayerCosts, known: Variant
@@ -35,7 +40,11 @@ def fastest(
     """
     best = known
     walked = 0
-    bounds, space = _candidates(formulation, budget_bytes, costs, known.estimate.cycles)
+    variables, subject = formulation.variables, "no tile"
+    if prod(len(v.domain) for v in variables) > LARGEST_SPACE:
+        variables = tuple(_common_sizes(v) for v in variables)
+        subject = "of the tiles that split the layer evenly, rounded up to 1, 2, 4 or 8, none"
+    bounds, space = _candidates(formulation, variables, budget_bytes, costs, known.estimate.cycles)
     for position in np.argsort(bounds, kind="stable"):
         bound = bounds[position]
         if bound >= best.estimate.cycles:
@@ -43,13 +52,13 @@ def fastest(
         values = {name: int(array[position]) for name, array in space.items()}
         if walked > WALKED_STEPS:
             return best, (
-                f"the search stopped early: no tile is estimated below {int(bound)} cycles, "
+                f"the search stopped early: {subject} is estimated below {int(bound)} cycles, "
                 f"this one needs {best.estimate.cycles}"
             )
         legal = _most_copies(formulation, values, budget_bytes)
         walked += len(legal) * int(_steps(formulation, values))
         best = cheapest(formulation, ((b, values) for b in legal), costs, best) or best
-    return best, "no tile with as many copies as fit has fewer estimated cycles"
+    return best, f"{subject} with as many copies as fit has fewer estimated cycles"
 
 
 def _most_copies(formulation: Formulation, values: dict[str, int], budget: int) -> list[Buffering]:
@@ -70,15 +79,31 @@ def _steps(formulation: Formulation, values: dict[str, int]) -> Any:
     return count * ceil_div(full.c_in, tile.c_in)
 
 
+def _common_sizes(variable: Var) -> Var:
+    """Return the variable with the sizes that split its axis evenly, as they are and rounded up
+    to even numbers and multiples of 4 and 8.
+    """
+    domain = variable.domain
+    total = int(domain[-1])
+    even = {-(-total // n) for n in range(1, total + 1)}
+    kept = {-(-size // step) * step for size in even for step in (1, 2, 4, 8)}
+    values = [v for v in domain.tolist() if v in kept or v == total]
+    return Var(variable.name, values[0], total, values)
+
+
 def _candidates(
-    formulation: Formulation, budget: int, costs: LayerCosts, limit: int
+    formulation: Formulation,
+    variables: Sequence[Var],
+    budget: int,
+    costs: LayerCosts,
+    limit: int,
 ) -> tuple[Any, dict[str, Any]]:
     """Return (lower bounds, values) of the tiles that fit and whose bound is below ``limit``."""
     problem = TilingProblem(formulation, budget)
     compute = _compute_bound(formulation, costs)
     bounds: list[Any] = []
     spaces: list[dict[str, Any]] = []
-    for env in tile_space(problem) if formulation.variables else ():
+    for env in tile_space(variables) if variables else ():
         size = len(next(iter(env.values())))
         keep = np.broadcast_to(evaluate(problem.bytes_used, env) <= budget, size)
         for constraint in formulation.constraints:

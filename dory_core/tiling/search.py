@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,10 +16,10 @@ EXHAUSTIVE = "optimal: every tile was looked at"
 CHUNK = 1 << 18
 
 
-def tile_space(problem: TilingProblem) -> Iterator[dict[str, Any]]:
+def tile_space(variables: Sequence[Var]) -> Iterator[dict[str, Any]]:
     """Return all values of the variables as arrays, in descending lexicographic order."""
-    variables = {v.name: v for v in problem.formulation.variables}
-    ordered: list[Var] = [variables[name] for name in AXES if name in variables]
+    by_name = {v.name: v for v in variables}
+    ordered: list[Var] = [by_name[name] for name in AXES if name in by_name]
     total = int(np.prod([len(v.domain) for v in ordered], dtype=np.int64))
     shape = tuple(len(v.domain) for v in ordered)
     for start in range(0, total, CHUNK):
@@ -34,7 +34,7 @@ def search_values(problem: TilingProblem) -> dict[str, int] | None:
     """
     formulation = problem.formulation
     best: tuple[int, dict[str, int]] | None = None
-    for env in tile_space(problem) if formulation.variables else [{}]:
+    for env in tile_space(formulation.variables) if formulation.variables else [{}]:
         count = len(next(iter(env.values()))) if env else 1
         allowed = np.broadcast_to(evaluate(problem.bytes_used, env) <= problem.budget_bytes, count)
         for constraint in formulation.constraints:

@@ -86,7 +86,7 @@ def test_latency_is_the_minimum_over_all_tiles():
         formulation = formulate(layer, kernel, paper_terms(layer, kernel))
         costs = LayerCosts(layer, kernel, CHIP)
         cycles = []
-        for env in tile_space(TilingProblem(formulation, budget)) if formulation.variables else []:
+        for env in tile_space(formulation.variables) if formulation.variables else []:
             for k in range(len(next(iter(env.values())))):
                 values = {name: int(array[k]) for name, array in env.items()}
                 for copies in product((1, 2), repeat=3):
@@ -114,6 +114,16 @@ def test_latency_is_never_worse_than_the_heuristic():
         heuristic = tile_layer(layer, [SampleKernel()], 20000, hook, CHIP)
         latency = tile_layer(layer, [SampleKernel()], 20000, hook, CHIP, "latency")
         assert latency.estimate.cycles <= heuristic.estimate.cycles
+
+
+def test_a_huge_tile_space_is_searched_at_its_common_sizes(monkeypatch):
+    layer, kernel = conv(32, 48, (20, 20)), SampleKernel()
+    everything = tile_layer(layer, [kernel], 20000, hook, CHIP, "latency")
+    monkeypatch.setattr("dory_core.tiling.latency.LARGEST_SPACE", 1000)
+    common = tile_layer(layer, [kernel], 20000, hook, CHIP, "latency")
+    heuristic = tile_layer(layer, [kernel], 20000, hook, CHIP)
+    assert common.tiling.proof.startswith("of the tiles that split the layer evenly")
+    assert everything.estimate.cycles <= common.estimate.cycles <= heuristic.estimate.cycles
 
 
 def test_a_search_that_stops_early_says_what_is_proven(monkeypatch):
