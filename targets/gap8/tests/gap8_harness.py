@@ -83,7 +83,9 @@ def dtype(type_name: str) -> np.dtype[Any]:
 class Library:
     """The compiled kernels of several cases."""
 
-    def __init__(self, cases: list[Case], flags: tuple[str, ...] = (), compiler: str = "cc"):
+    def __init__(
+        self, cases: list[Case], flags: tuple[str, ...] = (), compiler: tuple[str, ...] = ("cc",)
+    ):
         self.cases = cases
         self._directory = tempfile.TemporaryDirectory()
         path = Path(self._directory.name)
@@ -100,7 +102,7 @@ class Library:
         sources = [str(path / n) for n in files if n.endswith(".c")]
         include = [f"-I{path}", f"-I{path / 'kernels'}", f"-I{RUNTIME}"]
         target = path / "kernels.so"
-        command = [compiler, *FLAGS, *flags, *include, *sources]
+        command = [*compiler, *FLAGS, *flags, *include, *sources]
         command += [str(path / "stub.c"), str(path / "calls.c"), "-o", str(target)]
         done = subprocess.run(command, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr[:4000]

@@ -18,7 +18,7 @@ SHIFT, ONES, EXACT, NO_STEP = "DORY_SHIFT", "DORY_ONES", "DORY_EXACT", "DORY_NO_
 
 def fits(limits: tuple[int, int], *values: int) -> bool:
     """Return True when every value lies in ``limits``."""
-    return all(limits[0] <= v <= limits[1] for v in values)
+    return not values or (limits[0] <= min(values) and max(values) <= limits[1])
 
 
 def c_int(value: int) -> str:

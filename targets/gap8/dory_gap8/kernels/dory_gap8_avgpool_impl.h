@@ -19,11 +19,10 @@ void DORY_KERNEL(const dory_gap8_pool_t *a) {
     const int32_t ix = ox * a->stride_w - a->pad_left;
     /* Taps first .. end - 1 of a row lie inside the tile. */
     int32_t first = 0, end = a->kernel_w;
-    while (first < end && ix + first * a->dilation_w < 0) {
-      first++;
-    }
-    while (end > first && ix + (end - 1) * a->dilation_w >= a->x_w) {
-      end--;
+    for (int32_t kx = 0; kx < a->kernel_w; kx++) {
+      const int32_t column = ix + kx * a->dilation_w;
+      first += column < 0;
+      end -= column >= a->x_w;
     }
     for (int32_t c = work.channels.first; c < c1; c += 4) {
       const int32_t n = dory_gap8_min(4, c1 - c);

@@ -55,8 +55,12 @@ static inline dory_q_t dory_step(dory_q_t v, dory_q_t mul, dory_q_t add, int for
   dory_q_t q = (dory_q_t)(product + (dory_q_modular_t)add);
   q = dory_divide(q, form, s);
   if (clip) {
+#if DORY_Q_BITS == 64
     q = q < s->lo ? s->lo : q;
     q = q > s->hi ? s->hi : q;
+#else
+    q = dory_gap8_clip(q, s->lo, s->hi);
+#endif
   }
   return q;
 }

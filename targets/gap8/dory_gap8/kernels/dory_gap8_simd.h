@@ -53,12 +53,14 @@ DORY_GAP8_FOUR(dory_gap8_i8x4_t, i8)
 DORY_GAP8_FOUR(dory_gap8_u16x4_t, u16)
 DORY_GAP8_FOUR(dory_gap8_i16x4_t, i16)
 
-/* The lesser and the greater of two numbers. */
 static inline int32_t dory_gap8_min(int32_t a, int32_t b) {
   return a < b ? a : b;
 }
-static inline int32_t dory_gap8_max(int32_t a, int32_t b) {
-  return a > b ? a : b;
+
+/* The value of lo .. hi that is nearest to v. */
+static inline int32_t dory_gap8_clip(int32_t v, int32_t lo, int32_t hi) {
+  v = v < lo ? lo : v;
+  return v > hi ? hi : v;
 }
 
 #endif
