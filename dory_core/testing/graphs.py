@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import sqrt
+from typing import Any
 
 import numpy as np
 
@@ -185,7 +186,7 @@ class GraphBuilder:
     def _last(self) -> str:
         return self._layers[-1].output if self._layers else "input"
 
-    def _head(self, operator: str, source: str | None) -> dict[str, object]:
+    def _head(self, operator: str, source: str | None) -> dict[str, Any]:
         index = len(self._layers)
         return {
             "index": index,
