@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from dory_core.errors import UsageError
 from dory_core.ir import Graph, Tensor
+from dory_core.simulate.result import LayerOutput, LayerResult, compare_layer
 
 Values = npt.NDArray[np.int64]
 
@@ -37,32 +38,10 @@ class Golden:
 
 
 @dataclass(frozen=True, slots=True)
-class Mismatch:
-    """The first element, in HWC order, that differs."""
-
-    c: int
-    h: int
-    w: int
-    expected: int
-    got: int
-
-
-@dataclass(frozen=True, slots=True)
-class LayerComparison:
-    """Comparison of one layer with its golden, element by element."""
-
-    index: int
-    name: str
-    exact: bool
-    mismatches: int
-    first: Mismatch | None
-
-
-@dataclass(frozen=True, slots=True)
 class Comparison:
     """Comparison of all layers."""
 
-    layers: tuple[LayerComparison, ...]
+    layers: tuple[LayerResult, ...]
 
     @property
     def exact(self) -> bool:
@@ -135,35 +114,26 @@ def compare(
             "use the golden that was exported together with the network",
         )
     image = input_of(graph, golden)
-    expected = [
-        _shaped(golden, layer.index + 1, golden.layers[layer.index], graph.tensors[layer.output])
+    expected = {
+        layer.index: _shaped(
+            golden, layer.index + 1, golden.layers[layer.index], graph.tensors[layer.output]
+        ).transpose(1, 2, 0)
         for layer in graph.layers
-    ]
+    }
     if outputs is None:
         from dory_core.reference import run
 
         outputs = run(graph, {graph.inputs[0]: image})
     return Comparison(
         tuple(
-            compare_layer(layer.index, layer.name, wanted, outputs[layer.output])
-            for layer, wanted in zip(graph.layers, expected, strict=True)
+            compare_layer(
+                LayerOutput(layer.index, layer.name, graph.tensors[layer.output]),
+                outputs[layer.output].transpose(1, 2, 0),
+                expected,
+            )
+            for layer in graph.layers
         )
     )
-
-
-def compare_layer(
-    index: int, name: str, expected: npt.NDArray[Any], got: npt.NDArray[Any]
-) -> LayerComparison:
-    """Compare one layer; both arrays have shape (C, H, W)."""
-    if expected.shape != got.shape:
-        raise UsageError(f"layer {index} ('{name}'): shape {got.shape}, expected {expected.shape}")
-    differs = (expected != got).transpose(1, 2, 0)
-    count = int(differs.sum())
-    if count == 0:
-        return LayerComparison(index, name, True, 0, None)
-    h, w, c = (int(i) for i in np.unravel_index(int(differs.argmax()), differs.shape))
-    first = Mismatch(c, h, w, int(expected[c, h, w]), int(got[c, h, w]))
-    return LayerComparison(index, name, False, count, first)
 
 
 def _shaped(golden: Golden, position: int, values: Values, tensor: Tensor) -> Values:
