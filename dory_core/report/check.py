@@ -17,16 +17,13 @@ def print_check(document: Mapping[str, Any], out: Console, details: bool = False
 
     details: also why kernels that were preferred did not take a layer.
     """
-    table = new_table("layer", "op", "kernel")
+    bound = document.get("fits") is not None or any(n["kernel"] for n in document["layers"])
+    table = new_table("layer", "op", *(["kernel"] if bound else []))
     for layer in document["layers"]:
-        kernel = layer.get("kernel")
-        table.add_row(
-            Text(f"{layer['index']:02d} {layer['node']}"),
-            Text(layer["op"]),
-            Text(kernel or "-"),
-        )
-        if details or (not kernel and layer.get("rejections")):
-            for rejection in layer.get("rejections", ()):
+        cells = [Text(f"{layer['index']:02d} {layer['node']}"), Text(layer["op"])]
+        table.add_row(*cells, *([Text(layer["kernel"] or "-")] if bound else []))
+        if details or not (layer["kernel"] or document["supported"]):
+            for rejection in layer["rejections"]:
                 table.add_row("", "", Text(f"not {rejection['kernel']}: {rejection['reason']}"))
     if document["layers"]:
         out.print(table)
@@ -44,6 +41,8 @@ def print_check(document: Mapping[str, Any], out: Console, details: bool = False
                 Text(dominant(level) or "-"),
             )
         out.print(levels)
+    for note in document.get("notes", ()):
+        out.print(Text(f"note: {note}"))
     reason = document.get("reason")
     because = f": {reason}" if reason else ""
     if not document["supported"]:
