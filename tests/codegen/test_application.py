@@ -1,0 +1,206 @@
+"""Generated applications as text and data."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import dory_gap8.plugin as gap8
+import dory_nemo
+import pytest
+
+from dory_core.application import read_graph, read_plan, run_application
+from dory_core.check import check_network
+from dory_core.compiler import CompileOptions, compile_network
+from dory_core.errors import NotSupported, UsageError
+from dory_core.hardware import TargetContext
+from dory_core.ir import TypedLayer
+from dory_core.kernel import Kernel
+from dory_core.passes.extract import extract_layer
+from dory_core.plan import Plan
+from dory_core.plugins import Plugins, hookimpl, load_plugins
+from dory_core.reference import random_inputs, run
+from dory_core.testing.apps import assert_exact, build_app
+from dory_core.testing.cases import network_cases
+from dory_core.vectors import read_vectors
+from tests.builders import NemoBuilder
+
+GRAPH = next(case for case in network_cases() if case.name == "residual").build()
+
+
+@pytest.fixture(scope="module")
+def app(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Plan]:
+    directory = tmp_path_factory.mktemp("codegen") / "app"
+    return directory, build_app(GRAPH, "gap8", directory, budgets={1: 6000}, seeds=(3, 4))
+
+
+def test_plan_json_is_the_plan(app: tuple[Path, Plan]) -> None:
+    directory, plan = app
+    assert read_plan(directory) == json.loads(json.dumps(plan.to_json()))
+
+
+def test_application_carries_its_network_and_vectors(app: tuple[Path, Plan]) -> None:
+    directory, _ = app
+    graph = read_graph(directory)
+    assert graph == GRAPH
+    vectors = read_vectors(directory / "vectors", graph)
+    assert len(vectors) == 2
+    expected = run(GRAPH, random_inputs(GRAPH, 4))
+    for name, values in expected.items():
+        assert (vectors[1][name] == values).all()
+
+
+def test_generated_c_has_no_heap_float_or_mutable_globals(app: tuple[Path, Plan]) -> None:
+    for file in (*app[0].glob("src/*.c"), *app[0].glob("kernels/*.[ch]")):
+        text = re.sub(r"/\*.*?\*/", "", file.read_text(), flags=re.S)
+        assert not re.search(r"\b(malloc|calloc|realloc|free|float|double|alloca)\b", text), file
+        for line in text.splitlines():
+            if line.startswith("static ") and line.rstrip().endswith(";") and "(" not in line:
+                assert "const" in line, f"{file.name}: {line}"
+
+
+def test_every_layer_calls_a_kernel_that_is_shipped(app: tuple[Path, Plan]) -> None:
+    directory, plan = app
+    shipped = "\n".join(p.read_text() for p in directory.glob("kernels/*"))
+    for step in plan.steps:
+        text = (directory / f"src/dory_layer_{step.index:02d}.c").read_text()
+        assert f"{step.kernel.symbol}(" in text
+        assert step.kernel.symbol in shipped
+        for header in step.kernel.headers:
+            assert (directory / "kernels" / header).is_file()
+
+
+def test_header_comment_states_shape_tile_and_memory(app: tuple[Path, Plan]) -> None:
+    directory, plan = app
+    step = plan.steps[0]
+    text = (directory / "src/dory_layer_00.c").read_text()
+    assert f"L1        {step.l1_bytes} of 6000 B" in text
+    assert "Conv 3x3, stride 2x2" in text
+    assert f"{step.schedule.count} tile" in text
+
+
+def test_blocks_of_one_level_lie_within_its_budget(app: tuple[Path, Plan]) -> None:
+    for level in app[1].levels:
+        assert level.used <= level.budget
+        assert all(b.offset >= 0 and b.end <= level.budget for b in level.blocks)
+
+
+def test_make_run_needs_no_python(app: tuple[Path, Plan], tmp_path: Path) -> None:
+    if shutil.which("cc") is None or shutil.which("make") is None:
+        pytest.skip("make and a compiler called cc are needed for this form")
+    copy = tmp_path / "copy"
+    shutil.copytree(app[0], copy)
+    done = subprocess.run(["make", "-C", str(copy), "run"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    exact = [line for line in done.stdout.splitlines() if re.match(r"layer \d+ exact", line)]
+    assert len(exact) == 2 * len(GRAPH.layers)
+
+
+def test_make_run_fails_when_a_layer_differs(app: tuple[Path, Plan], tmp_path: Path) -> None:
+    if shutil.which("cc") is None or shutil.which("make") is None:
+        pytest.skip("make and a compiler called cc are needed for this form")
+    copy = tmp_path / "copy"
+    shutil.copytree(app[0], copy)
+    file = copy / "vectors" / "layer_02.bin"
+    data = bytearray(file.read_bytes())
+    data[5] ^= 1
+    file.write_bytes(data)
+    done = subprocess.run(["make", "-C", str(copy), "run"], capture_output=True, text=True)
+    assert done.returncode != 0
+    assert re.search(r"layer 2 differs 1 of \d+ bytes, first at byte 5", done.stdout)
+
+
+def test_generated_c_is_clean_with_clang(app: tuple[Path, Plan], tmp_path: Path) -> None:
+    if shutil.which("clang"):
+        compiler = "clang"
+    elif find_spec("ziglang") is not None:
+        compiler = f"{sys.executable} -m ziglang cc"
+    else:
+        pytest.skip("neither clang nor the ziglang wheel is installed")
+    copy = tmp_path / "copy"
+    shutil.copytree(app[0], copy)
+    done = subprocess.run(
+        ["make", "-C", str(copy), "run", f"CC={compiler}"], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert "warning" not in done.stderr
+
+
+def test_value_that_differs_is_reported_with_its_place(
+    app: tuple[Path, Plan], tmp_path: Path
+) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(app[0], copy)
+    file = copy / "vectors" / "layer_01.bin"
+    data = bytearray(file.read_bytes())
+    channels = GRAPH.tensors["layer_01"].channels
+    width = GRAPH.tensors["layer_01"].width
+    place = (2 * width + 1) * channels + 3
+    data[place] ^= 1
+    file.write_bytes(data)
+    result = run_application(copy, plugins=load_plugins(), dma="late")
+    assert not result.exact
+    difference = result.first_difference
+    assert difference is not None
+    layer = difference[1]
+    assert (layer.index, layer.mismatches) == (1, 1)
+    assert layer.first is not None
+    assert (layer.first.c, layer.first.h, layer.first.w) == (3, 2, 1)
+    assert layer.first.expected == layer.first.got ^ 1
+
+
+def test_directory_that_is_no_application_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError):
+        read_plan(tmp_path / "missing")
+    with pytest.raises(UsageError):
+        read_plan(tmp_path)
+    (tmp_path / "plan.json").write_text('{"generator": "somebody"}')
+    with pytest.raises(UsageError) as caught:
+        read_plan(tmp_path)
+    assert "not written by dory" in caught.value.message
+
+
+def test_layer_that_does_not_exist_cannot_be_extracted() -> None:
+    with pytest.raises(UsageError) as caught:
+        extract_layer(GRAPH, len(GRAPH.layers))
+    assert "0 to" in caught.value.hint
+
+
+def test_layer_with_two_inputs_is_a_network_of_its_own(tmp_path: Path) -> None:
+    plan = build_app(extract_layer(GRAPH, 3), "gap8", tmp_path / "app")
+    assert len(plan.inputs) == 2
+    assert_exact(tmp_path / "app")
+
+
+class WithoutFallback:
+    """GAP8 with its own kernels alone: grouped convolutions find none."""
+
+    dory_targets = staticmethod(gap8.dory_targets)
+    dory_memory_hierarchy = staticmethod(gap8.dory_memory_hierarchy)
+    dory_dma_hal = staticmethod(gap8.dory_dma_hal)
+
+    @staticmethod
+    @hookimpl
+    def dory_kernels(ctx: TargetContext, layer: TypedLayer) -> list[Kernel]:
+        return [k for k in gap8.dory_kernels(ctx, layer) if not k.name.startswith("dory_portable")]
+
+
+def test_check_names_every_layer_that_no_kernel_takes(tmp_path: Path) -> None:
+    net = NemoBuilder((8, 12, 12), seed=1)
+    net.conv(12, 3, pads=1, groups=2).conv(8, 3, pads=1).conv(12, 3, pads=1, groups=2)
+    path = net.save(tmp_path / "net.onnx")
+    plugins = Plugins.from_objects(nemo=dory_nemo, gap8=WithoutFallback)
+    report = check_network(CompileOptions(path, "gap8", "nemo"), plugins)
+    assert not report.supported
+    assert [layer.kernel is None for layer in report.layers] == [True, False, True]
+    assert all(layer.rejections for layer in report.layers if layer.kernel is None)
+    assert "no kernel" in report.reason
+    with pytest.raises(NotSupported) as caught:
+        compile_network(CompileOptions(path, "gap8", "nemo", tmp_path / "app"), plugins)
+    assert report.layers[0].node in caught.value.message
+    assert not (tmp_path / "app").exists()

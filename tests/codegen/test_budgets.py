@@ -1,0 +1,37 @@
+"""Budgets: defaults of the hierarchy, and what a larger one means."""
+
+from __future__ import annotations
+
+import pytest
+
+from dory_core.budgets import resolve_budgets
+from dory_core.errors import UsageError
+from dory_core.hardware import Level, Link, Memory, MemoryHierarchy
+
+HIERARCHY = MemoryHierarchy(
+    (Level(1, (Memory("tcdm", 1000, 200),)), Level(2, (Memory("a", 5000, 1000),))),
+    (Link(1, 2, 10, 8.0),),
+)
+
+
+def test_default_is_size_minus_reserved() -> None:
+    budgets = resolve_budgets(HIERARCHY, {})
+    assert dict(budgets.bytes) == {1: 800, 2: 4000}
+    assert budgets.reason == ""
+
+
+def test_smaller_budget_is_deployable() -> None:
+    assert resolve_budgets(HIERARCHY, {1: 500}).reason == ""
+
+
+def test_larger_budget_is_legal_but_not_deployable() -> None:
+    budgets = resolve_budgets(HIERARCHY, {1: 801})
+    assert budgets.bytes[1] == 801
+    assert "L1 budget of 801 B exceeds the 800 B" in budgets.reason
+
+
+@pytest.mark.parametrize("wanted", [{3: 10}, {1: 0}, {2: -5}])
+def test_budget_without_sense_is_refused(wanted: dict[int, int]) -> None:
+    with pytest.raises(UsageError) as caught:
+        resolve_budgets(HIERARCHY, wanted)
+    assert caught.value.hint
