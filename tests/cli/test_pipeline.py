@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command_line import EXAMPLE, dory
+from tests.cli.command_line import EXAMPLE, ROOT, dory
 
 NET = EXAMPLE / "net.onnx"
 GOLDEN = EXAMPLE / "golden.npz"
@@ -79,6 +79,21 @@ def test_plan_only_writes_nothing_and_its_json_is_the_plan(
     assert len(plan["layers"]) == LAYERS
     assert plan["deployable"] is True
     assert list(tmp_path.iterdir()) == []
+
+
+def test_every_key_of_the_documents_is_in_the_manual(
+    pipeline: tuple[str, ...], application: Path
+) -> None:
+    plan = dory(*pipeline, NET, "--plan-only", "--json").json
+    check = dory("check", *pipeline, NET, "--json").json
+    run = dory("run", application, "--json").json
+    documents = [plan, plan["network"], plan["totals"], plan["memory"]["L1"], plan["layers"][0]]
+    documents += [plan["layers"][0]["estimate"], check, check["layers"][0], check["levels"][0]]
+    documents += [dory("plugins", "--json").json[0], dory("targets", "--json").json[0]]
+    documents += [run, run["runs"][0], run["runs"][0]["layers"][0]]
+    manual = (ROOT / "docs" / "json.md").read_text(encoding="utf-8")
+    keys = {key for document in documents for key in document}
+    assert [k for k in sorted(keys) if f"`{k}`" not in manual and f'"{k}"' not in manual] == []
 
 
 def test_budget_reaches_the_plan_in_any_unit(pipeline: tuple[str, ...]) -> None:
