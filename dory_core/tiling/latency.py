@@ -23,20 +23,26 @@ from dory_core.tiling.geometry import Tile, axis_spans, extent, keeps_channels
 from dory_core.tiling.problem import AXES, Formulation, TilingProblem
 from dory_core.tiling.schedule import Buffering
 from dory_core.tiling.search import tile_space
-from dory_core.tiling.variants import Variant, bufferings, cheapest, fits
+from dory_core.tiling.variants import Variant, bufferings, cheapest
 
 # Steps of timelines that are walked for one layer before the search stops without a proof.
 WALKED_STEPS = 60_000
 
 # Tiles that are looked at; of a larger space only the common sizes.
-LARGEST_SPACE = 1 << 20
+LARGEST_SPACE = 1 << 18
 
 
 def fastest(
-    formulation: Formulation, budget_bytes: int, costs: LayerCosts, known: Variant
+    formulation: Formulation,
+    budget_bytes: int,
+    costs: LayerCosts,
+    known: Variant,
+    rival: int | None = None,
 ) -> tuple[Variant, str]:
     """Return the variant with the fewest estimated cycles, never worse than ``known``, and what
     is proven about it.
+
+    rival: cycles that another kernel reaches; the search ends where no tile undercuts them.
     """
     best = known
     walked = 0
@@ -44,10 +50,11 @@ def fastest(
     if prod(len(v.domain) for v in variables) > LARGEST_SPACE:
         variables = tuple(_common_sizes(v) for v in variables)
         subject = "of the tiles that split the layer evenly, rounded up to 1, 2, 4 or 8, none"
-    bounds, space = _candidates(formulation, variables, budget_bytes, costs, known.estimate.cycles)
+    bounds, space = _candidates(formulation, variables, budget_bytes, costs, _limit(known, rival))
+    sizes = [np.broadcast_to(evaluate(b.bytes, space), bounds.shape) for b in formulation.buffers]
     for position in np.argsort(bounds, kind="stable"):
         bound = bounds[position]
-        if bound >= best.estimate.cycles:
+        if bound >= _limit(best, rival):
             break
         values = {name: int(array[position]) for name, array in space.items()}
         if walked > WALKED_STEPS:
@@ -55,20 +62,29 @@ def fastest(
                 f"the search stopped early: {subject} is estimated below {int(bound)} cycles, "
                 f"this one needs {best.estimate.cycles}"
             )
-        legal = _most_copies(formulation, values, budget_bytes)
+        legal = _most_copies(formulation, [int(s[position]) for s in sizes], budget_bytes)
         walked += len(legal) * int(_steps(formulation, values))
         best = cheapest(formulation, ((b, values) for b in legal), costs, best) or best
     return best, f"{subject} with as many copies as fit has fewer estimated cycles"
 
 
-def _most_copies(formulation: Formulation, values: dict[str, int], budget: int) -> list[Buffering]:
-    """Return the bufferings that fit and cannot be given another copy."""
-    legal = [b for b in bufferings(formulation) if fits(formulation, values, b, budget)]
-    return [
-        b
-        for b in legal
-        if not any(b != m and b.x <= m.x and b.w <= m.w and b.y <= m.y for m in legal)
-    ]
+def _limit(best: Variant, rival: int | None) -> int:
+    return best.estimate.cycles if rival is None else min(best.estimate.cycles, rival)
+
+
+def _most_copies(formulation: Formulation, sizes: Sequence[int], budget: int) -> list[Buffering]:
+    """Return the bufferings that fit and cannot be given another copy.
+
+    sizes: bytes of one copy of each buffer of the formulation.
+    """
+    legal: list[Buffering] = []
+    for buffering in reversed(bufferings(formulation)):  # most copies first
+        copies = (buffering.of(b.name) for b in formulation.buffers)
+        if sum(n * size for n, size in zip(copies, sizes, strict=True)) > budget:
+            continue
+        if not any(buffering.x <= m.x and buffering.w <= m.w and buffering.y <= m.y for m in legal):
+            legal.append(buffering)
+    return legal
 
 
 def _steps(formulation: Formulation, values: dict[str, int]) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from math import lcm
 from typing import Any
 
 from dory_core.expr import Expr, Op, Var, evaluate, to_text
@@ -50,8 +51,7 @@ class Formulation:
 
     def with_copies(self, buffering: Buffering) -> tuple[L1Buffer, ...]:
         """Return the buffers with the copies of ``buffering``."""
-        copies = {"x": buffering.x, "x2": buffering.x, "w": buffering.w, "y": buffering.y}
-        return tuple(replace(b, copies=copies.get(b.name, 1)) for b in self.buffers)
+        return tuple(replace(b, copies=buffering.of(b.name)) for b in self.buffers)
 
     @property
     def has_weights(self) -> bool:
@@ -92,7 +92,7 @@ def formulate(layer: TypedLayer, kernel: Kernel, terms: Terms | None = None) -> 
     c_out = _axis("c_out", full.c_out, output_granule(layer))
     c_in: Number = full.c_in
     if not keeps_channels(layer) and kernel.accumulates(layer):
-        c_in = _axis("c_in", full.c_in, input_granule(layer))
+        c_in = _even_parts("c_in", full.c_in, input_granule(layer))
     sizes = (c_out, _axis("h", full.h, 1), _axis("w", full.w, 1), c_in)
     tile = with_border(layer, make_tile(layer, *sizes))
     constraints = tuple(kernel.constraints(layer, tile))
@@ -109,6 +109,19 @@ def formulate(layer: TypedLayer, kernel: Kernel, terms: Terms | None = None) -> 
         chosen,
         tuple(_limit(c.condition) for c in constraints),
     )
+
+
+def _even_parts(name: str, size: int, granule: int) -> Number:
+    """Return the variable of an axis that is only split into parts as equal as possible.
+
+    Every input-channel tile adds a pass over the partial sums, so only the number of tiles counts:
+    of the sizes with the same number the smallest, in whole words of 4 elements, needs the least
+    memory.
+    """
+    step = lcm(granule, 4)
+    parts = (-(-size // n) for n in range(1, size + 1))
+    values = sorted({min(-(-part // step) * step, size) for part in parts})
+    return Var(name, values[0], size, values) if len(values) > 1 else size
 
 
 def doubled_weight(term: Term) -> int:

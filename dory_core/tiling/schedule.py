@@ -48,6 +48,10 @@ class Buffering:
     w: int = 1
     y: int = 1
 
+    def of(self, name: str) -> int:
+        """Return the copies of the buffer ``name``; partial sums and scratch have one."""
+        return {"x": self.x, "x2": self.x, "w": self.w, "y": self.y}.get(name, 1)
+
     @property
     def text(self) -> str:
         """``x2 w1 y2``."""

@@ -86,7 +86,8 @@ class Tiler:
             if rejection is not None:
                 rejections.append(KernelRejection(kernel.name, rejection.reason))
                 continue
-            found = self._tile_on(layer, kernel, budget_bytes)
+            rival = best.estimate.cycles if best is not None else None
+            found = self._tile_on(layer, kernel, budget_bytes, rival)
             if isinstance(found, DoesNotFit):
                 rejections.append(KernelRejection(kernel.name, found.message))
                 failures.append(found)
@@ -116,19 +117,26 @@ class Tiler:
         )
 
     def _tile_on(
-        self, layer: TypedLayer, kernel: Kernel, budget_bytes: int
+        self, layer: TypedLayer, kernel: Kernel, budget_bytes: int, rival: int | None
     ) -> tuple[Variant, Tiling] | DoesNotFit:
         # Names are unique within a target, and hooks may make new objects for every layer.
-        key = (type(kernel), kernel.name, kernel.symbol(layer), budget_bytes, *signature(layer))
+        key = (
+            type(kernel),
+            kernel.name,
+            kernel.symbol(layer),
+            budget_bytes,
+            rival,
+            *signature(layer),
+        )
         if key not in self._memo:
             try:
-                self._memo[key] = self._solve(layer, kernel, budget_bytes)
+                self._memo[key] = self._solve(layer, kernel, budget_bytes, rival)
             except DoesNotFit as error:
                 return error  # it names the layer, so another layer needs its own
         return self._memo[key]
 
     def _solve(
-        self, layer: TypedLayer, kernel: Kernel, budget_bytes: int
+        self, layer: TypedLayer, kernel: Kernel, budget_bytes: int, rival: int | None
     ) -> tuple[Variant, Tiling]:
         formulation = formulate(layer, kernel, lambda t: self._terms_hook(layer, kernel, t))
         solved = solve_bufferings(formulation, budget_bytes)
@@ -139,7 +147,7 @@ class Tiler:
         assert best is not None  # every solved buffering has a schedule
         proof = OPTIMAL
         if self._objective == "latency":
-            best, proof = fastest(formulation, budget_bytes, costs, best)
+            best, proof = fastest(formulation, budget_bytes, costs, best, rival)
         problem = TilingProblem(formulation, budget_bytes, best.buffering, self._upper)
         return best, make_tiling(problem, best.values, proof)
 

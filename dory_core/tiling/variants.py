@@ -14,11 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from itertools import product
 
 from dory_core.estimate.timeline import LayerCosts, LayerEstimate, estimate, lower_bound
 from dory_core.expr import evaluate
-from dory_core.tiling.problem import Formulation, TilingProblem
+from dory_core.tiling.geometry import make_tile
+from dory_core.tiling.problem import AXES, Formulation, TilingProblem
 from dory_core.tiling.schedule import (
     ORDERS,
     SPATIAL_OUTER,
@@ -41,8 +43,12 @@ class Variant:
 
 def bufferings(formulation: Formulation) -> tuple[Buffering, ...]:
     """Return all bufferings, fewer copies first; without weights w has one copy."""
-    weights = (1, 2) if formulation.has_weights else (1,)
-    found = (Buffering(x, w, y) for x, w, y in product((1, 2), weights, (1, 2)))
+    return _all_bufferings(formulation.has_weights)
+
+
+@cache
+def _all_bufferings(weights: bool) -> tuple[Buffering, ...]:
+    found = (Buffering(x, w, y) for x, w, y in product((1, 2), (1, 2) if weights else (1,), (1, 2)))
     return tuple(sorted(found, key=lambda b: b.x + b.w + b.y))
 
 
@@ -80,7 +86,11 @@ def schedules(
     formulation: Formulation, values: dict[str, int], buffering: Buffering
 ) -> Iterator[Schedule]:
     """Return the schedules that differ: one order when only one axis has several tiles."""
-    tile = formulation.concrete(values)
+    # Sizes along the axes are all that a schedule needs of a tile.
+    tile = make_tile(
+        formulation.layer,
+        *(int(evaluate(getattr(formulation.tile, name), values)) for name in AXES),
+    )
     for order in ORDERS:
         schedule = make_schedule(formulation.layer, tile, buffering, order, formulation.has_weights)
         o, h, w, _ = schedule.counts

@@ -107,6 +107,7 @@ def test_does_not_fit_names_layer_level_bytes_and_buffer():
     assert f"needs {576 + 584 + 8} bytes, 700 are available" in error.value.message
     assert "weights of the tile (w, 584 bytes)" in error.value.message
     assert "1168" in error.value.hint
+    assert error.value.needed_bytes == 1168
 
 
 def test_smallest_tile_is_the_least_memory_of_all_tiles():
@@ -131,9 +132,9 @@ def test_constraints_without_any_tile_are_an_error_with_their_reason():
 
 
 def test_sub_byte_linear_is_split_between_pixels_only():
-    layer = linear(3, (2, 3), 8, bits=(4, 8))  # 3 channels of 4 bits: 2 bytes a pixel
+    layer = linear(3, (4, 6), 8, bits=(4, 8))  # 3 channels of 4 bits: 2 bytes a pixel
     problem = TilingProblem(formulate(layer, SampleKernel(accumulates=True)), 1 << 16)
     (c_in,) = (v for v in problem.formulation.variables if v.name == "c_in")
-    assert c_in.domain.tolist() == [3, 6, 9, 12, 15, 18]
+    assert c_in.domain.tolist() == [12, 24, 36, 72]  # pixels of 3, words of 4, even parts
     x = next(b for b in solve(problem).buffers if b.name == "x")
-    assert x.bytes == 16  # 12 bytes, aligned
+    assert x.bytes == 48
