@@ -37,9 +37,17 @@ class NotSupported(DoryError):
 
 
 class DoesNotFit(DoryError):
-    """A layer or the network exceeds a memory: the message names level, bytes and buffer."""
+    """A layer or the network exceeds a memory: the message names level, bytes and buffer.
+
+    needed_bytes: the least budget of the level with which it fits; None when it is not known, or
+    when no budget helps.
+    """
 
     exit_code = 4
+
+    def __init__(self, message: str, hint: str = "", needed_bytes: int | None = None) -> None:
+        super().__init__(message, hint)
+        self.needed_bytes = needed_bytes
 
 
 class VerificationFailed(DoryError):

@@ -2,7 +2,8 @@
 
 An independent check of imported networks: it shares no code with the frontends. Doubles hold all
 integers up to 2^53, which float32 as in the file does not. Every Div is made to round down, as the
-quantiser does: ONNX leaves the rounding of negative integers open.
+quantiser does: ONNX leaves the rounding of negative integers open. Pools are our own, because those
+of the evaluator get asymmetric pads wrong (onnx 1.23 forgets the ones in front).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import numpy.typing as npt
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
+from onnx.reference.op_run import OpRun
 
 
 def evaluate(
@@ -41,10 +43,63 @@ def evaluate(
         value.type.tensor_type.elem_type = TensorProto.DOUBLE
     del graph.output[:]
     graph.output.extend(helper.make_tensor_value_info(v, TensorProto.DOUBLE, None) for v in values)
-    evaluator = ReferenceEvaluator(double)
+    evaluator = ReferenceEvaluator(double, new_ops=[MaxPool, AveragePool, Floor])
     name = graph.input[0].name
     results = evaluator.run(None, {name: image[None].astype(np.float64)})
     return {v: np.asarray(r)[0] for v, r in zip(values, results, strict=True)}
+
+
+def _windows(
+    x: npt.NDArray[np.float64],
+    kernel: list[int],
+    strides: list[int] | None,
+    pads: list[int] | None,
+    fill: float,
+) -> npt.NDArray[np.float64]:
+    """Return the padded windows of x, (N, C, ...): shape (N, C, outputs..., kernel...)."""
+    rank = len(kernel)
+    borders = list(pads or [0] * 2 * rank)
+    around = [(0, 0), (0, 0), *zip(borders[:rank], borders[rank:], strict=True)]
+    padded = np.pad(x, around, constant_values=fill)
+    axes = tuple(range(2, 2 + rank))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, tuple(kernel), axes)
+    steps = tuple(slice(None, None, s) for s in strides or [1] * rank)
+    return windows[(slice(None), slice(None), *steps)]
+
+
+class MaxPool(OpRun):  # type: ignore[misc]
+    """Maximum over the part of each window that lies in the image."""
+
+    op_domain = ""
+
+    def _run(self, x, kernel_shape=None, strides=None, pads=None, **others):  # type: ignore[no-untyped-def]
+        assert not others.get("ceil_mode") and others.get("auto_pad") in (None, "NOTSET")
+        windows = _windows(x, kernel_shape, strides, pads, -np.inf)
+        return (windows.max(axis=tuple(range(-len(kernel_shape), 0))),)
+
+
+class AveragePool(OpRun):  # type: ignore[misc]
+    """Average over each window, padding included."""
+
+    op_domain = ""
+
+    def _run(self, x, kernel_shape=None, strides=None, pads=None, **others):  # type: ignore[no-untyped-def]
+        assert not others.get("ceil_mode") and others.get("auto_pad") in (None, "NOTSET")
+        assert others.get("count_include_pad") or not any(pads or [])
+        windows = _windows(x, kernel_shape, strides, pads, 0.0)
+        return (windows.mean(axis=tuple(range(-len(kernel_shape), 0))),)
+
+
+class Floor(OpRun):  # type: ignore[misc]
+    """Round down; an average times its count may be an integer but for the last bit of a double.
+
+    Quotients that are no integers are 2^-31 or more below the next one.
+    """
+
+    op_domain = ""
+
+    def _run(self, x):  # type: ignore[no-untyped-def]
+        return (np.floor(x + 2.0**-36),)
 
 
 def _widen(tensor: onnx.TensorProto, operand: bool) -> None:

@@ -46,13 +46,18 @@ def assert_exact(
     dma: tuple[str, ...] = DMA_MODES,
     repeat: int = 2,
     sanitize: str | None = None,
+    seed: int = 1,
     plugins: Plugins | None = None,
 ) -> None:
-    """Run the application in every DMA mode and assert that every element of it is as expected."""
+    """Run the application in every DMA mode and assert that every element of it is as expected.
+
+    The assertion names the mode, the layer and its first wrong element. Raises VerificationFailed
+    when the simulation stopped the program.
+    """
     plugins = plugins or load_plugins()
     for mode in dma:
         result = run_application(
-            directory, plugins=plugins, dma=mode, repeat=repeat, sanitize=sanitize
+            directory, plugins=plugins, dma=mode, seed=seed, repeat=repeat, sanitize=sanitize
         )
         wrong = result.first_difference
         assert wrong is None, f"dma {mode}: layer {wrong[1].index} {wrong[1].name}: {wrong[1]}"

@@ -31,12 +31,12 @@ def _win(
         return (value, value) if isinstance(value, int) else value
 
     four = (pads, pads, pads, pads) if isinstance(pads, int) else pads
-    return Window(
-        kernel=pair(kernel), strides=pair(stride), pads=four, dilations=pair(dilation)
-    )
+    return Window(kernel=pair(kernel), strides=pair(stride), pads=four, dilations=pair(dilation))
 
 
-def _conv(name: str, shape: tuple[int, int, int], channels: int, window: Window, **more: object) -> Case:
+def _conv(
+    name: str, shape: tuple[int, int, int], channels: int, window: Window, **more: object
+) -> Case:
     values = more.pop("values", U8)
     tags = {"conv"}
     if values != U8 or more.get("output", U8) == I8:
@@ -55,7 +55,13 @@ def _conv(name: str, shape: tuple[int, int, int], channels: int, window: Window,
     return Case(f"conv_{name}", frozenset(tags), build)
 
 
-def _with(name: str, tags: str, shape: tuple[int, int, int], make: Callable[[GraphBuilder], object], values: tuple[int, int] = U8) -> Case:
+def _with(
+    name: str,
+    tags: str,
+    shape: tuple[int, int, int],
+    make: Callable[[GraphBuilder], object],
+    values: tuple[int, int] = U8,
+) -> Case:
     def build() -> Graph:
         builder = GraphBuilder(shape, values=values, seed=len(name))
         make(builder)

@@ -19,6 +19,7 @@ import pytest
 from dory_core.budgets import resolve_budgets
 from dory_core.compiler import plan_network
 from dory_core.errors import DoesNotFit, NotSupported, ToolMissing
+from dory_core.plan import Plan
 from dory_core.plugins import Plugins, load_plugins
 from dory_core.simulate.compiler import find_compiler, probe_sanitizer
 from dory_core.testing.apps import DMA_MODES, assert_exact, build_app
@@ -59,7 +60,7 @@ class TargetConformance:
         if "sanitizer" in metafunc.fixturenames:
             metafunc.parametrize("sanitizer", SANITIZERS, ids=["asan_ubsan", "tsan"])
 
-    @pytest.fixture(scope="class")
+    @pytest.fixture
     def plugins(self) -> Plugins:
         """Every installed plugin."""
         return load_plugins()
@@ -102,9 +103,7 @@ class TargetConformance:
             return
         assert_exact(directory, plugins=plugins)
 
-    def test_network_is_exact(
-        self, network_case: Case, plugins: Plugins, tmp_path: Path
-    ) -> None:
+    def test_network_is_exact(self, network_case: Case, plugins: Plugins, tmp_path: Path) -> None:
         """Residuals, branches, several consumers, several vectors in sequence."""
         if network_case.tags & self.capabilities.refused:
             pytest.skip(f"declared as refused: {network_case.tags & self.capabilities.refused}")
@@ -138,16 +137,33 @@ class TargetConformance:
             trees.append({str(p.relative_to(tmp_path / name)): p.read_bytes() for p in files})
         assert trees[0] == trees[1]
 
-    def test_l1_that_is_far_too_small_is_refused_with_numbers(self, plugins: Plugins) -> None:
-        """The message names layer, level and bytes."""
-        target = self.capabilities.target
-        ctx = plugins.context(target, self._settings)
+    def test_l1_that_is_too_small_is_refused_with_the_bytes_that_are_missing(
+        self, plugins: Plugins
+    ) -> None:
+        """The message names layer, level, bytes and buffer; the smallest tile is the smallest."""
+        ctx = plugins.context(self.capabilities.target, self._settings)
         graph = layer_cases()[0].build()
+
+        def plan(l1_bytes: int) -> Plan:
+            budgets = resolve_budgets(ctx.memory, {1: l1_bytes})
+            return plan_network(graph, ctx, budgets, plugins, "testing")
+
         with pytest.raises(DoesNotFit) as caught:
-            plan_network(graph, ctx, resolve_budgets(ctx.memory, {1: 64}), plugins, "testing")
-        assert "L1" in caught.value.message
-        assert "64" in caught.value.message
-        assert graph.layers[0].name in caught.value.message
+            plan(24)
+        needed, message = caught.value.needed_bytes, caught.value.message
+        assert needed is not None
+        words = (
+            graph.layers[0].name,
+            "L1",
+            f"{needed} bytes",
+            "24 are available",
+            "largest buffer",
+        )
+        assert all(word in message for word in words), message
+        assert str(needed) in caught.value.hint
+        assert plan(needed).steps[0].l1_bytes <= needed
+        with pytest.raises(DoesNotFit, match=f"{needed} bytes, {needed - 1} are available"):
+            plan(needed - 1)
 
     # -- helpers ------------------------------------------------------------------------------
 

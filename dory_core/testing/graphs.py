@@ -91,8 +91,12 @@ class GraphBuilder:
         shape = (channels, x.channels // groups, *window.kernel)
         weights = self._weights(shape)
         requants = self._requants(
-            channels, _spread(x, shape[1] * window.kernel[0] * window.kernel[1]), output,
-            wide, div, per_channel,
+            channels,
+            _spread(x, shape[1] * window.kernel[0] * window.kernel[1]),
+            output,
+            wide,
+            div,
+            per_channel,
         )
         if second and requants:
             requants += (requant(3, 5, 4, *output) if output else requant(3, 5, 4),)
