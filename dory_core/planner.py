@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from dory_core.budgets import Budgets
-from dory_core.errors import DoesNotFit
+from dory_core.errors import DoesNotFit, DoryError
 from dory_core.hardware import DmaHal, OutputFile, TargetContext
 from dory_core.ir import Graph
 from dory_core.kernel import Kernel
@@ -180,6 +180,7 @@ def _encode_weights(tiled: TiledLayer, offset: int) -> LayerWeights | None:
     schedule, kernel, layer = tiled.schedule, tiled.kernel, tiled.layer
     if not schedule.has_weights:
         return None
+    most = next(b.bytes for b in tiled.tiling.buffers if b.name == "w")
     data = bytearray()
     tiles: list[list[WeightTile]] = []
     for output in schedule.c_out:
@@ -192,6 +193,12 @@ def _encode_weights(tiled: TiledLayer, offset: int) -> LayerWeights | None:
             )
             if block is None:
                 raise TypeError(f"kernel {kernel.name} has weight_bytes but no weight_block")
+            if len(block.data) > most:
+                raise DoryError(
+                    f"{layer.layer.kind} '{layer.layer.name}': a weight_block of kernel "
+                    f"{kernel.name} has {len(block.data)} bytes, its weight_bytes says {most}",
+                    "report this to the authors of the kernel",
+                )
             row.append(WeightTile(len(data), len(block.data), block.parts))
             data += block.data
         tiles.append(row)

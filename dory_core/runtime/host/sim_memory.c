@@ -168,6 +168,16 @@ void sim_check_canaries(const char *file, int line) {
   }
 }
 
+void sim_check_strays(void) {
+  sim_lock();
+  for (uint32_t i = 0; i < sim_l1.size; ++i) {
+    if (sim_l1.shadow[i] != 0 || sim_l1.base[i] == SIM_POISON) continue;
+    dory_sim_fault(NULL, 0, "something wrote byte %lu of L1, which belongs to no buffer in use",
+                   (unsigned long)i);
+  }
+  sim_unlock();
+}
+
 const sim_arena_t *sim_guarding(const void *address) {
   const uint8_t *const at = address;
   const sim_arena_t *const arenas[] = {&sim_l1, &sim_l2, &sim_l3};
