@@ -4,8 +4,10 @@
         capabilities = Capabilities(target="mychip", l1_budgets=(16384, 65536))
 
 Layer kinds x shapes x precisions x budgets x DMA modes, run twice each on the host simulation and
-compared element by element, plus sanitizers, determinism and the description of the hardware. What a
-target cannot do is declared in its Capabilities, in one place, and then tested to be refused.
+compared element by element, plus sanitizers, determinism and the description of the hardware. What
+a target cannot do is declared in its Capabilities, in one place, and then tested to be refused.
+
+The fixture ``plugins`` returns every installed plugin; override it to test one that is not.
 """
 
 from __future__ import annotations
