@@ -60,7 +60,14 @@ class TargetConformance:
         if "l1_bytes" in metafunc.fixturenames:
             metafunc.parametrize("l1_bytes", capabilities.l1_budgets)
         if "sanitizer" in metafunc.fixturenames:
-            metafunc.parametrize("sanitizer", SANITIZERS, ids=["asan_ubsan", "tsan"])
+            # Marked where the project declares the marker, so that it can insist on these tests.
+            declared = any(m.startswith("sanitizer:") for m in metafunc.config.getini("markers"))
+            marks = [pytest.mark.sanitizer] if declared else []
+            params = [
+                pytest.param(name, marks=marks, id=id_)
+                for name, id_ in zip(SANITIZERS, ("asan_ubsan", "tsan"), strict=True)
+            ]
+            metafunc.parametrize("sanitizer", params)
 
     @pytest.fixture
     def plugins(self) -> Plugins:

@@ -7,6 +7,7 @@ hardware, and runs the test of the kit that has to find it.
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -188,6 +189,7 @@ def test_stray_write_names_tile_and_byte(tmp_path: Path) -> None:
     assert "tile" in message and "L1" in message
 
 
+@pytest.mark.sanitizer
 def test_cores_that_write_each_others_output_are_a_race(tmp_path: Path) -> None:
     """All cores write the same values: only the thread sanitizer can tell."""
     require_sanitizer("thread")
@@ -202,7 +204,8 @@ def test_cores_that_write_each_others_output_are_a_race(tmp_path: Path) -> None:
     Kit().test_network_is_exact(case, chip.plugins(), tmp_path / "plain")
     arguments = (case, "thread", chip.plugins(), tmp_path / "race")
     message = message_of(Kit(), "test_sanitizers_find_nothing", *arguments)
-    assert "data race" in message and "layer 0" in message, message
+    # which of the racing layers it sees first is the sanitizer's luck
+    assert "data race" in message and re.search(r"layer \d '\w+_\d', tile \d+", message), message
 
 
 # -- what kernels declare -------------------------------------------------------------------------
