@@ -97,7 +97,9 @@ def test_several_vectors_are_named_and_dumped_apart(application: Path, tmp_path:
     assert not np.array_equal(first[0], first[2])
 
 
-@pytest.mark.parametrize("content", ["{}", "null", "[]", "x", '{"generator": "dory", "version": 1}'])
+@pytest.mark.parametrize(
+    "content", ["{}", "null", "[]", "x", '{"generator": "dory", "version": 1}']
+)
 @pytest.mark.parametrize("command", ["run", "report"])
 def test_damaged_plan(tmp_path: Path, content: str, command: str) -> None:
     (tmp_path / "plan.json").write_text(content)

@@ -1,0 +1,103 @@
+"""Wall and CPU time of the command line, start-up included: best of several rounds.
+
+python benchmarks/bench_compile.py [--rounds N]
+
+Compiles the bundled example and real networks for GAP8, and asks for help; each has a limit, and
+the benchmark fails beyond one. Real networks lie beside the project or in DORY_NETS, and are
+left out elsewhere. Where other programs run, CPU time is closer to what an idle machine needs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+EXAMPLE = ROOT / "examples" / "line_follower" / "net.onnx"
+#: Real networks: folder, limit in seconds, options. The last one is beyond the L2 of the chip.
+REAL = (
+    ("nemo_small_cnn", 1.3, ()),
+    ("nemo_mv1_025_96", 2.0, ()),
+    ("nemo_mv1_100_128", 6.0, ("--l2", "8M")),
+)
+
+#: What the tool of the paper's authors needs for the same job, measured on a machine of 2 cores.
+ORIGINAL = (("small_cnn", 1.3), ("MobileNetV1-1.0-128", 6.0))
+
+
+@dataclass(frozen=True)
+class Job:
+    """A command line. limit_s: wall time in seconds beyond which the benchmark fails."""
+
+    name: str
+    arguments: tuple[str, ...]
+    limit_s: float
+
+
+def jobs(output: Path) -> list[Job]:
+    """Return what is measured; applications are written to ``output``."""
+    compile_ = ("--target", "gap8", "--frontend", "nemo", "-q", "-o", str(output / "app"))
+    found = [
+        Job("dory --help", ("--help",), 0.3),
+        Job("dory compile --help", ("compile", "--help"), 0.3),
+        Job("dory plugins", ("plugins",), 0.5),
+        Job("compile line_follower", (*compile_, str(EXAMPLE)), 2.0),
+    ]
+    nets = Path(os.environ.get("DORY_NETS", ROOT.parent / "shared" / "nets"))
+    for name, limit, options in REAL:
+        network = nets / name / "net.onnx"
+        if network.is_file():
+            label = " ".join((f"compile {name}", *options))
+            found.append(Job(label, (*compile_, *options, str(network)), limit))
+        else:
+            print(f"{name} is left out: {network} does not exist (DORY_NETS names the folder)")
+    return found
+
+
+def measure(job: Job, rounds: int) -> tuple[float, float]:
+    """Return the best wall time and the best CPU time, in seconds."""
+    command = [sys.executable, "-m", "dory_core.cli.main", *job.arguments]
+    times = []
+    for _ in range(rounds):
+        before, begin = _children_s(), time.perf_counter()
+        subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
+        times.append((time.perf_counter() - begin, _children_s() - before))
+    walls, cpus = zip(*times, strict=True)
+    return min(walls), min(cpus)
+
+
+def _children_s() -> float:
+    """Return the CPU seconds, of user and system, of all ended child processes."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def main() -> int:
+    """Print the table; return the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=7, help="executions of each command")
+    rounds = parser.parse_args().rounds
+    slow = []
+    with tempfile.TemporaryDirectory(prefix="dory-bench-") as folder:
+        print(f"{'command':<36} {'wall':>8} {'CPU':>8} {'limit':>8}")
+        for job in jobs(Path(folder)):
+            wall, cpu = measure(job, rounds)
+            print(f"{job.name:<36} {wall:6.2f} s {cpu:6.2f} s {job.limit_s:6.2f} s")
+            if wall > job.limit_s:
+                slow.append(job.name)
+    for network, seconds in ORIGINAL:
+        print(f"{'original DORY, ' + network:<36} {seconds:6.2f} s")
+    for name in slow:
+        print(f"{name} is slower than its limit")
+    return 1 if slow else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
