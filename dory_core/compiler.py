@@ -84,10 +84,10 @@ def plan_network(
 ) -> Plan:
     """Bind, tile and place the layers of ``graph``; raises NotSupported or DoesNotFit."""
     from dory_core.planner import make_plan
-    from dory_core.tiling.network import tile_network
+    from dory_core.tiling.network import NetworkTiler
 
-    tiled = tile_network(graph, ctx, budgets.bytes[1], plugins, objective, progress)
-    return make_plan(graph, tiled, ctx, budgets, frontend, plugins.dma_hal(ctx))
+    tiler = NetworkTiler(graph, ctx, budgets.bytes[1], plugins, objective, progress)
+    return make_plan(tiler, ctx, budgets, frontend, plugins.dma_hal(ctx))
 
 
 def compile_network(

@@ -59,6 +59,8 @@ typedef struct {
   uint32_t run;         /* counts through inputs and repetitions */
   int differs;
   uint32_t layers;      /* reported in this run */
+  int layer;            /* the one reported last, -1 before the first */
+  uint32_t done;        /* bytes of it reported */
 } progress_t;
 
 static void usage(const char *what, const char *value) {
