@@ -16,6 +16,8 @@ from dory_core.simulate.result import LayerOutput, RunResult
 from dory_core.simulate.runner import HOST_RUNNER, Runner
 from dory_core.vectors import hwc, input_bytes, read_vectors
 
+_READ_KEYS = frozenset({"target", "options", "network", "layers", "memory", "totals"})
+
 
 def read_plan(directory: Path) -> dict[str, Any]:
     """Return plan.json of an application; raises UsageError when it is none of ours."""
@@ -26,17 +28,25 @@ def read_plan(directory: Path) -> dict[str, Any]:
         plan = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise UsageError(
-            f"{directory} is no application of dory: plan.json cannot be read ({error})",
+            f"{directory} is no application of dory: plan.json {_reason(error)}",
             "give the directory that `dory ... -o DIR` wrote",
         ) from error
     if not isinstance(plan, dict) or plan.get("generator") != GENERATOR:
         raise UsageError(f"{path} was not written by dory", "give the directory of an application")
+    if plan.get("version") == PLAN_VERSION and not plan.keys() >= _READ_KEYS:
+        raise UsageError(f"{path} is damaged", "compile the network again")
     if plan.get("version") != PLAN_VERSION:
         raise UsageError(
             f"{path} has version {plan.get('version')}, this dory reads {PLAN_VERSION}",
             "compile the network again",
         )
     return plan
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, FileNotFoundError):
+        return "is missing"
+    return f"cannot be read ({error.strerror if isinstance(error, OSError) else error})"
 
 
 def read_graph(directory: Path) -> Graph:

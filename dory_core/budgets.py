@@ -9,6 +9,9 @@ from types import MappingProxyType
 from dory_core.errors import UsageError
 from dory_core.hardware import MemoryHierarchy
 
+#: Sizes of arenas are uint32_t in C.
+MOST_BYTES = (1 << 32) - 1
+
 
 @dataclass(frozen=True, slots=True)
 class Budgets:
@@ -28,7 +31,7 @@ def resolve_budgets(hierarchy: MemoryHierarchy, wanted: Mapping[int, int]) -> Bu
     """Return the budgets of all levels: what the user asked for, else size minus reserved.
 
     A budget above the default is legal, but the application is then not deployable. Raises
-    UsageError for a level that the target lacks or a size that is not positive.
+    UsageError for a level that the target lacks or a size that is not from 1 to MOST_BYTES.
     """
     budgets = {level.number: level.usable_bytes for level in hierarchy.levels}
     reasons = []
@@ -36,9 +39,9 @@ def resolve_budgets(hierarchy: MemoryHierarchy, wanted: Mapping[int, int]) -> Bu
         if number not in budgets:
             known = ", ".join(level.name for level in hierarchy.levels)
             raise UsageError(f"the target has no memory level L{number}", f"it has {known}")
-        if size <= 0:
+        if not 0 < size <= MOST_BYTES:
             raise UsageError(
-                f"--l{number} {size}: a budget is a positive number of bytes",
+                f"--l{number} {size}: a budget is a number of bytes from 1 to {MOST_BYTES}",
                 f"the target offers {budgets[number]} bytes of L{number} to networks",
             )
         level = hierarchy.level(number)

@@ -23,6 +23,8 @@ from dory_core.simulate.result import LayerOutput, LayerResult, compare_layer
 
 Values = npt.NDArray[np.int64]
 
+_MOST = 2.0**32
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Golden:
@@ -85,11 +87,10 @@ def read_input(path: Path, graph: Graph) -> Values:
     if not path.is_file():
         raise UsageError(f"{path}: input does not exist", "give a .txt, .npy or .npz file")
     if path.suffix in (".npy", ".npz"):
-        try:
-            loaded = np.load(path, allow_pickle=False)
-            values = _integers(f"{path}", loaded if path.suffix == ".npy" else loaded["input"])
-        except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
-            raise UsageError(f"{path}: not a readable array file ({error})") from error
+        arrays = _load(path, "input")
+        if "input" not in arrays:
+            raise UsageError(f"{path}: array 'input' is missing")
+        values = _integers(f"{path}", arrays["input"])
     else:
         values = _read_text(path)
     return _shaped(
@@ -141,24 +142,40 @@ def _shaped(golden: Golden, position: int, values: Values, tensor: Tensor) -> Va
         raise UsageError(
             f"{golden.source}: '{golden.names[position]}' holds {values.size} values, tensor"
             f" '{tensor.name}' of the network has {tensor.elements}"
-            f" ({tensor.channels} x {tensor.height} x {tensor.width})"
+            f" ({tensor.channels} x {tensor.height} x {tensor.width})",
+            "give values of this network, flattened in HWC order",
         )
     return values.reshape(tensor.height, tensor.width, tensor.channels).transpose(2, 0, 1)
 
 
 def _read_npz(path: Path) -> Golden:
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            if isinstance(archive, np.ndarray):
-                raise UsageError(f"{path}: holds one array, not input and layers")
-            arrays = {name: np.asarray(archive[name]) for name in archive.files}
-    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
-        raise UsageError(f"{path}: not a readable .npz file ({error})") from error
+    arrays = _load(path, "")
+    if "" in arrays:
+        raise UsageError(
+            f"{path}: holds one array, not input and layers", "an input alone is given with --input"
+        )
     if "input" not in arrays:
         raise UsageError(f"{path}: array 'input' is missing")
     names = _in_order(path, arrays, r"layer_(\d+)", "layer_{:02d}")
     values = [_integers(f"{path}: array '{n}'", arrays[n]) for n in ("input", *names)]
     return Golden(path, values[0], tuple(values[1:]), ("input", *names))
+
+
+def _load(path: Path, lone: str) -> dict[str, npt.NDArray[Any]]:
+    """Return the arrays of an .npz file; that of an .npy file is called ``lone``."""
+    try:
+        loaded = np.load(path, allow_pickle=False)
+        if isinstance(loaded, np.ndarray):
+            return {lone: loaded}
+        with loaded as archive:
+            return {name: np.asarray(archive[name]) for name in archive.files}
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except (ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
+        raise UsageError(
+            f"{path}: not a readable array file, or damaged",
+            "write it with numpy.savez, integers in HWC order; Python objects are not read",
+        ) from error
 
 
 def _read_texts(folder: Path) -> Golden:
@@ -220,7 +237,11 @@ def _integers(what: str, values: npt.NDArray[Any]) -> Values:
         raise UsageError(f"{what} holds {flat.dtype}, not integers")
     good = np.isfinite(flat)
     good &= np.rint(flat) == flat
+    good &= np.abs(flat) < _MOST
     if not good.all():
         at = int((~good).argmax())
-        raise UsageError(f"{what}: value {at} is {flat[at]}, not an integer")
+        raise UsageError(
+            f"{what}: value {at} is {flat[at]}, not an integer of at most 32 bits",
+            "dory reads the values of the integer network, not of the float one",
+        )
     return flat.astype(np.int64)

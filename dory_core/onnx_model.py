@@ -214,6 +214,13 @@ def _check_order(
                     " node before it produces",
                     EXPORT_HINT,
                 )
+        for value in node.outputs:
+            if value and value in known and node.op != "Constant":
+                raise NotSupported(
+                    f"{path}: not a valid ONNX model: {node.label} produces value '{value}', which"
+                    " exists already",
+                    EXPORT_HINT,
+                )
         known.update(node.outputs)
 
 

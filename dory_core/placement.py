@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dory_core.budgets import Budgets
+from dory_core.errors import DoryError
 from dory_core.estimate.timeline import LayerCosts, LayerEstimate, estimate
 from dory_core.hardware import MemoryHierarchy, TargetContext
 from dory_core.ir import TypedLayer
@@ -105,10 +106,14 @@ def encode_chunks(
     layer: TypedLayer,
     kernel: Kernel,
     schedules: Sequence[tuple[int, Schedule]],
+    most: int,
 ) -> tuple[WeightChunk, ...]:
     """Return the constants of a layer, one chunk per group of output channels.
 
-    schedules: first output channel of each group and a tile loop that covers the group.
+    schedules: first output channel of each group and a tile loop that covers the group. most: bytes
+    of the buffer in L1 that a block is loaded into.
+
+    Raises: DoryError when a block of the kernel is larger than it said.
     """
     chunks: list[WeightChunk] = []
     offset = 0
@@ -125,12 +130,23 @@ def encode_chunks(
                 )
                 if block is None:
                     raise TypeError(f"kernel {kernel.name} has weight_bytes but no weight_block")
+                if len(block.data) > most:
+                    raise DoryError(
+                        f"{layer.layer.kind} '{layer.layer.name}': a weight_block of kernel "
+                        f"{kernel.name} has {len(block.data)} bytes, its weight_bytes says {most}",
+                        "report this to the authors of the kernel",
+                    )
                 row.append(WeightTile(len(data), len(block.data), block.parts))
                 data += block.data
             rows.append(tuple(row))
         chunks.append(WeightChunk(offset, bytes(data), tuple(rows)))
         offset += align(len(data), WORD)
     return tuple(chunks)
+
+
+def weight_buffer_bytes(tiled: TiledLayer) -> int:
+    """Return the bytes of the buffer in L1 for the constants of a tile; 0 without constants."""
+    return next((int(b.bytes) for b in tiled.tiling.buffers if b.name == "w"), 0)
 
 
 def table_size(chunks: Sequence[WeightChunk]) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dory_core.budgets import Budgets
@@ -17,6 +17,7 @@ from dory_core.placement import (
     level_alignment,
     make_step,
     table_size,
+    weight_buffer_bytes,
 )
 from dory_core.plan import LayerWeights, PartPlan, Place, Plan
 from dory_core.streaming.fit import fit_network
@@ -70,7 +71,9 @@ def place_resident(
     for position, (layer, one) in enumerate(zip(graph.typed_layers, tiled, strict=True)):
         weights = None
         if one.schedule.has_weights:
-            chunks = encode_chunks(layer, one.kernel, [(0, one.schedule)])
+            chunks = encode_chunks(
+                layer, one.kernel, [(0, one.schedule)], weight_buffer_bytes(one)
+            )
             weights = LayerWeights(L2, end, table_size(chunks), chunks)
             name = f"weights_{layer.layer.index:02d}"
             constants.append(Block(name, end, weights.size, -1, len(tiled) - 1))
@@ -173,14 +176,8 @@ def too_large(graph: Graph, placement: Placement, budget: int) -> DoesNotFit:
 def _files(planned: Planned, hal: DmaHal | None) -> tuple[OutputFile, ...]:
     files: list[OutputFile] = list(hal.files) if hal is not None else []
     for tiled, step in zip(planned.tiled, planned.placement.steps, strict=True):
-        files += _sources(tiled, step.layer)
+        files += tiled.kernel.sources(step.layer)
     if planned.placement.image:
         files.append(OutputFile(L3_IMAGE, planned.placement.image))
     return tuple(files)
 
-
-def _sources(tiled: TiledLayer, layer: object) -> Iterable[OutputFile]:
-    from dory_core.ir import TypedLayer
-
-    assert isinstance(layer, TypedLayer)
-    return tiled.kernel.sources(layer)

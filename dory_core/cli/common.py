@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import os
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dory_core.errors import DoryError, UsageError
+from dory_core.errors import DoryError, NotSupported, UsageError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -26,6 +27,21 @@ _UNITS = {"": 1, "b": 1, "k": 1024, "kb": 1024, "kib": 1024, "m": 1 << 20, "mb":
 _UNITS["mib"] = 1 << 20
 _PIPED_COLUMNS = 200
 _STATUS_BUG = 1
+
+#: What to do about an error that says nothing more specific.
+_USUAL_HINTS: tuple[tuple[type[DoryError], str], ...] = (
+    (UsageError, "`dory --help` and `dory COMMAND --help` list commands and options"),
+    (NotSupported, "`dory check` looks at the whole network; -v shows what each kernel takes"),
+)
+
+#: Errors of the operating system that are the user's to mend, wherever they appear.
+_SYSTEM_ERRORS = frozenset(
+    {
+        *(errno.EACCES, errno.EPERM, errno.EROFS),
+        *(errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE),
+        *(errno.EEXIST, errno.EISDIR, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG),
+    }
+)
 
 
 class _Settings:
@@ -122,10 +138,12 @@ def key_values(pairs: Sequence[str]) -> dict[str, str]:
 
 def existing_file(path: Path, what: str) -> Path:
     """Return ``path``; raises UsageError when there is no such file."""
+    hint = f"give the path of the {what}'s file"
     if path.is_dir():
-        raise UsageError(f"{what} {path} is a directory")
+        raise UsageError(f"{what} {path} is a directory", hint)
     if not path.is_file():
-        raise UsageError(f"{what} {path} does not exist")
+        state = "is no regular file" if path.exists() else "does not exist"
+        raise UsageError(f"{what} {path} {state}", hint)
     return path
 
 
@@ -154,10 +172,14 @@ def report_error(error: BaseException) -> int:
         import traceback
 
         traceback.print_exception(error)
+    if isinstance(error, OSError) and error.errno in _SYSTEM_ERRORS:
+        error = _from_system(error)
     if isinstance(error, DoryError):
         print(f"dory: error: {error.message}", file=sys.stderr)
-        if error.hint:
-            print(f"dory: hint: {error.hint}", file=sys.stderr)
+        usual = (hint for kind, hint in _USUAL_HINTS if isinstance(error, kind))
+        hint = error.hint or next(usual, "")
+        if hint:
+            print(f"dory: hint: {hint}", file=sys.stderr)
         return error.exit_code
     text = " ".join(str(error).split())
     print(f"dory: error: {type(error).__name__}: {text}", file=sys.stderr)
@@ -165,6 +187,16 @@ def report_error(error: BaseException) -> int:
     if not settings.debug:
         print("dory: hint: the same command with --debug shows the traceback", file=sys.stderr)
     return _STATUS_BUG
+
+
+def _from_system(error: OSError) -> UsageError:
+    """Return what a full disk, a missing permission and the like mean for the user."""
+    reason = error.strerror or str(error)
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        hint = "free some space, or choose another place for output, TMPDIR and DORY_CACHE"
+    else:
+        hint = "check the permissions, or choose another path"
+    return UsageError(f"{error.filename}: {reason}" if error.filename else reason, hint)
 
 
 @contextmanager

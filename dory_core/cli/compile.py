@@ -144,6 +144,10 @@ def compile_(
     """Compile a network into a C application (the default command)."""
     existing_file(onnx, "network")
     if input_ is not None:
+        if golden:
+            raise UsageError(
+                "--golden brings its own input; --input would be ignored", "leave one of them out"
+            )
         existing_file(input_, "input")
     from dory_core.compiler import CompileOptions, compile_network
     from dory_core.plugins import load_plugins

@@ -11,6 +11,8 @@ import typer
 from dory_core.cli.common import Debug, Json, Quiet, Verbose, console, print_json, settings
 from dory_core.errors import VerificationFailed
 
+_MOST_SEED = (1 << 64) - 1
+
 
 class Dma(StrEnum):
     """When the simulated DMA moves the data of a transfer."""
@@ -38,7 +40,8 @@ def run(
         Dma, typer.Option("--dma", help="When simulated transfers happen: start, wait, between.")
     ] = Dma.early,
     seed: Annotated[
-        int, typer.Option("--seed", metavar="N", min=0, help="Seed of --dma random.")
+        int,
+        typer.Option("--seed", metavar="N", min=0, max=_MOST_SEED, help="Seed of --dma random."),
     ] = 1,
     repeat: Annotated[
         int, typer.Option("--repeat", metavar="N", min=1, help="Run each input so many times.")
@@ -70,7 +73,7 @@ def run(
         dma=dma.value,
         seed=seed,
         repeat=repeat,
-        sanitize=sanitize or None,
+        sanitize=sanitize,
         runner=runner,
         plugins=load_plugins(),
     )

@@ -20,6 +20,7 @@ from dory_core.ir.requant import Requant
 
 FORMAT_VERSION = 1
 _DOCUMENT = "graph.json"
+_HINT = "compile the network again"
 _RECORDS = {
     kind.__name__: kind
     for kind in (Add, AvgPool, Conv, Linear, MaxPool, Window, Requant, LayerRanges, Tensor)
@@ -51,7 +52,7 @@ def graph_from_dict(document: dict[str, Any], arrays: Arrays) -> Graph:
     """
     version = document.get("version")
     if version != FORMAT_VERSION:
-        raise UsageError(f"saved graph of version {version}, expected {FORMAT_VERSION}")
+        raise UsageError(f"saved graph of version {version}, expected {FORMAT_VERSION}", _HINT)
     try:
         tensors = [_decode(item, arrays) for item in document["tensors"]]
         return Graph(
@@ -64,7 +65,7 @@ def graph_from_dict(document: dict[str, Any], arrays: Arrays) -> Graph:
             notes=tuple(document["notes"]),
         )
     except (KeyError, TypeError) as error:
-        raise UsageError(f"saved graph is damaged: {error!r}") from error
+        raise UsageError(f"saved graph is damaged: {error!r}", _HINT) from error
 
 
 def graph_bytes(graph: Graph) -> bytes:
@@ -85,13 +86,13 @@ def load_graph(path: Path) -> Graph:
     """Read a Graph that :func:`save_graph` wrote. Raises: UsageError when it is none."""
     path = Path(path)
     if not path.is_file():
-        raise UsageError(f"{path}: saved graph does not exist")
+        raise UsageError(f"{path}: saved graph does not exist", _HINT)
     try:
         with np.load(path, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
         document = json.loads(arrays.pop(_DOCUMENT).tobytes())
     except (OSError, ValueError, KeyError, EOFError, AttributeError, zipfile.BadZipFile) as error:
-        raise UsageError(f"{path}: not a saved graph ({error})") from error
+        raise UsageError(f"{path}: not a saved graph, or damaged", _HINT) from error
     return graph_from_dict(document, arrays)
 
 

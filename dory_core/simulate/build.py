@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import re
@@ -27,6 +28,7 @@ FLAGS = ("-O2", "-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror")
 
 _INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.MULTILINE)
 _SHOWN_LINES = 20
+_DISK_FULL = os.strerror(errno.ENOSPC)
 
 
 def _flags(sanitizers: tuple[str, ...]) -> tuple[str, ...]:
@@ -99,6 +101,11 @@ def _call(command: list[str], cwd: Path, what: str) -> None:
     )
     if result.returncode != 0:
         lines = (result.stderr or result.stdout).strip().splitlines()[:_SHOWN_LINES]
+        if any(_DISK_FULL in line for line in lines):
+            raise UsageError(
+                f"{what} fails: {_DISK_FULL}",
+                "free some space, or let TMPDIR and DORY_CACHE name other directories",
+            )
         raise DoryError(
             "\n".join([f"{what} fails", *lines]),
             "generated C compiles without warnings: unless files were edited by hand, this is a "
@@ -109,8 +116,9 @@ def _call(command: list[str], cwd: Path, what: str) -> None:
 def build(app_dir: Path, sanitize: str | None = None, compiler: Compiler | None = None) -> Path:
     """Compile the application in ``app_dir`` for the host and return the program's path.
 
-    The program lies in ``app_dir/build/<variant>/app``; objects are shared between applications
-    through the cache. sanitize: e.g. "address,undefined" or "thread"; None for none.
+    The program lies in ``app_dir/build/<variant>/app``, or in the cache when the application may
+    not be written to; objects are shared between applications through the cache.
+    sanitize: e.g. "address,undefined" or "thread"; None for none.
 
     Raises UsageError when this is no application, ToolMissing when the compiler or a sanitizer is,
     DoryError (a bug) when the C code does not compile.
@@ -126,8 +134,9 @@ def build(app_dir: Path, sanitize: str | None = None, compiler: Compiler | None 
             f"{app_dir} is no application: it has no src/*.c", "give the directory dory wrote"
         )
     compiler = compiler or find_compiler()
-    sanitizers = sanitizer_names(sanitize or "")
-    probe_sanitizer(compiler, ",".join(sanitizers))
+    sanitizers = () if sanitize is None else sanitizer_names(sanitize)
+    if sanitizers:
+        probe_sanitizer(compiler, ",".join(sanitizers))
     flags = _flags(sanitizers)
     identity = [compiler.name.encode(), compiler.version.encode(), "\0".join(flags).encode()]
     objects = ObjectCache(cache_dir() / "objects")
@@ -162,6 +171,21 @@ def build(app_dir: Path, sanitize: str | None = None, compiler: Compiler | None 
     return program
 
 
+def _is_current(folder: Path, key: str) -> bool:
+    """True when the program in ``folder`` was linked from the objects that ``key`` stands for."""
+    program, stamp = folder / "app", folder / "app.key"
+    return program.is_file() and stamp.is_file() and stamp.read_text() == key
+
+
+def _writable(folder: Path) -> bool:
+    """Make ``folder``; False when that or writing in it is not permitted."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return False
+    return os.access(folder, os.W_OK)
+
+
 def _link(
     app_dir: Path,
     compiler: Compiler,
@@ -171,12 +195,18 @@ def _link(
     objects: ObjectCache,
 ) -> Path:
     """Link the objects unless the program there was made of exactly these; return its path."""
-    folder = app_dir / "build" / "-".join(("host", *sanitizers))
-    folder.mkdir(parents=True, exist_ok=True)
-    program, stamp = folder / "app", folder / "app.key"
+    variant = "-".join(("host", *sanitizers))
+    folder = app_dir / "build" / variant
     key = _key([key.encode() for _, key in keys])
-    if program.is_file() and stamp.is_file() and stamp.read_text() == key:
-        return program.resolve()
+    if _is_current(folder, key):
+        return (folder / "app").resolve()
+    if not _writable(folder):
+        place = hashlib.sha256(os.fsencode(app_dir.resolve())).hexdigest()[:16]
+        folder = cache_dir() / "programs" / place / variant
+        folder.mkdir(parents=True, exist_ok=True)
+        if _is_current(folder, key):
+            return (folder / "app").resolve()
+    program, stamp = folder / "app", folder / "app.key"
     handle, name = tempfile.mkstemp(dir=folder, prefix="app-")
     os.close(handle)
     try:

@@ -7,6 +7,8 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
+from dory_core.errors import UsageError
+
 __all__ = ["ObjectCache", "cache_dir"]
 
 LIMIT_BYTES = 500 << 20
@@ -30,7 +32,13 @@ class ObjectCache:
     def __init__(self, folder: Path, limit_bytes: int = LIMIT_BYTES) -> None:
         self.folder = folder
         self.limit_bytes = limit_bytes
-        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(
+                f"the cache {folder} cannot be made: {error.strerror}",
+                "let the environment variable DORY_CACHE name a directory that you may write to",
+            ) from error
 
     def path(self, key: str) -> Path:
         """Return where the object of ``key`` lies, present or not."""

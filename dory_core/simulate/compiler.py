@@ -131,7 +131,7 @@ def sanitizer_names(sanitize: str) -> tuple[str, ...]:
 
     Raises UsageError for an unknown name or for thread together with address.
     """
-    names = tuple(sorted({name.strip() for name in sanitize.split(",") if name.strip()}))
+    names = tuple(sorted({name.strip() for name in sanitize.split(",")}))
     for name in names:
         if name not in _PROBES:
             raise UsageError(f"unknown sanitizer {name!r}", f"known are {', '.join(SANITIZERS)}")

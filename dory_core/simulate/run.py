@@ -69,6 +69,8 @@ def run_host(
     if inputs is not None and len(inputs) != len(expected):
         raise UsageError(f"{len(inputs)} inputs but expected values for {len(expected)}")
     app_dir = Path(app_dir).resolve()
+    if dump is not None:
+        _make_folder(dump)
     program = build(app_dir, sanitize, compiler)
     with tempfile.TemporaryDirectory(prefix="dory-run-") as folder:
         vectors = app_dir / "vectors"
@@ -120,9 +122,25 @@ def _load(execution: Path, layer: LayerOutput) -> npt.NDArray[np.int64]:
 
 
 def _save(folder: Path, values: Mapping[int, npt.NDArray[np.int64]]) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
+    _make_folder(folder)
     for index, array in values.items():
-        np.save(folder / f"layer_{index:02d}.npy", array)
+        try:
+            np.save(folder / f"layer_{index:02d}.npy", array)
+        except OSError as error:  # numpy's own has no errno when the disk is full
+            raise _no_dump(folder, error) from error
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _no_dump(folder, error) from error
+
+
+def _no_dump(folder: Path, error: OSError) -> UsageError:
+    return UsageError(
+        f"cannot write dumps to {folder}: {error.strerror or error}", "choose another --dump DIR"
+    )
 
 
 def _check_output(execution: Path, output_layers: Sequence[int], name: str) -> None:
@@ -155,7 +173,9 @@ def _execute(command: list[str], cwd: Path, timeout_s: float) -> None:
     if result.returncode in (0, _EXIT_DIFFERS):
         return
     if result.returncode == _EXIT_USAGE:
-        raise UsageError(result.stderr.strip().splitlines()[0] if result.stderr else "no input")
+        reason = result.stderr.strip().splitlines()[0] if result.stderr else "no input"
+        written = "cannot write" in reason
+        raise UsageError(reason, "let TMPDIR name a directory with free space" if written else "")
     raise VerificationFailed(
         _failure(result.returncode, result.stderr),
         "the generated C or a kernel is at fault: run again with --sanitize to learn more",

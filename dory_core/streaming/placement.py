@@ -17,11 +17,12 @@ from dory_core.placement import (
     make_step,
     table_bytes,
     table_size,
+    weight_buffer_bytes,
 )
 from dory_core.plan import ExtTransfer, LayerStep, LayerWeights, PartPlan, Place
 from dory_core.streaming.fit import Fitted
 from dory_core.streaming.prefetch import prefetch
-from dory_core.streaming.program import Program
+from dory_core.streaming.program import Program, Run
 from dory_core.tiling.outer import part_schedule
 
 L3 = 3
@@ -120,7 +121,9 @@ def _constants(
                     tiled.schedule.has_weights,
                 )
                 groups[run.part.group] = (run.part.group_span[0], schedule)
-        chunks = encode_chunks(layer, tiled.kernel, [groups[g] for g in sorted(groups)])
+        chunks = encode_chunks(
+            layer, tiled.kernel, [groups[g] for g in sorted(groups)], weight_buffer_bytes(tiled)
+        )
         assert tuple(len(c.data) for c in chunks) == fitted.chunk_bytes[n]
         image += bytes(-len(image) % alignment)
         table = LayerWeights(L3, len(image), table_size(chunks), chunks)
@@ -177,10 +180,7 @@ def _steps(
     )
 
 
-def _output_offset(bits: int, run: object, offsets: dict[str, int]) -> int:
-    from dory_core.streaming.program import Run
-
-    assert isinstance(run, Run)
+def _output_offset(bits: int, run: Run, offsets: dict[str, int]) -> int:
     block, at = run.output
     return offsets[block] + at + run.part.group_span[0] * bits // 8
 

@@ -1,5 +1,25 @@
-"""The conformance kit for targets: subclass :class:`TargetConformance` in your tests."""
+"""The conformance kit for targets: subclass :class:`TargetConformance` in your tests.
 
-from dory_core.testing.conformance import Capabilities, TargetConformance
+The kit needs pytest; the builders of networks beside it do not.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dory_core.testing.conformance import Capabilities, TargetConformance
 
 __all__ = ["Capabilities", "TargetConformance"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import pytest
+
+    # Its plain asserts then say what they compared, as those of test modules do.
+    pytest.register_assert_rewrite("dory_core.testing.apps", "dory_core.testing.conformance")
+    from dory_core.testing import conformance
+
+    return getattr(conformance, name)

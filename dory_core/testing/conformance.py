@@ -4,8 +4,10 @@
         capabilities = Capabilities(target="mychip", l1_budgets=(16384, 65536))
 
 Layer kinds x shapes x precisions x budgets x DMA modes, run twice each on the host simulation and
-compared element by element, plus sanitizers, determinism and the description of the hardware. What a
-target cannot do is declared in its Capabilities, in one place, and then tested to be refused.
+compared element by element, plus sanitizers, determinism and the description of the hardware. What
+a target cannot do is declared in its Capabilities, in one place, and then tested to be refused.
+
+The fixture ``plugins`` returns every installed plugin; override it to test one that is not.
 """
 
 from __future__ import annotations
@@ -71,13 +73,16 @@ class TargetConformance:
         """Levels count from 1, neighbours are linked, memory is left for networks."""
         memory = plugins.context(self.capabilities.target, self._settings).memory
         numbers = [level.number for level in memory.levels]
-        assert numbers == list(range(1, len(numbers) + 1))
-        assert all(0 < level.usable_bytes for level in memory.levels)
-        assert memory.cores >= 1
-        for number in numbers[:-1]:
-            link = memory.link(number)
-            assert (link.upper, link.lower) == (number, number + 1)
-            assert link.bytes_per_cycle > 0
+        assert numbers == list(range(1, len(numbers) + 1)), f"levels are numbered {numbers}"
+        for level in memory.levels:
+            assert level.usable_bytes > 0, f"nothing of {level.name} is left for networks"
+        assert memory.cores >= 1, f"{memory.cores} cores cannot compute"
+        links = [(link.upper, link.lower) for link in memory.links]
+        wanted = [(number, number + 1) for number in numbers[:-1]]
+        assert links == wanted, f"the links join levels {links}, not {wanted}"
+        for link in memory.links:
+            speed = link.bytes_per_cycle
+            assert speed > 0, f"link L{link.upper}-L{link.lower}: bytes_per_cycle = {speed}"
 
     def test_target_can_be_found_by_name(self, plugins: Plugins) -> None:
         """The target is registered with a one-line summary."""
@@ -91,15 +96,21 @@ class TargetConformance:
     ) -> None:
         """Every element, in every DMA mode, twice in a row; or refused where it is declared."""
         directory = tmp_path / "app"
-        if layer_case.tags & self.capabilities.refused:
-            with pytest.raises(NotSupported):
+        refused = layer_case.tags & self.capabilities.refused
+        if refused:
+            with pytest.raises(NotSupported) as caught:
                 self._build(layer_case, directory, plugins, l1_bytes)
+                tags = ", ".join(sorted(refused))
+                pytest.fail(f"{layer_case} is declared as refused ({tags}) but accepted")
+            assert layer_case.build().layers[0].name in caught.value.message
+            assert not directory.exists()
             return
         try:
             self._build(layer_case, directory, plugins, l1_bytes)
         except DoesNotFit as error:
-            assert l1_bytes != self.capabilities.l1_budgets[0], error.message
-            assert "B" in error.message and error.hint
+            first = self.capabilities.l1_budgets[0]
+            assert l1_bytes != first, f"the first budget has to hold every layer: {error.message}"
+            assert f"{l1_bytes} are available" in error.message and error.hint
             return
         assert_exact(directory, plugins=plugins)
 
@@ -135,7 +146,9 @@ class TargetConformance:
             self._build(case, tmp_path / name, plugins, None)
             files = sorted(p for p in (tmp_path / name).rglob("*") if p.is_file())
             trees.append({str(p.relative_to(tmp_path / name)): p.read_bytes() for p in files})
-        assert trees[0] == trees[1]
+        assert list(trees[0]) == list(trees[1])
+        differing = [name for name, content in trees[0].items() if content != trees[1][name]]
+        assert not differing, f"files that differ: {', '.join(differing)}"
 
     def test_l1_that_is_too_small_is_refused_with_the_bytes_that_are_missing(
         self, plugins: Plugins

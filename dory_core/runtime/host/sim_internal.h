@@ -59,6 +59,7 @@ extern uint32_t sim_l3_end;   /* one past the last byte of L3 that a run wrote *
 /* --- sim_memory.c --- */
 sim_place_t sim_locate(const void *ptr, uint64_t bytes);
 void sim_check_canaries(const char *file, int line);
+void sim_check_strays(void);    /* nobody wrote bytes of L1 that no buffer in use holds */
 void sim_forget_arenas(void);   /* nothing counts as written but the image of L3 */
 void sim_poison_l1(void);       /* and nothing in it counts as written */
 /* Finds the arena whose guard pages or canaries hold the address; NULL if none. */

@@ -107,14 +107,16 @@ static void on_bad_access(int signal_number, siginfo_t *info, void *machine) {
   (void)machine;
   const uint8_t *const address = info->si_addr;
   const sim_arena_t *const arena = sim_guarding(address);
-  if (arena == NULL) { /* not ours: let the access fault again for whoever was here before */
-    sigaction(signal_number, signal_number == SIGSEGV ? &previous_segv : &previous_bus, NULL);
-    return;
-  }
   size_t used = context(text, sizeof text);
   used = append(text, used, sizeof text, "core ");
   used = append_number(text, used, sizeof text, dory_core_id());
   used = append(text, used, sizeof text, " touches ");
+  if (arena == NULL) { /* not ours: let the access fault again for whoever was here before */
+    used = append(text, used, sizeof text, "memory far outside L1 and L2\n");
+    emit(text, used);
+    sigaction(signal_number, signal_number == SIGSEGV ? &previous_segv : &previous_bus, NULL);
+    return;
+  }
   used = append(text, used, sizeof text, arena->name);
   if (address < arena->base) {
     used = append(text, used, sizeof text, " ");
@@ -200,10 +202,12 @@ void dory_sim_layer_end(const char *file, int line) {
   if (dory_core_id() != 0) return;
   sim_require_idle(0, file, line);
   sim_check_canaries(file, line);
+  sim_check_strays();
 }
 
 void dory_sim_tile(int32_t tile) {
   if (dory_core_id() != 0) return;
+  sim_check_strays(); /* of the tile before */
   sim_lock();
   current.tile = tile;
   sim_unlock();

@@ -71,11 +71,13 @@ uint32_t (dory_cycles)(void);     /* free-running counter, for profiles; 0 where
 #ifndef DORY_SIM_LAYER
 #define DORY_SIM_LAYER(index, name) ((void)0)
 #endif
-/* The layer ends: every transfer to or from L1 was waited for. */
+/* The layer ends: every transfer to or from L1 was waited for, and nothing but transfers and
+ * declared writes changed L1. */
 #ifndef DORY_SIM_LAYER_END
 #define DORY_SIM_LAYER_END() ((void)0)
 #endif
-/* The number of the tile that is being computed, for messages. */
+/* The number of the tile that is being computed, for messages; the tile before changed nothing in L1
+ * but what it declared. */
 #ifndef DORY_SIM_TILE
 #define DORY_SIM_TILE(n) ((void)0)
 #endif

@@ -1,0 +1,272 @@
+"""The simulation guards the generator: each fault seeded into generated code is found.
+
+A correct application of several tiles per layer is compiled once. Every test plants one fault into
+the text of one layer, as a wrong generator would write it, and runs the application: it must be
+stopped with an error that names layer and tile, or differ in that layer.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from dory_core.application import run_application
+from dory_core.compiler import CompileOptions, compile_network
+from dory_core.errors import VerificationFailed
+from dory_core.plan import Plan
+from dory_core.plugins import Plugins, load_plugins
+from dory_core.simulate.run import DMA_MODES
+from tests.builders import NemoBuilder
+from tests.sanitizers import require_sanitizer
+
+# Layers of the application: dense and depthwise convolution, pointwise, dense in several parts
+# of the input, residual.
+CONV, DEPTHWISE, POINTWISE, ADD = 0, 1, 2, 4
+L1 = 8192
+
+
+@dataclass(frozen=True)
+class Application:
+    """A correct application: its directory, its plan."""
+
+    directory: Path
+    plan: Plan
+
+    def text(self, layer: int) -> str:
+        return self._source(self.directory, layer).read_text()
+
+    def with_text(self, layer: int, text: str, directory: Path) -> Path:
+        """Copy the application, with another text of one layer."""
+        assert text != self.text(layer)
+        shutil.copytree(self.directory, directory, ignore=shutil.ignore_patterns("build"))
+        self._source(directory, layer).write_text(text)
+        return directory
+
+    @staticmethod
+    def _source(directory: Path, layer: int) -> Path:
+        return directory / "src" / f"dory_layer_{layer:02d}.c"
+
+
+@pytest.fixture(scope="module")
+def plugins() -> Plugins:
+    return load_plugins()
+
+
+@pytest.fixture(scope="module")
+def app(plugins: Plugins, tmp_path_factory: pytest.TempPathFactory) -> Application:
+    folder = tmp_path_factory.mktemp("faults")
+    builder = NemoBuilder((16, 18, 18), seed=3).conv(48, 3, pads=1).depthwise(3, pads=1)
+    builder.conv(24, 1).conv(24, 3, pads=1).add(builder.layer_values[POINTWISE])
+    options = CompileOptions(
+        builder.save(folder / "net.onnx"), "gap8", "nemo", folder / "app", budgets={1: L1}
+    )
+    plan = compile_network(options, plugins).plan
+    for mode in DMA_MODES:
+        assert run_application(folder / "app", plugins=plugins, dma=mode).exact
+    return Application(folder / "app", plan)
+
+
+def without(line: str, occurrence: int = 0) -> Callable[[str], str]:
+    """Return an edit that removes one of the occurrences of a statement."""
+    argument = re.search(r"\((.*)\);", line)
+    rest = f"(void)({argument[1]});" if argument is not None and argument[1] else ";"
+
+    def edit(text: str) -> str:
+        parts = text.split(line)
+        assert len(parts) > occurrence + 1
+        return line.join(parts[: occurrence + 1]) + rest + line.join(parts[occurrence + 1 :])
+
+    return edit
+
+
+def replaced(pattern: str, new: str, count: int = 1) -> Callable[[str], str]:
+    """Return an edit that replaces the first ``count`` matches of a pattern (0: all)."""
+
+    def edit(text: str) -> str:
+        text, made = re.subn(pattern, new, text, count=count)
+        assert made >= max(count, 1)
+        return text
+
+    return edit
+
+
+def more(pattern: str, by: int) -> Callable[[str], str]:
+    """Return an edit that adds ``by`` to the last number of the first match."""
+
+    def edit(text: str) -> str:
+        match = re.search(pattern, text)
+        assert match is not None
+        start, end = match.span(match.lastindex or 0)
+        return text[:start] + str(int(text[start:end]) + by) + text[end:]
+
+    return edit
+
+
+def outcome(directory: Path, plugins: Plugins, dma: str, sanitize: str | None = None) -> str:
+    """Return what running a faulty application says."""
+    try:
+        result = run_application(directory, plugins=plugins, dma=dma, sanitize=sanitize)
+    except VerificationFailed as error:
+        return error.message
+    wrong = result.first_difference
+    return "nothing was found" if wrong is None else f"layer {wrong[1].index} '{wrong[1].name}'"
+
+
+TRANSFERS: dict[str, tuple[int, Callable[[str], str], str]] = {
+    # fault: (layer, edit, what the message has to say)
+    "input_is_not_waited_for": (
+        CONV,
+        without("dory_dma_wait(x_ticket);"),
+        r"tile 0: tile reads byte \d+ of L1 while the transfer .* writes it",
+    ),
+    "weights_are_not_waited_for": (
+        POINTWISE,
+        without("dory_dma_wait(w_ticket);"),
+        r"tile 0: tile reads byte \d+ of L1 while",
+    ),
+    "second_operand_is_not_waited_for": (
+        ADD,
+        without("dory_dma_wait(x2_ticket);"),
+        r"tile 0: tile reads byte \d+ of L1 while",
+    ),
+    "cores_do_not_wait_for_their_channels": (
+        DEPTHWISE,
+        without("dory_dma_wait(ticket[k++]);"),
+        r"tile 0: tile reads byte \d+ of L1 while",
+    ),
+    "output_buffer_is_used_before_it_is_stored": (
+        CONV,
+        without("dory_dma_wait(y_ticket[y_slot]);"),
+        r"tile \d+: (tile writes byte \d+ of L1 while|.* in flight|.* never waited for)",
+    ),
+    "last_store_is_not_waited_for": (
+        CONV,
+        without("dory_dma_wait(y_ticket[slot]);"),
+        r"tile \d+: the transfer .* was never waited for",
+    ),
+    "next_input_goes_where_the_current_one_is_read": (
+        CONV,
+        replaced(r"\(x_slot \^ 1u\)", "x_slot"),
+        r"tile 0: tile reads byte \d+ of L1 while",
+    ),
+    "input_slot_is_not_changed": (
+        CONV,
+        without("x_slot ^= 1u;"),
+        r"tile \d+: ",
+    ),
+    "weights_stay_those_of_the_first_tile": (
+        CONV,
+        replaced(r"n \+ 1 < TILES && \(next\.o != t\.o\)", "0"),
+        "layer 0",
+    ),
+    "input_lies_on_the_weights": (
+        CONV,
+        replaced(r"w_ticket = load_w\(l1 \+ \d+", "w_ticket = load_w(l1", 0),
+        r"tile 0|layer 0",
+    ),
+    "output_lies_on_the_input": (
+        CONV,
+        replaced(r"l1 \+ y_slot \* (\d+) \+ \d+", r"l1 + y_slot * \1", 0),
+        r"tile \d+: |layer 0",
+    ),
+    "output_leaves_l1": (
+        CONV,
+        replaced(r"l1 \+ y_slot \* (\d+) \+ \d+", rf"l1 + y_slot * \1 + {L1 - 8}", 0),
+        r"tile 0: (tile writes \d+ bytes outside L1|core \d touches L1 \d+ bytes behind its end)",
+    ),
+    "input_rows_are_a_byte_too_far_apart": (
+        CONV,
+        more(r"dst_s2 = 0, \.src_s1 = (\d+)", 1),
+        "layer 0",
+    ),
+    "output_rows_are_a_byte_too_close": (
+        CONV,
+        more(r"\.n1 = 2, [^\n]*\n *\.dst_s1 = \d+, \.dst_s2 = (\d+)", -1),
+        "layer 0",
+    ),
+    "output_is_stored_beside_its_place": (
+        POINTWISE,
+        more(r"\.dst = l2 \+ [^,]* \+ (\d+), \.src = y", 1),
+        "layer 2",
+    ),
+    "input_is_loaded_from_beside_its_place": (
+        DEPTHWISE,
+        more(r"\.src = l2 \+ [^,]* \+ (\d+) \+ c,", 1),
+        "layer 1",
+    ),
+    "a_tile_begins_a_row_late": (
+        CONV,
+        more(r"rows\[3\] = \{\n[^\n]*\n  \{\d+, \d+, (\d+)", 1),
+        "layer 0",
+    ),
+    "a_tile_loads_a_row_less": (
+        CONV,
+        more(r"rows\[3\] = \{\n[^\n]*\n  \{\d+, \d+, \d+, (\d+)", -1),
+        "layer 0",
+    ),
+    "padding_is_counted_at_the_wrong_side": (
+        CONV,
+        replaced(r"(\.pad_top = rows\[t\.h\]\.)pad_before", r"\1pad_after"),
+        "layer 0",
+    ),
+    "last_tile_is_left_out": (
+        CONV,
+        more(r"TILES = (\d+)", -1),
+        "layer 0|never waited for",
+    ),
+    "constants_are_those_of_other_channels": (
+        DEPTHWISE,
+        replaced(r"constants \+ blocks\[t\.o\]\.offset", "constants + blocks[t.o ^ 1u].offset"),
+        "layer 1",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", TRANSFERS)
+def test_wrong_transfer_or_buffer_is_found_in_every_dma_mode(
+    fault: str, app: Application, plugins: Plugins, tmp_path: Path
+) -> None:
+    layer, edit, words = TRANSFERS[fault]
+    directory = app.with_text(layer, edit(app.text(layer)), tmp_path / "app")
+    for dma in DMA_MODES:
+        message = outcome(directory, plugins, dma)
+        assert f"layer {layer} '" in message, f"dma {dma}: {message}"
+        assert re.search(words, message), f"dma {dma}: {message}"
+
+
+BARRIERS = {
+    "before_the_layer": (DEPTHWISE, 0),
+    "between_arrival_and_computation": (CONV, 1),
+    "between_arrival_and_computation_of_channels": (DEPTHWISE, 1),
+    "between_computation_and_store": (CONV, 2),
+    "between_computation_and_store_of_channels": (DEPTHWISE, 2),
+}
+
+
+@pytest.mark.sanitizer
+@pytest.mark.parametrize("place", BARRIERS)
+def test_missing_barrier_is_a_race(
+    place: str, app: Application, plugins: Plugins, tmp_path: Path
+) -> None:
+    require_sanitizer("thread")
+    layer, occurrence = BARRIERS[place]
+    text = without("dory_barrier();", occurrence)(app.text(layer))
+    message = outcome(app.with_text(layer, text, tmp_path / "app"), plugins, "early", "thread")
+    assert "nothing was found" not in message
+    named = (layer - 1, layer) if place == "before_the_layer" else (layer,)
+    assert any(f"layer {n} '" in message for n in named), message
+
+
+def test_the_application_has_what_the_faults_are_about(app: Application) -> None:
+    """Several tiles along several axes, both forms of double buffers, spread loads."""
+    steps = app.plan.steps
+    assert all(step.schedule.count > 2 for step in steps)
+    conv = steps[CONV].schedule
+    assert (conv.buffering.x, conv.buffering.y) == (2, 2)
+    assert min(len(conv.h), len(conv.w), len(conv.c_out)) > 1
+    assert steps[DEPTHWISE].inputs[0].form == "channels"

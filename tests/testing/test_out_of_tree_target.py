@@ -1,0 +1,19 @@
+"""A target outside the repository passes the whole conformance matrix."""
+
+from __future__ import annotations
+
+import pytest
+
+from dory_core.plugins import Plugins
+from dory_core.testing import Capabilities, TargetConformance
+from tests.testing.tiny_chip import L1_BYTES, NAME, TinyChip
+
+
+class TestTinyChip(TargetConformance):
+    """Plain C on one core, 11 KB of L1; core 0 moves all data."""
+
+    capabilities = Capabilities(target=NAME, l1_budgets=(L1_BYTES - 1000,))
+
+    @pytest.fixture
+    def plugins(self) -> Plugins:
+        return TinyChip().plugins()
