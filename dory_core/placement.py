@@ -73,9 +73,7 @@ class Placement:
             for copy, offset in enumerate(buffer.offsets)
         )
         uses = [
-            LevelUse(
-                "L1", max(step.l1_bytes for step in self.steps), budgets.bytes[1], l1_blocks
-            ),
+            LevelUse("L1", max(step.l1_bytes for step in self.steps), budgets.bytes[1], l1_blocks),
             LevelUse(
                 "L2",
                 self.l2_bytes,
@@ -177,9 +175,9 @@ def make_step(
     form = "rows" if all_inputs else "pixels"
     if kernel.input_layout(layer) == "CHW":
         form = "channels"
-    whole = {
-        (span.start, span.size) for part in parts for span in part.schedule.c_out
-    } == {(0, layer.output.channels)}
+    whole = {(span.start, span.size) for part in parts for span in part.schedule.c_out} == {
+        (0, layer.output.channels)
+    }
     return LayerStep(
         layer=layer,
         kernel=KernelCall(
@@ -188,9 +186,7 @@ def make_step(
         rejections=tiled.rejections,
         tiling=tiled.tiling,
         parts=parts,
-        l1=place_l1(
-            l1_buffers(tiled.layer, kernel, tiled.tiling.tile, tiled.schedule.buffering)
-        ),
+        l1=place_l1(l1_buffers(tiled.layer, kernel, tiled.tiling.tile, tiled.schedule.buffering)),
         inputs=tuple(Transfer(form, places[t.name]) for t in layer.inputs),
         output=Transfer("rows" if whole else "pixels", places[layer.output.name]),
         weights=weights,

@@ -58,9 +58,7 @@ def place_network(tiler: NetworkTiler, ctx: TargetContext, budgets: Budgets) -> 
     return Planned(placement, fitted.tiled)
 
 
-def place_resident(
-    graph: Graph, tiled: Sequence[TiledLayer], ctx: TargetContext
-) -> Placement:
+def place_resident(graph: Graph, tiled: Sequence[TiledLayer], ctx: TargetContext) -> Placement:
     """Place activations and constants in L2, executed in ONNX order."""
     alignment = level_alignment(ctx.memory, L2)
     memory = plan_memory(requests(graph, range(len(graph.layers))), alignment)
@@ -71,9 +69,7 @@ def place_resident(
     for position, (layer, one) in enumerate(zip(graph.typed_layers, tiled, strict=True)):
         weights = None
         if one.schedule.has_weights:
-            chunks = encode_chunks(
-                layer, one.kernel, [(0, one.schedule)], weight_buffer_bytes(one)
-            )
+            chunks = encode_chunks(layer, one.kernel, [(0, one.schedule)], weight_buffer_bytes(one))
             weights = LayerWeights(L2, end, table_size(chunks), chunks)
             name = f"weights_{layer.layer.index:02d}"
             constants.append(Block(name, end, weights.size, -1, len(tiled) - 1))
@@ -180,4 +176,3 @@ def _files(planned: Planned, hal: DmaHal | None) -> tuple[OutputFile, ...]:
     if planned.placement.image:
         files.append(OutputFile(L3_IMAGE, planned.placement.image))
     return tuple(files)
-

@@ -197,5 +197,7 @@ def _events(plan: Plan) -> dict[int, tuple[str, ...]]:
             l2 = next(level for level in plan.levels if level.name == "L2")
             for block in l2.blocks:
                 if block.end <= plan.arena_bytes[2] and 0 <= block.last < end - 1:
-                    at(block.last + 1).append(f"DORY_SIM_L2_DEAD(l2 + {block.offset}, {block.size});")
+                    at(block.last + 1).append(
+                        f"DORY_SIM_L2_DEAD(l2 + {block.offset}, {block.size});"
+                    )
     return {position: tuple(lines) for position, lines in events.items()}

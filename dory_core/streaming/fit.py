@@ -200,8 +200,10 @@ class _Fitter:
                 continue
             size = self.graph.tensors[name].size_bytes
             touched = {*self.uses[name], self.makers.get(name, -1)}
-            if name not in decision.spilled and not touched & here and self._waits(
-                program, name, position
+            if (
+                name not in decision.spilled
+                and not touched & here
+                and self._waits(program, name, position)
             ):
                 spilled = replace(decision, spilled=decision.spilled | {name})
                 yield (2 * size, 1), spilled

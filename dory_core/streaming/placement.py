@@ -167,16 +167,12 @@ def _steps(
                 output=_output_offset(layers[run.layer].output.bits, run, offsets),
                 chunk=run.part.group if run.weights is not None else 0,
                 weights=offsets[run.weights] if run.weights is not None else None,
-                report=None
-                if report is None
-                else (offsets[report[0]] + report[1], report[2]),
+                report=None if report is None else (offsets[report[0]] + report[1], report[2]),
             )
         )
     return tuple(
         make_step(layer, tiled, tuple(split), places, constants, ctx.memory)
-        for layer, tiled, split, constants in zip(
-            layers, fitted.tiled, parts, weights, strict=True
-        )
+        for layer, tiled, split, constants in zip(layers, fitted.tiled, parts, weights, strict=True)
     )
 
 
@@ -223,9 +219,7 @@ def _transfers(
     for transfer in transfers:
         # A slot may be taken again at the position of its wait: waits come before starts, but a
         # transfer that blocks is waited for after others have started.
-        slot = next(
-            (i for i, until in enumerate(busy) if until < transfer.start), len(busy)
-        )
+        slot = next((i for i, until in enumerate(busy) if until < transfer.start), len(busy))
         busy[slot : slot + 1] = [transfer.wait]
         placed.append(replace(transfer, slot=slot))
     return tuple(placed)

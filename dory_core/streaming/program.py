@@ -178,9 +178,7 @@ class _Builder:
             back = f"{name}.back"
             begin = max(use - 1, wait)
             program.requests[back] = Request(back, tensor.size_bytes, begin, last)
-            program.fetches.append(
-                Fetch(back, name, 0, tensor.size_bytes, begin, use, ready=wait)
-            )
+            program.fetches.append(Fetch(back, name, 0, tensor.size_bytes, begin, use, ready=wait))
             program.l3_requests.append(Request(name, tensor.size_bytes, made + 1, use))
             self.late[name] = late
 
@@ -227,9 +225,7 @@ class _Builder:
         start = max(base + k - 1, -1)
         self.program.requests[name] = Request(name, size, start, base + last, WEIGHTS)
         self.program.fetches.append(
-            Fetch(
-                name, "weights", 0, size, start, base + k, layer=n, chunk=part.group
-            )
+            Fetch(name, "weights", 0, size, start, base + k, layer=n, chunk=part.group)
         )
         return name
 
@@ -307,15 +303,11 @@ class _Builder:
                 wait = max(wait, position + 1)
                 request = self.program.requests[block]
                 self.program.requests[block] = replace(request, last=wait - 1)
-                self.program.stores.append(
-                    Store(block, name, 0, offset, size, position + 1, wait)
-                )
+                self.program.stores.append(Store(block, name, 0, offset, size, position + 1, wait))
         return pieces
 
 
-def widest_gap(
-    made: int, readers: Sequence[tuple[int, int, int]]
-) -> tuple[int, int] | None:
+def widest_gap(made: int, readers: Sequence[tuple[int, int, int]]) -> tuple[int, int] | None:
     """Return (last position before, first layer after) the longest time in which nobody reads.
 
     readers: (layer, first, last position). None when no gap is long enough to leave L2 and return.

@@ -66,7 +66,7 @@ int dory_network_run(const dory_network_io_t *io)
   uint8_t *const l1 = io->l1;
   uint8_t *const l2 = io->l2;
 % if v.tickets:
-  dory_ticket_t tickets[${v.tickets}]; /* transfers of L3, core 0's */
+  dory_ticket_t tickets[${v.tickets}] = {0}; /* transfers of L3, core 0's */
 % endif
 
   dory_barrier(); /* no core still runs the inference before */
