@@ -11,6 +11,7 @@ from dory_core.compiler import CompileOptions, import_network
 from dory_core.errors import DoesNotFit, DoryError, NotSupported
 from dory_core.hardware import TargetContext
 from dory_core.ir import Graph
+from dory_core.passes.order import order_branches
 from dory_core.plan import LevelUse
 from dory_core.planner import place_network, place_resident
 from dory_core.plugins import Plugins
@@ -96,6 +97,7 @@ def check_network(options: CompileOptions, plugins: Plugins) -> CheckReport:
 def _check_target(
     graph: Graph, ctx: TargetContext, budgets: Budgets, plugins: Plugins
 ) -> CheckReport:
+    graph = order_branches(graph)
     tiler = NetworkTiler(graph, ctx, budgets.bytes[1], plugins)
     checks: list[LayerCheck] = []
     problems: list[DoryError] = []

@@ -194,8 +194,8 @@ class Plan:
 
     arena_bytes: size of the arena the application gets per level number; what a level holds beyond
     it (resident weights) is linked into that memory. static_bytes: those bytes.
-    any_core: each core may start transfers between L2 and L1. dma_alignment, ext_alignment: bytes on
-    whose multiples transfers of L1 and of L3 start.
+    any_core: each core may start transfers between L2 and L1. dma_alignment, ext_alignment: on
+    multiples of so many bytes transfers of L1 and of L3 start.
     transfers: between L3 and L2, in order of their start. cycles: estimate of one inference.
     reason: why the plan cannot be deployed on the chip, empty when it can.
     """

@@ -13,7 +13,6 @@ from dory_core.codegen.transfers import (
     function,
     load_functions,
     load_weights_function,
-    part_field,
     part_parameter,
     store_function,
 )

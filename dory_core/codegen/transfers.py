@@ -87,7 +87,8 @@ def load_functions(
     return (
         function(
             f"/* Starts the transfer of tile t of {transfer.place.tensor.name} into L1. */",
-            f"static dory_ticket_t load_{name}(uint8_t *x, const uint8_t *l2, dory_index_t t{part})",
+            f"static dory_ticket_t load_{name}(uint8_t *x, const uint8_t *l2, dory_index_t t"
+            f"{part})",
             [*_copy("x", f"l2 + {box.offset}", transfer.form, box, True), _START],
         ),
     )
@@ -199,7 +200,8 @@ def _spread_functions(plan: Plan, name: str, box: Box, part: str) -> tuple[str, 
     )
     wait = function(
         "/* Waits for what the same core started with the same t. */",
-        f"static void wait_{name}(dory_index_t t, uint32_t core, const dory_ticket_t *ticket{part})",
+        f"static void wait_{name}(dory_index_t t, uint32_t core, const dory_ticket_t *ticket"
+        f"{part})",
         ["uint32_t k = 0;", loop, _INDENT + "dory_dma_wait(ticket[k++]);", "}"],
     )
     if first == "core":

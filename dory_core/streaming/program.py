@@ -262,7 +262,7 @@ class _Builder:
         return sum(1 for j in range(1, k + 1) if todo[j].stripe != todo[j - 1].stripe)
 
     def _stored(self, name: str, offset: int, size: int, use: int) -> int:
-        """Return when the bytes are in L3; stores that they come from end at ``use`` at the latest."""
+        """Return when the bytes are in L3; their stores are waited for at ``use`` at the latest."""
         ready = -1
         for i, store in enumerate(self.program.stores):
             overlaps = store.offset < offset + size and offset < store.offset + store.size

@@ -197,9 +197,8 @@ def _inner_rows(layer: TypedLayer, rows: int, x_rows: int) -> TypedLayer:
 
 
 def _without_pads(window: Window, axis: int) -> Window:
-    pads = list(window.pads)
-    pads[axis] = pads[axis + 2] = 0
-    return replace(window, pads=tuple(pads))
+    top, left, bottom, right = window.pads
+    return replace(window, pads=(0, left, 0, right) if axis == 0 else (top, 0, bottom, 0))
 
 
 def part_schedule(
