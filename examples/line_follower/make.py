@@ -1,6 +1,6 @@
 """Make the example network: it looks at a line on the floor and says how to steer.
 
-The camera image is 1 x 48 x 64; the two outputs are where the line meets the lower edge of the
+The camera image is 1 x 96 x 128; the two outputs are where the line meets the lower edge of the
 picture and how far it leans. Convolutions have random weights, their requantisation is calibrated
 on drawn images, and the last layer is fitted to them by least squares: no training framework is
 needed. The file is written in the form that the NEMO quantiser exports.
@@ -21,7 +21,7 @@ from onnx import TensorProto, checker, helper, numpy_helper
 
 Ints = npt.NDArray[np.int64]
 
-HEIGHT, WIDTH = 48, 64
+HEIGHT, WIDTH = 96, 128
 IMAGES = 400
 OUTPUT_SCALE = 4096  # the outputs are the offsets in pixels times this, about
 SHIFT = 16
@@ -29,13 +29,13 @@ SHIFT = 16
 
 def draw(rng: np.random.Generator, count: int) -> tuple[Ints, npt.NDArray[np.float64]]:
     """Return images of a dark line on a bright floor and, in pixels, (foot, lean) of each."""
-    foot = rng.uniform(-24, 24, count)
-    lean = rng.uniform(-20, 20, count)
+    foot = rng.uniform(-48, 48, count)
+    lean = rng.uniform(-40, 40, count)
     rows = np.linspace(1.0, 0.0, HEIGHT)[:, None]
     columns = np.arange(WIDTH)[None, :] - (WIDTH - 1) / 2
     distance = np.abs(columns - (foot[:, None, None] + lean[:, None, None] * rows))
     floor = 190 + rng.normal(0, 6, (count, HEIGHT, WIDTH))
-    image = np.where(distance < 3.5, 40, floor) + rng.normal(0, 4, (count, HEIGHT, WIDTH))
+    image = np.where(distance < 7, 40, floor) + rng.normal(0, 4, (count, HEIGHT, WIDTH))
     targets = np.stack([foot, lean], axis=1)
     return np.clip(np.rint(image), 0, 255).astype(np.int64)[:, None], targets
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -56,33 +57,48 @@ def compiled(
     )
 
 
-@pytest.mark.parametrize("name", TWO_LEVEL_NETS)
+@dataclass(frozen=True)
+class Application:
+    """One network compiled with the default L1, shared by the tests that only run it."""
+
+    name: str
+    directory: Path
+    result: CompileResult
+
+
+@pytest.fixture(scope="module", params=TWO_LEVEL_NETS)
+def application(
+    request: pytest.FixtureRequest, plugins: Plugins, tmp_path_factory: pytest.TempPathFactory
+) -> Application:
+    directory = tmp_path_factory.mktemp(request.param) / "app"
+    return Application(
+        request.param, directory, compiled(request.param, directory, plugins, {2: L2})
+    )
+
+
 def test_network_is_exact_in_all_dma_modes_twice(
-    name: str, plugins: Plugins, tmp_path: Path
+    application: Application, plugins: Plugins
 ) -> None:
-    result = compiled(name, tmp_path / "app", plugins, {2: L2})
-    assert result.golden_exact
-    assert len(result.plan.steps) == net(name).layers
-    assert_exact(tmp_path / "app", plugins=plugins)
+    assert application.result.golden_exact
+    assert len(application.result.plan.steps) == net(application.name).layers
+    assert_exact(application.directory, plugins=plugins)
 
 
+@pytest.mark.sanitizer
 @pytest.mark.parametrize("sanitize", ["address,undefined", "thread"])
-@pytest.mark.parametrize("name", TWO_LEVEL_NETS)
 def test_network_is_clean_under_sanitizers(
-    name: str, sanitize: str, plugins: Plugins, tmp_path: Path
+    application: Application, sanitize: str, plugins: Plugins
 ) -> None:
     require_sanitizer(sanitize)
-    compiled(name, tmp_path / "app", plugins, {2: L2})
-    assert_exact(tmp_path / "app", plugins=plugins, sanitize=sanitize, dma=("late", "random"))
+    assert_exact(application.directory, plugins=plugins, sanitize=sanitize)
 
 
 @pytest.mark.parametrize("l1", [22528, 38236, 65536])
-@pytest.mark.parametrize("name", TWO_LEVEL_NETS)
 def test_network_is_exact_with_other_l1_budgets_or_says_what_is_missing(
-    name: str, l1: int, plugins: Plugins, tmp_path: Path
+    application: Application, l1: int, plugins: Plugins, tmp_path: Path
 ) -> None:
     try:
-        result = compiled(name, tmp_path / "app", plugins, {1: l1, 2: L2})
+        result = compiled(application.name, tmp_path / "app", plugins, {1: l1, 2: L2})
     except DoesNotFit as error:
         assert str(l1) in error.message and "L1" in error.message
         assert not (tmp_path / "app").exists()
@@ -91,7 +107,7 @@ def test_network_is_exact_with_other_l1_budgets_or_says_what_is_missing(
     l1_is_the_chips = l1 <= 38236
     assert l1_is_the_chips == ("L1 budget" not in result.plan.reason)
     assert not result.plan.deployable or l1_is_the_chips
-    assert_exact(tmp_path / "app", plugins=plugins, dma=("late",), repeat=1)
+    assert_exact(tmp_path / "app", plugins=plugins)
 
 
 @pytest.mark.parametrize("name", THREE_LEVEL_NETS)

@@ -333,7 +333,8 @@ def test_race_between_cores_is_seen_by_thread_sanitizer(
     tmp_path: Path, removed: str, dma: str
 ) -> None:
     message = fault(write_app(tmp_path, {removed: ""}), dma, "thread")
-    assert "layer 3 'add3', tile " in message
+    # without the first barrier, another core may be ahead of the announcement of layer or tile
+    assert "layer 3 'add3'" in message or "before the first layer" in message
     assert "ThreadSanitizer: data race" in message
 
 

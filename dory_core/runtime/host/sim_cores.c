@@ -7,14 +7,6 @@
 #include <string.h>
 #include <time.h>
 
-#if defined(__SANITIZE_THREAD__)
-#define SIM_TSAN 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define SIM_TSAN 1
-#endif
-#endif
-
 #ifdef SIM_TSAN
 void AnnotateIgnoreSyncBegin(const char *file, int line);
 void AnnotateIgnoreSyncEnd(const char *file, int line);

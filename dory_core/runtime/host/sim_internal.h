@@ -19,6 +19,14 @@
 #include "dory_hal.h"
 #include "dory_sim.h"
 
+#if defined(__SANITIZE_THREAD__)
+#define SIM_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define SIM_TSAN 1
+#endif
+#endif
+
 #define SIM_POISON 0xA5
 
 /* Shadow of one byte of an arena: is it defined, does a transfer in flight write it, and how many

@@ -221,3 +221,13 @@ def test_wrong_input_bits_are_wrong_usage(tmp_path: Path) -> None:
     path = start().save(tmp_path / "net.onnx")
     with pytest.raises(UsageError, match="0 bits"):
         parse(path, FrontendOptions(input_bits=0))
+
+
+def test_value_that_two_nodes_produce(tmp_path: Path) -> None:
+    path = start().conv(4, 1).save(tmp_path / "net.onnx")
+    model = onnx.load(str(path))
+    conv = next(n for n, node in enumerate(model.graph.node) if node.op_type == "Conv")
+    model.graph.node.insert(conv + 1, model.graph.node[conv])
+    onnx.save(model, str(path))
+    with pytest.raises(NotSupported, match="which exists already"):
+        parse(path, FrontendOptions())

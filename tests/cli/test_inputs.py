@@ -1,0 +1,124 @@
+"""Inputs and goldens that are no such thing: a reason, a hint, status 2, and nothing written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.cli.command_line import EXAMPLE, dory
+
+NET = EXAMPLE / "net.onnx"
+GOLDEN = EXAMPLE / "golden.npz"
+
+
+def _write(folder: Path, case: str) -> Path:
+    """Write an input or golden with one defect and return its path."""
+    arrays = dict(np.load(GOLDEN))
+    image = arrays["input"]
+    if case == "text that is binary":
+        path = folder / "input.txt"
+        path.write_bytes(bytes(range(256)))
+        return path
+    path = folder / "file.npy"
+    if case == "objects":
+        np.save(path, np.array([{}], dtype=object), allow_pickle=True)
+        return path
+    inputs = {
+        "too short": image[:-1],
+        "too large": image + 256,
+        "negative": image - 256,
+        "fractions": image + 0.5,
+        "huge": np.full(image.size, 1e30),
+        "not a number": np.full(image.size, np.nan),
+        "complex": image.astype(complex),
+    }
+    np.save(path, inputs[case])
+    return path
+
+
+@pytest.mark.parametrize(
+    ("case", "reason"),
+    [
+        ("too short", "tensor 'input' of the network has"),
+        ("too large", "the network expects [0, 255]"),
+        ("negative", "the network expects [0, 255]"),
+        ("fractions", "not an integer"),
+        ("huge", "value 0 is 1e+30, not an integer"),
+        ("not a number", "value 0 is nan"),
+        ("complex", "complex128"),
+        ("objects", "Python objects are not read"),
+        ("text that is binary", "not a readable text file"),
+    ],
+)
+def test_bad_input(
+    pipeline: tuple[str, ...], application: Path, tmp_path: Path, case: str, reason: str
+) -> None:
+    path = _write(tmp_path, case)
+    compiled = dory(*pipeline, NET, "--input", path, "-o", tmp_path / "app")
+    ran = dory("run", application, "--input", path)
+    for outcome in (compiled, ran):
+        assert (outcome.status, outcome.stdout) == (2, ""), outcome.stderr
+        assert reason in outcome.stderr
+        assert "hint:" in outcome.stderr
+        assert "Warning" not in outcome.stderr
+    assert not (tmp_path / "app").exists()
+
+
+def test_golden_that_is_one_array(
+    pipeline: tuple[str, ...], application: Path, tmp_path: Path
+) -> None:
+    np.save(tmp_path / "one.npy", np.load(GOLDEN)["input"])
+    compiled = dory(*pipeline, NET, "--golden", tmp_path / "one.npy", "-o", tmp_path / "app")
+    ran = dory("run", application, "--golden", tmp_path / "one.npy")
+    for outcome in (compiled, ran):
+        assert outcome.status == 2, outcome.stderr
+        assert "holds one array" in outcome.stderr
+
+
+def test_golden_and_input_together_would_ignore_one(pipeline: tuple[str, ...]) -> None:
+    outcome = dory(*pipeline, NET, "--golden", GOLDEN, "--input", NET, "--plan-only")
+    assert outcome.status == 2
+    assert "--input would be ignored" in outcome.stderr
+
+
+def test_several_vectors_are_named_and_dumped_apart(application: Path, tmp_path: Path) -> None:
+    image = np.load(GOLDEN)["input"]
+    np.save(tmp_path / "a.npy", image)
+    np.savetxt(tmp_path / "b.txt", image[::-1], fmt="%d")
+    options = ["--input", tmp_path / "a.npy", "--input", tmp_path / "b.txt", "--golden", GOLDEN]
+    outcome = dory("run", application, *options, "--dump", tmp_path / "dump", "--json")
+    assert outcome.status == 0, outcome.stderr
+    names = [Path(run["input"]).name for run in outcome.json["runs"]]
+    assert names == ["golden.npz", "a.npy", "b.txt"]
+    first = [np.load(tmp_path / "dump" / f"run_{n:02d}" / "layer_00.npy") for n in range(3)]
+    assert np.array_equal(first[0], first[1])
+    assert not np.array_equal(first[0], first[2])
+
+
+@pytest.mark.parametrize("content", ["{}", "null", "[]", "x", '{"generator": "dory", "version": 1}'])
+@pytest.mark.parametrize("command", ["run", "report"])
+def test_damaged_plan(tmp_path: Path, content: str, command: str) -> None:
+    (tmp_path / "plan.json").write_text(content)
+    outcome = dory(command, tmp_path, DORY_PLUGINS="")
+    assert outcome.status == 2, outcome.stderr
+    assert "plan.json" in outcome.stderr or "no application" in outcome.stderr
+
+
+@pytest.mark.parametrize("sanitize", ["", ",", "address,", "nonsense"])
+def test_unknown_or_empty_sanitizer_is_not_ignored(application: Path, sanitize: str) -> None:
+    outcome = dory("run", application, "--sanitize", sanitize)
+    assert outcome.status == 2
+    assert "unknown sanitizer" in outcome.stderr
+
+
+@pytest.mark.parametrize("size", ["4G", "99999999999999999999", "4194304k"])
+def test_budget_beyond_what_c_can_count(pipeline: tuple[str, ...], size: str) -> None:
+    outcome = dory(*pipeline, NET, "--plan-only", "--l1", size)
+    assert outcome.status == 2, outcome.stderr
+
+
+def test_seed_beyond_64_bits(application: Path) -> None:
+    assert dory("run", application, "--dma", "random", "--seed", str(2**64 - 1)).status == 0
+    assert dory("run", application, "--dma", "random", "--seed", str(2**64)).status == 2

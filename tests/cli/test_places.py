@@ -1,0 +1,199 @@
+"""Where applications and files lie: odd paths, links, read-only and full places, interrupts."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command_line import EXAMPLE, dory, environment
+
+NET = EXAMPLE / "net.onnx"
+
+#: As root without the privilege to write everywhere, otherwise as oneself.
+UNPRIVILEGED = ("setpriv", "--bounding-set", "-all", "--inh-caps", "-all")
+
+
+def tree(directory: Path) -> dict[str, bytes]:
+    files = (p for p in directory.rglob("*") if p.is_file())
+    return {p.relative_to(directory).as_posix(): p.read_bytes() for p in files}
+
+
+@pytest.fixture
+def full_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 200 kB; skips where none can be mounted."""
+    mount = tmp_path / "small"
+    mount.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=200k", "tmpfs", str(mount)]
+    if os.geteuid() != 0 or subprocess.run(command, capture_output=True, check=False).returncode:
+        pytest.skip("a small file system cannot be mounted here")
+    yield mount
+    subprocess.run(["umount", str(mount)], check=True)
+
+
+@pytest.fixture
+def copy(application: Path, tmp_path: Path) -> Path:
+    """An application of one's own, at another place than where it was written."""
+    return Path(shutil.copytree(application, tmp_path / "copy"))
+
+
+def test_spaces_unicode_and_slashes_in_paths(pipeline: tuple[str, ...], tmp_path: Path) -> None:
+    net = tmp_path / "spa ce" / "nêt 1.onnx"
+    net.parent.mkdir()
+    shutil.copy(NET, net)
+    outcome = dory(*pipeline, net, "-o", f"{tmp_path}/ä p p/", cwd=tmp_path)
+    assert outcome.status == 0, outcome.stderr
+    assert dory("run", "ä p p/", cwd=tmp_path).status == 0
+
+
+def test_application_can_be_moved_and_run_twice_at_once(copy: Path) -> None:
+    command = [sys.executable, "-m", "dory_core.cli.main", "run", str(copy), "--json"]
+    options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    runs = [subprocess.Popen(command, env=environment(), **options) for _ in range(2)]  # type: ignore[call-overload]
+    outputs = [run.communicate(timeout=300) for run in runs]
+    assert [run.returncode for run in runs] == [0, 0], outputs
+    assert outputs[0] == outputs[1]
+
+
+def test_edited_source_is_built_again(copy: Path) -> None:
+    assert dory("run", copy).status == 0
+    source = copy / "src" / "network.c"
+    text = source.read_text()
+    source.write_text(f"{text}\n#error edited\n")
+    outcome = dory("run", copy)
+    assert outcome.status == 1
+    assert "src/network.c" in outcome.stderr and "edited" in outcome.stderr
+    source.write_text(text)
+    assert dory("run", copy).status == 0
+
+
+def test_read_only_application_runs_and_stays_as_it_is(copy: Path, tmp_path: Path) -> None:
+    shutil.rmtree(copy / "build", ignore_errors=True)
+    before = tree(copy)
+    prefix = UNPRIVILEGED if os.geteuid() == 0 else ()
+    if prefix and shutil.which(prefix[0]) is None:
+        pytest.skip("root can write everywhere here")
+    for path in [copy, *copy.rglob("*")]:
+        path.chmod(path.stat().st_mode & ~0o222)
+    try:
+        command = [*prefix, sys.executable, "-m", "dory_core.cli.main", "run", str(copy)]
+        result = subprocess.run(
+            command, env=environment(), capture_output=True, text=True, timeout=300, check=False
+        )
+        assert result.returncode == 0, result.stderr
+        assert tree(copy) == before
+    finally:
+        for path in [copy, *copy.rglob("*")]:
+            path.chmod(path.stat().st_mode | 0o200)
+
+
+def test_symbolic_link_keeps_pointing(pipeline: tuple[str, ...], tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "real" / "app")
+    for _ in range(2):
+        assert dory(*pipeline, NET, "-o", link).status == 0
+        assert link.is_symlink()
+        assert (tmp_path / "real" / "app" / "plan.json").is_file()
+
+
+def test_current_directory_can_be_the_output_again_and_again(
+    pipeline: tuple[str, ...], tmp_path: Path
+) -> None:
+    here = tmp_path / "app"
+    here.mkdir()
+    inode = here.stat().st_ino
+    first = None
+    for _ in range(2):
+        outcome = dory(*pipeline, NET, "-o", ".", cwd=here)
+        assert outcome.status == 0, outcome.stderr
+        assert here.stat().st_ino == inode  # a shell that stands here still does
+        assert first in (None, tree(here))
+        first = tree(here)
+    assert [p.name for p in tmp_path.iterdir()] == ["app"]
+
+
+def test_application_that_holds_foreign_files_is_not_replaced(
+    pipeline: tuple[str, ...], copy: Path
+) -> None:
+    shutil.copy(NET, copy / "src" / "mine.onnx")
+    before = tree(copy)
+    outcome = dory(*pipeline, copy / "src" / "mine.onnx", "-o", copy)
+    assert outcome.status == 2
+    assert "src/mine.onnx, which dory did not write" in outcome.stderr
+    inside = dory(*pipeline, NET, "-o", copy / "src" / "app")
+    assert inside.status == 2
+    assert "lies inside the application" in inside.stderr
+    assert tree(copy) == before
+
+
+@pytest.mark.parametrize("name", ["a" * 300, "loop/app"])
+def test_impossible_names_are_status_2(
+    pipeline: tuple[str, ...], tmp_path: Path, name: str
+) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    outcome = dory(*pipeline, NET, "-o", tmp_path / name)
+    assert outcome.status == 2, outcome.stderr
+    assert "cannot write" in outcome.stderr and "hint:" in outcome.stderr
+
+
+def test_full_disk_is_status_2_and_leaves_nothing(
+    pipeline: tuple[str, ...], application: Path, full_disk: Path
+) -> None:
+    outcome = dory(*pipeline, NET, "-o", full_disk / "new" / "app")
+    assert outcome.status == 2
+    assert "disk is full" in outcome.stderr
+    assert list(full_disk.iterdir()) == []
+    dumped = dory("run", application, "--dump", full_disk / "dump", "--repeat", "9")
+    assert dumped.status == 2, dumped.stderr
+    assert "cannot write dumps" in dumped.stderr
+    shutil.rmtree(full_disk / "dump")
+    built = dory("run", application, "--sanitize", "undefined", DORY_CACHE=str(full_disk / "cache"))
+    if built.status != 6:  # a compiler without that sanitizer writes nothing
+        assert built.status == 2, built.stderr
+        assert "No space left on device" in built.stderr
+
+
+@pytest.mark.parametrize("place", ["dump", "cache"])
+def test_file_in_the_place_of_a_directory_is_status_2(
+    application: Path, tmp_path: Path, place: str
+) -> None:
+    (tmp_path / "file").write_text("mine")
+    options = ("--dump", tmp_path / "file") if place == "dump" else ()
+    extra = {"DORY_CACHE": str(tmp_path / "file")} if place == "cache" else {}
+    outcome = dory("run", application, *options, **extra)
+    assert outcome.status == 2, outcome.stderr
+    assert str(tmp_path / "file") in outcome.stderr and "hint:" in outcome.stderr
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_compilation_keeps_the_old_application(
+    pipeline: tuple[str, ...], copy: Path, number: signal.Signals
+) -> None:
+    """Interrupt at moments spread over the whole run; -N: while Python was starting or ending."""
+    shutil.rmtree(copy / "build", ignore_errors=True)
+    command = [sys.executable, "-m", "dory_core.cli.main", *pipeline, str(NET), "-o", str(copy)]
+    begin = time.perf_counter()
+    subprocess.run([*command, "-q"], env=environment(), check=True)
+    duration = time.perf_counter() - begin
+    before = tree(copy)
+    statuses = []
+    for share in (0.2, 0.4, 0.6, 0.7, 0.8, 0.9):
+        process = subprocess.Popen(
+            command, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        )
+        time.sleep(share * duration)
+        process.send_signal(number)
+        process.communicate(timeout=60)
+        statuses.append(process.returncode)
+        assert [p.name for p in copy.parent.iterdir()] == ["copy"]
+        assert tree(copy) == before  # the same network gives the same application
+    assert set(statuses) <= {0, 128 + number, -number, 1}
+    assert 128 + number in statuses
