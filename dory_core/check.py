@@ -11,11 +11,12 @@ from dory_core.compiler import CompileOptions, import_network
 from dory_core.errors import DoesNotFit, DoryError, NotSupported
 from dory_core.hardware import TargetContext
 from dory_core.ir import Graph
+from dory_core.passes.order import order_branches
 from dory_core.plan import LevelUse
-from dory_core.planner import ACTIVATION_LEVEL, place_network, too_large
+from dory_core.planner import place_network, place_resident
 from dory_core.plugins import Plugins
-from dory_core.tiling.network import network_tiler
-from dory_core.tiling.tiler import KernelRejection, TiledLayer
+from dory_core.tiling.network import NetworkTiler
+from dory_core.tiling.tiler import KernelRejection
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,30 +97,28 @@ def check_network(options: CompileOptions, plugins: Plugins) -> CheckReport:
 def _check_target(
     graph: Graph, ctx: TargetContext, budgets: Budgets, plugins: Plugins
 ) -> CheckReport:
-    tiler = network_tiler(ctx, plugins)
+    graph = order_branches(graph)
+    tiler = NetworkTiler(graph, ctx, budgets.bytes[1], plugins)
     checks: list[LayerCheck] = []
-    tiled: list[TiledLayer] = []
     problems: list[DoryError] = []
-    for layer in graph.typed_layers:
+    for n, layer in enumerate(graph.typed_layers):
         head = (layer.layer.index, layer.layer.name, layer.layer.kind)
-        kernels = plugins.kernels(ctx, layer)
         try:
-            done = tiler.tile(layer, kernels, budgets.bytes[1])
+            done = tiler.tile(n)
         except (NotSupported, DoesNotFit) as error:
             problems.append(error)
-            refused = ((kernel.name, kernel.accepts(layer)) for kernel in kernels)
+            refused = ((kernel.name, kernel.accepts(layer)) for kernel in tiler.kernels(n))
             reasons = tuple(KernelRejection(n, r.reason) for n, r in refused if r is not None)
             checks.append(LayerCheck(*head, None, reasons))
             continue
-        tiled.append(done)
         checks.append(LayerCheck(*head, done.kernel.name, done.rejections))
     levels: Sequence[LevelUse] = ()
     if not problems:
-        placement = place_network(graph, tiled, ctx)
-        levels = placement.levels(ctx, budgets)
-        budget = budgets.bytes[ACTIVATION_LEVEL]
-        if placement.arena_bytes + placement.static_bytes > budget:
-            problems.append(too_large(graph, placement, budget))
+        try:
+            levels = place_network(tiler, ctx, budgets).placement.levels(ctx, budgets)
+        except DoesNotFit as error:
+            problems.append(error)
+            levels = place_resident(graph, tiler.tile_all(), ctx).levels(ctx, budgets)
     unsupported = [p for p in problems if isinstance(p, NotSupported)]
     first = (unsupported or problems or [None])[0]
     return CheckReport(

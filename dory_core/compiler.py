@@ -82,12 +82,13 @@ def plan_network(
     objective: str = "heuristic",
     progress: Progress = _silent,
 ) -> Plan:
-    """Bind, tile and place the layers of ``graph``; raises NotSupported or DoesNotFit."""
+    """Order, bind, tile and place the layers of ``graph``; raises NotSupported or DoesNotFit."""
+    from dory_core.passes.order import order_branches
     from dory_core.planner import make_plan
-    from dory_core.tiling.network import tile_network
+    from dory_core.tiling.network import NetworkTiler
 
-    tiled = tile_network(graph, ctx, budgets.bytes[1], plugins, objective, progress)
-    return make_plan(graph, tiled, ctx, budgets, frontend, plugins.dma_hal(ctx))
+    tiler = NetworkTiler(order_branches(graph), ctx, budgets.bytes[1], plugins, objective, progress)
+    return make_plan(tiler, ctx, budgets, frontend, plugins.dma_hal(ctx))
 
 
 def compile_network(

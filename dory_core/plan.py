@@ -43,7 +43,7 @@ class Transfer:
 
 @dataclass(frozen=True, slots=True)
 class WeightTile:
-    """One WeightBlock of a layer: byte offset and size in its table, offsets of its parts."""
+    """One WeightBlock: byte offset and size in its chunk, offsets of its parts."""
 
     offset: int
     size: int
@@ -54,17 +54,67 @@ class WeightTile:
 
 
 @dataclass(frozen=True, slots=True)
+class WeightChunk:
+    """The constants of one group of output channels: what is fetched from L3 at once.
+
+    offset: byte offset in the layer's table. tiles: [output tile][input tile].
+    """
+
+    offset: int
+    data: bytes
+    tiles: tuple[tuple[WeightTile, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class LayerWeights:
     """Constants of one layer, cut into the blocks that its tiles load.
 
-    level: where the table lives. offset: byte offset of the table in the level's budget.
-    data: the blocks in the order in which tiles load them. tiles: [output tile][input tile].
+    level: where the table lives: linked into L2, or streamed from L3. offset: byte offset of the
+    table in the budget of L2, or in L3. size: its bytes.
     """
 
     level: int
     offset: int
-    data: bytes
-    tiles: tuple[tuple[WeightTile, ...], ...]
+    size: int
+    chunks: tuple[WeightChunk, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PartPlan:
+    """A part of a layer: one run of the L2-L1 pipeline.
+
+    position: in the execution of the network. schedule: the tile loop, relative to the part's data.
+    inputs, output: byte offsets in the L2 arena of the first row of each. chunk: which constants.
+    weights: their byte offset in the L2 arena when streamed, None when linked.
+    report: (byte offset in the L2 arena, bytes) of the output that is complete after this part.
+    """
+
+    position: int
+    schedule: Schedule
+    inputs: tuple[int, ...]
+    output: int
+    chunk: int = 0
+    weights: int | None = None
+    report: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ExtTransfer:
+    """A transfer between L3 and L2 of contiguous bytes.
+
+    incoming: from L3 to L2. start: started before the part at this position runs, behind the
+    waits there. wait: waited for before the part at this position runs; equal to start when it
+    blocks. slot: of the ticket.
+    """
+
+    name: str
+    l2_offset: int
+    l3_offset: int
+    size: int
+    incoming: bool
+    start: int
+    wait: int
+    slot: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +135,7 @@ class LayerStep:
     kernel: KernelCall
     rejections: tuple[KernelRejection, ...]
     tiling: Tiling
-    schedule: Schedule
+    parts: tuple[PartPlan, ...]
     l1: tuple[PlacedBuffer, ...]
     inputs: tuple[Transfer, ...]
     output: Transfer
@@ -96,6 +146,16 @@ class LayerStep:
     def index(self) -> int:
         """Index of the layer in ONNX node order."""
         return self.layer.layer.index
+
+    @property
+    def schedule(self) -> Schedule:
+        """The tile loop of the first part; of the layer when there is only one."""
+        return self.parts[0].schedule
+
+    @property
+    def tile_count(self) -> int:
+        """Tiles of all parts."""
+        return sum(part.schedule.count for part in self.parts)
 
     @property
     def l1_bytes(self) -> int:
@@ -134,7 +194,9 @@ class Plan:
 
     arena_bytes: size of the arena the application gets per level number; what a level holds beyond
     it (resident weights) is linked into that memory. static_bytes: those bytes.
-    any_core: each core may start transfers. dma_alignment: their rows start on multiples of it.
+    any_core: each core may start transfers between L2 and L1. dma_alignment, ext_alignment: on
+    multiples of so many bytes transfers of L1 and of L3 start.
+    transfers: between L3 and L2, in order of their start. cycles: estimate of one inference.
     reason: why the plan cannot be deployed on the chip, empty when it can.
     """
 
@@ -151,7 +213,10 @@ class Plan:
     cores: int
     any_core: bool
     dma_alignment: int
+    ext_alignment: int
     files: tuple[OutputFile, ...]
+    transfers: tuple[ExtTransfer, ...] = ()
+    cycles: int = 0
     operating_point: OperatingPoint | None = None
     reason: str = ""
     notes: tuple[str, ...] = field(default=())
@@ -183,7 +248,7 @@ class Plan:
 
     def to_json(self) -> dict[str, Any]:
         """Return plan.json: every decision but the constants themselves."""
-        cycles = sum(s.estimate.cycles for s in self.steps)
+        cycles = self.cycles
         point = self.operating_point
         return {
             "version": PLAN_VERSION,
@@ -203,6 +268,7 @@ class Plan:
             "cores": self.cores,
             "layers": [_step_json(s, self.levels) for s in self.steps],
             "memory": {level.name: _level_json(level) for level in self.levels},
+            "transfers": [_transfer_json(t) for t in self.transfers],
             "totals": {
                 "cycles": cycles,
                 "macs_per_cycle": round(self.macs / cycles, 3) if cycles else None,
@@ -225,6 +291,18 @@ def _tensor_json(tensor: Tensor) -> dict[str, Any]:
 
 def _place_json(place: Place) -> dict[str, Any]:
     return {**_tensor_json(place.tensor), "level": place.level, "offset": place.offset}
+
+
+def _transfer_json(transfer: ExtTransfer) -> dict[str, Any]:
+    return {
+        "name": transfer.name,
+        "direction": "in" if transfer.incoming else "out",
+        "bytes": transfer.size,
+        "l2_offset": transfer.l2_offset,
+        "l3_offset": transfer.l3_offset,
+        "start": transfer.start,
+        "wait": transfer.wait,
+    }
 
 
 def _level_json(level: LevelUse) -> dict[str, Any]:
@@ -259,7 +337,7 @@ def _step_json(step: LayerStep, levels: tuple[LevelUse, ...]) -> dict[str, Any]:
             "h": tile.h,
             "w": tile.w,
             "c_in": tile.c_in,
-            "count": schedule.count,
+            "count": step.tile_count,
         },
         "order": schedule.order.split(","),
         "buffering": {
@@ -270,7 +348,7 @@ def _step_json(step: LayerStep, levels: tuple[LevelUse, ...]) -> dict[str, Any]:
         "terms": [
             {"name": t.name, "weight": t.weight, "value": t.value} for t in step.tiling.terms
         ],
-        "l3_tiles": None,
+        "l3_tiles": len(step.parts),
         "bytes": {"l1": step.l1_bytes, "l1_budget": levels[0].budget},
         "l1_blocks": [
             {"name": b.name, "bytes": b.bytes, "offsets": list(b.offsets)} for b in step.l1
@@ -280,7 +358,8 @@ def _step_json(step: LayerStep, levels: tuple[LevelUse, ...]) -> dict[str, Any]:
         else {
             "level": step.weights.level,
             "offset": step.weights.offset,
-            "bytes": len(step.weights.data),
+            "bytes": step.weights.size,
+            "chunks": len(step.weights.chunks),
         },
         "requant": {
             "bits": typed.ranges.bits,
@@ -300,13 +379,16 @@ def _step_json(step: LayerStep, levels: tuple[LevelUse, ...]) -> dict[str, Any]:
 
 __all__ = [
     "GENERATOR",
+    "ExtTransfer",
     "KernelCall",
     "LayerStep",
     "LayerWeights",
     "LevelUse",
+    "PartPlan",
     "Place",
     "Plan",
     "PLAN_VERSION",
     "Transfer",
+    "WeightChunk",
     "WeightTile",
 ]

@@ -1,168 +1,161 @@
-"""From tiled layers to the Plan: constants, L2 placement, transfers, kernel calls."""
+"""From tiled layers to the Plan: everything in L2 when it fits, else streamed from L3."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dory_core.budgets import Budgets
-from dory_core.errors import DoesNotFit, DoryError
+from dory_core.errors import DoesNotFit
+from dory_core.estimate.program import program_cycles
 from dory_core.hardware import DmaHal, OutputFile, TargetContext
 from dory_core.ir import Graph
-from dory_core.kernel import Kernel
-from dory_core.memory import Block, MemoryPlan, plan_memory, requests, verify_packing
-from dory_core.plan import (
-    KernelCall,
-    LayerStep,
-    LayerWeights,
-    LevelUse,
-    Place,
-    Plan,
-    Transfer,
-    WeightTile,
+from dory_core.memory import Block, plan_memory, requests, verify_packing
+from dory_core.placement import (
+    Placement,
+    encode_chunks,
+    level_alignment,
+    make_step,
+    table_size,
+    weight_buffer_bytes,
 )
-from dory_core.tiling.schedule import l1_buffers, place_l1
+from dory_core.plan import LayerWeights, PartPlan, Place, Plan
+from dory_core.streaming.fit import fit_network
+from dory_core.streaming.placement import place_streamed
+from dory_core.tiling.network import NetworkTiler
 from dory_core.tiling.tiler import TiledLayer
 
-ACTIVATION_LEVEL = 2
-WORD = 4  # constants are linked as 32-bit words
+L2 = 2
+L3 = 3
+L3_IMAGE = "weights/l3.bin"
 
 
 @dataclass(frozen=True, slots=True)
-class Placement:
-    """Where everything lies, whether it fits or not.
+class Planned:
+    """A placement and the layers that it places."""
 
-    memory: activations in the L2 arena. weights: constants of each layer, None without any; their
-    tables follow the arena. steps: the layers with their buffers in L1.
+    placement: Placement
+    tiled: tuple[TiledLayer, ...]
+
+
+def place_network(tiler: NetworkTiler, ctx: TargetContext, budgets: Budgets) -> Planned:
+    """Tile and place a network within the budgets.
+
+    Constants and activations stay in L2 when they all fit; otherwise they are streamed from the
+    next level, where the target has one. Raises: NotSupported or DoesNotFit.
     """
+    graph = tiler.graph
+    tiled = tiler.tile_all()
+    resident = place_resident(graph, tiled, ctx)
+    budget = budgets.bytes[L2]
+    if resident.l2_bytes <= budget:
+        _verify(graph, resident, ctx, budget)
+        return Planned(resident, tiled)
+    if L3 not in budgets.bytes:
+        raise too_large(graph, resident, budget)
+    fitted = fit_network(graph, tiler.tile, budget, level_alignment(ctx.memory, L2))
+    placement = place_streamed(graph, fitted, ctx, budget, budgets.bytes[L3])
+    return Planned(placement, fitted.tiled)
 
-    memory: MemoryPlan
-    weights: tuple[LayerWeights | None, ...]
-    steps: tuple[LayerStep, ...]
-    places: Mapping[str, Place]
 
-    @property
-    def arena_bytes(self) -> int:
-        """Bytes of the activations."""
-        return self.memory.chosen.peak_bytes
-
-    @property
-    def static_bytes(self) -> int:
-        """Bytes of the constants."""
-        return sum(_align(len(w.data), WORD) for w in self.weights if w is not None)
-
-    def levels(self, ctx: TargetContext, budgets: Budgets) -> tuple[LevelUse, ...]:
-        """Return how each memory level is used."""
-        l1_blocks = tuple(
-            Block(f"layer_{step.index:02d}.{buffer.name}.{copy}", offset, buffer.bytes, n, n)
-            for n, step in enumerate(self.steps)
-            for buffer in step.l1
-            for copy, offset in enumerate(buffer.offsets)
+def place_resident(graph: Graph, tiled: Sequence[TiledLayer], ctx: TargetContext) -> Placement:
+    """Place activations and constants in L2, executed in ONNX order."""
+    alignment = level_alignment(ctx.memory, L2)
+    memory = plan_memory(requests(graph, range(len(graph.layers))), alignment)
+    arena = memory.chosen.peak_bytes
+    places = {b.name: Place(graph.tensors[b.name], L2, b.offset) for b in memory.chosen.blocks}
+    steps, constants = [], []
+    end = arena
+    for position, (layer, one) in enumerate(zip(graph.typed_layers, tiled, strict=True)):
+        weights = None
+        if one.schedule.has_weights:
+            chunks = encode_chunks(layer, one.kernel, [(0, one.schedule)], weight_buffer_bytes(one))
+            weights = LayerWeights(L2, end, table_size(chunks), chunks)
+            name = f"weights_{layer.layer.index:02d}"
+            constants.append(Block(name, end, weights.size, -1, len(tiled) - 1))
+            end += weights.size
+        output = places[layer.output.name]
+        part = PartPlan(
+            position,
+            one.schedule,
+            tuple(places[t.name].offset for t in layer.inputs),
+            output.offset,
+            report=(output.offset, layer.output.size_bytes),
         )
-        constants = tuple(
-            Block(f"weights_{step.index:02d}", w.offset, len(w.data), -1, len(self.steps) - 1)
-            for step, w in zip(self.steps, self.weights, strict=True)
-            if w is not None
-        )
-        l1_used = max(step.l1_bytes for step in self.steps)
-        rest = tuple(
-            LevelUse(level.name, 0, budgets.bytes[level.number], ())
-            for level in ctx.memory.levels
-            if level.number > ACTIVATION_LEVEL
-        )
-        return (
-            LevelUse("L1", l1_used, budgets.bytes[1], l1_blocks),
-            LevelUse(
-                "L2",
-                self.arena_bytes + self.static_bytes,
-                budgets.bytes[ACTIVATION_LEVEL],
-                (*self.memory.chosen.blocks, *constants),
-                self.memory.stack_bytes,
-                self.memory.packed_bytes,
-            ),
-            *rest,
-        )
-
-
-def place_network(graph: Graph, tiled: Sequence[TiledLayer], ctx: TargetContext) -> Placement:
-    """Place activations and constants, executed in ONNX order, all constants resident in L2."""
-    memory = plan_memory(requests(graph, range(len(graph.layers))), _alignment(ctx))
-    places = {
-        b.name: Place(graph.tensors[b.name], ACTIVATION_LEVEL, b.offset)
-        for b in memory.chosen.blocks
-    }
-    position = memory.chosen.peak_bytes
-    weights: list[LayerWeights | None] = []
-    steps: list[LayerStep] = []
-    for layer in tiled:
-        constants = _encode_weights(layer, position)
-        if constants is not None:
-            position += _align(len(constants.data), WORD)
-        weights.append(constants)
-        steps.append(_step(layer, places, constants))
-    return Placement(memory, tuple(weights), tuple(steps), places)
+        steps.append(make_step(layer, one, (part,), places, weights, ctx.memory))
+    return Placement(
+        steps=tuple(steps),
+        inputs=tuple(places[name] for name in graph.inputs),
+        outputs=tuple(places[name] for name in graph.outputs),
+        arena_bytes=arena,
+        static_bytes=end - arena,
+        l2_blocks=(*memory.chosen.blocks, *constants),
+        stack_bytes=memory.stack_bytes,
+        packed_bytes=memory.packed_bytes,
+    )
 
 
 def make_plan(
-    graph: Graph,
-    tiled: Sequence[TiledLayer],
+    tiler: NetworkTiler,
     ctx: TargetContext,
     budgets: Budgets,
     frontend: str,
     hal: DmaHal | None,
 ) -> Plan:
-    """Return the Plan of ``graph``.
-
-    Raises: DoesNotFit with the bytes that activations and constants need.
-    """
-    placement = place_network(graph, tiled, ctx)
-    budget = budgets.bytes[ACTIVATION_LEVEL]
-    static = placement.static_bytes
-    if placement.arena_bytes + static > budget:
-        raise too_large(graph, placement, budget)
-    verify_packing(
-        requests(graph, range(len(graph.layers))),
-        placement.memory.chosen,
-        alignment=_alignment(ctx),
-        capacity_bytes=budget - static,
-        memory="L2",
-    )
+    """Return the Plan of a network. Raises: NotSupported or DoesNotFit."""
+    graph = tiler.graph
+    planned = place_network(tiler, ctx, budgets)
+    placement = planned.placement
+    link = ctx.memory.link(L2) if placement.transfers else None
     return Plan(
         target=ctx.name,
         frontend=frontend,
         network=graph.name,
         options=ctx.options,
         steps=placement.steps,
-        inputs=tuple(placement.places[name] for name in graph.inputs),
-        outputs=tuple(placement.places[name] for name in graph.outputs),
+        inputs=placement.inputs,
+        outputs=placement.outputs,
         levels=placement.levels(ctx, budgets),
-        arena_bytes={1: budgets.bytes[1], ACTIVATION_LEVEL: budget - static},
-        static_bytes={ACTIVATION_LEVEL: static},
+        arena_bytes={
+            1: budgets.bytes[1],
+            L2: budgets.bytes[L2] - placement.static_bytes,
+            **({L3: budgets.bytes[L3]} if placement.transfers else {}),
+        },
+        static_bytes={L2: placement.static_bytes},
         cores=ctx.memory.cores,
         any_core=hal.any_core if hal is not None else False,
         dma_alignment=ctx.memory.link(1).alignment_bytes,
-        files=_files(tiled, hal),
+        ext_alignment=link.alignment_bytes if link is not None else 1,
+        files=_files(planned, hal),
+        transfers=placement.transfers,
+        cycles=program_cycles(placement.steps, placement.transfers, link),
         operating_point=ctx.operating_point,
         reason=budgets.reason,
         notes=graph.notes,
     )
 
 
-def _align(size: int, alignment: int) -> int:
-    return -(-size // alignment) * alignment
+def _verify(graph: Graph, placement: Placement, ctx: TargetContext, budget: int) -> None:
+    from dory_core.memory.blocks import Packing
 
-
-def _alignment(ctx: TargetContext) -> int:
-    level = ctx.memory.level(ACTIVATION_LEVEL)
-    return max(m.alignment_bytes for m in level.memories if "activations" in m.holds)
+    names = set(graph.tensors)
+    blocks = tuple(b for b in placement.l2_blocks if b.name in names)
+    verify_packing(
+        requests(graph, range(len(graph.layers))),
+        Packing(blocks, placement.arena_bytes, "resident"),
+        alignment=level_alignment(ctx.memory, L2),
+        capacity_bytes=budget - placement.static_bytes,
+        memory="L2",
+    )
 
 
 def too_large(graph: Graph, placement: Placement, budget: int) -> DoesNotFit:
     """Return the error that says what of ``graph`` takes the room in L2."""
     needed: dict[int, list[Block]] = {}
-    for block in placement.memory.chosen.blocks:
-        for step in range(block.first, block.last + 1):
-            needed.setdefault(step, []).append(block)
+    for block in placement.l2_blocks:
+        if block.name in graph.tensors:
+            for step in range(block.first, block.last + 1):
+                needed.setdefault(step, []).append(block)
     step = max(needed, key=lambda s: sum(b.size for b in needed[s]))
     live = sorted(needed[step], key=lambda b: -b.size)
     texts = ", ".join(f"{b.name} {b.size} B" for b in live)
@@ -172,70 +165,14 @@ def too_large(graph: Graph, placement: Placement, budget: int) -> DoesNotFit:
         f"{graph.name} needs {arena + static} B of L2, {budget} B are available: "
         f"constants {static} B, activations {arena} B (largest at {where}: {texts})",
         "raise --l2 if the chip has more, or make the network smaller",
+        arena + static,
     )
 
 
-def _encode_weights(tiled: TiledLayer, offset: int) -> LayerWeights | None:
-    """Cut the constants of a layer into the blocks of its tiles, in the order of the tables."""
-    schedule, kernel, layer = tiled.schedule, tiled.kernel, tiled.layer
-    if not schedule.has_weights:
-        return None
-    most = next(b.bytes for b in tiled.tiling.buffers if b.name == "w")
-    data = bytearray()
-    tiles: list[list[WeightTile]] = []
-    for output in schedule.c_out:
-        row: list[WeightTile] = []
-        for source in schedule.c_in:
-            block = kernel.weight_block(
-                layer,
-                (output.start, output.start + output.size),
-                (source.start, source.start + source.size),
-            )
-            if block is None:
-                raise TypeError(f"kernel {kernel.name} has weight_bytes but no weight_block")
-            if len(block.data) > most:
-                raise DoryError(
-                    f"{layer.layer.kind} '{layer.layer.name}': a weight_block of kernel "
-                    f"{kernel.name} has {len(block.data)} bytes, its weight_bytes says {most}",
-                    "report this to the authors of the kernel",
-                )
-            row.append(WeightTile(len(data), len(block.data), block.parts))
-            data += block.data
-        tiles.append(row)
-    rows = tuple(tuple(row) for row in tiles)
-    return LayerWeights(ACTIVATION_LEVEL, offset, bytes(data), rows)
-
-
-def _step(
-    tiled: TiledLayer, places: Mapping[str, Place], constants: LayerWeights | None
-) -> LayerStep:
-    layer, kernel, schedule = tiled.layer, tiled.kernel, tiled.schedule
-    tile = tiled.tiling.tile
-    full = len(schedule.c_out if schedule.keeps_channels else schedule.c_in) == 1
-    form = "rows" if full else "pixels"
-    if kernel.input_layout(layer) == "CHW":
-        form = "channels"
-    return LayerStep(
-        layer=layer,
-        kernel=KernelCall(
-            kernel.name, kernel.symbol(layer), kernel.headers(layer), kernel.call(layer)
-        ),
-        rejections=tiled.rejections,
-        tiling=tiled.tiling,
-        schedule=schedule,
-        l1=place_l1(l1_buffers(layer, kernel, tile, schedule.buffering)),
-        inputs=tuple(Transfer(form, places[t.name]) for t in layer.inputs),
-        output=Transfer(
-            "rows" if len(schedule.c_out) == 1 else "pixels", places[layer.output.name]
-        ),
-        weights=constants,
-        estimate=tiled.estimate,
-    )
-
-
-def _files(tiled: Iterable[TiledLayer], hal: DmaHal | None) -> tuple[OutputFile, ...]:
-    files = list(hal.files) if hal is not None else []
-    for layer in tiled:
-        kernel: Kernel = layer.kernel
-        files += kernel.sources(layer.layer)
+def _files(planned: Planned, hal: DmaHal | None) -> tuple[OutputFile, ...]:
+    files: list[OutputFile] = list(hal.files) if hal is not None else []
+    for tiled, step in zip(planned.tiled, planned.placement.steps, strict=True):
+        files += tiled.kernel.sources(step.layer)
+    if planned.placement.image:
+        files.append(OutputFile(L3_IMAGE, planned.placement.image))
     return tuple(files)

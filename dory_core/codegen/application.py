@@ -14,6 +14,7 @@ from dory_core.codegen.layer import layer_symbol, layer_view, weights_symbol
 from dory_core.codegen.network import network_view
 from dory_core.errors import DoryError
 from dory_core.hardware import OutputFile
+from dory_core.placement import table_bytes
 from dory_core.plan import LayerStep, Plan
 from dory_core.runtime import runtime_files
 
@@ -36,8 +37,8 @@ def render(name: str, view: object) -> str:
 def weights_file(step: LayerStep) -> str:
     """Return the C file with the constants of one layer as little-endian 32-bit words."""
     assert step.weights is not None
-    data = step.weights.data
-    words = np.frombuffer(data + bytes(-len(data) % 4), dtype="<u4").tolist()
+    data = table_bytes(step.weights)
+    words = np.frombuffer(data, dtype="<u4").tolist()
     rows = (
         "  " + " ".join(f"0x{word:08x}," for word in words[i : i + 8])
         for i in range(0, len(words), 8)
@@ -70,7 +71,7 @@ def application_files(provided: Iterable[OutputFile], plan: Plan) -> tuple[Outpu
     for step in plan.steps:
         text = render("layer.c.mako", layer_view(plan, step))
         files.append(OutputFile(f"src/{layer_symbol(step)}.c", text))
-        if step.weights is not None:
+        if step.weights is not None and step.weights.level == 2:
             files.append(OutputFile(f"weights/{weights_symbol(step)}.c", weights_file(step)))
     files += [OutputFile(path, content) for path, content in runtime_files()]
     replaced = {f.path for f in provided} & REPLACEABLE

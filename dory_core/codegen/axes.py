@@ -17,11 +17,34 @@ _FIELDS = ("start", "size", "x_start", "x_size", "pad_before", "pad_after")
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """An axis: its C table, its member of ``dory_index_t`` and its spans."""
+    """An axis: its C table, its member of ``dory_index_t`` and its spans.
+
+    spans: those of all parts of the layer, equal lists once. starts, counts: per part, where its
+    spans stand among them.
+    """
 
     table: str
     variable: str
     spans: tuple[Span, ...]
+    starts: tuple[int, ...]
+    counts: tuple[int, ...]
+
+    @classmethod
+    def of(cls, table: str, variable: str, lists: Sequence[tuple[Span, ...]]) -> Axis:
+        """Return the axis of the given spans per part."""
+        known: dict[tuple[Span, ...], int] = {}
+        spans: list[Span] = []
+        for one in lists:
+            if one not in known:
+                known[one] = len(spans)
+                spans += one
+        starts, counts = zip(*((known[one], len(one)) for one in lists), strict=True)
+        return cls(table, variable, tuple(spans), starts, counts)
+
+    @property
+    def is_tiled(self) -> bool:
+        """Whether the tile loop steps along the axis."""
+        return max(self.counts) > 1
 
     def get(self, field: str) -> CExpr:
         """Return a field of the span at ``t``: an immediate when all spans agree."""
@@ -48,13 +71,13 @@ class TileAxes:
     @classmethod
     def of(cls, step: LayerStep) -> TileAxes:
         """Return the axes of a step."""
-        s = step.schedule
+        all_ = [part.schedule for part in step.parts]
         return cls(
-            Axis("channels", "o", s.c_out),
-            Axis("rows", "h", s.h),
-            Axis("columns", "w", s.w),
-            Axis("inputs", "i", s.c_in),
-            s.keeps_channels,
+            Axis.of("channels", "o", [s.c_out for s in all_]),
+            Axis.of("rows", "h", [s.h for s in all_]),
+            Axis.of("columns", "w", [s.w for s in all_]),
+            Axis.of("inputs", "i", [s.c_in for s in all_]),
+            all_[0].keeps_channels,
         )
 
     @property
@@ -73,7 +96,7 @@ class TileAxes:
 
     def changes(self, axes: Sequence[Axis]) -> str:
         """Return the C condition under which ``next`` differs from ``t`` along one of the axes."""
-        tests = (f"next.{a.variable} != t.{a.variable}" for a in axes if len(a.spans) > 1)
+        tests = (f"next.{a.variable} != t.{a.variable}" for a in axes if a.is_tiled)
         return " || ".join(tests) or "0"
 
     @property

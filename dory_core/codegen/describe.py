@@ -35,12 +35,15 @@ def describe_step(plan: Plan, step: LayerStep) -> tuple[str, ...]:
     lines = [_tensor_line("input", transfer) for transfer in step.inputs]
     lines.append(_tensor_line("output", step.output))
     if step.weights is not None:
-        count = sum(len(outputs) for outputs in step.weights.tiles)
-        size, level = len(step.weights.data), step.weights.level
-        lines.append(f"constants {size} B in L{level}, {count} block{'s' if count > 1 else ''}")
+        chunks = step.weights.chunks
+        blocks = sum(len(outputs) for chunk in chunks for outputs in chunk.tiles)
+        line = f"constants {step.weights.size} B in L{step.weights.level}, {_many(blocks, 'block')}"
+        lines.append(line + (f", {len(chunks)} chunks" if len(chunks) > 1 else ""))
+    if len(step.parts) > 1:
+        lines.append(f"parts     {len(step.parts)}, each with a tile loop of its own")
     lines += [
         f"tile      {tile.c_out} x {tile.h} x {tile.w} (C x H x W), {tile.c_in} input channels",
-        f"loop      {schedule.count} tile{'s' if schedule.count > 1 else ''}: "
+        f"loop      {_many(schedule.count, 'tile')}: "
         + ", ".join(f"{n} {len(getattr(schedule, n))}" for n in schedule.order.split(",")),
         f"L1        {step.l1_bytes} of {plan.levels[0].budget} B: "
         + ", ".join(
@@ -64,3 +67,7 @@ def _tensor_line(what: str, transfer: Transfer) -> str:
         f"{what:9} {tensor.name} {tensor.type_name} {shape} (C x H x W), "
         f"L{transfer.place.level} + {transfer.place.offset}, by {transfer.form}"
     )
+
+
+def _many(count: int, noun: str) -> str:
+    return f"{count} {noun}{'s' if count != 1 else ''}"

@@ -13,10 +13,11 @@ from dory_core.codegen.transfers import (
     function,
     load_functions,
     load_weights_function,
+    part_parameter,
     store_function,
 )
 from dory_core.ir import Tensor
-from dory_core.plan import LayerStep, LayerWeights, Plan
+from dory_core.plan import LayerStep, LayerWeights, Plan, WeightTile
 
 INDENT = "  "
 PARTS = ("weights", "mul", "add", "bias")
@@ -28,7 +29,8 @@ class Load:
 
     name: x, x2 or w. spread: every core moves its own channels, with ``tickets`` tickets each.
     copies: 2 when double-buffered. changes: C condition on ``t`` and ``next`` under which the next
-    tile needs a new load, ``0`` when it never does. buffer, next_buffer: where to.
+    tile needs a new load, ``0`` when it never does. buffer, next_buffer: where to. part: argument
+    that names the part, empty when there is one. from_arena: the source lies in the L2 arena.
     """
 
     name: str
@@ -39,6 +41,8 @@ class Load:
     changes: str
     buffer: str
     next_buffer: str
+    part: str = ""
+    from_arena: bool = True
 
     @property
     def guard(self) -> str:
@@ -52,14 +56,14 @@ class Load:
     def start(self, index: str, buffer: str) -> str:
         """The statement that starts the load of the tile at ``index``."""
         if self.spread:
-            return f"load_{self.name}({buffer}, l2, {index}, core, {self.name}_ticket);"
-        source = "" if self.name == "w" else "l2, "
-        return f"{self.name}_ticket = load_{self.name}({buffer}, {source}{index});"
+            return f"load_{self.name}({buffer}, l2, {index}, core, {self.name}_ticket{self.part});"
+        source = "l2, " if self.from_arena else ""
+        return f"{self.name}_ticket = load_{self.name}({buffer}, {source}{index}{self.part});"
 
     def wait(self, index: str) -> str:
         """The statement that waits for the load of the tile at ``index``."""
         if self.spread:
-            return f"wait_{self.name}({index}, core, {self.name}_ticket);"
+            return f"wait_{self.name}({index}, core, {self.name}_ticket{self.part});"
         return f"dory_dma_wait({self.name}_ticket);"
 
 
@@ -74,7 +78,8 @@ class LayerView:
     header: tuple[str, ...]
     headers: tuple[str, ...]
     spread: bool
-    tiles: int
+    tiles: str
+    parts: str
     tables: tuple[str, ...]
     functions: tuple[str, ...]
     slots: tuple[str, ...]
@@ -108,12 +113,13 @@ def layer_view(plan: Plan, step: LayerStep) -> LayerView:
     if step.weights is not None:
         functions.append(
             load_weights_function(
+                step,
                 weights_symbol(step),
                 _block_field(step.weights, "offset"),
                 _block_field(step.weights, "size"),
             )
         )
-    functions += [store_function(axes, step.output), _advance(step, axes)]
+    functions += [store_function(step, axes), _advance(step, axes)]
 
     loads = _loads(plan, step, axes, names)
     tile = _tile_text(step, axes, names)
@@ -122,6 +128,9 @@ def layer_view(plan: Plan, step: LayerStep) -> LayerView:
     tables = [a.definition() for a in axes.all if f"{a.table}[" in body]
     if step.weights is not None and "blocks[" in body:
         tables.append(_blocks_table(step.weights))
+    if len(step.parts) > 1:
+        tables.append(_parts_table(step, axes))
+    counts = {part.schedule.count for part in step.parts}
     return LayerView(
         index=step.index,
         title=f"{comment(step.layer.layer.name)}: {describe_layer(step.layer)}",
@@ -130,7 +139,8 @@ def layer_view(plan: Plan, step: LayerStep) -> LayerView:
         header=tuple(comment(line) for line in describe_step(plan, step)),
         headers=step.kernel.headers,
         spread=plan.any_core and any(load.spread for load in loads),
-        tiles=step.schedule.count,
+        tiles=str(counts.pop()) if len(counts) == 1 else "part->tiles",
+        parts=", uint32_t number" if len(step.parts) > 1 else "",
         tables=tuple(tables),
         functions=tuple(functions),
         slots=slots,
@@ -151,22 +161,28 @@ def layer_view(plan: Plan, step: LayerStep) -> LayerView:
 def _advance(step: LayerStep, axes: TileAxes) -> str:
     lines: list[str] = []
     for axis in reversed(axes.order(step)):
-        if len(axis.spans) > 1:
+        if axis.is_tiled:
+            name = axis.variable
+            whole = len(step.parts) == 1
+            first, end = ("0", str(len(axis.spans))) if whole else (f"part->first.{name}",) * 2
+            if not whole:
+                end = f"part->end.{name}"
             lines += [
-                f"if (++t.{axis.variable} < {len(axis.spans)}) {{",
+                f"if (++t.{name} < {end}) {{",
                 INDENT + "return t;",
                 "}",
-                f"t.{axis.variable} = 0;",
+                f"t.{name} = {first};",
             ]
     return function(
         f"/* Returns the tile after t; loops from the outside: {step.schedule.order}. */",
-        "static dory_index_t advance(dory_index_t t)",
+        f"static dory_index_t advance(dory_index_t t{part_parameter(step)})",
         [*lines, "return t;"],
     )
 
 
 def _loads(plan: Plan, step: LayerStep, axes: TileAxes, names: Sequence[str]) -> tuple[Load, ...]:
     buffering = step.schedule.buffering
+    part = ", part" if len(step.parts) > 1 else ""
     loads = []
     for name, transfer in zip(names, step.inputs, strict=True):
         issuers = plan.cores if plan.any_core else 1
@@ -181,12 +197,16 @@ def _loads(plan: Plan, step: LayerStep, axes: TileAxes, names: Sequence[str]) ->
                 axes.input_changes,
                 _buffer(step, name, "x_slot"),
                 _buffer(step, name, "(x_slot ^ 1u)"),
+                part,
             )
         )
     if step.weights is not None:
         here, other = (_buffer(step, "w", slot) for slot in ("w_slot", "(w_slot ^ 1u)"))
         changes = axes.weight_changes
-        loads.append(Load("w", "constants", False, 1, buffering.w, changes, here, other))
+        streamed = step.weights.level > 2
+        loads.append(
+            Load("w", "constants", False, 1, buffering.w, changes, here, other, part, streamed)
+        )
     return tuple(loads)
 
 
@@ -226,17 +246,31 @@ def _buffer(step: LayerStep, name: str, slot: str, part: CExpr = 0) -> str:
 # -- constants ----------------------------------------------------------------------------------
 
 
+def _blocks(weights: LayerWeights) -> tuple[tuple[WeightTile, ...], ...]:
+    """Return the blocks [output tile][input tile] in the order of the table of channels."""
+    known: dict[tuple[tuple[int, ...], ...], None] = {}
+    rows: list[tuple[WeightTile, ...]] = []
+    for chunk in weights.chunks:
+        key = tuple(tuple(tile.offset for tile in row) for row in chunk.tiles)
+        sizes = tuple(tile.size for row in chunk.tiles for tile in row)
+        if (*key, sizes) not in known:
+            known[(*key, sizes)] = None
+            rows += chunk.tiles
+    return tuple(rows)
+
+
 def _block_field(weights: LayerWeights, field: str) -> CExpr:
     """Return a field of the weight block of tile t: an immediate when all blocks agree."""
+    blocks = _blocks(weights)
     values = {
         tile.parts.get(field, 0) if field in PARTS else int(getattr(tile, field))
-        for outputs in weights.tiles
+        for outputs in blocks
         for tile in outputs
     }
     if len(values) == 1:
         return values.pop()
-    inner = len(weights.tiles[0])
-    if len(weights.tiles) == 1:
+    inner = len(blocks[0])
+    if len(blocks) == 1:
         place = "t.i"
     else:
         place = "t.o" if inner == 1 else f"t.o * {inner} + t.i"
@@ -246,11 +280,23 @@ def _block_field(weights: LayerWeights, field: str) -> CExpr:
 def _blocks_table(weights: LayerWeights) -> str:
     rows = [
         ", ".join(str(n) for n in (b.offset, b.size, *(b.parts.get(p, 0) for p in PARTS)))
-        for outputs in weights.tiles
+        for outputs in _blocks(weights)
         for b in outputs
     ]
     lines = "".join(f"\n  {{{row}}}," for row in rows)
     return f"static const dory_block_t blocks[{len(rows)}] = {{{lines}\n}};"
+
+
+def _parts_table(step: LayerStep, axes: TileAxes) -> str:
+    rows = []
+    for k, part in enumerate(step.parts):
+        x2 = part.inputs[1] if len(part.inputs) > 1 else 0
+        first = ", ".join(str(axis.starts[k]) for axis in axes.all)
+        end = ", ".join(str(axis.starts[k] + axis.counts[k]) for axis in axes.all)
+        data = f"{part.inputs[0]}, {x2}, {part.output}, {part.weights or 0}"
+        rows.append(f"{{{data}, {{{first}}}, {{{end}}}, {part.schedule.count}}},")
+    lines = "".join(f"\n  {row}" for row in rows)
+    return f"static const dory_part_t parts[{len(rows)}] = {{{lines}\n}};"
 
 
 # -- one tile -----------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from dory_core.codegen.cexpr import comment, string
 from dory_core.codegen.layer import layer_symbol, weights_symbol
-from dory_core.plan import Place, Plan
+from dory_core.plan import ExtTransfer, Place, Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,13 +21,15 @@ class CopyView:
 
 @dataclass(frozen=True, slots=True)
 class CallView:
-    """A layer's call, where its output lies, and the blocks that die after it."""
+    """What happens at one position.
 
-    symbol: str
-    index: int
-    offset: int
-    bytes: int
-    dead: tuple[tuple[int, int], ...]
+    events: statements of core 0 before the part runs. call: of the part, empty at the ends.
+    report: (layer index, byte offset in L2, bytes) of the output that is then complete.
+    """
+
+    events: tuple[str, ...]
+    call: str = ""
+    report: tuple[int, int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,16 +58,26 @@ class NetworkView:
     constants: tuple[tuple[str, int], ...]
     constant_labels: tuple[tuple[str, str], ...]
     functions: tuple[str, ...]
+    tickets: int
+    prologue: tuple[str, ...]
     calls: tuple[CallView, ...]
+    epilogue: tuple[str, ...]
+    input_level: int
+    output_level: int
+    l3_size: int
+    ext_alignment: int
+    chunks: int
     chip_hal: bool
     reason: str
     notes: tuple[str, ...]
 
 
 def _copies(places: Sequence[Place]) -> tuple[CopyView, ...]:
+    """Return the copies between the caller's buffer and the L2 arena; L3 is not the CPU's."""
     copies, source = [], 0
     for place in places:
-        copies.append(CopyView(source, place.offset, place.tensor.size_bytes))
+        if place.level == 2:
+            copies.append(CopyView(source, place.offset, place.tensor.size_bytes))
         source += place.tensor.size_bytes
     return tuple(copies)
 
@@ -86,23 +98,19 @@ def network_view(plan: Plan, chip_hal: bool) -> NetworkView:
     """Return everything that the network's templates print."""
     constants, labels = [], []
     for step in plan.steps:
-        if step.weights is not None:
+        if step.weights is not None and step.weights.level == 2:
             symbol = weights_symbol(step)
-            constants.append((symbol, constant_words(len(step.weights.data))))
+            constants.append((symbol, constant_words(step.weights.size)))
             labels.append((symbol, string(f"constants of layer {step.index}")))
-    l2 = next(level for level in plan.levels if level.name == "L2")
     arena = plan.arena_bytes[2]
+    events = _events(plan)
     calls = []
-    for position, step in enumerate(plan.steps):
-        dead = tuple(
-            (b.offset, b.size)
-            for b in l2.blocks
-            if b.last == position and b.end <= arena and position != len(plan.steps) - 1
-        )
-        place = step.output.place
-        calls.append(
-            CallView(layer_symbol(step), step.index, place.offset, place.tensor.size_bytes, dead)
-        )
+    for step in plan.steps:
+        for k, part in enumerate(step.parts):
+            number = f", {k}" if len(step.parts) > 1 else ""
+            report = None if part.report is None else (step.index, *part.report)
+            call = f"{layer_symbol(step)}(l1, l2{number});"
+            calls.append(CallView(events.get(part.position, ()), call, report))
     inputs, outputs = _copies(plan.inputs), _copies(plan.outputs)
     return NetworkView(
         name=plan.network,
@@ -124,17 +132,72 @@ def network_view(plan: Plan, chip_hal: bool) -> NetworkView:
         layers=len(plan.steps),
         inputs=inputs,
         outputs=outputs,
-        input_bytes=sum(c.bytes for c in inputs),
-        output_bytes=sum(c.bytes for c in outputs),
+        input_bytes=sum(p.tensor.size_bytes for p in plan.inputs),
+        output_bytes=sum(p.tensor.size_bytes for p in plan.outputs),
         input_shape=_shape(plan.inputs),
         output_shape=_shape(plan.outputs),
-        input_offset=inputs[0].offset,
-        output_offset=outputs[0].offset,
+        input_offset=plan.inputs[0].offset,
+        output_offset=plan.outputs[0].offset,
         constants=tuple(constants),
         constant_labels=tuple(labels),
-        functions=tuple(layer_symbol(step) for step in plan.steps),
+        functions=tuple(
+            f"{layer_symbol(s)}(uint8_t *l1, uint8_t *l2"
+            f"{', uint32_t number' if len(s.parts) > 1 else ''})"
+            for s in plan.steps
+        ),
+        tickets=1 + max((t.slot for t in plan.transfers), default=-1),
+        prologue=events.get(-1, ()),
         calls=tuple(calls),
+        epilogue=events.get(len(calls), ()),
+        input_level=_level(plan.inputs),
+        output_level=_level(plan.outputs),
+        l3_size=plan.arena_bytes.get(3, 0),
+        ext_alignment=plan.ext_alignment,
+        chunks=sum(1 for t in plan.transfers if t.incoming),
         chip_hal=chip_hal,
         reason=plan.reason,
         notes=plan.notes,
     )
+
+
+def _level(places: Sequence[Place]) -> int:
+    """Return the level of the network's inputs or outputs, which is one for all of them."""
+    return max(place.level for place in places)
+
+
+def _events(plan: Plan) -> dict[int, tuple[str, ...]]:
+    """Return what core 0 does before the part at each position, in the order of ``streaming``."""
+    end = sum(len(step.parts) for step in plan.steps)
+    events: dict[int, list[str]] = {}
+
+    def at(position: int) -> list[str]:
+        return events.setdefault(position, [])
+
+    def wait(transfer: ExtTransfer) -> str:
+        return f"dory_ext_wait(tickets[{transfer.slot}]); /* {comment(transfer.name)} */"
+
+    def start(transfer: ExtTransfer) -> str:
+        direction = "DORY_L3_TO_L2" if transfer.incoming else "DORY_L2_TO_L3"
+        return (
+            f"tickets[{transfer.slot}] = dory_ext_start(l2 + {transfer.l2_offset}, "
+            f"{transfer.l3_offset}u, {transfer.size}u, {direction}); /* {comment(transfer.name)} */"
+        )
+
+    for transfer in plan.transfers:
+        if transfer.start < transfer.wait:
+            at(transfer.wait).append(wait(transfer))
+    for incoming in (False, True):
+        mine = [t for t in plan.transfers if t.incoming == incoming]
+        for transfer in mine:
+            at(transfer.start).append(start(transfer))
+        for transfer in mine:
+            if transfer.start == transfer.wait:
+                at(transfer.wait).append(wait(transfer))
+        if not incoming:
+            l2 = next(level for level in plan.levels if level.name == "L2")
+            for block in l2.blocks:
+                if block.end <= plan.arena_bytes[2] and 0 <= block.last < end - 1:
+                    at(block.last + 1).append(
+                        f"DORY_SIM_L2_DEAD(l2 + {block.offset}, {block.size});"
+                    )
+    return {position: tuple(lines) for position, lines in events.items()}

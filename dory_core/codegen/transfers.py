@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -33,14 +34,26 @@ class Box:
     whole_rows: bool
 
 
-def input_box(step: LayerStep, axes: TileAxes, transfer: Transfer) -> Box:
+def part_field(step: LayerStep, name: str) -> CExpr:
+    """Return where a part's x, x2, y or w starts in L2: an immediate when all parts agree."""
+    operands = {"x": 0, "x2": 1}
+    values = {
+        part.inputs[operands[name]]
+        if name in operands
+        else (part.output if name == "y" else part.weights or 0)
+        for part in step.parts
+    }
+    return values.pop() if len(values) == 1 else f"part->{name}"
+
+
+def input_box(step: LayerStep, axes: TileAxes, name: str, transfer: Transfer) -> Box:
     """Return the box that a tile reads; the input of a Linear is one pixel of all elements."""
     tensor = transfer.place.tensor
     width, pixel = tensor.width, pixel_bytes(tensor.channels, tensor.bits)
     if isinstance(step.layer.layer, Linear):
         width, pixel = 1, tensor.size_bytes
     offset = add(
-        transfer.place.offset,
+        part_field(step, name),
         mul(axes.h.get("x_start"), width * pixel),
         mul(axes.w.get("x_start"), pixel),
         channel_bytes(axes.input.get("x_start"), tensor.bits),
@@ -49,12 +62,12 @@ def input_box(step: LayerStep, axes: TileAxes, transfer: Transfer) -> Box:
     return Box(offset, h, w, c, tensor.bits, pixel, width * pixel, w == width)
 
 
-def output_box(axes: TileAxes, transfer: Transfer) -> Box:
+def output_box(step: LayerStep, axes: TileAxes) -> Box:
     """Return the box that a tile writes."""
-    tensor = transfer.place.tensor
+    tensor = step.output.place.tensor
     pixel = pixel_bytes(tensor.channels, tensor.bits)
     offset = add(
-        transfer.place.offset,
+        part_field(step, "y"),
         mul(axes.h.get("start"), tensor.width * pixel),
         mul(axes.w.get("start"), pixel),
         channel_bytes(axes.c_out.get("start"), tensor.bits),
@@ -67,36 +80,49 @@ def load_functions(
     plan: Plan, step: LayerStep, axes: TileAxes, name: str, transfer: Transfer
 ) -> tuple[str, ...]:
     """Return the function that loads an input tile and, when spread, the one that waits for it."""
-    box = input_box(step, axes, transfer)
+    box = input_box(step, axes, name, transfer)
+    part = part_parameter(step)
     if transfer.form == "channels":
-        return _spread_functions(plan, name, box)
+        return _spread_functions(plan, name, box, part)
     return (
         function(
             f"/* Starts the transfer of tile t of {transfer.place.tensor.name} into L1. */",
-            f"static dory_ticket_t load_{name}(uint8_t *x, const uint8_t *l2, dory_index_t t)",
+            f"static dory_ticket_t load_{name}(uint8_t *x, const uint8_t *l2, dory_index_t t"
+            f"{part})",
             [*_copy("x", f"l2 + {box.offset}", transfer.form, box, True), _START],
         ),
     )
 
 
-def store_function(axes: TileAxes, transfer: Transfer) -> str:
+def part_parameter(step: LayerStep) -> str:
+    """Return the parameter that tells the functions of a layer with several parts which one."""
+    return ", const dory_part_t *part" if len(step.parts) > 1 else ""
+
+
+def store_function(step: LayerStep, axes: TileAxes) -> str:
     """Return the function that stores an output tile."""
-    box = output_box(axes, transfer)
+    box, transfer = output_box(step, axes), step.output
     return function(
         f"/* Starts the transfer of tile t of {transfer.place.tensor.name} back to L2. */",
-        "static dory_ticket_t store_y(const uint8_t *y, uint8_t *l2, dory_index_t t)",
+        f"static dory_ticket_t store_y(const uint8_t *y, uint8_t *l2, dory_index_t t"
+        f"{part_parameter(step)})",
         [*_copy(f"l2 + {box.offset}", "y", transfer.form, box, False), _START],
     )
 
 
-def load_weights_function(symbol: str, offset: CExpr, size: CExpr) -> str:
-    """Return the function that loads the constants of a tile."""
-    source = f"constants + {offset}" if offset != 0 else "constants"
+def load_weights_function(step: LayerStep, symbol: str, offset: CExpr, size: CExpr) -> str:
+    """Return the function that loads the constants of a tile, linked or streamed."""
+    assert step.weights is not None
+    streamed = step.weights.level > 2
+    if streamed:
+        parameter, source = "const uint8_t *l2, ", f"l2 + {add(part_field(step, 'w'), offset)}"
+    else:
+        parameter, source = "", f"(const uint8_t *){symbol}"
+        source += f" + {offset}" if offset != 0 else ""
     return function(
         "/* Starts the transfer of the constants of tile t into L1. */",
-        "static dory_ticket_t load_w(uint8_t *w, dory_index_t t)",
+        f"static dory_ticket_t load_w(uint8_t *w, {parameter}dory_index_t t{part_parameter(step)})",
         [
-            f"const uint8_t *const constants = (const uint8_t *){symbol};",
             "const dory_copy_t copy = {",
             f"  .dst = w, .src = {source},",
             f"  .n0 = {size}, .n1 = 1, .n2 = 1,",
@@ -108,10 +134,13 @@ def load_weights_function(symbol: str, offset: CExpr, size: CExpr) -> str:
 
 
 def function(purpose: str, head: str, body: Sequence[str]) -> str:
-    """Return a C function; its parameter t may stay unused."""
-    unused = [] if any("[t." in line or " t." in line for line in body) else ["(void)t;"]
-    if any(line.startswith(("if (++t", "return t;")) for line in body):
-        unused = []
+    """Return a C function; its parameters t and part may stay unused."""
+    text = "\n".join(body)
+    unused = [
+        f"(void){name};"
+        for name, use in (("t", r"\bt\b"), ("part", r"\bpart\b"))
+        if re.search(rf"\b{name}[,)]", head) and not re.search(use, text)
+    ]
     lines = "\n".join(_INDENT + line for line in (*unused, *body))
     return f"{purpose}\n{head}\n{{\n{lines}\n}}"
 
@@ -145,7 +174,7 @@ def _copy(dst: str, src: str, form: str, box: Box, towards_l1: bool) -> list[str
     ]
 
 
-def _spread_functions(plan: Plan, name: str, box: Box) -> tuple[str, ...]:
+def _spread_functions(plan: Plan, name: str, box: Box, part: str) -> tuple[str, ...]:
     """HWC in L2 to CHW in L1: one copy per channel, the channels spread over the cores."""
     if box.bits < 8:
         raise DoryError(f"channels of {box.bits} bits cannot be told apart by a transfer of bytes")
@@ -166,12 +195,13 @@ def _spread_functions(plan: Plan, name: str, box: Box) -> tuple[str, ...]:
     load = function(
         "/* Starts the transfer of tile t into L1, HWC to CHW, one copy per channel. */",
         f"static void load_{name}(uint8_t *x, const uint8_t *l2, dory_index_t t, uint32_t core,\n"
-        f"                   dory_ticket_t *ticket)",
+        f"                   dory_ticket_t *ticket{part})",
         ["uint32_t k = 0;", loop, *(_INDENT + line for line in copy), "}"],
     )
     wait = function(
         "/* Waits for what the same core started with the same t. */",
-        f"static void wait_{name}(dory_index_t t, uint32_t core, const dory_ticket_t *ticket)",
+        f"static void wait_{name}(dory_index_t t, uint32_t core, const dory_ticket_t *ticket"
+        f"{part})",
         ["uint32_t k = 0;", loop, _INDENT + "dory_dma_wait(ticket[k++]);", "}"],
     )
     if first == "core":

@@ -1,6 +1,6 @@
 """Requantisation: the one formula every frontend lowers to.
 
-    y = clip(floor((mul[c] * acc + add[c]) / div), lo, hi)
+y = clip(floor((mul[c] * acc + add[c]) / div), lo, hi)
 """
 
 from __future__ import annotations

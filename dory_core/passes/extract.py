@@ -11,14 +11,13 @@ def extract_layer(graph: Graph, index: int) -> Graph:
 
     The layer keeps its index, so dumps and goldens keep their names. Raises UsageError.
     """
-    for layer, ranges in zip(graph.layers, graph.ranges, strict=True):
-        if layer.index == index:
-            break
-    else:
+    position = next((n for n, layer in enumerate(graph.layers) if layer.index == index), None)
+    if position is None:
         raise UsageError(
             f"{graph.name} has no layer {index}",
             f"layers are numbered in ONNX order, 0 to {len(graph.layers) - 1}",
         )
+    layer, ranges = graph.layers[position], graph.ranges[position]
     names = tuple(dict.fromkeys(layer.inputs))
     tensors = {name: graph.tensors[name] for name in (*names, layer.output)}
     return Graph(

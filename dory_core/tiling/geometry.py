@@ -229,10 +229,11 @@ def axis_spans(layer: TypedLayer, axis: int, size: int) -> tuple[Span, ...]:
     """Return the tiles along axis 0 (h) or 1 (w) of output size ``size``, with their input."""
     y: Tensor = layer.output
     total = y.height if axis == 0 else y.width
-    return tuple(_span(layer, axis, start, count) for start, count in spans(total, size))
+    return tuple(axis_span(layer, axis, start, count) for start, count in spans(total, size))
 
 
-def _span(layer: TypedLayer, axis: int, start: int, size: int) -> Span:
+def axis_span(layer: TypedLayer, axis: int, start: int, size: int) -> Span:
+    """Return the tile of ``size`` outputs from ``start`` along axis 0 (h) or 1 (w)."""
     window = window_of(layer)
     if window is None:
         return Span(start, size, start, size)
@@ -251,7 +252,6 @@ def _span(layer: TypedLayer, axis: int, start: int, size: int) -> Span:
 def channel_spans(layer: TypedLayer, size: int) -> tuple[Span, ...]:
     """Return the tiles of output channels; for grouped layers with their input channels."""
     full = extent(layer)
-    per_tile = 1
     if keeps_channels(layer):
         granule = channel_granule(layer)
         per_tile = full.c_in // _groups(layer)

@@ -1,4 +1,4 @@
-"""Tiling of a whole network between L2 and L1."""
+"""Tiling of the layers of a network between L2 and L1."""
 
 from __future__ import annotations
 
@@ -9,34 +9,55 @@ from dory_core.ir import Graph, TypedLayer
 from dory_core.kernel import Kernel, Term
 from dory_core.plugins import Plugins
 from dory_core.tiling.geometry import Tile
+from dory_core.tiling.outer import WHOLE, Split, largest_part
 from dory_core.tiling.tiler import TiledLayer, Tiler
 
-
-def network_tiler(ctx: TargetContext, plugins: Plugins, objective: str = "heuristic") -> Tiler:
-    """Return the Tiler for a target with the objective terms of its plugins."""
-
-    def terms(layer: TypedLayer, kernel: Kernel, tile: Tile) -> Sequence[Term]:
-        return plugins.objective_terms(ctx, layer, kernel, 1, tile)
-
-    return Tiler(ctx.memory, terms, objective)
+Progress = Callable[[str, int, int], None]
 
 
-def tile_network(
-    graph: Graph,
-    ctx: TargetContext,
-    l1_bytes: int,
-    plugins: Plugins,
-    objective: str = "heuristic",
-    progress: Callable[[str, int, int], None] | None = None,
-) -> tuple[TiledLayer, ...]:
-    """Return every layer of ``graph`` with kernel, tile and schedule, in the order of its layers.
+class NetworkTiler:
+    """Tiles the layers of one network for one target, whole or in parts; each part once."""
 
-    Raises: NotSupported or DoesNotFit for the first layer that no kernel computes.
-    """
-    tiler = network_tiler(ctx, plugins, objective)
-    tiled = []
-    for position, layer in enumerate(graph.typed_layers):
-        if progress is not None:
-            progress("tiling", position, len(graph.layers))
-        tiled.append(tiler.tile(layer, plugins.kernels(ctx, layer), l1_bytes))
-    return tuple(tiled)
+    def __init__(
+        self,
+        graph: Graph,
+        ctx: TargetContext,
+        l1_bytes: int,
+        plugins: Plugins,
+        objective: str = "heuristic",
+        progress: Progress | None = None,
+    ) -> None:
+        def terms(layer: TypedLayer, kernel: Kernel, tile: Tile) -> Sequence[Term]:
+            return plugins.objective_terms(ctx, layer, kernel, 1, tile)
+
+        self.graph = graph
+        self._layers = graph.typed_layers
+        self._kernels = [plugins.kernels(ctx, layer) for layer in self._layers]
+        self._l1_bytes = l1_bytes
+        self._tiler = Tiler(ctx.memory, terms, objective)
+        self._progress = progress
+        self._known: dict[tuple[int, int, int], TiledLayer] = {}
+
+    def kernels(self, n: int) -> tuple[Kernel, ...]:
+        """Return the candidate kernels of the n-th layer."""
+        return self._kernels[n]
+
+    def tile(self, n: int, split: Split = WHOLE) -> TiledLayer:
+        """Return the n-th layer, or its largest part, with kernel, tile and schedule.
+
+        Raises: NotSupported or DoesNotFit when no kernel computes it.
+        """
+        key = (n, split.stripes, split.groups)
+        if key not in self._known:
+            part = largest_part(self._layers[n], split)
+            self._known[key] = self._tiler.tile(part, self._kernels[n], self._l1_bytes)
+        return self._known[key]
+
+    def tile_all(self) -> tuple[TiledLayer, ...]:
+        """Return every whole layer, in the order of the layers; raises for the first that fails."""
+        tiled = []
+        for n in range(len(self._layers)):
+            if self._progress is not None:
+                self._progress("tiling", n, len(self._layers))
+            tiled.append(self.tile(n))
+        return tuple(tiled)

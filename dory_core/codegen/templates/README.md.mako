@@ -26,6 +26,9 @@ for the chip. Every core of the cluster then calls
     dory_network_run(&io);
 
 Memory: L1 ${v.l1_size} bytes and L2 ${v.l2_size} bytes as arenas, ${v.static_bytes} bytes of constants linked into L2.
+% if v.l3_size:
+L3: ${v.l3_size} bytes that start with `weights/l3.bin`, moved by `dory_ext_start`; ${v.chunks} fetches per inference.
+% endif
 The input is ${v.input_bytes} bytes (${v.input_shape}); the output is ${v.output_bytes} bytes (${v.output_shape}).
 % if v.reason:
 

@@ -12,8 +12,6 @@
 #include "${header}"
 % endfor
 
-enum { TILES = ${v.tiles} };
-
 % for table in v.tables:
 ${table}
 
@@ -22,10 +20,17 @@ ${table}
 ${function}
 
 % endfor
-void ${v.symbol}(uint8_t *l1, uint8_t *l2)
+void ${v.symbol}(uint8_t *l1, uint8_t *l2${v.parts})
 {
   const uint32_t core = dory_core_id();
+% if v.parts:
+  const dory_part_t *const part = &parts[number];
+  const uint32_t tiles = ${v.tiles};
+  dory_index_t t = part->first;
+% else:
+  const uint32_t tiles = ${v.tiles};
   dory_index_t t = {0, 0, 0, 0};
+% endif
 % for line in v.slots:
   ${line}
 % endfor
@@ -47,8 +52,8 @@ void ${v.symbol}(uint8_t *l1, uint8_t *l2)
     ${load.name}_pending = 1;
   }
 % endfor
-  for (uint32_t n = 0; n < TILES; n++) {
-    const dory_index_t next = advance(t);
+  for (uint32_t n = 0; n < tiles; n++) {
+    const dory_index_t next = advance(t${', part' if v.parts else ''});
 
     /* What this tile reads has arrived, and its output buffer is free again. */
 % for load in v.loads:
@@ -69,7 +74,7 @@ void ${v.symbol}(uint8_t *l1, uint8_t *l2)
 % if load.copies > 1 and load.changes != "0":
 
     /* The next tile's ${load.what} travels while this one computes. */
-    ${load.guard_and("n + 1 < TILES && (" + load.changes + ")")}{
+    ${load.guard_and("n + 1 < tiles && (" + load.changes + ")")}{
       ${load.start("next", load.next_buffer)}
       ${load.name}_pending = 1;
     }
@@ -93,12 +98,12 @@ void ${v.symbol}(uint8_t *l1, uint8_t *l2)
     dory_barrier();
 
     if (core == 0${" && " + v.is_last if v.is_last != "1" else ""}) {
-      y_ticket[y_slot] = store_y(${v.y_buffer}, l2, t);
+      y_ticket[y_slot] = store_y(${v.y_buffer}, l2, t${', part' if v.parts else ''});
       y_pending[y_slot] = 1;
     }
 % for load in v.loads:
 % if load.copies == 1 and load.changes != "0":
-    ${load.guard_and("n + 1 < TILES && (" + load.changes + ")")}{
+    ${load.guard_and("n + 1 < tiles && (" + load.changes + ")")}{
       ${load.start("next", load.buffer)}
       ${load.name}_pending = 1;
     }

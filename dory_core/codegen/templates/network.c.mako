@@ -14,6 +14,7 @@ const dory_l2_const_t dory_l2_consts[] = {
 };
 const uint32_t dory_l2_const_count = ${len(v.constant_labels)};
 
+% if v.inputs or v.outputs:
 /* Copies bytes with all cores, each its own part. */
 static void copy_bytes(uint8_t *dst, const uint8_t *src, uint32_t bytes)
 {
@@ -23,9 +24,10 @@ static void copy_bytes(uint8_t *dst, const uint8_t *src, uint32_t bytes)
     memcpy(dst + start, src + start, bytes - start < part ? bytes - start : part);
   }
 }
+% endif
 
-/* Core 0 hands the output of a layer to the caller. The next layer begins with a barrier: another
- * one here would hide its absence from whoever watches the layers. */
+/* Core 0 hands the output of a layer, or the next piece of it, to the caller. The next layer begins
+ * with a barrier: another one here would hide its absence from whoever watches the layers. */
 static void report(const dory_network_io_t *io, int layer, const uint8_t *data, uint32_t bytes)
 {
   if (io->on_layer != NULL && dory_core_id() == 0) {
@@ -35,9 +37,19 @@ static void report(const dory_network_io_t *io, int layer, const uint8_t *data, 
 
 int dory_network_run(const dory_network_io_t *io)
 {
-  if (io == NULL || io->l1 == NULL || io->l2 == NULL || io->input == NULL || io->output == NULL) {
+  if (io == NULL || io->l1 == NULL || io->l2 == NULL) {
     return DORY_EINVAL;
   }
+% if v.inputs:
+  if (io->input == NULL) {
+    return DORY_EINVAL;
+  }
+% endif
+% if v.outputs:
+  if (io->output == NULL) {
+    return DORY_EINVAL;
+  }
+% endif
   if (io->l1_size < DORY_L1_SIZE) {
     return DORY_EL1;
   }
@@ -50,37 +62,53 @@ int dory_network_run(const dory_network_io_t *io)
   if (dory_core_count() != DORY_CORES) {
     return DORY_EINVAL;
   }
+  const uint32_t core = dory_core_id();
   uint8_t *const l1 = io->l1;
   uint8_t *const l2 = io->l2;
-  const uint8_t *const input = io->input;
-  uint8_t *const output = io->output;
+% if v.tickets:
+  dory_ticket_t tickets[${v.tickets}] = {0}; /* transfers of L3, core 0's */
+% endif
 
   dory_barrier(); /* no core still runs the inference before */
+<%def name="events(lines)">
+% if lines:
+  if (core == 0) {
+% for line in lines:
+    ${line}
+% endfor
+  }
+% endif
+</%def>\
+${events(v.prologue)}\
+% if v.inputs:
+  const uint8_t *const input = io->input;
+% endif
 % for place in v.inputs:
   if (input + ${place.source} != l2 + ${place.offset}) {
     copy_bytes(l2 + ${place.offset}, input + ${place.source}, ${place.bytes});
   }
 % endfor
   dory_barrier();
-  if (dory_core_id() == 0) {
+% if v.inputs:
+  if (core == 0) {
 % for place in v.inputs:
     DORY_SIM_L2_DEFINE(l2 + ${place.offset}, ${place.bytes});
 % endfor
   }
-
+% endif
 % for call in v.calls:
-  ${call.symbol}(l1, l2);
-  report(io, ${call.index}, l2 + ${call.offset}, ${call.bytes});
-% if call.dead:
-  if (dory_core_id() == 0) {
-% for offset, bytes in call.dead:
-    DORY_SIM_L2_DEAD(l2 + ${offset}, ${bytes});
-% endfor
-  }
+${events(call.events)}\
+  ${call.call}
+% if call.report:
+  report(io, ${call.report[0]}, l2 + ${call.report[1]}, ${call.report[2]});
 % endif
 % endfor
+${events(v.epilogue)}\
 
   dory_barrier();
+% if v.outputs:
+  uint8_t *const output = io->output;
+% endif
 % for place in v.outputs:
   if (output + ${place.source} != l2 + ${place.offset}) {
     copy_bytes(output + ${place.source}, l2 + ${place.offset}, ${place.bytes});

@@ -20,8 +20,16 @@
 /* What the DMA of the chip can do; the host simulation insists on it. */
 #define DORY_DMA_EACH_CORE ${int(v.any_core)} /* 1: each core may start transfers */
 #define DORY_DMA_ALIGN ${v.dma_alignment}u /* rows start on multiples of it */
-/* An input written to the L2 arena at this offset is used in place. */
+% if v.l3_size:
+#define DORY_L3_SIZE ${v.l3_size}u /* bytes of L3; it starts with weights/l3.bin */
+#define DORY_EXT_ALIGN ${v.ext_alignment}u
+% endif
+/* Where input and output lie: in level 2, an input written to the arena at this offset is used in
+ * place; in level 3 the caller writes and reads them there, and io->input and io->output are not
+ * used. */
+#define DORY_NETWORK_INPUT_LEVEL ${v.input_level}
 #define DORY_NETWORK_INPUT_OFFSET ${v.input_offset}u
+#define DORY_NETWORK_OUTPUT_LEVEL ${v.output_level}
 #define DORY_NETWORK_OUTPUT_OFFSET ${v.output_offset}u
 
 /* Constants that are linked into L2. */
@@ -41,7 +49,7 @@ extern const uint32_t dory_l2_const_count;
 
 /* One function per layer, in order of execution; every core calls them. */
 % for name in v.functions:
-void ${name}(uint8_t *l1, uint8_t *l2);
+void ${name};
 % endfor
 
 #endif

@@ -46,6 +46,10 @@ void *dory_sim_l2(void);
 /* The first `bytes` bytes of L3, to be filled in before the first run; they count as written. */
 void *dory_sim_l3(uint32_t bytes);
 
+/* A network input in L3, written before each run, and an output, read behind it. */
+void dory_sim_l3_input(uint32_t offset, const void *data, uint32_t bytes);
+void dory_sim_l3_output(uint32_t offset, void *data, uint32_t bytes);
+
 /* Runs entry(arg) once on every core and returns core 0's result; it is a fault when another core
  * returns something else or a ticket is left. Nothing in L1 and L2 counts as written at the start,
  * but the arenas keep the bytes of the run before. */

@@ -44,6 +44,14 @@
 #define DORY_EXT_MAX_BYTES 0
 #endif
 
+/* Where the network's input and output lie: 2, or 3 for L3. */
+#ifndef DORY_NETWORK_INPUT_LEVEL
+#define DORY_NETWORK_INPUT_LEVEL 2
+#endif
+#ifndef DORY_NETWORK_OUTPUT_LEVEL
+#define DORY_NETWORK_OUTPUT_LEVEL 2
+#endif
+
 enum { EXIT_USAGE = 2, EXIT_DIFFERS = 5 };
 
 typedef struct {
@@ -55,10 +63,13 @@ typedef struct {
 
 typedef struct {
   const options_t *options;
-  uint32_t input_index; /* which of the inputs */
+  uint32_t inputs;      /* how many there are */
+  uint32_t input_index; /* which of them */
   uint32_t run;         /* counts through inputs and repetitions */
   int differs;
   uint32_t layers;      /* reported in this run */
+  int layer;            /* the one reported last, -1 before the first */
+  uint32_t done;        /* bytes of it reported */
 } progress_t;
 
 static void usage(const char *what, const char *value) {
@@ -123,8 +134,8 @@ static int read_part(const char *path, uint64_t offset, void *data, uint32_t byt
   return 1;
 }
 
-static void write_file(const char *path, const void *data, uint32_t bytes) {
-  FILE *const file = fopen(path, "wb");
+static void write_file(const char *path, const char *mode, const void *data, uint32_t bytes) {
+  FILE *const file = fopen(path, mode);
   if (file == NULL || fwrite(data, 1, bytes, file) != bytes || fclose(file) != 0)
     usage("cannot write ", path);
 }
@@ -135,10 +146,10 @@ static void make_directory(const char *path) {
 
 /* Prints one line on how the bytes compare with the file; 0 when there is no such file. */
 static int compare(progress_t *progress, const char *path, const char *what, const uint8_t *got,
-                   uint32_t bytes) {
+                   uint32_t bytes, uint64_t offset) {
   uint8_t *const expected = malloc(bytes ? bytes : 1);
   if (expected == NULL) usage("no memory to compare with ", path);
-  const int known = read_part(path, (uint64_t)progress->input_index * bytes, expected, bytes);
+  const int known = read_part(path, offset, expected, bytes);
   if (known) {
     uint32_t wrong = 0, first = 0;
     for (uint32_t i = bytes; i-- > 0;)
@@ -156,20 +167,38 @@ static int compare(progress_t *progress, const char *path, const char *what, con
   return known;
 }
 
+/* Bytes of all pieces of a layer's output in one run, from its file; 0 when there is none. */
+static uint32_t expected_bytes(const progress_t *progress, const char *path) {
+  struct stat status;
+  if (stat(path, &status) != 0) return 0;
+  return (uint32_t)(status.st_size / progress->inputs);
+}
+
+/* The output of a layer, or the next piece of it. */
 static void on_layer(void *user, int layer, const void *data, uint32_t bytes) {
   progress_t *const progress = user;
-  char path[PATH_ROOM], what[32];
-  ++progress->layers;
+  char path[PATH_ROOM], what[64];
+  if (layer != progress->layer) {
+    ++progress->layers;
+    progress->layer = layer;
+    progress->done = 0;
+  }
   dory_sim_read(data, bytes, NULL, 0);
   path_of(path, "%s/layer_%02d.bin", progress->options->vectors, layer);
-  snprintf(what, sizeof what, "layer %d", layer);
-  if (!compare(progress, path, what, data, bytes))
+  const uint32_t whole = expected_bytes(progress, path);
+  if (progress->done == 0 && bytes >= whole)
+    snprintf(what, sizeof what, "layer %d", layer);
+  else
+    snprintf(what, sizeof what, "layer %d from byte %lu", layer, (unsigned long)progress->done);
+  if (!compare(progress, path, what, data, bytes,
+               (uint64_t)progress->input_index * (whole ? whole : bytes) + progress->done))
     printf("%s unchecked %lu\n", what, (unsigned long)bytes);
   if (progress->options->dump) {
     path_of(path, "%s/run_%02lu/layer_%02d.bin", progress->options->dump,
             (unsigned long)progress->run, layer);
-    write_file(path, data, bytes);
+    write_file(path, progress->done ? "ab" : "wb", data, bytes);
   }
+  progress->done += bytes;
 }
 
 static int run_network(void *argument) { return dory_network_run(argument); }
@@ -226,13 +255,14 @@ int main(int argc, char **argv) {
   dory_sim_const(input, DORY_NETWORK_INPUT_BYTES);
   dory_sim_mutable(output, DORY_NETWORK_OUTPUT_BYTES);
 
-  progress_t progress = {&options, 0, 0, 0, 0};
+  progress_t progress = {&options, inputs, 0, 0, 0, 0, -1, 0};
   dory_network_io_t io = {dory_sim_l1(), dory_sim_l2(), DORY_L1_SIZE, DORY_L2_SIZE,
                           input, output, on_layer, &progress};
   if (options.dump) make_directory(options.dump);
   for (progress.run = 0; progress.run < inputs * options.repeat; ++progress.run) {
     progress.input_index = progress.run % inputs;
     progress.layers = 0;
+    progress.layer = -1;
     if (inputs * options.repeat > 1) printf("run %lu\n", (unsigned long)progress.run);
     if (options.dump) {
       path_of(path, "%s/run_%02lu", options.dump, (unsigned long)progress.run);
@@ -243,17 +273,24 @@ int main(int argc, char **argv) {
                    DORY_NETWORK_INPUT_BYTES))
       usage("no input: ", path);
     memset(output, SIM_POISON, DORY_NETWORK_OUTPUT_BYTES);
+#if DORY_NETWORK_INPUT_LEVEL == 3
+    dory_sim_l3_input(DORY_NETWORK_INPUT_OFFSET, input, DORY_NETWORK_INPUT_BYTES);
+#endif
 
     const int result = dory_sim_run(run_network, &io);
     if (result != DORY_OK) dory_sim_fault(NULL, 0, "dory_network_run returns %d", result);
     if (progress.layers != DORY_NETWORK_LAYERS)
       dory_sim_fault(NULL, 0, "%lu layers were reported, the network has %lu",
                      (unsigned long)progress.layers, (unsigned long)DORY_NETWORK_LAYERS);
+#if DORY_NETWORK_OUTPUT_LEVEL == 3
+    dory_sim_l3_output(DORY_NETWORK_OUTPUT_OFFSET, output, DORY_NETWORK_OUTPUT_BYTES);
+#endif
     path_of(path, "%s/output.bin", options.vectors);
-    compare(&progress, path, "output", output, DORY_NETWORK_OUTPUT_BYTES);
+    compare(&progress, path, "output", output, DORY_NETWORK_OUTPUT_BYTES,
+            (uint64_t)progress.input_index * DORY_NETWORK_OUTPUT_BYTES);
     if (options.dump) {
       path_of(path, "%s/run_%02lu/output.bin", options.dump, (unsigned long)progress.run);
-      write_file(path, output, DORY_NETWORK_OUTPUT_BYTES);
+      write_file(path, "wb", output, DORY_NETWORK_OUTPUT_BYTES);
     }
     fflush(stdout);
   }

@@ -106,12 +106,37 @@ void *dory_sim_l3(uint32_t bytes) {
   return sim_l3.base;
 }
 
+/* What the caller puts into L3 before a run; it stays defined when the others are forgotten. */
+static uint32_t l3_input_offset, l3_input_bytes;
+
+static void l3_check(const char *what, uint32_t offset, uint32_t bytes) {
+  if (offset > sim_l3.size || bytes > sim_l3.size - offset)
+    dory_sim_fault(NULL, 0, "the %s at %lu of %lu bytes lies outside of L3 of %lu bytes", what,
+                   (unsigned long)offset, (unsigned long)bytes, (unsigned long)sim_l3.size);
+}
+
+void dory_sim_l3_input(uint32_t offset, const void *data, uint32_t bytes) {
+  l3_check("input", offset, bytes);
+  memcpy(sim_l3.base + offset, data, bytes);
+  l3_input_offset = offset;
+  l3_input_bytes = bytes;
+}
+
+void dory_sim_l3_output(uint32_t offset, void *data, uint32_t bytes) {
+  l3_check("output", offset, bytes);
+  for (uint32_t i = 0; i < bytes; ++i)
+    if (!(sim_l3.shadow[offset + i] & SIM_DEFINED))
+      dory_sim_fault(NULL, 0, "byte %lu of the output in L3 was never written", (unsigned long)i);
+  memcpy(data, sim_l3.base + offset, bytes);
+}
+
 void sim_forget_arenas(void) {
   shadow_set(&sim_l1, 0, sim_l1.size, 0);
   shadow_set(&sim_l2, 0, sim_l2.size, 0);
   if (sim_l3_end > sim_l3_image)
     shadow_set(&sim_l3, sim_l3_image, sim_l3_end - sim_l3_image, 0);
   sim_l3_end = 0;
+  shadow_set(&sim_l3, l3_input_offset, l3_input_bytes, SIM_DEFINED);
 }
 
 void sim_poison_l1(void) {

@@ -9,7 +9,8 @@ typedef struct {
   uint32_t l1_size, l2_size;  /* bytes */
   const void *input;          /* in storage form: HWC, sub-byte elements packed along C */
   void *output;               /* in storage form */
-  /* Called by core 0 after each layer with its output in storage form; may be NULL. */
+  /* Called by core 0 after each layer with its output in storage form; may be NULL. A layer whose
+   * output lies in L3 is handed out piece by piece, from its first byte to its last. */
   void (*on_layer)(void *user, int layer, const void *data, uint32_t bytes);
   void *user;                 /* handed to on_layer */
 } dory_network_io_t;

@@ -25,4 +25,11 @@ typedef struct {
   uint32_t weights, mul, add, bias;
 } dory_block_t;
 
+/* A part of a layer: byte offsets of its data in the L2 arena, and its tiles. */
+typedef struct {
+  uint32_t x, x2, y, w;
+  dory_index_t first, end;
+  uint32_t tiles;
+} dory_part_t;
+
 #endif

@@ -1,0 +1,218 @@
+"""Layers with constants encoded and buffers placed: what resident and streamed plans share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from dory_core.budgets import Budgets
+from dory_core.errors import DoryError
+from dory_core.estimate.timeline import LayerCosts, LayerEstimate, estimate
+from dory_core.hardware import MemoryHierarchy, TargetContext
+from dory_core.ir import TypedLayer
+from dory_core.kernel import Kernel
+from dory_core.memory import Block
+from dory_core.plan import (
+    ExtTransfer,
+    KernelCall,
+    LayerStep,
+    LayerWeights,
+    LevelUse,
+    PartPlan,
+    Place,
+    Transfer,
+    WeightChunk,
+    WeightTile,
+)
+from dory_core.tiling.schedule import Schedule, l1_buffers, place_l1
+from dory_core.tiling.tiler import TiledLayer
+
+WORD = 4  # constants are tables of 32-bit words
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """A network with everything in its place, whether it fits the budgets or not.
+
+    arena_bytes, static_bytes: of L2, for activations and streamed data, and for linked constants.
+    blocks: of L2 and L3. image: what L3 holds before the first inference. stack_bytes,
+    packed_bytes: peak of L2 by both methods.
+    """
+
+    steps: tuple[LayerStep, ...]
+    inputs: tuple[Place, ...]
+    outputs: tuple[Place, ...]
+    arena_bytes: int
+    static_bytes: int
+    l2_blocks: tuple[Block, ...]
+    stack_bytes: int
+    packed_bytes: int
+    l3_blocks: tuple[Block, ...] = ()
+    l3_bytes: int = 0
+    image: bytes = b""
+    transfers: tuple[ExtTransfer, ...] = ()
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def l2_bytes(self) -> int:
+        """Bytes of L2 in all."""
+        return self.arena_bytes + self.static_bytes
+
+    def levels(self, ctx: TargetContext, budgets: Budgets) -> tuple[LevelUse, ...]:
+        """Return how each memory level is used."""
+        l1_blocks = tuple(
+            Block(
+                f"layer_{step.index:02d}.{buffer.name}.{copy}",
+                offset,
+                buffer.bytes,
+                step.parts[0].position,
+                step.parts[-1].position,
+            )
+            for step in self.steps
+            for buffer in step.l1
+            for copy, offset in enumerate(buffer.offsets)
+        )
+        uses = [
+            LevelUse("L1", max(step.l1_bytes for step in self.steps), budgets.bytes[1], l1_blocks),
+            LevelUse(
+                "L2",
+                self.l2_bytes,
+                budgets.bytes[2],
+                self.l2_blocks,
+                self.stack_bytes,
+                self.packed_bytes,
+            ),
+        ]
+        for level in ctx.memory.levels:
+            if level.number > 2:
+                mine = (self.l3_bytes, self.l3_blocks) if level.number == 3 else (0, ())
+                uses.append(LevelUse(level.name, mine[0], budgets.bytes[level.number], mine[1]))
+        return tuple(uses)
+
+
+def align(size: int, alignment: int) -> int:
+    """Return ``size`` rounded up to a multiple of ``alignment``."""
+    return -(-size // alignment) * alignment
+
+
+def level_alignment(hierarchy: MemoryHierarchy, number: int) -> int:
+    """Return on what multiples blocks of a level start."""
+    return max(memory.alignment_bytes for memory in hierarchy.level(number).memories)
+
+
+def encode_chunks(
+    layer: TypedLayer,
+    kernel: Kernel,
+    schedules: Sequence[tuple[int, Schedule]],
+    most: int,
+) -> tuple[WeightChunk, ...]:
+    """Return the constants of a layer, one chunk per group of output channels.
+
+    schedules: first output channel of each group and a tile loop that covers the group. most: bytes
+    of the buffer in L1 that a block is loaded into.
+
+    Raises: DoryError when a block of the kernel is larger than it said.
+    """
+    chunks: list[WeightChunk] = []
+    offset = 0
+    for first, schedule in schedules:
+        data = bytearray()
+        rows: list[tuple[WeightTile, ...]] = []
+        for output in schedule.c_out:
+            row: list[WeightTile] = []
+            for source in schedule.c_in:
+                block = kernel.weight_block(
+                    layer,
+                    (first + output.start, first + output.start + output.size),
+                    (source.start, source.start + source.size),
+                )
+                if block is None:
+                    raise TypeError(f"kernel {kernel.name} has weight_bytes but no weight_block")
+                if len(block.data) > most:
+                    raise DoryError(
+                        f"{layer.layer.kind} '{layer.layer.name}': a weight_block of kernel "
+                        f"{kernel.name} has {len(block.data)} bytes, its weight_bytes says {most}",
+                        "report this to the authors of the kernel",
+                    )
+                row.append(WeightTile(len(data), len(block.data), block.parts))
+                data += block.data
+            rows.append(tuple(row))
+        chunks.append(WeightChunk(offset, bytes(data), tuple(rows)))
+        offset += align(len(data), WORD)
+    return tuple(chunks)
+
+
+def weight_buffer_bytes(tiled: TiledLayer) -> int:
+    """Return the bytes of the buffer in L1 for the constants of a tile; 0 without constants."""
+    return next((int(b.bytes) for b in tiled.tiling.buffers if b.name == "w"), 0)
+
+
+def table_size(chunks: Sequence[WeightChunk]) -> int:
+    """Return the bytes of the table that the chunks form."""
+    return chunks[-1].offset + align(len(chunks[-1].data), WORD)
+
+
+def table_bytes(weights: LayerWeights) -> bytes:
+    """Return the table of a layer's constants."""
+    table = bytearray(weights.size)
+    for chunk in weights.chunks:
+        table[chunk.offset : chunk.offset + len(chunk.data)] = chunk.data
+    return bytes(table)
+
+
+def make_step(
+    layer: TypedLayer,
+    tiled: TiledLayer,
+    parts: tuple[PartPlan, ...],
+    places: Mapping[str, Place],
+    weights: LayerWeights | None,
+    hierarchy: MemoryHierarchy,
+) -> LayerStep:
+    """Return the step of one layer. layer: whole; tiled: its largest part."""
+    kernel = tiled.kernel
+    first = parts[0].schedule
+    all_inputs = len(first.c_out if first.keeps_channels else first.c_in) == 1
+    form = "rows" if all_inputs else "pixels"
+    if kernel.input_layout(layer) == "CHW":
+        form = "channels"
+    whole = {(span.start, span.size) for part in parts for span in part.schedule.c_out} == {
+        (0, layer.output.channels)
+    }
+    return LayerStep(
+        layer=layer,
+        kernel=KernelCall(
+            kernel.name, kernel.symbol(layer), kernel.headers(layer), kernel.call(layer)
+        ),
+        rejections=tiled.rejections,
+        tiling=tiled.tiling,
+        parts=parts,
+        l1=place_l1(l1_buffers(tiled.layer, kernel, tiled.tiling.tile, tiled.schedule.buffering)),
+        inputs=tuple(Transfer(form, places[t.name]) for t in layer.inputs),
+        output=Transfer("rows" if whole else "pixels", places[layer.output.name]),
+        weights=weights,
+        estimate=estimate_parts(layer, kernel, parts, hierarchy),
+    )
+
+
+def estimate_parts(
+    layer: TypedLayer,
+    kernel: Kernel,
+    parts: Sequence[PartPlan],
+    hierarchy: MemoryHierarchy,
+) -> LayerEstimate:
+    """Return the estimate of a layer that runs its parts one after the other."""
+    costs = LayerCosts(layer, kernel, hierarchy)
+    known: dict[Schedule, LayerEstimate] = {}
+    all_parts = []
+    for part in parts:
+        if part.schedule not in known:
+            known[part.schedule] = estimate(costs, part.schedule)
+        all_parts.append(known[part.schedule])
+    if len(all_parts) == 1:
+        return all_parts[0]
+    cycles, compute, dma, stall = (
+        sum(getattr(e, name) for e in all_parts)
+        for name in ("cycles", "compute_cycles", "dma_cycles", "stall_cycles")
+    )
+    bound = costs.link_name if dma > compute else "compute"
+    return LayerEstimate(cycles, compute, dma, stall, layer.macs / cycles if cycles else 0.0, bound)

@@ -1,0 +1,273 @@
+"""Deciding what is streamed and what lies in L3, until the network fits into L2.
+
+The cascade of the TC 2021 paper, section 4.2.1, over the whole network: starting from everything
+in L2 but the constants, the position that needs most is relieved by the cheapest step that helps.
+In the paper's order constants are cut into chunks first; then activations: stripes of what is in L3
+already get smaller, a residual that waits is spilled, or the output or input of the layer moves to
+L3, whichever moves the fewest bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from dory_core.errors import DoesNotFit
+from dory_core.ir import Graph
+from dory_core.memory.blocks import Packing
+from dory_core.memory.lifetimes import WEIGHTS, Request, align_up
+from dory_core.memory.packing import MemoryPlan, plan_memory
+from dory_core.streaming.program import Decision, Program, build_program, widest_gap
+from dory_core.tiling.outer import Split, group_spans, max_groups, max_stripes
+from dory_core.tiling.tiler import TiledLayer
+
+# Constants are not cut into smaller pieces than this while anything else helps: a transfer costs
+# as much as some hundred bytes before its first byte arrives.
+SMALL_CHUNK = 4096
+
+_MOST_STEPS = 1000
+
+TileFunction = Callable[[int, Split], TiledLayer]
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """A network that fits. chunk_bytes: of each layer's groups of constants."""
+
+    decision: Decision
+    program: Program
+    memory: MemoryPlan
+    tiled: tuple[TiledLayer, ...]
+    chunk_bytes: tuple[tuple[int, ...], ...]
+
+    @property
+    def packing(self) -> Packing:
+        """Where the blocks of L2 lie."""
+        return self.memory.chosen
+
+
+def chunk_sizes(tiled: TiledLayer, channels: int, groups: int) -> tuple[int, ...]:
+    """Return the bytes of each group's constants; empty for a layer without constants."""
+    schedule, kernel, layer = tiled.schedule, tiled.kernel, tiled.layer
+    if not schedule.has_weights:
+        return ()
+    tile = tiled.tiling.tile
+    sizes = []
+    for start, count in group_spans_of(tiled, channels, groups):
+        del start
+        total = 0
+        for at in range(0, count, tile.c_out):
+            c_out = min(tile.c_out, count - at)
+            for source in schedule.c_in:
+                total += int(
+                    kernel.weight_bytes(layer, replace(tile, c_out=c_out, c_in=source.size))
+                )
+        sizes.append(total)
+    return tuple(sizes)
+
+
+def group_spans_of(tiled: TiledLayer, channels: int, groups: int) -> tuple[tuple[int, int], ...]:
+    """Return the groups of the whole layer whose largest part was tiled."""
+    whole = replace(tiled.layer, output=replace(tiled.layer.output, channels=channels))
+    return group_spans(whole, groups)
+
+
+def fit_network(graph: Graph, tile: TileFunction, budget: int, alignment: int) -> Fitted:
+    """Return the network cut so that it fits ``budget`` bytes of L2.
+
+    tile: tiles the largest part of a layer. Raises: DoesNotFit, naming the layer, what is live
+    there and its bytes; the errors of ``tile``.
+    """
+    return _Fitter(graph, tile, budget, alignment).run()
+
+
+class _Fitter:
+    def __init__(self, graph: Graph, tile: TileFunction, budget: int, alignment: int) -> None:
+        self.graph = graph
+        self.layers = graph.typed_layers
+        self.tile = tile
+        self.budget = budget
+        self.limit = budget  # lowered when blocks fit in sum but not in place
+        self.alignment = alignment
+        self.uses = {
+            name: tuple(n for n, layer in enumerate(graph.layers) if name in layer.inputs)
+            for name in graph.tensors
+        }
+        self.makers = {layer.output: n for n, layer in enumerate(graph.layers)}
+
+    def run(self) -> Fitted:
+        decision = Decision(tuple(Split() for _ in self.layers))
+        for _ in range(_MOST_STEPS):
+            tiled = tuple(self.tile(n, split) for n, split in enumerate(decision.splits))
+            chunks = tuple(
+                chunk_sizes(t, layer.output.channels, split.groups)
+                for t, layer, split in zip(tiled, self.layers, decision.splits, strict=True)
+            )
+            program = build_program(self.graph, decision, chunks)
+            position, needed = self._fullest(program)
+            if needed <= self.limit:
+                memory = plan_memory(tuple(program.requests.values()), self.alignment)
+                if memory.chosen.peak_bytes <= self.budget:
+                    return Fitted(decision, program, memory, tiled, chunks)
+                self.limit = min(self.limit, needed) - self.alignment
+            decision = self._relieve(decision, program, position, needed - self.limit)
+        raise self._too_large(program, position, needed)
+
+    def _fullest(self, program: Program) -> tuple[int, int]:
+        """Return (position, bytes) where most is live; the earliest of equals."""
+        change = [0] * (program.end + 3)
+        for request in program.requests.values():
+            size = align_up(request.size_bytes, self.alignment)
+            change[request.first + 1] += size
+            change[request.last + 2] -= size
+        best = (-1, 0)
+        live = 0
+        for index, delta in enumerate(change):
+            live += delta
+            if live > best[1]:
+                best = (index - 1, live)
+        return best
+
+    # -- steps of the cascade -----------------------------------------------------------------
+
+    def _relieve(
+        self, decision: Decision, program: Program, position: int, excess: int
+    ) -> Decision:
+        live = [r for r in program.requests.values() if r.first <= position <= r.last]
+        chunks = [r for r in live if r.role == WEIGHTS]
+        spare = sum(max(0, r.size_bytes - SMALL_CHUNK) for r in chunks)
+        if spare >= excess:
+            finer = self._finer_chunks(decision, program, chunks, live)
+            if finer is not None:
+                return finer
+        steps = list(self._activation_steps(decision, program, position, live, excess))
+        if steps:
+            return min(steps, key=lambda step: step[0])[1]
+        finer = self._finer_chunks(decision, program, chunks, live)
+        if finer is not None:
+            return finer
+        needed = sum(align_up(r.size_bytes, self.alignment) for r in live)
+        raise self._too_large(program, position, needed)
+
+    def _finer_chunks(
+        self, decision: Decision, program: Program, chunks: list[Request], live: list[Request]
+    ) -> Decision | None:
+        """Cut the constants of the layer with the largest live chunk that can be cut further."""
+        fetches = {f.block: f for f in program.fetches if f.layer >= 0}
+        rest = self.limit - sum(r.size_bytes for r in live if r.role != WEIGHTS)
+        target = max(SMALL_CHUNK, rest // max(1, len(chunks)))
+        for chunk in sorted(chunks, key=lambda r: (-r.size_bytes, r.name)):
+            n = fetches[chunk.name].layer
+            split = decision.splits[n]
+            most = max_groups(self.layers[n])
+            if split.groups >= most:
+                continue
+            whole = chunk.size_bytes * split.groups
+            groups = min(most, max(split.groups + 1, -(-whole // target)))
+            while groups < most and group_spans(self.layers[n], groups) == group_spans(
+                self.layers[n], split.groups
+            ):
+                groups += 1
+            return self._with_split(decision, n, replace(split, groups=groups))
+        return None
+
+    def _activation_steps(
+        self,
+        decision: Decision,
+        program: Program,
+        position: int,
+        live: list[Request],
+        excess: int,
+    ) -> Iterator[tuple[tuple[int, int], Decision]]:
+        """Return ((bytes moved, order), decision) of every step that relieves ``position``."""
+        striped: dict[int, int] = {}
+        for request in live:
+            if request.name in program.stripes:
+                n = program.stripes[request.name]
+                striped[n] = striped.get(n, 0) + request.size_bytes
+        if sum(striped.values()) > excess:
+            for n, size in striped.items():
+                split = decision.splits[n]
+                most = max_stripes(self.layers[n])
+                if split.stripes < most:
+                    left = max(size - excess, size // 8, 1)
+                    stripes = min(most, max(split.stripes + 1, -(-split.stripes * size // left)))
+                    yield (-size, 0), self._with_split(decision, n, replace(split, stripes=stripes))
+        here = {program.layer_at(position)}
+        names = {request.name.removesuffix(".back") for request in live}
+        for name in sorted(names & self.graph.tensors.keys()):
+            if name in decision.in_l3:
+                continue
+            size = self.graph.tensors[name].size_bytes
+            touched = {*self.uses[name], self.makers.get(name, -1)}
+            if (
+                name not in decision.spilled
+                and not touched & here
+                and self._waits(program, name, position)
+            ):
+                spilled = replace(decision, spilled=decision.spilled | {name})
+                yield (2 * size, 1), spilled
+            if touched & here:
+                moved = self._in_l3(decision, name)
+                if moved is not None:
+                    order = 2 if self.makers.get(name) in here else 3
+                    yield (size if name in self.graph.inputs else 2 * size, order), moved
+
+    def _waits(self, program: Program, name: str, position: int) -> bool:
+        """Return True when ``position`` lies in the gap in which nobody reads the tensor."""
+        made = program.last[self.makers[name]] if name in self.makers else -1
+        readers = [(n, program.first[n], program.last[n]) for n in self.uses[name]]
+        gap = widest_gap(made, readers)
+        return gap is not None and gap[0] + 1 < position < program.first[gap[1]] - 1
+
+    def _in_l3(self, decision: Decision, name: str) -> Decision | None:
+        """Return the decision with the tensor in L3, its producer and consumers in stripes.
+
+        None when one of them cannot work in stripes while it holds the tensor.
+        """
+        layers = [*self.uses[name], *([self.makers[name]] if name in self.makers else [])]
+        if name in self.graph.outputs and name in self.graph.inputs:
+            return None
+        splits = list(decision.splits)
+        for n in layers:
+            most = max_stripes(self.layers[n])
+            splits[n] = replace(splits[n], stripes=min(most, max(2, splits[n].stripes)))
+        maker = self.makers.get(name)
+        if maker is not None and max_stripes(self.layers[maker]) == 1:
+            return None
+        return replace(
+            decision,
+            splits=tuple(splits),
+            in_l3=decision.in_l3 | {name},
+            spilled=decision.spilled - {name},
+        )
+
+    def _with_split(self, decision: Decision, n: int, split: Split) -> Decision:
+        splits = list(decision.splits)
+        layer = self.graph.layers[n]
+        if layer.output not in decision.in_l3 and split.stripes > 1 and split.groups > 1:
+            # The output stays in L2, so either loop may be the outer one: fetch fewer bytes twice.
+            inputs = sum(
+                self.graph.tensors[name].size_bytes
+                for name in layer.inputs
+                if name in decision.in_l3
+            )
+            constants = sum(chunk_sizes(self.tile(n, Split()), self.layers[n].output.channels, 1))
+            again = constants * (split.stripes - 1), inputs * (split.groups - 1)
+            split = replace(split, stripes_outer=again[0] <= again[1])
+        splits[n] = split
+        return replace(decision, splits=tuple(splits))
+
+    def _too_large(self, program: Program, position: int, needed: int) -> DoesNotFit:
+        live = [r for r in program.requests.values() if r.first <= position <= r.last]
+        live.sort(key=lambda r: (-r.size_bytes, r.name))
+        n = program.layer_at(position)
+        layer = self.graph.layers[n]
+        texts = ", ".join(f"{r.name} {r.size_bytes} B" for r in live[:6])
+        return DoesNotFit(
+            f"layer {layer.index} {layer.kind} '{layer.name}' needs {needed} B of L2 in its "
+            f"smallest parts, {self.budget} B are available; {live[0].name} is the largest of what "
+            f"is live there: {texts}",
+            f"raise --l2 to at least {needed}, or make the layer smaller",
+            needed,
+        )

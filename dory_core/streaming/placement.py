@@ -1,0 +1,225 @@
+"""From a fitted network to steps, transfers and the content of L3."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dory_core.errors import DoesNotFit
+from dory_core.hardware import TargetContext
+from dory_core.ir import Graph
+from dory_core.memory import Block, MemoryPlan, plan_memory, verify_packing
+from dory_core.memory.blocks import Packing
+from dory_core.placement import (
+    Placement,
+    align,
+    encode_chunks,
+    level_alignment,
+    make_step,
+    table_bytes,
+    table_size,
+    weight_buffer_bytes,
+)
+from dory_core.plan import ExtTransfer, LayerStep, LayerWeights, PartPlan, Place
+from dory_core.streaming.fit import Fitted
+from dory_core.streaming.prefetch import prefetch
+from dory_core.streaming.program import Program, Run
+from dory_core.tiling.outer import part_schedule
+
+L3 = 3
+
+
+def place_streamed(
+    graph: Graph, fitted: Fitted, ctx: TargetContext, l2_bytes: int, l3_bytes: int
+) -> Placement:
+    """Return the placement of a fitted network; l2_bytes, l3_bytes: budgets.
+
+    Raises: DoesNotFit when constants and activations exceed L3.
+    """
+    alignment = level_alignment(ctx.memory, 2)
+    program, offsets = prefetch(
+        fitted.program, fitted.packing.blocks, fitted.packing.peak_bytes, alignment
+    )
+    weights, image = _constants(graph, fitted, level_alignment(ctx.memory, L3))
+    l3_memory, base = _place_l3(program, len(image), level_alignment(ctx.memory, L3))
+    l3_used = base + l3_memory.chosen.peak_bytes
+    if l3_used > l3_bytes:
+        raise DoesNotFit(
+            f"{graph.name} needs {l3_used} B of L3, {l3_bytes} B are available: constants "
+            f"{len(image)} B, activations {l3_memory.chosen.peak_bytes} B",
+            f"raise --l3 to at least {l3_used} if the chip has it, or make the network smaller",
+            l3_used,
+        )
+    l3_places = {block.name: base + block.offset for block in l3_memory.chosen.blocks}
+    places = {
+        name: Place(tensor, L3, l3_places[name])
+        if name in fitted.decision.in_l3
+        else Place(tensor, 2, offsets[name])
+        for name, tensor in graph.tensors.items()
+    }
+    l2_blocks = tuple(
+        Block(name, offsets[name], request.size_bytes, request.first, request.last)
+        for name, request in program.requests.items()
+    )
+    peak = max(align(block.end, alignment) for block in l2_blocks)
+    verify_packing(
+        program.requests.values(),
+        Packing(l2_blocks, peak, "prefetch"),
+        alignment=alignment,
+        capacity_bytes=l2_bytes,
+        memory="L2",
+    )
+    verify_packing(
+        program.l3_requests,
+        l3_memory.chosen,
+        alignment=level_alignment(ctx.memory, L3),
+        capacity_bytes=l3_bytes - base,
+        memory="L3",
+    )
+    constants = tuple(
+        Block(f"weights_{graph.layers[n].index:02d}", w.offset, w.size, -1, program.end)
+        for n, w in enumerate(weights)
+        if w is not None
+    )
+    return Placement(
+        steps=_steps(graph, fitted, program, offsets, weights, places, ctx),
+        inputs=tuple(places[name] for name in graph.inputs),
+        outputs=tuple(places[name] for name in graph.outputs),
+        arena_bytes=peak,
+        static_bytes=0,
+        l2_blocks=l2_blocks,
+        stack_bytes=fitted.memory.stack_bytes,
+        packed_bytes=fitted.memory.packed_bytes,
+        l3_blocks=(
+            *constants,
+            *(replace(b, offset=b.offset + base) for b in l3_memory.chosen.blocks),
+        ),
+        l3_bytes=l3_used,
+        image=image,
+        transfers=_transfers(program, offsets, weights, l3_places),
+    )
+
+
+def _constants(
+    graph: Graph, fitted: Fitted, alignment: int
+) -> tuple[tuple[LayerWeights | None, ...], bytes]:
+    """Return the constants of each layer and the image that they form in L3."""
+    image = bytearray()
+    tables: list[LayerWeights | None] = []
+    for n, (layer, tiled) in enumerate(zip(graph.typed_layers, fitted.tiled, strict=True)):
+        if not fitted.chunk_bytes[n]:
+            tables.append(None)
+            continue
+        groups = {}
+        for run in fitted.program.runs:
+            if run.layer == n and run.part.group not in groups:
+                schedule = part_schedule(
+                    layer,
+                    run.part,
+                    tiled.tiling.tile,
+                    tiled.schedule.buffering,
+                    tiled.schedule.order,
+                    tiled.schedule.has_weights,
+                )
+                groups[run.part.group] = (run.part.group_span[0], schedule)
+        chunks = encode_chunks(
+            layer, tiled.kernel, [groups[g] for g in sorted(groups)], weight_buffer_bytes(tiled)
+        )
+        assert tuple(len(c.data) for c in chunks) == fitted.chunk_bytes[n]
+        image += bytes(-len(image) % alignment)
+        table = LayerWeights(L3, len(image), table_size(chunks), chunks)
+        tables.append(table)
+        image += table_bytes(table)
+    return tuple(tables), bytes(image)
+
+
+def _place_l3(program: Program, image_bytes: int, alignment: int) -> tuple[MemoryPlan, int]:
+    """Return the memory plan of activations in L3 and where it starts: behind the constants."""
+    return plan_memory(tuple(program.l3_requests), alignment), align(image_bytes, alignment)
+
+
+def _steps(
+    graph: Graph,
+    fitted: Fitted,
+    program: Program,
+    offsets: dict[str, int],
+    weights: tuple[LayerWeights | None, ...],
+    places: dict[str, Place],
+    ctx: TargetContext,
+) -> tuple[LayerStep, ...]:
+    parts: list[list[PartPlan]] = [[] for _ in graph.layers]
+    layers = graph.typed_layers
+    for position, run in enumerate(program.runs):
+        tiled = fitted.tiled[run.layer]
+        schedule = part_schedule(
+            layers[run.layer],
+            run.part,
+            tiled.tiling.tile,
+            tiled.schedule.buffering,
+            tiled.schedule.order,
+            tiled.schedule.has_weights,
+        )
+        report = run.report
+        parts[run.layer].append(
+            PartPlan(
+                position=position,
+                schedule=schedule,
+                inputs=tuple(offsets[block] + at for block, at in run.inputs),
+                output=_output_offset(layers[run.layer].output.bits, run, offsets),
+                chunk=run.part.group if run.weights is not None else 0,
+                weights=offsets[run.weights] if run.weights is not None else None,
+                report=None if report is None else (offsets[report[0]] + report[1], report[2]),
+            )
+        )
+    return tuple(
+        make_step(layer, tiled, tuple(split), places, constants, ctx.memory)
+        for layer, tiled, split, constants in zip(layers, fitted.tiled, parts, weights, strict=True)
+    )
+
+
+def _output_offset(bits: int, run: Run, offsets: dict[str, int]) -> int:
+    block, at = run.output
+    return offsets[block] + at + run.part.group_span[0] * bits // 8
+
+
+def _transfers(
+    program: Program,
+    offsets: dict[str, int],
+    weights: tuple[LayerWeights | None, ...],
+    l3_places: dict[str, int],
+) -> tuple[ExtTransfer, ...]:
+    """Return all transfers in order of their start, with a ticket slot each."""
+    transfers = []
+    for fetch in program.fetches:
+        if fetch.layer >= 0:
+            table = weights[fetch.layer]
+            assert table is not None
+            source = table.offset + table.chunks[fetch.chunk].offset
+        else:
+            source = l3_places[fetch.source] + fetch.offset
+        transfers.append(
+            ExtTransfer(
+                fetch.block, offsets[fetch.block], source, fetch.size, True, fetch.start, fetch.use
+            )
+        )
+    for store in program.stores:
+        transfers.append(
+            ExtTransfer(
+                store.block,
+                offsets[store.block] + store.block_offset,
+                l3_places[store.tensor] + store.offset,
+                store.size,
+                False,
+                store.start,
+                store.wait,
+            )
+        )
+    transfers.sort(key=lambda t: (t.start, t.incoming, t.wait))
+    busy: list[int] = []  # per slot: the position at which its transfer is waited for
+    placed = []
+    for transfer in transfers:
+        # A slot may be taken again at the position of its wait: waits come before starts, but a
+        # transfer that blocks is waited for after others have started.
+        slot = next((i for i, until in enumerate(busy) if until < transfer.start), len(busy))
+        busy[slot : slot + 1] = [transfer.wait]
+        placed.append(replace(transfer, slot=slot))
+    return tuple(placed)

@@ -1,0 +1,80 @@
+"""Fetching constants as early as free L2 allows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from dory_core.memory.blocks import Block
+from dory_core.memory.lifetimes import Request, align_up
+from dory_core.streaming.program import Fetch, Program
+
+# Transfers that may be in flight at once; each one needs a ticket.
+IN_FLIGHT = 8
+
+
+def prefetch(
+    program: Program, blocks: Iterable[Block], arena_bytes: int, alignment: int
+) -> tuple[Program, dict[str, int]]:
+    """Return the program with early fetches, and the offset of every block.
+
+    Constants form one stream in order of use. Each chunk is moved to the earliest start, not before
+    that of the chunk in front of it, at which some place of the arena is free until its use; all
+    other blocks stay where they are, and so does the size of the arena. A place that is free from a
+    start on is free from any later one, so the start is found by bisection.
+    """
+    offsets = {block.name: block.offset for block in blocks}
+    requests = dict(program.requests)
+    stream = sorted((f for f in program.fetches if f.layer >= 0), key=lambda f: (f.use, f.start))
+    others = [f for f in program.fetches if f.layer < 0]
+    done: list[Fetch] = []
+    for k, fetch in enumerate(stream):
+        earliest = max(done[-1].start if done else -1, fetch.ready)
+        if k >= IN_FLIGHT:
+            earliest = max(earliest, done[k - IN_FLIGHT].use)
+        request = requests.pop(fetch.block)
+        low, high = min(earliest, fetch.start), fetch.start
+        place = offsets[fetch.block]
+        while low < high:
+            middle = (low + high) // 2
+            found = _free(replace(request, first=middle), requests, offsets, arena_bytes, alignment)
+            if found is None:
+                low = middle + 1
+            else:
+                high, place = middle, found
+        requests[fetch.block] = replace(request, first=high)
+        offsets[fetch.block] = place
+        done.append(replace(fetch, start=high))
+    moved = Program(
+        program.runs,
+        requests,
+        [*done, *others],
+        program.stores,
+        program.l3_requests,
+        program.stripes,
+        program.first,
+        program.last,
+    )
+    return moved, offsets
+
+
+def _free(
+    request: Request,
+    requests: dict[str, Request],
+    offsets: dict[str, int],
+    arena_bytes: int,
+    alignment: int,
+) -> int | None:
+    """Return the lowest offset that is free over the lifetime of ``request``."""
+    busy = sorted(
+        (offsets[r.name], offsets[r.name] + align_up(r.size_bytes, alignment))
+        for r in requests.values()
+        if r.overlaps(request)
+    )
+    size = align_up(request.size_bytes, alignment)
+    edge = 0
+    for start, end in busy:
+        if start - edge >= size:
+            return edge
+        edge = max(edge, end)
+    return edge if edge + size <= arena_bytes else None

@@ -1,0 +1,247 @@
+"""Outer tiles: what of a layer is in L2 at a time when not all of it fits.
+
+A layer is cut into stripes of output rows (of columns for 1-D data), whose input and output are
+contiguous in memory, and into groups of output channels, whose constants are. Each stripe x group
+is a *part*: it runs the L2-L1 pipeline of its own box. Section 4.2.1 of the TC 2021 paper.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from dory_core.ir import Add, Array, Conv, Linear, Requant, Tensor, TypedLayer, Window, pixel_bytes
+from dory_core.tiling.geometry import (
+    Span,
+    Tile,
+    axis_span,
+    channel_spans,
+    extent,
+    input_spans,
+    keeps_channels,
+    output_granule,
+    spans,
+    window_of,
+)
+from dory_core.tiling.schedule import Buffering, Schedule
+
+# Channels of a group: kernels work on four at a time.
+GROUP_STEP = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Number of stripes and of channel groups that a layer is cut into, both at least 1.
+
+    stripes_outer: the loop over stripes is the outer one: constants are fetched once per stripe.
+    Otherwise the input is fetched once per group.
+    """
+
+    stripes: int = 1
+    groups: int = 1
+    stripes_outer: bool = True
+
+
+WHOLE = Split()
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One stripe x group of a layer. stripe, group: their numbers and spans.
+
+    stripe_span: output and input rows (or columns). group_span: (first output channel, count).
+    """
+
+    stripe: int
+    group: int
+    stripe_span: Span
+    group_span: tuple[int, int]
+
+
+def stripe_axis(layer: TypedLayer) -> int | None:
+    """Return the axis along which stripes are contiguous: 0 rows, 1 columns; None: no stripes."""
+    if isinstance(layer.layer, Linear):
+        return None
+    if layer.output.height > 1:
+        return 0
+    if layer.inputs[0].height == 1 and layer.output.width > 1:
+        return 1
+    return None
+
+
+def _stripe_total(layer: TypedLayer) -> int:
+    axis = stripe_axis(layer)
+    return 1 if axis is None else (layer.output.height, layer.output.width)[axis]
+
+
+def stripe_spans(layer: TypedLayer, stripes: int) -> tuple[Span, ...]:
+    """Return the stripes: equal sizes but for the last, with the input that each one reads."""
+    axis = stripe_axis(layer)
+    if axis is None:
+        height = layer.inputs[0].height
+        return (Span(0, layer.output.height, 0, height),)
+    total = _stripe_total(layer)
+    size = -(-total // min(stripes, total))
+    return tuple(axis_span(layer, axis, start, count) for start, count in spans(total, size))
+
+
+def max_stripes(layer: TypedLayer) -> int:
+    """Return the largest number of stripes."""
+    return _stripe_total(layer)
+
+
+def group_spans(layer: TypedLayer, groups: int) -> tuple[tuple[int, int], ...]:
+    """Return (first channel, count) of each group: balanced, in whole steps of channels."""
+    total = layer.output.channels
+    if groups == 1 or keeps_channels(layer):
+        return ((0, total),)
+    step = max(GROUP_STEP, output_granule(layer))
+    size = -(-total // groups)
+    return spans(total, min(total, -(-size // step) * step))
+
+
+def max_groups(layer: TypedLayer) -> int:
+    """Return the largest number of channel groups; 1 without constants worth splitting."""
+    if keeps_channels(layer) or not isinstance(layer.layer, (Conv, Linear)):
+        return 1
+    return -(-layer.output.channels // max(GROUP_STEP, output_granule(layer)))
+
+
+def parts(layer: TypedLayer, split: Split) -> Iterator[Part]:
+    """Return the parts of a layer in order of execution."""
+    stripes = tuple(enumerate(stripe_spans(layer, split.stripes)))
+    groups = tuple(enumerate(group_spans(layer, split.groups)))
+    if split.stripes_outer:
+        for s, stripe in stripes:
+            for g, group in groups:
+                yield Part(s, g, stripe, group)
+    else:
+        for g, group in groups:
+            for s, stripe in stripes:
+                yield Part(s, g, stripe, group)
+
+
+def stripe_pitch(tensor: Tensor) -> int:
+    """Return the bytes from one row (column of 1-D data) to the next one of an HWC tensor."""
+    pixel = pixel_bytes(tensor.channels, tensor.bits)
+    return pixel if tensor.height == 1 else tensor.width * pixel
+
+
+def input_range(layer: TypedLayer, operand: int, stripe: Span) -> tuple[int, int]:
+    """Return (first byte, bytes) of an input that a stripe reads; all of it without stripes."""
+    tensor = layer.inputs[operand]
+    if stripe_axis(layer) is None:
+        return 0, tensor.size_bytes
+    pitch = stripe_pitch(tensor)
+    return stripe.x_start * pitch, stripe.x_size * pitch
+
+
+def output_range(layer: TypedLayer, stripe: Span) -> tuple[int, int]:
+    """Return (first byte, bytes) of the output rows that a stripe writes."""
+    if stripe_axis(layer) is None:
+        return 0, layer.output.size_bytes
+    pitch = stripe_pitch(layer.output)
+    return stripe.start * pitch, stripe.size * pitch
+
+
+def largest_part(layer: TypedLayer, split: Split) -> TypedLayer:
+    """Return a layer of the size of the largest part, for tiling: shapes count, not values.
+
+    A stripe inside the image reads no padding at its upper and lower edge, so the layer has none
+    there and as many input rows as such a stripe.
+    """
+    stripes = stripe_spans(layer, split.stripes)
+    groups = group_spans(layer, split.groups)
+    if len(groups) > 1:
+        layer = _first_channels(layer, max(count for _, count in groups))
+    if len(stripes) > 1:
+        layer = _inner_rows(layer, max(s.size for s in stripes), max(s.x_size for s in stripes))
+    return layer
+
+
+def _first_channels(layer: TypedLayer, count: int) -> TypedLayer:
+    kind = layer.layer
+    assert isinstance(kind, (Conv, Linear))
+
+    def cut(step: Requant) -> Requant:
+        mul = step.mul[:count] if len(step.mul) > 1 else step.mul
+        add = step.add[:count] if len(step.add) > 1 else step.add
+        return replace(step, mul=mul, add=add)
+
+    bias = kind.bias
+    smaller = replace(
+        kind,
+        weights=Array(kind.weights.values[:count]),
+        bias=None if bias is None else Array(bias.values[:count]),
+        requants=tuple(cut(step) for step in kind.requants),
+    )
+    return replace(layer, layer=smaller, output=replace(layer.output, channels=count))
+
+
+def _inner_rows(layer: TypedLayer, rows: int, x_rows: int) -> TypedLayer:
+    axis = stripe_axis(layer)
+    name = "height" if axis == 0 else "width"
+    window = window_of(layer)
+    kind = layer.layer
+    if window is not None:
+        kind = replace(kind, window=_without_pads(window, axis or 0))  # type: ignore[call-arg]
+        reach = (window.kernel[axis or 0] - 1) * window.dilations[axis or 0] + 1
+        x_rows = max(x_rows, (rows - 1) * window.strides[axis or 0] + reach)
+    operands = 2 if isinstance(kind, Add) else 1
+    inputs = tuple(
+        replace(t, **{name: x_rows}) if i < operands else t  # type: ignore[arg-type]
+        for i, t in enumerate(layer.inputs)
+    )
+    output = replace(layer.output, **{name: rows})  # type: ignore[arg-type]
+    return replace(layer, layer=kind, inputs=inputs, output=output)
+
+
+def _without_pads(window: Window, axis: int) -> Window:
+    top, left, bottom, right = window.pads
+    return replace(window, pads=(0, left, 0, right) if axis == 0 else (top, 0, bottom, 0))
+
+
+def part_schedule(
+    layer: TypedLayer,
+    part: Part,
+    tile: Tile,
+    buffering: Buffering,
+    order: str,
+    has_weights: bool,
+) -> Schedule:
+    """Return the tile loop of one part of ``layer``, positions relative to the part's own data.
+
+    tile: sizes of :func:`largest_part`. Inputs and outputs start at their stripe, output channels
+    at their group, input channels at 0.
+    """
+    full = extent(layer)
+    apart = keeps_channels(layer)
+    axis = stripe_axis(layer)
+    stripe = part.stripe_span
+
+    def along(direction: int, size: int, total: int) -> tuple[Span, ...]:
+        if direction != axis:
+            return tuple(axis_span(layer, direction, a, n) for a, n in spans(total, size))
+        return tuple(
+            _shift(axis_span(layer, direction, stripe.start + a, n), stripe)
+            for a, n in spans(stripe.size, size)
+        )
+
+    if apart:
+        channels = channel_spans(layer, tile.c_out)
+    else:
+        channels = tuple(Span(a, n, 0, full.c_in) for a, n in spans(part.group_span[1], tile.c_out))
+    return Schedule(
+        order,
+        channels,
+        along(0, tile.h, full.h),
+        along(1, tile.w, full.w),
+        input_spans(layer, full.c_in if apart else tile.c_in),
+        buffering,
+        apart,
+        has_weights,
+    )
+
+
+def _shift(span: Span, stripe: Span) -> Span:
+    return replace(span, start=span.start - stripe.start, x_start=span.x_start - stripe.x_start)
