@@ -30,7 +30,12 @@ TWO_LEVEL_NETS = (
     "nemo_TCN_T",
     "nemo_mv2_035_96",
 )
-THREE_LEVEL_NETS = ("nemo_mv1_100_128",)
+THREE_LEVEL_NETS = ("nemo_dronet_complete", "nemo_proxylessnas_pulp_dronet", "nemo_mv1_100_128")
+# Budgets: two levels suffice with all of L2; the others stream with what the chip leaves.
+BUDGETS: dict[str, dict[int, int]] = {
+    **{name: {2: L2} for name in TWO_LEVEL_NETS},
+    **{name: {} for name in THREE_LEVEL_NETS},
+}
 
 
 @pytest.fixture(scope="module")
@@ -66,13 +71,13 @@ class Application:
     result: CompileResult
 
 
-@pytest.fixture(scope="module", params=TWO_LEVEL_NETS)
+@pytest.fixture(scope="module", params=TWO_LEVEL_NETS + THREE_LEVEL_NETS)
 def application(
     request: pytest.FixtureRequest, plugins: Plugins, tmp_path_factory: pytest.TempPathFactory
 ) -> Application:
     directory = tmp_path_factory.mktemp(request.param) / "app"
     return Application(
-        request.param, directory, compiled(request.param, directory, plugins, {2: L2})
+        request.param, directory, compiled(request.param, directory, plugins, BUDGETS[request.param])
     )
 
 
@@ -98,7 +103,12 @@ def test_network_is_exact_with_other_l1_budgets_or_says_what_is_missing(
     application: Application, l1: int, plugins: Plugins, tmp_path: Path
 ) -> None:
     try:
-        result = compiled(application.name, tmp_path / "app", plugins, {1: l1, 2: L2})
+        result = compiled(
+            application.name,
+            tmp_path / "app",
+            plugins,
+            {1: l1, **BUDGETS[application.name]},
+        )
     except DoesNotFit as error:
         assert str(l1) in error.message and "L1" in error.message
         assert not (tmp_path / "app").exists()
@@ -110,14 +120,29 @@ def test_network_is_exact_with_other_l1_budgets_or_says_what_is_missing(
     assert_exact(tmp_path / "app", plugins=plugins)
 
 
-@pytest.mark.parametrize("name", THREE_LEVEL_NETS)
-def test_network_beyond_l2_is_refused_with_numbers(
+def test_constants_stay_in_l2_when_they_fit_and_are_streamed_otherwise(
+    application: Application,
+) -> None:
+    plan = application.result.plan
+    levels = {step.weights.level for step in plan.steps if step.weights is not None}
+    assert levels == ({2} if application.name in TWO_LEVEL_NETS else {3})
+    assert bool(plan.transfers) == (application.name in THREE_LEVEL_NETS)
+
+
+@pytest.mark.parametrize("name", ["nemo_mv1_025_96", "nemo_mv2_035_96", "nemo_PenguiNet_32"])
+def test_network_is_exact_with_the_l2_that_the_chip_leaves(
     name: str, plugins: Plugins, tmp_path: Path
 ) -> None:
+    result = compiled(name, tmp_path / "app", plugins, {})
+    assert result.plan.deployable
+    assert_exact(tmp_path / "app", plugins=plugins)
+
+
+def test_network_beyond_l3_is_refused_with_numbers(plugins: Plugins, tmp_path: Path) -> None:
     with pytest.raises(DoesNotFit) as caught:
-        compiled(name, tmp_path / "app", plugins, {2: L2})
-    assert "L2" in caught.value.message and str(L2) in caught.value.message
-    assert caught.value.hint
+        compiled("nemo_mv1_100_128", tmp_path / "app", plugins, {3: 4_000_000})
+    assert "L3" in caught.value.message and "4000000" in caught.value.message
+    assert caught.value.needed_bytes is not None and caught.value.needed_bytes > 4_000_000
     assert not (tmp_path / "app").exists()
 
 

@@ -6,7 +6,7 @@
 
 #define DORY_SIM_EXIT_FAULT 70 /* exit status of a process that the simulator stopped */
 #define DORY_SIM_MAX_CORES 32
-#define DORY_SIM_MAX_IN_FLIGHT 64 /* transfers in flight per core that the simulator can follow */
+#define DORY_SIM_MAX_IN_FLIGHT 256 /* transfers in flight per core that the simulator can follow */
 
 /* When the bytes of a transfer really move. Every mode is a behaviour that hardware may show, so a
  * correct program gives the same results in all of them. */

@@ -8,11 +8,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#define SLOT_BITS 6
+#define SLOT_BITS 8
 #define CORE_BITS 5
 #define SLOT_MASK ((1 << SLOT_BITS) - 1)
 #define CORE_MASK ((1 << CORE_BITS) - 1)
-#define SERIAL_MASK 0xFFFFF
+#define SERIAL_MASK 0x3FFFF
 
 typedef enum { KIND_DMA, KIND_EXT } kind_t;
 

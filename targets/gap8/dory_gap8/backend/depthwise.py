@@ -10,25 +10,26 @@ import numpy as np
 from dory_core.expr import ceil_div, minimum
 from dory_core.hardware import OutputFile
 from dory_core.ir import Conv, TypedLayer
-from dory_core.kernel import Kernel, Number, Rejection, WeightBlock
+from dory_core.kernel import Constraint, Number, Rejection, WeightBlock
 from dory_gap8 import calibration as cal
 from dory_gap8.backend.conv import geometry_arguments, tile_arguments
 from dory_gap8.backend.dense import reject_weighted, weighted_epilogue
-from dory_gap8.backend.instance import c_type, call_text, sources, vector_macros
+from dory_gap8.backend.instance import ClusterKernel, c_type, call_text, sources, vector_macros
 from dory_gap8.backend.weights import block_bytes, encode, padded
 
 if TYPE_CHECKING:
     from dory_core.tiling.geometry import Tile
 
+# Channels that one core may load at a time: a ticket is 4 bytes of a stack of some 3 kB.
+TICKETS = 64
+
 
 @dataclass(frozen=True)
-class DepthwiseKernel(Kernel):
+class DepthwiseKernel(ClusterKernel):
     """Convolution of each channel on its own, from CHW in L1 to HWC (section 4.3 of the paper).
 
     cores: cores that share a tile: its channels, and rows where there are fewer channels.
     """
-
-    cores: int = 8
 
     name = "dory_gap8_depthwise"
     summary = "depthwise convolution"
@@ -41,6 +42,16 @@ class DepthwiseKernel(Kernel):
                 "it computes depthwise convolutions only: one input channel per filter"
             )
         return reject_weighted(layer)
+
+    def constraints(self, layer: TypedLayer, tile: Tile) -> tuple[Constraint, ...]:
+        """A core keeps the ticket of each channel that it loads on its stack, which is in L1."""
+        most = TICKETS * self.cores
+        return (
+            Constraint(
+                tile.c_in <= most,
+                f"each of {self.cores} cores has room for the tickets of {TICKETS} channels",
+            ),
+        )
 
     def input_layout(self, layer: TypedLayer) -> str:
         """A plane per channel."""
@@ -99,10 +110,6 @@ class DepthwiseKernel(Kernel):
             ("requant", weighted_epilogue(layer).initialiser()),
         )
         return call_text(self.symbol(layer), "depthwise", arguments)
-
-    def headers(self, layer: TypedLayer) -> tuple[str, ...]:
-        """The header of the instance."""
-        return (f"{self.symbol(layer)}.h",)
 
     def sources(self, layer: TypedLayer) -> tuple[OutputFile, ...]:
         """The instance and the templates."""
