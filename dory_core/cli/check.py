@@ -55,17 +55,10 @@ def check(
         onnx=onnx,
         target=target or "",
         frontend=frontend,
-        output=None,
-        golden=(),
-        input=None,
         input_bits=input_bits,
         input_signed=input_signed,
         budgets=budgets(l1, l2, l3),
         settings=target_settings(set_, kernels),
-        layer=None,
-        objective="heuristic",
-        plan_only=True,
-        dump_stages=None,
     )
     document: dict[str, Any] = check_network(options, load_plugins()).to_json()
     if json:

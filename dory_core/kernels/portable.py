@@ -69,6 +69,7 @@ class _Portable(Kernel):
 
     cores: int = 1
     kind: ClassVar[type[Layer]]
+    parts: ClassVar[tuple[str, ...]] = ()
 
     def accepts(self, layer: TypedLayer) -> Rejection | None:
         """Reject other kinds, and storage or constants beyond the C code."""
@@ -142,7 +143,7 @@ class _Portable(Kernel):
 
     def sources(self, layer: TypedLayer) -> tuple[OutputFile, ...]:
         """Return the headers and the one C file of the kind."""
-        return _sources(f"{self.name}.c")
+        return _sources(f"{self.name}.c", *self.parts)
 
     def _call(
         self, layer: TypedLayer, type_: str, fields: Iterable[str], arguments: Iterable[str]
@@ -296,6 +297,7 @@ class PortableLinear(_Accumulating):
 
 class _PortablePool(_Portable):
     __slots__ = ()
+    parts = ("dory_portable_pool_impl.h",)
 
     def _sum_cycles(self, layer: TypedLayer, tile: Tile) -> Number:
         window = cast("MaxPool | AvgPool", layer.layer).window
@@ -362,9 +364,9 @@ class PortableAdd(_Portable):
 
 
 @cache
-def _sources(name: str) -> tuple[OutputFile, ...]:
+def _sources(*names: str) -> tuple[OutputFile, ...]:
     return tuple(
-        OutputFile.from_package(SOURCES / file, f"kernels/{file}") for file in (*_COMMON, name)
+        OutputFile.from_package(SOURCES / file, f"kernels/{file}") for file in (*_COMMON, *names)
     )
 
 

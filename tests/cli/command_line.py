@@ -28,19 +28,27 @@ class Outcome:
         return json.loads(self.stdout)
 
 
-def environment() -> dict[str, str]:
-    """Return the environment of a command: the project is importable, output is not folded."""
+def environment(*folders: Path) -> dict[str, str]:
+    """Return the environment of a command: the project is importable, output is not folded.
+
+    folders: where modules and distributions are looked for before.
+    """
     values = {k: v for k, v in os.environ.items() if k not in ("DORY_PLUGINS", "COLUMNS")}
-    path = [str(ROOT), values.get("PYTHONPATH", "")]
+    path = [*map(str, folders), str(ROOT), values.get("PYTHONPATH", "")]
     values["PYTHONPATH"] = os.pathsep.join(part for part in path if part)
     return values
 
 
 def dory(*arguments: str | Path, cwd: Path | None = None, **extra: str) -> Outcome:
     """Run ``dory`` with the given arguments; extra: environment variables."""
+    return python("-m", "dory_core.cli.main", *arguments, env=environment() | extra, cwd=cwd)
+
+
+def python(*arguments: str | Path, env: dict[str, str], cwd: Path | None = None) -> Outcome:
+    """Run Python with the given arguments and environment."""
     result = subprocess.run(
-        [sys.executable, "-m", "dory_core.cli.main", *map(str, arguments)],
-        env=environment() | extra,
+        [sys.executable, *map(str, arguments)],
+        env=env,
         cwd=cwd,
         capture_output=True,
         text=True,

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from tests.cli.command_line import Outcome, environment, python
 
 GOOD_TARGET = """
 from dory_core.hardware import Level, Link, Memory, MemoryHierarchy, Option, Target
@@ -40,20 +37,6 @@ def dory_frontends():
 """
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """How a command ended."""
-
-    status: int
-    stdout: str
-    stderr: str
-
-    @property
-    def json(self) -> Any:
-        """The document on stdout; fails when there is anything else."""
-        return json.loads(self.stdout)
-
-
 class Site:
     """A folder of installed distributions, put on the module path of a subprocess."""
 
@@ -73,23 +56,8 @@ class Site:
 
     def python(self, *arguments: str, plugins: str | None = None) -> Outcome:
         """Run Python with the distributions installed; plugins: the value of DORY_PLUGINS."""
-        unset = ("DORY_PLUGINS", "COLUMNS")
-        environment = {k: v for k, v in os.environ.items() if k not in unset}
-        root = Path(__file__).resolve().parents[2]
-        path = [str(self.folder), str(root), environment.get("PYTHONPATH", "")]
-        environment["PYTHONPATH"] = os.pathsep.join(part for part in path if part)
-        if plugins is not None:
-            environment["DORY_PLUGINS"] = plugins
-        result = subprocess.run(
-            [sys.executable, *arguments],
-            env=environment,
-            cwd=self.folder,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        return Outcome(result.returncode, result.stdout, result.stderr)
+        extra = {} if plugins is None else {"DORY_PLUGINS": plugins}
+        return python(*arguments, env=environment(self.folder) | extra, cwd=self.folder)
 
     def dory(self, *arguments: str, plugins: str | None = None) -> Outcome:
         """Run the command line."""

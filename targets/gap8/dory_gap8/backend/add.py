@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING
 from dory_core.expr import ceil_div
 from dory_core.hardware import OutputFile
 from dory_core.ir import Add, TypedLayer
-from dory_core.kernel import Kernel, Number, Rejection
+from dory_core.kernel import Number, Rejection
 from dory_gap8 import calibration as cal
 from dory_gap8.backend.conv import tile_arguments
 from dory_gap8.backend.instance import (
     INPUT_TYPES,
     OUTPUT_TYPES,
+    ClusterKernel,
     c_type,
     call_text,
+    reject_channelwise,
     reject_type,
     sources,
 )
@@ -35,10 +37,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class AddKernel(Kernel):
+class AddKernel(ClusterKernel):
     """Element-wise sum of two tensors with a requantisation for each operand and for the sum."""
-
-    cores: int = 8
 
     name = "dory_gap8_add"
     summary = "residual sum"
@@ -49,9 +49,8 @@ class AddKernel(Kernel):
         if not isinstance(kind, Add):
             return Rejection("it adds two tensors only")
         steps = [r for r in (*kind.operand_requants, *kind.requants) if r is not None]
-        if any(len(r.mul) > 1 or len(r.add) > 1 for r in steps):
-            return Rejection("a requantisation differs from channel to channel")
         checks = (
+            reject_channelwise(steps),
             reject_type(layer.inputs[0], "first operand", INPUT_TYPES),
             reject_type(layer.inputs[1], "second operand", INPUT_TYPES),
             reject_type(layer.output, "output", OUTPUT_TYPES),
@@ -87,10 +86,6 @@ class AddKernel(Kernel):
         if chosen.steps:
             arguments.append(("requant", chosen.initialiser(arrays=False)))
         return call_text(self.symbol(layer), "add", arguments)
-
-    def headers(self, layer: TypedLayer) -> tuple[str, ...]:
-        """The header of the instance."""
-        return (f"{self.symbol(layer)}.h",)
 
     def sources(self, layer: TypedLayer) -> tuple[OutputFile, ...]:
         """The instance and the templates."""

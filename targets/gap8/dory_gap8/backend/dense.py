@@ -11,11 +11,12 @@ import numpy.typing as npt
 from dory_core.expr import ceil_div, minimum
 from dory_core.hardware import OutputFile
 from dory_core.ir import Conv, Linear, TypedLayer
-from dory_core.kernel import Kernel, Number, Rejection, WeightBlock
+from dory_core.kernel import Number, Rejection, WeightBlock
 from dory_gap8 import calibration as cal
 from dory_gap8.backend.instance import (
     INPUT_TYPES,
     OUTPUT_TYPES,
+    ClusterKernel,
     c_type,
     reject_type,
     sources,
@@ -71,14 +72,13 @@ def block_cycles(words: Number, channels: Number, output: int, wide: bool) -> Nu
 
 
 @dataclass(frozen=True)
-class DenseKernel(Kernel):
+class DenseKernel(ClusterKernel):
     """A kernel of the matrix product family.
 
     cores: cores that share a tile. partial: whether input channels come in several tiles with
     int32 partial sums; such a kernel is for layers that have no tile otherwise.
     """
 
-    cores: int = 8
     partial: bool = False
 
     kind: ClassVar[str]
@@ -137,10 +137,6 @@ class DenseKernel(Kernel):
         x, y = layer.inputs[0].type_name, layer.output.type_name
         form = "_partial" if self.partial else ""
         return f"dory_gap8_{self.kind}{form}_{x}_i8_{y}{weighted_epilogue(layer).suffix}"
-
-    def headers(self, layer: TypedLayer) -> tuple[str, ...]:
-        """The header of the instance."""
-        return (f"{self.symbol(layer)}.h",)
 
     def sources(self, layer: TypedLayer) -> tuple[OutputFile, ...]:
         """The instance and the templates."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable
+from dataclasses import dataclass
 from importlib.resources import files
 
 from dory_core.hardware import OutputFile
-from dory_core.ir import Tensor
-from dory_core.kernel import Rejection
+from dory_core.ir import Requant, Tensor, TypedLayer
+from dory_core.kernel import Kernel, Rejection
 
 # Element types that inputs and outputs of the kernels may have.
 INPUT_TYPES = ("u8", "i8", "u16", "i16")
@@ -27,6 +28,17 @@ _INCLUDES = {
 _ARGUMENTS = {"linear": "linear", "maxpool": "pool", "avgpool": "pool", "add": "add"}
 
 
+@dataclass(frozen=True)
+class ClusterKernel(Kernel):
+    """A kernel that is an instance of a template. cores: cores that share a tile."""
+
+    cores: int = 8
+
+    def headers(self, layer: TypedLayer) -> tuple[str, ...]:
+        """The header of the instance."""
+        return (f"{self.symbol(layer)}.h",)
+
+
 def c_type(tensor_type: str) -> str:
     """Return the C type of an element type: ``u8`` is ``uint8_t``."""
     return f"{'int' if tensor_type[0] == 'i' else 'uint'}{tensor_type[1:]}_t"
@@ -37,6 +49,13 @@ def reject_type(tensor: Tensor, role: str, allowed: tuple[str, ...]) -> Rejectio
     if tensor.type_name in allowed:
         return None
     return Rejection(f"its {role} is {tensor.type_name}, possible are {', '.join(allowed)}")
+
+
+def reject_channelwise(requants: Iterable[Requant]) -> Rejection | None:
+    """Return why parameters that differ from channel to channel are not possible."""
+    if any(len(r.mul) > 1 or len(r.add) > 1 for r in requants):
+        return Rejection("its requantisation differs from channel to channel")
+    return None
 
 
 def vector_macros(tensor_type: str) -> tuple[tuple[str, str], ...]:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dory_core.expr import ceil_div, minimum
 from dory_core.hardware import OutputFile
 from dory_core.ir import AvgPool, MaxPool, TypedLayer, Window
-from dory_core.kernel import Kernel, Number, Rejection
+from dory_core.kernel import Number, Rejection
 from dory_gap8 import calibration as cal
 from dory_gap8.backend.conv import geometry_arguments, tile_arguments
 from dory_gap8.backend.instance import (
     INPUT_TYPES,
     OUTPUT_TYPES,
+    ClusterKernel,
     c_type,
     call_text,
+    reject_channelwise,
     reject_type,
     sources,
 )
@@ -27,20 +30,21 @@ if TYPE_CHECKING:
 _TILE = ("x", "y", "x_h", "x_w", "y_h", "y_w", "y_c", "pad_top", "pad_left")
 
 
-def _groups(cores: int) -> list[int]:
-    """Return the numbers of groups into which the cores split over channels."""
-    return [1 << n for n in range(cores.bit_length())]
+def _shared_cycles(cores: int, tile: Tile, pixel: Callable[[Number], Number]) -> Number:
+    """Return the cycles of a call: the cores split over channels as is cheapest, the rest is rows.
 
-
-def _least(ways: list[Number]) -> Number:
-    return ways[0] if len(ways) == 1 else minimum(*ways)
+    pixel: cycles of one pixel with the given number of channels.
+    """
+    ways = [
+        ceil_div(tile.h * tile.w, cores // groups) * pixel(ceil_div(tile.c_out, groups))
+        for groups in (1 << n for n in range(cores.bit_length()))
+    ]
+    return cal.CALL + (ways[0] if len(ways) == 1 else minimum(*ways))
 
 
 @dataclass(frozen=True)
-class MaxPoolKernel(Kernel):
+class MaxPoolKernel(ClusterKernel):
     """Maximum over a window, which leaves the type of the elements."""
-
-    cores: int = 8
 
     name = "dory_gap8_maxpool"
     summary = "maximum pooling"
@@ -62,12 +66,9 @@ class MaxPoolKernel(Kernel):
         taps = kernel[0] * kernel[1]
         words = layer.inputs[0].bits // 8 * taps
         pixel = cal.MAXPOOL_PIXEL + taps * cal.MAXPOOL_TAP
-        ways = [
-            ceil_div(tile.h * tile.w, self.cores // g)
-            * (pixel + ceil_div(ceil_div(tile.c_out, g), 4) * words * cal.MAXPOOL_WORD)
-            for g in _groups(self.cores)
-        ]
-        return cal.CALL + _least(ways)
+        return _shared_cycles(
+            self.cores, tile, lambda c: pixel + ceil_div(c, 4) * words * cal.MAXPOOL_WORD
+        )
 
     def symbol(self, layer: TypedLayer) -> str:
         """The element type."""
@@ -77,10 +78,6 @@ class MaxPoolKernel(Kernel):
         """One call with the tile's sizes and padding."""
         arguments = (*tile_arguments(*_TILE), *geometry_arguments(_window(layer)))
         return call_text(self.symbol(layer), "maxpool", arguments)
-
-    def headers(self, layer: TypedLayer) -> tuple[str, ...]:
-        """The header of the instance."""
-        return (f"{self.symbol(layer)}.h",)
 
     def sources(self, layer: TypedLayer) -> tuple[OutputFile, ...]:
         """The instance and the templates."""
@@ -96,10 +93,8 @@ class MaxPoolKernel(Kernel):
 
 
 @dataclass(frozen=True)
-class AvgPoolKernel(Kernel):
+class AvgPoolKernel(ClusterKernel):
     """Sum over a window; the division is part of the requantisation."""
-
-    cores: int = 8
 
     name = "dory_gap8_avgpool"
     summary = "average pooling"
@@ -109,10 +104,9 @@ class AvgPoolKernel(Kernel):
         kind = layer.layer
         if not isinstance(kind, AvgPool):
             return Rejection("it computes average pooling only")
-        if any(len(r.mul) > 1 or len(r.add) > 1 for r in kind.requants):
-            return Rejection("its requantisation differs from channel to channel")
         return (
-            reject_type(layer.inputs[0], "input", INPUT_TYPES)
+            reject_channelwise(kind.requants)
+            or reject_type(layer.inputs[0], "input", INPUT_TYPES)
             or reject_type(layer.output, "output", OUTPUT_TYPES)
             or reject_requants(layer.ranges, kind.requants)
         )
@@ -122,12 +116,7 @@ class AvgPoolKernel(Kernel):
         kernel = _window(layer).kernel
         taps = kernel[0] * kernel[1]
         output = taps * cal.AVGPOOL_TAP + cal.AVGPOOL_OUTPUT + self._epilogue(layer).step_cycles
-        ways = [
-            ceil_div(tile.h * tile.w, self.cores // g)
-            * (cal.AVGPOOL_PIXEL + ceil_div(tile.c_out, g) * output)
-            for g in _groups(self.cores)
-        ]
-        return cal.CALL + _least(ways)
+        return _shared_cycles(self.cores, tile, lambda c: cal.AVGPOOL_PIXEL + c * output)
 
     def symbol(self, layer: TypedLayer) -> str:
         """Types and requantisation."""
@@ -142,10 +131,6 @@ class AvgPoolKernel(Kernel):
             *_requant_argument(self._epilogue(layer)),
         )
         return call_text(self.symbol(layer), "avgpool", arguments)
-
-    def headers(self, layer: TypedLayer) -> tuple[str, ...]:
-        """The header of the instance."""
-        return (f"{self.symbol(layer)}.h",)
 
     def sources(self, layer: TypedLayer) -> tuple[OutputFile, ...]:
         """The instance and the templates."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -247,15 +248,17 @@ def reject_requants(ranges: LayerRanges, requants: Sequence[Requant]) -> Rejecti
     return reject_steps(requants)
 
 
+# Tiling asks for the epilogue of a layer thousands of times, layer after layer.
+@functools.lru_cache(maxsize=128)
 def epilogue(
-    ranges: LayerRanges, requants: Sequence[Requant], bias: Sequence[int] | None = None
+    ranges: LayerRanges, requants: tuple[Requant, ...], bias: tuple[int, ...] | None = None
 ) -> Epilogue:
     """Return the epilogue of requantisations that :func:`reject_requants` lets pass.
 
     A bias joins ``add`` of the first step: mul * (acc + bias) + add, exact in modular arithmetic.
     """
     if not requants:
-        return Epilogue((), 32, 32, None if bias is None else tuple(bias))
+        return Epilogue((), 32, 32, bias)
     bits = arithmetic(ranges, requants)
     values = (ranges.value_lo, ranges.value_hi)
     first = _step(requants[0], values, bits, bias)
