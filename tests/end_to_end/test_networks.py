@@ -77,7 +77,9 @@ def application(
 ) -> Application:
     directory = tmp_path_factory.mktemp(request.param) / "app"
     return Application(
-        request.param, directory, compiled(request.param, directory, plugins, BUDGETS[request.param])
+        request.param,
+        directory,
+        compiled(request.param, directory, plugins, BUDGETS[request.param]),
     )
 
 

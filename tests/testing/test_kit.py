@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Sequence
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -62,13 +63,16 @@ def changed(kernels: Sequence[Kernel], **methods: Callable[..., Any]) -> list[Ke
 
 
 def edited(file: str, old: str, new: str, cores: int = 1) -> TinyChip:
-    """Return a chip whose kernels are compiled with ``new`` in place of ``old``."""
+    """Return a chip whose kernels are compiled with ``new`` in place of ``old``.
+
+    file: pattern of the names of the files to edit. When nothing matches, the kit passes and with
+    that the test fails.
+    """
 
     def sources(own: Callable[..., Any], layer: object) -> tuple[OutputFile, ...]:
         files = []
         for source in own(layer):
-            if source.path == f"kernels/{file}":
-                assert str(source.content).count(old) == 1
+            if fnmatch(source.path, f"kernels/{file}"):
                 source = OutputFile(source.path, str(source.content).replace(old, new))
             files.append(source)
         return tuple(files)
@@ -151,12 +155,12 @@ FAULTS = {
     ),
     "takes_zero_for_the_least_maximum": (
         "dory_portable_maxpool.c",
-        "int64_t value = INT64_MIN;",
-        "int64_t value = 0;",
+        "INT64_MIN",
+        "0",
         ("max_pool_signed",),
     ),
     "averages_the_padding_of_the_last_column": (
-        "dory_portable_avgpool.c",
+        "dory_portable_*pool*",
         INSIDE,
         "ix > (int32_t)tile->x_w",
         ("avg_pool_padded",),
