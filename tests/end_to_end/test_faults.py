@@ -161,7 +161,7 @@ TRANSFERS: dict[str, tuple[int, Callable[[str], str], str]] = {
     ),
     "weights_stay_those_of_the_first_tile": (
         CONV,
-        replaced(r"n \+ 1 < TILES && \(next\.o != t\.o\)", "0"),
+        replaced(r"n \+ 1 < tiles && \(next\.o != t\.o\)", "0"),
         "layer 0",
     ),
     "input_lies_on_the_weights": (
@@ -216,12 +216,12 @@ TRANSFERS: dict[str, tuple[int, Callable[[str], str], str]] = {
     ),
     "last_tile_is_left_out": (
         CONV,
-        more(r"TILES = (\d+)", -1),
+        more(r"tiles = (\d+)", -1),
         "layer 0|never waited for",
     ),
     "constants_are_those_of_other_channels": (
         DEPTHWISE,
-        replaced(r"constants \+ blocks\[t\.o\]\.offset", "constants + blocks[t.o ^ 1u].offset"),
+        replaced(r"\+ blocks\[t\.o\]\.offset", "+ blocks[t.o ^ 1u].offset"),
         "layer 1",
     ),
 }
