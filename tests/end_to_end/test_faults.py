@@ -28,6 +28,7 @@ from tests.sanitizers import require_sanitizer
 # of the input, residual.
 CONV, DEPTHWISE, POINTWISE, ADD = 0, 1, 2, 4
 L1 = 8192
+STREAMED_L2 = 30000
 
 
 @dataclass(frozen=True)
@@ -59,11 +60,20 @@ def plugins() -> Plugins:
 
 @pytest.fixture(scope="module")
 def app(plugins: Plugins, tmp_path_factory: pytest.TempPathFactory) -> Application:
-    folder = tmp_path_factory.mktemp("faults")
+    return application(plugins, tmp_path_factory.mktemp("faults"), {1: L1})
+
+
+@pytest.fixture(scope="module")
+def streamed(plugins: Plugins, tmp_path_factory: pytest.TempPathFactory) -> Application:
+    """The same network in an L2 that holds neither its constants nor two of its tensors."""
+    return application(plugins, tmp_path_factory.mktemp("streamed"), {1: L1, 2: STREAMED_L2})
+
+
+def application(plugins: Plugins, folder: Path, budgets: dict[int, int]) -> Application:
     builder = NemoBuilder((16, 18, 18), seed=3).conv(48, 3, pads=1).depthwise(3, pads=1)
     builder.conv(24, 1).conv(24, 3, pads=1).add(builder.layer_values[POINTWISE])
     options = CompileOptions(
-        builder.save(folder / "net.onnx"), "gap8", "nemo", folder / "app", budgets={1: L1}
+        builder.save(folder / "net.onnx"), "gap8", "nemo", folder / "app", budgets=budgets
     )
     plan = compile_network(options, plugins).plan
     for mode in DMA_MODES:
@@ -260,6 +270,40 @@ def test_missing_barrier_is_a_race(
     assert "nothing was found" not in message
     named = (layer - 1, layer) if place == "before_the_layer" else (layer,)
     assert any(f"layer {n} '" in message for n in named), message
+
+
+STREAMED_FAULTS = {
+    # fault: (what to look for, what to write instead)
+    "not_waited_for": (r"dory_ext_wait\((tickets\[\d+\])\);", r"(void)\1;"),
+    "from_beside_its_place": (
+        r"dory_ext_start\(([^,]+), (\d+)u, (\d+)u, DORY_L3_TO_L2",
+        r"dory_ext_start(\1, \2u + 8u, \3u, DORY_L3_TO_L2",
+    ),
+    "a_word_short": (
+        r"dory_ext_start\(([^,]+), (\d+)u, (\d+)u, ",
+        r"dory_ext_start(\1, \2u, \3u - 4u, ",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", STREAMED_FAULTS)
+def test_each_wrong_transfer_from_or_to_l3_is_found(
+    fault: str, streamed: Application, plugins: Plugins, tmp_path: Path
+) -> None:
+    pattern, new = STREAMED_FAULTS[fault]
+    network = streamed.directory / "src" / "network.c"
+    text = network.read_text()
+    places = list(re.finditer(pattern, text))
+    assert len(places) > 5
+    for number, place in enumerate(places):
+        directory = tmp_path / f"app_{number}"
+        shutil.copytree(streamed.directory, directory, ignore=shutil.ignore_patterns("build"))
+        edited = text[: place.start()] + place.expand(new) + text[place.end() :]
+        (directory / "src" / "network.c").write_text(edited)
+        for dma in DMA_MODES:
+            message = outcome(directory, plugins, dma)
+            line = text[place.start() : text.index("\n", place.start())]
+            assert "layer " in message, f"dma {dma}: {line}: {message}"
 
 
 def test_the_application_has_what_the_faults_are_about(app: Application) -> None:
