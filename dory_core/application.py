@@ -101,7 +101,10 @@ def run_application(
     Raises: UsageError, ToolMissing, or VerificationFailed when the program was stopped; values that
     differ are in the result.
     """
+    from dory_core.codegen.writer import check_complete
+
     plan = read_plan(directory)
+    check_complete(directory)
     graph = read_graph(directory)
     chosen = find_runner(runner, plan, plugins)
     names = [str(path) for path in (*golden, *inputs)]

@@ -60,10 +60,9 @@ def check_destination(directory: Path) -> Path:
 
 def _foreign_file(application: Path) -> Path | None:
     """Return the first file below ``application`` that its marker does not list, or None."""
-    lines = (application / MARKER).read_text(encoding="utf-8", errors="replace").splitlines()
-    if len(lines) < 2:  # dory wrote no list once
+    ours = {MARKER, *_listed(application)}
+    if len(ours) == 1:  # dory wrote no list once
         return None
-    ours = {MARKER, *lines[1:]}
     for folder, folders, names in os.walk(application):
         here = Path(folder).relative_to(application)
         if here == Path():
@@ -73,6 +72,21 @@ def _foreign_file(application: Path) -> Path | None:
             if (here / name).as_posix() not in ours:
                 return here / name
     return None
+
+
+def _listed(application: Path) -> list[str]:
+    """Return the files that dory wrote, by the application's marker."""
+    marker = application / MARKER
+    return marker.read_text(encoding="utf-8", errors="replace").splitlines()[1:]
+
+
+def check_complete(application: Path) -> None:
+    """Raise UsageError when a file that dory wrote is missing; knows nothing without a marker."""
+    if not (application / MARKER).is_file():
+        return
+    for name in _listed(application):
+        if not (application / name).is_file():
+            raise UsageError(f"{application} lacks its file {name}", "compile the network again")
 
 
 def write_application(directory: Path, files: Iterable[OutputFile]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -106,6 +107,15 @@ def test_damaged_plan(tmp_path: Path, content: str, command: str) -> None:
     outcome = dory(command, tmp_path, DORY_PLUGINS="")
     assert outcome.status == 2, outcome.stderr
     assert "plan.json" in outcome.stderr or "no application" in outcome.stderr
+
+
+@pytest.mark.parametrize("name", ["weights/dory_weights_00.c", "vectors/layer_01.bin", "plan.json"])
+def test_missing_file_of_an_application(application: Path, tmp_path: Path, name: str) -> None:
+    copy = Path(shutil.copytree(application, tmp_path / "copy"))
+    (copy / name).unlink()
+    outcome = dory("run", copy)
+    assert outcome.status == 2, outcome.stderr
+    assert name in outcome.stderr
 
 
 @pytest.mark.parametrize("sanitize", ["", ",", "address,", "nonsense"])
