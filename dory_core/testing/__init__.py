@@ -16,10 +16,14 @@ __all__ = ["Capabilities", "TargetConformance"]
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import sys
+
     import pytest
 
-    # Its plain asserts then say what they compared, as those of test modules do.
-    pytest.register_assert_rewrite("dory_core.testing.apps", "dory_core.testing.conformance")
+    # Plain asserts then say what they compared, as those of test modules do.
+    for module in ("dory_core.testing.apps", "dory_core.testing.conformance"):
+        if module not in sys.modules:
+            pytest.register_assert_rewrite(module)
     from dory_core.testing import conformance
 
     return getattr(conformance, name)
