@@ -207,11 +207,13 @@ class _Fitter:
             ):
                 spilled = replace(decision, spilled=decision.spilled | {name})
                 yield (2 * size, 1), spilled
-            if touched & here:
-                moved = self._in_l3(decision, name)
-                if moved is not None:
-                    order = 2 if self.makers.get(name) in here else 3
-                    yield (size if name in self.graph.inputs else 2 * size, order), moved
+            moved = self._all_in_l3(decision, name)
+            if moved is not None:
+                order = 2 if self.makers.get(name) in here else 3
+                if not touched & here:
+                    order = 4  # it waits here; its other layers get stripes for nothing else
+                size = sum(self.graph.tensors[t].size_bytes for t in self._together(name))
+                yield (size if name in self.graph.inputs else 2 * size, order), moved
 
     def _waits(self, program: Program, name: str, position: int) -> bool:
         """Return True when ``position`` lies in the gap in which nobody reads the tensor."""
@@ -226,41 +228,63 @@ class _Fitter:
         None when one of them cannot work in stripes while it holds the tensor.
         """
         layers = [*self.uses[name], *([self.makers[name]] if name in self.makers else [])]
+        maker = self.makers.get(name)
         if name in self.graph.outputs and name in self.graph.inputs:
+            return None
+        if maker is not None and max_stripes(self.layers[maker]) == 1:
             return None
         splits = list(decision.splits)
         for n in layers:
             most = max_stripes(self.layers[n])
             splits[n] = replace(splits[n], stripes=min(most, max(2, splits[n].stripes)))
-        maker = self.makers.get(name)
-        if maker is not None and max_stripes(self.layers[maker]) == 1:
-            return None
-        return replace(
+        moved = replace(
             decision,
             splits=tuple(splits),
             in_l3=decision.in_l3 | {name},
             spilled=decision.spilled - {name},
         )
+        for n in layers:
+            moved = self._with_split(moved, n, moved.splits[n])
+        return moved
+
+    def _all_in_l3(self, decision: Decision, name: str) -> Decision | None:
+        """Return the decision with the tensor in L3, and all network inputs (outputs) with it.
+
+        The caller hands them over as one block of memory, so they have one level.
+        """
+        moved: Decision | None = decision
+        for other in self._together(name):
+            if moved is not None and other not in moved.in_l3:
+                moved = self._in_l3(moved, other)
+        return moved
+
+    def _together(self, name: str) -> tuple[str, ...]:
+        for group in (self.graph.inputs, self.graph.outputs):
+            if name in group:
+                return tuple(group)
+        return (name,)
 
     def _with_split(self, decision: Decision, n: int, split: Split) -> Decision:
+        """Return the decision with another split of a layer, its outer loop chosen anew."""
         splits = list(decision.splits)
-        layer = self.graph.layers[n]
-        if layer.output not in decision.in_l3 and split.stripes > 1 and split.groups > 1:
-            # The output stays in L2, so either loop may be the outer one: fetch fewer bytes twice.
-            inputs = sum(
-                self.graph.tensors[name].size_bytes
-                for name in layer.inputs
-                if name in decision.in_l3
-            )
-            constants = sum(chunk_sizes(self.tile(n, Split()), self.layers[n].output.channels, 1))
-            again = constants * (split.stripes - 1), inputs * (split.groups - 1)
-            split = replace(split, stripes_outer=again[0] <= again[1])
-        splits[n] = split
+        splits[n] = replace(split, stripes_outer=self._stripes_outer(decision, n, split))
         return replace(decision, splits=tuple(splits))
+
+    def _stripes_outer(self, decision: Decision, n: int, split: Split) -> bool:
+        layer = self.graph.layers[n]
+        if layer.output in decision.in_l3 or split.stripes == 1 or split.groups == 1:
+            return True  # a stripe of the output in L3 is completed before the next one
+        # The output stays in L2, so either loop may be the outer one: fetch fewer bytes twice.
+        inputs = sum(
+            self.graph.tensors[name].size_bytes for name in layer.inputs if name in decision.in_l3
+        )
+        constants = sum(chunk_sizes(self.tile(n, Split()), self.layers[n].output.channels, 1))
+        return constants * (split.stripes - 1) <= inputs * (split.groups - 1)
 
     def _too_large(self, program: Program, position: int, needed: int) -> DoesNotFit:
         live = [r for r in program.requests.values() if r.first <= position <= r.last]
         live.sort(key=lambda r: (-r.size_bytes, r.name))
+        needed += self.budget - self.limit  # what the blocks lose where they do not fit in place
         n = program.layer_at(position)
         layer = self.graph.layers[n]
         texts = ", ".join(f"{r.name} {r.size_bytes} B" for r in live[:6])

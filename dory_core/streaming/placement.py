@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from dory_core.errors import DoesNotFit
 from dory_core.hardware import TargetContext
 from dory_core.ir import Graph
-from dory_core.memory import Block, MemoryPlan, plan_memory, verify_packing
+from dory_core.memory import Block, Request, plan_memory, verify_packing
 from dory_core.memory.blocks import Packing
 from dory_core.placement import (
     Placement,
@@ -40,7 +42,9 @@ def place_streamed(
         fitted.program, fitted.packing.blocks, fitted.packing.peak_bytes, alignment
     )
     weights, image = _constants(graph, fitted, level_alignment(ctx.memory, L3))
-    l3_memory, base = _place_l3(program, len(image), level_alignment(ctx.memory, L3))
+    l3_requests = _together(program.l3_requests, graph)
+    l3_memory = plan_memory(l3_requests, level_alignment(ctx.memory, L3))
+    base = align(len(image), level_alignment(ctx.memory, L3))
     l3_used = base + l3_memory.chosen.peak_bytes
     if l3_used > l3_bytes:
         raise DoesNotFit(
@@ -49,12 +53,19 @@ def place_streamed(
             f"raise --l3 to at least {l3_used} if the chip has it, or make the network smaller",
             l3_used,
         )
-    l3_places = {block.name: base + block.offset for block in l3_memory.chosen.blocks}
+    l3_blocks = _apart(l3_memory.chosen.blocks, program.l3_requests, graph, base)
+    l3_places = {block.name: block.offset for block in l3_blocks}
     places = {
         name: Place(tensor, L3, l3_places[name])
         if name in fitted.decision.in_l3
         else Place(tensor, 2, offsets[name])
         for name, tensor in graph.tensors.items()
+    }
+    ends = {
+        name: replace(places[name], offset=offsets[f"{name}.back"])
+        if name in fitted.decision.spilled and f"{name}.back" in offsets
+        else places[name]
+        for name in graph.outputs
     }
     l2_blocks = tuple(
         Block(name, offsets[name], request.size_bytes, request.first, request.last)
@@ -69,7 +80,7 @@ def place_streamed(
         memory="L2",
     )
     verify_packing(
-        program.l3_requests,
+        l3_requests,
         l3_memory.chosen,
         alignment=level_alignment(ctx.memory, L3),
         capacity_bytes=l3_bytes - base,
@@ -83,16 +94,13 @@ def place_streamed(
     return Placement(
         steps=_steps(graph, fitted, program, offsets, weights, places, ctx),
         inputs=tuple(places[name] for name in graph.inputs),
-        outputs=tuple(places[name] for name in graph.outputs),
+        outputs=tuple(ends[name] for name in graph.outputs),
         arena_bytes=peak,
         static_bytes=0,
         l2_blocks=l2_blocks,
         stack_bytes=fitted.memory.stack_bytes,
         packed_bytes=fitted.memory.packed_bytes,
-        l3_blocks=(
-            *constants,
-            *(replace(b, offset=b.offset + base) for b in l3_memory.chosen.blocks),
-        ),
+        l3_blocks=(*constants, *l3_blocks),
         l3_bytes=l3_used,
         image=image,
         transfers=_transfers(program, offsets, weights, l3_places),
@@ -132,9 +140,33 @@ def _constants(
     return tuple(tables), bytes(image)
 
 
-def _place_l3(program: Program, image_bytes: int, alignment: int) -> tuple[MemoryPlan, int]:
-    """Return the memory plan of activations in L3 and where it starts: behind the constants."""
-    return plan_memory(tuple(program.l3_requests), alignment), align(image_bytes, alignment)
+def _together(requests: Sequence[Request], graph: Graph) -> tuple[Request, ...]:
+    """Return the requests for L3 with all network inputs in one block, and all outputs.
+
+    The caller writes and reads them there as one block of memory.
+    """
+    left = {request.name: request for request in requests}
+    joined = []
+    for group in (graph.inputs, graph.outputs):
+        mine = [left.pop(name) for name in group if name in left]
+        if mine:
+            size = sum(request.size_bytes for request in mine)
+            start, end = min(r.first for r in mine), max(r.last for r in mine)
+            joined.append(Request(mine[0].name, size, start, end))
+    return (*joined, *left.values())
+
+
+def _apart(
+    blocks: Sequence[Block], requests: Sequence[Request], graph: Graph, base: int
+) -> tuple[Block, ...]:
+    """Return one block of L3 per tensor; base: where those of activations start."""
+    offsets = {block.name: base + block.offset for block in blocks}
+    sizes = {request.name: request.size_bytes for request in requests}
+    for group in (graph.inputs, graph.outputs):
+        mine = [name for name in group if name in sizes]
+        for before, name in pairwise(mine):
+            offsets[name] = offsets[before] + sizes[before]
+    return tuple(Block(r.name, offsets[r.name], r.size_bytes, r.first, r.last) for r in requests)
 
 
 def _steps(

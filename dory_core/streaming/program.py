@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 
 from dory_core.ir import Graph
 from dory_core.memory.lifetimes import WEIGHTS, Request
@@ -192,18 +193,14 @@ class _Builder:
         layer, program = self.layers[n], self.program
         todo = self.parts[n]
         base = program.first[n]
-        stripe_blocks: dict[tuple[int, int], str] = {}  # operand, run of equal stripes
+        input_pieces = [
+            self._input_blocks(n, operand, name, todo, base)
+            for operand, name in enumerate(layer.layer.inputs)
+        ]
         output_pieces = self._output_blocks(n, todo, base)
         chunk_block: tuple[int, str] | None = None
-        visit = -1
         for k, part in enumerate(todo):
-            position = base + k
-            if k == 0 or part.stripe != todo[k - 1].stripe:
-                visit += 1
-            inputs = tuple(
-                self._input(n, operand, name, part, visit, todo, base, stripe_blocks)
-                for operand, name in enumerate(layer.layer.inputs)
-            )
+            inputs = tuple(pieces[k] for pieces in input_pieces)
             weights = None
             if self.decision.streamed and self.chunks[n]:
                 if chunk_block is None or chunk_block[0] != part.group:
@@ -211,7 +208,6 @@ class _Builder:
                 weights = chunk_block[1]
             output, report = output_pieces[k]
             program.runs.append(Run(n, part, inputs, output, weights, report))
-            assert len(program.runs) - 1 == position
 
     def _fetch_chunk(self, n: int, part: Part, k: int, todo: Sequence[Part], base: int) -> str:
         last = k
@@ -229,37 +225,28 @@ class _Builder:
         )
         return name
 
-    def _input(
-        self,
-        n: int,
-        operand: int,
-        name: str,
-        part: Part,
-        visit: int,
-        todo: Sequence[Part],
-        base: int,
-        blocks: dict[tuple[int, int], str],
-    ) -> tuple[str, int]:
-        """Return (block, byte offset) of what a part reads of one operand."""
+    def _input_blocks(
+        self, n: int, operand: int, name: str, todo: Sequence[Part], base: int
+    ) -> list[tuple[str, int]]:
+        """Return per part (block, byte offset) of what it reads of one operand.
+
+        Parts in a row that read the same bytes of a tensor in L3 share a block.
+        """
         layer = self.layers[n]
-        offset, size = input_range(layer, operand, part.stripe_span)
+        ranges = [input_range(layer, operand, part.stripe_span) for part in todo]
         if name not in self.decision.in_l3:
-            return self._whole_block(name, n), offset
-        if (operand, visit) not in blocks:
-            same = [k for k in range(len(todo)) if self._visit_of(todo, k) == visit]
+            return [(self._whole_block(name, n), offset) for offset, _ in ranges]
+        pieces: list[tuple[str, int]] = []
+        for visit, ((offset, size), run) in enumerate(groupby(ranges)):
             block = f"{name}>{layer.layer.index:02d}.{operand}.{visit}"
-            use, last = base + same[0], base + same[-1]
+            use = base + len(pieces)
+            pieces += [(block, 0)] * len(list(run))
             ready = self._stored(name, offset, size, use)
             start = max(use - 1, ready)
-            self.program.requests[block] = Request(block, size, start, last)
+            self.program.requests[block] = Request(block, size, start, base + len(pieces) - 1)
             self.program.stripes[block] = n
             self.program.fetches.append(Fetch(block, name, offset, size, start, use, ready=ready))
-            blocks[operand, visit] = block
-        return blocks[operand, visit], 0
-
-    @staticmethod
-    def _visit_of(todo: Sequence[Part], k: int) -> int:
-        return sum(1 for j in range(1, k + 1) if todo[j].stripe != todo[j - 1].stripe)
+        return pieces
 
     def _stored(self, name: str, offset: int, size: int, use: int) -> int:
         """Return when the bytes are in L3; their stores are waited for at ``use`` at the latest."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from dory_core.ir import Add, Array, Conv, Linear, Requant, Tensor, TypedLayer, Window, pixel_bytes
+from dory_core.ir import Add, Conv, Linear, Tensor, TypedLayer, Window, pixel_bytes
 from dory_core.tiling.geometry import (
     Span,
     Tile,
@@ -121,61 +121,46 @@ def parts(layer: TypedLayer, split: Split) -> Iterator[Part]:
                 yield Part(s, g, stripe, group)
 
 
-def stripe_pitch(tensor: Tensor) -> int:
-    """Return the bytes from one row (column of 1-D data) to the next one of an HWC tensor."""
+def stripe_pitch(tensor: Tensor, axis: int) -> int:
+    """Return the bytes from one row (axis 0) or column (axis 1) to the next of an HWC tensor."""
     pixel = pixel_bytes(tensor.channels, tensor.bits)
-    return pixel if tensor.height == 1 else tensor.width * pixel
+    return tensor.width * pixel if axis == 0 else pixel
 
 
 def input_range(layer: TypedLayer, operand: int, stripe: Span) -> tuple[int, int]:
     """Return (first byte, bytes) of an input that a stripe reads; all of it without stripes."""
     tensor = layer.inputs[operand]
-    if stripe_axis(layer) is None:
+    axis = stripe_axis(layer)
+    if axis is None:
         return 0, tensor.size_bytes
-    pitch = stripe_pitch(tensor)
+    pitch = stripe_pitch(tensor, axis)
     return stripe.x_start * pitch, stripe.x_size * pitch
 
 
 def output_range(layer: TypedLayer, stripe: Span) -> tuple[int, int]:
     """Return (first byte, bytes) of the output rows that a stripe writes."""
-    if stripe_axis(layer) is None:
+    axis = stripe_axis(layer)
+    if axis is None:
         return 0, layer.output.size_bytes
-    pitch = stripe_pitch(layer.output)
+    pitch = stripe_pitch(layer.output, axis)
     return stripe.start * pitch, stripe.size * pitch
 
 
 def largest_part(layer: TypedLayer, split: Split) -> TypedLayer:
-    """Return a layer of the size of the largest part, for tiling: shapes count, not values.
+    """Return a layer of the size of the largest part, for tiling.
 
+    Its constants stay those of the whole layer: how a kernel stores them depends on all values.
     A stripe inside the image reads no padding at its upper and lower edge, so the layer has none
     there and as many input rows as such a stripe.
     """
     stripes = stripe_spans(layer, split.stripes)
     groups = group_spans(layer, split.groups)
     if len(groups) > 1:
-        layer = _first_channels(layer, max(count for _, count in groups))
+        count = max(count for _, count in groups)
+        layer = replace(layer, output=replace(layer.output, channels=count))
     if len(stripes) > 1:
         layer = _inner_rows(layer, max(s.size for s in stripes), max(s.x_size for s in stripes))
     return layer
-
-
-def _first_channels(layer: TypedLayer, count: int) -> TypedLayer:
-    kind = layer.layer
-    assert isinstance(kind, (Conv, Linear))
-
-    def cut(step: Requant) -> Requant:
-        mul = step.mul[:count] if len(step.mul) > 1 else step.mul
-        add = step.add[:count] if len(step.add) > 1 else step.add
-        return replace(step, mul=mul, add=add)
-
-    bias = kind.bias
-    smaller = replace(
-        kind,
-        weights=Array(kind.weights.values[:count]),
-        bias=None if bias is None else Array(bias.values[:count]),
-        requants=tuple(cut(step) for step in kind.requants),
-    )
-    return replace(layer, layer=smaller, output=replace(layer.output, channels=count))
 
 
 def _inner_rows(layer: TypedLayer, rows: int, x_rows: int) -> TypedLayer:

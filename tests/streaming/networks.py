@@ -1,0 +1,369 @@
+"""Networks with budgets of L2 that take every stage of the cascade, and which stages were taken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from dory_core.budgets import resolve_budgets
+from dory_core.compiler import plan_network
+from dory_core.ir import Add, AvgPool, Conv, Graph, Linear, MaxPool, Window, requant
+from dory_core.plan import LayerStep, Plan
+from dory_core.plugins import Plugins
+from dory_core.testing.graphs import U8, GraphBuilder
+
+Pair = tuple[int, int]
+
+
+def win(
+    kernel: int | Pair,
+    stride: int | Pair = 1,
+    pads: int | tuple[int, int, int, int] = 0,
+    dilation: int | Pair = 1,
+) -> Window:
+    """Return a window; pads: top, left, bottom, right."""
+
+    def pair(value: int | Pair) -> Pair:
+        return (value, value) if isinstance(value, int) else value
+
+    four = (pads, pads, pads, pads) if isinstance(pads, int) else pads
+    return Window(kernel=pair(kernel), strides=pair(stride), pads=four, dilations=pair(dilation))
+
+
+def plan_graph(graph: Graph, plugins: Plugins, l2: int, l1: int | None = None) -> Plan:
+    """Plan a network for the chip with so many bytes of L2."""
+    ctx = plugins.context("gap8", {})
+    budgets = resolve_budgets(ctx.memory, {2: l2, **({} if l1 is None else {1: l1})})
+    return plan_network(graph, ctx, budgets, plugins, "testing")
+
+
+# -- stages ---------------------------------------------------------------------------------------
+
+STAGES = frozenset(
+    {
+        "resident",
+        "nothing",
+        "x",
+        "w",
+        "y",
+        "w and y",
+        "x and w",
+        "x and y",
+        "x, w and y",
+        "residual spilled",
+        "input in L3",
+        "output in L3",
+        "columns",
+        "add with one operand from L3",
+        "add with both operands from L3",
+        "max pool tiled",
+        "average pool tiled",
+        "depthwise tiled",
+        "linear behind L3",
+        "linear in chunks",
+        "constants again for every stripe",
+        "input again for every group",
+    }
+)
+
+
+def stages(plan: Plan) -> set[str]:
+    """Return what of the cascade a plan takes."""
+    found = set() if plan.transfers else {"resident"}
+    if any(t.name.endswith(".back") for t in plan.transfers):
+        found.add("residual spilled")
+    if any(p.level == 3 for p in plan.inputs):
+        found.add("input in L3")
+    if any(p.level == 3 for p in plan.outputs):
+        found.add("output in L3")
+    for step in plan.steps:
+        found |= _layer_stages(step, plan)
+    return found
+
+
+def _layer_stages(step: LayerStep, plan: Plan) -> set[str]:
+    found = set()
+    kind = step.layer.layer
+    x = [t.place.level == 3 for t in step.inputs]
+    y = step.output.place.level == 3
+    chunks = len(step.weights.chunks) if step.weights is not None else 0
+    w = chunks > 1
+    if plan.transfers and chunks:
+        names = [n for n, there in (("x", any(x)), ("w", w), ("y", y)) if there]
+        text = " and ".join(names) if len(names) < 3 else "x, w and y"
+        found.add(text or "nothing")
+    stripes = len(step.parts) // max(1, chunks)
+    if stripes > 1:
+        if step.layer.output.height == 1:
+            found.add("columns")
+        if isinstance(kind, Add):
+            found.add(f"add with {'both operands' if all(x) else 'one operand'} from L3")
+        if isinstance(kind, MaxPool):
+            found.add("max pool tiled")
+        if isinstance(kind, AvgPool):
+            found.add("average pool tiled")
+        if isinstance(kind, Conv) and kind.groups > 1:
+            found.add("depthwise tiled")
+        if w and step.parts[0].chunk != step.parts[1].chunk:
+            found.add("constants again for every stripe")
+        if w and any(x) and step.parts[0].chunk == step.parts[1].chunk:
+            found.add("input again for every group")
+    if isinstance(kind, Linear) and any(x):
+        found.add("linear behind L3")
+    if isinstance(kind, Linear) and w:
+        found.add("linear in chunks")
+    return found
+
+
+# -- networks -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Case:
+    """A network and the budgets of L2 to plan it with."""
+
+    name: str
+    build: Callable[[], Graph]
+    budgets: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def _chain() -> Graph:
+    b = GraphBuilder((5, 37, 29), seed=11, name="chain")
+    b.conv(12, win(3, 2, (1, 0, 1, 2)))
+    b.conv(12, win(3, 1, 1), groups=12)
+    b.conv(40, win(1))
+    b.max_pool(win(2, 2))
+    b.conv(24, win(3, 1, 1))
+    b.avg_pool(win(3, 2, 1))
+    b.linear(11)
+    return b.graph()
+
+
+def _pointwise_1021() -> Graph:
+    b = GraphBuilder((24, 3, 5), seed=12, name="pointwise_1021")
+    b.conv(1021, win(1))
+    b.conv(7, win(1))
+    return b.graph()
+
+
+def _height_113() -> Graph:
+    b = GraphBuilder((3, 113, 17), seed=13, name="height_113")
+    b.conv(8, win(5, 1, 2))
+    b.conv(8, win((7, 1), (2, 1), (3, 0, 2, 0)), groups=8)
+    b.avg_pool(win((3, 2), (3, 2), (1, 0, 0, 1)))
+    b.conv(6, win(3, 2, (0, 0, 1, 1)))
+    return b.graph()
+
+
+def _residual() -> Graph:
+    b = GraphBuilder((8, 24, 20), seed=14, name="residual")
+    stem = b.conv(16, win(3, 1, 1))
+    x = b.conv(16, win(3, 1, 1), source=stem)
+    x = b.conv(32, win(1), source=x)
+    x = b.conv(32, win(3, 1, 1), groups=32, source=x)
+    x = b.conv(16, win(1), source=x)
+    x = b.add(x, stem, requants=(requant(1, 0, 128), requant(7, 0, 8, 0, 255)))
+    b.conv(8, win(3, 2, 1), source=x)
+    b.linear(9)
+    return b.graph()
+
+
+def _long_residual() -> Graph:
+    """A large early value that waits while layers with other large values run."""
+    b = GraphBuilder((4, 30, 22), seed=15, name="long_residual")
+    stem = b.conv(16, win(1))
+    x = b.max_pool(win(2, 2), source=stem)
+    for channels in (48, 24, 48, 24):
+        x = b.conv(channels, win(1), source=x)
+    x = b.conv(16, win(3, 1, 1), source=x)
+    y = b.max_pool(win(2, 2), source=stem)
+    x = b.add(x, y)
+    b.conv(6, win(1), source=x)
+    return b.graph()
+
+
+def _adds() -> Graph:
+    b = GraphBuilder((12, 27, 21), seed=16, name="adds")
+    one = b.conv(12, win(3, 1, 1), groups=12)
+    total = b.add(one, "input")
+    two = b.conv(12, win(1), source=total)
+    total = b.add(two, total, requants=(requant(1, 0, 256), requant(9, 4, 8, 0, 255)))
+    b.max_pool(win(3, 2, 1), source=total)
+    return b.graph()
+
+
+def _many_consumers() -> Graph:
+    b = GraphBuilder((6, 25, 25), seed=17, name="many_consumers")
+    x = b.conv(10, win(3, 1, 1))
+    one = b.conv(10, win(1), source=x)
+    two = b.conv(10, win(3, 1, 1), source=x)
+    three = b.max_pool(win(3, 1, 1), source=x)
+    total = b.add(one, two, requants=(requant(1, 0, 256), requant(9, 4, 8, 0, 255)))
+    total = b.add(total, three, requants=(requant(1, 0, 256), requant(9, 4, 8, 0, 255)))
+    total = b.add(total, x, requants=(requant(1, 0, 256), requant(9, 4, 8, 0, 255)))
+    b.conv(5, win(5, (2, 3), (2, 1, 0, 2)), source=total)
+    return b.graph()
+
+
+def _temporal() -> Graph:
+    b = GraphBuilder((6, 1, 331), seed=18, name="temporal")
+    x = b.conv(20, win((1, 3), 1, (0, 2, 0, 0)))
+    for dilation in (2, 8):
+        y = b.conv(20, win((1, 3), 1, (0, 2 * dilation, 0, 0), (1, dilation)), source=x)
+        x = b.add(y, x, requants=(requant(1, 0, 128), requant(7, 0, 8, 0, 255)))
+    b.conv(20, win((1, 5), (1, 2), (0, 0, 0, 3)), groups=20, source=x)
+    b.avg_pool(win((1, 4), (1, 4)))
+    b.linear(6)
+    return b.graph()
+
+
+def _linears() -> Graph:
+    b = GraphBuilder((7, 13, 11), seed=19, name="linears")
+    b.conv(9, win(3, 1, 1))
+    b.linear(61, output=U8, bias=True)
+    b.linear(130, output=U8)
+    b.linear(10)
+    return b.graph()
+
+
+def _input_and_output() -> Graph:
+    b = GraphBuilder((3, 61, 47), seed=20, name="input_and_output")
+    b.conv(4, win(3, 1, 1))
+    b.conv(9, win(3, 2, 1))
+    b.conv(5, win(1), output=None)
+    return b.graph()
+
+
+def _one_large_layer() -> Graph:
+    b = GraphBuilder((40, 23, 19), seed=21, name="one_large_layer")
+    b.conv(90, win(3, 1, 1))
+    return b.graph()
+
+
+def _two_outputs() -> Graph:
+    b = GraphBuilder((5, 26, 18), seed=22, name="two_outputs")
+    one = b.conv(8, win(3, 1, 1))
+    two = b.conv(16, win(3, 2, 1), source=one)
+    three = b.conv(32, win(1), source=two)
+    b.conv(32, win(3, 1, 1), groups=32, source=three)
+    b.conv(16, win(1))
+    last = b.conv(9, win(3, 1, 1))
+    return b.graph([one, last])
+
+
+def _output_with_late_reader() -> Graph:
+    b = GraphBuilder((4, 26, 18), seed=23, name="output_with_late_reader")
+    stem = b.conv(8, win(3, 1, 1))
+    x = b.conv(16, win(3, 2, 1), source=stem)
+    for channels in (32, 16, 32):
+        x = b.conv(channels, win(1), source=x)
+    x = b.conv(8, win(1), source=x)
+    y = b.avg_pool(win(3, 2, 1), source=stem)
+    x = b.add(x, y)
+    return b.graph([stem, x])
+
+
+def _two_inputs() -> Graph:
+    b = GraphBuilder((16, 25, 23), seed=24, name="two_inputs")
+    other = b.extra_input()
+    one = b.conv(16, win(3, 1, 1))
+    two = b.conv(16, win(1), source=other)
+    b.add(one, two)
+    return b.graph()
+
+
+def _late_input() -> Graph:
+    b = GraphBuilder((4, 24, 24), seed=25, name="late_input")
+    other = b.extra_input()
+    x = b.conv(30, win(3, 1, 1), source="input")
+    x = b.conv(30, win(3, 1, 1), source=x)
+    x = b.conv(4, win(1), source=x)
+    b.add(x, other)
+    return b.graph()
+
+
+def _much_padding() -> Graph:
+    b = GraphBuilder((6, 9, 31), seed=26, name="much_padding")
+    b.conv(10, win(3, 1, (4, 3, 2, 4)))
+    b.conv(10, win(3, 2, (3, 0, 5, 1), (2, 1)), groups=10)
+    b.conv(12, win((1, 3), 1, (2, 1, 3, 1)))
+    return b.graph()
+
+
+def _row_to_image() -> Graph:
+    """A row whose padding makes an image of it."""
+    b = GraphBuilder((60, 1, 120), seed=27, name="row_to_image")
+    b.conv(4, win(3, 1, (2, 1, 3, 1)))
+    b.conv(3, win(3, (1, 2), 1))
+    return b.graph()
+
+
+def _image_to_row() -> Graph:
+    b = GraphBuilder((4, 11, 90), seed=28, name="image_to_row")
+    b.conv(8, win((11, 3), 1, (0, 1, 0, 1)))
+    b.conv(16, win((1, 5), 1, (0, 2, 0, 2)))
+    b.conv(300, win(1))
+    return b.graph()
+
+
+def _same_twice() -> Graph:
+    b = GraphBuilder((10, 19, 16), seed=29, name="same_twice")
+    x = b.conv(14, win(3, 1, 1))
+    x = b.add(x, x, requants=(requant(1, 0, 256), requant(9, 4, 8, 0, 255)))
+    b.conv(14, win(1), source=x)
+    return b.graph()
+
+
+def _wide_values() -> Graph:
+    b = GraphBuilder((10, 19, 16), seed=30, name="wide_values", values=(0, 1020))
+    x = b.conv(12, win(3, 1, 1), wide=True)
+    y = b.conv(12, win(1), source=x, output=(0, 3000))
+    x = b.add(y, x, requants=())
+    b.conv(21, win(3, 2, 1), source=x, bias=True)
+    b.conv(50, win(1), output=None)
+    return b.graph()
+
+
+def _mixed_multipliers() -> Graph:
+    """The multipliers of the first channels are small, one of the last needs 64 bits."""
+    from dataclasses import replace
+
+    b = GraphBuilder((16, 6, 6), seed=31, name="mixed_multipliers")
+    b.conv(64, win(3, 1, 1))
+    conv = b._layers[-1]
+    assert isinstance(conv, Conv)
+    step = conv.requants[0]
+    mul = [m << 8 for m in step.mul]
+    mul[60] = (3 << 33) + 1
+    wide = requant(mul, [a << 8 for a in step.add], step.div << 8, step.lo, step.hi)
+    b._layers[-1] = replace(conv, requants=(wide,))
+    b.conv(8, win(1))
+    return b.graph()
+
+
+CASES = (
+    Case("chain", _chain, (60_000, 24_000, 14_000, 10_000, 6_000)),
+    Case("pointwise_1021", _pointwise_1021, (30_000, 22_000, 20_000, 17_500)),
+    Case("height_113", _height_113, (40_000, 20_000, 10_000, 6_000, 3_500)),
+    Case("residual", _residual, (40_000, 26_000, 20_000, 12_000)),
+    Case("long_residual", _long_residual, (24_000, 19_000, 14_000, 9_000)),
+    Case("adds", _adds, (24_000, 16_000, 8_000, 4_000)),
+    Case("many_consumers", _many_consumers, (30_000, 20_000, 12_000, 6_000)),
+    Case("temporal", _temporal, (20_000, 12_000, 7_000)),
+    Case("linears", _linears, (60_000, 20_000)),
+    Case("input_and_output", _input_and_output, (30_000, 16_000, 9_000, 5_000)),
+    Case("one_large_layer", _one_large_layer, (60_000, 40_000, 24_000, 16_000)),
+    Case("two_outputs", _two_outputs, (14_000, 10_000, 8_000, 6_000)),
+    Case("output_with_late_reader", _output_with_late_reader, (14_000, 10_000, 7_000, 5_000)),
+    Case("two_inputs", _two_inputs, (30_000, 22_000, 14_000, 8_000)),
+    Case("late_input", _late_input, (36_000, 24_000, 16_000, 12_000)),
+    Case("much_padding", _much_padding, (8_000, 5_000)),
+    Case("row_to_image", _row_to_image, (11_000, 10_500)),
+    Case("image_to_row", _image_to_row, (30_000, 14_000, 9_000, 7_500)),
+    Case("same_twice", _same_twice, (9_000, 6_000, 4_000)),
+    Case("wide_values", _wide_values, (24_000, 14_000, 9_000, 6_000)),
+    Case("mixed_multipliers", _mixed_multipliers, (9_000, 6_500, 5_000, 4_500)),
+)

@@ -1,0 +1,120 @@
+"""Networks under budgets so small that every stage of the cascade is taken: planned, checked by
+symbolic execution, generated, and run bit-exact on the simulated chip."""
+
+from __future__ import annotations
+
+import zlib
+from pathlib import Path
+
+import pytest
+
+from dory_core.errors import DoesNotFit
+from dory_core.plan import Plan
+from dory_core.plugins import Plugins, load_plugins
+from dory_core.testing.apps import DMA_MODES, assert_exact, build_app
+from tests.sanitizers import require_sanitizer
+from tests.streaming.networks import CASES, STAGES, Case, plan_graph, stages
+from tests.streaming.random_graphs import random_graph
+from tests.streaming.symbolic import check_plan
+
+FIXED = [pytest.param(case, l2, id=f"{case}-{l2}") for case in CASES for l2 in case.budgets]
+# Plans in which much happens at once; for the sanitizers.
+BUSY = [("chain", 6_000), ("residual", 20_000), ("temporal", 7_000), ("two_outputs", 6_000)]
+
+
+@pytest.fixture(scope="module")
+def plugins() -> Plugins:
+    return load_plugins()
+
+
+def case_of(name: str) -> Case:
+    return next(case for case in CASES if case.name == name)
+
+
+def test_every_stage_is_taken_by_the_networks(plugins: Plugins) -> None:
+    taken: set[str] = set()
+    for case in CASES:
+        for l2 in case.budgets:
+            taken |= stages(plan_graph(case.build(), plugins, l2))
+    assert taken == STAGES
+
+
+@pytest.mark.parametrize(("case", "l2"), FIXED)
+def test_network_is_exact_in_little_l2(
+    case: Case, l2: int, plugins: Plugins, tmp_path: Path
+) -> None:
+    plan = build_app(
+        case.build(), "gap8", tmp_path / "app", budgets={2: l2}, plugins=plugins, seeds=(0, 1)
+    )
+    check_plan(plan)
+    assert_exact(tmp_path / "app", plugins=plugins)
+
+
+@pytest.mark.sanitizer
+@pytest.mark.parametrize("sanitize", ["address,undefined", "thread"])
+@pytest.mark.parametrize(("name", "l2"), BUSY)
+def test_streamed_network_is_clean_under_sanitizers(
+    name: str, l2: int, sanitize: str, plugins: Plugins, tmp_path: Path
+) -> None:
+    require_sanitizer(sanitize)
+    build_app(case_of(name).build(), "gap8", tmp_path / "app", budgets={2: l2}, plugins=plugins)
+    assert_exact(tmp_path / "app", plugins=plugins, sanitize=sanitize, dma=("random",))
+
+
+# -- random networks ------------------------------------------------------------------------------
+
+
+def plan_or_needed(seed: int, share: float, plugins: Plugins) -> tuple[Plan | None, int]:
+    """Return the plan in a share of the largest tensor, and the budget that it was made for.
+
+    Where it does not fit it is given the bytes that the error asks for, until it does.
+    """
+    graph = random_graph(seed)
+    l2 = max(256, int(share * max(t.size_bytes for t in graph.tensors.values())))
+    for _ in range(3 * len(graph.layers)):
+        try:
+            return plan_graph(graph, plugins, l2), l2
+        except DoesNotFit as error:
+            assert error.needed_bytes is not None
+            if " L2 " not in error.message:
+                return None, l2
+            assert error.needed_bytes > l2, error.message
+            l2 = error.needed_bytes
+    raise AssertionError(f"seed {seed}: given what the errors ask for, it still does not fit")
+
+
+def check_seed(
+    seed: int, share: float, plugins: Plugins, directory: Path, run: bool
+) -> Plan | None:
+    plan, l2 = plan_or_needed(seed, share, plugins)
+    if plan is None:
+        return None
+    check_plan(plan)
+    if run:
+        build_app(random_graph(seed), "gap8", directory, budgets={2: l2}, plugins=plugins)
+        mode = DMA_MODES[zlib.crc32(str((seed, share)).encode()) % len(DMA_MODES)]
+        assert_exact(directory, plugins=plugins, dma=(mode,), seed=seed + 1)
+    return plan
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_network_is_exact_in_little_l2(seed: int, plugins: Plugins, tmp_path: Path) -> None:
+    check_seed(seed, 0.2, plugins, tmp_path / "app", run=True)
+
+
+def test_random_plans_compute_the_network(plugins: Plugins, tmp_path: Path) -> None:
+    taken: set[str] = set()
+    for seed in range(100, 130):
+        for share in (1.2, 0.4):
+            plan = check_seed(seed, share, plugins, tmp_path, run=False)
+            taken |= stages(plan) if plan is not None else set()
+    assert len(taken) >= 15, taken
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("share", [2.0, 1.0, 0.5, 0.25, 0.1])
+@pytest.mark.parametrize("seed", range(1000, 1060))
+def test_many_random_networks_are_exact_in_little_l2(
+    seed: int, share: float, plugins: Plugins, tmp_path: Path
+) -> None:
+    check_seed(seed, share, plugins, tmp_path / "app", run=True)
