@@ -70,12 +70,10 @@ class Domains:
     def __init__(self, variables: Sequence[Var]) -> None:
         self.variables = {v.name: v for v in variables}
         self.masks = {v.name: np.ones(len(v.domain), dtype=bool) for v in variables}
-        self._extremes: dict[int, tuple[Any, int, int]] = {}
-
-    @property
-    def empty(self) -> bool:
-        """True when a variable has no value left."""
-        return any(not m.any() for m in self.masks.values())
+        self.empty = False  # True when a variable has no value left
+        self._extremes: dict[str, dict[int, tuple[Any, int, int]]] = {n: {} for n in self.masks}
+        self._changes = dict.fromkeys(self.masks, 0)
+        self._applied: dict[tuple[Any, ...], tuple[Sum, int]] = {}
 
     @property
     def size(self) -> int:
@@ -91,22 +89,40 @@ class Domains:
             return False
         mask = self.masks[name]
         mask[np.flatnonzero(mask)[~inside]] = False
-        self._extremes.clear()
+        self.empty = self.empty or not mask.any()
+        self._extremes[name].clear()
+        self._changes[name] += 1
         return True
 
-    def restrict(self, name: str, allowed: Any) -> None:
-        """Keep only values of a variable where ``allowed``, over its whole domain."""
-        self.masks[name] &= allowed
-        self._extremes.clear()
+    def apply(self, limit: Limit, name: str) -> bool:
+        """Remove the values of a variable that break ``limit``; return whether any went.
+
+        Without a change of the other variables, doing it again would remove nothing.
+        """
+        total, lowest, highest = limit
+        key = (id(total), lowest, highest, name)
+        others = sum(self._changes.values()) - self._changes[name]
+        done = self._applied.get(key)
+        if done is not None and done[1] == others:
+            return False
+        # The sum is kept: an id is only unique while its object lives.
+        self._applied[key] = (total, others)
+        lo, hi = self.enclose(total, name)
+        inside = np.ones(np.count_nonzero(self.masks[name]), dtype=bool)
+        if highest is not None:
+            inside &= lo <= highest
+        if lowest is not None:
+            inside &= hi >= lowest
+        return self.keep(name, inside)
 
     def _range(self, table: Any, name: str) -> tuple[int, int]:
         """Return the extremes of a table over the remaining values."""
-        known = self._extremes.get(id(table))
+        known = self._extremes[name].get(id(table))
         if known is None:
             left = table[self.masks[name]]
             # The table is kept: an id is only unique while its object lives.
             known = (table, int(left.min()), int(left.max()))
-            self._extremes[id(table)] = known
+            self._extremes[name][id(table)] = known
         return known[1:]
 
     def enclose(self, total: Sum, focus: str) -> tuple[Any, Any]:
@@ -168,17 +184,11 @@ def reduce_by_constraints(domains: Domains, limits: Sequence[Limit]) -> None:
     """Remove the values for which a sum cannot lie in its limits (lowest, highest)."""
     for _ in range(ROUNDS):
         changed = False
-        for total, lowest, highest in limits:
+        for limit in limits:
             for name in domains.variables:
                 if domains.empty:
                     return
-                lo, hi = domains.enclose(total, name)
-                inside = np.ones(int(domains.masks[name].sum()), dtype=bool)
-                if highest is not None:
-                    inside &= lo <= highest
-                if lowest is not None:
-                    inside &= hi >= lowest
-                changed |= domains.keep(name, inside)
+                changed |= domains.apply(limit, name)
         if not changed:
             return
 
@@ -193,8 +203,8 @@ def first_tile(domains: Domains, objective: Sum, limits: Sequence[Limit]) -> int
         left = np.flatnonzero(domains.masks[name])
         _, best = domains.enclose(objective, name)
         order = np.argsort(-np.broadcast_to(best, left.shape), kind="stable")[:CANDIDATES]
-        spread = np.linspace(0, len(left) - 1, 4).astype(np.int64)
-        chosen[name] = np.unique(np.concatenate((left[order], left[spread])))
+        spread = (k * (len(left) - 1) // 3 for k in range(4))
+        chosen[name] = left[sorted({*order.tolist(), *spread})]
     found = _best_of_grid(domains, chosen, objective, limits)
     return None if found is None else found[0]
 
