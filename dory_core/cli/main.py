@@ -168,6 +168,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     # One short job: rare collections, and none of the modules when Python ends, save 0.2 s.
     gc.set_threshold(100_000, 50, 50)
     atexit.register(gc.freeze)
+    # The matrices of a network are small: threads of numpy's BLAS wait longer than they compute.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     settings.debug = False
     set_verbosity(0)
     app(args=None if arguments is None else list(arguments), prog_name="dory")
