@@ -28,6 +28,7 @@ from dory_core.tiling.schedule import Schedule, l1_buffers, place_l1
 from dory_core.tiling.tiler import TiledLayer
 
 WORD = 4  # constants are tables of 32-bit words
+L3_IMAGE = "weights/l3.bin"  # what L3 holds before the first inference
 
 
 @dataclass(frozen=True, slots=True)

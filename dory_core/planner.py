@@ -12,6 +12,7 @@ from dory_core.hardware import DmaHal, OutputFile, TargetContext
 from dory_core.ir import Graph
 from dory_core.memory import Block, plan_memory, requests, verify_packing
 from dory_core.placement import (
+    L3_IMAGE,
     Placement,
     encode_chunks,
     level_alignment,
@@ -27,7 +28,6 @@ from dory_core.tiling.tiler import TiledLayer
 
 L2 = 2
 L3 = 3
-L3_IMAGE = "weights/l3.bin"
 
 
 @dataclass(frozen=True, slots=True)

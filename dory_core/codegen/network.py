@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from dory_core.codegen.cexpr import comment, string
 from dory_core.codegen.layer import layer_symbol, weights_symbol
+from dory_core.placement import L3_IMAGE
 from dory_core.plan import ExtTransfer, Place, Plan
 
 
@@ -65,6 +66,7 @@ class NetworkView:
     input_level: int
     output_level: int
     l3_size: int
+    l3_image_bytes: int
     ext_alignment: int
     chunks: int
     chip_hal: bool
@@ -152,6 +154,7 @@ def network_view(plan: Plan, chip_hal: bool) -> NetworkView:
         input_level=_level(plan.inputs),
         output_level=_level(plan.outputs),
         l3_size=plan.arena_bytes.get(3, 0),
+        l3_image_bytes=next((len(f.content) for f in plan.files if f.path == L3_IMAGE), 0),
         ext_alignment=plan.ext_alignment,
         chunks=sum(1 for t in plan.transfers if t.incoming),
         chip_hal=chip_hal,

@@ -204,3 +204,27 @@ def test_check_names_every_layer_that_no_kernel_takes(tmp_path: Path) -> None:
         compile_network(CompileOptions(path, "gap8", "nemo", tmp_path / "app"), plugins)
     assert report.layers[0].node in caught.value.message
     assert not (tmp_path / "app").exists()
+
+
+def test_damaged_image_of_l3_is_wrong_usage_not_a_fault_of_the_code(tmp_path: Path) -> None:
+    plan = build_app(GRAPH, "gap8", tmp_path / "app", budgets={1: 6000, 2: 9000})
+    assert plan.transfers
+    image = tmp_path / "app" / "weights" / "l3.bin"
+    assert_exact(tmp_path / "app", dma=("late",))
+    image.write_bytes(image.read_bytes()[:-8])
+    with pytest.raises(UsageError) as caught:
+        assert_exact(tmp_path / "app", dma=("late",))
+    assert "l3.bin" in caught.value.message
+
+
+def test_generated_c_of_three_levels_is_small_static_and_says_what_it_moves(
+    tmp_path: Path,
+) -> None:
+    plan = build_app(GRAPH, "gap8", tmp_path / "app", budgets={1: 6000, 2: 9000})
+    text = (tmp_path / "app" / "src" / "network.c").read_text()
+    starts = re.findall(r"dory_ext_start\(l2 \+ (\d+), (\d+)u, (\d+)u, (DORY_\w+)\)", text)
+    assert len(starts) == len(plan.transfers)
+    assert text.count("dory_ext_wait(") == len(plan.transfers)
+    moved = sorted((int(a), int(b), int(c)) for a, b, c, _ in starts)
+    assert moved == sorted((t.l2_offset, t.l3_offset, t.size) for t in plan.transfers)
+    assert not list((tmp_path / "app" / "weights").glob("*.c"))

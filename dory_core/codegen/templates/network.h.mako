@@ -22,6 +22,7 @@
 #define DORY_DMA_ALIGN ${v.dma_alignment}u /* rows start on multiples of it */
 % if v.l3_size:
 #define DORY_L3_SIZE ${v.l3_size}u /* bytes of L3; it starts with weights/l3.bin */
+#define DORY_L3_IMAGE_BYTES ${v.l3_image_bytes}u /* bytes of that file */
 #define DORY_EXT_ALIGN ${v.ext_alignment}u
 % endif
 /* Where input and output lie: in level 2, an input written to the arena at this offset is used in

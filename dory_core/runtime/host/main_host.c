@@ -207,6 +207,10 @@ static void load_l3(const char *path) {
   struct stat status;
   if (DORY_L3_SIZE == 0 || stat(path, &status) != 0) return;
   if ((uint64_t)status.st_size > DORY_L3_SIZE) usage("file is larger than L3: ", path);
+#ifdef DORY_L3_IMAGE_BYTES
+  if ((uint64_t)status.st_size != DORY_L3_IMAGE_BYTES)
+    usage("file does not have the size that network.h states: ", path);
+#endif
   read_part(path, 0, dory_sim_l3((uint32_t)status.st_size), (uint32_t)status.st_size);
 }
 
