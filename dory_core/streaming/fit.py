@@ -9,7 +9,7 @@ L3, whichever moves the fewest bytes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from dory_core.errors import DoesNotFit
@@ -17,6 +17,7 @@ from dory_core.ir import Graph
 from dory_core.memory.blocks import Packing
 from dory_core.memory.lifetimes import WEIGHTS, Request, align_up
 from dory_core.memory.packing import MemoryPlan, plan_memory
+from dory_core.streaming.coarsen import coarsen
 from dory_core.streaming.program import Decision, Program, build_program, widest_gap
 from dory_core.tiling.outer import Split, group_spans, max_groups, max_stripes
 from dory_core.tiling.tiler import TiledLayer
@@ -88,6 +89,7 @@ class _Fitter:
         self.tile = tile
         self.budget = budget
         self.limit = budget  # lowered when blocks fit in sum but not in place
+        self.peak: int | None = None  # least bytes in which blocks that fit in sum fit in place
         self.alignment = alignment
         self.uses = {
             name: tuple(n for n, layer in enumerate(graph.layers) if name in layer.inputs)
@@ -98,20 +100,60 @@ class _Fitter:
     def run(self) -> Fitted:
         decision = Decision(tuple(Split() for _ in self.layers))
         for _ in range(_MOST_STEPS):
-            tiled = tuple(self.tile(n, split) for n, split in enumerate(decision.splits))
-            chunks = tuple(
-                chunk_sizes(t, layer.output.channels, split.groups)
-                for t, layer, split in zip(tiled, self.layers, decision.splits, strict=True)
-            )
-            program = build_program(self.graph, decision, chunks)
+            tiled = self._tiled(decision)
+            program = build_program(self.graph, decision, self._chunks(decision, tiled))
             position, needed = self._fullest(program)
             if needed <= self.limit:
-                memory = plan_memory(tuple(program.requests.values()), self.alignment)
-                if memory.chosen.peak_bytes <= self.budget:
-                    return Fitted(decision, program, memory, tiled, chunks)
-                self.limit = min(self.limit, needed) - self.alignment
+                fitted = self._packed(decision)
+                if fitted is not None:
+                    return self._coarse(fitted)
+                lost = 0 if self.peak is None else max(0, self.peak - self.budget) // 2
+                self.limit = min(self.limit, needed) - max(self.alignment, lost)
             decision = self._relieve(decision, program, position, needed - self.limit)
         raise self._too_large(program, position, needed)
+
+    def _coarse(self, fitted: Fitted) -> Fitted:
+        """Return the network with as little moved and cut as still fits."""
+        for margin in (0, self.budget // 16):
+            limit = self.limit - margin
+
+            def fits(decision: Decision, limit: int = limit) -> bool:
+                # The tiles of similar parts do for a trial; what is kept is tiled anew.
+                chunks = self._chunks(decision, fitted.tiled)
+                return self._fullest(build_program(self.graph, decision, chunks))[1] <= limit
+
+            decision = coarsen(self.graph, fitted.decision, fits, self._with_split)
+            if decision == fitted.decision:
+                break
+            coarse = self._packed(decision)
+            if coarse is not None:
+                return coarse
+        return fitted
+
+    def _tiled(self, decision: Decision) -> tuple[TiledLayer, ...]:
+        return tuple(self.tile(n, split) for n, split in enumerate(decision.splits))
+
+    def _chunks(
+        self, decision: Decision, tiled: Sequence[TiledLayer]
+    ) -> tuple[tuple[int, ...], ...]:
+        return tuple(
+            chunk_sizes(t, layer.output.channels, split.groups)
+            for t, layer, split in zip(tiled, self.layers, decision.splits, strict=True)
+        )
+
+    def _packed(self, decision: Decision) -> Fitted | None:
+        """Return the network with its blocks placed, None when they exceed the budget."""
+        tiled = self._tiled(decision)
+        chunks = self._chunks(decision, tiled)
+        program = build_program(self.graph, decision, chunks)
+        if self._fullest(program)[1] > self.budget:
+            return None
+        memory = plan_memory(tuple(program.requests.values()), self.alignment)
+        peak = memory.chosen.peak_bytes
+        if peak > self.budget:
+            self.peak = peak if self.peak is None else min(self.peak, peak)
+            return None
+        return Fitted(decision, program, memory, tiled, chunks)
 
     def _fullest(self, program: Program) -> tuple[int, int]:
         """Return (position, bytes) where most is live; the earliest of equals."""
@@ -284,7 +326,7 @@ class _Fitter:
     def _too_large(self, program: Program, position: int, needed: int) -> DoesNotFit:
         live = [r for r in program.requests.values() if r.first <= position <= r.last]
         live.sort(key=lambda r: (-r.size_bytes, r.name))
-        needed += self.budget - self.limit  # what the blocks lose where they do not fit in place
+        needed = max(self.budget + 1, needed) if self.peak is None else self.peak
         n = program.layer_at(position)
         layer = self.graph.layers[n]
         texts = ", ".join(f"{r.name} {r.size_bytes} B" for r in live[:6])

@@ -38,8 +38,10 @@ def place_streamed(
     Raises: DoesNotFit when constants and activations exceed L3.
     """
     alignment = level_alignment(ctx.memory, 2)
+    # What the stack would have needed is free for fetching early: the peak stays below its own.
+    room = max(fitted.packing.peak_bytes, min(fitted.memory.stack_bytes, l2_bytes))
     program, offsets = prefetch(
-        fitted.program, fitted.packing.blocks, fitted.packing.peak_bytes, alignment
+        fitted.program, fitted.packing.blocks, room - room % alignment, alignment
     )
     weights, image = _constants(graph, fitted, level_alignment(ctx.memory, L3))
     l3_requests = _together(program.l3_requests, graph)

@@ -34,16 +34,18 @@ def prefetch(
             earliest = max(earliest, done[k - IN_FLIGHT].use)
         request = requests.pop(fetch.block)
         low, high = min(earliest, fetch.start), fetch.start
-        place = offsets[fetch.block]
+        following = stream[k + 1].block if k + 1 < len(stream) else None
+        places = {fetch.block: offsets[fetch.block]}
         while low < high:
             middle = (low + high) // 2
-            found = _free(replace(request, first=middle), requests, offsets, arena_bytes, alignment)
+            early = replace(request, first=middle)
+            found = _places(early, following, requests, offsets, arena_bytes, alignment)
             if found is None:
                 low = middle + 1
             else:
-                high, place = middle, found
+                high, places = middle, found
         requests[fetch.block] = replace(request, first=high)
-        offsets[fetch.block] = place
+        offsets.update(places)
         done.append(replace(fetch, start=high))
     moved = Program(
         program.runs,
@@ -56,6 +58,30 @@ def prefetch(
         program.last,
     )
     return moved, offsets
+
+
+def _places(
+    request: Request,
+    following: str | None,
+    requests: dict[str, Request],
+    offsets: dict[str, int],
+    arena_bytes: int,
+    alignment: int,
+) -> dict[str, int] | None:
+    """Return the offset of ``request`` and of the chunk behind it where that is in its way."""
+    place = _free(request, requests, offsets, arena_bytes, alignment)
+    if place is not None:
+        return {request.name: place}
+    if following is None:
+        return None
+    rest = dict(requests)
+    behind = rest.pop(following)
+    place = _free(request, rest, offsets, arena_bytes, alignment)
+    if place is None:
+        return None
+    rest[request.name] = request
+    moved = _free(behind, rest, {**offsets, request.name: place}, arena_bytes, alignment)
+    return None if moved is None else {request.name: place, following: moved}
 
 
 def _free(

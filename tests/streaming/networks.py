@@ -327,6 +327,13 @@ def _wide_values() -> Graph:
     return b.graph()
 
 
+def _many_constants() -> Graph:
+    """Constants that are dear to fetch again, behind an input that is not."""
+    b = GraphBuilder((64, 12, 12), seed=32, name="many_constants")
+    b.conv(64, win(3, 3, 1))
+    return b.graph()
+
+
 def _mixed_multipliers() -> Graph:
     """The multipliers of the first channels are small, one of the last needs 64 bits."""
     from dataclasses import replace
@@ -352,7 +359,7 @@ CASES = (
     Case("long_residual", _long_residual, (24_000, 19_000, 14_000, 9_000)),
     Case("adds", _adds, (24_000, 16_000, 8_000, 4_000)),
     Case("many_consumers", _many_consumers, (30_000, 20_000, 12_000, 6_000)),
-    Case("temporal", _temporal, (20_000, 12_000, 7_000)),
+    Case("temporal", _temporal, (20_000, 12_000, 7_000, 6_000)),
     Case("linears", _linears, (60_000, 20_000)),
     Case("input_and_output", _input_and_output, (30_000, 16_000, 9_000, 5_000)),
     Case("one_large_layer", _one_large_layer, (60_000, 40_000, 24_000, 16_000)),
@@ -365,5 +372,6 @@ CASES = (
     Case("image_to_row", _image_to_row, (30_000, 14_000, 9_000, 7_500)),
     Case("same_twice", _same_twice, (9_000, 6_000, 4_000)),
     Case("wide_values", _wide_values, (24_000, 14_000, 9_000, 6_000)),
+    Case("many_constants", _many_constants, (22_000, 15_000, 12_000)),
     Case("mixed_multipliers", _mixed_multipliers, (9_000, 6_500, 5_000, 4_500)),
 )

@@ -104,11 +104,11 @@ def test_random_network_is_exact_in_little_l2(seed: int, plugins: Plugins, tmp_p
 
 def test_random_plans_compute_the_network(plugins: Plugins, tmp_path: Path) -> None:
     taken: set[str] = set()
-    for seed in range(100, 130):
+    for seed in range(100, 114):
         for share in (1.2, 0.4):
             plan = check_seed(seed, share, plugins, tmp_path, run=False)
             taken |= stages(plan) if plan is not None else set()
-    assert len(taken) >= 15, taken
+    assert len(taken) >= 12, taken
 
 
 @pytest.mark.slow

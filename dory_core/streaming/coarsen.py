@@ -1,0 +1,89 @@
+"""Taking back what the cascade did too much of: the smallest splits and moves that still fit.
+
+The cascade relieves one position at a time and never looks back: a step may cut a layer into
+stripes of one row where a later step makes room for larger ones. Here every tensor that left L2 is
+tried in L2 again, the largest first, then every layer with fewer stripes and groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from dory_core.ir import Graph
+from dory_core.streaming.program import Decision
+from dory_core.tiling.outer import Split
+
+# Whether a decision fits.
+Fits = Callable[[Decision], bool]
+# The decision with another split of a layer.
+WithSplit = Callable[[Decision, int, Split], Decision]
+
+
+def coarsen(graph: Graph, decision: Decision, fits: Fits, with_split: WithSplit) -> Decision:
+    """Return a decision that moves no more than ``decision``, which fits."""
+    for names in _moved(graph, decision):
+        trial = _in_l2(graph, decision, names, with_split)
+        if fits(trial):
+            decision = trial
+    layers = range(len(graph.layers))
+    for n in sorted(layers, key=lambda n: (-decision.splits[n].stripes, n)):
+        decision = _fewest(
+            decision, n, "stripes", _least_stripes(graph, decision, n), fits, with_split
+        )
+    for n in sorted(layers, key=lambda n: (-decision.splits[n].groups, n)):
+        decision = _fewest(decision, n, "groups", 1, fits, with_split)
+    return decision
+
+
+def _moved(graph: Graph, decision: Decision) -> Iterator[tuple[str, ...]]:
+    """Yield what may come back to L2, the largest first; network inputs (outputs) together."""
+    names = decision.in_l3 | decision.spilled
+    groups = [
+        tuple(name for name in group if name in names) for group in (graph.inputs, graph.outputs)
+    ]
+    together = {name for group in groups for name in group}
+    groups += [(name,) for name in sorted(names - together)]
+    sizes = {group: sum(graph.tensors[name].size_bytes for name in group) for group in groups}
+    yield from sorted((g for g in groups if g), key=lambda g: (-sizes[g], g))
+
+
+def _in_l2(
+    graph: Graph, decision: Decision, names: tuple[str, ...], with_split: WithSplit
+) -> Decision:
+    back = replace(
+        decision, in_l3=decision.in_l3 - set(names), spilled=decision.spilled - set(names)
+    )
+    for n, layer in enumerate(graph.layers):
+        if not {*layer.inputs, layer.output}.isdisjoint(names):
+            split = back.splits[n]
+            if not _touches_l3(graph, back, n):
+                split = replace(split, stripes=1)
+            back = with_split(back, n, split)
+    return back
+
+
+def _touches_l3(graph: Graph, decision: Decision, n: int) -> bool:
+    layer = graph.layers[n]
+    return not decision.in_l3.isdisjoint({*layer.inputs, layer.output})
+
+
+def _least_stripes(graph: Graph, decision: Decision, n: int) -> int:
+    """Return from how many stripes on the loads and stores of a layer overlap with its work."""
+    return 2 if _touches_l3(graph, decision, n) else 1
+
+
+def _fewest(
+    decision: Decision, n: int, axis: str, least: int, fits: Fits, with_split: WithSplit
+) -> Decision:
+    """Return the decision with the fewest stripes (groups) of a layer that fit, by bisection."""
+    split = decision.splits[n]
+    low, high = least, getattr(split, axis)
+    while low < high:
+        middle = (low + high) // 2
+        trial = with_split(decision, n, replace(split, **{axis: middle}))
+        if fits(trial):
+            high, decision = middle, trial
+        else:
+            low = middle + 1
+    return decision
