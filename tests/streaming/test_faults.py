@@ -1,0 +1,207 @@
+"""Faults seeded into the transfers of L3: each is stopped by the simulation or differs in a layer.
+
+The faults are planted into the Plan, as a wrong planner would make it, or into network.c, as a
+wrong generator would print it.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from dory_core.application import run_application
+from dory_core.compiler import write_network
+from dory_core.errors import VerificationFailed
+from dory_core.plan import ExtTransfer, Plan
+from dory_core.plugins import Plugins, load_plugins
+from dory_core.reference import random_inputs, run
+from dory_core.simulate.run import DMA_MODES
+from dory_core.testing.apps import build_app
+from tests.streaming.networks import CASES, plan_graph
+from tests.streaming.symbolic import Wrong, check_plan
+
+CASE = next(case for case in CASES if case.name == "residual")
+L2 = 20_000
+
+
+@pytest.fixture(scope="module")
+def plugins() -> Plugins:
+    return load_plugins()
+
+
+@pytest.fixture(scope="module")
+def plan(plugins: Plugins) -> Plan:
+    return plan_graph(CASE.build(), plugins, L2)
+
+
+@pytest.fixture(scope="module")
+def app(plugins: Plugins, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("faults") / "app"
+    build_app(CASE.build(), "gap8", directory, budgets={2: L2}, plugins=plugins)
+    for mode in DMA_MODES:
+        assert run_application(directory, plugins=plugins, dma=mode).exact
+    return directory
+
+
+def outcome(directory: Path, plugins: Plugins, dma: str) -> str:
+    """Return what running a faulty application says."""
+    try:
+        result = run_application(directory, plugins=plugins, dma=dma)
+    except VerificationFailed as error:
+        return error.message
+    wrong = result.first_difference
+    return "nothing was found" if wrong is None else f"layer {wrong[1].index} differs"
+
+
+# -- faults of the plan ---------------------------------------------------------------------------
+
+Predicate = Callable[[ExtTransfer], bool]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One transfer to change: the first, or the last, that is of the sort, and how."""
+
+    sort: Predicate
+    change: Callable[[ExtTransfer], ExtTransfer]
+    last: bool = False
+
+
+def weights(t: ExtTransfer) -> bool:
+    return t.name.startswith("weights")
+
+
+def stripe(t: ExtTransfer) -> bool:
+    return ">" in t.name
+
+
+def store(t: ExtTransfer) -> bool:
+    return not t.incoming
+
+
+def back(t: ExtTransfer) -> bool:
+    return t.name.endswith(".back")
+
+
+def l3(by: int) -> Callable[[ExtTransfer], ExtTransfer]:
+    return lambda t: replace(t, l3_offset=t.l3_offset + by)
+
+
+def l2(by: int) -> Callable[[ExtTransfer], ExtTransfer]:
+    return lambda t: replace(t, l2_offset=t.l2_offset + by)
+
+
+def shorter(by: int) -> Callable[[ExtTransfer], ExtTransfer]:
+    return lambda t: replace(t, size=t.size - by)
+
+
+def earlier(by: int) -> Callable[[ExtTransfer], ExtTransfer]:
+    return lambda t: replace(t, start=t.start - by)
+
+
+def later(by: int) -> Callable[[ExtTransfer], ExtTransfer]:
+    return lambda t: replace(t, wait=t.wait + by)
+
+
+FAULTS: dict[str, Fault] = {
+    "constants_from_beside_their_place": Fault(weights, l3(8)),
+    "constants_too_short": Fault(weights, shorter(8)),
+    "constants_to_beside_their_place": Fault(weights, l2(8), last=True),
+    "constants_waited_for_late": Fault(weights, later(1)),
+    "stripe_from_the_next_row": Fault(stripe, l3(1)),
+    "stripe_without_its_end": Fault(stripe, shorter(1)),
+    "stripe_to_beside_its_place": Fault(stripe, l2(1)),
+    "stripe_waited_for_late": Fault(stripe, later(1)),
+    "stripe_fetched_before_it_is_stored": Fault(
+        lambda t: stripe(t) and t.start > 1, lambda t: replace(t, start=0)
+    ),
+    "output_to_beside_its_place": Fault(store, l3(1)),
+    "output_without_its_end": Fault(store, shorter(1), last=True),
+    "output_stored_before_it_is_computed": Fault(store, earlier(1)),
+    "residual_back_before_it_left": Fault(back, lambda t: replace(t, start=0)),
+    "residual_back_from_beside_its_place": Fault(back, l3(1)),
+}
+
+
+def with_fault(plan: Plan, fault: Fault) -> Plan:
+    found = [n for n, t in enumerate(plan.transfers) if fault.sort(t)]
+    n = found[-1] if fault.last else found[0]
+    transfers = list(plan.transfers)
+    transfers[n] = replace(fault.change(transfers[n]), slot=40)  # a ticket of its own
+    assert transfers[n] != plan.transfers[n]
+    return replace(plan, transfers=tuple(sorted(transfers, key=lambda t: t.start)))
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_wrong_plan_is_found_by_the_simulation_and_by_the_symbolic_check(
+    name: str, plan: Plan, plugins: Plugins, tmp_path: Path
+) -> None:
+    wrong = with_fault(plan, FAULTS[name])
+    with pytest.raises(Wrong):
+        check_plan(wrong)
+    graph = CASE.build()
+    ctx = plugins.context("gap8", {})
+    write_network(tmp_path / "app", graph, wrong, [run(graph, random_inputs(graph))], plugins, ctx)
+    found = [outcome(tmp_path / "app", plugins, dma) for dma in DMA_MODES]
+    assert all(message != "nothing was found" for message in found), found
+
+
+def early_into_live_block(plan: Plan) -> Plan:
+    """Start the first fetch that can be one position too early: its place is still in use."""
+    blocks = {block.name: block for block in plan.levels[1].blocks}
+    for n, transfer in enumerate(plan.transfers):
+        if not transfer.incoming or transfer.start < 1:
+            continue
+        before = transfer.start - 1
+        for block in blocks.values():
+            meets = (
+                block.offset < transfer.l2_offset + transfer.size and transfer.l2_offset < block.end
+            )
+            if meets and block.name != transfer.name and block.last == before:
+                transfers = list(plan.transfers)
+                transfers[n] = replace(transfer, start=before, slot=40)
+                return replace(plan, transfers=tuple(sorted(transfers, key=lambda t: t.start)))
+    raise AssertionError("every fetch could start earlier: the plan wastes time")
+
+
+def test_fetch_into_a_block_that_still_lives_is_found(
+    plan: Plan, plugins: Plugins, tmp_path: Path
+) -> None:
+    wrong = early_into_live_block(plan)
+    with pytest.raises(Wrong):
+        check_plan(wrong)
+    graph = CASE.build()
+    ctx = plugins.context("gap8", {})
+    write_network(tmp_path / "app", graph, wrong, [run(graph, random_inputs(graph))], plugins, ctx)
+    for dma in DMA_MODES:
+        assert outcome(tmp_path / "app", plugins, dma) != "nothing was found", dma
+
+
+# -- faults of the generator ----------------------------------------------------------------------
+
+
+def waits(text: str) -> list[re.Match[str]]:
+    return list(re.finditer(r"dory_ext_wait\(tickets\[\d+\]\); /\* (\S+) \*/", text))
+
+
+@pytest.mark.parametrize("sort", ["weights", "stripe", "back", "store"])
+def test_missing_wait_is_found(sort: str, app: Path, plugins: Plugins, tmp_path: Path) -> None:
+    text = (app / "src" / "network.c").read_text()
+    sorts: dict[str, Callable[[str], bool]] = {
+        "weights": lambda name: name.startswith("weights"),
+        "stripe": lambda name: ">" in name,
+        "back": lambda name: name.endswith(".back"),
+        "store": lambda name: re.fullmatch(r"layer_\d+(\.\d+)?", name) is not None,
+    }
+    match = next(m for m in waits(text) if sorts[sort](m[1]))
+    faulty = tmp_path / "app"
+    shutil.copytree(app, faulty, ignore=shutil.ignore_patterns("build"))
+    edited = text[: match.start()] + text[match.end() :]
+    (faulty / "src" / "network.c").write_text(edited)
+    for dma in DMA_MODES:
+        assert outcome(faulty, plugins, dma) != "nothing was found", dma
