@@ -52,11 +52,12 @@ def print_plan(plan: Mapping[str, Any], out: Console, details: bool = False) -> 
 
 
 def _layer_table(plan: Mapping[str, Any]) -> Table:
-    numbers = ("tiles", "L1", "MAC", "cycles", "MAC/cy")
-    table = new_table(
-        "layer", "kind", "kernel", "tile CxHxW", "tiles", "L1", "MAC", "cycles", "MAC/cy", "bound",
-        right=numbers,
-    )  # fmt: skip
+    numbers = ("L3 tiles", "tiles", "L1", "MAC", "cycles", "MAC/cy")
+    columns = ["layer", "kind", "kernel", "tile CxHxW", "tiles", "L1", "MAC", "cycles", "MAC/cy"]
+    parts = any(layer.get("l3_tiles", 1) > 1 for layer in plan["layers"])
+    if parts:
+        columns.insert(3, "L3 tiles")
+    table = new_table(*columns, "bound", right=numbers)
     table.columns[2].min_width = _KERNEL_COLUMN_MINIMUM
     for position, layer in enumerate(plan["layers"]):
         estimate = layer.get("estimate") or {}
@@ -66,6 +67,7 @@ def _layer_table(plan: Mapping[str, Any]) -> Table:
             Text(f"{layer.get('index', position):02d} {layer['name']}"),
             Text(layer["kind"]),
             Text(layer["kernel"]),
+            *([str(layer.get("l3_tiles", 1))] if parts else []),
             tile_text(layer["tiles"]),
             str(layer["tiles"]["count"]),
             f"{bytes_text(l1['l1'])} {share_text(l1['l1'], l1['l1_budget']):>4}",

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from dory_core.errors import DoesNotFit
-from dory_core.hardware import TargetContext
+from dory_core.errors import DoesNotFit, NotSupported
+from dory_core.hardware import Link, TargetContext
 from dory_core.ir import Graph
 from dory_core.memory import Block, Request, plan_memory, verify_packing
 from dory_core.memory.blocks import Packing
@@ -105,7 +105,7 @@ def place_streamed(
         l3_blocks=(*constants, *l3_blocks),
         l3_bytes=l3_used,
         image=image,
-        transfers=_transfers(program, offsets, weights, l3_places),
+        transfers=_transfers(program, offsets, weights, l3_places, ctx.memory.link(2)),
     )
 
 
@@ -220,8 +220,12 @@ def _transfers(
     offsets: dict[str, int],
     weights: tuple[LayerWeights | None, ...],
     l3_places: dict[str, int],
+    link: Link,
 ) -> tuple[ExtTransfer, ...]:
-    """Return all transfers in order of their start, with a ticket slot each."""
+    """Return all transfers in order of their start, with a ticket slot each.
+
+    Raises: NotSupported when the link moves only multiples of bytes that the rows are not.
+    """
     transfers = []
     for fetch in program.fetches:
         if fetch.layer >= 0:
@@ -247,6 +251,7 @@ def _transfers(
                 store.wait,
             )
         )
+    transfers = [piece for transfer in transfers for piece in _pieces(transfer, link)]
     transfers.sort(key=lambda t: (t.start, t.incoming, t.wait))
     busy: list[int] = []  # per slot: the position at which its transfer is waited for
     placed = []
@@ -257,3 +262,22 @@ def _transfers(
         busy[slot : slot + 1] = [transfer.wait]
         placed.append(replace(transfer, slot=slot))
     return tuple(placed)
+
+
+def _pieces(transfer: ExtTransfer, link: Link) -> Iterator[ExtTransfer]:
+    """Yield a transfer in pieces that the link can move; one where it has no limit."""
+    unit = link.alignment_bytes
+    if transfer.l2_offset % unit or transfer.l3_offset % unit or transfer.size % unit:
+        raise NotSupported(
+            f"{transfer.name}: {transfer.size} B at {transfer.l3_offset} of L3 are to be moved, "
+            f"the link between L2 and L3 moves multiples of {unit} B",
+            f"make rows of that tensor a multiple of {unit} B long, or raise --l2",
+        )
+    most = transfer.size if link.max_bytes == 0 else link.max_bytes // unit * unit
+    for at in range(0, transfer.size, most):
+        yield replace(
+            transfer,
+            l2_offset=transfer.l2_offset + at,
+            l3_offset=transfer.l3_offset + at,
+            size=min(most, transfer.size - at),
+        )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from dory_core.hardware import TargetContext
 from dory_core.ir import Graph, TypedLayer
@@ -10,7 +11,7 @@ from dory_core.kernel import Kernel, Term
 from dory_core.plugins import Plugins
 from dory_core.tiling.geometry import Tile
 from dory_core.tiling.outer import WHOLE, Split, largest_part
-from dory_core.tiling.tiler import TiledLayer, Tiler
+from dory_core.tiling.tiler import KernelRejection, TiledLayer, Tiler
 
 Progress = Callable[[str, int, int], None]
 
@@ -49,9 +50,23 @@ class NetworkTiler:
         """
         key = (n, split.stripes, split.groups)
         if key not in self._known:
-            part = largest_part(self._layers[n], split)
-            self._known[key] = self._tiler.tile(part, self._kernels[n], self._l1_bytes)
+            self._known[key] = self._tile_part(n, split)
         return self._known[key]
+
+    def _tile_part(self, n: int, split: Split) -> TiledLayer:
+        """Return the largest part on a kernel that accepts the whole layer as well."""
+        layer = self._layers[n]
+        answers = [(kernel, kernel.accepts(layer)) for kernel in self._kernels[n]]
+        accepting = [kernel for kernel, rejection in answers if rejection is None]
+        tiled = self._tiler.tile(
+            largest_part(layer, split), accepting or self._kernels[n], self._l1_bytes
+        )
+        others = [KernelRejection(k.name, r.reason) for k, r in answers if r is not None]
+        if not accepting or not others:
+            return tiled
+        order = [kernel.name for kernel in self._kernels[n]]
+        rejections = sorted((*others, *tiled.rejections), key=lambda r: order.index(r.kernel))
+        return replace(tiled, rejections=tuple(rejections))
 
     def tile_all(self) -> tuple[TiledLayer, ...]:
         """Return every whole layer, in the order of the layers; raises for the first that fails."""

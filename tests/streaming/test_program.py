@@ -9,7 +9,7 @@ import pytest
 
 from dory_core.budgets import resolve_budgets
 from dory_core.compiler import CompileOptions, compile_network, plan_network
-from dory_core.errors import DoesNotFit
+from dory_core.errors import DoesNotFit, NotSupported
 from dory_core.plan import ExtTransfer, LayerStep, Plan
 from dory_core.plugins import Plugins, load_plugins
 from tests.nets import net
@@ -247,3 +247,33 @@ def test_symbolic_check_refuses_a_plan_with_one_wrong_number(plugins: Plugins) -
             missed.append((transfer, change))
     late_stores = [m for m in missed if "wait" in m[1] and not m[0].incoming]
     assert len(missed) == len(late_stores), [m for m in missed if m not in late_stores]
+
+
+# -- what a link can move -------------------------------------------------------------------------
+
+
+def plan_with_link(plugins: Plugins, case_name: str, l2: int, **link: int) -> Plan:
+    """Plan for the chip with another link to L3."""
+    ctx = plugins.context("gap8", {})
+    links = tuple(replace(x, **link) if x.upper == 2 else x for x in ctx.memory.links)  # type: ignore[arg-type]
+    ctx = ctx.with_hierarchy(replace(ctx.memory, links=links))
+    case = next(c for c in CASES if c.name == case_name)
+    return plan_network(case.build(), ctx, resolve_budgets(ctx.memory, {2: l2}), plugins, "testing")
+
+
+def test_transfers_keep_to_the_largest_that_the_link_can_move(plugins: Plugins) -> None:
+    whole = plan_with_link(plugins, "residual", 20_000)
+    cut = plan_with_link(plugins, "residual", 20_000, max_bytes=500)
+    check_plan(cut)
+    assert max(t.size for t in whole.transfers) > 500 >= max(t.size for t in cut.transfers)
+    assert sum(t.size for t in whole.transfers) == sum(t.size for t in cut.transfers)
+
+
+def test_rows_that_the_link_cannot_move_are_refused(plugins: Plugins) -> None:
+    aligned = plan_with_link(plugins, "residual", 20_000, alignment_bytes=4)
+    check_plan(aligned)
+    for t in aligned.transfers:
+        assert (t.l2_offset % 4, t.l3_offset % 4, t.size % 4) == (0, 0, 0)
+    with pytest.raises(NotSupported) as caught:
+        plan_with_link(plugins, "height_113", 6_000, alignment_bytes=4)
+    assert "multiples of 4 B" in caught.value.message and caught.value.hint

@@ -1,0 +1,60 @@
+"""The timeline of a network that moves data to and from L3, against cycles counted by hand."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from dory_core.estimate.program import program_cycles
+from dory_core.hardware import Link
+from dory_core.plan import ExtTransfer
+
+# One byte a cycle; 100 cycles from start to end without data, 10 of them the core's.
+LINK = Link(upper=2, lower=3, setup_cycles=100, bytes_per_cycle=1.0, issue_cycles=10)
+
+
+def step(position: int, cycles: int, parts: int = 1) -> Any:
+    """Return a layer as the timeline sees it."""
+    return SimpleNamespace(
+        estimate=SimpleNamespace(cycles=cycles),
+        parts=[SimpleNamespace(position=position + k) for k in range(parts)],
+    )
+
+
+def fetch(size: int, start: int, wait: int) -> ExtTransfer:
+    return ExtTransfer("w", 0, 0, size, True, start, wait)
+
+
+def test_without_transfers_it_is_the_sum_of_the_layers() -> None:
+    assert program_cycles([step(0, 500), step(1, 700, 2)], (), None) == 1200
+
+
+def test_first_fetch_is_waited_for_in_full() -> None:
+    assert program_cycles([step(0, 500)], (fetch(300, -1, 0),), LINK) == 400 + 500
+
+
+def test_fetch_behind_a_longer_layer_costs_its_issue_alone() -> None:
+    transfers = (fetch(300, 0, 1),)
+    assert program_cycles([step(0, 1000), step(1, 50)], transfers, LINK) == 10 + 1000 + 50
+
+
+def test_fetch_behind_a_shorter_layer_is_waited_for() -> None:
+    transfers = (fetch(3000, 0, 1),)
+    assert program_cycles([step(0, 1000), step(1, 50)], transfers, LINK) == 3100 + 50
+
+
+def test_one_engine_serves_the_transfers_one_after_the_other() -> None:
+    transfers = (fetch(1000, 0, 1), fetch(2000, 0, 2))
+    steps = [step(0, 100), step(1, 100), step(2, 100)]
+    # 10 to issue the first; it ends at 1100; the second starts then and ends 2090 later
+    assert program_cycles(steps, transfers, LINK) == 1100 + 2090 + 100
+
+
+def test_blocking_transfer_stops_the_core() -> None:
+    assert program_cycles([step(0, 100)], (fetch(400, 0, 0),), LINK) == 500 + 100
+
+
+def test_parts_share_the_cycles_of_their_layer_evenly() -> None:
+    transfers = (fetch(400, 0, 1),)
+    # the fetch hides behind the first of two parts of 450 cycles
+    assert program_cycles([step(0, 900, 2)], transfers, LINK) == 500 + 450
