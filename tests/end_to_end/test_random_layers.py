@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,8 +11,9 @@ import pytest
 from dory_core.compiler import CompileOptions, compile_network
 from dory_core.errors import DoesNotFit
 from dory_core.plugins import Plugins, load_plugins
-from dory_core.testing.apps import DMA_MODES, assert_exact
+from dory_core.testing.apps import assert_exact
 from tests.builders import NemoBuilder
+from tests.sanitizers import require_sanitizer
 
 COUNT = 260
 L2 = 512 * 1024
@@ -156,5 +156,25 @@ def test_layer_without_room_for_im2col_of_all_cores_is_exact(
 def test_random_layer_is_exact_or_exceeds_l3(
     layer: Layer, plugins: Plugins, tmp_path: Path
 ) -> None:
-    mode = DMA_MODES[zlib.crc32(str(layer).encode()) % len(DMA_MODES)]
-    check(layer, plugins, tmp_path, dma=(mode,), repeat=1)
+    check(layer, plugins, tmp_path)
+
+
+@pytest.mark.sanitizer
+@pytest.mark.parametrize("sanitize", ["address,undefined", "thread"])
+@pytest.mark.parametrize("layer", RANDOM[::13], ids=str)
+def test_random_layer_is_clean_under_sanitizers(
+    layer: Layer, sanitize: str, plugins: Plugins, tmp_path: Path
+) -> None:
+    require_sanitizer(sanitize)
+    check(layer, plugins, tmp_path, sanitize=sanitize)
+
+
+@pytest.mark.slow
+@pytest.mark.sanitizer
+@pytest.mark.parametrize("sanitize", ["address,undefined", "thread"])
+@pytest.mark.parametrize("layer", [x for x in RANDOM if x not in RANDOM[::13]], ids=str)
+def test_every_random_layer_is_clean_under_sanitizers(
+    layer: Layer, sanitize: str, plugins: Plugins, tmp_path: Path
+) -> None:
+    require_sanitizer(sanitize)
+    check(layer, plugins, tmp_path, sanitize=sanitize)
