@@ -97,18 +97,18 @@ def check_seed(
     return plan
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(8))
 def test_random_network_is_exact_in_little_l2(seed: int, plugins: Plugins, tmp_path: Path) -> None:
     check_seed(seed, 0.2, plugins, tmp_path / "app", run=True)
 
 
 def test_random_plans_compute_the_network(plugins: Plugins, tmp_path: Path) -> None:
     taken: set[str] = set()
-    for seed in range(100, 114):
+    for seed in range(100, 108):
         for share in (1.2, 0.4):
             plan = check_seed(seed, share, plugins, tmp_path, run=False)
             taken |= stages(plan) if plan is not None else set()
-    assert len(taken) >= 12, taken
+    assert len(taken) >= 10, taken
 
 
 @pytest.mark.slow
