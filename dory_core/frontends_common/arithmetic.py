@@ -156,6 +156,7 @@ class _Affine:
         self.mul = np.array([1], dtype=object)
         self.add = np.array([0], dtype=object)
         self.den = den
+        self.divided = den != 1
 
     @property
     def is_identity(self) -> bool:
@@ -175,14 +176,22 @@ class _Affine:
             common = lcm(*divisors)
             factor = np.array([common // d for d in divisors], dtype=object)
             self.mul, self.add, self.den = self.mul * factor, self.add * factor, self.den * common
+            self.divided = True
         else:
-            self.add = self.add + np.array(self._summands(step), dtype=object)
+            summands = self._summands(step)  # before add is read: it may refine the fraction
+            self.add = self.add + np.array(summands, dtype=object)
 
     def _summands(self, step: Step) -> list[int]:
-        """Return the constant of an Add times ``den``: exact halves behind a Div are welcome."""
+        """Return the constant of an Add times ``den``, which doubles where exact halves need it.
+
+        Halves behind a Div are welcome, elsewhere the constant must be integers.
+        """
         assert step.constant is not None
-        if self.den != 1 and bool(np.isfinite(step.constant).all()):
+        if self.divided and bool(np.isfinite(step.constant).all()):
             scaled = [Fraction(v) * self.den for v in step.constant.tolist()]
+            if any(v.denominator == 2 for v in scaled):
+                self.mul, self.add, self.den = self.mul * 2, self.add * 2, self.den * 2
+                scaled = [v * 2 for v in scaled]
             if all(v.denominator == 1 for v in scaled):
                 return [int(v) for v in scaled]
         return [v * self.den for v in step.integers()]

@@ -7,15 +7,16 @@ from math import gcd
 
 from dory_core.errors import NotSupported
 from dory_core.frontends_common.arithmetic import Step, requants_of
-from dory_core.ir import Requant, requant
+from dory_core.ir import Requant, Tensor, requant
 from dory_core.onnx_model import Node
 
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """One operand of a residual Add: a tensor, and the arithmetic between it and the Add."""
+    """One operand of a residual Add: a tensor with its proven range, and the arithmetic between
+    it and the Add."""
 
-    tensor: str
+    tensor: Tensor
     steps: tuple[Step, ...] = ()
 
 

@@ -38,13 +38,14 @@ from dory_core.ir import (
     Conv,
     Graph,
     Layer,
+    LayerRanges,
     Linear,
     MaxPool,
     Tensor,
     storage_for,
 )
 from dory_core.onnx_model import Node, OnnxModel, load
-from dory_core.passes.ranges import infer_types
+from dory_core.passes.ranges import infer_layer
 
 _NO_PADS: Pads = (0, 0, 0, 0)
 _SUPPORTED_HINT = (
@@ -89,6 +90,8 @@ class _Import:
         self.shapes: dict[str, Shape] = infer_shapes(model)
         self.inputs = _input_tensors(model, options)
         self.chw = {t.name: t.shape for t in self.inputs}
+        self.tensors = {t.name: t for t in self.inputs}
+        self.ranges: list[LayerRanges] = []
         self.values = {
             value: _Value(t.name) for value, t in zip(model.inputs, self.inputs, strict=True)
         }
@@ -98,7 +101,6 @@ class _Import:
         self.taken: set[int] = set()  # positions of nodes that belong to a chain
         self.host: list[Node] = []
         self.ends: dict[str, str] = {}  # tensors that leave the network, and who reads them
-        self.zero_padded_pools: list[Layer] = []
         self.feeding = _nodes_feeding_layers(model)
 
     def run(self) -> Graph:
@@ -134,7 +136,13 @@ class _Import:
                 )
             make = self._conv if node.op == "Conv" else self._pool
             layer = make(node, value, shape)
+        self._append(layer)
+
+    def _append(self, layer: Layer) -> None:
+        tensor, proven = infer_layer(layer, self.tensors)
+        self.tensors[layer.output] = tensor
         self.layers.append(layer)
+        self.ranges.append(proven)
 
     def _conv(self, node: Node, value: _Value, shape: Shape) -> Layer:
         weights = weights_of(self.model, node)
@@ -166,10 +174,12 @@ class _Import:
         common = self._common(node, value)
         if node.op == "MaxPool":
             requants = self.dialect.layer_requants(node, steps, 1)
-            layer = MaxPool(**common, requants=requants, window=window)
-            if value.pads != _NO_PADS:
-                self.zero_padded_pools.append(layer)
-            return layer
+            if value.pads != _NO_PADS and self.tensors[value.tensor].lo < 0:
+                raise NotSupported(
+                    f"{node.label}: the zeros of the Pad before it could win over negative values",
+                    "use the pads of the pool, which never win",
+                )
+            return MaxPool(**common, requants=requants, window=window)
         kh, kw = window.kernel
         requants = self.dialect.layer_requants(node, steps, kh * kw)
         return AvgPool(**common, requants=requants, window=window)
@@ -212,14 +222,15 @@ class _Import:
             )
         self.labels[f"layer_{len(self.layers):02d}"] = node.label
         steps, _ = self._chain(node, None)
-        operands = (Operand(left.tensor, left.steps), Operand(right.tensor, right.steps))
+        operands = (
+            Operand(self.tensors[left.tensor], left.steps),
+            Operand(self.tensors[right.tensor], right.steps),
+        )
         meaning = self.dialect.residual_add(node, operands, steps)
         self.notes.extend(meaning.notes)
         common = self._common(node, left)
         common["inputs"] = (left.tensor, right.tensor)
-        self.layers.append(
-            Add(**common, requants=meaning.requants, operand_requants=meaning.operands)
-        )
+        self._append(Add(**common, requants=meaning.requants, operand_requants=meaning.operands))
         return True
 
     def _common(self, node: Node, value: _Value) -> _Common:
@@ -357,17 +368,15 @@ class _Import:
                 self.notes.append(
                     f"host post-processing left out: {names} (behind {self.labels.get(end, end)})"
                 )
-        graph = infer_types(
-            self.model.path.stem, self.inputs, tuple(self.layers), (end,), tuple(self.notes)
+        return Graph(
+            name=self.model.path.stem,
+            inputs=tuple(tensor.name for tensor in self.inputs),
+            outputs=(end,),
+            layers=tuple(self.layers),
+            tensors=self.tensors,
+            ranges=tuple(self.ranges),
+            notes=tuple(self.notes),
         )
-        for layer in self.zero_padded_pools:
-            if graph.tensors[layer.inputs[0]].lo < 0:
-                raise NotSupported(
-                    f"MaxPool '{layer.name}': the zeros of the Pad before it could win over"
-                    " negative values",
-                    "use the pads of the pool, which never win",
-                )
-        return graph
 
 
 def _input_tensors(model: OnnxModel, options: FrontendOptions) -> tuple[Tensor, ...]:

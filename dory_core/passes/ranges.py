@@ -68,7 +68,7 @@ def infer_types(
             raise ValueError(f"{_label(layer)} has index {layer.index} at position {position}")
         if layer.output in tensors:
             raise ValueError(f"{_label(layer)}: tensor '{layer.output}' is computed twice")
-        output, proven = _infer(layer, tensors)
+        output, proven = infer_layer(layer, tensors)
         tensors[layer.output] = output
         ranges.append(proven)
     missing = [output for output in outputs if output not in tensors]
@@ -89,7 +89,11 @@ def _label(layer: Layer) -> str:
     return f"{layer.kind} '{layer.name}'"
 
 
-def _infer(layer: Layer, tensors: Mapping[str, Tensor]) -> tuple[Tensor, LayerRanges]:
+def infer_layer(layer: Layer, tensors: Mapping[str, Tensor]) -> tuple[Tensor, LayerRanges]:
+    """Return the output tensor of one layer and what is proven about it.
+
+    tensors: those computed before, by name. Raises: NotSupported like :func:`infer_types`.
+    """
     for name in layer.inputs:
         if name not in tensors:
             raise NotSupported(f"{_label(layer)}: no layer before it computes its input '{name}'")
