@@ -7,7 +7,7 @@ tried in L2 again, the largest first, then every layer with fewer stripes and gr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from dory_core.ir import Graph
@@ -20,8 +20,17 @@ Fits = Callable[[Decision], bool]
 WithSplit = Callable[[Decision, int, Split], Decision]
 
 
-def coarsen(graph: Graph, decision: Decision, fits: Fits, with_split: WithSplit) -> Decision:
-    """Return a decision that moves no more than ``decision``, which fits."""
+def coarsen(
+    graph: Graph,
+    decision: Decision,
+    fits: Fits,
+    with_split: WithSplit,
+    least_groups: Sequence[int],
+) -> Decision:
+    """Return a decision that moves no more than ``decision``, which fits.
+
+    least_groups: of each layer, fewer are not tried.
+    """
     for names in _moved(graph, decision):
         trial = _in_l2(graph, decision, names, with_split)
         if fits(trial):
@@ -32,7 +41,7 @@ def coarsen(graph: Graph, decision: Decision, fits: Fits, with_split: WithSplit)
             decision, n, "stripes", _least_stripes(graph, decision, n), fits, with_split
         )
     for n in sorted(layers, key=lambda n: (-decision.splits[n].groups, n)):
-        decision = _fewest(decision, n, "groups", 1, fits, with_split)
+        decision = _fewest(decision, n, "groups", least_groups[n], fits, with_split)
     return decision
 
 
