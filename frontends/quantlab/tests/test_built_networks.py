@@ -265,6 +265,17 @@ def test_levels_that_bind_an_operand_take_its_sign_and_say_so(signed: bool, tmp_
     assert ("assumed signed" if signed else "assumed unsigned") in note
 
 
+@pytest.mark.parametrize("narrow_first", [False, True])
+def test_levels_bind_only_the_operand_that_exceeds_them(narrow_first: bool, tmp_path: Path) -> None:
+    builder = QuantlabBuilder((3, 6, 6)).conv(8, 1, hi=15 if not narrow_first else 255)
+    branch = builder.value
+    builder.conv(8, 3, pads=1, hi=15 if narrow_first else 255)
+    builder.add(branch, in1=(900, 0, 10), in2=(800, 0, 10), levels=(64, 64, 256))
+    graph = check(builder, tmp_path, signs=[(False, False, False)])
+    steps = graph.layers[2].operand_requants  # type: ignore[attr-defined]
+    assert [step.hi for step in steps] == ([None, 63] if narrow_first else [63, None])
+
+
 def test_operands_of_different_sign(tmp_path: Path) -> None:
     builder = QuantlabBuilder((3, 6, 6)).conv(8, 1)
     branch = builder.value
