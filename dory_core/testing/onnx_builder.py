@@ -159,6 +159,11 @@ class OnnxBuilder:
         """Return random integer weights."""
         return self.random.integers(lo, hi, tuple(shape), endpoint=True)
 
+    def offsets(self, channels: int, deviation: float) -> npt.NDArray[Any]:
+        """Return random integers per channel, up to about ``deviation``."""
+        bound = max(int(deviation * 0.7), 1)
+        return self.random.integers(-bound, bound, channels, endpoint=True)
+
     def deviation(self, fan_in: int) -> float:
         """Return the standard deviation to expect of an accumulator over the current value."""
         lo, hi = self.bounds[self.value]
@@ -166,7 +171,7 @@ class OnnxBuilder:
 
     def window(
         self, kernel: Pair, stride: Pair, pads: Pair, dilation: Pair
-    ) -> tuple[dict[str, list[int]], tuple[int, ...]]:
+    ) -> tuple[dict[str, Any], tuple[int, ...]]:
         """Return (attributes of a window, spatial size of its output) for the current value."""
         size = self.shape[1:]
         rank = len(size)
@@ -181,6 +186,15 @@ class OnnxBuilder:
         names = ("kernel_shape", "strides", "pads", "dilations")
         values = (kernels, strides, borders, dilations)
         return {n: list(v) for n, v in zip(names, values, strict=True)}, out
+
+    def maxpool(self, kernel: Pair = 2, *, stride: Pair | None = None, pads: Pair = 0) -> Self:
+        """Append a MaxPool."""
+        attributes, size = self.window(kernel, kernel if stride is None else stride, pads, 1)
+        del attributes["dilations"]
+        channels = self.shape[0]
+        self.node("MaxPool", self.value, **attributes)
+        self.shapes[self.value] = (channels, *size)
+        return self.end_layer()
 
     def end_layer(self) -> Self:
         """Record that a layer ends at the current value."""

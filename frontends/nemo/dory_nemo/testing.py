@@ -50,7 +50,7 @@ class NemoBuilder(OnnxBuilder):
         deviation = self.deviation(prod(weights.shape[1:]))
         inputs = [self.value, self.constant(weights)]
         if bias:
-            inputs.append(self.constant(self._offsets(channels, deviation)))
+            inputs.append(self.constant(self.offsets(channels, deviation)))
         self.node("Conv", *inputs, group=groups, **attributes)
         self.shapes[self.value] = (channels, *size)
         return self._activate(deviation, batchnorm, activation, lo, hi)
@@ -86,24 +86,15 @@ class NemoBuilder(OnnxBuilder):
         if gemm:
             inputs = [source, self.constant(weights)]
             if bias:
-                inputs.append(self.constant(self._offsets(features, deviation)))
+                inputs.append(self.constant(self.offsets(features, deviation)))
             self.node("Gemm", *inputs, alpha=1.0, beta=1.0, transB=1)
         else:
             self.node("MatMul", source, self.constant(weights.T))
             self.shapes[self.value] = (features,)
             if bias:
-                self.node("Add", self.value, self.constant(self._offsets(features, deviation)))
+                self.node("Add", self.value, self.constant(self.offsets(features, deviation)))
         self.shapes[self.value] = (features,)
         return self._activate(deviation, batchnorm, activation, lo, hi)
-
-    def maxpool(self, kernel: Pair = 2, *, stride: Pair | None = None, pads: Pair = 0) -> Self:
-        """Append a MaxPool."""
-        attributes, size = self.window(kernel, kernel if stride is None else stride, pads, 1)
-        del attributes["dilations"]
-        channels = self.shape[0]
-        self.node("MaxPool", self.value, **attributes)
-        self.shapes[self.value] = (channels, *size)
-        return self.end_layer()
 
     def avgpool(
         self,
@@ -176,7 +167,7 @@ class NemoBuilder(OnnxBuilder):
             form = (1, channels, *(1 for _ in self.shape[1:])) if len(self.shape) > 1 else channels
             kappa = self.random.integers(200, 2048, channels, endpoint=True)
             kappa[:: max(channels // 2, 2)] *= -1
-            lamda = self._offsets(channels, deviation * 1100)
+            lamda = self.offsets(channels, deviation * 1100)
             # the constant stands on the left of Mul and on the right of Add, as in exported files
             self.node("Mul", self.constant(kappa.reshape(form)), self.value)
             self.node("Add", self.value, self.constant(lamda.reshape(form)))
@@ -198,7 +189,3 @@ class NemoBuilder(OnnxBuilder):
         self.node("Cast", self.value, to=TensorProto.FLOAT)
         self.clip(lo, hi)
         return self.end_layer()
-
-    def _offsets(self, channels: int, deviation: float) -> np.ndarray:
-        bound = max(int(deviation * 0.7), 1)
-        return self.random.integers(-bound, bound, channels, endpoint=True)

@@ -58,7 +58,7 @@ class QuantlabBuilder(OnnxBuilder):
         deviation = self._deviation(prod(weights.shape[1:]), weight_bits)
         inputs = [self.value, self.constant(weights)]
         if bias:
-            inputs.append(self.constant(self._offsets(channels, deviation)))
+            inputs.append(self.constant(self.offsets(channels, deviation)))
         self.node(
             "Conv", *inputs, group=groups, weight_bits=weight_bits, bias_bits=32, **attributes
         )
@@ -97,21 +97,12 @@ class QuantlabBuilder(OnnxBuilder):
         if gemm:
             inputs = [self.value, self.constant(weights)]
             if bias:
-                inputs.append(self.constant(self._offsets(features, deviation)))
+                inputs.append(self.constant(self.offsets(features, deviation)))
             self.node("Gemm", *inputs, alpha=1.0, beta=1.0, transB=1, **bits)
         else:
             self.node("MatMul", self.value, self.constant(weights.T), **bits)
         self.shapes[self.value] = (features,)
         return self._activate(deviation, activation, lo, hi, scale)
-
-    def maxpool(self, kernel: Pair = 2, *, stride: Pair | None = None, pads: Pair = 0) -> Self:
-        """Append a MaxPool."""
-        attributes, size = self.window(kernel, kernel if stride is None else stride, pads, 1)
-        del attributes["dilations"]
-        channels = self.shape[0]
-        self.node("MaxPool", self.value, **attributes)
-        self.shapes[self.value] = (channels, *size)
-        return self.end_layer()
 
     def avgpool(
         self,
@@ -192,7 +183,7 @@ class QuantlabBuilder(OnnxBuilder):
         if scale is None:
             mul = self.random.integers(200, 2048, channels, endpoint=True)
             mul[:: max(channels // 2, 2)] *= -1
-            add = self._offsets(channels, deviation * 1100)
+            add = self.offsets(channels, deviation * 1100)
             shift = max(round(log2(1100 * deviation / max((hi - lo) / 2, 1))), 1)
             if not self.rounding_nodes:
                 add = add + (1 << shift - 1)
@@ -219,7 +210,3 @@ class QuantlabBuilder(OnnxBuilder):
 
     def _deviation(self, fan_in: int, bits: int) -> float:
         return max(self.deviation(fan_in) * 2.0 ** (bits - 7), 1.0)
-
-    def _offsets(self, channels: int, deviation: float) -> np.ndarray:
-        bound = max(int(deviation * 0.7), 1)
-        return self.random.integers(-bound, bound, channels, endpoint=True)
