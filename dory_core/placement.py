@@ -12,6 +12,7 @@ from dory_core.hardware import MemoryHierarchy, TargetContext
 from dory_core.ir import TypedLayer
 from dory_core.kernel import Kernel
 from dory_core.memory import Block
+from dory_core.memory.lifetimes import align_up
 from dory_core.plan import (
     ExtTransfer,
     KernelCall,
@@ -91,11 +92,6 @@ class Placement:
         return tuple(uses)
 
 
-def align(size: int, alignment: int) -> int:
-    """Return ``size`` rounded up to a multiple of ``alignment``."""
-    return -(-size // alignment) * alignment
-
-
 def level_alignment(hierarchy: MemoryHierarchy, number: int) -> int:
     """Return on what multiples blocks of a level start."""
     return max(memory.alignment_bytes for memory in hierarchy.level(number).memories)
@@ -139,7 +135,7 @@ def encode_chunks(
                 data += block.data
             rows.append(tuple(row))
         chunks.append(WeightChunk(offset, bytes(data), tuple(rows)))
-        offset += align(len(data), WORD)
+        offset += align_up(len(data), WORD)
     return tuple(chunks)
 
 
@@ -150,7 +146,7 @@ def weight_buffer_bytes(tiled: TiledLayer) -> int:
 
 def table_size(chunks: Sequence[WeightChunk]) -> int:
     """Return the bytes of the table that the chunks form."""
-    return chunks[-1].offset + align(len(chunks[-1].data), WORD)
+    return chunks[-1].offset + align_up(len(chunks[-1].data), WORD)
 
 
 def table_bytes(weights: LayerWeights) -> bytes:

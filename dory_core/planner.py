@@ -10,7 +10,7 @@ from dory_core.errors import DoesNotFit
 from dory_core.estimate.program import program_cycles
 from dory_core.hardware import DmaHal, OutputFile, TargetContext
 from dory_core.ir import Graph
-from dory_core.memory import Block, plan_memory, requests, verify_packing
+from dory_core.memory import Block, Packing, plan_memory, requests, verify_packing
 from dory_core.placement import (
     L3_IMAGE,
     Placement,
@@ -59,7 +59,7 @@ def place_network(tiler: NetworkTiler, ctx: TargetContext, budgets: Budgets) -> 
 
 
 def place_resident(graph: Graph, tiled: Sequence[TiledLayer], ctx: TargetContext) -> Placement:
-    """Place activations and constants in L2, executed in ONNX order."""
+    """Place activations and constants in L2; layers run in the order of the graph."""
     alignment = level_alignment(ctx.memory, L2)
     memory = plan_memory(requests(graph, range(len(graph.layers))), alignment)
     arena = memory.chosen.peak_bytes
@@ -136,8 +136,6 @@ def make_plan(
 
 
 def _verify(graph: Graph, placement: Placement, ctx: TargetContext, budget: int) -> None:
-    from dory_core.memory.blocks import Packing
-
     names = set(graph.tensors)
     blocks = tuple(b for b in placement.l2_blocks if b.name in names)
     verify_packing(

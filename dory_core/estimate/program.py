@@ -19,12 +19,11 @@ def program_cycles(
     One engine serves the transfers in the order of their start; the issuing core spends the link's
     issue cycles on each. A layer's cycles are spread evenly over its parts.
     """
-    at: dict[int, list[ExtTransfer]] = {}
+    starts: dict[int, list[int]] = {}
     waits: dict[int, list[int]] = {}
     for n, transfer in enumerate(transfers):
-        at.setdefault(transfer.start, []).append(transfer)
+        starts.setdefault(transfer.start, []).append(n)
         waits.setdefault(transfer.wait, []).append(n)
-    number = {id(t): n for n, t in enumerate(transfers)}
     done: dict[int, float] = {}
     now = free = 0.0
     cycles = {
@@ -36,11 +35,11 @@ def program_cycles(
         for n in waits.get(position, ()):
             if n in done:
                 now = max(now, done[n])
-        for transfer in at.get(position, ()):
+        for n in starts.get(position, ()):
             assert link is not None
             now += link.issue_cycles
-            free = max(now, free) + link.cycles(transfer.size) - link.issue_cycles
-            done[number[id(transfer)]] = free
+            free = max(now, free) + link.cycles(transfers[n].size) - link.issue_cycles
+            done[n] = free
         for n in waits.get(position, ()):
             now = max(now, done[n])
         now += cycles.get(position, 0.0)

@@ -11,9 +11,9 @@ from dory_core.hardware import Link, TargetContext
 from dory_core.ir import Graph
 from dory_core.memory import Block, Request, plan_memory, verify_packing
 from dory_core.memory.blocks import Packing
+from dory_core.memory.lifetimes import align_up
 from dory_core.placement import (
     Placement,
-    align,
     encode_chunks,
     level_alignment,
     make_step,
@@ -26,6 +26,7 @@ from dory_core.streaming.fit import Fitted
 from dory_core.streaming.prefetch import prefetch
 from dory_core.streaming.program import Program, Run
 from dory_core.tiling.outer import part_schedule
+from dory_core.tiling.schedule import Schedule
 
 L3 = 3
 
@@ -43,10 +44,11 @@ def place_streamed(
     program, offsets = prefetch(
         fitted.program, fitted.packing.blocks, room - room % alignment, alignment
     )
-    weights, image = _constants(graph, fitted, level_alignment(ctx.memory, L3))
+    schedules = _schedules(graph, fitted)
+    weights, image = _constants(graph, fitted, schedules, level_alignment(ctx.memory, L3))
     l3_requests = _together(program.l3_requests, graph)
     l3_memory = plan_memory(l3_requests, level_alignment(ctx.memory, L3))
-    base = align(len(image), level_alignment(ctx.memory, L3))
+    base = align_up(len(image), level_alignment(ctx.memory, L3))
     l3_used = base + l3_memory.chosen.peak_bytes
     if l3_used > l3_bytes:
         raise DoesNotFit(
@@ -73,7 +75,7 @@ def place_streamed(
         Block(name, offsets[name], request.size_bytes, request.first, request.last)
         for name, request in program.requests.items()
     )
-    peak = max(align(block.end, alignment) for block in l2_blocks)
+    peak = max(align_up(block.end, alignment) for block in l2_blocks)
     verify_packing(
         program.requests.values(),
         Packing(l2_blocks, peak, "prefetch"),
@@ -94,7 +96,7 @@ def place_streamed(
         if w is not None
     )
     return Placement(
-        steps=_steps(graph, fitted, program, offsets, weights, places, ctx),
+        steps=_steps(graph, fitted, program, schedules, offsets, weights, places, ctx),
         inputs=tuple(places[name] for name in graph.inputs),
         outputs=tuple(ends[name] for name in graph.outputs),
         arena_bytes=peak,
@@ -109,8 +111,25 @@ def place_streamed(
     )
 
 
+def _schedules(graph: Graph, fitted: Fitted) -> tuple[Schedule, ...]:
+    """Return the tile loop of the part at each position."""
+    layers = graph.typed_layers
+    return tuple(
+        part_schedule(
+            layers[run.layer],
+            run.part,
+            tiled.tiling.tile,
+            tiled.schedule.buffering,
+            tiled.schedule.order,
+            tiled.schedule.has_weights,
+        )
+        for run in fitted.program.runs
+        for tiled in (fitted.tiled[run.layer],)
+    )
+
+
 def _constants(
-    graph: Graph, fitted: Fitted, alignment: int
+    graph: Graph, fitted: Fitted, schedules: Sequence[Schedule], alignment: int
 ) -> tuple[tuple[LayerWeights | None, ...], bytes]:
     """Return the constants of each layer and the image that they form in L3."""
     image = bytearray()
@@ -119,18 +138,10 @@ def _constants(
         if not fitted.chunk_bytes[n]:
             tables.append(None)
             continue
-        groups = {}
-        for run in fitted.program.runs:
-            if run.layer == n and run.part.group not in groups:
-                schedule = part_schedule(
-                    layer,
-                    run.part,
-                    tiled.tiling.tile,
-                    tiled.schedule.buffering,
-                    tiled.schedule.order,
-                    tiled.schedule.has_weights,
-                )
-                groups[run.part.group] = (run.part.group_span[0], schedule)
+        groups: dict[int, tuple[int, Schedule]] = {}
+        for position in range(fitted.program.first[n], fitted.program.last[n] + 1):
+            part = fitted.program.runs[position].part
+            groups.setdefault(part.group, (part.group_span[0], schedules[position]))
         chunks = encode_chunks(
             layer, tiled.kernel, [groups[g] for g in sorted(groups)], weight_buffer_bytes(tiled)
         )
@@ -175,6 +186,7 @@ def _steps(
     graph: Graph,
     fitted: Fitted,
     program: Program,
+    schedules: Sequence[Schedule],
     offsets: dict[str, int],
     weights: tuple[LayerWeights | None, ...],
     places: dict[str, Place],
@@ -183,20 +195,11 @@ def _steps(
     parts: list[list[PartPlan]] = [[] for _ in graph.layers]
     layers = graph.typed_layers
     for position, run in enumerate(program.runs):
-        tiled = fitted.tiled[run.layer]
-        schedule = part_schedule(
-            layers[run.layer],
-            run.part,
-            tiled.tiling.tile,
-            tiled.schedule.buffering,
-            tiled.schedule.order,
-            tiled.schedule.has_weights,
-        )
         report = run.report
         parts[run.layer].append(
             PartPlan(
                 position=position,
-                schedule=schedule,
+                schedule=schedules[position],
                 inputs=tuple(offsets[block] + at for block, at in run.inputs),
                 output=_output_offset(layers[run.layer].output.bits, run, offsets),
                 chunk=run.part.group if run.weights is not None else 0,

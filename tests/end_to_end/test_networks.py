@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from dory_core.compiler import CompileOptions, CompileResult, compile_network
 from dory_core.errors import DoesNotFit
 from dory_core.plugins import Plugins, load_plugins
 from dory_core.testing.apps import assert_exact
+from tests.compiled import compiled
 from tests.nets import net
 from tests.sanitizers import require_sanitizer
 
@@ -41,25 +41,6 @@ BUDGETS: dict[str, dict[int, int]] = {
 @pytest.fixture(scope="module")
 def plugins() -> Plugins:
     return load_plugins()
-
-
-def compiled(
-    name: str, directory: Path, plugins: Plugins, budgets: Mapping[int, int]
-) -> CompileResult:
-    source = net(name)
-    return compile_network(
-        CompileOptions(
-            onnx=source.onnx,
-            target="gap8",
-            frontend=source.frontend,
-            output=directory,
-            golden=(source.golden,),
-            input_bits=source.input_bits,
-            input_signed=source.input_signed,
-            budgets=budgets,
-        ),
-        plugins,
-    )
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 from dory_core.application import run_application
-from dory_core.compiler import CompileOptions, CompileResult, compile_network
 from dory_core.frontend import FrontendOptions
 from dory_core.plugins import Plugins, load_plugins
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.onnx_builder import OnnxBuilder
+from tests.compiled import compiled
 from tests.nets import net, net_params
 from tests.sanitizers import require_sanitizer
 
@@ -29,22 +29,6 @@ UNSIGNED, SIGNED = (0, 255), (-128, 127)
 @pytest.fixture(scope="module")
 def plugins() -> Plugins:
     return load_plugins()
-
-
-def compiled(name: str, directory: Path, plugins: Plugins) -> CompileResult:
-    source = net(name)
-    return compile_network(
-        CompileOptions(
-            onnx=source.onnx,
-            target="gap8",
-            frontend=source.frontend,
-            output=directory,
-            golden=(source.golden,),
-            input_bits=source.input_bits,
-            input_signed=source.input_signed,
-        ),
-        plugins,
-    )
 
 
 @pytest.mark.parametrize("name", net_params("quantlab_"))
