@@ -157,9 +157,13 @@ app.command("frontends")(frontends.frontends)
 app.command("plugins")(plugins.plugins)
 
 
+class _Terminated(BaseException):
+    """SIGTERM. Not a SystemExit, which would look like a plugin that exits on import."""
+
+
 def _terminate(number: int, frame: FrameType | None) -> None:
     """End as after an error, so that temporary files are removed and nothing is half-written."""
-    raise SystemExit(_STATUS_TERMINATED)
+    raise _Terminated
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -172,7 +176,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     settings.debug = False
     set_verbosity(0)
-    app(args=None if arguments is None else list(arguments), prog_name="dory")
+    try:
+        app(args=None if arguments is None else list(arguments), prog_name="dory")
+    except _Terminated:
+        raise SystemExit(_STATUS_TERMINATED) from None
 
 
 if __name__ == "__main__":

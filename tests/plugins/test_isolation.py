@@ -88,6 +88,16 @@ def test_output_of_a_plugin_does_not_reach_stdout(site: Site) -> None:
     assert "hello from the plugin" in outcome.stderr
 
 
+def test_termination_while_a_plugin_is_imported_is_not_taken_for_a_broken_plugin(
+    site: Site,
+) -> None:
+    source = "import os, signal\nos.kill(os.getpid(), signal.SIGTERM)\n"
+    site.install("dory-slow", "aa_slow", source)
+    outcome = site.dory("plugins", "--json")
+    assert outcome.status == 143, outcome.stderr
+    assert outcome.stdout == ""
+
+
 def test_broken_plugin_says_why_its_target_is_unknown(site: Site) -> None:
     site.install("dory-broken", "zz_broken", "import surely_not_installed\n")
     network = site.folder / "net.onnx"
