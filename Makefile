@@ -26,7 +26,7 @@ DEMO_OUT := demo
 .PHONY: demo test test-all lint format bench install compiler zig clean
 
 demo: install compiler
-	$(BIN)/dory --target gap8 --frontend nemo $(DEMO_NET) --golden $(DEMO_GOLDEN) -o $(DEMO_OUT)
+	$(BIN)/dory --target gap8 --frontend quantlab $(DEMO_NET) --golden $(DEMO_GOLDEN) -o $(DEMO_OUT)
 	$(BIN)/dory run $(DEMO_OUT) -v
 
 test: install compiler

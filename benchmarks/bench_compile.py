@@ -44,18 +44,18 @@ class Job:
 
 def jobs(output: Path) -> list[Job]:
     """Return what is measured; applications are written to ``output``."""
-    compile_ = ("--target", "gap8", "--frontend", "nemo", "-q", "-o", str(output / "app"))
+    compile_ = ("--target", "gap8", "-q", "-o", str(output / "app"), "--frontend")
     found = [
         Job("dory --help", ("--help",), 0.3),
         Job("dory compile --help", ("compile", "--help"), 0.3),
         Job("dory plugins", ("plugins",), 0.5),
-        Job("compile line_follower", (*compile_, str(EXAMPLE)), 2.0),
+        Job("compile line_follower", (*compile_, "quantlab", str(EXAMPLE)), 2.0),
     ]
     nets = Path(os.environ.get("DORY_NETS", ROOT.parent / "shared" / "nets"))
     for name, limit in REAL:
         network = nets / name / "net.onnx"
         if network.is_file():
-            found.append(Job(f"compile {name}", (*compile_, str(network)), limit))
+            found.append(Job(f"compile {name}", (*compile_, "nemo", str(network)), limit))
         else:
             print(f"{name} is left out: {network} does not exist (DORY_NETS names the folder)")
     return found

@@ -13,9 +13,9 @@ from tests.cli.command_line import EXAMPLE, dory
 def pipeline() -> tuple[str, ...]:
     """Options that choose an installed target and frontend; skips when they are not installed."""
     names = {row["entry"] for row in dory("plugins", "--json").json if row["state"] == "loaded"}
-    if not {"gap8", "nemo"} <= names:
-        pytest.skip("the plugins gap8 and nemo are not installed; `make install` does it")
-    return ("--target", "gap8", "--frontend", "nemo")
+    if not {"gap8", "quantlab"} <= names:
+        pytest.skip("the plugins gap8 and quantlab are not installed; `make install` does it")
+    return ("--target", "gap8", "--frontend", "quantlab")
 
 
 @pytest.fixture(scope="session")

@@ -29,17 +29,26 @@ def commands(page: Path) -> list[str]:
     return [line for line in blocks(page) if not line.startswith("dory: ")]
 
 
+def lay_out(page: Path, folder: Path) -> None:
+    """Put the network that a page speaks of into ``folder``: the example, or one of its dialect."""
+    if "--frontend nemo" in page.read_text(encoding="utf-8"):
+        builder = pytest.importorskip("dory_nemo.testing", reason="the plugin nemo is missing")
+        builder.NemoBuilder((3, 8, 8)).conv(8, 3, pads=1).linear(4).save(folder / "net.onnx")
+        return
+    for name in ("net.onnx", "golden.npz"):
+        shutil.copy(EXAMPLE / name, folder)
+
+
 def test_readme_shows_the_two_commands() -> None:
     assert commands(ROOT / "README.md") == [
-        "dory --target gap8 --frontend nemo net.onnx -o app --golden golden.npz",
+        "dory --target gap8 --frontend quantlab net.onnx -o app --golden golden.npz",
         "dory run app",
     ]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_commands_work_verbatim(pipeline: tuple[str, ...], tmp_path: Path, page: Path) -> None:
-    for name in ("net.onnx", "golden.npz"):
-        shutil.copy(EXAMPLE / name, tmp_path)
+    lay_out(page, tmp_path)
     for line in commands(page):
         outcome = dory(*shlex.split(line)[1:], cwd=tmp_path)
         assert outcome.status == 0, f"{line}\n{outcome.stderr}"

@@ -219,7 +219,7 @@ def test_check_tells_what_does_not_fit(pipeline: tuple[str, ...]) -> None:
 
 
 def test_check_without_a_target_only_imports(pipeline: tuple[str, ...]) -> None:
-    outcome = dory("check", NET, "--frontend", "nemo", "--json")
+    outcome = dory("check", NET, "--frontend", "quantlab", "--json")
     assert outcome.status == 0, outcome.stderr
     assert outcome.json["supported"] is True
 

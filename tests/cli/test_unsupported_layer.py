@@ -65,7 +65,8 @@ def test_grouped_convolution_without_a_kernel_names_node_and_reason(
 def test_grouped_convolution_runs_where_portable_kernels_are_the_fallback(
     pipeline: tuple[str, ...], grouped: Path, tmp_path: Path
 ) -> None:
-    outcome = dory(*pipeline, grouped, "-o", tmp_path / "app", "--json")
+    options = ("--target", "gap8", "--frontend", "nemo", "--set", "kernels=portable")
+    outcome = dory(*options, grouped, "-o", tmp_path / "app", "--json")
     assert outcome.status == 0, outcome.stderr
     assert [layer["kernel"] for layer in outcome.json["layers"]][1] == "dory_portable_conv"
     assert dory("run", tmp_path / "app").status == 0
