@@ -1,8 +1,11 @@
 /* Operations on four elements at once, and the few scalar ones that have an instruction.
  *
- * Everything that a compiler for XpulpV2 offers a builtin for stands here and nowhere else. This is
- * the portable form: any byte order of the four products gives the same sum, and memory is read
- * with memcpy, so that no address needs to be aligned.
+ * Everything that a compiler for XpulpV2 offers a builtin for stands here and nowhere else, twice:
+ * with the builtins where the compiler is one of the chip's, and in portable C with identical
+ * results. What is proven with the portable form on a PC is what the chip computes.
+ *
+ * On the chip a vector of four bytes is a 32-bit register. An address that is no multiple of 4
+ * works everywhere, but costs the chip a cycle more.
  *
  * Conversions to a narrower signed type keep the low bits, as every compiler of this target does.
  */
@@ -12,13 +15,137 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Four neighbouring elements of 8 and of 16 bits. */
+/* Whether the builtins are used; -DDORY_GAP8_XPULPV2=0 compiles the portable form for the chip. */
+#ifndef DORY_GAP8_XPULPV2
+#ifdef __riscv
+#define DORY_GAP8_XPULPV2 1
+#else
+#define DORY_GAP8_XPULPV2 0
+#endif
+#endif
+
+/* Four neighbouring elements of 8 bits:
+ *
+ *   dory_gap8_load4_<type>, dory_gap8_store4_<type>   in memory
+ *   dory_gap8_set4_<type>(a, b, c, d)     of four numbers, whose low bits are taken
+ *   dory_gap8_get4_<type>(v, i)           element i
+ *   dory_gap8_dot4_<type>(x, w, acc)      acc plus the dot product of inputs and signed weights
+ *   dory_gap8_dot4z_<type>(x, w)          the dot product alone
+ *   dory_gap8_max4_<type>(a, b)           the greater of each two
+ *   dory_gap8_shuffle4_<type>(a, b, m)    element i is number m[i] of a0 .. a3, b0 .. b3
+ *
+ * and dory_gap8_dot4uu for inputs and weights that are both unsigned. */
+#if DORY_GAP8_XPULPV2
+
+typedef uint8_t dory_gap8_u8x4_t __attribute__((vector_size(4), may_alias));
+typedef int8_t dory_gap8_i8x4_t __attribute__((vector_size(4), may_alias));
+
+#define DORY_GAP8_FOUR(type, name, dot, dotz, max)                                            \
+  static inline type dory_gap8_load4_##name(const void *p) {                                  \
+    return *(const type *)p;                                                                  \
+  }                                                                                           \
+  static inline void dory_gap8_store4_##name(void *p, type v) {                               \
+    *(type *)p = v;                                                                           \
+  }                                                                                           \
+  static inline type dory_gap8_set4_##name(int32_t a, int32_t b, int32_t c, int32_t d) {      \
+    return (type)__builtin_pulp_pack4(a, b, c, d);                                            \
+  }                                                                                           \
+  static inline int32_t dory_gap8_get4_##name(type v, int i) {                                \
+    return v[i];                                                                              \
+  }                                                                                           \
+  static inline int32_t dory_gap8_dot4_##name(type x, dory_gap8_i8x4_t w, int32_t acc) {      \
+    return dot(x, w, acc);                                                                    \
+  }                                                                                           \
+  static inline int32_t dory_gap8_dot4z_##name(type x, dory_gap8_i8x4_t w) {                  \
+    return dotz(x, w);                                                                        \
+  }                                                                                           \
+  static inline type dory_gap8_max4_##name(type a, type b) {                                  \
+    return max(a, b);                                                                         \
+  }                                                                                           \
+  static inline type dory_gap8_shuffle4_##name(type a, type b, dory_gap8_i8x4_t m) {          \
+    return __builtin_shuffle(a, b, m);                                                        \
+  }
+
+DORY_GAP8_FOUR(dory_gap8_u8x4_t, u8, __builtin_pulp_sdotusp4, __builtin_pulp_dotusp4,
+               __builtin_pulp_maxu4)
+DORY_GAP8_FOUR(dory_gap8_i8x4_t, i8, __builtin_pulp_sdotsp4, __builtin_pulp_dotsp4,
+               __builtin_pulp_max4)
+
+static inline int32_t dory_gap8_dot4uu(dory_gap8_u8x4_t a, dory_gap8_u8x4_t b, int32_t acc) {
+  return (int32_t)__builtin_pulp_sdotup4(a, b, (uint32_t)acc);
+}
+
+/* The value of 0 .. 255 and of -128 .. 127 that is nearest to v. */
+static inline int32_t dory_gap8_clip_u8(int32_t v) {
+  return __builtin_pulp_clipu_r(v, 255);
+}
+static inline int32_t dory_gap8_clip_i8(int32_t v) {
+  return __builtin_pulp_clip_r(v, 127);
+}
+
+#else
+
 typedef struct {
   uint8_t e[4];
 } dory_gap8_u8x4_t;
 typedef struct {
   int8_t e[4];
 } dory_gap8_i8x4_t;
+
+#define DORY_GAP8_FOUR(type, element, name)                                                   \
+  static inline type dory_gap8_load4_##name(const void *p) {                                  \
+    type v;                                                                                   \
+    memcpy(&v, p, sizeof v);                                                                  \
+    return v;                                                                                 \
+  }                                                                                           \
+  static inline void dory_gap8_store4_##name(void *p, type v) {                               \
+    memcpy(p, &v, sizeof v);                                                                  \
+  }                                                                                           \
+  static inline type dory_gap8_set4_##name(int32_t a, int32_t b, int32_t c, int32_t d) {      \
+    const type v = {{(element)a, (element)b, (element)c, (element)d}};                        \
+    return v;                                                                                 \
+  }                                                                                           \
+  static inline int32_t dory_gap8_get4_##name(type v, int i) {                                \
+    return v.e[i];                                                                            \
+  }                                                                                           \
+  static inline int32_t dory_gap8_dot4z_##name(type x, dory_gap8_i8x4_t w) {                  \
+    return x.e[0] * w.e[0] + x.e[1] * w.e[1] + x.e[2] * w.e[2] + x.e[3] * w.e[3];             \
+  }                                                                                           \
+  static inline int32_t dory_gap8_dot4_##name(type x, dory_gap8_i8x4_t w, int32_t acc) {      \
+    return acc + dory_gap8_dot4z_##name(x, w);                                                \
+  }                                                                                           \
+  static inline type dory_gap8_max4_##name(type a, type b) {                                  \
+    for (int i = 0; i < 4; i++) {                                                             \
+      a.e[i] = a.e[i] > b.e[i] ? a.e[i] : b.e[i];                                             \
+    }                                                                                         \
+    return a;                                                                                 \
+  }                                                                                           \
+  static inline type dory_gap8_shuffle4_##name(type a, type b, dory_gap8_i8x4_t m) {          \
+    type v;                                                                                   \
+    for (int i = 0; i < 4; i++) {                                                             \
+      const int n = m.e[i] & 7;                                                               \
+      v.e[i] = n < 4 ? a.e[n] : b.e[n - 4];                                                   \
+    }                                                                                         \
+    return v;                                                                                 \
+  }
+
+DORY_GAP8_FOUR(dory_gap8_u8x4_t, uint8_t, u8)
+DORY_GAP8_FOUR(dory_gap8_i8x4_t, int8_t, i8)
+
+static inline int32_t dory_gap8_dot4uu(dory_gap8_u8x4_t a, dory_gap8_u8x4_t b, int32_t acc) {
+  return acc + (a.e[0] * b.e[0] + a.e[1] * b.e[1] + a.e[2] * b.e[2] + a.e[3] * b.e[3]);
+}
+
+static inline int32_t dory_gap8_clip_u8(int32_t v) {
+  return v < 0 ? 0 : v > 255 ? 255 : v;
+}
+static inline int32_t dory_gap8_clip_i8(int32_t v) {
+  return v < -128 ? -128 : v > 127 ? 127 : v;
+}
+
+#endif
+
+/* Four neighbouring elements of 16 bits, for which the chip has no operation with 8-bit weights. */
 typedef struct {
   uint16_t e[4];
 } dory_gap8_u16x4_t;
@@ -26,7 +153,7 @@ typedef struct {
   int16_t e[4];
 } dory_gap8_i16x4_t;
 
-#define DORY_GAP8_FOUR(type, name)                                                            \
+#define DORY_GAP8_FOUR_WIDE(type, name)                                                       \
   static inline type dory_gap8_load4_##name(const void *p) {                                  \
     type v;                                                                                   \
     memcpy(&v, p, sizeof v);                                                                  \
@@ -36,7 +163,8 @@ typedef struct {
     memcpy(p, &v, sizeof v);                                                                  \
   }                                                                                           \
   static inline int32_t dory_gap8_dot4_##name(type x, dory_gap8_i8x4_t w, int32_t acc) {      \
-    return acc + (x.e[0] * w.e[0] + x.e[1] * w.e[1] + x.e[2] * w.e[2] + x.e[3] * w.e[3]);     \
+    return acc + x.e[0] * dory_gap8_get4_i8(w, 0) + x.e[1] * dory_gap8_get4_i8(w, 1) +        \
+           x.e[2] * dory_gap8_get4_i8(w, 2) + x.e[3] * dory_gap8_get4_i8(w, 3);               \
   }                                                                                           \
   static inline type dory_gap8_max4_##name(type a, type b) {                                  \
     for (int i = 0; i < 4; i++) {                                                             \
@@ -45,22 +173,19 @@ typedef struct {
     return a;                                                                                 \
   }
 
-/* dory_gap8_load4_<type>, dory_gap8_store4_<type>: four neighbours in memory.
- * dory_gap8_dot4_<type>(x, w, acc): acc plus the dot product of four inputs and four weights.
- * dory_gap8_max4_<type>: the greater of each two. */
-DORY_GAP8_FOUR(dory_gap8_u8x4_t, u8)
-DORY_GAP8_FOUR(dory_gap8_i8x4_t, i8)
-DORY_GAP8_FOUR(dory_gap8_u16x4_t, u16)
-DORY_GAP8_FOUR(dory_gap8_i16x4_t, i16)
+DORY_GAP8_FOUR_WIDE(dory_gap8_u16x4_t, u16)
+DORY_GAP8_FOUR_WIDE(dory_gap8_i16x4_t, i16)
 
 static inline int32_t dory_gap8_min(int32_t a, int32_t b) {
   return a < b ? a : b;
 }
+static inline int32_t dory_gap8_max(int32_t a, int32_t b) {
+  return a > b ? a : b;
+}
 
 /* The value of lo .. hi that is nearest to v. */
 static inline int32_t dory_gap8_clip(int32_t v, int32_t lo, int32_t hi) {
-  v = v < lo ? lo : v;
-  return v > hi ? hi : v;
+  return dory_gap8_min(dory_gap8_max(v, lo), hi);
 }
 
 #endif
