@@ -11,6 +11,7 @@ import pytest
 
 from tests.cli.command_line import EXAMPLE, ROOT, dory
 
+COMMANDS = ("compile", "run", "check", "compare", "report")
 PAGES = [
     ROOT / "README.md",
     *sorted((ROOT / "docs").glob("*.md")),
@@ -56,7 +57,7 @@ def test_commands_work_verbatim(pipeline: tuple[str, ...], tmp_path: Path, page:
 
 def test_options_of_the_readme_exist(pipeline: tuple[str, ...]) -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    known = "".join(dory(command, "--help").stdout for command in ("compile", "run", "check"))
+    known = "".join(dory(command, "--help").stdout for command in COMMANDS)
     shown = set(re.findall(r"`[^`\n]*?(--[a-z0-9-]+)", text))
     assert len(shown) > 8
     assert [option for option in sorted(shown) if option not in known] == []

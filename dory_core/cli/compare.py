@@ -1,0 +1,188 @@
+"""``dory compare``: one network on several targets and sizes, side by side; nothing is written."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dory_core.cli.common import (
+    Debug,
+    Json,
+    Quiet,
+    Verbose,
+    byte_size,
+    console,
+    existing_file,
+    print_json,
+    progress_bar,
+    settings,
+)
+from dory_core.cli.compile import (
+    L1,
+    L2,
+    L3,
+    Frontend,
+    InputBits,
+    InputSigned,
+    Objective,
+    Onnx,
+    budgets,
+    target_settings,
+)
+from dory_core.errors import DoesNotFit, NotSupported, UsageError
+
+if TYPE_CHECKING:
+    from dory_core.cli.common import Progress
+    from dory_core.comparison import Comparison, Outcome, Point, Study
+
+#: Fewer points than this are planned sooner than processes start.
+_WORTH_PROCESSES = 4
+
+
+def compare(
+    onnx: Onnx,
+    frontend: Frontend,
+    targets: Annotated[
+        str, typer.Option("--targets", metavar="A,B", help="The chips, separated by commas.")
+    ],
+    vary: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--vary",
+            metavar="KEY=A,B",
+            help="Values of l1, l2, l3 or of an option of the target; every combination of all "
+            "--vary is planned.",
+        ),
+    ] = None,
+    input_bits: InputBits = 8,
+    input_signed: InputSigned = False,
+    l1: L1 = None,
+    l2: L2 = None,
+    l3: L3 = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="[TARGET.]KEY=VALUE",
+            help="An option of the targets, or of one of them; may be repeated.",
+        ),
+    ] = None,
+    objective: Annotated[
+        Objective, typer.Option("--objective", help="What the tiler makes best.")
+    ] = Objective.heuristic,
+    processes: Annotated[
+        int | None,
+        typer.Option("--processes", metavar="N", min=1, help="Processes; default: all cores."),
+    ] = None,
+    dask: Annotated[
+        str | None,
+        typer.Option("--dask", metavar="ADDRESS", help="Plan on the cluster of this scheduler."),
+    ] = None,
+    json: Json = False,
+    verbose: Verbose = 0,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Compare targets, memory sizes and options for one network."""
+    existing_file(onnx, "network")
+    from dory_core.comparison import Study
+
+    study = Study(
+        onnx=onnx.absolute(),
+        frontend=frontend,
+        content=onnx.read_bytes(),
+        input_bits=input_bits,
+        input_signed=input_signed,
+        objective=objective.value,
+        settings=target_settings(set_, None),
+        budgets=budgets(l1, l2, l3),
+    )
+    points = _points(targets, vary or [], study)
+    with progress_bar(enabled=not json and len(points) > 1) as progress:
+        outcomes = _run(study, points, progress, processes, dask)
+    comparison = _comparison(onnx, study, outcomes)
+    if json:
+        print_json(comparison.to_json())
+    elif settings.verbosity >= 0:
+        from dory_core.report.compare import print_comparison
+
+        print_comparison(comparison.to_json(), console())
+    raise typer.Exit(_status(outcomes))
+
+
+def _points(targets: str, vary: list[str], study: Study) -> tuple[Point, ...]:
+    from dory_core.comparison import grid
+    from dory_core.comparison.points import BUDGET_NAMES
+
+    names = _values("--targets", targets)
+    for setting in study.settings:
+        target, dot, _ = setting.rpartition(".")
+        if dot and target not in names:
+            raise UsageError(f"--set {setting} is for {target}, which is not compared")
+    varied: dict[str, tuple[str, ...]] = {}
+    for text in vary:
+        name, separator, values = text.partition("=")
+        if not separator or not name:
+            raise UsageError(f"--vary takes KEY=A,B, not {text!r}")
+        if name in varied:
+            raise UsageError(f"--vary {name} is given twice", "name all its values in one --vary")
+        fixed = name in study.settings or BUDGET_NAMES.get(name) in study.budgets
+        if fixed:
+            raise UsageError(f"{name} varies and has a fixed value, too", "leave one of them out")
+        found = _values(f"--vary {name}", values)
+        if name in BUDGET_NAMES:
+            found = tuple(str(byte_size(value)) for value in found)
+        varied[name] = found
+    return grid(names, varied)
+
+
+def _values(option: str, text: str) -> tuple[str, ...]:
+    values = tuple(value.strip() for value in text.split(","))
+    if not all(values):
+        raise UsageError(f"{option} takes values separated by commas, not {text!r}")
+    double = [value for value in values if values.count(value) > 1]
+    if double:
+        raise UsageError(f"{option} names {double[0]} twice")
+    return values
+
+
+def _run(
+    study: Study,
+    points: tuple[Point, ...],
+    progress: Progress | None,
+    processes: int | None,
+    dask: str | None,
+) -> tuple[Outcome, ...]:
+    from dory_core.comparison import executors
+
+    def advance(done: int, total: int) -> None:
+        if progress is not None:
+            progress("plan", done, total)
+
+    if dask is not None:
+        if processes is not None:
+            raise UsageError("--dask and --processes exclude each other")
+        return executors.run_dask(study, points, advance, dask)
+    if processes is None:
+        processes = len(os.sched_getaffinity(0)) if len(points) >= _WORTH_PROCESSES else 1
+    if processes == 1:
+        return executors.run_here(study, points, advance)
+    return executors.run_processes(study, points, advance, processes)
+
+
+def _comparison(onnx: Path, study: Study, outcomes: tuple[Outcome, ...]) -> Comparison:
+    from dory_core.comparison import Comparison
+
+    return Comparison(onnx.stem, study.frontend, outcomes)
+
+
+def _status(outcomes: tuple[Outcome, ...]) -> int:
+    """0 when the network fits somewhere, else the status of what is nearest to it."""
+    if any(outcome.fits for outcome in outcomes):
+        return 0
+    if any(outcome.supported for outcome in outcomes):
+        return DoesNotFit.exit_code
+    return NotSupported.exit_code

@@ -1,0 +1,205 @@
+"""Points of a comparison: what is planned, and what comes out.
+
+A point is independent of all others, so that any process on any machine may plan it; the outcome
+depends on nothing but the point and the network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import product
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from dory_core.errors import DoesNotFit, NotSupported
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dory_core.compiler import CompileOptions
+    from dory_core.plan import Plan
+
+COMPARE_VERSION = 1
+#: Names of budgets among what varies; every other name is an option of the target.
+BUDGET_NAMES = {"l1": 1, "l2": 2, "l3": 3}
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """The network, and what all points share.
+
+    content: the bytes of the ONNX file, for workers that do not see it under ``onnx``.
+    settings: target options as text; ``TARGET.NAME`` is for one target alone.
+    budgets: bytes per level number.
+    """
+
+    onnx: Path
+    frontend: str
+    content: bytes = field(repr=False)
+    input_bits: int = 8
+    input_signed: bool = False
+    objective: str = "heuristic"
+    settings: Mapping[str, str] = field(default_factory=dict)
+    budgets: Mapping[int, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One target with the values that vary, in the order in which they were asked for.
+
+    variation: (name, value) of budgets (``l1``, in bytes) and target options, as text.
+    """
+
+    target: str
+    variation: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def label(self) -> str:
+        """``gap8`` or ``gap8 l1=22528 cores=4``."""
+        return " ".join([self.target, *(f"{name}={value}" for name, value in self.variation)])
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What planning one point gave.
+
+    supported, fits: as for ``dory check``; fits is None when a layer is not supported.
+    reason, hint: why not. deployable_reason: why a plan that fits its budgets cannot be deployed.
+    totals, memory, layers: of plan.json, None and empty without a plan; layers by index.
+    """
+
+    point: Point
+    supported: bool
+    fits: bool | None
+    reason: str = ""
+    hint: str = ""
+    deployable_reason: str = ""
+    totals: Mapping[str, Any] | None = None
+    memory: Mapping[str, Any] = field(default_factory=dict)
+    layers: tuple[Mapping[str, Any], ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a column of the document of ``dory compare --json``."""
+        return {
+            "target": self.point.target,
+            "variation": dict(self.point.variation),
+            "supported": self.supported,
+            "fits": self.fits,
+            "reason": self.reason,
+            "hint": self.hint,
+            "deployable": self.totals is not None and not self.deployable_reason,
+            "deployable_reason": self.deployable_reason,
+            "totals": None if self.totals is None else dict(self.totals),
+            "memory": dict(self.memory),
+            "layers": [dict(layer) for layer in self.layers],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """All outcomes, in the order of the points."""
+
+    network: str
+    frontend: str
+    outcomes: tuple[Outcome, ...]
+
+    @property
+    def varied(self) -> tuple[str, ...]:
+        """Names of what varies."""
+        names = (name for o in self.outcomes for name, _ in o.point.variation)
+        return tuple(dict.fromkeys(names))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the document of ``dory compare --json``."""
+        return {
+            "version": COMPARE_VERSION,
+            "network": self.network,
+            "frontend": self.frontend,
+            "varied": list(self.varied),
+            "columns": [outcome.to_json() for outcome in self.outcomes],
+        }
+
+
+def grid(targets: Sequence[str], varied: Mapping[str, Sequence[str]]) -> tuple[Point, ...]:
+    """Return a point for each target and each combination of values; the last name varies most."""
+    combinations = product(*varied.values())
+    variations = [tuple(zip(varied, values, strict=True)) for values in combinations]
+    return tuple(Point(target, variation) for target in targets for variation in variations)
+
+
+def measure(study: Study, point: Point) -> Outcome:
+    """Plan one point. Raises UsageError for names and values that do not exist."""
+    from dory_core.budgets import resolve_budgets
+    from dory_core.compiler import import_network, plan_network
+    from dory_core.plugins import load_plugins
+
+    plugins = load_plugins()
+    with _options(study, point) as options:
+        ctx = plugins.context(options.target, options.settings)
+        budgets = resolve_budgets(ctx.memory, options.budgets)
+        try:
+            graph = import_network(options, plugins, ctx)
+            plan = plan_network(graph, ctx, budgets, plugins, study.frontend, study.objective)
+        except NotSupported as error:
+            return Outcome(point, False, None, error.message, error.hint)
+        except DoesNotFit as error:
+            return Outcome(point, True, False, error.message, error.hint)
+    return _outcome(point, plan)
+
+
+@contextmanager
+def _options(study: Study, point: Point) -> Iterator[CompileOptions]:
+    """Give the options of one point, with the network in a file of this machine."""
+    from dory_core.compiler import CompileOptions
+
+    settings = {}
+    for name, value in study.settings.items():
+        target, dot, key = name.rpartition(".")
+        if not dot or target == point.target:
+            settings[key] = value
+    budgets = dict(study.budgets)
+    for name, value in point.variation:
+        if name in BUDGET_NAMES:
+            budgets[BUDGET_NAMES[name]] = int(value)
+        else:
+            settings[name] = value
+    with TemporaryDirectory(prefix="dory-compare-") as folder:
+        onnx = study.onnx
+        if not onnx.is_file():
+            onnx = Path(folder, study.onnx.name)
+            onnx.write_bytes(study.content)
+        yield CompileOptions(
+            onnx=onnx,
+            target=point.target,
+            frontend=study.frontend,
+            input_bits=study.input_bits,
+            input_signed=study.input_signed,
+            budgets=budgets,
+            settings=settings,
+            objective=study.objective,
+            plan_only=True,
+        )
+
+
+_LAYER_KEYS = ("index", "name", "kind", "macs", "kernel", "tiles", "l3_tiles", "bytes", "estimate")
+
+
+def _outcome(point: Point, plan: Plan) -> Outcome:
+    document = plan.to_json()
+    layers = sorted(document["layers"], key=lambda layer: layer["index"])
+    memory = {
+        name: {"used": level["used"], "budget": level["budget"]}
+        for name, level in document["memory"].items()
+    }
+    return Outcome(
+        point,
+        supported=True,
+        fits=True,
+        deployable_reason=document["reason"],
+        totals=document["totals"],
+        memory=memory,
+        layers=tuple({key: layer[key] for key in _LAYER_KEYS} for layer in layers),
+    )

@@ -1,0 +1,127 @@
+"""The text form of ``dory compare``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from dory_core.report.table import new_table
+from dory_core.report.units import bytes_text, count_text, share_text
+
+#: More columns than this are compared by their totals only.
+_MOST_SIDE_BY_SIDE = 4
+
+
+def print_comparison(document: Mapping[str, Any], out: Console) -> None:
+    """Print a table of totals, a row for each column of the document, and one of the layers.
+
+    Layers are shown when there are few columns. Reasons stand below the tables.
+    """
+    columns = document["columns"]
+    out.print(
+        Text(f"{document['network']} ({document['frontend']}): {len(columns)} plans"), style="bold"
+    )
+    if len(columns) <= _MOST_SIDE_BY_SIDE and any(column["layers"] for column in columns):
+        out.print(_layers(columns))
+    out.print(_totals(document))
+    for line in _reasons(columns):
+        out.print(Text(line))
+
+
+def label(column: Mapping[str, Any]) -> str:
+    """Return the name of a column: the target and what varies."""
+    return " ".join([column["target"], *(f"{k}={v}" for k, v in column["variation"].items())])
+
+
+def verdict(column: Mapping[str, Any]) -> str:
+    """Return whether a column can run, in a word or two."""
+    if not column["supported"]:
+        return "not supported"
+    if not column["fits"]:
+        return "does not fit"
+    return "fits" if column["deployable"] else "not deployable"
+
+
+def level_names(columns: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Return the names of the memory levels of all columns."""
+    return tuple(sorted({name for column in columns for name in column["memory"]}))
+
+
+def _totals(document: Mapping[str, Any]) -> Table:
+    columns = document["columns"]
+    levels = level_names(columns)
+    numbers = ("cycles", "MAC/cy", "ms", "mJ", *levels)
+    head = ("target", *document["varied"])
+    table = new_table(*head, "fits", *numbers, right=(*document["varied"], *numbers))
+    for column in columns:
+        totals = column["totals"]
+        row = [column["target"], *(column["variation"][name] for name in document["varied"])]
+        row.append(verdict(column))
+        if totals is None:
+            row += ["-"] * len(numbers)
+        else:
+            row += [
+                count_text(totals["cycles"]),
+                _number(totals["macs_per_cycle"], 2),
+                _number(totals["latency_ms"], 2),
+                _number(totals["energy_mj"], 3),
+                *(_use(column["memory"].get(name)) for name in levels),
+            ]
+        table.add_row(*map(Text, row))
+    return table
+
+
+def _layers(columns: Sequence[Mapping[str, Any]]) -> Table:
+    heads = [label(column) for column in columns if column["layers"]]
+    shown = [{n["index"]: n for n in c["layers"]} for c in columns if c["layers"]]
+    names = [f"{head} {what}" for head in heads for what in ("cycles", "MAC/cy", "L1")]
+    table = new_table("layer", "kind", "MAC", *names, right=("MAC", *names))
+    for index in sorted(set().union(*shown)):
+        first = next(layers[index] for layers in shown if index in layers)
+        row = [
+            f"{index:02d} {first['name']}",
+            first["kind"],
+            count_text(first["macs"]) if first["macs"] else "-",
+        ]
+        for layers in shown:
+            row += _cells(layers.get(index))
+        table.add_row(*map(Text, row))
+    return table
+
+
+def _cells(layer: Mapping[str, Any] | None) -> list[str]:
+    if layer is None:
+        return ["-", "-", "-"]
+    estimate = layer["estimate"]
+    return [
+        count_text(estimate["cycles"]),
+        _number(estimate["macs_per_cycle"] or None, 2),
+        bytes_text(layer["bytes"]["l1"]),
+    ]
+
+
+def _number(value: float | None, digits: int) -> str:
+    return "-" if value is None else f"{value:.{digits}f}"
+
+
+def _use(level: Mapping[str, int] | None) -> str:
+    if level is None:
+        return "-"
+    return f"{bytes_text(level['used'])} {share_text(level['used'], level['budget']):>4}"
+
+
+def _reasons(columns: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return each distinct reason, with the columns that it holds for."""
+    known: dict[tuple[str, str], list[str]] = {}
+    for column in columns:
+        reason = column["reason"] or column["deployable_reason"]
+        if reason:
+            known.setdefault((reason, column["hint"]), []).append(label(column))
+    return [
+        f"{', '.join(labels)}: {reason}" + (f" ({hint})" if hint else "")
+        for (reason, hint), labels in known.items()
+    ]
