@@ -16,7 +16,7 @@ import typer
 from typer.core import TyperGroup
 
 from dory_core import __version__
-from dory_core.cli import check, compare, frontends, plugins, report, run, targets
+from dory_core.cli import check, compare, frontends, new, plugins, report, run, targets
 from dory_core.cli import compile as compile_
 from dory_core.cli.common import Debug, Quiet, Verbose, report_error, set_verbosity, settings
 from dory_core.errors import UsageError
@@ -156,6 +156,7 @@ app.command("report")(report.report)
 app.command("targets")(targets.targets)
 app.command("frontends")(frontends.frontends)
 app.command("plugins")(plugins.plugins)
+app.command("new")(new.new)
 
 
 class _Terminated(BaseException):

@@ -1,0 +1,1 @@
+"""dory target: ${n.name}."""

@@ -1,0 +1,17 @@
+<%text>#</%text> ${n.distribution}
+
+A target of dory: ${n.name}.
+
+    pip install -e ".[test]"
+    dory targets
+    dory --target ${n.name} --frontend quantlab net.onnx -o app && dory run app
+    pytest
+
+It works as it is, on the host simulation and with the plain C kernels of dory. What makes it your chip:
+
+- `${n.package}/hardware.py`: memories, DMA and number of cores, as data. The numbers there are examples.
+- `${n.package}/plugin.py`: the hooks. Add kernels of your own before the portable ones in `dory_kernels`, the C
+  files that drive your DMA in `dory_dma_hal`, main, start-up code and linker script in `dory_application`.
+- `tests/test_conformance.py`: the matrix of layers that every target of dory has to compute exactly.
+
+The manual of all hooks is docs/plugins.md of dory.

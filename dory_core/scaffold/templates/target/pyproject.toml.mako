@@ -1,0 +1,23 @@
+[build-system]
+requires = ["setuptools>=64"]
+build-backend = "setuptools.build_meta"
+
+[project]
+name = "${n.distribution}"
+version = "0.1.0"
+description = "dory target: ${n.name}"
+readme = "README.md"
+requires-python = ">=3.11"
+dependencies = ["${n.core}"]
+
+[project.optional-dependencies]
+test = ["pytest>=7.4"]
+
+[project.entry-points.dory]
+${n.name} = "${n.package}.plugin"
+
+[tool.setuptools.packages.find]
+include = ["${n.package}", "${n.package}.*"]
+
+[tool.setuptools.package-data]
+"*" = ["**/*.c", "**/*.h"]

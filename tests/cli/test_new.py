@@ -1,0 +1,71 @@
+"""``dory new``: what it writes works as it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command_line import EXAMPLE, environment, python
+
+COMPILE = ("--frontend", "quantlab", EXAMPLE / "net.onnx")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a new target and a new frontend, installed, and their sources beside it."""
+    folder = tmp_path_factory.mktemp("new")
+    for kind, name in (("target", "my-chip"), ("frontend", "acme")):
+        made = python("-m", "dory_core.cli.main", "new", kind, name, env=environment(), cwd=folder)
+        assert made.status == 0, made.stderr
+        assert f"written: dory-{name}" in made.stdout
+        pip = ("-m", "pip", "-q", "install", "--no-build-isolation", "--no-deps")
+        where = ("--target", folder / "site", folder / f"dory-{name}")
+        installed = python(*pip, *where, env=environment())
+        assert installed.status == 0, installed.stderr
+    return folder / "site"
+
+
+def test_a_new_target_compiles_and_runs_a_network(site: Path, tmp_path: Path) -> None:
+    env = environment(site)
+    app = tmp_path / "app"
+    outcome = python(
+        "-m", "dory_core.cli.main", "--target", "my-chip", *COMPILE, "-o", app, env=env
+    )
+    assert outcome.status == 0, outcome.stderr
+    assert "dory_portable_conv" in outcome.stdout
+    ran = python("-m", "dory_core.cli.main", "run", app, env=env)
+    assert ran.status == 0, ran.stderr
+    assert "8 of 8 layers exact" in ran.stdout
+
+
+@pytest.mark.parametrize(
+    ("plugin", "chosen"), [("dory-my-chip", "hierarchy or conv3x3"), ("dory-acme", "test")]
+)
+def test_tests_of_a_new_plugin_pass(site: Path, plugin: str, chosen: str) -> None:
+    tests = site.parent / plugin / "tests"
+    arguments = ("-p", "no:cacheprovider", "-c", tests.parent / "pyproject.toml", "-k", chosen)
+    outcome = python("-m", "pytest", "-q", *arguments, tests, env=environment(site))
+    assert outcome.status == 0, outcome.stdout
+    assert " passed" in outcome.stdout
+
+
+@pytest.mark.parametrize("name", ["9lives", "My-Chip", "a--b", "class", "", "../x"])
+def test_a_name_that_cannot_be_one_is_refused(tmp_path: Path, name: str) -> None:
+    outcome = python(
+        "-m", "dory_core.cli.main", "new", "target", name, env=environment(), cwd=tmp_path
+    )
+    assert outcome.status == 2
+    assert "cannot be the name of a plugin" in outcome.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_there_is_left_alone(tmp_path: Path) -> None:
+    mine = tmp_path / "dory-blinky" / "mine.txt"
+    mine.parent.mkdir()
+    mine.write_text("precious", encoding="utf-8")
+    arguments = ("-m", "dory_core.cli.main", "new", "target", "blinky")
+    outcome = python(*arguments, env=environment(), cwd=tmp_path)
+    assert outcome.status == 2
+    assert "dory-blinky exists" in outcome.stderr
+    assert [p.name for p in mine.parent.iterdir()] == ["mine.txt"]
