@@ -125,6 +125,18 @@ def infer_layer(layer: Layer, tensors: Mapping[str, Tensor]) -> tuple[Tensor, La
     )
 
 
+def accumulator_bounds(
+    layer: Layer, sources: tuple[Tensor, ...]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return (lo, hi): the reachable interval of the accumulator that is requantised.
+
+    Shape (C,), or (1,) when all channels have the same one; int64. A bias is included. sources:
+    the tensors of ``layer.inputs``.
+    """
+    acc = _accumulate(layer, sources, _Widths(_label(layer)))
+    return acc.lo, acc.hi
+
+
 # --- shapes -----------------------------------------------------------------------------------
 
 
