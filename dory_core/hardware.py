@@ -89,12 +89,14 @@ class MemoryHierarchy:
     """Levels from the nearest to the cores outwards, the links between them, and the cores.
 
     cores: number of cores that run kernels (SPMD). local: bytes of L1 reserved per core for stacks
-    are part of ``Memory.reserved_bytes``.
+    are part of ``Memory.reserved_bytes``. peak_macs_per_cycle: what all cores together cannot
+    exceed, 0 when it is not known.
     """
 
     levels: tuple[Level, ...]
     links: tuple[Link, ...]
     cores: int = 1
+    peak_macs_per_cycle: float = 0.0
 
     def level(self, number: int) -> Level:
         """Return the level with this number. Raises KeyError."""

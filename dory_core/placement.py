@@ -7,7 +7,13 @@ from dataclasses import dataclass, field
 
 from dory_core.budgets import Budgets
 from dory_core.errors import DoryError
-from dory_core.estimate.timeline import LayerCosts, LayerEstimate, estimate
+from dory_core.estimate.timeline import (
+    LayerCosts,
+    LayerEstimate,
+    PartTimeline,
+    link_name,
+    part_timeline,
+)
 from dory_core.hardware import MemoryHierarchy, TargetContext
 from dory_core.ir import TypedLayer
 from dory_core.kernel import Kernel
@@ -172,6 +178,7 @@ def make_step(
     form = "rows" if all_inputs else "pixels"
     if kernel.input_layout(layer) == "CHW":
         form = "channels"
+    timelines = part_timelines(layer, kernel, parts, hierarchy)
     whole = {(span.start, span.size) for part in parts for span in part.schedule.c_out} == {
         (0, layer.output.channels)
     }
@@ -187,29 +194,35 @@ def make_step(
         inputs=tuple(Transfer(form, places[t.name]) for t in layer.inputs),
         output=Transfer("rows" if whole else "pixels", places[layer.output.name]),
         weights=weights,
-        estimate=estimate_parts(layer, kernel, parts, hierarchy),
+        estimate=whole_estimate(layer, timelines, hierarchy),
+        timelines=timelines,
     )
 
 
-def estimate_parts(
+def part_timelines(
     layer: TypedLayer,
     kernel: Kernel,
     parts: Sequence[PartPlan],
     hierarchy: MemoryHierarchy,
-) -> LayerEstimate:
-    """Return the estimate of a layer that runs its parts one after the other."""
+) -> tuple[PartTimeline, ...]:
+    """Return the timeline of each part; equal parts share one."""
     costs = LayerCosts(layer, kernel, hierarchy)
-    known: dict[Schedule, LayerEstimate] = {}
-    all_parts = []
+    known: dict[Schedule, PartTimeline] = {}
     for part in parts:
         if part.schedule not in known:
-            known[part.schedule] = estimate(costs, part.schedule)
-        all_parts.append(known[part.schedule])
-    if len(all_parts) == 1:
-        return all_parts[0]
+            known[part.schedule] = part_timeline(costs, part.schedule)
+    return tuple(known[part.schedule] for part in parts)
+
+
+def whole_estimate(
+    layer: TypedLayer, timelines: Sequence[PartTimeline], hierarchy: MemoryHierarchy
+) -> LayerEstimate:
+    """Return the estimate of a layer that runs its parts one after the other."""
+    if len(timelines) == 1:
+        return timelines[0].estimate
     cycles, compute, dma, stall = (
-        sum(getattr(e, name) for e in all_parts)
+        sum(getattr(t.estimate, name) for t in timelines)
         for name in ("cycles", "compute_cycles", "dma_cycles", "stall_cycles")
     )
-    bound = costs.link_name if dma > compute else "compute"
+    bound = link_name(hierarchy.link(1)) if dma > compute else "compute"
     return LayerEstimate(cycles, compute, dma, stall, layer.macs / cycles if cycles else 0.0, bound)

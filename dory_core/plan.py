@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from dory_core.estimate.timeline import LayerEstimate
+from dory_core.estimate.program import Program
+from dory_core.estimate.timeline import LayerEstimate, PartTimeline, Traffic
 from dory_core.hardware import OperatingPoint, OutputFile
 from dory_core.ir import Conv, Linear, Tensor, TypedLayer
 from dory_core.memory import Block
@@ -141,6 +142,12 @@ class LayerStep:
     output: Transfer
     weights: LayerWeights | None
     estimate: LayerEstimate
+    timelines: tuple[PartTimeline, ...]
+
+    @property
+    def traffic(self) -> Traffic:
+        """What all parts move and compute."""
+        return sum((t.traffic for t in self.timelines), Traffic(0, 0, 0))
 
     @property
     def index(self) -> int:
@@ -189,6 +196,18 @@ class LevelUse:
 
 
 @dataclass(frozen=True, slots=True)
+class Roofline:
+    """What bounds every layer: MACs per cycle of all cores (0: unknown), bytes per cycle of links
+    by name."""
+
+    peak_macs_per_cycle: float
+    links: Mapping[str, float]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "links", MappingProxyType(dict(self.links)))
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """A network resolved for one target.
 
@@ -196,7 +215,7 @@ class Plan:
     it (resident weights) is linked into that memory. static_bytes: those bytes.
     any_core: each core may start transfers between L2 and L1. dma_alignment, ext_alignment: on
     multiples of so many bytes transfers of L1 and of L3 start.
-    transfers: between L3 and L2, in order of their start. cycles: estimate of one inference.
+    transfers: between L3 and L2, in order of their start. program: timeline of one inference.
     reason: why the plan cannot be deployed on the chip, empty when it can.
     """
 
@@ -215,8 +234,9 @@ class Plan:
     dma_alignment: int
     ext_alignment: int
     files: tuple[OutputFile, ...]
+    program: Program
+    roofline: Roofline
     transfers: tuple[ExtTransfer, ...] = ()
-    cycles: int = 0
     operating_point: OperatingPoint | None = None
     reason: str = ""
     notes: tuple[str, ...] = field(default=())
@@ -229,6 +249,11 @@ class Plan:
     def deployable(self) -> bool:
         """True when the budgets are the chip's."""
         return not self.reason
+
+    @property
+    def cycles(self) -> int:
+        """Estimated cycles of one inference."""
+        return self.program.cycles
 
     @property
     def macs(self) -> int:
@@ -266,7 +291,10 @@ class Plan:
                 "parameters": self.parameters,
             },
             "cores": self.cores,
-            "layers": [_step_json(s, self.levels) for s in self.steps],
+            "layers": [
+                _step_json(step, self.levels, stall)
+                for step, stall in zip(self.steps, self.program.stalls, strict=False)
+            ],
             "memory": {level.name: _level_json(level) for level in self.levels},
             "transfers": [_transfer_json(t) for t in self.transfers],
             "totals": {
@@ -276,7 +304,41 @@ class Plan:
                 "energy_mj": round(cycles * point.energy_j_per_cycle * 1e3, 5) if point else None,
                 "operating_point": point.name if point else None,
             },
+            "roofline": {
+                "peak_macs_per_cycle": self.roofline.peak_macs_per_cycle,
+                "links": dict(self.roofline.links),
+            },
             "notes": list(self.notes),
+        }
+
+    def timeline_json(self) -> dict[str, Any]:
+        """Return timeline.json: what cores and links do, in cycles from the start.
+
+        events: [lane, name, layer, tile, start, duration], the first three as positions in the
+        lists beside them; of a layer -1 for what belongs to none.
+        """
+        events = sorted(self.program.events, key=lambda e: (e.start, e.end))
+        lanes = list(dict.fromkeys(e.lane for e in events))
+        names = list(dict.fromkeys(e.name for e in events))
+        return {
+            "version": PLAN_VERSION,
+            "cycles": self.cycles,
+            "lanes": lanes,
+            "names": names,
+            "layers": [
+                f"{s.index:02d} {s.layer.layer.kind} {s.layer.layer.name}" for s in self.steps
+            ],
+            "events": [
+                [
+                    lanes.index(e.lane),
+                    names.index(e.name),
+                    -1 if e.step is None else e.step,
+                    e.tile,
+                    round(e.start, 1),
+                    round(e.end - e.start, 1),
+                ]
+                for e in events
+            ],
         }
 
 
@@ -319,9 +381,11 @@ def _level_json(level: LevelUse) -> dict[str, Any]:
     }
 
 
-def _step_json(step: LayerStep, levels: tuple[LevelUse, ...]) -> dict[str, Any]:
+def _step_json(
+    step: LayerStep, levels: tuple[LevelUse, ...], l3_stall_cycles: int
+) -> dict[str, Any]:
     typed, schedule, estimate = step.layer, step.schedule, step.estimate
-    tile = step.tiling.tile
+    tile, traffic = step.tiling.tile, step.traffic
     return {
         "index": step.index,
         "name": typed.layer.name,
@@ -371,8 +435,12 @@ def _step_json(step: LayerStep, levels: tuple[LevelUse, ...]) -> dict[str, Any]:
             "compute_cycles": estimate.compute_cycles,
             "dma_cycles": estimate.dma_cycles,
             "stall_cycles": estimate.stall_cycles,
+            "l3_stall_cycles": l3_stall_cycles,
             "macs_per_cycle": estimate.macs_per_cycle,
-            "bound": estimate.bound,
+            "bound": "L3-L2" if l3_stall_cycles > estimate.cycles else estimate.bound,
+            "calls": traffic.calls,
+            "transfers": traffic.transfers,
+            "transfer_bytes": traffic.bytes,
         },
     }
 
@@ -387,6 +455,7 @@ __all__ = [
     "PartPlan",
     "Place",
     "Plan",
+    "Roofline",
     "PLAN_VERSION",
     "Transfer",
     "WeightChunk",

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from dory_core.budgets import Budgets
 from dory_core.errors import DoesNotFit
-from dory_core.estimate.program import program_cycles
+from dory_core.estimate.program import run_program
+from dory_core.estimate.timeline import link_name
 from dory_core.hardware import DmaHal, OutputFile, TargetContext
 from dory_core.ir import Graph
 from dory_core.memory import Block, Packing, plan_memory, requests, verify_packing
@@ -20,7 +21,7 @@ from dory_core.placement import (
     table_size,
     weight_buffer_bytes,
 )
-from dory_core.plan import LayerWeights, PartPlan, Place, Plan
+from dory_core.plan import LayerWeights, PartPlan, Place, Plan, Roofline
 from dory_core.streaming.fit import fit_network
 from dory_core.streaming.placement import place_streamed
 from dory_core.tiling.network import NetworkTiler
@@ -128,11 +129,17 @@ def make_plan(
         ext_alignment=link.alignment_bytes if link is not None else 1,
         files=_files(planned, hal),
         transfers=placement.transfers,
-        cycles=program_cycles(placement.steps, placement.transfers, link),
+        program=run_program(placement.steps, placement.transfers, link),
+        roofline=_roofline(ctx),
         operating_point=ctx.operating_point,
         reason=budgets.reason,
         notes=graph.notes,
     )
+
+
+def _roofline(ctx: TargetContext) -> Roofline:
+    links = {link_name(link): link.bytes_per_cycle for link in ctx.memory.links}
+    return Roofline(ctx.memory.peak_macs_per_cycle, links)
 
 
 def _verify(graph: Graph, placement: Placement, ctx: TargetContext, budget: int) -> None:

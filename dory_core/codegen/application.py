@@ -19,6 +19,7 @@ from dory_core.plan import LayerStep, Plan
 from dory_core.runtime import runtime_files
 
 TEMPLATES = Path(__file__).parent / "templates"
+TIMELINE_FILE = "timeline.json"
 REPLACEABLE = {"Makefile", "README.md"}
 
 
@@ -63,6 +64,7 @@ def application_files(provided: Iterable[OutputFile], plan: Plan) -> tuple[Outpu
     view = network_view(plan, any(f.path.startswith("hal/") for f in provided))
     files = [
         OutputFile("plan.json", json.dumps(plan.to_json(), indent=1) + "\n"),
+        OutputFile(TIMELINE_FILE, json.dumps(plan.timeline_json(), separators=(",", ":")) + "\n"),
         OutputFile("Makefile", render("Makefile.mako", view)),
         OutputFile("README.md", render("README.md.mako", view)),
         OutputFile("inc/network.h", render("network.h.mako", view)),

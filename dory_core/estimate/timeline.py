@@ -28,6 +28,11 @@ def barrier_cycles(cores: int) -> int:
     return 0 if cores == 1 else 6 + 2 * cores
 
 
+def link_name(link: Link) -> str:
+    """Return the name of a link: ``L2-L1``."""
+    return f"L{link.lower}-L{link.upper}"
+
+
 @dataclass(frozen=True, slots=True)
 class LayerEstimate:
     """What a layer costs on the cores, in their cycles.
@@ -58,12 +63,39 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
+class Traffic:
+    """What a schedule does, as counts: calls of the kernel, transfers started, bytes they move."""
+
+    calls: int
+    transfers: int
+    bytes: int
+
+    def __add__(self, other: Traffic) -> Traffic:
+        return Traffic(
+            self.calls + other.calls, self.transfers + other.transfers, self.bytes + other.bytes
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PartTimeline:
+    """One run of a tile loop: its estimate, what it moves, and every event in its own time."""
+
+    estimate: LayerEstimate
+    traffic: Traffic
+    events: tuple[Event, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Transfer:
-    """One copy between two levels, as the DMA sees it."""
+    """One movement between two levels, as the DMA sees it.
+
+    copies: transfers that it takes; one, or one for each channel of a layout change.
+    """
 
     bytes: int
     rows: int
     single_elements: bool = False
+    copies: int = 1
 
     def cycles(self, link: Link) -> float:
         """Return its cycles, split into pieces when the link has a largest transfer."""
@@ -85,7 +117,7 @@ def box_transfer(
     """
     size = rows * columns * pixel_bytes(channels, tensor.bits)
     if layout == "CHW" and tensor.channels > 1:
-        return Transfer(size, rows * columns * channels, True)
+        return Transfer(size, rows * columns * channels, True, channels)
     if channels < tensor.channels:
         return Transfer(size, rows * columns)
     return Transfer(size, rows if columns < tensor.width else 1)
@@ -100,7 +132,7 @@ class LayerCosts:
         self.layer = layer
         self.kernel = kernel
         self.link = hierarchy.link(upper)
-        self.link_name = f"L{self.link.lower}-L{self.link.upper}"
+        self.link_name = link_name(self.link)
         self.barrier = barrier_cycles(hierarchy.cores)
         self._layout = kernel.input_layout(layer)
         self._compute: dict[tuple[int, ...], int] = {}
@@ -119,8 +151,12 @@ class LayerCosts:
         """Return the cycles of each transfer that loads an input tile (two for an Add)."""
         key = (rows, columns, channels)
         if key not in self._x:
-            self._x[key] = tuple(self._input(t, *key).cycles(self.link) for t in self._operands)
+            self._x[key] = tuple(t.cycles(self.link) for t in self.inputs(*key))
         return self._x[key]
+
+    def inputs(self, rows: int, columns: int, channels: int) -> tuple[Transfer, ...]:
+        """Return the transfers that load an input tile."""
+        return tuple(self._input(tensor, rows, columns, channels) for tensor in self._operands)
 
     @property
     def _operands(self) -> tuple[Tensor, ...]:
@@ -150,18 +186,24 @@ class LayerCosts:
         """Return the cycles of the load of a weight block: one row."""
         key = (c_out, c_in)
         if key not in self._w:
-            tile = make_tile(self.layer, c_out, self.layer.output.height, self.layer.output.width)
-            size = int(self.kernel.weight_bytes(self.layer, replace(tile, c_in=c_in)))
-            self._w[key] = Transfer(size, 1).cycles(self.link)
+            self._w[key] = self.weights(c_out, c_in).cycles(self.link)
         return self._w[key]
+
+    def weights(self, c_out: int, c_in: int) -> Transfer:
+        """Return the transfer that loads a weight block."""
+        tile = make_tile(self.layer, c_out, self.layer.output.height, self.layer.output.width)
+        return Transfer(int(self.kernel.weight_bytes(self.layer, replace(tile, c_in=c_in))), 1)
 
     def store_y(self, c_out: int, h: int, w: int) -> float:
         """Return the cycles of the store of an output tile."""
         key = (c_out, h, w)
         if key not in self._y:
-            transfer = box_transfer(self.layer.output, h, w, c_out)
-            self._y[key] = transfer.cycles(self.link)
+            self._y[key] = self.output(c_out, h, w).cycles(self.link)
         return self._y[key]
+
+    def output(self, c_out: int, h: int, w: int) -> Transfer:
+        """Return the transfer that stores an output tile."""
+        return box_transfer(self.layer.output, h, w, c_out)
 
 
 def estimate(
@@ -266,6 +308,32 @@ class _Walk:
         return self.costs.compute(
             schedule.c_out[step.o].size, h.size, w.size, channels, h.x_size, w.x_size
         )
+
+
+def traffic(costs: LayerCosts, schedule: Schedule) -> Traffic:
+    """Return what ``schedule`` moves and computes; the generated code does exactly this."""
+    calls = transfers = size = 0
+    for step in schedule.steps():
+        o, h, w = schedule.c_out[step.o], schedule.h[step.h], schedule.w[step.w]
+        moved: list[Transfer] = []
+        _, channels = schedule.input_channels(step)
+        if step.load_x:
+            moved += costs.inputs(h.x_size, w.x_size, channels)
+        if step.load_w:
+            moved.append(costs.weights(o.size, channels))
+        if step.store_y:
+            moved.append(costs.output(o.size, h.size, w.size))
+        calls += 1
+        transfers += sum(transfer.copies for transfer in moved)
+        size += sum(transfer.bytes for transfer in moved)
+    return Traffic(calls, transfers, size)
+
+
+def part_timeline(costs: LayerCosts, schedule: Schedule) -> PartTimeline:
+    """Return everything that is known in advance about one run of ``schedule``."""
+    events: list[Event] = []
+    found = estimate(costs, schedule, events.append)
+    return PartTimeline(found, traffic(costs, schedule), tuple(events))
 
 
 def lower_bound(costs: LayerCosts, schedule: Schedule) -> int:

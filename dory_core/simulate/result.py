@@ -12,7 +12,7 @@ import numpy.typing as npt
 from dory_core.errors import UsageError
 from dory_core.ir import Tensor
 
-__all__ = ["LayerOutput", "LayerResult", "Mismatch", "Run", "RunResult", "compare_layer"]
+__all__ = ["Counts", "LayerOutput", "LayerResult", "Mismatch", "Run", "RunResult", "compare_layer"]
 
 SCHEMA_VERSION = 1
 
@@ -51,11 +51,29 @@ class LayerResult:
 
 
 @dataclass(frozen=True, slots=True)
+class Counts:
+    """What the program did for one layer: kernel calls, transfers between L2 and L1, their bytes.
+
+    Of all layers together: transfers between L3 and L2, without calls.
+    """
+
+    calls: int
+    transfers: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class Run:
-    """One execution of the network. input: which vector it was given."""
+    """One execution of the network.
+
+    input: which vector it was given. counts: by layer index, None where the runner does not count;
+    external_counts: of transfers between L3 and L2.
+    """
 
     input: str
     layers: tuple[LayerResult, ...]
+    counts: Mapping[int, Counts] | None = None
+    external_counts: Counts | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +106,10 @@ class RunResult:
             "runner": self.runner,
             "dma": self.dma,
             "exact": self.exact,
-            "runs": [asdict(run) for run in self.runs],
+            "runs": [
+                {"input": run.input, "layers": [asdict(layer) for layer in run.layers]}
+                for run in self.runs
+            ],
         }
 
 

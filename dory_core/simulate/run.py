@@ -17,13 +17,14 @@ from dory_core.errors import UsageError, VerificationFailed
 from dory_core.simulate.build import build
 from dory_core.simulate.compiler import Compiler
 from dory_core.simulate.packing import unpack
-from dory_core.simulate.result import LayerOutput, Run, RunResult, compare_layer
+from dory_core.simulate.result import Counts, LayerOutput, Run, RunResult, compare_layer
 
 __all__ = ["DMA_MODES", "run_host"]
 
 DMA_MODES = ("early", "late", "random")
 
 _EXIT_DIFFERS = 5
+_EXTERNAL = -1  # stands for a layer in counts.txt
 _EXIT_USAGE = 2
 _REPORT_LINES = 25
 _REPORT_MARKS = ("ERROR: AddressSanitizer", "runtime error:", "WARNING: ThreadSanitizer")
@@ -96,6 +97,8 @@ def run_host(
             if dump is not None:
                 _save(dump if len(executions) == 1 else dump / execution.name, values)
             _check_output(execution, output_layers, name)
+            counts = _read_counts(execution / "counts.txt")
+            external = counts.pop(_EXTERNAL, Counts(0, 0, 0))
             runs.append(
                 Run(
                     name,
@@ -103,9 +106,16 @@ def run_host(
                         compare_layer(layer, values[layer.index], expected[number])
                         for layer in layers
                     ),
+                    counts,
+                    external,
                 )
             )
     return RunResult(target, "host", dma, tuple(runs))
+
+
+def _read_counts(path: Path) -> dict[int, Counts]:
+    rows = (map(int, line.split()) for line in path.read_text(encoding="ascii").splitlines())
+    return {layer: Counts(*numbers) for layer, *numbers in rows}
 
 
 def _load(execution: Path, layer: LayerOutput) -> npt.NDArray[np.int64]:

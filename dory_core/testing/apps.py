@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from dory_core.application import run_application
+from dory_core.application import read_plan, run_application
 from dory_core.budgets import resolve_budgets
 from dory_core.compiler import plan_network, write_network
 from dory_core.ir import Graph
 from dory_core.plan import Plan
 from dory_core.plugins import Plugins, load_plugins
 from dory_core.reference import random_inputs, run
+from dory_core.simulate.result import Run
 
 DMA_MODES = ("early", "late", "random")
 
@@ -63,3 +65,17 @@ def assert_exact(
         assert wrong is None, f"dma {mode}: layer {wrong[1].index} {wrong[1].name}: {wrong[1]}"
         assert len(result.runs) % repeat == 0
         assert all(run.layers for run in result.runs)
+        assert_counted(result.runs[0], read_plan(directory))
+
+
+def assert_counted(run: Run, plan: dict[str, Any]) -> None:
+    """Assert that a run called kernels and moved bytes exactly as often as its plan estimates."""
+    assert run.counts is not None
+    keys = ("calls", "transfers", "transfer_bytes")
+    planned = {n["index"]: tuple(n["estimate"][key] for key in keys) for n in plan["layers"]}
+    counted = {index: (c.calls, c.transfers, c.bytes) for index, c in run.counts.items()}
+    assert counted == planned, "kernel calls, transfers and bytes differ from the estimate"
+    assert run.external_counts is not None
+    external = run.external_counts
+    assert external.transfers == len(plan["transfers"])
+    assert external.bytes == sum(transfer["bytes"] for transfer in plan["transfers"])

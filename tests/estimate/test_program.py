@@ -5,7 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from dory_core.estimate.program import program_cycles
+from dory_core.estimate.program import run_program
+from dory_core.estimate.timeline import Event
 from dory_core.hardware import Link
 from dory_core.plan import ExtTransfer
 
@@ -13,12 +14,23 @@ from dory_core.plan import ExtTransfer
 LINK = Link(upper=2, lower=3, setup_cycles=100, bytes_per_cycle=1.0, issue_cycles=10)
 
 
-def step(position: int, cycles: int, parts: int = 1) -> Any:
-    """Return a layer as the timeline sees it."""
+def step(position: int, *cycles: int) -> Any:
+    """Return a layer as the timeline sees it: a part for each number of cycles."""
     return SimpleNamespace(
-        estimate=SimpleNamespace(cycles=cycles),
-        parts=[SimpleNamespace(position=position + k) for k in range(parts)],
+        parts=[SimpleNamespace(position=position + k) for k in range(len(cycles))],
+        timelines=[
+            SimpleNamespace(
+                estimate=SimpleNamespace(cycles=count),
+                traffic=SimpleNamespace(calls=1),
+                events=(Event("cores", "compute", 0, 0.0, count),),
+            )
+            for count in cycles
+        ],
     )
+
+
+def program_cycles(steps: list[Any], transfers: tuple[ExtTransfer, ...], link: Link | None) -> int:
+    return run_program(steps, transfers, link).cycles
 
 
 def fetch(size: int, start: int, wait: int) -> ExtTransfer:
@@ -26,7 +38,7 @@ def fetch(size: int, start: int, wait: int) -> ExtTransfer:
 
 
 def test_without_transfers_it_is_the_sum_of_the_layers() -> None:
-    assert program_cycles([step(0, 500), step(1, 700, 2)], (), None) == 1200
+    assert program_cycles([step(0, 500), step(1, 350, 350)], (), None) == 1200
 
 
 def test_first_fetch_is_waited_for_in_full() -> None:
@@ -54,7 +66,18 @@ def test_blocking_transfer_stops_the_core() -> None:
     assert program_cycles([step(0, 100)], (fetch(400, 0, 0),), LINK) == 500 + 100
 
 
-def test_parts_share_the_cycles_of_their_layer_evenly() -> None:
-    transfers = (fetch(400, 0, 1),)
-    # the fetch hides behind the first of two parts of 450 cycles
-    assert program_cycles([step(0, 900, 2)], transfers, LINK) == 500 + 450
+def test_a_fetch_hides_behind_the_parts_before_the_one_that_needs_it() -> None:
+    transfers = (fetch(900, 0, 2),)
+    # issued for 10; it ends at 1000, 40 after the parts of 300 and 650 cycles
+    steps = [step(0, 300, 650, 70)]
+    program = run_program(steps, transfers, LINK)
+    assert program.cycles == 1000 + 70
+    assert program.stalls == (10 + 40, 0)
+
+
+def test_events_of_parts_stand_one_after_the_other_with_their_tiles_counted_on() -> None:
+    program = run_program([step(0, 500), step(1, 350, 250)], (fetch(300, 0, 1),), LINK)
+    cores = [(e.step, e.tile, e.start, e.end) for e in program.events if e.lane == "cores"]
+    assert cores == [(0, 0, 10, 510), (1, 0, 510, 860), (1, 1, 860, 1110)]
+    [load] = [e for e in program.events if e.lane == "L3-L2"]
+    assert (load.name, load.step, load.start, load.end) == ("load L3", 1, 10, 400)

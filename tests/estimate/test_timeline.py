@@ -138,7 +138,7 @@ def test_rows_of_a_box_follow_the_layout():
     assert box_transfer(x, 4, 12, 16) == Transfer(4 * 12 * 16, 1)
     assert box_transfer(x, 4, 6, 16) == Transfer(4 * 6 * 16, 4)
     assert box_transfer(x, 4, 12, 8) == Transfer(4 * 12 * 8, 48)
-    assert box_transfer(x, 4, 6, 8, "CHW") == Transfer(4 * 6 * 8, 192, True)
+    assert box_transfer(x, 4, 6, 8, "CHW") == Transfer(4 * 6 * 8, 192, True, copies=8)
     assert box_transfer(tensor("x", 16, 4, 4, 4), 2, 4, 16).bytes == 2 * 4 * 8
 
 

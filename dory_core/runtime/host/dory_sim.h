@@ -55,6 +55,15 @@ void dory_sim_l3_output(uint32_t offset, void *data, uint32_t bytes);
  * but the arenas keep the bytes of the run before. */
 int dory_sim_run(int (*entry)(void *arg), void *arg);
 
+/* What one layer did in the last run: calls of its kernel, transfers between L2 and L1 that were
+ * started, and bytes that they moved; and the same of transfers between L3 and L2, of all layers. */
+typedef struct {
+  uint64_t calls, transfers, bytes;
+} dory_sim_counts_t;
+uint32_t dory_sim_counted_layers(void); /* one more than the largest index, or larger */
+dory_sim_counts_t dory_sim_layer_counts(uint32_t layer);
+dory_sim_counts_t dory_sim_external_counts(void);
+
 /* Reports a fault in the current layer and tile, and ends the process. */
 void dory_sim_fault(const char *file, int line, const char *format, ...)
 #if defined(__GNUC__)

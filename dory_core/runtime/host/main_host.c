@@ -201,6 +201,22 @@ static void on_layer(void *user, int layer, const void *data, uint32_t bytes) {
   progress->done += bytes;
 }
 
+static void write_counts_line(FILE *file, long layer, dory_sim_counts_t c) {
+  if (c.transfers == 0 && c.calls == 0) return;
+  fprintf(file, "%ld %llu %llu %llu\n", layer, (unsigned long long)c.calls,
+          (unsigned long long)c.transfers, (unsigned long long)c.bytes);
+}
+
+/* Writes what each layer did: index, calls, transfers, bytes. Index -1 is L3, for all layers. */
+static void write_counts(const char *path) {
+  FILE *const file = fopen(path, "w");
+  if (file == NULL) usage("cannot write ", path);
+  for (uint32_t n = 0; n < dory_sim_counted_layers(); ++n)
+    write_counts_line(file, (long)n, dory_sim_layer_counts(n));
+  write_counts_line(file, -1, dory_sim_external_counts());
+  if (fclose(file) != 0) usage("cannot write ", path);
+}
+
 static int run_network(void *argument) { return dory_network_run(argument); }
 
 static void load_l3(const char *path) {
@@ -295,6 +311,8 @@ int main(int argc, char **argv) {
     if (options.dump) {
       path_of(path, "%s/run_%02lu/output.bin", options.dump, (unsigned long)progress.run);
       write_file(path, "wb", output, DORY_NETWORK_OUTPUT_BYTES);
+      path_of(path, "%s/run_%02lu/counts.txt", options.dump, (unsigned long)progress.run);
+      write_counts(path);
     }
     fflush(stdout);
   }

@@ -138,6 +138,7 @@ int dory_sim_run(int (*entry)(void *arg), void *arg) {
   sim_forget_arenas();
   sim_transfers_reset();
   sim_report_reset();
+  sim_counts_reset();
   barrier.ended = 0;
   memset(barrier.gone, 0, sizeof barrier.gone);
   for (uint32_t core = 0; core < sim_config.cores; ++core) {

@@ -89,10 +89,17 @@ void sim_conflict(const char *action, const sim_arena_t *arena, uint32_t offset,
 void sim_lock(void);
 void sim_unlock(void);
 
+/* --- sim_counts.c --- */
+#define SIM_EXTERNAL (-2) /* in place of a layer: between L3 and L2 */
+void sim_counts_reset(void);
+void sim_count_call(int layer);                       /* with the lock */
+void sim_count_transfer(int layer, uint64_t bytes);   /* with the lock */
+
 /* --- sim_report.c --- */
 void sim_report_init(void);
 void sim_report_reset(void);    /* no layer yet */
 int32_t sim_current_tile(void);
+int sim_current_layer(void);    /* -1 before the first */
 const char *sim_basename(const char *path);
 
 #endif

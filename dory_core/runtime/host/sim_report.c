@@ -25,6 +25,7 @@ const char *sim_basename(const char *path) {
 }
 
 int32_t sim_current_tile(void) { return current.tile; }
+int sim_current_layer(void) { return current.index; }
 
 /* Written without locks and without the C library, for signal handlers and sanitizers. */
 #if defined(__GNUC__)
@@ -212,5 +213,6 @@ void dory_sim_tile(int32_t tile) {
 #endif
   sim_lock();
   current.tile = tile;
+  sim_count_call(current.index);
   sim_unlock();
 }

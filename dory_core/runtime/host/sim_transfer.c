@@ -241,6 +241,8 @@ static dory_ticket_t launch(transfer_t *draft, const char *file, int line) {
   do serial = (serial + 1) & SERIAL_MASK;
   while (serial == 0);
   draft->tile = sim_current_tile();
+  sim_count_transfer(draft->kind == KIND_EXT ? SIM_EXTERNAL : sim_current_layer(),
+                     copy_bytes(&draft->copy));
   draft->ticket = (dory_ticket_t)(serial << (SLOT_BITS + CORE_BITS) | core << SLOT_BITS | slot);
   transfers[core][slot] = *draft;
   sim_unlock();

@@ -15,6 +15,8 @@ from dory_core.hardware import (
 
 NAME = "gap8"
 MAX_CORES = 8
+# A dot product of four 8-bit pairs is one instruction.
+MACS_PER_CYCLE_AND_CORE = 4
 BOARDS = ("gvsoc", "gapuino")
 KERNELS = ("dory", "portable")
 
@@ -102,4 +104,4 @@ def hierarchy(ctx: TargetContext) -> MemoryHierarchy:
         Level(2, (Memory("L2 SRAM", L2_BYTES, L2_RESERVED_BYTES, 0x1C00_0000, data | {"code"}),)),
         Level(3, (Memory("HyperRAM", L3_BYTES, 0, 0, data),)),
     )
-    return MemoryHierarchy(levels, (CLUSTER_DMA, hyper_ram), cores)
+    return MemoryHierarchy(levels, (CLUSTER_DMA, hyper_ram), cores, MACS_PER_CYCLE_AND_CORE * cores)

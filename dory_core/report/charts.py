@@ -1,0 +1,255 @@
+"""The charts of a report as Vega-Lite specifications: data and how to draw it, nothing else.
+
+Each takes a plan.json document. The same specification is drawn in the page and written as an
+image, so that both show the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+Spec = dict[str, Any]
+
+_SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
+_WIDTH = 900
+_KINDS = {"activations": "#4c78a8", "constants": "#f58518", "other": "#9d9d9d"}
+_TIME = {"computing": "#54a24b", "waiting for transfers": "#e45756", "other": "#bab0ac"}
+
+
+def _chart(title: str, values: Sequence[Mapping[str, Any]], **parts: Any) -> Spec:
+    return {
+        "$schema": _SCHEMA,
+        "title": {"text": title, "anchor": "start"},
+        "width": _WIDTH,
+        "data": {"values": [dict(value) for value in values]},
+        "config": {"view": {"stroke": "#ddd"}, "axis": {"grid": False}},
+        **parts,
+    }
+
+
+def _field(name: str, kind: str, title: str | None, **more: Any) -> dict[str, Any]:
+    return {"field": name, "type": kind, "title": title, **more}
+
+
+def _tooltip(**fields: str) -> list[dict[str, Any]]:
+    """Return the tooltip that shows fields under these titles; numbers with separators."""
+    return [{"field": name, "title": title, "format": ","} for name, title in fields.items()]
+
+
+def _labels(*fields: str) -> list[dict[str, Any]]:
+    return [{"field": name, "type": "nominal"} for name in fields]
+
+
+def _domain(colours: Mapping[str, str]) -> dict[str, Any]:
+    return {"domain": list(colours), "range": list(colours.values())}
+
+
+def layer_label(layer: Mapping[str, Any]) -> str:
+    """Return the short name of a layer: its index and kind."""
+    return f"{layer['index']:02d} {layer['kind']}"
+
+
+def positions(plan: Mapping[str, Any]) -> list[str]:
+    """Return the layer that runs at each position; a layer of several parts has several."""
+    return [
+        layer_label(layer) + (f" part {part}" if layer["l3_tiles"] > 1 else "")
+        for layer in plan["layers"]
+        for part in range(layer["l3_tiles"])
+    ]
+
+
+def memory_map(plan: Mapping[str, Any], level: str) -> Spec:
+    """Return the map of a memory level over time: a block is a rectangle, offset by lifetime."""
+    use = plan["memory"][level]
+    names = positions(plan)
+    values = []
+    for block in use["blocks"]:
+        constants = block["name"].startswith("weights")
+        values.append(
+            {
+                **block,
+                "kind": "constants" if constants else "activations",
+                "end": block["offset"] + block["size"],
+                "from": block["first"],
+                "to": block["last"] + 1,
+                "begins": _position(names, block["first"]),
+                "ends": _position(names, block["last"]),
+            }
+        )
+    blocks = {
+        "mark": {"type": "rect", "stroke": "white", "strokeWidth": 0.5},
+        "encoding": {
+            "x": _field(
+                "from", "quantitative", "position in the execution", axis={"tickMinStep": 1}
+            ),
+            "x2": {"field": "to"},
+            "y": _field("offset", "quantitative", "byte offset", axis={"format": "s"}),
+            "y2": {"field": "end"},
+            "color": _field("kind", "nominal", None, scale=_domain(_KINDS)),
+            "tooltip": [
+                *_labels("name"),
+                *_tooltip(size="bytes", offset="offset"),
+                *_labels("begins", "ends"),
+            ],
+        },
+    }
+    budget = {
+        "mark": {"type": "rule", "strokeDash": [6, 4], "color": "#e45756"},
+        "data": {"values": [{"budget": use["budget"]}]},
+        "encoding": {
+            "y": _field("budget", "quantitative", None),
+            "tooltip": _tooltip(budget="budget"),
+        },
+    }
+    title = f"{level}: {use['used']:,} of {use['budget']:,} bytes"
+    return _chart(title, values, height=320, layer=[blocks, budget])
+
+
+def _position(names: Sequence[str], position: int) -> str:
+    if position < 0:
+        return "before the first layer"
+    return names[position] if position < len(names) else "after the last layer"
+
+
+def cycles(plan: Mapping[str, Any]) -> Spec:
+    """Return the cycles of each layer: computing, waiting for transfers, the rest."""
+    values = []
+    for layer in plan["layers"]:
+        estimate = layer["estimate"]
+        computing, waiting = estimate["compute_cycles"], estimate["stall_cycles"]
+        rest = max(estimate["cycles"] - computing - waiting, 0)
+        shares = zip(_TIME, (computing, waiting, rest), strict=True)
+        values += [
+            {"layer": layer_label(layer), "name": layer["name"], "what": what, "cycles": count}
+            for what, count in shares
+        ]
+    encoding = {
+        "x": _field("layer", "ordinal", None, sort=None),
+        "y": _field("cycles", "quantitative", "cycles", axis={"format": "s"}),
+        "color": _field("what", "nominal", None, scale=_domain(_TIME)),
+        "tooltip": [*_labels("layer", "name", "what"), *_tooltip(cycles="cycles")],
+    }
+    return _chart("Cycles per layer", values, height=260, mark="bar", encoding=encoding)
+
+
+def local_memory(plan: Mapping[str, Any]) -> Spec:
+    """Return what each layer keeps in L1: buffers with their copies."""
+    values = [
+        {
+            "layer": layer_label(layer),
+            "buffer": block["name"],
+            "copies": len(block["offsets"]),
+            "bytes": block["bytes"] * len(block["offsets"]),
+        }
+        for layer in plan["layers"]
+        for block in layer["l1_blocks"]
+    ]
+    bars = {
+        "mark": "bar",
+        "encoding": {
+            "x": _field("layer", "ordinal", None, sort=None),
+            "y": _field("bytes", "quantitative", "bytes", axis={"format": "s"}),
+            "color": _field("buffer", "nominal", None),
+            "tooltip": [*_labels("layer", "buffer"), *_tooltip(bytes="bytes", copies="copies")],
+        },
+    }
+    budget = {
+        "mark": {"type": "rule", "strokeDash": [6, 4], "color": "#e45756"},
+        "data": {"values": [{"budget": plan["memory"]["L1"]["budget"]}]},
+        "encoding": {"y": _field("budget", "quantitative", None)},
+    }
+    return _chart("Buffers in L1", values, height=220, layer=[bars, budget])
+
+
+def roofline(plan: Mapping[str, Any]) -> Spec | None:
+    """Return MAC/cycle of each layer over the MACs for each byte that it moves, under the roof.
+
+    The roof is the peak of the cores and the rate of the link between L2 and L1. None when the
+    target states no peak.
+    """
+    roof = plan["roofline"]
+    peak, rate = roof["peak_macs_per_cycle"], roof["links"]["L2-L1"]
+    if not peak:
+        return None
+    values = [
+        {
+            "layer": layer_label(layer),
+            "name": layer["name"],
+            "kernel": layer["kernel"],
+            "intensity": round(layer["macs"] / layer["estimate"]["transfer_bytes"], 3),
+            "rate": round(layer["estimate"]["macs_per_cycle"], 3),
+            "cycles": layer["estimate"]["cycles"],
+        }
+        for layer in plan["layers"]
+        if layer["macs"] and layer["estimate"]["transfer_bytes"]
+    ]
+    if not values:
+        return None
+    ridge = peak / rate
+    ends = (
+        min([ridge / 8, *(v["intensity"] for v in values)]) / 2,
+        max([ridge * 8, *(v["intensity"] for v in values)]) * 2,
+    )
+    line = [{"intensity": x, "rate": min(peak, x * rate)} for x in (ends[0], ridge, ends[1])]
+    x = _field(
+        "intensity",
+        "quantitative",
+        "MAC per byte moved between L2 and L1",
+        scale={"type": "log", "nice": False, "domain": list(ends)},
+    )
+    y = _field("rate", "quantitative", "MAC per cycle", scale={"type": "log"})
+    points = {
+        "mark": {"type": "point", "filled": True, "opacity": 0.8},
+        "encoding": {
+            "x": x,
+            "y": y,
+            "size": _field("cycles", "quantitative", "cycles", scale={"range": [30, 500]}),
+            "color": _field("kernel", "nominal", None),
+            "tooltip": [*_labels("layer", "name"),
+                        *_tooltip(rate="MAC/cycle", intensity="MAC/byte", cycles="cycles")],
+        },
+    }  # fmt: skip
+    ceiling = {
+        "mark": {"type": "line", "color": "#888"},
+        "data": {"values": line},
+        "encoding": {"x": x, "y": y},
+    }
+    title = f"Roofline: {peak:g} MAC/cycle, {rate:g} bytes/cycle"
+    return _chart(title, values, height=320, layer=[ceiling, points])
+
+
+def timeline(document: Mapping[str, Any]) -> Spec:
+    """Return what cores and links do over time. document: of ``timeline.json``."""
+    names, lanes = document["names"], document["lanes"]
+    values = [
+        {
+            "lane": lanes[lane],
+            "what": names[name],
+            "layer": document["layers"][layer],
+            "tile": tile,
+            "start": start,
+            "end": start + duration,
+            "cycles": duration,
+        }
+        for lane, name, layer, tile, start, duration in document["events"]
+    ]
+    encoding = {
+        "x": _field("start", "quantitative", "cycles (scroll to zoom, drag to move)",
+                    axis={"format": "s"}, scale={"nice": False}),
+        "x2": {"field": "end"},
+        "y": _field("lane", "nominal", None, sort=list(lanes)),
+        "color": _field("what", "nominal", None),
+        "tooltip": [*_labels("layer", "what"),
+                    *_tooltip(tile="tile", start="start", cycles="cycles")],
+    }  # fmt: skip
+    zoom = [
+        {
+            "name": "zoom",
+            "select": {"type": "interval", "encodings": ["x"]},
+            "bind": "scales",
+        }
+    ]
+    mark = {"type": "bar", "clip": True}
+    height = 44 * len(lanes)
+    return _chart("Timeline", values, height=height, mark=mark, encoding=encoding, params=zoom)
