@@ -43,6 +43,22 @@ IM2COL_TENTHS = 18
 # im2col of a pixel in units of one output channel, by which cores decide how to share a tile.
 IM2COL_CHANNELS = 4
 
+# The 4x4 block, by counting instructions: tenths of a cycle per step of 64 products and per output;
+# per group of four channels and per further segment of it; per four pixels and row of their windows;
+# per call. RAW: what an output costs, in tenths, beside its requantisation in C.
+BLOCK_STEP = 245
+BLOCK_OUTPUT = 47
+BLOCK_GROUP = 20
+BLOCK_SEGMENT = 10
+BLOCK_PIXELS = 90
+BLOCK_ROW = 25
+BLOCK_CALL = 200
+BLOCK_RAW = 60
+# Gathering the columns of four pixels: fixed part, per row, and tenths of a cycle per element.
+GATHER_PIXELS = 160
+GATHER_ROW = 40
+GATHER_TENTHS = 30
+
 # A convolution on all input channels at once is worth it from this many output channels per tile.
 LEAST_CHANNELS = 8
 

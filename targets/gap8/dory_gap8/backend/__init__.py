@@ -5,6 +5,7 @@ from __future__ import annotations
 from dory_core.ir import AvgPool, Conv, Linear, MaxPool, TypedLayer
 from dory_core.kernel import Kernel
 from dory_gap8.backend.add import AddKernel
+from dory_gap8.backend.block import GatherKernel, WindowKernel
 from dory_gap8.backend.conv import ConvKernel, PointwiseKernel
 from dory_gap8.backend.depthwise import DepthwiseKernel
 from dory_gap8.backend.linear import LinearKernel
@@ -15,9 +16,11 @@ __all__ = [
     "AvgPoolKernel",
     "ConvKernel",
     "DepthwiseKernel",
+    "GatherKernel",
     "LinearKernel",
     "MaxPoolKernel",
     "PointwiseKernel",
+    "WindowKernel",
     "candidates",
 ]
 
@@ -26,9 +29,10 @@ def candidates(layer: TypedLayer, cores: int) -> list[Kernel]:
     """Return the kernels for the kind of ``layer``, best first; each judges the layer itself."""
     kind = layer.layer
     if isinstance(kind, Conv):
+        block: list[Kernel] = [WindowKernel(cores), GatherKernel(cores)]
         plain: list[Kernel] = [PointwiseKernel(cores), ConvKernel(cores)]
         partial: list[Kernel] = [PointwiseKernel(cores, True), ConvKernel(cores, True)]
-        return [*plain, *partial, DepthwiseKernel(cores)]
+        return [*block, *plain, *partial, DepthwiseKernel(cores)]
     if isinstance(kind, Linear):
         return [LinearKernel(cores), LinearKernel(cores, True)]
     if isinstance(kind, MaxPool):

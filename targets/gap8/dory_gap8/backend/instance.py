@@ -19,13 +19,15 @@ OUTPUT_TYPES = ("u8", "i8", "u16", "i16", "i32")
 _INCLUDES = {
     "conv": ("matmul_impl", "requant_impl", "share"),
     "pointwise": ("matmul_impl", "requant_impl", "share"),
+    "window": ("block_tile", "block_impl", "block_asm", "requant_impl", "share"),
+    "gather": ("block_tile", "block_impl", "block_asm", "requant_impl", "share"),
     "linear": ("matmul_impl", "requant_impl", "share"),
     "depthwise": ("requant_impl", "share"),
     "maxpool": ("share",),
     "avgpool": ("requant_impl", "share"),
     "add": ("requant_impl", "share"),
 }
-_ARGUMENTS = {"linear": "linear", "maxpool": "pool", "avgpool": "pool", "add": "add"}
+_ARGUMENTS = {"window": "window", "gather": "window", "linear": "linear", "maxpool": "pool", "avgpool": "pool", "add": "add"}
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,8 @@ def vector_macros(tensor_type: str) -> tuple[tuple[str, str], ...]:
         ("DORY_X_T", c_type(tensor_type)),
         ("DORY_X4_T", f"dory_gap8_{tensor_type}x4_t"),
         ("DORY_LOAD4_X", f"dory_gap8_load4_{tensor_type}"),
+        ("DORY_STORE4_X", f"dory_gap8_store4_{tensor_type}"),
+        ("DORY_SET4_X", f"dory_gap8_set4_{tensor_type}"),
         ("DORY_DOT4", f"dory_gap8_dot4_{tensor_type}"),
     )
 

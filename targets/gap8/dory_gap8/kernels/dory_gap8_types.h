@@ -40,6 +40,20 @@ typedef struct {
   dory_gap8_requant_t requant;
 } dory_gap8_conv_t;
 
+/* The kernels of the 4x4 block; `requant` only where its sums go through C. */
+typedef struct {
+  const void *x;
+  const void *weights; /* interleaved, see dory_gap8_block_impl.h */
+  const void *parameters;
+  void *y;
+  void *scratch; /* a part for each core */
+  int32_t x_h, x_w, x_c;
+  int32_t y_h, y_w, y_c;
+  int32_t pad_top, pad_left;
+  int32_t shift, low_bits, hi;
+  const dory_gap8_requant_t *requant;
+} dory_gap8_window_t;
+
 typedef struct {
   const void *x;
   const void *weights; /* a row per output, padded to 4 elements */

@@ -1,0 +1,365 @@
+"""Dense convolutions of 8-bit tensors on the 4x4 block: four pixels by four channels at a time."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from dory_core.expr import ceil_div, minimum
+from dory_core.hardware import OutputFile
+from dory_core.ir import Conv, TypedLayer
+from dory_core.kernel import Constraint, Number, Rejection, WeightBlock
+from dory_gap8 import calibration as cal
+from dory_gap8.backend.dense import filters, reject_weighted, weighted_epilogue
+from dory_gap8.backend.instance import (
+    ClusterKernel,
+    c_type,
+    call_text,
+    sources,
+    vector_macros,
+)
+from dory_gap8.backend.requant import SHIFT, Epilogue
+from dory_gap8.backend.weights import encode, padded
+
+if TYPE_CHECKING:
+    from dory_core.tiling.geometry import Tile
+
+# A table of pointers to all taps of four pixels lies on the stack: 16 bytes per tap.
+MOST_TAPS = 64
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Finish:
+    """What the block does with its sums.
+
+    form: macro of ``dory_gap8_block_impl.h``; RAW leaves them to C. parameters: int64, shape
+    (C, n), as they lie in the weight block. clip: macro of the clip. token: part of a name.
+    """
+
+    form: str
+    reach: bool
+    clip: str
+    parameters: npt.NDArray[Any]
+    shift: int
+    low_bits: int
+    hi: int
+    token: str
+    cycles: int
+
+
+def _clip(epilogue: Epilogue) -> tuple[str, str, int] | None:
+    """Return macro, token and upper bound of the clip, None when the block has no such clip."""
+    clip = epilogue.steps[0].clip
+    if clip is None:
+        return "DORY_BLOCK_NO_CLIP", "n", 0
+    if clip[0] == 0 <= clip[1]:
+        return "DORY_BLOCK_UNSIGNED", "u", clip[1]
+    if clip[0] == -clip[1] - 1 and clip[1] >= 0:
+        return "DORY_BLOCK_SIGNED", "s", clip[1]
+    return None
+
+
+def finish(layer: TypedLayer) -> Finish:
+    """Return what the block does with the sums of ``layer``."""
+    return _finish(weighted_epilogue(layer), layer.output.bits, layer.output.channels)
+
+
+@functools.lru_cache(maxsize=128)
+def _finish(epilogue: Epilogue, bits: int, channels: int) -> Finish:
+    clip = _clip(epilogue) if epilogue.steps else None
+    simple = len(epilogue.steps) == 1 and epilogue.bits == 32 and bits == 8
+    if clip is None or not simple or epilogue.steps[0].form != SHIFT:
+        none = np.zeros((channels, 0), dtype=np.int64)
+        raw = epilogue.cycles + cal.BLOCK_RAW
+        return Finish("DORY_BLOCK_RAW", False, "DORY_BLOCK_NO_CLIP", none, 0, 0, 0, "raw", raw)
+    step = epilogue.steps[0]
+    parameters = np.empty((channels, 2), dtype=np.int64)
+    parameters[:, 0] = step.mul
+    parameters[:, 1] = step.add
+    macro, token, hi = clip
+    return Finish(
+        "DORY_BLOCK_STEP",
+        False,
+        macro,
+        parameters,
+        step.shift,
+        0,
+        hi,
+        f"q32{token}",
+        cal.BLOCK_OUTPUT,
+    )
+
+
+def interleave(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return rows of weights, shape (c_out, 4 n), as the block reads them.
+
+    Four channels after another; of these, for each four inputs, four weights of each channel.
+    Channels are filled up to a multiple of four with zeros.
+    """
+    c_out, length = rows.shape
+    image = np.zeros((-(-c_out // 4) * 4, length), dtype=np.int8)
+    image[:c_out] = rows
+    order: npt.NDArray[Any] = image.reshape(-1, 4, length // 4, 4).transpose(0, 2, 1, 3)
+    return order.reshape(-1)
+
+
+@dataclass(frozen=True)
+class BlockKernel(ClusterKernel):
+    """What the kernels of the 4x4 block share."""
+
+    kind: ClassVar[str]
+    title: ClassVar[str]
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """Name within the target."""
+        return f"dory_gap8_{self.kind}"
+
+    @property
+    def summary(self) -> str:  # type: ignore[override]
+        """What the kernel computes, for tables."""
+        return self.title
+
+    def accepts(self, layer: TypedLayer) -> Rejection | None:
+        """Dense convolutions of 8-bit inputs."""
+        if not isinstance(layer.layer, Conv):
+            return Rejection("it computes convolutions only")
+        if layer.layer.groups > 1:
+            return Rejection("it computes dense convolutions only, this one has groups")
+        if layer.inputs[0].type_name not in ("u8", "i8"):
+            return Rejection(f"its input is {layer.inputs[0].type_name}, possible are u8, i8")
+        kernel_h, kernel_w = layer.layer.window.kernel
+        if kernel_h * kernel_w > MOST_TAPS:
+            return Rejection(
+                f"its filter has {kernel_h * kernel_w} taps, at most {MOST_TAPS} are possible"
+            )
+        return self._reject_channels(layer) or reject_weighted(layer)
+
+    def _reject_channels(self, layer: TypedLayer) -> Rejection | None:
+        return None
+
+    def row_length(self, layer: TypedLayer) -> int:
+        """Return the weights of one output channel, with padding."""
+        raise NotImplementedError
+
+    def weight_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
+        """Parameters and weights of channels in fours."""
+        done = finish(layer)
+        channel = self.row_length(layer) + 4 * done.parameters.shape[1]
+        size = padded(tile.c_out) * channel
+        if done.form == "DORY_BLOCK_RAW":
+            size = size + padded(tile.c_out) * weighted_epilogue(layer).channel_bytes
+        return ceil_div(size, 8) * 8
+
+    def weight_block(
+        self, layer: TypedLayer, c_out: tuple[int, int], c_in: tuple[int, int]
+    ) -> WeightBlock:
+        """Encode the parameters of channels and their interleaved weights."""
+        weights = filters(layer).weights.values[c_out[0] : c_out[1]]
+        rows = np.moveaxis(weights, 1, 3).reshape(weights.shape[0], -1)
+        image = np.zeros((rows.shape[0], self.row_length(layer)), dtype=np.int8)
+        image[:, : rows.shape[1]] = rows
+        done = finish(layer)
+        four = -(-rows.shape[0] // 4) * 4
+        parts: dict[str, int] = {}
+        data = b""
+        if done.form == "DORY_BLOCK_RAW":
+            epilogue = weighted_epilogue(layer)
+            arrays = encode(epilogue, np.zeros((rows.shape[0], 0), np.int8), c_out)
+            parts |= {n: o for n, o in arrays.parts.items() if n != "weights"}
+            data = arrays.data.ljust(four * epilogue.channel_bytes, b"\0")
+        else:
+            table = np.zeros((four, done.parameters.shape[1]), dtype="<i4")
+            table[: rows.shape[0]] = done.parameters[c_out[0] : c_out[1]]
+            parts["mul"] = 0
+            data = table.tobytes()
+        data += bytes(-len(data) % 4)
+        parts["weights"] = len(data)
+        data += interleave(image).tobytes()
+        return WeightBlock(data + bytes(-len(data) % 8), parts)
+
+    def cycles(self, layer: TypedLayer, tile: Tile) -> Number:
+        """Blocks of the core with the most of them."""
+        done = finish(layer)
+        steps = self.row_length(layer) // 4
+        group = cal.BLOCK_STEP * steps // 10 + self._segment_cycles(layer) + 16 * done.cycles // 10
+        pixels = ceil_div(tile.h * tile.w, 4)
+        groups = ceil_div(tile.c_out, 4)
+        ways = [
+            ceil_div(pixels, self.cores // n)
+            * (self._pixel_cycles(layer) + ceil_div(groups, n) * group)
+            for n in (1, 2, 4, 8)
+            if n <= self.cores
+        ]
+        return cal.BLOCK_CALL + (ways[0] if len(ways) == 1 else minimum(*ways))
+
+    def _segment_cycles(self, layer: TypedLayer) -> int:
+        """Return what a group of four channels costs beside its steps and outputs."""
+        return cal.BLOCK_GROUP
+
+    def _pixel_cycles(self, layer: TypedLayer) -> int:
+        """Return what four pixels cost beside their channels."""
+        raise NotImplementedError
+
+    def symbol(self, layer: TypedLayer) -> str:
+        """Kind, window, types and requantisation: ``dory_gap8_window_3x3_u8_i8_u8_q32u``."""
+        window = _conv(layer).window
+        tokens = ["x".join(map(str, window.kernel))]
+        if window.strides != (1, 1):
+            tokens.append("s" + "x".join(map(str, window.strides)))
+        if window.dilations != (1, 1):
+            tokens.append("d" + "x".join(map(str, window.dilations)))
+        if any(window.pads):
+            tokens.append("pad")
+        tokens += self._tokens(layer)
+        x, y = layer.inputs[0].type_name, layer.output.type_name
+        done = finish(layer)
+        end = done.token
+        if done.form == "DORY_BLOCK_RAW":
+            end += weighted_epilogue(layer).suffix
+        return f"dory_gap8_{self.kind}_{'_'.join(tokens)}_{x}_i8_{y}_{end}"
+
+    def _tokens(self, layer: TypedLayer) -> list[str]:
+        return []
+
+    def _macros(self, layer: TypedLayer) -> tuple[tuple[str, str], ...]:
+        return ()
+
+    def headers(self, layer: TypedLayer) -> tuple[str, ...]:
+        """The header of the instance."""
+        return (f"{self.symbol(layer)}.h",)
+
+    def sources(self, layer: TypedLayer) -> tuple[OutputFile, ...]:
+        """The instance and the templates."""
+        x, y = layer.inputs[0].type_name, layer.output.type_name
+        done = finish(layer)
+        window = _conv(layer).window
+        macros = [
+            *vector_macros(x),
+            ("DORY_X_SIGNED", str(int(x == "i8"))),
+            ("DORY_Y_T", c_type(y)),
+            ("DORY_CORES", str(self.cores)),
+            ("DORY_BLOCK_SHARED", str(self._shared())),
+            ("DORY_BLOCK_FORM", done.form),
+            ("DORY_BLOCK_REACH", str(int(done.reach))),
+            ("DORY_BLOCK_CLIP", done.clip),
+            ("DORY_PADDED", str(int(any(window.pads)))),
+        ]
+        for name, pair in (
+            ("KERNEL", window.kernel),
+            ("STRIDE", window.strides),
+            ("DILATION", window.dilations),
+        ):
+            macros += [(f"DORY_{name}_H", str(pair[0])), (f"DORY_{name}_W", str(pair[1]))]
+        macros += self._macros(layer)
+        if done.form == "DORY_BLOCK_RAW":
+            macros += weighted_epilogue(layer).macros
+        purpose = f"{self.summary}: {x} inputs, i8 weights, {y} outputs."
+        return sources(self.kind, self.symbol(layer), purpose, macros)
+
+    def _shared(self) -> int:
+        return 0
+
+    def call(self, layer: TypedLayer) -> str:
+        """One call with the tile's sizes and padding."""
+        done = finish(layer)
+        scratch = self._needs_scratch(layer)
+        raw = done.form == "DORY_BLOCK_RAW"
+        names = ("x", "weights", "y", *(("scratch",) if scratch else ()))
+        names = (*names, "x_h", "x_w", "x_c", "y_h", "y_w", "y_c")
+        if any(_conv(layer).window.pads):
+            names = (*names, "pad_top", "pad_left")
+        arguments = [(name, f"${name}") for name in names]
+        if raw:
+            requant = weighted_epilogue(layer).initialiser()
+            arguments.append(("requant", f"&(const dory_gap8_requant_t){requant}"))
+        else:
+            arguments += [("parameters", "$mul"), ("shift", str(done.shift))]
+            arguments += [("low_bits", str(done.low_bits))] if done.low_bits else []
+            arguments += [("hi", str(done.hi))]
+        return call_text(self.symbol(layer), self.kind, arguments)
+
+    def _needs_scratch(self, layer: TypedLayer) -> bool:
+        raise NotImplementedError
+
+
+def _conv(layer: TypedLayer) -> Conv:
+    if not isinstance(layer.layer, Conv):
+        raise TypeError(f"{layer.layer.kind} is no convolution")
+    return layer.layer
+
+
+@dataclass(frozen=True)
+class WindowKernel(BlockKernel):
+    """Any dense filter on channels in fours, inputs read where they lie: nothing is gathered."""
+
+    kind = "window"
+    title = "convolution, inputs in place"
+
+    def _reject_channels(self, layer: TypedLayer) -> Rejection | None:
+        """Input channels are a multiple of four, eight at least."""
+        channels = layer.inputs[0].channels
+        if channels % 4 or channels < 8:
+            return Rejection(f"its {channels} input channels are no multiple of 4 from 8")
+        return None
+
+    def row_length(self, layer: TypedLayer) -> int:
+        """Taps times input channels."""
+        kernel_h, kernel_w = _conv(layer).window.kernel
+        return kernel_h * kernel_w * layer.inputs[0].channels
+
+    def scratch_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
+        """Zeros of each core, which stand for padding."""
+        return self.cores * layer.inputs[0].channels if self._needs_scratch(layer) else 0
+
+    def _needs_scratch(self, layer: TypedLayer) -> bool:
+        return any(_conv(layer).window.pads)
+
+    def _segment_cycles(self, layer: TypedLayer) -> int:
+        kernel_h, kernel_w = _conv(layer).window.kernel
+        return cal.BLOCK_GROUP + cal.BLOCK_SEGMENT * (kernel_h - 1)
+
+    def _pixel_cycles(self, layer: TypedLayer) -> int:
+        return cal.BLOCK_PIXELS + cal.BLOCK_ROW * _conv(layer).window.kernel[0]
+
+
+@dataclass(frozen=True)
+class GatherKernel(BlockKernel):
+    """Any dense filter on few or odd numbers of channels: four columns per core are gathered."""
+
+    kind = "gather"
+    title = "convolution, inputs gathered"
+
+    def row_length(self, layer: TypedLayer) -> int:
+        """Taps times input channels, padded; two steps of the block at least."""
+        kernel_h, kernel_w = _conv(layer).window.kernel
+        return max(8, int(padded(kernel_h * kernel_w * layer.inputs[0].channels)))
+
+    def scratch_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
+        """Four columns per core."""
+        return 4 * self.cores * self.row_length(layer)
+
+    def constraints(self, layer: TypedLayer, tile: Tile) -> tuple[Constraint, ...]:
+        """None: layers with few input channels have small columns."""
+        return ()
+
+    def _needs_scratch(self, layer: TypedLayer) -> bool:
+        return True
+
+    def _shared(self) -> int:
+        return 1
+
+    def _tokens(self, layer: TypedLayer) -> list[str]:
+        return [f"c{layer.inputs[0].channels}"]
+
+    def _macros(self, layer: TypedLayer) -> tuple[tuple[str, str], ...]:
+        return (("DORY_CHANNELS", str(layer.inputs[0].channels)),)
+
+    def _pixel_cycles(self, layer: TypedLayer) -> int:
+        kernel_h, _ = _conv(layer).window.kernel
+        row = self.row_length(layer)
+        return cal.GATHER_PIXELS + cal.GATHER_ROW * kernel_h + cal.GATHER_TENTHS * row // 10

@@ -1,0 +1,271 @@
+/* The block of dory_gap8_block_impl.h for XpulpV2, and nothing else: included by that file.
+ *
+ * Sums of pixel 0 lie in s0 .. s3 (a channel each), of pixel 1 in s4 .. s7, of pixel 2 in s8 .. s11,
+ * of pixel 3 in a4 .. a7; weights of the four channels in t0 .. t3, inputs in t4 and t5; pointers to
+ * the inputs in a0 .. a3, to the weights in t6, into the table in ra. What a step does not need lies
+ * on the stack. No instruction uses what the one before it loaded.
+ *
+ * Hardware loop 0 runs over the steps of a segment, loop 1 over groups of channels; the end of a
+ * hardware loop is its last instruction. The first step of a group starts the sums, which is why a
+ * segment has two steps at least. */
+
+#define DORY_BLOCK_TEXT_(s) #s
+#define DORY_BLOCK_TEXT(s) DORY_BLOCK_TEXT_(s)
+#define DORY_BLOCK_NAME DORY_BLOCK_TEXT(DORY_KERNEL) "_block"
+
+void dory_block_run(const dory_block_t *b) __asm__(DORY_BLOCK_NAME);
+
+#define DORY_I(text) text "\n\t"
+
+/* What follows the arguments of dory_block_t; the frame of the block. */
+#define DORY_AT_TABLE_END "0(sp)"
+#define DORY_AT_STEPS "4(sp)"
+#define DORY_AT_FIRST_STEPS "8(sp)"
+#define DORY_AT_TABLE "12(sp)"
+#define DORY_AT_PARAMETERS "16(sp)"
+#define DORY_AT_Y "20(sp)"
+#define DORY_AT_Y_BYTES "24(sp)"
+#define DORY_AT_SHIFT "28(sp)"
+#define DORY_AT_LOW_BITS "32(sp)"
+#define DORY_AT_HI "36(sp)"
+
+/* -- the steps -- */
+
+#if DORY_X_SIGNED
+#define DORY_START "pv.dotsp.b "
+#define DORY_ADD "pv.sdotsp.b "
+#else
+#define DORY_START "pv.dotusp.b "
+#define DORY_ADD "pv.sdotusp.b "
+#endif
+
+/* Four inputs times the weights of four channels; `label` is that of the last instruction. */
+#define DORY_DOTS(dot, a, b, c, d, x, label) \
+  DORY_I(dot #a ", " #x ", t0")              \
+  DORY_I(dot #b ", " #x ", t1")              \
+  DORY_I(dot #c ", " #x ", t2")              \
+  label DORY_I(dot #d ", " #x ", t3")
+
+#define DORY_STEP(dot, label)                 \
+  DORY_I("p.lw t0, 4(t6!)")                   \
+  DORY_I("p.lw t1, 4(t6!)")                   \
+  DORY_I("p.lw t2, 4(t6!)")                   \
+  DORY_I("p.lw t3, 4(t6!)")                   \
+  DORY_I("p.lw t4, 4(a0!)")                   \
+  DORY_I("p.lw t5, 4(a1!)")                   \
+  DORY_DOTS(dot, s0, s1, s2, s3, t4, "")      \
+  DORY_I("p.lw t4, 4(a2!)")                   \
+  DORY_DOTS(dot, s4, s5, s6, s7, t5, "")      \
+  DORY_I("p.lw t5, 4(a3!)")                   \
+  DORY_DOTS(dot, s8, s9, s10, s11, t4, "")    \
+  DORY_DOTS(dot, a4, a5, a6, a7, t5, label)
+
+#define DORY_POINTERS        \
+  DORY_I("p.lw a0, 4(ra!)")  \
+  DORY_I("p.lw a1, 4(ra!)")  \
+  DORY_I("p.lw a2, 4(ra!)")  \
+  DORY_I("p.lw a3, 4(ra!)")
+
+/* -- from sums to outputs -- */
+
+/* An instruction for each pixel, with the sum of a channel as target and first operand. */
+#define DORY_EACH(op, a, b, c, d, rest) \
+  DORY_I(op #a ", " #a ", " rest)       \
+  DORY_I(op #b ", " #b ", " rest)       \
+  DORY_I(op #c ", " #c ", " rest)       \
+  DORY_I(op #d ", " #d ", " rest)
+
+#define DORY_LOAD(r) DORY_I("p.lw " #r ", 4(t1!)")
+#define DORY_NOTHING(r)
+
+#if DORY_BLOCK_FORM != DORY_BLOCK_RAW && DORY_BLOCK_REACH
+#define DORY_LOAD_REACH(load, r) load(r)
+#define DORY_CLAMP(a, b, c, d, r) DORY_EACH("p.clipr ", a, b, c, d, #r)
+#else
+#define DORY_LOAD_REACH(load, r)
+#define DORY_CLAMP(a, b, c, d, r)
+#endif
+
+#if DORY_BLOCK_CLIP == DORY_BLOCK_UNSIGNED
+#define DORY_CLIP(to, from) DORY_I("p.clipur " #to ", " #from ", t3")
+#elif DORY_BLOCK_CLIP == DORY_BLOCK_SIGNED
+#define DORY_CLIP(to, from) DORY_I("p.clipr " #to ", " #from ", t3")
+#else
+#define DORY_CLIP(to, from) DORY_I("mv " #to ", " #from)
+#endif
+
+/* The outputs of a pixel in one word. */
+#define DORY_PACK(a, b, c, d)                \
+  DORY_I("pv.packlo.b " #a ", " #b ", " #a)  \
+  DORY_I("pv.packhi.b " #a ", " #d ", " #c)
+
+#define DORY_PACK_AND_STORE                  \
+  DORY_I("lw t0, " DORY_AT_Y)                \
+  DORY_I("lw t4, " DORY_AT_Y_BYTES)          \
+  DORY_I("sw t1, " DORY_AT_PARAMETERS)       \
+  DORY_I("addi t1, t0, 4")                   \
+  DORY_I("sw t1, " DORY_AT_Y)                \
+  DORY_PACK(s0, s1, s2, s3)                  \
+  DORY_PACK(s4, s5, s6, s7)                  \
+  DORY_PACK(s8, s9, s10, s11)                \
+  DORY_PACK(a4, a5, a6, a7)                  \
+  DORY_I("p.sw s0, t4(t0!)")                 \
+  DORY_I("p.sw s4, t4(t0!)")                 \
+  DORY_I("p.sw s8, t4(t0!)")                 \
+  "4: " DORY_I("sw a4, 0(t0)")
+
+#if DORY_BLOCK_FORM == DORY_BLOCK_RAW
+
+#define DORY_SUMS(a, b, c, d, label) \
+  DORY_I("sw " #a ", 0(t0)")         \
+  DORY_I("sw " #b ", 4(t0)")         \
+  DORY_I("sw " #c ", 8(t0)")         \
+  label DORY_I("sw " #d ", 12(t0)")
+#define DORY_OUTPUT                  \
+  DORY_I("lw t0, " DORY_AT_Y)        \
+  DORY_I("lw t4, " DORY_AT_Y_BYTES)  \
+  DORY_I("addi t1, t0, 16")          \
+  DORY_I("sw t1, " DORY_AT_Y)        \
+  DORY_SUMS(s0, s1, s2, s3, "")      \
+  DORY_I("add t0, t0, t4")           \
+  DORY_SUMS(s4, s5, s6, s7, "")      \
+  DORY_I("add t0, t0, t4")           \
+  DORY_SUMS(s8, s9, s10, s11, "")    \
+  DORY_I("add t0, t0, t4")           \
+  DORY_SUMS(a4, a5, a6, a7, "4: ")
+
+#elif DORY_BLOCK_FORM == DORY_BLOCK_STEP
+
+/* Parameters are loaded a channel ahead: reach, mul, add into a0, a1, a2 and a3, t5, ra in turn. */
+#define DORY_LOAD_EVEN(load) DORY_LOAD_REACH(load, a0) load(a1) load(a2)
+#define DORY_LOAD_ODD(load) DORY_LOAD_REACH(load, a3) load(t5) load(ra)
+#define DORY_CHANNEL(a, b, c, d, reach, mul, add) \
+  DORY_CLAMP(a, b, c, d, reach)                   \
+  DORY_EACH("mul ", a, b, c, d, #mul)             \
+  DORY_I("p.addNr " #a ", " #add ", t2")          \
+  DORY_I("p.addNr " #b ", " #add ", t2")          \
+  DORY_I("p.addNr " #c ", " #add ", t2")          \
+  DORY_I("p.addNr " #d ", " #add ", t2")          \
+  DORY_CLIP_IN_PLACE(a, b, c, d)
+#if DORY_BLOCK_CLIP == DORY_BLOCK_NO_CLIP
+#define DORY_CLIP_IN_PLACE(a, b, c, d)
+#else
+#define DORY_CLIP_IN_PLACE(a, b, c, d) \
+  DORY_CLIP(a, a) DORY_CLIP(b, b) DORY_CLIP(c, c) DORY_CLIP(d, d)
+#endif
+#define DORY_OUTPUT                                \
+  DORY_LOAD_EVEN(DORY_LOAD)                        \
+  DORY_I("lw t2, " DORY_AT_SHIFT)                  \
+  DORY_I("lw t3, " DORY_AT_HI)                     \
+  DORY_LOAD_ODD(DORY_LOAD)                         \
+  DORY_CHANNEL(s0, s4, s8, a4, a0, a1, a2)         \
+  DORY_LOAD_EVEN(DORY_LOAD)                        \
+  DORY_CHANNEL(s1, s5, s9, a5, a3, t5, ra)         \
+  DORY_LOAD_ODD(DORY_LOAD)                         \
+  DORY_CHANNEL(s2, s6, s10, a6, a0, a1, a2)        \
+  DORY_CHANNEL(s3, s7, s11, a7, a3, t5, ra)        \
+  DORY_PACK_AND_STORE
+
+#else
+
+/* Reach, mul_low, mul_high, add in ra, a0, a1, a2; then the products with the low limb in t0, t4,
+ * a3, ra. Each parameter of the next channel is loaded as soon as its register is free. */
+#define DORY_CHANNEL(a, b, c, d, load)                \
+  DORY_CLAMP(a, b, c, d, ra)                          \
+  DORY_I("mul t0, " #a ", a0")                        \
+  DORY_I("mul t4, " #b ", a0")                        \
+  DORY_I("mul a3, " #c ", a0")                        \
+  DORY_I("mul ra, " #d ", a0")                        \
+  DORY_I("sra t0, t0, t5")                            \
+  DORY_I("sra t4, t4, t5")                            \
+  DORY_I("sra a3, a3, t5")                            \
+  DORY_I("sra ra, ra, t5")                            \
+  DORY_I("p.mac t0, " #a ", a1")                      \
+  DORY_I("p.mac t4, " #b ", a1")                      \
+  DORY_I("p.mac a3, " #c ", a1")                      \
+  DORY_I("p.mac ra, " #d ", a1")                      \
+  DORY_I("p.addNr t0, a2, t2")                        \
+  DORY_I("p.addNr t4, a2, t2")                        \
+  DORY_I("p.addNr a3, a2, t2")                        \
+  DORY_I("p.addNr ra, a2, t2")                        \
+  DORY_CLIP(a, t0)                                    \
+  DORY_CLIP(b, t4)                                    \
+  DORY_CLIP(c, a3)                                    \
+  DORY_CLIP(d, ra)                                    \
+  DORY_LOAD_REACH(load, ra) load(a0) load(a1) load(a2)
+#define DORY_OUTPUT                                           \
+  DORY_LOAD_REACH(DORY_LOAD, ra)                              \
+  DORY_LOAD(a0) DORY_LOAD(a1) DORY_LOAD(a2)                   \
+  DORY_I("lw t2, " DORY_AT_SHIFT)                             \
+  DORY_I("lw t3, " DORY_AT_HI)                                \
+  DORY_I("lw t5, " DORY_AT_LOW_BITS)                          \
+  DORY_CHANNEL(s0, s4, s8, a4, DORY_LOAD)                     \
+  DORY_CHANNEL(s1, s5, s9, a5, DORY_LOAD)                     \
+  DORY_CHANNEL(s2, s6, s10, a6, DORY_LOAD)                    \
+  DORY_CHANNEL(s3, s7, s11, a7, DORY_NOTHING)                 \
+  DORY_PACK_AND_STORE
+
+#endif
+
+/* -- the function -- */
+
+#define DORY_SAVED(op)                                                                        \
+  DORY_I(op " ra, 44(sp)") DORY_I(op " s0, 48(sp)") DORY_I(op " s1, 52(sp)")                  \
+  DORY_I(op " s2, 56(sp)") DORY_I(op " s3, 60(sp)") DORY_I(op " s4, 64(sp)")                  \
+  DORY_I(op " s5, 68(sp)") DORY_I(op " s6, 72(sp)") DORY_I(op " s7, 76(sp)")                  \
+  DORY_I(op " s8, 80(sp)") DORY_I(op " s9, 84(sp)") DORY_I(op " s10, 88(sp)")                 \
+  DORY_I(op " s11, 92(sp)")
+
+__asm__(DORY_I(".pushsection .text." DORY_BLOCK_NAME ", \"ax\", @progbits")
+        DORY_I(".option push")
+        DORY_I(".option norvc")
+        DORY_I(".balign 4")
+        DORY_I(".globl " DORY_BLOCK_NAME)
+        DORY_I(".type " DORY_BLOCK_NAME ", @function")
+        DORY_BLOCK_NAME ":\n\t"
+        DORY_I("addi sp, sp, -96")
+        DORY_SAVED("sw")
+        DORY_I("lw t0, 0(a0)")  /* table */
+        DORY_I("lw t1, 4(a0)")  /* table_end */
+        DORY_I("lw t2, 8(a0)")  /* steps */
+        DORY_I("lw t3, 20(a0)") /* parameters */
+        DORY_I("lw t4, 24(a0)") /* y */
+        DORY_I("lw t5, 28(a0)") /* y_bytes */
+        DORY_I("lw a1, 32(a0)") /* shift */
+        DORY_I("lw a2, 36(a0)") /* low_bits */
+        DORY_I("lw a3, 40(a0)") /* hi */
+        DORY_I("lw a4, 12(a0)") /* groups */
+        DORY_I("lw t6, 16(a0)") /* weights */
+        DORY_I("sw t0, " DORY_AT_TABLE)
+        DORY_I("sw t1, " DORY_AT_TABLE_END)
+        DORY_I("sw t2, " DORY_AT_STEPS)
+        DORY_I("addi t2, t2, -1")
+        DORY_I("sw t2, " DORY_AT_FIRST_STEPS)
+        DORY_I("sw t3, " DORY_AT_PARAMETERS)
+        DORY_I("sw t4, " DORY_AT_Y)
+        DORY_I("sw t5, " DORY_AT_Y_BYTES)
+        DORY_I("sw a1, " DORY_AT_SHIFT)
+        DORY_I("sw a2, " DORY_AT_LOW_BITS)
+        DORY_I("sw a3, " DORY_AT_HI)
+        DORY_I("lp.setup x1, a4, 4f")
+        DORY_I("lw ra, " DORY_AT_TABLE)
+        DORY_I("nop")
+        DORY_POINTERS
+        DORY_STEP(DORY_START, "")
+        DORY_I("lw t0, " DORY_AT_FIRST_STEPS)
+        DORY_I("j 2f")
+        "1: " DORY_POINTERS
+        DORY_I("lw t0, " DORY_AT_STEPS)
+        DORY_I("nop")
+        "2: " DORY_I("lp.setup x0, t0, 3f")
+        DORY_STEP(DORY_ADD, "3: ")
+        DORY_I("lw t0, " DORY_AT_TABLE_END)
+        DORY_I("lw t1, " DORY_AT_PARAMETERS)
+        DORY_I("bne ra, t0, 1b")
+        DORY_OUTPUT
+        DORY_SAVED("lw")
+        DORY_I("addi sp, sp, 96")
+        DORY_I("ret")
+        DORY_I(".size " DORY_BLOCK_NAME ", . - " DORY_BLOCK_NAME)
+        DORY_I(".option pop")
+        DORY_I(".popsection"));

@@ -1,0 +1,119 @@
+/* The 4x4 block: four pixels times four output channels at a time. Template, configured by
+ *
+ *   DORY_X_T, DORY_X4_T, DORY_LOAD4_X, DORY_DOT4, DORY_DOT4Z   an input, four of them, operations
+ *   DORY_X_SIGNED     whether inputs are signed
+ *   DORY_Y_T          type of an output
+ *   DORY_BLOCK_FORM   what becomes of a sum, see below
+ *   DORY_BLOCK_REACH  whether it is clamped first (not for DORY_BLOCK_RAW)
+ *   DORY_BLOCK_CLIP   how the output is clipped
+ *
+ * Inputs are read where they lie: the inputs of a pixel are segments of 4 * `steps` neighbours, and
+ * a table names where each segment of each pixel begins. Nothing has to be gathered for windows,
+ * strides or dilations, and a segment that is padding points to zeros.
+ *
+ * Weights of four output channels are interleaved: for each four inputs of all segments in turn four
+ * weights of each channel, so that one pointer feeds the block. Parameters are interleaved likewise,
+ * for each channel [reach], then mul, add or mul_low, mul_high, add.
+ *
+ * On the chip the block is assembly: 8 loads and 16 dot products per step, with all registers in
+ * use, which no compiler manages. Everywhere else it is the C function that follows; both give the
+ * same bytes.
+ */
+#include "dory_gap8_simd.h"
+
+#define DORY_BLOCK_RAW 0   /* 32-bit sums are stored */
+#define DORY_BLOCK_STEP 1  /* (sum * mul + add) >> shift, all within 32 bits */
+#define DORY_BLOCK_LIMBS 2 /* (sum * mul_high + (sum * mul_low >> low_bits) + add) >> shift */
+
+#define DORY_BLOCK_NO_CLIP 0
+#define DORY_BLOCK_UNSIGNED 1 /* 0 .. hi */
+#define DORY_BLOCK_SIGNED 2   /* -hi - 1 .. hi */
+
+#define DORY_BLOCK_PARAMETERS \
+  (DORY_BLOCK_FORM == DORY_BLOCK_RAW ? 0 : 1 + DORY_BLOCK_FORM + DORY_BLOCK_REACH)
+
+#if DORY_BLOCK_FORM == DORY_BLOCK_RAW
+typedef int32_t dory_block_y_t;
+#else
+typedef DORY_Y_T dory_block_y_t;
+#endif
+
+/* The assembly knows the order of the fields. */
+typedef struct {
+  const DORY_X_T *const *table;     /* where each segment of the four pixels begins */
+  const DORY_X_T *const *table_end; /* four pointers per segment */
+  int32_t steps;                    /* length of a segment in four inputs, 2 at least */
+  int32_t groups;                   /* four output channels each, 1 at least */
+  const int8_t *weights;
+  const int32_t *parameters;
+  dory_block_y_t *y; /* of the first pixel */
+  int32_t y_bytes;   /* from pixel to pixel */
+  int32_t shift, low_bits, hi;
+} dory_block_t;
+
+#if defined(__riscv) && DORY_GAP8_XPULPV2
+
+#include "dory_gap8_block_asm.h"
+
+#else
+
+static inline int32_t dory_block_value(int32_t sum, const int32_t *p, const dory_block_t *b) {
+  int32_t v = sum;
+#if DORY_BLOCK_FORM != DORY_BLOCK_RAW && DORY_BLOCK_REACH
+  v = dory_gap8_clip(v, -p[0] - 1, p[0]);
+  p++;
+#endif
+#if DORY_BLOCK_FORM == DORY_BLOCK_STEP
+  v = (int32_t)((uint32_t)v * (uint32_t)p[0] + (uint32_t)p[1]) >> b->shift;
+#elif DORY_BLOCK_FORM == DORY_BLOCK_LIMBS
+  {
+    const int32_t low = (int32_t)((uint32_t)v * (uint32_t)p[0]) >> b->low_bits;
+    v = (int32_t)((uint32_t)v * (uint32_t)p[1] + (uint32_t)low + (uint32_t)p[2]) >> b->shift;
+  }
+#endif
+#if DORY_BLOCK_CLIP == DORY_BLOCK_UNSIGNED
+  v = dory_gap8_clip(v, 0, b->hi);
+#elif DORY_BLOCK_CLIP == DORY_BLOCK_SIGNED
+  v = dory_gap8_clip(v, -b->hi - 1, b->hi);
+#endif
+  (void)p;
+  (void)b;
+  return v;
+}
+
+/* One step: the next four inputs of the four pixels, the next four weights of the four channels. */
+static inline void dory_block_step(int32_t sum[4][4], const DORY_X_T *const x[4], const int8_t *w) {
+  for (int j = 0; j < 4; j++) {
+    const DORY_X4_T v = DORY_LOAD4_X(x[j]);
+    for (int c = 0; c < 4; c++) {
+      sum[j][c] = DORY_DOT4(v, dory_gap8_load4_i8(w + 4 * c), sum[j][c]);
+    }
+  }
+}
+
+/* Computes `groups` times four channels of four pixels. */
+static inline void dory_block_run(const dory_block_t *b) {
+  const int8_t *w = b->weights;
+  for (int32_t group = 0; group < b->groups; group++) {
+    int32_t sum[4][4] = {{0}};
+    for (const DORY_X_T *const *row = b->table; row != b->table_end; row += 4) {
+      const DORY_X_T *x[4] = {row[0], row[1], row[2], row[3]};
+      for (int32_t step = 0; step < b->steps; step++, w += 16) {
+        dory_block_step(sum, x, w);
+        for (int j = 0; j < 4; j++) {
+          x[j] += 4;
+        }
+      }
+    }
+    for (int32_t j = 0; j < 4; j++) {
+      dory_block_y_t *const y =
+          b->y + j * (b->y_bytes / (int32_t)sizeof(dory_block_y_t)) + 4 * group;
+      for (int32_t c = 0; c < 4; c++) {
+        const int32_t *const p = b->parameters + (4 * group + c) * DORY_BLOCK_PARAMETERS;
+        y[c] = (dory_block_y_t)dory_block_value(sum[j][c], p, b);
+      }
+    }
+  }
+}
+
+#endif

@@ -1,0 +1,107 @@
+/* Dense convolution that first gathers its inputs, for few channels and numbers of channels that are
+ * no multiple of four: template of the kernel DORY_KERNEL, configured as dory_gap8_window_impl.h and
+ *
+ *   DORY_CHANNELS   input channels
+ *
+ * Each core lays the inputs of four pixels, taps after taps, into its part of the scratch, with zeros
+ * for padding and up to the next multiple of four. */
+#include "dory_gap8_block_tile.h"
+#include "dory_gap8_types.h"
+
+#define DORY_ROW (DORY_KERNEL_W * DORY_CHANNELS)
+#define DORY_COLUMN (DORY_KERNEL_H * DORY_ROW)
+/* A segment of the block has two steps at least. */
+#define DORY_STEPS_4 (DORY_COLUMN <= 8 ? 2 : (DORY_COLUMN + 3) / 4)
+
+/* Copies n inputs, most of them four at a time, whatever their alignment. */
+static inline void dory_copy(DORY_X_T *to, const DORY_X_T *from, int32_t n) {
+  const int32_t words = n >> 2;
+  for (int32_t i = 0; i < words; i++) {
+    DORY_STORE4_X(to + 4 * i, DORY_LOAD4_X(from + 4 * i));
+  }
+  for (int32_t i = 4 * words; i < n; i++) {
+    to[i] = from[i];
+  }
+}
+
+/* Gathers the window whose first tap is at (row, column), which padding makes negative. */
+static inline void dory_gather(const dory_gap8_window_t *a, int32_t row, int32_t column,
+                               DORY_X_T *to) {
+  const int32_t x_row = a->x_w * DORY_CHANNELS;
+  const DORY_X_T *const x = a->x;
+  const int inside = !DORY_PADDED || ((row >= 0) & (column >= 0) &
+                     (row + (DORY_KERNEL_H - 1) * DORY_DILATION_H < a->x_h) &
+                     (column + (DORY_KERNEL_W - 1) * DORY_DILATION_W < a->x_w));
+  if (DORY_DILATION_W == 1 && inside) {
+    const DORY_X_T *from = x + row * x_row + column * DORY_CHANNELS;
+    for (int32_t ky = 0; ky < DORY_KERNEL_H; ky++) {
+      dory_copy(to + ky * DORY_ROW, from, DORY_ROW);
+      from += DORY_DILATION_H * x_row;
+    }
+    return;
+  }
+  {
+    /* Taps first .. end - 1 of each row lie inside the tile. */
+    int32_t first = 0, end = DORY_KERNEL_W;
+    for (int32_t kx = 0; kx < DORY_KERNEL_W; kx++) {
+      const int32_t place = column + kx * DORY_DILATION_W;
+      first += place < 0;
+      end -= place >= a->x_w;
+    }
+    memset(to, 0, DORY_COLUMN * sizeof(DORY_X_T));
+    for (int32_t ky = 0; ky < DORY_KERNEL_H; ky++) {
+      const int32_t y = row + ky * DORY_DILATION_H;
+      if (y >= 0 && y < a->x_h && first < end) {
+        const DORY_X_T *from = x + y * x_row + (column + first * DORY_DILATION_W) * DORY_CHANNELS;
+        DORY_X_T *out = to + ky * DORY_ROW + first * DORY_CHANNELS;
+        if (DORY_DILATION_W == 1) {
+          dory_copy(out, from, (end - first) * DORY_CHANNELS);
+        } else {
+          for (int32_t kx = first; kx < end; kx++) {
+            dory_copy(out, from, DORY_CHANNELS);
+            out += DORY_CHANNELS;
+            from += DORY_DILATION_W * DORY_CHANNELS;
+          }
+        }
+      }
+    }
+  }
+}
+
+/* Computes one tile. Every core calls it; no core reads what another one writes. */
+void DORY_KERNEL(const dory_gap8_window_t *a) {
+  const dory_gap8_work_t work = dory_block_share(a->y_h * a->y_w, a->y_c);
+  const dory_block_tile_t tile = {a->weights, a->parameters, 16 * DORY_STEPS_4,
+                                  a->y_c,     work.channels, a->requant};
+  DORY_X_T *const columns =
+      (DORY_X_T *)a->scratch + (int32_t)dory_core_id() * (16 * DORY_STEPS_4);
+  const DORY_X_T *const table[4] = {columns, columns + 4 * DORY_STEPS_4,
+                                    columns + 8 * DORY_STEPS_4, columns + 12 * DORY_STEPS_4};
+  int32_t oy, ox;
+  dory_block_t b;
+  if (work.channels.first == work.channels.end || work.pixels.first == work.pixels.end) {
+    return;
+  }
+  memset(columns, 0, 16 * DORY_STEPS_4 * sizeof(DORY_X_T));
+  b.table = table;
+  b.table_end = table + 4;
+  b.steps = DORY_STEPS_4;
+  b.shift = a->shift;
+  b.low_bits = a->low_bits;
+  b.hi = a->hi;
+  oy = work.pixels.first / a->y_w;
+  ox = work.pixels.first - oy * a->y_w;
+  for (int32_t pixel = work.pixels.first; pixel < work.pixels.end; pixel += 4) {
+    const int32_t pixels = dory_gap8_min(4, work.pixels.end - pixel);
+    for (int32_t j = 0; j < pixels; j++) {
+      dory_gather(a, oy * DORY_STRIDE_H - (DORY_PADDED ? a->pad_top : 0),
+                  ox * DORY_STRIDE_W - (DORY_PADDED ? a->pad_left : 0),
+                  columns + j * (4 * DORY_STEPS_4));
+      if (++ox == a->y_w) {
+        ox = 0;
+        oy++;
+      }
+    }
+    dory_block_pixels(&b, &tile, pixels, (DORY_Y_T *)a->y + pixel * a->y_c);
+  }
+}
