@@ -44,8 +44,8 @@ IM2COL_TENTHS = 18
 IM2COL_CHANNELS = 4
 
 # The 4x4 block, by counting instructions: tenths of a cycle per step of 64 products and per output;
-# per group of four channels and per further segment of it; per four pixels and row of their windows;
-# per call. RAW: what an output costs, in tenths, beside its requantisation in C.
+# per group of four channels and per further segment of it; per four pixels and per row of their
+# windows; per call. RAW: tenths of a cycle of an output beside its requantisation in C.
 BLOCK_STEP = 245
 BLOCK_OUTPUT = 47
 BLOCK_GROUP = 20

@@ -10,9 +10,11 @@ from dory_gap8.backend import (
     AvgPoolKernel,
     ConvKernel,
     DepthwiseKernel,
+    GatherKernel,
     LinearKernel,
     MaxPoolKernel,
     PointwiseKernel,
+    WindowKernel,
 )
 from gap8_harness import CORES, Case, make_case, typed
 
@@ -208,8 +210,19 @@ class Random:
 def kernels_for(kind: str, cores: int = CORES) -> tuple[Kernel, ...]:
     """Return the kernels that a layer of this kind is tested with."""
     return {
-        "conv": (ConvKernel(cores), ConvKernel(cores, True)),
-        "pointwise": (PointwiseKernel(cores), PointwiseKernel(cores, True), ConvKernel(cores)),
+        "conv": (
+            WindowKernel(cores),
+            GatherKernel(cores),
+            ConvKernel(cores),
+            ConvKernel(cores, True),
+        ),
+        "pointwise": (
+            WindowKernel(cores),
+            GatherKernel(cores),
+            PointwiseKernel(cores),
+            PointwiseKernel(cores, True),
+            ConvKernel(cores),
+        ),
         "depthwise": (DepthwiseKernel(cores),),
         "linear": (LinearKernel(cores), LinearKernel(cores, True)),
         "maxpool": (MaxPoolKernel(cores),),

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from dory_gap8.backend import GatherKernel, WindowKernel
 from dory_gap8.backend.block import BlockKernel, finish, interleave
-from gap8_harness import SANITIZE, Case, Library, make_case, typed, values_of
+from gap8_harness import Case, Library, make_case, typed, values_of
 from gap8_layers import RANGES, Random
 
 from dory_core.ir import Array, Conv, Requant, TypedLayer, Window, requant
@@ -107,3 +107,64 @@ def test_tails_of_channels_and_pixels(c_out: int, width: int) -> None:
             whole(GatherKernel(), conv(5, c_out, (3, width), SAME)),
         ]
     ).check()
+
+
+def test_four_channels_of_weights_are_interleaved_four_inputs_at_a_time() -> None:
+    rows = np.arange(3 * 8, dtype=np.int8).reshape(3, 8)
+    zeros = [0, 0, 0, 0]
+    first = [*range(4), *range(8, 12), *range(16, 20), *zeros]
+    second = [*range(4, 8), *range(12, 16), *range(20, 24), *zeros]
+    assert interleave(rows).tolist() == first + second
+
+
+def test_a_weight_block_holds_parameters_of_channels_in_fours_then_weights() -> None:
+    step = requant([5, 6, 7, 8, 9], [-1, -2, -3, -4, -5], 1 << 12, 0, 255)
+    layer = conv(8, 5, (4, 4), Window(kernel=(1, 1)), (step,))
+    block = WindowKernel().weight_block(layer, (4, 5), (0, 8))
+    assert dict(block.parts) == {"mul": 0, "weights": 32}
+    assert np.frombuffer(block.data, "<i4", 8).tolist() == [9, -5, *(0,) * 6]
+    assert len(block.data) == 32 + 4 * 8
+
+
+def test_a_wide_requantisation_leaves_the_sums_to_c() -> None:
+    step = requant([1 << 40, 3, 5], [1 << 50, 1, 2], 1 << 45, 0, 255)
+    layer = conv(8, 3, (4, 4), Window(kernel=(1, 1)), (step,))
+    assert finish(layer).form == "DORY_BLOCK_RAW"
+    assert WindowKernel().symbol(layer) == "dory_gap8_window_1x1_u8_i8_u8_raw_q64w"
+    Library([whole(WindowKernel(), layer)]).check()
+
+
+@pytest.mark.parametrize(("lo", "hi", "token"), [(0, 255, "u"), (0, 127, "u"), (-128, 127, "s")])
+def test_usual_clips_are_an_instruction(lo: int, hi: int, token: str) -> None:
+    layer = conv(8, 7, (5, 5), SAME, (requant([3, -2, 5, 1, 9, 4, -7], 100, 1 << 9, lo, hi),))
+    assert WindowKernel().symbol(layer).endswith(f"_q32{token}")
+    Library([whole(WindowKernel(), layer)]).check()
+
+
+def test_extreme_values_do_not_overflow() -> None:
+    """-128 * 255 in every product of a column of 3 * 3 * 32."""
+    layer = conv(32, 4, (3, 3), SAME, ())
+    weights = Array(np.full((4, 32, 3, 3), -128))
+    lowest = typed(replace(layer.layer, weights=weights), (32, 3, 3, 0, 255))
+    case = replace(whole(WindowKernel(), lowest), inputs=(np.full((32, 3, 3), 255),))
+    library = Library([case])
+    library.check()
+    assert library.run(0).min() == -128 * 255 * 9 * 32
+
+
+def test_windows_of_all_shapes_read_their_inputs_in_place() -> None:
+    windows = (
+        Window(kernel=(1, 1), strides=(2, 2)),
+        Window(kernel=(3, 2), strides=(1, 2), dilations=(2, 3), pads=(0, 3, 4, 1)),
+        Window(kernel=(1, 7), dilations=(1, 4), pads=(0, 24, 0, 0)),
+        Window(kernel=(5, 5), strides=(2, 2), pads=(2, 1, 2, 3)),
+    )
+    Library([whole(WindowKernel(), conv(8, 6, (9, 25), w)) for w in windows]).check()
+    Library([whole(GatherKernel(), conv(3, 6, (9, 25), w)) for w in windows]).check()
+
+
+def test_filters_beyond_the_table_are_refused() -> None:
+    layer = conv(8, 4, (9, 9), Window(kernel=(9, 9)))
+    assert WindowKernel().accepts(layer).reason == (
+        "its filter has 81 taps, at most 64 are possible"
+    )

@@ -43,6 +43,11 @@ def conv(c_in: int, c_out: int, size: int, kernel: int, stride: int = 1, groups:
     return typed(layer, (c_in, size, size, 0, 255))
 
 
+def candidate(layer: TypedLayer, name: str):
+    """Return the candidate ``dory_gap8_<name>`` of a layer."""
+    return next(k for k in candidates(layer, 8) if k.name == f"dory_gap8_{name}")
+
+
 def test_the_plugin_loads_with_its_hooks() -> None:
     plugins = Plugins.from_objects(gap8=plugin)
     assert [t.name for t in plugins.targets()] == ["gap8"]
@@ -89,7 +94,7 @@ def test_operating_points_name_their_sources() -> None:
 
 def test_heuristics_are_those_of_the_paper_and_hold_for_the_border_tile() -> None:
     layer = conv(16, 30, 20, 3)
-    kernel = candidates(layer, 8)[1]
+    kernel = candidate(layer, "conv")
     tile = with_border(layer, make_tile(layer, 16, 8, 12))
     terms = plugin.dory_objective_terms(context(), layer, kernel, 1, tile)
     values = {t.name: (t.weight, t.value) for t in terms}
@@ -125,8 +130,10 @@ def test_depthwise_balances_channels() -> None:
 @pytest.mark.parametrize(
     ("layer", "kernel"),
     [
-        (conv(8, 8, 8, 3), "dory_gap8_conv"),
-        (conv(8, 8, 8, 1, stride=2), "dory_gap8_pointwise"),
+        (conv(8, 8, 8, 3), "dory_gap8_window"),
+        (conv(8, 8, 8, 1, stride=2), "dory_gap8_window"),
+        (conv(3, 8, 8, 3), "dory_gap8_gather"),
+        (conv(10, 8, 8, 1), "dory_gap8_gather"),
         (conv(8, 8, 8, 3, groups=8), "dory_gap8_depthwise"),
     ],
 )
@@ -138,15 +145,18 @@ def test_the_first_kernel_that_accepts(layer: TypedLayer, kernel: str) -> None:
 
 def test_partial_sums_follow_all_plain_forms_and_portable_kernels_end_the_list() -> None:
     names = [k.name for k in plugin.dory_kernels(context(), conv(8, 8, 8, 1))]
-    assert names[:5] == [
-        "dory_gap8_pointwise",
-        "dory_gap8_conv",
-        "dory_gap8_pointwise_partial",
-        "dory_gap8_conv_partial",
-        "dory_gap8_depthwise",
+    own = [n.removeprefix("dory_gap8_") for n in names if n.startswith("dory_gap8_")]
+    dense = [n for n in own if n.split("_")[0] in ("window", "gather", "pointwise", "conv")]
+    assert dense == [
+        "window",
+        "gather",
+        "pointwise",
+        "conv",
+        "pointwise_partial",
+        "conv_partial",
     ]
-    assert len(names) > 5
-    assert all("gap8" not in name for name in names[5:])
+    assert len(names) > len(own)
+    assert all("gap8" not in name for name in names[len(own) :])
     assert len(set(names)) == len(names)
 
 
@@ -173,7 +183,7 @@ def test_every_dense_convolution_has_a_tile_in_22_kB(c_in, c_out, size, kernel) 
 
 def test_wide_im2col_leaves_no_plain_tile_and_the_partial_form_takes_over() -> None:
     layer = conv(256, 256, 8, 3)
-    plain, partial = candidates(layer, 8)[1], candidates(layer, 8)[3]
+    plain, partial = candidate(layer, "conv"), candidate(layer, "conv_partial")
     tile = make_tile(layer, 1, 1, 1)
     assert plain.scratch_bytes(layer, tile) == 8 * 2 * 9 * 256
     assert not plain.accumulates(layer)
@@ -182,17 +192,21 @@ def test_wide_im2col_leaves_no_plain_tile_and_the_partial_form_takes_over() -> N
 
 
 def test_refusals_are_sentences() -> None:
-    def why(layer: TypedLayer, position: int) -> str:
-        rejection = candidates(layer, 8)[position].accepts(layer)
+    def why(layer: TypedLayer, name: str) -> str:
+        rejection = candidate(layer, name).accepts(layer)
         assert rejection is not None
         return rejection.reason
 
     dense, depthwise = conv(8, 8, 8, 3), conv(8, 8, 8, 3, groups=8)
-    assert why(dense, 0) == "it computes dense 1x1 convolutions only"
-    assert why(dense, 4) == (
+    assert why(dense, "pointwise") == "it computes dense 1x1 convolutions only"
+    assert why(dense, "depthwise") == (
         "it computes depthwise convolutions only: one input channel per filter"
     )
-    assert why(depthwise, 1) == "it computes dense convolutions only, this one has groups"
+    assert why(dense, "gather") == "its 8 input channels are a multiple of 4: they lie well"
+    assert why(conv(3, 8, 8, 3), "window") == (
+        "its 3 input channels are no multiple of 4, or fewer than 8"
+    )
+    assert why(depthwise, "conv") == "it computes dense convolutions only, this one has groups"
     second = conv(8, 2, 8, 3)
     steps = (requant(1, 0, 1, 0, 255), requant([1, 3], 0, 4, 0, 255))
     two = typed(
@@ -207,9 +221,10 @@ def test_refusals_are_sentences() -> None:
         ),
         (8, 8, 8, 0, 255),
     )
-    assert why(two, 1) == "the second of two requantisations differs from channel to channel"
+    assert why(two, "conv") == "the second of two requantisations differs from channel to channel"
     big = Linear(index=0, name="l", inputs=("input",), output="layer_00", weights=Array([[200, 1]]))
-    assert why(typed(big, (2, 1, 1, 0, 255)), 0) == "its weights lie in [1, 200], not in 8 bits"
+    reason = why(typed(big, (2, 1, 1, 0, 255)), "linear")
+    assert reason == "its weights lie in [1, 200], not in 8 bits"
     pool = AvgPool(
         index=0,
         name="p",
@@ -218,7 +233,7 @@ def test_refusals_are_sentences() -> None:
         window=Window(kernel=(2, 2)),
         requants=(requant([1, 2], 0, 4, 0, 255),),
     )
-    reason = why(typed(pool, (2, 4, 4, 0, 255)), 0)
+    reason = why(typed(pool, (2, 4, 4, 0, 255)), "avgpool")
     assert reason == "its requantisation differs from channel to channel"
     maximum = MaxPool(
         index=0,
@@ -228,12 +243,12 @@ def test_refusals_are_sentences() -> None:
         window=Window(kernel=(2, 2)),
         requants=(requant(1, 0, 4, 0, 255),),
     )
-    reason = why(typed(maximum, (2, 4, 4, 0, 255)), 0)
+    reason = why(typed(maximum, (2, 4, 4, 0, 255)), "maxpool")
     assert reason == "it has no requantisation after the maximum"
     add = Add(index=0, name="a", inputs=("input", "input_1"), output="layer_00")
     wide = typed(add, (2, 4, 4, 0, 255), (2, 4, 4, 0, 255))
     four = TypedLayer(wide.layer, wide.inputs, _narrow(wide.output), wide.ranges)
-    assert why(four, 0) == "its output is u4, possible are u8, i8, u16, i16, i32"
+    assert why(four, "add") == "its output is u4, possible are u8, i8, u16, i16, i32"
 
 
 def _narrow(tensor):
@@ -282,6 +297,6 @@ def test_cycles_meet_the_measured_convolutions() -> None:
     """3x3, 32 to 32 and 64 to 64 channels, 32-bit requantisation: 176171 and 151565 cycles."""
     for channels, size, measured in ((32, 16, 176171), (64, 8, 151565)):
         layer = conv(channels, channels, size, 3)
-        kernel = candidates(layer, 8)[1]
+        kernel = candidate(layer, "conv")
         estimated = kernel.cycles(layer, make_tile(layer, channels, size, size))
         assert estimated == pytest.approx(measured, rel=0.08)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from dory_core.expr import ceil_div, minimum
 from dory_core.hardware import OutputFile
 from dory_core.ir import Conv, TypedLayer
-from dory_core.kernel import Constraint, Number, Rejection, WeightBlock
+from dory_core.kernel import Number, Rejection, WeightBlock
 from dory_gap8 import calibration as cal
 from dory_gap8.backend.dense import filters, reject_weighted, weighted_epilogue
 from dory_gap8.backend.instance import (
@@ -304,7 +304,7 @@ class WindowKernel(BlockKernel):
         """Input channels are a multiple of four, eight at least."""
         channels = layer.inputs[0].channels
         if channels % 4 or channels < 8:
-            return Rejection(f"its {channels} input channels are no multiple of 4 from 8")
+            return Rejection(f"its {channels} input channels are no multiple of 4, or fewer than 8")
         return None
 
     def row_length(self, layer: TypedLayer) -> int:
@@ -320,8 +320,7 @@ class WindowKernel(BlockKernel):
         return any(_conv(layer).window.pads)
 
     def _segment_cycles(self, layer: TypedLayer) -> int:
-        kernel_h, kernel_w = _conv(layer).window.kernel
-        return cal.BLOCK_GROUP + cal.BLOCK_SEGMENT * (kernel_h - 1)
+        return cal.BLOCK_GROUP + cal.BLOCK_SEGMENT * (_conv(layer).window.kernel[0] - 1)
 
     def _pixel_cycles(self, layer: TypedLayer) -> int:
         return cal.BLOCK_PIXELS + cal.BLOCK_ROW * _conv(layer).window.kernel[0]
@@ -334,6 +333,13 @@ class GatherKernel(BlockKernel):
     kind = "gather"
     title = "convolution, inputs gathered"
 
+    def _reject_channels(self, layer: TypedLayer) -> Rejection | None:
+        """Other input channels than the window kernel takes."""
+        channels = layer.inputs[0].channels
+        if channels % 4 == 0 and channels >= 8:
+            return Rejection(f"its {channels} input channels are a multiple of 4: they lie well")
+        return None
+
     def row_length(self, layer: TypedLayer) -> int:
         """Taps times input channels, padded; two steps of the block at least."""
         kernel_h, kernel_w = _conv(layer).window.kernel
@@ -342,10 +348,6 @@ class GatherKernel(BlockKernel):
     def scratch_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
         """Four columns per core."""
         return 4 * self.cores * self.row_length(layer)
-
-    def constraints(self, layer: TypedLayer, tile: Tile) -> tuple[Constraint, ...]:
-        """None: layers with few input channels have small columns."""
-        return ()
 
     def _needs_scratch(self, layer: TypedLayer) -> bool:
         return True

@@ -27,7 +27,14 @@ _INCLUDES = {
     "avgpool": ("requant_impl", "share"),
     "add": ("requant_impl", "share"),
 }
-_ARGUMENTS = {"window": "window", "gather": "window", "linear": "linear", "maxpool": "pool", "avgpool": "pool", "add": "add"}
+_ARGUMENTS = {
+    "window": "window",
+    "gather": "window",
+    "linear": "linear",
+    "maxpool": "pool",
+    "avgpool": "pool",
+    "add": "add",
+}
 
 
 @dataclass(frozen=True)
