@@ -27,6 +27,20 @@ class Budgets:
         object.__setattr__(self, "bytes", MappingProxyType(dict(self.bytes)))
 
 
+def memory_budgets(hierarchy: MemoryHierarchy, number: int, budget: int) -> tuple[int, ...]:
+    """Return how ``budget`` bytes of a level are spread over its memories.
+
+    Memories are filled in their order; what exceeds them all is added to the first.
+    """
+    sizes = []
+    left = budget
+    for memory in hierarchy.level(number).memories:
+        sizes.append(min(left, memory.usable_bytes))
+        left -= sizes[-1]
+    sizes[0] += left
+    return tuple(sizes)
+
+
 def resolve_budgets(hierarchy: MemoryHierarchy, wanted: Mapping[int, int]) -> Budgets:
     """Return the budgets of all levels: what the user asked for, else size minus reserved.
 

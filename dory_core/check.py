@@ -118,7 +118,7 @@ def _check_target(
             levels = place_network(tiler, ctx, budgets).placement.levels(ctx, budgets)
         except DoesNotFit as error:
             problems.append(error)
-            levels = place_resident(graph, tiler.tile_all(), ctx).levels(ctx, budgets)
+            levels = place_resident(graph, tiler.tile_all(), ctx, budgets).levels(ctx, budgets)
     unsupported = [p for p in problems if isinstance(p, NotSupported)]
     first = (unsupported or problems or [None])[0]
     return CheckReport(

@@ -18,7 +18,9 @@ class Memory:
 
     size_bytes: what the chip has. reserved_bytes: taken by stacks, code, heap; not for the network.
     address: base address on the chip. holds: roles, of ``activations``, ``weights``, ``code``.
-    alignment_bytes: every block starts on a multiple of it.
+    alignment_bytes: every block starts on a multiple of it. mapped: cores and DMA read it like any
+    other memory, and nobody writes it at run time: constants are linked there and are loaded into
+    L1 from there, without a copy in the level between.
     """
 
     name: str
@@ -27,6 +29,7 @@ class Memory:
     address: int = 0
     holds: frozenset[str] = frozenset({"activations", "weights"})
     alignment_bytes: int = 8
+    mapped: bool = False
 
     @property
     def usable_bytes(self) -> int:
@@ -104,6 +107,19 @@ class MemoryHierarchy:
             if level.number == number:
                 return level
         raise KeyError(number)
+
+    @property
+    def constants_level(self) -> int:
+        """The level that constants are linked into: the first mapped one, else L2."""
+        for level in self.levels:
+            if any(m.mapped and "weights" in m.holds for m in level.memories):
+                return level.number
+        return 2
+
+    @property
+    def constants_link(self) -> Link:
+        """The link over which constants come into L1."""
+        return self.link(self.constants_level - 1)
 
     def link(self, upper: int) -> Link:
         """Return the link between level ``upper`` and ``upper + 1``. Raises KeyError."""

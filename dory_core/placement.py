@@ -42,9 +42,11 @@ L3_IMAGE = "weights/l3.bin"  # what L3 holds before the first inference
 class Placement:
     """A network with everything in its place, whether it fits the budgets or not.
 
-    arena_bytes, static_bytes: of L2, for activations and streamed data, and for linked constants.
-    blocks: of L2 and L3. image: what L3 holds before the first inference. stack_bytes,
-    packed_bytes: peak of L2 by both methods.
+    arena_bytes: of the first memory of L2, for activations and streamed data; more_l2_bytes: of its
+    other memories. static_bytes: linked constants, in level static_level. blocks: of L2 and L3.
+    image: what L3 holds before the first inference. stack_bytes, packed_bytes: peak of L2 by both
+    methods, as if it were one memory. straddles: why the activations do not fit the memories of L2
+    without one that lies in two of them; the placement is then that of one memory.
     """
 
     steps: tuple[LayerStep, ...]
@@ -60,11 +62,18 @@ class Placement:
     image: bytes = b""
     transfers: tuple[ExtTransfer, ...] = ()
     notes: tuple[str, ...] = field(default=())
+    more_l2_bytes: tuple[int, ...] = ()
+    static_level: int = 2
+    straddles: str = ""
+
+    def static_in(self, level: int) -> int:
+        """Return the bytes of constants that are linked into a level."""
+        return self.static_bytes if level == self.static_level else 0
 
     @property
     def l2_bytes(self) -> int:
         """Bytes of L2 in all."""
-        return self.arena_bytes + self.static_bytes
+        return self.arena_bytes + sum(self.more_l2_bytes) + self.static_in(2)
 
     def levels(self, ctx: TargetContext, budgets: Budgets) -> tuple[LevelUse, ...]:
         """Return how each memory level is used."""
@@ -93,8 +102,10 @@ class Placement:
         ]
         for level in ctx.memory.levels:
             if level.number > 2:
-                mine = (self.l3_bytes, self.l3_blocks) if level.number == 3 else (0, ())
-                uses.append(LevelUse(level.name, mine[0], budgets.bytes[level.number], mine[1]))
+                number = level.number
+                mine = (self.l3_bytes, self.l3_blocks) if number == 3 else (0, ())
+                used = mine[0] + self.static_in(number)
+                uses.append(LevelUse(level.name, used, budgets.bytes[number], mine[1]))
         return tuple(uses)
 
 

@@ -22,11 +22,15 @@ GENERATOR = "dory"
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a tensor lies while it lives: level number and byte offset in the level's arena."""
+    """Where a tensor lies while it lives: level number and byte offset in the level's arena.
+
+    memory: number of the memory among those of the level; each has an arena of its own.
+    """
 
     tensor: Tensor
     level: int
     offset: int
+    memory: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +74,16 @@ class WeightChunk:
 class LayerWeights:
     """Constants of one layer, cut into the blocks that its tiles load.
 
-    level: where the table lives: linked into L2, or streamed from L3. offset: byte offset of the
-    table in the budget of L2, or in L3. size: its bytes.
+    level: where the table lives. linked: as a C table from which tiles are loaded; else it is
+    streamed from there through L2. offset: byte offset of the table in the budget of its level.
+    size: its bytes.
     """
 
     level: int
     offset: int
     size: int
     chunks: tuple[WeightChunk, ...]
+    linked: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +218,8 @@ class Plan:
     """A network resolved for one target.
 
     arena_bytes: size of the arena the application gets per level number; what a level holds beyond
-    it (resident weights) is linked into that memory. static_bytes: those bytes.
+    it (resident weights) is linked into that memory. static_bytes: those bytes. more_l2_bytes:
+    sizes of the arenas in further memories of L2.
     any_core: each core may start transfers between L2 and L1. dma_alignment, ext_alignment: on
     multiples of so many bytes transfers of L1 and of L3 start.
     transfers: between L3 and L2, in order of their start. program: timeline of one inference.
@@ -237,6 +244,7 @@ class Plan:
     program: Program
     roofline: Roofline
     transfers: tuple[ExtTransfer, ...] = ()
+    more_l2_bytes: tuple[int, ...] = ()
     operating_point: OperatingPoint | None = None
     reason: str = ""
     notes: tuple[str, ...] = field(default=())
@@ -352,7 +360,12 @@ def _tensor_json(tensor: Tensor) -> dict[str, Any]:
 
 
 def _place_json(place: Place) -> dict[str, Any]:
-    return {**_tensor_json(place.tensor), "level": place.level, "offset": place.offset}
+    return {
+        **_tensor_json(place.tensor),
+        "level": place.level,
+        "memory": place.memory,
+        "offset": place.offset,
+    }
 
 
 def _transfer_json(transfer: ExtTransfer) -> dict[str, Any]:
@@ -375,7 +388,14 @@ def _level_json(level: LevelUse) -> dict[str, Any]:
         "stack_bytes": level.stack_bytes,
         "packed_bytes": level.packed_bytes,
         "blocks": [
-            {"name": b.name, "offset": b.offset, "size": b.size, "first": b.first, "last": b.last}
+            {
+                "name": b.name,
+                "memory": b.memory,
+                "offset": b.offset,
+                "size": b.size,
+                "first": b.first,
+                "last": b.last,
+            }
             for b in level.blocks
         ],
     }
@@ -421,6 +441,7 @@ def _step_json(
         if step.weights is None
         else {
             "level": step.weights.level,
+            "linked": step.weights.linked,
             "offset": step.weights.offset,
             "bytes": step.weights.size,
             "chunks": len(step.weights.chunks),

@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from dory_core.budgets import Budgets
+from dory_core.budgets import Budgets, memory_budgets
 from dory_core.errors import DoesNotFit
 from dory_core.estimate.program import run_program
 from dory_core.estimate.timeline import link_name
 from dory_core.hardware import DmaHal, OutputFile, TargetContext
-from dory_core.ir import Graph
-from dory_core.memory import Block, Packing, plan_memory, requests, verify_packing
+from dory_core.ir import Graph, TypedLayer
+from dory_core.memory import (
+    Bin,
+    BinPlan,
+    Block,
+    MemoryPlan,
+    Packing,
+    Request,
+    pack_bins,
+    plan_memory,
+    requests,
+    verify_bins,
+)
 from dory_core.placement import (
     L3_IMAGE,
     Placement,
@@ -21,7 +32,7 @@ from dory_core.placement import (
     table_size,
     weight_buffer_bytes,
 )
-from dory_core.plan import LayerWeights, PartPlan, Place, Plan, Roofline
+from dory_core.plan import LayerWeights, PartPlan, Place, Plan, Roofline, WeightChunk
 from dory_core.streaming.fit import fit_network
 from dory_core.streaming.placement import place_streamed
 from dory_core.tiling.network import NetworkTiler
@@ -47,31 +58,46 @@ def place_network(tiler: NetworkTiler, ctx: TargetContext, budgets: Budgets) -> 
     """
     graph = tiler.graph
     tiled = tiler.tile_all()
-    resident = place_resident(graph, tiled, ctx)
-    budget = budgets.bytes[L2]
-    if resident.l2_bytes <= budget:
-        _verify(graph, resident, ctx, budget)
+    resident = place_resident(graph, tiled, ctx, budgets)
+    linked = resident.static_level
+    if linked > L2 and resident.static_in(linked) > budgets.bytes[linked]:
+        raise constants_too_large(graph, resident, linked, budgets.bytes[linked])
+    if resident.l2_bytes <= budgets.bytes[L2] and not resident.straddles:
+        _verify(graph, resident, ctx, budgets)
         return Planned(resident, tiled)
-    if L3 not in budgets.bytes:
-        raise too_large(graph, resident, budget)
-    fitted = fit_network(graph, tiler.tile, budget, level_alignment(ctx.memory, L2))
-    placement = place_streamed(graph, fitted, ctx, budget, budgets.bytes[L3])
+    if linked > L2 or L3 not in budgets.bytes:
+        raise too_large(graph, resident, budgets.bytes[L2])
+    # Streamed data passes through the first memory of L2, which is the one that the DMA of the
+    # level below reaches.
+    room = memory_budgets(ctx.memory, L2, budgets.bytes[L2])[0]
+    fitted = fit_network(graph, tiler.tile, room, level_alignment(ctx.memory, L2))
+    placement = place_streamed(graph, fitted, ctx, room, budgets.bytes[L3])
     return Planned(placement, fitted.tiled)
 
 
-def place_resident(graph: Graph, tiled: Sequence[TiledLayer], ctx: TargetContext) -> Placement:
-    """Place activations and constants in L2; layers run in the order of the graph."""
-    alignment = level_alignment(ctx.memory, L2)
-    memory = plan_memory(requests(graph, range(len(graph.layers))), alignment)
-    arena = memory.chosen.peak_bytes
-    places = {b.name: Place(graph.tensors[b.name], L2, b.offset) for b in memory.chosen.blocks}
+def place_resident(
+    graph: Graph, tiled: Sequence[TiledLayer], ctx: TargetContext, budgets: Budgets
+) -> Placement:
+    """Place activations in L2 and link constants; layers run in the order of the graph."""
+    level = ctx.memory.constants_level
+    tables = [_encode(layer, one) for layer, one in zip(graph.typed_layers, tiled, strict=True)]
+    static = sum(table_size(chunks) for chunks in tables if chunks)
+    wanted = requests(graph, range(len(graph.layers)))
+    memory = plan_memory(wanted, level_alignment(ctx.memory, L2))
+    packings, straddles = _pack(wanted, memory, ctx, budgets, static if level == L2 else 0)
+    blocks = tuple(
+        replace(block, memory=number)
+        for number, packed in enumerate(packings)
+        for block in packed.blocks
+    )
+    places = {b.name: Place(graph.tensors[b.name], L2, b.offset, b.memory) for b in blocks}
     steps, constants = [], []
-    end = arena
+    end = packings[0].peak_bytes if level == L2 else 0
     for position, (layer, one) in enumerate(zip(graph.typed_layers, tiled, strict=True)):
         weights = None
-        if one.schedule.has_weights:
-            chunks = encode_chunks(layer, one.kernel, [(0, one.schedule)], weight_buffer_bytes(one))
-            weights = LayerWeights(L2, end, table_size(chunks), chunks)
+        chunks = tables[position]
+        if chunks:
+            weights = LayerWeights(level, end, table_size(chunks), chunks, linked=True)
             name = f"weights_{layer.layer.index:02d}"
             constants.append(Block(name, end, weights.size, -1, len(tiled) - 1))
             end += weights.size
@@ -88,12 +114,55 @@ def place_resident(graph: Graph, tiled: Sequence[TiledLayer], ctx: TargetContext
         steps=tuple(steps),
         inputs=tuple(places[name] for name in graph.inputs),
         outputs=tuple(places[name] for name in graph.outputs),
-        arena_bytes=arena,
-        static_bytes=end - arena,
-        l2_blocks=(*memory.chosen.blocks, *constants),
+        arena_bytes=packings[0].peak_bytes,
+        static_bytes=static,
+        l2_blocks=(*blocks, *constants) if level == L2 else blocks,
         stack_bytes=memory.stack_bytes,
         packed_bytes=memory.packed_bytes,
+        l3_blocks=tuple(constants) if level == L3 else (),
+        more_l2_bytes=tuple(packed.peak_bytes for packed in packings[1:]),
+        static_level=level,
+        straddles=straddles,
     )
+
+
+def _encode(layer: TypedLayer, tiled: TiledLayer) -> tuple[WeightChunk, ...]:
+    """Return the constants of a layer; empty without any."""
+    if not tiled.schedule.has_weights:
+        return ()
+    return encode_chunks(layer, tiled.kernel, [(0, tiled.schedule)], weight_buffer_bytes(tiled))
+
+
+def _bins(ctx: TargetContext, budgets: Budgets, static: int) -> tuple[Bin, ...]:
+    """Return the memories of L2; constants that are linked into it take room of the first one."""
+    sizes = list(memory_budgets(ctx.memory, L2, budgets.bytes[L2]))
+    sizes[0] = max(0, sizes[0] - static)
+    memories = ctx.memory.level(L2).memories
+    return tuple(
+        Bin(m.name, size, m.alignment_bytes, m.holds)
+        for m, size in zip(memories, sizes, strict=True)
+    )
+
+
+def _pack(
+    wanted: Sequence[Request],
+    memory: MemoryPlan,
+    ctx: TargetContext,
+    budgets: Budgets,
+    static: int,
+) -> tuple[tuple[Packing, ...], str]:
+    """Return the packing of each memory of L2, and why there is none that keeps to the memories.
+
+    Several memories are used only when the first is too small.
+    """
+    bins = _bins(ctx, budgets, static)
+    if len(bins) == 1 or memory.chosen.peak_bytes <= bins[0].usable_bytes:
+        return (memory.chosen,), ""
+    try:
+        plan = pack_bins(wanted, bins)
+    except DoesNotFit as error:
+        return (memory.chosen,), error.message
+    return tuple(plan.packings[b.name] for b in bins), ""
 
 
 def make_plan(
@@ -108,6 +177,9 @@ def make_plan(
     planned = place_network(tiler, ctx, budgets)
     placement = planned.placement
     link = ctx.memory.link(L2) if placement.transfers else None
+    arenas = memory_budgets(ctx.memory, L2, budgets.bytes[L2])
+    if not any(placement.more_l2_bytes):
+        arenas = arenas[:1]
     return Plan(
         target=ctx.name,
         frontend=frontend,
@@ -119,16 +191,17 @@ def make_plan(
         levels=placement.levels(ctx, budgets),
         arena_bytes={
             1: budgets.bytes[1],
-            L2: budgets.bytes[L2] - placement.static_bytes,
+            L2: arenas[0] - placement.static_in(L2),
             **({L3: budgets.bytes[L3]} if placement.transfers else {}),
         },
-        static_bytes={L2: placement.static_bytes},
+        static_bytes={placement.static_level: placement.static_bytes},
         cores=ctx.memory.cores,
         any_core=hal.any_core if hal is not None else False,
         dma_alignment=ctx.memory.link(1).alignment_bytes,
         ext_alignment=link.alignment_bytes if link is not None else 1,
         files=_files(planned, hal),
         transfers=placement.transfers,
+        more_l2_bytes=arenas[1:],
         program=run_program(placement.steps, placement.transfers, link),
         roofline=_roofline(ctx),
         operating_point=ctx.operating_point,
@@ -142,15 +215,33 @@ def _roofline(ctx: TargetContext) -> Roofline:
     return Roofline(ctx.memory.peak_macs_per_cycle, links)
 
 
-def _verify(graph: Graph, placement: Placement, ctx: TargetContext, budget: int) -> None:
-    names = set(graph.tensors)
-    blocks = tuple(b for b in placement.l2_blocks if b.name in names)
-    verify_packing(
-        requests(graph, range(len(graph.layers))),
-        Packing(blocks, placement.arena_bytes, "resident"),
-        alignment=level_alignment(ctx.memory, L2),
-        capacity_bytes=budget - placement.static_bytes,
-        memory="L2",
+def _verify(graph: Graph, placement: Placement, ctx: TargetContext, budgets: Budgets) -> None:
+    wanted = requests(graph, range(len(graph.layers)))
+    bins = _bins(ctx, budgets, placement.static_in(L2))
+    peaks = (placement.arena_bytes, *placement.more_l2_bytes)
+    packings = {}
+    for number, (memory, peak) in enumerate(zip(bins, peaks, strict=False)):
+        blocks = tuple(
+            b for b in placement.l2_blocks if b.name in graph.tensors and b.memory == number
+        )
+        packings[memory.name] = Packing(blocks, peak, "resident")
+    verify_bins(wanted, BinPlan(packings), bins)
+
+
+def constants_too_large(graph: Graph, placement: Placement, level: int, budget: int) -> DoesNotFit:
+    """Return the error that says which constants take the room in the level they are linked to."""
+    tables = sorted(
+        (step for step in placement.steps if step.weights is not None),
+        key=lambda step: -step.weights.size if step.weights is not None else 0,
+    )
+    texts = ", ".join(
+        f"layer {step.index} {step.weights.size} B" for step in tables[:3] if step.weights
+    )
+    return DoesNotFit(
+        f"{graph.name} has {placement.static_bytes} B of constants, {budget} B of L{level} are "
+        f"available for them (largest: {texts})",
+        f"raise --l{level} if the chip has more, or make the network smaller",
+        placement.static_bytes,
     )
 
 
@@ -165,7 +256,14 @@ def too_large(graph: Graph, placement: Placement, budget: int) -> DoesNotFit:
     live = sorted(needed[step], key=lambda b: -b.size)
     texts = ", ".join(f"{b.name} {b.size} B" for b in live)
     where = f"layer {graph.layers[step].index}" if step >= 0 else "the network input"
-    arena, static = placement.arena_bytes, placement.static_bytes
+    arena, static = placement.arena_bytes, placement.static_in(L2)
+    if placement.straddles and arena + static <= budget:
+        return DoesNotFit(
+            f"{graph.name} needs {arena + static} B of L2, {budget} B are available but not in one "
+            f"memory: {placement.straddles}",
+            "raise --l2 if the chip has more, or make the network smaller",
+            arena + static,
+        )
     return DoesNotFit(
         f"{graph.name} needs {arena + static} B of L2, {budget} B are available: "
         f"constants {static} B, activations {arena} B (largest at {where}: {texts})",

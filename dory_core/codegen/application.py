@@ -73,7 +73,7 @@ def application_files(provided: Iterable[OutputFile], plan: Plan) -> tuple[Outpu
     for step in plan.steps:
         text = render("layer.c.mako", layer_view(plan, step))
         files.append(OutputFile(f"src/{layer_symbol(step)}.c", text))
-        if step.weights is not None and step.weights.level == 2:
+        if step.weights is not None and step.weights.linked:
             files.append(OutputFile(f"weights/{weights_symbol(step)}.c", weights_file(step)))
     files += [OutputFile(path, content) for path, content in runtime_files()]
     replaced = {f.path for f in provided} & REPLACEABLE

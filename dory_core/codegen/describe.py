@@ -65,7 +65,9 @@ def _tensor_line(what: str, transfer: Transfer) -> str:
     shape = " x ".join(str(n) for n in tensor.shape)
     return (
         f"{what:9} {tensor.name} {tensor.type_name} {shape} (C x H x W), "
-        f"L{transfer.place.level} + {transfer.place.offset}, by {transfer.form}"
+        f"L{transfer.place.level} + {transfer.place.offset}"
+        f"{f' of memory {transfer.place.memory}' if transfer.place.memory else ''}, "
+        f"by {transfer.form}"
     )
 
 

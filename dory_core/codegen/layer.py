@@ -30,7 +30,8 @@ class Load:
     name: x, x2 or w. spread: every core moves its own channels, with ``tickets`` tickets each.
     copies: 2 when double-buffered. changes: C condition on ``t`` and ``next`` under which the next
     tile needs a new load, ``0`` when it never does. buffer, next_buffer: where to. part: argument
-    that names the part, empty when there is one. from_arena: the source lies in the L2 arena.
+    that names the part, empty when there is one. base: the arena of L2 in which the source lies,
+    None when it lies in none.
     """
 
     name: str
@@ -42,7 +43,7 @@ class Load:
     buffer: str
     next_buffer: str
     part: str = ""
-    from_arena: bool = True
+    base: str | None = "l2"
 
     @property
     def guard(self) -> str:
@@ -56,8 +57,9 @@ class Load:
     def start(self, index: str, buffer: str) -> str:
         """The statement that starts the load of the tile at ``index``."""
         if self.spread:
-            return f"load_{self.name}({buffer}, l2, {index}, core, {self.name}_ticket{self.part});"
-        source = "l2, " if self.from_arena else ""
+            tickets = f"{self.name}_ticket{self.part}"
+            return f"load_{self.name}({buffer}, {self.base}, {index}, core, {tickets});"
+        source = f"{self.base}, " if self.base else ""
         return f"{self.name}_ticket = load_{self.name}({buffer}, {source}{index}{self.part});"
 
     def wait(self, index: str) -> str:
@@ -79,13 +81,15 @@ class LayerView:
     headers: tuple[str, ...]
     spread: bool
     tiles: str
-    parts: str
+    parameters: str
+    parts: bool
     tables: tuple[str, ...]
     functions: tuple[str, ...]
     slots: tuple[str, ...]
     loads: tuple[Load, ...]
     y_copies: int
     y_buffer: str
+    y_base: str
     is_last: str
     locals: tuple[str, ...]
     checks: tuple[str, ...]
@@ -101,6 +105,25 @@ def weights_symbol(step: LayerStep) -> str:
 def layer_symbol(step: LayerStep) -> str:
     """Return the C name of a layer's function."""
     return f"dory_layer_{step.index:02d}"
+
+
+def arena(memory: int) -> str:
+    """Return the C name of the arena in a memory of L2."""
+    return f"l2_{memory}" if memory else "l2"
+
+
+def layer_arenas(step: LayerStep) -> tuple[str, ...]:
+    """Return the arenas that a layer uses, as parameters or arguments of its function."""
+    memories = {t.place.memory for t in (*step.inputs, step.output)}
+    if step.weights is not None and not step.weights.linked:
+        memories.add(0)
+    return ("l1", *(arena(memory) for memory in sorted(memories)))
+
+
+def layer_parameters(step: LayerStep) -> str:
+    """Return the parameters of a layer's function: arenas, and which part of it when several."""
+    number = ("uint32_t number",) if len(step.parts) > 1 else ()
+    return ", ".join((*(f"uint8_t *{name}" for name in layer_arenas(step)), *number))
 
 
 def layer_view(plan: Plan, step: LayerStep) -> LayerView:
@@ -140,13 +163,15 @@ def layer_view(plan: Plan, step: LayerStep) -> LayerView:
         headers=step.kernel.headers,
         spread=plan.any_core and any(load.spread for load in loads),
         tiles=str(counts.pop()) if len(counts) == 1 else "part->tiles",
-        parts=", uint32_t number" if len(step.parts) > 1 else "",
+        parameters=layer_parameters(step),
+        parts=len(step.parts) > 1,
         tables=tuple(tables),
         functions=tuple(functions),
         slots=slots,
         loads=loads,
         y_copies=step.schedule.buffering.y,
         y_buffer=_buffer(step, "y", "y_slot"),
+        y_base=arena(step.output.place.memory),
         is_last=axes.is_last,
         locals=tile.locals,
         checks=tile.checks,
@@ -198,14 +223,15 @@ def _loads(plan: Plan, step: LayerStep, axes: TileAxes, names: Sequence[str]) ->
                 _buffer(step, name, "x_slot"),
                 _buffer(step, name, "(x_slot ^ 1u)"),
                 part,
+                arena(transfer.place.memory),
             )
         )
     if step.weights is not None:
         here, other = (_buffer(step, "w", slot) for slot in ("w_slot", "(w_slot ^ 1u)"))
         changes = axes.weight_changes
-        streamed = step.weights.level > 2
+        base = None if step.weights.linked else arena(0)
         loads.append(
-            Load("w", "constants", False, 1, buffering.w, changes, here, other, part, streamed)
+            Load("w", "constants", False, 1, buffering.w, changes, here, other, part, base)
         )
     return tuple(loads)
 

@@ -6,16 +6,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dory_core.codegen.cexpr import comment, string
-from dory_core.codegen.layer import layer_symbol, weights_symbol
+from dory_core.codegen.layer import (
+    arena,
+    layer_arenas,
+    layer_parameters,
+    layer_symbol,
+    weights_symbol,
+)
 from dory_core.placement import L3_IMAGE
 from dory_core.plan import ExtTransfer, Place, Plan
 
 
 @dataclass(frozen=True, slots=True)
 class CopyView:
-    """A network input or output: byte offset in the caller's buffer, offset and size in L2."""
+    """A network input or output: byte offset in the caller's buffer; arena, offset, size in L2."""
 
     source: int
+    base: str
     offset: int
     bytes: int
 
@@ -25,12 +32,12 @@ class CallView:
     """What happens at one position.
 
     events: statements of core 0 before the part runs. call: of the part, empty at the ends.
-    report: (layer index, byte offset in L2, bytes) of the output that is then complete.
+    report: (layer index, arena of L2, byte offset, bytes) of the output that is then complete.
     """
 
     events: tuple[str, ...]
     call: str = ""
-    report: tuple[int, int, int] | None = None
+    report: tuple[int, str, int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +53,8 @@ class NetworkView:
     dma_alignment: int
     l1_size: int
     l2_size: int
-    static_bytes: int
+    more_l2: tuple[tuple[str, int], ...]
+    constants_text: str
     layers: int
     inputs: tuple[CopyView, ...]
     outputs: tuple[CopyView, ...]
@@ -54,8 +62,8 @@ class NetworkView:
     output_bytes: int
     input_shape: str
     output_shape: str
-    input_offset: int
-    output_offset: int
+    input_place: Place
+    output_place: Place
     constants: tuple[tuple[str, int], ...]
     constant_labels: tuple[tuple[str, str], ...]
     functions: tuple[str, ...]
@@ -79,7 +87,8 @@ def _copies(places: Sequence[Place]) -> tuple[CopyView, ...]:
     copies, source = [], 0
     for place in places:
         if place.level == 2:
-            copies.append(CopyView(source, place.offset, place.tensor.size_bytes))
+            size = place.tensor.size_bytes
+            copies.append(CopyView(source, arena(place.memory), place.offset, size))
         source += place.tensor.size_bytes
     return tuple(copies)
 
@@ -100,20 +109,24 @@ def network_view(plan: Plan, chip_hal: bool) -> NetworkView:
     """Return everything that the network's templates print."""
     constants, labels = [], []
     for step in plan.steps:
-        if step.weights is not None and step.weights.level == 2:
+        if step.weights is not None and step.weights.linked:
             symbol = weights_symbol(step)
             constants.append((symbol, constant_words(step.weights.size)))
             labels.append((symbol, string(f"constants of layer {step.index}")))
-    arena = plan.arena_bytes[2]
     events = _events(plan)
     calls = []
     for step in plan.steps:
         for k, part in enumerate(step.parts):
             number = f", {k}" if len(step.parts) > 1 else ""
-            report = None if part.report is None else (step.index, *part.report)
-            call = f"{layer_symbol(step)}(l1, l2{number});"
+            base = arena(step.output.place.memory)
+            report = None if part.report is None else (step.index, base, *part.report)
+            call = f"{layer_symbol(step)}({', '.join(layer_arenas(step))}{number});"
             calls.append(CallView(events.get(part.position, ()), call, report))
     inputs, outputs = _copies(plan.inputs), _copies(plan.outputs)
+    l2_sizes = (plan.arena_bytes[2], *plan.more_l2_bytes)
+    constants_text = " and ".join(
+        f"{size} B of constants in L{level}" for level, size in plan.static_bytes.items()
+    )
     return NetworkView(
         name=plan.network,
         title=f"Network {comment(plan.network)}",
@@ -123,14 +136,15 @@ def network_view(plan: Plan, chip_hal: bool) -> NetworkView:
             f"input   {_shape(plan.inputs)}",
             f"output  {_shape(plan.outputs)}",
             f"L1      {plan.arena_bytes[1]} B arena",
-            f"L2      {arena} B arena and {plan.static_bytes.get(2, 0)} B of constants",
+            f"L2      {' + '.join(f'{n} B' for n in l2_sizes)} arena, {constants_text}",
         ),
         cores=plan.cores,
         any_core=plan.any_core,
         dma_alignment=plan.dma_alignment,
         l1_size=plan.arena_bytes[1],
-        l2_size=arena,
-        static_bytes=plan.static_bytes.get(2, 0),
+        l2_size=plan.arena_bytes[2],
+        more_l2=tuple((arena(k), size) for k, size in enumerate(plan.more_l2_bytes, start=1)),
+        constants_text=constants_text,
         layers=len(plan.steps),
         inputs=inputs,
         outputs=outputs,
@@ -138,15 +152,11 @@ def network_view(plan: Plan, chip_hal: bool) -> NetworkView:
         output_bytes=sum(p.tensor.size_bytes for p in plan.outputs),
         input_shape=_shape(plan.inputs),
         output_shape=_shape(plan.outputs),
-        input_offset=plan.inputs[0].offset,
-        output_offset=plan.outputs[0].offset,
+        input_place=plan.inputs[0],
+        output_place=plan.outputs[0],
         constants=tuple(constants),
         constant_labels=tuple(labels),
-        functions=tuple(
-            f"{layer_symbol(s)}(uint8_t *l1, uint8_t *l2"
-            f"{', uint32_t number' if len(s.parts) > 1 else ''})"
-            for s in plan.steps
-        ),
+        functions=tuple(f"{layer_symbol(s)}({layer_parameters(s)})" for s in plan.steps),
         tickets=1 + max((t.slot for t in plan.transfers), default=-1),
         prologue=events.get(-1, ()),
         calls=tuple(calls),
@@ -199,8 +209,9 @@ def _events(plan: Plan) -> dict[int, tuple[str, ...]]:
         if not incoming:
             l2 = next(level for level in plan.levels if level.name == "L2")
             for block in l2.blocks:
-                if block.end <= plan.arena_bytes[2] and 0 <= block.last < end - 1:
+                if 0 <= block.last < end - 1:
+                    base = arena(block.memory)
                     at(block.last + 1).append(
-                        f"DORY_SIM_L2_DEAD(l2 + {block.offset}, {block.size});"
+                        f"DORY_SIM_L2_DEAD({base} + {block.offset}, {block.size});"
                     )
     return {position: tuple(lines) for position, lines in events.items()}

@@ -113,8 +113,7 @@ def store_function(step: LayerStep, axes: TileAxes) -> str:
 def load_weights_function(step: LayerStep, symbol: str, offset: CExpr, size: CExpr) -> str:
     """Return the function that loads the constants of a tile, linked or streamed."""
     assert step.weights is not None
-    streamed = step.weights.level > 2
-    if streamed:
+    if not step.weights.linked:
         parameter, source = "const uint8_t *l2, ", f"l2 + {add(part_field(step, 'w'), offset)}"
     else:
         parameter, source = "", f"(const uint8_t *){symbol}"

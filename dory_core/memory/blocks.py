@@ -12,7 +12,8 @@ from dory_core.memory.lifetimes import Request, align_up
 class Block:
     """A block at ``offset`` bytes from the start of its memory, needed in steps first..last.
 
-    size: the bytes asked for, without the rounding to the alignment.
+    size: the bytes asked for, without the rounding to the alignment. memory: number of the memory
+    among those of its level.
     """
 
     name: str
@@ -20,6 +21,7 @@ class Block:
     size: int
     first: int
     last: int
+    memory: int = 0
 
     @property
     def end(self) -> int:

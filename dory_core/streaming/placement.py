@@ -147,7 +147,7 @@ def _constants(
         )
         assert tuple(len(c.data) for c in chunks) == fitted.chunk_bytes[n]
         image += bytes(-len(image) % alignment)
-        table = LayerWeights(L3, len(image), table_size(chunks), chunks)
+        table = LayerWeights(L3, len(image), table_size(chunks), chunks, linked=False)
         tables.append(table)
         image += table_bytes(table)
     return tuple(tables), bytes(image)

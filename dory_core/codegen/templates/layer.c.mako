@@ -20,7 +20,7 @@ ${table}
 ${function}
 
 % endfor
-void ${v.symbol}(uint8_t *l1, uint8_t *l2${v.parts})
+void ${v.symbol}(${v.parameters})
 {
   const uint32_t core = dory_core_id();
 % if v.parts:
@@ -98,7 +98,7 @@ void ${v.symbol}(uint8_t *l1, uint8_t *l2${v.parts})
     dory_barrier();
 
     if (core == 0${" && " + v.is_last if v.is_last != "1" else ""}) {
-      y_ticket[y_slot] = store_y(${v.y_buffer}, l2, t${', part' if v.parts else ''});
+      y_ticket[y_slot] = store_y(${v.y_buffer}, ${v.y_base}, t${', part' if v.parts else ''});
       y_pending[y_slot] = 1;
     }
 % for load in v.loads:

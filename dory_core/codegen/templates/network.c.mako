@@ -62,9 +62,29 @@ int dory_network_run(const dory_network_io_t *io)
   if (dory_core_count() != DORY_CORES) {
     return DORY_EINVAL;
   }
+% if v.more_l2:
+  static const uint32_t more_sizes[DORY_L2_MORE] = DORY_L2_MORE_SIZES;
+  if (io->l2_more == NULL) {
+    return DORY_EINVAL;
+  }
+  for (uint32_t k = 0; k < DORY_L2_MORE; k++) {
+    if (io->l2_more[k].base == NULL) {
+      return DORY_EINVAL;
+    }
+    if (io->l2_more[k].size < more_sizes[k]) {
+      return DORY_EL2;
+    }
+    if ((uintptr_t)io->l2_more[k].base % DORY_ARENA_ALIGN != 0) {
+      return DORY_EALIGN;
+    }
+  }
+% endif
   const uint32_t core = dory_core_id();
   uint8_t *const l1 = io->l1;
   uint8_t *const l2 = io->l2;
+% for name, size in v.more_l2:
+  uint8_t *const ${name} = io->l2_more[${loop.index}].base;
+% endfor
 % if v.tickets:
   dory_ticket_t tickets[${v.tickets}] = {0}; /* transfers of L3, core 0's */
 % endif
@@ -84,15 +104,15 @@ ${events(v.prologue)}\
   const uint8_t *const input = io->input;
 % endif
 % for place in v.inputs:
-  if (input + ${place.source} != l2 + ${place.offset}) {
-    copy_bytes(l2 + ${place.offset}, input + ${place.source}, ${place.bytes});
+  if (input + ${place.source} != ${place.base} + ${place.offset}) {
+    copy_bytes(${place.base} + ${place.offset}, input + ${place.source}, ${place.bytes});
   }
 % endfor
   dory_barrier();
 % if v.inputs:
   if (core == 0) {
 % for place in v.inputs:
-    DORY_SIM_L2_DEFINE(l2 + ${place.offset}, ${place.bytes});
+    DORY_SIM_L2_DEFINE(${place.base} + ${place.offset}, ${place.bytes});
 % endfor
   }
 % endif
@@ -100,7 +120,7 @@ ${events(v.prologue)}\
 ${events(call.events)}\
   ${call.call}
 % if call.report:
-  report(io, ${call.report[0]}, l2 + ${call.report[1]}, ${call.report[2]});
+  report(io, ${call.report[0]}, ${call.report[1]} + ${call.report[2]}, ${call.report[3]});
 % endif
 % endfor
 ${events(v.epilogue)}\
@@ -110,8 +130,8 @@ ${events(v.epilogue)}\
   uint8_t *const output = io->output;
 % endif
 % for place in v.outputs:
-  if (output + ${place.source} != l2 + ${place.offset}) {
-    copy_bytes(output + ${place.source}, l2 + ${place.offset}, ${place.bytes});
+  if (output + ${place.source} != ${place.base} + ${place.offset}) {
+    copy_bytes(output + ${place.source}, ${place.base} + ${place.offset}, ${place.bytes});
   }
 % endfor
   dory_barrier();

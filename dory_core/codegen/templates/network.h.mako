@@ -14,6 +14,10 @@
 #define DORY_CORES ${v.cores}u /* cores that call dory_network_run */
 #define DORY_L1_SIZE ${v.l1_size}u /* bytes of the arenas */
 #define DORY_L2_SIZE ${v.l2_size}u
+% if v.more_l2:
+#define DORY_L2_MORE ${len(v.more_l2)} /* further memories of L2, each with an arena of its own */
+#define DORY_L2_MORE_SIZES {${", ".join(f"{size}u" for _, size in v.more_l2)}}
+% endif
 #define DORY_NETWORK_LAYERS ${v.layers}
 #define DORY_NETWORK_INPUT_BYTES ${v.input_bytes}u
 #define DORY_NETWORK_OUTPUT_BYTES ${v.output_bytes}u
@@ -29,11 +33,13 @@
  * place; in level 3 the caller writes and reads them there, and io->input and io->output are not
  * used. */
 #define DORY_NETWORK_INPUT_LEVEL ${v.input_level}
-#define DORY_NETWORK_INPUT_OFFSET ${v.input_offset}u
+#define DORY_NETWORK_INPUT_MEMORY ${v.input_place.memory} /* of level 2: 0 is io->l2, k is io->l2_more[k - 1] */
+#define DORY_NETWORK_INPUT_OFFSET ${v.input_place.offset}u
 #define DORY_NETWORK_OUTPUT_LEVEL ${v.output_level}
-#define DORY_NETWORK_OUTPUT_OFFSET ${v.output_offset}u
+#define DORY_NETWORK_OUTPUT_MEMORY ${v.output_place.memory}
+#define DORY_NETWORK_OUTPUT_OFFSET ${v.output_place.offset}u
 
-/* Constants that are linked into L2. */
+/* Constants that are linked, in the order in which tiles load them. */
 % for name, words in v.constants:
 extern const uint32_t ${name}[${words}];
 % endfor

@@ -6,6 +6,7 @@
 
 #define DORY_SIM_EXIT_FAULT 70 /* exit status of a process that the simulator stopped */
 #define DORY_SIM_MAX_CORES 32
+#define DORY_SIM_MAX_MORE_L2 4 /* further memories of L2 */
 #define DORY_SIM_MAX_IN_FLIGHT 256 /* transfers in flight per core that the simulator can follow */
 
 /* When the bytes of a transfer really move. Every mode is a behaviour that hardware may show, so a
@@ -19,6 +20,8 @@ typedef enum {
 typedef struct {
   uint32_t cores;
   uint32_t l1_size, l2_size, l3_size; /* bytes, exact; l3_size may be 0 */
+  uint32_t more_l2;                   /* how many further memories L2 has */
+  uint32_t more_l2_size[DORY_SIM_MAX_MORE_L2];
   dory_sim_dma_t dma;
   uint64_t seed;               /* of the random mode */
   uint32_t dma_each_core;      /* 0: core 0 alone may start L2 <-> L1 transfers */
@@ -43,6 +46,7 @@ void dory_sim_mutable(void *ptr, uint32_t bytes);
 
 void *dory_sim_l1(void);
 void *dory_sim_l2(void);
+void *dory_sim_more_l2(uint32_t number); /* from 0 */
 /* The first `bytes` bytes of L3, to be filled in before the first run; they count as written. */
 void *dory_sim_l3(uint32_t bytes);
 

@@ -44,6 +44,10 @@
 #define DORY_EXT_MAX_BYTES 0
 #endif
 
+#ifndef DORY_L2_MORE
+#define DORY_L2_MORE 0
+#endif
+
 /* Where the network's input and output lie: 2, or 3 for L3. */
 #ifndef DORY_NETWORK_INPUT_LEVEL
 #define DORY_NETWORK_INPUT_LEVEL 2
@@ -247,6 +251,11 @@ int main(int argc, char **argv) {
   config.l1_size = DORY_L1_SIZE;
   config.l2_size = DORY_L2_SIZE;
   config.l3_size = DORY_L3_SIZE;
+#if DORY_L2_MORE > 0
+  static const uint32_t more_sizes[DORY_L2_MORE] = DORY_L2_MORE_SIZES;
+  memcpy(config.more_l2_size, more_sizes, sizeof more_sizes);
+  config.more_l2 = DORY_L2_MORE;
+#endif
   config.seed = options.seed;
   config.dma_each_core = DORY_DMA_EACH_CORE;
   config.dma_in_flight = DORY_DMA_IN_FLIGHT;
@@ -276,8 +285,13 @@ int main(int argc, char **argv) {
   dory_sim_mutable(output, DORY_NETWORK_OUTPUT_BYTES);
 
   progress_t progress = {&options, inputs, 0, 0, 0, 0, -1, 0};
+  dory_memory_t more[DORY_SIM_MAX_MORE_L2];
+  for (uint32_t i = 0; i < config.more_l2; ++i) {
+    more[i].base = dory_sim_more_l2(i);
+    more[i].size = config.more_l2_size[i];
+  }
   dory_network_io_t io = {dory_sim_l1(), dory_sim_l2(), DORY_L1_SIZE, DORY_L2_SIZE,
-                          input, output, on_layer, &progress};
+                          input, output, on_layer, &progress, config.more_l2 ? more : NULL};
   if (options.dump) make_directory(options.dump);
   for (progress.run = 0; progress.run < inputs * options.repeat; ++progress.run) {
     progress.input_index = progress.run % inputs;

@@ -60,7 +60,12 @@ typedef struct {
 } sim_source_t;
 
 extern dory_sim_config_t sim_config;
-extern sim_arena_t sim_l1, sim_l2, sim_l3;
+/* Memories in which kernels and transfers find data: L1 first, then those of L2. */
+#define SIM_MEMORIES (2 + DORY_SIM_MAX_MORE_L2)
+extern sim_arena_t sim_memories[SIM_MEMORIES];
+extern uint32_t sim_memory_count;
+#define sim_l1 (sim_memories[0])
+extern sim_arena_t sim_l3;
 extern uint32_t sim_l3_image; /* bytes of L3 that the image fills; nobody writes there */
 extern uint32_t sim_l3_end;   /* one past the last byte of L3 that a run wrote */
 

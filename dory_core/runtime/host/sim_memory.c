@@ -11,7 +11,8 @@
 #endif
 
 dory_sim_config_t sim_config;
-sim_arena_t sim_l1, sim_l2, sim_l3;
+sim_arena_t sim_memories[SIM_MEMORIES], sim_l3;
+uint32_t sim_memory_count;
 uint32_t sim_l3_image, sim_l3_end;
 
 #define MAX_BUFFERS 8
@@ -62,7 +63,15 @@ void dory_sim_open(const dory_sim_config_t *config) {
   if (sim_config.ext_align < 1) sim_config.ext_align = 1;
   if (sim_config.barrier_timeout_s < 1) sim_config.barrier_timeout_s = 60;
   arena_create(&sim_l1, "L1", sim_config.l1_size, 1);
-  arena_create(&sim_l2, "L2", sim_config.l2_size, 1);
+  arena_create(&sim_memories[1], "L2", sim_config.l2_size, 1);
+  static const char *const names[DORY_SIM_MAX_MORE_L2] = {
+      "memory 1 of L2", "memory 2 of L2", "memory 3 of L2", "memory 4 of L2"};
+  if (sim_config.more_l2 > DORY_SIM_MAX_MORE_L2)
+    dory_sim_fault(NULL, 0, "L2 has %lu further memories, %d can be simulated",
+                   (unsigned long)sim_config.more_l2, DORY_SIM_MAX_MORE_L2);
+  for (uint32_t i = 0; i < sim_config.more_l2; ++i)
+    arena_create(&sim_memories[2 + i], names[i], sim_config.more_l2_size[i], 1);
+  sim_memory_count = 2 + sim_config.more_l2;
   arena_create(&sim_l3, "L3", sim_config.l3_size, 1);
   sim_report_init();
 }
@@ -91,7 +100,9 @@ void dory_sim_mutable(void *ptr, uint32_t bytes) { region_add(ptr, bytes, 1); }
 
 void *dory_sim_l1(void) { return sim_l1.base; }
 
-void *dory_sim_l2(void) { return sim_l2.base; }
+void *dory_sim_l2(void) { return sim_memories[1].base; }
+
+void *dory_sim_more_l2(uint32_t number) { return sim_memories[2 + number].base; }
 
 static void shadow_set(sim_arena_t *arena, uint32_t offset, uint32_t bytes, sim_shadow_t value) {
   for (uint32_t i = 0; i < bytes; ++i) arena->shadow[offset + i] = value;
@@ -131,8 +142,8 @@ void dory_sim_l3_output(uint32_t offset, void *data, uint32_t bytes) {
 }
 
 void sim_forget_arenas(void) {
-  shadow_set(&sim_l1, 0, sim_l1.size, 0);
-  shadow_set(&sim_l2, 0, sim_l2.size, 0);
+  for (uint32_t i = 0; i < sim_memory_count; ++i)
+    shadow_set(&sim_memories[i], 0, sim_memories[i].size, 0);
   if (sim_l3_end > sim_l3_image)
     shadow_set(&sim_l3, sim_l3_image, sim_l3_end - sim_l3_image, 0);
   sim_l3_end = 0;
@@ -152,12 +163,12 @@ static int inside(const uint8_t *base, uint64_t size, const void *ptr, uint64_t 
 }
 
 sim_place_t sim_locate(const void *ptr, uint64_t bytes) {
-  sim_arena_t *const arenas[] = {&sim_l1, &sim_l2};
   sim_place_t place = {NULL, 0, 0, 0};
-  for (int i = 0; i < 2; ++i) {
-    if (inside(arenas[i]->base, arenas[i]->size, ptr, bytes)) {
-      place.arena = arenas[i];
-      place.offset = (uint32_t)((uintptr_t)ptr - (uintptr_t)arenas[i]->base);
+  for (uint32_t i = 0; i < sim_memory_count; ++i) {
+    sim_arena_t *const arena = &sim_memories[i];
+    if (inside(arena->base, arena->size, ptr, bytes)) {
+      place.arena = arena;
+      place.offset = (uint32_t)((uintptr_t)ptr - (uintptr_t)arena->base);
       place.found = place.writable = 1;
       return place;
     }
@@ -185,9 +196,11 @@ static void check_canary(const sim_arena_t *arena, const uint8_t *from, const ui
 }
 
 void sim_check_canaries(const char *file, int line) {
-  const sim_arena_t *arenas[3 + MAX_BUFFERS] = {&sim_l1, &sim_l2, &sim_l3};
-  for (uint32_t i = 0; i < buffer_count; ++i) arenas[3 + i] = &buffers[i];
-  for (uint32_t i = 0; i < 3 + buffer_count; ++i) {
+  const sim_arena_t *arenas[SIM_MEMORIES + 1 + MAX_BUFFERS] = {&sim_l3};
+  uint32_t count = 1;
+  for (uint32_t i = 0; i < sim_memory_count; ++i) arenas[count++] = &sim_memories[i];
+  for (uint32_t i = 0; i < buffer_count; ++i) arenas[count++] = &buffers[i];
+  for (uint32_t i = 0; i < count; ++i) {
     check_canary(arenas[i], arenas[i]->front, arenas[i]->base, file, line);
     check_canary(arenas[i], arenas[i]->base + arenas[i]->size, arenas[i]->back, file, line);
   }
@@ -205,9 +218,9 @@ void sim_check_strays(void) {
 
 const sim_arena_t *sim_guarding(const void *address) {
   const uint8_t *const at = address;
-  const sim_arena_t *const arenas[] = {&sim_l1, &sim_l2, &sim_l3};
-  for (int i = 0; i < 3; ++i)
-    if (at >= arenas[i]->map && at < arenas[i]->map_end) return arenas[i];
+  for (uint32_t i = 0; i < sim_memory_count; ++i)
+    if (at >= sim_memories[i].map && at < sim_memories[i].map_end) return &sim_memories[i];
+  if (at >= sim_l3.map && at < sim_l3.map_end) return &sim_l3;
   for (uint32_t i = 0; i < buffer_count; ++i)
     if (at >= buffers[i].map && at < buffers[i].map_end) return &buffers[i];
   return NULL;

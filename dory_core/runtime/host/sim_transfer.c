@@ -352,7 +352,7 @@ dory_ticket_t dory_sim_ext_start(void *l2, uint32_t l3_offset, uint32_t bytes, i
     if (l3_offset + bytes > sim_l3_end) sim_l3_end = l3_offset + bytes;
   }
   const sim_place_t place = sim_locate(l2, bytes);
-  if (place.arena != &sim_l2 &&
+  if ((place.arena == NULL || place.arena == &sim_l1) &&
       (!place.found || place.arena == &sim_l1 || (dir == DORY_L3_TO_L2 && !place.writable)))
     dory_sim_fault(file, line, "L3 transfer of %lu bytes does not lie inside L2",
                    (unsigned long)bytes);
