@@ -10,12 +10,22 @@ import numpy as np
 import numpy.typing as npt
 
 from dory_core.errors import UsageError
-from dory_core.hardware import OutputFile
+from dory_core.hardware import Option, OutputFile
 from dory_core.ir import Graph
 from dory_core.simulate.packing import pack, unpack
 
 # Every tensor of a network by name, shape (C, H, W), for one input.
 Vector = Mapping[str, npt.NDArray[Any]]
+
+# For targets whose application carries test vectors to the chip. Layers are compared by the runner,
+# which reads them when they are handed out, so that goldens need no memory of the chip.
+VECTORS_OPTION = Option(
+    "vectors",
+    str,
+    "io",
+    "test vectors in the image for the chip: none; io: input and output; all: every layer",
+    ("none", "io", "all"),
+)
 
 
 def hwc(values: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -53,7 +53,8 @@ class NetworkView:
     dma_alignment: int
     l1_size: int
     l2_size: int
-    more_l2: tuple[tuple[str, int], ...]
+    more_l2: tuple[int, ...]
+    arenas: tuple[tuple[str, str], ...]
     constants_text: str
     layers: int
     inputs: tuple[CopyView, ...]
@@ -143,7 +144,8 @@ def network_view(plan: Plan, chip_hal: bool) -> NetworkView:
         dma_alignment=plan.dma_alignment,
         l1_size=plan.arena_bytes[1],
         l2_size=plan.arena_bytes[2],
-        more_l2=tuple((arena(k), size) for k, size in enumerate(plan.more_l2_bytes, start=1)),
+        more_l2=plan.more_l2_bytes,
+        arenas=_arenas(plan),
         constants_text=constants_text,
         layers=len(plan.steps),
         inputs=inputs,
@@ -171,6 +173,15 @@ def network_view(plan: Plan, chip_hal: bool) -> NetworkView:
         reason=plan.reason,
         notes=plan.notes,
     )
+
+
+def _arenas(plan: Plan) -> tuple[tuple[str, str], ...]:
+    """Return the name and the base of every arena of L2 that something uses."""
+    used = {name for step in plan.steps for name in layer_arenas(step)}
+    if plan.transfers:
+        used.add(arena(0))
+    bases = ["io->l2", *(f"io->l2_more[{k}].base" for k in range(len(plan.more_l2_bytes)))]
+    return tuple((arena(k), base) for k, base in enumerate(bases) if arena(k) in used)
 
 
 def _level(places: Sequence[Place]) -> int:

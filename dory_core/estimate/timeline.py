@@ -132,6 +132,7 @@ class LayerCosts:
         self.layer = layer
         self.kernel = kernel
         self.link = hierarchy.link(upper)
+        self.constants_link = hierarchy.constants_link if upper == 1 else self.link
         self.link_name = link_name(self.link)
         self.barrier = barrier_cycles(hierarchy.cores)
         self._layout = kernel.input_layout(layer)
@@ -186,7 +187,7 @@ class LayerCosts:
         """Return the cycles of the load of a weight block: one row."""
         key = (c_out, c_in)
         if key not in self._w:
-            self._w[key] = self.weights(c_out, c_in).cycles(self.link)
+            self._w[key] = self.weights(c_out, c_in).cycles(self.constants_link)
         return self._w[key]
 
     def weights(self, c_out: int, c_in: int) -> Transfer:

@@ -27,7 +27,7 @@ for the chip. Every core of the cluster then calls
 
 Memory: L1 ${v.l1_size} bytes and L2 ${v.l2_size} bytes as arenas, ${v.constants_text}.
 % if v.more_l2:
-L2 has further memories: `.l2_more` points to an array of ${len(v.more_l2)} with arenas of ${", ".join(str(size) for _, size in v.more_l2)} bytes.
+L2 has further memories: `.l2_more` points to an array of ${len(v.more_l2)} with arenas of ${", ".join(str(size) for size in v.more_l2)} bytes.
 % endif
 % if v.l3_size:
 L3: ${v.l3_size} bytes that start with `weights/l3.bin`, moved by `dory_ext_start`; ${v.chunks} fetches per inference.

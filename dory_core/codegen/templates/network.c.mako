@@ -81,9 +81,8 @@ int dory_network_run(const dory_network_io_t *io)
 % endif
   const uint32_t core = dory_core_id();
   uint8_t *const l1 = io->l1;
-  uint8_t *const l2 = io->l2;
-% for name, size in v.more_l2:
-  uint8_t *const ${name} = io->l2_more[${loop.index}].base;
+% for name, base in v.arenas:
+  uint8_t *const ${name} = ${base};
 % endfor
 % if v.tickets:
   dory_ticket_t tickets[${v.tickets}] = {0}; /* transfers of L3, core 0's */

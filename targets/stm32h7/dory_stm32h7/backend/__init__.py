@@ -1,0 +1,18 @@
+"""Candidates of a layer: where the kernels of the chip are chosen."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dory_core.hardware import TargetContext
+    from dory_core.ir import TypedLayer
+    from dory_core.kernel import Kernel
+
+
+def candidates(ctx: TargetContext, layer: TypedLayer) -> list[Kernel]:
+    """Return the kernels that may compute ``layer``, best first, portable C last."""
+    from dory_core.kernels import portable_kernels
+
+    del layer
+    return list(portable_kernels(ctx.memory.cores))

@@ -1,0 +1,135 @@
+"""Memories, links, options and operating points of the STM32H743, as data with their sources."""
+
+from __future__ import annotations
+
+from dory_core.hardware import (
+    Level,
+    Link,
+    Memory,
+    MemoryHierarchy,
+    OperatingPoint,
+    Option,
+    Target,
+    TargetContext,
+)
+from dory_core.vectors import VECTORS_OPTION
+
+NAME = "stm32h7"
+KERNELS = ("builtin", "portable")
+CMSIS_NN = "cmsis-nn"  # cmsis-nn=PATH, or CMSIS_NN_PATH
+
+# RM0433 rev 8, section 2.3: memory map.
+DTCM_ADDRESS, DTCM_BYTES = 0x2000_0000, 128 * 1024
+AXI_ADDRESS, AXI_BYTES = 0x2400_0000, 512 * 1024
+D2_ADDRESS, D2_BYTES = 0x3000_0000, 288 * 1024  # SRAM1, SRAM2 and SRAM3 in a row
+FLASH_ADDRESS, FLASH_BYTES = 0x0800_0000, 2 * 1024 * 1024
+
+# Stack and variables of the application lie in DTCM, above the arena.
+STACK_BYTES = 8 * 1024
+VARIABLES_BYTES = 4 * 1024
+# Descriptors of the MDMA lie at the end of AXI SRAM: the MDMA fetches them over AXI.
+DESCRIPTORS_BYTES = 16 * 1024
+# Code, its constants, vector table and test vectors lie in flash before the network's constants.
+CODE_BYTES = 128 * 1024
+
+CACHE_LINE = 32
+
+VOS1 = OperatingPoint(
+    "400MHz",
+    cluster_hz=400e6,
+    io_hz=200e6,
+    # 1.8 V supply at about 0.26 A: typical run-mode current of the data sheet (DS12110, code in
+    # ITCM, all peripherals off, VOS1).
+    energy_j_per_cycle=0.47 / 400e6,
+    source="DS12110: VOS1, 400 MHz core, 200 MHz AXI; typical current of run mode",
+)
+VOS0 = OperatingPoint(
+    "480MHz",
+    cluster_hz=480e6,
+    io_hz=240e6,
+    energy_j_per_cycle=0.62 / 480e6,
+    source="DS12110: VOS0, revision V, 480 MHz core, 240 MHz AXI; typical current of run mode",
+)
+
+TARGET = Target(
+    NAME,
+    "STM32H743: Cortex-M7, 128 KiB of DTCM filled by the MDMA, 800 KiB of SRAM, 2 MiB of flash",
+    options=(
+        Option(
+            "kernels",
+            str,
+            "builtin",
+            "builtin: dory's own kernels, portable C where they reject a layer; cmsis-nn=PATH: "
+            "those of CMSIS-NN first, from sources at PATH or CMSIS_NN_PATH; portable: portable C "
+            "only",
+        ),
+        Option("dma", str, "mdma", "who moves the data: mdma or memcpy", ("mdma", "memcpy")),
+        Option(
+            "memory",
+            str,
+            "dtcm",
+            "dtcm: tiles are moved to DTCM; dcache: layers run on SRAM and flash through the "
+            "D-cache",
+            ("dtcm", "dcache"),
+        ),
+        VECTORS_OPTION,
+    ),
+    forms=("application", "library"),
+    operating_points=(VOS1, VOS0),
+)
+
+# AHBS, the MDMA's way to DTCM, is 32 bits wide and runs at half the clock of the core: at most 2
+# bytes per cycle of the core. Setting a channel up takes about 60 instructions and a dozen
+# accesses to a peripheral on AHB; a block of a repeated transfer is arbitrated anew. By counting,
+# not by measurement on a chip.
+MDMA = Link(
+    upper=1,
+    lower=2,
+    setup_cycles=200,
+    bytes_per_cycle=1.6,
+    row_cycles=8.0,
+    issue_cycles=140,
+    element_cycles=6.0,
+)
+# The flash answers with 256 bits after 2 to 4 wait states at the AXI clock, so that the 32-bit
+# side of the transfer stays the narrow one.
+FLASH = Link(upper=2, lower=3, setup_cycles=220, bytes_per_cycle=1.4, issue_cycles=140)
+# A copy loop of the core: four bytes per load and store from non-cacheable SRAM.
+MEMCPY = Link(
+    upper=1,
+    lower=2,
+    setup_cycles=60,
+    bytes_per_cycle=0.8,
+    row_cycles=12.0,
+    issue_cycles=60,
+    element_cycles=4.0,
+)
+
+
+def hierarchy(ctx: TargetContext) -> MemoryHierarchy:
+    """Return the memories of the chip for the chosen way of moving data."""
+    activations, constants = frozenset({"activations"}), frozenset({"weights", "code"})
+    reserved = STACK_BYTES + VARIABLES_BYTES
+    levels = (
+        Level(1, (Memory("DTCM", DTCM_BYTES, reserved, DTCM_ADDRESS),)),
+        Level(
+            2,
+            (
+                Memory(
+                    "AXI SRAM",
+                    AXI_BYTES,
+                    DESCRIPTORS_BYTES,
+                    AXI_ADDRESS,
+                    activations,
+                    CACHE_LINE,
+                ),
+                Memory("D2 SRAM", D2_BYTES, 0, D2_ADDRESS, activations, CACHE_LINE),
+            ),
+        ),
+        Level(
+            3,
+            (Memory("flash", FLASH_BYTES, CODE_BYTES, FLASH_ADDRESS, constants, mapped=True),),
+        ),
+    )
+    link = MEMCPY if ctx.options.get("dma") == "memcpy" else MDMA
+    return MemoryHierarchy(levels, (link, FLASH))

@@ -1,0 +1,53 @@
+"""The hooks of the STM32H7 target."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dory_core.plugins import hookimpl
+from dory_stm32h7.hardware import NAME, TARGET
+
+if TYPE_CHECKING:
+    from dory_core.hardware import DmaHal, MemoryHierarchy, Target, TargetContext
+    from dory_core.ir import TypedLayer
+    from dory_core.kernel import Kernel
+
+DORY_API = 1
+
+
+@hookimpl
+def dory_targets() -> list[Target]:
+    """Return the STM32H7 target."""
+    return [TARGET]
+
+
+@hookimpl
+def dory_memory_hierarchy(ctx: TargetContext) -> MemoryHierarchy | None:
+    """Return the memories of the STM32H743. Raises UsageError for kernels that nobody knows."""
+    if ctx.name != NAME:
+        return None
+    from dory_stm32h7.hardware import hierarchy
+    from dory_stm32h7.options import check_options
+
+    check_options(ctx)
+    return hierarchy(ctx)
+
+
+@hookimpl
+def dory_kernels(ctx: TargetContext, layer: TypedLayer) -> list[Kernel]:
+    """Return the candidates of a layer, best first, portable C last."""
+    if ctx.name != NAME:
+        return []
+    from dory_stm32h7.backend import candidates
+
+    return candidates(ctx, layer)
+
+
+@hookimpl
+def dory_dma_hal(ctx: TargetContext) -> DmaHal | None:
+    """Return the driver of the MDMA, or copies by the core."""
+    if ctx.name != NAME:
+        return None
+    from dory_core.hardware import DmaHal
+
+    return DmaHal(f"stm32h7-{ctx.options.get('dma', 'mdma')}")

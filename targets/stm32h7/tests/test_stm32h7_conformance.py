@@ -1,0 +1,11 @@
+"""The conformance matrix of dory on the STM32H7."""
+
+from __future__ import annotations
+
+from dory_core.testing import Capabilities, TargetConformance
+
+
+class TestStm32h7(TargetConformance):
+    """One core, DTCM down to 16 KiB, core 0 moves all data."""
+
+    capabilities = Capabilities(target="stm32h7", l1_budgets=(16384, 102400))

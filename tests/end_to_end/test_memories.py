@@ -1,0 +1,202 @@
+"""L2 of several memories, and constants that stay where they are mapped."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from dory_core import planner
+from dory_core.budgets import memory_budgets
+from dory_core.errors import DoesNotFit, DoryError, VerificationFailed
+from dory_core.hardware import (
+    Level,
+    Link,
+    Memory,
+    MemoryHierarchy,
+    Target,
+    TargetContext,
+)
+from dory_core.ir import Graph, Window, requant
+from dory_core.kernel import Kernel
+from dory_core.kernels import portable_kernels
+from dory_core.memory import Bin, BinPlan, Request
+from dory_core.plan import Plan
+from dory_core.plugins import Plugins, hookimpl
+from dory_core.testing.apps import assert_exact, build_app
+from dory_core.testing.graphs import GraphBuilder
+
+NAME = "forked"
+ACTIVATIONS = frozenset({"activations"})
+
+
+class Forked:
+    """A chip with 9 and 7 kB of L2, and constants in a ROM that is mapped, or linked into L2."""
+
+    def __init__(self, *sizes: int, rom: int | None = 64 * 1024) -> None:
+        holds = ACTIVATIONS if rom else ACTIVATIONS | {"weights"}
+        memories = tuple(
+            Memory(f"SRAM{k}", size, 0, 0x2000_0000 + k * 0x1000_0000, holds, 16)
+            for k, size in enumerate(sizes)
+        )
+        levels = [Level(1, (Memory("TCM", 16 * 1024),)), Level(2, memories)]
+        links = [Link(1, 2, setup_cycles=40, bytes_per_cycle=4.0)]
+        if rom:
+            levels.append(
+                Level(3, (Memory("ROM", rom, holds=frozenset({"weights"}), mapped=True),))
+            )
+            links.append(Link(2, 3, setup_cycles=40, bytes_per_cycle=1.0))
+        self.hierarchy = MemoryHierarchy(tuple(levels), tuple(links))
+
+    @hookimpl
+    def dory_targets(self) -> list[Target]:
+        return [Target(NAME, "a chip with several memories in L2")]
+
+    @hookimpl
+    def dory_memory_hierarchy(self, ctx: TargetContext) -> MemoryHierarchy | None:
+        return self.hierarchy if ctx.name == NAME else None
+
+    @hookimpl
+    def dory_kernels(self, ctx: TargetContext) -> list[Kernel]:
+        return list(portable_kernels()) if ctx.name == NAME else []
+
+    def plugins(self) -> Plugins:
+        return Plugins.from_objects(forked=self)
+
+
+def residual() -> Graph:
+    """A residual whose tensors have 4608 bytes each: three of them live at once."""
+    builder = GraphBuilder((8, 24, 24), name="residual")
+    window = Window(kernel=(3, 3), pads=(1, 1, 1, 1))
+    first = builder.conv(8, window)
+    second = builder.conv(8, window)
+    builder.add(first, second, requants=(requant(1, 0, 512, 0, 255),))
+    return builder.graph()
+
+
+def application(chip: Forked, directory: Path, **budgets: int) -> Plan:
+    return build_app(
+        residual(),
+        NAME,
+        directory,
+        plugins=chip.plugins(),
+        budgets={int(k[1:]): v for k, v in budgets.items()},
+        seeds=(0, 1),
+    )
+
+
+def places(plan: Plan) -> set[int]:
+    return {t.place.memory for step in plan.steps for t in (*step.inputs, step.output)}
+
+
+@pytest.mark.parametrize("rom", [64 * 1024, None])
+def test_tensors_lie_in_two_memories_and_the_network_is_exact(
+    rom: int | None, tmp_path: Path
+) -> None:
+    first = 10 * 1024 if rom else 12 * 1024
+    chip = Forked(first, 8 * 1024, rom=rom)
+    plan = application(chip, tmp_path / "app")
+    assert places(plan) == {0, 1}
+    levels = {step.weights.level for step in plan.steps if step.weights is not None}
+    assert levels == {3 if rom else 2}
+    static = plan.static_bytes[3 if rom else 2]
+    assert plan.arena_bytes[2] == first - (0 if rom else static)
+    assert plan.more_l2_bytes == (8 * 1024,)
+    assert_exact(tmp_path / "app", plugins=chip.plugins())
+
+
+def test_one_memory_is_used_when_it_is_large_enough(tmp_path: Path) -> None:
+    chip = Forked(16 * 1024, 8 * 1024)
+    plan = application(chip, tmp_path / "app")
+    assert places(plan) == {0}
+    assert plan.more_l2_bytes == ()
+    assert "l2_more" not in (tmp_path / "app/src/network.c").read_text()
+    assert_exact(tmp_path / "app", plugins=chip.plugins())
+
+
+def test_input_and_output_may_lie_in_the_second_memory(tmp_path: Path) -> None:
+    chip = Forked(1024, 32 * 1024)
+    plan = application(chip, tmp_path / "app")
+    assert places(plan) == {1}
+    header = (tmp_path / "app/inc/network.h").read_text()
+    assert "#define DORY_NETWORK_INPUT_MEMORY 1 " in header
+    assert "#define DORY_NETWORK_OUTPUT_MEMORY 1\n" in header
+    assert_exact(tmp_path / "app", plugins=chip.plugins())
+
+
+def test_no_tensor_straddles_two_memories(tmp_path: Path) -> None:
+    """14.5 kB are live at once: they fit 3 x 5 kB in sum and 4 + 12 kB not at all."""
+    plan = application(Forked(5 * 1024, 5 * 1024, 5 * 1024), tmp_path / "app")
+    assert places(plan) == {0, 1, 2}
+    assert_exact(tmp_path / "app", plugins=Forked(5 * 1024, 5 * 1024, 5 * 1024).plugins())
+    with pytest.raises(DoesNotFit, match=r"not in one memory.*SRAM0 4096, SRAM1 12288"):
+        application(Forked(4 * 1024, 12 * 1024), tmp_path / "other")
+
+
+def test_budget_fills_the_memories_in_their_order(tmp_path: Path) -> None:
+    chip = Forked(10 * 1024, 8 * 1024)
+    assert memory_budgets(chip.hierarchy, 2, 12 * 1024) == (10 * 1024, 2 * 1024)
+    assert memory_budgets(chip.hierarchy, 2, 20 * 1024) == (12 * 1024, 8 * 1024)
+    with pytest.raises(DoesNotFit, match="12288 B are available"):
+        application(chip, tmp_path / "app", l2=12 * 1024)
+
+
+def test_constants_beyond_the_mapped_memory_are_refused_with_numbers(tmp_path: Path) -> None:
+    with pytest.raises(DoesNotFit) as caught:
+        application(Forked(16 * 1024, rom=1024), tmp_path / "app")
+    assert "B of constants, 1024 B of L3 are available" in caught.value.message
+    assert "largest: layer" in caught.value.message
+    assert "--l3" in caught.value.hint
+
+
+def test_activations_beyond_l2_are_not_streamed_to_a_mapped_memory(tmp_path: Path) -> None:
+    with pytest.raises(DoesNotFit, match="residual needs 13824 B of L2, 12288 B are available"):
+        application(Forked(12 * 1024), tmp_path / "app")
+
+
+def test_plan_json_names_the_memory_of_every_block(tmp_path: Path) -> None:
+    application(Forked(10 * 1024, 8 * 1024), tmp_path / "app")
+    plan = json.loads((tmp_path / "app/plan.json").read_text())
+    assert {block["memory"] for block in plan["memory"]["L2"]["blocks"]} == {0, 1}
+    assert all(layer["weights"] is None or layer["weights"]["linked"] for layer in plan["layers"])
+    assert plan["memory"]["L3"]["used"] == sum(
+        block["size"] for block in plan["memory"]["L3"]["blocks"]
+    )
+
+
+def test_loads_of_constants_cost_what_their_link_costs(tmp_path: Path) -> None:
+    slow = Forked(16 * 1024)
+    fast = Forked(32 * 1024, rom=None)
+    cycles = [application(chip, tmp_path / str(n)).cycles for n, chip in enumerate((slow, fast))]
+    assert cycles[0] > cycles[1]
+
+
+def test_writing_behind_the_second_memory_is_a_fault(tmp_path: Path) -> None:
+    chip = Forked(10 * 1024, 8 * 1024)
+    plan = application(chip, tmp_path / "app")
+    step = next(s for s in plan.steps if s.output.place.memory == 1)
+    store = ".dst = l2 + "
+    source = tmp_path / "app/src" / f"dory_layer_{step.index:02d}.c"
+    text = source.read_text()
+    assert text.count(store) == 1
+    source.write_text(text.replace(store, f"{store}{8 * 1024 - 8} + "))
+    with pytest.raises(VerificationFailed, match=r"memory 1 of L2|outside"):
+        assert_exact(tmp_path / "app", plugins=chip.plugins(), dma=("early",))
+
+
+def test_a_packing_that_overlaps_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    right = planner.pack_bins
+
+    def wrong(requests: Sequence[Request], bins: Sequence[Bin]) -> BinPlan:
+        packings = {
+            name: replace(packed, blocks=tuple(replace(b, offset=0) for b in packed.blocks))
+            for name, packed in right(requests, bins).packings.items()
+        }
+        return BinPlan(packings)
+
+    monkeypatch.setattr(planner, "pack_bins", wrong)
+    with pytest.raises(DoryError, match=r"memory plan is wrong: .* are both live"):
+        application(Forked(10 * 1024, 8 * 1024), tmp_path / "app")
