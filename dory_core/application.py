@@ -10,7 +10,7 @@ from typing import Any
 from dory_core.compiler import GRAPH_FILE, make_vectors
 from dory_core.errors import UsageError
 from dory_core.ir import Graph
-from dory_core.plan import GENERATOR, PLAN_VERSION
+from dory_core.plan import GENERATOR, PLAN_VERSION, TIMELINE_FILE
 from dory_core.plugins import Plugins
 from dory_core.simulate.result import LayerOutput, RunResult
 from dory_core.simulate.runner import HOST_RUNNER, Runner
@@ -41,6 +41,18 @@ def read_plan(directory: Path) -> dict[str, Any]:
             "compile the network again",
         )
     return plan
+
+
+def read_timeline(directory: Path) -> dict[str, Any]:
+    """Return timeline.json of an application; raises UsageError."""
+    path = directory / TIMELINE_FILE
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path} {_reason(error)}", "compile the network again") from error
+    if not isinstance(document, dict) or document.get("version") != PLAN_VERSION:
+        raise UsageError(f"{path} is none that this dory reads", "compile the network again")
+    return document
 
 
 def _reason(error: Exception) -> str:

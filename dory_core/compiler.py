@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from dory_core.budgets import Budgets, resolve_budgets
 from dory_core.errors import VerificationFailed
-from dory_core.hardware import TargetContext
+from dory_core.hardware import OutputFile, TargetContext
 from dory_core.ir import Graph
 from dory_core.plan import Plan
 from dory_core.plugins import Plugins
@@ -17,6 +17,7 @@ from dory_core.vectors import Vector
 
 Progress = Callable[[str, int, int], None]
 GRAPH_FILE = "vectors/graph.npz"
+REPORT_FILE = "report.html"
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +121,7 @@ def compile_network(
     if options.output is not None and not options.plan_only:
         progress("write", 0, 1)
         output = options.output
-        write_network(output, graph, plan, vectors, plugins, ctx)
+        write_network(output, graph, plan, vectors, plugins, ctx, report=True)
     return CompileResult(plan, graph, output, exact)
 
 
@@ -189,6 +190,16 @@ def _dump(directory: Path, name: str, text: str) -> None:
         ) from error
 
 
+def _report(plan: Plan) -> tuple[OutputFile, ...]:
+    from dory_core.report.drawing import available
+
+    if not available():
+        return ()
+    from dory_core.report.page import report_page
+
+    return (OutputFile(REPORT_FILE, report_page(plan.to_json(), plan.timeline_json())),)
+
+
 def write_network(
     output: Path,
     graph: Graph,
@@ -196,15 +207,21 @@ def write_network(
     vectors: Sequence[Vector],
     plugins: Plugins,
     ctx: TargetContext,
+    *,
+    report: bool = False,
 ) -> None:
-    """Write the application of ``plan`` with its vectors; raises UsageError."""
+    """Write the application of ``plan`` with its vectors; raises UsageError.
+
+    report: with its page, too, where the extra that draws it is installed.
+    """
     from dory_core.codegen.application import application_files
     from dory_core.codegen.writer import write_application
-    from dory_core.hardware import OutputFile
     from dory_core.ir.serial import graph_bytes
     from dory_core.vectors import vector_files
 
     files = application_files((*plan.files, *plugins.application(ctx, plan)), plan)
     files += vector_files(graph, vectors)
     files += (OutputFile(GRAPH_FILE, graph_bytes(graph)),)
+    if report:
+        files += _report(plan)
     write_application(output, files)

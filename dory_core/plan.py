@@ -18,6 +18,7 @@ from dory_core.tiling.tiler import KernelRejection
 
 PLAN_VERSION = 1
 GENERATOR = "dory"
+TIMELINE_FILE = "timeline.json"
 
 
 @dataclass(frozen=True, slots=True)

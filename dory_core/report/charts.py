@@ -13,7 +13,7 @@ Spec = dict[str, Any]
 
 _SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
 _WIDTH = 900
-_KINDS = {"activations": "#4c78a8", "constants": "#f58518", "other": "#9d9d9d"}
+_KINDS = {"activations": "#4c78a8", "constants": "#f58518"}
 _TIME = {"computing": "#54a24b", "waiting for transfers": "#e45756", "other": "#bab0ac"}
 
 
@@ -81,7 +81,11 @@ def memory_map(plan: Mapping[str, Any], level: str) -> Spec:
         "mark": {"type": "rect", "stroke": "white", "strokeWidth": 0.5},
         "encoding": {
             "x": _field(
-                "from", "quantitative", "position in the execution", axis={"tickMinStep": 1}
+                "from",
+                "quantitative",
+                "position in the execution",
+                axis={"tickMinStep": 1},
+                scale={"nice": False, "zero": False},
             ),
             "x2": {"field": "to"},
             "y": _field("offset", "quantitative", "byte offset", axis={"format": "s"}),

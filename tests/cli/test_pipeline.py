@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -233,3 +234,18 @@ def test_targets_and_frontends_describe_themselves(pipeline: tuple[str, ...]) ->
     assert frontends["nemo"] == "dory-nemo"
     assert "gap8" in dory("targets").stdout
     assert "nemo" in dory("frontends").stdout
+
+
+def test_an_application_has_its_report_and_can_write_it_again(
+    application: Path, tmp_path: Path
+) -> None:
+    pytest.importorskip("vl_convert", reason="the extra `report` is not installed")
+    written = application / "report.html"
+    again, trace, images = tmp_path / "again.html", tmp_path / "trace.json", tmp_path / "images"
+    outcome = dory("report", application, "--html", again, "--trace", trace, "--images", images)
+    assert outcome.status == 0, outcome.stderr
+    assert again.read_bytes() == written.read_bytes()
+    assert len(json.loads(trace.read_text())["traceEvents"]) > 50
+    assert {path.name for path in images.iterdir()} >= {"cycles.svg", "timeline.svg"}
+    refused = dory("report", application, "--html", tmp_path / "no" / "where.html")
+    assert (refused.status, "cannot write" in refused.stderr) == (2, True)

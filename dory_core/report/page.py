@@ -1,0 +1,227 @@
+"""The report of an application as one self-contained HTML page."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from dory_core.report import charts, drawing
+from dory_core.report.units import bytes_text, count_text, share_text, tile_text
+
+TEMPLATES = Path(__file__).parent / "templates"
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A cell of a sortable table: what it shows, what it is sorted by, and a text for the mouse."""
+
+    text: str
+    key: float | str
+    hint: str = ""
+
+    @property
+    def number(self) -> bool:
+        """True when the cell is aligned and sorted as a number."""
+        return not isinstance(self.key, str)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row of a table, and the sections that explain it when it is opened."""
+
+    cells: tuple[Cell, ...]
+    details: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table that sorts by the column that is clicked."""
+
+    name: str
+    columns: tuple[str, ...]
+    rows: tuple[Row, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A chart of the page. name: of its element and of its image file."""
+
+    name: str
+    spec: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Everything that a page shows.
+
+    facts: (name, value) at its top. script: the library that draws the figures.
+    """
+
+    title: str
+    facts: tuple[tuple[str, str], ...]
+    tables: tuple[Table, ...]
+    figures: tuple[Figure, ...]
+    notes: tuple[str, ...]
+    script: str
+
+    @property
+    def specs(self) -> str:
+        """The specifications by name, as JSON that may stand inside a script element."""
+        content = {figure.name: figure.spec for figure in self.figures}
+        return json.dumps(content, separators=(",", ":")).replace("</", "<\\/")
+
+
+def figures(plan: Mapping[str, Any], timeline: Mapping[str, Any]) -> tuple[Figure, ...]:
+    """Return the charts of an application; each is in the page and can be an image."""
+    found = [
+        Figure("cycles", charts.cycles(plan)),
+        Figure("timeline", charts.timeline(timeline)),
+        Figure("memory-l2", charts.memory_map(plan, "L2")),
+        Figure("memory-l1", charts.local_memory(plan)),
+    ]
+    roof = charts.roofline(plan)
+    return (*found, Figure("roofline", roof)) if roof is not None else tuple(found)
+
+
+def report_page(plan: Mapping[str, Any], timeline: Mapping[str, Any]) -> str:
+    """Return the page of an application. plan, timeline: its plan.json and timeline.json.
+
+    Raises: ToolMissing without the extra ``dory-core[report]``.
+    """
+    network = plan["network"]
+    page = Page(
+        title=f"{network['name']} for {plan['target']}",
+        facts=_facts(plan),
+        tables=(_layers(plan), _memory(plan)),
+        figures=figures(plan, timeline),
+        notes=tuple(plan.get("notes", ())),
+        script=drawing.javascript(),
+    )
+    return render(page)
+
+
+def render(page: Page) -> str:
+    """Return the HTML of a page."""
+    return str(_template().render(page=page))
+
+
+@cache
+def _template() -> Any:
+    from mako.template import Template
+
+    return Template(
+        filename=str(TEMPLATES / "page.html.mako"),
+        strict_undefined=True,
+        input_encoding="utf-8",
+        default_filters=["h"],
+    )
+
+
+def _facts(plan: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    network, totals = plan["network"], plan["totals"]
+    facts = [
+        ("target", plan["target"]),
+        ("frontend", plan["frontend"]),
+        ("options", ", ".join(f"{k}={v}" for k, v in plan["options"].items()) or "-"),
+        ("deployable", "yes" if plan["deployable"] else f"no: {plan['reason']}"),
+        ("MAC", f"{network['macs']:,}"),
+        ("parameters", f"{network['parameters']:,}"),
+        ("estimated cycles", f"{totals['cycles']:,}"),
+    ]
+    for key, title, unit in (
+        ("macs_per_cycle", "MAC/cycle", ""),
+        ("latency_ms", "latency", " ms"),
+        ("energy_mj", "energy", " mJ"),
+        ("operating_point", "operating point", ""),
+    ):
+        if totals[key] is not None:
+            facts.append((title, f"{totals[key]}{unit}"))
+    return tuple(facts)
+
+
+_LAYER_COLUMNS = (
+    "layer", "node", "kind", "kernel", "tile CxHxW", "tiles", "L3 tiles", "L1", "MAC", "cycles",
+    "MAC/cycle", "stall", "bound",
+)  # fmt: skip
+
+
+def _layers(plan: Mapping[str, Any]) -> Table:
+    rows = []
+    for layer in plan["layers"]:
+        estimate, l1, tiles = layer["estimate"], layer["bytes"], layer["tiles"]
+        stall = estimate["stall_cycles"] + estimate["l3_stall_cycles"]
+        rate = estimate["macs_per_cycle"]
+        share = share_text(l1["l1"], l1["l1_budget"])
+        cells = (
+            Cell(f"{layer['index']:02d}", layer["index"]),
+            Cell(layer["name"], layer["name"]),
+            Cell(layer["kind"], layer["kind"]),
+            Cell(layer["kernel"], layer["kernel"], layer["symbol"]),
+            Cell(tile_text(tiles), tiles["c_out"] * tiles["h"] * tiles["w"]),
+            Cell(str(tiles["count"]), tiles["count"]),
+            Cell(str(layer["l3_tiles"]), layer["l3_tiles"]),
+            Cell(f"{bytes_text(l1['l1'])} {share}", l1["l1"], f"{l1['l1']:,} bytes"),
+            Cell(count_text(layer["macs"]), layer["macs"], f"{layer['macs']:,}"),
+            Cell(count_text(estimate["cycles"]), estimate["cycles"], f"{estimate['cycles']:,}"),
+            Cell(f"{rate:.2f}" if rate else "-", rate),
+            Cell(count_text(stall), stall, f"{stall:,} cycles of waiting for transfers"),
+            Cell(str(estimate["bound"]), str(estimate["bound"])),
+        )
+        rows.append(Row(cells, _explanation(layer)))
+    return Table("layers", _LAYER_COLUMNS, tuple(rows))
+
+
+def _explanation(layer: Mapping[str, Any]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Return why a layer has this kernel and this tile."""
+    tiles, buffering = layer["tiles"], layer["buffering"]
+    copies = ", ".join(f"{name} x{count}" for name, count in buffering.items())
+    tile = (
+        f"{tiles['c_out']} output channels x {tiles['h']} rows x {tiles['w']} columns, "
+        f"{tiles['c_in']} input channels; loops {', '.join(layer['order'])}; buffers {copies}"
+    )
+    blocks = tuple(
+        f"{block['name']}: {block['bytes']:,} bytes at {', '.join(map(str, block['offsets']))}"
+        for block in layer["l1_blocks"]
+    )
+    terms = tuple(
+        f"{term['name']}: value {term['value']:g}, weight {term['weight']:g}, "
+        f"contributes {term['value'] * term['weight']:,.0f}"
+        for term in layer["terms"]
+    )
+    rejections = tuple(f"not {r['kernel']}: {r['reason']}" for r in layer["rejections"])
+    requant = layer["requant"]
+    ranges = (
+        f"accumulator in [{requant['acc'][0]:,}, {requant['acc'][1]:,}]",
+        f"mul * acc + add in [{requant['value'][0]:,}, {requant['value'][1]:,}]",
+        f"{requant['bits']}-bit arithmetic" if requant["bits"] else "no requantisation",
+    )
+    sections = (
+        ("tile", (tile,)),
+        ("terms of the objective", terms),
+        ("buffers in L1", blocks),
+        ("ranges", ranges),
+        ("kernels that were passed over", rejections),
+    )
+    return tuple((title, lines) for title, lines in sections if lines)
+
+
+def _memory(plan: Mapping[str, Any]) -> Table:
+    rows = []
+    for name, level in plan["memory"].items():
+        used, budget = level["used"], level["budget"]
+        rows.append(
+            Row(
+                (
+                    Cell(name, name),
+                    Cell(bytes_text(used), used, f"{used:,} bytes"),
+                    Cell(bytes_text(budget), budget, f"{budget:,} bytes"),
+                    Cell(share_text(used, budget), used / budget if budget else 0.0),
+                    Cell(level["dominant"] or "-", level["dominant"]),
+                )
+            )
+        )
+    return Table("memory", ("memory", "used", "budget", "share", "largest block"), tuple(rows))
