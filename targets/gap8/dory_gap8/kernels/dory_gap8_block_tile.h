@@ -26,27 +26,50 @@ typedef struct {
   const dory_gap8_requant_t *requant;
 } dory_block_tile_t;
 
+/* A way to share a tile: number of parts of the pixels, lengths of parts of pixels and channels. */
+typedef struct {
+  int32_t cost, parts, pixels, channels;
+} dory_block_way_t;
+
+/* Takes `ways` groups of cores with different channels when that is cheaper. With constant `ways`
+ * the compiler divides by constants. */
+static inline void dory_block_try(dory_block_way_t *best, int32_t units, int32_t groups,
+                                  int32_t ways) {
+  const int32_t pixels = dory_gap8_ceil_div(units, DORY_CORES / ways);
+  const int32_t channels = dory_gap8_ceil_div(groups, ways);
+  const int32_t cost = pixels * (channels + DORY_BLOCK_SHARED);
+  if (ways == 1 || cost < best->cost) {
+    best->cost = cost;
+    best->parts = DORY_CORES / ways;
+    best->pixels = 4 * pixels;
+    best->channels = 4 * channels;
+  }
+}
+
 /* The part of the calling core: pixels in fours, and channels in fours where pixels do not balance. */
 static inline dory_gap8_work_t dory_block_share(int32_t pixels, int32_t channels) {
-  const int32_t core = (int32_t)dory_core_id();
   const int32_t units = (pixels + 3) / 4, groups = (channels + 3) / 4;
-  int32_t ways = 1;
-  int32_t best = dory_gap8_ceil_div(units, DORY_CORES) * (groups + DORY_BLOCK_SHARED);
-  for (int32_t n = 2; n <= DORY_CORES; n *= 2) {
-    const int32_t cost = dory_gap8_ceil_div(units, DORY_CORES / n) *
-                         (dory_gap8_ceil_div(groups, n) + DORY_BLOCK_SHARED);
-    if (cost < best) {
-      best = cost;
-      ways = n;
-    }
+  int32_t part = (int32_t)dory_core_id(), way = 0;
+  dory_block_way_t best;
+  dory_gap8_work_t work;
+  dory_block_try(&best, units, groups, 1);
+#if DORY_CORES >= 2
+  dory_block_try(&best, units, groups, 2);
+#endif
+#if DORY_CORES >= 4
+  dory_block_try(&best, units, groups, 4);
+#endif
+#if DORY_CORES >= 8
+  dory_block_try(&best, units, groups, 8);
+#endif
+  for (; part >= best.parts; way++) {
+    part -= best.parts;
   }
-  {
-    const int32_t parts = DORY_CORES / ways;
-    dory_gap8_work_t work;
-    work.pixels = dory_gap8_part(pixels, 4, parts, core % parts);
-    work.channels = dory_gap8_part(channels, 4, ways, core / parts);
-    return work;
-  }
+  work.pixels.first = dory_gap8_min(part * best.pixels, pixels);
+  work.pixels.end = dory_gap8_min(work.pixels.first + best.pixels, pixels);
+  work.channels.first = dory_gap8_min(way * best.channels, channels);
+  work.channels.end = dory_gap8_min(work.channels.first + best.channels, channels);
+  return work;
 }
 
 /* Runs the block on n channels from c; y is where channel c of the first pixel goes. */

@@ -15,12 +15,22 @@
 
 /* Copies n inputs, most of them four at a time, whatever their alignment. */
 static inline void dory_copy(DORY_X_T *to, const DORY_X_T *from, int32_t n) {
-  const int32_t words = n >> 2;
-  for (int32_t i = 0; i < words; i++) {
-    DORY_STORE4_X(to + 4 * i, DORY_LOAD4_X(from + 4 * i));
+  int32_t i = 0;
+  for (; i + 4 <= n; i += 4) {
+    DORY_STORE4_X(to + i, DORY_LOAD4_X(from + i));
   }
-  for (int32_t i = 4 * words; i < n; i++) {
+  for (; i < n; i++) {
     to[i] = from[i];
+  }
+}
+
+static inline void dory_clear(DORY_X_T *to, int32_t n) {
+  int32_t i = 0;
+  for (; i + 4 <= n; i += 4) {
+    DORY_STORE4_X(to + i, DORY_SET4_X(0, 0, 0, 0));
+  }
+  for (; i < n; i++) {
+    to[i] = 0;
   }
 }
 
@@ -29,39 +39,21 @@ static inline void dory_gather(const dory_gap8_window_t *a, int32_t row, int32_t
                                DORY_X_T *to) {
   const int32_t x_row = a->x_w * DORY_CHANNELS;
   const DORY_X_T *const x = a->x;
-  const int inside = !DORY_PADDED || ((row >= 0) & (column >= 0) &
-                     (row + (DORY_KERNEL_H - 1) * DORY_DILATION_H < a->x_h) &
-                     (column + (DORY_KERNEL_W - 1) * DORY_DILATION_W < a->x_w));
-  if (DORY_DILATION_W == 1 && inside) {
-    const DORY_X_T *from = x + row * x_row + column * DORY_CHANNELS;
-    for (int32_t ky = 0; ky < DORY_KERNEL_H; ky++) {
-      dory_copy(to + ky * DORY_ROW, from, DORY_ROW);
-      from += DORY_DILATION_H * x_row;
-    }
-    return;
-  }
-  {
-    /* Taps first .. end - 1 of each row lie inside the tile. */
-    int32_t first = 0, end = DORY_KERNEL_W;
-    for (int32_t kx = 0; kx < DORY_KERNEL_W; kx++) {
-      const int32_t place = column + kx * DORY_DILATION_W;
-      first += place < 0;
-      end -= place >= a->x_w;
-    }
-    memset(to, 0, DORY_COLUMN * sizeof(DORY_X_T));
-    for (int32_t ky = 0; ky < DORY_KERNEL_H; ky++) {
-      const int32_t y = row + ky * DORY_DILATION_H;
-      if (y >= 0 && y < a->x_h && first < end) {
-        const DORY_X_T *from = x + y * x_row + (column + first * DORY_DILATION_W) * DORY_CHANNELS;
-        DORY_X_T *out = to + ky * DORY_ROW + first * DORY_CHANNELS;
-        if (DORY_DILATION_W == 1) {
-          dory_copy(out, from, (end - first) * DORY_CHANNELS);
+  const int inside = !DORY_PADDED ||
+                     ((column >= 0) & (column + (DORY_KERNEL_W - 1) * DORY_DILATION_W < a->x_w));
+  for (int32_t ky = 0; ky < DORY_KERNEL_H; ky++, row += DORY_DILATION_H, to += DORY_ROW) {
+    if (DORY_PADDED && (uint32_t)row >= (uint32_t)a->x_h) {
+      dory_clear(to, DORY_ROW);
+    } else if (DORY_DILATION_W == 1 && inside) {
+      dory_copy(to, x + row * x_row + column * DORY_CHANNELS, DORY_ROW);
+    } else {
+      for (int32_t kx = 0; kx < DORY_KERNEL_W; kx++) {
+        const int32_t place = column + kx * DORY_DILATION_W;
+        DORY_X_T *const tap = to + kx * DORY_CHANNELS;
+        if (DORY_PADDED && (uint32_t)place >= (uint32_t)a->x_w) {
+          dory_clear(tap, DORY_CHANNELS);
         } else {
-          for (int32_t kx = first; kx < end; kx++) {
-            dory_copy(out, from, DORY_CHANNELS);
-            out += DORY_CHANNELS;
-            from += DORY_DILATION_W * DORY_CHANNELS;
-          }
+          dory_copy(tap, x + row * x_row + place * DORY_CHANNELS, DORY_CHANNELS);
         }
       }
     }
@@ -82,7 +74,7 @@ void DORY_KERNEL(const dory_gap8_window_t *a) {
   if (work.channels.first == work.channels.end || work.pixels.first == work.pixels.end) {
     return;
   }
-  memset(columns, 0, 16 * DORY_STEPS_4 * sizeof(DORY_X_T));
+  dory_clear(columns, 16 * DORY_STEPS_4);
   b.table = table;
   b.table_end = table + 4;
   b.steps = DORY_STEPS_4;

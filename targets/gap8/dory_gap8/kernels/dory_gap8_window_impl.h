@@ -11,54 +11,67 @@
 
 #define DORY_TAPS (DORY_KERNEL_H * DORY_KERNEL_W)
 
-/* The windows of four pixels: row and column of the first tap, which padding makes negative. */
+/* Where the windows of the tile are: the next one's place in the output and, which padding makes
+ * negative, the row and column of its first tap. */
 typedef struct {
-  int32_t row[4], column[4];
-  int32_t y, x; /* place of the next pixel in the output */
-} dory_windows_t;
+  int32_t y_x, row, column;
+} dory_window_t;
 
-/* Takes the next `pixels` windows of the tile; pixels that are missing repeat the last one. Returns
- * whether all of them lie inside the tile. */
-static inline int dory_next_windows(dory_windows_t *w, const dory_gap8_window_t *a, int32_t pixels) {
-  int inside = 1;
-  for (int32_t j = 0; j < 4; j++) {
-    const int32_t row = w->y * DORY_STRIDE_H - (DORY_PADDED ? a->pad_top : 0);
-    const int32_t column = w->x * DORY_STRIDE_W - (DORY_PADDED ? a->pad_left : 0);
-    w->row[j] = row;
-    w->column[j] = column;
-    if (DORY_PADDED) {
-      inside &= (row >= 0) & (row + (DORY_KERNEL_H - 1) * DORY_DILATION_H < a->x_h) &
-                (column >= 0) & (column + (DORY_KERNEL_W - 1) * DORY_DILATION_W < a->x_w);
-    }
-    if (j + 1 < pixels) {
-      w->x++;
-      if (w->x == a->y_w) {
-        w->x = 0;
-        w->y++;
-      }
+static inline void dory_next_window(dory_window_t *w, const dory_gap8_window_t *a) {
+  w->column += DORY_STRIDE_W;
+  w->y_x++;
+  if (w->y_x == a->y_w) {
+    w->y_x = 0;
+    w->column -= a->y_w * DORY_STRIDE_W;
+    w->row += DORY_STRIDE_H;
+  }
+}
+
+/* Whether all taps of a window lie in the tile. */
+static inline int dory_inside(int32_t row, int32_t column, const dory_gap8_window_t *a) {
+  return !DORY_PADDED || ((row >= 0) & (column >= 0) &
+                          (row + (DORY_KERNEL_H - 1) * DORY_DILATION_H < a->x_h) &
+                          (column + (DORY_KERNEL_W - 1) * DORY_DILATION_W < a->x_w));
+}
+
+/* Enters the rows of a window into the table of four windows. */
+static inline void dory_enter_rows(const DORY_X_T **table, const DORY_X_T *x, int32_t x_row) {
+  for (int32_t ky = 0; ky < DORY_KERNEL_H; ky++) {
+    table[4 * ky] = x + ky * DORY_DILATION_H * x_row;
+  }
+}
+
+/* Enters every tap, padding as zeros. */
+static inline void dory_enter_taps(const DORY_X_T **table, const dory_gap8_window_t *a, int32_t row,
+                                   int32_t column, const DORY_X_T *zeros) {
+  const int32_t x_row = a->x_w * a->x_c;
+  const DORY_X_T *const x = a->x;
+  for (int32_t ky = 0; ky < DORY_KERNEL_H; ky++) {
+    const int32_t tap_row = row + ky * DORY_DILATION_H;
+    for (int32_t kx = 0; kx < DORY_KERNEL_W; kx++) {
+      const int32_t tap_column = column + kx * DORY_DILATION_W;
+      const int padding = DORY_PADDED && (((uint32_t)tap_row >= (uint32_t)a->x_h) |
+                                          ((uint32_t)tap_column >= (uint32_t)a->x_w));
+      *table = padding ? zeros : x + tap_row * x_row + tap_column * a->x_c;
+      table += 4;
     }
   }
-  w->x++;
-  if (w->x == a->y_w) {
-    w->x = 0;
-    w->y++;
-  }
-  return inside;
 }
 
 /* Computes one tile. Every core calls it; no core reads what another one writes. */
 void DORY_KERNEL(const dory_gap8_window_t *a) {
   const int32_t x_c = a->x_c;
   const int32_t x_row = a->x_w * x_c;
-  const DORY_X_T *const x = a->x;
   const dory_gap8_work_t work = dory_block_share(a->y_h * a->y_w, a->y_c);
   const dory_block_tile_t tile = {a->weights, a->parameters, 4 * DORY_TAPS * x_c,
                                   a->y_c,     work.channels, a->requant};
   const DORY_X_T *table[4 * DORY_TAPS];
 #if DORY_PADDED
   DORY_X_T *const zeros = (DORY_X_T *)a->scratch + (int32_t)dory_core_id() * x_c;
+#else
+  const DORY_X_T *const zeros = NULL;
 #endif
-  dory_windows_t w;
+  dory_window_t w;
   dory_block_t b;
   if (work.channels.first == work.channels.end || work.pixels.first == work.pixels.end) {
     return;
@@ -72,38 +85,33 @@ void DORY_KERNEL(const dory_gap8_window_t *a) {
   b.shift = a->shift;
   b.low_bits = a->low_bits;
   b.hi = a->hi;
-  w.y = work.pixels.first / a->y_w;
-  w.x = work.pixels.first - w.y * a->y_w;
+  w.row = work.pixels.first / a->y_w;
+  w.y_x = work.pixels.first - w.row * a->y_w;
+  w.row = w.row * DORY_STRIDE_H - (DORY_PADDED ? a->pad_top : 0);
+  w.column = w.y_x * DORY_STRIDE_W - (DORY_PADDED ? a->pad_left : 0);
   for (int32_t pixel = work.pixels.first; pixel < work.pixels.end; pixel += 4) {
     const int32_t pixels = dory_gap8_min(4, work.pixels.end - pixel);
-    const int inside = dory_next_windows(&w, a, pixels);
-    const DORY_X_T **entry = table;
-    if (DORY_DILATION_W == 1 && inside) {
-      for (int32_t ky = 0; ky < DORY_KERNEL_H; ky++) {
-        for (int32_t j = 0; j < 4; j++) {
-          *entry++ = x + (w.row[j] + ky * DORY_DILATION_H) * x_row + w.column[j] * x_c;
-        }
+    int32_t row[4], column[4];
+    int inside = DORY_DILATION_W == 1;
+    /* Pixels that are missing repeat the last one. */
+    for (int32_t j = 0; j < 4; j++) {
+      row[j] = w.row;
+      column[j] = w.column;
+      inside &= dory_inside(w.row, w.column, a);
+      if (j + 1 < pixels || j == 3) {
+        dory_next_window(&w, a);
       }
-      b.steps = DORY_KERNEL_W * x_c >> 2;
-    } else {
-      for (int32_t ky = 0; ky < DORY_KERNEL_H; ky++) {
-        for (int32_t kx = 0; kx < DORY_KERNEL_W; kx++) {
-          for (int32_t j = 0; j < 4; j++) {
-            const int32_t row = w.row[j] + ky * DORY_DILATION_H;
-            const int32_t column = w.column[j] + kx * DORY_DILATION_W;
-#if DORY_PADDED
-            const int padding =
-                (row < 0) | (row >= a->x_h) | (column < 0) | (column >= a->x_w);
-            *entry++ = padding ? zeros : x + row * x_row + column * x_c;
-#else
-            *entry++ = x + row * x_row + column * x_c;
-#endif
-          }
-        }
-      }
-      b.steps = x_c >> 2;
     }
-    b.table_end = entry;
+    for (int32_t j = 0; j < 4; j++) {
+      if (inside) {
+        const DORY_X_T *const first = (const DORY_X_T *)a->x + row[j] * x_row + column[j] * x_c;
+        dory_enter_rows(table + j, first, x_row);
+      } else {
+        dory_enter_taps(table + j, a, row[j], column[j], zeros);
+      }
+    }
+    b.table_end = table + 4 * (inside ? DORY_KERNEL_H : DORY_TAPS);
+    b.steps = (inside ? DORY_KERNEL_W : 1) * x_c >> 2;
     dory_block_pixels(&b, &tile, pixels, (DORY_Y_T *)a->y + pixel * a->y_c);
   }
 }
