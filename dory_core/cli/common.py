@@ -147,6 +147,14 @@ def existing_file(path: Path, what: str) -> Path:
     return path
 
 
+def write_file(path: Path, data: bytes) -> None:
+    """Write a file that the user asked for; raises UsageError when that is not possible."""
+    try:
+        path.write_bytes(data)
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}", "choose another FILE") from error
+
+
 def console() -> Console:
     """Return a console on stdout; piped output is wide, so that no table is folded."""
     from rich.console import Console

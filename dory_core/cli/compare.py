@@ -19,6 +19,7 @@ from dory_core.cli.common import (
     print_json,
     progress_bar,
     settings,
+    write_file,
 )
 from dory_core.cli.compile import (
     L1,
@@ -32,6 +33,7 @@ from dory_core.cli.compile import (
     budgets,
     target_settings,
 )
+from dory_core.cli.report import write_images
 from dory_core.errors import DoesNotFit, NotSupported, UsageError
 
 if TYPE_CHECKING:
@@ -81,6 +83,17 @@ def compare(
         str | None,
         typer.Option("--dask", metavar="ADDRESS", help="Plan on the cluster of this scheduler."),
     ] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option("--html", metavar="FILE", help="Write a page with tables and charts, too."),
+    ] = None,
+    images: Annotated[
+        Path | None,
+        typer.Option("--images", metavar="DIR", help="Write the charts as images, too."),
+    ] = None,
+    image_format: Annotated[
+        str, typer.Option("--image-format", metavar="svg|png", help="Type of the images.")
+    ] = "svg",
     json: Json = False,
     verbose: Verbose = 0,
     quiet: Quiet = False,
@@ -103,13 +116,21 @@ def compare(
     points = _points(targets, vary or [], study)
     with progress_bar(enabled=not json and len(points) > 1) as progress:
         outcomes = _run(study, points, progress, processes, dask)
-    comparison = _comparison(onnx, study, outcomes)
+    document = _comparison(onnx, study, outcomes).to_json()
+    if html is not None:
+        from dory_core.report.compare_page import compare_page
+
+        write_file(html, compare_page(document).encode())
+    if images is not None:
+        from dory_core.report.compare_page import compare_figures
+
+        write_images(images, image_format, compare_figures(document))
     if json:
-        print_json(comparison.to_json())
+        print_json(document)
     elif settings.verbosity >= 0:
         from dory_core.report.compare import print_comparison
 
-        print_comparison(comparison.to_json(), console())
+        print_comparison(document, console())
     raise typer.Exit(_status(outcomes))
 
 

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dory_core.cli.common import Debug, Quiet, Verbose, console, settings
+from dory_core.cli.common import Debug, Quiet, Verbose, console, settings, write_file
 from dory_core.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Sequence
+
+    from dory_core.report.page import Figure
 
 
 def report(
@@ -45,11 +47,15 @@ def report(
     if html is not None:
         from dory_core.report.page import report_page
 
-        wrote.append(_write(html, lambda: report_page(plan, read_timeline(app)).encode()))
+        write_file(html, report_page(plan, read_timeline(app)).encode())
+        wrote.append(html)
     if images is not None:
-        wrote += _write_images(images, image_format, plan, read_timeline(app))
+        from dory_core.report.page import figures
+
+        wrote += write_images(images, image_format, figures(plan, read_timeline(app)))
     if trace is not None:
-        wrote.append(_write(trace, lambda: _trace(plan, read_timeline(app))))
+        write_file(trace, _trace(plan, read_timeline(app)))
+        wrote.append(trace)
     if settings.verbosity < 0:
         return
     if not wrote:
@@ -70,27 +76,15 @@ def _trace(plan: dict[str, Any], timeline: dict[str, Any]) -> bytes:
     return (json.dumps(document, separators=(",", ":")) + "\n").encode()
 
 
-def _write_images(
-    folder: Path, format_: str, plan: dict[str, Any], timeline: dict[str, Any]
-) -> list[Path]:
+def write_images(folder: Path, format_: str, figures: Sequence[Figure]) -> list[Path]:
+    """Write the charts of a page as images; return their paths."""
     from dory_core.report.drawing import image
-    from dory_core.report.page import figures
 
-    drawn = [(figure.name, image(figure.spec, format_)) for figure in figures(plan, timeline)]
+    drawn = {folder / f"{f.name}.{format_}": image(f.spec, format_) for f in figures}
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"cannot write {folder}: {error.strerror}") from error
-    return [
-        _write(folder / f"{name}.{format_}", lambda content=content: content)  # type: ignore[misc]
-        for name, content in drawn
-    ]
-
-
-def _write(path: Path, content: Callable[[], bytes]) -> Path:
-    data = content()
-    try:
-        path.write_bytes(data)
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}", "choose another FILE") from error
-    return path
+    for path, content in drawn.items():
+        write_file(path, content)
+    return list(drawn)

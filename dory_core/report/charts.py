@@ -257,3 +257,86 @@ def timeline(document: Mapping[str, Any]) -> Spec:
     mark = {"type": "bar", "clip": True}
     height = 44 * len(lanes)
     return _chart("Timeline", values, height=height, mark=mark, encoding=encoding, params=zoom)
+
+
+_MEASURES = {
+    "macs_per_cycle": "MAC per cycle",
+    "latency_ms": "latency in ms",
+    "energy_mj": "energy in mJ",
+}
+
+
+def totals(document: Mapping[str, Any], measure: str) -> Spec | None:
+    """Return a total of each column of a comparison. document: of ``dory compare --json``.
+
+    measure: a name in ``totals`` of the columns. What varies first runs along the axis, a line for
+    each combination of the rest; without variation a bar for each target. None without any value.
+    """
+    varied = document["varied"]
+    values = []
+    for column in document["columns"]:
+        if column["totals"] is None or column["totals"][measure] is None:
+            continue
+        rest = [f"{name}={column['variation'][name]}" for name in varied[1:]]
+        values.append(
+            {
+                "target": column["target"],
+                "series": " ".join([column["target"], *rest]),
+                "x": _number_of(column["variation"][varied[0]]) if varied else column["target"],
+                "value": column["totals"][measure],
+                "cycles": column["totals"]["cycles"],
+            }
+        )
+    if not values:
+        return None
+    numeric = all(not isinstance(value["x"], str) for value in values)
+    x = _field(
+        "x",
+        "quantitative" if numeric else "ordinal",
+        varied[0] if varied else None,
+        sort=None,
+        **({"scale": {"zero": False}} if numeric else {}),
+    )
+    encoding = {
+        "x": x,
+        "y": _field("value", "quantitative", _MEASURES[measure]),
+        "color": _field("series", "nominal", None, sort=None),
+        "tooltip": [*_labels("series", "x"), *_tooltip(value=_MEASURES[measure], cycles="cycles")],
+    }
+    mark = {"type": "line", "point": True} if varied else {"type": "bar", "width": 60}
+    return _chart(_MEASURES[measure], values, height=260, mark=mark, encoding=encoding)
+
+
+def _number_of(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def layer_cycles(document: Mapping[str, Any]) -> Spec:
+    """Return the cycles of each layer on each column of a comparison."""
+    values = [
+        {
+            "layer": layer_label(layer),
+            "name": layer["name"],
+            "column": column_label(column),
+            "kernel": layer["kernel"],
+            "cycles": layer["estimate"]["cycles"],
+        }
+        for column in document["columns"]
+        for layer in column["layers"]
+    ]
+    encoding = {
+        "x": _field("layer", "ordinal", None, sort=None),
+        "xOffset": {"field": "column", "sort": None},
+        "y": _field("cycles", "quantitative", "cycles", axis={"format": "s"}),
+        "color": _field("column", "nominal", None, sort=None),
+        "tooltip": [*_labels("layer", "name", "column", "kernel"), *_tooltip(cycles="cycles")],
+    }
+    return _chart("Cycles per layer", values, height=260, mark="bar", encoding=encoding)
+
+
+def column_label(column: Mapping[str, Any]) -> str:
+    """Return the name of a column of a comparison: the target and what varies."""
+    return " ".join([column["target"], *(f"{k}={v}" for k, v in column["variation"].items())])

@@ -9,11 +9,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from dory_core.report.charts import column_label
 from dory_core.report.table import new_table
 from dory_core.report.units import bytes_text, count_text, share_text
 
 #: More columns than this are compared by their totals only.
-_MOST_SIDE_BY_SIDE = 4
+MOST_SIDE_BY_SIDE = 4
 
 
 def print_comparison(document: Mapping[str, Any], out: Console) -> None:
@@ -25,16 +26,11 @@ def print_comparison(document: Mapping[str, Any], out: Console) -> None:
     out.print(
         Text(f"{document['network']} ({document['frontend']}): {len(columns)} plans"), style="bold"
     )
-    if len(columns) <= _MOST_SIDE_BY_SIDE and any(column["layers"] for column in columns):
+    if len(columns) <= MOST_SIDE_BY_SIDE and any(column["layers"] for column in columns):
         out.print(_layers(columns))
     out.print(_totals(document))
-    for line in _reasons(columns):
+    for line in reasons(columns):
         out.print(Text(line))
-
-
-def label(column: Mapping[str, Any]) -> str:
-    """Return the name of a column: the target and what varies."""
-    return " ".join([column["target"], *(f"{k}={v}" for k, v in column["variation"].items())])
 
 
 def verdict(column: Mapping[str, Any]) -> str:
@@ -66,17 +62,17 @@ def _totals(document: Mapping[str, Any]) -> Table:
         else:
             row += [
                 count_text(totals["cycles"]),
-                _number(totals["macs_per_cycle"], 2),
-                _number(totals["latency_ms"], 2),
-                _number(totals["energy_mj"], 3),
-                *(_use(column["memory"].get(name)) for name in levels),
+                number_text(totals["macs_per_cycle"], 2),
+                number_text(totals["latency_ms"], 2),
+                number_text(totals["energy_mj"], 3),
+                *(use_text(column["memory"].get(name)) for name in levels),
             ]
         table.add_row(*map(Text, row))
     return table
 
 
 def _layers(columns: Sequence[Mapping[str, Any]]) -> Table:
-    heads = [label(column) for column in columns if column["layers"]]
+    heads = [column_label(column) for column in columns if column["layers"]]
     shown = [{n["index"]: n for n in c["layers"]} for c in columns if c["layers"]]
     names = [f"{head} {what}" for head in heads for what in ("cycles", "MAC/cy", "L1")]
     table = new_table("layer", "kind", "MAC", *names, right=("MAC", *names))
@@ -99,28 +95,30 @@ def _cells(layer: Mapping[str, Any] | None) -> list[str]:
     estimate = layer["estimate"]
     return [
         count_text(estimate["cycles"]),
-        _number(estimate["macs_per_cycle"] or None, 2),
+        number_text(estimate["macs_per_cycle"] or None, 2),
         bytes_text(layer["bytes"]["l1"]),
     ]
 
 
-def _number(value: float | None, digits: int) -> str:
+def number_text(value: float | None, digits: int) -> str:
+    """Return a number with so many digits, or a dash for None."""
     return "-" if value is None else f"{value:.{digits}f}"
 
 
-def _use(level: Mapping[str, int] | None) -> str:
+def use_text(level: Mapping[str, int] | None) -> str:
+    """Return the bytes used of a memory level and their share of the budget."""
     if level is None:
         return "-"
     return f"{bytes_text(level['used'])} {share_text(level['used'], level['budget']):>4}"
 
 
-def _reasons(columns: Sequence[Mapping[str, Any]]) -> list[str]:
+def reasons(columns: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return each distinct reason, with the columns that it holds for."""
     known: dict[tuple[str, str], list[str]] = {}
     for column in columns:
         reason = column["reason"] or column["deployable_reason"]
         if reason:
-            known.setdefault((reason, column["hint"]), []).append(label(column))
+            known.setdefault((reason, column["hint"]), []).append(column_label(column))
     return [
         f"{', '.join(labels)}: {reason}" + (f" ({hint})" if hint else "")
         for (reason, hint), labels in known.items()

@@ -119,3 +119,16 @@ def test_wrong_usage_is_status_2(arguments: tuple[str, ...], text: str) -> None:
     outcome = dory("compare", NET, *FRONTEND, *arguments)
     assert (outcome.status, outcome.stdout) == (2, "")
     assert text in outcome.stderr
+
+
+def test_page_and_images_are_written_beside_the_table(tmp_path: Path) -> None:
+    pytest.importorskip("vl_convert", reason="the extra `report` is not installed")
+    page, images = tmp_path / "page.html", tmp_path / "images"
+    arguments = ("--targets", "gap8", "--vary", "l1=22528,36700", "--processes", "1")
+    outcome = dory(
+        "compare", NET, *FRONTEND, *arguments, "--html", page, "--images", images, "--json"
+    )
+    assert outcome.status == 0, outcome.stderr
+    assert len(outcome.json["columns"]) == 2
+    assert "2 plans compared" in page.read_text(encoding="utf-8")
+    assert {p.name for p in images.iterdir()} >= {"rate.svg", "latency.svg", "energy.svg"}
