@@ -29,6 +29,10 @@ SINGLE_WORD_16 = 12
 EPILOGUE_32 = 29
 EPILOGUE_64 = 53
 EPILOGUE_NONE = 8
+# What narrow forms cost beyond one multiplication: the clamp of the accumulator, a second limb. In
+# the assembly kernel of a 1x1 layer of 64 channels 2.1 and 3.9 cycles per output.
+CLAMP_EXTRA = 2
+LIMBS_EXTRA = 4
 # A step alone: another one in sequence, that of an operand of a sum, that of a pool.
 STEP_32 = 5
 STEP_64 = 22

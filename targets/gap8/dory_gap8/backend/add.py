@@ -73,7 +73,7 @@ class AddKernel(ClusterKernel):
         parts = "".join(
             "_as_is" if s is None else "_" + "_".join(("scaled", *s.tokens)) for s in operands
         )
-        suffix = chosen.suffix or f"_q{chosen.bits}_sum"
+        suffix = (chosen.suffix or "_sum") + ("_wide" if chosen.bits == 64 else "")
         return f"dory_gap8_add_{types}{parts}{suffix}"
 
     def call(self, layer: TypedLayer) -> str:
@@ -115,7 +115,4 @@ class AddKernel(ClusterKernel):
             operand_step(r, x, bits)
             for r, x in zip(kind.operand_requants, layer.inputs, strict=True)
         )
-        chosen = epilogue(layer.ranges, kind.requants)
-        if chosen.bits != bits:
-            chosen = Epilogue(chosen.steps, bits, bits)
-        return chosen, (first, second)
+        return epilogue(layer, bits), (first, second)

@@ -22,7 +22,7 @@ from dory_gap8.backend.instance import (
     sources,
     vector_macros,
 )
-from dory_gap8.backend.requant import INT64, Epilogue, epilogue, fits, reject_requants
+from dory_gap8.backend.requant import Epilogue, epilogue, reject_requants
 from dory_gap8.backend.weights import block_bytes, encode, padded, reject_weights
 
 if TYPE_CHECKING:
@@ -39,9 +39,7 @@ def filters(layer: TypedLayer) -> Conv | Linear:
 
 def weighted_epilogue(layer: TypedLayer) -> Epilogue:
     """Return the epilogue of a layer with weights; its bias is part of it."""
-    kind = filters(layer)
-    bias = None if kind.bias is None else tuple(int(b) for b in kind.bias.values)
-    return epilogue(layer.ranges, kind.requants, bias)
+    return epilogue(layer)
 
 
 def reject_weighted(layer: TypedLayer) -> Rejection | None:
@@ -53,12 +51,7 @@ def reject_weighted(layer: TypedLayer) -> Rejection | None:
         reject_weights(kind.weights.values),
         reject_requants(layer.ranges, kind.requants),
     )
-    rejection = next((c for c in checks if c is not None), None)
-    if rejection is not None or kind.bias is None or not kind.requants:
-        return rejection
-    if not fits(INT64, *weighted_epilogue(layer).steps[0].add):
-        return Rejection("its bias times the multiplier exceeds 64 bits")
-    return None
+    return next((c for c in checks if c is not None), None)
 
 
 def block_cycles(words: Number, channels: Number, output: int, wide: bool) -> Number:

@@ -145,7 +145,7 @@ class AvgPoolKernel(ClusterKernel):
 
     @staticmethod
     def _epilogue(layer: TypedLayer) -> Epilogue:
-        return epilogue(layer.ranges, layer.layer.requants)
+        return epilogue(layer)
 
 
 def _requant_argument(chosen: Epilogue) -> tuple[tuple[str, str], ...]:

@@ -1,19 +1,31 @@
-"""Requantisation as the kernels' C templates want it: forms, macros, immediates and cost."""
+"""Requantisation as the kernels' C templates want it: forms, macros, parameters and cost.
+
+Of the forms of ``dory_gap8_requant_impl.h`` a layer gets the cheapest that is proven for every
+accumulator that can occur: one multiplication in 32 bits, the same behind a clamp, two limbs, two
+limbs behind a clamp, and at last the steps as the network has them.
+"""
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from dory_core.ir import LayerRanges, Requant, Tensor
+import numpy as np
+import numpy.typing as npt
+
+from dory_core.ir import Layer, LayerRanges, Requant, Tensor, TypedLayer, requant
 from dory_core.kernel import Rejection
+from dory_core.passes.ranges import accumulator_bounds
+from dory_core.requantisation import Narrow, narrow, staircase
 from dory_gap8 import calibration as cal
 
 INT32 = (-(1 << 31), (1 << 31) - 1)
 INT64 = (-(1 << 63), (1 << 63) - 1)
 
-# Forms of a divisor, by the macro that selects them: 2^k, 2^k - 1, any.
+# Forms of an epilogue, by the macro that selects them.
+STEPS, NARROW, LIMBS = "DORY_Q_STEPS", "DORY_Q_NARROW", "DORY_Q_LIMBS"
+# Forms of a divisor likewise: 2^k, 2^k - 1, any.
 SHIFT, ONES, EXACT, NO_STEP = "DORY_SHIFT", "DORY_ONES", "DORY_EXACT", "DORY_NO_STEP"
 
 
@@ -128,52 +140,97 @@ def _step(
     return Step(mul, add, r.div * division.factor, division.form, division.shift, clip)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Epilogue:
-    """All that a kernel does with its accumulators: steps, arithmetic and storage of parameters.
+    """All that a kernel does with its accumulators.
 
-    bits: 32 or 64, the arithmetic. mul_bits: storage of a multiplier array.
-    bias: per channel, only where there is no step (the first step's ``add`` takes it otherwise).
+    steps: as the layer has them. bits: 32 or 64, the arithmetic of what is computed step by step.
+    narrow: parameters that do the same, for the narrow forms; None: step by step.
+    clip: bounds of the last step. records: int32, shape (C, words) or (1, words) when all channels
+    have the same: the parameters as they lie in memory.
+    bias: per channel, only where there is no step (the first step takes it otherwise).
     """
 
     steps: tuple[Step, ...]
     bits: int
-    mul_bits: int
+    records: npt.NDArray[np.int32]
+    narrow: Narrow | None = None
+    clip: tuple[int, int] | None = None
     bias: tuple[int, ...] | None = None
 
     @property
+    def form(self) -> str:
+        """The macro that selects how the steps are computed."""
+        if self.narrow is None:
+            return STEPS
+        return LIMBS if self.narrow.low_bits else NARROW
+
+    @property
+    def reach(self) -> bool:
+        """Whether the accumulator is clamped first."""
+        return self.narrow is not None and self.narrow.reach is not None
+
+    @property
+    def clip_form(self) -> str:
+        """The macro that tells a narrow form how to clip."""
+        if self.clip is None:
+            return "DORY_CLIP_NONE"
+        lo, hi = self.clip
+        if lo == 0:
+            return "DORY_CLIP_UNSIGNED"
+        return "DORY_CLIP_SIGNED" if lo == -hi - 1 else "DORY_CLIP_BOUNDS"
+
+    @property
     def per_channel(self) -> bool:
-        """True when mul and add of the first step lie in the weight block."""
-        return bool(self.steps) and self.steps[0].per_channel
+        """True when each channel has its parameters in the weight block."""
+        return bool(self.steps) and len(self.records) > 1
 
     @property
     def channel_bytes(self) -> int:
         """Bytes of parameters per output channel in a weight block of a kernel with weights."""
         if not self.steps:
             return 4
-        return (self.bits + self.mul_bits) // 8 if self.per_channel else 0
+        return 4 * self.records.shape[1] if self.per_channel else 0
+
+    def part(self, c_out: tuple[int, int]) -> tuple[str, bytes] | None:
+        """Return name and content of the part of a weight block with the channels' parameters."""
+        if not self.steps:
+            bias = np.array(self.bias if self.bias is not None else (0,), dtype="<i4")
+            return "bias", np.broadcast_to(bias, (max(len(bias), c_out[1]),))[
+                slice(*c_out)
+            ].tobytes()
+        if not self.per_channel:
+            return None
+        return "mul", self.records[slice(*c_out)].astype("<i4").tobytes()
 
     @property
     def suffix(self) -> str:
-        """The part of an instance's name: ``_q64``, ``_q32_scalar_noclip``; empty without steps."""
+        """The part of an instance's name: ``_q32``, ``_clamp_limbs``; empty without steps."""
         if not self.steps:
             return ""
-        tokens = [f"q{self.bits}" + ("w" if self.per_channel and self.mul_bits == 64 else "")]
+        if self.narrow is not None:
+            tokens = ["clamp"] if self.reach else []
+            tokens += ["limbs"] if self.form == LIMBS else [] if self.reach else ["q32"]
+            tokens += _CLIP_TOKENS[self.clip_form]
+        else:
+            tokens = [f"q{self.bits}steps", *self.steps[0].tokens]
+            for step in self.steps[1:]:
+                tokens += ["then", *step.tokens]
         if not self.per_channel:
             tokens.append("scalar")
-        tokens += self.steps[0].tokens
-        for step in self.steps[1:]:
-            tokens += ["then", *step.tokens]
         return "_" + "_".join(tokens)
 
     @property
     def macros(self) -> tuple[tuple[str, str], ...]:
         """The macros of ``dory_gap8_requant_impl.h``."""
-        found = [("DORY_STEPS", str(len(self.steps))), ("DORY_Q_BITS", str(self.bits))]
-        if self.steps:
-            found.append(("DORY_PER_CHANNEL", str(int(self.per_channel))))
-        if self.per_channel:
-            found.append(("DORY_MUL_T", f"int{self.mul_bits}_t"))
+        count = len(self.steps) if self.narrow is None else 1
+        found = [("DORY_STEPS", str(count)), ("DORY_Q_BITS", str(self.bits))]
+        if not self.steps:
+            return tuple(found)
+        found += [("DORY_PER_CHANNEL", str(int(self.per_channel))), ("DORY_Q_FORM", self.form)]
+        if self.narrow is not None:
+            found += [("DORY_Q_REACH", str(int(self.reach))), ("DORY_Q_CLIP", self.clip_form)]
+            return tuple(found)
         for n, step in enumerate(self.steps, 1):
             found += [
                 (f"DORY_DIV{n}", step.form),
@@ -182,18 +239,27 @@ class Epilogue:
         return tuple(found)
 
     def initialiser(self, arrays: bool = True) -> str:
-        """Return the C initialiser of a ``dory_gap8_requant_t``, with ``$mul`` and the like."""
+        """Return the C initialiser of a ``dory_gap8_requant_t``.
+
+        arrays: whether biases, where there is no step, lie in a weight block.
+        """
+        if not self.steps:
+            return "{.bias = (const int32_t *)$bias}" if arrays else "{.shift = 0}"
         fields = []
-        if not self.steps and arrays:
-            fields.append(".bias = $bias")
         if self.per_channel:
-            fields += [".mul = $mul", ".add = $add"]
-        steps = ", ".join(
-            s.initialiser(with_scalars=n > 0 or not self.per_channel)
-            for n, s in enumerate(self.steps)
-        )
-        if steps:
-            fields.append(f".step = {{{steps}}}")
+            fields.append(".channels = (const int32_t *)$mul")
+        else:
+            words = ", ".join(c_int(int(w)) for w in self.records[0])
+            fields.append(f".channels = (const int32_t[]){{{words}}}")
+        if self.narrow is None:
+            steps = ", ".join(s.initialiser(with_scalars=n > 0) for n, s in enumerate(self.steps))
+            fields.append(f".steps = (const dory_gap8_step_t[]){{{steps}}}")
+        else:
+            fields.append(f".shift = {self.narrow.high_shift}")
+            if self.narrow.low_bits:
+                fields.append(f".low_bits = {self.narrow.low_bits}")
+            if self.clip is not None:
+                fields += [f".lo = {c_int(self.clip[0])}", f".hi = {c_int(self.clip[1])}"]
         return "{" + ", ".join(fields) + "}"
 
     @property
@@ -201,6 +267,8 @@ class Epilogue:
         """Estimated cycles per output of a dense kernel, store included."""
         if not self.steps:
             return cal.EPILOGUE_NONE
+        if self.narrow is not None:
+            return cal.EPILOGUE_32 + self._extra
         first = cal.EPILOGUE_64 if self.bits == 64 else cal.EPILOGUE_32
         return (
             first
@@ -211,7 +279,22 @@ class Epilogue:
     @property
     def step_cycles(self) -> int:
         """Estimated cycles per output of the steps alone."""
+        if self.narrow is not None:
+            return cal.STEP_32 + self._extra
         return sum(s.cycles(self.bits) for s in self.steps)
+
+    @property
+    def _extra(self) -> int:
+        """Cycles of a narrow form beyond one multiplication."""
+        return cal.CLAMP_EXTRA * self.reach + cal.LIMBS_EXTRA * (self.form == LIMBS)
+
+
+_CLIP_TOKENS = {
+    "DORY_CLIP_UNSIGNED": [],
+    "DORY_CLIP_SIGNED": ["signed"],
+    "DORY_CLIP_BOUNDS": ["bounds"],
+    "DORY_CLIP_NONE": ["noclip"],
+}
 
 
 def describe(r: Requant | None) -> tuple[int, ...]:
@@ -248,26 +331,103 @@ def reject_requants(ranges: LayerRanges, requants: Sequence[Requant]) -> Rejecti
     return reject_steps(requants)
 
 
-# Tiling asks for the epilogue of a layer thousands of times, layer after layer.
-@functools.lru_cache(maxsize=128)
-def epilogue(
-    ranges: LayerRanges, requants: tuple[Requant, ...], bias: tuple[int, ...] | None = None
-) -> Epilogue:
-    """Return the epilogue of requantisations that :func:`reject_requants` lets pass.
+class _Kept(NamedTuple):
+    """An epilogue and what it belongs to, kept so that its identity is not taken by another."""
 
-    A bias joins ``add`` of the first step: mul * (acc + bias) + add, exact in modular arithmetic.
+    layer: Layer
+    inputs: tuple[Tensor, ...]
+    epilogue: Epilogue
+
+
+# Tiling asks for the epilogue of a layer thousands of times, layer after layer. Layers are too
+# large to be hashed for it.
+_KEPT: dict[tuple[int, int], _Kept] = {}
+_MOST_KEPT = 256
+
+
+def epilogue(layer: TypedLayer, least_bits: int = 32) -> Epilogue:
+    """Return the epilogue of a layer whose requantisations :func:`reject_requants` lets pass.
+
+    least_bits: 64 when the kernel computes in 64 bits for another reason.
     """
+    key = (id(layer.layer), least_bits)
+    kept = _KEPT.get(key)
+    if kept is not None and kept.layer is layer.layer and kept.inputs == layer.inputs:
+        return kept.epilogue
+    found = _epilogue(layer, least_bits)
+    if len(_KEPT) >= _MOST_KEPT:
+        _KEPT.clear()
+    _KEPT[key] = _Kept(layer.layer, layer.inputs, found)
+    return found
+
+
+def _epilogue(layer: TypedLayer, least_bits: int) -> Epilogue:
+    kind = layer.layer
+    requants, ranges = kind.requants, layer.ranges
+    bias = getattr(kind, "bias", None)
+    biases = None if bias is None else tuple(int(b) for b in bias.values)
     if not requants:
-        return Epilogue((), 32, 32, bias)
-    bits = arithmetic(ranges, requants)
+        return Epilogue((), least_bits, np.zeros((1, 0), np.int32), bias=biases)
+    bits = max(least_bits, arithmetic(ranges, requants))
     values = (ranges.value_lo, ranges.value_hi)
-    first = _step(requants[0], values, bits, bias)
-    if bits == 32 and not fits(INT32, *first.mul, *first.add):
-        bits = 64
-        first = _step(requants[0], values, bits, bias)
-    others = tuple(_step(r, values, bits) for r in requants[1:])
-    mul_bits = 32 if bits == 32 or fits(INT32, *first.mul) else 64
-    return Epilogue((first, *others), bits, mul_bits)
+    first = _step(requants[0], values, bits, biases)
+    steps = (first, *(_step(r, values, bits) for r in requants[1:]))
+    last = requants[-1]
+    clip = None if last.lo is None or last.hi is None else (last.lo, last.hi)
+    if len(steps) == 1 and bits == 32 and first.form == SHIFT:
+        found: Narrow | None = _as_it_is(first)
+    else:
+        found = narrow_form(layer)
+    if found is None:
+        return Epilogue(steps, bits, _step_records(first, bits))
+    return Epilogue(steps, least_bits, _narrow_records(found), found, clip)
+
+
+def narrow_form(layer: TypedLayer) -> Narrow | None:
+    """Return parameters for the accumulator without bias that do what all steps of a layer do."""
+    kind = layer.layer
+    lo, hi = accumulator_bounds(kind, layer.inputs)
+    bias = getattr(kind, "bias", None)
+    steps = list(kind.requants)
+    if bias is not None:
+        biases = bias.values.astype(np.int64)
+        lo, hi = lo - biases, hi - biases
+        steps.insert(0, requant([1] * len(biases), biases.tolist()))
+    if all(len(s.mul) == len(s.add) == 1 for s in steps):
+        lo, hi = lo.min(keepdims=True), hi.max(keepdims=True)
+    stairs = staircase(steps, lo, hi)
+    return None if stairs is None else narrow(stairs)
+
+
+def _as_it_is(step: Step) -> Narrow:
+    """Return a step that range analysis has proven to fit 32 bits."""
+    mul, add = np.broadcast_arrays(_modular(step.mul, 32), _modular(step.add, 32))
+    return Narrow(mul, add, step.shift)
+
+
+def _modular(values: Sequence[int], bits: int) -> npt.NDArray[np.int64]:
+    """Return values modulo 2^bits, as signed numbers."""
+    half = 1 << (bits - 1)
+    return np.array([(v + half) % (2 * half) - half for v in values], dtype=np.int64)
+
+
+def _words(columns: Sequence[npt.NDArray[np.int64]]) -> npt.NDArray[np.int32]:
+    """Return columns of values modulo 2^32 as rows of words."""
+    words: npt.NDArray[np.int32] = np.stack(columns, axis=1).astype(np.int32)
+    return words
+
+
+def _narrow_records(found: Narrow) -> npt.NDArray[np.int32]:
+    """Return the records of a narrow form: [reach], [mul_low], mul, add."""
+    columns = [] if found.reach is None else [found.reach]
+    columns += [found.mul_low] if found.low_bits else []
+    return _words([*columns, found.mul_high, found.add_high])
+
+
+def _step_records(first: Step, bits: int) -> npt.NDArray[np.int32]:
+    """Return the records of a first step: mul, add in one or two words each."""
+    mul, add = np.broadcast_arrays(_modular(first.mul, bits), _modular(first.add, bits))
+    return _words([mul, add] if bits == 32 else [mul, mul >> 32, add, add >> 32])
 
 
 def operand_step(r: Requant | None, x: Tensor, bits: int) -> Step | None:

@@ -22,26 +22,13 @@ def block_bytes(epilogue: Epilogue, c_out: Number, row: Number) -> Number:
     return ceil_div(c_out * (row + epilogue.channel_bytes), 8) * 8
 
 
-def _array(values: tuple[int, ...], c_out: tuple[int, int], bits: int) -> bytes:
-    """Return the values of a range of channels as little-endian integers of ``bits`` bits."""
-    part = values[c_out[0] : c_out[1]] if len(values) > 1 else values * (c_out[1] - c_out[0])
-    return np.array(part, dtype=np.int64).astype(f"<i{bits // 8}").tobytes()
-
-
 def encode(epilogue: Epilogue, rows: npt.NDArray[Any], c_out: tuple[int, int]) -> WeightBlock:
     """Encode rows, shape (c_out, length), of output channels c_out[0]:c_out[1].
 
-    parts: ``add``, ``mul`` (or ``bias`` of a 32-bit output) and ``weights``, in this order: the
-    64-bit array comes first and is aligned where the block is.
+    parts: ``mul``, the parameters of the channels, or ``bias`` of a 32-bit output; ``weights``.
     """
-    chunks: list[tuple[str, bytes]] = []
-    if not epilogue.steps:
-        bias = epilogue.bias if epilogue.bias is not None else (0,)
-        chunks.append(("bias", _array(bias, c_out, 32)))
-    elif epilogue.per_channel:
-        first = epilogue.steps[0]
-        chunks.append(("add", _array(first.add, c_out, epilogue.bits)))
-        chunks.append(("mul", _array(first.mul, c_out, epilogue.mul_bits)))
+    parameters = epilogue.part(c_out)
+    chunks = [] if parameters is None else [parameters]
     length = rows.shape[1]
     image = np.zeros((rows.shape[0], int(padded(length))), dtype=np.int8)
     image[:, :length] = rows

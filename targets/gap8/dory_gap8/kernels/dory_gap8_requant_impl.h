@@ -1,17 +1,48 @@
 /* Requantisation of one kernel instance: template, configured by
  *
- *   DORY_Y_T            type of the output
- *   DORY_STEPS          steps in sequence: 0, 1 or 2
- *   DORY_Q_BITS         32 or 64: arithmetic that range analysis proved sufficient
- *   DORY_MUL_T          type of a multiplier array
- *   DORY_PER_CHANNEL    whether the first step has arrays
- *   DORY_DIV1, DORY_DIV2     form of the divisor of each step, DORY_CLIP1, DORY_CLIP2 its clip
+ *   DORY_Y_T          type of the output
+ *   DORY_STEPS        steps that the layer has: 0, 1 or 2; with 0 the sum and `bias` are the output
+ *   DORY_Q_FORM       how they are computed, proven for every accumulator that can occur:
+ *     DORY_Q_NARROW     clip((x * mul + add) >> shift), all within 32 bits
+ *     DORY_Q_LIMBS      clip((x * mul_high + (x * mul_low >> low_bits) + add) >> shift), likewise
+ *     DORY_Q_STEPS      step by step as the network has them
+ *   DORY_Q_REACH      narrow forms: whether x is the accumulator clamped to [-reach - 1, reach]
+ *                     (one p.clipr), which changes no output; otherwise x is the accumulator
+ *   DORY_Q_CLIP       narrow forms: DORY_CLIP_NONE, DORY_CLIP_UNSIGNED (0 .. hi), DORY_CLIP_SIGNED
+ *                     (-hi - 1 .. hi), DORY_CLIP_BOUNDS (lo .. hi)
+ *   DORY_PER_CHANNEL  whether each channel has a record of parameters; otherwise there is only one
+ *   DORY_Q_BITS       steps: 32 or 64, arithmetic that range analysis proved sufficient
+ *   DORY_DIV1, DORY_DIV2, DORY_CLIP1, DORY_CLIP2   steps: form of each divisor, whether there is a clip
  *
- * The final value is in range, so products and sums are computed modulo 2^32 or 2^64 and are exact.
- * Right shifts of negative numbers are arithmetic, as on every compiler of this target: they floor.
+ * A record is 32-bit words in the order in which they are needed, and the records of the channels of
+ * a weight block follow one another, 4-byte aligned (the part "mul" of the block):
+ *
+ *   DORY_Q_NARROW   [reach] mul add
+ *   DORY_Q_LIMBS    [reach] mul_low mul_high add
+ *   DORY_Q_STEPS    mul add; with 64 bits each of them two words, the lower first
+ *
+ * shift, low_bits and the bounds of the clip are the same for all channels. Sums and products are
+ * taken modulo 2^32 (2^64): what is shifted lies in range. Right shifts of negative numbers are
+ * arithmetic, as on every compiler of this target: they floor.
  */
 #include "dory_gap8_simd.h"
 #include "dory_gap8_types.h"
+
+#define DORY_Q_STEPS 0
+#define DORY_Q_NARROW 1
+#define DORY_Q_LIMBS 2
+
+#define DORY_CLIP_NONE 0
+#define DORY_CLIP_UNSIGNED 1
+#define DORY_CLIP_SIGNED 2
+#define DORY_CLIP_BOUNDS 3
+
+/* Words of a record. */
+#if DORY_Q_FORM == DORY_Q_STEPS
+#define DORY_Q_WORDS (DORY_Q_BITS / 16)
+#else
+#define DORY_Q_WORDS (DORY_Q_REACH + 1 + DORY_Q_FORM)
+#endif
 
 #define DORY_NO_STEP 0
 #define DORY_SHIFT 1 /* 2^shift */
@@ -65,23 +96,80 @@ static inline dory_q_t dory_step(dory_q_t v, dory_q_t mul, dory_q_t add, int for
   return q;
 }
 
-/* The output of channel c for an accumulator. */
-static inline DORY_Y_T dory_requantise(dory_q_t acc, int32_t c, const dory_gap8_requant_t *r) {
-  dory_q_t q = acc;
-  (void)c;
-  (void)r;
-#if DORY_STEPS >= 1
-#if DORY_PER_CHANNEL
-  q = dory_step(q, ((const DORY_MUL_T *)r->mul)[c], ((const dory_q_t *)r->add)[c], DORY_DIV1,
-                DORY_CLIP1, &r->step[0]);
+#if DORY_STEPS > 0
+
+/* The parameters of one channel, in registers. */
+typedef struct {
+  int32_t word[DORY_Q_WORDS];
+} dory_parameters_t;
+
+static inline dory_parameters_t dory_parameters(int32_t c, const dory_gap8_requant_t *r) {
+  const int32_t *const record = r->channels + (DORY_PER_CHANNEL ? c * DORY_Q_WORDS : 0);
+  dory_parameters_t p;
+  for (int i = 0; i < DORY_Q_WORDS; i++) {
+    p.word[i] = record[i];
+  }
+  return p;
+}
+
+#if DORY_Q_FORM == DORY_Q_STEPS
+
+#if DORY_Q_BITS == 64
+#define DORY_PARAMETER(p, i) \
+  ((dory_q_t)((uint64_t)(uint32_t)(p)->word[2 * (i) + 1] << 32 | (uint32_t)(p)->word[2 * (i)]))
 #else
-  q = dory_step(q, (dory_q_t)r->step[0].mul, (dory_q_t)r->step[0].add, DORY_DIV1, DORY_CLIP1,
-                &r->step[0]);
+#define DORY_PARAMETER(p, i) ((p)->word[i])
 #endif
-#endif
+
+/* The output of an accumulator of the channel that has the parameters p. */
+static inline DORY_Y_T dory_apply(dory_q_t acc, const dory_parameters_t *p,
+                                  const dory_gap8_requant_t *r) {
+  dory_q_t q = dory_step(acc, DORY_PARAMETER(p, 0), DORY_PARAMETER(p, 1), DORY_DIV1, DORY_CLIP1,
+                         &r->steps[0]);
 #if DORY_STEPS == 2
-  q = dory_step(q, (dory_q_t)r->step[1].mul, (dory_q_t)r->step[1].add, DORY_DIV2, DORY_CLIP2,
-                &r->step[1]);
+  q = dory_step(q, (dory_q_t)r->steps[1].mul, (dory_q_t)r->steps[1].add, DORY_DIV2, DORY_CLIP2,
+                &r->steps[1]);
 #endif
   return (DORY_Y_T)q;
+}
+
+#else
+
+static inline DORY_Y_T dory_apply(dory_q_t acc, const dory_parameters_t *p,
+                                  const dory_gap8_requant_t *r) {
+  int32_t x = (int32_t)acc;
+  uint32_t sum = (uint32_t)p->word[DORY_Q_WORDS - 1];
+  int32_t q;
+#if DORY_Q_REACH
+  x = dory_gap8_clip_signed(x, p->word[0]);
+#endif
+#if DORY_Q_FORM == DORY_Q_LIMBS
+  sum += (uint32_t)((x * p->word[DORY_Q_REACH]) >> r->low_bits);
+#endif
+  sum += (uint32_t)x * (uint32_t)p->word[DORY_Q_WORDS - 2];
+  q = (int32_t)sum >> r->shift;
+#if DORY_Q_CLIP == DORY_CLIP_UNSIGNED
+  q = dory_gap8_clip_unsigned(q, r->hi);
+#elif DORY_Q_CLIP == DORY_CLIP_SIGNED
+  q = dory_gap8_clip_signed(q, r->hi);
+#elif DORY_Q_CLIP == DORY_CLIP_BOUNDS
+  q = dory_gap8_clip(q, r->lo, r->hi);
+#endif
+  return (DORY_Y_T)q;
+}
+
+#endif
+
+#endif
+
+/* The output of channel c for an accumulator. */
+static inline DORY_Y_T dory_requantise(dory_q_t acc, int32_t c, const dory_gap8_requant_t *r) {
+#if DORY_STEPS == 0
+  (void)c;
+  (void)r;
+  return (DORY_Y_T)acc;
+#else
+  const dory_parameters_t p = dory_parameters(c, r);
+  return dory_apply(acc, &p, r);
+#endif
 }

@@ -83,6 +83,14 @@ static inline int32_t dory_gap8_clip_i8(int32_t v) {
   return __builtin_pulp_clip_r(v, 127);
 }
 
+/* The value of 0 .. hi and of -hi - 1 .. hi that is nearest to v; hi >= 0. */
+static inline int32_t dory_gap8_clip_unsigned(int32_t v, int32_t hi) {
+  return __builtin_pulp_clipu_r(v, hi);
+}
+static inline int32_t dory_gap8_clip_signed(int32_t v, int32_t hi) {
+  return __builtin_pulp_clip_r(v, hi);
+}
+
 #else
 
 typedef struct {
@@ -141,6 +149,13 @@ static inline int32_t dory_gap8_clip_u8(int32_t v) {
 }
 static inline int32_t dory_gap8_clip_i8(int32_t v) {
   return v < -128 ? -128 : v > 127 ? 127 : v;
+}
+
+static inline int32_t dory_gap8_clip_unsigned(int32_t v, int32_t hi) {
+  return v < 0 ? 0 : v > hi ? hi : v;
+}
+static inline int32_t dory_gap8_clip_signed(int32_t v, int32_t hi) {
+  return v < -hi - 1 ? -hi - 1 : v > hi ? hi : v;
 }
 
 #endif

@@ -9,8 +9,8 @@
 
 #include <stdint.h>
 
-/* One step y = clip(floor((mul * x + add) / div), lo, hi). mul and add are used where there is no
- * array per channel; div is 2^shift, 2^shift - 1 or the number `div`, as the kernel's name says. */
+/* One step y = clip(floor((mul * x + add) / div), lo, hi). mul and add are not used where they lie
+ * with the channels; div is 2^shift, 2^shift - 1 or the number `div`, as the kernel's name says. */
 typedef struct {
   int64_t mul, add;
   int64_t div;
@@ -18,11 +18,16 @@ typedef struct {
   int32_t lo, hi;
 } dory_gap8_step_t;
 
-/* From accumulator to output: mul and add per channel belong to the first step; bias is added to a
- * 32-bit output that has no step. Arrays that a kernel does not use are NULL. */
+/* From accumulator to output, see dory_gap8_requant_impl.h. What a kernel does not use is 0.
+ *
+ * channels: the parameters of the channels, or of all of them. bias: is added to a 32-bit output that
+ * has no step. shift, low_bits, lo, hi: of the narrow forms. steps: of steps as the network has them. */
 typedef struct {
-  const void *mul, *add, *bias;
-  dory_gap8_step_t step[2];
+  const int32_t *channels;
+  const int32_t *bias;
+  const dory_gap8_step_t *steps;
+  int32_t shift, low_bits;
+  int32_t lo, hi;
 } dory_gap8_requant_t;
 
 typedef struct {

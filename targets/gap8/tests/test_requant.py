@@ -1,0 +1,185 @@
+"""Forms of requantisation: which a layer gets, how its parameters lie in memory, exactness."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from dory_gap8.backend import AvgPoolKernel, LinearKernel
+from dory_gap8.backend.requant import LIMBS, NARROW, STEPS, epilogue
+from gap8_harness import Case, Library, typed, values_of
+
+from dory_core.ir import Array, AvgPool, Linear, Requant, TypedLayer, Window, requant
+
+
+def linear(
+    *steps: Requant,
+    weights: np.ndarray | None = None,
+    bias: list[int] | None = None,
+    lo: int = 0,
+    hi: int = 255,
+    inputs: int = 64,
+) -> TypedLayer:
+    """Return a layer of four outputs whose accumulators grow from output to output."""
+    if weights is None:
+        random = np.random.default_rng(inputs)
+        weights = random.integers(-127, 128, (4, inputs)) // np.array([[16], [8], [2], [1]])
+    layer = Linear(
+        index=0,
+        name="linear",
+        inputs=("input",),
+        output="layer_00",
+        weights=Array(weights),
+        bias=None if bias is None else Array(bias),
+        requants=steps,
+    )
+    return typed(layer, (weights.shape[1], 1, 1, lo, hi))
+
+
+def words(layer: TypedLayer) -> np.ndarray:
+    """Return the records as the weight block has them."""
+    block = LinearKernel().weight_block(layer, (0, 4), (0, layer.inputs[0].channels))
+    assert list(block.parts) == ["mul", "weights"]
+    return np.frombuffer(block.data, "<i4", block.parts["weights"] // 4).reshape(4, -1)
+
+
+def check(layer: TypedLayer) -> None:
+    """Compare the kernel with the reference on inputs whose sums meet many thresholds."""
+    x = layer.inputs[0]
+    random = np.random.default_rng(9)
+    weights = layer.layer.weights.values
+    cases = []
+    for share in np.linspace(0, 1, 40):
+        # From inputs that make a sum of the last output small to those that make it large.
+        towards = np.where(weights[int(share * 37) % 4] > 0, x.hi, x.lo)
+        values = np.where(random.random(len(towards)) < share, towards, x.hi + x.lo - towards)
+        noise = values_of(x, random).reshape(-1)
+        values = np.where(random.random(len(towards)) < 0.3, noise, values)
+        cases.append(Case(LinearKernel(), layer, (values.reshape(x.shape),), (4, 1, 1, x.channels)))
+    Library(cases).check()
+
+
+SMALL = {"hi": 15, "inputs": 8}
+FORMS = {
+    "32 bits as they are": (
+        linear(requant([900, 70, 80, 3], [5, -9, 7, 1], 1 << 12, 0, 255)),
+        "_q32",
+    ),
+    "32 bits of 50": (
+        linear(requant([(1 << 48) + 17, 3**30, 5**20, 7**16], 0, 1 << 50, 0, 255), **SMALL),
+        "_q32",
+    ),
+    "signed": (
+        linear(requant([-(1 << 47), 3**30, 5**20, 7**16], 0, 1 << 50, -128, 127), **SMALL),
+        "_q32_signed",
+    ),
+    "bounds": (
+        linear(requant([1 << 47, 3**30, 5**20, 7**16], 0, 1 << 50, -3, 99), **SMALL),
+        "_q32_bounds",
+    ),
+    "no clip": (linear(requant([1 << 31, 77, 5, 1], 0, 1 << 40)), "_q32_noclip"),
+    "divisor of ones": (
+        linear(requant([900, 700, 80, 30], [5, -9, 7, 1], (1 << 12) - 1, 0, 255), **SMALL),
+        "_q32",
+    ),
+    "clamp": (
+        linear(requant([99371, 77777, 70001, 60013], [1 << 20, 5, 7, 9], 1 << 20, 0, 255)),
+        "_clamp",
+    ),
+    "clamp, signed": (
+        linear(requant([99371, -77777, 70001, 0], [1 << 20, 5, 7, 9], 1 << 20, -128, 127)),
+        "_clamp_signed",
+    ),
+    "limbs": (
+        linear(requant([10003, 1009, 1013, 1019], [9, 8, 7, -(1 << 25)], (1 << 21) - 1, 0, 255)),
+        "_limbs",
+    ),
+    "clamp and limbs": (
+        linear(
+            requant([100003, 10009, 10013, -10019], [9, 8, 7, -(1 << 25)], (1 << 23) - 1, 0, 255),
+            inputs=256,
+        ),
+        "_clamp_limbs",
+    ),
+    "two steps in one": (
+        linear(requant([90, 70, 80, 3], 5, 1 << 5), requant(3, 1, 1 << 7, 0, 255)),
+        None,
+    ),
+    "one for all": (linear(requant(3**20, 12345, 1 << 42, 0, 255)), None),
+    "64 bits at last": (
+        linear(requant([1 << 31, 3**19, 5**13, 1], [1 << 40, -(1 << 41), 3, 4], 1 << 33)),
+        "_q64steps_noclip",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_every_form_is_exact(name: str) -> None:
+    layer, form = FORMS[name]
+    if form is not None:
+        assert epilogue(layer).suffix == form
+    check(layer)
+
+
+def test_a_record_is_reach_low_limb_multiplier_addend() -> None:
+    layer = FORMS["clamp and limbs"][0]
+    found = epilogue(layer)
+    assert found.form == LIMBS and found.reach
+    rows = words(layer)
+    assert rows.shape == (4, 4)
+    assert rows[:, 0].tolist() == found.narrow.reach.tolist()
+    assert rows[:, 1].tolist() == found.narrow.mul_low.tolist()
+    assert rows[:, 2].tolist() == found.narrow.mul_high.tolist()
+    assert rows[:, 3].tolist() == found.narrow.add_high.tolist()
+    assert found.channel_bytes == 16
+
+
+def test_parameters_that_fit_stay_as_they_are() -> None:
+    layer = FORMS["32 bits as they are"][0]
+    assert words(layer).tolist() == [[900, 5], [70, -9], [80, 7], [3, 1]]
+    assert ".shift = 12" in epilogue(layer).initialiser()
+
+
+def test_64_bit_parameters_are_two_words_each_the_lower_first() -> None:
+    rows = words(FORMS["64 bits at last"][0])
+    assert (
+        rows.astype("<i4").tobytes()
+        == np.array([[1 << 31, 1 << 40], [3**19, -(1 << 41)], [5**13, 3], [1, 4]], "<i8").tobytes()
+    )
+
+
+def test_a_bias_joins_the_parameters() -> None:
+    random = np.random.default_rng(3)
+    weights = random.integers(-128, 128, (4, 9))
+    step = requant(-3, 11, 1 << 9, -128, 127)
+    layer = linear(step, weights=weights, bias=[-100000, 5, 7, 300000], lo=-128, hi=127)
+    assert words(layer)[:, 1].tolist() == [300011, -4, -10, -899989]
+    check(layer)
+
+
+def test_a_bias_beyond_the_arithmetic_is_exact_modulo_it() -> None:
+    """mul * bias exceeds 32 bits, mul * (acc + bias) + add does not."""
+    step = requant([70000] * 4, [-(1 << 31)] * 4, 1 << 20, 0, 255)
+    check(linear(step, bias=[32000, 31000, 33000, 30000], weights=np.ones((4, 3), int), hi=3))
+
+
+def test_one_record_serves_all_channels_alike() -> None:
+    pool = AvgPool(
+        index=0,
+        name="pool",
+        inputs=("input",),
+        output="layer_00",
+        window=Window(kernel=(5, 5)),
+        requants=(requant(3**25, 7**13, (1 << 45) - 1, 0, 255),),
+    )
+    layer = typed(pool, (6, 9, 9, 0, 255))
+    assert epilogue(layer).form == NARROW and not epilogue(layer).per_channel
+    assert AvgPoolKernel().symbol(layer).endswith("_q32_scalar")
+    values = (values_of(layer.inputs[0], np.random.default_rng(1)),)
+    Library([Case(AvgPoolKernel(), layer, values, (6, 5, 5, 6))]).check()
+
+
+def test_cheaper_forms_come_first() -> None:
+    order = ["32 bits of 50", "clamp", "limbs", "clamp and limbs", "64 bits at last"]
+    costs = [epilogue(FORMS[name][0]).step_cycles for name in order]
+    assert costs == sorted(set(costs))
+    assert epilogue(FORMS["64 bits at last"][0]).form == STEPS
