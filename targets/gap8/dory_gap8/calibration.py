@@ -49,9 +49,12 @@ IM2COL_CHANNELS = 4
 
 # The 4x4 block, by counting instructions: tenths of a cycle per step of 64 products and per output;
 # per group of four channels and per further segment of it; per four pixels and per row of their
-# windows; per call. RAW: tenths of a cycle of an output beside its requantisation in C.
+# windows; per call. CLAMP, LIMBS: tenths that a form of requantisation adds to an output, measured.
+# RAW: tenths of a cycle of an output beside its requantisation in C.
 BLOCK_STEP = 245
 BLOCK_OUTPUT = 47
+BLOCK_CLAMP = 21
+BLOCK_LIMBS = 39
 BLOCK_GROUP = 20
 BLOCK_SEGMENT = 10
 BLOCK_PIXELS = 90

@@ -126,11 +126,26 @@ def test_a_weight_block_holds_parameters_of_channels_in_fours_then_weights() -> 
     assert len(block.data) == 32 + 4 * 8
 
 
-def test_a_wide_requantisation_leaves_the_sums_to_c() -> None:
-    step = requant([1 << 40, 3, 5], [1 << 50, 1, 2], 1 << 45, 0, 255)
+def test_a_clip_between_odd_bounds_leaves_the_sums_to_c() -> None:
+    step = requant([1 << 40, 3, 5], [1 << 50, 1, 2], 1 << 55, -3, 99)
     layer = conv(8, 3, (4, 4), Window(kernel=(1, 1)), (step,))
     assert finish(layer).form == "DORY_BLOCK_RAW"
-    assert WindowKernel().symbol(layer) == "dory_gap8_window_1x1_u8_i8_u8_raw_q64w"
+    assert "_raw_" in WindowKernel().symbol(layer)
+    Library([whole(WindowKernel(), layer)]).check()
+
+
+@pytest.mark.parametrize(
+    ("inputs", "step", "token"),
+    [
+        (32, requant([99371, 77777, 70001], [1 << 20, 5, 7], 1 << 20, 0, 255), "_cq32u"),
+        (32, requant([99371, -77777, 70001], [1 << 20, 5, 7], 1 << 20, -128, 127), "_cq32s"),
+        (32, requant([1003, 1009, 1013], [9, 8, -(1 << 25)], (1 << 21) - 1, 0, 255), "_lu"),
+        (96, requant([100003, 10009, -10019], [9, 8, -9], (1 << 23) - 1, 0, 255), "_clu"),
+    ],
+)
+def test_every_form_of_requantisation_is_in_the_block(inputs, step, token) -> None:
+    layer = conv(inputs, 3, (9, 9), Window(kernel=(1, 1)), (step,))
+    assert WindowKernel().symbol(layer).endswith(token)
     Library([whole(WindowKernel(), layer)]).check()
 
 

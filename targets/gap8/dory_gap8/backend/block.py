@@ -22,7 +22,7 @@ from dory_gap8.backend.instance import (
     sources,
     vector_macros,
 )
-from dory_gap8.backend.requant import SHIFT, Epilogue
+from dory_gap8.backend.requant import LIMBS, Epilogue
 from dory_gap8.backend.weights import encode, padded
 
 if TYPE_CHECKING:
@@ -36,8 +36,9 @@ MOST_TAPS = 64
 class Finish:
     """What the block does with its sums.
 
-    form: macro of ``dory_gap8_block_impl.h``; RAW leaves them to C. parameters: int64, shape
+    form: macro of ``dory_gap8_block_impl.h``; RAW leaves them to C. parameters: int32, shape
     (C, n), as they lie in the weight block. clip: macro of the clip. token: part of a name.
+    cycles: tenths per output.
     """
 
     form: str
@@ -51,46 +52,40 @@ class Finish:
     cycles: int
 
 
-def _clip(epilogue: Epilogue) -> tuple[str, str, int] | None:
-    """Return macro, token and upper bound of the clip, None when the block has no such clip."""
-    clip = epilogue.steps[0].clip
-    if clip is None:
-        return "DORY_BLOCK_NO_CLIP", "n", 0
-    if clip[0] == 0 <= clip[1]:
-        return "DORY_BLOCK_UNSIGNED", "u", clip[1]
-    if clip[0] == -clip[1] - 1 and clip[1] >= 0:
-        return "DORY_BLOCK_SIGNED", "s", clip[1]
-    return None
+# Clips that the block has, and what they are called in a name; the others are left to C.
+_CLIPS = {
+    "DORY_CLIP_NONE": ("DORY_BLOCK_NO_CLIP", "n"),
+    "DORY_CLIP_UNSIGNED": ("DORY_BLOCK_UNSIGNED", "u"),
+    "DORY_CLIP_SIGNED": ("DORY_BLOCK_SIGNED", "s"),
+}
 
 
 def finish(layer: TypedLayer) -> Finish:
     """Return what the block does with the sums of ``layer``."""
-    return _finish(weighted_epilogue(layer), layer.output.bits, layer.output.channels)
+    channels = filters(layer).weights.shape[0]
+    return _finish(weighted_epilogue(layer), layer.output.bits, channels)
 
 
 @functools.lru_cache(maxsize=128)
 def _finish(epilogue: Epilogue, bits: int, channels: int) -> Finish:
-    clip = _clip(epilogue) if epilogue.steps else None
-    simple = len(epilogue.steps) == 1 and epilogue.bits == 32 and bits == 8
-    if clip is None or not simple or epilogue.steps[0].form != SHIFT:
+    narrow = epilogue.narrow
+    if narrow is None or bits != 8 or epilogue.clip_form not in _CLIPS:
         none = np.zeros((channels, 0), dtype=np.int64)
-        raw = epilogue.cycles + cal.BLOCK_RAW
+        raw = 10 * epilogue.cycles + cal.BLOCK_RAW
         return Finish("DORY_BLOCK_RAW", False, "DORY_BLOCK_NO_CLIP", none, 0, 0, 0, "raw", raw)
-    step = epilogue.steps[0]
-    parameters = np.empty((channels, 2), dtype=np.int64)
-    parameters[:, 0] = step.mul
-    parameters[:, 1] = step.add
-    macro, token, hi = clip
+    limbs = epilogue.form == LIMBS
+    macro, token = _CLIPS[epilogue.clip_form]
+    form = "l" if limbs else "q32"
     return Finish(
-        "DORY_BLOCK_STEP",
-        False,
+        "DORY_BLOCK_LIMBS" if limbs else "DORY_BLOCK_STEP",
+        epilogue.reach,
         macro,
-        parameters,
-        step.shift,
-        0,
-        hi,
-        f"q32{token}",
-        cal.BLOCK_OUTPUT,
+        np.broadcast_to(epilogue.records, (channels, epilogue.records.shape[1])),
+        narrow.high_shift,
+        narrow.low_bits,
+        0 if epilogue.clip is None else epilogue.clip[1],
+        ("c" if epilogue.reach else "") + form + token,
+        cal.BLOCK_OUTPUT + cal.BLOCK_CLAMP * epilogue.reach + cal.BLOCK_LIMBS * limbs,
     )
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -331,17 +330,9 @@ def reject_requants(ranges: LayerRanges, requants: Sequence[Requant]) -> Rejecti
     return reject_steps(requants)
 
 
-class _Kept(NamedTuple):
-    """An epilogue and what it belongs to, kept so that its identity is not taken by another."""
-
-    layer: Layer
-    inputs: tuple[Tensor, ...]
-    epilogue: Epilogue
-
-
 # Tiling asks for the epilogue of a layer thousands of times, layer after layer. Layers are too
-# large to be hashed for it.
-_KEPT: dict[tuple[int, int], _Kept] = {}
+# large to be hashed for it: they are kept with their epilogues, and so is their identity.
+_KEPT: dict[tuple[object, ...], tuple[Layer, Epilogue]] = {}
 _MOST_KEPT = 256
 
 
@@ -350,14 +341,15 @@ def epilogue(layer: TypedLayer, least_bits: int = 32) -> Epilogue:
 
     least_bits: 64 when the kernel computes in 64 bits for another reason.
     """
-    key = (id(layer.layer), least_bits)
+    reachable = tuple((x.lo, x.hi) for x in layer.inputs)
+    key = (id(layer.layer), reachable, layer.ranges, least_bits)
     kept = _KEPT.get(key)
-    if kept is not None and kept.layer is layer.layer and kept.inputs == layer.inputs:
-        return kept.epilogue
-    found = _epilogue(layer, least_bits)
+    if kept is not None:
+        return kept[1]
     if len(_KEPT) >= _MOST_KEPT:
         _KEPT.clear()
-    _KEPT[key] = _Kept(layer.layer, layer.inputs, found)
+    found = _epilogue(layer, least_bits)
+    _KEPT[key] = (layer.layer, found)
     return found
 
 
