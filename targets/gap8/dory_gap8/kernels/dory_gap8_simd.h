@@ -24,6 +24,14 @@
 #endif
 #endif
 
+/* For functions that are called in several places and must not fill the instruction cache: it has
+ * 4 KB for all cores. */
+#ifdef __GNUC__
+#define DORY_GAP8_NOINLINE __attribute__((noinline))
+#else
+#define DORY_GAP8_NOINLINE
+#endif
+
 /* Four neighbouring elements of 8 bits:
  *
  *   dory_gap8_load4_<type>, dory_gap8_store4_<type>   in memory

@@ -42,8 +42,9 @@ static inline void dory_enter_rows(const DORY_X_T **table, const DORY_X_T *x, in
 }
 
 /* Enters every tap, padding as zeros. */
-static inline void dory_enter_taps(const DORY_X_T **table, const dory_gap8_window_t *a, int32_t row,
-                                   int32_t column, const DORY_X_T *zeros) {
+static DORY_GAP8_NOINLINE void dory_enter_taps(const DORY_X_T **table,
+                                               const dory_gap8_window_t *a, int32_t row,
+                                               int32_t column, const DORY_X_T *zeros) {
   const int32_t x_row = a->x_w * a->x_c;
   const DORY_X_T *const x = a->x;
   for (int32_t ky = 0; ky < DORY_KERNEL_H; ky++) {
