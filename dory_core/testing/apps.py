@@ -65,7 +65,9 @@ def assert_exact(
         assert wrong is None, f"dma {mode}: layer {wrong[1].index} {wrong[1].name}: {wrong[1]}"
         assert len(result.runs) % repeat == 0
         assert all(run.layers for run in result.runs)
-        assert_counted(result.runs[0], read_plan(directory))
+        plan = read_plan(directory)
+        assert_counted(result.runs[0], plan)
+        assert_possible(plan)
 
 
 def assert_counted(run: Run, plan: dict[str, Any]) -> None:
@@ -79,3 +81,15 @@ def assert_counted(run: Run, plan: dict[str, Any]) -> None:
     external = run.external_counts
     assert external.transfers == len(plan["transfers"])
     assert external.bytes == sum(transfer["bytes"] for transfer in plan["transfers"])
+
+
+def assert_possible(plan: dict[str, Any]) -> None:
+    """Assert that no estimate is faster than the hardware: its peak, and the rate of its links."""
+    peak, links = plan["roofline"]["peak_macs_per_cycle"], plan["roofline"]["links"]
+    for layer in plan["layers"]:
+        estimate = layer["estimate"]
+        if peak:
+            assert layer["macs"] <= peak * estimate["compute_cycles"], f"{layer['name']}: peak"
+        assert estimate["transfer_bytes"] <= links["L2-L1"] * estimate["cycles"], layer["name"]
+    outside = sum(transfer["bytes"] for transfer in plan["transfers"])
+    assert outside <= links.get("L3-L2", 0) * plan["totals"]["cycles"]
