@@ -11,18 +11,17 @@ with words = ceil(column / 4). The fit meets ten 3x3 layers (16 to 64 channels) 
 
 from __future__ import annotations
 
-# One word of four 8-bit inputs in the block of 4 channels x 2 pixels: 6 loads and 8 dot products.
-BLOCK_WORD = 14
-# The same for one channel of two pixels, for the block of 4 channels x 1 pixel, for one of each.
-PAIR_WORD = 6
-COLUMN_WORD = 9
-SINGLE_WORD = 3
-# 16-bit inputs have no dot product with 8-bit weights: every product is an instruction, and weights
-# are loaded one by one. By counting instructions.
-BLOCK_WORD_16 = 56
-PAIR_WORD_16 = 20
-COLUMN_WORD_16 = 36
-SINGLE_WORD_16 = 12
+# A vector of four inputs in the block of 4 channels x 2 pixels: 6 loads and 8 dot products, which
+# is measured. Other blocks and precisions have other numbers of the same parts.
+VECTOR_LOAD = 1
+VECTOR_DOT = 1
+# A vector of packed elements, its share of the word's load included: in the high bits of its bytes
+# (or unsigned), sign-extended.
+VECTOR_FIELD_HIGH = 2
+VECTOR_FIELD_SIGNED = 5
+# 16-bit inputs have no dot product with 8-bit weights: every product is an instruction, and
+# operands are loaded one by one.
+VECTOR_16 = 4
 
 # From accumulator to stored output of a dense kernel, per output and with what a block costs beside
 # its words: 32-bit and 64-bit requantisation, none.
@@ -41,9 +40,15 @@ ONES_EXTRA = 12
 DIVISION_32 = 40
 DIVISION_64 = 400
 
-# im2col of two pixels: fixed part, and tenths of a cycle per element.
-IM2COL_PAIR = 680
+# im2col of two pixels: fixed part, part per run of neighbours in memory (three in a 3x3 filter),
+# and tenths of a cycle per byte. Taking a vector of packed inputs apart: load, shift, mask, store.
+IM2COL_PAIR = 80
+IM2COL_RUN = 200
 IM2COL_TENTHS = 18
+UNPACK_VECTOR = 3
+UNPACK_VECTOR_SIGNED = 6
+# Packing, per output.
+PACK_OUTPUT = 2
 # im2col of a pixel in units of one output channel, by which cores decide how to share a tile.
 IM2COL_CHANNELS = 4
 
@@ -77,18 +82,26 @@ DEPTHWISE_TAP = 5
 DEPTHWISE_OUTPUT = 6
 DEPTHWISE_ROW = 30
 DEPTHWISE_ROW_WORD = 4
+# A packed element out of its byte.
+DEPTHWISE_FIELD = 5
 
-# Pools. Maximum: per tap of a pixel, and per tap and four 8-bit elements. Sum: per tap and element,
-# and per output; upstream 64 taps take 4.5 each, 2x2 with its 32-bit requantisation 75.
-MAXPOOL_PIXEL = 30
-MAXPOOL_TAP = 10
-MAXPOOL_WORD = 6
-AVGPOOL_PIXEL = 60
+# Pools: a pixel, with the taps inside the tile. Maximum: per word of a pixel, per tap of a word and
+# per further field of packed elements; 16-bit elements go one by one. Sum: per tap and element, and
+# per output; upstream 64 taps take 4.5 each, 2x2 with its 32-bit requantisation 75.
+POOL_PIXEL = 60
+MAXPOOL_STEP = 14
+MAXPOOL_WORD = 4
+MAXPOOL_FIELD = 3
+MAXPOOL_ELEMENT_16 = 4
 AVGPOOL_TAP = 5
 AVGPOOL_OUTPUT = 20
+# Getting a packed element of a pool or a sum.
+ELEMENT_FIELD = 2
 
 # Residual sum, per element: upstream 9 in one unit with 16-bit multipliers, 20 without inlining.
 ADD_ELEMENT = 6
+# A pixel on its own, where elements do not lie without gaps.
+ADD_PIXEL = 20
 
 # One call: reading the arguments, sharing the work.
 CALL = 150

@@ -13,23 +13,26 @@ import string
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import lcm
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+from dory_gap8.backend.conv import group_channels
 
 import dory_core
 from dory_core import reference
-from dory_core.ir import Add, Layer, Linear, Tensor, TypedLayer
+from dory_core.ir import Layer, Linear, Tensor, TypedLayer, pixel_bytes
 from dory_core.kernel import Kernel
 from dory_core.passes.ranges import infer_types
+from dory_core.simulate.packing import pack_rows, unpack_rows
 from dory_core.tiling.geometry import (
     axis_spans,
     channel_spans,
     extent,
-    keeps_channels,
+    input_granule,
     make_tile,
+    output_granule,
     spans,
 )
 
@@ -66,18 +69,36 @@ class Case:
         return f"{self.kernel.symbol(self.layer)} {self.layer.layer} tile {self.tile}"
 
 
-def typed(layer: Layer, *inputs: tuple[int, int, int, int, int]) -> TypedLayer:
-    """Return ``layer`` with its types; inputs are (C, H, W, lo, hi), named as the layer says."""
+def typed(
+    layer: Layer, *inputs: tuple[int, int, int, int, int], packed: bool = False
+) -> TypedLayer:
+    """Return ``layer`` with its types; inputs are (C, H, W, lo, hi), named as the layer says.
+
+    packed: values that fit 2 or 4 bits are stored so.
+    """
     tensors = []
     for name, (c, h, w, lo, hi) in zip(layer.inputs, inputs, strict=True):
-        signed = lo < 0
-        wide = hi > (127 if signed else 255) or lo < -128
-        tensors.append(Tensor(name, c, h, w, lo, hi, 16 if wide else 8, signed))
-    return infer_types("net", tuple(tensors), (layer,), (layer.output,)).typed(0)
+        bits = next(
+            bits
+            for bits in ((2, 4) if packed else ()) + (8, 16)
+            if (-(1 << bits - 1) <= lo and hi < 1 << bits - 1) or (lo >= 0 and hi < 1 << bits)
+        )
+        tensors.append(Tensor(name, c, h, w, lo, hi, bits, lo < 0))
+    found = infer_types("net", tuple(tensors), (layer,), (layer.output,)).typed(0)
+    y = found.output
+    if not packed or y.bits != 8:
+        return found
+    bits = next(
+        bits
+        for bits in (2, 4, 8)
+        if -(1 << bits - y.signed) * y.signed <= y.lo and y.hi < 1 << bits - y.signed
+    )
+    return replace(found, output=replace(y, bits=bits))
 
 
-def dtype(type_name: str) -> np.dtype[Any]:
-    return np.dtype(f"{'i' if type_name[0] == 'i' else 'u'}{int(type_name[1:]) // 8}")
+def stored(values: np.ndarray, tensor: Tensor) -> np.ndarray:
+    """Return the bytes of values whose last axis is packed, in a block of exactly their size."""
+    return exact(pack_rows(values, tensor.bits, tensor.signed))
 
 
 class Library:
@@ -142,7 +163,8 @@ class Library:
         for c, h, w in itertools.product(
             channel_spans(layer, size_c), axis_spans(layer, 0, size_h), axis_spans(layer, 1, size_w)
         ):
-            y = np.full((h.size, w.size, c.size), 77, dtype=dtype(layer.output.type_name))
+            pixel = pixel_bytes(c.size, layer.output.bits)
+            y = np.full((h.size, w.size, pixel), 0xB5, dtype=np.uint8)
             psum = np.full((h.size, w.size, c.size), 123456789, dtype=np.int32)
             parts = spans(full.c_in, size_in) if splits else ((c.x_start, c.x_size),)
             for start, count in parts:
@@ -154,6 +176,8 @@ class Library:
                 ):
                     if isinstance(kind, Linear):
                         box = values.transpose(1, 2, 0).reshape(-1)[start : start + count]
+                        if tensor.channels * tensor.bits % 8:
+                            box = box.reshape(-1, tensor.channels)
                     else:
                         channels = slice(start, start + count)
                         box = values[
@@ -163,7 +187,7 @@ class Library:
                         ]
                         if kernel.input_layout(layer) == "HWC":
                             box = box.transpose(1, 2, 0)
-                    arrays[name] = exact(box.astype(dtype(tensor.type_name)))
+                    arrays[name] = stored(box, tensor)
                 tile = make_tile(layer, c.size, h.size, w.size, count)
                 block = kernel.weight_block(
                     layer, (c.start, c.start + c.size), (start, start + count)
@@ -203,8 +227,15 @@ class Library:
                     assert np.array_equal(copy, arrays[name]), f"{name} was written: {case.label}"
             out[
                 c.start : c.start + c.size, h.start : h.start + h.size, w.start : w.start + w.size
-            ] = y.transpose(2, 0, 1)
+            ] = self._values(y, c.size, layer.output).transpose(2, 0, 1)
         return out
+
+    @staticmethod
+    def _values(y: np.ndarray, channels: int, tensor: Tensor) -> np.ndarray:
+        """Return the values of an output tile, whose padding bits must be zero."""
+        values = unpack_rows(y, channels, tensor.bits, tensor.signed)
+        assert np.array_equal(pack_rows(values, tensor.bits, tensor.signed), y), "padding bits"
+        return values
 
     def check(self) -> None:
         """Compare every case with the reference, element by element."""
@@ -239,13 +270,12 @@ def random_tile(layer: TypedLayer, random: np.random.Generator) -> tuple[int, in
     def size(total: int, granule: int = 1) -> int:
         if random.random() < 0.4:
             return total
-        return int(random.integers(1, total // granule + 1)) * granule
+        return min(int(random.integers(1, -(-total // granule) + 1)) * granule, total)
 
-    granule = 1
-    if keeps_channels(layer) and not isinstance(layer.layer, Add):
-        granule = full.c_out // getattr(layer.layer, "groups", full.c_out)
-    c_in = max(1, -(-full.c_in // int(random.integers(1, 4))))
-    return size(full.c_out, granule), size(full.h), size(full.w), c_in
+    granule = lcm(output_granule(layer), group_channels(layer)[1] or 1)
+    step = input_granule(layer)
+    c_in = -(-full.c_in // (step * int(random.integers(1, 4)))) * step
+    return size(full.c_out, granule), size(full.h), size(full.w), min(c_in, full.c_in)
 
 
 def make_case(

@@ -33,9 +33,11 @@ from dory_core.ir import (
 )
 from dory_core.kernel import Kernel
 
-KINDS = ("conv", "pointwise", "depthwise", "linear", "maxpool", "avgpool", "add")
-RANGES = {"u8": (0, 255), "i8": (-128, 127), "u16": (0, 600), "i16": (-400, 700)}
-CLIPS = {"u8": (0, 255), "i8": (-128, 127), "u16": (0, 1000), "i16": (-300, 300), "i32": None}
+KINDS = ("conv", "grouped", "pointwise", "depthwise", "linear", "maxpool", "avgpool", "add")
+_SMALL = {"u2": (0, 3), "i2": (-2, 1), "u4": (0, 15), "i4": (-8, 7), "u8": (0, 255)}
+RANGES = {**_SMALL, "i8": (-128, 127), "u16": (0, 600), "i16": (-400, 700)}
+CLIPS = {**_SMALL, "i8": (-128, 127), "u16": (0, 1000), "i16": (-300, 300), "i32": None}
+INPUTS = ("u8", "u8", "u8", "i8", "u16", "i16", "u4", "i4", "u2", "i2")
 
 
 class Random:
@@ -102,10 +104,14 @@ class Random:
         return sizes[0], sizes[1]
 
     def source(self, c: int, h: int, w: int) -> tuple[int, int, int, int, int]:
-        return (c, h, w, *RANGES[self.pick("u8", "u8", "u8", "i8", "u16", "i16")])
+        return (c, h, w, *RANGES[self.pick(*INPUTS)])
 
-    def weights(self, *shape: int) -> Array:
-        return Array(self.numbers.integers(-128, 128, shape))
+    def weights(self, *shape: int, bits: int = 8) -> Array:
+        """Return weights, the extremes among them where there is room."""
+        values = self.numbers.integers(-(1 << bits - 1), 1 << bits - 1, shape)
+        values.reshape(-1)[:1] = -(1 << bits - 1)
+        values.reshape(-1)[1:2] = (1 << bits - 1) - 1
+        return Array(values)
 
     def bias(self, channels: int) -> Array | None:
         values = self.numbers.integers(-30000, 30000, channels)
@@ -114,12 +120,13 @@ class Random:
     def filtered(self, kind: str) -> TypedLayer:
         """Return a convolution or a fully connected layer."""
         c_out = self.pick(1, 2, 3, 4, 5, 8, 9, 16, 17, 20)
-        output = self.pick("u8", "u8", "i8", "u16", "i16", "i32")
+        output = self.pick("u8", "u8", "i8", "u16", "i16", "i32", "u4", "i4", "u2", "i2")
+        bits = self.pick(8, 8, 4, 2)
         if kind == "linear":
             c, h, w = self.pick(1, 3, 8, 16), self.pick(1, 1, 2, 3), self.pick(1, 1, 4)
             source = self.source(c, h, w)
             fan_in = c * h * w
-            common: dict[str, Any] = {"weights": self.weights(c_out, fan_in)}
+            common: dict[str, Any] = {"weights": self.weights(c_out, fan_in, bits=bits)}
             make: Any = Linear
         else:
             kernel = (1, 1) if kind == "pointwise" else self.pick((3, 3), (1, 1), (5, 2), (1, 4))
@@ -133,15 +140,18 @@ class Random:
                 c = self.pick(2, 3, 5, 8, 9, 17)
                 groups, per_group = c, 1
                 c_out = c * self.pick(1, 1, 2, 3)
+            if kind == "grouped":
+                groups, per_group = self.pick(2, 3, 4, 6), self.pick(2, 3, 4, 5, 8)
+                c, c_out = groups * per_group, groups * self.pick(1, 2, 3, 4, 6)
             source = self.source(c, *self.image(window))
             fan_in = per_group * kernel[0] * kernel[1]
             common = {
-                "weights": self.weights(c_out, per_group, *kernel),
+                "weights": self.weights(c_out, per_group, *kernel, bits=bits),
                 "window": window,
                 "groups": groups,
             }
             make = Conv
-        reach = fan_in * 64 * max(abs(source[3]), source[4])
+        reach = fan_in * max(1, (1 << bits) // 4) * max(abs(source[3]), source[4])
         steps = () if self.integer(0, 6) == 0 else self.requants(c_out, reach, output)
         layer = make(
             index=0,
@@ -150,9 +160,10 @@ class Random:
             output="layer_00",
             bias=self.bias(c_out),
             requants=steps,
+            weight_bits=bits,
             **common,
         )
-        return typed(layer, source)
+        return typed(layer, source, packed=True)
 
     def pool(self, kind: str) -> TypedLayer:
         """Return a pooling layer."""
@@ -162,7 +173,7 @@ class Random:
         steps: tuple[Requant, ...] = ()
         if kind == "avgpool" and self.integer(0, 5):
             reach = kernel[0] * kernel[1] * max(abs(source[3]), source[4])
-            steps = self.requants(1, reach, self.pick("u8", "u8", "i8", "i16"))
+            steps = self.requants(1, reach, self.pick("u8", "u8", "i8", "i16", "u4", "i2"))
         make: Any = MaxPool if kind == "maxpool" else AvgPool
         layer = make(
             index=0,
@@ -172,7 +183,7 @@ class Random:
             window=window,
             requants=steps,
         )
-        return typed(layer, source)
+        return typed(layer, source, packed=True)
 
     def sum(self) -> TypedLayer:
         """Return a residual sum."""
@@ -184,7 +195,7 @@ class Random:
             reach = max(abs(source[3]), source[4])
             step = self.step(1, reach, clip, self.pick("32", "64"))
             operands.append(self.pick(None, step, step))
-        output = self.pick("u8", "i8", "u16", "i32")
+        output = self.pick("u8", "i8", "u16", "i32", "u4", "i4", "u2", "i2")
         steps = self.pick((), self.requants(1, 1000, output), self.requants(1, 1000, output))
         layer = Add(
             index=0,
@@ -194,7 +205,7 @@ class Random:
             operand_requants=(operands[0], operands[1]),
             requants=steps,
         )
-        return typed(layer, first, second)
+        return typed(layer, first, second, packed=True)
 
     def layer(self, kind: str) -> TypedLayer:
         """Return a layer of a kind that the range analysis lets pass."""
@@ -216,6 +227,7 @@ def kernels_for(kind: str, cores: int = CORES) -> tuple[Kernel, ...]:
             ConvKernel(cores),
             ConvKernel(cores, True),
         ),
+        "grouped": (ConvKernel(cores),),
         "pointwise": (
             WindowKernel(cores),
             GatherKernel(cores),

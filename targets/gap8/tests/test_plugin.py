@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from dory_gap8 import plugin
@@ -206,7 +208,20 @@ def test_refusals_are_sentences() -> None:
     assert why(conv(3, 8, 8, 3), "window") == (
         "its 3 input channels are no multiple of 4, or fewer than 8"
     )
-    assert why(depthwise, "conv") == "it computes dense convolutions only, this one has groups"
+    assert why(depthwise, "conv") == (
+        "it computes no depthwise convolution: one input channel per filter"
+    )
+    grouped = conv(8, 8, 8, 3, groups=2)
+    assert candidate(grouped, "conv").accepts(grouped) is None
+    assert why(grouped, "conv_partial") == (
+        "the input channels of a convolution in groups come with its outputs"
+    )
+    packed = replace(dense, inputs=(replace(dense.inputs[0], bits=4, hi=15),))
+    assert why(packed, "window") == "its input is u4, possible are u8, i8"
+    packed = replace(dense, output=replace(dense.output, bits=4, signed=False))
+    assert why(packed, "window") == "its output is u4, possible are u8, i8, u16, i16, i32"
+    packed = replace(dense, layer=replace(dense.layer, weights=Array([[[[1]]]]), weight_bits=2))
+    assert why(packed, "window") == "its weights are packed in 2 bits each, it takes 8"
     second = conv(8, 2, 8, 3)
     steps = (requant(1, 0, 1, 0, 255), requant([1, 3], 0, 4, 0, 255))
     two = typed(
@@ -247,14 +262,10 @@ def test_refusals_are_sentences() -> None:
     assert reason == "it has no requantisation after the maximum"
     add = Add(index=0, name="a", inputs=("input", "input_1"), output="layer_00")
     wide = typed(add, (2, 4, 4, 0, 255), (2, 4, 4, 0, 255))
-    four = TypedLayer(wide.layer, wide.inputs, _narrow(wide.output), wide.ranges)
-    assert why(four, "add") == "its output is u4, possible are u8, i8, u16, i16, i32"
-
-
-def _narrow(tensor):
-    from dataclasses import replace
-
-    return replace(tensor, bits=4, hi=15)
+    unsigned = replace(wide.output, bits=32, signed=False)
+    assert why(TypedLayer(wide.layer, wide.inputs, unsigned, wide.ranges), "add") == (
+        "its output is u32, possible are u2, i2, u4, i4, u8, i8, u16, i16, i32"
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)

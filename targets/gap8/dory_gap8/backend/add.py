@@ -17,6 +17,7 @@ from dory_gap8.backend.instance import (
     ClusterKernel,
     c_type,
     call_text,
+    element_macros,
     reject_channelwise,
     reject_type,
     sources,
@@ -64,7 +65,12 @@ class AddKernel(ClusterKernel):
         chosen, operands = self._steps(layer)
         element = cal.ADD_ELEMENT + chosen.step_cycles
         element += sum(s.cycles(chosen.bits) for s in operands if s)
-        return cal.CALL + ceil_div(tile.h * tile.w * tile.c_out, self.cores) * element
+        element += cal.ELEMENT_FIELD * sum(x.bits < 8 for x in layer.inputs)
+        element += cal.PACK_OUTPUT if layer.output.bits < 8 else 0
+        if self._is_dense(layer):
+            return cal.CALL + ceil_div(tile.h * tile.w * tile.c_out, self.cores) * element
+        pixels = ceil_div(tile.h * tile.w, self.cores)
+        return cal.CALL + pixels * (cal.ADD_PIXEL + tile.c_out * element)
 
     def symbol(self, layer: TypedLayer) -> str:
         """Types, operands that are requantised, requantisation of the sum."""
@@ -79,7 +85,11 @@ class AddKernel(ClusterKernel):
     def call(self, layer: TypedLayer) -> str:
         """One call for all elements of the tile."""
         chosen, operands = self._steps(layer)
-        arguments = [*tile_arguments("x", "x2", "y"), ("elements", "$y_h * $y_w * $y_c")]
+        arguments = [
+            *tile_arguments("x", "x2", "y"),
+            ("pixels", "$y_h * $y_w"),
+            ("channels", "$y_c"),
+        ]
         if any(operands):
             steps = ", ".join("{.shift = 0}" if s is None else s.initialiser() for s in operands)
             arguments.append(("operand", f"{{{steps}}}"))
@@ -92,8 +102,9 @@ class AddKernel(ClusterKernel):
         chosen, operands = self._steps(layer)
         x, x2, y = (t.type_name for t in (*layer.inputs, layer.output))
         macros = [
-            ("DORY_X_T", c_type(x)),
-            ("DORY_X2_T", c_type(x2)),
+            *element_macros("X", x),
+            *element_macros("X2", x2),
+            ("DORY_Y_BITS", y[1:]),
             ("DORY_Y_T", c_type(y)),
             *chosen.macros,
         ]
@@ -103,6 +114,12 @@ class AddKernel(ClusterKernel):
             macros.append((f"DORY_OPERAND_CLIP{n}", str(int(clip))))
         purpose = f"Residual sum of {x} and {x2} to {y}, {chosen.bits}-bit arithmetic."
         return sources("add", self.symbol(layer), purpose, macros)
+
+    @staticmethod
+    def _is_dense(layer: TypedLayer) -> bool:
+        """Return True when elements lie without gaps at the end of a pixel, in every tile."""
+        whole_bytes = all(t.bits >= 8 for t in (*layer.inputs, layer.output))
+        return whole_bytes or layer.output.channels % 4 == 0
 
     @staticmethod
     def _steps(layer: TypedLayer) -> tuple[Epilogue, tuple[Step | None, Step | None]]:

@@ -235,7 +235,6 @@ class BlockKernel(ClusterKernel):
         window = _conv(layer).window
         macros = [
             *vector_macros(x),
-            ("DORY_X_SIGNED", str(int(x == "i8"))),
             ("DORY_Y_T", c_type(y)),
             ("DORY_CORES", str(self.cores)),
             ("DORY_BLOCK_SHARED", str(self._shared())),

@@ -14,7 +14,7 @@ from dory_core.tiling.geometry import extent
 from dory_gap8 import calibration as cal
 from dory_gap8.backend.dense import DenseKernel, reject_weighted, weighted_epilogue
 from dory_gap8.backend.instance import call_text
-from dory_gap8.backend.weights import padded
+from dory_gap8.backend.packing import packed_bytes, per_byte
 
 if TYPE_CHECKING:
     from dory_core.tiling.geometry import Tile
@@ -40,35 +40,86 @@ def tile_arguments(*names: str) -> tuple[tuple[str, str], ...]:
 class ConvolutionKernel(DenseKernel):
     """What both dense convolutions share: weights in rows of taps and channels (OHWI)."""
 
-    def rows(self, layer: TypedLayer, c_in: tuple[int, int]) -> npt.NDArray[Any]:
-        """Rows of (tap row, tap column, input channel)."""
-        weights = self._conv(layer).weights.values[:, c_in[0] : c_in[1]]
-        rows: npt.NDArray[Any] = np.moveaxis(weights, 1, 3).reshape(weights.shape[0], -1)
-        return rows
+    template = "conv"
 
-    def row_length(self, layer: TypedLayer, tile: Tile) -> Number:
-        """Taps times input channels."""
+    def filter_array(self, layer: TypedLayer, c_in: tuple[int, int]) -> npt.NDArray[Any]:
+        """Rows of (tap row, tap column, input channel); between merged groups there are zeros."""
+        conv = self._conv(layer)
+        weights = conv.weights.values
+        outputs, fan_in, *kernel = weights.shape
+        if conv.groups > 1:
+            merged = merged_groups(layer)
+            group = np.arange(outputs) // (outputs // conv.groups) % merged
+            image = np.zeros((outputs, merged, fan_in, *kernel), dtype=np.int64)
+            image[np.arange(outputs), group] = weights
+            weights = image.reshape(outputs, merged * fan_in, *kernel)
+        else:
+            weights = weights[:, c_in[0] : c_in[1]]
+        rows: npt.NDArray[Any] = np.moveaxis(weights, 1, 3)
+        return rows.reshape(outputs, kernel[0] * kernel[1], -1)
+
+    def column_shape(self, layer: TypedLayer, tile: Tile) -> tuple[Number, Number]:
+        """Taps and input channels, those of a group."""
         kernel_h, kernel_w = self._conv(layer).window.kernel
-        return kernel_h * kernel_w * tile.c_in
+        group_in, _ = group_channels(layer)
+        return kernel_h * kernel_w, group_in or tile.c_in
 
     def call(self, layer: TypedLayer) -> str:
         """One call with the tile's sizes and padding."""
+        group_in, group_out = group_channels(layer)
         arguments = (
             *tile_arguments("x", "weights", "y"),
             *self.partial_arguments(),
-            *self._scratch_argument(),
+            *self._gather_arguments(layer),
             *tile_arguments("x_h", "x_w", "x_c", "y_h", "y_w", "y_c"),
-            *self._padding_arguments(),
+            ("group_in", str(group_in or "$x_c")),
+            ("group_out", str(group_out or "$y_c")),
             *geometry_arguments(self._conv(layer).window),
             ("requant", weighted_epilogue(layer).initialiser()),
         )
-        return call_text(self.symbol(layer), self.kind, arguments)
+        return call_text(self.symbol(layer), self.template, arguments)
 
-    def _scratch_argument(self) -> tuple[tuple[str, str], ...]:
-        return ()
+    def scratch_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
+        """Two columns per core."""
+        if not self.gathers(layer):
+            return 0
+        columns = self.columns(layer)
+        length = columns.length(*self.column_shape(layer, tile))
+        return 2 * self.cores * columns.slot_bytes * length
 
-    def _padding_arguments(self) -> tuple[tuple[str, str], ...]:
-        return ()
+    def gathers(self, layer: TypedLayer) -> bool:
+        """Return True when columns are laid into the scratch."""
+        return True
+
+    def pair_cycles(self, layer: TypedLayer, tile: Tile) -> Number:
+        """Return the cycles of filling the columns of two pixels."""
+        window = self._conv(layer).window
+        taps, channels = self.column_shape(layer, tile)
+        rows_of_taps = group_channels(layer)[0] == 0 and window.dilations[1] == 1
+        runs = window.kernel[0] if rows_of_taps or window.kernel[1] == 1 else taps
+        bits = layer.inputs[0].bits
+        pair: Number = cal.IM2COL_PAIR
+        if runs > 1 or (bits >= 8 and window.kernel[1] > 1 and not rows_of_taps):
+            pair = pair + cal.IM2COL_RUN * runs
+            pair = pair + cal.IM2COL_TENTHS * packed_bytes(taps * channels, bits) // 10
+        if bits < 8:
+            signed = layer.inputs[0].signed
+            vector = cal.UNPACK_VECTOR_SIGNED if signed else cal.UNPACK_VECTOR
+            pair = pair + 2 * vector * (self.columns(layer).length(taps, channels) // 4)
+        return pair
+
+    def extra_macros(self, layer: TypedLayer) -> tuple[tuple[str, str], ...]:
+        """Whether columns are filled, and what that costs beside an output channel."""
+        return (
+            ("DORY_GATHERS", str(int(self.gathers(layer)))),
+            (
+                "DORY_GAP8_IM2COL_CHANNELS",
+                str(cal.IM2COL_CHANNELS if self.gathers(layer) else 0),
+            ),
+        )
+
+    def _gather_arguments(self, layer: TypedLayer) -> tuple[tuple[str, str], ...]:
+        return tile_arguments("scratch", "pad_top", "pad_left") if self.gathers(layer) else ()
 
     @staticmethod
     def _conv(layer: TypedLayer) -> Conv:
@@ -77,21 +128,45 @@ class ConvolutionKernel(DenseKernel):
         return layer.layer
 
 
+def merged_groups(layer: TypedLayer) -> int:
+    """Return how many groups are computed as one, so that their inputs and outputs fill bytes."""
+    conv = layer.layer
+    assert isinstance(conv, Conv)
+    outputs, fan_in = layer.output.channels // conv.groups, conv.weights.shape[1]
+    for merged in range(1, conv.groups):
+        whole_in = merged * fan_in % per_byte(layer.inputs[0].bits) == 0
+        whole_out = merged * outputs % per_byte(layer.output.bits) == 0
+        if conv.groups % merged == 0 and whole_in and whole_out:
+            return merged
+    return conv.groups
+
+
+def group_channels(layer: TypedLayer) -> tuple[int, int]:
+    """Return input and output channels of a (merged) group; (0, 0) for a dense convolution."""
+    conv = layer.layer
+    if not isinstance(conv, Conv) or conv.groups == 1:
+        return 0, 0
+    merged = merged_groups(layer)
+    return merged * conv.weights.shape[1], merged * (layer.output.channels // conv.groups)
+
+
 @dataclass(frozen=True)
 class ConvKernel(ConvolutionKernel):
-    """Dense convolution: im2col of two pixels per core, then blocks of 4 channels x 2 pixels."""
+    """Convolution: columns of two pixels per core, then blocks of 4 channels x 2 pixels."""
 
     kind = "conv"
     title = "convolution"
-    extra_macros = (("DORY_GAP8_IM2COL_CHANNELS", str(cal.IM2COL_CHANNELS)),)
 
     def accepts(self, layer: TypedLayer) -> Rejection | None:
-        """Any dense filter, stride, dilation and padding."""
-        if not isinstance(layer.layer, Conv):
+        """Any filter, stride, dilation, padding and groups, but for one input channel per group."""
+        conv = layer.layer
+        if not isinstance(conv, Conv):
             return Rejection("it computes convolutions only")
-        if layer.layer.groups > 1:
-            return Rejection("it computes dense convolutions only, this one has groups")
-        return reject_weighted(layer)
+        if conv.groups > 1 and conv.weights.shape[1] == 1:
+            return Rejection("it computes no depthwise convolution: one input channel per filter")
+        if conv.groups > 1 and self.partial:
+            return Rejection("the input channels of a convolution in groups come with its outputs")
+        return reject_weighted(layer, packed=True)
 
     def constraints(self, layer: TypedLayer, tile: Tile) -> tuple[Constraint, ...]:
         """Tiles that repay im2col, as long as partial sums are the alternative.
@@ -99,6 +174,10 @@ class ConvKernel(ConvolutionKernel):
         Below these sizes gathering outweighs multiplying, and tiles of fewer input channels are
         several times faster.
         """
+        _, group = group_channels(layer)
+        if group:
+            whole = f"groups are computed together: output channels in multiples of {group}"
+            return (Constraint(tile.c_out % group == 0, whole),)
         if self.partial or layer.inputs[0].channels == 1:
             return ()
         full = extent(layer)
@@ -109,27 +188,15 @@ class ConvKernel(ConvolutionKernel):
             Constraint(tile.h * tile.w >= pixels, f"a tile has at least {pixels} pixels"),
         )
 
-    def scratch_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
-        """Two columns per core."""
-        element = layer.inputs[0].bits // 8
-        return 2 * self.cores * element * padded(self.row_length(layer, tile))
-
     def cycles(self, layer: TypedLayer, tile: Tile) -> Number:
-        """Gathering two pixels, then their product."""
-        k = self.row_length(layer, tile)
-        pair = cal.IM2COL_PAIR + cal.IM2COL_TENTHS * k // 10
-        return self.shared_cycles(layer, tile, pair, padded(k) // 4)
-
-    def _scratch_argument(self) -> tuple[tuple[str, str], ...]:
-        return tile_arguments("scratch")
-
-    def _padding_arguments(self) -> tuple[tuple[str, str], ...]:
-        return tile_arguments("pad_top", "pad_left")
+        """Filling the columns of two pixels, then their product."""
+        pair = self.pair_cycles(layer, tile)
+        return self.shared_cycles(layer, tile, pair, tile.c_out, group_channels(layer)[1] or 1)
 
 
 @dataclass(frozen=True)
 class PointwiseKernel(ConvolutionKernel):
-    """1x1 convolution, any stride, straight from the input tile."""
+    """1x1 convolution, any stride; inputs of whole bytes are multiplied where they lie."""
 
     kind = "pointwise"
     title = "1x1 convolution"
@@ -140,9 +207,13 @@ class PointwiseKernel(ConvolutionKernel):
             return Rejection("it computes dense 1x1 convolutions only")
         if any(layer.layer.window.pads):
             return Rejection("it computes 1x1 convolutions without padding only")
-        return reject_weighted(layer)
+        return reject_weighted(layer, packed=True)
+
+    def gathers(self, layer: TypedLayer) -> bool:
+        """Only packed inputs are taken apart before."""
+        return layer.inputs[0].bits < 8
 
     def cycles(self, layer: TypedLayer, tile: Tile) -> Number:
-        """The product alone; columns that start off a word load in two cycles."""
-        k = self.row_length(layer, tile)
-        return self.shared_cycles(layer, tile, 0, padded(k) // 4)
+        """The product; columns that start off a word load in two cycles."""
+        pair = self.pair_cycles(layer, tile) if self.gathers(layer) else 0
+        return self.shared_cycles(layer, tile, pair, tile.c_out)

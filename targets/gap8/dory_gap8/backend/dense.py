@@ -14,6 +14,7 @@ from dory_core.ir import Conv, Linear, TypedLayer
 from dory_core.kernel import Number, Rejection, WeightBlock
 from dory_gap8 import calibration as cal
 from dory_gap8.backend.instance import (
+    BYTE_TYPES,
     INPUT_TYPES,
     OUTPUT_TYPES,
     ClusterKernel,
@@ -22,8 +23,9 @@ from dory_gap8.backend.instance import (
     sources,
     vector_macros,
 )
-from dory_gap8.backend.requant import Epilogue, epilogue, reject_requants
-from dory_gap8.backend.weights import block_bytes, encode, padded, reject_weights
+from dory_gap8.backend.packing import Columns, weight_bits
+from dory_gap8.backend.requant import INT32, Epilogue, epilogue, fits, reject_requants
+from dory_gap8.backend.weights import block_bytes, encode_bytes, reject_weights
 
 if TYPE_CHECKING:
     from dory_core.tiling.geometry import Tile
@@ -42,25 +44,67 @@ def weighted_epilogue(layer: TypedLayer) -> Epilogue:
     return epilogue(layer)
 
 
-def reject_weighted(layer: TypedLayer) -> Rejection | None:
-    """Return why types, weights or requantisation of a layer with weights are not possible."""
+def reject_weighted(layer: TypedLayer, packed: bool = False) -> Rejection | None:
+    """Return why types, weights or requantisation of a layer with weights are not possible.
+
+    packed: whether the kernel takes elements below 8 bits.
+    """
     kind = filters(layer)
+    inputs, outputs = (INPUT_TYPES, OUTPUT_TYPES) if packed else (BYTE_TYPES, (*BYTE_TYPES, "i32"))
     checks = (
-        reject_type(layer.inputs[0], "input", INPUT_TYPES),
-        reject_type(layer.output, "output", OUTPUT_TYPES if kind.requants else ("i32",)),
+        reject_type(layer.inputs[0], "input", inputs),
+        reject_type(layer.output, "output", outputs if kind.requants else ("i32",)),
+        None if packed else _reject_packed_weights(kind),
         reject_weights(kind.weights.values),
         reject_requants(layer.ranges, kind.requants),
     )
     return next((c for c in checks if c is not None), None)
 
 
-def block_cycles(words: Number, channels: Number, output: int, wide: bool) -> Number:
-    """Return the cycles of ``channels`` outputs of two pixels with columns of ``words`` words.
+def _reject_packed_weights(kind: Conv | Linear) -> Rejection | None:
+    bits = weight_bits(kind)
+    return (
+        Rejection(f"its weights are packed in {bits} bits each, it takes 8") if bits < 8 else None
+    )
 
-    wide: inputs of 16 bits.
+
+def weight_shift(layer: TypedLayer) -> int:
+    """Return by how many bits accumulators are too large: weights stay in the high bits of a byte.
+
+    0 for 8-bit weights, and where the accumulator has no room: those are sign-extended.
     """
-    four = (cal.BLOCK_WORD_16 if wide else cal.BLOCK_WORD) * words + 8 * output
-    one = (cal.PAIR_WORD_16 if wide else cal.PAIR_WORD) * words + 2 * output
+    shift = 8 - weight_bits(filters(layer))
+    ends = (layer.ranges.acc_lo << shift, layer.ranges.acc_hi << shift)
+    return shift if fits(INT32, *ends) else 0
+
+
+def vector_cycles(layer: TypedLayer, columns: Columns, outputs: int, pixels: int) -> Number:
+    """Return the cycles of a vector of four inputs in the block of ``outputs`` x ``pixels``.
+
+    By counting instructions: see ``dory_gap8_matmul_impl.h`` and :mod:`dory_gap8.calibration`.
+    """
+    x = layer.inputs[0]
+    if x.bits > 8:
+        products, weight, value = (cal.VECTOR_16,) * 3
+    else:
+        products, weight, value = cal.VECTOR_DOT, cal.VECTOR_LOAD, cal.VECTOR_LOAD
+    if columns.w_bits < 8:
+        field = cal.VECTOR_FIELD_HIGH if weight_shift(layer) else cal.VECTOR_FIELD_SIGNED
+        weight = field + (weight if x.bits > 8 else 0)
+    if columns.packed and x.bits < 8:
+        value = cal.VECTOR_FIELD_SIGNED if x.signed else cal.VECTOR_FIELD_HIGH
+    return outputs * weight + pixels * value + outputs * pixels * products
+
+
+def block_cycles(
+    layer: TypedLayer, columns: Columns, vectors: Number, channels: Number, pixels: int
+) -> Number:
+    """Return the cycles of ``channels`` outputs of ``pixels`` columns of ``vectors`` vectors."""
+    output = weighted_epilogue(layer).cycles
+    if layer.output.bits < 8:
+        output += cal.PACK_OUTPUT
+    four = vector_cycles(layer, columns, 4, pixels) * vectors + 4 * pixels * output
+    one = vector_cycles(layer, columns, 1, pixels) * vectors + pixels * output
     return channels // 4 * four + channels % 4 * one
 
 
@@ -76,7 +120,7 @@ class DenseKernel(ClusterKernel):
 
     kind: ClassVar[str]
     title: ClassVar[str]
-    extra_macros: ClassVar[tuple[tuple[str, str], ...]] = ()
+    template: ClassVar[str] = ""
 
     @property
     def name(self) -> str:  # type: ignore[override]
@@ -89,12 +133,16 @@ class DenseKernel(ClusterKernel):
         return self.title + (", input channels in several tiles" if self.partial else "")
 
     @abstractmethod
-    def rows(self, layer: TypedLayer, c_in: tuple[int, int]) -> npt.NDArray[Any]:
-        """Return the weights, a row per output channel, of a range of input channels."""
+    def filter_array(self, layer: TypedLayer, c_in: tuple[int, int]) -> npt.NDArray[Any]:
+        """Return the weights of a range of inputs, shape (outputs, taps, channels)."""
 
     @abstractmethod
-    def row_length(self, layer: TypedLayer, tile: Tile) -> Number:
-        """Return the weights of one output channel in a tile, without padding."""
+    def column_shape(self, layer: TypedLayer, tile: Tile) -> tuple[Number, Number]:
+        """Return the taps and channels of a column in a tile."""
+
+    def columns(self, layer: TypedLayer) -> Columns:
+        """Return the form of columns and weight rows."""
+        return Columns(layer.inputs[0].bits, weight_bits(filters(layer)))
 
     def accumulates(self, layer: TypedLayer) -> bool:
         """Input channels may be tiled by the form for partial sums only."""
@@ -102,52 +150,78 @@ class DenseKernel(ClusterKernel):
 
     def weight_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
         """Parameters of each channel and its padded row."""
-        row = padded(self.row_length(layer, tile))
+        row = self.columns(layer).row_bytes(*self.column_shape(layer, tile))
         return block_bytes(weighted_epilogue(layer), tile.c_out, row)
 
     def weight_block(
         self, layer: TypedLayer, c_out: tuple[int, int], c_in: tuple[int, int]
     ) -> WeightBlock:
         """Encode a tile of the weights; every tile of input channels has the parameters."""
-        rows = self.rows(layer, c_in)[c_out[0] : c_out[1]]
-        return encode(weighted_epilogue(layer), rows, c_out)
+        weights = self.filter_array(layer, c_in)[c_out[0] : c_out[1]]
+        return encode_bytes(weighted_epilogue(layer), self.columns(layer).rows(weights), c_out)
 
-    def shared_cycles(self, layer: TypedLayer, tile: Tile, pair: Number, words: Number) -> Number:
-        """Return the cycles of the core with the most work; ``pair``: im2col of two pixels."""
-        output = weighted_epilogue(layer).cycles
-        wide = layer.inputs[0].bits > 8
+    def shared_cycles(
+        self, layer: TypedLayer, tile: Tile, pair: Number, channels: Number, unit: int = 1
+    ) -> Number:
+        """Return the cycles of the core with the most work.
+
+        pair: filling the columns of two pixels. channels: outputs of those columns (those of a
+        group). unit: output channels that cores do not share.
+        """
+        columns = self.columns(layer)
+        vectors = columns.length(*self.column_shape(layer, tile)) // 4
         pairs = ceil_div(tile.h * tile.w, 2)
-        groups = [1 << n for n in range(self.cores.bit_length())]
+
+        def pair_cycles(outputs: Number) -> Number:
+            if unit > 1:
+                block = block_cycles(layer, columns, vectors, unit, 2)
+                return ceil_div(outputs, unit) * (pair + block)
+            return pair + block_cycles(layer, columns, vectors, outputs, 2)
+
         ways = [
-            ceil_div(pairs, self.cores // g)
-            * (pair + block_cycles(words, ceil_div(tile.c_out, g), output, wide))
-            for g in groups
+            ceil_div(pairs, self.cores // g) * pair_cycles(ceil_div(channels, g))
+            for g in (1 << n for n in range(self.cores.bit_length()))
         ]
         return cal.CALL + (ways[0] if len(ways) == 1 else minimum(*ways))
 
     def symbol(self, layer: TypedLayer) -> str:
-        """Kind, types and requantisation: ``dory_gap8_conv_u8_i8_u8_q64``."""
-        x, y = layer.inputs[0].type_name, layer.output.type_name
+        """Kind, types and requantisation: ``dory_gap8_conv_u4_i2_i8_q64``."""
+        x, w, y = self._types(layer)
         form = "_partial" if self.partial else ""
-        return f"dory_gap8_{self.kind}{form}_{x}_i8_{y}{weighted_epilogue(layer).suffix}"
+        if weight_bits(filters(layer)) < 8 and not weight_shift(layer):
+            form += "_extended"
+        return f"dory_gap8_{self.kind}{form}_{x}_{w}_{y}{weighted_epilogue(layer).suffix}"
 
     def sources(self, layer: TypedLayer) -> tuple[OutputFile, ...]:
         """The instance and the templates."""
-        x, y = layer.inputs[0].type_name, layer.output.type_name
+        x, w, y = self._types(layer)
         bits = weighted_epilogue(layer).bits
         end = f"{bits}-bit requantisation" if filters(layer).requants else "no requantisation"
         macros = (
             *vector_macros(x),
+            ("DORY_W_BITS", w[1:]),
+            ("DORY_W_SHIFT", str(weight_shift(layer))),
+            ("DORY_Y_BITS", y[1:]),
             ("DORY_Y_T", c_type(y)),
             ("DORY_ACCUMULATE", str(int(self.partial))),
-            *self.extra_macros,
+            *self.extra_macros(layer),
             *weighted_epilogue(layer).macros,
         )
-        purpose = f"{self.summary}: {x} inputs, i8 weights, {y} outputs, {end}."
-        return sources(self.kind, self.symbol(layer), purpose, macros)
+        purpose = f"{self.summary}: {x} inputs, {w} weights, {y} outputs, {end}."
+        return sources(self.template or self.kind, self.symbol(layer), purpose, macros)
+
+    def extra_macros(self, layer: TypedLayer) -> tuple[tuple[str, str], ...]:
+        """Return the macros that only this kind has."""
+        return ()
 
     def partial_arguments(self) -> tuple[tuple[str, str], ...]:
         """Return the arguments that only the form for partial sums has."""
         if not self.partial:
             return ()
         return (("psum", "$psum"), ("first", "$first"), ("last", "$last"))
+
+    @staticmethod
+    def _types(layer: TypedLayer) -> tuple[str, str, str]:
+        """Return the types of input, weights and output."""
+        weights = f"i{weight_bits(filters(layer))}"
+        return layer.inputs[0].type_name, weights, layer.output.type_name

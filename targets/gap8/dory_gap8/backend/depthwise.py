@@ -1,4 +1,4 @@
-"""Depthwise convolutions on input tiles in CHW."""
+"""Depthwise convolutions: from CHW, or from HWC where inputs are packed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from dory_gap8 import calibration as cal
 from dory_gap8.backend.conv import geometry_arguments, tile_arguments
 from dory_gap8.backend.dense import reject_weighted, weighted_epilogue
 from dory_gap8.backend.instance import ClusterKernel, c_type, call_text, sources, vector_macros
-from dory_gap8.backend.weights import block_bytes, encode, padded
+from dory_gap8.backend.packing import per_byte, weight_bits, weight_words
+from dory_gap8.backend.weights import block_bytes, encode_bytes, padded
 
 if TYPE_CHECKING:
     from dory_core.tiling.geometry import Tile
@@ -26,7 +27,7 @@ TICKETS = 64
 
 @dataclass(frozen=True)
 class DepthwiseKernel(ClusterKernel):
-    """Convolution of each channel on its own, from CHW in L1 to HWC (section 4.3 of the paper).
+    """Convolution of each channel on its own to HWC (section 4.3 of the paper).
 
     cores: cores that share a tile: its channels, and rows where there are fewer channels.
     """
@@ -41,10 +42,12 @@ class DepthwiseKernel(ClusterKernel):
             return Rejection(
                 "it computes depthwise convolutions only: one input channel per filter"
             )
-        return reject_weighted(layer)
+        return reject_weighted(layer, packed=True)
 
     def constraints(self, layer: TypedLayer, tile: Tile) -> tuple[Constraint, ...]:
         """A core keeps the ticket of each channel that it loads on its stack, which is in L1."""
+        if self.input_layout(layer) == "HWC":
+            return ()
         most = TICKETS * self.cores
         return (
             Constraint(
@@ -54,29 +57,35 @@ class DepthwiseKernel(ClusterKernel):
         )
 
     def input_layout(self, layer: TypedLayer) -> str:
-        """A plane per channel."""
-        return "CHW"
+        """A plane per channel; packed inputs stay as they are, for no DMA splits bytes."""
+        return "HWC" if layer.inputs[0].bits < 8 else "CHW"
 
     def scratch_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
-        """The padded input rows of one output row, per core."""
-        window = self._conv(layer).window
-        element = layer.inputs[0].bits // 8
-        return self.cores * element * window.kernel[0] * self._pitch(layer, tile)
+        """The padded input rows of one output row, and packed weights as bytes, per core."""
+        conv = self._conv(layer)
+        element = max(layer.inputs[0].bits // 8, 1)
+        rows = element * conv.window.kernel[0] * self._pitch(layer, tile)
+        weights = self._filter(layer) if weight_bits(conv) < 8 else 0
+        return self.cores * per_byte(layer.output.bits) * (rows + weights)
 
     def weight_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
-        """Parameters of each channel and its tap rows, padded to 4 taps each."""
-        kernel_h, kernel_w = self._conv(layer).window.kernel
-        row = kernel_h * padded(kernel_w)
+        """Parameters of each channel and its tap rows, padded to 4 taps each and whole words."""
+        row = self._filter(layer) // per_byte(weight_bits(self._conv(layer)))
         return block_bytes(weighted_epilogue(layer), tile.c_out, row)
 
     def weight_block(
         self, layer: TypedLayer, c_out: tuple[int, int], c_in: tuple[int, int]
     ) -> WeightBlock:
         """Encode the filters of a range of output channels."""
-        taps = self._conv(layer).weights.values[c_out[0] : c_out[1], 0]
-        image = np.zeros((*taps.shape[:2], int(padded(taps.shape[2]))), dtype=np.int8)
-        image[..., : taps.shape[2]] = taps
-        return encode(weighted_epilogue(layer), image.reshape(len(image), -1), c_out)
+        conv = self._conv(layer)
+        taps = conv.weights.values[c_out[0] : c_out[1], 0]
+        channels, kernel_h, kernel_w = taps.shape
+        image = np.zeros((channels, kernel_h, int(padded(kernel_w))), dtype=np.int64)
+        image[..., :kernel_w] = taps
+        rows = np.zeros((channels, self._filter(layer)), dtype=np.int64)
+        rows[:, : image[0].size] = image.reshape(channels, -1)
+        words = weight_words(rows, weight_bits(conv))
+        return encode_bytes(weighted_epilogue(layer), words, c_out)
 
     def cycles(self, layer: TypedLayer, tile: Tile) -> Number:
         """Rows of the core with the most of them: padding, then the pixels."""
@@ -90,14 +99,26 @@ class DepthwiseKernel(ClusterKernel):
         pixel = taps + cal.DEPTHWISE_OUTPUT + weighted_epilogue(layer).cycles
         copied = cal.DEPTHWISE_ROW + ceil_div(self._pitch(layer, tile), 4) * cal.DEPTHWISE_ROW_WORD
         row = kernel_h * copied + tile.w * pixel
+        if layer.inputs[0].bits < 8:
+            fresh = kernel_h
+            if window.dilations[0] == 1:
+                fresh = min(kernel_h, window.strides[0])
+            row = row + fresh * tile.x_w * cal.DEPTHWISE_FIELD
+        unit = per_byte(layer.output.bits)
+        if unit > 1:
+            row = row + tile.w * cal.PACK_OUTPUT
         groups = [1 << n for n in range(self.cores.bit_length())]
-        ways = [ceil_div(tile.h, self.cores // g) * ceil_div(tile.c_out, g) * row for g in groups]
+        ways = [
+            ceil_div(tile.h, self.cores // g) * ceil_div(ceil_div(tile.c_out, unit), g) * unit * row
+            for g in groups
+        ]
         return cal.CALL + (ways[0] if len(ways) == 1 else minimum(*ways))
 
     def symbol(self, layer: TypedLayer) -> str:
         """Types and requantisation."""
         x, y = layer.inputs[0].type_name, layer.output.type_name
-        return f"dory_gap8_depthwise_{x}_i8_{y}{weighted_epilogue(layer).suffix}"
+        w = f"i{weight_bits(self._conv(layer))}"
+        return f"dory_gap8_depthwise_{x}_{w}_{y}{weighted_epilogue(layer).suffix}"
 
     def call(self, layer: TypedLayer) -> str:
         """One call with the tile's sizes and padding."""
@@ -116,9 +137,26 @@ class DepthwiseKernel(ClusterKernel):
         x, y = layer.inputs[0].type_name, layer.output.type_name
         chosen = weighted_epilogue(layer)
         end = f"{chosen.bits}-bit requantisation" if chosen.steps else "no requantisation"
-        macros = (*vector_macros(x), ("DORY_Y_T", c_type(y)), *chosen.macros)
-        purpose = f"Depthwise convolution from CHW: {x} inputs, i8 weights, {y} outputs, {end}."
+        w = weight_bits(self._conv(layer))
+        macros = (
+            *vector_macros(x),
+            ("DORY_W_BITS", str(w)),
+            ("DORY_Y_BITS", y[1:]),
+            ("DORY_Y_T", c_type(y)),
+            *chosen.macros,
+        )
+        layout = self.input_layout(layer)
+        purpose = (
+            f"Depthwise convolution from {layout}: {x} inputs, i{w} weights, {y} outputs, {end}."
+        )
         return sources("depthwise", self.symbol(layer), purpose, macros)
+
+    def _filter(self, layer: TypedLayer) -> int:
+        """Return the weights of a channel, tap rows padded, in whole words."""
+        conv = self._conv(layer)
+        kernel_h, kernel_w = conv.window.kernel
+        word = 4 * per_byte(weight_bits(conv))
+        return int(ceil_div(kernel_h * padded(kernel_w), word)) * word
 
     def _pitch(self, layer: TypedLayer, tile: Tile) -> Number:
         """Return the elements of a padded row: what the last pixel reaches, in whole words."""

@@ -12,20 +12,20 @@ from dory_core.ir import Requant, Tensor, TypedLayer
 from dory_core.kernel import Kernel, Rejection
 
 # Element types that inputs and outputs of the kernels may have.
-INPUT_TYPES = ("u8", "i8", "u16", "i16")
-OUTPUT_TYPES = ("u8", "i8", "u16", "i16", "i32")
+BYTE_TYPES = ("u8", "i8", "u16", "i16")
+INPUT_TYPES = ("u2", "i2", "u4", "i4", *BYTE_TYPES)
+OUTPUT_TYPES = (*INPUT_TYPES, "i32")
 
 # Templates that each template includes.
 _INCLUDES = {
-    "conv": ("matmul_impl", "requant_impl", "share"),
-    "pointwise": ("matmul_impl", "requant_impl", "share"),
+    "conv": ("matmul_impl", "packed", "requant_impl", "share"),
     "window": ("block_tile", "block_impl", "block_asm", "requant_impl", "share"),
     "gather": ("block_tile", "block_impl", "block_asm", "requant_impl", "share"),
-    "linear": ("matmul_impl", "requant_impl", "share"),
-    "depthwise": ("requant_impl", "share"),
-    "maxpool": ("share",),
-    "avgpool": ("requant_impl", "share"),
-    "add": ("requant_impl", "share"),
+    "linear": ("matmul_impl", "packed", "requant_impl", "share"),
+    "depthwise": ("packed", "requant_impl", "share"),
+    "maxpool": ("packed", "share"),
+    "avgpool": ("packed", "requant_impl", "share"),
+    "add": ("packed", "requant_impl", "share"),
 }
 _ARGUMENTS = {
     "window": "window",
@@ -49,8 +49,16 @@ class ClusterKernel(Kernel):
 
 
 def c_type(tensor_type: str) -> str:
-    """Return the C type of an element type: ``u8`` is ``uint8_t``."""
-    return f"{'int' if tensor_type[0] == 'i' else 'uint'}{tensor_type[1:]}_t"
+    """Return the C type that holds an element: ``uint8_t`` for ``u8`` and for ``u2``."""
+    return f"{'int' if tensor_type[0] == 'i' else 'uint'}{max(int(tensor_type[1:]), 8)}_t"
+
+
+def element_macros(name: str, tensor_type: str) -> tuple[tuple[str, str], ...]:
+    """Return the macros of a tensor's elements in memory: ``DORY_X_BITS`` and the like."""
+    return (
+        (f"DORY_{name}_BITS", tensor_type[1:]),
+        (f"DORY_{name}_SIGNED", str(int(tensor_type[0] == "i"))),
+    )
 
 
 def reject_type(tensor: Tensor, role: str, allowed: tuple[str, ...]) -> Rejection | None:
@@ -68,14 +76,20 @@ def reject_channelwise(requants: Iterable[Requant]) -> Rejection | None:
 
 
 def vector_macros(tensor_type: str) -> tuple[tuple[str, str], ...]:
-    """Return the macros of the input type of kernels that multiply four elements at once."""
+    """Return the macros of the input type of kernels that multiply four elements at once.
+
+    Elements below 8 bits are multiplied as the bytes that they become.
+    """
+    vector = f"{tensor_type[0]}{max(int(tensor_type[1:]), 8)}"
     return (
+        *element_macros("X", tensor_type),
         ("DORY_X_T", c_type(tensor_type)),
-        ("DORY_X4_T", f"dory_gap8_{tensor_type}x4_t"),
-        ("DORY_LOAD4_X", f"dory_gap8_load4_{tensor_type}"),
-        ("DORY_STORE4_X", f"dory_gap8_store4_{tensor_type}"),
-        ("DORY_SET4_X", f"dory_gap8_set4_{tensor_type}"),
-        ("DORY_DOT4", f"dory_gap8_dot4_{tensor_type}"),
+        ("DORY_X4_T", f"dory_gap8_{vector}x4_t"),
+        ("DORY_LOAD4_X", f"dory_gap8_load4_{vector}"),
+        ("DORY_STORE4_X", f"dory_gap8_store4_{vector}"),
+        ("DORY_SET4_X", f"dory_gap8_set4_{vector}"),
+        ("DORY_FROM_WORD_X", f"dory_gap8_from_word_{vector}"),
+        ("DORY_DOT4", f"dory_gap8_dot4_{vector}"),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
@@ -12,9 +12,15 @@ from dory_core.ir import Linear, TypedLayer
 from dory_core.kernel import Number, Rejection
 from dory_gap8 import calibration as cal
 from dory_gap8.backend.conv import tile_arguments
-from dory_gap8.backend.dense import DenseKernel, filters, reject_weighted, weighted_epilogue
+from dory_gap8.backend.dense import (
+    DenseKernel,
+    block_cycles,
+    filters,
+    reject_weighted,
+    weighted_epilogue,
+)
 from dory_gap8.backend.instance import call_text
-from dory_gap8.backend.weights import padded
+from dory_gap8.backend.packing import Columns, packed_bytes, per_byte
 
 if TYPE_CHECKING:
     from dory_core.tiling.geometry import Tile
@@ -31,32 +37,50 @@ class LinearKernel(DenseKernel):
         """Any number of inputs and outputs."""
         if not isinstance(layer.layer, Linear):
             return Rejection("it computes fully connected layers only")
-        return reject_weighted(layer)
+        return reject_weighted(layer, packed=True)
 
-    def rows(self, layer: TypedLayer, c_in: tuple[int, int]) -> npt.NDArray[Any]:
+    def columns(self, layer: TypedLayer) -> Columns:
+        """The input as it lies in memory: the inner loop takes packed elements apart."""
+        return replace(super().columns(layer), packed=True)
+
+    def filter_array(self, layer: TypedLayer, c_in: tuple[int, int]) -> npt.NDArray[Any]:
         """Rows as the layer has them, in the order of the input tensor."""
-        return filters(layer).weights.values[:, c_in[0] : c_in[1]]
+        weights = filters(layer).weights.values[:, c_in[0] : c_in[1]]
+        return weights.reshape(len(weights), -1, _pixel(layer) or weights.shape[1])
 
-    def row_length(self, layer: TypedLayer, tile: Tile) -> Number:
-        """All inputs of the tile."""
-        return tile.c_in
+    def column_shape(self, layer: TypedLayer, tile: Tile) -> tuple[Number, Number]:
+        """All inputs of the tile, by pixels where those end inside a byte."""
+        pixel = _pixel(layer)
+        return (tile.c_in // pixel, pixel) if pixel else (1, tile.c_in)
 
     def cycles(self, layer: TypedLayer, tile: Tile) -> Number:
         """Outputs of the core with the most of them, four at a time."""
-        output = weighted_epilogue(layer).cycles
-        words = padded(tile.c_in) // 4
-        mine = ceil_div(tile.c_out, self.cores)
-        wide = layer.inputs[0].bits > 8
-        four = (cal.COLUMN_WORD_16 if wide else cal.COLUMN_WORD) * words + 4 * output
-        one = (cal.SINGLE_WORD_16 if wide else cal.SINGLE_WORD) * words + output
-        return cal.CALL + mine // 4 * four + mine % 4 * one
+        columns = self.columns(layer)
+        vectors = columns.length(*self.column_shape(layer, tile)) // 4
+        unit = per_byte(layer.output.bits)
+        mine = ceil_div(ceil_div(tile.c_out, unit), self.cores) * unit
+        return cal.CALL + block_cycles(layer, columns, vectors, mine, 1)
 
     def call(self, layer: TypedLayer) -> str:
         """One call with the sizes of the two vectors."""
+        pixel, bits = _pixel(layer), layer.inputs[0].bits
+        if pixel:
+            size = f"$x_c / {pixel} * {packed_bytes(pixel, bits)}"
+        elif bits < 8:
+            size = f"($x_c * {bits} + 7) / 8"
+        else:
+            size = f"$x_c * {bits // 8}"
         arguments = (
             *tile_arguments("x", "weights", "y"),
             *self.partial_arguments(),
-            *tile_arguments("x_c", "y_c"),
+            ("x_bytes", size),
+            *tile_arguments("y_c"),
             ("requant", weighted_epilogue(layer).initialiser()),
         )
         return call_text(self.symbol(layer), self.kind, arguments)
+
+
+def _pixel(layer: TypedLayer) -> int:
+    """Return the channels of a pixel of the input where it ends inside a byte, else 0."""
+    x = layer.inputs[0]
+    return x.channels if x.channels % per_byte(x.bits) else 0

@@ -18,10 +18,12 @@ from dory_gap8.backend.instance import (
     ClusterKernel,
     c_type,
     call_text,
+    element_macros,
     reject_channelwise,
     reject_type,
     sources,
 )
+from dory_gap8.backend.packing import per_byte
 from dory_gap8.backend.requant import Epilogue, epilogue, reject_requants
 
 if TYPE_CHECKING:
@@ -30,13 +32,15 @@ if TYPE_CHECKING:
 _TILE = ("x", "y", "x_h", "x_w", "y_h", "y_w", "y_c", "pad_top", "pad_left")
 
 
-def _shared_cycles(cores: int, tile: Tile, pixel: Callable[[Number], Number]) -> Number:
+def _shared_cycles(cores: int, tile: Tile, unit: int, pixel: Callable[[Number], Number]) -> Number:
     """Return the cycles of a call: the cores split over channels as is cheapest, the rest is rows.
 
-    pixel: cycles of one pixel with the given number of channels.
+    unit: channels that cores do not share. pixel: cycles of one pixel with the given number of
+    channels.
     """
+    units = ceil_div(tile.c_out, unit)
     ways = [
-        ceil_div(tile.h * tile.w, cores // groups) * pixel(ceil_div(tile.c_out, groups))
+        ceil_div(tile.h * tile.w, cores // groups) * pixel(ceil_div(units, groups) * unit)
         for groups in (1 << n for n in range(cores.bit_length()))
     ]
     return cal.CALL + (ways[0] if len(ways) == 1 else minimum(*ways))
@@ -64,10 +68,14 @@ class MaxPoolKernel(ClusterKernel):
         """One comparison per tap and word of channels."""
         kernel = _window(layer).kernel
         taps = kernel[0] * kernel[1]
-        words = layer.inputs[0].bits // 8 * taps
-        pixel = cal.MAXPOOL_PIXEL + taps * cal.MAXPOOL_TAP
+        bits = layer.inputs[0].bits
+        if bits > 8:
+            step, tap = 1, cal.MAXPOOL_ELEMENT_16
+        else:
+            step, tap = 32 // bits, cal.MAXPOOL_WORD + (per_byte(bits) - 1) * cal.MAXPOOL_FIELD
+        each = cal.MAXPOOL_STEP + taps * tap
         return _shared_cycles(
-            self.cores, tile, lambda c: pixel + ceil_div(c, 4) * words * cal.MAXPOOL_WORD
+            self.cores, tile, per_byte(bits), lambda c: cal.POOL_PIXEL + ceil_div(c, step) * each
         )
 
     def symbol(self, layer: TypedLayer) -> str:
@@ -82,12 +90,13 @@ class MaxPoolKernel(ClusterKernel):
     def sources(self, layer: TypedLayer) -> tuple[OutputFile, ...]:
         """The instance and the templates."""
         x = layer.inputs[0].type_name
+        vector = f"{x[0]}8"
         macros = (
-            ("DORY_X_T", c_type(x)),
-            ("DORY_X4_T", f"dory_gap8_{x}x4_t"),
-            ("DORY_LOAD4_X", f"dory_gap8_load4_{x}"),
-            ("DORY_STORE4_X", f"dory_gap8_store4_{x}"),
-            ("DORY_MAX4", f"dory_gap8_max4_{x}"),
+            *element_macros("X", x),
+            ("DORY_X4_T", f"dory_gap8_{vector}x4_t"),
+            ("DORY_FROM_WORD_X", f"dory_gap8_from_word_{vector}"),
+            ("DORY_TO_WORD_X", f"dory_gap8_to_word_{vector}"),
+            ("DORY_MAX4", f"dory_gap8_max4_{vector}"),
         )
         return sources("maxpool", self.symbol(layer), f"Maximum pooling of {x}.", macros)
 
@@ -115,8 +124,12 @@ class AvgPoolKernel(ClusterKernel):
         """One addition per tap and element, then the requantisation."""
         kernel = _window(layer).kernel
         taps = kernel[0] * kernel[1]
-        output = taps * cal.AVGPOOL_TAP + cal.AVGPOOL_OUTPUT + self._epilogue(layer).step_cycles
-        return _shared_cycles(self.cores, tile, lambda c: cal.AVGPOOL_PIXEL + c * output)
+        x, y = layer.inputs[0].bits, layer.output.bits
+        tap = cal.AVGPOOL_TAP + (cal.ELEMENT_FIELD if x < 8 else 0)
+        output = taps * tap + cal.AVGPOOL_OUTPUT + self._epilogue(layer).step_cycles
+        output += cal.PACK_OUTPUT if y < 8 else 0
+        unit = per_byte(min(x, y))
+        return _shared_cycles(self.cores, tile, unit, lambda c: cal.POOL_PIXEL + c * output)
 
     def symbol(self, layer: TypedLayer) -> str:
         """Types and requantisation."""
@@ -136,7 +149,8 @@ class AvgPoolKernel(ClusterKernel):
         """The instance and the templates."""
         x, y = layer.inputs[0].type_name, layer.output.type_name
         macros = (
-            ("DORY_X_T", c_type(x)),
+            *element_macros("X", x),
+            ("DORY_Y_BITS", y[1:]),
             ("DORY_Y_T", c_type(y)),
             *self._epilogue(layer).macros,
         )

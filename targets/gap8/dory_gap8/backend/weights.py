@@ -18,21 +18,28 @@ def padded(elements: Number) -> Number:
 
 
 def block_bytes(epilogue: Epilogue, c_out: Number, row: Number) -> Number:
-    """Return the bytes of a block of c_out rows of ``row`` weights."""
+    """Return the bytes of a block of c_out rows of ``row`` bytes."""
     return ceil_div(c_out * (row + epilogue.channel_bytes), 8) * 8
 
 
 def encode(epilogue: Epilogue, rows: npt.NDArray[Any], c_out: tuple[int, int]) -> WeightBlock:
-    """Encode rows, shape (c_out, length), of output channels c_out[0]:c_out[1].
+    """Encode rows of 8-bit weights, shape (c_out, length), of output channels c_out[0]:c_out[1]."""
+    length = rows.shape[1]
+    image = np.zeros((rows.shape[0], int(padded(length))), dtype=np.int8)
+    image[:, :length] = rows
+    return encode_bytes(epilogue, image.view(np.uint8), c_out)
+
+
+def encode_bytes(
+    epilogue: Epilogue, rows: npt.NDArray[np.uint8], c_out: tuple[int, int]
+) -> WeightBlock:
+    """Encode rows of bytes, as the kernel wants them, of output channels c_out[0]:c_out[1].
 
     parts: ``mul``, the parameters of the channels, or ``bias`` of a 32-bit output; ``weights``.
     """
     parameters = epilogue.part(c_out)
     chunks = [] if parameters is None else [parameters]
-    length = rows.shape[1]
-    image = np.zeros((rows.shape[0], int(padded(length))), dtype=np.int8)
-    image[:, :length] = rows
-    chunks.append(("weights", image.tobytes()))
+    chunks.append(("weights", rows.tobytes()))
     parts: dict[str, int] = {}
     data = b""
     for name, content in chunks:

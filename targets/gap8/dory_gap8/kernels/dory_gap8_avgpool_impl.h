@@ -1,47 +1,49 @@
-/* Sum over a window, requantised: template of the kernel DORY_KERNEL for elements of type DORY_X_T,
- * configured as dory_gap8_requant_impl.h. */
+/* Sum over a window, requantised: template of the kernel DORY_KERNEL for elements of DORY_X_BITS
+ * bits, DORY_X_SIGNED, and outputs of DORY_Y_BITS, configured as dory_gap8_requant_impl.h. */
+#include "dory_gap8_packed.h"
 #include "dory_gap8_requant_impl.h"
 #include "dory_gap8_share.h"
 
+/* Channels whose inputs or outputs share a byte belong to one core. */
+#define DORY_UNIT_BITS (DORY_X_BITS < DORY_Y_BITS ? DORY_X_BITS : DORY_Y_BITS)
+
 /* Computes one tile. Every core calls it and takes its part of pixels and channels. */
 void DORY_KERNEL(const dory_gap8_pool_t *a) {
-  const dory_gap8_work_t work = dory_gap8_share(a->y_h * a->y_w, 1, a->y_c, 0);
-  const int32_t c1 = work.channels.end;
-  if (work.channels.first == c1 || work.pixels.first == work.pixels.end) {
+  const int32_t x_pixel = dory_gap8_bytes(a->y_c, DORY_X_BITS);
+  const int32_t y_pixel = dory_gap8_bytes(a->y_c, DORY_Y_BITS);
+  const dory_gap8_work_t work =
+      dory_gap8_share_units(a->y_h * a->y_w, 1, a->y_c, dory_gap8_per_byte(DORY_UNIT_BITS), 0);
+  if (work.channels.first == work.channels.end || work.pixels.first == work.pixels.end) {
     return;
   }
-  const int32_t tap_step = a->dilation_w * a->y_c;
   int32_t oy = work.pixels.first / a->y_w;
   int32_t ox = work.pixels.first - oy * a->y_w;
   for (int32_t pixel = work.pixels.first; pixel < work.pixels.end; pixel++) {
-    DORY_Y_T *const y = (DORY_Y_T *)a->y + pixel * a->y_c;
+    uint8_t *const y = (uint8_t *)a->y + pixel * y_pixel;
     const int32_t iy = oy * a->stride_h - a->pad_top;
     const int32_t ix = ox * a->stride_w - a->pad_left;
-    /* Taps first .. end - 1 of a row lie inside the tile. */
-    int32_t first = 0, end = a->kernel_w;
-    for (int32_t kx = 0; kx < a->kernel_w; kx++) {
-      const int32_t column = ix + kx * a->dilation_w;
-      first += column < 0;
-      end -= column >= a->x_w;
-    }
-    for (int32_t c = work.channels.first; c < c1; c += 4) {
-      const int32_t n = dory_gap8_min(4, c1 - c);
+    const dory_gap8_range_t rows = dory_gap8_inside(iy, a->dilation_h, a->kernel_h, a->x_h);
+    const dory_gap8_range_t columns = dory_gap8_inside(ix, a->dilation_w, a->kernel_w, a->x_w);
+    for (int32_t c = work.channels.first; c < work.channels.end; c += 4) {
+      const int32_t n = dory_gap8_min(4, work.channels.end - c);
       int32_t sum[4] = {0, 0, 0, 0};
-      for (int32_t ky = 0; ky < a->kernel_h; ky++) {
-        const int32_t row = iy + ky * a->dilation_h;
-        if (row >= 0 && row < a->x_h && first < end) {
-          const DORY_X_T *x = (const DORY_X_T *)a->x +
-                              (row * a->x_w + ix + first * a->dilation_w) * a->y_c + c;
-          for (int32_t kx = first; kx < end; kx++) {
-            for (int32_t j = 0; j < n; j++) {
-              sum[j] += x[(kx - first) * tap_step + j];
-            }
-          }
+      for (int32_t ky = rows.first; ky < rows.end; ky++) {
+        const int32_t row = (iy + ky * a->dilation_h) * a->x_w + ix;
+        for (int32_t kx = columns.first; kx < columns.end; kx++) {
+          const uint8_t *const x =
+              (const uint8_t *)a->x + (row + kx * a->dilation_w) * x_pixel;
+          int32_t v[4] = {0, 0, 0, 0};
+          dory_gap8_get4(x, c, n, DORY_X_BITS, DORY_X_SIGNED, v);
+          sum[0] += v[0];
+          sum[1] += v[1];
+          sum[2] += v[2];
+          sum[3] += v[3];
         }
       }
       for (int32_t j = 0; j < n; j++) {
-        y[c + j] = dory_requantise(sum[j], 0, &a->requant);
+        sum[j] = dory_requantise(sum[j], 0, &a->requant);
       }
+      dory_gap8_put4(y, c, n, DORY_Y_BITS, sum);
     }
     if (++ox == a->y_w) {
       ox = 0;

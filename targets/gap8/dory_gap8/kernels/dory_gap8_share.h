@@ -20,6 +20,11 @@ static inline int32_t dory_gap8_ceil_div(int32_t a, int32_t b) {
   return (a + b - 1) / b;
 }
 
+/* Elements that share a byte: cores may not share them. */
+static inline int32_t dory_gap8_per_byte(int bits) {
+  return bits < 8 ? 8 / bits : 1;
+}
+
 /* Part number `index` of `parts` parts of n elements, whose lengths are multiples of `unit`. */
 static inline dory_gap8_range_t dory_gap8_part(int32_t n, int32_t unit, int32_t parts,
                                                int32_t index) {
@@ -29,21 +34,33 @@ static inline dory_gap8_range_t dory_gap8_part(int32_t n, int32_t unit, int32_t 
   return range;
 }
 
+/* The taps 0 .. taps - 1, at start, start + step ..., that lie in 0 .. size - 1. */
+static inline dory_gap8_range_t dory_gap8_inside(int32_t start, int32_t step, int32_t taps,
+                                                 int32_t size) {
+  dory_gap8_range_t range = {0, taps};
+  for (int32_t i = 0; i < taps; i++, start += step) {
+    range.first += start < 0;
+    range.end -= start >= size;
+  }
+  return range;
+}
+
 /* The part of the calling core of pixels x channels.
  *
- * Pixels are shared in multiples of `unit`. Where they do not balance, 2, 4 ... groups of cores take
- * different channels; each of them then pays what a pixel costs whatever the channels (im2col), which
- * is `pixel_cost`, measured in channels. */
-static inline dory_gap8_work_t dory_gap8_share(int32_t pixels, int32_t unit, int32_t channels,
-                                               int32_t pixel_cost) {
+ * Pixels are shared in multiples of `unit`, channels in multiples of `channel_unit`. Where pixels do
+ * not balance, 2, 4 ... groups of cores take different channels; each of them then pays what a pixel
+ * costs whatever the channels (im2col), which is `pixel_cost`, measured in channels. */
+static inline dory_gap8_work_t dory_gap8_share_units(int32_t pixels, int32_t unit, int32_t channels,
+                                                     int32_t channel_unit, int32_t pixel_cost) {
   const int32_t cores = (int32_t)dory_core_count();
   const int32_t core = (int32_t)dory_core_id();
   const int32_t units = dory_gap8_ceil_div(pixels, unit);
+  const int32_t channel_units = dory_gap8_ceil_div(channels, channel_unit);
   int32_t groups = 1;
   int32_t best = dory_gap8_ceil_div(units, cores) * (channels + pixel_cost);
   for (int32_t g = 2; g <= cores; g *= 2) {
-    const int32_t cost = dory_gap8_ceil_div(units, cores / g) *
-                         (dory_gap8_ceil_div(channels, g) + pixel_cost);
+    const int32_t most = dory_gap8_min(dory_gap8_ceil_div(channel_units, g) * channel_unit, channels);
+    const int32_t cost = dory_gap8_ceil_div(units, cores / g) * (most + pixel_cost);
     if (cost < best) {
       best = cost;
       groups = g;
@@ -52,8 +69,14 @@ static inline dory_gap8_work_t dory_gap8_share(int32_t pixels, int32_t unit, int
   const int32_t per_group = cores / groups;
   dory_gap8_work_t work;
   work.pixels = dory_gap8_part(pixels, unit, per_group, core % per_group);
-  work.channels = dory_gap8_part(channels, 1, groups, core / per_group);
+  work.channels = dory_gap8_part(channels, channel_unit, groups, core / per_group);
   return work;
+}
+
+/* The same with channels that cores may share as they like. */
+static inline dory_gap8_work_t dory_gap8_share(int32_t pixels, int32_t unit, int32_t channels,
+                                               int32_t pixel_cost) {
+  return dory_gap8_share_units(pixels, unit, channels, 1, pixel_cost);
 }
 
 #endif

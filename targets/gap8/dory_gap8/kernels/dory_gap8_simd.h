@@ -41,6 +41,7 @@
  *   dory_gap8_dot4z_<type>(x, w)          the dot product alone
  *   dory_gap8_max4_<type>(a, b)           the greater of each two
  *   dory_gap8_shuffle4_<type>(a, b, m)    element i is number m[i] of a0 .. a3, b0 .. b3
+ *   dory_gap8_from_word_<type>(w), dory_gap8_to_word_<type>(v)   element 0 in the low bits
  *
  * and dory_gap8_dot4uu for inputs and weights that are both unsigned. */
 #if DORY_GAP8_XPULPV2
@@ -72,6 +73,12 @@ typedef int8_t dory_gap8_i8x4_t __attribute__((vector_size(4), may_alias));
   }                                                                                           \
   static inline type dory_gap8_shuffle4_##name(type a, type b, dory_gap8_i8x4_t m) {          \
     return __builtin_shuffle(a, b, m);                                                        \
+  }                                                                                           \
+  static inline type dory_gap8_from_word_##name(uint32_t w) {                                 \
+    return (type)w;                                                                           \
+  }                                                                                           \
+  static inline uint32_t dory_gap8_to_word_##name(type v) {                                   \
+    return (uint32_t)v;                                                                       \
   }
 
 DORY_GAP8_FOUR(dory_gap8_u8x4_t, u8, __builtin_pulp_sdotusp4, __builtin_pulp_dotusp4,
@@ -143,6 +150,17 @@ typedef struct {
       v.e[i] = n < 4 ? a.e[n] : b.e[n - 4];                                                   \
     }                                                                                         \
     return v;                                                                                 \
+  }                                                                                           \
+  static inline type dory_gap8_from_word_##name(uint32_t w) {                                 \
+    type v;                                                                                   \
+    for (int i = 0; i < 4; i++) {                                                             \
+      v.e[i] = (element)(w >> (8 * i));                                                       \
+    }                                                                                         \
+    return v;                                                                                 \
+  }                                                                                           \
+  static inline uint32_t dory_gap8_to_word_##name(type v) {                                   \
+    return (uint32_t)(uint8_t)v.e[0] | (uint32_t)(uint8_t)v.e[1] << 8 |                       \
+           (uint32_t)(uint8_t)v.e[2] << 16 | (uint32_t)(uint8_t)v.e[3] << 24;                 \
   }
 
 DORY_GAP8_FOUR(dory_gap8_u8x4_t, uint8_t, u8)

@@ -1,7 +1,8 @@
 /* Arguments of the kernels of one tile.
  *
  * Sizes are in elements of the tile as it lies in L1: x[x_h][x_w][x_c] (depthwise: x[x_c][x_h][x_w])
- * and y[y_h][y_w][y_c], both dense. Output (oy, ox) reads input row oy * stride_h - pad_top +
+ * and y[y_h][y_w][y_c], both dense; elements below 8 bits are packed, and every pixel starts on a
+ * byte. Output (oy, ox) reads input row oy * stride_h - pad_top +
  * ky * dilation_h and the column likewise; what lies outside the tile is padding.
  */
 #ifndef DORY_GAP8_TYPES_H
@@ -32,7 +33,7 @@ typedef struct {
 
 typedef struct {
   const void *x;
-  const void *weights; /* a row per output channel: taps, channels; padded to 4 elements */
+  const void *weights; /* a row per output channel: taps, channels; padded to whole groups */
   void *y;
   int32_t *psum;       /* accumulating kernels: partial sums [y_h][y_w][y_c] */
   void *scratch;       /* im2col columns or padded rows, a part for each core */
@@ -40,6 +41,7 @@ typedef struct {
   int32_t y_h, y_w, y_c;
   int32_t pad_top, pad_left;
   int32_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w;
+  int32_t group_in, group_out; /* channels of a group; all of them in a dense convolution */
   int32_t multiplier;  /* depthwise: output channels per input channel */
   int32_t first, last; /* accumulating kernels: the first, the last tile of input channels */
   dory_gap8_requant_t requant;
@@ -61,10 +63,11 @@ typedef struct {
 
 typedef struct {
   const void *x;
-  const void *weights; /* a row per output, padded to 4 elements */
+  const void *weights; /* a row per output, padded to whole groups */
   void *y;
   int32_t *psum;
-  int32_t x_c, y_c;
+  int32_t x_bytes;     /* of the inputs of this tile */
+  int32_t y_c;
   int32_t first, last;
   dory_gap8_requant_t requant;
 } dory_gap8_linear_t;
@@ -82,7 +85,7 @@ typedef struct {
 typedef struct {
   const void *x, *x2;
   void *y;
-  int32_t elements;
+  int32_t pixels, channels;
   dory_gap8_step_t operand[2];
   dory_gap8_requant_t requant;
 } dory_gap8_add_t;

@@ -28,6 +28,7 @@ static uint32_t next(void) {
     PRINT4(name, dory_gap8_max4_##name(va, vb));                                              \
     PRINT4(name, dory_gap8_shuffle4_##name(va, vb, dory_gap8_load4_i8(m)));                   \
     PRINT4(name, dory_gap8_set4_##name(a[0] - 400, a[1], b[0] + 300, -b[1]));                 \
+    PRINT4(name, dory_gap8_from_word_##name(dory_gap8_to_word_##name(va) ^ 0x80ff0180u));     \
     dory_gap8_store4_##name(out, vb);                                                         \
     printf(" %d %d %d %d\n", out[0], out[1], out[2], out[3]);                                 \
   }
