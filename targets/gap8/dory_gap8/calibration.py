@@ -52,24 +52,30 @@ PACK_OUTPUT = 2
 # im2col of a pixel in units of one output channel, by which cores decide how to share a tile.
 IM2COL_CHANNELS = 4
 
-# The 4x4 block, by counting instructions: tenths of a cycle per step of 64 products and per output;
-# per group of four channels and per further segment of it; per four pixels and per row of their
-# windows; per call. CLAMP, LIMBS: tenths that a form of requantisation adds to an output, measured.
-# RAW: tenths of a cycle of an output beside its requantisation in C.
+# The 4x4 block, fitted to twenty shapes within 10 % (the large ones within 2 %): tenths of a cycle
+# per step of 64 products, a few percent of which wait for the memory, and per output; what inputs
+# off words and forms of requantisation add to them. Per group of four channels and per further segment
+# of it; per four pixels, per row of their windows and, at borders, per tap; per call, fork and
+# barrier included. RAW: tenths of a cycle of an output beside its requantisation in C.
 BLOCK_STEP = 245
+BLOCK_UNALIGNED = 25
 BLOCK_OUTPUT = 47
-BLOCK_CLAMP = 21
-BLOCK_LIMBS = 39
+BLOCK_CLAMP = 12
+BLOCK_LIMBS = 25
 BLOCK_GROUP = 20
-BLOCK_SEGMENT = 10
-BLOCK_PIXELS = 90
+BLOCK_SEGMENT = 14
+BLOCK_PIXELS = 110
 BLOCK_ROW = 25
-BLOCK_CALL = 200
+BLOCK_TAP = 40
+BLOCK_CALL = 900
 BLOCK_RAW = 60
-# Gathering the columns of four pixels: fixed part, per row, and tenths of a cycle per element.
+# Gathering the columns of four pixels: fixed part, per row, tenths of a cycle per element and, at
+# borders, per tap. Longer columns are not gathered: they take too much of L1.
 GATHER_PIXELS = 160
 GATHER_ROW = 40
-GATHER_TENTHS = 30
+GATHER_TENTHS = 40
+GATHER_TAP = 40
+GATHER_COLUMN = 160
 
 # A convolution on all input channels at once is worth it from this many output channels per tile.
 LEAST_CHANNELS = 8

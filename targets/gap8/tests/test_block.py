@@ -175,7 +175,20 @@ def test_windows_of_all_shapes_read_their_inputs_in_place() -> None:
         Window(kernel=(5, 5), strides=(2, 2), pads=(2, 1, 2, 3)),
     )
     Library([whole(WindowKernel(), conv(8, 6, (9, 25), w)) for w in windows]).check()
+    Library([whole(WindowKernel(), conv(162, 6, (9, 25), w)) for w in windows]).check()
     Library([whole(GatherKernel(), conv(3, 6, (9, 25), w)) for w in windows]).check()
+
+
+def test_long_columns_of_odd_channels_are_not_gathered() -> None:
+    layer = conv(102, 32, (8, 8), SAME)
+    assert GatherKernel().accepts(layer).reason == (
+        "its columns of 918 inputs are too long, up to 160 are gathered"
+    )
+    assert WindowKernel().symbol(layer) == "dory_gap8_window_3x3_pad_odd_u8_i8_u8_q32u"
+    assert WindowKernel().row_length(layer) == 9 * 104
+    assert WindowKernel().accepts(conv(17, 32, (8, 8), SAME)).reason == (
+        "its 17 input channels are no multiple of 4"
+    )
 
 
 def test_filters_beyond_the_table_are_refused() -> None:

@@ -154,10 +154,7 @@ class BlockKernel(ClusterKernel):
         self, layer: TypedLayer, c_out: tuple[int, int], c_in: tuple[int, int]
     ) -> WeightBlock:
         """Encode the parameters of channels and their interleaved weights."""
-        weights = filters(layer).weights.values[c_out[0] : c_out[1]]
-        rows = np.moveaxis(weights, 1, 3).reshape(weights.shape[0], -1)
-        image = np.zeros((rows.shape[0], self.row_length(layer)), dtype=np.int8)
-        image[:, : rows.shape[1]] = rows
+        rows = self._rows(layer, c_out)
         done = finish(layer)
         four = -(-rows.shape[0] // 4) * 4
         parts: dict[str, int] = {}
@@ -174,27 +171,56 @@ class BlockKernel(ClusterKernel):
             data = table.tobytes()
         data += bytes(-len(data) % 4)
         parts["weights"] = len(data)
-        data += interleave(image).tobytes()
+        data += interleave(rows).tobytes()
         return WeightBlock(data + bytes(-len(data) % 8), parts)
+
+    def _rows(self, layer: TypedLayer, c_out: tuple[int, int]) -> npt.NDArray[Any]:
+        """Return the weights of a range of channels, shape (c_out, row_length)."""
+        weights = filters(layer).weights.values[c_out[0] : c_out[1]]
+        taps = np.moveaxis(weights, 1, 3).reshape(weights.shape[0], -1, self._run(layer))
+        total = self.row_length(layer) // taps.shape[1]
+        rows: npt.NDArray[Any] = np.zeros((*taps.shape[:2], total), dtype=np.int8)
+        rows[:, :, : taps.shape[2]] = taps
+        return rows.reshape(weights.shape[0], -1)
+
+    def _run(self, layer: TypedLayer) -> int:
+        """Return the inputs in a row, after which weights are filled up with zeros."""
+        raise NotImplementedError
 
     def cycles(self, layer: TypedLayer, tile: Tile) -> Number:
         """Blocks of the core with the most of them."""
         done = finish(layer)
         steps = self.row_length(layer) // 4
-        group = cal.BLOCK_STEP * steps // 10 + self._segment_cycles(layer) + 16 * done.cycles // 10
+        group = (self._step_cycles(layer) * steps + 16 * done.cycles) // 10
+        group += self._segment_cycles(layer)
+        pixel = self._pixel_cycles(layer)
+        at_border = self._border_cycles(layer)
+        if any(at_border):
+            # Blocks of four pixels with padding: the first and the last of a row, and some rows.
+            y = layer.output
+            hundredths = min(100, 800 // y.width + 200 // y.height)
+            group += at_border[0] * hundredths // 100
+            pixel += at_border[1] * hundredths // 100
         pixels = ceil_div(tile.h * tile.w, 4)
         groups = ceil_div(tile.c_out, 4)
         ways = [
-            ceil_div(pixels, self.cores // n)
-            * (self._pixel_cycles(layer) + ceil_div(groups, n) * group)
+            ceil_div(pixels, self.cores // n) * (pixel + ceil_div(groups, n) * group)
             for n in (1, 2, 4, 8)
             if n <= self.cores
         ]
         return cal.BLOCK_CALL + (ways[0] if len(ways) == 1 else minimum(*ways))
 
+    def _step_cycles(self, layer: TypedLayer) -> int:
+        """Return tenths of a cycle per step of the block."""
+        return cal.BLOCK_STEP
+
     def _segment_cycles(self, layer: TypedLayer) -> int:
         """Return what a group of four channels costs beside its steps and outputs."""
         return cal.BLOCK_GROUP
+
+    def _border_cycles(self, layer: TypedLayer) -> tuple[int, int]:
+        """Return what padding costs: per group of four channels, and per four pixels."""
+        raise NotImplementedError
 
     def _pixel_cycles(self, layer: TypedLayer) -> int:
         """Return what four pixels cost beside their channels."""
@@ -287,34 +313,72 @@ def _conv(layer: TypedLayer) -> Conv:
     return layer.layer
 
 
+def _column(layer: TypedLayer) -> int:
+    """Return the inputs of one output."""
+    kernel_h, kernel_w = _conv(layer).window.kernel
+    return kernel_h * kernel_w * layer.inputs[0].channels
+
+
 @dataclass(frozen=True)
 class WindowKernel(BlockKernel):
-    """Any dense filter on channels in fours, inputs read where they lie: nothing is gathered."""
+    """Any dense filter, inputs read where they lie: nothing is gathered."""
 
     kind = "window"
     title = "convolution, inputs in place"
 
     def _reject_channels(self, layer: TypedLayer) -> Rejection | None:
-        """Input channels are a multiple of four, eight at least."""
+        """Eight input channels at least, in fours unless a column is long."""
         channels = layer.inputs[0].channels
-        if channels % 4 or channels < 8:
-            return Rejection(f"its {channels} input channels are no multiple of 4, or fewer than 8")
+        if channels < 8:
+            return Rejection(f"it wants 8 input channels at least, this one has {channels}")
+        if channels % 4 and _column(layer) <= cal.GATHER_COLUMN:
+            return Rejection(f"its {channels} input channels are no multiple of 4")
         return None
 
     def row_length(self, layer: TypedLayer) -> int:
-        """Taps times input channels."""
+        """Taps times input channels, which are filled up to a multiple of four."""
         kernel_h, kernel_w = _conv(layer).window.kernel
-        return kernel_h * kernel_w * layer.inputs[0].channels
+        return kernel_h * kernel_w * int(padded(layer.inputs[0].channels))
+
+    def _run(self, layer: TypedLayer) -> int:
+        return layer.inputs[0].channels
 
     def scratch_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
         """Zeros of each core, which stand for padding."""
-        return self.cores * layer.inputs[0].channels if self._needs_scratch(layer) else 0
+        if not self._needs_scratch(layer):
+            return 0
+        return self.cores * int(padded(layer.inputs[0].channels))
 
     def _needs_scratch(self, layer: TypedLayer) -> bool:
         return any(_conv(layer).window.pads)
 
+    def _tokens(self, layer: TypedLayer) -> list[str]:
+        return ["odd"] if layer.inputs[0].channels % 4 else []
+
+    def _macros(self, layer: TypedLayer) -> tuple[tuple[str, str], ...]:
+        return (("DORY_FOURS", str(int(layer.inputs[0].channels % 4 == 0))),)
+
+    def _step_cycles(self, layer: TypedLayer) -> int:
+        odd = layer.inputs[0].channels % 4
+        return cal.BLOCK_STEP + (cal.BLOCK_UNALIGNED if odd else 0)
+
     def _segment_cycles(self, layer: TypedLayer) -> int:
-        return cal.BLOCK_GROUP + cal.BLOCK_SEGMENT * (_conv(layer).window.kernel[0] - 1)
+        kernel_h, kernel_w = _conv(layer).window.kernel
+        segments = kernel_h
+        if layer.inputs[0].channels % 4 or _conv(layer).window.dilations[1] > 1:
+            segments = kernel_h * kernel_w
+        return cal.BLOCK_GROUP + cal.BLOCK_SEGMENT * (segments - 1)
+
+    def _border_cycles(self, layer: TypedLayer) -> tuple[int, int]:
+        """Taps instead of rows, and entering each of them."""
+        window = _conv(layer).window
+        if not any(window.pads):
+            return 0, 0
+        kernel_h, kernel_w = window.kernel
+        group = cal.BLOCK_SEGMENT * kernel_h * (kernel_w - 1)
+        if layer.inputs[0].channels % 4 or window.dilations[1] > 1:
+            group = 0
+        return group, cal.BLOCK_TAP * kernel_h * kernel_w
 
     def _pixel_cycles(self, layer: TypedLayer) -> int:
         return cal.BLOCK_PIXELS + cal.BLOCK_ROW * _conv(layer).window.kernel[0]
@@ -328,16 +392,23 @@ class GatherKernel(BlockKernel):
     title = "convolution, inputs gathered"
 
     def _reject_channels(self, layer: TypedLayer) -> Rejection | None:
-        """Other input channels than the window kernel takes."""
+        """Other layers than the window kernel takes, as long as their columns are short."""
         channels = layer.inputs[0].channels
         if channels % 4 == 0 and channels >= 8:
             return Rejection(f"its {channels} input channels are a multiple of 4: they lie well")
+        if channels >= 8 and _column(layer) > cal.GATHER_COLUMN:
+            return Rejection(
+                f"its columns of {_column(layer)} inputs are too long, "
+                f"up to {cal.GATHER_COLUMN} are gathered"
+            )
         return None
 
     def row_length(self, layer: TypedLayer) -> int:
         """Taps times input channels, padded; two steps of the block at least."""
-        kernel_h, kernel_w = _conv(layer).window.kernel
-        return max(8, int(padded(kernel_h * kernel_w * layer.inputs[0].channels)))
+        return max(8, int(padded(_column(layer))))
+
+    def _run(self, layer: TypedLayer) -> int:
+        return _column(layer)
 
     def scratch_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
         """Four columns per core."""
@@ -354,6 +425,12 @@ class GatherKernel(BlockKernel):
 
     def _macros(self, layer: TypedLayer) -> tuple[tuple[str, str], ...]:
         return (("DORY_CHANNELS", str(layer.inputs[0].channels)),)
+
+    def _border_cycles(self, layer: TypedLayer) -> tuple[int, int]:
+        """Gathering tap by tap."""
+        window = _conv(layer).window
+        taps = window.kernel[0] * window.kernel[1]
+        return 0, cal.GATHER_TAP * taps if any(window.pads) else 0
 
     def _pixel_cycles(self, layer: TypedLayer) -> int:
         kernel_h, _ = _conv(layer).window.kernel

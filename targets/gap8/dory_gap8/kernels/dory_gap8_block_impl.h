@@ -49,6 +49,7 @@ typedef struct {
   dory_block_y_t *y; /* of the first pixel */
   int32_t y_bytes;   /* from pixel to pixel */
   int32_t shift, low_bits, hi;
+  int32_t inputs; /* of a segment: the C function reads no more, the assembly whole steps */
 } dory_block_t;
 
 #if defined(__riscv) && DORY_GAP8_XPULPV2
@@ -81,10 +82,13 @@ static inline int32_t dory_block_value(int32_t sum, const int32_t *p, const dory
   return v;
 }
 
-/* One step: the next four inputs of the four pixels, the next four weights of the four channels. */
-static inline void dory_block_step(int32_t sum[4][4], const DORY_X_T *const x[4], const int8_t *w) {
+/* One step: the next four inputs of the four pixels, or n of them and zeros, and the next four weights
+ * of the four channels. */
+static inline void dory_block_step(int32_t sum[4][4], const DORY_X_T *const x[4], int32_t n,
+                                   const int8_t *w) {
   for (int j = 0; j < 4; j++) {
-    const DORY_X4_T v = DORY_LOAD4_X(x[j]);
+    const DORY_X4_T v = n >= 4 ? DORY_LOAD4_X(x[j])
+                               : DORY_SET4_X(x[j][0], n > 1 ? x[j][1] : 0, n > 2 ? x[j][2] : 0, 0);
     for (int c = 0; c < 4; c++) {
       sum[j][c] = DORY_DOT4(v, dory_gap8_load4_i8(w + 4 * c), sum[j][c]);
     }
@@ -99,7 +103,7 @@ static inline void dory_block_run(const dory_block_t *b) {
     for (const DORY_X_T *const *row = b->table; row != b->table_end; row += 4) {
       const DORY_X_T *x[4] = {row[0], row[1], row[2], row[3]};
       for (int32_t step = 0; step < b->steps; step++, w += 16) {
-        dory_block_step(sum, x, w);
+        dory_block_step(sum, x, b->inputs - 4 * step, w);
         for (int j = 0; j < 4; j++) {
           x[j] += 4;
         }

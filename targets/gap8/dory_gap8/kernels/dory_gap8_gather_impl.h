@@ -78,6 +78,7 @@ void DORY_KERNEL(const dory_gap8_window_t *a) {
   b.table = table;
   b.table_end = table + 4;
   b.steps = DORY_STEPS_4;
+  b.inputs = 4 * DORY_STEPS_4;
   b.shift = a->shift;
   b.low_bits = a->low_bits;
   b.hi = a->hi;

@@ -1,11 +1,14 @@
-/* Dense convolution whose inputs are read where they lie, for channels in fours: template of the
- * kernel DORY_KERNEL, configured as dory_gap8_block_tile.h and
+/* Dense convolution whose inputs are read where they lie: template of the kernel DORY_KERNEL,
+ * configured as dory_gap8_block_tile.h and
  *
  *   DORY_KERNEL_H, DORY_KERNEL_W, DORY_STRIDE_H, DORY_STRIDE_W, DORY_DILATION_H, DORY_DILATION_W
  *   DORY_PADDED   whether windows reach beyond the tensor
+ *   DORY_FOURS    whether the number of input channels is a multiple of four
  *
  * A segment of the block is a row of a window, all of its columns and channels at once; where one of
- * four windows meets padding, it is a single tap, and taps that are padding are zeros. */
+ * four windows meets padding, it is a single tap, and taps that are padding are zeros. Channels that
+ * are no multiple of four are always read tap by tap, the last of a tap together with the first of
+ * the next, which weights of zero cancel. */
 #include "dory_gap8_block_tile.h"
 #include "dory_gap8_types.h"
 
@@ -62,13 +65,14 @@ static DORY_GAP8_NOINLINE void dory_enter_taps(const DORY_X_T **table,
 /* Computes one tile. Every core calls it; no core reads what another one writes. */
 void DORY_KERNEL(const dory_gap8_window_t *a) {
   const int32_t x_c = a->x_c;
+  const int32_t tap = DORY_FOURS ? x_c : (x_c + 3) & ~3; /* inputs of a tap as the block reads them */
   const int32_t x_row = a->x_w * x_c;
   const dory_gap8_work_t work = dory_block_share(a->y_h * a->y_w, a->y_c);
-  const dory_block_tile_t tile = {a->weights, a->parameters, 4 * DORY_TAPS * x_c,
+  const dory_block_tile_t tile = {a->weights, a->parameters, 4 * DORY_TAPS * tap,
                                   a->y_c,     work.channels, a->requant};
   const DORY_X_T *table[4 * DORY_TAPS];
 #if DORY_PADDED
-  DORY_X_T *const zeros = (DORY_X_T *)a->scratch + (int32_t)dory_core_id() * x_c;
+  DORY_X_T *const zeros = (DORY_X_T *)a->scratch + (int32_t)dory_core_id() * tap;
 #else
   const DORY_X_T *const zeros = NULL;
 #endif
@@ -78,7 +82,7 @@ void DORY_KERNEL(const dory_gap8_window_t *a) {
     return;
   }
 #if DORY_PADDED
-  for (int32_t i = 0; i < x_c; i += 4) {
+  for (int32_t i = 0; i < tap; i += 4) {
     DORY_STORE4_X(zeros + i, DORY_SET4_X(0, 0, 0, 0));
   }
 #endif
@@ -93,7 +97,7 @@ void DORY_KERNEL(const dory_gap8_window_t *a) {
   for (int32_t pixel = work.pixels.first; pixel < work.pixels.end; pixel += 4) {
     const int32_t pixels = dory_gap8_min(4, work.pixels.end - pixel);
     int32_t row[4], column[4];
-    int inside = DORY_DILATION_W == 1;
+    int inside = DORY_DILATION_W == 1 && DORY_FOURS;
     /* Pixels that are missing repeat the last one. */
     for (int32_t j = 0; j < 4; j++) {
       row[j] = w.row;
@@ -112,7 +116,8 @@ void DORY_KERNEL(const dory_gap8_window_t *a) {
       }
     }
     b.table_end = table + 4 * (inside ? DORY_KERNEL_H : DORY_TAPS);
-    b.steps = (inside ? DORY_KERNEL_W : 1) * x_c >> 2;
+    b.steps = (inside ? DORY_KERNEL_W : 1) * tap >> 2;
+    b.inputs = (inside ? DORY_KERNEL_W : 1) * x_c;
     dory_block_pixels(&b, &tile, pixels, (DORY_Y_T *)a->y + pixel * a->y_c);
   }
 }
