@@ -54,9 +54,9 @@ IM2COL_CHANNELS = 4
 
 # The 4x4 block, fitted to twenty shapes within 10 % (the large ones within 2 %): tenths of a cycle
 # per step of 64 products, a few percent of which wait for the memory, and per output; what inputs
-# off words and forms of requantisation add to them. Per group of four channels and per further segment
-# of it; per four pixels, per row of their windows and, at borders, per tap; per call, fork and
-# barrier included. RAW: tenths of a cycle of an output beside its requantisation in C.
+# off words and forms of requantisation add to them. Per group of four channels and per further
+# segment of it; per four pixels, per row of their windows and, at borders, per tap; per call, fork
+# and barrier included. RAW: tenths of a cycle of an output beside its requantisation in C.
 BLOCK_STEP = 245
 BLOCK_UNALIGNED = 25
 BLOCK_OUTPUT = 47
