@@ -11,6 +11,7 @@ from dory_core.compiler import CompileOptions, import_network
 from dory_core.errors import DoesNotFit, DoryError, NotSupported
 from dory_core.hardware import TargetContext
 from dory_core.ir import Graph
+from dory_core.kernel import judge
 from dory_core.passes.order import order_branches
 from dory_core.plan import LevelUse
 from dory_core.planner import place_network, place_resident
@@ -107,7 +108,7 @@ def _check_target(
             done = tiler.tile(n)
         except (NotSupported, DoesNotFit) as error:
             problems.append(error)
-            refused = ((kernel.name, kernel.accepts(layer)) for kernel in tiler.kernels(n))
+            refused = ((kernel.name, judge(kernel, layer)) for kernel in tiler.kernels(n))
             reasons = tuple(KernelRejection(n, r.reason) for n, r in refused if r is not None)
             checks.append(LayerCheck(*head, None, reasons))
             continue

@@ -64,14 +64,22 @@ def _silent(stage: str, done: int, total: int) -> None:
 
 
 def import_network(options: CompileOptions, plugins: Plugins, ctx: TargetContext | None) -> Graph:
-    """Parse the network and run the target's passes; raises NotSupported or UsageError."""
+    """Parse the network and fit it to the target; raises NotSupported or UsageError."""
     from dory_core.frontend import FrontendOptions
 
     frontend = plugins.frontend(options.frontend)
     graph = frontend.parse(options.onnx, FrontendOptions(options.input_bits, options.input_signed))
-    for step in plugins.passes(ctx) if ctx is not None else ():
+    return graph if ctx is None else fit_to_target(graph, plugins, ctx)
+
+
+def fit_to_target(graph: Graph, plugins: Plugins, ctx: TargetContext) -> Graph:
+    """Run the target's passes and choose the storage of every tensor."""
+    from dory_core.passes.storage import choose_storage
+
+    for step in plugins.passes(ctx):
         graph = step.run(graph)
-    return graph
+    widths = ctx.memory.storage_bits
+    return choose_storage(graph, widths, lambda layer: plugins.kernels(ctx, layer))
 
 
 def plan_network(

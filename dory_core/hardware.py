@@ -11,6 +11,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+# Widths of elements in memory. Those below 8 are packed along the channels of a pixel.
+STORAGE_BITS = (2, 4, 8, 16, 32)
+
 
 @dataclass(frozen=True, slots=True)
 class Memory:
@@ -94,12 +97,22 @@ class MemoryHierarchy:
     cores: number of cores that run kernels (SPMD). local: bytes of L1 reserved per core for stacks
     are part of ``Memory.reserved_bytes``. peak_macs_per_cycle: what all cores together cannot
     exceed, 0 when it is not known.
+    storage_bits: widths in which activations may be stored, of STORAGE_BITS, rising and up to 32.
+    A target whose kernels are better off with whole bytes leaves 2 and 4 out.
     """
 
     levels: tuple[Level, ...]
     links: tuple[Link, ...]
     cores: int = 1
     peak_macs_per_cycle: float = 0.0
+    storage_bits: tuple[int, ...] = STORAGE_BITS
+
+    def __post_init__(self) -> None:
+        known = tuple(bits for bits in STORAGE_BITS if bits in self.storage_bits)
+        if self.storage_bits != known or known[-1:] != STORAGE_BITS[-1:]:
+            raise ValueError(
+                f"storage_bits {self.storage_bits}: rising widths of {STORAGE_BITS} up to 32"
+            )
 
     def level(self, number: int) -> Level:
         """Return the level with this number. Raises KeyError."""

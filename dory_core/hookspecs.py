@@ -73,6 +73,8 @@ def dory_memory_hierarchy(ctx: TargetContext) -> MemoryHierarchy | None:
 
     ``ctx`` has the options but no hierarchy yet. Sizes, timings and core count are data that
     solver, estimator and simulator read alike, so an option that changes the chip acts here.
+    ``storage_bits`` says which widths of activations the kernels profit from, by default 2, 4, 8,
+    16 and 32; each tensor is stored in the narrowest of them that its layers' kernels accept.
 
     >>> from dory_core.hardware import Level, Link, Memory, MemoryHierarchy, TargetContext
     >>> from dory_core.plugins import hookimpl

@@ -135,3 +135,20 @@ class Kernel(ABC):
     @abstractmethod
     def sources(self, layer: TypedLayer) -> tuple[OutputFile, ...]:
         """Return every file that the call needs, at paths below ``kernels/``."""
+
+
+def judge(kernel: Kernel, layer: TypedLayer) -> Rejection | None:
+    """Return None when ``kernel`` computes ``layer`` and generated code can feed it, else why not.
+
+    Everything that chooses a kernel asks this; ``accepts`` is the kernel's own half of it.
+    """
+    rejection = kernel.accepts(layer)
+    if rejection is not None or kernel.input_layout(layer) != "CHW":
+        return rejection
+    narrow = next((t for t in layer.inputs if t.bits < 8), None)
+    if narrow is None:
+        return None
+    return Rejection(
+        f"it reads its input as CHW, but transfers move whole bytes and the channels of "
+        f"{narrow.name} share them ({narrow.bits} bits each)"
+    )

@@ -11,12 +11,12 @@ from dory_core.codegen.cexpr import CExpr, add, channel_bytes, comment, mul, str
 from dory_core.codegen.describe import describe_layer, describe_step
 from dory_core.codegen.transfers import (
     function,
+    input_channel_bytes,
     load_functions,
     load_weights_function,
     part_parameter,
     store_function,
 )
-from dory_core.ir import Tensor
 from dory_core.plan import LayerStep, LayerWeights, Plan, WeightTile
 
 INDENT = "  "
@@ -352,7 +352,8 @@ def _tile_text(step: LayerStep, axes: TileAxes, inputs: Sequence[str]) -> TileTe
     for name, tensor in zip(inputs, step.layer.inputs, strict=True):
         address = _buffer(step, name, "x_slot" if buffering.x > 1 else "0")
         pointer(name, "const uint8_t", address)
-        size = _box_bytes(tensor, sizes["x_h"], sizes["x_w"], sizes["x_c"])
+        row = input_channel_bytes(step.layer, tensor, sizes["x_c"])
+        size = mul(sizes["x_h"], sizes["x_w"], row)
         checks.append(f"DORY_SIM_READ({address}, {size});")
     if step.weights is not None:
         slot = "w_slot" if buffering.w > 1 else "0"
@@ -373,11 +374,8 @@ def _tile_text(step: LayerStep, axes: TileAxes, inputs: Sequence[str]) -> TileTe
         checks.append(f"DORY_SIM_WRITE({_buffer(step, 'scratch', '0')}, {scratch.bytes});")
     address = _buffer(step, "y", "y_slot")
     pointer("y", "uint8_t", address)
-    size = _box_bytes(step.layer.output, sizes["y_h"], sizes["y_w"], sizes["y_c"])
+    row = channel_bytes(sizes["y_c"], step.layer.output.bits)
+    size = mul(sizes["y_h"], sizes["y_w"], row)
     checks += _if(axes.is_last, [f"DORY_SIM_WRITE({address}, {size});"])
     call = Template(text).substitute({name: str(value) for name, value in names.items()})
     return TileText(tuple(lines), tuple(checks), tuple(call.splitlines()))
-
-
-def _box_bytes(tensor: Tensor, h: CExpr, w: CExpr, c: CExpr) -> CExpr:
-    return mul(h, w, channel_bytes(c, tensor.bits))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from dory_core.codegen.axes import TileAxes
 from dory_core.codegen.cexpr import CExpr, add, channel_bytes, mul
 from dory_core.errors import DoryError
-from dory_core.ir import Linear, pixel_bytes
+from dory_core.ir import Linear, Tensor, TypedLayer, pixel_bytes
 from dory_core.plan import LayerStep, Plan, Transfer
 
 _INDENT = "  "
@@ -19,15 +19,16 @@ _INDENT = "  "
 class Box:
     """A box of an HWC tensor in L2 as C expressions.
 
-    offset: byte of its first element in the arena. h, w, c: its size. bits: of an element.
-    pixel, row: bytes from pixel to pixel and from row to row of the whole tensor. whole_rows: the
-    box takes all columns.
+    offset: byte of its first element in the arena. h, w, c: its size. c_bytes: bytes of c channels.
+    bits: of an element. pixel, row: bytes from pixel to pixel and from row to row of the whole
+    tensor. whole_rows: the box takes all columns.
     """
 
     offset: CExpr
     h: CExpr
     w: CExpr
     c: CExpr
+    c_bytes: CExpr
     bits: int
     pixel: int
     row: int
@@ -56,10 +57,25 @@ def input_box(step: LayerStep, axes: TileAxes, name: str, transfer: Transfer) ->
         part_field(step, name),
         mul(axes.h.get("x_start"), width * pixel),
         mul(axes.w.get("x_start"), pixel),
-        channel_bytes(axes.input.get("x_start"), tensor.bits),
+        input_channel_bytes(step.layer, tensor, axes.input.get("x_start")),
     )
     h, w, c = (a.get("x_size") for a in (axes.h, axes.w, axes.input))
-    return Box(offset, h, w, c, tensor.bits, pixel, width * pixel, w == width)
+    c_bytes = input_channel_bytes(step.layer, tensor, c)
+    return Box(offset, h, w, c, c_bytes, tensor.bits, pixel, width * pixel, w == width)
+
+
+def input_channel_bytes(layer: TypedLayer, tensor: Tensor, channels: CExpr) -> CExpr:
+    """Return the bytes of ``channels`` consecutive input channels, as tiles count them.
+
+    Those of a Linear run over all pixels: where sub-byte pixels end inside a byte, they are whole
+    pixels.
+    """
+    if not isinstance(layer.layer, Linear) or tensor.channels * tensor.bits % 8 == 0:
+        return channel_bytes(channels, tensor.bits)
+    pixel = pixel_bytes(tensor.channels, tensor.bits)
+    if isinstance(channels, int):
+        return channels // tensor.channels * pixel
+    return mul(f"{channels} / {tensor.channels}", pixel)
 
 
 def output_box(step: LayerStep, axes: TileAxes) -> Box:
@@ -73,7 +89,8 @@ def output_box(step: LayerStep, axes: TileAxes) -> Box:
         channel_bytes(axes.c_out.get("start"), tensor.bits),
     )
     h, w, c = (a.get("size") for a in (axes.h, axes.w, axes.c_out))
-    return Box(offset, h, w, c, tensor.bits, pixel, tensor.width * pixel, w == tensor.width)
+    row, c_bytes = tensor.width * pixel, channel_bytes(c, tensor.bits)
+    return Box(offset, h, w, c, c_bytes, tensor.bits, pixel, row, w == tensor.width)
 
 
 def load_functions(
@@ -159,7 +176,7 @@ def _copy(dst: str, src: str, form: str, box: Box, towards_l1: bool) -> list[str
         else:
             shape, l1, l2 = (size, box.h, 1), (size, 0), (box.row, 0)
     else:
-        size = channel_bytes(box.c, box.bits)
+        size = box.c_bytes
         shape = (size, box.w, box.h)
         l1, l2 = (size, mul(box.w, size)), (box.pixel, box.row)
     to, from_ = (l1, l2) if towards_l1 else (l2, l1)

@@ -180,7 +180,7 @@ class LayerCosts:
             per_byte = min(per_byte, self.link.element_cycles)
         if isinstance(self.layer.layer, Linear):
             return self.layer.inputs[0].size_bytes * per_byte
-        pixel = sum(t.channels * t.bits for t in self._operands) / 8
+        pixel = sum(pixel_bytes(t.channels, t.bits) for t in self._operands)
         return rows * columns * pixel * per_byte
 
     def load_w(self, c_out: int, c_in: int) -> float:

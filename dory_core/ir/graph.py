@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from dory_core.hardware import STORAGE_BITS
 from dory_core.ir.layers import Layer
 
 
@@ -52,12 +53,10 @@ def pixel_bytes(channels: int, bits: int) -> int:
     return (channels * bits + 7) // 8
 
 
-STORAGE_BITS = (8, 16, 32)
-
-
 def storage_for(lo: int, hi: int) -> tuple[int, bool]:
     """Return (bits, signed) of the smallest storage that holds every value of [lo, hi].
 
+    Which storage a target uses is chosen later: ``dory_core.passes.storage``.
     Raises OverflowError when 32 bits are not enough.
     """
     signed = lo < 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 
@@ -54,11 +53,6 @@ def block(parts: Iterable[tuple[str, bytes]]) -> WeightBlock:
 def padded(size: Number) -> Number:
     """Return ``size`` rounded up as :func:`block` does."""
     return (size + (_ALIGNMENT - 1)) // _ALIGNMENT * _ALIGNMENT
-
-
-def weight_rows(weights: Any, signed: bool) -> bytes:
-    """Return weights, one per byte, in C order."""
-    return np.ascontiguousarray(weights).astype(np.int8 if signed else np.uint8).tobytes()
 
 
 def step_initialisers(steps: Iterable[Requant]) -> tuple[str, ...]:

@@ -10,10 +10,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import ClassVar, cast
+from typing import Any, ClassVar, cast
+
+import numpy.typing as npt
 
 from dory_core.expr import ceil_div, maximum
-from dory_core.hardware import OutputFile
+from dory_core.hardware import STORAGE_BITS, OutputFile
 from dory_core.ir import (
     Add,
     AvgPool,
@@ -28,6 +30,7 @@ from dory_core.ir import (
 )
 from dory_core.kernel import Constraint, Kernel, Number, Rejection, WeightBlock
 from dory_core.kernels import constants
+from dory_core.simulate.packing import pack_rows
 from dory_core.tiling.geometry import (
     Tile,
     channel_granule,
@@ -39,7 +42,7 @@ from dory_core.tiling.geometry import (
 
 SOURCES = Path(__file__).parent / "c"
 _COMMON = ("dory_portable.h", "dory_portable_elements.h")
-_STORAGE_BITS = (2, 4, 8, 16, 32)
+_WEIGHT_BITS = (2, 4, 8)
 
 # Cycles of a core without SIMD or 64-bit registers, counted from the loops.
 _CALL_CYCLES = 100
@@ -76,10 +79,10 @@ class _Portable(Kernel):
         if not isinstance(layer.layer, self.kind):
             return Rejection(f"it computes {self.kind.__name__}, not {layer.layer.kind}")
         for tensor in (*layer.inputs, layer.output):
-            if tensor.bits not in _STORAGE_BITS:
+            if tensor.bits not in STORAGE_BITS:
                 return Rejection(
                     f"{tensor.name} has {tensor.bits} bits in storage, portable kernels know "
-                    f"{', '.join(str(b) for b in _STORAGE_BITS)}"
+                    f"{', '.join(str(b) for b in STORAGE_BITS)}"
                 )
         reason = constants.unsuitable_step(self._steps(layer)) or self._unsuitable(layer)
         return None if reason is None else Rejection(reason)
@@ -178,8 +181,10 @@ class _Accumulating(_Portable):
     def _unsuitable(self, layer: TypedLayer) -> str | None:
         weights = _weighted(layer).weights.values
         lo, hi = int(weights.min()), int(weights.max())
-        if lo < -128 or hi > (127 if lo < 0 else 255):
-            return f"weights in [{lo}, {hi}] do not fit 8 bits"
+        bits = min(_weighted(layer).weight_bits, _WEIGHT_BITS[-1])
+        half = 1 << bits - 1
+        if lo < -half or hi >= (half if lo < 0 else 2 * half):
+            return f"weights in [{lo}, {hi}] do not fit {bits} bits"
         return None
 
     def accumulates(self, layer: TypedLayer) -> bool:
@@ -187,18 +192,26 @@ class _Accumulating(_Portable):
         return not keeps_channels(layer)
 
     def weight_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
-        """Return the bytes of tables, biases and weights, one byte per weight."""
+        """Return the bytes of tables, biases and weights; every row of weights starts on a byte."""
         kind = _weighted(layer)
         size = constants.table_bytes(self._steps(layer), tile.c_out)
         if kind.bias is not None:
             size = size + 4 * tile.c_out
-        return constants.padded(size + tile.c_out * self._fan_in(layer, tile))
+        rows, length = self._weight_rows(layer, tile)
+        row_bytes = ceil_div(length * _weight_type(layer)[0], 8)
+        return constants.padded(size + tile.c_out * rows * row_bytes)
+
+    def _weight_rows(self, layer: TypedLayer, tile: Tile) -> tuple[int, Number]:
+        """Return the rows of weights of one output channel, and the weights of a row."""
+        raise NotImplementedError
 
     def _fan_in(self, layer: TypedLayer, tile: Tile) -> Number:
         """Return the weights of one output channel."""
-        raise NotImplementedError
+        rows, length = self._weight_rows(layer, tile)
+        return rows * length
 
-    def _rows(self, layer: TypedLayer, c_out: slice, c_in: slice) -> bytes:
+    def _rows(self, layer: TypedLayer, c_out: slice, c_in: slice) -> npt.NDArray[Any]:
+        """Return the weights of a range of channels, one row along the last axis."""
         raise NotImplementedError
 
     def weight_block(
@@ -209,11 +222,12 @@ class _Accumulating(_Portable):
         parts = [("mul", constants.table(self._steps(layer), c_out))]
         if bias is not None:
             parts.append(("bias", bias.values[slice(*c_out)].astype("<i4").tobytes()))
-        parts.append(("weights", self._rows(layer, slice(*c_out), slice(*c_in))))
+        rows = self._rows(layer, slice(*c_out), slice(*c_in))
+        parts.append(("weights", pack_rows(rows, *_weight_type(layer)).tobytes()))
         return constants.block(parts)
 
     def _mac_cycles(self, layer: TypedLayer) -> int:
-        quick = layer.inputs[0].bits == 8 and _weights_signed(layer)
+        quick = layer.inputs[0].bits == 8 and _weight_type(layer) == (8, True)
         return _MAC_CYCLES if quick else _GENERIC_MAC_CYCLES
 
     def _accumulating_call(self, layer: TypedLayer, type_: str, fields: Iterable[str]) -> str:
@@ -227,7 +241,7 @@ class _Accumulating(_Portable):
             type_,
             (
                 f".x = {_type(x)}, .y = {_type(y)}",
-                f".weights_signed = {int(_weights_signed(layer))}",
+                f".w = {{{_weight_type(layer)[0]}, {int(_weight_type(layer)[1])}}}",
                 *fields,
                 f".steps = {_steps_of(0, len(self._steps(layer)))}",
             ),
@@ -243,16 +257,14 @@ class PortableConv(_Accumulating):
     summary = "convolution in plain C, any groups and precision"
     kind = Conv
 
-    def _fan_in(self, layer: TypedLayer, tile: Tile) -> Number:
+    def _weight_rows(self, layer: TypedLayer, tile: Tile) -> tuple[int, Number]:
         conv = cast(Conv, layer.layer)
-        channels = tile.c_in if conv.groups == 1 else conv.weights.shape[1]
-        return channels * conv.window.kernel[0] * conv.window.kernel[1]
+        return _taps(conv.window), tile.c_in if conv.groups == 1 else conv.weights.shape[1]
 
-    def _rows(self, layer: TypedLayer, c_out: slice, c_in: slice) -> bytes:
+    def _rows(self, layer: TypedLayer, c_out: slice, c_in: slice) -> npt.NDArray[Any]:
         conv = cast(Conv, layer.layer)
         channels = c_in if conv.groups == 1 else slice(None)
-        rows = conv.weights.values[c_out, channels].transpose(0, 2, 3, 1)
-        return constants.weight_rows(rows, _weights_signed(layer))
+        return conv.weights.values[c_out, channels].transpose(0, 2, 3, 1)
 
     def _sum_cycles(self, layer: TypedLayer, tile: Tile) -> Number:
         taps = _taps(cast(Conv, layer.layer).window)
@@ -279,12 +291,12 @@ class PortableLinear(_Accumulating):
     summary = "fully connected layer in plain C, any precision"
     kind = Linear
 
-    def _fan_in(self, layer: TypedLayer, tile: Tile) -> Number:
-        return tile.c_in
+    def _weight_rows(self, layer: TypedLayer, tile: Tile) -> tuple[int, Number]:
+        return 1, tile.c_in
 
-    def _rows(self, layer: TypedLayer, c_out: slice, c_in: slice) -> bytes:
-        rows = cast(Linear, layer.layer).weights.values[c_out, c_in]
-        return constants.weight_rows(rows, _weights_signed(layer))
+    def _rows(self, layer: TypedLayer, c_out: slice, c_in: slice) -> npt.NDArray[Any]:
+        rows: npt.NDArray[Any] = cast(Linear, layer.layer).weights.values[c_out, c_in]
+        return rows
 
     def _sum_cycles(self, layer: TypedLayer, tile: Tile) -> Number:
         return _TAP_CYCLES + tile.c_in * self._mac_cycles(layer)
@@ -374,9 +386,11 @@ def _weighted(layer: TypedLayer) -> Conv | Linear:
     return cast("Conv | Linear", layer.layer)
 
 
-def _weights_signed(layer: TypedLayer) -> bool:
-    """Return False when only unsigned bytes hold the weights of the layer."""
-    return int(_weighted(layer).weights.values.max()) <= 127
+def _weight_type(layer: TypedLayer) -> tuple[int, bool]:
+    """Return (bits, signed) of the stored weights; unsigned when only that holds them all."""
+    kind = _weighted(layer)
+    bits = next(width for width in _WEIGHT_BITS if width >= min(kind.weight_bits, 8))
+    return bits, int(kind.weights.values.max()) < 1 << bits - 1
 
 
 def _per_byte(tensor: Tensor) -> int:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from dory_core.errors import UsageError, VerificationFailed
 from dory_core.simulate.build import build
 from dory_core.simulate.compiler import Compiler
-from dory_core.simulate.packing import unpack
+from dory_core.simulate.packing import pack, unpack
 from dory_core.simulate.result import Counts, LayerOutput, Run, RunResult, compare_layer
 
 __all__ = ["DMA_MODES", "run_host"]
@@ -126,9 +126,17 @@ def _load(execution: Path, layer: LayerOutput) -> npt.NDArray[np.int64]:
             "the application and the plan disagree: compile it again",
         )
     try:
-        return unpack(path.read_bytes(), layer.tensor)
+        data = path.read_bytes()
+        values = unpack(data, layer.tensor)
     except ValueError as error:
         raise VerificationFailed(f"layer {layer.index} '{layer.name}': {error}") from None
+    if pack(values, layer.tensor) != data:
+        raise VerificationFailed(
+            f"layer {layer.index} '{layer.name}': padding bits behind the channels of a pixel are"
+            " not zero",
+            "its kernel has to clear them: others rely on it",
+        )
+    return values
 
 
 def _save(folder: Path, values: Mapping[int, npt.NDArray[np.int64]]) -> None:

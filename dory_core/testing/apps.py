@@ -8,7 +8,7 @@ from typing import Any
 
 from dory_core.application import read_plan, run_application
 from dory_core.budgets import resolve_budgets
-from dory_core.compiler import plan_network, write_network
+from dory_core.compiler import fit_to_target, plan_network, write_network
 from dory_core.ir import Graph
 from dory_core.plan import Plan
 from dory_core.plugins import Plugins, load_plugins
@@ -36,6 +36,7 @@ def build_app(
     plugins = plugins or load_plugins()
     ctx = plugins.context(target, settings or {})
     resolved = resolve_budgets(ctx.memory, budgets or {})
+    graph = fit_to_target(graph, plugins, ctx)
     plan = plan_network(graph, ctx, resolved, plugins, "testing", objective)
     vectors = [run(graph, random_inputs(graph, seed)) for seed in seeds]
     write_network(directory, graph, plan, vectors, plugins, ctx)

@@ -192,7 +192,7 @@ def _mobile() -> Graph:
     b = GraphBuilder((3, 32, 32), seed=2, name="mobile")
     b.conv(8, _win(3, 2, (0, 0, 1, 1)), wide=True)
     for channels, stride in ((16, 1), (24, 2), (24, 1)):
-        width = b.shape_of(b._last)[0]
+        width = b.shape_of(b.last)[0]
         b.conv(width, _win(3, stride, 1), groups=width)
         b.conv(channels, _win(1), wide=stride == 2)
     b.avg_pool(_win(8))

@@ -81,18 +81,20 @@ class GraphBuilder:
         div: int | None = None,
         per_channel: bool = True,
         second: bool = False,
+        weights: Range = I8,
     ) -> str:
         """Add a Conv. output: clip range, None for 32-bit accumulators.
 
         wide: force 64-bit requantisation. div: divisor, not only powers of two. second: a second
-        requantisation in sequence.
+        requantisation in sequence. weights: their range; its storage gives ``weight_bits``.
         """
         x = self._type(source)
         shape = (channels, x.channels // groups, *window.kernel)
-        weights = self._weights(shape)
+        taps = shape[1] * window.kernel[0] * window.kernel[1]
+        sums = _sums(x, taps, weights)
         requants = self._requants(
             channels,
-            _spread(x, shape[1] * window.kernel[0] * window.kernel[1]),
+            sums,
             output,
             wide,
             div,
@@ -103,9 +105,10 @@ class GraphBuilder:
         return self._append(
             Conv(
                 **self._head("Conv", source),
-                weights=Array(weights),
+                weights=Array(self._weights(shape, weights)),
+                weight_bits=storage_for(*weights)[0],
                 window=window,
-                bias=self._bias(channels) if bias else None,
+                bias=self._bias(channels, sums[1]) if bias else None,
                 groups=groups,
                 requants=requants,
             )
@@ -119,32 +122,51 @@ class GraphBuilder:
         bias: bool = False,
         output: Range | None = None,
         wide: bool = False,
+        weights: Range = I8,
     ) -> str:
-        """Add a Linear; by default the final one with 32-bit outputs."""
+        """Add a Linear; by default the final one with 32-bit outputs. weights: as for a Conv."""
         x = self._type(source)
-        requants = self._requants(channels, _spread(x, x.elements), output, wide, None, True)
+        sums = _sums(x, x.elements, weights)
+        requants = self._requants(channels, sums, output, wide, None, True)
         return self._append(
             Linear(
                 **self._head("Gemm", source),
-                weights=Array(self._weights((channels, x.elements))),
-                bias=self._bias(channels) if bias else None,
+                weights=Array(self._weights((channels, x.elements), weights)),
+                weight_bits=storage_for(*weights)[0],
+                bias=self._bias(channels, sums[1]) if bias else None,
                 requants=requants,
             )
         )
 
-    def max_pool(self, window: Window, *, source: str | None = None) -> str:
-        """Add a MaxPool."""
-        return self._append(MaxPool(**self._head("MaxPool", source), window=window))
+    def max_pool(
+        self, window: Window, *, source: str | None = None, onto: Range | None = None
+    ) -> str:
+        """Add a MaxPool. onto: range that its values are mapped to, None for none."""
+        x = self._type(source)
+        requants = () if onto is None else (mapped((x.lo, x.hi), onto),)
+        return self._append(
+            MaxPool(**self._head("MaxPool", source), window=window, requants=requants)
+        )
 
     def avg_pool(
-        self, window: Window, *, source: str | None = None, output: Range | None = U8
+        self,
+        window: Window,
+        *,
+        source: str | None = None,
+        output: Range | None = U8,
+        onto: Range | None = None,
     ) -> str:
-        """Add an AvgPool whose requantisation divides by about the window's size."""
+        """Add an AvgPool whose requantisation divides by about the window's size.
+
+        output: clip range. onto: range that the averages are mapped to instead.
+        """
         x = self._type(source)
         count = window.kernel[0] * window.kernel[1]
         step = requant(max(1, (1 << 12) // count), int(self._rng.integers(0, 4096)), 1 << 12)
         if output is not None and x.lo >= output[0]:
             step = requant(step.mul, step.add, step.div, *output)
+        if onto is not None:
+            step = mapped((x.lo, x.hi), onto, count)
         return self._append(
             AvgPool(**self._head("AveragePool", source), window=window, requants=(step,))
         )
@@ -175,6 +197,15 @@ class GraphBuilder:
         """Return (C, H, W) of a tensor."""
         return self._type(name).shape
 
+    def type_of(self, name: str) -> Tensor:
+        """Return a tensor as range analysis sees it."""
+        return self._type(name)
+
+    @property
+    def last(self) -> str:
+        """Name of the last tensor."""
+        return self._layers[-1].output if self._layers else "input"
+
     # -- parts --------------------------------------------------------------------------------
 
     def _type(self, name: str | None) -> Tensor:
@@ -184,18 +215,14 @@ class GraphBuilder:
             tuple(self._layers),
             (self._layers[-1].output,) if self._layers else (),
         )
-        return graph.tensors[name or self._last]
-
-    @property
-    def _last(self) -> str:
-        return self._layers[-1].output if self._layers else "input"
+        return graph.tensors[name or self.last]
 
     def _head(self, operator: str, source: str | None) -> dict[str, Any]:
         index = len(self._layers)
         return {
             "index": index,
             "name": f"{operator}_{index}",
-            "inputs": (source or self._last,),
+            "inputs": (source or self.last,),
             "output": f"layer_{index:02d}",
         }
 
@@ -203,19 +230,23 @@ class GraphBuilder:
         self._layers.append(layer)
         return layer.output
 
-    def _weights(self, shape: tuple[int, ...]) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
-        weights = self._rng.integers(-128, 128, size=shape, dtype=np.int64)
-        weights.flat[0] = -128  # the ends of the range are always there
-        weights.flat[-1] = 127
+    def _weights(
+        self, shape: tuple[int, ...], values: Range
+    ) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+        lo, hi = values
+        weights = self._rng.integers(lo, hi + 1, size=shape, dtype=np.int64)
+        weights.flat[0] = lo  # the ends of the range are always there
+        weights.flat[-1] = hi
         return weights
 
-    def _bias(self, channels: int) -> Array:
-        return Array(self._rng.integers(-5000, 5000, size=channels))
+    def _bias(self, channels: int, spread: float) -> Array:
+        most = min(5000, max(1, int(spread)))
+        return Array(self._rng.integers(-most, most, size=channels))
 
     def _requants(
         self,
         channels: int,
-        spread: float,
+        sums: tuple[float, float],
         output: Range | None,
         wide: bool,
         div: int | None,
@@ -223,7 +254,7 @@ class GraphBuilder:
     ) -> tuple[Requant, ...]:
         if output is None:
             return ()
-        lo, hi = output
+        (mean_sum, spread), (lo, hi) = sums, output
         gain = (hi - lo) / 5 / max(spread, 1.0)  # two and a half sigmas to each end
         scale = 16.0 if not wide else 2.0**21
         shift = max(0, int(np.ceil(np.log2(scale / gain))))
@@ -234,10 +265,18 @@ class GraphBuilder:
         if wide:
             mul[:: max(1, count // 3)] *= -1
         middle = (lo + hi) / 2 * divisor
-        add = np.rint(middle * self._rng.uniform(0.5, 1.5, count)).astype(np.int64)
+        add = np.rint(middle * self._rng.uniform(0.5, 1.5, count) - mul * mean_sum).astype(np.int64)
         return (requant(mul.tolist(), add.tolist(), divisor, lo, hi),)
 
 
-def _spread(x: Tensor, taps: int) -> float:
-    """Return about the standard deviation of an accumulator over ``taps`` random products."""
-    return sqrt(taps) * 74.0 * max(abs(x.lo), abs(x.hi)) / 1.7
+def mapped(values: Range, output: Range, count: int = 1) -> Requant:
+    """Return the step that maps ``values``, or sums of ``count`` of them, onto ``output``."""
+    (low, high), (lo, hi) = values, output
+    return requant(hi - lo, (lo * (high - low) - low * (hi - lo)) * count, (high - low) * count)
+
+
+def _sums(x: Tensor, taps: int, weights: Range) -> tuple[float, float]:
+    """Return about mean and standard deviation of a sum of ``taps`` random products."""
+    lo, hi = weights
+    mean = taps * (x.lo + x.hi) / 2 * (lo + hi) / 2
+    return mean, sqrt(taps) * (hi - lo) * 74 / 255 * max(abs(x.lo), abs(x.hi)) / 1.7

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from dory_core.hardware import TargetContext
 from dory_core.ir import Graph, TypedLayer
-from dory_core.kernel import Kernel, Term
+from dory_core.kernel import Kernel, Term, judge
 from dory_core.plugins import Plugins
 from dory_core.tiling.geometry import Tile
 from dory_core.tiling.outer import WHOLE, Split, largest_part
@@ -56,7 +56,7 @@ class NetworkTiler:
     def _tile_part(self, n: int, split: Split) -> TiledLayer:
         """Return the largest part on a kernel that accepts the whole layer as well."""
         layer = self._layers[n]
-        answers = [(kernel, kernel.accepts(layer)) for kernel in self._kernels[n]]
+        answers = [(kernel, judge(kernel, layer)) for kernel in self._kernels[n]]
         accepting = [kernel for kernel, rejection in answers if rejection is None]
         tiled = self._tiler.tile(
             largest_part(layer, split), accepting or self._kernels[n], self._l1_bytes

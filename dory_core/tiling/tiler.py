@@ -10,7 +10,7 @@ from dory_core.errors import DoesNotFit, NotSupported
 from dory_core.estimate.timeline import LayerCosts, LayerEstimate
 from dory_core.hardware import MemoryHierarchy
 from dory_core.ir import Array, Requant, TypedLayer
-from dory_core.kernel import Kernel, Term
+from dory_core.kernel import Kernel, Term, judge
 from dory_core.tiling.geometry import Tile
 from dory_core.tiling.latency import fastest
 from dory_core.tiling.problem import Tiling, TilingProblem, formulate, make_tiling
@@ -82,7 +82,7 @@ class Tiler:
         failures: list[DoesNotFit] = []
         best: TiledLayer | None = None
         for kernel in kernels:
-            rejection = kernel.accepts(layer)
+            rejection = judge(kernel, layer)
             if rejection is not None:
                 rejections.append(KernelRejection(kernel.name, rejection.reason))
                 continue

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from dory_core.expr import Expr, Var, evaluate
-from dory_core.ir import AvgPool, Conv, Linear, MaxPool, Window, requant
+from dory_core.ir import Array, AvgPool, Conv, Linear, MaxPool, Window, requant
 from dory_core.kernels import portable_kernels
 from dory_core.reference import run_layer
+from dory_core.simulate.packing import unpack_rows
 from dory_core.tiling.geometry import extent, make_tile
 from tests.core.portable_harness import (
     check_layer,
@@ -22,7 +23,7 @@ from tests.core.portable_harness import (
     random_operands,
     tile_calls,
 )
-from tests.core.portable_layers import TYPES, WEIGHTS, Sampler, all_layers
+from tests.core.portable_layers import TYPES, WEIGHTS, Sampler, all_layers, limits
 from tests.sanitizers import require_sanitizer
 
 LAYERS = all_layers()
@@ -117,6 +118,7 @@ def _pointwise(requants, x_range, y, weights=1):
     kind = replace(
         base.layer,
         weights=type(base.layer.weights)(np.full((1, 1, 1, 1), weights)),
+        weight_bits=8,
         bias=None,
         groups=1,
         window=Window(kernel=(1, 1)),
@@ -198,22 +200,29 @@ def test_what_does_not_fit_the_c_code_is_rejected():
     assert "beyond 64 bits" in kernel.accepts(layer).reason
     layer = _pointwise((), (0, 1), (32, True), weights=300)
     assert kernel.accepts(layer).reason == "weights in [300, 300] do not fit 8 bits"
+    narrow = replace(layer, layer=replace(layer.layer, weights=Array([[[[9]]]]), weight_bits=2))
+    assert kernel.accepts(narrow).reason == "weights in [9, 9] do not fit 2 bits"
     one_bit = replace(layer, output=replace(layer.output, bits=1))
     assert "1 bits in storage" in kernel.accepts(one_bit).reason
 
 
 @pytest.mark.parametrize("weight_type", WEIGHTS)
-def test_weights_lie_one_per_byte_behind_tables_and_bias(weight_type):
+@pytest.mark.parametrize("kind", ["conv", "linear"])
+def test_rows_of_weights_are_packed_behind_tables_and_bias(kind, weight_type):
     draw = Sampler(np.random.default_rng(11))
-    layer = draw.linear((8, False), weight_type)
-    kind = replace(layer.layer, requants=(requant([3] * layer.output.channels, 1, 2, 0, 255),))
-    layer = replace(layer, layer=kind)
-    full = extent(layer)
+    layer = getattr(draw, kind)((8, False), weight_type)
+    steps = (requant([3] * layer.output.channels, 1, 2, 0, 255),)
+    weights = layer.layer.weights.values.copy()
+    weights.flat[0] = limits(*weight_type)[1]
+    layer = replace(layer, layer=replace(layer.layer, requants=steps, weights=Array(weights)))
+    full, (bits, signed) = extent(layer), weight_type
     block = kernel_of(layer).weight_block(layer, (0, full.c_out), (0, full.c_in))
+    rows = weights if kind == "linear" else weights.transpose(0, 2, 3, 1)
+    length = -(-rows.shape[-1] * bits // 8)  # of a row, which starts on a byte
     start = block.parts["weights"]
-    dtype = np.uint8 if kind.weights.values.max() > 127 else np.int8
-    stored = np.frombuffer(block.data, dtype)[start : start + kind.weights.values.size]
-    np.testing.assert_array_equal(stored.reshape(kind.weights.shape), kind.weights.values)
+    stored = np.frombuffer(block.data, np.uint8)[start : start + rows[..., 0].size * length]
+    stored = stored.reshape(*rows.shape[:-1], length)
+    np.testing.assert_array_equal(unpack_rows(stored, rows.shape[-1], bits, signed), rows)
     assert block.parts["mul"] == 0
     assert np.frombuffer(block.data, "<i8", 2).tolist() == [3, 1]
     assert len(block.data) % 8 == 0

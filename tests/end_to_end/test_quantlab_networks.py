@@ -1,7 +1,6 @@
 """The real networks of the QuantLab quantiser, from ONNX to exact C on the simulated GAP8.
 
-Budgets are what the chip leaves. Activations and weights of less than 8 bits are stored in whole
-bytes.
+Budgets are what the chip leaves.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from dory_core.budgets import resolve_budgets
-from dory_core.compiler import plan_network
+from dory_core.compiler import fit_to_target, plan_network
 from dory_core.ir import Add, AvgPool, Conv, Graph, Linear, MaxPool, Window, requant
 from dory_core.plan import LayerStep, Plan
 from dory_core.plugins import Plugins
@@ -30,9 +30,12 @@ def win(
     return Window(kernel=pair(kernel), strides=pair(stride), pads=four, dilations=pair(dilation))
 
 
-def plan_graph(graph: Graph, plugins: Plugins, l2: int, l1: int | None = None) -> Plan:
+def plan_graph(
+    graph: Graph, plugins: Plugins, l2: int, l1: int | None = None, kernels: str = "dory"
+) -> Plan:
     """Plan a network for the chip with so many bytes of L2."""
-    ctx = plugins.context("gap8", {})
+    ctx = plugins.context("gap8", {"kernels": kernels})
+    graph = fit_to_target(graph, plugins, ctx)
     budgets = resolve_budgets(ctx.memory, {2: l2, **({} if l1 is None else {1: l1})})
     return plan_network(graph, ctx, budgets, plugins, "testing")
 

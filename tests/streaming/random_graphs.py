@@ -1,4 +1,7 @@
-"""Seeded random networks: branches, residuals, many readers, odd sizes, one or two outputs."""
+"""Seeded random networks: branches, residuals, many readers, odd sizes, one or two outputs.
+
+Mixed ones have activations and weights of 2, 4 and 8 bits, signed or not.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,8 @@ from math import prod
 import numpy as np
 
 from dory_core.ir import Graph, Window, requant
-from dory_core.testing.graphs import I8, U8, GraphBuilder
+from dory_core.testing.graphs import I8, U8, GraphBuilder, Range
+from dory_core.testing.precisions import TYPES
 from tests.streaming.networks import win
 
 # Bounds that keep one network below about a second of simulation.
@@ -16,15 +20,24 @@ MOST_ELEMENTS = 12_000
 
 
 class _Drawer:
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, mixed: bool) -> None:
+        self.mixed = mixed
+        self.types = np.random.default_rng(seed + 1)
         rng = self.rng = np.random.default_rng(seed)
         flat = rng.random() < 0.25
         height = 1 if flat else int(rng.integers(1, 60))
         width = int(rng.integers(40, 300)) if flat else int(rng.integers(1, 40))
         channels = int(rng.integers(1, max(2, min(40, 8000 // (height * width)))))
-        values = I8 if rng.random() < 0.2 else U8
+        values = self._type(I8 if rng.random() < 0.2 else U8)
         self.builder = GraphBuilder((channels, height, width), values, seed, f"random_{seed}")
         self.tensors = ["input"]
+
+    def _type(self, usual: Range = U8) -> Range:
+        """Return the type of an output."""
+        return TYPES[int(self.types.integers(len(TYPES)))] if self.mixed else usual
+
+    def _weights(self) -> Range:
+        return self._type(I8)
 
     def _window(self, shape: tuple[int, int, int], largest: int, dilated: bool) -> Window:
         axes = []
@@ -59,7 +72,13 @@ class _Drawer:
             return
         if kind == "pointwise":
             window = win(1)
-            made = b.conv(self._channels(shape, window), window, source=source)
+            made = b.conv(
+                self._channels(shape, window),
+                window,
+                source=source,
+                output=self._type(),
+                weights=self._weights(),
+            )
         elif kind == "conv":
             window = self._window(shape, 5, True)
             made = b.conv(
@@ -69,14 +88,23 @@ class _Drawer:
                 bias=bool(rng.random() < 0.3),
                 wide=bool(rng.random() < 0.3),
                 per_channel=bool(rng.random() < 0.8),
+                output=self._type(),
+                weights=self._weights(),
             )
         elif kind == "depthwise":
             window = self._window(shape, 5, True)
-            made = b.conv(shape[0], window, source=source, groups=shape[0])
+            made = b.conv(
+                shape[0],
+                window,
+                source=source,
+                groups=shape[0],
+                output=self._type(),
+                weights=self._weights(),
+            )
         else:
             window = self._window(shape, 3, False)
             pool = b.max_pool if kind == "max" else b.avg_pool
-            made = pool(window, source=source)
+            made = pool(window, source=source, onto=self._type() if self.mixed else None)
         self.tensors.append(made)
 
     def _branch(self, source: str, shape: tuple[int, int, int]) -> None:
@@ -90,18 +118,32 @@ class _Drawer:
                 channels = b.shape_of(x)[0]
                 groups = channels if rng.random() < 0.3 else 1
                 middle = channels if groups > 1 else self._channels(b.shape_of(x), window)
-                x = b.conv(middle, window, source=x, groups=groups)
-            x = b.conv(shape[0], self._same(), source=x)
-            requants = (requant(1, 0, 256), requant(9, 4, 8, 0, 255))
+                x = b.conv(
+                    middle,
+                    window,
+                    source=x,
+                    groups=groups,
+                    output=self._type(),
+                    weights=self._weights(),
+                )
+            x = b.conv(
+                shape[0], self._same(), source=x, output=self._type(), weights=self._weights()
+            )
+            requants = (requant(1, 0, 256), requant(9, 4, 8, *self._type()))
             total = b.add(*((x, total) if rng.random() < 0.5 else (total, x)), requants=requants)
             self.tensors.append(total)
 
     def graph(self) -> Graph:
         for _ in range(int(self.rng.integers(2, 6))):
             self.layer()
-        outputs = [self.builder._last]
+        outputs = [self.builder.last]
         if self.rng.random() < 0.4:
-            made = self.builder.linear(int(self.rng.integers(1, 70)), source=outputs[0])
+            made = self.builder.linear(
+                int(self.rng.integers(1, 70)),
+                source=outputs[0],
+                output=self._type() if self.mixed and self.types.random() < 0.5 else None,
+                weights=self._weights(),
+            )
             outputs = [made]
         if self.rng.random() < 0.25 and len(self.tensors) > 2:
             outputs.append(self.tensors[1])
@@ -114,6 +156,6 @@ class _Drawer:
         return self.builder.graph(dict.fromkeys([*unread, *outputs]))
 
 
-def random_graph(seed: int) -> Graph:
+def random_graph(seed: int, mixed: bool = False) -> Graph:
     """Return the network of a seed."""
-    return _Drawer(seed).graph()
+    return _Drawer(seed, mixed).graph()

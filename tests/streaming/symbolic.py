@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from dory_core.ir import AvgPool, Conv, Linear, MaxPool, TypedLayer
+from dory_core.ir import AvgPool, Conv, Linear, MaxPool, TypedLayer, pixel_bytes
 from dory_core.plan import ExtTransfer, LayerStep, PartPlan, Plan
 
 NOTHING = -1
@@ -208,17 +208,16 @@ class Machine:
 
     def _write(self, step: LayerStep, part: PartPlan, box: Box, where: str) -> None:
         y = step.layer.output
-        step_bytes = y.bits // 8
+        pixel, first = pixel_bytes(y.channels, y.bits), box.first_channel * y.bits
+        assert first % 8 == 0, f"{where}: a group starts inside a byte"
         total = extent_along(y, box.axis)
-        cut = y.size_bytes // total // (y.channels * step_bytes)  # pixels per row or column
+        cut = y.size_bytes // total // pixel  # pixels per row or column
         rows = np.arange(box.start, box.start + box.size)
         pixels = (rows[:, None] * cut + np.arange(cut)).reshape(-1)
         here = np.arange(box.size * cut)
-        row = np.arange(box.channels * step_bytes)
-        ids = self.numbers[y.name] + (
-            pixels[:, None] * y.channels * step_bytes + box.first_channel * step_bytes + row
-        )
-        at = part.output + here[:, None] * y.channels * step_bytes + row
+        row = np.arange(pixel_bytes(box.channels, y.bits))
+        ids = self.numbers[y.name] + pixels[:, None] * pixel + first // 8 + row
+        at = part.output + here[:, None] * pixel + row
         for t, _ in self.flying.values():
             low, high = int(at.min()), int(at.max()) + 1
             if t.l2_offset < high and low < t.l2_offset + t.size:

@@ -61,19 +61,25 @@ def test_streamed_network_is_clean_under_sanitizers(
     assert_exact(tmp_path / "app", plugins=plugins, sanitize=sanitize, dma=("random",))
 
 
+# Packed storage needs kernels that take it: by whether precisions are mixed.
+KERNELS = {False: "dory", True: "portable"}
+
+
 # -- random networks ------------------------------------------------------------------------------
 
 
-def plan_or_needed(seed: int, share: float, plugins: Plugins) -> tuple[Plan | None, int]:
+def plan_or_needed(
+    seed: int, share: float, plugins: Plugins, mixed: bool
+) -> tuple[Plan | None, int]:
     """Return the plan in a share of the largest tensor, and the budget that it was made for.
 
     Where it does not fit it is given the bytes that the error asks for, until it does.
     """
-    graph = random_graph(seed)
+    graph = random_graph(seed, mixed)
     l2 = max(256, int(share * max(t.size_bytes for t in graph.tensors.values())))
     for _ in range(3 * len(graph.layers)):
         try:
-            return plan_graph(graph, plugins, l2), l2
+            return plan_graph(graph, plugins, l2, kernels=KERNELS[mixed]), l2
         except DoesNotFit as error:
             assert error.needed_bytes is not None
             if " L2 " not in error.message:
@@ -84,14 +90,21 @@ def plan_or_needed(seed: int, share: float, plugins: Plugins) -> tuple[Plan | No
 
 
 def check_seed(
-    seed: int, share: float, plugins: Plugins, directory: Path, run: bool
+    seed: int, share: float, plugins: Plugins, directory: Path, run: bool, mixed: bool = False
 ) -> Plan | None:
-    plan, l2 = plan_or_needed(seed, share, plugins)
+    plan, l2 = plan_or_needed(seed, share, plugins, mixed)
     if plan is None:
         return None
     check_plan(plan)
     if run:
-        build_app(random_graph(seed), "gap8", directory, budgets={2: l2}, plugins=plugins)
+        build_app(
+            random_graph(seed, mixed),
+            "gap8",
+            directory,
+            budgets={2: l2},
+            settings={"kernels": KERNELS[mixed]},
+            plugins=plugins,
+        )
         mode = DMA_MODES[zlib.crc32(str((seed, share)).encode()) % len(DMA_MODES)]
         assert_exact(directory, plugins=plugins, dma=(mode,), seed=seed + 1)
     return plan
@@ -100,6 +113,26 @@ def check_seed(
 @pytest.mark.parametrize("seed", range(8))
 def test_random_network_is_exact_in_little_l2(seed: int, plugins: Plugins, tmp_path: Path) -> None:
     check_seed(seed, 0.2, plugins, tmp_path / "app", run=True)
+
+
+@pytest.mark.parametrize("seed", range(20, 28))
+def test_random_network_of_mixed_precisions_is_exact_in_little_l2(
+    seed: int, plugins: Plugins, tmp_path: Path
+) -> None:
+    plan = check_seed(seed, 0.2, plugins, tmp_path / "app", run=True, mixed=True)
+    assert plan is not None
+    assert any(t.bits < 8 for step in plan.steps for t in (*step.layer.inputs, step.layer.output))
+
+
+def test_random_plans_of_mixed_precisions_compute_the_network(
+    plugins: Plugins, tmp_path: Path
+) -> None:
+    taken: set[str] = set()
+    for seed in range(100, 108):
+        for share in (1.2, 0.4):
+            plan = check_seed(seed, share, plugins, tmp_path, run=False, mixed=True)
+            taken |= stages(plan) if plan is not None else set()
+    assert len(taken) >= 10, taken
 
 
 def test_random_plans_compute_the_network(plugins: Plugins, tmp_path: Path) -> None:
@@ -114,7 +147,8 @@ def test_random_plans_compute_the_network(plugins: Plugins, tmp_path: Path) -> N
 @pytest.mark.slow
 @pytest.mark.parametrize("share", [2.0, 1.0, 0.5, 0.25, 0.1])
 @pytest.mark.parametrize("seed", range(1000, 1060))
+@pytest.mark.parametrize("mixed", [False, True], ids=["bytes", "mixed"])
 def test_many_random_networks_are_exact_in_little_l2(
-    seed: int, share: float, plugins: Plugins, tmp_path: Path
+    mixed: bool, seed: int, share: float, plugins: Plugins, tmp_path: Path
 ) -> None:
-    check_seed(seed, share, plugins, tmp_path / "app", run=True)
+    check_seed(seed, share, plugins, tmp_path / "app", run=True, mixed=mixed)

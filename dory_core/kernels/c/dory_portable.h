@@ -46,14 +46,14 @@ typedef struct {
 
 /* Convolution. group_in, group_out: channels of one group; 0, 0 for a dense one. */
 typedef struct {
-  dory_portable_type_t x, y;
-  uint8_t weights_signed;
+  dory_portable_type_t x, w, y;
   dory_portable_window_t window;
   uint32_t group_in, group_out;
   dory_portable_steps_t steps;
 } dory_portable_conv_t;
 
-/* weights: bytes [output channel][row][column][input channel of the group]. bias: int32 per output
+/* weights: [output channel][row][column][input channel of the group] in storage form, the input
+ * channels packed like those of a pixel. bias: int32 per output
  * channel, may be NULL. steps: parameter table. psum: sums of the tile, [pixel][output channel],
  * kept from one tile of input channels to the next; unused, may be NULL, when the tile is both
  * first and last. y is written by the last one alone. */
@@ -64,13 +64,13 @@ void dory_portable_conv(const dory_portable_conv_t *layer, const dory_portable_t
 /* Fully connected layer over x_c elements. pixel_c: channels of a pixel of the input when its
  * sub-byte pixels end inside a byte, so that x_c is a multiple of it; 0 when there are no gaps. */
 typedef struct {
-  dory_portable_type_t x, y;
-  uint8_t weights_signed;
+  dory_portable_type_t x, w, y;
   uint32_t pixel_c;
   dory_portable_steps_t steps;
 } dory_portable_linear_t;
 
-/* weights: bytes [output][input]; the rest as for the convolution. */
+/* weights: [output][input], the inputs packed without gaps between pixels; the rest as for the
+ * convolution. */
 void dory_portable_linear(const dory_portable_linear_t *layer, const dory_portable_tile_t *tile,
                           const uint8_t *x, const uint8_t *weights, const uint8_t *bias,
                           const uint8_t *steps, int32_t *psum, int first, int last, uint8_t *y);

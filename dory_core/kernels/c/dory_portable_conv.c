@@ -10,20 +10,20 @@ static int32_t convolve(const dory_portable_conv_t *layer, const dory_portable_t
   const uint32_t pixel_bytes = dory_portable_pixel_bytes(tile->x_c, layer->x);
   const uint32_t channels = layer->group_in != 0 ? layer->group_in : tile->x_c;
   const uint32_t start = layer->group_in != 0 ? c / layer->group_out * layer->group_in : 0;
-  const uint8_t *w = weights + c * window->kernel_h * window->kernel_w * channels;
+  const uint32_t row_bytes = dory_portable_pixel_bytes(channels, layer->w);
+  const uint8_t *w = weights + c * window->kernel_h * window->kernel_w * row_bytes;
   int32_t sum = 0;
 
   for (uint32_t ky = 0; ky < window->kernel_h; ky++) {
     const int32_t iy = (int32_t)(oy * window->stride_h + ky * window->dilation_h) - tile->pad_top;
-    for (uint32_t kx = 0; kx < window->kernel_w; kx++, w += channels) {
+    for (uint32_t kx = 0; kx < window->kernel_w; kx++, w += row_bytes) {
       const int32_t ix =
           (int32_t)(ox * window->stride_w + kx * window->dilation_w) - tile->pad_left;
       if (iy < 0 || ix < 0 || iy >= (int32_t)tile->x_h || ix >= (int32_t)tile->x_w) {
         continue;
       }
       const uint32_t place = (uint32_t)iy * tile->x_w + (uint32_t)ix;
-      sum += dory_portable_dot(x + place * pixel_bytes, start, layer->x, w, layer->weights_signed,
-                               channels);
+      sum += dory_portable_dot(x + place * pixel_bytes, start, layer->x, w, 0, layer->w, channels);
     }
   }
   return sum;

@@ -134,14 +134,15 @@ static inline int64_t dory_portable_apply(const dory_portable_steps_t *steps, co
   return value;
 }
 
-/* Returns the sum of n products: elements c.. of a pixel with as many weights. */
+/* Returns the sum of n products: elements c.. of a pixel with the weights first.. of a row. */
 static inline int32_t dory_portable_dot(const uint8_t *pixel, uint32_t c, dory_portable_type_t type,
-                                        const uint8_t *weights, int weights_signed, uint32_t n)
+                                        const uint8_t *weights, uint32_t first,
+                                        dory_portable_type_t weight, uint32_t n)
 {
   int32_t sum = 0;
 
-  if (type.bits == 8 && weights_signed) {
-    const int8_t *const w = (const int8_t *)weights;
+  if (type.bits == 8 && weight.bits == 8 && weight.is_signed) {
+    const int8_t *const w = (const int8_t *)weights + first;
     if (type.is_signed) {
       const int8_t *const x = (const int8_t *)pixel + c;
       for (uint32_t i = 0; i < n; i++) {
@@ -155,9 +156,9 @@ static inline int32_t dory_portable_dot(const uint8_t *pixel, uint32_t c, dory_p
     }
     return sum;
   }
-  const dory_portable_type_t weight = {8, (uint8_t)weights_signed};
   for (uint32_t i = 0; i < n; i++) {
-    sum += (int32_t)(dory_portable_get(pixel, c + i, type) * dory_portable_get(weights, i, weight));
+    sum += (int32_t)(dory_portable_get(pixel, c + i, type) *
+                     dory_portable_get(weights, first + i, weight));
   }
   return sum;
 }

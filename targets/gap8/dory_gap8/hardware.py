@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dory_core.hardware import (
+    STORAGE_BITS,
     Level,
     Link,
     Memory,
@@ -23,6 +24,10 @@ KERNELS = ("dory", "portable")
 L1_BYTES = 64 * 1024
 L2_BYTES = 512 * 1024
 L3_BYTES = 8 * 1024 * 1024
+
+# Widths in which activations are stored, by the option ``kernels``. Kernels for the cluster take
+# whole bytes only.
+STORAGE = {"dory": (8, 16, 32), "portable": STORAGE_BITS}
 
 # Stacks lie in L1: of core 0, and of each other core (the configuration of the DORY paper's tool).
 STACK_CORE0_BYTES = 3500
@@ -104,4 +109,6 @@ def hierarchy(ctx: TargetContext) -> MemoryHierarchy:
         Level(2, (Memory("L2 SRAM", L2_BYTES, L2_RESERVED_BYTES, 0x1C00_0000, data | {"code"}),)),
         Level(3, (Memory("HyperRAM", L3_BYTES, 0, 0, data),)),
     )
-    return MemoryHierarchy(levels, (CLUSTER_DMA, hyper_ram), cores, MACS_PER_CYCLE_AND_CORE * cores)
+    peak = MACS_PER_CYCLE_AND_CORE * cores
+    storage = STORAGE[str(ctx.options.get("kernels", KERNELS[0]))]
+    return MemoryHierarchy(levels, (CLUSTER_DMA, hyper_ram), cores, peak, storage)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from dory_gap8 import plugin
 from dory_gap8.backend import candidates
-from dory_gap8.hardware import HIGH_VOLTAGE, TARGET
+from dory_gap8.hardware import HIGH_VOLTAGE, STORAGE, TARGET
 from gap8_harness import typed
 from gap8_layers import KINDS, Random, kernels_for
 
@@ -62,6 +62,12 @@ def test_stacks_leave_38236_bytes_of_l1_to_eight_cores() -> None:
     assert hierarchy.level(2).memories[0].size_bytes == 524288
     assert hierarchy.level(3).usable_bytes == 8 << 20
     assert context(1).memory.level(1).usable_bytes == 65536 - 3500
+
+
+def test_kernels_for_the_cluster_take_bytes_and_portable_ones_every_width() -> None:
+    assert context().memory.storage_bits == STORAGE["dory"]
+    assert set(STORAGE["dory"]) >= {8, 16, 32}
+    assert context(kernels="portable").memory.storage_bits == (2, 4, 8, 16, 32)
 
 
 def test_links_cost_what_was_measured() -> None:

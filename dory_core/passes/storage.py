@@ -1,0 +1,93 @@
+"""Storage: in which of the target's widths every activation lies in memory.
+
+The Graph of a frontend names the narrowest width that holds a tensor's values, whatever the chip.
+A target has kernels that profit from some of these widths (``MemoryHierarchy.storage_bits``) and
+perhaps kernels that take them in some places only. Both are settled here, once, before kernels are
+bound: a width is never the reason for a layer to fall to a kernel of lower preference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import product
+
+from dory_core.ir import Graph, Tensor, TypedLayer
+from dory_core.kernel import Kernel, judge
+
+# The candidate kernels of a layer, best first.
+Kernels = Callable[[TypedLayer], Sequence[Kernel]]
+
+_BYTE = 8
+
+
+def choose_storage(graph: Graph, widths: Sequence[int], kernels: Kernels) -> Graph:
+    """Return ``graph`` with the storage of every tensor chosen from ``widths``.
+
+    It is the narrowest that is not narrower than before and with which no layer loses the kernel
+    that it has when everything is stored in whole bytes. Where a layer would, those of its tensors
+    are widened that cost the fewest bytes.
+
+    widths: in bits, rising, up to 32 (``MemoryHierarchy.storage_bits``).
+    """
+    stored = {name: _stored(t, t.bits, widths) for name, t in graph.tensors.items()}
+    if any(tensor.bits < _BYTE for tensor in stored.values()):
+        whole = {name: _stored(t, max(t.bits, _BYTE), widths) for name, t in stored.items()}
+        typed = replace(graph, tensors=whole).typed_layers
+        ranks = [_rank(kernels(layer), layer) for layer in typed]
+        settled = False
+        while not settled:  # a tensor that one layer widens may cost a neighbour its kernel
+            settled = True
+            for layer, rank in zip(typed, ranks, strict=True):
+                widened = _widened(_with(layer, stored), rank, widths, kernels)
+                settled = settled and not widened
+                stored |= widened
+    if stored == graph.tensors:
+        return graph
+    return replace(graph, tensors=stored)
+
+
+def _stored(tensor: Tensor, least: int, widths: Sequence[int]) -> Tensor:
+    bits = next(width for width in widths if width >= least)
+    return tensor if bits == tensor.bits else replace(tensor, bits=bits)
+
+
+def _rank(kernels: Sequence[Kernel], layer: TypedLayer) -> int:
+    """Return the position of the first kernel that accepts the layer; behind all when none does."""
+    accepting = (n for n, kernel in enumerate(kernels) if judge(kernel, layer) is None)
+    return next(accepting, len(kernels))
+
+
+def _with(layer: TypedLayer, tensors: Mapping[str, Tensor]) -> TypedLayer:
+    """Return the layer with other storage of its tensors."""
+    inputs = tuple(tensors[t.name] for t in layer.inputs)
+    return replace(layer, inputs=inputs, output=tensors[layer.output.name])
+
+
+def _widened(
+    layer: TypedLayer, rank: int, widths: Sequence[int], kernels: Kernels
+) -> dict[str, Tensor]:
+    """Return the tensors that give a layer its kernel back; none when it has not lost it."""
+    candidates = kernels(layer)
+    if _rank(candidates, layer) <= rank:
+        return {}
+    wider = _wider(layer, widths)
+    return next(t for t in wider if _rank(candidates, _with(layer, t)) <= rank)
+
+
+def _wider(layer: TypedLayer, widths: Sequence[int]) -> Iterator[dict[str, Tensor]]:
+    """Yield the tensors of a layer with some of them widened up to bytes, fewest bytes first.
+
+    The last one has whole bytes everywhere.
+    """
+    tensors = {t.name: t for t in (*layer.inputs, layer.output)}
+    choices = [
+        [t, *(replace(t, bits=bits) for bits in widths if t.bits < bits <= _whole(t, widths))]
+        for t in tensors.values()
+    ]
+    found = [dict(zip(tensors, choice, strict=True)) for choice in product(*choices)]
+    yield from sorted(found, key=lambda one: sum(t.size_bytes for t in one.values()))[1:]
+
+
+def _whole(tensor: Tensor, widths: Sequence[int]) -> int:
+    return _stored(tensor, max(tensor.bits, _BYTE), widths).bits
