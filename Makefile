@@ -15,24 +15,26 @@ ARGS ?=
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.dory-installed
 ZIG_STAMP := $(VENV)/.dory-zig
+TOOLS_STAMP := $(VENV)/.dory-test-tools
 PROJECTS := $(wildcard frontends/*/pyproject.toml targets/*/pyproject.toml)
 EDITABLE := $(foreach project,$(PROJECTS),-e $(patsubst %/,%,$(dir $(project))))
+TEST_TOOLS := $(foreach project,$(PROJECTS),-e "$(patsubst %/,%,$(dir $(project)))[test]")
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 DEMO_NET := examples/line_follower/net.onnx
 DEMO_GOLDEN := examples/line_follower/golden.npz
 DEMO_OUT := demo
 
-.PHONY: demo test test-all lint format bench install compiler zig clean
+.PHONY: demo test test-all lint format bench install compiler zig test-tools clean
 
 demo: install compiler
 	$(BIN)/dory --target gap8 --frontend quantlab $(DEMO_NET) --golden $(DEMO_GOLDEN) -o $(DEMO_OUT)
 	$(BIN)/dory run $(DEMO_OUT) -v
 
-test: install compiler
+test: install compiler test-tools
 	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow" $(ARGS)
 
-test-all: install compiler
+test-all: install compiler test-tools
 	$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
 
 lint: install
@@ -68,6 +70,13 @@ zig: $(ZIG_STAMP)
 
 $(ZIG_STAMP): $(STAMP)
 	$(PIP) install --no-build-isolation -e ".[zig]"
+	@touch $@
+
+# Emulators and compilers that the tests of a plugin need: its extra `test`, where it has one.
+test-tools: $(TOOLS_STAMP)
+
+$(TOOLS_STAMP): $(STAMP)
+	$(PIP) install --no-build-isolation $(TEST_TOOLS)
 	@touch $@
 
 clean:

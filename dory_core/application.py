@@ -73,12 +73,20 @@ def read_graph(directory: Path) -> Graph:
         ) from error
 
 
-def find_runner(name: str | None, plan: dict[str, Any], plugins: Plugins) -> Runner:
-    """Return the runner called ``name`` (None: the host); raises UsageError naming the known."""
-    if name is None or name == HOST_RUNNER.name:
+def find_runner(
+    name: str | None, plan: dict[str, Any], plugins: Plugins, host: bool = False
+) -> Runner:
+    """Return the runner called ``name``; raises UsageError naming the known ones.
+
+    None: the one that the target prefers, else the host simulation. host: what was asked for is
+    of the host simulation alone, so that it is the one.
+    """
+    if name == HOST_RUNNER.name or (name is None and host):
         return HOST_RUNNER
     ctx = plugins.context(plan["target"], _settings(plan))
     runners = {runner.name: runner for runner in (HOST_RUNNER, *plugins.runners(ctx))}
+    if name is None:
+        return next((runner for runner in runners.values() if runner.preferred), HOST_RUNNER)
     if name not in runners:
         raise UsageError(
             f"target {plan['target']} has no runner {name!r}", f"known: {', '.join(runners)}"
@@ -108,7 +116,9 @@ def run_application(
     """Build and run an application and compare every layer, element by element.
 
     inputs, golden: other test vectors than the embedded ones; a golden must agree with the
-    reference executor on the embedded network. dump: directory for ``layer_NN.npy``.
+    reference executor on the embedded network. dump: directory for ``layer_NN.npy``. runner: name;
+    None for the one that the target prefers, and for the host simulation when dma or sanitize ask
+    for what only that has.
 
     Raises: UsageError, ToolMissing, or VerificationFailed when the program was stopped; values that
     differ are in the result.
@@ -118,7 +128,7 @@ def run_application(
     plan = read_plan(directory)
     check_complete(directory)
     graph = read_graph(directory)
-    chosen = find_runner(runner, plan, plugins)
+    chosen = find_runner(runner, plan, plugins, host=dma != "early" or sanitize is not None)
     names = [str(path) for path in (*golden, *inputs)]
     if names:
         vectors = [
@@ -128,7 +138,8 @@ def run_application(
     else:
         vectors = list(read_vectors(directory / "vectors", graph))
     layers = [
-        LayerOutput(layer.index, layer.name, graph.tensors[layer.output]) for layer in graph.layers
+        LayerOutput(one.layer.index, one.layer.name, one.output, one.macs)
+        for one in graph.typed_layers
     ]
     producers = {layer.output: layer.index for layer in graph.layers}
     return chosen.run(

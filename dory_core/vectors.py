@@ -45,6 +45,10 @@ def vector_files(graph: Graph, vectors: Sequence[Vector]) -> tuple[OutputFile, .
         tensor = graph.tensors[layer.output]
         data = b"".join(pack(hwc(vector[layer.output]), tensor) for vector in vectors)
         files.append(OutputFile(f"vectors/layer_{layer.index:02d}.bin", data))
+    outputs = b"".join(
+        pack(hwc(vector[name]), graph.tensors[name]) for vector in vectors for name in graph.outputs
+    )
+    files.append(OutputFile("vectors/output.bin", outputs))
     return tuple(files)
 
 

@@ -33,18 +33,23 @@ def print_run(document: Mapping[str, Any], out: Console, details: bool = False) 
 
 
 def _layer_table(layers: list[Mapping[str, Any]]) -> Any:
+    counted = ("instructions", "per MAC") if any(n.get("instructions") for n in layers) else ()
+    numbers = ("cycles", *counted)
     table = new_table(
-        "layer", "exact", "wrong", "first wrong element", "cycles", right=("wrong", "cycles")
+        "layer", "exact", "wrong", "first wrong element", *numbers, right=("wrong", *numbers)
     )
     for layer in layers:
-        cycles = layer.get("cycles")
-        table.add_row(
-            Text(f"{layer['index']:02d} {layer['name']}"),
+        cycles, instructions, macs = (layer.get(k) for k in ("cycles", "instructions", "macs"))
+        row = [
             "yes" if layer["exact"] else "NO",
             str(layer["mismatches"]),
             _element(layer["first"]) if layer.get("first") else "",
             "-" if cycles is None else count_text(cycles),
-        )
+        ]
+        if counted:
+            row.append("-" if instructions is None else count_text(instructions))
+            row.append(f"{instructions / macs:.2f}" if instructions and macs else "-")
+        table.add_row(Text(f"{layer['index']:02d} {layer['name']}"), *row)
     return table
 
 

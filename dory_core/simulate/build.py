@@ -1,4 +1,4 @@
-"""Building an application directory for the host, out of tree and with cached objects."""
+"""Building an application directory, for the host or a chip, with cached objects."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import os
 import re
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
 from dory_core.errors import DoryError, UsageError
@@ -20,37 +22,61 @@ from dory_core.simulate.compiler import (
     sanitizer_names,
 )
 
-__all__ = ["build"]
+__all__ = ["Recipe", "build", "build_program"]
 
 SOURCE_FOLDERS = ("src", "weights", "kernels", "hal/host")
 INCLUDE_FOLDERS = ("inc", "hal/include", "hal/host", "kernels")
 FLAGS = ("-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror")
 
-_INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.MULTILINE)
+_INCLUDE = re.compile(rb'^[ \t]*(?:#[ \t]*include|\.incbin)[ \t]*"([^"\n]+)"', re.MULTILINE)
 _SHOWN_LINES = 20
 _DISK_FULL = os.strerror(errno.ENOSPC)
 
 
-def _flags(sanitizers: tuple[str, ...]) -> tuple[str, ...]:
-    include = tuple(f"-I{folder}" for folder in INCLUDE_FOLDERS)
-    if not sanitizers:
-        return ("-O2", *FLAGS, *include)
-    return (
-        "-O1",  # sanitized code takes several times as long to compile
-        *FLAGS,
-        *include,
-        "-g",
-        f"-fsanitize={','.join(sanitizers)}",
-        "-fno-sanitize-recover=all",
-        "-fno-omit-frame-pointer",
-    )
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How a program is made of an application.
+
+    variant: folder below ``build/``. program: its file name. folders: with sources. includes:
+    folders of headers. flags: of compiler and linker. link_flags: of the linker, behind the
+    objects. link_inputs: files that the program depends on beside its objects.
+    """
+
+    variant: str
+    program: str
+    folders: tuple[str, ...]
+    includes: tuple[str, ...]
+    flags: tuple[str, ...]
+    link_flags: tuple[str, ...] = ()
+    link_inputs: tuple[str, ...] = ()
+
+    @property
+    def all_flags(self) -> tuple[str, ...]:
+        """The flags with those of the folders of headers."""
+        return (*self.flags, *(f"-I{folder}" for folder in self.includes))
+
+
+def _host_recipe(sanitizers: tuple[str, ...]) -> Recipe:
+    flags: tuple[str, ...] = ("-O2", *FLAGS)
+    if sanitizers:
+        flags = (
+            "-O1",  # sanitized code takes several times as long to compile
+            *FLAGS,
+            "-g",
+            f"-fsanitize={','.join(sanitizers)}",
+            "-fno-sanitize-recover=all",
+            "-fno-omit-frame-pointer",
+        )
+    variant = "-".join(("host", *sanitizers))
+    return Recipe(variant, "app", SOURCE_FOLDERS, INCLUDE_FOLDERS, flags, ("-lpthread",))
 
 
 class _Headers:
     """The headers of one application, read once."""
 
-    def __init__(self, app_dir: Path) -> None:
+    def __init__(self, app_dir: Path, folders: Sequence[str]) -> None:
         self._app_dir = app_dir
+        self._folders = (*folders, "")  # assembly names included data from the application's folder
         self._content: dict[str, bytes | None] = {}
 
     def _read(self, path: str) -> bytes | None:
@@ -71,7 +97,7 @@ class _Headers:
             own = os.path.dirname(includer)
             for match in _INCLUDE.finditer(content):
                 name = match.group(1).decode("utf-8", "replace")
-                for folder in (own, *INCLUDE_FOLDERS):
+                for folder in (own, *self._folders):
                     path = os.path.normpath(os.path.join(folder, name))
                     header = self._read(path)
                     if header is not None:
@@ -124,24 +150,34 @@ def build(app_dir: Path, sanitize: str | None = None, compiler: Compiler | None 
     Raises UsageError when this is no application, ToolMissing when the compiler or a sanitizer is,
     DoryError (a bug) when the C code does not compile.
     """
+    compiler = compiler or find_compiler()
+    sanitizers = () if sanitize is None else sanitizer_names(sanitize)
+    if sanitizers:
+        probe_sanitizer(compiler, ",".join(sanitizers))
+    return build_program(app_dir, _host_recipe(sanitizers), compiler)
+
+
+def build_program(app_dir: Path, recipe: Recipe, compiler: Compiler) -> Path:
+    """Make the program of ``recipe`` and return its path; see :func:`build`.
+
+    Sources are the ``.c`` and ``.S`` files of its folders. Raises UsageError when this is no
+    application, DoryError (a bug) when the code does not compile or link.
+    """
     app_dir = Path(app_dir)
     sources = sorted(
         path.relative_to(app_dir).as_posix()
-        for folder in SOURCE_FOLDERS
-        for path in (app_dir / folder).glob("*.c")
+        for folder in recipe.folders
+        for suffix in ("c", "S")
+        for path in (app_dir / folder).glob(f"*.{suffix}")
     )
     if not any(source.startswith("src/") for source in sources):
         raise UsageError(
             f"{app_dir} is no application: it has no src/*.c", "give the directory dory wrote"
         )
-    compiler = compiler or find_compiler()
-    sanitizers = () if sanitize is None else sanitizer_names(sanitize)
-    if sanitizers:
-        probe_sanitizer(compiler, ",".join(sanitizers))
-    flags = _flags(sanitizers)
+    flags = recipe.all_flags
     identity = [compiler.name.encode(), compiler.version.encode(), "\0".join(flags).encode()]
     objects = ObjectCache(cache_dir() / "objects")
-    headers = _Headers(app_dir)
+    headers = _Headers(app_dir, recipe.includes)
 
     keys: dict[str, str] = {}
     for source in sources:
@@ -166,15 +202,15 @@ def build(app_dir: Path, sanitize: str | None = None, compiler: Compiler | None 
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         list(pool.map(compile_one, missing))
 
-    program = _link(app_dir, compiler, flags, sanitizers, [(s, keys[s]) for s in sources], objects)
+    program = _link(app_dir, compiler, recipe, [keys[s] for s in sources], objects)
     if missing:
         objects.prune()
     return program
 
 
-def _is_current(folder: Path, key: str) -> bool:
-    """True when the program in ``folder`` was linked from the objects that ``key`` stands for."""
-    program, stamp = folder / "app", folder / "app.key"
+def _is_current(program: Path, key: str) -> bool:
+    """True when ``program`` was linked from the objects that ``key`` stands for."""
+    stamp = program.with_name(f"{program.name}.key")
     return program.is_file() and stamp.is_file() and stamp.read_text() == key
 
 
@@ -190,30 +226,30 @@ def _writable(folder: Path) -> bool:
 def _link(
     app_dir: Path,
     compiler: Compiler,
-    flags: tuple[str, ...],
-    sanitizers: tuple[str, ...],
-    keys: list[tuple[str, str]],
+    recipe: Recipe,
+    keys: Sequence[str],
     objects: ObjectCache,
 ) -> Path:
     """Link the objects unless the program there was made of exactly these; return its path."""
-    variant = "-".join(("host", *sanitizers))
-    folder = app_dir / "build" / variant
-    key = _key([key.encode() for _, key in keys])
-    if _is_current(folder, key):
-        return (folder / "app").resolve()
+    folder = app_dir / "build" / recipe.variant
+    parts = [key.encode() for key in (*keys, *recipe.link_flags)]
+    key = _key([*parts, *((app_dir / name).read_bytes() for name in recipe.link_inputs)])
+    if _is_current(folder / recipe.program, key):
+        return (folder / recipe.program).resolve()
     if not _writable(folder):
         place = hashlib.sha256(os.fsencode(app_dir.resolve())).hexdigest()[:16]
-        folder = cache_dir() / "programs" / place / variant
+        folder = cache_dir() / "programs" / place / recipe.variant
         folder.mkdir(parents=True, exist_ok=True)
-        if _is_current(folder, key):
-            return (folder / "app").resolve()
-    program, stamp = folder / "app", folder / "app.key"
-    handle, name = tempfile.mkstemp(dir=folder, prefix="app-")
+        if _is_current(folder / recipe.program, key):
+            return (folder / recipe.program).resolve()
+    program = folder / recipe.program
+    stamp = program.with_name(f"{program.name}.key")
+    handle, name = tempfile.mkstemp(dir=folder, prefix=f"{program.stem}-", suffix=program.suffix)
     os.close(handle)
     try:
-        inputs = [str(objects.path(key).resolve()) for _, key in keys]
-        command = [*compiler.command, *flags, *inputs, "-o", os.path.abspath(name), "-lpthread"]
-        _call(command, app_dir, f"linking with {compiler.name}")
+        inputs = [str(objects.path(key).resolve()) for key in keys]
+        command = [*compiler.command, *recipe.all_flags, *inputs, "-o", os.path.abspath(name)]
+        _call([*command, *recipe.link_flags], app_dir, f"linking with {compiler.name}")
         stamp.unlink(missing_ok=True)
         Path(name).replace(program)
         stamp.write_text(key)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from dory_core.errors import ToolMissing, UsageError
 
-__all__ = ["SANITIZERS", "Compiler", "find_compiler", "probe_sanitizer"]
+__all__ = ["SANITIZERS", "Compiler", "find_compiler", "identify", "probe_sanitizer"]
 
 _PROBE_TIMEOUT_S = 120
 
@@ -81,7 +81,7 @@ class Compiler:
 
 
 @cache
-def _identify(command: tuple[str, ...]) -> Compiler | None:
+def identify(command: tuple[str, ...]) -> Compiler | None:
     """Return the compiler when the command runs, else None."""
     if shutil.which(command[0]) is None:
         return None
@@ -105,7 +105,7 @@ def find_compiler() -> Compiler:
     """
     chosen = os.environ.get("CC", "").strip()
     if chosen:
-        compiler = _identify(tuple(shlex.split(chosen)))
+        compiler = identify(tuple(shlex.split(chosen)))
         if compiler is None:
             raise ToolMissing(
                 f"the C compiler {chosen!r} named by the environment variable CC cannot be run",
@@ -113,11 +113,11 @@ def find_compiler() -> Compiler:
             )
         return compiler
     for name in ("cc", "gcc", "clang"):
-        compiler = _identify((name,))
+        compiler = identify((name,))
         if compiler is not None:
             return compiler
     if importlib.util.find_spec("ziglang") is not None:
-        compiler = _identify((sys.executable, "-m", "ziglang", "cc"))
+        compiler = identify((sys.executable, "-m", "ziglang", "cc"))
         if compiler is not None:
             return compiler
     raise ToolMissing(

@@ -19,11 +19,15 @@ SCHEMA_VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class LayerOutput:
-    """A layer whose output is compared: its index, name and output tensor (storage and shape)."""
+    """A layer whose output is compared: its index, name and output tensor (storage and shape).
+
+    macs: multiply-accumulates of the layer, for reports.
+    """
 
     index: int
     name: str
     tensor: Tensor
+    macs: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +43,11 @@ class Mismatch:
 
 @dataclass(frozen=True, slots=True)
 class LayerResult:
-    """How one layer compares. cycles, instructions: None where the runner cannot tell."""
+    """How one layer compares. cycles, instructions: None where the runner cannot tell.
+
+    An instruction count says what a kernel costs beside another one, it is no number of cycles.
+    macs: multiply-accumulates of the layer.
+    """
 
     index: int
     name: str
@@ -48,6 +56,7 @@ class LayerResult:
     first: Mismatch | None
     cycles: int | None = None
     instructions: int | None = None
+    macs: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,5 +150,12 @@ def compare_layer(
         h, w, c = (int(position) for position in wrong[0])
         first = Mismatch(c, h, w, int(wanted[h, w, c]), int(got[h, w, c]))
     return LayerResult(
-        layer.index, layer.name, not len(wrong), len(wrong), first, cycles, instructions
+        layer.index,
+        layer.name,
+        not len(wrong),
+        len(wrong),
+        first,
+        cycles,
+        instructions,
+        layer.macs,
     )

@@ -19,7 +19,7 @@ from dory_core.simulate.compiler import Compiler
 from dory_core.simulate.packing import pack, unpack
 from dory_core.simulate.result import Counts, LayerOutput, Run, RunResult, compare_layer
 
-__all__ = ["DMA_MODES", "run_host"]
+__all__ = ["DMA_MODES", "run_host", "save_values"]
 
 DMA_MODES = ("early", "late", "random")
 
@@ -95,7 +95,7 @@ def run_host(
             name = input_names[number] if input_names else f"input {number}"
             values = {layer.index: _load(execution, layer) for layer in layers}
             if dump is not None:
-                _save(dump if len(executions) == 1 else dump / execution.name, values)
+                save_values(dump if len(executions) == 1 else dump / execution.name, values)
             _check_output(execution, output_layers, name)
             counts = _read_counts(execution / "counts.txt")
             external = counts.pop(_EXTERNAL, Counts(0, 0, 0))
@@ -139,7 +139,8 @@ def _load(execution: Path, layer: LayerOutput) -> npt.NDArray[np.int64]:
     return values
 
 
-def _save(folder: Path, values: Mapping[int, npt.NDArray[np.int64]]) -> None:
+def save_values(folder: Path, values: Mapping[int, npt.NDArray[np.int64]]) -> None:
+    """Write ``layer_NN.npy`` of every layer into a folder; raises UsageError."""
     _make_folder(folder)
     for index, array in values.items():
         try:

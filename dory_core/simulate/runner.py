@@ -45,12 +45,14 @@ class RunFunction(Protocol):
 class Runner:
     """A way to execute an application.
 
-    name: what ``--runner`` takes. summary: one line for the user. run: does it.
+    name: what ``--runner`` takes. summary: one line for the user. run: does it. preferred: it is
+    what runs when nobody asks for another one; a target says so when the tools for it are there.
     """
 
     name: str
     summary: str
     run: RunFunction
+    preferred: bool = False
 
 
 def _run_host(app_dir: Path, **arguments: Any) -> RunResult:

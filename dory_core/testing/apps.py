@@ -52,7 +52,7 @@ def assert_exact(
     seed: int = 1,
     plugins: Plugins | None = None,
 ) -> None:
-    """Run the application in every DMA mode and assert that every element of it is as expected.
+    """Run it on the host in every DMA mode and assert that every element of it is as expected.
 
     The assertion names the mode, the layer and its first wrong element. Raises VerificationFailed
     when the simulation stopped the program.
@@ -60,7 +60,13 @@ def assert_exact(
     plugins = plugins or load_plugins()
     for mode in dma:
         result = run_application(
-            directory, plugins=plugins, dma=mode, seed=seed, repeat=repeat, sanitize=sanitize
+            directory,
+            plugins=plugins,
+            dma=mode,
+            seed=seed,
+            repeat=repeat,
+            sanitize=sanitize,
+            runner="host",
         )
         wrong = result.first_difference
         assert wrong is None, f"dma {mode}: layer {wrong[1].index} {wrong[1].name}: {wrong[1]}"

@@ -82,6 +82,7 @@ def test_first_mismatch_is_named(tmp_path: Path) -> None:
                         "first": {"c": 1, "h": 4, "w": 7, "expected": right + 5, "got": right},
                         "cycles": None,
                         "instructions": None,
+                        "macs": 0,
                     }
                 ],
             }

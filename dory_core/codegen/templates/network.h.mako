@@ -16,7 +16,10 @@
 #define DORY_L2_SIZE ${v.l2_size}u
 % if v.more_l2:
 #define DORY_L2_MORE ${len(v.more_l2)} /* further memories of L2, each with an arena of its own */
-#define DORY_L2_MORE_SIZES {${", ".join(f"{size}u" for size in v.more_l2)}}
+% for size in v.more_l2:
+#define DORY_L2_${loop.index + 1}_SIZE ${size}u
+% endfor
+#define DORY_L2_MORE_SIZES {${", ".join(f"DORY_L2_{k}_SIZE" for k in range(1, len(v.more_l2) + 1))}}
 % endif
 #define DORY_NETWORK_LAYERS ${v.layers}
 #define DORY_NETWORK_INPUT_BYTES ${v.input_bytes}u

@@ -8,9 +8,11 @@ from dory_core.plugins import hookimpl
 from dory_stm32h7.hardware import NAME, TARGET
 
 if TYPE_CHECKING:
-    from dory_core.hardware import DmaHal, MemoryHierarchy, Target, TargetContext
+    from dory_core.hardware import DmaHal, MemoryHierarchy, OutputFile, Target, TargetContext
     from dory_core.ir import TypedLayer
     from dory_core.kernel import Kernel
+    from dory_core.plan import Plan
+    from dory_core.simulate.runner import Runner
 
 DORY_API = 1
 
@@ -49,5 +51,26 @@ def dory_dma_hal(ctx: TargetContext) -> DmaHal | None:
     if ctx.name != NAME:
         return None
     from dory_core.hardware import DmaHal
+    from dory_stm32h7.application import hal_files
 
-    return DmaHal(f"stm32h7-{ctx.options.get('dma', 'mdma')}")
+    return DmaHal(f"stm32h7-{ctx.options.get('dma', 'mdma')}", hal_files(ctx))
+
+
+@hookimpl
+def dory_runners(ctx: TargetContext) -> list[Runner]:
+    """Return the emulated chip."""
+    if ctx.name != NAME:
+        return []
+    from dory_stm32h7.runners import runners
+
+    return runners(ctx)
+
+
+@hookimpl
+def dory_application(ctx: TargetContext, plan: Plan) -> list[OutputFile]:
+    """Return start-up code, main, linker script and Makefile."""
+    if ctx.name != NAME:
+        return []
+    from dory_stm32h7.application import application_files
+
+    return list(application_files(ctx, plan))

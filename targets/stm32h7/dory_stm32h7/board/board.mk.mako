@@ -1,0 +1,36 @@
+# Builds the image for the STM32H743; included by the application's Makefile.
+#
+#   make image      build/stm32h743/app.elf, with arm-none-eabi-gcc or else the ziglang wheel
+#   make flash      writes it with st-flash
+
+ifneq ($(shell command -v ${gcc}),)
+ARM_CC ?= ${gcc}
+ARM_FLAGS ?= ${" ".join(gcc_flags)}
+ARM_LINK_FLAGS ?= ${" ".join(gcc_link_flags)}
+else
+ARM_CC ?= python3 -m ziglang cc
+ARM_FLAGS ?= ${" ".join(zig_flags)}
+ARM_LINK_FLAGS ?=
+endif
+
+IMAGE := build/${variant}
+IMAGE_FLAGS := $(ARM_FLAGS) ${" ".join(flags)} \
+  ${" ".join(f"-I{folder}" for folder in includes)}
+IMAGE_SOURCES := $(wildcard ${" ".join(f"{folder}/*.c {folder}/*.S" for folder in sources)})
+IMAGE_OBJECTS := $(addprefix $(IMAGE)/,$(addsuffix .o,$(IMAGE_SOURCES)))
+
+.PHONY: image flash
+image: $(IMAGE)/${program}
+
+$(IMAGE)/${program}: $(IMAGE_OBJECTS) ${script}
+	$(ARM_CC) $(IMAGE_FLAGS) $(IMAGE_OBJECTS) -o $@ -Wl,-T,${script} -Wl,--gc-sections $(ARM_LINK_FLAGS)
+
+$(IMAGE)/%.o: %
+	@mkdir -p $(@D)
+	$(ARM_CC) $(IMAGE_FLAGS) -MMD -MP -c $< -o $@
+
+flash: $(IMAGE)/${program}
+	arm-none-eabi-objcopy -O binary $< $(IMAGE)/app.bin
+	st-flash write $(IMAGE)/app.bin 0x08000000
+
+-include $(IMAGE_OBJECTS:.o=.d)

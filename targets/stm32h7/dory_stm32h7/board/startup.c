@@ -1,0 +1,64 @@
+/* From reset to main: vector table, FPU, caches, data and bss. */
+#include <stdint.h>
+#include <string.h>
+
+#include "board.h"
+#include "dory_stm32h7_registers.h"
+
+extern uint8_t stack_top[], data_load[], data_start[], data_end[], bss_start[], bss_end[];
+
+void Reset_Handler(void);
+int main(void);
+
+/* Any exception: nothing here expects one. */
+static void stop(void)
+{
+  board_print("exception\n");
+  board_exit(BOARD_EXIT_FAULT);
+}
+
+typedef void (*handler_t)(void);
+
+/* Stack pointer, reset, and the exceptions of the core; interrupts stay off. */
+__attribute__((section(".isr_vector"), used)) static const handler_t vectors[16] = {
+  (handler_t)(uintptr_t)stack_top, Reset_Handler, stop, stop, stop, stop, stop, 0, 0, 0, 0, stop,
+  stop, 0, stop, stop,
+};
+
+/* Selects the L1 data cache and invalidates it set by set, way by way: its content after reset is
+ * not defined. */
+static void enable_caches(void)
+{
+  SCB_ICIALLU = 0;
+  dsb();
+  isb();
+  SCB_CSSELR = 0;
+  dsb();
+  const uint32_t size = SCB_CCSIDR;
+  const uint32_t sets = (size >> 13 & 0x7FFFu) + 1u, ways = (size >> 3 & 0x3FFu) + 1u;
+  for (uint32_t set = 0; set < sets; set++) {
+    for (uint32_t way = 0; way < ways; way++) {
+      SCB_DCISW = set << 5 | way << 30;
+    }
+  }
+  dsb();
+  SCB_CCR |= SCB_CCR_IC | SCB_CCR_DC;
+  dsb();
+  isb();
+}
+
+/* The clock stays the internal 64 MHz of reset unless the application defines this function; a
+ * board that runs faster sets voltage, flash wait states and PLL here. */
+__attribute__((weak)) void board_clock(void) {}
+
+void Reset_Handler(void)
+{
+  SCB_CPACR |= SCB_CPACR_FPU;
+  dsb();
+  isb();
+  memcpy(data_start, data_load, (uint32_t)(data_end - data_start));
+  memset(bss_start, 0, (uint32_t)(bss_end - bss_start));
+  board_clock();
+  enable_caches();
+  board_exit(main());
+}

@@ -1,0 +1,78 @@
+"""The memories of the STM32H743, as bytes on the host that core and MDMA share."""
+
+from __future__ import annotations
+
+import mmap
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from dory_stm32h7 import hardware
+from dory_stm32h7.emulator.faults import ChipFault
+
+POISON = 0xA5
+
+
+@dataclass(slots=True)
+class Region:
+    """A memory. tcm: it is reached over the TCM port of the MDMA. clocked: it answers."""
+
+    name: str
+    base: int
+    size: int
+    writable: bool
+    tcm: bool = False
+    clocked: bool = True
+    buffer: mmap.mmap = field(init=False, repr=False)
+    data: npt.NDArray[np.uint8] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self.buffer = mmap.mmap(-1, self.size)
+        self.data = np.frombuffer(self.buffer, dtype=np.uint8)
+        self.data[:] = POISON if self.writable else 0xFF
+
+    @property
+    def end(self) -> int:
+        """First address behind the memory."""
+        return self.base + self.size
+
+    @property
+    def pointer(self) -> int:
+        """Address of the bytes on the host."""
+        return int(self.data.ctypes.data)
+
+
+class Memories:
+    """All memories. Contents after reset: flash erased, everything else poisoned."""
+
+    def __init__(self) -> None:
+        self.dtcm = Region("DTCM", hardware.DTCM_ADDRESS, hardware.DTCM_BYTES, True, tcm=True)
+        self.axi = Region("AXI SRAM", hardware.AXI_ADDRESS, hardware.AXI_BYTES, True)
+        self.d2 = Region("D2 SRAM", hardware.D2_ADDRESS, hardware.D2_BYTES, True, clocked=False)
+        self.flash = Region("flash", hardware.FLASH_ADDRESS, hardware.FLASH_BYTES, False)
+        self.all = (self.dtcm, self.axi, self.d2, self.flash)
+
+    def region(self, address: int, bytes_: int, what: str) -> Region:
+        """Return the memory that holds all of the bytes; raises ChipFault when none does."""
+        for region in self.all:
+            if region.base <= address and address + bytes_ <= region.end:
+                if not region.clocked:
+                    raise ChipFault(f"{what} at {address:#010x}: the clock of {region.name} is off")
+                return region
+        raise ChipFault(f"{what} of {bytes_} bytes at {address:#010x}: no memory is there")
+
+    def view(self, address: int, bytes_: int, what: str) -> npt.NDArray[np.uint8]:
+        """Return the bytes at an address, shared with the chip."""
+        region = self.region(address, bytes_, what)
+        start = address - region.base
+        return region.data[start : start + bytes_]
+
+    def load(self, address: int, content: bytes) -> None:
+        """Write the image, as a programmer does."""
+        for region in self.all:
+            if region.base <= address and address + len(content) <= region.end:
+                start = address - region.base
+                region.data[start : start + len(content)] = np.frombuffer(content, np.uint8)
+                return
+        raise ChipFault(f"the image has {len(content)} bytes at {address:#010x}: no memory there")

@@ -1,0 +1,208 @@
+"""Runner ``cortex-m7``: the image for the chip on the emulated chip, every layer compared."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dory_core.errors import UsageError, VerificationFailed
+from dory_core.simulate.build import build_program
+from dory_core.simulate.packing import unpack
+from dory_core.simulate.result import LayerOutput, Run, RunResult, compare_layer
+from dory_core.simulate.run import save_values
+from dory_stm32h7.emulator.elf import read_elf
+from dory_stm32h7.emulator.faults import ChipFault
+from dory_stm32h7.emulator.machine import Machine
+from dory_stm32h7.emulator.memories import POISON
+
+NAME = "cortex-m7"
+_EXIT_DIFFERS = 5
+
+
+def run_cortex_m7(
+    app_dir: Path,
+    *,
+    layers: Sequence[LayerOutput],
+    expected: Sequence[Mapping[int, npt.NDArray[Any]]],
+    inputs: Sequence[bytes] | None = None,
+    input_names: Sequence[str] | None = None,
+    output_layers: Sequence[int] = (),
+    target: str = "",
+    dma: str = "early",
+    seed: int = 1,
+    repeat: int = 1,
+    sanitize: str | None = None,
+    dump: Path | None = None,
+    timeout_s: float = 600.0,
+) -> RunResult:
+    """Build the image, execute it from reset, and compare what every layer hands out.
+
+    The MDMA always copies late, so ``dma`` has no meaning here. seed: of how often a program finds
+    a transfer in flight. Inputs that the image does not hold are written into the arena, where the
+    network uses them in place. Raises UsageError for dma or sanitize; VerificationFailed when a
+    rule of the chip is broken.
+    """
+    if dma != "early" or sanitize is not None:
+        raise UsageError(
+            f"runner {NAME} has neither DMA modes nor sanitizers: its MDMA copies late",
+            "use --runner host for them",
+        )
+    app_dir = Path(app_dir).resolve()
+    session = Session(app_dir, layers, inputs, len(expected), repeat, seed)
+    executions = session.run(timeout_s)
+    runs = []
+    for number, execution in enumerate(executions):
+        which = number % len(expected)
+        name = input_names[which] if input_names else f"input {which}"
+        if dump is not None:
+            folder = dump if len(executions) == 1 else dump / f"run_{number:02d}"
+            save_values(folder, execution.values)
+        execution.check_output(output_layers, name)
+        results = [
+            compare_layer(
+                layer,
+                execution.values[layer.index],
+                expected[which],
+                instructions=execution.instructions[layer.index],
+            )
+            for layer in layers
+        ]
+        runs.append(Run(name, tuple(results)))
+    return RunResult(target, NAME, "late", tuple(runs))
+
+
+class Execution:
+    """What one inference handed out. values: (H, W, C) by layer; instructions by layer."""
+
+    def __init__(self) -> None:
+        self.raw: dict[int, bytes] = {}
+        self.values: dict[int, npt.NDArray[np.int64]] = {}
+        self.instructions: dict[int, int] = {}
+        self.output = b""
+
+    def check_output(self, layers: Sequence[int], name: str) -> None:
+        """Raise VerificationFailed unless the output is that of the layers, in their order."""
+        if layers and self.output != b"".join(self.raw[index] for index in layers):
+            listed = ", ".join(str(index) for index in layers)
+            raise VerificationFailed(f"{name}: the network's output is not that of layer {listed}")
+
+
+class Session:
+    """One run of the image over all inputs and repetitions."""
+
+    def __init__(
+        self,
+        app_dir: Path,
+        layers: Sequence[LayerOutput],
+        inputs: Sequence[bytes] | None,
+        count: int,
+        repeat: int,
+        seed: int,
+    ) -> None:
+        from dory_stm32h7.toolchain import find_toolchain
+
+        if not (app_dir / "board").is_dir():
+            raise UsageError(
+                f"{app_dir} has no main: it is the form for a project of your own",
+                "compile with --set form=application, or run it with --runner host",
+            )
+        self._plan = json.loads((app_dir / "plan.json").read_text())
+        self._order = [layer["index"] for layer in self._plan["layers"]]
+        self._layers = {layer.index: layer for layer in layers}
+        self._count, self._repeat = count, repeat
+        self._inputs = inputs
+        if inputs is None and self._plan["options"]["vectors"] == "none":
+            data = (app_dir / "vectors/input.bin").read_bytes()
+            size = len(data) // count
+            self._inputs = [data[n * size : (n + 1) * size] for n in range(count)]
+        toolchain = find_toolchain()
+        program = build_program(app_dir, toolchain.recipe(), toolchain.compiler)
+        self._image = read_elf(program)
+        self.machine = Machine(self._image, seed)
+        self.machine.at("board_input", self._on_input)
+        self.machine.at("dory_network_run", self._on_start)
+        self.machine.at("board_layer", self._on_layer)
+        self.machine.at("board_output", self._on_output)
+        self._executions: list[Execution] = []
+        self._mark = 0
+        self._done = 0
+
+    def run(self, timeout_s: float) -> list[Execution]:
+        """Run the image to its end; raises VerificationFailed."""
+        try:
+            self.machine.run(timeout_s)
+        except VerificationFailed as error:
+            raise VerificationFailed(f"{self._where()}: {error.message}", error.hint) from None
+        machine = self.machine
+        if machine.exit_code not in (0, _EXIT_DIFFERS):
+            raise VerificationFailed(
+                f"the image ends with status {machine.exit_code}: {machine.output.strip()}"
+            )
+        if len(self._executions) != self._count * self._repeat:
+            raise UsageError(
+                f"the image ran {len(self._executions)} inputs, expected values are given for "
+                f"{self._count}",
+                "compile the network again",
+            )
+        return self._executions
+
+    def _where(self) -> str:
+        if not self._executions:
+            return "before the first layer"
+        if self._done >= len(self._order):
+            return "after the last layer"
+        layer = self._layers.get(self._order[self._done])
+        name = f" '{layer.name}'" if layer else ""
+        return f"layer {self._order[self._done]}{name}"
+
+    def _on_input(self, machine: Machine) -> None:
+        run = machine.argument(0)
+        if run >= self._count * self._repeat:
+            machine.return_from(0)
+        elif self._inputs is None:
+            machine.set_argument(0, run % self._count)
+        else:
+            place = self._plan["network"]["inputs"][0]
+            names = ("dory_l2_arena", "dory_d2_arena")
+            address = self._image.symbol(names[place["memory"]]).address + place["offset"]
+            data = self._inputs[run % self._count]
+            machine.memories.view(address, len(data), "input")[:] = np.frombuffer(data, np.uint8)
+            machine.return_from(address)
+
+    def _on_start(self, machine: Machine) -> None:
+        self._executions.append(Execution())
+        self._mark = machine.instructions
+        self._done = 0
+        self._poison_l1(machine)
+
+    def _on_layer(self, machine: Machine) -> None:
+        index, address, size = (machine.argument(n) for n in range(3))
+        machine.mdma.require_idle(f"layer {index} ends")
+        execution = self._executions[-1]
+        data = machine.memories.view(address, size, "output of a layer").tobytes()
+        layer = self._layers[index]
+        execution.raw[index] = data
+        execution.values[index] = unpack(data, layer.tensor)
+        execution.instructions[index] = machine.instructions - self._mark
+        self._done += 1
+        self._poison_l1(machine)
+        self._mark = machine.instructions
+
+    def _on_output(self, machine: Machine) -> None:
+        address, size = machine.argument(1), machine.argument(2)
+        execution = self._executions[-1]
+        execution.output = machine.memories.view(address, size, "output").tobytes()
+        missing = [index for index in self._order if index not in execution.raw]
+        if missing:
+            raise ChipFault(f"layer {missing[0]} did not run")
+
+    def _poison_l1(self, machine: Machine) -> None:
+        """Nothing in the arena of L1 outlives a layer."""
+        symbol = self._image.find("dory_l1_arena")
+        if symbol is not None:
+            machine.memories.view(symbol.address, symbol.size, "L1")[:] = POISON

@@ -1,0 +1,122 @@
+"""Registers of clock control and of the core's system control space that images use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from dory_stm32h7.emulator.faults import ChipFault
+from dory_stm32h7.emulator.memories import Memories
+from dory_stm32h7.hardware import DTCM_ADDRESS, DTCM_BYTES
+
+RCC_BASE = 0x5802_4000
+RCC_AHB3ENR, RCC_AHB2ENR = 0x4D4, 0x4DC
+MDMAEN = 1 << 0
+SRAM123EN = 7 << 29
+
+PPB_BASE, PPB_BYTES = 0xE000_0000, 0x1_0000
+DWT_CTRL, DWT_CYCCNT, DWT_LAR = 0x1000, 0x1004, 0x1FB0
+CCR, CCSIDR, CSSELR, CPACR = 0xED14, 0xED80, 0xED84, 0xED88
+MPU_CTRL, MPU_RNR, MPU_RBAR, MPU_RASR = 0xED94, 0xED98, 0xED9C, 0xEDA0
+DHCSR, DEMCR = 0xEDF0, 0xEDFC
+ICIALLU, DCIMVAC, DCISW, DCCMVAC, DCCIMVAC = 0xEF50, 0xEF5C, 0xEF60, 0xEF68, 0xEF70
+
+CCR_DC = 1 << 16
+D_CACHE_SIZE = 0xF003E019  # CCSIDR of the 16 KiB data cache: 4 ways, 128 sets, lines of 32 bytes
+_PLAIN = (CSSELR, CPACR, DEMCR, DWT_CTRL, DWT_CYCCNT, DWT_LAR, MPU_RNR, MPU_CTRL)
+_REGIONS = 16
+
+
+class Clocks:
+    """Reset and clock control: the clocks of MDMA and D2 SRAM, off after reset."""
+
+    def __init__(self, memories: Memories) -> None:
+        self._memories = memories
+        self._registers: dict[int, int] = {}
+
+    def read(self, offset: int, size: int) -> int:
+        """Return a register; offset: from RCC_BASE."""
+        return self._registers.get(offset, 0)
+
+    def write(self, offset: int, size: int, value: int) -> None:
+        """Write a register; size: bytes."""
+        if size != 4:
+            raise ChipFault(f"RCC register {offset:#05x} is written with {size} bytes")
+        self._registers[offset] = value
+        self._memories.d2.clocked = self._on(RCC_AHB2ENR, SRAM123EN)
+
+    def _on(self, register: int, bits: int) -> bool:
+        return self._registers.get(register, 0) & bits == bits
+
+    @property
+    def mdma(self) -> bool:
+        """The MDMA has a clock."""
+        return self._on(RCC_AHB3ENR, MDMAEN)
+
+
+@dataclass(slots=True)
+class Core:
+    """System control space of the core: caches, MPU, cycle counter, debug state.
+
+    maintained: addresses of the lines of the data cache that were cleaned or invalidated.
+    instructions: what the cycle counter shows; the emulator counts no cycles.
+    """
+
+    maintained: set[int] = field(default_factory=set)
+    instructions: int = 0
+    _registers: dict[int, int] = field(default_factory=dict)
+    _regions: dict[int, tuple[int, int]] = field(default_factory=dict)
+
+    def read(self, offset: int, size: int) -> int:
+        """Return a register; offset: from PPB_BASE."""
+        if offset == DWT_CYCCNT:
+            return self.instructions & 0xFFFF_FFFF
+        if offset == CCSIDR:
+            return D_CACHE_SIZE
+        if offset == DHCSR:
+            return 1  # a debugger is attached: semihosting works
+        return self._registers.get(offset, 0)
+
+    def write(self, offset: int, size: int, value: int) -> None:
+        """Write a register."""
+        if size != 4:
+            raise ChipFault(f"system register {offset:#06x} is written with {size} bytes")
+        if offset in (DCIMVAC, DCCMVAC, DCCIMVAC):
+            self.maintained.add(value & ~31)
+        elif offset in (MPU_RBAR, MPU_RASR):
+            self._set_region(offset, value)
+        elif offset in _PLAIN or offset == CCR:
+            self._registers[offset] = value
+        elif offset not in (ICIALLU, DCISW):
+            raise ChipFault(f"system register {offset:#06x} is written: this model lacks it")
+
+    def _set_region(self, offset: int, value: int) -> None:
+        if self._registers.get(MPU_CTRL, 0) & 1:
+            raise ChipFault("a region of the MPU is written while the MPU is on")
+        number = self._registers.get(MPU_RNR, 0)
+        if number >= _REGIONS:
+            raise ChipFault(f"the MPU has {_REGIONS} regions, region {number} is written")
+        base, attributes = self._regions.get(number, (0, 0))
+        if offset == MPU_RBAR:
+            base = value & ~0x1F
+        else:
+            attributes = value
+            if attributes & 1 and base % self._size(attributes):
+                raise ChipFault(f"MPU region {number} at {base:#010x} is not aligned to its size")
+        self._regions[number] = (base, attributes)
+
+    @staticmethod
+    def _size(attributes: int) -> int:
+        return 2 << (attributes >> 1 & 0x1F)
+
+    def cached(self, address: int) -> bool:
+        """Return True when the data cache may hold the address."""
+        if not self._registers.get(CCR, 0) & CCR_DC:
+            return False
+        if DTCM_ADDRESS <= address < DTCM_ADDRESS + DTCM_BYTES:
+            return False
+        if self._registers.get(MPU_CTRL, 0) & 1:
+            for number in sorted(self._regions, reverse=True):
+                base, attributes = self._regions[number]
+                if attributes & 1 and base <= address < base + self._size(attributes):
+                    return bool(attributes & (1 << 17))  # C
+        return True

@@ -1,0 +1,69 @@
+/* Arenas of the network, and what the chip needs before the first inference. */
+#include "dory_stm32h7.h"
+
+#include "dory_hal.h"
+#include "dory_stm32h7_registers.h"
+#include "network.h"
+
+#define ARENA(section_) __attribute__((section(section_), aligned(32), used))
+
+/* One arena per memory. The sections are not loaded: nothing in them has a first value. */
+static uint8_t dory_l1_arena[DORY_L1_SIZE] ARENA(".dory_l1");
+static uint8_t dory_l2_arena[DORY_L2_SIZE] ARENA(".dory_l2");
+#ifdef DORY_L2_MORE
+static uint8_t dory_d2_arena[DORY_L2_1_SIZE] ARENA(".dory_l2_1");
+#endif
+
+#if !DORY_ARENAS_CACHED
+static void mpu_uncached(uint32_t region, uint32_t base, uint32_t size_log2)
+{
+  MPU_RNR = region;
+  MPU_RBAR = base;
+  MPU_RASR = MPU_RASR_ENABLE | MPU_RASR_SIZE(size_log2) | MPU_RASR_NORMAL_UNCACHED |
+             MPU_RASR_SHARED | MPU_RASR_FULL_ACCESS | MPU_RASR_XN;
+}
+#endif
+
+void dory_stm32h7_init(void)
+{
+  RCC_AHB3ENR |= RCC_AHB3ENR_MDMAEN;
+  RCC_AHB2ENR |= RCC_AHB2ENR_SRAM123EN;
+  (void)RCC_AHB2ENR; /* the clocks run two bus cycles after the write: wait for it to arrive */
+#if !DORY_ARENAS_CACHED
+  dsb();
+  MPU_CTRL &= ~MPU_CTRL_ENABLE;
+  mpu_uncached(14, 0x24000000u, 19);
+  mpu_uncached(15, 0x30000000u, 19);
+  MPU_CTRL |= MPU_CTRL_ENABLE | MPU_CTRL_PRIVDEFENA;
+  dsb();
+  isb();
+#endif
+  SCB_DEMCR |= SCB_DEMCR_TRCENA;
+  DWT_LAR = DWT_LAR_KEY;
+  DWT_CYCCNT = 0;
+  DWT_CTRL |= DWT_CTRL_CYCCNTENA;
+  dory_dma_init();
+}
+
+int dory_stm32h7_run(const void *input, void *output,
+                     void (*on_layer)(void *user, int layer, const void *data, uint32_t bytes),
+                     void *user)
+{
+#ifdef DORY_L2_MORE
+  const dory_memory_t more[DORY_L2_MORE] = {{dory_d2_arena, DORY_L2_1_SIZE}};
+#endif
+  const dory_network_io_t io = {
+    .l1 = dory_l1_arena,
+    .l2 = dory_l2_arena,
+    .l1_size = DORY_L1_SIZE,
+    .l2_size = DORY_L2_SIZE,
+    .input = input,
+    .output = output,
+    .on_layer = on_layer,
+    .user = user,
+#ifdef DORY_L2_MORE
+    .l2_more = more,
+#endif
+  };
+  return dory_network_run(&io);
+}

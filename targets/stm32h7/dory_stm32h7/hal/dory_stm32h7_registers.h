@@ -1,0 +1,87 @@
+/* Registers that the network's support code uses (RM0433 and the Armv7-M manual). */
+#ifndef DORY_STM32H7_REGISTERS_H
+#define DORY_STM32H7_REGISTERS_H
+
+#include <stdint.h>
+
+#define REG32(address) (*(volatile uint32_t *)(uintptr_t)(address))
+
+/* Reset and clock control. */
+#define RCC_AHB3ENR REG32(0x580244D4u)
+#define RCC_AHB3ENR_MDMAEN (1u << 0)
+#define RCC_AHB2ENR REG32(0x580244DCu)
+#define RCC_AHB2ENR_SRAM123EN (7u << 29)
+
+/* System control block. */
+#define SCB_CCR REG32(0xE000ED14u)
+#define SCB_CCR_DC (1u << 16)
+#define SCB_CCR_IC (1u << 17)
+#define SCB_CCSIDR REG32(0xE000ED80u)
+#define SCB_CSSELR REG32(0xE000ED84u)
+#define SCB_CPACR REG32(0xE000ED88u)
+#define SCB_CPACR_FPU (0xFu << 20)
+#define SCB_ICIALLU REG32(0xE000EF50u)
+#define SCB_DCIMVAC REG32(0xE000EF5Cu)
+#define SCB_DCISW REG32(0xE000EF60u)
+#define SCB_DCCIMVAC REG32(0xE000EF70u)
+#define SCB_DHCSR REG32(0xE000EDF0u)
+#define SCB_DHCSR_C_DEBUGEN (1u << 0)
+#define SCB_DEMCR REG32(0xE000EDFCu)
+#define SCB_DEMCR_TRCENA (1u << 24)
+
+/* Memory protection unit. */
+#define MPU_CTRL REG32(0xE000ED94u)
+#define MPU_CTRL_ENABLE (1u << 0)
+#define MPU_CTRL_PRIVDEFENA (1u << 2)
+#define MPU_RNR REG32(0xE000ED98u)
+#define MPU_RBAR REG32(0xE000ED9Cu)
+#define MPU_RASR REG32(0xE000EDA0u)
+#define MPU_RASR_ENABLE (1u << 0)
+#define MPU_RASR_SIZE(log2) (((log2)-1u) << 1)
+#define MPU_RASR_NORMAL_UNCACHED (1u << 19) /* TEX 1, C 0, B 0 */
+#define MPU_RASR_SHARED (1u << 18)
+#define MPU_RASR_FULL_ACCESS (3u << 24)
+#define MPU_RASR_XN (1u << 28)
+
+/* Cycle counter. */
+#define DWT_CTRL REG32(0xE0001000u)
+#define DWT_CTRL_CYCCNTENA (1u << 0)
+#define DWT_CYCCNT REG32(0xE0001004u)
+#define DWT_LAR REG32(0xE0001FB0u)
+#define DWT_LAR_KEY 0xC5ACCE55u
+
+/* MDMA channel. */
+typedef struct {
+  volatile uint32_t isr, ifcr, esr, cr;
+  volatile uint32_t tcr, bndtr, sar, dar, brur, lar, tbr, reserved, mar, mdr;
+  uint32_t gap[2];
+} mdma_channel_t;
+
+#define MDMA_CHANNELS 16u
+#define MDMA_CHANNEL(n) ((mdma_channel_t *)(uintptr_t)(0x52000040u + 0x40u * (n)))
+
+#define MDMA_ISR_TEIF (1u << 0)
+#define MDMA_ISR_CTCIF (1u << 1)
+#define MDMA_IFCR_ALL 0x1Fu
+#define MDMA_CR_EN (1u << 0)
+#define MDMA_CR_SWRQ (1u << 16)
+#define MDMA_TCR_SINC_UP (2u << 0)
+#define MDMA_TCR_DINC_UP (2u << 2)
+#define MDMA_TCR_SSIZE(log2) ((uint32_t)(log2) << 4)
+#define MDMA_TCR_DSIZE(log2) ((uint32_t)(log2) << 6)
+#define MDMA_TCR_SINCOS(log2) ((uint32_t)(log2) << 8)
+#define MDMA_TCR_DINCOS(log2) ((uint32_t)(log2) << 10)
+#define MDMA_TCR_SBURST(log2) ((uint32_t)(log2) << 12)
+#define MDMA_TCR_DBURST(log2) ((uint32_t)(log2) << 15)
+#define MDMA_TCR_TLEN(bytes) ((uint32_t)((bytes)-1u) << 18)
+#define MDMA_TCR_PKE (1u << 25)
+#define MDMA_TCR_TRGM_ALL (3u << 28)
+#define MDMA_TCR_SWRM (1u << 30)
+#define MDMA_BNDTR_BRC(repeats) ((uint32_t)(repeats) << 20)
+#define MDMA_TBR_SBUS (1u << 16)
+#define MDMA_TBR_DBUS (1u << 17)
+
+static inline void dsb(void) { __asm__ volatile("dsb 0xF" ::: "memory"); }
+static inline void isb(void) { __asm__ volatile("isb 0xF" ::: "memory"); }
+
+#endif

@@ -1,0 +1,43 @@
+"""Ways to run the image for the chip without one."""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import TYPE_CHECKING, Any
+
+from dory_core.errors import ToolMissing
+from dory_core.simulate.runner import Runner
+from dory_stm32h7.toolchain import has_toolchain
+
+if TYPE_CHECKING:
+    from dory_core.hardware import TargetContext
+    from dory_core.simulate.result import RunResult
+
+
+def has_emulator() -> bool:
+    """True when the Python package of the emulator is installed."""
+    return importlib.util.find_spec("unicorn") is not None
+
+
+def _cortex_m7(*arguments: Any, **options: Any) -> RunResult:
+    if not has_emulator():
+        raise ToolMissing(
+            "the emulator of the Cortex-M7 is missing (Python package unicorn)",
+            "pip install 'dory-stm32h7[emulator]', or use --runner host",
+        )
+    from dory_stm32h7.emulator.runner import run_cortex_m7
+
+    return run_cortex_m7(*arguments, **options)
+
+
+def runners(ctx: TargetContext) -> list[Runner]:
+    """Return the emulated chip, preferred when emulator and compiler are installed."""
+    has_main = ctx.options.get("form") != "library"
+    return [
+        Runner(
+            "cortex-m7",
+            "the image for the chip on an emulated STM32H743 that insists on the MDMA's rules",
+            _cortex_m7,
+            preferred=has_main and has_emulator() and has_toolchain(),
+        )
+    ]

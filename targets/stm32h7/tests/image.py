@@ -1,0 +1,59 @@
+"""Compiling networks for the STM32H7 and running their images on the emulated chip."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from dory_stm32h7.runners import has_emulator
+from dory_stm32h7.toolchain import has_toolchain
+
+from dory_core.application import run_application
+from dory_core.compiler import CompileOptions, CompileResult, compile_network
+from dory_core.plugins import Plugins
+from dory_core.simulate.result import RunResult
+from tests.nets import net
+
+RUNNER = "cortex-m7"
+L1_BYTES = 100 * 1024
+
+
+def require_emulator() -> None:
+    """Skip the test unless an image can be built and run."""
+    if not (has_emulator() and has_toolchain()):
+        pytest.skip("needs the emulator and a compiler for it: pip install dory-stm32h7[emulator]")
+
+
+def compiled(
+    name: str,
+    directory: Path,
+    plugins: Plugins,
+    budgets: Mapping[int, int] | None = None,
+    **settings: str,
+) -> CompileResult:
+    """Compile a network of the collection with its golden; L1 is 100 kB unless budgets say more."""
+    source = net(name)
+    return compile_network(
+        CompileOptions(
+            onnx=source.onnx,
+            target="stm32h7",
+            frontend=source.frontend,
+            output=directory,
+            golden=(source.golden,),
+            input_bits=source.input_bits,
+            input_signed=source.input_signed,
+            budgets={1: L1_BYTES} if budgets is None else budgets,
+            settings=settings,
+        ),
+        plugins,
+    )
+
+
+def run_image(directory: Path, plugins: Plugins, repeat: int = 2, seed: int = 1) -> RunResult:
+    """Run the image; asserts that every element of every layer is exact, in every repetition."""
+    result = run_application(directory, plugins=plugins, runner=RUNNER, repeat=repeat, seed=seed)
+    wrong = result.first_difference
+    assert wrong is None, f"layer {wrong[1].index} {wrong[1].name}: {wrong[1]}"
+    assert len(result.runs) % repeat == 0
+    return result

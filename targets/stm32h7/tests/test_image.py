@@ -1,0 +1,63 @@
+"""Images of real networks on the emulated chip: every element of every layer, twice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from image import compiled, require_emulator, run_image
+
+from dory_core.plugins import Plugins, load_plugins
+
+# All 8-bit networks that fit the chip; the two of CI are among them.
+IN_CI = ("nemo_small_cnn", "quantlab_small_conv8")
+LONG = (
+    "nemo_NAS_Frontnet",
+    "nemo_PenguiNet_32",
+    "nemo_Residual_connection_test_1",
+    "nemo_TCN_T",
+    "nemo_dronet_complete",
+    "nemo_ds_cnn_kws",
+    "nemo_eegnet_1d_8b_1xW",
+    "nemo_mv1_025_96",
+    "nemo_mv2_035_96",
+    "nemo_proxylessnas_pulp_dronet",
+    "nemo_resnet8",
+    "quantlab_Dronet",
+    "quantlab_mv1_025_96",
+    "quantlab_mv2_035_96",
+    "quantlab_resnet8",
+    "quantlab_small_cnn",
+    "quantlab_tcn1d_pad",
+)
+
+
+@pytest.fixture(scope="module")
+def plugins() -> Plugins:
+    require_emulator()
+    return load_plugins()
+
+
+def check(name: str, directory: Path, plugins: Plugins) -> None:
+    result = compiled(name, directory, plugins)
+    assert result.golden_exact
+    assert result.plan.deployable
+    run = run_image(directory, plugins).runs
+    layers = [layer.index for layer in run[0].layers]
+    assert sorted(layers) == sorted(step.index for step in result.plan.steps)
+    for first, second in zip(run[0].layers, run[1].layers, strict=True):
+        assert first.instructions > 0
+        assert first.cycles is None
+        # Waiting for the MDMA is the only part that may differ.
+        assert abs(first.instructions - second.instructions) < 0.02 * first.instructions + 500
+
+
+@pytest.mark.parametrize("name", IN_CI)
+def test_image_is_exact(name: str, plugins: Plugins, tmp_path: Path) -> None:
+    check(name, tmp_path / "app", plugins)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LONG)
+def test_image_of_a_larger_network_is_exact(name: str, plugins: Plugins, tmp_path: Path) -> None:
+    check(name, tmp_path / "app", plugins)
