@@ -24,9 +24,15 @@ from dory_core.simulate.compiler import (
 
 __all__ = ["Recipe", "build", "build_program"]
 
-SOURCE_FOLDERS = ("src", "weights", "kernels", "hal/host")
-INCLUDE_FOLDERS = ("inc", "hal/include", "hal/host", "kernels")
+SOURCE_FOLDERS = ("src", "weights", "kernels", "kernels/external", "hal/host")
+INCLUDE_FOLDERS = (
+    *("inc", "hal/include", "hal/host", "kernels"),
+    *("kernels/external", "kernels/external/host"),
+)
 FLAGS = ("-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror")
+#: A library that is not ours is compiled as it is; what stands in for its SDK is in ``host``.
+EXTERNAL_FOLDER = "kernels/external/"
+EXTERNAL_FLAGS = ("-std=gnu99", "-w", "-fwrapv", "-fno-strict-aliasing", "-flax-vector-conversions")
 
 _INCLUDE = re.compile(rb'^[ \t]*(?:#[ \t]*include|\.incbin)[ \t]*"([^"\n]+)"', re.MULTILINE)
 _SHOWN_LINES = 20
@@ -190,7 +196,8 @@ def build_program(app_dir: Path, recipe: Recipe, compiler: Compiler) -> Path:
     def compile_one(source: str) -> None:
         scratch = objects.scratch()
         try:
-            command = [*compiler.command, *flags, "-c", source, "-o", str(scratch)]
+            external = EXTERNAL_FLAGS if source.startswith(EXTERNAL_FOLDER) else ()
+            command = [*compiler.command, *flags, *external, "-c", source, "-o", str(scratch)]
             _call(command, app_dir, f"compiling {source} with {compiler.name}")
             objects.store(keys[source], scratch)
         finally:

@@ -18,12 +18,15 @@ VARIANT := host$(if $(SANITIZE),-$(subst $(comma),-,$(SANITIZE)))
 BUILD := build/$(VARIANT)
 
 HOST_FLAGS := -std=c99 -Wall -Wextra -Wpedantic -Werror \
-  -Iinc -Ihal/include -Ihal/host -Ikernels
+  -Iinc -Ihal/include -Ihal/host -Ikernels -Ikernels/external -Ikernels/external/host
+# A library that is not ours is compiled as it is.
+EXTERNAL_FLAGS := -std=gnu99 -w -fwrapv -fno-strict-aliasing -flax-vector-conversions
 ifneq ($(SANITIZE),)
 HOST_FLAGS += -g -fsanitize=$(SANITIZE) -fno-sanitize-recover=all -fno-omit-frame-pointer
 endif
 
-HOST_SOURCES := $(wildcard src/*.c weights/*.c kernels/*.c hal/host/*.c)
+HOST_SOURCES := $(wildcard src/*.c weights/*.c kernels/*.c kernels/external/*.c \
+  hal/host/*.c)
 HOST_OBJECTS := $(HOST_SOURCES:%.c=$(BUILD)/%.o)
 COMPILE := $(CC) $(CFLAGS) $(HOST_FLAGS)
 
@@ -41,7 +44,7 @@ $(BUILD)/app: $(HOST_OBJECTS)
 
 $(BUILD)/%.o: %.c $(BUILD)/command
 	@mkdir -p $(@D)
-	$(COMPILE) -MMD -MP -c $< -o $@
+	$(COMPILE) $(if $(filter kernels/external/%,$<),$(EXTERNAL_FLAGS)) -MMD -MP -c $< -o $@
 
 # Changes when the compile command does, so that objects of other flags are rebuilt.
 $(BUILD)/command: FORCE

@@ -27,14 +27,18 @@ typedef struct {
 static region_t *regions;
 static uint32_t region_count, region_room;
 
+/* Where L1 is mapped if nothing else is there: some libraries keep addresses in 32 bits. */
+#define L1_ADDRESS ((void *)0x10000000)
+
 /* The arena's end is flush with the guard page, but for the bytes that its size lacks to a multiple
  * of the alignment; those, and the rest of the first page, are canaries. */
-static void arena_create(sim_arena_t *arena, const char *name, uint32_t size, int shadow) {
+static void arena_create_at(sim_arena_t *arena, void *where, const char *name, uint32_t size,
+                            int shadow) {
   const size_t page = (size_t)sysconf(_SC_PAGESIZE);
   const size_t aligned =
       ((size_t)size + DORY_ARENA_ALIGN - 1) / DORY_ARENA_ALIGN * DORY_ARENA_ALIGN;
   const size_t inner = aligned ? (aligned + page - 1) / page * page : page;
-  uint8_t *map = mmap(NULL, inner + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  uint8_t *map = mmap(where, inner + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (map == MAP_FAILED || mprotect(map + page, inner, PROT_READ | PROT_WRITE) != 0)
     dory_sim_fault(NULL, 0, "no memory for %s of %lu bytes", name, (unsigned long)size);
   arena->name = name;
@@ -52,6 +56,10 @@ static void arena_create(sim_arena_t *arena, const char *name, uint32_t size, in
   }
 }
 
+static void arena_create(sim_arena_t *arena, const char *name, uint32_t size, int shadow) {
+  arena_create_at(arena, NULL, name, size, shadow);
+}
+
 void dory_sim_open(const dory_sim_config_t *config) {
   sim_config = *config;
   if (sim_config.cores < 1 || sim_config.cores > DORY_SIM_MAX_CORES)
@@ -62,7 +70,7 @@ void dory_sim_open(const dory_sim_config_t *config) {
   if (sim_config.dma_align < 1) sim_config.dma_align = 1;
   if (sim_config.ext_align < 1) sim_config.ext_align = 1;
   if (sim_config.barrier_timeout_s < 1) sim_config.barrier_timeout_s = 60;
-  arena_create(&sim_l1, "L1", sim_config.l1_size, 1);
+  arena_create_at(&sim_l1, L1_ADDRESS, "L1", sim_config.l1_size, 1);
   arena_create(&sim_memories[1], "L2", sim_config.l2_size, 1);
   static const char *const names[DORY_SIM_MAX_MORE_L2] = {
       "memory 1 of L2", "memory 2 of L2", "memory 3 of L2", "memory 4 of L2"};

@@ -20,6 +20,7 @@ MAX_CORES = 8
 MACS_PER_CYCLE_AND_CORE = 4
 BOARDS = ("gvsoc", "gapuino")
 KERNELS = ("dory", "portable")
+PULP_NN = "pulp-nn="
 
 L1_BYTES = 64 * 1024
 L2_BYTES = 512 * 1024
@@ -66,8 +67,8 @@ TARGET = Target(
             str,
             "dory",
             "dory: kernels for the cluster, portable C where they reject a layer; "
-            "portable: portable C only",
-            KERNELS,
+            "portable: portable C only; pulp-nn=PATH: a copy of PULP-NN, portable C where it would "
+            "not be exact",
         ),
     ),
     operating_points=(LOW_VOLTAGE, HIGH_VOLTAGE),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dory_core.plugins import hookimpl
-from dory_gap8.hardware import MAX_CORES, NAME, TARGET
+from dory_gap8.hardware import KERNELS, MAX_CORES, NAME, PULP_NN, TARGET
 
 if TYPE_CHECKING:
     from dory_core.hardware import DmaHal, MemoryHierarchy, Target, TargetContext
@@ -70,8 +70,21 @@ def dory_kernels(ctx: TargetContext, layer: TypedLayer) -> list[Kernel]:
     from dory_core.kernels import portable_kernels
 
     portable = list(portable_kernels(ctx.memory.cores))
-    if ctx.options.get("kernels") == "portable":
+    chosen = str(ctx.options.get("kernels", "dory"))
+    if chosen == "portable":
         return portable
+    if chosen.startswith(PULP_NN):
+        from dory_gap8.pulp_nn import find_library, pulp_nn_kernels
+
+        library = find_library(chosen.removeprefix(PULP_NN))
+        return [*pulp_nn_kernels(library, layer, ctx.memory.cores), *portable]
+    if chosen not in KERNELS:
+        from dory_core.errors import UsageError
+
+        raise UsageError(
+            f"there are no kernels {chosen!r} for {NAME}",
+            f"known: {', '.join(KERNELS)}, {PULP_NN}PATH",
+        )
     from dory_gap8.backend import candidates
 
     return [*candidates(layer, ctx.memory.cores), *portable]
