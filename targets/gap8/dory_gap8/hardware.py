@@ -28,7 +28,7 @@ L3_BYTES = 8 * 1024 * 1024
 
 # Widths in which activations are stored, by the option ``kernels``. Kernels for the cluster take
 # whole bytes only.
-STORAGE = {"dory": (8, 16, 32), "portable": STORAGE_BITS}
+STORAGE = {"dory": (8, 16, 32), "portable": STORAGE_BITS, PULP_NN: (8, 16, 32)}
 
 # Stacks lie in L1: of core 0, and of each other core (the configuration of the DORY paper's tool).
 STACK_CORE0_BYTES = 3500
@@ -111,5 +111,6 @@ def hierarchy(ctx: TargetContext) -> MemoryHierarchy:
         Level(3, (Memory("HyperRAM", L3_BYTES, 0, 0, data),)),
     )
     peak = MACS_PER_CYCLE_AND_CORE * cores
-    storage = STORAGE[str(ctx.options.get("kernels", KERNELS[0]))]
+    kernels = str(ctx.options.get("kernels", KERNELS[0]))
+    storage = STORAGE[PULP_NN if kernels.startswith(PULP_NN) else kernels]
     return MemoryHierarchy(levels, (CLUSTER_DMA, hyper_ram), cores, peak, storage)

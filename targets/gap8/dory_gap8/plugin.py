@@ -33,6 +33,10 @@ def dory_memory_hierarchy(ctx: TargetContext) -> MemoryHierarchy | None:
     cores = int(ctx.options.get("cores", MAX_CORES))
     if not 1 <= cores <= MAX_CORES:
         raise UsageError(f"GAP8 has no {cores} cores", f"--set cores=1 to --set cores={MAX_CORES}")
+    kernels = str(ctx.options.get("kernels", KERNELS[0]))
+    if kernels not in KERNELS and not kernels.startswith(PULP_NN):
+        known = f"known: {', '.join(KERNELS)}, {PULP_NN}PATH"
+        raise UsageError(f"there are no kernels {kernels!r} for {NAME}", known)
     return hierarchy(ctx)
 
 
@@ -78,13 +82,6 @@ def dory_kernels(ctx: TargetContext, layer: TypedLayer) -> list[Kernel]:
 
         library = find_library(chosen.removeprefix(PULP_NN))
         return [*pulp_nn_kernels(library, layer, ctx.memory.cores), *portable]
-    if chosen not in KERNELS:
-        from dory_core.errors import UsageError
-
-        raise UsageError(
-            f"there are no kernels {chosen!r} for {NAME}",
-            f"known: {', '.join(KERNELS)}, {PULP_NN}PATH",
-        )
     from dory_gap8.backend import candidates
 
     return [*candidates(layer, ctx.memory.cores), *portable]
