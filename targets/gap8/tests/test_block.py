@@ -55,7 +55,10 @@ def random_cases(seed: int, count: int, cores: int = 8) -> list[Case]:
     random = Random(seed)
     cases: list[Case] = []
     while len(cases) < count:
-        x, y = random.pick("u8", "i8"), random.pick("u8", "u8", "i8", "i32", "i16")
+        x, y = (
+            random.pick("u8", "u8", "i8", "u16", "i16"),
+            random.pick("u8", "u8", "i8", "i32", "i16"),
+        )
         kernel: BlockKernel = random.pick(WindowKernel(cores), GatherKernel(cores))
         window = random.window(random.pick((1, 1), (3, 3), (2, 3), (5, 1), (1, 4)))
         c_in = random.pick(8, 12, 16, 32) if random.integer(0, 2) else random.integer(1, 10)
@@ -182,13 +185,27 @@ def test_windows_of_all_shapes_read_their_inputs_in_place() -> None:
 def test_long_columns_of_odd_channels_are_not_gathered() -> None:
     layer = conv(102, 32, (8, 8), SAME)
     assert GatherKernel().accepts(layer).reason == (
-        "its columns of 918 inputs are too long, up to 160 are gathered"
+        "its columns of 918 bytes are too long: it gathers 160"
     )
     assert WindowKernel().symbol(layer) == "dory_gap8_window_3x3_pad_odd_u8_i8_u8_q32u"
-    assert WindowKernel().row_length(layer) == 9 * 104
+    assert WindowKernel().row_bytes(layer) == 9 * 104
     assert WindowKernel().accepts(conv(17, 32, (8, 8), SAME)).reason == (
-        "its 17 input channels are no multiple of 4"
+        "its pixels of 17 bytes are no words"
     )
+
+
+@pytest.mark.parametrize("x", ["u16", "i16"])
+def test_inputs_of_16_bits_meet_weights_of_16_bits(x: str) -> None:
+    layer = conv(6, 5, (5, 7), SAME, (requant(3, 5, 1 << 14, -128, 127),), x)
+    block = WindowKernel().weight_block(layer, (0, 5), (0, 6))
+    start = block.parts["weights"]
+    weights = layer.layer.weights.values
+    first = np.frombuffer(block.data, "<i2", 8, start).tolist()
+    assert first == [int(weights[c, i, 0, 0]) for c in range(4) for i in range(2)]
+    cases = [whole(WindowKernel(), layer)]
+    odd = conv(5, 5, (5, 7), SAME, (requant(3, 5, 1 << 14, -128, 127),), x)
+    cases.append(whole(GatherKernel(), odd))
+    Library([*cases, whole(WindowKernel(), conv(45, 4, (3, 3), SAME, None, x))]).check()
 
 
 def test_filters_beyond_the_table_are_refused() -> None:

@@ -1,4 +1,7 @@
-"""Dense convolutions of 8-bit tensors on the 4x4 block: four pixels by four channels at a time."""
+"""Dense convolutions on the 4x4 block: four pixels by four channels at a time.
+
+A step of the block multiplies words: four 8-bit inputs, or two of 16 bits and weights stored alike.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,7 @@ from dory_gap8.backend.instance import (
     ClusterKernel,
     c_type,
     call_text,
+    reject_type,
     sources,
     vector_macros,
 )
@@ -30,6 +34,8 @@ if TYPE_CHECKING:
 
 # A table of pointers to all taps of four pixels lies on the stack: 16 bytes per tap.
 MOST_TAPS = 64
+# Element types of inputs: the chip multiplies words of them.
+BLOCK_INPUTS = ("u8", "i8", "u16", "i16")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,9 +96,9 @@ def _finish(epilogue: Epilogue, bits: int, channels: int) -> Finish:
 
 
 def interleave(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return rows of weights, shape (c_out, 4 n), as the block reads them.
+    """Return rows of bytes, shape (c_out, 4 n), as the block reads them.
 
-    Four channels after another; of these, for each four inputs, four weights of each channel.
+    Four channels after another; of these, for each word of inputs, a word of each channel.
     Channels are filled up to a multiple of four with zeros.
     """
     c_out, length = rows.shape
@@ -120,13 +126,14 @@ class BlockKernel(ClusterKernel):
         return self.title
 
     def accepts(self, layer: TypedLayer) -> Rejection | None:
-        """Dense convolutions of 8-bit inputs."""
+        """Dense convolutions of 8- and 16-bit inputs."""
         if not isinstance(layer.layer, Conv):
             return Rejection("it computes convolutions only")
         if layer.layer.groups > 1:
             return Rejection("it computes dense convolutions only, this one has groups")
-        if layer.inputs[0].type_name not in ("u8", "i8"):
-            return Rejection(f"its input is {layer.inputs[0].type_name}, possible are u8, i8")
+        wrong = reject_type(layer.inputs[0], "input", BLOCK_INPUTS)
+        if wrong is not None:
+            return wrong
         kernel_h, kernel_w = layer.layer.window.kernel
         if kernel_h * kernel_w > MOST_TAPS:
             return Rejection(
@@ -137,14 +144,14 @@ class BlockKernel(ClusterKernel):
     def _reject_channels(self, layer: TypedLayer) -> Rejection | None:
         return None
 
-    def row_length(self, layer: TypedLayer) -> int:
-        """Return the weights of one output channel, with padding."""
+    def row_bytes(self, layer: TypedLayer) -> int:
+        """Return the bytes of the weights of one output channel: words, as many as inputs have."""
         raise NotImplementedError
 
     def weight_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
         """Parameters and weights of channels in fours."""
         done = finish(layer)
-        channel = self.row_length(layer) + 4 * done.parameters.shape[1]
+        channel = self.row_bytes(layer) + 4 * done.parameters.shape[1]
         size = padded(tile.c_out) * channel
         if done.form == "DORY_BLOCK_RAW":
             size = size + padded(tile.c_out) * weighted_epilogue(layer).channel_bytes
@@ -175,13 +182,13 @@ class BlockKernel(ClusterKernel):
         return WeightBlock(data + bytes(-len(data) % 8), parts)
 
     def _rows(self, layer: TypedLayer, c_out: tuple[int, int]) -> npt.NDArray[Any]:
-        """Return the weights of a range of channels, shape (c_out, row_length)."""
+        """Return the weights of a range of channels, shape (c_out, row_bytes)."""
         weights = filters(layer).weights.values[c_out[0] : c_out[1]]
-        taps = np.moveaxis(weights, 1, 3).reshape(weights.shape[0], -1, self._run(layer))
-        total = self.row_length(layer) // taps.shape[1]
-        rows: npt.NDArray[Any] = np.zeros((*taps.shape[:2], total), dtype=np.int8)
-        rows[:, :, : taps.shape[2]] = taps
-        return rows.reshape(weights.shape[0], -1)
+        runs = np.moveaxis(weights, 1, 3).reshape(weights.shape[0], -1, self._run(layer))
+        total = self.row_bytes(layer) // (runs.shape[1] * (layer.inputs[0].bits // 8))
+        rows = np.zeros((*runs.shape[:2], total), dtype=f"<i{layer.inputs[0].bits // 8}")
+        rows[:, :, : runs.shape[2]] = runs
+        return rows.reshape(weights.shape[0], -1).view(np.int8)
 
     def _run(self, layer: TypedLayer) -> int:
         """Return the inputs in a row, after which weights are filled up with zeros."""
@@ -190,7 +197,7 @@ class BlockKernel(ClusterKernel):
     def cycles(self, layer: TypedLayer, tile: Tile) -> Number:
         """Blocks of the core with the most of them."""
         done = finish(layer)
-        steps = self.row_length(layer) // 4
+        steps = self.row_bytes(layer) // 4
         group = (self._step_cycles(layer) * steps + 16 * done.cycles) // 10
         group += self._segment_cycles(layer)
         pixel = self._pixel_cycles(layer)
@@ -261,6 +268,7 @@ class BlockKernel(ClusterKernel):
         window = _conv(layer).window
         macros = [
             *vector_macros(x),
+            ("DORY_LANES", str(32 // layer.inputs[0].bits)),
             ("DORY_Y_T", c_type(y)),
             ("DORY_CORES", str(self.cores)),
             ("DORY_BLOCK_SHARED", str(self._shared())),
@@ -313,10 +321,15 @@ def _conv(layer: TypedLayer) -> Conv:
     return layer.layer
 
 
-def _column(layer: TypedLayer) -> int:
-    """Return the inputs of one output."""
+def _pixel_bytes(layer: TypedLayer) -> int:
+    """Return the bytes of an input pixel."""
+    return layer.inputs[0].channels * layer.inputs[0].bits // 8
+
+
+def _column_bytes(layer: TypedLayer) -> int:
+    """Return the bytes of the inputs of one output."""
     kernel_h, kernel_w = _conv(layer).window.kernel
-    return kernel_h * kernel_w * layer.inputs[0].channels
+    return kernel_h * kernel_w * _pixel_bytes(layer)
 
 
 @dataclass(frozen=True)
@@ -327,18 +340,18 @@ class WindowKernel(BlockKernel):
     title = "convolution, inputs in place"
 
     def _reject_channels(self, layer: TypedLayer) -> Rejection | None:
-        """Eight input channels at least, in fours unless a column is long."""
-        channels = layer.inputs[0].channels
-        if channels < 8:
-            return Rejection(f"it wants 8 input channels at least, this one has {channels}")
-        if channels % 4 and _column(layer) <= cal.GATHER_COLUMN:
-            return Rejection(f"its {channels} input channels are no multiple of 4")
+        """Pixels of eight bytes at least, whole words unless a column is long."""
+        pixel = _pixel_bytes(layer)
+        if pixel < 8:
+            return Rejection(f"it wants 8 bytes in a pixel at least, this one has {pixel}")
+        if pixel % 4 and _column_bytes(layer) <= cal.GATHER_COLUMN:
+            return Rejection(f"its pixels of {pixel} bytes are no words")
         return None
 
-    def row_length(self, layer: TypedLayer) -> int:
-        """Taps times input channels, which are filled up to a multiple of four."""
+    def row_bytes(self, layer: TypedLayer) -> int:
+        """Taps times the words of a pixel."""
         kernel_h, kernel_w = _conv(layer).window.kernel
-        return kernel_h * kernel_w * int(padded(layer.inputs[0].channels))
+        return kernel_h * kernel_w * int(padded(_pixel_bytes(layer)))
 
     def _run(self, layer: TypedLayer) -> int:
         return layer.inputs[0].channels
@@ -347,25 +360,25 @@ class WindowKernel(BlockKernel):
         """Zeros of each core, which stand for padding."""
         if not self._needs_scratch(layer):
             return 0
-        return self.cores * int(padded(layer.inputs[0].channels))
+        return self.cores * int(padded(_pixel_bytes(layer)))
 
     def _needs_scratch(self, layer: TypedLayer) -> bool:
         return any(_conv(layer).window.pads)
 
     def _tokens(self, layer: TypedLayer) -> list[str]:
-        return ["odd"] if layer.inputs[0].channels % 4 else []
+        return ["odd"] if _pixel_bytes(layer) % 4 else []
 
     def _macros(self, layer: TypedLayer) -> tuple[tuple[str, str], ...]:
-        return (("DORY_FOURS", str(int(layer.inputs[0].channels % 4 == 0))),)
+        return (("DORY_WORDS", str(int(_pixel_bytes(layer) % 4 == 0))),)
 
     def _step_cycles(self, layer: TypedLayer) -> int:
-        odd = layer.inputs[0].channels % 4
+        odd = _pixel_bytes(layer) % 4
         return cal.BLOCK_STEP + (cal.BLOCK_UNALIGNED if odd else 0)
 
     def _segment_cycles(self, layer: TypedLayer) -> int:
         kernel_h, kernel_w = _conv(layer).window.kernel
         segments = kernel_h
-        if layer.inputs[0].channels % 4 or _conv(layer).window.dilations[1] > 1:
+        if _pixel_bytes(layer) % 4 or _conv(layer).window.dilations[1] > 1:
             segments = kernel_h * kernel_w
         return cal.BLOCK_GROUP + cal.BLOCK_SEGMENT * (segments - 1)
 
@@ -376,7 +389,7 @@ class WindowKernel(BlockKernel):
             return 0, 0
         kernel_h, kernel_w = window.kernel
         group = cal.BLOCK_SEGMENT * kernel_h * (kernel_w - 1)
-        if layer.inputs[0].channels % 4 or window.dilations[1] > 1:
+        if _pixel_bytes(layer) % 4 or window.dilations[1] > 1:
             group = 0
         return group, cal.BLOCK_TAP * kernel_h * kernel_w
 
@@ -386,33 +399,32 @@ class WindowKernel(BlockKernel):
 
 @dataclass(frozen=True)
 class GatherKernel(BlockKernel):
-    """Any dense filter on few or odd numbers of channels: four columns per core are gathered."""
+    """Any dense filter on pixels that are no words: four columns per core are gathered."""
 
     kind = "gather"
     title = "convolution, inputs gathered"
 
     def _reject_channels(self, layer: TypedLayer) -> Rejection | None:
         """Other layers than the window kernel takes, as long as their columns are short."""
-        channels = layer.inputs[0].channels
-        if channels % 4 == 0 and channels >= 8:
-            return Rejection(f"its {channels} input channels are a multiple of 4: they lie well")
-        if channels >= 8 and _column(layer) > cal.GATHER_COLUMN:
+        pixel, column = _pixel_bytes(layer), _column_bytes(layer)
+        if pixel % 4 == 0 and pixel >= 8:
+            return Rejection(f"its pixels of {pixel} bytes are words and need not be gathered")
+        if pixel >= 8 and column > cal.GATHER_COLUMN:
             return Rejection(
-                f"its columns of {_column(layer)} inputs are too long, "
-                f"up to {cal.GATHER_COLUMN} are gathered"
+                f"its columns of {column} bytes are too long: it gathers {cal.GATHER_COLUMN}"
             )
         return None
 
-    def row_length(self, layer: TypedLayer) -> int:
-        """Taps times input channels, padded; two steps of the block at least."""
-        return max(8, int(padded(_column(layer))))
+    def row_bytes(self, layer: TypedLayer) -> int:
+        """The words of a column; two steps of the block at least."""
+        return max(8, int(padded(_column_bytes(layer))))
 
     def _run(self, layer: TypedLayer) -> int:
-        return _column(layer)
+        return _column_bytes(layer) * 8 // layer.inputs[0].bits
 
     def scratch_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
         """Four columns per core."""
-        return 4 * self.cores * self.row_length(layer)
+        return 4 * self.cores * self.row_bytes(layer)
 
     def _needs_scratch(self, layer: TypedLayer) -> bool:
         return True
@@ -434,5 +446,5 @@ class GatherKernel(BlockKernel):
 
     def _pixel_cycles(self, layer: TypedLayer) -> int:
         kernel_h, _ = _conv(layer).window.kernel
-        row = self.row_length(layer)
+        row = self.row_bytes(layer)
         return cal.GATHER_PIXELS + cal.GATHER_ROW * kernel_h + cal.GATHER_TENTHS * row // 10

@@ -31,15 +31,20 @@ void dory_block_run(const dory_block_t *b) __asm__(DORY_BLOCK_NAME);
 
 /* -- the steps -- */
 
-#if DORY_X_SIGNED
-#define DORY_START "pv.dotsp.b "
-#define DORY_ADD "pv.sdotsp.b "
+#if DORY_LANES == 4
+#define DORY_LANE "b "
 #else
-#define DORY_START "pv.dotusp.b "
-#define DORY_ADD "pv.sdotusp.b "
+#define DORY_LANE "h "
+#endif
+#if DORY_X_SIGNED
+#define DORY_START "pv.dotsp." DORY_LANE
+#define DORY_ADD "pv.sdotsp." DORY_LANE
+#else
+#define DORY_START "pv.dotusp." DORY_LANE
+#define DORY_ADD "pv.sdotusp." DORY_LANE
 #endif
 
-/* Four inputs times the weights of four channels; `label` is that of the last instruction. */
+/* A word of inputs times the weights of four channels; `label` is that of the last instruction. */
 #define DORY_DOTS(dot, a, b, c, d, x, label) \
   DORY_I(dot #a ", " #x ", t0")              \
   DORY_I(dot #b ", " #x ", t1")              \

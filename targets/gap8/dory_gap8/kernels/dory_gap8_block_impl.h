@@ -2,17 +2,17 @@
  *
  *   DORY_X_T, DORY_X4_T, DORY_LOAD4_X, DORY_DOT4, DORY_DOT4Z   an input, four of them, operations
  *   DORY_X_SIGNED     whether inputs are signed
+ *   DORY_LANES        inputs in a word: four of 8 bits or two of 16, with weights of as many bits
  *   DORY_Y_T          type of an output
  *   DORY_BLOCK_FORM   what becomes of a sum, see below
  *   DORY_BLOCK_REACH  whether it is clamped first (not for DORY_BLOCK_RAW)
  *   DORY_BLOCK_CLIP   how the output is clipped
  *
- * Inputs are read where they lie: the inputs of a pixel are segments of 4 * `steps` neighbours, and
- * a table names where each segment of each pixel begins. Nothing has to be gathered for windows,
+ * Inputs are read where they lie: the inputs of a pixel are segments of `steps` words, and a table names where each segment of each pixel begins. Nothing has to be gathered for windows,
  * strides or dilations, and a segment that is padding points to zeros.
  *
- * Weights of four output channels are interleaved: for each four inputs of all segments in turn four
- * weights of each channel, so that one pointer feeds the block. Parameters are interleaved likewise,
+ * Weights of four output channels are interleaved: for each word of inputs of all segments in turn a
+ * word of each channel, so that one pointer feeds the block. Parameters are interleaved likewise,
  * for each channel [reach], then mul, add or mul_low, mul_high, add.
  *
  * On the chip the block is assembly: 8 loads and 16 dot products per step, with all registers in
@@ -42,7 +42,7 @@ typedef DORY_Y_T dory_block_y_t;
 typedef struct {
   const DORY_X_T *const *table;     /* where each segment of the four pixels begins */
   const DORY_X_T *const *table_end; /* four pointers per segment */
-  int32_t steps;                    /* length of a segment in four inputs, 2 at least */
+  int32_t steps;                    /* words of a segment, 2 at least */
   int32_t groups;                   /* four output channels each, 1 at least */
   const int8_t *weights;
   const int32_t *parameters;
@@ -82,17 +82,17 @@ static inline int32_t dory_block_value(int32_t sum, const int32_t *p, const dory
   return v;
 }
 
-/* One step: the next four inputs of the four pixels, or n of them and zeros, and the next four weights
- * of the four channels. */
-static inline void dory_block_step(int32_t sum[4][4], const DORY_X_T *const x[4], int32_t n,
-                                   const int8_t *w) {
-  for (int j = 0; j < 4; j++) {
-    const DORY_X4_T v = n >= 4 ? DORY_LOAD4_X(x[j])
-                               : DORY_SET4_X(x[j][0], n > 1 ? x[j][1] : 0, n > 2 ? x[j][2] : 0, 0);
-    for (int c = 0; c < 4; c++) {
-      sum[j][c] = DORY_DOT4(v, dory_gap8_load4_i8(w + 4 * c), sum[j][c]);
-    }
-  }
+/* One step of a pixel and a channel: the products of a word of inputs, of which n are there. */
+static inline int32_t dory_block_dot(const DORY_X_T *x, int32_t n, const int8_t *w, int32_t sum) {
+#if DORY_LANES == 4
+  const DORY_X4_T v = n >= 4 ? DORY_LOAD4_X(x)
+                             : DORY_SET4_X(x[0], n > 1 ? x[1] : 0, n > 2 ? x[2] : 0, 0);
+  return DORY_DOT4(v, dory_gap8_load4_i8(w), sum);
+#else
+  int16_t pair[2];
+  memcpy(pair, w, sizeof pair);
+  return sum + x[0] * pair[0] + (n > 1 ? x[1] * pair[1] : 0);
+#endif
 }
 
 /* Computes `groups` times four channels of four pixels. */
@@ -103,9 +103,11 @@ static inline void dory_block_run(const dory_block_t *b) {
     for (const DORY_X_T *const *row = b->table; row != b->table_end; row += 4) {
       const DORY_X_T *x[4] = {row[0], row[1], row[2], row[3]};
       for (int32_t step = 0; step < b->steps; step++, w += 16) {
-        dory_block_step(sum, x, b->inputs - 4 * step, w);
         for (int j = 0; j < 4; j++) {
-          x[j] += 4;
+          for (int c = 0; c < 4; c++) {
+            sum[j][c] = dory_block_dot(x[j], b->inputs - DORY_LANES * step, w + 4 * c, sum[j][c]);
+          }
+          x[j] += DORY_LANES;
         }
       }
     }

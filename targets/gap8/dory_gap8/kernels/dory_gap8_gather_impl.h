@@ -1,38 +1,18 @@
-/* Dense convolution that first gathers its inputs, for few channels and numbers of channels that are
- * no multiple of four: template of the kernel DORY_KERNEL, configured as dory_gap8_window_impl.h and
+/* Dense convolution that first gathers its inputs, for pixels that are no words: template of the kernel DORY_KERNEL, configured as dory_gap8_window_impl.h and
  *
  *   DORY_CHANNELS   input channels
  *
  * Each core lays the inputs of four pixels, taps after taps, into its part of the scratch, with zeros
- * for padding and up to the next multiple of four. */
+ * for padding and up to the next word. */
 #include "dory_gap8_block_tile.h"
 #include "dory_gap8_types.h"
 
 #define DORY_ROW (DORY_KERNEL_W * DORY_CHANNELS)
 #define DORY_COLUMN (DORY_KERNEL_H * DORY_ROW)
-/* A segment of the block has two steps at least. */
-#define DORY_STEPS_4 (DORY_COLUMN <= 8 ? 2 : (DORY_COLUMN + 3) / 4)
-
-/* Copies n inputs, most of them four at a time, whatever their alignment. */
-static inline void dory_copy(DORY_X_T *to, const DORY_X_T *from, int32_t n) {
-  int32_t i = 0;
-  for (; i + 4 <= n; i += 4) {
-    DORY_STORE4_X(to + i, DORY_LOAD4_X(from + i));
-  }
-  for (; i < n; i++) {
-    to[i] = from[i];
-  }
-}
-
-static inline void dory_clear(DORY_X_T *to, int32_t n) {
-  int32_t i = 0;
-  for (; i + 4 <= n; i += 4) {
-    DORY_STORE4_X(to + i, DORY_SET4_X(0, 0, 0, 0));
-  }
-  for (; i < n; i++) {
-    to[i] = 0;
-  }
-}
+/* Steps of the block, two at least, and inputs of a column with padding. */
+#define DORY_GATHERED \
+  (DORY_COLUMN <= 2 * DORY_LANES ? 2 : (DORY_COLUMN + DORY_LANES - 1) / DORY_LANES)
+#define DORY_PITCH (DORY_LANES * DORY_GATHERED)
 
 /* Gathers the window whose first tap is at (row, column), which padding makes negative. */
 static inline void dory_gather(const dory_gap8_window_t *a, int32_t row, int32_t column,
@@ -63,22 +43,22 @@ static inline void dory_gather(const dory_gap8_window_t *a, int32_t row, int32_t
 /* Computes one tile. Every core calls it; no core reads what another one writes. */
 void DORY_KERNEL(const dory_gap8_window_t *a) {
   const dory_gap8_work_t work = dory_block_share(a->y_h * a->y_w, a->y_c);
-  const dory_block_tile_t tile = {a->weights, a->parameters, 16 * DORY_STEPS_4,
+  const dory_block_tile_t tile = {a->weights, a->parameters, 16 * DORY_GATHERED,
                                   a->y_c,     work.channels, a->requant};
   DORY_X_T *const columns =
-      (DORY_X_T *)a->scratch + (int32_t)dory_core_id() * (16 * DORY_STEPS_4);
-  const DORY_X_T *const table[4] = {columns, columns + 4 * DORY_STEPS_4,
-                                    columns + 8 * DORY_STEPS_4, columns + 12 * DORY_STEPS_4};
+      (DORY_X_T *)a->scratch + (int32_t)dory_core_id() * (4 * DORY_PITCH);
+  const DORY_X_T *const table[4] = {columns, columns + DORY_PITCH, columns + 2 * DORY_PITCH,
+                                    columns + 3 * DORY_PITCH};
   int32_t oy, ox;
   dory_block_t b;
   if (work.channels.first == work.channels.end || work.pixels.first == work.pixels.end) {
     return;
   }
-  dory_clear(columns, 16 * DORY_STEPS_4);
+  dory_clear(columns, 4 * DORY_PITCH);
   b.table = table;
   b.table_end = table + 4;
-  b.steps = DORY_STEPS_4;
-  b.inputs = 4 * DORY_STEPS_4;
+  b.steps = DORY_GATHERED;
+  b.inputs = DORY_PITCH;
   b.shift = a->shift;
   b.low_bits = a->low_bits;
   b.hi = a->hi;
@@ -89,7 +69,7 @@ void DORY_KERNEL(const dory_gap8_window_t *a) {
     for (int32_t j = 0; j < pixels; j++) {
       dory_gather(a, oy * DORY_STRIDE_H - (DORY_PADDED ? a->pad_top : 0),
                   ox * DORY_STRIDE_W - (DORY_PADDED ? a->pad_left : 0),
-                  columns + j * (4 * DORY_STEPS_4));
+                  columns + j * DORY_PITCH);
       if (++ox == a->y_w) {
         ox = 0;
         oy++;

@@ -3,11 +3,11 @@
  *
  *   DORY_KERNEL_H, DORY_KERNEL_W, DORY_STRIDE_H, DORY_STRIDE_W, DORY_DILATION_H, DORY_DILATION_W
  *   DORY_PADDED   whether windows reach beyond the tensor
- *   DORY_FOURS    whether the number of input channels is a multiple of four
+ *   DORY_WORDS    whether a pixel is a number of words
  *
  * A segment of the block is a row of a window, all of its columns and channels at once; where one of
- * four windows meets padding, it is a single tap, and taps that are padding are zeros. Channels that
- * are no multiple of four are always read tap by tap, the last of a tap together with the first of
+ * four windows meets padding, it is a single tap, and taps that are padding are zeros. Pixels that
+ * are no words are always read tap by tap, the last inputs of a tap together with the first ones of
  * the next, which weights of zero cancel. */
 #include "dory_gap8_block_tile.h"
 #include "dory_gap8_types.h"
@@ -65,10 +65,11 @@ static DORY_GAP8_NOINLINE void dory_enter_taps(const DORY_X_T **table,
 /* Computes one tile. Every core calls it; no core reads what another one writes. */
 void DORY_KERNEL(const dory_gap8_window_t *a) {
   const int32_t x_c = a->x_c;
-  const int32_t tap = DORY_FOURS ? x_c : (x_c + 3) & ~3; /* inputs of a tap as the block reads them */
+  /* Inputs of a tap as the block reads them. */
+  const int32_t tap = DORY_WORDS ? x_c : (x_c + DORY_LANES - 1) & -DORY_LANES;
   const int32_t x_row = a->x_w * x_c;
   const dory_gap8_work_t work = dory_block_share(a->y_h * a->y_w, a->y_c);
-  const dory_block_tile_t tile = {a->weights, a->parameters, 4 * DORY_TAPS * tap,
+  const dory_block_tile_t tile = {a->weights, a->parameters, 16 * DORY_TAPS * (tap / DORY_LANES),
                                   a->y_c,     work.channels, a->requant};
   const DORY_X_T *table[4 * DORY_TAPS];
 #if DORY_PADDED
@@ -82,9 +83,7 @@ void DORY_KERNEL(const dory_gap8_window_t *a) {
     return;
   }
 #if DORY_PADDED
-  for (int32_t i = 0; i < tap; i += 4) {
-    DORY_STORE4_X(zeros + i, DORY_SET4_X(0, 0, 0, 0));
-  }
+  dory_clear(zeros, tap);
 #endif
   b.table = table;
   b.shift = a->shift;
@@ -97,7 +96,7 @@ void DORY_KERNEL(const dory_gap8_window_t *a) {
   for (int32_t pixel = work.pixels.first; pixel < work.pixels.end; pixel += 4) {
     const int32_t pixels = dory_gap8_min(4, work.pixels.end - pixel);
     int32_t row[4], column[4];
-    int inside = DORY_DILATION_W == 1 && DORY_FOURS;
+    int inside = DORY_DILATION_W == 1 && DORY_WORDS;
     /* Pixels that are missing repeat the last one. */
     for (int32_t j = 0; j < 4; j++) {
       row[j] = w.row;
@@ -116,7 +115,7 @@ void DORY_KERNEL(const dory_gap8_window_t *a) {
       }
     }
     b.table_end = table + 4 * (inside ? DORY_KERNEL_H : DORY_TAPS);
-    b.steps = (inside ? DORY_KERNEL_W : 1) * tap >> 2;
+    b.steps = (inside ? DORY_KERNEL_W : 1) * tap / DORY_LANES;
     b.inputs = (inside ? DORY_KERNEL_W : 1) * x_c;
     dory_block_pixels(&b, &tile, pixels, (DORY_Y_T *)a->y + pixel * a->y_c);
   }
