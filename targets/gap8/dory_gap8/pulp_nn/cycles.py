@@ -10,12 +10,15 @@ from dory_core.expr import ceil_div
 from dory_core.kernel import Number
 
 CALL = 150
-# A word of the block of 4 channels x 2 pixels: 6 loads, 8 dot products; of a single column.
+# A word of the block of 4 channels x 2 pixels: 6 loads, 8 dot products; tenths of a cycle of a word
+# of a single column.
 BLOCK_WORD = 14
-COLUMN_WORD = 3
+COLUMN_WORD_TENTHS = 45
+# The same of one channel of two pixels, for what is left of four channels.
+PAIR_WORD = 5
 # From accumulator to stored output.
 EPILOGUE = {32: 29, 64: 53}
-# im2col of two pixels: fixed part, and tenths of a cycle per element.
+# im2col of two pixels: fixed part, and tenths of a cycle per element of one of them.
 IM2COL_PAIR = 680
 IM2COL_TENTHS = 18
 # Depthwise, a column of the image: per input row and word copied; per output, word of four taps and
@@ -35,14 +38,15 @@ AVGPOOL_TAP_TENTHS = 43
 
 def matmul(pixels: Number, c_out: Number, words: Number, im2col: Number, bits: int) -> Number:
     """Cycles of ``pixels`` pixels on one core: pairs, and a last one alone when they are odd."""
-    block = ceil_div(c_out, 4) * (words * BLOCK_WORD + 8 * EPILOGUE[bits])
-    single = c_out * (words * COLUMN_WORD + EPILOGUE[bits])
+    block = c_out // 4 * (words * BLOCK_WORD + 8 * EPILOGUE[bits])
+    block = block + c_out % 4 * (words * PAIR_WORD + 2 * EPILOGUE[bits])
+    single = c_out * (words * COLUMN_WORD_TENTHS // 10 + EPILOGUE[bits])
     return pixels // 2 * (im2col + block) + pixels % 2 * (im2col // 2 + single)
 
 
 def conv(h: Number, w: Number, c_out: Number, column: Number, bits: int, cores: int) -> Number:
     """Convolution whose rows the cores share. column: taps x input channels."""
-    im2col = IM2COL_PAIR + IM2COL_TENTHS * 2 * column // 10
+    im2col = IM2COL_PAIR + IM2COL_TENTHS * column // 10
     return CALL + matmul(ceil_div(h, cores) * w, c_out, ceil_div(column, 4), im2col, bits)
 
 
