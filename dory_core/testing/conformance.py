@@ -26,6 +26,7 @@ from dory_core.plugins import Plugins, load_plugins
 from dory_core.simulate.compiler import find_compiler, probe_sanitizer
 from dory_core.testing.apps import DMA_MODES, assert_exact, build_app
 from dory_core.testing.cases import Case, layer_cases, network_cases
+from dory_core.testing.precisions import precision_cases
 
 SANITIZERS = ("address,undefined", "thread")
 
@@ -57,6 +58,9 @@ class TargetConformance:
             metafunc.parametrize("layer_case", layer_cases(), ids=str)
         if "network_case" in metafunc.fixturenames:
             metafunc.parametrize("network_case", network_cases(), ids=str)
+        if "precision_case" in metafunc.fixturenames:
+            cases = precision_cases(weights=[(-8, 7)], operands=[(-8, 7)])
+            metafunc.parametrize("precision_case", cases, ids=str)
         if "l1_bytes" in metafunc.fixturenames:
             metafunc.parametrize("l1_bytes", capabilities.l1_budgets)
         if "sanitizer" in metafunc.fixturenames:
@@ -127,6 +131,15 @@ class TargetConformance:
             pytest.skip(f"declared as refused: {network_case.tags & self.capabilities.refused}")
         self._build(network_case, tmp_path / "app", plugins, None, seeds=(0, 1, 2))
         assert_exact(tmp_path / "app", plugins=plugins)
+
+    def test_all_pairs_of_precisions_are_exact(
+        self, precision_case: Case, plugins: Plugins, tmp_path: Path
+    ) -> None:
+        """Inputs and outputs of 2, 4 and 8 bits, signed or not, with weights of 4 bits."""
+        if precision_case.tags & self.capabilities.refused:
+            pytest.skip(f"declared as refused: {precision_case.tags & self.capabilities.refused}")
+        self._build(precision_case, tmp_path / "app", plugins, self.capabilities.l1_budgets[0])
+        assert_exact(tmp_path / "app", plugins=plugins, dma=("random",))
 
     def test_sanitizers_find_nothing(
         self, network_case: Case, sanitizer: str, plugins: Plugins, tmp_path: Path

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dory_core.hardware import (
+    STORAGE_BITS,
     DmaHal,
     Level,
     Link,
@@ -38,6 +39,7 @@ class TinyChip:
         Memory("SRAM", L2_BYTES, address=0x3000_0000, alignment_bytes=4),
     )
     links: tuple[Link, ...] = (DMA,)
+    storage_bits: tuple[int, ...] = STORAGE_BITS
 
     @hookimpl
     def dory_targets(self) -> list[Target]:
@@ -48,7 +50,7 @@ class TinyChip:
         if ctx.name != NAME:
             return None
         levels = tuple(Level(n, (memory,)) for n, memory in enumerate(self.memories, start=1))
-        return MemoryHierarchy(levels, self.links, self.cores)
+        return MemoryHierarchy(levels, self.links, self.cores, storage_bits=self.storage_bits)
 
     @hookimpl
     def dory_dma_hal(self, ctx: TargetContext) -> DmaHal | None:
