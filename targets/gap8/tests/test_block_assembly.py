@@ -1,0 +1,131 @@
+"""The assembly of the 4x4 block, executed instruction by instruction, gives what its C form gives."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import subprocess
+from pathlib import Path
+
+import dory_gap8
+import numpy as np
+import pytest
+from xpulpv2 import Machine, Program
+
+KERNELS = Path(dory_gap8.__file__).parent / "kernels"
+RAW, STEP, LIMBS = 0, 1, 2
+NO_CLIP, UNSIGNED, SIGNED = 0, 1, 2
+# Places in the memory of the machine.
+INPUTS, WEIGHTS, PARAMETERS, OUTPUTS, TABLE, ARGUMENTS, STACK = (
+    *(0x1000, 0x4000, 0x8000, 0xA000),
+    *(0xD000, 0xE000, 0xF800),
+)
+
+
+def assembly(form: int, reach: int, clip: int, x_signed: int, lanes: int) -> str:
+    """Return the assembly text of a variant, as the preprocessor leaves it."""
+    macros = {
+        "DORY_KERNEL": "kernel",
+        "DORY_BLOCK_RAW": RAW,
+        "DORY_BLOCK_STEP": STEP,
+        "DORY_BLOCK_LIMBS": LIMBS,
+        "DORY_BLOCK_NO_CLIP": NO_CLIP,
+        "DORY_BLOCK_UNSIGNED": UNSIGNED,
+        "DORY_BLOCK_SIGNED": SIGNED,
+        "DORY_BLOCK_FORM": form,
+        "DORY_BLOCK_REACH": reach,
+        "DORY_BLOCK_CLIP": clip,
+        "DORY_X_SIGNED": x_signed,
+        "DORY_LANES": lanes,
+    }
+    command = ["cc", "-E", "-P", *(f"-D{n}={v}" for n, v in macros.items())]
+    command.append(str(KERNELS / "dory_gap8_block_asm.h"))
+    source = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    literals = re.findall(r'"((?:[^"\\]|\\.)*)"', source[source.rindex("__asm__(") :])
+    return "".join(literals).replace("\\n", "\n").replace("\\t", " ").replace('\\"', '"')
+
+
+def wrapped(values: np.ndarray) -> np.ndarray:
+    """Return numbers modulo 2^32, signed."""
+    return (values + (1 << 31)) % (1 << 32) - (1 << 31)
+
+
+def check(variant: tuple[int, int, int, int, int], seed: int) -> Machine:
+    """Run a block of random size on random values and compare its outputs with numpy's."""
+    form, reach, clip, x_signed, lanes = variant
+    random = np.random.default_rng(seed)
+    machine = Machine(Program.parse(assembly(*variant)))
+    segments, steps, groups = (int(random.integers(*r)) for r in ((1, 4), (2, 6), (1, 4)))
+    bits = 32 // lanes
+    low, high = (-(1 << (bits - 1)), 1 << (bits - 1)) if x_signed else (0, 1 << bits)
+    if bits == 16:
+        low, high = max(low, -2000), min(high, 2000)
+    x = random.integers(low, high, (segments, 4, steps, lanes))
+    w = random.integers(-128, 128, (groups, segments, steps, 4, lanes))
+    for segment, pixel in itertools.product(range(segments), range(4)):
+        address = INPUTS + 4 * (steps + 1) * (4 * segment + pixel)
+        data = (
+            x[segment, pixel].astype(f"<i{bits // 8}" if x_signed else f"<u{bits // 8}").tobytes()
+        )
+        machine.memory[address : address + len(data)] = data
+        machine.put(TABLE + 16 * segment + 4 * pixel, address)
+    weights = w.astype(f"<i{bits // 8}").tobytes()
+    machine.memory[WEIGHTS : WEIGHTS + len(weights)] = weights
+
+    channels = 4 * groups
+    columns = []
+    if form != RAW and reach:
+        columns.append(random.integers(100, 30000, channels))
+    low_bits = int(random.integers(3, 12))
+    if form == LIMBS:
+        columns.append(random.integers(-(1 << (low_bits - 1)), 1 << (low_bits - 1), channels))
+    if form != RAW:
+        columns.append(random.integers(-3000, 3000, channels))
+        columns.append(random.integers(-(1 << 20), 1 << 20, channels))
+        machine.put(PARAMETERS, *np.stack(columns, axis=1).reshape(-1).tolist())
+    shift, hi = int(random.integers(8, 20)), int(random.choice([255, 127, 63, 1]))
+    y_bytes = (channels + 4 * int(random.integers(0, 3))) * (4 if form == RAW else 1)
+    ends = (TABLE, TABLE + 16 * segments, steps, groups)
+    machine.put(ARGUMENTS, *ends, WEIGHTS, PARAMETERS, OUTPUTS, y_bytes, shift, low_bits, hi)
+    machine.call(ARGUMENTS, STACK)
+
+    v = np.einsum("apsl,gascl->pgc", x, w).reshape(4, channels)
+    if form != RAW:
+        if reach:
+            v = np.clip(v, -columns[0] - 1, columns[0])
+        last = wrapped(v * columns[-2])
+        if form == LIMBS:
+            last = last + (wrapped(v * columns[-3]) >> low_bits)
+        v = wrapped(last + columns[-1]) >> shift
+        if clip != NO_CLIP:
+            v = np.clip(v, 0 if clip == UNSIGNED else -hi - 1, hi)
+    kind, size = ("<i4", 4) if form == RAW else ("<u1", 1)
+    for pixel in range(4):
+        start = OUTPUTS + pixel * y_bytes
+        got = np.frombuffer(machine.memory, kind, channels, start)
+        assert np.array_equal(got, v[pixel] if form == RAW else v[pixel] & 255), (variant, pixel)
+        beyond = machine.memory[start + size * channels : start + y_bytes]
+        assert not any(beyond), "stored beyond its channels"
+    return machine
+
+
+@pytest.mark.parametrize("lanes", [4, 2])
+@pytest.mark.parametrize("x_signed", [0, 1])
+@pytest.mark.parametrize("clip", [NO_CLIP, UNSIGNED, SIGNED])
+@pytest.mark.parametrize(
+    ("form", "reach"), [(RAW, 0), (STEP, 0), (STEP, 1), (LIMBS, 0), (LIMBS, 1)]
+)
+def test_every_variant_of_the_block(form, reach, clip, x_signed, lanes) -> None:
+    for seed in range(3):
+        machine = check((form, reach, clip, x_signed, lanes), seed)
+        assert machine.stalls == 0, "an instruction waits for a load"
+
+
+def test_a_step_is_24_instructions_for_64_products() -> None:
+    program = Program.parse(assembly(STEP, 0, UNSIGNED, 0, 4))
+    start = next(i for i, (op, o) in enumerate(program.instructions) if o[:1] == ["x0"]) + 1
+    body = program.instructions[start : program.target("3f", start) + 1]
+    names = [operation for operation, _ in body]
+    assert names.count("p.lw") == 8
+    assert names.count("pv.sdotusp.b") == 16
+    assert len(names) == 24

@@ -1,0 +1,173 @@
+"""Executes assembly text of RV32IM with XpulpV2: the instructions that the 4x4 block uses.
+
+It stands in for the chip where assembly cannot run otherwise. Semantics are those of the manual of
+the instruction set: post-increment loads and stores, hardware loops, dot products of bytes and
+halfwords, clips, additions with a shift. It also counts instructions that use what the one before
+them loaded, which cost the chip a cycle each.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+REGISTERS = (
+    *("ra", "sp", "gp", "tp"),
+    *(f"t{i}" for i in range(7)),
+    *(f"s{i}" for i in range(12)),
+    *(f"a{i}" for i in range(8)),
+)
+SAVED = ("ra", "gp", "tp", "sp", *(f"s{i}" for i in range(12)))
+_LABEL = re.compile(r"(\w+):\s*(.*)")
+_ADDRESS = re.compile(r"(-?\w+)\((\w+)(!?)\)")
+
+
+def signed(value: int) -> int:
+    """Return the low 32 bits of a number as a signed number."""
+    return ((value + (1 << 31)) & 0xFFFFFFFF) - (1 << 31)
+
+
+def lanes(value: int, code: str) -> tuple[int, ...]:
+    """Return the elements of a register; code: a struct format such as ``4b``."""
+    return struct.unpack(f"<{code}", struct.pack("<I", value & 0xFFFFFFFF))
+
+
+@dataclass
+class Program:
+    """Instructions as (operation, operands), and where each label points."""
+
+    instructions: list[tuple[str, list[str]]] = field(default_factory=list)
+    labels: list[tuple[str, int]] = field(default_factory=list)
+
+    @classmethod
+    def parse(cls, text: str) -> Program:
+        """Read assembly text; directives are skipped."""
+        program = cls()
+        for raw in text.splitlines():
+            line = raw.strip()
+            while found := _LABEL.fullmatch(line):
+                program.labels.append((found[1], len(program.instructions)))
+                line = found[2]
+            if line and not line.startswith("."):
+                operation, _, rest = line.partition(" ")
+                operands = [o.strip() for o in rest.split(",")] if rest else []
+                program.instructions.append((operation, operands))
+        return program
+
+    def target(self, label: str, at: int) -> int:
+        """Return where a numeric label, forwards or backwards, is."""
+        places = [p for name, p in self.labels if name == label[:-1]]
+        if label[-1] == "f":
+            return min(p for p in places if p > at)
+        return max(p for p in places if p <= at)
+
+
+class Machine:
+    """A core and its memory, 64 KiB from address 0."""
+
+    VECTORS: ClassVar = {"b": ("4b", "4B"), "h": ("2h", "2H")}
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.memory = bytearray(1 << 16)
+        self.registers = {name: 0x5EED0000 + i for i, name in enumerate(REGISTERS)}
+        self.loops: dict[str, tuple[int, int, int]] = {}
+        self.stalls = 0
+        self._loaded = ""
+
+    def word(self, address: int) -> int:
+        """Return an aligned word of the memory."""
+        assert address % 4 == 0, f"a word at {address:#x}"
+        return int(struct.unpack_from("<i", self.memory, address)[0])
+
+    def put(self, address: int, *words: int) -> None:
+        """Store words from an aligned address."""
+        assert address % 4 == 0, f"a word at {address:#x}"
+        struct.pack_into(f"<{len(words)}I", self.memory, address, *(w & 0xFFFFFFFF for w in words))
+
+    def call(self, argument: int, stack: int) -> int:
+        """Call the program with one argument; return the instructions that it executed."""
+        self.registers |= {"a0": argument, "sp": stack}
+        saved = {name: self.registers[name] for name in SAVED}
+        at = count = 0
+        while True:
+            operation, operands = self.program.instructions[at]
+            count += 1
+            if operation == "ret":
+                assert saved == {name: self.registers[name] for name in SAVED}
+                return count
+            follows = self._execute(operation, operands, at)
+            at = self._loop_back(at) if follows is None else follows
+
+    def _loop_back(self, at: int) -> int:
+        """Return what follows an instruction that did not jump: a hardware loop may end here."""
+        for name in ("x0", "x1"):
+            start, end, count = self.loops.get(name, (0, -1, 0))
+            if at == end and count > 0:
+                self.loops[name] = (start, end, count - 1)
+                if count > 1:
+                    return start
+        return at + 1
+
+    def _address(self, operand: str, post: bool) -> int:
+        """Return the address of an access; one with post-increment steps its pointer."""
+        found = _ADDRESS.fullmatch(operand)
+        assert found is not None and bool(found[3]) == post, operand
+        offset = self.registers[found[1]] if found[1] in self.registers else int(found[1])
+        base = self.registers[found[2]]
+        if post:
+            self.registers[found[2]] = signed(base + offset)
+            return base
+        return base + offset
+
+    def _execute(self, operation: str, o: list[str], at: int) -> int | None:
+        r = self.registers
+        self._count_stall(operation, o)
+        if operation in ("lw", "p.lw"):
+            r[o[0]] = self.word(self._address(o[1], operation == "p.lw"))
+            self._loaded = o[0]
+        elif operation in ("sw", "p.sw"):
+            value = r[o[0]]
+            self.put(self._address(o[1], operation == "p.sw"), value)
+        elif operation == "lp.setup":
+            assert r[o[1]] > 0, "a hardware loop runs once at least"
+            self.loops[o[0]] = (at + 1, self.program.target(o[2], at), r[o[1]])
+        elif operation == "j":
+            return self.program.target(o[0], at)
+        elif operation == "bne":
+            return self.program.target(o[2], at) if r[o[0]] != r[o[1]] else None
+        elif operation != "nop":
+            r[o[0]] = signed(self._result(operation, o))
+        return None
+
+    def _count_stall(self, operation: str, o: list[str]) -> None:
+        stores = operation in ("sw", "p.sw", "bne", "p.mac", "p.addNr") or "sdot" in operation
+        used = re.findall(r"\w+", " ".join(o if stores else o[1:]))
+        self.stalls += self._loaded in used
+        self._loaded = ""
+
+    def _result(self, operation: str, o: list[str]) -> int:
+        r = self.registers
+        old, a = r[o[0]], r[o[1]]
+        b = r[o[2]] if len(o) > 2 and o[2] in r else int(o[2]) if len(o) > 2 else 0
+        if operation.startswith(("pv.dot", "pv.sdot")):
+            kind = self.VECTORS[operation[-1]]
+            x = lanes(a, kind["usp" in operation])
+            product = sum(p * q for p, q in zip(x, lanes(b, kind[0]), strict=True))
+            return product + (old if "sdot" in operation else 0)
+        simple = {
+            "mv": lambda: a,
+            "add": lambda: a + b,
+            "addi": lambda: a + b,
+            "mul": lambda: a * b,
+            "p.mac": lambda: old + a * b,
+            "sra": lambda: a >> (b & 31),
+            "p.addNr": lambda: signed(old + a) >> (b & 31),
+            "p.clipur": lambda: min(max(a, 0), b),
+            "p.clipr": lambda: min(max(a, -b - 1), b),
+            "pv.packlo.b": lambda: (old & 0xFFFF0000) | (a & 255) << 8 | (b & 255),
+            "pv.packhi.b": lambda: (old & 0xFFFF) | (a & 255) << 24 | (b & 255) << 16,
+        }
+        return simple[operation]()
