@@ -1,4 +1,4 @@
-"""The assembly of the 4x4 block, executed instruction by instruction, gives what its C form gives."""
+"""The assembly of the 4x4 block, run instruction by instruction, gives what its C form gives."""
 
 from __future__ import annotations
 
