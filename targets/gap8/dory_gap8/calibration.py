@@ -91,6 +91,19 @@ DEPTHWISE_ROW_WORD = 4
 # A packed element out of its byte.
 DEPTHWISE_FIELD = 5
 
+# Depthwise on tiles with channels last, by counting instructions: the sums of four outputs of a
+# filter up to 3x3 with stride 1 (3 for a column, 12 products) and with stride 2 (two columns of 5),
+# of any window (per tap column, and per word of it: 5 loads and 4 products). What a channel of a
+# strip costs beside, the transposition of 4 x 4 bytes, and what a block of four rows costs beside.
+STRIP_S1 = 19
+STRIP_S2 = 26
+STRIP_ANY = 8
+STRIP_COLUMN = 6
+STRIP_WORD = 9
+STRIP_CHANNEL = 40
+STRIP_TRANSPOSE = 20
+STRIP_BLOCK = 60
+
 # Pools: a pixel, with the taps inside the tile. Maximum: per word of a pixel, per tap of a word and
 # per further field of packed elements; 16-bit elements go one by one. Sum: per tap and element, and
 # per output; upstream 64 taps take 4.5 each, 2x2 with its 32-bit requantisation 75.

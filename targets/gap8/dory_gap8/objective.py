@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dory_core.expr import ceil_div, maximum
 from dory_core.ir import Conv, Linear, TypedLayer
 from dory_core.kernel import Kernel, Number, Term
-from dory_core.tiling.geometry import Tile, input_bytes, output_bytes
+from dory_core.tiling.geometry import Tile, extent, input_bytes, output_bytes
+from dory_gap8.backend.depthwise_hwc import LANES, STRIP, DepthwiseHwcKernel, form_of
 
 # Weights of the paper: alpha of the memory use, beta of the kernels' wishes.
 ALPHA = 0.5
@@ -20,14 +22,29 @@ def utilisation(layer: TypedLayer, kernel: Kernel, tile: Tile) -> Term:
     return Term("UTILISATION", ALPHA, used)
 
 
-def kernel_terms(layer: TypedLayer, tile: Tile, cores: int) -> list[Term]:
+def _whole(size: Number, unit: int, full: int) -> Number:
+    """Return unit - 1 for multiples of ``unit`` and for the whole axis, less for other sizes."""
+    return maximum((size - 1) % unit, (unit - 1) * (size == full))
+
+
+def kernel_terms(layer: TypedLayer, kernel: Kernel, tile: Tile, cores: int) -> list[Term]:
     """What the kernels like in one tile.
 
     Dense convolutions: reuse of im2col, rows that divide among the cores, even widths and channels
-    in fours for the 4x2 block. Depthwise: channels divide among the cores. Fully connected: as the
+    in fours for the 4x2 block. Depthwise: channels divide among the cores; on channels last, the
+    channels of all strips do, strips are whole and pixels start on a word. Fully connected: as the
     channels of a convolution. Others share pixels: rows that divide among the cores.
     """
     kind = layer.layer
+    if isinstance(kernel, DepthwiseHwcKernel):
+        form, full = form_of(layer), extent(layer)
+        along, _ = form.axes(tile.h, tile.w)
+        shared = tile.c_out * ceil_div(along, STRIP)
+        return [
+            Term("PAR_BALANCE", BETA_BALANCE, (shared - 1) % cores),
+            Term("STRIP", BETA_BALANCE, _whole(along, STRIP, form.axes(full.h, full.w)[0])),
+            Term("WORD", BETA_BALANCE, _whole(tile.c_in, LANES, full.c_in)),
+        ]
     if isinstance(kind, Conv) and kind.groups > 1:
         return [Term("PAR_BALANCE", BETA_BALANCE, (tile.c_out - 1) % cores)]
     if isinstance(kind, Linear):
@@ -50,10 +67,10 @@ def terms(layer: TypedLayer, kernel: Kernel, boundary: int, tile: Tile, cores: i
     found = [utilisation(layer, kernel, tile)]
     if boundary != 1:
         return found
-    found += kernel_terms(layer, tile, cores)
+    found += kernel_terms(layer, kernel, tile, cores)
     if tile.last is not None:
         found += [
             Term(f"{t.name}_BORDER", t.weight, t.value)
-            for t in kernel_terms(layer, tile.last, cores)
+            for t in kernel_terms(layer, kernel, tile.last, cores)
         ]
     return found

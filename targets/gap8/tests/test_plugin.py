@@ -130,9 +130,24 @@ def test_tiles_in_l2_only_fill_the_memory() -> None:
 def test_depthwise_balances_channels() -> None:
     layer = conv(16, 16, 20, 3, groups=16)
     tile = with_border(layer, make_tile(layer, 8, 8, 12))
-    kernel = kernels_for("depthwise")[0]
+    kernel = kernels_for("depthwise")[1]
     terms = plugin.dory_objective_terms(context(), layer, kernel, 1, tile)
     assert [(t.name, t.value) for t in terms[1:]] == [("PAR_BALANCE", 7), ("PAR_BALANCE_BORDER", 7)]
+
+
+def test_depthwise_on_channels_last_likes_whole_strips_and_words() -> None:
+    """A strip has four rows, a word four channels; the channels of all strips are shared."""
+    layer = conv(30, 30, 22, 3, groups=30)
+    tile = with_border(layer, make_tile(layer, 16, 12, 12))
+    terms = plugin.dory_objective_terms(context(), layer, kernels_for("depthwise")[0], 1, tile)
+    assert {t.name: (t.weight, t.value) for t in terms[1:]} == {
+        "PAR_BALANCE": (1e6, (16 * 3 - 1) % 8),
+        "STRIP": (1e6, 3),
+        "WORD": (1e6, 3),
+        "PAR_BALANCE_BORDER": (1e6, (14 * 3 - 1) % 8),
+        "STRIP_BORDER": (1e6, 1),
+        "WORD_BORDER": (1e6, 1),
+    }
 
 
 @pytest.mark.parametrize(
@@ -142,7 +157,7 @@ def test_depthwise_balances_channels() -> None:
         (conv(8, 8, 8, 1, stride=2), "dory_gap8_window"),
         (conv(3, 8, 8, 3), "dory_gap8_gather"),
         (conv(10, 8, 8, 1), "dory_gap8_gather"),
-        (conv(8, 8, 8, 3, groups=8), "dory_gap8_depthwise"),
+        (conv(8, 8, 8, 3, groups=8), "dory_gap8_depthwise_hwc"),
     ],
 )
 def test_the_first_kernel_that_accepts(layer: TypedLayer, kernel: str) -> None:

@@ -8,6 +8,7 @@ from dory_gap8.backend.add import AddKernel
 from dory_gap8.backend.block import GatherKernel, WindowKernel
 from dory_gap8.backend.conv import ConvKernel, PointwiseKernel
 from dory_gap8.backend.depthwise import DepthwiseKernel
+from dory_gap8.backend.depthwise_hwc import DepthwiseHwcKernel
 from dory_gap8.backend.linear import LinearKernel
 from dory_gap8.backend.pool import AvgPoolKernel, MaxPoolKernel
 
@@ -15,6 +16,7 @@ __all__ = [
     "AddKernel",
     "AvgPoolKernel",
     "ConvKernel",
+    "DepthwiseHwcKernel",
     "DepthwiseKernel",
     "GatherKernel",
     "LinearKernel",
@@ -32,7 +34,7 @@ def candidates(layer: TypedLayer, cores: int) -> list[Kernel]:
         block: list[Kernel] = [WindowKernel(cores), GatherKernel(cores)]
         plain: list[Kernel] = [PointwiseKernel(cores), ConvKernel(cores)]
         partial: list[Kernel] = [PointwiseKernel(cores, True), ConvKernel(cores, True)]
-        return [*block, *plain, *partial, DepthwiseKernel(cores)]
+        return [*block, *plain, *partial, DepthwiseHwcKernel(cores), DepthwiseKernel(cores)]
     if isinstance(kind, Linear):
         return [LinearKernel(cores), LinearKernel(cores, True)]
     if isinstance(kind, MaxPool):

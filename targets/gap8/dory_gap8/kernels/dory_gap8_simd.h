@@ -43,11 +43,26 @@
  *   dory_gap8_shuffle4_<type>(a, b, m)    element i is number m[i] of a0 .. a3, b0 .. b3
  *   dory_gap8_from_word_<type>(w), dory_gap8_to_word_<type>(v)   element 0 in the low bits
  *
+ * dory_gap8_order4(a, b, c, d), four constants of type i8 for a shuffle; dory_gap8_low4_u8(a, b),
+ * a0 a1 b0 b1;
  * and dory_gap8_dot4uu for inputs and weights that are both unsigned. */
 #if DORY_GAP8_XPULPV2
 
 typedef uint8_t dory_gap8_u8x4_t __attribute__((vector_size(4), may_alias));
 typedef int8_t dory_gap8_i8x4_t __attribute__((vector_size(4), may_alias));
+
+/* The compiler would load such a constant from the memory of the code, were it to know it. */
+static inline dory_gap8_i8x4_t dory_gap8_order4(int a, int b, int c, int d) {
+  int32_t word = d << 24 | c << 16 | b << 8 | a;
+  __asm__("" : "+r"(word));
+  return (dory_gap8_i8x4_t)word;
+}
+
+static inline dory_gap8_u8x4_t dory_gap8_low4_u8(dory_gap8_u8x4_t a, dory_gap8_u8x4_t b) {
+  dory_gap8_u8x4_t v;
+  __asm__("pv.pack.h %0, %1, %2" : "=r"(v) : "r"(b), "r"(a));
+  return v;
+}
 
 #define DORY_GAP8_FOUR(type, name, dot, dotz, max)                                            \
   static inline type dory_gap8_load4_##name(const void *p) {                                  \
@@ -114,6 +129,16 @@ typedef struct {
 typedef struct {
   int8_t e[4];
 } dory_gap8_i8x4_t;
+
+static inline dory_gap8_i8x4_t dory_gap8_order4(int a, int b, int c, int d) {
+  const dory_gap8_i8x4_t order = {{(int8_t)a, (int8_t)b, (int8_t)c, (int8_t)d}};
+  return order;
+}
+
+static inline dory_gap8_u8x4_t dory_gap8_low4_u8(dory_gap8_u8x4_t a, dory_gap8_u8x4_t b) {
+  const dory_gap8_u8x4_t v = {{a.e[0], a.e[1], b.e[0], b.e[1]}};
+  return v;
+}
 
 #define DORY_GAP8_FOUR(type, element, name)                                                   \
   static inline type dory_gap8_load4_##name(const void *p) {                                  \

@@ -61,6 +61,23 @@ typedef struct {
   const dory_gap8_requant_t *requant;
 } dory_gap8_window_t;
 
+/* Depthwise kernels that read x[x_h][x_w][x_c]. Outputs come in fours along the axis a and one by one
+ * along the axis b: rows and columns, or columns and rows. */
+typedef struct {
+  const void *x;
+  const void *weights; /* per output channel, tap column after tap column (along b) */
+  void *y;
+  void *scratch;       /* transposed input, a part for each core */
+  int32_t x_c, y_c;
+  int32_t multiplier;  /* output channels per input channel */
+  int32_t x_a, x_b, x_step_a, x_step_b; /* elements along an axis, and between neighbours */
+  int32_t y_a, y_b, y_step_a, y_step_b;
+  int32_t pad_a, pad_b; /* zeros before the first element */
+  /* Windows of any size: words along a that the four outputs reach over, tap columns. */
+  int32_t words, kernel_b, stride_a, stride_b, dilation_b;
+  dory_gap8_requant_t requant;
+} dory_gap8_strips_t;
+
 typedef struct {
   const void *x;
   const void *weights; /* a row per output, padded to whole groups */

@@ -1,0 +1,271 @@
+"""Depthwise convolutions on 8-bit input tiles as they lie in memory, channels last."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dory_core.expr import ceil_div, minimum
+from dory_core.hardware import OutputFile
+from dory_core.ir import Conv, TypedLayer, Window
+from dory_core.kernel import Number, Rejection, WeightBlock
+from dory_gap8 import calibration as cal
+from dory_gap8.backend.conv import tile_arguments
+from dory_gap8.backend.dense import reject_weighted, weighted_epilogue
+from dory_gap8.backend.instance import (
+    BYTE_TYPES,
+    ClusterKernel,
+    c_type,
+    call_text,
+    reject_type,
+    sources,
+    vector_macros,
+)
+from dory_gap8.backend.weights import block_bytes, encode
+
+if TYPE_CHECKING:
+    from dory_core.tiling.geometry import Tile
+
+# Outputs of a strip, and input channels that are transposed at once.
+STRIP = LANES = 4
+# Outputs along a strip's row whose inputs are in the scratch at a time, and for windows of any
+# size the strips as well.
+WALK = 32
+WALK_ANY, STRIPS_ANY = 8, 2
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How the kernel sees a window: axis a is the one of strips, b the one along which they go.
+
+    swapped: a is horizontal. stride: of the kernel for filters up to 3x3; 0 is the one for any
+    window. kernel, strides, dilations, pads (before): (a, b).
+    """
+
+    swapped: bool
+    stride: int
+    kernel: tuple[int, int]
+    strides: tuple[int, int]
+    dilations: tuple[int, int]
+    pads: tuple[int, int]
+
+    @property
+    def kind(self) -> str:
+        """Name of the template."""
+        return "depthwise_3x3" if self.stride else "depthwise_any"
+
+    @property
+    def words(self) -> int:
+        """Words along a that the windows of a strip reach over."""
+        reach = (self.kernel[0] - 1) * self.dilations[0] + 1
+        return int(ceil_div((STRIP - 1) * self.strides[0] + reach, 4))
+
+    @property
+    def row(self) -> int:
+        """Bytes of the weights of one output channel."""
+        return 12 if self.stride else 4 * STRIP * self.words * self.kernel[1]
+
+    @property
+    def quad(self) -> int:
+        """Cycles of the sums of four outputs."""
+        if self.stride:
+            return cal.STRIP_S1 if self.stride == 1 else cal.STRIP_S2
+        return cal.STRIP_ANY + self.kernel[1] * (cal.STRIP_COLUMN + self.words * cal.STRIP_WORD)
+
+    def axes(self, h: Any, w: Any) -> tuple[Any, Any]:
+        """Return what belongs to (a, b) of values for rows and columns."""
+        return (w, h) if self.swapped else (h, w)
+
+    def rows(self, taps: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return the weights (c, row) of taps (c, rows, columns)."""
+        taps = taps.transpose(0, 1, 2) if self.swapped else taps.transpose(0, 2, 1)
+        count, kernel_b, kernel_a = taps.shape
+        if self.stride:
+            image = np.zeros((count, 3, 4), dtype=np.int8)
+            image[:, :kernel_b, :kernel_a] = taps
+            return image.reshape(count, -1)
+        spread = np.zeros((count, kernel_b, STRIP, 4 * self.words), dtype=np.int8)
+        reach = (kernel_a - 1) * self.dilations[0] + 1
+        for output in range(STRIP):
+            first = output * self.strides[0]
+            spread[:, :, output, first : first + reach : self.dilations[0]] = taps
+        words = spread.reshape(count, kernel_b, STRIP, self.words, 4)
+        return words.transpose(0, 1, 3, 2, 4).reshape(count, -1)
+
+
+def _form(window: Window, swapped: bool) -> Form:
+    def axes(values: tuple[int, ...]) -> tuple[int, int]:
+        return (values[1], values[0]) if swapped else (values[0], values[1])
+
+    kernel, strides = axes(window.kernel), axes(window.strides)
+    # One tap has no dilation.
+    dilations = axes(
+        tuple(d if k > 1 else 1 for d, k in zip(window.dilations, window.kernel, strict=True))
+    )
+    small = max(kernel) <= 3 and dilations == (1, 1) and strides in ((1, 1), (2, 2))
+    return Form(swapped, strides[0] if small else 0, kernel, strides, dilations, axes(window.pads))
+
+
+def form_of(layer: TypedLayer) -> Form:
+    """Return the cheaper of the two directions for the whole image; strips stand if they tie."""
+    kind = layer.layer
+    if not isinstance(kind, Conv):
+        raise TypeError(f"{kind.kind} is no convolution")
+    forms = [_form(kind.window, swapped) for swapped in (False, True)]
+
+    def cost(form: Form) -> int:
+        a, b = form.axes(layer.output.height, layer.output.width)
+        output = STRIP * weighted_epilogue(layer).step_cycles
+        return int(ceil_div(a, STRIP)) * (cal.STRIP_CHANNEL + b * (form.quad + output))
+
+    return min(forms, key=cost)
+
+
+@dataclass(frozen=True)
+class DepthwiseHwcKernel(ClusterKernel):
+    """Convolution of each channel on its own: strips of four outputs, four channels transposed.
+
+    cores: cores that share the channels of all strips of a tile.
+    """
+
+    name = "dory_gap8_depthwise_hwc"
+    summary = "depthwise convolution, channels last"
+
+    def accepts(self, layer: TypedLayer) -> Rejection | None:
+        """One 8-bit input channel per filter; several filters may share one."""
+        kind = layer.layer
+        if not isinstance(kind, Conv) or kind.groups == 1 or kind.weights.shape[1] != 1:
+            return Rejection(
+                "it computes depthwise convolutions only: one input channel per filter"
+            )
+        return (
+            reject_type(layer.inputs[0], "input", ("u8", "i8"))
+            or reject_type(layer.output, "output", (*BYTE_TYPES, "i32"))
+            or reject_weighted(layer, packed=True)
+        )
+
+    def scratch_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
+        """The transposed inputs of four channels, per core: of a strip, of a block of strips."""
+        form = form_of(layer)
+        a, b = form.axes(tile.h, tile.w)
+        reach = (form.kernel[1] - 1) * form.dilations[1] + 1
+        if form.stride:
+            columns = (minimum(b, WALK) - 1) * form.stride + 3
+            return self.cores * 4 * LANES * (form.stride + 1) * columns
+        strips = minimum(ceil_div(a, STRIP), STRIPS_ANY)
+        words = (strips - 1) * form.strides[0] + form.words
+        columns = (minimum(b, WALK_ANY) - 1) * form.strides[1] + reach
+        return self.cores * 4 * LANES * words * columns
+
+    def weight_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
+        """Parameters of each channel and its tap columns."""
+        return block_bytes(weighted_epilogue(layer), tile.c_out, form_of(layer).row)
+
+    def weight_block(
+        self, layer: TypedLayer, c_out: tuple[int, int], c_in: tuple[int, int]
+    ) -> WeightBlock:
+        """Encode the filters of a range of output channels."""
+        taps = self._conv(layer).weights.values[c_out[0] : c_out[1], 0]
+        return encode(weighted_epilogue(layer), form_of(layer).rows(taps), c_out)
+
+    def cycles(self, layer: TypedLayer, tile: Tile) -> Number:
+        """Strips of the core with the most of them, and transposing their inputs."""
+        form = form_of(layer)
+        conv = self._conv(layer)
+        a, b = form.axes(tile.h, tile.w)
+        longest = WALK if form.stride else WALK_ANY
+        walks = ceil_div(b, longest)
+        walk = ceil_div(b, walks)
+        strips = ceil_div(a, STRIP)
+        units = ceil_div(tile.c_out * strips * walks, self.cores)
+        quad = form.quad + STRIP * weighted_epilogue(layer).step_cycles
+        per_group = LANES * (layer.output.channels // conv.groups)
+        reach = (form.kernel[1] - 1) * form.dilations[1] + 1
+        columns = (walk - 1) * form.strides[1] + reach
+        block = cal.STRIP_BLOCK + columns * cal.STRIP_TRANSPOSE
+        blocks = ceil_div(units, per_group) * form.strides[0] + form.words - form.strides[0]
+        return cal.CALL + units * (cal.STRIP_CHANNEL + walk * quad) + blocks * block
+
+    def symbol(self, layer: TypedLayer) -> str:
+        """Form, types and requantisation."""
+        form = form_of(layer)
+        kind = f"depthwise_3x3_s{form.stride}" if form.stride else form.kind
+        x, y = layer.inputs[0].type_name, layer.output.type_name
+        return f"dory_gap8_{kind}_{x}_i8_{y}{weighted_epilogue(layer).suffix}"
+
+    def call(self, layer: TypedLayer) -> str:
+        """One call with the tile's sizes and padding along the kernel's axes."""
+        conv, form = self._conv(layer), form_of(layer)
+        x_a, x_b = form.axes("$x_h", "$x_w")
+        y_a, y_b = form.axes("$y_h", "$y_w")
+        x_step = form.axes("$x_w * $x_c", "$x_c")
+        y_step = form.axes("$y_w * $y_c", "$y_c")
+        pad_a, pad_b = form.axes("$pad_top", "$pad_left")
+        arguments = (
+            *tile_arguments("x", "weights", "y", "scratch", "x_c", "y_c"),
+            ("multiplier", str(layer.output.channels // conv.groups)),
+            ("x_a", x_a),
+            ("x_b", x_b),
+            ("x_step_a", x_step[0]),
+            ("x_step_b", x_step[1]),
+            ("y_a", y_a),
+            ("y_b", y_b),
+            ("y_step_a", y_step[0]),
+            ("y_step_b", y_step[1]),
+            ("pad_a", pad_a),
+            ("pad_b", pad_b),
+            *self._window_arguments(form),
+            ("requant", weighted_epilogue(layer).initialiser()),
+        )
+        return call_text(self.symbol(layer), form.kind, arguments)
+
+    def sources(self, layer: TypedLayer) -> tuple[OutputFile, ...]:
+        """The instance and the templates."""
+        x, y = layer.inputs[0].type_name, layer.output.type_name
+        chosen, form = weighted_epilogue(layer), form_of(layer)
+        end = f"{chosen.bits}-bit requantisation" if chosen.steps else "no requantisation"
+        own = (
+            (("DORY_STRIDE", str(form.stride)), ("DORY_WALK", str(WALK)))
+            if form.stride
+            else (("DORY_STRIPS", str(STRIPS_ANY)), ("DORY_WALK", str(WALK_ANY)))
+        )
+        macros = (
+            *vector_macros(x),
+            ("DORY_STRIP_ASM", str(int(self._in_assembly(layer)))),
+            ("DORY_DOT4Z", f"dory_gap8_dot4z_{x}"),
+            ("DORY_SHUFFLE_X", f"dory_gap8_shuffle4_{x}"),
+            ("DORY_Y_T", c_type(y)),
+            *own,
+            *chosen.macros,
+        )
+        title = f"up to 3x3, stride {form.stride}" if form.stride else "any window"
+        purpose = f"Depthwise convolution, {title}: {x} inputs, i8 weights, {y} outputs, {end}."
+        return sources(form.kind, self.symbol(layer), purpose, macros)
+
+    @staticmethod
+    def _in_assembly(layer: TypedLayer) -> bool:
+        """Return True when the assembly of the chip has the requantisation of a 3x3 filter."""
+        chosen = weighted_epilogue(layer)
+        narrow = chosen.narrow is not None and chosen.clip_form != "DORY_CLIP_BOUNDS"
+        return narrow and layer.output.bits == 8
+
+    @staticmethod
+    def _window_arguments(form: Form) -> tuple[tuple[str, str], ...]:
+        if form.stride:
+            return ()
+        return (
+            ("words", str(form.words)),
+            ("kernel_b", str(form.kernel[1])),
+            ("stride_a", str(form.strides[0])),
+            ("stride_b", str(form.strides[1])),
+            ("dilation_b", str(form.dilations[1])),
+        )
+
+    @staticmethod
+    def _conv(layer: TypedLayer) -> Conv:
+        if not isinstance(layer.layer, Conv):
+            raise TypeError(f"{layer.layer.kind} is no convolution")
+        return layer.layer

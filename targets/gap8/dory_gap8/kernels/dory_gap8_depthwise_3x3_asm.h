@@ -1,0 +1,344 @@
+/* The strip of dory_gap8_depthwise_3x3_impl.h for XpulpV2, and nothing else: included by that file.
+ *
+ * Sums of the four outputs of a strip lie in a0 .. a3, their places in a6, a7, t0, t1, the step from
+ * one place to the next in t2; multiplier, addend, shift and upper bound in t3 .. t6.
+ *
+ *   stride 1   weights of the three tap columns in s0 .. s5, each as it is and one row later, two
+ *              columns of inputs in s6, s7 and s8, s9, pointers to the blocks in a4, a5
+ *   stride 2   weights in s0, s2, s4, a column of inputs in s6 .. s9, pointers in a4, a5, s1
+ *
+ * ra points to the arguments but for forms of two limbs, where all registers are in use. No
+ * instruction uses what the one before it loaded.
+ *
+ * Hardware loop 0 runs over outputs, loop 1 over channels; the end of a hardware loop is its last
+ * instruction. */
+
+#define DORY_STRIP_TEXT_(s) #s
+#define DORY_STRIP_TEXT(s) DORY_STRIP_TEXT_(s)
+#define DORY_STRIP_NAME DORY_STRIP_TEXT(DORY_KERNEL) "_strip"
+
+void dory_strip_run(dory_strip_t *s) __asm__(DORY_STRIP_NAME);
+
+#define DORY_I(text) text "\n\t"
+
+/* Fields of dory_strip_t, and the frame: what has no register. */
+#define DORY_AT_FIRST "0(ra)"
+#define DORY_AT_SECOND "4(ra)"
+#define DORY_AT_THIRD "8(ra)"
+#define DORY_AT_WEIGHTS "12(ra)"
+#define DORY_AT_PARAMETERS "16(ra)"
+#define DORY_AT_Y "20(ra)"
+#define DORY_AT_PLACE1 "28(ra)"
+#define DORY_AT_PLACE2 "32(ra)"
+#define DORY_AT_PLACE3 "36(ra)"
+#define DORY_AT_STEP "40(ra)"
+#define DORY_AT_LOOPS "44(ra)"
+#define DORY_AT_REST "48(ra)"
+#define DORY_AT_X_BACK "52(ra)"
+#define DORY_AT_Y_BACK "56(ra)"
+#define DORY_AT_CHANNELS "60(ra)"
+#define DORY_AT_SHIFT "64(ra)"
+#define DORY_AT_LOW_BITS "68(ra)"
+#define DORY_AT_HI "72(ra)"
+#define DORY_FRAME_ARGUMENTS "0(sp)"
+#define DORY_FRAME_REACH "4(sp)"
+#define DORY_FRAME_ORDER "8(sp)"
+
+#if DORY_X_SIGNED
+#define DORY_START "pv.dotsp.b "
+#define DORY_ADD "pv.sdotsp.b "
+#else
+#define DORY_START "pv.dotusp.b "
+#define DORY_ADD "pv.sdotusp.b "
+#endif
+
+/* Bytes 6, 7, 0, 1: the last two elements of the second word, the first two of the first. */
+#define DORY_ORDER "0x01000706"
+
+/* -- parameters of a channel, from a1 -- */
+
+#if DORY_Q_FORM == DORY_Q_LIMBS
+#define DORY_LOAD_LOW DORY_I("p.lw s11, 4(a1!)")
+#else
+#define DORY_LOAD_LOW
+#endif
+
+/* The bounds of a clamp: in the frame where no register is left. */
+#if !DORY_Q_REACH
+#define DORY_LOAD_REACH
+#define DORY_KEEP_REACH
+#define DORY_FETCH_REACH
+#define DORY_CLAMP
+#else
+#if DORY_STRIDE == 2
+#define DORY_REACH "s5"
+#elif DORY_Q_FORM == DORY_Q_LIMBS
+#define DORY_REACH "ra"
+#else
+#define DORY_REACH "s11"
+#endif
+#if DORY_STRIDE == 1 && DORY_Q_FORM == DORY_Q_LIMBS
+#define DORY_LOAD_REACH DORY_I("p.lw a2, 4(a1!)")
+#define DORY_KEEP_REACH DORY_I("sw a2, " DORY_FRAME_REACH)
+#define DORY_FETCH_REACH DORY_I("lw ra, " DORY_FRAME_REACH)
+#else
+#define DORY_LOAD_REACH DORY_I("p.lw " DORY_REACH ", 4(a1!)")
+#define DORY_KEEP_REACH
+#define DORY_FETCH_REACH
+#endif
+#define DORY_CLAMP                          \
+  DORY_I("p.clipr a3, a3, " DORY_REACH)     \
+  DORY_I("p.clipr a2, a2, " DORY_REACH)     \
+  DORY_I("p.clipr a1, a1, " DORY_REACH)     \
+  DORY_I("p.clipr a0, a0, " DORY_REACH)
+#endif
+
+#if DORY_PER_CHANNEL
+#define DORY_NEXT_PARAMETERS DORY_I("sw a1, " DORY_AT_PARAMETERS)
+#else
+#define DORY_NEXT_PARAMETERS
+#endif
+
+/* -- from sums to outputs -- */
+
+#if DORY_Q_CLIP == DORY_CLIP_UNSIGNED
+#define DORY_CLIP(r) DORY_I("p.clipur " #r ", " #r ", t6")
+#elif DORY_Q_CLIP == DORY_CLIP_SIGNED
+#define DORY_CLIP(r) DORY_I("p.clipr " #r ", " #r ", t6")
+#else
+#define DORY_CLIP(r)
+#endif
+
+#if DORY_Q_FORM == DORY_Q_LIMBS
+
+/* mul_low in s11, low_bits in s10. The first value is made in ra, each of the others in the register
+ * of the sum before, which is no longer needed. */
+#define DORY_LOW(to, sum) DORY_I("mul " #to ", " #sum ", s11")
+#define DORY_LOW_SHIFT(to) DORY_I("sra " #to ", " #to ", s10")
+#define DORY_HIGH(to, sum) DORY_I("p.mac " #to ", " #sum ", t3")
+#define DORY_FINISH(r) DORY_I("p.addNr " #r ", t4, t5")
+#define DORY_OUTPUT(label)        \
+  DORY_CLAMP                      \
+  DORY_LOW(ra, a3)                \
+  DORY_LOW_SHIFT(ra)              \
+  DORY_HIGH(ra, a3)               \
+  DORY_LOW(a3, a2)                \
+  DORY_FINISH(ra)                 \
+  DORY_LOW_SHIFT(a3)              \
+  DORY_CLIP(ra)                   \
+  DORY_HIGH(a3, a2)               \
+  DORY_I("p.sb ra, t2(t1!)")      \
+  DORY_LOW(a2, a1)                \
+  DORY_FINISH(a3)                 \
+  DORY_LOW_SHIFT(a2)              \
+  DORY_CLIP(a3)                   \
+  DORY_HIGH(a2, a1)               \
+  DORY_I("p.sb a3, t2(t0!)")      \
+  DORY_LOW(a1, a0)                \
+  DORY_FINISH(a2)                 \
+  DORY_LOW_SHIFT(a1)              \
+  DORY_CLIP(a2)                   \
+  DORY_HIGH(a1, a0)               \
+  DORY_I("p.sb a2, t2(a7!)")      \
+  DORY_FINISH(a1)                 \
+  DORY_CLIP(a1)                   \
+  label DORY_I("p.sb a1, t2(a6!)")
+
+#else
+
+#define DORY_EACH(op, rest)       \
+  DORY_I(op " a3, " rest)         \
+  DORY_I(op " a2, " rest)         \
+  DORY_I(op " a1, " rest)         \
+  DORY_I(op " a0, " rest)
+#define DORY_OUTPUT(label)        \
+  DORY_CLAMP                      \
+  DORY_I("mul a3, a3, t3")        \
+  DORY_I("mul a2, a2, t3")        \
+  DORY_I("mul a1, a1, t3")        \
+  DORY_I("mul a0, a0, t3")        \
+  DORY_EACH("p.addNr", "t4, t5")  \
+  DORY_CLIP(a3)                   \
+  DORY_CLIP(a2)                   \
+  DORY_CLIP(a1)                   \
+  DORY_CLIP(a0)                   \
+  DORY_I("p.sb a3, t2(t1!)")      \
+  DORY_I("p.sb a2, t2(t0!)")      \
+  DORY_I("p.sb a1, t2(a7!)")      \
+  label DORY_I("p.sb a0, t2(a6!)")
+
+#endif
+
+/* -- sums -- */
+
+#if DORY_STRIDE == 1
+
+/* The order of the shuffle. */
+#if DORY_Q_FORM == DORY_Q_LIMBS
+#define DORY_SHUFFLE_ORDER "ra"
+#define DORY_FETCH_ORDER DORY_I("lw ra, " DORY_FRAME_ORDER)
+#else
+#define DORY_SHUFFLE_ORDER "s10"
+#define DORY_FETCH_ORDER
+#endif
+
+/* A column of inputs times the weights of a tap column. */
+#define DORY_DOTS(dot, upper, lower, even, odd)  \
+  DORY_I(dot "a0, " #upper ", " #even)           \
+  DORY_I(dot "a1, " #upper ", " #odd)            \
+  DORY_I(dot "a2, " #lower ", " #even)           \
+  DORY_I(dot "a3, " #lower ", " #odd)
+
+/* Outputs from the columns u, l (the older one, replaced by the next) and v, m. */
+#define DORY_QUAD(u, l, v, m, label)                              \
+  DORY_DOTS(DORY_START, u, l, s0, s1)                             \
+  DORY_FETCH_ORDER                                                \
+  DORY_I("p.lw " #u ", 16(a4!)")                                  \
+  DORY_I("p.lw " #l ", 16(a5!)")                                  \
+  DORY_DOTS(DORY_ADD, v, m, s2, s3)                               \
+  DORY_I("pv.shuffle2.b " #l ", " #u ", " DORY_SHUFFLE_ORDER)     \
+  DORY_FETCH_REACH                                                \
+  DORY_DOTS(DORY_ADD, u, l, s4, s5)                               \
+  DORY_OUTPUT(label)
+
+#define DORY_FIRST_COLUMNS                                        \
+  DORY_I("p.lw s6, 16(a4!)")                                      \
+  DORY_I("p.lw s7, 16(a5!)")                                      \
+  DORY_I("p.lw s8, 16(a4!)")                                      \
+  DORY_I("p.lw s9, 16(a5!)")                                      \
+  DORY_I("li a3, " DORY_ORDER)                                    \
+  DORY_I("pv.shuffle2.b s7, s6, a3")                              \
+  DORY_I("pv.shuffle2.b s9, s8, a3")                              \
+  DORY_I("slli s1, s0, 8")                                        \
+  DORY_I("slli s3, s2, 8")                                        \
+  DORY_I("slli s5, s4, 8")
+
+#define DORY_OUTPUTS                                              \
+  DORY_I("lw a0, " DORY_AT_LOOPS)                                 \
+  DORY_I("nop")                                                   \
+  DORY_I("beqz a0, 2f")                                           \
+  DORY_I("lp.setup x0, a0, 1f")                                   \
+  DORY_QUAD(s6, s7, s8, s9, "")                                   \
+  DORY_QUAD(s8, s9, s6, s7, "1: ")                                \
+  "2: " DORY_I("lw ra, " DORY_FRAME_ARGUMENTS)                    \
+  DORY_I("nop")                                                   \
+  DORY_I("lw a0, " DORY_AT_REST)                                  \
+  DORY_I("nop")                                                   \
+  DORY_I("beqz a0, 3f")                                           \
+  DORY_QUAD(s6, s7, s8, s9, "")                                   \
+  "3: " DORY_I("lw ra, " DORY_FRAME_ARGUMENTS)
+
+#if DORY_Q_FORM == DORY_Q_LIMBS
+#define DORY_SET_UP                          \
+  DORY_I("li a3, " DORY_ORDER)               \
+  DORY_I("sw a3, " DORY_FRAME_ORDER)         \
+  DORY_I("lw s10, " DORY_AT_LOW_BITS)
+#else
+#define DORY_SET_UP DORY_I("li s10, " DORY_ORDER)
+#endif
+#define DORY_TURN_BACK_THIRD
+
+#else
+
+#define DORY_DOTS(dot, w)            \
+  DORY_I(dot "a0, s6, " #w)          \
+  DORY_I(dot "a1, s7, " #w)          \
+  DORY_I(dot "a2, s8, " #w)          \
+  DORY_I(dot "a3, s9, " #w)
+
+/* Rows 0..3, 2..5, 4..7, 6..9 of the next column. */
+#define DORY_COLUMN                  \
+  DORY_I("p.lw s6, 16(a4!)")         \
+  DORY_I("p.lw s8, 16(a5!)")         \
+  DORY_I("p.lw s9, 16(s1!)")         \
+  DORY_I("mv s7, s8")                \
+  DORY_I("pv.shuffle2.b s7, s6, s3") \
+  DORY_I("pv.shuffle2.b s9, s8, s3")
+
+#define DORY_FIRST_COLUMNS DORY_COLUMN
+
+#define DORY_OUTPUTS                 \
+  DORY_I("lw a0, " DORY_AT_LOOPS)    \
+  DORY_I("nop")                      \
+  DORY_I("lp.setup x0, a0, 1f")      \
+  DORY_DOTS(DORY_START, s0)          \
+  DORY_COLUMN                        \
+  DORY_DOTS(DORY_ADD, s2)            \
+  DORY_COLUMN                        \
+  DORY_DOTS(DORY_ADD, s4)            \
+  DORY_FETCH_REACH                   \
+  DORY_OUTPUT("1: ")                 \
+  DORY_I("lw ra, " DORY_FRAME_ARGUMENTS)
+
+#define DORY_SET_UP                  \
+  DORY_I("lw s10, " DORY_AT_LOW_BITS)\
+  DORY_I("lw s1, " DORY_AT_THIRD)    \
+  DORY_I("li s3, " DORY_ORDER)
+#define DORY_TURN_BACK_THIRD DORY_I("sub s1, s1, a1")
+
+#endif
+
+/* -- the function -- */
+
+#define DORY_SAVED(op)                                                                        \
+  DORY_I(op " ra, 12(sp)") DORY_I(op " s0, 16(sp)") DORY_I(op " s1, 20(sp)")                  \
+  DORY_I(op " s2, 24(sp)") DORY_I(op " s3, 28(sp)") DORY_I(op " s4, 32(sp)")                  \
+  DORY_I(op " s5, 36(sp)") DORY_I(op " s6, 40(sp)") DORY_I(op " s7, 44(sp)")                  \
+  DORY_I(op " s8, 48(sp)") DORY_I(op " s9, 52(sp)") DORY_I(op " s10, 56(sp)")                 \
+  DORY_I(op " s11, 60(sp)")
+
+__asm__(DORY_I(".pushsection .text." DORY_STRIP_NAME ", \"ax\", @progbits")
+        DORY_I(".option push")
+        DORY_I(".option norvc")
+        DORY_I(".balign 4")
+        DORY_I(".globl " DORY_STRIP_NAME)
+        DORY_I(".type " DORY_STRIP_NAME ", @function")
+        DORY_STRIP_NAME ":\n\t"
+        DORY_I("addi sp, sp, -64")
+        DORY_SAVED("sw")
+        DORY_I("mv ra, a0")
+        DORY_I("sw a0, " DORY_FRAME_ARGUMENTS)
+        DORY_I("lw a6, " DORY_AT_Y)
+        DORY_I("lw a7, " DORY_AT_PLACE1)
+        DORY_I("lw t0, " DORY_AT_PLACE2)
+        DORY_I("lw t1, " DORY_AT_PLACE3)
+        DORY_I("lw t2, " DORY_AT_STEP)
+        DORY_I("lw t5, " DORY_AT_SHIFT)
+        DORY_I("lw t6, " DORY_AT_HI)
+        DORY_I("lw a4, " DORY_AT_FIRST)
+        DORY_I("lw a5, " DORY_AT_SECOND)
+        DORY_I("lw a2, " DORY_AT_CHANNELS)
+        DORY_I("add a7, a7, a6")
+        DORY_I("add t0, t0, a6")
+        DORY_I("add t1, t1, a6")
+        DORY_SET_UP
+        DORY_I("lp.setup x1, a2, 4f")
+        DORY_I("lw a0, " DORY_AT_WEIGHTS)
+        DORY_I("lw a1, " DORY_AT_PARAMETERS)
+        DORY_I("p.lw s0, 4(a0!)")
+        DORY_I("p.lw s2, 4(a0!)")
+        DORY_I("p.lw s4, 4(a0!)")
+        DORY_LOAD_REACH
+        DORY_LOAD_LOW
+        DORY_I("p.lw t3, 4(a1!)")
+        DORY_I("p.lw t4, 4(a1!)")
+        DORY_I("sw a0, " DORY_AT_WEIGHTS)
+        DORY_KEEP_REACH
+        DORY_NEXT_PARAMETERS
+        DORY_FIRST_COLUMNS
+        DORY_OUTPUTS
+        DORY_I("lw a0, " DORY_AT_Y_BACK)
+        DORY_I("lw a1, " DORY_AT_X_BACK)
+        DORY_I("sub a6, a6, a0")
+        DORY_I("sub a7, a7, a0")
+        DORY_I("sub t0, t0, a0")
+        DORY_I("sub t1, t1, a0")
+        DORY_TURN_BACK_THIRD
+        DORY_I("sub a4, a4, a1")
+        "4: " DORY_I("sub a5, a5, a1")
+        DORY_SAVED("lw")
+        DORY_I("addi sp, sp, 64")
+        DORY_I("ret")
+        DORY_I(".size " DORY_STRIP_NAME ", . - " DORY_STRIP_NAME)
+        DORY_I(".option pop")
+        DORY_I(".popsection"));

@@ -1,0 +1,281 @@
+/* Depthwise convolution with filters up to 3x3 on tiles with channels last: template of the kernel
+ * DORY_KERNEL, see dory_gap8_depthwise_strips.h, configured by dory_gap8_requant_impl.h and
+ *
+ *   DORY_STRIDE     1 or 2, along both axes
+ *   DORY_WALK       outputs along b whose inputs are in the scratch at a time
+ *   DORY_STRIP_ASM  whether the assembly for the chip has this requantisation and type of output
+ *   DORY_X_SIGNED   whether inputs are signed
+ *   DORY_X_T, DORY_X4_T, DORY_LOAD4_X, DORY_DOT4, DORY_DOT4Z, DORY_SHUFFLE_X   an input; four of them
+ *
+ * The scratch of a core holds the DORY_STRIDE + 1 blocks of four rows that a strip reads; the last
+ * one is the first one of the next strip. A word of weights is a tap column (w0 w1 w2 0). */
+#include "dory_gap8_depthwise_strips.h"
+
+#define DORY_BLOCKS (DORY_STRIDE + 1)
+/* Bytes of a column: four words. */
+#define DORY_COLUMN_BYTES 16
+
+/* Channels one after another of outputs along b. The assembly knows the order of the fields. */
+typedef struct {
+  const uint8_t *block[3]; /* at the lane of the first channel */
+  const int8_t *weights;
+  const int32_t *parameters;
+  DORY_Y_T *y;         /* of the first channel */
+  int32_t place[4];    /* of the four outputs of a strip */
+  int32_t step;        /* from output to output along b */
+  int32_t loops, rest; /* outputs along b, two at a time (stride 1), and whether there is one more */
+  int32_t x_back, y_back; /* from the end of a channel to the start of the next one */
+  int32_t channels;       /* 1 at least */
+  int32_t shift, low_bits, hi;
+  const dory_gap8_requant_t *requant;
+  int32_t channel; /* the first one */
+} dory_strip_t;
+
+#if DORY_STRIP_ASM && DORY_GAP8_XPULPV2
+
+#include "dory_gap8_depthwise_3x3_asm.h"
+
+#else
+
+static inline DORY_X4_T dory_word(const uint8_t *p) {
+  return DORY_LOAD4_X((const DORY_X_T *)p);
+}
+
+/* The last two elements of a, the first two of b: in this order of operands b is not needed again. */
+static inline DORY_X4_T dory_middle(DORY_X4_T a, DORY_X4_T b) {
+  return DORY_SHUFFLE_X(b, a, dory_gap8_order4(6, 7, 0, 1));
+}
+
+/* Stores the outputs of a strip at one place along b. */
+#define DORY_STORE(acc)                      \
+  {                                          \
+    *y3 = dory_output((acc)[3], &q, &r);     \
+    *y2 = dory_output((acc)[2], &q, &r);     \
+    *y1 = dory_output((acc)[1], &q, &r);     \
+    *y0 = dory_output((acc)[0], &q, &r);     \
+    y0 += step;                              \
+    y1 += step;                              \
+    y2 += step;                              \
+    y3 += step;                              \
+  }
+
+#if DORY_STRIDE == 1
+
+/* Rows 0..3 and 2..5 of a column: two outputs each, the second one with the weights one row later. */
+typedef struct {
+  DORY_X4_T upper, lower;
+} dory_column_t;
+
+typedef struct {
+  dory_gap8_i8x4_t even, odd;
+} dory_taps_t;
+
+static inline dory_taps_t dory_taps(const int8_t *w) {
+  const dory_gap8_i8x4_t even = dory_gap8_load4_i8(w);
+  const dory_taps_t taps = {even, dory_gap8_shuffle4_i8(even, dory_gap8_set4_i8(0, 0, 0, 0),
+                                                        dory_gap8_order4(4, 0, 1, 2))};
+  return taps;
+}
+
+static inline dory_column_t dory_column(const uint8_t *first, const uint8_t *second) {
+  const DORY_X4_T upper = dory_word(first);
+  const dory_column_t column = {upper, dory_middle(upper, dory_word(second))};
+  return column;
+}
+
+static inline void dory_start_column(int32_t *acc, dory_column_t x, dory_taps_t w) {
+  acc[0] = DORY_DOT4Z(x.upper, w.even);
+  acc[1] = DORY_DOT4Z(x.upper, w.odd);
+  acc[2] = DORY_DOT4Z(x.lower, w.even);
+  acc[3] = DORY_DOT4Z(x.lower, w.odd);
+}
+
+static inline void dory_add_column(int32_t *acc, dory_column_t x, dory_taps_t w) {
+  acc[0] = DORY_DOT4(x.upper, w.even, acc[0]);
+  acc[1] = DORY_DOT4(x.upper, w.odd, acc[1]);
+  acc[2] = DORY_DOT4(x.lower, w.even, acc[2]);
+  acc[3] = DORY_DOT4(x.lower, w.odd, acc[3]);
+}
+
+/* Channel i. A column serves three outputs along b: the two that are in registers change places from
+ * one output to the next. */
+static inline void dory_strip_channel(const dory_strip_t *s, int32_t i, dory_gap8_requant_t r) {
+  const int8_t *const weights = s->weights + 12 * i;
+  const dory_taps_t w0 = dory_taps(weights), w1 = dory_taps(weights + 4);
+  const dory_taps_t w2 = dory_taps(weights + 8);
+  const dory_channel_t q = dory_channel(s->channel + i, &r);
+  const int32_t step = s->step;
+  const uint8_t *first = s->block[0] + 4 * i, *second = s->block[1] + 4 * i;
+  DORY_Y_T *y0 = s->y + i, *y1 = y0 + s->place[1];
+  DORY_Y_T *y2 = y0 + s->place[2], *y3 = y0 + s->place[3];
+  dory_column_t even = dory_column(first, second);
+  dory_column_t odd = dory_column(first + DORY_COLUMN_BYTES, second + DORY_COLUMN_BYTES);
+  first += 2 * DORY_COLUMN_BYTES;
+  second += 2 * DORY_COLUMN_BYTES;
+#define DORY_OUTPUTS(oldest, middle)         \
+  {                                          \
+    int32_t acc[4];                          \
+    dory_start_column(acc, oldest, w0);      \
+    oldest = dory_column(first, second);     \
+    first += DORY_COLUMN_BYTES;              \
+    second += DORY_COLUMN_BYTES;             \
+    dory_add_column(acc, middle, w1);        \
+    dory_add_column(acc, oldest, w2);        \
+    DORY_STORE(acc)                          \
+  }
+  for (int32_t n = 0; n < s->loops; n++) {
+    DORY_OUTPUTS(even, odd)
+    DORY_OUTPUTS(odd, even)
+  }
+  if (s->rest) {
+    DORY_OUTPUTS(even, odd)
+  }
+#undef DORY_OUTPUTS
+}
+
+#else
+
+/* Rows 0..3, 2..5, 4..7 and 6..9 of a column: an output each. */
+typedef struct {
+  DORY_X4_T row[4];
+} dory_column_t;
+
+static inline dory_column_t dory_column(const uint8_t *first, const uint8_t *second,
+                                        const uint8_t *third) {
+  const DORY_X4_T a = dory_word(first), b = dory_word(second), c = dory_word(third);
+  const dory_column_t column = {{a, dory_middle(a, b), b, dory_middle(b, c)}};
+  return column;
+}
+
+static inline void dory_start_column(int32_t *acc, dory_column_t x, dory_gap8_i8x4_t w) {
+  acc[0] = DORY_DOT4Z(x.row[0], w);
+  acc[1] = DORY_DOT4Z(x.row[1], w);
+  acc[2] = DORY_DOT4Z(x.row[2], w);
+  acc[3] = DORY_DOT4Z(x.row[3], w);
+}
+
+static inline void dory_add_column(int32_t *acc, dory_column_t x, dory_gap8_i8x4_t w) {
+  acc[0] = DORY_DOT4(x.row[0], w, acc[0]);
+  acc[1] = DORY_DOT4(x.row[1], w, acc[1]);
+  acc[2] = DORY_DOT4(x.row[2], w, acc[2]);
+  acc[3] = DORY_DOT4(x.row[3], w, acc[3]);
+}
+
+/* Channel i. The last column of an output along b is the first one of the next. */
+static inline void dory_strip_channel(const dory_strip_t *s, int32_t i, dory_gap8_requant_t r) {
+  const int8_t *const weights = s->weights + 12 * i;
+  const dory_gap8_i8x4_t w0 = dory_gap8_load4_i8(weights);
+  const dory_gap8_i8x4_t w1 = dory_gap8_load4_i8(weights + 4);
+  const dory_gap8_i8x4_t w2 = dory_gap8_load4_i8(weights + 8);
+  const dory_channel_t q = dory_channel(s->channel + i, &r);
+  const int32_t step = s->step;
+  const uint8_t *first = s->block[0] + 4 * i, *second = s->block[1] + 4 * i;
+  const uint8_t *third = s->block[2] + 4 * i;
+  DORY_Y_T *y0 = s->y + i, *y1 = y0 + s->place[1];
+  DORY_Y_T *y2 = y0 + s->place[2], *y3 = y0 + s->place[3];
+  dory_column_t kept = dory_column(first, second, third);
+  for (int32_t n = 0; n < s->loops; n++) {
+    int32_t acc[4];
+    dory_start_column(acc, kept, w0);
+    first += DORY_COLUMN_BYTES;
+    second += DORY_COLUMN_BYTES;
+    third += DORY_COLUMN_BYTES;
+    dory_add_column(acc, dory_column(first, second, third), w1);
+    first += DORY_COLUMN_BYTES;
+    second += DORY_COLUMN_BYTES;
+    third += DORY_COLUMN_BYTES;
+    kept = dory_column(first, second, third);
+    dory_add_column(acc, kept, w2);
+    DORY_STORE(acc)
+  }
+}
+
+#endif
+
+static inline void dory_strip_run(const dory_strip_t *s) {
+  for (int32_t i = 0; i < s->channels; i++) {
+    dory_strip_channel(s, i, *s->requant);
+  }
+}
+
+#endif
+
+/* The last block becomes the first one. */
+static inline void dory_last_first(uint8_t **block) {
+  uint8_t *const last = block[DORY_BLOCKS - 1];
+  for (int32_t i = DORY_BLOCKS - 1; i > 0; i--) {
+    block[i] = block[i - 1];
+  }
+  block[0] = last;
+}
+
+/* Computes one tile. Every core calls it; no core reads what another one writes. */
+void DORY_KERNEL(const dory_gap8_strips_t *a) {
+  const int32_t strips = (a->y_a + 3) >> 2;
+  const int32_t walks = (a->y_b + DORY_WALK - 1) / DORY_WALK;
+  const int32_t walk = walks == 1 ? a->y_b : dory_gap8_ceil_div(a->y_b, walks);
+  /* The windows of a walk are strides apart and reach over three columns. */
+  const int32_t columns = (walk - 1) * DORY_STRIDE + 3;
+  uint8_t *block[DORY_BLOCKS];
+  dory_gap8_units_t u = dory_gap8_units(a, strips * walks);
+  int32_t w = u.position / strips;
+  int32_t strip = u.position - w * strips;
+  int32_t staged = 0;
+  dory_strip_t s;
+  for (int32_t i = 0; i < DORY_BLOCKS; i++) {
+    block[i] = (uint8_t *)a->scratch +
+               ((int32_t)dory_core_id() * DORY_BLOCKS + i) * columns * DORY_COLUMN_BYTES;
+  }
+  s.step = a->y_step_b;
+  s.requant = &a->requant;
+#if DORY_STRIP_ASM
+  s.shift = a->requant.shift;
+  s.low_bits = a->requant.low_bits;
+  s.hi = a->requant.hi;
+#endif
+  while (u.left > 0) {
+    const dory_gap8_group_t g = dory_gap8_group(a, u.group);
+    const int32_t end = dory_gap8_min(u.channel + u.left, g.count);
+    const int32_t b = w * walk;
+    const int32_t count = dory_gap8_min(walk, a->y_b - b);
+    DORY_Y_T *const y = (DORY_Y_T *)a->y + 4 * strip * a->y_step_a + b * a->y_step_b;
+    for (int32_t i = staged; i < DORY_BLOCKS; i++) {
+      dory_gap8_stage(a, (const uint8_t *)a->x + g.base,
+                      4 * (strip * DORY_STRIDE + i) - a->pad_a, b * DORY_STRIDE - a->pad_b,
+                      columns, 4, block[i]);
+    }
+    dory_gap8_places(a, 4 * strip, s.place);
+    s.loops = count / (3 - DORY_STRIDE);
+    s.rest = count - s.loops * (3 - DORY_STRIDE);
+    s.y_back = count * s.step - 1;
+    s.x_back = ((count - 1) * DORY_STRIDE + 3) * DORY_COLUMN_BYTES - 4;
+    s.channels = a->multiplier == 1 ? end - u.channel : 1;
+    for (int32_t c = u.channel; c < end; c += s.channels) {
+      const int32_t lane = 4 * (g.lane + dory_gap8_source(a, c));
+      s.channel = g.first + c;
+      for (int32_t i = 0; i < DORY_BLOCKS; i++) {
+        s.block[i] = block[i] + lane;
+      }
+      s.weights = (const int8_t *)a->weights + 12 * s.channel;
+#if DORY_STRIP_ASM
+      s.parameters = a->requant.channels + (DORY_PER_CHANNEL ? s.channel * DORY_Q_WORDS : 0);
+#endif
+      s.y = y + s.channel;
+      dory_strip_run(&s);
+    }
+    u.left -= end - u.channel;
+    u.channel = 0;
+    strip++;
+    staged = 1;
+    dory_last_first(block);
+    if (strip == strips) {
+      strip = 0;
+      staged = 0;
+      w++;
+    }
+    if (w == walks) {
+      w = 0;
+      u.group++;
+    }
+  }
+}

@@ -1,0 +1,174 @@
+/* What the depthwise kernels share that read their tile as it lies in memory, channels last: template,
+ * configured by dory_gap8_requant_impl.h.
+ *
+ * Outputs are computed in strips: four neighbours along the axis a, one by one along the axis b (a is
+ * vertical and b horizontal, or the other way round, as the call says). For that a core takes four
+ * channels at a time, transposes 4 x 4 bytes in registers, and lays them into its part of the
+ * scratch, so that a word is four neighbours along a of one channel, with zeros for the padding.
+ *
+ * The channels of all strips in a row are the units of work that the cores share. */
+#include "dory_gap8_requant_impl.h"
+#include "dory_gap8_share.h"
+
+/* The parameters of a channel, and its output for an accumulator. */
+#if DORY_STEPS == 0
+typedef int32_t dory_channel_t;
+static inline dory_channel_t dory_channel(int32_t c, const dory_gap8_requant_t *r) {
+  return r->bias[c];
+}
+static inline DORY_Y_T dory_output(int32_t acc, const dory_channel_t *q,
+                                   const dory_gap8_requant_t *r) {
+  (void)r;
+  return (DORY_Y_T)(acc + *q);
+}
+#else
+typedef dory_parameters_t dory_channel_t;
+#define dory_channel dory_parameters
+#define dory_output dory_apply
+#endif
+
+/* The work of a core: `left` units from output channel `channel` of the group of four input channels
+ * number `group` in block `position` of `positions`. */
+typedef struct {
+  int32_t left, group, position, channel;
+} dory_gap8_units_t;
+
+/* The part of the calling core; each of the groups has `positions` blocks of outputs. */
+static inline dory_gap8_units_t dory_gap8_units(const dory_gap8_strips_t *s, int32_t positions) {
+  const int32_t total = s->y_c * positions;
+  const int32_t per_core = dory_gap8_ceil_div(total, (int32_t)dory_core_count());
+  const int32_t first = dory_gap8_min((int32_t)dory_core_id() * per_core, total);
+  const int32_t channels = 4 * s->multiplier;
+  dory_gap8_units_t u = {dory_gap8_min(per_core, total - first), 0, 0, 0};
+  if (u.left > 0) {
+    u.group = first / (channels * positions);
+    u.channel = first - u.group * channels * positions;
+    u.position = u.channel / dory_gap8_min(channels, s->y_c - u.group * channels);
+    u.channel -= u.position * dory_gap8_min(channels, s->y_c - u.group * channels);
+  }
+  return u;
+}
+
+/* A group: its first input channel in a word of the tile, which is nearer to the start where the
+ * tile ends before four channels do; output channels first .. first + count - 1. */
+typedef struct {
+  int32_t base, lane, first, count;
+} dory_gap8_group_t;
+
+static inline dory_gap8_group_t dory_gap8_group(const dory_gap8_strips_t *s, int32_t number) {
+  const int32_t x_c = 4 * number, y_c = x_c * s->multiplier;
+  const int32_t last = s->x_c < 4 ? 0 : s->x_c - 4;
+  const int32_t base = dory_gap8_min(x_c, last);
+  const dory_gap8_group_t g = {base, x_c - base, y_c,
+                               dory_gap8_min(4 * s->multiplier, s->y_c - y_c)};
+  return g;
+}
+
+/* The input channel, counted from that of the group, of its output channel c. */
+static inline int32_t dory_gap8_source(const dory_gap8_strips_t *s, int32_t c) {
+  return s->multiplier == 1 ? c : c / s->multiplier;
+}
+
+/* Orders of shuffles that transpose: elements 0 and 1, 2 and 3 of two words in turn; the upper halves
+ * of two words. */
+typedef struct {
+  dory_gap8_i8x4_t first, second, high;
+} dory_gap8_orders_t;
+
+static inline dory_gap8_orders_t dory_gap8_orders(void) {
+  const dory_gap8_orders_t orders = {dory_gap8_order4(0, 4, 1, 5), dory_gap8_order4(2, 6, 3, 7),
+                                     dory_gap8_order4(2, 3, 6, 7)};
+  return orders;
+}
+
+/* Four words of four elements: element j of word i becomes element i of word j. */
+static inline void dory_gap8_transpose4(dory_gap8_u8x4_t *v, dory_gap8_orders_t order) {
+  const dory_gap8_u8x4_t a = dory_gap8_shuffle4_u8(v[0], v[1], order.first);
+  const dory_gap8_u8x4_t b = dory_gap8_shuffle4_u8(v[0], v[1], order.second);
+  const dory_gap8_u8x4_t c = dory_gap8_shuffle4_u8(v[2], v[3], order.first);
+  const dory_gap8_u8x4_t d = dory_gap8_shuffle4_u8(v[2], v[3], order.second);
+  v[0] = dory_gap8_low4_u8(a, c);
+  v[1] = dory_gap8_shuffle4_u8(a, c, order.high);
+  v[2] = dory_gap8_low4_u8(b, d);
+  v[3] = dory_gap8_shuffle4_u8(b, d, order.high);
+}
+
+/* The n < 4 bytes at p, then zeros. */
+static inline dory_gap8_u8x4_t dory_gap8_first4(const uint8_t *p, int32_t n) {
+  return dory_gap8_set4_u8(p[0], n > 1 ? p[1] : 0, n > 2 ? p[2] : 0, 0);
+}
+
+/* Lays `count` columns (places along b) of rows (along a) r[0] .. r[3] into out: the word of lane l
+ * of a column at l * pitch, the next column 4 * pitch later. `narrow`: pixels have fewer than the
+ * four channels of a word. */
+static inline void dory_gap8_transpose(const uint8_t *const *row, const int32_t *step,
+                                       int32_t count, int32_t narrow, int32_t pitch,
+                                       uint8_t *out) {
+  const uint8_t *r0 = row[0], *r1 = row[1], *r2 = row[2], *r3 = row[3];
+  const dory_gap8_orders_t order = dory_gap8_orders();
+  const int32_t s0 = step[0], s1 = step[1], s2 = step[2], s3 = step[3];
+  for (int32_t i = 0; i < count; i++) {
+    dory_gap8_u8x4_t v[4];
+    if (narrow) {
+      v[0] = dory_gap8_first4(r0, narrow);
+      v[1] = dory_gap8_first4(r1, narrow);
+      v[2] = dory_gap8_first4(r2, narrow);
+      v[3] = dory_gap8_first4(r3, narrow);
+    } else {
+      v[0] = dory_gap8_load4_u8(r0);
+      v[1] = dory_gap8_load4_u8(r1);
+      v[2] = dory_gap8_load4_u8(r2);
+      v[3] = dory_gap8_load4_u8(r3);
+    }
+    r0 += s0;
+    r1 += s1;
+    r2 += s2;
+    r3 += s3;
+    dory_gap8_transpose4(v, order);
+    dory_gap8_store4_u8(out, v[0]);
+    dory_gap8_store4_u8(out + pitch, v[1]);
+    dory_gap8_store4_u8(out + 2 * pitch, v[2]);
+    dory_gap8_store4_u8(out + 3 * pitch, v[3]);
+    out += 4 * pitch;
+  }
+}
+
+/* `count` columns of zeros. */
+static inline uint8_t *dory_gap8_blank(int32_t count, int32_t pitch, uint8_t *out) {
+  for (int32_t i = 0; i < 4 * count; i++, out += pitch) {
+    dory_gap8_store4_u8(out, dory_gap8_set4_u8(0, 0, 0, 0));
+  }
+  return out;
+}
+
+/* Lays rows a .. a + 3 and columns b .. b + count - 1 of the channels from x into out as above. */
+static inline void dory_gap8_stage(const dory_gap8_strips_t *s, const uint8_t *x, int32_t a,
+                                   int32_t b, int32_t count, int32_t pitch, uint8_t *out) {
+  const dory_gap8_u8x4_t zero = dory_gap8_set4_u8(0, 0, 0, 0);
+  const int32_t before = dory_gap8_clip(-b, 0, count);
+  const int32_t inside = dory_gap8_clip(s->x_b - b - before, 0, count - before);
+  const uint8_t *row[4];
+  int32_t step[4];
+  for (int32_t i = 0; i < 4; i++) {
+    const int32_t valid = a + i >= 0 && a + i < s->x_a;
+    row[i] = valid ? x + (a + i) * s->x_step_a + (b + before) * s->x_step_b
+                   : (const uint8_t *)&zero;
+    step[i] = valid ? s->x_step_b : 0;
+  }
+  out = dory_gap8_blank(before, pitch, out);
+  if (s->x_c >= 4) {
+    dory_gap8_transpose(row, step, inside, 0, pitch, out);
+  } else {
+    dory_gap8_transpose(row, step, inside, s->x_c, pitch, out);
+  }
+  dory_gap8_blank(count - before - inside, pitch, out + 4 * pitch * inside);
+}
+
+/* The places of the four outputs of the strip from a. Those beyond the tile fall on its last one:
+ * written in the order 3, 2, 1, 0, what belongs there comes last. */
+static inline void dory_gap8_places(const dory_gap8_strips_t *s, int32_t a, int32_t *place) {
+  const int32_t last = s->y_a - 1 - a;
+  for (int32_t i = 0; i < 4; i++) {
+    place[i] = dory_gap8_min(i, last) * s->y_step_a;
+  }
+}

@@ -1,0 +1,207 @@
+"""Depthwise kernels on tiles with channels last: forms, sharing, borders, weights."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from dory_gap8.backend import DepthwiseHwcKernel
+from dory_gap8.backend.depthwise_hwc import form_of
+from gap8_harness import SANITIZE, Case, Library, make_case, typed, values_of
+from gap8_layers import Random
+
+from dory_core.errors import NotSupported
+from dory_core.ir import Array, Conv, TypedLayer, Window, requant
+
+STEP = requant(37, 1 << 9, 1 << 12, 0, 255)
+
+
+def _layer(
+    channels: int,
+    image: tuple[int, int],
+    window: Window,
+    *,
+    multiplier: int = 1,
+    signed: bool = False,
+    steps=(STEP,),
+    weights: np.ndarray | None = None,
+) -> TypedLayer:
+    count = channels * multiplier
+    random = np.random.default_rng(count * 100 + image[0])
+    shape = (count, 1, *window.kernel)
+    conv = Conv(
+        index=0,
+        name="conv",
+        inputs=("input",),
+        output="layer_00",
+        weights=Array(random.integers(-128, 128, shape) if weights is None else weights),
+        window=window,
+        groups=channels,
+        requants=steps,
+    )
+    return typed(conv, (channels, *image, *((-128, 127) if signed else (0, 255))))
+
+
+def _square(size: int, stride: int = 1, pad: int | None = None, dilation: int = 1) -> Window:
+    pad = size // 2 if pad is None else pad
+    return Window(
+        kernel=(size, size),
+        strides=(stride, stride),
+        dilations=(dilation, dilation),
+        pads=(pad,) * 4,
+    )
+
+
+def _whole(layer: TypedLayer, cores: int = 8) -> Case:
+    y, x = layer.output, layer.inputs[0]
+    tile = (y.channels, y.height, y.width, x.channels)
+    inputs = (values_of(x, np.random.default_rng(5)),)
+    return Case(DepthwiseHwcKernel(cores), layer, inputs, tile, cores)
+
+
+def _random_cases(seed: int, count: int, cores: int) -> list[Case]:
+    """Filters of all shapes; images that end anywhere in a strip, a walk and a group."""
+    random = Random(seed)
+    kernel = DepthwiseHwcKernel(cores)
+    cases: list[Case] = []
+    while len(cases) < count:
+        size = random.pick((3, 3), (3, 3), (3, 1), (1, 3), (2, 2), (5, 5), (1, 7), (9, 1), (4, 3))
+        window = random.window(size)
+        if random.integer(0, 2):
+            stride = random.pick(1, 1, 2)
+            window = replace(window, strides=(stride, stride), dilations=(1, 1))
+        h, w = random.image(window)
+        if random.integer(0, 5) == 0:
+            h, w = random.pick((h, w + 40), (h + 40, w))
+        c = random.pick(2, 3, 4, 5, 7, 8, 13, 16, 18)
+        c_out = c * random.pick(1, 1, 1, 2, 3)
+        source = (c, h, w, *random.pick((0, 255), (-128, 127)))
+        steps = random.requants(c_out, 64 * 255 * size[0] * size[1], random.pick("u8", "i8", "i16"))
+        conv = Conv(
+            index=0,
+            name="conv",
+            inputs=("input",),
+            output="layer_00",
+            weights=random.weights(c_out, 1, *size),
+            window=window,
+            groups=c,
+            bias=random.bias(c_out),
+            requants=random.pick((), steps, steps, steps),
+        )
+        try:
+            layer = typed(conv, source)
+        except NotSupported:
+            continue
+        if kernel.accepts(layer) is None:
+            cases.append(make_case(kernel, layer, random.numbers, cores))
+    return cases
+
+
+@pytest.mark.parametrize("cores", range(1, 9))
+def test_random_tiles_equal_the_reference(cores: int) -> None:
+    Library(_random_cases(cores, 12, cores)).check()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(100, 160))
+def test_many_random_tiles_equal_the_reference(seed: int) -> None:
+    Library(_random_cases(seed, 25, 1 + seed % 8)).check()
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+def test_every_size_of_image_up_to_two_strips(stride: int) -> None:
+    """Heights and widths that end after each output of a strip, one row and one column included."""
+    window = _square(3, stride)
+    sizes = [(h, w) for h in range(1, 10) for w in (1, 2, 3, 6)]
+    Library([_whole(_layer(5, size, window)) for size in sizes]).check()
+
+
+@pytest.mark.parametrize(
+    ("channels", "image"),
+    [(13, (16, 16)), (16, (16, 16)), (192, (8, 8)), (4, (70, 33)), (3, (9, 65)), (2, (5, 5))],
+)
+@pytest.mark.parametrize("cores", [1, 5, 8])
+def test_cores_share_channels_and_strips(channels: int, image, cores: int) -> None:
+    Library([_whole(_layer(channels, image, _square(3, s)), cores) for s in (1, 2)]).check()
+
+
+def test_extreme_products_do_not_overflow() -> None:
+    """-128 times 255 and -128 times -128 in every tap."""
+    weights = np.full((4, 1, 3, 3), -128)
+    for signed, value in ((False, 255), (True, -128)):
+        layer = _layer(4, (6, 6), _square(3), steps=(), weights=weights, signed=signed)
+        case = replace(_whole(layer), inputs=(np.full((4, 6, 6), value, dtype=np.int64),))
+        library = Library([case])
+        library.check()
+        assert np.abs(library.run(0)).max() == 128 * abs(value) * 9
+
+
+def test_filters_up_to_3x3_have_a_kernel_of_their_own() -> None:
+    image = (12, 12)
+    assert DepthwiseHwcKernel().symbol(_layer(8, image, _square(3))) == (
+        "dory_gap8_depthwise_3x3_s1_u8_i8_u8_q32_scalar"
+    )
+    assert form_of(_layer(8, image, _square(3, 2))).stride == 2
+    assert form_of(_layer(8, image, Window(kernel=(3, 1), pads=(1, 0, 1, 0)))).stride == 1
+    assert form_of(_layer(8, image, Window(kernel=(1, 2)))).stride == 1
+    assert form_of(_layer(8, image, _square(5))).stride == 0
+    assert form_of(_layer(8, image, _square(3, dilation=2))).stride == 0
+    assert form_of(_layer(8, image, Window(kernel=(3, 3), strides=(1, 2)))).stride == 0
+
+
+def test_a_row_of_samples_is_cut_into_strips_along_its_length() -> None:
+    """One-dimensional data has one row: strips of four rows would be three quarters empty."""
+    layer = _layer(8, (1, 60), Window(kernel=(1, 9), pads=(0, 4, 0, 4)))
+    form = form_of(layer)
+    assert form.swapped
+    assert (form.kernel, form.pads, form.words) == ((9, 1), (4, 0), 3)
+    Library([_whole(layer)]).check()
+
+
+def test_weights_of_a_3x3_filter_are_a_word_per_tap_column() -> None:
+    weights = np.arange(1, 19).reshape(2, 1, 3, 3)
+    layer = _layer(2, (8, 8), _square(3), weights=weights)
+    block = DepthwiseHwcKernel().weight_block(layer, (1, 2), (1, 2))
+    assert dict(block.parts) == {"weights": 0}
+    assert np.frombuffer(block.data, np.int8)[:12].tolist() == [
+        *(10, 13, 16, 0),
+        *(11, 14, 17, 0),
+        *(12, 15, 18, 0),
+    ]
+
+
+def test_weights_of_other_windows_are_spread_for_each_output_of_a_strip() -> None:
+    """Stride 2, dilation 3 along the strip: outputs start 2 rows apart, taps are 3 rows apart."""
+    window = Window(kernel=(2, 1), strides=(2, 1), dilations=(3, 1))
+    layer = _layer(2, (40, 3), window, weights=np.array([1, 2, 3, 4]).reshape(2, 1, 2, 1))
+    form = form_of(layer)
+    assert (form.swapped, form.words, form.row) == (False, 3, 48)
+    rows = form.rows(layer.layer.weights.values[:, 0])
+    outputs = rows[0].reshape(3, 4, 4).transpose(1, 0, 2).reshape(4, 12)
+    for output in range(4):
+        expected = np.zeros(12, dtype=int)
+        expected[[2 * output, 2 * output + 3]] = (1, 2)
+        assert outputs[output].tolist() == expected.tolist()
+
+
+def test_scratch_does_not_grow_with_the_image_beyond_a_walk() -> None:
+    from dory_core.tiling.geometry import make_tile
+
+    layer = _layer(16, (128, 128), _square(3))
+    kernel = DepthwiseHwcKernel()
+    assert kernel.scratch_bytes(layer, make_tile(layer, 16, 8, 128)) == 8 * 2 * 34 * 16
+    assert kernel.scratch_bytes(layer, make_tile(layer, 16, 8, 16)) == 8 * 2 * 18 * 16
+
+
+def test_sixteen_bit_inputs_are_left_to_the_other_kernel() -> None:
+    layer = _layer(4, (8, 8), _square(3))
+    wide = replace(layer, inputs=(replace(layer.inputs[0], bits=16, hi=300),))
+    rejection = DepthwiseHwcKernel().accepts(wide)
+    assert rejection is not None
+    assert rejection.reason == "its input is u16, possible are u8, i8"
+
+
+if __name__ == "__main__":
+    Library(_random_cases(7, 40, 8), SANITIZE).check()
+    print("computed")
