@@ -94,6 +94,8 @@ class Link:
 class MemoryHierarchy:
     """Levels from the nearest to the cores outwards, the links between them, and the cores.
 
+    in_place: layers are not tiled; kernels work on tensors in L2 and on linked constants, behind
+    caches, and L1 holds their scratch memory.
     cores: number of cores that run kernels (SPMD). local: bytes of L1 reserved per core for stacks
     are part of ``Memory.reserved_bytes``. peak_macs_per_cycle: what all cores together cannot
     exceed, 0 when it is not known.
@@ -106,6 +108,7 @@ class MemoryHierarchy:
     cores: int = 1
     peak_macs_per_cycle: float = 0.0
     storage_bits: tuple[int, ...] = STORAGE_BITS
+    in_place: bool = False
 
     def __post_init__(self) -> None:
         known = tuple(bits for bits in STORAGE_BITS if bits in self.storage_bits)

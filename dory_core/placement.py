@@ -20,6 +20,7 @@ from dory_core.kernel import Kernel
 from dory_core.memory import Block
 from dory_core.memory.lifetimes import align_up
 from dory_core.plan import (
+    IN_PLACE,
     ExtTransfer,
     KernelCall,
     LayerStep,
@@ -33,6 +34,7 @@ from dory_core.plan import (
 )
 from dory_core.tiling.schedule import Schedule, l1_buffers, place_l1
 from dory_core.tiling.tiler import TiledLayer
+from dory_core.tiling.whole import scratch_buffers, whole_timeline
 
 WORD = 4  # constants are tables of 32-bit words
 L3_IMAGE = "weights/l3.bin"  # what L3 holds before the first inference
@@ -157,7 +159,12 @@ def encode_chunks(
 
 
 def weight_buffer_bytes(tiled: TiledLayer) -> int:
-    """Return the bytes of the buffer in L1 for the constants of a tile; 0 without constants."""
+    """Return the bytes of the buffer in L1 for the constants of a tile; 0 without constants.
+
+    For a layer in place, those of its one block.
+    """
+    if tiled.in_place:
+        return int(tiled.kernel.weight_bytes(tiled.layer, tiled.tiling.tile))
     return next((int(b.bytes) for b in tiled.tiling.buffers if b.name == "w"), 0)
 
 
@@ -184,6 +191,8 @@ def make_step(
 ) -> LayerStep:
     """Return the step of one layer. layer: whole; tiled: its largest part."""
     kernel = tiled.kernel
+    if tiled.in_place:
+        return _in_place_step(layer, tiled, parts, places, weights)
     first = parts[0].schedule
     all_inputs = len(first.c_out if first.keeps_channels else first.c_in) == 1
     form = "rows" if all_inputs else "pixels"
@@ -195,9 +204,7 @@ def make_step(
     }
     return LayerStep(
         layer=layer,
-        kernel=KernelCall(
-            kernel.name, kernel.symbol(layer), kernel.headers(layer), kernel.call(layer)
-        ),
+        kernel=_call(kernel, layer),
         rejections=tiled.rejections,
         tiling=tiled.tiling,
         parts=parts,
@@ -207,6 +214,35 @@ def make_step(
         weights=weights,
         estimate=whole_estimate(layer, timelines, hierarchy),
         timelines=timelines,
+    )
+
+
+def _call(kernel: Kernel, layer: TypedLayer) -> KernelCall:
+    return KernelCall(kernel.name, kernel.symbol(layer), kernel.headers(layer), kernel.call(layer))
+
+
+def _in_place_step(
+    layer: TypedLayer,
+    tiled: TiledLayer,
+    parts: tuple[PartPlan, ...],
+    places: Mapping[str, Place],
+    weights: LayerWeights | None,
+) -> LayerStep:
+    """Return the step of a layer whose kernel works where tensors and constants lie."""
+    kernel = tiled.kernel
+    timeline = whole_timeline(layer, kernel)
+    return LayerStep(
+        layer=layer,
+        kernel=_call(kernel, layer),
+        rejections=tiled.rejections,
+        tiling=tiled.tiling,
+        parts=parts,
+        l1=place_l1(scratch_buffers(layer, kernel, tiled.tiling.tile)),
+        inputs=tuple(Transfer(IN_PLACE, places[t.name]) for t in layer.inputs),
+        output=Transfer(IN_PLACE, places[layer.output.name]),
+        weights=weights,
+        estimate=timeline.estimate,
+        timelines=(timeline,),
     )
 
 

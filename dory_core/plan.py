@@ -34,13 +34,17 @@ class Place:
     memory: int = 0
 
 
+IN_PLACE = "in place"
+
+
 @dataclass(frozen=True, slots=True)
 class Transfer:
     """How tiles of a tensor move between L2 and L1.
 
     form: ``rows``: full-channel pixels, one row of the copy is a row of the tile;
     ``pixels``: a slice of the channels, one row of the copy is a pixel;
-    ``channels``: HWC in L2, CHW in L1, one copy per channel with rows of one element.
+    ``channels``: HWC in L2, CHW in L1, one copy per channel with rows of one element;
+    ``in place``: not at all, the kernel works on the tensor in L2.
     """
 
     form: str
@@ -165,6 +169,11 @@ class LayerStep:
     def schedule(self) -> Schedule:
         """The tile loop of the first part; of the layer when there is only one."""
         return self.parts[0].schedule
+
+    @property
+    def in_place(self) -> bool:
+        """Nothing is moved: the kernel works where tensors and constants lie."""
+        return self.output.form == IN_PLACE
 
     @property
     def tile_count(self) -> int:

@@ -65,7 +65,7 @@ def place_network(tiler: NetworkTiler, ctx: TargetContext, budgets: Budgets) -> 
     if resident.l2_bytes <= budgets.bytes[L2] and not resident.straddles:
         _verify(graph, resident, ctx, budgets)
         return Planned(resident, tiled)
-    if linked > L2 or L3 not in budgets.bytes:
+    if linked > L2 or ctx.memory.in_place or L3 not in budgets.bytes:
         raise too_large(graph, resident, budgets.bytes[L2])
     # Streamed data passes through the first memory of L2, which is the one that the DMA of the
     # level below reaches.

@@ -48,7 +48,7 @@ def weights_file(step: LayerStep) -> str:
         f"/* Constants of layer {step.index}: {len(data)} bytes, the blocks of its tiles in the\n"
         " * order in which they are loaded. */\n"
         '#include "network.h"\n\n'
-        f"const uint32_t {symbol}[{len(words)}] = {{\n" + "\n".join(rows) + "\n};\n"
+        f"const uint32_t {symbol}[{len(words)}] DORY_TABLE = {{\n" + "\n".join(rows) + "\n};\n"
     )
 
 
@@ -70,7 +70,8 @@ def application_files(provided: Iterable[OutputFile], plan: Plan) -> tuple[Outpu
         OutputFile("src/network.c", render("network.c.mako", view)),
     ]
     for step in plan.steps:
-        text = render("layer.c.mako", layer_view(plan, step))
+        template = "layer_in_place.c.mako" if step.in_place else "layer.c.mako"
+        text = render(template, layer_view(plan, step))
         files.append(OutputFile(f"src/{layer_symbol(step)}.c", text))
         if step.weights is not None and step.weights.linked:
             files.append(OutputFile(f"weights/{weights_symbol(step)}.c", weights_file(step)))

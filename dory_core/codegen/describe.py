@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dory_core.ir import AvgPool, Conv, MaxPool, TypedLayer, Window
-from dory_core.plan import LayerStep, Plan, Transfer
+from dory_core.plan import IN_PLACE, LayerStep, Plan, Transfer
 
 
 def describe_window(window: Window) -> str:
@@ -67,7 +67,7 @@ def _tensor_line(what: str, transfer: Transfer) -> str:
         f"{what:9} {tensor.name} {tensor.type_name} {shape} (C x H x W), "
         f"L{transfer.place.level} + {transfer.place.offset}"
         f"{f' of memory {transfer.place.memory}' if transfer.place.memory else ''}, "
-        f"by {transfer.form}"
+        f"{transfer.form if transfer.form == IN_PLACE else f'by {transfer.form}'}"
     )
 
 

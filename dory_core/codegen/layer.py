@@ -17,6 +17,7 @@ from dory_core.codegen.transfers import (
     part_parameter,
     store_function,
 )
+from dory_core.ir import Linear
 from dory_core.plan import LayerStep, LayerWeights, Plan, WeightTile
 
 INDENT = "  "
@@ -130,6 +131,8 @@ def layer_view(plan: Plan, step: LayerStep) -> LayerView:
     """Return everything that the template prints for one layer."""
     axes = TileAxes.of(step)
     names = ("x", "x2")[: len(step.inputs)]
+    if step.in_place:
+        return _in_place_view(plan, step, axes, names)
     functions: list[str] = []
     for name, transfer in zip(names, step.inputs, strict=True):
         functions += load_functions(plan, step, axes, name, transfer)
@@ -177,6 +180,35 @@ def layer_view(plan: Plan, step: LayerStep) -> LayerView:
         checks=tile.checks,
         call=tile.call,
         advance_slots=advance_slots,
+    )
+
+
+def _in_place_view(plan: Plan, step: LayerStep, axes: TileAxes, names: Sequence[str]) -> LayerView:
+    """Return what the template of a layer without transfers prints."""
+    tile = _tile_text(step, axes, names)
+    return LayerView(
+        index=step.index,
+        title=f"{comment(step.layer.layer.name)}: {describe_layer(step.layer)}",
+        c_name=string(step.layer.layer.name),
+        symbol=layer_symbol(step),
+        header=tuple(comment(line) for line in describe_step(plan, step)),
+        headers=step.kernel.headers,
+        spread=False,
+        tiles="1",
+        parameters=layer_parameters(step),
+        parts=False,
+        tables=(),
+        functions=(),
+        slots=(),
+        loads=(),
+        y_copies=1,
+        y_buffer=_buffer(step, "y", "0"),
+        y_base=arena(step.output.place.memory),
+        is_last="1",
+        locals=tile.locals,
+        checks=tile.checks,
+        call=tile.call,
+        advance_slots=(),
     )
 
 
@@ -262,11 +294,23 @@ def _if(condition: str, lines: Sequence[str]) -> list[str]:
 
 
 def _buffer(step: LayerStep, name: str, slot: str, part: CExpr = 0) -> str:
-    """Return the address of ``part`` bytes into a buffer's copy."""
+    """Return the address of ``part`` bytes into a buffer's copy, or into what is used in place."""
+    if step.in_place and name in ("x", "x2", "y", "w"):
+        return _in_place(step, name, part)
     block = step.block(name)
     assert block is not None, name
     place = add(block.offsets[0], mul(slot, block.bytes) if len(block.offsets) > 1 else 0, part)
     return f"l1 + {place}" if place != 0 else "l1"
+
+
+def _in_place(step: LayerStep, name: str, part: CExpr) -> str:
+    if name == "w":
+        table = f"(const uint8_t *){weights_symbol(step)}"
+        return f"{table} + {part}" if part != 0 else table
+    transfer = step.output if name == "y" else step.inputs[name == "x2"]
+    place = add(transfer.place.offset, part)
+    base = arena(transfer.place.memory)
+    return f"{base} + {place}" if place != 0 else base
 
 
 # -- constants ----------------------------------------------------------------------------------
@@ -340,6 +384,9 @@ class TileText:
 def _tile_text(step: LayerStep, axes: TileAxes, inputs: Sequence[str]) -> TileText:
     text, buffering = step.kernel.text, step.schedule.buffering
     sizes = axes.sizes()
+    if step.in_place and not isinstance(step.layer.layer, Linear):
+        # Rows and columns that no window reaches are there all the same.
+        sizes |= {"x_h": step.layer.inputs[0].height, "x_w": step.layer.inputs[0].width}
     names: dict[str, CExpr] = {**sizes, "psum": "NULL", "scratch": "NULL"}
     lines: list[str] = []
     checks: list[str] = []

@@ -12,6 +12,7 @@ from dory_core.plugins import Plugins
 from dory_core.tiling.geometry import Tile
 from dory_core.tiling.outer import WHOLE, Split, largest_part
 from dory_core.tiling.tiler import KernelRejection, TiledLayer, Tiler
+from dory_core.tiling.whole import tile_whole
 
 Progress = Callable[[str, int, int], None]
 
@@ -35,6 +36,7 @@ class NetworkTiler:
         self._layers = graph.typed_layers
         self._kernels = [plugins.kernels(ctx, layer) for layer in self._layers]
         self._l1_bytes = l1_bytes
+        self._in_place = ctx.memory.in_place
         self._tiler = Tiler(ctx.memory, terms, objective)
         self._progress = progress
         self._known: dict[tuple[int, int, int], TiledLayer] = {}
@@ -56,6 +58,8 @@ class NetworkTiler:
     def _tile_part(self, n: int, split: Split) -> TiledLayer:
         """Return the largest part on a kernel that accepts the whole layer as well."""
         layer = self._layers[n]
+        if self._in_place:
+            return tile_whole(layer, self._kernels[n], self._l1_bytes)
         answers = [(kernel, judge(kernel, layer)) for kernel in self._kernels[n]]
         accepting = [kernel for kernel, rejection in answers if rejection is None]
         tiled = self._tiler.tile(

@@ -36,7 +36,8 @@ class KernelRejection:
 class TiledLayer:
     """A layer with its kernel, tile and schedule between two memory levels.
 
-    rejections: candidates of higher preference and why they were not taken.
+    rejections: candidates of higher preference and why they were not taken. in_place: not tiled,
+    the kernel works on tensors and constants where they lie (``tiling.whole``).
     """
 
     layer: TypedLayer
@@ -45,6 +46,7 @@ class TiledLayer:
     schedule: Schedule
     rejections: tuple[KernelRejection, ...]
     estimate: LayerEstimate
+    in_place: bool = False
 
 
 class Tiler:

@@ -42,6 +42,13 @@
 #define DORY_NETWORK_OUTPUT_MEMORY ${v.output_place.memory}
 #define DORY_NETWORK_OUTPUT_OFFSET ${v.output_place.offset}u
 
+/* Tables of constants hold 64-bit numbers, and a DMA likes them aligned. */
+#ifdef __GNUC__
+#define DORY_TABLE __attribute__((aligned(8)))
+#else
+#define DORY_TABLE
+#endif
+
 /* Constants that are linked, in the order in which tiles load them. */
 % for name, words in v.constants:
 extern const uint32_t ${name}[${words}];

@@ -42,6 +42,9 @@ _CONFIG = """\
 #define DORY_ARENAS_CACHED {cached}
 #endif
 
+/* 1: the output may stay where the last layer leaves it; see dory_stm32h7_output. */
+#define DORY_OUTPUT_IN_PLACE {in_place}
+
 #endif
 """
 
@@ -60,21 +63,28 @@ include board/board.mk
 
 def hal_files(ctx: TargetContext) -> tuple[OutputFile, ...]:
     """Return the HAL: ``hal/stm32h7/``, all that an application with a main of its own needs."""
-    copies = ctx.options.get("dma") == "memcpy" or ctx.options.get("memory") == "dcache"
-    driver = "dory_memcpy.c" if copies else "dory_mdma.c"
+    driver = "dory_memcpy.c" if _copies(ctx) else "dory_mdma.c"
     files = [
         OutputFile.from_package(_HERE / "hal" / name, f"hal/stm32h7/{name}")
         for name in (*_HAL, driver)
     ]
-    config = _CONFIG.format(cached=int(copies))
-    files.append(OutputFile("hal/stm32h7/dory_stm32h7_config.h", config))
     return tuple(files)
 
 
+def _config(ctx: TargetContext, plan: Plan) -> OutputFile:
+    text = _CONFIG.format(cached=int(_copies(ctx)), in_place=int(len(plan.outputs) == 1))
+    return OutputFile("hal/stm32h7/dory_stm32h7_config.h", text)
+
+
+def _copies(ctx: TargetContext) -> bool:
+    """The core moves all data itself."""
+    return ctx.options.get("dma") == "memcpy" or ctx.options.get("memory") == "dcache"
+
+
 def application_files(ctx: TargetContext, plan: Plan) -> tuple[OutputFile, ...]:
-    """Return ``board/`` and the Makefile; nothing for the form without main."""
+    """Return the configuration, ``board/`` and the Makefile; the form without main has no board."""
     if ctx.options.get("form") == "library":
-        return ()
+        return (_config(ctx, plan),)
     from mako.template import Template
 
     makefile = Template(filename=str(_HERE / "board/board.mk.mako"), strict_undefined=True)
@@ -97,6 +107,7 @@ def application_files(ctx: TargetContext, plan: Plan) -> tuple[OutputFile, ...]:
         program=toolchain.PROGRAM,
     )
     return (
+        _config(ctx, plan),
         *(OutputFile.from_package(_HERE / "board" / name, f"board/{name}") for name in _BOARD),
         *image_vectors(plan, str(ctx.options.get("vectors", "io")), "board"),
         OutputFile("board/board.mk", text),

@@ -142,4 +142,9 @@ def hierarchy(ctx: TargetContext) -> MemoryHierarchy:
         ),
     )
     link = MEMCPY if ctx.options.get("dma") == "memcpy" else MDMA
-    return MemoryHierarchy(levels, (link, FLASH))
+    return MemoryHierarchy(
+        levels,
+        (link, FLASH),
+        storage_bits=(8, 16, 32),
+        in_place=ctx.options.get("memory") == "dcache",
+    )

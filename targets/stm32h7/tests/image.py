@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from dory_stm32h7.emulator.runner import Session
 from dory_stm32h7.runners import has_emulator
 from dory_stm32h7.toolchain import has_toolchain
 
-from dory_core.application import run_application
+from dory_core.application import read_graph, read_plan, run_application
 from dory_core.compiler import CompileOptions, CompileResult, compile_network
 from dory_core.plugins import Plugins
-from dory_core.simulate.result import RunResult
+from dory_core.simulate.result import LayerOutput, RunResult
 from tests.nets import net
 
 RUNNER = "cortex-m7"
@@ -48,6 +49,17 @@ def compiled(
         ),
         plugins,
     )
+
+
+def session(directory: Path, inputs: int = 1) -> Session:
+    """Return one run of the image, with nothing to compare."""
+    plan = read_plan(directory)
+    graph = read_graph(directory)
+    layers = [
+        LayerOutput(n["index"], n["name"], graph.tensors[n["output"]["name"]])
+        for n in plan["layers"]
+    ]
+    return Session(directory, layers, None, inputs, 1, 1)
 
 
 def run_image(directory: Path, plugins: Plugins, repeat: int = 2, seed: int = 1) -> RunResult:

@@ -9,3 +9,11 @@ class TestStm32h7(TargetConformance):
     """One core, DTCM down to 16 KiB, core 0 moves all data."""
 
     capabilities = Capabilities(target="stm32h7", l1_budgets=(16384, 102400))
+
+
+class TestStm32h7Cache(TargetConformance):
+    """Layers in place, through the D-cache; DTCM holds scratch memory alone."""
+
+    capabilities = Capabilities(
+        target="stm32h7", settings=(("memory", "dcache"),), l1_budgets=(102400,)
+    )

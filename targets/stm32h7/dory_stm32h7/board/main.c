@@ -7,8 +7,10 @@
 #include "dory_vectors.h"
 #include "network.h"
 
-static uint8_t output[DORY_NETWORK_OUTPUT_BYTES]
+#if !DORY_OUTPUT_IN_PLACE
+static uint8_t several[DORY_NETWORK_OUTPUT_BYTES]
     __attribute__((section(".board_output"), aligned(32)));
+#endif
 static uint32_t current_run;
 static uint32_t differences;
 
@@ -47,7 +49,8 @@ __attribute__((weak)) const void *board_input(uint32_t run)
 
 __attribute__((weak)) void board_layer(int layer, const void *data, uint32_t bytes)
 {
-  const uint8_t *const golden = dory_vector_layer(current_run, layer);
+  const uint8_t *const golden =
+      current_run < dory_vector_count() ? dory_vector_layer(current_run, layer) : NULL;
   if (golden != NULL) {
     compare("layer ", (uint32_t)layer, golden, data, bytes);
   }
@@ -80,6 +83,11 @@ static void on_layer(void *user, int layer, const void *data, uint32_t bytes)
 int main(void)
 {
   dory_stm32h7_init();
+#if DORY_OUTPUT_IN_PLACE
+  void *const output = dory_stm32h7_output();
+#else
+  void *const output = several;
+#endif
   for (current_run = 0;; current_run++) {
     const void *const input = board_input(current_run);
     if (input == NULL) {
@@ -92,7 +100,7 @@ int main(void)
       board_print("\n");
       return BOARD_EXIT_FAULT;
     }
-    board_output(current_run, output, sizeof output);
+    board_output(current_run, output, DORY_NETWORK_OUTPUT_BYTES);
   }
   if (current_run == 0) {
     board_print("the image holds no input: define board_input\n");

@@ -73,7 +73,13 @@ def run_cortex_m7(
             for layer in layers
         ]
         runs.append(Run(name, tuple(results)))
-    return RunResult(target, NAME, "late", tuple(runs))
+    result = RunResult(target, NAME, session.dma, tuple(runs))
+    if inputs is None and result.exact and session.found_differences:
+        raise VerificationFailed(
+            f"the image finds differences that the runner does not: {session.machine.output}",
+            "the vectors in the image are not those of the application: compile it again",
+        )
+    return result
 
 
 class Execution:
@@ -150,6 +156,16 @@ class Session:
                 "compile the network again",
             )
         return self._executions
+
+    @property
+    def found_differences(self) -> bool:
+        """The image says that something differs from the vectors that it holds."""
+        return self.machine.exit_code == _EXIT_DIFFERS
+
+    @property
+    def dma(self) -> str:
+        """When transfers moved their data; ``none`` when the MDMA was not used."""
+        return "late" if self.machine.mdma.transfers else "none"
 
     def _where(self) -> str:
         if not self._executions:

@@ -67,3 +67,12 @@ int dory_stm32h7_run(const void *input, void *output,
   };
   return dory_network_run(&io);
 }
+
+void *dory_stm32h7_output(void)
+{
+#if DORY_NETWORK_OUTPUT_MEMORY == 0
+  return dory_l2_arena + DORY_NETWORK_OUTPUT_OFFSET;
+#else
+  return dory_d2_arena + DORY_NETWORK_OUTPUT_OFFSET;
+#endif
+}

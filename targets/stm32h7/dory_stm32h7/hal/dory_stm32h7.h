@@ -15,10 +15,14 @@
  * are. MPU regions 14 and 15 are taken unless the arenas are cached (dory_stm32h7_config.h). */
 void dory_stm32h7_init(void);
 
-/* Runs the network on the arenas of this application; results as of dory_network_run. */
+/* Runs the network on the arenas of this application; results as of dory_network_run. An output
+ * that is dory_stm32h7_output() is not copied. */
 int dory_stm32h7_run(const void *input, void *output,
                      void (*on_layer)(void *user, int layer, const void *data, uint32_t bytes),
                      void *user);
+
+/* Where the last layer leaves the output, with DORY_OUTPUT_IN_PLACE; valid until the next run. */
+void *dory_stm32h7_output(void);
 
 /* The MDMA reports an error in a transfer: its channel, its error status register. Does not
  * return. The application's version ends the program; define another one where that is wrong. */

@@ -1,0 +1,98 @@
+"""Layers that are not tiled: kernels work on tensors and constants where they lie.
+
+For memories behind a cache, and as the baseline that tiling is compared with. The kernel's scratch
+memory stays in L1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dory_core.errors import DoesNotFit, NotSupported
+from dory_core.estimate.timeline import Event, LayerEstimate, PartTimeline, Traffic
+from dory_core.ir import TypedLayer
+from dory_core.kernel import Kernel, judge
+from dory_core.tiling.geometry import Tile, extent, make_tile
+from dory_core.tiling.problem import Tiling
+from dory_core.tiling.schedule import Buffering, L1Buffer, l1_buffers, make_schedule
+from dory_core.tiling.tiler import KernelRejection, TiledLayer
+
+_SINGLE = Buffering()
+
+
+@dataclass(frozen=True, slots=True)
+class _Refused(Exception):
+    reason: str
+    needed_bytes: int = 0
+
+
+def tile_whole(layer: TypedLayer, kernels: Sequence[Kernel], budget_bytes: int) -> TiledLayer:
+    """Return the layer in one piece, in place, on the first kernel that takes it so.
+
+    budget_bytes: of L1, for scratch memory. Raises: NotSupported when every kernel rejects the
+    layer, DoesNotFit when those that accept it need more scratch memory.
+    """
+    rejections: list[KernelRejection] = []
+    needed: list[int] = []
+    for kernel in kernels:
+        rejection = judge(kernel, layer)
+        if rejection is not None:
+            rejections.append(KernelRejection(kernel.name, rejection.reason))
+            continue
+        try:
+            return _on(layer, kernel, budget_bytes, tuple(rejections))
+        except _Refused as refused:
+            rejections.append(KernelRejection(kernel.name, refused.reason))
+            if refused.needed_bytes:
+                needed.append(refused.needed_bytes)
+    reasons = "; ".join(f"{r.kernel}: {r.reason}" for r in rejections)
+    what = f"{layer.layer.kind} '{layer.layer.name}'"
+    if needed:
+        raise DoesNotFit(
+            f"{what} needs {min(needed)} B of L1 for scratch memory, {budget_bytes} are available "
+            f"({reasons})",
+            "raise --l1 if the chip has more, or let the layer be tiled",
+            min(needed),
+        )
+    raise NotSupported(
+        f"{what}: no kernel computes it in one piece ({reasons})",
+        "let the layer be tiled, or add a kernel as a plugin",
+    )
+
+
+def scratch_buffers(layer: TypedLayer, kernel: Kernel, tile: Tile) -> tuple[L1Buffer, ...]:
+    """Return the buffers in L1 of a layer that is computed in place."""
+    return tuple(b for b in l1_buffers(layer, kernel, tile, _SINGLE) if b.name == "scratch")
+
+
+def _on(
+    layer: TypedLayer, kernel: Kernel, budget_bytes: int, rejections: tuple[KernelRejection, ...]
+) -> TiledLayer:
+    if kernel.input_layout(layer) != "HWC":
+        raise _Refused("it reads another layout than that of tensors in L2")
+    full = extent(layer)
+    tile = make_tile(layer, full.c_out, full.h, full.w, full.c_in)
+    for constraint in kernel.constraints(layer, tile):
+        if not constraint.condition:
+            raise _Refused(f"not in one piece: {constraint.reason}")
+    buffers = scratch_buffers(layer, kernel, tile)
+    used = sum(int(b.total) for b in buffers)
+    if used > budget_bytes:
+        raise _Refused(f"it needs {used} B of scratch memory", used)
+    has_weights = int(kernel.weight_bytes(layer, tile)) > 0
+    schedule = make_schedule(layer, tile, _SINGLE, has_weights=has_weights)
+    tiling = Tiling(tile, _SINGLE, buffers, budget_bytes, (), "whole")
+    estimate = whole_timeline(layer, kernel).estimate
+    return TiledLayer(layer, kernel, tiling, schedule, rejections, estimate, in_place=True)
+
+
+def whole_timeline(layer: TypedLayer, kernel: Kernel) -> PartTimeline:
+    """Return the timeline of a layer in place: the kernel alone; caches are not modelled."""
+    full = extent(layer)
+    cycles = int(kernel.cycles(layer, make_tile(layer, full.c_out, full.h, full.w, full.c_in)))
+    per_cycle = layer.macs / cycles if cycles else 0.0
+    estimate = LayerEstimate(cycles, cycles, 0, 0, per_cycle, "compute")
+    return PartTimeline(
+        estimate, Traffic(1, 0, 0), (Event("cores", "compute", 0, 0.0, float(cycles)),)
+    )

@@ -1,0 +1,258 @@
+"""Faults seeded into driver and start-up code: the emulated chip finds every one of them."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from dory_stm32h7 import hardware
+from image import RUNNER, require_emulator, run_image
+
+from dory_core.application import run_application
+from dory_core.errors import VerificationFailed
+from dory_core.ir import Window, requant
+from dory_core.plugins import Plugins, load_plugins
+from dory_core.testing.apps import build_app
+from dory_core.testing.graphs import GraphBuilder
+
+DRIVER = "hal/stm32h7/dory_mdma.c"
+CHIP = "hal/stm32h7/dory_stm32h7.c"
+STARTUP = "board/startup.c"
+LINKER = "board/stm32h743.ld"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A change of one file. found: what the chip says; None: that, or values that are wrong."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+    found: str | None = None
+
+    def __str__(self) -> str:
+        return self.name
+
+
+FAULTS = (
+    Fault(
+        "no_wait",
+        DRIVER,
+        "{\n  finish((uint32_t)ticket);\n}",
+        "{\n  (void)ticket;\n}",
+    ),
+    Fault(
+        "wait_for_loads_only",
+        DRIVER,
+        "{\n  finish((uint32_t)ticket);\n}",
+        "{\n  if (in_tcm(channels[ticket].job.dst)) {\n    finish((uint32_t)ticket);\n  }\n}",
+        "was not waited for",
+    ),
+    Fault(
+        "one_look_at_the_flags",
+        DRIVER,
+        "} while (!(flags & (MDMA_ISR_CTCIF | MDMA_ISR_TEIF)));",
+        "} while (0);",
+    ),
+    Fault(
+        "axi_bus_for_dtcm",
+        DRIVER,
+        "(to_tcm ? MDMA_TBR_DBUS : 0u)",
+        "0u",
+        "lies in DTCM, the AXI bus is selected",
+    ),
+    Fault(
+        "tcm_bus_for_axi",
+        DRIVER,
+        "(from_tcm ? MDMA_TBR_SBUS : 0u)",
+        "MDMA_TBR_SBUS",
+        "the TCM port is selected",
+    ),
+    Fault(
+        "mdma_clock_off",
+        CHIP,
+        "  RCC_AHB3ENR |= RCC_AHB3ENR_MDMAEN;\n",
+        "",
+        "its clock is off",
+    ),
+    Fault(
+        "sram_clock_off",
+        CHIP,
+        "  RCC_AHB2ENR |= RCC_AHB2ENR_SRAM123EN;\n",
+        "",
+        "D2 SRAM.* clock is off|clock of D2 SRAM is off",
+    ),
+    Fault(
+        "offset_from_the_start_of_the_block",
+        DRIVER,
+        "(uint32_t)job->src_row - job->bytes;",
+        "(uint32_t)job->src_row;",
+    ),
+    Fault(
+        "offset_of_destination_from_the_start",
+        DRIVER,
+        "(uint32_t)job->dst_row - job->bytes;",
+        "(uint32_t)job->dst_row;",
+    ),
+    Fault(
+        "planes_for_rows",
+        DRIVER,
+        ".src_row = copy->src_s1,",
+        ".src_row = copy->src_s2,",
+    ),
+    Fault(
+        "one_block_too_many",
+        DRIVER,
+        "MDMA_BNDTR_BRC(blocks - 1u)",
+        "MDMA_BNDTR_BRC(blocks)",
+    ),
+    Fault(
+        "stale_flags",
+        DRIVER,
+        "ifcr = MDMA_IFCR_ALL;",
+        "ifcr = 0;",
+        "stale flags",
+    ),
+    Fault(
+        "registers_behind_enable",
+        DRIVER,
+        "  mdma->ifcr = MDMA_IFCR_ALL;\n  mdma->tcr",
+        "  mdma->ifcr = MDMA_IFCR_ALL;\n  mdma->cr = MDMA_CR_EN;\n  mdma->tcr",
+        "is written while the channel is enabled",
+    ),
+    Fault(
+        "request_with_enable",
+        DRIVER,
+        "  mdma->cr = MDMA_CR_EN;\n  dsb();",
+        "  dsb();",
+        "takes requests once it is enabled",
+    ),
+    Fault(
+        "no_barrier",
+        DRIVER,
+        "  dsb(); /* the list and",
+        "  /* the list and",
+        "without a DSB",
+    ),
+    Fault(
+        "double_words_on_the_tcm_port",
+        DRIVER,
+        "to_tcm ? 2u : 3u);",
+        "3u);",
+        "the TCM port has 32",
+    ),
+    Fault(
+        "widest_elements_always",
+        DRIVER,
+        "while (log2 < most && !(all >> log2 & 1u))",
+        "(void)all;\n  while (log2 < most)",
+        "no multiple of",
+    ),
+    Fault(
+        "burst_of_the_whole_buffer",
+        DRIVER,
+        "(2u << beats << log2) < buffer",
+        "(2u << beats << log2) <= buffer",
+        "not shorter than a buffer",
+    ),
+    Fault("widths_without_packing", DRIVER, "MDMA_TCR_PKE : 0u", "0u : 0u", "PKE = 0"),
+    Fault(
+        "trigger_covers_one_buffer",
+        DRIVER,
+        "MDMA_TCR_TRGM_ALL",
+        "0u",
+        "nothing is in flight",
+    ),
+    Fault(
+        "trigger_covers_one_block",
+        DRIVER,
+        "MDMA_TCR_TRGM_ALL",
+        "(1u << 28)",
+        "nothing is in flight",
+    ),
+    Fault(
+        "trigger_covers_no_list",
+        DRIVER,
+        "MDMA_TCR_TRGM_ALL",
+        "(2u << 28)",
+        "nothing is in flight",
+    ),
+    Fault(
+        "list_in_dtcm",
+        LINKER,
+        "KEEP(*(.dory_mdma)) } > AXI_SRAM",
+        "KEEP(*(.dory_mdma)) } > DTCM",
+        "the MDMA fetches lists over AXI",
+    ),
+    Fault(
+        "list_at_odd_words",
+        DRIVER,
+        "(uint32_t)(uintptr_t)&nodes[number][n];",
+        "(uint32_t)(uintptr_t)&nodes[number][n] + 4u;",
+        "no multiple of 8",
+    ),
+    Fault(
+        "arenas_cached_without_cleaning",
+        CHIP,
+        "  MPU_CTRL |= MPU_CTRL_ENABLE",
+        "  MPU_CTRL |= 0u * MPU_CTRL_ENABLE",
+        "the data cache holds|is cached and was not cleaned",
+    ),
+    Fault(
+        "uncached_region_too_small",
+        CHIP,
+        "mpu_uncached(14, 0x24000000u, 19);",
+        "mpu_uncached(14, 0x24000000u, 10);",
+        "the data cache holds AXI SRAM",
+    ),
+    Fault("stack_overflow", LINKER, "STACK_SIZE = 8K", "STACK_SIZE = 64", "where nothing answers"),
+)
+
+
+@pytest.fixture(scope="module")
+def plugins() -> Plugins:
+    require_emulator()
+    return load_plugins()
+
+
+@pytest.fixture(scope="module")
+def sound(plugins: Plugins, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Tiles with slices of the channels, lists, odd widths and both memories of L2."""
+    window = Window(kernel=(3, 3), pads=(1, 1, 1, 1))
+    builder = GraphBuilder((15, 31, 33), name="faulty", seed=5)
+    first = builder.conv(32, window)
+    second = builder.conv(32, window)
+    builder.add(first, second, requants=(requant(1, 0, 512, 0, 255),))
+    builder.conv(24, Window(kernel=(1, 1)))
+    builder.max_pool(Window(kernel=(2, 2), strides=(2, 2)))
+    directory = tmp_path_factory.mktemp("sound") / "app"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(hardware, "DESCRIPTORS_BYTES", hardware.AXI_BYTES - 70_000)
+        plan = build_app(builder.graph(), "stm32h7", directory, plugins=plugins, budgets={1: 12000})
+    assert {t.place.memory for s in plan.steps for t in (*s.inputs, s.output)} == {0, 1}
+    assert any(t.form == "pixels" for s in plan.steps for t in (*s.inputs, s.output))
+    assert max(step.tile_count for step in plan.steps) > 8
+    run_image(directory, plugins)
+    return directory
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=str)
+def test_fault_is_found(fault: Fault, sound: Path, plugins: Plugins, tmp_path: Path) -> None:
+    directory = tmp_path / "app"
+    shutil.copytree(sound, directory)
+    path = directory / fault.file
+    text = path.read_text()
+    assert fault.old in text, "the fault does not apply any more"
+    path.write_text(text.replace(fault.old, fault.new))
+    try:
+        result = run_application(directory, plugins=plugins, runner=RUNNER)
+    except VerificationFailed as error:
+        assert fault.found is None or re.search(fault.found, error.message), error.message
+        assert re.search(r"layer \d+|before the first layer|after the last layer", error.message)
+        return
+    assert not result.exact, "the fault was not found"
+    assert fault.found is None

@@ -1,0 +1,265 @@
+"""Images with other options, other memories and other inputs; and what is refused."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from dory_stm32h7 import runners as runners_module
+from dory_stm32h7.emulator.elf import read_elf
+from dory_stm32h7.toolchain import find_toolchain
+from image import RUNNER, compiled, require_emulator, run_image, session
+
+from dory_core.application import read_plan, run_application
+from dory_core.errors import DoesNotFit, ToolMissing, UsageError, VerificationFailed
+from dory_core.ir import Window, requant
+from dory_core.plugins import Plugins, load_plugins
+from dory_core.simulate.build import build_program
+from dory_core.testing.apps import assert_exact, build_app
+from dory_core.testing.graphs import GraphBuilder
+
+
+@pytest.fixture(scope="module")
+def plugins() -> Plugins:
+    require_emulator()
+    return load_plugins()
+
+
+def small() -> GraphBuilder:
+    """Two convolutions, a residual and a pool."""
+    window = Window(kernel=(3, 3), pads=(1, 1, 1, 1))
+    builder = GraphBuilder((8, 15, 17), name="small", seed=3)
+    first = builder.conv(12, window)
+    second = builder.conv(12, window)
+    builder.add(first, second, requants=(requant(1, 0, 512, 0, 255),))
+    builder.max_pool(Window(kernel=(2, 2), strides=(2, 2)))
+    return builder
+
+
+@pytest.mark.parametrize(
+    ("settings", "dma"),
+    [
+        ({"dma": "memcpy"}, "none"),
+        ({"memory": "dcache"}, "none"),
+        ({"vectors": "all"}, "late"),
+        ({"vectors": "none"}, "late"),
+    ],
+    ids=lambda value: "_".join(value.values()) if isinstance(value, dict) else "",
+)
+def test_image_is_exact_with_option(
+    settings: dict[str, str], dma: str, plugins: Plugins, tmp_path: Path
+) -> None:
+    directory = tmp_path / "app"
+    build_app(
+        small().graph(), "stm32h7", directory, plugins=plugins, settings=settings, seeds=(0, 1)
+    )
+    assert run_image(directory, plugins).dma == dma
+
+
+def test_image_says_itself_that_all_layers_are_exact(plugins: Plugins, tmp_path: Path) -> None:
+    directory = tmp_path / "app"
+    settings = {"vectors": "all"}
+    build_app(
+        small().graph(), "stm32h7", directory, plugins=plugins, settings=settings, seeds=(0, 1)
+    )
+    image = session(directory, inputs=2)
+    image.run(60)
+    lines = image.machine.output.splitlines()
+    assert [line.split(",")[0] for line in lines] == [
+        line
+        for run in (0, 1)
+        for line in (*(f"layer {n} exact" for n in range(4)), f"output of run {run} exact")
+    ]
+    assert image.machine.exit_code == 0
+
+
+def test_wrong_golden_in_the_image_is_noticed(plugins: Plugins, tmp_path: Path) -> None:
+    directory = tmp_path / "app"
+    build_app(small().graph(), "stm32h7", directory, plugins=plugins)
+    path = directory / "vectors/output.bin"
+    data = bytearray(path.read_bytes())
+    data[5] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(VerificationFailed, match="output of run 0 differs, wrong bytes: 1"):
+        run_application(directory, plugins=plugins, runner=RUNNER)
+
+
+def test_an_input_of_the_user_runs_in_place(plugins: Plugins, tmp_path: Path) -> None:
+    directory = tmp_path / "app"
+    build_app(small().graph(), "stm32h7", directory, plugins=plugins)
+    path = tmp_path / "input.txt"
+    values = np.random.default_rng(7).integers(0, 256, 8 * 15 * 17)
+    path.write_text("\n".join(str(v) for v in values))
+    result = run_application(
+        directory, plugins=plugins, inputs=[path], runner=RUNNER, dump=tmp_path / "dump"
+    )
+    assert result.exact
+    assert np.load(tmp_path / "dump/layer_00.npy").shape == (15, 17, 12)
+
+
+def test_arenas_may_stay_cached(plugins: Plugins, tmp_path: Path) -> None:
+    """The driver then cleans and invalidates every line that it moves."""
+    directory = tmp_path / "app"
+    build_app(small().graph(), "stm32h7", directory, plugins=plugins, budgets={1: 9000})
+    config = directory / "hal/stm32h7/dory_stm32h7_config.h"
+    config.write_text(config.read_text().replace("ARENAS_CACHED 0", "ARENAS_CACHED 1"))
+    run_image(directory, plugins)
+    driver = directory / "hal/stm32h7/dory_mdma.c"
+    text = driver.read_text()
+    for side in ("src", "dst"):
+        line = f"each_line(&SCB_DCCIMVAC, job->{side}, job, job->{side}_row, job->{side}_plane);"
+        assert line in text
+        driver.write_text(text.replace(line, ""))
+        with pytest.raises(VerificationFailed, match="lines of it were not cleaned"):
+            run_application(directory, plugins=plugins, runner=RUNNER)
+
+
+def test_a_peak_of_640000_bytes_fits_as_two_tensors_in_two_memories(
+    plugins: Plugins, tmp_path: Path
+) -> None:
+    builder = GraphBuilder((10, 200, 200), name="wide")
+    builder.conv(6, Window(kernel=(1, 1)))
+    directory = tmp_path / "app"
+    plan = build_app(builder.graph(), "stm32h7", directory, plugins=plugins)
+    step = plan.steps[0]
+    assert step.inputs[0].place.tensor.size_bytes == 400000
+    assert step.output.place.tensor.size_bytes == 240000
+    assert {step.inputs[0].place.memory, step.output.place.memory} == {0, 1}
+    run_image(directory, plugins, repeat=1)
+    assert_exact(directory, plugins=plugins, dma=("late",), repeat=1)
+
+
+@pytest.mark.parametrize(
+    ("name", "numbers"),
+    [
+        ("nemo_proxylessnas_pulp_dronet", ("640000 B of L2", "AXI SRAM 507904, D2 SRAM 294912")),
+        ("nemo_mv1_100_128", ("B of constants, 1966080 B of L3 are available",)),
+    ],
+)
+def test_network_that_does_not_fit_is_refused_with_the_numbers(
+    name: str, numbers: tuple[str, ...], plugins: Plugins, tmp_path: Path
+) -> None:
+    with pytest.raises(DoesNotFit) as caught:
+        compiled(name, tmp_path / "app", plugins)
+    assert all(number in caught.value.message for number in numbers), caught.value.message
+    assert not (tmp_path / "app").exists()
+
+
+def test_form_without_main_has_neither_board_nor_image(plugins: Plugins, tmp_path: Path) -> None:
+    directory = tmp_path / "app"
+    build_app(small().graph(), "stm32h7", directory, plugins=plugins, settings={"form": "library"})
+    assert not (directory / "board").exists()
+    assert (directory / "hal/stm32h7/dory_sections.ld").is_file()
+    assert "make image" not in (directory / "Makefile").read_text()
+    with pytest.raises(UsageError, match="has no main"):
+        run_application(directory, plugins=plugins, runner=RUNNER)
+    assert run_application(directory, plugins=plugins).runner == "host"
+
+
+def test_form_without_main_links_with_a_main_of_the_user(plugins: Plugins, tmp_path: Path) -> None:
+    """As in a project of one's own: own start-up and script, the files of the network."""
+    library, application = tmp_path / "library", tmp_path / "application"
+    settings = {"form": "library"}
+    build_app(small().graph(), "stm32h7", library, plugins=plugins, settings=settings)
+    build_app(small().graph(), "stm32h7", application, plugins=plugins)
+    board = library / "board"
+    (board / "libc").mkdir(parents=True)
+    for name in ("startup.c", "semihosting.c", "libc.c", "libc/string.h", "board.h"):
+        (board / name).write_bytes((application / "board" / name).read_bytes())
+    script = (application / "board/stm32h743.ld").read_text()
+    start, end = script.index("  .dory_l1"), script.index("  .board_output")
+    (board / "stm32h743.ld").write_text(
+        script[:start] + "  INCLUDE hal/stm32h7/dory_sections.ld\n" + script[end:]
+    )
+    (board / "main.c").write_text(
+        '#include "dory_stm32h7.h"\n#include "board.h"\n#include "network.h"\n'
+        "static uint8_t input[DORY_NETWORK_INPUT_BYTES], output[DORY_NETWORK_OUTPUT_BYTES];\n"
+        "void dory_stm32h7_fault(uint32_t channel, uint32_t status)\n"
+        "{ (void)channel; (void)status; board_exit(1); }\n"
+        "int main(void)\n"
+        "{ dory_stm32h7_init(); return dory_stm32h7_run(input, output, 0, 0); }\n"
+    )
+    toolchain = find_toolchain()
+    program = build_program(library, toolchain.recipe(), toolchain.compiler)
+    from dory_stm32h7.emulator.machine import Machine
+
+    machine = Machine(read_elf(program))
+    machine.run(60)
+    assert machine.exit_code == 0
+    assert machine.mdma.transfers > 0
+
+
+def test_host_is_taken_for_what_only_it_can_do(plugins: Plugins, tmp_path: Path) -> None:
+    directory = tmp_path / "app"
+    build_app(small().graph(), "stm32h7", directory, plugins=plugins)
+    assert run_application(directory, plugins=plugins).runner == RUNNER
+    assert run_application(directory, plugins=plugins, dma="random").runner == "host"
+    with pytest.raises(UsageError, match="neither DMA modes nor sanitizers"):
+        run_application(directory, plugins=plugins, dma="random", runner=RUNNER)
+
+
+def test_missing_emulator_is_named(
+    plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = tmp_path / "app"
+    build_app(small().graph(), "stm32h7", directory, plugins=plugins)
+    monkeypatch.setattr(runners_module, "has_emulator", lambda: False)
+    with pytest.raises(ToolMissing, match="unicorn") as caught:
+        run_application(directory, plugins=plugins, runner=RUNNER)
+    assert "dory-stm32h7[emulator]" in caught.value.hint
+    assert run_application(directory, plugins=plugins).runner == "host"
+
+
+def test_instructions_are_counted_exactly(plugins: Plugins, tmp_path: Path) -> None:
+    """By blocks as by single steps; what the condition of an IT block skips counts, too."""
+    from unicorn import UC_HOOK_BLOCK, UC_HOOK_CODE
+
+    directory = tmp_path / "app"
+    builder = GraphBuilder((4, 5, 5), name="tiny")
+    builder.conv(4, Window(kernel=(1, 1)))
+    build_app(builder.graph(), "stm32h7", directory, plugins=plugins)
+    image = session(directory)
+    flash = image.machine.memories.flash
+    stepped: Counter[int] = Counter()
+    counted: Counter[int] = Counter()
+    conditional: set[int] = set()
+
+    def on_block(_uc: object, address: int, size: int, _data: object) -> None:
+        at, under_it = address, 0
+        while at < address + size:
+            counted[at] += 1
+            if under_it:
+                conditional.add(at)
+                under_it -= 1
+            low, high = (int(flash.data[at - flash.base + k]) for k in (0, 1))
+            if high == 0xBF and low & 0xF:
+                under_it = 4 - ((low & -low) & 0xF).bit_length() + 1
+            at += 4 if high >> 3 >= 0x1D else 2
+
+    def on_step(_uc: object, address: int, _size: int, _data: object) -> None:
+        stepped[address] += 1
+
+    image.machine._uc.hook_add(UC_HOOK_BLOCK, on_block)
+    image.machine._uc.hook_add(UC_HOOK_CODE, on_step)
+    image.run(60)
+    assert image.machine.instructions == counted.total() > 10_000
+    # The runner leaves board_input in the middle of a block.
+    left = image.machine.image.symbol("board_input")
+    different = {
+        address
+        for address in counted | stepped
+        if counted[address] != stepped[address]
+        and not left.address <= address < left.address + left.size
+    }
+    assert different <= conditional
+
+
+def test_plan_keeps_the_constants_in_flash(plugins: Plugins, tmp_path: Path) -> None:
+    directory = tmp_path / "app"
+    build_app(small().graph(), "stm32h7", directory, plugins=plugins)
+    plan = read_plan(directory)
+    weights = [layer["weights"] for layer in plan["layers"] if layer["weights"]]
+    assert weights and all(w["level"] == 3 and w["linked"] for w in weights)
+    assert plan["transfers"] == []
