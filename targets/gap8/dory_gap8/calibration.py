@@ -49,6 +49,13 @@ UNPACK_VECTOR = 3
 UNPACK_VECTOR_SIGNED = 6
 # Packing, per output.
 PACK_OUTPUT = 2
+# Tiles taken apart as a whole: two barriers and three calls, per eight elements, and per pixel
+# where it ends inside a byte.
+UNPACK_TILE = 200
+UNPACK_ELEMENT = 9
+UNPACK_ELEMENT_SIGNED = 16
+PACK_ELEMENT = 12
+UNPACK_PIXEL = 60
 # im2col of a pixel in units of one output channel, by which cores decide how to share a tile.
 IM2COL_CHANNELS = 4
 

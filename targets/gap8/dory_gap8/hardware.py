@@ -26,9 +26,8 @@ L1_BYTES = 64 * 1024
 L2_BYTES = 512 * 1024
 L3_BYTES = 8 * 1024 * 1024
 
-# Widths in which activations are stored, by the option ``kernels``. Kernels for the cluster take
-# whole bytes only.
-STORAGE = {"dory": (8, 16, 32), "portable": STORAGE_BITS, PULP_NN: (8, 16, 32)}
+# Widths in which activations are stored, by the option ``kernels``. PULP-NN takes whole bytes only.
+STORAGE = {"dory": STORAGE_BITS, "portable": STORAGE_BITS, PULP_NN: (8, 16, 32)}
 
 # Stacks lie in L1: of core 0, and of each other core (the configuration of the DORY paper's tool).
 STACK_CORE0_BYTES = 3500

@@ -37,15 +37,66 @@ from dory_core.tiling.geometry import (
 )
 
 CORES = 8
-FLAGS = ("-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-O1", "-fPIC", "-shared")
+FLAGS = (
+    "-std=c99",
+    "-Wall",
+    "-Wextra",
+    "-Wpedantic",
+    "-Werror",
+    "-O1",
+    "-fPIC",
+    "-shared",
+    "-pthread",
+)
 SANITIZE = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 RUNTIME = Path(dory_core.__file__).parent / "runtime" / "include"
 
+# Cores run one after another, or at once where they meet at barriers.
 _HAL = """
+#define _POSIX_C_SOURCE 200112L
+#include <pthread.h>
 #include "dory_hal.h"
-uint32_t stub_core, stub_cores;
+#include "stub.h"
+__thread uint32_t stub_core;
+uint32_t stub_cores;
+static pthread_barrier_t barrier;
+static core_t core_function;
+static const call_t *core_call;
 uint32_t dory_core_id(void) { return stub_core; }
 uint32_t dory_core_count(void) { return stub_cores; }
+void (dory_barrier)(void) { pthread_barrier_wait(&barrier); }
+static void *run_core(void *number) {
+  stub_core = *(const uint32_t *)number;
+  core_function(core_call);
+  return NULL;
+}
+void stub_run(core_t function, const call_t *call, uint32_t cores, int at_once) {
+  stub_cores = cores;
+  if (at_once == 0) {
+    for (stub_core = 0; stub_core < cores; stub_core++) {
+      function(call);
+    }
+    return;
+  }
+  pthread_t threads[8];
+  uint32_t numbers[8];
+  core_function = function;
+  core_call = call;
+  pthread_barrier_init(&barrier, NULL, cores);
+  for (uint32_t i = 0; i < cores; i++) {
+    numbers[i] = i;
+    pthread_create(&threads[i], NULL, run_core, &numbers[i]);
+  }
+  for (uint32_t i = 0; i < cores; i++) {
+    pthread_join(threads[i], NULL);
+  }
+  pthread_barrier_destroy(&barrier);
+}
+"""
+_STUB = """
+typedef struct { void *const *p; const int32_t *n; } call_t;
+typedef void (*core_t)(const call_t *);
+void stub_run(core_t function, const call_t *call, uint32_t cores, int at_once);
 """
 _POINTERS = ("x", "x2", "y", "weights", "mul", "add", "bias", "psum", "scratch")
 _NUMBERS = (
@@ -119,6 +170,7 @@ class Library:
             (path / name).write_text(content)
         (path / "dory_hal_impl.h").write_text("/* nothing is inline */\n")
         (path / "stub.c").write_text(_HAL)
+        (path / "stub.h").write_text(_STUB)
         (path / "calls.c").write_text(self._calls())
         sources = [str(path / n) for n in files if n.endswith(".c")]
         include = [f"-I{path}", f"-I{path / 'kernels'}", f"-I{RUNTIME}"]
@@ -130,17 +182,22 @@ class Library:
         self._library = ctypes.CDLL(str(target))
 
     def _calls(self) -> str:
-        text = "extern uint32_t stub_core, stub_cores;\n"
-        headers = {h for c in self.cases for h in c.kernel.headers(c.layer)}
+        text = ""
+        headers = {h for c in self.cases for h in c.kernel.headers(c.layer)} | {"stub.h"}
         for number, case in enumerate(self.cases):
-            names = {n: f"p[{i}]" for i, n in enumerate(_POINTERS)}
-            names |= {n: f"n[{i}]" for i, n in enumerate(_NUMBERS)}
+            names = {n: f"call->p[{i}]" for i, n in enumerate(_POINTERS)}
+            names |= {n: f"call->n[{i}]" for i, n in enumerate(_NUMBERS)}
             call = string.Template(case.kernel.call(case.layer)).substitute(names)
-            text += f"void call_{number}(void *const *p, const int32_t *n, uint32_t cores);\n"
-            text += f"void call_{number}(void *const *p, const int32_t *n, uint32_t cores) {{\n"
-            text += "(void)n;\nstub_cores = cores;\n"
-            text += "for (stub_core = 0; stub_core < cores; stub_core++) {\n" + call + "\n}\n}\n"
-        return "".join(f'#include "{h}"\n' for h in sorted(headers)) + text
+            at_once = int("dory_barrier" in call)
+            text += (
+                f"static void core_{number}(const call_t *call) {{\n{call}\n}}\n"
+                f"void call_{number}(void *const *p, const int32_t *n, uint32_t cores);\n"
+                f"void call_{number}(void *const *p, const int32_t *n, uint32_t cores) {{\n"
+                f"  const call_t call = {{p, n}};\n"
+                f"  stub_run(core_{number}, &call, cores, {at_once});\n}}\n"
+            )
+        includes = "".join(f'#include "{h}"\n' for h in sorted(headers))
+        return f"#include <stdint.h>\n{includes}{text}"
 
     def _call(self, number: int, arrays: dict[str, np.ndarray], sizes: dict[str, int]) -> None:
         pointers = (ctypes.c_void_p * len(_POINTERS))()

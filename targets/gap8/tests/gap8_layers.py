@@ -15,6 +15,7 @@ from dory_gap8.backend import (
     LinearKernel,
     MaxPoolKernel,
     PointwiseKernel,
+    UnpackingKernel,
     WindowKernel,
 )
 from gap8_harness import CORES, Case, make_case, typed
@@ -221,17 +222,18 @@ class Random:
 
 def kernels_for(kind: str, cores: int = CORES) -> tuple[Kernel, ...]:
     """Return the kernels that a layer of this kind is tested with."""
+    block = (WindowKernel(cores), GatherKernel(cores))
     return {
         "conv": (
-            WindowKernel(cores),
-            GatherKernel(cores),
+            *block,
+            *map(UnpackingKernel, block),
             ConvKernel(cores),
             ConvKernel(cores, True),
         ),
         "grouped": (ConvKernel(cores),),
         "pointwise": (
-            WindowKernel(cores),
-            GatherKernel(cores),
+            *block,
+            *map(UnpackingKernel, block),
             PointwiseKernel(cores),
             PointwiseKernel(cores, True),
             ConvKernel(cores),

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from dory_gap8 import plugin
-from dory_gap8.backend import candidates
-from dory_gap8.hardware import HIGH_VOLTAGE, STORAGE, TARGET
+from dory_gap8.backend import UnpackingKernel, WindowKernel, candidates
+from dory_gap8.hardware import HIGH_VOLTAGE, TARGET
 from gap8_harness import typed
 from gap8_layers import KINDS, Random, kernels_for
 
@@ -64,10 +64,10 @@ def test_stacks_leave_38236_bytes_of_l1_to_eight_cores() -> None:
     assert context(1).memory.level(1).usable_bytes == 65536 - 3500
 
 
-def test_kernels_for_the_cluster_take_bytes_and_portable_ones_every_width() -> None:
-    assert context().memory.storage_bits == STORAGE["dory"]
-    assert set(STORAGE["dory"]) >= {8, 16, 32}
+def test_every_width_is_stored_but_with_kernels_of_bytes() -> None:
+    assert context().memory.storage_bits == (2, 4, 8, 16, 32)
     assert context(kernels="portable").memory.storage_bits == (2, 4, 8, 16, 32)
+    assert context(kernels="pulp-nn=somewhere").memory.storage_bits == (8, 16, 32)
 
 
 def test_links_cost_what_was_measured() -> None:
@@ -237,12 +237,6 @@ def test_refusals_are_sentences() -> None:
     assert why(grouped, "conv_partial") == (
         "the input channels of a convolution in groups come with its outputs"
     )
-    packed = replace(dense, inputs=(replace(dense.inputs[0], bits=4, hi=15),))
-    assert why(packed, "window") == "its input is u4, possible are u8, i8, u16, i16"
-    packed = replace(dense, output=replace(dense.output, bits=4, signed=False))
-    assert why(packed, "window") == "its output is u4, possible are u8, i8, u16, i16, i32"
-    packed = replace(dense, layer=replace(dense.layer, weights=Array([[[[1]]]]), weight_bits=2))
-    assert why(packed, "window") == "its weights are packed in 2 bits each, it takes 8"
     second = conv(8, 2, 8, 3)
     steps = (requant(1, 0, 1, 0, 255), requant([1, 3], 0, 4, 0, 255))
     two = typed(
@@ -287,6 +281,28 @@ def test_refusals_are_sentences() -> None:
     assert why(TypedLayer(wide.layer, wide.inputs, unsigned, wide.ranges), "add") == (
         "its output is u32, possible are u2, i2, u4, i4, u8, i8, u16, i16, i32"
     )
+
+
+def test_kernels_of_bytes_refuse_packed_layers_which_get_them_unpacked() -> None:
+    def why(layer: TypedLayer) -> str:
+        rejection = WindowKernel().accepts(layer)
+        assert rejection is not None
+        assert candidates(layer, 8)[0].name == "dory_gap8_window_unpacked"
+        return rejection.reason
+
+    dense = conv(8, 8, 8, 3)
+    assert candidates(dense, 8)[0].name == "dory_gap8_window"
+    assert UnpackingKernel(WindowKernel()).accepts(dense) is not None
+    packed = replace(dense, inputs=(replace(dense.inputs[0], bits=4, hi=15),))
+    assert why(packed) == "its input is u4, possible are u8, i8, u16, i16"
+    packed = replace(dense, output=replace(dense.output, bits=4, signed=False))
+    assert why(packed) == "its output is u4, possible are u8, i8, u16, i16, i32"
+    packed = replace(dense, layer=replace(dense.layer, weights=Array([[[[1]]]]), weight_bits=2))
+    assert why(packed) == "its weights are packed in 2 bits each, it takes 8"
+    few = replace(packed, output=replace(packed.output, height=2, width=5))
+    rejection = candidates(few, 8)[0].accepts(few)
+    assert rejection is not None
+    assert rejection.reason == "10 output pixels do not repay unpacking the weights"
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -11,6 +11,7 @@ from dory_gap8.backend.depthwise import DepthwiseKernel
 from dory_gap8.backend.depthwise_hwc import DepthwiseHwcKernel
 from dory_gap8.backend.linear import LinearKernel
 from dory_gap8.backend.pool import AvgPoolKernel, MaxPoolKernel
+from dory_gap8.backend.unpacked import UnpackingKernel, is_packed
 
 __all__ = [
     "AddKernel",
@@ -22,16 +23,22 @@ __all__ = [
     "LinearKernel",
     "MaxPoolKernel",
     "PointwiseKernel",
+    "UnpackingKernel",
     "WindowKernel",
     "candidates",
 ]
 
 
 def candidates(layer: TypedLayer, cores: int) -> list[Kernel]:
-    """Return the kernels for the kind of ``layer``, best first; each judges the layer itself."""
+    """Return the kernels for the kind of ``layer``, best first; each judges the layer itself.
+
+    A kernel of bytes and its form for packed tensors have the same place in the list: neither kind
+    of storage is a reason for the other.
+    """
     kind = layer.layer
     if isinstance(kind, Conv):
-        block: list[Kernel] = [WindowKernel(cores), GatherKernel(cores)]
+        bytewise = (WindowKernel(cores), GatherKernel(cores))
+        block: list[Kernel] = [UnpackingKernel(k) if is_packed(layer) else k for k in bytewise]
         plain: list[Kernel] = [PointwiseKernel(cores), ConvKernel(cores)]
         partial: list[Kernel] = [PointwiseKernel(cores, True), ConvKernel(cores, True)]
         return [*block, *plain, *partial, DepthwiseHwcKernel(cores), DepthwiseKernel(cores)]

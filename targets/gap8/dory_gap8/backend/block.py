@@ -26,6 +26,7 @@ from dory_gap8.backend.instance import (
     sources,
     vector_macros,
 )
+from dory_gap8.backend.packing import Constants
 from dory_gap8.backend.requant import LIMBS, Epilogue
 from dory_gap8.backend.weights import encode, padded
 
@@ -147,6 +148,14 @@ class BlockKernel(ClusterKernel):
     def row_bytes(self, layer: TypedLayer) -> int:
         """Return the bytes of the weights of one output channel: words, as many as inputs have."""
         raise NotImplementedError
+
+    def constants(self, layer: TypedLayer) -> Constants:
+        """Return the form of the weight block."""
+        done = finish(layer)
+        raw = done.form == "DORY_BLOCK_RAW"
+        parameters = weighted_epilogue(layer).channel_bytes if raw else 0
+        parameters += 4 * done.parameters.shape[1]
+        return Constants(4, parameters, self.row_bytes(layer))
 
     def weight_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
         """Parameters and weights of channels in fours."""

@@ -98,7 +98,8 @@ def vector_macros(tensor_type: str) -> tuple[tuple[str, str], ...]:
 
 
 @functools.cache
-def _shipped(name: str) -> OutputFile:
+def shipped(name: str) -> OutputFile:
+    """Return a file of the package's kernels as it is."""
     text = (files("dory_gap8") / "kernels" / name).read_text(encoding="utf-8")
     return OutputFile(f"kernels/{name}", text)
 
@@ -129,11 +130,11 @@ def sources(
         f"#define DORY_KERNEL {symbol}\n{defines}\n"
         f'#include "dory_gap8_{kind}_impl.h"\n'
     )
-    shipped = ("simd", "types", *_INCLUDES[kind], f"{kind}_impl")
+    names = ("simd", "types", *_INCLUDES[kind], f"{kind}_impl")
     return (
         OutputFile(f"kernels/{symbol}.c", body),
         OutputFile(f"kernels/{symbol}.h", header),
-        *(_shipped(f"dory_gap8_{name}.h") for name in sorted(shipped)),
+        *(shipped(f"dory_gap8_{name}.h") for name in sorted(names)),
     )
 
 

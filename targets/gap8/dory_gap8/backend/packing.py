@@ -90,6 +90,18 @@ class Columns:
         return weight_words(row, self.w_bits)
 
 
+@dataclass(frozen=True, slots=True)
+class Constants:
+    """The weight block of a kernel of bytes: parameters of its channels, then their weights.
+
+    channels: of which it holds whole multiples. parameters, weights: bytes per channel.
+    """
+
+    channels: int
+    parameters: int
+    weights: int
+
+
 def slots(taps: int, channels: int, bits: int) -> npt.NDArray[np.int64]:
     """Return for each slot of a column the input, tap * channels + channel, or -1 for padding."""
     if bits >= 8:

@@ -1,0 +1,224 @@
+"""Kernels of whole bytes on packed tensors: L1 holds a tile packed, and once more as bytes.
+
+A convolution uses every input and weight many times. So it is cheaper to take each element apart
+once per tile than in the inner loop, and the fast kernels of bytes compute the rest. The tile in L2
+and the one that the DMA moves stay packed; the scratch holds the bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from string import Template
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from dory_core.expr import ceil_div
+from dory_core.hardware import OutputFile
+from dory_core.ir import Conv, Linear, Tensor, TypedLayer
+from dory_core.kernel import Constraint, Kernel, Number, Rejection, WeightBlock
+from dory_gap8 import calibration as cal
+from dory_gap8.backend.dense import filters
+from dory_gap8.backend.instance import ClusterKernel, shipped
+from dory_gap8.backend.packing import Constants, per_byte, weight_bits, weight_words
+
+if TYPE_CHECKING:
+    from dory_core.tiling.geometry import Tile
+
+# Pixels from which on taking weights apart once is cheaper than in the inner loop.
+LEAST_PIXELS = 12
+
+
+class ByteKernel(Protocol):
+    """What the kernel inside must tell beside what every kernel does."""
+
+    def constants(self, layer: TypedLayer) -> Constants:
+        """Return the form of the weight block; weights are its last part."""
+
+
+def _eights(size: Number) -> Number:
+    return ceil_div(size, 8) * 8
+
+
+@dataclass(frozen=True)
+class UnpackingKernel(Kernel):
+    """Runs ``inner``, a kernel of bytes, on packed inputs, weights or outputs."""
+
+    inner: ClusterKernel
+
+    @property
+    def cores(self) -> int:
+        """Cores that share a tile."""
+        return self.inner.cores
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """Name within the target."""
+        return f"{self.inner.name}_unpacked"
+
+    @property
+    def summary(self) -> str:  # type: ignore[override]
+        """What the kernel computes, for tables."""
+        return f"{self.inner.summary}, tiles unpacked"
+
+    def accepts(self, layer: TypedLayer) -> Rejection | None:
+        """Convolutions with something packed that the kernel inside takes as bytes."""
+        x, y = layer.inputs[0], layer.output
+        if not isinstance(layer.layer, Conv):
+            return Rejection("it computes convolutions only")
+        w_bits = weight_bits(layer.layer)
+        if not is_packed(layer):
+            return Rejection("it computes on packed inputs, weights or outputs only")
+        if x.bits > 8 and w_bits < 8:
+            return Rejection(f"weights of {w_bits} bits become bytes, its input is {x.type_name}")
+        if w_bits < 8 and y.height * y.width < LEAST_PIXELS:
+            return Rejection(
+                f"{y.height * y.width} output pixels do not repay unpacking the weights"
+            )
+        return self.inner.accepts(wide(layer))
+
+    def constraints(self, layer: TypedLayer, tile: Tile) -> tuple[Constraint, ...]:
+        """Those of the kernel inside."""
+        return self.inner.constraints(wide(layer), tile)
+
+    def input_layout(self, layer: TypedLayer) -> str:
+        """That of the kernel inside."""
+        return self.inner.input_layout(wide(layer))
+
+    def scratch_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
+        """The bytes of packed tiles, then the scratch of the kernel inside."""
+        size = self.inner.scratch_bytes(wide(layer), tile)
+        if layer.inputs[0].bits < 8:
+            size = size + _eights(tile.x_h * tile.x_w * tile.c_in)
+        if weight_bits(filters(layer)) < 8:
+            size = size + _eights(self._words(layer, tile.c_out) * self._word(layer))
+        if layer.output.bits < 8:
+            size = size + _eights(tile.h * tile.w * tile.c_out)
+        return size
+
+    def weight_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
+        """The block of the kernel inside, its weights packed."""
+        if weight_bits(filters(layer)) == 8:
+            return self.inner.weight_bytes(wide(layer), tile)
+        form = self._constants(layer)
+        channels = ceil_div(tile.c_out, form.channels) * form.channels
+        return _eights(channels * form.parameters + 4 * self._words(layer, tile.c_out))
+
+    def weight_block(
+        self, layer: TypedLayer, c_out: tuple[int, int], c_in: tuple[int, int]
+    ) -> WeightBlock | None:
+        """Encode the block of the kernel inside, its weights packed."""
+        block = self.inner.weight_block(wide(layer), c_out, c_in)
+        bits = weight_bits(filters(layer))
+        if bits == 8 or block is None:
+            return block
+        start, slots = block.parts["weights"], self._words(layer, c_out[1] - c_out[0])
+        slots = int(slots) * self._word(layer)
+        weights = np.zeros((1, slots), dtype=np.int8)
+        found = np.frombuffer(block.data, np.int8, offset=start)[:slots]
+        weights[0, : len(found)] = found
+        data = block.data[:start] + weight_words(weights, bits).tobytes()
+        return WeightBlock(data + bytes(-len(data) % 8), block.parts)
+
+    def cycles(self, layer: TypedLayer, tile: Tile) -> Number:
+        """The kernel inside, and each element once."""
+        x, y = layer.inputs[0], layer.output
+        cycles = self.inner.cycles(wide(layer), tile) + cal.UNPACK_TILE
+        if x.bits < 8:
+            element = cal.UNPACK_ELEMENT_SIGNED if x.signed else cal.UNPACK_ELEMENT
+            cycles = cycles + ceil_div(tile.x_h * tile.x_w * tile.c_in, 8 * self.cores) * element
+            if x.channels % per_byte(x.bits):
+                pixels = ceil_div(tile.x_h * tile.x_w, self.cores)
+                cycles = cycles + pixels * cal.UNPACK_PIXEL
+        if weight_bits(filters(layer)) < 8:
+            vectors = self._words(layer, tile.c_out) * (self._word(layer) // 4)
+            cycles = cycles + ceil_div(vectors, self.cores) * cal.UNPACK_VECTOR_SIGNED
+        if y.bits < 8:
+            elements = ceil_div(tile.h * tile.w * tile.c_out, 8 * self.cores)
+            cycles = cycles + elements * cal.PACK_ELEMENT
+            if y.channels % per_byte(y.bits):
+                cycles = cycles + ceil_div(tile.h * tile.w, self.cores) * cal.UNPACK_PIXEL
+        return cycles
+
+    def symbol(self, layer: TypedLayer) -> str:
+        """The function of the kernel inside."""
+        return self.inner.symbol(wide(layer))
+
+    def headers(self, layer: TypedLayer) -> tuple[str, ...]:
+        """The header of the kernel inside, and of what is called around it."""
+        return (*self.inner.headers(wide(layer)), "dory_gap8_unpacked.h", "dory_hal.h")
+
+    def sources(self, layer: TypedLayer) -> tuple[OutputFile, ...]:
+        """The sources of the kernel inside, and of what is called around it."""
+        inner = self.inner.sources(wide(layer))
+        names = ("packed.h", "share.h", "simd.h", "unpacked.c", "unpacked.h")
+        files = {f.path: f for f in (*inner, *(shipped(f"dory_gap8_{n}") for n in names))}
+        return tuple(files.values())
+
+    def call(self, layer: TypedLayer) -> str:
+        """Unpack, meet, compute, and where outputs are packed meet and pack them."""
+        x, y = layer.inputs[0], layer.output
+        lines = ["uint8_t *rest = (uint8_t *)$scratch;"]
+        names = {"scratch": "rest"}
+
+        def take(name: str, size: str) -> None:
+            names[name] = f"{name}_bytes"
+            lines.append(f"uint8_t *const {name}_bytes = rest;")
+            lines.append(f"rest += (({size}) + 7) / 8 * 8;")
+
+        if x.bits < 8:
+            take("x", "$x_h * $x_w * $x_c")
+        bits = weight_bits(filters(layer))
+        if bits < 8:
+            form = self._constants(layer)
+            whole = form.channels
+            channels = "$y_c" if whole == 1 else f"($y_c + {whole - 1}) / {whole} * {whole}"
+            word = self._word(layer)
+            words = f"({channels} * {form.weights} + {word - 1}) / {word}"
+            take("weights", f"{words} * {word}")
+        if y.bits < 8:
+            take("y", "$y_h * $y_w * $y_c")
+        if x.bits < 8:
+            lines.append(f"dory_gap8_unpack_{x.type_name}(x_bytes, $x, $x_h * $x_w, $x_c);")
+        if bits < 8:
+            lines.append(f"dory_gap8_unpack_weights_i{bits}(weights_bytes, $weights, {words});")
+        inner = Template(self.inner.call(wide(layer))).safe_substitute(names)
+        if min(x.bits, bits) < 8:
+            lines.append("dory_barrier();")
+        lines += inner.split("\n")
+        if y.bits < 8:
+            lines.append("dory_barrier();")
+            lines.append(f"dory_gap8_pack_{y.bits}($y, y_bytes, $y_h * $y_w, $y_c);")
+        lines.append("(void)rest;")
+        return "\n".join(["{", *(f"  {line}" for line in lines), "}"])
+
+    def _constants(self, layer: TypedLayer) -> Constants:
+        inner: ByteKernel = self.inner  # type: ignore[assignment]
+        return inner.constants(wide(layer))
+
+    def _word(self, layer: TypedLayer) -> int:
+        """Return the weights of a word."""
+        return 4 * per_byte(weight_bits(filters(layer)))
+
+    def _words(self, layer: TypedLayer, c_out: Number) -> Number:
+        """Return the words of the packed weights of ``c_out`` channels."""
+        form = self._constants(layer)
+        channels = ceil_div(c_out, form.channels) * form.channels
+        return ceil_div(channels * form.weights, self._word(layer))
+
+
+def is_packed(layer: TypedLayer) -> bool:
+    """Return True when inputs, weights or outputs are stored in less than 8 bits."""
+    narrow = any(t.bits < 8 for t in (*layer.inputs, layer.output))
+    return narrow or (isinstance(layer.layer, Conv | Linear) and weight_bits(layer.layer) < 8)
+
+
+def wide(layer: TypedLayer) -> TypedLayer:
+    """Return the layer as the kernel of bytes sees it."""
+    inputs = tuple(_wide_tensor(x) for x in layer.inputs)
+    kind = replace(filters(layer), weight_bits=8)
+    return replace(layer, layer=kind, inputs=inputs, output=_wide_tensor(layer.output))
+
+
+def _wide_tensor(tensor: Tensor) -> Tensor:
+    return replace(tensor, bits=8) if tensor.bits < 8 else tensor
