@@ -60,7 +60,7 @@ def resolve_budgets(hierarchy: MemoryHierarchy, wanted: Mapping[int, int]) -> Bu
             )
         level = hierarchy.level(number)
         if size > budgets[number]:
-            total = sum(m.size_bytes for m in level.memories)
+            total = level.size_bytes
             reasons.append(
                 f"the {level.name} budget of {size} B exceeds the {level.usable_bytes} B that the "
                 f"chip leaves to networks ({total} B less {total - level.usable_bytes} B reserved)"

@@ -23,7 +23,9 @@ class Memory:
     address: base address on the chip. holds: roles, of ``activations``, ``weights``, ``code``.
     alignment_bytes: every block starts on a multiple of it. mapped: cores and DMA read it like any
     other memory, and nobody writes it at run time: constants are linked there and are loaded into
-    L1 from there, without a copy in the level between.
+    L1 from there, without a copy in the level between. read_only: transfers read it alone; it holds
+    the constants of networks for which the level's other memories are too small, and is no part of
+    a budget.
     """
 
     name: str
@@ -33,6 +35,7 @@ class Memory:
     holds: frozenset[str] = frozenset({"activations", "weights"})
     alignment_bytes: int = 8
     mapped: bool = False
+    read_only: bool = False
 
     @property
     def usable_bytes(self) -> int:
@@ -53,9 +56,19 @@ class Level:
         return f"L{self.number}"
 
     @property
+    def size_bytes(self) -> int:
+        """Bytes that the chip has, memories for constants alone apart."""
+        return sum(m.size_bytes for m in self.memories if not m.read_only)
+
+    @property
     def usable_bytes(self) -> int:
         """Bytes of all memories of the level that a network can use by default."""
-        return sum(m.usable_bytes for m in self.memories)
+        return sum(m.usable_bytes for m in self.memories if not m.read_only)
+
+    @property
+    def read_only_bytes(self) -> int:
+        """Bytes of the memories that hold constants alone."""
+        return sum(m.usable_bytes for m in self.memories if m.read_only)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +82,7 @@ class Link:
     transfer. minimum_cycles: shortest transfer. element_cycles: cost per element of a transfer
     whose rows are single elements (layout change), 0 when it is no dearer than others.
     alignment_bytes, max_bytes: what one transfer must obey (max_bytes 0: no limit).
+    blocking: the issuing core waits for each transfer before it goes on, so nothing overlaps.
     """
 
     upper: int
@@ -81,6 +95,7 @@ class Link:
     element_cycles: float = 0.0
     alignment_bytes: int = 1
     max_bytes: int = 0
+    blocking: bool = False
 
     def cycles(self, bytes_: int, rows: int = 1, single_elements: bool = False) -> float:
         """Return the cycles of one transfer of ``bytes_`` in ``rows`` rows."""
@@ -236,8 +251,11 @@ class DmaHal:
 
     files: C sources and headers that implement the HAL of ``dory_hal.h`` on the chip.
     any_core: each core may issue its own transfers, else only core 0 does.
+    tickets: most tickets of transfers between L2 and L1 that may be open at once, of all cores; 0
+    for any number. The host simulation insists on it.
     """
 
     name: str
     files: tuple[OutputFile, ...] = ()
     any_core: bool = False
+    tickets: int = 0

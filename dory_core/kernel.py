@@ -66,6 +66,23 @@ class WeightBlock:
         object.__setattr__(self, "parts", MappingProxyType(dict(self.parts)))
 
 
+@dataclass(frozen=True, slots=True)
+class StructCall:
+    """A call of a function with a pointer to one struct: ``function(&arguments)``.
+
+    type: C type of the struct. fields: members with their values, texts as of :meth:`Kernel.call`.
+    Generated code sets the members that are equal for all tiles once, before its tile loop.
+    """
+
+    function: str
+    type: str
+    fields: tuple[tuple[str, str], ...]
+
+    def __str__(self) -> str:
+        lines = ",\n".join(f"    .{name} = {value}" for name, value in self.fields)
+        return f"{self.function}(&(const {self.type}){{\n{lines}}});"
+
+
 class Kernel(ABC):
     """A C kernel that computes one tile of one layer; every core of the cluster calls it.
 
@@ -119,8 +136,8 @@ class Kernel(ABC):
         """Return the C function that the generated code calls."""
 
     @abstractmethod
-    def call(self, layer: TypedLayer) -> str:
-        """Return the C statement(s) that call the kernel on one tile.
+    def call(self, layer: TypedLayer) -> str | StructCall:
+        """Return the C statement(s) that call the kernel on one tile, or a call with a struct.
 
         The text names C expressions of the generated tile loop as ``$name``: x, x2 (inputs), y,
         weights, mul, add, bias (parts of the weight block), psum, scratch; x_h, x_w, x_c, y_h, y_w,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from dory_core.errors import UsageError
@@ -10,6 +11,9 @@ from dory_core.hardware import OperatingPoint, Option, Target
 
 #: Setting that chooses the operating point; every target that declares points has it.
 OPERATING_POINT = "operating_point"
+#: Options by which a target lets its clocks be chosen: of the cores, and of outer transfers.
+CLUSTER_MHZ = "cluster_mhz"
+FABRIC_MHZ = "fabric_mhz"
 _TRUTH = {"on": True, "true": True, "1": True, "off": False, "false": False, "0": False}
 
 
@@ -28,6 +32,7 @@ def resolve_options(
     """Return every option of ``target`` with its value, and the operating point.
 
     The operating point is chosen with the setting ``operating_point``; the first is the default.
+    Options ``cluster_mhz`` and ``fabric_mhz`` of a target replace its clocks unless they are 0.
     Raises UsageError for an unknown key or a value of the wrong type.
     """
     points = target.operating_points
@@ -44,7 +49,16 @@ def resolve_options(
         for name, option in known.items()
     }
     chosen = next((p for p in points if p.name == values.get(OPERATING_POINT)), None)
-    return values, chosen or (points[0] if points else None)
+    point = chosen or (points[0] if points else None)
+    return values, point and _with_clocks(point, values)
+
+
+def _with_clocks(point: OperatingPoint, values: Mapping[str, Any]) -> OperatingPoint:
+    """Return the point with the clocks that the options name; its energy per cycle stays."""
+    cluster, io = (int(values.get(name) or 0) * 1e6 for name in (CLUSTER_MHZ, FABRIC_MHZ))
+    if not cluster and not io:
+        return point
+    return replace(point, cluster_hz=cluster or point.cluster_hz, io_hz=io or point.io_hz)
 
 
 def _value(target: Target, option: Option, text: str) -> int | str | bool:

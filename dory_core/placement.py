@@ -46,9 +46,10 @@ class Placement:
 
     arena_bytes: of the first memory of L2, for activations and streamed data; more_l2_bytes: of its
     other memories. static_bytes: linked constants, in level static_level. blocks: of L2 and L3.
-    image: what L3 holds before the first inference. stack_bytes, packed_bytes: peak of L2 by both
-    methods, as if it were one memory. straddles: why the activations do not fit the memories of L2
-    without one that lies in two of them; the placement is then that of one memory.
+    image: what L3 holds before the first inference. constants_apart: bytes of L3 from its start
+    that lie in a memory for constants alone, outside the budget. stack_bytes, packed_bytes: peak of
+    L2 by both methods, as if it were one memory. straddles: why the activations do not fit the
+    memories of L2 without one that lies in two of them; the placement is then that of one memory.
     """
 
     steps: tuple[LayerStep, ...]
@@ -62,6 +63,7 @@ class Placement:
     l3_blocks: tuple[Block, ...] = ()
     l3_bytes: int = 0
     image: bytes = b""
+    constants_apart: int = 0
     transfers: tuple[ExtTransfer, ...] = ()
     notes: tuple[str, ...] = field(default=())
     more_l2_bytes: tuple[int, ...] = ()
@@ -107,7 +109,8 @@ class Placement:
                 number = level.number
                 mine = (self.l3_bytes, self.l3_blocks) if number == 3 else (0, ())
                 used = mine[0] + self.static_in(number)
-                uses.append(LevelUse(level.name, used, budgets.bytes[number], mine[1]))
+                budget = budgets.bytes[number] + (self.constants_apart if number == 3 else 0)
+                uses.append(LevelUse(level.name, used, budget, mine[1]))
         return tuple(uses)
 
 

@@ -11,6 +11,7 @@ from dory_core.estimate.program import Program
 from dory_core.estimate.timeline import LayerEstimate, PartTimeline, Traffic
 from dory_core.hardware import OperatingPoint, OutputFile
 from dory_core.ir import Conv, Linear, Tensor, TypedLayer
+from dory_core.kernel import StructCall
 from dory_core.memory import Block
 from dory_core.tiling.problem import Tiling
 from dory_core.tiling.schedule import PlacedBuffer, Schedule
@@ -136,7 +137,7 @@ class KernelCall:
     name: str
     symbol: str
     headers: tuple[str, ...]
-    text: str
+    text: str | StructCall
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,10 +230,13 @@ class Plan:
 
     arena_bytes: size of the arena the application gets per level number; what a level holds beyond
     it (resident weights) is linked into that memory. static_bytes: those bytes. more_l2_bytes:
-    sizes of the arenas in further memories of L2.
-    any_core: each core may start transfers between L2 and L1. dma_alignment, ext_alignment: on
+    sizes of the arenas in further memories of L2. arena_used: bytes used of that in the first one.
+    any_core: each core may start transfers between L2 and L1. dma_tickets: most tickets of such
+    transfers that may be open at once, 0 for any number. dma_alignment, ext_alignment: on
     multiples of so many bytes transfers of L1 and of L3 start.
-    transfers: between L3 and L2, in order of their start. program: timeline of one inference.
+    transfers: between L3 and L2, in order of their start. constants_apart: bytes from the start of
+    L3 that lie in a memory for constants alone; 0 when all of L3 is one memory. program: timeline
+    of one inference.
     reason: why the plan cannot be deployed on the chip, empty when it can.
     """
 
@@ -248,6 +252,7 @@ class Plan:
     static_bytes: Mapping[int, int]
     cores: int
     any_core: bool
+    dma_tickets: int
     dma_alignment: int
     ext_alignment: int
     files: tuple[OutputFile, ...]
@@ -255,6 +260,8 @@ class Plan:
     roofline: Roofline
     transfers: tuple[ExtTransfer, ...] = ()
     more_l2_bytes: tuple[int, ...] = ()
+    arena_used: int = 0
+    constants_apart: int = 0
     operating_point: OperatingPoint | None = None
     reason: str = ""
     notes: tuple[str, ...] = field(default=())

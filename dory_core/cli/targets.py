@@ -68,7 +68,7 @@ def _levels(plugins: Plugins, name: str) -> list[dict[str, Any]]:
         {
             "name": level.name,
             "memories": [memory.name for memory in level.memories],
-            "size_bytes": sum(memory.size_bytes for memory in level.memories),
+            "size_bytes": level.size_bytes,
             "usable_bytes": level.usable_bytes,
         }
         for level in hierarchy.levels

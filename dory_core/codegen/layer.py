@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from string import Template
 
+from dory_core.codegen.arguments import call_lines
 from dory_core.codegen.axes import TileAxes
 from dory_core.codegen.cexpr import CExpr, add, channel_bytes, comment, mul, string
 from dory_core.codegen.describe import describe_layer, describe_step
@@ -28,7 +28,7 @@ PARTS = ("weights", "mul", "add", "bias")
 class Load:
     """A transfer towards L1 as the template prints it.
 
-    name: x, x2 or w. spread: every core moves its own channels, with ``tickets`` tickets each.
+    name: x, x2 or w. spread: every core moves its own channels.
     copies: 2 when double-buffered. changes: C condition on ``t`` and ``next`` under which the next
     tile needs a new load, ``0`` when it never does. buffer, next_buffer: where to. part: argument
     that names the part, empty when there is one. base: the arena of L2 in which the source lies,
@@ -38,7 +38,6 @@ class Load:
     name: str
     what: str
     spread: bool
-    tickets: int
     copies: int
     changes: str
     buffer: str
@@ -57,17 +56,10 @@ class Load:
 
     def start(self, index: str, buffer: str) -> str:
         """The statement that starts the load of the tile at ``index``."""
-        if self.spread:
-            tickets = f"{self.name}_ticket{self.part}"
-            return f"load_{self.name}({buffer}, {self.base}, {index}, core, {tickets});"
         source = f"{self.base}, " if self.base else ""
-        return f"{self.name}_ticket = load_{self.name}({buffer}, {source}{index}{self.part});"
-
-    def wait(self, index: str) -> str:
-        """The statement that waits for the load of the tile at ``index``."""
-        if self.spread:
-            return f"wait_{self.name}({index}, core, {self.name}_ticket{self.part});"
-        return f"dory_dma_wait({self.name}_ticket);"
+        core = ", core" if self.spread else ""
+        call = f"load_{self.name}({buffer}, {source}{index}{core}{self.part})"
+        return f"{self.name}_ticket = {call};"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +84,7 @@ class LayerView:
     y_buffer: str
     y_base: str
     is_last: str
-    locals: tuple[str, ...]
+    before: tuple[str, ...]
     checks: tuple[str, ...]
     call: tuple[str, ...]
     advance_slots: tuple[str, ...]
@@ -150,7 +142,7 @@ def layer_view(plan: Plan, step: LayerStep) -> LayerView:
     loads = _loads(plan, step, axes, names)
     tile = _tile_text(step, axes, names)
     slots, advance_slots = _slots(step, axes, loads)
-    body = "\n".join((*functions, *tile.locals, *tile.checks, *tile.call))
+    body = "\n".join((*functions, *tile.before, *tile.checks, *tile.call))
     tables = [a.definition() for a in axes.all if f"{a.table}[" in body]
     if step.weights is not None and "blocks[" in body:
         tables.append(_blocks_table(step.weights))
@@ -173,10 +165,10 @@ def layer_view(plan: Plan, step: LayerStep) -> LayerView:
         slots=slots,
         loads=loads,
         y_copies=step.schedule.buffering.y,
-        y_buffer=_buffer(step, "y", "y_slot"),
+        y_buffer=_buffer(step, "y", _slot(step, axes, "y")),
         y_base=arena(step.output.place.memory),
         is_last=axes.is_last,
-        locals=tile.locals,
+        before=tile.before,
         checks=tile.checks,
         call=tile.call,
         advance_slots=advance_slots,
@@ -205,7 +197,7 @@ def _in_place_view(plan: Plan, step: LayerStep, axes: TileAxes, names: Sequence[
         y_buffer=_buffer(step, "y", "0"),
         y_base=arena(step.output.place.memory),
         is_last="1",
-        locals=tile.locals,
+        before=tile.before,
         checks=tile.checks,
         call=tile.call,
         advance_slots=(),
@@ -242,29 +234,25 @@ def _loads(plan: Plan, step: LayerStep, axes: TileAxes, names: Sequence[str]) ->
     part = ", part" if len(step.parts) > 1 else ""
     loads = []
     for name, transfer in zip(names, step.inputs, strict=True):
-        issuers = plan.cores if plan.any_core else 1
-        most = max(span.x_size for span in axes.input.spans)
         loads.append(
             Load(
                 name,
                 "input",
-                transfer.form == "channels",
-                -(-most // issuers),
+                transfer.form == "channels" and plan.any_core,
                 buffering.x,
                 axes.input_changes,
-                _buffer(step, name, "x_slot"),
+                _buffer(step, name, _slot(step, axes, "x")),
                 _buffer(step, name, "(x_slot ^ 1u)"),
                 part,
                 arena(transfer.place.memory),
             )
         )
     if step.weights is not None:
-        here, other = (_buffer(step, "w", slot) for slot in ("w_slot", "(w_slot ^ 1u)"))
+        slots = (_slot(step, axes, "w"), "(w_slot ^ 1u)")
+        here, other = (_buffer(step, "w", slot) for slot in slots)
         changes = axes.weight_changes
         base = None if step.weights.linked else arena(0)
-        loads.append(
-            Load("w", "constants", False, 1, buffering.w, changes, here, other, part, base)
-        )
+        loads.append(Load("w", "constants", False, buffering.w, changes, here, other, part, base))
     return tuple(loads)
 
 
@@ -274,14 +262,11 @@ def _slots(
     """Return the declarations of the buffers' slots and the lines that step them."""
     declarations, lines = [], []
     for load in loads:
-        if load.name == "x2" or load.copies == 1:
+        if load.name == "x2" or load.copies == 1 or load.changes == "0":
             continue
         declarations.append(f"uint32_t {load.name}_slot = 0;")
-        if load.changes != "0":
-            lines += [f"if ({load.changes}) {{", f"{INDENT}{load.name}_slot ^= 1u;", "}"]
-    if step.schedule.buffering.y == 1:
-        declarations.append("const uint32_t y_slot = 0;")
-    else:
+        lines += [f"if ({load.changes}) {{", f"{INDENT}{load.name}_slot ^= 1u;", "}"]
+    if step.schedule.buffering.y > 1:
         declarations.append("uint32_t y_slot = 0;")
         lines += _if(axes.is_last, ["y_slot ^= 1u;"])
     return tuple(declarations), tuple(lines)
@@ -293,7 +278,13 @@ def _if(condition: str, lines: Sequence[str]) -> list[str]:
     return [f"if ({condition}) {{", *(INDENT + line for line in lines), "}"]
 
 
-def _buffer(step: LayerStep, name: str, slot: str, part: CExpr = 0) -> str:
+def _slot(step: LayerStep, axes: TileAxes, name: str) -> CExpr:
+    """Return which copy of a buffer the tile at ``t`` uses."""
+    changes = {"x": axes.input_changes, "w": axes.weight_changes, "y": "1"}[name]
+    return f"{name}_slot" if getattr(step.schedule.buffering, name) > 1 and changes != "0" else 0
+
+
+def _buffer(step: LayerStep, name: str, slot: CExpr, part: CExpr = 0) -> str:
     """Return the address of ``part`` bytes into a buffer's copy, or into what is used in place."""
     if step.in_place and name in ("x", "x2", "y", "w"):
         return _in_place(step, name, part)
@@ -374,55 +365,49 @@ def _parts_table(step: LayerStep, axes: TileAxes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TileText:
-    """What stands inside the loop: local pointers, checks for the simulation, the kernel's call."""
+    """What the loop does with a tile.
 
-    locals: tuple[str, ...]
+    before: declarations in front of the loop. checks: for the simulation. call: of the kernel.
+    """
+
+    before: tuple[str, ...]
     checks: tuple[str, ...]
     call: tuple[str, ...]
 
 
 def _tile_text(step: LayerStep, axes: TileAxes, inputs: Sequence[str]) -> TileText:
-    text, buffering = step.kernel.text, step.schedule.buffering
     sizes = axes.sizes()
     if step.in_place and not isinstance(step.layer.layer, Linear):
         # Rows and columns that no window reaches are there all the same.
         sizes |= {"x_h": step.layer.inputs[0].height, "x_w": step.layer.inputs[0].width}
     names: dict[str, CExpr] = {**sizes, "psum": "NULL", "scratch": "NULL"}
-    lines: list[str] = []
     checks: list[str] = []
 
-    def pointer(name: str, type_: str, value: str) -> None:
-        names[name] = name
-        if f"${name}" in text or f"${{{name}}}" in text:
-            lines.append(f"{type_} *const {name} = {value};")
-
     for name, tensor in zip(inputs, step.layer.inputs, strict=True):
-        address = _buffer(step, name, "x_slot" if buffering.x > 1 else "0")
-        pointer(name, "const uint8_t", address)
+        names[name] = address = _buffer(step, name, _slot(step, axes, "x"))
         row = input_channel_bytes(step.layer, tensor, sizes["x_c"])
         size = mul(sizes["x_h"], sizes["x_w"], row)
         checks.append(f"DORY_SIM_READ({address}, {size});")
     if step.weights is not None:
-        slot = "w_slot" if buffering.w > 1 else "0"
+        slot = _slot(step, axes, "w")
         for part in PARTS:
             offset = _block_field(step.weights, part)
-            pointer(part, "const uint8_t", _buffer(step, "w", slot, offset))
+            names[part] = _buffer(step, "w", slot, offset)
         size = _block_field(step.weights, "size")
         checks.append(f"DORY_SIM_READ({_buffer(step, 'w', slot)}, {size});")
     if step.block("psum") is not None:
-        pointer("psum", "int32_t", f"(int32_t *)(void *)({_buffer(step, 'psum', '0')})")
+        address = _buffer(step, "psum", 0)
+        names["psum"] = f"(int32_t *)(void *)({address})"
         size = mul(sizes["y_h"], sizes["y_w"], sizes["y_c"], 4)
-        address = _buffer(step, "psum", "0")
         checks += _if(f"!({axes.is_first})", [f"DORY_SIM_READ({address}, {size});"])
         checks.append(f"DORY_SIM_WRITE({address}, {size});")
     scratch = step.block("scratch")
     if scratch is not None:
-        pointer("scratch", "uint8_t", _buffer(step, "scratch", "0"))
-        checks.append(f"DORY_SIM_WRITE({_buffer(step, 'scratch', '0')}, {scratch.bytes});")
-    address = _buffer(step, "y", "y_slot")
-    pointer("y", "uint8_t", address)
+        names["scratch"] = address = _buffer(step, "scratch", 0)
+        checks.append(f"DORY_SIM_WRITE({address}, {scratch.bytes});")
+    names["y"] = address = _buffer(step, "y", _slot(step, axes, "y"))
     row = channel_bytes(sizes["y_c"], step.layer.output.bits)
     size = mul(sizes["y_h"], sizes["y_w"], row)
     checks += _if(axes.is_last, [f"DORY_SIM_WRITE({address}, {size});"])
-    call = Template(text).substitute({name: str(value) for name, value in names.items()})
-    return TileText(tuple(lines), tuple(checks), tuple(call.splitlines()))
+    before, call = call_lines(step.kernel.text, names)
+    return TileText(before, tuple(checks), call)

@@ -51,8 +51,11 @@ class NetworkView:
     cores: int
     any_core: bool
     dma_alignment: int
+    dma_tickets: int
     l1_size: int
     l2_size: int
+    l1_used: int
+    l2_used: int
     more_l2: tuple[int, ...]
     arenas: tuple[tuple[str, str], ...]
     constants_text: str
@@ -142,8 +145,11 @@ def network_view(plan: Plan, chip_hal: bool) -> NetworkView:
         cores=plan.cores,
         any_core=plan.any_core,
         dma_alignment=plan.dma_alignment,
+        dma_tickets=plan.dma_tickets,
         l1_size=plan.arena_bytes[1],
         l2_size=plan.arena_bytes[2],
+        l1_used=plan.levels[0].used,
+        l2_used=plan.arena_used,
         more_l2=plan.more_l2_bytes,
         arenas=_arenas(plan),
         constants_text=constants_text,

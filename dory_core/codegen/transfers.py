@@ -196,6 +196,7 @@ def _spread_functions(plan: Plan, name: str, box: Box, part: str) -> tuple[str, 
         raise DoryError(f"channels of {box.bits} bits cannot be told apart by a transfer of bytes")
     size = box.bits // 8
     first, stride = ("core", "DORY_CORES") if plan.any_core else ("0", "1")
+    core = ", uint32_t core" if plan.any_core else ""
     loop = f"for (uint32_t c = {first}; c < {_unsigned(box.c)}; c += {stride}) {{"
     copy = [
         "const dory_copy_t copy = {",
@@ -206,25 +207,22 @@ def _spread_functions(plan: Plan, name: str, box: Box, part: str) -> tuple[str, 
         f" .src_s1 = {box.pixel}, .src_s2 = {box.row},",
         f"  .elem = {size}, .dir = DORY_L2_TO_L1,",
         "};",
-        "ticket[k++] = dory_dma_start(&copy);",
+        "ticket = dory_dma_join(ticket, &copy);",
     ]
     load = function(
-        "/* Starts the transfer of tile t into L1, HWC to CHW, one copy per channel. */",
-        f"static void load_{name}(uint8_t *x, const uint8_t *l2, dory_index_t t, uint32_t core,\n"
-        f"                   dory_ticket_t *ticket{part})",
-        ["uint32_t k = 0;", loop, *(_INDENT + line for line in copy), "}"],
+        "/* Starts the transfer of tile t into L1, HWC to CHW: one copy for each channel of\n"
+        " * the calling core. They share a ticket. */",
+        f"static dory_ticket_t load_{name}(uint8_t *x, const uint8_t *l2, dory_index_t t"
+        f"{core}{part})",
+        [
+            "dory_ticket_t ticket = DORY_NO_TICKET;",
+            loop,
+            *(_INDENT + line for line in copy),
+            "}",
+            "return ticket;",
+        ],
     )
-    wait = function(
-        "/* Waits for what the same core started with the same t. */",
-        f"static void wait_{name}(dory_index_t t, uint32_t core, const dory_ticket_t *ticket"
-        f"{part})",
-        ["uint32_t k = 0;", loop, _INDENT + "dory_dma_wait(ticket[k++]);", "}"],
-    )
-    if first == "core":
-        return load, wait
-    return load.replace("uint32_t k = 0;", "uint32_t k = 0;\n  (void)core;"), wait.replace(
-        "uint32_t k = 0;", "uint32_t k = 0;\n  (void)core;"
-    )
+    return (load,)
 
 
 def _unsigned(value: CExpr) -> str:

@@ -243,7 +243,7 @@ def estimate(
         cycles,
         round(compute),
         round(walk.busy),
-        round(stall),
+        round(stall + walk.blocked),
         costs.layer.macs / end if end else 0.0,
         costs.link_name if walk.busy > compute else "compute",
     )
@@ -252,7 +252,7 @@ def estimate(
 class _Walk:
     """The DMA engine of one layer and the costs of its steps."""
 
-    __slots__ = ("_issue", "_record", "_schedule", "busy", "costs", "free")
+    __slots__ = ("_blocking", "_issue", "_record", "_schedule", "blocked", "busy", "costs", "free")
 
     def __init__(
         self, costs: LayerCosts, schedule: Schedule, record: Callable[[Event], None] | None
@@ -261,6 +261,8 @@ class _Walk:
         self._schedule = schedule
         self._record = record
         self._issue = costs.link.issue_cycles
+        self._blocking = costs.link.blocking
+        self.blocked = 0.0  # cycles that the cores waited for transfers where these block
         self.free = 0.0  # when the engine has done everything started so far
         self.busy = 0.0
 
@@ -270,6 +272,7 @@ class _Walk:
 
     def _start(self, name: str, step: int, now: float, cycles: float) -> tuple[float, float]:
         """Start a transfer; return when the core goes on and when the transfer is done."""
+        began = now
         now += self._issue
         # Of a transfer's cycles the issuing core spends issue_cycles, the engine the others.
         work = max(cycles - self._issue, 0.0)
@@ -277,6 +280,9 @@ class _Walk:
         self.free = begin + work
         self.busy += work
         self.event(self.costs.link_name, name, step, begin, self.free)
+        if self._blocking:
+            self.blocked += self.free - began
+            return self.free, self.free
         return now, self.free
 
     def load(self, step: TileStep, now: float, x: bool, w: bool) -> tuple[float, float]:

@@ -50,7 +50,10 @@ def place_streamed(
     l3_memory = plan_memory(l3_requests, level_alignment(ctx.memory, L3))
     base = align_up(len(image), level_alignment(ctx.memory, L3))
     l3_used = base + l3_memory.chosen.peak_bytes
-    if l3_used > l3_bytes:
+    constants_apart = 0
+    if l3_used > l3_bytes and len(image) <= ctx.memory.level(L3).read_only_bytes:
+        constants_apart = base
+    if l3_used - constants_apart > l3_bytes:
         raise DoesNotFit(
             f"{graph.name} needs {l3_used} B of L3, {l3_bytes} B are available: constants "
             f"{len(image)} B, activations {l3_memory.chosen.peak_bytes} B",
@@ -87,7 +90,7 @@ def place_streamed(
         l3_requests,
         l3_memory.chosen,
         alignment=level_alignment(ctx.memory, L3),
-        capacity_bytes=l3_bytes - base,
+        capacity_bytes=l3_bytes - (base - constants_apart),
         memory="L3",
     )
     constants = tuple(
@@ -107,6 +110,7 @@ def place_streamed(
         l3_blocks=(*constants, *l3_blocks),
         l3_bytes=l3_used,
         image=image,
+        constants_apart=constants_apart,
         transfers=_transfers(program, offsets, weights, l3_places, ctx.memory.link(2)),
     )
 

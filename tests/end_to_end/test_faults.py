@@ -146,7 +146,7 @@ TRANSFERS: dict[str, tuple[int, Callable[[str], str], str]] = {
     ),
     "cores_do_not_wait_for_their_channels": (
         DEPTHWISE,
-        without("dory_dma_wait(ticket[k++]);"),
+        without("dory_dma_wait(x_ticket);"),
         r"tile 0: tile reads byte \d+ of L1 while",
     ),
     "output_buffer_is_used_before_it_is_stored": (

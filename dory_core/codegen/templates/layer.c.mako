@@ -34,12 +34,20 @@ void ${v.symbol}(${v.parameters})
 % for line in v.slots:
   ${line}
 % endfor
-% for load in v.loads:
-  dory_ticket_t ${load.name}_ticket${f"[{load.tickets}]" if load.spread else " = 0"};
-  int ${load.name}_pending = 0;
+% if v.before:
+  /* Of the kernel: what is equal for all tiles. The loop sets the rest. */
+% endif
+% for line in v.before:
+  ${line}
 % endfor
-  dory_ticket_t y_ticket[${v.y_copies}] = {${", ".join(["0"] * v.y_copies)}};
-  int y_pending[${v.y_copies}] = {${", ".join(["0"] * v.y_copies)}};
+<%
+    y_ticket = "y_ticket" + ("[y_slot]" if v.y_copies > 1 else "")
+    part = ", part" if v.parts else ""
+%>\
+% for load in v.loads:
+  dory_ticket_t ${load.name}_ticket = DORY_NO_TICKET;
+% endfor
+  dory_ticket_t y_ticket${f"[{v.y_copies}]" if v.y_copies > 1 else ""} = ${"{DORY_NO_TICKET}" if v.y_copies > 1 else "DORY_NO_TICKET"};
 
   if (core == 0) {
     DORY_SIM_LAYER(${v.index}, ${v.c_name});
@@ -49,23 +57,22 @@ void ${v.symbol}(${v.parameters})
 % for load in v.loads:
   ${load.guard}{
     ${load.start("t", load.buffer)}
-    ${load.name}_pending = 1;
   }
 % endfor
   for (uint32_t n = 0; n < tiles; n++) {
-    const dory_index_t next = advance(t${', part' if v.parts else ''});
+    const dory_index_t next = advance(t${part});
 
     /* What this tile reads has arrived, and its output buffer is free again. */
 % for load in v.loads:
-    ${load.guard_and(f"{load.name}_pending")}{
-      ${load.wait("t")}
-      ${load.name}_pending = 0;
+    if (${load.name}_ticket != DORY_NO_TICKET) {
+      dory_dma_wait(${load.name}_ticket);
+      ${load.name}_ticket = DORY_NO_TICKET;
     }
 % endfor
     if (core == 0) {
-      if (y_pending[y_slot]) {
-        dory_dma_wait(y_ticket[y_slot]);
-        y_pending[y_slot] = 0;
+      if (${y_ticket} != DORY_NO_TICKET) {
+        dory_dma_wait(${y_ticket});
+        ${y_ticket} = DORY_NO_TICKET;
       }
       DORY_SIM_TILE(n);
     }
@@ -76,36 +83,27 @@ void ${v.symbol}(${v.parameters})
     /* The next tile's ${load.what} travels while this one computes. */
     ${load.guard_and("n + 1 < tiles && (" + load.changes + ")")}{
       ${load.start("next", load.next_buffer)}
-      ${load.name}_pending = 1;
     }
 % endif
 % endfor
 
-    {
-% for line in v.locals:
-      ${line}
-% endfor
-
-      if (core == 0) {
+    if (core == 0) {
 % for line in v.checks:
-        ${line}
-% endfor
-      }
-% for line in v.call:
       ${line}
 % endfor
     }
+% for line in v.call:
+    ${line}
+% endfor
     dory_barrier();
 
     if (core == 0${" && " + v.is_last if v.is_last != "1" else ""}) {
-      y_ticket[y_slot] = store_y(${v.y_buffer}, ${v.y_base}, t${', part' if v.parts else ''});
-      y_pending[y_slot] = 1;
+      ${y_ticket} = store_y(${v.y_buffer}, ${v.y_base}, t${part});
     }
 % for load in v.loads:
 % if load.copies == 1 and load.changes != "0":
     ${load.guard_and("n + 1 < tiles && (" + load.changes + ")")}{
       ${load.start("next", load.buffer)}
-      ${load.name}_pending = 1;
     }
 % endif
 % endfor
@@ -115,11 +113,17 @@ void ${v.symbol}(${v.parameters})
     t = next;
   }
   if (core == 0) {
+% if v.y_copies > 1:
     for (uint32_t slot = 0; slot < ${v.y_copies}; slot++) {
-      if (y_pending[slot]) {
+      if (y_ticket[slot] != DORY_NO_TICKET) {
         dory_dma_wait(y_ticket[slot]);
       }
     }
+% else:
+    if (y_ticket != DORY_NO_TICKET) {
+      dory_dma_wait(y_ticket);
+    }
+% endif
     DORY_SIM_LAYER_END();
   }
 }

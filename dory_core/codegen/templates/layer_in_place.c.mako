@@ -27,7 +27,7 @@ void ${v.symbol}(${v.parameters})
   }
   dory_barrier();
   {
-% for line in v.locals:
+% for line in v.before:
     ${line}
 % endfor
 % for line in v.call:

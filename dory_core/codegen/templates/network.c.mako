@@ -50,12 +50,14 @@ int dory_network_run(const dory_network_io_t *io)
     return DORY_EINVAL;
   }
 % endif
-  if (io->l1_size < DORY_L1_SIZE) {
+  if (io->l1_size < DORY_L1_USED) {
     return DORY_EL1;
   }
-  if (io->l2_size < DORY_L2_SIZE) {
+% if v.l2_used:
+  if (io->l2_size < DORY_L2_USED) {
     return DORY_EL2;
   }
+% endif
   if ((uintptr_t)io->l1 % DORY_ARENA_ALIGN != 0 || (uintptr_t)io->l2 % DORY_ARENA_ALIGN != 0) {
     return DORY_EALIGN;
   }

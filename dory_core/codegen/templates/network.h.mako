@@ -14,6 +14,8 @@
 #define DORY_CORES ${v.cores}u /* cores that call dory_network_run */
 #define DORY_L1_SIZE ${v.l1_size}u /* bytes of the arenas */
 #define DORY_L2_SIZE ${v.l2_size}u
+#define DORY_L1_USED ${v.l1_used}u /* bytes of them that are used, from their start */
+#define DORY_L2_USED ${v.l2_used}u
 % if v.more_l2:
 #define DORY_L2_MORE ${len(v.more_l2)} /* further memories of L2, each with an arena of its own */
 % for size in v.more_l2:
@@ -26,10 +28,12 @@
 #define DORY_NETWORK_OUTPUT_BYTES ${v.output_bytes}u
 /* What the DMA of the chip can do; the host simulation insists on it. */
 #define DORY_DMA_EACH_CORE ${int(v.any_core)} /* 1: each core may start transfers */
+#define DORY_DMA_TICKETS ${v.dma_tickets}u /* most that are open at once in all; 0: any number */
 #define DORY_DMA_ALIGN ${v.dma_alignment}u /* rows start on multiples of it */
 % if v.l3_size:
 #define DORY_L3_SIZE ${v.l3_size}u /* bytes of L3; it starts with weights/l3.bin */
 #define DORY_L3_IMAGE_BYTES ${v.l3_image_bytes}u /* bytes of that file */
+#define DORY_EXT_IN_FLIGHT ${v.tickets}u /* transfers of L3 under way at once */
 #define DORY_EXT_ALIGN ${v.ext_alignment}u
 % endif
 /* Where input and output lie: in level 2, an input written to the arena at this offset is used in

@@ -7,6 +7,7 @@
 #define DORY_HAL_IMPL_H
 
 #define dory_dma_start(copy) dory_sim_dma_start((copy), __FILE__, __LINE__)
+#define dory_dma_join(ticket, copy) dory_sim_dma_join((ticket), (copy), __FILE__, __LINE__)
 #define dory_dma_wait(ticket) dory_sim_dma_wait((ticket), __FILE__, __LINE__)
 #define dory_ext_start(l2, l3_offset, bytes, dir) \
   dory_sim_ext_start((l2), (l3_offset), (bytes), (dir), __FILE__, __LINE__)
@@ -23,6 +24,8 @@
 #define DORY_SIM_L2_DEAD(ptr, bytes) dory_sim_l2_dead((ptr), (uint32_t)(bytes), __FILE__, __LINE__)
 
 dory_ticket_t dory_sim_dma_start(const dory_copy_t *copy, const char *file, int line);
+dory_ticket_t dory_sim_dma_join(dory_ticket_t ticket, const dory_copy_t *copy, const char *file,
+                                int line);
 void dory_sim_dma_wait(dory_ticket_t ticket, const char *file, int line);
 dory_ticket_t dory_sim_ext_start(void *l2, uint32_t l3_offset, uint32_t bytes, int dir,
                                  const char *file, int line);

@@ -26,6 +26,7 @@ typedef struct {
   uint64_t seed;               /* of the random mode */
   uint32_t dma_each_core;      /* 0: core 0 alone may start L2 <-> L1 transfers */
   uint32_t dma_in_flight;      /* most tickets open per core, at most DORY_SIM_MAX_IN_FLIGHT */
+  uint32_t dma_tickets;        /* most tickets of L2 <-> L1 open in all, 0: no limit */
   uint32_t dma_align;          /* bytes: start of every row on both sides; 1: none */
   uint32_t dma_max_bytes;      /* largest transfer, 0: no limit */
   uint32_t ext_align;          /* bytes: address, offset and length of L3 <-> L2; 1: none */

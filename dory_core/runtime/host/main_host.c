@@ -31,6 +31,9 @@
 #ifndef DORY_DMA_IN_FLIGHT
 #define DORY_DMA_IN_FLIGHT DORY_SIM_MAX_IN_FLIGHT
 #endif
+#ifndef DORY_DMA_TICKETS
+#define DORY_DMA_TICKETS 0
+#endif
 #ifndef DORY_DMA_ALIGN
 #define DORY_DMA_ALIGN 1
 #endif
@@ -259,6 +262,7 @@ int main(int argc, char **argv) {
   config.seed = options.seed;
   config.dma_each_core = DORY_DMA_EACH_CORE;
   config.dma_in_flight = DORY_DMA_IN_FLIGHT;
+  config.dma_tickets = DORY_DMA_TICKETS;
   config.dma_align = DORY_DMA_ALIGN;
   config.dma_max_bytes = DORY_DMA_MAX_BYTES;
   config.ext_align = DORY_EXT_ALIGN;

@@ -17,7 +17,8 @@
 typedef enum { KIND_DMA, KIND_EXT } kind_t;
 
 typedef struct {
-  dory_ticket_t ticket; /* 0: the slot is free */
+  dory_ticket_t ticket; /* DORY_NO_TICKET: the slot is free */
+  int32_t joined;       /* slot of the copy that joined before this one, -1: none */
   kind_t kind;
   dory_copy_t copy;                       /* an external transfer is one row */
   sim_arena_t *dst_arena, *src_arena;     /* NULL: not followed */
@@ -28,6 +29,8 @@ typedef struct {
 
 static transfer_t transfers[DORY_SIM_MAX_CORES][DORY_SIM_MAX_IN_FLIGHT];
 static uint32_t open_count[DORY_SIM_MAX_CORES]; /* of each core, touched by that core alone */
+static dory_ticket_t last_ticket[DORY_SIM_MAX_CORES]; /* that each core took for a copy */
+static uint32_t tickets_open; /* between L2 and L1, of all cores */
 static uint64_t random_state[DORY_SIM_MAX_CORES];
 static uint32_t serial;
 
@@ -225,7 +228,8 @@ static void release(const transfer_t *transfer) {
 
 /* --- start and wait --- */
 
-static dory_ticket_t launch(transfer_t *draft, const char *file, int line) {
+/* Starts a transfer. ticket: the one that it joins, DORY_NO_TICKET for one of its own. */
+static dory_ticket_t launch(transfer_t *draft, dory_ticket_t ticket, const char *file, int line) {
   const uint32_t core = dory_core_id();
   sim_progress();
   if (open_count[core] >= sim_config.dma_in_flight)
@@ -238,12 +242,27 @@ static dory_ticket_t launch(transfer_t *draft, const char *file, int line) {
   draft->start.line = line;
   sim_lock();
   claim(draft, file, line);
-  do serial = (serial + 1) & SERIAL_MASK;
-  while (serial == 0);
   draft->tile = sim_current_tile();
   sim_count_transfer(draft->kind == KIND_EXT ? SIM_EXTERNAL : sim_current_layer(),
                      copy_bytes(&draft->copy));
-  draft->ticket = (dory_ticket_t)(serial << (SLOT_BITS + CORE_BITS) | core << SLOT_BITS | slot);
+  draft->joined = -1;
+  if (ticket == DORY_NO_TICKET) {
+    do serial = (serial + 1) & SERIAL_MASK;
+    while (serial == 0);
+    ticket = (dory_ticket_t)(serial << (SLOT_BITS + CORE_BITS) | core << SLOT_BITS | slot);
+    if (draft->kind == KIND_DMA) {
+      if (sim_config.dma_tickets && tickets_open >= sim_config.dma_tickets)
+        dory_sim_fault(file, line, "the cores have %lu tickets open, the DMA's limit",
+                       (unsigned long)tickets_open);
+      ++tickets_open;
+      last_ticket[core] = ticket;
+    }
+  } else {
+    transfer_t *const first = &transfers[core][(uint32_t)ticket & SLOT_MASK];
+    draft->joined = first->joined;
+    first->joined = (int32_t)slot;
+  }
+  draft->ticket = ticket;
   transfers[core][slot] = *draft;
   sim_unlock();
   ++open_count[core];
@@ -251,7 +270,7 @@ static dory_ticket_t launch(transfer_t *draft, const char *file, int line) {
     move(&transfers[core][slot]);
   else
     poison_destination(&draft->copy);
-  return draft->ticket;
+  return ticket;
 }
 
 static void finish(dory_ticket_t ticket, kind_t kind, const char *file, int line) {
@@ -263,7 +282,7 @@ static void finish(dory_ticket_t ticket, kind_t kind, const char *file, int line
   if (owner != core)
     dory_sim_fault(file, line, "core %lu waits for a transfer that core %lu started",
                    (unsigned long)core, (unsigned long)owner);
-  transfer_t *const transfer = &transfers[core][slot];
+  transfer_t *transfer = &transfers[core][slot];
   if (transfer->ticket != ticket)
     dory_sim_fault(file, line, "the transfer of ticket %ld was already waited for", (long)ticket);
   if (transfer->kind != kind)
@@ -271,12 +290,21 @@ static void finish(dory_ticket_t ticket, kind_t kind, const char *file, int line
                    kind == KIND_DMA ? "L3 and L2" : "L2 and L1",
                    kind == KIND_DMA ? "dory_dma_wait" : "dory_ext_wait");
   sim_progress();
-  if (!transfer->done) move(transfer);
-  sim_lock();
-  release(transfer);
-  transfer->ticket = 0;
-  sim_unlock();
-  --open_count[core];
+  for (int32_t next = (int32_t)slot; next >= 0;) {
+    transfer = &transfers[core][next];
+    next = transfer->joined;
+    if (!transfer->done) move(transfer);
+    sim_lock();
+    release(transfer);
+    transfer->ticket = DORY_NO_TICKET;
+    sim_unlock();
+    --open_count[core];
+  }
+  if (kind == KIND_DMA) {
+    sim_lock();
+    --tickets_open;
+    sim_unlock();
+  }
 }
 
 static int rows_aligned(const void *base, const sim_arena_t *arena, int32_t s1, int32_t s2,
@@ -287,7 +315,8 @@ static int rows_aligned(const void *base, const sim_arena_t *arena, int32_t s1, 
          (copy->n2 == 1 || s2 % align == 0);
 }
 
-dory_ticket_t dory_sim_dma_start(const dory_copy_t *copy, const char *file, int line) {
+static dory_ticket_t start_copy(dory_ticket_t ticket, const dory_copy_t *copy, const char *file,
+                                int line) {
   transfer_t draft;
   memset(&draft, 0, sizeof draft);
   draft.kind = KIND_DMA;
@@ -327,7 +356,21 @@ dory_ticket_t dory_sim_dma_start(const dory_copy_t *copy, const char *file, int 
       !rows_aligned(copy->src, from.arena, copy->src_s1, copy->src_s2, copy))
     dory_sim_fault(file, line, "rows of a transfer do not start on multiples of %lu bytes",
                    (unsigned long)sim_config.dma_align);
-  return launch(&draft, file, line);
+  return launch(&draft, ticket, file, line);
+}
+
+dory_ticket_t dory_sim_dma_start(const dory_copy_t *copy, const char *file, int line) {
+  return start_copy(DORY_NO_TICKET, copy, file, line);
+}
+
+dory_ticket_t dory_sim_dma_join(dory_ticket_t ticket, const dory_copy_t *copy, const char *file,
+                                int line) {
+  const uint32_t core = dory_core_id();
+  if (ticket != DORY_NO_TICKET && (ticket != last_ticket[core] ||
+                                   transfers[core][(uint32_t)ticket & SLOT_MASK].ticket != ticket))
+    dory_sim_fault(file, line, "a copy joins ticket %ld, which is not the one core %lu took last",
+                   (long)ticket, (unsigned long)core);
+  return start_copy(ticket, copy, file, line);
 }
 
 dory_ticket_t dory_sim_ext_start(void *l2, uint32_t l3_offset, uint32_t bytes, int dir,
@@ -371,7 +414,7 @@ dory_ticket_t dory_sim_ext_start(void *l2, uint32_t l3_offset, uint32_t bytes, i
   draft.copy.src = dir == DORY_L3_TO_L2 ? (const void *)(sim_l3.base + l3_offset) : l2;
   draft.dst_arena = dir == DORY_L3_TO_L2 ? place.arena : &sim_l3;
   draft.src_arena = dir == DORY_L3_TO_L2 ? &sim_l3 : place.arena;
-  return launch(&draft, file, line);
+  return launch(&draft, DORY_NO_TICKET, file, line);
 }
 
 void dory_sim_dma_wait(dory_ticket_t ticket, const char *file, int line) {
@@ -406,6 +449,9 @@ void sim_transfers_reset(void) {
 /* The functions behind the macros, for code that takes their address. */
 dory_ticket_t (dory_dma_start)(const dory_copy_t *copy) {
   return dory_sim_dma_start(copy, NULL, 0);
+}
+dory_ticket_t (dory_dma_join)(dory_ticket_t ticket, const dory_copy_t *copy) {
+  return dory_sim_dma_join(ticket, copy, NULL, 0);
 }
 void (dory_dma_wait)(dory_ticket_t ticket) { dory_sim_dma_wait(ticket, NULL, 0); }
 dory_ticket_t (dory_ext_start)(void *l2, uint32_t l3_offset, uint32_t bytes, int dir) {

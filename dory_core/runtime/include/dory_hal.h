@@ -6,8 +6,8 @@
  *
  * Execution is SPMD: every core of the cluster runs the network. Core 0 alone issues transfers,
  * unless the HAL declares that each core may. Each start gives one ticket, which the core that
- * started the transfer waits for exactly once. Between start and wait nobody may read or write the
- * destination, nor write the source.
+ * started the transfer waits for exactly once; further copies may join the ticket that the core
+ * took last. Between start and wait nobody may read or write the destination, nor write the source.
  */
 #ifndef DORY_HAL_H
 #define DORY_HAL_H
@@ -35,6 +35,8 @@
 
 typedef int32_t dory_ticket_t;
 
+#define DORY_NO_TICKET 0 /* no start gives it */
+
 /* A copy between L2 and L1 of n2 planes of n1 rows of n0 contiguous elements; none of them is 0.
  * Row r of plane p starts at base + p * s2 + r * s1. */
 typedef struct {
@@ -53,6 +55,9 @@ typedef struct {
 
 /* Starts a copy between L2 and L1; the descriptor may be reused at once. */
 dory_ticket_t (dory_dma_start)(const dory_copy_t *copy);
+/* Starts a copy that the wait for `ticket` waits for too; it is the last one that the calling core
+ * took. With DORY_NO_TICKET it is a start. Returns the ticket. */
+dory_ticket_t (dory_dma_join)(dory_ticket_t ticket, const dory_copy_t *copy);
 void (dory_dma_wait)(dory_ticket_t ticket);
 
 /* Starts a copy of contiguous bytes between L3 and L2. */

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from dory_core.errors import UsageError
 from dory_core.hardware import (
     STORAGE_BITS,
     Level,
@@ -13,18 +16,25 @@ from dory_core.hardware import (
     Target,
     TargetContext,
 )
+from dory_core.options import CLUSTER_MHZ, FABRIC_MHZ
 
 NAME = "gap8"
 MAX_CORES = 8
 # A dot product of four 8-bit pairs is one instruction.
 MACS_PER_CYCLE_AND_CORE = 4
-BOARDS = ("gvsoc", "gapuino")
+GVSOC, GAPUINO, GAPUINO_L2 = "gvsoc", "gapuino", "gapuino-l2"
+BOARDS = (GVSOC, GAPUINO, GAPUINO_L2)
+PROFILES = ("none", "layers")
 KERNELS = ("dory", "portable")
 PULP_NN = "pulp-nn="
+DMA_COUNTERS = 16  # of the cluster's DMA; each open ticket has one
 
 L1_BYTES = 64 * 1024
 L2_BYTES = 512 * 1024
 L3_BYTES = 8 * 1024 * 1024
+# The flash also holds the program and the test vectors.
+FLASH_BYTES = 64 * 1024 * 1024
+FLASH_RESERVED_BYTES = 16 * 1024 * 1024
 
 # Widths in which activations are stored, by the option ``kernels``. PULP-NN takes whole bytes only.
 STORAGE = {"dory": STORAGE_BITS, "portable": STORAGE_BITS, PULP_NN: (8, 16, 32)}
@@ -33,9 +43,17 @@ STORAGE = {"dory": STORAGE_BITS, "portable": STORAGE_BITS, PULP_NN: (8, 16, 32)}
 STACK_CORE0_BYTES = 3500
 STACK_CORE_BYTES = 3400
 
+# What pulp-os takes of L1: 32 bytes of data, and up to 8 each by which stacks and arena are
+# rounded. A network that fills its arena to the last byte has so much less stack on core 0.
+L1_RUNTIME_BYTES = 48
+
 # L2 also holds code with its constants, the stack of the fabric controller and the SDK's heap. The
 # applications of this tool need 30 to 50 KiB for them.
 L2_RESERVED_BYTES = 64 * 1024
+
+# Highest clocks of cluster and fabric in MHz by the voltage in mV. At 1.0 V the vendor names 87 for
+# the cluster; the paper ran at 100.
+CLOCK_LIMITS_MHZ = {1000: (100, 150), 1200: (175, 250)}
 
 LOW_VOLTAGE = OperatingPoint(
     "1.0V",
@@ -59,7 +77,17 @@ TARGET = Target(
     NAME,
     "GreenWaves GAP8: eight RISC-V cores with 64 KiB of L1, 512 KiB of L2, 8 MiB of HyperRAM",
     options=(
-        Option("board", str, "gvsoc", "simulator or board that the application is for", BOARDS),
+        Option(
+            "board",
+            str,
+            GVSOC,
+            "gvsoc: the simulator; gapuino: the board, whose DMA must not have commands queued; "
+            "gapuino-l2: the same without HyperRAM",
+            BOARDS,
+        ),
+        Option("profile", str, "none", "layers: cycles of each layer on the target", PROFILES),
+        Option(CLUSTER_MHZ, int, 0, "clock of the cluster, 0: that of the operating point"),
+        Option(FABRIC_MHZ, int, 0, "clock of the fabric and its uDMA, 0: likewise"),
         Option("cores", int, MAX_CORES, "cores of the cluster that run kernels, 1 to 8"),
         Option(
             "kernels",
@@ -98,18 +126,72 @@ HYPER_RAM_100 = Link(upper=2, lower=3, setup_cycles=700, bytes_per_cycle=1 / 1.2
 HYPER_RAM_250 = Link(upper=2, lower=3, setup_cycles=500, bytes_per_cycle=1 / 0.865, issue_cycles=91)
 
 
-def hierarchy(ctx: TargetContext) -> MemoryHierarchy:
-    """Return the memories of the chip for the chosen number of cores and operating point."""
+def stack_core0_bytes(arena_bytes: int, cores: int) -> int:
+    """Return the stack of core 0 beside an arena of L1 that is used to ``arena_bytes``."""
+    left = L1_BYTES - L1_RUNTIME_BYTES - arena_bytes - STACK_CORE_BYTES * (cores - 1)
+    return min(STACK_CORE0_BYTES, left // 4 * 4)
+
+
+def millivolts(point: OperatingPoint) -> int:
+    """Return the chip's voltage at an operating point; points are named after it."""
+    return round(float(point.name.removesuffix("V")) * 1000)
+
+
+def check_options(ctx: TargetContext) -> None:
+    """Raise UsageError for cores, clocks or kernels that there are not."""
     cores = int(ctx.options.get("cores", MAX_CORES))
+    if not 1 <= cores <= MAX_CORES:
+        raise UsageError(f"GAP8 has no {cores} cores", f"--set cores=1 to --set cores={MAX_CORES}")
+    kernels = str(ctx.options.get("kernels", KERNELS[0]))
+    if kernels not in KERNELS and not kernels.startswith(PULP_NN):
+        known = f"known: {', '.join(KERNELS)}, {PULP_NN}PATH"
+        raise UsageError(f"there are no kernels {kernels!r} for {NAME}", known)
     point = ctx.operating_point or LOW_VOLTAGE
-    hyper_ram = HYPER_RAM_250 if point.io_hz > LOW_VOLTAGE.io_hz else HYPER_RAM_100
-    data = frozenset({"activations", "weights"})
-    levels = (
-        Level(1, (Memory("TCDM", L1_BYTES, stack_bytes(cores), 0x1000_0000, data),)),
-        Level(2, (Memory("L2 SRAM", L2_BYTES, L2_RESERVED_BYTES, 0x1C00_0000, data | {"code"}),)),
-        Level(3, (Memory("HyperRAM", L3_BYTES, 0, 0, data),)),
+    clocks = ((CLUSTER_MHZ, point.cluster_hz), (FABRIC_MHZ, point.io_hz))
+    limits = CLOCK_LIMITS_MHZ[millivolts(point)]
+    for (option, clock), most in zip(clocks, limits, strict=True):
+        if not 0 < clock <= most * 1e6:
+            raise UsageError(
+                f"{option} {round(clock / 1e6)} is not possible at {point.name}",
+                f"--set {option}=1 to --set {option}={most}, or another operating_point",
+            )
+
+
+def hyper_ram(point: OperatingPoint) -> Link:
+    """Return the costs of HyperRAM transfers; they run at the clock of the fabric."""
+    for known, link in ((LOW_VOLTAGE, HYPER_RAM_100), (HIGH_VOLTAGE, HYPER_RAM_250)):
+        if (point.cluster_hz, point.io_hz) == (known.cluster_hz, known.io_hz):
+            return link
+    ratio = point.cluster_hz / point.io_hz
+    return replace(
+        HYPER_RAM_100,
+        setup_cycles=round(HYPER_RAM_100.setup_cycles * ratio),
+        bytes_per_cycle=HYPER_RAM_100.bytes_per_cycle / ratio,
     )
+
+
+def hierarchy(ctx: TargetContext) -> MemoryHierarchy:
+    """Return the memories of the chip for the chosen board, cores and operating point."""
+    cores = int(ctx.options.get("cores", MAX_CORES))
+    board = ctx.options.get("board", GVSOC)
+    data = frozenset({"activations", "weights"})
+    reserved = stack_bytes(cores)
+    levels = [
+        Level(1, (Memory("TCDM", L1_BYTES, reserved, 0x1000_0000, data),)),
+        Level(2, (Memory("L2 SRAM", L2_BYTES, L2_RESERVED_BYTES, 0x1C00_0000, data | {"code"}),)),
+    ]
+    links = [replace(CLUSTER_DMA, blocking=board != GVSOC)]
+    if board != GAPUINO_L2:
+        flash = Memory(
+            "HyperFlash",
+            FLASH_BYTES,
+            FLASH_RESERVED_BYTES,
+            holds=frozenset({"weights"}),
+            read_only=True,
+        )
+        levels.append(Level(3, (Memory("HyperRAM", L3_BYTES, 0, 0, data), flash)))
+        links.append(hyper_ram(ctx.operating_point or LOW_VOLTAGE))
     peak = MACS_PER_CYCLE_AND_CORE * cores
     kernels = str(ctx.options.get("kernels", KERNELS[0]))
     storage = STORAGE[PULP_NN if kernels.startswith(PULP_NN) else kernels]
-    return MemoryHierarchy(levels, (CLUSTER_DMA, hyper_ram), cores, peak, storage)
+    return MemoryHierarchy(tuple(levels), tuple(links), cores, peak, storage)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dory_core.plugins import hookimpl
-from dory_gap8.hardware import KERNELS, MAX_CORES, NAME, PULP_NN, TARGET
+from dory_gap8.hardware import NAME, PULP_NN, TARGET
 
 if TYPE_CHECKING:
-    from dory_core.hardware import DmaHal, MemoryHierarchy, Target, TargetContext
+    from dory_core.hardware import DmaHal, MemoryHierarchy, OutputFile, Target, TargetContext
     from dory_core.ir import TypedLayer
     from dory_core.kernel import Kernel, Term
+    from dory_core.plan import Plan
+    from dory_core.simulate.runner import Runner
     from dory_core.tiling.geometry import Tile
 
 DORY_API = 1
@@ -24,19 +26,12 @@ def dory_targets() -> list[Target]:
 
 @hookimpl
 def dory_memory_hierarchy(ctx: TargetContext) -> MemoryHierarchy | None:
-    """Return the memories of GAP8. Raises UsageError for a number of cores it does not have."""
+    """Return the memories of GAP8. Raises UsageError for cores or clocks that it does not have."""
     if ctx.name != NAME:
         return None
-    from dory_core.errors import UsageError
-    from dory_gap8.hardware import hierarchy
+    from dory_gap8.hardware import check_options, hierarchy
 
-    cores = int(ctx.options.get("cores", MAX_CORES))
-    if not 1 <= cores <= MAX_CORES:
-        raise UsageError(f"GAP8 has no {cores} cores", f"--set cores=1 to --set cores={MAX_CORES}")
-    kernels = str(ctx.options.get("kernels", KERNELS[0]))
-    if kernels not in KERNELS and not kernels.startswith(PULP_NN):
-        known = f"known: {', '.join(KERNELS)}, {PULP_NN}PATH"
-        raise UsageError(f"there are no kernels {kernels!r} for {NAME}", known)
+    check_options(ctx)
     return hierarchy(ctx)
 
 
@@ -54,12 +49,35 @@ def dory_objective_terms(
 
 @hookimpl
 def dory_dma_hal(ctx: TargetContext) -> DmaHal | None:
-    """Return what the cluster DMA can do: every core has its own command port."""
+    """Return the HAL: every core commands the cluster DMA through a port of its own."""
     if ctx.name != NAME:
         return None
     from dory_core.hardware import DmaHal
+    from dory_gap8.application import hal_files
+    from dory_gap8.hardware import DMA_COUNTERS
 
-    return DmaHal(f"gap8-{ctx.options.get('board', 'gvsoc')}", any_core=True)
+    name = f"gap8-{ctx.options.get('board', 'gvsoc')}"
+    return DmaHal(name, hal_files(), any_core=True, tickets=DMA_COUNTERS)
+
+
+@hookimpl
+def dory_application(ctx: TargetContext, plan: Plan) -> list[OutputFile]:
+    """Return main program's tables, Makefile and README: of the SDK and of the host alike."""
+    if ctx.name != NAME:
+        return []
+    from dory_gap8.application import application_files
+
+    return application_files(ctx, plan)
+
+
+@hookimpl
+def dory_runners(ctx: TargetContext) -> list[Runner]:
+    """Return the runner that builds with the SDK and runs on its simulator."""
+    if ctx.name != NAME:
+        return []
+    from dory_gap8.runner import GVSOC_RUNNER
+
+    return [GVSOC_RUNNER]
 
 
 @hookimpl

@@ -187,7 +187,7 @@ class Library:
         for number, case in enumerate(self.cases):
             names = {n: f"call->p[{i}]" for i, n in enumerate(_POINTERS)}
             names |= {n: f"call->n[{i}]" for i, n in enumerate(_NUMBERS)}
-            call = string.Template(case.kernel.call(case.layer)).substitute(names)
+            call = string.Template(str(case.kernel.call(case.layer))).substitute(names)
             at_once = int("dory_barrier" in call)
             text += (
                 f"static void core_{number}(const call_t *call) {{\n{call}\n}}\n"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from dory_core.expr import ceil_div
 from dory_core.hardware import OutputFile
 from dory_core.ir import Add, TypedLayer
-from dory_core.kernel import Number, Rejection
+from dory_core.kernel import Number, Rejection, StructCall
 from dory_gap8 import calibration as cal
 from dory_gap8.backend.conv import tile_arguments
 from dory_gap8.backend.instance import (
@@ -82,7 +82,7 @@ class AddKernel(ClusterKernel):
         suffix = (chosen.suffix or "_sum") + ("_wide" if chosen.bits == 64 else "")
         return f"dory_gap8_add_{types}{parts}{suffix}"
 
-    def call(self, layer: TypedLayer) -> str:
+    def call(self, layer: TypedLayer) -> StructCall:
         """One call for all elements of the tile."""
         chosen, operands = self._steps(layer)
         arguments = [

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dory_core.ir import Conv, TypedLayer, Window
-from dory_core.kernel import Constraint, Number, Rejection
+from dory_core.kernel import Constraint, Number, Rejection, StructCall
 from dory_core.tiling.geometry import extent
 from dory_gap8 import calibration as cal
 from dory_gap8.backend.dense import DenseKernel, reject_weighted, weighted_epilogue
@@ -64,7 +64,7 @@ class ConvolutionKernel(DenseKernel):
         group_in, _ = group_channels(layer)
         return kernel_h * kernel_w, group_in or tile.c_in
 
-    def call(self, layer: TypedLayer) -> str:
+    def call(self, layer: TypedLayer) -> StructCall:
         """One call with the tile's sizes and padding."""
         group_in, group_out = group_channels(layer)
         arguments = (

@@ -10,7 +10,7 @@ import numpy as np
 from dory_core.expr import ceil_div, minimum
 from dory_core.hardware import OutputFile
 from dory_core.ir import Conv, TypedLayer
-from dory_core.kernel import Constraint, Number, Rejection, WeightBlock
+from dory_core.kernel import Constraint, Number, Rejection, StructCall, WeightBlock
 from dory_gap8 import calibration as cal
 from dory_gap8.backend.conv import geometry_arguments, tile_arguments
 from dory_gap8.backend.dense import reject_weighted, weighted_epilogue
@@ -120,7 +120,7 @@ class DepthwiseKernel(ClusterKernel):
         w = f"i{weight_bits(self._conv(layer))}"
         return f"dory_gap8_depthwise_{x}_{w}_{y}{weighted_epilogue(layer).suffix}"
 
-    def call(self, layer: TypedLayer) -> str:
+    def call(self, layer: TypedLayer) -> StructCall:
         """One call with the tile's sizes and padding."""
         conv = self._conv(layer)
         arguments = (

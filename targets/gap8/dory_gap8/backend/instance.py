@@ -9,7 +9,7 @@ from importlib.resources import files
 
 from dory_core.hardware import OutputFile
 from dory_core.ir import Requant, Tensor, TypedLayer
-from dory_core.kernel import Kernel, Rejection
+from dory_core.kernel import Kernel, Rejection, StructCall
 
 # Element types that inputs and outputs of the kernels may have.
 BYTE_TYPES = ("u8", "i8", "u16", "i16")
@@ -138,7 +138,6 @@ def sources(
     )
 
 
-def call_text(symbol: str, kind: str, arguments: Iterable[tuple[str, str]]) -> str:
-    """Return the C statement that calls an instance with named arguments."""
-    lines = ",\n".join(f"    .{name} = {value}" for name, value in arguments)
-    return f"{symbol}(&(const {argument_type(kind)}){{\n{lines}}});"
+def call_text(symbol: str, kind: str, arguments: Iterable[tuple[str, str]]) -> StructCall:
+    """Return the call of an instance with named arguments."""
+    return StructCall(symbol, argument_type(kind), tuple(arguments))

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from dory_core.expr import ceil_div
 from dory_core.ir import Linear, TypedLayer
-from dory_core.kernel import Number, Rejection
+from dory_core.kernel import Number, Rejection, StructCall
 from dory_gap8 import calibration as cal
 from dory_gap8.backend.conv import tile_arguments
 from dory_gap8.backend.dense import (
@@ -61,7 +61,7 @@ class LinearKernel(DenseKernel):
         mine = ceil_div(ceil_div(tile.c_out, unit), self.cores) * unit
         return cal.CALL + block_cycles(layer, columns, vectors, mine, 1)
 
-    def call(self, layer: TypedLayer) -> str:
+    def call(self, layer: TypedLayer) -> StructCall:
         """One call with the sizes of the two vectors."""
         pixel, bits = _pixel(layer), layer.inputs[0].bits
         if pixel:

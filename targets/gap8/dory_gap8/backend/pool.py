@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from dory_core.expr import ceil_div, minimum
 from dory_core.hardware import OutputFile
 from dory_core.ir import AvgPool, MaxPool, TypedLayer, Window
-from dory_core.kernel import Number, Rejection
+from dory_core.kernel import Number, Rejection, StructCall
 from dory_gap8 import calibration as cal
 from dory_gap8.backend.conv import geometry_arguments, tile_arguments
 from dory_gap8.backend.instance import (
@@ -82,7 +82,7 @@ class MaxPoolKernel(ClusterKernel):
         """The element type."""
         return f"dory_gap8_maxpool_{layer.inputs[0].type_name}"
 
-    def call(self, layer: TypedLayer) -> str:
+    def call(self, layer: TypedLayer) -> StructCall:
         """One call with the tile's sizes and padding."""
         arguments = (*tile_arguments(*_TILE), *geometry_arguments(_window(layer)))
         return call_text(self.symbol(layer), "maxpool", arguments)
@@ -136,7 +136,7 @@ class AvgPoolKernel(ClusterKernel):
         x, y = layer.inputs[0].type_name, layer.output.type_name
         return f"dory_gap8_avgpool_{x}_{y}{self._epilogue(layer).suffix}"
 
-    def call(self, layer: TypedLayer) -> str:
+    def call(self, layer: TypedLayer) -> StructCall:
         """One call with the tile's sizes and padding."""
         arguments = (
             *tile_arguments(*_TILE),

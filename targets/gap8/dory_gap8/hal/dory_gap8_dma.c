@@ -1,0 +1,55 @@
+/* Copies of several rows between L2 and L1.
+ *
+ * The DMA strides on the side of L2 only. Rows that lie dense in L1 are one 2-D command; planes that
+ * do not continue them are a loop of 2-D commands, and rows apart in L1 are one command each. */
+#include "dory_hal.h"
+
+void dory_gap8_dma_box(const dory_copy_t *copy, uint32_t counter)
+{
+  const int load = copy->dir == DORY_L2_TO_L1;
+  const uint32_t to_l1 = load ? DORY_GAP8_DMA_TO_L1 : 0;
+  const uint8_t *l1 = load ? copy->dst : copy->src;
+  const uint8_t *l2 = load ? copy->src : copy->dst;
+  int32_t l1_row = load ? copy->dst_s1 : copy->src_s1;
+  int32_t l2_row = load ? copy->src_s1 : copy->dst_s1;
+  const int32_t l1_plane = load ? copy->dst_s2 : copy->src_s2;
+  const int32_t l2_plane = load ? copy->src_s2 : copy->dst_s2;
+  uint32_t bytes = copy->n0 * copy->elem, rows = copy->n1, planes = copy->n2;
+
+  if (rows > 1 && l1_row == (int32_t)bytes && l2_row == (int32_t)bytes) {
+    bytes *= rows; /* rows that touch on both sides are one */
+    rows = 1;
+  }
+  if (rows == 1) {
+    rows = planes;
+    planes = 1;
+    l1_row = l1_plane;
+    l2_row = l2_plane;
+    if (l1_row == (int32_t)bytes && l2_row == (int32_t)bytes) {
+      bytes *= rows;
+      rows = 1;
+    }
+  } else if (l1_plane == (int32_t)rows * l1_row && l2_plane == (int32_t)rows * l2_row) {
+    rows *= planes; /* planes that continue the rows are rows */
+    planes = 1;
+  }
+  const int dense = rows > 1 && l1_row == (int32_t)bytes && bytes <= DORY_GAP8_DMA_ROW_MAX &&
+                    l2_row > 0 && l2_row <= (int32_t)DORY_GAP8_DMA_ROW_MAX;
+  for (; planes > 0; planes--, l1 += l1_plane, l2 += l2_plane) {
+    if (dense) {
+      dory_gap8_write(DORY_GAP8_DMA_COMMAND, bytes * rows | to_l1 | DORY_GAP8_DMA_INCREMENT |
+                                                 DORY_GAP8_DMA_2D | DORY_GAP8_DMA_EVENT);
+      dory_gap8_write(DORY_GAP8_DMA_COMMAND, DORY_GAP8_ADDRESS(l1));
+      dory_gap8_write(DORY_GAP8_DMA_COMMAND, DORY_GAP8_ADDRESS(l2));
+      dory_gap8_write(DORY_GAP8_DMA_COMMAND, DORY_GAP8_DMA_ROWS(bytes, l2_row));
+      if (DORY_GAP8_BLOCKING_DMA) {
+        dory_gap8_dma_finish(counter);
+      }
+    } else {
+      for (uint32_t row = 0; row < rows; row++) {
+        dory_gap8_dma_row(l1 + (int32_t)row * l1_row, l2 + (int32_t)row * l2_row, bytes, to_l1,
+                          counter);
+      }
+    }
+  }
+}

@@ -1,0 +1,32 @@
+# Builds the application with the GreenWaves SDK, whose environment is set; included by the
+# application's Makefile, from whose directory everything is named.
+#
+#   make clean all run platform=gvsoc PMSIS_OS=pulpos      on the simulator
+#   make clean all run platform=board PMSIS_OS=pulpos      on the board
+#
+# GOLDEN: the files of vectors/ that are compared on the target. L3_FILES: constants in L3.
+
+APP := dory
+APP_SRCS := $(wildcard src/*.c weights/*.c kernels/*.c kernels/external/*.c hal/gap8/*.c)
+APP_INC := inc hal/include hal/gap8 kernels kernels/external
+
+# The SDK's rules give no optimisation of their own. Kernels are for speed; the loops around them
+# share a small instruction cache with them, and L2 with the data.
+OPTIMISE ?= -O3
+REPEAT ?= 1
+APP_CFLAGS += -Os -DDORY_GAP8_REPEAT=$(REPEAT)
+$(addprefix %/,$(patsubst %.c,%.o,$(wildcard kernels/*.c kernels/external/*.c))): APP_CFLAGS += $(OPTIMISE)
+
+# One file with all layers: an open file costs memory, the name of each one too.
+GOLDEN_FILE := $(CURDIR)/BUILD/golden.bin
+READFS_FILES := $(addprefix $(CURDIR)/,$(L3_FILES) vectors/input.bin) $(GOLDEN_FILE)
+
+# The file must be there before the flash image is made; `all` alone is the goal of most builds.
+all:: $(GOLDEN_FILE)
+image flash flash_fs run: $(GOLDEN_FILE)
+
+$(GOLDEN_FILE): $(GOLDEN)
+	@mkdir -p $(@D)
+	cat $(GOLDEN) > $@
+
+include $(RULES_DIR)/pmsis_rules.mk

@@ -1,0 +1,355 @@
+/* Runs the network on GAP8 and compares every layer with vectors/, element by element.
+ *
+ * For each vector of the flash the network runs twice: once alone, for its cycles and its output,
+ * and once handing out every layer, which core 0 compares with the vectors while the others wait.
+ * Results are printed after each run, one line per layer; the program ends with 0 when all is exact,
+ * 5 when values differ, 70 when something else went wrong. */
+#include "dory_gap8_ext.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "dory_gap8_layers.h"
+#include "dory_hal.h"
+#include "network.h"
+
+#ifndef DORY_GAP8_REPEAT
+#define DORY_GAP8_REPEAT 1
+#endif
+
+enum { EXIT_EXACT = 0, EXIT_DIFFERS = 5, EXIT_FAILED = 70 };
+
+/* Sets the voltage of the chip in millivolts; the SDK's library has it, its headers do not. */
+unsigned int PMU_set_voltage(unsigned int voltage, unsigned int check_frequencies);
+
+/* What the target found out about one layer. */
+typedef struct {
+  uint32_t cycles;
+  uint32_t wrong;        /* elements that differ */
+  uint32_t first;        /* number of the first of them, in HWC order */
+  int32_t expected, got; /* its values */
+  uint32_t done;         /* bytes of the output handed out so far */
+} result_t;
+
+/* One run of the network on the cluster. */
+typedef struct {
+  dory_network_io_t io;
+  uint32_t vector;
+  uint32_t cycles, last; /* of the whole run, and when the layer before ended */
+  int status;
+} job_t;
+
+static uint8_t l2_arena[DORY_L2_USED] __attribute__((aligned(DORY_ARENA_ALIGN)));
+static uint8_t part[1024] __attribute__((aligned(8))); /* of a golden, and of the input on its way */
+static result_t results[DORY_NETWORK_LAYERS];
+static struct pi_device cluster;
+static pi_fs_file_t *golden, *inputs;
+static uint32_t vectors;
+
+static void fail(const char *what)
+{
+  printf("dory: error: %s\n", what);
+  pmsis_exit(EXIT_FAILED);
+}
+
+/* --- comparison --- */
+
+/* Reads bytes of the goldens into `part`; works on the fabric controller and on the cluster. */
+static void read_golden(uint32_t at, uint32_t bytes)
+{
+  if (pi_is_fc()) {
+    pi_fs_copy(golden, at, part, bytes, 1);
+  } else {
+    pi_cl_fs_req_t request;
+    pi_cl_fs_copy(golden, at, part, bytes, 1, &request);
+    (void)pi_cl_fs_wait(&request);
+  }
+}
+
+/* The element number `k` of those that start at data[0]: one, or several in a byte. */
+static int32_t element(const dory_gap8_layer_t *layer, const uint8_t *data, uint32_t k)
+{
+  uint32_t raw = data[0];
+  if (layer->bits < 8) {
+    raw = raw >> (k * layer->bits) & ((1u << layer->bits) - 1);
+  } else {
+    for (uint32_t byte = 1; byte < layer->bits / 8u; byte++) {
+      raw |= (uint32_t)data[byte] << 8 * byte;
+    }
+  }
+  if (layer->is_signed && layer->bits < 32 && raw >> (layer->bits - 1)) {
+    raw |= ~0u << layer->bits;
+  }
+  return (int32_t)raw;
+}
+
+/* Compares the elements of `bytes` bytes, at byte `at` of the layer's output, with `part`. */
+static void compare_part(const dory_gap8_layer_t *layer, result_t *result, const uint8_t *data,
+                         uint32_t at, uint32_t bytes)
+{
+  const uint32_t step = layer->bits < 8 ? 1 : layer->bits / 8u;
+  const uint32_t per_step = layer->bits < 8 ? 8u / layer->bits : 1;
+  for (uint32_t i = 0; i < bytes; i += step) {
+    for (uint32_t k = 0; k < per_step; k++) {
+      const uint32_t pixel = (at + i) / layer->pixel_bytes;
+      const uint32_t channel = (at + i - pixel * layer->pixel_bytes) / step * per_step + k;
+      const int32_t expected = element(layer, part + i, k);
+      const int32_t got = element(layer, data + i, k);
+      if (channel < layer->channels && expected != got) {
+        if (result->wrong++ == 0) {
+          result->first = pixel * layer->channels + channel;
+          result->expected = expected;
+          result->got = got;
+        }
+      }
+    }
+  }
+}
+
+/* Compares the next `bytes` bytes of a layer's output with the golden. */
+static void compare(uint32_t position, uint32_t vector, const uint8_t *data, uint32_t bytes)
+{
+  const dory_gap8_layer_t *const layer = &dory_gap8_layers[position];
+  result_t *const result = &results[position];
+  const uint32_t start = layer->start * vectors + layer->bytes * vector;
+  for (uint32_t at = 0; at < bytes; at += sizeof part) {
+    const uint32_t size = bytes - at < sizeof part ? bytes - at : sizeof part;
+    read_golden(start + result->done, size);
+    if (memcmp(part, data + at, size) != 0) {
+      compare_part(layer, result, data + at, result->done, size);
+    }
+    result->done += size;
+  }
+}
+
+static uint32_t position_of(int layer)
+{
+  uint32_t position = 0;
+  while (dory_gap8_layers[position].index != layer) {
+    position++;
+  }
+  return position;
+}
+
+/* --- on the cluster --- */
+
+/* Core 0, after each layer of the run that is compared. */
+static void check_layer(void *user, int layer, const void *data, uint32_t bytes)
+{
+  const job_t *const job = user;
+  compare(position_of(layer), job->vector, data, bytes);
+}
+
+/* Core 0, after each layer of the run that is measured. */
+static void time_layer(void *user, int layer, const void *data, uint32_t bytes)
+{
+  job_t *const job = user;
+  const uint32_t now = dory_cycles();
+  (void)data;
+  (void)bytes;
+  results[position_of(layer)].cycles += now - job->last;
+  job->last = dory_cycles();
+}
+
+static void run_core(void *argument)
+{
+  job_t *const job = argument;
+  const int status = dory_network_run(&job->io);
+  if (dory_core_id() == 0) {
+    job->status = status;
+  }
+}
+
+/* Core 0: one team for the whole network. */
+static void run_cluster(void *argument)
+{
+  job_t *const job = argument;
+  pi_perf_conf(1 << PI_PERF_CYCLES);
+  pi_perf_reset();
+  pi_perf_start();
+  const uint32_t start = dory_cycles();
+  job->last = start;
+  pi_cl_team_fork(DORY_GAP8_CORES, run_core, job);
+  job->cycles = dory_cycles() - start;
+}
+
+/* --- on the fabric controller --- */
+
+/* Puts a vector where the network takes its input from. */
+static void load_input(uint32_t vector, void *input)
+{
+  const uint32_t start = vector * DORY_NETWORK_INPUT_BYTES;
+#if DORY_NETWORK_INPUT_LEVEL == 3
+  (void)input;
+  for (uint32_t at = 0; at < DORY_NETWORK_INPUT_BYTES; at += sizeof part) {
+    const uint32_t left = DORY_NETWORK_INPUT_BYTES - at;
+    const uint32_t size = left < sizeof part ? left : sizeof part;
+    pi_fs_copy(inputs, start + at, part, size, 1);
+    dory_gap8_write_l3(DORY_NETWORK_INPUT_OFFSET + at, part, size);
+  }
+#else
+  pi_fs_copy(inputs, start, input, DORY_NETWORK_INPUT_BYTES, 1);
+#endif
+}
+
+static void run(job_t *job, void (*on_layer)(void *, int, const void *, uint32_t))
+{
+  struct pi_cluster_task task;
+  job->io.on_layer = on_layer;
+  job->io.user = job;
+  for (uint32_t position = 0; position < DORY_NETWORK_LAYERS; position++) {
+    results[position].done = 0;
+  }
+  memset(&task, 0, sizeof task);
+  pi_cluster_task(&task, run_cluster, job);
+  task.stack_size = DORY_GAP8_STACK_CORE0;
+  task.slave_stack_size = DORY_GAP8_STACK_CORE;
+  task.nb_cores = DORY_GAP8_CORES;
+  if (pi_cluster_send_task_to_cl(&cluster, &task) != 0) {
+    fail("the stacks do not fit L1");
+  }
+  if (job->status != DORY_OK) {
+    printf("dory: error: dory_network_run returns %d\n", job->status);
+    pmsis_exit(EXIT_FAILED);
+  }
+}
+
+/* Prints what the run that is measured gave; its output is compared here. Returns wrong elements. */
+static uint32_t report_cycles(const job_t *job)
+{
+  uint32_t wrong = 0;
+  printf("dory: network cycles %u\n", (unsigned)job->cycles);
+  for (uint32_t position = 0; DORY_GAP8_PROFILE_LAYERS && position < DORY_NETWORK_LAYERS;
+       position++) {
+    printf("dory: layer %d cycles %u\n", dory_gap8_layers[position].index,
+           (unsigned)results[position].cycles);
+    results[position].cycles = 0;
+  }
+#if DORY_NETWORK_OUTPUT_LEVEL != 3
+  const uint8_t *output = job->io.output;
+  for (uint32_t i = 0; i < sizeof dory_gap8_outputs / sizeof dory_gap8_outputs[0]; i++) {
+    const uint32_t position = position_of(dory_gap8_outputs[i]);
+    result_t *const result = &results[position];
+    compare(position, job->vector, output, dory_gap8_layers[position].bytes);
+    printf("dory: output of layer %d %s\n", dory_gap8_outputs[i],
+           result->wrong == 0 ? "exact" : "differs");
+    wrong += result->wrong;
+    result->wrong = 0;
+    output += dory_gap8_layers[position].bytes;
+  }
+#endif
+  return wrong;
+}
+
+/* Prints how the layers of the run that is compared are. Returns wrong elements. */
+static uint32_t report_layers(void)
+{
+  uint32_t wrong = 0;
+  for (uint32_t position = 0; position < DORY_NETWORK_LAYERS; position++) {
+    const dory_gap8_layer_t *const layer = &dory_gap8_layers[position];
+    result_t *const result = &results[position];
+    const unsigned elements = layer->bytes / layer->pixel_bytes * layer->channels;
+    if (result->done != layer->bytes) {
+      printf("dory: layer %d unchecked: %u of %u bytes came\n", layer->index,
+             (unsigned)result->done, (unsigned)layer->bytes);
+      wrong++;
+    } else if (result->wrong == 0) {
+      printf("dory: layer %d exact %u\n", layer->index, elements);
+    } else {
+      printf("dory: layer %d differs %u of %u elements, first element %u: expected %d, got %d\n",
+             layer->index, (unsigned)result->wrong, elements, (unsigned)result->first,
+             (int)result->expected, (int)result->got);
+    }
+    wrong += result->wrong;
+    result->wrong = 0;
+  }
+  return wrong;
+}
+
+static void open_all(job_t *job)
+{
+  const char *error = dory_gap8_open_flash();
+  if (error == NULL) {
+    error = dory_gap8_open_l3(l2_arena, sizeof l2_arena);
+  }
+  if (error != NULL) {
+    fail(error);
+  }
+  golden = dory_gap8_open_file("golden.bin");
+  inputs = dory_gap8_open_file("input.bin");
+  if (golden == NULL || inputs == NULL) {
+    fail("the flash does not hold golden.bin and input.bin");
+  }
+  vectors = inputs->size / DORY_NETWORK_INPUT_BYTES;
+  if (vectors == 0 || golden->size != vectors * DORY_GAP8_GOLDEN_BYTES) {
+    fail("the vectors do not have the sizes of the network");
+  }
+
+  struct pi_cluster_conf conf;
+  pi_cluster_conf_init(&conf);
+  conf.id = 0;
+  pi_open_from_conf(&cluster, &conf);
+  if (pi_cluster_open(&cluster) != 0) {
+    fail("the cluster does not open");
+  }
+  /* The allocator keeps multiples of 8. */
+  uint8_t *l1 = pi_cl_l1_malloc(&cluster, DORY_L1_USED + DORY_ARENA_ALIGN - 8);
+  if (l1 == NULL) {
+    fail("L1 has no room for the arena");
+  }
+  l1 += (DORY_ARENA_ALIGN - (uintptr_t)l1 % DORY_ARENA_ALIGN) % DORY_ARENA_ALIGN;
+
+  job->io.l1 = l1;
+  job->io.l1_size = DORY_L1_USED;
+  job->io.l2 = l2_arena;
+  job->io.l2_size = DORY_L2_USED;
+  /* One input or output is used where the network has it; several have a buffer. */
+#if DORY_NETWORK_INPUT_LEVEL == 3
+  job->io.input = l2_arena;
+#elif DORY_GAP8_INPUTS == 1
+  job->io.input = l2_arena + DORY_NETWORK_INPUT_OFFSET;
+#else
+  job->io.input = pi_l2_malloc(DORY_NETWORK_INPUT_BYTES);
+#endif
+#if DORY_NETWORK_OUTPUT_LEVEL == 3
+  job->io.output = l2_arena;
+#elif DORY_GAP8_OUTPUTS == 1
+  job->io.output = l2_arena + DORY_NETWORK_OUTPUT_OFFSET;
+#else
+  job->io.output = pi_l2_malloc(DORY_NETWORK_OUTPUT_BYTES);
+#endif
+  if (job->io.input == NULL || job->io.output == NULL) {
+    fail("L2 has no room for the inputs and outputs");
+  }
+}
+
+static void application(void)
+{
+  static job_t job;
+  uint32_t wrong = 0;
+  open_all(&job);
+  for (uint32_t n = 0; n < vectors * DORY_GAP8_REPEAT; n++) {
+    job.vector = n % vectors;
+    printf("dory: run %u input %u\n", (unsigned)n, (unsigned)job.vector);
+    load_input(job.vector, (void *)job.io.input);
+    run(&job, DORY_GAP8_PROFILE_LAYERS ? time_layer : NULL);
+    wrong += report_cycles(&job);
+    load_input(job.vector, (void *)job.io.input);
+    run(&job, check_layer);
+    wrong += report_layers();
+  }
+  printf("dory: %s\n", wrong == 0 ? "exact" : "differs");
+  pi_cluster_close(&cluster);
+  pmsis_exit(wrong == 0 ? EXIT_EXACT : EXIT_DIFFERS);
+}
+
+int main(void)
+{
+  PMU_set_voltage(DORY_GAP8_MILLIVOLT, 0);
+  pi_time_wait_us(10000); /* until the regulator has settled */
+  pi_freq_set(PI_FREQ_DOMAIN_FC, DORY_GAP8_FABRIC_HZ);
+  pi_time_wait_us(10000);
+  pi_freq_set(PI_FREQ_DOMAIN_CL, DORY_GAP8_CLUSTER_HZ);
+  pi_time_wait_us(10000);
+  return pmsis_kickoff((void *)application);
+}

@@ -1,0 +1,211 @@
+"""The runner ``gvsoc``: builds an application with the SDK, runs it on the SDK's simulator.
+
+The program on the target compares and prints one line per layer; they are read here into the same
+result as that of the host simulation, with cycles where the application measures them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy.typing as npt
+
+from dory_core.errors import ToolMissing, UsageError, VerificationFailed
+from dory_core.simulate.packing import pack
+from dory_core.simulate.result import LayerOutput, LayerResult, Mismatch, Run, RunResult
+from dory_core.simulate.runner import Runner
+
+RULES = "pmsis_rules.mk"
+_SHOWN_LINES = 20
+_IGNORED = ("build", "BUILD")
+
+_RUN = re.compile(r"dory: run (\d+) input (\d+)")
+_CYCLES = re.compile(r"dory: layer (\d+) cycles (\d+)")
+_EXACT = re.compile(r"dory: layer (\d+) exact (\d+)")
+_DIFFERS = re.compile(
+    r"dory: layer (\d+) differs (\d+) of (\d+) elements, first element (\d+): "
+    r"expected (-?\d+), got (-?\d+)"
+)
+_OUTPUT = re.compile(r"dory: output of layer (\d+) differs")
+_UNCHECKED = re.compile(r"dory: (layer \d+ unchecked: .*)")
+_ERROR = re.compile(r"dory: error: (.*)")
+_END = re.compile(r"dory: (exact|differs)\s*$")
+
+
+@dataclass
+class _Lines:
+    """What one execution printed, by layer. differs: (mismatches, first element, expected, got)."""
+
+    vector: int
+    cycles: dict[int, int] = field(default_factory=dict)
+    exact: set[int] = field(default_factory=set)
+    differs: dict[int, tuple[int, int, int, int]] = field(default_factory=dict)
+
+
+def run_gvsoc(
+    app_dir: Path,
+    *,
+    layers: Sequence[LayerOutput],
+    expected: Sequence[Mapping[int, npt.NDArray[Any]]],
+    inputs: Sequence[bytes] | None = None,
+    input_names: Sequence[str] | None = None,
+    output_layers: Sequence[int] = (),
+    target: str = "",
+    dma: str = "early",
+    seed: int = 1,
+    repeat: int = 1,
+    sanitize: str | None = None,
+    dump: Path | None = None,
+    timeout_s: float = 3600.0,
+) -> RunResult:
+    """Build ``app_dir`` in a copy with the SDK, run it on GVSOC and read what it printed.
+
+    layers, expected, inputs, repeat: as for :func:`dory_core.simulate.run.run_host`; inputs replace
+    the vectors of the copy. Raises ToolMissing without an SDK, UsageError for what only the host
+    simulation has, VerificationFailed when the build fails or the program does not end properly.
+    """
+    if dma != "early" or seed != 1 or sanitize is not None or dump is not None:
+        raise UsageError(
+            "the simulator of the chip has no --dma, --seed, --sanitize and --dump",
+            "leave them out, or use the host simulation (no --runner)",
+        )
+    if repeat < 1:
+        raise UsageError("the network runs at least once")
+    _require_sdk()
+    with tempfile.TemporaryDirectory(prefix="dory-gvsoc-") as folder:
+        copy = Path(folder, "app")
+        shutil.copytree(app_dir, copy, ignore=shutil.ignore_patterns(*_IGNORED))
+        if inputs is not None:
+            _replace_vectors(copy, layers, expected, inputs)
+        text = _make(copy, repeat, timeout_s)
+    runs = []
+    for number, lines in enumerate(read_lines(text)):
+        if lines.vector != number % len(expected):
+            raise VerificationFailed(f"run {number} had input {lines.vector}", "report this")
+        name = input_names[lines.vector] if input_names else f"input {lines.vector}"
+        runs.append(Run(name, tuple(_result(layer, lines) for layer in layers)))
+    if len(runs) != len(expected) * repeat:
+        raise VerificationFailed(
+            f"{len(runs)} runs were reported, {len(expected) * repeat} were to be",
+            "the application and its vectors disagree: compile it again",
+        )
+    return RunResult(target, GVSOC_RUNNER.name, dma, tuple(runs))
+
+
+def read_lines(text: str) -> list[_Lines]:
+    """Return what each execution printed. Raises VerificationFailed for an error or no end."""
+    runs: list[_Lines] = []
+    ended = False
+    for line in text.splitlines():
+        if error := _ERROR.search(line) or _UNCHECKED.search(line):
+            raise VerificationFailed(f"on the target: {error[1]}", "compile the network again")
+        if match := _RUN.search(line):
+            runs.append(_Lines(int(match[2])))
+        elif _END.search(line):
+            ended = True
+        elif runs and (match := _CYCLES.search(line)):
+            runs[-1].cycles[int(match[1])] = int(match[2])
+        elif runs and (match := _EXACT.search(line)):
+            runs[-1].exact.add(int(match[1]))
+        elif runs and (match := _DIFFERS.search(line)):
+            layer, wrong, _, first, wanted, got = (int(text) for text in match.groups())
+            runs[-1].differs[layer] = (wrong, first, wanted, got)
+        elif match := _OUTPUT.search(line):
+            raise VerificationFailed(
+                f"the network's output is not that of layer {match[1]} when the layers are not "
+                "handed out",
+                "a transfer or a barrier is missing: run on the host simulation with --dma random",
+            )
+    if not ended:
+        shown = "\n".join(text.splitlines()[-_SHOWN_LINES:])
+        raise VerificationFailed(f"the program did not end properly:\n{shown}")
+    return runs
+
+
+def _result(layer: LayerOutput, lines: _Lines) -> LayerResult:
+    cycles = lines.cycles.get(layer.index)
+    if layer.index in lines.exact:
+        return LayerResult(layer.index, layer.name, True, 0, None, cycles)
+    if layer.index not in lines.differs:
+        raise VerificationFailed(
+            f"layer {layer.index} '{layer.name}' did not run",
+            "the application and the plan disagree: compile it again",
+        )
+    wrong, element, wanted, got = lines.differs[layer.index]
+    pixel, c = divmod(element, layer.tensor.channels)
+    h, w = divmod(pixel, layer.tensor.width)
+    first = Mismatch(c, h, w, wanted, got)
+    return LayerResult(layer.index, layer.name, False, wrong, first, cycles)
+
+
+def _require_sdk() -> None:
+    rules = os.environ.get("RULES_DIR", "")
+    if not rules or not Path(rules, RULES).is_file():
+        raise ToolMissing(
+            f"the environment of the GreenWaves SDK is not set: RULES_DIR/{RULES} "
+            + (f"is not there ({rules})" if rules else "is not known"),
+            "source the SDK's configuration of your board, for example configs/gapuino_v3.sh",
+        )
+    if shutil.which("make") is None:
+        raise ToolMissing("make is not installed", "the SDK needs it")
+
+
+def _replace_vectors(
+    app: Path,
+    layers: Sequence[LayerOutput],
+    expected: Sequence[Mapping[int, npt.NDArray[Any]]],
+    inputs: Sequence[bytes],
+) -> None:
+    folder = app / "vectors"
+    (folder / "input.bin").write_bytes(b"".join(inputs))
+    for layer in layers:
+        tensor = layer.tensor
+        shape = (tensor.height, tensor.width, tensor.channels)
+        data = b"".join(pack(values[layer.index].reshape(shape), tensor) for values in expected)
+        (folder / f"layer_{layer.index:02d}.bin").write_bytes(data)
+
+
+def _make(app: Path, repeat: int, timeout_s: float) -> str:
+    """Build and run; return what was printed."""
+    variables = ["platform=gvsoc", "PMSIS_OS=pulpos", f"REPEAT={repeat}"]
+    build = _call(["make", "clean", "all", *variables], app, timeout_s)
+    if build.returncode != 0:
+        shown = "\n".join((build.stderr or build.stdout).strip().splitlines()[-_SHOWN_LINES:])
+        raise VerificationFailed(
+            f"the SDK does not build the application:\n{shown}",
+            "compare with `make clean all platform=gvsoc PMSIS_OS=pulpos` in its directory",
+        )
+    # The exit status says whether values differ, which the lines say too and better.
+    return _call(["make", "run", *variables], app, timeout_s).stdout
+
+
+def _call(command: list[str], cwd: Path, timeout_s: float) -> subprocess.CompletedProcess[str]:
+    try:
+        return subprocess.run(
+            command,
+            cwd=cwd,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=timeout_s,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise VerificationFailed(
+            f"{' '.join(command[:2])} did not end within {timeout_s:g} s"
+        ) from None
+
+
+GVSOC_RUNNER = Runner(
+    name="gvsoc",
+    summary="the application built with the GreenWaves SDK, on its simulator GVSOC",
+    run=run_gvsoc,
+)

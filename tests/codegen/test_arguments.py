@@ -1,0 +1,52 @@
+"""Calls of kernels with a struct: what is equal for all tiles is set in front of the loop."""
+
+from __future__ import annotations
+
+from dory_core.codegen.arguments import call_lines
+from dory_core.kernel import StructCall
+
+NAMES = {"x": "l1 + x_slot * 64", "mul": "l1 + 128", "y_h": "rows[t.h].size", "y_w": 5}
+
+
+def lines(*fields: tuple[str, str]) -> tuple[str, str]:
+    before, call = call_lines(StructCall("kernel", "arguments_t", fields), NAMES)
+    return "\n".join(before), "\n".join(call)
+
+
+def test_members_that_name_the_tile_are_set_in_the_loop() -> None:
+    before, call = lines(("x", "$x"), ("y_h", "$y_h"), ("y_w", "$y_w"), ("stride", "2"))
+    assert before == "arguments_t arguments = {\n  .y_w = 5,\n  .stride = 2,\n};"
+    assert call == (
+        "arguments.x = l1 + x_slot * 64;\narguments.y_h = rows[t.h].size;\nkernel(&arguments);"
+    )
+
+
+def test_operators_of_a_call_bind_to_the_whole_address() -> None:
+    before, _ = lines(("table", "(const int32_t *)$mul"), ("end", "$mul + 4"))
+    assert ".table = (const int32_t *)(l1 + 128)," in before
+    assert ".end = (l1 + 128) + 4," in before
+
+
+def test_members_of_nested_initialisers_are_told_apart() -> None:
+    before, call = lines(("step", "{.x = $x, .more = {{.shift = 3}, {.shift = f(1, 2)}}}"))
+    assert ".step.more[0].shift = 3," in before
+    assert ".step.more[1].shift = f(1, 2)," in before
+    assert "arguments.step.x = (l1 + x_slot * 64);" in call
+
+
+def test_struct_that_an_argument_points_to_has_a_variable_of_its_own() -> None:
+    before, call = lines(("requant", "&(const requant_t){.mul = $mul, .y_h = $y_h}"))
+    assert before.startswith("requant_t requant = {\n  .mul = (l1 + 128),\n};\n")
+    assert ".requant = &requant," in before
+    assert call == "requant.y_h = rows[t.h].size;\nkernel(&arguments);"
+
+
+def test_struct_without_fixed_members_is_empty_in_front_of_the_loop() -> None:
+    before, _ = lines(("x", "$x"))
+    assert before == "arguments_t arguments = {\n  0\n};"
+
+
+def test_call_as_text_stays_in_the_loop() -> None:
+    before, call = call_lines("kernel($x, $y_w);", NAMES)
+    assert before == ()
+    assert call == ("kernel((l1 + x_slot * 64), 5);",)
