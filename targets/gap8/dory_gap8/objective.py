@@ -6,12 +6,16 @@ from dory_core.expr import ceil_div, maximum
 from dory_core.ir import Conv, Linear, TypedLayer
 from dory_core.kernel import Kernel, Number, Term
 from dory_core.tiling.geometry import Tile, extent, input_bytes, output_bytes
+from dory_gap8.backend.block import BlockKernel
 from dory_gap8.backend.depthwise_hwc import LANES, STRIP, DepthwiseHwcKernel, form_of
 
 # Weights of the paper: alpha of the memory use, beta of the kernels' wishes.
 ALPHA = 0.5
 BETA_IM2COL = 1e2
 BETA_BALANCE = 1e6
+
+# Pixels that the block of dory's own dense kernels computes at once.
+BLOCK_PIXELS = 4
 
 
 def utilisation(layer: TypedLayer, kernel: Kernel, tile: Tile) -> Term:
@@ -31,9 +35,10 @@ def kernel_terms(layer: TypedLayer, kernel: Kernel, tile: Tile, cores: int) -> l
     """What the kernels like in one tile.
 
     Dense convolutions: reuse of im2col, rows that divide among the cores, even widths and channels
-    in fours for the 4x2 block. Depthwise: channels divide among the cores; on channels last, the
-    channels of all strips do, strips are whole and pixels start on a word. Fully connected: as the
-    channels of a convolution. Others share pixels: rows that divide among the cores.
+    in fours for the 4x2 block; on the 4x4 block pixels in fours that divide among the cores.
+    Depthwise: channels divide among the cores; on channels last, the channels of all strips do,
+    strips are whole and pixels start on a word. Fully connected: as the channels of a convolution.
+    Others share pixels: rows that divide among the cores.
     """
     kind = layer.layer
     if isinstance(kernel, DepthwiseHwcKernel):
@@ -49,6 +54,12 @@ def kernel_terms(layer: TypedLayer, kernel: Kernel, tile: Tile, cores: int) -> l
         return [Term("PAR_BALANCE", BETA_BALANCE, (tile.c_out - 1) % cores)]
     if isinstance(kind, Linear):
         return [Term("MATMUL_CH", BETA_BALANCE, (tile.c_out - 1) % 4)]
+    if isinstance(kernel, BlockKernel):
+        return [
+            Term("PAR_BALANCE", BETA_BALANCE, (tile.h * tile.w - 1) % (BLOCK_PIXELS * cores)),
+            Term("MATMUL_CH", BETA_BALANCE, (tile.c_out - 1) % 4),
+            Term("HIDE_IM2COL", BETA_IM2COL, tile.c_out),
+        ]
     terms = [Term("PAR_BALANCE", BETA_BALANCE, (tile.h - 1) % cores)]
     if isinstance(kind, Conv):
         terms += [
