@@ -182,7 +182,7 @@ class UnpackingKernel(Kernel):
             lines.append(f"dory_gap8_unpack_{x.type_name}(x_bytes, $x, $x_h * $x_w, $x_c);")
         if bits < 8:
             lines.append(f"dory_gap8_unpack_weights_i{bits}(weights_bytes, $weights, {words});")
-        inner = Template(self.inner.call(wide(layer))).safe_substitute(names)
+        inner = Template(str(self.inner.call(wide(layer)))).safe_substitute(names)
         if min(x.bits, bits) < 8:
             lines.append("dory_barrier();")
         lines += inner.split("\n")
