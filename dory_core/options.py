@@ -11,9 +11,9 @@ from dory_core.hardware import OperatingPoint, Option, Target
 
 #: Setting that chooses the operating point; every target that declares points has it.
 OPERATING_POINT = "operating_point"
-#: Options by which a target lets its clocks be chosen: of the cores, and of outer transfers.
-CLUSTER_MHZ = "cluster_mhz"
-FABRIC_MHZ = "fabric_mhz"
+#: Options by which a target lets its clocks be chosen, in MHz: of the cores, of outer transfers.
+F_CLUSTER = "f_cluster"
+F_IO = "f_io"
 _TRUTH = {"on": True, "true": True, "1": True, "off": False, "false": False, "0": False}
 
 
@@ -32,7 +32,7 @@ def resolve_options(
     """Return every option of ``target`` with its value, and the operating point.
 
     The operating point is chosen with the setting ``operating_point``; the first is the default.
-    Options ``cluster_mhz`` and ``fabric_mhz`` of a target replace its clocks unless they are 0.
+    Options ``f_cluster`` and ``f_io`` of a target replace its clocks unless they are 0.
     Raises UsageError for an unknown key or a value of the wrong type.
     """
     points = target.operating_points
@@ -55,7 +55,7 @@ def resolve_options(
 
 def _with_clocks(point: OperatingPoint, values: Mapping[str, Any]) -> OperatingPoint:
     """Return the point with the clocks that the options name; its energy per cycle stays."""
-    cluster, io = (int(values.get(name) or 0) * 1e6 for name in (CLUSTER_MHZ, FABRIC_MHZ))
+    cluster, io = (int(values.get(name) or 0) * 1e6 for name in (F_CLUSTER, F_IO))
     if not cluster and not io:
         return point
     return replace(point, cluster_hz=cluster or point.cluster_hz, io_hz=io or point.io_hz)

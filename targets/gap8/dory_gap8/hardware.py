@@ -16,7 +16,7 @@ from dory_core.hardware import (
     Target,
     TargetContext,
 )
-from dory_core.options import CLUSTER_MHZ, FABRIC_MHZ
+from dory_core.options import F_CLUSTER, F_IO
 
 NAME = "gap8"
 MAX_CORES = 8
@@ -86,8 +86,8 @@ TARGET = Target(
             BOARDS,
         ),
         Option("profile", str, "none", "layers: cycles of each layer on the target", PROFILES),
-        Option(CLUSTER_MHZ, int, 0, "clock of the cluster, 0: that of the operating point"),
-        Option(FABRIC_MHZ, int, 0, "clock of the fabric and its uDMA, 0: likewise"),
+        Option(F_CLUSTER, int, 0, "clock of the cluster in MHz, 0: that of the operating point"),
+        Option(F_IO, int, 0, "clock of the fabric and its uDMA in MHz, 0: likewise"),
         Option("cores", int, MAX_CORES, "cores of the cluster that run kernels, 1 to 8"),
         Option(
             "kernels",
@@ -147,7 +147,7 @@ def check_options(ctx: TargetContext) -> None:
         known = f"known: {', '.join(KERNELS)}, {PULP_NN}PATH"
         raise UsageError(f"there are no kernels {kernels!r} for {NAME}", known)
     point = ctx.operating_point or LOW_VOLTAGE
-    clocks = ((CLUSTER_MHZ, point.cluster_hz), (FABRIC_MHZ, point.io_hz))
+    clocks = ((F_CLUSTER, point.cluster_hz), (F_IO, point.io_hz))
     limits = CLOCK_LIMITS_MHZ[millivolts(point)]
     for (option, clock), most in zip(clocks, limits, strict=True):
         if not 0 < clock <= most * 1e6:
