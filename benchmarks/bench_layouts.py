@@ -3,7 +3,7 @@
 python benchmarks/bench_layouts.py [--image FILE] [--markdown FILE]
 
 HWC: tiles as they lie in L2, transposed in registers (dory's kernel). CHW in L1: the DMA changes
-the layout with rows of one byte (dory's general kernel, and PULP-NN's, which is the paper's hybrid).
+the layout with rows of one byte (dory's general kernel; PULP-NN's, which is the paper's hybrid).
 Estimates from L2 to L2, transfers included.
 """
 
