@@ -17,7 +17,7 @@ VECTOR_LOAD = 1
 VECTOR_DOT = 1
 # A vector of packed elements, its share of the word's load included: in the high bits of its bytes
 # (or unsigned), sign-extended.
-VECTOR_FIELD_HIGH = 2
+VECTOR_FIELD_HIGH = 3
 VECTOR_FIELD_SIGNED = 5
 # 16-bit inputs have no dot product with 8-bit weights: every product is an instruction, and
 # operands are loaded one by one.
@@ -87,12 +87,12 @@ GATHER_COLUMN = 160
 # A convolution on all input channels at once is worth it from this many output channels per tile.
 LEAST_CHANNELS = 8
 
-# Depthwise, by counting instructions of the padded-row scheme; the upstream special 3x3 stride-1
-# kernel, which works alike, takes 36 cycles per output with 32-bit requantisation.
+# Depthwise from CHW, or from packed HWC: the padded-row scheme for what other kernels do not take,
+# measured on the model of the chip.
 DEPTHWISE_WORD = 5
 DEPTHWISE_WORD_16 = 14
 DEPTHWISE_TAP = 5
-DEPTHWISE_OUTPUT = 6
+DEPTHWISE_OUTPUT = 80
 DEPTHWISE_ROW = 30
 DEPTHWISE_ROW_WORD = 4
 # A packed element out of its byte.
@@ -111,14 +111,16 @@ STRIP_CHANNEL = 40
 STRIP_TRANSPOSE = 20
 STRIP_BLOCK = 60
 
-# Pools: a pixel, with the taps inside the tile. Maximum: per word of a pixel, per tap of a word and
-# per further field of packed elements; 16-bit elements go one by one. Sum: per tap and element, and
-# per output; upstream 64 taps take 4.5 each, 2x2 with its 32-bit requantisation 75.
+# Pools, measured on the model of the chip. Maximum: a pixel, each of its taps, a word of a tap and
+# each further field of packed elements; 16-bit elements go one by one. Sum: a pixel, per tap and
+# element, and per output. By what a pixel costs beside its channels, in channels, cores share them.
 POOL_PIXEL = 60
-MAXPOOL_STEP = 14
-MAXPOOL_WORD = 4
-MAXPOOL_FIELD = 3
-MAXPOOL_ELEMENT_16 = 4
+MAXPOOL_TAP = 50
+MAXPOOL_WORD = 5
+MAXPOOL_FIELD = 5
+MAXPOOL_ELEMENT_16 = 6
+MAXPOOL_PIXEL_CHANNELS = 64
+AVGPOOL_PIXEL_CHANNELS = 4
 AVGPOOL_TAP = 5
 AVGPOOL_OUTPUT = 20
 # Getting a packed element of a pool or a sum.

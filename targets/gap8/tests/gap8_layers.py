@@ -238,7 +238,11 @@ def kernels_for(kind: str, cores: int = CORES) -> tuple[Kernel, ...]:
             PointwiseKernel(cores, True),
             ConvKernel(cores),
         ),
-        "depthwise": (DepthwiseHwcKernel(cores), DepthwiseKernel(cores)),
+        "depthwise": (
+            DepthwiseHwcKernel(cores),
+            UnpackingKernel(DepthwiseHwcKernel(cores)),
+            DepthwiseKernel(cores),
+        ),
         "linear": (LinearKernel(cores), LinearKernel(cores, True)),
         "maxpool": (MaxPoolKernel(cores),),
         "avgpool": (AvgPoolKernel(cores),),

@@ -37,11 +37,11 @@ def candidates(layer: TypedLayer, cores: int) -> list[Kernel]:
     """
     kind = layer.layer
     if isinstance(kind, Conv):
-        bytewise = (WindowKernel(cores), GatherKernel(cores))
-        block: list[Kernel] = [UnpackingKernel(k) if is_packed(layer) else k for k in bytewise]
+        bytewise = (WindowKernel(cores), GatherKernel(cores), DepthwiseHwcKernel(cores))
+        *block, depthwise = (UnpackingKernel(k) if is_packed(layer) else k for k in bytewise)
         plain: list[Kernel] = [PointwiseKernel(cores), ConvKernel(cores)]
         partial: list[Kernel] = [PointwiseKernel(cores, True), ConvKernel(cores, True)]
-        return [*block, *plain, *partial, DepthwiseHwcKernel(cores), DepthwiseKernel(cores)]
+        return [*block, *plain, *partial, depthwise, DepthwiseKernel(cores)]
     if isinstance(kind, Linear):
         return [LinearKernel(cores), LinearKernel(cores, True)]
     if isinstance(kind, MaxPool):

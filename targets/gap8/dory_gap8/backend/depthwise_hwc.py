@@ -24,6 +24,7 @@ from dory_gap8.backend.instance import (
     sources,
     vector_macros,
 )
+from dory_gap8.backend.packing import Constants
 from dory_gap8.backend.weights import block_bytes, encode
 
 if TYPE_CHECKING:
@@ -159,6 +160,10 @@ class DepthwiseHwcKernel(ClusterKernel):
         words = (strips - 1) * form.strides[0] + form.words
         columns = (minimum(b, WALK_ANY) - 1) * form.strides[1] + reach
         return self.cores * 4 * LANES * words * columns
+
+    def constants(self, layer: TypedLayer) -> Constants:
+        """Return the form of the weight block."""
+        return Constants(1, weighted_epilogue(layer).channel_bytes, form_of(layer).row)
 
     def weight_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
         """Parameters of each channel and its tap columns."""

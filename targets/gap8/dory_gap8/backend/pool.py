@@ -70,12 +70,12 @@ class MaxPoolKernel(ClusterKernel):
         taps = kernel[0] * kernel[1]
         bits = layer.inputs[0].bits
         if bits > 8:
-            step, tap = 1, cal.MAXPOOL_ELEMENT_16
+            step, word = 1, cal.MAXPOOL_ELEMENT_16
         else:
-            step, tap = 32 // bits, cal.MAXPOOL_WORD + (per_byte(bits) - 1) * cal.MAXPOOL_FIELD
-        each = cal.MAXPOOL_STEP + taps * tap
+            step, word = 32 // bits, cal.MAXPOOL_WORD + (per_byte(bits) - 1) * cal.MAXPOOL_FIELD
+        pixel = cal.POOL_PIXEL + taps * cal.MAXPOOL_TAP
         return _shared_cycles(
-            self.cores, tile, per_byte(bits), lambda c: cal.POOL_PIXEL + ceil_div(c, step) * each
+            self.cores, tile, per_byte(bits), lambda c: pixel + ceil_div(c, step) * taps * word
         )
 
     def symbol(self, layer: TypedLayer) -> str:
@@ -97,6 +97,7 @@ class MaxPoolKernel(ClusterKernel):
             ("DORY_FROM_WORD_X", f"dory_gap8_from_word_{vector}"),
             ("DORY_TO_WORD_X", f"dory_gap8_to_word_{vector}"),
             ("DORY_MAX4", f"dory_gap8_max4_{vector}"),
+            ("DORY_GAP8_PIXEL_CHANNELS", str(cal.MAXPOOL_PIXEL_CHANNELS)),
         )
         return sources("maxpool", self.symbol(layer), f"Maximum pooling of {x}.", macros)
 
@@ -152,6 +153,7 @@ class AvgPoolKernel(ClusterKernel):
             *element_macros("X", x),
             ("DORY_Y_BITS", y[1:]),
             ("DORY_Y_T", c_type(y)),
+            ("DORY_GAP8_PIXEL_CHANNELS", str(cal.AVGPOOL_PIXEL_CHANNELS)),
             *self._epilogue(layer).macros,
         )
         purpose = f"Average pooling, {x} to {y}."

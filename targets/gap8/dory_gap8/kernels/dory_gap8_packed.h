@@ -43,24 +43,23 @@ static inline int32_t dory_gap8_bytes(int32_t n, int bits) {
   return bits < 8 ? (n * bits + 7) >> 3 : n * (bits >> 3);
 }
 
-/* The low `bits` bits of every byte, and the high ones. */
-static inline uint32_t dory_gap8_low_bits(int bits) {
-  return 0x01010101u * ((1u << bits) - 1u);
-}
-static inline uint32_t dory_gap8_high_bits(int bits) {
-  return dory_gap8_low_bits(bits) << (8 - bits);
-}
-
 /* Field v, each element in the high bits of its byte: as signed bytes, value << (8 - bits). */
 static inline uint32_t dory_gap8_field_high(uint32_t w, int bits, int v) {
-  return (w << (8 - bits * (v + 1))) & dory_gap8_high_bits(bits);
+  const int above = 8 - bits * (v + 1);
+  const uint32_t high = above > 0 ? dory_gap8_bytes_sll(w, above) : w;
+  return v > 0 ? dory_gap8_bytes_and(high, -(1 << (8 - bits))) : high;
 }
 
-/* Field v as bytes. Signed: 30 or 126 times a lone sign bit are all bits of the byte above it. */
+/* Field v as bytes. */
 static inline uint32_t dory_gap8_field(uint32_t w, int bits, int is_signed, int v) {
-  const uint32_t field = (w >> (bits * v)) & dory_gap8_low_bits(bits);
-  const uint32_t sign = field & (0x01010101u << (bits - 1));
-  return is_signed ? field | sign * ((256u - (1u << bits)) >> (bits - 1)) : field;
+  const int above = 8 - bits * (v + 1);
+  if (is_signed) {
+    return dory_gap8_bytes_sra(above > 0 ? dory_gap8_bytes_sll(w, above) : w, 8 - bits);
+  }
+  {
+    const uint32_t low = v > 0 ? dory_gap8_bytes_srl(w, bits * v) : w;
+    return above > 0 ? dory_gap8_bytes_and(low, (1 << bits) - 1) : low;
+  }
 }
 
 /* Takes `bytes` of packed elements apart: the fields of each word follow each other as words. The

@@ -121,6 +121,25 @@ static inline int32_t dory_gap8_clip_signed(int32_t v, int32_t hi) {
   return __builtin_pulp_clip_r(v, hi);
 }
 
+/* The four bytes of a word, each shifted by n bits of 0 .. 7, filled with zeros or with its sign; and
+ * each byte's bits that are set in `mask`, of -32 .. 31 best. */
+static inline uint32_t dory_gap8_bytes_sll(uint32_t w, int n) {
+  const dory_gap8_u8x4_t by = {(uint8_t)n, (uint8_t)n, (uint8_t)n, (uint8_t)n};
+  return (uint32_t)((dory_gap8_u8x4_t)w << by);
+}
+static inline uint32_t dory_gap8_bytes_srl(uint32_t w, int n) {
+  const dory_gap8_u8x4_t by = {(uint8_t)n, (uint8_t)n, (uint8_t)n, (uint8_t)n};
+  return (uint32_t)((dory_gap8_u8x4_t)w >> by);
+}
+static inline uint32_t dory_gap8_bytes_sra(uint32_t w, int n) {
+  const dory_gap8_i8x4_t by = {(int8_t)n, (int8_t)n, (int8_t)n, (int8_t)n};
+  return (uint32_t)((dory_gap8_i8x4_t)w >> by);
+}
+static inline uint32_t dory_gap8_bytes_and(uint32_t w, int mask) {
+  const dory_gap8_i8x4_t m = {(int8_t)mask, (int8_t)mask, (int8_t)mask, (int8_t)mask};
+  return (uint32_t)((dory_gap8_i8x4_t)w & m);
+}
+
 #else
 
 typedef struct {
@@ -207,6 +226,20 @@ static inline int32_t dory_gap8_clip_unsigned(int32_t v, int32_t hi) {
 }
 static inline int32_t dory_gap8_clip_signed(int32_t v, int32_t hi) {
   return v < -hi - 1 ? -hi - 1 : v > hi ? hi : v;
+}
+
+static inline uint32_t dory_gap8_bytes_and(uint32_t w, int mask) {
+  return w & (0x01010101u * (uint8_t)mask);
+}
+static inline uint32_t dory_gap8_bytes_sll(uint32_t w, int n) {
+  return dory_gap8_bytes_and(w << n, 0xff << n);
+}
+static inline uint32_t dory_gap8_bytes_srl(uint32_t w, int n) {
+  return dory_gap8_bytes_and(w >> n, 0xff >> n);
+}
+static inline uint32_t dory_gap8_bytes_sra(uint32_t w, int n) {
+  const uint32_t signs = (w >> 7) & 0x01010101u;
+  return dory_gap8_bytes_srl(w, n) | signs * (0xffu & ~(0xffu >> n));
 }
 
 #endif

@@ -46,7 +46,7 @@ static inline void dory_unpack_run(uint8_t *to, const uint8_t *from, int32_t n, 
 /* n neighbouring elements, from a byte on; the rest of the last byte becomes zero. */
 static inline void dory_pack_run(uint8_t *to, const uint8_t *from, int32_t n, int bits) {
   const int per_word = 32 / bits;
-  const uint32_t mask = dory_gap8_low_bits(bits);
+  const int mask = (1 << bits) - 1;
   const int32_t words = (int32_t)((uint32_t)n / (uint32_t)per_word);
   int32_t left = n - words * per_word;
   for (int32_t i = 0; i < words; i++, from += per_word, to += 4) {
@@ -54,15 +54,15 @@ static inline void dory_pack_run(uint8_t *to, const uint8_t *from, int32_t n, in
     const uint32_t even = dory_select(a, b, 0, 2, 4, 6), odd = dory_select(a, b, 1, 3, 5, 7);
     uint32_t w;
     if (bits == 4) {
-      w = (even & mask) | (odd & mask) << 4;
+      w = dory_gap8_bytes_and(even, mask) | dory_gap8_bytes_sll(odd, 4);
     } else {
       const uint32_t c = dory_gap8_load_word(from + 8), d = dory_gap8_load_word(from + 12);
       const uint32_t even2 = dory_select(c, d, 0, 2, 4, 6);
       const uint32_t odd2 = dory_select(c, d, 1, 3, 5, 7);
-      w = (dory_select(even, even2, 0, 2, 4, 6) & mask) |
-          (dory_select(odd, odd2, 0, 2, 4, 6) & mask) << 2 |
-          (dory_select(even, even2, 1, 3, 5, 7) & mask) << 4 |
-          (dory_select(odd, odd2, 1, 3, 5, 7) & mask) << 6;
+      w = dory_gap8_bytes_and(dory_select(even, even2, 0, 2, 4, 6), mask) |
+          dory_gap8_bytes_and(dory_select(odd, odd2, 0, 2, 4, 6), mask) << 2 |
+          dory_gap8_bytes_and(dory_select(even, even2, 1, 3, 5, 7), mask) << 4 |
+          dory_gap8_bytes_sll(dory_select(odd, odd2, 1, 3, 5, 7), 6);
     }
     dory_gap8_store_word(to, w);
   }

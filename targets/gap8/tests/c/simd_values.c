@@ -46,6 +46,12 @@ int main(void) {
     }
     show_u8(a, b, m);
     show_i8(a, b, m);
+    for (int i = 0; i < 8; i++) {
+      const uint32_t w = dory_gap8_to_word_u8(dory_gap8_load4_u8(a));
+      printf("%x %x %x %x\n", (unsigned)dory_gap8_bytes_sll(w, i),
+             (unsigned)dory_gap8_bytes_srl(w, i), (unsigned)dory_gap8_bytes_sra(w, i),
+             (unsigned)dory_gap8_bytes_and(w, -(1 << i)));
+    }
     printf("%d\n", (int)dory_gap8_dot4uu(dory_gap8_load4_u8(a), dory_gap8_load4_u8(b), 7));
   }
   for (int32_t v = -600; v < 600; v++) {
