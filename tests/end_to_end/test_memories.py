@@ -11,7 +11,7 @@ import pytest
 
 from dory_core import planner
 from dory_core.budgets import memory_budgets
-from dory_core.errors import DoesNotFit, DoryError, VerificationFailed
+from dory_core.errors import DoesNotFit, DoryError, NotSupported, VerificationFailed
 from dory_core.hardware import (
     Level,
     Link,
@@ -20,7 +20,7 @@ from dory_core.hardware import (
     Target,
     TargetContext,
 )
-from dory_core.ir import Graph, Window, requant
+from dory_core.ir import Graph, TypedLayer, Window, requant
 from dory_core.kernel import Kernel
 from dory_core.kernels import portable_kernels
 from dory_core.memory import Bin, BinPlan, Request
@@ -28,6 +28,8 @@ from dory_core.plan import Plan
 from dory_core.plugins import Plugins, hookimpl
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.graphs import GraphBuilder
+from dory_core.tiling.geometry import Tile
+from dory_core.tiling.whole import tile_whole
 
 NAME = "forked"
 ACTIVATIONS = frozenset({"activations"})
@@ -36,7 +38,7 @@ ACTIVATIONS = frozenset({"activations"})
 class Forked:
     """A chip with 9 and 7 kB of L2, and constants in a ROM that is mapped, or linked into L2."""
 
-    def __init__(self, *sizes: int, rom: int | None = 64 * 1024) -> None:
+    def __init__(self, *sizes: int, rom: int | None = 64 * 1024, in_place: bool = False) -> None:
         holds = ACTIVATIONS if rom else ACTIVATIONS | {"weights"}
         memories = tuple(
             Memory(f"SRAM{k}", size, 0, 0x2000_0000 + k * 0x1000_0000, holds, 16)
@@ -49,7 +51,7 @@ class Forked:
                 Level(3, (Memory("ROM", rom, holds=frozenset({"weights"}), mapped=True),))
             )
             links.append(Link(2, 3, setup_cycles=40, bytes_per_cycle=1.0))
-        self.hierarchy = MemoryHierarchy(tuple(levels), tuple(links))
+        self.hierarchy = MemoryHierarchy(tuple(levels), tuple(links), in_place=in_place)
 
     @hookimpl
     def dory_targets(self) -> list[Target]:
@@ -200,3 +202,56 @@ def test_a_packing_that_overlaps_is_found(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(planner, "pack_bins", wrong)
     with pytest.raises(DoryError, match=r"memory plan is wrong: .* are both live"):
         application(Forked(10 * 1024, 8 * 1024), tmp_path / "app")
+
+
+@pytest.mark.parametrize("rom", [64 * 1024, None])
+def test_layers_in_place_move_nothing_and_are_exact(rom: int | None, tmp_path: Path) -> None:
+    """Tensors of odd sizes: the last row and column of some are read by no window."""
+    chip = Forked(10 * 1024, 9 * 1024, rom=rom, in_place=True)
+    builder = GraphBuilder((8, 19, 21), name="odd")
+    first = builder.conv(8, Window(kernel=(3, 3), pads=(1, 1, 1, 1)))
+    second = builder.conv(8, Window(kernel=(3, 3), strides=(2, 2), pads=(1, 0, 1, 0)))
+    builder.max_pool(Window(kernel=(2, 2), strides=(2, 2)))
+    builder.avg_pool(Window(kernel=(3, 3), strides=(3, 3)), source=second)
+    builder.linear(10)
+    outputs = [first, "layer_04"]
+    plan = build_app(
+        builder.graph(outputs), NAME, tmp_path / "app", plugins=chip.plugins(), seeds=(0, 1)
+    )
+    assert all(step.in_place and step.l1_bytes == 0 for step in plan.steps)
+    assert "dory_dma_start" not in "".join(
+        path.read_text() for path in (tmp_path / "app/src").iterdir()
+    )
+    assert_exact(tmp_path / "app", plugins=chip.plugins())
+
+
+def test_layers_in_place_are_never_streamed(tmp_path: Path) -> None:
+    chip = Forked(8 * 1024, rom=None, in_place=True)
+    with pytest.raises(DoesNotFit, match="residual needs"):
+        application(chip, tmp_path / "app")
+
+
+def test_kernel_that_wants_another_layout_is_not_taken_in_place(tmp_path: Path) -> None:
+    class Planar(type(portable_kernels()[0])):  # type: ignore[misc]
+        name = "planar"
+
+        def input_layout(self, layer: TypedLayer) -> str:
+            return "CHW"
+
+    class Greedy(type(portable_kernels()[0])):  # type: ignore[misc]
+        name = "greedy"
+
+        def scratch_bytes(self, layer: TypedLayer, tile: Tile) -> int:
+            return 1 << 20
+
+    layer = residual().typed_layers[0]
+    chosen = tile_whole(layer, [Planar(), Greedy(), *portable_kernels()], 4096)
+    assert chosen.kernel.name == "dory_portable_conv"
+    assert [(r.kernel, r.reason) for r in chosen.rejections] == [
+        ("planar", "it reads another layout than that of tensors in L2"),
+        ("greedy", "it needs 1048576 B of scratch memory"),
+    ]
+    with pytest.raises(DoesNotFit, match="needs 1048576 B of L1 for scratch memory, 4096"):
+        tile_whole(layer, [Planar(), Greedy()], 4096)
+    with pytest.raises(NotSupported, match="no kernel computes it in one piece"):
+        tile_whole(layer, [Planar()], 4096)

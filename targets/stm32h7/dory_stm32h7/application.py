@@ -29,6 +29,9 @@ _BOARD = (
     "libc.c",
     "libc/string.h",
     "stm32h743.ld",
+    "sections.ld",
+    "qemu/qemu.c",
+    "qemu/mps2_an500.ld",
 )
 
 _CONFIG = """\
@@ -97,6 +100,7 @@ def application_files(ctx: TargetContext, plan: Plan) -> tuple[OutputFile, ...]:
         includes=toolchain.INCLUDES,
         sources=toolchain.SOURCES,
         script=toolchain.LINKER_SCRIPT,
+        sections=toolchain.SECTIONS,
         variant=toolchain.VARIANT,
         program=toolchain.PROGRAM,
     )

@@ -30,8 +30,14 @@ def _cortex_m7(*arguments: Any, **options: Any) -> RunResult:
     return run_cortex_m7(*arguments, **options)
 
 
+def _qemu(*arguments: Any, **options: Any) -> RunResult:
+    from dory_stm32h7.qemu import run_qemu
+
+    return run_qemu(*arguments, **options)
+
+
 def runners(ctx: TargetContext) -> list[Runner]:
-    """Return the emulated chip, preferred when emulator and compiler are installed."""
+    """Return the emulated chip, preferred when its tools are installed, and QEMU."""
     has_main = ctx.options.get("form") != "library"
     return [
         Runner(
@@ -39,5 +45,6 @@ def runners(ctx: TargetContext) -> list[Runner]:
             "the image for the chip on an emulated STM32H743 that insists on the MDMA's rules",
             _cortex_m7,
             preferred=has_main and has_emulator() and has_toolchain(),
-        )
+        ),
+        Runner("qemu", "the same C on the Cortex-M7 board of QEMU, copies instead of MDMA", _qemu),
     ]

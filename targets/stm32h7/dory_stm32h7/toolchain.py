@@ -33,6 +33,7 @@ FLAGS = (
 SOURCES = ("src", "weights", "kernels", "hal/stm32h7", "board")
 INCLUDES = ("inc", "hal/include", "hal/stm32h7", "kernels", "board", "board/libc")
 LINKER_SCRIPT = "board/stm32h743.ld"
+SECTIONS = "board/sections.ld"  # included by the linker scripts
 VARIANT = "stm32h743"
 PROGRAM = "app.elf"
 
@@ -49,18 +50,19 @@ class Toolchain:
         self,
         variant: str = VARIANT,
         script: str = LINKER_SCRIPT,
+        folders: tuple[str, ...] = (),
         defines: Mapping[str, int] | None = None,
     ) -> Recipe:
-        """Return how the image is built. defines: preprocessor macros."""
+        """Return how the image is built. folders: of further sources. defines: macros."""
         macros = tuple(f"-D{name}={value}" for name, value in sorted((defines or {}).items()))
         return Recipe(
             variant=variant,
             program=PROGRAM,
-            folders=SOURCES,
+            folders=(*SOURCES, *folders),
             includes=INCLUDES,
             flags=(*self.flags, *FLAGS, *macros),
             link_flags=(f"-Wl,-T,{script}", "-Wl,--gc-sections", *self.link_flags),
-            link_inputs=(script,),
+            link_inputs=(script, SECTIONS),
         )
 
 

@@ -21,7 +21,7 @@ from dory_core.testing.graphs import GraphBuilder
 DRIVER = "hal/stm32h7/dory_mdma.c"
 CHIP = "hal/stm32h7/dory_stm32h7.c"
 STARTUP = "board/startup.c"
-LINKER = "board/stm32h743.ld"
+LINKER = "board/sections.ld"
 
 
 @dataclass(frozen=True)

@@ -166,11 +166,18 @@ def test_form_without_main_links_with_a_main_of_the_user(plugins: Plugins, tmp_p
     build_app(small().graph(), "stm32h7", application, plugins=plugins)
     board = library / "board"
     (board / "libc").mkdir(parents=True)
-    for name in ("startup.c", "semihosting.c", "libc.c", "libc/string.h", "board.h"):
+    for name in (
+        "startup.c",
+        "semihosting.c",
+        "libc.c",
+        "libc/string.h",
+        "board.h",
+        "stm32h743.ld",
+    ):
         (board / name).write_bytes((application / "board" / name).read_bytes())
-    script = (application / "board/stm32h743.ld").read_text()
+    script = (application / "board/sections.ld").read_text()
     start, end = script.index("  .dory_l1"), script.index("  .board_output")
-    (board / "stm32h743.ld").write_text(
+    (board / "sections.ld").write_text(
         script[:start] + "  INCLUDE hal/stm32h7/dory_sections.ld\n" + script[end:]
     )
     (board / "main.c").write_text(

@@ -22,7 +22,7 @@ IMAGE_OBJECTS := $(addprefix $(IMAGE)/,$(addsuffix .o,$(IMAGE_SOURCES)))
 .PHONY: image flash
 image: $(IMAGE)/${program}
 
-$(IMAGE)/${program}: $(IMAGE_OBJECTS) ${script}
+$(IMAGE)/${program}: $(IMAGE_OBJECTS) ${script} ${sections}
 	$(ARM_CC) $(IMAGE_FLAGS) $(IMAGE_OBJECTS) -o $@ -Wl,-T,${script} -Wl,--gc-sections $(ARM_LINK_FLAGS)
 
 $(IMAGE)/%.o: %

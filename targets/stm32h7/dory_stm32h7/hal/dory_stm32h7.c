@@ -26,9 +26,11 @@ static void mpu_uncached(uint32_t region, uint32_t base, uint32_t size_log2)
 
 void dory_stm32h7_init(void)
 {
+#ifndef DORY_OTHER_CHIP /* a Cortex-M7 without the clocks of this one */
   RCC_AHB3ENR |= RCC_AHB3ENR_MDMAEN;
   RCC_AHB2ENR |= RCC_AHB2ENR_SRAM123EN;
   (void)RCC_AHB2ENR; /* the clocks run two bus cycles after the write: wait for it to arrive */
+#endif
 #if !DORY_ARENAS_CACHED
   dsb();
   MPU_CTRL &= ~MPU_CTRL_ENABLE;

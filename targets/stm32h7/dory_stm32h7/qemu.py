@@ -1,0 +1,136 @@
+"""Runner ``qemu``: the same C on QEMU's Cortex-M7 board, a second opinion on core and instructions.
+
+QEMU has no MDMA and other memories: the image is linked anew, and its transfers are copies by the
+core. It traps unaligned double-word accesses, which unicorn does not.
+"""
+
+from __future__ import annotations
+
+import shutil
+import struct
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy.typing as npt
+
+from dory_core.errors import ToolMissing, UsageError, VerificationFailed
+from dory_core.simulate.build import build_program
+from dory_core.simulate.packing import unpack
+from dory_core.simulate.result import LayerOutput, Run, RunResult, compare_layer
+from dory_core.simulate.run import save_values
+
+NAME = "qemu"
+PROGRAM = "qemu-system-arm"
+VARIANT = "mps2_an500"
+SCRIPT = "board/qemu/mps2_an500.ld"
+
+# One instruction takes 2^SHIFT ns of virtual time; the board's timer runs at 25 MHz.
+SHIFT = 6
+TIMER_NS = 40
+_EXIT_DIFFERS = 5
+_OUTPUT = 0xFFFF_FFFF
+
+
+def run_qemu(
+    app_dir: Path,
+    *,
+    layers: Sequence[LayerOutput],
+    expected: Sequence[Mapping[int, npt.NDArray[Any]]],
+    inputs: Sequence[bytes] | None = None,
+    input_names: Sequence[str] | None = None,
+    output_layers: Sequence[int] = (),
+    target: str = "",
+    dma: str = "early",
+    seed: int = 1,
+    repeat: int = 1,
+    sanitize: str | None = None,
+    dump: Path | None = None,
+    timeout_s: float = 600.0,
+) -> RunResult:
+    """Build the application for QEMU's board, execute it and compare every layer.
+
+    Raises UsageError for an application that needs the MDMA, ToolMissing without QEMU,
+    VerificationFailed when the program does not come to its end.
+    """
+    if dma != "early" or sanitize is not None:
+        raise UsageError(
+            f"runner {NAME} has neither DMA modes nor sanitizers", "use --runner host for them"
+        )
+    if shutil.which(PROGRAM) is None:
+        raise ToolMissing(f"{PROGRAM} is missing", "install QEMU, or use another --runner")
+    app_dir = Path(app_dir).resolve()
+    if (app_dir / "hal/stm32h7/dory_mdma.c").exists() or not (app_dir / "board/qemu").is_dir():
+        raise UsageError(
+            f"the board of runner {NAME} has no MDMA",
+            "compile with --set dma=memcpy and --set form=application",
+        )
+    data = b"".join(inputs) if inputs is not None else (app_dir / "vectors/input.bin").read_bytes()
+    with tempfile.TemporaryDirectory(prefix="dory-qemu-") as folder:
+        Path(folder, "input.bin").write_bytes(data * repeat)
+        _execute(_build(app_dir), Path(folder), timeout_s)
+        results = Path(folder, "results.bin")
+        records = list(_records(results.read_bytes() if results.exists() else b""))
+    by_layer = {layer.index: layer for layer in layers}
+    size = len(layers) + 1
+    if len(records) != size * len(expected) * repeat:
+        raise VerificationFailed(f"the image wrote {len(records)} results")
+    runs = []
+    for number in range(len(expected) * repeat):
+        mine = {index: (count, raw) for index, count, raw in records[number * size :][:size]}
+        which = number % len(expected)
+        name = input_names[which] if input_names else f"input {which}"
+        values = {i: unpack(mine[i][1], layer.tensor) for i, layer in by_layer.items()}
+        if dump is not None:
+            several = len(expected) * repeat > 1
+            save_values(dump / f"run_{number:02d}" if several else dump, values)
+        if output_layers and mine[_OUTPUT][1] != b"".join(mine[i][1] for i in output_layers):
+            raise VerificationFailed(f"{name}: the network's output is not that of its layers")
+        compared = [
+            compare_layer(n, values[n.index], expected[which], instructions=mine[n.index][0])
+            for n in layers
+        ]
+        runs.append(Run(name, tuple(compared)))
+    return RunResult(target, NAME, "none", tuple(runs))
+
+
+def _build(app_dir: Path) -> Path:
+    from dory_stm32h7.toolchain import find_toolchain
+
+    toolchain = find_toolchain()
+    defines = {"BOARD_ALWAYS_SEMIHOSTING": 1, "DORY_OTHER_CHIP": 1}
+    recipe = toolchain.recipe(VARIANT, SCRIPT, ("board/qemu",), defines)
+    return build_program(app_dir, recipe, toolchain.compiler)
+
+
+def _execute(program: Path, folder: Path, timeout_s: float) -> None:
+    command = [PROGRAM, "-M", "mps2-an500", "-display", "none", "-monitor", "none"]
+    command += ["-serial", "none", "-semihosting-config", "enable=on,target=native"]
+    command += ["-icount", f"shift={SHIFT}", "-kernel", str(program)]
+    try:
+        result = subprocess.run(
+            command,
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=timeout_s,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise VerificationFailed(f"the image did not end within {timeout_s:g} s") from None
+    if result.returncode not in (0, _EXIT_DIFFERS):
+        text = (result.stdout + result.stderr).strip()[:400]
+        raise VerificationFailed(f"the image ends with status {result.returncode}: {text}")
+
+
+def _records(data: bytes) -> Iterator[tuple[int, int, bytes]]:
+    """Yield (layer, instructions, bytes)."""
+    at = 0
+    while at < len(data):
+        layer, size, ticks = struct.unpack_from("<III", data, at)
+        at += 12
+        yield layer, ticks * TIMER_NS >> SHIFT, data[at : at + size]
+        at += size

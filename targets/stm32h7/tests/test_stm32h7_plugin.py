@@ -1,0 +1,93 @@
+"""Hooks of the STM32H7 target: memories, options, files of the application."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from dory_stm32h7 import plugin
+from dory_stm32h7.hardware import TARGET
+from dory_stm32h7.options import cmsis_nn_path, kernels_of
+
+from dory_core.errors import UsageError
+from dory_core.hardware import TargetContext
+from dory_core.plugins import Plugins
+
+
+def context(**settings: str) -> TargetContext:
+    return Plugins.from_objects(stm32h7=plugin).context("stm32h7", settings)
+
+
+def test_the_plugin_loads_with_its_hooks() -> None:
+    plugins = Plugins.from_objects(stm32h7=plugin)
+    assert [t.name for t in plugins.targets()] == ["stm32h7"]
+    assert plugins.states[0].state == "loaded"
+
+
+def test_memories_are_those_of_the_h743() -> None:
+    memory = context().memory
+    assert [(m.name, hex(m.address), m.size_bytes) for m in memory.level(2).memories] == [
+        ("AXI SRAM", "0x24000000", 524288),
+        ("D2 SRAM", "0x30000000", 294912),
+    ]
+    dtcm = memory.level(1).memories[0]
+    assert dtcm.address == 0x2000_0000
+    assert dtcm.usable_bytes == 131072 - 8192 - 4096
+    flash = memory.level(3).memories[0]
+    assert flash.mapped and flash.size_bytes == 2 << 20 and flash.address == 0x0800_0000
+    assert "activations" not in flash.holds
+    assert memory.constants_level == 3
+    assert memory.cores == 1
+
+
+def test_options_choose_who_moves_the_data() -> None:
+    assert not context().memory.in_place
+    assert context(memory="dcache").memory.in_place
+    mdma, memcpy = (context(dma=name).memory.link(1) for name in ("mdma", "memcpy"))
+    assert mdma.cycles(16384) < memcpy.cycles(16384)
+    names = {
+        dma: {file.path for file in plugin.dory_dma_hal(context(dma=dma)).files}
+        for dma in ("mdma", "memcpy")
+    }
+    assert names["mdma"] - names["memcpy"] == {"hal/stm32h7/dory_mdma.c"}
+    assert names["memcpy"] - names["mdma"] == {"hal/stm32h7/dory_memcpy.c"}
+
+
+@pytest.mark.parametrize("kernels", ["builtin", "portable", "cmsis-nn", "cmsis-nn=/opt/cmsis"])
+def test_kernels_are_known(kernels: str) -> None:
+    assert kernels_of(context(kernels=kernels)) == kernels.partition("=")[0]
+
+
+@pytest.mark.parametrize("kernels", ["dory", "cmsis-nn=", "portable=x", ""])
+def test_other_kernels_are_wrong_usage(kernels: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        context(kernels=kernels)
+    assert "cmsis-nn=PATH" in caught.value.hint
+
+
+def test_cmsis_nn_is_named_by_option_or_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CMSIS_NN_PATH", raising=False)
+    assert cmsis_nn_path(context(kernels="cmsis-nn")) is None
+    monkeypatch.setenv("CMSIS_NN_PATH", "/from/environment")
+    assert cmsis_nn_path(context(kernels="cmsis-nn")) == Path("/from/environment")
+    assert cmsis_nn_path(context(kernels="cmsis-nn=/from/option")) == Path("/from/option")
+
+
+def test_other_targets_are_left_to_other_plugins() -> None:
+    ctx = TargetContext("gap8", {})
+    assert plugin.dory_memory_hierarchy(ctx) is None
+    assert plugin.dory_dma_hal(ctx) is None
+    assert plugin.dory_kernels(ctx, None) == []
+    assert plugin.dory_runners(ctx) == []
+    assert plugin.dory_application(ctx, None) == []
+
+
+def test_runners_are_the_emulated_chip_and_qemu() -> None:
+    runners = plugin.dory_runners(context())
+    assert [runner.name for runner in runners] == ["cortex-m7", "qemu"]
+    assert not any(r.preferred for r in plugin.dory_runners(context(form="library")))
+
+
+def test_operating_points_name_their_sources() -> None:
+    assert [p.name for p in TARGET.operating_points] == ["400MHz", "480MHz"]
+    assert all(p.source for p in TARGET.operating_points)

@@ -1,0 +1,60 @@
+"""Which runner an application gets when nobody names one."""
+
+from __future__ import annotations
+
+import pytest
+
+from dory_core.application import find_runner
+from dory_core.errors import UsageError
+from dory_core.hardware import Target, TargetContext
+from dory_core.plugins import Plugins, hookimpl
+from dory_core.simulate.runner import HOST_RUNNER, Runner
+from tests.testing.tiny_chip import TinyChip
+
+PLAN = {"target": "tiny", "options": {}}
+
+
+def never(*arguments: object, **options: object) -> None:
+    raise AssertionError("nothing is run here")
+
+
+class Board:
+    """Runners of the chip."""
+
+    def __init__(self, *runners: Runner) -> None:
+        self.runners = list(runners)
+
+    @hookimpl
+    def dory_runners(self, ctx: TargetContext) -> list[Runner]:
+        return self.runners
+
+
+def plugins(*runners: Runner) -> Plugins:
+    return Plugins.from_objects(tiny=TinyChip(), board=Board(*runners))
+
+
+def test_the_host_simulation_is_the_default() -> None:
+    assert isinstance(TinyChip().dory_targets()[0], Target)
+    board = Runner("board", "a board", never)
+    assert find_runner(None, PLAN, plugins(board)) is HOST_RUNNER
+    assert find_runner("board", PLAN, plugins(board)) is board
+
+
+def test_a_target_may_prefer_another_one() -> None:
+    board = Runner("board", "a board", never)
+    emulator = Runner("emulator", "an emulator", never, preferred=True)
+    known = plugins(board, emulator)
+    assert find_runner(None, PLAN, known) is emulator
+    assert find_runner("host", PLAN, known) is HOST_RUNNER
+
+
+def test_what_only_the_host_can_do_runs_on_the_host() -> None:
+    emulator = Runner("emulator", "an emulator", never, preferred=True)
+    assert find_runner(None, PLAN, plugins(emulator), host=True) is HOST_RUNNER
+    assert find_runner("emulator", PLAN, plugins(emulator), host=True) is emulator
+
+
+def test_unknown_names_list_the_known_ones() -> None:
+    with pytest.raises(UsageError) as caught:
+        find_runner("oven", PLAN, plugins(Runner("board", "a board", never)))
+    assert caught.value.hint == "known: host, board"
