@@ -50,9 +50,11 @@ int dory_network_run(const dory_network_io_t *io)
     return DORY_EINVAL;
   }
 % endif
+% if v.l1_used:
   if (io->l1_size < DORY_L1_USED) {
     return DORY_EL1;
   }
+% endif
 % if v.l2_used:
   if (io->l2_size < DORY_L2_USED) {
     return DORY_EL2;

@@ -42,14 +42,14 @@ FAULTS = (
     Fault(
         "no_wait",
         DRIVER,
-        "{\n  finish((uint32_t)ticket);\n}",
-        "{\n  (void)ticket;\n}",
+        "      finish(number);\n    }\n  }\n",
+        "    }\n  }\n",
     ),
     Fault(
         "wait_for_loads_only",
         DRIVER,
-        "{\n  finish((uint32_t)ticket);\n}",
-        "{\n  if (in_tcm(channels[ticket].job.dst)) {\n    finish((uint32_t)ticket);\n  }\n}",
+        "      finish(number);\n    }\n  }\n",
+        "      if (in_tcm(channels[number].job.dst)) finish(number);\n    }\n  }\n",
         "was not waited for",
     ),
     Fault(

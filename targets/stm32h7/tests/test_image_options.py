@@ -109,7 +109,7 @@ def test_arenas_may_stay_cached(plugins: Plugins, tmp_path: Path) -> None:
     driver = directory / "hal/stm32h7/dory_mdma.c"
     text = driver.read_text()
     for side in ("src", "dst"):
-        line = f"each_line(&SCB_DCCIMVAC, job->{side}, job, job->{side}_row, job->{side}_plane);"
+        line = f"flush_box(job->{side}, job, job->{side}_row, job->{side}_plane);"
         assert line in text
         driver.write_text(text.replace(line, ""))
         with pytest.raises(VerificationFailed, match="lines of it were not cleaned"):

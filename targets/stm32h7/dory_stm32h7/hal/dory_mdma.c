@@ -1,8 +1,9 @@
 /* Transfers between DTCM and the other memories by the MDMA.
  *
- * A ticket is a channel. A copy becomes a chain of repeated blocks: the first stands in the
+ * Every copy takes a channel. It becomes a chain of repeated blocks: the first stands in the
  * channel's registers, the others in a linked list, and one software request starts all of them.
- * A copy of more blocks than the list has room for continues in dory_dma_wait.
+ * A copy of more blocks than the list has room for continues in dory_dma_wait. A ticket is the
+ * number of its first channel plus one; other copies may join it.
  *
  * Rules of the MDMA that decide the code (RM0433, section 14): the port to DTCM is 32 bits wide; a
  * block has at most 65536 bytes and 4096 repetitions; addresses, block and offsets between blocks
@@ -41,12 +42,14 @@ typedef struct {
 
 static node_t nodes[MDMA_CHANNELS][NODES] __attribute__((section(".dory_mdma"), aligned(8)));
 static channel_t channels[MDMA_CHANNELS];
+static uint32_t members[MDMA_CHANNELS]; /* of the ticket that a channel stands for, as bits */
 static uint32_t next_channel;
 
 void dory_dma_init(void)
 {
   for (uint32_t n = 0; n < MDMA_CHANNELS; n++) {
     channels[n].active = 0;
+    members[n] = 0;
   }
   next_channel = 0;
 }
@@ -133,6 +136,22 @@ static node_t next_node(const channel_t *channel, job_t *job)
   return node;
 }
 
+#if DORY_ARENAS_CACHED
+/* Cleans and invalidates the lines of the D-cache that hold a range of addresses. */
+static void flush(uint32_t at, uint32_t bytes)
+{
+  for (uint32_t address = at & ~(LINE - 1u); address < at + bytes; address += LINE) {
+    SCB_DCCIMVAC = address;
+  }
+}
+#else
+static void flush(uint32_t at, uint32_t bytes)
+{
+  (void)at;
+  (void)bytes;
+}
+#endif
+
 /* Writes as much of the channel's job as the list holds, and starts it. */
 static void start(uint32_t number)
 {
@@ -145,6 +164,7 @@ static void start(uint32_t number)
     *link = (uint32_t)(uintptr_t)&nodes[number][n];
     link = &nodes[number][n].lar;
   }
+  flush((uint32_t)(uintptr_t)nodes[number], sizeof nodes[number]);
   mdma->ifcr = MDMA_IFCR_ALL;
   mdma->tcr = first.tcr;
   mdma->bndtr = first.bndtr;
@@ -201,16 +221,12 @@ static void configure(channel_t *channel)
 }
 
 #if DORY_ARENAS_CACHED
-/* Does `line` for every line of the D-cache that a box outside of DTCM touches. */
-static void each_line(volatile uint32_t *line, uint32_t base, const job_t *job, int32_t row,
-                      int32_t plane)
+/* Cleans and invalidates every line of the D-cache that a box outside of DTCM touches. */
+static void flush_box(uint32_t base, const job_t *job, int32_t row, int32_t plane)
 {
   for (uint32_t p = 0; p < job->planes; p++) {
     for (uint32_t r = 0; r < job->rows; r++) {
-      const uint32_t at = base + (uint32_t)((int32_t)p * plane + (int32_t)r * row);
-      for (uint32_t address = at & ~(LINE - 1u); address < at + job->bytes; address += LINE) {
-        *line = address;
-      }
+      flush(base + (uint32_t)((int32_t)p * plane + (int32_t)r * row), job->bytes);
     }
   }
 }
@@ -219,10 +235,10 @@ static void each_line(volatile uint32_t *line, uint32_t base, const job_t *job, 
 static void clean(const job_t *job)
 {
   if (!in_tcm(job->src)) {
-    each_line(&SCB_DCCIMVAC, job->src, job, job->src_row, job->src_plane);
+    flush_box(job->src, job, job->src_row, job->src_plane);
   }
   if (!in_tcm(job->dst)) {
-    each_line(&SCB_DCCIMVAC, job->dst, job, job->dst_row, job->dst_plane);
+    flush_box(job->dst, job, job->dst_row, job->dst_plane);
   }
 }
 
@@ -230,7 +246,7 @@ static void clean(const job_t *job)
 static void invalidate(const job_t *job)
 {
   if (!in_tcm(job->dst)) {
-    each_line(&SCB_DCCIMVAC, job->dst, job, job->dst_row, job->dst_plane);
+    flush_box(job->dst, job, job->dst_row, job->dst_plane);
     dsb();
   }
 }
@@ -265,13 +281,14 @@ static void finish(uint32_t number)
   invalidate(&channel->job);
 }
 
-dory_ticket_t dory_dma_start(const dory_copy_t *copy)
+/* Starts a copy on the next channel and returns its number. */
+static uint32_t begin(const dory_copy_t *copy)
 {
   const uint32_t number = next_channel;
   channel_t *const channel = &channels[number];
   next_channel = (number + 1u) % MDMA_CHANNELS;
   if (channel->active) {
-    finish(number); /* all channels are busy; its own wait will find it done */
+    finish(number); /* all channels are busy; the wait for this one will find it done */
   }
   const job_t job = {
     .dst = (uint32_t)(uintptr_t)copy->dst,
@@ -290,10 +307,31 @@ dory_ticket_t dory_dma_start(const dory_copy_t *copy)
   clean(&channel->job);
   channel->active = 1;
   start(number);
-  return (dory_ticket_t)number;
+  return number;
+}
+
+dory_ticket_t dory_dma_start(const dory_copy_t *copy)
+{
+  const uint32_t number = begin(copy);
+  members[number] |= 1u << number; /* a ticket of this number that is still open keeps its own */
+  return (dory_ticket_t)number + 1;
+}
+
+dory_ticket_t dory_dma_join(dory_ticket_t ticket, const dory_copy_t *copy)
+{
+  if (ticket == DORY_NO_TICKET) {
+    return dory_dma_start(copy);
+  }
+  members[ticket - 1] |= 1u << begin(copy);
+  return ticket;
 }
 
 void dory_dma_wait(dory_ticket_t ticket)
 {
-  finish((uint32_t)ticket);
+  for (uint32_t number = 0; number < MDMA_CHANNELS; number++) {
+    if (members[ticket - 1] >> number & 1u) {
+      finish(number);
+    }
+  }
+  members[ticket - 1] = 0;
 }
