@@ -277,12 +277,12 @@ class Mdma:
                 f"channel {channel.number}: link address {address:#010x} lies in {region.name}; "
                 "the MDMA fetches lists over AXI"
             )
-        if self._cached(address) and not self._lines(address, 40) <= self._maintained:
-            if not channel.requested:  # looked at when the transfer is requested
-                raise ChipFault(
-                    f"channel {channel.number}: the list at {address:#010x} is cached and was not "
-                    "cleaned"
-                )
+        clean = not self._cached(address) or self._lines(address, 40) <= self._maintained
+        if not clean and not channel.requested:  # looked at when the transfer is requested
+            raise ChipFault(
+                f"channel {channel.number}: the list at {address:#010x} is cached and was not "
+                "cleaned"
+            )
         words = self.memories.view(address, 40, "linked list").view("<u4")
         values = {name: int(word) for name, word in zip(NODE, words, strict=True) if name}
         return Setup(*(values[r] for r in (TCR, BNDTR, SAR, DAR, BRUR, LAR, TBR)))

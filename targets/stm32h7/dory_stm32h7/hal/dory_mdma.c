@@ -274,6 +274,7 @@ static void finish(uint32_t number)
     if (at_end(&channel->job)) {
       channel->active = 0;
     } else {
+      clean(&channel->job); /* the core has worked in the meantime */
       start(number);
     }
   }
