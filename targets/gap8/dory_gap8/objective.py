@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dory_core.expr import ceil_div, maximum
+from dory_core.expr import ceil_div, maximum, minimum
 from dory_core.ir import Conv, Linear, TypedLayer
 from dory_core.kernel import Kernel, Number, Term
 from dory_core.tiling.geometry import Tile, extent, input_bytes, output_bytes
 from dory_gap8.backend.block import BlockKernel
-from dory_gap8.backend.depthwise_hwc import LANES, STRIP, DepthwiseHwcKernel, form_of
+from dory_gap8.backend.depthwise_hwc import LANES, STRIP, WALK, DepthwiseHwcKernel, form_of
 
 # Weights of the paper: alpha of the memory use, beta of the kernels' wishes.
 ALPHA = 0.5
@@ -37,18 +37,19 @@ def kernel_terms(layer: TypedLayer, kernel: Kernel, tile: Tile, cores: int) -> l
     Dense convolutions: reuse of im2col, rows that divide among the cores, even widths and channels
     in fours for the 4x2 block; on the 4x4 block pixels in fours that divide among the cores.
     Depthwise: channels divide among the cores; on channels last, the channels of all strips do,
-    strips are whole and pixels start on a word. Fully connected: as the channels of a convolution.
-    Others share pixels: rows that divide among the cores.
+    strips are whole and long, and pixels start on a word. Fully connected: as the channels of a
+    convolution. Others share pixels: rows that divide among the cores.
     """
     kind = layer.layer
     if isinstance(kernel, DepthwiseHwcKernel):
         form, full = form_of(layer), extent(layer)
-        along, _ = form.axes(tile.h, tile.w)
+        along, walk = form.axes(tile.h, tile.w)
         shared = tile.c_out * ceil_div(along, STRIP)
         return [
             Term("PAR_BALANCE", BETA_BALANCE, (shared - 1) % cores),
             Term("STRIP", BETA_BALANCE, _whole(along, STRIP, form.axes(full.h, full.w)[0])),
             Term("WORD", BETA_BALANCE, _whole(tile.c_in, LANES, full.c_in)),
+            Term("WALK", BETA_BALANCE, minimum(walk, WALK) // 4),
         ]
     if isinstance(kind, Conv) and kind.groups > 1:
         return [Term("PAR_BALANCE", BETA_BALANCE, (tile.c_out - 1) % cores)]

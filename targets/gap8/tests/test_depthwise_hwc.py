@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from dory_gap8.backend import DepthwiseHwcKernel
 from dory_gap8.backend.depthwise_hwc import form_of
-from gap8_harness import SANITIZE, Case, Library, make_case, typed, values_of
+from gap8_harness import Case, Library, make_case, typed, values_of
 from gap8_layers import Random
 
 from dory_core.errors import NotSupported
 from dory_core.ir import Array, Conv, TypedLayer, Window, requant
+from dory_core.tiling.geometry import make_tile
 
 STEP = requant(37, 1 << 9, 1 << 12, 0, 255)
 
@@ -174,7 +175,7 @@ def test_weights_of_a_3x3_filter_are_a_word_per_tap_column() -> None:
 def test_weights_of_other_windows_are_spread_for_each_output_of_a_strip() -> None:
     """Stride 2, dilation 3 along the strip: outputs start 2 rows apart, taps are 3 rows apart."""
     window = Window(kernel=(2, 1), strides=(2, 1), dilations=(3, 1))
-    layer = _layer(2, (40, 3), window, weights=np.array([1, 2, 3, 4]).reshape(2, 1, 2, 1))
+    layer = _layer(2, (40, 5), window, weights=np.array([1, 2, 3, 4]).reshape(2, 1, 2, 1))
     form = form_of(layer)
     assert (form.swapped, form.words, form.row) == (False, 3, 48)
     rows = form.rows(layer.layer.weights.values[:, 0])
@@ -186,12 +187,37 @@ def test_weights_of_other_windows_are_spread_for_each_output_of_a_strip() -> Non
 
 
 def test_scratch_does_not_grow_with_the_image_beyond_a_walk() -> None:
-    from dory_core.tiling.geometry import make_tile
-
     layer = _layer(16, (128, 128), _square(3))
     kernel = DepthwiseHwcKernel()
     assert kernel.scratch_bytes(layer, make_tile(layer, 16, 8, 128)) == 8 * 2 * 34 * 16
     assert kernel.scratch_bytes(layer, make_tile(layer, 16, 8, 16)) == 8 * 2 * 18 * 16
+
+
+@pytest.mark.parametrize(
+    ("channels", "size", "window", "measured"),
+    [
+        (32, 16, _square(3), 12385),
+        (16, 32, _square(3), 22137),
+        (192, 8, _square(3), 22586),
+        (32, 16, _square(3, 2), 5975),
+        (16, 32, _square(3, 2), 10331),
+        (16, 16, _square(5), 22767),
+        (16, 14, _square(7), 32584),
+        (16, 16, _square(3, 1, 2, 2), 20717),
+    ],
+)
+def test_cycles_meet_the_measured_tiles(channels, size, window, measured) -> None:
+    """8 cores, 32-bit requantisation without clamp."""
+    step = requant([1] * channels, list(range(channels)), 1 << 8, 0, 255)
+    layer = _layer(
+        channels,
+        (size, size),
+        window,
+        steps=(step,),
+        weights=np.ones((channels, 1, *window.kernel), int),
+    )
+    tile = make_tile(layer, channels, layer.output.height, layer.output.width)
+    assert DepthwiseHwcKernel().cycles(layer, tile) == pytest.approx(measured, rel=0.08)
 
 
 def test_sixteen_bit_inputs_are_left_to_the_other_kernel() -> None:
@@ -200,8 +226,3 @@ def test_sixteen_bit_inputs_are_left_to_the_other_kernel() -> None:
     rejection = DepthwiseHwcKernel().accepts(wide)
     assert rejection is not None
     assert rejection.reason == "its input is u16, possible are u8, i8"
-
-
-if __name__ == "__main__":
-    Library(_random_cases(7, 40, 8), SANITIZE).check()
-    print("computed")

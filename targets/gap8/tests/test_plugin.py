@@ -144,9 +144,11 @@ def test_depthwise_on_channels_last_likes_whole_strips_and_words() -> None:
         "PAR_BALANCE": (1e6, (16 * 3 - 1) % 8),
         "STRIP": (1e6, 3),
         "WORD": (1e6, 3),
+        "WALK": (1e6, 3),
         "PAR_BALANCE_BORDER": (1e6, (14 * 3 - 1) % 8),
         "STRIP_BORDER": (1e6, 1),
         "WORD_BORDER": (1e6, 1),
+        "WALK_BORDER": (1e6, 2),
     }
 
 

@@ -1,4 +1,4 @@
-"""Executes assembly text of RV32IM with XpulpV2: the instructions that the 4x4 block uses.
+"""Executes assembly text of RV32IM with XpulpV2: the instructions that the kernels use.
 
 It stands in for the chip where assembly cannot run otherwise. Semantics are those of the manual of
 the instruction set: post-increment loads and stores, hardware loops, dot products of bytes and
@@ -131,6 +131,9 @@ class Machine:
         elif operation in ("sw", "p.sw"):
             value = r[o[0]]
             self.put(self._address(o[1], operation == "p.sw"), value)
+        elif operation == "p.sb":
+            value = r[o[0]] & 255
+            self.memory[self._address(o[1], True)] = value
         elif operation == "lp.setup":
             assert r[o[1]] > 0, "a hardware loop runs once at least"
             self.loops[o[0]] = (at + 1, self.program.target(o[2], at), r[o[1]])
@@ -138,12 +141,17 @@ class Machine:
             return self.program.target(o[0], at)
         elif operation == "bne":
             return self.program.target(o[2], at) if r[o[0]] != r[o[1]] else None
+        elif operation == "beqz":
+            return self.program.target(o[1], at) if r[o[0]] == 0 else None
+        elif operation == "li":
+            r[o[0]] = signed(int(o[1], 0))
         elif operation != "nop":
             r[o[0]] = signed(self._result(operation, o))
         return None
 
     def _count_stall(self, operation: str, o: list[str]) -> None:
-        stores = operation in ("sw", "p.sw", "bne", "p.mac", "p.addNr") or "sdot" in operation
+        reads_first = ("sw", "p.sw", "p.sb", "bne", "beqz", "p.mac", "p.addNr", "pv.shuffle2.b")
+        stores = operation in reads_first or "sdot" in operation
         used = re.findall(r"\w+", " ".join(o if stores else o[1:]))
         self.stalls += self._loaded in used
         self._loaded = ""
@@ -161,13 +169,22 @@ class Machine:
             "mv": lambda: a,
             "add": lambda: a + b,
             "addi": lambda: a + b,
+            "sub": lambda: a - b,
+            "slli": lambda: a << b,
             "mul": lambda: a * b,
             "p.mac": lambda: old + a * b,
             "sra": lambda: a >> (b & 31),
             "p.addNr": lambda: signed(old + a) >> (b & 31),
             "p.clipur": lambda: min(max(a, 0), b),
             "p.clipr": lambda: min(max(a, -b - 1), b),
+            "pv.shuffle2.b": lambda: self._shuffle(old, a, b),
             "pv.packlo.b": lambda: (old & 0xFFFF0000) | (a & 255) << 8 | (b & 255),
             "pv.packhi.b": lambda: (old & 0xFFFF) | (a & 255) << 24 | (b & 255) << 16,
         }
         return simple[operation]()
+
+    @staticmethod
+    def _shuffle(old: int, a: int, order: int) -> int:
+        """Return the bytes of ``old`` (0 to 3) and ``a`` (4 to 7) that ``order`` names."""
+        source = (*lanes(old, "4B"), *lanes(a, "4B"))
+        return int.from_bytes(bytes(source[n & 7] for n in lanes(order, "4B")), "little")

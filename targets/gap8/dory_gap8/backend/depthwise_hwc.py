@@ -32,10 +32,8 @@ if TYPE_CHECKING:
 
 # Outputs of a strip, and input channels that are transposed at once.
 STRIP = LANES = 4
-# Outputs along a strip's row whose inputs are in the scratch at a time, and for windows of any
-# size the strips as well.
-WALK = 32
-WALK_ANY, STRIPS_ANY = 8, 2
+# Outputs along b whose inputs are in the scratch at a time: filters up to 3x3, any window.
+WALK, WALK_ANY = 32, 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +72,19 @@ class Form:
         """Cycles of the sums of four outputs."""
         if self.stride:
             return cal.STRIP_S1 if self.stride == 1 else cal.STRIP_S2
-        return cal.STRIP_ANY + self.kernel[1] * (cal.STRIP_COLUMN + self.words * cal.STRIP_WORD)
+        runs = 1 if self.dilations[1] == 1 else self.kernel[1]
+        words = self.words * self.kernel[1]
+        return cal.STRIP_ANY + runs * cal.STRIP_RUN + words * cal.STRIP_WORD
+
+    @property
+    def channel(self) -> int:
+        """Cycles of a channel of a strip beside its outputs."""
+        return cal.STRIP_CHANNEL if self.stride else cal.STRIP_CHANNEL_ANY
+
+    def columns(self, outputs: Number) -> Number:
+        """Return the columns that a number of outputs along b reads."""
+        reach = 3 if self.stride else (self.kernel[1] - 1) * self.dilations[1] + 1
+        return (outputs - 1) * self.strides[1] + reach
 
     def axes(self, h: Any, w: Any) -> tuple[Any, Any]:
         """Return what belongs to (a, b) of values for rows and columns."""
@@ -120,7 +130,7 @@ def form_of(layer: TypedLayer) -> Form:
     def cost(form: Form) -> int:
         a, b = form.axes(layer.output.height, layer.output.width)
         output = STRIP * weighted_epilogue(layer).step_cycles
-        return int(ceil_div(a, STRIP)) * (cal.STRIP_CHANNEL + b * (form.quad + output))
+        return int(ceil_div(a, STRIP)) * (form.channel + b * (form.quad + output))
 
     return min(forms, key=cost)
 
@@ -149,17 +159,12 @@ class DepthwiseHwcKernel(ClusterKernel):
         )
 
     def scratch_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
-        """The transposed inputs of four channels, per core: of a strip, of a block of strips."""
+        """The transposed inputs of four channels and a strip, per core."""
         form = form_of(layer)
-        a, b = form.axes(tile.h, tile.w)
-        reach = (form.kernel[1] - 1) * form.dilations[1] + 1
-        if form.stride:
-            columns = (minimum(b, WALK) - 1) * form.stride + 3
-            return self.cores * 4 * LANES * (form.stride + 1) * columns
-        strips = minimum(ceil_div(a, STRIP), STRIPS_ANY)
-        words = (strips - 1) * form.strides[0] + form.words
-        columns = (minimum(b, WALK_ANY) - 1) * form.strides[1] + reach
-        return self.cores * 4 * LANES * words * columns
+        _, b = form.axes(tile.h, tile.w)
+        blocks = form.stride + 1 if form.stride else form.words
+        longest = WALK if form.stride else WALK_ANY
+        return self.cores * 4 * LANES * blocks * form.columns(minimum(b, longest))
 
     def constants(self, layer: TypedLayer) -> Constants:
         """Return the form of the weight block."""
@@ -181,18 +186,21 @@ class DepthwiseHwcKernel(ClusterKernel):
         form = form_of(layer)
         conv = self._conv(layer)
         a, b = form.axes(tile.h, tile.w)
-        longest = WALK if form.stride else WALK_ANY
-        walks = ceil_div(b, longest)
+        walks = ceil_div(b, WALK if form.stride else WALK_ANY)
         walk = ceil_div(b, walks)
-        strips = ceil_div(a, STRIP)
-        units = ceil_div(tile.c_out * strips * walks, self.cores)
+        positions = ceil_div(a, STRIP) * walks
+        units = ceil_div(tile.c_out * positions, self.cores)
         quad = form.quad + STRIP * weighted_epilogue(layer).step_cycles
-        per_group = LANES * (layer.output.channels // conv.groups)
-        reach = (form.kernel[1] - 1) * form.dilations[1] + 1
-        columns = (walk - 1) * form.strides[1] + reach
-        block = cal.STRIP_BLOCK + columns * cal.STRIP_TRANSPOSE
-        blocks = ceil_div(units, per_group) * form.strides[0] + form.words - form.strides[0]
-        return cal.CALL + units * (cal.STRIP_CHANNEL + walk * quad) + blocks * block
+        if form.stride and not self._in_assembly(layer):
+            quad += cal.STRIP_COMPILED
+        per_strip = LANES * (layer.output.channels // conv.groups)
+        if form.stride:  # the last block of a strip is the first one of the next
+            blocks = ceil_div(units, per_strip) * form.stride + units // (per_strip * positions) + 1
+        else:
+            blocks = ceil_div(units, per_strip) * form.words
+        column = cal.STRIP_TRANSPOSE + cal.STRIP_UNALIGNED * minimum(tile.c_in % LANES, 1)
+        block = cal.STRIP_BLOCK + form.columns(walk) * column
+        return cal.STRIP_CALL + units * (form.channel + walk * quad) + blocks * block
 
     def symbol(self, layer: TypedLayer) -> str:
         """Form, types and requantisation."""
@@ -232,14 +240,17 @@ class DepthwiseHwcKernel(ClusterKernel):
         x, y = layer.inputs[0].type_name, layer.output.type_name
         chosen, form = weighted_epilogue(layer), form_of(layer)
         end = f"{chosen.bits}-bit requantisation" if chosen.steps else "no requantisation"
-        own = (
-            (("DORY_STRIDE", str(form.stride)), ("DORY_WALK", str(WALK)))
-            if form.stride
-            else (("DORY_STRIPS", str(STRIPS_ANY)), ("DORY_WALK", str(WALK_ANY)))
-        )
+        own: tuple[tuple[str, str], ...] = (("DORY_WALK", str(WALK_ANY)),)
+        if form.stride:
+            assembly = str(int(self._in_assembly(layer)))
+            own = (
+                ("DORY_STRIDE", str(form.stride)),
+                ("DORY_WALK", str(WALK)),
+                ("DORY_STRIP_ASM", assembly),
+            )
         macros = (
             *vector_macros(x),
-            ("DORY_STRIP_ASM", str(int(self._in_assembly(layer)))),
+            ("DORY_CORES", str(self.cores)),
             ("DORY_DOT4Z", f"dory_gap8_dot4z_{x}"),
             ("DORY_SHUFFLE_X", f"dory_gap8_shuffle4_{x}"),
             ("DORY_Y_T", c_type(y)),

@@ -1,6 +1,7 @@
 /* Depthwise convolution with filters up to 3x3 on tiles with channels last: template of the kernel
  * DORY_KERNEL, see dory_gap8_depthwise_strips.h, configured by dory_gap8_requant_impl.h and
  *
+ *   DORY_CORES      cores that share a tile
  *   DORY_STRIDE     1 or 2, along both axes
  *   DORY_WALK       outputs along b whose inputs are in the scratch at a time
  *   DORY_STRIP_ASM  whether the assembly for the chip has this requantisation and type of output
@@ -218,9 +219,10 @@ void DORY_KERNEL(const dory_gap8_strips_t *a) {
   const int32_t columns = (walk - 1) * DORY_STRIDE + 3;
   uint8_t *block[DORY_BLOCKS];
   dory_gap8_units_t u = dory_gap8_units(a, strips * walks);
-  int32_t w = u.position / strips;
+  int32_t w = walks == 1 ? 0 : u.position / strips;
   int32_t strip = u.position - w * strips;
-  int32_t staged = 0;
+  int32_t staged = 0, blanked = -1;
+  dory_gap8_columns_t c = {0, 0, 0};
   dory_strip_t s;
   for (int32_t i = 0; i < DORY_BLOCKS; i++) {
     block[i] = (uint8_t *)a->scratch +
@@ -239,10 +241,19 @@ void DORY_KERNEL(const dory_gap8_strips_t *a) {
     const int32_t b = w * walk;
     const int32_t count = dory_gap8_min(walk, a->y_b - b);
     DORY_Y_T *const y = (DORY_Y_T *)a->y + 4 * strip * a->y_step_a + b * a->y_step_b;
+    if (blanked != w) {
+      c = dory_gap8_columns(a, b * DORY_STRIDE - a->pad_b, columns);
+      for (int32_t i = 0; i < DORY_BLOCKS; i++) {
+        dory_gap8_zeros(4 * c.before, block[i]);
+        dory_gap8_zeros(4 * c.after, block[i] + (columns - c.after) * DORY_COLUMN_BYTES);
+      }
+      blanked = w;
+    }
     for (int32_t i = staged; i < DORY_BLOCKS; i++) {
-      dory_gap8_stage(a, (const uint8_t *)a->x + g.base,
-                      4 * (strip * DORY_STRIDE + i) - a->pad_a, b * DORY_STRIDE - a->pad_b,
-                      columns, 4, block[i]);
+      dory_gap8_stage(a, c,
+                      (const uint8_t *)a->x + g.base +
+                          (b * DORY_STRIDE - a->pad_b + c.before) * a->x_step_b,
+                      4 * (strip * DORY_STRIDE + i) - a->pad_a, 4, DORY_COLUMN_BYTES, block[i]);
     }
     dory_gap8_places(a, 4 * strip, s.place);
     s.loops = count / (3 - DORY_STRIDE);
@@ -250,9 +261,9 @@ void DORY_KERNEL(const dory_gap8_strips_t *a) {
     s.y_back = count * s.step - 1;
     s.x_back = ((count - 1) * DORY_STRIDE + 3) * DORY_COLUMN_BYTES - 4;
     s.channels = a->multiplier == 1 ? end - u.channel : 1;
-    for (int32_t c = u.channel; c < end; c += s.channels) {
-      const int32_t lane = 4 * (g.lane + dory_gap8_source(a, c));
-      s.channel = g.first + c;
+    for (int32_t k = u.channel; k < end; k += s.channels) {
+      const int32_t lane = 4 * (g.lane + dory_gap8_source(a, k));
+      s.channel = g.first + k;
       for (int32_t i = 0; i < DORY_BLOCKS; i++) {
         s.block[i] = block[i] + lane;
       }
@@ -275,7 +286,7 @@ void DORY_KERNEL(const dory_gap8_strips_t *a) {
     }
     if (w == walks) {
       w = 0;
-      u.group++;
+      u.group += u.step;
     }
   }
 }

@@ -1,37 +1,39 @@
 /* Depthwise convolution with any window on tiles with channels last: template of the kernel
  * DORY_KERNEL, see dory_gap8_depthwise_strips.h, configured by dory_gap8_requant_impl.h and
  *
- *   DORY_STRIPS   strips whose inputs are in the scratch at a time
- *   DORY_WALK     outputs along b of these strips
+ *   DORY_CORES   cores that share a tile
+ *   DORY_WALK    outputs along b whose inputs are in the scratch at a time
  *   DORY_X_T, DORY_X4_T, DORY_LOAD4_X, DORY_DOT4   an input; four of them and their operations
  *
- * The weights of a tap column are `words` words for each of the four outputs, shifted and spread
- * by stride and dilation, so that all four are dot products with the same words of the column. */
+ * The scratch of a core holds, channel after channel, the columns that the outputs of a strip read:
+ * each is the `words` words that the four outputs reach over, so that a window without dilation along
+ * b is one run of words. The weights of a tap column are as many words for each of the four outputs,
+ * shifted and spread by stride and dilation: all four are dot products with the same inputs. */
 #include "dory_gap8_depthwise_strips.h"
 
 /* One channel of a strip. */
 typedef struct {
   const uint8_t *x; /* of the first output */
-  int32_t pitch;    /* from column to column */
   const int8_t *weights;
   DORY_Y_T *y;
-  int32_t place[4]; /* of the four outputs */
-  int32_t count;    /* outputs along b */
+  int32_t place[4];                /* of the four outputs */
+  int32_t count;                   /* outputs along b */
+  int32_t x_step, y_step;          /* from output to output */
+  int32_t runs, run_words, run_step; /* of words that are neighbours; bytes from run to run */
 } dory_strip_t;
 
-static inline void dory_strip(const dory_gap8_strips_t *a, const dory_strip_t *s,
-                              dory_channel_t q, dory_gap8_requant_t r) {
-  const int32_t words = a->words, taps = a->kernel_b, y_step = a->y_step_b;
-  const int32_t tap_step = a->dilation_b * s->pitch, x_step = a->stride_b * s->pitch;
+static inline void dory_strip(const dory_strip_t *s, dory_channel_t q, dory_gap8_requant_t r) {
+  const int32_t runs = s->runs, run_words = s->run_words, run_step = s->run_step;
+  const int32_t x_step = s->x_step, y_step = s->y_step;
   const uint8_t *x = s->x;
   DORY_Y_T *y0 = s->y, *y1 = y0 + s->place[1], *y2 = y0 + s->place[2], *y3 = y0 + s->place[3];
   for (int32_t i = 0; i < s->count; i++, x += x_step) {
-    const uint8_t *column = x;
+    const uint8_t *run = x;
     const int8_t *w = s->weights;
     int32_t acc0 = 0, acc1 = 0, acc2 = 0, acc3 = 0;
-    for (int32_t kx = 0; kx < taps; kx++, column += tap_step) {
-      const DORY_X_T *p = (const DORY_X_T *)column;
-      for (int32_t t = 0; t < words; t++, p += 4, w += 16) {
+    for (int32_t n = 0; n < runs; n++, run += run_step) {
+      const DORY_X_T *p = (const DORY_X_T *)run;
+      for (int32_t t = 0; t < run_words; t++, p += 4, w += 16) {
         const DORY_X4_T v = DORY_LOAD4_X(p);
         acc0 = DORY_DOT4(v, dory_gap8_load4_i8(w), acc0);
         acc1 = DORY_DOT4(v, dory_gap8_load4_i8(w + 4), acc1);
@@ -53,47 +55,54 @@ static inline void dory_strip(const dory_gap8_strips_t *a, const dory_strip_t *s
 /* Computes one tile. Every core calls it; no core reads what another one writes. */
 void DORY_KERNEL(const dory_gap8_strips_t *a) {
   const int32_t strips = (a->y_a + 3) >> 2;
-  const int32_t blocks_a = dory_gap8_ceil_div(strips, DORY_STRIPS);
-  const int32_t blocks_b = dory_gap8_ceil_div(a->y_b, DORY_WALK);
-  /* Words of a column and columns that the windows of a whole block reach over. */
-  const int32_t words = (dory_gap8_min(strips, DORY_STRIPS) - 1) * a->stride_a + a->words;
-  const int32_t columns = (dory_gap8_min(a->y_b, DORY_WALK) - 1) * a->stride_b +
-                          (a->kernel_b - 1) * a->dilation_b + 1;
-  uint8_t *const scratch = (uint8_t *)a->scratch + (int32_t)dory_core_id() * columns * 16 * words;
-  const int32_t row = 16 * a->words * a->kernel_b;
-  dory_gap8_units_t u = dory_gap8_units(a, blocks_a * blocks_b);
+  const int32_t walks = (a->y_b + DORY_WALK - 1) / DORY_WALK;
+  const int32_t walk = walks == 1 ? a->y_b : dory_gap8_ceil_div(a->y_b, walks);
+  const int32_t words = a->words;
+  /* The windows of a walk are strides apart and reach over more columns. */
+  const int32_t columns = (walk - 1) * a->stride_b + (a->kernel_b - 1) * a->dilation_b + 1;
+  const int32_t lane_bytes = columns * 4 * words;
+  const int32_t row = 16 * words * a->kernel_b;
+  uint8_t *const scratch = (uint8_t *)a->scratch + (int32_t)dory_core_id() * 4 * lane_bytes;
+  dory_gap8_units_t u = dory_gap8_units(a, strips * walks);
+  dory_strip_t s;
+  s.x_step = a->stride_b * 4 * words;
+  s.y_step = a->y_step_b;
+  s.runs = a->dilation_b == 1 ? 1 : a->kernel_b;
+  s.run_words = a->dilation_b == 1 ? a->kernel_b * words : words;
+  s.run_step = a->dilation_b * 4 * words;
   while (u.left > 0) {
     const dory_gap8_group_t g = dory_gap8_group(a, u.group);
     const int32_t end = dory_gap8_min(u.channel + u.left, g.count);
-    const int32_t block = u.position / blocks_b;
-    const int32_t b = (u.position - block * blocks_b) * DORY_WALK;
-    const int32_t count = dory_gap8_min(DORY_WALK, a->y_b - b);
-    const int32_t last = dory_gap8_min((block + 1) * DORY_STRIPS, strips);
-    for (int32_t i = 0; i < words; i++) {
-      dory_gap8_stage(a, (const uint8_t *)a->x + g.base,
-                      4 * (block * DORY_STRIPS * a->stride_a + i) - a->pad_a,
-                      b * a->stride_b - a->pad_b, columns, 4 * words, scratch + 4 * i);
+    const int32_t strip = walks == 1 ? u.position : u.position / walks;
+    const int32_t b = (u.position - strip * walks) * walk;
+    const int32_t x_b = b * a->stride_b - a->pad_b;
+    const dory_gap8_columns_t inside = dory_gap8_columns(a, x_b, columns);
+    const uint8_t *const x =
+        (const uint8_t *)a->x + g.base + (x_b + inside.before) * a->x_step_b;
+    s.count = dory_gap8_min(walk, a->y_b - b);
+    for (int32_t lane = 0; lane < 4; lane++) {
+      uint8_t *const out = scratch + lane * lane_bytes;
+      dory_gap8_zeros(inside.before * words, out);
+      dory_gap8_zeros(inside.after * words, out + lane_bytes - inside.after * 4 * words);
     }
-    for (int32_t strip = block * DORY_STRIPS; strip < last; strip++) {
-      dory_strip_t s;
-      dory_gap8_places(a, 4 * strip, s.place);
-      s.pitch = 16 * words;
-      s.count = count;
-      for (int32_t c = u.channel; c < end; c++) {
-        const int32_t number = g.first + c;
-        s.x = scratch + (g.lane + dory_gap8_source(a, c)) * 4 * words +
-              4 * a->stride_a * (strip - block * DORY_STRIPS);
-        s.weights = (const int8_t *)a->weights + number * row;
-        s.y = (DORY_Y_T *)a->y + 4 * strip * a->y_step_a + b * a->y_step_b + number;
-        dory_strip(a, &s, dory_channel(number, &a->requant), a->requant);
-      }
+    for (int32_t i = 0; i < words; i++) {
+      dory_gap8_stage(a, inside, x, 4 * (strip * a->stride_a + i) - a->pad_a, lane_bytes,
+                      4 * words, scratch + 4 * i);
+    }
+    dory_gap8_places(a, 4 * strip, s.place);
+    for (int32_t c = u.channel; c < end; c++) {
+      const int32_t number = g.first + c;
+      s.x = scratch + (g.lane + dory_gap8_source(a, c)) * lane_bytes;
+      s.weights = (const int8_t *)a->weights + number * row;
+      s.y = (DORY_Y_T *)a->y + 4 * strip * a->y_step_a + b * a->y_step_b + number;
+      dory_strip(&s, dory_channel(number, &a->requant), a->requant);
     }
     u.left -= end - u.channel;
     u.channel = 0;
     u.position++;
-    if (u.position == blocks_a * blocks_b) {
+    if (u.position == strips * walks) {
       u.position = 0;
-      u.group++;
+      u.group += u.step;
     }
   }
 }

@@ -6,7 +6,8 @@
  * channels at a time, transposes 4 x 4 bytes in registers, and lays them into its part of the
  * scratch, so that a word is four neighbours along a of one channel, with zeros for the padding.
  *
- * The channels of all strips in a row are the units of work that the cores share. */
+ * The channels of all strips in a row are the units of work that the cores share; DORY_CORES is their
+ * number. */
 #include "dory_gap8_requant_impl.h"
 #include "dory_gap8_share.h"
 
@@ -27,24 +28,35 @@ typedef dory_parameters_t dory_channel_t;
 #define dory_output dory_apply
 #endif
 
-/* The work of a core: `left` units from output channel `channel` of the group of four input channels
- * number `group` in block `position` of `positions`. */
+/* The work of a core: `left` units from output channel `channel` in block `position` of the group of
+ * four input channels number `group`; the next group is number group + step. */
 typedef struct {
-  int32_t left, group, position, channel;
+  int32_t left, group, step, position, channel;
 } dory_gap8_units_t;
 
-/* The part of the calling core; each of the groups has `positions` blocks of outputs. */
+/* The part of the calling core; each of the groups has `positions` blocks of outputs. Where cores
+ * have whole groups they take them in turn: at one time they read neighbours, which lie in different
+ * banks of the memory, and not channels that are a power of two apart, which may lie in one. */
 static inline dory_gap8_units_t dory_gap8_units(const dory_gap8_strips_t *s, int32_t positions) {
-  const int32_t total = s->y_c * positions;
-  const int32_t per_core = dory_gap8_ceil_div(total, (int32_t)dory_core_count());
-  const int32_t first = dory_gap8_min((int32_t)dory_core_id() * per_core, total);
+  const int32_t core = (int32_t)dory_core_id();
   const int32_t channels = 4 * s->multiplier;
-  dory_gap8_units_t u = {dory_gap8_min(per_core, total - first), 0, 0, 0};
+  const int32_t total = s->y_c * positions;
+  const int32_t per_core = (total + DORY_CORES - 1) / DORY_CORES;
+  const int32_t first = dory_gap8_min(core * per_core, total);
+  dory_gap8_units_t u = {dory_gap8_min(per_core, total - first), core, DORY_CORES, 0, 0};
   if (u.left > 0) {
-    u.group = first / (channels * positions);
-    u.channel = first - u.group * channels * positions;
-    u.position = u.channel / dory_gap8_min(channels, s->y_c - u.group * channels);
-    u.channel -= u.position * dory_gap8_min(channels, s->y_c - u.group * channels);
+    const int32_t groups = per_core / (channels * positions);
+    if (groups * channels * positions != per_core || 4 * groups * DORY_CORES - s->x_c >= 4 ||
+        4 * groups * DORY_CORES < s->x_c) {
+      int32_t count;
+      u.step = 1;
+      u.group = first / (channels * positions);
+      u.channel = first - u.group * channels * positions;
+      count = dory_gap8_min(channels, s->y_c - u.group * channels);
+      for (; u.channel >= count; u.channel -= count) {
+        u.position++;
+      }
+    }
   }
   return u;
 }
@@ -99,14 +111,16 @@ static inline dory_gap8_u8x4_t dory_gap8_first4(const uint8_t *p, int32_t n) {
 }
 
 /* Lays `count` columns (places along b) of rows (along a) r[0] .. r[3] into out: the word of lane l
- * of a column at l * pitch, the next column 4 * pitch later. `narrow`: pixels have fewer than the
- * four channels of a word. */
+ * of a column at l * lane_bytes, the next column column_bytes later. `narrow`: pixels have fewer than
+ * the four channels of a word. */
 static inline void dory_gap8_transpose(const uint8_t *const *row, const int32_t *step,
-                                       int32_t count, int32_t narrow, int32_t pitch,
-                                       uint8_t *out) {
+                                       int32_t count, int32_t narrow, int32_t lane_bytes,
+                                       int32_t column_bytes, uint8_t *out) {
   const uint8_t *r0 = row[0], *r1 = row[1], *r2 = row[2], *r3 = row[3];
   const dory_gap8_orders_t order = dory_gap8_orders();
   const int32_t s0 = step[0], s1 = step[1], s2 = step[2], s3 = step[3];
+  uint8_t *out0 = out, *out1 = out0 + lane_bytes, *out2 = out1 + lane_bytes;
+  uint8_t *out3 = out2 + lane_bytes;
   for (int32_t i = 0; i < count; i++) {
     dory_gap8_u8x4_t v[4];
     if (narrow) {
@@ -125,43 +139,62 @@ static inline void dory_gap8_transpose(const uint8_t *const *row, const int32_t 
     r2 += s2;
     r3 += s3;
     dory_gap8_transpose4(v, order);
-    dory_gap8_store4_u8(out, v[0]);
-    dory_gap8_store4_u8(out + pitch, v[1]);
-    dory_gap8_store4_u8(out + 2 * pitch, v[2]);
-    dory_gap8_store4_u8(out + 3 * pitch, v[3]);
-    out += 4 * pitch;
+    dory_gap8_store4_u8(out0, v[0]);
+    dory_gap8_store4_u8(out1, v[1]);
+    dory_gap8_store4_u8(out2, v[2]);
+    dory_gap8_store4_u8(out3, v[3]);
+    out0 += column_bytes;
+    out1 += column_bytes;
+    out2 += column_bytes;
+    out3 += column_bytes;
   }
 }
 
-/* `count` columns of zeros. */
-static inline uint8_t *dory_gap8_blank(int32_t count, int32_t pitch, uint8_t *out) {
-  for (int32_t i = 0; i < 4 * count; i++, out += pitch) {
-    dory_gap8_store4_u8(out, dory_gap8_set4_u8(0, 0, 0, 0));
-  }
-  return out;
-}
+/* Of the columns that a core lays into the scratch, those left of the tile, inside and beyond. */
+typedef struct {
+  int32_t before, inside, after;
+} dory_gap8_columns_t;
 
-/* Lays rows a .. a + 3 and columns b .. b + count - 1 of the channels from x into out as above. */
-static inline void dory_gap8_stage(const dory_gap8_strips_t *s, const uint8_t *x, int32_t a,
-                                   int32_t b, int32_t count, int32_t pitch, uint8_t *out) {
-  const dory_gap8_u8x4_t zero = dory_gap8_set4_u8(0, 0, 0, 0);
+/* `count` columns from place b. */
+static inline dory_gap8_columns_t dory_gap8_columns(const dory_gap8_strips_t *s, int32_t b,
+                                                    int32_t count) {
   const int32_t before = dory_gap8_clip(-b, 0, count);
   const int32_t inside = dory_gap8_clip(s->x_b - b - before, 0, count - before);
+  const dory_gap8_columns_t columns = {before, inside, count - before - inside};
+  return columns;
+}
+
+static inline void dory_gap8_zeros(int32_t words, uint8_t *out) {
+  const dory_gap8_u8x4_t zero = dory_gap8_set4_u8(0, 0, 0, 0);
+  for (int32_t i = 0; i < words; i++, out += 4) {
+    dory_gap8_store4_u8(out, zero);
+  }
+}
+
+/* Lays rows a .. a + 3 of the columns inside the tile into out, as above. x: the first of these
+ * columns in row 0, at the first channel. */
+static inline void dory_gap8_stage(const dory_gap8_strips_t *s, dory_gap8_columns_t c,
+                                   const uint8_t *x, int32_t a, int32_t lane_bytes,
+                                   int32_t column_bytes, uint8_t *out) {
+  const dory_gap8_u8x4_t zero = dory_gap8_set4_u8(0, 0, 0, 0);
+  const uint32_t rows = (uint32_t)s->x_a;
+  int32_t offset = a * s->x_step_a;
   const uint8_t *row[4];
   int32_t step[4];
-  for (int32_t i = 0; i < 4; i++) {
-    const int32_t valid = a + i >= 0 && a + i < s->x_a;
-    row[i] = valid ? x + (a + i) * s->x_step_a + (b + before) * s->x_step_b
-                   : (const uint8_t *)&zero;
-    step[i] = valid ? s->x_step_b : 0;
+  for (int32_t i = 0; i < 4; i++, offset += s->x_step_a) {
+    row[i] = (const uint8_t *)&zero;
+    step[i] = 0;
+    if ((uint32_t)(a + i) < rows) {
+      row[i] = x + offset;
+      step[i] = s->x_step_b;
+    }
   }
-  out = dory_gap8_blank(before, pitch, out);
+  out += column_bytes * c.before;
   if (s->x_c >= 4) {
-    dory_gap8_transpose(row, step, inside, 0, pitch, out);
+    dory_gap8_transpose(row, step, c.inside, 0, lane_bytes, column_bytes, out);
   } else {
-    dory_gap8_transpose(row, step, inside, s->x_c, pitch, out);
+    dory_gap8_transpose(row, step, c.inside, s->x_c, lane_bytes, column_bytes, out);
   }
-  dory_gap8_blank(count - before - inside, pitch, out + 4 * pitch * inside);
 }
 
 /* The places of the four outputs of the strip from a. Those beyond the tile fall on its last one:

@@ -1,0 +1,142 @@
+"""The assembly of depthwise strips, run instruction by instruction, gives what numpy gives."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import dory_gap8
+import numpy as np
+import pytest
+from xpulpv2 import Machine, Program
+
+KERNELS = Path(dory_gap8.__file__).parent / "kernels"
+NARROW, LIMBS = 1, 2
+NO_CLIP, UNSIGNED, SIGNED = 0, 1, 2
+# Places in the memory of the machine.
+BLOCKS, WEIGHTS, PARAMETERS, OUTPUTS, ARGUMENTS, STACK = (
+    *((0x1000, 0x2000, 0x3000), 0x4000, 0x5000),
+    *(0x6000, 0xE000, 0xF800),
+)
+ROWS = 4
+
+
+def assembly(form: int, reach: int, clip: int, x_signed: int, stride: int, per_channel: int) -> str:
+    """Return the assembly text of a variant, as the preprocessor leaves it."""
+    macros = {
+        "DORY_KERNEL": "kernel",
+        "DORY_Q_LIMBS": LIMBS,
+        "DORY_CLIP_UNSIGNED": UNSIGNED,
+        "DORY_CLIP_SIGNED": SIGNED,
+        "DORY_Q_FORM": form,
+        "DORY_Q_REACH": reach,
+        "DORY_Q_CLIP": clip,
+        "DORY_X_SIGNED": x_signed,
+        "DORY_STRIDE": stride,
+        "DORY_PER_CHANNEL": per_channel,
+    }
+    command = ["cc", "-E", "-P", *(f"-D{n}={v}" for n, v in macros.items())]
+    command.append(str(KERNELS / "dory_gap8_depthwise_3x3_asm.h"))
+    source = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    literals = re.findall(r'"((?:[^"\\]|\\.)*)"', source[source.rindex("__asm__(") :])
+    return "".join(literals).replace("\\n", "\n").replace("\\t", " ").replace('\\"', '"')
+
+
+def wrapped(values: np.ndarray) -> np.ndarray:
+    """Return numbers modulo 2^32, signed."""
+    return (values + (1 << 31)) % (1 << 32) - (1 << 31)
+
+
+def check(variant: tuple[int, int, int, int, int, int], count: int, seed: int) -> Machine:
+    """Run `count` outputs along b of some channels on random values and compare with numpy's."""
+    form, reach, clip, x_signed, stride, per_channel = variant
+    random = np.random.default_rng(seed)
+    machine = Machine(Program.parse(assembly(*variant)))
+    channels, lane = (4, 0) if seed % 2 else (2, 1)
+    columns = (count - 1) * stride + 3
+    low, high = (-128, 128) if x_signed else (0, 256)
+    x = random.integers(low, high, (stride + 1, columns, 4, ROWS))
+    for block, data in zip(BLOCKS, x, strict=False):
+        image = data.astype("<i1" if x_signed else "<u1").tobytes()
+        machine.memory[block : block + len(image)] = image
+    w = random.integers(-128, 128, (channels, 3, ROWS))
+    w[..., 3] = 0
+    weights = w.astype("<i1").tobytes()
+    machine.memory[WEIGHTS : WEIGHTS + len(weights)] = weights
+
+    records = channels if per_channel else 1
+    low_bits = int(random.integers(3, 12))
+    words = [random.integers(100, 30000, records)] if reach else []
+    if form == LIMBS:
+        words.append(random.integers(-(1 << (low_bits - 1)), 1 << (low_bits - 1), records))
+    words.append(random.integers(-3000, 3000, records))
+    words.append(random.integers(-(1 << 20), 1 << 20, records))
+    machine.put(PARAMETERS, *np.stack(words, axis=1).reshape(-1).tolist())
+    shift, hi = int(random.integers(8, 20)), int(random.choice([255, 127, 63, 1]))
+
+    # Strips of one to four outputs: those that are none fall on the last one.
+    valid = int(random.integers(1, 5))
+    step, row = channels + 3, (channels + 3) * count + 5
+    places = [min(i, valid - 1) * row for i in range(4)]
+    unroll = 3 - stride
+    arguments = [
+        *(b + 4 * lane for b in BLOCKS),
+        *(WEIGHTS, PARAMETERS, OUTPUTS),
+        *places,
+        *(step, count // unroll, count % unroll),
+        *(columns * 16 - 4, count * step - 1, channels),
+        *(shift, low_bits, hi),
+    ]
+    machine.put(ARGUMENTS, *arguments)
+    machine.call(ARGUMENTS, STACK)
+
+    rows = np.concatenate(x, axis=2)[:, lane : lane + channels]  # columns, channels, rows
+    windows = np.zeros((4, count, channels), dtype=np.int64)
+    for o in range(valid):
+        for i in range(count):
+            box = rows[i * stride : i * stride + 3, :, o * stride : o * stride + 3]
+            windows[o, i] = np.einsum("bca,cba->c", box, w[..., :3])
+    v = np.clip(windows, -words[0] - 1, words[0]) if reach else windows
+    last = wrapped(v * words[-2])
+    if form == LIMBS:
+        last = last + (wrapped(v * words[-3]) >> low_bits)
+    v = wrapped(last + words[-1]) >> shift
+    if clip != NO_CLIP:
+        v = np.clip(v, 0 if clip == UNSIGNED else -hi - 1, hi)
+    expected = np.zeros(valid * row, dtype=np.uint8)
+    for o in range(valid):
+        for i in range(count):
+            start = o * row + i * step
+            expected[start : start + channels] = v[o, i] & 255
+    got = np.frombuffer(machine.memory, np.uint8, len(expected) + 64, OUTPUTS)
+    assert np.array_equal(got[: len(expected)], expected), (variant, count, valid)
+    assert not got[len(expected) :].any(), "stored beyond the strip"
+    return machine
+
+
+@pytest.mark.parametrize("x_signed", [0, 1])
+@pytest.mark.parametrize("clip", [NO_CLIP, UNSIGNED, SIGNED])
+@pytest.mark.parametrize(("form", "reach"), [(NARROW, 0), (NARROW, 1), (LIMBS, 0), (LIMBS, 1)])
+@pytest.mark.parametrize("stride", [1, 2])
+def test_every_variant_of_a_strip(form, reach, clip, x_signed, stride) -> None:
+    for count in (1, 2, 5):
+        variant = (form, reach, clip, x_signed, stride, count % 2)
+        machine = check(variant, count, seed=count)
+        assert machine.stalls <= 4, "an instruction in a loop waits for a load"
+
+
+def _loop(text: str) -> list[str]:
+    program = Program.parse(text)
+    start = next(i for i, (_, o) in enumerate(program.instructions) if o[:1] == ["x0"]) + 1
+    return [op for op, _ in program.instructions[start : program.target("1f", start) + 1]]
+
+
+def test_four_outputs_of_stride_1_are_31_instructions_for_36_products() -> None:
+    names = _loop(assembly(NARROW, 0, UNSIGNED, 0, 1, 1))
+    assert len(names) == 2 * 31
+    assert sum("dotusp" in n for n in names) == 2 * 12
+
+
+def test_four_outputs_of_stride_2_are_40_instructions() -> None:
+    assert len(_loop(assembly(NARROW, 0, UNSIGNED, 0, 2, 1))) == 40
