@@ -9,7 +9,7 @@ from image import compiled, require_emulator, run_image
 
 from dory_core.plugins import Plugins, load_plugins
 
-# All 8-bit networks that fit the chip; the two of CI are among them.
+# All networks that fit the chip; those of CI are short.
 IN_CI = ("nemo_small_cnn", "quantlab_small_conv8")
 LONG = (
     "nemo_NAS_Frontnet",
@@ -21,10 +21,11 @@ LONG = (
     "nemo_eegnet_1d_8b_1xW",
     "nemo_mv1_025_96",
     "nemo_mv2_035_96",
-    "nemo_proxylessnas_pulp_dronet",
     "nemo_resnet8",
     "quantlab_Dronet",
+    "quantlab_mixed_conv",
     "quantlab_mv1_025_96",
+    "quantlab_mv1_025_96_4b",
     "quantlab_mv2_035_96",
     "quantlab_resnet8",
     "quantlab_small_cnn",
