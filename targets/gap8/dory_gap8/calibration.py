@@ -141,3 +141,30 @@ ADD_PIXEL = 20
 
 # One call: reading the arguments, sharing the work.
 CALL = 150
+
+# Kernels of bytes, by counts on the GVSOC model without the fork. Fully connected: tenths per word
+# of four inputs of four outputs, a group of four outputs, an addend of a shared sum; 1024 to 16
+# takes 1530, 256 to 64 takes 1430, 512 to 48 takes 2230.
+LINEAR_BYTES_WORD = 98
+LINEAR_BYTES_GROUP = 15
+LINEAR_BYTES_SUM = 2
+LINEAR_BYTES_CALL = 200
+# Pools: a pixel, four channels of it, a row of their window, a tap. Sums of 2x2 on 16x16x32 take
+# 4300, of 8x8 with 64 channels 1010; maxima 2435 and 640.
+POOL_BYTES_CALL = 150
+POOL_BYTES_PIXEL = 60
+POOL_BYTES_ROW = 4
+AVGPOOL_BYTES_GROUP = 9
+AVGPOOL_BYTES_TAP = 5
+MAXPOOL_BYTES_GROUP = 8
+MAXPOOL_BYTES_TAP = 3
+# Sums, tenths per element: of multiplied operands, of operands looked up as bytes and as words;
+# what a shift with a clip, a look-up, and storing add. 16x16x32 take 5170 with one shift, 8070 with
+# three requantisations.
+ADD_BYTES_CALL = 150
+ADD_BYTES_DOT = 29
+ADD_BYTES_TABLES = 57
+ADD_BYTES_WORDS = 85
+ADD_BYTES_SHIFT = 20
+ADD_BYTES_LOOKUP = 20
+ADD_BYTES_STORE = 10

@@ -188,7 +188,8 @@ class Library:
             names = {n: f"call->p[{i}]" for i, n in enumerate(_POINTERS)}
             names |= {n: f"call->n[{i}]" for i, n in enumerate(_NUMBERS)}
             call = string.Template(str(case.kernel.call(case.layer))).substitute(names)
-            at_once = int("dory_barrier" in call)
+            texts = (call, *(f.content for f in case.kernel.sources(case.layer)))
+            at_once = int(any("dory_barrier(" in t for t in texts))
             text += (
                 f"static void core_{number}(const call_t *call) {{\n{call}\n}}\n"
                 f"void call_{number}(void *const *p, const int32_t *n, uint32_t cores);\n"

@@ -6,13 +6,17 @@ from typing import Any
 
 import numpy as np
 from dory_gap8.backend import (
+    AddBytesKernel,
     AddKernel,
+    AvgPoolBytesKernel,
     AvgPoolKernel,
     ConvKernel,
     DepthwiseHwcKernel,
     DepthwiseKernel,
     GatherKernel,
+    LinearBytesKernel,
     LinearKernel,
+    MaxPoolBytesKernel,
     MaxPoolKernel,
     PointwiseKernel,
     UnpackingKernel,
@@ -243,10 +247,10 @@ def kernels_for(kind: str, cores: int = CORES) -> tuple[Kernel, ...]:
             UnpackingKernel(DepthwiseHwcKernel(cores)),
             DepthwiseKernel(cores),
         ),
-        "linear": (LinearKernel(cores), LinearKernel(cores, True)),
-        "maxpool": (MaxPoolKernel(cores),),
-        "avgpool": (AvgPoolKernel(cores),),
-        "add": (AddKernel(cores),),
+        "linear": (LinearBytesKernel(cores), LinearKernel(cores), LinearKernel(cores, True)),
+        "maxpool": (MaxPoolBytesKernel(cores), MaxPoolKernel(cores)),
+        "avgpool": (AvgPoolBytesKernel(cores), AvgPoolKernel(cores)),
+        "add": (AddBytesKernel(cores), AddKernel(cores)),
     }[kind]
 
 

@@ -106,7 +106,7 @@ DEPTHWISE = "pulp_nn_depthwise_generic"
         ({"dilations": (2, 2), "pads": (2, 2, 2, 2)}, CONV, "dilation"),
         ({"kernel": (1, 1), "pads": (0, 0, 0, 0), "strides": (2, 2)}, POINTWISE, "stride"),
         ({"div": 255}, CONV, "powers of two"),
-        ({"output": (0, 15)}, CONV, "not to [0, 15]"),
+        ({"output": (0, 15)}, CONV, "its output is u4"),
         ({"output": (-128, 127)}, CONV, "i8"),
         ({"groups": 8, "kernel": (3, 4), "pads": (1, 1, 1, 2)}, DEPTHWISE, "right border"),
         ({"groups": 8, "pads": (1, 0, 1, 1)}, DEPTHWISE, "right border"),

@@ -5,15 +5,22 @@ from __future__ import annotations
 from dory_core.ir import AvgPool, Conv, Linear, MaxPool, TypedLayer
 from dory_core.kernel import Kernel
 from dory_gap8.backend.add import AddKernel
+from dory_gap8.backend.add_bytes import AddBytesKernel
 from dory_gap8.backend.block import GatherKernel, WindowKernel
 from dory_gap8.backend.conv import ConvKernel, PointwiseKernel
 from dory_gap8.backend.depthwise import DepthwiseKernel
 from dory_gap8.backend.depthwise_hwc import DepthwiseHwcKernel
 from dory_gap8.backend.linear import LinearKernel
+from dory_gap8.backend.linear_bytes import LinearBytesKernel
 from dory_gap8.backend.pool import AvgPoolKernel, MaxPoolKernel
+from dory_gap8.backend.pool_bytes import AvgPoolBytesKernel, MaxPoolBytesKernel
 from dory_gap8.backend.unpacked import UnpackingKernel, is_packed
 
 __all__ = [
+    "AddBytesKernel",
+    "AvgPoolBytesKernel",
+    "LinearBytesKernel",
+    "MaxPoolBytesKernel",
     "AddKernel",
     "AvgPoolKernel",
     "ConvKernel",
@@ -43,9 +50,9 @@ def candidates(layer: TypedLayer, cores: int) -> list[Kernel]:
         partial: list[Kernel] = [PointwiseKernel(cores, True), ConvKernel(cores, True)]
         return [*block, *plain, *partial, depthwise, DepthwiseKernel(cores)]
     if isinstance(kind, Linear):
-        return [LinearKernel(cores), LinearKernel(cores, True)]
+        return [LinearBytesKernel(cores), LinearKernel(cores), LinearKernel(cores, True)]
     if isinstance(kind, MaxPool):
-        return [MaxPoolKernel(cores)]
+        return [MaxPoolBytesKernel(cores), MaxPoolKernel(cores)]
     if isinstance(kind, AvgPool):
-        return [AvgPoolKernel(cores)]
-    return [AddKernel(cores)]
+        return [AvgPoolBytesKernel(cores), AvgPoolKernel(cores)]
+    return [AddBytesKernel(cores), AddKernel(cores)]

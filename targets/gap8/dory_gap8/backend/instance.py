@@ -28,6 +28,9 @@ _INCLUDES = {
     "maxpool": ("packed", "share"),
     "avgpool": ("packed", "requant_impl", "share"),
     "add": ("packed", "requant_impl", "share"),
+    "linear_bytes": ("requant_impl", "share"),
+    "pool_bytes": ("requant_impl", "share"),
+    "add_bytes": ("share",),
 }
 _ARGUMENTS = {
     "depthwise_3x3": "strips",
@@ -38,6 +41,9 @@ _ARGUMENTS = {
     "maxpool": "pool",
     "avgpool": "pool",
     "add": "add",
+    "linear_bytes": "linear_bytes",
+    "pool_bytes": "pool",
+    "add_bytes": "add_bytes",
 }
 
 

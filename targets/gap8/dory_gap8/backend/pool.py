@@ -66,7 +66,7 @@ class MaxPoolKernel(ClusterKernel):
 
     def cycles(self, layer: TypedLayer, tile: Tile) -> Number:
         """One comparison per tap and word of channels."""
-        kernel = _window(layer).kernel
+        kernel = pool_window(layer).kernel
         taps = kernel[0] * kernel[1]
         bits = layer.inputs[0].bits
         if bits > 8:
@@ -84,7 +84,7 @@ class MaxPoolKernel(ClusterKernel):
 
     def call(self, layer: TypedLayer) -> StructCall:
         """One call with the tile's sizes and padding."""
-        arguments = (*tile_arguments(*_TILE), *geometry_arguments(_window(layer)))
+        arguments = (*tile_arguments(*_TILE), *geometry_arguments(pool_window(layer)))
         return call_text(self.symbol(layer), "maxpool", arguments)
 
     def sources(self, layer: TypedLayer) -> tuple[OutputFile, ...]:
@@ -123,7 +123,7 @@ class AvgPoolKernel(ClusterKernel):
 
     def cycles(self, layer: TypedLayer, tile: Tile) -> Number:
         """One addition per tap and element, then the requantisation."""
-        kernel = _window(layer).kernel
+        kernel = pool_window(layer).kernel
         taps = kernel[0] * kernel[1]
         x, y = layer.inputs[0].bits, layer.output.bits
         tap = cal.AVGPOOL_TAP + (cal.ELEMENT_FIELD if x < 8 else 0)
@@ -141,7 +141,7 @@ class AvgPoolKernel(ClusterKernel):
         """One call with the tile's sizes and padding."""
         arguments = (
             *tile_arguments(*_TILE),
-            *geometry_arguments(_window(layer)),
+            *geometry_arguments(pool_window(layer)),
             *_requant_argument(self._epilogue(layer)),
         )
         return call_text(self.symbol(layer), "avgpool", arguments)
@@ -168,7 +168,8 @@ def _requant_argument(chosen: Epilogue) -> tuple[tuple[str, str], ...]:
     return (("requant", chosen.initialiser(arrays=False)),) if chosen.steps else ()
 
 
-def _window(layer: TypedLayer) -> Window:
+def pool_window(layer: TypedLayer) -> Window:
+    """Return the window of a pooling layer."""
     kind = layer.layer
     if not isinstance(kind, (MaxPool, AvgPool)):
         raise TypeError(f"{kind.kind} is no pooling layer")

@@ -12,10 +12,10 @@
  *                     (-hi - 1 .. hi), DORY_CLIP_BOUNDS (lo .. hi)
  *   DORY_PER_CHANNEL  whether each channel has a record of parameters; otherwise there is only one
  *   DORY_Q_BITS       steps: 32 or 64, arithmetic that range analysis proved sufficient
- *   DORY_DIV1, DORY_DIV2, DORY_CLIP1, DORY_CLIP2   steps: form of each divisor, whether there is a clip
+ *   DORY_DIV1, DORY_DIV2, DORY_CLIP1, DORY_CLIP2   steps: forms of divisors, whether clipped
  *
- * A record is 32-bit words in the order in which they are needed, and the records of the channels of
- * a weight block follow one another, 4-byte aligned (the part "mul" of the block):
+ * A record is 32-bit words in the order in which they are needed, and the records of the channels
+ * of a weight block follow one another, 4-byte aligned (the part "mul" of the block):
  *
  *   DORY_Q_NARROW   [reach] mul add
  *   DORY_Q_LIMBS    [reach] mul_low mul_high add
@@ -138,16 +138,16 @@ static inline DORY_Y_T dory_apply(dory_q_t acc, const dory_parameters_t *p,
 static inline DORY_Y_T dory_apply(dory_q_t acc, const dory_parameters_t *p,
                                   const dory_gap8_requant_t *r) {
   int32_t x = (int32_t)acc;
-  uint32_t sum = (uint32_t)p->word[DORY_Q_WORDS - 1];
+  uint32_t sum = 0;
   int32_t q;
 #if DORY_Q_REACH
   x = dory_gap8_clip_signed(x, p->word[0]);
 #endif
 #if DORY_Q_FORM == DORY_Q_LIMBS
-  sum += (uint32_t)((x * p->word[DORY_Q_REACH]) >> r->low_bits);
+  sum = (uint32_t)((x * p->word[DORY_Q_REACH]) >> r->low_bits);
 #endif
   sum += (uint32_t)x * (uint32_t)p->word[DORY_Q_WORDS - 2];
-  q = (int32_t)sum >> r->shift;
+  q = dory_gap8_add_shift((int32_t)sum, p->word[DORY_Q_WORDS - 1], r->shift);
 #if DORY_Q_CLIP == DORY_CLIP_UNSIGNED
   q = dory_gap8_clip_unsigned(q, r->hi);
 #elif DORY_Q_CLIP == DORY_CLIP_SIGNED

@@ -45,7 +45,7 @@
  *
  * dory_gap8_order4(a, b, c, d), four constants of type i8 for a shuffle; dory_gap8_low4_u8(a, b),
  * a0 a1 b0 b1;
- * and dory_gap8_dot4uu for inputs and weights that are both unsigned. */
+ * and dory_gap8_dot4uu, dory_gap8_dot4uuz for inputs and weights that are both unsigned. */
 #if DORY_GAP8_XPULPV2
 
 typedef uint8_t dory_gap8_u8x4_t __attribute__((vector_size(4), may_alias));
@@ -103,6 +103,9 @@ DORY_GAP8_FOUR(dory_gap8_i8x4_t, i8, __builtin_pulp_sdotsp4, __builtin_pulp_dots
 
 static inline int32_t dory_gap8_dot4uu(dory_gap8_u8x4_t a, dory_gap8_u8x4_t b, int32_t acc) {
   return (int32_t)__builtin_pulp_sdotup4(a, b, (uint32_t)acc);
+}
+static inline int32_t dory_gap8_dot4uuz(dory_gap8_u8x4_t a, dory_gap8_u8x4_t b) {
+  return (int32_t)__builtin_pulp_dotup4(a, b);
 }
 
 /* The value of 0 .. 255 and of -128 .. 127 that is nearest to v. */
@@ -213,6 +216,9 @@ DORY_GAP8_FOUR(dory_gap8_i8x4_t, int8_t, i8)
 static inline int32_t dory_gap8_dot4uu(dory_gap8_u8x4_t a, dory_gap8_u8x4_t b, int32_t acc) {
   return acc + (a.e[0] * b.e[0] + a.e[1] * b.e[1] + a.e[2] * b.e[2] + a.e[3] * b.e[3]);
 }
+static inline int32_t dory_gap8_dot4uuz(dory_gap8_u8x4_t a, dory_gap8_u8x4_t b) {
+  return dory_gap8_dot4uu(a, b, 0);
+}
 
 static inline int32_t dory_gap8_clip_u8(int32_t v) {
   return v < 0 ? 0 : v > 255 ? 255 : v;
@@ -280,6 +286,36 @@ static inline int32_t dory_gap8_min(int32_t a, int32_t b) {
 }
 static inline int32_t dory_gap8_max(int32_t a, int32_t b) {
   return a > b ? a : b;
+}
+
+/* table[i], addressed by two registers, where compilers add them up first. */
+static inline int32_t dory_gap8_lookup_i8(const int8_t *table, int32_t i) {
+#ifdef __riscv
+  int32_t v;
+  __asm__ volatile("p.lb %0, %1(%2)" : "=r"(v) : "r"(i), "r"(table), "m"(*table));
+  return v;
+#else
+  return table[i];
+#endif
+}
+
+/* w, of which the compiler does not know that it is a constant: it stays in a register instead of
+ * being loaded from slow memory time and again. */
+static inline uint32_t dory_gap8_keep(uint32_t w) {
+#ifdef __riscv
+  __asm__("" : "+r"(w));
+#endif
+  return w;
+}
+
+/* (v + add) >> shift: one instruction, for which compilers copy `add` first. */
+static inline int32_t dory_gap8_add_shift(int32_t v, int32_t add, int32_t shift) {
+#ifdef __riscv
+  __asm__("p.addNr %0, %1, %2" : "+r"(v) : "r"(add), "r"(shift));
+  return v;
+#else
+  return (int32_t)((uint32_t)v + (uint32_t)add) >> shift;
+#endif
 }
 
 /* The value of lo .. hi that is nearest to v. */

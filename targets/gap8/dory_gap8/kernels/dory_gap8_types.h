@@ -107,4 +107,23 @@ typedef struct {
   dory_gap8_requant_t requant;
 } dory_gap8_add_t;
 
+/* The kernels of 8-bit elements that work on four at once. */
+typedef struct {
+  const void *x;
+  const void *weights; /* interleaved, see dory_gap8_linear_bytes_impl.h */
+  void *y;
+  void *scratch; /* partial sums: [cores][outputs that all cores share] */
+  int32_t x_c, y_c;
+  dory_gap8_requant_t requant;
+} dory_gap8_linear_bytes_t;
+
+typedef struct {
+  const void *x, *x2;
+  void *y;
+  const void *tables; /* see dory_gap8_add_bytes_impl.h */
+  int32_t elements;
+  int32_t mul, mul2, add, shift;
+  int32_t hi;
+} dory_gap8_add_bytes_t;
+
 #endif

@@ -53,10 +53,12 @@ int main(void) {
              (unsigned)dory_gap8_bytes_and(w, -(1 << i)));
     }
     printf("%d\n", (int)dory_gap8_dot4uu(dory_gap8_load4_u8(a), dory_gap8_load4_u8(b), 7));
+    printf("%d\n", (int)dory_gap8_dot4uuz(dory_gap8_load4_u8(a), dory_gap8_load4_u8(b)));
   }
   for (int32_t v = -600; v < 600; v++) {
     printf("%d %d %d\n", (int)dory_gap8_clip_u8(v), (int)dory_gap8_clip_i8(v),
            (int)dory_gap8_clip(v, -77, 401));
+    printf("%d %d\n", (int)dory_gap8_clip_unsigned(v, 401), (int)dory_gap8_clip_signed(v, 76));
   }
   printf("%d %d\n", (int)dory_gap8_clip_u8(INT32_MIN), (int)dory_gap8_clip_i8(INT32_MAX));
   return 0;

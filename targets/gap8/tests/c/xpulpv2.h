@@ -18,6 +18,7 @@ STUB_DOT(up, stub_v4u, stub_v4u)
 #define __builtin_pulp_sdotusp4(x, w, acc) stub_usp(x, w, acc)
 #define __builtin_pulp_sdotsp4(x, w, acc) stub_sp(x, w, acc)
 #define __builtin_pulp_sdotup4(x, w, acc) (uint32_t)stub_up(x, w, (int32_t)(acc))
+#define __builtin_pulp_dotup4(x, w) (uint32_t)stub_up(x, w, 0)
 #define __builtin_pulp_dotusp4(x, w) stub_usp(x, w, 0)
 #define __builtin_pulp_dotsp4(x, w) stub_sp(x, w, 0)
 

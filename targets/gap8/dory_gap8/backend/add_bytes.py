@@ -1,0 +1,294 @@
+"""Residual sums of bytes: operands by dot product or by table, what follows by shift or by table.
+
+A byte has 256 values: whatever its requantisation is, a table of 256 entries does the same. And
+whatever follows the sum does, a table over all sums does the same.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from dory_core.expr import ceil_div
+from dory_core.hardware import OutputFile
+from dory_core.ir import Add, Requant, Tensor, TypedLayer
+from dory_core.kernel import Number, Rejection, WeightBlock
+from dory_core.requantisation import narrow_32, staircase
+from dory_gap8 import calibration as cal
+from dory_gap8.backend.conv import tile_arguments
+from dory_gap8.backend.instance import (
+    ClusterKernel,
+    c_type,
+    call_text,
+    reject_channelwise,
+    reject_type,
+    sources,
+)
+from dory_gap8.backend.requant import INT32, fits, reject_requants, reject_steps
+
+if TYPE_CHECKING:
+    from dory_core.tiling.geometry import Tile
+
+# Bytes of a table over sums.
+MOST_SUMS = 2048
+
+DOT, TABLES = "DORY_ADD_DOT", "DORY_ADD_TABLES"
+SHIFTED, LOOKUP, STORE = "DORY_ADD_SHIFT", "DORY_ADD_LOOKUP", "DORY_ADD_STORE"
+_OUTPUTS = ("u8", "i8", "u16", "i16", "i32")
+
+Values = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Operand:
+    """One operand. values: what it contributes, for each bit pattern of a byte.
+
+    mul, add: the contribution is mul * x + add; mul is None where it is not.
+    """
+
+    values: Values
+    reachable: npt.NDArray[np.bool_]
+    mul: int | None
+    add: int
+
+    @property
+    def lo(self) -> int:
+        """The least contribution that can occur."""
+        return int(self.values[self.reachable].min())
+
+    @property
+    def hi(self) -> int:
+        """The greatest contribution that can occur."""
+        return int(self.values[self.reachable].max())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scheme:
+    """How a sum is computed, see ``dory_gap8_add_bytes_impl.h``.
+
+    tables: operands' tables and the table of sums, as they lie in memory. entries: bytes of an
+    entry of the operands' tables.
+    """
+
+    form: str
+    finish: str
+    mul: tuple[int, int] = (0, 0)
+    entries: int = 1
+    tables: bytes = b""
+    add: int = 0
+    shift: int = 0
+    hi: int = 0
+
+    @property
+    def cycles_tenths(self) -> int:
+        """Estimated tenths of a cycle per element."""
+        tables = cal.ADD_BYTES_TABLES if self.entries == 1 else cal.ADD_BYTES_WORDS
+        finish = {
+            SHIFTED: cal.ADD_BYTES_SHIFT,
+            LOOKUP: cal.ADD_BYTES_LOOKUP,
+            STORE: cal.ADD_BYTES_STORE,
+        }
+        return (cal.ADD_BYTES_DOT if self.form == DOT else tables) + finish[self.finish]
+
+
+def _operand(x: Tensor, step: Requant | None) -> Operand:
+    patterns = np.arange(256, dtype=np.int64)
+    inputs = np.where(patterns > 127, patterns - 256, patterns) if x.signed else patterns
+    reachable = (inputs >= x.lo) & (inputs <= x.hi)
+    if step is None:
+        return Operand(inputs, reachable, 1, 0)
+    values = step.apply(np.clip(inputs, x.lo, x.hi)[None])[0]
+    if step.div == 1 and step.lo is None:
+        return Operand(values, reachable, step.mul[0], step.add[0])
+    return Operand(values, reachable, None, 0)
+
+
+def _apply(steps: tuple[Requant, ...], acc: Values) -> Values:
+    for step in steps:
+        acc = step.apply(acc[None])[0]
+    return acc
+
+
+def _scheme(layer: TypedLayer) -> Scheme | None:
+    """Return the cheapest scheme, None when there is none."""
+    kind = layer.layer
+    assert isinstance(kind, Add)
+    steps = kind.requants
+    one, two = (
+        _operand(x, step) for x, step in zip(layer.inputs, kind.operand_requants, strict=True)
+    )
+    lo, hi = one.lo + two.lo, one.hi + two.hi
+    alike = layer.inputs[0].signed == layer.inputs[1].signed
+    dot = alike and all(o.mul is not None and 0 <= o.mul <= 255 for o in (one, two))
+    if dot:
+        offset = one.add + two.add
+        base = Scheme(DOT, STORE, (one.mul or 0, two.mul or 0))
+        tables = b""
+    else:
+        tables, entries, offset = _operand_tables(one, two)
+        base = Scheme(TABLES, STORE, entries=entries, tables=tables)
+    if not steps:
+        return _with(base, STORE, add=offset)
+    if layer.output.bits != 8:
+        return None
+    # A table goes by what the first step leaves of the sum, where that is a shift alone.
+    first, shift, add = steps[0], 0, 0
+    shifts = first.mul == (1,) and first.shift is not None
+    if shifts and fits(INT32, lo + first.add[0], hi + first.add[0]):
+        shift, add = first.shift or 0, first.add[0]
+        if len(steps) == 1 and _is_clip((first.lo, first.hi)):
+            return _with(base, SHIFTED, add + offset, shift, first.hi or 0)
+    least = (lo + add) >> shift
+    count = ((hi + add) >> shift) - least + 1
+    if count <= MOST_SUMS:
+        sums = np.minimum(((np.arange(count) + least) << shift) - add + (1 << shift) - 1, hi)
+        lookup = _apply(steps, sums).astype(np.int8).tobytes()
+        moved = offset + add - (least << shift)
+        return _with(base, LOOKUP, moved, shift, tables=tables + lookup)
+    return _multiplied(layer, one, two)
+
+
+def _is_clip(clip: tuple[int | None, int | None]) -> bool:
+    """Return True for a clip that is one instruction."""
+    lo, hi = clip
+    return lo is not None and hi is not None and hi >= 0 and lo in (0, -hi - 1)
+
+
+def _with(
+    base: Scheme, finish: str, add: int, shift: int = 0, hi: int = 0, tables: bytes | None = None
+) -> Scheme | None:
+    if not fits(INT32, add) or shift > 31:
+        return None
+    data = base.tables if tables is None else tables
+    return Scheme(base.form, finish, base.mul, base.entries, data, add, shift, hi)
+
+
+def _operand_tables(one: Operand, two: Operand) -> tuple[bytes, int, int]:
+    """Return the tables of both operands, the bytes of an entry and what both leave out."""
+    if all(o.hi - o.lo <= 255 for o in (one, two)):
+        moved = [np.clip(o.values, o.lo, o.hi) - o.lo - 128 for o in (one, two)]
+        return b"".join(m.astype(np.int8).tobytes() for m in moved), 1, one.lo + two.lo + 256
+    return b"".join(o.values.astype("<i4").tobytes() for o in (one, two)), 4, 0
+
+
+def _multiplied(layer: TypedLayer, one: Operand, two: Operand) -> Scheme | None:
+    """Return a scheme whose tables have been multiplied: one shift is left."""
+    steps = layer.layer.requants
+    last = steps[-1]
+    stairs = staircase(steps, np.array([one.lo + two.lo]), np.array([one.hi + two.hi]))
+    found = None if stairs is None else narrow_32(stairs)
+    if found is None or not _is_clip((last.lo, last.hi)):
+        return None
+    mul = int(found.mul[0])
+    parts = [np.clip(o.values, o.lo, o.hi) * mul for o in (one, two)]
+    bounds = [int(parts[0].min() + parts[1].min()), int(parts[0].max() + parts[1].max())]
+    if not fits(INT32, *bounds, *(int(e) for p in parts for e in (p.min(), p.max()))):
+        return None
+    tables = b"".join(p.astype("<i4").tobytes() for p in parts)
+    base = Scheme(TABLES, SHIFTED, entries=4, tables=tables)
+    return _with(base, SHIFTED, int(found.add[0]), found.shift, last.hi or 0)
+
+
+@functools.lru_cache(maxsize=64)
+def _known(layer: TypedLayer) -> Scheme | None:
+    return _scheme(layer)
+
+
+@dataclass(frozen=True)
+class AddBytesKernel(ClusterKernel):
+    """Element-wise sum of two tensors of bytes, each requantised, and so is the sum."""
+
+    name = "dory_gap8_add_bytes"
+    summary = "residual sum of bytes"
+
+    def accepts(self, layer: TypedLayer) -> Rejection | None:
+        """8-bit operands; what follows the sum is a shift, a table or nothing."""
+        kind = layer.layer
+        if not isinstance(kind, Add):
+            return Rejection("it adds two tensors only")
+        steps = [r for r in (*kind.operand_requants, *kind.requants) if r is not None]
+        checks = (
+            reject_channelwise(steps),
+            reject_type(layer.inputs[0], "first operand", ("u8", "i8")),
+            reject_type(layer.inputs[1], "second operand", ("u8", "i8")),
+            reject_type(layer.output, "output", _OUTPUTS),
+            reject_requants(layer.ranges, kind.requants),
+            reject_steps(kind.operand_requants),
+        )
+        rejection = next((c for c in checks if c is not None), None)
+        if rejection is None and _known(layer) is None:
+            return Rejection("what follows its sum is neither a shift nor a table of 2 KiB")
+        return rejection
+
+    def weight_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
+        """The tables, the same for every tile."""
+        return ceil_div(len(self._scheme(layer).tables), 8) * 8
+
+    def weight_block(
+        self, layer: TypedLayer, c_out: tuple[int, int], c_in: tuple[int, int]
+    ) -> WeightBlock | None:
+        """The tables."""
+        tables = self._scheme(layer).tables
+        return WeightBlock(tables + bytes(-len(tables) % 8), {"weights": 0}) if tables else None
+
+    def cycles(self, layer: TypedLayer, tile: Tile) -> Number:
+        """Elements of one core, four at a time."""
+        fours = ceil_div(ceil_div(tile.h * tile.w * tile.c_out, 4), self.cores)
+        return cal.ADD_BYTES_CALL + fours * 4 * self._scheme(layer).cycles_tenths // 10
+
+    def symbol(self, layer: TypedLayer) -> str:
+        """Types and scheme."""
+        scheme = self._scheme(layer)
+        types = "_".join(t.type_name for t in (*layer.inputs, layer.output))
+        form = "dot" if scheme.form == DOT else f"tables{8 * scheme.entries}"
+        finish = {SHIFTED: "shift", LOOKUP: "lookup", STORE: "store"}[scheme.finish]
+        if scheme.finish == LOOKUP and not (scheme.add or scheme.shift):
+            finish = "lookup_as_is"
+        return f"{self.name}_{types}_{form}_{finish}"
+
+    def call(self, layer: TypedLayer) -> str:
+        """One call for all elements of the tile."""
+        scheme = self._scheme(layer)
+        arguments = [*tile_arguments("x", "x2", "y"), ("elements", "$y_h * $y_w * $y_c")]
+        if scheme.tables:
+            arguments.append(("tables", "$weights"))
+        if scheme.form == DOT:
+            arguments += [("mul", str(scheme.mul[0])), ("mul2", str(scheme.mul[1]))]
+        arguments.append(("add", str(scheme.add)))
+        if scheme.finish != STORE:
+            arguments.append(("shift", str(scheme.shift)))
+        if scheme.finish == SHIFTED:
+            arguments.append(("hi", str(scheme.hi)))
+        return call_text(self.symbol(layer), "add_bytes", arguments)
+
+    def sources(self, layer: TypedLayer) -> tuple[OutputFile, ...]:
+        """The instance and the templates."""
+        scheme = self._scheme(layer)
+        x, x2, y = (t.type_name for t in (*layer.inputs, layer.output))
+        moved = scheme.finish == SHIFTED or bool(scheme.add or scheme.shift)
+        macros = (
+            ("DORY_X_T", c_type(x)),
+            ("DORY_X2_T", c_type(x2)),
+            ("DORY_Y_T", c_type(y)),
+            ("DORY_Y_BYTES", str(layer.output.bits // 8)),
+            ("DORY_X_SIGNED", str(int(x[0] == "i"))),
+            ("DORY_Y_SIGNED", str(int(y[0] == "i"))),
+            ("DORY_ADD_FORM", scheme.form),
+            ("DORY_ADD_FINISH", scheme.finish),
+            ("DORY_ADD_BYTES", str(int(scheme.entries == 1))),
+            ("DORY_ADD_MOVED", str(int(moved))),
+            ("DORY_CORES", str(self.cores)),
+        )
+        purpose = f"Residual sum of bytes, {x} and {x2} to {y}."
+        return sources("add_bytes", self.symbol(layer), purpose, macros)
+
+    @staticmethod
+    def _scheme(layer: TypedLayer) -> Scheme:
+        scheme = _known(layer)
+        if scheme is None:
+            raise TypeError("the layer was rejected")
+        return scheme

@@ -1,0 +1,103 @@
+"""Fully connected layers of 8-bit inputs, four at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dory_core.expr import ceil_div, minimum
+from dory_core.hardware import OutputFile
+from dory_core.ir import Linear, TypedLayer
+from dory_core.kernel import Number, Rejection, WeightBlock
+from dory_gap8 import calibration as cal
+from dory_gap8.backend.block import interleave
+from dory_gap8.backend.conv import tile_arguments
+from dory_gap8.backend.dense import filters, reject_weighted, weighted_epilogue
+from dory_gap8.backend.instance import ClusterKernel, c_type, call_text, sources, vector_macros
+from dory_gap8.backend.weights import padded
+
+if TYPE_CHECKING:
+    from dory_core.tiling.geometry import Tile
+
+
+@dataclass(frozen=True)
+class LinearBytesKernel(ClusterKernel):
+    """Fully connected layer of bytes; cores share outputs, and inputs of those that are left."""
+
+    name = "dory_gap8_linear_bytes"
+    summary = "fully connected layer of bytes"
+
+    def accepts(self, layer: TypedLayer) -> Rejection | None:
+        """8-bit inputs and weights."""
+        if not isinstance(layer.layer, Linear):
+            return Rejection("it computes fully connected layers only")
+        if layer.inputs[0].bits != 8:
+            return Rejection(f"its input is {layer.inputs[0].type_name}, possible are u8, i8")
+        return reject_weighted(layer)
+
+    def scratch_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
+        """Partial sums of each core for the groups of four outputs that all cores share."""
+        return 16 * self.cores * minimum(ceil_div(tile.c_out, 4), max(self.cores - 1, 1))
+
+    def weight_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
+        """Parameters of each output, and weights of outputs in fours."""
+        parameters = weighted_epilogue(layer).channel_bytes * tile.c_out
+        return ceil_div(parameters + padded(tile.c_out) * padded(tile.c_in), 8) * 8
+
+    def weight_block(
+        self, layer: TypedLayer, c_out: tuple[int, int], c_in: tuple[int, int]
+    ) -> WeightBlock:
+        """Encode the parameters of outputs and their interleaved weights."""
+        rows = filters(layer).weights.values[c_out[0] : c_out[1]]
+        image = np.zeros((len(rows), int(padded(rows.shape[1]))), dtype=np.int8)
+        image[:, : rows.shape[1]] = rows
+        parameters = weighted_epilogue(layer).part(c_out)
+        name, data = parameters if parameters is not None else ("", b"")
+        parts = {name: 0} if parameters is not None else {}
+        parts["weights"] = len(data)
+        data += interleave(image).tobytes()
+        return WeightBlock(data + bytes(-len(data) % 8), parts)
+
+    def cycles(self, layer: TypedLayer, tile: Tile) -> Number:
+        """Whole groups of a core, its part of the others, and their sums."""
+        words = padded(tile.c_in) // 4
+        groups = ceil_div(tile.c_out, 4)
+        shared = groups % self.cores
+        output = weighted_epilogue(layer).step_cycles
+        whole = (
+            groups
+            // self.cores
+            * (cal.LINEAR_BYTES_WORD * words // 10 + cal.LINEAR_BYTES_GROUP + 4 * output)
+        )
+        parts = shared * (
+            cal.LINEAR_BYTES_WORD * ceil_div(words, self.cores) // 10 + cal.LINEAR_BYTES_GROUP
+        )
+        sums = ceil_div(4 * shared, self.cores) * (cal.LINEAR_BYTES_SUM * self.cores + output)
+        return cal.LINEAR_BYTES_CALL + whole + parts + sums
+
+    def symbol(self, layer: TypedLayer) -> str:
+        """Types and requantisation."""
+        x, y = layer.inputs[0].type_name, layer.output.type_name
+        return f"{self.name}_{x}_i8_{y}{weighted_epilogue(layer).suffix}"
+
+    def call(self, layer: TypedLayer) -> str:
+        """One call with the sizes of the two vectors."""
+        arguments = (
+            *tile_arguments("x", "weights", "y", "scratch", "x_c", "y_c"),
+            ("requant", weighted_epilogue(layer).initialiser()),
+        )
+        return call_text(self.symbol(layer), "linear_bytes", arguments)
+
+    def sources(self, layer: TypedLayer) -> tuple[OutputFile, ...]:
+        """The instance and the templates."""
+        x, y = layer.inputs[0].type_name, layer.output.type_name
+        macros = (
+            *vector_macros(x),
+            ("DORY_Y_T", c_type(y)),
+            ("DORY_CORES", str(self.cores)),
+            *weighted_epilogue(layer).macros,
+        )
+        purpose = f"Fully connected layer of bytes: {x} inputs, i8 weights, {y} outputs."
+        return sources("linear_bytes", self.symbol(layer), purpose, macros)

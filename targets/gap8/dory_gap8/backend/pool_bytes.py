@@ -1,0 +1,130 @@
+"""Maximum and average pooling of bytes, four channels at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dory_core.expr import ceil_div, minimum
+from dory_core.hardware import OutputFile
+from dory_core.ir import AvgPool, MaxPool, TypedLayer
+from dory_core.kernel import Number, Rejection
+from dory_gap8 import calibration as cal
+from dory_gap8.backend.instance import (
+    BYTE_TYPES,
+    c_type,
+    reject_type,
+    sources,
+    vector_macros,
+)
+from dory_gap8.backend.pool import AvgPoolKernel, MaxPoolKernel, pool_window
+from dory_gap8.backend.requant import epilogue
+
+if TYPE_CHECKING:
+    from dory_core.tiling.geometry import Tile
+
+
+def _reject_window(layer: TypedLayer) -> Rejection | None:
+    """Windows are cut at borders by arithmetic, not tap by tap."""
+    window = pool_window(layer)
+    if layer.inputs[0].bits != 8:
+        return Rejection(f"its input is {layer.inputs[0].type_name}, possible are u8, i8")
+    for size, dilation in zip(window.kernel, window.dilations, strict=True):
+        if size > 1 and dilation > 1:
+            return Rejection("its window is dilated")
+    top, left, bottom, right = window.pads
+    if max(top, bottom) >= window.kernel[0] or max(left, right) >= window.kernel[1]:
+        return Rejection("its padding is as wide as its window, which may see nothing else")
+    return None
+
+
+def _pool_cycles(cores: int, tile: Tile, group: int) -> Number:
+    """Return the cycles of a call; group: those of four channels of a pixel."""
+    groups = ceil_div(tile.c_out, 4)
+    ways = [
+        ceil_div(tile.h * tile.w, cores // n) * (cal.POOL_BYTES_PIXEL + ceil_div(groups, n) * group)
+        for n in (1, 2, 4, 8)
+        if n <= cores
+    ]
+    return cal.POOL_BYTES_CALL + (ways[0] if len(ways) == 1 else minimum(*ways))
+
+
+@dataclass(frozen=True)
+class MaxPoolBytesKernel(MaxPoolKernel):
+    """Maximum over a window of bytes."""
+
+    name = "dory_gap8_maxpool_bytes"
+    summary = "maximum pooling of bytes"
+
+    def accepts(self, layer: TypedLayer) -> Rejection | None:
+        """Windows of neighbouring taps."""
+        if not isinstance(layer.layer, MaxPool):
+            return Rejection("it computes maximum pooling only")
+        return _reject_window(layer) or super().accepts(layer)
+
+    def cycles(self, layer: TypedLayer, tile: Tile) -> Number:
+        """Rows of a window and their taps."""
+        kernel_h, kernel_w = pool_window(layer).kernel
+        row = cal.POOL_BYTES_ROW + kernel_w * cal.MAXPOOL_BYTES_TAP
+        return _pool_cycles(self.cores, tile, cal.MAXPOOL_BYTES_GROUP + kernel_h * row)
+
+    def symbol(self, layer: TypedLayer) -> str:
+        """The element type."""
+        return f"{self.name}_{layer.inputs[0].type_name}"
+
+    def sources(self, layer: TypedLayer) -> tuple[OutputFile, ...]:
+        """The instance and the templates."""
+        x = layer.inputs[0].type_name
+        macros = (
+            *vector_macros(x),
+            ("DORY_MAX4", f"dory_gap8_max4_{x}"),
+            ("DORY_LOWEST", "0x80808080u" if x == "i8" else "0"),
+            ("DORY_POOL_MAX", "1"),
+            ("DORY_CORES", str(self.cores)),
+        )
+        purpose = f"Maximum pooling of {x}, four channels at once."
+        return sources("pool_bytes", self.symbol(layer), purpose, macros)
+
+
+@dataclass(frozen=True)
+class AvgPoolBytesKernel(AvgPoolKernel):
+    """Sum over a window of bytes; the division is part of the requantisation."""
+
+    name = "dory_gap8_avgpool_bytes"
+    summary = "average pooling of bytes"
+
+    def accepts(self, layer: TypedLayer) -> Rejection | None:
+        """Windows of neighbouring taps."""
+        if not isinstance(layer.layer, AvgPool):
+            return Rejection("it computes average pooling only")
+        return (
+            _reject_window(layer)
+            or reject_type(layer.output, "output", (*BYTE_TYPES, "i32"))
+            or super().accepts(layer)
+        )
+
+    def cycles(self, layer: TypedLayer, tile: Tile) -> Number:
+        """Rows of a window, their taps, and the requantisation of four channels."""
+        kernel_h, kernel_w = pool_window(layer).kernel
+        row = cal.POOL_BYTES_ROW + kernel_w * cal.AVGPOOL_BYTES_TAP
+        done = cal.AVGPOOL_BYTES_GROUP + 4 * epilogue(layer).step_cycles
+        return _pool_cycles(self.cores, tile, done + kernel_h * row)
+
+    def symbol(self, layer: TypedLayer) -> str:
+        """Types and requantisation."""
+        x, y = layer.inputs[0].type_name, layer.output.type_name
+        return f"{self.name}_{x}_{y}{epilogue(layer).suffix}"
+
+    def sources(self, layer: TypedLayer) -> tuple[OutputFile, ...]:
+        """The instance and the templates."""
+        x, y = layer.inputs[0].type_name, layer.output.type_name
+        macros = (
+            *vector_macros(x),
+            ("DORY_Y_T", c_type(y)),
+            ("DORY_Y_BYTES", str(layer.output.bits // 8)),
+            ("DORY_POOL_MAX", "0"),
+            ("DORY_CORES", str(self.cores)),
+            *epilogue(layer).macros,
+        )
+        purpose = f"Average pooling, {x} to {y}, four channels at once."
+        return sources("pool_bytes", self.symbol(layer), purpose, macros)

@@ -1,0 +1,260 @@
+/* Pools of 8-bit elements: template of the kernel DORY_KERNEL.
+ *
+ *   DORY_POOL_MAX   1: maximum over the window, padding never wins; 0: sum, requantised as
+ *                   dory_gap8_requant_impl.h says, with the same parameters for all channels
+ *   DORY_X_T, DORY_X4_T, DORY_LOAD4_X      an element, four of them and their operations
+ *   DORY_STORE4_X, DORY_FROM_WORD_X, DORY_MAX4   likewise, of a maximum
+ *   DORY_LOWEST                            the least value, four times
+ *   DORY_DOT4, DORY_Y_BYTES                likewise, of a sum, and the size of an output
+ *
+ * Four neighbouring channels at once. A sum of each of four bytes is a dot product with a unit
+ * vector, which takes the byte apart and adds it in one instruction. The window of a pixel is cut
+ * at the borders once, before its channels.
+ */
+#if DORY_POOL_MAX
+#include "dory_gap8_types.h"
+#else
+#include "dory_gap8_requant_impl.h"
+#endif
+#include "dory_gap8_share.h"
+
+/* Taps of a window that lie inside: `rows` times `columns` from x. */
+typedef struct {
+  const DORY_X_T *x;
+  int32_t rows, columns;
+  int32_t pitch; /* elements from row to row */
+  int32_t step;  /* elements from tap to tap */
+} dory_taps_t;
+
+/* Pixels and groups of four channels of one core. */
+typedef struct {
+  dory_gap8_range_t pixels, groups;
+} dory_share_t;
+
+/* Cores share pixels, or pixels and channels, as is least work for the busiest of them. A pixel
+ * costs as much as a group of channels, whatever their number. */
+static inline dory_share_t dory_share(int32_t pixels, int32_t groups) {
+  const uint32_t core = dory_core_id();
+  int32_t best = INT32_MAX, rows = 0, columns = 0;
+  uint32_t row = 0, column = 0;
+  dory_share_t share;
+#define DORY_TRY(ways)                                               \
+  {                                                                  \
+    const uint32_t per = DORY_CORES / (ways);                        \
+    const int32_t r = (int32_t)(((uint32_t)pixels + per - 1) / per); \
+    const int32_t c = (int32_t)(((uint32_t)groups + (ways)-1) / (ways)); \
+    if (r * (c + 1) < best) {                                        \
+      best = r * (c + 1);                                            \
+      rows = r;                                                      \
+      columns = c;                                                   \
+      row = core % per;                                              \
+      column = core / per;                                           \
+    }                                                                \
+  }
+  DORY_TRY(1)
+#if DORY_CORES >= 2
+  DORY_TRY(2)
+#endif
+#if DORY_CORES >= 4
+  DORY_TRY(4)
+#endif
+#if DORY_CORES >= 8
+  DORY_TRY(8)
+#endif
+  share.pixels.first = dory_gap8_min((int32_t)row * rows, pixels);
+  share.pixels.end = dory_gap8_min(share.pixels.first + rows, pixels);
+  share.groups.first = dory_gap8_min((int32_t)column * columns, groups);
+  share.groups.end = dory_gap8_min(share.groups.first + columns, groups);
+  return share;
+}
+
+#if DORY_POOL_MAX
+
+#define DORY_OUT_T DORY_X_T
+#define DORY_PARAMETERS
+#define DORY_ARGUMENTS
+#define DORY_PASS
+
+static inline void dory_pool_four(const dory_taps_t *t, const DORY_X_T *x, DORY_X_T *y) {
+  DORY_X4_T best = DORY_FROM_WORD_X(DORY_LOWEST);
+  int32_t rows = t->rows;
+  do {
+    const DORY_X_T *tap = x;
+    int32_t columns = t->columns;
+    do {
+      best = DORY_MAX4(best, DORY_LOAD4_X(tap));
+      tap += t->step;
+    } while (--columns != 0);
+    x += t->pitch;
+  } while (--rows != 0);
+  DORY_STORE4_X(y, best);
+}
+
+static inline void dory_pool_one(const dory_taps_t *t, const DORY_X_T *x, DORY_X_T *y) {
+  DORY_X_T best = *x;
+  for (int32_t ky = 0; ky < t->rows; ky++) {
+    for (int32_t kx = 0; kx < t->columns; kx++) {
+      const DORY_X_T v = x[kx * t->step];
+      best = v > best ? v : best;
+    }
+    x += t->pitch;
+  }
+  *y = best;
+}
+
+#else
+
+#define DORY_OUT_T DORY_Y_T
+#define DORY_PARAMETERS , const dory_pooled_t *q
+#define DORY_ARGUMENTS , &q
+#define DORY_PASS , q
+
+/* What all sums go through. */
+typedef struct {
+#if DORY_STEPS > 0
+  dory_parameters_t parameters;
+#endif
+  dory_gap8_requant_t requant;
+  dory_gap8_i8x4_t unit[4]; /* 1 in one byte */
+} dory_pooled_t;
+
+static inline DORY_Y_T dory_pooled(int32_t sum, const dory_pooled_t *q) {
+#if DORY_STEPS == 0
+  (void)q;
+  return (DORY_Y_T)sum;
+#else
+  return dory_apply(sum, &q->parameters, &q->requant);
+#endif
+}
+
+/* Sums of four bytes. */
+typedef struct {
+  int32_t sum[4];
+} dory_sums_t;
+
+static inline void dory_add_tap(dory_sums_t *s, DORY_X4_T v, const dory_gap8_i8x4_t *unit) {
+  s->sum[0] = DORY_DOT4(v, unit[0], s->sum[0]);
+  s->sum[1] = DORY_DOT4(v, unit[1], s->sum[1]);
+  s->sum[2] = DORY_DOT4(v, unit[2], s->sum[2]);
+  s->sum[3] = DORY_DOT4(v, unit[3], s->sum[3]);
+}
+
+static inline void dory_store_sums(DORY_Y_T *y, const dory_sums_t *s, const dory_pooled_t *q) {
+#if DORY_Y_BYTES == 1
+  dory_gap8_store4_i8(y, dory_gap8_set4_i8(dory_pooled(s->sum[0], q), dory_pooled(s->sum[1], q),
+                                           dory_pooled(s->sum[2], q), dory_pooled(s->sum[3], q)));
+#else
+  y[0] = dory_pooled(s->sum[0], q);
+  y[1] = dory_pooled(s->sum[1], q);
+  y[2] = dory_pooled(s->sum[2], q);
+  y[3] = dory_pooled(s->sum[3], q);
+#endif
+}
+
+static inline void dory_pool_four(const dory_taps_t *t, const DORY_X_T *x, DORY_Y_T *y,
+                                  const dory_pooled_t *q) {
+  dory_sums_t s = {{0, 0, 0, 0}};
+  int32_t rows = t->rows;
+  do {
+    const DORY_X_T *tap = x;
+    int32_t columns = t->columns;
+    do {
+      dory_add_tap(&s, DORY_LOAD4_X(tap), q->unit);
+      tap += t->step;
+    } while (--columns != 0);
+    x += t->pitch;
+  } while (--rows != 0);
+  dory_store_sums(y, &s, q);
+}
+
+/* Eight channels: no operation waits for the load before it. */
+static inline void dory_pool_eight(const dory_taps_t *t, const DORY_X_T *x, DORY_Y_T *y,
+                                   const dory_pooled_t *q) {
+  dory_sums_t s = {{0, 0, 0, 0}}, s2 = {{0, 0, 0, 0}};
+  int32_t rows = t->rows;
+  do {
+    const DORY_X_T *tap = x;
+    int32_t columns = t->columns;
+    do {
+      const DORY_X4_T v = DORY_LOAD4_X(tap), v2 = DORY_LOAD4_X(tap + 4);
+      dory_add_tap(&s, v, q->unit);
+      dory_add_tap(&s2, v2, q->unit);
+      tap += t->step;
+    } while (--columns != 0);
+    x += t->pitch;
+  } while (--rows != 0);
+  dory_store_sums(y, &s, q);
+  dory_store_sums(y + 4, &s2, q);
+}
+
+static inline void dory_pool_one(const dory_taps_t *t, const DORY_X_T *x, DORY_Y_T *y,
+                                 const dory_pooled_t *q) {
+  int32_t sum = 0;
+  for (int32_t ky = 0; ky < t->rows; ky++) {
+    for (int32_t kx = 0; kx < t->columns; kx++) {
+      sum += x[kx * t->step];
+    }
+    x += t->pitch;
+  }
+  *y = dory_pooled(sum, q);
+}
+
+#endif
+
+/* Channels c0 .. c1 - 1 of one pixel, whose window has a tap. */
+static inline void dory_pool_pixel(const dory_taps_t *t, DORY_OUT_T *y, int32_t c0,
+                                   int32_t c1 DORY_PARAMETERS) {
+  int32_t c = c0;
+#if !DORY_POOL_MAX
+  for (; c + 8 <= c1; c += 8) {
+    dory_pool_eight(t, t->x + c, y + c, q);
+  }
+#endif
+  for (; c + 4 <= c1; c += 4) {
+    dory_pool_four(t, t->x + c, y + c DORY_PASS);
+  }
+  for (; c < c1; c++) {
+    dory_pool_one(t, t->x + c, y + c DORY_PASS);
+  }
+}
+
+/* Computes one tile. Every core calls it and takes its part of pixels and of groups of channels. */
+void DORY_KERNEL(const dory_gap8_pool_t *a) {
+  const int32_t channels = a->y_c, y_w = a->y_w;
+  const int32_t stride_h = a->stride_h, stride_w = a->stride_w;
+  const int32_t kernel_h = a->kernel_h, kernel_w = a->kernel_w;
+  const int32_t x_h = a->x_h, x_w = a->x_w;
+  const dory_share_t share = dory_share(a->y_h * y_w, (channels + 3) >> 2);
+  const int32_t c0 = 4 * share.groups.first;
+  const int32_t c1 = dory_gap8_min(4 * share.groups.end, channels);
+  DORY_OUT_T *y = (DORY_OUT_T *)a->y + share.pixels.first * channels;
+  int32_t oy = (int32_t)((uint32_t)share.pixels.first / (uint32_t)y_w);
+  int32_t ox = share.pixels.first - oy * y_w;
+  dory_taps_t t;
+#if !DORY_POOL_MAX
+  dory_pooled_t q;
+  q.requant = a->requant;
+  q.unit[0] = dory_gap8_from_word_i8(dory_gap8_keep(1));
+  q.unit[1] = dory_gap8_from_word_i8(dory_gap8_keep(1 << 8));
+  q.unit[2] = dory_gap8_from_word_i8(dory_gap8_keep(1 << 16));
+  q.unit[3] = dory_gap8_from_word_i8(dory_gap8_keep(1 << 24));
+#if DORY_STEPS > 0
+  q.parameters = dory_parameters(0, &q.requant);
+#endif
+#endif
+  t.pitch = x_w * channels;
+  t.step = channels;
+  for (int32_t pixel = share.pixels.first; pixel < share.pixels.end; pixel++) {
+    const int32_t iy = oy * stride_h - a->pad_top, ix = ox * stride_w - a->pad_left;
+    const int32_t top = dory_gap8_max(iy, 0), left = dory_gap8_max(ix, 0);
+    t.x = (const DORY_X_T *)a->x + (top * x_w + left) * channels;
+    t.rows = dory_gap8_min(iy + kernel_h, x_h) - top;
+    t.columns = dory_gap8_min(ix + kernel_w, x_w) - left;
+    dory_pool_pixel(&t, y, c0, c1 DORY_ARGUMENTS);
+    y += channels;
+    if (++ox == y_w) {
+      ox = 0;
+      oy++;
+    }
+  }
+}

@@ -1,0 +1,299 @@
+"""Kernels of bytes: fully connected layers, pools and sums, four elements at once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from dory_gap8.backend import (
+    AddBytesKernel,
+    AddKernel,
+    AvgPoolBytesKernel,
+    LinearBytesKernel,
+    MaxPoolBytesKernel,
+)
+from gap8_harness import Case, Library, typed, values_of
+
+from dory_core.ir import (
+    Add,
+    Array,
+    AvgPool,
+    Linear,
+    MaxPool,
+    Requant,
+    TypedLayer,
+    Window,
+    requant,
+)
+from dory_core.kernel import Kernel
+from dory_core.tiling.geometry import extent, make_tile
+
+UNSIGNED, SIGNED = (0, 255), (-128, 127)
+
+
+def whole(kernel: Kernel, layer: TypedLayer, seed: int = 0) -> Case:
+    random = np.random.default_rng(seed)
+    full = extent(layer)
+    inputs = tuple(values_of(x, random) for x in layer.inputs)
+    return Case(kernel, layer, inputs, (full.c_out, full.h, full.w, full.c_in), kernel.cores)
+
+
+def linear(
+    inputs: int, outputs: int, *steps: Requant, bias: bool = False, lo: int = 0, hi: int = 255
+) -> TypedLayer:
+    random = np.random.default_rng(inputs * 1000 + outputs)
+    layer = Linear(
+        index=0,
+        name="linear",
+        inputs=("input",),
+        output="layer_00",
+        weights=Array(random.integers(-128, 128, (outputs, inputs))),
+        bias=Array(random.integers(-9999, 9999, outputs)) if bias else None,
+        requants=steps,
+    )
+    return typed(layer, (inputs, 1, 1, lo, hi))
+
+
+def pool(kind: type, window: Window, image: tuple[int, int, int], *steps: Requant, lo: int = 0):
+    layer = kind(
+        index=0,
+        name="pool",
+        inputs=("input",),
+        output="layer_00",
+        window=window,
+        requants=steps,
+    )
+    return typed(layer, (*image, lo, lo + 255))
+
+
+def add(
+    operands: tuple[Requant | None, Requant | None],
+    *steps: Requant,
+    ranges: tuple[tuple[int, int], tuple[int, int]] = (UNSIGNED, UNSIGNED),
+    image: tuple[int, int, int] = (1, 256, 256),
+) -> TypedLayer:
+    layer = Add(
+        index=0,
+        name="add",
+        inputs=("input", "input_1"),
+        output="layer_00",
+        operand_requants=operands,
+        requants=steps,
+    )
+    return typed(layer, *((*image, *r) for r in ranges))
+
+
+def every_pair(layer: TypedLayer) -> Case:
+    """Return a case with each pair of values that the operands can take."""
+    x, x2 = layer.inputs
+    a = np.resize(np.arange(x.lo, x.hi + 1), 256)
+    b = np.resize(np.arange(x2.lo, x2.hi + 1), 256)
+    first, second = np.broadcast_arrays(a[None, :, None], b[None, None, :])
+    return Case(AddBytesKernel(), layer, (first.copy(), second.copy()), (1, 256, 256, 1))
+
+
+# --- fully connected --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cores", [1, 3, 8])
+def test_outputs_and_inputs_are_shared_in_any_number(cores: int) -> None:
+    step = requant(3, 70, 1 << 12, 0, 255)
+    sizes = [(1024, 16), (1, 1), (3, 5), (30, 33), (35, 64), (66, 100), (4, 29), (257, 2)]
+    kernel = LinearBytesKernel(cores)
+    Library([whole(kernel, linear(k, n, step)) for k, n in sizes]).check()
+
+
+@pytest.mark.parametrize("tile", [1, 6, 32, 35])
+def test_tiles_of_outputs(tile: int) -> None:
+    step = requant(range(1, 41), range(-20, 20), 1 << 10, -128, 127)
+    case = whole(LinearBytesKernel(), linear(50, 40, step, bias=True, lo=-128, hi=127))
+    Library([replace(case, tile=(tile, 1, 1, 50))]).check()
+
+
+def test_sums_without_requantisation_have_their_bias() -> None:
+    layers = [linear(77, n, bias=bias) for n in (4, 37) for bias in (True, False)]
+    Library([whole(LinearBytesKernel(), layer) for layer in layers]).check()
+
+
+def test_weights_of_four_outputs_are_interleaved() -> None:
+    layer = linear(6, 5, requant([7, 8, 9, 10, 11], 1, 1 << 9, 0, 255))
+    block = LinearBytesKernel().weight_block(layer, (1, 4), (0, 6))
+    assert dict(block.parts) == {"mul": 0, "weights": 24}
+    assert np.frombuffer(block.data, "<i4", 6).tolist() == [8, 1, 9, 1, 10, 1]
+    weights = layer.layer.weights.values
+    image = np.frombuffer(block.data, np.int8)[24:].reshape(2, 4, 4)
+    assert image[0, :3].tolist() == weights[1:4, :4].tolist()
+    assert image[1, :3].tolist() == [[*row, 0, 0] for row in weights[1:4, 4:].tolist()]
+    assert not image[:, 3].any()
+    assert len(block.data) == LinearBytesKernel().weight_bytes(layer, make_tile(layer, 3, 1, 1))
+
+
+# --- pools ------------------------------------------------------------------------------------
+
+WINDOWS = (
+    Window(kernel=(2, 2), strides=(2, 2)),
+    Window(kernel=(3, 3), strides=(2, 2), pads=(1, 1, 1, 1)),
+    Window(kernel=(3, 2), strides=(1, 2), pads=(2, 0, 1, 1)),
+    Window(kernel=(1, 5), strides=(1, 1), pads=(0, 4, 0, 3)),
+    Window(kernel=(7, 7)),
+)
+
+
+@pytest.mark.parametrize("channels", [1, 3, 4, 7, 8, 13, 32])
+def test_pools_of_all_windows_and_numbers_of_channels(channels: int) -> None:
+    image = (channels, 9, 8)
+    step = requant(300, 1000, 1 << 12, 0, 255)
+    signed = requant(77, -300, (1 << 10) - 1, -128, 127)
+    cases = []
+    for window in WINDOWS:
+        cases += [
+            whole(MaxPoolBytesKernel(), pool(MaxPool, window, image)),
+            whole(MaxPoolBytesKernel(), pool(MaxPool, window, image, lo=-128)),
+            whole(AvgPoolBytesKernel(), pool(AvgPool, window, image, step)),
+            whole(AvgPoolBytesKernel(), pool(AvgPool, window, image, signed, lo=-128)),
+            whole(AvgPoolBytesKernel(), pool(AvgPool, window, image)),
+        ]
+    cases += [replace(c, tile=(max(1, channels // 2), 2, 3, c.tile[3])) for c in cases]
+    Library(cases).check()
+
+
+@pytest.mark.parametrize("cores", [1, 5])
+def test_pools_on_other_numbers_of_cores(cores: int) -> None:
+    window = Window(kernel=(3, 3), pads=(1, 1, 1, 1))
+    image = (12, 5, 7)
+    step = requant(1, 0, 9, 0, 255)
+    cases = [whole(MaxPoolBytesKernel(cores), pool(MaxPool, window, image))]
+    cases += [whole(AvgPoolBytesKernel(cores), pool(AvgPool, window, image, step))]
+    Library(cases).check()
+
+
+def test_sums_of_16_bits_are_stored() -> None:
+    layer = pool(AvgPool, Window(kernel=(5, 5)), (6, 9, 9), requant(33, 0, 1 << 2))
+    assert layer.output.bits == 16
+    Library([whole(AvgPoolBytesKernel(), layer)]).check()
+
+
+def test_windows_that_need_a_test_per_tap_are_refused() -> None:
+    dilated = pool(MaxPool, Window(kernel=(2, 2), dilations=(1, 2)), (4, 9, 9))
+    assert MaxPoolBytesKernel().accepts(dilated).reason == "its window is dilated"
+    wide = pool(AvgPool, Window(kernel=(2, 2), pads=(2, 0, 0, 0)), (4, 9, 9))
+    assert "padding is as wide as its window" in AvgPoolBytesKernel().accepts(wide).reason
+
+
+# --- sums -------------------------------------------------------------------------------------
+
+SHRINK = requant(231505, 131072, 262144)
+SHIFT = requant(1, 5, 1 << 7, 0, 255)
+SCHEMES = {
+    "multipliers up to 255 and one shift": (
+        add((requant(255), requant(128)), requant(1, 0, 1 << 8, 0, 255)),
+        "_dot_shift",
+    ),
+    "addends": (add((requant(5, 70), requant(9, -3)), requant(1, 8, 16, 0, 255)), "_dot_shift"),
+    "signed": (
+        add((requant(25), None), requant(1, 8, 16, -128, 127), ranges=(SIGNED, SIGNED)),
+        "_dot_shift",
+    ),
+    "two steps behind the sum": (
+        add((requant(63), requant(64)), requant(1, 0, 128), requant(37, 3, 32, 0, 255)),
+        "_dot_lookup",
+    ),
+    "a factor behind the sum": (
+        add((None, None), requant(437545, 262144, 524288, 0, 255)),
+        "_dot_lookup_as_is",
+    ),
+    "signed factor": (
+        add((None, None), requant(-413319, 262144, 524288, -128, 127), ranges=(SIGNED, SIGNED)),
+        "_dot_lookup",
+    ),
+    "three requantisations": (
+        add((SHRINK, requant(7, 1, 9, 3, 200)), requant(161201, 65536, 131072, 0, 255)),
+        "_tables8_lookup",
+    ),
+    "signed requantisations": (
+        add((SHRINK, None), requant(161201, 65536, 131072, -128, 127), ranges=(SIGNED, SIGNED)),
+        "_tables8_lookup",
+    ),
+    "rescaled operands, one clip": (
+        add((SHRINK, requant(1, 0, 3)), requant(1, 0, 1, 0, 255)),
+        "_tables8_shift",
+    ),
+    "operands of both signs": (
+        add((None, requant(3)), requant(1, 0, 4, -128, 127), ranges=(UNSIGNED, SIGNED)),
+        "_tables32_shift",
+    ),
+    "multipliers beyond 255": (
+        add((requant(256), requant(43)), requant(1, 0, 1 << 9, 0, 255)),
+        "_tables32_shift",
+    ),
+    "wide sums, multiplied tables": (
+        add((requant(300), requant(7)), requant(1001, 5, 1 << 19, 0, 255)),
+        "_tables32_shift",
+    ),
+    "nothing behind the sum": (add((None, None)), "_dot_store"),
+    "tables, nothing behind the sum": (add((SHRINK, requant(-2))), "_tables32_store"),
+    "few values": (
+        add((None, requant(-1)), requant(3, 1, 4, -128, 127), ranges=((3, 17), (0, 9))),
+        "_lookup",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_every_pair_of_values_gives_its_sum(name: str) -> None:
+    layer, ending = SCHEMES[name]
+    assert AddBytesKernel().accepts(layer) is None
+    assert ending in AddBytesKernel().symbol(layer)
+    Library([every_pair(layer)]).check()
+
+
+@pytest.mark.parametrize("cores", [1, 3, 8])
+def test_sums_of_any_number_of_elements(cores: int) -> None:
+    cases = []
+    for channels in (1, 3, 5, 32):
+        for operands, steps in (((requant(3), None), (SHIFT,)), ((SHRINK, None), (SHRINK, SHIFT))):
+            layer = add(operands, *steps, image=(channels, 3, 5))
+            cases.append(whole(AddBytesKernel(cores), layer))
+            cases.append(replace(cases[-1], tile=(channels, 2, 4, channels)))
+    Library(cases).check()
+
+
+def test_a_wide_sum_with_a_rough_scale_is_left_to_the_general_kernel() -> None:
+    layer = add((requant(65536), requant(1)), requant(7, 0, 9), requant(5, 1, 1 << 14, 0, 255))
+    assert AddBytesKernel().accepts(layer).reason == (
+        "what follows its sum is neither a shift nor a table of 2 KiB"
+    )
+    assert AddKernel().accepts(layer) is None
+
+
+# --- costs ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kernel", "layer", "measured"),
+    [
+        (LinearBytesKernel(), linear(1024, 16, requant(1, 0, 1 << 12, 0, 255)), 1530),
+        (LinearBytesKernel(), linear(256, 64, requant(1, 0, 1 << 12, 0, 255)), 1430),
+        (
+            AvgPoolBytesKernel(),
+            pool(AvgPool, WINDOWS[0], (32, 16, 16), requant(1, 0, 4, 0, 255)),
+            4300,
+        ),
+        (
+            AvgPoolBytesKernel(),
+            pool(AvgPool, Window(kernel=(8, 8)), (64, 8, 8), requant(1, 0, 64, 0, 255)),
+            1010,
+        ),
+        (MaxPoolBytesKernel(), pool(MaxPool, WINDOWS[0], (32, 16, 16)), 2435),
+        (
+            AddBytesKernel(),
+            add((requant(5), requant(8)), requant(1, 0, 8, 0, 255), image=(32, 16, 16)),
+            5170,
+        ),
+    ],
+)
+def test_cycles_meet_the_measured_tiles(kernel: Kernel, layer: TypedLayer, measured: int) -> None:
+    full = extent(layer)
+    estimated = kernel.cycles(layer, make_tile(layer, full.c_out, full.h, full.w))
+    assert estimated == pytest.approx(measured, rel=0.08)
