@@ -1,0 +1,22 @@
+"""What the requantisations of the real networks become on GAP8."""
+
+from __future__ import annotations
+
+import pytest
+from dory_gap8.backend.requant import LIMBS, NARROW, epilogue
+
+from dory_core.frontend import FrontendOptions
+from dory_core.ir import Add
+from dory_core.plugins import load_plugins
+from tests.nets import net, net_params
+
+
+@pytest.mark.parametrize("name", net_params())
+def test_no_layer_needs_64_bits(name: str) -> None:
+    """Wide products, divisors of ones and steps in sequence: one or two 32-bit multiplications."""
+    source = net(name)
+    options = FrontendOptions(source.input_bits, source.input_signed)
+    graph = load_plugins().frontend(source.frontend).parse(source.onnx, options)
+    for layer in graph.typed_layers:
+        if layer.layer.requants and not isinstance(layer.layer, Add):
+            assert epilogue(layer).form in (NARROW, LIMBS), layer.layer.name
