@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
+from dory_stm32h7 import toolchain
 from image import compiled, require_emulator, run_image
 
 from dory_core.plugins import Plugins, load_plugins
@@ -56,6 +58,21 @@ def check(name: str, directory: Path, plugins: Plugins) -> None:
 @pytest.mark.parametrize("name", IN_CI)
 def test_image_is_exact(name: str, plugins: Plugins, tmp_path: Path) -> None:
     check(name, tmp_path / "app", plugins)
+
+
+@pytest.mark.parametrize("compiler", [toolchain.GCC, "ziglang"])
+def test_image_of_each_compiler_is_exact(
+    compiler: str, plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("ARM_CC", raising=False)
+    if compiler == toolchain.GCC:
+        if shutil.which(compiler) is None:
+            pytest.skip(f"{compiler} is not installed")
+    else:
+        monkeypatch.setattr(toolchain, "GCC", "no-such-compiler")
+    assert compiler in toolchain.find_toolchain().compiler.name
+    compiled("nemo_small_cnn", tmp_path / "app", plugins)
+    run_image(tmp_path / "app", plugins)
 
 
 @pytest.mark.slow
