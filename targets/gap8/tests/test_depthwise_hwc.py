@@ -226,3 +226,9 @@ def test_sixteen_bit_inputs_are_left_to_the_other_kernel() -> None:
     rejection = DepthwiseHwcKernel().accepts(wide)
     assert rejection is not None
     assert rejection.reason == "its input is u16, possible are u8, i8"
+
+
+def test_the_parts_of_a_layer_have_its_direction() -> None:
+    """A layer in stripes is one kernel, though 17 rows of 56 would go the other way."""
+    whole, part = (_layer(8, image, _square(3)) for image in ((100, 56), (17, 56)))
+    assert form_of(whole) == form_of(part)

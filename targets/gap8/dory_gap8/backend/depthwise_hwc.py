@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 # Outputs of a strip, and input channels that are transposed at once.
 STRIP = LANES = 4
+# Rows and columns of the image for which a direction is chosen.
+_TYPICAL = 16
 # Outputs along b whose inputs are in the scratch at a time: filters up to 3x3, any window.
 WALK, WALK_ANY = 32, 16
 
@@ -121,14 +123,19 @@ def _form(window: Window, swapped: bool) -> Form:
 
 
 def form_of(layer: TypedLayer) -> Form:
-    """Return the cheaper of the two directions for the whole image; strips stand if they tie."""
+    """Return the cheaper of the two directions for an image of many rows and columns.
+
+    An axis without neighbours in the window counts as one row: it is that of 1-D data. Strips stand
+    if they tie. The image itself does not count: the parts of a layer that is computed in stripes
+    have different ones, and one kernel.
+    """
     kind = layer.layer
     if not isinstance(kind, Conv):
         raise TypeError(f"{kind.kind} is no convolution")
     forms = [_form(kind.window, swapped) for swapped in (False, True)]
 
     def cost(form: Form) -> int:
-        a, b = form.axes(layer.output.height, layer.output.width)
+        a, b = form.axes(*(_TYPICAL if k > 1 else 1 for k in kind.window.kernel))
         output = STRIP * weighted_epilogue(layer).step_cycles
         return int(ceil_div(a, STRIP)) * (form.channel + b * (form.quad + output))
 
