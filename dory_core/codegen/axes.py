@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dory_core.codegen.cexpr import CExpr
+from dory_core.codegen.cexpr import CExpr, closed_form
 from dory_core.plan import LayerStep
 from dory_core.tiling.geometry import Span
 
@@ -47,9 +47,16 @@ class Axis:
         return max(self.counts) > 1
 
     def get(self, field: str) -> CExpr:
-        """Return a field of the span at ``t``: an immediate when all spans agree."""
-        values = {int(getattr(span, field)) for span in self.spans}
-        return values.pop() if len(values) == 1 else f"{self.table}[t.{self.variable}].{field}"
+        """Return a field of the span at ``t``: an immediate when all spans agree.
+
+        Spans of one list are mostly regular and computed; others are looked up.
+        """
+        values = [int(getattr(span, field)) for span in self.spans]
+        if len(set(values)) == 1:
+            return values[0]
+        index = f"t.{self.variable}"
+        form = closed_form(values, index) if self.counts[0] == len(values) else None
+        return f"{self.table}[{index}].{field}" if form is None else form
 
     def definition(self) -> str:
         """Return the C table."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from itertools import pairwise
 
 CExpr = int | str
 
@@ -12,7 +14,17 @@ _ATOM = re.compile(r"[\w.\[\]>-]+\Z")
 def atom(value: CExpr) -> str:
     """Return ``value`` as text that can stand next to any operator."""
     text = str(value)
-    return text if _ATOM.match(text) else f"({text})"
+    return text if _ATOM.match(text) or _is_in_brackets(text) else f"({text})"
+
+
+def _is_in_brackets(text: str) -> bool:
+    """Return True when the text's first bracket is closed by its last character."""
+    depth = 0
+    for at, character in enumerate(text):
+        depth += (character == "(") - (character == ")")
+        if depth == 0:
+            return at > 0 and at == len(text) - 1
+    return False
 
 
 def mul(*factors: CExpr) -> CExpr:
@@ -45,6 +57,30 @@ def add(*terms: CExpr) -> CExpr:
             return constant
         texts.append(str(constant))
     return " + ".join(texts)
+
+
+def closed_form(values: Sequence[int], index: str) -> CExpr | None:
+    """Return ``values[index]`` as arithmetic, None when it takes more than a line.
+
+    Values grow by equal steps; the first and the last one may be others. index: an unsigned C
+    expression below len(values). A table would lie in a slower memory than the code's registers.
+    """
+    count = len(values)
+    for first, last in ((0, 0), (0, 1), (1, 0), (1, 1)):
+        middle = values[first : count - last]
+        if not middle:
+            continue
+        step = middle[1] - middle[0] if len(middle) > 1 else 0
+        if step < 0 or any(b - a != step for a, b in pairwise(middle)):
+            continue
+        start = middle[0] - step * first
+        text = add(mul(index, step), start) if start >= 0 else f"{mul(index, step)} - {-start}"
+        if last:
+            text = f"{index} == {count - 1} ? {values[-1]} : {atom(text)}"
+        if first:
+            text = f"{index} == 0 ? {values[0]} : {atom(text)}"
+        return text if isinstance(text, int) else atom(text)
+    return None
 
 
 def channel_bytes(channels: CExpr, bits: int) -> CExpr:

@@ -7,7 +7,16 @@ from dataclasses import dataclass
 
 from dory_core.codegen.arguments import call_lines
 from dory_core.codegen.axes import TileAxes
-from dory_core.codegen.cexpr import CExpr, add, channel_bytes, comment, mul, string
+from dory_core.codegen.cexpr import (
+    CExpr,
+    add,
+    atom,
+    channel_bytes,
+    closed_form,
+    comment,
+    mul,
+    string,
+)
 from dory_core.codegen.describe import describe_layer, describe_step
 from dory_core.codegen.transfers import (
     function,
@@ -323,18 +332,22 @@ def _blocks(weights: LayerWeights) -> tuple[tuple[WeightTile, ...], ...]:
 def _block_field(weights: LayerWeights, field: str) -> CExpr:
     """Return a field of the weight block of tile t: an immediate when all blocks agree."""
     blocks = _blocks(weights)
-    values = {
+    values = [
         tile.parts.get(field, 0) if field in PARTS else int(getattr(tile, field))
         for outputs in blocks
         for tile in outputs
-    }
-    if len(values) == 1:
-        return values.pop()
+    ]
+    if len(set(values)) == 1:
+        return values[0]
     inner = len(blocks[0])
     if len(blocks) == 1:
         place = "t.i"
     else:
         place = "t.o" if inner == 1 else f"t.o * {inner} + t.i"
+    whole = len(weights.chunks) == 1
+    form = closed_form(values, str(atom(place))) if whole else None
+    if form is not None:
+        return form
     return f"blocks[{place}].{field}"
 
 

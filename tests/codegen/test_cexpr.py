@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dory_core.codegen.cexpr import add, channel_bytes, comment, mul, string
+from dory_core.codegen.cexpr import add, atom, channel_bytes, closed_form, comment, mul, string
 
 NAMES = {"a": 7, "b[t.h].size": 3, "c": 11}
 OPERANDS = st.one_of(st.integers(0, 50), st.sampled_from(sorted(NAMES)), st.just("a + c"))
@@ -48,3 +51,31 @@ def test_strings_and_comments_cannot_end_early() -> None:
     assert "*/" not in comment("evil */ int main() /* ")
     assert "\n" not in comment("two\nlines")
     assert not comment("ends with \\").endswith("\\")
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ([0, 4, 8, 12], "(i * 4)"),
+        ([3, 3, 3, 1], "(i == 3 ? 1 : 3)"),
+        ([2, 0, 0, 0], "(i == 0 ? 2 : 0)"),
+        ([0, 7, 15, 23], "(i == 0 ? 0 : (i * 8 - 1))"),
+        ([9, 10, 10, 5], "(i == 0 ? 9 : (i == 3 ? 5 : 10))"),
+        ([5, 8], "(i * 3 + 5)"),
+        ([8, 5], "(i == 1 ? 5 : 8)"),
+        ([1, 2, 4, 8, 16], None),
+        ([0, 20, 40, 0, 20, 40], None),
+    ],
+)
+def test_regular_values_are_computed(values: list[int], text: str | None) -> None:
+    form = closed_form(values, "i")
+    assert form == text
+    if form is not None:
+        python = re.sub(r"i == (\d+) \? (\d+) :", r"\2 if i == \1 else", str(form))
+        assert [eval(python, {"i": i}) for i in range(len(values))] == values
+
+
+def test_text_in_brackets_needs_no_more_of_them() -> None:
+    assert atom("(a + b)") == "(a + b)"
+    assert atom("(a) + (b)") == "((a) + (b))"
+    assert mul("(i * 4)", 16) == "(i * 4) * 16"

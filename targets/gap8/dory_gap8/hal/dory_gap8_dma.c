@@ -37,18 +37,12 @@ void dory_gap8_dma_box(const dory_copy_t *copy, uint32_t counter)
                     l2_row > 0 && l2_row <= (int32_t)DORY_GAP8_DMA_ROW_MAX;
   for (; planes > 0; planes--, l1 += l1_plane, l2 += l2_plane) {
     if (dense) {
-      dory_gap8_write(DORY_GAP8_DMA_COMMAND, bytes * rows | to_l1 | DORY_GAP8_DMA_INCREMENT |
-                                                 DORY_GAP8_DMA_2D | DORY_GAP8_DMA_EVENT);
-      dory_gap8_write(DORY_GAP8_DMA_COMMAND, DORY_GAP8_ADDRESS(l1));
-      dory_gap8_write(DORY_GAP8_DMA_COMMAND, DORY_GAP8_ADDRESS(l2));
-      dory_gap8_write(DORY_GAP8_DMA_COMMAND, DORY_GAP8_DMA_ROWS(bytes, l2_row));
-      if (DORY_GAP8_BLOCKING_DMA) {
-        dory_gap8_dma_finish(counter);
-      }
+      dory_gap8_dma_command(bytes * rows | to_l1 | DORY_GAP8_DMA_2D, l1, l2,
+                            DORY_GAP8_DMA_ROWS(bytes, l2_row), counter);
     } else {
       for (uint32_t row = 0; row < rows; row++) {
-        dory_gap8_dma_row(l1 + (int32_t)row * l1_row, l2 + (int32_t)row * l2_row, bytes, to_l1,
-                          counter);
+        dory_gap8_dma_command(bytes | to_l1, l1 + (int32_t)row * l1_row,
+                              l2 + (int32_t)row * l2_row, 0, counter);
       }
     }
   }

@@ -10,17 +10,20 @@
 #include "dory_gap8_board.h"
 #include "dory_gap8_registers.h"
 
-static inline uint32_t dory_core_id(void)
+/* Small, and of few instructions once the compiler knows the shape of a copy. */
+#define DORY_GAP8_INLINE static inline __attribute__((always_inline))
+
+DORY_GAP8_INLINE uint32_t dory_core_id(void)
 {
   return dory_gap8_core();
 }
 
-static inline uint32_t dory_core_count(void)
+DORY_GAP8_INLINE uint32_t dory_core_count(void)
 {
   return DORY_GAP8_CORES;
 }
 
-static inline void dory_barrier(void)
+DORY_GAP8_INLINE void dory_barrier(void)
 {
   (void)dory_gap8_sleep(DORY_GAP8_EU_BARRIER);
 }
@@ -40,14 +43,18 @@ static inline void dory_gap8_dma_finish(uint32_t counter)
   }
 }
 
-/* Writes the command of one row. An erratum of the boards' DMA forbids to queue commands there. */
-static inline void dory_gap8_dma_row(const void *l1, const void *l2, uint32_t bytes, uint32_t to_l1,
-                                     uint32_t counter)
+/* Writes a command; rows: 0 for one row, else DORY_GAP8_DMA_ROWS. An erratum of the boards' DMA
+ * forbids to queue commands there. */
+DORY_GAP8_INLINE void dory_gap8_dma_command(uint32_t command, const void *l1, const void *l2,
+                                            uint32_t rows, uint32_t counter)
 {
   dory_gap8_write(DORY_GAP8_DMA_COMMAND,
-                  bytes | to_l1 | DORY_GAP8_DMA_INCREMENT | DORY_GAP8_DMA_EVENT);
+                  command | DORY_GAP8_DMA_INCREMENT | DORY_GAP8_DMA_EVENT);
   dory_gap8_write(DORY_GAP8_DMA_COMMAND, DORY_GAP8_ADDRESS(l1));
   dory_gap8_write(DORY_GAP8_DMA_COMMAND, DORY_GAP8_ADDRESS(l2));
+  if (command & DORY_GAP8_DMA_2D) {
+    dory_gap8_write(DORY_GAP8_DMA_COMMAND, rows);
+  }
   if (DORY_GAP8_BLOCKING_DMA) {
     dory_gap8_dma_finish(counter);
   }
@@ -56,26 +63,36 @@ static inline void dory_gap8_dma_row(const void *l1, const void *l2, uint32_t by
 /* Writes the commands of a copy of any shape. */
 void dory_gap8_dma_box(const dory_copy_t *copy, uint32_t counter);
 
-static inline void dory_gap8_dma_push(const dory_copy_t *copy, uint32_t counter)
+/* The same; rows that lie dense in L1, the usual tile, are one command without a call. */
+DORY_GAP8_INLINE void dory_gap8_dma_push(const dory_copy_t *copy, uint32_t counter)
 {
+  const int load = copy->dir == DORY_L2_TO_L1;
+  const uint32_t to_l1 = load ? DORY_GAP8_DMA_TO_L1 : 0;
+  const void *const l1 = load ? copy->dst : copy->src;
+  const void *const l2 = load ? copy->src : copy->dst;
+  const uint32_t bytes = copy->n0 * copy->elem;
+  const int32_t l1_row = load ? copy->dst_s1 : copy->src_s1;
+  const int32_t l2_row = load ? copy->src_s1 : copy->dst_s1;
   __asm__ volatile("" : : : "memory"); /* what the copy reads is written */
   if (copy->n1 == 1 && copy->n2 == 1) {
-    const uint32_t to_l1 = copy->dir == DORY_L2_TO_L1 ? DORY_GAP8_DMA_TO_L1 : 0;
-    dory_gap8_dma_row(to_l1 ? copy->dst : copy->src, to_l1 ? copy->src : copy->dst,
-                      copy->n0 * copy->elem, to_l1, counter);
+    dory_gap8_dma_command(bytes | to_l1, l1, l2, 0, counter);
+  } else if (copy->n2 == 1 && l1_row == (int32_t)bytes && l2_row > 0 &&
+             l2_row <= (int32_t)DORY_GAP8_DMA_ROW_MAX) {
+    dory_gap8_dma_command(bytes * copy->n1 | to_l1 | DORY_GAP8_DMA_2D, l1, l2,
+                          DORY_GAP8_DMA_ROWS(bytes, l2_row), counter);
   } else {
     dory_gap8_dma_box(copy, counter);
   }
 }
 
-static inline dory_ticket_t dory_dma_start(const dory_copy_t *copy)
+DORY_GAP8_INLINE dory_ticket_t dory_dma_start(const dory_copy_t *copy)
 {
   const uint32_t counter = dory_gap8_read(DORY_GAP8_DMA_COMMAND);
   dory_gap8_dma_push(copy, counter);
   return (dory_ticket_t)(counter + 1);
 }
 
-static inline dory_ticket_t dory_dma_join(dory_ticket_t ticket, const dory_copy_t *copy)
+DORY_GAP8_INLINE dory_ticket_t dory_dma_join(dory_ticket_t ticket, const dory_copy_t *copy)
 {
   if (ticket == DORY_NO_TICKET) {
     return dory_dma_start(copy);
