@@ -18,16 +18,22 @@ import pytest
 from dory_core.application import run_application
 from dory_core.compiler import CompileOptions, compile_network
 from dory_core.errors import VerificationFailed
+from dory_core.ir import Window
 from dory_core.plan import Plan
 from dory_core.plugins import Plugins, load_plugins
 from dory_core.simulate.run import DMA_MODES
+from dory_core.testing.apps import build_app
+from dory_core.testing.graphs import U16, GraphBuilder
 from tests.builders import NemoBuilder
 from tests.sanitizers import require_sanitizer
 
-# Layers of the application: dense and depthwise convolution, pointwise, dense in several parts
-# of the input, residual.
+# Layers of the application: dense in several parts of the input, depthwise and pointwise
+# convolution, residual. Portable kernels tile it as the faults need it, whatever a chip's own
+# kernels prefer.
 CONV, DEPTHWISE, POINTWISE, ADD = 0, 1, 2, 4
 L1 = 8192
+# The layer of another application whose channels travel one by one.
+CHANNELS = 1
 STREAMED_L2 = 30000
 
 
@@ -64,8 +70,19 @@ def app(plugins: Plugins, tmp_path_factory: pytest.TempPathFactory) -> Applicati
 
 
 @pytest.fixture(scope="module")
+def spread(plugins: Plugins, tmp_path_factory: pytest.TempPathFactory) -> Application:
+    """A depthwise convolution of 16 bits is computed from CHW: every core loads its channels."""
+    builder = GraphBuilder((16, 18, 18), seed=3)
+    builder.conv(24, Window(kernel=(1, 1)), output=U16)
+    builder.conv(24, Window(kernel=(3, 3), pads=(1, 1, 1, 1)), groups=24)
+    directory = tmp_path_factory.mktemp("spread") / "app"
+    plan = build_app(builder.graph(), "gap8", directory, budgets={1: L1}, plugins=plugins)
+    return Application(directory, plan)
+
+
+@pytest.fixture(scope="module")
 def streamed(plugins: Plugins, tmp_path_factory: pytest.TempPathFactory) -> Application:
-    """The same network in an L2 that holds neither its constants nor two of its tensors."""
+    """The network of ``app`` in an L2 that holds neither its constants nor two of its tensors."""
     return application(plugins, tmp_path_factory.mktemp("streamed"), {1: L1, 2: STREAMED_L2})
 
 
@@ -73,7 +90,12 @@ def application(plugins: Plugins, folder: Path, budgets: dict[int, int]) -> Appl
     builder = NemoBuilder((16, 18, 18), seed=3).conv(48, 3, pads=1).depthwise(3, pads=1)
     builder.conv(24, 1).conv(24, 3, pads=1).add(builder.layer_values[POINTWISE])
     options = CompileOptions(
-        builder.save(folder / "net.onnx"), "gap8", "nemo", folder / "app", budgets=budgets
+        builder.save(folder / "net.onnx"),
+        "gap8",
+        "nemo",
+        folder / "app",
+        budgets=budgets,
+        settings={"kernels": "portable"},
     )
     plan = compile_network(options, plugins).plan
     for mode in DMA_MODES:
@@ -144,11 +166,6 @@ TRANSFERS: dict[str, tuple[int, Callable[[str], str], str]] = {
         without("dory_dma_wait(x2_ticket);"),
         r"tile 0: tile reads byte \d+ of L1 while",
     ),
-    "cores_do_not_wait_for_their_channels": (
-        DEPTHWISE,
-        without("dory_dma_wait(x_ticket);"),
-        r"tile 0: tile reads byte \d+ of L1 while",
-    ),
     "output_buffer_is_used_before_it_is_stored": (
         CONV,
         without("dory_dma_wait(y_ticket[y_slot]);"),
@@ -171,12 +188,12 @@ TRANSFERS: dict[str, tuple[int, Callable[[str], str], str]] = {
     ),
     "weights_stay_those_of_the_first_tile": (
         CONV,
-        replaced(r"n \+ 1 < tiles && \(next\.o != t\.o\)", "0"),
+        replaced(r"n \+ 1 < tiles && \(next\.o != t\.o[^{]*\)\) ", "0) "),
         "layer 0",
     ),
     "input_lies_on_the_weights": (
         CONV,
-        replaced(r"w_ticket = load_w\(l1 \+ \d+", "w_ticket = load_w(l1", 0),
+        replaced(r"load_w\(l1 \+ ([^,]*) \+ \d+", r"load_w(l1 + \1", 0),
         r"tile 0|layer 0",
     ),
     "output_lies_on_the_input": (
@@ -187,16 +204,16 @@ TRANSFERS: dict[str, tuple[int, Callable[[str], str], str]] = {
     "output_leaves_l1": (
         CONV,
         replaced(r"l1 \+ y_slot \* (\d+) \+ \d+", rf"l1 + y_slot * \1 + {L1 - 8}", 0),
-        r"tile 0: (tile writes \d+ bytes outside L1|core \d touches L1 \d+ bytes behind its end)",
+        r"tile \d+: (tile writes \d+ bytes outside L1|core \d touches L1 \d+ bytes behind its end)",
     ),
     "input_rows_are_a_byte_too_far_apart": (
         CONV,
-        more(r"dst_s2 = 0, \.src_s1 = (\d+)", 1),
+        more(r"\.src_s1 = (\d+), \.src_s2 = \d+,\n *\.elem = 1, \.dir = DORY_L2_TO_L1", 1),
         "layer 0",
     ),
     "output_rows_are_a_byte_too_close": (
         CONV,
-        more(r"\.n1 = 2, [^\n]*\n *\.dst_s1 = \d+, \.dst_s2 = (\d+)", -1),
+        more(r"\.dst_s1 = \d+, \.dst_s2 = (\d+), \.src_s1", -1),
         "layer 0",
     ),
     "output_is_stored_beside_its_place": (
@@ -204,24 +221,19 @@ TRANSFERS: dict[str, tuple[int, Callable[[str], str], str]] = {
         more(r"\.dst = l2 \+ [^,]* \+ (\d+), \.src = y", 1),
         "layer 2",
     ),
-    "input_is_loaded_from_beside_its_place": (
-        DEPTHWISE,
-        more(r"\.src = l2 \+ [^,]* \+ (\d+) \+ c,", 1),
-        "layer 1",
-    ),
     "a_tile_begins_a_row_late": (
         CONV,
-        more(r"rows\[3\] = \{\n[^\n]*\n  \{\d+, \d+, (\d+)", 1),
+        more(r"\.src = l2 \+ \(t\.h == 2 \? (\d+) :", 1),
         "layer 0",
     ),
     "a_tile_loads_a_row_less": (
         CONV,
-        more(r"rows\[3\] = \{\n[^\n]*\n  \{\d+, \d+, \d+, (\d+)", -1),
+        more(r"\.n2 = \(t\.h == 2 \? (\d+) :", -1),
         "layer 0",
     ),
     "padding_is_counted_at_the_wrong_side": (
         CONV,
-        replaced(r"(\.pad_top = rows\[t\.h\]\.)pad_before", r"\1pad_after"),
+        replaced(r"\.pad_top = \(t\.h == 0", ".pad_top = (t.h == 2"),
         "layer 0",
     ),
     "last_tile_is_left_out": (
@@ -231,7 +243,7 @@ TRANSFERS: dict[str, tuple[int, Callable[[str], str], str]] = {
     ),
     "constants_are_those_of_other_channels": (
         DEPTHWISE,
-        replaced(r"\+ blocks\[t\.o\]\.offset", "+ blocks[t.o ^ 1u].offset"),
+        replaced(r"dory_weights_01 \+ \(t\.o ", "dory_weights_01 + ((t.o ^ 1u) "),
         "layer 1",
     ),
 }
@@ -249,22 +261,56 @@ def test_wrong_transfer_or_buffer_is_found_in_every_dma_mode(
         assert re.search(words, message), f"dma {dma}: {message}"
 
 
+SPREAD: dict[str, tuple[Callable[[str], str], str]] = {
+    "cores_do_not_wait_for_their_channels": (
+        without("dory_dma_wait(x_ticket);"),
+        r"tile 0: tile reads byte \d+ of L1 while",
+    ),
+    "input_is_loaded_from_beside_its_place": (
+        more(r"\.src = l2 \+ [^,]*?(\d+) \+ c ", 1),
+        "layer 1",
+    ),
+    "first_channel_is_left_out": (
+        replaced(r"c = core;", "c = core + 1u;"),
+        "layer 1",
+    ),
+    "channels_have_tickets_of_their_own": (
+        replaced(r"dory_dma_join\(ticket, ", "dory_dma_join(DORY_NO_TICKET, "),
+        "layer 1 .*(never waited for|tickets open)",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", SPREAD)
+def test_wrong_transfer_of_channels_is_found_in_every_dma_mode(
+    fault: str, spread: Application, plugins: Plugins, tmp_path: Path
+) -> None:
+    edit, words = SPREAD[fault]
+    text = edit(spread.text(CHANNELS))
+    directory = spread.with_text(CHANNELS, text, tmp_path / "app")
+    for dma in DMA_MODES:
+        message = outcome(directory, plugins, dma)
+        assert f"layer {CHANNELS} '" in message, f"dma {dma}: {message}"
+        assert re.search(words, message), f"dma {dma}: {message}"
+
+
 BARRIERS = {
-    "before_the_layer": (DEPTHWISE, 0),
-    "between_arrival_and_computation": (CONV, 1),
-    "between_arrival_and_computation_of_channels": (DEPTHWISE, 1),
-    "between_computation_and_store": (CONV, 2),
-    "between_computation_and_store_of_channels": (DEPTHWISE, 2),
+    "before_the_layer": ("spread", CHANNELS, 0),
+    "between_arrival_and_computation": ("app", CONV, 1),
+    "between_arrival_and_computation_of_channels": ("spread", CHANNELS, 1),
+    "between_computation_and_store": ("app", CONV, 2),
+    "between_computation_and_store_of_channels": ("spread", CHANNELS, 2),
 }
 
 
 @pytest.mark.sanitizer
 @pytest.mark.parametrize("place", BARRIERS)
 def test_missing_barrier_is_a_race(
-    place: str, app: Application, plugins: Plugins, tmp_path: Path
+    place: str, plugins: Plugins, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     require_sanitizer("thread")
-    layer, occurrence = BARRIERS[place]
+    which, layer, occurrence = BARRIERS[place]
+    app: Application = request.getfixturevalue(which)
     text = without("dory_barrier();", occurrence)(app.text(layer))
     message = outcome(app.with_text(layer, text, tmp_path / "app"), plugins, "early", "thread")
     assert "nothing was found" not in message
@@ -306,11 +352,14 @@ def test_each_wrong_transfer_from_or_to_l3_is_found(
             assert "layer " in message, f"dma {dma}: {line}: {message}"
 
 
-def test_the_application_has_what_the_faults_are_about(app: Application) -> None:
+def test_the_application_has_what_the_faults_are_about(
+    app: Application, spread: Application
+) -> None:
     """Several tiles along several axes, both forms of double buffers, spread loads."""
     steps = app.plan.steps
     assert all(step.schedule.count > 2 for step in steps)
     conv = steps[CONV].schedule
     assert (conv.buffering.x, conv.buffering.y) == (2, 2)
     assert min(len(conv.h), len(conv.w), len(conv.c_out)) > 1
-    assert steps[DEPTHWISE].inputs[0].form == "channels"
+    assert spread.plan.steps[CHANNELS].inputs[0].form == "channels"
+    assert spread.plan.steps[CHANNELS].schedule.count > 1
