@@ -7,6 +7,7 @@ from dory_core.requantisation.narrow import (
     narrow_32,
     narrow_clamped,
     narrow_limbs,
+    narrow_product,
     reach,
 )
 from dory_core.requantisation.staircase import Staircase, equal_on, staircase
@@ -20,6 +21,7 @@ __all__ = [
     "narrow_32",
     "narrow_clamped",
     "narrow_limbs",
+    "narrow_product",
     "reach",
     "staircase",
 ]

@@ -25,6 +25,7 @@ from dory_core.requantisation.staircase import Integers, Staircase
 
 _WORD = 31  # bits of the magnitude of a 32-bit number
 _MOST_LOW_BITS = 20
+_PRODUCT = 61  # bits of the magnitude of a sum that 64-bit arithmetic searches without overflow
 # Thresholds that are looked at first: parameters that miss some of them need not meet the others.
 _SAMPLE = 24
 # Shifts that are tried: the estimate of the largest may be one too many.
@@ -131,6 +132,33 @@ def narrow_limbs(stairs: Staircase, clamped: bool = False) -> Narrow | None:
     # |x * mul_low| <= 2^31 - 1 for |mul_low| <= 2^(low_bits - 1)
     low_bits = min(_WORD + 1 - largest.bit_length(), _MOST_LOW_BITS)
     return _narrow(stairs, bound, low_bits) if low_bits > 0 else None
+
+
+def narrow_product(stairs: Staircase, shift: int) -> Narrow | None:
+    """Return parameters with this shift for a product of 64 bits.
+
+    mul fits 32 bits, mul * acc + add 62 bits, and 32 bits behind the shift; with a shift of 32, y
+    is the upper half of what a widening multiplication with addition gives. None where a channel
+    has no such parameters.
+    """
+    if any(a.dtype == object for a in (stairs.thresholds, stairs.x_lo, stairs.x_hi)):
+        return None
+    largest = max(-int(stairs.first.min()), int(stairs.last.max()) + 1)
+    bits = min(_PRODUCT, _WORD + shift)
+    if largest.bit_length() + shift > bits:
+        return None
+    mul, add = np.zeros_like(stairs.first), stairs.first << shift
+    moving = np.flatnonzero(~stairs.constant)
+    if len(moving):
+        part = stairs.take(moving)
+        limit = 1 << bits
+        points = _Points.of(part, part.x_lo, part.x_hi, 1 << shift, limit)
+        found = _line(points, limit, 1, (1 << _WORD) - 1)
+        if found is None:
+            return None
+        mul[moving] = np.where(part.falling, -found.mul, found.mul)
+        add[moving] = found.add
+    return Narrow(mul, add, shift)
 
 
 def reach(stairs: Staircase) -> Integers:
@@ -301,9 +329,13 @@ def _narrow(stairs: Staircase, bound: Integers | None, low_bits: int) -> Narrow 
     return None
 
 
-def _line(points: _Points, limit: int, unit: int) -> _Lines | None:
-    """Search on a few points, then on all; the few tell quickly that there is no line."""
+def _line(points: _Points, limit: int, unit: int, steepest: int = _ANY) -> _Lines | None:
+    """Search on a few points, then on all; the few tell quickly that there is no line.
+
+    steepest: the largest slope.
+    """
     lo, hi = _slope_bounds(points, limit)
+    hi = np.minimum(hi, steepest)
     count = points.x.shape[1]
     if count > 2 * _SAMPLE:
         sampled = _search(points.columns(-(-count // _SAMPLE)), lo, hi, 1)

@@ -19,6 +19,7 @@ from dory_core.requantisation import (
     narrow_32,
     narrow_clamped,
     narrow_limbs,
+    narrow_product,
     reach,
     staircase,
 )
@@ -297,3 +298,39 @@ def test_a_thousand_channels_take_milliseconds() -> None:
             for near in (int(acc) - 1, int(acc)):
                 got = as_the_chip_computes(found, channel, near, (0, 255))
                 assert got == step.scalar(near, channel)
+
+
+@given(a_sequence(), st.sampled_from([32, 24, 10, 0]))
+@settings(max_examples=60, deadline=None)
+def test_products_are_exact_and_fit_their_words(
+    case: tuple[list[Requant], int, int], shift: int
+) -> None:
+    steps, lo, hi = case
+    stairs = staircase(steps, *ends((lo, hi)))
+    found = None if stairs is None else narrow_product(stairs, shift)
+    if found is None:
+        return
+    assert found.shift == shift
+    last = steps[-1]
+    for channel in range(len(found.mul)):
+        mul, add = int(found.mul[channel]), int(found.add[channel])
+        assert abs(mul) < 1 << 31
+        for acc in range(lo, hi + 1):
+            value = mul * acc + add
+            assert abs(value) < 1 << 62 and abs(value >> shift) <= 1 << 31
+            y = value >> shift
+            if last.lo is not None and last.hi is not None:
+                y = min(max(y, last.lo), last.hi)
+            assert y == exact(steps, acc, channel)
+
+
+def test_products_of_32_bits_need_scales_below_one_half() -> None:
+    lo, hi = ends((-3000, 3000))
+    assert narrow_product(staircase([requant(49, 7, 100, 0, 255)], lo, hi), 32) is not None
+    steep = staircase([requant(51, 7, 100, 0, 255)], lo, hi)
+    assert narrow_product(steep, 32) is None
+    assert narrow_product(steep, 31) is not None
+    no_power_of_two = staircase([requant(123, -5, (1 << 14) - 1, 0, 255)], lo, hi)
+    found = narrow_product(no_power_of_two, 32)
+    same = Requant((int(found.mul[0]),), (int(found.add[0]),), 1 << 32, 0, 255)
+    assert equal_on([requant(123, -5, (1 << 14) - 1, 0, 255)], [same], lo, hi).all()

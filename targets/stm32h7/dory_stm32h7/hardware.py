@@ -33,6 +33,8 @@ DESCRIPTORS_BYTES = 16 * 1024
 CODE_BYTES = 128 * 1024
 
 CACHE_LINE = 32
+# SMLAD multiplies two pairs and adds the products; one per cycle.
+PEAK_MACS_PER_CYCLE = 2.0
 
 # 275 uA/MHz in run mode at 3.3 V and 25 C, the figure of the product page: not measured with a
 # network, and less than a core draws that multiplies all the time.
@@ -145,6 +147,7 @@ def hierarchy(ctx: TargetContext) -> MemoryHierarchy:
     return MemoryHierarchy(
         levels,
         (link, FLASH),
+        peak_macs_per_cycle=PEAK_MACS_PER_CYCLE,
         storage_bits=(8, 16, 32),
         in_place=ctx.options.get("memory") == "dcache",
     )

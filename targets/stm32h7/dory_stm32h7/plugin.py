@@ -10,9 +10,10 @@ from dory_stm32h7.hardware import NAME, TARGET
 if TYPE_CHECKING:
     from dory_core.hardware import DmaHal, MemoryHierarchy, OutputFile, Target, TargetContext
     from dory_core.ir import TypedLayer
-    from dory_core.kernel import Kernel
+    from dory_core.kernel import Kernel, Term
     from dory_core.plan import Plan
     from dory_core.simulate.runner import Runner
+    from dory_core.tiling.geometry import Tile
 
 DORY_API = 1
 
@@ -43,6 +44,18 @@ def dory_kernels(ctx: TargetContext, layer: TypedLayer) -> list[Kernel]:
     from dory_stm32h7.backend import candidates
 
     return candidates(ctx, layer)
+
+
+@hookimpl
+def dory_objective_terms(
+    ctx: TargetContext, layer: TypedLayer, kernel: Kernel, boundary: int, tile: Tile
+) -> list[Term]:
+    """Return what the kernels like in tiles."""
+    if ctx.name != NAME:
+        return []
+    from dory_stm32h7.objective import terms
+
+    return terms(layer, kernel, boundary, tile)
 
 
 @hookimpl

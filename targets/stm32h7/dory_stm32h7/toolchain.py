@@ -30,8 +30,11 @@ FLAGS = (
     "-Wpedantic",
     "-Werror",
 )
-SOURCES = ("src", "weights", "kernels", "hal/stm32h7", "board")
-INCLUDES = ("inc", "hal/include", "hal/stm32h7", "kernels", "board", "board/libc")
+SOURCES = ("src", "weights", "kernels", "kernels/external", "hal/stm32h7", "board")
+INCLUDES = (
+    *("inc", "hal/include", "hal/stm32h7", "kernels", "kernels/external"),
+    *("board", "board/libc"),
+)
 LINKER_SCRIPT = "board/stm32h743.ld"
 SECTIONS = "board/sections.ld"  # included by the linker scripts
 VARIANT = "stm32h743"

@@ -13,6 +13,35 @@ if TYPE_CHECKING:
 def candidates(ctx: TargetContext, layer: TypedLayer) -> list[Kernel]:
     """Return the kernels that may compute ``layer``, best first, portable C last."""
     from dory_core.kernels import portable_kernels
+    from dory_stm32h7.hardware import CMSIS_NN
+    from dory_stm32h7.options import cmsis_nn_path, kernels_of
 
-    del layer
-    return list(portable_kernels(ctx.memory.cores))
+    portable = list(portable_kernels(ctx.memory.cores))
+    chosen = kernels_of(ctx)
+    if chosen == "portable":
+        return portable
+    if chosen != CMSIS_NN:
+        return [*builtin_kernels(), *portable]
+    from dory_stm32h7.backend.cmsis import cmsis_kernels
+    from dory_stm32h7.backend.cmsis_library import find_cmsis_nn
+
+    library = find_cmsis_nn(cmsis_nn_path(ctx))
+    return [*cmsis_kernels(library), *builtin_kernels(), *portable]
+
+
+def builtin_kernels() -> list[Kernel]:
+    """Return the target's own kernels."""
+    from dory_stm32h7.backend.add import AddKernel
+    from dory_stm32h7.backend.conv import ConvKernel
+    from dory_stm32h7.backend.depthwise import DepthwiseKernel
+    from dory_stm32h7.backend.linear import LinearKernel
+    from dory_stm32h7.backend.pool import AvgPoolKernel, MaxPoolKernel
+
+    return [
+        ConvKernel(),
+        DepthwiseKernel(),
+        LinearKernel(),
+        MaxPoolKernel(),
+        AvgPoolKernel(),
+        AddKernel(),
+    ]

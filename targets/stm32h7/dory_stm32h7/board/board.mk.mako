@@ -27,7 +27,8 @@ $(IMAGE)/${program}: $(IMAGE_OBJECTS) ${script} ${sections}
 
 $(IMAGE)/%.o: %
 	@mkdir -p $(@D)
-	$(ARM_CC) $(IMAGE_FLAGS) -MMD -MP -c $< -o $@
+	$(ARM_CC) $(IMAGE_FLAGS) $(if $(filter kernels/external/%,$<),$(EXTERNAL_FLAGS)) \
+	  -MMD -MP -c $< -o $@
 
 flash: $(IMAGE)/${program}
 	arm-none-eabi-objcopy -O binary $< $(IMAGE)/app.bin

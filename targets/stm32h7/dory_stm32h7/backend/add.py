@@ -1,0 +1,134 @@
+"""Residual sums."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dory_core.hardware import OutputFile
+from dory_core.ir import Add, Requant, Tensor, TypedLayer
+from dory_core.kernel import Number, Rejection
+from dory_core.requantisation import narrow_32, staircase
+from dory_core.tiling.geometry import Tile
+from dory_stm32h7.backend import costs
+from dory_stm32h7.backend.epilogue import Line, epilogue, reject_epilogue
+from dory_stm32h7.backend.instance import (
+    OUTPUTS,
+    InstanceKernel,
+    reject_type,
+    tile_arguments,
+    type_macros,
+)
+from dory_stm32h7.backend.weighted import output_cycles
+
+_OPERANDS = ("u8", "i8", "u16", "i16")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Operand:
+    """What happens to an operand before the sum. form: its macro; line: None as it is."""
+
+    form: str
+    line: Line | None = None
+
+    @property
+    def token(self) -> str:
+        """The part of an instance's name."""
+        return self.form.removeprefix("DORY_").lower()
+
+    @property
+    def cycles(self) -> int:
+        """Cycles per element."""
+        return {
+            "DORY_AS_IS": 0,
+            "DORY_SCALED": costs.ADD_SCALED,
+            "DORY_CLIPPED": costs.ADD_SCALED + costs.ADD_CLIPPED,
+        }[self.form]
+
+
+class AddKernel(InstanceKernel):
+    """Element-wise sum of two tensors, a requantisation for each operand and for the sum."""
+
+    template = "add"
+    summary = "Residual sum"
+
+    def accepts(self, layer: TypedLayer) -> Rejection | None:
+        """Parameters of all requantisations are the same for all channels."""
+        kind = layer.layer
+        if not isinstance(kind, Add):
+            return Rejection("it adds two tensors only")
+        steps = [r for r in (*kind.operand_requants, *kind.requants) if r is not None]
+        if any(len(r.mul) > 1 or len(r.add) > 1 for r in steps):
+            return Rejection("its requantisation differs from channel to channel")
+        rejection = (
+            reject_type(layer.inputs[0], "first operand", _OPERANDS)
+            or reject_type(layer.inputs[1], "second operand", _OPERANDS)
+            or reject_type(layer.output, "output", OUTPUTS)
+            or reject_epilogue(layer)
+        )
+        if rejection is None and any(o is None for o in _operands(layer)):
+            return Rejection("no 32-bit numbers have exactly the values of an operand's step")
+        return rejection
+
+    def cycles(self, layer: TypedLayer, tile: Tile) -> Number:
+        """Elements."""
+        element = costs.ADD_ELEMENT + output_cycles(epilogue(layer))
+        element += sum(o.cycles for o in _operands(layer) if o is not None)
+        return costs.CALL + tile.h * tile.w * tile.c_out * element
+
+    def symbol(self, layer: TypedLayer) -> str:
+        """Types, operands that are requantised, requantisation of the sum."""
+        types = "_".join(t.type_name for t in (*layer.inputs, layer.output))
+        operands = "".join(f"_{o.token}" for o in _operands(layer) if o is not None)
+        return f"{self.name}_{types}{operands}{epilogue(layer).suffix}"
+
+    def call(self, layer: TypedLayer) -> str:
+        """One call for all elements of the tile."""
+        lines = [
+            "{.shift = 0}" if o is None or o.line is None else o.line.initialiser()
+            for o in _operands(layer)
+        ]
+        arguments = (
+            *tile_arguments("x", "x2", "y"),
+            ("elements", "$y_h * $y_w * $y_c"),
+            ("operand", "{" + ", ".join(lines) + "}"),
+            ("requant", epilogue(layer).initialiser(arrays=False)),
+        )
+        return self.instance_call(layer, arguments)
+
+    def sources(self, layer: TypedLayer) -> tuple[OutputFile, ...]:
+        """The instance and the templates."""
+        operands = enumerate(_operands(layer), 1)
+        macros = (
+            *type_macros("X", layer.inputs[0]),
+            *type_macros("X2", layer.inputs[1]),
+            *type_macros("Y", layer.output),
+            *((f"DORY_OPERAND{n}", o.form) for n, o in operands if o is not None),
+            *epilogue(layer).macros,
+        )
+        return self.instance(layer, macros)
+
+
+def _operands(layer: TypedLayer) -> tuple[Operand | None, ...]:
+    """Return both operands; None where no 32-bit arithmetic has its values."""
+    kind = layer.layer
+    if not isinstance(kind, Add):
+        raise TypeError(f"{kind.kind} is no residual sum")
+    return tuple(_operand(r, x) for r, x in zip(kind.operand_requants, layer.inputs, strict=True))
+
+
+def _operand(step: Requant | None, x: Tensor) -> Operand | None:
+    if step is None or step.is_identity:
+        return Operand("DORY_AS_IS")
+    stairs = staircase((step,), np.array([x.lo]), np.array([x.hi]))
+    found = None if stairs is None else narrow_32(stairs)
+    if found is None or stairs is None:
+        return None
+    clip = stairs.clip
+    mul, add = (v.astype(np.int32).astype(np.int64) for v in (found.mul, found.add))
+    # Steep lines may overshoot the bounds, flat ones need no clip when their ends are inside.
+    ends = [(int(found.mul[0]) * v + int(found.add[0])) >> found.shift for v in (x.lo, x.hi)]
+    if clip is None or (clip[0] <= min(ends) and max(ends) <= clip[1]):
+        return Operand("DORY_SCALED", Line(mul, add, found.shift, None))
+    return Operand("DORY_CLIPPED", Line(mul, add, found.shift, clip))

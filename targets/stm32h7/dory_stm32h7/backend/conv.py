@@ -1,0 +1,123 @@
+"""Convolutions over columns of 16-bit numbers, any groups but depthwise."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dory_core.hardware import OutputFile
+from dory_core.ir import Conv, TypedLayer
+from dory_core.kernel import Number, Rejection, WeightBlock
+from dory_core.tiling.geometry import Tile
+from dory_stm32h7.backend import costs
+from dory_stm32h7.backend.epilogue import epilogue
+from dory_stm32h7.backend.instance import step_arguments, tile_arguments
+from dory_stm32h7.backend.weighted import WeightedKernel, interleaved, output_cycles, vectors
+
+
+class ConvKernel(WeightedKernel):
+    """Convolution: columns of two pixels, then blocks of 2 channels x 2 pixels."""
+
+    template = "conv"
+    summary = "Convolution of two pixels and two channels at a time"
+
+    def accepts(self, layer: TypedLayer) -> Rejection | None:
+        """Any filter, stride, dilation, padding and groups, but one input channel per group."""
+        conv = layer.layer
+        if not isinstance(conv, Conv):
+            return Rejection("it computes convolutions only")
+        if conv.groups > 1 and conv.weights.shape[1] == 1:
+            return Rejection("it computes no depthwise convolution: one input channel per filter")
+        if conv.window.kernel == (1, 1) and any(conv.window.pads):
+            return Rejection("it computes 1x1 convolutions without padding only")
+        return self.reject(layer)
+
+    def scratch_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
+        """Columns of two pixels, and one as bytes before it is widened."""
+        length = int(vectors(_fan_in(layer))) * 4
+        return 4 * length + (length if _bytewise(layer) else 0)
+
+    def row_bytes(self, layer: TypedLayer) -> Number:
+        """Taps and channels of a group, in whole words."""
+        return vectors(_fan_in(layer)) * 4
+
+    def weight_block(
+        self, layer: TypedLayer, c_out: tuple[int, int], c_in: tuple[int, int]
+    ) -> WeightBlock:
+        """Rows of (tap row, tap column, channel), by pairs within each group."""
+        conv = _conv(layer)
+        rows = np.moveaxis(conv.weights.values[slice(*c_out)], 1, 3).reshape(
+            c_out[1] - c_out[0], -1
+        )
+        group = layer.output.channels // conv.groups if conv.groups > 1 else len(rows)
+        data = b"".join(interleaved(rows[g : g + group], 2) for g in range(0, len(rows), group))
+        return self.block(layer, c_out, data)
+
+    def cycles(self, layer: TypedLayer, tile: Tile) -> Number:
+        """Filling columns, blocks, and the rows and pixels that no block takes."""
+        conv = _conv(layer)
+        length = int(vectors(_fan_in(layer)))
+        output = output_cycles(epilogue(layer))
+        block = costs.BLOCK_VECTOR * length + costs.BLOCK + 4 * output
+        single = costs.SINGLE_VECTOR * length + costs.SINGLE + output
+        group = layer.output.channels // conv.groups if conv.groups > 1 else tile.c_out
+        column = costs.PIXEL + costs.TEN_WIDENED * 4 * length // 10
+        if conv.window.kernel != (1, 1):
+            merged = conv.groups == 1 and conv.window.dilations[1] == 1
+            runs = conv.window.kernel[0] * (1 if merged else conv.window.kernel[1])
+            column += (costs.RUN_COPIED if _bytewise(layer) else costs.RUN) * runs
+        if _bytewise(layer):
+            column += costs.TEN_COPIED * 4 * length // 10
+        pair = 2 * column + group // 2 * block + group % 2 * 2 * single
+        last = column + group * single
+        pixels = tile.h * tile.w
+        groups = tile.c_out // group if conv.groups > 1 else 1
+        return costs.CALL + groups * (pixels // 2 * pair + pixels % 2 * last)
+
+    def symbol(self, layer: TypedLayer) -> str:
+        """Filter, types and requantisation."""
+        kernel_h, kernel_w = _conv(layer).window.kernel
+        form = "_bytewise" if _bytewise(layer) else ""
+        return f"{self.name}{form}_{kernel_h}x{kernel_w}_{self.types(layer)}"
+
+    def call(self, layer: TypedLayer) -> str:
+        """One call with the tile's sizes and padding."""
+        conv = _conv(layer)
+        grouped = conv.groups > 1
+        arguments = (
+            *tile_arguments("x", "weights", "y", "scratch"),
+            *tile_arguments("x_h", "x_w", "x_c", "y_h", "y_w", "y_c", "pad_top", "pad_left"),
+            ("group_in", str(conv.weights.shape[1]) if grouped else "$x_c"),
+            ("group_out", str(layer.output.channels // conv.groups) if grouped else "$y_c"),
+            *step_arguments(conv.window),
+            ("requant", epilogue(layer).initialiser()),
+        )
+        return self.instance_call(layer, arguments)
+
+    def sources(self, layer: TypedLayer) -> tuple[OutputFile, ...]:
+        """The instance and the templates."""
+        kernel_h, kernel_w = _conv(layer).window.kernel
+        macros = (
+            ("DORY_KERNEL_H", kernel_h),
+            ("DORY_KERNEL_W", kernel_w),
+            ("DORY_BYTEWISE", int(_bytewise(layer))),
+            *self.macros(layer),
+        )
+        return self.instance(layer, macros)
+
+
+def _conv(layer: TypedLayer) -> Conv:
+    if not isinstance(layer.layer, Conv):
+        raise TypeError(f"{layer.layer.kind} is no convolution")
+    return layer.layer
+
+
+def _fan_in(layer: TypedLayer) -> int:
+    """Return the weights of one output channel."""
+    _, channels, kernel_h, kernel_w = _conv(layer).weights.shape
+    return channels * kernel_h * kernel_w
+
+
+def _bytewise(layer: TypedLayer) -> bool:
+    """Return True when taps do not begin on vectors of four."""
+    conv = _conv(layer)
+    return conv.window.kernel != (1, 1) and conv.weights.shape[1] % 4 != 0

@@ -1,0 +1,95 @@
+"""Depthwise convolutions from HWC."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dory_core.expr import ceil_div, maximum, minimum
+from dory_core.hardware import OutputFile
+from dory_core.ir import Conv, TypedLayer
+from dory_core.kernel import Number, Rejection, WeightBlock
+from dory_core.tiling.geometry import Tile
+from dory_stm32h7.backend import costs
+from dory_stm32h7.backend.epilogue import epilogue
+from dory_stm32h7.backend.instance import step_arguments, tile_arguments
+from dory_stm32h7.backend.weighted import WeightedKernel, output_cycles
+
+
+class DepthwiseKernel(WeightedKernel):
+    """Convolution of each channel on its own, four channels and two pixels at a time."""
+
+    template = "depthwise"
+    summary = "Depthwise convolution of two pixels and four channels at a time"
+
+    def accepts(self, layer: TypedLayer) -> Rejection | None:
+        """One filter per input channel."""
+        kind = layer.layer
+        if not isinstance(kind, Conv) or kind.groups == 1 or kind.weights.shape[1] != 1:
+            return Rejection("it computes depthwise convolutions only")
+        if layer.output.channels != kind.groups:
+            return Rejection(
+                f"it computes one filter per channel, not {layer.output.channels // kind.groups}"
+            )
+        return self.reject(layer)
+
+    def weight_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
+        """Parameters of each channel; blocks of four channels with a word per tap."""
+        kernel_h, kernel_w = _conv(layer).window.kernel
+        words = ceil_div(tile.c_out, 4) * kernel_h * kernel_w
+        parameters = tile.c_out * epilogue(layer).channel_bytes
+        return ceil_div(parameters + 4 * words, 8) * 8
+
+    def weight_block(
+        self, layer: TypedLayer, c_out: tuple[int, int], c_in: tuple[int, int]
+    ) -> WeightBlock:
+        """Blocks of four channels; the last one ends with the last channel."""
+        weights = _conv(layer).weights.values[slice(*c_out)]
+        count = len(weights)
+        rows = np.zeros((max(count, 4), weights.shape[2] * weights.shape[3]), dtype=np.int8)
+        rows[:count] = weights.reshape(count, -1)
+        starts = [min(c, len(rows) - 4) for c in range(0, count, 4)]
+        return self.block(layer, c_out, b"".join(rows[c : c + 4].T.tobytes() for c in starts))
+
+    def cycles(self, layer: TypedLayer, tile: Tile) -> Number:
+        """Pixels of pairs, of borders, of fewer than four channels."""
+        window = _conv(layer).window
+        kernel_h, kernel_w = window.kernel
+        taps = kernel_h * kernel_w
+        output = output_cycles(epilogue(layer))
+        fixed = costs.DEPTHWISE_PIXEL + 4 * output + costs.DEPTHWISE_ROW * kernel_h
+        pair = fixed + costs.DEPTHWISE_PAIR * taps
+        border = fixed + costs.DEPTHWISE_BORDER * taps
+        reach = (kernel_w - 1) * window.dilations[1] + 1
+        columns = min(reach - 1, 2 * ceil_div(window.pads[1] + window.pads[3], 2))
+        at_border = minimum(tile.w, ceil_div(columns, window.strides[1]) + tile.w % 2)
+        blocks = tile.c_out // 4 + minimum(tile.c_out % 4, 1) * minimum(tile.c_out // 4, 1)
+        wide = blocks * tile.h * ((tile.w - at_border) * pair + at_border * border)
+        narrow = maximum(4 - tile.c_out, 0) * minimum(tile.c_out, 3) * tile.h * tile.w
+        return costs.CALL + wide + narrow * (taps * costs.DEPTHWISE_NARROW + output)
+
+    def symbol(self, layer: TypedLayer) -> str:
+        """Filter, types and requantisation."""
+        kernel_h, kernel_w = _conv(layer).window.kernel
+        return f"{self.name}_{kernel_h}x{kernel_w}_{self.types(layer)}"
+
+    def call(self, layer: TypedLayer) -> str:
+        """One call with the tile's sizes and padding."""
+        arguments = (
+            *tile_arguments("x", "weights", "y"),
+            *tile_arguments("x_h", "x_w", "x_c", "y_h", "y_w", "y_c", "pad_top", "pad_left"),
+            *step_arguments(_conv(layer).window),
+            ("requant", epilogue(layer).initialiser()),
+        )
+        return self.instance_call(layer, arguments)
+
+    def sources(self, layer: TypedLayer) -> tuple[OutputFile, ...]:
+        """The instance and the templates."""
+        kernel_h, kernel_w = _conv(layer).window.kernel
+        macros = (("DORY_KERNEL_H", kernel_h), ("DORY_KERNEL_W", kernel_w), *self.macros(layer))
+        return self.instance(layer, macros)
+
+
+def _conv(layer: TypedLayer) -> Conv:
+    if not isinstance(layer.layer, Conv):
+        raise TypeError(f"{layer.layer.kind} is no convolution")
+    return layer.layer

@@ -1,0 +1,245 @@
+"""What a kernel does with its accumulators: requantisations as widening products.
+
+The Cortex-M7 adds a product of 32 by 32 bits to 64 bits in one instruction, and with a shift of 32
+the result is simply its upper half. For each step, or for both of two at once, the generator
+searches mul and add that have the same value for every accumulator that can occur.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from dory_core.ir import Conv, Layer, Linear, Requant, TypedLayer, requant
+from dory_core.kernel import Rejection
+from dory_core.passes.ranges import accumulator_bounds
+from dory_core.requantisation import narrow_product, staircase
+
+Bounds = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
+
+# Shifts that are tried, the cheapest first; smaller ones are for scales of one half and more.
+_SHIFTS = (32, 30, 26, 22, 18, 14, 10, 6, 2, 0)
+_INT32 = (1 << 31) - 1
+# Words of a channel's record: mul, the low and the high word of add.
+RECORD_BYTES = 12
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Line:
+    """A step y = clip((mul * x + add) >> shift). mul, add: int64, shape (C,) or (1,)."""
+
+    mul: npt.NDArray[np.int64]
+    add: npt.NDArray[np.int64]
+    shift: int
+    clip: tuple[int, int] | None
+
+    def initialiser(self) -> str:
+        """Return the fields of a ``dory_stm32h7_line_t``, for one channel."""
+        fields = [f".add = INT64_C({self.add[0]})", f".mul = {self.mul[0]}"]
+        if self.clip is not None:
+            fields.append(f".lo = {self.clip[0]}, .hi = {self.clip[1]}")
+        return "{" + ", ".join((*fields, f".shift = {self.shift}")) + "}"
+
+
+@dataclass(frozen=True, eq=False)
+class Epilogue:
+    """One or two steps, or none and a bias per channel (None: none)."""
+
+    steps: tuple[Line, ...]
+    bias: npt.NDArray[np.int64] | None = None
+
+    @property
+    def channel_bytes(self) -> int:
+        """Bytes of parameters per output channel in a weight block."""
+        return RECORD_BYTES if self.steps else 4 if self.bias is not None else 0
+
+    @property
+    def part(self) -> str:
+        """Name of the part of a weight block with the parameters."""
+        return "mul" if self.steps else "bias"
+
+    def parameters(self, channels: slice, count: int) -> bytes:
+        """Return the parameters of some of ``count`` output channels as they lie in memory."""
+        if self.steps:
+            records = np.broadcast_to(self.records, (count, 3))
+            return records[channels].astype("<i4").tobytes()
+        return b"" if self.bias is None else self.bias[channels].astype("<i4").tobytes()
+
+    @cached_property
+    def records(self) -> npt.NDArray[np.int32]:
+        """The records of the first step, int32, shape (C, 3)."""
+        mul, add = np.broadcast_arrays(self.steps[0].mul, self.steps[0].add)
+        low = (add & 0xFFFFFFFF).astype(np.uint32).view(np.int32)
+        return np.stack([mul.astype(np.int32), low, (add >> 32).astype(np.int32)], axis=1)
+
+    @property
+    def clip(self) -> tuple[str, int]:
+        """The macro of the first step's clip and its bits."""
+        bounds = self.steps[0].clip
+        if bounds is None:
+            return "NONE", 0
+        lo, hi = bounds
+        bits = (hi + 1).bit_length()
+        if lo == 0 and hi + 1 == 1 << bits - 1 and bits <= 32:
+            return "UNSIGNED", bits - 1
+        if lo == -hi - 1 and hi + 1 == 1 << bits - 1:
+            return "SIGNED", bits
+        return "BOUNDS", 0
+
+    @property
+    def suffix(self) -> str:
+        """The part of an instance's name: ``_q32_u8``."""
+        if not self.steps:
+            return ""
+        form, bits = self.clip
+        text = (
+            f"_q{self.steps[0].shift}_"
+            + {
+                "NONE": "noclip",
+                "BOUNDS": "bounds",
+                "UNSIGNED": f"u{bits}",
+                "SIGNED": f"i{bits}",
+            }[form]
+        )
+        if len(self.steps) == 2:
+            text += "_then_noclip" if self.steps[1].clip is None else "_then_bounds"
+        return text
+
+    @property
+    def macros(self) -> tuple[tuple[str, object], ...]:
+        """The macros of ``dory_stm32h7_requant_impl.h``."""
+        found: list[tuple[str, object]] = [("DORY_STEPS", len(self.steps))]
+        if self.steps:
+            form, bits = self.clip
+            found.append(("DORY_SHIFT", self.steps[0].shift))
+            found.append(("DORY_CLIP", f"DORY_{form}"))
+            if bits:
+                found.append(("DORY_CLIP_BITS", bits))
+        if len(self.steps) == 2:
+            found.append(("DORY_CLIP2", int(self.steps[1].clip is not None)))
+        return tuple(found)
+
+    def initialiser(self, arrays: bool = True) -> str:
+        """Return the C initialiser of a ``dory_stm32h7_requant_t``.
+
+        arrays: whether parameters lie in a weight block; else they are immediates.
+        """
+        if not self.steps:
+            return "{.bias = (const int32_t *)$bias}" if self.bias is not None else "{.bias = 0}"
+        words = ", ".join(_word(int(w)) for w in self.records[0])
+        where = "(const int32_t *)$mul" if arrays else f"(const int32_t[]){{{words}}}"
+        fields = [f".channels = {where}"]
+        first = self.steps[0].clip
+        if first is not None and self.clip[0] == "BOUNDS":
+            fields.append(f".lo = {first[0]}, .hi = {first[1]}")
+        if len(self.steps) == 2:
+            fields.append(f".next = {self.steps[1].initialiser()}")
+        return "{" + ", ".join(fields) + "}"
+
+
+def _word(value: int) -> str:
+    return str(value) if value > -(1 << 31) else "(-2147483647 - 1)"
+
+
+# Tiling asks for the epilogue of a layer thousands of times, layer after layer. Layers are too
+# large to be hashed for it: they are kept with their epilogues, and so is their identity.
+_KEPT: dict[tuple[object, ...], tuple[Layer, Epilogue | Rejection]] = {}
+_MOST_KEPT = 256
+
+
+def find_epilogue(layer: TypedLayer) -> Epilogue | Rejection:
+    """Return the epilogue of a layer, or why there is none."""
+    reachable = tuple((x.lo, x.hi) for x in layer.inputs)
+    key = (id(layer.layer), reachable, layer.ranges)
+    kept = _KEPT.get(key)
+    if kept is not None:
+        return kept[1]
+    if len(_KEPT) >= _MOST_KEPT:
+        _KEPT.clear()
+    found = _find(layer)
+    _KEPT[key] = (layer.layer, found)
+    return found
+
+
+def epilogue(layer: TypedLayer) -> Epilogue:
+    """Return the epilogue of a layer that has one."""
+    found = find_epilogue(layer)
+    if isinstance(found, Rejection):
+        raise ValueError(found.reason)
+    return found
+
+
+def reject_epilogue(layer: TypedLayer) -> Rejection | None:
+    """Return why a layer has no epilogue."""
+    found = find_epilogue(layer)
+    return found if isinstance(found, Rejection) else None
+
+
+def _find(layer: TypedLayer) -> Epilogue | Rejection:
+    kind, ranges = layer.layer, layer.ranges
+    if not -_INT32 - 1 <= ranges.acc_lo <= ranges.acc_hi <= _INT32:
+        return Rejection("its accumulator exceeds 32 bits")
+    bias = None
+    if isinstance(kind, (Conv, Linear)) and kind.bias is not None:
+        bias = kind.bias.values.astype(np.int64)
+    if not kind.requants:
+        return Epilogue((), bias)
+    if len(kind.requants) > 2:
+        return Rejection(f"it has {len(kind.requants)} requantisations in sequence")
+    lo, hi = accumulator_bounds(kind, layer.inputs)
+    lo, hi = lo.astype(np.int64), hi.astype(np.int64)
+    steps = list(kind.requants)
+    before: list[Requant] = []
+    if bias is not None:
+        lo, hi = lo - bias, hi - bias
+        before = [requant([1] * len(bias), bias.tolist())]
+    if all(len(s.mul) == len(s.add) == 1 for s in (*before, *steps)):
+        lo, hi = lo.min(keepdims=True), hi.max(keepdims=True)
+    whole = find_line((*before, *steps), (lo, hi))
+    if whole is not None:
+        return Epilogue((whole,))
+    if len(steps) == 2:
+        first = find_line((*before, steps[0]), (lo, hi))
+        second = _second(steps, layer)
+        if first is not None and second is not None:
+            return Epilogue((first, second))
+    return Rejection("no product of 32-bit numbers has exactly the values of its requantisation")
+
+
+def _second(steps: Sequence[Requant], layer: TypedLayer) -> Line | None:
+    """Return the second of two steps, which is the same for all channels."""
+    first, second = steps
+    if len(second.mul) > 1 or len(second.add) > 1:
+        return None
+    ranges = layer.ranges
+    ends = [
+        first.scalar(acc, c)
+        for acc in (ranges.acc_lo, ranges.acc_hi)
+        for c in range(max(len(first.mul), len(first.add)))
+    ]
+    return find_line((second,), (np.array([min(ends)]), np.array([max(ends)])))
+
+
+def find_line(steps: Sequence[Requant], bounds: Bounds) -> Line | None:
+    """Return one step that equals a sequence of them on an interval of accumulators.
+
+    bounds: lowest and highest accumulator, shape (C,) or (1,).
+    """
+    if max(abs(int(b.max())) for b in (bounds[0], -bounds[0], bounds[1])) > _INT32:
+        return None
+    stairs = staircase(steps, *bounds)
+    if stairs is None:
+        return None
+    last = steps[-1]
+    clip = None if last.lo is None or last.hi is None else (last.lo, last.hi)
+    if clip is not None and not -_INT32 - 1 <= clip[0] <= clip[1] <= _INT32:
+        return None
+    for shift in _SHIFTS:
+        found = narrow_product(stairs, shift)
+        if found is not None:
+            return Line(found.mul, found.add, shift, clip)
+    return None

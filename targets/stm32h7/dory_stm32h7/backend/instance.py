@@ -1,0 +1,115 @@
+"""Instances of the C templates: one small file per variant in use, with its header."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+from importlib.resources import files
+
+from dory_core.hardware import OutputFile
+from dory_core.ir import Tensor, TypedLayer, Window
+from dory_core.kernel import Kernel, Rejection
+
+PREFIX = "dory_stm32h7"
+BYTES = ("u8", "i8")
+OUTPUTS = ("u8", "i8", "u16", "i16", "i32")
+
+# Headers that each template includes.
+_INCLUDES = {
+    "conv": ("matmul_impl", "requant_impl"),
+    "depthwise": ("requant_impl",),
+    "linear": ("requant_impl",),
+    "maxpool": ("pool_window",),
+    "avgpool": ("pool_window", "requant_impl"),
+    "add": ("requant_impl",),
+}
+_ARGUMENTS = {"depthwise": "conv", "maxpool": "pool", "avgpool": "pool"}
+
+
+class InstanceKernel(Kernel):
+    """A kernel whose C is an instance of the template ``template``."""
+
+    template: str
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """Name within the target."""
+        return f"{PREFIX}_{self.template}"
+
+    def headers(self, layer: TypedLayer) -> tuple[str, ...]:
+        """The header of the instance."""
+        return (f"{self.symbol(layer)}.h",)
+
+    def instance(
+        self, layer: TypedLayer, macros: Iterable[tuple[str, object]]
+    ) -> tuple[OutputFile, ...]:
+        """Return the instance with its macros and every file that it includes."""
+        symbol = self.symbol(layer)
+        purpose = f"{self.summary}, see {PREFIX}_{self.template}_impl.h."
+        header = (
+            f"/* {purpose} */\n#ifndef {symbol.upper()}_H\n#define {symbol.upper()}_H\n\n"
+            f'#include "{PREFIX}_types.h"\n\n'
+            f"void {symbol}(const {self._argument()} *a);\n\n#endif\n"
+        )
+        defines = "".join(f"#define {name} {value}\n" for name, value in macros)
+        body = (
+            f'/* {purpose} */\n#include "{symbol}.h"\n\n#define DORY_KERNEL {symbol}\n{defines}\n'
+            f'#include "{PREFIX}_{self.template}_impl.h"\n'
+        )
+        shipped = ("simd", "types", f"{self.template}_impl", *_INCLUDES[self.template])
+        return (
+            OutputFile(f"kernels/{symbol}.c", body),
+            OutputFile(f"kernels/{symbol}.h", header),
+            *(_shipped(f"{PREFIX}_{name}.h") for name in sorted(shipped)),
+        )
+
+    def instance_call(self, layer: TypedLayer, arguments: Iterable[tuple[str, str]]) -> str:
+        """Return the C statement that calls the instance with named arguments."""
+        lines = ",\n".join(f"    .{name} = {value}" for name, value in arguments)
+        return f"{self.symbol(layer)}(&(const {self._argument()}){{\n{lines}}});"
+
+    def _argument(self) -> str:
+        return f"{PREFIX}_{_ARGUMENTS.get(self.template, self.template)}_t"
+
+
+@functools.cache
+def _shipped(name: str) -> OutputFile:
+    text = (files("dory_stm32h7") / "kernels" / name).read_text(encoding="utf-8")
+    return OutputFile(f"kernels/{name}", text)
+
+
+def tile_arguments(*names: str) -> tuple[tuple[str, str], ...]:
+    """Return arguments that the tile loop supplies under their own names."""
+    return tuple((name, f"${name}") for name in names)
+
+
+def step_arguments(window: Window) -> tuple[tuple[str, str], ...]:
+    """Return strides and dilations."""
+    return (
+        ("stride_h", str(window.strides[0])),
+        ("stride_w", str(window.strides[1])),
+        ("dilation_h", str(window.dilations[0])),
+        ("dilation_w", str(window.dilations[1])),
+    )
+
+
+def kernel_arguments(window: Window) -> tuple[tuple[str, str], ...]:
+    """Return the size of a window."""
+    return (("kernel_h", str(window.kernel[0])), ("kernel_w", str(window.kernel[1])))
+
+
+def c_type(tensor: Tensor) -> str:
+    """Return the C type of an element."""
+    return f"{'int' if tensor.signed else 'uint'}{tensor.bits}_t"
+
+
+def type_macros(name: str, tensor: Tensor) -> tuple[tuple[str, object], ...]:
+    """Return the macros ``DORY_X_T`` and ``DORY_X_SIGNED`` of a tensor."""
+    return ((f"DORY_{name}_T", c_type(tensor)), (f"DORY_{name}_SIGNED", int(tensor.signed)))
+
+
+def reject_type(tensor: Tensor, role: str, allowed: tuple[str, ...]) -> Rejection | None:
+    """Return why the storage of ``tensor`` is not possible; ``role`` is ``input`` or ``output``."""
+    if tensor.type_name in allowed:
+        return None
+    return Rejection(f"its {role} is {tensor.type_name}, possible are {', '.join(allowed)}")

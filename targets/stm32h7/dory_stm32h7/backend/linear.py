@@ -1,0 +1,61 @@
+"""Fully connected layers."""
+
+from __future__ import annotations
+
+from dory_core.hardware import OutputFile
+from dory_core.ir import Linear, TypedLayer
+from dory_core.kernel import Number, Rejection, WeightBlock
+from dory_core.tiling.geometry import Tile
+from dory_stm32h7.backend import costs
+from dory_stm32h7.backend.epilogue import epilogue
+from dory_stm32h7.backend.instance import tile_arguments
+from dory_stm32h7.backend.weighted import WeightedKernel, interleaved, output_cycles, vectors
+
+
+class LinearKernel(WeightedKernel):
+    """Fully connected layer, four outputs at a time."""
+
+    template = "linear"
+    summary = "Fully connected layer, four outputs at a time"
+
+    def accepts(self, layer: TypedLayer) -> Rejection | None:
+        """Any number of inputs and outputs."""
+        if not isinstance(layer.layer, Linear):
+            return Rejection("it computes fully connected layers only")
+        return self.reject(layer)
+
+    def row_bytes(self, layer: TypedLayer) -> Number:
+        """All inputs, in whole words."""
+        return vectors(layer.inputs[0].elements) * 4
+
+    def weight_block(
+        self, layer: TypedLayer, c_out: tuple[int, int], c_in: tuple[int, int]
+    ) -> WeightBlock:
+        """Rows in the order of the input tensor, four at a time."""
+        kind = layer.layer
+        assert isinstance(kind, Linear)
+        return self.block(layer, c_out, interleaved(kind.weights.values[slice(*c_out)], 4))
+
+    def cycles(self, layer: TypedLayer, tile: Tile) -> Number:
+        """Outputs in fours, then one by one."""
+        length = int(vectors(layer.inputs[0].elements))
+        output = output_cycles(epilogue(layer))
+        four = costs.LINEAR_ENTRY + costs.LINEAR_FOUR * length + 4 * output
+        one = costs.LINEAR_ENTRY + costs.LINEAR_ONE * length + output
+        return costs.CALL + tile.c_out // 4 * four + tile.c_out % 4 * one
+
+    def symbol(self, layer: TypedLayer) -> str:
+        """Types and requantisation."""
+        return f"{self.name}_{self.types(layer)}"
+
+    def call(self, layer: TypedLayer) -> str:
+        """One call with the sizes of the two vectors."""
+        arguments = (
+            *tile_arguments("x", "weights", "y", "x_c", "y_c"),
+            ("requant", epilogue(layer).initialiser()),
+        )
+        return self.instance_call(layer, arguments)
+
+    def sources(self, layer: TypedLayer) -> tuple[OutputFile, ...]:
+        """The instance and the templates."""
+        return self.instance(layer, self.macros(layer))

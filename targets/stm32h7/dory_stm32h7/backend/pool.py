@@ -1,0 +1,126 @@
+"""Maximum and average pooling."""
+
+from __future__ import annotations
+
+from dory_core.hardware import OutputFile
+from dory_core.ir import AvgPool, MaxPool, TypedLayer, Window
+from dory_core.kernel import Number, Rejection
+from dory_core.tiling.geometry import Tile
+from dory_stm32h7.backend import costs
+from dory_stm32h7.backend.epilogue import epilogue, reject_epilogue
+from dory_stm32h7.backend.instance import (
+    BYTES,
+    OUTPUTS,
+    InstanceKernel,
+    kernel_arguments,
+    reject_type,
+    step_arguments,
+    tile_arguments,
+    type_macros,
+)
+from dory_stm32h7.backend.weighted import output_cycles
+
+_TILE = ("x", "y", "x_h", "x_w", "y_h", "y_w", "y_c", "pad_top", "pad_left")
+
+
+class MaxPoolKernel(InstanceKernel):
+    """Maximum over a window, four channels at a time."""
+
+    template = "maxpool"
+    summary = "Maximum pooling of four channels at a time"
+
+    def accepts(self, layer: TypedLayer) -> Rejection | None:
+        """Any window; the maximum is stored as it is."""
+        kind = layer.layer
+        if not isinstance(kind, MaxPool):
+            return Rejection("it computes maximum pooling only")
+        if kind.requants:
+            return Rejection("it has no requantisation after the maximum")
+        if layer.output.type_name != layer.inputs[0].type_name:
+            return Rejection("input and output of a maximum must be stored alike")
+        return reject_type(layer.inputs[0], "input", BYTES)
+
+    def cycles(self, layer: TypedLayer, tile: Tile) -> Number:
+        """Taps of four channels, and of the channels that are left."""
+        taps = _taps(_window(layer))
+        four = costs.POOL_FOUR + taps * costs.MAXPOOL_TAP
+        one = costs.POOL_FOUR + taps * costs.POOL_NARROW
+        pixel = costs.POOL_PIXEL + tile.c_out // 4 * four + tile.c_out % 4 * one
+        return costs.CALL + tile.h * tile.w * pixel
+
+    def symbol(self, layer: TypedLayer) -> str:
+        """The element type."""
+        return f"{self.name}_{layer.inputs[0].type_name}"
+
+    def call(self, layer: TypedLayer) -> str:
+        """One call with the tile's sizes and padding."""
+        window = _window(layer)
+        arguments = (*tile_arguments(*_TILE), *kernel_arguments(window), *step_arguments(window))
+        return self.instance_call(layer, arguments)
+
+    def sources(self, layer: TypedLayer) -> tuple[OutputFile, ...]:
+        """The instance and the templates."""
+        return self.instance(layer, type_macros("X", layer.inputs[0]))
+
+
+class AvgPoolKernel(InstanceKernel):
+    """Sum over a window, four channels at a time; requantisation divides."""
+
+    template = "avgpool"
+    summary = "Average pooling of four channels at a time"
+
+    def accepts(self, layer: TypedLayer) -> Rejection | None:
+        """Windows whose sums fit 16 bits; parameters are the same for all channels."""
+        kind = layer.layer
+        if not isinstance(kind, AvgPool):
+            return Rejection("it computes average pooling only")
+        if any(len(r.mul) > 1 or len(r.add) > 1 for r in kind.requants):
+            return Rejection("its requantisation differs from channel to channel")
+        most = 32767 if layer.inputs[0].signed else 65535
+        if layer.ranges.acc_lo < -32768 or layer.ranges.acc_hi > most:
+            return Rejection("the sums of its windows exceed 16 bits")
+        return (
+            reject_type(layer.inputs[0], "input", BYTES)
+            or reject_type(layer.output, "output", OUTPUTS if kind.requants else ("i32",))
+            or reject_epilogue(layer)
+        )
+
+    def cycles(self, layer: TypedLayer, tile: Tile) -> Number:
+        """Taps of four channels, and of the channels that are left."""
+        taps, output = _taps(_window(layer)), output_cycles(epilogue(layer))
+        four = costs.POOL_FOUR + taps * costs.AVGPOOL_TAP + 4 * output
+        one = costs.POOL_FOUR + taps * costs.POOL_NARROW + output
+        pixel = costs.POOL_PIXEL + tile.c_out // 4 * four + tile.c_out % 4 * one
+        return costs.CALL + tile.h * tile.w * pixel
+
+    def symbol(self, layer: TypedLayer) -> str:
+        """Types and requantisation."""
+        x, y = layer.inputs[0].type_name, layer.output.type_name
+        return f"{self.name}_{x}_{y}{epilogue(layer).suffix}"
+
+    def call(self, layer: TypedLayer) -> str:
+        """One call with the tile's sizes and padding."""
+        window = _window(layer)
+        arguments = (
+            *tile_arguments(*_TILE),
+            *kernel_arguments(window),
+            *step_arguments(window),
+            ("requant", epilogue(layer).initialiser(arrays=False)),
+        )
+        return self.instance_call(layer, arguments)
+
+    def sources(self, layer: TypedLayer) -> tuple[OutputFile, ...]:
+        """The instance and the templates."""
+        types = (*type_macros("X", layer.inputs[0]), *type_macros("Y", layer.output))
+        return self.instance(layer, (*types, *epilogue(layer).macros))
+
+
+def _window(layer: TypedLayer) -> Window:
+    kind = layer.layer
+    if not isinstance(kind, (MaxPool, AvgPool)):
+        raise TypeError(f"{kind.kind} is no pooling layer")
+    return kind.window
+
+
+def _taps(window: Window) -> int:
+    return window.kernel[0] * window.kernel[1]

@@ -1,0 +1,92 @@
+"""What kernels with weights share: parameters first, then rows of bytes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dory_core.expr import ceil_div
+from dory_core.ir import Conv, Linear, TypedLayer
+from dory_core.kernel import Number, Rejection, WeightBlock
+from dory_stm32h7.backend import costs
+from dory_stm32h7.backend.epilogue import Epilogue, epilogue, reject_epilogue
+from dory_stm32h7.backend.instance import BYTES, OUTPUTS, InstanceKernel, reject_type, type_macros
+
+
+def vectors(elements: Number) -> Number:
+    """Return the vectors of four that elements fill."""
+    return ceil_div(elements, 4)
+
+
+def interleaved(rows: npt.NDArray[Any], together: int) -> bytes:
+    """Return rows, shape (C, n), padded to multiples of four, ``together`` of them interleaved.
+
+    The rows that are left over follow one by one.
+    """
+    count, length = rows.shape
+    padded = np.zeros((count, -(-length // 4) * 4), dtype=np.int8)
+    padded[:, :length] = rows
+    whole = count // together * together
+    shape = (whole // together, together, padded.shape[1] // 4, 4)
+    blocks = padded[:whole].reshape(shape).swapaxes(1, 2)
+    return blocks.tobytes() + padded[whole:].tobytes()
+
+
+class WeightedKernel(InstanceKernel):
+    """Convolutions and fully connected layers with 8-bit weights."""
+
+    def reject(self, layer: TypedLayer) -> Rejection | None:
+        """Return why types, weights or requantisation are not possible."""
+        kind = layer.layer
+        assert isinstance(kind, (Conv, Linear))
+        weights = kind.weights.values
+        if weights.min() < -128 or weights.max() > 127:
+            return Rejection(
+                f"its weights lie in [{weights.min()}, {weights.max()}], not in 8 bits"
+            )
+        outputs = OUTPUTS if kind.requants else ("i32",)
+        return (
+            reject_type(layer.inputs[0], "input", BYTES)
+            or reject_type(layer.output, "output", outputs)
+            or reject_epilogue(layer)
+        )
+
+    def row_bytes(self, layer: TypedLayer) -> Number:
+        """Return the bytes of the weights of one output channel."""
+        raise NotImplementedError
+
+    def weight_bytes(self, layer: TypedLayer, tile: Any) -> Number:
+        """Parameters of each channel and its row."""
+        channel = epilogue(layer).channel_bytes + self.row_bytes(layer)
+        return ceil_div(tile.c_out * channel, 8) * 8
+
+    def block(self, layer: TypedLayer, c_out: tuple[int, int], weights: bytes) -> WeightBlock:
+        """Return a weight block: parameters of the channels c_out[0] .. c_out[1] - 1, weights."""
+        chosen = epilogue(layer)
+        data = chosen.parameters(slice(*c_out), layer.output.channels)
+        parts = {chosen.part: 0} if data else {}
+        parts["weights"] = len(data)
+        data += weights
+        return WeightBlock(data + bytes(-len(data) % 8), parts)
+
+    def macros(self, layer: TypedLayer) -> tuple[tuple[str, object], ...]:
+        """Return the macros of types and requantisation."""
+        x, y = layer.inputs[0], layer.output
+        return (*type_macros("X", x), *type_macros("Y", y), *epilogue(layer).macros)
+
+    def types(self, layer: TypedLayer) -> str:
+        """Return types and requantisation as part of a name."""
+        x, y = layer.inputs[0].type_name, layer.output.type_name
+        return f"{x}_{y}{epilogue(layer).suffix}"
+
+
+def output_cycles(chosen: Epilogue) -> int:
+    """Return what an output costs after its accumulator."""
+    cycles = costs.OUTPUT
+    if chosen.steps:
+        cycles += costs.SHIFT_EXTRA * (chosen.steps[0].shift != 32)
+        cycles += costs.BOUNDS_EXTRA * (chosen.clip[0] == "BOUNDS")
+        cycles += costs.SECOND * (len(chosen.steps) - 1)
+    return cycles

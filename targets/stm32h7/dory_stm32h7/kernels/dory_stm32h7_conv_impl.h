@@ -1,0 +1,176 @@
+/* Convolution: the columns of two pixels are gathered as 16-bit numbers, then multiplied with all
+ * rows of weights. An instance defines DORY_KERNEL, DORY_X_SIGNED, DORY_Y_T, the macros of
+ * dory_stm32h7_requant_impl.h, and
+ *
+ *   DORY_KERNEL_H, DORY_KERNEL_W  size of the filter
+ *   DORY_BYTEWISE                 1: runs of input channels are no multiples of four (and there is
+ *                                 more than one): columns are first laid out as bytes */
+#include "dory_stm32h7_simd.h"
+
+#include "dory_stm32h7_requant_impl.h"
+
+#include "dory_stm32h7_matmul_impl.h"
+
+/* Widens n elements into the column of one pixel; behind the last one there are zeros up to a
+ * multiple of four. Returns the end. */
+static inline uint32_t *dory_widen(const uint8_t *x, int32_t n, uint32_t *column)
+{
+  for (; n >= 8; n -= 8) {
+    const uint32_t a = dory_load4(x), b = dory_load4(x + 4);
+    column[0] = DORY_EVEN(DORY_X_SIGNED, a);
+    column[1] = DORY_ODD(DORY_X_SIGNED, a);
+    column[DORY_COLUMN] = DORY_EVEN(DORY_X_SIGNED, b);
+    column[DORY_COLUMN + 1] = DORY_ODD(DORY_X_SIGNED, b);
+    column += 2 * DORY_COLUMN;
+    x += 8;
+  }
+  if (n >= 4) {
+    const uint32_t word = dory_load4(x);
+    column[0] = DORY_EVEN(DORY_X_SIGNED, word);
+    column[1] = DORY_ODD(DORY_X_SIGNED, word);
+    column += DORY_COLUMN;
+    x += 4;
+    n -= 4;
+  }
+  if (n > 0) {
+    uint32_t word = x[0];
+    word |= n > 1 ? (uint32_t)x[1] << 8 : 0u;
+    word |= n > 2 ? (uint32_t)x[2] << 16 : 0u;
+    column[0] = DORY_EVEN(DORY_X_SIGNED, word);
+    column[1] = DORY_ODD(DORY_X_SIGNED, word);
+    column += DORY_COLUMN;
+  }
+  return column;
+}
+
+#if DORY_KERNEL_H * DORY_KERNEL_W > 1
+
+#if DORY_BYTEWISE
+typedef uint8_t dory_cell_t;
+
+static inline uint8_t *dory_append(const uint8_t *x, int32_t n, uint8_t *at)
+{
+  for (; n >= 4; n -= 4) {
+    dory_store4(at, dory_load4(x));
+    at += 4;
+    x += 4;
+  }
+  for (; n > 0; n--) {
+    *at++ = *x++;
+  }
+  return at;
+}
+
+static inline uint8_t *dory_append_zeros(int32_t n, uint8_t *at)
+{
+  for (; n > 0; n--) {
+    *at++ = 0;
+  }
+  return at;
+}
+#else
+typedef uint32_t dory_cell_t;
+
+static inline uint32_t *dory_append(const uint8_t *x, int32_t n, uint32_t *at)
+{
+  return dory_widen(x, n, at);
+}
+
+static inline uint32_t *dory_append_zeros(int32_t n, uint32_t *at)
+{
+  for (; n > 0; n -= 4) {
+    at[0] = 0;
+    at[1] = 0;
+    at += DORY_COLUMN;
+  }
+  return at;
+}
+#endif
+
+/* Appends the inputs of all taps of one output, zeros where they lie in the padding. x: the first
+ * channel of the group in the first pixel. top, left: where the first tap lies. */
+static void dory_gather(const dory_stm32h7_conv_t *a, const uint8_t *x, int32_t top, int32_t left,
+                        dory_cell_t *at)
+{
+  const int32_t channels = a->group_in, row = a->x_w * a->x_c;
+  const int whole = a->dilation_w == 1 && channels == a->x_c;
+  int32_t before = 0, inside = DORY_KERNEL_W;
+  if (whole) {
+    before = left < 0 ? -left : 0;
+    before = before < DORY_KERNEL_W ? before : DORY_KERNEL_W;
+    inside = a->x_w - left - before;
+    inside = inside < DORY_KERNEL_W - before ? inside : DORY_KERNEL_W - before;
+    inside = inside > 0 ? inside : 0;
+  }
+  const int32_t after = DORY_KERNEL_W - before - inside;
+  for (int32_t i = 0; i < DORY_KERNEL_H; i++, top += a->dilation_h) {
+    if (top < 0 || top >= a->x_h) {
+      at = dory_append_zeros(DORY_KERNEL_W * channels, at);
+    } else if (whole) {
+      const uint8_t *const from = x + top * row + (left + before) * channels;
+      at = dory_append_zeros(before * channels, at);
+      at = dory_append(from, inside * channels, at);
+      at = dory_append_zeros(after * channels, at);
+    } else {
+      for (int32_t j = 0, column = left; j < DORY_KERNEL_W; j++, column += a->dilation_w) {
+        if (column < 0 || column >= a->x_w) {
+          at = dory_append_zeros(channels, at);
+        } else {
+          at = dory_append(x + top * row + column * a->x_c, channels, at);
+        }
+      }
+    }
+  }
+}
+
+#endif
+
+/* Lays the column of output (i, j) into the slot of one of two pixels. */
+static inline void dory_column(const dory_stm32h7_conv_t *a, const uint8_t *x, int32_t i,
+                               int32_t j, uint32_t *column)
+{
+  const int32_t top = i * a->stride_h - a->pad_top, left = j * a->stride_w - a->pad_left;
+#if DORY_KERNEL_H * DORY_KERNEL_W == 1
+  dory_widen(x + (top * a->x_w + left) * a->x_c, a->group_in, column);
+#elif DORY_BYTEWISE
+  const int32_t length = DORY_KERNEL_H * DORY_KERNEL_W * a->group_in;
+  uint8_t *const bytes = (uint8_t *)a->scratch + (length + 3) / 4 * (int32_t)sizeof(uint32_t[4]);
+  dory_gather(a, x, top, left, bytes);
+  dory_widen(bytes, length, column);
+#else
+  dory_gather(a, x, top, left, column);
+#endif
+}
+
+void DORY_KERNEL(const dory_stm32h7_conv_t *a)
+{
+  const int32_t vectors = (DORY_KERNEL_H * DORY_KERNEL_W * a->group_in + 3) / 4;
+  const int32_t pixels = a->y_h * a->y_w;
+  uint32_t *const columns = a->scratch;
+  const uint32_t *w = a->weights;
+  const uint8_t *x = a->x;
+  for (int32_t c = 0; c < a->y_c; c += a->group_out) {
+    DORY_Y_T *y = (DORY_Y_T *)a->y + c;
+    int32_t i = 0, j = 0, n = 0;
+    for (; n < pixels; n += 2) {
+      dory_column(a, x, i, j, columns);
+      if (++j == a->y_w) {
+        j = 0;
+        i++;
+      }
+      if (n + 1 == pixels) {
+        dory_one_pixel(&a->requant, w, columns, vectors, c, a->group_out, y);
+        break;
+      }
+      dory_column(a, x, i, j, columns + 2);
+      if (++j == a->y_w) {
+        j = 0;
+        i++;
+      }
+      dory_two_pixels(&a->requant, w, columns, vectors, c, a->group_out, y, a->y_c);
+      y += 2 * a->y_c;
+    }
+    w += vectors * a->group_out;
+    x += a->group_in;
+  }
+}

@@ -1,0 +1,84 @@
+/* Requantisation of an accumulator, fixed at compile time:
+ *
+ *   DORY_STEPS  0: none, the accumulator with its bias is the output; 1 or 2
+ *   DORY_SHIFT  of the first step. 32 costs nothing: the upper half of a 64-bit product
+ *   DORY_CLIP   DORY_UNSIGNED: [0, 2^DORY_CLIP_BITS - 1]; DORY_SIGNED: those of a signed number of
+ *               DORY_CLIP_BITS bits; DORY_BOUNDS: lo and hi; DORY_NONE
+ *   DORY_CLIP2  1: the second step has bounds
+ *
+ * The generator proves that all of it has the result of the network's own parameters for every
+ * accumulator that can occur. */
+#define DORY_UNSIGNED 1
+#define DORY_SIGNED 2
+#define DORY_BOUNDS 3
+#define DORY_NONE 4
+
+static inline int32_t dory_bounded(int32_t value, int32_t lo, int32_t hi)
+{
+  return value < lo ? lo : value > hi ? hi : value;
+}
+
+static inline int32_t dory_line(int32_t value, const dory_stm32h7_line_t *line)
+{
+  return (int32_t)(((int64_t)value * line->mul + line->add) >> line->shift);
+}
+
+#if DORY_STEPS == 0
+
+/* The bias of a channel. */
+typedef int32_t dory_channel_t;
+
+static inline dory_channel_t dory_channel(const dory_stm32h7_requant_t *q, int32_t c)
+{
+  return q->bias == 0 ? 0 : q->bias[c];
+}
+
+static inline int32_t dory_requant(const dory_stm32h7_requant_t *q, dory_channel_t bias,
+                                   int32_t acc)
+{
+  (void)q;
+  return (int32_t)((uint32_t)acc + (uint32_t)bias);
+}
+
+#else
+
+typedef struct {
+  int32_t mul;
+  int64_t add;
+} dory_channel_t;
+
+static inline dory_channel_t dory_channel(const dory_stm32h7_requant_t *q, int32_t c)
+{
+  const int32_t *const record = q->channels + 3 * c;
+  const dory_channel_t channel = {
+    record[0], (int64_t)((uint64_t)(uint32_t)record[2] << 32 | (uint32_t)record[1])};
+  return channel;
+}
+
+static inline int32_t dory_requant(const dory_stm32h7_requant_t *q, dory_channel_t channel,
+                                   int32_t acc)
+{
+  const int32_t value = (int32_t)(((int64_t)acc * channel.mul + channel.add) >> DORY_SHIFT);
+#if DORY_CLIP == DORY_UNSIGNED
+  const int32_t first = dory_usat(value, DORY_CLIP_BITS);
+#elif DORY_CLIP == DORY_SIGNED
+  const int32_t first = dory_ssat(value, DORY_CLIP_BITS);
+#elif DORY_CLIP == DORY_BOUNDS
+  const int32_t first = dory_bounded(value, q->lo, q->hi);
+#else
+  const int32_t first = value;
+#endif
+#if DORY_STEPS == 1
+  (void)q;
+  return first;
+#else
+  const int32_t second = dory_line(first, &q->next);
+#if DORY_CLIP2
+  return dory_bounded(second, q->next.lo, q->next.hi);
+#else
+  return second;
+#endif
+#endif
+}
+
+#endif

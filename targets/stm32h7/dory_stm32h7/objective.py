@@ -1,0 +1,51 @@
+"""What the kernels of the Cortex-M7 like in tiles."""
+
+from __future__ import annotations
+
+from dory_core.ir import Conv, Linear, TypedLayer
+from dory_core.kernel import Kernel, Number, Term
+from dory_core.tiling.geometry import Tile, input_bytes, output_bytes
+
+# Weights after the DORY paper, section 4.2.2: alpha of the memory use, beta of the kernels' wishes.
+ALPHA = 0.5
+BETA_REUSE = 1e2
+BETA_BLOCK = 1e6
+
+
+def kernel_terms(layer: TypedLayer, tile: Tile) -> list[Term]:
+    """Return what the blocks of the kernels like in one tile.
+
+    Dense convolutions: columns that serve many channels, pixels and channels in pairs. Depthwise:
+    channels in fours, and few pixels at borders: wide tiles. Fully connected: outputs in fours.
+    """
+    kind = layer.layer
+    if isinstance(kind, Linear):
+        return [Term("OUTPUTS_IN_FOURS", BETA_BLOCK, (tile.c_out - 1) % 4)]
+    if isinstance(kind, Conv) and kind.is_depthwise:
+        return [
+            Term("CHANNELS_IN_FOURS", BETA_BLOCK, (tile.c_out - 1) % 4),
+            Term("WIDE_TILE", BETA_REUSE, tile.w),
+        ]
+    if isinstance(kind, Conv):
+        return [
+            Term("HIDE_COLUMNS", BETA_REUSE, tile.c_out),
+            Term("PIXELS_IN_PAIRS", BETA_BLOCK, (tile.h * tile.w - 1) % 2),
+            Term("CHANNELS_IN_PAIRS", BETA_BLOCK, (tile.c_out - 1) % 2),
+        ]
+    return [Term("CHANNELS_IN_FOURS", BETA_BLOCK, (tile.c_out - 1) % 4)]
+
+
+def terms(layer: TypedLayer, kernel: Kernel, boundary: int, tile: Tile) -> list[Term]:
+    """Return all terms; those of the kernels for L1 only, and for the border tile too."""
+    used: Number = output_bytes(layer, tile) + kernel.weight_bytes(layer, tile)
+    for operand in range(len(layer.inputs)):
+        used = used + input_bytes(layer, tile, operand)
+    found = [Term("UTILISATION", ALPHA, used)]
+    if boundary != 1:
+        return found
+    found += kernel_terms(layer, tile)
+    if tile.last is not None:
+        found += [
+            Term(f"{t.name}_BORDER", t.weight, t.value) for t in kernel_terms(layer, tile.last)
+        ]
+    return found

@@ -1,0 +1,280 @@
+"""The kernels of CMSIS-NN; most tests need its sources at CMSIS_NN_PATH."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+from pathlib import Path
+
+import cortex_m7
+import numpy as np
+import pytest
+from cortex_m7 import CortexM7
+from dory_stm32h7.backend.cmsis import (
+    CmsisConv,
+    CmsisDepthwise,
+    CmsisDepthwise3x3,
+    CmsisKernel,
+    CmsisLinear,
+    CmsisPointwise,
+    cmsis_kernels,
+)
+from dory_stm32h7.backend.cmsis_library import CmsisNn, find_cmsis_nn
+from image import L1_BYTES, compiled, require_emulator, run_image
+from stm32h7_harness import Case, check, make_case, run, typed, whole
+from stm32h7_layers import Random
+
+from dory_core import reference
+from dory_core.application import run_application
+from dory_core.errors import UsageError
+from dory_core.ir import Array, Conv, Requant, TypedLayer, Window, requant
+from dory_core.passes.ranges import accumulator_bounds
+from dory_core.plugins import load_plugins
+from dory_core.tiling.geometry import make_tile
+
+KINDS = ("conv", "grouped", "pointwise", "depthwise", "linear", "maxpool")
+SAME = Window(kernel=(3, 3), pads=(1, 1, 1, 1))
+POINT = Window(kernel=(1, 1))
+
+
+@pytest.fixture(scope="session")
+def library() -> CmsisNn:
+    path = os.environ.get("CMSIS_NN_PATH")
+    if not path:
+        pytest.skip("needs the sources of CMSIS-NN: set CMSIS_NN_PATH")
+    return find_cmsis_nn(Path(path))
+
+
+def _fake(root: Path, text: str = "") -> Path:
+    (root / "Include").mkdir(parents=True)
+    (root / "Source").mkdir()
+    (root / "Include" / "arm_nnfunctions.h").write_text(text)
+    return root
+
+
+COMPLETE = "arm_fully_connected_per_channel_s8 arm_nn_mat_mult_nt_t_s8_s32 upscale_dims"
+
+
+@pytest.mark.parametrize(
+    "folder", ["", "NN", "Drivers/CMSIS/NN", "CMSIS/NN", "ARM/CMSIS-NN/7.0.0", "6.0.0"]
+)
+def test_library_is_found_in_checkouts_packages_and_packs(folder: str, tmp_path: Path) -> None:
+    root = _fake(tmp_path / "sdk" / folder, COMPLETE)
+    assert find_cmsis_nn(tmp_path / "sdk").root.resolve() == root.resolve()
+
+
+def test_newest_release_of_a_pack_is_taken(tmp_path: Path) -> None:
+    for version in ("4.1.0", "10.0.0", "7.0.0"):
+        _fake(tmp_path / "ARM/CMSIS-NN" / version, COMPLETE)
+    assert find_cmsis_nn(tmp_path).root.name == "10.0.0"
+
+
+def test_missing_and_old_libraries_are_usage_errors(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="need its sources") as none:
+        find_cmsis_nn(None)
+    assert "CMSIS_NN_PATH" in (none.value.hint or "")
+    with pytest.raises(UsageError, match="there is no CMSIS-NN in"):
+        find_cmsis_nn(tmp_path)
+    _fake(tmp_path / "NN", "arm_convolve_s8 arm_nn_mat_mult_nt_t_s8_s32")
+    with pytest.raises(UsageError, match="too old: it has no arm_fully_connected_per_channel_s8"):
+        find_cmsis_nn(tmp_path)
+
+
+def test_sources_follow_calls_and_stay_untouched(tmp_path: Path) -> None:
+    root = _fake(tmp_path, '#include "Internal/a.h"\n' + COMPLETE)
+    (root / "Include" / "Internal").mkdir()
+    (root / "Include" / "Internal" / "a.h").write_text("/* a */\n")
+    first = "void arm_max_pool_s8(void)\n{\n  arm_helper(); /* arm_other */\n}\n"
+    (root / "Source" / "arm_max_pool_s8.c").write_text(first)
+    (root / "Source" / "helpers.c").write_text("int arm_helper(void)\n{\n  return 0;\n}\n")
+    (root / "Source" / "arm_other.c").write_text("int arm_other(void)\n{\n  return 1;\n}\n")
+    files = {f.path: f.content for f in CmsisNn(root).application_files("arm_max_pool_s8")}
+    external = "kernels/external"
+    assert files[f"{external}/cmsis-nn/Source/arm_max_pool_s8.c"] == first
+    assert f"{external}/cmsis-nn/Source/helpers.c" in files
+    assert f"{external}/cmsis-nn/Source/arm_other.c" not in files
+    assert f"{external}/Internal/a.h" in files
+    wrapper = str(files[f"{external}/helpers.c"]).split("\n")
+    assert wrapper[0] == '#include "dory_cmsis_nn_requantize.h"'
+    assert '#include "cmsis-nn/Source/helpers.c"' in wrapper
+
+
+def _step(channels: int, reach: int, hi: int = 255) -> Requant:
+    mul = max(1, 200 * (1 << 24) // reach)
+    add = np.random.default_rng(channels).integers(-20 << 24, 50 << 24, channels)
+    return requant([mul + c for c in range(channels)], add.tolist(), 1 << 24, 0, hi)
+
+
+def _conv(
+    c_in: int,
+    c_out: int,
+    image: tuple[int, int],
+    window: Window,
+    groups: int = 1,
+    steps: tuple[Requant, ...] | None = None,
+) -> TypedLayer:
+    random = np.random.default_rng(c_in * 100 + c_out)
+    shape = (c_out, c_in // groups, *window.kernel)
+    reach = int(np.prod(shape[1:])) * 64 * 255
+    layer = Conv(
+        index=0,
+        name="conv",
+        inputs=("input",),
+        output="layer_00",
+        weights=Array(random.integers(-128, 128, shape)),
+        window=window,
+        groups=groups,
+        requants=(_step(c_out, reach),) if steps is None else steps,
+    )
+    return typed(layer, (c_in, *image, 0, 255))
+
+
+def _reason(kernel: CmsisKernel, layer: TypedLayer) -> str:
+    rejection = kernel.accepts(layer)
+    assert rejection is not None
+    return rejection.reason
+
+
+def test_layers_without_exact_parameters_are_left_to_others(tmp_path: Path) -> None:
+    kernel = CmsisPointwise(CmsisNn(tmp_path))
+    steep = requant(3, 0, 4, 0, 255)
+    assert "upper half" in _reason(kernel, _conv(4, 4, (3, 3), POINT, steps=(steep,)))
+    constant = requant((0, 7), (5 << 12, 0), 1 << 12, 0, 255)
+    assert "constant" in _reason(kernel, _conv(4, 2, (3, 3), POINT, steps=(constant,)))
+    assert "output is i32" in _reason(kernel, _conv(4, 2, (3, 3), POINT, steps=()))
+    wide = Window(kernel=(3, 3), pads=(2, 2, 2, 2))
+    assert "pads by one" in _reason(
+        CmsisDepthwise3x3(CmsisNn(tmp_path)), _conv(4, 4, (5, 5), wide, groups=4)
+    )
+    dilated = Window(kernel=(3, 3), dilations=(2, 1))
+    assert "dilated" in _reason(
+        CmsisDepthwise(CmsisNn(tmp_path)), _conv(4, 4, (8, 8), dilated, groups=4)
+    )
+
+
+def test_parameters_are_a_bias_a_multiplier_and_a_rest_below_it(tmp_path: Path) -> None:
+    step = requant((700, -900), (12345, 1 << 20), 1 << 20, 0, 255)
+    layer = _conv(8, 2, (3, 3), POINT, steps=(step,))
+    kernel = CmsisPointwise(CmsisNn(tmp_path))
+    assert kernel.accepts(layer) is None
+    block = kernel.weight_block(layer, (0, 2), (0, 8))
+    assert block is not None
+    mul, rest, bias = (
+        np.frombuffer(block.data, "<i4", 2, block.parts[name]).astype(object)
+        for name in ("mul", "add", "bias")
+    )
+    assert (abs(rest) < abs(mul)).all()
+    lowest, highest = accumulator_bounds(layer.layer, layer.inputs)
+    for c in range(2):
+        acc = np.arange(lowest[c], highest[c] + 1).astype(object)
+        got = np.clip(((acc + bias[c]) * mul[c] + rest[c]) >> 32, 0, 255)
+        assert (got == np.clip((acc * step.mul[c] + step.add[c]) // step.div, 0, 255)).all()
+
+
+def _cases(library: CmsisNn, kind: str, seed: int, count: int) -> list[Case]:
+    """Return ``count`` cases of a kind with every kernel that takes the layer."""
+    random = Random(seed)
+    cases: list[Case] = []
+    while len(cases) < count:
+        layer = random.layer(kind)
+        taken = [k for k in cmsis_kernels(library) if k.accepts(layer) is None]
+        cases += [make_case(k, layer, random.numbers) for k in taken]
+    return cases
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_random_tiles_equal_the_reference(kind: str, library: CmsisNn) -> None:
+    check(_cases(library, kind, 3, 12))
+
+
+@pytest.mark.parametrize("compiler", [cortex_m7.ZIG, cortex_m7.GCC], ids=["ziglang", "gcc"])
+def test_code_of_the_chip_equals_the_reference(compiler: tuple[str, ...], library: CmsisNn) -> None:
+    """The library computes with other functions there than on this machine."""
+    cortex_m7.require(compiler)
+    cases = [c for kind in KINDS for c in _cases(library, kind, 9, 8)]
+    check(cases, CortexM7(cases, compiler))
+
+
+_SIZES = """
+#include "arm_nnfunctions.h"
+int32_t conv(int32_t c, int32_t h, int32_t w)
+{
+  const cmsis_nn_dims x = {1, 9, 9, c}, filter = {4, h, w, c};
+  return arm_convolve_s8_get_buffer_size(&x, &filter);
+}
+int32_t depthwise(int32_t c, int32_t h, int32_t w)
+{
+  const cmsis_nn_dims x = {1, 9, 9, c}, filter = {1, h, w, c};
+  return arm_depthwise_conv_s8_opt_get_buffer_size_dsp(&x, &filter);
+}
+"""
+
+
+def test_scratch_is_what_the_library_asks_for(library: CmsisNn, tmp_path: Path) -> None:
+    (tmp_path / "sizes.c").write_text(_SIZES)
+    sources = {
+        str(path)
+        for name in ("arm_convolve_s8_get_buffer_size", "arm_depthwise_conv_s8_opt_get_buffer_size")
+        for path in library.sources(name)
+    }
+    command = ["cc", "-w", "-shared", "-fPIC", f"-I{library.root / 'Include'}"]
+    command += [str(tmp_path / "sizes.c"), *sorted(sources), "-o", str(tmp_path / "sizes.so")]
+    subprocess.run(command, check=True)
+    sizes = ctypes.CDLL(str(tmp_path / "sizes.so"))
+    for c, kernel in ((3, (3, 3)), (8, (5, 2)), (17, (1, 4))):
+        window = Window(kernel=kernel)
+        dense, own = (_conv(c, n, (9, 9), window, groups=g) for n, g in ((4, 1), (c, c)))
+        tile = make_tile(dense, *dense.output.shape)
+        assert CmsisConv(library).buffer_bytes(dense, tile) == sizes.conv(c, *kernel)
+        tile = make_tile(own, *own.output.shape)
+        assert CmsisDepthwise(library).buffer_bytes(own, tile) == sizes.depthwise(c, *kernel)
+
+
+def test_estimates_are_near_the_counts(library: CmsisNn) -> None:
+    layers = {
+        CmsisConv(library): _conv(16, 16, (8, 8), SAME),
+        CmsisPointwise(library): _conv(32, 32, (8, 8), POINT),
+        CmsisDepthwise3x3(library): _conv(16, 16, (12, 12), SAME, groups=16),
+    }
+    cases = [whole(kernel, layer) for kernel, layer in layers.items()]
+    machine = CortexM7(cases, cortex_m7.require())
+    for number, case in enumerate(cases):
+        machine.reset()
+        got = run(case, number, machine)
+        assert np.array_equal(got, reference.run_layer(case.layer, case.inputs))
+        tile = make_tile(case.layer, *case.layer.output.shape)
+        estimate = int(case.kernel.cycles(case.layer, tile))
+        assert 0.75 * machine.instructions < estimate < 1.25 * machine.instructions
+
+
+def test_linear_kernel_is_named_after_the_function(tmp_path: Path) -> None:
+    assert CmsisLinear(CmsisNn(tmp_path)).name == "arm_fully_connected_per_channel_s8"
+
+
+@pytest.mark.parametrize("l1_bytes", [24 * 1024, L1_BYTES])
+def test_network_is_exact_on_the_host_and_on_the_chip(
+    l1_bytes: int, library: CmsisNn, tmp_path: Path
+) -> None:
+    plugins = load_plugins()
+    directory = tmp_path / "app"
+    setting = f"cmsis-nn={library.root}"
+    result = compiled("nemo_small_cnn", directory, plugins, {1: l1_bytes}, kernels=setting)
+    names = {step.kernel.name for step in result.plan.steps}
+    assert {"arm_convolve_s8", "arm_max_pool_s8", "arm_nn_mat_mult_nt_t_s8_s32"} <= names
+    run_ = run_application(directory, plugins=plugins, dma="late", repeat=2)
+    assert run_.first_difference is None
+    require_emulator()
+    run_image(directory, plugins)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["nemo_mv1_025_96", "quantlab_resnet8", "nemo_ds_cnn_kws"])
+def test_larger_networks_are_exact(name: str, library: CmsisNn, tmp_path: Path) -> None:
+    plugins = load_plugins()
+    directory = tmp_path / "app"
+    result = compiled(name, directory, plugins, kernels=f"cmsis-nn={library.root}")
+    assert any(step.kernel.name.startswith("arm_") for step in result.plan.steps)
+    assert run_application(directory, plugins=plugins).first_difference is None
+    require_emulator()
+    run_image(directory, plugins, repeat=1)
