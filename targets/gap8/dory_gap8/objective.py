@@ -62,6 +62,9 @@ def kernel_terms(layer: TypedLayer, kernel: Kernel, tile: Tile, cores: int) -> l
             Term("HIDE_IM2COL", BETA_IM2COL, tile.c_out),
         ]
     terms = [Term("PAR_BALANCE", BETA_BALANCE, (tile.h - 1) % cores)]
+    if not isinstance(kind, Conv):
+        whole = tile.c_out == extent(layer).c_out
+        terms.append(Term("WHOLE_PIXELS", BETA_BALANCE, cores * whole))
     if isinstance(kind, Conv):
         terms += [
             Term("HIDE_IM2COL", BETA_IM2COL, tile.c_out),
