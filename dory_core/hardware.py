@@ -116,6 +116,8 @@ class MemoryHierarchy:
     exceed, 0 when it is not known.
     storage_bits: widths in which activations may be stored, of STORAGE_BITS, rising and up to 32.
     A target whose kernels are better off with whole bytes leaves 2 and 4 out.
+    step_cycles: what a tile costs beside kernel, barriers and transfers, such as instructions that
+    are not in the cache.
     """
 
     levels: tuple[Level, ...]
@@ -124,6 +126,7 @@ class MemoryHierarchy:
     peak_macs_per_cycle: float = 0.0
     storage_bits: tuple[int, ...] = STORAGE_BITS
     in_place: bool = False
+    step_cycles: int = 0
 
     def __post_init__(self) -> None:
         known = tuple(bits for bits in STORAGE_BITS if bits in self.storage_bits)

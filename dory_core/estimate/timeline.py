@@ -135,6 +135,7 @@ class LayerCosts:
         self.constants_link = hierarchy.constants_link if upper == 1 else self.link
         self.link_name = link_name(self.link)
         self.barrier = barrier_cycles(hierarchy.cores)
+        self.step = hierarchy.step_cycles
         self._layout = kernel.input_layout(layer)
         self._compute: dict[tuple[int, ...], int] = {}
         self._x: dict[tuple[int, ...], tuple[float, ...]] = {}
@@ -223,7 +224,7 @@ def estimate(
     for step, following in zip(steps, [*steps[1:], None], strict=True):
         ready = max(now, loaded, slots[step.y_slot] if step.store_y else 0.0)
         stall += ready - now
-        now = ready + costs.barrier
+        now = ready + costs.barrier + costs.step
         early = late = 0.0
         if following is not None:
             now, early = walk.load(following, now, not x_late, not w_late)
@@ -351,7 +352,7 @@ def lower_bound(costs: LayerCosts, schedule: Schedule) -> int:
     """
     axes = (schedule.c_out, schedule.h, schedule.w, schedule.c_in)
     sizes = [Counter((s.size, s.x_size) for s in spans) for spans in axes]
-    total = 2.0 * costs.barrier * schedule.count
+    total = (2.0 * costs.barrier + costs.step) * schedule.count
     for (o, n_o), (h, n_h), (w, n_w), (i, n_i) in product(*(axis.items() for axis in sizes)):
         channels = o[1] if schedule.keeps_channels else i[0]
         cycles = costs.compute(o[0], h[0], w[0], channels, h[1], w[1])

@@ -163,7 +163,7 @@ def _compute_bound(formulation: Formulation, costs: LayerCosts) -> Number:
         calls = calls + count
         if isinstance(count, Expr) or count:
             cycles = cycles + count * costs.kernel.cycles(layer, part)
-    return cycles + calls * (2 * costs.barrier)
+    return cycles + calls * (2 * costs.barrier + costs.step)
 
 
 def _link_bound(formulation: Formulation, costs: LayerCosts, env: dict[str, Any]) -> Any:
