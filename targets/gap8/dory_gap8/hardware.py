@@ -120,7 +120,7 @@ CLUSTER_DMA = Link(
     element_cycles=1.0,
 )
 
-# What a tile costs beside its kernel: the instruction cache of 4 KiB has lost the kernel's code, and
+# What a tile costs beside its kernel: the instruction cache of 4 KiB has lost that code, and
 # its misses wait for the port of L2 behind the transfers. Counted on the GVSOC model over whole
 # networks: 2000 to 4000 cycles.
 TILE_CYCLES = 2500
