@@ -92,7 +92,7 @@ class Random:
         return sizes[0], sizes[1]
 
     def source(self, c: int, h: int, w: int, *kinds: str) -> tuple[int, int, int, int, int]:
-        return (c, h, w, *RANGES[self.pick(*(kinds or ("u8", "u8", "u7", "i8")))])
+        return (c, h, w, *RANGES[self.pick(*(kinds or ("u8", "u8", "u7", "i8", "i16", "u16")))])
 
     def weights(self, *shape: int) -> Array:
         """Return weights, the extremes among them where there is room."""

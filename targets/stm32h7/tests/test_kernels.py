@@ -130,7 +130,9 @@ def _conv(
     return typed(layer, (c_in, *image, lo, 255 if lo == 0 else 127))
 
 
-def _linear(inputs: int, outputs: int, steps: tuple[Requant, ...] = ()) -> TypedLayer:
+def _linear(
+    inputs: int, outputs: int, steps: tuple[Requant, ...] = (), lo: int = 0, hi: int = 255
+) -> TypedLayer:
     weights = np.random.default_rng(inputs).integers(-128, 128, (outputs, inputs))
     layer = Linear(
         index=0,
@@ -140,7 +142,7 @@ def _linear(inputs: int, outputs: int, steps: tuple[Requant, ...] = ()) -> Typed
         weights=Array(weights),
         requants=steps,
     )
-    return typed(layer, (inputs, 1, 1, 0, 255))
+    return typed(layer, (inputs, 1, 1, lo, hi))
 
 
 SAME = Window(kernel=(3, 3), pads=(1, 1, 1, 1))
@@ -153,6 +155,13 @@ def test_extreme_values_do_not_overflow() -> None:
     case = whole(ConvKernel(), layer, (np.full((33, 3, 3), 255, dtype=np.int64),))
     check([case])
     assert reference.run_layer(layer, case.inputs).min() == -128 * 255 * 9 * 33
+
+
+def test_halves_of_words_reach_their_ends() -> None:
+    """-32768 and 32767 times -128 and 127, an odd number of each."""
+    layer = _linear(37, 5, lo=-32768, hi=32767)
+    values = np.where(np.arange(37) % 3 == 0, -32768, 32767).reshape(37, 1, 1)
+    check([whole(LinearKernel(), layer, (values.astype(np.int64),))])
 
 
 def test_weights_lie_in_pairs_of_rows_behind_the_parameters() -> None:
@@ -217,6 +226,8 @@ def test_rejections_say_why() -> None:
     wide = _conv(4, 4, (5, 5), POINT, weights=np.full((4, 4, 1, 1), 200), steps=())
     assert "not in 8 bits" in reason(ConvKernel(), wide)
     assert "fully connected" in reason(LinearKernel(), shared)
+    halves = _linear(8, 4, lo=0, hi=65535)
+    assert "reaches 65535" in reason(LinearKernel(), halves)
     window = Window(kernel=(20, 20))
     pool = AvgPool(index=0, name="p", inputs=("input",), output="layer_00", window=window)
     assert "exceed 16 bits" in reason(AvgPoolKernel(), typed(pool, (4, 20, 20, 0, 255)))

@@ -32,9 +32,10 @@ class ConvKernel(WeightedKernel):
         return self.reject(layer)
 
     def scratch_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
-        """Columns of two pixels, and one as bytes before it is widened."""
+        """Columns of two pixels, and one as elements before it is widened."""
         length = int(vectors(_fan_in(layer))) * 4
-        return 4 * length + (length if _bytewise(layer) else 0)
+        cells = length * layer.inputs[0].bits // 8
+        return 4 * length + (cells if _odd_runs(layer) else 0)
 
     def row_bytes(self, layer: TypedLayer) -> Number:
         """Taps and channels of a group, in whole words."""
@@ -64,8 +65,8 @@ class ConvKernel(WeightedKernel):
         if conv.window.kernel != (1, 1):
             merged = conv.groups == 1 and conv.window.dilations[1] == 1
             runs = conv.window.kernel[0] * (1 if merged else conv.window.kernel[1])
-            column += (costs.RUN_COPIED if _bytewise(layer) else costs.RUN) * runs
-        if _bytewise(layer):
+            column += (costs.RUN_COPIED if _odd_runs(layer) else costs.RUN) * runs
+        if _odd_runs(layer):
             column += costs.TEN_COPIED * 4 * length // 10
         pair = 2 * column + group // 2 * block + group % 2 * 2 * single
         last = column + group * single
@@ -76,7 +77,7 @@ class ConvKernel(WeightedKernel):
     def symbol(self, layer: TypedLayer) -> str:
         """Filter, types and requantisation."""
         kernel_h, kernel_w = _conv(layer).window.kernel
-        form = "_bytewise" if _bytewise(layer) else ""
+        form = "_odd" if _odd_runs(layer) else ""
         return f"{self.name}{form}_{kernel_h}x{kernel_w}_{self.types(layer)}"
 
     def call(self, layer: TypedLayer) -> str:
@@ -99,7 +100,7 @@ class ConvKernel(WeightedKernel):
         macros = (
             ("DORY_KERNEL_H", kernel_h),
             ("DORY_KERNEL_W", kernel_w),
-            ("DORY_BYTEWISE", int(_bytewise(layer))),
+            ("DORY_ODD_RUNS", int(_odd_runs(layer))),
             *self.macros(layer),
         )
         return self.instance(layer, macros)
@@ -117,7 +118,7 @@ def _fan_in(layer: TypedLayer) -> int:
     return channels * kernel_h * kernel_w
 
 
-def _bytewise(layer: TypedLayer) -> bool:
+def _odd_runs(layer: TypedLayer) -> bool:
     """Return True when taps do not begin on vectors of four."""
     conv = _conv(layer)
     return conv.window.kernel != (1, 1) and conv.weights.shape[1] % 4 != 0

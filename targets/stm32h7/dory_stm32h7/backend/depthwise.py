@@ -11,7 +11,7 @@ from dory_core.kernel import Number, Rejection, WeightBlock
 from dory_core.tiling.geometry import Tile
 from dory_stm32h7.backend import costs
 from dory_stm32h7.backend.epilogue import epilogue
-from dory_stm32h7.backend.instance import step_arguments, tile_arguments
+from dory_stm32h7.backend.instance import BYTES, step_arguments, tile_arguments
 from dory_stm32h7.backend.weighted import WeightedKernel, output_cycles
 
 
@@ -20,6 +20,7 @@ class DepthwiseKernel(WeightedKernel):
 
     template = "depthwise"
     summary = "Depthwise convolution of two pixels and four channels at a time"
+    inputs = BYTES
 
     def accepts(self, layer: TypedLayer) -> Rejection | None:
         """One filter per input channel."""

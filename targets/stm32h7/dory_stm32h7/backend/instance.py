@@ -12,13 +12,14 @@ from dory_core.kernel import Kernel, Rejection
 
 PREFIX = "dory_stm32h7"
 BYTES = ("u8", "i8")
+HALVES = ("u16", "i16")
 OUTPUTS = ("u8", "i8", "u16", "i16", "i32")
 
 # Headers that each template includes.
 _INCLUDES = {
-    "conv": ("matmul_impl", "requant_impl"),
+    "conv": ("matmul_impl", "requant_impl", "vector_impl"),
     "depthwise": ("requant_impl",),
-    "linear": ("requant_impl",),
+    "linear": ("requant_impl", "vector_impl"),
     "maxpool": ("pool_window",),
     "avgpool": ("pool_window", "requant_impl"),
     "add": ("requant_impl",),
@@ -104,8 +105,12 @@ def c_type(tensor: Tensor) -> str:
 
 
 def type_macros(name: str, tensor: Tensor) -> tuple[tuple[str, object], ...]:
-    """Return the macros ``DORY_X_T`` and ``DORY_X_SIGNED`` of a tensor."""
-    return ((f"DORY_{name}_T", c_type(tensor)), (f"DORY_{name}_SIGNED", int(tensor.signed)))
+    """Return the macros ``DORY_X_T``, ``DORY_X_BITS`` and ``DORY_X_SIGNED`` of a tensor."""
+    return (
+        (f"DORY_{name}_T", c_type(tensor)),
+        (f"DORY_{name}_BITS", tensor.bits),
+        (f"DORY_{name}_SIGNED", int(tensor.signed)),
+    )
 
 
 def reject_type(tensor: Tensor, role: str, allowed: tuple[str, ...]) -> Rejection | None:

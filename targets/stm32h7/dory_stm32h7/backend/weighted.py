@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,14 @@ from dory_core.ir import Conv, Linear, TypedLayer
 from dory_core.kernel import Number, Rejection, WeightBlock
 from dory_stm32h7.backend import costs
 from dory_stm32h7.backend.epilogue import Epilogue, epilogue, reject_epilogue
-from dory_stm32h7.backend.instance import BYTES, OUTPUTS, InstanceKernel, reject_type, type_macros
+from dory_stm32h7.backend.instance import (
+    BYTES,
+    HALVES,
+    OUTPUTS,
+    InstanceKernel,
+    reject_type,
+    type_macros,
+)
 
 
 def vectors(elements: Number) -> Number:
@@ -35,7 +42,9 @@ def interleaved(rows: npt.NDArray[Any], together: int) -> bytes:
 
 
 class WeightedKernel(InstanceKernel):
-    """Convolutions and fully connected layers with 8-bit weights."""
+    """Convolutions and fully connected layers with 8-bit weights. inputs: types that it takes."""
+
+    inputs: ClassVar[tuple[str, ...]] = (*BYTES, *HALVES)
 
     def reject(self, layer: TypedLayer) -> Rejection | None:
         """Return why types, weights or requantisation are not possible."""
@@ -46,9 +55,11 @@ class WeightedKernel(InstanceKernel):
             return Rejection(
                 f"its weights lie in [{weights.min()}, {weights.max()}], not in 8 bits"
             )
-        outputs = OUTPUTS if kind.requants else ("i32",)
+        outputs, x = OUTPUTS if kind.requants else ("i32",), layer.inputs[0]
+        if x.hi > 32767:
+            return Rejection(f"its input reaches {x.hi}, it multiplies signed 16-bit numbers")
         return (
-            reject_type(layer.inputs[0], "input", BYTES)
+            reject_type(x, "input", self.inputs)
             or reject_type(layer.output, "output", outputs)
             or reject_epilogue(layer)
         )

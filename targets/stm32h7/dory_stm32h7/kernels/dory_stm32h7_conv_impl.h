@@ -1,43 +1,44 @@
 /* Convolution: the columns of two pixels are gathered as 16-bit numbers, then multiplied with all
- * rows of weights. An instance defines DORY_KERNEL, DORY_X_SIGNED, DORY_Y_T, the macros of
+ * rows of weights. An instance defines DORY_KERNEL, DORY_Y_T, the macros of
+ * dory_stm32h7_vector_impl.h and of
  * dory_stm32h7_requant_impl.h, and
  *
  *   DORY_KERNEL_H, DORY_KERNEL_W  size of the filter
- *   DORY_BYTEWISE                 1: runs of input channels are no multiples of four (and there is
- *                                 more than one): columns are first laid out as bytes */
+ *   DORY_ODD_RUNS                 1: runs of input channels are no multiples of four (and there is
+ *                                 more than one): columns are first laid out as elements */
 #include "dory_stm32h7_simd.h"
 
 #include "dory_stm32h7_requant_impl.h"
+
+#include "dory_stm32h7_vector_impl.h"
 
 #include "dory_stm32h7_matmul_impl.h"
 
 /* Widens n elements into the column of one pixel; behind the last one there are zeros up to a
  * multiple of four. Returns the end. */
-static inline uint32_t *dory_widen(const uint8_t *x, int32_t n, uint32_t *column)
+static inline uint32_t *dory_widen(const DORY_X_T *x, int32_t n, uint32_t *column)
 {
   for (; n >= 8; n -= 8) {
-    const uint32_t a = dory_load4(x), b = dory_load4(x + 4);
-    column[0] = DORY_EVEN(DORY_X_SIGNED, a);
-    column[1] = DORY_ODD(DORY_X_SIGNED, a);
-    column[DORY_COLUMN] = DORY_EVEN(DORY_X_SIGNED, b);
-    column[DORY_COLUMN + 1] = DORY_ODD(DORY_X_SIGNED, b);
+    const dory_vector_t a = dory_vector_at(x), b = dory_vector_at(x + 4);
+    column[0] = a.even;
+    column[1] = a.odd;
+    column[DORY_COLUMN] = b.even;
+    column[DORY_COLUMN + 1] = b.odd;
     column += 2 * DORY_COLUMN;
     x += 8;
   }
   if (n >= 4) {
-    const uint32_t word = dory_load4(x);
-    column[0] = DORY_EVEN(DORY_X_SIGNED, word);
-    column[1] = DORY_ODD(DORY_X_SIGNED, word);
+    const dory_vector_t a = dory_vector_at(x);
+    column[0] = a.even;
+    column[1] = a.odd;
     column += DORY_COLUMN;
     x += 4;
     n -= 4;
   }
   if (n > 0) {
-    uint32_t word = x[0];
-    word |= n > 1 ? (uint32_t)x[1] << 8 : 0u;
-    word |= n > 2 ? (uint32_t)x[2] << 16 : 0u;
-    column[0] = DORY_EVEN(DORY_X_SIGNED, word);
-    column[1] = DORY_ODD(DORY_X_SIGNED, word);
+    const dory_vector_t a = dory_rest_at(x, n);
+    column[0] = a.even;
+    column[1] = a.odd;
     column += DORY_COLUMN;
   }
   return column;
@@ -45,15 +46,15 @@ static inline uint32_t *dory_widen(const uint8_t *x, int32_t n, uint32_t *column
 
 #if DORY_KERNEL_H * DORY_KERNEL_W > 1
 
-#if DORY_BYTEWISE
-typedef uint8_t dory_cell_t;
+#if DORY_ODD_RUNS
+typedef DORY_X_T dory_cell_t;
 
-static inline uint8_t *dory_append(const uint8_t *x, int32_t n, uint8_t *at)
+static inline DORY_X_T *dory_append(const DORY_X_T *x, int32_t n, DORY_X_T *at)
 {
-  for (; n >= 4; n -= 4) {
+  for (; n >= 32 / DORY_X_BITS; n -= 32 / DORY_X_BITS) {
     dory_store4(at, dory_load4(x));
-    at += 4;
-    x += 4;
+    at += 32 / DORY_X_BITS;
+    x += 32 / DORY_X_BITS;
   }
   for (; n > 0; n--) {
     *at++ = *x++;
@@ -61,7 +62,7 @@ static inline uint8_t *dory_append(const uint8_t *x, int32_t n, uint8_t *at)
   return at;
 }
 
-static inline uint8_t *dory_append_zeros(int32_t n, uint8_t *at)
+static inline DORY_X_T *dory_append_zeros(int32_t n, DORY_X_T *at)
 {
   for (; n > 0; n--) {
     *at++ = 0;
@@ -71,7 +72,7 @@ static inline uint8_t *dory_append_zeros(int32_t n, uint8_t *at)
 #else
 typedef uint32_t dory_cell_t;
 
-static inline uint32_t *dory_append(const uint8_t *x, int32_t n, uint32_t *at)
+static inline uint32_t *dory_append(const DORY_X_T *x, int32_t n, uint32_t *at)
 {
   return dory_widen(x, n, at);
 }
@@ -89,7 +90,7 @@ static inline uint32_t *dory_append_zeros(int32_t n, uint32_t *at)
 
 /* Appends the inputs of all taps of one output, zeros where they lie in the padding. x: the first
  * channel of the group in the first pixel. top, left: where the first tap lies. */
-static void dory_gather(const dory_stm32h7_conv_t *a, const uint8_t *x, int32_t top, int32_t left,
+static void dory_gather(const dory_stm32h7_conv_t *a, const DORY_X_T *x, int32_t top, int32_t left,
                         dory_cell_t *at)
 {
   const int32_t channels = a->group_in, row = a->x_w * a->x_c;
@@ -107,7 +108,7 @@ static void dory_gather(const dory_stm32h7_conv_t *a, const uint8_t *x, int32_t 
     if (top < 0 || top >= a->x_h) {
       at = dory_append_zeros(DORY_KERNEL_W * channels, at);
     } else if (whole) {
-      const uint8_t *const from = x + top * row + (left + before) * channels;
+      const DORY_X_T *const from = x + top * row + (left + before) * channels;
       at = dory_append_zeros(before * channels, at);
       at = dory_append(from, inside * channels, at);
       at = dory_append_zeros(after * channels, at);
@@ -126,17 +127,17 @@ static void dory_gather(const dory_stm32h7_conv_t *a, const uint8_t *x, int32_t 
 #endif
 
 /* Lays the column of output (i, j) into the slot of one of two pixels. */
-static inline void dory_column(const dory_stm32h7_conv_t *a, const uint8_t *x, int32_t i,
+static inline void dory_column(const dory_stm32h7_conv_t *a, const DORY_X_T *x, int32_t i,
                                int32_t j, uint32_t *column)
 {
   const int32_t top = i * a->stride_h - a->pad_top, left = j * a->stride_w - a->pad_left;
 #if DORY_KERNEL_H * DORY_KERNEL_W == 1
   dory_widen(x + (top * a->x_w + left) * a->x_c, a->group_in, column);
-#elif DORY_BYTEWISE
+#elif DORY_ODD_RUNS
   const int32_t length = DORY_KERNEL_H * DORY_KERNEL_W * a->group_in;
-  uint8_t *const bytes = (uint8_t *)a->scratch + (length + 3) / 4 * (int32_t)sizeof(uint32_t[4]);
-  dory_gather(a, x, top, left, bytes);
-  dory_widen(bytes, length, column);
+  DORY_X_T *const cells = (DORY_X_T *)(void *)((uint32_t *)a->scratch + (length + 3) / 4 * 4);
+  dory_gather(a, x, top, left, cells);
+  dory_widen(cells, length, column);
 #else
   dory_gather(a, x, top, left, column);
 #endif
@@ -148,7 +149,7 @@ void DORY_KERNEL(const dory_stm32h7_conv_t *a)
   const int32_t pixels = a->y_h * a->y_w;
   uint32_t *const columns = a->scratch;
   const uint32_t *w = a->weights;
-  const uint8_t *x = a->x;
+  const DORY_X_T *x = a->x;
   for (int32_t c = 0; c < a->y_c; c += a->group_out) {
     DORY_Y_T *y = (DORY_Y_T *)a->y + c;
     int32_t i = 0, j = 0, n = 0;
