@@ -199,6 +199,8 @@ def hierarchy(ctx: TargetContext) -> MemoryHierarchy:
     peak = MACS_PER_CYCLE_AND_CORE * cores
     kernels = str(ctx.options.get("kernels", KERNELS[0]))
     storage = STORAGE[PULP_NN if kernels.startswith(PULP_NN) else kernels]
+    # The cycles of portable kernels are no counts: they stand for a whole tile.
+    step_cycles = 0 if kernels == "portable" else TILE_CYCLES
     return MemoryHierarchy(
-        tuple(levels), tuple(links), cores, peak, storage, step_cycles=TILE_CYCLES
+        tuple(levels), tuple(links), cores, peak, storage, step_cycles=step_cycles
     )
