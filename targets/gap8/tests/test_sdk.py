@@ -10,14 +10,19 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from dory_core.application import run_application
-from dory_core.ir import Graph
+from dory_core.errors import DoesNotFit, ToolMissing, UsageError, VerificationFailed
+from dory_core.ir import Graph, Window
+from dory_core.passes.extract import extract_layer
 from dory_core.plugins import load_plugins
+from dory_core.reference import random_inputs
 from dory_core.simulate.result import RunResult
 from dory_core.testing.apps import build_app
 from dory_core.testing.cases import network_cases
+from dory_core.testing.graphs import U16, GraphBuilder
 
 SDK = Path(__file__).parent / "sdk"
 
@@ -70,3 +75,203 @@ def test_every_layer_is_exact_with_late_transfers(
     assert result.runner == "gvsoc"
     assert len(result.runs) == 2
     assert result.exact
+
+
+@pytest.fixture(scope="module")
+def app(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("sdk") / "app"
+    settings = {"profile": "layers"}
+    build_app(graph("residual"), "gap8", directory, budgets={1: 6000}, settings=settings)
+    return directory
+
+
+@pytest.fixture
+def copy(app: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(app, tmp_path / "copy"))
+
+
+def test_make_clean_all_run_is_one_command(copy: Path) -> None:
+    for _ in range(2):  # a second time over what the first has left
+        done = make(copy, "clean", "all", "run")
+        assert done.returncode == 0, done.stderr
+        assert "dory: exact" in done.stdout
+    assert "-O3" in done.stdout and "-Os" in done.stdout
+
+
+def test_the_same_directory_builds_for_the_host_without_the_sdk(
+    copy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("RULES_DIR")
+    done = subprocess.run(["make", "run"], cwd=copy, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "layer 0 exact" in done.stdout
+
+
+def test_result_is_that_of_the_host_with_cycles_of_each_layer(app: Path) -> None:
+    target, host = run(app), run_application(app, plugins=load_plugins())
+    assert [layer.index for layer in target.runs[0].layers] == [
+        layer.index for layer in host.runs[0].layers
+    ]
+    assert all(layer.exact and layer.mismatches == 0 for layer in target.runs[0].layers)
+    assert all(layer.cycles is not None and layer.cycles > 0 for layer in target.runs[0].layers)
+
+
+def test_cycles_are_measured_on_request_only(tmp_path: Path) -> None:
+    build_app(graph("residual"), "gap8", tmp_path / "app")
+    result = run(tmp_path / "app")
+    assert all(layer.cycles is None for layer in result.runs[0].layers)
+
+
+@pytest.mark.parametrize("layer", [1, 3])
+def test_value_that_differs_is_reported_as_on_the_host(copy: Path, layer: int) -> None:
+    file = copy / "vectors" / f"layer_{layer:02d}.bin"
+    data = bytearray(file.read_bytes())
+    data[37] ^= 1
+    data[-1] ^= 0x40
+    file.write_bytes(data)
+    target, host = run(copy), run_application(copy, plugins=load_plugins())
+    assert not target.exact
+    mine, theirs = (result.runs[0].layers[layer] for result in (target, host))
+    assert (mine.mismatches, mine.first) == (theirs.mismatches, theirs.first)
+    assert mine.mismatches == 2
+    assert make(copy, "clean", "all", "run").returncode != 0
+
+
+@pytest.mark.parametrize("case", ["precisions", "two_inputs"])
+def test_elements_of_any_width_and_several_inputs(case: str, tmp_path: Path) -> None:
+    if case == "two_inputs":
+        network = extract_layer(graph("residual"), 3)
+    else:
+        builder = GraphBuilder((8, 9, 7), seed=5)
+        builder.conv(6, Window(kernel=(3, 3), pads=(1, 1, 1, 1)), output=U16)
+        builder.conv(5, Window(kernel=(1, 1)), output=(0, 15))
+        builder.conv(3, Window(kernel=(1, 1)), output=None)
+        network = builder.graph()
+    build_app(network, "gap8", tmp_path / "app")
+    assert run(tmp_path / "app").exact
+
+
+def test_several_runs_and_other_inputs(app: Path, tmp_path: Path) -> None:
+    values = random_inputs(graph("residual"), 11)["input"]
+    np.savetxt(tmp_path / "input.txt", values.transpose(1, 2, 0).reshape(-1), fmt="%d")
+    result = run(app, inputs=[tmp_path / "input.txt"], repeat=2)
+    assert len(result.runs) == 2
+    assert result.exact
+    assert result.runs[0].input.endswith("input.txt")
+
+
+@pytest.mark.parametrize(
+    "options", [{"dma": "late"}, {"sanitize": "thread"}, {"dump": Path("d")}, {"seed": 2}]
+)
+def test_what_only_the_host_has_is_refused(app: Path, options: dict[str, object]) -> None:
+    with pytest.raises(UsageError, match="no --dma, --seed, --sanitize and --dump"):
+        run(app, **options)
+
+
+def test_missing_sdk_is_a_missing_tool(app: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RULES_DIR")
+    with pytest.raises(ToolMissing, match="RULES_DIR") as caught:
+        run(app)
+    assert caught.value.exit_code == 6
+
+
+FAULTS = {
+    # what is wrong: (file, text, what replaces it, words of the message)
+    "program_does_not_build": ("src/network.c", "int dory_network_run", "in dory_net", "build"),
+    "layer_is_not_reported": (
+        "src/network.c",
+        "  report(io, 2,",
+        "  if (0) report(io, 2,",
+        "layer 2",
+    ),
+    "stacks_do_not_fit": (
+        "hal/gap8/main_gap8.c",
+        "DORY_L1_USED + DORY",
+        "60000 + DORY",
+        "the stacks do not fit L1",
+    ),
+    "file_is_missing": ("hal/gap8/main_gap8.c", '"golden.bin"', '"silver.bin"', "golden.bin"),
+    "voltage_is_not_set": (
+        "hal/gap8/main_gap8.c",
+        "PMU_set_voltage(DORY_GAP8_MILLIVOLT, 0);",
+        "",
+        "did not end properly",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_program_that_does_not_work_is_a_failure_with_a_reason(copy: Path, fault: str) -> None:
+    name, old, new, words = FAULTS[fault]
+    text = (copy / name).read_text()
+    assert old in text
+    (copy / name).write_text(text.replace(old, new, 1))
+    with pytest.raises(VerificationFailed) as caught:
+        run(copy)
+    assert words in caught.value.message
+
+
+def test_constants_stay_in_the_flash_when_the_ram_is_short(tmp_path: Path) -> None:
+    """With a RAM of 1000 bytes: the image is read from its file, activations lie in the RAM."""
+    app = tmp_path / "app"
+    plan = build_app(graph("residual"), "gap8", app, budgets={1: 6000, 2: 9000, 3: 1000})
+    assert plan.constants_apart > 1000
+    level = plan.levels[2]
+    assert level.used <= level.budget == 1000 + plan.constants_apart
+    board = (app / "hal/gap8/dory_gap8_board.h").read_text()
+    assert "CONSTANTS_IN_FLASH 1" in board
+    assert f"L3_RAM_START {plan.constants_apart}u" in board
+    assert run(app).exact
+    for dma in ("early", "late"):
+        assert run_application(app, plugins=load_plugins(), dma=dma).exact
+
+
+def test_board_without_l3_refuses_what_does_not_fit_with_numbers(tmp_path: Path) -> None:
+    settings = {"board": "gapuino-l2"}
+    with pytest.raises(DoesNotFit, match=r"needs \d+ B of L2, 9000 B are available") as caught:
+        build_app(graph("residual"), "gap8", tmp_path / "no", budgets={2: 9000}, settings=settings)
+    assert caught.value.exit_code == 4
+    plan = build_app(graph("residual"), "gap8", tmp_path / "app", settings=settings)
+    assert [level.name for level in plan.levels] == ["L1", "L2"]
+    assert run(tmp_path / "app").exact
+
+
+def test_board_whose_dma_blocks_gains_nothing_by_double_buffers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MODEL_ALONE", "1")
+    settings = {"board": "gapuino"}
+    budgets = {1: 6000, 2: 9000}
+    plan = build_app(
+        graph("residual"), "gap8", tmp_path / "app", budgets=budgets, settings=settings
+    )
+    assert all(b == 1 for s in plan.steps for b in (s.schedule.buffering.x, s.schedule.buffering.y))
+    assert run(tmp_path / "app").exact
+
+
+def test_clocks_and_voltage_are_those_of_the_options(tmp_path: Path) -> None:
+    settings = {"operating_point": "1.2V", "f_cluster": "150", "f_io": "200"}
+    plan = build_app(graph("residual"), "gap8", tmp_path / "app", settings=settings)
+    assert plan.operating_point is not None
+    assert plan.operating_point.cluster_hz == 150e6
+    done = make(tmp_path / "app", "clean", "all", "run")
+    assert "1200 mV, fabric 200000000 Hz, cluster 150000000 Hz" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"f_cluster": "120"},
+        {"f_io": "-1"},
+        {"operating_point": "1.2V", "f_cluster": "200"},
+    ],
+)
+def test_clocks_that_the_chip_does_not_have_are_wrong_usage(settings: dict[str, str]) -> None:
+    with pytest.raises(UsageError, match="is not possible at 1"):
+        load_plugins().context("gap8", settings)
+
+
+def test_readme_tells_how_to_build_for_the_board(app: Path) -> None:
+    text = (app / "README.md").read_text()
+    assert "make clean all run platform=board PMSIS_OS=pulpos" in text
+    assert "make clean all run platform=gvsoc PMSIS_OS=pulpos" in text

@@ -290,7 +290,7 @@ static inline int32_t dory_gap8_max(int32_t a, int32_t b) {
 
 /* table[i], addressed by two registers, where compilers add them up first. */
 static inline int32_t dory_gap8_lookup_i8(const int8_t *table, int32_t i) {
-#ifdef __riscv
+#if defined(__riscv) && DORY_GAP8_XPULPV2
   int32_t v;
   __asm__ volatile("p.lb %0, %1(%2)" : "=r"(v) : "r"(i), "r"(table), "m"(*table));
   return v;
@@ -302,7 +302,7 @@ static inline int32_t dory_gap8_lookup_i8(const int8_t *table, int32_t i) {
 /* w, of which the compiler does not know that it is a constant: it stays in a register instead of
  * being loaded from slow memory time and again. */
 static inline uint32_t dory_gap8_keep(uint32_t w) {
-#ifdef __riscv
+#if defined(__riscv) && DORY_GAP8_XPULPV2
   __asm__("" : "+r"(w));
 #endif
   return w;
@@ -310,7 +310,7 @@ static inline uint32_t dory_gap8_keep(uint32_t w) {
 
 /* (v + add) >> shift: one instruction, for which compilers copy `add` first. */
 static inline int32_t dory_gap8_add_shift(int32_t v, int32_t add, int32_t shift) {
-#ifdef __riscv
+#if defined(__riscv) && DORY_GAP8_XPULPV2
   __asm__("p.addNr %0, %1, %2" : "+r"(v) : "r"(add), "r"(shift));
   return v;
 #else

@@ -23,7 +23,7 @@ enum { CORES = 8, COUNTERS = DORY_GAP8_DMA_COUNTERS, QUEUE = 1024, FILES = 8 };
 uint8_t model_l1[STUB_L1_BYTES] __attribute__((aligned(16)));
 model_command_t model_commands[4096];
 uint32_t model_command_count;
-int model_early;
+int model_early, model_alone;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static __thread int on_cluster;
@@ -54,12 +54,14 @@ static int in_l1(uint32_t address, uint32_t bytes)
 /* --- cluster DMA --- */
 
 typedef struct {
-  uint32_t word[4], counter;
+  uint32_t word[4], counter, core;
 } command_t;
 
 typedef struct {
   uint32_t word[4], words; /* of the command that is being written */
   int counter;             /* taken last, -1: none */
+  uint32_t own;            /* commands under way */
+  int event;               /* that a transfer of the core ended, until it wakes the core */
   uint32_t mask;           /* events that wake the core */
   uint32_t spins;          /* reads of the status since the core did something else */
 } port_t;
@@ -85,6 +87,7 @@ static void perform(const command_t *command)
     }
   }
   pending[command->counter] -= bytes;
+  ports[command->core].event = 1;
 }
 
 static void perform_all(void)
@@ -93,6 +96,7 @@ static void perform_all(void)
     perform(&queue[i]);
   }
   queued = 0;
+  for (uint32_t i = 0; i < CORES; i++) ports[i].own = 0;
 }
 
 static void check(const command_t *command)
@@ -120,6 +124,7 @@ static void write_command(port_t *port, uint32_t value)
   command_t command;
   memcpy(command.word, port->word, sizeof command.word);
   command.counter = (uint32_t)port->counter;
+  command.core = this_core;
   check(&command);
   pending[command.counter] += command.word[0] & DORY_GAP8_DMA_BYTES_MAX;
   if (model_command_count < sizeof model_commands / sizeof model_commands[0]) {
@@ -128,6 +133,8 @@ static void write_command(port_t *port, uint32_t value)
         command.word[0] & DORY_GAP8_DMA_BYTES_MAX, two ? command.word[3] & 0xFFFFu : 0,
         two ? command.word[3] >> 16 : 0, (command.word[0] & DORY_GAP8_DMA_TO_L1) != 0};
   }
+  if (model_alone && port->own > 0) model_fail("a command of the DMA is not alone");
+  port->own++;
   queue[queued++] = command;
   if (model_early || queued == QUEUE) perform_all();
 }
@@ -167,7 +174,7 @@ void dory_gap8_write(uint32_t address, uint32_t value)
   port_t *const port = &ports[this_core];
   if (!on_cluster) model_fail("the fabric controller writes a register of the cluster");
   pthread_mutex_lock(&lock);
-  port->spins = 0;
+  if (address == DORY_GAP8_DMA_COMMAND || address == DORY_GAP8_DMA_STATUS) port->spins = 0;
   if (address == DORY_GAP8_EU_MASK_SET) {
     port->mask |= value;
   } else if (address == DORY_GAP8_EU_MASK_CLEAR) {
@@ -204,9 +211,10 @@ uint32_t dory_gap8_sleep(uint32_t address)
   } else if (address == DORY_GAP8_EU_WAIT_CLEAR) {
     pthread_mutex_lock(&lock);
     if (!(port->mask & DORY_GAP8_EVENT_DMA)) model_fail("it sleeps and no event would wake it");
-    if (queued == 0) model_fail("it sleeps although nothing is under way");
-    port->spins = 0;
     perform_all();
+    if (!port->event) model_fail("it sleeps although nothing of its own is under way");
+    port->event = 0;
+    port->spins = 0;
     pthread_mutex_unlock(&lock);
   } else {
     model_fail("it sleeps on an unknown register");
@@ -478,7 +486,9 @@ static void load_file(const char *path)
 __attribute__((constructor)) static void start(int argc, char **argv)
 {
   model_early = getenv("MODEL_EARLY") != NULL;
-  for (int i = 1; i < argc; i++) load_file(argv[i]);
+  model_alone = getenv("MODEL_ALONE") != NULL;
+  for (int i = 1; i < argc; i++)
+    if (strchr(argv[i], '/') != NULL) load_file(argv[i]);
 }
 
 int pmsis_kickoff(void *entry)

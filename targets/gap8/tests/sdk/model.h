@@ -17,6 +17,9 @@ extern uint8_t model_l1[];
 /* When the DMA moves bytes: 0 when a core sleeps until then, 1 at once. */
 extern int model_early;
 
+/* 1: no core may have two commands under way. */
+extern int model_alone;
+
 /* Runs a function on so many cores of a cluster. */
 void model_run(int cores, void (*entry)(void *), void *argument);
 
