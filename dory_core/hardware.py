@@ -26,6 +26,8 @@ class Memory:
     L1 from there, without a copy in the level between. read_only: transfers read it alone; it holds
     the constants of networks for which the level's other memories are too small, and is no part of
     a budget.
+    code_bytes_per_layer: code of each layer of a network that lies here too, beyond what is
+    reserved.
     """
 
     name: str
@@ -36,6 +38,7 @@ class Memory:
     alignment_bytes: int = 8
     mapped: bool = False
     read_only: bool = False
+    code_bytes_per_layer: int = 0
 
     @property
     def usable_bytes(self) -> int:
@@ -59,6 +62,10 @@ class Level:
     def size_bytes(self) -> int:
         """Bytes that the chip has, memories for constants alone apart."""
         return sum(m.size_bytes for m in self.memories if not m.read_only)
+
+    def room_bytes(self, layers: int) -> int:
+        """Bytes that the data of a network of so many layers can use beside its code."""
+        return self.usable_bytes - sum(m.code_bytes_per_layer for m in self.memories) * layers
 
     @property
     def usable_bytes(self) -> int:

@@ -57,6 +57,7 @@ def place_network(tiler: NetworkTiler, ctx: TargetContext, budgets: Budgets) -> 
     next level, where the target has one. Raises: NotSupported or DoesNotFit.
     """
     graph = tiler.graph
+    budgets = beside_code(ctx, budgets, len(graph.layers))
     tiled = tiler.tile_all()
     resident = place_resident(graph, tiled, ctx, budgets)
     linked = resident.static_level
@@ -73,6 +74,17 @@ def place_network(tiler: NetworkTiler, ctx: TargetContext, budgets: Budgets) -> 
     fitted = fit_network(graph, tiler.tile, room, level_alignment(ctx.memory, L2))
     placement = place_streamed(graph, fitted, ctx, room, budgets.bytes[L3])
     return Planned(placement, fitted.tiled)
+
+
+def beside_code(ctx: TargetContext, budgets: Budgets, layers: int) -> Budgets:
+    """Return the budgets with no more of L2 than the code of so many layers leaves.
+
+    Budgets that the chip does not have stay as they are: nothing else will run with them.
+    """
+    room = ctx.memory.level(L2).room_bytes(layers)
+    if budgets.reason or budgets.bytes[L2] <= room:
+        return budgets
+    return Budgets({**budgets.bytes, L2: max(room, 0)})
 
 
 def place_resident(

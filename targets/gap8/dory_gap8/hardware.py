@@ -47,9 +47,11 @@ STACK_CORE_BYTES = 3400
 # rounded. A network that fills its arena to the last byte has so much less stack on core 0.
 L1_RUNTIME_BYTES = 48
 
-# L2 also holds code with its constants, the stack of the fabric controller and the SDK's heap. The
-# applications of this tool need 30 to 50 KiB for them.
+# L2 also holds code with its constants, and the SDK's heap: 32 KiB of the SDK, 5 of the main
+# program, up to 24 of kernels.
 L2_RESERVED_BYTES = 64 * 1024
+# Loops and tables of a layer, and its transfers of L3: 600 to 1100 by the compiler's count.
+CODE_BYTES_PER_LAYER = 900
 
 # Highest clocks of cluster and fabric in MHz by the voltage in mV. At 1.0 V the vendor names 87 for
 # the cluster; the paper ran at 100.
@@ -181,9 +183,17 @@ def hierarchy(ctx: TargetContext) -> MemoryHierarchy:
     board = ctx.options.get("board", GVSOC)
     data = frozenset({"activations", "weights"})
     reserved = stack_bytes(cores)
+    l2 = Memory(
+        "L2 SRAM",
+        L2_BYTES,
+        L2_RESERVED_BYTES,
+        0x1C00_0000,
+        data | {"code"},
+        code_bytes_per_layer=CODE_BYTES_PER_LAYER,
+    )
     levels = [
         Level(1, (Memory("TCDM", L1_BYTES, reserved, 0x1000_0000, data),)),
-        Level(2, (Memory("L2 SRAM", L2_BYTES, L2_RESERVED_BYTES, 0x1C00_0000, data | {"code"}),)),
+        Level(2, (l2,)),
     ]
     links = [replace(CLUSTER_DMA, blocking=board != GVSOC)]
     if board != GAPUINO_L2:

@@ -12,10 +12,12 @@ from dory_gap8.hardware import HIGH_VOLTAGE, TARGET
 from gap8_harness import typed
 from gap8_layers import KINDS, Random, kernels_for
 
+from dory_core.budgets import resolve_budgets
 from dory_core.errors import UsageError
 from dory_core.expr import Expr, Var, evaluate
 from dory_core.hardware import TargetContext
 from dory_core.ir import Add, Array, AvgPool, Conv, Linear, MaxPool, TypedLayer, Window, requant
+from dory_core.planner import beside_code
 from dory_core.plugins import Plugins
 from dory_core.tiling.geometry import extent, keeps_channels, make_tile, with_border
 from dory_core.tiling.problem import TilingProblem, formulate
@@ -350,3 +352,16 @@ def test_cycles_meet_the_measured_convolutions() -> None:
         kernel = candidate(layer, "conv")
         estimated = kernel.cycles(layer, make_tile(layer, channels, size, size))
         assert estimated == pytest.approx(measured, rel=0.08)
+
+
+def test_code_of_the_layers_leaves_less_of_l2_to_their_data() -> None:
+    ctx = context()
+    level = ctx.memory.level(2)
+    assert level.usable_bytes == 448 * 1024
+    assert level.room_bytes(48) == 448 * 1024 - 48 * 900
+    chosen = resolve_budgets(ctx.memory, {})
+    assert beside_code(ctx, chosen, 48).bytes[2] == level.room_bytes(48)
+    small = resolve_budgets(ctx.memory, {2: 9000})
+    assert beside_code(ctx, small, 48).bytes[2] == 9000
+    beyond = resolve_budgets(ctx.memory, {2: 512 * 1024})
+    assert beside_code(ctx, beyond, 48).bytes[2] == 512 * 1024
