@@ -186,7 +186,11 @@ def test_plan_json_says_what_is_cut_and_what_dominates(plan_of: Callable[[str], 
 
 def test_l3_is_refused_with_numbers_when_it_is_too_small(plugins: Plugins) -> None:
     case = next(c for c in CASES if c.name == "input_and_output")
-    ctx = plugins.context("gap8", {})
+    chip = plugins.context("gap8", {})
+    *inner, outer = chip.memory.levels
+    # Constants have no other place than the memory that the budget is about.
+    writable = replace(outer, memories=tuple(m for m in outer.memories if not m.read_only))
+    ctx = chip.with_hierarchy(replace(chip.memory, levels=(*inner, writable)))
 
     def plan(l3: int) -> Plan:
         budgets = resolve_budgets(ctx.memory, {2: 9_000, 3: l3})
