@@ -27,7 +27,7 @@ class Memory:
     the constants of networks for which the level's other memories are too small, and is no part of
     a budget.
     code_bytes_per_layer: code of each layer of a network that lies here too, beyond what is
-    reserved.
+    reserved; and that of a layer whose data is streamed from the level below.
     """
 
     name: str
@@ -38,7 +38,7 @@ class Memory:
     alignment_bytes: int = 8
     mapped: bool = False
     read_only: bool = False
-    code_bytes_per_layer: int = 0
+    code_bytes_per_layer: tuple[int, int] = (0, 0)
 
     @property
     def usable_bytes(self) -> int:
@@ -63,9 +63,10 @@ class Level:
         """Bytes that the chip has, memories for constants alone apart."""
         return sum(m.size_bytes for m in self.memories if not m.read_only)
 
-    def room_bytes(self, layers: int) -> int:
+    def room_bytes(self, layers: int, streamed: bool = False) -> int:
         """Bytes that the data of a network of so many layers can use beside its code."""
-        return self.usable_bytes - sum(m.code_bytes_per_layer for m in self.memories) * layers
+        code = sum(m.code_bytes_per_layer[streamed] for m in self.memories)
+        return self.usable_bytes - code * layers
 
     @property
     def usable_bytes(self) -> int:

@@ -57,7 +57,7 @@ def place_network(tiler: NetworkTiler, ctx: TargetContext, budgets: Budgets) -> 
     next level, where the target has one. Raises: NotSupported or DoesNotFit.
     """
     graph = tiler.graph
-    budgets = beside_code(ctx, budgets, len(graph.layers))
+    given, budgets = budgets, beside_code(ctx, budgets, len(graph.layers))
     tiled = tiler.tile_all()
     resident = place_resident(graph, tiled, ctx, budgets)
     linked = resident.static_level
@@ -68,6 +68,7 @@ def place_network(tiler: NetworkTiler, ctx: TargetContext, budgets: Budgets) -> 
         return Planned(resident, tiled)
     if linked > L2 or ctx.memory.in_place or L3 not in budgets.bytes:
         raise too_large(graph, resident, budgets.bytes[L2])
+    budgets = beside_code(ctx, given, len(graph.layers), streamed=True)
     # Streamed data passes through the first memory of L2, which is the one that the DMA of the
     # level below reaches.
     room = memory_budgets(ctx.memory, L2, budgets.bytes[L2])[0]
@@ -76,12 +77,14 @@ def place_network(tiler: NetworkTiler, ctx: TargetContext, budgets: Budgets) -> 
     return Planned(placement, fitted.tiled)
 
 
-def beside_code(ctx: TargetContext, budgets: Budgets, layers: int) -> Budgets:
+def beside_code(
+    ctx: TargetContext, budgets: Budgets, layers: int, streamed: bool = False
+) -> Budgets:
     """Return the budgets with no more of L2 than the code of so many layers leaves.
 
     Budgets that the chip does not have stay as they are: nothing else will run with them.
     """
-    room = ctx.memory.level(L2).room_bytes(layers)
+    room = ctx.memory.level(L2).room_bytes(layers, streamed)
     if budgets.reason or budgets.bytes[L2] <= room:
         return budgets
     return Budgets({**budgets.bytes, L2: max(room, 0)})

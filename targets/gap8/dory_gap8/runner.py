@@ -133,7 +133,7 @@ def read_lines(text: str) -> list[_Lines]:
 def _result(layer: LayerOutput, lines: _Lines) -> LayerResult:
     cycles = lines.cycles.get(layer.index)
     if layer.index in lines.exact:
-        return LayerResult(layer.index, layer.name, True, 0, None, cycles)
+        return LayerResult(layer.index, layer.name, True, 0, None, cycles, macs=layer.macs)
     if layer.index not in lines.differs:
         raise VerificationFailed(
             f"layer {layer.index} '{layer.name}' did not run",
@@ -143,7 +143,7 @@ def _result(layer: LayerOutput, lines: _Lines) -> LayerResult:
     pixel, c = divmod(element, layer.tensor.channels)
     h, w = divmod(pixel, layer.tensor.width)
     first = Mismatch(c, h, w, wanted, got)
-    return LayerResult(layer.index, layer.name, False, wrong, first, cycles)
+    return LayerResult(layer.index, layer.name, False, wrong, first, cycles, macs=layer.macs)
 
 
 def _require_sdk() -> None:

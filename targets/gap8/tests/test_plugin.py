@@ -359,6 +359,7 @@ def test_code_of_the_layers_leaves_less_of_l2_to_their_data() -> None:
     level = ctx.memory.level(2)
     assert level.usable_bytes == 448 * 1024
     assert level.room_bytes(48) == 448 * 1024 - 48 * 900
+    assert level.room_bytes(48, streamed=True) == 448 * 1024 - 48 * 1600
     chosen = resolve_budgets(ctx.memory, {})
     assert beside_code(ctx, chosen, 48).bytes[2] == level.room_bytes(48)
     small = resolve_budgets(ctx.memory, {2: 9000})
