@@ -1,0 +1,218 @@
+"""Every combination of widths and signs of inputs, weights and outputs, for every kernel.
+
+Channels fill no last byte, tiles split every axis, and cores are a number that divides nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from dory_gap8.backend import (
+    AddKernel,
+    AvgPoolKernel,
+    ConvKernel,
+    DepthwiseHwcKernel,
+    DepthwiseKernel,
+    GatherKernel,
+    LinearKernel,
+    MaxPoolKernel,
+    PointwiseKernel,
+    UnpackingKernel,
+    WindowKernel,
+)
+from dory_gap8.backend.packing import slots, weight_words
+from gap8_harness import Case, Library, make_case, typed
+from gap8_layers import CLIPS, RANGES
+
+from dory_core.ir import (
+    Add,
+    Array,
+    AvgPool,
+    Conv,
+    Linear,
+    MaxPool,
+    Requant,
+    TypedLayer,
+    Window,
+    requant,
+)
+from dory_core.kernel import Kernel
+
+INPUTS = tuple(RANGES)
+WEIGHTS = (2, 4, 8)
+OUTPUTS = tuple(CLIPS)
+CORES = 7
+
+# Kernel, channels in and out, groups, filter.
+FILTERED: dict[str, tuple[Kernel, int, int, int, tuple[int, int]]] = {
+    "conv": (ConvKernel(CORES), 5, 7, 1, (2, 3)),
+    "conv_partial": (ConvKernel(CORES, True), 21, 7, 1, (2, 3)),
+    "pointwise": (PointwiseKernel(CORES), 9, 7, 1, (1, 1)),
+    "pointwise_partial": (PointwiseKernel(CORES, True), 37, 7, 1, (1, 1)),
+    "row": (ConvKernel(CORES), 6, 5, 1, (1, 3)),
+    "grouped": (ConvKernel(CORES), 9, 15, 3, (2, 3)),
+    "depthwise": (DepthwiseKernel(CORES), 7, 7, 7, (2, 3)),
+    "window_unpacked": (UnpackingKernel(WindowKernel(CORES)), 37, 7, 1, (2, 3)),
+    "gather_unpacked": (UnpackingKernel(GatherKernel(CORES)), 3, 7, 1, (2, 3)),
+    "depthwise_unpacked": (UnpackingKernel(DepthwiseHwcKernel(CORES)), 7, 7, 7, (2, 3)),
+    "linear": (LinearKernel(CORES), 5, 7, 1, (0, 0)),
+    "linear_partial": (LinearKernel(CORES, True), 5, 7, 1, (0, 0)),
+}
+
+
+def step(output: str, reach: int, channels: int = 1) -> tuple[Requant, ...]:
+    """Return a step per channel that spreads sums up to ``reach`` over the type of the output."""
+    clip = CLIPS[output]
+    if clip is None:
+        return ()
+    mul = [max(1, (clip[1] - clip[0]) * (1 << 20) // reach) + n for n in range(channels)]
+    return (requant(mul, 1 << 18, 1 << 20, *clip),)
+
+
+def filtered(kind: str, x: str, bits: int, output: str) -> TypedLayer:
+    """Return a layer with weights, whose extremes occur."""
+    random = np.random.default_rng(bits)
+    _, c_in, c_out, groups, kernel = FILTERED[kind]
+    lo, hi = RANGES[x]
+    height, width = 5, 6
+    shape = (c_out, c_in * height * width)
+    if any(kernel):
+        shape = (c_out, c_in // groups, *kernel)
+    weights = random.integers(-(1 << bits - 1), 1 << bits - 1, shape)
+    weights.reshape(-1)[:2] = -(1 << bits - 1), (1 << bits - 1) - 1
+    reach = int(np.abs(weights).sum(axis=tuple(range(1, weights.ndim))).max()) * max(-lo, hi)
+    common: dict[str, Any] = {
+        "index": 0,
+        "name": kind,
+        "inputs": ("input",),
+        "output": "layer_00",
+        "weights": Array(weights),
+        "weight_bits": bits,
+        "requants": step(output, reach, c_out),
+    }
+    if not any(kernel):
+        return typed(Linear(**common), (c_in, height, width, lo, hi), packed=True)
+    pads = (1, 2, 0, 1) if kernel[1] > 1 else (0, 0, 0, 0)
+    window = Window(kernel=kernel, pads=pads)
+    layer = Conv(window=window, groups=groups, **common)
+    return typed(layer, (c_in, height, width, lo, hi), packed=True)
+
+
+def check(kernel: Kernel, layers: list[TypedLayer], least: int) -> None:
+    """Compute the layers that the kernel accepts, at least so many, in random tiles."""
+    random = np.random.default_rng(len(layers))
+    cases: list[Case] = [
+        make_case(kernel, layer, random, CORES) for layer in layers if kernel.accepts(layer) is None
+    ]
+    assert len(cases) >= least
+    Library(cases).check()
+
+
+def _kinds() -> list[object]:
+    """Return every kernel; forms of others are for long sweeps."""
+    return [
+        pytest.param(kind, marks=pytest.mark.slow) if kind.endswith(("partial", "row")) else kind
+        for kind in FILTERED
+    ]
+
+
+@pytest.mark.parametrize("kind", _kinds())
+def test_every_pair_of_inputs_and_weights(kind: str) -> None:
+    """Outputs take turns. Unpacking kernels leave out what is not packed, or has 16 bits."""
+    pairs = list(product(INPUTS, WEIGHTS))
+    layers = [filtered(kind, x, w, OUTPUTS[n * 5 % len(OUTPUTS)]) for n, (x, w) in enumerate(pairs)]
+    kernel = FILTERED[kind][0]
+    check(kernel, layers, 16 if kind.endswith("unpacked") else len(pairs))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("x", INPUTS)
+@pytest.mark.parametrize("kind", FILTERED)
+def test_every_combination_of_inputs_weights_and_outputs(kind: str, x: str) -> None:
+    combinations = list(product(WEIGHTS, OUTPUTS))
+    layers = [filtered(kind, x, w, y) for w, y in combinations]
+    unpacked = kind.endswith("unpacked")
+    check(FILTERED[kind][0], layers, 4 if unpacked else len(combinations))
+
+
+@pytest.mark.parametrize("x", INPUTS)
+def test_pools_of_every_input_and_output(x: str) -> None:
+    window = Window(kernel=(2, 3), strides=(1, 2), pads=(1, 1, 0, 2))
+    common: dict[str, Any] = {"index": 0, "inputs": ("input",), "output": "layer_00"}
+    source = (7, 5, 6, *RANGES[x])
+    reach = 6 * max(-RANGES[x][0], RANGES[x][1])
+    averages = [
+        typed(
+            AvgPool(name="average", window=window, requants=step(y, reach), **common),
+            source,
+            packed=True,
+        )
+        for y in OUTPUTS
+    ]
+    check(AvgPoolKernel(CORES), averages, len(OUTPUTS))
+    maximum = typed(MaxPool(name="maximum", window=window, **common), source, packed=True)
+    assert maximum.output.type_name == maximum.inputs[0].type_name == x
+    check(MaxPoolKernel(CORES), [maximum], 1)
+
+
+def sums(pairs: list[tuple[str, str]], channels: int) -> Iterator[TypedLayer]:
+    for n, (first, second) in enumerate(pairs):
+        layer = Add(
+            index=0,
+            name="add",
+            inputs=("input", "input_1"),
+            output="layer_00",
+            operand_requants=(requant(3, 1, 2), None),
+            requants=step(OUTPUTS[n * 5 % len(OUTPUTS)], 4000),
+        )
+        shape = (channels, 4, 5)
+        yield typed(layer, (*shape, *RANGES[first]), (*shape, *RANGES[second]), packed=True)
+
+
+@pytest.mark.parametrize("channels", [7, 8])
+def test_sums_of_every_pair_of_operands(channels: int) -> None:
+    """Seven channels leave gaps between packed pixels, eight do not."""
+    pairs = list(product(INPUTS, INPUTS))
+    check(AddKernel(CORES), list(sums(pairs, channels)), len(pairs))
+
+
+def test_accumulators_without_room_take_sign_extended_weights() -> None:
+    """-2 * 65535 in a column of 300 leaves no room for six bits more."""
+    weights = np.full((3, 300, 1, 1), -2)
+    layer = Conv(
+        index=0,
+        name="conv",
+        inputs=("input",),
+        output="layer_00",
+        weights=Array(weights),
+        weight_bits=2,
+        window=Window(kernel=(1, 1)),
+    )
+    x = typed(layer, (300, 2, 2, 0, 65535))
+    assert PointwiseKernel(CORES).symbol(x) == "dory_gap8_pointwise_extended_u16_i2_i32"
+    inputs = (np.full((300, 2, 2), 65535, dtype=np.int64),)
+    library = Library([Case(PointwiseKernel(CORES), x, inputs, (3, 2, 2, 300), CORES)])
+    library.check()
+    assert library.run(0).min() == -2 * 65535 * 300
+
+
+def test_slots_follow_the_fields_of_words_and_pixels_end_on_bytes() -> None:
+    """Two pixels of five 4-bit channels: six bytes, two words."""
+    assert slots(2, 5, 8).tolist() == list(range(10))
+    assert slots(2, 5, 4).tolist() == [
+        *(0, 2, 4, 5, 1, 3, -1, 6),
+        *(7, 9, -1, -1, 8, -1, -1, -1),
+    ]
+
+
+def test_fields_of_weight_words_are_vectors_of_neighbouring_slots() -> None:
+    assert weight_words(np.array([[1, 2, 3, 4, -1, -2, -3, -4]]), 4).tolist() == [
+        [0xF1, 0xE2, 0xD3, 0xC4]
+    ]
+    assert weight_words(np.array([[1, 0, 0, -2, -1, 0, 0, 1, *[0] * 8]]), 2).tolist() == [
+        [0b1101, 0, 0, 0b0110]
+    ]
