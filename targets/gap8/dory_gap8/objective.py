@@ -8,6 +8,7 @@ from dory_core.kernel import Kernel, Number, Term
 from dory_core.tiling.geometry import Tile, extent, input_bytes, output_bytes
 from dory_gap8.backend.block import BlockKernel
 from dory_gap8.backend.depthwise_hwc import LANES, STRIP, WALK, DepthwiseHwcKernel, form_of
+from dory_gap8.backend.unpacked import UnpackingKernel
 
 # Weights of the paper: alpha of the memory use, beta of the kernels' wishes.
 ALPHA = 0.5
@@ -35,12 +36,15 @@ def kernel_terms(layer: TypedLayer, kernel: Kernel, tile: Tile, cores: int) -> l
     """What the kernels like in one tile.
 
     Dense convolutions: reuse of im2col, rows that divide among the cores, even widths and channels
-    in fours for the 4x2 block; on the 4x4 block pixels in fours that divide among the cores.
+    in fours for the 4x2 block; on the 4x4 block pixels in fours that divide among the cores. What
+    is left over of a whole axis is no worse: other tiles have it, too.
     Depthwise: channels divide among the cores; on channels last, the channels of all strips do,
     strips are whole and long, and pixels start on a word. Fully connected: as the channels of a
     convolution. Others share pixels: rows that divide among the cores.
     """
     kind = layer.layer
+    if isinstance(kernel, UnpackingKernel):
+        kernel = kernel.inner
     if isinstance(kernel, DepthwiseHwcKernel):
         form, full = form_of(layer), extent(layer)
         along, walk = form.axes(tile.h, tile.w)
@@ -56,9 +60,11 @@ def kernel_terms(layer: TypedLayer, kernel: Kernel, tile: Tile, cores: int) -> l
     if isinstance(kind, Linear):
         return [Term("MATMUL_CH", BETA_BALANCE, (tile.c_out - 1) % 4)]
     if isinstance(kernel, BlockKernel):
+        full = extent(layer)
+        pixels = _whole(tile.h * tile.w, BLOCK_PIXELS * cores, full.h * full.w)
         return [
-            Term("PAR_BALANCE", BETA_BALANCE, (tile.h * tile.w - 1) % (BLOCK_PIXELS * cores)),
-            Term("MATMUL_CH", BETA_BALANCE, (tile.c_out - 1) % 4),
+            Term("PAR_BALANCE", BETA_BALANCE, pixels),
+            Term("MATMUL_CH", BETA_BALANCE, _whole(tile.c_out, 4, full.c_out)),
             Term("HIDE_IM2COL", BETA_IM2COL, tile.c_out),
         ]
     terms = [Term("PAR_BALANCE", BETA_BALANCE, (tile.h - 1) % cores)]

@@ -17,11 +17,13 @@ from dory_core.errors import UsageError
 from dory_core.expr import Expr, Var, evaluate
 from dory_core.hardware import TargetContext
 from dory_core.ir import Add, Array, AvgPool, Conv, Linear, MaxPool, TypedLayer, Window, requant
+from dory_core.kernel import Kernel, Term
 from dory_core.planner import beside_code
 from dory_core.plugins import Plugins
-from dory_core.tiling.geometry import extent, keeps_channels, make_tile, with_border
+from dory_core.tiling.geometry import Tile, extent, keeps_channels, make_tile, with_border
 from dory_core.tiling.problem import TilingProblem, formulate
 from dory_core.tiling.solve import smallest_tile
+from dory_core.tiling.tiler import tile_layer
 
 
 def context(cores: int = 8, kernels: str = "dory", **fields) -> TargetContext:
@@ -132,7 +134,7 @@ def test_tiles_in_l2_only_fill_the_memory() -> None:
 def test_depthwise_balances_channels() -> None:
     layer = conv(16, 16, 20, 3, groups=16)
     tile = with_border(layer, make_tile(layer, 8, 8, 12))
-    kernel = kernels_for("depthwise")[1]
+    kernel = kernels_for("depthwise")[-1]
     terms = plugin.dory_objective_terms(context(), layer, kernel, 1, tile)
     assert [(t.name, t.value) for t in terms[1:]] == [("PAR_BALANCE", 7), ("PAR_BALANCE_BORDER", 7)]
 
@@ -366,3 +368,27 @@ def test_code_of_the_layers_leaves_less_of_l2_to_their_data() -> None:
     assert beside_code(ctx, small, 48).bytes[2] == 9000
     beyond = resolve_budgets(ctx.memory, {2: 512 * 1024})
     assert beside_code(ctx, beyond, 48).bytes[2] == 512 * 1024
+
+
+def test_temporal_layers_that_fit_are_one_tile_of_odd_channels_and_pixels() -> None:
+    """11 channels at 140 times: neither the rest of four channels nor that of 32 pixels splits."""
+    layer = Conv(
+        index=0,
+        name="conv",
+        inputs=("input",),
+        output="layer_00",
+        weights=Array(np.ones((11, 11, 1, 11), int)),
+        window=Window(kernel=(1, 11), dilations=(1, 4), pads=(0, 40, 0, 0)),
+        requants=(requant(1, 0, 256, 0, 255),),
+    )
+    temporal = typed(layer, (11, 1, 140, 0, 255))
+    ctx = context()
+
+    def terms(layer: TypedLayer, kernel: Kernel, tile: Tile) -> list[Term]:
+        return plugin.dory_objective_terms(ctx, layer, kernel, 1, tile)
+
+    kernels = [k for k in candidates(temporal, 8) if k.accepts(temporal) is None]
+    tiled = tile_layer(temporal, kernels, 38236, terms, ctx.memory)
+    assert tiled.kernel.name == "dory_gap8_gather"
+    tile = tiled.tiling.tile
+    assert (tile.c_out, tile.h, tile.w) == (11, 1, 140)
