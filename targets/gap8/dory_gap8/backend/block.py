@@ -353,6 +353,9 @@ class WindowKernel(BlockKernel):
         pixel = _pixel_bytes(layer)
         if pixel < 8:
             return Rejection(f"it wants 8 bytes in a pixel at least, this one has {pixel}")
+        window = _conv(layer).window
+        if window.kernel == (1, 1) and any(window.pads):
+            return Rejection("its 1x1 filter has padding")
         if pixel % 4 and _column_bytes(layer) <= cal.GATHER_COLUMN:
             return Rejection(f"its pixels of {pixel} bytes are no words")
         return None
@@ -372,7 +375,8 @@ class WindowKernel(BlockKernel):
         return self.cores * int(padded(_pixel_bytes(layer)))
 
     def _needs_scratch(self, layer: TypedLayer) -> bool:
-        return any(_conv(layer).window.pads)
+        # Not by its padding: the part of a layer by which tiles are chosen may have none.
+        return _conv(layer).window.kernel != (1, 1)
 
     def _tokens(self, layer: TypedLayer) -> list[str]:
         return ["odd"] if _pixel_bytes(layer) % 4 else []
