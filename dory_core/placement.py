@@ -153,7 +153,7 @@ def encode_chunks(
                         f"{kernel.name} has {len(block.data)} bytes, its weight_bytes says {most}",
                         "report this to the authors of the kernel",
                     )
-                row.append(WeightTile(len(data), len(block.data), block.parts))
+                row.append(WeightTile(len(data), len(block.data), output.size, block.parts))
                 data += block.data
             rows.append(tuple(row))
         chunks.append(WeightChunk(offset, bytes(data), tuple(rows)))

@@ -54,10 +54,14 @@ class Transfer:
 
 @dataclass(frozen=True, slots=True)
 class WeightTile:
-    """One WeightBlock: byte offset and size in its chunk, offsets of its parts."""
+    """One WeightBlock: byte offset and size in its chunk, offsets of its parts.
+
+    channels: output channels whose constants it holds.
+    """
 
     offset: int
     size: int
+    channels: int
     parts: Mapping[str, int]
 
     def __post_init__(self) -> None:

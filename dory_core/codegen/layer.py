@@ -317,14 +317,16 @@ def _in_place(step: LayerStep, name: str, part: CExpr) -> str:
 
 
 def _blocks(weights: LayerWeights) -> tuple[tuple[WeightTile, ...], ...]:
-    """Return the blocks [output tile][input tile] in the order of the table of channels."""
-    known: dict[tuple[tuple[int, ...], ...], None] = {}
+    """Return the blocks [output tile][input tile] in the order of the table of channels.
+
+    That has the same tiles of channels once, whatever the sizes of their blocks.
+    """
+    known: set[tuple[int, ...]] = set()
     rows: list[tuple[WeightTile, ...]] = []
     for chunk in weights.chunks:
-        key = tuple(tuple(tile.offset for tile in row) for row in chunk.tiles)
-        sizes = tuple(tile.size for row in chunk.tiles for tile in row)
-        if (*key, sizes) not in known:
-            known[(*key, sizes)] = None
+        channels = tuple(row[0].channels for row in chunk.tiles)
+        if channels not in known:
+            known.add(channels)
             rows += chunk.tiles
     return tuple(rows)
 
