@@ -18,7 +18,7 @@ VECTOR_DOT = 1
 # A vector of packed elements, its share of the word's load included: in the high bits of its bytes
 # (or unsigned), sign-extended.
 VECTOR_FIELD_HIGH = 3
-VECTOR_FIELD_SIGNED = 5
+VECTOR_FIELD_SIGNED = 3
 # 16-bit inputs have no dot product with 8-bit weights: every product is an instruction, and
 # operands are loaded one by one.
 VECTOR_16 = 4
@@ -46,7 +46,7 @@ IM2COL_PAIR = 80
 IM2COL_RUN = 200
 IM2COL_TENTHS = 18
 UNPACK_VECTOR = 3
-UNPACK_VECTOR_SIGNED = 6
+UNPACK_VECTOR_SIGNED = 4
 # Packing, per output.
 PACK_OUTPUT = 2
 # Tiles taken apart as a whole: two barriers and three calls, per eight elements, and per pixel

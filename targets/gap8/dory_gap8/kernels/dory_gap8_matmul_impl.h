@@ -14,15 +14,19 @@
  *   DORY_ACCUMULATE               whether input channels come in several tiles, with sums in psum
  *
  * Dot products are of vectors of four bytes, so weights below 8 bits are taken apart in the inner
- * loop. Sign extension of a field costs 4 to 5 instructions; a field left in the high bits of its
- * byte is the weight times 2^(8 - bits) as a signed byte and costs 1 or 2. The sum then is that much
- * too large, which one shift per output takes back exactly, wherever the proven accumulator times
+ * loop. A field left in the high bits of its byte is the weight times 2^(8 - bits) as a signed byte;
+ * sign extension costs a shift more for each field but the highest. The sum then is that much too
+ * large, which one shift per output takes back exactly, wherever the proven accumulator times
  * 2^(8 - bits) fits 32 bits: always in practice. Instructions per 128 MAC in the block of 4 x 2:
  *
  *   8-bit weights   16 loads of weights, 8 of inputs, 32 dot products                     56
- *   4-bit weights    8 loads, 24 shifts and masks, 8 of inputs, 32 dot products           72
- *   2-bit weights    4 loads, 28 shifts and masks, 8 of inputs, 32 dot products           72
- *   sign-extended    4-bit: 8 + 72 + 8 + 32; 2-bit: 4 + 76 + 8 + 32                      120
+ *   4-bit weights    8 loads, 16 shifts and masks, 8 of inputs, 32 dot products           64
+ *   2-bit weights    4 loads, 24 shifts and masks, 8 of inputs, 32 dot products           68
+ *   sign-extended    4-bit: 8 + 24 + 8 + 32; 2-bit: 4 + 28 + 8 + 32                       72
+ *
+ * Where many pixels use a weight, taking it apart once and computing on bytes is cheaper still
+ * (dory_gap8_unpacked.h). This is the way for few pixels, groups, partial sums and what has no room
+ * for bytes in L1.
  */
 #include "dory_gap8_packed.h"
 #include "dory_gap8_requant_impl.h"
