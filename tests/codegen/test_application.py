@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import shutil
 import subprocess
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from dory_core.passes.extract import extract_layer
 from dory_core.plan import Plan
 from dory_core.plugins import Plugins, hookimpl, load_plugins
 from dory_core.reference import random_inputs, run
+from dory_core.simulate.compiler import ZIGLANG
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.cases import network_cases
 from dory_core.vectors import read_vectors
@@ -119,7 +120,7 @@ def test_generated_c_is_clean_with_clang(app: tuple[Path, Plan], tmp_path: Path)
     if shutil.which("clang"):
         compiler = "clang"
     elif find_spec("ziglang") is not None:
-        compiler = f"{sys.executable} -m ziglang cc"
+        compiler = shlex.join(ZIGLANG)
     else:
         pytest.skip("neither clang nor the ziglang wheel is installed")
     copy = tmp_path / "copy"

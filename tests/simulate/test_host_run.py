@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +11,7 @@ import pytest
 
 from dory_core.errors import DoryError, UsageError
 from dory_core.runtime import runtime_files
-from dory_core.simulate.compiler import Compiler, find_compiler
+from dory_core.simulate.compiler import ZIGLANG, Compiler, find_compiler
 from dory_core.simulate.run import DMA_MODES, run_host
 from dory_core.simulate.runner import HOST_RUNNER
 from tests.sanitizers import require_sanitizer
@@ -205,9 +204,8 @@ def test_header_is_enough_for_a_chip(tmp_path: Path) -> None:
 
 def test_ziglang_compiles_and_runs_the_application(tmp_path: Path) -> None:
     pytest.importorskip("ziglang", reason="the ziglang wheel is not installed")
-    command = (sys.executable, "-m", "ziglang", "cc")
-    version = subprocess.run([*command, "--version"], capture_output=True, text=True, check=True)
-    compiler = Compiler(command, version.stdout)
+    version = subprocess.run([*ZIGLANG, "--version"], capture_output=True, text=True, check=True)
+    compiler = Compiler(ZIGLANG, version.stdout)
     app = write_app(tmp_path)
     try:
         result = run_host(app, layers=[LAYER], expected=EXPECTED, dma="random", compiler=compiler)

@@ -19,7 +19,7 @@ from tests.streaming.symbolic import check_plan
 
 FIXED = [pytest.param(case, l2, id=f"{case}-{l2}") for case in CASES for l2 in case.budgets]
 # Plans in which much happens at once; for the sanitizers.
-BUSY = [("chain", 6_000), ("residual", 20_000), ("temporal", 7_000), ("two_outputs", 6_000)]
+BUSY = [("chain", 6_000), ("residual", 20_000), ("temporal", 7_500), ("two_outputs", 6_000)]
 
 
 @pytest.fixture(scope="module")

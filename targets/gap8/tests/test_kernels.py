@@ -21,6 +21,7 @@ from gap8_harness import Case, Library, make_case, typed, values_of
 from gap8_layers import KINDS, cases_of
 
 from dory_core.ir import Add, Array, Conv, Linear, Requant, Window, requant
+from dory_core.simulate.compiler import ZIGLANG
 
 HERE = Path(__file__).parent
 
@@ -182,7 +183,7 @@ def test_weight_rows_follow_taps_then_channels_and_end_on_words() -> None:
 
 def test_clang_compiles_instances_without_warnings() -> None:
     """Everything else here is compiled by the system's compiler, with -Werror as well."""
-    candidates = [("clang",), (sys.executable, "-m", "ziglang", "cc")]
+    candidates = [("clang",), ZIGLANG]
     compiler = next((c for c in candidates if _works(c)), None)
     if compiler is None:
         pytest.skip("neither clang nor ziglang is installed")
