@@ -13,6 +13,7 @@ from dory_core.hardware import (
     TargetContext,
 )
 from dory_core.vectors import VECTORS_OPTION
+from dory_stm32h7 import calibration
 
 NAME = "stm32h7"
 KERNELS = ("builtin", "portable")
@@ -36,22 +37,18 @@ CACHE_LINE = 32
 # SMLAD multiplies two pairs and adds the products; one per cycle.
 PEAK_MACS_PER_CYCLE = 2.0
 
-# 275 uA/MHz in run mode at 3.3 V and 25 C, the figure of the product page: not measured with a
-# network, and less than a core draws that multiplies all the time.
-ENERGY_J_PER_CYCLE = 275e-12 * 3.3
-
 VOS1 = OperatingPoint(
     "400MHz",
     cluster_hz=400e6,
     io_hz=200e6,
-    energy_j_per_cycle=ENERGY_J_PER_CYCLE,
+    energy_j_per_cycle=calibration.ENERGY_J_PER_CYCLE,
     source="data sheet DS12110: VOS1, core 400 MHz, AXI 200 MHz; product page: 275 uA/MHz, 3.3 V",
 )
 VOS0 = OperatingPoint(
     "480MHz",
     cluster_hz=480e6,
     io_hz=240e6,
-    energy_j_per_cycle=ENERGY_J_PER_CYCLE,
+    energy_j_per_cycle=calibration.ENERGY_J_PER_CYCLE,
     source="data sheet DS12110: VOS0, core 480 MHz, AXI 240 MHz; product page: 275 uA/MHz, 3.3 V",
 )
 
@@ -90,31 +87,30 @@ TARGET = Target(
     operating_points=(VOS1, VOS0),
 )
 
-# AHBS, the MDMA's way to DTCM, is 32 bits wide and runs at half the clock of the core: at most 2
-# bytes per cycle of the core. Setting a channel up takes about 60 instructions and a dozen
-# accesses to a peripheral on AHB; a block of a repeated transfer is arbitrated anew. By counting,
-# not by measurement on a chip.
 MDMA = Link(
     upper=1,
     lower=2,
-    setup_cycles=200,
-    bytes_per_cycle=1.6,
-    row_cycles=8.0,
-    issue_cycles=140,
-    element_cycles=6.0,
+    setup_cycles=calibration.MDMA_SETUP,
+    bytes_per_cycle=calibration.MDMA_BYTES_PER_CYCLE,
+    row_cycles=calibration.MDMA_ROW,
+    issue_cycles=calibration.MDMA_ISSUE,
+    element_cycles=calibration.MDMA_ELEMENT,
 )
-# The flash answers with 256 bits after 2 to 4 wait states at the AXI clock, so that the 32-bit
-# side of the transfer stays the narrow one.
-FLASH = Link(upper=2, lower=3, setup_cycles=220, bytes_per_cycle=1.4, issue_cycles=140)
-# A copy loop of the core: four bytes per load and store from non-cacheable SRAM.
+FLASH = Link(
+    upper=2,
+    lower=3,
+    setup_cycles=calibration.FLASH_SETUP,
+    bytes_per_cycle=calibration.FLASH_BYTES_PER_CYCLE,
+    issue_cycles=calibration.MDMA_ISSUE,
+)
 MEMCPY = Link(
     upper=1,
     lower=2,
-    setup_cycles=60,
-    bytes_per_cycle=0.8,
-    row_cycles=12.0,
-    issue_cycles=60,
-    element_cycles=4.0,
+    setup_cycles=calibration.MEMCPY_SETUP,
+    bytes_per_cycle=calibration.MEMCPY_BYTES_PER_CYCLE,
+    row_cycles=calibration.MEMCPY_ROW,
+    issue_cycles=calibration.MEMCPY_SETUP,
+    element_cycles=calibration.MEMCPY_ELEMENT,
 )
 
 

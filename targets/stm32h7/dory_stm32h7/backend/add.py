@@ -11,7 +11,7 @@ from dory_core.ir import Add, Requant, Tensor, TypedLayer
 from dory_core.kernel import Number, Rejection
 from dory_core.requantisation import narrow_32, staircase
 from dory_core.tiling.geometry import Tile
-from dory_stm32h7.backend import costs
+from dory_stm32h7 import calibration as costs
 from dory_stm32h7.backend.epilogue import Line, epilogue, reject_epilogue
 from dory_stm32h7.backend.instance import (
     OUTPUTS,
@@ -20,7 +20,7 @@ from dory_stm32h7.backend.instance import (
     tile_arguments,
     type_macros,
 )
-from dory_stm32h7.backend.weighted import output_cycles
+from dory_stm32h7.backend.weighted import output_instructions
 
 _OPERANDS = ("u8", "i8", "u16", "i16")
 
@@ -38,8 +38,8 @@ class Operand:
         return self.form.removeprefix("DORY_").lower()
 
     @property
-    def cycles(self) -> int:
-        """Cycles per element."""
+    def instructions(self) -> int:
+        """Instructions per element."""
         return {
             "DORY_AS_IS": 0,
             "DORY_SCALED": costs.ADD_SCALED,
@@ -71,10 +71,10 @@ class AddKernel(InstanceKernel):
             return Rejection("no 32-bit numbers have exactly the values of an operand's step")
         return rejection
 
-    def cycles(self, layer: TypedLayer, tile: Tile) -> Number:
+    def instructions(self, layer: TypedLayer, tile: Tile) -> Number:
         """Elements."""
-        element = costs.ADD_ELEMENT + output_cycles(epilogue(layer))
-        element += sum(o.cycles for o in _operands(layer) if o is not None)
+        element = costs.ADD_ELEMENT + output_instructions(epilogue(layer))
+        element += sum(o.instructions for o in _operands(layer) if o is not None)
         return costs.CALL + tile.h * tile.w * tile.c_out * element
 
     def symbol(self, layer: TypedLayer) -> str:

@@ -13,10 +13,10 @@ from dory_core.hardware import OutputFile
 from dory_core.ir import Conv, Linear, MaxPool, Tensor, TypedLayer, Window
 from dory_core.kernel import Kernel, Number, Rejection, WeightBlock
 from dory_core.tiling.geometry import Tile
-from dory_stm32h7.backend import costs
+from dory_stm32h7 import calibration as costs
 from dory_stm32h7.backend.cmsis_library import CmsisNn
 from dory_stm32h7.backend.epilogue import find_epilogue
-from dory_stm32h7.backend.instance import BYTES, reject_type, tile_arguments
+from dory_stm32h7.backend.instance import BYTES, CountedKernel, reject_type, tile_arguments
 
 _INT32 = (1 << 31) - 1
 
@@ -31,7 +31,7 @@ class Parameters:
 
 
 @dataclass(frozen=True)
-class CmsisKernel(Kernel):
+class CmsisKernel(CountedKernel):
     """A function of CMSIS-NN. library: where its sources lie."""
 
     library: CmsisNn
@@ -143,12 +143,12 @@ class CmsisKernel(Kernel):
     def _has_scratch(self, layer: TypedLayer) -> bool:
         return self.buffer_text(layer) != "0" or _turned(layer.inputs[0])
 
-    def _copy_cycles(self, layer: TypedLayer, tile: Tile) -> Number:
-        """Return the cycles of turning bits of input and output."""
-        cycles = costs.CALL + costs.CMSIS_TURN * self.copied_bytes(layer, tile) // 4
+    def _copy_instructions(self, layer: TypedLayer, tile: Tile) -> Number:
+        """Return the instructions that turn bits of input and output."""
+        count = costs.CALL + costs.CMSIS_TURN * self.copied_bytes(layer, tile) // 4
         if _turned(layer.output):
-            cycles = cycles + costs.CMSIS_TURN * tile.h * tile.w * tile.c_out // 4
-        return cycles
+            count = count + costs.CMSIS_TURN * tile.h * tile.w * tile.c_out // 4
+        return count
 
 
 class _Weighted(CmsisKernel):
@@ -167,12 +167,12 @@ class _Weighted(CmsisKernel):
         found = _parameters(layer)
         return found if isinstance(found, Rejection) else None
 
-    def cycles(self, layer: TypedLayer, tile: Tile) -> Number:
+    def instructions(self, layer: TypedLayer, tile: Tile) -> Number:
         """Multiplications, requantisation, copies."""
         outputs = tile.h * tile.w * tile.c_out
         fan_in = int(_weights(layer)[0].size)
         each = self.hundredths * fan_in // 100 + costs.CMSIS_OUTPUT
-        return self._copy_cycles(layer, tile) + outputs * each
+        return self._copy_instructions(layer, tile) + outputs * each
 
 
 class CmsisConv(_Weighted):
@@ -199,12 +199,12 @@ class CmsisConv(_Weighted):
         """The same with the channels of the tile."""
         return f"({_taps(layer)} * $x_c + 3) / 4 * 16"
 
-    def cycles(self, layer: TypedLayer, tile: Tile) -> Number:
+    def instructions(self, layer: TypedLayer, tile: Tile) -> Number:
         """Columns beside what all have."""
         fan_in, taps = int(_weights(layer)[0].size), _taps(layer)
         column = costs.CMSIS_COLUMN_TENTHS * fan_in // 10 + costs.CMSIS_TAP * taps
         groups = tile.c_in // _weights(layer).shape[1]
-        return super().cycles(layer, tile) + tile.h * tile.w * groups * column
+        return super().instructions(layer, tile) + tile.h * tile.w * groups * column
 
 
 class CmsisPointwise(_Weighted):
@@ -323,11 +323,11 @@ class CmsisLogits(CmsisKernel):
             return Rejection("its weights exceed 8 bits")
         return self.reject_types(layer, ("i32",))
 
-    def cycles(self, layer: TypedLayer, tile: Tile) -> Number:
+    def instructions(self, layer: TypedLayer, tile: Tile) -> Number:
         """Multiplications and copies."""
         fan_in = int(_weights(layer)[0].size)
         each = costs.CMSIS_LINEAR * fan_in // 100 + costs.CMSIS_OUTPUT
-        return self._copy_cycles(layer, tile) + tile.c_out * each
+        return self._copy_instructions(layer, tile) + tile.c_out * each
 
 
 class CmsisMaxPool(CmsisKernel):
@@ -359,13 +359,13 @@ class CmsisMaxPool(CmsisKernel):
         """No constants."""
         return None
 
-    def cycles(self, layer: TypedLayer, tile: Tile) -> Number:
+    def instructions(self, layer: TypedLayer, tile: Tile) -> Number:
         """Taps and copies."""
         kind = layer.layer
         assert isinstance(kind, MaxPool)
         taps = kind.window.kernel[0] * kind.window.kernel[1]
         outputs = tile.h * tile.w * tile.c_out
-        return self._copy_cycles(layer, tile) + outputs * taps * costs.CMSIS_MAXPOOL_TAP
+        return self._copy_instructions(layer, tile) + outputs * taps * costs.CMSIS_MAXPOOL_TAP
 
 
 def cmsis_kernels(library: CmsisNn) -> list[Kernel]:

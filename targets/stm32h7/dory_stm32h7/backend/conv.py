@@ -8,10 +8,10 @@ from dory_core.hardware import OutputFile
 from dory_core.ir import Conv, TypedLayer
 from dory_core.kernel import Number, Rejection, WeightBlock
 from dory_core.tiling.geometry import Tile
-from dory_stm32h7.backend import costs
+from dory_stm32h7 import calibration as costs
 from dory_stm32h7.backend.epilogue import epilogue
 from dory_stm32h7.backend.instance import step_arguments, tile_arguments
-from dory_stm32h7.backend.weighted import WeightedKernel, interleaved, output_cycles, vectors
+from dory_stm32h7.backend.weighted import WeightedKernel, interleaved, output_instructions, vectors
 
 
 class ConvKernel(WeightedKernel):
@@ -53,11 +53,11 @@ class ConvKernel(WeightedKernel):
         data = b"".join(interleaved(rows[g : g + group], 2) for g in range(0, len(rows), group))
         return self.block(layer, c_out, data)
 
-    def cycles(self, layer: TypedLayer, tile: Tile) -> Number:
+    def instructions(self, layer: TypedLayer, tile: Tile) -> Number:
         """Filling columns, blocks, and the rows and pixels that no block takes."""
         conv = _conv(layer)
         length = int(vectors(_fan_in(layer)))
-        output = output_cycles(epilogue(layer))
+        output = output_instructions(epilogue(layer))
         block = costs.BLOCK_VECTOR * length + costs.BLOCK + 4 * output
         single = costs.SINGLE_VECTOR * length + costs.SINGLE + output
         group = layer.output.channels // conv.groups if conv.groups > 1 else tile.c_out

@@ -9,10 +9,10 @@ from dory_core.hardware import OutputFile
 from dory_core.ir import Conv, TypedLayer
 from dory_core.kernel import Number, Rejection, WeightBlock
 from dory_core.tiling.geometry import Tile
-from dory_stm32h7.backend import costs
+from dory_stm32h7 import calibration as costs
 from dory_stm32h7.backend.epilogue import epilogue
 from dory_stm32h7.backend.instance import BYTES, step_arguments, tile_arguments
-from dory_stm32h7.backend.weighted import WeightedKernel, output_cycles
+from dory_stm32h7.backend.weighted import WeightedKernel, output_instructions
 
 
 class DepthwiseKernel(WeightedKernel):
@@ -51,12 +51,12 @@ class DepthwiseKernel(WeightedKernel):
         starts = [min(c, len(rows) - 4) for c in range(0, count, 4)]
         return self.block(layer, c_out, b"".join(rows[c : c + 4].T.tobytes() for c in starts))
 
-    def cycles(self, layer: TypedLayer, tile: Tile) -> Number:
+    def instructions(self, layer: TypedLayer, tile: Tile) -> Number:
         """Pixels of pairs, of borders, of fewer than four channels."""
         window = _conv(layer).window
         kernel_h, kernel_w = window.kernel
         taps = kernel_h * kernel_w
-        output = output_cycles(epilogue(layer))
+        output = output_instructions(epilogue(layer))
         fixed = costs.DEPTHWISE_PIXEL + 4 * output + costs.DEPTHWISE_ROW * kernel_h
         pair = fixed + costs.DEPTHWISE_PAIR * taps
         border = fixed + costs.DEPTHWISE_BORDER * taps

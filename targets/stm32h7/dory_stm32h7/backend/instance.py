@@ -8,7 +8,9 @@ from importlib.resources import files
 
 from dory_core.hardware import OutputFile
 from dory_core.ir import Tensor, TypedLayer, Window
-from dory_core.kernel import Kernel, Rejection
+from dory_core.kernel import Kernel, Number, Rejection
+from dory_core.tiling.geometry import Tile
+from dory_stm32h7 import calibration
 
 PREFIX = "dory_stm32h7"
 BYTES = ("u8", "i8")
@@ -27,7 +29,19 @@ _INCLUDES = {
 _ARGUMENTS = {"depthwise": "conv", "maxpool": "pool", "avgpool": "pool"}
 
 
-class InstanceKernel(Kernel):
+class CountedKernel(Kernel):
+    """A kernel whose instructions are known."""
+
+    def instructions(self, layer: TypedLayer, tile: Tile) -> Number:
+        """Return the instructions of one call on ``tile``."""
+        raise NotImplementedError
+
+    def cycles(self, layer: TypedLayer, tile: Tile) -> Number:
+        """Return the instructions in cycles."""
+        return self.instructions(layer, tile) * calibration.CPI_HUNDREDTHS // 100
+
+
+class InstanceKernel(CountedKernel):
     """A kernel whose C is an instance of the template ``template``."""
 
     template: str

@@ -6,10 +6,10 @@ from dory_core.hardware import OutputFile
 from dory_core.ir import Linear, TypedLayer
 from dory_core.kernel import Number, Rejection, WeightBlock
 from dory_core.tiling.geometry import Tile
-from dory_stm32h7.backend import costs
+from dory_stm32h7 import calibration as costs
 from dory_stm32h7.backend.epilogue import epilogue
 from dory_stm32h7.backend.instance import tile_arguments
-from dory_stm32h7.backend.weighted import WeightedKernel, interleaved, output_cycles, vectors
+from dory_stm32h7.backend.weighted import WeightedKernel, interleaved, output_instructions, vectors
 
 
 class LinearKernel(WeightedKernel):
@@ -36,10 +36,10 @@ class LinearKernel(WeightedKernel):
         assert isinstance(kind, Linear)
         return self.block(layer, c_out, interleaved(kind.weights.values[slice(*c_out)], 4))
 
-    def cycles(self, layer: TypedLayer, tile: Tile) -> Number:
+    def instructions(self, layer: TypedLayer, tile: Tile) -> Number:
         """Outputs in fours, then one by one."""
         length = int(vectors(layer.inputs[0].elements))
-        output = output_cycles(epilogue(layer))
+        output = output_instructions(epilogue(layer))
         four = costs.LINEAR_ENTRY + costs.LINEAR_FOUR * length + 4 * output
         one = costs.LINEAR_ENTRY + costs.LINEAR_ONE * length + output
         return costs.CALL + tile.c_out // 4 * four + tile.c_out % 4 * one

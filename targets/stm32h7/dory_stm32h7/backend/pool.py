@@ -6,7 +6,7 @@ from dory_core.hardware import OutputFile
 from dory_core.ir import AvgPool, MaxPool, TypedLayer, Window
 from dory_core.kernel import Number, Rejection
 from dory_core.tiling.geometry import Tile
-from dory_stm32h7.backend import costs
+from dory_stm32h7 import calibration as costs
 from dory_stm32h7.backend.epilogue import epilogue, reject_epilogue
 from dory_stm32h7.backend.instance import (
     BYTES,
@@ -18,7 +18,7 @@ from dory_stm32h7.backend.instance import (
     tile_arguments,
     type_macros,
 )
-from dory_stm32h7.backend.weighted import output_cycles
+from dory_stm32h7.backend.weighted import output_instructions
 
 _TILE = ("x", "y", "x_h", "x_w", "y_h", "y_w", "y_c", "pad_top", "pad_left")
 
@@ -40,7 +40,7 @@ class MaxPoolKernel(InstanceKernel):
             return Rejection("input and output of a maximum must be stored alike")
         return reject_type(layer.inputs[0], "input", BYTES)
 
-    def cycles(self, layer: TypedLayer, tile: Tile) -> Number:
+    def instructions(self, layer: TypedLayer, tile: Tile) -> Number:
         """Taps of four channels, and of the channels that are left."""
         taps = _taps(_window(layer))
         four = costs.POOL_FOUR + taps * costs.MAXPOOL_TAP
@@ -85,9 +85,9 @@ class AvgPoolKernel(InstanceKernel):
             or reject_epilogue(layer)
         )
 
-    def cycles(self, layer: TypedLayer, tile: Tile) -> Number:
+    def instructions(self, layer: TypedLayer, tile: Tile) -> Number:
         """Taps of four channels, and of the channels that are left."""
-        taps, output = _taps(_window(layer)), output_cycles(epilogue(layer))
+        taps, output = _taps(_window(layer)), output_instructions(epilogue(layer))
         four = costs.POOL_FOUR + taps * costs.AVGPOOL_TAP + 4 * output
         one = costs.POOL_FOUR + taps * costs.POOL_NARROW + output
         pixel = costs.POOL_PIXEL + tile.c_out // 4 * four + tile.c_out % 4 * one

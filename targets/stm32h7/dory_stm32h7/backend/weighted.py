@@ -10,7 +10,7 @@ import numpy.typing as npt
 from dory_core.expr import ceil_div
 from dory_core.ir import Conv, Linear, TypedLayer
 from dory_core.kernel import Number, Rejection, WeightBlock
-from dory_stm32h7.backend import costs
+from dory_stm32h7 import calibration as costs
 from dory_stm32h7.backend.epilogue import Epilogue, epilogue, reject_epilogue
 from dory_stm32h7.backend.instance import (
     BYTES,
@@ -93,11 +93,11 @@ class WeightedKernel(InstanceKernel):
         return f"{x}_{y}{epilogue(layer).suffix}"
 
 
-def output_cycles(chosen: Epilogue) -> int:
-    """Return what an output costs after its accumulator."""
-    cycles = costs.OUTPUT
+def output_instructions(chosen: Epilogue) -> int:
+    """Return what an output takes after its accumulator."""
+    count = costs.OUTPUT
     if chosen.steps:
-        cycles += costs.SHIFT_EXTRA * (chosen.steps[0].shift != 32)
-        cycles += costs.BOUNDS_EXTRA * (chosen.clip[0] == "BOUNDS")
-        cycles += costs.SECOND * (len(chosen.steps) - 1)
-    return cycles
+        count += costs.SHIFT_EXTRA * (chosen.steps[0].shift != 32)
+        count += costs.BOUNDS_EXTRA * (chosen.clip[0] == "BOUNDS")
+        count += costs.SECOND * (len(chosen.steps) - 1)
+    return count

@@ -1,0 +1,113 @@
+"""Everything that estimates of the STM32H743 rest on, with its source. No chip was measured.
+
+Kernels: instructions of the Cortex-M7, counted. The images were compiled by clang and executed
+instruction by instruction; tests hold the models against such counts. Instructions become cycles by
+CPI_HUNDREDTHS. Transfers and waiting for memory: from clocks and widths of the buses, and from
+published measurements of the same core.
+"""
+
+from __future__ import annotations
+
+# Cycles per hundred instructions. The core issues up to two instructions per cycle, and waits for
+# loads that are used at once and for taken branches. One cycle per instruction lies between what is
+# published: Lai et al. (CMSIS-NN, arXiv 1801.06601) report 249 MOps/s for a network of
+# convolutions on an STM32F746 at 216 MHz, 1.7 cycles per multiplication, where we count 1.7 to 2
+# instructions in today's CMSIS-NN; networks of MLPerf Tiny on chips of this core reach 0.5 to 1.0
+# multiplications per cycle.
+CPI_HUNDREDTHS = 100
+
+# 275 uA/MHz in run mode at 3.3 V and 25 C, the figure of ST's product page of the STM32H743: not
+# measured with a network, and less than a core draws that multiplies all the time.
+ENERGY_J_PER_CYCLE = 275e-12 * 3.3
+
+# The MDMA. AHBS, its way to DTCM, is 32 bits wide and runs at half the clock of the core (RM0433,
+# system architecture): at most 2 bytes per cycle of the core. Setting a channel up takes about 60
+# instructions and a dozen accesses to a peripheral on AHB; a block of a repeated transfer is
+# arbitrated anew. By counting.
+MDMA_SETUP = 200
+MDMA_ISSUE = 140
+MDMA_BYTES_PER_CYCLE = 1.6
+MDMA_ROW = 8.0
+MDMA_ELEMENT = 6.0
+# From flash. It answers with 256 bits after 2 to 4 wait states at the AXI clock, so that the 32-bit
+# side of the transfer stays the narrow one.
+FLASH_SETUP = 220
+FLASH_BYTES_PER_CYCLE = 1.4
+# A copy loop of the core: four bytes per load and store from non-cacheable SRAM. By counting.
+MEMCPY_SETUP = 60
+MEMCPY_BYTES_PER_CYCLE = 0.8
+MEMCPY_ROW = 12.0
+MEMCPY_ELEMENT = 4.0
+
+# Layers in place: what the core waits for an access that reaches the bus, in cycles of its own
+# beyond those of an access to DTCM. The way to AXI SRAM and back is some three cycles of the bus at
+# half the clock of the core. Two measurements agree. CoreMark on an STM32H743 at 480 MHz: 2000
+# iterations per second with the D-cache, 687 without (mynewt-core, pull request 3656); 460000
+# cycles are 6 for each access if a quarter of some 300000 instructions are loads and stores. The
+# paper (IEEE TC 2021, section 6.5): CMSIS-NN loses 58.5 % without the cache, which is 5 to 6 cycles
+# for each of the 6 loads that a convolution takes for 16 multiplications.
+AXI_ACCESS = 6
+# A line of the cache: the word that is wanted comes first and the core goes on (Cortex-M7 manual,
+# DDI 0489, section 5.9); the others follow at 64 bits per cycle of the bus, and kernels that read
+# in order wait for them.
+AXI_LINE = AXI_ACCESS + 3 * 2
+# SRAM1 to 3 lie behind a bridge to another bus of 32 bits.
+D2_ACCESS = 12
+D2_LINE = D2_ACCESS + 7 * 2
+# Flash: wait states (RM0433, embedded flash memory) in cycles of the bus, once for every 256 bits.
+FLASH_WAITS_VOS1 = 2
+FLASH_WAITS_VOS0 = 4
+
+# A call of a kernel: arguments, loop over groups.
+CALL = 60
+# The 2 x 2 block: a vector of four elements, entry with its row addresses, exit.
+BLOCK_VECTOR = 18
+BLOCK = 34
+# One row and one pixel of it: odd numbers of channels or pixels.
+SINGLE_VECTOR = 10
+SINGLE = 16
+# An output: requantisation and store.
+OUTPUT = 8
+# Wider forms of requantisation.
+SHIFT_EXTRA = 3
+BOUNDS_EXTRA = 4
+SECOND = 14
+# Columns: a pixel, a run of taps, one that is first copied as bytes, ten elements widened, ten
+# elements copied.
+PIXEL = 20
+RUN = 24
+RUN_COPIED = 110
+TEN_WIDENED = 11
+TEN_COPIED = 12
+# Fully connected: four rows and a vector; one row and a vector.
+LINEAR_FOUR = 27
+LINEAR_ONE = 10
+LINEAR_ENTRY = 24
+# Depthwise: a tap of four channels in a pair of pixels (each), at a border; row of taps; pixel.
+DEPTHWISE_PAIR = 9
+DEPTHWISE_BORDER = 14
+DEPTHWISE_ROW = 8
+DEPTHWISE_PIXEL = 50
+DEPTHWISE_NARROW = 9
+# Pooling: a pixel, four channels, a tap of four channels, of one.
+POOL_PIXEL = 90
+POOL_FOUR = 30
+MAXPOOL_TAP = 9
+AVGPOOL_TAP = 8
+POOL_NARROW = 7
+# Sums: an element with both operands as they are; a scaled operand; a clipped one.
+ADD_ELEMENT = 4
+ADD_SCALED = 2
+ADD_CLIPPED = 4
+# CMSIS-NN: instructions per hundred multiplications, by function; per output; per element of a
+# column and per tap that is copied into it; per tap of a maximum; per word whose bits turn over.
+CMSIS_CONV = 165
+CMSIS_POINTWISE = 165
+CMSIS_DEPTHWISE_3X3 = 400
+CMSIS_DEPTHWISE = 930
+CMSIS_LINEAR = 350
+CMSIS_OUTPUT = 20
+CMSIS_COLUMN_TENTHS = 45
+CMSIS_TAP = 60
+CMSIS_MAXPOOL_TAP = 4
+CMSIS_TURN = 5
