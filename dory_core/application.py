@@ -13,7 +13,7 @@ from dory_core.ir import Graph
 from dory_core.plan import GENERATOR, PLAN_VERSION, TIMELINE_FILE
 from dory_core.plugins import Plugins
 from dory_core.simulate.result import LayerOutput, RunResult
-from dory_core.simulate.runner import HOST_RUNNER, Runner
+from dory_core.simulate.runner import HOST_RUNNER, Runner, RunRequest
 from dory_core.vectors import hwc, input_bytes, read_vectors
 
 _READ_KEYS = frozenset({"target", "options", "network", "layers", "memory", "totals"})
@@ -142,8 +142,7 @@ def run_application(
         for one in graph.typed_layers
     ]
     producers = {layer.output: layer.index for layer in graph.layers}
-    return chosen.run(
-        directory,
+    request = RunRequest(
         layers=layers,
         expected=[
             {layer.index: hwc(vector[layer.output]) for layer in graph.layers} for vector in vectors
@@ -158,3 +157,4 @@ def run_application(
         sanitize=sanitize,
         dump=dump,
     )
+    return chosen.run(directory, request)

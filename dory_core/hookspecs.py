@@ -215,14 +215,14 @@ def dory_application(ctx: TargetContext, plan: Plan) -> list[OutputFile]:  # typ
 def dory_runners(ctx: TargetContext) -> list[Runner]:  # type: ignore[empty-body]
     """Return ways to run an application of the target other than the host simulation.
 
-    ``Runner.run`` executes an application and compares every layer with the expected values; its
-    parameters are those of ``dory_core.simulate.runner.RunFunction``.
+    ``Runner.run`` executes an application and compares every layer with the expected values of
+    a ``dory_core.simulate.runner.RunRequest``.
 
     >>> from dory_core.errors import ToolMissing
     >>> from dory_core.hardware import TargetContext
     >>> from dory_core.plugins import hookimpl
     >>> from dory_core.simulate.runner import Runner
-    >>> def run_on_board(app_dir, *, layers, expected, **options):
+    >>> def run_on_board(app_dir, request):
     ...     raise ToolMissing("no blinky board is connected", "connect one with USB")
     >>> @hookimpl
     ... def dory_runners(ctx):

@@ -6,9 +6,8 @@ import os
 import signal
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,101 +15,67 @@ import numpy.typing as npt
 from dory_core.errors import UsageError, VerificationFailed
 from dory_core.simulate.build import build
 from dory_core.simulate.compiler import Compiler
+from dory_core.simulate.dump import make_folder
 from dory_core.simulate.packing import pack, unpack
 from dory_core.simulate.result import Counts, LayerOutput, Run, RunResult, compare_layer
+from dory_core.simulate.runner import RunRequest
 
-__all__ = ["DMA_MODES", "run_host", "save_values"]
+__all__ = ["DMA_MODES", "run_host"]
 
 DMA_MODES = ("early", "late", "random")
 
 _EXIT_DIFFERS = 5
+_TIMEOUT_S = 600.0
 _EXTERNAL = -1  # stands for a layer in counts.txt
 _EXIT_USAGE = 2
 _REPORT_LINES = 25
 _REPORT_MARKS = ("ERROR: AddressSanitizer", "runtime error:", "WARNING: ThreadSanitizer")
 
 
-def run_host(
-    app_dir: Path,
-    *,
-    layers: Sequence[LayerOutput],
-    expected: Sequence[Mapping[int, npt.NDArray[Any]]],
-    inputs: Sequence[bytes] | None = None,
-    input_names: Sequence[str] | None = None,
-    output_layers: Sequence[int] = (),
-    target: str = "",
-    dma: str = "early",
-    seed: int = 1,
-    repeat: int = 1,
-    sanitize: str | None = None,
-    dump: Path | None = None,
-    timeout_s: float = 600.0,
-    compiler: Compiler | None = None,
-) -> RunResult:
+def run_host(app_dir: Path, request: RunRequest, *, compiler: Compiler | None = None) -> RunResult:
     """Build ``app_dir``, run it on the host simulation and compare every layer.
 
-    layers: the layers to compare. expected: per input, the values of each layer by its index,
-        shape (H, W, C). inputs: per input its storage form (:func:`packing.pack`); None for the
-        vectors embedded in the application. input_names: for the report.
-    output_layers: layers whose outputs, one after the other, are the network's output; it is then
-        checked that the application hands out exactly those bytes.
-    dma, seed: when transfers move their bytes: early, late, or random by seed.
-    repeat: executions of all inputs, in one process, on the same arenas.
-    sanitize: "address,undefined" or "thread". dump: directory for ``layer_NN.npy``, shape
-        (H, W, C), true integers; in ``run_RR/`` when there is more than one execution.
-
     Values that differ are in the result. Raises VerificationFailed when the simulator, a sanitizer
-    or the operating system stopped the program, or it did not end within ``timeout_s`` seconds;
-    UsageError for wrong arguments; what :func:`build.build` raises.
+    or the operating system stopped the program, or it did not end in time; UsageError for wrong
+    arguments; what :func:`build.build` raises.
     """
-    if dma not in DMA_MODES:
-        raise UsageError(f"unknown DMA mode {dma!r}", f"known are {', '.join(DMA_MODES)}")
-    if seed < 0 or repeat < 1:
-        raise UsageError("the seed is not negative and the network runs at least once")
-    if inputs is not None and len(inputs) != len(expected):
-        raise UsageError(f"{len(inputs)} inputs but expected values for {len(expected)}")
+    if request.dma not in DMA_MODES:
+        raise UsageError(f"unknown DMA mode {request.dma!r}", f"known are {', '.join(DMA_MODES)}")
     app_dir = Path(app_dir).resolve()
-    if dump is not None:
-        _make_folder(dump)
-    program = build(app_dir, sanitize, compiler)
+    if request.dump is not None:
+        make_folder(request.dump)
+    program = build(app_dir, request.sanitize, compiler)
     with tempfile.TemporaryDirectory(prefix="dory-run-") as folder:
         vectors = app_dir / "vectors"
-        if inputs is not None:
+        if request.inputs is not None:
             vectors = Path(folder, "vectors")
             vectors.mkdir()
-            (vectors / "input.bin").write_bytes(b"".join(inputs))
+            (vectors / "input.bin").write_bytes(b"".join(request.inputs))
         raw = Path(folder, "dump")
         command = [str(program), "--vectors", str(vectors), "--dump", str(raw)]
-        command += ["--dma", dma, "--seed", str(seed), "--repeat", str(repeat)]
-        _execute(command, app_dir, timeout_s)
+        command += ["--dma", request.dma, "--seed", str(request.seed)]
+        command += ["--repeat", str(request.repeat)]
+        _execute(command, app_dir, request.timeout_s or _TIMEOUT_S)
         executions = sorted(raw.iterdir(), key=lambda path: int(path.name.removeprefix("run_")))
-        if len(executions) != len(expected) * repeat:
+        if len(executions) != request.executions:
             raise UsageError(
-                f"the application has {len(executions) // repeat} inputs, "
-                f"expected values are given for {len(expected)}"
+                f"the application has {len(executions) // request.repeat} inputs, "
+                f"expected values are given for {len(request.expected)}"
             )
-        runs = []
-        for position, execution in enumerate(executions):
-            number = position % len(expected)
-            name = input_names[number] if input_names else f"input {number}"
-            values = {layer.index: _load(execution, layer) for layer in layers}
-            if dump is not None:
-                save_values(dump if len(executions) == 1 else dump / execution.name, values)
-            _check_output(execution, output_layers, name)
-            counts = _read_counts(execution / "counts.txt")
-            external = counts.pop(_EXTERNAL, Counts(0, 0, 0))
-            runs.append(
-                Run(
-                    name,
-                    tuple(
-                        compare_layer(layer, values[layer.index], expected[number])
-                        for layer in layers
-                    ),
-                    counts,
-                    external,
-                )
-            )
-    return RunResult(target, "host", dma, tuple(runs))
+        runs = [_compare(number, path, request) for number, path in enumerate(executions)]
+    return RunResult(request.target, "host", request.dma, tuple(runs))
+
+
+def _compare(number: int, execution: Path, request: RunRequest) -> Run:
+    name = request.input_name(number)
+    expected = request.expected_of(number)
+    values = {layer.index: _load(execution, layer) for layer in request.layers}
+    request.save(number, values)
+    _check_output(execution, request.output_layers, name)
+    counts = _read_counts(execution / "counts.txt")
+    external = counts.pop(_EXTERNAL, Counts(0, 0, 0))
+    compared = (compare_layer(layer, values[layer.index], expected) for layer in request.layers)
+    return Run(name, tuple(compared), counts, external)
 
 
 def _read_counts(path: Path) -> dict[int, Counts]:
@@ -137,29 +102,6 @@ def _load(execution: Path, layer: LayerOutput) -> npt.NDArray[np.int64]:
             "its kernel has to clear them: others rely on it",
         )
     return values
-
-
-def save_values(folder: Path, values: Mapping[int, npt.NDArray[np.int64]]) -> None:
-    """Write ``layer_NN.npy`` of every layer into a folder; raises UsageError."""
-    _make_folder(folder)
-    for index, array in values.items():
-        try:
-            np.save(folder / f"layer_{index:02d}.npy", array)
-        except OSError as error:  # numpy's own has no errno when the disk is full
-            raise _no_dump(folder, error) from error
-
-
-def _make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise _no_dump(folder, error) from error
-
-
-def _no_dump(folder: Path, error: OSError) -> UsageError:
-    return UsageError(
-        f"cannot write dumps to {folder}: {error.strerror or error}", "choose another --dump DIR"
-    )
 
 
 def _check_output(execution: Path, output_layers: Sequence[int], name: str) -> None:

@@ -9,35 +9,81 @@ from typing import Any, Protocol
 
 import numpy.typing as npt
 
+from dory_core.errors import UsageError
+from dory_core.simulate.dump import save_values
 from dory_core.simulate.result import LayerOutput, RunResult
 
-__all__ = ["HOST_RUNNER", "RunFunction", "Runner"]
+__all__ = ["HOST_RUNNER", "RunFunction", "RunRequest", "Runner"]
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """What to execute and what to compare it with.
+
+    layers: the layers to compare. expected: per input, the values of each layer by its index,
+        shape (H, W, C). inputs: per input its storage form (:func:`packing.pack`); None for the
+        vectors embedded in the application. input_names: for the report.
+    output_layers: layers whose outputs, one after the other, are the network's output; it is then
+        checked that the application hands out exactly those bytes.
+    dma, seed: when transfers move their bytes: early, late, or random by seed.
+    repeat: executions of all inputs, in one process, on the same arenas.
+    sanitize: "address,undefined" or "thread". dump: directory for ``layer_NN.npy``, shape
+        (H, W, C), true integers; in ``run_RR/`` when there is more than one execution.
+    timeout_s: seconds until the program is stopped; None for what suits the runner.
+
+    Raises UsageError for numbers that make no sense.
+    """
+
+    layers: Sequence[LayerOutput]
+    expected: Sequence[Mapping[int, npt.NDArray[Any]]]
+    inputs: Sequence[bytes] | None = None
+    input_names: Sequence[str] | None = None
+    output_layers: Sequence[int] = ()
+    target: str = ""
+    dma: str = "early"
+    seed: int = 1
+    repeat: int = 1
+    sanitize: str | None = None
+    dump: Path | None = None
+    timeout_s: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.seed < 0 or self.repeat < 1:
+            raise UsageError("the seed is not negative and the network runs at least once")
+        if self.inputs is not None and len(self.inputs) != len(self.expected):
+            raise UsageError(
+                f"{len(self.inputs)} inputs but expected values for {len(self.expected)}"
+            )
+
+    @property
+    def executions(self) -> int:
+        """Number of inferences."""
+        return len(self.expected) * self.repeat
+
+    def input_name(self, execution: int) -> str:
+        """Return the name of the input of an inference."""
+        number = execution % len(self.expected)
+        return self.input_names[number] if self.input_names else f"input {number}"
+
+    def expected_of(self, execution: int) -> Mapping[int, npt.NDArray[Any]]:
+        """Return the values that the layers of an inference shall have."""
+        return self.expected[execution % len(self.expected)]
+
+    def save(self, execution: int, values: Mapping[int, npt.NDArray[Any]]) -> None:
+        """Write the values of an inference by layer where ``dump`` asks for it; UsageError."""
+        if self.dump is not None:
+            several = self.executions > 1
+            save_values(self.dump / f"run_{execution:02d}" if several else self.dump, values)
 
 
 class RunFunction(Protocol):
     """Runs an application and compares its layers; see :func:`dory_core.simulate.run.run_host`.
 
-    A runner that has no use for dma, seed or sanitize raises UsageError for anything but the
+    A runner that has no use for dma, seed, sanitize or dump raises UsageError for anything but the
     default.
     """
 
-    def __call__(
-        self,
-        app_dir: Path,
-        *,
-        layers: Sequence[LayerOutput],
-        expected: Sequence[Mapping[int, npt.NDArray[Any]]],
-        inputs: Sequence[bytes] | None = None,
-        input_names: Sequence[str] | None = None,
-        output_layers: Sequence[int] = (),
-        target: str = "",
-        dma: str = "early",
-        seed: int = 1,
-        repeat: int = 1,
-        sanitize: str | None = None,
-        dump: Path | None = None,
-        timeout_s: float = 600.0,
-    ) -> RunResult:
+    def __call__(self, app_dir: Path, request: RunRequest) -> RunResult:
         """Return the comparison; raise VerificationFailed when the program was stopped."""
 
 
@@ -55,10 +101,10 @@ class Runner:
     preferred: bool = False
 
 
-def _run_host(app_dir: Path, **arguments: Any) -> RunResult:
+def _run_host(app_dir: Path, request: RunRequest) -> RunResult:
     from dory_core.simulate.run import run_host
 
-    return run_host(app_dir, **arguments)
+    return run_host(app_dir, request)
 
 
 HOST_RUNNER = Runner(

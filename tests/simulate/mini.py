@@ -7,13 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from dory_core.ir import Tensor
 from dory_core.runtime import runtime_files
-from dory_core.simulate.result import LayerOutput
+from dory_core.simulate.compiler import Compiler
+from dory_core.simulate.result import LayerOutput, RunResult
+from dory_core.simulate.run import run_host
+from dory_core.simulate.runner import RunRequest
 
 TILE, TILES = 50, 12
 BYTES = TILE * TILES
@@ -156,3 +160,8 @@ def line_of(app_dir: Path, text: str, occurrence: int = 0) -> int:
     """Return the line number of network.c that contains ``text``."""
     lines = (app_dir / "src/network.c").read_text().splitlines()
     return [number for number, line in enumerate(lines, 1) if text in line][occurrence]
+
+
+def simulate(app_dir: Path, *, compiler: Compiler | None = None, **request: Any) -> RunResult:
+    """Run an application on the host simulation; ``request``: fields of a RunRequest."""
+    return run_host(app_dir, RunRequest(**request), compiler=compiler)

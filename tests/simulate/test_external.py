@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from dory_core.errors import VerificationFailed
-from dory_core.simulate.run import DMA_MODES, run_host
+from dory_core.simulate.run import DMA_MODES
 
-from .mini import INPUTS, LAYER, write_app
+from .mini import INPUTS, LAYER, simulate, write_app
 
 IMAGE = bytes((i * 5 + 1) % 256 for i in range(200))
 
@@ -67,7 +67,7 @@ def app_with(tmp_path: Path, old: str = "", new: str = "", header: str = "") -> 
 
 @pytest.mark.parametrize("dma", DMA_MODES)
 def test_spill_and_prefetch_are_exact(tmp_path: Path, dma: str) -> None:
-    result = run_host(
+    result = simulate(
         app_with(tmp_path),
         layers=[LAYER],
         expected=[expected(data) for data in INPUTS],
@@ -98,7 +98,7 @@ def test_spill_and_prefetch_are_exact(tmp_path: Path, dma: str) -> None:
 )  # fmt: skip
 def test_faults_are_found(tmp_path: Path, dma: str, old: str, new: str, reason: str) -> None:
     with pytest.raises(VerificationFailed) as caught:
-        run_host(
+        simulate(
             app_with(tmp_path, old, new),
             layers=[LAYER],
             expected=[expected(INPUTS[0])],
@@ -117,7 +117,7 @@ def test_faults_are_found(tmp_path: Path, dma: str, old: str, new: str, reason: 
 )
 def test_limits_of_the_external_link(tmp_path: Path, header: str, reason: str) -> None:
     with pytest.raises(VerificationFailed, match=reason):
-        run_host(
+        simulate(
             app_with(tmp_path, header=header),
             layers=[LAYER],
             expected=[expected(INPUTS[0])],
@@ -134,4 +134,4 @@ def test_ticket_left_at_the_end_of_the_network(tmp_path: Path) -> None:
     with pytest.raises(
         VerificationFailed, match=r"started at network.c:23 .* was never waited for"
     ):
-        run_host(app, layers=[LAYER], expected=[expected(INPUTS[0])], inputs=INPUTS[:1])
+        simulate(app, layers=[LAYER], expected=[expected(INPUTS[0])], inputs=INPUTS[:1])

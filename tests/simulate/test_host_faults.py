@@ -11,10 +11,10 @@ import pytest
 
 from dory_core.errors import DoryError, UsageError, VerificationFailed
 from dory_core.simulate.build import build
-from dory_core.simulate.run import DMA_MODES, run_host
+from dory_core.simulate.run import DMA_MODES
 from tests.sanitizers import require_sanitizer
 
-from .mini import EXPECTED, INPUTS, LAYER, line_of, write_app
+from .mini import EXPECTED, INPUTS, LAYER, line_of, simulate, write_app
 
 every_mode = pytest.mark.parametrize("dma", DMA_MODES)
 
@@ -24,7 +24,7 @@ def fault(app_dir: Path, dma: str = "late", sanitize: str | None = None, **optio
     if sanitize is not None:
         require_sanitizer(sanitize)
     with pytest.raises(VerificationFailed) as caught:
-        run_host(
+        simulate(
             app_dir,
             layers=[LAYER],
             expected=EXPECTED[:1],
@@ -149,7 +149,7 @@ def test_interleaved_rows_of_two_transfers_are_no_conflict(tmp_path: Path) -> No
             )
         },
     )
-    result = run_host(app, layers=[LAYER], expected=EXPECTED[:1], inputs=INPUTS[:1], dma="late")
+    result = simulate(app, layers=[LAYER], expected=EXPECTED[:1], inputs=INPUTS[:1], dma="late")
     assert result.exact
 
 
@@ -220,7 +220,7 @@ def test_only_core_0_starts_transfers(tmp_path: Path) -> None:
         change,
         {"#define DORY_CORES 4": "#define DORY_CORES 4\n#define DORY_DMA_EACH_CORE 1"},
     )
-    assert run_host(app, layers=[LAYER], expected=EXPECTED).exact
+    assert simulate(app, layers=[LAYER], expected=EXPECTED).exact
 
 
 @pytest.mark.parametrize(
@@ -387,7 +387,7 @@ def test_undefined_behaviour_names_the_layer(tmp_path: Path) -> None:
 def test_warning_in_a_source_is_an_error_of_dory(tmp_path: Path) -> None:
     app = write_app(tmp_path, sources={"src/odd.c": "int odd(int x) { int y; return x; }\n"})
     with pytest.raises(DoryError, match=r"compiling src/odd.c with .* fails\n.*odd\.c.*") as caught:
-        run_host(app, layers=[LAYER], expected=EXPECTED)
+        simulate(app, layers=[LAYER], expected=EXPECTED)
     assert caught.value.exit_code == 1
 
 
@@ -404,9 +404,9 @@ def test_warning_in_a_source_is_an_error_of_dory(tmp_path: Path) -> None:
 def test_wrong_arguments_are_usage_errors(tmp_path: Path, arguments: dict[str, object]) -> None:
     app = write_app(tmp_path)
     with pytest.raises(UsageError):
-        run_host(app, layers=[LAYER], expected=EXPECTED, **arguments)  # type: ignore[arg-type]
+        simulate(app, layers=[LAYER], expected=EXPECTED, **arguments)  # type: ignore[arg-type]
 
 
 def test_directory_without_sources_is_a_usage_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is no application"):
-        run_host(tmp_path, layers=[LAYER], expected=EXPECTED)
+        simulate(tmp_path, layers=[LAYER], expected=EXPECTED)

@@ -12,17 +12,17 @@ import pytest
 from dory_core.errors import DoryError, UsageError
 from dory_core.runtime import runtime_files
 from dory_core.simulate.compiler import ZIGLANG, Compiler, find_compiler
-from dory_core.simulate.run import DMA_MODES, run_host
-from dory_core.simulate.runner import HOST_RUNNER
+from dory_core.simulate.run import DMA_MODES
+from dory_core.simulate.runner import HOST_RUNNER, RunRequest
 from tests.sanitizers import require_sanitizer
 
-from .mini import EXPECTED, INPUTS, LAYER, write_app
+from .mini import EXPECTED, INPUTS, LAYER, simulate, write_app
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
 @pytest.mark.parametrize("dma", DMA_MODES)
 def test_every_mode_is_exact_on_embedded_vectors(tmp_path: Path, dma: str, seed: int) -> None:
-    result = run_host(
+    result = simulate(
         write_app(tmp_path),
         layers=[LAYER],
         expected=EXPECTED,
@@ -42,7 +42,7 @@ def test_every_mode_is_exact_on_embedded_vectors(tmp_path: Path, dma: str, seed:
 def test_sanitizers_have_nothing_to_say(tmp_path: Path, dma: str, sanitize: str) -> None:
     require_sanitizer(sanitize)
     app = write_app(tmp_path)
-    result = run_host(app, layers=[LAYER], expected=EXPECTED, dma=dma, sanitize=sanitize)
+    result = simulate(app, layers=[LAYER], expected=EXPECTED, dma=dma, sanitize=sanitize)
     assert result.exact
     assert (app / f"build/host-{sanitize.replace(',', '-')}/app").is_file()
 
@@ -53,12 +53,14 @@ def test_first_mismatch_is_named(tmp_path: Path) -> None:
     wrong[9, 29, 1] -= 1
     result = HOST_RUNNER.run(
         write_app(tmp_path),
-        layers=[LAYER],
-        expected=[{3: wrong}],
-        inputs=INPUTS[:1],
-        input_names=["a.txt"],
-        target="mini",
-        dma="random",
+        RunRequest(
+            layers=[LAYER],
+            expected=[{3: wrong}],
+            inputs=INPUTS[:1],
+            input_names=["a.txt"],
+            target="mini",
+            dma="random",
+        ),
     )
     assert not result.exact
     document = json.loads(json.dumps(result.to_json()))
@@ -91,8 +93,8 @@ def test_first_mismatch_is_named(tmp_path: Path) -> None:
 
 def test_dump_holds_true_integers(tmp_path: Path) -> None:
     app = write_app(tmp_path / "app")
-    run_host(app, layers=[LAYER], expected=EXPECTED, dump=tmp_path / "two")
-    run_host(app, layers=[LAYER], expected=EXPECTED[:1], inputs=INPUTS[:1], dump=tmp_path / "one")
+    simulate(app, layers=[LAYER], expected=EXPECTED, dump=tmp_path / "two")
+    simulate(app, layers=[LAYER], expected=EXPECTED[:1], inputs=INPUTS[:1], dump=tmp_path / "one")
     first = np.load(tmp_path / "one/layer_03.npy")
     assert first.shape == (10, 30, 2)
     np.testing.assert_array_equal(first, EXPECTED[0][3])
@@ -102,13 +104,13 @@ def test_dump_holds_true_integers(tmp_path: Path) -> None:
 def test_input_or_expected_of_the_wrong_size_is_a_usage_error(tmp_path: Path) -> None:
     app = write_app(tmp_path)
     with pytest.raises(UsageError, match="size is no multiple of the network's input"):
-        run_host(app, layers=[LAYER], expected=EXPECTED[:1], inputs=[INPUTS[0][:-1]])
+        simulate(app, layers=[LAYER], expected=EXPECTED[:1], inputs=[INPUTS[0][:-1]])
     with pytest.raises(UsageError, match=r"layer 3 'add3' have shape \(599,\)"):
-        run_host(app, layers=[LAYER], expected=[{3: np.zeros(599, int)}], inputs=INPUTS[:1])
+        simulate(app, layers=[LAYER], expected=[{3: np.zeros(599, int)}], inputs=INPUTS[:1])
     with pytest.raises(UsageError, match="no expected values for layer 3"):
-        run_host(app, layers=[LAYER], expected=[{}], inputs=INPUTS[:1])
+        simulate(app, layers=[LAYER], expected=[{}], inputs=INPUTS[:1])
     with pytest.raises(UsageError, match="has 2 inputs, expected values are given for 1"):
-        run_host(app, layers=[LAYER], expected=EXPECTED[:1])
+        simulate(app, layers=[LAYER], expected=EXPECTED[:1])
 
 
 def test_make_run_needs_no_python(tmp_path: Path) -> None:
@@ -208,7 +210,7 @@ def test_ziglang_compiles_and_runs_the_application(tmp_path: Path) -> None:
     compiler = Compiler(ZIGLANG, version.stdout)
     app = write_app(tmp_path)
     try:
-        result = run_host(app, layers=[LAYER], expected=EXPECTED, dma="random", compiler=compiler)
+        result = simulate(app, layers=[LAYER], expected=EXPECTED, dma="random", compiler=compiler)
     except DoryError as error:  # show the compiler's words
         pytest.fail(error.message)
     assert result.exact

@@ -11,20 +11,18 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-
-import numpy.typing as npt
 
 from dory_core.errors import ToolMissing, UsageError, VerificationFailed
 from dory_core.simulate.packing import pack
 from dory_core.simulate.result import LayerOutput, LayerResult, Mismatch, Run, RunResult
-from dory_core.simulate.runner import Runner
+from dory_core.simulate.runner import Runner, RunRequest
 
 RULES = "pmsis_rules.mk"
 _SHOWN_LINES = 20
+_TIMEOUT_S = 3600.0
 _IGNORED = ("build", "BUILD")
 
 _RUN = re.compile(r"dory: run (\d+) input (\d+)")
@@ -50,54 +48,37 @@ class _Lines:
     differs: dict[int, tuple[int, int, int, int]] = field(default_factory=dict)
 
 
-def run_gvsoc(
-    app_dir: Path,
-    *,
-    layers: Sequence[LayerOutput],
-    expected: Sequence[Mapping[int, npt.NDArray[Any]]],
-    inputs: Sequence[bytes] | None = None,
-    input_names: Sequence[str] | None = None,
-    output_layers: Sequence[int] = (),
-    target: str = "",
-    dma: str = "early",
-    seed: int = 1,
-    repeat: int = 1,
-    sanitize: str | None = None,
-    dump: Path | None = None,
-    timeout_s: float = 3600.0,
-) -> RunResult:
+def run_gvsoc(app_dir: Path, request: RunRequest) -> RunResult:
     """Build ``app_dir`` in a copy with the SDK, run it on GVSOC and read what it printed.
 
-    layers, expected, inputs, repeat: as for :func:`dory_core.simulate.run.run_host`; inputs replace
-    the vectors of the copy. Raises ToolMissing without an SDK, UsageError for what only the host
-    simulation has, VerificationFailed when the build fails or the program does not end properly.
+    Inputs replace the vectors of the copy. Raises ToolMissing without an SDK, UsageError for what
+    only the host simulation has, VerificationFailed when the build fails or the program does not
+    end properly.
     """
-    if dma != "early" or seed != 1 or sanitize is not None or dump is not None:
+    if (request.dma, request.seed, request.sanitize, request.dump) != ("early", 1, None, None):
         raise UsageError(
             "the simulator of the chip has no --dma, --seed, --sanitize and --dump",
             "leave them out, or use the host simulation (no --runner)",
         )
-    if repeat < 1:
-        raise UsageError("the network runs at least once")
     _require_sdk()
     with tempfile.TemporaryDirectory(prefix="dory-gvsoc-") as folder:
         copy = Path(folder, "app")
         shutil.copytree(app_dir, copy, ignore=shutil.ignore_patterns(*_IGNORED))
-        if inputs is not None:
-            _replace_vectors(copy, layers, expected, inputs)
-        text = _make(copy, repeat, timeout_s)
+        if request.inputs is not None:
+            _replace_vectors(copy, request, request.inputs)
+        text = _make(copy, request.repeat, request.timeout_s or _TIMEOUT_S)
     runs = []
     for number, lines in enumerate(read_lines(text)):
-        if lines.vector != number % len(expected):
+        if lines.vector != number % len(request.expected):
             raise VerificationFailed(f"run {number} had input {lines.vector}", "report this")
-        name = input_names[lines.vector] if input_names else f"input {lines.vector}"
-        runs.append(Run(name, tuple(_result(layer, lines) for layer in layers)))
-    if len(runs) != len(expected) * repeat:
+        results = tuple(_result(layer, lines) for layer in request.layers)
+        runs.append(Run(request.input_name(number), results))
+    if len(runs) != request.executions:
         raise VerificationFailed(
-            f"{len(runs)} runs were reported, {len(expected) * repeat} were to be",
+            f"{len(runs)} runs were reported, {request.executions} were to be",
             "the application and its vectors disagree: compile it again",
         )
-    return RunResult(target, GVSOC_RUNNER.name, dma, tuple(runs))
+    return RunResult(request.target, GVSOC_RUNNER.name, request.dma, tuple(runs))
 
 
 def read_lines(text: str) -> list[_Lines]:
@@ -158,18 +139,15 @@ def _require_sdk() -> None:
         raise ToolMissing("make is not installed", "the SDK needs it")
 
 
-def _replace_vectors(
-    app: Path,
-    layers: Sequence[LayerOutput],
-    expected: Sequence[Mapping[int, npt.NDArray[Any]]],
-    inputs: Sequence[bytes],
-) -> None:
+def _replace_vectors(app: Path, request: RunRequest, inputs: Sequence[bytes]) -> None:
     folder = app / "vectors"
     (folder / "input.bin").write_bytes(b"".join(inputs))
-    for layer in layers:
+    for layer in request.layers:
         tensor = layer.tensor
         shape = (tensor.height, tensor.width, tensor.channels)
-        data = b"".join(pack(values[layer.index].reshape(shape), tensor) for values in expected)
+        data = b"".join(
+            pack(values[layer.index].reshape(shape), tensor) for values in request.expected
+        )
         (folder / f"layer_{layer.index:02d}.bin").write_bytes(data)
 
 

@@ -10,17 +10,14 @@ import shutil
 import struct
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
-
-import numpy.typing as npt
 
 from dory_core.errors import ToolMissing, UsageError, VerificationFailed
 from dory_core.simulate.build import build_program
 from dory_core.simulate.packing import unpack
-from dory_core.simulate.result import LayerOutput, Run, RunResult, compare_layer
-from dory_core.simulate.run import save_values
+from dory_core.simulate.result import Run, RunResult, compare_layer
+from dory_core.simulate.runner import RunRequest
 
 NAME = "qemu"
 PROGRAM = "qemu-system-arm"
@@ -31,31 +28,17 @@ SCRIPT = "board/qemu/mps2_an500.ld"
 SHIFT = 6
 TIMER_NS = 40
 _EXIT_DIFFERS = 5
+_TIMEOUT_S = 600.0
 _OUTPUT = 0xFFFF_FFFF
 
 
-def run_qemu(
-    app_dir: Path,
-    *,
-    layers: Sequence[LayerOutput],
-    expected: Sequence[Mapping[int, npt.NDArray[Any]]],
-    inputs: Sequence[bytes] | None = None,
-    input_names: Sequence[str] | None = None,
-    output_layers: Sequence[int] = (),
-    target: str = "",
-    dma: str = "early",
-    seed: int = 1,
-    repeat: int = 1,
-    sanitize: str | None = None,
-    dump: Path | None = None,
-    timeout_s: float = 600.0,
-) -> RunResult:
+def run_qemu(app_dir: Path, request: RunRequest) -> RunResult:
     """Build the application for QEMU's board, execute it and compare every layer.
 
     Raises UsageError for an application that needs the MDMA, ToolMissing without QEMU,
     VerificationFailed when the program does not come to its end.
     """
-    if dma != "early" or sanitize is not None:
+    if request.dma != "early" or request.sanitize is not None:
         raise UsageError(
             f"runner {NAME} has neither DMA modes nor sanitizers", "use --runner host for them"
         )
@@ -67,33 +50,35 @@ def run_qemu(
             f"the board of runner {NAME} has no MDMA",
             "compile with --set dma=memcpy and --set form=application",
         )
-    data = b"".join(inputs) if inputs is not None else (app_dir / "vectors/input.bin").read_bytes()
+    if request.inputs is not None:
+        data = b"".join(request.inputs)
+    else:
+        data = (app_dir / "vectors/input.bin").read_bytes()
     with tempfile.TemporaryDirectory(prefix="dory-qemu-") as folder:
-        Path(folder, "input.bin").write_bytes(data * repeat)
-        _execute(_build(app_dir), Path(folder), timeout_s)
+        Path(folder, "input.bin").write_bytes(data * request.repeat)
+        _execute(_build(app_dir), Path(folder), request.timeout_s or _TIMEOUT_S)
         results = Path(folder, "results.bin")
         records = list(_records(results.read_bytes() if results.exists() else b""))
-    by_layer = {layer.index: layer for layer in layers}
-    size = len(layers) + 1
-    if len(records) != size * len(expected) * repeat:
+    by_layer = {layer.index: layer for layer in request.layers}
+    size = len(request.layers) + 1
+    if len(records) != size * request.executions:
         raise VerificationFailed(f"the image wrote {len(records)} results")
     runs = []
-    for number in range(len(expected) * repeat):
+    for number in range(request.executions):
         mine = {index: (count, raw) for index, count, raw in records[number * size :][:size]}
-        which = number % len(expected)
-        name = input_names[which] if input_names else f"input {which}"
+        name = request.input_name(number)
         values = {i: unpack(mine[i][1], layer.tensor) for i, layer in by_layer.items()}
-        if dump is not None:
-            several = len(expected) * repeat > 1
-            save_values(dump / f"run_{number:02d}" if several else dump, values)
-        if output_layers and mine[_OUTPUT][1] != b"".join(mine[i][1] for i in output_layers):
+        request.save(number, values)
+        made = b"".join(mine[i][1] for i in request.output_layers)
+        if request.output_layers and mine[_OUTPUT][1] != made:
             raise VerificationFailed(f"{name}: the network's output is not that of its layers")
+        expected = request.expected_of(number)
         compared = [
-            compare_layer(n, values[n.index], expected[which], instructions=mine[n.index][0])
-            for n in layers
+            compare_layer(n, values[n.index], expected, instructions=mine[n.index][0])
+            for n in request.layers
         ]
         runs.append(Run(name, tuple(compared)))
-    return RunResult(target, NAME, "none", tuple(runs))
+    return RunResult(request.target, NAME, "none", tuple(runs))
 
 
 def _build(app_dir: Path) -> Path:

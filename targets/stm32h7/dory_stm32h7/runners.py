@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dory_core.errors import ToolMissing
-from dory_core.simulate.runner import Runner
+from dory_core.simulate.runner import Runner, RunRequest
 from dory_stm32h7.toolchain import has_toolchain
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ def has_emulator() -> bool:
     return importlib.util.find_spec("unicorn") is not None
 
 
-def _cortex_m7(*arguments: Any, **options: Any) -> RunResult:
+def _cortex_m7(app_dir: Path, request: RunRequest) -> RunResult:
     if not has_emulator():
         raise ToolMissing(
             "the emulator of the Cortex-M7 is missing (Python package unicorn)",
@@ -27,13 +28,13 @@ def _cortex_m7(*arguments: Any, **options: Any) -> RunResult:
         )
     from dory_stm32h7.emulator.runner import run_cortex_m7
 
-    return run_cortex_m7(*arguments, **options)
+    return run_cortex_m7(app_dir, request)
 
 
-def _qemu(*arguments: Any, **options: Any) -> RunResult:
+def _qemu(app_dir: Path, request: RunRequest) -> RunResult:
     from dory_stm32h7.qemu import run_qemu
 
-    return run_qemu(*arguments, **options)
+    return run_qemu(app_dir, request)
 
 
 def runners(ctx: TargetContext) -> list[Runner]:

@@ -14,6 +14,7 @@ from dory_core.application import read_graph, read_plan, run_application
 from dory_core.compiler import CompileOptions, CompileResult, compile_network
 from dory_core.plugins import Plugins
 from dory_core.simulate.result import LayerOutput, RunResult
+from dory_core.simulate.runner import RunRequest
 from tests.nets import net
 
 RUNNER = "cortex-m7"
@@ -59,7 +60,7 @@ def session(directory: Path, inputs: int = 1) -> Session:
         LayerOutput(n["index"], n["name"], graph.tensors[n["output"]["name"]])
         for n in plan["layers"]
     ]
-    return Session(directory, layers, None, inputs, 1, 1)
+    return Session(directory, RunRequest(layers, [{}] * inputs))
 
 
 def run_image(directory: Path, plugins: Plugins, repeat: int = 2, seed: int = 1) -> RunResult:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,8 +12,8 @@ import numpy.typing as npt
 from dory_core.errors import UsageError, VerificationFailed
 from dory_core.simulate.build import build_program
 from dory_core.simulate.packing import unpack
-from dory_core.simulate.result import LayerOutput, Run, RunResult, compare_layer
-from dory_core.simulate.run import save_values
+from dory_core.simulate.result import Run, RunResult, compare_layer
+from dory_core.simulate.runner import RunRequest
 from dory_stm32h7.emulator.elf import read_elf
 from dory_stm32h7.emulator.faults import ChipFault
 from dory_stm32h7.emulator.machine import Machine
@@ -22,59 +21,42 @@ from dory_stm32h7.emulator.memories import POISON
 
 NAME = "cortex-m7"
 _EXIT_DIFFERS = 5
+_TIMEOUT_S = 600.0
 
 
-def run_cortex_m7(
-    app_dir: Path,
-    *,
-    layers: Sequence[LayerOutput],
-    expected: Sequence[Mapping[int, npt.NDArray[Any]]],
-    inputs: Sequence[bytes] | None = None,
-    input_names: Sequence[str] | None = None,
-    output_layers: Sequence[int] = (),
-    target: str = "",
-    dma: str = "early",
-    seed: int = 1,
-    repeat: int = 1,
-    sanitize: str | None = None,
-    dump: Path | None = None,
-    timeout_s: float = 600.0,
-) -> RunResult:
+def run_cortex_m7(app_dir: Path, request: RunRequest) -> RunResult:
     """Build the image, execute it from reset, and compare what every layer hands out.
 
-    The MDMA always copies late, so ``dma`` has no meaning here. seed: of how often a program finds
-    a transfer in flight. Inputs that the image does not hold are written into the arena, where the
-    network uses them in place. Raises UsageError for dma or sanitize; VerificationFailed when a
-    rule of the chip is broken.
+    The MDMA always copies late, so ``dma`` has no meaning here. ``seed``: of how often a program
+    finds a transfer in flight. Inputs that the image does not hold are written into the arena,
+    where the network uses them in place. Raises UsageError for dma or sanitize;
+    VerificationFailed when a rule of the chip is broken.
     """
-    if dma != "early" or sanitize is not None:
+    if request.dma != "early" or request.sanitize is not None:
         raise UsageError(
             f"runner {NAME} has neither DMA modes nor sanitizers: its MDMA copies late",
             "use --runner host for them",
         )
     app_dir = Path(app_dir).resolve()
-    session = Session(app_dir, layers, inputs, len(expected), repeat, seed)
-    executions = session.run(timeout_s)
+    session = Session(app_dir, request)
+    executions = session.run(request.timeout_s or _TIMEOUT_S)
     runs = []
     for number, execution in enumerate(executions):
-        which = number % len(expected)
-        name = input_names[which] if input_names else f"input {which}"
-        if dump is not None:
-            folder = dump if len(executions) == 1 else dump / f"run_{number:02d}"
-            save_values(folder, execution.values)
-        execution.check_output(output_layers, name)
+        name = request.input_name(number)
+        request.save(number, execution.values)
+        execution.check_output(request.output_layers, name)
         results = [
             compare_layer(
                 layer,
                 execution.values[layer.index],
-                expected[which],
+                request.expected_of(number),
                 instructions=execution.instructions[layer.index],
             )
-            for layer in layers
+            for layer in request.layers
         ]
         runs.append(Run(name, tuple(results)))
-    result = RunResult(target, NAME, session.dma, tuple(runs))
-    if inputs is None and result.exact and session.found_differences:
+    result = RunResult(request.target, NAME, session.dma, tuple(runs))
+    if request.inputs is None and result.exact and session.found_differences:
         raise VerificationFailed(
             f"the image finds differences that the runner does not: {session.machine.output}",
             "the vectors in the image are not those of the application: compile it again",
@@ -101,15 +83,7 @@ class Execution:
 class Session:
     """One run of the image over all inputs and repetitions."""
 
-    def __init__(
-        self,
-        app_dir: Path,
-        layers: Sequence[LayerOutput],
-        inputs: Sequence[bytes] | None,
-        count: int,
-        repeat: int,
-        seed: int,
-    ) -> None:
+    def __init__(self, app_dir: Path, request: RunRequest) -> None:
         from dory_stm32h7.toolchain import find_toolchain
 
         if not (app_dir / "board").is_dir():
@@ -119,17 +93,17 @@ class Session:
             )
         self._plan = json.loads((app_dir / "plan.json").read_text())
         self._order = [layer["index"] for layer in self._plan["layers"]]
-        self._layers = {layer.index: layer for layer in layers}
-        self._count, self._repeat = count, repeat
-        self._inputs = inputs
-        if inputs is None and self._plan["options"]["vectors"] == "none":
+        self._layers = {layer.index: layer for layer in request.layers}
+        self._count, self._repeat = len(request.expected), request.repeat
+        self._inputs = request.inputs
+        if request.inputs is None and self._plan["options"]["vectors"] == "none":
             data = (app_dir / "vectors/input.bin").read_bytes()
-            size = len(data) // count
-            self._inputs = [data[n * size : (n + 1) * size] for n in range(count)]
+            size = len(data) // self._count
+            self._inputs = [data[n * size : (n + 1) * size] for n in range(self._count)]
         toolchain = find_toolchain()
         program = build_program(app_dir, toolchain.recipe(), toolchain.compiler)
         self._image = read_elf(program)
-        self.machine = Machine(self._image, seed)
+        self.machine = Machine(self._image, request.seed)
         self.machine.at("board_input", self._on_input)
         self.machine.at("dory_network_run", self._on_start)
         self.machine.at("board_layer", self._on_layer)

@@ -1,0 +1,35 @@
+"""Values of layers as files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from dory_core.errors import UsageError
+
+
+def save_values(folder: Path, values: Mapping[int, npt.NDArray[np.int64]]) -> None:
+    """Write ``layer_NN.npy`` of every layer into a folder; raises UsageError."""
+    make_folder(folder)
+    for index, array in values.items():
+        try:
+            np.save(folder / f"layer_{index:02d}.npy", array)
+        except OSError as error:  # numpy's own has no errno when the disk is full
+            raise _no_dump(folder, error) from error
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder for values; raises UsageError."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _no_dump(folder, error) from error
+
+
+def _no_dump(folder: Path, error: OSError) -> UsageError:
+    return UsageError(
+        f"cannot write dumps to {folder}: {error.strerror or error}", "choose another --dump DIR"
+    )
