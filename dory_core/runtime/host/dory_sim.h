@@ -45,6 +45,10 @@ void dory_sim_const(const void *ptr, uint32_t bytes);
 /* The same for memory that may be written: the output. */
 void dory_sim_mutable(void *ptr, uint32_t bytes);
 
+/* 1 when these bytes lie in an arena of L2 or in memory named by one of the two calls above;
+ * to_write: and may be written. For models of devices that find their data in L2. */
+int dory_sim_in_l2(const void *ptr, uint64_t bytes, int to_write);
+
 void *dory_sim_l1(void);
 void *dory_sim_l2(void);
 void *dory_sim_more_l2(uint32_t number); /* from 0 */

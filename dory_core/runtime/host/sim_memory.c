@@ -191,6 +191,11 @@ sim_place_t sim_locate(const void *ptr, uint64_t bytes) {
   return place;
 }
 
+int dory_sim_in_l2(const void *ptr, uint64_t bytes, int to_write) {
+  const sim_place_t place = sim_locate(ptr, bytes);
+  return place.found && place.arena != &sim_l1 && (place.writable || !to_write);
+}
+
 static void check_canary(const sim_arena_t *arena, const uint8_t *from, const uint8_t *to,
                          const char *file, int line) {
   for (const uint8_t *p = from; p != to; ++p) {
