@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dory_core.budgets import Budgets, resolve_budgets
-from dory_core.compiler import CompileOptions, import_network
+from dory_core.compiler import CompileOptions, import_network, import_with_vectors
 from dory_core.errors import DoesNotFit, DoryError, NotSupported
 from dory_core.hardware import TargetContext
 from dory_core.ir import Graph
@@ -86,7 +86,10 @@ def check_network(options: CompileOptions, plugins: Plugins) -> CheckReport:
     """
     ctx = plugins.context(options.target, options.settings) if options.target else None
     try:
-        graph = import_network(options, plugins, ctx)
+        if ctx is None or all(step.exact for step in plugins.passes(ctx)):
+            graph = import_network(options, plugins, ctx)
+        else:
+            graph, _, _ = import_with_vectors(options, plugins, ctx)
     except NotSupported as error:
         return CheckReport(False, None, reason=error.message, hint=error.hint)
     if ctx is None:

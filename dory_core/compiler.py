@@ -63,21 +63,47 @@ def _silent(stage: str, done: int, total: int) -> None:
     """Report no progress."""
 
 
-def import_network(options: CompileOptions, plugins: Plugins, ctx: TargetContext | None) -> Graph:
-    """Parse the network and fit it to the target; raises NotSupported or UsageError."""
+def parse_network(options: CompileOptions, plugins: Plugins) -> Graph:
+    """Return the network as the frontend reads it; raises NotSupported or UsageError."""
     from dory_core.frontend import FrontendOptions
 
     frontend = plugins.frontend(options.frontend)
-    graph = frontend.parse(options.onnx, FrontendOptions(options.input_bits, options.input_signed))
+    return frontend.parse(options.onnx, FrontendOptions(options.input_bits, options.input_signed))
+
+
+def import_network(options: CompileOptions, plugins: Plugins, ctx: TargetContext | None) -> Graph:
+    """Parse the network and fit it to the target; raises NotSupported or UsageError."""
+    graph = parse_network(options, plugins)
     return graph if ctx is None else fit_to_target(graph, plugins, ctx)
 
 
-def fit_to_target(graph: Graph, plugins: Plugins, ctx: TargetContext) -> Graph:
-    """Run the target's passes and choose the storage of every tensor."""
+def import_with_vectors(
+    options: CompileOptions, plugins: Plugins, ctx: TargetContext
+) -> tuple[Graph, tuple[Vector, ...], bool | None]:
+    """Return the network fitted to the target, its test vectors, and what goldens said about it.
+
+    Where a pass of the target changes values, goldens are compared with the network as it was
+    before, and notes say how the fitted one differs. Raises: what :func:`import_network` and
+    :func:`make_vectors` raise.
+    """
+    graph = parse_network(options, plugins)
+    fitted = fit_to_target(graph, plugins, ctx)
+    if all(step.exact for step in plugins.passes(ctx)):
+        return fitted, *make_vectors(fitted, options.golden, options.input)
+    from dory_core.approximation import measure
+
+    exact = fit_to_target(graph, plugins, ctx, exact=True)
+    vectors, confirmed = make_vectors(exact, options.golden, options.input)
+    return *measure(exact, fitted, vectors), confirmed
+
+
+def fit_to_target(graph: Graph, plugins: Plugins, ctx: TargetContext, exact: bool = False) -> Graph:
+    """Run the target's passes, or only the exact ones, and choose the storage of every tensor."""
     from dory_core.passes.storage import choose_storage
 
     for step in plugins.passes(ctx):
-        graph = step.run(graph)
+        if step.exact or not exact:
+            graph = step.run(graph)
     widths = ctx.memory.storage_bits
     return choose_storage(graph, widths, lambda layer: plugins.kernels(ctx, layer))
 
@@ -116,9 +142,7 @@ def compile_network(
     ctx = plugins.context(options.target, options.settings)
     budgets = resolve_budgets(ctx.memory, options.budgets)
     progress("import", 0, 1)
-    whole = import_network(options, plugins, ctx)
-    progress("vectors", 0, 1)
-    vectors, exact = make_vectors(whole, options.golden, options.input)
+    whole, vectors, exact = import_with_vectors(options, plugins, ctx)
     graph = whole
     if options.layer is not None:
         graph = extract_layer(whole, options.layer)

@@ -177,6 +177,10 @@ def dory_kernels(ctx: TargetContext, layer: TypedLayer) -> list[Kernel]:  # type
 def dory_passes(ctx: TargetContext) -> list[Pass]:  # type: ignore[empty-body]
     """Return graph passes of the target, run after those of the core in the order given.
 
+    A pass keeps every value of the network, but for one that an option of the target asks for and
+    that says so (``exact=False``): then dory computes the test vectors with and without it, and
+    notes how many values differ and by how much.
+
     >>> from dory_core.hardware import TargetContext
     >>> from dory_core.passes import Pass
     >>> from dory_core.plugins import hookimpl

@@ -12,13 +12,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """A rewriting of the Graph that changes no value of any layer's output.
+    """A rewriting of the Graph that changes no value of any layer's output, unless it says so.
 
     name: unique, shown with ``-v`` and used for the files of ``--dump-stages``.
-    summary: one line that says what it does. run: returns the new Graph, or the same object when
-    there is nothing to do.
+    summary: one line that says what it does. run: returns the new Graph, with the same layers and
+    tensors by index and name, or the same object when there is nothing to do. exact: False for one
+    that may change values because an option of the target asks for it; how many differ on the test
+    vectors, and by how much, is then measured and reported.
     """
 
     name: str
     summary: str
     run: Callable[[Graph], Graph]
+    exact: bool = True

@@ -1,0 +1,102 @@
+"""What both arrays share: the steps of a layer over the sums of its products."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dory_core.ir import Add, Conv, Linear, Requant, TypedLayer, requant
+from dory_core.passes.ranges import accumulator_bounds
+from dory_core.requantisation import Staircase, staircase
+
+Integers = npt.NDArray[np.int64]
+
+_SAFE = 1 << 62
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Steps:
+    """What happens to the sums of products of a layer.
+
+    steps: requantisations, first to last; a bias is one of them. lo, hi: reachable sums without
+    bias, int64, shape (C,), C output channels.
+    """
+
+    steps: tuple[Requant, ...]
+    lo: Integers
+    hi: Integers
+
+    def values(self, acc: Integers) -> npt.NDArray[Any]:
+        """Return the outputs of one sum per channel, exact for any sum."""
+        value: npt.NDArray[Any] = acc
+        for step in self.steps:
+            largest = max(abs(int(value.min())), abs(int(value.max())), 1)
+            if largest * max(abs(m) for m in step.mul) + max(abs(a) for a in step.add) >= _SAFE:
+                value = value.astype(object)
+            value = step.apply(value)
+        return value
+
+    def stairs(self) -> Staircase | None:
+        """Return the staircase of the steps, None when it has too many to be listed."""
+        return staircase(self.steps, self.lo, self.hi)
+
+
+def steps_of(layer: TypedLayer) -> Steps | None:
+    """Return the steps of a layer, None when its outputs are the sums themselves."""
+    kind = layer.layer
+    if not kind.requants:
+        return None
+    lo, hi = (b.astype(np.int64) for b in accumulator_bounds(kind, layer.inputs))
+    before: tuple[Requant, ...] = ()
+    if isinstance(kind, (Conv, Linear)) and kind.bias is not None:
+        bias = kind.bias.values.astype(np.int64)
+        lo, hi = lo - bias, hi - bias
+        before = (requant([1] * len(bias), bias.tolist()),)
+    channels = layer.output.channels
+    lo, hi = (np.broadcast_to(b, (channels,)).copy() for b in (lo, hi))
+    return Steps((*before, *kind.requants), lo, hi)
+
+
+def sum_steps(layer: TypedLayer) -> Steps | None:
+    """Return the steps of an Add over the plain sum of its operands, None when there are none.
+
+    The operands' own steps can be moved behind the sum when they multiply alike, divide by nothing
+    and clip nothing.
+    """
+    kind = layer.layer
+    if not isinstance(kind, Add):
+        raise TypeError(f"{kind.kind} is no sum")
+    first, second = (requant() if step is None else step for step in kind.operand_requants)
+    if first.mul != second.mul or first.div != 1 or second.div != 1:
+        return None
+    for step, x in zip((first, second), layer.inputs, strict=True):
+        ends = [step.scalar(v, c) for v in (x.lo, x.hi) for c in range(len(step.mul))]
+        if step.lo is not None and step.hi is not None:
+            free = replace(step, lo=None, hi=None)
+            if ends != [free.scalar(v, c) for v in (x.lo, x.hi) for c in range(len(step.mul))]:
+                return None
+    a, b = (np.array(step.add, dtype=np.int64) for step in (first, second))
+    channels = layer.output.channels
+    both = requant(list(first.mul), (a + b).tolist())
+    lo = np.full(channels, sum(x.lo for x in layer.inputs), dtype=np.int64)
+    hi = np.full(channels, sum(x.hi for x in layer.inputs), dtype=np.int64)
+    return Steps((both, *kind.requants), lo, hi)
+
+
+def clipped(stairs: Staircase, bounds: tuple[int, int]) -> Staircase | None:
+    """Return the staircase with other bounds as its clip, None when its values exceed them."""
+    if int(stairs.first.min()) < bounds[0] or int(stairs.last.max()) > bounds[1]:
+        return None
+    return replace(stairs, clip=bounds)
+
+
+def slopes(steps: Sequence[Requant], channels: int) -> npt.NDArray[np.float64]:
+    """Return y per accumulator of each channel, clips and rounding apart."""
+    slope = np.ones(channels)
+    for step in steps:
+        slope = slope * (np.array(step.mul, dtype=np.float64) / step.div)
+    return slope

@@ -1,0 +1,1 @@
+"""Constants as the arrays read them, and back (docs/contract.md, "Encodings of constants")."""

@@ -1,0 +1,147 @@
+"""Blocks of the digital array: 16 outputs with their weights and biases.
+
+Weights are int8, biases int32. Every group of 4 bytes is reversed. Decoders take a block apart
+again and refuse padding that is not zero.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+OUTPUTS = 16
+CHANNELS = 16
+#: Outputs of a block of a depthwise convolution; each has three companions that are zero.
+DEPTHWISE_OUTPUTS = 4
+_COMPANIONS = OUTPUTS // DEPTHWISE_OUTPUTS
+_BIAS_PLANES = 4
+BIAS_BYTES = OUTPUTS * _BIAS_PLANES
+
+Array = npt.NDArray[np.int64]
+
+
+def up(value: int, unit: int) -> int:
+    """Return ``value`` rounded up to a multiple of ``unit``."""
+    return -(-value // unit) * unit
+
+
+def conv_block_bytes(channels: int, taps: int) -> int:
+    """Return the bytes of 16 outputs over ``channels`` inputs, before padding."""
+    return up(channels, CHANNELS) * taps * OUTPUTS + BIAS_BYTES
+
+
+def depthwise_block_bytes(taps: int) -> int:
+    """Return the bytes of 4 channels."""
+    return taps * OUTPUTS + BIAS_BYTES
+
+
+def linear_block_bytes(inputs: int) -> int:
+    """Return the bytes of 16 outputs over ``inputs`` inputs, a multiple of 16."""
+    return inputs * OUTPUTS + BIAS_BYTES
+
+
+def encode_conv(weights: Array, bias: Array) -> bytes:
+    """Return the blocks of a convolution. weights: (K, C, fy, fx); bias: (K,)."""
+    count, channels, height, width = weights.shape
+    outputs = up(count, OUTPUTS)
+    padded = np.zeros((outputs, up(channels, CHANNELS), height, width), dtype=np.int64)
+    padded[:count, :channels] = weights
+    blocks = padded.reshape(-1, OUTPUTS, *padded.shape[1:]).transpose(0, 2, 3, 4, 1)
+    return _join(blocks.reshape(len(blocks), -1), _grown(bias, outputs))
+
+
+def decode_conv(
+    data: bytes, count: int, channels: int, kernel: tuple[int, int]
+) -> tuple[Array, Array]:
+    """Return (weights, bias) of :func:`encode_conv`. Raises: ValueError for other data."""
+    size = conv_block_bytes(channels, kernel[0] * kernel[1])
+    values, bias = _split(data, size)
+    blocks = values.reshape(-1, up(channels, CHANNELS), *kernel, OUTPUTS)
+    weights = blocks.transpose(0, 4, 1, 2, 3).reshape(-1, up(channels, CHANNELS), *kernel)
+    _expect_zero(weights[count:], weights[:, channels:], bias[count:])
+    return weights[:count, :channels], bias[:count]
+
+
+def encode_depthwise(weights: Array, bias: Array) -> bytes:
+    """Return the blocks of a depthwise convolution. weights: (C, fy, fx); bias: (C,)."""
+    count, height, width = weights.shape
+    channels = up(count, CHANNELS)
+    spread = np.zeros((channels, _COMPANIONS, 1, height, width), dtype=np.int64)
+    spread[:count, 0, 0] = weights
+    biases = np.zeros((channels, _COMPANIONS), dtype=np.int64)
+    biases[:count, 0] = bias
+    blocks = spread.reshape(-1, OUTPUTS, 1, height, width).transpose(0, 2, 3, 4, 1)
+    return _join(blocks.reshape(len(blocks), -1), biases.reshape(-1))
+
+
+def decode_depthwise(data: bytes, count: int, kernel: tuple[int, int]) -> tuple[Array, Array]:
+    """Return (weights, bias) of :func:`encode_depthwise`. Raises: ValueError likewise."""
+    values, bias = _split(data, depthwise_block_bytes(kernel[0] * kernel[1]))
+    blocks = values.reshape(-1, *kernel, OUTPUTS).transpose(0, 3, 1, 2)
+    spread = blocks.reshape(-1, _COMPANIONS, *kernel)
+    biases = bias.reshape(-1, _COMPANIONS)
+    _expect_zero(spread[:, 1:], biases[:, 1:], spread[count:], biases[count:])
+    return spread[:count, 0], biases[:count, 0]
+
+
+def encode_linear(weights: Array, bias: Array) -> bytes:
+    """Return the blocks of a fully connected layer.
+
+    weights: (K, N), N a multiple of 16, columns in the order of the input's bytes; bias: (K,).
+    """
+    count, inputs = weights.shape
+    outputs = up(count, OUTPUTS)
+    padded = np.zeros((outputs, inputs), dtype=np.int64)
+    padded[:count] = weights
+    blocks = padded.reshape(-1, OUTPUTS, inputs // CHANNELS, CHANNELS).transpose(0, 2, 1, 3)
+    return _join(blocks.reshape(len(blocks), -1), _grown(bias, outputs))
+
+
+def decode_linear(data: bytes, count: int, inputs: int) -> tuple[Array, Array]:
+    """Return (weights, bias) of :func:`encode_linear`. Raises: ValueError likewise."""
+    values, bias = _split(data, linear_block_bytes(inputs))
+    blocks = values.reshape(-1, inputs // CHANNELS, OUTPUTS, CHANNELS).transpose(0, 2, 1, 3)
+    weights = blocks.reshape(-1, inputs)
+    _expect_zero(weights[count:], bias[count:])
+    return weights[:count], bias[:count]
+
+
+def _grown(values: Array, size: int) -> Array:
+    grown = np.zeros(size, dtype=np.int64)
+    grown[: len(values)] = values
+    return grown
+
+
+def _join(weights: Array, bias: Array) -> bytes:
+    """Return the blocks: a row of weights each, then the planes of 16 biases.
+
+    Raises: OverflowError for numbers that are no int8 or int32.
+    """
+    for values, bits in ((weights, 8), (bias, 32)):
+        limit = 1 << bits - 1
+        if values.size and not -limit <= int(values.min()) <= int(values.max()) < limit:
+            raise OverflowError(f"[{values.min()}, {values.max()}] exceeds {bits} bits")
+    biases = bias.astype("<i4").view(np.uint8).reshape(-1, OUTPUTS, _BIAS_PLANES)
+    planes = biases.transpose(0, 2, 1).reshape(len(weights), BIAS_BYTES)
+    rows = np.concatenate([weights.astype(np.int8).view(np.uint8), planes], axis=1)
+    return _reversed(rows).tobytes()
+
+
+def _split(data: bytes, block_bytes: int) -> tuple[Array, Array]:
+    """Return (weights, bias) of blocks: (blocks, weights of a block) and (blocks * 16,)."""
+    rows = _reversed(np.frombuffer(data, np.uint8).reshape(-1, block_bytes))
+    weights = rows[:, :-BIAS_BYTES].view(np.int8).astype(np.int64)
+    planes = rows[:, -BIAS_BYTES:].reshape(-1, _BIAS_PLANES, OUTPUTS).transpose(0, 2, 1)
+    bias = np.ascontiguousarray(planes).view("<i4").reshape(-1).astype(np.int64)
+    return weights, bias
+
+
+def _reversed(rows: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+    """Return rows of bytes with every group of 4 reversed."""
+    groups = np.ascontiguousarray(rows.reshape(len(rows), -1, 4)[:, :, ::-1])
+    return groups.reshape(len(rows), -1)
+
+
+def _expect_zero(*parts: Array) -> None:
+    if any(part.any() for part in parts):
+        raise ValueError("padding of a block is not zero")
