@@ -28,6 +28,8 @@ class Memory:
     a budget.
     code_bytes_per_layer: code of each layer of a network that lies here too, beyond what is
     reserved; and that of a layer whose data is streamed from the level below.
+    access_cycles: what a core waits for a load or store of its own that no cache answers, beyond an
+    access to L1. line_cycles: what it waits for a line that its cache fills.
     """
 
     name: str
@@ -39,6 +41,8 @@ class Memory:
     mapped: bool = False
     read_only: bool = False
     code_bytes_per_layer: tuple[int, int] = (0, 0)
+    access_cycles: float = 0.0
+    line_cycles: float = 0.0
 
     @property
     def usable_bytes(self) -> int:
@@ -114,11 +118,25 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
+class Cache:
+    """The data cache of a core, between its kernels and the memories below L1."""
+
+    size_bytes: int
+    ways: int
+    line_bytes: int
+
+    @property
+    def sets(self) -> int:
+        """Sets of lines."""
+        return self.size_bytes // (self.ways * self.line_bytes)
+
+
+@dataclass(frozen=True, slots=True)
 class MemoryHierarchy:
     """Levels from the nearest to the cores outwards, the links between them, and the cores.
 
-    in_place: layers are not tiled; kernels work on tensors in L2 and on linked constants, behind
-    caches, and L1 holds their scratch memory.
+    in_place: layers are not tiled; kernels work on tensors in L2 and on linked constants, and L1
+    holds their scratch memory. cache: what they work through then, None without a cache.
     cores: number of cores that run kernels (SPMD). local: bytes of L1 reserved per core for stacks
     are part of ``Memory.reserved_bytes``. peak_macs_per_cycle: what all cores together cannot
     exceed, 0 when it is not known.
@@ -135,6 +153,7 @@ class MemoryHierarchy:
     storage_bits: tuple[int, ...] = STORAGE_BITS
     in_place: bool = False
     step_cycles: int = 0
+    cache: Cache | None = None
 
     def __post_init__(self) -> None:
         known = tuple(bits for bits in STORAGE_BITS if bits in self.storage_bits)

@@ -83,6 +83,21 @@ class StructCall:
         return f"{self.function}(&(const {self.type}){{\n{lines}}});"
 
 
+@dataclass(frozen=True, slots=True)
+class Access:
+    """How one call of a kernel reads or writes an operand where it lies.
+
+    operand: ``x``, ``x2``, ``w``, ``y`` or ``scratch``. count: loads and stores. bytes: different
+    ones. again: (bytes, distance in bytes): of bytes that are touched again, in whole lines of the
+    cache, how many others of all operands have been touched since.
+    """
+
+    operand: str
+    count: int
+    bytes: int
+    again: tuple[tuple[int, int], ...] = ()
+
+
 class Kernel(ABC):
     """A C kernel that computes one tile of one layer; every core of the cluster calls it.
 
@@ -130,6 +145,16 @@ class Kernel(ABC):
     @abstractmethod
     def cycles(self, layer: TypedLayer, tile: Tile) -> Number:
         """Return the estimated cycles of one call on ``tile``, all cores, fork-free."""
+
+    def accesses(self, layer: TypedLayer, tile: Tile, line_bytes: int) -> tuple[Access, ...]:
+        """Return how a call on ``tile``, of integers, goes through its operands in place.
+
+        line_bytes: of the cache's lines. For layers that are not tiled; the default computes one
+        output after the other.
+        """
+        from dory_core.estimate.cache import pixel_by_pixel
+
+        return pixel_by_pixel(self, layer, tile)
 
     @abstractmethod
     def symbol(self, layer: TypedLayer) -> str:

@@ -195,7 +195,7 @@ def make_step(
     """Return the step of one layer. layer: whole; tiled: its largest part."""
     kernel = tiled.kernel
     if tiled.in_place:
-        return _in_place_step(layer, tiled, parts, places, weights)
+        return _in_place_step(layer, tiled, parts, places, weights, hierarchy)
     first = parts[0].schedule
     all_inputs = len(first.c_out if first.keeps_channels else first.c_in) == 1
     form = "rows" if all_inputs else "pixels"
@@ -230,10 +230,14 @@ def _in_place_step(
     parts: tuple[PartPlan, ...],
     places: Mapping[str, Place],
     weights: LayerWeights | None,
+    hierarchy: MemoryHierarchy,
 ) -> LayerStep:
     """Return the step of a layer whose kernel works where tensors and constants lie."""
     kernel = tiled.kernel
-    timeline = whole_timeline(layer, kernel)
+    names = {name: t.name for name, t in zip(("x", "x2"), layer.inputs, strict=False)}
+    names["y"] = layer.output.name
+    memories = {operand: places[name].memory for operand, name in names.items()}
+    timeline = whole_timeline(layer, kernel, hierarchy, memories)
     return LayerStep(
         layer=layer,
         kernel=_call(kernel, layer),

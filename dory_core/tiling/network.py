@@ -36,7 +36,7 @@ class NetworkTiler:
         self._layers = graph.typed_layers
         self._kernels = [plugins.kernels(ctx, layer) for layer in self._layers]
         self._l1_bytes = l1_bytes
-        self._in_place = ctx.memory.in_place
+        self._hierarchy = ctx.memory
         self._tiler = Tiler(ctx.memory, terms, objective)
         self._progress = progress
         self._known: dict[tuple[int, int, int], TiledLayer] = {}
@@ -58,8 +58,8 @@ class NetworkTiler:
     def _tile_part(self, n: int, split: Split) -> TiledLayer:
         """Return the largest part on a kernel that accepts the whole layer as well."""
         layer = self._layers[n]
-        if self._in_place:
-            return tile_whole(layer, self._kernels[n], self._l1_bytes)
+        if self._hierarchy.in_place:
+            return tile_whole(layer, self._kernels[n], self._l1_bytes, self._hierarchy)
         answers = [(kernel, judge(kernel, layer)) for kernel in self._kernels[n]]
         accepting = [kernel for kernel, rejection in answers if rejection is None]
         tiled = self._tiler.tile(

@@ -6,11 +6,14 @@ memory stays in L1.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from dory_core.errors import DoesNotFit, NotSupported
+from dory_core.estimate.cache import waiting_cycles
 from dory_core.estimate.timeline import Event, LayerEstimate, PartTimeline, Traffic
+from dory_core.hardware import MemoryHierarchy
 from dory_core.ir import TypedLayer
 from dory_core.kernel import Kernel, judge
 from dory_core.tiling.geometry import Tile, extent, make_tile
@@ -19,6 +22,8 @@ from dory_core.tiling.schedule import Buffering, L1Buffer, l1_buffers, make_sche
 from dory_core.tiling.tiler import KernelRejection, TiledLayer
 
 _SINGLE = Buffering()
+#: ``LayerEstimate.bound`` of a layer in place that waits longer than it computes.
+MEMORY_BOUND = "memory"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +32,9 @@ class _Refused(Exception):
     needed_bytes: int = 0
 
 
-def tile_whole(layer: TypedLayer, kernels: Sequence[Kernel], budget_bytes: int) -> TiledLayer:
+def tile_whole(
+    layer: TypedLayer, kernels: Sequence[Kernel], budget_bytes: int, hierarchy: MemoryHierarchy
+) -> TiledLayer:
     """Return the layer in one piece, in place, on the first kernel that takes it so.
 
     budget_bytes: of L1, for scratch memory. Raises: NotSupported when every kernel rejects the
@@ -41,7 +48,7 @@ def tile_whole(layer: TypedLayer, kernels: Sequence[Kernel], budget_bytes: int) 
             rejections.append(KernelRejection(kernel.name, rejection.reason))
             continue
         try:
-            return _on(layer, kernel, budget_bytes, tuple(rejections))
+            return _on(layer, kernel, budget_bytes, tuple(rejections), hierarchy)
         except _Refused as refused:
             rejections.append(KernelRejection(kernel.name, refused.reason))
             if refused.needed_bytes:
@@ -67,7 +74,11 @@ def scratch_buffers(layer: TypedLayer, kernel: Kernel, tile: Tile) -> tuple[L1Bu
 
 
 def _on(
-    layer: TypedLayer, kernel: Kernel, budget_bytes: int, rejections: tuple[KernelRejection, ...]
+    layer: TypedLayer,
+    kernel: Kernel,
+    budget_bytes: int,
+    rejections: tuple[KernelRejection, ...],
+    hierarchy: MemoryHierarchy,
 ) -> TiledLayer:
     if kernel.input_layout(layer) != "HWC":
         raise _Refused("it reads another layout than that of tensors in L2")
@@ -83,16 +94,38 @@ def _on(
     has_weights = int(kernel.weight_bytes(layer, tile)) > 0
     schedule = make_schedule(layer, tile, _SINGLE, has_weights=has_weights)
     tiling = Tiling(tile, _SINGLE, buffers, budget_bytes, (), "whole")
-    estimate = whole_timeline(layer, kernel).estimate
+    estimate = whole_timeline(layer, kernel, hierarchy).estimate
     return TiledLayer(layer, kernel, tiling, schedule, rejections, estimate, in_place=True)
 
 
-def whole_timeline(layer: TypedLayer, kernel: Kernel) -> PartTimeline:
-    """Return the timeline of a layer in place: the kernel alone; caches are not modelled."""
+def whole_timeline(
+    layer: TypedLayer,
+    kernel: Kernel,
+    hierarchy: MemoryHierarchy,
+    memories: Mapping[str, int] = MappingProxyType({}),
+) -> PartTimeline:
+    """Return the timeline of a layer in place: the kernel, and what it waits for memory.
+
+    memories: number of the memory of L2 by operand (``x``, ``x2``, ``y``), 0 unless it is there.
+    """
     full = extent(layer)
-    cycles = int(kernel.cycles(layer, make_tile(layer, full.c_out, full.h, full.w, full.c_in)))
-    per_cycle = layer.macs / cycles if cycles else 0.0
-    estimate = LayerEstimate(cycles, cycles, 0, 0, per_cycle, "compute")
-    return PartTimeline(
-        estimate, Traffic(1, 0, 0), (Event("cores", "compute", 0, 0.0, float(cycles)),)
+    tile = make_tile(layer, full.c_out, full.h, full.w, full.c_in)
+    compute = int(kernel.cycles(layer, tile))
+    places = {name: hierarchy.level(2).memories[memories.get(name, 0)] for name in ("x", "x2", "y")}
+    places["w"] = hierarchy.level(hierarchy.constants_level).memories[0]
+    line_bytes = hierarchy.cache.line_bytes if hierarchy.cache is not None else 1
+    accesses = kernel.accesses(layer, tile, line_bytes)
+    waiting = waiting_cycles(accesses, places, hierarchy.cache)
+    cycles = compute + waiting
+    estimate = LayerEstimate(
+        cycles,
+        compute,
+        0,
+        waiting,
+        layer.macs / cycles if cycles else 0.0,
+        MEMORY_BOUND if waiting > compute else "compute",
     )
+    events = [Event("cores", "compute", 0, 0.0, float(compute))]
+    if waiting:
+        events.append(Event("cores", "wait for memory", 0, float(compute), float(cycles)))
+    return PartTimeline(estimate, Traffic(1, 0, 0), tuple(events))

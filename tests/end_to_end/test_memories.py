@@ -245,13 +245,14 @@ def test_kernel_that_wants_another_layout_is_not_taken_in_place(tmp_path: Path) 
             return 1 << 20
 
     layer = residual().typed_layers[0]
-    chosen = tile_whole(layer, [Planar(), Greedy(), *portable_kernels()], 4096)
+    memory = Forked(8 * 1024, in_place=True).hierarchy
+    chosen = tile_whole(layer, [Planar(), Greedy(), *portable_kernels()], 4096, memory)
     assert chosen.kernel.name == "dory_portable_conv"
     assert [(r.kernel, r.reason) for r in chosen.rejections] == [
         ("planar", "it reads another layout than that of tensors in L2"),
         ("greedy", "it needs 1048576 B of scratch memory"),
     ]
     with pytest.raises(DoesNotFit, match="needs 1048576 B of L1 for scratch memory, 4096"):
-        tile_whole(layer, [Planar(), Greedy()], 4096)
+        tile_whole(layer, [Planar(), Greedy()], 4096, memory)
     with pytest.raises(NotSupported, match="no kernel computes it in one piece"):
-        tile_whole(layer, [Planar()], 4096)
+        tile_whole(layer, [Planar()], 4096, memory)

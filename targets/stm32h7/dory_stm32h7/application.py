@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from dory_core.codegen.image_vectors import image_vectors
 from dory_core.hardware import OutputFile
 from dory_stm32h7 import toolchain
+from dory_stm32h7.hardware import UNCACHED, in_place
 
 if TYPE_CHECKING:
     from dory_core.hardware import TargetContext
@@ -45,6 +46,9 @@ _CONFIG = """\
 #define DORY_ARENAS_CACHED {cached}
 #endif
 
+/* 1: start-up turns the D-cache on. With a start-up of your own this is for it to decide. */
+#define DORY_DATA_CACHE {data_cache}
+
 /* 1: the output may stay where the last layer leaves it; see dory_stm32h7_output. */
 #define DORY_OUTPUT_IN_PLACE {in_place}
 
@@ -75,13 +79,18 @@ def hal_files(ctx: TargetContext) -> tuple[OutputFile, ...]:
 
 
 def _config(ctx: TargetContext, plan: Plan) -> OutputFile:
-    text = _CONFIG.format(cached=int(_copies(ctx)), in_place=int(len(plan.outputs) == 1))
+    cache_on = ctx.options.get("memory") != UNCACHED
+    text = _CONFIG.format(
+        cached=int(_copies(ctx) and cache_on),
+        data_cache=int(cache_on),
+        in_place=int(len(plan.outputs) == 1),
+    )
     return OutputFile("hal/stm32h7/dory_stm32h7_config.h", text)
 
 
 def _copies(ctx: TargetContext) -> bool:
     """The core moves all data itself."""
-    return ctx.options.get("dma") == "memcpy" or ctx.options.get("memory") == "dcache"
+    return ctx.options.get("dma") == "memcpy" or in_place(ctx)
 
 
 def application_files(ctx: TargetContext, plan: Plan) -> tuple[OutputFile, ...]:

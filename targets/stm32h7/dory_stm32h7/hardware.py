@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dory_core.hardware import (
+    Cache,
     Level,
     Link,
     Memory,
@@ -34,6 +35,10 @@ DESCRIPTORS_BYTES = 16 * 1024
 CODE_BYTES = 128 * 1024
 
 CACHE_LINE = 32
+# The L1 data cache of this core (data sheet DS12110; Cortex-M7 manual DDI 0489).
+DATA_CACHE = Cache(size_bytes=16 * 1024, ways=4, line_bytes=CACHE_LINE)
+# Values of the option ``memory``: where kernels work.
+DTCM, D_CACHE, UNCACHED = "dtcm", "dcache", "uncached"
 # SMLAD multiplies two pairs and adds the products; one per cycle.
 PEAK_MACS_PER_CYCLE = 2.0
 
@@ -52,6 +57,11 @@ VOS0 = OperatingPoint(
     source="data sheet DS12110: VOS0, core 480 MHz, AXI 240 MHz; product page: 275 uA/MHz, 3.3 V",
 )
 
+FLASH_WAITS = {
+    VOS1.name: calibration.FLASH_WAITS_VOS1,
+    VOS0.name: calibration.FLASH_WAITS_VOS0,
+}
+
 TARGET = Target(
     NAME,
     "STM32H743: Cortex-M7, 128 KiB of DTCM filled by the MDMA, 800 KiB of SRAM, 2 MiB of flash",
@@ -68,10 +78,10 @@ TARGET = Target(
         Option(
             "memory",
             str,
-            "dtcm",
+            DTCM,
             "dtcm: tiles are moved to DTCM; dcache: layers run on SRAM and flash through the "
-            "D-cache",
-            ("dtcm", "dcache"),
+            "D-cache; uncached: the same with the D-cache off",
+            (DTCM, D_CACHE, UNCACHED),
         ),
         Option(
             "form",
@@ -114,36 +124,64 @@ MEMCPY = Link(
 )
 
 
+_ACTIVATIONS = frozenset({"activations"})
+AXI_SRAM = Memory(
+    "AXI SRAM",
+    AXI_BYTES,
+    DESCRIPTORS_BYTES,
+    AXI_ADDRESS,
+    _ACTIVATIONS,
+    CACHE_LINE,
+    access_cycles=calibration.AXI_ACCESS,
+    line_cycles=calibration.AXI_LINE,
+)
+D2_SRAM = Memory(
+    "D2 SRAM",
+    D2_BYTES,
+    0,
+    D2_ADDRESS,
+    _ACTIVATIONS,
+    CACHE_LINE,
+    access_cycles=calibration.D2_ACCESS,
+    line_cycles=calibration.D2_LINE,
+)
+
+
+def _flash(ctx: TargetContext) -> Memory:
+    """Return the flash, whose wait states depend on the operating point."""
+    point = ctx.operating_point or VOS1
+    # Wait states are cycles of the bus, which has half the clock of the core.
+    waiting = 2 * FLASH_WAITS[point.name]
+    words = CACHE_LINE // 4
+    return Memory(
+        "flash",
+        FLASH_BYTES,
+        CODE_BYTES,
+        FLASH_ADDRESS,
+        frozenset({"weights", "code"}),
+        mapped=True,
+        access_cycles=calibration.AXI_ACCESS + waiting / words,
+        line_cycles=calibration.AXI_LINE + waiting,
+    )
+
+
+def in_place(ctx: TargetContext) -> bool:
+    """Return True when kernels work on SRAM and flash instead of tiles in DTCM."""
+    return ctx.options.get("memory", DTCM) != DTCM
+
+
 def hierarchy(ctx: TargetContext) -> MemoryHierarchy:
     """Return the memories of the chip for the chosen way of moving data."""
-    activations, constants = frozenset({"activations"}), frozenset({"weights", "code"})
-    reserved = STACK_BYTES + VARIABLES_BYTES
-    levels = (
-        Level(1, (Memory("DTCM", DTCM_BYTES, reserved, DTCM_ADDRESS),)),
-        Level(
-            2,
-            (
-                Memory(
-                    "AXI SRAM",
-                    AXI_BYTES,
-                    DESCRIPTORS_BYTES,
-                    AXI_ADDRESS,
-                    activations,
-                    CACHE_LINE,
-                ),
-                Memory("D2 SRAM", D2_BYTES, 0, D2_ADDRESS, activations, CACHE_LINE),
-            ),
-        ),
-        Level(
-            3,
-            (Memory("flash", FLASH_BYTES, CODE_BYTES, FLASH_ADDRESS, constants, mapped=True),),
-        ),
-    )
     link = MEMCPY if ctx.options.get("dma") == "memcpy" else MDMA
     return MemoryHierarchy(
-        levels,
+        (
+            Level(1, (Memory("DTCM", DTCM_BYTES, STACK_BYTES + VARIABLES_BYTES, DTCM_ADDRESS),)),
+            Level(2, (AXI_SRAM, D2_SRAM)),
+            Level(3, (_flash(ctx),)),
+        ),
         (link, FLASH),
         peak_macs_per_cycle=PEAK_MACS_PER_CYCLE,
         storage_bits=(8, 16, 32),
-        in_place=ctx.options.get("memory") == "dcache",
+        in_place=in_place(ctx),
+        cache=DATA_CACHE if ctx.options.get("memory") == D_CACHE else None,
     )

@@ -43,6 +43,7 @@ def small() -> GraphBuilder:
     [
         ({"dma": "memcpy"}, "none"),
         ({"memory": "dcache"}, "none"),
+        ({"memory": "uncached"}, "none"),
         ({"vectors": "all"}, "late"),
         ({"vectors": "none"}, "late"),
     ],

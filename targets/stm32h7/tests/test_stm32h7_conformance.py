@@ -17,3 +17,11 @@ class TestStm32h7Cache(TargetConformance):
     capabilities = Capabilities(
         target="stm32h7", settings=(("memory", "dcache"),), l1_budgets=(102400,)
     )
+
+
+class TestStm32h7Uncached(TargetConformance):
+    """Layers in place with the D-cache off."""
+
+    capabilities = Capabilities(
+        target="stm32h7", settings=(("memory", "uncached"),), l1_budgets=(102400,)
+    )

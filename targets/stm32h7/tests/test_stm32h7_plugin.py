@@ -42,7 +42,11 @@ def test_memories_are_those_of_the_h743() -> None:
 
 def test_options_choose_who_moves_the_data() -> None:
     assert not context().memory.in_place
-    assert context(memory="dcache").memory.in_place
+    in_place = {name: context(memory=name).memory for name in ("dcache", "uncached")}
+    assert all(memory.in_place for memory in in_place.values())
+    cache = in_place["dcache"].cache
+    assert cache is not None and (cache.size_bytes, cache.ways, cache.sets) == (16384, 4, 128)
+    assert in_place["uncached"].cache is None
     mdma, memcpy = (context(dma=name).memory.link(1) for name in ("mdma", "memcpy"))
     assert mdma.cycles(16384) < memcpy.cycles(16384)
     names = {

@@ -11,9 +11,16 @@ import numpy.typing as npt
 from dory_core.expr import ceil_div
 from dory_core.hardware import OutputFile
 from dory_core.ir import Conv, Linear, MaxPool, Tensor, TypedLayer, Window
-from dory_core.kernel import Kernel, Number, Rejection, WeightBlock
+from dory_core.kernel import Access, Kernel, Number, Rejection, WeightBlock
 from dory_core.tiling.geometry import Tile
 from dory_stm32h7 import calibration as costs
+from dory_stm32h7.backend.accesses import (
+    columns,
+    copied,
+    fully_connected,
+    pixels_first,
+    rows_first,
+)
 from dory_stm32h7.backend.cmsis_library import CmsisNn
 from dory_stm32h7.backend.epilogue import find_epilogue
 from dory_stm32h7.backend.instance import BYTES, CountedKernel, reject_type, tile_arguments
@@ -199,6 +206,12 @@ class CmsisConv(_Weighted):
         """The same with the channels of the tile."""
         return f"({_taps(layer)} * $x_c + 3) / 4 * 16"
 
+    def accesses(self, layer: TypedLayer, tile: Tile, line_bytes: int) -> tuple[Access, ...]:
+        """Columns of two pixels, then all weights; columns are copies of rows of channels."""
+        weights = int(self.weight_bytes(layer, tile))
+        x, *others = columns(layer, tile, weights, 3, 4)
+        return (*copied(x, int(self.copied_bytes(layer, tile))), *others)
+
     def instructions(self, layer: TypedLayer, tile: Tile) -> Number:
         """Columns beside what all have."""
         fan_in, taps = int(_weights(layer)[0].size), _taps(layer)
@@ -229,6 +242,11 @@ class CmsisPointwise(_Weighted):
             return tile.h * tile.w * tile.c_in
         return super().copied_bytes(layer, tile)
 
+    def accesses(self, layer: TypedLayer, tile: Tile, line_bytes: int) -> tuple[Access, ...]:
+        """All pixels for every two output channels."""
+        weights, copies = self.weight_bytes(layer, tile), self.copied_bytes(layer, tile)
+        return rows_first(layer, tile, int(weights), int(copies), line_bytes)
+
     def _has_scratch(self, layer: TypedLayer) -> bool:
         return self._strided(layer) or super()._has_scratch(layer)
 
@@ -253,6 +271,11 @@ class _Depthwise(_Weighted):
     def reject_window(self, window: Window) -> Rejection | None:
         """Return why the window is not possible."""
         return None
+
+    def accesses(self, layer: TypedLayer, tile: Tile, line_bytes: int) -> tuple[Access, ...]:
+        """All channels of a pixel."""
+        weights, copies = self.weight_bytes(layer, tile), self.copied_bytes(layer, tile)
+        return pixels_first(layer, tile, int(weights), int(copies))
 
     def arranged(self, weights: npt.NDArray[Any]) -> bytes:
         """Taps, then the channels of the tile."""
@@ -304,6 +327,10 @@ class CmsisLinear(_Weighted):
             return Rejection("it computes fully connected layers only")
         return self.reject(layer)
 
+    def accesses(self, layer: TypedLayer, tile: Tile, line_bytes: int) -> tuple[Access, ...]:
+        """All inputs for every output."""
+        return fully_connected(layer, tile, int(self.weight_bytes(layer, tile)), 1)
+
 
 class CmsisLogits(CmsisKernel):
     """Fully connected layer with 32-bit outputs."""
@@ -322,6 +349,10 @@ class CmsisLogits(CmsisKernel):
         if weights.min() < -128 or weights.max() > 127:
             return Rejection("its weights exceed 8 bits")
         return self.reject_types(layer, ("i32",))
+
+    def accesses(self, layer: TypedLayer, tile: Tile, line_bytes: int) -> tuple[Access, ...]:
+        """All inputs for every output."""
+        return fully_connected(layer, tile, int(self.weight_bytes(layer, tile)), 1)
 
     def instructions(self, layer: TypedLayer, tile: Tile) -> Number:
         """Multiplications and copies."""
@@ -358,6 +389,10 @@ class CmsisMaxPool(CmsisKernel):
     ) -> WeightBlock | None:
         """No constants."""
         return None
+
+    def accesses(self, layer: TypedLayer, tile: Tile, line_bytes: int) -> tuple[Access, ...]:
+        """All channels of a pixel."""
+        return pixels_first(layer, tile, copied_bytes=int(self.copied_bytes(layer, tile)))
 
     def instructions(self, layer: TypedLayer, tile: Tile) -> Number:
         """Taps and copies."""

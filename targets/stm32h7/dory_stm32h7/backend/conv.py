@@ -6,9 +6,10 @@ import numpy as np
 
 from dory_core.hardware import OutputFile
 from dory_core.ir import Conv, TypedLayer
-from dory_core.kernel import Number, Rejection, WeightBlock
+from dory_core.kernel import Access, Number, Rejection, WeightBlock
 from dory_core.tiling.geometry import Tile
 from dory_stm32h7 import calibration as costs
+from dory_stm32h7.backend.accesses import columns
 from dory_stm32h7.backend.epilogue import epilogue
 from dory_stm32h7.backend.instance import step_arguments, tile_arguments
 from dory_stm32h7.backend.weighted import WeightedKernel, interleaved, output_instructions, vectors
@@ -73,6 +74,12 @@ class ConvKernel(WeightedKernel):
         pixels = tile.h * tile.w
         groups = tile.c_out // group if conv.groups > 1 else 1
         return costs.CALL + groups * (pixels // 2 * pair + pixels % 2 * last)
+
+    def accesses(self, layer: TypedLayer, tile: Tile, line_bytes: int) -> tuple[Access, ...]:
+        """Columns of two pixels, then all weights."""
+        word = 1 if _odd_runs(layer) else 4
+        parameters = epilogue(layer).channel_bytes // 4
+        return columns(layer, tile, int(self.weight_bytes(layer, tile)), parameters, word)
 
     def symbol(self, layer: TypedLayer) -> str:
         """Filter, types and requantisation."""

@@ -7,9 +7,10 @@ import numpy as np
 from dory_core.expr import ceil_div, maximum, minimum
 from dory_core.hardware import OutputFile
 from dory_core.ir import Conv, TypedLayer
-from dory_core.kernel import Number, Rejection, WeightBlock
+from dory_core.kernel import Access, Number, Rejection, WeightBlock
 from dory_core.tiling.geometry import Tile
 from dory_stm32h7 import calibration as costs
+from dory_stm32h7.backend.accesses import channel_blocks
 from dory_stm32h7.backend.epilogue import epilogue
 from dory_stm32h7.backend.instance import BYTES, step_arguments, tile_arguments
 from dory_stm32h7.backend.weighted import WeightedKernel, output_instructions
@@ -67,6 +68,12 @@ class DepthwiseKernel(WeightedKernel):
         wide = blocks * tile.h * ((tile.w - at_border) * pair + at_border * border)
         narrow = maximum(4 - tile.c_out, 0) * minimum(tile.c_out, 3) * tile.h * tile.w
         return costs.CALL + wide + narrow * (taps * costs.DEPTHWISE_NARROW + output)
+
+    def accesses(self, layer: TypedLayer, tile: Tile, line_bytes: int) -> tuple[Access, ...]:
+        """The whole image for every four channels."""
+        parameters = epilogue(layer).channel_bytes // 4
+        weights = int(self.weight_bytes(layer, tile))
+        return channel_blocks(layer, tile, weights, parameters, line_bytes)
 
     def symbol(self, layer: TypedLayer) -> str:
         """Filter, types and requantisation."""

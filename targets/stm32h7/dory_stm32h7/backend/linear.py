@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dory_core.hardware import OutputFile
 from dory_core.ir import Linear, TypedLayer
-from dory_core.kernel import Number, Rejection, WeightBlock
+from dory_core.kernel import Access, Number, Rejection, WeightBlock
 from dory_core.tiling.geometry import Tile
 from dory_stm32h7 import calibration as costs
+from dory_stm32h7.backend.accesses import fully_connected
 from dory_stm32h7.backend.epilogue import epilogue
 from dory_stm32h7.backend.instance import tile_arguments
 from dory_stm32h7.backend.weighted import WeightedKernel, interleaved, output_instructions, vectors
@@ -43,6 +44,10 @@ class LinearKernel(WeightedKernel):
         four = costs.LINEAR_ENTRY + costs.LINEAR_FOUR * length + 4 * output
         one = costs.LINEAR_ENTRY + costs.LINEAR_ONE * length + output
         return costs.CALL + tile.c_out // 4 * four + tile.c_out % 4 * one
+
+    def accesses(self, layer: TypedLayer, tile: Tile, line_bytes: int) -> tuple[Access, ...]:
+        """All inputs for every four outputs."""
+        return fully_connected(layer, tile, int(self.weight_bytes(layer, tile)), 4)
 
     def symbol(self, layer: TypedLayer) -> str:
         """Types and requantisation."""

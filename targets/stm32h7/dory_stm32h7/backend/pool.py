@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dory_core.hardware import OutputFile
 from dory_core.ir import AvgPool, MaxPool, TypedLayer, Window
-from dory_core.kernel import Number, Rejection
+from dory_core.kernel import Access, Number, Rejection
 from dory_core.tiling.geometry import Tile
 from dory_stm32h7 import calibration as costs
+from dory_stm32h7.backend.accesses import pixels_first
 from dory_stm32h7.backend.epilogue import epilogue, reject_epilogue
 from dory_stm32h7.backend.instance import (
     BYTES,
@@ -47,6 +48,10 @@ class MaxPoolKernel(InstanceKernel):
         one = costs.POOL_FOUR + taps * costs.POOL_NARROW
         pixel = costs.POOL_PIXEL + tile.c_out // 4 * four + tile.c_out % 4 * one
         return costs.CALL + tile.h * tile.w * pixel
+
+    def accesses(self, layer: TypedLayer, tile: Tile, line_bytes: int) -> tuple[Access, ...]:
+        """All channels of a pixel, four at a time."""
+        return pixels_first(layer, tile, word=4)
 
     def symbol(self, layer: TypedLayer) -> str:
         """The element type."""
@@ -92,6 +97,10 @@ class AvgPoolKernel(InstanceKernel):
         one = costs.POOL_FOUR + taps * costs.POOL_NARROW + output
         pixel = costs.POOL_PIXEL + tile.c_out // 4 * four + tile.c_out % 4 * one
         return costs.CALL + tile.h * tile.w * pixel
+
+    def accesses(self, layer: TypedLayer, tile: Tile, line_bytes: int) -> tuple[Access, ...]:
+        """All channels of a pixel, four at a time."""
+        return pixels_first(layer, tile)
 
     def symbol(self, layer: TypedLayer) -> str:
         """Types and requantisation."""

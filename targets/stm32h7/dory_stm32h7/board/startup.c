@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "board.h"
+#include "dory_stm32h7_config.h"
 #include "dory_stm32h7_registers.h"
 
 extern uint8_t stack_top[], data_load[], data_start[], data_end[], bss_start[], bss_end[];
@@ -25,13 +26,10 @@ __attribute__((section(".isr_vector"), used)) static const handler_t vectors[16]
   stop, 0, stop, stop,
 };
 
-/* Selects the L1 data cache and invalidates it set by set, way by way: its content after reset is
- * not defined. */
-static void enable_caches(void)
+#if DORY_DATA_CACHE
+/* Invalidates the L1 data cache set by set, way by way: its content after reset is not defined. */
+static void invalidate_data_cache(void)
 {
-  SCB_ICIALLU = 0;
-  dsb();
-  isb();
   SCB_CSSELR = 0;
   dsb();
   const uint32_t size = SCB_CCSIDR;
@@ -42,7 +40,19 @@ static void enable_caches(void)
     }
   }
   dsb();
-  SCB_CCR |= SCB_CCR_IC | SCB_CCR_DC;
+}
+#endif
+
+static void enable_caches(void)
+{
+  SCB_ICIALLU = 0;
+  dsb();
+  isb();
+#if DORY_DATA_CACHE
+  invalidate_data_cache();
+  SCB_CCR |= SCB_CCR_DC;
+#endif
+  SCB_CCR |= SCB_CCR_IC;
   dsb();
   isb();
 }

@@ -1,25 +1,19 @@
-"""Counting instructions by a block hook in C: one in Python would take a hundred times as long."""
+"""What the emulated core does: instructions, loads and stores, and lines of its D-cache."""
 
 from __future__ import annotations
 
 import ctypes
-import hashlib
-import os
-import subprocess
-import sys
-import tempfile
-from functools import cache
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from dory_core.errors import ToolMissing
-from dory_core.simulate.cache import cache_dir
-from dory_core.simulate.compiler import find_compiler
+from dory_core.hardware import Cache
 from dory_stm32h7.emulator.memories import Region
+from dory_stm32h7.emulator.native import add_hook
 
-_SOURCE = Path(__file__).with_name("count.c")
+_MOST_MEMORIES = 8
 
 
 class _Counter(ctypes.Structure):
@@ -43,25 +37,13 @@ class InstructionCounter:
         self._state = _Counter(
             0, 0, code.pointer, code.base, code.size, *(t.ctypes.data for t in self._tables)
         )
-        self._handle = ctypes.c_size_t()
+        self._handle: object = None
 
     def attach(self, engine: Any) -> None:
         """Hook the unicorn engine. Raises ToolMissing without a C compiler for this machine."""
-        from unicorn import UC_HOOK_BLOCK, UcError
-        from unicorn.unicorn_py3.unicorn import uclib
+        from unicorn import UC_HOOK_BLOCK
 
-        function = _library().dory_count_block
-        status = uclib.uc_hook_add(
-            engine._uch,
-            ctypes.byref(self._handle),
-            ctypes.c_int(UC_HOOK_BLOCK),
-            ctypes.cast(function, ctypes.c_void_p),
-            ctypes.cast(ctypes.pointer(self._state), ctypes.c_void_p),
-            ctypes.c_uint64(1),
-            ctypes.c_uint64(0),
-        )
-        if status != 0:
-            raise UcError(status)
+        self._handle = add_hook(engine, UC_HOOK_BLOCK, "count.c", "dory_count_block", self._state)
 
     @property
     def instructions(self) -> int:
@@ -69,26 +51,71 @@ class InstructionCounter:
         return int(self._state.instructions)
 
 
-@cache
-def _library() -> ctypes.CDLL:
-    compiler = find_compiler()
-    text = _SOURCE.read_bytes()
-    key = hashlib.sha256(text + compiler.version.encode() + sys.version.encode()).hexdigest()[:24]
-    folder = cache_dir() / "libraries"
-    folder.mkdir(parents=True, exist_ok=True)
-    library = folder / f"count-{key}.so"
-    if not library.is_file():
-        handle, name = tempfile.mkstemp(dir=folder, suffix=".so")
-        os.close(handle)
-        command = [*compiler.command, "-O2", "-std=c99", "-shared", "-fPIC", str(_SOURCE)]
-        result = subprocess.run(
-            [*command, "-o", name], capture_output=True, text=True, check=False, errors="replace"
+class _Memory(ctypes.Structure):
+    _fields_ = tuple(
+        (name, ctypes.c_uint64) for name in ("base", "size", "cached", "loads", "stores", "fills")
+    )
+
+
+class _Accesses(ctypes.Structure):
+    _fields_ = (
+        ("memories", ctypes.c_uint64),
+        ("memory", _Memory * _MOST_MEMORIES),
+        ("sets", ctypes.c_uint64),
+        ("ways", ctypes.c_uint64),
+        ("line", ctypes.c_uint64),
+        ("tags", ctypes.c_void_p),
+        ("random", ctypes.c_uint64),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryAccesses:
+    """Loads and stores of the core to a memory, and lines of it that the cache filled."""
+
+    loads: int
+    stores: int
+    fills: int
+
+    def __sub__(self, before: MemoryAccesses) -> MemoryAccesses:
+        return MemoryAccesses(
+            self.loads - before.loads, self.stores - before.stores, self.fills - before.fills
         )
-        if result.returncode != 0:
-            Path(name).unlink(missing_ok=True)
-            raise ToolMissing(
-                f"{compiler.name} cannot build the instruction counter: {result.stderr[:200]}",
-                "let CC name a working C compiler, or pip install ziglang",
-            )
-        Path(name).replace(library)
-    return ctypes.CDLL(str(library))
+
+
+class AccessCounter:
+    """Counts the accesses of data to memories, and the lines that ``cache`` fills.
+
+    The cache replaces lines at random. Accesses to DTCM and those of the MDMA do not pass it.
+    """
+
+    def __init__(self, memories: Sequence[Region], cache: Cache) -> None:
+        self._names = [memory.name for memory in memories]
+        self._tags = np.zeros(cache.sets * cache.ways, np.uint64)
+        places = (_Memory * _MOST_MEMORIES)(
+            *((m.base, m.size, int(not m.tcm), 0, 0, 0) for m in memories)
+        )
+        self._state = _Accesses(
+            len(memories),
+            places,
+            cache.sets,
+            cache.ways,
+            cache.line_bytes,
+            self._tags.ctypes.data,
+            0x9E37_79B9_7F4A_7C15,
+        )
+        self._handles: list[object] = []
+
+    def attach(self, engine: Any) -> None:
+        """Hook the unicorn engine. Raises ToolMissing without a C compiler for this machine."""
+        from unicorn import UC_HOOK_MEM_READ, UC_HOOK_MEM_WRITE
+
+        kinds = UC_HOOK_MEM_READ | UC_HOOK_MEM_WRITE
+        self._handles.append(
+            add_hook(engine, kinds, "accesses.c", "dory_count_access", self._state)
+        )
+
+    def counts(self) -> dict[str, MemoryAccesses]:
+        """Return what was counted so far, by the name of the memory."""
+        found = zip(self._names, self._state.memory, strict=False)
+        return {name: MemoryAccesses(m.loads, m.stores, m.fills) for name, m in found}

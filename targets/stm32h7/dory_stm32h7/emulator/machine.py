@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dory_core.errors import VerificationFailed
-from dory_stm32h7.emulator.counter import InstructionCounter
+from dory_stm32h7.emulator.counter import AccessCounter, InstructionCounter
 from dory_stm32h7.emulator.elf import Elf
 from dory_stm32h7.emulator.faults import ChipFault
 from dory_stm32h7.emulator.mdma import Mdma
@@ -142,6 +142,10 @@ class Machine:
                 self._stop(str(fault))
 
         self._uc.hook_add(UC_HOOK_CODE, reached, None, address, address)
+
+    def count_accesses(self, counter: AccessCounter) -> None:
+        """Count the loads and stores of the core from now on."""
+        counter.attach(self._uc)
 
     # -- state --------------------------------------------------------------------------------
 

@@ -21,6 +21,7 @@ DHCSR, DEMCR = 0xEDF0, 0xEDFC
 ICIALLU, DCIMVAC, DCISW, DCCMVAC, DCCIMVAC = 0xEF50, 0xEF5C, 0xEF60, 0xEF68, 0xEF70
 
 CCR_DC = 1 << 16
+CCR_IC = 1 << 17
 D_CACHE_SIZE = 0xF003E019  # CCSIDR of the 16 KiB data cache: 4 ways, 128 sets, lines of 32 bytes
 _PLAIN = (CSSELR, CPACR, DEMCR, DWT_CTRL, DWT_CYCCNT, DWT_LAR, MPU_RNR, MPU_CTRL)
 _REGIONS = 16
@@ -108,9 +109,19 @@ class Core:
     def _size(attributes: int) -> int:
         return 2 << (attributes >> 1 & 0x1F)
 
+    @property
+    def data_cache(self) -> bool:
+        """The data cache is on."""
+        return bool(self._registers.get(CCR, 0) & CCR_DC)
+
+    @property
+    def instruction_cache(self) -> bool:
+        """The instruction cache is on."""
+        return bool(self._registers.get(CCR, 0) & CCR_IC)
+
     def cached(self, address: int) -> bool:
         """Return True when the data cache may hold the address."""
-        if not self._registers.get(CCR, 0) & CCR_DC:
+        if not self.data_cache:
             return False
         if DTCM_ADDRESS <= address < DTCM_ADDRESS + DTCM_BYTES:
             return False

@@ -1,0 +1,152 @@
+"""How the kernels go through tensors and weights that lie behind the D-cache, or behind none.
+
+Counts are of loads and stores of the C: words where four bytes are loaded at once. Columns and
+copies of the input are scratch memory, in DTCM.
+"""
+
+from __future__ import annotations
+
+from dory_core.estimate.cache import window_access
+from dory_core.expr import ceil_div
+from dory_core.ir import AvgPool, Conv, MaxPool, TypedLayer, pixel_bytes
+from dory_core.kernel import Access
+from dory_core.tiling.geometry import Tile
+
+
+def columns(
+    layer: TypedLayer, tile: Tile, weight_bytes: int, parameter_words: int, word: int
+) -> tuple[Access, ...]:
+    """A convolution that lays out the columns of two pixels, then goes through all weights.
+
+    weight_bytes: of the whole block. parameter_words: of one output channel. word: bytes of a load
+    from the input.
+    """
+    conv = layer.layer
+    assert isinstance(conv, Conv)
+    groups, fan_in = conv.groups, conv.weights.values[0].size
+    pixels = tile.h * tile.w
+    pairs = ceil_div(pixels, 2)
+    column = fan_in * layer.inputs[0].bits // 8
+    y_bytes = pixel_bytes(tile.c_out, layer.output.bits)
+    step = 2 * column + (weight_bytes + 2 * y_bytes) // groups
+    elements = ceil_div(fan_in, 4) * 4
+    weight_words = weight_bytes // 4 - tile.c_out * parameter_words
+    return (
+        window_access(layer, tile, pixels * groups * column // word, step),
+        Access(
+            "w",
+            pairs * (weight_words + tile.c_out * parameter_words),
+            weight_bytes,
+            (((pairs - 1) * weight_bytes, step),),
+        ),
+        Access("scratch", pixels * groups * elements // 2 + pairs * weight_words * 2, 4 * elements),
+        _stores(layer, tile),
+    )
+
+
+def channel_blocks(
+    layer: TypedLayer, tile: Tile, weight_bytes: int, parameter_words: int, line_bytes: int
+) -> tuple[Access, ...]:
+    """A depthwise convolution that goes through the whole image for every four channels.
+
+    A line of the cache holds several such blocks of a pixel, and is loaded for each of them when
+    the image does not stay in the cache meanwhile.
+    """
+    conv = layer.layer
+    assert isinstance(conv, Conv)
+    kernel_h, kernel_w = conv.window.kernel
+    taps, pixels = kernel_h * kernel_w, tile.h * tile.w
+    blocks = ceil_div(tile.c_out, 4)
+    near = min(tile.c_out, line_bytes)  # bytes of lines that a pixel of a block touches
+    x_pass, y_pass = tile.x_h * tile.x_w * near, pixels * near
+    window = tile.h * min(kernel_h, tile.x_h) * tile.x_w * near
+    rows = min(kernel_h, tile.x_h) * tile.x_w * near + tile.w * near
+    image = x_pass + y_pass
+    x_bytes, y_bytes = tile.x_h * tile.x_w * tile.c_out, pixels * tile.c_out
+    again_x = max(blocks * x_pass - x_bytes, 0)
+    return (
+        Access(
+            "x",
+            pixels * taps * blocks,
+            x_bytes,
+            ((again_x, image), (blocks * max(window - x_pass, 0), rows)),
+        ),
+        Access("w", blocks * ceil_div(pixels, 2) * (taps + 4 * parameter_words), weight_bytes),
+        Access("y", pixels * tile.c_out, y_bytes, ((max(blocks * y_pass - y_bytes, 0), image),)),
+    )
+
+
+def pixels_first(
+    layer: TypedLayer, tile: Tile, weight_bytes: int = 0, copied_bytes: int = 0, word: int = 1
+) -> tuple[Access, ...]:
+    """A depthwise convolution or a pool that computes all channels of a pixel, four at a time.
+
+    copied_bytes: of a copy of the input that it reads instead, 0 for none. word: outputs that are
+    stored at once.
+    """
+    kind = layer.layer
+    assert isinstance(kind, (Conv, MaxPool, AvgPool))
+    taps, pixels = kind.window.kernel[0] * kind.window.kernel[1], tile.h * tile.w
+    words = ceil_div(tile.c_out, 4)
+    step = weight_bytes + (taps + 1) * tile.c_out
+    reads = window_access(layer, tile, pixels * taps * words, step)
+    found = [*copied(reads, copied_bytes), _stores(layer, tile, word)]
+    if weight_bytes:
+        # Parameters beside the taps: multiplier, addend, bias.
+        count = pixels * (taps * words + 3 * tile.c_out)
+        found.append(Access("w", count, weight_bytes, (((pixels - 1) * weight_bytes, step),)))
+    return tuple(found)
+
+
+def rows_first(
+    layer: TypedLayer, tile: Tile, weight_bytes: int, copied_bytes: int, line_bytes: int
+) -> tuple[Access, ...]:
+    """A product of matrices that goes through all pixels for every two rows of weights.
+
+    copied_bytes: of a copy of the input that it reads instead, 0 for none. A line of the output
+    holds the channels of several such passes.
+    """
+    pixels, outputs = tile.h * tile.w, tile.h * tile.w * tile.c_out
+    x_bytes, pairs = pixels * tile.c_in, ceil_div(tile.c_out, 2)
+    y_bytes = pixels * pixel_bytes(tile.c_out, layer.output.bits)
+    y_pass = min(y_bytes, pixels * line_bytes)
+    distance = y_pass + (0 if copied_bytes else x_bytes)
+    reads = Access("x", pairs * x_bytes // 4, x_bytes, (((pairs - 1) * x_bytes, distance),))
+    products = pairs * ceil_div(pixels, 2) * tile.c_in // 2
+    return (
+        *copied(reads, copied_bytes),
+        Access("w", products + pairs * 2 * tile.c_in, weight_bytes),
+        Access("y", outputs, y_bytes, ((max(pairs * y_pass - y_bytes, 0), distance),)),
+    )
+
+
+def fully_connected(
+    layer: TypedLayer, tile: Tile, weight_bytes: int, together: int
+) -> tuple[Access, ...]:
+    """A fully connected layer whose inputs are loaded once for so many outputs together."""
+    x = layer.inputs[0]
+    blocks = ceil_div(tile.c_out, together)
+    distance = x.size_bytes + weight_bytes // blocks
+    again = ((blocks - 1) * x.size_bytes, distance)
+    return (
+        Access("x", blocks * ceil_div(x.size_bytes, 4), x.size_bytes, (again,)),
+        Access("w", weight_bytes // 4, weight_bytes),
+        _stores(layer, tile),
+    )
+
+
+def copied(reads: Access, copied_bytes: int) -> tuple[Access, ...]:
+    """Return the reads of a tensor, or those of its copy in scratch memory and the copying."""
+    if not copied_bytes:
+        return (reads,)
+    words = ceil_div(copied_bytes, 4)
+    return (
+        Access("x", words, reads.bytes),
+        Access("scratch", reads.count + words, copied_bytes),
+    )
+
+
+def _stores(layer: TypedLayer, tile: Tile, word: int = 1) -> Access:
+    pixels = tile.h * tile.w
+    stores = ceil_div(pixels * tile.c_out, word)
+    return Access("y", stores, pixels * pixel_bytes(tile.c_out, layer.output.bits))

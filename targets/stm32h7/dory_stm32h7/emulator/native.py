@@ -1,0 +1,73 @@
+"""Hooks of the emulator in C: in Python they would take a hundred times as long."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import subprocess
+import sys
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from dory_core.errors import ToolMissing
+from dory_core.simulate.cache import cache_dir
+from dory_core.simulate.compiler import find_compiler
+
+
+def add_hook(
+    engine: Any, kinds: int, source: str, function: str, state: ctypes.Structure
+) -> object:
+    """Have a unicorn engine call ``function`` of the C file ``source`` with ``state``.
+
+    kinds: UC_HOOK constants. Returns what must live as long as the engine. Raises ToolMissing
+    without a C compiler for this machine.
+    """
+    from unicorn import UcError
+    from unicorn.unicorn_py3.unicorn import uclib
+
+    handle = ctypes.c_size_t()
+    status = uclib.uc_hook_add(
+        engine._uch,
+        ctypes.byref(handle),
+        ctypes.c_int(kinds),
+        ctypes.cast(getattr(_library(source), function), ctypes.c_void_p),
+        ctypes.cast(ctypes.pointer(state), ctypes.c_void_p),
+        ctypes.c_uint64(1),
+        ctypes.c_uint64(0),
+    )
+    if status != 0:
+        raise UcError(status)
+    return handle
+
+
+@cache
+def _library(name: str) -> ctypes.CDLL:
+    source = Path(__file__).with_name(name)
+    compiler = find_compiler()
+    text = source.read_bytes()
+    key = hashlib.sha256(text + compiler.version.encode() + sys.version.encode()).hexdigest()[:24]
+    folder = cache_dir() / "libraries"
+    folder.mkdir(parents=True, exist_ok=True)
+    library = folder / f"{source.stem}-{key}.so"
+    if not library.is_file():
+        handle, temporary = tempfile.mkstemp(dir=folder, suffix=".so")
+        os.close(handle)
+        command = [*compiler.command, "-O2", "-std=c99", "-shared", "-fPIC", str(source)]
+        result = subprocess.run(
+            [*command, "-o", temporary],
+            capture_output=True,
+            text=True,
+            check=False,
+            errors="replace",
+        )
+        if result.returncode != 0:
+            Path(temporary).unlink(missing_ok=True)
+            raise ToolMissing(
+                f"{compiler.name} cannot build {name} of the emulator: {result.stderr[:200]}",
+                "let CC name a working C compiler, or pip install ziglang",
+            )
+        Path(temporary).replace(library)
+    return ctypes.CDLL(str(library))
