@@ -16,7 +16,7 @@ HERE = Path(__file__).parent
 MODEL = tuple(
     PACKAGE / "model" / f"dory_diana_{part}.c" for part in ("job", "digital", "analog", "memcpy")
 )
-INCLUDES = (PACKAGE / "driver", PACKAGE / "model", HERE / "c")
+INCLUDES = (PACKAGE / "driver", PACKAGE / "model", PACKAGE / "hal", HERE / "c")
 WARNINGS = ("-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror")
 SANITIZE = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 CALLS = (

@@ -17,14 +17,22 @@ static uint32_t bounce[GRANULE / sizeof(uint32_t)];
 
 uintptr_t dory_diana_l1(const void *pointer) { return (uintptr_t)pointer - DORY_DIANA_L1_WINDOW; }
 
-/* bytes is a multiple of GRANULE. */
+__attribute__((weak)) void dory_diana_fault(const char *reason)
+{
+  (void)reason;
+  for (;;) {
+  }
+}
+
+/* One command of the DMA; bytes is a multiple of GRANULE. */
 static void run(uint8_t *l2, uint32_t l1, uint32_t bytes, uint8_t dir)
 {
   memcpy_dig((unsigned int *)(void *)l2, l1, bytes, dir == DORY_L2_TO_L1 ? 0u : 1u, 1u);
   dory_cores_barrier_digital();
 }
 
-/* Sixteen bytes, which are half of 32 in L1 that begin on a multiple of 32 there. */
+/* Sixteen bytes: the 32 of L1 that they are half of make a detour through the buffer in L2, so that
+ * the other half stays as it is. */
 static void half_run(uint8_t *l2, uint32_t l1, uint8_t dir)
 {
   uint8_t *const whole = (uint8_t *)bounce;

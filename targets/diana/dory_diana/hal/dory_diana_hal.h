@@ -13,8 +13,8 @@
 
 static inline void *dory_diana_l1_arena(void) { return (void *)(uintptr_t)DORY_DIANA_L1_WINDOW; }
 
-/* A transfer that the HAL cannot make: a row that is no multiple of 16 bytes, or does not start on
- * one, or is no 4 bytes from where L2 is addressed. Does not return. The application defines it. */
+/* A transfer that the DMA cannot make, which a generated network never asks for. Does not return: the
+ * HAL's version stops here for a debugger. An application that can say more defines its own. */
 void dory_diana_fault(const char *reason);
 
 #endif

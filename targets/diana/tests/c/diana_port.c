@@ -2,6 +2,8 @@
  * try_call returns. Not for concurrent use. */
 #include "diana_port.h"
 
+#include "dory_diana_hal.h"
+
 #include <setjmp.h>
 #include <stdio.h>
 #include <string.h>
@@ -80,6 +82,15 @@ void dory_diana_port_fault(const char *text)
 {
   snprintf(reason, sizeof reason, "%s", text);
   longjmp(back, 1);
+}
+
+void dory_diana_fault(const char *text) { dory_diana_port_fault(text); }
+
+const char *port_try(void (*function)(const void *argument), const void *argument)
+{
+  if (setjmp(back) != 0) return reason;
+  function(argument);
+  return NULL;
 }
 
 const char *try_call(int function, const uintptr_t *a, Layer_parameters *p)
