@@ -83,11 +83,12 @@ TEN_COPIED = 12
 LINEAR_FOUR = 27
 LINEAR_ONE = 10
 LINEAR_ENTRY = 24
-# Depthwise: a tap of four channels in a pair of pixels (each), at a border; row of taps; pixel.
-DEPTHWISE_PAIR = 9
-DEPTHWISE_BORDER = 14
-DEPTHWISE_ROW = 8
-DEPTHWISE_PIXEL = 50
+# Depthwise, four channels: a tap; a pixel beside taps and outputs, one at a border; a row of
+# pixels. One channel: a tap.
+DEPTHWISE_TAP = 10
+DEPTHWISE_PIXEL = 20
+DEPTHWISE_BORDER = 180
+DEPTHWISE_ROW = 110
 DEPTHWISE_NARROW = 9
 # Pooling: a pixel, four channels, a tap of four channels, of one.
 POOL_PIXEL = 90

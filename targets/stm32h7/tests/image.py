@@ -20,6 +20,29 @@ from tests.nets import net
 RUNNER = "cortex-m7"
 L1_BYTES = 100 * 1024
 
+# All networks that fit the chip; those of CI are short.
+IN_CI = ("nemo_small_cnn", "quantlab_small_conv8")
+LONG = (
+    "nemo_NAS_Frontnet",
+    "nemo_PenguiNet_32",
+    "nemo_Residual_connection_test_1",
+    "nemo_TCN_T",
+    "nemo_dronet_complete",
+    "nemo_ds_cnn_kws",
+    "nemo_eegnet_1d_8b_1xW",
+    "nemo_mv1_025_96",
+    "nemo_mv2_035_96",
+    "nemo_resnet8",
+    "quantlab_Dronet",
+    "quantlab_mixed_conv",
+    "quantlab_mv1_025_96",
+    "quantlab_mv1_025_96_4b",
+    "quantlab_mv2_035_96",
+    "quantlab_resnet8",
+    "quantlab_small_cnn",
+    "quantlab_tcn1d_pad",
+)
+
 
 def require_emulator() -> None:
     """Skip the test unless an image can be built and run."""

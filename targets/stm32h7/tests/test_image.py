@@ -7,32 +7,10 @@ from pathlib import Path
 
 import pytest
 from dory_stm32h7 import toolchain
-from image import compiled, require_emulator, run_image
+from image import IN_CI, L1_BYTES, LONG, compiled, require_emulator, run_image
 
+from dory_core.application import run_application
 from dory_core.plugins import Plugins, load_plugins
-
-# All networks that fit the chip; those of CI are short.
-IN_CI = ("nemo_small_cnn", "quantlab_small_conv8")
-LONG = (
-    "nemo_NAS_Frontnet",
-    "nemo_PenguiNet_32",
-    "nemo_Residual_connection_test_1",
-    "nemo_TCN_T",
-    "nemo_dronet_complete",
-    "nemo_ds_cnn_kws",
-    "nemo_eegnet_1d_8b_1xW",
-    "nemo_mv1_025_96",
-    "nemo_mv2_035_96",
-    "nemo_resnet8",
-    "quantlab_Dronet",
-    "quantlab_mixed_conv",
-    "quantlab_mv1_025_96",
-    "quantlab_mv1_025_96_4b",
-    "quantlab_mv2_035_96",
-    "quantlab_resnet8",
-    "quantlab_small_cnn",
-    "quantlab_tcn1d_pad",
-)
 
 
 @pytest.fixture(scope="module")
@@ -41,11 +19,23 @@ def plugins() -> Plugins:
     return load_plugins()
 
 
-def check(name: str, directory: Path, plugins: Plugins) -> None:
-    result = compiled(name, directory, plugins)
+def check(
+    name: str, directory: Path, plugins: Plugins, l1_bytes: int = L1_BYTES, doubled: int = 1
+) -> None:
+    """Compile with the target's own kernels; run twice on this machine and on the chip, where the
+    MDMA moves all data. At least ``doubled`` layers have two buffers."""
+    result = compiled(name, directory, plugins, {1: l1_bytes})
     assert result.golden_exact
     assert result.plan.deployable
-    run = run_image(directory, plugins).runs
+    assert all(step.kernel.name.startswith("dory_stm32h7_") for step in result.plan.steps)
+    buffers = [max(b.copies for b in step.tiling.buffers) for step in result.plan.steps]
+    assert buffers.count(2) >= doubled
+    host = run_application(directory, plugins=plugins, runner="host", dma="late", repeat=2)
+    assert len(host.runs) == 2
+    assert host.first_difference is None
+    image = run_image(directory, plugins)
+    assert image.dma == "late"
+    run = image.runs
     layers = [layer.index for layer in run[0].layers]
     assert sorted(layers) == sorted(step.index for step in result.plan.steps)
     for first, second in zip(run[0].layers, run[1].layers, strict=True):
@@ -55,9 +45,12 @@ def check(name: str, directory: Path, plugins: Plugins) -> None:
         assert abs(first.instructions - second.instructions) < 0.02 * first.instructions + 500
 
 
+@pytest.mark.parametrize(("l1_bytes", "doubled"), [(L1_BYTES, 1), (12 * 1024, 4)])
 @pytest.mark.parametrize("name", IN_CI)
-def test_image_is_exact(name: str, plugins: Plugins, tmp_path: Path) -> None:
-    check(name, tmp_path / "app", plugins)
+def test_image_is_exact(
+    name: str, l1_bytes: int, doubled: int, plugins: Plugins, tmp_path: Path
+) -> None:
+    check(name, tmp_path / "app", plugins, l1_bytes, doubled)
 
 
 @pytest.mark.parametrize("compiler", [toolchain.GCC, "ziglang"])

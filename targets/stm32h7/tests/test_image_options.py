@@ -10,7 +10,7 @@ import pytest
 from dory_stm32h7 import runners as runners_module
 from dory_stm32h7.emulator.elf import read_elf
 from dory_stm32h7.toolchain import find_toolchain
-from image import RUNNER, compiled, require_emulator, run_image, session
+from image import IN_CI, LONG, RUNNER, compiled, require_emulator, run_image, session
 
 from dory_core.application import read_plan, run_application
 from dory_core.errors import DoesNotFit, ToolMissing, UsageError, VerificationFailed
@@ -19,6 +19,7 @@ from dory_core.plugins import Plugins, load_plugins
 from dory_core.simulate.build import build_program
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.graphs import GraphBuilder
+from tests.nets import net_names, nets_dir
 
 
 @pytest.fixture(scope="module")
@@ -132,13 +133,18 @@ def test_a_peak_of_640000_bytes_fits_as_two_tensors_in_two_memories(
     assert_exact(directory, plugins=plugins, dma=("late",), repeat=1)
 
 
-@pytest.mark.parametrize(
-    ("name", "numbers"),
-    [
-        ("nemo_proxylessnas_pulp_dronet", ("640000 B of L2", "AXI SRAM 507904, D2 SRAM 294912")),
-        ("nemo_mv1_100_128", ("B of constants, 1966080 B of L3 are available",)),
-    ],
-)
+REFUSED = {
+    "nemo_proxylessnas_pulp_dronet": ("640000 B of L2", "AXI SRAM 507904, D2 SRAM 294912"),
+    "nemo_mv1_100_128": ("B of constants, 1966080 B of L3 are available",),
+}
+
+
+def test_every_network_of_the_collection_is_run_or_refused() -> None:
+    nets_dir()
+    assert {*IN_CI, *LONG, *REFUSED} >= set(net_names())
+
+
+@pytest.mark.parametrize(("name", "numbers"), REFUSED.items())
 def test_network_that_does_not_fit_is_refused_with_the_numbers(
     name: str, numbers: tuple[str, ...], plugins: Plugins, tmp_path: Path
 ) -> None:

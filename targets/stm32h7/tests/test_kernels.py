@@ -258,20 +258,21 @@ def _sum() -> TypedLayer:
     return typed(layer, (16, 8, 8, 0, 255), (16, 8, 8, 0, 255))
 
 
-# What the issue asks for, in instructions per multiplication: the prototype's 3x3, CMSIS-NN's 1x1
-# and depthwise with the replaced requantisation.
-GOALS: dict[str, tuple[Kernel, TypedLayer, float]] = {
-    "3x3 16": (ConvKernel(), _conv(16, 16, (8, 8), SAME), 1.85),
-    "3x3 32": (ConvKernel(), _conv(32, 32, (6, 6), SAME), 1.62),
-    "3x3 64": (ConvKernel(), _conv(64, 64, (4, 4), SAME), 1.53),
-    "1x1 16": (ConvKernel(), _conv(16, 16, (8, 8), POINT), 2.96),
-    "1x1 32": (ConvKernel(), _conv(32, 32, (8, 8), POINT), 2.19),
-    "1x1 64": (ConvKernel(), _conv(64, 64, (4, 4), POINT), 1.80),
-    "depthwise": (DepthwiseKernel(), _conv(16, 16, (12, 12), SAME, groups=16), 6.5),
-    "linear": (LinearKernel(), _linear(256, 16), 2.0),
+# Bounds of instructions per multiplication: what must be reached (a prototype's 3x3, CMSIS-NN's 1x1
+# and depthwise with the replaced requantisation), then a little above what ziglang and gcc reach.
+GOALS: dict[str, tuple[Kernel, TypedLayer, float, float, float]] = {
+    "3x3 16": (ConvKernel(), _conv(16, 16, (8, 8), SAME), 1.85, 1.50, 1.65),
+    "3x3 32": (ConvKernel(), _conv(32, 32, (6, 6), SAME), 1.62, 1.33, 1.48),
+    "3x3 64": (ConvKernel(), _conv(64, 64, (4, 4), SAME), 1.53, 1.26, 1.41),
+    "1x1 16": (ConvKernel(), _conv(16, 16, (8, 8), POINT), 2.96, 2.40, 2.36),
+    "1x1 32": (ConvKernel(), _conv(32, 32, (8, 8), POINT), 2.19, 1.73, 1.80),
+    "1x1 64": (ConvKernel(), _conv(64, 64, (4, 4), POINT), 1.80, 1.45, 1.57),
+    "depthwise": (DepthwiseKernel(), _conv(16, 16, (12, 12), SAME, groups=16), 6.5, 4.95, 5.20),
+    "linear": (LinearKernel(), _linear(256, 16), 2.0, 1.86, 1.75),
 }
+COMPILERS = {"ziglang": cortex_m7.ZIG, "gcc": cortex_m7.GCC}
 ESTIMATES: dict[str, tuple[Kernel, TypedLayer]] = {
-    **{name: (kernel, layer) for name, (kernel, layer, _) in GOALS.items()},
+    **{name: (kernel, layer) for name, (kernel, layer, *_) in GOALS.items()},
     "first layer": (ConvKernel(), _conv(3, 16, (10, 10), SAME)),
     "odd channels": (ConvKernel(), _conv(15, 15, (7, 7), SAME)),
     "depthwise 5x5": (
@@ -284,31 +285,38 @@ ESTIMATES: dict[str, tuple[Kernel, TypedLayer]] = {
 }
 
 
-@pytest.fixture(scope="module")
-def counts() -> dict[str, int]:
-    """Return the instructions of each layer in one tile, all of them checked."""
+@pytest.fixture(scope="module", params=COMPILERS)
+def counts(request: pytest.FixtureRequest) -> tuple[str, dict[str, int]]:
+    """Return a compiler and the instructions of each layer in one tile, all of them checked."""
     cases = {name: whole(kernel, layer) for name, (kernel, layer) in ESTIMATES.items()}
-    machine = CortexM7(list(cases.values()), cortex_m7.require())
+    compiler = cortex_m7.require(COMPILERS[request.param])
+    machine = CortexM7(list(cases.values()), compiler)
     found: dict[str, int] = {}
     for number, (name, case) in enumerate(cases.items()):
         machine.reset()
         got = run(case, number, machine)
         assert np.array_equal(got, reference.run_layer(case.layer, case.inputs)), name
         found[name] = machine.instructions
-    return found
+    return request.param, found
 
 
 @pytest.mark.parametrize("name", GOALS)
-def test_instructions_per_multiplication(name: str, counts: dict[str, int]) -> None:
-    _, layer, goal = GOALS[name]
-    assert counts[name] / layer.macs < goal
+def test_instructions_per_multiplication(name: str, counts: tuple[str, dict[str, int]]) -> None:
+    compiler, instructions = counts
+    _, layer, goal, ziglang, gcc = GOALS[name]
+    bound = {"ziglang": ziglang, "gcc": gcc}[compiler]
+    assert bound <= goal
+    assert instructions[name] / layer.macs < bound
 
 
 @pytest.mark.parametrize("name", ESTIMATES)
-def test_estimates_are_near_the_counts(name: str, counts: dict[str, int]) -> None:
+def test_estimates_are_near_the_counts(name: str, counts: tuple[str, dict[str, int]]) -> None:
+    compiler, instructions = counts
     kernel, layer = ESTIMATES[name]
     estimate = int(kernel.instructions(layer, make_tile(layer, *layer.output.shape)))
-    assert 0.75 * counts[name] < estimate < 1.25 * counts[name], counts[name]
+    # Both compilers are estimated alike, by the counts of ziglang.
+    reach = 1.25 if compiler == "ziglang" else 1.35
+    assert instructions[name] / reach < estimate < reach * instructions[name]
 
 
 def test_every_layer_of_a_kind_has_one_kernel() -> None:

@@ -17,10 +17,10 @@ from dory_stm32h7.backend.weighted import WeightedKernel, output_instructions
 
 
 class DepthwiseKernel(WeightedKernel):
-    """Convolution of each channel on its own, four channels and two pixels at a time."""
+    """Convolution of each channel on its own, four channels at a time."""
 
     template = "depthwise"
-    summary = "Depthwise convolution of two pixels and four channels at a time"
+    summary = "Depthwise convolution of four channels at a time"
     inputs = BYTES
 
     def accepts(self, layer: TypedLayer) -> Rejection | None:
@@ -53,21 +53,22 @@ class DepthwiseKernel(WeightedKernel):
         return self.block(layer, c_out, b"".join(rows[c : c + 4].T.tobytes() for c in starts))
 
     def instructions(self, layer: TypedLayer, tile: Tile) -> Number:
-        """Pixels of pairs, of borders, of fewer than four channels."""
+        """Rows of pixels, those at borders apart; fewer than four channels one by one."""
         window = _conv(layer).window
         kernel_h, kernel_w = window.kernel
         taps = kernel_h * kernel_w
         output = output_instructions(epilogue(layer))
-        fixed = costs.DEPTHWISE_PIXEL + 4 * output + costs.DEPTHWISE_ROW * kernel_h
-        pair = fixed + costs.DEPTHWISE_PAIR * taps
-        border = fixed + costs.DEPTHWISE_BORDER * taps
+        pixel = costs.DEPTHWISE_PIXEL + 4 * output + costs.DEPTHWISE_TAP * taps
+        border = costs.DEPTHWISE_BORDER + 4 * output + costs.DEPTHWISE_TAP * taps
         reach = (kernel_w - 1) * window.dilations[1] + 1
         columns = min(reach - 1, 2 * ceil_div(window.pads[1] + window.pads[3], 2))
-        at_border = minimum(tile.w, ceil_div(columns, window.strides[1]) + tile.w % 2)
+        at_border = minimum(tile.w, ceil_div(columns, window.strides[1]))
+        row = costs.DEPTHWISE_ROW + (tile.w - at_border) * pixel + at_border * border
         blocks = tile.c_out // 4 + minimum(tile.c_out % 4, 1) * minimum(tile.c_out // 4, 1)
-        wide = blocks * tile.h * ((tile.w - at_border) * pair + at_border * border)
         narrow = maximum(4 - tile.c_out, 0) * minimum(tile.c_out, 3) * tile.h * tile.w
-        return costs.CALL + wide + narrow * (taps * costs.DEPTHWISE_NARROW + output)
+        return (
+            costs.CALL + blocks * tile.h * row + narrow * (taps * costs.DEPTHWISE_NARROW + output)
+        )
 
     def accesses(self, layer: TypedLayer, tile: Tile, line_bytes: int) -> tuple[Access, ...]:
         """The whole image for every four channels."""

@@ -1,7 +1,8 @@
 /* Depthwise convolution from HWC, four channels at a time: a tap of four channels is one word of
- * inputs and one of weights, and pixels whose windows lie inside the image are computed in pairs
- * that share the weights. An instance defines DORY_KERNEL, DORY_X_SIGNED, DORY_Y_T, DORY_KERNEL_H,
- * DORY_KERNEL_W and the macros of dory_stm32h7_requant_impl.h.
+ * inputs and one of weights. Two pixels at a time would share the words of weights, but their sums
+ * and addresses exceed the registers, and what is spilled costs more than is shared. An instance
+ * defines DORY_KERNEL, DORY_X_SIGNED, DORY_Y_T, DORY_KERNEL_H, DORY_KERNEL_W and the macros of
+ * dory_stm32h7_requant_impl.h.
  *
  * Weights: blocks of four channels, per tap four bytes. When channels are no multiple of four, the
  * last block has the last four channels and shares some with the block before; fewer than four
@@ -10,14 +11,20 @@
 
 #include "dory_stm32h7_requant_impl.h"
 
-/* sums: those of channels 0 to 3. */
-static inline void dory_tap(uint32_t even, uint32_t odd, uint32_t x, int32_t sums[4])
+/* The sums of channels 0 to 3. No array: compilers keep what they need not index in registers. */
+typedef struct {
+  int32_t c0, c1, c2, c3;
+} dory_sums_t;
+
+/* even, odd: weights of channels 0 and 2, of 1 and 3; x: a word of inputs. */
+static inline dory_sums_t dory_tap(dory_sums_t sums, uint32_t even, uint32_t odd, uint32_t x)
 {
   const uint32_t x_even = DORY_EVEN(DORY_X_SIGNED, x), x_odd = DORY_ODD(DORY_X_SIGNED, x);
-  sums[0] = dory_smlabb(x_even, even, sums[0]);
-  sums[2] = dory_smlatt(x_even, even, sums[2]);
-  sums[1] = dory_smlabb(x_odd, odd, sums[1]);
-  sums[3] = dory_smlatt(x_odd, odd, sums[3]);
+  sums.c0 = dory_smlabb(x_even, even, sums.c0);
+  sums.c2 = dory_smlatt(x_even, even, sums.c2);
+  sums.c1 = dory_smlabb(x_odd, odd, sums.c1);
+  sums.c3 = dory_smlatt(x_odd, odd, sums.c3);
+  return sums;
 }
 
 /* The part of a window that lies inside the image: taps first .. end - 1 along an axis. */
@@ -46,72 +53,63 @@ typedef struct {
   int32_t row, column; /* bytes from tap to tap */
 } dory_block_t;
 
-static inline void dory_finish(const dory_block_t *b, const int32_t sums[4], DORY_Y_T *y)
+/* Requantise and store four outputs; q: parameters from the first of them on. */
+static inline void dory_outputs(const dory_stm32h7_requant_t *q, dory_sums_t sums, DORY_Y_T *y)
 {
-  /* A copy: stores of bytes could change anything that is reached by a pointer. */
-  const dory_stm32h7_requant_t q = b->a->requant;
-  const int32_t first = b->first;
-  for (int k = 0; k < 4; k++) {
-    y[k] = (DORY_Y_T)dory_requant(&q, dory_channel(&q, first + k), sums[k]);
-  }
+  y[0] = (DORY_Y_T)dory_requant(q, dory_channel(q, 0), sums.c0);
+  y[1] = (DORY_Y_T)dory_requant(q, dory_channel(q, 1), sums.c1);
+  y[2] = (DORY_Y_T)dory_requant(q, dory_channel(q, 2), sums.c2);
+  y[3] = (DORY_Y_T)dory_requant(q, dory_channel(q, 3), sums.c3);
 }
 
 /* One pixel with part of its window; x: where the first tap would lie. */
 DORY_SEPARATE void dory_border(const dory_block_t *b, int32_t x, dory_taps_t rows, dory_taps_t columns,
                         DORY_Y_T *y)
 {
-  int32_t sums[4] = {0, 0, 0, 0};
+  const dory_stm32h7_requant_t q = dory_requant_from(&b->a->requant, b->first);
+  const int32_t column = b->column;
+  const int32_t taps = columns.end - columns.first;
+  const int32_t next = b->row - taps * column;
+  const uint32_t *w = b->w + rows.first * DORY_KERNEL_W + columns.first;
+  const uint8_t *from = b->x + (x + rows.first * b->row + columns.first * column);
+  dory_sums_t sums = {0, 0, 0, 0};
   for (int32_t i = rows.first; i < rows.end; i++) {
-    const uint32_t *w = b->w + i * DORY_KERNEL_W + columns.first;
-    const uint8_t *from = b->x + (x + i * b->row + columns.first * b->column);
-    for (int32_t j = columns.first; j < columns.end; j++, w++, from += b->column) {
-      dory_tap(dory_sxtb16(*w), dory_sxtb16_odd(*w), dory_load4(from), sums);
+    DORY_ROLLED
+    for (int32_t j = taps; j > 0; j--) {
+      const uint32_t word = *w++;
+      sums = dory_tap(sums, dory_sxtb16(word), dory_sxtb16_odd(word), dory_load4(from));
+      from += column;
     }
+    w += DORY_KERNEL_W - taps;
+    from += next;
   }
-  dory_finish(b, sums, y);
+  dory_outputs(&q, sums, y);
 }
 
-/* The sums of two pixels whose columns all lie inside. w, x: weights and input of the first tap;
- * next: bytes from the last tap of a row to the first of the next; step: from pixel to pixel. */
-static inline void dory_pair(const uint32_t *w, const uint8_t *x, int32_t rows, int32_t column,
-                             int32_t next, int32_t step, int32_t sums[8])
+/* Pixels of a row whose columns all lie inside. */
+DORY_SEPARATE void dory_pixels(const dory_block_t *b, int32_t x, dory_taps_t rows, int32_t count,
+                               DORY_Y_T *y)
 {
-  int32_t one[4] = {0, 0, 0, 0}, two[4] = {0, 0, 0, 0};
-  for (; rows > 0; rows--) {
-    for (int32_t j = 0; j < DORY_KERNEL_W; j++) {
-      const uint32_t even = dory_sxtb16(*w), odd = dory_sxtb16_odd(*w);
-      dory_tap(even, odd, dory_load4(x), one);
-      dory_tap(even, odd, dory_load4(x + step), two);
-      x += column;
-      w++;
-    }
-    x += next;
-  }
-  for (int k = 0; k < 4; k++) {
-    sums[k] = one[k];
-    sums[4 + k] = two[k];
-  }
-}
-
-/* Pairs of pixels of a row whose columns all lie inside. */
-DORY_SEPARATE void dory_pairs(const dory_block_t *b, int32_t x, dory_taps_t rows, int32_t pairs,
-                              DORY_Y_T *y)
-{
-  const dory_stm32h7_requant_t q = b->a->requant;
+  const dory_stm32h7_requant_t q = dory_requant_from(&b->a->requant, b->first);
   const int32_t step = b->a->stride_w * b->a->x_c, pitch = b->a->y_c;
-  const int32_t first = b->first, column = b->column, next = b->row - DORY_KERNEL_W * column;
-  const uint32_t *const w = b->w + rows.first * DORY_KERNEL_W;
-  const uint8_t *from = b->x + (x + rows.first * b->row);
-  for (; pairs > 0; pairs--) {
-    int32_t sums[8];
-    dory_pair(w, from, rows.end - rows.first, column, next, step, sums);
-    for (int k = 0; k < 4; k++) {
-      const dory_channel_t channel = dory_channel(&q, first + k);
-      y[k] = (DORY_Y_T)dory_requant(&q, channel, sums[k]);
-      y[k + pitch] = (DORY_Y_T)dory_requant(&q, channel, sums[4 + k]);
+  const int32_t column = b->column, next = b->row - DORY_KERNEL_W * column;
+  const uint32_t *const weights = b->w + rows.first * DORY_KERNEL_W;
+  const uint32_t *const end = b->w + rows.end * DORY_KERNEL_W;
+  const uint8_t *start = b->x + (x + rows.first * b->row);
+  for (; count > 0; count--) {
+    dory_sums_t sums = {0, 0, 0, 0};
+    const uint8_t *from = start;
+    for (const uint32_t *w = weights; w < end; from += next) {
+      DORY_UNROLLED
+      for (int32_t j = 0; j < DORY_KERNEL_W; j++) {
+        const uint32_t word = *w++;
+        sums = dory_tap(sums, dory_sxtb16(word), dory_sxtb16_odd(word), dory_load4(from));
+        from += column;
+      }
     }
-    from += 2 * step;
-    y += 2 * pitch;
+    dory_outputs(&q, sums, y);
+    start += step;
+    y += pitch;
   }
 }
 
@@ -149,12 +147,12 @@ static void dory_channels(const dory_block_t *b)
     const dory_taps_t rows = dory_inside(top, a->dilation_h, DORY_KERNEL_H, a->x_h);
     int32_t x = (top * a->x_w - a->pad_left) * a->x_c;
     for (int32_t j = 0; j < a->y_w;) {
-      const int32_t pairs = j < left || b->count < 4 ? 0 : (end - j) / 2;
-      if (pairs > 0) {
-        dory_pairs(b, x, rows, pairs, y);
-        y += 2 * pairs * a->y_c;
-        x += 2 * pairs * step;
-        j += 2 * pairs;
+      const int32_t inside = j < left || b->count < 4 ? 0 : end - j;
+      if (inside > 0) {
+        dory_pixels(b, x, rows, inside, y);
+        y += inside * a->y_c;
+        x += inside * step;
+        j += inside;
         continue;
       }
       const int32_t start = j * a->stride_w - a->pad_left;

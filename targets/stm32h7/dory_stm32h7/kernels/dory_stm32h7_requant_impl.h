@@ -33,6 +33,16 @@ static inline dory_channel_t dory_channel(const dory_stm32h7_requant_t *q, int32
   return q->bias == 0 ? 0 : q->bias[c];
 }
 
+/* The parameters of channels from `first` on, as a copy: stores of bytes could change anything that
+ * is reached by a pointer. */
+static inline dory_stm32h7_requant_t dory_requant_from(const dory_stm32h7_requant_t *q,
+                                                       int32_t first)
+{
+  dory_stm32h7_requant_t from = *q;
+  from.bias = q->bias == 0 ? 0 : q->bias + first;
+  return from;
+}
+
 static inline int32_t dory_requant(const dory_stm32h7_requant_t *q, dory_channel_t bias,
                                    int32_t acc)
 {
@@ -55,9 +65,18 @@ static inline dory_channel_t dory_channel(const dory_stm32h7_requant_t *q, int32
   return channel;
 }
 
+static inline dory_stm32h7_requant_t dory_requant_from(const dory_stm32h7_requant_t *q,
+                                                       int32_t first)
+{
+  dory_stm32h7_requant_t from = *q;
+  from.channels = q->channels + 3 * first;
+  return from;
+}
+
 static inline int32_t dory_requant(const dory_stm32h7_requant_t *q, dory_channel_t channel,
                                    int32_t acc)
 {
+  DORY_KEEP(acc);
   const int32_t value = (int32_t)(((int64_t)acc * channel.mul + channel.add) >> DORY_SHIFT);
 #if DORY_CLIP == DORY_UNSIGNED
   const int32_t first = dory_usat(value, DORY_CLIP_BITS);

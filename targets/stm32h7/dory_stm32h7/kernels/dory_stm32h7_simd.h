@@ -22,6 +22,27 @@
 #define DORY_SEPARATE static
 #endif
 
+/* Before a loop of few, constant steps, of which no loop is left; before one of few steps whose
+ * number is known late, for which a copy of its body would take longer to enter than to run. */
+#if defined(__clang__)
+#define DORY_UNROLLED _Pragma("clang loop unroll(full)")
+#define DORY_ROLLED _Pragma("clang loop unroll(disable)")
+#elif defined(__GNUC__)
+#define DORY_UNROLLED _Pragma("GCC unroll 8")
+#define DORY_ROLLED _Pragma("GCC unroll 1")
+#else
+#define DORY_UNROLLED
+#define DORY_ROLLED
+#endif
+
+/* gcc extends a sum of a loop to 64 bits behind the loop and multiplies 64 by 64 bits later: with the
+ * value out of its sight up to here, the product stays one of 32 by 32 bits. */
+#if defined(__GNUC__) && !defined(__clang__) && defined(__arm__)
+#define DORY_KEEP(value) __asm__("" : "+r"(value))
+#else
+#define DORY_KEEP(value) ((void)0)
+#endif
+
 /* Four bytes at any address; the first is the lowest. */
 static inline uint32_t dory_load4(const void *bytes)
 {
