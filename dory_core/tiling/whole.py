@@ -113,9 +113,11 @@ def whole_timeline(
     compute = int(kernel.cycles(layer, tile))
     places = {name: hierarchy.level(2).memories[memories.get(name, 0)] for name in ("x", "x2", "y")}
     places["w"] = hierarchy.level(hierarchy.constants_level).memories[0]
-    line_bytes = hierarchy.cache.line_bytes if hierarchy.cache is not None else 1
-    accesses = kernel.accesses(layer, tile, line_bytes)
-    waiting = waiting_cycles(accesses, places, hierarchy.cache)
+    waiting = 0
+    if any(memory.access_cycles or memory.line_cycles for memory in places.values()):
+        line_bytes = hierarchy.cache.line_bytes if hierarchy.cache is not None else 1
+        accesses = kernel.accesses(layer, tile, line_bytes)
+        waiting = waiting_cycles(accesses, places, hierarchy.cache)
     cycles = compute + waiting
     estimate = LayerEstimate(
         cycles,
