@@ -98,7 +98,8 @@ def test_accesses_and_filled_lines_are_near_the_counts(
         loads_stores = found[memory].loads + found[memory].stores
         assert sum(a.count for a in own) == pytest.approx(loads_stores, rel=0.2), memory
         lines = sum(missed_lines(a, DATA_CACHE) for a in own)
-        assert lines == pytest.approx(found[memory].fills, rel=0.4, abs=200), memory
+        # Lines are replaced at random, and what lies beside the tensors takes part in it.
+        assert lines == pytest.approx(found[memory].fills, rel=0.5, abs=200), memory
 
 
 def test_dtcm_is_not_cached(plugins: Plugins, tmp_path: Path) -> None:

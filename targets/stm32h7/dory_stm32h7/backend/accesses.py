@@ -71,7 +71,7 @@ def channel_blocks(
             x_bytes,
             ((again_x, image), (blocks * max(window - x_pass, 0), rows)),
         ),
-        Access("w", blocks * ceil_div(pixels, 2) * (taps + 4 * parameter_words), weight_bytes),
+        Access("w", blocks * pixels * (taps + 4 * parameter_words), weight_bytes),
         Access("y", pixels * tile.c_out, y_bytes, ((max(blocks * y_pass - y_bytes, 0), image),)),
     )
 
