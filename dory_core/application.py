@@ -10,6 +10,7 @@ from typing import Any
 from dory_core.compiler import GRAPH_FILE, make_vectors
 from dory_core.errors import UsageError
 from dory_core.ir import Graph
+from dory_core.layout import HWC, Layout
 from dory_core.plan import GENERATOR, PLAN_VERSION, TIMELINE_FILE
 from dory_core.plugins import Plugins
 from dory_core.simulate.result import LayerOutput, RunResult
@@ -94,6 +95,21 @@ def find_runner(
     return runners[name]
 
 
+def _layouts(plan: dict[str, Any]) -> dict[int, Layout]:
+    """Return the layout of the output of each layer by its index; raises UsageError."""
+    try:
+        return {
+            layer["index"]: Layout.from_json(layer["output"]["layout"])
+            for layer in plan["layers"]
+            if "layout" in layer["output"]
+        }
+    except (KeyError, TypeError, ValueError) as error:
+        raise UsageError(
+            f"plan.json has a layout that this dory does not know: {error}",
+            "compile the network again",
+        ) from error
+
+
 def _settings(plan: dict[str, Any]) -> dict[str, str]:
     return {
         k: str(v).lower() if isinstance(v, bool) else str(v) for k, v in plan["options"].items()
@@ -137,8 +153,15 @@ def run_application(
         ]
     else:
         vectors = list(read_vectors(directory / "vectors", graph))
+    layouts = _layouts(plan)
     layers = [
-        LayerOutput(one.layer.index, one.layer.name, one.output, one.macs)
+        LayerOutput(
+            one.layer.index,
+            one.layer.name,
+            one.output,
+            one.macs,
+            layouts.get(one.layer.index, HWC),
+        )
         for one in graph.typed_layers
     ]
     producers = {layer.output: layer.index for layer in graph.layers}

@@ -17,7 +17,7 @@ from dory_core.plan import LevelUse
 from dory_core.planner import place_network, place_resident
 from dory_core.plugins import Plugins
 from dory_core.tiling.network import NetworkTiler
-from dory_core.tiling.tiler import KernelRejection
+from dory_core.tiling.tiled import KernelRejection
 
 
 @dataclass(frozen=True, slots=True)

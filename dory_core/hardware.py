@@ -20,7 +20,9 @@ class Memory:
     """One physical memory.
 
     size_bytes: what the chip has. reserved_bytes: taken by stacks, code, heap; not for the network.
-    address: base address on the chip. holds: roles, of ``activations``, ``weights``, ``code``.
+    address: base address on the chip. holds: roles, of ``activations``, ``weights``, ``code``, or
+    one that a kernel names (``Kernel.fetches_weights``): such a memory of level 1 is filled by
+    calls of kernels and is no part of a budget.
     alignment_bytes: every block starts on a multiple of it. mapped: cores and DMA read it like any
     other memory, and nobody writes it at run time: constants are linked there and are loaded into
     L1 from there, without a copy in the level between. read_only: transfers read it alone; it holds
@@ -64,8 +66,22 @@ class Level:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes that the chip has, memories for constants alone apart."""
-        return sum(m.size_bytes for m in self.memories if not m.read_only)
+        """Bytes that the chip has, memories for constants or one role alone apart."""
+        return sum(m.size_bytes for m in self.memories if self._is_budgeted(m))
+
+    def _is_budgeted(self, memory: Memory) -> bool:
+        return not memory.read_only and memory not in self.apart
+
+    @property
+    def apart(self) -> tuple[Memory, ...]:
+        """Memories of level 1 that hold no activations: kernels fill them."""
+        if self.number != 1:
+            return ()
+        return tuple(m for m in self.memories if "activations" not in m.holds)
+
+    def memory_for(self, role: str) -> Memory | None:
+        """Return the memory that kernels fill with what has this role, None when there is none."""
+        return next((m for m in self.apart if role in m.holds), None)
 
     def room_bytes(self, layers: int, streamed: bool = False) -> int:
         """Bytes that the data of a network of so many layers can use beside its code."""
@@ -75,7 +91,7 @@ class Level:
     @property
     def usable_bytes(self) -> int:
         """Bytes of all memories of the level that a network can use by default."""
-        return sum(m.usable_bytes for m in self.memories if not m.read_only)
+        return sum(m.usable_bytes for m in self.memories if self._is_budgeted(m))
 
     @property
     def read_only_bytes(self) -> int:
@@ -135,8 +151,9 @@ class Cache:
 class MemoryHierarchy:
     """Levels from the nearest to the cores outwards, the links between them, and the cores.
 
-    in_place: layers are not tiled; kernels work on tensors in L2 and on linked constants, and L1
-    holds their scratch memory. cache: what they work through then, None without a cache.
+    in_place: no layer is tiled; kernels work on tensors in L2 and on linked constants, and L1
+    holds their scratch memory. ``Kernel.in_place`` says so of a single kernel. cache: what they
+    work through then, None without a cache.
     cores: number of cores that run kernels (SPMD). local: bytes of L1 reserved per core for stacks
     are part of ``Memory.reserved_bytes``. peak_macs_per_cycle: what all cores together cannot
     exceed, 0 when it is not known.
@@ -144,6 +161,9 @@ class MemoryHierarchy:
     A target whose kernels are better off with whole bytes leaves 2 and 4 out.
     step_cycles: what a tile costs beside kernel, barriers and transfers, such as instructions that
     are not in the cache.
+    conversion_cycles: what the cores need per byte that a conversion between layouts writes.
+    resident_l1: a tensor between two layers that run one after the other stays in L1 where both
+    have it there as a whole.
     """
 
     levels: tuple[Level, ...]
@@ -154,6 +174,8 @@ class MemoryHierarchy:
     in_place: bool = False
     step_cycles: int = 0
     cache: Cache | None = None
+    conversion_cycles: float = 0.0
+    resident_l1: bool = False
 
     def __post_init__(self) -> None:
         known = tuple(bits for bits in STORAGE_BITS if bits in self.storage_bits)

@@ -14,7 +14,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from dory_core.hardware import OutputFile
-from dory_core.ir import TypedLayer
+from dory_core.ir import Tensor, TypedLayer
+from dory_core.layout import HWC, Layout
 
 if TYPE_CHECKING:
     from dory_core.tiling.geometry import Tile
@@ -25,9 +26,13 @@ Number = Any
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """Why a kernel does not take a layer: a sentence for the person at the keyboard."""
+    """Why a kernel does not take a layer: a sentence for the person at the keyboard.
+
+    other_kind: it computes other kinds of layers; a better reason of its engine goes before.
+    """
 
     reason: str
+    other_kind: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +108,19 @@ class Kernel(ABC):
 
     name: unique within the target; our own are prefixed ``dory_<target>_``.
     symbol is given per layer by :meth:`symbol`, since one family has many precisions.
+    engine: name of the unit that computes, for reports; empty for the target's cores.
+    in_place: it works on tensors in L2 and on linked constants where they lie, in one piece; L1
+    holds its scratch memory alone.
+    fetches_weights: role of a memory of level 1 that its call fills itself with the constants of
+    the tile: they are not loaded into L1, ``$weights`` and the other parts are addresses where they
+    are linked, and the block of a tile fits that memory. Its cycles include the fetch.
     """
 
     name: str
     summary: str = ""
+    engine: str = ""
+    in_place: bool = False
+    fetches_weights: str = ""
 
     @abstractmethod
     def accepts(self, layer: TypedLayer) -> Rejection | None:
@@ -117,12 +131,31 @@ class Kernel(ABC):
         return ()
 
     def accumulates(self, layer: TypedLayer) -> bool:
-        """Return True when input channels may be tiled, partial sums staying in L1 as int32."""
+        """Return True when input channels may be tiled, partial sums staying in L1 as int32.
+
+        Where an input or the output has another layout than HWC they are never tiled.
+        """
         return False
 
     def input_layout(self, layer: TypedLayer) -> str:
-        """Return the layout of the input tile in L1: ``HWC`` or ``CHW``."""
+        """Return the layout of the tile of an HWC input in L1: ``HWC`` or ``CHW``."""
         return "HWC"
+
+    def input_layouts(self, layer: TypedLayer) -> tuple[Layout, ...]:
+        """Return the layout of every input, in L2 and of its tile in L1.
+
+        With another one than HWC, of an input or of the output, a tile has whole rows, and all
+        channels or a multiple of ``channel_multiple`` of them; it lies in L1 as a tensor of its
+        rows and channels would. The planner converts where it has to.
+        """
+        return (HWC,) * len(layer.inputs)
+
+    def output_layout(self, layer: TypedLayer) -> Layout:
+        """Return the layout of the output, in L2 and of its tile in L1.
+
+        A kernel that leaves anything in the padding says so with ``clean=False``.
+        """
+        return HWC
 
     def scratch_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
         """Return the bytes of scratch memory in L1 that a call on ``tile`` needs."""
@@ -165,9 +198,11 @@ class Kernel(ABC):
         """Return the C statement(s) that call the kernel on one tile, or a call with a struct.
 
         The text names C expressions of the generated tile loop as ``$name``: x, x2 (inputs), y,
-        weights, mul, add, bias (parts of the weight block), psum, scratch; x_h, x_w, x_c, y_h, y_w,
-        y_c (sizes of this tile); pad_top, pad_left, pad_bottom, pad_right; first, last (whether
-        this is the first or last input-channel tile). Constants of the layer are immediates.
+        weights, mul, add, bias (parts of the weight block), psum, scratch; l2_x, l2_x2 (the first
+        byte of an input's tile in L2, 0 when it stayed in L1); x_h, x_w, x_c, y_h, y_w,
+        y_c (sizes of this tile, without the padding of layouts); pad_top, pad_left, pad_bottom,
+        pad_right; first, last (whether this is the first or last input-channel tile). Constants of
+        the layer are immediates.
         """
 
     @abstractmethod
@@ -185,8 +220,15 @@ def judge(kernel: Kernel, layer: TypedLayer) -> Rejection | None:
     Everything that chooses a kernel asks this; ``accepts`` is the kernel's own half of it.
     """
     rejection = kernel.accepts(layer)
-    if rejection is not None or kernel.input_layout(layer) != "CHW":
+    if rejection is not None:
         return rejection
+    for tensor, layout in tensor_layouts(kernel, layer):
+        if not layout.is_hwc and tensor.bits != 8:
+            return Rejection(
+                f"layout {layout.name} takes elements of 8 bits, {tensor.name} has {tensor.bits}"
+            )
+    if kernel.input_layout(layer) != "CHW":
+        return None
     narrow = next((t for t in layer.inputs if t.bits < 8), None)
     if narrow is None:
         return None
@@ -194,3 +236,14 @@ def judge(kernel: Kernel, layer: TypedLayer) -> Rejection | None:
         f"it reads its input as CHW, but transfers move whole bytes and the channels of "
         f"{narrow.name} share them ({narrow.bits} bits each)"
     )
+
+
+def tensor_layouts(kernel: Kernel, layer: TypedLayer) -> tuple[tuple[Tensor, Layout], ...]:
+    """Return every input and the output of a layer with the layout that the kernel has it in."""
+    inputs = zip(layer.inputs, kernel.input_layouts(layer), strict=True)
+    return (*inputs, (layer.output, kernel.output_layout(layer)))
+
+
+def is_hwc(kernel: Kernel, layer: TypedLayer) -> bool:
+    """Return whether the kernel has all tensors of a layer as HWC in L2."""
+    return all(layout.is_hwc for _, layout in tensor_layouts(kernel, layer))

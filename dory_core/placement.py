@@ -15,12 +15,15 @@ from dory_core.estimate.timeline import (
     part_timeline,
 )
 from dory_core.hardware import MemoryHierarchy, TargetContext
-from dory_core.ir import TypedLayer
+from dory_core.ir import Linear, TypedLayer
 from dory_core.kernel import Kernel
-from dory_core.memory import Block
+from dory_core.layout import Layout
+from dory_core.memory import Block, Request
 from dory_core.memory.lifetimes import align_up
 from dory_core.plan import (
+    BLOCKS,
     IN_PLACE,
+    Conversion,
     ExtTransfer,
     KernelCall,
     LayerStep,
@@ -33,7 +36,7 @@ from dory_core.plan import (
     WeightTile,
 )
 from dory_core.tiling.schedule import Schedule, l1_buffers, place_l1
-from dory_core.tiling.tiler import TiledLayer
+from dory_core.tiling.tiled import TiledLayer
 from dory_core.tiling.whole import scratch_buffers, whole_timeline
 
 WORD = 4  # constants are tables of 32-bit words
@@ -50,6 +53,8 @@ class Placement:
     that lie in a memory for constants alone, outside the budget. stack_bytes, packed_bytes: peak of
     L2 by both methods, as if it were one memory. straddles: why the activations do not fit the
     memories of L2 without one that lies in two of them; the placement is then that of one memory.
+    wanted: what is to be placed in L2 beside constants, where nothing is streamed.
+    final_conversions: of network outputs, behind the last layer.
     """
 
     steps: tuple[LayerStep, ...]
@@ -69,6 +74,13 @@ class Placement:
     more_l2_bytes: tuple[int, ...] = ()
     static_level: int = 2
     straddles: str = ""
+    wanted: tuple[Request, ...] = ()
+    final_conversions: tuple[Conversion, ...] = ()
+
+    @property
+    def conversions(self) -> tuple[Conversion, ...]:
+        """All changes of layout."""
+        return (*(c for step in self.steps for c in step.conversions), *self.final_conversions)
 
     def static_in(self, level: int) -> int:
         """Return the bytes of constants that are linked into a level."""
@@ -111,6 +123,25 @@ class Placement:
                 used = mine[0] + self.static_in(number)
                 budget = budgets.bytes[number] + (self.constants_apart if number == 3 else 0)
                 uses.append(LevelUse(level.name, used, budget, mine[1]))
+        return (*uses, *self._fetched(ctx))
+
+    def _fetched(self, ctx: TargetContext) -> tuple[LevelUse, ...]:
+        """Return how the memories that kernels fill with constants are used."""
+        uses = []
+        for memory in ctx.memory.level(1).apart:
+            blocks = tuple(
+                Block(
+                    f"weights_{step.index:02d}",
+                    0,
+                    max(tile.size for c in step.weights.chunks for row in c.tiles for tile in row),
+                    step.parts[0].position,
+                    step.parts[-1].position,
+                )
+                for step in self.steps
+                if step.weights is not None and step.kernel.fetches in memory.holds
+            )
+            used = max((block.size for block in blocks), default=0)
+            uses.append(LevelUse(f"L1 {memory.name}", used, memory.usable_bytes, blocks))
         return tuple(uses)
 
 
@@ -164,9 +195,9 @@ def encode_chunks(
 def weight_buffer_bytes(tiled: TiledLayer) -> int:
     """Return the bytes of the buffer in L1 for the constants of a tile; 0 without constants.
 
-    For a layer in place, those of its one block.
+    For a layer in place, those of its one block; those that a kernel fetches itself likewise.
     """
-    if tiled.in_place:
+    if tiled.in_place or tiled.kernel.fetches_weights:
         return int(tiled.kernel.weight_bytes(tiled.layer, tiled.tiling.tile))
     return next((int(b.bytes) for b in tiled.tiling.buffers if b.name == "w"), 0)
 
@@ -191,16 +222,17 @@ def make_step(
     places: Mapping[str, Place],
     weights: LayerWeights | None,
     hierarchy: MemoryHierarchy,
+    conversions: tuple[Conversion, ...] = (),
 ) -> LayerStep:
-    """Return the step of one layer. layer: whole; tiled: its largest part."""
+    """Return the step of one layer.
+
+    layer: whole; tiled: its largest part. places: of its output by name, and of its inputs.
+    """
     kernel = tiled.kernel
     if tiled.in_place:
-        return _in_place_step(layer, tiled, parts, places, weights, hierarchy)
+        return _in_place_step(layer, tiled, parts, places, weights, hierarchy, conversions)
     first = parts[0].schedule
     all_inputs = len(first.c_out if first.keeps_channels else first.c_in) == 1
-    form = "rows" if all_inputs else "pixels"
-    if kernel.input_layout(layer) == "CHW":
-        form = "channels"
     timelines = part_timelines(layer, kernel, parts, hierarchy)
     whole = {(span.start, span.size) for part in parts for span in part.schedule.c_out} == {
         (0, layer.output.channels)
@@ -212,16 +244,50 @@ def make_step(
         tiling=tiled.tiling,
         parts=parts,
         l1=place_l1(l1_buffers(tiled.layer, kernel, tiled.tiling.tile, tiled.schedule.buffering)),
-        inputs=tuple(Transfer(form, places[t.name]) for t in layer.inputs),
-        output=Transfer("rows" if whole else "pixels", places[layer.output.name]),
+        inputs=tuple(
+            Transfer(
+                _input_form(layer, kernel, layout, all_inputs),
+                places[tensor.name],
+                layout,
+            )
+            for tensor, layout in zip(layer.inputs, kernel.input_layouts(layer), strict=True)
+        ),
+        output=Transfer(
+            _form(kernel.output_layout(layer), whole),
+            places[layer.output.name],
+            kernel.output_layout(layer),
+        ),
         weights=weights,
         estimate=whole_estimate(layer, timelines, hierarchy),
         timelines=timelines,
+        conversions=conversions,
     )
 
 
+def _input_form(layer: TypedLayer, kernel: Kernel, layout: Layout, all_channels: bool) -> str:
+    if isinstance(layer.layer, Linear) and not layout.is_hwc:
+        return "rows"  # the whole tensor
+    if kernel.input_layout(layer) == "CHW" and layout.is_hwc:
+        return "channels"
+    return _form(layout, all_channels)
+
+
+def _form(layout: Layout, all_channels: bool) -> str:
+    """Return how tiles of a tensor move."""
+    if layout.channel_block:
+        return BLOCKS
+    return "rows" if all_channels else "pixels"
+
+
 def _call(kernel: Kernel, layer: TypedLayer) -> KernelCall:
-    return KernelCall(kernel.name, kernel.symbol(layer), kernel.headers(layer), kernel.call(layer))
+    return KernelCall(
+        kernel.name,
+        kernel.symbol(layer),
+        kernel.headers(layer),
+        kernel.call(layer),
+        kernel.engine,
+        kernel.fetches_weights,
+    )
 
 
 def _in_place_step(
@@ -231,6 +297,7 @@ def _in_place_step(
     places: Mapping[str, Place],
     weights: LayerWeights | None,
     hierarchy: MemoryHierarchy,
+    conversions: tuple[Conversion, ...],
 ) -> LayerStep:
     """Return the step of a layer whose kernel works where tensors and constants lie."""
     kernel = tiled.kernel
@@ -245,11 +312,15 @@ def _in_place_step(
         tiling=tiled.tiling,
         parts=parts,
         l1=place_l1(scratch_buffers(layer, kernel, tiled.tiling.tile)),
-        inputs=tuple(Transfer(IN_PLACE, places[t.name]) for t in layer.inputs),
-        output=Transfer(IN_PLACE, places[layer.output.name]),
+        inputs=tuple(
+            Transfer(IN_PLACE, places[tensor.name], layout)
+            for tensor, layout in zip(layer.inputs, kernel.input_layouts(layer), strict=True)
+        ),
+        output=Transfer(IN_PLACE, places[layer.output.name], kernel.output_layout(layer)),
         weights=weights,
         estimate=timeline.estimate,
         timelines=(timeline,),
+        conversions=conversions,
     )
 
 

@@ -12,10 +12,11 @@ from dory_core.estimate.timeline import LayerEstimate, PartTimeline, Traffic
 from dory_core.hardware import OperatingPoint, OutputFile
 from dory_core.ir import Conv, Linear, Tensor, TypedLayer
 from dory_core.kernel import StructCall
+from dory_core.layout import HWC, Layout
 from dory_core.memory import Block
 from dory_core.tiling.problem import Tiling
 from dory_core.tiling.schedule import PlacedBuffer, Schedule
-from dory_core.tiling.tiler import KernelRejection
+from dory_core.tiling.tiled import KernelRejection
 
 PLAN_VERSION = 1
 GENERATOR = "dory"
@@ -26,16 +27,41 @@ TIMELINE_FILE = "timeline.json"
 class Place:
     """Where a tensor lies while it lives: level number and byte offset in the level's arena.
 
-    memory: number of the memory among those of the level; each has an arena of its own.
+    memory: number of the memory among those of the level; each has an arena of its own. layout: how
+    its elements lie there.
     """
 
     tensor: Tensor
     level: int
     offset: int
     memory: int = 0
+    layout: Layout = HWC
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes that it takes."""
+        return self.layout.size_bytes(self.tensor)
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """A copy of a tensor in another layout, made by the cores in L2.
+
+    cycles: estimate.
+    """
+
+    source: Place
+    target: Place
+    cycles: int
+
+    @property
+    def tensor(self) -> Tensor:
+        """What is converted."""
+        return self.source.tensor
 
 
 IN_PLACE = "in place"
+BLOCKS = "blocks"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +71,15 @@ class Transfer:
     form: ``rows``: full-channel pixels, one row of the copy is a row of the tile;
     ``pixels``: a slice of the channels, one row of the copy is a pixel;
     ``channels``: HWC in L2, CHW in L1, one copy per channel with rows of one element;
+    ``blocks``: whole rows of a layout that keeps blocks of channels apart, one row of the copy is
+    what the tile has of a block;
     ``in place``: not at all, the kernel works on the tensor in L2.
+    layout: as which the kernel reads or writes it.
     """
 
     form: str
     place: Place
+    layout: Layout = HWC
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,17 +166,26 @@ class ExtTransfer:
 
 @dataclass(frozen=True, slots=True)
 class KernelCall:
-    """A kernel bound to one layer: what the generated code includes and calls."""
+    """A kernel bound to one layer: what the generated code includes and calls.
+
+    engine: what computes, empty for the cores. fetches: memory of level 1 that the call fills with
+    the constants of a tile, empty when they are loaded into L1.
+    """
 
     name: str
     symbol: str
     headers: tuple[str, ...]
     text: str | StructCall
+    engine: str = ""
+    fetches: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class LayerStep:
-    """One layer of the execution: tiles, buffers, transfers and kernel call."""
+    """One layer of the execution: tiles, buffers, transfers and kernel call.
+
+    conversions: run before it.
+    """
 
     layer: TypedLayer
     kernel: KernelCall
@@ -159,6 +198,12 @@ class LayerStep:
     weights: LayerWeights | None
     estimate: LayerEstimate
     timelines: tuple[PartTimeline, ...]
+    conversions: tuple[Conversion, ...] = ()
+
+    @property
+    def conversion_cycles(self) -> int:
+        """Estimated cycles of the conversions before it, which are not part of its estimate."""
+        return sum(c.cycles for c in self.conversions)
 
     @property
     def traffic(self) -> Traffic:
@@ -240,7 +285,7 @@ class Plan:
     multiples of so many bytes transfers of L1 and of L3 start.
     transfers: between L3 and L2, in order of their start. constants_apart: bytes from the start of
     L3 that lie in a memory for constants alone; 0 when all of L3 is one memory. program: timeline
-    of one inference.
+    of one inference. final_conversions: of network outputs, behind the last layer.
     reason: why the plan cannot be deployed on the chip, empty when it can.
     """
 
@@ -263,6 +308,7 @@ class Plan:
     program: Program
     roofline: Roofline
     transfers: tuple[ExtTransfer, ...] = ()
+    final_conversions: tuple[Conversion, ...] = ()
     more_l2_bytes: tuple[int, ...] = ()
     arena_used: int = 0
     constants_apart: int = 0
@@ -278,6 +324,11 @@ class Plan:
     def deployable(self) -> bool:
         """True when the budgets are the chip's."""
         return not self.reason
+
+    @property
+    def conversions(self) -> tuple[Conversion, ...]:
+        """All changes of layout, in their order."""
+        return (*(c for step in self.steps for c in step.conversions), *self.final_conversions)
 
     @property
     def cycles(self) -> int:
@@ -326,6 +377,7 @@ class Plan:
             ],
             "memory": {level.name: _level_json(level) for level in self.levels},
             "transfers": [_transfer_json(t) for t in self.transfers],
+            "final_conversions": [_conversion_json(c) for c in self.final_conversions],
             "totals": {
                 "cycles": cycles,
                 "macs_per_cycle": round(self.macs / cycles, 3) if cycles else None,
@@ -386,6 +438,16 @@ def _place_json(place: Place) -> dict[str, Any]:
         "level": place.level,
         "memory": place.memory,
         "offset": place.offset,
+        "layout": place.layout.to_json(),
+    }
+
+
+def _conversion_json(conversion: Conversion) -> dict[str, Any]:
+    return {
+        "tensor": conversion.tensor.name,
+        "source": _place_json(conversion.source),
+        "target": _place_json(conversion.target),
+        "cycles": conversion.cycles,
     }
 
 
@@ -432,9 +494,13 @@ def _step_json(
         "name": typed.layer.name,
         "kind": typed.layer.kind,
         "macs": typed.macs,
+        "engine": step.kernel.engine,
         "kernel": step.kernel.name,
         "symbol": step.kernel.symbol,
-        "rejections": [{"kernel": r.kernel, "reason": r.reason} for r in step.rejections],
+        "rejections": [
+            {"kernel": r.kernel, "engine": r.engine, "reason": r.reason} for r in step.rejections
+        ],
+        "conversions": [_conversion_json(c) for c in step.conversions],
         "inputs": [{**_place_json(t.place), "transfer": t.form} for t in step.inputs],
         "output": {**_place_json(step.output.place), "transfer": step.output.form},
         "tiles": {
@@ -463,6 +529,7 @@ def _step_json(
         else {
             "level": step.weights.level,
             "linked": step.weights.linked,
+            "fetched": step.kernel.fetches,
             "offset": step.weights.offset,
             "bytes": step.weights.size,
             "chunks": len(step.weights.chunks),
@@ -478,6 +545,7 @@ def _step_json(
             "dma_cycles": estimate.dma_cycles,
             "stall_cycles": estimate.stall_cycles,
             "l3_stall_cycles": l3_stall_cycles,
+            "conversion_cycles": step.conversion_cycles,
             "macs_per_cycle": estimate.macs_per_cycle,
             "bound": "L3-L2" if l3_stall_cycles > estimate.cycles else estimate.bound,
             "calls": traffic.calls,
@@ -489,6 +557,7 @@ def _step_json(
 
 __all__ = [
     "GENERATOR",
+    "Conversion",
     "ExtTransfer",
     "KernelCall",
     "LayerStep",

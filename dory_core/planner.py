@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dory_core.budgets import Budgets, memory_budgets
+from dory_core.conversions import Flow, Form, plan_flow
 from dory_core.errors import DoesNotFit
 from dory_core.estimate.program import run_program
 from dory_core.estimate.timeline import link_name
 from dory_core.hardware import DmaHal, OutputFile, TargetContext
 from dory_core.ir import Graph, TypedLayer
+from dory_core.kernel import is_hwc
+from dory_core.kernels.convert import conversion_files
 from dory_core.memory import (
     Bin,
     BinPlan,
@@ -20,7 +23,6 @@ from dory_core.memory import (
     Request,
     pack_bins,
     plan_memory,
-    requests,
     verify_bins,
 )
 from dory_core.placement import (
@@ -32,11 +34,19 @@ from dory_core.placement import (
     table_size,
     weight_buffer_bytes,
 )
-from dory_core.plan import LayerWeights, PartPlan, Place, Plan, Roofline, WeightChunk
+from dory_core.plan import (
+    Conversion,
+    LayerWeights,
+    PartPlan,
+    Place,
+    Plan,
+    Roofline,
+    WeightChunk,
+)
 from dory_core.streaming.fit import fit_network
 from dory_core.streaming.placement import place_streamed
 from dory_core.tiling.network import NetworkTiler
-from dory_core.tiling.tiler import TiledLayer
+from dory_core.tiling.tiled import TiledLayer
 
 L2 = 2
 L3 = 3
@@ -64,9 +74,9 @@ def place_network(tiler: NetworkTiler, ctx: TargetContext, budgets: Budgets) -> 
     if linked > L2 and resident.static_in(linked) > budgets.bytes[linked]:
         raise constants_too_large(graph, resident, linked, budgets.bytes[linked])
     if resident.l2_bytes <= budgets.bytes[L2] and not resident.straddles:
-        _verify(graph, resident, ctx, budgets)
+        _verify(resident, ctx, budgets)
         return Planned(resident, tiled)
-    if linked > L2 or ctx.memory.in_place or L3 not in budgets.bytes:
+    if linked > L2 or L3 not in budgets.bytes or not all(_can_stream(one) for one in tiled):
         raise too_large(graph, resident, budgets.bytes[L2])
     budgets = beside_code(ctx, given, len(graph.layers), streamed=True)
     # Streamed data passes through the first memory of L2, which is the one that the DMA of the
@@ -75,6 +85,12 @@ def place_network(tiler: NetworkTiler, ctx: TargetContext, budgets: Budgets) -> 
     fitted = fit_network(graph, tiler.tile, room, level_alignment(ctx.memory, L2))
     placement = place_streamed(graph, fitted, ctx, room, budgets.bytes[L3])
     return Planned(placement, fitted.tiled)
+
+
+def _can_stream(tiled: TiledLayer) -> bool:
+    """Return whether a layer can be computed in parts: its tiles are all that it has in L1."""
+    fetches = bool(tiled.kernel.fetches_weights)
+    return not tiled.in_place and not fetches and is_hwc(tiled.kernel, tiled.layer)
 
 
 def beside_code(
@@ -97,7 +113,10 @@ def place_resident(
     level = ctx.memory.constants_level
     tables = [_encode(layer, one) for layer, one in zip(graph.typed_layers, tiled, strict=True)]
     static = sum(table_size(chunks) for chunks in tables if chunks)
-    wanted = requests(graph, range(len(graph.layers)))
+    flow = plan_flow(
+        graph, [(layer, one.kernel) for layer, one in zip(graph.typed_layers, tiled, strict=True)]
+    )
+    wanted = flow.requests()
     memory = plan_memory(wanted, level_alignment(ctx.memory, L2))
     packings, straddles = _pack(wanted, memory, ctx, budgets, static if level == L2 else 0)
     blocks = tuple(
@@ -105,7 +124,8 @@ def place_resident(
         for number, packed in enumerate(packings)
         for block in packed.blocks
     )
-    places = {b.name: Place(graph.tensors[b.name], L2, b.offset, b.memory) for b in blocks}
+    places = {b.name: _place(flow.forms[b.name], b) for b in blocks}
+    conversions = _conversions(flow, places, ctx)
     steps, constants = [], []
     end = packings[0].peak_bytes if level == L2 else 0
     for position, (layer, one) in enumerate(zip(graph.typed_layers, tiled, strict=True)):
@@ -117,18 +137,23 @@ def place_resident(
             constants.append(Block(name, end, weights.size, -1, len(tiled) - 1))
             end += weights.size
         output = places[layer.output.name]
+        operands = tuple(places[name] for name in flow.reads[position])
         part = PartPlan(
             position,
             one.schedule,
-            tuple(places[t.name].offset for t in layer.inputs),
+            tuple(place.offset for place in operands),
             output.offset,
-            report=(output.offset, layer.output.size_bytes),
+            report=(output.offset, output.size_bytes),
         )
-        steps.append(make_step(layer, one, (part,), places, weights, ctx.memory))
+        mine = {t.name: place for t, place in zip(layer.inputs, operands, strict=True)}
+        mine[layer.output.name] = output
+        steps.append(
+            make_step(layer, one, (part,), mine, weights, ctx.memory, conversions[position])
+        )
     return Placement(
         steps=tuple(steps),
         inputs=tuple(places[name] for name in graph.inputs),
-        outputs=tuple(places[name] for name in graph.outputs),
+        outputs=tuple(places[name] for name in flow.outputs),
         arena_bytes=packings[0].peak_bytes,
         static_bytes=static,
         l2_blocks=(*blocks, *constants) if level == L2 else blocks,
@@ -138,14 +163,39 @@ def place_resident(
         more_l2_bytes=tuple(packed.peak_bytes for packed in packings[1:]),
         static_level=level,
         straddles=straddles,
+        wanted=wanted,
+        final_conversions=conversions[-1],
+    )
+
+
+def _place(form: Form, block: Block) -> Place:
+    return Place(form.tensor, L2, block.offset, block.memory, form.layout)
+
+
+def _conversions(
+    flow: Flow, places: Mapping[str, Place], ctx: TargetContext
+) -> tuple[tuple[Conversion, ...], ...]:
+    """Return the conversions before each layer, and at the end."""
+    per_byte = ctx.memory.conversion_cycles
+    return tuple(
+        tuple(
+            Conversion(
+                places[source],
+                places[target],
+                round(places[target].size_bytes * per_byte),
+            )
+            for source, target in pairs
+        )
+        for pairs in flow.before
     )
 
 
 def _encode(layer: TypedLayer, tiled: TiledLayer) -> tuple[WeightChunk, ...]:
     """Return the constants of a layer; empty without any."""
-    if not tiled.schedule.has_weights:
+    most = weight_buffer_bytes(tiled)
+    if not tiled.schedule.has_weights and not (tiled.kernel.fetches_weights and most):
         return ()
-    return encode_chunks(layer, tiled.kernel, [(0, tiled.schedule)], weight_buffer_bytes(tiled))
+    return encode_chunks(layer, tiled.kernel, [(0, tiled.schedule)], most)
 
 
 def _bins(ctx: TargetContext, budgets: Budgets, static: int) -> tuple[Bin, ...]:
@@ -217,10 +267,13 @@ def make_plan(
         ext_alignment=link.alignment_bytes if link is not None else 1,
         files=_files(planned, hal),
         transfers=placement.transfers,
+        final_conversions=placement.final_conversions,
         more_l2_bytes=arenas[1:],
         arena_used=placement.arena_bytes,
         constants_apart=placement.constants_apart,
-        program=run_program(placement.steps, placement.transfers, link),
+        program=run_program(
+            placement.steps, placement.transfers, link, placement.final_conversions
+        ),
         roofline=_roofline(ctx),
         operating_point=ctx.operating_point,
         reason=budgets.reason,
@@ -233,17 +286,15 @@ def _roofline(ctx: TargetContext) -> Roofline:
     return Roofline(ctx.memory.peak_macs_per_cycle, links)
 
 
-def _verify(graph: Graph, placement: Placement, ctx: TargetContext, budgets: Budgets) -> None:
-    wanted = requests(graph, range(len(graph.layers)))
+def _verify(placement: Placement, ctx: TargetContext, budgets: Budgets) -> None:
+    names = {request.name for request in placement.wanted}
     bins = _bins(ctx, budgets, placement.static_in(L2))
     peaks = (placement.arena_bytes, *placement.more_l2_bytes)
     packings = {}
     for number, (memory, peak) in enumerate(zip(bins, peaks, strict=False)):
-        blocks = tuple(
-            b for b in placement.l2_blocks if b.name in graph.tensors and b.memory == number
-        )
+        blocks = tuple(b for b in placement.l2_blocks if b.name in names and b.memory == number)
         packings[memory.name] = Packing(blocks, peak, "resident")
-    verify_bins(wanted, BinPlan(packings), bins)
+    verify_bins(placement.wanted, BinPlan(packings), bins)
 
 
 def constants_too_large(graph: Graph, placement: Placement, level: int, budget: int) -> DoesNotFit:
@@ -266,8 +317,9 @@ def constants_too_large(graph: Graph, placement: Placement, level: int, budget: 
 def too_large(graph: Graph, placement: Placement, budget: int) -> DoesNotFit:
     """Return the error that says what of ``graph`` takes the room in L2."""
     needed: dict[int, list[Block]] = {}
+    names = {request.name for request in placement.wanted}
     for block in placement.l2_blocks:
-        if block.name in graph.tensors:
+        if block.name in names:
             for step in range(block.first, block.last + 1):
                 needed.setdefault(step, []).append(block)
     step = max(needed, key=lambda s: sum(b.size for b in needed[s]))
@@ -294,6 +346,9 @@ def _files(planned: Planned, hal: DmaHal | None) -> tuple[OutputFile, ...]:
     files: list[OutputFile] = list(hal.files) if hal is not None else []
     for tiled, step in zip(planned.tiled, planned.placement.steps, strict=True):
         files += tiled.kernel.sources(step.layer)
+    steps = planned.placement.steps
+    if planned.placement.conversions or not all(s.output.place.layout.is_hwc for s in steps):
+        files += conversion_files()
     if planned.placement.image:
         files.append(OutputFile(L3_IMAGE, planned.placement.image))
     return tuple(files)

@@ -38,7 +38,9 @@ def describe_step(plan: Plan, step: LayerStep) -> tuple[str, ...]:
         chunks = step.weights.chunks
         blocks = sum(len(outputs) for chunk in chunks for outputs in chunk.tiles)
         line = f"constants {step.weights.size} B in L{step.weights.level}, {_many(blocks, 'block')}"
-        lines.append(line + (f", {len(chunks)} chunks" if len(chunks) > 1 else ""))
+        line += f", {len(chunks)} chunks" if len(chunks) > 1 else ""
+        fetched = f", fetched by the kernel (memory for {step.kernel.fetches})"
+        lines.append(line + (fetched if step.kernel.fetches else ""))
     if len(step.parts) > 1:
         lines.append(f"parts     {len(step.parts)}, each with a tile loop of its own")
     lines += [
@@ -67,6 +69,7 @@ def _tensor_line(what: str, transfer: Transfer) -> str:
         f"{what:9} {tensor.name} {tensor.type_name} {shape} (C x H x W), "
         f"L{transfer.place.level} + {transfer.place.offset}"
         f"{f' of memory {transfer.place.memory}' if transfer.place.memory else ''}, "
+        f"{'' if transfer.layout.is_hwc else f'layout {transfer.layout.name}, '}"
         f"{transfer.form if transfer.form == IN_PLACE else f'by {transfer.form}'}"
     )
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from dory_core.codegen.arguments import call_lines
 from dory_core.codegen.axes import TileAxes
+from dory_core.codegen.boxes import input_box, tile_bytes
 from dory_core.codegen.cexpr import (
     CExpr,
     add,
     atom,
-    channel_bytes,
     closed_form,
     comment,
     mul,
@@ -20,14 +20,13 @@ from dory_core.codegen.cexpr import (
 from dory_core.codegen.describe import describe_layer, describe_step
 from dory_core.codegen.transfers import (
     function,
-    input_channel_bytes,
     load_functions,
     load_weights_function,
     part_parameter,
     store_function,
 )
 from dory_core.ir import Linear
-from dory_core.plan import LayerStep, LayerWeights, Plan, WeightTile
+from dory_core.plan import LayerStep, LayerWeights, Plan, Transfer, WeightTile
 
 INDENT = "  "
 PARTS = ("weights", "mul", "add", "bias")
@@ -137,7 +136,7 @@ def layer_view(plan: Plan, step: LayerStep) -> LayerView:
     functions: list[str] = []
     for name, transfer in zip(names, step.inputs, strict=True):
         functions += load_functions(plan, step, axes, name, transfer)
-    if step.weights is not None:
+    if step.weights is not None and not step.kernel.fetches:
         functions.append(
             load_weights_function(
                 step,
@@ -256,7 +255,7 @@ def _loads(plan: Plan, step: LayerStep, axes: TileAxes, names: Sequence[str]) ->
                 arena(transfer.place.memory),
             )
         )
-    if step.weights is not None:
+    if step.weights is not None and not step.kernel.fetches:
         slots = (_slot(step, axes, "w"), "(w_slot ^ 1u)")
         here, other = (_buffer(step, "w", slot) for slot in slots)
         changes = axes.weight_changes
@@ -295,18 +294,24 @@ def _slot(step: LayerStep, axes: TileAxes, name: str) -> CExpr:
 
 def _buffer(step: LayerStep, name: str, slot: CExpr, part: CExpr = 0) -> str:
     """Return the address of ``part`` bytes into a buffer's copy, or into what is used in place."""
-    if step.in_place and name in ("x", "x2", "y", "w"):
+    if step.in_place and name in ("x", "x2", "y"):
         return _in_place(step, name, part)
+    if name == "w" and (step.in_place or step.kernel.fetches):
+        assert step.weights is not None
+        return _linked(step, add(_block_field(step.weights, "offset"), part))
     block = step.block(name)
     assert block is not None, name
     place = add(block.offsets[0], mul(slot, block.bytes) if len(block.offsets) > 1 else 0, part)
     return f"l1 + {place}" if place != 0 else "l1"
 
 
+def _linked(step: LayerStep, part: CExpr) -> str:
+    """Return the address of a byte of the constants where they are linked."""
+    table = f"(const uint8_t *){weights_symbol(step)}"
+    return f"{table} + {part}" if part != 0 else table
+
+
 def _in_place(step: LayerStep, name: str, part: CExpr) -> str:
-    if name == "w":
-        table = f"(const uint8_t *){weights_symbol(step)}"
-        return f"{table} + {part}" if part != 0 else table
     transfer = step.output if name == "y" else step.inputs[name == "x2"]
     place = add(transfer.place.offset, part)
     base = arena(transfer.place.memory)
@@ -398,13 +403,12 @@ def _tile_text(step: LayerStep, axes: TileAxes, inputs: Sequence[str]) -> TileTe
     names: dict[str, CExpr] = {**sizes, "psum": "NULL", "scratch": "NULL"}
     checks: list[str] = []
 
-    for name, tensor in zip(inputs, step.layer.inputs, strict=True):
+    for name, transfer in zip(inputs, step.inputs, strict=True):
         names[name] = address = _buffer(step, name, _slot(step, axes, "x"))
-        row = input_channel_bytes(step.layer, tensor, sizes["x_c"])
-        size = mul(sizes["x_h"], sizes["x_w"], row)
-        checks.append(f"DORY_SIM_READ({address}, {size});")
+        names[f"l2_{name}"] = _l2_address(step, axes, name, transfer)
+        checks.append(f"DORY_SIM_READ({address}, {tile_bytes(step, name, sizes)});")
     if step.weights is not None:
-        slot = _slot(step, axes, "w")
+        slot = 0 if step.kernel.fetches else _slot(step, axes, "w")
         for part in PARTS:
             offset = _block_field(step.weights, part)
             names[part] = _buffer(step, "w", slot, offset)
@@ -421,8 +425,16 @@ def _tile_text(step: LayerStep, axes: TileAxes, inputs: Sequence[str]) -> TileTe
         names["scratch"] = address = _buffer(step, "scratch", 0)
         checks.append(f"DORY_SIM_WRITE({address}, {scratch.bytes});")
     names["y"] = address = _buffer(step, "y", _slot(step, axes, "y"))
-    row = channel_bytes(sizes["y_c"], step.layer.output.bits)
-    size = mul(sizes["y_h"], sizes["y_w"], row)
+    size = tile_bytes(step, "y", sizes)
     checks += _if(axes.is_last, [f"DORY_SIM_WRITE({address}, {size});"])
     before, call = call_lines(step.kernel.text, names)
     return TileText(before, tuple(checks), call)
+
+
+def _l2_address(step: LayerStep, axes: TileAxes, name: str, transfer: Transfer) -> str:
+    """Return the first byte of an input's tile in L2."""
+    if step.in_place:
+        return _in_place(step, name, 0)
+    offset = input_box(step, axes, name, transfer).offset
+    base = arena(transfer.place.memory)
+    return f"{base} + {offset}" if offset != 0 else base

@@ -6,6 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dory_core.codegen.cexpr import comment, string
+from dory_core.codegen.conversions import (
+    ConversionView,
+    conversion_view,
+    converted_layouts,
+    layer_layouts,
+    layout_definition,
+    layout_symbol,
+)
 from dory_core.codegen.layer import (
     arena,
     layer_arenas,
@@ -33,11 +41,13 @@ class CallView:
 
     events: statements of core 0 before the part runs. call: of the part, empty at the ends.
     report: (layer index, arena of L2, byte offset, bytes) of the output that is then complete.
+    conversions: behind the events.
     """
 
     events: tuple[str, ...]
     call: str = ""
     report: tuple[int, str, int, int] | None = None
+    conversions: tuple[ConversionView, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +94,9 @@ class NetworkView:
     chip_hal: bool
     reason: str
     notes: tuple[str, ...]
+    layouts: tuple[tuple[str, str], ...]
+    layer_layouts: tuple[str, ...]
+    final_conversions: tuple[ConversionView, ...]
 
 
 def _copies(places: Sequence[Place]) -> tuple[CopyView, ...]:
@@ -125,7 +138,9 @@ def network_view(plan: Plan, chip_hal: bool) -> NetworkView:
             base = arena(step.output.place.memory)
             report = None if part.report is None else (step.index, base, *part.report)
             call = f"{layer_symbol(step)}({', '.join(layer_arenas(step))}{number});"
-            calls.append(CallView(events.get(part.position, ()), call, report))
+            conversions = step.conversions if k == 0 else ()
+            views = tuple(conversion_view(plan, c) for c in conversions)
+            calls.append(CallView(events.get(part.position, ()), call, report, views))
     inputs, outputs = _copies(plan.inputs), _copies(plan.outputs)
     l2_sizes = (plan.arena_bytes[2], *plan.more_l2_bytes)
     constants_text = " and ".join(
@@ -178,6 +193,12 @@ def network_view(plan: Plan, chip_hal: bool) -> NetworkView:
         chip_hal=chip_hal,
         reason=plan.reason,
         notes=plan.notes,
+        layouts=tuple(
+            (layout_symbol(plan, layout), layout_definition(layout))
+            for layout in converted_layouts(plan)
+        ),
+        layer_layouts=layer_layouts(plan),
+        final_conversions=tuple(conversion_view(plan, c) for c in plan.final_conversions),
     )
 
 
@@ -186,6 +207,8 @@ def _arenas(plan: Plan) -> tuple[tuple[str, str], ...]:
     used = {name for step in plan.steps for name in layer_arenas(step)}
     if plan.transfers:
         used.add(arena(0))
+    for conversion in plan.conversions:
+        used |= {arena(place.memory) for place in (conversion.source, conversion.target)}
     bases = ["io->l2", *(f"io->l2_more[{k}].base" for k in range(len(plan.more_l2_bytes)))]
     return tuple((arena(k), base) for k, base in enumerate(bases) if arena(k) in used)
 

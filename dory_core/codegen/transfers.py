@@ -4,93 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from dory_core.codegen.axes import TileAxes
-from dory_core.codegen.cexpr import CExpr, add, channel_bytes, mul
+from dory_core.codegen.boxes import Box, input_box, output_box, part_field
+from dory_core.codegen.cexpr import CExpr, add, mul
 from dory_core.errors import DoryError
-from dory_core.ir import Linear, Tensor, TypedLayer, pixel_bytes
-from dory_core.plan import LayerStep, Plan, Transfer
+from dory_core.plan import BLOCKS, LayerStep, Plan, Transfer
 
 _INDENT = "  "
-
-
-@dataclass(frozen=True, slots=True)
-class Box:
-    """A box of an HWC tensor in L2 as C expressions.
-
-    offset: byte of its first element in the arena. h, w, c: its size. c_bytes: bytes of c channels.
-    bits: of an element. pixel, row: bytes from pixel to pixel and from row to row of the whole
-    tensor. whole_rows: the box takes all columns.
-    """
-
-    offset: CExpr
-    h: CExpr
-    w: CExpr
-    c: CExpr
-    c_bytes: CExpr
-    bits: int
-    pixel: int
-    row: int
-    whole_rows: bool
-
-
-def part_field(step: LayerStep, name: str) -> CExpr:
-    """Return where a part's x, x2, y or w starts in L2: an immediate when all parts agree."""
-    operands = {"x": 0, "x2": 1}
-    values = {
-        part.inputs[operands[name]]
-        if name in operands
-        else (part.output if name == "y" else part.weights or 0)
-        for part in step.parts
-    }
-    return values.pop() if len(values) == 1 else f"part->{name}"
-
-
-def input_box(step: LayerStep, axes: TileAxes, name: str, transfer: Transfer) -> Box:
-    """Return the box that a tile reads; the input of a Linear is one pixel of all elements."""
-    tensor = transfer.place.tensor
-    width, pixel = tensor.width, pixel_bytes(tensor.channels, tensor.bits)
-    if isinstance(step.layer.layer, Linear):
-        width, pixel = 1, tensor.size_bytes
-    offset = add(
-        part_field(step, name),
-        mul(axes.h.get("x_start"), width * pixel),
-        mul(axes.w.get("x_start"), pixel),
-        input_channel_bytes(step.layer, tensor, axes.input.get("x_start")),
-    )
-    h, w, c = (a.get("x_size") for a in (axes.h, axes.w, axes.input))
-    c_bytes = input_channel_bytes(step.layer, tensor, c)
-    return Box(offset, h, w, c, c_bytes, tensor.bits, pixel, width * pixel, w == width)
-
-
-def input_channel_bytes(layer: TypedLayer, tensor: Tensor, channels: CExpr) -> CExpr:
-    """Return the bytes of ``channels`` consecutive input channels, as tiles count them.
-
-    Those of a Linear run over all pixels: where sub-byte pixels end inside a byte, they are whole
-    pixels.
-    """
-    if not isinstance(layer.layer, Linear) or tensor.channels * tensor.bits % 8 == 0:
-        return channel_bytes(channels, tensor.bits)
-    pixel = pixel_bytes(tensor.channels, tensor.bits)
-    if isinstance(channels, int):
-        return channels // tensor.channels * pixel
-    return mul(f"{channels} / {tensor.channels}", pixel)
-
-
-def output_box(step: LayerStep, axes: TileAxes) -> Box:
-    """Return the box that a tile writes."""
-    tensor = step.output.place.tensor
-    pixel = pixel_bytes(tensor.channels, tensor.bits)
-    offset = add(
-        part_field(step, "y"),
-        mul(axes.h.get("start"), tensor.width * pixel),
-        mul(axes.w.get("start"), pixel),
-        channel_bytes(axes.c_out.get("start"), tensor.bits),
-    )
-    h, w, c = (a.get("size") for a in (axes.h, axes.w, axes.c_out))
-    row, c_bytes = tensor.width * pixel, channel_bytes(c, tensor.bits)
-    return Box(offset, h, w, c, c_bytes, tensor.bits, pixel, row, w == tensor.width)
 
 
 def load_functions(
@@ -169,7 +90,13 @@ def _copy(dst: str, src: str, form: str, box: Box, towards_l1: bool) -> list[str
     shape: tuple[CExpr, CExpr, CExpr]
     l1: tuple[CExpr, CExpr]
     l2: tuple[CExpr, CExpr]
-    if form == "rows":
+    if form == BLOCKS:
+        size = mul(box.h, box.row)
+        if box.whole_blocks:
+            shape, l1, l2 = (mul(box.blocks, size), 1, 1), (0, 0), (0, 0)
+        else:
+            shape, l1, l2 = (size, box.blocks, 1), (size, 0), (box.block, 0)
+    elif form == "rows":
         size = mul(box.w, box.pixel)
         if box.whole_rows:
             shape, l1, l2 = (mul(box.h, size), 1, 1), (0, 0), (0, 0)

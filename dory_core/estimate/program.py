@@ -10,7 +10,7 @@ from dory_core.estimate.timeline import link_name
 from dory_core.hardware import Link
 
 if TYPE_CHECKING:
-    from dory_core.plan import ExtTransfer, LayerStep
+    from dory_core.plan import Conversion, ExtTransfer, LayerStep
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +44,14 @@ class Program:
 
 
 def run_program(
-    steps: Sequence[LayerStep], transfers: Sequence[ExtTransfer], link: Link | None
+    steps: Sequence[LayerStep],
+    transfers: Sequence[ExtTransfer],
+    link: Link | None,
+    final: Sequence[Conversion] = (),
 ) -> Program:
-    """Return the timeline of one inference, waiting for L3 included.
+    """Return the timeline of one inference, changes of layout and waiting for L3 included.
+
+    final: conversions behind the last layer.
 
     One engine serves the transfers in the order of their start; the issuing core spends the link's
     issue cycles on each.
@@ -88,10 +93,24 @@ def run_program(
         if timeline is None or number is None:
             continue
         first = tiles[number]
+        if not first:
+            now = _convert(steps[number].conversions, number, now, events)
         tiles[number] += timeline.traffic.calls
         events += [
             ProgramEvent(e.lane, e.name, number, first + e.step, now + e.start, now + e.end)
             for e in timeline.events
         ]
         now += timeline.estimate.cycles
+    now = _convert(final, None, now, events)
     return Program(round(now), tuple(map(round, stalls)), tuple(events))
+
+
+def _convert(
+    conversions: Sequence[Conversion], step: int | None, now: float, events: list[ProgramEvent]
+) -> float:
+    """Let the cores run conversions one after the other; return when they go on."""
+    for conversion in conversions:
+        name = f"convert to {conversion.target.layout.name}"
+        events.append(ProgramEvent("cores", name, step, 0, now, now + conversion.cycles))
+        now += conversion.cycles
+    return now

@@ -15,6 +15,7 @@ from typing import Any
 from dory_core.hardware import Link, MemoryHierarchy
 from dory_core.ir import Add, Linear, Tensor, TypedLayer, pixel_bytes
 from dory_core.kernel import Kernel
+from dory_core.layout import Layout
 from dory_core.tiling.geometry import Tile, input_channels, make_tile
 from dory_core.tiling.schedule import Schedule, TileStep
 
@@ -123,6 +124,19 @@ def box_transfer(
     return Transfer(size, rows if columns < tensor.width else 1)
 
 
+def layout_transfer(layout: Layout, tensor: Tensor, rows: int, channels: int) -> Transfer:
+    """Return the transfer of whole rows of a tensor in a layout other than HWC.
+
+    The rows of a block of channels lie together: they are one row, and so is a whole tensor.
+    """
+    size = int(layout.box_bytes(tensor, channels, rows))
+    if not layout.channel_block:
+        slices = rows * layout.padded_width(tensor.width)
+        return Transfer(size, slices if channels < tensor.channels else 1)
+    blocks = int(layout.padded_channels(channels)) // layout.channel_block
+    return Transfer(size, 1 if rows == tensor.height else blocks)
+
+
 class LayerCosts:
     """Cycles of kernel calls and transfers of one layer, computed once per distinct tile."""
 
@@ -137,6 +151,8 @@ class LayerCosts:
         self.barrier = barrier_cycles(hierarchy.cores)
         self.step = hierarchy.step_cycles
         self._layout = kernel.input_layout(layer)
+        self._input_layouts = kernel.input_layouts(layer)
+        self._output_layout = kernel.output_layout(layer)
         self._compute: dict[tuple[int, ...], int] = {}
         self._x: dict[tuple[int, ...], tuple[float, ...]] = {}
         self._w: dict[tuple[int, int], float] = {}
@@ -158,7 +174,18 @@ class LayerCosts:
 
     def inputs(self, rows: int, columns: int, channels: int) -> tuple[Transfer, ...]:
         """Return the transfers that load an input tile."""
-        return tuple(self._input(tensor, rows, columns, channels) for tensor in self._operands)
+        operands = zip(self._operands, self._input_layouts, strict=False)
+        return tuple(
+            self._input(tensor, rows, columns, channels)
+            if layout.is_hwc
+            else self._laid_out(tensor, layout, rows, channels)
+            for tensor, layout in operands
+        )
+
+    def _laid_out(self, tensor: Tensor, layout: Layout, rows: int, channels: int) -> Transfer:
+        if isinstance(self.layer.layer, Linear):
+            return Transfer(layout.size_bytes(tensor), 1)
+        return layout_transfer(layout, tensor, rows, channels)
 
     @property
     def _operands(self) -> tuple[Tensor, ...]:
@@ -205,7 +232,10 @@ class LayerCosts:
 
     def output(self, c_out: int, h: int, w: int) -> Transfer:
         """Return the transfer that stores an output tile."""
-        return box_transfer(self.layer.output, h, w, c_out)
+        layout = self._output_layout
+        if layout.is_hwc:
+            return box_transfer(self.layer.output, h, w, c_out)
+        return layout_transfer(layout, self.layer.output, h, c_out)
 
 
 def estimate(

@@ -55,14 +55,19 @@ _GENERIC_MAC_CYCLES = 24
 _ELEMENT_CYCLES = 16
 
 
-def portable_kernels(cores: int = 1) -> tuple[Kernel, ...]:
-    """Return one kernel per layer kind. cores: number of cores that share a tile, for estimates."""
+def portable_kernels(
+    cores: int = 1, *, in_place: bool = False, engine: str = ""
+) -> tuple[Kernel, ...]:
+    """Return one kernel per layer kind. cores: number of cores that share a tile, for estimates.
+
+    in_place, engine: see :class:`dory_core.kernel.Kernel`.
+    """
     return (
-        PortableConv(cores),
-        PortableLinear(cores),
-        PortableMaxPool(cores),
-        PortableAvgPool(cores),
-        PortableAdd(cores),
+        PortableConv(cores, in_place, engine),
+        PortableLinear(cores, in_place, engine),
+        PortableMaxPool(cores, in_place, engine),
+        PortableAvgPool(cores, in_place, engine),
+        PortableAdd(cores, in_place, engine),
     )
 
 
@@ -71,13 +76,16 @@ class _Portable(Kernel):
     """What the portable kernels share. cores: number of cores that share a tile."""
 
     cores: int = 1
+    in_place: bool = False
+    engine: str = ""
     kind: ClassVar[type[Layer]]
     parts: ClassVar[tuple[str, ...]] = ()
 
     def accepts(self, layer: TypedLayer) -> Rejection | None:
         """Reject other kinds, and storage or constants beyond the C code."""
         if not isinstance(layer.layer, self.kind):
-            return Rejection(f"it computes {self.kind.__name__}, not {layer.layer.kind}")
+            other = f"it computes {self.kind.__name__}, not {layer.layer.kind}"
+            return Rejection(other, other_kind=True)
         for tensor in (*layer.inputs, layer.output):
             if tensor.bits not in STORAGE_BITS:
                 return Rejection(

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from dory_core.errors import UsageError
 from dory_core.ir import Tensor
+from dory_core.layout import HWC, Layout
 
 __all__ = ["Counts", "LayerOutput", "LayerResult", "Mismatch", "Run", "RunResult", "compare_layer"]
 
@@ -21,13 +22,14 @@ SCHEMA_VERSION = 1
 class LayerOutput:
     """A layer whose output is compared: its index, name and output tensor (storage and shape).
 
-    macs: multiply-accumulates of the layer, for reports.
+    macs: multiply-accumulates of the layer, for reports. layout: of the bytes that are handed out.
     """
 
     index: int
     name: str
     tensor: Tensor
     macs: int = 0
+    layout: Layout = HWC
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,17 +6,16 @@ import os
 import signal
 import subprocess
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from dory_core.errors import UsageError, VerificationFailed
+from dory_core.layout import HWC
 from dory_core.simulate.build import build
 from dory_core.simulate.compiler import Compiler
 from dory_core.simulate.dump import make_folder
-from dory_core.simulate.packing import pack, unpack
 from dory_core.simulate.result import Counts, LayerOutput, Run, RunResult, compare_layer
 from dory_core.simulate.runner import RunRequest
 
@@ -71,7 +70,7 @@ def _compare(number: int, execution: Path, request: RunRequest) -> Run:
     expected = request.expected_of(number)
     values = {layer.index: _load(execution, layer) for layer in request.layers}
     request.save(number, values)
-    _check_output(execution, request.output_layers, name)
+    _check_output(execution, request, name)
     counts = _read_counts(execution / "counts.txt")
     external = counts.pop(_EXTERNAL, Counts(0, 0, 0))
     compared = (compare_layer(layer, values[layer.index], expected) for layer in request.layers)
@@ -92,24 +91,36 @@ def _load(execution: Path, layer: LayerOutput) -> npt.NDArray[np.int64]:
         )
     try:
         data = path.read_bytes()
-        values = unpack(data, layer.tensor)
+        values = layer.layout.unpack(data, layer.tensor)
     except ValueError as error:
         raise VerificationFailed(f"layer {layer.index} '{layer.name}': {error}") from None
-    if pack(values, layer.tensor) != data:
+    if layer.layout.clean and layer.layout.pack(values, layer.tensor) != data:
+        what = (
+            "padding bits behind the channels of a pixel"
+            if layer.layout.is_hwc
+            else f"bytes of padding of layout {layer.layout.name}"
+        )
         raise VerificationFailed(
-            f"layer {layer.index} '{layer.name}': padding bits behind the channels of a pixel are"
-            " not zero",
+            f"layer {layer.index} '{layer.name}': {what} are not zero",
             "its kernel has to clear them: others rely on it",
         )
-    return values
+    return values.transpose(1, 2, 0)
 
 
-def _check_output(execution: Path, output_layers: Sequence[int], name: str) -> None:
-    if not output_layers:
+def _check_output(execution: Path, request: RunRequest, name: str) -> None:
+    """Raise unless the network's output, in HWC, is what its layers handed out."""
+    if not request.output_layers:
         return
-    made = b"".join((execution / f"layer_{index:02d}.bin").read_bytes() for index in output_layers)
+    layouts = {layer.index: layer for layer in request.layers if not layer.layout.is_hwc}
+    made = b""
+    for index in request.output_layers:
+        data = (execution / f"layer_{index:02d}.bin").read_bytes()
+        if index in layouts:
+            layer = layouts[index]
+            data = HWC.pack(layer.layout.unpack(data, layer.tensor), layer.tensor)
+        made += data
     if (execution / "output.bin").read_bytes() != made:
-        listed = ", ".join(str(index) for index in output_layers)
+        listed = ", ".join(str(index) for index in request.output_layers)
         raise VerificationFailed(f"{name}: the network's output is not that of layer {listed}")
 
 

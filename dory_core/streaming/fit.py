@@ -20,7 +20,7 @@ from dory_core.memory.packing import MemoryPlan, plan_memory
 from dory_core.streaming.coarsen import coarsen
 from dory_core.streaming.program import Decision, Program, build_program, widest_gap
 from dory_core.tiling.outer import Split, group_spans, max_groups, max_stripes
-from dory_core.tiling.tiler import TiledLayer
+from dory_core.tiling.tiled import TiledLayer
 
 # Constants are not cut into smaller pieces than this while anything else helps: a transfer costs
 # as much as some hundred bytes before its first byte arrives.

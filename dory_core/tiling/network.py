@@ -11,7 +11,8 @@ from dory_core.kernel import Kernel, Term, judge
 from dory_core.plugins import Plugins
 from dory_core.tiling.geometry import Tile
 from dory_core.tiling.outer import WHOLE, Split, largest_part
-from dory_core.tiling.tiler import KernelRejection, TiledLayer, Tiler
+from dory_core.tiling.tiled import KernelRejection, TiledLayer
+from dory_core.tiling.tiler import Tiler
 from dory_core.tiling.whole import tile_whole
 
 Progress = Callable[[str, int, int], None]
@@ -65,7 +66,7 @@ class NetworkTiler:
         tiled = self._tiler.tile(
             largest_part(layer, split), accepting or self._kernels[n], self._l1_bytes
         )
-        others = [KernelRejection(k.name, r.reason) for k, r in answers if r is not None]
+        others = [KernelRejection.of(k, r) for k, r in answers if r is not None]
         if not accepting or not others:
             return tiled
         order = [kernel.name for kernel in self._kernels[n]]

@@ -9,7 +9,8 @@ from typing import Any
 
 from dory_core.expr import Expr, Op, Var, evaluate, to_text
 from dory_core.ir import TypedLayer
-from dory_core.kernel import Constraint, Kernel, Number, Term
+from dory_core.kernel import Constraint, Kernel, Number, Term, is_hwc
+from dory_core.tiling.boxes import tile_granule
 from dory_core.tiling.geometry import (
     Tile,
     evaluate_tile,
@@ -17,11 +18,13 @@ from dory_core.tiling.geometry import (
     input_granule,
     keeps_channels,
     make_tile,
-    output_granule,
     with_border,
 )
 from dory_core.tiling.reduce import Limit, Sum
 from dory_core.tiling.schedule import Buffering, L1Buffer, l1_buffers
+
+# Conditions on the tile beside the kernel's own.
+Conditions = Callable[[Tile], Sequence[Constraint]]
 
 # Terms of one tile, whose sizes are expressions and whose ``last`` is the border tile.
 Terms = Callable[[Tile], Sequence[Term]]
@@ -83,19 +86,30 @@ class TilingProblem:
         return sum(b.total for b in self.buffers)
 
 
-def formulate(layer: TypedLayer, kernel: Kernel, terms: Terms | None = None) -> Formulation:
+def formulate(
+    layer: TypedLayer,
+    kernel: Kernel,
+    terms: Terms | None = None,
+    conditions: Conditions | None = None,
+) -> Formulation:
     """Return the formulation of ``layer`` on ``kernel`` with the objective terms of ``terms``.
 
-    Raises ValueError when a weight is no multiple of 1/2.
+    conditions: what must hold beside the kernel's own constraints. Raises ValueError when a weight
+    is no multiple of 1/2.
     """
     full = extent(layer)
-    c_out = _axis("c_out", full.c_out, output_granule(layer))
+    c_out = _axis("c_out", full.c_out, tile_granule(layer, kernel))
     c_in: Number = full.c_in
-    if not keeps_channels(layer) and kernel.accumulates(layer):
-        c_in = _even_parts("c_in", full.c_in, input_granule(layer))
-    sizes = (c_out, _axis("h", full.h, 1), _axis("w", full.w, 1), c_in)
+    w: Number = full.w
+    if is_hwc(kernel, layer):
+        w = _axis("w", full.w, 1)
+        if not keeps_channels(layer) and kernel.accumulates(layer):
+            c_in = _even_parts("c_in", full.c_in, input_granule(layer))
+    sizes = (c_out, _axis("h", full.h, 1), w, c_in)
     tile = with_border(layer, make_tile(layer, *sizes))
     constraints = tuple(kernel.constraints(layer, tile))
+    if conditions is not None:
+        constraints += tuple(conditions(tile))
     chosen = tuple(terms(tile)) if terms is not None else ()
     for term in chosen:
         doubled_weight(term)

@@ -20,16 +20,15 @@ from itertools import product
 from dory_core.expr import Expr
 from dory_core.ir import Add, TypedLayer
 from dory_core.kernel import Kernel, Number
+from dory_core.tiling.boxes import input_tile_bytes, output_tile_bytes
 from dory_core.tiling.geometry import (
     Span,
     Tile,
     axis_spans,
     channel_spans,
     extent,
-    input_bytes,
     input_spans,
     keeps_channels,
-    output_bytes,
     partial_sum_bytes,
 )
 
@@ -217,15 +216,17 @@ def l1_buffers(
 ) -> tuple[L1Buffer, ...]:
     """Return the buffers that a tile needs in L1; sizes are numbers or expressions, as the tile's.
 
-    Buffers that are known to be empty are left out.
+    Buffers that are known to be empty are left out; constants that the kernel fetches have none.
     """
     split = tile.c_in < extent(layer).c_in if not keeps_channels(layer) else 0
-    candidates = [L1Buffer("x", _aligned(input_bytes(layer, tile)), buffering.x)]
+    weights = 0 if kernel.fetches_weights else kernel.weight_bytes(layer, tile)
+    candidates = [L1Buffer("x", _aligned(input_tile_bytes(layer, kernel, tile)), buffering.x)]
     if isinstance(layer.layer, Add):
-        candidates.append(L1Buffer("x2", _aligned(input_bytes(layer, tile, 1)), buffering.x))
+        x2 = input_tile_bytes(layer, kernel, tile, 1)
+        candidates.append(L1Buffer("x2", _aligned(x2), buffering.x))
     candidates += [
-        L1Buffer("w", _aligned(kernel.weight_bytes(layer, tile)), buffering.w),
-        L1Buffer("y", _aligned(output_bytes(layer, tile)), buffering.y),
+        L1Buffer("w", _aligned(weights), buffering.w),
+        L1Buffer("y", _aligned(output_tile_bytes(layer, kernel, tile)), buffering.y),
         L1Buffer("psum", _aligned(partial_sum_bytes(tile)) * split, 1),
         L1Buffer("scratch", _aligned(kernel.scratch_bytes(layer, tile)), 1),
     ]

@@ -3,50 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from dory_core.errors import DoesNotFit, NotSupported
-from dory_core.estimate.timeline import LayerCosts, LayerEstimate
+from dory_core.estimate.timeline import LayerCosts
 from dory_core.hardware import MemoryHierarchy
 from dory_core.ir import Array, Requant, TypedLayer
 from dory_core.kernel import Kernel, Term, judge
+from dory_core.tiling.boxes import fetch_constraints
 from dory_core.tiling.geometry import Tile
 from dory_core.tiling.latency import fastest
 from dory_core.tiling.problem import Tiling, TilingProblem, formulate, make_tiling
-from dory_core.tiling.schedule import Schedule
 from dory_core.tiling.solve import OPTIMAL, does_not_fit
+from dory_core.tiling.tiled import KernelRejection, TiledLayer
 from dory_core.tiling.variants import Variant, cheapest, solve_bufferings
+from dory_core.tiling.whole import Refused, whole_layer
 
 # Objective terms for a layer, kernel and tile; the tile's sizes are expressions.
 TermsHook = Callable[[TypedLayer, Kernel, Tile], Sequence[Term]]
 
 OBJECTIVES = ("heuristic", "latency")
 
-
-@dataclass(frozen=True, slots=True)
-class KernelRejection:
-    """Why a candidate kernel was not taken."""
-
-    kernel: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class TiledLayer:
-    """A layer with its kernel, tile and schedule between two memory levels.
-
-    rejections: candidates of higher preference and why they were not taken. in_place: not tiled,
-    the kernel works on tensors and constants where they lie (``tiling.whole``).
-    """
-
-    layer: TypedLayer
-    kernel: Kernel
-    tiling: Tiling
-    schedule: Schedule
-    rejections: tuple[KernelRejection, ...]
-    estimate: LayerEstimate
-    in_place: bool = False
+__all__ = [
+    "OBJECTIVES",
+    "KernelRejection",
+    "TermsHook",
+    "TiledLayer",
+    "Tiler",
+    "signature",
+    "tile_layer",
+]
 
 
 class Tiler:
@@ -86,25 +73,20 @@ class Tiler:
         for kernel in kernels:
             rejection = judge(kernel, layer)
             if rejection is not None:
-                rejections.append(KernelRejection(kernel.name, rejection.reason))
+                rejections.append(KernelRejection.of(kernel, rejection))
                 continue
             rival = best.estimate.cycles if best is not None else None
-            found = self._tile_on(layer, kernel, budget_bytes, rival)
+            found = self._on(layer, kernel, budget_bytes, rival)
             if isinstance(found, DoesNotFit):
-                rejections.append(KernelRejection(kernel.name, found.message))
+                rejections.append(KernelRejection.of(kernel, found.message))
                 failures.append(found)
                 continue
-            variant, tiling = found
-            if best is None or variant.estimate.cycles < best.estimate.cycles:
+            if best is None or found.estimate.cycles < best.estimate.cycles:
                 if best is not None:
-                    slower = f"{best.estimate.cycles} estimated cycles, {kernel.name} needs less"
-                    rejections.append(KernelRejection(best.kernel.name, slower))
-                best = TiledLayer(layer, kernel, tiling, variant.schedule, (), variant.estimate)
+                    rejections.append(_slower(best, found))
+                best = found
             else:
-                slower = (
-                    f"{variant.estimate.cycles} estimated cycles, {best.kernel.name} needs less"
-                )
-                rejections.append(KernelRejection(kernel.name, slower))
+                rejections.append(_slower(found, best))
             if self._objective == "heuristic":
                 break
         if best is not None:
@@ -117,6 +99,32 @@ class Tiler:
             + (f" ({reasons})" if reasons else ""),
             "change the layer so that one of the kernels accepts it, or add a kernel as a plugin",
         )
+
+    def _on(
+        self, layer: TypedLayer, kernel: Kernel, budget_bytes: int, rival: int | None
+    ) -> TiledLayer | DoesNotFit:
+        if kernel.in_place:
+            return self._in_place(layer, kernel, budget_bytes)
+        found = self._tile_on(layer, kernel, budget_bytes, rival)
+        if isinstance(found, DoesNotFit):
+            return found
+        variant, tiling = found
+        return TiledLayer(layer, kernel, tiling, variant.schedule, (), variant.estimate)
+
+    def _in_place(
+        self, layer: TypedLayer, kernel: Kernel, budget_bytes: int
+    ) -> TiledLayer | DoesNotFit:
+        try:
+            return whole_layer(layer, kernel, budget_bytes, self._hierarchy)
+        except Refused as refused:
+            return DoesNotFit(
+                f"{layer.layer.kind} '{layer.layer.name}' on {kernel.name}: {refused.reason}, "
+                f"{budget_bytes} B of L1 are available"
+                if refused.needed_bytes
+                else f"{layer.layer.kind} '{layer.layer.name}' on {kernel.name}: {refused.reason}",
+                "raise --l1 if the chip has more, or make the layer smaller",
+                refused.needed_bytes or None,
+            )
 
     def _tile_on(
         self, layer: TypedLayer, kernel: Kernel, budget_bytes: int, rival: int | None
@@ -140,7 +148,12 @@ class Tiler:
     def _solve(
         self, layer: TypedLayer, kernel: Kernel, budget_bytes: int, rival: int | None
     ) -> tuple[Variant, Tiling]:
-        formulation = formulate(layer, kernel, lambda t: self._terms_hook(layer, kernel, t))
+        formulation = formulate(
+            layer,
+            kernel,
+            lambda tile: self._terms_hook(layer, kernel, tile),
+            lambda tile: fetch_constraints(layer, kernel, tile, self._hierarchy),
+        )
         solved = solve_bufferings(formulation, budget_bytes)
         if not solved:
             raise does_not_fit(TilingProblem(formulation, budget_bytes, level=self._upper))
@@ -152,6 +165,11 @@ class Tiler:
             best, proof = fastest(formulation, budget_bytes, costs, best, rival)
         problem = TilingProblem(formulation, budget_bytes, best.buffering, self._upper)
         return best, make_tiling(problem, best.values, proof)
+
+
+def _slower(one: TiledLayer, other: TiledLayer) -> KernelRejection:
+    reason = f"{one.estimate.cycles} estimated cycles, {other.kernel.name} needs less"
+    return KernelRejection.of(one.kernel, reason)
 
 
 def _needed_bytes(failure: DoesNotFit) -> float:

@@ -7,7 +7,7 @@ memory stays in L1.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from dory_core.errors import DoesNotFit, NotSupported
@@ -16,10 +16,11 @@ from dory_core.estimate.timeline import Event, LayerEstimate, PartTimeline, Traf
 from dory_core.hardware import MemoryHierarchy
 from dory_core.ir import TypedLayer
 from dory_core.kernel import Kernel, judge
+from dory_core.tiling.boxes import fetch_constraints
 from dory_core.tiling.geometry import Tile, extent, make_tile
 from dory_core.tiling.problem import Tiling
 from dory_core.tiling.schedule import Buffering, L1Buffer, l1_buffers, make_schedule
-from dory_core.tiling.tiler import KernelRejection, TiledLayer
+from dory_core.tiling.tiled import KernelRejection, TiledLayer
 
 _SINGLE = Buffering()
 #: ``LayerEstimate.bound`` of a layer in place that waits longer than it computes.
@@ -27,7 +28,12 @@ MEMORY_BOUND = "memory"
 
 
 @dataclass(frozen=True, slots=True)
-class _Refused(Exception):
+class Refused(Exception):
+    """Why a kernel cannot compute a layer in one piece.
+
+    needed_bytes: of L1, when that is too small; 0 for other reasons.
+    """
+
     reason: str
     needed_bytes: int = 0
 
@@ -45,12 +51,13 @@ def tile_whole(
     for kernel in kernels:
         rejection = judge(kernel, layer)
         if rejection is not None:
-            rejections.append(KernelRejection(kernel.name, rejection.reason))
+            rejections.append(KernelRejection.of(kernel, rejection))
             continue
         try:
-            return _on(layer, kernel, budget_bytes, tuple(rejections), hierarchy)
-        except _Refused as refused:
-            rejections.append(KernelRejection(kernel.name, refused.reason))
+            whole = whole_layer(layer, kernel, budget_bytes, hierarchy)
+            return replace(whole, rejections=tuple(rejections))
+        except Refused as refused:
+            rejections.append(KernelRejection.of(kernel, refused.reason))
             if refused.needed_bytes:
                 needed.append(refused.needed_bytes)
     reasons = "; ".join(f"{r.kernel}: {r.reason}" for r in rejections)
@@ -73,29 +80,30 @@ def scratch_buffers(layer: TypedLayer, kernel: Kernel, tile: Tile) -> tuple[L1Bu
     return tuple(b for b in l1_buffers(layer, kernel, tile, _SINGLE) if b.name == "scratch")
 
 
-def _on(
-    layer: TypedLayer,
-    kernel: Kernel,
-    budget_bytes: int,
-    rejections: tuple[KernelRejection, ...],
-    hierarchy: MemoryHierarchy,
+def whole_layer(
+    layer: TypedLayer, kernel: Kernel, budget_bytes: int, hierarchy: MemoryHierarchy
 ) -> TiledLayer:
+    """Return the layer in one piece on a kernel that accepts it.
+
+    budget_bytes: of L1, for scratch memory. Raises: Refused.
+    """
     if kernel.input_layout(layer) != "HWC":
-        raise _Refused("it reads another layout than that of tensors in L2")
+        raise Refused("it reads another layout than that of tensors in L2")
     full = extent(layer)
     tile = make_tile(layer, full.c_out, full.h, full.w, full.c_in)
-    for constraint in kernel.constraints(layer, tile):
+    fetched = fetch_constraints(layer, kernel, tile, hierarchy)
+    for constraint in (*kernel.constraints(layer, tile), *fetched):
         if not constraint.condition:
-            raise _Refused(f"not in one piece: {constraint.reason}")
+            raise Refused(f"not in one piece: {constraint.reason}")
     buffers = scratch_buffers(layer, kernel, tile)
     used = sum(int(b.total) for b in buffers)
     if used > budget_bytes:
-        raise _Refused(f"it needs {used} B of scratch memory", used)
+        raise Refused(f"it needs {used} B of scratch memory", used)
     has_weights = int(kernel.weight_bytes(layer, tile)) > 0
     schedule = make_schedule(layer, tile, _SINGLE, has_weights=has_weights)
     tiling = Tiling(tile, _SINGLE, buffers, budget_bytes, (), "whole")
     estimate = whole_timeline(layer, kernel, hierarchy).estimate
-    return TiledLayer(layer, kernel, tiling, schedule, rejections, estimate, in_place=True)
+    return TiledLayer(layer, kernel, tiling, schedule, (), estimate, in_place=True)
 
 
 def whole_timeline(

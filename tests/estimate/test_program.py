@@ -17,6 +17,7 @@ LINK = Link(upper=2, lower=3, setup_cycles=100, bytes_per_cycle=1.0, issue_cycle
 def step(position: int, *cycles: int) -> Any:
     """Return a layer as the timeline sees it: a part for each number of cycles."""
     return SimpleNamespace(
+        conversions=(),
         parts=[SimpleNamespace(position=position + k) for k in range(len(cycles))],
         timelines=[
             SimpleNamespace(

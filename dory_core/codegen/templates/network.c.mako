@@ -5,6 +5,21 @@
 #include <string.h>
 
 #include "dory_hal.h"
+% if v.layouts:
+
+/* Layouts that tensors are converted from or to. */
+% for name, definition in v.layouts:
+static const dory_layout_t ${name} = ${definition};
+% endfor
+% endif
+% if v.layer_layouts:
+
+const dory_layer_layout_t dory_layer_layouts[DORY_NETWORK_LAYOUTS] = {
+% for row in v.layer_layouts:
+  ${row}
+% endfor
+};
+% endif
 
 const dory_l2_const_t dory_l2_consts[] = {
 % for name, label in v.constant_labels:
@@ -102,6 +117,20 @@ int dory_network_run(const dory_network_io_t *io)
   }
 % endif
 </%def>\
+<%def name="convert(conversions)">
+% for conversion in conversions:
+  dory_barrier(); /* what is converted has been stored */
+  if (core == 0) {
+% for line in conversion.marks:
+    ${line}
+% endfor
+  }
+  dory_barrier();
+% for line in conversion.call:
+  ${line}
+% endfor
+% endfor
+</%def>\
 ${events(v.prologue)}\
 % if v.inputs:
   const uint8_t *const input = io->input;
@@ -121,12 +150,18 @@ ${events(v.prologue)}\
 % endif
 % for call in v.calls:
 ${events(call.events)}\
+% if call.conversions:
+${convert(call.conversions)}\
+% endif
   ${call.call}
 % if call.report:
   report(io, ${call.report[0]}, ${call.report[1]} + ${call.report[2]}, ${call.report[3]});
 % endif
 % endfor
 ${events(v.epilogue)}\
+% if v.final_conversions:
+${convert(v.final_conversions)}\
+% endif
 
   dory_barrier();
 % if v.outputs:

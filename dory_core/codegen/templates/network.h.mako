@@ -10,6 +10,9 @@
 #include <stdint.h>
 
 #include "dory_network.h"
+% if v.layouts or v.layer_layouts:
+#include "dory_layout.h"
+% endif
 
 #define DORY_CORES ${v.cores}u /* cores that call dory_network_run */
 #define DORY_L1_SIZE ${v.l1_size}u /* bytes of the arenas */
@@ -68,6 +71,17 @@ typedef struct {
 extern const dory_l2_const_t dory_l2_consts[];
 extern const uint32_t dory_l2_const_count;
 
+% if v.layer_layouts:
+/* Layers whose output has another layout than HWC: on_layer gets it as it lies. */
+#define DORY_NETWORK_LAYOUTS ${len(v.layer_layouts)}
+typedef struct {
+  int layer;
+  dory_layout_t layout;
+  uint32_t c, h, w;
+} dory_layer_layout_t;
+extern const dory_layer_layout_t dory_layer_layouts[DORY_NETWORK_LAYOUTS];
+
+% endif
 /* One function per layer, in order of execution; every core calls them. */
 % for name in v.functions:
 void ${name};

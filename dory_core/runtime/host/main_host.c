@@ -181,6 +181,30 @@ static uint32_t expected_bytes(const progress_t *progress, const char *path) {
   return (uint32_t)(status.st_size / progress->inputs);
 }
 
+/* Returns the output of a layer as the files have it, HWC: where it has another layout, in memory
+ * that the caller frees. */
+static uint8_t *as_hwc(int layer, const void *data, uint32_t *bytes) {
+#if DORY_NETWORK_LAYOUTS > 0
+  static const dory_layout_t hwc = {0, 1, 1, 1};
+  for (uint32_t n = 0; n < DORY_NETWORK_LAYOUTS; ++n) {
+    const dory_layer_layout_t *const known = &dory_layer_layouts[n];
+    if (known->layer != layer) continue;
+    const uint32_t expected = dory_layout_bytes(&known->layout, known->c, known->h, known->w);
+    if (*bytes != expected)
+      dory_sim_fault(NULL, 0, "%lu bytes were handed out, the layout has %lu",
+                     (unsigned long)*bytes, (unsigned long)expected);
+    *bytes = known->c * known->h * known->w;
+    uint8_t *const values = malloc(*bytes);
+    if (values == NULL) usage("no memory for the output of a layer", "");
+    dory_convert_layout_rows(values, &hwc, data, &known->layout, known->c, known->h, known->w, 0,
+                             1);
+    return values;
+  }
+#endif
+  (void)layer, (void)data, (void)bytes;
+  return NULL;
+}
+
 /* The output of a layer, or the next piece of it. */
 static void on_layer(void *user, int layer, const void *data, uint32_t bytes) {
   progress_t *const progress = user;
@@ -191,15 +215,18 @@ static void on_layer(void *user, int layer, const void *data, uint32_t bytes) {
     progress->done = 0;
   }
   dory_sim_read(data, bytes, NULL, 0);
+  uint32_t value_bytes = bytes;
+  uint8_t *const values = as_hwc(layer, data, &value_bytes);
   path_of(path, "%s/layer_%02d.bin", progress->options->vectors, layer);
   const uint32_t whole = expected_bytes(progress, path);
-  if (progress->done == 0 && bytes >= whole)
+  if (progress->done == 0 && value_bytes >= whole)
     snprintf(what, sizeof what, "layer %d", layer);
   else
     snprintf(what, sizeof what, "layer %d from byte %lu", layer, (unsigned long)progress->done);
-  if (!compare(progress, path, what, data, bytes,
-               (uint64_t)progress->input_index * (whole ? whole : bytes) + progress->done))
-    printf("%s unchecked %lu\n", what, (unsigned long)bytes);
+  if (!compare(progress, path, what, values ? values : data, value_bytes,
+               (uint64_t)progress->input_index * (whole ? whole : value_bytes) + progress->done))
+    printf("%s unchecked %lu\n", what, (unsigned long)value_bytes);
+  free(values);
   if (progress->options->dump) {
     path_of(path, "%s/run_%02lu/layer_%02d.bin", progress->options->dump,
             (unsigned long)progress->run, layer);

@@ -1,0 +1,84 @@
+"""Changes of layout between layers, as text for the network's templates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dory_core.codegen.cexpr import comment
+from dory_core.codegen.layer import arena
+from dory_core.layout import Layout
+from dory_core.plan import Conversion, Place, Plan
+
+
+@dataclass(frozen=True, slots=True)
+class ConversionView:
+    """A change of layout. marks: for the simulation, of core 0. call: of every core."""
+
+    marks: tuple[str, ...]
+    call: tuple[str, ...]
+
+
+def converted_layouts(plan: Plan) -> tuple[Layout, ...]:
+    """Return the layouts between which tensors are converted, each place of elements once."""
+    found: list[Layout] = []
+    for conversion in plan.conversions:
+        for place in (conversion.source, conversion.target):
+            if not any(_same(place.layout, known) for known in found):
+                found.append(place.layout)
+    return tuple(found)
+
+
+def _same(one: Layout, other: Layout) -> bool:
+    return layout_definition(one) == layout_definition(other)
+
+
+def layout_symbol(plan: Plan, layout: Layout) -> str:
+    """Return the C name of a layout of :func:`converted_layouts`."""
+    known = converted_layouts(plan)
+    return f"layout_{next(n for n, one in enumerate(known) if _same(one, layout))}"
+
+
+def layout_definition(layout: Layout) -> str:
+    """Return the C initialiser of a layout."""
+    return (
+        f"{{{layout.channel_block}, {layout.channel_multiple}, {layout.width_multiple}, "
+        f"{layout.reversed_bytes}}}"
+    )
+
+
+def conversion_view(plan: Plan, conversion: Conversion) -> ConversionView:
+    """Return what the template prints for one conversion."""
+    source, target = conversion.source, conversion.target
+    c, h, w = conversion.tensor.shape
+    return ConversionView(
+        (
+            f"DORY_SIM_READ({_address(source)}, {source.size_bytes});",
+            f"DORY_SIM_WRITE({_address(target)}, {target.size_bytes});",
+        ),
+        (
+            f"/* {comment(conversion.tensor.name)}: {comment(source.layout.name)} to "
+            f"{comment(target.layout.name)} */",
+            f"dory_convert_layout({_address(target)}, &{layout_symbol(plan, target.layout)}, "
+            f"{_address(source)},",
+            f"                    &{layout_symbol(plan, source.layout)}, {c}, {h}, {w});",
+        ),
+    )
+
+
+def _address(place: Place) -> str:
+    base = arena(place.memory)
+    return f"{base} + {place.offset}" if place.offset else base
+
+
+def layer_layouts(plan: Plan) -> tuple[str, ...]:
+    """Return the rows of the table of layers whose output has another layout than HWC."""
+    rows = []
+    for step in sorted(plan.steps, key=lambda s: s.index):
+        layout = step.output.place.layout
+        if not layout.is_hwc:
+            c, h, w = step.layer.output.shape
+            name = comment(layout.name)
+            rows.append(
+                f"{{{step.index}, {layout_definition(layout)}, {c}, {h}, {w}}}, /* {name} */"
+            )
+    return tuple(rows)

@@ -1,0 +1,134 @@
+"""Where tensors change their layout: between a producer and the consumers that want another one.
+
+A conversion runs on the cores before the first layer that needs it and makes a copy whose padding
+is zero, so that it serves every later consumer of that layout. Network inputs and outputs are HWC.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from dory_core.ir import Graph, Tensor, TypedLayer
+from dory_core.kernel import Kernel
+from dory_core.layout import HWC, Layout
+from dory_core.memory import Request
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A tensor in one layout. name: of its block; of what a layer writes, that of the tensor."""
+
+    name: str
+    tensor: Tensor
+    layout: Layout
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes that it takes."""
+        return self.layout.size_bytes(self.tensor)
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """Which form of each tensor the layers read and write, in the order of execution.
+
+    forms: by name of the block, in the order in which they are made. reads: forms of the operands
+    of each layer. writes: form of its output. before: (source, target) of the conversions that run
+    before each layer; behind the last one those of network outputs. outputs: forms of the network
+    outputs.
+    """
+
+    forms: Mapping[str, Form]
+    reads: tuple[tuple[str, ...], ...]
+    writes: tuple[str, ...]
+    before: tuple[tuple[tuple[str, str], ...], ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "forms", MappingProxyType(dict(self.forms)))
+
+    def requests(self, elsewhere: Collection[str] = ()) -> tuple[Request, ...]:
+        """Return what every form needs of L2, and how long, in the order in which they are made.
+
+        elsewhere: forms that need no memory there.
+        """
+        end = len(self.reads) - 1
+        first = dict.fromkeys(self.inputs, -1)
+        last = dict.fromkeys(self.inputs, -1)
+        for position in range(len(self.reads) + 1):
+            step = min(position, end)
+            for source, target in self.before[position]:
+                last[source] = step
+                first[target] = last[target] = step
+            if position <= end:
+                last |= dict.fromkeys(self.reads[position], step)
+                made = self.writes[position]
+                first[made] = last[made] = step
+        last |= dict.fromkeys(self.outputs, end)
+        return tuple(
+            Request(name, self.forms[name].size_bytes, start, last[name])
+            for name, start in first.items()
+            if name not in elsewhere
+        )
+
+
+def plan_flow(graph: Graph, bound: Sequence[tuple[TypedLayer, Kernel]]) -> Flow:
+    """Return the forms of all tensors for layers that run in this order on these kernels."""
+    builder = _Builder(graph)
+    return builder.run(bound)
+
+
+@dataclass(slots=True)
+class _Builder:
+    graph: Graph
+    forms: dict[str, Form] = field(default_factory=dict)
+    of_tensor: dict[str, list[Form]] = field(default_factory=dict)
+
+    def run(self, bound: Sequence[tuple[TypedLayer, Kernel]]) -> Flow:
+        for name in self.graph.inputs:
+            self._add(Form(name, self.graph.tensors[name], HWC))
+        reads, writes, before = [], [], []
+        for layer, kernel in bound:
+            conversions: list[tuple[str, str]] = []
+            operands = zip(layer.inputs, kernel.input_layouts(layer), strict=True)
+            reads.append(tuple(self._form(t, wanted, conversions) for t, wanted in operands))
+            before.append(tuple(conversions))
+            self._add(Form(layer.output.name, layer.output, kernel.output_layout(layer)))
+            writes.append(layer.output.name)
+        conversions = []
+        tensors = (self.graph.tensors[name] for name in self.graph.outputs)
+        outputs = tuple(self._form(tensor, HWC, conversions) for tensor in tensors)
+        before.append(tuple(conversions))
+        return Flow(
+            self.forms, tuple(reads), tuple(writes), tuple(before), self.graph.inputs, outputs
+        )
+
+    def _add(self, form: Form) -> None:
+        self.forms[form.name] = form
+        self.of_tensor.setdefault(form.tensor.name, []).append(form)
+
+    def _form(self, tensor: Tensor, wanted: Layout, conversions: list[tuple[str, str]]) -> str:
+        """Return the form of a tensor that serves ``wanted``; make it by a conversion if needed."""
+        known = self.of_tensor[tensor.name]
+        for form in known:
+            if form.layout.serves(wanted, tensor):
+                return form.name
+        name = f"{tensor.name} as {wanted.name}"
+        while name in self.forms or name in self.graph.tensors:
+            name += "'"
+        conversions.append((known[0].name, name))
+        self._add(Form(name, tensor, _clean(wanted)))
+        return name
+
+
+def _clean(layout: Layout) -> Layout:
+    return Layout(
+        layout.name,
+        layout.channel_block,
+        layout.channel_multiple,
+        layout.width_multiple,
+        layout.reversed_bytes,
+    )

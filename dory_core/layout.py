@@ -1,0 +1,160 @@
+"""How the elements of a tensor lie in memory, as data.
+
+HWC is the layout of the network's input and output and of every kernel that says nothing else.
+Others are for engines with layouts of their own: a kernel names them (``Kernel.input_layouts``,
+``Kernel.output_layout``), and the planner converts where producer and consumer differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dory_core.ir import Tensor
+from dory_core.simulate import packing
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where each element of a tensor lies.
+
+    channel_block: channels that lie together for each pixel, block after block; 1: planes (CHW);
+    0: all channels of a pixel (HWC). channel_multiple, width_multiple: channels and columns are
+    padded to multiples. reversed_bytes: power of two; of each aligned group of so many bytes the
+    order is reversed. clean: the padding is zero; else it holds anything.
+
+    The element (c, h, w) of a tensor with H rows and Wp padded columns lies at byte
+    ``((c // B * H + h) * Wp + w) * B + c % B`` before bytes are reversed, where B is the block, or
+    the padded number of channels when that is 0. Layouts other than HWC take elements of 8 bits.
+
+    Raises ValueError for blocks that padding does not fill, or a row that ends inside a group.
+    """
+
+    name: str
+    channel_block: int = 0
+    channel_multiple: int = 1
+    width_multiple: int = 1
+    reversed_bytes: int = 1
+    clean: bool = True
+
+    def __post_init__(self) -> None:
+        if self.channel_block < 0 or min(self._multiples) < 1:
+            raise ValueError(f"layout {self.name}: sizes are positive")
+        if self.reversed_bytes & (self.reversed_bytes - 1):
+            raise ValueError(f"layout {self.name}: {self.reversed_bytes} bytes are no power of two")
+        if self.channel_block and self.channel_multiple % self.channel_block:
+            raise ValueError(f"layout {self.name}: channels are no multiple of its blocks")
+        least = self.width_multiple * (self.channel_block or self.channel_multiple)
+        if least % self.reversed_bytes:
+            raise ValueError(f"layout {self.name}: rows end inside a group of reversed bytes")
+
+    @property
+    def _multiples(self) -> tuple[int, int, int]:
+        return (self.channel_multiple, self.width_multiple, self.reversed_bytes)
+
+    @property
+    def is_hwc(self) -> bool:
+        """Whether it is that of tensors everywhere else: HWC without padding."""
+        return self.channel_block == 0 and self._multiples == (1, 1, 1)
+
+    def padded_channels(self, channels: Any) -> Any:
+        """Return the channels with padding; a number, an array or an expression."""
+        multiple = self.channel_multiple
+        return (channels + (multiple - 1)) // multiple * multiple if multiple > 1 else channels
+
+    def padded_width(self, width: int) -> int:
+        """Return the columns with padding."""
+        return -(-width // self.width_multiple) * self.width_multiple
+
+    def size_bytes(self, tensor: Tensor) -> int:
+        """Return the bytes that a tensor takes."""
+        if self.is_hwc:
+            return tensor.size_bytes
+        return int(self.box_bytes(tensor, tensor.channels, tensor.height))
+
+    def box_bytes(self, tensor: Tensor, channels: Any, rows: Any) -> Any:
+        """Return the bytes of whole rows of a tensor with so many channels."""
+        return self.padded_channels(channels) * self.padded_width(tensor.width) * rows
+
+    def padding_bytes(self, tensor: Tensor) -> int:
+        """Return how many bytes of a tensor are padding."""
+        return 0 if self.is_hwc else self.size_bytes(tensor) - tensor.elements
+
+    def serves(self, wanted: Layout, tensor: Tensor | None = None) -> bool:
+        """Return whether what lies in this layout can be read as ``wanted``.
+
+        Bytes lie at the same places, and the padding is zero where ``wanted`` says so. tensor: one
+        that has no padding is always clean.
+        """
+        if self._where != wanted._where:
+            return False
+        if self.clean or not wanted.clean:
+            return True
+        return tensor is not None and self.padding_bytes(tensor) == 0
+
+    @property
+    def _where(self) -> tuple[int, ...]:
+        return (self.channel_block, *self._multiples)
+
+    def offsets(self, tensor: Tensor) -> npt.NDArray[np.int64]:
+        """Return the byte of every element, shape (C, H, W). Raises ValueError for other bits."""
+        self._require_bytes(tensor)
+        block = self.channel_block or self.padded_channels(tensor.channels)
+        c, h, w = np.ogrid[: tensor.channels, : tensor.height, : tensor.width]
+        place = (c // block * tensor.height + h) * self.padded_width(tensor.width) + w
+        flat = place * block + c % block
+        return np.asarray(flat ^ (self.reversed_bytes - 1), dtype=np.int64)
+
+    def pack(self, values: npt.NDArray[Any], tensor: Tensor) -> bytes:
+        """Return the bytes of ``values``, shape (C, H, W), with padding of zeros.
+
+        Raises ValueError when the shape differs or a value does not fit.
+        """
+        flat = packing.pack(np.asarray(values).transpose(1, 2, 0), tensor)
+        if self.is_hwc:
+            return flat
+        offsets = self.offsets(tensor)
+        data = np.zeros(self.size_bytes(tensor), np.uint8)
+        shape = (tensor.height, tensor.width, tensor.channels)
+        data[offsets] = np.frombuffer(flat, np.uint8).reshape(shape).transpose(2, 0, 1)
+        return data.tobytes()
+
+    def unpack(self, data: bytes, tensor: Tensor) -> npt.NDArray[np.int64]:
+        """Return the values, shape (C, H, W). Raises ValueError for a wrong number of bytes."""
+        if len(data) != self.size_bytes(tensor):
+            raise ValueError(
+                f"tensor {tensor.name} takes {self.size_bytes(tensor)} bytes in layout "
+                f"{self.name}, not {len(data)}"
+            )
+        if not self.is_hwc:
+            data = np.frombuffer(data, np.uint8)[self.offsets(tensor)].transpose(1, 2, 0).tobytes()
+        return packing.unpack(data, tensor).transpose(2, 0, 1)
+
+    def _require_bytes(self, tensor: Tensor) -> None:
+        if tensor.bits != 8:
+            raise ValueError(
+                f"layout {self.name} takes elements of 8 bits, {tensor.name} has {tensor.bits}"
+            )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what plan.json says about it."""
+        return {
+            "name": self.name,
+            "channel_block": self.channel_block,
+            "channel_multiple": self.channel_multiple,
+            "width_multiple": self.width_multiple,
+            "reversed_bytes": self.reversed_bytes,
+            "clean": self.clean,
+        }
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Layout:
+        """Return the layout of a document of :meth:`to_json`."""
+        return cls(**document)
+
+
+HWC = Layout("HWC")

@@ -1,0 +1,88 @@
+"""Tiles of tensors in the layouts of a kernel: what they take in L1, and where they may be cut."""
+
+from __future__ import annotations
+
+from math import gcd, lcm
+
+from dory_core.hardware import MemoryHierarchy
+from dory_core.ir import Linear, TypedLayer
+from dory_core.kernel import Constraint, Kernel, Number
+from dory_core.layout import Layout
+from dory_core.tiling.geometry import (
+    Tile,
+    channel_granule,
+    extent,
+    input_bytes,
+    keeps_channels,
+    make_tile,
+    output_bytes,
+    output_granule,
+)
+
+
+def input_tile_bytes(layer: TypedLayer, kernel: Kernel, tile: Tile, operand: int = 0) -> Number:
+    """Return the bytes of one input tile in L1; sizes are numbers or expressions, as the tile's."""
+    layout, tensor = kernel.input_layouts(layer)[operand], layer.inputs[operand]
+    if layout.is_hwc:
+        return input_bytes(layer, tile, operand)
+    if isinstance(layer.layer, Linear):
+        return layout.size_bytes(tensor)
+    return layout.box_bytes(tensor, tile.c_in, tile.x_h)
+
+
+def output_tile_bytes(layer: TypedLayer, kernel: Kernel, tile: Tile) -> Number:
+    """Return the bytes of the output tile in L1; sizes are numbers or expressions."""
+    layout = kernel.output_layout(layer)
+    if layout.is_hwc:
+        return output_bytes(layer, tile)
+    return layout.box_bytes(layer.output, tile.c_out, tile.h)
+
+
+def tile_granule(layer: TypedLayer, kernel: Kernel) -> int:
+    """Return what tiles of output channels are multiples of (the last one excepted).
+
+    Slices of both tensors then start where a layout can be cut.
+    """
+    granule = lcm(output_granule(layer), _slice(kernel.output_layout(layer)))
+    if not keeps_channels(layer):
+        return granule
+    together = channel_granule(layer)
+    per_group = extent(layer).c_in * together // extent(layer).c_out
+    for layout in kernel.input_layouts(layer):
+        channels = _slice(layout)
+        granule = lcm(granule, together * (channels // gcd(channels, per_group)))
+    return granule
+
+
+def _slice(layout: Layout) -> int:
+    """Return what slices of the channels of a layout are multiples of."""
+    if layout.channel_block:
+        return layout.channel_multiple
+    return lcm(layout.channel_multiple, layout.reversed_bytes)
+
+
+def fetch_constraints(
+    layer: TypedLayer, kernel: Kernel, tile: Tile, hierarchy: MemoryHierarchy
+) -> tuple[Constraint, ...]:
+    """Return that the constants of a tile fit the memory that the kernel fetches them into.
+
+    Raises ValueError when level 1 has no such memory.
+    """
+    if not kernel.fetches_weights:
+        return ()
+    memory = hierarchy.level(1).memory_for(kernel.fetches_weights)
+    if memory is None:
+        raise ValueError(
+            f"kernel {kernel.name} fetches its constants into a memory for "
+            f"{kernel.fetches_weights}, which level 1 does not have"
+        )
+    full = extent(layer)
+    least = min(tile_granule(layer, kernel), full.c_out)
+    smallest = kernel.weight_bytes(layer, make_tile(layer, least, full.h, full.w, full.c_in))
+    return (
+        Constraint(
+            kernel.weight_bytes(layer, tile) <= memory.usable_bytes,
+            f"the constants of a tile, {smallest} B or more, lie in {memory.name} of "
+            f"{memory.usable_bytes} B",
+        ),
+    )

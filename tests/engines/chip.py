@@ -1,0 +1,294 @@
+"""A chip with an accelerator that has layouts and a weight memory of its own, and one that has not.
+
+The array reads tiles in L1, which the cores do not reach: they compute in place in L2, on HWC.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from dory_core.hardware import (
+    DmaHal,
+    Level,
+    Link,
+    Memory,
+    MemoryHierarchy,
+    OutputFile,
+    Target,
+    TargetContext,
+)
+from dory_core.ir import Add, Conv, Linear, TypedLayer
+from dory_core.kernel import Kernel, Number, Rejection, WeightBlock
+from dory_core.kernels import portable_kernels
+from dory_core.layout import HWC, Layout
+from dory_core.plugins import Plugins, hookimpl
+from dory_core.tiling.geometry import Tile
+
+NAME = "engines"
+SOURCES = Path(__file__).parent / "c"
+
+PLANES = Layout("planes", 1, 16, 16, 4)
+BLOCKS = Layout("blocks", 8, 8)
+PADDED = Layout("padded", 0, 16)
+VECTOR = Layout("vector", 0, 16, reversed_bytes=4)
+WEIGHT_BYTES = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Array(Kernel):
+    """What the kernels of the array share.
+
+    layout: of tensors in L2 and in L1. reads_padding: windows that reach behind the last column
+    read the padding there.
+    """
+
+    layout: Layout = PLANES
+    engine: str = "array"
+    fetches_weights: str = "array weights"
+    name: str = "array"
+    reads_padding: bool = False
+    kind: ClassVar[type] = Conv
+
+    def accepts(self, layer: TypedLayer) -> Rejection | None:
+        if not isinstance(layer.layer, self.kind):
+            reason = f"it computes {self.kind.__name__}, not {layer.layer.kind}"
+            return Rejection(reason, other_kind=True)
+        return self._refusal(layer)
+
+    def _refusal(self, layer: TypedLayer) -> Rejection | None:
+        steps = layer.layer.requants
+        if len(steps) != 1 or steps[0].shift is None or steps[0].lo is None:
+            return Rejection("it requantises once, by a shift, and clips")
+        return None
+
+    def input_layouts(self, layer: TypedLayer) -> tuple[Layout, ...]:
+        clean = self.reads_padding and layer.layer.window.pads[3] > 0  # type: ignore[union-attr]
+        return (replace(self.layout, clean=clean),) * len(layer.inputs)
+
+    def output_layout(self, layer: TypedLayer) -> Layout:
+        return replace(self.layout, clean=layer.output.width % self.layout.width_multiple == 0)
+
+    def cycles(self, layer: TypedLayer, tile: Tile) -> Number:
+        return 50 + tile.h * tile.w * tile.c_out * tile.c_in // 4
+
+    def symbol(self, layer: TypedLayer) -> str:
+        return f"array_{layer.layer.kind.lower()}"
+
+    def headers(self, layer: TypedLayer) -> tuple[str, ...]:
+        return ("array.h",)
+
+    def sources(self, layer: TypedLayer) -> tuple[OutputFile, ...]:
+        names = ("array.h", "array.c")
+        return tuple(OutputFile.from_package(SOURCES / n, f"kernels/{n}") for n in names)
+
+    def _call(self, layer: TypedLayer, function: str, arguments: str, **fields: Any) -> str:
+        [step] = layer.layer.requants
+        x, y = layer.inputs[0], layer.output
+        values = {
+            "x": _initialiser(self.input_layouts(layer)[0]),
+            "y": _initialiser(self.output_layout(layer)),
+            "x_width": x.width,
+            "y_width": y.width,
+            "reads_padding": int(self.reads_padding),
+            "x_signed": int(x.signed),
+            "shift": step.shift,
+            "lo": step.lo,
+            "hi": step.hi,
+            **fields,
+        }
+        text = ", ".join(f".{name} = {value}" for name, value in values.items())
+        return (
+            "{\n"
+            f"  static const array_layer_t layer = {{{text}}};\n"
+            "  const array_tile_t tile = {$x_h, $x_c, $y_h, $y_c, $pad_top, $pad_left};\n"
+            f"  {function}(&layer, &tile, {arguments});\n"
+            "}"
+        )
+
+
+def _initialiser(layout: Layout) -> str:
+    sizes = (layout.channel_block, layout.channel_multiple, layout.width_multiple)
+    return f"{{{', '.join(str(n) for n in (*sizes, layout.reversed_bytes))}}}"
+
+
+def _block(layer: TypedLayer, c_out: tuple[int, int], weights: np.ndarray) -> WeightBlock:
+    """Return int64 mul and add of each channel, then the weights."""
+    [step] = layer.layer.requants
+    channels = layer.output.channels
+    mul = np.broadcast_to(np.array(step.mul, dtype="<i8"), channels)
+    add = np.broadcast_to(np.array(step.add, dtype="<i8"), channels).copy()
+    if layer.layer.bias is not None:  # type: ignore[union-attr]
+        add += mul * layer.layer.bias.values  # type: ignore[union-attr]
+    part = slice(*c_out)
+    data = mul[part].tobytes() + add[part].tobytes() + weights.astype(np.int8).tobytes()
+    return WeightBlock(data + bytes(-len(data) % 8), {"weights": 0})
+
+
+class ArrayConv(Array):
+    """Dense and depthwise convolution."""
+
+    __slots__ = ()
+
+    def _refusal(self, layer: TypedLayer) -> Rejection | None:
+        conv = layer.layer
+        assert isinstance(conv, Conv)
+        if conv.groups > 1 and not conv.is_depthwise:
+            return Rejection("it knows no groups but depthwise ones")
+        if conv.window.dilations != (1, 1):
+            return Rejection("it knows no dilation")
+        return Array._refusal(self, layer)
+
+    def weight_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
+        shape = layer.layer.weights.values.shape  # type: ignore[union-attr]
+        return (tile.c_out * (16 + shape[1] * shape[2] * shape[3]) + 7) // 8 * 8
+
+    def weight_block(
+        self, layer: TypedLayer, c_out: tuple[int, int], c_in: tuple[int, int]
+    ) -> WeightBlock | None:
+        return _block(layer, c_out, layer.layer.weights.values[slice(*c_out)])  # type: ignore[union-attr]
+
+    def call(self, layer: TypedLayer) -> str:
+        conv = layer.layer
+        assert isinstance(conv, Conv)
+        return self._call(
+            layer,
+            "array_conv",
+            "(uintptr_t)$l2_x, $x, $weights, $y",
+            kernel_h=conv.window.kernel[0],
+            kernel_w=conv.window.kernel[1],
+            stride_h=conv.window.strides[0],
+            stride_w=conv.window.strides[1],
+            depthwise=int(conv.groups > 1),
+        )
+
+
+class ArrayLinear(Array):
+    """Fully connected layer whose input is HWC with padded channels."""
+
+    __slots__ = ()
+    kind = Linear
+
+    def input_layouts(self, layer: TypedLayer) -> tuple[Layout, ...]:
+        return (VECTOR,)
+
+    def output_layout(self, layer: TypedLayer) -> Layout:
+        return VECTOR
+
+    def weight_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
+        return (tile.c_out * (16 + VECTOR.size_bytes(layer.inputs[0])) + 7) // 8 * 8
+
+    def weight_block(
+        self, layer: TypedLayer, c_out: tuple[int, int], c_in: tuple[int, int]
+    ) -> WeightBlock | None:
+        x = layer.inputs[0]
+        values = layer.layer.weights.values[slice(*c_out)]  # type: ignore[union-attr]
+        rows = values.reshape(len(values), x.height * x.width, x.channels)
+        padding = VECTOR.padded_channels(x.channels) - x.channels
+        return _block(layer, c_out, np.pad(rows, ((0, 0), (0, 0), (0, padding))))
+
+    def call(self, layer: TypedLayer) -> str:
+        width = VECTOR.size_bytes(layer.inputs[0])
+        return self._call(layer, "array_linear", "$x, $weights, $y", x_width=width)
+
+
+class ArrayAdd(Array):
+    """Sum of two tensors."""
+
+    __slots__ = ()
+    kind = Add
+
+    def _refusal(self, layer: TypedLayer) -> Rejection | None:
+        add = layer.layer
+        assert isinstance(add, Add)
+        if any(r is not None and not r.is_identity for r in add.operand_requants):
+            return Rejection("it does not requantise operands")
+        if layer.inputs[0].signed != layer.inputs[1].signed:
+            return Rejection("one operand has a sign")
+        return Array._refusal(self, layer)
+
+    def input_layouts(self, layer: TypedLayer) -> tuple[Layout, ...]:
+        return (replace(self.layout, clean=False),) * 2
+
+    def call(self, layer: TypedLayer) -> str:
+        return self._call(layer, "array_add", "$x, $x2, $y")
+
+
+Kernels = Callable[[TypedLayer], Sequence[Kernel]]
+
+
+def array_first(layer: TypedLayer, **more: Any) -> tuple[Kernel, ...]:
+    """Return the array's kernels, then those of the cores, in place."""
+    conv = ArrayConv(name="array_conv", **more)
+    linear, add = ArrayLinear(name="array_linear"), ArrayAdd(name="array_add", fetches_weights="")
+    return (conv, linear, add, *portable_kernels(in_place=True, engine="cores"))
+
+
+@dataclass(frozen=True)
+class Chip:
+    """The plugin. kernels: of a layer, best first."""
+
+    kernels: Kernels = array_first
+    cores: int = 1
+    l1_bytes: int = 6 * 1024
+    l2_bytes: int = 128 * 1024
+    resident_l1: bool = False
+    weight_bytes: int = WEIGHT_BYTES
+    dma_alignment: int = 4
+
+    @hookimpl
+    def dory_targets(self) -> list[Target]:
+        return [Target(NAME, "a chip with an accelerator")]
+
+    @hookimpl
+    def dory_memory_hierarchy(self, ctx: TargetContext) -> MemoryHierarchy | None:
+        if ctx.name != NAME:
+            return None
+        activations = Memory(
+            "tiles", self.l1_bytes, holds=frozenset({"activations"}), alignment_bytes=16
+        )
+        weights = Memory(
+            "weights of the array", self.weight_bytes, holds=frozenset({"array weights"})
+        )
+        return MemoryHierarchy(
+            (
+                Level(1, (activations, weights)),
+                Level(2, (Memory("SRAM", self.l2_bytes, alignment_bytes=16),)),
+            ),
+            (Link(1, 2, setup_cycles=70, bytes_per_cycle=8.0, alignment_bytes=self.dma_alignment),),
+            self.cores,
+            conversion_cycles=3.0,
+            resident_l1=self.resident_l1,
+        )
+
+    @hookimpl
+    def dory_dma_hal(self, ctx: TargetContext) -> DmaHal | None:
+        return DmaHal(NAME) if ctx.name == NAME else None
+
+    @hookimpl
+    def dory_kernels(self, ctx: TargetContext, layer: TypedLayer) -> list[Kernel]:
+        return list(self.kernels(layer)) if ctx.name == NAME else []
+
+    def plugins(self) -> Plugins:
+        """Return Plugins with this one alone."""
+        return Plugins.from_objects(engines=self)
+
+
+__all__ = [
+    "BLOCKS",
+    "HWC",
+    "NAME",
+    "PADDED",
+    "PLANES",
+    "VECTOR",
+    "Array",
+    "ArrayAdd",
+    "ArrayConv",
+    "ArrayLinear",
+    "Chip",
+    "array_first",
+]
