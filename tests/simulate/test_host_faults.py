@@ -261,6 +261,23 @@ def test_kernel_leaves_its_arena(tmp_path: Path, statement: str, reason: str) ->
         assert "tile 4: " in message
 
 
+@every_mode
+def test_core_that_touches_an_l1_of_devices_alone(tmp_path: Path, dma: str) -> None:
+    hide = '#include "dory_sim.h"\n__attribute__((constructor)) static void hide(void) { dory_sim_hide_l1(); }\n'
+    call, one = "    add(x[t & 1], b, y);", {"#define DORY_CORES 4": "#define DORY_CORES 1"}
+    sources = {"hal/host/hide.c": hide}
+    app = write_app(tmp_path / "core", {}, one, sources)
+    assert "tile 0: core 0 touches byte " in fault(app, dma)
+    assert fault(app, dma).endswith(" of L1, which only transfers and devices reach")
+    device = f"    dory_sim_l1_begin();\n{call}\n    dory_sim_l1_end();"
+    include = '#include "dory_hal.h"\n'
+    change = {call: device, include: f'{include}#include "dory_sim.h"\n'}
+    app = write_app(tmp_path / "device", change, one, sources)
+    assert simulate(app, layers=[LAYER], expected=EXPECTED[:1], inputs=INPUTS[:1], dma=dma).exact
+    app = write_app(tmp_path / "team", {}, {}, sources)
+    assert "L1 can be hidden from one core, not from 4" in fault(app, dma)
+
+
 def test_core_that_misses_a_barrier_is_a_deadlock(tmp_path: Path) -> None:
     app = write_app(
         tmp_path,

@@ -34,6 +34,13 @@ typedef struct {
   uint32_t barrier_timeout_s;  /* a core that waits longer at a barrier is a deadlock */
 } dory_sim_config_t;
 
+/* For chips whose cores have no address for L1: only transfers and models of devices reach it, and
+ * a core that touches it is a fault. Called before dory_sim_open; for one core. */
+void dory_sim_hide_l1(void);
+/* A model of a device, or the main program, reads or writes L1 between these two. They nest. */
+void dory_sim_l1_begin(void);
+void dory_sim_l1_end(void);
+
 /* Creates the arenas between guard pages, poisoned. One simulation per process. */
 void dory_sim_open(const dory_sim_config_t *config);
 

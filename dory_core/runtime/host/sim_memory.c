@@ -60,6 +60,23 @@ static void arena_create(sim_arena_t *arena, const char *name, uint32_t size, in
   arena_create_at(arena, NULL, name, size, shadow);
 }
 
+static int l1_hidden, l1_users;
+
+static void l1_protect(int access) {
+  if (mprotect(sim_l1.front, (size_t)(sim_l1.back - sim_l1.front), access) != 0)
+    dory_sim_fault(NULL, 0, "L1 cannot be hidden");
+}
+
+void dory_sim_hide_l1(void) { l1_hidden = 1; }
+
+void dory_sim_l1_begin(void) {
+  if (l1_hidden && l1_users++ == 0) l1_protect(PROT_READ | PROT_WRITE);
+}
+
+void dory_sim_l1_end(void) {
+  if (l1_hidden && --l1_users == 0) l1_protect(PROT_NONE);
+}
+
 void dory_sim_open(const dory_sim_config_t *config) {
   sim_config = *config;
   if (sim_config.cores < 1 || sim_config.cores > DORY_SIM_MAX_CORES)
@@ -81,6 +98,12 @@ void dory_sim_open(const dory_sim_config_t *config) {
     arena_create(&sim_memories[2 + i], names[i], sim_config.more_l2_size[i], 1);
   sim_memory_count = 2 + sim_config.more_l2;
   arena_create(&sim_l3, "L3", sim_config.l3_size, 1);
+  if (l1_hidden) {
+    if (sim_config.cores != 1)
+      dory_sim_fault(NULL, 0, "L1 can be hidden from one core, not from %lu",
+                     (unsigned long)sim_config.cores);
+    l1_protect(PROT_NONE);
+  }
   sim_report_init();
 }
 
@@ -159,7 +182,9 @@ void sim_forget_arenas(void) {
 }
 
 void sim_poison_l1(void) {
+  dory_sim_l1_begin();
   memset(sim_l1.base, SIM_POISON, sim_l1.size);
+  dory_sim_l1_end();
   sim_lock();
   shadow_set(&sim_l1, 0, sim_l1.size, 0);
   sim_unlock();
@@ -213,13 +238,16 @@ void sim_check_canaries(const char *file, int line) {
   uint32_t count = 1;
   for (uint32_t i = 0; i < sim_memory_count; ++i) arenas[count++] = &sim_memories[i];
   for (uint32_t i = 0; i < buffer_count; ++i) arenas[count++] = &buffers[i];
+  dory_sim_l1_begin();
   for (uint32_t i = 0; i < count; ++i) {
     check_canary(arenas[i], arenas[i]->front, arenas[i]->base, file, line);
     check_canary(arenas[i], arenas[i]->base + arenas[i]->size, arenas[i]->back, file, line);
   }
+  dory_sim_l1_end();
 }
 
 void sim_check_strays(void) {
+  dory_sim_l1_begin();
   sim_lock();
   for (uint32_t i = 0; i < sim_l1.size; ++i) {
     if (sim_l1.shadow[i] != 0 || sim_l1.base[i] == SIM_POISON) continue;
@@ -227,6 +255,7 @@ void sim_check_strays(void) {
                    (unsigned long)i);
   }
   sim_unlock();
+  dory_sim_l1_end();
 }
 
 const sim_arena_t *sim_guarding(const void *address) {

@@ -112,6 +112,15 @@ static void on_bad_access(int signal_number, siginfo_t *info, void *machine) {
   used = append(text, used, sizeof text, "core ");
   used = append_number(text, used, sizeof text, dory_core_id());
   used = append(text, used, sizeof text, " touches ");
+  if (arena != NULL && address >= arena->base && address - arena->base < (int64_t)arena->size) {
+    used = append(text, used, sizeof text, "byte ");
+    used = append_number(text, used, sizeof text, address - arena->base);
+    used = append(text, used, sizeof text, " of ");
+    used = append(text, used, sizeof text, arena->name);
+    used = append(text, used, sizeof text, ", which only transfers and devices reach\n");
+    emit(text, used);
+    _exit(DORY_SIM_EXIT_FAULT);
+  }
   if (arena == NULL) { /* not ours: let the access fault again for whoever was here before */
     used = append(text, used, sizeof text, "memory far outside L1 and L2\n");
     emit(text, used);

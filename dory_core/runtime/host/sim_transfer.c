@@ -71,6 +71,7 @@ static uint8_t *dst_row(const dory_copy_t *copy, uint32_t row, uint32_t plane) {
 static void move(transfer_t *transfer) {
   const dory_copy_t *const copy = &transfer->copy;
   const uint32_t bytes = row_bytes(copy);
+  dory_sim_l1_begin();
   for (uint32_t plane = 0; plane < copy->n2; ++plane) {
     for (uint32_t row = 0; row < copy->n1; ++row) {
       const uint8_t *const src = src_row(copy, row, plane);
@@ -81,14 +82,17 @@ static void move(transfer_t *transfer) {
         for (uint32_t i = 0; i < bytes; ++i) dst[i] = src[i];
     }
   }
+  dory_sim_l1_end();
   transfer->done = 1;
 }
 
 /* A destination holds nothing useful while its transfer is in flight. */
 static void poison_destination(const dory_copy_t *copy) {
+  dory_sim_l1_begin();
   for (uint32_t plane = 0; plane < copy->n2; ++plane)
     for (uint32_t row = 0; row < copy->n1; ++row)
       memset(dst_row(copy, row, plane), SIM_POISON, row_bytes(copy));
+  dory_sim_l1_end();
 }
 
 static uint32_t random_below(uint32_t core, uint32_t limit) {

@@ -5,6 +5,7 @@ Run as a program, it computes a sample of every kind; the tests do so under the 
 
 from __future__ import annotations
 
+import itertools
 import sys
 from dataclasses import dataclass
 from functools import partial
@@ -18,6 +19,7 @@ from dory_core.ir import Add, Array, Conv, Layer, Linear, Tensor, TypedLayer, Wi
 from dory_core.passes.ranges import infer_types
 
 SCALE = 7
+WEIGHT_MEMORY = 65536
 RELU, SIGNED = 1, 0
 Values = np.ndarray
 
@@ -84,6 +86,8 @@ def conv_case(random: np.random.Generator, *, depthwise: bool = False) -> Case:
     h, w = (int(random.integers(1, 24)) for _ in range(2))
     window = _window(random, h, w, most=15, same=True)
     c = int(random.integers(1, 40))
+    while not depthwise and layout.up(c, 16) * window.kernel[0] * window.kernel[1] * 16 > 65000:
+        c -= 1  # sixteen outputs fit the weight memory
     k = c if depthwise else int(random.integers(1, 50))
     weights = _values(random, -128, 127, (k, 1 if depthwise else c, *window.kernel))
     bias = random.integers(-(2**31) + 2**26, 2**31 - 2**26, k)
@@ -209,28 +213,33 @@ def row_tiles(window: Window, height: int, out: int, size: int) -> list[Rows]:
 def run_conv(
     case: Case, machine: Machine, random: np.random.Generator, *, depthwise: bool = False
 ) -> Values:
-    """Return the output of a digital convolution, computed in tiles of rows."""
+    """Return the output of a digital convolution, in tiles of rows and, if dense, of channels."""
     conv = case.layer.layer
     assert isinstance(conv, Conv) and conv.bias is not None
-    x = case.inputs[0]
-    out = case.layer.output
+    x, out = case.inputs[0], case.layer.output
     pack = layout.depthwise_weights if depthwise else layout.conv_weights
-    w = machine.l2(pack(conv.weights.values.astype(np.int64), conv.bias.values.astype(np.int64)))
-    left = conv.window.pads[1]
-    k, ox = layout.up(out.channels, 16), layout.up(out.width, 16)
+    data = pack(conv.weights.values.astype(np.int64), conv.bias.values.astype(np.int64))
+    w, left = machine.l2(data), conv.window.pads[1]
+    channels, ox = layout.up(out.channels, 16), layout.up(out.width, 16)
+    per_16 = len(data) * 16 // channels  # bytes of the weights of 16 channels
+    l1_w = 16 * int(random.integers(0, 4))
+    k = channels
+    if not depthwise:
+        k = 16 * int(random.integers(1, min(channels // 16, (WEIGHT_MEMORY - l1_w) // per_16) + 1))
     result = np.zeros(out.shape, np.int64)
-    for rows in row_tiles(
-        conv.window, x.shape[1], out.height, int(random.integers(1, out.height + 1))
+    for first, rows in itertools.product(
+        range(0, channels, k),
+        row_tiles(conv.window, x.shape[1], out.height, int(random.integers(1, out.height + 1))),
     ):
         tile = layout.digital_bytes(x[:, rows.x_first : rows.x_first + rows.x_count], random)
         machine.put(0, tile)
-        y = layout.up(len(tile), 16)
+        y, count = layout.up(len(tile), 16), min(k, channels - first)
         machine.run(
             "digital_depthwise_conv_2d" if depthwise else "digital_conv_2d",
-            *(0, 0, w, 16 * int(random.integers(0, 4)), y),
+            *(0, 0, w + first // 16 * per_16, l1_w, y),
             padding=left + (rows.top << 8) + (rows.bottom << 12),
             c=layout.up(x.shape[0], 16),
-            k=k,
+            k=count,
             cx=layout.up(x.shape[2], 16),
             cy=rows.x_count,
             fx=conv.window.kernel[1],
@@ -242,9 +251,11 @@ def run_conv(
             dilation=1,
             stride=conv.window.strides[0] - 1,
         )
-        data = machine.get(y, k * rows.count * ox)
-        offsets = layout.digital_offsets(out.channels, rows.count, out.width)
-        result[:, rows.first : rows.first + rows.count] = layout.read(data, offsets)
+        real = min(count, out.channels - first)
+        computed = machine.get(y, count * rows.count * ox)
+        result[first : first + real, rows.first : rows.first + rows.count] = layout.read(
+            computed, layout.digital_offsets(real, rows.count, out.width)
+        )
     return result
 
 

@@ -47,6 +47,7 @@ def test_a_correct_tile_is_computed(program: Path) -> None:
         ("width", "tile 0: digital_conv_2d: cx = 20 is not a multiple of 16"),
         ("weights", "tile 0: digital_conv_2d: 320 bytes at l2_W do not lie in L2"),
         ("early", "tile reads bytes of L1 that nothing wrote: bytes 0..511"),
+        ("host", "core 0 touches byte 5 of L1, which only transfers and devices reach"),
         ("barrier", "transfer reads L1 bytes 4096..4607 that nothing wrote"),
     ],
 )

@@ -151,7 +151,7 @@ static void analog_run(const diana_job_t *job)
   int32_t acc[DIANA_COLUMNS];
   for (uint32_t row = 0; row < g.image_rows; ++row) decode_row(job, &g, row);
   check_inputs(job, &g);
-  diana_junk(job->y, job->y_bytes, 1); /* stays in the padding channels */
+  diana_junk(job->y, job->y_bytes); /* stays in the padding channels */
   for (int y = 0; y < p->oy; ++y) {
     for (int x = 0; x < g.columns; ++x) {
       uint8_t *const out = job->y + (uint32_t)(y * g.columns + x) * g.y_step;

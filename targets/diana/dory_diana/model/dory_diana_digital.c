@@ -172,7 +172,7 @@ static void conv_run(const diana_job_t *job)
   const uint32_t step = (uint32_t)block_bytes(p, (uint32_t)p->c);
   const int columns = specified_columns(p, &g);
   int32_t acc[CHUNK][BLOCK];
-  diana_junk(job->y, job->y_bytes, 1);
+  diana_junk(job->y, job->y_bytes);
   for (int k = 0; k < p->k; k += BLOCK, block += step) {
     int32_t bias[BLOCK];
     for (uint32_t i = 0; i < BLOCK; ++i) bias[i] = bias_of(block + step - BIAS_BYTES, i);
@@ -247,7 +247,7 @@ static void depthwise_run(const diana_job_t *job)
   const uint8_t *const all = fetch(job);
   const uint32_t step = (uint32_t)block_bytes(p, 1);
   const int columns = specified_columns(p, &g);
-  diana_junk(job->y, job->y_bytes, 1);
+  diana_junk(job->y, job->y_bytes);
   for (int channel = 0; channel < p->c; ++channel) {
     const uint8_t *const block = all + (uint32_t)(channel / 4) * step;
     if (channel % 4 == 0) companions(block, step, channel);

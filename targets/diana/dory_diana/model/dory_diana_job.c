@@ -26,9 +26,9 @@ void diana_fault(const char *format, ...)
   dory_diana_port_fault(text);
 }
 
-void diana_junk(uint8_t *bytes, uint32_t count, uint32_t step)
+void diana_junk(uint8_t *bytes, uint32_t count)
 {
-  for (uint32_t i = 0; i < count; i += step) {
+  for (uint32_t i = 0; i < count; ++i) {
     junk_state = junk_state * 1664525u + 1013904223u;
     bytes[i] = (uint8_t)(junk_state >> 24);
   }
@@ -53,8 +53,18 @@ static void apart(const diana_job_t *job, const char *input, const uint8_t *at, 
 
 static void compute(const diana_job_t *job)
 {
+  dory_diana_port_job(1);
   job->run(job);
+  dory_diana_port_job(0);
   dory_diana_port_write(job->y, job->y_bytes);
+}
+
+/* Until its job is waited for, an output holds nothing useful. */
+static void spoil(const diana_job_t *job)
+{
+  dory_diana_port_job(1);
+  diana_junk(job->y, job->y_bytes);
+  dory_diana_port_job(0);
 }
 
 void diana_start(const diana_job_t *job)
@@ -73,7 +83,7 @@ void diana_start(const diana_job_t *job)
   if (computed)
     compute(&job_in_flight);
   else
-    diana_junk(job->y, job->y_bytes, 1);
+    spoil(job);
   if (job->macs != 0) {
     ++counts[job->array].jobs;
     counts[job->array].macs += job->macs;

@@ -36,6 +36,8 @@ int dory_diana_port_in_l2(const void *ptr, uint64_t bytes, int to_write);
 void dory_diana_port_read(const void *ptr, uint32_t bytes);
 /* A job wrote these bytes of L1 or L2. */
 void dory_diana_port_write(void *ptr, uint32_t bytes);
+/* A job begins, or ends, to read and write L1. */
+void dory_diana_port_job(int begins);
 /* A rule of the contract was broken. Does not return. */
 void dory_diana_port_fault(const char *text) DIANA_NORETURN;
 
@@ -69,7 +71,7 @@ void diana_enter(const char *call);
 /* Checks that the output overlaps no input and that all inputs were written, and starts the job. */
 void diana_start(const diana_job_t *job);
 /* Bytes that a correct program does not depend on; others each time. */
-void diana_junk(uint8_t *bytes, uint32_t count, uint32_t step);
+void diana_junk(uint8_t *bytes, uint32_t count);
 
 /* --- rules: each faults with the call, the field and the numbers --- */
 

@@ -8,6 +8,17 @@
 
 #include <stddef.h>
 
+/* The host of the chip has no address for L1. */
+__attribute__((constructor)) static void hide_l1(void) { dory_sim_hide_l1(); }
+
+void dory_diana_port_job(int begins)
+{
+  if (begins)
+    dory_sim_l1_begin();
+  else
+    dory_sim_l1_end();
+}
+
 const dory_diana_chip_t *dory_diana_port_chip(void)
 {
   static dory_diana_chip_t chip = {

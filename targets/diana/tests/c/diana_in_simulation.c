@@ -1,5 +1,5 @@
 /* One tile on the host simulation with the model behind the driver calls. The argument says which
- * rule to break: none, width, weights, early, barrier. */
+ * rule to break: none, width, weights, host, early, barrier. */
 #include <stdio.h>
 #include <string.h>
 
@@ -34,6 +34,7 @@ static int layer(void *unused)
   Layer_parameters p = {.c = 16, .k = 16, .cx = is("width") ? 20 : 16, .cy = 2, .fx = 1, .fy = 1,
                         .ox = 16, .oy = 2, .dilation = 1};
   const uintptr_t w = (uintptr_t)weights + (is("weights") ? 64 : 0);
+  if (is("host")) l1[5] = 1; /* the host does not reach L1 */
   digital_conv_2d((uintptr_t)l2, dory_diana_l1(l1), w, 0, dory_diana_l1(l1 + Y), &p);
   if (!is("barrier")) dory_cores_barrier_digital();
   copy(output, l1 + Y, DORY_L1_TO_L2);

@@ -78,6 +78,8 @@ void dory_diana_port_write(void *ptr, uint32_t bytes)
   if (in_l1(ptr)) memset(written + ((uint8_t *)ptr - chip.l1), 1, bytes);
 }
 
+void dory_diana_port_job(int begins) { (void)begins; }
+
 void dory_diana_port_fault(const char *text)
 {
   snprintf(reason, sizeof reason, "%s", text);
