@@ -124,23 +124,27 @@ def load(path: Path) -> OnnxModel:
     if not model.HasField("graph") or not model.graph.node or not model.graph.output:
         raise NotSupported(f"{path}: not a valid ONNX model: it holds no graph", EXPORT_HINT)
     graph = model.graph
-    stored: dict[str, Any] = {tensor.name: tensor for tensor in graph.initializer}
+    stored: dict[str, Any] = {}
+    for tensor in graph.initializer:
+        _store(path, stored, tensor.name, tensor)
     nodes = []
     for position, proto in enumerate(graph.node):
         texts = (proto.op_type, proto.name, *proto.input, *proto.output)
         if not all(isinstance(text, str) for text in texts) or not proto.output:
-            raise NotSupported(f"{path}: not a valid ONNX model: node {position} is damaged")
+            raise NotSupported(
+                f"{path}: not a valid ONNX model: node {position} is damaged", EXPORT_HINT
+            )
         attributes = {a.name: _attribute(path, proto, a) for a in proto.attribute}
         node = Node(
             position,
-            proto.op_type,
+            _operator(proto),
             proto.name,
             tuple(proto.input),
             tuple(proto.output),
             MappingProxyType(attributes),
         )
         if node.op == "Constant" and isinstance(attributes.get("value"), onnx.TensorProto):
-            stored[node.outputs[0]] = attributes["value"]
+            _store(path, stored, node.outputs[0], attributes["value"])
         nodes.append(node)
     outputs = tuple(o.name for o in graph.output)
     used = _used(nodes, outputs)
@@ -159,6 +163,22 @@ def load(path: Path) -> OnnxModel:
         if key in node.attributes
     }
     return OnnxModel(path, used, MappingProxyType(inputs), outputs, stored, constants)
+
+
+def _store(path: Path, stored: dict[str, Any], name: str, tensor: Any) -> None:
+    """Record a stored constant; NotSupported when another one has its name."""
+    if name in stored:
+        raise NotSupported(
+            f"{path}: not a valid ONNX model: it holds two constants of the name '{name}'",
+            EXPORT_HINT,
+        )
+    stored[name] = tensor
+
+
+def _operator(proto: Any) -> str:
+    """Return the operator of a node, with its domain in front unless that is the standard."""
+    standard = proto.domain in ("", "ai.onnx")
+    return str(proto.op_type) if standard else f"{proto.domain}.{proto.op_type}"
 
 
 _INTEGER_LISTS = frozenset(["axes", "dilations", "kernel_shape", "pads", "perm", "strides"])
@@ -198,7 +218,7 @@ def _used(nodes: list[Node], outputs: tuple[str, ...]) -> tuple[Node, ...]:
     for node in reversed(nodes):
         if wanted.intersection(node.outputs):
             kept.append(node)
-            wanted.update(node.inputs)
+            wanted.update(filter(None, node.inputs))
     return tuple(reversed(kept))
 
 

@@ -61,6 +61,10 @@ def integers(node: Node, source: str, content: npt.NDArray[Any]) -> npt.NDArray[
     Raises: NotSupported naming node and tensor for NaN, infinity, fractions and huge values.
     """
     if content.dtype.kind in "iub":
+        if content.dtype == np.uint64 and content.size and content.max() >= _INT64_LIMIT:
+            raise NotSupported(
+                f"{node.label}: constant '{source}' holds {content.max()}, beyond 64 signed bits"
+            )
         return content.astype(np.int64)
     if content.dtype.kind != "f":
         raise NotSupported(f"{node.label}: constant '{source}' holds {content.dtype}, not numbers")

@@ -22,6 +22,7 @@ from dory_core.frontends_common.operators import (
     bias_of,
     check_attributes,
     check_gemm,
+    check_inputs,
     check_weight_range,
     chw_of,
     conv_window,
@@ -53,6 +54,11 @@ _SUPPORTED_HINT = (
     " its requantisation; float operators only behind the last of them"
 )
 
+_GENERAL_HINT = (
+    "change this part of the network or its export; `dory check` tells whether the result can be"
+    " computed"
+)
+
 
 def import_onnx(path: Path, options: FrontendOptions, dialect: Dialect) -> Graph:
     """Return the integer network of an ONNX file.
@@ -60,8 +66,12 @@ def import_onnx(path: Path, options: FrontendOptions, dialect: Dialect) -> Graph
     Raises: UsageError when the file is missing, NotSupported when it is no network that can be
     computed exactly; the message names the node.
     """
-    model = load(Path(path))
-    return _Import(model, options, dialect).run()
+    try:
+        return _Import(load(Path(path)), options, dialect).run()
+    except NotSupported as error:
+        if error.hint:
+            raise
+        raise NotSupported(error.message, _GENERAL_HINT) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +95,8 @@ class _Import:
     """State of one import; lives for one call of :func:`import_onnx`."""
 
     def __init__(self, model: OnnxModel, options: FrontendOptions, dialect: Dialect) -> None:
+        for node in model.nodes:
+            check_inputs(node)
         self.model = model
         self.dialect = dialect
         self.shapes: dict[str, Shape] = infer_shapes(model)
@@ -360,6 +372,11 @@ class _Import:
                 f"the network ends in {len(self.ends)} different integer tensors, only one is"
                 f" supported: {ways}",
                 "remove an output, or deploy two networks",
+            )
+        if not self.ends:
+            raise NotSupported(
+                f"{self.model.path.name}: no output of it is computed by an integer layer",
+                _SUPPORTED_HINT,
             )
         (end,) = self.ends
         if self.host:

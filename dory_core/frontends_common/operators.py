@@ -42,6 +42,15 @@ _STANDARD_ATTRIBUTES: Mapping[str, frozenset[str]] = {
     "Add": frozenset(),
 }
 
+# Least and most inputs of the operators that are computed, absent ones at the end not counted.
+_INPUTS: Mapping[str, tuple[int, int]] = {
+    **dict.fromkeys(("Floor", "Cast", "MaxPool", "AveragePool", "GlobalAveragePool"), (1, 1)),
+    **dict.fromkeys(("Mul", "Add", "Div", "MatMul"), (2, 2)),
+    **dict.fromkeys(("Conv", "Gemm"), (2, 3)),
+    "Clip": (1, 3),
+    "Pad": (1, 4),
+}
+
 Pads = tuple[int, int, int, int]
 
 
@@ -60,6 +69,19 @@ def check_attributes(node: Node, extra: frozenset[str]) -> None:
         raise NotSupported(
             f"{node.label}: attribute '{unknown[0]}' is unknown in this dialect of ONNX",
             "choose the frontend of the quantiser that wrote the file (see `dory frontends`)",
+        )
+
+
+def check_inputs(node: Node) -> None:
+    """Raise NotSupported for a node with another number of inputs than its operator takes."""
+    count = max((i + 1 for i, name in enumerate(node.inputs) if name), default=0)
+    least, most = _INPUTS.get(node.op, (0, count))
+    if not least <= count <= most or "" in node.inputs[:least]:
+        takes = str(least) if least == most else f"{least} to {most}"
+        raise NotSupported(
+            f"{node.label}: it has {sum(map(bool, node.inputs))} inputs, but {node.op} takes"
+            f" {takes}",
+            EXPORT_HINT,
         )
 
 
@@ -205,7 +227,13 @@ def added_bias(
     step: Step, bias: npt.NDArray[np.int64] | None, channels: int
 ) -> npt.NDArray[np.int64]:
     """Return ``bias`` plus the constant of an Add directly behind the layer, shape (channels,)."""
-    summand = np.broadcast_to(np.array(step.integers(), dtype=np.int64), (channels,))
+    values = step.integers()
+    if len(values) not in (1, channels):
+        raise NotSupported(
+            f"{step.node.label}: constant '{step.source}' has {len(values)} values for {channels}"
+            " channels"
+        )
+    summand = np.broadcast_to(np.array(values, dtype=np.int64), (channels,))
     _check_bias_range(step.node, step.source, summand)
     return summand + (0 if bias is None else bias)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import cortex_m7
@@ -209,6 +210,15 @@ def test_two_steps_are_kept_apart_where_no_single_one_equals_them() -> None:
     steps = (requant(1, 0, 1 << 7, -500, 500), requant(3, 1, 7, -100, 200))
     layer = _conv(8, 4, (6, 6), POINT, steps=steps)
     assert "_then_bounds" in ConvKernel().symbol(layer)
+    check([whole(ConvKernel(), layer)])
+
+
+@pytest.mark.parametrize("bounds", [(0, 0), (0, 1), (-1, 0), (-1, -1), (-50, -1), (7, 7)])
+def test_clips_to_few_values(bounds: tuple[int, int]) -> None:
+    """A clip that leaves 0 alone has no bits to saturate to."""
+    step = requant([300, -300, 80, -9], [1 << 18, -(1 << 19), 0, 5], 1 << 20, *bounds)
+    layer = _conv(8, 4, (5, 5), POINT, steps=(step,))
+    layer = replace(layer, output=replace(layer.output, bits=8))
     check([whole(ConvKernel(), layer)])
 
 

@@ -84,7 +84,7 @@ class Epilogue:
             return "NONE", 0
         lo, hi = bounds
         bits = (hi + 1).bit_length()
-        if lo == 0 and hi + 1 == 1 << bits - 1 and bits <= 32:
+        if lo == 0 < hi and hi + 1 == 1 << bits - 1 and bits <= 32:
             return "UNSIGNED", bits - 1
         if lo == -hi - 1 and hi + 1 == 1 << bits - 1:
             return "SIGNED", bits
