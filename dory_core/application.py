@@ -17,7 +17,15 @@ from dory_core.simulate.result import LayerOutput, RunResult
 from dory_core.simulate.runner import HOST_RUNNER, Runner, RunRequest
 from dory_core.vectors import hwc, input_bytes, read_vectors
 
-_READ_KEYS = frozenset({"target", "options", "network", "layers", "memory", "totals"})
+# What commands read of plan.json, and its types.
+_READ = {
+    "target": str,
+    "options": dict,
+    "network": dict,
+    "layers": list,
+    "memory": dict,
+    "totals": dict,
+}
 
 
 def read_plan(directory: Path) -> dict[str, Any]:
@@ -34,7 +42,8 @@ def read_plan(directory: Path) -> dict[str, Any]:
         ) from error
     if not isinstance(plan, dict) or plan.get("generator") != GENERATOR:
         raise UsageError(f"{path} was not written by dory", "give the directory of an application")
-    if plan.get("version") == PLAN_VERSION and not plan.keys() >= _READ_KEYS:
+    whole = all(isinstance(plan.get(key), kind) for key, kind in _READ.items())
+    if plan.get("version") == PLAN_VERSION and not whole:
         raise UsageError(f"{path} is damaged", "compile the network again")
     if plan.get("version") != PLAN_VERSION:
         raise UsageError(

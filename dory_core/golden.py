@@ -24,6 +24,7 @@ from dory_core.simulate.result import LayerOutput, LayerResult, compare_layer
 Values = npt.NDArray[np.int64]
 
 _MOST = 2.0**32
+_ARRAYS_HINT = "write it with numpy.savez and the arrays input, layer_00, layer_01, ..."
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,7 +90,7 @@ def read_input(path: Path, graph: Graph) -> Values:
     if path.suffix in (".npy", ".npz"):
         arrays = _load(path, "input")
         if "input" not in arrays:
-            raise UsageError(f"{path}: array 'input' is missing")
+            raise UsageError(f"{path}: array 'input' is missing", _ARRAYS_HINT)
         values = _integers(f"{path}", arrays["input"])
     else:
         values = _read_text(path)
@@ -155,7 +156,7 @@ def _read_npz(path: Path) -> Golden:
             f"{path}: holds one array, not input and layers", "an input alone is given with --input"
         )
     if "input" not in arrays:
-        raise UsageError(f"{path}: array 'input' is missing")
+        raise UsageError(f"{path}: array 'input' is missing", _ARRAYS_HINT)
     names = _in_order(path, arrays, r"layer_(\d+)", "layer_{:02d}")
     values = [_integers(f"{path}: array '{n}'", arrays[n]) for n in ("input", *names)]
     return Golden(path, values[0], tuple(values[1:]), ("input", *names))
@@ -195,10 +196,16 @@ def _in_order(
         if match:
             numbered[int(match[1])] = name
     if not numbered:
-        raise UsageError(f"{source}: holds no layers ('{form.format(0)}', ...)")
+        raise UsageError(
+            f"{source}: holds no layers ('{form.format(0)}', ...)",
+            "give the output of every layer; an input alone is given with --input",
+        )
     for number in range(max(numbered) + 1):
         if number not in numbered:
-            raise UsageError(f"{source}: '{form.format(number)}' is missing")
+            raise UsageError(
+                f"{source}: '{form.format(number)}' is missing, '{numbered[max(numbered)]}' is there",
+                "give the output of every layer, numbered in ONNX order from 0",
+            )
     return tuple(numbered[number] for number in sorted(numbered))
 
 
@@ -207,7 +214,10 @@ def _read_text(file: Path) -> Values:
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{file}: not a readable text file ({error})") from error
+        raise UsageError(
+            f"{file}: not a readable text file ({error})",
+            "give integers as text, one a line, or a .npy or .npz file",
+        ) from error
     items: list[tuple[int, str]] = []
     for number, line in enumerate(lines, start=1):
         if not line.lstrip().startswith("#"):
@@ -217,7 +227,9 @@ def _read_text(file: Path) -> Values:
         values = np.array([item for _, item in items], dtype=np.float64)
     except ValueError:
         number, item = next(pair for pair in items if not _is_number(pair[1]))
-        raise UsageError(f"{file}: line {number}: '{item}' is not a number") from None
+        raise UsageError(
+            f"{file}: line {number}: '{item}' is not a number", "give integers, one a line"
+        ) from None
     return _integers(f"{file}", values)
 
 
@@ -234,7 +246,9 @@ def _integers(what: str, values: npt.NDArray[Any]) -> Values:
     if flat.dtype.kind in "iub":
         return flat.astype(np.int64)
     if flat.dtype.kind != "f":
-        raise UsageError(f"{what} holds {flat.dtype}, not integers")
+        raise UsageError(
+            f"{what} holds {flat.dtype}, not integers", "write it as an array of integers"
+        )
     good = np.isfinite(flat)
     good &= np.rint(flat) == flat
     good &= np.abs(flat) < _MOST

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -107,6 +108,19 @@ def test_damaged_plan(tmp_path: Path, content: str, command: str) -> None:
     outcome = dory(command, tmp_path, DORY_PLUGINS="")
     assert outcome.status == 2, outcome.stderr
     assert "plan.json" in outcome.stderr or "no application" in outcome.stderr
+
+
+@pytest.mark.parametrize("key", ["layers", "memory", "network", "totals", "target", "options"])
+@pytest.mark.parametrize("command", ["run", "report"])
+def test_plan_with_a_part_of_another_type(
+    application: Path, tmp_path: Path, key: str, command: str
+) -> None:
+    copy = Path(shutil.copytree(application, tmp_path / "copy"))
+    plan = json.loads((copy / "plan.json").read_text())
+    (copy / "plan.json").write_text(json.dumps(plan | {key: 5}))
+    outcome = dory(command, copy)
+    assert outcome.status == 2, outcome.stderr
+    assert "plan.json is damaged" in outcome.stderr
 
 
 @pytest.mark.parametrize("name", ["weights/dory_weights_00.c", "vectors/layer_01.bin", "plan.json"])

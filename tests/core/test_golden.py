@@ -84,6 +84,22 @@ def test_missing_layer_in_between_is_named(tmp_path: Path) -> None:
         read_golden(tmp_path)
 
 
+@pytest.mark.parametrize(
+    "arrays",
+    [
+        {"layer_00": [1]},
+        {"input": [0]},
+        {"input": [0], "layer_01": [0]},
+        {"input": [0], "layer_00": ["a"]},
+        {"input": [0], "layer_00": [0.5]},
+    ],
+)
+def test_every_refusal_says_what_to_do(arrays: dict[str, list[object]], tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as caught:
+        read_golden(write(tmp_path, **arrays))
+    assert caught.value.hint
+
+
 def test_missing_and_broken_files(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="does not exist"):
         read_golden(tmp_path / "nothing.npz")
