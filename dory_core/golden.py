@@ -200,10 +200,11 @@ def _in_order(
             f"{source}: holds no layers ('{form.format(0)}', ...)",
             "give the output of every layer; an input alone is given with --input",
         )
-    for number in range(max(numbered) + 1):
+    last = max(numbered)
+    for number in range(last + 1):
         if number not in numbered:
             raise UsageError(
-                f"{source}: '{form.format(number)}' is missing, '{numbered[max(numbered)]}' is there",
+                f"{source}: '{form.format(number)}' is missing, but '{numbered[last]}' is there",
                 "give the output of every layer, numbered in ONNX order from 0",
             )
     return tuple(numbered[number] for number in sorted(numbered))
