@@ -20,13 +20,13 @@ import pytest
 
 from dory_core.budgets import resolve_budgets
 from dory_core.compiler import plan_network
-from dory_core.errors import DoesNotFit, NotSupported, ToolMissing
+from dory_core.errors import DoesNotFit, NotSupported
 from dory_core.plan import Plan
 from dory_core.plugins import Plugins, load_plugins
-from dory_core.simulate.compiler import find_compiler, probe_sanitizer
 from dory_core.testing.apps import DMA_MODES, assert_exact, build_app
 from dory_core.testing.cases import Case, layer_cases, network_cases
 from dory_core.testing.precisions import precision_cases
+from dory_core.testing.sanitizers import require_sanitizer
 
 SANITIZERS = ("address,undefined", "thread")
 
@@ -147,10 +147,7 @@ class TargetConformance:
         """Address, undefined and thread sanitizers over whole networks."""
         if network_case.tags & self.capabilities.refused:
             pytest.skip(f"declared as refused: {network_case.tags & self.capabilities.refused}")
-        try:
-            probe_sanitizer(find_compiler(), sanitizer)
-        except ToolMissing as missing:
-            pytest.skip(f"sanitizer missing: {missing.message}")
+        require_sanitizer(sanitizer)
         self._build(network_case, tmp_path / "app", plugins, self.capabilities.l1_budgets[0])
         assert_exact(tmp_path / "app", plugins=plugins, sanitize=sanitizer)
 

@@ -1,8 +1,5 @@
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +11,8 @@ from dory_core.ir import Array, AvgPool, Conv, Linear, MaxPool, Window, requant
 from dory_core.kernels import portable_kernels
 from dory_core.reference import run_layer
 from dory_core.simulate.packing import unpack_rows
+from dory_core.testing.kernels import SANITIZE
+from dory_core.testing.sanitizers import require_sanitizer, run_sanitized
 from dory_core.tiling.geometry import extent, make_tile
 from tests.core.portable_harness import (
     check_layer,
@@ -24,7 +23,6 @@ from tests.core.portable_harness import (
     tile_calls,
 )
 from tests.core.portable_layers import TYPES, WEIGHTS, Sampler, all_layers, limits
-from tests.sanitizers import require_sanitizer
 
 LAYERS = all_layers()
 
@@ -268,21 +266,7 @@ def test_every_kernel_ships_its_sources():
 
 
 @pytest.mark.sanitizer
-@pytest.mark.parametrize("sanitizer", ["address", "undefined"])
-def test_sanitizers_find_nothing(tmp_path, sanitizer):
-    require_sanitizer(sanitizer)
-    root = Path(__file__).parents[2]
-    environment = os.environ | {"PYTHONPATH": str(root), "ASAN_OPTIONS": "detect_leaks=0"}
-    if sanitizer == "address":  # the interpreter is not built with it
-        query = ["cc", "-print-file-name=libasan.so"]
-        runtime = subprocess.run(query, capture_output=True, text=True, check=True).stdout.strip()
-        if not Path(runtime).is_absolute():
-            pytest.skip("sanitizer missing: no shared runtime of the address sanitizer")
-        environment["LD_PRELOAD"] = runtime
-    flags = [f"-fsanitize={sanitizer}", "-fno-sanitize-recover=all"]
-    command = [sys.executable, "-m", "tests.core.portable_harness", str(tmp_path), "5", "3"]
-    done = subprocess.run(
-        [*command, *flags], cwd=root, env=environment, capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert "layers are exact" in done.stdout
+def test_sanitizers_find_nothing(tmp_path):
+    program = ["-m", "tests.core.portable_harness", str(tmp_path), "5", "3"]
+    printed = run_sanitized([*program, *SANITIZE], Path(__file__).parents[2])
+    assert "layers are exact" in printed

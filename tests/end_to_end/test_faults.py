@@ -24,8 +24,8 @@ from dory_core.plugins import Plugins, load_plugins
 from dory_core.simulate.run import DMA_MODES
 from dory_core.testing.apps import build_app
 from dory_core.testing.graphs import U16, GraphBuilder
+from dory_core.testing.sanitizers import require_sanitizer
 from tests.builders import NemoBuilder
-from tests.sanitizers import require_sanitizer
 
 # Layers of the application: dense in several parts of the input, depthwise and pointwise
 # convolution, residual. Portable kernels tile it as the faults need it, whatever a chip's own

@@ -12,9 +12,9 @@ from dory_core.compiler import CompileOptions, CompileResult, compile_network
 from dory_core.errors import DoesNotFit
 from dory_core.plugins import Plugins, load_plugins
 from dory_core.testing.apps import assert_exact
+from dory_core.testing.sanitizers import require_sanitizer
 from tests.compiled import compiled
 from tests.nets import net
-from tests.sanitizers import require_sanitizer
 
 L2 = 512 * 1024
 

@@ -16,9 +16,9 @@ from dory_core.frontend import FrontendOptions
 from dory_core.plugins import Plugins, load_plugins
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.onnx_builder import OnnxBuilder
+from dory_core.testing.sanitizers import require_sanitizer
 from tests.compiled import compiled
 from tests.nets import net, net_names, net_params
-from tests.sanitizers import require_sanitizer
 
 pytest.importorskip("dory_quantlab", reason="the frontend quantlab is not installed")
 

@@ -12,8 +12,8 @@ from dory_core.compiler import CompileOptions, compile_network
 from dory_core.errors import DoesNotFit
 from dory_core.plugins import Plugins, load_plugins
 from dory_core.testing.apps import assert_exact
+from dory_core.testing.sanitizers import require_sanitizer
 from tests.builders import NemoBuilder
-from tests.sanitizers import require_sanitizer
 
 COUNT = 260
 L2 = 512 * 1024

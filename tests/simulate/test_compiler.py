@@ -14,7 +14,7 @@ from dory_core.simulate import compiler as compiler_module
 from dory_core.simulate.build import build
 from dory_core.simulate.cache import ObjectCache, cache_dir
 from dory_core.simulate.compiler import find_compiler, probe_sanitizer
-from tests.sanitizers import require_sanitizer
+from dory_core.testing.sanitizers import require_sanitizer
 
 from .mini import write_app
 

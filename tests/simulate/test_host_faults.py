@@ -12,7 +12,7 @@ import pytest
 from dory_core.errors import DoryError, UsageError, VerificationFailed
 from dory_core.simulate.build import build
 from dory_core.simulate.run import DMA_MODES
-from tests.sanitizers import require_sanitizer
+from dory_core.testing.sanitizers import require_sanitizer
 
 from .mini import EXPECTED, INPUTS, LAYER, line_of, simulate, write_app
 

@@ -14,7 +14,7 @@ from dory_core.runtime import runtime_files
 from dory_core.simulate.compiler import ZIGLANG, Compiler, find_compiler
 from dory_core.simulate.run import DMA_MODES
 from dory_core.simulate.runner import HOST_RUNNER, RunRequest
-from tests.sanitizers import require_sanitizer
+from dory_core.testing.sanitizers import require_sanitizer
 
 from .mini import EXPECTED, INPUTS, LAYER, simulate, write_app
 

@@ -12,7 +12,7 @@ from dory_core.errors import DoesNotFit
 from dory_core.plan import Plan
 from dory_core.plugins import Plugins, load_plugins
 from dory_core.testing.apps import DMA_MODES, assert_exact, build_app
-from tests.sanitizers import require_sanitizer
+from dory_core.testing.sanitizers import require_sanitizer
 from tests.streaming.networks import CASES, STAGES, Case, plan_graph, stages
 from tests.streaming.random_graphs import random_graph
 from tests.streaming.symbolic import check_plan

@@ -21,7 +21,7 @@ from dory_core.kernel import Kernel, Rejection, WeightBlock
 from dory_core.kernels import portable_kernels
 from dory_core.testing import Capabilities, TargetConformance
 from dory_core.testing.cases import Case, layer_cases, network_cases
-from tests.sanitizers import require_sanitizer
+from dory_core.testing.sanitizers import require_sanitizer
 from tests.testing.tiny_chip import DMA, NAME, TinyChip
 
 LAYERS = {case.name: case for case in layer_cases()}

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from dory_gap8.backend import GatherKernel, WindowKernel
 from dory_gap8.backend.block import BlockKernel, finish, interleave
-from gap8_harness import Case, Library, make_case, typed, values_of
-from gap8_layers import RANGES, Random
+from gap8_layers import CLIPS, RANGES, SPACE, make_case
 
 from dory_core.ir import Array, Conv, Requant, TypedLayer, Window, requant
+from dory_core.testing.kernels import HostLibrary, KernelCase, typed, whole_case
+from dory_core.testing.random_layers import RandomLayers
 
 SAME = Window(kernel=(3, 3), pads=(1, 1, 1, 1))
 
@@ -43,17 +44,14 @@ def conv(
     return typed(layer, (c_in, *image, *RANGES[x]))
 
 
-def whole(kernel: BlockKernel, layer: TypedLayer, cores: int = 8) -> Case:
-    y = layer.output
-    inputs = (values_of(layer.inputs[0], np.random.default_rng(5)),)
-    tile = (y.channels, y.height, y.width, layer.inputs[0].channels)
-    return Case(replace(kernel, cores=cores), layer, inputs, tile, cores)
+def whole(kernel: BlockKernel, layer: TypedLayer, cores: int = 8) -> KernelCase:
+    return whole_case(replace(kernel, cores=cores), layer)
 
 
-def random_cases(seed: int, count: int, cores: int = 8) -> list[Case]:
+def random_cases(seed: int, count: int, cores: int = 8) -> list[KernelCase]:
     """Random windows, channels, types and requantisations, tiles included."""
-    random = Random(seed)
-    cases: list[Case] = []
+    random = RandomLayers(SPACE, seed)
+    cases: list[KernelCase] = []
     while len(cases) < count:
         x, y = (
             random.pick("u8", "u8", "i8", "u16", "i16"),
@@ -72,23 +70,23 @@ def random_cases(seed: int, count: int, cores: int = 8) -> list[Case]:
             output="layer_00",
             weights=weights,
             window=window,
-            requants=() if y == "i32" else random.requants(c_out, reach, y),
+            requants=() if y == "i32" else random.requants(c_out, reach, CLIPS[y]),
         )
         made = typed(layer, (c_in, *random.image(window), *RANGES[x]))
         if kernel.accepts(made) is None and made.output.type_name in ("u8", "i8", "i16", "i32"):
-            cases.append(make_case(kernel, made, random.numbers, cores))
+            cases.append(make_case(kernel, made, random.numbers))
     return cases
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_random_tiles_equal_the_reference(seed: int) -> None:
-    Library(random_cases(seed, 12)).check()
+    HostLibrary(random_cases(seed, 12)).check()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(10, 40))
 def test_many_random_tiles_equal_the_reference(seed: int) -> None:
-    Library(random_cases(seed, 25)).check()
+    HostLibrary(random_cases(seed, 25)).check()
 
 
 @pytest.mark.parametrize("cores", [1, 2, 3, 5, 7])
@@ -98,13 +96,13 @@ def test_every_number_of_cores_computes_the_whole_tile(cores: int) -> None:
         for c_out in (3, 4, 18)
         for image in ((1, 1), (3, 3), (5, 8))
     ]
-    Library([*cases, *random_cases(100 + cores, 4, cores)]).check()
+    HostLibrary([*cases, *random_cases(100 + cores, 4, cores)]).check()
 
 
 @pytest.mark.parametrize("c_out", [1, 4, 31, 32, 33, 70])
 @pytest.mark.parametrize("width", [1, 3, 4, 9])
 def test_tails_of_channels_and_pixels(c_out: int, width: int) -> None:
-    Library(
+    HostLibrary(
         [
             whole(WindowKernel(), conv(8, c_out, (3, width), Window(kernel=(1, 1)))),
             whole(GatherKernel(), conv(5, c_out, (3, width), SAME)),
@@ -134,7 +132,7 @@ def test_a_clip_between_odd_bounds_leaves_the_sums_to_c() -> None:
     layer = conv(8, 3, (4, 4), Window(kernel=(1, 1)), (step,))
     assert finish(layer).form == "DORY_BLOCK_RAW"
     assert "_raw_" in WindowKernel().symbol(layer)
-    Library([whole(WindowKernel(), layer)]).check()
+    HostLibrary([whole(WindowKernel(), layer)]).check()
 
 
 @pytest.mark.parametrize(
@@ -149,14 +147,14 @@ def test_a_clip_between_odd_bounds_leaves_the_sums_to_c() -> None:
 def test_every_form_of_requantisation_is_in_the_block(inputs, step, token) -> None:
     layer = conv(inputs, 3, (9, 9), Window(kernel=(1, 1)), (step,))
     assert WindowKernel().symbol(layer).endswith(token)
-    Library([whole(WindowKernel(), layer)]).check()
+    HostLibrary([whole(WindowKernel(), layer)]).check()
 
 
 @pytest.mark.parametrize(("lo", "hi", "token"), [(0, 255, "u"), (0, 127, "u"), (-128, 127, "s")])
 def test_usual_clips_are_an_instruction(lo: int, hi: int, token: str) -> None:
     layer = conv(8, 7, (5, 5), SAME, (requant([3, -2, 5, 1, 9, 4, -7], 100, 1 << 9, lo, hi),))
     assert WindowKernel().symbol(layer).endswith(f"_q32{token}")
-    Library([whole(WindowKernel(), layer)]).check()
+    HostLibrary([whole(WindowKernel(), layer)]).check()
 
 
 def test_extreme_values_do_not_overflow() -> None:
@@ -165,7 +163,7 @@ def test_extreme_values_do_not_overflow() -> None:
     weights = Array(np.full((4, 32, 3, 3), -128))
     lowest = typed(replace(layer.layer, weights=weights), (32, 3, 3, 0, 255))
     case = replace(whole(WindowKernel(), lowest), inputs=(np.full((32, 3, 3), 255),))
-    library = Library([case])
+    library = HostLibrary([case])
     library.check()
     assert library.run(0).min() == -128 * 255 * 9 * 32
 
@@ -177,9 +175,9 @@ def test_windows_of_all_shapes_read_their_inputs_in_place() -> None:
         Window(kernel=(1, 7), dilations=(1, 4), pads=(0, 24, 0, 0)),
         Window(kernel=(5, 5), strides=(2, 2), pads=(2, 1, 2, 3)),
     )
-    Library([whole(WindowKernel(), conv(8, 6, (9, 25), w)) for w in windows]).check()
-    Library([whole(WindowKernel(), conv(162, 6, (9, 25), w)) for w in windows]).check()
-    Library([whole(GatherKernel(), conv(3, 6, (9, 25), w)) for w in windows]).check()
+    HostLibrary([whole(WindowKernel(), conv(8, 6, (9, 25), w)) for w in windows]).check()
+    HostLibrary([whole(WindowKernel(), conv(162, 6, (9, 25), w)) for w in windows]).check()
+    HostLibrary([whole(GatherKernel(), conv(3, 6, (9, 25), w)) for w in windows]).check()
 
 
 def test_long_columns_of_odd_channels_are_not_gathered() -> None:
@@ -205,7 +203,7 @@ def test_inputs_of_16_bits_meet_weights_of_16_bits(x: str) -> None:
     cases = [whole(WindowKernel(), layer)]
     odd = conv(5, 5, (5, 7), SAME, (requant(3, 5, 1 << 14, -128, 127),), x)
     cases.append(whole(GatherKernel(), odd))
-    Library([*cases, whole(WindowKernel(), conv(45, 4, (3, 3), SAME, None, x))]).check()
+    HostLibrary([*cases, whole(WindowKernel(), conv(45, 4, (3, 3), SAME, None, x))]).check()
 
 
 def test_filters_beyond_the_table_are_refused() -> None:

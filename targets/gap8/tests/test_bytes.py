@@ -13,7 +13,6 @@ from dory_gap8.backend import (
     LinearBytesKernel,
     MaxPoolBytesKernel,
 )
-from gap8_harness import Case, Library, typed, values_of
 
 from dory_core.ir import (
     Add,
@@ -27,16 +26,10 @@ from dory_core.ir import (
     requant,
 )
 from dory_core.kernel import Kernel
+from dory_core.testing.kernels import HostLibrary, KernelCase, typed, whole_case
 from dory_core.tiling.geometry import extent, make_tile
 
 UNSIGNED, SIGNED = (0, 255), (-128, 127)
-
-
-def whole(kernel: Kernel, layer: TypedLayer, seed: int = 0) -> Case:
-    random = np.random.default_rng(seed)
-    full = extent(layer)
-    inputs = tuple(values_of(x, random) for x in layer.inputs)
-    return Case(kernel, layer, inputs, (full.c_out, full.h, full.w, full.c_in), kernel.cores)
 
 
 def linear(
@@ -84,13 +77,13 @@ def add(
     return typed(layer, *((*image, *r) for r in ranges))
 
 
-def every_pair(layer: TypedLayer) -> Case:
+def every_pair(layer: TypedLayer) -> KernelCase:
     """Return a case with each pair of values that the operands can take."""
     x, x2 = layer.inputs
     a = np.resize(np.arange(x.lo, x.hi + 1), 256)
     b = np.resize(np.arange(x2.lo, x2.hi + 1), 256)
     first, second = np.broadcast_arrays(a[None, :, None], b[None, None, :])
-    return Case(AddBytesKernel(), layer, (first.copy(), second.copy()), (1, 256, 256, 1))
+    return KernelCase(AddBytesKernel(), layer, (first.copy(), second.copy()), (1, 256, 256, 1))
 
 
 # --- fully connected --------------------------------------------------------------------------
@@ -101,19 +94,19 @@ def test_outputs_and_inputs_are_shared_in_any_number(cores: int) -> None:
     step = requant(3, 70, 1 << 12, 0, 255)
     sizes = [(1024, 16), (1, 1), (3, 5), (30, 33), (35, 64), (66, 100), (4, 29), (257, 2)]
     kernel = LinearBytesKernel(cores)
-    Library([whole(kernel, linear(k, n, step)) for k, n in sizes]).check()
+    HostLibrary([whole_case(kernel, linear(k, n, step)) for k, n in sizes]).check()
 
 
 @pytest.mark.parametrize("tile", [1, 6, 32, 35])
 def test_tiles_of_outputs(tile: int) -> None:
     step = requant(range(1, 41), range(-20, 20), 1 << 10, -128, 127)
-    case = whole(LinearBytesKernel(), linear(50, 40, step, bias=True, lo=-128, hi=127))
-    Library([replace(case, tile=(tile, 1, 1, 50))]).check()
+    case = whole_case(LinearBytesKernel(), linear(50, 40, step, bias=True, lo=-128, hi=127))
+    HostLibrary([replace(case, tile=(tile, 1, 1, 50))]).check()
 
 
 def test_sums_without_requantisation_have_their_bias() -> None:
     layers = [linear(77, n, bias=bias) for n in (4, 37) for bias in (True, False)]
-    Library([whole(LinearBytesKernel(), layer) for layer in layers]).check()
+    HostLibrary([whole_case(LinearBytesKernel(), layer) for layer in layers]).check()
 
 
 def test_weights_of_four_outputs_are_interleaved() -> None:
@@ -148,14 +141,14 @@ def test_pools_of_all_windows_and_numbers_of_channels(channels: int) -> None:
     cases = []
     for window in WINDOWS:
         cases += [
-            whole(MaxPoolBytesKernel(), pool(MaxPool, window, image)),
-            whole(MaxPoolBytesKernel(), pool(MaxPool, window, image, lo=-128)),
-            whole(AvgPoolBytesKernel(), pool(AvgPool, window, image, step)),
-            whole(AvgPoolBytesKernel(), pool(AvgPool, window, image, signed, lo=-128)),
-            whole(AvgPoolBytesKernel(), pool(AvgPool, window, image)),
+            whole_case(MaxPoolBytesKernel(), pool(MaxPool, window, image)),
+            whole_case(MaxPoolBytesKernel(), pool(MaxPool, window, image, lo=-128)),
+            whole_case(AvgPoolBytesKernel(), pool(AvgPool, window, image, step)),
+            whole_case(AvgPoolBytesKernel(), pool(AvgPool, window, image, signed, lo=-128)),
+            whole_case(AvgPoolBytesKernel(), pool(AvgPool, window, image)),
         ]
     cases += [replace(c, tile=(max(1, channels // 2), 2, 3, c.tile[3])) for c in cases]
-    Library(cases).check()
+    HostLibrary(cases).check()
 
 
 @pytest.mark.parametrize("cores", [1, 5])
@@ -163,15 +156,15 @@ def test_pools_on_other_numbers_of_cores(cores: int) -> None:
     window = Window(kernel=(3, 3), pads=(1, 1, 1, 1))
     image = (12, 5, 7)
     step = requant(1, 0, 9, 0, 255)
-    cases = [whole(MaxPoolBytesKernel(cores), pool(MaxPool, window, image))]
-    cases += [whole(AvgPoolBytesKernel(cores), pool(AvgPool, window, image, step))]
-    Library(cases).check()
+    cases = [whole_case(MaxPoolBytesKernel(cores), pool(MaxPool, window, image))]
+    cases += [whole_case(AvgPoolBytesKernel(cores), pool(AvgPool, window, image, step))]
+    HostLibrary(cases).check()
 
 
 def test_sums_of_16_bits_are_stored() -> None:
     layer = pool(AvgPool, Window(kernel=(5, 5)), (6, 9, 9), requant(33, 0, 1 << 2))
     assert layer.output.bits == 16
-    Library([whole(AvgPoolBytesKernel(), layer)]).check()
+    HostLibrary([whole_case(AvgPoolBytesKernel(), layer)]).check()
 
 
 def test_windows_that_need_a_test_per_tap_are_refused() -> None:
@@ -245,7 +238,7 @@ def test_every_pair_of_values_gives_its_sum(name: str) -> None:
     layer, ending = SCHEMES[name]
     assert AddBytesKernel().accepts(layer) is None
     assert ending in AddBytesKernel().symbol(layer)
-    Library([every_pair(layer)]).check()
+    HostLibrary([every_pair(layer)]).check()
 
 
 @pytest.mark.parametrize("cores", [1, 3, 8])
@@ -254,9 +247,9 @@ def test_sums_of_any_number_of_elements(cores: int) -> None:
     for channels in (1, 3, 5, 32):
         for operands, steps in (((requant(3), None), (SHIFT,)), ((SHRINK, None), (SHRINK, SHIFT))):
             layer = add(operands, *steps, image=(channels, 3, 5))
-            cases.append(whole(AddBytesKernel(cores), layer))
+            cases.append(whole_case(AddBytesKernel(cores), layer))
             cases.append(replace(cases[-1], tile=(channels, 2, 4, channels)))
-    Library(cases).check()
+    HostLibrary(cases).check()
 
 
 def test_a_wide_sum_with_a_rough_scale_is_left_to_the_general_kernel() -> None:

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from dory_gap8.backend import DepthwiseHwcKernel
 from dory_gap8.backend.depthwise_hwc import form_of
-from gap8_harness import Case, Library, make_case, typed, values_of
-from gap8_layers import Random
+from gap8_layers import CLIPS, SPACE, make_case
 
 from dory_core.errors import NotSupported
 from dory_core.ir import Array, Conv, TypedLayer, Window, requant
+from dory_core.testing.kernels import HostLibrary, KernelCase, typed, whole_case
+from dory_core.testing.random_layers import RandomLayers
 from dory_core.tiling.geometry import make_tile
 
 STEP = requant(37, 1 << 9, 1 << 12, 0, 255)
@@ -54,18 +55,15 @@ def _square(size: int, stride: int = 1, pad: int | None = None, dilation: int = 
     )
 
 
-def _whole(layer: TypedLayer, cores: int = 8) -> Case:
-    y, x = layer.output, layer.inputs[0]
-    tile = (y.channels, y.height, y.width, x.channels)
-    inputs = (values_of(x, np.random.default_rng(5)),)
-    return Case(DepthwiseHwcKernel(cores), layer, inputs, tile, cores)
+def _whole(layer: TypedLayer, cores: int = 8) -> KernelCase:
+    return whole_case(DepthwiseHwcKernel(cores), layer)
 
 
-def _random_cases(seed: int, count: int, cores: int) -> list[Case]:
+def _random_cases(seed: int, count: int, cores: int) -> list[KernelCase]:
     """Filters of all shapes; images that end anywhere in a strip, a walk and a group."""
-    random = Random(seed)
+    random = RandomLayers(SPACE, seed)
     kernel = DepthwiseHwcKernel(cores)
-    cases: list[Case] = []
+    cases: list[KernelCase] = []
     while len(cases) < count:
         size = random.pick((3, 3), (3, 3), (3, 1), (1, 3), (2, 2), (5, 5), (1, 7), (9, 1), (4, 3))
         window = random.window(size)
@@ -78,7 +76,8 @@ def _random_cases(seed: int, count: int, cores: int) -> list[Case]:
         c = random.pick(2, 3, 4, 5, 7, 8, 13, 16, 18)
         c_out = c * random.pick(1, 1, 1, 2, 3)
         source = (c, h, w, *random.pick((0, 255), (-128, 127)))
-        steps = random.requants(c_out, 64 * 255 * size[0] * size[1], random.pick("u8", "i8", "i16"))
+        clip = CLIPS[random.pick("u8", "i8", "i16")]
+        steps = random.requants(c_out, 64 * 255 * size[0] * size[1], clip)
         conv = Conv(
             index=0,
             name="conv",
@@ -95,19 +94,19 @@ def _random_cases(seed: int, count: int, cores: int) -> list[Case]:
         except NotSupported:
             continue
         if kernel.accepts(layer) is None:
-            cases.append(make_case(kernel, layer, random.numbers, cores))
+            cases.append(make_case(kernel, layer, random.numbers))
     return cases
 
 
 @pytest.mark.parametrize("cores", range(1, 9))
 def test_random_tiles_equal_the_reference(cores: int) -> None:
-    Library(_random_cases(cores, 12, cores)).check()
+    HostLibrary(_random_cases(cores, 12, cores)).check()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(100, 160))
 def test_many_random_tiles_equal_the_reference(seed: int) -> None:
-    Library(_random_cases(seed, 25, 1 + seed % 8)).check()
+    HostLibrary(_random_cases(seed, 25, 1 + seed % 8)).check()
 
 
 @pytest.mark.parametrize("stride", [1, 2])
@@ -115,7 +114,7 @@ def test_every_size_of_image_up_to_two_strips(stride: int) -> None:
     """Heights and widths that end after each output of a strip, one row and one column included."""
     window = _square(3, stride)
     sizes = [(h, w) for h in range(1, 10) for w in (1, 2, 3, 6)]
-    Library([_whole(_layer(5, size, window)) for size in sizes]).check()
+    HostLibrary([_whole(_layer(5, size, window)) for size in sizes]).check()
 
 
 @pytest.mark.parametrize(
@@ -124,7 +123,7 @@ def test_every_size_of_image_up_to_two_strips(stride: int) -> None:
 )
 @pytest.mark.parametrize("cores", [1, 5, 8])
 def test_cores_share_channels_and_strips(channels: int, image, cores: int) -> None:
-    Library([_whole(_layer(channels, image, _square(3, s)), cores) for s in (1, 2)]).check()
+    HostLibrary([_whole(_layer(channels, image, _square(3, s)), cores) for s in (1, 2)]).check()
 
 
 def test_extreme_products_do_not_overflow() -> None:
@@ -133,7 +132,7 @@ def test_extreme_products_do_not_overflow() -> None:
     for signed, value in ((False, 255), (True, -128)):
         layer = _layer(4, (6, 6), _square(3), steps=(), weights=weights, signed=signed)
         case = replace(_whole(layer), inputs=(np.full((4, 6, 6), value, dtype=np.int64),))
-        library = Library([case])
+        library = HostLibrary([case])
         library.check()
         assert np.abs(library.run(0)).max() == 128 * abs(value) * 9
 
@@ -157,7 +156,7 @@ def test_a_row_of_samples_is_cut_into_strips_along_its_length() -> None:
     form = form_of(layer)
     assert form.swapped
     assert (form.kernel, form.pads, form.words) == ((9, 1), (4, 0), 3)
-    Library([_whole(layer)]).check()
+    HostLibrary([_whole(layer)]).check()
 
 
 def test_weights_of_a_3x3_filter_are_a_word_per_tap_column() -> None:

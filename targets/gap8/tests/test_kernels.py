@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,11 +14,13 @@ from dory_gap8.backend import (
     LinearKernel,
     PointwiseKernel,
 )
-from gap8_harness import Case, Library, make_case, typed, values_of
-from gap8_layers import KINDS, cases_of
+from gap8_layers import cases_of, make_case
 
 from dory_core.ir import Add, Array, Conv, Linear, Requant, Window, requant
-from dory_core.simulate.compiler import ZIGLANG
+from dory_core.simulate.compiler import ZIGLANG, identify
+from dory_core.testing.kernels import HostLibrary, typed, whole_case
+from dory_core.testing.random_layers import KINDS
+from dory_core.testing.sanitizers import run_sanitized
 
 HERE = Path(__file__).parent
 
@@ -29,46 +28,24 @@ HERE = Path(__file__).parent
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("kind", KINDS)
 def test_random_tiles_equal_the_reference(kind: str, seed: int) -> None:
-    Library(cases_of(kind, seed, 12)).check()
+    HostLibrary(cases_of(kind, seed, 12)).check()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2, 22))
 @pytest.mark.parametrize("kind", KINDS)
 def test_many_random_tiles_equal_the_reference(kind: str, seed: int) -> None:
-    Library(cases_of(kind, seed, 25)).check()
+    HostLibrary(cases_of(kind, seed, 25)).check()
 
 
 @pytest.mark.parametrize("cores", [1, 3, 6])
 def test_every_number_of_cores_computes_the_whole_tile(cores: int) -> None:
-    Library([c for kind in KINDS for c in cases_of(kind, 100 + cores, 3, cores)]).check()
-
-
-def _library_of(runtime: str) -> str | None:
-    """Return the path of a sanitizer's runtime library, None when the compiler has none."""
-    done = subprocess.run(["cc", f"-print-file-name={runtime}"], capture_output=True, text=True)
-    path = done.stdout.strip()
-    return path if done.returncode == 0 and os.path.isabs(path) else None
+    HostLibrary([c for kind in KINDS for c in cases_of(kind, 100 + cores, 3, cores)]).check()
 
 
 @pytest.mark.sanitizer
 def test_a_sample_is_clean_under_address_and_undefined_sanitizers() -> None:
-    runtime = _library_of("libasan.so")
-    if runtime is None:
-        pytest.skip("the compiler has no address sanitizer that can be preloaded")
-    environment = os.environ | {
-        "LD_PRELOAD": runtime,
-        "ASAN_OPTIONS": "detect_leaks=0",
-        "PYTHONPATH": os.pathsep.join(p for p in sys.path if p),
-    }
-    done = subprocess.run(
-        [sys.executable, str(HERE / "gap8_harness.py"), "7", "4"],
-        env=environment,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert done.stdout.strip() == "computed"
+    assert run_sanitized([str(HERE / "gap8_layers.py"), "7", "4"]) == "computed\n"
 
 
 def _conv(
@@ -102,18 +79,12 @@ WINDOW = Window(kernel=(3, 3), pads=(1, 1, 1, 1))
 STEP = requant([3, -2, 5, 1], [100, 0, -7, 9], 1 << 12, 0, 255)
 
 
-def _whole(kernel, layer, inputs=None) -> Case:
-    y, x = layer.output, layer.inputs[0]
-    inputs = inputs or (values_of(x, np.random.default_rng(5)),)
-    return Case(kernel, layer, inputs, (y.channels, y.height, y.width, x.channels))
-
-
 def test_extreme_values_do_not_overflow() -> None:
     """-128 * 255 in every product of a column of 3 * 3 * 33."""
     weights = np.full((4, 33, 3, 3), -128)
     layer = _conv(33, 4, (3, 3), WINDOW, weights=weights)
     inputs = (np.full((33, 3, 3), 255, dtype=np.int64),)
-    library = Library([_whole(ConvKernel(), layer, inputs)])
+    library = HostLibrary([whole_case(ConvKernel(), layer, inputs)])
     library.check()
     assert library.run(0).min() == -128 * 255 * 9 * 33
 
@@ -122,20 +93,20 @@ def test_strides_and_dilations_differ_by_axis() -> None:
     window = Window(kernel=(3, 2), strides=(1, 2), dilations=(2, 3), pads=(0, 3, 4, 1))
     dense = _conv(5, 4, (7, 9), window, steps=(STEP,))
     depthwise = _conv(4, 4, (7, 9), window, steps=(STEP,), groups=4)
-    Library([_whole(ConvKernel(), dense), _whole(DepthwiseKernel(), depthwise)]).check()
+    HostLibrary([whole_case(ConvKernel(), dense), whole_case(DepthwiseKernel(), depthwise)]).check()
 
 
 def test_depthwise_filters_may_share_an_input_channel() -> None:
     layer = _conv(3, 6, (5, 5), WINDOW, groups=3)
-    Library([replace(_whole(DepthwiseKernel(), layer), tile=(4, 2, 5, 2))]).check()
+    HostLibrary([replace(whole_case(DepthwiseKernel(), layer), tile=(4, 2, 5, 2))]).check()
 
 
 def test_partial_sums_over_three_tiles_of_input_channels() -> None:
     layer = _conv(20, 6, (4, 5), WINDOW, steps=(requant(7, 3, 1 << 14, 0, 255),))
-    cases = [replace(_whole(ConvKernel(8, True), layer), tile=(4, 3, 5, 7))]
+    cases = [replace(whole_case(ConvKernel(8, True), layer), tile=(4, 3, 5, 7))]
     one = _conv(20, 6, (4, 5), Window(kernel=(1, 1)), steps=(requant(7, 3, 1 << 9, -128, 127),))
-    cases.append(replace(_whole(PointwiseKernel(8, True), one), tile=(6, 4, 5, 7)))
-    Library(cases).check()
+    cases.append(replace(whole_case(PointwiseKernel(8, True), one), tile=(6, 4, 5, 7)))
+    HostLibrary(cases).check()
 
 
 @pytest.mark.parametrize("div", [(1 << 16) - 1, ((1 << 20) - 1) // 15, 77777, 1 << 16])
@@ -152,7 +123,7 @@ def test_division_floors_over_the_whole_range(div: int, mul: int) -> None:
         requants=(Requant((mul,), (-12345,), div, -(1 << 15), (1 << 15) - 1),),
     )
     x = typed(layer, (500, 1, 1, 0, 65535))
-    Library([make_case(LinearKernel(), x, random)]).check()
+    HostLibrary([make_case(LinearKernel(), x, random)]).check()
 
 
 @pytest.mark.parametrize("div", [7, 3, 15])
@@ -168,7 +139,7 @@ def test_short_division_is_exact_for_every_numerator(div: int) -> None:
     x = typed(layer, (1, 256, 256, -(1 << 15), (1 << 15) - 1), (1, 256, 256, -128, 127))
     values = np.arange(-(1 << 15), 1 << 15, dtype=np.int64).reshape(1, 256, 256)
     assert "_scaled_ones_noclip_as_is" in AddKernel().symbol(x)
-    Library([_whole(AddKernel(), x, (values, np.zeros_like(values)))]).check()
+    HostLibrary([whole_case(AddKernel(), x, (values, np.zeros_like(values)))]).check()
 
 
 def test_weight_rows_follow_taps_then_channels_and_end_on_words() -> None:
@@ -183,15 +154,7 @@ def test_weight_rows_follow_taps_then_channels_and_end_on_words() -> None:
 
 def test_clang_compiles_instances_without_warnings() -> None:
     """Everything else here is compiled by the system's compiler, with -Werror as well."""
-    candidates = [("clang",), ZIGLANG]
-    compiler = next((c for c in candidates if _works(c)), None)
+    compiler = next((c for c in [("clang",), ZIGLANG] if identify(c)), None)
     if compiler is None:
         pytest.skip("neither clang nor ziglang is installed")
-    Library([c for kind in KINDS for c in cases_of(kind, 55, 3)], compiler=compiler).check()
-
-
-def _works(compiler: tuple[str, ...]) -> bool:
-    try:
-        return subprocess.run([*compiler, "--version"], capture_output=True).returncode == 0
-    except FileNotFoundError:
-        return False
+    HostLibrary([c for kind in KINDS for c in cases_of(kind, 55, 3)], compiler=compiler).check()

@@ -9,8 +9,7 @@ import pytest
 from dory_gap8 import plugin
 from dory_gap8.backend import UnpackingKernel, WindowKernel, candidates
 from dory_gap8.hardware import HIGH_VOLTAGE, TARGET
-from gap8_harness import typed
-from gap8_layers import KINDS, Random, kernels_for
+from gap8_layers import SPACE, kernels_for
 
 from dory_core.budgets import resolve_budgets
 from dory_core.errors import UsageError
@@ -20,6 +19,8 @@ from dory_core.ir import Add, Array, AvgPool, Conv, Linear, MaxPool, TypedLayer,
 from dory_core.kernel import Kernel, Term
 from dory_core.planner import beside_code
 from dory_core.plugins import Plugins
+from dory_core.testing.kernels import typed
+from dory_core.testing.random_layers import KINDS, RandomLayers
 from dory_core.tiling.geometry import Tile, extent, keeps_channels, make_tile, with_border
 from dory_core.tiling.problem import TilingProblem, formulate
 from dory_core.tiling.solve import smallest_tile
@@ -313,7 +314,7 @@ def test_kernels_of_bytes_refuse_packed_layers_which_get_them_unpacked() -> None
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_sizes_and_cycles_read_alike_as_integers_arrays_and_expressions(kind: str) -> None:
-    random = Random(11)
+    random = RandomLayers(SPACE, 11)
     for _ in range(5):
         layer = random.layer(kind)
         full = extent(layer)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from dory_gap8.backend import AvgPoolKernel, LinearKernel
 from dory_gap8.backend.requant import LIMBS, NARROW, STEPS, epilogue
-from gap8_harness import Case, Library, typed, values_of
 
 from dory_core.ir import Array, AvgPool, Linear, Requant, TypedLayer, Window, requant
+from dory_core.testing.kernels import HostLibrary, KernelCase, typed, values_of
 
 
 def linear(
@@ -54,8 +54,10 @@ def check(layer: TypedLayer) -> None:
         values = np.where(random.random(len(towards)) < share, towards, x.hi + x.lo - towards)
         noise = values_of(x, random).reshape(-1)
         values = np.where(random.random(len(towards)) < 0.3, noise, values)
-        cases.append(Case(LinearKernel(), layer, (values.reshape(x.shape),), (4, 1, 1, x.channels)))
-    Library(cases).check()
+        cases.append(
+            KernelCase(LinearKernel(), layer, (values.reshape(x.shape),), (4, 1, 1, x.channels))
+        )
+    HostLibrary(cases).check()
 
 
 SMALL = {"hi": 15, "inputs": 8}
@@ -175,7 +177,7 @@ def test_one_record_serves_all_channels_alike() -> None:
     assert epilogue(layer).form == NARROW and not epilogue(layer).per_channel
     assert AvgPoolKernel().symbol(layer).endswith("_q32_scalar")
     values = (values_of(layer.inputs[0], np.random.default_rng(1)),)
-    Library([Case(AvgPoolKernel(), layer, values, (6, 5, 5, 6))]).check()
+    HostLibrary([KernelCase(AvgPoolKernel(), layer, values, (6, 5, 5, 6))]).check()
 
 
 def test_cheaper_forms_come_first() -> None:

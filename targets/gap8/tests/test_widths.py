@@ -25,8 +25,7 @@ from dory_gap8.backend import (
     WindowKernel,
 )
 from dory_gap8.backend.packing import slots, weight_words
-from gap8_harness import Case, Library, make_case, typed
-from gap8_layers import CLIPS, RANGES
+from gap8_layers import CLIPS, RANGES, make_case
 
 from dory_core.ir import (
     Add,
@@ -41,6 +40,7 @@ from dory_core.ir import (
     requant,
 )
 from dory_core.kernel import Kernel
+from dory_core.testing.kernels import HostLibrary, KernelCase, typed
 
 INPUTS = tuple(RANGES)
 WEIGHTS = (2, 4, 8)
@@ -105,11 +105,11 @@ def filtered(kind: str, x: str, bits: int, output: str) -> TypedLayer:
 def check(kernel: Kernel, layers: list[TypedLayer], least: int) -> None:
     """Compute the layers that the kernel accepts, at least so many, in random tiles."""
     random = np.random.default_rng(len(layers))
-    cases: list[Case] = [
-        make_case(kernel, layer, random, CORES) for layer in layers if kernel.accepts(layer) is None
+    cases: list[KernelCase] = [
+        make_case(kernel, layer, random) for layer in layers if kernel.accepts(layer) is None
     ]
     assert len(cases) >= least
-    Library(cases).check()
+    HostLibrary(cases).check()
 
 
 def _kinds() -> list[object]:
@@ -195,7 +195,7 @@ def test_accumulators_without_room_take_sign_extended_weights() -> None:
     x = typed(layer, (300, 2, 2, 0, 65535))
     assert PointwiseKernel(CORES).symbol(x) == "dory_gap8_pointwise_extended_u16_i2_i32"
     inputs = (np.full((300, 2, 2), 65535, dtype=np.int64),)
-    library = Library([Case(PointwiseKernel(CORES), x, inputs, (3, 2, 2, 300), CORES)])
+    library = HostLibrary([KernelCase(PointwiseKernel(CORES), x, inputs, (3, 2, 2, 300))])
     library.check()
     assert library.run(0).min() == -2 * 65535 * 300
 

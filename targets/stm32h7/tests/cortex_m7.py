@@ -8,13 +8,22 @@ import struct
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import dory_stm32h7
 import numpy as np
 import pytest
-from stm32h7_harness import NUMBERS, POINTERS, Arrays, Case, source_flags, write_sources
+
+from dory_core.testing.kernels import (
+    NUMBERS,
+    POINTERS,
+    Buffers,
+    KernelCase,
+    Machine,
+    source_flags,
+    write_sources,
+)
 
 CODE, DATA, STACK = 0x0800_0000, 0x2000_0000, 0x3000_0000
 CODE_BYTES, DATA_BYTES, STACK_BYTES = 1 << 20, 1 << 20, 1 << 16
@@ -53,16 +62,17 @@ def require(compiler: tuple[str, ...] = ZIG) -> tuple[str, ...]:
     return compiler
 
 
-class CortexM7:
+class CortexM7(Machine):
     """The kernels of several cases as Cortex-M7 code.
 
     instructions: executed since the last :meth:`reset`.
     """
 
-    def __init__(self, cases: Sequence[Case], compiler: tuple[str, ...] = ZIG) -> None:
+    def __init__(self, cases: Sequence[KernelCase], compiler: tuple[str, ...] = ZIG) -> None:
         import unicorn
         from unicorn import arm_const
 
+        super().__init__(cases)
         self._reg = arm_const
         with tempfile.TemporaryDirectory() as directory:
             path = Path(directory)
@@ -116,17 +126,17 @@ class CortexM7:
                 symbols[image[names + name : end].decode()] = value
         return symbols
 
-    def call(self, number: int, arrays: Arrays, sizes: dict[str, int]) -> None:
+    def call(self, number: int, buffers: Buffers, numbers: Mapping[str, int]) -> None:
         machine, reg = self._machine, self._reg
         addresses: dict[str, int] = {}
         at = DATA
-        for name, array in arrays.items():
+        for name, array in buffers.items():
             addresses[name] = at
             machine.mem_write(at, array.tobytes())
             at += -(-array.nbytes // 8) * 8 + 8
         assert at < DATA + DATA_BYTES
         pointers = [addresses.get(n, 0) for n in POINTERS]
-        values = [sizes[n] for n in NUMBERS]
+        values = [numbers[n] for n in NUMBERS]
         packed = struct.pack(f"<{len(pointers)}I{len(values)}i", *pointers, *values)
         machine.mem_write(STACK, packed)
         machine.reg_write(reg.UC_ARM_REG_R0, STACK)
@@ -136,6 +146,6 @@ class CortexM7:
         machine.reg_write(reg.UC_ARM_REG_LR, end | 1)
         machine.emu_start(self._symbols[f"call_{number}"] | 1, end)
         for name, address in addresses.items():
-            array = arrays[name]
+            array = buffers[name]
             content = bytes(machine.mem_read(address, array.nbytes))
             array[...] = np.frombuffer(content, array.dtype).reshape(array.shape)

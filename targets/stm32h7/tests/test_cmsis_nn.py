@@ -22,8 +22,7 @@ from dory_stm32h7.backend.cmsis import (
 )
 from dory_stm32h7.backend.cmsis_library import CmsisNn, find_cmsis_nn
 from image import L1_BYTES, compiled, require_emulator, run_image
-from stm32h7_harness import Case, check, make_case, run, typed, whole
-from stm32h7_layers import Random
+from stm32h7_layers import SPACE
 
 from dory_core import reference
 from dory_core.application import run_application
@@ -31,6 +30,8 @@ from dory_core.errors import UsageError
 from dory_core.ir import Array, Conv, Requant, TypedLayer, Window, requant
 from dory_core.passes.ranges import accumulator_bounds
 from dory_core.plugins import load_plugins
+from dory_core.testing.kernels import HostLibrary, KernelCase, make_case, typed, whole_case
+from dory_core.testing.random_layers import RandomLayers
 from dory_core.tiling.geometry import make_tile
 
 KINDS = ("conv", "grouped", "pointwise", "depthwise", "linear", "maxpool")
@@ -172,10 +173,10 @@ def test_parameters_are_a_bias_a_multiplier_and_a_rest_below_it(tmp_path: Path) 
         assert (got == np.clip((acc * step.mul[c] + step.add[c]) // step.div, 0, 255)).all()
 
 
-def _cases(library: CmsisNn, kind: str, seed: int, count: int) -> list[Case]:
+def _cases(library: CmsisNn, kind: str, seed: int, count: int) -> list[KernelCase]:
     """Return ``count`` cases of a kind with every kernel that takes the layer."""
-    random = Random(seed)
-    cases: list[Case] = []
+    random = RandomLayers(SPACE, seed)
+    cases: list[KernelCase] = []
     while len(cases) < count:
         layer = random.layer(kind)
         taken = [k for k in cmsis_kernels(library) if k.accepts(layer) is None]
@@ -185,7 +186,7 @@ def _cases(library: CmsisNn, kind: str, seed: int, count: int) -> list[Case]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_random_tiles_equal_the_reference(kind: str, library: CmsisNn) -> None:
-    check(_cases(library, kind, 3, 12))
+    HostLibrary(_cases(library, kind, 3, 12)).check()
 
 
 @pytest.mark.parametrize("compiler", [cortex_m7.ZIG, cortex_m7.GCC], ids=["ziglang", "gcc"])
@@ -193,7 +194,7 @@ def test_code_of_the_chip_equals_the_reference(compiler: tuple[str, ...], librar
     """The library computes with other functions there than on this machine."""
     cortex_m7.require(compiler)
     cases = [c for kind in KINDS for c in _cases(library, kind, 9, 8)]
-    check(cases, CortexM7(cases, compiler))
+    CortexM7(cases, compiler).check()
 
 
 _SIZES = """
@@ -237,11 +238,11 @@ def test_estimates_are_near_the_counts(library: CmsisNn) -> None:
         CmsisPointwise(library): _conv(32, 32, (8, 8), POINT),
         CmsisDepthwise3x3(library): _conv(16, 16, (12, 12), SAME, groups=16),
     }
-    cases = [whole(kernel, layer) for kernel, layer in layers.items()]
+    cases = [whole_case(kernel, layer) for kernel, layer in layers.items()]
     machine = CortexM7(cases, cortex_m7.require())
     for number, case in enumerate(cases):
         machine.reset()
-        got = run(case, number, machine)
+        got = machine.run(number)
         assert np.array_equal(got, reference.run_layer(case.layer, case.inputs))
         tile = make_tile(case.layer, *case.layer.output.shape)
         estimate = int(case.kernel.instructions(case.layer, tile))

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,8 +15,7 @@ from dory_stm32h7.backend.conv import ConvKernel
 from dory_stm32h7.backend.depthwise import DepthwiseKernel
 from dory_stm32h7.backend.linear import LinearKernel
 from dory_stm32h7.backend.pool import AvgPoolKernel, MaxPoolKernel
-from stm32h7_harness import Case, check, run, typed, whole
-from stm32h7_layers import KINDS, cases_of
+from stm32h7_layers import cases_of
 
 from dory_core import reference
 from dory_core.ir import (
@@ -35,6 +31,9 @@ from dory_core.ir import (
     requant,
 )
 from dory_core.kernel import Kernel
+from dory_core.testing.kernels import HostLibrary, typed, whole_case
+from dory_core.testing.random_layers import KINDS
+from dory_core.testing.sanitizers import run_sanitized
 from dory_core.tiling.geometry import make_tile
 
 HERE = Path(__file__).parent
@@ -43,14 +42,14 @@ HERE = Path(__file__).parent
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("kind", KINDS)
 def test_random_tiles_equal_the_reference(kind: str, seed: int) -> None:
-    check(cases_of(kind, seed, 12))
+    HostLibrary(cases_of(kind, seed, 12)).check()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2, 22))
 @pytest.mark.parametrize("kind", KINDS)
 def test_many_random_tiles_equal_the_reference(kind: str, seed: int) -> None:
-    check(cases_of(kind, seed, 25))
+    HostLibrary(cases_of(kind, seed, 25)).check()
 
 
 @pytest.mark.parametrize("compiler", [cortex_m7.ZIG, cortex_m7.GCC], ids=["ziglang", "gcc"])
@@ -58,7 +57,7 @@ def test_code_of_the_chip_equals_the_reference(compiler: tuple[str, ...]) -> Non
     """The instructions that the portable form stands for, in every template."""
     cortex_m7.require(compiler)
     cases = [c for kind in KINDS for c in cases_of(kind, 40, 3)]
-    check(cases, CortexM7(cases, compiler))
+    CortexM7(cases, compiler).check()
 
 
 @pytest.mark.slow
@@ -66,34 +65,12 @@ def test_code_of_the_chip_equals_the_reference(compiler: tuple[str, ...]) -> Non
 def test_more_code_of_the_chip_equals_the_reference(seed: int) -> None:
     cortex_m7.require()
     cases = [c for kind in KINDS for c in cases_of(kind, seed, 8)]
-    check(cases, CortexM7(cases))
-
-
-def _library_of(runtime: str) -> str | None:
-    """Return the path of a sanitizer's runtime library, None when the compiler has none."""
-    done = subprocess.run(["cc", f"-print-file-name={runtime}"], capture_output=True, text=True)
-    path = done.stdout.strip()
-    return path if done.returncode == 0 and os.path.isabs(path) else None
+    CortexM7(cases).check()
 
 
 @pytest.mark.sanitizer
 def test_a_sample_is_clean_under_address_and_undefined_sanitizers() -> None:
-    runtime = _library_of("libasan.so")
-    if runtime is None:
-        pytest.skip("the compiler has no address sanitizer that can be preloaded")
-    environment = os.environ | {
-        "LD_PRELOAD": runtime,
-        "ASAN_OPTIONS": "detect_leaks=0",
-        "PYTHONPATH": os.pathsep.join(p for p in sys.path if p),
-    }
-    done = subprocess.run(
-        [sys.executable, str(HERE / "stm32h7_harness.py"), "7", "4"],
-        env=environment,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert done.stdout.strip() == "computed"
+    assert run_sanitized([str(HERE / "stm32h7_layers.py"), "7", "4"]) == "computed\n"
 
 
 def _step(channels: int, reach: int, hi: int = 255) -> Requant:
@@ -153,8 +130,8 @@ POINT = Window(kernel=(1, 1))
 def test_extreme_values_do_not_overflow() -> None:
     """-128 * 255 in every product of a column of 3 * 3 * 33."""
     layer = _conv(33, 4, (3, 3), SAME, weights=np.full((4, 33, 3, 3), -128), steps=())
-    case = whole(ConvKernel(), layer, (np.full((33, 3, 3), 255, dtype=np.int64),))
-    check([case])
+    case = whole_case(ConvKernel(), layer, (np.full((33, 3, 3), 255, dtype=np.int64),))
+    HostLibrary([case]).check()
     assert reference.run_layer(layer, case.inputs).min() == -128 * 255 * 9 * 33
 
 
@@ -162,7 +139,7 @@ def test_halves_of_words_reach_their_ends() -> None:
     """-32768 and 32767 times -128 and 127, an odd number of each."""
     layer = _linear(37, 5, lo=-32768, hi=32767)
     values = np.where(np.arange(37) % 3 == 0, -32768, 32767).reshape(37, 1, 1)
-    check([whole(LinearKernel(), layer, (values.astype(np.int64),))])
+    HostLibrary([whole_case(LinearKernel(), layer, (values.astype(np.int64),))]).check()
 
 
 def test_weights_lie_in_pairs_of_rows_behind_the_parameters() -> None:
@@ -195,7 +172,7 @@ def test_products_keep_the_upper_half_while_scales_are_small(scale: float, shift
     step = requant(int(scale * (1 << 20)), 12345, 1 << 20, 0, 255)
     layer = _conv(8, 4, (5, 5), POINT, steps=(step,))
     assert f"_q{shift}_u8" in ConvKernel().symbol(layer)
-    check([whole(ConvKernel(), layer)])
+    HostLibrary([whole_case(ConvKernel(), layer)]).check()
 
 
 @pytest.mark.parametrize("div", [(1 << 16) - 1, ((1 << 20) - 1) // 15, 77777, 1 << 40])
@@ -203,14 +180,14 @@ def test_divisors_of_any_kind_become_shifts(div: int) -> None:
     step = Requant((max(1, div // 3000), -(div // 2500) - 1), (div // 7, -div), div, 0, 255)
     layer = _conv(9, 2, (8, 8), POINT, steps=(step,))
     assert "_q32_u8" in ConvKernel().symbol(layer)
-    check([whole(ConvKernel(), layer)])
+    HostLibrary([whole_case(ConvKernel(), layer)]).check()
 
 
 def test_two_steps_are_kept_apart_where_no_single_one_equals_them() -> None:
     steps = (requant(1, 0, 1 << 7, -500, 500), requant(3, 1, 7, -100, 200))
     layer = _conv(8, 4, (6, 6), POINT, steps=steps)
     assert "_then_bounds" in ConvKernel().symbol(layer)
-    check([whole(ConvKernel(), layer)])
+    HostLibrary([whole_case(ConvKernel(), layer)]).check()
 
 
 @pytest.mark.parametrize("bounds", [(0, 0), (0, 1), (-1, 0), (-1, -1), (-50, -1), (7, 7)])
@@ -219,7 +196,7 @@ def test_clips_to_few_values(bounds: tuple[int, int]) -> None:
     step = requant([300, -300, 80, -9], [1 << 18, -(1 << 19), 0, 5], 1 << 20, *bounds)
     layer = _conv(8, 4, (5, 5), POINT, steps=(step,))
     layer = replace(layer, output=replace(layer.output, bits=8))
-    check([whole(ConvKernel(), layer)])
+    HostLibrary([whole_case(ConvKernel(), layer)]).check()
 
 
 def test_rejections_say_why() -> None:
@@ -298,13 +275,13 @@ ESTIMATES: dict[str, tuple[Kernel, TypedLayer]] = {
 @pytest.fixture(scope="module", params=COMPILERS)
 def counts(request: pytest.FixtureRequest) -> tuple[str, dict[str, int]]:
     """Return a compiler and the instructions of each layer in one tile, all of them checked."""
-    cases = {name: whole(kernel, layer) for name, (kernel, layer) in ESTIMATES.items()}
+    cases = {name: whole_case(kernel, layer) for name, (kernel, layer) in ESTIMATES.items()}
     compiler = cortex_m7.require(COMPILERS[request.param])
     machine = CortexM7(list(cases.values()), compiler)
     found: dict[str, int] = {}
     for number, (name, case) in enumerate(cases.items()):
         machine.reset()
-        got = run(case, number, machine)
+        got = machine.run(number)
         assert np.array_equal(got, reference.run_layer(case.layer, case.inputs)), name
         found[name] = machine.instructions
     return request.param, found
@@ -337,5 +314,4 @@ def test_every_layer_of_a_kind_has_one_kernel() -> None:
 
 def test_tiles_of_one_row_and_one_channel() -> None:
     layer = _conv(5, 7, (6, 6), SAME)
-    case = whole(ConvKernel(), layer)
-    check([Case(case.kernel, layer, case.inputs, (1, 1, 6))])
+    HostLibrary([replace(whole_case(ConvKernel(), layer), tile=(1, 1, 6, 5))]).check()

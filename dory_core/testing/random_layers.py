@@ -1,0 +1,246 @@
+"""Random layers over the whole parameter space of a target's kernels.
+
+space = LayerSpace(outputs=((0, 255), (-128, 127), None))
+layer = RandomLayers(space, seed=7).layer("depthwise")
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+
+from dory_core.errors import NotSupported
+from dory_core.ir import (
+    Add,
+    Array,
+    AvgPool,
+    Conv,
+    Linear,
+    MaxPool,
+    Requant,
+    TypedLayer,
+    Window,
+    requant,
+)
+from dory_core.testing.kernels import typed
+
+__all__ = ["KINDS", "LayerSpace", "RandomLayers"]
+
+KINDS = ("conv", "grouped", "pointwise", "depthwise", "linear", "maxpool", "avgpool", "add")
+
+Range = tuple[int, int]
+Source = tuple[int, int, int, int, int]  # (C, H, W, lo, hi)
+
+# Steps on values that are no sums of products need no wider multipliers.
+_BITS_OF_VALUES = 48
+
+_Choice = TypeVar("_Choice")
+
+
+@dataclass(frozen=True, slots=True)
+class LayerSpace:
+    """What is drawn; what a tuple holds twice is drawn twice as often.
+
+    inputs: ranges of inputs. outputs: clips of outputs, None for accumulators as they are.
+    weight_bits: widths of weights. packed: values that fit 2 or 4 bits are stored so.
+    filters_per_channel: of depthwise layers. kernels: (height, width) of convolutions.
+    numerator_bits: about how many bits mul * acc + add takes.
+    """
+
+    inputs: tuple[Range, ...] = ((0, 255), (0, 255), (0, 127), (-128, 127), (-300, 300), (0, 999))
+    outputs: tuple[Range | None, ...] = (
+        *((0, 255), (0, 255), (0, 127), (0, 200), (-128, 127), (-20, 31)),
+        *((0, 1000), (-300, 300), None),
+    )
+    weight_bits: tuple[int, ...] = (8,)
+    packed: bool = False
+    filters_per_channel: tuple[int, ...] = (1, 1, 2, 3)
+    kernels: tuple[tuple[int, int], ...] = ((3, 3), (1, 1), (5, 2), (1, 4), (2, 1))
+    numerator_bits: tuple[int, ...] = (18, 28, 44, 58)
+
+
+class RandomLayers:
+    """A seeded source of layers. numbers: the generator that decides everything."""
+
+    def __init__(self, space: LayerSpace, seed: int) -> None:
+        self.space = space
+        self.numbers = np.random.default_rng(seed)
+
+    def layer(self, kind: str) -> TypedLayer:
+        """Return a layer of a kind (one of KINDS) that range analysis lets pass."""
+        while True:
+            try:
+                if kind == "add":
+                    return self._sum()
+                return self._pool(kind) if kind.endswith("pool") else self._filter(kind)
+            except NotSupported:
+                continue
+
+    # -- parts of layers ----------------------------------------------------------------------
+
+    def pick(self, *choices: _Choice) -> _Choice:
+        """Return one of the choices."""
+        return choices[int(self.numbers.integers(len(choices)))]
+
+    def integer(self, lo: int, hi: int) -> int:
+        """Return an integer of [lo, hi]."""
+        return int(self.numbers.integers(lo, hi + 1))
+
+    def requants(self, channels: int, reach: int, clip: Range | None) -> tuple[Requant, ...]:
+        """Return one or two steps that map sums of products up to ``reach`` roughly to ``clip``.
+
+        channels: of the parameters; 1 keeps them scalar.
+        """
+        bits = self.pick(*self.space.numerator_bits)
+        if self.integer(0, 3):
+            return (self._step(channels, reach, clip, bits),)
+        first = self._step(channels, reach, self.pick(None, (-1000, 1000)), bits)
+        return (first, self._step(1, 1000, clip, self._value_bits()))
+
+    def window(self, kernel: tuple[int, int]) -> Window:
+        """Return a window with random strides, dilations and pads of less than its reach."""
+        dilations = self.pick((1, 1), (1, 1), (2, 1), (1, 2), (3, 2))
+        reach = [(k - 1) * d for k, d in zip(kernel, dilations, strict=True)]
+        top, left, bottom, right = (self.integer(0, r) for r in (*reach, *reach))
+        pads = (top, left, bottom, right) if self.integer(0, 2) else (0, 0, 0, 0)
+        strides = self.pick((1, 1), (1, 1), (2, 2), (1, 2), (2, 1), (3, 2))
+        return Window(kernel=kernel, strides=strides, dilations=dilations, pads=pads)
+
+    def image(self, window: Window) -> tuple[int, int]:
+        """Return (h, w) with at least one output, now and then exactly one."""
+        sizes = []
+        for axis in (0, 1):
+            reach = (window.kernel[axis] - 1) * window.dilations[axis] + 1
+            least = max(1, reach - window.pads[axis] - window.pads[axis + 2])
+            sizes.append(least + self.pick(0, 1, 2, self.integer(3, 12)))
+        return sizes[0], sizes[1]
+
+    def weights(self, *shape: int, bits: int = 8) -> Array:
+        """Return weights, the extremes among them where there is room."""
+        values = self.numbers.integers(-(1 << bits - 1), 1 << bits - 1, shape)
+        values.reshape(-1)[:1] = -(1 << bits - 1)
+        values.reshape(-1)[1:2] = (1 << bits - 1) - 1
+        return Array(values)
+
+    def bias(self, channels: int) -> Array | None:
+        """Return a bias per channel, or none."""
+        values = self.numbers.integers(-30000, 30000, channels)
+        return self.pick(None, Array(values))
+
+    def _value_bits(self) -> int:
+        return self.pick(*(b for b in self.space.numerator_bits if b <= _BITS_OF_VALUES))
+
+    def _step(self, channels: int, reach: int, clip: Range | None, bits: int) -> Requant:
+        """Return a step whose numerators take about ``bits``, or fewer where nothing needs them."""
+        target = 200 if clip is None else max(abs(clip[0]), abs(clip[1]))
+        k = min(max(bits - target.bit_length() - 1, 1), 62)
+        form = self.pick("shift", "shift", "ones", "other")
+        div = {"shift": 1 << k, "ones": (1 << k) - 1, "other": (1 << k) - self.integer(2, 99)}[form]
+        div = max(div, 1)
+        scale = max(1, target * div // max(reach, 1))
+        count = self.pick(1, channels)
+        mul = [self.integer(scale // 2, scale) * self.pick(1, 1, 1, -1) for _ in range(count)]
+        count = self.pick(count, 1)
+        add = [self.integer(-target * div // 4, target * div // 4) for _ in range(count)]
+        return requant(mul, add, div, *(clip or (None, None)))
+
+    def _source(self, c: int, h: int, w: int) -> Source:
+        return (c, h, w, *self.pick(*self.space.inputs))
+
+    # -- layers -------------------------------------------------------------------------------
+
+    def _filter(self, kind: str) -> TypedLayer:
+        """Return a convolution or a fully connected layer."""
+        bits = self.pick(*self.space.weight_bits)
+        c_out = self.pick(1, 2, 3, 4, 5, 8, 9, 16, 17, 20)
+        layer: Conv | Linear
+        if kind == "linear":
+            source = self._source(self.pick(1, 3, 8, 16), self.pick(1, 1, 2, 3), self.pick(1, 1, 4))
+            weights = self.weights(c_out, source[0] * source[1] * source[2], bits=bits)
+            layer = Linear(
+                index=0,
+                name=kind,
+                inputs=("input",),
+                output="layer_00",
+                weights=weights,
+                weight_bits=bits,
+                bias=self.bias(c_out),
+                requants=self._steps(c_out, weights, source),
+            )
+            return typed(layer, source, packed=self.space.packed)
+        if kind == "pointwise":
+            window = Window(kernel=(1, 1), strides=self.pick((1, 1), (2, 2), (1, 3)))
+        else:
+            window = self.window(self.pick(*self.space.kernels))
+        groups, per_group = 1, self.pick(1, 2, 3, 4, 5, 7, 8, 16, 33)
+        if kind == "depthwise":
+            groups, per_group = self.pick(2, 3, 4, 5, 8, 9, 17), 1
+            c_out = groups * self.pick(*self.space.filters_per_channel)
+        if kind == "grouped":
+            groups, per_group = self.pick(2, 3, 4, 6), self.pick(2, 3, 4, 5, 8)
+            c_out = groups * self.pick(1, 2, 3, 4, 6)
+        source = self._source(groups * per_group, *self.image(window))
+        weights = self.weights(c_out, per_group, *window.kernel, bits=bits)
+        layer = Conv(
+            index=0,
+            name=kind,
+            inputs=("input",),
+            output="layer_00",
+            weights=weights,
+            weight_bits=bits,
+            bias=self.bias(c_out),
+            window=window,
+            groups=groups,
+            requants=self._steps(c_out, weights, source),
+        )
+        return typed(layer, source, packed=self.space.packed)
+
+    def _steps(self, channels: int, weights: Array, source: Source) -> tuple[Requant, ...]:
+        """Return the requantisations of sums of products, now and then none."""
+        if self.integer(0, 6) == 0:
+            return ()
+        largest = int(np.abs(weights.values).max())
+        fan_in = weights.values.size // channels
+        reach = fan_in * max(1, largest // 2) * max(abs(source[3]), source[4])
+        return self.requants(channels, reach, self.pick(*self.space.outputs))
+
+    def _pool(self, kind: str) -> TypedLayer:
+        """Return a pooling layer."""
+        window = self.window(self.pick((2, 2), (3, 3), (1, 3), (4, 2), (7, 7)))
+        source = self._source(self.pick(1, 2, 3, 4, 7, 8, 17), *self.image(window))
+        steps: tuple[Requant, ...] = ()
+        if kind == "avgpool" and self.integer(0, 5):
+            reach = window.kernel[0] * window.kernel[1] * max(abs(source[3]), source[4])
+            steps = self.requants(1, reach, self.pick(*self.space.outputs))
+        make: type[MaxPool] | type[AvgPool] = MaxPool if kind == "maxpool" else AvgPool
+        layer = make(
+            index=0,
+            name=kind,
+            inputs=("input",),
+            output="layer_00",
+            window=window,
+            requants=steps,
+        )
+        return typed(layer, source, packed=self.space.packed)
+
+    def _sum(self) -> TypedLayer:
+        """Return a residual sum."""
+        shape = (self.integer(1, 9), self.integer(1, 9), self.integer(1, 9))
+        first, second = self._source(*shape), self._source(*shape)
+        operands = []
+        for source in (first, second):
+            clip = self.pick(None, (0, 255), (-128, 127))
+            step = self._step(1, max(abs(source[3]), source[4]), clip, self._value_bits())
+            operands.append(self.pick(None, step, step))
+        steps = self.requants(1, 1000, self.pick(*self.space.outputs))
+        layer = Add(
+            index=0,
+            name="add",
+            inputs=("input", "input_1"),
+            output="layer_00",
+            operand_requants=(operands[0], operands[1]),
+            requants=self.pick((), steps, steps),
+        )
+        return typed(layer, first, second, packed=self.space.packed)
