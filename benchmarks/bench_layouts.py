@@ -16,7 +16,7 @@ from dory_gap8.backend.depthwise import DepthwiseKernel
 from dory_gap8.backend.depthwise_hwc import DepthwiseHwcKernel
 from dory_gap8.objective import terms
 from dory_gap8.pulp_nn import Library
-from dory_gap8.pulp_nn.kernels import UpstreamDepthwise
+from dory_gap8.pulp_nn.weighted import UpstreamDepthwise
 from figures import chart, parser, publish
 
 from dory_core.ir import TypedLayer, Window

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from dory_gap8.objective import terms
 from dory_gap8.pulp_nn import Library, cycles
-from dory_gap8.pulp_nn.kernels import UpstreamConv
+from dory_gap8.pulp_nn.weighted import UpstreamConv
 
 from dory_core.ir import TypedLayer, Window
 from dory_core.kernel import Kernel, Term
