@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from dory_gap8.backend import UnpackingKernel, WindowKernel, candidates
 from dory_gap8.hardware import HIGH_VOLTAGE, TARGET
 from gap8_layers import SPACE, kernels_for
 
+from dory_core.application import read_plan
 from dory_core.budgets import resolve_budgets
 from dory_core.errors import UsageError
 from dory_core.expr import Expr, Var, evaluate
@@ -19,6 +21,8 @@ from dory_core.ir import Add, Array, AvgPool, Conv, Linear, MaxPool, TypedLayer,
 from dory_core.kernel import Kernel, Term
 from dory_core.planner import beside_code
 from dory_core.plugins import Plugins
+from dory_core.testing.apps import assert_exact, build_app
+from dory_core.testing.graphs import GraphBuilder
 from dory_core.testing.kernels import typed
 from dory_core.testing.random_layers import KINDS, RandomLayers
 from dory_core.tiling.geometry import Tile, extent, keeps_channels, make_tile, with_border
@@ -393,3 +397,13 @@ def test_temporal_layers_that_fit_are_one_tile_of_odd_channels_and_pixels() -> N
     assert tiled.kernel.name == "dory_gap8_gather"
     tile = tiled.tiling.tile
     assert (tile.c_out, tile.h, tile.w) == (11, 1, 140)
+
+
+def test_depthwise_planes_of_a_tile_are_as_many_as_fit(tmp_path: Path) -> None:
+    """The copies of a core's channels share one ticket, so that nothing else limits them."""
+    net = GraphBuilder((600, 3, 3), values=(0, 1020))
+    net.conv(600, Window(kernel=(2, 2)), groups=600)
+    plan = build_app(net.graph(), "gap8", tmp_path / "app")
+    assert plan.steps[0].kernel.name == "dory_gap8_depthwise"
+    assert read_plan(tmp_path / "app")["layers"][0]["tiles"]["c_out"] == 600
+    assert_exact(tmp_path / "app")

@@ -10,7 +10,7 @@ import numpy as np
 from dory_core.expr import ceil_div, minimum
 from dory_core.hardware import OutputFile
 from dory_core.ir import Conv, TypedLayer
-from dory_core.kernel import Constraint, Number, Rejection, StructCall, WeightBlock
+from dory_core.kernel import Number, Rejection, StructCall, WeightBlock
 from dory_gap8 import calibration as cal
 from dory_gap8.backend.conv import geometry_arguments, tile_arguments
 from dory_gap8.backend.dense import reject_weighted, weighted_epilogue
@@ -20,9 +20,6 @@ from dory_gap8.backend.weights import block_bytes, encode_bytes, padded
 
 if TYPE_CHECKING:
     from dory_core.tiling.geometry import Tile
-
-# Channels that one core may load at a time: a ticket is 4 bytes of a stack of some 3 kB.
-TICKETS = 64
 
 
 @dataclass(frozen=True)
@@ -43,18 +40,6 @@ class DepthwiseKernel(ClusterKernel):
                 "it computes depthwise convolutions only: one input channel per filter"
             )
         return reject_weighted(layer, packed=True)
-
-    def constraints(self, layer: TypedLayer, tile: Tile) -> tuple[Constraint, ...]:
-        """A core keeps the ticket of each channel that it loads on its stack, which is in L1."""
-        if self.input_layout(layer) == "HWC":
-            return ()
-        most = TICKETS * self.cores
-        return (
-            Constraint(
-                tile.c_in <= most,
-                f"each of {self.cores} cores has room for the tickets of {TICKETS} channels",
-            ),
-        )
 
     def input_layout(self, layer: TypedLayer) -> str:
         """A plane per channel; packed inputs stay as they are, for no DMA splits bytes."""
