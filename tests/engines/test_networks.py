@@ -17,6 +17,7 @@ from dory_core.layout import Layout
 from dory_core.plan import Plan
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.graphs import I8, GraphBuilder
+from dory_core.testing.sanitizers import require_sanitizer
 from tests.engines.chip import (
     BLOCKS,
     NAME,
@@ -28,7 +29,6 @@ from tests.engines.chip import (
     Chip,
     array_first,
 )
-from tests.sanitizers import require_sanitizer
 
 SAME = Window(kernel=(3, 3), pads=(1, 1, 1, 1))
 HALF = Window(kernel=(3, 3), strides=(2, 2), pads=(1, 1, 1, 1))
