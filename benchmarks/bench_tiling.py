@@ -1,6 +1,8 @@
 """Time and result of tiling the layers of MobileNetV1-1.0-128: run it as a script.
 
 python benchmarks/bench_tiling.py [--budget BYTES] [--objective heuristic|latency]
+
+Kernel and memories are those of the tests: the cycles are what the tiler sees, not those of a chip.
 """
 
 from __future__ import annotations

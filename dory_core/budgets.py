@@ -9,6 +9,8 @@ from types import MappingProxyType
 from dory_core.errors import UsageError
 from dory_core.hardware import MemoryHierarchy
 
+#: Names of budgets on the command line, with the numbers of their levels.
+BUDGET_NAMES = {"l1": 1, "l2": 2, "l3": 3}
 #: Sizes of arenas are uint32_t in C.
 MOST_BYTES = (1 << 32) - 1
 

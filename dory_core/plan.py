@@ -385,6 +385,7 @@ class Plan:
                 "energy_mj": round(cycles * point.energy_j_per_cycle * 1e3, 5) if point else None,
                 "operating_point": point.name if point else None,
             },
+            "operating_point": None if point is None else _point_json(point),
             "roofline": {
                 "peak_macs_per_cycle": self.roofline.peak_macs_per_cycle,
                 "links": dict(self.roofline.links),
@@ -421,6 +422,16 @@ class Plan:
                 for e in events
             ],
         }
+
+
+def _point_json(point: OperatingPoint) -> dict[str, Any]:
+    return {
+        "name": point.name,
+        "cluster_hz": point.cluster_hz,
+        "io_hz": point.io_hz,
+        "energy_j_per_cycle": point.energy_j_per_cycle,
+        "source": point.source,
+    }
 
 
 def _tensor_json(tensor: Tensor) -> dict[str, Any]:
@@ -517,7 +528,8 @@ def _step_json(
             "y": schedule.buffering.y,
         },
         "terms": [
-            {"name": t.name, "weight": t.weight, "value": t.value} for t in step.tiling.terms
+            {"name": t.name, "weight": t.weight, "value": t.value, "text": t.text}
+            for t in step.tiling.terms
         ],
         "l3_tiles": len(step.parts),
         "bytes": {"l1": step.l1_bytes, "l1_budget": levels[0].budget},

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shlex
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -87,6 +89,10 @@ def compare(
         Path | None,
         typer.Option("--html", metavar="FILE", help="Write a page with tables and charts, too."),
     ] = None,
+    markdown: Annotated[
+        Path | None,
+        typer.Option("--markdown", metavar="FILE", help="Write the table as Markdown, too."),
+    ] = None,
     images: Annotated[
         Path | None,
         typer.Option("--images", metavar="DIR", help="Write the charts as images, too."),
@@ -121,6 +127,10 @@ def compare(
         from dory_core.report.compare_page import compare_page
 
         write_file(html, compare_page(document).encode())
+    if markdown is not None:
+        from dory_core.report.compare_markdown import comparison_markdown
+
+        write_file(markdown, comparison_markdown(document, _command()).encode())
     if images is not None:
         from dory_core.report.compare_page import compare_figures
 
@@ -134,9 +144,15 @@ def compare(
     raise typer.Exit(_status(outcomes))
 
 
+def _command() -> str:
+    """Return the command line, with names of files instead of paths that hold on this machine."""
+    words = (word.rpartition("/")[2] if word.startswith("/") else word for word in sys.argv[1:])
+    return shlex.join(["dory", *words])
+
+
 def _points(targets: str, vary: list[str], study: Study) -> tuple[Point, ...]:
+    from dory_core.budgets import BUDGET_NAMES
     from dory_core.comparison import grid
-    from dory_core.comparison.points import BUDGET_NAMES
 
     names = _values("--targets", targets)
     for setting in study.settings:

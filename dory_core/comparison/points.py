@@ -14,6 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from dory_core.budgets import BUDGET_NAMES
 from dory_core.errors import DoesNotFit, NotSupported
 
 if TYPE_CHECKING:
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from dory_core.plan import Plan
 
 COMPARE_VERSION = 1
-#: Names of budgets among what varies; every other name is an option of the target.
-BUDGET_NAMES = {"l1": 1, "l2": 2, "l3": 3}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +49,8 @@ class Study:
 class Point:
     """One target with the values that vary, in the order in which they were asked for.
 
-    variation: (name, value) of budgets (``l1``, in bytes) and target options, as text.
+    variation: (name, value) of budgets (``l1``, in bytes) and, by any other name, options of the
+    target, as text.
     """
 
     target: str
@@ -68,7 +68,8 @@ class Outcome:
 
     supported, fits: as for ``dory check``; fits is None when a layer is not supported.
     reason, hint: why not. deployable_reason: why a plan that fits its budgets cannot be deployed.
-    totals, memory, layers: of plan.json, None and empty without a plan; layers by index.
+    totals, operating_point, memory, layers: of plan.json, None and empty without a plan; layers by
+    index. traffic: tiles, parts of layers, and what moves between the levels.
     """
 
     point: Point
@@ -78,6 +79,8 @@ class Outcome:
     hint: str = ""
     deployable_reason: str = ""
     totals: Mapping[str, Any] | None = None
+    operating_point: Mapping[str, Any] | None = None
+    traffic: Mapping[str, Any] | None = None
     memory: Mapping[str, Any] = field(default_factory=dict)
     layers: tuple[Mapping[str, Any], ...] = ()
 
@@ -93,6 +96,8 @@ class Outcome:
             "deployable": self.totals is not None and not self.deployable_reason,
             "deployable_reason": self.deployable_reason,
             "totals": None if self.totals is None else dict(self.totals),
+            "operating_point": None if self.operating_point is None else dict(self.operating_point),
+            "traffic": None if self.traffic is None else dict(self.traffic),
             "memory": dict(self.memory),
             "layers": [dict(layer) for layer in self.layers],
         }
@@ -200,6 +205,23 @@ def _outcome(point: Point, plan: Plan) -> Outcome:
         fits=True,
         deployable_reason=document["reason"],
         totals=document["totals"],
+        operating_point=document["operating_point"],
+        traffic=_traffic(plan),
         memory=memory,
         layers=tuple({key: layer[key] for key in _LAYER_KEYS} for layer in layers),
     )
+
+
+def _traffic(plan: Plan) -> dict[str, Any]:
+    """Return calls of kernels, runs of tile loops, and transfers with their bytes, of a plan."""
+    counts = [step.traffic for step in plan.steps]
+    return {
+        "tiles": sum(count.calls for count in counts),
+        "parts": sum(len(step.parts) for step in plan.steps),
+        "l2_l1_transfers": sum(count.transfers for count in counts),
+        "l2_l1_bytes": sum(count.bytes for count in counts),
+        "l2_l1_stall_cycles": sum(step.estimate.stall_cycles for step in plan.steps),
+        "l3_l2_transfers": len(plan.transfers),
+        "l3_l2_bytes": sum(transfer.size for transfer in plan.transfers),
+        "l3_l2_stall_cycles": sum(plan.program.stalls),
+    }

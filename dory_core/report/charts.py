@@ -9,17 +9,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from dory_core.budgets import BUDGET_NAMES
+from dory_core.report.units import budget_text
+
 Spec = dict[str, Any]
 
-_SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
 _WIDTH = 900
 _KINDS = {"activations": "#4c78a8", "constants": "#f58518"}
-_TIME = {"computing": "#54a24b", "waiting for transfers": "#e45756", "other": "#bab0ac"}
+# Computing, waiting for L2, other, waiting for L3.
+_TIME = ["#54a24b", "#e45756", "#bab0ac", "#f58518"]
+_NARROW = 260
 
 
 def _chart(title: str, values: Sequence[Mapping[str, Any]], **parts: Any) -> Spec:
     return {
-        "$schema": _SCHEMA,
         "title": {"text": title, "anchor": "start"},
         "width": _WIDTH,
         "data": {"values": [dict(value) for value in values]},
@@ -107,7 +110,8 @@ def memory_map(plan: Mapping[str, Any], level: str) -> Spec:
         },
     }
     title = f"{level}: {use['used']:,} of {use['budget']:,} bytes"
-    return _chart(title, values, height=320, layer=[blocks, budget])
+    near = 2 * use["used"] > use["budget"]
+    return _chart(title, values, height=320, layer=[blocks, budget] if near else [blocks])
 
 
 def _position(names: Sequence[str], position: int) -> str:
@@ -117,24 +121,30 @@ def _position(names: Sequence[str], position: int) -> str:
 
 
 def cycles(plan: Mapping[str, Any]) -> Spec:
-    """Return the cycles of each layer: computing, waiting for transfers, the rest."""
+    """Return the cycles of each layer: computing, waiting for L2, the rest, and for L3 before it.
+
+    A layer in place waits for the memories that it works on.
+    """
     values = []
+    moved = any(layer["estimate"]["transfers"] for layer in plan["layers"])
+    names = ["computing", f"waiting for {'L2' if moved else 'memory'}", "other", "waiting for L3"]
     for layer in plan["layers"]:
         estimate = layer["estimate"]
         computing, waiting = estimate["compute_cycles"], estimate["stall_cycles"]
         rest = max(estimate["cycles"] - computing - waiting, 0)
-        shares = zip(_TIME, (computing, waiting, rest), strict=True)
+        shares = zip(names, (computing, waiting, rest, estimate["l3_stall_cycles"]), strict=True)
         values += [
             {"layer": layer_label(layer), "name": layer["name"], "what": what, "cycles": count}
             for what, count in shares
+            if count
         ]
     encoding = {
         "x": _field("layer", "ordinal", None, sort=None),
         "y": _field("cycles", "quantitative", "cycles", axis={"format": "s"}),
-        "color": _field("what", "nominal", None, scale=_domain(_TIME)),
+        "color": _field("what", "nominal", None, scale={"domain": names, "range": _TIME}),
         "tooltip": [*_labels("layer", "name", "what"), *_tooltip(cycles="cycles")],
     }
-    return _chart("Cycles per layer", values, height=260, mark="bar", encoding=encoding)
+    return _chart("Cycles per layer (estimate)", values, height=260, mark="bar", encoding=encoding)
 
 
 def local_memory(plan: Mapping[str, Any]) -> Spec:
@@ -277,12 +287,12 @@ def totals(document: Mapping[str, Any], measure: str) -> Spec | None:
     for column in document["columns"]:
         if column["totals"] is None or column["totals"][measure] is None:
             continue
-        rest = [f"{name}={column['variation'][name]}" for name in varied[1:]]
+        rest = [f"{n}={budget_text(n, column['variation'][n])}" for n in varied[1:]]
         values.append(
             {
                 "target": column["target"],
                 "series": " ".join([column["target"], *rest]),
-                "x": _number_of(column["variation"][varied[0]]) if varied else column["target"],
+                "x": _position_of(column, varied[0]) if varied else column["target"],
                 "value": column["totals"][measure],
                 "cycles": column["totals"]["cycles"],
             }
@@ -290,21 +300,36 @@ def totals(document: Mapping[str, Any], measure: str) -> Spec | None:
     if not values:
         return None
     numeric = all(not isinstance(value["x"], str) for value in values)
-    x = _field(
-        "x",
-        "quantitative" if numeric else "ordinal",
-        varied[0] if varied else None,
-        sort=None,
-        **({"scale": {"zero": False}} if numeric else {}),
-    )
+    title, more = varied[0] if varied else None, dict[str, Any]()
+    if numeric:
+        more = {"scale": {"zero": False}}
+    if numeric and title in BUDGET_NAMES:
+        # Sizes are compared by their ratio; the axis shows those that were asked for.
+        ticks = sorted({value["x"] for value in values})
+        axis = {"values": ticks, "labelOverlap": True, "grid": True, "format": "~r"}
+        title, more = f"{title} in kB", {"scale": {"type": "log", "nice": False}, "axis": axis}
+    if not varied:
+        more = {"axis": {"labelAngle": 0}}
     encoding = {
-        "x": x,
-        "y": _field("value", "quantitative", _MEASURES[measure]),
-        "color": _field("series", "nominal", None, sort=None),
+        "x": _field("x", "quantitative" if numeric else "ordinal", title, sort=None, **more),
+        "y": _field("value", "quantitative", _MEASURES[measure], scale={"zero": not varied}),
+        "color": _field(
+            "series", "nominal", None, sort=None, **({} if varied else {"legend": None})
+        ),
         "tooltip": [*_labels("series", "x"), *_tooltip(value=_MEASURES[measure], cycles="cycles")],
     }
     mark = {"type": "line", "point": True} if varied else {"type": "bar", "width": 60}
-    return _chart(_MEASURES[measure], values, height=260, mark=mark, encoding=encoding)
+    width = {} if varied else {"width": _NARROW}
+    title_text = f"{_MEASURES[measure]} (estimate)"
+    return _chart(title_text, values, height=260, mark=mark, encoding=encoding, **width)
+
+
+def _position_of(column: Mapping[str, Any], name: str) -> float | str:
+    """Return where a column stands on the axis of what varies; budgets in kB."""
+    position = _number_of(column["variation"][name])
+    if name in BUDGET_NAMES and not isinstance(position, str):
+        return position / 1024
+    return position
 
 
 def _number_of(text: str) -> float | str:
@@ -329,14 +354,18 @@ def layer_cycles(document: Mapping[str, Any]) -> Spec:
     ]
     encoding = {
         "x": _field("layer", "ordinal", None, sort=None),
-        "xOffset": {"field": "column", "sort": None},
-        "y": _field("cycles", "quantitative", "cycles", axis={"format": "s"}),
+        "y": _field(
+            "cycles", "quantitative", "cycles", axis={"format": "s"}, scale={"type": "log"}
+        ),
         "color": _field("column", "nominal", None, sort=None),
         "tooltip": [*_labels("layer", "name", "column", "kernel"), *_tooltip(cycles="cycles")],
     }
-    return _chart("Cycles per layer", values, height=260, mark="bar", encoding=encoding)
+    mark = {"type": "point", "filled": True, "size": 60}
+    title = "Cycles per layer (estimate, logarithmic)"
+    return _chart(title, values, height=260, mark=mark, encoding=encoding)
 
 
 def column_label(column: Mapping[str, Any]) -> str:
     """Return the name of a column of a comparison: the target and what varies."""
-    return " ".join([column["target"], *(f"{k}={v}" for k, v in column["variation"].items())])
+    variation = (f"{k}={budget_text(k, v)}" for k, v in column["variation"].items())
+    return " ".join([column["target"], *variation])

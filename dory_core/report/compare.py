@@ -11,7 +11,7 @@ from rich.text import Text
 
 from dory_core.report.charts import column_label
 from dory_core.report.table import new_table
-from dory_core.report.units import bytes_text, count_text, share_text
+from dory_core.report.units import budget_text, bytes_text, count_text, share_text
 
 #: More columns than this are compared by their totals only.
 MOST_SIDE_BY_SIDE = 4
@@ -29,7 +29,7 @@ def print_comparison(document: Mapping[str, Any], out: Console) -> None:
     if len(columns) <= MOST_SIDE_BY_SIDE and any(column["layers"] for column in columns):
         out.print(_layers(columns))
     out.print(_totals(document))
-    for line in reasons(columns):
+    for line in (*reasons(columns), *estimated_at(columns)):
         out.print(Text(line))
 
 
@@ -55,8 +55,7 @@ def _totals(document: Mapping[str, Any]) -> Table:
     table = new_table(*head, "fits", *numbers, right=(*document["varied"], *numbers))
     for column in columns:
         totals = column["totals"]
-        row = [column["target"], *(column["variation"][name] for name in document["varied"])]
-        row.append(verdict(column))
+        row = [column["target"], *variation_texts(column, document["varied"]), verdict(column)]
         if totals is None:
             row += ["-"] * len(numbers)
         else:
@@ -113,13 +112,35 @@ def use_text(level: Mapping[str, int] | None) -> str:
 
 
 def reasons(columns: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return each distinct reason, with the columns that it holds for."""
+    """Return each distinct reason and what to do, with the columns that it holds for."""
     known: dict[tuple[str, str], list[str]] = {}
     for column in columns:
         reason = column["reason"] or column["deployable_reason"]
         if reason:
             known.setdefault((reason, column["hint"]), []).append(column_label(column))
     return [
-        f"{', '.join(labels)}: {reason}" + (f" ({hint})" if hint else "")
+        f"{', '.join(labels)}: {reason}" + (f"; hint: {hint}" if hint else "")
         for (reason, hint), labels in known.items()
     ]
+
+
+def estimated_at(columns: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return for each target at which clocks and by which sources time and energy are estimated."""
+    known: dict[str, str] = {}
+    for column in columns:
+        point = column["operating_point"]
+        if point is not None:
+            where = f"{column['target']}: cycles, ms and mJ are estimates at {point_text(point)}"
+            known.setdefault(where, point["source"])
+    return [f"{where}; source: {source}" for where, source in known.items()]
+
+
+def point_text(point: Mapping[str, Any]) -> str:
+    """Return name and clocks of an operating point."""
+    cores, io = point["cluster_hz"] / 1e6, point["io_hz"] / 1e6
+    return f"{point['name']} (cores {cores:g} MHz, I/O {io:g} MHz)"
+
+
+def variation_texts(column: Mapping[str, Any], varied: Sequence[str]) -> list[str]:
+    """Return what varies in a column, budgets as they are given: ``36k``."""
+    return [budget_text(name, column["variation"][name]) for name in varied]

@@ -8,10 +8,12 @@ from typing import Any
 from dory_core.report import charts, drawing
 from dory_core.report.compare import (
     MOST_SIDE_BY_SIDE,
+    estimated_at,
     level_names,
     number_text,
     reasons,
     use_text,
+    variation_texts,
     verdict,
 )
 from dory_core.report.page import Cell, Figure, Page, Row, Table, render
@@ -34,7 +36,7 @@ def compare_page(document: Mapping[str, Any]) -> str:
             facts=(("frontend", document["frontend"]),),
             tables=tuple(tables),
             figures=drawn,
-            notes=tuple(reasons(columns)),
+            notes=(*reasons(columns), *estimated_at(columns)),
             script=drawing.javascript(),
         )
     )
@@ -65,7 +67,8 @@ def _totals(document: Mapping[str, Any]) -> Table:
         totals = column["totals"] or {}
         cycles = totals.get("cycles")
         cells = [Cell(column["target"], column["target"])]
-        cells += [_value(column["variation"][name]) for name in varied]
+        texts = zip(varied, variation_texts(column, varied), strict=True)
+        cells += [_value(text, column["variation"][name]) for name, text in texts]
         word = verdict(column)
         cells.append(Cell(word, word, column["reason"] or column["deployable_reason"]))
         text = "-" if cycles is None else count_text(cycles)
@@ -80,11 +83,11 @@ def _totals(document: Mapping[str, Any]) -> Table:
     return Table("totals", heads, tuple(rows))
 
 
-def _value(text: str) -> Cell:
+def _value(text: str, value: str) -> Cell:
     try:
-        return Cell(text, float(text))
+        return Cell(text, float(value))
     except ValueError:
-        return Cell(text, text)
+        return Cell(text, value)
 
 
 def _layers(document: Mapping[str, Any]) -> Table:
@@ -101,7 +104,7 @@ def _layers(document: Mapping[str, Any]) -> Table:
             Cell(f"{index:02d}", index),
             Cell(first["name"], first["name"]),
             Cell(first["kind"], first["kind"]),
-            Cell(count_text(first["macs"]), first["macs"], f"{first['macs']:,}"),
+            Cell(count_text(first["macs"]) if first["macs"] else "-", first["macs"]),
         ]
         for layers in by_index:
             layer = layers.get(index)

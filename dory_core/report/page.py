@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dory_core.report import charts, drawing
+from dory_core.report.compare import point_text
 from dory_core.report.units import bytes_text, count_text, share_text, tile_text
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -132,14 +133,16 @@ def _facts(plan: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
         ("parameters", f"{network['parameters']:,}"),
         ("estimated cycles", f"{totals['cycles']:,}"),
     ]
-    for key, title, unit in (
-        ("macs_per_cycle", "MAC/cycle", ""),
-        ("latency_ms", "latency", " ms"),
-        ("energy_mj", "energy", " mJ"),
-        ("operating_point", "operating point", ""),
+    for key, title, digits in (
+        ("macs_per_cycle", "estimated MAC/cycle", 2),
+        ("latency_ms", "estimated latency in ms", 2),
+        ("energy_mj", "estimated energy in mJ", 3),
     ):
         if totals[key] is not None:
-            facts.append((title, f"{totals[key]}{unit}"))
+            facts.append((title, f"{totals[key]:,.{digits}f}"))
+    point = plan["operating_point"]
+    if point is not None:
+        facts.append(("operating point", f"{point_text(point)}; source: {point['source']}"))
     return tuple(facts)
 
 
@@ -165,7 +168,7 @@ def _layers(plan: Mapping[str, Any]) -> Table:
             Cell(str(tiles["count"]), tiles["count"]),
             Cell(str(layer["l3_tiles"]), layer["l3_tiles"]),
             Cell(f"{bytes_text(l1['l1'])} {share}", l1["l1"], f"{l1['l1']:,} bytes"),
-            Cell(count_text(layer["macs"]), layer["macs"], f"{layer['macs']:,}"),
+            Cell(count_text(layer["macs"]) if layer["macs"] else "-", layer["macs"]),
             Cell(count_text(estimate["cycles"]), estimate["cycles"], f"{estimate['cycles']:,}"),
             Cell(f"{rate:.2f}" if rate else "-", rate),
             Cell(count_text(stall), stall, f"{stall:,} cycles of waiting for transfers"),
@@ -188,7 +191,7 @@ def _explanation(layer: Mapping[str, Any]) -> tuple[tuple[str, tuple[str, ...]],
         for block in layer["l1_blocks"]
     )
     terms = tuple(
-        f"{term['name']}: value {term['value']:g}, weight {term['weight']:g}, "
+        f"{term['name']}: value {term['value']:,} of {term['text']}, weight {term['weight']:,g}, "
         f"contributes {term['value'] * term['weight']:,.0f}"
         for term in layer["terms"]
     )
@@ -201,7 +204,7 @@ def _explanation(layer: Mapping[str, Any]) -> tuple[tuple[str, tuple[str, ...]],
     )
     sections = (
         ("tile", (tile,)),
-        ("terms of the objective", terms),
+        ("terms of the objective, of which the tile has the largest sum", terms),
         ("buffers in L1", blocks),
         ("ranges", ranges),
         ("kernels that were passed over", rejections),

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from dory_core.budgets import BUDGET_NAMES
+
 _STEPS = ((1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k"))
 
 
 def count_text(value: float) -> str:
     """Return a count in at most five characters or so: ``987``, ``12.3k``, ``4.56M``."""
     for step, letter in _STEPS:
-        if value >= step:
+        # What would be rounded to 1000 of a unit is 1.00 of the next.
+        if value >= step * 0.9995 and value >= 1000:
             scaled = value / step
             return f"{scaled:.{0 if scaled >= 100 else 1 if scaled >= 10 else 2}f}{letter}"
     return f"{value:g}" if value == int(value) else f"{value:.1f}"
@@ -25,6 +28,13 @@ def bytes_text(value: int) -> str:
             scaled = value / step
             return f"{scaled:.{0 if scaled >= 100 else 1 if scaled >= 10 else 2}f} {unit}"
     raise AssertionError("unreachable")
+
+
+def budget_text(name: str, value: str) -> str:
+    """Return the value of something that varies; budgets as ``--vary`` takes them: ``36k``."""
+    if name in BUDGET_NAMES and value.isdecimal() and int(value) % 1024 == 0:
+        return f"{int(value) // 1024}k"
+    return value
 
 
 def share_text(used: int, budget: int) -> str:

@@ -38,6 +38,11 @@ def test_a_column_says_what_compile_says() -> None:
     assert column["totals"] == plan["totals"]
     assert [n["estimate"] for n in column["layers"]] == [n["estimate"] for n in plan["layers"]]
     assert column["memory"]["L1"]["used"] == plan["memory"]["L1"]["used"]
+    assert column["operating_point"] == plan["operating_point"]
+    estimates = [n["estimate"] for n in plan["layers"]]
+    assert column["traffic"]["tiles"] == sum(e["calls"] for e in estimates)
+    assert column["traffic"]["l2_l1_bytes"] == sum(e["transfer_bytes"] for e in estimates)
+    assert column["traffic"]["l3_l2_transfers"] == len(plan["transfers"])
     assert (column["fits"], column["deployable"], column["reason"]) == (True, True, "")
 
 
@@ -53,6 +58,41 @@ def test_every_combination_of_what_varies_is_a_column() -> None:
     assert columns[0]["totals"]["cycles"] > 3 * columns[1]["totals"]["cycles"], "one core, eight"
     assert columns[0]["memory"]["L1"]["budget"] == 22528
     assert "does not fit L1" in columns[5]["reason"]
+
+
+def test_estimates_name_their_clocks_and_sources() -> None:
+    outcome = dory("compare", NET, *FRONTEND, "--targets", "gap8", "--vary", "l1=22k,36000")
+    assert outcome.status == 0, outcome.stderr
+    assert "estimates at 1.0V (cores 100 MHz, I/O 100 MHz)" in outcome.stdout
+    assert "63 pJ/MAC" in outcome.stdout.replace("\n", " ")
+    rows = [line.split() for line in outcome.stdout.splitlines() if line.startswith("gap8 ")]
+    assert [row[1] for row in rows] == ["22k", "36000"]
+
+
+def test_markdown_has_a_row_for_each_point_and_the_command(tmp_path: Path) -> None:
+    page = tmp_path / "sweep.md"
+    arguments = ("--targets", "gap8", "--vary", "l1=22k,64", "--vary", "cores=1,8")
+    outcome = dory("compare", NET, *FRONTEND, *arguments, "--markdown", page, "-q")
+    assert (outcome.status, outcome.stdout) == (0, "")
+    text = page.read_text(encoding="utf-8")
+    assert "`dory compare net.onnx --frontend quantlab --targets gap8 --vary l1=22k,64" in text
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in text.splitlines()
+        if line.startswith("| ")
+    ]
+    heads, _, *points = rows
+    assert [(p[1], p[2], p[3]) for p in points] == [
+        ("22k", "1", "fits"),
+        ("22k", "8", "fits"),
+        ("64", "1", "does not fit"),
+        ("64", "8", "does not fit"),
+    ]
+    assert all(len(point) == len(heads) for point in points)
+    assert int(points[0][heads.index("tiles")]) > 1
+    assert float(points[0][heads.index("Mcycles")]) > 3 * float(points[1][heads.index("Mcycles")])
+    assert "the smallest legal tile" in text
+    assert str(tmp_path) not in text
 
 
 def test_processes_give_what_one_process_gives() -> None:

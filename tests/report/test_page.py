@@ -40,7 +40,7 @@ def column(page: Any, number: int) -> list[float]:
 
 
 def test_page_loads_without_errors_and_without_the_network(page: Any) -> None:
-    assert [entry for entry in page.get_log("browser") if entry["level"] == "SEVERE"] == []
+    assert page.get_log("browser") == []
     resources = page.execute_script("return performance.getEntriesByType('resource').length")
     assert resources == 0
     for name in FIGURES:
@@ -78,6 +78,8 @@ def test_a_row_opens_to_explain_its_tile(page: Any, app: Path) -> None:
     text = f"{tiles['c_out']} output channels x {tiles['h']} rows x {tiles['w']} columns"
     assert text in details.text
     assert f"accumulator in [{layer['requant']['acc'][0]:,}" in details.text
+    for term in layer["terms"]:
+        assert f"{term['name']}: value {term['value']:,} of {term['text']}" in details.text
 
 
 def test_the_mouse_over_a_bar_tells_its_numbers(page: Any) -> None:
@@ -95,6 +97,32 @@ def test_the_mouse_over_a_bar_tells_its_numbers(page: Any) -> None:
             found = shown[0].text
             break
     assert "cycles" in found and "Conv" in found
+
+
+def test_bars_of_a_layer_are_all_cycles_until_its_end(app: Path) -> None:
+    """Waiting for L3 before a layer is part of its bar and no part of its cycles."""
+    from dory_core.report import charts
+
+    plan = read_plan(app)
+    plan["layers"][1]["estimate"]["l3_stall_cycles"] = 12345
+    values = charts.cycles(plan)["data"]["values"]
+    for layer in plan["layers"]:
+        own = [value for value in values if value["layer"] == charts.layer_label(layer)]
+        estimate = layer["estimate"]
+        assert sum(v["cycles"] for v in own) == estimate["cycles"] + estimate["l3_stall_cycles"]
+    assert {"layer": "01 Conv", "what": "waiting for L3", "cycles": 12345}.items() <= next(
+        value for value in values if value["what"] == "waiting for L3"
+    ).items()
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(987, "987"), (12_345, "12.3k"), (999_499, "999k"), (999_500, "1.00M"), (4_560_000, "4.56M")],
+)
+def test_counts_have_three_digits(value: int, text: str) -> None:
+    from dory_core.report.units import count_text
+
+    assert count_text(value) == text
 
 
 def test_images_show_the_same_charts(app: Path) -> None:

@@ -5,7 +5,7 @@
 <title>${page.title}</title>
 <link rel="icon" href="data:,">
 <style>
-body { font: 14px/1.45 system-ui, sans-serif; margin: 2em auto; max-width: 1180px; color: #222; padding: 0 1em; }
+body { font: 14px/1.45 system-ui, sans-serif; margin: 2em auto; max-width: 1500px; color: #222; padding: 0 1em; }
 h1 { font-size: 1.5em; margin-bottom: 0.3em; }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: 0.1em 1.2em; margin: 0 0 1.5em; }
 dt { color: #666; }
@@ -13,6 +13,7 @@ dd { margin: 0; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; margin: 0 0 1.5em; white-space: nowrap; }
 th { text-align: left; cursor: pointer; user-select: none; border-bottom: 2px solid #888; }
+th.number { text-align: right; }
 th:hover { background: #f0f4f8; }
 th[aria-sort="ascending"]::after { content: " \25b2"; font-size: 0.7em; }
 th[aria-sort="descending"]::after { content: " \25bc"; font-size: 0.7em; }
@@ -22,7 +23,8 @@ tbody tr.row:hover { background: #f0f4f8; }
 tbody tr.openable { cursor: pointer; }
 tr.details td { white-space: normal; padding: 0.3em 0 0.8em 1.5em; color: #444; background: #fafafa; }
 tr.details ul { margin: 0 0 0.4em; padding-left: 1.4em; }
-figure { margin: 0 0 2em; overflow-x: auto; }
+figure { display: inline-block; vertical-align: top; margin: 0 1em 2em 0; max-width: 100%; overflow-x: auto; }
+.hint { color: #666; margin: 0 0 0.5em; }
 </style>
 </head>
 <body>
@@ -33,11 +35,14 @@ figure { margin: 0 0 2em; overflow-x: auto; }
 % endfor
 </dl>
 % for table in page.tables:
+% if any(row.details for row in table.rows):
+<p class="hint">A heading sorts. A row opens to say why it has its kernel and its tile.</p>
+% endif
 <div class="wide">
 <table id="${table.name}" class="sortable">
 <thead><tr>
-% for column in table.columns:
-<th scope="col">${column}</th>
+% for number, column in enumerate(table.columns):
+<th scope="col"${' class="number"' if table.rows and table.rows[0].cells[number].number else '' | n}>${column}</th>
 % endfor
 </tr></thead>
 <tbody>
@@ -75,7 +80,7 @@ figure { margin: 0 0 2em; overflow-x: auto; }
 "use strict";
 const specs = ${page.specs | n};
 for (const [name, spec] of Object.entries(specs))
-  vegaEmbed("#" + name, spec, {actions: false, renderer: "canvas"}).catch(console.error);
+  vegaEmbed("#" + name, spec, {actions: false, renderer: "canvas", mode: "vega-lite"}).catch(console.error);
 
 /* A click on a heading sorts by its column, another one the other way round. The row that explains
  * a row moves with it. */

@@ -94,7 +94,7 @@ TARGET = Target(
         VECTORS_OPTION,
     ),
     forms=("application", "library"),
-    operating_points=(VOS1, VOS0),
+    operating_points=(VOS0, VOS1),
 )
 
 MDMA = Link(
@@ -149,7 +149,7 @@ D2_SRAM = Memory(
 
 def _flash(ctx: TargetContext) -> Memory:
     """Return the flash, whose wait states depend on the operating point."""
-    point = ctx.operating_point or VOS1
+    point = ctx.operating_point or VOS0
     # Wait states are cycles of the bus, which has half the clock of the core.
     waiting = 2 * FLASH_WAITS[point.name]
     words = CACHE_LINE // 4
