@@ -112,16 +112,24 @@ def use_text(level: Mapping[str, int] | None) -> str:
 
 
 def reasons(columns: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return each distinct reason and what to do, with the columns that it holds for."""
+    """Return each distinct reason and what to do, with the columns that it holds for.
+
+    Of many plans that cannot be deployed one says why.
+    """
     known: dict[tuple[str, str], list[str]] = {}
     for column in columns:
-        reason = column["reason"] or column["deployable_reason"]
-        if reason:
-            known.setdefault((reason, column["hint"]), []).append(column_label(column))
-    return [
+        if column["reason"]:
+            known.setdefault((column["reason"], column["hint"]), []).append(column_label(column))
+    found = [
         f"{', '.join(labels)}: {reason}" + (f"; hint: {hint}" if hint else "")
         for (reason, hint), labels in known.items()
     ]
+    kept = [column for column in columns if column["deployable_reason"]]
+    told = kept if len(kept) <= MOST_SIDE_BY_SIDE else kept[:1]
+    found += [f"{column_label(column)}: {column['deployable_reason']}" for column in told]
+    if len(kept) > len(told):
+        found.append(f"{len(kept) - len(told)} more plans are not deployable for such reasons")
+    return found
 
 
 def estimated_at(columns: Sequence[Mapping[str, Any]]) -> list[str]:
