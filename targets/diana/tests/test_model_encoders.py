@@ -1,0 +1,44 @@
+"""The generator's encoders against the formulas of the contract, written twice."""
+
+from __future__ import annotations
+
+import diana_bytes as contract
+import numpy as np
+import pytest
+from dory_diana.weights import analog, digital
+
+SEEDS = range(20)
+
+
+def _shape(random: np.random.Generator, most: int) -> tuple[int, int, int, int]:
+    k, c = (int(random.integers(1, most)) for _ in range(2))
+    fy, fx = (int(random.choice([1, 3, 5, 7])) for _ in range(2))
+    return k, c, fy, fx
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_digital_blocks_are_those_of_the_contract(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    shape = _shape(random, 50)
+    weights = random.integers(-128, 128, shape)
+    bias = random.integers(-(2**31), 2**31, shape[0])
+    assert digital.encode_conv(weights, bias) == contract.conv_weights(weights, bias).tobytes()
+    depthwise = contract.depthwise_weights(weights[:, :1], bias).tobytes()
+    assert digital.encode_depthwise(weights[:, 0], bias) == depthwise
+    rows = random.integers(-128, 128, (shape[0], 16 * shape[1]))
+    blocks = [
+        contract.linear_weights(rows[n : n + 16], bias[n : n + 16]) for n in range(0, len(rows), 16)
+    ]
+    assert digital.encode_linear(rows, bias) == np.concatenate(blocks).tobytes()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_analog_images_are_those_of_the_contract(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    k, c, fy, fx = _shape(random, 60)
+    c = min(contract.up(c, 16), 1152 // (fy * fx) // 16 * 16)
+    weights = random.integers(-1, 2, (k, c, fy, fx))
+    image = contract.analog_weights(weights).tobytes()
+    assert analog.encode_image(weights.reshape(k, -1)) == image
+    mul, add = random.integers(-(2**31), 2**31, (2, k))
+    assert analog.encode_pairs(mul, add) == contract.analog_requant(mul, add).tobytes()
