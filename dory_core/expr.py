@@ -381,32 +381,33 @@ def evaluate(expr: Any, values: Mapping[str, Any]) -> Any:
 
     Anything that is not an Expr is returned as it is. Raises KeyError for a missing variable.
     """
-    memo: dict[int, Any] = {}
+    return _value(expr, values, {}) if isinstance(expr, Expr) else expr
 
-    def walk(node: Expr) -> Any:
-        known = memo.get(id(node))
-        if known is not None:
-            return known
-        result: Any
-        if isinstance(node, Op):
-            result = OPERATORS[node.kind](*(walk(a) for a in node.args))
-            if node.kind in _COMPARISONS:
-                result = result.astype(np.int64) if isinstance(result, np.ndarray) else int(result)
-        elif isinstance(node, Const):
-            return node.value
-        elif isinstance(node, Var):
-            return values[node.name]
-        elif isinstance(node, Lookup):
-            index = walk(node.index)
-            result = (
-                node.values[index] if isinstance(index, np.ndarray) else int(node.values[index])
-            )
-        else:
-            raise TypeError(f"{type(node).__name__} has no value")
-        memo[id(node)] = result
-        return result
 
-    return walk(expr) if isinstance(expr, Expr) else expr
+def _value(node: Expr, values: Mapping[str, Any], memo: dict[int, Any]) -> Any:
+    """Return the value of a node. memo: values of nodes by id.
+
+    No closure: one that calls itself would keep the arrays in memo alive until the next collection.
+    """
+    known = memo.get(id(node))
+    if known is not None:
+        return known
+    result: Any
+    if isinstance(node, Op):
+        result = OPERATORS[node.kind](*(_value(a, values, memo) for a in node.args))
+        if node.kind in _COMPARISONS:
+            result = result.astype(np.int64) if isinstance(result, np.ndarray) else int(result)
+    elif isinstance(node, Const):
+        return node.value
+    elif isinstance(node, Var):
+        return values[node.name]
+    elif isinstance(node, Lookup):
+        index = _value(node.index, values, memo)
+        result = node.values[index] if isinstance(index, np.ndarray) else int(node.values[index])
+    else:
+        raise TypeError(f"{type(node).__name__} has no value")
+    memo[id(node)] = result
+    return result
 
 
 # Binding strength of the operators in text, as in Python.

@@ -9,7 +9,6 @@ import multiprocessing
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
-from functools import partial
 
 from dory_core.comparison.points import Outcome, Point, Study, measure
 from dory_core.errors import ToolMissing, UsageError
@@ -71,7 +70,9 @@ def run_dask(
             "give the address that the scheduler prints, such as tcp://host:8786",
         ) from error
     with client, client.as_current():
-        futures = client.map(partial(measure, study), points, pure=False)
+        # The network goes to every worker once, not along with each point.
+        shared = client.scatter(study, broadcast=True)
+        futures = client.map(measure, [shared] * len(points), points, pure=False)
         for done, future in enumerate(distributed.as_completed(futures), 1):
             future.result()
             advance(done, len(points))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -172,3 +175,19 @@ def test_numpy_integers_mix_with_expressions():
     assert evaluate(np.int64(3) + B, {"b": 2}) == 5
     with pytest.raises(TypeError):
         np.array([1, 2]) + B
+
+
+def test_arrays_between_do_not_outlive_the_value() -> None:
+    """The command line collects garbage rarely: nothing that holds arrays may wait for it."""
+    values = {"a": np.zeros(1 << 17, np.int64), "b": np.ones(1 << 17, np.int64)}
+    expr = (A + B) * (A - B) + (A * B)
+    gc.disable()
+    tracemalloc.start()
+    try:
+        for _ in range(20):
+            evaluate(expr, values)
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+        gc.enable()
+    assert kept < 1 << 20
