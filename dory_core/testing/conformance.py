@@ -180,6 +180,8 @@ class TargetConformance:
             budgets = resolve_budgets(ctx.memory, {1: l1_bytes})
             return plan_network(graph, ctx, budgets, plugins, "testing")
 
+        if plan(self.capabilities.l1_budgets[0]).steps[0].in_place:
+            pytest.skip("the layer is computed in place, its tensors do not come into L1")
         with pytest.raises(DoesNotFit) as caught:
             plan(24)
         needed, message = caught.value.needed_bytes, caught.value.message

@@ -12,26 +12,32 @@ from dory_core.hardware import (
     Target,
     TargetContext,
 )
+from dory_diana.options import ADC_SCALE, ENGINES, REQUANT, engines_of
 
 NAME = "diana"
 
 # Houshmand et al., "DIANA: An End-to-End Hybrid DIgital and ANAlog Neural Network SoC for the
 # Edge", JSSC 2023: 256 KiB of activations shared by the arrays, 512 KiB of L2 for the host.
 L1_KIB = ("256", "128")
+DIGITAL_WEIGHT_BYTES = 64 * 1024
+# 1152 rows of 512 cells of two bits, and mul and add of each column.
+ANALOG_WEIGHT_BYTES = 1152 * 512 // 4 + 512 * 8
 L2_ADDRESS, L2_BYTES = 0x1C00_0000, 512 * 1024
 # Runtime, driver, kernels, stack and heap of the host lie in L2 beside the network.
 L2_RESERVED_BYTES = 48 * 1024
 # Code of a layer: its tile loop with the constants in it.
 CODE_BYTES_PER_LAYER = (768, 768)
 
-# 16 x 16 multipliers of the digital array, one product each per cycle.
-PEAK_MACS_PER_CYCLE = 256.0
+# 16 x 16 multipliers of the digital array, one product each per cycle; 1152 x 512 cells of the
+# analog one, whose operation takes 70 ns.
+DIGITAL_MACS_PER_CYCLE = 256.0
+ANALOG_MACS_PER_CYCLE = 1152 * 512 / (70e-9 * 260e6)
 
 NOMINAL = OperatingPoint(
     "260MHz",
     cluster_hz=260e6,
     io_hz=260e6,
-    energy_j_per_cycle=2 * PEAK_MACS_PER_CYCLE / 14e12,
+    energy_j_per_cycle=2 * DIGITAL_MACS_PER_CYCLE / 14e12,
     source="public cost models of the arrays: 260 MHz; JSSC 2023: 14 TOP/s/W at 8 bits, the best "
     "that the digital array reaches, taken for every cycle: a lower bound",
 )
@@ -47,7 +53,36 @@ TARGET = Target(
             "KiB of the memory for activations that the arrays share: 256 or 128",
             L1_KIB,
         ),
+        Option(
+            "engines",
+            str,
+            ",".join(ENGINES),
+            "who may compute layers: a list of digital, analog, host",
+        ),
+        Option(
+            "requant",
+            str,
+            REQUANT[0],
+            "exact: arrays take layers whose requantisation they have exactly; approximate: others "
+            "get the nearest one, and how many outputs differ on the test vectors is reported",
+            REQUANT,
+        ),
+        Option(
+            "adc_scale",
+            int,
+            ADC_SCALE,
+            "accumulators per step of the analog array's converters, a property of the chip",
+        ),
+        Option(
+            "form",
+            str,
+            "application",
+            "application: with main and Makefile for the chip; library: the layers' functions and "
+            "one header, for a runtime of your own",
+            ("application", "library"),
+        ),
     ),
+    forms=("application", "library"),
     operating_points=(NOMINAL,),
 )
 
@@ -62,24 +97,34 @@ DMA = Link(
     blocking=True,
 )
 
+# A layout conversion by the host: the loop over the bytes of a row has 8 instructions.
+CONVERSION_CYCLES = 8.0
+
 
 def hierarchy(ctx: TargetContext) -> MemoryHierarchy:
     """Return the memories of the chip. The host computes on L2 alone: it does not reach L1."""
-    data = frozenset({"activations", "weights"})
-    l1 = Memory("activations", int(ctx.options.get("l1_kib", 256)) * 1024, holds=data)
+    activations = frozenset({"activations"})
+    l1 = (
+        Memory("L1", int(ctx.options.get("l1_kib", 256)) * 1024, 0, 0, activations, 16),
+        Memory("digital weights", DIGITAL_WEIGHT_BYTES, holds=frozenset({"digital weights"})),
+        Memory("analog array", ANALOG_WEIGHT_BYTES, holds=frozenset({"analog weights"})),
+    )
     l2 = Memory(
         "L2 SRAM",
         L2_BYTES,
         L2_RESERVED_BYTES,
         L2_ADDRESS,
-        data | {"code"},
+        activations | {"weights", "code"},
         alignment_bytes=16,
         code_bytes_per_layer=CODE_BYTES_PER_LAYER,
     )
     return MemoryHierarchy(
-        (Level(1, (l1,)), Level(2, (l2,))),
+        (Level(1, l1), Level(2, (l2,))),
         (DMA,),
-        peak_macs_per_cycle=PEAK_MACS_PER_CYCLE,
+        peak_macs_per_cycle=ANALOG_MACS_PER_CYCLE
+        if "analog" in engines_of(ctx)
+        else DIGITAL_MACS_PER_CYCLE,
         storage_bits=(8, 16, 32),
-        in_place=True,
+        conversion_cycles=CONVERSION_CYCLES,
+        resident_l1=True,
     )

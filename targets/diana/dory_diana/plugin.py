@@ -8,9 +8,12 @@ from dory_core.plugins import hookimpl
 from dory_diana.hardware import NAME, TARGET
 
 if TYPE_CHECKING:
-    from dory_core.hardware import MemoryHierarchy, Target, TargetContext
+    from dory_core.hardware import DmaHal, MemoryHierarchy, OutputFile, Target, TargetContext
     from dory_core.ir import TypedLayer
-    from dory_core.kernel import Kernel
+    from dory_core.kernel import Kernel, Term
+    from dory_core.passes import Pass
+    from dory_core.plan import Plan
+    from dory_core.tiling.geometry import Tile
 
 DORY_API = 1
 
@@ -23,11 +26,13 @@ def dory_targets() -> list[Target]:
 
 @hookimpl
 def dory_memory_hierarchy(ctx: TargetContext) -> MemoryHierarchy | None:
-    """Return the memories of the chip."""
+    """Return the memories of the chip. Raises UsageError for options that mean nothing."""
     if ctx.name != NAME:
         return None
     from dory_diana.hardware import hierarchy
+    from dory_diana.options import check_options
 
+    check_options(ctx)
     return hierarchy(ctx)
 
 
@@ -39,3 +44,50 @@ def dory_kernels(ctx: TargetContext, layer: TypedLayer) -> list[Kernel]:
     from dory_diana.backend import candidates
 
     return candidates(ctx, layer)
+
+
+@hookimpl
+def dory_objective_terms(
+    ctx: TargetContext, layer: TypedLayer, kernel: Kernel, boundary: int, tile: Tile
+) -> list[Term]:
+    """Return what the engines like in tiles."""
+    if ctx.name != NAME:
+        return []
+    from dory_diana.objective import terms
+
+    return terms(layer, kernel, boundary, tile)
+
+
+@hookimpl
+def dory_passes(ctx: TargetContext) -> list[Pass]:
+    """Return the pass that approximates requantisations, where it was asked for."""
+    if ctx.name != NAME:
+        return []
+    from dory_diana.options import is_approximate
+
+    if not is_approximate(ctx):
+        return []
+    from dory_diana.approximate import approximation
+
+    return [approximation(ctx)]
+
+
+@hookimpl
+def dory_dma_hal(ctx: TargetContext) -> DmaHal | None:
+    """Return transfers by the driver library."""
+    if ctx.name != NAME:
+        return None
+    from dory_core.hardware import DmaHal
+    from dory_diana.runtime import hal_files
+
+    return DmaHal(NAME, hal_files())
+
+
+@hookimpl
+def dory_application(ctx: TargetContext, plan: Plan) -> list[OutputFile]:
+    """Return driver header, model of the arrays, main and Makefile."""
+    if ctx.name != NAME:
+        return []
+    from dory_diana.application import application_files
+
+    return list(application_files(ctx, plan))

@@ -1,4 +1,4 @@
-"""Everything that estimates of GAP8 rest on: kernels, transfers, energy.
+"""Cycle constants of the GAP8 kernels and transfers.
 
 Fitted to counts on the GVSOC model of GAP8 with eight cores, operands in L1, fork and barrier
 included. A dense kernel costs, on the core with the most work,
@@ -168,51 +168,3 @@ ADD_BYTES_WORDS = 85
 ADD_BYTES_SHIFT = 20
 ADD_BYTES_LOOKUP = 20
 ADD_BYTES_STORE = 10
-
-# PULP-NN, fitted to counts on the GVSOC model of GAP8: operands in L1, eight cores, fork and
-# barrier included. The fit meets ten 3x3 layers and eight 1x1 layers within 6 %, depthwise 3x3
-# layers within 5 %, linear layers within 5 %.
-PULP_CALL = 150
-# A word of the block of 4 channels x 2 pixels: 6 loads, 8 dot products; tenths of a cycle of a word
-# of a single column.
-PULP_BLOCK_WORD = 14
-PULP_COLUMN_WORD_TENTHS = 45
-# The same of one channel of two pixels, for what is left of four channels.
-PULP_PAIR_WORD = 5
-# From accumulator to stored output.
-PULP_EPILOGUE = {32: 29, 64: 53}
-# im2col of two pixels: fixed part, and tenths of a cycle per element of one of them.
-PULP_IM2COL_PAIR = 680
-PULP_IM2COL_TENTHS = 18
-# Depthwise, a column of the image: per input row and word copied; per output, word of four taps and
-# remaining tap.
-PULP_DEPTHWISE_ROW = 12
-PULP_DEPTHWISE_ROW_WORD = 12
-PULP_DEPTHWISE_OUTPUT = 36
-PULP_DEPTHWISE_WORD = 6
-PULP_DEPTHWISE_TAP = 8
-PULP_DEPTHWISE_WIDE = 23
-PULP_LINEAR_WORD_TENTHS = 42
-PULP_LINEAR_OUTPUT = 40
-PULP_ADD_ELEMENT = 20
-PULP_AVGPOOL_OUTPUT = 57
-PULP_AVGPOOL_TAP_TENTHS = 43
-
-# Cluster DMA, measured on the GVSOC model: 26 cycles + 8 bytes per cycle until the wait returns, at
-# least 34; a cycle per row (towards L1 rows of 8 bytes and more are free); rows of one byte take a
-# cycle each.
-DMA_SETUP = 26
-DMA_BYTES_PER_CYCLE = 8.0
-DMA_ROW = 1.0
-DMA_MINIMUM = 34
-DMA_ELEMENT = 1.0
-
-# HyperRAM read from the cluster, in its cycles, measured on the GVSOC model: (setup, per byte) at
-# 100/100 MHz and at 250/175 MHz; cycles to issue the request.
-HYPER_RAM_100 = (700, 1.23)
-HYPER_RAM_250 = (500, 0.865)
-HYPER_RAM_ISSUE = 91
-
-# Energy of a cycle of the cluster at 1.0 V: the paper (IEEE TC 2021) measured 63 pJ/MAC at about 8
-# MAC/cycle, on average of MobileNetV1-1.0-128 at 100/100 MHz. Other voltages by their square.
-ENERGY_J_PER_CYCLE_1V = 63e-12 * 8

@@ -11,7 +11,37 @@ if TYPE_CHECKING:
 
 
 def candidates(ctx: TargetContext, layer: TypedLayer) -> list[Kernel]:
-    """Return the kernels that may compute ``layer``, best first, the host last."""
-    from dory_core.kernels import portable_kernels
+    """Return the kernels of the engines that were asked for: the arrays, then the host."""
+    from dory_diana.backend import host
+    from dory_diana.options import engines_of
 
-    return list(portable_kernels(ctx.memory.cores))
+    found = array_kernels(ctx, layer)
+    if host.ENGINE in engines_of(ctx):
+        found += host.host_kernels(layer)
+    return found
+
+
+def array_kernels(ctx: TargetContext, layer: TypedLayer) -> list[Kernel]:
+    """Return the kernels of the arrays that were asked for, the analog one first.
+
+    It takes ternary layers alone, which are those that were trained for it.
+    """
+    from dory_core.ir import Add, Conv, Linear
+    from dory_diana.backend import analog, digital
+    from dory_diana.options import adc_scale, engines_of
+
+    kind, engines = layer.layer, engines_of(ctx)
+    found: list[Kernel] = []
+    if analog.ENGINE in engines:
+        linear = isinstance(kind, Linear)
+        found.append((analog.AnalogLinear if linear else analog.AnalogConv)(adc_scale(ctx)))
+    if digital.ENGINE in engines:
+        if isinstance(kind, Linear):
+            found.append(digital.DigitalLinear())
+        elif isinstance(kind, Add):
+            found.append(digital.DigitalSum())
+        elif isinstance(kind, Conv) and kind.is_depthwise:
+            found.append(digital.DigitalDepthwise())
+        else:
+            found.append(digital.DigitalConv())
+    return found

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from dory_core.expr import ceil_div
 from dory_core.ir import Add, AvgPool, MaxPool, Requant, TypedLayer
 from dory_core.kernel import Number, Rejection
-from dory_gap8 import calibration as costs
+from dory_gap8.pulp_nn import cycles as cost
 from dory_gap8.pulp_nn.upstream import (
     INT16_MAX,
     INT32,
@@ -62,8 +62,8 @@ class UpstreamAdd(UpstreamKernel):
 
     def cycles(self, layer: TypedLayer, tile: Tile) -> Number:
         """Cycles of the core with the most rows."""
-        row = tile.w * tile.c_out * costs.PULP_ADD_ELEMENT
-        return costs.PULP_CALL + ceil_div(tile.h, self.cores) * row
+        row = tile.w * tile.c_out * cost.ADD_ELEMENT
+        return cost.CALL + ceil_div(tile.h, self.cores) * row
 
     def call(self, layer: TypedLayer) -> str:
         """One call for the tile."""
@@ -124,8 +124,8 @@ class UpstreamAvgPool(UpstreamKernel):
         kind = layer.layer
         assert isinstance(kind, AvgPool)
         taps = kind.window.kernel[0] * kind.window.kernel[1]
-        element = costs.PULP_AVGPOOL_OUTPUT + costs.PULP_AVGPOOL_TAP_TENTHS * taps // 10
-        return costs.PULP_CALL + ceil_div(tile.h, self.cores) * tile.w * tile.c_out * element
+        element = cost.AVGPOOL_OUTPUT + cost.AVGPOOL_TAP_TENTHS * taps // 10
+        return cost.CALL + ceil_div(tile.h, self.cores) * tile.w * tile.c_out * element
 
     def call(self, layer: TypedLayer) -> str:
         """One call; lambda is the multiplier of the sum times the taps, which it divides again."""

@@ -12,7 +12,6 @@ from dory_core.expr import ceil_div
 from dory_core.ir import Conv, Linear, Requant, TypedLayer, Window
 from dory_core.kernel import Constraint, Number, Rejection, WeightBlock
 from dory_core.tiling.geometry import extent, input_channels
-from dory_gap8 import calibration as costs
 from dory_gap8.pulp_nn import cycles as cost
 from dory_gap8.pulp_nn.upstream import INT32, U8_MAX, U16_MAX, UpstreamKernel, first, reject_u8
 
@@ -275,13 +274,11 @@ class UpstreamDepthwise(WeightedKernel):
         """Cycles of the core with the most channels."""
         window = self.window(layer)
         (kh, kw), (top, _, bottom, _) = window.kernel, window.pads
-        wide = costs.PULP_DEPTHWISE_WIDE if self.library.bits == 64 else 0
-        taps = kh * kw // 4 * costs.PULP_DEPTHWISE_WORD + kh * kw % 4 * costs.PULP_DEPTHWISE_TAP
-        row = costs.PULP_DEPTHWISE_ROW + -(-kw // 4) * costs.PULP_DEPTHWISE_ROW_WORD
-        column = (tile.x_h + top + bottom) * row + tile.h * (
-            costs.PULP_DEPTHWISE_OUTPUT + taps + wide
-        )
-        return costs.PULP_CALL + ceil_div(tile.c_out, self.cores) * tile.w * column
+        wide = cost.DEPTHWISE_WIDE if self.library.bits == 64 else 0
+        taps = kh * kw // 4 * cost.DEPTHWISE_WORD + kh * kw % 4 * cost.DEPTHWISE_TAP
+        row = cost.DEPTHWISE_ROW + -(-kw // 4) * cost.DEPTHWISE_ROW_WORD
+        column = (tile.x_h + top + bottom) * row + tile.h * (cost.DEPTHWISE_OUTPUT + taps + wide)
+        return cost.CALL + ceil_div(tile.c_out, self.cores) * tile.w * column
 
     def call(self, layer: TypedLayer) -> str:
         """One call; the buffer for weights is not used."""
@@ -309,11 +306,8 @@ class UpstreamLinear(WeightedKernel):
 
     def cycles(self, layer: TypedLayer, tile: Tile) -> Number:
         """Cycles of the core with the most outputs."""
-        output = (
-            costs.PULP_LINEAR_OUTPUT
-            + costs.PULP_LINEAR_WORD_TENTHS * -(-self.row(layer) // 4) // 10
-        )
-        return costs.PULP_CALL + ceil_div(tile.c_out, self.cores) * output
+        output = cost.LINEAR_OUTPUT + cost.LINEAR_WORD_TENTHS * -(-self.row(layer) // 4) // 10
+        return cost.CALL + ceil_div(tile.c_out, self.cores) * output
 
     def call(self, layer: TypedLayer) -> str:
         """One call for the outputs of the tile."""

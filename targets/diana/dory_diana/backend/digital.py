@@ -1,0 +1,363 @@
+"""The digital array: convolutions, fully connected layers and sums of signed bytes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from dory_core.expr import ceil_div
+from dory_core.ir import Add, Conv, Linear, Tensor, TypedLayer
+from dory_core.kernel import Constraint, Number, Rejection, WeightBlock
+from dory_core.layout import Layout
+from dory_core.tiling.geometry import Tile
+from dory_diana.backend.array import ArrayKernel, l1, l2, reject_bytes, reject_filter
+from dory_diana.backend.forms import (
+    INT8,
+    digital_form,
+    needed,
+    rejection,
+    sum_form,
+)
+from dory_diana.backend.layouts import DIGITAL, DIGITAL_CLEAN, DIGITAL_VECTOR
+from dory_diana.requant import Shift
+from dory_diana.weights import digital as blocks
+
+ENGINE = "digital"
+WEIGHT_MEMORY = "digital weights"
+_UNIT = 16
+_MOST_PADDING = 15
+# Public cost models of the chip: 16 outputs x 16 columns per cycle, the memory of activations
+# moves 64 bytes per cycle, L2 16; a call or transfer starts in 70 cycles.
+_CALL_CYCLES = 70
+_L2_BYTES_PER_CYCLE = 16
+_L1_BYTES_PER_CYCLE = 64
+
+_OTHER_KIND = Rejection(
+    "the digital array computes convolutions, fully connected layers and sums", other_kind=True
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DigitalKernel(ArrayKernel):
+    """What the calls of the digital array share."""
+
+    array: ClassVar[str] = ENGINE
+    engine = ENGINE
+
+    def reject_tensors(self, layer: TypedLayer) -> Rejection | None:
+        """Reject what is not stored in signed bytes."""
+        if layer.output.bits == 32 and not layer.layer.requants:
+            return rejection(digital_form(layer))
+        tensors = (*layer.inputs, layer.output)
+        found = reject_bytes(tensors)
+        wide = next((t for t in tensors if t.lo < INT8[0] or t.hi > INT8[1]), None)
+        if found is None and wide is not None:
+            return Rejection(
+                f"{wide.name} reaches [{wide.lo}, {wide.hi}], activations of the digital array are "
+                "signed bytes in [-128, 127]"
+            )
+        return found
+
+    def requantisation(self, form: Shift) -> tuple[tuple[str, str], ...]:
+        """Return the fields that say what happens to sums."""
+        return (
+            ("activation_function", str(int(form.relu))),
+            ("output_shift", str(form.shift)),
+            ("dilation", "1"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class DigitalConv(DigitalKernel):
+    """Dense convolution."""
+
+    name = "dory_diana_digital_conv"
+    summary = "convolution on the digital array"
+    function = "digital_conv_2d"
+    fetches_weights = WEIGHT_MEMORY
+
+    def accepts(self, layer: TypedLayer) -> Rejection | None:
+        """Filters of 1, 3, 5 and 7, strides 1 and 2, signed bytes, a right shift."""
+        conv = layer.layer
+        if not isinstance(conv, Conv):
+            return _OTHER_KIND
+        return (
+            self.reject_groups(conv)
+            or reject_filter(conv)
+            or self.reject_tensors(layer)
+            or _reject_weights(conv)
+            or _reject_columns(conv, layer.inputs[0], layer.output)
+            or rejection(digital_form(layer))
+        )
+
+    def reject_groups(self, conv: Conv) -> Rejection | None:
+        """Dense ones only."""
+        if conv.groups == 1:
+            return None
+        return Rejection(f"it has {conv.groups} groups, the array knows one or one per channel")
+
+    def input_layouts(self, layer: TypedLayer) -> tuple[Layout, ...]:
+        """Planes, with columns of zeros behind the image where a window reaches them."""
+        conv, x = _conv(layer), layer.inputs[0]
+        reach = _reach(conv, layer.output)
+        return (DIGITAL_CLEAN if x.width <= reach and x.width % _UNIT else DIGITAL,)
+
+    def output_layout(self, layer: TypedLayer) -> Layout:
+        """Planes; all padded columns are computed."""
+        return DIGITAL
+
+    def weight_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
+        """Blocks of 16 outputs."""
+        size = blocks.conv_block_bytes(layer.inputs[0].channels, _taps(layer))
+        return ceil_div(tile.c_out, blocks.OUTPUTS) * size
+
+    def weight_block(
+        self, layer: TypedLayer, c_out: tuple[int, int], c_in: tuple[int, int]
+    ) -> WeightBlock:
+        """Weights times their channels' factors, and biases."""
+        part, form = slice(*c_out), needed(digital_form(layer))
+        weights = _conv(layer).weights.values[part].astype(np.int64)
+        factor = form.factor[part, None, None, None]
+        return WeightBlock(blocks.encode_conv(weights * factor, form.bias[part]), {"weights": 0})
+
+    def cycles(self, layer: TypedLayer, tile: Tile) -> Number:
+        """16 outputs times 16 columns per cycle, then moving in and out, and fetching weights."""
+        channels = _up(layer.inputs[0].channels)
+        rows = ceil_div(tile.c_out, _UNIT) * channels
+        return self._cycles(layer, tile, rows, channels)
+
+    def _cycles(self, layer: TypedLayer, tile: Tile, rows: Number, channels: Number) -> Number:
+        columns = ceil_div(tile.w, _UNIT)
+        moved = tile.h * columns * _UNIT * (ceil_div(tile.c_out, _UNIT) * _UNIT + channels) // 8
+        fetched = self.weight_bytes(layer, tile) // _L2_BYTES_PER_CYCLE
+        return rows * columns * tile.h * _taps(layer) + moved + fetched + _CALL_CYCLES
+
+    def call(self, layer: TypedLayer) -> str:
+        """The public call on padded sizes; rows alone differ from tile to tile."""
+        conv = _conv(layer)
+        kernel_h, kernel_w = conv.window.kernel
+        fields = (
+            ("padding", f"{conv.window.pads[1]} | $pad_top << 8 | $pad_bottom << 12"),
+            *self.channel_fields(layer),
+            ("cx", str(_up(layer.inputs[0].width))),
+            ("cy", "$x_h"),
+            ("fx", str(kernel_w)),
+            ("fy", str(kernel_h)),
+            ("ox", str(_up(layer.output.width))),
+            ("oy", "$y_h"),
+            *self.requantisation(needed(digital_form(layer))),
+            ("stride", str(conv.window.strides[0] - 1)),
+        )
+        arguments = (l2("l2_x"), l1("x"), l2("weights"), "0", l1("y"))
+        return self.driver_call(fields, arguments)
+
+    def channel_fields(self, layer: TypedLayer) -> tuple[tuple[str, str], ...]:
+        """All input channels, and the outputs of the tile."""
+        return (("c", str(_up(layer.inputs[0].channels))), ("k", "($y_c + 15) / 16 * 16"))
+
+
+@dataclass(frozen=True, slots=True)
+class DigitalDepthwise(DigitalConv):
+    """Depthwise convolution: blocks of four channels with companions of zeros."""
+
+    name = "dory_diana_digital_depthwise"
+    summary = "depthwise convolution on the digital array"
+    function = "digital_depthwise_conv_2d"
+
+    def reject_groups(self, conv: Conv) -> Rejection | None:
+        """One filter per channel only."""
+        if conv.is_depthwise and conv.weights.shape[0] == conv.groups:
+            return None
+        return Rejection(f"it has {conv.groups} groups, the array knows one or one per channel")
+
+    def weight_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
+        """Four blocks for every 16 channels."""
+        per_block = blocks.depthwise_block_bytes(_taps(layer))
+        count = blocks.CHANNELS // blocks.DEPTHWISE_OUTPUTS
+        return ceil_div(tile.c_out, blocks.CHANNELS) * (count * per_block)
+
+    def weight_block(
+        self, layer: TypedLayer, c_out: tuple[int, int], c_in: tuple[int, int]
+    ) -> WeightBlock:
+        """Weights times their channels' factors, and biases."""
+        part, form = slice(*c_out), needed(digital_form(layer))
+        weights = _conv(layer).weights.values[part, 0].astype(np.int64)
+        data = blocks.encode_depthwise(weights * form.factor[part, None, None], form.bias[part])
+        return WeightBlock(data, {"weights": 0})
+
+    def cycles(self, layer: TypedLayer, tile: Tile) -> Number:
+        """Four channels at a time."""
+        channels = ceil_div(tile.c_out, blocks.CHANNELS) * blocks.CHANNELS
+        return self._cycles(layer, tile, channels // blocks.DEPTHWISE_OUTPUTS, channels)
+
+    def channel_fields(self, layer: TypedLayer) -> tuple[tuple[str, str], ...]:
+        """The channels of the tile, without companions."""
+        return (("c", "($y_c + 15) / 16 * 16"), ("k", "($y_c + 15) / 16 * 16"))
+
+
+@dataclass(frozen=True, slots=True)
+class DigitalLinear(DigitalKernel):
+    """Fully connected layer, 16 outputs at a time."""
+
+    name = "dory_diana_digital_linear"
+    summary = "fully connected layer on the digital array"
+    function = "digital_fully_connected"
+    fetches_weights = WEIGHT_MEMORY
+
+    def accepts(self, layer: TypedLayer) -> Rejection | None:
+        """Signed bytes and a right shift."""
+        linear = layer.layer
+        if not isinstance(linear, Linear):
+            return _OTHER_KIND
+        return (
+            self.reject_tensors(layer) or _reject_weights(linear) or rejection(digital_form(layer))
+        )
+
+    def input_layouts(self, layer: TypedLayer) -> tuple[Layout, ...]:
+        """Pixels, each padded to 16 channels."""
+        return (DIGITAL_VECTOR,)
+
+    def output_layout(self, layer: TypedLayer) -> Layout:
+        """One padded pixel."""
+        return DIGITAL_VECTOR
+
+    def constraints(self, layer: TypedLayer, tile: Tile) -> tuple[Constraint, ...]:
+        """The call has 16 outputs."""
+        return (
+            Constraint(
+                tile.c_out <= blocks.OUTPUTS, "the digital array takes 16 outputs at a time"
+            ),
+        )
+
+    def weight_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
+        """Blocks of 16 outputs."""
+        return ceil_div(tile.c_out, blocks.OUTPUTS) * blocks.linear_block_bytes(_inputs(layer))
+
+    def weight_block(
+        self, layer: TypedLayer, c_out: tuple[int, int], c_in: tuple[int, int]
+    ) -> WeightBlock:
+        """Weights in the order of the input's bytes times their channels' factors, and biases."""
+        part, form, x = slice(*c_out), needed(digital_form(layer)), layer.inputs[0]
+        rows = pixel_rows(layer, _up(x.channels))[part]
+        data = blocks.encode_linear(rows * form.factor[part, None], form.bias[part])
+        return WeightBlock(data, {"weights": 0})
+
+    def cycles(self, layer: TypedLayer, tile: Tile) -> Number:
+        """16 inputs times 16 outputs per cycle, then fetching the weights."""
+        fetched = self.weight_bytes(layer, tile) // _L2_BYTES_PER_CYCLE
+        return ceil_div(tile.c_out, _UNIT) * (_inputs(layer) // _UNIT) + fetched + _CALL_CYCLES
+
+    def call(self, layer: TypedLayer) -> str:
+        """The public call."""
+        ones = tuple((name, "1") for name in ("cx", "cy", "fx", "fy", "ox", "oy"))
+        fields = (
+            ("c", str(_inputs(layer))),
+            ("k", str(blocks.OUTPUTS)),
+            *ones,
+            *self.requantisation(needed(digital_form(layer))),
+        )
+        arguments = (l2("l2_x"), l1("x"), l2("weights"), "0", l1("y"))
+        return self.driver_call(fields, arguments)
+
+
+@dataclass(frozen=True, slots=True)
+class DigitalSum(DigitalKernel):
+    """Sum of two tensors."""
+
+    name = "dory_diana_element_wise_sum"
+    summary = "sum of two tensors on the digital array"
+    function = "element_wise_sum"
+
+    def accepts(self, layer: TypedLayer) -> Rejection | None:
+        """Plain sums of signed bytes with a right shift."""
+        if not isinstance(layer.layer, Add):
+            return _OTHER_KIND
+        return self.reject_tensors(layer) or rejection(sum_form(layer))
+
+    def input_layouts(self, layer: TypedLayer) -> tuple[Layout, ...]:
+        """Planes."""
+        return (DIGITAL, DIGITAL)
+
+    def output_layout(self, layer: TypedLayer) -> Layout:
+        """Planes."""
+        return DIGITAL
+
+    def cycles(self, layer: TypedLayer, tile: Tile) -> Number:
+        """Three tensors through the memory of activations."""
+        size = ceil_div(tile.c_out, _UNIT) * _UNIT * tile.h * ceil_div(tile.w, _UNIT) * _UNIT
+        return ceil_div(3 * size, _L1_BYTES_PER_CYCLE) + _CALL_CYCLES
+
+    def call(self, layer: TypedLayer) -> str:
+        """The public call on padded sizes."""
+        width = str(_up(layer.output.width))
+        fields = (
+            ("c", "($y_c + 15) / 16 * 16"),
+            ("k", "($y_c + 15) / 16 * 16"),
+            ("cx", width),
+            ("cy", "$y_h"),
+            ("fx", "1"),
+            ("fy", "1"),
+            ("ox", width),
+            ("oy", "$y_h"),
+            *self.requantisation(needed(sum_form(layer))),
+        )
+        arguments = (l2("l2_x"), l1("x"), l2("l2_x2"), l1("x2"), l1("y"))
+        return self.driver_call(fields, arguments)
+
+
+def pixel_rows(layer: TypedLayer, pixel: int) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
+    """Return the weights of a Linear, int64 (K, N), for pixels padded to ``pixel`` channels."""
+    linear, x = layer.layer, layer.inputs[0]
+    if not isinstance(linear, Linear):
+        raise TypeError(f"{linear.kind} is no fully connected layer")
+    rows = np.zeros((linear.weights.shape[0], x.height * x.width, pixel), dtype=np.int64)
+    rows[:, :, : x.channels] = linear.weights.values.reshape(len(rows), -1, x.channels)
+    return rows.reshape(len(rows), x.height * x.width * pixel)
+
+
+def _conv(layer: TypedLayer) -> Conv:
+    if not isinstance(layer.layer, Conv):
+        raise TypeError(f"{layer.layer.kind} is no convolution")
+    return layer.layer
+
+
+def _taps(layer: TypedLayer) -> int:
+    kernel_h, kernel_w = _conv(layer).window.kernel
+    return kernel_h * kernel_w
+
+
+def _up(value: int) -> int:
+    return blocks.up(value, _UNIT)
+
+
+def _inputs(layer: TypedLayer) -> int:
+    """Return the bytes of a Linear's input."""
+    x = layer.inputs[0]
+    return x.height * x.width * _up(x.channels)
+
+
+def _reach(conv: Conv, y: Tensor) -> int:
+    """Return the last column that a window of the output reads."""
+    return (y.width - 1) * conv.window.strides[1] + conv.window.kernel[1] - 1 - conv.window.pads[1]
+
+
+def _reject_weights(kind: Conv | Linear) -> Rejection | None:
+    lo, hi = int(kind.weights.values.min()), int(kind.weights.values.max())
+    if lo < INT8[0] or hi > INT8[1]:
+        return Rejection(f"its weights reach [{lo}, {hi}], those of the array are signed bytes")
+    return None
+
+
+def _reject_columns(conv: Conv, x: Tensor, y: Tensor) -> Rejection | None:
+    """The array pads both sides by one number, behind the padded columns of the image."""
+    if max(conv.window.pads) > _MOST_PADDING:
+        return Rejection(f"it pads by {max(conv.window.pads)}, {_MOST_PADDING} are possible")
+    left = conv.window.pads[1]
+    if _reach(conv, y) >= _up(x.width) + left:
+        return Rejection(
+            f"its padding is {left} on the left and more on the right, the array pads both sides "
+            "alike"
+        )
+    return None

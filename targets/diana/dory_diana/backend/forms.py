@@ -1,0 +1,120 @@
+"""The form of a layer's requantisation on an array, found once per layer.
+
+Tiling asks for it thousands of times, layer after layer. Layers are too large to be hashed for it:
+they are kept with their forms, and so is their identity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import numpy as np
+
+from dory_core.ir import Conv, Layer, Linear, TypedLayer
+from dory_core.kernel import Rejection
+from dory_core.requantisation import addends
+from dory_diana.requant import Adc, Shift, find_adc, find_shift
+from dory_diana.requant.common import Integers, Steps, clipped, steps_of, sum_steps
+from dory_diana.requant.shift import MOST_SHIFT, RELU, SIGNED
+
+INT8 = (-128, 127)
+RAW = Rejection("its outputs are 32-bit accumulators, those of the arrays are bytes")
+NO_SHIFT = Rejection(
+    "its requantisation is no right shift, not with small factors in its 8-bit weights and a bias "
+    "either"
+)
+NO_ADC = Rejection(
+    "its requantisation tells accumulators apart that the 6-bit converters do not "
+    "(acc / adc_scale, rounded down, clipped to [-32, 31])"
+)
+NO_PLAIN_SUM = Rejection("it is no plain sum of its operands followed by a right shift")
+
+_Form = TypeVar("_Form")
+_KEPT: dict[tuple[object, ...], tuple[Layer, object]] = {}
+_MOST_KEPT = 512
+
+
+def digital_form(layer: TypedLayer) -> Shift | Rejection:
+    """Return the shift of a Conv or Linear, or why it has none."""
+    return _kept(layer, "digital", _digital_form)
+
+
+def sum_form(layer: TypedLayer) -> Shift | Rejection:
+    """Return the shift of an Add, or why it has none."""
+    return _kept(layer, "sum", _sum_form)
+
+
+def analog_form(layer: TypedLayer, scale: int) -> Adc | Rejection:
+    """Return what follows the converters of a Conv or Linear, or why nothing does."""
+    return _kept(layer, scale, lambda one: _analog_form(one, scale))
+
+
+def needed(form: _Form | Rejection) -> _Form:
+    """Return a form that is known to be there."""
+    if isinstance(form, Rejection):
+        raise ValueError(form.reason)
+    return form
+
+
+def rejection(form: object) -> Rejection | None:
+    """Return why there is no form, None when there is one."""
+    return form if isinstance(form, Rejection) else None
+
+
+def _kept(layer: TypedLayer, kind: object, find: Callable[[TypedLayer], _Form]) -> _Form:
+    reachable = tuple((x.lo, x.hi) for x in layer.inputs)
+    key = (id(layer.layer), kind, reachable, layer.ranges)
+    known = _KEPT.get(key)
+    if known is not None:
+        return known[1]  # type: ignore[return-value]
+    if len(_KEPT) >= _MOST_KEPT:
+        _KEPT.clear()
+    found = find(layer)
+    _KEPT[key] = (layer.layer, found)
+    return found
+
+
+def _digital_form(layer: TypedLayer) -> Shift | Rejection:
+    steps = steps_of(layer)
+    if steps is None:
+        return RAW
+    factors, largest = weight_factors(layer.layer)
+    return find_shift(steps, factors, largest) or NO_SHIFT
+
+
+def weight_factors(kind: Layer) -> tuple[tuple[Integers, Integers], Integers]:
+    """Return ((lowest, highest) factor of each channel's weights, its largest sum of products).
+
+    The sums are of any bytes: the array computes columns of padding, too.
+    """
+    if not isinstance(kind, (Conv, Linear)):
+        raise TypeError(f"{kind.kind} has no weights")
+    rows = kind.weights.values.astype(np.int64).reshape(kind.weights.shape[0], -1)
+    most, least = np.maximum(rows.max(axis=1), 0), np.maximum(-rows.min(axis=1), 0)
+    up, down = (np.maximum(v, 1) for v in (most, least))
+    highest = np.minimum(INT8[1] // up, -INT8[0] // down)
+    lowest = -np.minimum(-INT8[0] // up, INT8[1] // down)
+    return (lowest, highest), np.abs(rows).sum(axis=1) * -INT8[0]
+
+
+def _sum_form(layer: TypedLayer) -> Shift | Rejection:
+    steps = sum_steps(layer)
+    stairs = None if steps is None else steps.stairs()
+    for clip in (RELU, SIGNED):
+        bounded = None if stairs is None else clipped(stairs, clip)
+        if bounded is None:
+            continue
+        one, none = np.ones_like(bounded.first), np.zeros_like(bounded.first)
+        for shift in range(MOST_SHIFT + 1):
+            lo, hi = addends(bounded, one, 1 << shift)
+            if ((lo <= 0) & (hi >= 0)).all():
+                return Shift(one, none, shift, relu=clip == RELU)
+    return NO_PLAIN_SUM
+
+
+def _analog_form(layer: TypedLayer, scale: int) -> Adc | Rejection:
+    steps: Steps | None = steps_of(layer)
+    if steps is None:
+        return RAW
+    return find_adc(steps, scale) or NO_ADC

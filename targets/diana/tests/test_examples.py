@@ -1,0 +1,91 @@
+"""The networks of the examples: built, compiled by their command line, exact on the arrays."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections import Counter
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from dory_core.check import check_network
+from dory_core.compiler import CompileOptions, compile_network
+from dory_core.ir import AvgPool, Conv, MaxPool
+from dory_core.plugins import Plugins, load_plugins
+from dory_core.testing.apps import assert_exact
+
+MAKE = Path(__file__).resolve().parents[1] / "examples" / "make.py"
+# Share of multiplications that each engine has to have, at least.
+SHARES = {
+    "mixed": {"analog": 0.95, "digital": 0.01},
+    "mobile": {"digital": 0.99},
+}
+
+
+@pytest.fixture(scope="module")
+def make() -> ModuleType:
+    pytest.importorskip("dory_quantlab.testing", reason="the plugin quantlab is missing")
+    spec = importlib.util.spec_from_file_location("diana_examples", MAKE)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def plugins() -> Plugins:
+    return load_plugins()
+
+
+@pytest.fixture(params=sorted(SHARES))
+def options(
+    request: pytest.FixtureRequest, make: ModuleType, tmp_path: Path
+) -> tuple[str, CompileOptions]:
+    file = make.NETWORKS[request.param]().save(tmp_path / f"{request.param}.onnx")
+    return request.param, CompileOptions(
+        file, "diana", "quantlab", tmp_path / "app", input_signed=True
+    )
+
+
+def test_example_is_exact_on_the_engines_that_it_is_made_for(
+    options: tuple[str, CompileOptions], plugins: Plugins
+) -> None:
+    name, compiling = options
+    result = compile_network(compiling, plugins)
+    assert result.output is not None and result.plan.deployable
+    macs: Counter[str] = Counter()
+    for step in result.plan.steps:
+        macs[step.kernel.engine] += step.layer.macs
+        if isinstance(step.layer.layer, (AvgPool, MaxPool)):
+            assert step.kernel.engine == "host"
+    for engine, share in SHARES[name].items():
+        assert macs[engine] >= share * result.plan.macs, macs
+    assert_exact(result.output, plugins=plugins)
+
+
+def test_check_names_engines_and_reasons(
+    options: tuple[str, CompileOptions], plugins: Plugins
+) -> None:
+    report = check_network(options[1], plugins)
+    assert report.supported and report.fits
+    last = report.layers[-1]
+    assert last.kernel == "dory_portable_linear"
+    reasons = {r.kernel: r.reason for r in last.rejections}
+    assert "32-bit accumulators" in reasons["dory_diana_digital_linear"]
+    assert "weights reach" in reasons["dory_diana_analog_linear"]
+
+
+def test_activations_use_their_range(make: ModuleType, tmp_path: Path, plugins: Plugins) -> None:
+    from dory_core import reference
+    from dory_core.frontend import FrontendOptions
+
+    for name, build in make.NETWORKS.items():
+        file = build().save(tmp_path / f"{name}.onnx")
+        graph = plugins.frontend("quantlab").parse(file, FrontendOptions(8, True))
+        values = reference.run(graph, reference.random_inputs(graph))
+        for layer in graph.layers:
+            if isinstance(layer, Conv):
+                found = np.unique(values[layer.output])
+                assert len(found) > 60, f"{name}: {layer.name} has {len(found)} different values"
