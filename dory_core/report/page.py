@@ -191,8 +191,8 @@ def _explanation(layer: Mapping[str, Any]) -> tuple[tuple[str, tuple[str, ...]],
         for block in layer["l1_blocks"]
     )
     terms = tuple(
-        f"{term['name']}: value {term['value']:,} of {term['text']}, weight {term['weight']:,g}, "
-        f"contributes {term['value'] * term['weight']:,.0f}"
+        f"{term['name']}: {term['value']:,} x {term['weight']:,.12g} = "
+        f"{term['value'] * term['weight']:,.0f}; value: {term['text']}"
         for term in layer["terms"]
     )
     rejections = tuple(f"not {r['kernel']}: {r['reason']}" for r in layer["rejections"])
@@ -204,7 +204,10 @@ def _explanation(layer: Mapping[str, Any]) -> tuple[tuple[str, tuple[str, ...]],
     )
     sections = (
         ("tile", (tile,)),
-        ("terms of the objective, of which the tile has the largest sum", terms),
+        (
+            "terms of the objective: value x weight; no tile with such buffers has a larger sum",
+            terms,
+        ),
         ("buffers in L1", blocks),
         ("ranges", ranges),
         ("kernels that were passed over", rejections),

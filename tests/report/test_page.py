@@ -79,7 +79,8 @@ def test_a_row_opens_to_explain_its_tile(page: Any, app: Path) -> None:
     assert text in details.text
     assert f"accumulator in [{layer['requant']['acc'][0]:,}" in details.text
     for term in layer["terms"]:
-        assert f"{term['name']}: value {term['value']:,} of {term['text']}" in details.text
+        assert f"{term['name']}: {term['value']:,} x " in details.text
+        assert f"; value: {term['text']}" in details.text
 
 
 def test_the_mouse_over_a_bar_tells_its_numbers(page: Any) -> None:
