@@ -17,18 +17,23 @@ from dory_core.plan import LevelUse
 from dory_core.planner import place_network, place_resident
 from dory_core.plugins import Plugins
 from dory_core.tiling.network import NetworkTiler
-from dory_core.tiling.tiled import KernelRejection
+from dory_core.tiling.tiled import CORES, KernelRejection, PassedOver, passed_over
 
 
 @dataclass(frozen=True, slots=True)
 class LayerCheck:
-    """One layer. kernel: the one that computes it, None when none does or no target was given."""
+    """One layer. kernel: the one that computes it, None when none does or no target was given.
+
+    engine: of that kernel. passed_over: engines that were preferred, and why not.
+    """
 
     index: int
     node: str
     op: str
     kernel: str | None = None
     rejections: tuple[KernelRejection, ...] = ()
+    engine: str | None = None
+    passed_over: tuple[PassedOver, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +64,10 @@ class CheckReport:
                     "kernel": layer.kernel,
                     "rejections": [
                         {"kernel": r.kernel, "reason": r.reason} for r in layer.rejections
+                    ],
+                    "engine": layer.engine,
+                    "passed_over": [
+                        {"engine": p.engine, "reason": p.reason} for p in layer.passed_over
                     ],
                 }
                 for layer in self.layers
@@ -111,11 +120,15 @@ def _check_target(
             done = tiler.tile(n)
         except (NotSupported, DoesNotFit) as error:
             problems.append(error)
-            refused = ((kernel.name, judge(kernel, layer)) for kernel in tiler.kernels(n))
-            reasons = tuple(KernelRejection(n, r.reason) for n, r in refused if r is not None)
-            checks.append(LayerCheck(*head, None, reasons))
+            refused = ((kernel, judge(kernel, layer)) for kernel in tiler.kernels(n))
+            reasons = tuple(KernelRejection.of(k, r) for k, r in refused if r is not None)
+            engines = passed_over(tiler.kernels(n), None, reasons)
+            checks.append(LayerCheck(*head, None, reasons, passed_over=engines))
             continue
-        checks.append(LayerCheck(*head, done.kernel.name, done.rejections))
+        engine = done.kernel.engine or CORES
+        checks.append(
+            LayerCheck(*head, done.kernel.name, done.rejections, engine, done.passed_over)
+        )
     levels: Sequence[LevelUse] = ()
     if not problems:
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dory_core.budgets import Budgets
@@ -23,6 +23,7 @@ from dory_core.memory.lifetimes import align_up
 from dory_core.plan import (
     BLOCKS,
     IN_PLACE,
+    RESIDENT,
     Conversion,
     ExtTransfer,
     KernelCall,
@@ -35,6 +36,7 @@ from dory_core.plan import (
     WeightChunk,
     WeightTile,
 )
+from dory_core.residency import MOVED, OPERANDS, Stay
 from dory_core.tiling.schedule import Schedule, l1_buffers, place_l1
 from dory_core.tiling.tiled import TiledLayer
 from dory_core.tiling.whole import scratch_buffers, whole_timeline
@@ -223,6 +225,7 @@ def make_step(
     weights: LayerWeights | None,
     hierarchy: MemoryHierarchy,
     conversions: tuple[Conversion, ...] = (),
+    stay: Stay = MOVED,
 ) -> LayerStep:
     """Return the step of one layer.
 
@@ -233,7 +236,7 @@ def make_step(
         return _in_place_step(layer, tiled, parts, places, weights, hierarchy, conversions)
     first = parts[0].schedule
     all_inputs = len(first.c_out if first.keeps_channels else first.c_in) == 1
-    timelines = part_timelines(layer, kernel, parts, hierarchy)
+    timelines = part_timelines(layer, kernel, parts, hierarchy, tuple(stay.fixed))
     whole = {(span.start, span.size) for part in parts for span in part.schedule.c_out} == {
         (0, layer.output.channels)
     }
@@ -243,17 +246,22 @@ def make_step(
         rejections=tiled.rejections,
         tiling=tiled.tiling,
         parts=parts,
-        l1=place_l1(l1_buffers(tiled.layer, kernel, tiled.tiling.tile, tiled.schedule.buffering)),
+        l1=place_l1(
+            l1_buffers(tiled.layer, kernel, tiled.tiling.tile, tiled.schedule.buffering),
+            stay.fixed,
+        ),
         inputs=tuple(
             Transfer(
-                _input_form(layer, kernel, layout, all_inputs),
+                RESIDENT if stay.keeps(name) else _input_form(layer, kernel, layout, all_inputs),
                 places[tensor.name],
                 layout,
             )
-            for tensor, layout in zip(layer.inputs, kernel.input_layouts(layer), strict=True)
+            for name, tensor, layout in zip(
+                OPERANDS, layer.inputs, kernel.input_layouts(layer), strict=False
+            )
         ),
         output=Transfer(
-            _form(kernel.output_layout(layer), whole),
+            RESIDENT if stay.keeps("y") else _form(kernel.output_layout(layer), whole),
             places[layer.output.name],
             kernel.output_layout(layer),
         ),
@@ -261,6 +269,7 @@ def make_step(
         estimate=whole_estimate(layer, timelines, hierarchy),
         timelines=timelines,
         conversions=conversions,
+        passed_over=tiled.passed_over,
     )
 
 
@@ -321,6 +330,7 @@ def _in_place_step(
         estimate=timeline.estimate,
         timelines=(timeline,),
         conversions=conversions,
+        passed_over=tiled.passed_over,
     )
 
 
@@ -329,9 +339,10 @@ def part_timelines(
     kernel: Kernel,
     parts: Sequence[PartPlan],
     hierarchy: MemoryHierarchy,
+    resident: Collection[str] = (),
 ) -> tuple[PartTimeline, ...]:
-    """Return the timeline of each part; equal parts share one."""
-    costs = LayerCosts(layer, kernel, hierarchy)
+    """Return the timeline of each part; equal parts share one. resident: what stays in L1."""
+    costs = LayerCosts(layer, kernel, hierarchy, resident=resident)
     known: dict[Schedule, PartTimeline] = {}
     for part in parts:
         if part.schedule not in known:

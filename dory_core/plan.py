@@ -16,7 +16,7 @@ from dory_core.layout import HWC, Layout
 from dory_core.memory import Block
 from dory_core.tiling.problem import Tiling
 from dory_core.tiling.schedule import PlacedBuffer, Schedule
-from dory_core.tiling.tiled import KernelRejection
+from dory_core.tiling.tiled import CORES, KernelRejection, PassedOver
 
 PLAN_VERSION = 1
 GENERATOR = "dory"
@@ -62,6 +62,7 @@ class Conversion:
 
 IN_PLACE = "in place"
 BLOCKS = "blocks"
+RESIDENT = "resident"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,8 @@ class Transfer:
     ``channels``: HWC in L2, CHW in L1, one copy per channel with rows of one element;
     ``blocks``: whole rows of a layout that keeps blocks of channels apart, one row of the copy is
     what the tile has of a block;
-    ``in place``: not at all, the kernel works on the tensor in L2.
+    ``in place``: not at all, the kernel works on the tensor in L2;
+    ``resident``: not at all, the whole tensor is a tile that stays in L1, where its place is.
     layout: as which the kernel reads or writes it.
     """
 
@@ -184,7 +186,7 @@ class KernelCall:
 class LayerStep:
     """One layer of the execution: tiles, buffers, transfers and kernel call.
 
-    conversions: run before it.
+    conversions: run before it. passed_over: engines that were preferred.
     """
 
     layer: TypedLayer
@@ -199,6 +201,7 @@ class LayerStep:
     estimate: LayerEstimate
     timelines: tuple[PartTimeline, ...]
     conversions: tuple[Conversion, ...] = ()
+    passed_over: tuple[PassedOver, ...] = ()
 
     @property
     def conversion_cycles(self) -> int:
@@ -232,8 +235,14 @@ class LayerStep:
 
     @property
     def l1_bytes(self) -> int:
-        """Bytes of L1 that the layer uses."""
+        """Bytes of L1 that the layer uses, from its start."""
         return max((b.offsets[-1] + b.bytes for b in self.l1), default=0)
+
+    @property
+    def resident(self) -> frozenset[str]:
+        """Buffers in L1 (x, x2, y) whose tensor stays there between layers."""
+        transfers = (*zip(("x", "x2"), self.inputs, strict=False), ("y", self.output))
+        return frozenset(name for name, transfer in transfers if transfer.form == RESIDENT)
 
     def block(self, name: str) -> PlacedBuffer | None:
         """Return the L1 buffer with this name."""
@@ -336,6 +345,18 @@ class Plan:
         return self.program.cycles
 
     @property
+    def engines(self) -> dict[str, dict[str, int]]:
+        """Layers, MACs and estimated cycles of each engine, in the order of their first layer."""
+        found: dict[str, dict[str, int]] = {}
+        for step in self.steps:
+            empty = {"layers": 0, "macs": 0, "cycles": 0}
+            mine = found.setdefault(step.kernel.engine or CORES, empty)
+            mine["layers"] += 1
+            mine["macs"] += step.layer.macs
+            mine["cycles"] += step.estimate.cycles
+        return found
+
+    @property
     def macs(self) -> int:
         """Multiply-accumulates of one inference."""
         return sum(s.layer.macs for s in self.steps)
@@ -384,6 +405,8 @@ class Plan:
                 "latency_ms": round(cycles / point.cluster_hz * 1e3, 4) if point else None,
                 "energy_mj": round(cycles * point.energy_j_per_cycle * 1e3, 5) if point else None,
                 "operating_point": point.name if point else None,
+                "conversion_cycles": sum(c.cycles for c in self.conversions),
+                "engines": self.engines,
             },
             "operating_point": None if point is None else _point_json(point),
             "roofline": {
@@ -505,11 +528,13 @@ def _step_json(
         "name": typed.layer.name,
         "kind": typed.layer.kind,
         "macs": typed.macs,
-        "engine": step.kernel.engine,
+        "engine": step.kernel.engine or CORES,
+        "passed_over": [{"engine": p.engine, "reason": p.reason} for p in step.passed_over],
         "kernel": step.kernel.name,
         "symbol": step.kernel.symbol,
         "rejections": [
-            {"kernel": r.kernel, "engine": r.engine, "reason": r.reason} for r in step.rejections
+            {"kernel": r.kernel, "engine": r.engine or CORES, "reason": r.reason}
+            for r in step.rejections
         ],
         "conversions": [_conversion_json(c) for c in step.conversions],
         "inputs": [{**_place_json(t.place), "transfer": t.form} for t in step.inputs],

@@ -25,6 +25,7 @@ from dory_core.memory import (
     plan_memory,
     verify_bins,
 )
+from dory_core.memory.contents import verify_contents
 from dory_core.placement import (
     L3_IMAGE,
     Placement,
@@ -43,6 +44,7 @@ from dory_core.plan import (
     Roofline,
     WeightChunk,
 )
+from dory_core.residency import OPERANDS, plan_residency
 from dory_core.streaming.fit import fit_network
 from dory_core.streaming.placement import place_streamed
 from dory_core.tiling.network import NetworkTiler
@@ -116,7 +118,8 @@ def place_resident(
     flow = plan_flow(
         graph, [(layer, one.kernel) for layer, one in zip(graph.typed_layers, tiled, strict=True)]
     )
-    wanted = flow.requests()
+    residency = plan_residency(tiled, flow, ctx.memory, budgets.bytes[1])
+    wanted = flow.requests(residency.tensors)
     memory = plan_memory(wanted, level_alignment(ctx.memory, L2))
     packings, straddles = _pack(wanted, memory, ctx, budgets, static if level == L2 else 0)
     blocks = tuple(
@@ -128,7 +131,8 @@ def place_resident(
     conversions = _conversions(flow, places, ctx)
     steps, constants = [], []
     end = packings[0].peak_bytes if level == L2 else 0
-    for position, (layer, one) in enumerate(zip(graph.typed_layers, tiled, strict=True)):
+    for position, one in enumerate(residency.tiled):
+        layer, stay = one.layer, residency.stays[position]
         weights = None
         chunks = tables[position]
         if chunks:
@@ -136,6 +140,11 @@ def place_resident(
             name = f"weights_{layer.layer.index:02d}"
             constants.append(Block(name, end, weights.size, -1, len(tiled) - 1))
             end += weights.size
+        for name, buffer in zip(
+            (*flow.reads[position], layer.output.name), _buffer_names(layer), strict=True
+        ):
+            if stay.keeps(buffer):
+                places[name] = _stays(flow.forms[name], stay.fixed[buffer])
         output = places[layer.output.name]
         operands = tuple(places[name] for name in flow.reads[position])
         part = PartPlan(
@@ -148,7 +157,7 @@ def place_resident(
         mine = {t.name: place for t, place in zip(layer.inputs, operands, strict=True)}
         mine[layer.output.name] = output
         steps.append(
-            make_step(layer, one, (part,), mine, weights, ctx.memory, conversions[position])
+            make_step(layer, one, (part,), mine, weights, ctx.memory, conversions[position], stay)
         )
     return Placement(
         steps=tuple(steps),
@@ -170,6 +179,15 @@ def place_resident(
 
 def _place(form: Form, block: Block) -> Place:
     return Place(form.tensor, L2, block.offset, block.memory, form.layout)
+
+
+def _stays(form: Form, offset: int) -> Place:
+    return Place(form.tensor, 1, offset, 0, form.layout)
+
+
+def _buffer_names(layer: TypedLayer) -> tuple[str, ...]:
+    """Return the names in L1 of the operands of a layer and of its output."""
+    return (*OPERANDS[: len(layer.inputs)], "y")
 
 
 def _conversions(
@@ -295,6 +313,9 @@ def _verify(placement: Placement, ctx: TargetContext, budgets: Budgets) -> None:
         blocks = tuple(b for b in placement.l2_blocks if b.name in names and b.memory == number)
         packings[memory.name] = Packing(blocks, peak, "resident")
     verify_bins(placement.wanted, BinPlan(packings), bins)
+    verify_contents(
+        placement.steps, placement.inputs, placement.outputs, placement.final_conversions
+    )
 
 
 def constants_too_large(graph: Graph, placement: Placement, level: int, budget: int) -> DoesNotFit:

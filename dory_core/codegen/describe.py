@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dory_core.ir import AvgPool, Conv, MaxPool, TypedLayer, Window
-from dory_core.plan import IN_PLACE, LayerStep, Plan, Transfer
+from dory_core.plan import IN_PLACE, RESIDENT, LayerStep, Plan, Transfer
 
 
 def describe_window(window: Window) -> str:
@@ -70,8 +70,11 @@ def _tensor_line(what: str, transfer: Transfer) -> str:
         f"L{transfer.place.level} + {transfer.place.offset}"
         f"{f' of memory {transfer.place.memory}' if transfer.place.memory else ''}, "
         f"{'' if transfer.layout.is_hwc else f'layout {transfer.layout.name}, '}"
-        f"{transfer.form if transfer.form == IN_PLACE else f'by {transfer.form}'}"
+        f"{_FORMS.get(transfer.form, f'by {transfer.form}')}"
     )
+
+
+_FORMS = {IN_PLACE: IN_PLACE, RESIDENT: "stays there between two layers"}
 
 
 def _many(count: int, noun: str) -> str:

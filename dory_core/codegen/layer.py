@@ -26,7 +26,7 @@ from dory_core.codegen.transfers import (
     store_function,
 )
 from dory_core.ir import Linear
-from dory_core.plan import LayerStep, LayerWeights, Plan, Transfer, WeightTile
+from dory_core.plan import RESIDENT, LayerStep, LayerWeights, Plan, Transfer, WeightTile
 
 INDENT = "  "
 PARTS = ("weights", "mul", "add", "bias")
@@ -96,6 +96,8 @@ class LayerView:
     checks: tuple[str, ...]
     call: tuple[str, ...]
     advance_slots: tuple[str, ...]
+    stores: bool = True
+    keeps: tuple[str, ...] = ()
 
 
 def weights_symbol(step: LayerStep) -> str:
@@ -115,7 +117,8 @@ def arena(memory: int) -> str:
 
 def layer_arenas(step: LayerStep) -> tuple[str, ...]:
     """Return the arenas that a layer uses, as parameters or arguments of its function."""
-    memories = {t.place.memory for t in (*step.inputs, step.output)}
+    moved = (t for t in (*step.inputs, step.output) if t.form != RESIDENT)
+    memories = {t.place.memory for t in moved}
     if step.weights is not None and not step.weights.linked:
         memories.add(0)
     return ("l1", *(arena(memory) for memory in sorted(memories)))
@@ -135,7 +138,8 @@ def layer_view(plan: Plan, step: LayerStep) -> LayerView:
         return _in_place_view(plan, step, axes, names)
     functions: list[str] = []
     for name, transfer in zip(names, step.inputs, strict=True):
-        functions += load_functions(plan, step, axes, name, transfer)
+        if transfer.form != RESIDENT:
+            functions += load_functions(plan, step, axes, name, transfer)
     if step.weights is not None and not step.kernel.fetches:
         functions.append(
             load_weights_function(
@@ -145,7 +149,8 @@ def layer_view(plan: Plan, step: LayerStep) -> LayerView:
                 _block_field(step.weights, "size"),
             )
         )
-    functions += [store_function(step, axes), _advance(step, axes)]
+    stores = step.output.form != RESIDENT
+    functions += [*([store_function(step, axes)] if stores else []), _advance(step, axes)]
 
     loads = _loads(plan, step, axes, names)
     tile = _tile_text(step, axes, names)
@@ -180,6 +185,17 @@ def layer_view(plan: Plan, step: LayerStep) -> LayerView:
         checks=tile.checks,
         call=tile.call,
         advance_slots=advance_slots,
+        stores=stores,
+        keeps=_keeps(step, names),
+    )
+
+
+def _keeps(step: LayerStep, names: Sequence[str]) -> tuple[str, ...]:
+    """Return the marks of what lies in L1 when the layer begins."""
+    return tuple(
+        f"DORY_SIM_L1_KEEP({_buffer(step, name, 0)}, {transfer.place.size_bytes});"
+        for name, transfer in zip(names, step.inputs, strict=True)
+        if transfer.form == RESIDENT
     )
 
 
@@ -242,6 +258,8 @@ def _loads(plan: Plan, step: LayerStep, axes: TileAxes, names: Sequence[str]) ->
     part = ", part" if len(step.parts) > 1 else ""
     loads = []
     for name, transfer in zip(names, step.inputs, strict=True):
+        if transfer.form == RESIDENT:
+            continue
         loads.append(
             Load(
                 name,
@@ -432,7 +450,9 @@ def _tile_text(step: LayerStep, axes: TileAxes, inputs: Sequence[str]) -> TileTe
 
 
 def _l2_address(step: LayerStep, axes: TileAxes, name: str, transfer: Transfer) -> str:
-    """Return the first byte of an input's tile in L2."""
+    """Return the first byte of an input's tile in L2; 0 when it is not there."""
+    if transfer.form == RESIDENT:
+        return "0"
     if step.in_place:
         return _in_place(step, name, 0)
     offset = input_box(step, axes, name, transfer).offset

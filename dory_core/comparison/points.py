@@ -189,7 +189,18 @@ def _options(study: Study, point: Point) -> Iterator[CompileOptions]:
         )
 
 
-_LAYER_KEYS = ("index", "name", "kind", "macs", "kernel", "tiles", "l3_tiles", "bytes", "estimate")
+_LAYER_KEYS = (
+    "index",
+    "name",
+    "kind",
+    "macs",
+    "engine",
+    "kernel",
+    "tiles",
+    "l3_tiles",
+    "bytes",
+    "estimate",
+)
 
 
 def _outcome(point: Point, plan: Plan) -> Outcome:

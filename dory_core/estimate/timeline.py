@@ -7,7 +7,7 @@ which they are started. ``dory_core.tiling.schedule`` says when they are started
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
@@ -138,10 +138,18 @@ def layout_transfer(layout: Layout, tensor: Tensor, rows: int, channels: int) ->
 
 
 class LayerCosts:
-    """Cycles of kernel calls and transfers of one layer, computed once per distinct tile."""
+    """Cycles of kernel calls and transfers of one layer, computed once per distinct tile.
+
+    resident: tensors (x, x2, y) that stay in L1 and are not moved.
+    """
 
     def __init__(
-        self, layer: TypedLayer, kernel: Kernel, hierarchy: MemoryHierarchy, upper: int = 1
+        self,
+        layer: TypedLayer,
+        kernel: Kernel,
+        hierarchy: MemoryHierarchy,
+        upper: int = 1,
+        resident: Collection[str] = (),
     ) -> None:
         self.layer = layer
         self.kernel = kernel
@@ -153,6 +161,8 @@ class LayerCosts:
         self._layout = kernel.input_layout(layer)
         self._input_layouts = kernel.input_layouts(layer)
         self._output_layout = kernel.output_layout(layer)
+        self._resident = resident
+        self.stores = "y" not in resident
         self._compute: dict[tuple[int, ...], int] = {}
         self._x: dict[tuple[int, ...], tuple[float, ...]] = {}
         self._w: dict[tuple[int, int], float] = {}
@@ -174,12 +184,13 @@ class LayerCosts:
 
     def inputs(self, rows: int, columns: int, channels: int) -> tuple[Transfer, ...]:
         """Return the transfers that load an input tile."""
-        operands = zip(self._operands, self._input_layouts, strict=False)
+        operands = zip(("x", "x2"), self._operands, self._input_layouts, strict=False)
         return tuple(
             self._input(tensor, rows, columns, channels)
             if layout.is_hwc
             else self._laid_out(tensor, layout, rows, channels)
-            for tensor, layout in operands
+            for name, tensor, layout in operands
+            if name not in self._resident
         )
 
     def _laid_out(self, tensor: Tensor, layout: Layout, rows: int, channels: int) -> Transfer:
@@ -262,7 +273,7 @@ def estimate(
         walk.event("cores", "compute", step.index, now, now + cycles)
         compute += cycles
         now += cycles + costs.barrier
-        if step.store_y:
+        if step.store_y and costs.stores:
             now, slots[step.y_slot] = walk.store(step, now)
         if following is not None:
             now, late = walk.load(following, now, x_late, w_late)
@@ -359,7 +370,7 @@ def traffic(costs: LayerCosts, schedule: Schedule) -> Traffic:
             moved += costs.inputs(h.x_size, w.x_size, channels)
         if step.load_w:
             moved.append(costs.weights(o.size, channels))
-        if step.store_y:
+        if step.store_y and costs.stores:
             moved.append(costs.output(o.size, h.size, w.size))
         calls += 1
         transfers += sum(transfer.copies for transfer in moved)

@@ -8,24 +8,33 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from dory_core.report.table import dominant, new_table
+from dory_core.report.table import dominant, engine_names, new_table
 from dory_core.report.units import bytes_text, share_text
 
 
 def print_check(document: Mapping[str, Any], out: Console, details: bool = False) -> None:
     """Print which layers are supported, by which kernel, and whether the network fits.
 
-    details: also why kernels that were preferred did not take a layer.
+    Where the target has several engines, also which one, and why others were passed over. details:
+    also why kernels that were preferred did not take a layer.
     """
-    bound = document.get("fits") is not None or any(n["kernel"] for n in document["layers"])
-    table = new_table("layer", "op", *(["kernel"] if bound else []))
-    for layer in document["layers"]:
+    layers = document["layers"]
+    bound = document.get("fits") is not None or any(n["kernel"] for n in layers)
+    several = len(engine_names(layers)) > 1
+    heads = [*(["engine"] if several else []), *(["kernel"] if bound else [])]
+    table = new_table("layer", "op", *heads)
+    for layer in layers:
         cells = [Text(f"{layer['index']:02d} {layer['node']}"), Text(layer["op"])]
+        cells += [Text(layer["engine"] or "-")] if several else []
         table.add_row(*cells, *([Text(layer["kernel"] or "-")] if bound else []))
+        for passed in layer["passed_over"] if several else ():
+            blank = [""] * (len(heads) + 1)
+            table.add_row(*blank, Text(f"not {passed['engine']}: {passed['reason']}"))
         if details or not (layer["kernel"] or document["supported"]):
             for rejection in layer["rejections"]:
-                table.add_row("", "", Text(f"not {rejection['kernel']}: {rejection['reason']}"))
-    if document["layers"]:
+                blank = [""] * (len(heads) + 1)
+                table.add_row(*blank, Text(f"not {rejection['kernel']}: {rejection['reason']}"))
+    if layers:
         out.print(table)
     if document.get("levels"):
         levels = new_table(

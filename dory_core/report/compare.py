@@ -29,8 +29,21 @@ def print_comparison(document: Mapping[str, Any], out: Console) -> None:
     if len(columns) <= MOST_SIDE_BY_SIDE and any(column["layers"] for column in columns):
         out.print(_layers(columns))
     out.print(_totals(document))
-    for line in (*reasons(columns), *estimated_at(columns)):
+    for line in (*engine_lines(columns), *reasons(columns), *estimated_at(columns)):
         out.print(Text(line))
+
+
+def engine_lines(columns: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return what the engines of each column compute, where any has more than one."""
+    shown = [c for c in columns if c["totals"] is not None and len(c["totals"]["engines"]) > 1]
+    return [
+        f"{column_label(column)}: "
+        + "; ".join(
+            f"{name} {count_text(one['macs'])} MAC, {count_text(one['cycles'])} cycles"
+            for name, one in column["totals"]["engines"].items()
+        )
+        for column in shown
+    ]
 
 
 def verdict(column: Mapping[str, Any]) -> str:

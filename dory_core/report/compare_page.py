@@ -8,6 +8,7 @@ from typing import Any
 from dory_core.report import charts, drawing
 from dory_core.report.compare import (
     MOST_SIDE_BY_SIDE,
+    engine_lines,
     estimated_at,
     level_names,
     number_text,
@@ -36,7 +37,7 @@ def compare_page(document: Mapping[str, Any]) -> str:
             facts=(("frontend", document["frontend"]),),
             tables=tuple(tables),
             figures=drawn,
-            notes=(*reasons(columns), *estimated_at(columns)),
+            notes=(*engine_lines(columns), *reasons(columns), *estimated_at(columns)),
             script=drawing.javascript(),
         )
     )

@@ -11,6 +11,7 @@ from typing import Any
 
 from dory_core.report import charts, drawing
 from dory_core.report.compare import point_text
+from dory_core.report.table import conversions_text, engines_text
 from dory_core.report.units import bytes_text, count_text, share_text, tile_text
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -143,12 +144,15 @@ def _facts(plan: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     point = plan["operating_point"]
     if point is not None:
         facts.append(("operating point", f"{point_text(point)}; source: {point['source']}"))
+    for title, line in (("engines", engines_text(plan)), ("layouts", conversions_text(plan))):
+        if line:
+            facts.append((title, line.partition(": ")[2]))
     return tuple(facts)
 
 
 _LAYER_COLUMNS = (
-    "layer", "node", "kind", "kernel", "tile CxHxW", "tiles", "L3 tiles", "L1", "MAC", "cycles",
-    "MAC/cycle", "stall", "bound",
+    "layer", "node", "kind", "engine", "kernel", "tile CxHxW", "tiles", "L3 tiles", "L1", "MAC",
+    "cycles", "MAC/cycle", "stall", "bound",
 )  # fmt: skip
 
 
@@ -163,6 +167,7 @@ def _layers(plan: Mapping[str, Any]) -> Table:
             Cell(f"{layer['index']:02d}", layer["index"]),
             Cell(layer["name"], layer["name"]),
             Cell(layer["kind"], layer["kind"]),
+            Cell(layer["engine"], layer["engine"]),
             Cell(layer["kernel"], layer["kernel"], layer["symbol"]),
             Cell(tile_text(tiles), tiles["c_out"] * tiles["h"] * tiles["w"]),
             Cell(str(tiles["count"]), tiles["count"]),
@@ -196,6 +201,16 @@ def _explanation(layer: Mapping[str, Any]) -> tuple[tuple[str, tuple[str, ...]],
         for term in layer["terms"]
     )
     rejections = tuple(f"not {r['kernel']}: {r['reason']}" for r in layer["rejections"])
+    engines = tuple(f"not {p['engine']}: {p['reason']}" for p in layer["passed_over"])
+    changes = tuple(
+        f"{c['tensor']}: {c['source']['layout']['name']} to {c['target']['layout']['name']}, "
+        f"{c['cycles']:,} cycles"
+        for c in layer["conversions"]
+    )
+    tensors = tuple(
+        f"{tensor['name']}: {tensor['layout']['name']}, L{tensor['level']}, {tensor['transfer']}"
+        for tensor in (*layer["inputs"], layer["output"])
+    )
     requant = layer["requant"]
     ranges = (
         f"accumulator in [{requant['acc'][0]:,}, {requant['acc'][1]:,}]",
@@ -210,6 +225,9 @@ def _explanation(layer: Mapping[str, Any]) -> tuple[tuple[str, tuple[str, ...]],
         ),
         ("buffers in L1", blocks),
         ("ranges", ranges),
+        ("tensors", tensors),
+        ("conversions before it", changes),
+        ("engines that were passed over", engines),
         ("kernels that were passed over", rejections),
     )
     return tuple((title, lines) for title, lines in sections if lines)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rich.box import SIMPLE
@@ -39,6 +39,9 @@ def print_plan(plan: Mapping[str, Any], out: Console, details: bool = False) -> 
     out.print(_layer_table(plan))
     out.print(_memory_table(plan["memory"]))
     out.print(Text(_totals(plan)))
+    for line in (engines_text(plan), conversions_text(plan)):
+        if line:
+            out.print(Text(line))
     if details:
         for line in _rejections(plan["layers"]):
             out.print(Text(line))
@@ -57,8 +60,11 @@ def _layer_table(plan: Mapping[str, Any]) -> Table:
     parts = any(layer.get("l3_tiles", 1) > 1 for layer in plan["layers"])
     if parts:
         columns.insert(3, "L3 tiles")
+    several = len(engine_names(plan["layers"])) > 1
+    if several:
+        columns.insert(2, "engine")
     table = new_table(*columns, "bound", right=numbers)
-    table.columns[2].min_width = _KERNEL_COLUMN_MINIMUM
+    table.columns[columns.index("kernel")].min_width = _KERNEL_COLUMN_MINIMUM
     for position, layer in enumerate(plan["layers"]):
         estimate = layer.get("estimate") or {}
         l1 = layer["bytes"]
@@ -66,6 +72,7 @@ def _layer_table(plan: Mapping[str, Any]) -> Table:
         table.add_row(
             Text(f"{layer.get('index', position):02d} {layer['name']}"),
             Text(layer["kind"]),
+            *([Text(layer["engine"])] if several else []),
             Text(layer["kernel"]),
             *([str(layer.get("l3_tiles", 1))] if parts else []),
             tile_text(layer["tiles"]),
@@ -77,6 +84,40 @@ def _layer_table(plan: Mapping[str, Any]) -> Table:
             Text(str(estimate.get("bound") or "-")),
         )
     return table
+
+
+def engine_names(layers: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Return the engines that compute layers or were passed over, in their order."""
+    names: dict[str, None] = {}
+    for layer in layers:
+        asked = (passed["engine"] for passed in layer.get("passed_over", ()))
+        names |= dict.fromkeys(name for name in (*asked, layer.get("engine")) if name)
+    return tuple(names)
+
+
+def engines_text(plan: Mapping[str, Any]) -> str:
+    """Return what each engine computes in one line, empty where there is one."""
+    engines = plan["totals"].get("engines", {})
+    if len(engine_names(plan["layers"])) < 2:
+        return ""
+    macs = plan["network"]["macs"]
+    texts = (
+        f"{name} {one['layers']} layers, {count_text(one['macs'])} MAC "
+        f"({share_text(one['macs'], macs)}), {count_text(one['cycles'])} cycles"
+        for name, one in engines.items()
+    )
+    return f"engines: {'; '.join(texts)}"
+
+
+def conversions_text(plan: Mapping[str, Any]) -> str:
+    """Return how often the layout changes and what it costs in one line, empty without."""
+    changes = [c for layer in plan["layers"] for c in layer.get("conversions", ())]
+    changes += plan.get("final_conversions", ())
+    if not changes:
+        return ""
+    cycles = plan["totals"]["conversion_cycles"]
+    many = f"{len(changes)} conversion{'s' if len(changes) > 1 else ''}"
+    return f"layouts: {many}, {count_text(cycles)} cycles"
 
 
 def _memory_table(memory: Mapping[str, Any]) -> Table:

@@ -11,7 +11,7 @@ from dory_core.kernel import Kernel, Term, judge
 from dory_core.plugins import Plugins
 from dory_core.tiling.geometry import Tile
 from dory_core.tiling.outer import WHOLE, Split, largest_part
-from dory_core.tiling.tiled import KernelRejection, TiledLayer
+from dory_core.tiling.tiled import KernelRejection, TiledLayer, passed_over
 from dory_core.tiling.tiler import Tiler
 from dory_core.tiling.whole import tile_whole
 
@@ -58,6 +58,11 @@ class NetworkTiler:
 
     def _tile_part(self, n: int, split: Split) -> TiledLayer:
         """Return the largest part on a kernel that accepts the whole layer as well."""
+        tiled = self._on_best_kernel(n, split)
+        engines = passed_over(self._kernels[n], tiled.kernel, tiled.rejections)
+        return replace(tiled, passed_over=engines)
+
+    def _on_best_kernel(self, n: int, split: Split) -> TiledLayer:
         layer = self._layers[n]
         if self._hierarchy.in_place:
             return tile_whole(layer, self._kernels[n], self._l1_bytes, self._hierarchy)

@@ -13,9 +13,10 @@ The loads of step 0 are started before the loop; after it the last stores are wa
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
+from types import MappingProxyType
 
 from dory_core.expr import Expr
 from dory_core.ir import Add, TypedLayer
@@ -242,11 +243,19 @@ class PlacedBuffer:
     offsets: tuple[int, ...]
 
 
-def place_l1(buffers: tuple[L1Buffer, ...]) -> tuple[PlacedBuffer, ...]:
-    """Place ``buffers`` one after the other from offset 0; every copy is 8-byte aligned."""
+def place_l1(
+    buffers: tuple[L1Buffer, ...], fixed: Mapping[str, int] = MappingProxyType({})
+) -> tuple[PlacedBuffer, ...]:
+    """Place ``buffers`` one after the other; every copy is 8-byte aligned.
+
+    fixed: offsets of buffers that lie at an end of L1; the others start behind the one at 0.
+    """
     placed = []
-    offset = 0
+    offset = sum(int(b.total) for b in buffers if fixed.get(b.name) == 0)
     for buffer in buffers:
+        if buffer.name in fixed:
+            placed.append(PlacedBuffer(buffer.name, buffer.bytes, (fixed[buffer.name],)))
+            continue
         offsets = tuple(offset + k * buffer.bytes for k in range(buffer.copies))
         placed.append(PlacedBuffer(buffer.name, buffer.bytes, offsets))
         offset += buffer.total

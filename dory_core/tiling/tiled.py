@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from dory_core.estimate.timeline import LayerEstimate
@@ -31,12 +32,46 @@ class KernelRejection:
         return cls(kernel.name, rejection.reason, kernel.engine, rejection.other_kind)
 
 
+#: What stands for the empty name of an engine.
+CORES = "cores"
+
+
+@dataclass(frozen=True, slots=True)
+class PassedOver:
+    """An engine that was preferred and does not compute a layer, and why, in a sentence."""
+
+    engine: str
+    reason: str
+
+
+def passed_over(
+    kernels: Sequence[Kernel], chosen: Kernel | None, rejections: Iterable[KernelRejection]
+) -> tuple[PassedOver, ...]:
+    """Return each engine that was asked before the chosen kernel and is not that kernel's.
+
+    kernels: candidates, best first. chosen: None when none computes the layer, and all were asked.
+    The reason is that of the first kernel of the engine which computes layers of this kind.
+    """
+    asked = list(kernels)
+    if chosen is not None:
+        asked = asked[: [kernel.name for kernel in asked].index(chosen.name)]
+    engines = dict.fromkeys(kernel.engine for kernel in asked)
+    found = []
+    for engine in engines:
+        mine = [r for r in rejections if r.engine == engine]
+        if mine and (chosen is None or engine != chosen.engine):
+            best = next((r for r in mine if not r.other_kind), mine[0])
+            found.append(PassedOver(engine or CORES, best.reason))
+    return tuple(found)
+
+
 @dataclass(frozen=True, slots=True)
 class TiledLayer:
     """A layer with its kernel, tile and schedule between two memory levels.
 
     rejections: candidates of higher preference and why they were not taken. in_place: not tiled,
-    the kernel works on tensors and constants where they lie (``tiling.whole``).
+    the kernel works on tensors and constants where they lie (``tiling.whole``). passed_over:
+    engines of higher preference.
     """
 
     layer: TypedLayer
@@ -46,3 +81,4 @@ class TiledLayer:
     rejections: tuple[KernelRejection, ...]
     estimate: LayerEstimate
     in_place: bool = False
+    passed_over: tuple[PassedOver, ...] = ()

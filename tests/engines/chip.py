@@ -239,6 +239,7 @@ class Chip:
     resident_l1: bool = False
     weight_bytes: int = WEIGHT_BYTES
     dma_alignment: int = 4
+    blocking: bool = False
 
     @hookimpl
     def dory_targets(self) -> list[Target]:
@@ -259,7 +260,16 @@ class Chip:
                 Level(1, (activations, weights)),
                 Level(2, (Memory("SRAM", self.l2_bytes, alignment_bytes=16),)),
             ),
-            (Link(1, 2, setup_cycles=70, bytes_per_cycle=8.0, alignment_bytes=self.dma_alignment),),
+            (
+                Link(
+                    1,
+                    2,
+                    setup_cycles=70,
+                    bytes_per_cycle=8.0,
+                    alignment_bytes=self.dma_alignment,
+                    blocking=self.blocking,
+                ),
+            ),
             self.cores,
             conversion_cycles=3.0,
             resident_l1=self.resident_l1,

@@ -47,9 +47,14 @@ void ${v.symbol}(${v.parameters})
 % for load in v.loads:
   dory_ticket_t ${load.name}_ticket = DORY_NO_TICKET;
 % endfor
+% if v.stores:
   dory_ticket_t y_ticket${f"[{v.y_copies}]" if v.y_copies > 1 else ""} = ${"{DORY_NO_TICKET}" if v.y_copies > 1 else "DORY_NO_TICKET"};
+% endif
 
   if (core == 0) {
+% for line in v.keeps:
+    ${line} /* from the layer before */
+% endfor
     DORY_SIM_LAYER(${v.index}, ${v.c_name});
   }
   dory_barrier(); /* the layer before has stored its output */
@@ -70,10 +75,12 @@ void ${v.symbol}(${v.parameters})
     }
 % endfor
     if (core == 0) {
+% if v.stores:
       if (${y_ticket} != DORY_NO_TICKET) {
         dory_dma_wait(${y_ticket});
         ${y_ticket} = DORY_NO_TICKET;
       }
+% endif
       DORY_SIM_TILE(n);
     }
     dory_barrier();
@@ -97,9 +104,11 @@ void ${v.symbol}(${v.parameters})
 % endfor
     dory_barrier();
 
+% if v.stores:
     if (core == 0${" && " + v.is_last if v.is_last != "1" else ""}) {
       ${y_ticket} = store_y(${v.y_buffer}, ${v.y_base}, t${part});
     }
+% endif
 % for load in v.loads:
 % if load.copies == 1 and load.changes != "0":
     ${load.guard_and("n + 1 < tiles && (" + load.changes + ")")}{
@@ -113,7 +122,9 @@ void ${v.symbol}(${v.parameters})
     t = next;
   }
   if (core == 0) {
-% if v.y_copies > 1:
+% if not v.stores:
+    /* The output stays in L1 for the next layer. */
+% elif v.y_copies > 1:
     for (uint32_t slot = 0; slot < ${v.y_copies}; slot++) {
       if (y_ticket[slot] != DORY_NO_TICKET) {
         dory_dma_wait(y_ticket[slot]);

@@ -181,13 +181,38 @@ void sim_forget_arenas(void) {
   shadow_set(&sim_l3, l3_input_offset, l3_input_bytes, SIM_DEFINED);
 }
 
+/* What the next layer finds in L1. */
+#define MAX_KEPT 4
+static struct {
+  uint32_t offset, bytes;
+} kept[MAX_KEPT];
+static uint32_t kept_count;
+
+static void poison_part(uint32_t offset, uint32_t bytes) {
+  memset(sim_l1.base + offset, SIM_POISON, bytes);
+  sim_lock();
+  shadow_set(&sim_l1, offset, bytes, 0);
+  sim_unlock();
+}
+
 void sim_poison_l1(void) {
   dory_sim_l1_begin();
-  memset(sim_l1.base, SIM_POISON, sim_l1.size);
+  for (uint32_t at = 0; at < sim_l1.size;) {
+    uint32_t end = sim_l1.size, next = end; /* poison [at, end), go on at next */
+    for (uint32_t i = 0; i < kept_count; ++i) {
+      const uint32_t behind = kept[i].offset + kept[i].bytes;
+      if (kept[i].offset <= at && at < behind) {
+        end = at;
+        next = behind;
+        break;
+      }
+      if (kept[i].offset > at && kept[i].offset < end) end = next = kept[i].offset;
+    }
+    poison_part(at, end - at);
+    at = next;
+  }
   dory_sim_l1_end();
-  sim_lock();
-  shadow_set(&sim_l1, 0, sim_l1.size, 0);
-  sim_unlock();
+  kept_count = 0;
 }
 
 static int inside(const uint8_t *base, uint64_t size, const void *ptr, uint64_t bytes) {
@@ -295,6 +320,18 @@ void dory_sim_read(const void *ptr, uint32_t bytes, const char *file, int line) 
                    place.arena->name, (unsigned long)at, (unsigned long)(at + run - 1));
   }
   sim_unlock();
+}
+
+void dory_sim_l1_keep(const void *ptr, uint32_t bytes, const char *file, int line) {
+  if (bytes == 0 || dory_core_id() != 0) return;
+  const sim_place_t place = sim_locate(ptr, bytes);
+  if (!place.found || place.arena != &sim_l1)
+    dory_sim_fault(file, line, "a layer finds %lu bytes outside L1", (unsigned long)bytes);
+  if (kept_count == MAX_KEPT)
+    dory_sim_fault(file, line, "more than %d tensors stay in L1", MAX_KEPT);
+  dory_sim_read(ptr, bytes, file, line);
+  kept[kept_count].offset = place.offset;
+  kept[kept_count++].bytes = bytes;
 }
 
 /* Checks that no transfer in flight touches the range, then gives it a new shadow. */

@@ -72,9 +72,13 @@ uint32_t (dory_cycles)(void);     /* free-running counter, for profiles; 0 where
 /* Marks for the host simulation. A chip's HAL does not define them and they vanish. Core 0 calls
  * them, at a moment at which no other core touches the memory in question (after a barrier). */
 
-/* A layer begins: poisons L1 and checks that no transfer to or from L1 is in flight. */
+/* A layer begins: poisons L1, but for what it keeps, and checks that no transfer to or from L1 is in flight. */
 #ifndef DORY_SIM_LAYER
 #define DORY_SIM_LAYER(index, name) ((void)0)
+#endif
+/* Before DORY_SIM_LAYER: these bytes of L1 were written by the layer before and stay as they are. */
+#ifndef DORY_SIM_L1_KEEP
+#define DORY_SIM_L1_KEEP(ptr, bytes) ((void)0)
 #endif
 /* The layer ends: every transfer to or from L1 was waited for, and nothing but transfers and
  * declared writes changed L1. */

@@ -1,0 +1,121 @@
+"""Engines, layouts and memories in what ``dory check``, tables, pages and comparisons say."""
+
+from __future__ import annotations
+
+import json
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from dory_core.budgets import resolve_budgets
+from dory_core.check import _check_target
+from dory_core.comparison.points import Outcome, Point, _outcome
+from dory_core.ir import Graph, Window
+from dory_core.plan import Plan
+from dory_core.report.check import print_check
+from dory_core.report.compare import print_comparison
+from dory_core.report.drawing import available
+from dory_core.report.table import print_plan
+from dory_core.testing.apps import build_app
+from dory_core.testing.graphs import GraphBuilder
+from tests.engines.chip import NAME, Chip
+
+POINT = Window(kernel=(1, 1))
+
+
+def network() -> Graph:
+    b = GraphBuilder((16, 8, 8), name="net")
+    b.conv(16, POINT)
+    b.max_pool(Window(kernel=(2, 2), strides=(2, 2)))
+    b.conv(16, Window(kernel=(3, 3), dilations=(2, 2), pads=(2, 2, 2, 2)))
+    b.linear(10)
+    return b.graph()
+
+
+def plan(directory: Path) -> Plan:
+    return build_app(network(), NAME, directory / "app", plugins=Chip().plugins())
+
+
+def text(show: Any, *arguments: Any) -> str:
+    out = StringIO()
+    show(*arguments, Console(file=out, width=200))
+    return out.getvalue()
+
+
+def check() -> dict[str, Any]:
+    plugins = Chip().plugins()
+    ctx = plugins.context(NAME)
+    return _check_target(network(), ctx, resolve_budgets(ctx.memory, {}), plugins).to_json()
+
+
+def test_check_names_the_engine_of_each_layer_and_why_others_were_passed_over() -> None:
+    document = check()
+    assert [layer["engine"] for layer in document["layers"]] == ["array", *["cores"] * 3]
+    assert [layer["passed_over"] for layer in document["layers"]] == [
+        [],
+        [{"engine": "array", "reason": "it computes Conv, not MaxPool"}],
+        [{"engine": "array", "reason": "it knows no dilation"}],
+        [{"engine": "array", "reason": "it requantises once, by a shift, and clips"}],
+    ]
+    printed = text(print_check, document)
+    assert "not array: it knows no dilation" in printed
+    assert "L1 weights of the array" in printed
+
+
+def test_check_of_one_engine_says_nothing_of_engines(tmp_path: Path) -> None:
+    from tests.testing.tiny_chip import NAME as TINY
+    from tests.testing.tiny_chip import TinyChip
+
+    plugins = TinyChip().plugins()
+    ctx = plugins.context(TINY)
+    report = _check_target(network(), ctx, resolve_budgets(ctx.memory, {}), plugins).to_json()
+    assert all(layer["engine"] == "cores" for layer in report["layers"])
+    assert "engine" not in text(print_check, report)
+
+
+def test_the_table_counts_macs_of_engines_and_conversions(tmp_path: Path) -> None:
+    made = plan(tmp_path)
+    assert made.engines["array"]["macs"] == 16 * 16 * 64
+    assert sum(one["macs"] for one in made.engines.values()) == made.macs
+    assert sum(one["layers"] for one in made.engines.values()) == 4
+    document = json.loads((tmp_path / "app/plan.json").read_text())
+    assert document["totals"]["engines"] == made.engines
+    printed = text(print_plan, document)
+    assert "engines: array 1 layers, 16.4k MAC" in printed
+    assert "layouts: 2 conversions, " in printed
+    assert "L1 weights of the array" in printed
+
+
+def test_the_page_explains_layouts_and_engines(tmp_path: Path) -> None:
+    if not available():
+        pytest.skip("the extra dory-core[report] is not installed")
+    from dory_core.report.page import report_page
+
+    made = plan(tmp_path)
+    page = report_page(made.to_json(), made.timeline_json())
+    assert "input: HWC to planes, 6,144 cycles" in page
+    assert "not array: it knows no dilation" in page
+    assert "conversions before it" in page
+
+
+def test_a_comparison_shows_what_each_engine_computes(tmp_path: Path) -> None:
+    outcome: Outcome = _outcome(Point(NAME), plan(tmp_path))
+    assert [layer["engine"] for layer in outcome.layers] == ["array", *["cores"] * 3]
+    document = {
+        "network": "net",
+        "frontend": "testing",
+        "varied": [],
+        "columns": [outcome.to_json()],
+    }
+    assert "engines: array 16.4k MAC" in text(print_comparison, document)
+
+
+def test_generated_code_says_what_it_does(tmp_path: Path) -> None:
+    plan(tmp_path)
+    layer = (tmp_path / "app/src/dory_layer_00.c").read_text()
+    assert "layout planes, by blocks" in layer
+    assert "fetched by the kernel (memory for array weights)" in layer
+    assert "/* input: HWC to planes */" in (tmp_path / "app/src/network.c").read_text()

@@ -1,0 +1,273 @@
+"""Tensors that stay in L1 between layers: at alternating ends, proven, and in the simulation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from dory_core.errors import DoryError, VerificationFailed
+from dory_core.ir import Graph, TypedLayer, Window, requant
+from dory_core.kernel import Kernel
+from dory_core.kernels import portable_kernels
+from dory_core.memory.contents import verify_contents
+from dory_core.plan import RESIDENT, LayerStep, Plan, Transfer
+from dory_core.testing.apps import assert_exact, build_app
+from dory_core.testing.graphs import GraphBuilder
+from dory_core.testing.sanitizers import require_sanitizer
+from tests.engines.chip import NAME, Chip
+
+SAME = Window(kernel=(3, 3), pads=(1, 1, 1, 1))
+POINT = Window(kernel=(1, 1))
+POOL = Window(kernel=(2, 2), strides=(2, 2))
+SUM = requant(1, 0, 2, 0, 255)
+LARGE = Chip(resident_l1=True, l1_bytes=24 * 1024)
+
+
+def build(graph: Graph, chip: Chip, directory: Path) -> Plan:
+    return build_app(graph, NAME, directory, plugins=chip.plugins(), seeds=(0, 1))
+
+
+def chain() -> Graph:
+    """Five layers of the array in a row, then the cores, then an Add with one resident operand."""
+    b = GraphBuilder((16, 9, 12), name="chain")
+    b.conv(16, SAME)
+    b.conv(16, POINT)
+    b.conv(16, SAME, groups=16)
+    b.conv(32, POINT)
+    pooled = b.max_pool(POOL)
+    point = b.conv(32, POINT)
+    b.add(pooled, point, operands=(None, None), requants=(SUM,))
+    b.conv(32, SAME, groups=32)
+    return b.graph()
+
+
+def forms(plan: Plan) -> list[tuple[list[str], str]]:
+    return [([t.form for t in step.inputs], step.output.form) for step in plan.steps]
+
+
+def offset(step: LayerStep, name: str) -> int:
+    block = step.block(name)
+    assert block is not None
+    return block.offsets[0]
+
+
+def test_consecutive_layers_keep_their_tensors_at_alternating_ends_of_l1(tmp_path: Path) -> None:
+    plan = build(chain(), LARGE, tmp_path / "app")
+    assert forms(plan) == [
+        (["blocks"], RESIDENT),
+        ([RESIDENT], RESIDENT),
+        ([RESIDENT], RESIDENT),
+        ([RESIDENT], "blocks"),
+        (["in place"], "in place"),
+        (["blocks"], RESIDENT),
+        (["blocks", RESIDENT], RESIDENT),
+        ([RESIDENT], "blocks"),
+    ]
+    steps = plan.steps
+    assert [offset(step, "y") == 0 for step in steps[:3]] == [True, False, True]
+    for before, after in pairwise(steps[:4]):
+        assert offset(before, "y") == offset(after, "x") == after.inputs[0].place.offset
+        assert after.inputs[0].place.level == 1
+    assert offset(steps[6], "x2") == offset(steps[5], "y")
+    assert_exact(tmp_path / "app", plugins=LARGE.plugins())
+
+
+def test_resident_tensors_take_no_room_of_l2_and_no_transfers(tmp_path: Path) -> None:
+    plan = build(chain(), LARGE, tmp_path / "app")
+    other = build(chain(), replace(LARGE, resident_l1=False), tmp_path / "other")
+    names = {block.name for block in plan.levels[1].blocks}
+    assert names.isdisjoint({"layer_00", "layer_01", "layer_02", "layer_05", "layer_06"})
+    assert {block.name for block in other.levels[1].blocks} > names
+    assert [step.traffic.transfers for step in plan.steps[:3]] == [1, 0, 0]
+    assert plan.cycles < other.cycles
+    assert plan.arena_used <= other.arena_used
+    assert not any(t.form == RESIDENT for step in other.steps for t in step.inputs)
+    assert_exact(tmp_path / "other", plugins=LARGE.plugins(), dma=("random",))
+
+
+@pytest.mark.parametrize("sanitizer", ["address,undefined", "thread"])
+def test_sanitizers_find_nothing_with_several_cores(sanitizer: str, tmp_path: Path) -> None:
+    require_sanitizer(sanitizer)
+    chip = replace(LARGE, cores=3)
+    build(chain(), chip, tmp_path / "app")
+    assert_exact(tmp_path / "app", plugins=chip.plugins(), sanitize=sanitizer, repeat=1)
+
+
+def test_a_consumer_with_several_tiles_of_channels_finds_its_whole_input(tmp_path: Path) -> None:
+    b = GraphBuilder((16, 9, 12), name="wide")
+    b.conv(16, POINT)
+    b.conv(64, SAME)
+    plan = build(b.graph(), LARGE, tmp_path / "app")
+    assert plan.steps[1].schedule.counts[0] > 1
+    assert forms(plan) == [(["blocks"], RESIDENT), ([RESIDENT], "blocks")]
+    assert_exact(tmp_path / "app", plugins=LARGE.plugins())
+
+
+def branched() -> Graph:
+    b = GraphBuilder((16, 6, 16), name="branched")
+    stem = b.conv(16, POINT)
+    left = b.conv(16, POINT, source=stem)
+    b.add(stem, left, operands=(None, None), requants=(SUM,))
+    return b.graph()
+
+
+def output_too() -> Graph:
+    b = GraphBuilder((16, 6, 16), name="output_too")
+    first = b.conv(16, POINT)
+    second = b.conv(16, POINT)
+    return b.graph([first, second])
+
+
+def twice() -> Graph:
+    b = GraphBuilder((16, 6, 16), name="twice")
+    first = b.conv(16, POINT)
+    b.add(first, first, operands=(None, None), requants=(SUM,))
+    return b.graph()
+
+
+def skipped_rows() -> Graph:
+    b = GraphBuilder((16, 6, 16), name="skipped")
+    b.conv(16, POINT)
+    b.conv(16, Window(kernel=(1, 1), strides=(2, 2)))
+    return b.graph()
+
+
+@pytest.mark.parametrize(
+    ("network", "resident"),
+    [(branched, {"layer_01"}), (output_too, set()), (twice, set()), (skipped_rows, set())],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_what_somebody_else_reads_or_is_not_read_as_a_whole_goes_through_l2(
+    network: Callable[[], Graph], resident: set[str], tmp_path: Path
+) -> None:
+    plan = build(network(), LARGE, tmp_path / "app")
+    stays = {s.output.place.tensor.name for s in plan.steps if s.output.form == RESIDENT}
+    assert stays == resident
+    assert_exact(tmp_path / "app", plugins=LARGE.plugins())
+
+
+def test_a_tensor_that_changes_its_layout_does_not_stay(tmp_path: Path) -> None:
+    b = GraphBuilder((16, 2, 2), name="changes")
+    b.conv(16, POINT)
+    b.linear(16, output=(0, 255))
+    b.linear(16, output=(0, 255))
+    plan = build(b.graph(), LARGE, tmp_path / "app")
+    assert [step.kernel.engine for step in plan.steps] == ["array"] * 3
+    assert forms(plan) == [(["blocks"], "blocks"), (["rows"], RESIDENT), ([RESIDENT], "rows")]
+    assert_exact(tmp_path / "app", plugins=LARGE.plugins())
+
+
+def test_hwc_tensors_of_tiled_kernels_of_the_cores_stay_too(tmp_path: Path) -> None:
+    def kernels(layer: TypedLayer) -> Sequence[Kernel]:
+        return portable_kernels(3)
+
+    chip = replace(LARGE, kernels=kernels, cores=3, dma_alignment=1, blocking=True)
+    b = GraphBuilder((6, 8, 10), name="hwc")
+    b.conv(10, SAME, bias=True)
+    b.max_pool(POOL)
+    b.conv(12, SAME)
+    b.linear(10)
+    plan = build(b.graph(), chip, tmp_path / "app")
+    assert [output for _, output in forms(plan)] == [RESIDENT] * 3 + ["rows"]
+    assert [block for step in plan.steps for block in step.l1 if block.name == "w"]
+    assert_exact(tmp_path / "app", plugins=chip.plugins())
+
+
+@pytest.mark.parametrize("l1", range(4 * 1024, 9 * 1024, 512))
+def test_every_size_of_l1_gives_an_exact_network(l1: int, tmp_path: Path) -> None:
+    chip = replace(LARGE, l1_bytes=l1)
+    plan = build(chain(), chip, tmp_path / "app")
+    assert all(step.l1_bytes <= l1 for step in plan.steps)
+    assert_exact(tmp_path / "app", plugins=chip.plugins(), dma=("random",), repeat=1)
+
+
+# -- the independent check, and seeded faults ---------------------------------------------------
+
+
+def verify(plan: Plan, steps: Sequence[LayerStep] | None = None) -> None:
+    verify_contents(steps or plan.steps, plan.inputs, plan.outputs, plan.final_conversions)
+
+
+def changed(plan: Plan, position: int, **fields: object) -> list[LayerStep]:
+    steps = list(plan.steps)
+    steps[position] = replace(steps[position], **fields)  # type: ignore[arg-type]
+    return steps
+
+
+def moved(transfer: Transfer, **place: int) -> Transfer:
+    return replace(transfer, place=replace(transfer.place, **place))
+
+
+def test_the_check_finds_a_missing_conversion(tmp_path: Path) -> None:
+    plan = build(chain(), LARGE, tmp_path / "app")
+    verify(plan)
+    for position, step in enumerate(plan.steps):
+        if step.conversions:
+            with pytest.raises(DoryError, match=r"reads .* where it does not lie"):
+                verify(plan, changed(plan, position, conversions=()))
+    with pytest.raises(DoryError, match="the end reads layer_07"):
+        verify_contents(plan.steps, plan.inputs, plan.outputs)
+
+
+def test_the_check_finds_a_layout_that_is_not_what_the_kernel_reads(tmp_path: Path) -> None:
+    plan = build(chain(), LARGE, tmp_path / "app")
+    transfer = plan.steps[1].inputs[0]
+    strict = replace(transfer, layout=replace(transfer.layout, clean=True))
+    with pytest.raises(DoryError, match="as planes, it lies there as planes with junk"):
+        verify(plan, changed(plan, 1, inputs=(strict,)))
+
+
+def test_the_check_finds_wrong_places_in_l1_and_l2(tmp_path: Path) -> None:
+    plan = build(chain(), LARGE, tmp_path / "app")
+    second, third = plan.steps[1], plan.steps[2]
+    with pytest.raises(DoryError, match=r"layer 1 .* where it does not lie"):
+        verify(plan, changed(plan, 1, inputs=(moved(second.inputs[0], offset=16),)))
+    with pytest.raises(DoryError, match="buffers x and y of L1 overlap"):
+        blocks = tuple(replace(block, offsets=(0,)) for block in third.l1)
+        verify(plan, changed(plan, 2, l1=blocks))
+    with pytest.raises(DoryError, match="does not have layer_01 in L1 where it lies"):
+        verify(plan, changed(plan, 1, output=moved(second.output, offset=0)))
+    pool = plan.steps[4]
+    with pytest.raises(DoryError, match="writes layer_04 over layer_03, which it reads"):
+        place = pool.inputs[0].place
+        verify(plan, changed(plan, 4, output=moved(pool.output, offset=place.offset)))
+
+
+def test_a_layer_between_ends_what_lies_in_l1(tmp_path: Path) -> None:
+    plan = build(chain(), LARGE, tmp_path / "app")
+    steps = list(plan.steps)
+    steps.insert(1, steps[0])
+    steps[1], steps[2] = steps[2], steps[1]  # layer 1, then layer 0 again, then layer 2
+    with pytest.raises(DoryError, match=r"layer 2 .* where it does not lie"):
+        verify(plan, steps)
+
+
+FAULTS: dict[str, tuple[str, str, str, str | None]] = {
+    "keep": ("src/dory_layer_01.c", "DORY_SIM_L1_KEEP(", "DORY_SIM_READ(", "nothing wrote"),
+    "place": ("src/dory_layer_02.c", "l1 + 4608", "l1 + 4624", "does not|nothing wrote"),
+    "conversion": (
+        "src/network.c",
+        "dory_convert_layout(l2",
+        "if (0) dory_convert_layout(l2",
+        None,
+    ),
+    "layout": ("src/network.c", "{1, 16, 16, 4}", "{1, 16, 16, 2}", None),
+    "rows": ("src/dory_layer_00.c", ".n0 = 2304", ".n0 = 2288", "nothing wrote"),
+    "store": ("src/dory_layer_03.c", "store_y(l1 + 2304", "store_y(l1", None),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_seeded_faults_of_the_generated_code_are_found(fault: str, tmp_path: Path) -> None:
+    build(chain(), LARGE, tmp_path / "app")
+    path, right, wrong, message = FAULTS[fault]
+    source = tmp_path / "app" / path
+    text = source.read_text()
+    assert right in text, text
+    source.write_text(text.replace(right, wrong))
+    with pytest.raises((AssertionError, VerificationFailed), match=message):
+        assert_exact(tmp_path / "app", plugins=LARGE.plugins(), dma=("early",))
