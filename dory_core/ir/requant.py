@@ -12,8 +12,6 @@ from math import gcd
 import numpy as np
 import numpy.typing as npt
 
-INT64_MAX = 2**63 - 1
-
 
 @dataclass(frozen=True, slots=True)
 class Requant:

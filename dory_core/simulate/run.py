@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import tempfile
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from dory_core.layout import HWC
 from dory_core.simulate.build import build
 from dory_core.simulate.compiler import Compiler
 from dory_core.simulate.dump import make_folder
+from dory_core.simulate.process import run_process
 from dory_core.simulate.result import Counts, LayerOutput, Run, RunResult, compare_layer
 from dory_core.simulate.runner import RunRequest
 
@@ -129,19 +129,7 @@ def _execute(command: list[str], cwd: Path, timeout_s: float) -> None:
     environment = dict(os.environ)
     environment.setdefault("ASAN_OPTIONS", "detect_leaks=0")
     environment.setdefault("UBSAN_OPTIONS", "print_stacktrace=1")
-    try:
-        result = subprocess.run(
-            command,
-            cwd=cwd,
-            env=environment,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=timeout_s,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        raise VerificationFailed(f"the simulation did not end within {timeout_s:g} s") from None
+    result = run_process(command, cwd, timeout_s, "the simulation", environment)
     if result.returncode in (0, _EXIT_DIFFERS):
         return
     if result.returncode == _EXIT_USAGE:

@@ -184,7 +184,7 @@ static uint32_t expected_bytes(const progress_t *progress, const char *path) {
 /* Returns the output of a layer as the files have it, HWC: where it has another layout, in memory
  * that the caller frees. */
 static uint8_t *as_hwc(int layer, const void *data, uint32_t *bytes) {
-#if DORY_NETWORK_LAYOUTS > 0
+#ifdef DORY_NETWORK_LAYOUTS
   static const dory_layout_t hwc = {0, 1, 1, 1};
   for (uint32_t n = 0; n < DORY_NETWORK_LAYOUTS; ++n) {
     const dory_layer_layout_t *const known = &dory_layer_layouts[n];

@@ -1,11 +1,15 @@
-"""The generator's encoders against the formulas of the contract, written twice."""
+"""The generator's layouts and encoders against the formulas of the contract, written twice."""
 
 from __future__ import annotations
 
 import diana_bytes as contract
 import numpy as np
 import pytest
+from dory_diana.backend.layouts import ANALOG, DIGITAL, DIGITAL_VECTOR
 from dory_diana.weights import analog, digital
+
+from dory_core.ir import Tensor
+from dory_core.layout import Layout
 
 SEEDS = range(20)
 
@@ -42,3 +46,19 @@ def test_analog_images_are_those_of_the_contract(seed: int) -> None:
     assert analog.encode_image(weights.reshape(k, -1)) == image
     mul, add = random.integers(-(2**31), 2**31, (2, k))
     assert analog.encode_pairs(mul, add) == contract.analog_requant(mul, add).tobytes()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_layouts_are_those_of_the_contract(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    c, h, w = (int(n) for n in random.integers(1, 80, 3))
+    values = random.integers(-128, 128, (c, h, w))
+    tensor = Tensor("x", c, h, w, -128, 127, 8, True)
+    pairs: list[tuple[Layout, np.ndarray]] = [
+        (DIGITAL, contract.digital_bytes(values)),
+        (DIGITAL_VECTOR, contract.vector_bytes(values)),
+        (ANALOG, contract.analog_bytes(values)),
+    ]
+    for layout, expected in pairs:
+        assert layout.size_bytes(tensor) == len(expected), layout.name
+        assert bytes(layout.pack(values, tensor)) == expected.tobytes(), layout.name

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from pathlib import Path
 
 from dory_core.errors import ToolMissing, UsageError, VerificationFailed
 from dory_core.simulate.packing import pack
+from dory_core.simulate.process import run_process
 from dory_core.simulate.result import LayerOutput, LayerResult, Mismatch, Run, RunResult
 from dory_core.simulate.runner import Runner, RunRequest
 
@@ -154,7 +154,7 @@ def _replace_vectors(app: Path, request: RunRequest, inputs: Sequence[bytes]) ->
 def _make(app: Path, repeat: int, timeout_s: float) -> str:
     """Build and run; return what was printed."""
     variables = ["platform=gvsoc", "PMSIS_OS=pulpos", f"REPEAT={repeat}"]
-    build = _call(["make", "clean", "all", *variables], app, timeout_s)
+    build = run_process(["make", "clean", "all", *variables], app, timeout_s, "make clean all")
     if build.returncode != 0:
         shown = "\n".join((build.stderr or build.stdout).strip().splitlines()[-_SHOWN_LINES:])
         raise VerificationFailed(
@@ -162,24 +162,7 @@ def _make(app: Path, repeat: int, timeout_s: float) -> str:
             "compare with `make clean all platform=gvsoc PMSIS_OS=pulpos` in its directory",
         )
     # The exit status says whether values differ, which the lines say too and better.
-    return _call(["make", "run", *variables], app, timeout_s).stdout
-
-
-def _call(command: list[str], cwd: Path, timeout_s: float) -> subprocess.CompletedProcess[str]:
-    try:
-        return subprocess.run(
-            command,
-            cwd=cwd,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=timeout_s,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        raise VerificationFailed(
-            f"{' '.join(command[:2])} did not end within {timeout_s:g} s"
-        ) from None
+    return run_process(["make", "run", *variables], app, timeout_s, "make run").stdout
 
 
 GVSOC_RUNNER = Runner(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import shutil
 import struct
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +15,7 @@ from pathlib import Path
 from dory_core.errors import ToolMissing, UsageError, VerificationFailed
 from dory_core.simulate.build import build_program
 from dory_core.simulate.packing import unpack
+from dory_core.simulate.process import run_process
 from dory_core.simulate.result import Run, RunResult, compare_layer
 from dory_core.simulate.runner import RunRequest
 
@@ -94,18 +94,7 @@ def _execute(program: Path, folder: Path, timeout_s: float) -> None:
     command = [PROGRAM, "-M", "mps2-an500", "-display", "none", "-monitor", "none"]
     command += ["-serial", "none", "-semihosting-config", "enable=on,target=native"]
     command += ["-icount", f"shift={SHIFT}", "-kernel", str(program)]
-    try:
-        result = subprocess.run(
-            command,
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=timeout_s,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        raise VerificationFailed(f"the image did not end within {timeout_s:g} s") from None
+    result = run_process(command, folder, timeout_s, "the image")
     if result.returncode not in (0, _EXIT_DIFFERS):
         text = (result.stdout + result.stderr).strip()[:400]
         raise VerificationFailed(f"the image ends with status {result.returncode}: {text}")

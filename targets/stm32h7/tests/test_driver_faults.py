@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -20,7 +20,6 @@ from dory_core.testing.graphs import GraphBuilder
 
 DRIVER = "hal/stm32h7/dory_mdma.c"
 CHIP = "hal/stm32h7/dory_stm32h7.c"
-STARTUP = "board/startup.c"
 LINKER = "board/sections.ld"
 
 
@@ -230,8 +229,9 @@ def sound(plugins: Plugins, tmp_path_factory: pytest.TempPathFactory) -> Path:
     builder.conv(24, Window(kernel=(1, 1)))
     builder.max_pool(Window(kernel=(2, 2), strides=(2, 2)))
     directory = tmp_path_factory.mktemp("sound") / "app"
+    small = replace(hardware.AXI_SRAM, reserved_bytes=hardware.AXI_BYTES - 70_000)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(hardware, "DESCRIPTORS_BYTES", hardware.AXI_BYTES - 70_000)
+        patch.setattr(hardware, "AXI_SRAM", small)
         plan = build_app(builder.graph(), "stm32h7", directory, plugins=plugins, budgets={1: 12000})
     assert {t.place.memory for s in plan.steps for t in (*s.inputs, s.output)} == {0, 1}
     assert any(t.form == "pixels" for s in plan.steps for t in (*s.inputs, s.output))

@@ -224,9 +224,10 @@ class Epilogue:
         """The macros of ``dory_gap8_requant_impl.h``."""
         count = len(self.steps) if self.narrow is None else 1
         found = [("DORY_STEPS", str(count)), ("DORY_Q_BITS", str(self.bits))]
+        found.append(("DORY_Q_FORM", self.form))
         if not self.steps:
             return tuple(found)
-        found += [("DORY_PER_CHANNEL", str(int(self.per_channel))), ("DORY_Q_FORM", self.form)]
+        found.append(("DORY_PER_CHANNEL", str(int(self.per_channel))))
         if self.narrow is not None:
             found += [("DORY_Q_REACH", str(int(self.reach))), ("DORY_Q_CLIP", self.clip_form)]
             return tuple(found)
@@ -243,10 +244,10 @@ class Epilogue:
         arrays: whether biases, where there is no step, lie in a weight block.
         """
         if not self.steps:
-            return "{.bias = (const int32_t *)$bias}" if arrays else "{.shift = 0}"
+            return "{.bias = (const int32_t *)(const void *)$bias}" if arrays else "{.shift = 0}"
         fields = []
         if self.per_channel:
-            fields.append(".channels = (const int32_t *)$mul")
+            fields.append(".channels = (const int32_t *)(const void *)$mul")
         else:
             words = ", ".join(c_int(int(w)) for w in self.records[0])
             fields.append(f".channels = (const int32_t[]){{{words}}}")

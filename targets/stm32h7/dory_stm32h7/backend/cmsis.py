@@ -122,9 +122,9 @@ class CmsisKernel(CountedKernel):
         arguments = [
             *tile_arguments("x", "y"),
             ("weights", "$weights" if "weights" in has else "0"),
-            ("mul", "(const int32_t *)$mul" if "mul" in has else "0"),
-            ("rest", "(const int32_t *)$add" if "mul" in has else "0"),
-            ("bias", "(const int32_t *)$bias" if "bias" in has else "0"),
+            ("mul", "(const int32_t *)(const void *)$mul" if "mul" in has else "0"),
+            ("rest", "(const int32_t *)(const void *)$add" if "mul" in has else "0"),
+            ("bias", "(const int32_t *)(const void *)$bias" if "bias" in has else "0"),
             ("scratch", "$scratch" if self._has_scratch(layer) else "0"),
             ("buffer", self.buffer_text(layer)),
             *tile_arguments("x_h", "x_w", "x_c", "y_h", "y_w", "y_c", "pad_top", "pad_left"),

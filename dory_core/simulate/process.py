@@ -1,0 +1,40 @@
+"""Running a program that is built from an application, or what builds and runs it."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from dory_core.errors import VerificationFailed
+
+__all__ = ["run_process"]
+
+
+def run_process(
+    command: Sequence[str],
+    folder: Path,
+    timeout_s: float,
+    what: str,
+    environment: Mapping[str, str] | None = None,
+) -> subprocess.CompletedProcess[str]:
+    """Run ``command`` in ``folder`` and return its status and output, whatever the status is.
+
+    what: subject of the message when it takes longer than ``timeout_s``. environment: of the
+    process, by default this one's. Bytes that are no text are replaced.
+
+    Raises: VerificationFailed when it did not end in time.
+    """
+    try:
+        return subprocess.run(
+            command,
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=timeout_s,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise VerificationFailed(f"{what} did not end within {timeout_s:g} s") from None

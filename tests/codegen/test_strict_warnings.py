@@ -1,0 +1,60 @@
+"""Generated C has nothing to say to a compiler that is asked for more than applications ask."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from dory_core.ir import Window
+from dory_core.simulate.build import FLAGS, INCLUDE_FOLDERS
+from dory_core.simulate.compiler import find_compiler
+from dory_core.testing.apps import build_app
+from dory_core.testing.graphs import I8, GraphBuilder
+
+STRICT = (
+    *("-Wconversion", "-Wsign-conversion", "-Wshadow", "-Wundef", "-Wcast-qual", "-Wvla"),
+    *("-Wstrict-prototypes", "-Wmissing-prototypes", "-Wwrite-strings", "-Wpointer-arith"),
+)
+SAME = Window(kernel=(3, 3), pads=(1, 1, 1, 1))
+
+
+def every_kind() -> GraphBuilder:
+    """Return a network with each kind of layer, 4-bit tensors and weights, and 32-bit outputs."""
+    net = GraphBuilder((3, 20, 20))
+    net.conv(8, Window(kernel=(3, 3), strides=(2, 2), pads=(0, 0, 1, 1)))
+    net.conv(8, SAME, groups=8, wide=True)
+    first = net.max_pool(Window(kernel=(2, 2), strides=(2, 2)))
+    second = net.conv(8, Window(kernel=(1, 1)), output=(0, 15), weights=(-8, 7))
+    net.conv(8, SAME, source=second, output=(0, 255), weights=I8)
+    net.add(net.last, first)
+    net.avg_pool(Window(kernel=(5, 5)))
+    net.linear(4, bias=True)
+    return net
+
+
+@pytest.mark.parametrize(
+    ("target", "settings"),
+    [
+        ("gap8", {}),
+        ("gap8", {"kernels": "portable"}),
+        ("stm32h7", {}),
+        ("stm32h7", {"memory": "dcache"}),
+    ],
+    ids=lambda value: "_".join(value.values()) or "default" if isinstance(value, dict) else value,
+)
+def test_an_application_is_clean_under_strict_warnings(
+    target: str, settings: dict[str, str], tmp_path: Path
+) -> None:
+    app = tmp_path / "app"
+    build_app(every_kind().graph(), target, app, settings=settings)
+    files = [p for f in ("src", "weights", "kernels", "hal/host") for p in (app / f).glob("*.c")]
+    assert len(files) > 20
+    compiler = find_compiler()
+    gcc = "Free Software Foundation" in compiler.version
+    strict = (*STRICT, "-Wcast-align=strict" if gcc else "-Wcast-align")
+    folders = [f"-I{app / folder}" for folder in INCLUDE_FOLDERS]
+    command = [*compiler.command, *FLAGS, *strict, "-fsyntax-only", *folders, *map(str, files)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[:4000]
