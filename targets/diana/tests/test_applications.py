@@ -11,11 +11,18 @@ from pathlib import Path
 import pytest
 from array_networks import network_cases
 
+from dory_core.simulate.build import INCLUDE_FOLDERS
+from dory_core.simulate.compiler import find_compiler
 from dory_core.testing.apps import assert_exact, build_app
 
 MIXED = next(case for case in network_cases() if case.name == "mixed")
 RISCV = ("-target", "riscv32-linux-musl", "-mcpu=generic_rv32+m+c")
 FLAGS = ("-std=c99", "-ffreestanding", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-O2")
+CHIP_FOLDERS = ("inc", "hal/include", "hal/diana", "kernels", "board")
+STRICT = (
+    *("-Wconversion", "-Wsign-conversion", "-Wshadow", "-Wundef", "-Wcast-qual", "-Wvla"),
+    *("-Wstrict-prototypes", "-Wmissing-prototypes", "-Wwrite-strings", "-Wpointer-arith"),
+)
 
 USER = """\
 #include "dory_diana_layers.h"
@@ -37,7 +44,7 @@ def ziglang() -> list[str]:
 
 def compile_for_the_chip(app: Path, folders: tuple[str, ...]) -> None:
     command = ziglang()
-    includes = [f"-I{folder}" for folder in ("inc", "hal/include", "hal/diana", "kernels", "board")]
+    includes = [f"-I{folder}" for folder in CHIP_FOLDERS]
     sources = [str(p.relative_to(app)) for f in folders for p in sorted((app / f).glob("*.[cS]"))]
     assert sources
     done = subprocess.run(
@@ -55,6 +62,30 @@ def test_application_compiles_for_the_chip(tmp_path: Path) -> None:
     makefile = (tmp_path / "app/Makefile").read_text()
     assert "include board/board.mk" in makefile
     compile_for_the_chip(tmp_path / "app", ("src", "weights", "kernels", "hal/diana", "board"))
+
+
+@pytest.mark.parametrize(
+    ("folders", "includes"),
+    [
+        (("src", "weights", "kernels", "hal/host"), INCLUDE_FOLDERS),
+        (("src", "kernels", "hal/diana", "board"), CHIP_FOLDERS),
+    ],
+    ids=["host", "chip"],
+)
+def test_application_is_clean_under_strict_warnings(
+    folders: tuple[str, ...], includes: tuple[str, ...], tmp_path: Path
+) -> None:
+    app = tmp_path / "app"
+    build_app(MIXED.build(), "diana", app)
+    files = [str(p) for folder in folders for p in sorted((app / folder).glob("*.c"))]
+    flags = ("-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror", *STRICT, "-fsyntax-only")
+    done = subprocess.run(
+        [*find_compiler().command, *flags, *(f"-I{app / f}" for f in includes), *files],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[:4000]
 
 
 def test_calls_are_those_of_the_public_driver(tmp_path: Path) -> None:
