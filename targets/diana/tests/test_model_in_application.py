@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 from array_networks import network_cases
-from diana_machine import WARNINGS
 
 from dory_core.errors import VerificationFailed
 from dory_core.testing.apps import assert_exact, build_app
-
-STRICT = (
-    *("-Wconversion", "-Wsign-conversion", "-Wshadow", "-Wundef", "-Wcast-qual", "-Wvla"),
-    *("-Wstrict-prototypes", "-Wmissing-prototypes", "-Wwrite-strings", "-Wpointer-arith"),
-)
 
 
 @pytest.fixture(scope="module")
@@ -62,17 +54,3 @@ def test_a_changed_call_is_named(mixed: Path, layer: int, old: str, new: str, wo
 
 def test_nothing_is_found_before_a_line_is_changed(mixed: Path) -> None:
     assert_exact(mixed)
-
-
-@pytest.mark.skipif(shutil.which("cc") is None, reason="no compiler called cc")
-@pytest.mark.parametrize("hal", ["host", "diana"])
-def test_an_application_is_clean_under_strict_warnings(mixed: Path, hal: str) -> None:
-    folders = ("src", "weights", "kernels", f"hal/{hal}")
-    files = [str(path) for name in folders for path in sorted(mixed.glob(f"{name}/*.c"))]
-    includes = (f"-I{mixed / name}" for name in ("inc", "hal/include", f"hal/{hal}", "kernels"))
-    done = subprocess.run(
-        ["cc", *WARNINGS, *STRICT, "-fsyntax-only", *includes, *files],
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr[:4000]
