@@ -18,6 +18,8 @@ from dory_core.expr import OPERATORS, Expr, Op, Var, evaluate
 ROUNDS = 4
 # Values per variable that are combined in the search for a first tile.
 CANDIDATES = 10
+# Combinations that are looked at in one go.
+AT_ONCE = 1 << 16
 
 
 class Sum:
@@ -217,8 +219,15 @@ def best_remaining(
     Of equals any is returned: the objective must tell tiles apart.
     """
     chosen = {name: np.flatnonzero(mask) for name, mask in domains.masks.items()}
-    found = _best_of_grid(domains, chosen, objective, limits)
-    return None if found is None else found[1]
+    # Slices of the longest axis bound the memory: arrays of every subexpression are kept.
+    axis = max(chosen, key=lambda name: len(chosen[name]))
+    parts = -(-domains.size // AT_ONCE)
+    best: tuple[int, dict[str, int]] | None = None
+    for part in np.array_split(chosen[axis], min(parts, len(chosen[axis]))):
+        found = _best_of_grid(domains, chosen | {axis: part}, objective, limits)
+        if found is not None and (best is None or found[0] > best[0]):
+            best = found
+    return None if best is None else best[1]
 
 
 def _best_of_grid(

@@ -24,9 +24,10 @@ from dory_core.tiling.reduce import Domains, Limit, Sum, best_remaining, reduce_
 
 OPTIMAL = "proven optimal for the objective and constraints, largest tile among equals"
 
-# Up to so many combinations, what the bounds leave is looked at one by one: that is faster than
-# starting CP-SAT, which solves the larger rest. Both are proofs; 0 leaves everything to CP-SAT.
-ENUMERATED = 1 << 16
+# Up to so many combinations, what the bounds leave is looked at one by one, millions per second;
+# CP-SAT solves the larger rest, and takes seconds for a hundred thousand. Both are proofs; 0 leaves
+# everything to CP-SAT.
+ENUMERATED = 1 << 22
 
 
 def solve(problem: TilingProblem) -> Tiling:

@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+import dory_core.tiling.reduce as reduce_module
 import dory_core.tiling.solve as solve_module
 from dory_core.errors import DoesNotFit
 from dory_core.kernel import Constraint, Term
@@ -36,10 +37,14 @@ def random_problem(seed: int) -> TilingProblem:
 
 
 @pytest.mark.parametrize("block", range(15))
-@pytest.mark.parametrize("prover", ["enumeration", "cp_sat", "cp_sat_without_reduction"])
+@pytest.mark.parametrize(
+    "prover", ["enumeration", "enumeration_in_slices", "cp_sat", "cp_sat_without_reduction"]
+)
 def test_solver_finds_the_tile_of_exhaustive_search(block, prover, monkeypatch):
-    if prover != "enumeration":
+    if prover.startswith("cp_sat"):
         monkeypatch.setattr(solve_module, "ENUMERATED", 0)
+    if prover == "enumeration_in_slices":
+        monkeypatch.setattr(reduce_module, "AT_ONCE", 7)
     if prover == "cp_sat_without_reduction":
         monkeypatch.setattr(solve_module, "reduce_domains", lambda *arguments: None)
     count = 8 if prover == "cp_sat_without_reduction" else 24
@@ -54,6 +59,27 @@ def test_solver_finds_the_tile_of_exhaustive_search(block, prover, monkeypatch):
         assert found.objective == expected.objective, seed
         assert found.tile == expected.tile, seed
         assert found.buffers == expected.buffers, seed
+
+
+def test_first_layer_of_a_large_image_is_enumerated(monkeypatch):
+    """The bounds leave a hundred thousand tiles; CP-SAT takes ten times as long for them."""
+    left = []
+
+    def looked_at(domains, *arguments):
+        left.append(domains.size)
+        return reduce_module.best_remaining(domains, *arguments)
+
+    monkeypatch.setattr(solve_module, "best_remaining", looked_at)
+
+    def terms(tile):
+        size = tile.h * tile.w
+        return [Term("PAIRS", 10, (size - 1) % 2), Term("SIZE", 1, size * tile.c_out)]
+
+    layer = conv(1, 32, (200, 200), (5, 5), (2, 2), (2, 2, 2, 2))
+    problem = TilingProblem(formulate(layer, SampleKernel(), terms), 50_000, Buffering(2, 2, 2))
+    tile = solve(problem).tile
+    assert tile == search(problem).tile
+    assert left and left[0] > 1 << 16
 
 
 def test_random_problems_cover_fitting_and_not_fitting_layers():
