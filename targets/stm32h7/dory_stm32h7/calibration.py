@@ -16,9 +16,14 @@ from __future__ import annotations
 # multiplications per cycle.
 CPI_HUNDREDTHS = 100
 
-# 275 uA/MHz in run mode at 3.3 V and 25 C, the figure of ST's product page of the STM32H743: not
-# measured with a network, and less than a core draws that multiplies all the time.
-ENERGY_J_PER_CYCLE = 275e-12 * 3.3
+# 275 uA/MHz in run mode at 3.3 V and 25 C, peripherals off: the figure of ST's product page of the
+# STM32H743, which does not name the voltage of the core; taken for the 1.20 V of VOS1. Not measured
+# with a network, and less than a core draws that multiplies all the time. 480 MHz needs the 1.35 V
+# of VOS0 and the linear regulator (data sheet DS12110, general operating conditions), which draws
+# what the core draws: charge per cycle grows with the core's voltage.
+SUPPLY_VOLTS = 3.3
+ENERGY_J_PER_CYCLE_VOS1 = 275e-12 * SUPPLY_VOLTS
+ENERGY_J_PER_CYCLE_VOS0 = ENERGY_J_PER_CYCLE_VOS1 * 1.35 / 1.20
 
 # The MDMA. AHBS, its way to DTCM, is 32 bits wide and runs at half the clock of the core (RM0433,
 # system architecture): at most 2 bytes per cycle of the core. Setting a channel up takes about 60

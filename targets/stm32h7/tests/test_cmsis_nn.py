@@ -58,7 +58,12 @@ COMPLETE = "arm_fully_connected_per_channel_s8 arm_nn_mat_mult_nt_t_s8_s32 upsca
 
 
 @pytest.mark.parametrize(
-    "folder", ["", "NN", "Drivers/CMSIS/NN", "CMSIS/NN", "ARM/CMSIS-NN/7.0.0", "6.0.0"]
+    "folder",
+    [
+        *("", "NN", "CMSIS/NN", "CMSIS-NN", "Drivers/CMSIS/NN"),
+        "Middlewares/Third_Party/ARM_CMSIS/CMSIS/NN",
+        *("6.0.0", "CMSIS-NN/7.0.0", "ARM/CMSIS-NN/7.0.0", "Packs/ARM/CMSIS-NN/7.0.0"),
+    ],
 )
 def test_library_is_found_in_checkouts_packages_and_packs(folder: str, tmp_path: Path) -> None:
     root = _fake(tmp_path / "sdk" / folder, COMPLETE)
@@ -69,6 +74,12 @@ def test_newest_release_of_a_pack_is_taken(tmp_path: Path) -> None:
     for version in ("4.1.0", "10.0.0", "7.0.0"):
         _fake(tmp_path / "ARM/CMSIS-NN" / version, COMPLETE)
     assert find_cmsis_nn(tmp_path).root.name == "10.0.0"
+
+
+def test_old_library_of_a_package_does_not_hide_a_newer_one(tmp_path: Path) -> None:
+    _fake(tmp_path / "Drivers/CMSIS/NN", "arm_convolve_s8")
+    newer = _fake(tmp_path / "CMSIS-NN" / "7.0.0", COMPLETE)
+    assert find_cmsis_nn(tmp_path).root == newer
 
 
 def test_missing_and_old_libraries_are_usage_errors(tmp_path: Path) -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+
+import pytest
+
 from dory_core.testing import Capabilities, TargetConformance
 
 
@@ -24,4 +28,16 @@ class TestStm32h7Uncached(TargetConformance):
 
     capabilities = Capabilities(
         target="stm32h7", settings=(("memory", "uncached"),), l1_budgets=(102400,)
+    )
+
+
+@pytest.mark.skipif(
+    not os.environ.get("CMSIS_NN_PATH"),
+    reason="needs the sources of CMSIS-NN: set CMSIS_NN_PATH",
+)
+class TestStm32h7CmsisNn(TargetConformance):
+    """The kernels of CMSIS-NN first; those of the target where they reject a layer."""
+
+    capabilities = Capabilities(
+        target="stm32h7", settings=(("kernels", "cmsis-nn"),), l1_budgets=(24576, 102400)
     )

@@ -14,8 +14,15 @@ from dory_core.hardware import OutputFile
 EXTERNAL = "kernels/external"
 HEADER = "arm_nnfunctions.h"
 
-# Where CMSIS-NN lies below a checkout of itself, of CMSIS 5, an STM32Cube package or a CMSIS pack.
-_FOLDERS = ("", "NN", "CMSIS/NN", "Drivers/CMSIS/NN", "CMSIS-NN", "ARM/CMSIS-NN")
+# Where CMSIS-NN lies below a checkout of itself or of CMSIS 5, an STM32Cube package, a project of
+# STM32CubeMX with the pack ARM.CMSIS.
+_FOLDERS = (
+    *("", "NN", "CMSIS/NN", "CMSIS-NN", "Drivers/CMSIS/NN"),
+    "Middlewares/Third_Party/ARM_CMSIS/CMSIS/NN",
+)
+# Where packs keep their releases: one pack, the root of packs (CMSIS_PACK_ROOT, with folders
+# VENDOR/PACK/RELEASE), the repository of STM32CubeMX.
+_PACKS = ("", "CMSIS-NN", "ARM/CMSIS-NN", "Packs/ARM/CMSIS-NN")
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.MULTILINE)
 # Definitions begin in the first column, calls never do.
@@ -105,18 +112,21 @@ def find_cmsis_nn(path: Path | None) -> CmsisNn:
             "--kernels cmsis-nn=PATH, or the environment variable CMSIS_NN_PATH",
         )
     candidates = [path / folder for folder in _FOLDERS]
-    for pack in ("", "ARM/CMSIS-NN", "CMSIS-NN"):
+    for pack in _PACKS:
         candidates += sorted((path / pack).glob("*.*.*"), key=_version, reverse=True)
+    too_old: list[str] = []
     for root in candidates:
         if (root / "Include" / HEADER).is_file() and (root / "Source").is_dir():
             text = "".join(_read(p) for p in sorted((root / "Include").glob("arm_nn*functions.h")))
             missing = [n for n in _NEEDED if n not in text]
-            if missing:
-                raise UsageError(
-                    f"CMSIS-NN in {root} is too old: it has no {', '.join(missing)}",
-                    "a release of 2024 or later is needed",
-                )
-            return CmsisNn(root)
+            if not missing:
+                return CmsisNn(root)
+            too_old.append(f"CMSIS-NN in {root} is too old: it has no {', '.join(missing)}")
+    if too_old:
+        raise UsageError(
+            "; ".join(too_old),
+            "a release of 2024 or later is needed; that of an STM32Cube package is of CMSIS 5",
+        )
     raise UsageError(
         f"there is no CMSIS-NN in {path}",
         f"a folder with Include/{HEADER} and Source, an STM32Cube package or a CMSIS pack",

@@ -1,0 +1,170 @@
+"""What all functions of CMSIS-NN have in common: files, weight blocks, calls."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from dory_core.expr import ceil_div
+from dory_core.hardware import OutputFile
+from dory_core.ir import Conv, Linear, MaxPool, TypedLayer, Window
+from dory_core.kernel import Number, Rejection, WeightBlock
+from dory_core.tiling.geometry import Tile
+from dory_stm32h7 import calibration as costs
+from dory_stm32h7.backend.cmsis_library import CmsisNn
+from dory_stm32h7.backend.cmsis_parameters import (
+    block_parts,
+    find_parameters,
+    output_bounds,
+    turned,
+    weights_of,
+)
+from dory_stm32h7.backend.instance import BYTES, CountedKernel, reject_type, tile_arguments
+
+
+@dataclass(frozen=True)
+class CmsisKernel(CountedKernel):
+    """A function of CMSIS-NN. library: where its sources lie."""
+
+    library: CmsisNn
+
+    function: ClassVar[str]
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """The function."""
+        return self.function
+
+    def symbol(self, layer: TypedLayer) -> str:
+        """Our call of the function."""
+        return f"dory_{self.function}"
+
+    def headers(self, layer: TypedLayer) -> tuple[str, ...]:
+        """The header of all calls."""
+        return ("dory_cmsis_nn.h",)
+
+    def sources(self, layer: TypedLayer) -> tuple[OutputFile, ...]:
+        """The library's files, untouched, and ours."""
+        return self.library.application_files(self.function)
+
+    def buffer_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
+        """Return what the library's own function says about its buffer."""
+        return 0
+
+    def copied_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
+        """Return the bytes of the copy of the input."""
+        x = tile.c_in if isinstance(layer.layer, Linear) else tile.x_h * tile.x_w * tile.c_in
+        return x if turned(layer.inputs[0]) else 0
+
+    def scratch_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
+        """The library's buffer, and a copy of the input where bits are turned over."""
+        return ceil_div(self.buffer_bytes(layer, tile) + self.copied_bytes(layer, tile), 8) * 8
+
+    def reject_types(self, layer: TypedLayer, output: tuple[str, ...] = BYTES) -> Rejection | None:
+        """Return why types are not possible."""
+        return reject_type(layer.inputs[0], "input", BYTES) or reject_type(
+            layer.output, "output", output
+        )
+
+    def weight_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
+        """Parameters of each channel, then weights."""
+        found = find_parameters(layer)
+        if isinstance(found, Rejection):
+            return 0
+        channel = 4 * sum(p is not None for p in (found.mul, found.rest, found.bias))
+        return ceil_div(tile.c_out * (channel + weights_of(layer)[0].size), 8) * 8
+
+    def weight_block(
+        self, layer: TypedLayer, c_out: tuple[int, int], c_in: tuple[int, int]
+    ) -> WeightBlock | None:
+        """``mul``, ``add`` and ``bias`` of each channel, then ``weights`` as the library wants."""
+        found = find_parameters(layer)
+        if isinstance(found, Rejection):
+            return None
+        parts: dict[str, int] = {}
+        data = b""
+        for name, values in (("mul", found.mul), ("add", found.rest), ("bias", found.bias)):
+            if values is not None:
+                parts[name] = len(data)
+                data += values[slice(*c_out)].astype("<i4").tobytes()
+        parts["weights"] = len(data)
+        data += self.arranged(weights_of(layer)[slice(*c_out)])
+        return WeightBlock(data + bytes(-len(data) % 8), parts)
+
+    def arranged(self, weights: npt.NDArray[Any]) -> bytes:
+        """Return weights in the library's order: rows of outputs, taps, then channels."""
+        rows = np.moveaxis(weights, 1, 3) if weights.ndim == 4 else weights
+        return rows.astype(np.int8).tobytes()
+
+    def call(self, layer: TypedLayer) -> str:
+        """One call with the sizes of the tile."""
+        kind, y = layer.layer, layer.output
+        window = kind.window if isinstance(kind, (Conv, MaxPool)) else Window(kernel=(1, 1))
+        grouped = isinstance(kind, Conv) and kind.groups > 1
+        turned_y = turned(y)
+        lo, hi = output_bounds(layer)
+        has = block_parts(layer)
+        arguments = [
+            *tile_arguments("x", "y"),
+            ("weights", "$weights" if "weights" in has else "0"),
+            ("mul", "(const int32_t *)(const void *)$mul" if "mul" in has else "0"),
+            ("rest", "(const int32_t *)(const void *)$add" if "mul" in has else "0"),
+            ("bias", "(const int32_t *)(const void *)$bias" if "bias" in has else "0"),
+            ("scratch", "$scratch" if self._has_scratch(layer) else "0"),
+            ("buffer", self.buffer_text(layer)),
+            *tile_arguments("x_h", "x_w", "x_c", "y_h", "y_w", "y_c", "pad_top", "pad_left"),
+            ("group_in", str(weights_of(layer).shape[1]) if grouped else "$x_c"),
+            ("kernel_h", str(window.kernel[0])),
+            ("kernel_w", str(window.kernel[1])),
+            ("stride_h", str(window.strides[0])),
+            ("stride_w", str(window.strides[1])),
+            ("dilation_h", str(window.dilations[0])),
+            ("dilation_w", str(window.dilations[1])),
+            ("x_offset", str(128 * turned(layer.inputs[0]))),
+            ("y_offset", str(128 * turned_y)),
+            ("lo", str(lo)),
+            ("hi", str(hi)),
+        ]
+        lines = ",\n".join(f"    .{name} = {value}" for name, value in arguments)
+        return f"{self.symbol(layer)}(&(const dory_cmsis_nn_t){{\n{lines}}});"
+
+    def buffer_text(self, layer: TypedLayer) -> str:
+        """Return the size of the library's buffer as a C expression."""
+        return "0"
+
+    def _has_scratch(self, layer: TypedLayer) -> bool:
+        return self.buffer_text(layer) != "0" or turned(layer.inputs[0])
+
+    def copy_instructions(self, layer: TypedLayer, tile: Tile) -> Number:
+        """Return the instructions that turn bits of input and output."""
+        count = costs.CALL + costs.CMSIS_TURN * self.copied_bytes(layer, tile) // 4
+        if turned(layer.output):
+            count = count + costs.CMSIS_TURN * tile.h * tile.w * tile.c_out // 4
+        return count
+
+
+class WeightedCmsisKernel(CmsisKernel):
+    """A kernel with weights. hundredths: instructions per hundred multiplications."""
+
+    hundredths: ClassVar[int]
+
+    def reject(self, layer: TypedLayer) -> Rejection | None:
+        """Return why types, weights or requantisation are not possible."""
+        weights = weights_of(layer)
+        if weights.min() < -128 or weights.max() > 127:
+            return Rejection("its weights exceed 8 bits")
+        rejection = self.reject_types(layer)
+        if rejection is not None:
+            return rejection
+        found = find_parameters(layer)
+        return found if isinstance(found, Rejection) else None
+
+    def instructions(self, layer: TypedLayer, tile: Tile) -> Number:
+        """Multiplications, requantisation, copies."""
+        outputs = tile.h * tile.w * tile.c_out
+        fan_in = int(weights_of(layer)[0].size)
+        each = self.hundredths * fan_in // 100 + costs.CMSIS_OUTPUT
+        return self.copy_instructions(layer, tile) + outputs * each
