@@ -89,9 +89,10 @@ def find_runner(
     """Return the runner called ``name``; raises UsageError naming the known ones.
 
     None: the one that the target prefers, else the host simulation. host: what was asked for is
-    of the host simulation alone, so that it is the one.
+    of the host simulation alone, so that it is the one; it alone also has room for an application
+    that is not deployable.
     """
-    if name == HOST_RUNNER.name or (name is None and host):
+    if name == HOST_RUNNER.name or (name is None and (host or not plan.get("deployable", True))):
         return HOST_RUNNER
     ctx = plugins.context(plan["target"], _settings(plan))
     runners = {runner.name: runner for runner in (HOST_RUNNER, *plugins.runners(ctx))}

@@ -79,13 +79,17 @@ def hal_files(ctx: TargetContext) -> tuple[OutputFile, ...]:
 
 
 def _config(ctx: TargetContext, plan: Plan) -> OutputFile:
-    cache_on = ctx.options.get("memory") != UNCACHED
     text = _CONFIG.format(
-        cached=int(_copies(ctx) and cache_on),
-        data_cache=int(cache_on),
+        cached=int(_cached(ctx)),
+        data_cache=int(ctx.options.get("memory") != UNCACHED),
         in_place=int(len(plan.outputs) == 1),
     )
     return OutputFile("hal/stm32h7/dory_stm32h7_config.h", text)
+
+
+def _cached(ctx: TargetContext) -> bool:
+    """The arenas stay in the D-cache."""
+    return _copies(ctx) and ctx.options.get("memory") != UNCACHED
 
 
 def _copies(ctx: TargetContext) -> bool:
@@ -94,9 +98,12 @@ def _copies(ctx: TargetContext) -> bool:
 
 
 def application_files(ctx: TargetContext, plan: Plan) -> tuple[OutputFile, ...]:
-    """Return the configuration, ``board/`` and the Makefile; the form without main has no board."""
+    """Return configuration, README, ``board/`` and Makefile; the form without main has no board."""
+    from dory_stm32h7.readme import readme
+
+    own = _config(ctx, plan), OutputFile("README.md", readme(ctx, plan, _cached(ctx)))
     if ctx.options.get("form") == "library":
-        return (_config(ctx, plan),)
+        return own
     from mako.template import Template
 
     makefile = Template(filename=str(_HERE / "board/board.mk.mako"), strict_undefined=True)
@@ -120,7 +127,7 @@ def application_files(ctx: TargetContext, plan: Plan) -> tuple[OutputFile, ...]:
         program=toolchain.PROGRAM,
     )
     return (
-        _config(ctx, plan),
+        *own,
         *(OutputFile.from_package(_HERE / "board" / name, f"board/{name}") for name in _BOARD),
         *image_vectors(plan, str(ctx.options.get("vectors", "io")), "board"),
         OutputFile("board/board.mk", text),

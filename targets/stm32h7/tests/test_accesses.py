@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from dory_stm32h7.emulator.counter import AccessCounter, MemoryAccesses
+from dory_stm32h7.emulator.system import D_CACHE_SIZE
 from dory_stm32h7.hardware import DATA_CACHE
 from image import require_emulator, session
 
@@ -100,6 +101,14 @@ def test_accesses_and_filled_lines_are_near_the_counts(
         lines = sum(missed_lines(a, DATA_CACHE) for a in own)
         # Lines are replaced at random, and what lies beside the tensors takes part in it.
         assert lines == pytest.approx(found[memory].fills, rel=0.5, abs=200), memory
+
+
+def test_emulated_core_names_the_size_of_its_data_cache() -> None:
+    """CCSIDR, as the Armv7-M manual lays it out: start-up goes through all sets and ways."""
+    size = D_CACHE_SIZE
+    sets, ways, words = (size >> 13 & 0x7FFF) + 1, (size >> 3 & 0x3FF) + 1, 4 << (size & 7)
+    assert (sets, ways) == (DATA_CACHE.sets, DATA_CACHE.ways)
+    assert 4 * words == DATA_CACHE.line_bytes
 
 
 def test_dtcm_is_not_cached(plugins: Plugins, tmp_path: Path) -> None:

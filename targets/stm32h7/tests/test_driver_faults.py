@@ -39,6 +39,20 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "data_cache_not_written_back",
+        CHIP,
+        "    empty_data_cache();\n",
+        "    (void)empty_data_cache;\n",
+        "was not written back before",
+    ),
+    Fault(
+        "half_of_the_data_cache_written_back",
+        CHIP,
+        "set < sets; set++",
+        "set < sets; set += 2u",
+        "was not written back before",
+    ),
+    Fault(
         "no_wait",
         DRIVER,
         "      finish(number);\n    }\n  }\n",

@@ -159,13 +159,33 @@ def test_form_without_main_has_neither_board_nor_image(plugins: Plugins, tmp_pat
     build_app(small().graph(), "stm32h7", directory, plugins=plugins, settings={"form": "library"})
     assert not (directory / "board").exists()
     assert (directory / "hal/stm32h7/dory_sections.ld").is_file()
-    assert "make image" not in (directory / "Makefile").read_text()
+    for name in ("Makefile", "README.md"):
+        assert "make image" not in (directory / name).read_text()
     with pytest.raises(UsageError, match="has no main"):
         run_application(directory, plugins=plugins, runner=RUNNER)
     assert run_application(directory, plugins=plugins).runner == "host"
 
 
-def test_form_without_main_links_with_a_main_of_the_user(plugins: Plugins, tmp_path: Path) -> None:
+CUBE_MEMORIES = """\
+MEMORY
+{
+  FLASH (rx)    : ORIGIN = 0x08000000, LENGTH = 2048K
+  DTCMRAM (xrw) : ORIGIN = 0x20000000, LENGTH = 128K
+  RAM_D1 (xrw)  : ORIGIN = 0x24000000, LENGTH = 512K
+  RAM_D2 (xrw)  : ORIGIN = 0x30000000, LENGTH = 288K
+}
+REGION_ALIAS("DTCM", DTCMRAM)
+REGION_ALIAS("AXI_SRAM", RAM_D1)
+REGION_ALIAS("D2_SRAM", RAM_D2)
+
+INCLUDE board/sections.ld
+"""
+
+
+@pytest.mark.parametrize("memories", ["ours", "of CubeIDE"])
+def test_form_without_main_links_with_a_main_of_the_user(
+    memories: str, plugins: Plugins, tmp_path: Path
+) -> None:
     """As in a project of one's own: own start-up and script, the files of the network."""
     library, application = tmp_path / "library", tmp_path / "application"
     settings = {"form": "library"}
@@ -187,6 +207,11 @@ def test_form_without_main_links_with_a_main_of_the_user(plugins: Plugins, tmp_p
     (board / "sections.ld").write_text(
         script[:start] + "  INCLUDE hal/stm32h7/dory_sections.ld\n" + script[end:]
     )
+    if memories == "of CubeIDE":
+        (board / "stm32h743.ld").write_text(CUBE_MEMORIES)
+        readme = " ".join((library / "README.md").read_text().split())
+        aliases = [line for line in CUBE_MEMORIES.splitlines() if line.startswith("REGION_ALIAS")]
+        assert all(alias in readme for alias in aliases)
     (board / "main.c").write_text(
         '#include "dory_stm32h7.h"\n#include "board.h"\n#include "network.h"\n'
         "static uint8_t input[DORY_NETWORK_INPUT_BYTES], output[DORY_NETWORK_OUTPUT_BYTES];\n"
@@ -203,6 +228,20 @@ def test_form_without_main_links_with_a_main_of_the_user(plugins: Plugins, tmp_p
     machine.run(60)
     assert machine.exit_code == 0
     assert machine.mdma.transfers > 0
+
+
+def test_budget_beyond_the_chip_runs_on_the_host_and_is_refused_by_the_chip(
+    plugins: Plugins, tmp_path: Path
+) -> None:
+    directory = tmp_path / "app"
+    plan = build_app(small().graph(), "stm32h7", directory, plugins=plugins, budgets={1: 200_000})
+    assert not plan.deployable
+    result = run_application(directory, plugins=plugins)
+    assert result.runner == "host" and result.exact
+    reason = "the L1 budget of 200000 B exceeds the 118784 B"
+    with pytest.raises(UsageError, match=reason) as caught:
+        run_application(directory, plugins=plugins, runner=RUNNER)
+    assert "--runner host" in (caught.value.hint or "")
 
 
 def test_host_is_taken_for_what_only_it_can_do(plugins: Plugins, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from dory_core.application import read_plan
 from dory_core.errors import UsageError, VerificationFailed
 from dory_core.simulate.build import build_program
 from dory_core.simulate.packing import unpack
@@ -29,8 +30,8 @@ def run_cortex_m7(app_dir: Path, request: RunRequest) -> RunResult:
 
     The MDMA always copies late, so ``dma`` has no meaning here. ``seed``: of how often a program
     finds a transfer in flight. Inputs that the image does not hold are written into the arena,
-    where the network uses them in place. Raises UsageError for dma or sanitize;
-    VerificationFailed when a rule of the chip is broken.
+    where the network uses them in place. Raises UsageError for dma or sanitize, and for an
+    application that is not deployable; VerificationFailed when a rule of the chip is broken.
     """
     if request.dma != "early" or request.sanitize is not None:
         raise UsageError(
@@ -38,6 +39,12 @@ def run_cortex_m7(app_dir: Path, request: RunRequest) -> RunResult:
             "use --runner host for them",
         )
     app_dir = Path(app_dir).resolve()
+    plan = read_plan(app_dir)
+    if not plan["deployable"]:
+        raise UsageError(
+            f"the chip has no room for this application: {plan['reason']}",
+            "use --runner host, or compile with what the chip has",
+        )
     session = Session(app_dir, request)
     executions = session.run(request.timeout_s or _TIMEOUT_S)
     runs = []

@@ -19,10 +19,12 @@ CCR, CCSIDR, CSSELR, CPACR = 0xED14, 0xED80, 0xED84, 0xED88
 MPU_CTRL, MPU_RNR, MPU_RBAR, MPU_RASR = 0xED94, 0xED98, 0xED9C, 0xEDA0
 DHCSR, DEMCR = 0xEDF0, 0xEDFC
 ICIALLU, DCIMVAC, DCISW, DCCMVAC, DCCIMVAC = 0xEF50, 0xEF5C, 0xEF60, 0xEF68, 0xEF70
+DCCISW = 0xEF74
 
 CCR_DC = 1 << 16
 CCR_IC = 1 << 17
-D_CACHE_SIZE = 0xF003E019  # CCSIDR of the 16 KiB data cache: 4 ways, 128 sets, lines of 32 bytes
+D_CACHE_SIZE = 0xF00FE019  # CCSIDR of the 16 KiB data cache: 4 ways, 128 sets, lines of 32 bytes
+_SETS_AND_WAYS = frozenset(s << 5 | w << 30 for s in range(128) for w in range(4))
 _PLAIN = (CSSELR, CPACR, DEMCR, DWT_CTRL, DWT_CYCCNT, DWT_LAR, MPU_RNR, MPU_CTRL)
 _REGIONS = 16
 
@@ -59,10 +61,12 @@ class Core:
     """System control space of the core: caches, MPU, cycle counter, debug state.
 
     maintained: addresses of the lines of the data cache that were cleaned or invalidated.
+    emptied: sets and ways of the data cache that were written back and emptied while it was on.
     instructions: what the cycle counter shows; the emulator counts no cycles.
     """
 
     maintained: set[int] = field(default_factory=set)
+    emptied: set[int] = field(default_factory=set)
     instructions: int = 0
     _registers: dict[int, int] = field(default_factory=dict)
     _regions: dict[int, tuple[int, int]] = field(default_factory=dict)
@@ -85,8 +89,13 @@ class Core:
             self.maintained.add(value & ~31)
         elif offset in (MPU_RBAR, MPU_RASR):
             self._set_region(offset, value)
+        elif offset == DCCISW:
+            if self.data_cache:
+                self.emptied.add(value)
         elif offset in _PLAIN or offset == CCR:
             self._registers[offset] = value
+            if offset == MPU_CTRL:
+                self._check_emptied()
         elif offset not in (ICIALLU, DCISW):
             raise ChipFault(f"system register {offset:#06x} is written: this model lacks it")
 
@@ -104,6 +113,16 @@ class Core:
             if attributes & 1 and base % self._size(attributes):
                 raise ChipFault(f"MPU region {number} at {base:#010x} is not aligned to its size")
         self._regions[number] = (base, attributes)
+
+    def _check_emptied(self) -> None:
+        """Memory that bypasses the data cache from now on must not lie in it."""
+        bypassing = any(a & 1 and not a & 1 << 17 for _, a in self._regions.values())
+        on = self.data_cache and self._registers[MPU_CTRL] & 1
+        if on and bypassing and not self.emptied >= _SETS_AND_WAYS:
+            raise ChipFault(
+                "the MPU makes memory bypass the data cache, which was not written back before: "
+                "the core no longer sees what it wrote there"
+            )
 
     @staticmethod
     def _size(attributes: int) -> int:

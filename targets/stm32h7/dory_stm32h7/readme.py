@@ -1,0 +1,62 @@
+"""The README of an application: how to build and run it, or how to add it to another project."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dory_core.codegen.application import render
+from dory_core.codegen.network import network_view
+from dory_stm32h7 import toolchain
+
+if TYPE_CHECKING:
+    from dory_core.hardware import TargetContext
+    from dory_core.plan import Plan
+
+_APPLICATION = """\
+## On the chip
+
+`make image` builds `build/{variant}/{program}` with arm-none-eabi-gcc, or else with the compiler of
+the ziglang wheel. `dory run .` executes that very image on an emulated Cortex-M7 and counts
+instructions. On a board, load it with a debugger that answers semihosting: the program prints which
+outputs are exact and ends with 0 when all are, 5 when values differ, 70 when something failed.
+
+`board/` is start-up code, linker script, a small C library and main. `board/board.h` names the weak
+functions that another board replaces: where inputs come from, where outputs go. The clock stays
+that of reset (64 MHz) until `board_clock` is defined.
+"""
+
+_LIBRARY = """\
+## In a project of your own
+
+For example one of CubeIDE:
+
+- Sources: `src/`, `weights/`, `kernels/`, `hal/stm32h7/`; with kernels of CMSIS-NN
+  `kernels/external/`, too, but not the folders below it.
+- Include path: `inc/`, `hal/include/`, `hal/stm32h7/`, `kernels/`, `kernels/external/` if there.
+- Linker script: `INCLUDE dory_sections.ld` (in `hal/stm32h7/`) inside SECTIONS. It needs memories
+  called DTCM, AXI_SRAM and D2_SRAM; in a script of CubeIDE, put before it
+
+      REGION_ALIAS("DTCM", DTCMRAM)
+      REGION_ALIAS("AXI_SRAM", RAM_D1)
+      REGION_ALIAS("D2_SRAM", RAM_D2)
+
+- Program: `dory_stm32h7_init()` once, after clocks and caches are set up, then
+  `dory_stm32h7_run(input, output, 0, 0)` for each input; `hal/stm32h7/dory_stm32h7.h` says the
+  rest. The arena takes {l1} B of the {dtcm} B of DTCM.
+"""
+
+_UNCACHED = """\
+  AXI SRAM and D2 SRAM become regions of the MPU that bypass the D-cache (numbers 14 and 15), your
+  variables in them as well; with `DORY_ARENAS_CACHED=1` they stay cached and the driver cleans what
+  it moves.
+"""
+
+
+def readme(ctx: TargetContext, plan: Plan, cached: bool) -> str:
+    """Return the README. cached: the arenas stay in the D-cache."""
+    if ctx.options.get("form") == "library":
+        dtcm = ctx.memory.level(1).memories[0].size_bytes
+        own = _LIBRARY.format(l1=plan.arena_bytes[1], dtcm=dtcm) + ("" if cached else _UNCACHED)
+    else:
+        own = _APPLICATION.format(variant=toolchain.VARIANT, program=toolchain.PROGRAM)
+    return f"{render('README.md.mako', network_view(plan, True))}\n{own}"
