@@ -95,6 +95,6 @@ def test_runners_are_the_emulated_chip_and_qemu() -> None:
 def test_operating_points_name_their_sources() -> None:
     assert [p.name for p in TARGET.operating_points] == ["480MHz", "400MHz"]
     assert all(p.source for p in TARGET.operating_points)
-    slow, fast = TARGET.operating_points
+    fast, slow = TARGET.operating_points
     assert slow.energy_j_per_cycle == pytest.approx(0.9075e-9)
     assert fast.energy_j_per_cycle / slow.energy_j_per_cycle == pytest.approx(1.35 / 1.2)
