@@ -12,11 +12,14 @@ from dory_core.simulate.build import FLAGS, INCLUDE_FOLDERS
 from dory_core.simulate.compiler import find_compiler
 from dory_core.testing.apps import build_app
 from dory_core.testing.graphs import I8, GraphBuilder
+from tests.engines.chip import NAME as CHIP
+from tests.engines.chip import Chip
 
 STRICT = (
     *("-Wconversion", "-Wsign-conversion", "-Wshadow", "-Wundef", "-Wcast-qual", "-Wvla"),
     *("-Wstrict-prototypes", "-Wmissing-prototypes", "-Wwrite-strings", "-Wpointer-arith"),
 )
+FOLDERS = ("src", "weights", "kernels", "hal/host")
 SAME = Window(kernel=(3, 3), pads=(1, 1, 1, 1))
 
 
@@ -49,8 +52,24 @@ def test_an_application_is_clean_under_strict_warnings(
 ) -> None:
     app = tmp_path / "app"
     build_app(every_kind().graph(), target, app, settings=settings)
-    files = [p for f in ("src", "weights", "kernels", "hal/host") for p in (app / f).glob("*.c")]
-    assert len(files) > 20
+    check(app, [p for f in FOLDERS for p in (app / f).glob("*.c")])
+
+
+def test_an_application_with_layouts_is_clean_under_strict_warnings(tmp_path: Path) -> None:
+    """Conversions, tensors that stay in L1, kernels in place; the test's own kernels apart."""
+    app, chip = tmp_path / "app", Chip(resident_l1=True, l1_bytes=16 * 1024)
+    net = GraphBuilder((16, 10, 10))
+    net.conv(16, Window(kernel=(1, 1)))
+    net.conv(16, SAME, groups=16)
+    net.max_pool(Window(kernel=(2, 2), strides=(2, 2)))
+    net.conv(16, Window(kernel=(1, 1)))
+    build_app(net.graph(), CHIP, app, plugins=chip.plugins())
+    own = ("array.c",)
+    check(app, [p for f in FOLDERS for p in (app / f).glob("*.c") if p.name not in own])
+
+
+def check(app: Path, files: list[Path]) -> None:
+    assert len(files) > 10
     compiler = find_compiler()
     gcc = "Free Software Foundation" in compiler.version
     strict = (*STRICT, "-Wcast-align=strict" if gcc else "-Wcast-align")
