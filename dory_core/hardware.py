@@ -164,6 +164,7 @@ class MemoryHierarchy:
     conversion_cycles: what the cores need per byte that a conversion between layouts writes.
     resident_l1: a tensor between two layers that run one after the other stays in L1 where both
     have it there as a whole.
+    engine_peaks: (name, MACs per cycle that it cannot exceed) of the engines of kernels.
     """
 
     levels: tuple[Level, ...]
@@ -176,6 +177,7 @@ class MemoryHierarchy:
     cache: Cache | None = None
     conversion_cycles: float = 0.0
     resident_l1: bool = False
+    engine_peaks: tuple[tuple[str, float], ...] = ()
 
     def __post_init__(self) -> None:
         known = tuple(bits for bits in STORAGE_BITS if bits in self.storage_bits)

@@ -273,13 +273,15 @@ class LevelUse:
 @dataclass(frozen=True, slots=True)
 class Roofline:
     """What bounds every layer: MACs per cycle of all cores (0: unknown), bytes per cycle of links
-    by name."""
+    by name, MACs per cycle of engines by name."""
 
     peak_macs_per_cycle: float
     links: Mapping[str, float]
+    engines: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "links", MappingProxyType(dict(self.links)))
+        object.__setattr__(self, "engines", MappingProxyType(dict(self.engines)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -412,6 +414,7 @@ class Plan:
             "roofline": {
                 "peak_macs_per_cycle": self.roofline.peak_macs_per_cycle,
                 "links": dict(self.roofline.links),
+                "engines": dict(self.roofline.engines),
             },
             "notes": list(self.notes),
         }

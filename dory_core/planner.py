@@ -301,7 +301,7 @@ def make_plan(
 
 def _roofline(ctx: TargetContext) -> Roofline:
     links = {link_name(link): link.bytes_per_cycle for link in ctx.memory.links}
-    return Roofline(ctx.memory.peak_macs_per_cycle, links)
+    return Roofline(ctx.memory.peak_macs_per_cycle, links, dict(ctx.memory.engine_peaks))
 
 
 def _verify(placement: Placement, ctx: TargetContext, budgets: Budgets) -> None:

@@ -101,12 +101,21 @@ def engines_text(plan: Mapping[str, Any]) -> str:
     if len(engine_names(plan["layers"])) < 2:
         return ""
     macs = plan["network"]["macs"]
+    peaks = plan["roofline"].get("engines", {})
     texts = (
         f"{name} {one['layers']} layers, {count_text(one['macs'])} MAC "
         f"({share_text(one['macs'], macs)}), {count_text(one['cycles'])} cycles"
+        f"{_of_peak(one, peaks.get(name))}"
         for name, one in engines.items()
     )
     return f"engines: {'; '.join(texts)}"
+
+
+def _of_peak(engine: Mapping[str, Any], peak: float | None) -> str:
+    """Return what an engine reaches of its peak, empty where that is not known."""
+    if not peak or not engine["cycles"]:
+        return ""
+    return f", {engine['macs'] / engine['cycles']:.1f} of {peak:g} MAC/cycle"
 
 
 def conversions_text(plan: Mapping[str, Any]) -> str:

@@ -127,4 +127,8 @@ def hierarchy(ctx: TargetContext) -> MemoryHierarchy:
         storage_bits=(8, 16, 32),
         conversion_cycles=CONVERSION_CYCLES,
         resident_l1=True,
+        engine_peaks=(
+            ("digital", DIGITAL_MACS_PER_CYCLE),
+            ("analog", round(ANALOG_MACS_PER_CYCLE)),
+        ),
     )

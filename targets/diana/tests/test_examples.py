@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from collections import Counter
 from pathlib import Path
 from types import ModuleType
@@ -14,6 +15,7 @@ from dory_core.check import check_network
 from dory_core.compiler import CompileOptions, compile_network
 from dory_core.ir import AvgPool, Conv, MaxPool
 from dory_core.plugins import Plugins, load_plugins
+from dory_core.report.table import engines_text
 from dory_core.testing.apps import assert_exact
 
 MAKE = Path(__file__).resolve().parents[1] / "examples" / "make.py"
@@ -62,6 +64,8 @@ def test_example_is_exact_on_the_engines_that_it_is_made_for(
             assert step.kernel.engine == "host"
     for engine, share in SHARES[name].items():
         assert macs[engine] >= share * result.plan.macs, macs
+    report = engines_text(result.plan.to_json())
+    assert re.search(r"digital \d+ layers, [^;]+ cycles, \d+\.\d of 256 MAC/cycle", report), report
     assert_exact(result.output, plugins=plugins)
 
 
