@@ -42,7 +42,7 @@ For example one of CubeIDE:
 
 - Program: `dory_stm32h7_init()` once, after clocks and caches are set up, then
   `dory_stm32h7_run(input, output, 0, 0)` for each input; `hal/stm32h7/dory_stm32h7.h` says the
-  rest. The arena takes {l1} B of the {dtcm} B of DTCM.
+  rest. The arenas take {l1} B of DTCM and {l2} B of AXI SRAM; `--l1` and `--l2` make them smaller.
 """
 
 _UNCACHED = """\
@@ -55,8 +55,8 @@ _UNCACHED = """\
 def readme(ctx: TargetContext, plan: Plan, cached: bool) -> str:
     """Return the README. cached: the arenas stay in the D-cache."""
     if ctx.options.get("form") == "library":
-        dtcm = ctx.memory.level(1).memories[0].size_bytes
-        own = _LIBRARY.format(l1=plan.arena_bytes[1], dtcm=dtcm) + ("" if cached else _UNCACHED)
+        own = _LIBRARY.format(l1=plan.levels[0].used, l2=plan.arena_used)
+        own += "" if cached else _UNCACHED
     else:
         own = _APPLICATION.format(variant=toolchain.VARIANT, program=toolchain.PROGRAM)
     return f"{render('README.md.mako', network_view(plan, True))}\n{own}"

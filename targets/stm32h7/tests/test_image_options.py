@@ -230,6 +230,25 @@ def test_form_without_main_links_with_a_main_of_the_user(
     assert machine.mdma.transfers > 0
 
 
+@pytest.mark.parametrize("memory", ["dtcm", "dcache"])
+def test_arenas_are_as_large_as_what_is_used(memory: str, plugins: Plugins, tmp_path: Path) -> None:
+    """A project of one's own has the rest of DTCM and AXI SRAM for itself."""
+    directory = tmp_path / "app"
+    builder = GraphBuilder((8, 16, 16), name="pool", seed=3)
+    builder.max_pool(Window(kernel=(2, 2), strides=(2, 2)))
+    settings = {"memory": memory}
+    plan = build_app(builder.graph(), "stm32h7", directory, plugins=plugins, settings=settings)
+    run_image(directory, plugins)
+    toolchain = find_toolchain()
+    image = read_elf(build_program(directory, toolchain.recipe(), toolchain.compiler))
+    used = {"dory_l1_arena": plan.levels[0].used, "dory_l2_arena": plan.arena_used}
+    assert used["dory_l2_arena"] == 8 * (16 * 16 + 8 * 8)
+    assert (used["dory_l1_arena"] == 0) == (memory == "dcache")
+    assert {name: image.symbol(name).size for name in used} == {
+        name: max(size, 1) for name, size in used.items()
+    }
+
+
 def test_budget_beyond_the_chip_runs_on_the_host_and_is_refused_by_the_chip(
     plugins: Plugins, tmp_path: Path
 ) -> None:

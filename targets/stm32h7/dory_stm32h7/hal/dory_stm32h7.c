@@ -7,9 +7,13 @@
 
 #define ARENA(section_) __attribute__((section(section_), aligned(32), used))
 
-/* One arena per memory. The sections are not loaded: nothing in them has a first value. */
-static uint8_t dory_l1_arena[DORY_L1_SIZE] ARENA(".dory_l1");
-static uint8_t dory_l2_arena[DORY_L2_SIZE] ARENA(".dory_l2");
+/* No object has no bytes. */
+#define ROOM(bytes_) ((bytes_) > 0u ? (bytes_) : 1u)
+
+/* One arena per memory, of what is used: the rest of the memory is the program's. The sections are
+ * not loaded: nothing in them has a first value. */
+static uint8_t dory_l1_arena[ROOM(DORY_L1_USED)] ARENA(".dory_l1");
+static uint8_t dory_l2_arena[ROOM(DORY_L2_USED)] ARENA(".dory_l2");
 #ifdef DORY_L2_MORE
 static uint8_t dory_d2_arena[DORY_L2_1_SIZE] ARENA(".dory_l2_1");
 #endif
@@ -77,8 +81,8 @@ int dory_stm32h7_run(const void *input, void *output,
   const dory_network_io_t io = {
     .l1 = dory_l1_arena,
     .l2 = dory_l2_arena,
-    .l1_size = DORY_L1_SIZE,
-    .l2_size = DORY_L2_SIZE,
+    .l1_size = sizeof dory_l1_arena,
+    .l2_size = sizeof dory_l2_arena,
     .input = input,
     .output = output,
     .on_layer = on_layer,
