@@ -161,7 +161,8 @@ class MemoryHierarchy:
     A target whose kernels are better off with whole bytes leaves 2 and 4 out.
     step_cycles: what a tile costs beside kernel, barriers and transfers, such as instructions that
     are not in the cache.
-    conversion_cycles: what the cores need per byte that a conversion between layouts writes.
+    conversion_cycles: what the cores need per element that a conversion between layouts copies;
+    fill_cycles: per byte of a copy with padding, which they zero first.
     resident_l1: a tensor between two layers that run one after the other stays in L1 where both
     have it there as a whole.
     engine_peaks: (name, MACs per cycle that it cannot exceed) of the engines of kernels.
@@ -176,6 +177,7 @@ class MemoryHierarchy:
     step_cycles: int = 0
     cache: Cache | None = None
     conversion_cycles: float = 0.0
+    fill_cycles: float = 1.0
     resident_l1: bool = False
     engine_peaks: tuple[tuple[str, float], ...] = ()
 

@@ -10,7 +10,7 @@ from dory_core.conversions import Flow, Form, plan_flow
 from dory_core.errors import DoesNotFit
 from dory_core.estimate.program import run_program
 from dory_core.estimate.timeline import link_name
-from dory_core.hardware import DmaHal, OutputFile, TargetContext
+from dory_core.hardware import DmaHal, MemoryHierarchy, OutputFile, TargetContext
 from dory_core.ir import Graph, TypedLayer
 from dory_core.kernel import is_hwc
 from dory_core.kernels.convert import conversion_files
@@ -194,18 +194,20 @@ def _conversions(
     flow: Flow, places: Mapping[str, Place], ctx: TargetContext
 ) -> tuple[tuple[Conversion, ...], ...]:
     """Return the conversions before each layer, and at the end."""
-    per_byte = ctx.memory.conversion_cycles
     return tuple(
         tuple(
-            Conversion(
-                places[source],
-                places[target],
-                round(places[target].size_bytes * per_byte),
-            )
+            Conversion(places[source], places[target], _cycles(flow.forms[target], ctx.memory))
             for source, target in pairs
         )
         for pairs in flow.before
     )
+
+
+def _cycles(form: Form, hierarchy: MemoryHierarchy) -> int:
+    """Return the estimated cycles of the conversion that makes a form."""
+    filled = form.size_bytes if form.layout.padding_bytes(form.tensor) else 0
+    copied = form.tensor.elements * hierarchy.conversion_cycles
+    return round(copied + filled * hierarchy.fill_cycles)
 
 
 def _encode(layer: TypedLayer, tiled: TiledLayer) -> tuple[WeightChunk, ...]:

@@ -246,7 +246,10 @@ def test_a_role_without_a_memory_is_a_mistake_of_the_plugin(tmp_path: Path) -> N
 def test_conversions_cost_cycles_and_memory(tmp_path: Path) -> None:
     plan = build(mixed(), Chip(), tmp_path / "app")
     first = plan.steps[0].conversions[0]
-    assert first.cycles == 3 * PLANES.size_bytes(first.tensor) == 3 * 16 * 12 * 16
+    assert PLANES.size_bytes(first.tensor) == 16 * 12 * 16
+    assert first.cycles == 3 * first.tensor.elements + 16 * 12 * 16
+    back = plan.steps[2].conversions[0]  # no padding: nothing is zeroed
+    assert back.cycles == 3 * back.tensor.elements
     assert sum(c.cycles for c in plan.conversions) == plan.cycles - sum(
         step.estimate.cycles for step in plan.steps
     )

@@ -96,7 +96,7 @@ def test_the_page_explains_layouts_and_engines(tmp_path: Path) -> None:
 
     made = plan(tmp_path)
     page = report_page(made.to_json(), made.timeline_json())
-    assert "input: HWC to planes, 6,144 cycles" in page
+    assert "input: HWC to planes, 5,120 cycles" in page
     assert "not array: it knows no dilation" in page
     assert "conversions before it" in page
 

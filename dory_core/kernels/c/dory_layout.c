@@ -1,5 +1,7 @@
 #include "dory_layout.h"
 
+#include <string.h>
+
 #include "dory_hal.h"
 
 static uint32_t padded(uint32_t size, uint32_t multiple)
@@ -44,18 +46,18 @@ void dory_convert_layout_rows(void *dst, const dory_layout_t *dst_layout, const 
   const uint32_t channels = padded(c, dst_layout->channel_multiple);
   const uint32_t columns = padded(w, dst_layout->width_multiple);
   for (uint32_t row = first; row < h; row += step) {
-    for (uint32_t channel = 0; channel < channels; channel++) {
-      const uint32_t filled = channel < c ? w : 0;
+    if (channels > c || columns > w) {
+      for (uint32_t channel = 0; channel < channels; channel += to_block) {
+        memset(to + row_of(dst_layout, to_block, channel, row, h, w), 0, columns * to_block);
+      }
+    }
+    for (uint32_t channel = 0; channel < c; channel++) {
       uint32_t at = row_of(dst_layout, to_block, channel, row, h, w);
-      uint32_t source = channel < c ? row_of(src_layout, from_block, channel, row, h, w) : 0;
-      for (uint32_t column = 0; column < filled; column++) {
+      uint32_t source = row_of(src_layout, from_block, channel, row, h, w);
+      for (uint32_t column = 0; column < w; column++) {
         to[at ^ to_mask] = from[source ^ from_mask];
         at += to_block;
         source += from_block;
-      }
-      for (uint32_t column = filled; column < columns; column++) {
-        to[at ^ to_mask] = 0;
-        at += to_block;
       }
     }
   }

@@ -97,7 +97,7 @@ DMA = Link(
     blocking=True,
 )
 
-# A layout conversion by the host: the loop over the bytes of a row has 8 instructions.
+# A layout conversion by the host: the loop over the elements of a row has 8 instructions.
 CONVERSION_CYCLES = 8.0
 
 
