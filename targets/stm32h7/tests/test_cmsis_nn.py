@@ -78,6 +78,10 @@ def test_newest_release_of_a_pack_is_taken(tmp_path: Path) -> None:
 
 def test_old_library_of_a_package_does_not_hide_a_newer_one(tmp_path: Path) -> None:
     _fake(tmp_path / "Drivers/CMSIS/NN", "arm_convolve_s8")
+    header = tmp_path / "Drivers/CMSIS/NN/Include/arm_nnfunctions.h"
+    header.write_bytes(b"/* \xa9 2018 */ void arm_convolve_HWC_q7_fast(void);")
+    with pytest.raises(UsageError, match="too old"):
+        find_cmsis_nn(tmp_path / "Drivers/CMSIS")
     newer = _fake(tmp_path / "CMSIS-NN" / "7.0.0", COMPLETE)
     assert find_cmsis_nn(tmp_path).root == newer
 

@@ -117,7 +117,9 @@ def find_cmsis_nn(path: Path | None) -> CmsisNn:
     too_old: list[str] = []
     for root in candidates:
         if (root / "Include" / HEADER).is_file() and (root / "Source").is_dir():
-            text = "".join(_read(p) for p in sorted((root / "Include").glob("arm_nn*functions.h")))
+            # Old releases are not in UTF-8.
+            headers = sorted((root / "Include").glob("arm_nn*functions.h"))
+            text = "".join(p.read_text(encoding="utf-8", errors="replace") for p in headers)
             missing = [n for n in _NEEDED if n not in text]
             if not missing:
                 return CmsisNn(root)
