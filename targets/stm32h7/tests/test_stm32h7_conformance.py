@@ -23,8 +23,9 @@ class TestStm32h7Cache(TargetConformance):
     )
 
 
+@pytest.mark.slow
 class TestStm32h7Uncached(TargetConformance):
-    """Layers in place with the D-cache off."""
+    """Layers in place with the D-cache off: the C of the D-cache, with other estimates."""
 
     capabilities = Capabilities(
         target="stm32h7", settings=(("memory", "uncached"),), l1_budgets=(102400,)
