@@ -11,12 +11,11 @@ from dory_core.codegen.boxes import input_box, tile_bytes
 from dory_core.codegen.cexpr import (
     CExpr,
     add,
-    atom,
-    closed_form,
     comment,
     mul,
     string,
 )
+from dory_core.codegen.constants import PARTS, block_field, blocks_table
 from dory_core.codegen.describe import describe_layer, describe_step
 from dory_core.codegen.transfers import (
     function,
@@ -26,10 +25,9 @@ from dory_core.codegen.transfers import (
     store_function,
 )
 from dory_core.ir import Linear
-from dory_core.plan import RESIDENT, LayerStep, LayerWeights, Plan, Transfer, WeightTile
+from dory_core.plan import RESIDENT, LayerStep, Plan, Transfer
 
 INDENT = "  "
-PARTS = ("weights", "mul", "add", "bias")
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,8 +143,8 @@ def layer_view(plan: Plan, step: LayerStep) -> LayerView:
             load_weights_function(
                 step,
                 weights_symbol(step),
-                _block_field(step.weights, "offset"),
-                _block_field(step.weights, "size"),
+                block_field(step.weights, "offset"),
+                block_field(step.weights, "size"),
             )
         )
     stores = step.output.form != RESIDENT
@@ -158,7 +156,7 @@ def layer_view(plan: Plan, step: LayerStep) -> LayerView:
     body = "\n".join((*functions, *tile.before, *tile.checks, *tile.call))
     tables = [a.definition() for a in axes.all if f"{a.table}[" in body]
     if step.weights is not None and "blocks[" in body:
-        tables.append(_blocks_table(step.weights))
+        tables.append(blocks_table(step.weights))
     if len(step.parts) > 1:
         tables.append(_parts_table(step, axes))
     counts = {part.schedule.count for part in step.parts}
@@ -316,7 +314,7 @@ def _buffer(step: LayerStep, name: str, slot: CExpr, part: CExpr = 0) -> str:
         return _in_place(step, name, part)
     if name == "w" and (step.in_place or step.kernel.fetches):
         assert step.weights is not None
-        return _linked(step, add(_block_field(step.weights, "offset"), part))
+        return _linked(step, add(block_field(step.weights, "offset"), part))
     block = step.block(name)
     assert block is not None, name
     place = add(block.offsets[0], mul(slot, block.bytes) if len(block.offsets) > 1 else 0, part)
@@ -334,56 +332,6 @@ def _in_place(step: LayerStep, name: str, part: CExpr) -> str:
     place = add(transfer.place.offset, part)
     base = arena(transfer.place.memory)
     return f"{base} + {place}" if place != 0 else base
-
-
-# -- constants ----------------------------------------------------------------------------------
-
-
-def _blocks(weights: LayerWeights) -> tuple[tuple[WeightTile, ...], ...]:
-    """Return the blocks [output tile][input tile] in the order of the table of channels.
-
-    That has the same tiles of channels once, whatever the sizes of their blocks.
-    """
-    known: set[tuple[int, ...]] = set()
-    rows: list[tuple[WeightTile, ...]] = []
-    for chunk in weights.chunks:
-        channels = tuple(row[0].channels for row in chunk.tiles)
-        if channels not in known:
-            known.add(channels)
-            rows += chunk.tiles
-    return tuple(rows)
-
-
-def _block_field(weights: LayerWeights, field: str) -> CExpr:
-    """Return a field of the weight block of tile t: an immediate when all blocks agree."""
-    blocks = _blocks(weights)
-    values = [
-        tile.parts.get(field, 0) if field in PARTS else int(getattr(tile, field))
-        for outputs in blocks
-        for tile in outputs
-    ]
-    if len(set(values)) == 1:
-        return values[0]
-    inner = len(blocks[0])
-    if len(blocks) == 1:
-        place = "t.i"
-    else:
-        place = "t.o" if inner == 1 else f"t.o * {inner} + t.i"
-    whole = len(weights.chunks) == 1
-    form = closed_form(values, str(atom(place))) if whole else None
-    if form is not None:
-        return form
-    return f"blocks[{place}].{field}"
-
-
-def _blocks_table(weights: LayerWeights) -> str:
-    rows = [
-        ", ".join(str(n) for n in (b.offset, b.size, *(b.parts.get(p, 0) for p in PARTS)))
-        for outputs in _blocks(weights)
-        for b in outputs
-    ]
-    lines = "".join(f"\n  {{{row}}}," for row in rows)
-    return f"static const dory_block_t blocks[{len(rows)}] = {{{lines}\n}};"
 
 
 def _parts_table(step: LayerStep, axes: TileAxes) -> str:
@@ -428,9 +376,9 @@ def _tile_text(step: LayerStep, axes: TileAxes, inputs: Sequence[str]) -> TileTe
     if step.weights is not None:
         slot = 0 if step.kernel.fetches else _slot(step, axes, "w")
         for part in PARTS:
-            offset = _block_field(step.weights, part)
+            offset = block_field(step.weights, part)
             names[part] = _buffer(step, "w", slot, offset)
-        size = _block_field(step.weights, "size")
+        size = block_field(step.weights, "size")
         checks.append(f"DORY_SIM_READ({_buffer(step, 'w', slot)}, {size});")
     if step.block("psum") is not None:
         address = _buffer(step, "psum", 0)

@@ -1,0 +1,235 @@
+"""The JSON documents of a plan: plan.json and timeline.json, as docs/json.md describes them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dory_core.tiling.tiled import CORES
+
+if TYPE_CHECKING:
+    from dory_core.hardware import OperatingPoint
+    from dory_core.ir import Tensor
+    from dory_core.plan import Conversion, ExtTransfer, LayerStep, LevelUse, Place, Plan
+
+PLAN_VERSION = 1
+GENERATOR = "dory"
+
+
+def plan_json(plan: Plan) -> dict[str, Any]:
+    """Return plan.json: every decision but the constants themselves."""
+    cycles = plan.cycles
+    point = plan.operating_point
+    return {
+        "version": PLAN_VERSION,
+        "generator": GENERATOR,
+        "target": plan.target,
+        "frontend": plan.frontend,
+        "options": dict(plan.options),
+        "deployable": plan.deployable,
+        "reason": plan.reason,
+        "network": {
+            "name": plan.network,
+            "inputs": [_place_json(p) for p in plan.inputs],
+            "outputs": [_place_json(p) for p in plan.outputs],
+            "macs": plan.macs,
+            "parameters": plan.parameters,
+        },
+        "cores": plan.cores,
+        "layers": [
+            _step_json(step, plan.levels, stall)
+            for step, stall in zip(plan.steps, plan.program.stalls, strict=False)
+        ],
+        "memory": {level.name: _level_json(level) for level in plan.levels},
+        "transfers": [_transfer_json(t) for t in plan.transfers],
+        "final_conversions": [_conversion_json(c) for c in plan.final_conversions],
+        "totals": {
+            "cycles": cycles,
+            "macs_per_cycle": round(plan.macs / cycles, 3) if cycles else None,
+            "latency_ms": round(cycles / point.cluster_hz * 1e3, 4) if point else None,
+            "energy_mj": round(cycles * point.energy_j_per_cycle * 1e3, 5) if point else None,
+            "operating_point": point.name if point else None,
+            "conversion_cycles": sum(c.cycles for c in plan.conversions),
+            "engines": plan.engines,
+        },
+        "operating_point": None if point is None else _point_json(point),
+        "roofline": {
+            "peak_macs_per_cycle": plan.roofline.peak_macs_per_cycle,
+            "links": dict(plan.roofline.links),
+            "engines": dict(plan.roofline.engines),
+        },
+        "notes": list(plan.notes),
+    }
+
+
+def timeline_json(plan: Plan) -> dict[str, Any]:
+    """Return timeline.json: what cores and links do, in cycles from the start.
+
+    events: [lane, name, layer, tile, start, duration], the first three as positions in the
+    lists beside them; of a layer -1 for what belongs to none.
+    """
+    events = sorted(plan.program.events, key=lambda e: (e.start, e.end))
+    lanes = list(dict.fromkeys(e.lane for e in events))
+    names = list(dict.fromkeys(e.name for e in events))
+    return {
+        "version": PLAN_VERSION,
+        "cycles": plan.cycles,
+        "lanes": lanes,
+        "names": names,
+        "layers": [f"{s.index:02d} {s.layer.layer.kind} {s.layer.layer.name}" for s in plan.steps],
+        "events": [
+            [
+                lanes.index(e.lane),
+                names.index(e.name),
+                -1 if e.step is None else e.step,
+                e.tile,
+                round(e.start, 1),
+                round(e.end - e.start, 1),
+            ]
+            for e in events
+        ],
+    }
+
+
+def _point_json(point: OperatingPoint) -> dict[str, Any]:
+    return {
+        "name": point.name,
+        "cluster_hz": point.cluster_hz,
+        "io_hz": point.io_hz,
+        "energy_j_per_cycle": point.energy_j_per_cycle,
+        "source": point.source,
+    }
+
+
+def _tensor_json(tensor: Tensor) -> dict[str, Any]:
+    return {
+        "name": tensor.name,
+        "shape": list(tensor.shape),
+        "type": tensor.type_name,
+        "range": [tensor.lo, tensor.hi],
+    }
+
+
+def _place_json(place: Place) -> dict[str, Any]:
+    return {
+        **_tensor_json(place.tensor),
+        "level": place.level,
+        "memory": place.memory,
+        "offset": place.offset,
+        "layout": place.layout.to_json(),
+    }
+
+
+def _conversion_json(conversion: Conversion) -> dict[str, Any]:
+    return {
+        "tensor": conversion.tensor.name,
+        "source": _place_json(conversion.source),
+        "target": _place_json(conversion.target),
+        "cycles": conversion.cycles,
+    }
+
+
+def _transfer_json(transfer: ExtTransfer) -> dict[str, Any]:
+    return {
+        "name": transfer.name,
+        "direction": "in" if transfer.incoming else "out",
+        "bytes": transfer.size,
+        "l2_offset": transfer.l2_offset,
+        "l3_offset": transfer.l3_offset,
+        "start": transfer.start,
+        "wait": transfer.wait,
+    }
+
+
+def _level_json(level: LevelUse) -> dict[str, Any]:
+    return {
+        "used": level.used,
+        "budget": level.budget,
+        "dominant": level.dominant,
+        "stack_bytes": level.stack_bytes,
+        "packed_bytes": level.packed_bytes,
+        "blocks": [
+            {
+                "name": b.name,
+                "memory": b.memory,
+                "offset": b.offset,
+                "size": b.size,
+                "first": b.first,
+                "last": b.last,
+            }
+            for b in level.blocks
+        ],
+    }
+
+
+def _step_json(
+    step: LayerStep, levels: tuple[LevelUse, ...], l3_stall_cycles: int
+) -> dict[str, Any]:
+    typed, schedule, estimate = step.layer, step.schedule, step.estimate
+    tile, traffic = step.tiling.tile, step.traffic
+    return {
+        "index": step.index,
+        "name": typed.layer.name,
+        "kind": typed.layer.kind,
+        "macs": typed.macs,
+        "engine": step.kernel.engine or CORES,
+        "passed_over": [{"engine": p.engine, "reason": p.reason} for p in step.passed_over],
+        "kernel": step.kernel.name,
+        "symbol": step.kernel.symbol,
+        "rejections": [
+            {"kernel": r.kernel, "engine": r.engine or CORES, "reason": r.reason}
+            for r in step.rejections
+        ],
+        "conversions": [_conversion_json(c) for c in step.conversions],
+        "inputs": [{**_place_json(t.place), "transfer": t.form} for t in step.inputs],
+        "output": {**_place_json(step.output.place), "transfer": step.output.form},
+        "tiles": {
+            "c_out": tile.c_out,
+            "h": tile.h,
+            "w": tile.w,
+            "c_in": tile.c_in,
+            "count": step.tile_count,
+        },
+        "order": schedule.order.split(","),
+        "buffering": {
+            "x": schedule.buffering.x,
+            "w": schedule.buffering.w,
+            "y": schedule.buffering.y,
+        },
+        "terms": [
+            {"name": t.name, "weight": t.weight, "value": t.value, "text": t.text}
+            for t in step.tiling.terms
+        ],
+        "l3_tiles": len(step.parts),
+        "bytes": {"l1": step.l1_bytes, "l1_budget": levels[0].budget},
+        "l1_blocks": [
+            {"name": b.name, "bytes": b.bytes, "offsets": list(b.offsets)} for b in step.l1
+        ],
+        "weights": None
+        if step.weights is None
+        else {
+            "level": step.weights.level,
+            "linked": step.weights.linked,
+            "fetched": step.kernel.fetches,
+            "offset": step.weights.offset,
+            "bytes": step.weights.size,
+            "chunks": len(step.weights.chunks),
+        },
+        "requant": {
+            "bits": typed.ranges.bits,
+            "acc": [typed.ranges.acc_lo, typed.ranges.acc_hi],
+            "value": [typed.ranges.value_lo, typed.ranges.value_hi],
+        },
+        "estimate": {
+            "cycles": estimate.cycles,
+            "compute_cycles": estimate.compute_cycles,
+            "dma_cycles": estimate.dma_cycles,
+            "stall_cycles": estimate.stall_cycles,
+            "l3_stall_cycles": l3_stall_cycles,
+            "conversion_cycles": step.conversion_cycles,
+            "macs_per_cycle": estimate.macs_per_cycle,
+            "bound": "L3-L2" if l3_stall_cycles > estimate.cycles else estimate.bound,
+            "calls": traffic.calls,
+            "transfers": traffic.transfers,
+            "transfer_bytes": traffic.bytes,
+        },
+    }
