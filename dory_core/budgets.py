@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
-from dory_core.errors import UsageError
+from dory_core.errors import DoesNotFit, UsageError
 from dory_core.hardware import MemoryHierarchy
+
+if TYPE_CHECKING:
+    from dory_core.ir import Graph
 
 #: Names of budgets on the command line, with the numbers of their levels.
 BUDGET_NAMES = {"l1": 1, "l2": 2, "l3": 3}
@@ -69,3 +73,26 @@ def resolve_budgets(hierarchy: MemoryHierarchy, wanted: Mapping[int, int]) -> Bu
             )
         budgets[number] = size
     return Budgets(budgets, "; ".join(reasons))
+
+
+def check_tensors(graph: Graph, hierarchy: MemoryHierarchy, budgets: Budgets) -> None:
+    """Raise DoesNotFit for a tensor that is larger than every memory in which one lies whole.
+
+    Such a network needs no search for tiles and no test vectors, which may be larger than the
+    memory of the machine that searches.
+    """
+    sizes = {
+        level.name: budgets.bytes[level.number]
+        for level in hierarchy.levels
+        if level.number > 1 and not all(memory.mapped for memory in level.memories)
+    }
+    name, most = max(sizes.items(), key=lambda item: item[1])
+    for typed in graph.typed_layers:
+        for role, tensor in (*(("input", x) for x in typed.inputs), ("output", typed.output)):
+            if tensor.size_bytes > most:
+                raise DoesNotFit(
+                    f"layer {typed.layer.index} {typed.layer.kind} '{typed.layer.name}': its {role}"
+                    f" of {tensor.channels} x {tensor.height} x {tensor.width} needs"
+                    f" {tensor.size_bytes} B, {name} offers {most} B",
+                    "make the image smaller, or take a target with more memory",
+                )

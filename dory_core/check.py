@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dory_core.budgets import Budgets, resolve_budgets
+from dory_core.budgets import Budgets, check_tensors, resolve_budgets
 from dory_core.compiler import CompileOptions, import_network, import_with_vectors
 from dory_core.errors import DoesNotFit, DoryError, NotSupported
 from dory_core.hardware import TargetContext
@@ -94,17 +94,24 @@ def check_network(options: CompileOptions, plugins: Plugins) -> CheckReport:
     report, for every layer and not only the first.
     """
     ctx = plugins.context(options.target, options.settings) if options.target else None
+    budgets = None if ctx is None else resolve_budgets(ctx.memory, options.budgets)
     try:
-        if ctx is None or all(step.exact for step in plugins.passes(ctx)):
+        if ctx is None or budgets is None or all(step.exact for step in plugins.passes(ctx)):
             graph = import_network(options, plugins, ctx)
         else:
-            graph, _, _ = import_with_vectors(options, plugins, ctx)
+            graph, _, _ = import_with_vectors(options, plugins, ctx, budgets)
     except NotSupported as error:
         return CheckReport(False, None, reason=error.message, hint=error.hint)
-    if ctx is None:
-        layers = tuple(LayerCheck(n.index, n.name, n.kind) for n in graph.layers)
+    except DoesNotFit as error:
+        return CheckReport(True, False, reason=error.message, hint=error.hint)
+    layers = tuple(LayerCheck(n.index, n.name, n.kind) for n in graph.layers)
+    if ctx is None or budgets is None:
         return CheckReport(True, None, layers, notes=graph.notes)
-    return _check_target(graph, ctx, resolve_budgets(ctx.memory, options.budgets), plugins)
+    try:
+        check_tensors(graph, ctx.memory, budgets)
+    except DoesNotFit as error:
+        return CheckReport(True, False, layers, (), error.message, error.hint, graph.notes)
+    return _check_target(graph, ctx, budgets, plugins)
 
 
 def _check_target(

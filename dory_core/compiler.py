@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
-from dory_core.budgets import Budgets, resolve_budgets
+from dory_core.budgets import Budgets, check_tensors, resolve_budgets
 from dory_core.errors import VerificationFailed
 from dory_core.hardware import OutputFile, TargetContext
 from dory_core.ir import Graph
@@ -78,16 +78,18 @@ def import_network(options: CompileOptions, plugins: Plugins, ctx: TargetContext
 
 
 def import_with_vectors(
-    options: CompileOptions, plugins: Plugins, ctx: TargetContext
+    options: CompileOptions, plugins: Plugins, ctx: TargetContext, budgets: Budgets
 ) -> tuple[Graph, tuple[Vector, ...], bool | None]:
     """Return the network fitted to the target, its test vectors, and what goldens said about it.
 
     Where a pass of the target changes values, goldens are compared with the network as it was
     before, and notes say how the fitted one differs. Raises: what :func:`import_network` and
-    :func:`make_vectors` raise.
+    :func:`make_vectors` raise, and DoesNotFit for a tensor beyond all memories of the target.
     """
     graph = parse_network(options, plugins)
     fitted = fit_to_target(graph, plugins, ctx)
+    if options.layer is None:
+        check_tensors(fitted, ctx.memory, budgets)
     if all(step.exact for step in plugins.passes(ctx)):
         return fitted, *make_vectors(fitted, options.golden, options.input)
     from dory_core.approximation import measure
@@ -122,6 +124,7 @@ def plan_network(
     from dory_core.planner import make_plan
     from dory_core.tiling.network import NetworkTiler
 
+    check_tensors(graph, ctx.memory, budgets)
     tiler = NetworkTiler(order_branches(graph), ctx, budgets.bytes[1], plugins, objective, progress)
     return make_plan(tiler, ctx, budgets, frontend, plugins.dma_hal(ctx))
 
@@ -142,7 +145,7 @@ def compile_network(
     ctx = plugins.context(options.target, options.settings)
     budgets = resolve_budgets(ctx.memory, options.budgets)
     progress("import", 0, 1)
-    whole, vectors, exact = import_with_vectors(options, plugins, ctx)
+    whole, vectors, exact = import_with_vectors(options, plugins, ctx, budgets)
     graph = whole
     if options.layer is not None:
         graph = extract_layer(whole, options.layer)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dory_core.errors import DoryError, NotSupported, UsageError
+from dory_core.errors import DoesNotFit, DoryError, NotSupported, UsageError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -182,6 +182,11 @@ def report_error(error: BaseException) -> int:
         traceback.print_exception(error)
     if isinstance(error, OSError) and error.errno in _SYSTEM_ERRORS:
         error = _from_system(error)
+    if isinstance(error, MemoryError):
+        error = DoesNotFit(
+            "the network needs more memory than this machine has to compute it",
+            "make its tensors smaller, or compile it on a machine with more memory",
+        )
     if isinstance(error, DoryError):
         print(f"dory: error: {error.message}", file=sys.stderr)
         usual = (hint for kind, hint in _USUAL_HINTS if isinstance(error, kind))

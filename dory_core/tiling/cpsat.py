@@ -289,13 +289,24 @@ class Model:
         """Return True when a variable has no value left."""
         return any(not self._rows(name).any() for name in self._variables)
 
+    def _magnitude(self, form: Linear) -> int:
+        """Return a bound of every partial sum of ``form``."""
+        total = abs(form.const)
+        for index, coefficient in form.terms.items():
+            domain = self._domains[index]
+            total += abs(coefficient) * max(abs(int(np.min(domain))), abs(int(np.max(domain))))
+        return total
+
     def maximise(self, objective: Linear) -> dict[str, int] | None:
         """Return the values of the variables at the proven maximum, None when infeasible.
 
-        Raises RuntimeError when CP-SAT ends without a proof.
+        Raises OverflowError when the terms of the objective could leave int64, though their sum may
+        not; RuntimeError when CP-SAT ends without a proof.
         """
         if self.is_empty():
             return None
+        if self._magnitude(objective) >= SAFE_MAGNITUDE:
+            raise OverflowError("the objective of a tiling problem exceeds the integers of CP-SAT")
         solution = run(self.text(objective))
         if solution is None:
             return None

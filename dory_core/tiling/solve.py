@@ -6,6 +6,7 @@ a larger one is solved by CP-SAT (``cpsat``).
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,7 +67,8 @@ def _best(
     scale = max(scale, 1)
     combined = [(value, factor * scale) for value, factor in objective] + rank
     if _magnitude(combined) < SAFE_MAGNITUDE:
-        return _maximise(formulation, Sum(combined), limits)
+        with suppress(OverflowError):  # of parts whose sum is small, as in x % 8 = x - 8 * (x // 8)
+            return _maximise(formulation, Sum(combined), limits)
     found = _maximise(formulation, Sum(objective), limits)
     if found is None:
         return None

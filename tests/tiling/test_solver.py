@@ -9,7 +9,9 @@ import pytest
 import dory_core.tiling.reduce as reduce_module
 import dory_core.tiling.solve as solve_module
 from dory_core.errors import DoesNotFit
+from dory_core.expr import Var
 from dory_core.kernel import Constraint, Term
+from dory_core.tiling.cpsat import Model
 from dory_core.tiling.geometry import make_tile, with_border
 from dory_core.tiling.problem import TilingProblem, formulate
 from dory_core.tiling.schedule import Buffering, l1_buffers
@@ -164,3 +166,13 @@ def test_sub_byte_linear_is_split_between_pixels_only():
     assert c_in.domain.tolist() == [12, 24, 36, 72]  # pixels of 3, words of 4, even parts
     x = next(b for b in solve(problem).buffers if b.name == "x")
     assert x.bytes == 48
+
+
+def test_objective_whose_parts_exceed_the_integers_of_the_solver_is_not_handed_to_it() -> None:
+    """x % 32 = x - 32 * (x // 32) is small, but its parts times a large weight are not."""
+    x = Var("x", 1, (1 << 20) - 1)
+    model = Model()
+    rest = model.lower(x)
+    with pytest.raises(OverflowError, match="integers of CP-SAT"):
+        model.maximise(rest.times(1 << 43))
+    assert model.maximise(rest.times(1 << 20)) == {"x": (1 << 20) - 1}
