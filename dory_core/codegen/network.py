@@ -136,7 +136,7 @@ def network_view(plan: Plan, chip_hal: bool) -> NetworkView:
         for k, part in enumerate(step.parts):
             number = f", {k}" if len(step.parts) > 1 else ""
             place = step.output.place
-            base = arena(place.memory) if place.level == 2 else "l1"
+            base = "l1" if place.level == 1 else arena(place.memory)
             report = None if part.report is None else (step.index, base, *part.report)
             call = f"{layer_symbol(step)}({', '.join(layer_arenas(step))}{number});"
             conversions = step.conversions if k == 0 else ()
