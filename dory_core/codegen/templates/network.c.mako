@@ -158,7 +158,9 @@ ${convert(call.conversions)}\
   report(io, ${call.report[0]}, ${call.report[1]} + ${call.report[2]}, ${call.report[3]});
 % endif
 % endfor
+% if v.epilogue:
 ${events(v.epilogue)}\
+% endif
 % if v.final_conversions:
 ${convert(v.final_conversions)}\
 % endif
