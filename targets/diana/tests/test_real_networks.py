@@ -17,9 +17,9 @@ from tests.nets import net, net_names
 TOO_LARGE = {
     "nemo_dronet_complete": 700_000,
     "nemo_mv1_100_128": 4_700_000,
-    "nemo_proxylessnas_pulp_dronet": 700_000,
     "quantlab_Dronet": 700_000,
 }
+TENSOR_TOO_LARGE = "nemo_proxylessnas_pulp_dronet"
 IN_CI = ("nemo_small_cnn", "quantlab_mixed_conv", "quantlab_tcn1d_pad")
 
 
@@ -53,7 +53,7 @@ def names() -> list[object]:
     found = [
         pytest.param(name, marks=() if name in IN_CI else (pytest.mark.slow,))
         for name in net_names()
-        if name not in TOO_LARGE
+        if name not in (*TOO_LARGE, TENSOR_TOO_LARGE)
     ]
     return found or [pytest.param("", marks=pytest.mark.skip(reason="no networks"))]
 
@@ -78,6 +78,14 @@ def test_network_that_exceeds_l2_is_refused_with_numbers(
     words = (f"{caught.value.needed_bytes} B of L2", "B are available", "constants", "activations")
     assert all(word in caught.value.message for word in words), caught.value.message
     assert "make the network smaller" in caught.value.hint
+    assert not (tmp_path / "app").exists()
+
+
+def test_tensor_that_exceeds_l2_is_named(plugins: Plugins, tmp_path: Path) -> None:
+    with pytest.raises(DoesNotFit) as caught:
+        compiled(TENSOR_TOO_LARGE, tmp_path / "app", plugins)
+    words = ("layer 3 Conv", "output of 48 x 100 x 100 needs 480000 B, L2 offers")
+    assert all(word in caught.value.message for word in words), caught.value.message
     assert not (tmp_path / "app").exists()
 
 
