@@ -124,7 +124,6 @@ def plan_network(
     from dory_core.planner import make_plan
     from dory_core.tiling.network import NetworkTiler
 
-    check_tensors(graph, ctx.memory, budgets)
     tiler = NetworkTiler(order_branches(graph), ctx, budgets.bytes[1], plugins, objective, progress)
     return make_plan(tiler, ctx, budgets, frontend, plugins.dma_hal(ctx))
 

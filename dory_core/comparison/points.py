@@ -137,7 +137,7 @@ def grid(targets: Sequence[str], varied: Mapping[str, Sequence[str]]) -> tuple[P
 
 def measure(study: Study, point: Point) -> Outcome:
     """Plan one point. Raises UsageError for names and values that do not exist."""
-    from dory_core.budgets import resolve_budgets
+    from dory_core.budgets import check_tensors, resolve_budgets
     from dory_core.compiler import import_network, plan_network
     from dory_core.plugins import load_plugins
 
@@ -147,6 +147,7 @@ def measure(study: Study, point: Point) -> Outcome:
         budgets = resolve_budgets(ctx.memory, options.budgets)
         try:
             graph = import_network(options, plugins, ctx)
+            check_tensors(graph, ctx.memory, budgets)
             plan = plan_network(graph, ctx, budgets, plugins, study.frontend, study.objective)
         except NotSupported as error:
             return Outcome(point, False, None, error.message, error.hint)
