@@ -75,7 +75,8 @@ class WeightBlock:
 class StructCall:
     """A call of a function with a pointer to one struct: ``function(&arguments)``.
 
-    type: C type of the struct. fields: members with their values, texts as of :meth:`Kernel.call`.
+    type: C type of the struct. fields: members with their values, texts as of :meth:`Kernel.call`;
+    other members are not set, and the kernel does not read them.
     Generated code sets the members that are equal for all tiles once, before its tile loop.
     """
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dory_core.codegen.arguments import call_lines
 from dory_core.kernel import StructCall
 
+DEFINED = "arguments_t arguments;\nDORY_SIM_UNDEFINED(&arguments, sizeof arguments);"
 NAMES = {"x": "l1 + x_slot * 64", "mul": "l1 + 128", "y_h": "rows[t.h].size", "y_w": 5}
 
 
@@ -15,7 +16,7 @@ def lines(*fields: tuple[str, str]) -> tuple[str, str]:
 
 def test_members_that_name_the_tile_are_set_in_the_loop() -> None:
     before, call = lines(("x", "$x"), ("y_h", "$y_h"), ("y_w", "$y_w"), ("stride", "2"))
-    assert before == "arguments_t arguments = {\n  .y_w = 5,\n  .stride = 2,\n};"
+    assert before == DEFINED + "\narguments.y_w = 5;\narguments.stride = 2;"
     assert call == (
         "arguments.x = l1 + x_slot * 64;\narguments.y_h = rows[t.h].size;\nkernel(&arguments);"
     )
@@ -23,27 +24,32 @@ def test_members_that_name_the_tile_are_set_in_the_loop() -> None:
 
 def test_operators_of_a_call_bind_to_the_whole_address() -> None:
     before, _ = lines(("table", "(const int32_t *)$mul"), ("end", "$mul + 4"))
-    assert ".table = (const int32_t *)(l1 + 128)," in before
-    assert ".end = (l1 + 128) + 4," in before
+    assert "arguments.table = (const int32_t *)(l1 + 128);" in before
+    assert "arguments.end = (l1 + 128) + 4;" in before
 
 
 def test_members_of_nested_initialisers_are_told_apart() -> None:
     before, call = lines(("step", "{.x = $x, .more = {{.shift = 3}, {.shift = f(1, 2)}}}"))
-    assert ".step.more[0].shift = 3," in before
-    assert ".step.more[1].shift = f(1, 2)," in before
+    assert "arguments.step.more[0].shift = 3;" in before
+    assert "arguments.step.more[1].shift = f(1, 2);" in before
     assert "arguments.step.x = (l1 + x_slot * 64);" in call
 
 
 def test_struct_that_an_argument_points_to_has_a_variable_of_its_own() -> None:
     before, call = lines(("requant", "&(const requant_t){.mul = $mul, .y_h = $y_h}"))
-    assert before.startswith("requant_t requant = {\n  .mul = (l1 + 128),\n};\n")
-    assert ".requant = &requant," in before
+    assert before == (
+        DEFINED.replace("arguments", "requant")
+        + "\nrequant.mul = (l1 + 128);\n"
+        + DEFINED
+        + "\narguments.requant = &requant;"
+    )
     assert call == "requant.y_h = rows[t.h].size;\nkernel(&arguments);"
 
 
-def test_struct_without_fixed_members_is_empty_in_front_of_the_loop() -> None:
+def test_members_that_a_call_does_not_give_are_not_cleared() -> None:
+    """Clearing costs hundreds of cycles; the host simulation fills them with nonsense."""
     before, _ = lines(("x", "$x"))
-    assert before == "arguments_t arguments = {\n  0\n};"
+    assert before == DEFINED
 
 
 def test_call_as_text_stays_in_the_loop() -> None:

@@ -6,6 +6,8 @@
 #ifndef DORY_HAL_IMPL_H
 #define DORY_HAL_IMPL_H
 
+#include <string.h>
+
 #define dory_dma_start(copy) dory_sim_dma_start((copy), __FILE__, __LINE__)
 #define dory_dma_join(ticket, copy) dory_sim_dma_join((ticket), (copy), __FILE__, __LINE__)
 #define dory_dma_wait(ticket) dory_sim_dma_wait((ticket), __FILE__, __LINE__)
@@ -20,6 +22,7 @@
 #define DORY_SIM_TILE(n) dory_sim_tile((int32_t)(n))
 #define DORY_SIM_READ(ptr, bytes) dory_sim_read((ptr), (uint32_t)(bytes), __FILE__, __LINE__)
 #define DORY_SIM_WRITE(ptr, bytes) dory_sim_write((ptr), (uint32_t)(bytes), __FILE__, __LINE__)
+#define DORY_SIM_UNDEFINED(ptr, bytes) ((void)memset((ptr), 0xA5, (bytes)))
 #define DORY_SIM_L2_DEFINE(ptr, bytes) \
   dory_sim_l2_define((ptr), (uint32_t)(bytes), __FILE__, __LINE__)
 #define DORY_SIM_L2_DEAD(ptr, bytes) dory_sim_l2_dead((ptr), (uint32_t)(bytes), __FILE__, __LINE__)

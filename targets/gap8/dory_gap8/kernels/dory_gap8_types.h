@@ -19,7 +19,7 @@ typedef struct {
   int32_t lo, hi;
 } dory_gap8_step_t;
 
-/* From accumulator to output, see dory_gap8_requant_impl.h. What a kernel does not use is 0.
+/* From accumulator to output, see dory_gap8_requant_impl.h. What a kernel does not use is not set.
  *
  * channels: the parameters of the channels, or of all of them. bias: is added to a 32-bit output that
  * has no step. shift, low_bits, lo, hi: of the narrow forms. steps: of steps as the network has them. */
