@@ -13,6 +13,7 @@ from dory_gap8.backend import (
     LinearBytesKernel,
     MaxPoolBytesKernel,
 )
+from dory_gap8.backend.add_bytes import GAP
 
 from dory_core.ir import (
     Add,
@@ -239,6 +240,18 @@ def test_every_pair_of_values_gives_its_sum(name: str) -> None:
     assert AddBytesKernel().accepts(layer) is None
     assert ending in AddBytesKernel().symbol(layer)
     HostLibrary([every_pair(layer)]).check()
+
+
+@pytest.mark.parametrize(
+    ("name", "entry"), [("three requantisations", 1), ("operands of both signs", 4)]
+)
+def test_equal_entries_of_two_tables_lie_in_different_banks_of_l1(name: str, entry: int) -> None:
+    """L1 has 16 banks, which take turns by words; most elements of a network are 0."""
+    layer, _ = SCHEMES[name]
+    block = AddBytesKernel().weight_block(layer, (0, 1), (0, 1))
+    end = 256 * entry
+    assert block.data[end : end + GAP] == bytes(GAP)
+    assert (end + GAP) // 4 % 16 == 6
 
 
 @pytest.mark.parametrize("cores", [1, 3, 8])

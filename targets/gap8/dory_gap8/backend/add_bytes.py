@@ -7,8 +7,9 @@ whatever follows the sum does, a table over all sums does the same.
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -33,8 +34,9 @@ from dory_gap8.backend.requant import INT32, fits, reject_requants, reject_steps
 if TYPE_CHECKING:
     from dory_core.tiling.geometry import Tile
 
-# Bytes of a table over sums.
+# Bytes of a table over sums, and between tables, see ``dory_gap8_add_bytes_impl.h``.
 MOST_SUMS = 2048
+GAP = 24
 
 DOT, TABLES = "DORY_ADD_DOT", "DORY_ADD_TABLES"
 SHIFTED, LOOKUP, STORE = "DORY_ADD_SHIFT", "DORY_ADD_LOOKUP", "DORY_ADD_STORE"
@@ -171,8 +173,13 @@ def _operand_tables(one: Operand, two: Operand) -> tuple[bytes, int, int]:
     """Return the tables of both operands, the bytes of an entry and what both leave out."""
     if all(o.hi - o.lo <= 255 for o in (one, two)):
         moved = [np.clip(o.values, o.lo, o.hi) - o.lo - 128 for o in (one, two)]
-        return b"".join(m.astype(np.int8).tobytes() for m in moved), 1, one.lo + two.lo + 256
-    return b"".join(o.values.astype("<i4").tobytes() for o in (one, two)), 4, 0
+        return _tables(m.astype(np.int8) for m in moved), 1, one.lo + two.lo + 256
+    return _tables(o.values.astype("<i4") for o in (one, two)), 4, 0
+
+
+def _tables(tables: Iterable[npt.NDArray[Any]]) -> bytes:
+    """Return tables as they lie in memory; gaps put equal entries into different banks."""
+    return b"".join(table.tobytes() + bytes(GAP) for table in tables)
 
 
 def _multiplied(layer: TypedLayer, one: Operand, two: Operand) -> Scheme | None:
@@ -188,7 +195,7 @@ def _multiplied(layer: TypedLayer, one: Operand, two: Operand) -> Scheme | None:
     bounds = [int(parts[0].min() + parts[1].min()), int(parts[0].max() + parts[1].max())]
     if not fits(INT32, *bounds, *(int(e) for p in parts for e in (p.min(), p.max()))):
         return None
-    tables = b"".join(p.astype("<i4").tobytes() for p in parts)
+    tables = _tables(p.astype("<i4") for p in parts)
     base = Scheme(TABLES, SHIFTED, entries=4, tables=tables)
     return _with(base, SHIFTED, int(found.add[0]), found.shift, last.hi or 0)
 

@@ -15,13 +15,16 @@
  *   DORY_Y_SIGNED    whether a shift is followed by a signed clip
  *   DORY_CORES       cores that call it
  *
- * Tables lie in this order: table, table2, lookup. They are indexed by the bits of a byte.
+ * Tables lie in this order: table, table2, lookup. The first two are indexed by the bits of a byte and
+ * have DORY_ADD_GAP bytes behind them: otherwise equal entries, such as those of 0, which most
+ * elements have, would lie in one bank of L1, for which all cores would wait.
  */
 #include "dory_gap8_share.h"
 #include "dory_gap8_types.h"
 
 #define DORY_ADD_DOT 0
 #define DORY_ADD_TABLES 1
+#define DORY_ADD_GAP 24
 #define DORY_ADD_SHIFT 0
 #define DORY_ADD_LOOKUP 1
 #define DORY_ADD_STORE 2
@@ -129,8 +132,8 @@ void DORY_KERNEL(const dory_gap8_add_bytes_t *a) {
   k.lookup = a->tables;
 #else
   k.table = a->tables;
-  k.table2 = k.table + 256;
-  k.lookup = (const void *)(k.table2 + 256);
+  k.table2 = k.table + 256 + DORY_ADD_GAP / (int32_t)sizeof(dory_entry_t);
+  k.lookup = (const void *)(k.table2 + 256 + DORY_ADD_GAP / (int32_t)sizeof(dory_entry_t));
 #endif
   k.add = a->add;
   k.shift = a->shift;
