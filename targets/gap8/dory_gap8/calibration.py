@@ -78,10 +78,10 @@ BLOCK_CALL = 900
 BLOCK_RAW = 60
 # Gathering the columns of four pixels: fixed part, per row, tenths of a cycle per element and, at
 # borders, per tap. Longer columns are not gathered: they take too much of L1.
-GATHER_PIXELS = 160
-GATHER_ROW = 40
-GATHER_TENTHS = 40
-GATHER_TAP = 40
+GATHER_PIXELS = 180
+GATHER_ROW = 8
+GATHER_TENTHS = 12
+GATHER_TAP = 60
 GATHER_COLUMN = 160
 
 # A convolution on all input channels at once is worth it from this many output channels per tile.

@@ -123,10 +123,10 @@ CLUSTER_DMA = Link(
     element_cycles=1.0,
 )
 
-# What a tile costs beside its kernel: the instruction cache of 4 KiB has lost that code, and
-# its misses wait for the port of L2 behind the transfers. Counted on the GVSOC model over whole
-# networks: 2000 to 4000 cycles.
-TILE_CYCLES = 2500
+# What a tile costs beside its kernel: some of that code has left the instruction cache of 4 KiB,
+# and misses wait for the port of L2 behind the transfers. Counted on the GVSOC model over whole
+# networks: 500 to 3500 cycles.
+TILE_CYCLES = 1200
 
 # HyperRAM read from the cluster, in cycles of the cluster: 700 + 1.23 per byte at 100/100 MHz,
 # 500 + 0.865 per byte at 250/175 MHz; 91 of them to issue the request.

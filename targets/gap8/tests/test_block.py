@@ -180,6 +180,45 @@ def test_windows_of_all_shapes_read_their_inputs_in_place() -> None:
     HostLibrary([whole(GatherKernel(), conv(3, 6, (9, 25), w)) for w in windows]).check()
 
 
+@pytest.mark.parametrize("y", ["u8", "i32"])
+@pytest.mark.parametrize(("height", "cores"), [(1, 8), (2, 1), (3, 3), (6, 8)])
+def test_rows_that_are_padding_for_four_windows_are_left_out(
+    height: int, cores: int, y: str
+) -> None:
+    """Several groups of channels, whose weights have a gap then, and channels that are no group."""
+    steps = () if y == "i32" else None
+    windows = (
+        SAME,
+        Window(kernel=(5, 3), pads=(4, 1, 4, 1)),
+        Window(kernel=(3, 1), strides=(2, 1), pads=(2, 0, 2, 0)),
+    )
+    HostLibrary(
+        [
+            whole(WindowKernel(), conv(8, c_out, (height, 17), window, steps), cores)
+            for window in windows
+            for c_out in (8, 13)
+        ]
+    ).check()
+
+
+@pytest.mark.parametrize(
+    ("channels", "window", "order"),
+    [
+        (1, Window(kernel=(2, 5)), [0, 1, 2, 3, 5, 6, 7, 8, 4, 9]),
+        (1, Window(kernel=(1, 5), dilations=(1, 2)), [0, 1, 2, 3, 4]),
+        (5, Window(kernel=(1, 2), dilations=(1, 3)), [0, 1, 2, 3, 5, 6, 7, 8, 4, 9]),
+    ],
+)
+def test_gathered_columns_begin_with_the_words_of_all_runs(channels, window, order) -> None:
+    layer = conv(channels, 1, (9, 9), window)
+    block = GatherKernel().weight_block(layer, (0, 1), (0, channels))
+    start, words = block.parts["weights"], GatherKernel().row_bytes(layer) // 4
+    image = np.frombuffer(block.data, np.int8, 16 * words, start).reshape(words, 4, 4)[:, 0]
+    weights = np.moveaxis(layer.layer.weights.values, 1, 3).reshape(-1)
+    assert image.reshape(-1)[: len(order)].tolist() == weights[order].tolist()
+    HostLibrary([whole(GatherKernel(), layer)]).check()
+
+
 def test_long_columns_of_odd_channels_are_not_gathered() -> None:
     layer = conv(102, 32, (8, 8), SAME)
     assert GatherKernel().accepts(layer).reason == (

@@ -69,7 +69,9 @@ def check(variant: tuple[int, int, int, int, int], seed: int) -> Machine:
         )
         machine.memory[address : address + len(data)] = data
         machine.put(TABLE + 16 * segment + 4 * pixel, address)
-    weights = w.astype(f"<i{bits // 8}").tobytes()
+    skip = 16 * int(random.integers(0, 3))
+    groups_of_weights = w.astype(f"<i{bits // 8}").reshape(groups, -1)
+    weights = b"".join(group.tobytes() + bytes([85]) * skip for group in groups_of_weights)
     machine.memory[WEIGHTS : WEIGHTS + len(weights)] = weights
 
     channels = 4 * groups
@@ -86,7 +88,7 @@ def check(variant: tuple[int, int, int, int, int], seed: int) -> Machine:
     shift, hi = int(random.integers(8, 20)), int(random.choice([255, 127, 63, 1]))
     y_bytes = (channels + 4 * int(random.integers(0, 3))) * (4 if form == RAW else 1)
     ends = (TABLE, TABLE + 16 * segments, steps, groups)
-    machine.put(ARGUMENTS, *ends, WEIGHTS, PARAMETERS, OUTPUTS, y_bytes, shift, low_bits, hi)
+    machine.put(ARGUMENTS, *ends, WEIGHTS, PARAMETERS, OUTPUTS, y_bytes, shift, low_bits, hi, skip)
     machine.call(ARGUMENTS, STACK)
 
     v = np.einsum("apsl,gascl->pgc", x, w).reshape(4, channels)

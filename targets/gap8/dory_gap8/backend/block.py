@@ -192,8 +192,9 @@ class BlockKernel(ClusterKernel):
 
     def _rows(self, layer: TypedLayer, c_out: tuple[int, int]) -> npt.NDArray[Any]:
         """Return the weights of a range of channels, shape (c_out, row_bytes)."""
-        weights = filters(layer).weights.values[c_out[0] : c_out[1]]
-        runs = np.moveaxis(weights, 1, 3).reshape(weights.shape[0], -1, self._run(layer))
+        weights = np.moveaxis(filters(layer).weights.values[c_out[0] : c_out[1]], 1, 3)
+        weights = self._arranged(layer, weights)
+        runs = weights.reshape(weights.shape[0], -1, self._run(layer))
         total = self.row_bytes(layer) // (runs.shape[1] * (layer.inputs[0].bits // 8))
         rows = np.zeros((*runs.shape[:2], total), dtype=f"<i{layer.inputs[0].bits // 8}")
         rows[:, :, : runs.shape[2]] = runs
@@ -202,6 +203,10 @@ class BlockKernel(ClusterKernel):
     def _run(self, layer: TypedLayer) -> int:
         """Return the inputs in a row, after which weights are filled up with zeros."""
         raise NotImplementedError
+
+    def _arranged(self, layer: TypedLayer, weights: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return weights, shape (c_out, kernel_h, kernel_w, c_in), in the order of the inputs."""
+        return weights
 
     def cycles(self, layer: TypedLayer, tile: Tile) -> Number:
         """Blocks of the core with the most of them."""
@@ -434,6 +439,19 @@ class GatherKernel(BlockKernel):
 
     def _run(self, layer: TypedLayer) -> int:
         return _column_bytes(layer) * 8 // layer.inputs[0].bits
+
+    def _arranged(self, layer: TypedLayer, weights: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Whole words of all runs of neighbours first, then what is left over of the runs.
+
+        A run is a row of the window, or a tap where taps are apart.
+        """
+        window = _conv(layer).window
+        runs = window.kernel[0] * (window.kernel[1] if window.dilations[1] > 1 else 1)
+        by_run = weights.reshape(weights.shape[0], runs, -1)
+        lanes = 32 // layer.inputs[0].bits
+        whole = by_run.shape[2] // lanes * lanes
+        parts = (by_run[:, :, :whole], by_run[:, :, whole:])
+        return np.concatenate([p.reshape(weights.shape[0], -1) for p in parts], axis=1)
 
     def scratch_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
         """Four columns per core."""

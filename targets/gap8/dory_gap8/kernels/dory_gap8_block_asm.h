@@ -28,6 +28,7 @@ void dory_block_run(const dory_block_t *b) __asm__(DORY_BLOCK_NAME);
 #define DORY_AT_SHIFT "28(sp)"
 #define DORY_AT_LOW_BITS "32(sp)"
 #define DORY_AT_HI "36(sp)"
+#define DORY_AT_SKIP "40(sp)"
 
 /* -- the steps -- */
 
@@ -239,8 +240,9 @@ __asm__(DORY_I(".pushsection .text." DORY_BLOCK_NAME ", \"ax\", @progbits")
         DORY_I("lw a1, 32(a0)") /* shift */
         DORY_I("lw a2, 36(a0)") /* low_bits */
         DORY_I("lw a3, 40(a0)") /* hi */
-        DORY_I("lw a4, 12(a0)") /* groups */
         DORY_I("lw t6, 16(a0)") /* weights */
+        DORY_I("lw a5, 44(a0)") /* skip */
+        DORY_I("lw a4, 12(a0)") /* groups */
         DORY_I("sw t0, " DORY_AT_TABLE)
         DORY_I("sw t1, " DORY_AT_TABLE_END)
         DORY_I("sw t2, " DORY_AT_STEPS)
@@ -252,16 +254,18 @@ __asm__(DORY_I(".pushsection .text." DORY_BLOCK_NAME ", \"ax\", @progbits")
         DORY_I("sw a1, " DORY_AT_SHIFT)
         DORY_I("sw a2, " DORY_AT_LOW_BITS)
         DORY_I("sw a3, " DORY_AT_HI)
+        DORY_I("sw a5, " DORY_AT_SKIP)
+        DORY_I("sub t6, t6, a5")
         DORY_I("lp.setup x1, a4, 4f")
         DORY_I("lw ra, " DORY_AT_TABLE)
-        DORY_I("nop")
+        DORY_I("lw t0, " DORY_AT_SKIP)
         DORY_POINTERS
+        DORY_I("add t6, t6, t0")
         DORY_STEP(DORY_START, "")
         DORY_I("lw t0, " DORY_AT_FIRST_STEPS)
         DORY_I("j 2f")
-        "1: " DORY_POINTERS
-        DORY_I("lw t0, " DORY_AT_STEPS)
-        DORY_I("nop")
+        "1: " DORY_I("lw t0, " DORY_AT_STEPS)
+        DORY_POINTERS
         "2: " DORY_I("lp.setup x0, t0, 3f")
         DORY_STEP(DORY_ADD, "3: ")
         DORY_I("lw t0, " DORY_AT_TABLE_END)

@@ -49,6 +49,7 @@ typedef struct {
   dory_block_y_t *y; /* of the first pixel */
   int32_t y_bytes;   /* from pixel to pixel */
   int32_t shift, low_bits, hi;
+  int32_t skip;   /* bytes of weights between two groups, of rows that all are padding */
   int32_t inputs; /* of a segment: the C function reads no more, the assembly whole steps */
 } dory_block_t;
 
@@ -97,8 +98,9 @@ static inline int32_t dory_block_dot(const DORY_X_T *x, int32_t n, const int8_t 
 
 /* Computes `groups` times four channels of four pixels. */
 static inline void dory_block_run(const dory_block_t *b) {
-  const int8_t *w = b->weights;
   for (int32_t group = 0; group < b->groups; group++) {
+    const int32_t words = (int32_t)(b->table_end - b->table) / 4 * b->steps;
+    const int8_t *w = b->weights + group * (16 * words + b->skip);
     int32_t sum[4][4] = {{0}};
     for (const DORY_X_T *const *row = b->table; row != b->table_end; row += 4) {
       const DORY_X_T *x[4] = {row[0], row[1], row[2], row[3]};

@@ -93,35 +93,41 @@ static inline dory_gap8_work_t dory_block_share(int32_t pixels, int32_t channels
   return work;
 }
 
-/* Runs the block on n channels from c; y is where channel c of the first pixel goes. */
-static inline void dory_block_channels(dory_block_t *b, const dory_block_tile_t *t, int32_t c,
-                                       int32_t n, dory_block_y_t *y, int32_t y_elements) {
-  b->groups = (n + 3) >> 2;
-  b->weights = t->weights + (c >> 2) * t->group_bytes;
-  b->parameters = t->parameters + c * DORY_BLOCK_PARAMETERS;
-  b->y = y;
-  b->y_bytes = y_elements * (int32_t)sizeof(dory_block_y_t);
-  dory_block_run(b);
+/* Where the weights of the channels from c begin, a multiple of four. */
+static inline const int8_t *dory_block_weights(const dory_block_tile_t *t, int32_t c) {
+  return t->weights + (c >> 2) * t->group_bytes;
 }
 
-/* Computes the channels of the core for the first `pixels` of four pixels; y: the first of them. */
-static inline void dory_block_pixels(dory_block_t *b, const dory_block_tile_t *t, int32_t pixels,
-                                     DORY_Y_T *y) {
-  const int32_t end = t->channels.end;
-  int32_t c = t->channels.first;
-#if DORY_BLOCK_FORM != DORY_BLOCK_RAW
-  /* Four pixels store their words themselves; what is left over goes through the stack. */
-  if (pixels == 4 && end - c >= 4) {
-    const int32_t whole = (end - c) & ~3;
-    dory_block_channels(b, t, c, whole, y + c, t->y_c);
-    c += whole;
-  }
-#endif
-  for (; c < end; c += DORY_BLOCK_CHUNK) {
+/* Sets what is equal for all pixels: the block computes whole groups of four channels. */
+static inline void dory_block_start(dory_block_t *b, const dory_block_tile_t *t,
+                                    const dory_gap8_window_t *a) {
+  const int32_t c = t->channels.first;
+  b->groups = (t->channels.end - c) >> 2;
+  b->weights = dory_block_weights(t, c);
+  b->skip = 0;
+  b->parameters = t->parameters + c * DORY_BLOCK_PARAMETERS;
+  b->y_bytes = t->y_c * (int32_t)sizeof(dory_block_y_t);
+  b->shift = a->shift;
+  b->low_bits = a->low_bits;
+  b->hi = a->hi;
+}
+
+/* Computes the channels of the core from c for the first `pixels` of four pixels by way of the stack;
+ * y: the first of them. */
+static DORY_GAP8_NOINLINE void dory_block_rest(const dory_block_t *start, const dory_block_tile_t *t,
+                                               int32_t c, int32_t pixels, DORY_Y_T *y) {
+  dory_block_t b = *start;
+  const int32_t first_row = (int32_t)(b.weights - dory_block_weights(t, t->channels.first));
+  b.y_bytes = DORY_BLOCK_CHUNK * (int32_t)sizeof(dory_block_y_t);
+  for (; c < t->channels.end; c += DORY_BLOCK_CHUNK) {
     int32_t words[4 * DORY_BLOCK_CHUNK * sizeof(dory_block_y_t) / sizeof(int32_t)];
     dory_block_y_t *const chunk = (dory_block_y_t *)(void *)words;
-    const int32_t n = dory_gap8_min(DORY_BLOCK_CHUNK, end - c);
-    dory_block_channels(b, t, c, n, chunk, DORY_BLOCK_CHUNK);
+    const int32_t n = dory_gap8_min(DORY_BLOCK_CHUNK, t->channels.end - c);
+    b.groups = (n + 3) >> 2;
+    b.weights = dory_block_weights(t, c) + first_row;
+    b.parameters = t->parameters + c * DORY_BLOCK_PARAMETERS;
+    b.y = chunk;
+    dory_block_run(&b);
     for (int32_t j = 0; j < pixels; j++) {
       const dory_block_y_t *const from = chunk + j * DORY_BLOCK_CHUNK;
       DORY_Y_T *const to = y + j * t->y_c + c;
@@ -135,5 +141,22 @@ static inline void dory_block_pixels(dory_block_t *b, const dory_block_tile_t *t
 #endif
       }
     }
+  }
+}
+
+/* Computes the channels of the core for the first `pixels` of four pixels; y: the first of them. */
+static inline void dory_block_pixels(dory_block_t *b, const dory_block_tile_t *t, int32_t pixels,
+                                     DORY_Y_T *y) {
+  int32_t c = t->channels.first;
+#if DORY_BLOCK_FORM != DORY_BLOCK_RAW
+  /* Four pixels store their words themselves; what is left over goes through the stack. */
+  if (pixels == 4 && b->groups > 0) {
+    b->y = y + c;
+    dory_block_run(b);
+    c += 4 * b->groups;
+  }
+#endif
+  if (c < t->channels.end) {
+    dory_block_rest(b, t, c, pixels, y);
   }
 }

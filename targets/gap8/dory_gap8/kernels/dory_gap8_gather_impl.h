@@ -1,47 +1,85 @@
-/* Dense convolution that first gathers its inputs, for pixels that are no words: template of the kernel DORY_KERNEL, configured as dory_gap8_window_impl.h and
+/* Dense convolution that first gathers its inputs, for pixels that are no words: template of the
+ * kernel DORY_KERNEL, configured as dory_gap8_window_impl.h and
  *
  *   DORY_CHANNELS   input channels
  *
- * Each core lays the inputs of four pixels, taps after taps, into its part of the scratch, with zeros
- * for padding and up to the next word. */
+ * Each core lays the inputs of four pixels into its part of the scratch, a column for each pixel. The
+ * inputs of a window are runs of neighbours in memory: its rows, or its taps where they are apart.
+ * First come the whole words of every run, then what is left over of every run, then zeros up to the
+ * next word; so words are only ever stored where words begin. Padding is zeros. */
 #include "dory_gap8_block_tile.h"
 #include "dory_gap8_types.h"
 
-#define DORY_ROW (DORY_KERNEL_W * DORY_CHANNELS)
-#define DORY_COLUMN (DORY_KERNEL_H * DORY_ROW)
-/* Steps of the block, two at least, and inputs of a column with padding. */
+#if DORY_DILATION_W == 1
+#define DORY_ROW_RUNS 1
+#define DORY_RUN (DORY_KERNEL_W * DORY_CHANNELS)
+#else
+#define DORY_ROW_RUNS DORY_KERNEL_W
+#define DORY_RUN DORY_CHANNELS
+#endif
+#define DORY_RUNS (DORY_KERNEL_H * DORY_ROW_RUNS)
+/* Inputs in the words of a run, and those left over. */
+#define DORY_WHOLE (DORY_RUN / DORY_LANES * DORY_LANES)
+#define DORY_REST (DORY_RUN - DORY_WHOLE)
+/* Steps of the block, two at least, and inputs of a column with what fills it up. */
+#define DORY_COLUMN (DORY_RUNS * DORY_RUN)
 #define DORY_GATHERED \
   (DORY_COLUMN <= 2 * DORY_LANES ? 2 : (DORY_COLUMN + DORY_LANES - 1) / DORY_LANES)
 #define DORY_PITCH (DORY_LANES * DORY_GATHERED)
 
-/* Gathers the window whose first tap is at (row, column), which padding makes negative. */
-static inline void dory_gather(const dory_gap8_window_t *a, int32_t row, int32_t column,
-                               DORY_X_T *to) {
-  const int32_t x_row = a->x_w * DORY_CHANNELS;
+/* Gathers run number `run`, all of it. The loads of a run come before its stores, so that no
+ * instruction waits for the one before it. */
+static inline void dory_gather_run(DORY_X_T *column, int32_t run, const DORY_X_T *from) {
+  DORY_X_T *const to = column + run * DORY_WHOLE;
+  DORY_X_T *const rest = column + DORY_RUNS * DORY_WHOLE + run * DORY_REST;
+  dory_gap8_u8x4_t words[DORY_WHOLE / DORY_LANES + 1];
+  DORY_X_T left[DORY_REST + 1];
+  for (int32_t i = 0; i < DORY_WHOLE / DORY_LANES; i++) {
+    words[i] = dory_gap8_load4_u8(from + DORY_LANES * i);
+  }
+  for (int32_t i = 0; i < DORY_REST; i++) {
+    left[i] = from[DORY_WHOLE + i];
+  }
+  for (int32_t i = 0; i < DORY_WHOLE / DORY_LANES; i++) {
+    dory_gap8_store4_u8(to + DORY_LANES * i, words[i]);
+  }
+  for (int32_t i = 0; i < DORY_REST; i++) {
+    rest[i] = left[i];
+  }
+}
+
+/* Gathers the runs of a window that are not all in the tile; `place`: of the first tap, behind the
+ * first input. */
+static DORY_GAP8_NOINLINE void dory_gather_border(DORY_X_T *column, const dory_gap8_window_t *a,
+                                                  int32_t row, int32_t x_column, int32_t place) {
+  const int32_t rows = (int32_t)dory_gap8_keep(DORY_KERNEL_H);
   const DORY_X_T *const x = a->x;
-  const int inside = !DORY_PADDED ||
-                     ((column >= 0) & (column + (DORY_KERNEL_W - 1) * DORY_DILATION_W < a->x_w));
-  for (int32_t ky = 0; ky < DORY_KERNEL_H; ky++, row += DORY_DILATION_H, to += DORY_ROW) {
-    if (DORY_PADDED && (uint32_t)row >= (uint32_t)a->x_h) {
-      dory_clear(to, DORY_ROW);
-    } else if (DORY_DILATION_W == 1 && inside) {
-      dory_copy(to, x + row * x_row + column * DORY_CHANNELS, DORY_ROW);
-    } else {
-      for (int32_t kx = 0; kx < DORY_KERNEL_W; kx++) {
-        const int32_t place = column + kx * DORY_DILATION_W;
-        DORY_X_T *const tap = to + kx * DORY_CHANNELS;
-        if (DORY_PADDED && (uint32_t)place >= (uint32_t)a->x_w) {
-          dory_clear(tap, DORY_CHANNELS);
-        } else {
-          dory_copy(tap, x + row * x_row + place * DORY_CHANNELS, DORY_CHANNELS);
+  int32_t run = 0;
+  for (int32_t ky = 0; ky < rows; ky++) {
+    const int row_inside = (uint32_t)row < (uint32_t)a->x_h;
+    for (int32_t kx = 0; kx < DORY_ROW_RUNS; kx++, run++) {
+      /* Inputs of the run before which and from which on there are none. */
+      const int32_t at = x_column + kx * DORY_DILATION_W;
+      const int32_t from = place + kx * (DORY_DILATION_W * DORY_CHANNELS);
+      const int32_t end = row_inside ? (a->x_w - at) * DORY_CHANNELS : 0;
+      if (at >= 0 && end >= DORY_RUN) {
+        dory_gather_run(column, run, x + from);
+      } else {
+        for (int32_t i = 0; i < DORY_RUN; i++) {
+          const int32_t rest = DORY_RUNS * DORY_WHOLE + run * DORY_REST - DORY_WHOLE;
+          const int inside = i >= -at * DORY_CHANNELS && i < end;
+          column[(i < DORY_WHOLE ? run * DORY_WHOLE : rest) + i] = inside ? x[from + i] : 0;
         }
       }
     }
+    row += DORY_DILATION_H;
+    place += DORY_DILATION_H * a->x_w * DORY_CHANNELS;
   }
 }
 
 /* Computes one tile. Every core calls it; no core reads what another one writes. */
 void DORY_KERNEL(const dory_gap8_window_t *a) {
+  const int32_t x_row = a->x_w * DORY_CHANNELS;
   const dory_gap8_work_t work = dory_block_share(a->y_h * a->y_w, a->y_c);
   const dory_block_tile_t tile = {a->weights, a->parameters, 16 * DORY_GATHERED,
                                   a->y_c,     work.channels, a->requant};
@@ -49,32 +87,55 @@ void DORY_KERNEL(const dory_gap8_window_t *a) {
       (DORY_X_T *)a->scratch + (int32_t)dory_core_id() * (4 * DORY_PITCH);
   const DORY_X_T *const table[4] = {columns, columns + DORY_PITCH, columns + 2 * DORY_PITCH,
                                     columns + 3 * DORY_PITCH};
-  int32_t oy, ox;
+  /* Windows whose first tap is in the first of so many rows and columns lie in the tile. */
+  const uint32_t rows_inside =
+      (uint32_t)dory_gap8_max(0, a->x_h - (DORY_KERNEL_H - 1) * DORY_DILATION_H);
+  const uint32_t columns_inside =
+      (uint32_t)dory_gap8_max(0, a->x_w - (DORY_KERNEL_W - 1) * DORY_DILATION_W);
+  const int32_t last_column = (a->y_w - 1) * DORY_STRIDE_W - (DORY_PADDED ? a->pad_left : 0);
+  DORY_Y_T *y = (DORY_Y_T *)a->y + work.pixels.first * a->y_c;
+  int32_t left = work.pixels.end - work.pixels.first;
+  int32_t row, column, place;
   dory_block_t b;
-  if (work.channels.first == work.channels.end || work.pixels.first == work.pixels.end) {
+  if (work.channels.first == work.channels.end || left == 0) {
     return;
   }
   dory_clear(columns, 4 * DORY_PITCH);
+  dory_block_start(&b, &tile, a);
   b.table = table;
   b.table_end = table + 4;
   b.steps = DORY_GATHERED;
   b.inputs = DORY_PITCH;
-  b.shift = a->shift;
-  b.low_bits = a->low_bits;
-  b.hi = a->hi;
-  oy = work.pixels.first / a->y_w;
-  ox = work.pixels.first - oy * a->y_w;
-  for (int32_t pixel = work.pixels.first; pixel < work.pixels.end; pixel += 4) {
-    const int32_t pixels = dory_gap8_min(4, work.pixels.end - pixel);
-    for (int32_t j = 0; j < pixels; j++) {
-      dory_gather(a, oy * DORY_STRIDE_H - (DORY_PADDED ? a->pad_top : 0),
-                  ox * DORY_STRIDE_W - (DORY_PADDED ? a->pad_left : 0),
-                  columns + j * DORY_PITCH);
-      if (++ox == a->y_w) {
-        ox = 0;
-        oy++;
+  row = work.pixels.first / a->y_w;
+  column = (work.pixels.first - row * a->y_w) * DORY_STRIDE_W - (DORY_PADDED ? a->pad_left : 0);
+  row = row * DORY_STRIDE_H - (DORY_PADDED ? a->pad_top : 0);
+  place = row * x_row + column * DORY_CHANNELS;
+  for (; left > 0; left -= 4, y += 4 * a->y_c) {
+    const int32_t pixels = dory_gap8_min(4, left);
+    DORY_X_T *to = columns;
+    for (int32_t j = 0; j < pixels; j++, to += DORY_PITCH) {
+      const int next = column == last_column;
+      if (!DORY_PADDED ||
+          (((uint32_t)row < rows_inside) & ((uint32_t)column < columns_inside))) {
+        const DORY_X_T *from = (const DORY_X_T *)a->x + place;
+        for (int32_t run = 0; run < DORY_RUNS; run++) {
+          dory_gather_run(to, run, from + run % DORY_ROW_RUNS *
+                                              (DORY_DILATION_W * DORY_CHANNELS));
+          if ((run + 1) % DORY_ROW_RUNS == 0) {
+            from += DORY_DILATION_H * x_row;
+          }
+        }
+      } else {
+        dory_gather_border(to, a, row, column, place);
+      }
+      column += DORY_STRIDE_W;
+      place += DORY_STRIDE_W * DORY_CHANNELS;
+      if (next) {
+        column -= a->y_w * DORY_STRIDE_W;
+        row += DORY_STRIDE_H;
+        place += DORY_STRIDE_H * x_row - a->y_w * (DORY_STRIDE_W * DORY_CHANNELS);
       }
     }
-    dory_block_pixels(&b, &tile, pixels, (DORY_Y_T *)a->y + pixel * a->y_c);
+    dory_block_pixels(&b, &tile, pixels, y);
   }
 }

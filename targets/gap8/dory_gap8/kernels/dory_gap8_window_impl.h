@@ -5,59 +5,54 @@
  *   DORY_PADDED   whether windows reach beyond the tensor
  *   DORY_WORDS    whether a pixel is a number of words
  *
- * A segment of the block is a row of a window, all of its columns and channels at once; where one of
- * four windows meets padding, it is a single tap, and taps that are padding are zeros. Pixels that
- * are no words are always read tap by tap, the last inputs of a tap together with the first ones of
- * the next, which weights of zero cancel. */
+ * A segment of the block is a row of a window, all of its columns and channels at once; rows that are
+ * padding for all four windows are left out. Where columns are padding, or rows for some of the
+ * windows, a segment is a single tap, and taps that are padding are zeros. Pixels that are no words
+ * are always read tap by tap, the last inputs of a tap together with the first ones of the next,
+ * which weights of zero cancel. */
 #include "dory_gap8_block_tile.h"
 #include "dory_gap8_types.h"
 
 #define DORY_TAPS (DORY_KERNEL_H * DORY_KERNEL_W)
+/* Whether a row of a window can be a segment. */
+#define DORY_BY_ROWS (DORY_WORDS && DORY_DILATION_W == 1)
 
-/* Where the windows of the tile are: the next one's place in the output and, which padding makes
- * negative, the row and column of its first tap. */
+/* A window: row and column of its first tap, which padding makes negative, and that tap's place
+ * behind the first input. */
 typedef struct {
-  int32_t y_x, row, column;
+  int32_t row, column, place;
 } dory_window_t;
 
-static inline void dory_next_window(dory_window_t *w, const dory_gap8_window_t *a) {
-  w->column += DORY_STRIDE_W;
-  w->y_x++;
-  if (w->y_x == a->y_w) {
-    w->y_x = 0;
-    w->column -= a->y_w * DORY_STRIDE_W;
-    w->row += DORY_STRIDE_H;
-  }
+/* The element that is `place` elements behind the first; it may lie outside, and is not read then. */
+static inline const DORY_X_T *dory_at(const DORY_X_T *first, int32_t place) {
+  return (const DORY_X_T *)((uintptr_t)first +
+                            (uintptr_t)((intptr_t)place * (intptr_t)sizeof(DORY_X_T)));
 }
 
-/* Whether all taps of a window lie in the tile. */
-static inline int dory_inside(int32_t row, int32_t column, const dory_gap8_window_t *a) {
-  return !DORY_PADDED || ((row >= 0) & (column >= 0) &
-                          (row + (DORY_KERNEL_H - 1) * DORY_DILATION_H < a->x_h) &
-                          (column + (DORY_KERNEL_W - 1) * DORY_DILATION_W < a->x_w));
+/* The rows of a window from (row, ...) on that lie in the tile. */
+static inline dory_gap8_range_t dory_rows_inside(int32_t row, int32_t x_h) {
+  return dory_gap8_inside(row, DORY_DILATION_H, DORY_KERNEL_H, x_h);
 }
 
-/* Enters the rows of a window into the table of four windows. */
-static inline void dory_enter_rows(const DORY_X_T **table, const DORY_X_T *x, int32_t x_row) {
-  for (int32_t ky = 0; ky < DORY_KERNEL_H; ky++) {
-    table[4 * ky] = x + ky * DORY_DILATION_H * x_row;
-  }
-}
-
-/* Enters every tap, padding as zeros. */
-static DORY_GAP8_NOINLINE void dory_enter_taps(const DORY_X_T **table,
-                                               const dory_gap8_window_t *a, int32_t row,
-                                               int32_t column, const DORY_X_T *zeros) {
+/* Enters every tap of four windows into the table, padding as zeros. */
+static DORY_GAP8_NOINLINE void dory_enter_taps(const DORY_X_T **table, const dory_gap8_window_t *a,
+                                               const dory_window_t *windows,
+                                               const DORY_X_T *zeros) {
+  const int32_t rows = (int32_t)dory_gap8_keep(DORY_KERNEL_H);
   const int32_t x_row = a->x_w * a->x_c;
-  const DORY_X_T *const x = a->x;
-  for (int32_t ky = 0; ky < DORY_KERNEL_H; ky++) {
-    const int32_t tap_row = row + ky * DORY_DILATION_H;
-    for (int32_t kx = 0; kx < DORY_KERNEL_W; kx++) {
-      const int32_t tap_column = column + kx * DORY_DILATION_W;
-      const int padding = DORY_PADDED && (((uint32_t)tap_row >= (uint32_t)a->x_h) |
-                                          ((uint32_t)tap_column >= (uint32_t)a->x_w));
-      *table = padding ? zeros : x + tap_row * x_row + tap_column * a->x_c;
-      table += 4;
+  for (int32_t j = 0; j < 4; j++, windows++) {
+    const DORY_X_T **to = table + j;
+    const DORY_X_T *from = dory_at(a->x, windows->place);
+    int32_t row = windows->row;
+    for (int32_t ky = 0; ky < rows; ky++) {
+      const int row_inside = (uint32_t)row < (uint32_t)a->x_h;
+      for (int32_t kx = 0; kx < DORY_KERNEL_W; kx++, to += 4) {
+        const int32_t column = windows->column + kx * DORY_DILATION_W;
+        const int inside = row_inside & ((uint32_t)column < (uint32_t)a->x_w);
+        *to = DORY_PADDED && !inside ? zeros : dory_at(from, kx * DORY_DILATION_W * a->x_c);
+      }
+      row += DORY_DILATION_H;
+      from = dory_at(from, DORY_DILATION_H * x_row);
     }
   }
 }
@@ -77,46 +72,73 @@ void DORY_KERNEL(const dory_gap8_window_t *a) {
 #else
   const DORY_X_T *const zeros = NULL;
 #endif
-  dory_window_t w;
+  /* Windows whose first tap is in the first of so many columns have all of them in the tile. */
+  const uint32_t columns =
+      (uint32_t)dory_gap8_max(0, a->x_w - (DORY_KERNEL_W - 1) * DORY_DILATION_W);
+  const int32_t last_column = (a->y_w - 1) * DORY_STRIDE_W - (DORY_PADDED ? a->pad_left : 0);
+  const int32_t next_row = DORY_STRIDE_H * x_row - a->y_w * DORY_STRIDE_W * x_c;
+  const int32_t four = (int32_t)dory_gap8_keep(4);
+  DORY_Y_T *y = (DORY_Y_T *)a->y + work.pixels.first * a->y_c;
+  int32_t left = work.pixels.end - work.pixels.first;
+  /* Of the weights of a group in a row of the window. */
+  const int32_t row_bytes = 16 * DORY_KERNEL_W * (tap / DORY_LANES);
+  const int8_t *weights;
+  dory_window_t w, windows[4];
   dory_block_t b;
-  if (work.channels.first == work.channels.end || work.pixels.first == work.pixels.end) {
+  if (work.channels.first == work.channels.end || left == 0) {
     return;
   }
 #if DORY_PADDED
   dory_clear(zeros, tap);
 #endif
-  b.table = table;
-  b.shift = a->shift;
-  b.low_bits = a->low_bits;
-  b.hi = a->hi;
+  dory_block_start(&b, &tile, a);
+  weights = b.weights;
   w.row = work.pixels.first / a->y_w;
-  w.y_x = work.pixels.first - w.row * a->y_w;
+  w.column = (work.pixels.first - w.row * a->y_w) * DORY_STRIDE_W - (DORY_PADDED ? a->pad_left : 0);
   w.row = w.row * DORY_STRIDE_H - (DORY_PADDED ? a->pad_top : 0);
-  w.column = w.y_x * DORY_STRIDE_W - (DORY_PADDED ? a->pad_left : 0);
-  for (int32_t pixel = work.pixels.first; pixel < work.pixels.end; pixel += 4) {
-    const int32_t pixels = dory_gap8_min(4, work.pixels.end - pixel);
-    int32_t row[4], column[4];
-    int inside = DORY_DILATION_W == 1 && DORY_WORDS;
-    /* Pixels that are missing repeat the last one. */
-    for (int32_t j = 0; j < 4; j++) {
-      row[j] = w.row;
-      column[j] = w.column;
-      inside &= dory_inside(w.row, w.column, a);
-      if (j + 1 < pixels || j == 3) {
-        dory_next_window(&w, a);
+  w.place = w.row * x_row + w.column * x_c;
+  for (; left > 0; left -= 4, y += 4 * a->y_c) {
+    int by_rows = DORY_BY_ROWS;
+    dory_gap8_range_t inside = {0, DORY_KERNEL_H};
+    for (int32_t j = 0; j < four; j++) {
+      const DORY_X_T *const first = dory_at(a->x, w.place);
+      for (int32_t ky = 0; ky < DORY_KERNEL_H * DORY_BY_ROWS; ky++) {
+        table[4 * ky + j] = dory_at(first, ky * DORY_DILATION_H * x_row);
+      }
+      by_rows &= !DORY_PADDED || (uint32_t)w.column < columns;
+      windows[j] = w;
+      /* Pixels that are missing repeat the last one. */
+      if (j + 1 < left) {
+        const int next = w.column == last_column;
+        w.column += DORY_STRIDE_W;
+        w.place += DORY_STRIDE_W * x_c;
+        if (next) {
+          w.column -= a->y_w * DORY_STRIDE_W;
+          w.row += DORY_STRIDE_H;
+          w.place += next_row;
+        }
       }
     }
-    for (int32_t j = 0; j < 4; j++) {
-      if (inside) {
-        const DORY_X_T *const first = (const DORY_X_T *)a->x + row[j] * x_row + column[j] * x_c;
-        dory_enter_rows(table + j, first, x_row);
-      } else {
-        dory_enter_taps(table + j, a, row[j], column[j], zeros);
-      }
+#if DORY_PADDED && DORY_BY_ROWS
+    if (windows[0].row < 0 || windows[3].row + (DORY_KERNEL_H - 1) * DORY_DILATION_H >= a->x_h) {
+      inside = dory_rows_inside(windows[0].row, a->x_h);
+      by_rows &= (windows[0].row == windows[3].row) & (inside.first < inside.end);
     }
-    b.table_end = table + 4 * (inside ? DORY_KERNEL_H : DORY_TAPS);
-    b.steps = (inside ? DORY_KERNEL_W : 1) * tap / DORY_LANES;
-    b.inputs = (inside ? DORY_KERNEL_W : 1) * x_c;
-    dory_block_pixels(&b, &tile, pixels, (DORY_Y_T *)a->y + pixel * a->y_c);
+#endif
+    if (by_rows) {
+      b.table = table + 4 * inside.first;
+      b.table_end = table + 4 * inside.end;
+      b.weights = weights + inside.first * row_bytes;
+      b.skip = (DORY_KERNEL_H - (inside.end - inside.first)) * row_bytes;
+    } else {
+      dory_enter_taps(table, a, windows, zeros);
+      b.table = table;
+      b.table_end = table + 4 * DORY_TAPS;
+      b.weights = weights;
+      b.skip = 0;
+    }
+    b.steps = (by_rows ? DORY_KERNEL_W : 1) * tap / DORY_LANES;
+    b.inputs = (by_rows ? DORY_KERNEL_W : 1) * x_c;
+    dory_block_pixels(&b, &tile, dory_gap8_min(4, left), y);
   }
 }
