@@ -79,10 +79,11 @@ def check_tensors(graph: Graph, hierarchy: MemoryHierarchy, budgets: Budgets) ->
     """Raise DoesNotFit for a tensor that is larger than every memory in which one lies whole.
 
     Such a network needs no search for tiles and no test vectors, which may be larger than the
-    memory of the machine that searches.
+    memory of the machine that searches. What exceeds a budget below that of the chip is left to
+    the planner, which knows all that is needed.
     """
     sizes = {
-        level.name: budgets.bytes[level.number]
+        level.name: max(budgets.bytes[level.number], level.usable_bytes)
         for level in hierarchy.levels
         if level.number > 1 and not all(memory.mapped for memory in level.memories)
     }
