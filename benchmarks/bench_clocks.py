@@ -11,17 +11,15 @@ Estimates at 1.2 V; the rate of L3 follows the clock of the fabric. The same as 
 
 from __future__ import annotations
 
-import os
 import sys
-from pathlib import Path
 
+from collection import folder_of, is_missing
 from figures import chart, parser, publish
 
 from dory_core.comparison import Study, grid
 from dory_core.comparison.executors import run_processes
 
-ROOT = Path(__file__).resolve().parents[1]
-NETWORK = Path(os.environ.get("DORY_NETS", ROOT.parent / "shared" / "nets")) / "nemo_mv1_100_128"
+NETWORK = "nemo_mv1_100_128"
 F_IO_MHZ = ("50", "100", "150", "250")
 F_CLUSTER_MHZ = ("25", "50", "100", "175")
 PROCESSES = 2
@@ -30,10 +28,9 @@ PROCESSES = 2
 def main() -> int:
     """Print the table."""
     options = parser(__doc__.splitlines()[0]).parse_args()
-    onnx = NETWORK / "net.onnx"
-    if not onnx.is_file():
-        print(f"left out: {onnx} does not exist (DORY_NETS names the folder)")
+    if is_missing(NETWORK):
         return 0
+    onnx = folder_of(NETWORK) / "net.onnx"
     study = Study(onnx, "nemo", onnx.read_bytes(), settings={"operating_point": "1.2V"})
     points = grid(["gap8"], {"f_io": F_IO_MHZ, "f_cluster": F_CLUSTER_MHZ})
     outcomes = run_processes(study, points, lambda done, total: None, PROCESSES)

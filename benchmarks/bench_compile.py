@@ -19,6 +19,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from collection import folder_of, is_missing
+
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLE = ROOT / "examples" / "line_follower" / "net.onnx"
 #: Real networks: folder, limit in seconds. The last one is streamed from L3.
@@ -51,13 +53,10 @@ def jobs(output: Path) -> list[Job]:
         Job("dory plugins", ("plugins",), 0.5),
         Job("compile line_follower", (*compile_, "quantlab", str(EXAMPLE)), 2.0),
     ]
-    nets = Path(os.environ.get("DORY_NETS", ROOT.parent / "shared" / "nets"))
     for name, limit in REAL:
-        network = nets / name / "net.onnx"
-        if network.is_file():
+        if not is_missing(name):
+            network = folder_of(name) / "net.onnx"
             found.append(Job(f"compile {name}", (*compile_, "nemo", str(network)), limit))
-        else:
-            print(f"{name} is left out: {network} does not exist (DORY_NETS names the folder)")
     return found
 
 

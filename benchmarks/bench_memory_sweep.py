@@ -11,7 +11,6 @@ same points come from one command, which docs/memory_sweep.md names.
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import tempfile
 from concurrent.futures import ProcessPoolExecutor
@@ -19,6 +18,8 @@ from dataclasses import dataclass
 from functools import cache, partial
 from itertools import product
 from pathlib import Path
+
+from collection import folder_of, is_missing
 
 from dory_core.application import run_application
 from dory_core.budgets import resolve_budgets
@@ -33,8 +34,7 @@ from dory_core.errors import DoesNotFit, DoryError
 from dory_core.plan import Plan
 from dory_core.plugins import load_plugins
 
-ROOT = Path(__file__).resolve().parents[1]
-NETWORK = Path(os.environ.get("DORY_NETS", ROOT.parent / "shared" / "nets")) / "nemo_mv1_100_128"
+NETWORK = "nemo_mv1_100_128"
 KB = 1024
 L1_KB = (22, 28, 30, 36, 44, 52, 64, 70, 80, 128, 256, 400)
 L2_KB = (256, 384, 512, 4096)
@@ -76,9 +76,10 @@ class Sweep:
     def __init__(self) -> None:
         self.plugins = load_plugins()
         self.ctx = self.plugins.context("gap8", {})
-        options = CompileOptions(onnx=NETWORK / "net.onnx", target="gap8", frontend="nemo")
+        folder = folder_of(NETWORK)
+        options = CompileOptions(onnx=folder / "net.onnx", target="gap8", frontend="nemo")
         self.graph = import_network(options, self.plugins, self.ctx)
-        self.vectors, _ = make_vectors(self.graph, (NETWORK / "golden.npz",), None)
+        self.vectors, _ = make_vectors(self.graph, (folder / "golden.npz",), None)
 
     def plan(self, l1_kb: int, l2_kb: int) -> Plan:
         """Return the plan of one point. Raises: DoesNotFit."""
@@ -125,8 +126,7 @@ def main() -> int:
     parser.add_argument("--dma", default="random", choices=("early", "late", "random"))
     parser.add_argument("--processes", type=int, default=PROCESSES)
     options = parser.parse_args()
-    if not NETWORK.is_dir():
-        print(f"left out: {NETWORK} does not exist (DORY_NETS names the folder)")
+    if is_missing(NETWORK):
         return 0
     print(f"{'L1 KB':>6} {'L2 KB':>6} {'Mcycles':>8}  every layer")
     points = []

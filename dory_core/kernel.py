@@ -215,6 +215,13 @@ class Kernel(ABC):
         """Return every file that the call needs, at paths below ``kernels/``."""
 
 
+def reject_type(tensor: Tensor, role: str, allowed: tuple[str, ...]) -> Rejection | None:
+    """Return why the storage of ``tensor`` is not possible; ``role`` is ``input`` or ``output``."""
+    if tensor.type_name in allowed:
+        return None
+    return Rejection(f"its {role} is {tensor.type_name}, possible are {', '.join(allowed)}")
+
+
 def judge(kernel: Kernel, layer: TypedLayer) -> Rejection | None:
     """Return None when ``kernel`` computes ``layer`` and generated code can feed it, else why not.
 

@@ -1,4 +1,4 @@
-"""Networks of the collection, compiled for GAP8 with their goldens."""
+"""Networks of the collection, compiled with their goldens."""
 
 from __future__ import annotations
 
@@ -11,20 +11,27 @@ from tests.nets import net
 
 
 def compiled(
-    name: str, directory: Path, plugins: Plugins, budgets: Mapping[int, int] | None = None
+    name: str,
+    directory: Path,
+    plugins: Plugins,
+    budgets: Mapping[int, int] | None = None,
+    *,
+    target: str = "gap8",
+    settings: Mapping[str, str] | None = None,
 ) -> CompileResult:
     """Compile a network into ``directory``; budgets: bytes per level, the chip's by default."""
     source = net(name)
     return compile_network(
         CompileOptions(
             onnx=source.onnx,
-            target="gap8",
+            target=target,
             frontend=source.frontend,
             output=directory,
             golden=(source.golden,),
             input_bits=source.input_bits,
             input_signed=source.input_signed,
             budgets=budgets or {},
+            settings=settings or {},
         ),
         plugins,
     )

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from dory_core.compiler import CompileOptions, CompileResult, compile_network
+from dory_core.compiler import CompileResult
 from dory_core.errors import DoesNotFit
 from dory_core.plugins import Plugins, load_plugins
 from dory_core.testing.apps import assert_exact
+from tests.compiled import compiled as compile_for
 from tests.nets import net, net_names
 
 # Networks whose activations and constants together exceed L2, and what they need at least.
@@ -34,19 +35,7 @@ def compiled(
     source = net(name)
     if source.frontend not in {f.name for f in plugins.frontends()}:
         pytest.skip(f"the plugin {source.frontend} is missing")
-    return compile_network(
-        CompileOptions(
-            onnx=source.onnx,
-            target="diana",
-            frontend=source.frontend,
-            output=directory,
-            golden=(source.golden,),
-            input_bits=source.input_bits,
-            input_signed=source.input_signed,
-            settings=settings or {},
-        ),
-        plugins,
-    )
+    return compile_for(name, directory, plugins, target="diana", settings=settings)
 
 
 def names() -> list[object]:

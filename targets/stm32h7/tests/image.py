@@ -11,11 +11,11 @@ from dory_stm32h7.runners import has_emulator
 from dory_stm32h7.toolchain import has_toolchain
 
 from dory_core.application import read_graph, read_plan, run_application
-from dory_core.compiler import CompileOptions, CompileResult, compile_network
+from dory_core.compiler import CompileResult
 from dory_core.plugins import Plugins
 from dory_core.simulate.result import LayerOutput, RunResult
 from dory_core.simulate.runner import RunRequest
-from tests.nets import net
+from tests.compiled import compiled as compile_for
 
 RUNNER = "cortex-m7"
 L1_BYTES = 100 * 1024
@@ -58,21 +58,8 @@ def compiled(
     **settings: str,
 ) -> CompileResult:
     """Compile a network of the collection with its golden; L1 is 100 kB unless budgets say more."""
-    source = net(name)
-    return compile_network(
-        CompileOptions(
-            onnx=source.onnx,
-            target="stm32h7",
-            frontend=source.frontend,
-            output=directory,
-            golden=(source.golden,),
-            input_bits=source.input_bits,
-            input_signed=source.input_signed,
-            budgets={1: L1_BYTES} if budgets is None else budgets,
-            settings=settings,
-        ),
-        plugins,
-    )
+    chosen = {1: L1_BYTES} if budgets is None else budgets
+    return compile_for(name, directory, plugins, chosen, target="stm32h7", settings=settings)
 
 
 def session(directory: Path, inputs: int = 1) -> Session:

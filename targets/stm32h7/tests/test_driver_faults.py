@@ -20,6 +20,7 @@ from dory_core.testing.graphs import GraphBuilder
 
 DRIVER = "hal/stm32h7/dory_mdma.c"
 CHIP = "hal/stm32h7/dory_stm32h7.c"
+REGISTERS = "hal/stm32h7/dory_stm32h7_registers.h"
 LINKER = "board/sections.ld"
 
 
@@ -47,7 +48,7 @@ FAULTS = (
     ),
     Fault(
         "half_of_the_data_cache_written_back",
-        CHIP,
+        REGISTERS,
         "set < sets; set++",
         "set < sets; set += 2u",
         "was not written back before",

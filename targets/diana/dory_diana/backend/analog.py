@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -70,13 +71,13 @@ class AnalogKernel(ArrayKernel):
             )
         return reject_bytes(tensors) or rejection(analog_form(layer, self.adc_scale))
 
+    @abstractmethod
     def rows(self, layer: TypedLayer) -> int:
         """Return the rows of the array that one output takes."""
-        raise NotImplementedError
 
+    @abstractmethod
     def weight_rows(self, layer: TypedLayer) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
         """Return the weights, shape (K, rows)."""
-        raise NotImplementedError
 
     def form(self, layer: TypedLayer) -> Adc:
         """Return what follows the converters."""
@@ -121,9 +122,9 @@ class AnalogKernel(ArrayKernel):
         computed = operations * _TEN_OPERATION_CYCLES // 10
         return _ROW_CYCLES * inputs + computed + pairs + _CALL_CYCLES
 
+    @abstractmethod
     def operations(self, layer: TypedLayer, tile: Tile) -> Number:
         """Return the operations of up to 512 outputs."""
-        raise NotImplementedError
 
     def requantisation(self, layer: TypedLayer) -> tuple[tuple[str, str], ...]:
         """Return the fields that say what happens behind the converters."""

@@ -238,10 +238,7 @@ void analog_fully_connected(uintptr_t l2_x, uintptr_t l1_x, uintptr_t l2_W, uint
   diana_job_t job = {.p = *parameters};
   const Layer_parameters *const p = &job.p;
   const char *const pixel = "there is one pixel";
-  diana_equal("cx", p->cx, 1, pixel);
-  diana_equal("cy", p->cy, 1, pixel);
-  diana_equal("ox", p->ox, 1, pixel);
-  diana_equal("oy", p->oy, 1, pixel);
+  diana_one_pixel(p);
   diana_equal("fx", p->fx, 1, pixel);
   diana_equal("fy", p->fy, 1, pixel);
   diana_equal("ox_unroll", p->ox_unroll, 1, pixel);

@@ -301,10 +301,7 @@ void digital_fully_connected(uintptr_t l2_x, uintptr_t l1_x, uintptr_t l2_W, uin
   diana_common(p);
   diana_multiple("c", p->c, BLOCK);
   diana_equal("k", p->k, BLOCK, "a tile has 16 outputs");
-  diana_equal("cx", p->cx, 1, "there is one pixel");
-  diana_equal("cy", p->cy, 1, "there is one pixel");
-  diana_equal("ox", p->ox, 1, "there is one pixel");
-  diana_equal("oy", p->oy, 1, "there is one pixel");
+  diana_one_pixel(p);
   no_windows(p);
   diana_l2_tile("l2_x", l2_x);
   plane_buffers(&job, l1_x, l1_y);

@@ -157,6 +157,14 @@ void diana_common(const Layer_parameters *p)
   diana_equal("dilation", p->dilation, 1, "the arrays have no other");
 }
 
+void diana_one_pixel(const Layer_parameters *p)
+{
+  diana_equal("cx", p->cx, 1, "there is one pixel");
+  diana_equal("cy", p->cy, 1, "there is one pixel");
+  diana_equal("ox", p->ox, 1, "there is one pixel");
+  diana_equal("oy", p->oy, 1, "there is one pixel");
+}
+
 void diana_windows(const char *axis, int64_t outputs, int stride, int filter, int before, int inputs,
                    int after)
 {

@@ -86,6 +86,9 @@ void diana_l2_tile(const char *argument, uintptr_t address);
 
 /* The fields that each call of a layer has: output_shift, activation_function, dilation, sizes. */
 void diana_common(const Layer_parameters *p);
+
+/* Input and output have one pixel. */
+void diana_one_pixel(const Layer_parameters *p);
 /* The last window along an axis ends inside the input and its padding. */
 void diana_windows(const char *axis, int64_t outputs, int stride, int filter, int before, int inputs,
                    int after);

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from dory_core.expr import ceil_div
 from dory_core.hardware import OutputFile
 from dory_core.ir import Add, TypedLayer
-from dory_core.kernel import Number, Rejection, StructCall
+from dory_core.kernel import Number, Rejection, StructCall, reject_type
 from dory_gap8 import calibration as cal
 from dory_gap8.backend.conv import tile_arguments
 from dory_gap8.backend.instance import (
@@ -19,7 +19,6 @@ from dory_gap8.backend.instance import (
     call_text,
     element_macros,
     reject_channelwise,
-    reject_type,
     sources,
 )
 from dory_gap8.backend.requant import (

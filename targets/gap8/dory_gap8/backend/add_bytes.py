@@ -17,7 +17,7 @@ import numpy.typing as npt
 from dory_core.expr import ceil_div
 from dory_core.hardware import OutputFile
 from dory_core.ir import Add, Requant, Tensor, TypedLayer
-from dory_core.kernel import Number, Rejection, WeightBlock
+from dory_core.kernel import Number, Rejection, WeightBlock, reject_type
 from dory_core.requantisation import narrow_32, staircase
 from dory_gap8 import calibration as cal
 from dory_gap8.backend.conv import tile_arguments
@@ -26,7 +26,6 @@ from dory_gap8.backend.instance import (
     c_type,
     call_text,
     reject_channelwise,
-    reject_type,
     sources,
 )
 from dory_gap8.backend.requant import INT32, fits, reject_requants, reject_steps

@@ -15,14 +15,13 @@ import numpy.typing as npt
 from dory_core.expr import ceil_div, minimum
 from dory_core.hardware import OutputFile
 from dory_core.ir import Conv, TypedLayer
-from dory_core.kernel import Number, Rejection, WeightBlock
+from dory_core.kernel import Number, Rejection, WeightBlock, reject_type
 from dory_gap8 import calibration as cal
 from dory_gap8.backend.dense import filters, reject_weighted, weighted_epilogue
 from dory_gap8.backend.instance import (
     ClusterKernel,
     c_type,
     call_text,
-    reject_type,
     sources,
     vector_macros,
 )

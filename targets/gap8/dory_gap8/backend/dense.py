@@ -11,7 +11,7 @@ import numpy.typing as npt
 from dory_core.expr import ceil_div, minimum
 from dory_core.hardware import OutputFile
 from dory_core.ir import Conv, Linear, TypedLayer
-from dory_core.kernel import Number, Rejection, WeightBlock
+from dory_core.kernel import Number, Rejection, WeightBlock, reject_type
 from dory_gap8 import calibration as cal
 from dory_gap8.backend.instance import (
     BYTE_TYPES,
@@ -19,7 +19,6 @@ from dory_gap8.backend.instance import (
     OUTPUT_TYPES,
     ClusterKernel,
     c_type,
-    reject_type,
     sources,
     vector_macros,
 )

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from dory_core.expr import ceil_div, minimum
 from dory_core.hardware import OutputFile
 from dory_core.ir import Conv, TypedLayer, Window
-from dory_core.kernel import Number, Rejection, WeightBlock
+from dory_core.kernel import Number, Rejection, WeightBlock, reject_type
 from dory_gap8 import calibration as cal
 from dory_gap8.backend.conv import tile_arguments
 from dory_gap8.backend.dense import reject_weighted, weighted_epilogue
@@ -20,7 +20,6 @@ from dory_gap8.backend.instance import (
     ClusterKernel,
     c_type,
     call_text,
-    reject_type,
     sources,
     vector_macros,
 )

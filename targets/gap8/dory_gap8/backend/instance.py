@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 
 from dory_core.hardware import OutputFile
-from dory_core.ir import Requant, Tensor, TypedLayer
+from dory_core.ir import Requant, TypedLayer
 from dory_core.kernel import Kernel, Rejection, StructCall
 
 # Element types that inputs and outputs of the kernels may have.
@@ -69,13 +69,6 @@ def element_macros(name: str, tensor_type: str) -> tuple[tuple[str, str], ...]:
         (f"DORY_{name}_BITS", tensor_type[1:]),
         (f"DORY_{name}_SIGNED", str(int(tensor_type[0] == "i"))),
     )
-
-
-def reject_type(tensor: Tensor, role: str, allowed: tuple[str, ...]) -> Rejection | None:
-    """Return why the storage of ``tensor`` is not possible; ``role`` is ``input`` or ``output``."""
-    if tensor.type_name in allowed:
-        return None
-    return Rejection(f"its {role} is {tensor.type_name}, possible are {', '.join(allowed)}")
 
 
 def reject_channelwise(requants: Iterable[Requant]) -> Rejection | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from dory_core.expr import ceil_div, minimum
 from dory_core.hardware import OutputFile
 from dory_core.ir import AvgPool, MaxPool, TypedLayer, Window
-from dory_core.kernel import Number, Rejection, StructCall
+from dory_core.kernel import Number, Rejection, StructCall, reject_type
 from dory_gap8 import calibration as cal
 from dory_gap8.backend.conv import geometry_arguments, tile_arguments
 from dory_gap8.backend.instance import (
@@ -20,7 +20,6 @@ from dory_gap8.backend.instance import (
     call_text,
     element_macros,
     reject_channelwise,
-    reject_type,
     sources,
 )
 from dory_gap8.backend.packing import per_byte

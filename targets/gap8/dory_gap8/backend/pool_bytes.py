@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 from dory_core.expr import ceil_div, minimum
 from dory_core.hardware import OutputFile
 from dory_core.ir import AvgPool, MaxPool, TypedLayer
-from dory_core.kernel import Number, Rejection
+from dory_core.kernel import Number, Rejection, reject_type
 from dory_gap8 import calibration as cal
 from dory_gap8.backend.instance import (
     BYTE_TYPES,
     c_type,
-    reject_type,
     sources,
     vector_macros,
 )

@@ -8,7 +8,7 @@ import numpy as np
 
 from dory_core.hardware import OutputFile
 from dory_core.ir import Add, Requant, Tensor, TypedLayer
-from dory_core.kernel import Number, Rejection
+from dory_core.kernel import Number, Rejection, reject_type
 from dory_core.requantisation import narrow_32, staircase
 from dory_core.tiling.geometry import Tile
 from dory_stm32h7 import calibration as costs
@@ -16,7 +16,6 @@ from dory_stm32h7.backend.epilogue import Line, epilogue, reject_epilogue
 from dory_stm32h7.backend.instance import (
     OUTPUTS,
     InstanceKernel,
-    reject_type,
     tile_arguments,
     type_macros,
 )

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from dory_core.expr import ceil_div
 from dory_core.hardware import OutputFile
 from dory_core.ir import Conv, Linear, MaxPool, TypedLayer, Window
-from dory_core.kernel import Number, Rejection, WeightBlock
+from dory_core.kernel import Number, Rejection, WeightBlock, reject_type
 from dory_core.tiling.geometry import Tile
 from dory_stm32h7 import calibration as costs
 from dory_stm32h7.backend.cmsis_library import CmsisNn
@@ -22,7 +22,7 @@ from dory_stm32h7.backend.cmsis_parameters import (
     turned,
     weights_of,
 )
-from dory_stm32h7.backend.instance import BYTES, CountedKernel, reject_type, tile_arguments
+from dory_stm32h7.backend.instance import BYTES, CountedKernel, tile_arguments
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import functools
+from abc import abstractmethod
 from collections.abc import Iterable
 from importlib.resources import files
 
 from dory_core.hardware import OutputFile
 from dory_core.ir import Tensor, TypedLayer, Window
-from dory_core.kernel import Kernel, Number, Rejection
+from dory_core.kernel import Kernel, Number
 from dory_core.tiling.geometry import Tile
 from dory_stm32h7 import calibration
 
@@ -32,9 +33,9 @@ _ARGUMENTS = {"depthwise": "conv", "maxpool": "pool", "avgpool": "pool"}
 class CountedKernel(Kernel):
     """A kernel whose instructions are known."""
 
+    @abstractmethod
     def instructions(self, layer: TypedLayer, tile: Tile) -> Number:
         """Return the instructions of one call on ``tile``."""
-        raise NotImplementedError
 
     def cycles(self, layer: TypedLayer, tile: Tile) -> Number:
         """Return the instructions in cycles."""
@@ -125,10 +126,3 @@ def type_macros(name: str, tensor: Tensor) -> tuple[tuple[str, object], ...]:
         (f"DORY_{name}_BITS", tensor.bits),
         (f"DORY_{name}_SIGNED", int(tensor.signed)),
     )
-
-
-def reject_type(tensor: Tensor, role: str, allowed: tuple[str, ...]) -> Rejection | None:
-    """Return why the storage of ``tensor`` is not possible; ``role`` is ``input`` or ``output``."""
-    if tensor.type_name in allowed:
-        return None
-    return Rejection(f"its {role} is {tensor.type_name}, possible are {', '.join(allowed)}")

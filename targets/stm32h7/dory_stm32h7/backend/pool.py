@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dory_core.hardware import OutputFile
 from dory_core.ir import AvgPool, MaxPool, TypedLayer, Window
-from dory_core.kernel import Access, Number, Rejection
+from dory_core.kernel import Access, Number, Rejection, reject_type
 from dory_core.tiling.geometry import Tile
 from dory_stm32h7 import calibration as costs
 from dory_stm32h7.backend.accesses import pixels_first
@@ -14,7 +14,6 @@ from dory_stm32h7.backend.instance import (
     OUTPUTS,
     InstanceKernel,
     kernel_arguments,
-    reject_type,
     step_arguments,
     tile_arguments,
     type_macros,

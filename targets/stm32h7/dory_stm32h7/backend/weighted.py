@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from dory_core.expr import ceil_div
 from dory_core.ir import Conv, Linear, TypedLayer
-from dory_core.kernel import Number, Rejection, WeightBlock
+from dory_core.kernel import Number, Rejection, WeightBlock, reject_type
 from dory_stm32h7 import calibration as costs
 from dory_stm32h7.backend.epilogue import Epilogue, epilogue, reject_epilogue
 from dory_stm32h7.backend.instance import (
@@ -17,7 +17,6 @@ from dory_stm32h7.backend.instance import (
     HALVES,
     OUTPUTS,
     InstanceKernel,
-    reject_type,
     type_macros,
 )
 

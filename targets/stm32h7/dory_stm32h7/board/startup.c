@@ -28,19 +28,7 @@ __attribute__((section(".isr_vector"), used)) static const handler_t vectors[16]
 
 #if DORY_DATA_CACHE
 /* Invalidates the L1 data cache set by set, way by way: its content after reset is not defined. */
-static void invalidate_data_cache(void)
-{
-  SCB_CSSELR = 0;
-  dsb();
-  const uint32_t size = SCB_CCSIDR;
-  const uint32_t sets = (size >> 13 & 0x7FFFu) + 1u, ways = (size >> 3 & 0x3FFu) + 1u;
-  for (uint32_t set = 0; set < sets; set++) {
-    for (uint32_t way = 0; way < ways; way++) {
-      SCB_DCISW = set << 5 | way << 30;
-    }
-  }
-  dsb();
-}
+static void invalidate_data_cache(void) { every_line_of_data_cache(&SCB_DCISW); }
 #endif
 
 static void enable_caches(void)

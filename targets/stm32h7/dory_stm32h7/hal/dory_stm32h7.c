@@ -22,19 +22,7 @@ static uint8_t dory_d2_arena[DORY_L2_1_SIZE] ARENA(".dory_l2_1");
 /* Writes back and empties the data cache, set by set. A program may have used it for the memories
  * that bypass it from now on: the core would no longer see what it wrote there, and lines that
  * leave the cache later would be written over the arenas. */
-static void empty_data_cache(void)
-{
-  SCB_CSSELR = 0;
-  dsb();
-  const uint32_t size = SCB_CCSIDR;
-  const uint32_t sets = (size >> 13 & 0x7FFFu) + 1u, ways = (size >> 3 & 0x3FFu) + 1u;
-  for (uint32_t set = 0; set < sets; set++) {
-    for (uint32_t way = 0; way < ways; way++) {
-      SCB_DCCISW = set << 5 | way << 30;
-    }
-  }
-  dsb();
-}
+static void empty_data_cache(void) { every_line_of_data_cache(&SCB_DCCISW); }
 
 static void mpu_uncached(uint32_t region, uint32_t base, uint32_t size_log2)
 {

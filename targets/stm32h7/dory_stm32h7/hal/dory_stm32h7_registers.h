@@ -83,6 +83,21 @@ typedef struct {
 #define MDMA_TBR_DBUS (1u << 17)
 
 static inline void dsb(void) { __asm__ volatile("dsb 0xF" ::: "memory"); }
+
+/* Does an operation by set and way, SCB_DCISW or SCB_DCCISW, on every line of the data cache. */
+static inline void every_line_of_data_cache(volatile uint32_t *operation)
+{
+  SCB_CSSELR = 0;
+  dsb();
+  const uint32_t size = SCB_CCSIDR;
+  const uint32_t sets = (size >> 13 & 0x7FFFu) + 1u, ways = (size >> 3 & 0x3FFu) + 1u;
+  for (uint32_t set = 0; set < sets; set++) {
+    for (uint32_t way = 0; way < ways; way++) {
+      *operation = set << 5 | way << 30;
+    }
+  }
+  dsb();
+}
 static inline void isb(void) { __asm__ volatile("isb 0xF" ::: "memory"); }
 
 #endif
