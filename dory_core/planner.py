@@ -241,6 +241,10 @@ def _pack(
     Several memories are used only when the first is too small.
     """
     bins = _bins(ctx, budgets, static)
+    room = memory_budgets(ctx.memory, L2, budgets.bytes[L2])[0]
+    if len(bins) > 1 and static > room:
+        why = f"constants of {static} B lie in {bins[0].name}, which has {room}"
+        return (memory.chosen,), why
     if len(bins) == 1 or memory.chosen.peak_bytes <= bins[0].usable_bytes:
         return (memory.chosen,), ""
     try:
@@ -355,7 +359,6 @@ def too_large(graph: Graph, placement: Placement, budget: int) -> DoesNotFit:
             f"{graph.name} needs {arena + static} B of L2, {budget} B are available but not in one "
             f"memory: {placement.straddles}",
             "raise --l2 if the chip has more, or make the network smaller",
-            arena + static,
         )
     return DoesNotFit(
         f"{graph.name} needs {arena + static} B of L2, {budget} B are available: "

@@ -134,8 +134,17 @@ def test_no_tensor_straddles_two_memories(tmp_path: Path) -> None:
     plan = application(Forked(5 * 1024, 5 * 1024, 5 * 1024), tmp_path / "app")
     assert places(plan) == {0, 1, 2}
     assert_exact(tmp_path / "app", plugins=Forked(5 * 1024, 5 * 1024, 5 * 1024).plugins())
-    with pytest.raises(DoesNotFit, match=r"not in one memory.*SRAM0 4096, SRAM1 12288"):
+    with pytest.raises(DoesNotFit, match=r"not in one memory.*SRAM0 4096, SRAM1 12288") as caught:
         application(Forked(4 * 1024, 12 * 1024), tmp_path / "other")
+    assert caught.value.needed_bytes is None
+
+
+def test_constants_beyond_the_memory_that_they_are_linked_into_are_refused(tmp_path: Path) -> None:
+    """They take 1456 B of the first memory; the second one has room for all activations."""
+    assert application(Forked(1456, 20 * 1024, rom=None), tmp_path / "app").arena_bytes[2] == 0
+    assert_exact(tmp_path / "app", plugins=Forked(1456, 20 * 1024, rom=None).plugins())
+    with pytest.raises(DoesNotFit, match="constants of 1456 B lie in SRAM0, which has 1440"):
+        application(Forked(1440, 20 * 1024, rom=None), tmp_path / "other")
 
 
 def test_budget_fills_the_memories_in_their_order(tmp_path: Path) -> None:
