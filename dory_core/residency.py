@@ -102,28 +102,27 @@ class _Planner:
             return False
         return _reads_whole(after, self.flow.reads[n + 1].index(name))
 
-    def _place(self, start: int, end: int) -> dict[int, dict[str, int]] | None:
+    def _place(self, start: int, end: int) -> list[dict[str, int]] | None:
         """Return the fixed buffers of the layers of a chain; None when they do not fit."""
         unit = max(L1_ALIGNMENT, *(m.alignment_bytes for m in self.hierarchy.level(1).memories))
         chain = range(start, end + 1)
         sizes = {n: {b.name: b.total for b in self._buffers(n, start, end)} for n in chain}
-        height = max(align_up(sum(s.values()), unit) for s in sizes.values())
-        fixed: dict[int, dict[str, int]] = {n: {} for n in chain}
+        at_end: dict[int, dict[str, bool]] = {n: {} for n in chain}
         for n in chain[:-1]:
-            size = sizes[n]["y"]
-            at = 0 if (n - start) % 2 == 0 else (height - size) // unit * unit
-            fixed[n]["y"] = at
-            fixed[n + 1][self._operand(n + 1)] = at
+            at_end[n]["y"] = at_end[n + 1][self._operand(n + 1)] = (n - start) % 2 == 1
+        height = 0
+        for n in chain:
+            last = sum(sizes[n][name] for name, behind in at_end[n].items() if behind)
+            height = max(height, align_up(sum(sizes[n].values()) - last, unit) + last)
         if height > self.budget:
             return None
-        for n in chain:
-            placed = sorted((at, sizes[n][name]) for name, at in fixed[n].items())
-            low = placed[0][1] if placed[0][0] == 0 else 0
-            high = placed[-1][0] if placed[-1][0] else height
-            rest = sum(size for name, size in sizes[n].items() if name not in fixed[n])
-            if low + rest > high:
-                return None
-        return fixed
+        return [
+            {
+                name: (height - sizes[n][name]) // unit * unit if behind else 0
+                for name, behind in at_end[n].items()
+            }
+            for n in chain
+        ]
 
     def _operand(self, n: int) -> str:
         return OPERANDS[self.flow.reads[n].index(self.flow.writes[n - 1])]
@@ -147,7 +146,7 @@ class _Planner:
         assert fixed is not None
         for n in range(start, end + 1):
             self.tiled[n] = self._single(n, start, end)
-            self.fixed[n] = fixed[n]
+            self.fixed[n] = fixed[n - start]
         self.kept |= {self.flow.writes[n] for n in range(start, end)}
 
 

@@ -18,7 +18,7 @@ from dory_core.plan import RESIDENT, LayerStep, Plan, Transfer
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.graphs import GraphBuilder
 from dory_core.testing.sanitizers import require_sanitizer
-from tests.engines.chip import NAME, Chip
+from tests.engines.chip import BLOCKS, NAME, ArrayConv, Chip
 
 SAME = Window(kernel=(3, 3), pads=(1, 1, 1, 1))
 POINT = Window(kernel=(1, 1))
@@ -183,6 +183,21 @@ def test_every_size_of_l1_gives_an_exact_network(l1: int, tmp_path: Path) -> Non
     plan = build(chain(), chip, tmp_path / "app")
     assert all(step.l1_bytes <= l1 for step in plan.steps)
     assert_exact(tmp_path / "app", plugins=chip.plugins(), dma=("random",), repeat=1)
+
+
+@pytest.mark.parametrize("pixels", [1, 2, 3])
+def test_tensors_smaller_than_the_alignment_of_l1_do_not_overlap(
+    pixels: int, tmp_path: Path
+) -> None:
+    """Both of a layer's tensors have 8 bytes for a pixel, and nothing else lies in L1."""
+    blocks = (ArrayConv(name="array_conv", layout=BLOCKS),)
+    chip = replace(LARGE, kernels=lambda layer: blocks)
+    b = GraphBuilder((8, 1, pixels), name="small")
+    for _ in range(4):
+        b.conv(8, POINT)
+    plan = build(b.graph(), chip, tmp_path / "app")
+    assert [output for _, output in forms(plan)] == [RESIDENT] * 3 + ["blocks"]
+    assert_exact(tmp_path / "app", plugins=chip.plugins())
 
 
 # -- the independent check, and seeded faults ---------------------------------------------------
