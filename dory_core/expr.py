@@ -54,7 +54,7 @@ class Expr:
                 table = self.table()
                 self._bounds = (int(table.min()), int(table.max()))
             else:
-                self._bounds = self._interval()
+                self._bounds = _interval(self)
         return self._bounds
 
     def table(self) -> Any:
@@ -68,9 +68,6 @@ class Expr:
             table = np.broadcast_to(np.asarray(table, dtype=np.int64), variable.domain.shape)
             self._table = table
         return self._table
-
-    def _interval(self) -> tuple[int, int]:
-        raise NotImplementedError
 
     def __bool__(self) -> bool:
         raise TypeError(
@@ -176,22 +173,6 @@ class Op(Expr):
         self._bounds = None
         self._table = None
 
-    def _interval(self) -> tuple[int, int]:
-        intervals = [a.bounds for a in self.args]
-        if self.kind in ("min", "max"):
-            pick = min if self.kind == "min" else max
-            return pick(lo for lo, _ in intervals), pick(hi for _, hi in intervals)
-        (a_lo, a_hi), (b_lo, b_hi) = intervals
-        if self.kind == "%":
-            reach = (0, b_hi - 1) if b_lo > 0 else (b_lo + 1, 0)
-            return (a_lo, a_hi) if a_lo >= 0 and b_lo > 0 and a_hi < b_lo else reach
-        if self.kind in _COMPARISONS:
-            return (0, 1)
-        # + - * // and ceil_div are monotone in each argument while the divisor keeps its sign.
-        function = OPERATORS[self.kind]
-        corners = [function(a, b) for a in (a_lo, a_hi) for b in (b_lo, b_hi)]
-        return min(corners), max(corners)
-
 
 class Lookup(Expr):
     """``values[index]``: a function of one size that has no short formula, under a name."""
@@ -209,11 +190,6 @@ class Lookup(Expr):
         lo, hi = index.bounds
         if lo < 0 or hi >= len(self.values):
             raise ValueError(f"index of {name} reaches {lo}..{hi}, table has {len(self.values)}")
-
-    def _interval(self) -> tuple[int, int]:
-        lo, hi = self.index.bounds
-        part = self.values[lo : hi + 1]
-        return int(part.min()), int(part.max())
 
 
 def _ceil_div(a: Any, b: Any) -> Any:
@@ -259,6 +235,30 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "max": _largest,
     **_COMPARISONS,
 }
+
+
+def _interval(node: Expr) -> tuple[int, int]:
+    """Return an enclosure of the values of a node, from the bounds of its arguments."""
+    if isinstance(node, Lookup):
+        lo, hi = node.index.bounds
+        part = node.values[lo : hi + 1]
+        return int(part.min()), int(part.max())
+    if not isinstance(node, Op):
+        raise TypeError(f"{type(node).__name__} has no bounds")
+    intervals = [a.bounds for a in node.args]
+    if node.kind in ("min", "max"):
+        pick = min if node.kind == "min" else max
+        return pick(lo for lo, _ in intervals), pick(hi for _, hi in intervals)
+    (a_lo, a_hi), (b_lo, b_hi) = intervals
+    if node.kind == "%":
+        reach = (0, b_hi - 1) if b_lo > 0 else (b_lo + 1, 0)
+        return (a_lo, a_hi) if a_lo >= 0 and b_lo > 0 and a_hi < b_lo else reach
+    if node.kind in _COMPARISONS:
+        return (0, 1)
+    # + - * // and ceil_div are monotone in each argument while the divisor keeps its sign.
+    function = OPERATORS[node.kind]
+    corners = [function(a, b) for a in (a_lo, a_hi) for b in (b_lo, b_hi)]
+    return min(corners), max(corners)
 
 
 def _union(args: Sequence[Expr]) -> tuple[Var, ...]:

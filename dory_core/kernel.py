@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from dory_core.hardware import OutputFile
-from dory_core.ir import Tensor, TypedLayer
+from dory_core.ir import MaxPool, Tensor, TypedLayer
 from dory_core.layout import HWC, Layout
 
 if TYPE_CHECKING:
@@ -220,6 +220,17 @@ def reject_type(tensor: Tensor, role: str, allowed: tuple[str, ...]) -> Rejectio
     if tensor.type_name in allowed:
         return None
     return Rejection(f"its {role} is {tensor.type_name}, possible are {', '.join(allowed)}")
+
+
+def reject_maximum(layer: TypedLayer) -> Rejection | None:
+    """Return why a layer is no maximum over a window that is stored as it is."""
+    if not isinstance(layer.layer, MaxPool):
+        return Rejection("it computes maximum pooling only")
+    if layer.layer.requants:
+        return Rejection("it has no requantisation after the maximum")
+    if layer.output.type_name != layer.inputs[0].type_name:
+        return Rejection("input and output of a maximum must be stored alike")
+    return None
 
 
 def judge(kernel: Kernel, layer: TypedLayer) -> Rejection | None:

@@ -66,9 +66,8 @@ def window_access(layer: TypedLayer, tile: Tile, count: int, step_bytes: int) ->
     count: loads. step_bytes: bytes of all operands that it touches for one step of its loop over
     pixels; what neighbouring windows share is used again after so many.
     """
-    kind = layer.layer
-    assert isinstance(kind, (Conv, MaxPool, AvgPool))
-    kernel_h, kernel_w = kind.window.kernel
+    window = layer.window
+    kernel_h, kernel_w = window.kernel
     pixel = pixel_bytes(layer.inputs[0].channels, layer.inputs[0].bits)
     first = tile.x_h * tile.x_w * pixel
     rows = max(first, tile.h * min(kernel_h, tile.x_h) * tile.x_w * pixel)
@@ -97,7 +96,7 @@ def pixel_by_pixel(kernel: Kernel, layer: TypedLayer, tile: Tile) -> tuple[Acces
         reads = Access("x", tile.c_out * x.elements, x.size_bytes, ((again, row),))
         return (reads, Access("w", tile.c_out * x.elements, weights), stores)
     assert isinstance(kind, (Conv, MaxPool, AvgPool))
-    taps = kind.window.kernel[0] * kind.window.kernel[1]
+    taps = kind.window.taps
     fan_in = kind.weights.values[0].size if isinstance(kind, Conv) else taps
     step = weights + taps * pixel_bytes(x.channels, x.bits) + pixel_bytes(tile.c_out, y.bits)
     reads = window_access(layer, tile, outputs * fan_in, step)

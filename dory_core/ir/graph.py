@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import TypeVar
 
 from dory_core.hardware import STORAGE_BITS
-from dory_core.ir.layers import Layer
+from dory_core.ir.layers import Add, AvgPool, Conv, Layer, Linear, MaxPool, Window
+
+_Kind = TypeVar("_Kind", bound=Layer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +88,11 @@ class LayerRanges:
 
 @dataclass(frozen=True, slots=True)
 class TypedLayer:
-    """A layer together with its tensors and proven ranges: what a kernel needs to judge it."""
+    """A layer together with its tensors and proven ranges: what a kernel needs to judge it.
+
+    ``conv``, ``linear``, ``add``, ``weighted`` and ``window`` are for code that knows the kind of
+    the layer, as a kernel does once it has accepted it: they raise TypeError for another one.
+    """
 
     layer: Layer
     inputs: tuple[Tensor, ...]
@@ -93,10 +100,34 @@ class TypedLayer:
     ranges: LayerRanges
 
     @property
+    def conv(self) -> Conv:
+        """The layer, which is a Conv."""
+        return _known(self.layer, Conv)
+
+    @property
+    def linear(self) -> Linear:
+        """The layer, which is a Linear."""
+        return _known(self.layer, Linear)
+
+    @property
+    def add(self) -> Add:
+        """The layer, which is an Add."""
+        return _known(self.layer, Add)
+
+    @property
+    def weighted(self) -> Conv | Linear:
+        """The layer, which is one with weights."""
+        return self.layer if isinstance(self.layer, Linear) else self.conv
+
+    @property
+    def window(self) -> Window:
+        """The window of the layer, which is a Conv or a pool."""
+        pools = (MaxPool, AvgPool)
+        return self.layer.window if isinstance(self.layer, pools) else self.conv.window
+
+    @property
     def macs(self) -> int:
         """Multiply-accumulates of a Conv or Linear; 0 for other kinds."""
-        from dory_core.ir.layers import Conv, Linear
-
         layer = self.layer
         if isinstance(layer, Conv):
             _, c_in, kh, kw = layer.weights.shape
@@ -104,6 +135,12 @@ class TypedLayer:
         if isinstance(layer, Linear):
             return layer.weights.values.size
         return 0
+
+
+def _known(layer: Layer, kind: type[_Kind]) -> _Kind:
+    if not isinstance(layer, kind):
+        raise TypeError(f"layer '{layer.name}' is a {layer.kind}, not a {kind.__name__}")
+    return layer
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,6 +47,11 @@ class Window:
     dilations: tuple[int, int] = (1, 1)
     pads: tuple[int, int, int, int] = (0, 0, 0, 0)
 
+    @property
+    def taps(self) -> int:
+        """Number of elements that the window sees in one channel."""
+        return self.kernel[0] * self.kernel[1]
+
     def output_size(self, height: int, width: int) -> tuple[int, int]:
         """Return (height, width) of the output for an input of the given size."""
         (kh, kw), (sh, sw), (dh, dw) = self.kernel, self.strides, self.dilations

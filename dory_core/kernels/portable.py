@@ -6,11 +6,12 @@ requantisation always. The C sources stand in ``c/``; every constant of a layer 
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import numpy.typing as npt
 
@@ -140,9 +141,9 @@ class _Portable(Kernel):
         each = output + self._sum_cycles(layer, tile)
         return _CALL_CYCLES + ceil_div(units, self.cores) * per_unit * each
 
+    @abstractmethod
     def _sum_cycles(self, layer: TypedLayer, tile: Tile) -> Number:
         """Return cycles of the accumulator of one output."""
-        raise NotImplementedError
 
     def symbol(self, layer: TypedLayer) -> str:
         """Return the C function, which is also the kernel's name."""
@@ -187,9 +188,9 @@ class _Accumulating(_Portable):
     __slots__ = ()
 
     def _unsuitable(self, layer: TypedLayer) -> str | None:
-        weights = _weighted(layer).weights.values
+        weights = layer.weighted.weights.values
         lo, hi = int(weights.min()), int(weights.max())
-        bits = min(_weighted(layer).weight_bits, _WEIGHT_BITS[-1])
+        bits = min(layer.weighted.weight_bits, _WEIGHT_BITS[-1])
         half = 1 << bits - 1
         if lo < -half or hi >= (half if lo < 0 else 2 * half):
             return f"weights in [{lo}, {hi}] do not fit {bits} bits"
@@ -201,7 +202,7 @@ class _Accumulating(_Portable):
 
     def weight_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
         """Return the bytes of tables, biases and weights; every row of weights starts on a byte."""
-        kind = _weighted(layer)
+        kind = layer.weighted
         size = constants.table_bytes(self._steps(layer), tile.c_out)
         if kind.bias is not None:
             size = size + 4 * tile.c_out
@@ -209,24 +210,24 @@ class _Accumulating(_Portable):
         row_bytes = ceil_div(length * _weight_type(layer)[0], 8)
         return constants.padded(size + tile.c_out * rows * row_bytes)
 
+    @abstractmethod
     def _weight_rows(self, layer: TypedLayer, tile: Tile) -> tuple[int, Number]:
         """Return the rows of weights of one output channel, and the weights of a row."""
-        raise NotImplementedError
 
     def _fan_in(self, layer: TypedLayer, tile: Tile) -> Number:
         """Return the weights of one output channel."""
         rows, length = self._weight_rows(layer, tile)
         return rows * length
 
+    @abstractmethod
     def _rows(self, layer: TypedLayer, c_out: slice, c_in: slice) -> npt.NDArray[Any]:
         """Return the weights of a range of channels, one row along the last axis."""
-        raise NotImplementedError
 
     def weight_block(
         self, layer: TypedLayer, c_out: tuple[int, int], c_in: tuple[int, int]
     ) -> WeightBlock | None:
         """Encode the parts ``mul`` (all tables), ``bias`` (int32) and ``weights``."""
-        bias = _weighted(layer).bias
+        bias = layer.weighted.bias
         parts = [("mul", constants.table(self._steps(layer), c_out))]
         if bias is not None:
             parts.append(("bias", bias.values[slice(*c_out)].astype("<i4").tobytes()))
@@ -240,7 +241,7 @@ class _Accumulating(_Portable):
 
     def _accumulating_call(self, layer: TypedLayer, type_: str, fields: Iterable[str]) -> str:
         x, y = layer.inputs[0], layer.output
-        bias = "$bias" if _weighted(layer).bias is not None else "NULL"
+        bias = "$bias" if layer.weighted.bias is not None else "NULL"
         psum, first, last = (
             ("$psum", "$first", "$last") if self.accumulates(layer) else ("NULL", "1", "1")
         )
@@ -266,21 +267,21 @@ class PortableConv(_Accumulating):
     kind = Conv
 
     def _weight_rows(self, layer: TypedLayer, tile: Tile) -> tuple[int, Number]:
-        conv = cast(Conv, layer.layer)
-        return _taps(conv.window), tile.c_in if conv.groups == 1 else conv.weights.shape[1]
+        conv = layer.conv
+        return conv.window.taps, tile.c_in if conv.groups == 1 else conv.weights.shape[1]
 
     def _rows(self, layer: TypedLayer, c_out: slice, c_in: slice) -> npt.NDArray[Any]:
-        conv = cast(Conv, layer.layer)
+        conv = layer.conv
         channels = c_in if conv.groups == 1 else slice(None)
         return conv.weights.values[c_out, channels].transpose(0, 2, 3, 1)
 
     def _sum_cycles(self, layer: TypedLayer, tile: Tile) -> Number:
-        taps = _taps(cast(Conv, layer.layer).window)
+        taps = layer.window.taps
         return taps * _TAP_CYCLES + self._fan_in(layer, tile) * self._mac_cycles(layer)
 
     def call(self, layer: TypedLayer) -> str:
         """Return the call, with the layer as constants."""
-        conv = cast(Conv, layer.layer)
+        conv = layer.conv
         group_in, group_out = (
             (conv.weights.shape[1], channel_granule(layer)) if conv.groups > 1 else (0, 0)
         )
@@ -303,8 +304,7 @@ class PortableLinear(_Accumulating):
         return 1, tile.c_in
 
     def _rows(self, layer: TypedLayer, c_out: slice, c_in: slice) -> npt.NDArray[Any]:
-        rows: npt.NDArray[Any] = cast(Linear, layer.layer).weights.values[c_out, c_in]
-        return rows
+        return layer.linear.weights.values[c_out, c_in]
 
     def _sum_cycles(self, layer: TypedLayer, tile: Tile) -> Number:
         return _TAP_CYCLES + tile.c_in * self._mac_cycles(layer)
@@ -320,14 +320,13 @@ class _PortablePool(_Portable):
     parts = ("dory_portable_pool_impl.h",)
 
     def _sum_cycles(self, layer: TypedLayer, tile: Tile) -> Number:
-        window = cast("MaxPool | AvgPool", layer.layer).window
-        return _taps(window) * (_TAP_CYCLES + _ELEMENT_CYCLES)
+        return layer.window.taps * (_TAP_CYCLES + _ELEMENT_CYCLES)
 
     def call(self, layer: TypedLayer) -> str:
         """Return the call, with the layer as constants."""
         fields = (
             f".x = {_type(layer.inputs[0])}, .y = {_type(layer.output)}",
-            f".window = {_window(cast('MaxPool | AvgPool', layer.layer).window)}",
+            f".window = {_window(layer.window)}",
             f".steps = {_steps_of(0, len(self._steps(layer)))}",
         )
         return self._call(layer, "dory_portable_pool_t", fields, ("$x", self._table(layer), "$y"))
@@ -360,7 +359,7 @@ class PortableAdd(_Portable):
     kind = Add
 
     def _operands(self, layer: TypedLayer) -> tuple[tuple[Requant, ...], tuple[Requant, ...]]:
-        a, b = cast(Add, layer.layer).operand_requants
+        a, b = layer.add.operand_requants
         return (() if a is None else (a,)), (() if b is None else (b,))
 
     def _steps(self, layer: TypedLayer) -> tuple[Requant, ...]:
@@ -390,13 +389,9 @@ def _sources(*names: str) -> tuple[OutputFile, ...]:
     )
 
 
-def _weighted(layer: TypedLayer) -> Conv | Linear:
-    return cast("Conv | Linear", layer.layer)
-
-
 def _weight_type(layer: TypedLayer) -> tuple[int, bool]:
     """Return (bits, signed) of the stored weights; unsigned when only that holds them all."""
-    kind = _weighted(layer)
+    kind = layer.weighted
     bits = next(width for width in _WEIGHT_BITS if width >= min(kind.weight_bits, 8))
     return bits, int(kind.weights.values.max()) < 1 << bits - 1
 
@@ -410,10 +405,6 @@ def _gapped_pixel(layer: TypedLayer) -> int:
     """Return the channels of a Linear's input when its pixels end inside a byte, else 0."""
     x = layer.inputs[0]
     return x.channels if x.channels % _per_byte(x) and x.height * x.width > 1 else 0
-
-
-def _taps(window: Window) -> int:
-    return window.kernel[0] * window.kernel[1]
 
 
 def _type(tensor: Tensor) -> str:

@@ -225,7 +225,7 @@ def _accumulate(layer: Layer, sources: tuple[Tensor, ...], widths: _Widths) -> _
     if isinstance(layer, MaxPool):
         return _Accumulator(_one(source.lo), _one(source.hi), source.lo, source.hi)
     if isinstance(layer, AvgPool):
-        count = layer.window.kernel[0] * layer.window.kernel[1]
+        count = layer.window.taps
         low, high = min(source.lo, 0) * count, max(source.hi, 0) * count
         padded = any(layer.window.pads)
         lo, hi = (low, high) if padded else (source.lo * count, source.hi * count)

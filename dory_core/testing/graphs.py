@@ -90,7 +90,7 @@ class GraphBuilder:
         """
         x = self._type(source)
         shape = (channels, x.channels // groups, *window.kernel)
-        taps = shape[1] * window.kernel[0] * window.kernel[1]
+        taps = shape[1] * window.taps
         sums = _sums(x, taps, weights)
         requants = self._requants(
             channels,
@@ -161,7 +161,7 @@ class GraphBuilder:
         output: clip range. onto: range that the averages are mapped to instead.
         """
         x = self._type(source)
-        count = window.kernel[0] * window.kernel[1]
+        count = window.taps
         step = requant(max(1, (1 << 12) // count), int(self._rng.integers(0, 4096)), 1 << 12)
         if output is not None and x.lo >= output[0]:
             step = requant(step.mul, step.add, step.div, *output)

@@ -212,7 +212,7 @@ class RandomLayers:
         source = self._source(self.pick(1, 2, 3, 4, 7, 8, 17), *self.image(window))
         steps: tuple[Requant, ...] = ()
         if kind == "avgpool" and self.integer(0, 5):
-            reach = window.kernel[0] * window.kernel[1] * max(abs(source[3]), source[4])
+            reach = window.taps * max(abs(source[3]), source[4])
             steps = self.requants(1, reach, self.pick(*self.space.outputs))
         make: type[MaxPool] | type[AvgPool] = MaxPool if kind == "maxpool" else AvgPool
         layer = make(

@@ -67,7 +67,7 @@ class Array(Kernel):
         return None
 
     def input_layouts(self, layer: TypedLayer) -> tuple[Layout, ...]:
-        clean = self.reads_padding and layer.layer.window.pads[3] > 0  # type: ignore[union-attr]
+        clean = self.reads_padding and layer.window.pads[3] > 0
         return (replace(self.layout, clean=clean),) * len(layer.inputs)
 
     def output_layout(self, layer: TypedLayer) -> Layout:
@@ -122,8 +122,8 @@ def _block(layer: TypedLayer, c_out: tuple[int, int], weights: np.ndarray) -> We
     channels = layer.output.channels
     mul = np.broadcast_to(np.array(step.mul, dtype="<i8"), channels)
     add = np.broadcast_to(np.array(step.add, dtype="<i8"), channels).copy()
-    if layer.layer.bias is not None:  # type: ignore[union-attr]
-        add += mul * layer.layer.bias.values  # type: ignore[union-attr]
+    if layer.weighted.bias is not None:
+        add += mul * layer.weighted.bias.values
     part = slice(*c_out)
     data = mul[part].tobytes() + add[part].tobytes() + weights.astype(np.int8).tobytes()
     return WeightBlock(data + bytes(-len(data) % 8), {"weights": 0})
@@ -144,13 +144,13 @@ class ArrayConv(Array):
         return Array._refusal(self, layer)
 
     def weight_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
-        shape = layer.layer.weights.values.shape  # type: ignore[union-attr]
+        shape = layer.weighted.weights.values.shape
         return (tile.c_out * (16 + shape[1] * shape[2] * shape[3]) + 7) // 8 * 8
 
     def weight_block(
         self, layer: TypedLayer, c_out: tuple[int, int], c_in: tuple[int, int]
     ) -> WeightBlock | None:
-        return _block(layer, c_out, layer.layer.weights.values[slice(*c_out)])  # type: ignore[union-attr]
+        return _block(layer, c_out, layer.weighted.weights.values[slice(*c_out)])
 
     def call(self, layer: TypedLayer) -> str:
         conv = layer.layer
@@ -186,7 +186,7 @@ class ArrayLinear(Array):
         self, layer: TypedLayer, c_out: tuple[int, int], c_in: tuple[int, int]
     ) -> WeightBlock | None:
         x = layer.inputs[0]
-        values = layer.layer.weights.values[slice(*c_out)]  # type: ignore[union-attr]
+        values = layer.weighted.weights.values[slice(*c_out)]
         rows = values.reshape(len(values), x.height * x.width, x.channels)
         padding = VECTOR.padded_channels(x.channels) - x.channels
         return _block(layer, c_out, np.pad(rows, ((0, 0), (0, 0), (0, padding))))

@@ -58,7 +58,7 @@ def random_layer(seed: int) -> TypedLayer:
 
 def read_lines(layer: TypedLayer, axis: int, lines: range) -> set[int]:
     """Return which input rows (columns) some output rows (columns) read."""
-    window = layer.layer.window  # type: ignore[union-attr]
+    window = layer.window
     total = (layer.inputs[0].height, layer.inputs[0].width)[axis]
     taps = (
         line * window.strides[axis] - window.pads[axis] + tap * window.dilations[axis]
@@ -93,7 +93,7 @@ def test_stripes_cover_the_output_once_and_read_what_they_need(seed: int) -> Non
             lines = range(first // pitch, (first + size) // pitch)
             assert needed <= set(lines)
             assert first % pitch == size % pitch == 0 and first + size <= x.size_bytes
-            window = layer.layer.window  # type: ignore[union-attr]
+            window = layer.window
             dense = window.dilations[axis] == 1 and window.kernel[axis] >= window.strides[axis]
             if needed and dense:  # tight: nothing outside of the reach of the windows
                 assert (lines.start, lines.stop) == (min(needed), max(needed) + 1)

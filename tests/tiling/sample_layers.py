@@ -64,7 +64,7 @@ class SampleKernel(Kernel):
 
     def _taps(self, layer):
         window = window_of(layer)
-        return window.kernel[0] * window.kernel[1] if window else 1
+        return window.taps if window else 1
 
     def scratch_bytes(self, layer, tile):
         if not self.im2col or not isinstance(layer.layer, Conv):

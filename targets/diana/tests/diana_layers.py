@@ -86,7 +86,7 @@ def conv_case(random: np.random.Generator, *, depthwise: bool = False) -> Case:
     h, w = (int(random.integers(1, 24)) for _ in range(2))
     window = _window(random, h, w, most=15, same=True)
     c = int(random.integers(1, 40))
-    while not depthwise and layout.up(c, 16) * window.kernel[0] * window.kernel[1] * 16 > 65000:
+    while not depthwise and layout.up(c, 16) * window.taps * 16 > 65000:
         c -= 1  # sixteen outputs fit the weight memory
     k = c if depthwise else int(random.integers(1, 50))
     weights = _values(random, -128, 127, (k, 1 if depthwise else c, *window.kernel))

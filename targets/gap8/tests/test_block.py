@@ -28,7 +28,7 @@ def conv(
     """Return a convolution with random weights; by default with a 32-bit step per channel."""
     random = np.random.default_rng(c_in * 1000 + c_out)
     if steps is None:
-        k = c_in * window.kernel[0] * window.kernel[1]
+        k = c_in * window.taps
         mul = [int(v) for v in random.integers(10, 40, c_out)]
         add = [int(v) for v in random.integers(-(1 << 14), 1 << 14, c_out)]
         steps = (requant(mul, add, 1 << (10 + k.bit_length() // 2), 0, 255),)
@@ -62,7 +62,7 @@ def random_cases(seed: int, count: int, cores: int = 8) -> list[KernelCase]:
         c_in = random.pick(8, 12, 16, 32) if random.integer(0, 2) else random.integer(1, 10)
         c_out = random.integer(1, 40)
         weights = random.weights(c_out, c_in, *window.kernel)
-        reach = 255 * 128 * c_in * window.kernel[0] * window.kernel[1] // 4
+        reach = 255 * 128 * c_in * window.taps // 4
         layer = Conv(
             index=0,
             name="conv",

@@ -94,7 +94,7 @@ def _conv(
 ) -> TypedLayer:
     random = np.random.default_rng(c_in * 100 + c_out)
     shape = (c_out, c_in // groups, *window.kernel)
-    fan_in = c_in // groups * window.kernel[0] * window.kernel[1]
+    fan_in = c_in // groups * window.taps
     layer = Conv(
         index=0,
         name="conv",

@@ -162,12 +162,12 @@ class AnalogConv(AnalogKernel):
 
     def rows(self, layer: TypedLayer) -> int:
         """Channels, padded to 16, times taps."""
-        kernel_h, kernel_w = _conv(layer).window.kernel
+        kernel_h, kernel_w = layer.window.kernel
         return _channels(layer) * kernel_h * kernel_w
 
     def weight_rows(self, layer: TypedLayer) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
         """Rows of (channel, tap row, tap column)."""
-        weights = _conv(layer).weights.values
+        weights = layer.conv.weights.values
         padded = np.zeros((len(weights), _channels(layer), *weights.shape[2:]), dtype=np.int64)
         padded[:, : weights.shape[1]] = weights
         return padded.reshape(len(weights), self.rows(layer))
@@ -182,7 +182,7 @@ class AnalogConv(AnalogKernel):
 
     def call(self, layer: TypedLayer) -> str:
         """The public call with the largest unrolling that the tile's outputs leave room for."""
-        conv, x, y = _conv(layer), layer.inputs[0], layer.output
+        conv, x, y = layer.conv, layer.inputs[0], layer.output
         kernel_h, kernel_w = conv.window.kernel
         most = max(u for u in _UNROLLS if u == 1 or _can_unroll(layer, 1, u))
         unroll = "1"
@@ -252,12 +252,6 @@ class AnalogLinear(AnalogKernel):
         return self.driver_call(fields, self.arguments)
 
 
-def _conv(layer: TypedLayer) -> Conv:
-    if not isinstance(layer.layer, Conv):
-        raise TypeError(f"{layer.layer.kind} is no convolution")
-    return layer.layer
-
-
 def _channels(layer: TypedLayer) -> int:
     return up(layer.inputs[0].channels, _CHANNELS)
 
@@ -268,7 +262,7 @@ def _fits(tensor: Tensor) -> bool:
 
 def _can_unroll(layer: TypedLayer, outputs: Number, columns: int) -> Number:
     """Return whether the array holds the weights of so many neighbouring columns."""
-    kernel_h, kernel_w = _conv(layer).window.kernel
+    kernel_h, kernel_w = layer.window.kernel
     inputs = _channels(layer) * kernel_h * (kernel_w + columns - 1)
     if inputs > image.ROWS or layer.output.width % columns:
         return 0

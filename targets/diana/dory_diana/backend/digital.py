@@ -100,7 +100,7 @@ class DigitalConv(DigitalKernel):
 
     def input_layouts(self, layer: TypedLayer) -> tuple[Layout, ...]:
         """Planes, with columns of zeros behind the image where a window reaches them."""
-        conv, x = _conv(layer), layer.inputs[0]
+        conv, x = layer.conv, layer.inputs[0]
         reach = _reach(conv, layer.output)
         return (DIGITAL_CLEAN if x.width <= reach and x.width % _UNIT else DIGITAL,)
 
@@ -110,7 +110,7 @@ class DigitalConv(DigitalKernel):
 
     def weight_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
         """Blocks of 16 outputs."""
-        size = blocks.conv_block_bytes(layer.inputs[0].channels, _taps(layer))
+        size = blocks.conv_block_bytes(layer.inputs[0].channels, layer.window.taps)
         return ceil_div(tile.c_out, blocks.OUTPUTS) * size
 
     def weight_block(
@@ -118,7 +118,7 @@ class DigitalConv(DigitalKernel):
     ) -> WeightBlock:
         """Weights times their channels' factors, and biases."""
         part, form = slice(*c_out), needed(digital_form(layer))
-        weights = _conv(layer).weights.values[part].astype(np.int64)
+        weights = layer.conv.weights.values[part].astype(np.int64)
         factor = form.factor[part, None, None, None]
         return WeightBlock(blocks.encode_conv(weights * factor, form.bias[part]), {"weights": 0})
 
@@ -132,11 +132,11 @@ class DigitalConv(DigitalKernel):
         columns = ceil_div(tile.w, _UNIT)
         moved = tile.h * columns * _UNIT * (ceil_div(tile.c_out, _UNIT) * _UNIT + channels) // 8
         fetched = self.weight_bytes(layer, tile) // _L2_BYTES_PER_CYCLE
-        return rows * columns * tile.h * _taps(layer) + moved + fetched + _CALL_CYCLES
+        return rows * columns * tile.h * layer.window.taps + moved + fetched + _CALL_CYCLES
 
     def call(self, layer: TypedLayer) -> str:
         """The public call on padded sizes; rows alone differ from tile to tile."""
-        conv = _conv(layer)
+        conv = layer.conv
         kernel_h, kernel_w = conv.window.kernel
         fields = (
             ("padding", f"{conv.window.pads[1]} | $pad_top << 8 | $pad_bottom << 12"),
@@ -174,7 +174,7 @@ class DigitalDepthwise(DigitalConv):
 
     def weight_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
         """Four blocks for every 16 channels."""
-        per_block = blocks.depthwise_block_bytes(_taps(layer))
+        per_block = blocks.depthwise_block_bytes(layer.window.taps)
         count = blocks.CHANNELS // blocks.DEPTHWISE_OUTPUTS
         return ceil_div(tile.c_out, blocks.CHANNELS) * (count * per_block)
 
@@ -183,7 +183,7 @@ class DigitalDepthwise(DigitalConv):
     ) -> WeightBlock:
         """Weights times their channels' factors, and biases."""
         part, form = slice(*c_out), needed(digital_form(layer))
-        weights = _conv(layer).weights.values[part, 0].astype(np.int64)
+        weights = layer.conv.weights.values[part, 0].astype(np.int64)
         data = blocks.encode_depthwise(weights * form.factor[part, None, None], form.bias[part])
         return WeightBlock(data, {"weights": 0})
 
@@ -309,23 +309,10 @@ class DigitalSum(DigitalKernel):
 
 def pixel_rows(layer: TypedLayer, pixel: int) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
     """Return the weights of a Linear, int64 (K, N), for pixels padded to ``pixel`` channels."""
-    linear, x = layer.layer, layer.inputs[0]
-    if not isinstance(linear, Linear):
-        raise TypeError(f"{linear.kind} is no fully connected layer")
+    linear, x = layer.linear, layer.inputs[0]
     rows = np.zeros((linear.weights.shape[0], x.height * x.width, pixel), dtype=np.int64)
     rows[:, :, : x.channels] = linear.weights.values.reshape(len(rows), -1, x.channels)
     return rows.reshape(len(rows), x.height * x.width * pixel)
-
-
-def _conv(layer: TypedLayer) -> Conv:
-    if not isinstance(layer.layer, Conv):
-        raise TypeError(f"{layer.layer.kind} is no convolution")
-    return layer.layer
-
-
-def _taps(layer: TypedLayer) -> int:
-    kernel_h, kernel_w = _conv(layer).window.kernel
-    return kernel_h * kernel_w
 
 
 def _up(value: int) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.ir import Add, Conv, Linear, Requant, TypedLayer, requant
+from dory_core.ir import Conv, Linear, Requant, TypedLayer, requant
 from dory_core.passes.ranges import accumulator_bounds
 from dory_core.requantisation import Staircase, staircase
 
@@ -67,10 +67,7 @@ def sum_steps(layer: TypedLayer) -> Steps | None:
     The operands' own steps can be moved behind the sum when they multiply alike, divide by nothing
     and clip nothing.
     """
-    kind = layer.layer
-    if not isinstance(kind, Add):
-        raise TypeError(f"{kind.kind} is no sum")
-    first, second = (requant() if step is None else step for step in kind.operand_requants)
+    first, second = (requant() if step is None else step for step in layer.add.operand_requants)
     if first.mul != second.mul or first.div != 1 or second.div != 1:
         return None
     for step, x in zip((first, second), layer.inputs, strict=True):
@@ -84,7 +81,7 @@ def sum_steps(layer: TypedLayer) -> Steps | None:
     both = requant(list(first.mul), (a + b).tolist())
     lo = np.full(channels, sum(x.lo for x in layer.inputs), dtype=np.int64)
     hi = np.full(channels, sum(x.hi for x in layer.inputs), dtype=np.int64)
-    return Steps((both, *kind.requants), lo, hi)
+    return Steps((both, *layer.layer.requants), lo, hi)
 
 
 def clipped(stairs: Staircase, bounds: tuple[int, int]) -> Staircase | None:

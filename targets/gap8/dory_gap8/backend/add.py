@@ -123,9 +123,7 @@ class AddKernel(ClusterKernel):
     @staticmethod
     def _steps(layer: TypedLayer) -> tuple[Epilogue, tuple[Step | None, Step | None]]:
         """Return the epilogue and the operands' steps, all in one arithmetic."""
-        kind = layer.layer
-        if not isinstance(kind, Add):
-            raise TypeError(f"{kind.kind} is no residual sum")
+        kind = layer.add
         bits = arithmetic(layer.ranges, (*kind.operand_requants, *kind.requants))
         first, second = (
             operand_step(r, x, bits)

@@ -116,8 +116,7 @@ def _apply(steps: tuple[Requant, ...], acc: Values) -> Values:
 
 def _scheme(layer: TypedLayer) -> Scheme | None:
     """Return the cheapest scheme, None when there is none."""
-    kind = layer.layer
-    assert isinstance(kind, Add)
+    kind = layer.add
     steps = kind.requants
     one, two = (
         _operand(x, step) for x, step in zip(layer.inputs, kind.operand_requants, strict=True)

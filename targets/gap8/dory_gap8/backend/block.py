@@ -6,6 +6,7 @@ A step of the block multiplies words: four 8-bit inputs, or two of 16 bits and w
 from __future__ import annotations
 
 import functools
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -17,7 +18,7 @@ from dory_core.hardware import OutputFile
 from dory_core.ir import Conv, TypedLayer
 from dory_core.kernel import Number, Rejection, WeightBlock, reject_type
 from dory_gap8 import calibration as cal
-from dory_gap8.backend.dense import filters, reject_weighted, weighted_epilogue
+from dory_gap8.backend.dense import reject_weighted, weighted_epilogue
 from dory_gap8.backend.instance import (
     ClusterKernel,
     c_type,
@@ -68,7 +69,7 @@ _CLIPS = {
 
 def finish(layer: TypedLayer) -> Finish:
     """Return what the block does with the sums of ``layer``."""
-    channels = filters(layer).weights.shape[0]
+    channels = layer.weighted.weights.shape[0]
     return _finish(weighted_epilogue(layer), layer.output.bits, channels)
 
 
@@ -144,9 +145,9 @@ class BlockKernel(ClusterKernel):
     def _reject_channels(self, layer: TypedLayer) -> Rejection | None:
         return None
 
+    @abstractmethod
     def row_bytes(self, layer: TypedLayer) -> int:
         """Return the bytes of the weights of one output channel: words, as many as inputs have."""
-        raise NotImplementedError
 
     def constants(self, layer: TypedLayer) -> Constants:
         """Return the form of the weight block."""
@@ -191,7 +192,7 @@ class BlockKernel(ClusterKernel):
 
     def _rows(self, layer: TypedLayer, c_out: tuple[int, int]) -> npt.NDArray[Any]:
         """Return the weights of a range of channels, shape (c_out, row_bytes)."""
-        weights = np.moveaxis(filters(layer).weights.values[c_out[0] : c_out[1]], 1, 3)
+        weights = np.moveaxis(layer.weighted.weights.values[c_out[0] : c_out[1]], 1, 3)
         weights = self._arranged(layer, weights)
         runs = weights.reshape(weights.shape[0], -1, self._run(layer))
         total = self.row_bytes(layer) // (runs.shape[1] * (layer.inputs[0].bits // 8))
@@ -199,9 +200,9 @@ class BlockKernel(ClusterKernel):
         rows[:, :, : runs.shape[2]] = runs
         return rows.reshape(weights.shape[0], -1).view(np.int8)
 
+    @abstractmethod
     def _run(self, layer: TypedLayer) -> int:
         """Return the inputs in a row, after which weights are filled up with zeros."""
-        raise NotImplementedError
 
     def _arranged(self, layer: TypedLayer, weights: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Return weights, shape (c_out, kernel_h, kernel_w, c_in), in the order of the inputs."""
@@ -238,17 +239,17 @@ class BlockKernel(ClusterKernel):
         """Return what a group of four channels costs beside its steps and outputs."""
         return cal.BLOCK_GROUP
 
+    @abstractmethod
     def _border_cycles(self, layer: TypedLayer) -> tuple[int, int]:
         """Return what padding costs: per group of four channels, and per four pixels."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _pixel_cycles(self, layer: TypedLayer) -> int:
         """Return what four pixels cost beside their channels."""
-        raise NotImplementedError
 
     def symbol(self, layer: TypedLayer) -> str:
         """Kind, window, types and requantisation: ``dory_gap8_window_3x3_u8_i8_u8_q32u``."""
-        window = _conv(layer).window
+        window = layer.window
         tokens = ["x".join(map(str, window.kernel))]
         if window.strides != (1, 1):
             tokens.append("s" + "x".join(map(str, window.strides)))
@@ -278,7 +279,7 @@ class BlockKernel(ClusterKernel):
         """The instance and the templates."""
         x, y = layer.inputs[0].type_name, layer.output.type_name
         done = finish(layer)
-        window = _conv(layer).window
+        window = layer.window
         macros = [
             *vector_macros(x),
             ("DORY_LANES", str(32 // layer.inputs[0].bits)),
@@ -312,7 +313,7 @@ class BlockKernel(ClusterKernel):
         raw = done.form == "DORY_BLOCK_RAW"
         names = ("x", "weights", "y", *(("scratch",) if scratch else ()))
         names = (*names, "x_h", "x_w", "x_c", "y_h", "y_w", "y_c")
-        if any(_conv(layer).window.pads):
+        if any(layer.window.pads):
             names = (*names, "pad_top", "pad_left")
         arguments = [(name, f"${name}") for name in names]
         if raw:
@@ -324,14 +325,9 @@ class BlockKernel(ClusterKernel):
             arguments += [("hi", str(done.hi))]
         return call_text(self.symbol(layer), self.kind, arguments)
 
+    @abstractmethod
     def _needs_scratch(self, layer: TypedLayer) -> bool:
-        raise NotImplementedError
-
-
-def _conv(layer: TypedLayer) -> Conv:
-    if not isinstance(layer.layer, Conv):
-        raise TypeError(f"{layer.layer.kind} is no convolution")
-    return layer.layer
+        """Return whether calls need scratch memory."""
 
 
 def _pixel_bytes(layer: TypedLayer) -> int:
@@ -341,7 +337,7 @@ def _pixel_bytes(layer: TypedLayer) -> int:
 
 def _column_bytes(layer: TypedLayer) -> int:
     """Return the bytes of the inputs of one output."""
-    kernel_h, kernel_w = _conv(layer).window.kernel
+    kernel_h, kernel_w = layer.window.kernel
     return kernel_h * kernel_w * _pixel_bytes(layer)
 
 
@@ -357,7 +353,7 @@ class WindowKernel(BlockKernel):
         pixel = _pixel_bytes(layer)
         if pixel < 8:
             return Rejection(f"it wants 8 bytes in a pixel at least, this one has {pixel}")
-        window = _conv(layer).window
+        window = layer.window
         if window.kernel == (1, 1) and any(window.pads):
             return Rejection("its 1x1 filter has padding")
         if pixel % 4 and _column_bytes(layer) <= cal.GATHER_COLUMN:
@@ -366,7 +362,7 @@ class WindowKernel(BlockKernel):
 
     def row_bytes(self, layer: TypedLayer) -> int:
         """Taps times the words of a pixel."""
-        kernel_h, kernel_w = _conv(layer).window.kernel
+        kernel_h, kernel_w = layer.window.kernel
         return kernel_h * kernel_w * int(padded(_pixel_bytes(layer)))
 
     def _run(self, layer: TypedLayer) -> int:
@@ -380,7 +376,7 @@ class WindowKernel(BlockKernel):
 
     def _needs_scratch(self, layer: TypedLayer) -> bool:
         # Not by its padding: the part of a layer by which tiles are chosen may have none.
-        return _conv(layer).window.kernel != (1, 1)
+        return layer.window.kernel != (1, 1)
 
     def _tokens(self, layer: TypedLayer) -> list[str]:
         return ["odd"] if _pixel_bytes(layer) % 4 else []
@@ -393,15 +389,15 @@ class WindowKernel(BlockKernel):
         return cal.BLOCK_STEP + (cal.BLOCK_UNALIGNED if odd else 0)
 
     def _segment_cycles(self, layer: TypedLayer) -> int:
-        kernel_h, kernel_w = _conv(layer).window.kernel
+        kernel_h, kernel_w = layer.window.kernel
         segments = kernel_h
-        if _pixel_bytes(layer) % 4 or _conv(layer).window.dilations[1] > 1:
+        if _pixel_bytes(layer) % 4 or layer.window.dilations[1] > 1:
             segments = kernel_h * kernel_w
         return cal.BLOCK_GROUP + cal.BLOCK_SEGMENT * (segments - 1)
 
     def _border_cycles(self, layer: TypedLayer) -> tuple[int, int]:
         """Taps instead of rows, and entering each of them."""
-        window = _conv(layer).window
+        window = layer.window
         if not any(window.pads):
             return 0, 0
         kernel_h, kernel_w = window.kernel
@@ -411,7 +407,7 @@ class WindowKernel(BlockKernel):
         return group, cal.BLOCK_TAP * kernel_h * kernel_w
 
     def _pixel_cycles(self, layer: TypedLayer) -> int:
-        return cal.BLOCK_PIXELS + cal.BLOCK_ROW * _conv(layer).window.kernel[0]
+        return cal.BLOCK_PIXELS + cal.BLOCK_ROW * layer.window.kernel[0]
 
 
 @dataclass(frozen=True)
@@ -444,7 +440,7 @@ class GatherKernel(BlockKernel):
 
         A run is a row of the window, or a tap where taps are apart.
         """
-        window = _conv(layer).window
+        window = layer.window
         runs = window.kernel[0] * (window.kernel[1] if window.dilations[1] > 1 else 1)
         by_run = weights.reshape(weights.shape[0], runs, -1)
         lanes = 32 // layer.inputs[0].bits
@@ -470,11 +466,11 @@ class GatherKernel(BlockKernel):
 
     def _border_cycles(self, layer: TypedLayer) -> tuple[int, int]:
         """Gathering tap by tap."""
-        window = _conv(layer).window
+        window = layer.window
         taps = window.kernel[0] * window.kernel[1]
         return 0, cal.GATHER_TAP * taps if any(window.pads) else 0
 
     def _pixel_cycles(self, layer: TypedLayer) -> int:
-        kernel_h, _ = _conv(layer).window.kernel
+        kernel_h, _ = layer.window.kernel
         row = self.row_bytes(layer)
         return cal.GATHER_PIXELS + cal.GATHER_ROW * kernel_h + cal.GATHER_TENTHS * row // 10

@@ -44,7 +44,7 @@ class ConvolutionKernel(DenseKernel):
 
     def filter_array(self, layer: TypedLayer, c_in: tuple[int, int]) -> npt.NDArray[Any]:
         """Rows of (tap row, tap column, input channel); between merged groups there are zeros."""
-        conv = self._conv(layer)
+        conv = layer.conv
         weights = conv.weights.values
         outputs, fan_in, *kernel = weights.shape
         if conv.groups > 1:
@@ -60,7 +60,7 @@ class ConvolutionKernel(DenseKernel):
 
     def column_shape(self, layer: TypedLayer, tile: Tile) -> tuple[Number, Number]:
         """Taps and input channels, those of a group."""
-        kernel_h, kernel_w = self._conv(layer).window.kernel
+        kernel_h, kernel_w = layer.window.kernel
         group_in, _ = group_channels(layer)
         return kernel_h * kernel_w, group_in or tile.c_in
 
@@ -74,7 +74,7 @@ class ConvolutionKernel(DenseKernel):
             *tile_arguments("x_h", "x_w", "x_c", "y_h", "y_w", "y_c"),
             ("group_in", str(group_in or "$x_c")),
             ("group_out", str(group_out or "$y_c")),
-            *geometry_arguments(self._conv(layer).window),
+            *geometry_arguments(layer.window),
             ("requant", weighted_epilogue(layer).initialiser()),
         )
         return call_text(self.symbol(layer), self.template, arguments)
@@ -93,7 +93,7 @@ class ConvolutionKernel(DenseKernel):
 
     def pair_cycles(self, layer: TypedLayer, tile: Tile) -> Number:
         """Return the cycles of filling the columns of two pixels."""
-        window = self._conv(layer).window
+        window = layer.window
         taps, channels = self.column_shape(layer, tile)
         rows_of_taps = group_channels(layer)[0] == 0 and window.dilations[1] == 1
         runs = window.kernel[0] if rows_of_taps or window.kernel[1] == 1 else taps
@@ -121,17 +121,10 @@ class ConvolutionKernel(DenseKernel):
     def _gather_arguments(self, layer: TypedLayer) -> tuple[tuple[str, str], ...]:
         return tile_arguments("scratch", "pad_top", "pad_left") if self.gathers(layer) else ()
 
-    @staticmethod
-    def _conv(layer: TypedLayer) -> Conv:
-        if not isinstance(layer.layer, Conv):
-            raise TypeError(f"{layer.layer.kind} is no convolution")
-        return layer.layer
-
 
 def merged_groups(layer: TypedLayer) -> int:
     """Return how many groups are computed as one, so that their inputs and outputs fill bytes."""
-    conv = layer.layer
-    assert isinstance(conv, Conv)
+    conv = layer.conv
     outputs, fan_in = layer.output.channels // conv.groups, conv.weights.shape[1]
     for merged in range(1, conv.groups):
         whole_in = merged * fan_in % per_byte(layer.inputs[0].bits) == 0

@@ -30,14 +30,6 @@ if TYPE_CHECKING:
     from dory_core.tiling.geometry import Tile
 
 
-def filters(layer: TypedLayer) -> Conv | Linear:
-    """Return the layer as one that has weights."""
-    kind = layer.layer
-    if not isinstance(kind, (Conv, Linear)):
-        raise TypeError(f"{kind.kind} has no weights")
-    return kind
-
-
 def weighted_epilogue(layer: TypedLayer) -> Epilogue:
     """Return the epilogue of a layer with weights; its bias is part of it."""
     return epilogue(layer)
@@ -48,7 +40,7 @@ def reject_weighted(layer: TypedLayer, packed: bool = False) -> Rejection | None
 
     packed: whether the kernel takes elements below 8 bits.
     """
-    kind = filters(layer)
+    kind = layer.weighted
     inputs, outputs = (INPUT_TYPES, OUTPUT_TYPES) if packed else (BYTE_TYPES, (*BYTE_TYPES, "i32"))
     checks = (
         reject_type(layer.inputs[0], "input", inputs),
@@ -72,7 +64,7 @@ def weight_shift(layer: TypedLayer) -> int:
 
     0 for 8-bit weights, and where the accumulator has no room: those are sign-extended.
     """
-    shift = 8 - weight_bits(filters(layer))
+    shift = 8 - weight_bits(layer.weighted)
     ends = (layer.ranges.acc_lo << shift, layer.ranges.acc_hi << shift)
     return shift if fits(INT32, *ends) else 0
 
@@ -141,7 +133,7 @@ class DenseKernel(ClusterKernel):
 
     def columns(self, layer: TypedLayer) -> Columns:
         """Return the form of columns and weight rows."""
-        return Columns(layer.inputs[0].bits, weight_bits(filters(layer)))
+        return Columns(layer.inputs[0].bits, weight_bits(layer.weighted))
 
     def accumulates(self, layer: TypedLayer) -> bool:
         """Input channels may be tiled by the form for partial sums only."""
@@ -187,7 +179,7 @@ class DenseKernel(ClusterKernel):
         """Kind, types and requantisation: ``dory_gap8_conv_u4_i2_i8_q64``."""
         x, w, y = self._types(layer)
         form = "_partial" if self.partial else ""
-        if weight_bits(filters(layer)) < 8 and not weight_shift(layer):
+        if weight_bits(layer.weighted) < 8 and not weight_shift(layer):
             form += "_extended"
         return f"dory_gap8_{self.kind}{form}_{x}_{w}_{y}{weighted_epilogue(layer).suffix}"
 
@@ -195,7 +187,7 @@ class DenseKernel(ClusterKernel):
         """The instance and the templates."""
         x, w, y = self._types(layer)
         bits = weighted_epilogue(layer).bits
-        end = f"{bits}-bit requantisation" if filters(layer).requants else "no requantisation"
+        end = f"{bits}-bit requantisation" if layer.weighted.requants else "no requantisation"
         macros = (
             *vector_macros(x),
             ("DORY_W_BITS", w[1:]),
@@ -222,5 +214,5 @@ class DenseKernel(ClusterKernel):
     @staticmethod
     def _types(layer: TypedLayer) -> tuple[str, str, str]:
         """Return the types of input, weights and output."""
-        weights = f"i{weight_bits(filters(layer))}"
+        weights = f"i{weight_bits(layer.weighted)}"
         return layer.inputs[0].type_name, weights, layer.output.type_name

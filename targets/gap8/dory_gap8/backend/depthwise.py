@@ -47,7 +47,7 @@ class DepthwiseKernel(ClusterKernel):
 
     def scratch_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
         """The padded input rows of one output row, and packed weights as bytes, per core."""
-        conv = self._conv(layer)
+        conv = layer.conv
         element = max(layer.inputs[0].bits // 8, 1)
         rows = element * conv.window.kernel[0] * self._pitch(layer, tile)
         weights = self._filter(layer) if weight_bits(conv) < 8 else 0
@@ -55,14 +55,14 @@ class DepthwiseKernel(ClusterKernel):
 
     def weight_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
         """Parameters of each channel and its tap rows, padded to 4 taps each and whole words."""
-        row = self._filter(layer) // per_byte(weight_bits(self._conv(layer)))
+        row = self._filter(layer) // per_byte(weight_bits(layer.conv))
         return block_bytes(weighted_epilogue(layer), tile.c_out, row)
 
     def weight_block(
         self, layer: TypedLayer, c_out: tuple[int, int], c_in: tuple[int, int]
     ) -> WeightBlock:
         """Encode the filters of a range of output channels."""
-        conv = self._conv(layer)
+        conv = layer.conv
         taps = conv.weights.values[c_out[0] : c_out[1], 0]
         channels, kernel_h, kernel_w = taps.shape
         image = np.zeros((channels, kernel_h, int(padded(kernel_w))), dtype=np.int64)
@@ -74,7 +74,7 @@ class DepthwiseKernel(ClusterKernel):
 
     def cycles(self, layer: TypedLayer, tile: Tile) -> Number:
         """Rows of the core with the most of them: padding, then the pixels."""
-        window = self._conv(layer).window
+        window = layer.window
         kernel_h, kernel_w = window.kernel
         if window.dilations[1] == 1:
             word = cal.DEPTHWISE_WORD_16 if layer.inputs[0].bits > 8 else cal.DEPTHWISE_WORD
@@ -102,12 +102,12 @@ class DepthwiseKernel(ClusterKernel):
     def symbol(self, layer: TypedLayer) -> str:
         """Types and requantisation."""
         x, y = layer.inputs[0].type_name, layer.output.type_name
-        w = f"i{weight_bits(self._conv(layer))}"
+        w = f"i{weight_bits(layer.conv)}"
         return f"dory_gap8_depthwise_{x}_{w}_{y}{weighted_epilogue(layer).suffix}"
 
     def call(self, layer: TypedLayer) -> StructCall:
         """One call with the tile's sizes and padding."""
-        conv = self._conv(layer)
+        conv = layer.conv
         arguments = (
             *tile_arguments("x", "weights", "y", "scratch"),
             *tile_arguments("x_h", "x_w", "x_c", "y_h", "y_w", "y_c", "pad_top", "pad_left"),
@@ -122,7 +122,7 @@ class DepthwiseKernel(ClusterKernel):
         x, y = layer.inputs[0].type_name, layer.output.type_name
         chosen = weighted_epilogue(layer)
         end = f"{chosen.bits}-bit requantisation" if chosen.steps else "no requantisation"
-        w = weight_bits(self._conv(layer))
+        w = weight_bits(layer.conv)
         macros = (
             *vector_macros(x),
             ("DORY_W_BITS", str(w)),
@@ -138,19 +138,13 @@ class DepthwiseKernel(ClusterKernel):
 
     def _filter(self, layer: TypedLayer) -> int:
         """Return the weights of a channel, tap rows padded, in whole words."""
-        conv = self._conv(layer)
+        conv = layer.conv
         kernel_h, kernel_w = conv.window.kernel
         word = 4 * per_byte(weight_bits(conv))
         return int(ceil_div(kernel_h * padded(kernel_w), word)) * word
 
     def _pitch(self, layer: TypedLayer, tile: Tile) -> Number:
         """Return the elements of a padded row: what the last pixel reaches, in whole words."""
-        window = self._conv(layer).window
+        window = layer.window
         reach = (window.kernel[1] - 1) * window.dilations[1]
         return (tile.w - 1) * window.strides[1] + reach + 4
-
-    @staticmethod
-    def _conv(layer: TypedLayer) -> Conv:
-        if not isinstance(layer.layer, Conv):
-            raise TypeError(f"{layer.layer.kind} is no convolution")
-        return layer.layer

@@ -128,13 +128,11 @@ def form_of(layer: TypedLayer) -> Form:
     if they tie. The image itself does not count: the parts of a layer that is computed in stripes
     have different ones, and one kernel.
     """
-    kind = layer.layer
-    if not isinstance(kind, Conv):
-        raise TypeError(f"{kind.kind} is no convolution")
-    forms = [_form(kind.window, swapped) for swapped in (False, True)]
+    window = layer.window
+    forms = [_form(window, swapped) for swapped in (False, True)]
 
     def cost(form: Form) -> int:
-        a, b = form.axes(*(_TYPICAL if k > 1 else 1 for k in kind.window.kernel))
+        a, b = form.axes(*(_TYPICAL if k > 1 else 1 for k in window.kernel))
         output = STRIP * weighted_epilogue(layer).step_cycles
         return int(ceil_div(a, STRIP)) * (form.channel + b * (form.quad + output))
 
@@ -184,13 +182,13 @@ class DepthwiseHwcKernel(ClusterKernel):
         self, layer: TypedLayer, c_out: tuple[int, int], c_in: tuple[int, int]
     ) -> WeightBlock:
         """Encode the filters of a range of output channels."""
-        taps = self._conv(layer).weights.values[c_out[0] : c_out[1], 0]
+        taps = layer.conv.weights.values[c_out[0] : c_out[1], 0]
         return encode(weighted_epilogue(layer), form_of(layer).rows(taps), c_out)
 
     def cycles(self, layer: TypedLayer, tile: Tile) -> Number:
         """Strips of the core with the most of them, and transposing their inputs."""
         form = form_of(layer)
-        conv = self._conv(layer)
+        conv = layer.conv
         a, b = form.axes(tile.h, tile.w)
         walks = ceil_div(b, WALK if form.stride else WALK_ANY)
         walk = ceil_div(b, walks)
@@ -217,7 +215,7 @@ class DepthwiseHwcKernel(ClusterKernel):
 
     def call(self, layer: TypedLayer) -> str:
         """One call with the tile's sizes and padding along the kernel's axes."""
-        conv, form = self._conv(layer), form_of(layer)
+        conv, form = layer.conv, form_of(layer)
         x_a, x_b = form.axes("$x_h", "$x_w")
         y_a, y_b = form.axes("$y_h", "$y_w")
         x_step = form.axes("$x_w * $x_c", "$x_c")
@@ -285,9 +283,3 @@ class DepthwiseHwcKernel(ClusterKernel):
             ("stride_b", str(form.strides[1])),
             ("dilation_b", str(form.dilations[1])),
         )
-
-    @staticmethod
-    def _conv(layer: TypedLayer) -> Conv:
-        if not isinstance(layer.layer, Conv):
-            raise TypeError(f"{layer.layer.kind} is no convolution")
-        return layer.layer

@@ -15,7 +15,6 @@ from dory_gap8.backend.conv import tile_arguments
 from dory_gap8.backend.dense import (
     DenseKernel,
     block_cycles,
-    filters,
     reject_weighted,
     weighted_epilogue,
 )
@@ -45,7 +44,7 @@ class LinearKernel(DenseKernel):
 
     def filter_array(self, layer: TypedLayer, c_in: tuple[int, int]) -> npt.NDArray[Any]:
         """Rows as the layer has them, in the order of the input tensor."""
-        weights = filters(layer).weights.values[:, c_in[0] : c_in[1]]
+        weights = layer.weighted.weights.values[:, c_in[0] : c_in[1]]
         return weights.reshape(len(weights), -1, _pixel(layer) or weights.shape[1])
 
     def column_shape(self, layer: TypedLayer, tile: Tile) -> tuple[Number, Number]:

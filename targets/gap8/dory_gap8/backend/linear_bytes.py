@@ -14,7 +14,7 @@ from dory_core.kernel import Number, Rejection, WeightBlock
 from dory_gap8 import calibration as cal
 from dory_gap8.backend.block import interleave
 from dory_gap8.backend.conv import tile_arguments
-from dory_gap8.backend.dense import filters, reject_weighted, weighted_epilogue
+from dory_gap8.backend.dense import reject_weighted, weighted_epilogue
 from dory_gap8.backend.instance import ClusterKernel, c_type, call_text, sources, vector_macros
 from dory_gap8.backend.weights import padded
 
@@ -50,7 +50,7 @@ class LinearBytesKernel(ClusterKernel):
         self, layer: TypedLayer, c_out: tuple[int, int], c_in: tuple[int, int]
     ) -> WeightBlock:
         """Encode the parameters of outputs and their interleaved weights."""
-        rows = filters(layer).weights.values[c_out[0] : c_out[1]]
+        rows = layer.weighted.weights.values[c_out[0] : c_out[1]]
         image = np.zeros((len(rows), int(padded(rows.shape[1]))), dtype=np.int8)
         image[:, : rows.shape[1]] = rows
         parameters = weighted_epilogue(layer).part(c_out)

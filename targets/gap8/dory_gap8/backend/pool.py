@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from dory_core.expr import ceil_div, minimum
 from dory_core.hardware import OutputFile
-from dory_core.ir import AvgPool, MaxPool, TypedLayer, Window
-from dory_core.kernel import Number, Rejection, StructCall, reject_type
+from dory_core.ir import AvgPool, TypedLayer
+from dory_core.kernel import Number, Rejection, StructCall, reject_maximum, reject_type
 from dory_gap8 import calibration as cal
 from dory_gap8.backend.conv import geometry_arguments, tile_arguments
 from dory_gap8.backend.instance import (
@@ -54,19 +54,11 @@ class MaxPoolKernel(ClusterKernel):
 
     def accepts(self, layer: TypedLayer) -> Rejection | None:
         """Any window; the maximum is stored as it is."""
-        kind = layer.layer
-        if not isinstance(kind, MaxPool):
-            return Rejection("it computes maximum pooling only")
-        if kind.requants:
-            return Rejection("it has no requantisation after the maximum")
-        if layer.output.type_name != layer.inputs[0].type_name:
-            return Rejection("input and output of a maximum must be stored alike")
-        return reject_type(layer.inputs[0], "input", INPUT_TYPES)
+        return reject_maximum(layer) or reject_type(layer.inputs[0], "input", INPUT_TYPES)
 
     def cycles(self, layer: TypedLayer, tile: Tile) -> Number:
         """One comparison per tap and word of channels."""
-        kernel = pool_window(layer).kernel
-        taps = kernel[0] * kernel[1]
+        taps = layer.window.taps
         bits = layer.inputs[0].bits
         if bits > 8:
             step, word = 1, cal.MAXPOOL_ELEMENT_16
@@ -83,7 +75,7 @@ class MaxPoolKernel(ClusterKernel):
 
     def call(self, layer: TypedLayer) -> StructCall:
         """One call with the tile's sizes and padding."""
-        arguments = (*tile_arguments(*_TILE), *geometry_arguments(pool_window(layer)))
+        arguments = (*tile_arguments(*_TILE), *geometry_arguments(layer.window))
         return call_text(self.symbol(layer), "maxpool", arguments)
 
     def sources(self, layer: TypedLayer) -> tuple[OutputFile, ...]:
@@ -122,8 +114,7 @@ class AvgPoolKernel(ClusterKernel):
 
     def cycles(self, layer: TypedLayer, tile: Tile) -> Number:
         """One addition per tap and element, then the requantisation."""
-        kernel = pool_window(layer).kernel
-        taps = kernel[0] * kernel[1]
+        taps = layer.window.taps
         x, y = layer.inputs[0].bits, layer.output.bits
         tap = cal.AVGPOOL_TAP + (cal.ELEMENT_FIELD if x < 8 else 0)
         output = taps * tap + cal.AVGPOOL_OUTPUT + self._epilogue(layer).step_cycles
@@ -140,7 +131,7 @@ class AvgPoolKernel(ClusterKernel):
         """One call with the tile's sizes and padding."""
         arguments = (
             *tile_arguments(*_TILE),
-            *geometry_arguments(pool_window(layer)),
+            *geometry_arguments(layer.window),
             *_requant_argument(self._epilogue(layer)),
         )
         return call_text(self.symbol(layer), "avgpool", arguments)
@@ -165,11 +156,3 @@ class AvgPoolKernel(ClusterKernel):
 
 def _requant_argument(chosen: Epilogue) -> tuple[tuple[str, str], ...]:
     return (("requant", chosen.initialiser(arrays=False)),) if chosen.steps else ()
-
-
-def pool_window(layer: TypedLayer) -> Window:
-    """Return the window of a pooling layer."""
-    kind = layer.layer
-    if not isinstance(kind, (MaxPool, AvgPool)):
-        raise TypeError(f"{kind.kind} is no pooling layer")
-    return kind.window

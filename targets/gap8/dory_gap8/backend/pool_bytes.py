@@ -16,7 +16,7 @@ from dory_gap8.backend.instance import (
     sources,
     vector_macros,
 )
-from dory_gap8.backend.pool import AvgPoolKernel, MaxPoolKernel, pool_window
+from dory_gap8.backend.pool import AvgPoolKernel, MaxPoolKernel
 from dory_gap8.backend.requant import epilogue
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 def _reject_window(layer: TypedLayer) -> Rejection | None:
     """Windows are cut at borders by arithmetic, not tap by tap."""
-    window = pool_window(layer)
+    window = layer.window
     if layer.inputs[0].bits != 8:
         return Rejection(f"its input is {layer.inputs[0].type_name}, possible are u8, i8")
     for size, dilation in zip(window.kernel, window.dilations, strict=True):
@@ -63,7 +63,7 @@ class MaxPoolBytesKernel(MaxPoolKernel):
 
     def cycles(self, layer: TypedLayer, tile: Tile) -> Number:
         """Rows of a window and their taps."""
-        kernel_h, kernel_w = pool_window(layer).kernel
+        kernel_h, kernel_w = layer.window.kernel
         row = cal.POOL_BYTES_ROW + kernel_w * cal.MAXPOOL_BYTES_TAP
         return _pool_cycles(self.cores, tile, cal.MAXPOOL_BYTES_GROUP + kernel_h * row)
 
@@ -104,7 +104,7 @@ class AvgPoolBytesKernel(AvgPoolKernel):
 
     def cycles(self, layer: TypedLayer, tile: Tile) -> Number:
         """Rows of a window, their taps, and the requantisation of four channels."""
-        kernel_h, kernel_w = pool_window(layer).kernel
+        kernel_h, kernel_w = layer.window.kernel
         row = cal.POOL_BYTES_ROW + kernel_w * cal.AVGPOOL_BYTES_TAP
         done = cal.AVGPOOL_BYTES_GROUP + 4 * epilogue(layer).step_cycles
         return _pool_cycles(self.cores, tile, done + kernel_h * row)

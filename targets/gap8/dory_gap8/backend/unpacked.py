@@ -18,7 +18,6 @@ from dory_core.hardware import OutputFile
 from dory_core.ir import Conv, Linear, Tensor, TypedLayer
 from dory_core.kernel import Constraint, Kernel, Number, Rejection, WeightBlock
 from dory_gap8 import calibration as cal
-from dory_gap8.backend.dense import filters
 from dory_gap8.backend.instance import ClusterKernel, shipped
 from dory_gap8.backend.packing import Constants, per_byte, weight_bits, weight_words
 
@@ -90,7 +89,7 @@ class UnpackingKernel(Kernel):
         size = self.inner.scratch_bytes(wide(layer), tile)
         if layer.inputs[0].bits < 8:
             size = size + _eights(tile.x_h * tile.x_w * tile.c_in)
-        if weight_bits(filters(layer)) < 8:
+        if weight_bits(layer.weighted) < 8:
             size = size + _eights(self._words(layer, tile.c_out) * self._word(layer))
         if layer.output.bits < 8:
             size = size + _eights(tile.h * tile.w * tile.c_out)
@@ -98,7 +97,7 @@ class UnpackingKernel(Kernel):
 
     def weight_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
         """The block of the kernel inside, its weights packed."""
-        if weight_bits(filters(layer)) == 8:
+        if weight_bits(layer.weighted) == 8:
             return self.inner.weight_bytes(wide(layer), tile)
         form = self._constants(layer)
         channels = ceil_div(tile.c_out, form.channels) * form.channels
@@ -109,7 +108,7 @@ class UnpackingKernel(Kernel):
     ) -> WeightBlock | None:
         """Encode the block of the kernel inside, its weights packed."""
         block = self.inner.weight_block(wide(layer), c_out, c_in)
-        bits = weight_bits(filters(layer))
+        bits = weight_bits(layer.weighted)
         if bits == 8 or block is None:
             return block
         start, slots = block.parts["weights"], self._words(layer, c_out[1] - c_out[0])
@@ -130,7 +129,7 @@ class UnpackingKernel(Kernel):
             if x.channels % per_byte(x.bits):
                 pixels = ceil_div(tile.x_h * tile.x_w, self.cores)
                 cycles = cycles + pixels * cal.UNPACK_PIXEL
-        if weight_bits(filters(layer)) < 8:
+        if weight_bits(layer.weighted) < 8:
             vectors = self._words(layer, tile.c_out) * (self._word(layer) // 4)
             cycles = cycles + ceil_div(vectors, self.cores) * cal.UNPACK_VECTOR_SIGNED
         if y.bits < 8:
@@ -168,7 +167,7 @@ class UnpackingKernel(Kernel):
 
         if x.bits < 8:
             take("x", "$x_h * $x_w * $x_c")
-        bits = weight_bits(filters(layer))
+        bits = weight_bits(layer.weighted)
         if bits < 8:
             form = self._constants(layer)
             whole = form.channels
@@ -198,7 +197,7 @@ class UnpackingKernel(Kernel):
 
     def _word(self, layer: TypedLayer) -> int:
         """Return the weights of a word."""
-        return 4 * per_byte(weight_bits(filters(layer)))
+        return 4 * per_byte(weight_bits(layer.weighted))
 
     def _words(self, layer: TypedLayer, c_out: Number) -> Number:
         """Return the words of the packed weights of ``c_out`` channels."""
@@ -216,7 +215,7 @@ def is_packed(layer: TypedLayer) -> bool:
 def wide(layer: TypedLayer) -> TypedLayer:
     """Return the layer as the kernel of bytes sees it."""
     inputs = tuple(_wide_tensor(x) for x in layer.inputs)
-    kind = replace(filters(layer), weight_bits=8)
+    kind = replace(layer.weighted, weight_bits=8)
     return replace(layer, layer=kind, inputs=inputs, output=_wide_tensor(layer.output))
 
 

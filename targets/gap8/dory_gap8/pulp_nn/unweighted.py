@@ -67,8 +67,7 @@ class UpstreamAdd(UpstreamKernel):
 
     def call(self, layer: TypedLayer) -> str:
         """One call for the tile."""
-        kind = layer.layer
-        assert isinstance(kind, Add)
+        kind = layer.add
         first_scale, second_scale = (_scale(step) for step in kind.operand_requants)
         div = kind.requants[0].div if kind.requants else 1
         return (
@@ -108,7 +107,7 @@ class UpstreamAvgPool(UpstreamKernel):
             return Rejection(f"PULP-NN divides by powers of two, not by {step.div}")
         if step.hi is not None and (step.lo, step.hi) != (0, U8_MAX):
             return Rejection(f"PULP-NN clips to [0, 255], not to [{step.lo}, {step.hi}]")
-        taps = kind.window.kernel[0] * kind.window.kernel[1]
+        taps = kind.window.taps
         if (
             step.mul[0] < 0
             or step.add[0] < 0
@@ -121,22 +120,19 @@ class UpstreamAvgPool(UpstreamKernel):
 
     def cycles(self, layer: TypedLayer, tile: Tile) -> Number:
         """Cycles of the core with the most rows."""
-        kind = layer.layer
-        assert isinstance(kind, AvgPool)
-        taps = kind.window.kernel[0] * kind.window.kernel[1]
+        taps = layer.window.taps
         element = cost.AVGPOOL_OUTPUT + cost.AVGPOOL_TAP_TENTHS * taps // 10
         return cost.CALL + ceil_div(tile.h, self.cores) * tile.w * tile.c_out * element
 
     def call(self, layer: TypedLayer) -> str:
         """One call; lambda is the multiplier of the sum times the taps, which it divides again."""
-        kind = layer.layer
-        assert isinstance(kind, AvgPool)
-        (kh, kw), step = kind.window.kernel, kind.requants[0]
+        window, step = layer.window, layer.layer.requants[0]
+        kh, kw = window.kernel
         return (
-            f"{self.name}((uint8_t *)$x, $y, {step.mul[0] * kh * kw}, "
+            f"{self.name}((uint8_t *)$x, $y, {step.mul[0] * window.taps}, "
             f"{step.div.bit_length() - 1}, {step.add[0]},\n"
             f"    $x_w, $x_h, $y_c, $y_w, $y_h, {kw}, {kh}, 0, 0, 0, 0,"
-            f" {kind.window.strides[1]}, {kind.window.strides[0]}, 1);"
+            f" {window.strides[1]}, {window.strides[0]}, 1);"
         )
 
 

@@ -39,7 +39,7 @@ def reject_requant(layer: TypedLayer, bits: int) -> Rejection | None:
 
 def reject_weights(layer: TypedLayer) -> Rejection | None:
     """Return why the weights are not those of the library."""
-    weights = layer.layer.weights.values  # type: ignore[attr-defined]
+    weights = layer.weighted.weights.values
     if weights.size and (int(weights.min()) < -128 or int(weights.max()) > 127):
         return Rejection("its weights exceed 8 bits")
     return None
@@ -79,7 +79,7 @@ class WeightedKernel(UpstreamKernel):
 
     def rows(self, layer: TypedLayer) -> np.ndarray:
         """Weights, a row per output channel, as the library reads them."""
-        weights = layer.layer.weights.values  # type: ignore[attr-defined]
+        weights = layer.weighted.weights.values
         if weights.ndim == 4:
             weights = np.moveaxis(weights, 1, 3)
         return weights.reshape(len(weights), -1).astype(np.int8)
@@ -88,7 +88,7 @@ class WeightedKernel(UpstreamKernel):
         self, layer: TypedLayer, c_out: tuple[int, int], c_in: tuple[int, int]
     ) -> WeightBlock:
         """Lambda, k, then the weights; the 64-bit arrays come first for their alignment."""
-        bias = layer.layer.bias  # type: ignore[attr-defined]
+        bias = layer.weighted.bias
         mul, add = fold(
             layer.layer.requants[0], None if bias is None else bias.values, layer.output.channels
         )
@@ -106,7 +106,7 @@ class WeightedKernel(UpstreamKernel):
 
     def convolution(self, layer: TypedLayer, scratch: str, weights: str) -> str:
         """The call of a convolution with the tile's sizes and padding."""
-        window = self.window(layer)
+        window = layer.window
         return (
             f"{self.name}($x, {scratch}, NULL, $y, {weights},\n"
             f"    {self.scales(layer)},\n"
@@ -116,13 +116,6 @@ class WeightedKernel(UpstreamKernel):
             f" {window.strides[1]}, {window.strides[0]}, 1, 1);"
         )
 
-    @staticmethod
-    def window(layer: TypedLayer) -> Window:
-        """Return the window of a convolution."""
-        if not isinstance(layer.layer, Conv):
-            raise TypeError(f"{layer.layer.kind} has no window")
-        return layer.layer.window
-
     def judge_convolution(self, layer: TypedLayer) -> Rejection | None:
         """What every convolution demands."""
         mul, add = fold(*_parameters(layer))
@@ -131,7 +124,7 @@ class WeightedKernel(UpstreamKernel):
             reject_u8(layer.inputs[0], "input"),
             reject_u8(layer.output, "output"),
             reject_weights(layer),
-            reject_window(self.window(layer)) if isinstance(layer.layer, Conv) else None,
+            reject_window(layer.window) if isinstance(layer.layer, Conv) else None,
             reject_requant(layer, self.library.bits),
             None
             if all(low <= v <= high for v in (*mul, *add))
@@ -140,7 +133,7 @@ class WeightedKernel(UpstreamKernel):
 
 
 def _parameters(layer: TypedLayer) -> tuple[Requant, np.ndarray | None, int]:
-    bias = layer.layer.bias  # type: ignore[attr-defined]
+    bias = layer.weighted.bias
     step = layer.layer.requants[0] if layer.layer.requants else Requant((1,), (0,), 1, None, None)
     return step, None if bias is None else bias.values, layer.output.channels
 
@@ -169,8 +162,7 @@ class UpstreamConv(WeightedKernel):
 
     def row(self, layer: TypedLayer) -> int:
         """Taps x input channels."""
-        kernel = self.window(layer).kernel
-        return kernel[0] * kernel[1] * layer.inputs[0].channels
+        return layer.window.taps * layer.inputs[0].channels
 
     def scratch_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
         """Two columns for each core."""
@@ -242,7 +234,7 @@ class UpstreamDepthwise(WeightedKernel):
 
     def constraints(self, layer: TypedLayer, tile: Tile) -> tuple[Constraint, ...]:
         """Whole rows, and at least one pixel between the borders."""
-        window = self.window(layer)
+        window = layer.window
         least = ceil_div(window.pads[1], window.strides[1]) + window.pads[3] + 1
         reason = "depthwise kernels of PULP-NN need the full width of the image in one tile"
         return (
@@ -256,23 +248,22 @@ class UpstreamDepthwise(WeightedKernel):
 
     def row(self, layer: TypedLayer) -> int:
         """Taps."""
-        kernel = self.window(layer).kernel
-        return kernel[0] * kernel[1]
+        return layer.window.taps
 
     def rows(self, layer: TypedLayer) -> np.ndarray:
         """Filters as they are, CHW."""
-        weights = layer.layer.weights.values  # type: ignore[attr-defined]
+        weights = layer.weighted.weights.values
         return weights.reshape(len(weights), -1).astype(np.int8)
 
     def scratch_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
         """A padded column of the image for each core, and the guard behind it."""
-        window = self.window(layer)
+        window = layer.window
         (_, kw), (top, _, bottom, _) = window.kernel, window.pads
         return self.cores * (kw * (tile.x_h + top + bottom) + kw) + 16
 
     def cycles(self, layer: TypedLayer, tile: Tile) -> Number:
         """Cycles of the core with the most channels."""
-        window = self.window(layer)
+        window = layer.window
         (kh, kw), (top, _, bottom, _) = window.kernel, window.pads
         wide = cost.DEPTHWISE_WIDE if self.library.bits == 64 else 0
         taps = kh * kw // 4 * cost.DEPTHWISE_WORD + kh * kw % 4 * cost.DEPTHWISE_TAP

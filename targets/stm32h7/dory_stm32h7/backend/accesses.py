@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dory_core.estimate.cache import window_access
 from dory_core.expr import ceil_div
-from dory_core.ir import AvgPool, Conv, MaxPool, TypedLayer, pixel_bytes
+from dory_core.ir import TypedLayer, pixel_bytes
 from dory_core.kernel import Access
 from dory_core.tiling.geometry import Tile
 
@@ -21,8 +21,7 @@ def columns(
     weight_bytes: of the whole block. parameter_words: of one output channel. word: bytes of a load
     from the input.
     """
-    conv = layer.layer
-    assert isinstance(conv, Conv)
+    conv = layer.conv
     groups, fan_in = conv.groups, conv.weights.values[0].size
     pixels = tile.h * tile.w
     pairs = ceil_div(pixels, 2)
@@ -52,15 +51,13 @@ def channel_blocks(
     A line of the cache holds several such blocks of a pixel, and is loaded for each of them when
     the image does not stay in the cache meanwhile.
     """
-    conv = layer.layer
-    assert isinstance(conv, Conv)
-    kernel_h, kernel_w = conv.window.kernel
-    taps, pixels = kernel_h * kernel_w, tile.h * tile.w
+    taps, pixels = layer.window.taps, tile.h * tile.w
     blocks = ceil_div(tile.c_out, 4)
     near = min(tile.c_out, line_bytes)  # bytes of lines that a pixel of a block touches
     x_pass, y_pass = tile.x_h * tile.x_w * near, pixels * near
-    window = tile.h * min(kernel_h, tile.x_h) * tile.x_w * near
-    rows = min(kernel_h, tile.x_h) * tile.x_w * near + tile.w * near
+    seen_rows = min(layer.window.kernel[0], tile.x_h)
+    window = tile.h * seen_rows * tile.x_w * near
+    rows = seen_rows * tile.x_w * near + tile.w * near
     image = x_pass + y_pass
     x_bytes, y_bytes = tile.x_h * tile.x_w * tile.c_out, pixels * tile.c_out
     again_x = max(blocks * x_pass - x_bytes, 0)
@@ -84,9 +81,7 @@ def pixels_first(
     copied_bytes: of a copy of the input that it reads instead, 0 for none. word: outputs that are
     stored at once.
     """
-    kind = layer.layer
-    assert isinstance(kind, (Conv, MaxPool, AvgPool))
-    taps, pixels = kind.window.kernel[0] * kind.window.kernel[1], tile.h * tile.w
+    taps, pixels = layer.window.taps, tile.h * tile.w
     words = ceil_div(tile.c_out, 4)
     step = weight_bytes + (taps + 1) * tile.c_out
     reads = window_access(layer, tile, pixels * taps * words, step)

@@ -111,9 +111,7 @@ class AddKernel(InstanceKernel):
 
 def _operands(layer: TypedLayer) -> tuple[Operand | None, ...]:
     """Return both operands; None where no 32-bit arithmetic has its values."""
-    kind = layer.layer
-    if not isinstance(kind, Add):
-        raise TypeError(f"{kind.kind} is no residual sum")
+    kind = layer.add
     return tuple(_operand(r, x) for r, x in zip(kind.operand_requants, layer.inputs, strict=True))
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dory_core.expr import ceil_div
-from dory_core.ir import Conv, Linear, MaxPool, TypedLayer, Window
-from dory_core.kernel import Access, Kernel, Number, Rejection, WeightBlock
+from dory_core.ir import Conv, Linear, TypedLayer, Window
+from dory_core.kernel import Access, Kernel, Number, Rejection, WeightBlock, reject_maximum
 from dory_core.tiling.geometry import Tile
 from dory_stm32h7 import calibration as costs
 from dory_stm32h7.backend.accesses import (
@@ -211,16 +211,14 @@ class CmsisMaxPool(CmsisKernel):
 
     def accepts(self, layer: TypedLayer) -> Rejection | None:
         """Any window without dilation."""
-        kind = layer.layer
-        if not isinstance(kind, MaxPool):
-            return Rejection("it computes maximum pooling only")
-        if kind.requants:
-            return Rejection("it has no requantisation after the maximum")
-        if kind.window.dilations != (1, 1):
+        rejection = reject_maximum(layer)
+        if rejection is not None:
+            return rejection
+        if layer.window.dilations != (1, 1):
             return Rejection("it computes no dilated windows")
         if turned(layer.inputs[0]) != turned(layer.output):
             return Rejection("input and output have different ranges")
-        return self.reject_types(layer, (layer.inputs[0].type_name,))
+        return self.reject_types(layer)
 
     def weight_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
         """No constants."""
@@ -238,11 +236,8 @@ class CmsisMaxPool(CmsisKernel):
 
     def instructions(self, layer: TypedLayer, tile: Tile) -> Number:
         """Taps and copies."""
-        kind = layer.layer
-        assert isinstance(kind, MaxPool)
-        taps = kind.window.kernel[0] * kind.window.kernel[1]
-        outputs = tile.h * tile.w * tile.c_out
-        return self.copy_instructions(layer, tile) + outputs * taps * costs.CMSIS_MAXPOOL_TAP
+        taps = tile.h * tile.w * tile.c_out * layer.window.taps
+        return self.copy_instructions(layer, tile) + taps * costs.CMSIS_MAXPOOL_TAP
 
 
 def cmsis_kernels(library: CmsisNn) -> list[Kernel]:

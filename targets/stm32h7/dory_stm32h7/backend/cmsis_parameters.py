@@ -40,7 +40,7 @@ def weights_of(layer: TypedLayer) -> npt.NDArray[Any]:
 def taps_of(layer: TypedLayer) -> int:
     """Return the number of elements of a filter in one channel."""
     kind = layer.layer
-    return kind.window.kernel[0] * kind.window.kernel[1] if isinstance(kind, Conv) else 1
+    return kind.window.taps if isinstance(kind, Conv) else 1
 
 
 def output_bounds(layer: TypedLayer) -> tuple[int, int]:

@@ -38,15 +38,15 @@ class ConvKernel(WeightedKernel):
         cells = length * layer.inputs[0].bits // 8
         return 4 * length + (cells if _odd_runs(layer) else 0)
 
-    def row_bytes(self, layer: TypedLayer) -> Number:
+    def rows_bytes(self, layer: TypedLayer, count: Number) -> Number:
         """Taps and channels of a group, in whole words."""
-        return vectors(_fan_in(layer)) * 4
+        return count * vectors(_fan_in(layer)) * 4
 
     def weight_block(
         self, layer: TypedLayer, c_out: tuple[int, int], c_in: tuple[int, int]
     ) -> WeightBlock:
         """Rows of (tap row, tap column, channel), by pairs within each group."""
-        conv = _conv(layer)
+        conv = layer.conv
         rows = np.moveaxis(conv.weights.values[slice(*c_out)], 1, 3).reshape(
             c_out[1] - c_out[0], -1
         )
@@ -56,7 +56,7 @@ class ConvKernel(WeightedKernel):
 
     def instructions(self, layer: TypedLayer, tile: Tile) -> Number:
         """Filling columns, blocks, and the rows and pixels that no block takes."""
-        conv = _conv(layer)
+        conv = layer.conv
         length = int(vectors(_fan_in(layer)))
         output = output_instructions(epilogue(layer))
         block = costs.BLOCK_VECTOR * length + costs.BLOCK + 4 * output
@@ -83,13 +83,13 @@ class ConvKernel(WeightedKernel):
 
     def symbol(self, layer: TypedLayer) -> str:
         """Filter, types and requantisation."""
-        kernel_h, kernel_w = _conv(layer).window.kernel
+        kernel_h, kernel_w = layer.window.kernel
         form = "_odd" if _odd_runs(layer) else ""
         return f"{self.name}{form}_{kernel_h}x{kernel_w}_{self.types(layer)}"
 
     def call(self, layer: TypedLayer) -> str:
         """One call with the tile's sizes and padding."""
-        conv = _conv(layer)
+        conv = layer.conv
         grouped = conv.groups > 1
         arguments = (
             *tile_arguments("x", "weights", "y", "scratch"),
@@ -103,7 +103,7 @@ class ConvKernel(WeightedKernel):
 
     def sources(self, layer: TypedLayer) -> tuple[OutputFile, ...]:
         """The instance and the templates."""
-        kernel_h, kernel_w = _conv(layer).window.kernel
+        kernel_h, kernel_w = layer.window.kernel
         macros = (
             ("DORY_KERNEL_H", kernel_h),
             ("DORY_KERNEL_W", kernel_w),
@@ -113,19 +113,13 @@ class ConvKernel(WeightedKernel):
         return self.instance(layer, macros)
 
 
-def _conv(layer: TypedLayer) -> Conv:
-    if not isinstance(layer.layer, Conv):
-        raise TypeError(f"{layer.layer.kind} is no convolution")
-    return layer.layer
-
-
 def _fan_in(layer: TypedLayer) -> int:
     """Return the weights of one output channel."""
-    _, channels, kernel_h, kernel_w = _conv(layer).weights.shape
+    _, channels, kernel_h, kernel_w = layer.conv.weights.shape
     return channels * kernel_h * kernel_w
 
 
 def _odd_runs(layer: TypedLayer) -> bool:
     """Return True when taps do not begin on vectors of four."""
-    conv = _conv(layer)
+    conv = layer.conv
     return conv.window.kernel != (1, 1) and conv.weights.shape[1] % 4 != 0

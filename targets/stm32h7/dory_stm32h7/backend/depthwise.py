@@ -34,18 +34,15 @@ class DepthwiseKernel(WeightedKernel):
             )
         return self.reject(layer)
 
-    def weight_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
-        """Parameters of each channel; blocks of four channels with a word per tap."""
-        kernel_h, kernel_w = _conv(layer).window.kernel
-        words = ceil_div(tile.c_out, 4) * kernel_h * kernel_w
-        parameters = tile.c_out * epilogue(layer).channel_bytes
-        return ceil_div(parameters + 4 * words, 8) * 8
+    def rows_bytes(self, layer: TypedLayer, count: Number) -> Number:
+        """Blocks of four channels with a word per tap."""
+        return 4 * ceil_div(count, 4) * layer.window.taps
 
     def weight_block(
         self, layer: TypedLayer, c_out: tuple[int, int], c_in: tuple[int, int]
     ) -> WeightBlock:
         """Blocks of four channels; the last one ends with the last channel."""
-        weights = _conv(layer).weights.values[slice(*c_out)]
+        weights = layer.conv.weights.values[slice(*c_out)]
         count = len(weights)
         rows = np.zeros((max(count, 4), weights.shape[2] * weights.shape[3]), dtype=np.int8)
         rows[:count] = weights.reshape(count, -1)
@@ -54,9 +51,9 @@ class DepthwiseKernel(WeightedKernel):
 
     def instructions(self, layer: TypedLayer, tile: Tile) -> Number:
         """Rows of pixels, those at borders apart; fewer than four channels one by one."""
-        window = _conv(layer).window
-        kernel_h, kernel_w = window.kernel
-        taps = kernel_h * kernel_w
+        window = layer.window
+        _, kernel_w = window.kernel
+        taps = window.taps
         output = output_instructions(epilogue(layer))
         pixel = costs.DEPTHWISE_PIXEL + 4 * output + costs.DEPTHWISE_TAP * taps
         border = costs.DEPTHWISE_BORDER + 4 * output + costs.DEPTHWISE_TAP * taps
@@ -78,7 +75,7 @@ class DepthwiseKernel(WeightedKernel):
 
     def symbol(self, layer: TypedLayer) -> str:
         """Filter, types and requantisation."""
-        kernel_h, kernel_w = _conv(layer).window.kernel
+        kernel_h, kernel_w = layer.window.kernel
         return f"{self.name}_{kernel_h}x{kernel_w}_{self.types(layer)}"
 
     def call(self, layer: TypedLayer) -> str:
@@ -86,19 +83,13 @@ class DepthwiseKernel(WeightedKernel):
         arguments = (
             *tile_arguments("x", "weights", "y"),
             *tile_arguments("x_h", "x_w", "x_c", "y_h", "y_w", "y_c", "pad_top", "pad_left"),
-            *step_arguments(_conv(layer).window),
+            *step_arguments(layer.window),
             ("requant", epilogue(layer).initialiser()),
         )
         return self.instance_call(layer, arguments)
 
     def sources(self, layer: TypedLayer) -> tuple[OutputFile, ...]:
         """The instance and the templates."""
-        kernel_h, kernel_w = _conv(layer).window.kernel
+        kernel_h, kernel_w = layer.window.kernel
         macros = (("DORY_KERNEL_H", kernel_h), ("DORY_KERNEL_W", kernel_w), *self.macros(layer))
         return self.instance(layer, macros)
-
-
-def _conv(layer: TypedLayer) -> Conv:
-    if not isinstance(layer.layer, Conv):
-        raise TypeError(f"{layer.layer.kind} is no convolution")
-    return layer.layer

@@ -25,17 +25,15 @@ class LinearKernel(WeightedKernel):
             return Rejection("it computes fully connected layers only")
         return self.reject(layer)
 
-    def row_bytes(self, layer: TypedLayer) -> Number:
+    def rows_bytes(self, layer: TypedLayer, count: Number) -> Number:
         """All inputs, in whole words."""
-        return vectors(layer.inputs[0].elements) * 4
+        return count * vectors(layer.inputs[0].elements) * 4
 
     def weight_block(
         self, layer: TypedLayer, c_out: tuple[int, int], c_in: tuple[int, int]
     ) -> WeightBlock:
         """Rows in the order of the input tensor, four at a time."""
-        kind = layer.layer
-        assert isinstance(kind, Linear)
-        return self.block(layer, c_out, interleaved(kind.weights.values[slice(*c_out)], 4))
+        return self.block(layer, c_out, interleaved(layer.linear.weights.values[slice(*c_out)], 4))
 
     def instructions(self, layer: TypedLayer, tile: Tile) -> Number:
         """Outputs in fours, then one by one."""

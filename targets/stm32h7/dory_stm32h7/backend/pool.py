@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dory_core.hardware import OutputFile
-from dory_core.ir import AvgPool, MaxPool, TypedLayer, Window
-from dory_core.kernel import Access, Number, Rejection, reject_type
+from dory_core.ir import AvgPool, TypedLayer
+from dory_core.kernel import Access, Number, Rejection, reject_maximum, reject_type
 from dory_core.tiling.geometry import Tile
 from dory_stm32h7 import calibration as costs
 from dory_stm32h7.backend.accesses import pixels_first
@@ -31,18 +31,11 @@ class MaxPoolKernel(InstanceKernel):
 
     def accepts(self, layer: TypedLayer) -> Rejection | None:
         """Any window; the maximum is stored as it is."""
-        kind = layer.layer
-        if not isinstance(kind, MaxPool):
-            return Rejection("it computes maximum pooling only")
-        if kind.requants:
-            return Rejection("it has no requantisation after the maximum")
-        if layer.output.type_name != layer.inputs[0].type_name:
-            return Rejection("input and output of a maximum must be stored alike")
-        return reject_type(layer.inputs[0], "input", BYTES)
+        return reject_maximum(layer) or reject_type(layer.inputs[0], "input", BYTES)
 
     def instructions(self, layer: TypedLayer, tile: Tile) -> Number:
         """Taps of four channels, and of the channels that are left."""
-        taps = _taps(_window(layer))
+        taps = layer.window.taps
         four = costs.POOL_FOUR + taps * costs.MAXPOOL_TAP
         one = costs.POOL_FOUR + taps * costs.POOL_NARROW
         pixel = costs.POOL_PIXEL + tile.c_out // 4 * four + tile.c_out % 4 * one
@@ -58,7 +51,7 @@ class MaxPoolKernel(InstanceKernel):
 
     def call(self, layer: TypedLayer) -> str:
         """One call with the tile's sizes and padding."""
-        window = _window(layer)
+        window = layer.window
         arguments = (*tile_arguments(*_TILE), *kernel_arguments(window), *step_arguments(window))
         return self.instance_call(layer, arguments)
 
@@ -91,7 +84,7 @@ class AvgPoolKernel(InstanceKernel):
 
     def instructions(self, layer: TypedLayer, tile: Tile) -> Number:
         """Taps of four channels, and of the channels that are left."""
-        taps, output = _taps(_window(layer)), output_instructions(epilogue(layer))
+        taps, output = layer.window.taps, output_instructions(epilogue(layer))
         four = costs.POOL_FOUR + taps * costs.AVGPOOL_TAP + 4 * output
         one = costs.POOL_FOUR + taps * costs.POOL_NARROW + output
         pixel = costs.POOL_PIXEL + tile.c_out // 4 * four + tile.c_out % 4 * one
@@ -108,7 +101,7 @@ class AvgPoolKernel(InstanceKernel):
 
     def call(self, layer: TypedLayer) -> str:
         """One call with the tile's sizes and padding."""
-        window = _window(layer)
+        window = layer.window
         arguments = (
             *tile_arguments(*_TILE),
             *kernel_arguments(window),
@@ -121,14 +114,3 @@ class AvgPoolKernel(InstanceKernel):
         """The instance and the templates."""
         types = (*type_macros("X", layer.inputs[0]), *type_macros("Y", layer.output))
         return self.instance(layer, (*types, *epilogue(layer).macros))
-
-
-def _window(layer: TypedLayer) -> Window:
-    kind = layer.layer
-    if not isinstance(kind, (MaxPool, AvgPool)):
-        raise TypeError(f"{kind.kind} is no pooling layer")
-    return kind.window
-
-
-def _taps(window: Window) -> int:
-    return window.kernel[0] * window.kernel[1]

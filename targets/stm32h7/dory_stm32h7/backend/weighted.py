@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from dory_core.expr import ceil_div
-from dory_core.ir import Conv, Linear, TypedLayer
+from dory_core.ir import TypedLayer
 from dory_core.kernel import Number, Rejection, WeightBlock, reject_type
 from dory_stm32h7 import calibration as costs
 from dory_stm32h7.backend.epilogue import Epilogue, epilogue, reject_epilogue
@@ -47,8 +48,7 @@ class WeightedKernel(InstanceKernel):
 
     def reject(self, layer: TypedLayer) -> Rejection | None:
         """Return why types, weights or requantisation are not possible."""
-        kind = layer.layer
-        assert isinstance(kind, (Conv, Linear))
+        kind = layer.weighted
         weights = kind.weights.values
         if weights.min() < -128 or weights.max() > 127:
             return Rejection(
@@ -63,14 +63,14 @@ class WeightedKernel(InstanceKernel):
             or reject_epilogue(layer)
         )
 
-    def row_bytes(self, layer: TypedLayer) -> Number:
-        """Return the bytes of the weights of one output channel."""
-        raise NotImplementedError
+    @abstractmethod
+    def rows_bytes(self, layer: TypedLayer, count: Number) -> Number:
+        """Return the bytes of the weights of ``count`` output channels."""
 
     def weight_bytes(self, layer: TypedLayer, tile: Any) -> Number:
-        """Parameters of each channel and its row."""
-        channel = epilogue(layer).channel_bytes + self.row_bytes(layer)
-        return ceil_div(tile.c_out * channel, 8) * 8
+        """Parameters of each channel, then the weights."""
+        parameters = tile.c_out * epilogue(layer).channel_bytes
+        return ceil_div(parameters + self.rows_bytes(layer, tile.c_out), 8) * 8
 
     def block(self, layer: TypedLayer, c_out: tuple[int, int], weights: bytes) -> WeightBlock:
         """Return a weight block: parameters of the channels c_out[0] .. c_out[1] - 1, weights."""

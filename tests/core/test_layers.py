@@ -1,0 +1,37 @@
+"""Layers as the kind that is known of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dory_core.ir import Add, Array, AvgPool, Conv, Linear, MaxPool, Window
+from dory_core.testing.kernels import typed
+
+WINDOW = Window(kernel=(3, 2))
+COMMON = {"index": 0, "name": "n", "inputs": ("input",), "output": "layer_00"}
+IMAGE = (4, 6, 5, 0, 255)
+CONV = typed(Conv(**COMMON, weights=Array(np.ones((2, 4, 3, 2), int)), window=WINDOW), IMAGE)
+LINEAR = typed(Linear(**COMMON, weights=Array(np.ones((7, 120), int))), IMAGE)
+POOLS = [typed(kind(**COMMON, window=WINDOW), IMAGE) for kind in (MaxPool, AvgPool)]
+SUM = typed(Add(**{**COMMON, "inputs": ("input", "input_1")}), IMAGE, IMAGE)
+
+
+def test_layer_is_given_as_the_kind_that_it_is() -> None:
+    assert CONV.conv is CONV.weighted is CONV.layer
+    assert LINEAR.linear is LINEAR.weighted is LINEAR.layer
+    assert SUM.add is SUM.layer
+    assert [layer.window for layer in (CONV, *POOLS)] == [WINDOW] * 3
+
+
+@pytest.mark.parametrize(
+    ("layer", "kind"),
+    [(LINEAR, "conv"), (LINEAR, "window"), (CONV, "linear"), (CONV, "add"), (SUM, "weighted")],
+)
+def test_another_kind_is_an_error_that_names_the_layer(layer, kind: str) -> None:
+    with pytest.raises(TypeError, match=f"layer 'n' is a {layer.layer.kind}, not a "):
+        getattr(layer, kind)
+
+
+def test_window_counts_its_taps() -> None:
+    assert Window(kernel=(3, 5), dilations=(2, 2)).taps == 15
