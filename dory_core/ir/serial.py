@@ -77,13 +77,8 @@ def graph_bytes(graph: Graph) -> bytes:
     return content.getvalue()
 
 
-def save_graph(graph: Graph, path: Path) -> None:
-    """Write :func:`graph_bytes` to ``path``."""
-    Path(path).write_bytes(graph_bytes(graph))
-
-
 def load_graph(path: Path) -> Graph:
-    """Read a Graph that :func:`save_graph` wrote. Raises: UsageError when it is none."""
+    """Read a Graph from a file of :func:`graph_bytes`. Raises: UsageError when it is none."""
     path = Path(path)
     if not path.is_file():
         raise UsageError(f"{path}: saved graph does not exist", _HINT)

@@ -43,13 +43,6 @@ class BinPlan:
     def __post_init__(self) -> None:
         object.__setattr__(self, "packings", MappingProxyType(dict(self.packings)))
 
-    def bin_of(self, block: str) -> str:
-        """Return the name of the bin that holds ``block``. Raises KeyError."""
-        for name, packed in self.packings.items():
-            if any(b.name == block for b in packed.blocks):
-                return name
-        raise KeyError(block)
-
 
 def pack_bins(
     requests: Sequence[Request],

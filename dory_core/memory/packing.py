@@ -27,14 +27,13 @@ class MemoryPlan:
     """The packing of one memory and what the alternatives would have cost.
 
     chosen: the smaller of both. stack_bytes, packed_bytes: peak of the bidirectional stack and of
-    the packing. proven: packed_bytes is the optimum. bound_bytes: largest sum of live blocks.
+    the packing. proven: packed_bytes is the optimum.
     """
 
     chosen: Packing
     stack_bytes: int
     packed_bytes: int
     proven: bool
-    bound_bytes: int
 
 
 def plan_memory(requests: Sequence[Request], alignment: int) -> MemoryPlan:
@@ -48,11 +47,10 @@ def plan_memory(requests: Sequence[Request], alignment: int) -> MemoryPlan:
 
 @lru_cache(maxsize=256)
 def _plan(requests: tuple[Request, ...], alignment: int) -> MemoryPlan:
-    bound = fullest_step(requests, alignment)[1]
     stack = bidirectional_stack(requests, alignment)
     packed, proven = optimal_packing(requests, alignment)
     chosen = stack if stack.peak_bytes <= packed.peak_bytes else packed
-    return MemoryPlan(chosen, stack.peak_bytes, packed.peak_bytes, proven, bound)
+    return MemoryPlan(chosen, stack.peak_bytes, packed.peak_bytes, proven)
 
 
 def optimal_packing(

@@ -6,16 +6,16 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import diana_bytes as contract
 import numpy as np
 import pytest
 from dory_diana import plugin
 from dory_diana.backend import candidates
 from dory_diana.backend.analog import AnalogConv, AnalogLinear
 from dory_diana.backend.digital import DigitalConv, DigitalDepthwise, DigitalLinear, DigitalSum
-from dory_diana.weights import analog, digital
 
 from dory_core.errors import UsageError
-from dory_core.ir import Array, Conv, Layer, Linear, Requant, TypedLayer, Window, requant
+from dory_core.ir import Array, Conv, Requant, TypedLayer, Window, requant
 from dory_core.passes.ranges import infer_types
 from dory_core.plugins import Plugins
 from dory_core.testing.graphs import GraphBuilder, Range
@@ -206,16 +206,6 @@ def test_a_wide_right_border_is_possible_where_columns_of_zeros_are_behind_the_i
 # -- constants ----------------------------------------------------------------------------------
 
 
-def weights_of(layer: TypedLayer) -> np.ndarray:
-    kind = layer.layer
-    assert isinstance(kind, (Conv, Linear))
-    return kind.weights.values.astype(np.int64)
-
-
-def with_channels(layer: Layer, mul: list[int], add: list[int]) -> Layer:
-    return replace(layer, requants=(requant(mul, add, 256, *SEVEN),))
-
-
 @pytest.mark.parametrize("depthwise", [False, True])
 def test_factors_are_in_the_weights_and_biases_in_the_block(depthwise: bool) -> None:
     channels = 20
@@ -227,16 +217,14 @@ def test_factors_are_in_the_weights_and_biases_in_the_block(depthwise: bool) -> 
     tile = make_tile(layer, channels, 9, 9)
     block = kernel.weight_block(layer, (0, channels), (0, channels))
     assert len(block.data) == kernel.weight_bytes(layer, tile)
-    if depthwise:
-        weights, bias = digital.decode_depthwise(block.data, channels, (3, 3))
-        weights = weights[:, None]
-    else:
-        weights, bias = digital.decode_conv(block.data, channels, channels, (3, 3))
     shift = int(dict(kernel.requantisation(kernel_form(layer)))["output_shift"])
     factor = np.array(mul) >> 8 - shift
-    assert (weights == weights_of(layer) * factor[:, None, None, None]).all()
     # The biases are those of the network but for what no accumulator tells apart.
+    bias = kernel_form(layer).bias
     assert (np.abs((bias << 8 - shift) - add) <= 256).all()
+    encode = contract.depthwise_weights if depthwise else contract.conv_weights
+    weights = layer.conv.weights.values * factor[:, None, None, None]
+    assert block.data == encode(weights, bias).tobytes()
 
 
 def kernel_form(layer: TypedLayer) -> Any:
@@ -258,10 +246,10 @@ def test_fully_connected_weights_follow_the_padded_pixels() -> None:
     kernel = DigitalLinear()
     assert kernel.accepts(layer) is None
     block = kernel.weight_block(layer, (0, 3), (0, 30))
-    weights, _ = digital.decode_linear(block.data, 3, 2 * 3 * 16)
-    pixels = weights.reshape(3, 6, 16)
-    assert (pixels[:, :, :5].reshape(3, -1) == weights_of(layer)).all()
-    assert not pixels[:, :, 5:].any()
+    pixels = np.zeros((3, 6, 16), dtype=np.int64)
+    pixels[:, :, :5] = layer.linear.weights.values.reshape(3, 6, 5)
+    bias = kernel_form(layer).bias
+    assert block.data == contract.linear_weights(pixels.reshape(3, -1), bias).tobytes()
 
 
 def test_the_analog_image_has_a_row_per_channel_and_tap() -> None:
@@ -271,9 +259,10 @@ def test_the_analog_image_has_a_row_per_channel_and_tap() -> None:
     block = kernel.weight_block(layer, (0, 70), (0, 10))
     assert len(block.data) == kernel.weight_bytes(layer, make_tile(layer, 70, 8, 8))
     image, pairs = block.data[: block.parts["mul"]], block.data[block.parts["mul"] :]
-    rows = analog.decode_image(image, 70, 16 * 9).reshape(70, 16, 3, 3)
-    assert (rows[:, :10] == weights_of(layer)).all() and not rows[:, 10:].any()
-    mul, add = analog.decode_pairs(pairs)
+    rows = np.zeros((70, 16, 3, 3), dtype=np.int64)
+    rows[:, :10] = layer.conv.weights.values
+    assert image == contract.analog_weights(rows).tobytes()
+    mul, add = np.frombuffer(pairs, "<i4").reshape(-1, 2).T
     assert (mul == mul[0]).all() and len(add) == 70
 
 
@@ -283,7 +272,8 @@ def test_analog_rows_of_a_tensor_follow_its_padded_pixels() -> None:
     kernel = AnalogLinear(16)
     assert kernel.accepts(layer) is None
     rows = kernel.weight_rows(layer).reshape(3, 6, 64)
-    assert (rows[:, :, :5].reshape(3, -1) == weights_of(layer)).all() and not rows[:, :, 5:].any()
+    weights = layer.linear.weights.values.reshape(3, 6, 5)
+    assert (rows[:, :, :5] == weights).all() and not rows[:, :, 5:].any()
     assert kernel.rows(linear((5, 1, 1), 3, SEVEN, (-1, 1), requants)) == 16
 
 

@@ -1,4 +1,4 @@
-"""Constants as the arrays read them: the examples of the contract, single bytes, the way back."""
+"""Constants as the arrays read them: the examples of the contract, and single bytes."""
 
 from __future__ import annotations
 
@@ -68,13 +68,13 @@ def test_every_weight_of_a_convolution_is_where_the_contract_says(
         assert np.int8(np.uint8(data[place])) == weights[k, c, i, j]
         planes = [data[k // 16 * size + size - 64 + ((p * 16 + k % 16) ^ 3)] for p in range(4)]
         assert int.from_bytes(bytes(planes), "little", signed=True) == bias[k]
-    again = digital.decode_conv(data, outputs, channels, kernel)
-    assert (again[0] == weights).all() and (again[1] == bias).all()
 
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(1, 70), KERNELS, SEEDS)
-def test_depthwise_blocks_come_back(count: int, kernel: tuple[int, int], seed: int) -> None:
+def test_weights_of_depthwise_blocks_are_where_the_contract_says(
+    count: int, kernel: tuple[int, int], seed: int
+) -> None:
     random = np.random.default_rng(seed)
     weights, bias = random.integers(-128, 128, (count, *kernel)), int32(random, count)
     data = digital.encode_depthwise(weights, bias)
@@ -83,13 +83,13 @@ def test_depthwise_blocks_come_back(count: int, kernel: tuple[int, int], seed: i
     c, i, j = (int(random.integers(n)) for n in weights.shape)
     place = c // 4 * size + (((i * kernel[1] + j) * 16 + 4 * (c % 4)) ^ 3)
     assert np.int8(np.uint8(data[place])) == weights[c, i, j]
-    again = digital.decode_depthwise(data, count, kernel)
-    assert (again[0] == weights).all() and (again[1] == bias).all()
 
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(1, 40), st.integers(1, 20), SEEDS)
-def test_fully_connected_blocks_come_back(outputs: int, sixteens: int, seed: int) -> None:
+def test_weights_of_fully_connected_blocks_are_where_the_contract_says(
+    outputs: int, sixteens: int, seed: int
+) -> None:
     random = np.random.default_rng(seed)
     weights = random.integers(-128, 128, (outputs, 16 * sixteens))
     bias = int32(random, outputs)
@@ -98,8 +98,6 @@ def test_fully_connected_blocks_come_back(outputs: int, sixteens: int, seed: int
     k, c = (int(random.integers(n)) for n in weights.shape)
     place = k // 16 * size + (((c // 16 * 16 + k % 16) * 16 + c % 16) ^ 3)
     assert np.int8(np.uint8(data[place])) == weights[k, c]
-    again = digital.decode_linear(data, outputs, 16 * sixteens)
-    assert (again[0] == weights).all() and (again[1] == bias).all()
 
 
 def test_numbers_that_do_not_fit_are_refused() -> None:
@@ -110,18 +108,6 @@ def test_numbers_that_do_not_fit_are_refused() -> None:
         digital.encode_linear(np.zeros((1, 16), dtype=np.int64), np.array([1 << 31]))
 
 
-def test_padding_that_is_not_zero_is_noticed() -> None:
-    weights = np.ones((17, 3, 1, 1), dtype=np.int64)
-    data = digital.encode_conv(weights, np.zeros(17, dtype=np.int64))
-    with pytest.raises(ValueError, match="padding"):
-        digital.decode_conv(data, 16, 3, (1, 1))
-    with pytest.raises(ValueError, match="padding"):
-        digital.decode_conv(data, 17, 2, (1, 1))
-    spread = digital.encode_conv(np.ones((16, 1, 1, 1), dtype=np.int64), np.zeros(16, dtype=int))
-    with pytest.raises(ValueError, match="padding"):
-        digital.decode_depthwise(spread[: 16 + 64], 4, (1, 1))
-
-
 # -- the analog array ---------------------------------------------------------------------------
 
 
@@ -129,7 +115,7 @@ def test_image_of_the_contract() -> None:
     weights = np.zeros((1, 16), dtype=np.int64)
     weights[0, 0] = 1
     data = analog.encode_image(weights)
-    assert len(data) == 9216 == analog.image_bytes(16, 1)
+    assert len(data) == 9216
     assert data[9200:9204].hex() == "00000080"
     assert not any(data[:9200]) and not any(data[9204:])
 
@@ -140,12 +126,14 @@ def test_pairs_of_the_contract() -> None:
 
 @settings(max_examples=30, deadline=None)
 @given(st.integers(1, 300), st.integers(1, 1152), SEEDS)
-def test_images_come_back_with_every_bit_in_its_place(outputs: int, inputs: int, seed: int) -> None:
+def test_every_bit_of_an_image_is_where_the_contract_says(
+    outputs: int, inputs: int, seed: int
+) -> None:
     random = np.random.default_rng(seed)
     weights = random.integers(-1, 2, (outputs, inputs))
     data = analog.encode_image(weights)
     rows, columns = -(-inputs // 288) * 288, -(-outputs // 128) * 128
-    assert len(data) == rows * columns // 4 == analog.image_bytes(inputs, outputs)
+    assert len(data) == rows * columns // 4
     words = np.frombuffer(data, "<u4").reshape(rows, 2, columns // 32)
     for _ in range(50):
         k, r = int(random.integers(outputs)), int(random.integers(inputs))
@@ -154,26 +142,10 @@ def test_images_come_back_with_every_bit_in_its_place(outputs: int, inputs: int,
         turned = not 6 <= b <= 11 if k % 2 == 0 else b <= 8
         plus, minus = (int(words[m, p, k // 32]) >> 31 - k % 32 & 1 for p in (0, 1))
         assert (minus - plus if turned else plus - minus) == weights[k, r]
-    assert (analog.decode_image(data, outputs, inputs) == weights).all()
 
 
-def test_images_with_impossible_bits_are_noticed() -> None:
-    weights = np.ones((100, 200), dtype=np.int64)
-    data = analog.encode_image(weights)
-    with pytest.raises(ValueError, match="padding"):
-        analog.decode_image(data, 99, 200)
-    with pytest.raises(ValueError, match="padding"):
-        analog.decode_image(data, 100, 199)
-    with pytest.raises(ValueError, match="both signs"):
-        analog.decode_image(b"\xff" * len(data), 100, 200)
+def test_numbers_that_the_analog_array_does_not_know_are_refused() -> None:
     with pytest.raises(ValueError, match="-1, 0 and 1"):
-        analog.encode_image(2 * weights)
-
-
-def test_pairs_come_back() -> None:
-    random = np.random.default_rng(1)
-    mul, add = int32(random, 40), int32(random, 40)
-    again = analog.decode_pairs(analog.encode_pairs(mul, add))
-    assert (again[0] == mul).all() and (again[1] == add).all()
+        analog.encode_image(np.full((100, 200), 2))
     with pytest.raises(OverflowError, match="32 bits"):
-        analog.encode_pairs(mul, add + (1 << 31) * 2)
+        analog.encode_pairs(np.array([1]), np.array([1 << 31]))

@@ -21,11 +21,6 @@ _WORD_BITS = 32
 Array = npt.NDArray[np.int64]
 
 
-def image_bytes(rows: int, columns: int) -> int:
-    """Return the bytes of the image of so many inputs and outputs, before padding."""
-    return up(rows, ROW_UNIT) * up(columns, COLUMN_UNIT) // 4
-
-
 def encode_image(weights: Array) -> bytes:
     """Return the image. weights: (K, N), -1, 0 or 1; N inputs. Raises: ValueError for others."""
     if weights.size and int(np.abs(weights).max()) > 1:
@@ -39,32 +34,12 @@ def encode_image(weights: Array) -> bytes:
     return np.ascontiguousarray(words[..., ::-1]).tobytes()
 
 
-def decode_image(data: bytes, outputs: int, inputs: int) -> Array:
-    """Return the weights of :func:`encode_image`. Raises: ValueError for other data."""
-    rows, columns = up(inputs, ROW_UNIT), up(outputs, COLUMN_UNIT)
-    words = np.frombuffer(data, np.uint8).reshape(rows, 2, -1, _WORD_BITS // 8)[..., ::-1]
-    planes = np.unpackbits(np.ascontiguousarray(words).reshape(rows, 2, -1), axis=2)
-    plus, minus = (planes[:, n].astype(np.int64) for n in (0, 1))
-    if (plus & minus).any():
-        raise ValueError("a weight of the image has both signs")
-    image = ((plus - minus) * _signs(rows, columns))[::-1]
-    if image[inputs:].any() or image[:, outputs:].any():
-        raise ValueError("padding of the image is not zero")
-    return image[:inputs, :outputs].T
-
-
 def encode_pairs(mul: Array, add: Array) -> bytes:
     """Return mul and add of every output in turn. Raises: OverflowError beyond 32 bits."""
     pairs = np.stack([mul, add], axis=1)
     if pairs.size and not -(1 << 31) <= int(pairs.min()) <= int(pairs.max()) < 1 << 31:
         raise OverflowError(f"[{pairs.min()}, {pairs.max()}] exceeds 32 bits")
     return pairs.astype("<i4").tobytes()
-
-
-def decode_pairs(data: bytes) -> tuple[Array, Array]:
-    """Return (mul, add) of :func:`encode_pairs`."""
-    pairs = np.frombuffer(data, "<i4").reshape(-1, 2).astype(np.int64)
-    return pairs[:, 0], pairs[:, 1]
 
 
 def _signs(rows: int, columns: int) -> Array:

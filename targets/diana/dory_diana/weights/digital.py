@@ -1,7 +1,6 @@
 """Blocks of the digital array: 16 outputs with their weights and biases.
 
-Weights are int8, biases int32. Every group of 4 bytes is reversed. Decoders take a block apart
-again and refuse padding that is not zero.
+Weights are int8, biases int32. Every group of 4 bytes is reversed.
 """
 
 from __future__ import annotations
@@ -50,18 +49,6 @@ def encode_conv(weights: Array, bias: Array) -> bytes:
     return _join(blocks.reshape(len(blocks), -1), _grown(bias, outputs))
 
 
-def decode_conv(
-    data: bytes, count: int, channels: int, kernel: tuple[int, int]
-) -> tuple[Array, Array]:
-    """Return (weights, bias) of :func:`encode_conv`. Raises: ValueError for other data."""
-    size = conv_block_bytes(channels, kernel[0] * kernel[1])
-    values, bias = _split(data, size)
-    blocks = values.reshape(-1, up(channels, CHANNELS), *kernel, OUTPUTS)
-    weights = blocks.transpose(0, 4, 1, 2, 3).reshape(-1, up(channels, CHANNELS), *kernel)
-    _expect_zero(weights[count:], weights[:, channels:], bias[count:])
-    return weights[:count, :channels], bias[:count]
-
-
 def encode_depthwise(weights: Array, bias: Array) -> bytes:
     """Return the blocks of a depthwise convolution. weights: (C, fy, fx); bias: (C,)."""
     count, height, width = weights.shape
@@ -72,16 +59,6 @@ def encode_depthwise(weights: Array, bias: Array) -> bytes:
     biases[:count, 0] = bias
     blocks = spread.reshape(-1, OUTPUTS, 1, height, width).transpose(0, 2, 3, 4, 1)
     return _join(blocks.reshape(len(blocks), -1), biases.reshape(-1))
-
-
-def decode_depthwise(data: bytes, count: int, kernel: tuple[int, int]) -> tuple[Array, Array]:
-    """Return (weights, bias) of :func:`encode_depthwise`. Raises: ValueError likewise."""
-    values, bias = _split(data, depthwise_block_bytes(kernel[0] * kernel[1]))
-    blocks = values.reshape(-1, *kernel, OUTPUTS).transpose(0, 3, 1, 2)
-    spread = blocks.reshape(-1, _COMPANIONS, *kernel)
-    biases = bias.reshape(-1, _COMPANIONS)
-    _expect_zero(spread[:, 1:], biases[:, 1:], spread[count:], biases[count:])
-    return spread[:count, 0], biases[:count, 0]
 
 
 def encode_linear(weights: Array, bias: Array) -> bytes:
@@ -95,15 +72,6 @@ def encode_linear(weights: Array, bias: Array) -> bytes:
     padded[:count] = weights
     blocks = padded.reshape(-1, OUTPUTS, inputs // CHANNELS, CHANNELS).transpose(0, 2, 1, 3)
     return _join(blocks.reshape(len(blocks), -1), _grown(bias, outputs))
-
-
-def decode_linear(data: bytes, count: int, inputs: int) -> tuple[Array, Array]:
-    """Return (weights, bias) of :func:`encode_linear`. Raises: ValueError likewise."""
-    values, bias = _split(data, linear_block_bytes(inputs))
-    blocks = values.reshape(-1, inputs // CHANNELS, OUTPUTS, CHANNELS).transpose(0, 2, 1, 3)
-    weights = blocks.reshape(-1, inputs)
-    _expect_zero(weights[count:], bias[count:])
-    return weights[:count], bias[:count]
 
 
 def _grown(values: Array, size: int) -> Array:
@@ -127,21 +95,7 @@ def _join(weights: Array, bias: Array) -> bytes:
     return _reversed(rows).tobytes()
 
 
-def _split(data: bytes, block_bytes: int) -> tuple[Array, Array]:
-    """Return (weights, bias) of blocks: (blocks, weights of a block) and (blocks * 16,)."""
-    rows = _reversed(np.frombuffer(data, np.uint8).reshape(-1, block_bytes))
-    weights = rows[:, :-BIAS_BYTES].view(np.int8).astype(np.int64)
-    planes = rows[:, -BIAS_BYTES:].reshape(-1, _BIAS_PLANES, OUTPUTS).transpose(0, 2, 1)
-    bias = np.ascontiguousarray(planes).view("<i4").reshape(-1).astype(np.int64)
-    return weights, bias
-
-
 def _reversed(rows: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
     """Return rows of bytes with every group of 4 reversed."""
     groups = np.ascontiguousarray(rows.reshape(len(rows), -1, 4)[:, :, ::-1])
     return groups.reshape(len(rows), -1)
-
-
-def _expect_zero(*parts: Array) -> None:
-    if any(part.any() for part in parts):
-        raise ValueError("padding of a block is not zero")
