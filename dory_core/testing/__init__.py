@@ -1,4 +1,6 @@
-"""The conformance kit for targets: subclass :class:`TargetConformance` in your tests.
+"""The conformance kit for targets: subclass its classes in your tests.
+
+:class:`TargetConformance` builds and runs applications, :class:`KernelConformance` kernels alone.
 
 The kit needs pytest; the builders of networks beside it do not.
 """
@@ -9,21 +11,27 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dory_core.testing.conformance import Capabilities, TargetConformance
+    from dory_core.testing.kernel_conformance import KernelConformance
 
-__all__ = ["Capabilities", "TargetConformance"]
+__all__ = ["Capabilities", "KernelConformance", "TargetConformance"]
+
+_MODULES = {
+    "Capabilities": "dory_core.testing.conformance",
+    "KernelConformance": "dory_core.testing.kernel_conformance",
+    "TargetConformance": "dory_core.testing.conformance",
+}
 
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
     import sys
 
     import pytest
 
     # Plain asserts then say what they compared, as those of test modules do.
-    for module in ("dory_core.testing.apps", "dory_core.testing.conformance"):
+    for module in ("dory_core.testing.apps", *sorted(set(_MODULES.values()))):
         if module not in sys.modules:
             pytest.register_assert_rewrite(module)
-    from dory_core.testing import conformance
-
-    return getattr(conformance, name)
+    return getattr(importlib.import_module(_MODULES[name]), name)

@@ -26,7 +26,7 @@ from dory_core.plugins import Plugins, load_plugins
 from dory_core.testing.apps import DMA_MODES, assert_exact, build_app
 from dory_core.testing.cases import Case, layer_cases, network_cases
 from dory_core.testing.precisions import precision_cases
-from dory_core.testing.sanitizers import require_sanitizer
+from dory_core.testing.sanitizers import declared_mark, require_sanitizer
 
 SANITIZERS = ("address,undefined", "thread")
 
@@ -64,9 +64,7 @@ class TargetConformance:
         if "l1_bytes" in metafunc.fixturenames:
             metafunc.parametrize("l1_bytes", capabilities.l1_budgets)
         if "sanitizer" in metafunc.fixturenames:
-            # Marked where the project declares the marker, so that it can insist on these tests.
-            declared = any(m.startswith("sanitizer:") for m in metafunc.config.getini("markers"))
-            marks = [pytest.mark.sanitizer] if declared else []
+            marks = declared_mark(metafunc.config, "sanitizer")
             params = [
                 pytest.param(name, marks=marks, id=id_)
                 for name, id_ in zip(SANITIZERS, ("asan_ubsan", "tsan"), strict=True)

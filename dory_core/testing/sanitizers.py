@@ -13,7 +13,17 @@ import pytest
 from dory_core.errors import ToolMissing
 from dory_core.simulate.compiler import find_compiler, probe_sanitizer
 
-__all__ = ["require_sanitizer", "run_sanitized"]
+__all__ = ["declared_mark", "require_sanitizer", "run_sanitized"]
+
+
+def declared_mark(config: pytest.Config, name: str) -> list[pytest.MarkDecorator]:
+    """Return a marker for tests, where the project declares one of this name.
+
+    A project that declares ``sanitizer`` can insist on these tests, one with ``slow`` leave sweeps
+    out; others need no configuration for the kit.
+    """
+    declared = any(marker.startswith(f"{name}:") for marker in config.getini("markers"))
+    return [getattr(pytest.mark, name)] if declared else []
 
 
 def require_sanitizer(name: str) -> None:

@@ -1,11 +1,6 @@
-"""Random layers over the whole parameter space of the GAP8 kernels.
-
-Run as a program, it computes a sample of them with kernels under sanitizers.
-"""
+"""Random layers over the whole parameter space of the GAP8 kernels."""
 
 from __future__ import annotations
-
-import sys
 
 import numpy as np
 from dory_gap8.backend import (
@@ -30,8 +25,8 @@ from dory_gap8.backend.conv import group_channels
 from dory_core.ir import TypedLayer
 from dory_core.kernel import Kernel
 from dory_core.testing import kernels
-from dory_core.testing.kernels import SANITIZE, HostLibrary, KernelCase
-from dory_core.testing.random_layers import KINDS, LayerSpace, RandomLayers
+from dory_core.testing.kernels import KernelCase
+from dory_core.testing.random_layers import LayerSpace, RandomLayers
 
 CORES = 8
 _SMALL = {"u2": (0, 3), "i2": (-2, 1), "u4": (0, 15), "i4": (-8, 7), "u8": (0, 255)}
@@ -92,9 +87,3 @@ def cases_of(kind: str, seed: int, count: int, cores: int = CORES) -> list[Kerne
         if kernel.accepts(layer) is None:
             cases.append(make_case(kernel, layer, random.numbers))
     return cases
-
-
-if __name__ == "__main__":
-    seed, count = (int(argument) for argument in sys.argv[1:])
-    HostLibrary([c for kind in KINDS for c in cases_of(kind, seed, count)], SANITIZE).check()
-    print("computed")

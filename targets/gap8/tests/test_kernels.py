@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,34 +17,18 @@ from gap8_layers import cases_of, make_case
 
 from dory_core.ir import Add, Array, Conv, Linear, Requant, Window, requant
 from dory_core.simulate.compiler import ZIGLANG, identify
+from dory_core.testing import KernelConformance
 from dory_core.testing.kernels import HostLibrary, typed, whole_case
 from dory_core.testing.random_layers import KINDS
-from dory_core.testing.sanitizers import run_sanitized
-
-HERE = Path(__file__).parent
 
 
-@pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("kind", KINDS)
-def test_random_tiles_equal_the_reference(kind: str, seed: int) -> None:
-    HostLibrary(cases_of(kind, seed, 12)).check()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(2, 22))
-@pytest.mark.parametrize("kind", KINDS)
-def test_many_random_tiles_equal_the_reference(kind: str, seed: int) -> None:
-    HostLibrary(cases_of(kind, seed, 25)).check()
+class TestKernels(KernelConformance):
+    cases = staticmethod(cases_of)
 
 
 @pytest.mark.parametrize("cores", [1, 3, 6])
 def test_every_number_of_cores_computes_the_whole_tile(cores: int) -> None:
     HostLibrary([c for kind in KINDS for c in cases_of(kind, 100 + cores, 3, cores)]).check()
-
-
-@pytest.mark.sanitizer
-def test_a_sample_is_clean_under_address_and_undefined_sanitizers() -> None:
-    assert run_sanitized([str(HERE / "gap8_layers.py"), "7", "4"]) == "computed\n"
 
 
 def _conv(

@@ -1,16 +1,11 @@
-"""Random layers over everything that the kernels of the STM32H7 accept, and more.
-
-Run as a program, it computes a sample of them with kernels under sanitizers.
-"""
+"""Random layers over everything that the kernels of the STM32H7 accept, and more."""
 
 from __future__ import annotations
 
-import sys
-
 from dory_stm32h7.backend import builtin_kernels
 
-from dory_core.testing.kernels import SANITIZE, HostLibrary, KernelCase, make_case
-from dory_core.testing.random_layers import KINDS, LayerSpace, RandomLayers
+from dory_core.testing.kernels import KernelCase, make_case
+from dory_core.testing.random_layers import LayerSpace, RandomLayers
 
 SPACE = LayerSpace(
     filters_per_channel=(1,),
@@ -32,9 +27,3 @@ def cases_of(kind: str, seed: int, count: int) -> list[KernelCase]:
         cases += [make_case(k, layer, random.numbers) for k in taken]
     assert tried <= 4 * count
     return cases
-
-
-if __name__ == "__main__":
-    seed, count = (int(argument) for argument in sys.argv[1:])
-    HostLibrary([c for kind in KINDS for c in cases_of(kind, seed, count)], SANITIZE).check()
-    print("computed")

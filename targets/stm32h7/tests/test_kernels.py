@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import cortex_m7
 import numpy as np
@@ -31,25 +30,14 @@ from dory_core.ir import (
     requant,
 )
 from dory_core.kernel import Kernel
+from dory_core.testing import KernelConformance
 from dory_core.testing.kernels import HostLibrary, typed, whole_case
 from dory_core.testing.random_layers import KINDS
-from dory_core.testing.sanitizers import run_sanitized
 from dory_core.tiling.geometry import make_tile
 
-HERE = Path(__file__).parent
 
-
-@pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("kind", KINDS)
-def test_random_tiles_equal_the_reference(kind: str, seed: int) -> None:
-    HostLibrary(cases_of(kind, seed, 12)).check()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(2, 22))
-@pytest.mark.parametrize("kind", KINDS)
-def test_many_random_tiles_equal_the_reference(kind: str, seed: int) -> None:
-    HostLibrary(cases_of(kind, seed, 25)).check()
+class TestKernels(KernelConformance):
+    cases = staticmethod(cases_of)
 
 
 @pytest.mark.parametrize("compiler", [cortex_m7.ZIG, cortex_m7.GCC], ids=["ziglang", "gcc"])
@@ -66,11 +54,6 @@ def test_more_code_of_the_chip_equals_the_reference(seed: int) -> None:
     cortex_m7.require()
     cases = [c for kind in KINDS for c in cases_of(kind, seed, 8)]
     CortexM7(cases).check()
-
-
-@pytest.mark.sanitizer
-def test_a_sample_is_clean_under_address_and_undefined_sanitizers() -> None:
-    assert run_sanitized([str(HERE / "stm32h7_layers.py"), "7", "4"]) == "computed\n"
 
 
 def _step(channels: int, reach: int, hi: int = 255) -> Requant:
