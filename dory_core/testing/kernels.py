@@ -21,14 +21,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 import dory_core
 from dory_core import reference
-from dory_core.ir import Layer, Linear, Tensor, TypedLayer, pixel_bytes, storage_for
+from dory_core.ir import Add, Layer, Linear, Tensor, TypedLayer, pixel_bytes, storage_for
 from dory_core.kernel import Kernel
 from dory_core.passes.ranges import infer_types
 from dory_core.simulate.build import EXTERNAL_FLAGS, EXTERNAL_FOLDER, FLAGS, SOURCE_FOLDERS
@@ -54,6 +54,7 @@ __all__ = [
     "HostLibrary",
     "KernelCase",
     "Machine",
+    "alone",
     "make_case",
     "source_flags",
     "typed",
@@ -64,6 +65,7 @@ __all__ = [
 
 Values = npt.NDArray[np.int64]
 Buffers = dict[str, npt.NDArray[Any]]
+_Kind = TypeVar("_Kind", bound=Layer)
 
 #: Flags that a :class:`HostLibrary` is compiled with for :func:`sanitizers.run_sanitized`.
 SANITIZE = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
@@ -102,6 +104,16 @@ class KernelCase:
     def label(self) -> str:
         """Kernel, layer and tile, for messages."""
         return f"{self.kernel.symbol(self.layer)} {self.layer.layer} tile {self.tile}"
+
+
+def alone(kind: type[_Kind], **fields: Any) -> _Kind:
+    """Return a layer that is a network of its own: it reads ``input`` and writes ``layer_00``.
+
+    kind: class of the layer; an Add reads ``input_1``, too. fields: what else the class takes.
+    """
+    inputs = ("input", "input_1") if issubclass(kind, Add) else ("input",)
+    given: dict[str, Any] = {"name": kind.__name__.lower(), "inputs": inputs, **fields}
+    return kind(index=0, output="layer_00", **given)
 
 
 def typed(

@@ -24,7 +24,7 @@ from dory_core.ir import (
     Window,
     requant,
 )
-from dory_core.testing.kernels import typed
+from dory_core.testing.kernels import alone, typed
 
 __all__ = ["KINDS", "LayerSpace", "RandomLayers"]
 
@@ -159,11 +159,9 @@ class RandomLayers:
         if kind == "linear":
             source = self._source(self.pick(1, 3, 8, 16), self.pick(1, 1, 2, 3), self.pick(1, 1, 4))
             weights = self.weights(c_out, source[0] * source[1] * source[2], bits=bits)
-            layer = Linear(
-                index=0,
+            layer = alone(
+                Linear,
                 name=kind,
-                inputs=("input",),
-                output="layer_00",
                 weights=weights,
                 weight_bits=bits,
                 bias=self.bias(c_out),
@@ -183,11 +181,9 @@ class RandomLayers:
             c_out = groups * self.pick(1, 2, 3, 4, 6)
         source = self._source(groups * per_group, *self.image(window))
         weights = self.weights(c_out, per_group, *window.kernel, bits=bits)
-        layer = Conv(
-            index=0,
+        layer = alone(
+            Conv,
             name=kind,
-            inputs=("input",),
-            output="layer_00",
             weights=weights,
             weight_bits=bits,
             bias=self.bias(c_out),
@@ -215,14 +211,7 @@ class RandomLayers:
             reach = window.taps * max(abs(source[3]), source[4])
             steps = self.requants(1, reach, self.pick(*self.space.outputs))
         make: type[MaxPool] | type[AvgPool] = MaxPool if kind == "maxpool" else AvgPool
-        layer = make(
-            index=0,
-            name=kind,
-            inputs=("input",),
-            output="layer_00",
-            window=window,
-            requants=steps,
-        )
+        layer = alone(make, name=kind, window=window, requants=steps)
         return typed(layer, source, packed=self.space.packed)
 
     def _sum(self) -> TypedLayer:
@@ -235,12 +224,7 @@ class RandomLayers:
             step = self._step(1, max(abs(source[3]), source[4]), clip, self._value_bits())
             operands.append(self.pick(None, step, step))
         steps = self.requants(1, 1000, self.pick(*self.space.outputs))
-        layer = Add(
-            index=0,
-            name="add",
-            inputs=("input", "input_1"),
-            output="layer_00",
-            operand_requants=(operands[0], operands[1]),
-            requants=self.pick((), steps, steps),
+        layer = alone(
+            Add, operand_requants=(operands[0], operands[1]), requants=self.pick((), steps, steps)
         )
         return typed(layer, first, second, packed=self.space.packed)

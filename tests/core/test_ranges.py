@@ -22,6 +22,7 @@ from dory_core.ir import (
     requant,
 )
 from dory_core.passes.ranges import infer_types
+from dory_core.testing.kernels import alone
 
 
 def tensor(
@@ -38,11 +39,8 @@ def conv(
 ) -> Conv:
     """A Conv with a row of taps per output channel over one input channel."""
     taps = len(weights[0])
-    return Conv(
-        index=0,
-        name="c",
-        inputs=("input",),
-        output="layer_00",
+    return alone(
+        Conv,
         requants=requants,
         weights=Array(np.array(weights).reshape(len(weights), 1, 1, taps)),
         window=Window(kernel=(1, taps), pads=pads),
@@ -126,13 +124,13 @@ def test_product_that_overflows_32_bits_before_the_sum_is_seen(sign: int) -> Non
 
 
 def test_value_beyond_64_bits_is_rejected_with_the_layer() -> None:
-    with pytest.raises(NotSupported, match=r"Conv 'c': mul \* acc \+ add .* beyond 64 bits"):
+    with pytest.raises(NotSupported, match=r"Conv 'conv': mul \* acc \+ add .* beyond 64 bits"):
         infer(conv([[1]], Requant((2**60,), (0,), 1, 0, 255)))
 
 
 def test_accumulator_beyond_32_bits_is_rejected_with_the_layer() -> None:
     source = replace(tensor(), hi=2**31 - 1, bits=32)
-    with pytest.raises(NotSupported, match="Conv 'c': its accumulator may reach"):
+    with pytest.raises(NotSupported, match="Conv 'conv': its accumulator may reach"):
         infer(conv([[2]]), source)
 
 
@@ -142,14 +140,7 @@ def test_unclipped_value_beyond_32_bits_is_rejected() -> None:
 
 
 def add_layer(*requants: Requant, operands: tuple[Requant | None, Requant | None]) -> Add:
-    return Add(
-        index=0,
-        name="a",
-        inputs=("input", "input"),
-        output="layer_00",
-        requants=requants,
-        operand_requants=operands,
-    )
+    return alone(Add, inputs=("input", "input"), requants=requants, operand_requants=operands)
 
 
 def test_unclipped_add_is_stored_in_16_bits() -> None:
@@ -170,35 +161,28 @@ def test_second_requantisation_works_on_the_range_of_the_first() -> None:
 
 def test_pools_keep_or_sum_the_range() -> None:
     window = Window(kernel=(2, 2), strides=(2, 2))
-    common = {"index": 0, "name": "p", "inputs": ("input",), "output": "layer_00", "window": window}
-    top = infer(MaxPool(**common), tensor(lo=-9, hi=12)).tensors["layer_00"]  # type: ignore[arg-type]
+    top = infer(alone(MaxPool, window=window), tensor(lo=-9, hi=12)).tensors["layer_00"]
     assert (top.shape, top.lo, top.hi, top.type_name) == ((1, 2, 2), -9, 12, "i8")
-    mean = AvgPool(**common, requants=(requant(1, 0, 4),))  # type: ignore[arg-type]
+    mean = alone(AvgPool, window=window, requants=(requant(1, 0, 4),))
     graph = infer(mean, tensor(lo=-9, hi=12))
     assert (graph.ranges[0].acc_lo, graph.ranges[0].acc_hi) == (-36, 48)
     assert (graph.tensors["layer_00"].lo, graph.tensors["layer_00"].hi) == (-9, 12)
 
 
 def test_mismatched_shapes_name_the_layer() -> None:
-    wide = Linear(
-        index=0,
-        name="fc",
-        inputs=("input",),
-        output="layer_00",
-        weights=Array(np.ones((2, 7), int)),
-    )
-    with pytest.raises(NotSupported, match="Linear 'fc': weights for 7 inputs on 20 elements"):
+    wide = alone(Linear, weights=Array(np.ones((2, 7), int)))
+    with pytest.raises(NotSupported, match="Linear 'linear': weights for 7 inputs on 20 elements"):
         infer(wide)
-    with pytest.raises(NotSupported, match=r"Conv 'c': its window \[1, 6\] does not fit"):
+    with pytest.raises(NotSupported, match=r"Conv 'conv': its window \[1, 6\] does not fit"):
         infer(conv([[1] * 6]))
-    with pytest.raises(NotSupported, match="Conv 'c': 3 values of mul for 2 channels"):
+    with pytest.raises(NotSupported, match="Conv 'conv': 3 values of mul for 2 channels"):
         infer(conv([[1], [1]], Requant((1, 2, 3), (0,), 4)))
 
 
 def test_max_pool_over_nothing_but_padding_is_rejected() -> None:
     window = Window(kernel=(1, 2), dilations=(1, 5), pads=(0, 5, 0, 5))
-    layer = MaxPool(index=0, name="p", inputs=("input",), output="layer_00", window=window)
+    layer = alone(MaxPool, window=window)
     assert infer(layer).tensors["layer_00"].width == 10
     lonely = replace(layer, window=replace(window, dilations=(1, 6), pads=(0, 6, 0, 6)))
-    with pytest.raises(NotSupported, match=r"MaxPool 'p': .* windows without an element"):
+    with pytest.raises(NotSupported, match=r"MaxPool 'maxpool': .* windows without an element"):
         infer(lonely)

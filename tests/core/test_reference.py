@@ -12,8 +12,7 @@ from dory_core.errors import UsageError
 from dory_core.ir import Add, Array, AvgPool, Conv, Graph, Linear, MaxPool, Tensor, Window, requant
 from dory_core.passes.ranges import infer_types
 from dory_core.reference import random_inputs, run
-
-COMMON = {"index": 0, "name": "l", "inputs": ("input",), "output": "layer_00"}
+from dory_core.testing.kernels import alone
 
 
 @st.composite
@@ -61,8 +60,8 @@ def test_convolution(
     weights = generator.integers(-128, 128, (outputs, fan_in, *window.kernel))
     bias = generator.integers(-1000, 1000, outputs)
     steps = (requant(generator.integers(-9, 9, outputs).tolist(), 5, 7, -128, 127),)
-    layer = Conv(
-        **COMMON,  # type: ignore[arg-type]
+    layer = alone(
+        Conv,
         weights=Array(weights),
         window=window,
         bias=Array(bias),
@@ -88,8 +87,8 @@ def test_convolution(
 def test_pools(case: tuple[Window, int, int], seed: int) -> None:
     window, height, width = case
     source = Tensor("input", 2, height, width, -128, 127, 8, True)
-    top = MaxPool(**COMMON, window=window)  # type: ignore[arg-type]
-    total = AvgPool(**COMMON, window=window)  # type: ignore[arg-type]
+    top = alone(MaxPool, window=window)
+    total = alone(AvgPool, window=window)
     graph = infer_types("net", (source,), (total,), ("layer_00",))
     check(graph, seed, lambda image, c, y, x: sum(v or 0 for *_, v in seen(image, window, c, y, x)))
     image = random_inputs(graph, seed)["input"]
@@ -111,7 +110,7 @@ def test_pools(case: tuple[Window, int, int], seed: int) -> None:
 
 def test_linear_columns_are_in_hwc_order() -> None:
     weights = np.arange(-12, 12).reshape(1, 24)
-    layer = Linear(**COMMON, weights=Array(weights), bias=Array([7]))  # type: ignore[arg-type]
+    layer = alone(Linear, weights=Array(weights), bias=Array([7]))
     source = Tensor("input", 4, 2, 3, 0, 255, 8, False)
     graph = infer_types("net", (source,), (layer,), ("layer_00",))
     image = random_inputs(graph, 3)["input"]
@@ -124,13 +123,8 @@ def test_linear_columns_are_in_hwc_order() -> None:
 
 def test_add_requantises_each_operand_before_the_sum_and_twice_behind_it() -> None:
     operands = (requant(3, 1, 2), requant(-1, 0, 1, -100, 100))
-    layer = Add(
-        index=0,
-        name="a",
-        inputs=("input", "input_1"),
-        output="layer_00",
-        operand_requants=operands,
-        requants=(requant(1, 0, 4), requant(5, 0, 3, 0, 255)),
+    layer = alone(
+        Add, operand_requants=operands, requants=(requant(1, 0, 4), requant(5, 0, 3, 0, 255))
     )
     left = Tensor("input", 2, 3, 3, 0, 255, 8, False)
     right = Tensor("input_1", 2, 3, 3, 0, 255, 8, False)
@@ -153,7 +147,7 @@ def test_add_requantises_each_operand_before_the_sum_and_twice_behind_it() -> No
     ],
 )
 def test_wrong_inputs_are_rejected(image: np.ndarray, reason: str) -> None:
-    layer = MaxPool(**COMMON, window=Window(kernel=(1, 1)))  # type: ignore[arg-type]
+    layer = alone(MaxPool, window=Window(kernel=(1, 1)))
     source = Tensor("input", 2, 2, 2, 0, 255, 8, False)
     graph = infer_types("net", (source,), (layer,), ("layer_00",))
     with pytest.raises(UsageError, match=reason):

@@ -21,6 +21,7 @@ from dory_core.ir import (
     Window,
 )
 from dory_core.kernel import Constraint, Kernel, Rejection, Term
+from dory_core.testing.kernels import alone
 from dory_core.tiling.geometry import (
     extent,
     input_bytes,
@@ -138,11 +139,9 @@ def conv(
 ) -> TypedLayer:
     """Return a convolution. size: of the input. bits: of x, weights, y."""
     window = Window(kernel=kernel, strides=strides, dilations=dilations, pads=pads)
-    layer = Conv(
-        index=0,
+    layer = alone(
+        Conv,
         name=name,
-        inputs=("input",),
-        output="layer_00",
         weights=_weights(c_out, c_in // groups, *kernel),
         window=window,
         groups=groups,
@@ -154,26 +153,18 @@ def conv(
 
 
 def pool(kind: type, c: int, size: tuple[int, int], window: Window) -> TypedLayer:
-    layer = kind(index=0, name="Pool_0", inputs=("input",), output="layer_00", window=window)
+    layer = alone(kind, window=window)
     y = tensor("layer_00", c, *window.output_size(*size))
     return TypedLayer(layer, (tensor("input", c, *size),), y, RANGES)
 
 
 def add(c: int, size: tuple[int, int]) -> TypedLayer:
-    layer = Add(index=0, name="Add_0", inputs=("input", "layer_00"), output="layer_01")
-    operands = (tensor("input", c, *size), tensor("layer_00", c, *size))
-    return TypedLayer(layer, operands, tensor("layer_01", c, *size), RANGES)
+    operands = (tensor("input", c, *size), tensor("input_1", c, *size))
+    return TypedLayer(alone(Add), operands, tensor("layer_00", c, *size), RANGES)
 
 
 def linear(c: int, size: tuple[int, int], c_out: int, bits: tuple[int, int] = (8, 8)) -> TypedLayer:
-    layer = Linear(
-        index=0,
-        name="Gemm_0",
-        inputs=("input",),
-        output="layer_00",
-        weights=_weights(c_out, c * size[0] * size[1]),
-        weight_bits=bits[1],
-    )
+    layer = alone(Linear, weights=_weights(c_out, c * size[0] * size[1]), weight_bits=bits[1])
     x, y = tensor("input", c, *size, bits[0]), tensor("layer_00", c_out, 1, 1, 32)
     return TypedLayer(layer, (x,), y, RANGES)
 

@@ -15,8 +15,8 @@ import numpy as np
 from diana_machine import SANITIZE, Machine, library
 
 from dory_core import reference
-from dory_core.ir import Add, Array, Conv, Layer, Linear, Tensor, TypedLayer, Window, requant
-from dory_core.passes.ranges import infer_types
+from dory_core.ir import Add, Array, Conv, Layer, Linear, TypedLayer, Window, requant
+from dory_core.testing.kernels import alone, typed
 
 SCALE = 7
 WEIGHT_MEMORY = 65536
@@ -42,14 +42,6 @@ class Case:
     def expected(self) -> Values:
         """What the reference computes."""
         return reference.run_layer(self.layer, self.inputs)
-
-
-def _typed(layer: Layer, *shapes: tuple[int, int, int], lo: int, hi: int) -> TypedLayer:
-    tensors = tuple(
-        Tensor(name, *shape, lo, hi, 8, lo < 0)
-        for name, shape in zip(layer.inputs, shapes, strict=True)
-    )
-    return infer_types("net", tensors, (layer,), (layer.output,)).typed(0)
 
 
 def _clip(activation: int, low: int = -128) -> tuple[int, int]:
@@ -95,19 +87,16 @@ def conv_case(random: np.random.Generator, *, depthwise: bool = False) -> Case:
         bias = random.integers(-20000, 20000, k)
     shift = int(random.choice([0, 5, 9, 12, 31], p=[0.1, 0.2, 0.4, 0.2, 0.1]))
     activation = int(random.integers(0, 2))
-    layer = Conv(
-        index=0,
-        name="conv",
-        inputs=("x",),
-        output="y",
+    layer = alone(
+        Conv,
         requants=(requant(1, 0, 1 << shift, *_clip(activation)),),
         weights=Array(weights),
         window=window,
         bias=Array(bias),
         groups=c if depthwise else 1,
     )
-    typed = _typed(layer, (c, h, w), lo=-128, hi=127)
-    return Case(typed, (_values(random, -128, 127, (c, h, w)),), shift, activation)
+    x = _values(random, -128, 127, (c, h, w))
+    return Case(typed(layer, (c, h, w, -128, 127)), (x,), shift, activation)
 
 
 def linear_case(random: np.random.Generator) -> Case:
@@ -116,33 +105,27 @@ def linear_case(random: np.random.Generator) -> Case:
     h, w = (1, 1) if random.random() < 0.5 else (int(random.integers(1, 5)) for _ in range(2))
     k = int(random.integers(1, 40))
     shift, activation = int(random.integers(0, 14)), int(random.integers(0, 2))
-    layer = Linear(
-        index=0,
-        name="fc",
-        inputs=("x",),
-        output="y",
+    layer = alone(
+        Linear,
         requants=(requant(1, 0, 1 << shift, *_clip(activation)),),
         weights=Array(_values(random, -128, 127, (k, c * h * w))),
         bias=Array(random.integers(-50000, 50000, k)),
     )
-    typed = _typed(layer, (c, h, w), lo=-128, hi=127)
-    return Case(typed, (_values(random, -128, 127, (c, h, w)),), shift, activation)
+    x = _values(random, -128, 127, (c, h, w))
+    return Case(typed(layer, (c, h, w, -128, 127)), (x,), shift, activation)
 
 
 def sum_case(random: np.random.Generator) -> Case:
     """Return a random sum."""
     shape = tuple(int(n) for n in random.integers(1, 30, 3))
     shift, activation = int(random.integers(0, 3)), int(random.integers(0, 2))
-    layer = Add(
-        index=0,
-        name="add",
-        inputs=("x", "x2"),
-        output="y",
+    layer = alone(
+        Add,
         requants=(requant(1, 0, 1 << shift, *_clip(activation)),),
     )
-    typed = _typed(layer, shape, shape, lo=-128, hi=127)
+    source = (*shape, -128, 127)
     inputs = tuple(_values(random, -128, 127, shape) for _ in range(2))
-    return Case(typed, inputs, shift, activation)
+    return Case(typed(layer, source, source), inputs, shift, activation)
 
 
 def analog_case(random: np.random.Generator, *, linear: bool = False) -> Case:
@@ -161,24 +144,17 @@ def analog_case(random: np.random.Generator, *, linear: bool = False) -> Case:
     mul = random.integers(-3000, 3000, k)
     add = random.integers(-60000, 60000, k)
     low, high = _clip(activation, -64)
-    shared = {
-        "index": 0,
-        "name": "analog",
-        "inputs": ("x",),
-        "output": "y",
-        "requants": (
-            requant(1, 0, SCALE, -32, 31),
-            requant(mul.tolist(), add.tolist(), 1 << shift, low, high),
-        ),
-    }
+    steps = (
+        requant(1, 0, SCALE, -32, 31),
+        requant(mul.tolist(), add.tolist(), 1 << shift, low, high),
+    )
     layer: Layer
     if linear:
-        layer = Linear(**shared, weights=Array(weights.reshape(k, c)))
+        layer = alone(Linear, weights=Array(weights.reshape(k, c)), requants=steps)
     else:
-        layer = Conv(**shared, weights=Array(weights), window=window)
-    typed = _typed(layer, (c, h, w), lo=lo, hi=hi)
+        layer = alone(Conv, weights=Array(weights), window=window, requants=steps)
     inputs = (_values(random, lo, hi, (c, h, w)),)
-    return Case(typed, inputs, shift, activation, mul, add)
+    return Case(typed(layer, (c, h, w, lo, hi)), inputs, shift, activation, mul, add)
 
 
 # --- runs ------------------------------------------------------------------------------------

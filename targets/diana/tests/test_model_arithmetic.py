@@ -14,8 +14,8 @@ import pytest
 from diana_layers import KINDS, SCALE, Case, check, run_conv
 from diana_machine import Machine, library
 
-from dory_core.ir import Array, Conv, Tensor, Window, requant
-from dory_core.passes.ranges import infer_types
+from dory_core.ir import Array, Conv, Window, requant
+from dory_core.testing.kernels import alone, typed
 
 HERE = Path(__file__).parent
 ZIG = (sys.executable, "-m", "ziglang", "cc")
@@ -79,18 +79,14 @@ def test_products_are_counted_with_those_of_the_padding() -> None:
 def _one_channel_conv(x: np.ndarray, *, pads: tuple[int, int, int, int]) -> np.ndarray:
     """Return x under a filter of ones, 1 x 3, or 1 x 1 where there is no padding."""
     window = Window(kernel=(1, 3 if any(pads) else 1), pads=pads)
-    layer = Conv(
-        index=0,
-        name="conv",
-        inputs=("x",),
-        output="y",
+    layer = alone(
+        Conv,
         requants=(requant(1, 0, 1, -128, 127),),
         weights=Array(np.ones((1, 1, *window.kernel), np.int64)),
         window=window,
         bias=Array([0]),
     )
-    typed = infer_types("net", (Tensor("x", *x.shape, -128, 127, 8, True),), (layer,), ("y",))
-    case = Case(typed.typed(0), (x,), 0, 0)
+    case = Case(typed(layer, (*x.shape, -128, 127)), (x,), 0, 0)
     return run_conv(case, Machine(adc_scale=SCALE), np.random.default_rng(0))
 
 

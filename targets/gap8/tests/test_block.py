@@ -11,7 +11,7 @@ from dory_gap8.backend.block import BlockKernel, finish, interleave
 from gap8_layers import CLIPS, RANGES, SPACE, make_case
 
 from dory_core.ir import Array, Conv, Requant, TypedLayer, Window, requant
-from dory_core.testing.kernels import HostLibrary, KernelCase, typed, whole_case
+from dory_core.testing.kernels import HostLibrary, KernelCase, alone, typed, whole_case
 from dory_core.testing.random_layers import RandomLayers
 
 SAME = Window(kernel=(3, 3), pads=(1, 1, 1, 1))
@@ -32,11 +32,8 @@ def conv(
         mul = [int(v) for v in random.integers(10, 40, c_out)]
         add = [int(v) for v in random.integers(-(1 << 14), 1 << 14, c_out)]
         steps = (requant(mul, add, 1 << (10 + k.bit_length() // 2), 0, 255),)
-    layer = Conv(
-        index=0,
-        name="conv",
-        inputs=("input",),
-        output="layer_00",
+    layer = alone(
+        Conv,
         weights=Array(random.integers(-128, 128, (c_out, c_in, *window.kernel))),
         window=window,
         requants=steps,
@@ -63,11 +60,8 @@ def random_cases(seed: int, count: int, cores: int = 8) -> list[KernelCase]:
         c_out = random.integer(1, 40)
         weights = random.weights(c_out, c_in, *window.kernel)
         reach = 255 * 128 * c_in * window.taps // 4
-        layer = Conv(
-            index=0,
-            name="conv",
-            inputs=("input",),
-            output="layer_00",
+        layer = alone(
+            Conv,
             weights=weights,
             window=window,
             requants=() if y == "i32" else random.requants(c_out, reach, CLIPS[y]),

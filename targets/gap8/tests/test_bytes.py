@@ -27,7 +27,7 @@ from dory_core.ir import (
     requant,
 )
 from dory_core.kernel import Kernel
-from dory_core.testing.kernels import HostLibrary, KernelCase, typed, whole_case
+from dory_core.testing.kernels import HostLibrary, KernelCase, alone, typed, whole_case
 from dory_core.tiling.geometry import extent, make_tile
 
 UNSIGNED, SIGNED = (0, 255), (-128, 127)
@@ -37,11 +37,8 @@ def linear(
     inputs: int, outputs: int, *steps: Requant, bias: bool = False, lo: int = 0, hi: int = 255
 ) -> TypedLayer:
     random = np.random.default_rng(inputs * 1000 + outputs)
-    layer = Linear(
-        index=0,
-        name="linear",
-        inputs=("input",),
-        output="layer_00",
+    layer = alone(
+        Linear,
         weights=Array(random.integers(-128, 128, (outputs, inputs))),
         bias=Array(random.integers(-9999, 9999, outputs)) if bias else None,
         requants=steps,
@@ -50,14 +47,7 @@ def linear(
 
 
 def pool(kind: type, window: Window, image: tuple[int, int, int], *steps: Requant, lo: int = 0):
-    layer = kind(
-        index=0,
-        name="pool",
-        inputs=("input",),
-        output="layer_00",
-        window=window,
-        requants=steps,
-    )
+    layer = alone(kind, window=window, requants=steps)
     return typed(layer, (*image, lo, lo + 255))
 
 
@@ -67,14 +57,7 @@ def add(
     ranges: tuple[tuple[int, int], tuple[int, int]] = (UNSIGNED, UNSIGNED),
     image: tuple[int, int, int] = (1, 256, 256),
 ) -> TypedLayer:
-    layer = Add(
-        index=0,
-        name="add",
-        inputs=("input", "input_1"),
-        output="layer_00",
-        operand_requants=operands,
-        requants=steps,
-    )
+    layer = alone(Add, operand_requants=operands, requants=steps)
     return typed(layer, *((*image, *r) for r in ranges))
 
 

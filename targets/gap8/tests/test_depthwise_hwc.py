@@ -12,7 +12,7 @@ from gap8_layers import CLIPS, SPACE, make_case
 
 from dory_core.errors import NotSupported
 from dory_core.ir import Array, Conv, TypedLayer, Window, requant
-from dory_core.testing.kernels import HostLibrary, KernelCase, typed, whole_case
+from dory_core.testing.kernels import HostLibrary, KernelCase, alone, typed, whole_case
 from dory_core.testing.random_layers import RandomLayers
 from dory_core.tiling.geometry import make_tile
 
@@ -32,11 +32,8 @@ def _layer(
     count = channels * multiplier
     random = np.random.default_rng(count * 100 + image[0])
     shape = (count, 1, *window.kernel)
-    conv = Conv(
-        index=0,
-        name="conv",
-        inputs=("input",),
-        output="layer_00",
+    conv = alone(
+        Conv,
         weights=Array(random.integers(-128, 128, shape) if weights is None else weights),
         window=window,
         groups=channels,
@@ -78,11 +75,8 @@ def _random_cases(seed: int, count: int, cores: int) -> list[KernelCase]:
         source = (c, h, w, *random.pick((0, 255), (-128, 127)))
         clip = CLIPS[random.pick("u8", "i8", "i16")]
         steps = random.requants(c_out, 64 * 255 * size[0] * size[1], clip)
-        conv = Conv(
-            index=0,
-            name="conv",
-            inputs=("input",),
-            output="layer_00",
+        conv = alone(
+            Conv,
             weights=random.weights(c_out, 1, *size),
             window=window,
             groups=c,

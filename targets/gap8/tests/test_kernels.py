@@ -18,7 +18,7 @@ from gap8_layers import cases_of, make_case
 from dory_core.ir import Add, Array, Conv, Linear, Requant, Window, requant
 from dory_core.simulate.compiler import ZIGLANG, identify
 from dory_core.testing import KernelConformance
-from dory_core.testing.kernels import HostLibrary, typed, whole_case
+from dory_core.testing.kernels import HostLibrary, alone, typed, whole_case
 from dory_core.testing.random_layers import KINDS
 
 
@@ -45,11 +45,8 @@ def _conv(
 ):
     random = np.random.default_rng(c_in * 100 + c_out)
     shape = (c_out, c_in // groups, *window.kernel)
-    layer = Conv(
-        index=0,
-        name="conv",
-        inputs=("input",),
-        output="layer_00",
+    layer = alone(
+        Conv,
         weights=Array(random.integers(-128, 128, shape) if weights is None else weights),
         window=window,
         groups=groups,
@@ -97,11 +94,8 @@ def test_partial_sums_over_three_tiles_of_input_channels() -> None:
 def test_division_floors_over_the_whole_range(div: int, mul: int) -> None:
     """Sums of both signs, numerators up to 2^53, signed outputs: floor, never truncation."""
     random = np.random.default_rng(div)
-    layer = Linear(
-        index=0,
-        name="linear",
-        inputs=("input",),
-        output="layer_00",
+    layer = alone(
+        Linear,
         weights=Array(random.integers(-128, 128, (400, 500))),
         requants=(Requant((mul,), (-12345,), div, -(1 << 15), (1 << 15) - 1),),
     )
@@ -112,13 +106,7 @@ def test_division_floors_over_the_whole_range(div: int, mul: int) -> None:
 @pytest.mark.parametrize("div", [7, 3, 15])
 def test_short_division_is_exact_for_every_numerator(div: int) -> None:
     """All numbers of 16 bits, among them those that two folds leave below zero."""
-    layer = Add(
-        index=0,
-        name="add",
-        inputs=("input", "input_1"),
-        output="layer_00",
-        operand_requants=(requant(1, 0, div), None),
-    )
+    layer = alone(Add, operand_requants=(requant(1, 0, div), None))
     x = typed(layer, (1, 256, 256, -(1 << 15), (1 << 15) - 1), (1, 256, 256, -128, 127))
     values = np.arange(-(1 << 15), 1 << 15, dtype=np.int64).reshape(1, 256, 256)
     assert "_scaled_ones_noclip_as_is" in AddKernel().symbol(x)

@@ -23,7 +23,7 @@ from dory_core.planner import beside_code
 from dory_core.plugins import Plugins
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.graphs import GraphBuilder
-from dory_core.testing.kernels import typed
+from dory_core.testing.kernels import alone, typed
 from dory_core.testing.random_layers import KINDS, RandomLayers
 from dory_core.tiling.geometry import Tile, extent, keeps_channels, make_tile, with_border
 from dory_core.tiling.problem import TilingProblem, formulate
@@ -40,11 +40,8 @@ def context(cores: int = 8, kernels: str = "dory", **fields) -> TargetContext:
 def conv(c_in: int, c_out: int, size: int, kernel: int, stride: int = 1, groups: int = 1, **more):
     pad = kernel // 2
     window = Window(kernel=(kernel, kernel), strides=(stride, stride), pads=(pad,) * 4)
-    layer = Conv(
-        index=0,
-        name="conv",
-        inputs=("input",),
-        output="layer_00",
+    layer = alone(
+        Conv,
         weights=Array(np.ones((c_out, c_in // groups, kernel, kernel), int)),
         window=window,
         groups=groups,
@@ -251,42 +248,20 @@ def test_refusals_are_sentences() -> None:
     second = conv(8, 2, 8, 3)
     steps = (requant(1, 0, 1, 0, 255), requant([1, 3], 0, 4, 0, 255))
     two = typed(
-        Conv(
-            index=0,
-            name="conv",
-            inputs=("input",),
-            output="layer_00",
-            weights=second.layer.weights,
-            window=second.layer.window,
-            requants=steps,
-        ),
+        alone(Conv, weights=second.layer.weights, window=second.layer.window, requants=steps),
         (8, 8, 8, 0, 255),
     )
     assert why(two, "conv") == "the second of two requantisations differs from channel to channel"
-    big = Linear(index=0, name="l", inputs=("input",), output="layer_00", weights=Array([[200, 1]]))
+    big = alone(Linear, weights=Array([[200, 1]]))
     reason = why(typed(big, (2, 1, 1, 0, 255)), "linear")
     assert reason == "its weights lie in [1, 200], not in 8 bits"
-    pool = AvgPool(
-        index=0,
-        name="p",
-        inputs=("input",),
-        output="layer_00",
-        window=Window(kernel=(2, 2)),
-        requants=(requant([1, 2], 0, 4, 0, 255),),
-    )
+    pool = alone(AvgPool, window=Window(kernel=(2, 2)), requants=(requant([1, 2], 0, 4, 0, 255),))
     reason = why(typed(pool, (2, 4, 4, 0, 255)), "avgpool")
     assert reason == "its requantisation differs from channel to channel"
-    maximum = MaxPool(
-        index=0,
-        name="p",
-        inputs=("input",),
-        output="layer_00",
-        window=Window(kernel=(2, 2)),
-        requants=(requant(1, 0, 4, 0, 255),),
-    )
+    maximum = alone(MaxPool, window=Window(kernel=(2, 2)), requants=(requant(1, 0, 4, 0, 255),))
     reason = why(typed(maximum, (2, 4, 4, 0, 255)), "maxpool")
     assert reason == "it has no requantisation after the maximum"
-    add = Add(index=0, name="a", inputs=("input", "input_1"), output="layer_00")
+    add = alone(Add)
     wide = typed(add, (2, 4, 4, 0, 255), (2, 4, 4, 0, 255))
     unsigned = replace(wide.output, bits=32, signed=False)
     assert why(TypedLayer(wide.layer, wide.inputs, unsigned, wide.ranges), "add") == (
@@ -377,11 +352,8 @@ def test_code_of_the_layers_leaves_less_of_l2_to_their_data() -> None:
 
 def test_temporal_layers_that_fit_are_one_tile_of_odd_channels_and_pixels() -> None:
     """11 channels at 140 times: neither the rest of four channels nor that of 32 pixels splits."""
-    layer = Conv(
-        index=0,
-        name="conv",
-        inputs=("input",),
-        output="layer_00",
+    layer = alone(
+        Conv,
         weights=Array(np.ones((11, 11, 1, 11), int)),
         window=Window(kernel=(1, 11), dilations=(1, 4), pads=(0, 40, 0, 0)),
         requants=(requant(1, 0, 256, 0, 255),),

@@ -8,7 +8,7 @@ from dory_gap8.backend import AvgPoolKernel, LinearKernel
 from dory_gap8.backend.requant import LIMBS, NARROW, STEPS, epilogue
 
 from dory_core.ir import Array, AvgPool, Linear, Requant, TypedLayer, Window, requant
-from dory_core.testing.kernels import HostLibrary, KernelCase, typed, values_of
+from dory_core.testing.kernels import HostLibrary, KernelCase, alone, typed, values_of
 
 
 def linear(
@@ -23,14 +23,8 @@ def linear(
     if weights is None:
         random = np.random.default_rng(inputs)
         weights = random.integers(-127, 128, (4, inputs)) // np.array([[16], [8], [2], [1]])
-    layer = Linear(
-        index=0,
-        name="linear",
-        inputs=("input",),
-        output="layer_00",
-        weights=Array(weights),
-        bias=None if bias is None else Array(bias),
-        requants=steps,
+    layer = alone(
+        Linear, weights=Array(weights), bias=None if bias is None else Array(bias), requants=steps
     )
     return typed(layer, (weights.shape[1], 1, 1, lo, hi))
 
@@ -165,11 +159,8 @@ def test_a_bias_beyond_the_arithmetic_is_exact_modulo_it() -> None:
 
 
 def test_one_record_serves_all_channels_alike() -> None:
-    pool = AvgPool(
-        index=0,
-        name="pool",
-        inputs=("input",),
-        output="layer_00",
+    pool = alone(
+        AvgPool,
         window=Window(kernel=(5, 5)),
         requants=(requant(3**25, 7**13, (1 << 45) - 1, 0, 255),),
     )

@@ -40,7 +40,7 @@ from dory_core.ir import (
     requant,
 )
 from dory_core.kernel import Kernel
-from dory_core.testing.kernels import HostLibrary, KernelCase, typed
+from dory_core.testing.kernels import HostLibrary, KernelCase, alone, typed
 
 INPUTS = tuple(RANGES)
 WEIGHTS = (2, 4, 8)
@@ -86,19 +86,16 @@ def filtered(kind: str, x: str, bits: int, output: str) -> TypedLayer:
     weights.reshape(-1)[:2] = -(1 << bits - 1), (1 << bits - 1) - 1
     reach = int(np.abs(weights).sum(axis=tuple(range(1, weights.ndim))).max()) * max(-lo, hi)
     common: dict[str, Any] = {
-        "index": 0,
         "name": kind,
-        "inputs": ("input",),
-        "output": "layer_00",
         "weights": Array(weights),
         "weight_bits": bits,
         "requants": step(output, reach, c_out),
     }
     if not any(kernel):
-        return typed(Linear(**common), (c_in, height, width, lo, hi), packed=True)
+        return typed(alone(Linear, **common), (c_in, height, width, lo, hi), packed=True)
     pads = (1, 2, 0, 1) if kernel[1] > 1 else (0, 0, 0, 0)
     window = Window(kernel=kernel, pads=pads)
-    layer = Conv(window=window, groups=groups, **common)
+    layer = alone(Conv, window=window, groups=groups, **common)
     return typed(layer, (c_in, height, width, lo, hi), packed=True)
 
 
@@ -142,30 +139,26 @@ def test_every_combination_of_inputs_weights_and_outputs(kind: str, x: str) -> N
 @pytest.mark.parametrize("x", INPUTS)
 def test_pools_of_every_input_and_output(x: str) -> None:
     window = Window(kernel=(2, 3), strides=(1, 2), pads=(1, 1, 0, 2))
-    common: dict[str, Any] = {"index": 0, "inputs": ("input",), "output": "layer_00"}
     source = (7, 5, 6, *RANGES[x])
     reach = 6 * max(-RANGES[x][0], RANGES[x][1])
     averages = [
         typed(
-            AvgPool(name="average", window=window, requants=step(y, reach), **common),
+            alone(AvgPool, window=window, requants=step(y, reach)),
             source,
             packed=True,
         )
         for y in OUTPUTS
     ]
     check(AvgPoolKernel(CORES), averages, len(OUTPUTS))
-    maximum = typed(MaxPool(name="maximum", window=window, **common), source, packed=True)
+    maximum = typed(alone(MaxPool, window=window), source, packed=True)
     assert maximum.output.type_name == maximum.inputs[0].type_name == x
     check(MaxPoolKernel(CORES), [maximum], 1)
 
 
 def sums(pairs: list[tuple[str, str]], channels: int) -> Iterator[TypedLayer]:
     for n, (first, second) in enumerate(pairs):
-        layer = Add(
-            index=0,
-            name="add",
-            inputs=("input", "input_1"),
-            output="layer_00",
+        layer = alone(
+            Add,
             operand_requants=(requant(3, 1, 2), None),
             requants=step(OUTPUTS[n * 5 % len(OUTPUTS)], 4000),
         )
@@ -183,15 +176,7 @@ def test_sums_of_every_pair_of_operands(channels: int) -> None:
 def test_accumulators_without_room_take_sign_extended_weights() -> None:
     """-2 * 65535 in a column of 300 leaves no room for six bits more."""
     weights = np.full((3, 300, 1, 1), -2)
-    layer = Conv(
-        index=0,
-        name="conv",
-        inputs=("input",),
-        output="layer_00",
-        weights=Array(weights),
-        weight_bits=2,
-        window=Window(kernel=(1, 1)),
-    )
+    layer = alone(Conv, weights=Array(weights), weight_bits=2, window=Window(kernel=(1, 1)))
     x = typed(layer, (300, 2, 2, 0, 65535))
     assert PointwiseKernel(CORES).symbol(x) == "dory_gap8_pointwise_extended_u16_i2_i32"
     inputs = (np.full((300, 2, 2), 65535, dtype=np.int64),)

@@ -30,7 +30,7 @@ from dory_core.errors import UsageError
 from dory_core.ir import Array, Conv, Requant, TypedLayer, Window, requant
 from dory_core.passes.ranges import accumulator_bounds
 from dory_core.plugins import load_plugins
-from dory_core.testing.kernels import HostLibrary, KernelCase, make_case, typed, whole_case
+from dory_core.testing.kernels import HostLibrary, KernelCase, alone, make_case, typed, whole_case
 from dory_core.testing.random_layers import RandomLayers
 from dory_core.tiling.geometry import make_tile
 
@@ -133,11 +133,8 @@ def _conv(
     random = np.random.default_rng(c_in * 100 + c_out)
     shape = (c_out, c_in // groups, *window.kernel)
     reach = int(np.prod(shape[1:])) * 64 * 255
-    layer = Conv(
-        index=0,
-        name="conv",
-        inputs=("input",),
-        output="layer_00",
+    layer = alone(
+        Conv,
         weights=Array(random.integers(-128, 128, shape)),
         window=window,
         groups=groups,

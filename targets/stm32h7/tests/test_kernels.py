@@ -31,7 +31,7 @@ from dory_core.ir import (
 )
 from dory_core.kernel import Kernel
 from dory_core.testing import KernelConformance
-from dory_core.testing.kernels import HostLibrary, typed, whole_case
+from dory_core.testing.kernels import HostLibrary, alone, typed, whole_case
 from dory_core.testing.random_layers import KINDS
 from dory_core.tiling.geometry import make_tile
 
@@ -78,11 +78,8 @@ def _conv(
     random = np.random.default_rng(c_in * 100 + c_out)
     shape = (c_out, c_in // groups, *window.kernel)
     fan_in = c_in // groups * window.taps
-    layer = Conv(
-        index=0,
-        name="conv",
-        inputs=("input",),
-        output="layer_00",
+    layer = alone(
+        Conv,
         weights=Array(random.integers(-128, 128, shape) if weights is None else weights),
         window=window,
         groups=groups,
@@ -95,14 +92,7 @@ def _linear(
     inputs: int, outputs: int, steps: tuple[Requant, ...] = (), lo: int = 0, hi: int = 255
 ) -> TypedLayer:
     weights = np.random.default_rng(inputs).integers(-128, 128, (outputs, inputs))
-    layer = Linear(
-        index=0,
-        name="linear",
-        inputs=("input",),
-        output="layer_00",
-        weights=Array(weights),
-        requants=steps,
-    )
+    layer = alone(Linear, weights=Array(weights), requants=steps)
     return typed(layer, (inputs, 1, 1, lo, hi))
 
 
@@ -199,29 +189,19 @@ def test_rejections_say_why() -> None:
     halves = _linear(8, 4, lo=0, hi=65535)
     assert "reaches 65535" in reason(LinearKernel(), halves)
     window = Window(kernel=(20, 20))
-    pool = AvgPool(index=0, name="p", inputs=("input",), output="layer_00", window=window)
+    pool = alone(AvgPool, window=window)
     assert "exceed 16 bits" in reason(AvgPoolKernel(), typed(pool, (4, 20, 20, 0, 255)))
 
 
 def _pool(make: type[MaxPool] | type[AvgPool], kernel: int) -> TypedLayer:
     steps = () if make is MaxPool else (requant(1 << 10, 5, kernel * kernel << 10, 0, 255),)
-    layer = make(
-        index=0,
-        name="pool",
-        inputs=("input",),
-        output="layer_00",
-        window=Window(kernel=(kernel, kernel), strides=(2, 2)),
-        requants=steps,
-    )
+    layer = alone(make, window=Window(kernel=(kernel, kernel), strides=(2, 2)), requants=steps)
     return typed(layer, (16, 14, 14, 0, 255))
 
 
 def _sum() -> TypedLayer:
-    layer = Add(
-        index=0,
-        name="add",
-        inputs=("input", "input_1"),
-        output="layer_00",
+    layer = alone(
+        Add,
         operand_requants=(requant(77, 3, 256, 0, 255), None),
         requants=(requant(200, 9, 256, 0, 255),),
     )
