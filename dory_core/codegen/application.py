@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from dory_core.codegen.layer import layer_symbol, layer_view, weights_symbol
+from dory_core.codegen.layer import layer_view
+from dory_core.codegen.names import layer_symbol, weights_symbol
 from dory_core.codegen.network import network_view
 from dory_core.errors import DoryError
 from dory_core.hardware import OutputFile

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dory_core.codegen.cexpr import comment
-from dory_core.codegen.layer import arena
+from dory_core.codegen.names import arena
 from dory_core.layout import Layout
 from dory_core.plan import Conversion, Place, Plan
 

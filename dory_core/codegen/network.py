@@ -14,7 +14,7 @@ from dory_core.codegen.conversions import (
     layout_definition,
     layout_symbol,
 )
-from dory_core.codegen.layer import (
+from dory_core.codegen.names import (
     arena,
     layer_arenas,
     layer_parameters,

@@ -21,16 +21,16 @@ void ${v.symbol}(${v.parameters})
   dory_barrier(); /* the layer before has computed its output */
   if (dory_core_id() == 0) {
     DORY_SIM_TILE(0);
-% for line in v.checks:
+% for line in v.tile.checks:
     ${line}
 % endfor
   }
   dory_barrier();
   {
-% for line in v.before:
+% for line in v.tile.before:
     ${line}
 % endfor
-% for line in v.call:
+% for line in v.tile.call:
     ${line}
 % endfor
   }

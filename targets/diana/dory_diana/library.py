@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dory_core.codegen.cexpr import comment
-from dory_core.codegen.layer import layer_parameters, layer_symbol
+from dory_core.codegen.names import layer_parameters, layer_symbol
 from dory_core.hardware import OutputFile
 
 if TYPE_CHECKING:

@@ -1,0 +1,35 @@
+"""What a layer is called in C: its function, its constants, and the arenas that it is given."""
+
+from __future__ import annotations
+
+from dory_core.plan import RESIDENT, LayerStep
+
+
+def weights_symbol(step: LayerStep) -> str:
+    """Return the C name of a layer's constants."""
+    return f"dory_weights_{step.index:02d}"
+
+
+def layer_symbol(step: LayerStep) -> str:
+    """Return the C name of a layer's function."""
+    return f"dory_layer_{step.index:02d}"
+
+
+def arena(memory: int) -> str:
+    """Return the C name of the arena in a memory of L2."""
+    return f"l2_{memory}" if memory else "l2"
+
+
+def layer_arenas(step: LayerStep) -> tuple[str, ...]:
+    """Return the arenas that a layer uses, as parameters or arguments of its function."""
+    moved = (t for t in (*step.inputs, step.output) if t.form != RESIDENT)
+    memories = {t.place.memory for t in moved}
+    if step.weights is not None and not step.weights.linked:
+        memories.add(0)
+    return ("l1", *(arena(memory) for memory in sorted(memories)))
+
+
+def layer_parameters(step: LayerStep) -> str:
+    """Return the parameters of a layer's function: arenas, and which part of it when several."""
+    number = ("uint32_t number",) if len(step.parts) > 1 else ()
+    return ", ".join((*(f"uint8_t *{name}" for name in layer_arenas(step)), *number))
