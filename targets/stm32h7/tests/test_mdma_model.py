@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from dory_stm32h7.emulator import mdma as registers
+from dory_stm32h7.emulator import mdma_registers as registers
 from dory_stm32h7.emulator.faults import ChipFault
 from dory_stm32h7.emulator.mdma import Mdma
 from dory_stm32h7.emulator.memories import POISON, Memories

@@ -9,110 +9,41 @@ ChipFault.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 
 import numpy as np
 
 from dory_stm32h7.emulator.faults import ChipFault
+from dory_stm32h7.emulator.mdma_registers import (
+    BLOCK,
+    BRTIF,
+    BTIF,
+    CHANNEL_BYTES,
+    CHANNELS,
+    CR,
+    CRQA,
+    CTCIF,
+    EN,
+    FIRST_CHANNEL,
+    IFCR,
+    INCREMENT,
+    ISR,
+    NODE,
+    PROTECTED,
+    SWRQ,
+    TCIF,
+    TRGM_BLOCK,
+    TRGM_BUFFER,
+    TRGM_REPEATED,
+    Setup,
+    Side,
+)
 from dory_stm32h7.emulator.memories import Memories, Region
-
-CHANNELS = 16
-FIRST_CHANNEL = 0x40
-CHANNEL_BYTES = 0x40
-
-ISR, IFCR, ESR, CR, TCR, BNDTR, SAR, DAR, BRUR, LAR, TBR = range(0x00, 0x2C, 4)
-MAR, MDR = 0x30, 0x34
-PROTECTED = (TCR, BNDTR, SAR, DAR, BRUR, LAR, TBR, MAR, MDR)
-NODE = (TCR, BNDTR, SAR, DAR, BRUR, LAR, TBR, None, MAR, MDR)  # in memory, word by word
-
-TEIF, CTCIF, BRTIF, BTIF, TCIF, CRQA = (1 << bit for bit in (0, 1, 2, 3, 4, 16))
-EN, SWRQ = 1 << 0, 1 << 16
-INCREMENT, DECREMENT = 2, 3
-TRGM_BUFFER, TRGM_BLOCK, TRGM_REPEATED, TRGM_ALL = range(4)
 
 # Reads of the status that find a transfer in flight, at most; then it completes.
 MOST_POLLS = 3
 # Reads of the status without any progress after which the program waits for ever.
 ENDLESS = 10_000
-
-
-def _bits(value: int, low: int, count: int) -> int:
-    return value >> low & ((1 << count) - 1)
-
-
-@dataclass(frozen=True, slots=True)
-class Setup:
-    """The registers of a channel for one (repeated) block, decoded."""
-
-    tcr: int
-    bndtr: int
-    sar: int
-    dar: int
-    brur: int
-    lar: int
-    tbr: int
-
-    @property
-    def block_bytes(self) -> int:
-        """Bytes of one block."""
-        return _bits(self.bndtr, 0, 17)
-
-    @property
-    def blocks(self) -> int:
-        """Blocks of the repetition."""
-        return _bits(self.bndtr, 20, 12) + 1
-
-    @property
-    def buffer_bytes(self) -> int:
-        """Bytes of a buffer transfer."""
-        return _bits(self.tcr, 18, 7) + 1
-
-    @property
-    def trigger(self) -> int:
-        """What one request transfers (TRGM)."""
-        return _bits(self.tcr, 28, 2)
-
-    @property
-    def software(self) -> bool:
-        """Requests come from software (SWRM)."""
-        return bool(_bits(self.tcr, 30, 1))
-
-    @property
-    def packed(self) -> bool:
-        """Data of different widths are packed (PKE)."""
-        return bool(_bits(self.tcr, 25, 1))
-
-    def side(self, source: bool) -> Side:
-        """Return the source's or the destination's half of the registers."""
-        n = 0 if source else 1
-        offset = _bits(self.brur, 16 * n, 16)
-        return Side(
-            name="source" if source else "destination",
-            address=self.sar if source else self.dar,
-            step=_bits(self.tcr, 2 * n, 2),
-            width=1 << _bits(self.tcr, 4 + 2 * n, 2),
-            increment=1 << _bits(self.tcr, 8 + 2 * n, 2),
-            burst=1 << _bits(self.tcr, 12 + 3 * n, 3),
-            tcm=bool(_bits(self.tbr, 16 + n, 1)),
-            offset=-offset if _bits(self.bndtr, 18 + n, 1) else offset,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Side:
-    """Source or destination. width, increment: bytes. burst: beats. tcm: the bus bit.
-
-    offset: added to the address at the end of a block of a repetition.
-    """
-
-    name: str
-    address: int
-    step: int
-    width: int
-    increment: int
-    burst: int
-    tcm: bool
-    offset: int
 
 
 @dataclass(slots=True)
@@ -130,7 +61,7 @@ class Channel:
     @property
     def setup(self) -> Setup:
         """The registers of the block that is next."""
-        return Setup(*(self.registers[r] for r in (TCR, BNDTR, SAR, DAR, BRUR, LAR, TBR)))
+        return Setup(*(self.registers[r] for r in BLOCK))
 
 
 class Mdma:
@@ -285,7 +216,7 @@ class Mdma:
             )
         words = self.memories.view(address, 40, "linked list").view("<u4")
         values = {name: int(word) for name, word in zip(NODE, words, strict=True) if name}
-        return Setup(*(values[r] for r in (TCR, BNDTR, SAR, DAR, BRUR, LAR, TBR)))
+        return Setup(*(values[r] for r in BLOCK))
 
     def _check(self, channel: Channel, setup: Setup) -> None:
         """Raise ChipFault for a block that the manual does not allow."""
@@ -380,9 +311,7 @@ class Mdma:
         channel.flags |= TCIF | (BTIF if rest == 0 else 0)
 
     def _reload(self, channel: Channel, setup: Setup) -> None:
-        names = (TCR, BNDTR, SAR, DAR, BRUR, LAR, TBR)
-        values = (setup.tcr, setup.bndtr, setup.sar, setup.dar, setup.brur, setup.lar, setup.tbr)
-        channel.registers.update(zip(names, values, strict=True))
+        channel.registers.update(zip(BLOCK, astuple(setup), strict=True))
 
     def _complete(self, channel: Channel) -> None:
         channel.requested = channel.enabled = False
