@@ -15,7 +15,15 @@ from pathlib import Path
 
 from dory_core.errors import ToolMissing, UsageError
 
-__all__ = ["SANITIZERS", "ZIGLANG", "Compiler", "find_compiler", "identify", "probe_sanitizer"]
+__all__ = [
+    "SANITIZERS",
+    "ZIGLANG",
+    "Compiler",
+    "find_compiler",
+    "identify",
+    "named_compiler",
+    "probe_sanitizer",
+]
 
 # The wheel's compiler is a clang that by default uses all that this machine's processor has. The
 # baseline of the architecture makes what it compiles the same everywhere, and avoids a fault of
@@ -104,20 +112,31 @@ def identify(command: tuple[str, ...]) -> Compiler | None:
     return Compiler(command, result.stdout.strip()) if result.returncode == 0 else None
 
 
+def named_compiler(variable: str, what: str) -> Compiler | None:
+    """Return the compiler that an environment variable names, None where it names none.
+
+    what: that it ought to name, for the hint. Raises ToolMissing when it cannot be run.
+    """
+    chosen = os.environ.get(variable, "").strip()
+    if not chosen:
+        return None
+    compiler = identify(tuple(shlex.split(chosen)))
+    if compiler is None:
+        raise ToolMissing(
+            f"the C compiler {chosen!r} named by the environment variable {variable} cannot be run",
+            f"unset {variable} or let it name {what}",
+        )
+    return compiler
+
+
 def find_compiler() -> Compiler:
     """Return $CC, cc, gcc or clang, else the compiler of the ``ziglang`` wheel.
 
     Raises ToolMissing when there is none, or when $CC is set and cannot be run.
     """
-    chosen = os.environ.get("CC", "").strip()
-    if chosen:
-        compiler = identify(tuple(shlex.split(chosen)))
-        if compiler is None:
-            raise ToolMissing(
-                f"the C compiler {chosen!r} named by the environment variable CC cannot be run",
-                "unset CC or let it name a working compiler",
-            )
-        return compiler
+    chosen = named_compiler("CC", "a working compiler")
+    if chosen is not None:
+        return chosen
     for name in ("cc", "gcc", "clang"):
         compiler = identify((name,))
         if compiler is not None:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import shlex
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dory_core.errors import ToolMissing
 from dory_core.simulate.build import Recipe
-from dory_core.simulate.compiler import Compiler, identify
+from dory_core.simulate.compiler import Compiler, identify, named_compiler
 
 GCC = "arm-none-eabi-gcc"
 GCC_FLAGS = ("-mcpu=cortex-m7", "-mthumb", "-mfpu=fpv5-d16", "-mfloat-abi=hard")
@@ -74,16 +73,7 @@ def find_toolchain() -> Toolchain:
 
     Raises ToolMissing when there is none, or when $ARM_CC is set and cannot be run.
     """
-    chosen = os.environ.get("ARM_CC", "").strip()
-    if chosen:
-        compiler = identify(tuple(shlex.split(chosen)))
-        if compiler is None:
-            raise ToolMissing(
-                f"the compiler {chosen!r} named by the environment variable ARM_CC cannot be run",
-                "unset ARM_CC or let it name an arm-none-eabi-gcc",
-            )
-        return Toolchain(compiler, GCC_FLAGS, GCC_LINK_FLAGS)
-    compiler = identify((GCC,))
+    compiler = named_compiler("ARM_CC", "an arm-none-eabi-gcc") or identify((GCC,))
     if compiler is not None:
         return Toolchain(compiler, GCC_FLAGS, GCC_LINK_FLAGS)
     if importlib.util.find_spec("ziglang") is not None:
