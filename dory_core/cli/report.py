@@ -84,7 +84,9 @@ def write_images(folder: Path, format_: str, figures: Sequence[Figure]) -> list[
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UsageError(f"cannot write {folder}: {error.strerror}") from error
+        raise UsageError(
+            f"cannot write {folder}: {error.strerror}", "choose another DIR"
+        ) from error
     for path, content in drawn.items():
         write_file(path, content)
     return list(drawn)

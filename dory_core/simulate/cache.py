@@ -12,21 +12,27 @@ from dory_core.errors import UsageError
 __all__ = ["ObjectCache", "cache_dir"]
 
 LIMIT_BYTES = 500 << 20
+_HINT = "let the environment variable DORY_CACHE name a directory that you may write to"
 
 
 def cache_dir() -> Path:
-    """Return $DORY_CACHE, else ``dory`` in the user's cache directory."""
+    """Return $DORY_CACHE, else ``dory`` in the user's cache directory; UsageError without one."""
     chosen = os.environ.get("DORY_CACHE")
     if chosen:
         return Path(chosen)
     base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "dory"
+    try:
+        return (Path(base) if base else Path.home() / ".cache") / "dory"
+    except RuntimeError as error:
+        raise UsageError("there is no place for the cache: you have no home", _HINT) from error
 
 
 class ObjectCache:
     """Files by key; safe for several processes, oldest use pruned first.
 
     limit_bytes: size above which :meth:`prune` removes files, down to four fifths of it.
+
+    Raises UsageError for a folder that cannot be made or written to.
     """
 
     def __init__(self, folder: Path, limit_bytes: int = LIMIT_BYTES) -> None:
@@ -36,9 +42,10 @@ class ObjectCache:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UsageError(
-                f"the cache {folder} cannot be made: {error.strerror}",
-                "let the environment variable DORY_CACHE name a directory that you may write to",
+                f"the cache {folder} cannot be made: {error.strerror}", _HINT
             ) from error
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise UsageError(f"the cache {folder} cannot be written to", _HINT)
 
     def path(self, key: str) -> Path:
         """Return where the object of ``key`` lies, present or not."""

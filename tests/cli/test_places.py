@@ -74,24 +74,57 @@ def test_edited_source_is_built_again(copy: Path) -> None:
     assert dory("run", copy).status == 0
 
 
-def test_read_only_application_runs_and_stays_as_it_is(copy: Path, tmp_path: Path) -> None:
+@pytest.fixture
+def unprivileged() -> tuple[str, ...]:
+    """The start of a command that may write only where permissions allow it."""
+    if os.geteuid() != 0:
+        return ()
+    if shutil.which(UNPRIVILEGED[0]) is None:
+        pytest.skip("root can write everywhere here")
+    return UNPRIVILEGED
+
+
+def run_unprivileged(
+    prefix: tuple[str, ...], application: Path, **extra: str
+) -> subprocess.CompletedProcess[str]:
+    command = [*prefix, sys.executable, "-m", "dory_core.cli.main", "run", str(application)]
+    return subprocess.run(
+        command,
+        env=environment() | extra,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+def test_read_only_application_runs_and_stays_as_it_is(
+    unprivileged: tuple[str, ...], copy: Path, tmp_path: Path
+) -> None:
     shutil.rmtree(copy / "build", ignore_errors=True)
     before = tree(copy)
-    prefix = UNPRIVILEGED if os.geteuid() == 0 else ()
-    if prefix and shutil.which(prefix[0]) is None:
-        pytest.skip("root can write everywhere here")
     for path in [copy, *copy.rglob("*")]:
         path.chmod(path.stat().st_mode & ~0o222)
     try:
-        command = [*prefix, sys.executable, "-m", "dory_core.cli.main", "run", str(copy)]
-        result = subprocess.run(
-            command, env=environment(), capture_output=True, text=True, timeout=300, check=False
-        )
+        result = run_unprivileged(unprivileged, copy)
         assert result.returncode == 0, result.stderr
         assert tree(copy) == before
     finally:
         for path in [copy, *copy.rglob("*")]:
             path.chmod(path.stat().st_mode | 0o200)
+
+
+@pytest.mark.parametrize("made", ["cache", "cache/objects"])
+def test_read_only_cache_is_status_2_and_says_how_to_choose_another(
+    unprivileged: tuple[str, ...], application: Path, tmp_path: Path, made: str
+) -> None:
+    folder = tmp_path / made
+    folder.mkdir(parents=True)
+    folder.chmod(0o555)
+    result = run_unprivileged(unprivileged, application, DORY_CACHE=str(tmp_path / "cache"))
+    assert result.returncode == 2
+    assert f"the cache {tmp_path / 'cache/objects'} cannot be" in result.stderr
+    assert "hint: let the environment variable DORY_CACHE name" in result.stderr
 
 
 def test_symbolic_link_keeps_pointing(pipeline: tuple[str, ...], tmp_path: Path) -> None:

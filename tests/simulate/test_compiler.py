@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dory_core.errors import ToolMissing
+from dory_core.errors import ToolMissing, UsageError
 from dory_core.simulate import build as build_module
 from dory_core.simulate import compiler as compiler_module
 from dory_core.simulate.build import build
@@ -159,3 +159,16 @@ def test_cache_directory_can_be_chosen(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.delenv("DORY_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "x"))
     assert cache_dir() == tmp_path / "x/dory"
+
+
+def test_user_without_a_home_is_told_to_name_a_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("DORY_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+
+    def nowhere() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", nowhere)
+    with pytest.raises(UsageError) as caught:
+        cache_dir()
+    assert "no home" in caught.value.message and "DORY_CACHE" in caught.value.hint
