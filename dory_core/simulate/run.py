@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.errors import UsageError, VerificationFailed
+from dory_core.errors import DoesNotFit, UsageError, VerificationFailed
 from dory_core.layout import HWC
 from dory_core.simulate.build import build
 from dory_core.simulate.compiler import Compiler
@@ -28,6 +28,8 @@ _TIMEOUT_S = 600.0
 _EXTERNAL = -1  # stands for a layer in counts.txt
 _EXIT_USAGE = 2
 _REPORT_LINES = 25
+_FAULT = "dory-sim: error: "
+_NO_MEMORY = "no memory for "
 _REPORT_MARKS = ("ERROR: AddressSanitizer", "runtime error:", "WARNING: ThreadSanitizer")
 
 
@@ -36,7 +38,7 @@ def run_host(app_dir: Path, request: RunRequest, *, compiler: Compiler | None = 
 
     Values that differ are in the result. Raises VerificationFailed when the simulator, a sanitizer
     or the operating system stopped the program, or it did not end in time; UsageError for wrong
-    arguments; what :func:`build.build` raises.
+    arguments; DoesNotFit for arenas beyond this machine's memory; what :func:`build.build` raises.
     """
     if request.dma not in DMA_MODES:
         raise UsageError(f"unknown DMA mode {request.dma!r}", f"known are {', '.join(DMA_MODES)}")
@@ -136,16 +138,21 @@ def _execute(command: list[str], cwd: Path, timeout_s: float) -> None:
         reason = result.stderr.strip().splitlines()[0] if result.stderr else "no input"
         written = "cannot write" in reason
         raise UsageError(reason, "let TMPDIR name a directory with free space" if written else "")
+    failure = _failure(result.returncode, result.stderr)
+    if _NO_MEMORY in failure:
+        raise DoesNotFit(
+            failure.removeprefix(_FAULT),
+            "this machine has too little memory to simulate such budgets: compile with smaller ones",
+        )
     raise VerificationFailed(
-        _failure(result.returncode, result.stderr),
-        "the generated C or a kernel is at fault: run again with --sanitize to learn more",
+        failure, "the generated C or a kernel is at fault: run again with --sanitize to learn more"
     )
 
 
 def _failure(status: int, stderr: str) -> str:
     """Return what stopped the program: the simulator's line, then the start of a report."""
     lines = stderr.splitlines()
-    headlines = [line for line in lines if line.startswith("dory-sim: error: ")]
+    headlines = [line for line in lines if line.startswith(_FAULT)]
     start = next(
         (i for i, line in enumerate(lines) if any(mark in line for mark in _REPORT_MARKS)), None
     )

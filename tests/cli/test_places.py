@@ -84,9 +84,10 @@ def unprivileged() -> tuple[str, ...]:
     return UNPRIVILEGED
 
 
-def run_unprivileged(
+def run_behind(
     prefix: tuple[str, ...], application: Path, **extra: str
 ) -> subprocess.CompletedProcess[str]:
+    """Let a command run ``dory run``; extra: environment variables."""
     command = [*prefix, sys.executable, "-m", "dory_core.cli.main", "run", str(application)]
     return subprocess.run(
         command,
@@ -106,7 +107,7 @@ def test_read_only_application_runs_and_stays_as_it_is(
     for path in [copy, *copy.rglob("*")]:
         path.chmod(path.stat().st_mode & ~0o222)
     try:
-        result = run_unprivileged(unprivileged, copy)
+        result = run_behind(unprivileged, copy)
         assert result.returncode == 0, result.stderr
         assert tree(copy) == before
     finally:
@@ -121,10 +122,21 @@ def test_read_only_cache_is_status_2_and_says_how_to_choose_another(
     folder = tmp_path / made
     folder.mkdir(parents=True)
     folder.chmod(0o555)
-    result = run_unprivileged(unprivileged, application, DORY_CACHE=str(tmp_path / "cache"))
+    result = run_behind(unprivileged, application, DORY_CACHE=str(tmp_path / "cache"))
     assert result.returncode == 2
     assert f"the cache {tmp_path / 'cache/objects'} cannot be" in result.stderr
     assert "hint: let the environment variable DORY_CACHE name" in result.stderr
+
+
+def test_arenas_beyond_the_memory_of_this_machine_are_status_4(
+    pipeline: tuple[str, ...], tmp_path: Path
+) -> None:
+    app = tmp_path / "app"
+    assert dory(*pipeline, NET, "-o", app, "--l1", "4294967295", "-q").status == 0
+    result = run_behind(("sh", "-c", 'ulimit -v 3000000; exec "$@"', "sh"), app)
+    assert result.returncode == 4, result.stderr
+    assert "no memory for L1 of 4294967295 bytes" in result.stderr
+    assert "hint: this machine has too little memory" in result.stderr
 
 
 def test_symbolic_link_keeps_pointing(pipeline: tuple[str, ...], tmp_path: Path) -> None:
