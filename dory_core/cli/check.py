@@ -21,7 +21,7 @@ from dory_core.cli.compile import (
     budgets,
     target_settings,
 )
-from dory_core.errors import DoesNotFit, NotSupported
+from dory_core.errors import DoesNotFit, NotSupported, UsageError
 
 
 def check(
@@ -47,6 +47,11 @@ def check(
 ) -> None:
     """Tell whether a network is supported and fits, layer by layer."""
     existing_file(onnx, "network")
+    if target is None and (set_ or kernels or budgets(l1, l2, l3)):
+        raise UsageError(
+            "budgets and settings are those of a target, and none is named",
+            "give --target NAME, too; `dory targets` lists them",
+        )
     from dory_core.check import check_network
     from dory_core.compiler import CompileOptions
     from dory_core.plugins import load_plugins

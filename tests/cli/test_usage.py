@@ -89,6 +89,8 @@ def test_settings_split_at_the_first_equals_sign() -> None:
         (["run", "app", "--repeat", "0"], ["--repeat"]),
         (["report", str(EXAMPLE)], ["plan.json"]),
         (["check", NET], ["--frontend"]),
+        (["check", NET, "--frontend", "f", "--l1", "1k"], ["those of a target", "--target NAME"]),
+        (["check", NET, "--frontend", "f", "--set", "a=b"], ["those of a target"]),
     ],
     ids=lambda value: " ".join(Path(v).name for v in value),
 )
