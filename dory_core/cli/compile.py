@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -189,6 +190,7 @@ def _show(
     if exact:
         out.print(f"golden: all {len(plan['layers'])} layers are exact", markup=False)
     if output is not None:
-        out.print(f"written: {output} (run it with: dory run {output})", markup=False)
+        how = shlex.join(("dory", "run", str(output)))
+        out.print(f"written: {output} (run it with: {how})", markup=False)
     elif options.plan_only:
         out.print("plan only: no application was written", markup=False)

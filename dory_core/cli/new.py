@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -36,6 +37,5 @@ def new(
     directory = output or Path(plugin.distribution)
     write_plugin(kind.value, plugin, directory)
     if settings.verbosity >= 0:
-        console().print(
-            f"written: {directory} (install it with: pip install -e {directory})", markup=False
-        )
+        how = shlex.join(("pip", "install", "-e", str(directory)))
+        console().print(f"written: {directory} (install it with: {how})", markup=False)

@@ -6,7 +6,9 @@ import keyword
 import re
 import shutil
 import tempfile
+from contextlib import suppress
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -48,13 +50,24 @@ class Names:
 
 
 def names(text: str) -> Names:
-    """Return the names of a plugin. Raises UsageError for a name that cannot be one."""
+    """Return the names of a plugin.
+
+    Raises UsageError for a name that cannot be one, or whose distribution is installed: pip would
+    replace that one.
+    """
     if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", text) or keyword.iskeyword(text):
         raise UsageError(
             f"{text!r} cannot be the name of a plugin",
             "use lower-case letters, digits and single hyphens, starting with a letter: my-chip",
         )
-    return Names(text)
+    plugin = Names(text)
+    with suppress(PackageNotFoundError):
+        installed = version(plugin.distribution)
+        raise UsageError(
+            f"{plugin.distribution} {installed} is installed, a new one would replace it",
+            "choose another NAME",
+        )
+    return plugin
 
 
 def plugin_files(kind: str, plugin: Names) -> tuple[OutputFile, ...]:

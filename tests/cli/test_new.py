@@ -60,6 +60,14 @@ def test_a_name_that_cannot_be_one_is_refused(tmp_path: Path, name: str) -> None
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_name_whose_distribution_is_installed_is_refused(tmp_path: Path) -> None:
+    arguments = ("-m", "dory_core.cli.main", "new", "target", "core")
+    outcome = python(*arguments, env=environment(), cwd=tmp_path)
+    assert outcome.status == 2
+    assert "dory-core" in outcome.stderr and "would replace it" in outcome.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_what_is_there_is_left_alone(tmp_path: Path) -> None:
     mine = tmp_path / "dory-blinky" / "mine.txt"
     mine.parent.mkdir()

@@ -50,6 +50,7 @@ def test_spaces_unicode_and_slashes_in_paths(pipeline: tuple[str, ...], tmp_path
     shutil.copy(NET, net)
     outcome = dory(*pipeline, net, "-o", f"{tmp_path}/ä p p/", cwd=tmp_path)
     assert outcome.status == 0, outcome.stderr
+    assert f"dory run '{tmp_path}/ä p p'" in outcome.stdout
     assert dory("run", "ä p p/", cwd=tmp_path).status == 0
 
 
