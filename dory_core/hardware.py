@@ -15,6 +15,12 @@ from typing import Any
 STORAGE_BITS = (2, 4, 8, 16, 32)
 
 
+def _require(holds: object, otherwise: str) -> None:
+    """Raise ValueError, which names the plugin's hook that made a record, unless it is sound."""
+    if not holds:
+        raise ValueError(otherwise)
+
+
 @dataclass(frozen=True, slots=True)
 class Memory:
     """One physical memory.
@@ -46,6 +52,20 @@ class Memory:
     access_cycles: float = 0.0
     line_cycles: float = 0.0
 
+    def __post_init__(self) -> None:
+        sizes = (self.size_bytes, self.reserved_bytes)
+        whole = all(isinstance(size, int) and size >= 0 for size in sizes)
+        _require(whole, f"memory {self.name}: sizes are whole numbers of bytes, not {sizes}")
+        _require(
+            self.reserved_bytes <= self.size_bytes,
+            f"memory {self.name}: {self.reserved_bytes} of its {self.size_bytes} B are reserved",
+        )
+        unit = self.alignment_bytes
+        _require(
+            unit > 0 and unit & (unit - 1) == 0,
+            f"memory {self.name}: alignment_bytes {unit} is no power of two",
+        )
+
     @property
     def usable_bytes(self) -> int:
         """Bytes that a network can use by default."""
@@ -58,6 +78,13 @@ class Level:
 
     number: int
     memories: tuple[Memory, ...]
+
+    def __post_init__(self) -> None:
+        names = {memory.name for memory in self.memories}
+        _require(names, f"level {self.number} has no memory")
+        _require(
+            len(names) == len(self.memories), f"level {self.number}: memories share their name"
+        )
 
     @property
     def name(self) -> str:
@@ -125,6 +152,12 @@ class Link:
     max_bytes: int = 0
     blocking: bool = False
 
+    def __post_init__(self) -> None:
+        what = f"link of levels {self.upper} and {self.lower}"
+        _require(self.lower == self.upper + 1, f"{what}: they are no neighbours, upper first")
+        _require(self.bytes_per_cycle > 0, f"{what}: bytes_per_cycle is {self.bytes_per_cycle}")
+        _require(self.alignment_bytes > 0, f"{what}: alignment_bytes is 1 or more")
+
     def cycles(self, bytes_: int, rows: int = 1, single_elements: bool = False) -> float:
         """Return the cycles of one transfer of ``bytes_`` in ``rows`` rows."""
         if single_elements and self.element_cycles:
@@ -182,6 +215,22 @@ class MemoryHierarchy:
     engine_peaks: tuple[tuple[str, float], ...] = ()
 
     def __post_init__(self) -> None:
+        count = len(self.levels)
+        _require(
+            count > 1 and [level.number for level in self.levels] == [*range(1, count + 1)],
+            "levels are numbered 1, 2, ... in their order, and there are two at least",
+        )
+        _require(
+            sorted(link.upper for link in self.links) == [*range(1, count)],
+            f"each of the levels 1 to {count - 1} has one link to the next level",
+        )
+        for level in self.levels[:2]:
+            holding = (m for m in level.memories if not m.mapped and not m.read_only)
+            _require(
+                any("activations" in memory.holds for memory in holding),
+                f"no memory of {level.name} holds activations",
+            )
+        _require(self.cores > 0, f"{self.cores} cores run no kernels")
         known = tuple(bits for bits in STORAGE_BITS if bits in self.storage_bits)
         if self.storage_bits != known or known[-1:] != STORAGE_BITS[-1:]:
             raise ValueError(
@@ -229,6 +278,10 @@ class OperatingPoint:
     io_hz: float
     energy_j_per_cycle: float
     source: str
+
+    def __post_init__(self) -> None:
+        clocks = self.cluster_hz > 0 and self.io_hz > 0
+        _require(clocks, f"operating point {self.name}: a clock does not run")
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,19 +79,10 @@ class TargetConformance:
     # -- the hardware -------------------------------------------------------------------------
 
     def test_hierarchy_has_levels_links_and_cores(self, plugins: Plugins) -> None:
-        """Levels count from 1, neighbours are linked, memory is left for networks."""
+        """The records of :mod:`dory_core.hardware` are sound, memory is left for networks."""
         memory = plugins.context(self.capabilities.target, self._settings).memory
-        numbers = [level.number for level in memory.levels]
-        assert numbers == list(range(1, len(numbers) + 1)), f"levels are numbered {numbers}"
         for level in memory.levels:
             assert level.usable_bytes > 0, f"nothing of {level.name} is left for networks"
-        assert memory.cores >= 1, f"{memory.cores} cores cannot compute"
-        links = [(link.upper, link.lower) for link in memory.links]
-        wanted = [(number, number + 1) for number in numbers[:-1]]
-        assert links == wanted, f"the links join levels {links}, not {wanted}"
-        for link in memory.links:
-            speed = link.bytes_per_cycle
-            assert speed > 0, f"link L{link.upper}-L{link.lower}: bytes_per_cycle = {speed}"
 
     def test_target_can_be_found_by_name(self, plugins: Plugins) -> None:
         """The target is registered with a one-line summary."""

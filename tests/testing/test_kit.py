@@ -22,7 +22,7 @@ from dory_core.kernels import portable_kernels
 from dory_core.testing import Capabilities, TargetConformance
 from dory_core.testing.cases import Case, layer_cases, network_cases
 from dory_core.testing.sanitizers import require_sanitizer
-from tests.testing.tiny_chip import DMA, NAME, TinyChip
+from tests.testing.tiny_chip import NAME, TinyChip
 
 LAYERS = {case.name: case for case in layer_cases()}
 NETWORKS = {case.name: case for case in network_cases()}
@@ -307,7 +307,6 @@ def test_wrong_scratch_makes_the_smallest_tile_wrong() -> None:
 
 HARDWARE = {
     "no_link": (TinyChip(links=()), "link"),
-    "idle_link": (TinyChip(links=(type(DMA)(1, 2, 40, 0.0),)), "bytes_per_cycle"),
     "nothing_left_of_l1": (
         TinyChip(memories=(Memory("A", 4096, 4096), Memory("B", 65536))),
         "L1",

@@ -1,0 +1,63 @@
+"""Descriptions of hardware that cannot be are refused where a plugin makes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from dory_core.hardware import Level, Link, Memory, MemoryHierarchy, OperatingPoint, TargetContext
+from dory_core.plugins import PluginError, Plugins, hookimpl
+from tests.testing.tiny_chip import NAME, TinyChip
+
+L1, L2 = Memory("scratchpad", 4096, 96), Memory("SRAM", 65536)
+DMA = Link(1, 2, setup_cycles=40, bytes_per_cycle=4.0)
+ROM = Memory("ROM", 4096, mapped=True)
+
+
+def hierarchy(*memories: Memory, links: tuple[Link, ...] = (DMA,), cores: int = 1) -> object:
+    levels = tuple(Level(n, (memory,)) for n, memory in enumerate(memories, start=1))
+    return MemoryHierarchy(levels, links, cores)
+
+
+IMPOSSIBLE: dict[str, tuple[Callable[[], object], str]] = {
+    "fraction": (lambda: Memory("A", 1.5), "memory A: sizes are whole numbers of bytes"),  # type: ignore[arg-type]
+    "negative": (lambda: Memory("A", -1), "memory A: sizes are whole numbers"),
+    "reserved": (lambda: replace(L1, reserved_bytes=4097), "4097 of its 4096 B are reserved"),
+    "alignment": (lambda: replace(L1, alignment_bytes=12), "alignment_bytes 12 is no power of two"),
+    "unaligned": (lambda: replace(L1, alignment_bytes=0), "alignment_bytes 0 is no power of two"),
+    "nothing": (lambda: Level(2, ()), "level 2 has no memory"),
+    "twins": (lambda: Level(2, (L2, replace(L2, size_bytes=5))), "level 2: memories share"),
+    "far link": (lambda: replace(DMA, lower=3), "levels 1 and 3: they are no neighbours"),
+    "idle link": (lambda: replace(DMA, bytes_per_cycle=0.0), "bytes_per_cycle is 0.0"),
+    "unaligned link": (lambda: replace(DMA, alignment_bytes=0), "alignment_bytes is 1 or more"),
+    "one level": (lambda: hierarchy(L1, links=()), "two at least"),
+    "from 0": (lambda: MemoryHierarchy((Level(0, (L1,)), Level(1, (L2,))), (DMA,)), "1, 2, ..."),
+    "no link": (lambda: hierarchy(L1, L2, links=()), "levels 1 to 1 has one link"),
+    "two links": (lambda: hierarchy(L1, L2, links=(DMA, DMA)), "levels 1 to 1 has one link"),
+    "a ROM": (lambda: hierarchy(L1, ROM), "no memory of L2 holds activations"),
+    "no cores": (lambda: hierarchy(L1, L2, cores=0), "0 cores"),
+    "a stopped clock": (lambda: OperatingPoint("slow", 0, 1e6, 1e-9, "a test"), "slow: a clock"),
+}
+
+
+@pytest.mark.parametrize("name", IMPOSSIBLE)
+def test_impossible_hardware_is_refused_with_the_reason(name: str) -> None:
+    make, reason = IMPOSSIBLE[name]
+    assert hierarchy(L1, L2)
+    with pytest.raises(ValueError) as caught:
+        make()
+    assert reason in str(caught.value)
+
+
+def test_the_plugin_that_describes_it_is_named() -> None:
+    class Broken(TinyChip):
+        @hookimpl
+        def dory_memory_hierarchy(self, ctx: TargetContext) -> MemoryHierarchy | None:
+            return MemoryHierarchy((Level(1, (L1,)), Level(2, (L2,))), ())
+
+    with pytest.raises(PluginError) as caught:
+        Plugins.from_objects(broken=Broken()).context(NAME)
+    assert "plugin broken failed in dory_memory_hierarchy" in caught.value.message
+    assert "has one link to the next level" in caught.value.message
