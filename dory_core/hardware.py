@@ -215,6 +215,11 @@ class MemoryHierarchy:
     engine_peaks: tuple[tuple[str, float], ...] = ()
 
     def __post_init__(self) -> None:
+        known = tuple(bits for bits in STORAGE_BITS if bits in self.storage_bits)
+        _require(
+            self.storage_bits == known and known[-1:] == STORAGE_BITS[-1:],
+            f"storage_bits {self.storage_bits}: rising widths of {STORAGE_BITS} up to 32",
+        )
         count = len(self.levels)
         _require(
             count > 1 and [level.number for level in self.levels] == [*range(1, count + 1)],
@@ -231,11 +236,6 @@ class MemoryHierarchy:
                 f"no memory of {level.name} holds activations",
             )
         _require(self.cores > 0, f"{self.cores} cores run no kernels")
-        known = tuple(bits for bits in STORAGE_BITS if bits in self.storage_bits)
-        if self.storage_bits != known or known[-1:] != STORAGE_BITS[-1:]:
-            raise ValueError(
-                f"storage_bits {self.storage_bits}: rising widths of {STORAGE_BITS} up to 32"
-            )
 
     def level(self, number: int) -> Level:
         """Return the level with this number. Raises KeyError."""

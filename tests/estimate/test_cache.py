@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -99,7 +101,7 @@ def test_sums_and_pools_have_accesses_without_weights() -> None:
 
 
 def hierarchy(cache: Cache | None, memory: Memory = SLOW) -> MemoryHierarchy:
-    levels = (Level(1, (Memory("L1", 1 << 16),)), Level(2, (memory, SLOW)))
+    levels = (Level(1, (Memory("L1", 1 << 16),)), Level(2, (memory, replace(SLOW, name="behind"))))
     link = Link(1, 2, setup_cycles=10, bytes_per_cycle=1)
     return MemoryHierarchy(levels, (link,), in_place=True, cache=cache)
 

@@ -11,6 +11,7 @@ from dory_core.errors import NotSupported, UsageError
 from dory_core.hardware import (
     DmaHal,
     Level,
+    Link,
     Memory,
     MemoryHierarchy,
     OperatingPoint,
@@ -56,6 +57,11 @@ class NamedKernel(Kernel):
         return ()
 
 
+def memories(cores: int) -> MemoryHierarchy:
+    levels = (Level(1, (Memory("TCM", 4096),)), Level(2, (Memory("SRAM", 65536),)))
+    return MemoryHierarchy(levels, (Link(1, 2, setup_cycles=10, bytes_per_cycle=4.0),), cores)
+
+
 class Chip:
     """A plugin as an object: each hook is a bound method."""
 
@@ -68,7 +74,7 @@ class Chip:
         if ctx.name != "chip":
             return None
         assert ctx.hierarchy is None
-        return MemoryHierarchy((Level(1, (Memory("SRAM", 4096),)),), (), ctx.options["cores"])
+        return memories(ctx.options["cores"])
 
     @hookimpl
     def dory_kernels(self, ctx: Any) -> list[Kernel]:
@@ -197,7 +203,7 @@ def test_first_hierarchy_wins_in_load_order() -> None:
     class Second:
         @hookimpl
         def dory_memory_hierarchy(self) -> MemoryHierarchy:
-            return MemoryHierarchy((), (), cores=99)
+            return memories(cores=99)
 
     assert Plugins.from_objects(a=Chip(), b=Second()).context("chip").memory.cores == 4
     assert Plugins.from_objects(a=Second(), b=Chip()).context("chip").memory.cores == 99
