@@ -142,7 +142,7 @@ def _execute(command: list[str], cwd: Path, timeout_s: float) -> None:
     if _NO_MEMORY in failure:
         raise DoesNotFit(
             failure.removeprefix(_FAULT),
-            "this machine has too little memory to simulate such budgets: compile with smaller ones",
+            "this machine has too little memory for such budgets: compile with smaller ones",
         )
     raise VerificationFailed(
         failure, "the generated C or a kernel is at fault: run again with --sanitize to learn more"
