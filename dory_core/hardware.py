@@ -331,7 +331,7 @@ class TargetContext:
 
     @property
     def memory(self) -> MemoryHierarchy:
-        """The hierarchy, which is there for every hook but ``dory_memory_hierarchy``."""
+        """The hierarchy; ValueError in ``dory_memory_hierarchy``, which is called before it is."""
         if self.hierarchy is None:
             raise ValueError("dory_memory_hierarchy is called before there is a hierarchy")
         return self.hierarchy

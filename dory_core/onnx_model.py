@@ -71,7 +71,10 @@ class OnnxModel:
         return value in self._constants or value in self._stored
 
     def constant(self, value: str) -> npt.NDArray[Any] | None:
-        """Return the content of a constant, or None when ``value`` is not one."""
+        """Return the content of a constant, or None when ``value`` is not one.
+
+        Raises: NotSupported when the file does not hold what it says.
+        """
         if value not in self._constants and value in self._stored:
             from onnx import numpy_helper
 

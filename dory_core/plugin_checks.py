@@ -86,7 +86,10 @@ def import_entry(entry: EntryPoint) -> Any:
 
 
 def check_api(module: Any) -> None:
-    """Refuse a plugin that was written for newer hooks than these; ``DORY_API`` states it."""
+    """Refuse a plugin that was written for newer hooks than these; ``DORY_API`` states it.
+
+    Raises: Refused.
+    """
     wanted = getattr(module, "DORY_API", API_VERSION)
     if not isinstance(wanted, int) or wanted < 1:
         raise Refused(f"DORY_API must be a positive integer, not {wanted!r}")
@@ -173,7 +176,7 @@ def check_clash(
     known: Mapping[str, tuple[Any, PluginState]],
     state: PluginState,
 ) -> None:
-    """Refuse names that another plugin, or this one, provides already."""
+    """Refuse names that another plugin, or this one, provides already. Raises: Refused."""
     seen: set[str] = set()
     for record in records:
         if record.name in seen:

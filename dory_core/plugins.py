@@ -197,7 +197,7 @@ class Plugins:
         """Return the candidates of all plugins for ``layer``, in load order.
 
         A name belongs to the plugin that offered it first; another plugin's kernel of that name is
-        left out and the clash reported.
+        left out and the clash reported. Raises: PluginError when a plugin fails.
         """
         from dory_core.kernel import Kernel
 

@@ -126,7 +126,7 @@ def byte_size(text: str | int) -> int:
 
 
 def key_values(pairs: Sequence[str]) -> dict[str, str]:
-    """Return the mapping of ``--set KEY=VALUE`` options; a later one wins."""
+    """Return the mapping of ``--set KEY=VALUE`` options; a later one wins. Raises UsageError."""
     result = {}
     for pair in pairs:
         key, separator, value = pair.partition("=")

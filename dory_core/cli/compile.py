@@ -90,7 +90,7 @@ def budgets(l1: int | None, l2: int | None, l3: int | None) -> dict[int, int]:
 
 
 def target_settings(pairs: list[str] | None, kernels: str | None) -> dict[str, str]:
-    """Return the target options of ``--set`` and ``--kernels``."""
+    """Return the target options of ``--set`` and ``--kernels``. Raises UsageError."""
     values = key_values(pairs or [])
     if kernels is not None:
         if values.get("kernels", kernels) != kernels:

@@ -77,7 +77,7 @@ def _trace(plan: dict[str, Any], timeline: dict[str, Any]) -> bytes:
 
 
 def write_images(folder: Path, format_: str, figures: Sequence[Figure]) -> list[Path]:
-    """Write the charts of a page as images; return their paths."""
+    """Write the charts of a page as images; return their paths. Raises UsageError."""
     from dory_core.report.drawing import image
 
     drawn = {folder / f"{f.name}.{format_}": image(f.spec, format_) for f in figures}

@@ -97,7 +97,10 @@ def chw_of(shape: Shape) -> tuple[int, int, int] | None:
 
 
 def conv_window(node: Node, weights: Weights, shape: Shape, padded: Pads) -> Window:
-    """Return the window of a Conv over a value of ``shape``, folded Pad nodes included."""
+    """Return the window of a Conv over a value of ``shape``, folded Pad nodes included.
+
+    shape: (1, C, H, W) or (1, C, L). Raises: NotSupported, naming the node.
+    """
     values = weights.values
     if values.ndim != len(shape) or values.ndim not in (3, 4):
         raise NotSupported(
@@ -205,7 +208,10 @@ def check_weight_range(node: Node, weights: Weights, bits: int) -> None:
 
 
 def bias_of(model: OnnxModel, node: Node, channels: int) -> npt.NDArray[np.int64] | None:
-    """Return the bias of a Conv or Gemm, shape (channels,); None when absent or all zero."""
+    """Return the bias of a Conv or Gemm, shape (channels,); None when absent or all zero.
+
+    Raises: NotSupported, naming the node, when it is not constant, not integer or of another size.
+    """
     source = node.input(2)
     if not source:
         return None
@@ -226,7 +232,10 @@ def bias_of(model: OnnxModel, node: Node, channels: int) -> npt.NDArray[np.int64
 def added_bias(
     step: Step, bias: npt.NDArray[np.int64] | None, channels: int
 ) -> npt.NDArray[np.int64]:
-    """Return ``bias`` plus the constant of an Add directly behind the layer, shape (channels,)."""
+    """Return ``bias`` plus the constant of an Add directly behind the layer, shape (channels,).
+
+    Raises: NotSupported, naming the node, for another number of values or beyond 32 bits.
+    """
     values = step.integers()
     if len(values) not in (1, channels):
         raise NotSupported(

@@ -87,7 +87,7 @@ def staircase(steps: Sequence[Requant], acc_lo: Integers, acc_hi: Integers) -> S
     """Return the staircase of a sequence of steps, None when it has too many to be listed.
 
     steps: applied first to last; parameters per channel or one for all. acc_lo, acc_hi: shape (C,)
-    or (1,), integers, acc_lo <= acc_hi.
+    or (1,), integers, acc_lo <= acc_hi. Raises: ValueError without a step.
     """
     if not steps:
         raise ValueError("no step")

@@ -39,7 +39,7 @@ def driver_files(folder: str = "kernels") -> tuple[OutputFile, ...]:
 def model_files(adc_scale: int, folder: str = "hal/host") -> tuple[OutputFile, ...]:
     """Return the functional model of the driver library, for the host simulation alone.
 
-    adc_scale: accumulators per step of the analog array's converter, at least 1.
+    adc_scale: accumulators per step of the analog array's converter, at least 1, else ValueError.
     """
     if adc_scale < 1:
         raise ValueError(f"adc_scale = {adc_scale} is not positive")

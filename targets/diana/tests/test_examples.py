@@ -6,15 +6,26 @@ import importlib.util
 import re
 from collections import Counter
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
+from dory_diana import plugin
 
+from dory_core.budgets import resolve_budgets
 from dory_core.check import check_network
-from dory_core.compiler import CompileOptions, compile_network
-from dory_core.ir import AvgPool, Conv, MaxPool
-from dory_core.plugins import Plugins, load_plugins
+from dory_core.compiler import (
+    CompileOptions,
+    compile_network,
+    fit_to_target,
+    parse_network,
+    plan_network,
+)
+from dory_core.errors import DoesNotFit, NotSupported
+from dory_core.hardware import TargetContext
+from dory_core.ir import AvgPool, Conv, MaxPool, TypedLayer
+from dory_core.kernel import Kernel, judge
+from dory_core.plugins import Plugins, hookimpl, load_plugins
 from dory_core.report.table import engines_text
 from dory_core.testing.apps import assert_exact
 
@@ -79,6 +90,43 @@ def test_check_names_engines_and_reasons(
     reasons = {r.kernel: r.reason for r in last.rejections}
     assert "32-bit accumulators" in reasons["dory_diana_digital_linear"]
     assert "weights reach" in reasons["dory_diana_analog_linear"]
+
+
+def on_next_engine(number: int) -> SimpleNamespace:
+    """Return the plugin without the kernel that one layer has."""
+
+    @hookimpl
+    def dory_kernels(ctx: TargetContext, layer: TypedLayer) -> list[Kernel]:
+        kernels = plugin.dory_kernels(ctx, layer)
+        if layer.layer.index != number:
+            return kernels
+        chosen = next(k for k in kernels if judge(k, layer) is None)
+        return [k for k in kernels if k is not chosen]
+
+    return SimpleNamespace(**{**vars(plugin), "dory_kernels": dory_kernels})
+
+
+def test_no_layer_makes_the_network_faster_on_its_next_engine(
+    options: tuple[str, CompileOptions], plugins: Plugins
+) -> None:
+    """The order of engines stands for what conversions cost: nothing else weighs them."""
+    graph = parse_network(options[1], plugins)
+
+    def cycles(chip: object) -> int:
+        only = Plugins.from_objects(diana=chip)
+        ctx = only.context("diana", {})
+        budgets = resolve_budgets(ctx.memory, {})
+        plan = plan_network(fit_to_target(graph, only, ctx), ctx, budgets, only, "quantlab")
+        return int(plan.to_json()["totals"]["cycles"])
+
+    best, tried = cycles(plugin), 0
+    for layer in graph.layers:
+        try:
+            assert cycles(on_next_engine(layer.index)) >= best, layer.name
+            tried += 1
+        except (NotSupported, DoesNotFit):
+            continue
+    assert tried > len(graph.layers) // 2
 
 
 def test_activations_use_their_range(make: ModuleType, tmp_path: Path, plugins: Plugins) -> None:

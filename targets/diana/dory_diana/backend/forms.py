@@ -51,7 +51,7 @@ def analog_form(layer: TypedLayer, scale: int) -> Adc | Rejection:
 
 
 def needed(form: _Form | Rejection) -> _Form:
-    """Return a form that is known to be there."""
+    """Return a form that is known to be there. Raises: ValueError when it is not."""
     if isinstance(form, Rejection):
         raise ValueError(form.reason)
     return form

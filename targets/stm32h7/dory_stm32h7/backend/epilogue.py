@@ -170,7 +170,7 @@ def find_epilogue(layer: TypedLayer) -> Epilogue | Rejection:
 
 
 def epilogue(layer: TypedLayer) -> Epilogue:
-    """Return the epilogue of a layer that has one."""
+    """Return the epilogue of a layer that has one. Raises: ValueError for another layer."""
     found = find_epilogue(layer)
     if isinstance(found, Rejection):
         raise ValueError(found.reason)

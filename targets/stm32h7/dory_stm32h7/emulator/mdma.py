@@ -89,7 +89,7 @@ class Mdma:
     # -- registers ----------------------------------------------------------------------------
 
     def read(self, offset: int, size: int) -> int:
-        """Return the register at ``offset`` bytes from the base of the MDMA."""
+        """Return the register at ``offset`` bytes from the base of the MDMA; raises ChipFault."""
         channel, register = self._locate(offset, size, "read")
         if register == ISR:
             return self._status(channel)
@@ -100,7 +100,7 @@ class Mdma:
         return channel.registers.get(register, 0)
 
     def write(self, offset: int, size: int, value: int) -> None:
-        """Write the register at ``offset`` bytes from the base of the MDMA."""
+        """Write the register at ``offset`` bytes from the base of the MDMA; raises ChipFault."""
         channel, register = self._locate(offset, size, "written")
         try:
             self._write(channel, register, value)

@@ -69,7 +69,7 @@ class Memories:
         return region.data[start : start + bytes_]
 
     def load(self, address: int, content: bytes) -> None:
-        """Write the image, as a programmer does."""
+        """Write the image, as a programmer does; raises ChipFault where there is no memory."""
         for region in self.all:
             if region.base <= address and address + len(content) <= region.end:
                 start = address - region.base

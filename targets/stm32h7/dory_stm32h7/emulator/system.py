@@ -41,7 +41,7 @@ class Clocks:
         return self._registers.get(offset, 0)
 
     def write(self, offset: int, size: int, value: int) -> None:
-        """Write a register; size: bytes."""
+        """Write a register; size: bytes. Raises ChipFault."""
         if size != 4:
             raise ChipFault(f"RCC register {offset:#05x} is written with {size} bytes")
         self._registers[offset] = value
@@ -82,7 +82,7 @@ class Core:
         return self._registers.get(offset, 0)
 
     def write(self, offset: int, size: int, value: int) -> None:
-        """Write a register."""
+        """Write a register; raises ChipFault."""
         if size != 4:
             raise ChipFault(f"system register {offset:#06x} is written with {size} bytes")
         if offset in (DCIMVAC, DCCMVAC, DCCIMVAC):
