@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import itertools
-import re
-import subprocess
-from pathlib import Path
 
-import dory_gap8
 import numpy as np
 import pytest
-from xpulpv2 import Machine, Program
+from xpulpv2 import Machine, Program, assembly_of, signed
 
-KERNELS = Path(dory_gap8.__file__).parent / "kernels"
 RAW, STEP, LIMBS = 0, 1, 2
 NO_CLIP, UNSIGNED, SIGNED = 0, 1, 2
 # Places in the memory of the machine.
@@ -38,16 +33,7 @@ def assembly(form: int, reach: int, clip: int, x_signed: int, lanes: int) -> str
         "DORY_X_SIGNED": x_signed,
         "DORY_LANES": lanes,
     }
-    command = ["cc", "-E", "-P", *(f"-D{n}={v}" for n, v in macros.items())]
-    command.append(str(KERNELS / "dory_gap8_block_asm.h"))
-    source = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    literals = re.findall(r'"((?:[^"\\]|\\.)*)"', source[source.rindex("__asm__(") :])
-    return "".join(literals).replace("\\n", "\n").replace("\\t", " ").replace('\\"', '"')
-
-
-def wrapped(values: np.ndarray) -> np.ndarray:
-    """Return numbers modulo 2^32, signed."""
-    return (values + (1 << 31)) % (1 << 32) - (1 << 31)
+    return assembly_of("dory_gap8_block_asm.h", macros)
 
 
 def check(variant: tuple[int, int, int, int, int], seed: int) -> Machine:
@@ -95,10 +81,10 @@ def check(variant: tuple[int, int, int, int, int], seed: int) -> Machine:
     if form != RAW:
         if reach:
             v = np.clip(v, -columns[0] - 1, columns[0])
-        last = wrapped(v * columns[-2])
+        last = signed(v * columns[-2])
         if form == LIMBS:
-            last = last + (wrapped(v * columns[-3]) >> low_bits)
-        v = wrapped(last + columns[-1]) >> shift
+            last = last + (signed(v * columns[-3]) >> low_bits)
+        v = signed(last + columns[-1]) >> shift
         if clip != NO_CLIP:
             v = np.clip(v, 0 if clip == UNSIGNED else -hi - 1, hi)
     kind, size = ("<i4", 4) if form == RAW else ("<u1", 1)

@@ -62,8 +62,8 @@ def test_program_links_for_32_bit_risc_v(app: Path, tmp_path: Path) -> None:
         app,
         *(sys.executable, "-m", "ziglang", "cc", "-target", "riscv32-linux-musl"),
         *("-O1", "-DDORY_GAP8_XPULPV2=0", "-DSTUB_L1_BYTES=65504"),
-        *("-include", str(SDK / "model_registers.h"), f"-I{SDK}", str(SDK / "model.c")),
-        *("-o", str(program)),
+        *("-include", str(SDK / "model_registers.h"), f"-I{SDK}"),
+        *(str(SDK / "model.c"), str(SDK / "model_storage.c"), "-o", str(program)),
     )
     header = program.read_bytes()[:20]
     assert header[:5] == b"\x7fELF\x01"  # 32 bits

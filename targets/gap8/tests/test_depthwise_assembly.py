@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import re
-import subprocess
-from pathlib import Path
-
-import dory_gap8
 import numpy as np
 import pytest
-from xpulpv2 import Machine, Program
+from xpulpv2 import Machine, Program, assembly_of, signed
 
-KERNELS = Path(dory_gap8.__file__).parent / "kernels"
 NARROW, LIMBS = 1, 2
 NO_CLIP, UNSIGNED, SIGNED = 0, 1, 2
 # Places in the memory of the machine.
@@ -36,16 +30,7 @@ def assembly(form: int, reach: int, clip: int, x_signed: int, stride: int, per_c
         "DORY_STRIDE": stride,
         "DORY_PER_CHANNEL": per_channel,
     }
-    command = ["cc", "-E", "-P", *(f"-D{n}={v}" for n, v in macros.items())]
-    command.append(str(KERNELS / "dory_gap8_depthwise_3x3_asm.h"))
-    source = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    literals = re.findall(r'"((?:[^"\\]|\\.)*)"', source[source.rindex("__asm__(") :])
-    return "".join(literals).replace("\\n", "\n").replace("\\t", " ").replace('\\"', '"')
-
-
-def wrapped(values: np.ndarray) -> np.ndarray:
-    """Return numbers modulo 2^32, signed."""
-    return (values + (1 << 31)) % (1 << 32) - (1 << 31)
+    return assembly_of("dory_gap8_depthwise_3x3_asm.h", macros)
 
 
 def check(variant: tuple[int, int, int, int, int, int], count: int, seed: int) -> Machine:
@@ -98,10 +83,10 @@ def check(variant: tuple[int, int, int, int, int, int], count: int, seed: int) -
             box = rows[i * stride : i * stride + 3, :, o * stride : o * stride + 3]
             windows[o, i] = np.einsum("bca,cba->c", box, w[..., :3])
     v = np.clip(windows, -words[0] - 1, words[0]) if reach else windows
-    last = wrapped(v * words[-2])
+    last = signed(v * words[-2])
     if form == LIMBS:
-        last = last + (wrapped(v * words[-3]) >> low_bits)
-    v = wrapped(last + words[-1]) >> shift
+        last = last + (signed(v * words[-3]) >> low_bits)
+    v = signed(last + words[-1]) >> shift
     if clip != NO_CLIP:
         v = np.clip(v, 0 if clip == UNSIGNED else -hi - 1, hi)
     expected = np.zeros(valid * row, dtype=np.uint8)

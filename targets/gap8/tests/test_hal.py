@@ -31,7 +31,8 @@ def build(folder: Path, *, blocking: int = 0, edits: Mapping[str, tuple[str, str
     (hal / "dory_gap8_board.h").write_text(
         f"#define DORY_GAP8_CORES 8u\n#define DORY_GAP8_BLOCKING_DMA {blocking}\n"
     )
-    sources = (SDK / "driver.c", SDK / "model.c", hal / "dory_gap8_dma.c")
+    models = (SDK / "model.c", SDK / "model_storage.c")
+    sources = (SDK / "driver.c", *models, hal / "dory_gap8_dma.c")
     includes = (hal, RUNTIME, SDK, SDK / "include")
     program = folder / "driver"
     done = subprocess.run(

@@ -10,8 +10,13 @@ from __future__ import annotations
 
 import re
 import struct
+import subprocess
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
+from pathlib import Path
+from typing import Any, ClassVar
+
+import dory_gap8
 
 REGISTERS = (
     *("ra", "sp", "gp", "tp"),
@@ -24,14 +29,23 @@ _LABEL = re.compile(r"(\w+):\s*(.*)")
 _ADDRESS = re.compile(r"(-?\w+)\((\w+)(!?)\)")
 
 
-def signed(value: int) -> int:
-    """Return the low 32 bits of a number as a signed number."""
+def signed(value: Any) -> Any:
+    """Return the low 32 bits of a number, or of each of an array, as a signed number."""
     return ((value + (1 << 31)) & 0xFFFFFFFF) - (1 << 31)
 
 
 def lanes(value: int, code: str) -> tuple[int, ...]:
     """Return the elements of a register; code: a struct format such as ``4b``."""
     return struct.unpack(f"<{code}", struct.pack("<I", value & 0xFFFFFFFF))
+
+
+def assembly_of(header: str, macros: Mapping[str, object]) -> str:
+    """Return the assembly text of a header of the kernels, as the preprocessor leaves it."""
+    command = ["cc", "-E", "-P", *(f"-D{name}={value}" for name, value in macros.items())]
+    command.append(str(Path(dory_gap8.__file__).parent / "kernels" / header))
+    source = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    literals = re.findall(r'"((?:[^"\\]|\\.)*)"', source[source.rindex("__asm__(") :])
+    return "".join(literals).replace("\\n", "\n").replace("\\t", " ").replace('\\"', '"')
 
 
 @dataclass

@@ -1,4 +1,4 @@
-/* Models of what an application meets on GAP8: event unit, cluster DMA, cluster, RAM, flash files.
+/* Models of what an application meets on GAP8: event unit, cluster DMA, cluster, clocks.
  *
  * A transfer moves its bytes as late as the program allows: when somebody sleeps until it is done.
  * Everything that would hang or go wrong on the chip ends the program with status 71. */
@@ -7,18 +7,13 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "bsp/fs/readfs.h"
-#include "bsp/flash/hyperflash.h"
-#include "bsp/ram/hyperram.h"
 #include "pmsis.h"
 
 #ifndef STUB_L1_BYTES
 #define STUB_L1_BYTES 65536
 #endif
-#define RAM_BYTES (8u << 20)
-#define POISON 0xA5
 
-enum { CORES = 8, COUNTERS = DORY_GAP8_DMA_COUNTERS, QUEUE = 1024, FILES = 8 };
+enum { CORES = 8, COUNTERS = DORY_GAP8_DMA_COUNTERS, QUEUE = 1024 };
 
 uint8_t model_l1[STUB_L1_BYTES] __attribute__((aligned(16)));
 model_command_t model_commands[4096];
@@ -142,6 +137,11 @@ static void write_command(port_t *port, uint32_t value)
 uint32_t dory_gap8_core(void)
 {
   return this_core;
+}
+
+int model_on_cluster(void)
+{
+  return on_cluster;
 }
 
 uint32_t dory_gap8_read(uint32_t address)
@@ -355,140 +355,13 @@ void *pi_l2_malloc(int size)
   return heap + used - size;
 }
 
-/* --- RAM --- */
-
-static uint8_t ram[RAM_BYTES];
-static int ram_open;
-
-void pi_hyperram_conf_init(struct pi_hyperram_conf *conf) { conf->ready = 1; }
-int32_t pi_ram_open(struct pi_device *device)
-{
-  memset(ram, POISON, sizeof ram);
-  ram_open = 1;
-  return ((struct pi_hyperram_conf *)device->config)->ready != 1;
-}
-
-static void ram_check(uint32_t address, uint32_t size)
-{
-  if (!ram_open) model_fail("the RAM is not open");
-  if (size == 0 || address > RAM_BYTES || size > RAM_BYTES - address)
-    model_fail("a transfer does not lie in the RAM");
-}
-
-void pi_ram_write(struct pi_device *device, uint32_t address, void *data, uint32_t size)
-{
-  (void)device;
-  if (on_cluster) model_fail("the cluster calls a function of the fabric controller");
-  ram_check(address, size);
-  memcpy(ram + address, data, size);
-}
-
-void pi_cl_ram_read(struct pi_device *device, uint32_t address, void *data, uint32_t size,
-                    pi_cl_ram_req_t *request)
-{
-  (void)device;
-  if (!on_cluster || this_core != 0) model_fail("not core 0 asks for the RAM");
-  ram_check(address, size);
-  memset(data, POISON, size);
-  *request = (pi_cl_ram_req_t){address, size, data, 0};
-}
-
-void pi_cl_ram_write(struct pi_device *device, uint32_t address, void *data, uint32_t size,
-                     pi_cl_ram_req_t *request)
-{
-  pi_cl_ram_read(device, address, (uint8_t[1]){0}, 1, request);
-  ram_check(address, size);
-  *request = (pi_cl_ram_req_t){address, size, data, 1};
-}
-
-void pi_cl_ram_copy_wait(pi_cl_ram_req_t *request)
-{
-  if (request->size == 0) model_fail("a request of the RAM is waited for twice");
-  if (request->write) {
-    memcpy(ram + request->address, request->data, request->size);
-  } else {
-    memcpy(request->data, ram + request->address, request->size);
-  }
-  request->size = 0;
-}
-
-/* --- files of the flash: those on the command line --- */
-
-static pi_fs_file_t files[FILES];
-static const char *names[FILES];
-static int file_count;
-
-void pi_hyperflash_conf_init(struct pi_hyperflash_conf *conf) { conf->ready = 1; }
-int32_t pi_flash_open(struct pi_device *device)
-{
-  return ((struct pi_hyperflash_conf *)device->config)->ready != 1;
-}
-void pi_readfs_conf_init(struct pi_readfs_conf *conf) { conf->fs.flash = NULL; }
-int32_t pi_fs_mount(struct pi_device *device)
-{
-  return ((struct pi_readfs_conf *)device->config)->fs.flash == NULL;
-}
-
-pi_fs_file_t *pi_fs_open(struct pi_device *device, const char *name, int flags)
-{
-  (void)device;
-  (void)flags;
-  for (int i = 0; i < file_count; i++)
-    if (strcmp(names[i], name) == 0) return &files[i];
-  return NULL;
-}
-
-static void file_copy(pi_fs_file_t *file, uint32_t index, void *buffer, uint32_t size)
-{
-  if (index > file->size || size > file->size - index) model_fail("a read is beyond the file's end");
-  memcpy(buffer, (uint8_t *)file->data + index, size);
-}
-
-int32_t pi_fs_copy(pi_fs_file_t *file, uint32_t index, void *buffer, uint32_t size, int32_t ext2loc)
-{
-  if (on_cluster) model_fail("the cluster calls a function of the fabric controller");
-  if (!ext2loc) model_fail("a file of the flash is written");
-  file_copy(file, index, buffer, size);
-  return 0;
-}
-
-void pi_cl_fs_copy(pi_fs_file_t *file, uint32_t index, void *buffer, uint32_t size, int32_t ext2loc,
-                   pi_cl_fs_req_t *request)
-{
-  if (!on_cluster || this_core != 0) model_fail("not core 0 reads a file");
-  if (!ext2loc) model_fail("a file of the flash is written");
-  memset(buffer, POISON, size);
-  *request = (pi_cl_fs_req_t){file, index, size, buffer};
-}
-
-int32_t pi_cl_fs_wait(pi_cl_fs_req_t *request)
-{
-  file_copy(request->file, request->index, request->buffer, request->size);
-  return (int32_t)request->size;
-}
-
 /* The program starts with the paths of the flash's files. */
-static void load_file(const char *path)
-{
-  const char *const slash = strrchr(path, '/');
-  FILE *const stream = fopen(path, "rb");
-  if (stream == NULL || file_count == FILES) model_fail("a file of the flash cannot be read");
-  fseek(stream, 0, SEEK_END);
-  files[file_count].size = (unsigned)ftell(stream);
-  rewind(stream);
-  files[file_count].data = malloc(files[file_count].size + 1u);
-  if (fread(files[file_count].data, 1, files[file_count].size, stream) != files[file_count].size)
-    model_fail("a file of the flash cannot be read");
-  fclose(stream);
-  names[file_count++] = slash ? slash + 1 : path;
-}
-
 __attribute__((constructor)) static void start(int argc, char **argv)
 {
   model_early = getenv("MODEL_EARLY") != NULL;
   model_alone = getenv("MODEL_ALONE") != NULL;
   for (int i = 1; i < argc; i++)
-    if (strchr(argv[i], '/') != NULL) load_file(argv[i]);
+    if (strchr(argv[i], '/') != NULL) model_load_file(argv[i]);
 }
 
 int pmsis_kickoff(void *entry)

@@ -29,4 +29,10 @@ void model_finish(void);
 /* Ends the program with status 71. */
 void model_fail(const char *what);
 
+/* Between the models: what memory holds that nothing wrote yet; whether the caller runs on the
+ * cluster; takes a file as one of the flash. */
+#define MODEL_POISON 0xA5
+int model_on_cluster(void);
+void model_load_file(const char *path);
+
 #endif

@@ -11,7 +11,8 @@ endif
 STUB := $(patsubst %/rules/,%,$(dir $(lastword $(MAKEFILE_LIST))))
 STUB_CC ?= cc
 BUILDDIR := $(CURDIR)/BUILD/STUB
-OBJECTS := $(patsubst %.c,$(BUILDDIR)/%.o,$(APP_SRCS)) $(BUILDDIR)/model.o
+MODELS := $(BUILDDIR)/model.o $(BUILDDIR)/model_storage.o
+OBJECTS := $(patsubst %.c,$(BUILDDIR)/%.o,$(APP_SRCS)) $(MODELS)
 PULP_CFLAGS = $(APP_CFLAGS)
 FLAGS = -std=gnu99 -Wall -Wextra -Werror -g -DSTUB_L1_BYTES=65504 \
   -I$(STUB)/include -I$(STUB) $(addprefix -I,$(APP_INC)) -include $(STUB)/model_registers.h
@@ -23,7 +24,7 @@ build: $(BUILDDIR)/$(APP)
 $(BUILDDIR)/$(APP): $(OBJECTS)
 	$(STUB_CC) $(OBJECTS) -o $@ -lpthread
 
-$(BUILDDIR)/model.o: $(STUB)/model.c
+$(MODELS): $(BUILDDIR)/%.o: $(STUB)/%.c
 	@mkdir -p $(dir $@)
 	$(STUB_CC) $(PULP_CFLAGS) $(FLAGS) -c $< -o $@
 
