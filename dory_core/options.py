@@ -33,7 +33,7 @@ def resolve_options(
 
     The operating point is chosen with the setting ``operating_point``; the first is the default.
     Options ``f_cluster`` and ``f_io`` of a target replace its clocks unless they are 0.
-    Raises UsageError for an unknown key or a value of the wrong type.
+    Raises UsageError for an unknown key, a value of the wrong type or a clock below 0.
     """
     points = target.operating_points
     known = {option.name: option for option in all_options(target)}
@@ -55,7 +55,14 @@ def resolve_options(
 
 def _with_clocks(point: OperatingPoint, values: Mapping[str, Any]) -> OperatingPoint:
     """Return the point with the clocks that the options name; its energy per cycle stays."""
-    cluster, io = (int(values.get(name) or 0) * 1e6 for name in (F_CLUSTER, F_IO))
+    megahertz = {name: int(values.get(name) or 0) for name in (F_CLUSTER, F_IO)}
+    for name, clock in megahertz.items():
+        if clock < 0:
+            raise UsageError(
+                f"{name} {clock} is not possible at {point.name}",
+                f"--set {name}=MHZ takes a number above 0, or 0 for the clock of the point",
+            )
+    cluster, io = (clock * 1e6 for clock in megahertz.values())
     if not cluster and not io:
         return point
     return replace(point, cluster_hz=cluster or point.cluster_hz, io_hz=io or point.io_hz)
