@@ -10,7 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from dory_core.ir import Add, Conv, Linear, Tensor, TypedLayer, Window, pixel_bytes
+from dory_core.ir import (
+    AvgPool,
+    Conv,
+    Linear,
+    MaxPool,
+    Tensor,
+    TypedLayer,
+    Window,
+    pixel_bytes,
+)
 from dory_core.tiling.geometry import (
     Span,
     Tile,
@@ -21,7 +30,6 @@ from dory_core.tiling.geometry import (
     keeps_channels,
     output_granule,
     spans,
-    window_of,
 )
 from dory_core.tiling.schedule import Buffering, Schedule
 
@@ -164,21 +172,20 @@ def largest_part(layer: TypedLayer, split: Split) -> TypedLayer:
 
 
 def _inner_rows(layer: TypedLayer, rows: int, x_rows: int) -> TypedLayer:
-    axis = stripe_axis(layer)
-    name = "height" if axis == 0 else "width"
-    window = window_of(layer)
+    axis = stripe_axis(layer) or 0
     kind = layer.layer
-    if window is not None:
-        kind = replace(kind, window=_without_pads(window, axis or 0))  # type: ignore[call-arg]
-        reach = (window.kernel[axis or 0] - 1) * window.dilations[axis or 0] + 1
-        x_rows = max(x_rows, (rows - 1) * window.strides[axis or 0] + reach)
-    operands = 2 if isinstance(kind, Add) else 1
-    inputs = tuple(
-        replace(t, **{name: x_rows}) if i < operands else t  # type: ignore[arg-type]
-        for i, t in enumerate(layer.inputs)
-    )
-    output = replace(layer.output, **{name: rows})  # type: ignore[arg-type]
+    if isinstance(kind, (Conv, MaxPool, AvgPool)):
+        window = kind.window
+        kind = replace(kind, window=_without_pads(window, axis))
+        reach = (window.kernel[axis] - 1) * window.dilations[axis] + 1
+        x_rows = max(x_rows, (rows - 1) * window.strides[axis] + reach)
+    inputs = tuple(_with_rows(tensor, axis, x_rows) for tensor in layer.inputs)
+    output = _with_rows(layer.output, axis, rows)
     return replace(layer, layer=kind, inputs=inputs, output=output)
+
+
+def _with_rows(tensor: Tensor, axis: int, rows: int) -> Tensor:
+    return replace(tensor, height=rows) if axis == 0 else replace(tensor, width=rows)
 
 
 def _without_pads(window: Window, axis: int) -> Window:

@@ -7,7 +7,7 @@ they are kept with their forms, and so is their identity.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -31,7 +31,7 @@ NO_ADC = Rejection(
 NO_PLAIN_SUM = Rejection("it is no plain sum of its operands followed by a right shift")
 
 _Form = TypeVar("_Form")
-_KEPT: dict[tuple[object, ...], tuple[Layer, object]] = {}
+_KEPT: dict[tuple[object, ...], tuple[Layer, Any]] = {}
 _MOST_KEPT = 512
 
 
@@ -67,7 +67,7 @@ def _kept(layer: TypedLayer, kind: object, find: Callable[[TypedLayer], _Form]) 
     key = (id(layer.layer), kind, reachable, layer.ranges)
     known = _KEPT.get(key)
     if known is not None:
-        return known[1]  # type: ignore[return-value]
+        return cast(_Form, known[1])
     if len(_KEPT) >= _MOST_KEPT:
         _KEPT.clear()
     found = find(layer)

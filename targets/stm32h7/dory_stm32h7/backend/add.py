@@ -49,6 +49,7 @@ class Operand:
 class AddKernel(InstanceKernel):
     """Element-wise sum of two tensors, a requantisation for each operand and for the sum."""
 
+    name = "dory_stm32h7_add"
     template = "add"
     summary = "Residual sum"
 

@@ -27,7 +27,7 @@ from dory_stm32h7.backend.cmsis_parameters import taps_of, turned, weights_of
 class CmsisConv(WeightedCmsisKernel):
     """Convolution with any filter and groups."""
 
-    function = "arm_convolve_s8"
+    name = "arm_convolve_s8"
     summary = "CMSIS-NN: convolution"
     hundredths = costs.CMSIS_CONV
 
@@ -65,7 +65,7 @@ class CmsisConv(WeightedCmsisKernel):
 class CmsisPointwise(WeightedCmsisKernel):
     """1x1 convolution; the copy of the input leaves out pixels that strides skip."""
 
-    function = "arm_convolve_1x1_s8_fast"
+    name = "arm_convolve_1x1_s8_fast"
     summary = "CMSIS-NN: 1x1 convolution"
     hundredths = costs.CMSIS_POINTWISE
 
@@ -127,7 +127,7 @@ class _Depthwise(WeightedCmsisKernel):
 class CmsisDepthwise3x3(_Depthwise):
     """Depthwise convolution with filters of 3x3."""
 
-    function = "arm_depthwise_conv_3x3_s8"
+    name = "arm_depthwise_conv_3x3_s8"
     summary = "CMSIS-NN: depthwise convolution with 3x3 filters"
     hundredths = costs.CMSIS_DEPTHWISE_3X3
 
@@ -143,7 +143,7 @@ class CmsisDepthwise3x3(_Depthwise):
 class CmsisDepthwise(_Depthwise):
     """Depthwise convolution with filters of any size."""
 
-    function = "arm_depthwise_conv_s8_opt"
+    name = "arm_depthwise_conv_s8_opt"
     summary = "CMSIS-NN: depthwise convolution"
     hundredths = costs.CMSIS_DEPTHWISE
 
@@ -159,7 +159,7 @@ class CmsisDepthwise(_Depthwise):
 class CmsisLinear(WeightedCmsisKernel):
     """Fully connected layer."""
 
-    function = "arm_fully_connected_per_channel_s8"
+    name = "arm_fully_connected_per_channel_s8"
     summary = "CMSIS-NN: fully connected layer"
     hundredths = costs.CMSIS_LINEAR
 
@@ -177,7 +177,7 @@ class CmsisLinear(WeightedCmsisKernel):
 class CmsisLogits(CmsisKernel):
     """Fully connected layer with 32-bit outputs."""
 
-    function = "arm_nn_mat_mult_nt_t_s8_s32"
+    name = "arm_nn_mat_mult_nt_t_s8_s32"
     summary = "CMSIS-NN: fully connected layer with 32-bit outputs"
 
     def accepts(self, layer: TypedLayer) -> Rejection | None:
@@ -206,7 +206,7 @@ class CmsisLogits(CmsisKernel):
 class CmsisMaxPool(CmsisKernel):
     """Maximum pooling."""
 
-    function = "arm_max_pool_s8"
+    name = "arm_max_pool_s8"
     summary = "CMSIS-NN: maximum pooling"
 
     def accepts(self, layer: TypedLayer) -> Rejection | None:

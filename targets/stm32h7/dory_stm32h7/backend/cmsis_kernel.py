@@ -27,20 +27,13 @@ from dory_stm32h7.backend.instance import BYTES, CountedKernel, tile_arguments
 
 @dataclass(frozen=True)
 class CmsisKernel(CountedKernel):
-    """A function of CMSIS-NN. library: where its sources lie."""
+    """A function of CMSIS-NN, whose name is the kernel's. library: where its sources lie."""
 
     library: CmsisNn
 
-    function: ClassVar[str]
-
-    @property
-    def name(self) -> str:  # type: ignore[override]
-        """The function."""
-        return self.function
-
     def symbol(self, layer: TypedLayer) -> str:
         """Our call of the function."""
-        return f"dory_{self.function}"
+        return f"dory_{self.name}"
 
     def headers(self, layer: TypedLayer) -> tuple[str, ...]:
         """The header of all calls."""
@@ -48,7 +41,7 @@ class CmsisKernel(CountedKernel):
 
     def sources(self, layer: TypedLayer) -> tuple[OutputFile, ...]:
         """The library's files, untouched, and ours."""
-        return self.library.application_files(self.function)
+        return self.library.application_files(self.name)
 
     def buffer_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
         """Return what the library's own function says about its buffer."""

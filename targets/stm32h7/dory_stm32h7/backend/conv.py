@@ -18,6 +18,7 @@ from dory_stm32h7.backend.weighted import WeightedKernel, interleaved, output_in
 class ConvKernel(WeightedKernel):
     """Convolution: columns of two pixels, then blocks of 2 channels x 2 pixels."""
 
+    name = "dory_stm32h7_conv"
     template = "conv"
     summary = "Convolution of two pixels and two channels at a time"
 

@@ -19,6 +19,7 @@ from dory_stm32h7.backend.weighted import WeightedKernel, output_instructions
 class DepthwiseKernel(WeightedKernel):
     """Convolution of each channel on its own, four channels at a time."""
 
+    name = "dory_stm32h7_depthwise"
     template = "depthwise"
     summary = "Depthwise convolution of four channels at a time"
     inputs = BYTES

@@ -43,14 +43,9 @@ class CountedKernel(Kernel):
 
 
 class InstanceKernel(CountedKernel):
-    """A kernel whose C is an instance of the template ``template``."""
+    """A kernel whose C is an instance of the template ``template``, ``dory_stm32h7_*_impl.h``."""
 
     template: str
-
-    @property
-    def name(self) -> str:  # type: ignore[override]
-        """Name within the target."""
-        return f"{PREFIX}_{self.template}"
 
     def headers(self, layer: TypedLayer) -> tuple[str, ...]:
         """The header of the instance."""

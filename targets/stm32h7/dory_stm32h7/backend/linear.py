@@ -16,6 +16,7 @@ from dory_stm32h7.backend.weighted import WeightedKernel, interleaved, output_in
 class LinearKernel(WeightedKernel):
     """Fully connected layer, four outputs at a time."""
 
+    name = "dory_stm32h7_linear"
     template = "linear"
     summary = "Fully connected layer, four outputs at a time"
 

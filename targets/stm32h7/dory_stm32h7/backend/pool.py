@@ -26,6 +26,7 @@ _TILE = ("x", "y", "x_h", "x_w", "y_h", "y_w", "y_c", "pad_top", "pad_left")
 class MaxPoolKernel(InstanceKernel):
     """Maximum over a window, four channels at a time."""
 
+    name = "dory_stm32h7_maxpool"
     template = "maxpool"
     summary = "Maximum pooling of four channels at a time"
 
@@ -63,6 +64,7 @@ class MaxPoolKernel(InstanceKernel):
 class AvgPoolKernel(InstanceKernel):
     """Sum over a window, four channels at a time; requantisation divides."""
 
+    name = "dory_stm32h7_avgpool"
     template = "avgpool"
     summary = "Average pooling of four channels at a time"
 
