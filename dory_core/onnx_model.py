@@ -106,6 +106,32 @@ def load(path: Path) -> OnnxModel:
     or has dynamic shapes.
     """
     path = Path(path)
+    graph = _read(path)
+    stored: dict[str, Any] = {}
+    for tensor in graph.initializer:
+        _store(path, stored, tensor.name, tensor)
+    nodes = [_node(path, position, proto, stored) for position, proto in enumerate(graph.node)]
+    outputs = tuple(o.name for o in graph.output)
+    used = _used(nodes, outputs)
+    _check_order(path, used, stored, {i.name for i in graph.input})
+    read = {name for node in used for name in node.inputs} | set(outputs)
+    inputs = {
+        i.name: _static_shape(path, i)
+        for i in graph.input
+        if i.name not in stored and i.name in read
+    }
+    constants = {
+        node.outputs[0]: np.asarray(node.attributes[key])
+        for node in used
+        if node.op == "Constant"
+        for key in ("value_int", "value_ints", "value_float", "value_floats")
+        if key in node.attributes
+    }
+    return OnnxModel(path, used, MappingProxyType(inputs), outputs, stored, constants)
+
+
+def _read(path: Path) -> Any:
+    """Return the GraphProto of a file. Raises like :func:`load`."""
     if not path.is_file():
         what = "is a directory, not an ONNX file" if path.is_dir() else "does not exist"
         raise UsageError(f"{path}: {what}", "give the path of the .onnx file")
@@ -126,46 +152,30 @@ def load(path: Path) -> OnnxModel:
         ) from error
     if not model.HasField("graph") or not model.graph.node or not model.graph.output:
         raise NotSupported(f"{path}: not a valid ONNX model: it holds no graph", EXPORT_HINT)
-    graph = model.graph
-    stored: dict[str, Any] = {}
-    for tensor in graph.initializer:
-        _store(path, stored, tensor.name, tensor)
-    nodes = []
-    for position, proto in enumerate(graph.node):
-        texts = (proto.op_type, proto.name, *proto.input, *proto.output)
-        if not all(isinstance(text, str) for text in texts) or not proto.output:
-            raise NotSupported(
-                f"{path}: not a valid ONNX model: node {position} is damaged", EXPORT_HINT
-            )
-        attributes = {a.name: _attribute(path, proto, a) for a in proto.attribute}
-        node = Node(
-            position,
-            _operator(proto),
-            proto.name,
-            tuple(proto.input),
-            tuple(proto.output),
-            MappingProxyType(attributes),
+    return model.graph
+
+
+def _node(path: Path, position: int, proto: Any, stored: dict[str, Any]) -> Node:
+    """Return a node; a tensor that it holds as a constant is recorded in ``stored``."""
+    from onnx import TensorProto
+
+    texts = (proto.op_type, proto.name, *proto.input, *proto.output)
+    if not all(isinstance(text, str) for text in texts) or not proto.output:
+        raise NotSupported(
+            f"{path}: not a valid ONNX model: node {position} is damaged", EXPORT_HINT
         )
-        if node.op == "Constant" and isinstance(attributes.get("value"), onnx.TensorProto):
-            _store(path, stored, node.outputs[0], attributes["value"])
-        nodes.append(node)
-    outputs = tuple(o.name for o in graph.output)
-    used = _used(nodes, outputs)
-    _check_order(path, used, stored, {i.name for i in graph.input})
-    read = {name for node in used for name in node.inputs} | set(outputs)
-    inputs = {
-        i.name: _static_shape(path, i)
-        for i in graph.input
-        if i.name not in stored and i.name in read
-    }
-    constants = {
-        node.outputs[0]: np.asarray(node.attributes[key])
-        for node in used
-        if node.op == "Constant"
-        for key in ("value_int", "value_ints", "value_float", "value_floats")
-        if key in node.attributes
-    }
-    return OnnxModel(path, used, MappingProxyType(inputs), outputs, stored, constants)
+    attributes = {a.name: _attribute(path, proto, a) for a in proto.attribute}
+    node = Node(
+        position,
+        _operator(proto),
+        proto.name,
+        tuple(proto.input),
+        tuple(proto.output),
+        MappingProxyType(attributes),
+    )
+    if node.op == "Constant" and isinstance(attributes.get("value"), TensorProto):
+        _store(path, stored, node.outputs[0], attributes["value"])
+    return node
 
 
 def _store(path: Path, stored: dict[str, Any], name: str, tensor: Any) -> None:
