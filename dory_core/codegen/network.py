@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dory_core.codegen.cexpr import comment, string
@@ -124,25 +124,13 @@ def constant_words(size: int) -> int:
 
 def network_view(plan: Plan, chip_hal: bool) -> NetworkView:
     """Return everything that the network's templates print."""
-    constants, labels = [], []
-    for step in plan.steps:
-        if step.weights is not None and step.weights.linked:
-            symbol = weights_symbol(step)
-            constants.append((symbol, constant_words(step.weights.size)))
-            labels.append((symbol, string(f"constants of layer {step.index}")))
+    linked = [
+        (weights_symbol(step), step.index, step.weights.size)
+        for step in plan.steps
+        if step.weights is not None and step.weights.linked
+    ]
     events = _events(plan)
-    calls = []
-    for step in plan.steps:
-        for k, part in enumerate(step.parts):
-            number = f", {k}" if len(step.parts) > 1 else ""
-            place = step.output.place
-            base = "l1" if place.level == 1 else arena(place.memory)
-            report = None if part.report is None else (step.index, base, *part.report)
-            call = f"{layer_symbol(step)}({', '.join(layer_arenas(step))}{number});"
-            conversions = step.conversions if k == 0 else ()
-            views = tuple(conversion_view(plan, c) for c in conversions)
-            calls.append(CallView(events.get(part.position, ()), call, report, views))
-    inputs, outputs = _copies(plan.inputs), _copies(plan.outputs)
+    calls = _calls(plan, events)
     l2_sizes = (plan.arena_bytes[2], *plan.more_l2_bytes)
     constants_text = " and ".join(
         f"{size} B of constants in L{level}" for level, size in plan.static_bytes.items()
@@ -170,20 +158,22 @@ def network_view(plan: Plan, chip_hal: bool) -> NetworkView:
         arenas=_arenas(plan),
         constants_text=constants_text,
         layers=len(plan.steps),
-        inputs=inputs,
-        outputs=outputs,
+        inputs=_copies(plan.inputs),
+        outputs=_copies(plan.outputs),
         input_bytes=sum(p.tensor.size_bytes for p in plan.inputs),
         output_bytes=sum(p.tensor.size_bytes for p in plan.outputs),
         input_shape=_shape(plan.inputs),
         output_shape=_shape(plan.outputs),
         input_place=plan.inputs[0],
         output_place=plan.outputs[0],
-        constants=tuple(constants),
-        constant_labels=tuple(labels),
+        constants=tuple((symbol, constant_words(size)) for symbol, _, size in linked),
+        constant_labels=tuple(
+            (symbol, string(f"constants of layer {index}")) for symbol, index, _ in linked
+        ),
         functions=tuple(f"{layer_symbol(s)}({layer_parameters(s)})" for s in plan.steps),
         tickets=1 + max((t.slot for t in plan.transfers), default=-1),
         prologue=events.get(-1, ()),
-        calls=tuple(calls),
+        calls=calls,
         epilogue=events.get(len(calls), ()),
         input_level=_level(plan.inputs),
         output_level=_level(plan.outputs),
@@ -201,6 +191,22 @@ def network_view(plan: Plan, chip_hal: bool) -> NetworkView:
         layer_layouts=layer_layouts(plan),
         final_conversions=tuple(conversion_view(plan, c) for c in plan.final_conversions),
     )
+
+
+def _calls(plan: Plan, events: Mapping[int, tuple[str, ...]]) -> tuple[CallView, ...]:
+    """Return the calls of all parts of layers in the order of execution."""
+    calls = []
+    for step in plan.steps:
+        place = step.output.place
+        base = "l1" if place.level == 1 else arena(place.memory)
+        for k, part in enumerate(step.parts):
+            number = f", {k}" if len(step.parts) > 1 else ""
+            report = None if part.report is None else (step.index, base, *part.report)
+            call = f"{layer_symbol(step)}({', '.join(layer_arenas(step))}{number});"
+            conversions = step.conversions if k == 0 else ()
+            views = tuple(conversion_view(plan, c) for c in conversions)
+            calls.append(CallView(events.get(part.position, ()), call, report, views))
+    return tuple(calls)
 
 
 def _arenas(plan: Plan) -> tuple[tuple[str, str], ...]:
