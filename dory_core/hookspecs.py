@@ -146,7 +146,8 @@ def dory_kernels(ctx: TargetContext, layer: TypedLayer) -> list[Kernel]:  # type
 
     All plugins' kernels are candidates. Each one judges the layer itself (``Kernel.accepts``) and
     says why not in a sentence, so return those too that will reject it: the user sees the reason.
-    Names are unique within a target.
+    Names are unique within a target. A kernel reads a layer that it has accepted as ``layer.conv``,
+    ``linear``, ``add``, ``weighted`` (Conv or Linear) or ``window``.
 
     >>> from dory_core.hardware import TargetContext
     >>> from dory_core.kernel import Kernel, Rejection

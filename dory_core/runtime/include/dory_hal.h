@@ -20,7 +20,6 @@
 #define DORY_EL1 (-2)    /* the L1 arena is too small */
 #define DORY_EL2 (-3)    /* the L2 arena is too small */
 #define DORY_EALIGN (-4) /* an arena does not start on a multiple of DORY_ARENA_ALIGN */
-#define DORY_EHAL (-5)   /* the target's hardware failed */
 
 /* Arenas start on a multiple of this many bytes. */
 #define DORY_ARENA_ALIGN 16

@@ -16,17 +16,7 @@
 #define DORY_BLOCK_CHUNK 32
 #endif
 
-/* Copies n inputs, a word at a time as far as possible, whatever their alignment. */
-static inline void dory_copy(DORY_X_T *to, const DORY_X_T *from, int32_t n) {
-  int32_t i = 0;
-  for (; i + DORY_LANES <= n; i += DORY_LANES) {
-    dory_gap8_store4_u8(to + i, dory_gap8_load4_u8(from + i));
-  }
-  for (; i < n; i++) {
-    to[i] = from[i];
-  }
-}
-
+/* Clears n inputs, a word at a time as far as possible, whatever their alignment. */
 static inline void dory_clear(DORY_X_T *to, int32_t n) {
   int32_t i = 0;
   for (; i + DORY_LANES <= n; i += DORY_LANES) {
