@@ -69,7 +69,7 @@ def run_layer(typed: TypedLayer, inputs: tuple[Values, ...]) -> Values:
 
 
 def random_inputs(graph: Graph, seed: int = 0) -> dict[str, Values]:
-    """Return reproducible inputs that cover the whole range of each network input."""
+    """Return reproducible inputs, (C, H, W) by name, over the whole range of each network input."""
     generator = np.random.default_rng(seed)
     return {
         name: generator.integers(

@@ -56,7 +56,7 @@ class Narrow:
 
     @property
     def mul_low(self) -> Integers:
-        """The low limb of mul, in [-2^(low_bits - 1), 2^(low_bits - 1))."""
+        """The low limb of mul, shape of mul, in [-2^(low_bits - 1), 2^(low_bits - 1))."""
         half = (1 << self.low_bits) >> 1
         low: Integers = ((self.mul + half) & ((1 << self.low_bits) - 1)) - half
         return low

@@ -60,7 +60,7 @@ class Staircase:
         return found
 
     def take(self, channels: npt.NDArray[Any]) -> Staircase:
-        """Return the channels of an index or mask array."""
+        """Return some channels. channels: their indices, or a mask of shape (C,)."""
         levels = self.levels if len(self.levels) == 1 else self.levels[channels]
         return Staircase(
             self.falling[channels],
@@ -127,7 +127,7 @@ def staircase(steps: Sequence[Requant], acc_lo: Integers, acc_hi: Integers) -> S
 def equal_on(
     one: Sequence[Requant], other: Sequence[Requant], acc_lo: Integers, acc_hi: Integers
 ) -> npt.NDArray[np.bool_]:
-    """Return for each channel whether two sequences of steps are equal on the whole interval.
+    """Return, shape (C,), whether two sequences of steps are equal on the whole interval.
 
     acc_lo, acc_hi: as for :func:`staircase`. Raises: ValueError when there are too many steps to
     compare.

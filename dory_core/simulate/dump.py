@@ -12,7 +12,10 @@ from dory_core.errors import UsageError
 
 
 def save_values(folder: Path, values: Mapping[int, npt.NDArray[np.int64]]) -> None:
-    """Write ``layer_NN.npy`` of every layer into a folder; raises UsageError."""
+    """Write ``layer_NN.npy`` of every layer into a folder; raises UsageError.
+
+    values: (H, W, C) by index of the layer, true integers.
+    """
     make_folder(folder)
     for index, array in values.items():
         try:

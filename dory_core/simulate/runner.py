@@ -66,7 +66,7 @@ class RunRequest:
         return self.input_names[number] if self.input_names else f"input {number}"
 
     def expected_of(self, execution: int) -> Mapping[int, npt.NDArray[Any]]:
-        """Return the values that the layers of an inference shall have."""
+        """Return what the layers of an inference shall give: (H, W, C) by index of the layer."""
         return self.expected[execution % len(self.expected)]
 
     def save(self, execution: int, values: Mapping[int, npt.NDArray[Any]]) -> None:

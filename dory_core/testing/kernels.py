@@ -182,7 +182,7 @@ def whole_case(
     layer: TypedLayer,
     inputs: np.random.Generator | tuple[Values, ...] | None = None,
 ) -> KernelCase:
-    """Return a case of one tile. inputs: values, or what draws them."""
+    """Return a case of one tile. inputs: values (C, H, W) of each operand, or what draws them."""
     rejection = kernel.accepts(layer)
     assert rejection is None, f"{kernel.name} rejects {layer.layer.name}: {rejection}"
     if not isinstance(inputs, tuple):

@@ -160,7 +160,7 @@ class OnnxBuilder:
         return self.random.integers(lo, hi, tuple(shape), endpoint=True)
 
     def offsets(self, channels: int, deviation: float) -> npt.NDArray[Any]:
-        """Return random integers per channel, up to about ``deviation``."""
+        """Return random integers, shape (channels,), up to about ``deviation``."""
         bound = max(int(deviation * 0.7), 1)
         return self.random.integers(-bound, bound, channels, endpoint=True)
 

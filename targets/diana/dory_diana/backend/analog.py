@@ -231,7 +231,7 @@ class AnalogLinear(AnalogKernel):
         return _channels(layer) if pixels == 1 else pixels * up(x.channels, _PIXEL)
 
     def weight_rows(self, layer: TypedLayer) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
-        """Rows in the order of the input's bytes."""
+        """Weights (K, rows) in the order of the input's bytes."""
         x = layer.inputs[0]
         return pixel_rows(layer, self.rows(layer) // (x.height * x.width))
 

@@ -79,17 +79,16 @@ def _digital_form(layer: TypedLayer) -> Shift | Rejection:
     steps = steps_of(layer)
     if steps is None:
         return RAW
-    factors, largest = weight_factors(layer.layer)
+    factors, largest = weight_factors(layer.weighted)
     return find_shift(steps, factors, largest) or NO_SHIFT
 
 
-def weight_factors(kind: Layer) -> tuple[tuple[Integers, Integers], Integers]:
+def weight_factors(kind: Conv | Linear) -> tuple[tuple[Integers, Integers], Integers]:
     """Return ((lowest, highest) factor of each channel's weights, its largest sum of products).
 
-    The sums are of any bytes: the array computes columns of padding, too.
+    Each of shape (C,); factors leave the weights bytes. The sums are of any bytes: the array
+    computes columns of padding, too.
     """
-    if not isinstance(kind, (Conv, Linear)):
-        raise TypeError(f"{kind.kind} has no weights")
     rows = kind.weights.values.astype(np.int64).reshape(kind.weights.shape[0], -1)
     most, least = np.maximum(rows.max(axis=1), 0), np.maximum(-rows.min(axis=1), 0)
     up, down = (np.maximum(v, 1) for v in (most, least))

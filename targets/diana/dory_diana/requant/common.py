@@ -31,7 +31,7 @@ class Steps:
     hi: Integers
 
     def values(self, acc: Integers) -> npt.NDArray[Any]:
-        """Return the outputs of one sum per channel, exact for any sum."""
+        """Return the outputs of sums, exact for any. acc: shape (C,), one sum per channel."""
         value: npt.NDArray[Any] = acc
         for step in self.steps:
             largest = max(abs(int(value.min())), abs(int(value.max())), 1)
@@ -92,7 +92,7 @@ def clipped(stairs: Staircase, bounds: tuple[int, int]) -> Staircase | None:
 
 
 def slopes(steps: Sequence[Requant], channels: int) -> npt.NDArray[np.float64]:
-    """Return y per accumulator of each channel, clips and rounding apart."""
+    """Return y per accumulator, shape (channels,), clips and rounding apart."""
     slope = np.ones(channels)
     for step in steps:
         slope = slope * (np.array(step.mul, dtype=np.float64) / step.div)

@@ -70,7 +70,10 @@ def nearest_shift(steps: Steps, rows: Integers) -> Nearest | None:
 
 
 def nearest_adc(steps: Steps, rows: Integers, scale: int) -> Nearest | None:
-    """Return the nearest line behind the converters, None when outputs are no 7-bit numbers."""
+    """Return the nearest line behind the converters, None when outputs are no 7-bit numbers.
+
+    rows: weights, shape (C, products of a sum). scale: accumulators per step of the converters.
+    """
     stairs = steps.stairs()
     clip = None if stairs is None else _clip(stairs, adc.RELU, adc.SIGNED)
     if stairs is None or clip is None:

@@ -56,7 +56,10 @@ def reject_window(window: Window) -> Rejection | None:
 
 
 def fold(step: Requant, bias: np.ndarray | None, channels: int) -> tuple[list[int], list[int]]:
-    """Return (k, lambda) per channel with the bias in lambda: k * (acc + b) + l = k * acc + l'."""
+    """Return (k, lambda) per channel with the bias in lambda: k * (acc + b) + l = k * acc + l'.
+
+    bias: shape (channels,), or None.
+    """
     mul = list(step.mul) * (channels if len(step.mul) == 1 else 1)
     add = list(step.add) * (channels if len(step.add) == 1 else 1)
     if bias is None:
@@ -78,7 +81,7 @@ class WeightedKernel(UpstreamKernel):
         """Return the weights of one output channel."""
 
     def rows(self, layer: TypedLayer) -> np.ndarray:
-        """Weights, a row per output channel, as the library reads them."""
+        """Weights int8 (C, n), a row per output channel, as the library reads them: HWC."""
         weights = layer.weighted.weights.values
         if weights.ndim == 4:
             weights = np.moveaxis(weights, 1, 3)
@@ -251,7 +254,7 @@ class UpstreamDepthwise(WeightedKernel):
         return layer.window.taps
 
     def rows(self, layer: TypedLayer) -> np.ndarray:
-        """Filters as they are, CHW."""
+        """Filters int8 (C, taps), as they are."""
         weights = layer.weighted.weights.values
         return weights.reshape(len(weights), -1).astype(np.int8)
 

@@ -88,7 +88,10 @@ class CmsisKernel(CountedKernel):
         return WeightBlock(data + bytes(-len(data) % 8), parts)
 
     def arranged(self, weights: npt.NDArray[Any]) -> bytes:
-        """Return weights in the library's order: rows of outputs, taps, then channels."""
+        """Return weights in the library's order: rows of outputs, taps, then channels.
+
+        weights: (C, n) or (C, channels, kernel_h, kernel_w), C outputs of the tile.
+        """
         rows = np.moveaxis(weights, 1, 3) if weights.ndim == 4 else weights
         return rows.astype(np.int8).tobytes()
 

@@ -30,7 +30,7 @@ def turned(tensor: Tensor) -> bool:
 
 
 def weights_of(layer: TypedLayer) -> npt.NDArray[Any]:
-    """Return the weights, outputs first; no elements where a layer has none."""
+    """Return the weights, shape (C, ...) for C outputs; (1, 0) where a layer has none."""
     kind = layer.layer
     if not isinstance(kind, (Conv, Linear)):
         return np.zeros((1, 0), dtype=np.int8)
