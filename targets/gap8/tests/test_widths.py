@@ -24,7 +24,9 @@ from dory_gap8.backend import (
     UnpackingKernel,
     WindowKernel,
 )
+from dory_gap8.backend.dense import weighted_epilogue
 from dory_gap8.backend.packing import slots, weight_words
+from dory_gap8.backend.unpacked import wide
 from gap8_layers import CLIPS, RANGES, make_case
 
 from dory_core.ir import (
@@ -183,6 +185,15 @@ def test_accumulators_without_room_take_sign_extended_weights() -> None:
     library = HostLibrary([KernelCase(PointwiseKernel(CORES), x, inputs, (3, 2, 2, 300))])
     library.check()
     assert library.run(0).min() == -2 * 65535 * 300
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+def test_the_epilogue_of_an_unpacked_layer_is_searched_once(bits: int) -> None:
+    """The search may take seconds, and tiling asks for it hundreds of times."""
+    layer = filtered("window_unpacked", "u4", bits, "u8")
+    assert weighted_epilogue(wide(layer)) is weighted_epilogue(wide(layer))
+    other = filtered("window_unpacked", "u4", bits, "u8")
+    assert weighted_epilogue(wide(other)) is not weighted_epilogue(wide(layer))
 
 
 def test_slots_follow_the_fields_of_words_and_pixels_end_on_bytes() -> None:

@@ -212,11 +212,26 @@ def is_packed(layer: TypedLayer) -> bool:
     return narrow or (isinstance(layer.layer, Conv | Linear) and weight_bits(layer.layer) < 8)
 
 
+# One layer stays one layer: what is found out about it is kept by its identity (epilogue).
+_WIDE: dict[int, tuple[Conv | Linear, Conv | Linear]] = {}
+_MOST_KEPT = 256
+
+
 def wide(layer: TypedLayer) -> TypedLayer:
     """Return the layer as the kernel of bytes sees it."""
     inputs = tuple(_wide_tensor(x) for x in layer.inputs)
-    kind = replace(layer.weighted, weight_bits=8)
+    kind = _wide_weights(layer.weighted)
     return replace(layer, layer=kind, inputs=inputs, output=_wide_tensor(layer.output))
+
+
+def _wide_weights(kind: Conv | Linear) -> Conv | Linear:
+    if kind.weight_bits == 8:
+        return kind
+    if id(kind) not in _WIDE:
+        if len(_WIDE) >= _MOST_KEPT:
+            _WIDE.clear()
+        _WIDE[id(kind)] = (kind, replace(kind, weight_bits=8))
+    return _WIDE[id(kind)][1]
 
 
 def _wide_tensor(tensor: Tensor) -> Tensor:
