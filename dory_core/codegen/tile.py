@@ -11,8 +11,8 @@ from dory_core.codegen.boxes import input_box, tile_bytes
 from dory_core.codegen.cexpr import CExpr, add, mul
 from dory_core.codegen.constants import PARTS, block_field
 from dory_core.codegen.names import arena, weights_symbol
-from dory_core.ir import Linear
 from dory_core.plan import RESIDENT, LayerStep, Transfer
+from dory_core.tiling.geometry import window_of
 
 INDENT = "  "
 
@@ -32,9 +32,9 @@ class TileText:
 def tile_text(step: LayerStep, axes: TileAxes) -> TileText:
     """Return what the loop does with the tile at ``t``: one for all of them."""
     sizes = axes.sizes()
-    if step.in_place and not isinstance(step.layer.layer, Linear):
+    if step.in_place and window_of(step.layer) is not None:
         # Rows and columns that no window reaches are there all the same.
-        sizes |= {"x_h": step.layer.inputs[0].height, "x_w": step.layer.inputs[0].width}
+        sizes |= {"x_h": step.tiling.tile.x_h, "x_w": step.tiling.tile.x_w}
     names: dict[str, CExpr] = {**sizes, "psum": "NULL", "scratch": "NULL"}
     checks: list[str] = []
 

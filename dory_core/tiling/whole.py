@@ -17,7 +17,7 @@ from dory_core.hardware import MemoryHierarchy
 from dory_core.ir import TypedLayer
 from dory_core.kernel import Kernel, judge
 from dory_core.tiling.boxes import fetch_constraints
-from dory_core.tiling.geometry import Tile, extent, make_tile
+from dory_core.tiling.geometry import Tile, extent, make_tile, window_of
 from dory_core.tiling.problem import Tiling
 from dory_core.tiling.schedule import Buffering, L1Buffer, l1_buffers, make_schedule
 from dory_core.tiling.tiled import KernelRejection, TiledLayer
@@ -75,6 +75,16 @@ def tile_whole(
     )
 
 
+def whole_tile(layer: TypedLayer) -> Tile:
+    """Return the tile of a layer in place, whose input has what no window reaches, too."""
+    full = extent(layer)
+    tile = make_tile(layer, full.c_out, full.h, full.w, full.c_in)
+    if window_of(layer) is None:
+        return tile
+    x = layer.inputs[0]
+    return replace(tile, x_h=x.height, x_w=x.width)
+
+
 def scratch_buffers(layer: TypedLayer, kernel: Kernel, tile: Tile) -> tuple[L1Buffer, ...]:
     """Return the buffers in L1 of a layer that is computed in place."""
     return tuple(b for b in l1_buffers(layer, kernel, tile, _SINGLE) if b.name == "scratch")
@@ -89,8 +99,7 @@ def whole_layer(
     """
     if kernel.input_layout(layer) != "HWC":
         raise Refused("it reads another layout than that of tensors in L2")
-    full = extent(layer)
-    tile = make_tile(layer, full.c_out, full.h, full.w, full.c_in)
+    tile = whole_tile(layer)
     fetched = fetch_constraints(layer, kernel, tile, hierarchy)
     for constraint in (*kernel.constraints(layer, tile), *fetched):
         if not constraint.condition:
@@ -116,8 +125,7 @@ def whole_timeline(
 
     memories: number of the memory of L2 by operand (``x``, ``x2``, ``y``), 0 unless it is there.
     """
-    full = extent(layer)
-    tile = make_tile(layer, full.c_out, full.h, full.w, full.c_in)
+    tile = whole_tile(layer)
     compute = int(kernel.cycles(layer, tile))
     places = {name: hierarchy.level(2).memories[memories.get(name, 0)] for name in ("x", "x2", "y")}
     places["w"] = hierarchy.level(hierarchy.constants_level).memories[0]

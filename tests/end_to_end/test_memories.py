@@ -265,3 +265,20 @@ def test_kernel_that_wants_another_layout_is_not_taken_in_place(tmp_path: Path) 
         tile_whole(layer, [Planar(), Greedy()], 4096, memory)
     with pytest.raises(NotSupported, match="no kernel computes it in one piece"):
         tile_whole(layer, [Planar()], 4096, memory)
+
+
+def test_scratch_memory_of_a_layer_in_place_has_room_for_all_of_its_input() -> None:
+    """The last row and column, which no window reaches, are there and may be copied."""
+
+    class Copying(type(portable_kernels()[0])):  # type: ignore[misc]
+        name = "copying"
+
+        def scratch_bytes(self, layer: TypedLayer, tile: Tile) -> int:
+            return int(tile.x_h * tile.x_w * tile.c_in)
+
+    builder = GraphBuilder((16, 4, 8), name="skipped")
+    builder.conv(8, Window(kernel=(3, 3), strides=(2, 2)))
+    [layer] = builder.graph().typed_layers
+    memory = Forked(8 * 1024, in_place=True).hierarchy
+    chosen = tile_whole(layer, [Copying()], 4096, memory)
+    assert [(b.name, b.bytes) for b in chosen.tiling.buffers] == [("scratch", 16 * 4 * 8)]

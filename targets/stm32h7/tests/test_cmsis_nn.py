@@ -30,6 +30,8 @@ from dory_core.errors import UsageError
 from dory_core.ir import Array, Conv, Requant, TypedLayer, Window, requant
 from dory_core.passes.ranges import accumulator_bounds
 from dory_core.plugins import load_plugins
+from dory_core.testing.apps import assert_exact, build_app
+from dory_core.testing.graphs import GraphBuilder
 from dory_core.testing.kernels import HostLibrary, KernelCase, alone, make_case, typed, whole_case
 from dory_core.testing.random_layers import RandomLayers
 from dory_core.tiling.geometry import make_tile
@@ -279,6 +281,18 @@ def test_network_is_exact_on_the_host_and_on_the_chip(
     assert run_.first_difference is None
     require_emulator()
     run_image(directory, plugins)
+
+
+def test_copies_of_inputs_in_place_have_room_for_what_no_window_reaches(
+    library: CmsisNn, tmp_path: Path
+) -> None:
+    """Unsigned inputs are copied to scratch memory as a whole; the last row is not read."""
+    builder = GraphBuilder((16, 4, 8), name="skipped", values=(0, 255))
+    builder.conv(8, Window(kernel=(3, 3), strides=(2, 2)))
+    settings = {"kernels": f"cmsis-nn={library.root}", "memory": "dcache"}
+    plan = build_app(builder.graph(), "stm32h7", tmp_path / "app", settings=settings)
+    assert [step.kernel.name for step in plan.steps] == ["arm_convolve_s8"]
+    assert_exact(tmp_path / "app")
 
 
 @pytest.mark.slow
