@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import TypeVar
 
 from dory_core.hardware import STORAGE_BITS
+from dory_core.ir.array import Array
 from dory_core.ir.layers import Add, AvgPool, Conv, Layer, Linear, MaxPool, Window
 
 _Kind = TypeVar("_Kind", bound=Layer)
@@ -118,6 +119,11 @@ class TypedLayer:
     def weighted(self) -> Conv | Linear:
         """The layer, which is one with weights."""
         return self.layer if isinstance(self.layer, Linear) else self.conv
+
+    @property
+    def bias(self) -> Array | None:
+        """The bias of the layer, None when it has none."""
+        return self.layer.bias if isinstance(self.layer, (Conv, Linear)) else None
 
     @property
     def window(self) -> Window:

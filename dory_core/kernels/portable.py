@@ -227,7 +227,7 @@ class _Accumulating(_Portable):
         self, layer: TypedLayer, c_out: tuple[int, int], c_in: tuple[int, int]
     ) -> WeightBlock | None:
         """Encode the parts ``mul`` (all tables), ``bias`` (int32) and ``weights``."""
-        bias = layer.weighted.bias
+        bias = layer.bias
         parts = [("mul", constants.table(self._steps(layer), c_out))]
         if bias is not None:
             parts.append(("bias", bias.values[slice(*c_out)].astype("<i4").tobytes()))
@@ -241,7 +241,7 @@ class _Accumulating(_Portable):
 
     def _accumulating_call(self, layer: TypedLayer, type_: str, fields: Iterable[str]) -> str:
         x, y = layer.inputs[0], layer.output
-        bias = "$bias" if layer.weighted.bias is not None else "NULL"
+        bias = "$bias" if layer.bias is not None else "NULL"
         psum, first, last = (
             ("$psum", "$first", "$last") if self.accumulates(layer) else ("NULL", "1", "1")
         )

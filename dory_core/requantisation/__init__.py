@@ -1,5 +1,6 @@
 """What requantisations do to every reachable accumulator, and cheaper ones that do the same."""
 
+from dory_core.requantisation.layers import once_per_layer, steps_of_sums
 from dory_core.requantisation.narrow import (
     Narrow,
     addends,
@@ -22,6 +23,8 @@ __all__ = [
     "narrow_clamped",
     "narrow_limbs",
     "narrow_product",
+    "once_per_layer",
     "reach",
     "staircase",
+    "steps_of_sums",
 ]

@@ -58,8 +58,7 @@ def chunk_sizes(tiled: TiledLayer, channels: int, groups: int) -> tuple[int, ...
         return ()
     tile = tiled.tiling.tile
     sizes = []
-    for start, count in group_spans_of(tiled, channels, groups):
-        del start
+    for _, count in group_spans_of(tiled, channels, groups):
         total = 0
         for at in range(0, count, tile.c_out):
             c_out = min(tile.c_out, count - at)

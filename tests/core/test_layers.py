@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -30,6 +32,13 @@ def test_layer_is_given_as_the_kind_that_it_is() -> None:
 def test_another_kind_is_an_error(layer, kind: str) -> None:
     with pytest.raises(TypeError, match=f"is a {layer.layer.kind}, not a"):
         getattr(layer, kind)
+
+
+def test_bias_is_none_where_a_layer_has_none() -> None:
+    bias = Array([3, -4])
+    conv = typed(replace(CONV.conv, bias=bias), IMAGE)
+    assert conv.bias == bias
+    assert [layer.bias for layer in (CONV, LINEAR, *POOLS, SUM)] == [None] * 5
 
 
 def test_window_counts_its_taps() -> None:

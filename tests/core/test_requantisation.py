@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dory_core.ir import Requant, requant
+from dory_core.ir import Array, Linear, Requant, TypedLayer, requant
 from dory_core.requantisation import (
     Narrow,
     addends,
@@ -20,9 +21,12 @@ from dory_core.requantisation import (
     narrow_clamped,
     narrow_limbs,
     narrow_product,
+    once_per_layer,
     reach,
     staircase,
+    steps_of_sums,
 )
+from dory_core.testing.kernels import alone, typed
 
 INT32 = (-(2**31), 2**31 - 1)
 
@@ -334,3 +338,40 @@ def test_products_of_32_bits_need_scales_below_one_half() -> None:
     found = narrow_product(no_power_of_two, 32)
     same = Requant((int(found.mul[0]),), (int(found.add[0]),), 1 << 32, 0, 255)
     assert equal_on([requant(123, -5, (1 << 14) - 1, 0, 255)], [same], lo, hi).all()
+
+
+# --- of layers ----------------------------------------------------------------------------------
+
+
+def biased(bias: list[int] | None) -> TypedLayer:
+    layer = alone(
+        Linear,
+        weights=Array([[1, 2], [-1, 0]]),
+        bias=None if bias is None else Array(bias),
+        requants=(requant(1, 0, 2, 0, 255),),
+    )
+    return typed(layer, (2, 1, 1, 0, 10))
+
+
+def test_bias_is_the_first_step_over_sums_of_products() -> None:
+    steps, lo, hi = steps_of_sums(biased([100, -7]))
+    assert steps == (requant([1, 1], [100, -7]), requant(1, 0, 2, 0, 255))
+    assert (lo.tolist(), hi.tolist()) == ([0, -10], [30, 0])
+    plain = steps_of_sums(biased(None))
+    assert plain[0] == steps[1:]
+    assert (plain[1].tolist(), plain[2].tolist()) == ([0, -10], [30, 0])
+
+
+def test_what_is_found_of_a_layer_is_found_once() -> None:
+    asked = []
+
+    @once_per_layer
+    def find(layer: TypedLayer, number: int) -> int:
+        asked.append((layer.layer.name, number))
+        return len(asked)
+
+    layer = biased(None)
+    assert [find(layer, 1), find(layer, 2), find(layer, 1)] == [1, 2, 1]
+    other = replace(layer, inputs=(replace(layer.inputs[0], hi=5),))
+    assert [find(other, 1), find(other, 1), find(layer, 1)] == [3, 3, 1]
+    assert find(biased(None), 1) == 4

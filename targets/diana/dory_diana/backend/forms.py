@@ -1,19 +1,14 @@
-"""The form of a layer's requantisation on an array, found once per layer.
-
-Tiling asks for it thousands of times, layer after layer. Layers are too large to be hashed for it:
-they are kept with their forms, and so is their identity.
-"""
+"""The form of a layer's requantisation on an array, found once per layer."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import TypeVar
 
 import numpy as np
 
-from dory_core.ir import Conv, Layer, Linear, TypedLayer
+from dory_core.ir import Conv, Linear, TypedLayer
 from dory_core.kernel import Rejection
-from dory_core.requantisation import addends
+from dory_core.requantisation import addends, once_per_layer
 from dory_diana.requant import Adc, Shift, find_adc, find_shift
 from dory_diana.requant.common import Integers, Steps, clipped, steps_of, sum_steps
 from dory_diana.requant.shift import MOST_SHIFT, RELU, SIGNED
@@ -31,23 +26,6 @@ NO_ADC = Rejection(
 NO_PLAIN_SUM = Rejection("it is no plain sum of its operands followed by a right shift")
 
 _Form = TypeVar("_Form")
-_KEPT: dict[tuple[object, ...], tuple[Layer, Any]] = {}
-_MOST_KEPT = 512
-
-
-def digital_form(layer: TypedLayer) -> Shift | Rejection:
-    """Return the shift of a Conv or Linear, or why it has none."""
-    return _kept(layer, "digital", _digital_form)
-
-
-def sum_form(layer: TypedLayer) -> Shift | Rejection:
-    """Return the shift of an Add, or why it has none."""
-    return _kept(layer, "sum", _sum_form)
-
-
-def analog_form(layer: TypedLayer, scale: int) -> Adc | Rejection:
-    """Return what follows the converters of a Conv or Linear, or why nothing does."""
-    return _kept(layer, scale, lambda one: _analog_form(one, scale))
 
 
 def needed(form: _Form | Rejection) -> _Form:
@@ -62,20 +40,9 @@ def rejection(form: object) -> Rejection | None:
     return form if isinstance(form, Rejection) else None
 
 
-def _kept(layer: TypedLayer, kind: object, find: Callable[[TypedLayer], _Form]) -> _Form:
-    reachable = tuple((x.lo, x.hi) for x in layer.inputs)
-    key = (id(layer.layer), kind, reachable, layer.ranges)
-    known = _KEPT.get(key)
-    if known is not None:
-        return cast(_Form, known[1])
-    if len(_KEPT) >= _MOST_KEPT:
-        _KEPT.clear()
-    found = find(layer)
-    _KEPT[key] = (layer.layer, found)
-    return found
-
-
-def _digital_form(layer: TypedLayer) -> Shift | Rejection:
+@once_per_layer
+def digital_form(layer: TypedLayer) -> Shift | Rejection:
+    """Return the shift of a Conv or Linear, or why it has none."""
     steps = steps_of(layer)
     if steps is None:
         return RAW
@@ -97,7 +64,9 @@ def weight_factors(kind: Conv | Linear) -> tuple[tuple[Integers, Integers], Inte
     return (lowest, highest), np.abs(rows).sum(axis=1) * -INT8[0]
 
 
-def _sum_form(layer: TypedLayer) -> Shift | Rejection:
+@once_per_layer
+def sum_form(layer: TypedLayer) -> Shift | Rejection:
+    """Return the shift of an Add, or why it has none."""
     steps = sum_steps(layer)
     stairs = None if steps is None else steps.stairs()
     for clip in (RELU, SIGNED):
@@ -112,7 +81,12 @@ def _sum_form(layer: TypedLayer) -> Shift | Rejection:
     return NO_PLAIN_SUM
 
 
-def _analog_form(layer: TypedLayer, scale: int) -> Adc | Rejection:
+@once_per_layer
+def analog_form(layer: TypedLayer, scale: int) -> Adc | Rejection:
+    """Return what follows the converters of a Conv or Linear, or why nothing does.
+
+    scale: accumulators per step of the converters.
+    """
     steps: Steps | None = steps_of(layer)
     if steps is None:
         return RAW

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.ir import Conv, Linear, Requant, TypedLayer, requant
-from dory_core.passes.ranges import accumulator_bounds
-from dory_core.requantisation import Staircase, staircase
+from dory_core.ir import Requant, TypedLayer, requant
+from dory_core.requantisation import Staircase, staircase, steps_of_sums
 
 Integers = npt.NDArray[np.int64]
 
@@ -47,18 +46,11 @@ class Steps:
 
 def steps_of(layer: TypedLayer) -> Steps | None:
     """Return the steps of a layer, None when its outputs are the sums themselves."""
-    kind = layer.layer
-    if not kind.requants:
+    if not layer.layer.requants:
         return None
-    lo, hi = (b.astype(np.int64) for b in accumulator_bounds(kind, layer.inputs))
-    before: tuple[Requant, ...] = ()
-    if isinstance(kind, (Conv, Linear)) and kind.bias is not None:
-        bias = kind.bias.values.astype(np.int64)
-        lo, hi = lo - bias, hi - bias
-        before = (requant([1] * len(bias), bias.tolist()),)
-    channels = layer.output.channels
-    lo, hi = (np.broadcast_to(b, (channels,)).copy() for b in (lo, hi))
-    return Steps((*before, *kind.requants), lo, hi)
+    steps, *bounds = steps_of_sums(layer)
+    lo, hi = (np.broadcast_to(b, (layer.output.channels,)).copy() for b in bounds)
+    return Steps(steps, lo, hi)
 
 
 def sum_steps(layer: TypedLayer) -> Steps | None:

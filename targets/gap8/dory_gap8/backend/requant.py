@@ -13,10 +13,15 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.ir import Layer, LayerRanges, Requant, Tensor, TypedLayer, requant
+from dory_core.ir import LayerRanges, Requant, Tensor, TypedLayer
 from dory_core.kernel import Rejection
-from dory_core.passes.ranges import accumulator_bounds
-from dory_core.requantisation import Narrow, narrow, staircase
+from dory_core.requantisation import (
+    Narrow,
+    narrow,
+    once_per_layer,
+    staircase,
+    steps_of_sums,
+)
 from dory_gap8 import calibration as cal
 
 INT32 = (-(1 << 31), (1 << 31) - 1)
@@ -331,34 +336,18 @@ def reject_requants(ranges: LayerRanges, requants: Sequence[Requant]) -> Rejecti
     return reject_steps(requants)
 
 
-# Tiling asks for the epilogue of a layer thousands of times, layer after layer. Layers are too
-# large to be hashed for it: they are kept with their epilogues, and so is their identity.
-_KEPT: dict[tuple[object, ...], tuple[Layer, Epilogue]] = {}
-_MOST_KEPT = 256
-
-
 def epilogue(layer: TypedLayer, least_bits: int = 32) -> Epilogue:
     """Return the epilogue of a layer whose requantisations :func:`reject_requants` lets pass.
 
     least_bits: 64 when the kernel computes in 64 bits for another reason.
     """
-    reachable = tuple((x.lo, x.hi) for x in layer.inputs)
-    key = (id(layer.layer), reachable, layer.ranges, least_bits)
-    kept = _KEPT.get(key)
-    if kept is not None:
-        return kept[1]
-    if len(_KEPT) >= _MOST_KEPT:
-        _KEPT.clear()
-    found = _epilogue(layer, least_bits)
-    _KEPT[key] = (layer.layer, found)
-    return found
+    return _epilogue(layer, least_bits)
 
 
+@once_per_layer
 def _epilogue(layer: TypedLayer, least_bits: int) -> Epilogue:
-    kind = layer.layer
-    requants, ranges = kind.requants, layer.ranges
-    bias = getattr(kind, "bias", None)
-    biases = None if bias is None else tuple(int(b) for b in bias.values)
+    requants, ranges = layer.layer.requants, layer.ranges
+    biases = None if layer.bias is None else tuple(int(b) for b in layer.bias.values)
     if not requants:
         return Epilogue((), least_bits, np.zeros((1, 0), np.int32), bias=biases)
     bits = max(least_bits, arithmetic(ranges, requants))
@@ -378,14 +367,7 @@ def _epilogue(layer: TypedLayer, least_bits: int) -> Epilogue:
 
 def narrow_form(layer: TypedLayer) -> Narrow | None:
     """Return parameters for the accumulator without bias that do what all steps of a layer do."""
-    kind = layer.layer
-    lo, hi = accumulator_bounds(kind, layer.inputs)
-    bias = getattr(kind, "bias", None)
-    steps = list(kind.requants)
-    if bias is not None:
-        biases = bias.values.astype(np.int64)
-        lo, hi = lo - biases, hi - biases
-        steps.insert(0, requant([1] * len(biases), biases.tolist()))
+    steps, lo, hi = steps_of_sums(layer)
     if all(len(s.mul) == len(s.add) == 1 for s in steps):
         lo, hi = lo.min(keepdims=True), hi.max(keepdims=True)
     stairs = staircase(steps, lo, hi)

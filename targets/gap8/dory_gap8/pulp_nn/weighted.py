@@ -91,7 +91,7 @@ class WeightedKernel(UpstreamKernel):
         self, layer: TypedLayer, c_out: tuple[int, int], c_in: tuple[int, int]
     ) -> WeightBlock:
         """Lambda, k, then the weights; the 64-bit arrays come first for their alignment."""
-        bias = layer.weighted.bias
+        bias = layer.bias
         mul, add = fold(
             layer.layer.requants[0], None if bias is None else bias.values, layer.output.channels
         )
@@ -136,7 +136,7 @@ class WeightedKernel(UpstreamKernel):
 
 
 def _parameters(layer: TypedLayer) -> tuple[Requant, np.ndarray | None, int]:
-    bias = layer.weighted.bias
+    bias = layer.bias
     step = layer.layer.requants[0] if layer.layer.requants else Requant((1,), (0,), 1, None, None)
     return step, None if bias is None else bias.values, layer.output.channels
 

@@ -83,9 +83,7 @@ def find_parameters(layer: TypedLayer) -> Parameters | Rejection:
         return Rejection("a channel is constant, which the library's requantisation cannot express")
     bias, rest = np.divmod(add, mul)
     ends = (layer.ranges.acc_lo + int(bias.min()), layer.ranges.acc_hi + int(bias.max()))
-    kind = layer.layer
-    own = getattr(kind, "bias", None)
-    margin = 0 if own is None else int(np.abs(own.values).max())
+    margin = 0 if layer.bias is None else int(np.abs(layer.bias.values).max())
     if max(-ends[0], ends[1]) + margin > _INT32:
         return Rejection("its accumulator with the bias exceeds 32 bits")
     return Parameters(bias, mul, rest)

@@ -14,10 +14,9 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.ir import Conv, Layer, Linear, Requant, TypedLayer, requant
+from dory_core.ir import Requant, TypedLayer
 from dory_core.kernel import Rejection
-from dory_core.passes.ranges import accumulator_bounds
-from dory_core.requantisation import narrow_product, staircase
+from dory_core.requantisation import narrow_product, once_per_layer, staircase, steps_of_sums
 
 Bounds = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
 
@@ -149,26 +148,6 @@ def _word(value: int) -> str:
     return str(value) if value > -(1 << 31) else "(-2147483647 - 1)"
 
 
-# Tiling asks for the epilogue of a layer thousands of times, layer after layer. Layers are too
-# large to be hashed for it: they are kept with their epilogues, and so is their identity.
-_KEPT: dict[tuple[object, ...], tuple[Layer, Epilogue | Rejection]] = {}
-_MOST_KEPT = 256
-
-
-def find_epilogue(layer: TypedLayer) -> Epilogue | Rejection:
-    """Return the epilogue of a layer, or why there is none."""
-    reachable = tuple((x.lo, x.hi) for x in layer.inputs)
-    key = (id(layer.layer), reachable, layer.ranges)
-    kept = _KEPT.get(key)
-    if kept is not None:
-        return kept[1]
-    if len(_KEPT) >= _MOST_KEPT:
-        _KEPT.clear()
-    found = _find(layer)
-    _KEPT[key] = (layer.layer, found)
-    return found
-
-
 def epilogue(layer: TypedLayer) -> Epilogue:
     """Return the epilogue of a layer that has one. Raises: ValueError for another layer."""
     found = find_epilogue(layer)
@@ -183,32 +162,25 @@ def reject_epilogue(layer: TypedLayer) -> Rejection | None:
     return found if isinstance(found, Rejection) else None
 
 
-def _find(layer: TypedLayer) -> Epilogue | Rejection:
+@once_per_layer
+def find_epilogue(layer: TypedLayer) -> Epilogue | Rejection:
+    """Return the epilogue of a layer, or why there is none."""
     kind, ranges = layer.layer, layer.ranges
     if not -_INT32 - 1 <= ranges.acc_lo <= ranges.acc_hi <= _INT32:
         return Rejection("its accumulator exceeds 32 bits")
-    bias = None
-    if isinstance(kind, (Conv, Linear)) and kind.bias is not None:
-        bias = kind.bias.values.astype(np.int64)
     if not kind.requants:
-        return Epilogue((), bias)
+        return Epilogue((), None if layer.bias is None else layer.bias.values.astype(np.int64))
     if len(kind.requants) > 2:
         return Rejection(f"it has {len(kind.requants)} requantisations in sequence")
-    lo, hi = accumulator_bounds(kind, layer.inputs)
-    lo, hi = lo.astype(np.int64), hi.astype(np.int64)
-    steps = list(kind.requants)
-    before: list[Requant] = []
-    if bias is not None:
-        lo, hi = lo - bias, hi - bias
-        before = [requant([1] * len(bias), bias.tolist())]
-    if all(len(s.mul) == len(s.add) == 1 for s in (*before, *steps)):
+    steps, lo, hi = steps_of_sums(layer)
+    if all(len(s.mul) == len(s.add) == 1 for s in steps):
         lo, hi = lo.min(keepdims=True), hi.max(keepdims=True)
-    whole = find_line((*before, *steps), (lo, hi))
+    whole = find_line(steps, (lo, hi))
     if whole is not None:
         return Epilogue((whole,))
-    if len(steps) == 2:
-        first = find_line((*before, steps[0]), (lo, hi))
-        second = _second(steps, layer)
+    if len(kind.requants) == 2:
+        first = find_line(steps[:-1], (lo, hi))
+        second = _second(kind.requants, layer)
         if first is not None and second is not None:
             return Epilogue((first, second))
     return Rejection("no product of 32-bit numbers has exactly the values of its requantisation")
