@@ -17,6 +17,7 @@ from dory_core.expr import ceil_div
 from dory_core.hardware import OutputFile
 from dory_core.ir import Conv, Linear, Tensor, TypedLayer
 from dory_core.kernel import Constraint, Kernel, Number, Rejection, WeightBlock
+from dory_core.requantisation import once_per_layer
 from dory_gap8 import calibration as cal
 from dory_gap8.backend.instance import ClusterKernel, shipped
 from dory_gap8.backend.packing import Constants, per_byte, weight_bits, weight_words
@@ -212,26 +213,19 @@ def is_packed(layer: TypedLayer) -> bool:
     return narrow or (isinstance(layer.layer, Conv | Linear) and weight_bits(layer.layer) < 8)
 
 
-# One layer stays one layer: what is found out about it is kept by its identity (epilogue).
-_WIDE: dict[int, tuple[Conv | Linear, Conv | Linear]] = {}
-_MOST_KEPT = 256
-
-
 def wide(layer: TypedLayer) -> TypedLayer:
     """Return the layer as the kernel of bytes sees it."""
     inputs = tuple(_wide_tensor(x) for x in layer.inputs)
-    kind = _wide_weights(layer.weighted)
-    return replace(layer, layer=kind, inputs=inputs, output=_wide_tensor(layer.output))
+    return replace(
+        layer, layer=_wide_weights(layer), inputs=inputs, output=_wide_tensor(layer.output)
+    )
 
 
-def _wide_weights(kind: Conv | Linear) -> Conv | Linear:
-    if kind.weight_bits == 8:
-        return kind
-    if id(kind) not in _WIDE:
-        if len(_WIDE) >= _MOST_KEPT:
-            _WIDE.clear()
-        _WIDE[id(kind)] = (kind, replace(kind, weight_bits=8))
-    return _WIDE[id(kind)][1]
+@once_per_layer
+def _wide_weights(layer: TypedLayer) -> Conv | Linear:
+    """Return one and the same layer each time: what is found of it is kept by its identity."""
+    kind = layer.weighted
+    return kind if kind.weight_bits == 8 else replace(kind, weight_bits=8)
 
 
 def _wide_tensor(tensor: Tensor) -> Tensor:
