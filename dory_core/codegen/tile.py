@@ -39,9 +39,9 @@ def tile_text(step: LayerStep, axes: TileAxes) -> TileText:
     checks: list[str] = []
 
     for name, transfer in zip(input_names(step), step.inputs, strict=True):
-        names[name] = address = buffer_address(step, name, buffer_slot(step, axes, "x"))
+        names[name] = where = buffer_address(step, name, buffer_slot(step, axes, "x"))
         names[f"l2_{name}"] = _l2_address(step, axes, name, transfer)
-        checks.append(f"DORY_SIM_READ({address}, {tile_bytes(step, name, sizes)});")
+        checks.append(f"DORY_SIM_READ({where}, {tile_bytes(step, name, sizes)});")
     if step.weights is not None:
         slot = 0 if step.kernel.fetches else buffer_slot(step, axes, "w")
         for part in PARTS:
@@ -50,18 +50,18 @@ def tile_text(step: LayerStep, axes: TileAxes) -> TileText:
         size = block_field(step.weights, "size")
         checks.append(f"DORY_SIM_READ({buffer_address(step, 'w', slot)}, {size});")
     if step.block("psum") is not None:
-        address = buffer_address(step, "psum", 0)
-        names["psum"] = f"(int32_t *)(void *)({address})"
+        where = buffer_address(step, "psum", 0)
+        names["psum"] = f"(int32_t *)(void *)({where})"
         size = mul(sizes["y_h"], sizes["y_w"], sizes["y_c"], 4)
-        checks += guarded(f"!({axes.is_first})", [f"DORY_SIM_READ({address}, {size});"])
-        checks.append(f"DORY_SIM_WRITE({address}, {size});")
+        checks += guarded(f"!({axes.is_first})", [f"DORY_SIM_READ({where}, {size});"])
+        checks.append(f"DORY_SIM_WRITE({where}, {size});")
     scratch = step.block("scratch")
     if scratch is not None:
-        names["scratch"] = address = buffer_address(step, "scratch", 0)
-        checks.append(f"DORY_SIM_WRITE({address}, {scratch.bytes});")
-    names["y"] = address = buffer_address(step, "y", buffer_slot(step, axes, "y"))
+        names["scratch"] = where = buffer_address(step, "scratch", 0)
+        checks.append(f"DORY_SIM_WRITE({where}, {scratch.bytes});")
+    names["y"] = where = buffer_address(step, "y", buffer_slot(step, axes, "y"))
     size = tile_bytes(step, "y", sizes)
-    checks += guarded(axes.is_last, [f"DORY_SIM_WRITE({address}, {size});"])
+    checks += guarded(axes.is_last, [f"DORY_SIM_WRITE({where}, {size});"])
     before, call = call_lines(step.kernel.text, names)
     return TileText(before, tuple(checks), call)
 
@@ -73,8 +73,7 @@ def _l2_address(step: LayerStep, axes: TileAxes, name: str, transfer: Transfer) 
     if step.in_place:
         return _in_place(step, name, 0)
     offset = input_box(step, axes, name, transfer).offset
-    base = arena(transfer.place.memory)
-    return f"{base} + {offset}" if offset != 0 else base
+    return address(arena(transfer.place.memory), offset)
 
 
 def input_names(step: LayerStep) -> tuple[str, ...]:
@@ -98,21 +97,24 @@ def buffer_address(step: LayerStep, name: str, slot: CExpr, part: CExpr = 0) -> 
     block = step.block(name)
     assert block is not None, name
     place = add(block.offsets[0], mul(slot, block.bytes) if len(block.offsets) > 1 else 0, part)
-    return f"l1 + {place}" if place != 0 else "l1"
+    return address("l1", place)
+
+
+def address(base: str, place: CExpr) -> str:
+    """Return the address of byte ``place`` of what starts at ``base``."""
+    return f"{base} + {place}" if place != 0 else base
 
 
 def _linked(step: LayerStep, part: CExpr) -> str:
     """Return the address of a byte of the constants where they are linked."""
-    table = f"(const uint8_t *){weights_symbol(step)}"
-    return f"{table} + {part}" if part != 0 else table
+    return address(f"(const uint8_t *){weights_symbol(step)}", part)
 
 
 def _in_place(step: LayerStep, name: str, part: CExpr) -> str:
     """Return the address of a byte of a tensor that the kernel has where it lies."""
     transfer = step.output if name == "y" else step.inputs[name == "x2"]
     place = add(transfer.place.offset, part)
-    base = arena(transfer.place.memory)
-    return f"{base} + {place}" if place != 0 else base
+    return address(arena(transfer.place.memory), place)
 
 
 def guarded(condition: str, lines: Sequence[str]) -> list[str]:
