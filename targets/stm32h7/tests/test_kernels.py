@@ -8,7 +8,7 @@ import cortex_m7
 import numpy as np
 import pytest
 from cortex_m7 import CortexM7
-from dory_stm32h7.backend import builtin_kernels
+from dory_stm32h7.backend import add, builtin_kernels
 from dory_stm32h7.backend.add import AddKernel
 from dory_stm32h7.backend.conv import ConvKernel
 from dory_stm32h7.backend.depthwise import DepthwiseKernel
@@ -30,6 +30,7 @@ from dory_core.ir import (
     requant,
 )
 from dory_core.kernel import Kernel
+from dory_core.requantisation import Narrow, Staircase, narrow_32
 from dory_core.testing import KernelConformance
 from dory_core.testing.kernels import HostLibrary, alone, typed, whole_case
 from dory_core.testing.random_layers import KINDS
@@ -54,6 +55,25 @@ def test_more_code_of_the_chip_equals_the_reference(seed: int) -> None:
     cortex_m7.require()
     cases = [c for kind in KINDS for c in cases_of(kind, seed, 8)]
     CortexM7(cases).check()
+
+
+def test_steps_of_operands_are_searched_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The search takes milliseconds, and tiling asks for costs tens of thousands of times."""
+    searched = []
+
+    def search(stairs: Staircase) -> Narrow | None:
+        searched.append(stairs)
+        return narrow_32(stairs)
+
+    monkeypatch.setattr(add, "narrow_32", search)
+    scaled = requant(3, 5, 16, 0, 255)
+    layer = typed(
+        alone(Add, operand_requants=(scaled, scaled), requants=(requant(1, 0, 2, 0, 255),)),
+        *[(8, 6, 6, 0, 255)] * 2,
+    )
+    for height in (1, 2, 3):
+        assert int(AddKernel().cycles(layer, make_tile(layer, 8, height, 6))) > 0
+    assert len(searched) == 2
 
 
 def _step(channels: int, reach: int, hi: int = 255) -> Requant:

@@ -9,7 +9,7 @@ import numpy as np
 from dory_core.hardware import OutputFile
 from dory_core.ir import Add, Requant, Tensor, TypedLayer
 from dory_core.kernel import Number, Rejection, reject_type
-from dory_core.requantisation import narrow_32, staircase
+from dory_core.requantisation import narrow_32, once_per_layer, staircase
 from dory_core.tiling.geometry import Tile
 from dory_stm32h7 import calibration as costs
 from dory_stm32h7.backend.epilogue import Line, epilogue, reject_epilogue
@@ -110,6 +110,7 @@ class AddKernel(InstanceKernel):
         return self.instance(layer, macros)
 
 
+@once_per_layer
 def _operands(layer: TypedLayer) -> tuple[Operand | None, ...]:
     """Return both operands; None where no 32-bit arithmetic has its values."""
     kind = layer.add
