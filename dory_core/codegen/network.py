@@ -214,8 +214,10 @@ def _arenas(plan: Plan) -> tuple[tuple[str, str], ...]:
     used = {name for step in plan.steps for name in layer_arenas(step)}
     if plan.transfers:
         used.add(arena(0))
-    for conversion in plan.conversions:
-        used |= {arena(place.memory) for place in (conversion.source, conversion.target)}
+    converted = (place for c in plan.conversions for place in (c.source, c.target))
+    for place in (*plan.inputs, *plan.outputs, *converted):
+        if place.level == 2:
+            used.add(arena(place.memory))
     bases = ["io->l2", *(f"io->l2_more[{k}].base" for k in range(len(plan.more_l2_bytes)))]
     return tuple((arena(k), base) for k, base in enumerate(bases) if arena(k) in used)
 

@@ -129,6 +129,16 @@ def test_input_and_output_may_lie_in_the_second_memory(tmp_path: Path) -> None:
     assert_exact(tmp_path / "app", plugins=chip.plugins())
 
 
+def test_an_input_that_no_layer_reads_may_lie_in_the_second_memory_alone(tmp_path: Path) -> None:
+    chip = Forked(10 * 1024, 8 * 1024)
+    builder = GraphBuilder((8, 24, 24), name="unread")
+    builder.extra_input()
+    builder.conv(8, Window(kernel=(3, 3), pads=(1, 1, 1, 1)), source=builder.extra_input())
+    plan = build_app(builder.graph(), NAME, tmp_path / "app", plugins=chip.plugins(), seeds=(0, 1))
+    assert {place.memory for place in plan.inputs} == {0, 1} and places(plan) == {0}
+    assert_exact(tmp_path / "app", plugins=chip.plugins())
+
+
 def test_no_tensor_straddles_two_memories(tmp_path: Path) -> None:
     """14.5 kB are live at once: they fit 3 x 5 kB in sum and 4 + 12 kB not at all."""
     plan = application(Forked(5 * 1024, 5 * 1024, 5 * 1024), tmp_path / "app")
