@@ -108,7 +108,7 @@ def check(
         assert_exact(folder / "app", plugins=plugins, dma=(mode,), repeat=2, seed=seed)
 
 
-budgets = st.sampled_from([4096, 6000, 8192, 11111, 16384, 22528, 38236, 65536])
+budgets = st.sampled_from([4096, 6000, 8192, 11111, 16384, 22528, 38236, 47700, 65536])
 modes = st.sampled_from(DMA_MODES)
 seeds = st.integers(1, 1000)
 

@@ -242,5 +242,5 @@ def test_inputs_of_16_bits_meet_weights_of_16_bits(x: str) -> None:
 def test_filters_beyond_the_table_are_refused() -> None:
     layer = conv(8, 4, (9, 9), Window(kernel=(9, 9)))
     assert WindowKernel().accepts(layer).reason == (
-        "its filter has 81 taps, at most 64 are possible"
+        "its filter has 81 taps, at most 49 are possible"
     )

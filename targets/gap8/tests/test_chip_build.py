@@ -9,14 +9,21 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from dory_gap8.hardware import STACK_CORE_BYTES
 
+from dory_core.ir import Graph, Window
 from dory_core.testing.apps import build_app
 from dory_core.testing.cases import network_cases
+from dory_core.testing.graphs import GraphBuilder
 
+ARM = "arm-none-eabi-gcc"
+# What pulp-os has on the stack of a core that runs a team's function.
+PULP_OS_STACK_BYTES = 128
 SDK = Path(__file__).parent / "sdk"
 FOLDERS = ("src", "weights", "kernels", "hal/gap8")
 INCLUDES = ("inc", "hal/include", "hal/gap8", "kernels", str(SDK / "include"))
@@ -68,3 +75,50 @@ def test_program_links_for_32_bit_risc_v(app: Path, tmp_path: Path) -> None:
     header = program.read_bytes()[:20]
     assert header[:5] == b"\x7fELF\x01"  # 32 bits
     assert header[18:20] == b"\xf3\x00"  # RISC-V
+
+
+def most_taps() -> Graph:
+    """Filters of as many taps as block kernels take, then sums that go through the stack."""
+    b = GraphBuilder((7, 12, 50), name="taps")
+    b.conv(8, Window(kernel=(1, 49), pads=(0, 24, 0, 24)))
+    b.conv(8, Window(kernel=(7, 7), pads=(3, 3, 3, 3)))
+    b.conv(6, Window(kernel=(3, 3), pads=(1, 1, 1, 1)), output=(-300, 700))
+    b.add(b.conv(6, Window(kernel=(1, 1))), b.conv(6, Window(kernel=(3, 3), pads=(1, 1, 1, 1))))
+    return b.graph()
+
+
+def wide_inputs() -> Graph:
+    """Inputs of 16 bits with weights of two, which the compiler unpacks beside each other."""
+    b = GraphBuilder((12, 9, 9), values=(0, 1020), name="wide")
+    b.conv(8, Window(kernel=(3, 3)), weights=(-2, 1), output=(-300, 700))
+    b.conv(8, Window(kernel=(3, 3), pads=(1, 1, 1, 1)), groups=8)
+    return b.graph()
+
+
+@pytest.mark.skipif(shutil.which(ARM) is None, reason=f"no {ARM} (package gcc-arm-none-eabi)")
+@pytest.mark.parametrize("network", [most_taps, wide_inputs])
+@pytest.mark.parametrize("optimise", ["-Os", "-O3"])
+def test_no_layer_needs_more_stack_than_a_core_has(
+    network: Callable[[], Graph], optimise: str, tmp_path: Path
+) -> None:
+    """A kernel calls one function at a time; another 32-bit target stands for the chip."""
+    app = tmp_path / "app"
+    build_app(network(), "gap8", app)
+    files = [app / name for name in sources(app) if name.split("/")[0] in ("src", "kernels")]
+    subprocess.run(
+        [ARM, "-mcpu=cortex-m4", optimise, "-std=gnu99", "-S", "-fstack-usage"]
+        + [*(f"-I{app / path}" for path in INCLUDES), *map(str, files)],
+        cwd=tmp_path,
+        check=True,
+    )
+    needed = {"src": 0, "kernels": 0, "network": 0}
+    for file in files:
+        frames = []
+        for line in (tmp_path / f"{file.stem}.su").read_text().splitlines():
+            _, size, kind = line.split("\t")
+            assert kind == "static"
+            frames.append(int(size))
+        caller = "network" if file.stem == "network" else file.parent.name
+        needed[caller] = max(needed[caller], sum(sorted(frames)[-2:]))
+    assert min(needed.values()) > 0
+    assert sum(needed.values()) <= STACK_CORE_BYTES - PULP_OS_STACK_BYTES, needed

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from dory_core.tiling.geometry import Tile
 
 # A table of pointers to all taps of four pixels lies on the stack: 16 bytes per tap.
-MOST_TAPS = 64
+MOST_TAPS = 49
 # Element types of inputs: the chip multiplies words of them.
 BLOCK_INPUTS = ("u8", "i8", "u16", "i16")
 
