@@ -106,6 +106,16 @@ class Placement:
             for step in self.steps
             for buffer in step.l1
             for copy, offset in enumerate(buffer.offsets)
+        ) + tuple(
+            Block(
+                f"layer_{step.index:02d}.{place.tensor.name}",
+                place.offset,
+                place.size_bytes,
+                step.parts[0].position,
+                step.parts[-1].position,
+            )
+            for step in self.steps
+            for place in step.beside
         )
         uses = [
             LevelUse("L1", max(step.l1_bytes for step in self.steps), budgets.bytes[1], l1_blocks),
@@ -226,17 +236,19 @@ def make_step(
     hierarchy: MemoryHierarchy,
     conversions: tuple[Conversion, ...] = (),
     stay: Stay = MOVED,
+    kept: tuple[Place, ...] = (),
 ) -> LayerStep:
     """Return the step of one layer.
 
     layer: whole; tiled: its largest part. places: of its output by name, and of its inputs.
+    stay, kept: what stays in L1, and where it lies behind the layer.
     """
     kernel = tiled.kernel
     if tiled.in_place:
         return _in_place_step(layer, tiled, parts, places, weights, hierarchy, conversions)
     first = parts[0].schedule
     all_inputs = len(first.c_out if first.keeps_channels else first.c_in) == 1
-    timelines = part_timelines(layer, kernel, parts, hierarchy, tuple(stay.fixed))
+    timelines = part_timelines(layer, kernel, parts, hierarchy, stay.unmoved)
     whole = {(span.start, span.size) for part in parts for span in part.schedule.c_out} == {
         (0, layer.output.channels)
     }
@@ -248,11 +260,11 @@ def make_step(
         parts=parts,
         l1=place_l1(
             l1_buffers(tiled.layer, kernel, tiled.tiling.tile, tiled.schedule.buffering),
-            stay.fixed,
+            stay.offsets,
         ),
         inputs=tuple(
             Transfer(
-                RESIDENT if stay.keeps(name) else _input_form(layer, kernel, layout, all_inputs),
+                RESIDENT if name in stay.found else _input_form(layer, kernel, layout, all_inputs),
                 places[tensor.name],
                 layout,
             )
@@ -261,7 +273,7 @@ def make_step(
             )
         ),
         output=Transfer(
-            RESIDENT if stay.keeps("y") else _form(kernel.output_layout(layer), whole),
+            _form(kernel.output_layout(layer), whole) if stay.stored else RESIDENT,
             places[layer.output.name],
             kernel.output_layout(layer),
         ),
@@ -270,6 +282,7 @@ def make_step(
         timelines=timelines,
         conversions=conversions,
         passed_over=tiled.passed_over,
+        kept=kept,
     )
 
 

@@ -185,7 +185,8 @@ class KernelCall:
 class LayerStep:
     """One layer of the execution: tiles, buffers, transfers and kernel call.
 
-    conversions: run before it. passed_over: engines that were preferred.
+    conversions: run before it. passed_over: engines that were preferred. kept: where tensors lie in
+    L1 behind it that later layers find there, its own output or others.
     """
 
     layer: TypedLayer
@@ -201,6 +202,7 @@ class LayerStep:
     timelines: tuple[PartTimeline, ...]
     conversions: tuple[Conversion, ...] = ()
     passed_over: tuple[PassedOver, ...] = ()
+    kept: tuple[Place, ...] = ()
 
     @property
     def conversion_cycles(self) -> int:
@@ -236,6 +238,18 @@ class LayerStep:
     def l1_bytes(self) -> int:
         """Bytes of L1 that the layer uses, from its start."""
         return max((b.offsets[-1] + b.bytes for b in self.l1), default=0)
+
+    @property
+    def beside(self) -> tuple[Place, ...]:
+        """Where tensors lie in L1 that the layer neither reads there nor writes."""
+        own = {t.place.tensor.name for t in self.inputs if t.form == RESIDENT}
+        own.add(self.layer.output.name)
+        return tuple(place for place in self.kept if place.tensor.name not in own)
+
+    @property
+    def found(self) -> tuple[Place, ...]:
+        """Where tensors lie in L1 when the layer begins."""
+        return (*(t.place for t in self.inputs if t.form == RESIDENT), *self.beside)
 
     @property
     def resident(self) -> frozenset[str]:

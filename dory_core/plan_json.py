@@ -204,6 +204,9 @@ def _step_json(
         "l1_blocks": [
             {"name": b.name, "bytes": b.bytes, "offsets": list(b.offsets)} for b in step.l1
         ],
+        "kept": [
+            {"name": p.tensor.name, "bytes": p.size_bytes, "offset": p.offset} for p in step.kept
+        ],
         "weights": None
         if step.weights is None
         else {

@@ -140,13 +140,14 @@ def place_resident(
             name = f"weights_{layer.layer.index:02d}"
             constants.append(Block(name, end, weights.size, -1, len(tiled) - 1))
             end += weights.size
-        for name, buffer in zip(
-            (*flow.reads[position], layer.output.name), _buffer_names(layer), strict=True
-        ):
-            if stay.keeps(buffer):
-                places[name] = _stays(flow.forms[name], stay.fixed[buffer])
-        output = places[layer.output.name]
-        operands = tuple(places[name] for name in flow.reads[position])
+        operands = tuple(
+            _in_l1(flow.forms[name], stay.offsets[buffer]) if buffer in stay.found else places[name]
+            for buffer, name in zip(OPERANDS, flow.reads[position], strict=False)
+        )
+        kept = {name: _in_l1(flow.forms[name], offset) for name, offset in stay.beside.items()}
+        if stay.leaves:
+            kept[layer.output.name] = _in_l1(flow.forms[layer.output.name], stay.offsets["y"])
+        output = places[layer.output.name] if stay.stored else kept[layer.output.name]
         part = PartPlan(
             position,
             one.schedule,
@@ -157,7 +158,17 @@ def place_resident(
         mine = {t.name: place for t, place in zip(layer.inputs, operands, strict=True)}
         mine[layer.output.name] = output
         steps.append(
-            make_step(layer, one, (part,), mine, weights, ctx.memory, conversions[position], stay)
+            make_step(
+                layer,
+                one,
+                (part,),
+                mine,
+                weights,
+                ctx.memory,
+                conversions[position],
+                stay,
+                tuple(kept.values()),
+            )
         )
     return Placement(
         steps=tuple(steps),
@@ -181,13 +192,8 @@ def _place(form: Form, block: Block) -> Place:
     return Place(form.tensor, L2, block.offset, block.memory, form.layout)
 
 
-def _stays(form: Form, offset: int) -> Place:
+def _in_l1(form: Form, offset: int) -> Place:
     return Place(form.tensor, 1, offset, 0, form.layout)
-
-
-def _buffer_names(layer: TypedLayer) -> tuple[str, ...]:
-    """Return the names in L1 of the operands of a layer and of its output."""
-    return (*OPERANDS[: len(layer.inputs)], "y")
 
 
 def _conversions(

@@ -1,15 +1,14 @@
-"""Tensors that stay in L1 between two layers, at alternating ends of it.
+"""Tensors that stay in L1 between layers: neither loaded nor, where nobody else reads them, stored.
 
-Of two layers that run one after the other the first writes all of its output in one tile, and the
-second is the only one that reads it and has it in L1 as a whole: then it is neither stored nor
-loaded, and takes no room of L2. Where that holds for several layers in a row, a tensor lies at the
-start of L1 and the next one at its end, so that each layer has its input and its output.
+A tensor can stay when the layer that makes it has all of it in one tile. The layers that read it
+next and have it in L1 as a whole find it there; where others read it too, or it leaves the network,
+it is stored as well. L1 is then a memory over the whole network, as L2 is: a tensor that stays
+keeps its bytes over several layers, every other buffer over one.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
@@ -17,7 +16,9 @@ from dory_core.conversions import Flow
 from dory_core.hardware import MemoryHierarchy
 from dory_core.ir import Linear
 from dory_core.kernel import Kernel
-from dory_core.memory.lifetimes import align_up
+from dory_core.memory import Request
+from dory_core.memory.heuristics import best_fit, peak_of
+from dory_core.memory.lifetimes import fullest_step
 from dory_core.tiling.schedule import L1_ALIGNMENT, Buffering, L1Buffer, l1_buffers
 from dory_core.tiling.tiled import TiledLayer
 
@@ -26,19 +27,28 @@ OPERANDS = ("x", "x2")
 
 @dataclass(frozen=True, slots=True)
 class Stay:
-    """What of a layer's tensors stays in L1.
+    """What a layer has to do with tensors that stay in L1.
 
-    fixed: offsets in L1 of those buffers of the layer (x, x2, y) that hold such a tensor.
+    offsets: of its buffers in L1; empty when they follow one another from its start. found: its
+    operands (x, x2) that lie there when it begins. leaves: its output stays there; stored: and is
+    stored all the same. beside: tensors that lie there for later layers and are not its output,
+    with their offsets.
     """
 
-    fixed: Mapping[str, int] = field(default_factory=dict)
+    offsets: Mapping[str, int] = field(default_factory=dict)
+    found: frozenset[str] = frozenset()
+    leaves: bool = False
+    stored: bool = True
+    beside: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "fixed", MappingProxyType(dict(self.fixed)))
+        object.__setattr__(self, "offsets", MappingProxyType(dict(self.offsets)))
+        object.__setattr__(self, "beside", MappingProxyType(dict(self.beside)))
 
-    def keeps(self, buffer: str) -> bool:
-        """Return whether the tensor of a buffer is not moved."""
-        return buffer in self.fixed
+    @property
+    def unmoved(self) -> frozenset[str]:
+        """Buffers (x, x2, y) whose tensor the layer does not move."""
+        return self.found if self.stored else self.found | {"y"}
 
 
 #: Everything of a layer is moved.
@@ -48,7 +58,7 @@ MOVED = Stay()
 @dataclass(frozen=True, slots=True)
 class Residency:
     """tiled: the layers, with one copy of buffers that need no second one. stays: per layer.
-    tensors: names of those that stay in L1."""
+    tensors: names of those that take no room of L2."""
 
     tiled: tuple[TiledLayer, ...]
     stays: tuple[Stay, ...]
@@ -59,95 +69,160 @@ def plan_residency(
     tiled: Sequence[TiledLayer], flow: Flow, hierarchy: MemoryHierarchy, budget_bytes: int
 ) -> Residency:
     """Return what stays in L1 of layers in the order of execution; budget_bytes: of L1."""
-    planner = _Planner(list(tiled), flow, hierarchy, budget_bytes)
+    planner = _Planner(tuple(tiled), flow, hierarchy, budget_bytes)
     if hierarchy.resident_l1:
-        planner.run()
-    return Residency(tuple(planner.tiled), tuple(map(Stay, planner.fixed)), frozenset(planner.kept))
+        for kept in _candidates(tiled, flow):
+            planner.try_to_keep(kept)
+    return planner.result()
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """A tensor that stays: the layer that makes it, and those that find it, in order."""
+
+    name: str
+    maker: int
+    readers: tuple[int, ...]
+    stored: bool
+
+    @property
+    def last(self) -> int:
+        return self.readers[-1]
+
+    def lies_in(self, n: int) -> bool:
+        """Return whether it lies in L1 while layer n runs."""
+        return self.maker <= n <= self.last
+
+
+def _candidates(tiled: Sequence[TiledLayer], flow: Flow) -> list[_Kept]:
+    """Return what may stay, the shortest stays first: they stand in the way of the fewest others.
+
+    A tensor is there once for each number of layers that may find it.
+    """
+    elsewhere = {source for pairs in flow.before for source, _ in pairs} | set(flow.outputs)
+    found: list[_Kept] = []
+    for maker, name in enumerate(flow.writes):
+        if tiled[maker].in_place or tiled[maker].schedule.count != 1:
+            continue
+        readers = [n for n, reads in enumerate(flow.reads) if name in reads]
+        for count, reader in enumerate(readers, 1):
+            reads = flow.reads[reader]
+            between = tiled[maker + 1 : reader + 1]
+            if any(one.in_place for one in between) or reads.count(name) > 1:
+                break
+            if not _reads_whole(tiled[reader], reads.index(name)):
+                break
+            stored = name in elsewhere or count < len(readers)
+            found.append(_Kept(name, maker, tuple(readers[:count]), stored))
+    return sorted(found, key=lambda kept: (kept.last - kept.maker, kept.maker))
 
 
 @dataclass(slots=True)
 class _Planner:
-    tiled: list[TiledLayer]
+    tiled: tuple[TiledLayer, ...]
     flow: Flow
     hierarchy: MemoryHierarchy
     budget: int
-    fixed: list[dict[str, int]] = field(default_factory=list)
-    kept: set[str] = field(default_factory=set)
+    kept: dict[str, _Kept] = field(default_factory=dict)
+    offsets: dict[str, int] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        self.fixed = [{} for _ in self.tiled]
-
-    def run(self) -> None:
-        uses = Counter(name for reads in self.flow.reads for name in reads)
-        uses.update(source for pairs in self.flow.before for source, _ in pairs)
-        uses.update(self.flow.outputs)
-        start = 0
-        while start < len(self.tiled):
-            end = start  # the last layer of a chain
-            while end + 1 < len(self.tiled) and self._links(end, uses):
-                if not self._place(start, end + 1):
-                    break
-                end += 1
-            if end > start:
-                self._take(start, end)
-            start = end + 1
-
-    def _links(self, n: int, uses: Mapping[str, int]) -> bool:
-        """Return whether the output of layer n can stay in L1 for the next one."""
-        name = self.flow.writes[n]
-        before, after = self.tiled[n], self.tiled[n + 1]
-        if uses[name] != 1 or name not in self.flow.reads[n + 1]:
-            return False
-        if before.in_place or after.in_place or before.schedule.count != 1:
-            return False
-        return _reads_whole(after, self.flow.reads[n + 1].index(name))
-
-    def _place(self, start: int, end: int) -> list[dict[str, int]] | None:
-        """Return the fixed buffers of the layers of a chain; None when they do not fit."""
+    def try_to_keep(self, kept: _Kept) -> None:
+        """Keep a tensor, unless there is no room for it."""
+        chosen = {**self.kept, kept.name: kept}
+        layers = _connected(chosen.values(), kept)
+        mine = [one for one in chosen.values() if one.maker in layers]
+        requests = [*self._stays(mine), *(r for n in layers for r in self._buffers(n, mine))]
         unit = max(L1_ALIGNMENT, *(m.alignment_bytes for m in self.hierarchy.level(1).memories))
-        chain = range(start, end + 1)
-        sizes = {n: {b.name: b.total for b in self._buffers(n, start, end)} for n in chain}
-        at_end: dict[int, dict[str, bool]] = {n: {} for n in chain}
-        for n in chain[:-1]:
-            at_end[n]["y"] = at_end[n + 1][self._operand(n + 1)] = (n - start) % 2 == 1
-        height = 0
-        for n in chain:
-            last = sum(sizes[n][name] for name, behind in at_end[n].items() if behind)
-            height = max(height, align_up(sum(sizes[n].values()) - last, unit) + last)
-        if height > self.budget:
-            return None
+        room = self.budget // unit * unit
+        if fullest_step(requests, unit)[1] > room:
+            return
+        offsets = best_fit(requests, unit, room)
+        if peak_of(requests, offsets, unit) <= room:
+            self.kept = chosen
+            self.offsets |= offsets
+
+    def _stays(self, kept: Iterable[_Kept]) -> list[Request]:
+        return [Request(k.name, self._size(k), k.maker, k.last) for k in kept]
+
+    def _size(self, kept: _Kept) -> int:
+        buffers = self._layer_buffers(kept.maker, (kept,))
+        return next(int(b.total) for b in buffers if b.name == "y")
+
+    def _buffers(self, n: int, kept: Iterable[_Kept]) -> list[Request]:
+        """Return what layer n needs in L1 beside tensors that stay."""
+        own = self._own(n, kept)
         return [
-            {
-                name: (height - sizes[n][name]) // unit * unit if behind else 0
-                for name, behind in at_end[n].items()
-            }
-            for n in chain
+            Request(_buffer_name(n, b.name), int(b.total), n, n)
+            for b in self._layer_buffers(n, kept)
+            if b.name not in own
         ]
 
-    def _operand(self, n: int) -> str:
-        return OPERANDS[self.flow.reads[n].index(self.flow.writes[n - 1])]
+    def _own(self, n: int, kept: Iterable[_Kept]) -> dict[str, str]:
+        """Return the tensors that stay by the buffer (x, x2, y) that they are in layer n."""
+        own = {}
+        for one in kept:
+            if n == one.maker:
+                own["y"] = one.name
+            elif n in one.readers:
+                own[OPERANDS[self.flow.reads[n].index(one.name)]] = one.name
+        return own
 
-    def _buffers(self, n: int, start: int, end: int) -> tuple[L1Buffer, ...]:
-        one = self._single(n, start, end)
+    def _layer_buffers(self, n: int, kept: Iterable[_Kept]) -> tuple[L1Buffer, ...]:
+        one = self._single(n, kept)
         return l1_buffers(one.layer, one.kernel, one.tiling.tile, one.schedule.buffering)
 
-    def _single(self, n: int, start: int, end: int) -> TiledLayer:
-        """Return a layer of a chain with one copy of what is there once."""
+    def _single(self, n: int, kept: Iterable[_Kept]) -> TiledLayer:
+        """Return a layer with one copy of what is there once."""
         one = self.tiled[n]
+        own = self._own(n, kept)
         copies = one.schedule.buffering
-        if one.schedule.count == 1:
+        if own and one.schedule.count == 1:
             copies = Buffering()
-        elif n > start:
+        elif own.keys() & set(OPERANDS):
             copies = replace(copies, x=1)
         return replace(one, schedule=replace(one.schedule, buffering=copies))
 
-    def _take(self, start: int, end: int) -> None:
-        fixed = self._place(start, end)
-        assert fixed is not None
-        for n in range(start, end + 1):
-            self.tiled[n] = self._single(n, start, end)
-            self.fixed[n] = fixed[n - start]
-        self.kept |= {self.flow.writes[n] for n in range(start, end)}
+    def result(self) -> Residency:
+        """Return the layers with what stays."""
+        kept = tuple(self.kept.values())
+        tiled = [self._single(n, kept) for n in range(len(self.tiled))]
+        stays = [self._stay(n, kept) for n in range(len(self.tiled))]
+        gone = frozenset(one.name for one in kept if not one.stored)
+        return Residency(tuple(tiled), tuple(stays), gone)
+
+    def _stay(self, n: int, kept: Sequence[_Kept]) -> Stay:
+        here = [one for one in kept if one.lies_in(n)]
+        if not here:
+            return MOVED
+        own = self._own(n, here)
+        offsets = {
+            b.name: self.offsets[own.get(b.name, _buffer_name(n, b.name))]
+            for b in self._layer_buffers(n, here)
+        }
+        leaves = next((one for one in here if one.maker == n), None)
+        return Stay(
+            offsets,
+            frozenset(own) - {"y"},
+            leaves is not None,
+            leaves is None or leaves.stored,
+            {one.name: self.offsets[one.name] for one in here if one.maker < n < one.last},
+        )
+
+
+def _buffer_name(n: int, name: str) -> str:
+    return f"layer {n}, {name}"
+
+
+def _connected(kept: Iterable[_Kept], start: _Kept) -> range:
+    """Return the layers whose buffers share L1 with a tensor, by way of others that stay."""
+    first, last = start.maker, start.last
+    rest = [one for one in kept if one is not start]
+    while True:
+        near = [one for one in rest if one.maker <= last and one.last >= first]
+        grown = min([first, *(k.maker for k in near)]), max([last, *(k.last for k in near)])
+        if grown == (first, last):
+            return range(first, last + 1)
+        first, last = grown
 
 
 def _reads_whole(tiled: TiledLayer, operand: int) -> bool:

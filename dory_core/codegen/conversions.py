@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dory_core.codegen.cexpr import comment
-from dory_core.codegen.names import arena
+from dory_core.codegen.names import address, arena
 from dory_core.layout import Layout
 from dory_core.plan import Conversion, Place, Plan
 
@@ -66,8 +66,7 @@ def conversion_view(plan: Plan, conversion: Conversion) -> ConversionView:
 
 
 def _address(place: Place) -> str:
-    base = arena(place.memory)
-    return f"{base} + {place.offset}" if place.offset else base
+    return address(arena(place.memory), place.offset)
 
 
 def layer_layouts(plan: Plan) -> tuple[str, ...]:

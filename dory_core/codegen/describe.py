@@ -34,6 +34,10 @@ def describe_step(plan: Plan, step: LayerStep) -> tuple[str, ...]:
     schedule, tile, ranges = step.schedule, step.tiling.tile, step.layer.ranges
     lines = [_tensor_line("input", transfer) for transfer in step.inputs]
     lines.append(_tensor_line("output", step.output))
+    lines += [
+        f"kept      {p.tensor.name}, {p.size_bytes} B at {p.offset} of L1, for a later layer"
+        for p in step.kept
+    ]
     if step.weights is not None:
         chunks = step.weights.chunks
         blocks = sum(len(outputs) for chunk in chunks for outputs in chunk.tiles)
@@ -74,7 +78,7 @@ def _tensor_line(what: str, transfer: Transfer) -> str:
     )
 
 
-_FORMS = {IN_PLACE: IN_PLACE, RESIDENT: "stays there between two layers"}
+_FORMS = {IN_PLACE: IN_PLACE, RESIDENT: "not moved"}
 
 
 def _many(count: int, noun: str) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from dory_core.codegen.axes import TileAxes
 from dory_core.codegen.constants import block_field, blocks_table
-from dory_core.codegen.names import arena, weights_symbol
+from dory_core.codegen.names import address, arena, weights_symbol
 from dory_core.codegen.tile import (
     INDENT,
     TileText,
@@ -148,9 +148,8 @@ def _tables(step: LayerStep, axes: TileAxes, body: str) -> tuple[str, ...]:
 def _keeps(step: LayerStep) -> tuple[str, ...]:
     """Return the marks of what lies in L1 when the layer begins."""
     return tuple(
-        f"DORY_SIM_L1_KEEP({buffer_address(step, name, 0)}, {transfer.place.size_bytes});"
-        for name, transfer in zip(input_names(step), step.inputs, strict=True)
-        if transfer.form == RESIDENT
+        f"DORY_SIM_L1_KEEP({address('l1', place.offset)}, {place.size_bytes});"
+        for place in step.found
     )
 
 

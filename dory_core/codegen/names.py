@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dory_core.codegen.cexpr import CExpr
 from dory_core.plan import RESIDENT, LayerStep
 
 
@@ -18,6 +19,11 @@ def layer_symbol(step: LayerStep) -> str:
 def arena(memory: int) -> str:
     """Return the C name of the arena in a memory of L2."""
     return f"l2_{memory}" if memory else "l2"
+
+
+def address(base: str, place: CExpr) -> str:
+    """Return the C expression of the address ``place`` bytes behind ``base``."""
+    return f"{base} + {place}" if place != 0 else base
 
 
 def layer_arenas(step: LayerStep) -> tuple[str, ...]:

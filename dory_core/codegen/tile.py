@@ -10,7 +10,7 @@ from dory_core.codegen.axes import TileAxes
 from dory_core.codegen.boxes import input_box, tile_bytes
 from dory_core.codegen.cexpr import CExpr, add, mul
 from dory_core.codegen.constants import PARTS, block_field
-from dory_core.codegen.names import arena, weights_symbol
+from dory_core.codegen.names import address, arena, weights_symbol
 from dory_core.plan import RESIDENT, LayerStep, Transfer
 from dory_core.tiling.geometry import window_of
 
@@ -98,11 +98,6 @@ def buffer_address(step: LayerStep, name: str, slot: CExpr, part: CExpr = 0) -> 
     assert block is not None, name
     place = add(block.offsets[0], mul(slot, block.bytes) if len(block.offsets) > 1 else 0, part)
     return address("l1", place)
-
-
-def address(base: str, place: CExpr) -> str:
-    """Return the address of byte ``place`` of what starts at ``base``."""
-    return f"{base} + {place}" if place != 0 else base
 
 
 def _linked(step: LayerStep, part: CExpr) -> str:

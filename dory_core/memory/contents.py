@@ -116,9 +116,26 @@ class _Memory:
         if place.layout != step.output.layout:
             raise _bug(f"{who} writes its output as {_text(step.output.layout)}")
         self.write(place, who, beside=[t.place for t in step.inputs])
+        self._keep(step, who)
+
+    def _keep(self, step: LayerStep, who: str) -> None:
+        """Let what the layer keeps in L1 lie there, and nothing else."""
+        there = {(r.start, r.end, r.tensor): r for r in self._ranges[_IN_L1]}
+        kept = []
+        for place in step.kept:
+            wanted = _range(place)
+            found = there.get((wanted.start, wanted.end, wanted.tensor))
+            if place.level != 1 or found is None:
+                raise _bug(
+                    f"{who} keeps {place.tensor.name} at {place.offset} of L{place.level}, where it "
+                    "does not lie"
+                )
+            kept.append(found)
+        self._ranges[_IN_L1] = kept
 
     def _use_l1(self, step: LayerStep, who: str) -> None:
-        """Let everything in L1 end but the inputs that the layer finds there."""
+        """Let everything in L1 end that the layer's buffers overlap, but for the inputs that it
+        finds there; its whole output lies there when that is one tile."""
         buffers = [
             _Range(offset, offset + buffer.bytes, buffer.name, HWC)
             for buffer in step.l1
@@ -137,7 +154,19 @@ class _Memory:
         for name, transfer in moved:
             if transfer.place.level == 1 and starts.get(name) != transfer.place.offset:
                 raise _bug(f"{who} does not have {transfer.place.tensor.name} in L1 where it lies")
-        self._ranges[_IN_L1] = [_range(t.place) for t in stay]
+        found = [_range(t.place) for t in stay]
+        others = [
+            r
+            for r in self._ranges.get(_IN_L1, ())
+            if r not in found and not any(r.meets(one) for one in buffers)
+        ]
+        self._ranges[_IN_L1] = [*found, *others]
+        if step.tile_count == 1 and "y" in starts:
+            output = step.output.place
+            end = starts["y"] + output.size_bytes
+            self._ranges[_IN_L1].append(
+                _Range(starts["y"], end, output.tensor.name, step.output.layout)
+            )
 
 
 def _where(place: Place) -> tuple[int, int]:

@@ -244,19 +244,17 @@ class PlacedBuffer:
 
 
 def place_l1(
-    buffers: tuple[L1Buffer, ...], fixed: Mapping[str, int] = MappingProxyType({})
+    buffers: tuple[L1Buffer, ...], offsets: Mapping[str, int] = MappingProxyType({})
 ) -> tuple[PlacedBuffer, ...]:
-    """Place ``buffers`` one after the other; every copy is 8-byte aligned.
+    """Place ``buffers`` at their offsets, or without any one after the other from 0.
 
-    fixed: offsets of buffers that lie at an end of L1; the others start behind the one at 0.
+    The copies of a buffer follow one another; each of them is 8-byte aligned.
     """
     placed = []
-    offset = sum(int(b.total) for b in buffers if fixed.get(b.name) == 0)
+    end = 0
     for buffer in buffers:
-        if buffer.name in fixed:
-            placed.append(PlacedBuffer(buffer.name, buffer.bytes, (fixed[buffer.name],)))
-            continue
-        offsets = tuple(offset + k * buffer.bytes for k in range(buffer.copies))
-        placed.append(PlacedBuffer(buffer.name, buffer.bytes, offsets))
-        offset += buffer.total
+        start = offsets[buffer.name] if offsets else end
+        copies = tuple(start + k * buffer.bytes for k in range(buffer.copies))
+        placed.append(PlacedBuffer(buffer.name, buffer.bytes, copies))
+        end = start + buffer.total
     return tuple(placed)

@@ -55,7 +55,7 @@ def offset(step: LayerStep, name: str) -> int:
     return block.offsets[0]
 
 
-def test_consecutive_layers_keep_their_tensors_at_alternating_ends_of_l1(tmp_path: Path) -> None:
+def test_consecutive_layers_keep_their_tensors_in_l1(tmp_path: Path) -> None:
     plan = build(chain(), LARGE, tmp_path / "app")
     assert forms(plan) == [
         (["blocks"], RESIDENT),
@@ -68,7 +68,6 @@ def test_consecutive_layers_keep_their_tensors_at_alternating_ends_of_l1(tmp_pat
         ([RESIDENT], "blocks"),
     ]
     steps = plan.steps
-    assert [offset(step, "y") == 0 for step in steps[:3]] == [True, False, True]
     for before, after in pairwise(steps[:4]):
         assert offset(before, "y") == offset(after, "x") == after.inputs[0].place.offset
         assert after.inputs[0].place.level == 1

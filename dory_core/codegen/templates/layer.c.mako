@@ -53,7 +53,7 @@ void ${v.symbol}(${v.parameters})
 
   if (core == 0) {
 % for line in v.loop.keeps:
-    ${line} /* from the layer before */
+    ${line} /* from a layer before */
 % endfor
     DORY_SIM_LAYER(${v.index}, ${v.c_name});
   }
@@ -123,7 +123,7 @@ void ${v.symbol}(${v.parameters})
   }
   if (core == 0) {
 % if not v.loop.stores:
-    /* The output stays in L1 for the next layer. */
+    /* The output stays in L1. */
 % elif v.loop.y_copies > 1:
     for (uint32_t slot = 0; slot < ${v.loop.y_copies}; slot++) {
       if (y_ticket[slot] != DORY_NO_TICKET) {

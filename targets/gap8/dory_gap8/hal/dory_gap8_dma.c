@@ -4,6 +4,8 @@
  * do not continue them are a loop of 2-D commands, and rows apart in L1 are one command each. */
 #include "dory_hal.h"
 
+const volatile uint32_t dory_gap8_l2_word = 0;
+
 void dory_gap8_dma_box(const dory_copy_t *copy, uint32_t counter)
 {
   const int load = copy->dir == DORY_L2_TO_L1;
