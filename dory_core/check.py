@@ -142,7 +142,9 @@ def _check_target(
             levels = place_network(tiler, ctx, budgets).placement.levels(ctx, budgets)
         except DoesNotFit as error:
             problems.append(error)
-            levels = place_resident(graph, tiler.tile_all(), ctx, budgets).levels(ctx, budgets)
+            tiled = tiler.tile_all()
+            placement, _ = place_resident(graph, tiled, ctx, budgets, tiler.in_one_tile)
+            levels = placement.levels(ctx, budgets)
     unsupported = [p for p in problems if isinstance(p, NotSupported)]
     first = (unsupported or problems or [None])[0]
     return CheckReport(

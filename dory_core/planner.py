@@ -44,7 +44,7 @@ from dory_core.plan import (
     Roofline,
     WeightChunk,
 )
-from dory_core.residency import OPERANDS, plan_residency
+from dory_core.residency import OPERANDS, InOneTile, plan_residency
 from dory_core.streaming.fit import fit_network
 from dory_core.streaming.placement import place_streamed
 from dory_core.tiling.network import NetworkTiler
@@ -71,13 +71,13 @@ def place_network(tiler: NetworkTiler, ctx: TargetContext, budgets: Budgets) -> 
     graph = tiler.graph
     given, budgets = budgets, beside_code(ctx, budgets, len(graph.layers))
     tiled = tiler.tile_all()
-    resident = place_resident(graph, tiled, ctx, budgets)
+    resident, kept = place_resident(graph, tiled, ctx, budgets, tiler.in_one_tile)
     linked = resident.static_level
     if linked > L2 and resident.static_in(linked) > budgets.bytes[linked]:
         raise constants_too_large(graph, resident, linked, budgets.bytes[linked])
     if resident.l2_bytes <= budgets.bytes[L2] and not resident.straddles:
         _verify(resident, ctx, budgets)
-        return Planned(resident, tiled)
+        return Planned(resident, kept)
     if linked > L2 or L3 not in budgets.bytes or not all(_can_stream(one) for one in tiled):
         raise too_large(graph, resident, budgets.bytes[L2])
     budgets = beside_code(ctx, given, len(graph.layers), streamed=True)
@@ -109,16 +109,22 @@ def beside_code(
 
 
 def place_resident(
-    graph: Graph, tiled: Sequence[TiledLayer], ctx: TargetContext, budgets: Budgets
-) -> Placement:
-    """Place activations in L2 and link constants; layers run in the order of the graph."""
+    graph: Graph,
+    tiled: Sequence[TiledLayer],
+    ctx: TargetContext,
+    budgets: Budgets,
+    in_one_tile: InOneTile,
+) -> tuple[Placement, tuple[TiledLayer, ...]]:
+    """Place activations in L2 and link constants; layers run in the order of the graph.
+
+    Returns the layers, too: some may be in one tile, so that tensors stay in L1.
+    """
     level = ctx.memory.constants_level
-    tables = [_encode(layer, one) for layer, one in zip(graph.typed_layers, tiled, strict=True)]
+    layers = graph.typed_layers
+    flow = plan_flow(graph, [(a, b.kernel) for a, b in zip(layers, tiled, strict=True)])
+    residency = plan_residency(tiled, flow, ctx.memory, budgets.bytes[1], in_one_tile)
+    tables = [_encode(a, b) for a, b in zip(layers, residency.tiled, strict=True)]
     static = sum(table_size(chunks) for chunks in tables if chunks)
-    flow = plan_flow(
-        graph, [(layer, one.kernel) for layer, one in zip(graph.typed_layers, tiled, strict=True)]
-    )
-    residency = plan_residency(tiled, flow, ctx.memory, budgets.bytes[1])
     wanted = flow.requests(residency.tensors)
     memory = plan_memory(wanted, level_alignment(ctx.memory, L2))
     packings, straddles = _pack(wanted, memory, ctx, budgets, static if level == L2 else 0)
@@ -170,7 +176,7 @@ def place_resident(
                 tuple(kept.values()),
             )
         )
-    return Placement(
+    placement = Placement(
         steps=tuple(steps),
         inputs=tuple(places[name] for name in graph.inputs),
         outputs=tuple(places[name] for name in flow.outputs),
@@ -186,6 +192,7 @@ def place_resident(
         wanted=wanted,
         final_conversions=conversions[-1],
     )
+    return placement, residency.tiled
 
 
 def _place(form: Form, block: Block) -> Place:

@@ -3,16 +3,19 @@
 A tensor can stay when the layer that makes it has all of it in one tile. The layers that read it
 next and have it in L1 as a whole find it there; where others read it too, or it leaves the network,
 it is stored as well. L1 is then a memory over the whole network, as L2 is: a tensor that stays
-keeps its bytes over several layers, every other buffer over one.
+keeps its bytes over several layers, every other buffer over one. A layer of several tiles may be
+computed in one instead. Whatever stays has to save estimated cycles.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from types import MappingProxyType
 
 from dory_core.conversions import Flow
+from dory_core.estimate.timeline import LayerCosts, estimate
 from dory_core.hardware import MemoryHierarchy
 from dory_core.ir import Linear
 from dory_core.kernel import Kernel
@@ -23,6 +26,9 @@ from dory_core.tiling.schedule import L1_ALIGNMENT, Buffering, L1Buffer, l1_buff
 from dory_core.tiling.tiled import TiledLayer
 
 OPERANDS = ("x", "x2")
+
+# Returns the layer at a position in one tile, None when it cannot be computed so.
+InOneTile = Callable[[int], TiledLayer | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +72,17 @@ class Residency:
 
 
 def plan_residency(
-    tiled: Sequence[TiledLayer], flow: Flow, hierarchy: MemoryHierarchy, budget_bytes: int
+    tiled: Sequence[TiledLayer],
+    flow: Flow,
+    hierarchy: MemoryHierarchy,
+    budget_bytes: int,
+    in_one_tile: InOneTile,
 ) -> Residency:
     """Return what stays in L1 of layers in the order of execution; budget_bytes: of L1."""
-    planner = _Planner(tuple(tiled), flow, hierarchy, budget_bytes)
+    planner = _Planner(tuple(tiled), flow, hierarchy, budget_bytes, cache(in_one_tile))
     if hierarchy.resident_l1:
         for kept in _candidates(tiled, flow):
-            planner.try_to_keep(kept)
+            planner = planner.keeping(kept) or planner
     return planner.result()
 
 
@@ -102,79 +112,99 @@ def _candidates(tiled: Sequence[TiledLayer], flow: Flow) -> list[_Kept]:
     elsewhere = {source for pairs in flow.before for source, _ in pairs} | set(flow.outputs)
     found: list[_Kept] = []
     for maker, name in enumerate(flow.writes):
-        if tiled[maker].in_place or tiled[maker].schedule.count != 1:
-            continue
         readers = [n for n, reads in enumerate(flow.reads) if name in reads]
         for count, reader in enumerate(readers, 1):
-            reads = flow.reads[reader]
-            between = tiled[maker + 1 : reader + 1]
-            if any(one.in_place for one in between) or reads.count(name) > 1:
-                break
-            if not _reads_whole(tiled[reader], reads.index(name)):
+            in_place = any(one.in_place for one in tiled[maker : reader + 1])
+            if in_place or flow.reads[reader].count(name) > 1:
                 break
             stored = name in elsewhere or count < len(readers)
             found.append(_Kept(name, maker, tuple(readers[:count]), stored))
     return sorted(found, key=lambda kept: (kept.last - kept.maker, kept.maker))
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Planner:
+    """Layers, what stays of their tensors, and where the buffers of such layers lie."""
+
     tiled: tuple[TiledLayer, ...]
     flow: Flow
     hierarchy: MemoryHierarchy
     budget: int
-    kept: dict[str, _Kept] = field(default_factory=dict)
-    offsets: dict[str, int] = field(default_factory=dict)
+    in_one_tile: InOneTile
+    kept: tuple[_Kept, ...] = ()
+    offsets: Mapping[str, int] = field(default_factory=dict)
 
-    def try_to_keep(self, kept: _Kept) -> None:
-        """Keep a tensor, unless there is no room for it."""
-        chosen = {**self.kept, kept.name: kept}
-        layers = _connected(chosen.values(), kept)
-        mine = [one for one in chosen.values() if one.maker in layers]
-        requests = [*self._stays(mine), *(r for n in layers for r in self._buffers(n, mine))]
+    def keeping(self, new: _Kept) -> _Planner | None:
+        """Return the planner that keeps a tensor; None when it does not fit, or does not pay."""
+        touched = (new.maker, *new.readers)
+        tiled = list(self.tiled)
+        for n in touched:
+            one = self._with_whole(n, new)
+            if one is None:
+                return None
+            tiled[n] = one
+        kept = (*(one for one in self.kept if one.name != new.name), new)
+        other = replace(self, tiled=tuple(tiled), kept=kept)
+        offsets = other._pack(_connected(kept, new))
+        if offsets is None or other._cycles(touched) >= self._cycles(touched):
+            return None
+        return replace(other, offsets={**self.offsets, **offsets})
+
+    def _with_whole(self, n: int, kept: _Kept) -> TiledLayer | None:
+        """Return a layer that has a tensor in L1 as a whole, in one tile if it must be."""
+        for one in (self.tiled[n], self.in_one_tile(n)):
+            if one is None:
+                continue
+            if n == kept.maker:
+                whole = one.schedule.count == 1
+            else:
+                whole = _reads_whole(one, self.flow.reads[n].index(kept.name))
+            if whole:
+                return one
+        return None
+
+    def _pack(self, layers: range) -> Mapping[str, int] | None:
+        """Return the offsets of what these layers have in L1; None when that does not fit."""
+        requests = [
+            Request(one.name, self._size(one), one.maker, one.last)
+            for one in self.kept
+            if one.maker in layers
+        ]
+        for n in layers:
+            own = self._own(n)
+            requests += [
+                Request(_buffer_name(n, buffer.name), int(buffer.total), n, n)
+                for buffer in self._buffers(n)
+                if buffer.name not in own
+            ]
         unit = max(L1_ALIGNMENT, *(m.alignment_bytes for m in self.hierarchy.level(1).memories))
         room = self.budget // unit * unit
         if fullest_step(requests, unit)[1] > room:
-            return
+            return None
         offsets = best_fit(requests, unit, room)
-        if peak_of(requests, offsets, unit) <= room:
-            self.kept = chosen
-            self.offsets |= offsets
-
-    def _stays(self, kept: Iterable[_Kept]) -> list[Request]:
-        return [Request(k.name, self._size(k), k.maker, k.last) for k in kept]
+        return offsets if peak_of(requests, offsets, unit) <= room else None
 
     def _size(self, kept: _Kept) -> int:
-        buffers = self._layer_buffers(kept.maker, (kept,))
-        return next(int(b.total) for b in buffers if b.name == "y")
+        return next(int(b.total) for b in self._buffers(kept.maker) if b.name == "y")
 
-    def _buffers(self, n: int, kept: Iterable[_Kept]) -> list[Request]:
-        """Return what layer n needs in L1 beside tensors that stay."""
-        own = self._own(n, kept)
-        return [
-            Request(_buffer_name(n, b.name), int(b.total), n, n)
-            for b in self._layer_buffers(n, kept)
-            if b.name not in own
-        ]
-
-    def _own(self, n: int, kept: Iterable[_Kept]) -> dict[str, str]:
+    def _own(self, n: int) -> dict[str, str]:
         """Return the tensors that stay by the buffer (x, x2, y) that they are in layer n."""
         own = {}
-        for one in kept:
+        for one in self.kept:
             if n == one.maker:
                 own["y"] = one.name
             elif n in one.readers:
                 own[OPERANDS[self.flow.reads[n].index(one.name)]] = one.name
         return own
 
-    def _layer_buffers(self, n: int, kept: Iterable[_Kept]) -> tuple[L1Buffer, ...]:
-        one = self._single(n, kept)
+    def _buffers(self, n: int) -> tuple[L1Buffer, ...]:
+        one = self._single(n)
         return l1_buffers(one.layer, one.kernel, one.tiling.tile, one.schedule.buffering)
 
-    def _single(self, n: int, kept: Iterable[_Kept]) -> TiledLayer:
+    def _single(self, n: int) -> TiledLayer:
         """Return a layer with one copy of what is there once."""
         one = self.tiled[n]
-        own = self._own(n, kept)
+        own = self._own(n)
         copies = one.schedule.buffering
         if own and one.schedule.count == 1:
             copies = Buffering()
@@ -182,31 +212,40 @@ class _Planner:
             copies = replace(copies, x=1)
         return replace(one, schedule=replace(one.schedule, buffering=copies))
 
+    def _cycles(self, layers: Iterable[int]) -> int:
+        """Return the estimated cycles of some layers."""
+        total = 0
+        for n in layers:
+            one, unmoved = self._single(n), self._stay(n).unmoved
+            costs = LayerCosts(one.layer, one.kernel, self.hierarchy, resident=unmoved)
+            total += estimate(costs, one.schedule).cycles
+        return total
+
     def result(self) -> Residency:
         """Return the layers with what stays."""
-        kept = tuple(self.kept.values())
-        tiled = [self._single(n, kept) for n in range(len(self.tiled))]
-        stays = [self._stay(n, kept) for n in range(len(self.tiled))]
-        gone = frozenset(one.name for one in kept if not one.stored)
-        return Residency(tuple(tiled), tuple(stays), gone)
+        layers = range(len(self.tiled))
+        stays = tuple(replace(self._stay(n), **self._places(n)) for n in layers)
+        gone = frozenset(one.name for one in self.kept if not one.stored)
+        return Residency(tuple(self._single(n) for n in layers), stays, gone)
 
-    def _stay(self, n: int, kept: Sequence[_Kept]) -> Stay:
-        here = [one for one in kept if one.lies_in(n)]
+    def _stay(self, n: int) -> Stay:
+        """Return what of a layer stays; where it lies apart."""
+        own = self._own(n)
+        made = next((one for one in self.kept if one.maker == n), None)
+        found = frozenset(own) - {"y"}
+        return Stay(found=found, leaves=made is not None, stored=made is None or made.stored)
+
+    def _places(self, n: int) -> dict[str, dict[str, int]]:
+        """Return the offsets of a layer's buffers, and of tensors beside them."""
+        here = [one for one in self.kept if one.lies_in(n)]
         if not here:
-            return MOVED
-        own = self._own(n, here)
-        offsets = {
-            b.name: self.offsets[own.get(b.name, _buffer_name(n, b.name))]
-            for b in self._layer_buffers(n, here)
+            return {}
+        own = self._own(n)
+        names = {b.name: own.get(b.name, _buffer_name(n, b.name)) for b in self._buffers(n)}
+        return {
+            "offsets": {buffer: self.offsets[name] for buffer, name in names.items()},
+            "beside": {o.name: self.offsets[o.name] for o in here if o.maker < n < o.last},
         }
-        leaves = next((one for one in here if one.maker == n), None)
-        return Stay(
-            offsets,
-            frozenset(own) - {"y"},
-            leaves is not None,
-            leaves is None or leaves.stored,
-            {one.name: self.offsets[one.name] for one in here if one.maker < n < one.last},
-        )
 
 
 def _buffer_name(n: int, name: str) -> str:

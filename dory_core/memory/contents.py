@@ -127,8 +127,8 @@ class _Memory:
             found = there.get((wanted.start, wanted.end, wanted.tensor))
             if place.level != 1 or found is None:
                 raise _bug(
-                    f"{who} keeps {place.tensor.name} at {place.offset} of L{place.level}, where it "
-                    "does not lie"
+                    f"{who} keeps {place.tensor.name} at {place.offset} of L{place.level}, where "
+                    "it does not lie"
                 )
             kept.append(found)
         self._ranges[_IN_L1] = kept

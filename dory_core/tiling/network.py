@@ -78,6 +78,16 @@ class NetworkTiler:
         rejections = sorted((*others, *tiled.rejections), key=lambda r: order.index(r.kernel))
         return replace(tiled, rejections=tuple(rejections))
 
+    def in_one_tile(self, n: int) -> TiledLayer | None:
+        """Return the n-th layer in one tile on its kernel; None when that cannot be."""
+        tiled = self.tile(n)
+        if tiled.in_place:
+            return None
+        whole = self._tiler.in_one_tile(tiled.layer, tiled.kernel, self._l1_bytes)
+        if whole is None:
+            return None
+        return replace(whole, rejections=tiled.rejections, passed_over=tiled.passed_over)
+
     def tile_all(self) -> tuple[TiledLayer, ...]:
         """Return every whole layer, in the order of the layers; raises for the first that fails."""
         tiled = []

@@ -7,14 +7,22 @@ from dataclasses import replace
 from typing import Any
 
 from dory_core.errors import DoesNotFit, NotSupported
-from dory_core.estimate.timeline import LayerCosts
+from dory_core.estimate.timeline import LayerCosts, estimate
+from dory_core.expr import evaluate
 from dory_core.hardware import MemoryHierarchy
 from dory_core.ir import Array, Requant, TypedLayer
 from dory_core.kernel import Kernel, Term, judge
 from dory_core.tiling.boxes import fetch_constraints
 from dory_core.tiling.geometry import Tile
 from dory_core.tiling.latency import fastest
-from dory_core.tiling.problem import Tiling, TilingProblem, formulate, make_tiling
+from dory_core.tiling.problem import (
+    Formulation,
+    Tiling,
+    TilingProblem,
+    formulate,
+    make_tiling,
+)
+from dory_core.tiling.schedule import make_schedule
 from dory_core.tiling.solve import OPTIMAL, does_not_fit
 from dory_core.tiling.tiled import KernelRejection, TiledLayer
 from dory_core.tiling.variants import Variant, cheapest, solve_bufferings
@@ -24,6 +32,9 @@ from dory_core.tiling.whole import Refused, whole_layer
 TermsHook = Callable[[TypedLayer, Kernel, Tile], Sequence[Term]]
 
 OBJECTIVES = ("heuristic", "latency")
+
+#: ``Tiling.proof`` of a layer that was not tiled as is best for it alone.
+IN_ONE_TILE = "one tile, so that tensors stay in L1: fewer estimated cycles of the layers together"
 
 __all__ = [
     "OBJECTIVES",
@@ -100,6 +111,27 @@ class Tiler:
             "change the layer so that one of the kernels accepts it, or add a kernel as a plugin",
         )
 
+    def in_one_tile(
+        self, layer: TypedLayer, kernel: Kernel, budget_bytes: int
+    ) -> TiledLayer | None:
+        """Return the layer in one tile on a kernel that accepts it.
+
+        None when that does not fit, or the kernel does not want it.
+        """
+        formulation = self._formulation(layer, kernel)
+        values = {variable.name: variable.bounds[1] for variable in formulation.variables}
+        if not all(evaluate(c.condition, values) for c in formulation.constraints):
+            return None
+        problem = TilingProblem(formulation, budget_bytes, level=self._upper)
+        tiling = make_tiling(problem, values, IN_ONE_TILE)
+        if tiling.used_bytes > budget_bytes:
+            return None
+        buffering = problem.buffering
+        weights = formulation.has_weights
+        schedule = make_schedule(layer, tiling.tile, buffering, has_weights=weights)
+        costs = LayerCosts(layer, kernel, self._hierarchy, self._upper)
+        return TiledLayer(layer, kernel, tiling, schedule, (), estimate(costs, schedule))
+
     def _on(
         self, layer: TypedLayer, kernel: Kernel, budget_bytes: int, rival: int | None
     ) -> TiledLayer | DoesNotFit:
@@ -148,12 +180,7 @@ class Tiler:
     def _solve(
         self, layer: TypedLayer, kernel: Kernel, budget_bytes: int, rival: int | None
     ) -> tuple[Variant, Tiling]:
-        formulation = formulate(
-            layer,
-            kernel,
-            lambda tile: self._terms_hook(layer, kernel, tile),
-            lambda tile: fetch_constraints(layer, kernel, tile, self._hierarchy),
-        )
+        formulation = self._formulation(layer, kernel)
         solved = solve_bufferings(formulation, budget_bytes)
         if not solved:
             raise does_not_fit(TilingProblem(formulation, budget_bytes, level=self._upper))
@@ -165,6 +192,14 @@ class Tiler:
             best, proof = fastest(formulation, budget_bytes, costs, best, rival)
         problem = TilingProblem(formulation, budget_bytes, best.buffering, self._upper)
         return best, make_tiling(problem, best.values, proof)
+
+    def _formulation(self, layer: TypedLayer, kernel: Kernel) -> Formulation:
+        return formulate(
+            layer,
+            kernel,
+            lambda tile: self._terms_hook(layer, kernel, tile),
+            lambda tile: fetch_constraints(layer, kernel, tile, self._hierarchy),
+        )
 
 
 def _slower(one: TiledLayer, other: TiledLayer) -> KernelRejection:

@@ -18,6 +18,7 @@ from dory_core.plan import RESIDENT, LayerStep, Plan, Transfer
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.graphs import GraphBuilder
 from dory_core.testing.sanitizers import require_sanitizer
+from dory_core.tiling.tiler import IN_ONE_TILE
 from tests.engines.chip import BLOCKS, NAME, ArrayConv, Chip
 
 SAME = Window(kernel=(3, 3), pads=(1, 1, 1, 1))
@@ -135,18 +136,68 @@ def skipped_rows() -> Graph:
     return b.graph()
 
 
+def over_two() -> Graph:
+    """The first tensor lies beside a layer that has nothing to do with it."""
+    b = GraphBuilder((16, 6, 16), name="over_two")
+    stem = b.conv(16, POINT)
+    b.conv(16, POINT)
+    left = b.conv(16, SAME)
+    b.add(stem, left, operands=(None, None), requants=(SUM,))
+    return b.graph()
+
+
+def kept(plan: Plan) -> dict[str, int]:
+    """Return the tensors that stay in L1, and for how many layers."""
+    names = [place.tensor.name for step in plan.steps for place in step.kept]
+    return {name: names.count(name) for name in names}
+
+
 @pytest.mark.parametrize(
-    ("network", "resident"),
-    [(branched, {"layer_01"}), (output_too, set()), (twice, set()), (skipped_rows, set())],
+    ("network", "stays", "stored"),
+    [
+        (branched, {"layer_00": 2, "layer_01": 1}, set()),
+        (over_two, {"layer_00": 3, "layer_01": 1, "layer_02": 1}, set()),
+        (output_too, {"layer_00": 1}, {"layer_00"}),
+        (twice, {}, {"layer_00"}),
+        (skipped_rows, {}, {"layer_00"}),
+    ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
-def test_what_somebody_else_reads_or_is_not_read_as_a_whole_goes_through_l2(
-    network: Callable[[], Graph], resident: set[str], tmp_path: Path
+def test_what_is_read_as_a_whole_stays_and_is_stored_where_others_read_it(
+    network: Callable[[], Graph], stays: dict[str, int], stored: set[str], tmp_path: Path
 ) -> None:
     plan = build(network(), LARGE, tmp_path / "app")
-    stays = {s.output.place.tensor.name for s in plan.steps if s.output.form == RESIDENT}
-    assert stays == resident
+    assert kept(plan) == stays
+    inside = {s.output.place.tensor.name for s in plan.steps[:-1] if s.output.form != RESIDENT}
+    assert inside == stored
+    assert {block.name for block in plan.levels[1].blocks} >= stored
     assert_exact(tmp_path / "app", plugins=LARGE.plugins())
+
+
+@pytest.mark.parametrize(
+    ("l1", "stays"),
+    [
+        (5600, {"layer_01": 1, "layer_02": 1}),
+        (6200, {"layer_00": 3, "layer_01": 1, "layer_02": 1}),
+    ],
+)
+def test_layers_in_one_tile_let_tensors_stay_and_the_longest_stay_needs_room_beside_the_others(
+    l1: int, stays: dict[str, int], tmp_path: Path
+) -> None:
+    chip = replace(LARGE, l1_bytes=l1)
+    b = GraphBuilder((16, 6, 16), name="room")
+    stem = b.conv(16, POINT)
+    b.conv(32, POINT)
+    left = b.conv(16, POINT)
+    b.add(stem, left, operands=(None, None), requants=(SUM,))
+    plan = build(b.graph(), chip, tmp_path / "app")
+    other = build(b.graph(), replace(chip, resident_l1=False), tmp_path / "other")
+    assert [step.schedule.count for step in other.steps[1:]] == [2, 2, 2]
+    assert [step.schedule.count for step in plan.steps[1:]] == [1, 1, 1]
+    assert all(step.tiling.proof == IN_ONE_TILE for step in plan.steps[1:])
+    assert kept(plan) == stays
+    assert plan.cycles < other.cycles
+    assert_exact(tmp_path / "app", plugins=chip.plugins())
 
 
 def test_a_tensor_that_changes_its_layout_does_not_stay(tmp_path: Path) -> None:
@@ -260,6 +311,32 @@ def test_a_layer_between_ends_what_lies_in_l1(tmp_path: Path) -> None:
         verify(plan, steps)
 
 
+def test_the_check_finds_what_does_not_stay(tmp_path: Path) -> None:
+    plan = build(over_two(), LARGE, tmp_path / "app")
+    between = plan.steps[2]
+    (stem,) = between.beside
+    wrong = stem.offset + 16
+    with pytest.raises(DoryError, match=f"layer 2 .* keeps layer_00 at {wrong} of L1"):
+        verify(plan, changed(plan, 2, kept=(replace(stem, offset=wrong),)))
+    with pytest.raises(DoryError, match=r"layer 3 .* reads layer_00 at .* where it does not lie"):
+        verify(plan, changed(plan, 2, kept=tuple(p for p in between.kept if p != stem)))
+    with pytest.raises(DoryError, match=r"layer 2 .* keeps layer_00 .* where it does not lie"):
+        over = tuple(replace(b, offsets=(stem.offset,)) if b.name == "y" else b for b in between.l1)
+        verify(plan, changed(plan, 2, l1=over, output=moved(between.output, offset=stem.offset)))
+
+
+def test_the_simulation_finds_what_is_not_kept(tmp_path: Path) -> None:
+    plan = build(over_two(), LARGE, tmp_path / "app")
+    (stem,) = plan.steps[2].beside
+    source = tmp_path / "app" / "src" / "dory_layer_02.c"
+    text = source.read_text()
+    line = f"DORY_SIM_L1_KEEP(l1{f' + {stem.offset}' if stem.offset else ''}, {stem.size_bytes});"
+    assert line in text
+    source.write_text(text.replace(line, ""))
+    with pytest.raises((AssertionError, VerificationFailed), match="nothing wrote"):
+        assert_exact(tmp_path / "app", plugins=LARGE.plugins(), dma=("early",))
+
+
 FAULTS: dict[str, tuple[str, str, str, str | None]] = {
     "keep": ("src/dory_layer_01.c", "DORY_SIM_L1_KEEP(", "DORY_SIM_READ(", "nothing wrote"),
     "place": ("src/dory_layer_02.c", "l1 + 4608", "l1 + 4624", "does not|nothing wrote"),
@@ -271,7 +348,7 @@ FAULTS: dict[str, tuple[str, str, str, str | None]] = {
     ),
     "layout": ("src/network.c", "{1, 16, 16, 4}", "{1, 16, 16, 2}", None),
     "rows": ("src/dory_layer_00.c", ".n0 = 2304", ".n0 = 2288", "nothing wrote"),
-    "store": ("src/dory_layer_03.c", "store_y(l1 + 2304", "store_y(l1", None),
+    "store": ("src/dory_layer_03.c", "store_y(l1,", "store_y(l1 + 2304,", None),
 }
 
 
