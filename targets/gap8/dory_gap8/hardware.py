@@ -39,9 +39,9 @@ FLASH_RESERVED_BYTES = 16 * 1024 * 1024
 # Widths in which activations are stored, by the option ``kernels``. PULP-NN takes whole bytes only.
 STORAGE = {"dory": STORAGE_BITS, "portable": STORAGE_BITS, PULP_NN: (8, 16, 32)}
 
-# Stacks lie in L1. Core 0 drives the DMA and hands out layers, too: as much as in the configuration of
-# the DORY paper's tool, which gives 3400 bytes to each of the others. These run layers alone: the
-# deepest is the table of a filter of 49 taps (tests/test_chip_build.py counts).
+# Stacks lie in L1. Core 0 drives the DMA and hands out layers, and has as much as with the DORY
+# paper's tool, which gives 3400 bytes to each of the others. These run layers alone, of which those
+# with filters of 49 taps are the deepest (tests/test_chip_build.py counts).
 STACK_CORE0_BYTES = 3500
 STACK_CORE_BYTES = 2048
 

@@ -106,8 +106,11 @@ def test_no_layer_needs_more_stack_than_a_core_has(
     build_app(network(), "gap8", app)
     files = [app / name for name in sources(app) if name.split("/")[0] in ("src", "kernels")]
     subprocess.run(
-        [ARM, "-mcpu=cortex-m4", optimise, "-std=gnu99", "-S", "-fstack-usage"]
-        + [*(f"-I{app / path}" for path in INCLUDES), *map(str, files)],
+        [
+            *(ARM, "-mcpu=cortex-m4", optimise, "-std=gnu99", "-S", "-fstack-usage"),
+            *(f"-I{app / path}" for path in INCLUDES),
+            *map(str, files),
+        ],
         cwd=tmp_path,
         check=True,
     )
