@@ -224,7 +224,7 @@ class _Planner:
     def result(self) -> Residency:
         """Return the layers with what stays."""
         layers = range(len(self.tiled))
-        stays = tuple(replace(self._stay(n), **self._places(n)) for n in layers)
+        stays = tuple(self._placed(n) for n in layers)
         gone = frozenset(one.name for one in self.kept if not one.stored)
         return Residency(tuple(self._single(n) for n in layers), stays, gone)
 
@@ -235,17 +235,18 @@ class _Planner:
         found = frozenset(own) - {"y"}
         return Stay(found=found, leaves=made is not None, stored=made is None or made.stored)
 
-    def _places(self, n: int) -> dict[str, dict[str, int]]:
-        """Return the offsets of a layer's buffers, and of tensors beside them."""
+    def _placed(self, n: int) -> Stay:
+        """Return what of a layer stays, with the offsets of its buffers and of what lies beside."""
         here = [one for one in self.kept if one.lies_in(n)]
         if not here:
-            return {}
+            return MOVED
         own = self._own(n)
         names = {b.name: own.get(b.name, _buffer_name(n, b.name)) for b in self._buffers(n)}
-        return {
-            "offsets": {buffer: self.offsets[name] for buffer, name in names.items()},
-            "beside": {o.name: self.offsets[o.name] for o in here if o.maker < n < o.last},
-        }
+        return replace(
+            self._stay(n),
+            offsets={buffer: self.offsets[name] for buffer, name in names.items()},
+            beside={one.name: self.offsets[one.name] for one in here if one.maker < n < one.last},
+        )
 
 
 def _buffer_name(n: int, name: str) -> str:

@@ -63,6 +63,7 @@ def load_weights_function(step: LayerStep, symbol: str, offset: CExpr, size: CEx
             "const dory_copy_t copy = {",
             f"  .dst = w, .src = {source},",
             f"  .n0 = {size}, .n1 = 1, .n2 = 1,",
+            "  .dst_s1 = 0, .dst_s2 = 0, .src_s1 = 0, .src_s2 = 0,",
             "  .elem = 1, .dir = DORY_L2_TO_L1,",
             "};",
             _START,

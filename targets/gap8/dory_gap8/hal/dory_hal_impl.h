@@ -63,7 +63,8 @@ DORY_GAP8_INLINE void dory_gap8_dma_command(uint32_t command, const void *l1, co
 /* Writes the commands of a copy of any shape. */
 void dory_gap8_dma_box(const dory_copy_t *copy, uint32_t counter);
 
-/* The same; rows that lie dense in L1, the usual tile, are one command without a call. */
+/* The same; rows that lie dense in L1, the usual tile, are one command without a call. The shape is
+ * read before memory is anybody's, so that the compiler still knows it. */
 DORY_GAP8_INLINE void dory_gap8_dma_push(const dory_copy_t *copy, uint32_t counter)
 {
   const int load = copy->dir == DORY_L2_TO_L1;
@@ -73,12 +74,13 @@ DORY_GAP8_INLINE void dory_gap8_dma_push(const dory_copy_t *copy, uint32_t count
   const uint32_t bytes = copy->n0 * copy->elem;
   const int32_t l1_row = load ? copy->dst_s1 : copy->src_s1;
   const int32_t l2_row = load ? copy->src_s1 : copy->dst_s1;
+  const uint32_t rows = copy->n1, planes = copy->n2;
   __asm__ volatile("" : : : "memory"); /* what the copy reads is written */
-  if (copy->n1 == 1 && copy->n2 == 1) {
+  if (rows == 1 && planes == 1) {
     dory_gap8_dma_command(bytes | to_l1, l1, l2, 0, counter);
-  } else if (copy->n2 == 1 && l1_row == (int32_t)bytes && l2_row > 0 &&
+  } else if (planes == 1 && l1_row == (int32_t)bytes && l2_row > 0 &&
              l2_row <= (int32_t)DORY_GAP8_DMA_ROW_MAX) {
-    dory_gap8_dma_command(bytes * copy->n1 | to_l1 | DORY_GAP8_DMA_2D, l1, l2,
+    dory_gap8_dma_command(bytes * rows | to_l1 | DORY_GAP8_DMA_2D, l1, l2,
                           DORY_GAP8_DMA_ROWS(bytes, l2_row), counter);
   } else {
     dory_gap8_dma_box(copy, counter);
