@@ -33,7 +33,7 @@ INCLUDES = ("inc", "hal/include", "hal/gap8", "kernels", str(SDK / "include"))
 def app(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("chip") / "app"
     network = next(case for case in network_cases() if case.name == "residual").build()
-    budgets = {1: 6000} if request.param == "two-levels" else {1: 6000, 2: 9000}
+    budgets = {1: 6000} if request.param == "two-levels" else {1: 6000, 2: 7000}
     build_app(network, "gap8", directory, budgets=budgets)
     return directory
 

@@ -15,6 +15,9 @@ APP_INC := inc hal/include hal/gap8 kernels kernels/external
 OPTIMISE ?= -O3
 REPEAT ?= 1
 APP_CFLAGS += -Os -DDORY_GAP8_REPEAT=$(REPEAT)
+# A library of kernels takes the number of cores from the command line.
+$(addprefix %/,$(patsubst %.c,%.o,$(wildcard kernels/external/*.c))): \
+  APP_CFLAGS += -include dory_gap8_board.h -DNUM_CORES=DORY_GAP8_CORES
 $(addprefix %/,$(patsubst %.c,%.o,$(wildcard kernels/*.c kernels/external/*.c))): APP_CFLAGS += $(OPTIMISE)
 
 # One file with all layers: an open file costs memory, the name of each one too.
