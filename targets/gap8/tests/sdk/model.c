@@ -237,6 +237,17 @@ static void *run_core(void *argument)
   return NULL;
 }
 
+void pi_cl_team_barrier(int id)
+{
+  (void)id;
+  (void)dory_gap8_sleep(DORY_GAP8_EU_BARRIER);
+}
+
+uint32_t pi_core_id(void)
+{
+  return this_core;
+}
+
 void pi_cl_team_fork(int cores, void (*entry)(void *), void *argument)
 {
   pthread_t threads[CORES];

@@ -40,6 +40,8 @@ struct pi_cluster_task *pi_cluster_task(struct pi_cluster_task *task, void (*ent
                                         void *arg);
 int pi_cluster_send_task_to_cl(struct pi_device *device, struct pi_cluster_task *task);
 void pi_cl_team_fork(int cores, void (*entry)(void *), void *arg);
+void pi_cl_team_barrier(int id);
+uint32_t pi_core_id(void);
 
 enum { PI_PERF_CYCLES = 16 };
 void pi_perf_conf(unsigned events);
