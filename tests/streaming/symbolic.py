@@ -2,7 +2,8 @@
 
 Every byte of every tensor and of every chunk of constants has a number. L2 and L3 are arrays of
 such numbers, transfers copy them, and each part must find exactly the rows and constants that it
-needs. It reads the Plan alone and works out for itself which rows a part computes and reads.
+needs; so is L1 as far as tensors stay there. It reads the Plan alone and works out for itself which
+rows a part computes and reads.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from dory_core.ir import AvgPool, Conv, Linear, MaxPool, TypedLayer, pixel_bytes
-from dory_core.plan import ExtTransfer, LayerStep, PartPlan, Plan
+from dory_core.plan import RESIDENT, ExtTransfer, LayerStep, PartPlan, Plan
 
 NOTHING = -1
 
@@ -34,9 +35,10 @@ class Box:
 
 @dataclass
 class Machine:
-    """L2 and L3 by the number of the byte that lies there; transfers in flight."""
+    """L1, L2 and L3 by the number of the byte that lies there; transfers in flight."""
 
     plan: Plan
+    l1: np.ndarray = field(init=False)
     l2: np.ndarray = field(init=False)
     l3: np.ndarray = field(init=False)
     numbers: dict[str, int] = field(default_factory=dict)
@@ -46,6 +48,7 @@ class Machine:
 
     def __post_init__(self) -> None:
         plan = self.plan
+        self.l1 = np.full(plan.arena_bytes[1], NOTHING, dtype=np.int32)
         self.l2 = np.full(plan.arena_bytes[2], NOTHING, dtype=np.int32)
         used = max(
             (t.l3_offset + t.size for t in plan.transfers),
@@ -188,9 +191,11 @@ class Machine:
         for operand, (tensor, offset) in enumerate(zip(layer.inputs, part.inputs, strict=True)):
             first, size, shift = needed_rows(layer, operand, part, box)
             pitch = tensor.size_bytes // extent_along(tensor, box.axis)
+            memory = self.l1 if step.inputs[operand].form == RESIDENT else self.l2
             self._expect(
-                self.l2, offset + shift * pitch, tensor.name, first * pitch, size * pitch, where
+                memory, offset + shift * pitch, tensor.name, first * pitch, size * pitch, where
             )
+        self._use_l1(step)
         if step.weights is not None and step.weights.level == 3:
             chunk = step.weights.chunks[part.chunk]
             assert part.weights is not None
@@ -203,8 +208,21 @@ class Machine:
         if part.report is not None:
             at, size = part.report
             done = self.reported.get(step.index, 0)
-            self._expect(self.l2, at, layer.output.name, done, size, f"{where}: report")
+            memory = self.l1 if step.output.form == RESIDENT else self.l2
+            self._expect(memory, at, layer.output.name, done, size, f"{where}: report")
             self.reported[step.index] = done + size
+
+    def _use_l1(self, step: LayerStep) -> None:
+        """Overwrite the buffers of a layer but for the operands in them that stay."""
+        stay = {place.offset for place in step.found}
+        for block in step.l1:
+            for offset in block.offsets:
+                if block.name not in ("x", "x2") or offset not in stay:
+                    self.l1[offset : offset + block.bytes] = NOTHING
+        y = step.block("y")
+        name, size = step.layer.output.name, step.layer.output.size_bytes
+        if step.tile_count == 1 and y is not None:
+            self.l1[y.offsets[0] : y.offsets[0] + size] = self._number(name, size)
 
     def _write(self, step: LayerStep, part: PartPlan, box: Box, where: str) -> None:
         y = step.layer.output
@@ -217,6 +235,8 @@ class Machine:
         here = np.arange(box.size * cut)
         row = np.arange(pixel_bytes(box.channels, y.bits))
         ids = self.numbers[y.name] + pixels[:, None] * pixel + first // 8 + row
+        if step.output.form == RESIDENT:
+            return
         at = part.output + here[:, None] * pixel + row
         for t, _ in self.flying.values():
             low, high = int(at.min()), int(at.max()) + 1
