@@ -245,7 +245,7 @@ def test_an_application_has_its_report_and_can_write_it_again(
     outcome = dory("report", application, "--html", again, "--trace", trace, "--images", images)
     assert outcome.status == 0, outcome.stderr
     assert again.read_bytes() == written.read_bytes()
-    assert len(json.loads(trace.read_text())["traceEvents"]) > 50
+    assert len(json.loads(trace.read_text())["traceEvents"]) > 40
     assert {path.name for path in images.iterdir()} >= {"cycles.svg", "timeline.svg"}
     refused = dory("report", application, "--html", tmp_path / "no" / "where.html")
     assert (refused.status, "cannot write" in refused.stderr) == (2, True)

@@ -217,7 +217,7 @@ TRANSFERS: dict[str, tuple[int, Callable[[str], str], str]] = {
     ),
     "output_rows_are_a_byte_too_close": (
         CONV,
-        more(r"\.dst_s1 = \d+, \.dst_s2 = (\d+), \.src_s1", -1),
+        more(r"\.dst_s1 = \d+, \.dst_s2 = ([1-9]\d*), \.src_s1", -1),
         "layer 0",
     ),
     "output_is_stored_beside_its_place": (
