@@ -196,8 +196,8 @@ class MemoryHierarchy:
     are not in the cache.
     conversion_cycles: what the cores need per element that a conversion between layouts copies;
     fill_cycles: per byte of a copy with padding, which they zero first.
-    resident_l1: a tensor between two layers that run one after the other stays in L1 where both
-    have it there as a whole.
+    resident_l1: a tensor stays in L1 for layers that have it there as a whole, where there is room
+    (``dory_core.residency``).
     engine_peaks: (name, MACs per cycle that it cannot exceed) of the engines of kernels.
     """
 
