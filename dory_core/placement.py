@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dory_core.budgets import Budgets
@@ -95,28 +95,7 @@ class Placement:
 
     def levels(self, ctx: TargetContext, budgets: Budgets) -> tuple[LevelUse, ...]:
         """Return how each memory level is used."""
-        l1_blocks = tuple(
-            Block(
-                f"layer_{step.index:02d}.{buffer.name}.{copy}",
-                offset,
-                buffer.bytes,
-                step.parts[0].position,
-                step.parts[-1].position,
-            )
-            for step in self.steps
-            for buffer in step.l1
-            for copy, offset in enumerate(buffer.offsets)
-        ) + tuple(
-            Block(
-                f"layer_{step.index:02d}.{place.tensor.name}",
-                place.offset,
-                place.size_bytes,
-                step.parts[0].position,
-                step.parts[-1].position,
-            )
-            for step in self.steps
-            for place in step.beside
-        )
+        l1_blocks = tuple(block for step in self.steps for block in _l1_blocks(step))
         uses = [
             LevelUse("L1", max(step.l1_bytes for step in self.steps), budgets.bytes[1], l1_blocks),
             LevelUse(
@@ -155,6 +134,17 @@ class Placement:
             used = max((block.size for block in blocks), default=0)
             uses.append(LevelUse(f"L1 {memory.name}", used, memory.usable_bytes, blocks))
         return tuple(uses)
+
+
+def _l1_blocks(step: LayerStep) -> Iterator[Block]:
+    """Yield the buffers of a layer in L1, and what lies beside them."""
+    first, last = step.parts[0].position, step.parts[-1].position
+    layer = f"layer_{step.index:02d}"
+    for buffer in step.l1:
+        for copy, offset in enumerate(buffer.offsets):
+            yield Block(f"{layer}.{buffer.name}.{copy}", offset, buffer.bytes, first, last)
+    for place in step.beside:
+        yield Block(f"{layer}.{place.tensor.name}", place.offset, place.size_bytes, first, last)
 
 
 def level_alignment(hierarchy: MemoryHierarchy, number: int) -> int:

@@ -199,6 +199,7 @@ def _step_json(
             {"name": t.name, "weight": t.weight, "value": t.value, "text": t.text}
             for t in step.tiling.terms
         ],
+        "proof": step.tiling.proof,
         "l3_tiles": len(step.parts),
         "bytes": {"l1": step.l1_bytes, "l1_budget": levels[0].budget},
         "l1_blocks": [

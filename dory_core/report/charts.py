@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dory_core.budgets import BUDGET_NAMES
+from dory_core.plan import RESIDENT
 from dory_core.report.units import budget_text
 
 Spec = dict[str, Any]
@@ -19,6 +20,8 @@ _KINDS = {"activations": "#4c78a8", "constants": "#f58518"}
 # Computing, waiting for L2, other, waiting for L3.
 _TIME = ["#54a24b", "#e45756", "#bab0ac", "#f58518"]
 _NARROW = 260
+#: What tensors are called in the chart of L1 that the layer neither reads nor writes.
+KEPT = "kept for later"
 
 
 def _chart(title: str, values: Sequence[Mapping[str, Any]], **parts: Any) -> Spec:
@@ -147,8 +150,17 @@ def cycles(plan: Mapping[str, Any]) -> Spec:
     return _chart("Cycles per layer (estimate)", values, height=260, mark="bar", encoding=encoding)
 
 
+def _beside(layer: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the tensors in L1 that a layer leaves alone, as buffers."""
+    moved = {t["name"] for t in layer["inputs"] if t["transfer"] == RESIDENT}
+    moved.add(layer["output"]["name"])
+    others = [t for t in layer["kept"] if t["name"] not in moved]
+    return [{"name": KEPT, "bytes": t["bytes"], "offsets": [t["offset"]]} for t in others]
+
+
 def local_memory(plan: Mapping[str, Any]) -> Spec:
-    """Return what each layer keeps in L1: buffers with their copies."""
+    """Return what lies in L1 during each layer: its buffers with their copies, and other tensors
+    that stay there."""
     values = [
         {
             "layer": layer_label(layer),
@@ -157,7 +169,7 @@ def local_memory(plan: Mapping[str, Any]) -> Spec:
             "bytes": block["bytes"] * len(block["offsets"]),
         }
         for layer in plan["layers"]
-        for block in layer["l1_blocks"]
+        for block in (*layer["l1_blocks"], *_beside(layer))
     ]
     bars = {
         "mark": "bar",

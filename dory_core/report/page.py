@@ -195,6 +195,10 @@ def _explanation(layer: Mapping[str, Any]) -> tuple[tuple[str, tuple[str, ...]],
         f"{block['name']}: {block['bytes']:,} bytes at {', '.join(map(str, block['offsets']))}"
         for block in layer["l1_blocks"]
     )
+    kept = tuple(
+        f"{tensor['name']}: {tensor['bytes']:,} bytes at {tensor['offset']}"
+        for tensor in layer["kept"]
+    )
     terms = tuple(
         f"{term['name']}: {term['value']:,} x {term['weight']:,.12g} = "
         f"{term['value'] * term['weight']:,.0f}; value: {term['text']}"
@@ -218,12 +222,10 @@ def _explanation(layer: Mapping[str, Any]) -> tuple[tuple[str, tuple[str, ...]],
         f"{requant['bits']}-bit arithmetic" if requant["bits"] else "no requantisation",
     )
     sections = (
-        ("tile", (tile,)),
-        (
-            "terms of the objective: value x weight; no tile with such buffers has a larger sum",
-            terms,
-        ),
+        ("tile", (tile, layer["proof"])),
+        ("terms of the objective: value x weight", terms),
         ("buffers in L1", blocks),
+        ("kept in L1 for later layers", kept),
         ("ranges", ranges),
         ("tensors", tensors),
         ("conversions before it", changes),

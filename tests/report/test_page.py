@@ -12,8 +12,12 @@ import pytest
 
 from dory_core.application import read_plan, read_timeline
 from dory_core.errors import ToolMissing
+from dory_core.ir import Window
 from dory_core.report import drawing
+from dory_core.report.charts import KEPT, layer_label, local_memory
 from dory_core.report.page import report_page
+from dory_core.testing.apps import build_app
+from dory_core.testing.graphs import GraphBuilder
 
 FIGURES = ("cycles", "timeline", "memory-l2", "memory-l1")
 
@@ -124,6 +128,26 @@ def test_counts_have_three_digits(value: int, text: str) -> None:
     from dory_core.report.units import count_text
 
     assert count_text(value) == text
+
+
+def test_tensors_that_stay_in_l1_are_shown_beside_the_layers_that_leave_them_alone(
+    tmp_path: Path,
+) -> None:
+    b = GraphBuilder((8, 6, 6), name="residual")
+    stem = b.conv(8, Window(kernel=(1, 1)))
+    b.conv(8, Window(kernel=(1, 1)))
+    b.add(stem, b.conv(8, Window(kernel=(1, 1))))
+    build_app(b.graph(), "gap8", tmp_path / "app")
+    plan = read_plan(tmp_path / "app")
+    kept = [{t["name"] for t in layer["kept"]} for layer in plan["layers"]]
+    assert kept == [{"layer_00"}, {"layer_00", "layer_01"}, {"layer_00", "layer_02"}, set()]
+    values = local_memory(plan)["data"]["values"]
+    assert [(v["layer"], v["bytes"]) for v in values if v["buffer"] == KEPT] == [
+        (layer_label(plan["layers"][2]), 8 * 6 * 6)
+    ]
+    page = report_page(plan, read_timeline(tmp_path / "app"))
+    assert "kept in L1 for later layers" in page
+    assert plan["layers"][0]["proof"] in page
 
 
 def test_images_show_the_same_charts(app: Path) -> None:
