@@ -36,8 +36,8 @@ from dory_core.plan import (
     WeightChunk,
     WeightTile,
 )
-from dory_core.residency import MOVED, OPERANDS, Stay
-from dory_core.tiling.schedule import Schedule, l1_buffers, place_l1
+from dory_core.residency import MOVED, Stay
+from dory_core.tiling.schedule import OPERANDS, Schedule, l1_buffers, place_l1
 from dory_core.tiling.tiled import TiledLayer
 from dory_core.tiling.whole import scratch_buffers, whole_timeline
 
@@ -313,7 +313,7 @@ def _in_place_step(
 ) -> LayerStep:
     """Return the step of a layer whose kernel works where tensors and constants lie."""
     kernel = tiled.kernel
-    names = {name: t.name for name, t in zip(("x", "x2"), layer.inputs, strict=False)}
+    names = {name: t.name for name, t in zip(OPERANDS, layer.inputs, strict=False)}
     names["y"] = layer.output.name
     memories = {operand: places[name].memory for operand, name in names.items()}
     timeline = whole_timeline(layer, kernel, hierarchy, memories)

@@ -251,12 +251,6 @@ class LayerStep:
         """Where tensors lie in L1 when the layer begins."""
         return (*(t.place for t in self.inputs if t.form == RESIDENT), *self.beside)
 
-    @property
-    def resident(self) -> frozenset[str]:
-        """Buffers in L1 (x, x2, y) whose tensor stays there between layers."""
-        transfers = (*zip(("x", "x2"), self.inputs, strict=False), ("y", self.output))
-        return frozenset(name for name, transfer in transfers if transfer.form == RESIDENT)
-
     def block(self, name: str) -> PlacedBuffer | None:
         """Return the L1 buffer with this name."""
         return next((b for b in self.l1 if b.name == name), None)

@@ -44,10 +44,11 @@ from dory_core.plan import (
     Roofline,
     WeightChunk,
 )
-from dory_core.residency import OPERANDS, InOneTile, plan_residency
+from dory_core.residency import InOneTile, plan_residency
 from dory_core.streaming.fit import fit_network
 from dory_core.streaming.placement import place_streamed
 from dory_core.tiling.network import NetworkTiler
+from dory_core.tiling.schedule import OPERANDS
 from dory_core.tiling.tiled import TiledLayer
 
 L2 = 2

@@ -18,14 +18,11 @@ from dory_core.conversions import Flow
 from dory_core.estimate.timeline import LayerCosts, estimate
 from dory_core.hardware import MemoryHierarchy
 from dory_core.ir import Linear
-from dory_core.kernel import Kernel
 from dory_core.memory import Request
 from dory_core.memory.heuristics import best_fit, peak_of
 from dory_core.memory.lifetimes import fullest_step
-from dory_core.tiling.schedule import L1_ALIGNMENT, Buffering, L1Buffer, l1_buffers
+from dory_core.tiling.schedule import L1_ALIGNMENT, OPERANDS, Buffering, L1Buffer, l1_buffers
 from dory_core.tiling.tiled import TiledLayer
-
-OPERANDS = ("x", "x2")
 
 # Returns the layer at a position in one tile, None when it cannot be computed so.
 InOneTile = Callable[[int], TiledLayer | None]
@@ -179,9 +176,10 @@ class _Planner:
             ]
         unit = max(L1_ALIGNMENT, *(m.alignment_bytes for m in self.hierarchy.level(1).memories))
         room = self.budget // unit * unit
-        if fullest_step(requests, unit)[1] > room:
+        bound = fullest_step(requests, unit)[1]
+        if bound > room:
             return None
-        offsets = best_fit(requests, unit, room)
+        offsets = best_fit(requests, unit, bound)
         return offsets if peak_of(requests, offsets, unit) <= room else None
 
     def _size(self, kept: _Kept) -> int:
@@ -271,14 +269,10 @@ def _reads_whole(tiled: TiledLayer, operand: int) -> bool:
     channels, rows, columns, inputs = schedule.counts
     if (rows, columns, inputs) != (1, 1, 1) or (channels > 1 and schedule.keeps_channels):
         return False
-    if not _lies_alike(tiled.kernel, tiled, operand):
-        return False
+    kernel = tiled.kernel
+    if kernel.input_layouts(layer)[operand].is_hwc and kernel.input_layout(layer) != "HWC":
+        return False  # it changes its layout on the way
     if isinstance(layer.layer, Linear):
         return True
     x = layer.inputs[operand]
     return (schedule.h[0].x_size, schedule.w[0].x_size) == (x.height, x.width)
-
-
-def _lies_alike(kernel: Kernel, tiled: TiledLayer, operand: int) -> bool:
-    layout = kernel.input_layouts(tiled.layer)[operand]
-    return not layout.is_hwc or kernel.input_layout(tiled.layer) == "HWC"

@@ -13,6 +13,7 @@ from dory_core.codegen.constants import PARTS, block_field
 from dory_core.codegen.names import address, arena, weights_symbol
 from dory_core.plan import RESIDENT, LayerStep, Transfer
 from dory_core.tiling.geometry import window_of
+from dory_core.tiling.schedule import OPERANDS
 
 INDENT = "  "
 
@@ -78,7 +79,7 @@ def _l2_address(step: LayerStep, axes: TileAxes, name: str, transfer: Transfer) 
 
 def input_names(step: LayerStep) -> tuple[str, ...]:
     """Return what the inputs of a layer are called: x, x2."""
-    return ("x", "x2")[: len(step.inputs)]
+    return OPERANDS[: len(step.inputs)]
 
 
 def buffer_slot(step: LayerStep, axes: TileAxes, name: str) -> CExpr:

@@ -16,6 +16,7 @@ from dory_core.hardware import Cache, Memory
 from dory_core.ir import Add, AvgPool, Conv, Linear, MaxPool, TypedLayer, pixel_bytes
 from dory_core.kernel import Access, Kernel
 from dory_core.tiling.geometry import Tile
+from dory_core.tiling.schedule import OPERANDS
 
 
 @lru_cache(maxsize=4096)
@@ -86,7 +87,7 @@ def pixel_by_pixel(kernel: Kernel, layer: TypedLayer, tile: Tile) -> tuple[Acces
     outputs = tile.h * tile.w * tile.c_out
     stores = Access("y", outputs, tile.h * tile.w * pixel_bytes(tile.c_out, y.bits))
     if isinstance(kind, Add):
-        operands = zip(("x", "x2"), layer.inputs, strict=True)
+        operands = zip(OPERANDS, layer.inputs, strict=True)
         return (*(Access(name, outputs, t.size_bytes) for name, t in operands), stores)
     weights = int(kernel.weight_bytes(layer, tile))
     x = layer.inputs[0]

@@ -17,7 +17,7 @@ from dory_core.ir import Add, Linear, Tensor, TypedLayer, pixel_bytes
 from dory_core.kernel import Kernel
 from dory_core.layout import Layout
 from dory_core.tiling.geometry import Tile, input_channels, make_tile
-from dory_core.tiling.schedule import Schedule, TileStep
+from dory_core.tiling.schedule import OPERANDS, Schedule, TileStep
 
 
 def barrier_cycles(cores: int) -> int:
@@ -184,7 +184,7 @@ class LayerCosts:
 
     def inputs(self, rows: int, columns: int, channels: int) -> tuple[Transfer, ...]:
         """Return the transfers that load an input tile."""
-        operands = zip(("x", "x2"), self._operands, self._input_layouts, strict=False)
+        operands = zip(OPERANDS, self._operands, self._input_layouts, strict=False)
         return tuple(
             self._input(tensor, rows, columns, channels)
             if layout.is_hwc

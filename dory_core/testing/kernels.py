@@ -45,6 +45,7 @@ from dory_core.tiling.geometry import (
     output_granule,
     spans,
 )
+from dory_core.tiling.schedule import OPERANDS
 
 __all__ = [
     "NUMBERS",
@@ -275,7 +276,7 @@ def _inputs(case: KernelCase, start: int, count: int, h: Span, w: Span) -> Buffe
     """Return the input tiles with channels (of a Linear: elements) start:start + count."""
     layer = case.layer
     buffers: Buffers = {}
-    for name, values, tensor in zip(("x", "x2"), case.inputs, layer.inputs, strict=False):
+    for name, values, tensor in zip(OPERANDS, case.inputs, layer.inputs, strict=False):
         if isinstance(layer.layer, Linear):
             box = values.transpose(1, 2, 0).reshape(-1)[start : start + count]
             if tensor.channels * tensor.bits % 8:  # every pixel starts on a byte

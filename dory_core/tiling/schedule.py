@@ -39,6 +39,9 @@ ORDERS = (WEIGHTS_OUTER, SPATIAL_OUTER)
 
 L1_ALIGNMENT = 8
 
+#: What the operands of a layer are called: their buffers in L1, and placeholders in kernels' calls.
+OPERANDS = ("x", "x2")
+
 
 @dataclass(frozen=True, slots=True)
 class Buffering:
