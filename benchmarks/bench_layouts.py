@@ -19,7 +19,7 @@ from dory_gap8.pulp_nn import Library
 from dory_gap8.pulp_nn.weighted import UpstreamDepthwise
 from figures import chart, parser, publish
 
-from dory_core.ir import TypedLayer, Window
+from dory_core.ir import Layer, Window
 from dory_core.kernel import Kernel
 from dory_core.plugins import load_plugins
 from dory_core.testing.graphs import GraphBuilder
@@ -43,12 +43,12 @@ KERNELS: dict[str, Kernel] = {
 }
 
 
-def layer(channels: int, h: int, w: int, stride: int) -> TypedLayer:
+def layer(channels: int, h: int, w: int, stride: int) -> Layer:
     """Return a 3x3 depthwise layer."""
     net = GraphBuilder((channels, h, w), seed=1)
     window = Window(kernel=(3, 3), strides=(stride, stride), pads=(1, 1, 1, 1))
     net.conv(channels, window, groups=channels)
-    return net.graph().typed(0)
+    return net.graph().layer(0)
 
 
 def main() -> int:

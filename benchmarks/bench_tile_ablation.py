@@ -14,7 +14,7 @@ from dory_gap8.backend import candidates
 from dory_gap8.pulp_nn import cycles as upstream
 from figures import chart, parser, publish
 
-from dory_core.ir import TypedLayer, Window
+from dory_core.ir import Layer, Window
 from dory_core.testing.graphs import GraphBuilder
 from dory_core.tiling.geometry import make_tile
 
@@ -31,11 +31,11 @@ TILES = {
 }
 
 
-def layer(h: int, w: int, c_out: int) -> TypedLayer:
+def layer(h: int, w: int, c_out: int) -> Layer:
     """Return the layer whose output is one tile."""
     net = GraphBuilder((C_IN, h, w), seed=1)
     net.conv(c_out, Window(kernel=(3, 3), pads=(1, 1, 1, 1)))
-    return net.graph().typed(0)
+    return net.graph().layer(0)
 
 
 def rates(h: int, w: int, c_out: int) -> tuple[float, float]:

@@ -15,7 +15,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from dory_core.hardware import Level, Link, Memory, MemoryHierarchy
-from dory_core.ir import AvgPool, TypedLayer, Window
+from dory_core.ir import AvgPool, Layer, Window
 from dory_core.tiling.tiler import Tiler
 from tests.tiling.sample_layers import SampleKernel, conv, linear, paper_terms, pool
 
@@ -26,7 +26,7 @@ HIERARCHY = MemoryHierarchy(
 )
 
 
-def mobilenet() -> list[TypedLayer]:
+def mobilenet() -> list[Layer]:
     """Return the layers of MobileNetV1 with a 128x128 image."""
     layers = [conv(3, 32, (128, 128), strides=(2, 2), name="Conv_0")]
     size, channels = 64, 32
@@ -59,7 +59,7 @@ def main() -> None:
         cycles += cost.cycles
         sizes = f"{tile.c_out}x{tile.h}x{tile.w}"
         print(
-            f"{index:3d} {layer.layer.kind:8s} tile {sizes:12s} x{tiled.schedule.count:<4d} "
+            f"{index:3d} {layer.op.kind:8s} tile {sizes:12s} x{tiled.schedule.count:<4d} "
             f"{tiled.tiling.buffering.text} {tiled.schedule.order:15s} "
             f"{cost.cycles:9d} cycles {cost.macs_per_cycle:6.2f} MAC/cycle {cost.bound:8s} "
             f"{took:7.1f} ms  {tiled.tiling.proof if options.objective == 'latency' else ''}"

@@ -166,19 +166,19 @@ def run_application(
     layouts = _layouts(plan)
     layers = [
         LayerOutput(
-            one.layer.index,
-            one.layer.name,
+            one.op.index,
+            one.op.name,
             one.output,
             one.macs,
-            layouts.get(one.layer.index, HWC),
+            layouts.get(one.op.index, HWC),
         )
-        for one in graph.typed_layers
+        for one in graph.layers
     ]
-    producers = {layer.output: layer.index for layer in graph.layers}
+    producers = {layer.output: layer.index for layer in graph.ops}
     request = RunRequest(
         layers=layers,
         expected=[
-            {layer.index: hwc(vector[layer.output]) for layer in graph.layers} for vector in vectors
+            {layer.index: hwc(vector[layer.output]) for layer in graph.ops} for vector in vectors
         ],
         inputs=[input_bytes(graph, vector) for vector in vectors] if names else None,
         input_names=names or None,

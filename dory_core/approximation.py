@@ -43,7 +43,7 @@ def measure(
     """
     own = tuple(run(fitted, {name: v[name] for name in fitted.inputs}) for v in vectors)
     notes = []
-    for before, after in zip(exact.layers, fitted.layers, strict=True):
+    for before, after in zip(exact.ops, fitted.ops, strict=True):
         if before != after:
             difference = compare(after.output, vectors, own)
             notes.append(f"{after.kind} '{after.name}' is approximated: {difference}")

@@ -88,11 +88,11 @@ def check_tensors(graph: Graph, hierarchy: MemoryHierarchy, budgets: Budgets) ->
         if level.number > 1 and not all(memory.mapped for memory in level.memories)
     }
     name, most = max(sizes.items(), key=lambda item: item[1])
-    for typed in graph.typed_layers:
+    for typed in graph.layers:
         for role, tensor in (*(("input", x) for x in typed.inputs), ("output", typed.output)):
             if tensor.size_bytes > most:
                 raise DoesNotFit(
-                    f"layer {typed.layer.index} {typed.layer.kind} '{typed.layer.name}': its {role}"
+                    f"layer {typed.op.index} {typed.op.kind} '{typed.op.name}': its {role}"
                     f" of {tensor.channels} x {tensor.height} x {tensor.width} needs"
                     f" {tensor.size_bytes} B, {name} offers {most} B",
                     "make the image smaller, or take a target with more memory",

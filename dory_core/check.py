@@ -11,13 +11,13 @@ from dory_core.compiler import CompileOptions, import_network, import_with_vecto
 from dory_core.errors import DoesNotFit, DoryError, NotSupported
 from dory_core.hardware import TargetContext
 from dory_core.ir import Graph
-from dory_core.kernel import judge
+from dory_core.kernel import rejection_of
 from dory_core.passes.order import order_branches
 from dory_core.plan import LevelUse
 from dory_core.planner import place_network, place_resident
 from dory_core.plugins import Plugins
 from dory_core.tiling.network import NetworkTiler
-from dory_core.tiling.tiled import CORES, KernelRejection, PassedOver, passed_over
+from dory_core.tiling.tiled import CORES, EngineRejection, KernelRejection, passed_over
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class LayerCheck:
     kernel: str | None = None
     rejections: tuple[KernelRejection, ...] = ()
     engine: str | None = None
-    passed_over: tuple[PassedOver, ...] = ()
+    passed_over: tuple[EngineRejection, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ def check_network(options: CompileOptions, plugins: Plugins) -> CheckReport:
         return CheckReport(False, None, reason=error.message, hint=error.hint)
     except DoesNotFit as error:
         return CheckReport(True, False, reason=error.message, hint=error.hint)
-    layers = tuple(LayerCheck(n.index, n.name, n.kind) for n in graph.layers)
+    layers = tuple(LayerCheck(n.index, n.name, n.kind) for n in graph.ops)
     if ctx is None or budgets is None:
         return CheckReport(True, None, layers, notes=graph.notes)
     try:
@@ -121,13 +121,13 @@ def _check_target(
     tiler = NetworkTiler(graph, ctx, budgets.bytes[1], plugins)
     checks: list[LayerCheck] = []
     problems: list[DoryError] = []
-    for n, layer in enumerate(graph.typed_layers):
-        head = (layer.layer.index, layer.layer.name, layer.layer.kind)
+    for n, layer in enumerate(graph.layers):
+        head = (layer.op.index, layer.op.name, layer.op.kind)
         try:
             done = tiler.tile(n)
         except (NotSupported, DoesNotFit) as error:
             problems.append(error)
-            refused = ((kernel, judge(kernel, layer)) for kernel in tiler.kernels(n))
+            refused = ((kernel, rejection_of(kernel, layer)) for kernel in tiler.kernels(n))
             reasons = tuple(KernelRejection.of(k, r) for k, r in refused if r is not None)
             engines = passed_over(tiler.kernels(n), None, reasons)
             checks.append(LayerCheck(*head, None, reasons, passed_over=engines))

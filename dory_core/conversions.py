@@ -10,14 +10,14 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from dory_core.ir import Graph, Tensor, TypedLayer
+from dory_core.ir import Graph, Layer, Tensor
 from dory_core.kernel import Kernel
 from dory_core.layout import HWC, Layout
 from dory_core.memory import Request
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class StoredTensor:
     """A tensor in one layout. name: of its block; of what a layer writes, that of the tensor."""
 
     name: str
@@ -31,7 +31,7 @@ class Form:
 
 
 @dataclass(frozen=True, slots=True)
-class Flow:
+class LayoutPlan:
     """Which form of each tensor the layers read and write, in the order of execution.
 
     forms: by name of the block, in the order in which they are made. reads: forms of the operands
@@ -40,7 +40,7 @@ class Flow:
     outputs.
     """
 
-    forms: Mapping[str, Form]
+    forms: Mapping[str, StoredTensor]
     reads: tuple[tuple[str, ...], ...]
     writes: tuple[str, ...]
     before: tuple[tuple[tuple[str, str], ...], ...]
@@ -75,7 +75,7 @@ class Flow:
         )
 
 
-def plan_flow(graph: Graph, bound: Sequence[tuple[TypedLayer, Kernel]]) -> Flow:
+def plan_layouts(graph: Graph, bound: Sequence[tuple[Layer, Kernel]]) -> LayoutPlan:
     """Return the forms of all tensors for layers that run in this order on these kernels."""
     builder = _Builder(graph)
     return builder.run(bound)
@@ -84,29 +84,29 @@ def plan_flow(graph: Graph, bound: Sequence[tuple[TypedLayer, Kernel]]) -> Flow:
 @dataclass(slots=True)
 class _Builder:
     graph: Graph
-    forms: dict[str, Form] = field(default_factory=dict)
-    of_tensor: dict[str, list[Form]] = field(default_factory=dict)
+    forms: dict[str, StoredTensor] = field(default_factory=dict)
+    of_tensor: dict[str, list[StoredTensor]] = field(default_factory=dict)
 
-    def run(self, bound: Sequence[tuple[TypedLayer, Kernel]]) -> Flow:
+    def run(self, bound: Sequence[tuple[Layer, Kernel]]) -> LayoutPlan:
         for name in self.graph.inputs:
-            self._add(Form(name, self.graph.tensors[name], HWC))
+            self._add(StoredTensor(name, self.graph.tensors[name], HWC))
         reads, writes, before = [], [], []
         for layer, kernel in bound:
             conversions: list[tuple[str, str]] = []
             operands = zip(layer.inputs, kernel.input_layouts(layer), strict=True)
             reads.append(tuple(self._form(t, wanted, conversions) for t, wanted in operands))
             before.append(tuple(conversions))
-            self._add(Form(layer.output.name, layer.output, kernel.output_layout(layer)))
+            self._add(StoredTensor(layer.output.name, layer.output, kernel.output_layout(layer)))
             writes.append(layer.output.name)
         conversions = []
         tensors = (self.graph.tensors[name] for name in self.graph.outputs)
         outputs = tuple(self._form(tensor, HWC, conversions) for tensor in tensors)
         before.append(tuple(conversions))
-        return Flow(
+        return LayoutPlan(
             self.forms, tuple(reads), tuple(writes), tuple(before), self.graph.inputs, outputs
         )
 
-    def _add(self, form: Form) -> None:
+    def _add(self, form: StoredTensor) -> None:
         self.forms[form.name] = form
         self.of_tensor.setdefault(form.tensor.name, []).append(form)
 
@@ -120,7 +120,7 @@ class _Builder:
         while name in self.forms or name in self.graph.tensors:
             name += "'"
         conversions.append((known[0].name, name))
-        self._add(Form(name, tensor, _clean(wanted)))
+        self._add(StoredTensor(name, tensor, _clean(wanted)))
         return name
 
 

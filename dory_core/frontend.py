@@ -1,4 +1,4 @@
-"""The record that a dialect plugin contributes; help for reading is in ``frontends_common``."""
+"""The record that a dialect plugin contributes; help for reading is in ``onnx_import``."""
 
 from __future__ import annotations
 

@@ -109,10 +109,10 @@ def compare(
 
     Raises: UsageError when the golden has another number of layers or of elements.
     """
-    if len(golden.layers) != len(graph.layers):
+    if len(golden.layers) != len(graph.ops):
         raise UsageError(
             f"{golden.source}: golden of {len(golden.layers)} layers, the network has"
-            f" {len(graph.layers)}",
+            f" {len(graph.ops)}",
             "use the golden that was exported together with the network",
         )
     image = input_of(graph, golden)
@@ -120,7 +120,7 @@ def compare(
         layer.index: _shaped(
             golden, layer.index + 1, golden.layers[layer.index], graph.tensors[layer.output]
         ).transpose(1, 2, 0)
-        for layer in graph.layers
+        for layer in graph.ops
     }
     if outputs is None:
         from dory_core.reference import run
@@ -133,7 +133,7 @@ def compare(
                 outputs[layer.output].transpose(1, 2, 0),
                 expected,
             )
-            for layer in graph.layers
+            for layer in graph.ops
         )
     )
 

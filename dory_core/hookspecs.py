@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from dory_core.frontend import Frontend
     from dory_core.hardware import DmaHal, MemoryHierarchy, OutputFile, Target, TargetContext
-    from dory_core.ir import TypedLayer
+    from dory_core.ir import Layer
     from dory_core.kernel import Kernel, Term
     from dory_core.passes import Pass
     from dory_core.plan import Plan
@@ -35,7 +35,7 @@ def dory_frontends() -> list[Frontend]:  # type: ignore[empty-body]
 
     ``Frontend.name`` is what ``--frontend`` takes; ``reader`` turns a file into a Graph or raises
     NotSupported with the node and the reason. It is called only when the dialect is asked for, so
-    import what it needs inside. ``dory_core.frontends_common`` helps to write one.
+    import what it needs inside. ``dory_core.onnx_import`` helps to write one.
 
     >>> from dory_core.frontend import Frontend
     >>> from dory_core.plugins import hookimpl
@@ -98,7 +98,7 @@ def dory_memory_hierarchy(ctx: TargetContext) -> MemoryHierarchy | None:
 
 @hookspec
 def dory_objective_terms(  # type: ignore[empty-body]
-    ctx: TargetContext, layer: TypedLayer, kernel: Kernel, boundary: int, tile: Tile
+    ctx: TargetContext, layer: Layer, kernel: Kernel, boundary: int, tile: Tile
 ) -> list[Term]:
     """Return what makes a tile of ``kernel`` good or bad beyond filling the memory.
 
@@ -141,7 +141,7 @@ def dory_dma_hal(ctx: TargetContext) -> DmaHal | None:
 
 
 @hookspec
-def dory_kernels(ctx: TargetContext, layer: TypedLayer) -> list[Kernel]:  # type: ignore[empty-body]
+def dory_kernels(ctx: TargetContext, layer: Layer) -> list[Kernel]:  # type: ignore[empty-body]
     """Return the kernels of the target that may compute ``layer``, best first.
 
     All plugins' kernels are candidates. Each one judges the layer itself (``Kernel.accepts``) and
@@ -155,7 +155,7 @@ def dory_kernels(ctx: TargetContext, layer: TypedLayer) -> list[Kernel]:  # type
     >>> class AddKernel(Kernel):
     ...     name = "dory_blinky_add"
     ...     def accepts(self, layer):
-    ...         return None if layer.layer.kind == "Add" else Rejection("it only adds")
+    ...         return None if layer.op.kind == "Add" else Rejection("it only adds")
     ...     def cycles(self, layer, tile):
     ...         return tile.h * tile.w * tile.c_out
     ...     def symbol(self, layer):

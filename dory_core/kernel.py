@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from dory_core.hardware import OutputFile
-from dory_core.ir import MaxPool, Tensor, TypedLayer
+from dory_core.ir import Layer, MaxPool, Tensor
 from dory_core.layout import HWC, Layout
 
 if TYPE_CHECKING:
@@ -124,25 +124,25 @@ class Kernel(ABC):
     fetches_weights: str = ""
 
     @abstractmethod
-    def accepts(self, layer: TypedLayer) -> Rejection | None:
+    def accepts(self, layer: Layer) -> Rejection | None:
         """Return None when the kernel computes the layer exactly, else why not."""
 
-    def constraints(self, layer: TypedLayer, tile: Tile) -> tuple[Constraint, ...]:
+    def constraints(self, layer: Layer, tile: Tile) -> tuple[Constraint, ...]:
         """Return the kernel's own conditions on tiles; memory is not its business."""
         return ()
 
-    def accumulates(self, layer: TypedLayer) -> bool:
+    def accumulates(self, layer: Layer) -> bool:
         """Return True when input channels may be tiled, partial sums staying in L1 as int32.
 
         Where an input or the output has another layout than HWC they are never tiled.
         """
         return False
 
-    def input_layout(self, layer: TypedLayer) -> str:
+    def input_layout(self, layer: Layer) -> str:
         """Return the layout of the tile of an HWC input in L1: ``HWC`` or ``CHW``."""
         return "HWC"
 
-    def input_layouts(self, layer: TypedLayer) -> tuple[Layout, ...]:
+    def input_layouts(self, layer: Layer) -> tuple[Layout, ...]:
         """Return the layout of every input, in L2 and of its tile in L1.
 
         With another one than HWC, of an input or of the output, a tile has whole rows, and all
@@ -151,23 +151,23 @@ class Kernel(ABC):
         """
         return (HWC,) * len(layer.inputs)
 
-    def output_layout(self, layer: TypedLayer) -> Layout:
+    def output_layout(self, layer: Layer) -> Layout:
         """Return the layout of the output, in L2 and of its tile in L1.
 
         A kernel that leaves anything in the padding says so with ``clean=False``.
         """
         return HWC
 
-    def scratch_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
+    def scratch_bytes(self, layer: Layer, tile: Tile) -> Number:
         """Return the bytes of scratch memory in L1 that a call on ``tile`` needs."""
         return 0
 
-    def weight_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
+    def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
         """Return the size of the WeightBlock of a tile, a multiple of 8; 0 without constants."""
         return 0
 
     def weight_block(
-        self, layer: TypedLayer, c_out: tuple[int, int], c_in: tuple[int, int]
+        self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
     ) -> WeightBlock | None:
         """Encode the constants of output channels c_out[0]:c_out[1], input channels likewise.
 
@@ -177,10 +177,10 @@ class Kernel(ABC):
         return None
 
     @abstractmethod
-    def cycles(self, layer: TypedLayer, tile: Tile) -> Number:
+    def cycles(self, layer: Layer, tile: Tile) -> Number:
         """Return the estimated cycles of one call on ``tile``, all cores, fork-free."""
 
-    def accesses(self, layer: TypedLayer, tile: Tile, line_bytes: int) -> tuple[Access, ...]:
+    def accesses(self, layer: Layer, tile: Tile, line_bytes: int) -> tuple[Access, ...]:
         """Return how a call on ``tile``, of integers, goes through its operands in place.
 
         line_bytes: of the cache's lines. For layers that are not tiled; the default computes one
@@ -191,11 +191,11 @@ class Kernel(ABC):
         return pixel_by_pixel(self, layer, tile)
 
     @abstractmethod
-    def symbol(self, layer: TypedLayer) -> str:
+    def symbol(self, layer: Layer) -> str:
         """Return the C function that the generated code calls."""
 
     @abstractmethod
-    def call(self, layer: TypedLayer) -> str | StructCall:
+    def call(self, layer: Layer) -> str | StructCall:
         """Return the C statement(s) that call the kernel on one tile, or a call with a struct.
 
         The text names C expressions of the generated tile loop as ``$name``: x, x2 (inputs), y,
@@ -207,11 +207,11 @@ class Kernel(ABC):
         """
 
     @abstractmethod
-    def headers(self, layer: TypedLayer) -> tuple[str, ...]:
+    def headers(self, layer: Layer) -> tuple[str, ...]:
         """Return the headers that the generated layer includes for this kernel."""
 
     @abstractmethod
-    def sources(self, layer: TypedLayer) -> tuple[OutputFile, ...]:
+    def sources(self, layer: Layer) -> tuple[OutputFile, ...]:
         """Return every file that the call needs, at paths below ``kernels/``."""
 
 
@@ -222,18 +222,18 @@ def reject_type(tensor: Tensor, role: str, allowed: tuple[str, ...]) -> Rejectio
     return Rejection(f"its {role} is {tensor.type_name}, possible are {', '.join(allowed)}")
 
 
-def reject_maximum(layer: TypedLayer) -> Rejection | None:
+def reject_maximum(layer: Layer) -> Rejection | None:
     """Return why a layer is no maximum over a window that is stored as it is."""
-    if not isinstance(layer.layer, MaxPool):
+    if not isinstance(layer.op, MaxPool):
         return Rejection("it computes maximum pooling only")
-    if layer.layer.requants:
+    if layer.op.requants:
         return Rejection("it has no requantisation after the maximum")
     if layer.output.type_name != layer.inputs[0].type_name:
         return Rejection("input and output of a maximum must be stored alike")
     return None
 
 
-def judge(kernel: Kernel, layer: TypedLayer) -> Rejection | None:
+def rejection_of(kernel: Kernel, layer: Layer) -> Rejection | None:
     """Return None when ``kernel`` computes ``layer`` and generated code can feed it, else why not.
 
     Everything that chooses a kernel asks this; ``accepts`` is the kernel's own half of it.
@@ -257,12 +257,12 @@ def judge(kernel: Kernel, layer: TypedLayer) -> Rejection | None:
     )
 
 
-def tensor_layouts(kernel: Kernel, layer: TypedLayer) -> tuple[tuple[Tensor, Layout], ...]:
+def tensor_layouts(kernel: Kernel, layer: Layer) -> tuple[tuple[Tensor, Layout], ...]:
     """Return every input and the output of a layer with the layout that the kernel has it in."""
     inputs = zip(layer.inputs, kernel.input_layouts(layer), strict=True)
     return (*inputs, (layer.output, kernel.output_layout(layer)))
 
 
-def is_hwc(kernel: Kernel, layer: TypedLayer) -> bool:
+def is_hwc(kernel: Kernel, layer: Layer) -> bool:
     """Return whether the kernel has all tensors of a layer as HWC in L2."""
     return all(layout.is_hwc for _, layout in tensor_layouts(kernel, layer))

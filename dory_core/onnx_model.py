@@ -1,7 +1,7 @@
 """A read-only view of an ONNX file: nodes, who produces and reads a value, constants and shapes.
 
 This module knows the file format only. What the nodes mean as integer layers is decided in
-``frontends_common``. ``onnx`` is imported when a file is loaded, not before.
+``onnx_import``. ``onnx`` is imported when a file is loaded, not before.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from dory_core.estimate.timeline import (
     part_timeline,
 )
 from dory_core.hardware import MemoryHierarchy, TargetContext
-from dory_core.ir import Linear, TypedLayer
+from dory_core.ir import Layer, Linear
 from dory_core.kernel import Kernel
 from dory_core.layout import Layout
 from dory_core.memory import Block, Request
@@ -30,23 +30,23 @@ from dory_core.plan import (
     LayerStep,
     LayerWeights,
     LevelUse,
+    OperandPlan,
     PartPlan,
     Place,
-    Transfer,
     WeightChunk,
     WeightTile,
 )
-from dory_core.residency import MOVED, Stay
+from dory_core.residency import MOVED, L1Residence
+from dory_core.tiling.in_place import scratch_buffers, whole_timeline
 from dory_core.tiling.schedule import OPERANDS, Schedule, l1_buffers, place_l1
 from dory_core.tiling.tiled import TiledLayer
-from dory_core.tiling.whole import scratch_buffers, whole_timeline
 
 WORD = 4  # constants are tables of 32-bit words
 L3_IMAGE = "weights/l3.bin"  # what L3 holds before the first inference
 
 
 @dataclass(frozen=True, slots=True)
-class Placement:
+class MemoryMap:
     """A network with everything in its place, whether it fits the budgets or not.
 
     arena_bytes: of the first memory of L2, for activations and streamed data; more_l2_bytes: of its
@@ -153,7 +153,7 @@ def level_alignment(hierarchy: MemoryHierarchy, number: int) -> int:
 
 
 def encode_chunks(
-    layer: TypedLayer,
+    layer: Layer,
     kernel: Kernel,
     schedules: Sequence[tuple[int, Schedule]],
     most: int,
@@ -182,7 +182,7 @@ def encode_chunks(
                     raise TypeError(f"kernel {kernel.name} has weight_bytes but no weight_block")
                 if len(block.data) > most:
                     raise DoryError(
-                        f"{layer.layer.kind} '{layer.layer.name}': a weight_block of kernel "
+                        f"{layer.op.kind} '{layer.op.name}': a weight_block of kernel "
                         f"{kernel.name} has {len(block.data)} bytes, its weight_bytes says {most}",
                         "report this to the authors of the kernel",
                     )
@@ -218,14 +218,14 @@ def table_bytes(weights: LayerWeights) -> bytes:
 
 
 def make_step(
-    layer: TypedLayer,
+    layer: Layer,
     tiled: TiledLayer,
     parts: tuple[PartPlan, ...],
     places: Mapping[str, Place],
     weights: LayerWeights | None,
     hierarchy: MemoryHierarchy,
     conversions: tuple[Conversion, ...] = (),
-    stay: Stay = MOVED,
+    stay: L1Residence = MOVED,
     kept: tuple[Place, ...] = (),
 ) -> LayerStep:
     """Return the step of one layer.
@@ -237,7 +237,7 @@ def make_step(
     if tiled.in_place:
         return _in_place_step(layer, tiled, parts, places, weights, hierarchy, conversions)
     first = parts[0].schedule
-    all_inputs = len(first.c_out if first.keeps_channels else first.c_in) == 1
+    all_inputs = len(first.c_out if first.is_channelwise else first.c_in) == 1
     timelines = part_timelines(layer, kernel, parts, hierarchy, stay.unmoved)
     whole = {(span.start, span.size) for part in parts for span in part.schedule.c_out} == {
         (0, layer.output.channels)
@@ -253,7 +253,7 @@ def make_step(
             stay.offsets,
         ),
         inputs=tuple(
-            Transfer(
+            OperandPlan(
                 RESIDENT if name in stay.found else _input_form(layer, kernel, layout, all_inputs),
                 places[tensor.name],
                 layout,
@@ -262,7 +262,7 @@ def make_step(
                 OPERANDS, layer.inputs, kernel.input_layouts(layer), strict=False
             )
         ),
-        output=Transfer(
+        output=OperandPlan(
             _form(kernel.output_layout(layer), whole) if stay.stored else RESIDENT,
             places[layer.output.name],
             kernel.output_layout(layer),
@@ -276,8 +276,8 @@ def make_step(
     )
 
 
-def _input_form(layer: TypedLayer, kernel: Kernel, layout: Layout, all_channels: bool) -> str:
-    if isinstance(layer.layer, Linear) and not layout.is_hwc:
+def _input_form(layer: Layer, kernel: Kernel, layout: Layout, all_channels: bool) -> str:
+    if isinstance(layer.op, Linear) and not layout.is_hwc:
         return "rows"  # the whole tensor
     if kernel.input_layout(layer) == "CHW" and layout.is_hwc:
         return "channels"
@@ -291,7 +291,7 @@ def _form(layout: Layout, all_channels: bool) -> str:
     return "rows" if all_channels else "pixels"
 
 
-def _call(kernel: Kernel, layer: TypedLayer) -> KernelCall:
+def _call(kernel: Kernel, layer: Layer) -> KernelCall:
     return KernelCall(
         kernel.name,
         kernel.symbol(layer),
@@ -303,7 +303,7 @@ def _call(kernel: Kernel, layer: TypedLayer) -> KernelCall:
 
 
 def _in_place_step(
-    layer: TypedLayer,
+    layer: Layer,
     tiled: TiledLayer,
     parts: tuple[PartPlan, ...],
     places: Mapping[str, Place],
@@ -325,10 +325,10 @@ def _in_place_step(
         parts=parts,
         l1=place_l1(scratch_buffers(layer, kernel, tiled.tiling.tile)),
         inputs=tuple(
-            Transfer(IN_PLACE, places[tensor.name], layout)
+            OperandPlan(IN_PLACE, places[tensor.name], layout)
             for tensor, layout in zip(layer.inputs, kernel.input_layouts(layer), strict=True)
         ),
-        output=Transfer(IN_PLACE, places[layer.output.name], kernel.output_layout(layer)),
+        output=OperandPlan(IN_PLACE, places[layer.output.name], kernel.output_layout(layer)),
         weights=weights,
         estimate=timeline.estimate,
         timelines=(timeline,),
@@ -338,7 +338,7 @@ def _in_place_step(
 
 
 def part_timelines(
-    layer: TypedLayer,
+    layer: Layer,
     kernel: Kernel,
     parts: Sequence[PartPlan],
     hierarchy: MemoryHierarchy,
@@ -354,7 +354,7 @@ def part_timelines(
 
 
 def whole_estimate(
-    layer: TypedLayer, timelines: Sequence[PartTimeline], hierarchy: MemoryHierarchy
+    layer: Layer, timelines: Sequence[PartTimeline], hierarchy: MemoryHierarchy
 ) -> LayerEstimate:
     """Return the estimate of a layer that runs its parts one after the other."""
     if len(timelines) == 1:

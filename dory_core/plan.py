@@ -7,17 +7,17 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from dory_core.estimate.program import Program
+from dory_core.estimate.program import NetworkTimeline
 from dory_core.estimate.timeline import LayerEstimate, PartTimeline, Traffic
 from dory_core.hardware import OperatingPoint, OutputFile
-from dory_core.ir import Conv, Linear, Tensor, TypedLayer
+from dory_core.ir import Conv, Layer, Linear, Tensor
 from dory_core.kernel import StructCall
 from dory_core.layout import HWC, Layout
 from dory_core.memory import Block
 from dory_core.plan_json import GENERATOR, PLAN_VERSION, plan_json, timeline_json
 from dory_core.tiling.problem import Tiling
 from dory_core.tiling.schedule import PlacedBuffer, Schedule
-from dory_core.tiling.tiled import CORES, KernelRejection, PassedOver
+from dory_core.tiling.tiled import CORES, EngineRejection, KernelRejection
 
 TIMELINE_FILE = "timeline.json"
 
@@ -65,7 +65,7 @@ RESIDENT = "resident"
 
 
 @dataclass(frozen=True, slots=True)
-class Transfer:
+class OperandPlan:
     """How tiles of a tensor move between L2 and L1.
 
     form: ``rows``: full-channel pixels, one row of the copy is a row of the tile;
@@ -189,19 +189,19 @@ class LayerStep:
     L1 behind it that later layers find there, its own output or others.
     """
 
-    layer: TypedLayer
+    layer: Layer
     kernel: KernelCall
     rejections: tuple[KernelRejection, ...]
     tiling: Tiling
     parts: tuple[PartPlan, ...]
     l1: tuple[PlacedBuffer, ...]
-    inputs: tuple[Transfer, ...]
-    output: Transfer
+    inputs: tuple[OperandPlan, ...]
+    output: OperandPlan
     weights: LayerWeights | None
     estimate: LayerEstimate
     timelines: tuple[PartTimeline, ...]
     conversions: tuple[Conversion, ...] = ()
-    passed_over: tuple[PassedOver, ...] = ()
+    passed_over: tuple[EngineRejection, ...] = ()
     kept: tuple[Place, ...] = ()
 
     @property
@@ -217,7 +217,7 @@ class LayerStep:
     @property
     def index(self) -> int:
         """Index of the layer in ONNX node order."""
-        return self.layer.layer.index
+        return self.layer.op.index
 
     @property
     def schedule(self) -> Schedule:
@@ -323,7 +323,7 @@ class Plan:
     dma_alignment: int
     ext_alignment: int
     files: tuple[OutputFile, ...]
-    program: Program
+    program: NetworkTimeline
     roofline: Roofline
     transfers: tuple[ExtTransfer, ...] = ()
     final_conversions: tuple[Conversion, ...] = ()
@@ -375,7 +375,7 @@ class Plan:
         """Number of weights and biases."""
         total = 0
         for step in self.steps:
-            layer = step.layer.layer
+            layer = step.layer.op
             if isinstance(layer, (Conv, Linear)):
                 total += layer.weights.values.size
                 total += layer.bias.values.size if layer.bias is not None else 0
@@ -403,7 +403,7 @@ __all__ = [
     "Plan",
     "Roofline",
     "PLAN_VERSION",
-    "Transfer",
+    "OperandPlan",
     "WeightChunk",
     "WeightTile",
 ]

@@ -75,7 +75,7 @@ def timeline_json(plan: Plan) -> dict[str, Any]:
         "cycles": plan.cycles,
         "lanes": lanes,
         "names": names,
-        "layers": [f"{s.index:02d} {s.layer.layer.kind} {s.layer.layer.name}" for s in plan.steps],
+        "layers": [f"{s.index:02d} {s.layer.op.kind} {s.layer.op.name}" for s in plan.steps],
         "events": [
             [
                 lanes.index(e.lane),
@@ -168,8 +168,8 @@ def _step_json(
     tile, traffic = step.tiling.tile, step.traffic
     return {
         "index": step.index,
-        "name": typed.layer.name,
-        "kind": typed.layer.kind,
+        "name": typed.op.name,
+        "kind": typed.op.kind,
         "macs": typed.macs,
         "engine": step.kernel.engine or CORES,
         "passed_over": [{"engine": p.engine, "reason": p.reason} for p in step.passed_over],

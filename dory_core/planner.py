@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dory_core.budgets import Budgets, memory_budgets
-from dory_core.conversions import Flow, Form, plan_flow
+from dory_core.conversions import LayoutPlan, StoredTensor, plan_layouts
 from dory_core.errors import DoesNotFit
-from dory_core.estimate.program import run_program
+from dory_core.estimate.program import network_timeline
 from dory_core.estimate.timeline import link_name
 from dory_core.hardware import DmaHal, MemoryHierarchy, OutputFile, TargetContext
-from dory_core.ir import Graph, TypedLayer
+from dory_core.ir import Graph, Layer
 from dory_core.kernel import is_hwc
 from dory_core.kernels.convert import conversion_files
 from dory_core.memory import (
@@ -28,7 +28,7 @@ from dory_core.memory import (
 from dory_core.memory.contents import verify_contents
 from dory_core.placement import (
     L3_IMAGE,
-    Placement,
+    MemoryMap,
     encode_chunks,
     level_alignment,
     make_step,
@@ -59,7 +59,7 @@ L3 = 3
 class Planned:
     """A placement and the layers that it places."""
 
-    placement: Placement
+    placement: MemoryMap
     tiled: tuple[TiledLayer, ...]
 
 
@@ -70,7 +70,7 @@ def place_network(tiler: NetworkTiler, ctx: TargetContext, budgets: Budgets) -> 
     next level, where the target has one. Raises: NotSupported or DoesNotFit.
     """
     graph = tiler.graph
-    given, budgets = budgets, beside_code(ctx, budgets, len(graph.layers))
+    given, budgets = budgets, l2_after_code(ctx, budgets, len(graph.ops))
     tiled = tiler.tile_all()
     resident, kept = place_resident(graph, tiled, ctx, budgets, tiler.in_one_tile)
     linked = resident.static_level
@@ -81,7 +81,7 @@ def place_network(tiler: NetworkTiler, ctx: TargetContext, budgets: Budgets) -> 
         return Planned(resident, kept)
     if linked > L2 or L3 not in budgets.bytes or not all(_can_stream(one) for one in tiled):
         raise too_large(graph, resident, budgets.bytes[L2])
-    budgets = beside_code(ctx, given, len(graph.layers), streamed=True)
+    budgets = l2_after_code(ctx, given, len(graph.ops), streamed=True)
     # Streamed data passes through the first memory of L2, which is the one that the DMA of the
     # level below reaches.
     room = memory_budgets(ctx.memory, L2, budgets.bytes[L2])[0]
@@ -96,7 +96,7 @@ def _can_stream(tiled: TiledLayer) -> bool:
     return not tiled.in_place and not fetches and is_hwc(tiled.kernel, tiled.layer)
 
 
-def beside_code(
+def l2_after_code(
     ctx: TargetContext, budgets: Budgets, layers: int, streamed: bool = False
 ) -> Budgets:
     """Return the budgets with no more of L2 than the code of so many layers leaves.
@@ -115,14 +115,14 @@ def place_resident(
     ctx: TargetContext,
     budgets: Budgets,
     in_one_tile: InOneTile,
-) -> tuple[Placement, tuple[TiledLayer, ...]]:
+) -> tuple[MemoryMap, tuple[TiledLayer, ...]]:
     """Place activations in L2 and link constants; layers run in the order of the graph.
 
     Returns the layers, too: some may be in one tile, so that tensors stay in L1.
     """
     level = ctx.memory.constants_level
-    layers = graph.typed_layers
-    flow = plan_flow(graph, [(a, b.kernel) for a, b in zip(layers, tiled, strict=True)])
+    layers = graph.layers
+    flow = plan_layouts(graph, [(a, b.kernel) for a, b in zip(layers, tiled, strict=True)])
     residency = plan_residency(tiled, flow, ctx.memory, budgets.bytes[1], in_one_tile)
     tables = [_encode(a, b) for a, b in zip(layers, residency.tiled, strict=True)]
     static = sum(table_size(chunks) for chunks in tables if chunks)
@@ -144,7 +144,7 @@ def place_resident(
         chunks = tables[position]
         if chunks:
             weights = LayerWeights(level, end, table_size(chunks), chunks, linked=True)
-            name = f"weights_{layer.layer.index:02d}"
+            name = f"weights_{layer.op.index:02d}"
             constants.append(Block(name, end, weights.size, -1, len(tiled) - 1))
             end += weights.size
         operands = tuple(
@@ -177,7 +177,7 @@ def place_resident(
                 tuple(kept.values()),
             )
         )
-    placement = Placement(
+    placement = MemoryMap(
         steps=tuple(steps),
         inputs=tuple(places[name] for name in graph.inputs),
         outputs=tuple(places[name] for name in flow.outputs),
@@ -196,16 +196,16 @@ def place_resident(
     return placement, residency.tiled
 
 
-def _place(form: Form, block: Block) -> Place:
+def _place(form: StoredTensor, block: Block) -> Place:
     return Place(form.tensor, L2, block.offset, block.memory, form.layout)
 
 
-def _in_l1(form: Form, offset: int) -> Place:
+def _in_l1(form: StoredTensor, offset: int) -> Place:
     return Place(form.tensor, 1, offset, 0, form.layout)
 
 
 def _conversions(
-    flow: Flow, places: Mapping[str, Place], ctx: TargetContext
+    flow: LayoutPlan, places: Mapping[str, Place], ctx: TargetContext
 ) -> tuple[tuple[Conversion, ...], ...]:
     """Return the conversions before each layer, and at the end."""
     return tuple(
@@ -217,14 +217,14 @@ def _conversions(
     )
 
 
-def _cycles(form: Form, hierarchy: MemoryHierarchy) -> int:
+def _cycles(form: StoredTensor, hierarchy: MemoryHierarchy) -> int:
     """Return the estimated cycles of the conversion that makes a form."""
     filled = form.size_bytes if form.layout.padding_bytes(form.tensor) else 0
     copied = form.tensor.elements * hierarchy.conversion_cycles
     return round(copied + filled * hierarchy.fill_cycles)
 
 
-def _encode(layer: TypedLayer, tiled: TiledLayer) -> tuple[WeightChunk, ...]:
+def _encode(layer: Layer, tiled: TiledLayer) -> tuple[WeightChunk, ...]:
     """Return the constants of a layer; empty without any."""
     most = weight_buffer_bytes(tiled)
     if not tiled.schedule.has_weights and not (tiled.kernel.fetches_weights and most):
@@ -309,7 +309,7 @@ def make_plan(
         more_l2_bytes=arenas[1:],
         arena_used=placement.arena_bytes,
         constants_apart=placement.constants_apart,
-        program=run_program(
+        program=network_timeline(
             placement.steps, placement.transfers, link, placement.final_conversions
         ),
         roofline=_roofline(ctx),
@@ -324,7 +324,7 @@ def _roofline(ctx: TargetContext) -> Roofline:
     return Roofline(ctx.memory.peak_macs_per_cycle, links, dict(ctx.memory.engine_peaks))
 
 
-def _verify(placement: Placement, ctx: TargetContext, budgets: Budgets) -> None:
+def _verify(placement: MemoryMap, ctx: TargetContext, budgets: Budgets) -> None:
     names = {request.name for request in placement.wanted}
     bins = _bins(ctx, budgets, placement.static_in(L2))
     peaks = (placement.arena_bytes, *placement.more_l2_bytes)
@@ -338,7 +338,7 @@ def _verify(placement: Placement, ctx: TargetContext, budgets: Budgets) -> None:
     )
 
 
-def constants_too_large(graph: Graph, placement: Placement, level: int, budget: int) -> DoesNotFit:
+def constants_too_large(graph: Graph, placement: MemoryMap, level: int, budget: int) -> DoesNotFit:
     """Return the error that says which constants take the room in the level they are linked to."""
     tables = sorted(
         (step for step in placement.steps if step.weights is not None),
@@ -355,7 +355,7 @@ def constants_too_large(graph: Graph, placement: Placement, level: int, budget: 
     )
 
 
-def too_large(graph: Graph, placement: Placement, budget: int) -> DoesNotFit:
+def too_large(graph: Graph, placement: MemoryMap, budget: int) -> DoesNotFit:
     """Return the error that says what of ``graph`` takes the room in L2."""
     needed: dict[int, list[Block]] = {}
     names = {request.name for request in placement.wanted}
@@ -366,7 +366,7 @@ def too_large(graph: Graph, placement: Placement, budget: int) -> DoesNotFit:
     step = max(needed, key=lambda s: sum(b.size for b in needed[s]))
     live = sorted(needed[step], key=lambda b: -b.size)
     texts = ", ".join(f"{b.name} {b.size} B" for b in live)
-    where = f"layer {graph.layers[step].index}" if step >= 0 else "the network input"
+    where = f"layer {graph.ops[step].index}" if step >= 0 else "the network input"
     arena, static = placement.arena_bytes, placement.static_in(L2)
     if placement.straddles and arena + static <= budget:
         return DoesNotFit(

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     import typer
 
     from dory_core.frontend import Frontend
-    from dory_core.ir import TypedLayer
+    from dory_core.ir import Layer
     from dory_core.kernel import Kernel, Term
     from dory_core.passes import Pass
     from dory_core.plan import Plan
@@ -193,7 +193,7 @@ class Plugins:
             )
         return ctx.with_hierarchy(hierarchy)
 
-    def kernels(self, ctx: TargetContext, layer: TypedLayer) -> tuple[Kernel, ...]:
+    def kernels(self, ctx: TargetContext, layer: Layer) -> tuple[Kernel, ...]:
         """Return the candidates of all plugins for ``layer``, in load order.
 
         A name belongs to the plugin that offered it first; another plugin's kernel of that name is
@@ -226,7 +226,7 @@ class Plugins:
                 log.warning("%s", reason)
 
     def objective_terms(
-        self, ctx: TargetContext, layer: TypedLayer, kernel: Kernel, boundary: int, tile: Tile
+        self, ctx: TargetContext, layer: Layer, kernel: Kernel, boundary: int, tile: Tile
     ) -> tuple[Term, ...]:
         """Return the terms of all plugins, in load order."""
         from dory_core.kernel import Term

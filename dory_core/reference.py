@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dory_core.errors import UsageError
-from dory_core.ir import Add, AvgPool, Conv, Graph, Linear, MaxPool, Tensor, TypedLayer, Window
+from dory_core.ir import Add, AvgPool, Conv, Graph, Layer, Linear, MaxPool, Tensor, Window
 
 Values = npt.NDArray[np.int64]
 
@@ -30,15 +30,15 @@ def run(graph: Graph, inputs: Mapping[str, npt.NDArray[Any]]) -> dict[str, Value
         if name not in inputs:
             raise UsageError(f"no values for the network input '{name}'")
         tensors[name] = _checked(graph.tensors[name], inputs[name])
-    for typed in graph.typed_layers:
-        operands = tuple(tensors[name] for name in typed.layer.inputs)
-        tensors[typed.layer.output] = run_layer(typed, operands)
+    for typed in graph.layers:
+        operands = tuple(tensors[name] for name in typed.op.inputs)
+        tensors[typed.op.output] = run_layer(typed, operands)
     return tensors
 
 
-def run_layer(typed: TypedLayer, inputs: tuple[Values, ...]) -> Values:
+def run_layer(typed: Layer, inputs: tuple[Values, ...]) -> Values:
     """Return the output of one layer, shape (C, H, W), for inputs of the same form."""
-    layer = typed.layer
+    layer = typed.op
     source = inputs[0]
     if isinstance(layer, Conv):
         value = _convolve(layer, source, typed.output)

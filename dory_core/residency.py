@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from types import MappingProxyType
 
-from dory_core.conversions import Flow
+from dory_core.conversions import LayoutPlan
 from dory_core.estimate.timeline import LayerCosts, estimate
 from dory_core.hardware import MemoryHierarchy
 from dory_core.ir import Linear
@@ -29,7 +29,7 @@ InOneTile = Callable[[int], TiledLayer | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Stay:
+class L1Residence:
     """What a layer has to do with tensors that stay in L1.
 
     offsets: of its buffers in L1; empty when they follow one another from its start. found: its
@@ -55,7 +55,7 @@ class Stay:
 
 
 #: Everything of a layer is moved.
-MOVED = Stay()
+MOVED = L1Residence()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +64,13 @@ class Residency:
     tensors: names of those that take no room of L2."""
 
     tiled: tuple[TiledLayer, ...]
-    stays: tuple[Stay, ...]
+    stays: tuple[L1Residence, ...]
     tensors: frozenset[str]
 
 
 def plan_residency(
     tiled: Sequence[TiledLayer],
-    flow: Flow,
+    flow: LayoutPlan,
     hierarchy: MemoryHierarchy,
     budget_bytes: int,
     in_one_tile: InOneTile,
@@ -84,7 +84,7 @@ def plan_residency(
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class ResidentTensor:
     """A tensor that stays: the layer that makes it, and those that find it, in order."""
 
     name: str
@@ -101,13 +101,13 @@ class _Kept:
         return self.maker <= n <= self.last
 
 
-def _candidates(tiled: Sequence[TiledLayer], flow: Flow) -> list[_Kept]:
+def _candidates(tiled: Sequence[TiledLayer], flow: LayoutPlan) -> list[ResidentTensor]:
     """Return what may stay, the shortest stays first: they stand in the way of the fewest others.
 
     A tensor is there once for each number of layers that may find it.
     """
     elsewhere = {source for pairs in flow.before for source, _ in pairs} | set(flow.outputs)
-    found: list[_Kept] = []
+    found: list[ResidentTensor] = []
     for maker, name in enumerate(flow.writes):
         readers = [n for n, reads in enumerate(flow.reads) if name in reads]
         for count, reader in enumerate(readers, 1):
@@ -115,7 +115,7 @@ def _candidates(tiled: Sequence[TiledLayer], flow: Flow) -> list[_Kept]:
             if in_place or flow.reads[reader].count(name) > 1:
                 break
             stored = name in elsewhere or count < len(readers)
-            found.append(_Kept(name, maker, tuple(readers[:count]), stored))
+            found.append(ResidentTensor(name, maker, tuple(readers[:count]), stored))
     return sorted(found, key=lambda kept: (kept.last - kept.maker, kept.maker))
 
 
@@ -124,14 +124,14 @@ class _Planner:
     """Layers, what stays of their tensors, and where the buffers of such layers lie."""
 
     tiled: tuple[TiledLayer, ...]
-    flow: Flow
+    flow: LayoutPlan
     hierarchy: MemoryHierarchy
     budget: int
     in_one_tile: InOneTile
-    kept: tuple[_Kept, ...] = ()
+    kept: tuple[ResidentTensor, ...] = ()
     offsets: Mapping[str, int] = field(default_factory=dict)
 
-    def keeping(self, new: _Kept) -> _Planner | None:
+    def keeping(self, new: ResidentTensor) -> _Planner | None:
         """Return the planner that keeps a tensor; None when it does not fit, or does not pay."""
         touched = (new.maker, *new.readers)
         tiled = list(self.tiled)
@@ -147,7 +147,7 @@ class _Planner:
             return None
         return replace(other, offsets={**self.offsets, **offsets})
 
-    def _with_whole(self, n: int, kept: _Kept) -> TiledLayer | None:
+    def _with_whole(self, n: int, kept: ResidentTensor) -> TiledLayer | None:
         """Return a layer that has a tensor in L1 as a whole, in one tile if it must be."""
         for one in (self.tiled[n], self.in_one_tile(n)):
             if one is None:
@@ -182,7 +182,7 @@ class _Planner:
         offsets = best_fit(requests, unit, bound)
         return offsets if peak_of(requests, offsets, unit) <= room else None
 
-    def _size(self, kept: _Kept) -> int:
+    def _size(self, kept: ResidentTensor) -> int:
         return next(int(b.total) for b in self._buffers(kept.maker) if b.name == "y")
 
     def _own(self, n: int) -> dict[str, str]:
@@ -226,14 +226,14 @@ class _Planner:
         gone = frozenset(one.name for one in self.kept if not one.stored)
         return Residency(tuple(self._single(n) for n in layers), stays, gone)
 
-    def _stay(self, n: int) -> Stay:
+    def _stay(self, n: int) -> L1Residence:
         """Return what of a layer stays; where it lies apart."""
         own = self._own(n)
         made = next((one for one in self.kept if one.maker == n), None)
         found = frozenset(own) - {"y"}
-        return Stay(found=found, leaves=made is not None, stored=made is None or made.stored)
+        return L1Residence(found=found, leaves=made is not None, stored=made is None or made.stored)
 
-    def _placed(self, n: int) -> Stay:
+    def _placed(self, n: int) -> L1Residence:
         """Return what of a layer stays, with the offsets of its buffers and of what lies beside."""
         here = [one for one in self.kept if one.lies_in(n)]
         if not here:
@@ -251,7 +251,7 @@ def _buffer_name(n: int, name: str) -> str:
     return f"layer {n}, {name}"
 
 
-def _connected(kept: Iterable[_Kept], start: _Kept) -> range:
+def _connected(kept: Iterable[ResidentTensor], start: ResidentTensor) -> range:
     """Return the layers whose buffers share L1 with a tensor, by way of others that stay."""
     first, last = start.maker, start.last
     rest = [one for one in kept if one is not start]
@@ -267,12 +267,12 @@ def _reads_whole(tiled: TiledLayer, operand: int) -> bool:
     """Return whether a layer has an operand in L1 once, as a whole and as it lies in L2."""
     layer, schedule = tiled.layer, tiled.schedule
     channels, rows, columns, inputs = schedule.counts
-    if (rows, columns, inputs) != (1, 1, 1) or (channels > 1 and schedule.keeps_channels):
+    if (rows, columns, inputs) != (1, 1, 1) or (channels > 1 and schedule.is_channelwise):
         return False
     kernel = tiled.kernel
     if kernel.input_layouts(layer)[operand].is_hwc and kernel.input_layout(layer) != "HWC":
         return False  # it changes its layout on the way
-    if isinstance(layer.layer, Linear):
+    if isinstance(layer.op, Linear):
         return True
     x = layer.inputs[operand]
     return (schedule.h[0].x_size, schedule.w[0].x_size) == (x.height, x.width)

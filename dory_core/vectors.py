@@ -41,7 +41,7 @@ def input_bytes(graph: Graph, vector: Vector) -> bytes:
 def vector_files(graph: Graph, vectors: Sequence[Vector]) -> tuple[OutputFile, ...]:
     """Return the files of ``vectors/``: several vectors stand one after the other in each file."""
     files = [OutputFile("vectors/input.bin", b"".join(input_bytes(graph, v) for v in vectors))]
-    for layer in graph.layers:
+    for layer in graph.ops:
         tensor = graph.tensors[layer.output]
         data = b"".join(pack(hwc(vector[layer.output]), tensor) for vector in vectors)
         files.append(OutputFile(f"vectors/layer_{layer.index:02d}.bin", data))
@@ -56,7 +56,7 @@ def read_vectors(folder: Path, graph: Graph) -> tuple[Vector, ...]:
     """Read what :func:`vector_files` wrote. Raises UsageError when the files do not fit."""
     try:
         data = (folder / "input.bin").read_bytes()
-        names = {layer.output: f"layer_{layer.index:02d}.bin" for layer in graph.layers}
+        names = {layer.output: f"layer_{layer.index:02d}.bin" for layer in graph.ops}
         outputs = {tensor: (folder / name).read_bytes() for tensor, name in names.items()}
     except OSError as error:
         raise UsageError(

@@ -84,7 +84,7 @@ class TileAxes:
             Axis.of("rows", "h", [s.h for s in all_]),
             Axis.of("columns", "w", [s.w for s in all_]),
             Axis.of("inputs", "i", [s.c_in for s in all_]),
-            all_[0].keeps_channels,
+            all_[0].is_channelwise,
         )
 
     @property

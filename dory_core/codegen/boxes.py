@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from dory_core.codegen.axes import TileAxes
 from dory_core.codegen.cexpr import CExpr, add, atom, channel_bytes, mul
-from dory_core.ir import Linear, Tensor, TypedLayer, pixel_bytes
+from dory_core.ir import Layer, Linear, Tensor, pixel_bytes
 from dory_core.layout import Layout
-from dory_core.plan import LayerStep, Transfer
+from dory_core.plan import LayerStep, OperandPlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +48,10 @@ def part_field(step: LayerStep, name: str) -> CExpr:
     return values.pop() if len(values) == 1 else f"part->{name}"
 
 
-def input_box(step: LayerStep, axes: TileAxes, name: str, transfer: Transfer) -> Box:
+def input_box(step: LayerStep, axes: TileAxes, name: str, transfer: OperandPlan) -> Box:
     """Return the box that a tile reads; the input of a Linear is one pixel of all elements."""
     tensor, layout = transfer.place.tensor, transfer.layout
-    linear = isinstance(step.layer.layer, Linear)
+    linear = isinstance(step.layer.op, Linear)
     if linear and not layout.is_hwc:
         size = layout.size_bytes(tensor)
         return Box(part_field(step, name), 1, 1, 1, size, tensor.bits, size, size, True)
@@ -137,13 +137,13 @@ def padded_channels(layout: Layout, channels: CExpr) -> CExpr:
     return channels if multiple == 1 else f"({channels} + {multiple - 1}) / {multiple} * {multiple}"
 
 
-def input_channel_bytes(layer: TypedLayer, tensor: Tensor, channels: CExpr) -> CExpr:
+def input_channel_bytes(layer: Layer, tensor: Tensor, channels: CExpr) -> CExpr:
     """Return the bytes of ``channels`` consecutive input channels, as tiles count them.
 
     Those of a Linear run over all pixels: where sub-byte pixels end inside a byte, they are whole
     pixels.
     """
-    if not isinstance(layer.layer, Linear) or tensor.channels * tensor.bits % 8 == 0:
+    if not isinstance(layer.op, Linear) or tensor.channels * tensor.bits % 8 == 0:
         return channel_bytes(channels, tensor.bits)
     pixel = pixel_bytes(tensor.channels, tensor.bits)
     if isinstance(channels, int):
@@ -161,6 +161,6 @@ def tile_bytes(step: LayerStep, name: str, sizes: dict[str, CExpr]) -> CExpr:
         if name == "y":
             return mul(h, w, channel_bytes(c, tensor.bits))
         return mul(h, w, input_channel_bytes(step.layer, tensor, c))
-    if isinstance(step.layer.layer, Linear) and name != "y":
+    if isinstance(step.layer.op, Linear) and name != "y":
         return layout.size_bytes(tensor)
     return mul(h, layout.padded_width(tensor.width), padded_channels(layout, c))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dory_core.ir import AvgPool, Conv, MaxPool, TypedLayer, Window
-from dory_core.plan import IN_PLACE, RESIDENT, LayerStep, Plan, Transfer
+from dory_core.ir import AvgPool, Conv, Layer, MaxPool, Window
+from dory_core.plan import IN_PLACE, RESIDENT, LayerStep, OperandPlan, Plan
 
 
 def describe_window(window: Window) -> str:
@@ -16,9 +16,9 @@ def describe_window(window: Window) -> str:
     return text
 
 
-def describe_layer(layer: TypedLayer) -> str:
+def describe_layer(layer: Layer) -> str:
     """Return what a layer computes in one line."""
-    kind = layer.layer
+    kind = layer.op
     if isinstance(kind, Conv):
         if kind.is_depthwise:
             return f"depthwise Conv {describe_window(kind.window)}"
@@ -66,7 +66,7 @@ def describe_step(plan: Plan, step: LayerStep) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _tensor_line(what: str, transfer: Transfer) -> str:
+def _tensor_line(what: str, transfer: OperandPlan) -> str:
     tensor = transfer.place.tensor
     shape = " x ".join(str(n) for n in tensor.shape)
     return (

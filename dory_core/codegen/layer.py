@@ -38,8 +38,8 @@ def layer_view(plan: Plan, step: LayerStep) -> LayerView:
     tile = tile_text(step, axes)
     return LayerView(
         index=step.index,
-        title=f"{comment(step.layer.layer.name)}: {describe_layer(step.layer)}",
-        c_name=string(step.layer.layer.name),
+        title=f"{comment(step.layer.op.name)}: {describe_layer(step.layer)}",
+        c_name=string(step.layer.op.name),
         symbol=layer_symbol(step),
         header=tuple(comment(line) for line in describe_step(plan, step)),
         headers=step.kernel.headers,

@@ -11,7 +11,7 @@ from dory_core.codegen.boxes import input_box, tile_bytes
 from dory_core.codegen.cexpr import CExpr, add, mul
 from dory_core.codegen.constants import PARTS, block_field
 from dory_core.codegen.names import address, arena, weights_symbol
-from dory_core.plan import RESIDENT, LayerStep, Transfer
+from dory_core.plan import RESIDENT, LayerStep, OperandPlan
 from dory_core.tiling.geometry import window_of
 from dory_core.tiling.schedule import OPERANDS
 
@@ -67,7 +67,7 @@ def tile_text(step: LayerStep, axes: TileAxes) -> TileText:
     return TileText(before, tuple(checks), call)
 
 
-def _l2_address(step: LayerStep, axes: TileAxes, name: str, transfer: Transfer) -> str:
+def _l2_address(step: LayerStep, axes: TileAxes, name: str, transfer: OperandPlan) -> str:
     """Return the first byte of an input's tile in L2; 0 when it is not there."""
     if transfer.form == RESIDENT:
         return "0"

@@ -9,13 +9,13 @@ from dory_core.codegen.axes import TileAxes
 from dory_core.codegen.boxes import Box, input_box, output_box, part_field
 from dory_core.codegen.cexpr import CExpr, add, mul
 from dory_core.errors import DoryError
-from dory_core.plan import BLOCKS, LayerStep, Plan, Transfer
+from dory_core.plan import BLOCKS, LayerStep, OperandPlan, Plan
 
 _INDENT = "  "
 
 
 def load_functions(
-    plan: Plan, step: LayerStep, axes: TileAxes, name: str, transfer: Transfer
+    plan: Plan, step: LayerStep, axes: TileAxes, name: str, transfer: OperandPlan
 ) -> tuple[str, ...]:
     """Return the function that loads an input tile and, when spread, the one that waits for it."""
     box = input_box(step, axes, name, transfer)

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from dory_core.hardware import Cache, Memory
-from dory_core.ir import Add, AvgPool, Conv, Linear, MaxPool, TypedLayer, pixel_bytes
+from dory_core.ir import Add, AvgPool, Conv, Layer, Linear, MaxPool, pixel_bytes
 from dory_core.kernel import Access, Kernel
 from dory_core.tiling.geometry import Tile
 from dory_core.tiling.schedule import OPERANDS
@@ -61,7 +61,7 @@ def waiting_cycles(
     return round(total)
 
 
-def window_access(layer: TypedLayer, tile: Tile, count: int, step_bytes: int) -> Access:
+def window_access(layer: Layer, tile: Tile, count: int, step_bytes: int) -> Access:
     """Return how a kernel that goes from pixel to pixel reads its input.
 
     count: loads. step_bytes: bytes of all operands that it touches for one step of its loop over
@@ -78,12 +78,12 @@ def window_access(layer: TypedLayer, tile: Tile, count: int, step_bytes: int) ->
     return Access("x", count, first, ((touched - rows, step_bytes), (rows - first, row_bytes)))
 
 
-def pixel_by_pixel(kernel: Kernel, layer: TypedLayer, tile: Tile) -> tuple[Access, ...]:
+def pixel_by_pixel(kernel: Kernel, layer: Layer, tile: Tile) -> tuple[Access, ...]:
     """Return the accesses of a kernel that computes one output after the other.
 
     Every product loads an input and a weight. For kernels that say nothing else.
     """
-    kind, y = layer.layer, layer.output
+    kind, y = layer.op, layer.output
     outputs = tile.h * tile.w * tile.c_out
     stores = Access("y", outputs, tile.h * tile.w * pixel_bytes(tile.c_out, y.bits))
     if isinstance(kind, Add):

@@ -31,7 +31,7 @@ class ProgramEvent:
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class NetworkTimeline:
     """One inference.
 
     cycles: from the first transfer to the last. stalls: cycles that the cores wait for L3 before
@@ -43,12 +43,12 @@ class Program:
     events: tuple[ProgramEvent, ...]
 
 
-def run_program(
+def network_timeline(
     steps: Sequence[LayerStep],
     transfers: Sequence[ExtTransfer],
     link: Link | None,
     final: Sequence[Conversion] = (),
-) -> Program:
+) -> NetworkTimeline:
     """Return the timeline of one inference, changes of layout and waiting for L3 included.
 
     final: conversions behind the last layer.
@@ -102,7 +102,7 @@ def run_program(
         ]
         now += timeline.estimate.cycles
     now = _convert(final, None, now, events)
-    return Program(round(now), tuple(map(round, stalls)), tuple(events))
+    return NetworkTimeline(round(now), tuple(map(round, stalls)), tuple(events))
 
 
 def _convert(

@@ -13,7 +13,7 @@ from itertools import product
 from typing import Any
 
 from dory_core.hardware import Link, MemoryHierarchy
-from dory_core.ir import Add, Linear, Tensor, TypedLayer, pixel_bytes
+from dory_core.ir import Add, Layer, Linear, Tensor, pixel_bytes
 from dory_core.kernel import Kernel
 from dory_core.layout import Layout
 from dory_core.tiling.geometry import Tile, input_channels, make_tile
@@ -87,7 +87,7 @@ class PartTimeline:
 
 
 @dataclass(frozen=True, slots=True)
-class Transfer:
+class DmaCost:
     """One movement between two levels, as the DMA sees it.
 
     copies: transfers that it takes; one, or one for each channel of a layout change.
@@ -110,7 +110,7 @@ class Transfer:
 
 def box_transfer(
     tensor: Tensor, rows: int, columns: int, channels: int, layout: str = "HWC"
-) -> Transfer:
+) -> DmaCost:
     """Return the transfer of a box of an HWC tensor in the lower level to or from a dense tile.
 
     A box with all channels and columns is one row; with all channels, one row per image row; else
@@ -118,13 +118,13 @@ def box_transfer(
     """
     size = rows * columns * pixel_bytes(channels, tensor.bits)
     if layout == "CHW" and tensor.channels > 1:
-        return Transfer(size, rows * columns * channels, True, channels)
+        return DmaCost(size, rows * columns * channels, True, channels)
     if channels < tensor.channels:
-        return Transfer(size, rows * columns)
-    return Transfer(size, rows if columns < tensor.width else 1)
+        return DmaCost(size, rows * columns)
+    return DmaCost(size, rows if columns < tensor.width else 1)
 
 
-def layout_transfer(layout: Layout, tensor: Tensor, rows: int, channels: int) -> Transfer:
+def layout_transfer(layout: Layout, tensor: Tensor, rows: int, channels: int) -> DmaCost:
     """Return the transfer of whole rows of a tensor in a layout other than HWC.
 
     The rows of a block of channels lie together: they are one row, and so is a whole tensor.
@@ -132,9 +132,9 @@ def layout_transfer(layout: Layout, tensor: Tensor, rows: int, channels: int) ->
     size = int(layout.box_bytes(tensor, channels, rows))
     if not layout.channel_block:
         slices = rows * layout.padded_width(tensor.width)
-        return Transfer(size, slices if channels < tensor.channels else 1)
+        return DmaCost(size, slices if channels < tensor.channels else 1)
     blocks = int(layout.padded_channels(channels)) // layout.channel_block
-    return Transfer(size, 1 if rows == tensor.height else blocks)
+    return DmaCost(size, 1 if rows == tensor.height else blocks)
 
 
 class LayerCosts:
@@ -145,7 +145,7 @@ class LayerCosts:
 
     def __init__(
         self,
-        layer: TypedLayer,
+        layer: Layer,
         kernel: Kernel,
         hierarchy: MemoryHierarchy,
         upper: int = 1,
@@ -182,7 +182,7 @@ class LayerCosts:
             self._x[key] = tuple(t.cycles(self.link) for t in self.inputs(*key))
         return self._x[key]
 
-    def inputs(self, rows: int, columns: int, channels: int) -> tuple[Transfer, ...]:
+    def inputs(self, rows: int, columns: int, channels: int) -> tuple[DmaCost, ...]:
         """Return the transfers that load an input tile."""
         operands = zip(OPERANDS, self._operands, self._input_layouts, strict=False)
         return tuple(
@@ -193,20 +193,20 @@ class LayerCosts:
             if name not in self._resident
         )
 
-    def _laid_out(self, tensor: Tensor, layout: Layout, rows: int, channels: int) -> Transfer:
-        if isinstance(self.layer.layer, Linear):
-            return Transfer(layout.size_bytes(tensor), 1)
+    def _laid_out(self, tensor: Tensor, layout: Layout, rows: int, channels: int) -> DmaCost:
+        if isinstance(self.layer.op, Linear):
+            return DmaCost(layout.size_bytes(tensor), 1)
         return layout_transfer(layout, tensor, rows, channels)
 
     @property
     def _operands(self) -> tuple[Tensor, ...]:
         inputs = self.layer.inputs
-        return inputs if isinstance(self.layer.layer, Add) else inputs[:1]
+        return inputs if isinstance(self.layer.op, Add) else inputs[:1]
 
-    def _input(self, tensor: Tensor, rows: int, columns: int, channels: int) -> Transfer:
-        if isinstance(self.layer.layer, Linear):
+    def _input(self, tensor: Tensor, rows: int, columns: int, channels: int) -> DmaCost:
+        if isinstance(self.layer.op, Linear):
             share = channels / input_channels(self.layer)
-            return Transfer(max(1, round(tensor.size_bytes * share)), 1)
+            return DmaCost(max(1, round(tensor.size_bytes * share)), 1)
         return box_transfer(tensor, rows, columns, channels, self._layout)
 
     def input_cycles(self, rows: Any, columns: Any) -> Any:
@@ -217,7 +217,7 @@ class LayerCosts:
         per_byte = 1 / self.link.bytes_per_cycle
         if self._layout == "CHW" and self.link.element_cycles:
             per_byte = min(per_byte, self.link.element_cycles)
-        if isinstance(self.layer.layer, Linear):
+        if isinstance(self.layer.op, Linear):
             return self.layer.inputs[0].size_bytes * per_byte
         pixel = sum(pixel_bytes(t.channels, t.bits) for t in self._operands)
         return rows * columns * pixel * per_byte
@@ -229,10 +229,10 @@ class LayerCosts:
             self._w[key] = self.weights(c_out, c_in).cycles(self.constants_link)
         return self._w[key]
 
-    def weights(self, c_out: int, c_in: int) -> Transfer:
+    def weights(self, c_out: int, c_in: int) -> DmaCost:
         """Return the transfer that loads a weight block."""
         tile = make_tile(self.layer, c_out, self.layer.output.height, self.layer.output.width)
-        return Transfer(int(self.kernel.weight_bytes(self.layer, replace(tile, c_in=c_in))), 1)
+        return DmaCost(int(self.kernel.weight_bytes(self.layer, replace(tile, c_in=c_in))), 1)
 
     def store_y(self, c_out: int, h: int, w: int) -> float:
         """Return the cycles of the store of an output tile."""
@@ -241,7 +241,7 @@ class LayerCosts:
             self._y[key] = self.output(c_out, h, w).cycles(self.link)
         return self._y[key]
 
-    def output(self, c_out: int, h: int, w: int) -> Transfer:
+    def output(self, c_out: int, h: int, w: int) -> DmaCost:
         """Return the transfer that stores an output tile."""
         layout = self._output_layout
         if layout.is_hwc:
@@ -364,7 +364,7 @@ def traffic(costs: LayerCosts, schedule: Schedule) -> Traffic:
     calls = transfers = size = 0
     for step in schedule.steps():
         o, h, w = schedule.c_out[step.o], schedule.h[step.h], schedule.w[step.w]
-        moved: list[Transfer] = []
+        moved: list[DmaCost] = []
         _, channels = schedule.input_channels(step)
         if step.load_x:
             moved += costs.inputs(h.x_size, w.x_size, channels)
@@ -395,11 +395,11 @@ def lower_bound(costs: LayerCosts, schedule: Schedule) -> int:
     sizes = [Counter((s.size, s.x_size) for s in spans) for spans in axes]
     total = (2.0 * costs.barrier + costs.step) * schedule.count
     for (o, n_o), (h, n_h), (w, n_w), (i, n_i) in product(*(axis.items() for axis in sizes)):
-        channels = o[1] if schedule.keeps_channels else i[0]
+        channels = o[1] if schedule.is_channelwise else i[0]
         cycles = costs.compute(o[0], h[0], w[0], channels, h[1], w[1])
         total += cycles * n_o * n_h * n_w * n_i
     o0, h0, w0, i0 = (spans[0] for spans in axes)
-    total += costs.load_x(h0.x_size, w0.x_size, o0.x_size if schedule.keeps_channels else i0.size)[
+    total += costs.load_x(h0.x_size, w0.x_size, o0.x_size if schedule.is_channelwise else i0.size)[
         0
     ]
     total += costs.store_y(schedule.c_out[-1].size, schedule.h[-1].size, schedule.w[-1].size)

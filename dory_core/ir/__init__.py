@@ -3,13 +3,13 @@
 from dory_core.ir.array import Array
 from dory_core.ir.graph import (
     Graph,
+    Layer,
     LayerRanges,
     Tensor,
-    TypedLayer,
     pixel_bytes,
     storage_for,
 )
-from dory_core.ir.layers import Add, AvgPool, Conv, Layer, Linear, MaxPool, Window
+from dory_core.ir.ops import Add, AvgPool, Conv, Linear, MaxPool, Op, Window
 from dory_core.ir.requant import Requant, requant
 
 __all__ = [
@@ -22,9 +22,9 @@ __all__ = [
     "LayerRanges",
     "Linear",
     "MaxPool",
+    "Op",
     "Requant",
     "Tensor",
-    "TypedLayer",
     "Window",
     "pixel_bytes",
     "requant",

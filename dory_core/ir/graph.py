@@ -9,9 +9,9 @@ from typing import TypeVar
 
 from dory_core.hardware import STORAGE_BITS
 from dory_core.ir.array import Array
-from dory_core.ir.layers import Add, AvgPool, Conv, Layer, Linear, MaxPool, Window
+from dory_core.ir.ops import Add, AvgPool, Conv, Linear, MaxPool, Op, Window
 
-_Kind = TypeVar("_Kind", bound=Layer)
+_Kind = TypeVar("_Kind", bound=Op)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,14 +88,14 @@ class LayerRanges:
 
 
 @dataclass(frozen=True, slots=True)
-class TypedLayer:
-    """A layer together with its tensors and proven ranges: what a kernel needs to judge it.
+class Layer:
+    """An operator together with its tensors and proven ranges: what a kernel needs to judge it.
 
     ``conv``, ``linear``, ``add``, ``weighted`` and ``window`` are for code that knows the kind of
     the layer, as a kernel does once it has accepted it: they raise TypeError for another one.
     """
 
-    layer: Layer
+    op: Op
     inputs: tuple[Tensor, ...]
     output: Tensor
     ranges: LayerRanges
@@ -103,57 +103,57 @@ class TypedLayer:
     @property
     def conv(self) -> Conv:
         """The layer, which is a Conv."""
-        return _known(self.layer, Conv)
+        return _known(self.op, Conv)
 
     @property
     def linear(self) -> Linear:
         """The layer, which is a Linear."""
-        return _known(self.layer, Linear)
+        return _known(self.op, Linear)
 
     @property
     def add(self) -> Add:
         """The layer, which is an Add."""
-        return _known(self.layer, Add)
+        return _known(self.op, Add)
 
     @property
     def weighted(self) -> Conv | Linear:
         """The layer, which is one with weights."""
-        return self.layer if isinstance(self.layer, Linear) else self.conv
+        return self.op if isinstance(self.op, Linear) else self.conv
 
     @property
     def bias(self) -> Array | None:
         """The bias of the layer, None when it has none."""
-        return self.layer.bias if isinstance(self.layer, (Conv, Linear)) else None
+        return self.op.bias if isinstance(self.op, (Conv, Linear)) else None
 
     @property
     def window(self) -> Window:
         """The window of the layer, which is a Conv or a pool."""
         pools = (MaxPool, AvgPool)
-        return self.layer.window if isinstance(self.layer, pools) else self.conv.window
+        return self.op.window if isinstance(self.op, pools) else self.conv.window
 
     @property
     def macs(self) -> int:
         """Multiply-accumulates of a Conv or Linear; 0 for other kinds."""
-        layer = self.layer
-        if isinstance(layer, Conv):
-            _, c_in, kh, kw = layer.weights.shape
+        op = self.op
+        if isinstance(op, Conv):
+            _, c_in, kh, kw = op.weights.shape
             return self.output.elements * c_in * kh * kw
-        if isinstance(layer, Linear):
-            return layer.weights.values.size
+        if isinstance(op, Linear):
+            return op.weights.values.size
         return 0
 
 
-def _known(layer: Layer, kind: type[_Kind]) -> _Kind:
-    if not isinstance(layer, kind):
-        raise TypeError(f"layer '{layer.name}' is a {layer.kind}, not a {kind.__name__}")
-    return layer
+def _known(op: Op, kind: type[_Kind]) -> _Kind:
+    if not isinstance(op, kind):
+        raise TypeError(f"layer '{op.name}' is a {op.kind}, not a {kind.__name__}")
+    return op
 
 
 @dataclass(frozen=True, slots=True)
 class Graph:
     """An integer network.
 
-    inputs: names of the network inputs. layers: in ONNX node order, which is topological.
+    inputs: names of the network inputs. ops: in ONNX node order, which is topological.
     outputs: names of the result tensors. tensors, ranges: by tensor name and layer index, from
     range analysis. notes: what the frontend left out or assumed, for the user.
     """
@@ -161,7 +161,7 @@ class Graph:
     name: str = field(compare=False)
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    layers: tuple[Layer, ...]
+    ops: tuple[Op, ...]
     tensors: Mapping[str, Tensor]
     ranges: tuple[LayerRanges, ...]
     notes: tuple[str, ...] = field(default=(), compare=False)
@@ -169,21 +169,21 @@ class Graph:
     def __post_init__(self) -> None:
         object.__setattr__(self, "tensors", MappingProxyType(dict(self.tensors)))
 
-    def typed(self, position: int) -> TypedLayer:
-        """Return the layer at ``position`` in ``layers`` with its tensors and ranges."""
-        layer = self.layers[position]
-        return TypedLayer(
-            layer,
-            tuple(self.tensors[name] for name in layer.inputs),
-            self.tensors[layer.output],
+    def layer(self, position: int) -> Layer:
+        """Return the operator at ``position`` in ``ops`` with its tensors and ranges."""
+        op = self.ops[position]
+        return Layer(
+            op,
+            tuple(self.tensors[name] for name in op.inputs),
+            self.tensors[op.output],
             self.ranges[position],
         )
 
     @property
-    def typed_layers(self) -> tuple[TypedLayer, ...]:
-        """All layers with their tensors and ranges."""
-        return tuple(self.typed(i) for i in range(len(self.layers)))
+    def layers(self) -> tuple[Layer, ...]:
+        """All operators with their tensors and ranges."""
+        return tuple(self.layer(n) for n in range(len(self.ops)))
 
-    def consumers(self, tensor: str) -> tuple[Layer, ...]:
-        """Return the layers that read ``tensor``, in order."""
-        return tuple(layer for layer in self.layers if tensor in layer.inputs)
+    def consumers(self, tensor: str) -> tuple[Op, ...]:
+        """Return the operators that read ``tensor``, in order."""
+        return tuple(op for op in self.ops if tensor in op.inputs)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from dory_core.errors import UsageError
 from dory_core.ir.array import Array
 from dory_core.ir.graph import Graph, LayerRanges, Tensor
-from dory_core.ir.layers import Add, AvgPool, Conv, Linear, MaxPool, Window
+from dory_core.ir.ops import Add, AvgPool, Conv, Linear, MaxPool, Window
 from dory_core.ir.requant import Requant
 
 FORMAT_VERSION = 1
@@ -39,7 +39,7 @@ def graph_to_dict(graph: Graph) -> tuple[dict[str, Any], Arrays]:
         "outputs": list(graph.outputs),
         "notes": list(graph.notes),
         "tensors": [_encode(tensor, arrays) for tensor in graph.tensors.values()],
-        "layers": [_encode(layer, arrays) for layer in graph.layers],
+        "layers": [_encode(layer, arrays) for layer in graph.ops],
         "ranges": [_encode(ranges, arrays) for ranges in graph.ranges],
     }
     return document, arrays
@@ -59,7 +59,7 @@ def graph_from_dict(document: dict[str, Any], arrays: Arrays) -> Graph:
             name=document["name"],
             inputs=tuple(document["inputs"]),
             outputs=tuple(document["outputs"]),
-            layers=tuple(_decode(item, arrays) for item in document["layers"]),
+            ops=tuple(_decode(item, arrays) for item in document["layers"]),
             tensors={tensor.name: tensor for tensor in tensors},
             ranges=tuple(_decode(item, arrays) for item in document["ranges"]),
             notes=tuple(document["notes"]),

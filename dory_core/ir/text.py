@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dory_core.ir.graph import Graph, Tensor, TypedLayer
-from dory_core.ir.layers import Add, AvgPool, Conv, Linear, MaxPool, Window
+from dory_core.ir.graph import Graph, Layer, Tensor
+from dory_core.ir.ops import Add, AvgPool, Conv, Linear, MaxPool, Window
 from dory_core.ir.requant import Requant
 
 
@@ -16,14 +16,14 @@ def graph_text(graph: Graph) -> str:
     lines = [f"network {graph.name}"]
     lines += [f"note {note}" for note in graph.notes]
     lines += [f"input {name}: {_tensor(graph.tensors[name])}" for name in graph.inputs]
-    for typed in graph.typed_layers:
+    for typed in graph.layers:
         lines += _layer(typed)
     lines.append(f"output {', '.join(graph.outputs)}")
     return "\n".join(lines) + "\n"
 
 
-def _layer(typed: TypedLayer) -> list[str]:
-    layer, ranges = typed.layer, typed.ranges
+def _layer(typed: Layer) -> list[str]:
+    layer, ranges = typed.op, typed.ranges
     words = [f"{layer.output} = {layer.kind}({', '.join(layer.inputs)})"]
     if isinstance(layer, Conv):
         words += [_window(layer.window), f"w{layer.weight_bits}"]

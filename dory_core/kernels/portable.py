@@ -24,9 +24,9 @@ from dory_core.ir import (
     Layer,
     Linear,
     MaxPool,
+    Op,
     Requant,
     Tensor,
-    TypedLayer,
     Window,
 )
 from dory_core.kernel import Constraint, Kernel, Number, Rejection, WeightBlock
@@ -37,7 +37,7 @@ from dory_core.tiling.geometry import (
     channel_granule,
     extent,
     input_granule,
-    keeps_channels,
+    is_channelwise,
     output_granule,
 )
 
@@ -79,13 +79,13 @@ class _Portable(Kernel):
     cores: int = 1
     in_place: bool = False
     engine: str = ""
-    kind: ClassVar[type[Layer]]
+    kind: ClassVar[type[Op]]
     parts: ClassVar[tuple[str, ...]] = ()
 
-    def accepts(self, layer: TypedLayer) -> Rejection | None:
+    def accepts(self, layer: Layer) -> Rejection | None:
         """Reject other kinds, and storage or constants beyond the C code."""
-        if not isinstance(layer.layer, self.kind):
-            other = f"it computes {self.kind.__name__}, not {layer.layer.kind}"
+        if not isinstance(layer.op, self.kind):
+            other = f"it computes {self.kind.__name__}, not {layer.op.kind}"
             return Rejection(other, other_kind=True)
         for tensor in (*layer.inputs, layer.output):
             if tensor.bits not in STORAGE_BITS:
@@ -96,19 +96,19 @@ class _Portable(Kernel):
         reason = constants.unsuitable_step(self._steps(layer)) or self._unsuitable(layer)
         return None if reason is None else Rejection(reason)
 
-    def _unsuitable(self, layer: TypedLayer) -> str | None:
+    def _unsuitable(self, layer: Layer) -> str | None:
         return None
 
-    def _steps(self, layer: TypedLayer) -> tuple[Requant, ...]:
+    def _steps(self, layer: Layer) -> tuple[Requant, ...]:
         """Return every requantisation in the order of the parameter table."""
-        return layer.layer.requants
+        return layer.op.requants
 
-    def constraints(self, layer: TypedLayer, tile: Tile) -> tuple[Constraint, ...]:
+    def constraints(self, layer: Layer, tile: Tile) -> tuple[Constraint, ...]:
         """Keep groups whole, and tiles of sub-byte channels on byte borders."""
         full = extent(layer)
         axes = [
             ("output", tile.c_out, full.c_out, output_granule(layer)),
-            ("input", tile.c_in, full.c_in, 1 if keeps_channels(layer) else input_granule(layer)),
+            ("input", tile.c_in, full.c_in, 1 if is_channelwise(layer) else input_granule(layer)),
         ]
         return tuple(
             Constraint(
@@ -119,18 +119,18 @@ class _Portable(Kernel):
             if granule > 1
         )
 
-    def weight_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
+    def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
         """Return the bytes of tables, biases and weights."""
         return constants.padded(constants.table_bytes(self._steps(layer), tile.c_out))
 
     def weight_block(
-        self, layer: TypedLayer, c_out: tuple[int, int], c_in: tuple[int, int]
+        self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
     ) -> WeightBlock | None:
         """Encode the requantisation tables as part ``mul``."""
         steps = self._steps(layer)
         return constants.block([("mul", constants.table(steps, c_out))]) if steps else None
 
-    def cycles(self, layer: TypedLayer, tile: Tile) -> Number:
+    def cycles(self, layer: Layer, tile: Tile) -> Number:
         """Return cycles of the core with the largest share of the outputs."""
         per_unit = _per_byte(layer.output)
         units = tile.h * tile.w * ceil_div(tile.c_out, per_unit)
@@ -142,23 +142,23 @@ class _Portable(Kernel):
         return _CALL_CYCLES + ceil_div(units, self.cores) * per_unit * each
 
     @abstractmethod
-    def _sum_cycles(self, layer: TypedLayer, tile: Tile) -> Number:
+    def _sum_cycles(self, layer: Layer, tile: Tile) -> Number:
         """Return cycles of the accumulator of one output."""
 
-    def symbol(self, layer: TypedLayer) -> str:
+    def symbol(self, layer: Layer) -> str:
         """Return the C function, which is also the kernel's name."""
         return self.name
 
-    def headers(self, layer: TypedLayer) -> tuple[str, ...]:
+    def headers(self, layer: Layer) -> tuple[str, ...]:
         """Return the header of all portable kernels."""
         return _COMMON[:1]
 
-    def sources(self, layer: TypedLayer) -> tuple[OutputFile, ...]:
+    def sources(self, layer: Layer) -> tuple[OutputFile, ...]:
         """Return the headers and the one C file of the kind."""
         return _sources(f"{self.name}.c", *self.parts)
 
     def _call(
-        self, layer: TypedLayer, type_: str, fields: Iterable[str], arguments: Iterable[str]
+        self, layer: Layer, type_: str, fields: Iterable[str], arguments: Iterable[str]
     ) -> str:
         """Return a C block: constants of the layer, sizes of the tile, the call."""
         lines = []
@@ -178,7 +178,7 @@ class _Portable(Kernel):
         lines.append(f"{self.name}(&layer, &tile, {', '.join(arguments)});")
         return "\n".join(["{", *(f"  {line}" for line in lines), "}"])
 
-    def _table(self, layer: TypedLayer) -> str:
+    def _table(self, layer: Layer) -> str:
         return "$mul" if self._steps(layer) else "NULL"
 
 
@@ -187,7 +187,7 @@ class _Accumulating(_Portable):
 
     __slots__ = ()
 
-    def _unsuitable(self, layer: TypedLayer) -> str | None:
+    def _unsuitable(self, layer: Layer) -> str | None:
         weights = layer.weighted.weights.values
         lo, hi = int(weights.min()), int(weights.max())
         bits = min(layer.weighted.weight_bits, _WEIGHT_BITS[-1])
@@ -196,11 +196,11 @@ class _Accumulating(_Portable):
             return f"weights in [{lo}, {hi}] do not fit {bits} bits"
         return None
 
-    def accumulates(self, layer: TypedLayer) -> bool:
+    def accumulates(self, layer: Layer) -> bool:
         """Return True but for grouped convolutions, whose inputs follow the outputs."""
-        return not keeps_channels(layer)
+        return not is_channelwise(layer)
 
-    def weight_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
+    def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
         """Return the bytes of tables, biases and weights; every row of weights starts on a byte."""
         kind = layer.weighted
         size = constants.table_bytes(self._steps(layer), tile.c_out)
@@ -211,20 +211,20 @@ class _Accumulating(_Portable):
         return constants.padded(size + tile.c_out * rows * row_bytes)
 
     @abstractmethod
-    def _weight_rows(self, layer: TypedLayer, tile: Tile) -> tuple[int, Number]:
+    def _weight_rows(self, layer: Layer, tile: Tile) -> tuple[int, Number]:
         """Return the rows of weights of one output channel, and the weights of a row."""
 
-    def _fan_in(self, layer: TypedLayer, tile: Tile) -> Number:
+    def _fan_in(self, layer: Layer, tile: Tile) -> Number:
         """Return the weights of one output channel."""
         rows, length = self._weight_rows(layer, tile)
         return rows * length
 
     @abstractmethod
-    def _rows(self, layer: TypedLayer, c_out: slice, c_in: slice) -> npt.NDArray[Any]:
+    def _rows(self, layer: Layer, c_out: slice, c_in: slice) -> npt.NDArray[Any]:
         """Return the weights of a range of channels, one row along the last axis."""
 
     def weight_block(
-        self, layer: TypedLayer, c_out: tuple[int, int], c_in: tuple[int, int]
+        self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
     ) -> WeightBlock | None:
         """Encode the parts ``mul`` (all tables), ``bias`` (int32) and ``weights``."""
         bias = layer.bias
@@ -235,11 +235,11 @@ class _Accumulating(_Portable):
         parts.append(("weights", pack_rows(rows, *_weight_type(layer)).tobytes()))
         return constants.block(parts)
 
-    def _mac_cycles(self, layer: TypedLayer) -> int:
+    def _mac_cycles(self, layer: Layer) -> int:
         quick = layer.inputs[0].bits == 8 and _weight_type(layer) == (8, True)
         return _MAC_CYCLES if quick else _GENERIC_MAC_CYCLES
 
-    def _accumulating_call(self, layer: TypedLayer, type_: str, fields: Iterable[str]) -> str:
+    def _accumulating_call(self, layer: Layer, type_: str, fields: Iterable[str]) -> str:
         x, y = layer.inputs[0], layer.output
         bias = "$bias" if layer.bias is not None else "NULL"
         psum, first, last = (
@@ -266,20 +266,20 @@ class PortableConv(_Accumulating):
     summary = "convolution in plain C, any groups and precision"
     kind = Conv
 
-    def _weight_rows(self, layer: TypedLayer, tile: Tile) -> tuple[int, Number]:
+    def _weight_rows(self, layer: Layer, tile: Tile) -> tuple[int, Number]:
         conv = layer.conv
         return conv.window.taps, tile.c_in if conv.groups == 1 else conv.weights.shape[1]
 
-    def _rows(self, layer: TypedLayer, c_out: slice, c_in: slice) -> npt.NDArray[Any]:
+    def _rows(self, layer: Layer, c_out: slice, c_in: slice) -> npt.NDArray[Any]:
         conv = layer.conv
         channels = c_in if conv.groups == 1 else slice(None)
         return conv.weights.values[c_out, channels].transpose(0, 2, 3, 1)
 
-    def _sum_cycles(self, layer: TypedLayer, tile: Tile) -> Number:
+    def _sum_cycles(self, layer: Layer, tile: Tile) -> Number:
         taps = layer.window.taps
         return taps * _TAP_CYCLES + self._fan_in(layer, tile) * self._mac_cycles(layer)
 
-    def call(self, layer: TypedLayer) -> str:
+    def call(self, layer: Layer) -> str:
         """Return the call, with the layer as constants."""
         conv = layer.conv
         group_in, group_out = (
@@ -300,16 +300,16 @@ class PortableLinear(_Accumulating):
     summary = "fully connected layer in plain C, any precision"
     kind = Linear
 
-    def _weight_rows(self, layer: TypedLayer, tile: Tile) -> tuple[int, Number]:
+    def _weight_rows(self, layer: Layer, tile: Tile) -> tuple[int, Number]:
         return 1, tile.c_in
 
-    def _rows(self, layer: TypedLayer, c_out: slice, c_in: slice) -> npt.NDArray[Any]:
+    def _rows(self, layer: Layer, c_out: slice, c_in: slice) -> npt.NDArray[Any]:
         return layer.linear.weights.values[c_out, c_in]
 
-    def _sum_cycles(self, layer: TypedLayer, tile: Tile) -> Number:
+    def _sum_cycles(self, layer: Layer, tile: Tile) -> Number:
         return _TAP_CYCLES + tile.c_in * self._mac_cycles(layer)
 
-    def call(self, layer: TypedLayer) -> str:
+    def call(self, layer: Layer) -> str:
         """Return the call, with the layer as constants."""
         fields = (f".pixel_c = {_gapped_pixel(layer)}",)
         return self._accumulating_call(layer, "dory_portable_linear_t", fields)
@@ -319,10 +319,10 @@ class _PortablePool(_Portable):
     __slots__ = ()
     parts = ("dory_portable_pool_impl.h",)
 
-    def _sum_cycles(self, layer: TypedLayer, tile: Tile) -> Number:
+    def _sum_cycles(self, layer: Layer, tile: Tile) -> Number:
         return layer.window.taps * (_TAP_CYCLES + _ELEMENT_CYCLES)
 
-    def call(self, layer: TypedLayer) -> str:
+    def call(self, layer: Layer) -> str:
         """Return the call, with the layer as constants."""
         fields = (
             f".x = {_type(layer.inputs[0])}, .y = {_type(layer.output)}",
@@ -358,25 +358,25 @@ class PortableAdd(_Portable):
     summary = "residual addition in plain C, any precision"
     kind = Add
 
-    def _operands(self, layer: TypedLayer) -> tuple[tuple[Requant, ...], tuple[Requant, ...]]:
+    def _operands(self, layer: Layer) -> tuple[tuple[Requant, ...], tuple[Requant, ...]]:
         a, b = layer.add.operand_requants
         return (() if a is None else (a,)), (() if b is None else (b,))
 
-    def _steps(self, layer: TypedLayer) -> tuple[Requant, ...]:
+    def _steps(self, layer: Layer) -> tuple[Requant, ...]:
         a, b = self._operands(layer)
-        return (*a, *b, *layer.layer.requants)
+        return (*a, *b, *layer.op.requants)
 
-    def _sum_cycles(self, layer: TypedLayer, tile: Tile) -> Number:
+    def _sum_cycles(self, layer: Layer, tile: Tile) -> Number:
         return 2 * _ELEMENT_CYCLES
 
-    def call(self, layer: TypedLayer) -> str:
+    def call(self, layer: Layer) -> str:
         """Return the call, with the layer as constants."""
         a, b = (len(steps) for steps in self._operands(layer))
         first, second = layer.inputs
         fields = (
             f".x = {_type(first)}, .x2 = {_type(second)}, .y = {_type(layer.output)}",
             f".x_steps = {_steps_of(0, a)}, .x2_steps = {_steps_of(a, b)}",
-            f".steps = {_steps_of(a + b, len(layer.layer.requants))}",
+            f".steps = {_steps_of(a + b, len(layer.op.requants))}",
         )
         arguments = ("$x", "$x2", self._table(layer), "$y")
         return self._call(layer, "dory_portable_add_t", fields, arguments)
@@ -389,7 +389,7 @@ def _sources(*names: str) -> tuple[OutputFile, ...]:
     )
 
 
-def _weight_type(layer: TypedLayer) -> tuple[int, bool]:
+def _weight_type(layer: Layer) -> tuple[int, bool]:
     """Return (bits, signed) of the stored weights; unsigned when only that holds them all."""
     kind = layer.weighted
     bits = next(width for width in _WEIGHT_BITS if width >= min(kind.weight_bits, 8))
@@ -401,7 +401,7 @@ def _per_byte(tensor: Tensor) -> int:
     return 8 // tensor.bits if tensor.bits < 8 else 1
 
 
-def _gapped_pixel(layer: TypedLayer) -> int:
+def _gapped_pixel(layer: Layer) -> int:
     """Return the channels of a Linear's input when its pixels end inside a byte, else 0."""
     x = layer.inputs[0]
     return x.channels if x.channels % _per_byte(x) and x.height * x.width > 1 else 0

@@ -15,7 +15,7 @@ from dory_core.layout import HWC, Layout
 
 if TYPE_CHECKING:
     from dory_core.ir import Tensor
-    from dory_core.plan import Conversion, LayerStep, Place, Transfer
+    from dory_core.plan import Conversion, LayerStep, OperandPlan, Place
 
 _IN_L1 = (1, 0)
 
@@ -49,7 +49,7 @@ def verify_contents(
     for place in inputs:
         memory.write(place, "the network input")
     for step in steps:
-        who = f"layer {step.index} '{step.layer.layer.name}'"
+        who = f"layer {step.index} '{step.layer.op.name}'"
         for conversion in step.conversions:
             memory.convert(conversion, who)
         memory.run(step, who)
@@ -147,7 +147,7 @@ class _Memory:
                     raise _bug(f"{who}: buffers {one.tensor} and {other.tensor} of L1 overlap")
         starts = {buffer.name: buffer.offsets[0] for buffer in step.l1}
         stay = [t for t in step.inputs if t.place.level == 1]
-        moved: list[tuple[str, Transfer]] = [
+        moved: list[tuple[str, OperandPlan]] = [
             *zip(("x", "x2"), step.inputs, strict=False),
             ("y", step.output),
         ]

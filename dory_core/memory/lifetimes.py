@@ -46,22 +46,22 @@ class Request:
 def requests(graph: Graph, order: Sequence[int]) -> tuple[Request, ...]:
     """Return one Request per activation tensor of ``graph``, executed in ``order``.
 
-    order: position in ``graph.layers`` of the layer executed at each step. A tensor lives from the
+    order: position in ``graph.ops`` of the layer executed at each step. A tensor lives from the
     step that writes it (-1 for a network input) to the last step that reads it; a network output
     lives to the last step. The result is in order of ``first``.
 
     Raises DoryError when ``order`` leaves a layer out, repeats one or reads before writing.
     """
-    if sorted(order) != list(range(len(graph.layers))):
+    if sorted(order) != list(range(len(graph.ops))):
         raise DoryError(
             f"the execution order of {graph.name} has {len(order)} steps and does not run each of "
-            f"the {len(graph.layers)} layers once"
+            f"the {len(graph.ops)} layers once"
         )
     end = len(order) - 1
     first = dict.fromkeys(graph.inputs, -1)
     last = dict.fromkeys(graph.inputs, -1)
     for step, position in enumerate(order):
-        layer = graph.layers[position]
+        layer = graph.ops[position]
         for name in layer.inputs:
             if name not in first:
                 raise DoryError(

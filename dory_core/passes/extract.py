@@ -11,20 +11,20 @@ def extract_layer(graph: Graph, index: int) -> Graph:
 
     The layer keeps its index, so dumps and goldens keep their names. Raises UsageError.
     """
-    position = next((n for n, layer in enumerate(graph.layers) if layer.index == index), None)
+    position = next((n for n, layer in enumerate(graph.ops) if layer.index == index), None)
     if position is None:
         raise UsageError(
             f"{graph.name} has no layer {index}",
-            f"layers are numbered in ONNX order, 0 to {len(graph.layers) - 1}",
+            f"layers are numbered in ONNX order, 0 to {len(graph.ops) - 1}",
         )
-    layer, ranges = graph.layers[position], graph.ranges[position]
+    layer, ranges = graph.ops[position], graph.ranges[position]
     names = tuple(dict.fromkeys(layer.inputs))
     tensors = {name: graph.tensors[name] for name in (*names, layer.output)}
     return Graph(
         name=f"{graph.name}_layer_{index:02d}",
         inputs=names,
         outputs=(layer.output,),
-        layers=(layer,),
+        ops=(layer,),
         tensors=tensors,
         ranges=(ranges,),
         notes=graph.notes,

@@ -20,7 +20,7 @@ def order_branches(graph: Graph) -> Graph:
     if max(consumers.values(), default=0) < 2 and len(graph.inputs) == 1:
         return graph  # a chain
     orders = [
-        list(range(len(graph.layers))),
+        list(range(len(graph.ops))),
         _depth_first(graph, longest=True),
         _depth_first(graph, longest=False),
     ]
@@ -29,29 +29,29 @@ def order_branches(graph: Graph) -> Graph:
         return graph
     return replace(
         graph,
-        layers=tuple(graph.layers[n] for n in best),
+        ops=tuple(graph.ops[n] for n in best),
         ranges=tuple(graph.ranges[n] for n in best),
     )
 
 
 def _depth_first(graph: Graph, longest: bool) -> list[int]:
     """Return a topological order that follows one branch to its end before it takes the next."""
-    makers = {layer.output: n for n, layer in enumerate(graph.layers)}
-    readers: list[list[int]] = [[] for _ in graph.layers]
+    makers = {layer.output: n for n, layer in enumerate(graph.ops)}
+    readers: list[list[int]] = [[] for _ in graph.ops]
     missing = []
-    for n, layer in enumerate(graph.layers):
+    for n, layer in enumerate(graph.ops):
         sources = {makers[name] for name in layer.inputs if name in makers}
         missing.append(len(sources))
         for source in sources:
             readers[source].append(n)
-    depth = [0] * len(graph.layers)  # layers up to the end of the network
-    for n in reversed(range(len(graph.layers))):
+    depth = [0] * len(graph.ops)  # layers up to the end of the network
+    for n in reversed(range(len(graph.ops))):
         depth[n] = 1 + max((depth[m] for m in readers[n]), default=0)
 
     def key(n: int) -> tuple[int, int]:
         return (depth[n] if longest else -depth[n], -n)
 
-    ready = sorted((n for n in range(len(graph.layers)) if missing[n] == 0), key=key)
+    ready = sorted((n for n in range(len(graph.ops)) if missing[n] == 0), key=key)
     order: list[int] = []
     while ready:
         n = ready.pop()

@@ -19,10 +19,10 @@ from dory_core.ir import (
     AvgPool,
     Conv,
     Graph,
-    Layer,
     LayerRanges,
     Linear,
     MaxPool,
+    Op,
     Requant,
     Tensor,
     Window,
@@ -49,7 +49,7 @@ class _Accumulator:
 def infer_types(
     name: str,
     inputs: tuple[Tensor, ...],
-    layers: tuple[Layer, ...],
+    layers: tuple[Op, ...],
     outputs: tuple[str, ...],
     notes: tuple[str, ...] = (),
 ) -> Graph:
@@ -78,18 +78,18 @@ def infer_types(
         name=name,
         inputs=tuple(tensor.name for tensor in inputs),
         outputs=outputs,
-        layers=layers,
+        ops=layers,
         tensors=tensors,
         ranges=tuple(ranges),
         notes=notes,
     )
 
 
-def _label(layer: Layer) -> str:
+def _label(layer: Op) -> str:
     return f"{layer.kind} '{layer.name}'"
 
 
-def infer_layer(layer: Layer, tensors: Mapping[str, Tensor]) -> tuple[Tensor, LayerRanges]:
+def infer_layer(layer: Op, tensors: Mapping[str, Tensor]) -> tuple[Tensor, LayerRanges]:
     """Return the output tensor of one layer and what is proven about it.
 
     tensors: those computed before, by name. Raises: NotSupported like :func:`infer_types`.
@@ -126,7 +126,7 @@ def infer_layer(layer: Layer, tensors: Mapping[str, Tensor]) -> tuple[Tensor, La
 
 
 def accumulator_bounds(
-    layer: Layer, sources: tuple[Tensor, ...]
+    layer: Op, sources: tuple[Tensor, ...]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Return (lo, hi): the reachable interval of the accumulator that is requantised.
 
@@ -140,7 +140,7 @@ def accumulator_bounds(
 # --- shapes -----------------------------------------------------------------------------------
 
 
-def _output_shape(layer: Layer, sources: tuple[Tensor, ...]) -> tuple[int, int, int]:
+def _output_shape(layer: Op, sources: tuple[Tensor, ...]) -> tuple[int, int, int]:
     count = 2 if isinstance(layer, Add) else 1
     if len(sources) != count:
         raise NotSupported(f"{_label(layer)}: {len(sources)} inputs, expected {count}")
@@ -189,7 +189,7 @@ def _output_shape(layer: Layer, sources: tuple[Tensor, ...]) -> tuple[int, int, 
     return shape
 
 
-def _slid(layer: Layer, window: Window, source: Tensor) -> tuple[int, int]:
+def _slid(layer: Op, window: Window, source: Tensor) -> tuple[int, int]:
     size = window.output_size(source.height, source.width)
     if min(size) < 1:
         raise NotSupported(
@@ -199,7 +199,7 @@ def _slid(layer: Layer, window: Window, source: Tensor) -> tuple[int, int]:
     return size
 
 
-def _check_bias(layer: Layer, fits: bool) -> None:
+def _check_bias(layer: Op, fits: bool) -> None:
     if not fits:
         raise NotSupported(f"{_label(layer)}: its bias has another number of channels")
 
@@ -218,7 +218,7 @@ def _check_no_empty_window(layer: MaxPool, source: Tensor, size: tuple[int, int]
 # --- values -----------------------------------------------------------------------------------
 
 
-def _accumulate(layer: Layer, sources: tuple[Tensor, ...], widths: _Widths) -> _Accumulator:
+def _accumulate(layer: Op, sources: tuple[Tensor, ...], widths: _Widths) -> _Accumulator:
     source = sources[0]
     if isinstance(layer, Conv | Linear):
         return _dot_products(layer, source)

@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 
-from dory_core.ir import Graph, Tensor, TypedLayer
-from dory_core.kernel import Kernel, judge
+from dory_core.ir import Graph, Layer, Tensor
+from dory_core.kernel import Kernel, rejection_of
 
 # The candidate kernels of a layer, best first.
-Kernels = Callable[[TypedLayer], Sequence[Kernel]]
+Kernels = Callable[[Layer], Sequence[Kernel]]
 
 _BYTE = 8
 
@@ -33,7 +33,7 @@ def choose_storage(graph: Graph, widths: Sequence[int], kernels: Kernels) -> Gra
     stored = {name: _stored(t, t.bits, widths) for name, t in graph.tensors.items()}
     if any(tensor.bits < _BYTE for tensor in stored.values()):
         whole = {name: _stored(t, max(t.bits, _BYTE), widths) for name, t in stored.items()}
-        typed = replace(graph, tensors=whole).typed_layers
+        typed = replace(graph, tensors=whole).layers
         ranks = [_rank(kernels(layer), layer) for layer in typed]
         settled = False
         while not settled:  # a tensor that one layer widens may cost a neighbour its kernel
@@ -52,21 +52,19 @@ def _stored(tensor: Tensor, least: int, widths: Sequence[int]) -> Tensor:
     return tensor if bits == tensor.bits else replace(tensor, bits=bits)
 
 
-def _rank(kernels: Sequence[Kernel], layer: TypedLayer) -> int:
+def _rank(kernels: Sequence[Kernel], layer: Layer) -> int:
     """Return the position of the first kernel that accepts the layer; behind all when none does."""
-    accepting = (n for n, kernel in enumerate(kernels) if judge(kernel, layer) is None)
+    accepting = (n for n, kernel in enumerate(kernels) if rejection_of(kernel, layer) is None)
     return next(accepting, len(kernels))
 
 
-def _with(layer: TypedLayer, tensors: Mapping[str, Tensor]) -> TypedLayer:
+def _with(layer: Layer, tensors: Mapping[str, Tensor]) -> Layer:
     """Return the layer with other storage of its tensors."""
     inputs = tuple(tensors[t.name] for t in layer.inputs)
     return replace(layer, inputs=inputs, output=tensors[layer.output.name])
 
 
-def _widened(
-    layer: TypedLayer, rank: int, widths: Sequence[int], kernels: Kernels
-) -> dict[str, Tensor]:
+def _widened(layer: Layer, rank: int, widths: Sequence[int], kernels: Kernels) -> dict[str, Tensor]:
     """Return the tensors that give a layer its kernel back; none when it has not lost it."""
     candidates = kernels(layer)
     if _rank(candidates, layer) <= rank:
@@ -75,7 +73,7 @@ def _widened(
     return next(t for t in wider if _rank(candidates, _with(layer, t)) <= rank)
 
 
-def _wider(layer: TypedLayer, widths: Sequence[int]) -> Iterator[dict[str, Tensor]]:
+def _wider(layer: Layer, widths: Sequence[int]) -> Iterator[dict[str, Tensor]]:
     """Yield the tensors of a layer with some of them widened up to bytes, fewest bytes first.
 
     The last one has whole bytes everywhere.

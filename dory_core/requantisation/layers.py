@@ -9,7 +9,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.ir import Layer, Requant, TypedLayer, requant
+from dory_core.ir import Layer, Op, Requant, requant
 from dory_core.passes.ranges import accumulator_bounds
 
 _More = ParamSpec("_More")
@@ -19,39 +19,39 @@ _Integers = npt.NDArray[np.int64]
 _MOST_KEPT = 512
 
 
-def steps_of_sums(layer: TypedLayer) -> tuple[tuple[Requant, ...], _Integers, _Integers]:
+def steps_of_sums(layer: Layer) -> tuple[tuple[Requant, ...], _Integers, _Integers]:
     """Return (steps, lo, hi): all that happens to the sums of products, and which can be reached.
 
     A bias is the first of the steps. lo, hi: int64, shape (C,) for C output channels, or (1,).
     """
-    lo, hi = accumulator_bounds(layer.layer, layer.inputs)
-    steps = layer.layer.requants
+    lo, hi = accumulator_bounds(layer.op, layer.inputs)
+    steps = layer.op.requants
     if layer.bias is None:
         return steps, lo, hi
     bias = layer.bias.values.astype(np.int64)
     return (requant([1] * len(bias), bias.tolist()), *steps), lo - bias, hi - bias
 
 
-def once_per_layer(
-    find: Callable[Concatenate[TypedLayer, _More], _Found],
-) -> Callable[Concatenate[TypedLayer, _More], _Found]:
+def cached_per_layer(
+    find: Callable[Concatenate[Layer, _More], _Found],
+) -> Callable[Concatenate[Layer, _More], _Found]:
     """Keep what a function finds for a layer and hashable arguments behind it.
 
     Tiling asks for it thousands of times, layer after layer. Layers are too large to be hashed for
     it: they are kept with what was found, and so is their identity. What is found may depend on
     the layer, its proven ranges and those of its inputs, not on how tensors are stored.
     """
-    kept: dict[tuple[object, ...], tuple[Layer, _Found]] = {}
+    kept: dict[tuple[object, ...], tuple[Op, _Found]] = {}
 
     @wraps(find)
-    def found(layer: TypedLayer, /, *args: _More.args, **kwargs: _More.kwargs) -> _Found:
+    def found(layer: Layer, /, *args: _More.args, **kwargs: _More.kwargs) -> _Found:
         reachable = tuple((x.lo, x.hi) for x in layer.inputs)
-        key = (id(layer.layer), reachable, layer.ranges, *args, *kwargs.items())
+        key = (id(layer.op), reachable, layer.ranges, *args, *kwargs.items())
         known = kept.get(key)
         if known is None:
             if len(kept) >= _MOST_KEPT:
                 kept.clear()
-            known = kept[key] = (layer.layer, find(layer, *args, **kwargs))
+            known = kept[key] = (layer.op, find(layer, *args, **kwargs))
         return known[1]
 
     return found

@@ -79,7 +79,7 @@ class Narrow:
         return self.shift - self.low_bits
 
 
-def addends(stairs: Staircase, mul: Integers, div: int) -> tuple[Integers, Integers]:
+def exact_addend_interval(stairs: Staircase, mul: Integers, div: int) -> tuple[Integers, Integers]:
     """Return (lo, hi), shape (C,): with addends of lo .. hi, and no others, ``mul`` and ``div``
     have these stairs. lo > hi where there are none.
 

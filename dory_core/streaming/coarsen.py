@@ -35,7 +35,7 @@ def coarsen(
         trial = _in_l2(graph, decision, names, with_split)
         if fits(trial):
             decision = trial
-    layers = range(len(graph.layers))
+    layers = range(len(graph.ops))
     for n in sorted(layers, key=lambda n: (-decision.splits[n].stripes, n)):
         decision = _fewest(
             decision, n, "stripes", _least_stripes(graph, decision, n), fits, with_split
@@ -63,7 +63,7 @@ def _in_l2(
     back = replace(
         decision, in_l3=decision.in_l3 - set(names), spilled=decision.spilled - set(names)
     )
-    for n, layer in enumerate(graph.layers):
+    for n, layer in enumerate(graph.ops):
         if not {*layer.inputs, layer.output}.isdisjoint(names):
             split = back.splits[n]
             if not _touches_l3(graph, back, n):
@@ -73,7 +73,7 @@ def _in_l2(
 
 
 def _touches_l3(graph: Graph, decision: Decision, n: int) -> bool:
-    layer = graph.layers[n]
+    layer = graph.ops[n]
     return not decision.in_l3.isdisjoint({*layer.inputs, layer.output})
 
 

@@ -18,7 +18,7 @@ from dory_core.memory.blocks import Packing
 from dory_core.memory.lifetimes import WEIGHTS, Request, align_up
 from dory_core.memory.packing import MemoryPlan, plan_memory
 from dory_core.streaming.coarsen import coarsen
-from dory_core.streaming.program import Decision, Program, build_program, widest_gap
+from dory_core.streaming.program import Decision, PartSequence, build_sequence, widest_gap
 from dory_core.tiling.outer import Split, group_spans, max_groups, max_stripes
 from dory_core.tiling.tiled import TiledLayer
 
@@ -40,7 +40,7 @@ class Fitted:
     """A network that fits. chunk_bytes: of each layer's groups of constants."""
 
     decision: Decision
-    program: Program
+    program: PartSequence
     memory: MemoryPlan
     tiled: tuple[TiledLayer, ...]
     chunk_bytes: tuple[tuple[int, ...], ...]
@@ -88,24 +88,24 @@ def fit_network(graph: Graph, tile: TileFunction, budget: int, alignment: int) -
 class _Fitter:
     def __init__(self, graph: Graph, tile: TileFunction, budget: int, alignment: int) -> None:
         self.graph = graph
-        self.layers = graph.typed_layers
+        self.layers = graph.layers
         self.tile = tile
         self.budget = budget
         self.limit = budget  # lowered when blocks fit in sum but not in place
         self.peak: int | None = None  # least bytes in which blocks that fit in sum fit in place
         self.alignment = alignment
         self.uses = {
-            name: tuple(n for n, layer in enumerate(graph.layers) if name in layer.inputs)
+            name: tuple(n for n, layer in enumerate(graph.ops) if name in layer.inputs)
             for name in graph.tensors
         }
-        self.makers = {layer.output: n for n, layer in enumerate(graph.layers)}
+        self.makers = {layer.output: n for n, layer in enumerate(graph.ops)}
         self.least_groups = self._least_groups()
 
     def run(self) -> Fitted:
         decision = Decision(tuple(Split(groups=groups) for groups in self.least_groups))
         for _ in range(_MOST_STEPS):
             tiled = self._tiled(decision)
-            program = build_program(self.graph, decision, self._chunks(decision, tiled))
+            program = build_sequence(self.graph, decision, self._chunks(decision, tiled))
             position, needed = self._fullest(program)
             if needed <= self.limit:
                 fitted = self._packed(decision)
@@ -132,7 +132,7 @@ class _Fitter:
             def fits(decision: Decision, limit: int = limit) -> bool:
                 # The tiles of similar parts do for a trial; what is kept is tiled anew.
                 chunks = self._chunks(decision, fitted.tiled)
-                return self._fullest(build_program(self.graph, decision, chunks))[1] <= limit
+                return self._fullest(build_sequence(self.graph, decision, chunks))[1] <= limit
 
             decision = coarsen(
                 self.graph, fitted.decision, fits, self._with_split, self.least_groups
@@ -159,7 +159,7 @@ class _Fitter:
         """Return the network with its blocks placed, None when they exceed the budget."""
         tiled = self._tiled(decision)
         chunks = self._chunks(decision, tiled)
-        program = build_program(self.graph, decision, chunks)
+        program = build_sequence(self.graph, decision, chunks)
         if self._fullest(program)[1] > self.budget:
             return None
         memory = plan_memory(tuple(program.requests.values()), self.alignment)
@@ -169,7 +169,7 @@ class _Fitter:
             return None
         return Fitted(decision, program, memory, tiled, chunks)
 
-    def _fullest(self, program: Program) -> tuple[int, int]:
+    def _fullest(self, program: PartSequence) -> tuple[int, int]:
         """Return (position, bytes) where most is live; the earliest of equals."""
         change = [0] * (program.end + 3)
         for request in program.requests.values():
@@ -187,7 +187,7 @@ class _Fitter:
     # -- steps of the cascade -----------------------------------------------------------------
 
     def _relieve(
-        self, decision: Decision, program: Program, position: int, excess: int
+        self, decision: Decision, program: PartSequence, position: int, excess: int
     ) -> Decision:
         live = [r for r in program.requests.values() if r.first <= position <= r.last]
         chunks = [r for r in live if r.role == WEIGHTS]
@@ -206,7 +206,7 @@ class _Fitter:
         raise self._too_large(program, position, needed)
 
     def _finer_chunks(
-        self, decision: Decision, program: Program, chunks: list[Request], live: list[Request]
+        self, decision: Decision, program: PartSequence, chunks: list[Request], live: list[Request]
     ) -> Decision | None:
         """Cut the constants of the layer with the largest live chunk that can be cut further."""
         fetches = {f.block: f for f in program.fetches if f.layer >= 0}
@@ -230,7 +230,7 @@ class _Fitter:
     def _activation_steps(
         self,
         decision: Decision,
-        program: Program,
+        program: PartSequence,
         position: int,
         live: list[Request],
         excess: int,
@@ -271,7 +271,7 @@ class _Fitter:
                 size = sum(self.graph.tensors[t].size_bytes for t in self._together(name))
                 yield (size if name in self.graph.inputs else 2 * size, order), moved
 
-    def _waits(self, program: Program, name: str, position: int) -> bool:
+    def _waits(self, program: PartSequence, name: str, position: int) -> bool:
         """Return True when ``position`` lies in the gap in which nobody reads the tensor."""
         made = program.last[self.makers[name]] if name in self.makers else -1
         readers = [(n, program.first[n], program.last[n]) for n in self.uses[name]]
@@ -327,7 +327,7 @@ class _Fitter:
         return replace(decision, splits=tuple(splits))
 
     def _stripes_outer(self, decision: Decision, n: int, split: Split) -> bool:
-        layer = self.graph.layers[n]
+        layer = self.graph.ops[n]
         if layer.output in decision.in_l3 or split.stripes == 1 or split.groups == 1:
             return True  # a stripe of the output in L3 is completed before the next one
         # The output stays in L2, so either loop may be the outer one: fetch fewer bytes twice.
@@ -337,12 +337,12 @@ class _Fitter:
         constants = sum(chunk_sizes(self.tile(n, Split()), self.layers[n].output.channels, 1))
         return constants * (split.stripes - 1) <= inputs * (split.groups - 1)
 
-    def _too_large(self, program: Program, position: int, needed: int) -> DoesNotFit:
+    def _too_large(self, program: PartSequence, position: int, needed: int) -> DoesNotFit:
         live = [r for r in program.requests.values() if r.first <= position <= r.last]
         live.sort(key=lambda r: (-r.size_bytes, r.name))
         needed = max(self.budget + 1, needed) if self.peak is None else self.peak
         n = program.layer_at(position)
-        layer = self.graph.layers[n]
+        layer = self.graph.ops[n]
         texts = ", ".join(f"{r.name} {r.size_bytes} B" for r in live[:6])
         return DoesNotFit(
             f"layer {layer.index} {layer.kind} '{layer.name}' needs {needed} B of L2 in its "

@@ -13,7 +13,7 @@ from dory_core.memory import Block, Request, plan_memory, verify_packing
 from dory_core.memory.blocks import Packing
 from dory_core.memory.lifetimes import align_up
 from dory_core.placement import (
-    Placement,
+    MemoryMap,
     encode_chunks,
     level_alignment,
     make_step,
@@ -24,7 +24,7 @@ from dory_core.placement import (
 from dory_core.plan import ExtTransfer, LayerStep, LayerWeights, PartPlan, Place
 from dory_core.streaming.fit import Fitted
 from dory_core.streaming.prefetch import prefetch
-from dory_core.streaming.program import Program, Run
+from dory_core.streaming.program import PartSequence, Run
 from dory_core.tiling.outer import part_schedule
 from dory_core.tiling.schedule import Schedule
 
@@ -33,7 +33,7 @@ L3 = 3
 
 def place_streamed(
     graph: Graph, fitted: Fitted, ctx: TargetContext, l2_bytes: int, l3_bytes: int
-) -> Placement:
+) -> MemoryMap:
     """Return the placement of a fitted network; l2_bytes, l3_bytes: budgets.
 
     Raises: DoesNotFit when constants and activations exceed L3.
@@ -94,11 +94,11 @@ def place_streamed(
         memory="L3",
     )
     constants = tuple(
-        Block(f"weights_{graph.layers[n].index:02d}", w.offset, w.size, -1, program.end)
+        Block(f"weights_{graph.ops[n].index:02d}", w.offset, w.size, -1, program.end)
         for n, w in enumerate(weights)
         if w is not None
     )
-    return Placement(
+    return MemoryMap(
         steps=_steps(graph, fitted, program, schedules, offsets, weights, places, ctx),
         inputs=tuple(places[name] for name in graph.inputs),
         outputs=tuple(ends[name] for name in graph.outputs),
@@ -117,7 +117,7 @@ def place_streamed(
 
 def _schedules(graph: Graph, fitted: Fitted) -> tuple[Schedule, ...]:
     """Return the tile loop of the part at each position."""
-    layers = graph.typed_layers
+    layers = graph.layers
     return tuple(
         part_schedule(
             layers[run.layer],
@@ -138,7 +138,7 @@ def _constants(
     """Return the constants of each layer and the image that they form in L3."""
     image = bytearray()
     tables: list[LayerWeights | None] = []
-    for n, (layer, tiled) in enumerate(zip(graph.typed_layers, fitted.tiled, strict=True)):
+    for n, (layer, tiled) in enumerate(zip(graph.layers, fitted.tiled, strict=True)):
         if not fitted.chunk_bytes[n]:
             tables.append(None)
             continue
@@ -189,15 +189,15 @@ def _apart(
 def _steps(
     graph: Graph,
     fitted: Fitted,
-    program: Program,
+    program: PartSequence,
     schedules: Sequence[Schedule],
     offsets: dict[str, int],
     weights: tuple[LayerWeights | None, ...],
     places: dict[str, Place],
     ctx: TargetContext,
 ) -> tuple[LayerStep, ...]:
-    parts: list[list[PartPlan]] = [[] for _ in graph.layers]
-    layers = graph.typed_layers
+    parts: list[list[PartPlan]] = [[] for _ in graph.ops]
+    layers = graph.layers
     for position, run in enumerate(program.runs):
         report = run.report
         parts[run.layer].append(
@@ -223,7 +223,7 @@ def _output_offset(bits: int, run: Run, offsets: dict[str, int]) -> int:
 
 
 def _transfers(
-    program: Program,
+    program: PartSequence,
     offsets: dict[str, int],
     weights: tuple[LayerWeights | None, ...],
     l3_places: dict[str, int],

@@ -7,15 +7,15 @@ from dataclasses import replace
 
 from dory_core.memory.blocks import Block
 from dory_core.memory.lifetimes import Request, align_up
-from dory_core.streaming.program import Fetch, Program
+from dory_core.streaming.program import Fetch, PartSequence
 
 # Transfers that may be in flight at once; each one needs a ticket.
 IN_FLIGHT = 8
 
 
 def prefetch(
-    program: Program, blocks: Iterable[Block], arena_bytes: int, alignment: int
-) -> tuple[Program, dict[str, int]]:
+    program: PartSequence, blocks: Iterable[Block], arena_bytes: int, alignment: int
+) -> tuple[PartSequence, dict[str, int]]:
     """Return the program with early fetches, and the offset of every block.
 
     Constants form one stream in order of use. Each chunk is moved to the earliest start, not before
@@ -47,7 +47,7 @@ def prefetch(
         requests[fetch.block] = replace(request, first=high)
         offsets.update(places)
         done.append(replace(fetch, start=high))
-    moved = Program(
+    moved = PartSequence(
         program.runs,
         requests,
         [*done, *others],

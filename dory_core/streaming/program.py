@@ -81,7 +81,7 @@ class Run:
 
 
 @dataclass(slots=True)
-class Program:
+class PartSequence:
     """Runs by position, requests for L2 by name, transfers, and the lifetimes of tensors in L3."""
 
     runs: list[Run] = field(default_factory=list)
@@ -103,9 +103,9 @@ class Program:
         return self.runs[min(max(position, 0), self.end - 1)].layer
 
 
-def build_program(
+def build_sequence(
     graph: Graph, decision: Decision, chunk_bytes: Sequence[Sequence[int]]
-) -> Program:
+) -> PartSequence:
     """Return the program of ``decision``; chunk_bytes: per layer, of each group's constants."""
     return _Builder(graph, decision, chunk_bytes).build()
 
@@ -117,16 +117,16 @@ class _Builder:
         self.graph = graph
         self.decision = decision
         self.chunks = chunk_bytes
-        self.program = Program()
-        self.layers = graph.typed_layers
+        self.program = PartSequence()
+        self.layers = graph.layers
         self.parts: list[list[Part]] = []
         self.uses: dict[str, list[int]] = {}  # layers that read a tensor
-        for n, layer in enumerate(graph.layers):
+        for n, layer in enumerate(graph.ops):
             self.parts.append(list(parts(self.layers[n], decision.splits[n])))
             for name in dict.fromkeys(layer.inputs):
                 self.uses.setdefault(name, []).append(n)
 
-    def build(self) -> Program:
+    def build(self) -> PartSequence:
         program = self.program
         position = 0
         for split in self.parts:
@@ -142,13 +142,13 @@ class _Builder:
     # -- tensors ------------------------------------------------------------------------------
 
     def _producer_end(self, name: str) -> int:
-        for n, layer in enumerate(self.graph.layers):
+        for n, layer in enumerate(self.graph.ops):
             if layer.output == name:
                 return self.program.last[n]
         return -1
 
     def _producer_start(self, name: str) -> int:
-        for n, layer in enumerate(self.graph.layers):
+        for n, layer in enumerate(self.graph.ops):
             if layer.output == name:
                 return self.program.first[n]
         return -1
@@ -195,7 +195,7 @@ class _Builder:
         base = program.first[n]
         input_pieces = [
             self._input_blocks(n, operand, name, todo, base)
-            for operand, name in enumerate(layer.layer.inputs)
+            for operand, name in enumerate(layer.op.inputs)
         ]
         output_pieces = self._output_blocks(n, todo, base)
         chunk_block: tuple[int, str] | None = None
@@ -213,7 +213,7 @@ class _Builder:
         last = k
         while last + 1 < len(todo) and todo[last + 1].group == part.group:
             last += 1
-        index = self.layers[n].layer.index
+        index = self.layers[n].op.index
         name = f"weights_{index:02d}.{part.group}"
         if name in self.program.requests:
             name = f"{name}.{k}"
@@ -238,7 +238,7 @@ class _Builder:
             return [(self._whole_block(name, n), offset) for offset, _ in ranges]
         pieces: list[tuple[str, int]] = []
         for visit, ((offset, size), run) in enumerate(groupby(ranges)):
-            block = f"{name}>{layer.layer.index:02d}.{operand}.{visit}"
+            block = f"{name}>{layer.op.index:02d}.{operand}.{visit}"
             use = base + len(pieces)
             pieces += [(block, 0)] * len(list(run))
             ready = self._stored(name, offset, size, use)
@@ -268,7 +268,7 @@ class _Builder:
     ) -> list[tuple[tuple[str, int], tuple[str, int, int] | None]]:
         """Return per part (block, byte offset) of its output, and what is complete after it."""
         layer = self.layers[n]
-        name = layer.layer.output
+        name = layer.op.output
         pieces: list[tuple[tuple[str, int], tuple[str, int, int] | None]] = []
         if name not in self.decision.in_l3:
             for k, part in enumerate(todo):

@@ -102,7 +102,7 @@ class TargetConformance:
                 self._build(layer_case, directory, plugins, l1_bytes)
                 tags = ", ".join(sorted(refused))
                 pytest.fail(f"{layer_case} is declared as refused ({tags}) but accepted")
-            assert layer_case.build().layers[0].name in caught.value.message
+            assert layer_case.build().ops[0].name in caught.value.message
             assert not directory.exists()
             return
         try:
@@ -176,7 +176,7 @@ class TargetConformance:
         needed, message = caught.value.needed_bytes, caught.value.message
         assert needed is not None
         words = (
-            graph.layers[0].name,
+            graph.ops[0].name,
             "L1",
             f"{needed} bytes",
             "24 are available",

@@ -19,9 +19,9 @@ from dory_core.ir import (
     AvgPool,
     Conv,
     Graph,
-    Layer,
     Linear,
     MaxPool,
+    Op,
     Requant,
     Tensor,
     Window,
@@ -47,7 +47,7 @@ class GraphBuilder:
     values: Range = U8
     seed: int = 0
     name: str = "network"
-    _layers: list[Layer] = field(default_factory=list)
+    _layers: list[Op] = field(default_factory=list)
     _extra: list[Tensor] = field(default_factory=list)
     _rng: np.random.Generator = field(init=False)
 
@@ -226,7 +226,7 @@ class GraphBuilder:
             "output": f"layer_{index:02d}",
         }
 
-    def _append(self, layer: Layer) -> str:
+    def _append(self, layer: Op) -> str:
         self._layers.append(layer)
         return layer.output
 

@@ -28,7 +28,7 @@ import numpy.typing as npt
 
 import dory_core
 from dory_core import reference
-from dory_core.ir import Add, Layer, Linear, Tensor, TypedLayer, pixel_bytes, storage_for
+from dory_core.ir import Add, Layer, Linear, Op, Tensor, pixel_bytes, storage_for
 from dory_core.kernel import Kernel
 from dory_core.passes.ranges import infer_types
 from dory_core.simulate.build import EXTERNAL_FLAGS, EXTERNAL_FOLDER, FLAGS, SOURCE_FOLDERS
@@ -66,7 +66,7 @@ __all__ = [
 
 Values = npt.NDArray[np.int64]
 Buffers = dict[str, npt.NDArray[Any]]
-_Kind = TypeVar("_Kind", bound=Layer)
+_Kind = TypeVar("_Kind", bound=Op)
 
 #: Flags that a :class:`HostLibrary` is compiled with for :func:`sanitizers.run_sanitized`.
 SANITIZE = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
@@ -92,7 +92,7 @@ class KernelCase:
     """
 
     kernel: Kernel
-    layer: TypedLayer
+    layer: Layer
     inputs: tuple[Values, ...]
     tile: tuple[int, int, int, int]
 
@@ -104,7 +104,7 @@ class KernelCase:
     @property
     def label(self) -> str:
         """Kernel, layer and tile, for messages."""
-        return f"{self.kernel.symbol(self.layer)} {self.layer.layer} tile {self.tile}"
+        return f"{self.kernel.symbol(self.layer)} {self.layer.op} tile {self.tile}"
 
 
 def alone(kind: type[_Kind], **fields: Any) -> _Kind:
@@ -117,9 +117,7 @@ def alone(kind: type[_Kind], **fields: Any) -> _Kind:
     return kind(index=0, output="layer_00", **given)
 
 
-def typed(
-    layer: Layer, *inputs: tuple[int, int, int, int, int], packed: bool = False
-) -> TypedLayer:
+def typed(layer: Op, *inputs: tuple[int, int, int, int, int], packed: bool = False) -> Layer:
     """Return ``layer`` with its types; inputs are (C, H, W, lo, hi), named as the layer says.
 
     packed: values that fit 2 or 4 bits are stored so, else in 8.
@@ -134,7 +132,7 @@ def typed(
         Tensor(name, c, h, w, lo, hi, bits(lo, hi), lo < 0)
         for name, (c, h, w, lo, hi) in zip(layer.inputs, inputs, strict=True)
     )
-    found = infer_types("net", tensors, (layer,), (layer.output,)).typed(0)
+    found = infer_types("net", tensors, (layer,), (layer.output,)).layer(0)
     y = found.output
     return found if y.bits > 8 else replace(found, output=replace(y, bits=bits(y.lo, y.hi)))
 
@@ -150,7 +148,7 @@ def values_of(tensor: Tensor, random: np.random.Generator) -> Values:
 
 def make_case(
     kernel: Kernel,
-    layer: TypedLayer,
+    layer: Layer,
     random: np.random.Generator,
     granule: int = 1,
     constrained: bool = True,
@@ -180,12 +178,12 @@ def make_case(
 
 def whole_case(
     kernel: Kernel,
-    layer: TypedLayer,
+    layer: Layer,
     inputs: np.random.Generator | tuple[Values, ...] | None = None,
 ) -> KernelCase:
     """Return a case of one tile. inputs: values (C, H, W) of each operand, or what draws them."""
     rejection = kernel.accepts(layer)
-    assert rejection is None, f"{kernel.name} rejects {layer.layer.name}: {rejection}"
+    assert rejection is None, f"{kernel.name} rejects {layer.op.name}: {rejection}"
     if not isinstance(inputs, tuple):
         random = np.random.default_rng(5) if inputs is None else inputs
         inputs = tuple(values_of(x, random) for x in layer.inputs)
@@ -277,7 +275,7 @@ def _inputs(case: KernelCase, start: int, count: int, h: Span, w: Span) -> Buffe
     layer = case.layer
     buffers: Buffers = {}
     for name, values, tensor in zip(OPERANDS, case.inputs, layer.inputs, strict=False):
-        if isinstance(layer.layer, Linear):
+        if isinstance(layer.op, Linear):
             box = values.transpose(1, 2, 0).reshape(-1)[start : start + count]
             if tensor.channels * tensor.bits % 8:  # every pixel starts on a byte
                 box = box.reshape(-1, tensor.channels)

@@ -17,10 +17,10 @@ from dory_core.ir import (
     Array,
     AvgPool,
     Conv,
+    Layer,
     Linear,
     MaxPool,
     Requant,
-    TypedLayer,
     Window,
     requant,
 )
@@ -68,7 +68,7 @@ class RandomLayers:
         self.space = space
         self.numbers = np.random.default_rng(seed)
 
-    def layer(self, kind: str) -> TypedLayer:
+    def layer(self, kind: str) -> Layer:
         """Return a layer of a kind (one of KINDS) that range analysis lets pass."""
         while True:
             try:
@@ -151,7 +151,7 @@ class RandomLayers:
 
     # -- layers -------------------------------------------------------------------------------
 
-    def _filter(self, kind: str) -> TypedLayer:
+    def _filter(self, kind: str) -> Layer:
         """Return a convolution or a fully connected layer."""
         bits = self.pick(*self.space.weight_bits)
         c_out = self.pick(1, 2, 3, 4, 5, 8, 9, 16, 17, 20)
@@ -202,7 +202,7 @@ class RandomLayers:
         reach = fan_in * max(1, largest // 2) * max(abs(source[3]), source[4])
         return self.requants(channels, reach, self.pick(*self.space.outputs))
 
-    def _pool(self, kind: str) -> TypedLayer:
+    def _pool(self, kind: str) -> Layer:
         """Return a pooling layer."""
         window = self.window(self.pick((2, 2), (3, 3), (1, 3), (4, 2), (7, 7)))
         source = self._source(self.pick(1, 2, 3, 4, 7, 8, 17), *self.image(window))
@@ -214,7 +214,7 @@ class RandomLayers:
         layer = alone(make, name=kind, window=window, requants=steps)
         return typed(layer, source, packed=self.space.packed)
 
-    def _sum(self) -> TypedLayer:
+    def _sum(self) -> Layer:
         """Return a residual sum."""
         shape = (self.integer(1, 9), self.integer(1, 9), self.integer(1, 9))
         first, second = self._source(*shape), self._source(*shape)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import gcd, lcm
 
 from dory_core.hardware import MemoryHierarchy
-from dory_core.ir import Linear, TypedLayer
+from dory_core.ir import Layer, Linear
 from dory_core.kernel import Constraint, Kernel, Number
 from dory_core.layout import Layout
 from dory_core.tiling.geometry import (
@@ -13,24 +13,24 @@ from dory_core.tiling.geometry import (
     channel_granule,
     extent,
     input_bytes,
-    keeps_channels,
+    is_channelwise,
     make_tile,
     output_bytes,
     output_granule,
 )
 
 
-def input_tile_bytes(layer: TypedLayer, kernel: Kernel, tile: Tile, operand: int = 0) -> Number:
+def input_tile_bytes(layer: Layer, kernel: Kernel, tile: Tile, operand: int = 0) -> Number:
     """Return the bytes of one input tile in L1; sizes are numbers or expressions, as the tile's."""
     layout, tensor = kernel.input_layouts(layer)[operand], layer.inputs[operand]
     if layout.is_hwc:
         return input_bytes(layer, tile, operand)
-    if isinstance(layer.layer, Linear):
+    if isinstance(layer.op, Linear):
         return layout.size_bytes(tensor)
     return layout.box_bytes(tensor, tile.c_in, tile.x_h)
 
 
-def output_tile_bytes(layer: TypedLayer, kernel: Kernel, tile: Tile) -> Number:
+def output_tile_bytes(layer: Layer, kernel: Kernel, tile: Tile) -> Number:
     """Return the bytes of the output tile in L1; sizes are numbers or expressions."""
     layout = kernel.output_layout(layer)
     if layout.is_hwc:
@@ -38,13 +38,13 @@ def output_tile_bytes(layer: TypedLayer, kernel: Kernel, tile: Tile) -> Number:
     return layout.box_bytes(layer.output, tile.c_out, tile.h)
 
 
-def tile_granule(layer: TypedLayer, kernel: Kernel) -> int:
+def tile_granule(layer: Layer, kernel: Kernel) -> int:
     """Return what tiles of output channels are multiples of (the last one excepted).
 
     Slices of both tensors then start where a layout can be cut.
     """
     granule = lcm(output_granule(layer), _slice(kernel.output_layout(layer)))
-    if not keeps_channels(layer):
+    if not is_channelwise(layer):
         return granule
     together = channel_granule(layer)
     per_group = extent(layer).c_in * together // extent(layer).c_out
@@ -62,7 +62,7 @@ def _slice(layout: Layout) -> int:
 
 
 def fetch_constraints(
-    layer: TypedLayer, kernel: Kernel, tile: Tile, hierarchy: MemoryHierarchy
+    layer: Layer, kernel: Kernel, tile: Tile, hierarchy: MemoryHierarchy
 ) -> tuple[Constraint, ...]:
     """Return that the constants of a tile fit the memory that the kernel fetches them into.
 

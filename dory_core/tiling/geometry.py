@@ -12,7 +12,7 @@ from functools import cache
 from math import gcd, lcm
 
 from dory_core.expr import ceil_div, lookup
-from dory_core.ir import Add, AvgPool, Conv, Linear, MaxPool, Tensor, TypedLayer, Window
+from dory_core.ir import Add, AvgPool, Conv, Layer, Linear, MaxPool, Tensor, Window
 from dory_core.kernel import Number
 
 
@@ -52,32 +52,32 @@ class Tile:
     last: Tile | None = None
 
 
-def window_of(layer: TypedLayer) -> Window | None:
+def window_of(layer: Layer) -> Window | None:
     """Return the sliding window of a layer, None when it has none (Linear, Add)."""
-    kind = layer.layer
+    kind = layer.op
     return kind.window if isinstance(kind, (Conv, MaxPool, AvgPool)) else None
 
 
-def keeps_channels(layer: TypedLayer) -> bool:
+def is_channelwise(layer: Layer) -> bool:
     """Return True when an output channel depends only on its own group of input channels."""
-    kind = layer.layer
+    kind = layer.op
     if isinstance(kind, Conv):
         return kind.groups > 1
     return isinstance(kind, (MaxPool, AvgPool, Add))
 
 
-def channel_granule(layer: TypedLayer) -> int:
+def channel_granule(layer: Layer) -> int:
     """Return the number of output channels that a tile can only take together (one group)."""
-    kind = layer.layer
+    kind = layer.op
     if isinstance(kind, Conv) and kind.groups > 1:
         return layer.output.channels // kind.groups
     return 1
 
 
-def input_channels(layer: TypedLayer) -> int:
+def input_channels(layer: Layer) -> int:
     """Return the input channels that can be tiled: all elements of the input for a Linear."""
     x = layer.inputs[0]
-    return x.elements if isinstance(layer.layer, Linear) else x.channels
+    return x.elements if isinstance(layer.op, Linear) else x.channels
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,13 +90,13 @@ class Extent:
     c_in: int
 
 
-def extent(layer: TypedLayer) -> Extent:
+def extent(layer: Layer) -> Extent:
     """Return the sizes of the axes that tiling splits."""
     y = layer.output
     return Extent(y.channels, y.height, y.width, input_channels(layer))
 
 
-def _input_size(layer: TypedLayer, size: Number, axis: int) -> Number:
+def _input_size(layer: Layer, size: Number, axis: int) -> Number:
     """Return the largest input size that tiles of ``size`` outputs read along axis 0 (h) or 1 (w).
 
     It is exact, clipping at both borders included, and grows with ``size``.
@@ -131,36 +131,36 @@ def _input_sizes(full: int, total: int, stride: int, reach: int, before: int) ->
 
 
 def make_tile(
-    layer: TypedLayer, c_out: Number, h: Number, w: Number, c_in: Number | None = None
+    layer: Layer, c_out: Number, h: Number, w: Number, c_in: Number | None = None
 ) -> Tile:
     """Return the Tile of the given output sizes; c_in defaults to all that c_out needs.
 
     For grouped layers c_in follows from c_out and the argument is ignored.
     """
     full = extent(layer)
-    if keeps_channels(layer):
+    if is_channelwise(layer):
         channels = c_out // channel_granule(layer) * (full.c_in // _groups(layer))
     else:
         channels = full.c_in if c_in is None else c_in
     return Tile(c_out, h, w, channels, _input_size(layer, h, 0), _input_size(layer, w, 1))
 
 
-def with_border(layer: TypedLayer, tile: Tile) -> Tile:
+def with_border(layer: Layer, tile: Tile) -> Tile:
     """Return ``tile`` with ``last`` set to the sizes of the border tile."""
     full = extent(layer)
 
     def rest(total: int, size: Number) -> Number:
         return total - (ceil_div(total, size) - 1) * size
 
-    c_in = None if keeps_channels(layer) else rest(full.c_in, tile.c_in)
+    c_in = None if is_channelwise(layer) else rest(full.c_in, tile.c_in)
     last = make_tile(
         layer, rest(full.c_out, tile.c_out), rest(full.h, tile.h), rest(full.w, tile.w), c_in
     )
     return replace(tile, last=last)
 
 
-def _groups(layer: TypedLayer) -> int:
-    kind = layer.layer
+def _groups(layer: Layer) -> int:
+    kind = layer.op
     return kind.groups if isinstance(kind, Conv) else layer.output.channels
 
 
@@ -168,7 +168,7 @@ def _pixel_bytes(channels: Number, bits: int) -> Number:
     return (channels * bits + 7) // 8 if bits < 8 else channels * (bits // 8)
 
 
-def output_granule(layer: TypedLayer) -> int:
+def output_granule(layer: Layer) -> int:
     """Return what output-channel tiles are multiples of (the last one excepted).
 
     It is one group of a grouped Conv, and whole bytes of sub-byte tensors.
@@ -179,38 +179,38 @@ def output_granule(layer: TypedLayer) -> int:
     return granule
 
 
-def _input_step(layer: TypedLayer) -> int:
+def _input_step(layer: Layer) -> int:
     """Return the output channels whose input channels, kept apart, fill whole bytes."""
-    if not keeps_channels(layer):
+    if not is_channelwise(layer):
         return 1
     per_group = extent(layer).c_in // _groups(layer)
     bytewise = max(8 // min(t.bits, 8) for t in layer.inputs)
     return channel_granule(layer) * (bytewise // gcd(bytewise, per_group))
 
 
-def input_granule(layer: TypedLayer) -> int:
+def input_granule(layer: Layer) -> int:
     """Return what input-channel tiles are multiples of (the last one excepted).
 
     A Linear whose sub-byte pixels end inside a byte can only be split between pixels.
     """
     x = layer.inputs[0]
     per_byte = 8 // min(x.bits, 8)
-    if isinstance(layer.layer, Linear) and x.channels % per_byte:
+    if isinstance(layer.op, Linear) and x.channels % per_byte:
         return x.channels
     return per_byte
 
 
-def input_bytes(layer: TypedLayer, tile: Tile, operand: int = 0) -> Number:
+def input_bytes(layer: Layer, tile: Tile, operand: int = 0) -> Number:
     """Return the bytes of one input tile in L1 (one buffer, without double buffering)."""
     x = layer.inputs[operand]
-    if isinstance(layer.layer, Linear):
+    if isinstance(layer.op, Linear):
         if x.bits < 8 and x.channels * x.bits % 8:
             return tile.c_in // x.channels * _pixel_bytes(x.channels, x.bits)
         return _pixel_bytes(tile.c_in, x.bits)
     return tile.x_h * tile.x_w * _pixel_bytes(tile.c_in, x.bits)
 
 
-def output_bytes(layer: TypedLayer, tile: Tile) -> Number:
+def output_bytes(layer: Layer, tile: Tile) -> Number:
     """Return the bytes of the output tile in L1 (one buffer)."""
     return tile.h * tile.w * _pixel_bytes(tile.c_out, layer.output.bits)
 
@@ -225,14 +225,14 @@ def spans(total: int, size: int) -> tuple[tuple[int, int], ...]:
     return tuple((start, min(size, total - start)) for start in range(0, total, size))
 
 
-def axis_spans(layer: TypedLayer, axis: int, size: int) -> tuple[Span, ...]:
+def axis_spans(layer: Layer, axis: int, size: int) -> tuple[Span, ...]:
     """Return the tiles along axis 0 (h) or 1 (w) of output size ``size``, with their input."""
     y: Tensor = layer.output
     total = y.height if axis == 0 else y.width
     return tuple(axis_span(layer, axis, start, count) for start, count in spans(total, size))
 
 
-def axis_span(layer: TypedLayer, axis: int, start: int, size: int) -> Span:
+def axis_span(layer: Layer, axis: int, start: int, size: int) -> Span:
     """Return the tile of ``size`` outputs from ``start`` along axis 0 (h) or 1 (w)."""
     window = window_of(layer)
     if window is None:
@@ -249,10 +249,10 @@ def axis_span(layer: TypedLayer, axis: int, start: int, size: int) -> Span:
     return Span(start, size, x_start, x_end - x_start, x_start - first, end - x_end)
 
 
-def channel_spans(layer: TypedLayer, size: int) -> tuple[Span, ...]:
+def channel_spans(layer: Layer, size: int) -> tuple[Span, ...]:
     """Return the tiles of output channels; for grouped layers with their input channels."""
     full = extent(layer)
-    if keeps_channels(layer):
+    if is_channelwise(layer):
         granule = channel_granule(layer)
         per_tile = full.c_in // _groups(layer)
         return tuple(
@@ -262,7 +262,7 @@ def channel_spans(layer: TypedLayer, size: int) -> tuple[Span, ...]:
     return tuple(Span(start, count, 0, full.c_in) for start, count in spans(full.c_out, size))
 
 
-def input_spans(layer: TypedLayer, size: int) -> tuple[Span, ...]:
+def input_spans(layer: Layer, size: int) -> tuple[Span, ...]:
     """Return the tiles of input channels of ``size``, the last one ragged."""
     return tuple(Span(a, n, a, n) for a, n in spans(extent(layer).c_in, size))
 

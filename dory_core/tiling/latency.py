@@ -17,9 +17,9 @@ import numpy as np
 
 from dory_core.estimate.timeline import LayerCosts
 from dory_core.expr import Expr, Var, ceil_div, evaluate
-from dory_core.ir import TypedLayer
+from dory_core.ir import Layer
 from dory_core.kernel import Number
-from dory_core.tiling.geometry import Tile, axis_spans, extent, keeps_channels
+from dory_core.tiling.geometry import Tile, axis_spans, extent, is_channelwise
 from dory_core.tiling.problem import AXES, Formulation, TilingProblem
 from dory_core.tiling.schedule import Buffering
 from dory_core.tiling.search import tile_space
@@ -90,7 +90,7 @@ def _most_copies(formulation: Formulation, sizes: Sequence[int], budget: int) ->
 def _steps(formulation: Formulation, values: dict[str, int]) -> Any:
     full, tile = extent(formulation.layer), formulation.concrete(values)
     count = ceil_div(full.c_out, tile.c_out) * ceil_div(full.h, tile.h) * ceil_div(full.w, tile.w)
-    if keeps_channels(formulation.layer):
+    if is_channelwise(formulation.layer):
         return count
     return count * ceil_div(full.c_in, tile.c_in)
 
@@ -147,7 +147,7 @@ def _compute_bound(formulation: Formulation, costs: LayerCosts) -> Number:
     """
     layer, tile = formulation.layer, formulation.tile
     assert tile.last is not None
-    full, last, apart = extent(layer), tile.last, keeps_channels(layer)
+    full, last, apart = extent(layer), tile.last, is_channelwise(layer)
     axes: list[tuple[tuple[Tile, Number], ...]] = []
     for name in AXES:
         total, size = getattr(full, name), getattr(tile, name)
@@ -175,7 +175,7 @@ def _link_bound(formulation: Formulation, costs: LayerCosts, env: dict[str, Any]
     )
     setup = max(link.setup_cycles - link.issue_cycles, 0)
     places = h * w
-    x_parts = o if keeps_channels(layer) else i  # input tiles of one place
+    x_parts = o if is_channelwise(layer) else i  # input tiles of one place
     x_all = places * x_parts * setup + costs.input_cycles(
         sum_of_input(layer, 0, evaluate(tile.h, env)), sum_of_input(layer, 1, evaluate(tile.w, env))
     )
@@ -184,7 +184,7 @@ def _link_bound(formulation: Formulation, costs: LayerCosts, env: dict[str, Any]
         return x_all + y_all
     w_bytes = (o - 1) * i * evaluate(_weights(formulation, tile), env)
     w_all = o * i * setup + w_bytes / link.bytes_per_cycle
-    if keeps_channels(layer):
+    if is_channelwise(layer):
         return x_all + y_all + w_all
     stays = (i == 1) & (places == 1)
     weights_outer = np.where(stays, 1, o) * x_all + np.where(i == 1, 1, places) * w_all
@@ -198,7 +198,7 @@ def _weights(formulation: Formulation, tile: Tile) -> Number:
     return formulation.kernel.weight_bytes(formulation.layer, tile)
 
 
-def sum_of_input(layer: TypedLayer, axis: int, size: Any) -> Any:
+def sum_of_input(layer: Layer, axis: int, size: Any) -> Any:
     """Return the input rows (axis 0) or columns (1) that all tiles of ``size`` read together."""
     total = layer.output.height if axis == 0 else layer.output.width
     table = [0] * (total + 1)

@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from dory_core.hardware import TargetContext
-from dory_core.ir import Graph, TypedLayer
-from dory_core.kernel import Kernel, Term, judge
+from dory_core.ir import Graph, Layer
+from dory_core.kernel import Kernel, Term, rejection_of
 from dory_core.plugins import Plugins
 from dory_core.tiling.geometry import Tile
+from dory_core.tiling.in_place import tile_whole
 from dory_core.tiling.outer import WHOLE, Split, largest_part
 from dory_core.tiling.tiled import KernelRejection, TiledLayer, passed_over
 from dory_core.tiling.tiler import Tiler
-from dory_core.tiling.whole import tile_whole
 
 Progress = Callable[[str, int, int], None]
 
@@ -30,11 +30,11 @@ class NetworkTiler:
         objective: str = "heuristic",
         progress: Progress | None = None,
     ) -> None:
-        def terms(layer: TypedLayer, kernel: Kernel, tile: Tile) -> Sequence[Term]:
+        def terms(layer: Layer, kernel: Kernel, tile: Tile) -> Sequence[Term]:
             return plugins.objective_terms(ctx, layer, kernel, 1, tile)
 
         self.graph = graph
-        self._layers = graph.typed_layers
+        self._layers = graph.layers
         self._kernels = [plugins.kernels(ctx, layer) for layer in self._layers]
         self._l1_bytes = l1_bytes
         self._hierarchy = ctx.memory
@@ -66,7 +66,7 @@ class NetworkTiler:
         layer = self._layers[n]
         if self._hierarchy.in_place:
             return tile_whole(layer, self._kernels[n], self._l1_bytes, self._hierarchy)
-        answers = [(kernel, judge(kernel, layer)) for kernel in self._kernels[n]]
+        answers = [(kernel, rejection_of(kernel, layer)) for kernel in self._kernels[n]]
         accepting = [kernel for kernel, rejection in answers if rejection is None]
         tiled = self._tiler.tile(
             largest_part(layer, split), accepting or self._kernels[n], self._l1_bytes

@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from dory_core.ir import (
     AvgPool,
     Conv,
+    Layer,
     Linear,
     MaxPool,
     Tensor,
-    TypedLayer,
     Window,
     pixel_bytes,
 )
@@ -27,7 +27,7 @@ from dory_core.tiling.geometry import (
     channel_spans,
     extent,
     input_spans,
-    keeps_channels,
+    is_channelwise,
     output_granule,
     spans,
 )
@@ -66,9 +66,9 @@ class Part:
     group_span: tuple[int, int]
 
 
-def stripe_axis(layer: TypedLayer) -> int | None:
+def stripe_axis(layer: Layer) -> int | None:
     """Return the axis along which stripes are contiguous: 0 rows, 1 columns; None: no stripes."""
-    if isinstance(layer.layer, Linear):
+    if isinstance(layer.op, Linear):
         return None
     if layer.output.height > 1:
         return 0
@@ -77,12 +77,12 @@ def stripe_axis(layer: TypedLayer) -> int | None:
     return None
 
 
-def _stripe_total(layer: TypedLayer) -> int:
+def _stripe_total(layer: Layer) -> int:
     axis = stripe_axis(layer)
     return 1 if axis is None else (layer.output.height, layer.output.width)[axis]
 
 
-def stripe_spans(layer: TypedLayer, stripes: int) -> tuple[Span, ...]:
+def stripe_spans(layer: Layer, stripes: int) -> tuple[Span, ...]:
     """Return the stripes: equal sizes but for the last, with the input that each one reads."""
     axis = stripe_axis(layer)
     if axis is None:
@@ -93,29 +93,29 @@ def stripe_spans(layer: TypedLayer, stripes: int) -> tuple[Span, ...]:
     return tuple(axis_span(layer, axis, start, count) for start, count in spans(total, size))
 
 
-def max_stripes(layer: TypedLayer) -> int:
+def max_stripes(layer: Layer) -> int:
     """Return the largest number of stripes."""
     return _stripe_total(layer)
 
 
-def group_spans(layer: TypedLayer, groups: int) -> tuple[tuple[int, int], ...]:
+def group_spans(layer: Layer, groups: int) -> tuple[tuple[int, int], ...]:
     """Return (first channel, count) of each group: balanced, in whole steps of channels."""
     total = layer.output.channels
-    if groups == 1 or keeps_channels(layer):
+    if groups == 1 or is_channelwise(layer):
         return ((0, total),)
     step = max(GROUP_STEP, output_granule(layer))
     size = -(-total // groups)
     return spans(total, min(total, -(-size // step) * step))
 
 
-def max_groups(layer: TypedLayer) -> int:
+def max_groups(layer: Layer) -> int:
     """Return the largest number of channel groups; 1 without constants worth splitting."""
-    if keeps_channels(layer) or not isinstance(layer.layer, (Conv, Linear)):
+    if is_channelwise(layer) or not isinstance(layer.op, (Conv, Linear)):
         return 1
     return -(-layer.output.channels // max(GROUP_STEP, output_granule(layer)))
 
 
-def parts(layer: TypedLayer, split: Split) -> Iterator[Part]:
+def parts(layer: Layer, split: Split) -> Iterator[Part]:
     """Return the parts of a layer in order of execution."""
     stripes = tuple(enumerate(stripe_spans(layer, split.stripes)))
     groups = tuple(enumerate(group_spans(layer, split.groups)))
@@ -135,7 +135,7 @@ def stripe_pitch(tensor: Tensor, axis: int) -> int:
     return tensor.width * pixel if axis == 0 else pixel
 
 
-def input_range(layer: TypedLayer, operand: int, stripe: Span) -> tuple[int, int]:
+def input_range(layer: Layer, operand: int, stripe: Span) -> tuple[int, int]:
     """Return (first byte, bytes) of an input that a stripe reads; all of it without stripes."""
     tensor = layer.inputs[operand]
     axis = stripe_axis(layer)
@@ -145,7 +145,7 @@ def input_range(layer: TypedLayer, operand: int, stripe: Span) -> tuple[int, int
     return stripe.x_start * pitch, stripe.x_size * pitch
 
 
-def output_range(layer: TypedLayer, stripe: Span) -> tuple[int, int]:
+def output_range(layer: Layer, stripe: Span) -> tuple[int, int]:
     """Return (first byte, bytes) of the output rows that a stripe writes."""
     axis = stripe_axis(layer)
     if axis is None:
@@ -154,7 +154,7 @@ def output_range(layer: TypedLayer, stripe: Span) -> tuple[int, int]:
     return stripe.start * pitch, stripe.size * pitch
 
 
-def largest_part(layer: TypedLayer, split: Split) -> TypedLayer:
+def largest_part(layer: Layer, split: Split) -> Layer:
     """Return a layer of the size of the largest part, for tiling.
 
     Its constants stay those of the whole layer: how a kernel stores them depends on all values.
@@ -171,9 +171,9 @@ def largest_part(layer: TypedLayer, split: Split) -> TypedLayer:
     return layer
 
 
-def _inner_rows(layer: TypedLayer, rows: int, x_rows: int) -> TypedLayer:
+def _inner_rows(layer: Layer, rows: int, x_rows: int) -> Layer:
     axis = stripe_axis(layer) or 0
-    kind = layer.layer
+    kind = layer.op
     if isinstance(kind, (Conv, MaxPool, AvgPool)):
         window = kind.window
         kind = replace(kind, window=_without_pads(window, axis))
@@ -181,7 +181,7 @@ def _inner_rows(layer: TypedLayer, rows: int, x_rows: int) -> TypedLayer:
         x_rows = max(x_rows, (rows - 1) * window.strides[axis] + reach)
     inputs = tuple(_with_rows(tensor, axis, x_rows) for tensor in layer.inputs)
     output = _with_rows(layer.output, axis, rows)
-    return replace(layer, layer=kind, inputs=inputs, output=output)
+    return replace(layer, op=kind, inputs=inputs, output=output)
 
 
 def _with_rows(tensor: Tensor, axis: int, rows: int) -> Tensor:
@@ -194,7 +194,7 @@ def _without_pads(window: Window, axis: int) -> Window:
 
 
 def part_schedule(
-    layer: TypedLayer,
+    layer: Layer,
     part: Part,
     tile: Tile,
     buffering: Buffering,
@@ -207,7 +207,7 @@ def part_schedule(
     at their group, input channels at 0.
     """
     full = extent(layer)
-    apart = keeps_channels(layer)
+    apart = is_channelwise(layer)
     axis = stripe_axis(layer)
     stripe = part.stripe_span
 

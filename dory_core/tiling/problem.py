@@ -8,7 +8,7 @@ from math import lcm
 from typing import Any
 
 from dory_core.expr import Expr, Op, Var, evaluate, to_text
-from dory_core.ir import TypedLayer
+from dory_core.ir import Layer
 from dory_core.kernel import Constraint, Kernel, Number, Term, is_hwc
 from dory_core.tiling.boxes import tile_granule
 from dory_core.tiling.geometry import (
@@ -16,7 +16,7 @@ from dory_core.tiling.geometry import (
     evaluate_tile,
     extent,
     input_granule,
-    keeps_channels,
+    is_channelwise,
     make_tile,
     with_border,
 )
@@ -43,7 +43,7 @@ class Formulation:
     variables: in the order of AXES. buffers: sizes in L1, each with one copy.
     """
 
-    layer: TypedLayer
+    layer: Layer
     kernel: Kernel
     tile: Tile
     variables: tuple[Var, ...]
@@ -87,7 +87,7 @@ class TilingProblem:
 
 
 def formulate(
-    layer: TypedLayer,
+    layer: Layer,
     kernel: Kernel,
     terms: Terms | None = None,
     conditions: Conditions | None = None,
@@ -103,7 +103,7 @@ def formulate(
     w: Number = full.w
     if is_hwc(kernel, layer):
         w = _axis("w", full.w, 1)
-        if not keeps_channels(layer) and kernel.accumulates(layer):
+        if not is_channelwise(layer) and kernel.accumulates(layer):
             c_in = _even_parts("c_in", full.c_in, input_granule(layer))
     sizes = (c_out, _axis("h", full.h, 1), w, c_in)
     tile = with_border(layer, make_tile(layer, *sizes))

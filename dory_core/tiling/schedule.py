@@ -19,7 +19,7 @@ from itertools import product
 from types import MappingProxyType
 
 from dory_core.expr import Expr
-from dory_core.ir import Add, TypedLayer
+from dory_core.ir import Add, Layer
 from dory_core.kernel import Kernel, Number
 from dory_core.tiling.boxes import input_tile_bytes, output_tile_bytes
 from dory_core.tiling.geometry import (
@@ -29,7 +29,7 @@ from dory_core.tiling.geometry import (
     channel_spans,
     extent,
     input_spans,
-    keeps_channels,
+    is_channelwise,
     partial_sum_bytes,
 )
 
@@ -101,13 +101,13 @@ class Schedule:
     w: tuple[Span, ...]
     c_in: tuple[Span, ...]
     buffering: Buffering
-    keeps_channels: bool = False
+    is_channelwise: bool = False
     has_weights: bool = True
 
     def __post_init__(self) -> None:
         if self.order not in ORDERS:
             raise ValueError(f"loop order {self.order!r} is none of {ORDERS}")
-        if self.keeps_channels and len(self.c_in) != 1:
+        if self.is_channelwise and len(self.c_in) != 1:
             raise ValueError("a layer that keeps channels apart has no input-channel tiles")
 
     @property
@@ -123,7 +123,7 @@ class Schedule:
 
     def input_channels(self, step: TileStep) -> tuple[int, int]:
         """Return (start, size) of the input channels that ``step`` reads."""
-        if self.keeps_channels:
+        if self.is_channelwise:
             span = self.c_out[step.o]
             return span.x_start, span.x_size
         return self.c_in[step.i].start, self.c_in[step.i].size
@@ -143,7 +143,7 @@ class Schedule:
         last_i = len(self.c_in) - 1
         buffering = self.buffering
         for index, (o, h, w, i) in enumerate(self.positions()):
-            x_now = (o, h, w) if self.keeps_channels else (h, w, i)
+            x_now = (o, h, w) if self.is_channelwise else (h, w, i)
             w_now = (o, i)
             load_x = x_now != x_before
             load_w = self.has_weights and w_now != w_before
@@ -169,14 +169,14 @@ class Schedule:
 
 
 def make_schedule(
-    layer: TypedLayer,
+    layer: Layer,
     tile: Tile,
     buffering: Buffering,
     order: str = WEIGHTS_OUTER,
     has_weights: bool = True,
 ) -> Schedule:
     """Return the Schedule of ``layer`` with integer tile sizes ``tile``."""
-    apart = keeps_channels(layer)
+    apart = is_channelwise(layer)
     full = extent(layer)
     return Schedule(
         order,
@@ -216,16 +216,16 @@ def _is_zero(size: Number) -> bool:
 
 
 def l1_buffers(
-    layer: TypedLayer, kernel: Kernel, tile: Tile, buffering: Buffering
+    layer: Layer, kernel: Kernel, tile: Tile, buffering: Buffering
 ) -> tuple[L1Buffer, ...]:
     """Return the buffers that a tile needs in L1; sizes are numbers or expressions, as the tile's.
 
     Buffers that are known to be empty are left out; constants that the kernel fetches have none.
     """
-    split = tile.c_in < extent(layer).c_in if not keeps_channels(layer) else 0
+    split = tile.c_in < extent(layer).c_in if not is_channelwise(layer) else 0
     weights = 0 if kernel.fetches_weights else kernel.weight_bytes(layer, tile)
     candidates = [L1Buffer("x", _aligned(input_tile_bytes(layer, kernel, tile)), buffering.x)]
-    if isinstance(layer.layer, Add):
+    if isinstance(layer.op, Add):
         x2 = input_tile_bytes(layer, kernel, tile, 1)
         candidates.append(L1Buffer("x2", _aligned(x2), buffering.x))
     candidates += [

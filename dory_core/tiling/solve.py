@@ -153,7 +153,7 @@ _BUFFER_NAMES = {
 
 def does_not_fit(problem: TilingProblem) -> DoesNotFit:
     """Return the error that explains why no tile fits."""
-    layer, kernel = problem.formulation.layer.layer, problem.formulation.kernel
+    layer, kernel = problem.formulation.layer.op, problem.formulation.kernel
     level = f"L{problem.level}"
     smallest = smallest_tile(problem)
     if smallest is None:

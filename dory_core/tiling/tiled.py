@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from dory_core.estimate.timeline import LayerEstimate
-from dory_core.ir import TypedLayer
+from dory_core.ir import Layer
 from dory_core.kernel import Kernel, Rejection
 from dory_core.tiling.problem import Tiling
 from dory_core.tiling.schedule import Schedule
@@ -37,7 +37,7 @@ CORES = "cores"
 
 
 @dataclass(frozen=True, slots=True)
-class PassedOver:
+class EngineRejection:
     """An engine that was preferred and does not compute a layer, and why, in a sentence."""
 
     engine: str
@@ -46,7 +46,7 @@ class PassedOver:
 
 def passed_over(
     kernels: Sequence[Kernel], chosen: Kernel | None, rejections: Iterable[KernelRejection]
-) -> tuple[PassedOver, ...]:
+) -> tuple[EngineRejection, ...]:
     """Return each engine that was asked before the chosen kernel and is not that kernel's.
 
     kernels: candidates, best first. chosen: None when none computes the layer, and all were asked.
@@ -61,7 +61,7 @@ def passed_over(
         mine = [r for r in rejections if r.engine == engine]
         if mine and (chosen is None or engine != chosen.engine):
             best = next((r for r in mine if not r.other_kind), mine[0])
-            found.append(PassedOver(engine or CORES, best.reason))
+            found.append(EngineRejection(engine or CORES, best.reason))
     return tuple(found)
 
 
@@ -70,15 +70,15 @@ class TiledLayer:
     """A layer with its kernel, tile and schedule between two memory levels.
 
     rejections: candidates of higher preference and why they were not taken. in_place: not tiled,
-    the kernel works on tensors and constants where they lie (``tiling.whole``). passed_over:
+    the kernel works on tensors and constants where they lie (``tiling.in_place``). passed_over:
     engines of higher preference.
     """
 
-    layer: TypedLayer
+    layer: Layer
     kernel: Kernel
     tiling: Tiling
     schedule: Schedule
     rejections: tuple[KernelRejection, ...]
     estimate: LayerEstimate
     in_place: bool = False
-    passed_over: tuple[PassedOver, ...] = ()
+    passed_over: tuple[EngineRejection, ...] = ()

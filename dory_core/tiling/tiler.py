@@ -10,10 +10,11 @@ from dory_core.errors import DoesNotFit, NotSupported
 from dory_core.estimate.timeline import LayerCosts, estimate
 from dory_core.expr import evaluate
 from dory_core.hardware import MemoryHierarchy
-from dory_core.ir import Array, Requant, TypedLayer
-from dory_core.kernel import Kernel, Term, judge
+from dory_core.ir import Array, Layer, Requant
+from dory_core.kernel import Kernel, Term, rejection_of
 from dory_core.tiling.boxes import fetch_constraints
 from dory_core.tiling.geometry import Tile
+from dory_core.tiling.in_place import Refused, whole_layer
 from dory_core.tiling.latency import fastest
 from dory_core.tiling.problem import (
     Formulation,
@@ -26,10 +27,9 @@ from dory_core.tiling.schedule import make_schedule
 from dory_core.tiling.solve import OPTIMAL, does_not_fit
 from dory_core.tiling.tiled import KernelRejection, TiledLayer
 from dory_core.tiling.variants import Variant, cheapest, solve_bufferings
-from dory_core.tiling.whole import Refused, whole_layer
 
 # Objective terms for a layer, kernel and tile; the tile's sizes are expressions.
-TermsHook = Callable[[TypedLayer, Kernel, Tile], Sequence[Term]]
+TermsHook = Callable[[Layer, Kernel, Tile], Sequence[Term]]
 
 OBJECTIVES = ("heuristic", "latency")
 
@@ -70,7 +70,7 @@ class Tiler:
         self._upper = upper
         self._memo: dict[tuple[Any, ...], tuple[Variant, Tiling]] = {}
 
-    def tile(self, layer: TypedLayer, kernels: Sequence[Kernel], budget_bytes: int) -> TiledLayer:
+    def tile(self, layer: Layer, kernels: Sequence[Kernel], budget_bytes: int) -> TiledLayer:
         """Return the layer on the first kernel that accepts it and has a tile in the budget.
 
         With the latency objective it is the kernel with the fewest estimated cycles.
@@ -82,7 +82,7 @@ class Tiler:
         failures: list[DoesNotFit] = []
         best: TiledLayer | None = None
         for kernel in kernels:
-            rejection = judge(kernel, layer)
+            rejection = rejection_of(kernel, layer)
             if rejection is not None:
                 rejections.append(KernelRejection.of(kernel, rejection))
                 continue
@@ -106,14 +106,12 @@ class Tiler:
             raise min(failures, key=_needed_bytes)
         reasons = "; ".join(f"{r.kernel}: {r.reason}" for r in rejections)
         raise NotSupported(
-            f"{layer.layer.kind} '{layer.layer.name}': no kernel computes it"
+            f"{layer.op.kind} '{layer.op.name}': no kernel computes it"
             + (f" ({reasons})" if reasons else ""),
             "change the layer so that one of the kernels accepts it, or add a kernel as a plugin",
         )
 
-    def in_one_tile(
-        self, layer: TypedLayer, kernel: Kernel, budget_bytes: int
-    ) -> TiledLayer | None:
+    def in_one_tile(self, layer: Layer, kernel: Kernel, budget_bytes: int) -> TiledLayer | None:
         """Return the layer in one tile on a kernel that accepts it.
 
         None when that does not fit, or the kernel does not want it.
@@ -133,7 +131,7 @@ class Tiler:
         return TiledLayer(layer, kernel, tiling, schedule, (), estimate(costs, schedule))
 
     def _on(
-        self, layer: TypedLayer, kernel: Kernel, budget_bytes: int, rival: int | None
+        self, layer: Layer, kernel: Kernel, budget_bytes: int, rival: int | None
     ) -> TiledLayer | DoesNotFit:
         if kernel.in_place:
             return self._in_place(layer, kernel, budget_bytes)
@@ -143,23 +141,21 @@ class Tiler:
         variant, tiling = found
         return TiledLayer(layer, kernel, tiling, variant.schedule, (), variant.estimate)
 
-    def _in_place(
-        self, layer: TypedLayer, kernel: Kernel, budget_bytes: int
-    ) -> TiledLayer | DoesNotFit:
+    def _in_place(self, layer: Layer, kernel: Kernel, budget_bytes: int) -> TiledLayer | DoesNotFit:
         try:
             return whole_layer(layer, kernel, budget_bytes, self._hierarchy)
         except Refused as refused:
             return DoesNotFit(
-                f"{layer.layer.kind} '{layer.layer.name}' on {kernel.name}: {refused.reason}, "
+                f"{layer.op.kind} '{layer.op.name}' on {kernel.name}: {refused.reason}, "
                 f"{budget_bytes} B of L1 are available"
                 if refused.needed_bytes
-                else f"{layer.layer.kind} '{layer.layer.name}' on {kernel.name}: {refused.reason}",
+                else f"{layer.op.kind} '{layer.op.name}' on {kernel.name}: {refused.reason}",
                 "raise --l1 if the chip has more, or make the layer smaller",
                 refused.needed_bytes or None,
             )
 
     def _tile_on(
-        self, layer: TypedLayer, kernel: Kernel, budget_bytes: int, rival: int | None
+        self, layer: Layer, kernel: Kernel, budget_bytes: int, rival: int | None
     ) -> tuple[Variant, Tiling] | DoesNotFit:
         # Names are unique within a target, and hooks may make new objects for every layer.
         key = (
@@ -178,7 +174,7 @@ class Tiler:
         return self._memo[key]
 
     def _solve(
-        self, layer: TypedLayer, kernel: Kernel, budget_bytes: int, rival: int | None
+        self, layer: Layer, kernel: Kernel, budget_bytes: int, rival: int | None
     ) -> tuple[Variant, Tiling]:
         formulation = self._formulation(layer, kernel)
         solved = solve_bufferings(formulation, budget_bytes)
@@ -193,7 +189,7 @@ class Tiler:
         problem = TilingProblem(formulation, budget_bytes, best.buffering, self._upper)
         return best, make_tiling(problem, best.values, proof)
 
-    def _formulation(self, layer: TypedLayer, kernel: Kernel) -> Formulation:
+    def _formulation(self, layer: Layer, kernel: Kernel) -> Formulation:
         return formulate(
             layer,
             kernel,
@@ -212,7 +208,7 @@ def _needed_bytes(failure: DoesNotFit) -> float:
 
 
 def tile_layer(
-    layer: TypedLayer,
+    layer: Layer,
     kernels: Sequence[Kernel],
     budget_bytes: int,
     terms_hook: TermsHook,
@@ -223,12 +219,12 @@ def tile_layer(
     return Tiler(hierarchy, terms_hook, objective).tile(layer, kernels, budget_bytes)
 
 
-def signature(layer: TypedLayer) -> tuple[Any, ...]:
+def signature(layer: Layer) -> tuple[Any, ...]:
     """Return what the tiling of a layer can depend on: everything but names and values.
 
     Of weights and biases the shape counts, of multipliers and ranges the number of bits.
     """
-    kind = layer.layer
+    kind = layer.op
     fields = (
         _shape_of(getattr(kind, name))
         for name in type(kind).__dataclass_fields__

@@ -28,7 +28,7 @@ def test_44_layers_over_six_orders_of_magnitude(bench: ModuleType) -> None:
     kinds = [case.kind for case in cases]
     assert (len(cases), kinds.count("conv"), kinds.count("depthwise")) == (44, 22, 22)
     assert len({case.name for case in cases}) == 44
-    macs = [case.network.graph().typed(0).macs for case in cases]
+    macs = [case.network.graph().layer(0).macs for case in cases]
     assert math.log10(max(macs) / min(macs)) > 5.5
 
 

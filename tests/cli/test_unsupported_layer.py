@@ -24,7 +24,7 @@ def dory_kernels(ctx, layer):
         __slots__ = ()
         name = "lone_conv"
         def accepts(self, layer):
-            if getattr(layer.layer, "groups", 1) > 1:
+            if getattr(layer.op, "groups", 1) > 1:
                 return Rejection("the chip has no grouped convolution")
             return super().accepts(layer)
 

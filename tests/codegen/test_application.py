@@ -19,7 +19,7 @@ from dory_core.check import check_network
 from dory_core.compiler import CompileOptions, compile_network
 from dory_core.errors import NotSupported, UsageError
 from dory_core.hardware import TargetContext
-from dory_core.ir import TypedLayer
+from dory_core.ir import Layer
 from dory_core.kernel import Kernel
 from dory_core.passes.extract import extract_layer
 from dory_core.plan import Plan
@@ -99,7 +99,7 @@ def test_make_run_needs_no_python(app: tuple[Path, Plan], tmp_path: Path) -> Non
     done = subprocess.run(["make", "-C", str(copy), "run"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     exact = [line for line in done.stdout.splitlines() if re.match(r"layer \d+ exact", line)]
-    assert len(exact) == 2 * len(GRAPH.layers)
+    assert len(exact) == 2 * len(GRAPH.ops)
 
 
 def test_make_run_fails_when_a_layer_differs(app: tuple[Path, Plan], tmp_path: Path) -> None:
@@ -168,7 +168,7 @@ def test_directory_that_is_no_application_is_refused(tmp_path: Path) -> None:
 
 def test_layer_that_does_not_exist_cannot_be_extracted() -> None:
     with pytest.raises(UsageError) as caught:
-        extract_layer(GRAPH, len(GRAPH.layers))
+        extract_layer(GRAPH, len(GRAPH.ops))
     assert "0 to" in caught.value.hint
 
 
@@ -187,7 +187,7 @@ class WithoutFallback:
 
     @staticmethod
     @hookimpl
-    def dory_kernels(ctx: TargetContext, layer: TypedLayer) -> list[Kernel]:
+    def dory_kernels(ctx: TargetContext, layer: Layer) -> list[Kernel]:
         left_out = ("dory_portable", "dory_gap8_conv")
         return [k for k in gap8.dory_kernels(ctx, layer) if not k.name.startswith(left_out)]
 

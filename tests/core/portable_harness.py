@@ -16,7 +16,7 @@ from string import Template
 
 import numpy as np
 
-from dory_core.ir import Add, Linear, TypedLayer, pixel_bytes
+from dory_core.ir import Add, Layer, Linear, pixel_bytes
 from dory_core.kernel import Kernel
 from dory_core.kernels import portable_kernels
 from dory_core.reference import run_layer
@@ -26,7 +26,7 @@ from dory_core.tiling.geometry import (
     channel_spans,
     extent,
     input_granule,
-    keeps_channels,
+    is_channelwise,
     make_tile,
     spans,
 )
@@ -113,13 +113,13 @@ class Args(ctypes.Structure):
     )
 
 
-def kernel_of(layer: TypedLayer) -> Kernel:
+def kernel_of(layer: Layer) -> Kernel:
     """Return the one portable kernel that accepts the layer."""
     (kernel,) = [k for k in portable_kernels() if k.accepts(layer) is None]
     return kernel
 
 
-def _function(number: int, layer: TypedLayer) -> str:
+def _function(number: int, layer: Layer) -> str:
     names = {name: f"a->{name}" for name in _SIZES}
     names |= {name: f"(a->w.data + a->{name})" for name in _PARTS}
     names |= {name: f"a->{name}.data" for name in ("x", "x2", "y")}
@@ -132,7 +132,7 @@ def _function(number: int, layer: TypedLayer) -> str:
 class Compiled:
     """Layers with a library that runs them."""
 
-    layers: list[TypedLayer]
+    layers: list[Layer]
     library: ctypes.CDLL
 
     def run(
@@ -151,7 +151,7 @@ class Compiled:
         self.library.run(number, ctypes.byref(call), cores.start, cores.stop, of)
 
 
-def compile_layers(layers: list[TypedLayer], folder: Path, *flags: str) -> Compiled:
+def compile_layers(layers: list[Layer], folder: Path, *flags: str) -> Compiled:
     """Compile the kernels with every warning on, and one C function per layer."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "dory_hal_impl.h").write_text(HAL)
@@ -172,15 +172,15 @@ def compile_layers(layers: list[TypedLayer], folder: Path, *flags: str) -> Compi
     return Compiled(layers, ctypes.CDLL(str(folder / "layers.so")))
 
 
-def random_operands(layer: TypedLayer, rng: np.random.Generator) -> tuple[np.ndarray, ...]:
+def random_operands(layer: Layer, rng: np.random.Generator) -> tuple[np.ndarray, ...]:
     """Return values of shape (C, H, W) per operand, limits of the range included."""
     return tuple(rng.integers(t.lo, t.hi, t.shape, endpoint=True) for t in layer.inputs)
 
 
-def _box(layer: TypedLayer, values: np.ndarray, channels, rows, columns) -> np.ndarray:
+def _box(layer: Layer, values: np.ndarray, channels, rows, columns) -> np.ndarray:
     """Return the input of a tile, pixels by channels in the last axis."""
     start, end = channels[0], channels[0] + channels[1]
-    if isinstance(layer.layer, Linear):
+    if isinstance(layer.op, Linear):
         flat, step = values.transpose(1, 2, 0).reshape(-1), input_granule(layer)
         whole_pixels = step == len(values) and start % step == 0 and end % step == 0
         return flat[start:end].reshape(-1, step) if whole_pixels else flat[start:end]
@@ -192,7 +192,7 @@ def _storage(values: np.ndarray, bits: int, signed: bool) -> np.ndarray:
     return np.ascontiguousarray(pack_rows(values, bits, signed)).reshape(-1)
 
 
-def tile_sizes(layer: TypedLayer, rng: np.random.Generator) -> tuple[int, int, int, int]:
+def tile_sizes(layer: Layer, rng: np.random.Generator) -> tuple[int, int, int, int]:
     """Return random legal tile sizes (c_out, h, w, c_in)."""
     full, kernel = extent(layer), kernel_of(layer)
     split = kernel.accumulates(layer)
@@ -204,11 +204,11 @@ def tile_sizes(layer: TypedLayer, rng: np.random.Generator) -> tuple[int, int, i
             return c_out, h, w, c_in
 
 
-def tile_calls(layer: TypedLayer, operands, sizes):
+def tile_calls(layer: Layer, operands, sizes):
     """Yield (y box as slices, calls); a call is (args, buffers) of one input-channel tile."""
     kernel, full, output = kernel_of(layer), extent(layer), layer.output
     c_out, h, w, c_in = sizes
-    apart = keeps_channels(layer)
+    apart = is_channelwise(layer)
     boxes = itertools.product(
         channel_spans(layer, c_out), axis_spans(layer, 0, h), axis_spans(layer, 1, w)
     )
@@ -236,7 +236,7 @@ def tile_calls(layer: TypedLayer, operands, sizes):
                 for values, t in zip(operands, layer.inputs, strict=True)
             ]
             buffers = {"x": x[0], "psum": psum, "y": y}
-            if isinstance(layer.layer, Add):
+            if isinstance(layer.op, Add):
                 buffers["x2"] = x[1]
             if block is not None:
                 buffers["w"] = np.frombuffer(block.data, np.uint8)
@@ -245,7 +245,7 @@ def tile_calls(layer: TypedLayer, operands, sizes):
         yield box, calls
 
 
-def expected_bytes(layer: TypedLayer, golden: np.ndarray, box) -> np.ndarray:
+def expected_bytes(layer: Layer, golden: np.ndarray, box) -> np.ndarray:
     """Return the storage form of a box of the golden output."""
     return _storage(golden[box].transpose(1, 2, 0), layer.output.bits, layer.output.signed)
 

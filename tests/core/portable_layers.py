@@ -11,12 +11,12 @@ from dory_core.ir import (
     Array,
     AvgPool,
     Conv,
+    Layer,
     LayerRanges,
     Linear,
     MaxPool,
     Requant,
     Tensor,
-    TypedLayer,
     Window,
     requant,
 )
@@ -99,7 +99,7 @@ class Sampler:
             return None
         return Array(self.rng.integers(-5000, 5000, channels))
 
-    def conv(self, x_type, weight_type) -> TypedLayer:
+    def conv(self, x_type, weight_type) -> Layer:
         height, width, window, size = self.geometry()
         groups = self.pick([1, 1, 2, 3, 8])
         c_in = groups * int(self.rng.integers(1, 10 if groups == 1 else 4))
@@ -119,7 +119,7 @@ class Sampler:
         )
         return _typed(layer, [tensor("x", (c_in, height, width), *x_type)], (c_out, *size), y_type)
 
-    def linear(self, x_type, weight_type) -> TypedLayer:
+    def linear(self, x_type, weight_type) -> Layer:
         height, width = self.pick([(1, 1), (2, 3)])
         channels = int(self.rng.integers(1, 20))
         c_out = int(self.rng.integers(1, 12))
@@ -137,7 +137,7 @@ class Sampler:
         x = tensor("x", (channels, height, width), *x_type)
         return _typed(layer, [x], (c_out, 1, 1), y_type)
 
-    def pool(self, kind, x_type) -> TypedLayer:
+    def pool(self, kind, x_type) -> Layer:
         while True:
             height, width, window, size = self.geometry()
             if kind is AvgPool or _every_window_sees_the_image(window, height, width, size):
@@ -148,7 +148,7 @@ class Sampler:
         x = tensor("x", (channels, height, width), *x_type)
         return _typed(layer, [x], (channels, *size), y_type)
 
-    def add(self, a_type, b_type) -> TypedLayer:
+    def add(self, a_type, b_type) -> Layer:
         shape = tuple(int(n) for n in self.rng.integers(1, 9, 3))
         y_type, steps = self.output(shape[0], (32, True))
         operands = tuple(
@@ -178,13 +178,13 @@ def _every_window_sees_the_image(window, height, width, size) -> bool:
     return all(sees)
 
 
-def _typed(layer, inputs, shape, y_type) -> TypedLayer:
+def _typed(layer, inputs, shape, y_type) -> Layer:
     bits, signed = y_type
     output = Tensor("y", *shape, *limits(bits, signed), bits, signed)
-    return TypedLayer(layer, tuple(inputs), output, NO_RANGES)
+    return Layer(layer, tuple(inputs), output, NO_RANGES)
 
 
-def all_layers(seed: int = 0) -> list[TypedLayer]:
+def all_layers(seed: int = 0) -> list[Layer]:
     """Every kind with every input type (and weight type), several shapes each."""
     draw = Sampler(np.random.default_rng(seed))
     layers = []

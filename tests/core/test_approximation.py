@@ -34,11 +34,11 @@ def network() -> Graph:
 
 def one_more(graph: Graph) -> Graph:
     """Add 1 to all outputs of the first layer, within its clip."""
-    first = graph.layers[0]
+    first = graph.ops[0]
     step = replace(first.requants[0], hi=None, lo=None)
     changed = replace(first, requants=(step, requant(1, 1, 1, 0, 100)))
     inputs = tuple(graph.tensors[name] for name in graph.inputs)
-    return infer_types(graph.name, inputs, (changed, *graph.layers[1:]), graph.outputs)
+    return infer_types(graph.name, inputs, (changed, *graph.ops[1:]), graph.outputs)
 
 
 @dataclass(frozen=True)

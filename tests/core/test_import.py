@@ -10,8 +10,8 @@ from onnx import TensorProto, helper
 
 from dory_core.errors import NotSupported
 from dory_core.frontend import FrontendOptions
-from dory_core.frontends_common import Dialect, import_onnx
 from dory_core.ir import Add, AvgPool, Conv, Graph, Requant, requant
+from dory_core.onnx_import import Dialect, import_onnx
 from tests.builders import OnnxBuilder
 
 
@@ -49,18 +49,18 @@ def chain(folder: Path, *steps: tuple[str, float], clip: tuple[int, int] | None 
 def test_steps_are_exact_rational_arithmetic(
     steps: list[tuple[str, float]], expected: list[Requant], tmp_path: Path
 ) -> None:
-    assert list(chain(tmp_path, *steps).layers[0].requants) == expected
+    assert list(chain(tmp_path, *steps).ops[0].requants) == expected
 
 
 def test_add_directly_behind_a_conv_is_bias(tmp_path: Path) -> None:
-    layer = chain(tmp_path, ("Add", 7), ("Mul", 3)).layers[0]
+    layer = chain(tmp_path, ("Add", 7), ("Mul", 3)).ops[0]
     assert isinstance(layer, Conv) and layer.bias is not None
     assert (layer.bias.values.tolist(), layer.requants) == ([7], (requant(3),))
 
 
 def test_clip_behind_a_floor_closes_the_same_step(tmp_path: Path) -> None:
     graph = chain(tmp_path, ("Mul", 3), ("Div", 8), ("Floor", 0), clip=(-4, 11))
-    assert graph.layers[0].requants == (requant(3, 0, 8, -4, 11),)
+    assert graph.ops[0].requants == (requant(3, 0, 8, -4, 11),)
 
 
 @pytest.mark.parametrize(("mul", "expected"), [(8, requant(2, 10, 16)), (6, requant(3, 20, 32))])
@@ -73,7 +73,7 @@ def test_average_times_a_constant_is_exact_from_the_sum(
     builder.node("Add", builder.value, builder.constant(10))
     builder.node("Div", builder.value, builder.constant(16))
     builder.node("Floor", builder.value)
-    layer = imported(builder, tmp_path).layers[0]
+    layer = imported(builder, tmp_path).ops[0]
     assert isinstance(layer, AvgPool)
     assert layer.requants == (expected,)
 
@@ -93,7 +93,7 @@ def windowed(folder: Path, op: str, size: Sequence[int], **attributes: object) -
 )
 def test_automatic_padding(auto_pad: str, pads: tuple[int, ...], tmp_path: Path) -> None:
     graph = windowed(tmp_path, "Conv", (6, 7), strides=[2, 2], auto_pad=auto_pad)
-    assert graph.layers[0].window.pads == pads  # type: ignore[attr-defined]
+    assert graph.ops[0].window.pads == pads  # type: ignore[attr-defined]
 
 
 def test_ceil_mode_only_where_it_changes_nothing(tmp_path: Path) -> None:
@@ -119,7 +119,7 @@ def test_two_network_inputs(tmp_path: Path) -> None:
     onnx.save(model, str(tmp_path / "net.onnx"))
     imported = import_onnx(tmp_path / "net.onnx", FrontendOptions(), Dialect())
     assert imported.inputs == ("input", "input_1")
-    assert imported.layers[0].inputs == ("input_1", "input")
+    assert imported.ops[0].inputs == ("input_1", "input")
     assert imported.tensors["layer_00"].hi == 510
 
 
@@ -129,7 +129,7 @@ def test_unused_nodes_are_no_layers(tmp_path: Path) -> None:
     builder.node("Conv", builder.input, builder.constant([[[[9]]]]))
     builder.node("Conv", builder.input, weights)
     graph = imported(builder, tmp_path)
-    assert [layer.index for layer in graph.layers] == [0]
+    assert [layer.index for layer in graph.ops] == [0]
     assert graph.tensors["layer_00"].hi == 510
 
 
@@ -147,7 +147,7 @@ def test_declared_weight_bits_are_checked(weight: int, fits: bool, tmp_path: Pat
     builder = OnnxBuilder((1, 4, 4))
     builder.node("Conv", builder.value, builder.constant([[[[weight]]]]), bits=2)
     if fits:
-        layer = imported(builder, tmp_path, Declared()).layers[0]
+        layer = imported(builder, tmp_path, Declared()).ops[0]
         assert isinstance(layer, Conv) and layer.weight_bits == 2
     else:
         with pytest.raises(NotSupported, match="outside signed 2 bits"):
@@ -161,7 +161,7 @@ def test_plain_add_of_two_layers(tmp_path: Path) -> None:
     left = builder.node("Conv", builder.input, builder.constant([[[[2]]]]))
     right = builder.node("Conv", builder.input, builder.constant([[[[3]]]]))
     builder.node("Add", left, right)
-    layer = imported(builder, tmp_path).layers[2]
+    layer = imported(builder, tmp_path).ops[2]
     assert isinstance(layer, Add)
     assert (layer.inputs, layer.operand_requants) == (("layer_00", "layer_01"), (None, None))
 

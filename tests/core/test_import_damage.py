@@ -11,7 +11,7 @@ from onnx import numpy_helper
 
 from dory_core.errors import NotSupported
 from dory_core.frontend import FrontendOptions
-from dory_core.frontends_common import Dialect, import_onnx
+from dory_core.onnx_import import Dialect, import_onnx
 from tests.builders import NemoBuilder
 
 
@@ -38,7 +38,7 @@ def node(model: onnx.ModelProto, op: str) -> onnx.NodeProto:
 def test_the_network_itself_is_imported(tmp_path: Path) -> None:
     onnx.save(network(), str(tmp_path / "net.onnx"))
     graph = import_onnx(tmp_path / "net.onnx", FrontendOptions(), Dialect())
-    assert [layer.kind for layer in graph.layers] == ["Conv", "Conv", "Add", "Linear"]
+    assert [layer.kind for layer in graph.ops] == ["Conv", "Conv", "Add", "Linear"]
 
 
 @pytest.mark.parametrize("op", ["Conv", "Mul", "Clip", "Add"])
@@ -53,7 +53,7 @@ def test_domain_of_the_standard_may_be_written_out(tmp_path: Path) -> None:
     node(model, "Conv").domain = "ai.onnx"
     onnx.save(model, str(tmp_path / "net.onnx"))
     graph = import_onnx(tmp_path / "net.onnx", FrontendOptions(), Dialect())
-    assert len(graph.layers) == 4
+    assert len(graph.ops) == 4
 
 
 def test_last_operator_of_another_domain_is_left_to_the_host_by_its_full_name(
@@ -63,7 +63,7 @@ def test_last_operator_of_another_domain_is_left_to_the_host_by_its_full_name(
     node(model, "Gemm").domain = "com.example"
     onnx.save(model, str(tmp_path / "net.onnx"))
     graph = import_onnx(tmp_path / "net.onnx", FrontendOptions(), Dialect())
-    assert len(graph.layers) == 3
+    assert len(graph.ops) == 3
     assert "left out: com.example.Gemm" in graph.notes[-1]
 
 

@@ -19,9 +19,9 @@ SUM = typed(alone(Add), IMAGE, IMAGE)
 
 
 def test_layer_is_given_as_the_kind_that_it_is() -> None:
-    assert CONV.conv is CONV.weighted is CONV.layer
-    assert LINEAR.linear is LINEAR.weighted is LINEAR.layer
-    assert SUM.add is SUM.layer
+    assert CONV.conv is CONV.weighted is CONV.op
+    assert LINEAR.linear is LINEAR.weighted is LINEAR.op
+    assert SUM.add is SUM.op
     assert [layer.window for layer in (CONV, *POOLS)] == [WINDOW] * 3
 
 
@@ -30,7 +30,7 @@ def test_layer_is_given_as_the_kind_that_it_is() -> None:
     [(LINEAR, "conv"), (LINEAR, "window"), (CONV, "linear"), (CONV, "add"), (SUM, "weighted")],
 )
 def test_another_kind_is_an_error(layer, kind: str) -> None:
-    with pytest.raises(TypeError, match=f"is a {layer.layer.kind}, not a"):
+    with pytest.raises(TypeError, match=f"is a {layer.op.kind}, not a"):
         getattr(layer, kind)
 
 

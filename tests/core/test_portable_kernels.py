@@ -38,7 +38,7 @@ def full_tile(layer):
 
 
 def layers_of(kind):
-    return [n for n, layer in enumerate(LAYERS) if isinstance(layer.layer, kind)]
+    return [n for n, layer in enumerate(LAYERS) if isinstance(layer.op, kind)]
 
 
 @pytest.mark.parametrize("cores", [1, 3, 8])
@@ -49,12 +49,12 @@ def test_random_tiles_of_every_kind_and_type_are_exact(compiled, cores):
 
 
 def test_the_sample_covers_the_layer_space():
-    kinds = {(type(x.layer).__name__, x.inputs[0].bits, x.inputs[0].signed) for x in LAYERS}
+    kinds = {(type(x.op).__name__, x.inputs[0].bits, x.inputs[0].signed) for x in LAYERS}
     assert len(kinds) == 5 * len(TYPES)
     outputs = {(x.output.bits, x.output.signed) for x in LAYERS}
     assert outputs == set(TYPES)
-    assert {len(x.layer.requants) for x in LAYERS} == {0, 1, 2}
-    convs = [x.layer for x in LAYERS if isinstance(x.layer, Conv)]
+    assert {len(x.op.requants) for x in LAYERS} == {0, 1, 2}
+    convs = [x.op for x in LAYERS if isinstance(x.op, Conv)]
     assert any(c.is_depthwise for c in convs)
     assert any(c.groups > 1 and not c.is_depthwise for c in convs)
     assert any(c.window.dilations != (1, 1) and c.window.kernel != (1, 1) for c in convs)
@@ -63,7 +63,7 @@ def test_the_sample_covers_the_layer_space():
     gapped = [
         x.inputs[0]
         for x in LAYERS
-        if isinstance(x.layer, Linear) and x.inputs[0].height > 1 and x.inputs[0].bits < 8
+        if isinstance(x.op, Linear) and x.inputs[0].height > 1 and x.inputs[0].bits < 8
     ]
     assert any(x.channels * x.bits % 8 for x in gapped)
 
@@ -111,11 +111,11 @@ def test_each_byte_of_the_output_is_written_by_exactly_one_core(compiled):
 
 def _pointwise(requants, x_range, y, weights=1):
     """A 1x1 convolution with one channel over a row of values."""
-    base = next(x for x in LAYERS if isinstance(x.layer, Conv))
+    base = next(x for x in LAYERS if isinstance(x.op, Conv))
     lo, hi = x_range
     kind = replace(
-        base.layer,
-        weights=type(base.layer.weights)(np.full((1, 1, 1, 1), weights)),
+        base.op,
+        weights=type(base.op.weights)(np.full((1, 1, 1, 1), weights)),
         weight_bits=8,
         bias=None,
         groups=1,
@@ -125,7 +125,7 @@ def _pointwise(requants, x_range, y, weights=1):
     bits, signed = y
     x = replace(base.inputs[0], channels=1, height=1, width=256, lo=lo, hi=hi, bits=32, signed=True)
     output = replace(base.output, channels=1, height=1, width=256, bits=bits, signed=signed)
-    return replace(base, layer=kind, inputs=(x,), output=output)
+    return replace(base, op=kind, inputs=(x,), output=output)
 
 
 @pytest.mark.parametrize(
@@ -174,8 +174,8 @@ def test_maximum_ignores_padding_of_negative_values(tmp_path):
     window = Window(kernel=(3, 3), pads=(1, 1, 1, 1))
     x = replace(layer.inputs[0], channels=2, height=4, width=4, lo=-128, hi=-1)
     y = replace(layer.output, channels=2, height=4, width=4, bits=8, signed=True)
-    kind = replace(layer.layer, window=window, requants=())
-    layer = replace(layer, layer=kind, inputs=(x,), output=y)
+    kind = replace(layer.op, window=window, requants=())
+    layer = replace(layer, op=kind, inputs=(x,), output=y)
     built = compile_layers([layer], tmp_path)
     check_layer(built, 0, seed=1, cores=2)
     values = np.full((2, 4, 4), -7)
@@ -189,7 +189,7 @@ def test_every_layer_has_exactly_one_kernel_and_a_reason_from_the_others():
         reasons = [k.accepts(layer) for k in portable_kernels()]
         assert reasons.count(None) == 1
         texts = [r.reason for r in reasons if r is not None]
-        assert all(f"not {layer.layer.kind}" in text for text in texts)
+        assert all(f"not {layer.op.kind}" in text for text in texts)
 
 
 def test_what_does_not_fit_the_c_code_is_rejected():
@@ -198,7 +198,7 @@ def test_what_does_not_fit_the_c_code_is_rejected():
     assert "beyond 64 bits" in kernel.accepts(layer).reason
     layer = _pointwise((), (0, 1), (32, True), weights=300)
     assert kernel.accepts(layer).reason == "weights in [300, 300] do not fit 8 bits"
-    narrow = replace(layer, layer=replace(layer.layer, weights=Array([[[[9]]]]), weight_bits=2))
+    narrow = replace(layer, op=replace(layer.op, weights=Array([[[[9]]]]), weight_bits=2))
     assert kernel.accepts(narrow).reason == "weights in [9, 9] do not fit 2 bits"
     one_bit = replace(layer, output=replace(layer.output, bits=1))
     assert "1 bits in storage" in kernel.accepts(one_bit).reason
@@ -210,9 +210,9 @@ def test_rows_of_weights_are_packed_behind_tables_and_bias(kind, weight_type):
     draw = Sampler(np.random.default_rng(11))
     layer = getattr(draw, kind)((8, False), weight_type)
     steps = (requant([3] * layer.output.channels, 1, 2, 0, 255),)
-    weights = layer.layer.weights.values.copy()
+    weights = layer.op.weights.values.copy()
     weights.flat[0] = limits(*weight_type)[1]
-    layer = replace(layer, layer=replace(layer.layer, requants=steps, weights=Array(weights)))
+    layer = replace(layer, op=replace(layer.op, requants=steps, weights=Array(weights)))
     full, (bits, signed) = extent(layer), weight_type
     block = kernel_of(layer).weight_block(layer, (0, full.c_out), (0, full.c_in))
     rows = weights if kind == "linear" else weights.transpose(0, 2, 3, 1)
@@ -247,7 +247,7 @@ def test_sizes_and_cycles_read_alike_as_numbers_and_expressions():
 
 
 def test_estimate_falls_with_the_number_of_cores():
-    layer = next(x for x in LAYERS if isinstance(x.layer, AvgPool) and x.output.elements > 64)
+    layer = next(x for x in LAYERS if isinstance(x.op, AvgPool) and x.output.elements > 64)
     tile = make_tile(layer, *full_tile(layer))
     one, eight = (
         next(k for k in portable_kernels(n) if k.accepts(layer) is None).cycles(layer, tile)

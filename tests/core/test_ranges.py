@@ -13,9 +13,9 @@ from dory_core.ir import (
     AvgPool,
     Conv,
     Graph,
-    Layer,
     Linear,
     MaxPool,
+    Op,
     Requant,
     Tensor,
     Window,
@@ -48,7 +48,7 @@ def conv(
     )
 
 
-def infer(layer: Layer, source: Tensor | None = None) -> Graph:
+def infer(layer: Op, source: Tensor | None = None) -> Graph:
     return infer_types("net", (source or tensor(),), (layer,), (layer.output,))
 
 

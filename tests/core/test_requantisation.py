@@ -11,17 +11,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dory_core.ir import Array, Linear, Requant, TypedLayer, requant
+from dory_core.ir import Array, Layer, Linear, Requant, requant
 from dory_core.requantisation import (
     Narrow,
-    addends,
+    cached_per_layer,
     equal_on,
+    exact_addend_interval,
     narrow,
     narrow_32,
     narrow_clamped,
     narrow_limbs,
     narrow_product,
-    once_per_layer,
     reach,
     staircase,
     steps_of_sums,
@@ -165,7 +165,7 @@ def test_the_interval_of_addends_is_complete(
     stairs = staircase(steps, *ends((lo, hi)))
     if stairs is None:
         return
-    first, last = (int(v[0]) for v in addends(stairs, np.array([mul]), div))
+    first, last = (int(v[0]) for v in exact_addend_interval(stairs, np.array([mul]), div))
 
     def equal(add: int) -> bool:
         other = Requant((mul,), (add,), div, steps[0].lo, steps[0].hi)
@@ -343,7 +343,7 @@ def test_products_of_32_bits_need_scales_below_one_half() -> None:
 # --- of layers ----------------------------------------------------------------------------------
 
 
-def biased(bias: list[int] | None) -> TypedLayer:
+def biased(bias: list[int] | None) -> Layer:
     layer = alone(
         Linear,
         weights=Array([[1, 2], [-1, 0]]),
@@ -365,9 +365,9 @@ def test_bias_is_the_first_step_over_sums_of_products() -> None:
 def test_what_is_found_of_a_layer_is_found_once() -> None:
     asked = []
 
-    @once_per_layer
-    def find(layer: TypedLayer, number: int) -> int:
-        asked.append((layer.layer.name, number))
+    @cached_per_layer
+    def find(layer: Layer, number: int) -> int:
+        asked.append((layer.op.name, number))
         return len(asked)
 
     layer = biased(None)

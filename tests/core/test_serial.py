@@ -50,7 +50,7 @@ def test_round_trip_is_equal_in_every_field(graph: Graph, tmp_path: Path) -> Non
     loaded = load_graph(tmp_path / "graph.npz")
     assert loaded == graph
     assert (loaded.name, loaded.notes) == (graph.name, graph.notes)
-    assert [layer.name for layer in loaded.layers] == ["stem", "add", "fc"]
+    assert [layer.name for layer in loaded.ops] == ["stem", "add", "fc"]
 
 
 def test_equal_graphs_give_equal_bytes(graph: Graph, tmp_path: Path) -> None:

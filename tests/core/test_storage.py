@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from dory_core.hardware import STORAGE_BITS, MemoryHierarchy
-from dory_core.ir import Graph, TypedLayer, Window, storage_for
-from dory_core.kernel import Kernel, Rejection, judge
+from dory_core.ir import Graph, Layer, Window, storage_for
+from dory_core.kernel import Kernel, Rejection, rejection_of
 from dory_core.passes.storage import choose_storage
 from dory_core.testing.graphs import GraphBuilder
 
@@ -23,10 +23,10 @@ class Picky(Kernel):
         self.takes = takes
         self.layout = layout
 
-    def accepts(self, layer: TypedLayer) -> Rejection | None:
+    def accepts(self, layer: Layer) -> Rejection | None:
         return None if self.takes(layer) else Rejection("not to its taste")
 
-    def input_layout(self, layer: TypedLayer) -> str:
+    def input_layout(self, layer: Layer) -> str:
         return self.layout
 
     cycles = symbol = call = headers = sources = None
@@ -51,7 +51,7 @@ def chosen(graph: Graph, *kernels: Kernel, widths=STORAGE_BITS) -> list[int]:
 ANY = Picky("any")
 
 
-def in_bytes(layer: TypedLayer) -> bool:
+def in_bytes(layer: Layer) -> bool:
     return all(t.bits >= 8 for t in (*layer.inputs, layer.output))
 
 
@@ -98,7 +98,7 @@ def test_kernel_that_takes_narrow_inputs_only_keeps_its_layers() -> None:
 
 
 def test_only_the_neighbours_of_a_layer_for_bytes_are_widened() -> None:
-    second = Picky("second", lambda layer: layer.layer.index != 1 or in_bytes(layer))
+    second = Picky("second", lambda layer: layer.op.index != 1 or in_bytes(layer))
     assert chosen(network(U2, U4, U4), second, ANY) == [4, 8, 8, 4]
 
 
@@ -110,8 +110,8 @@ def test_wide_only_as_far_as_it_must_be() -> None:
 def test_widened_tensor_that_costs_a_neighbour_its_kernel_is_widened_further() -> None:
     """The second layer makes the tensor between them 4 bits wide, which the first cannot write."""
 
-    def takes(layer: TypedLayer) -> bool:
-        if layer.layer.index == 0:
+    def takes(layer: Layer) -> bool:
+        if layer.op.index == 0:
             return layer.output.bits in (2, 8)
         return layer.inputs[0].bits > 2
 
@@ -142,19 +142,19 @@ def test_graph_without_narrow_tensors_is_left_alone() -> None:
 def test_values_and_arithmetic_stay() -> None:
     graph = network(U2, U8, I4)
     wide = choose_storage(graph, (8, 16, 32), lambda layer: [ANY])
-    assert wide.layers == graph.layers and wide.ranges == graph.ranges
+    assert wide.ops == graph.ops and wide.ranges == graph.ranges
     for name, tensor in graph.tensors.items():
         assert wide.tensors[name] == replace(tensor, bits=8)
 
 
 def test_chw_kernel_is_refused_for_channels_that_share_bytes() -> None:
     chw = Picky("chw", layout="CHW")
-    (layer,) = network(U8).typed_layers
-    rejection = judge(chw, layer)
+    (layer,) = network(U8).layers
+    rejection = rejection_of(chw, layer)
     assert rejection is not None
     assert "CHW" in rejection.reason and "input share them (4 bits each)" in rejection.reason
-    assert judge(chw, replace(layer, inputs=(replace(layer.inputs[0], bits=8),))) is None
-    assert judge(Picky("hwc"), layer) is None
+    assert rejection_of(chw, replace(layer, inputs=(replace(layer.inputs[0], bits=8),))) is None
+    assert rejection_of(Picky("hwc"), layer) is None
     assert chosen(network(U2), chw, ANY) == [8, 2]
 
 

@@ -20,7 +20,7 @@ from dory_core.hardware import (
     Target,
     TargetContext,
 )
-from dory_core.ir import Graph, TypedLayer, Window, requant
+from dory_core.ir import Graph, Layer, Window, requant
 from dory_core.kernel import Kernel
 from dory_core.kernels import portable_kernels
 from dory_core.memory import Bin, BinPlan, Request
@@ -29,7 +29,7 @@ from dory_core.plugins import Plugins, hookimpl
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.graphs import GraphBuilder
 from dory_core.tiling.geometry import Tile
-from dory_core.tiling.whole import tile_whole
+from dory_core.tiling.in_place import tile_whole
 
 NAME = "forked"
 ACTIVATIONS = frozenset({"activations"})
@@ -254,16 +254,16 @@ def test_kernel_that_wants_another_layout_is_not_taken_in_place(tmp_path: Path) 
     class Planar(type(portable_kernels()[0])):  # type: ignore[misc]
         name = "planar"
 
-        def input_layout(self, layer: TypedLayer) -> str:
+        def input_layout(self, layer: Layer) -> str:
             return "CHW"
 
     class Greedy(type(portable_kernels()[0])):  # type: ignore[misc]
         name = "greedy"
 
-        def scratch_bytes(self, layer: TypedLayer, tile: Tile) -> int:
+        def scratch_bytes(self, layer: Layer, tile: Tile) -> int:
             return 1 << 20
 
-    layer = residual().typed_layers[0]
+    layer = residual().layers[0]
     memory = Forked(8 * 1024, in_place=True).hierarchy
     chosen = tile_whole(layer, [Planar(), Greedy(), *portable_kernels()], 4096, memory)
     assert chosen.kernel.name == "dory_portable_conv"
@@ -283,12 +283,12 @@ def test_scratch_memory_of_a_layer_in_place_has_room_for_all_of_its_input() -> N
     class Copying(type(portable_kernels()[0])):  # type: ignore[misc]
         name = "copying"
 
-        def scratch_bytes(self, layer: TypedLayer, tile: Tile) -> int:
+        def scratch_bytes(self, layer: Layer, tile: Tile) -> int:
             return int(tile.x_h * tile.x_w * tile.c_in)
 
     builder = GraphBuilder((16, 4, 8), name="skipped")
     builder.conv(8, Window(kernel=(3, 3), strides=(2, 2)))
-    [layer] = builder.graph().typed_layers
+    [layer] = builder.graph().layers
     memory = Forked(8 * 1024, in_place=True).hierarchy
     chosen = tile_whole(layer, [Copying()], 4096, memory)
     assert [(b.name, b.bytes) for b in chosen.tiling.buffers] == [("scratch", 16 * 4 * 8)]

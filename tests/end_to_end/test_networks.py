@@ -167,7 +167,7 @@ def test_single_residual_add_takes_both_inputs(plugins: Plugins, tmp_path: Path)
     whole = compile_network(
         CompileOptions(source.onnx, "gap8", "nemo", plan_only=True, budgets={2: L2}), plugins
     )
-    index = next(s.index for s in whole.plan.steps if s.layer.layer.kind == "Add")
+    index = next(s.index for s in whole.plan.steps if s.layer.op.kind == "Add")
     options = CompileOptions(
         source.onnx, "gap8", "nemo", tmp_path / "app", golden=(source.golden,), layer=index
     )

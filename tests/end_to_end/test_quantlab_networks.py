@@ -69,7 +69,7 @@ def test_signed_residuals_are_dumped_as_true_integers(plugins: Plugins, tmp_path
     result = compiled("quantlab_mv2_035_96", tmp_path / "app", plugins)
     run_application(tmp_path / "app", plugins=plugins, dump=tmp_path / "dump")
     golden = np.load(source.golden)
-    adds = [s.index for s in result.plan.steps if s.layer.layer.kind == "Add"]
+    adds = [s.index for s in result.plan.steps if s.layer.op.kind == "Add"]
     assert len(adds) == 6
     for index in adds:
         values = np.load(tmp_path / "dump" / f"layer_{index:02d}.npy")

@@ -17,6 +17,6 @@ def test_no_layer_needs_64_bits(name: str) -> None:
     source = net(name)
     options = FrontendOptions(source.input_bits, source.input_signed)
     graph = load_plugins().frontend(source.frontend).parse(source.onnx, options)
-    for layer in graph.typed_layers:
-        if layer.layer.requants and not isinstance(layer.layer, Add):
-            assert epilogue(layer).form in (NARROW, LIMBS), layer.layer.name
+    for layer in graph.layers:
+        if layer.op.requants and not isinstance(layer.op, Add):
+            assert epilogue(layer).form in (NARROW, LIMBS), layer.op.name

@@ -22,7 +22,7 @@ from dory_core.hardware import (
     Target,
     TargetContext,
 )
-from dory_core.ir import Add, Conv, Linear, TypedLayer
+from dory_core.ir import Add, Conv, Layer, Linear
 from dory_core.kernel import Kernel, Number, Rejection, WeightBlock
 from dory_core.kernels import portable_kernels
 from dory_core.layout import HWC, Layout
@@ -54,40 +54,40 @@ class Array(Kernel):
     reads_padding: bool = False
     kind: ClassVar[type] = Conv
 
-    def accepts(self, layer: TypedLayer) -> Rejection | None:
-        if not isinstance(layer.layer, self.kind):
-            reason = f"it computes {self.kind.__name__}, not {layer.layer.kind}"
+    def accepts(self, layer: Layer) -> Rejection | None:
+        if not isinstance(layer.op, self.kind):
+            reason = f"it computes {self.kind.__name__}, not {layer.op.kind}"
             return Rejection(reason, other_kind=True)
         return self._refusal(layer)
 
-    def _refusal(self, layer: TypedLayer) -> Rejection | None:
-        steps = layer.layer.requants
+    def _refusal(self, layer: Layer) -> Rejection | None:
+        steps = layer.op.requants
         if len(steps) != 1 or steps[0].shift is None or steps[0].lo is None:
             return Rejection("it requantises once, by a shift, and clips")
         return None
 
-    def input_layouts(self, layer: TypedLayer) -> tuple[Layout, ...]:
+    def input_layouts(self, layer: Layer) -> tuple[Layout, ...]:
         clean = self.reads_padding and layer.window.pads[3] > 0
         return (replace(self.layout, clean=clean),) * len(layer.inputs)
 
-    def output_layout(self, layer: TypedLayer) -> Layout:
+    def output_layout(self, layer: Layer) -> Layout:
         return replace(self.layout, clean=layer.output.width % self.layout.width_multiple == 0)
 
-    def cycles(self, layer: TypedLayer, tile: Tile) -> Number:
+    def cycles(self, layer: Layer, tile: Tile) -> Number:
         return 50 + tile.h * tile.w * tile.c_out * tile.c_in // 4
 
-    def symbol(self, layer: TypedLayer) -> str:
-        return f"array_{layer.layer.kind.lower()}"
+    def symbol(self, layer: Layer) -> str:
+        return f"array_{layer.op.kind.lower()}"
 
-    def headers(self, layer: TypedLayer) -> tuple[str, ...]:
+    def headers(self, layer: Layer) -> tuple[str, ...]:
         return ("array.h",)
 
-    def sources(self, layer: TypedLayer) -> tuple[OutputFile, ...]:
+    def sources(self, layer: Layer) -> tuple[OutputFile, ...]:
         names = ("array.h", "array.c")
         return tuple(OutputFile.from_package(SOURCES / n, f"kernels/{n}") for n in names)
 
-    def _call(self, layer: TypedLayer, function: str, arguments: str, **fields: Any) -> str:
-        [step] = layer.layer.requants
+    def _call(self, layer: Layer, function: str, arguments: str, **fields: Any) -> str:
+        [step] = layer.op.requants
         x, y = layer.inputs[0], layer.output
         values = {
             "x": _initialiser(self.input_layouts(layer)[0]),
@@ -116,9 +116,9 @@ def _initialiser(layout: Layout) -> str:
     return f"{{{', '.join(str(n) for n in (*sizes, layout.reversed_bytes))}}}"
 
 
-def _block(layer: TypedLayer, c_out: tuple[int, int], weights: np.ndarray) -> WeightBlock:
+def _block(layer: Layer, c_out: tuple[int, int], weights: np.ndarray) -> WeightBlock:
     """Return int64 mul and add of each channel, then the weights."""
-    [step] = layer.layer.requants
+    [step] = layer.op.requants
     channels = layer.output.channels
     mul = np.broadcast_to(np.array(step.mul, dtype="<i8"), channels)
     add = np.broadcast_to(np.array(step.add, dtype="<i8"), channels).copy()
@@ -134,8 +134,8 @@ class ArrayConv(Array):
 
     __slots__ = ()
 
-    def _refusal(self, layer: TypedLayer) -> Rejection | None:
-        conv = layer.layer
+    def _refusal(self, layer: Layer) -> Rejection | None:
+        conv = layer.op
         assert isinstance(conv, Conv)
         if conv.groups > 1 and not conv.is_depthwise:
             return Rejection("it knows no groups but depthwise ones")
@@ -143,17 +143,17 @@ class ArrayConv(Array):
             return Rejection("it knows no dilation")
         return Array._refusal(self, layer)
 
-    def weight_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
+    def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
         shape = layer.weighted.weights.values.shape
         return (tile.c_out * (16 + shape[1] * shape[2] * shape[3]) + 7) // 8 * 8
 
     def weight_block(
-        self, layer: TypedLayer, c_out: tuple[int, int], c_in: tuple[int, int]
+        self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
     ) -> WeightBlock | None:
         return _block(layer, c_out, layer.weighted.weights.values[slice(*c_out)])
 
-    def call(self, layer: TypedLayer) -> str:
-        conv = layer.layer
+    def call(self, layer: Layer) -> str:
+        conv = layer.op
         assert isinstance(conv, Conv)
         return self._call(
             layer,
@@ -173,17 +173,17 @@ class ArrayLinear(Array):
     __slots__ = ()
     kind = Linear
 
-    def input_layouts(self, layer: TypedLayer) -> tuple[Layout, ...]:
+    def input_layouts(self, layer: Layer) -> tuple[Layout, ...]:
         return (VECTOR,)
 
-    def output_layout(self, layer: TypedLayer) -> Layout:
+    def output_layout(self, layer: Layer) -> Layout:
         return VECTOR
 
-    def weight_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
+    def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
         return (tile.c_out * (16 + VECTOR.size_bytes(layer.inputs[0])) + 7) // 8 * 8
 
     def weight_block(
-        self, layer: TypedLayer, c_out: tuple[int, int], c_in: tuple[int, int]
+        self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
     ) -> WeightBlock | None:
         x = layer.inputs[0]
         values = layer.weighted.weights.values[slice(*c_out)]
@@ -191,7 +191,7 @@ class ArrayLinear(Array):
         padding = VECTOR.padded_channels(x.channels) - x.channels
         return _block(layer, c_out, np.pad(rows, ((0, 0), (0, 0), (0, padding))))
 
-    def call(self, layer: TypedLayer) -> str:
+    def call(self, layer: Layer) -> str:
         width = VECTOR.size_bytes(layer.inputs[0])
         return self._call(layer, "array_linear", "$x, $weights, $y", x_width=width)
 
@@ -202,8 +202,8 @@ class ArrayAdd(Array):
     __slots__ = ()
     kind = Add
 
-    def _refusal(self, layer: TypedLayer) -> Rejection | None:
-        add = layer.layer
+    def _refusal(self, layer: Layer) -> Rejection | None:
+        add = layer.op
         assert isinstance(add, Add)
         if any(r is not None and not r.is_identity for r in add.operand_requants):
             return Rejection("it does not requantise operands")
@@ -211,17 +211,17 @@ class ArrayAdd(Array):
             return Rejection("one operand has a sign")
         return Array._refusal(self, layer)
 
-    def input_layouts(self, layer: TypedLayer) -> tuple[Layout, ...]:
+    def input_layouts(self, layer: Layer) -> tuple[Layout, ...]:
         return (replace(self.layout, clean=False),) * 2
 
-    def call(self, layer: TypedLayer) -> str:
+    def call(self, layer: Layer) -> str:
         return self._call(layer, "array_add", "$x, $x2, $y")
 
 
-Kernels = Callable[[TypedLayer], Sequence[Kernel]]
+Kernels = Callable[[Layer], Sequence[Kernel]]
 
 
-def array_first(layer: TypedLayer, **more: Any) -> tuple[Kernel, ...]:
+def array_first(layer: Layer, **more: Any) -> tuple[Kernel, ...]:
     """Return the array's kernels, then those of the cores, in place."""
     conv = ArrayConv(name="array_conv", **more)
     linear, add = ArrayLinear(name="array_linear"), ArrayAdd(name="array_add", fetches_weights="")
@@ -280,7 +280,7 @@ class Chip:
         return DmaHal(NAME) if ctx.name == NAME else None
 
     @hookimpl
-    def dory_kernels(self, ctx: TargetContext, layer: TypedLayer) -> list[Kernel]:
+    def dory_kernels(self, ctx: TargetContext, layer: Layer) -> list[Kernel]:
         return list(self.kernels(layer)) if ctx.name == NAME else []
 
     def plugins(self) -> Plugins:

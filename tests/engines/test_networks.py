@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dory_core.errors import DoesNotFit
-from dory_core.ir import Graph, TypedLayer, Window, requant
+from dory_core.ir import Graph, Layer, Window, requant
 from dory_core.kernel import Kernel
 from dory_core.kernels import portable_kernels
 from dory_core.layout import Layout
@@ -140,7 +140,7 @@ def test_sanitizers_find_nothing(sanitizer: str, tmp_path: Path) -> None:
     assert_exact(tmp_path / "app", plugins=chip.plugins(), sanitize=sanitizer, repeat=1)
 
 
-def strict(layer: TypedLayer) -> tuple[Kernel, ...]:
+def strict(layer: Layer) -> tuple[Kernel, ...]:
     return array_first(layer, reads_padding=True)
 
 
@@ -159,7 +159,7 @@ def test_padding_is_cleaned_for_who_reads_it(width: int, tmp_path: Path) -> None
 
 
 def blocky(layout: Layout) -> Chip:
-    def kernels(layer: TypedLayer) -> Sequence[Kernel]:
+    def kernels(layer: Layer) -> Sequence[Kernel]:
         return (
             ArrayConv(name="array_conv", layout=layout),
             ArrayAdd(name="array_add", layout=layout, fetches_weights=""),
@@ -286,7 +286,7 @@ def test_a_layer_alone_gets_and_gives_hwc(tmp_path: Path) -> None:
 def test_tiled_and_in_place_kernels_of_the_cores_mix(tmp_path: Path) -> None:
     """No accelerator: convolutions are tiled, everything else works in L2."""
 
-    def kernels(layer: TypedLayer) -> Sequence[Kernel]:
+    def kernels(layer: Layer) -> Sequence[Kernel]:
         return [k if "conv" in k.name else replace(k, in_place=True) for k in portable_kernels(2)]
 
     chip = Chip(kernels, cores=2, dma_alignment=1)

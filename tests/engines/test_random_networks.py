@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dory_core.ir import Graph, TypedLayer, Window, requant
+from dory_core.ir import Graph, Layer, Window, requant
 from dory_core.kernel import Kernel
 from dory_core.kernels import portable_kernels
 from dory_core.testing.apps import assert_exact, build_app
@@ -78,7 +78,7 @@ def random_chip(seed: int) -> Chip:
     ]
     offered = [kernel for kernel in array if rng.integers(4)]
 
-    def kernels(layer: TypedLayer) -> Sequence[Kernel]:
+    def kernels(layer: Layer) -> Sequence[Kernel]:
         return (*offered, *portable_kernels(in_place=True, engine="cores"))
 
     return Chip(
@@ -122,6 +122,6 @@ def test_the_random_networks_meet_what_they_are_for() -> None:
     graphs = [random_network(seed) for seed in FAST]
     assert any(len(g.consumers(name)) > 1 for g in graphs for name in g.tensors)
     assert any(len(g.outputs) > 1 for g in graphs)
-    assert any(layer.kind == "Add" for g in graphs for layer in g.layers)
+    assert any(layer.kind == "Add" for g in graphs for layer in g.ops)
     chips = [random_chip(seed) for seed in FAST]
     assert {chip.resident_l1 for chip in chips} == {True, False}

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from dory_core.errors import DoryError, VerificationFailed
-from dory_core.ir import Graph, TypedLayer, Window, requant
+from dory_core.ir import Graph, Layer, Window, requant
 from dory_core.kernel import Kernel
 from dory_core.kernels import portable_kernels
 from dory_core.memory.contents import verify_contents
-from dory_core.plan import RESIDENT, LayerStep, Plan, Transfer
+from dory_core.plan import RESIDENT, LayerStep, OperandPlan, Plan
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.graphs import GraphBuilder
 from dory_core.testing.sanitizers import require_sanitizer
@@ -212,7 +212,7 @@ def test_a_tensor_that_changes_its_layout_does_not_stay(tmp_path: Path) -> None:
 
 
 def test_hwc_tensors_of_tiled_kernels_of_the_cores_stay_too(tmp_path: Path) -> None:
-    def kernels(layer: TypedLayer) -> Sequence[Kernel]:
+    def kernels(layer: Layer) -> Sequence[Kernel]:
         return portable_kernels(3)
 
     chip = replace(LARGE, kernels=kernels, cores=3, dma_alignment=1, blocking=True)
@@ -263,7 +263,7 @@ def changed(plan: Plan, position: int, **fields: object) -> list[LayerStep]:
     return steps
 
 
-def moved(transfer: Transfer, **place: int) -> Transfer:
+def moved(transfer: OperandPlan, **place: int) -> OperandPlan:
     return replace(transfer, place=replace(transfer.place, **place))
 
 

@@ -9,12 +9,12 @@ import pytest
 
 from dory_core.estimate.cache import missed_lines, missed_share, pixel_by_pixel, waiting_cycles
 from dory_core.hardware import Cache, Level, Link, Memory, MemoryHierarchy
-from dory_core.ir import TypedLayer, Window
+from dory_core.ir import Layer, Window
 from dory_core.kernel import Access
 from dory_core.kernels import portable_kernels
 from dory_core.testing.graphs import GraphBuilder
 from dory_core.tiling.geometry import make_tile
-from dory_core.tiling.whole import MEMORY_BOUND, whole_timeline
+from dory_core.tiling.in_place import MEMORY_BOUND, whole_timeline
 
 CACHE = Cache(size_bytes=16 * 1024, ways=4, line_bytes=32)
 SLOW = Memory("SRAM", 1 << 20, access_cycles=6, line_cycles=12)
@@ -68,10 +68,10 @@ def test_with_a_cache_lines_wait_once_while_they_stay() -> None:
     assert waiting_cycles((near,), {"x": SLOW}, CACHE) == 120
 
 
-def convolution(channels: int = 8) -> TypedLayer:
+def convolution(channels: int = 8) -> Layer:
     net = GraphBuilder((channels, 12, 10), seed=1)
     net.conv(16, Window(kernel=(3, 3), pads=(1, 1, 1, 1)))
-    return net.graph().typed(0)
+    return net.graph().layer(0)
 
 
 def test_plain_kernels_load_two_operands_for_each_product() -> None:
@@ -89,7 +89,7 @@ def test_sums_and_pools_have_accesses_without_weights() -> None:
     net.add(first, net.conv(8, Window(kernel=(1, 1))))
     net.max_pool(Window(kernel=(2, 2), strides=(2, 2)))
     graph = net.graph()
-    kinds = {layer.layer.kind: layer for layer in graph.typed_layers}
+    kinds = {layer.op.kind: layer for layer in graph.layers}
     counts = {}
     for kind in ("Add", "MaxPool"):
         layer = kinds[kind]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from dory_core.estimate.program import run_program
+from dory_core.estimate.program import network_timeline
 from dory_core.estimate.timeline import Event
 from dory_core.hardware import Link
 from dory_core.plan import ExtTransfer
@@ -31,7 +31,7 @@ def step(position: int, *cycles: int) -> Any:
 
 
 def program_cycles(steps: list[Any], transfers: tuple[ExtTransfer, ...], link: Link | None) -> int:
-    return run_program(steps, transfers, link).cycles
+    return network_timeline(steps, transfers, link).cycles
 
 
 def fetch(size: int, start: int, wait: int) -> ExtTransfer:
@@ -71,13 +71,13 @@ def test_a_fetch_hides_behind_the_parts_before_the_one_that_needs_it() -> None:
     transfers = (fetch(900, 0, 2),)
     # issued for 10; it ends at 1000, 40 after the parts of 300 and 650 cycles
     steps = [step(0, 300, 650, 70)]
-    program = run_program(steps, transfers, LINK)
+    program = network_timeline(steps, transfers, LINK)
     assert program.cycles == 1000 + 70
     assert program.stalls == (10 + 40, 0)
 
 
 def test_events_of_parts_stand_one_after_the_other_with_their_tiles_counted_on() -> None:
-    program = run_program([step(0, 500), step(1, 350, 250)], (fetch(300, 0, 1),), LINK)
+    program = network_timeline([step(0, 500), step(1, 350, 250)], (fetch(300, 0, 1),), LINK)
     cores = [(e.step, e.tile, e.start, e.end) for e in program.events if e.lane == "cores"]
     assert cores == [(0, 0, 10, 510), (1, 0, 510, 860), (1, 1, 860, 1110)]
     [load] = [e for e in program.events if e.lane == "L3-L2"]

@@ -7,8 +7,8 @@ from itertools import pairwise, product
 import pytest
 
 from dory_core.estimate.timeline import (
+    DmaCost,
     LayerCosts,
-    Transfer,
     barrier_cycles,
     box_transfer,
     estimate,
@@ -135,17 +135,17 @@ def test_events_do_not_overlap_on_a_lane_and_loads_come_before_their_step():
 
 def test_rows_of_a_box_follow_the_layout():
     x = tensor("x", 16, 10, 12)
-    assert box_transfer(x, 4, 12, 16) == Transfer(4 * 12 * 16, 1)
-    assert box_transfer(x, 4, 6, 16) == Transfer(4 * 6 * 16, 4)
-    assert box_transfer(x, 4, 12, 8) == Transfer(4 * 12 * 8, 48)
-    assert box_transfer(x, 4, 6, 8, "CHW") == Transfer(4 * 6 * 8, 192, True, copies=8)
+    assert box_transfer(x, 4, 12, 16) == DmaCost(4 * 12 * 16, 1)
+    assert box_transfer(x, 4, 6, 16) == DmaCost(4 * 6 * 16, 4)
+    assert box_transfer(x, 4, 12, 8) == DmaCost(4 * 12 * 8, 48)
+    assert box_transfer(x, 4, 6, 8, "CHW") == DmaCost(4 * 6 * 8, 192, True, copies=8)
     assert box_transfer(tensor("x", 16, 4, 4, 4), 2, 4, 16).bytes == 2 * 4 * 8
 
 
 def test_transfers_beyond_the_largest_are_split():
     link = Link(1, 2, setup_cycles=10, bytes_per_cycle=1.0, max_bytes=100)
-    assert Transfer(100, 1).cycles(link) == 110
-    assert Transfer(250, 1).cycles(link) == 250 + 3 * 10
+    assert DmaCost(100, 1).cycles(link) == 110
+    assert DmaCost(250, 1).cycles(link) == 250 + 3 * 10
 
 
 def test_an_add_loads_both_operands():

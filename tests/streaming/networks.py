@@ -86,7 +86,7 @@ def stages(plan: Plan) -> set[str]:
 
 def _layer_stages(step: LayerStep, plan: Plan) -> set[str]:
     found = set()
-    kind = step.layer.layer
+    kind = step.layer.op
     x = [t.place.level == 3 for t in step.inputs]
     y = step.output.place.level == 3
     chunks = len(step.weights.chunks) if step.weights is not None else 0

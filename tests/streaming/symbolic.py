@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from dory_core.ir import AvgPool, Conv, Linear, MaxPool, TypedLayer, pixel_bytes
+from dory_core.ir import AvgPool, Conv, Layer, Linear, MaxPool, pixel_bytes
 from dory_core.plan import RESIDENT, ExtTransfer, LayerStep, PartPlan, Plan
 
 NOTHING = -1
@@ -289,16 +289,16 @@ def boxes_of(step: LayerStep) -> list[Box]:
     return boxes
 
 
-def needed_rows(layer: TypedLayer, operand: int, part: PartPlan, box: Box) -> tuple[int, int, int]:
+def needed_rows(layer: Layer, operand: int, part: PartPlan, box: Box) -> tuple[int, int, int]:
     """Return (first row, rows, rows between the part's offset and the first) of what is read."""
-    if box.axis is None or isinstance(layer.layer, Linear):
+    if box.axis is None or isinstance(layer.op, Linear):
         return 0, 1, 0
     spans = part.schedule.h if box.axis == 0 else part.schedule.w
     low = min(s.x_start for s in spans)
     high = max(s.x_start + s.x_size for s in spans)
-    if not isinstance(layer.layer, (Conv, MaxPool, AvgPool)):
+    if not isinstance(layer.op, (Conv, MaxPool, AvgPool)):
         return box.start, box.size, low
-    window = layer.layer.window
+    window = layer.op.window
     total = extent_along(layer.inputs[operand], box.axis)
     read: set[int] = set()
     for row in range(box.start, box.start + box.size):
@@ -311,7 +311,7 @@ def needed_rows(layer: TypedLayer, operand: int, part: PartPlan, box: Box) -> tu
         return 0, 0, low
     first, last = min(read), max(read)
     if high - low < last - first + 1:
-        raise Wrong(f"layer {layer.layer.index}: a part reads {high - low} rows of {first}-{last}")
+        raise Wrong(f"layer {layer.op.index}: a part reads {high - low} rows of {first}-{last}")
     return first, last - first + 1, _shift(box, window.strides, window.pads, total, first)
 
 

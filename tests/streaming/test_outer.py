@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from dory_core.ir import Graph, TypedLayer, pixel_bytes
+from dory_core.ir import Graph, Layer, pixel_bytes
 from dory_core.testing.graphs import GraphBuilder
 from dory_core.tiling.geometry import Tile
 from dory_core.tiling.outer import (
@@ -27,19 +27,17 @@ from dory_core.tiling.schedule import Buffering
 from tests.streaming.networks import CASES, win
 
 
-def layer_of(graph: Graph) -> TypedLayer:
-    return graph.typed_layers[0]
+def layer_of(graph: Graph) -> Layer:
+    return graph.layers[0]
 
 
-def conv(
-    shape: tuple[int, int, int], channels: int, *window: object, groups: int = 1
-) -> TypedLayer:
+def conv(shape: tuple[int, int, int], channels: int, *window: object, groups: int = 1) -> Layer:
     builder = GraphBuilder(shape)
     builder.conv(channels, win(*window), groups=groups)  # type: ignore[arg-type]
     return layer_of(builder.graph())
 
 
-def random_layer(seed: int) -> TypedLayer:
+def random_layer(seed: int) -> Layer:
     rng = random.Random(seed)
     flat = seed % 4 == 0
     height = 1 if flat else rng.randint(1, 40)
@@ -56,7 +54,7 @@ def random_layer(seed: int) -> TypedLayer:
     )
 
 
-def read_lines(layer: TypedLayer, axis: int, lines: range) -> set[int]:
+def read_lines(layer: Layer, axis: int, lines: range) -> set[int]:
     """Return which input rows (columns) some output rows (columns) read."""
     window = layer.window
     total = (layer.inputs[0].height, layer.inputs[0].width)[axis]
@@ -204,5 +202,5 @@ def test_part_keeps_the_constants_that_decide_how_they_are_stored() -> None:
     layer = layer_of(case.build())
     part = largest_part(layer, Split(1, 4))
     assert part.output.channels == 16
-    assert part.layer.requants == layer.layer.requants
-    assert max(part.layer.requants[0].mul) > 2**32 > max(part.layer.requants[0].mul[:16])
+    assert part.op.requants == layer.op.requants
+    assert max(part.op.requants[0].mul) > 2**32 > max(part.op.requants[0].mul[:16])

@@ -14,7 +14,7 @@ from dory_core.passes.order import order_branches
 from dory_core.plugins import Plugins, load_plugins
 from dory_core.reference import random_inputs, run
 from dory_core.streaming.prefetch import IN_FLIGHT, prefetch
-from dory_core.streaming.program import Fetch, Program, widest_gap
+from dory_core.streaming.program import Fetch, PartSequence, widest_gap
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.graphs import GraphBuilder
 from tests.streaming.networks import plan_graph, win
@@ -25,9 +25,9 @@ def plugins() -> Plugins:
     return load_plugins()
 
 
-def stream(sizes: list[int], others: tuple[Request, ...] = ()) -> Program:
+def stream(sizes: list[int], others: tuple[Request, ...] = ()) -> PartSequence:
     """Return a program of one chunk per position, each fetched one position ahead."""
-    program = Program()
+    program = PartSequence()
     for request in others:
         program.requests[request.name] = request
     for k, size in enumerate(sizes):
@@ -37,7 +37,7 @@ def stream(sizes: list[int], others: tuple[Request, ...] = ()) -> Program:
     return program
 
 
-def fetched(program: Program, arena: int) -> tuple[list[int], Program, dict[str, int]]:
+def fetched(program: PartSequence, arena: int) -> tuple[list[int], PartSequence, dict[str, int]]:
     memory = plan_memory(tuple(program.requests.values()), 8)
     assert memory.chosen.peak_bytes <= arena
     moved, offsets = prefetch(program, memory.chosen.blocks, arena, 8)
@@ -169,7 +169,7 @@ def two_branches(long_first: bool) -> Graph:
 
 
 def peak(graph: Graph) -> int:
-    return fullest_step(requests(graph, range(len(graph.layers))))[1]
+    return fullest_step(requests(graph, range(len(graph.ops))))[1]
 
 
 def diamond(wide_first: bool) -> Graph:
@@ -198,8 +198,8 @@ def test_longest_branch_first_where_that_needs_less() -> None:
     bad = diamond(wide_first=False)
     good = order_branches(bad)
     assert peak(good) < peak(bad)
-    assert [layer.index for layer in good.layers] != list(range(len(good.layers)))
-    assert sorted(layer.index for layer in good.layers) == list(range(len(good.layers)))
+    assert [layer.index for layer in good.ops] != list(range(len(good.ops)))
+    assert sorted(layer.index for layer in good.ops) == list(range(len(good.ops)))
 
 
 def test_order_that_is_best_already_is_kept() -> None:
@@ -212,7 +212,7 @@ def test_order_that_is_best_already_is_kept() -> None:
 def test_order_respects_what_each_layer_reads() -> None:
     for graph in (diamond(False), two_branches(False), two_branches(True)):
         known = set(graph.inputs)
-        for layer in order_branches(graph).layers:
+        for layer in order_branches(graph).ops:
             assert known.issuperset(layer.inputs)
             known.add(layer.output)
 

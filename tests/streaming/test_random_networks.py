@@ -77,7 +77,7 @@ def plan_or_needed(
     """
     graph = random_graph(seed, mixed)
     l2 = max(256, int(share * max(t.size_bytes for t in graph.tensors.values())))
-    for _ in range(3 * len(graph.layers)):
+    for _ in range(3 * len(graph.ops)):
         try:
             return plan_graph(graph, plugins, l2, kernels=KERNELS[mixed]), l2
         except DoesNotFit as error:

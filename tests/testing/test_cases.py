@@ -16,7 +16,7 @@ def test_outputs_spread_over_their_range(case: Case) -> None:
     """A constant or saturated output would hide what a kernel does wrong."""
     graph = case.build()
     values = run(graph, random_inputs(graph, 0))
-    for layer in graph.layers:
+    for layer in graph.ops:
         made, tensor = values[layer.output], graph.tensors[layer.output]
         assert len(np.unique(made)) >= min(5, made.size)
         at_an_end = np.count_nonzero((made == tensor.lo) | (made == tensor.hi)) / made.size
@@ -31,7 +31,7 @@ def test_names_are_unique_and_networks_are_the_same_every_time() -> None:
 
 
 def test_every_layer_kind_and_precision_occurs() -> None:
-    layers = [layer for case in CASES for layer in case.build().typed_layers]
-    assert {t.layer.kind for t in layers} == {"Conv", "Linear", "MaxPool", "AvgPool", "Add"}
+    layers = [layer for case in CASES for layer in case.build().layers]
+    assert {t.op.kind for t in layers} == {"Conv", "Linear", "MaxPool", "AvgPool", "Add"}
     types = {t.type_name for layer in layers for t in (*layer.inputs, layer.output)}
     assert types >= {"u8", "i8", "u16", "i32"}

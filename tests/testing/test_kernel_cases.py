@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dory_core.ir import Tensor, TypedLayer
+from dory_core.ir import Layer, Tensor
 from dory_core.kernel import Kernel, WeightBlock
 from dory_core.kernels import portable_kernels
 from dory_core.testing.kernels import (
@@ -31,7 +31,7 @@ PACKED = LayerSpace(
 )
 
 
-def kernel_of(layer: TypedLayer) -> Kernel:
+def kernel_of(layer: Layer) -> Kernel:
     (kernel,) = (k for k in portable_kernels(cores=3) if k.accepts(layer) is None)
     return kernel
 
@@ -60,9 +60,9 @@ def test_a_space_is_drawn_from_all_over() -> None:
     layers = [random.layer(kind) for kind in KINDS for _ in range(40)]
     assert {x.inputs[0].type_name for x in layers} == {"u2", "i4", "u8", "i16"}
     assert {x.output.type_name for x in layers} >= {"i2", "u4", "u8", "i16", "i32"}
-    assert {len(x.layer.requants) for x in layers} == {0, 1, 2}
-    assert {getattr(x.layer, "weight_bits", 8) for x in layers} == {2, 4, 8}
-    assert {x.layer.name for x in layers} == set(KINDS)
+    assert {len(x.op.requants) for x in layers} == {0, 1, 2}
+    assert {getattr(x.op, "weight_bits", 8) for x in layers} == {2, 4, 8}
+    assert {x.op.name for x in layers} == set(KINDS)
     assert any(x.output.height == x.output.width == 1 for x in layers)
 
 
@@ -110,7 +110,7 @@ def faulty(old: str, new: str, cores: int = 1) -> KernelCase:
     """Return a depthwise case in tiles whose kernel has a fault."""
     random = RandomLayers(LayerSpace(), 2)
     layer = random.layer("depthwise")
-    while layer.layer.window.pads[0] == 0:
+    while layer.op.window.pads[0] == 0:
         layer = random.layer("depthwise")
     case = whole_case(Faulty(kernel_of(layer), old, new), layer)
     assert old == "weight_bytes" or old in str(kernel_of(layer).call(layer))

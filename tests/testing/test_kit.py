@@ -93,7 +93,7 @@ def fails(chip: TinyChip, case: Case, folder: Path) -> str:
     sound = TinyChip(portable_kernels(chip.cores), chip.cores).plugins()
     Kit().test_layer_is_exact(case, L1, sound, folder / "sound")
     message = message_of(Kit(), "test_layer_is_exact", case, L1, chip.plugins(), folder / "broken")
-    assert case.build().layers[0].name in message, message
+    assert case.build().ops[0].name in message, message
     return message
 
 
@@ -219,7 +219,7 @@ def test_swapped_weights_are_found(tmp_path: Path) -> None:
     def swap(own: Callable[..., Any], layer: Any, c_out: Any, c_in: Any) -> WeightBlock | None:
         block = own(layer, c_out, c_in)
         start = block.parts["weights"]
-        row = layer.layer.weights.values[0].size * (c_in[1] - c_in[0]) // layer.inputs[0].channels
+        row = layer.op.weights.values[0].size * (c_in[1] - c_in[0]) // layer.inputs[0].channels
         one, two = slice(start, start + row), slice(start + row, start + 2 * row)
         data = bytearray(block.data)
         data[one], data[two] = data[two], data[one]
@@ -249,7 +249,7 @@ def test_call_that_mistakes_the_padding_is_found(tmp_path: Path) -> None:
 
 def test_refusal_that_is_not_declared_is_found(tmp_path: Path) -> None:
     def accepts(own: Callable[..., Any], layer: Any) -> Rejection | None:
-        window = getattr(layer.layer, "window", None)
+        window = getattr(layer.op, "window", None)
         if window is not None and window.dilations != (1, 1):
             return Rejection("it knows no dilation")
         return own(layer)  # type: ignore[no-any-return]

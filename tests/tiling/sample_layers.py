@@ -13,11 +13,11 @@ from dory_core.ir import (
     Array,
     AvgPool,
     Conv,
+    Layer,
     LayerRanges,
     Linear,
     MaxPool,
     Tensor,
-    TypedLayer,
     Window,
 )
 from dory_core.kernel import Constraint, Kernel, Rejection, Term
@@ -25,7 +25,7 @@ from dory_core.testing.kernels import alone
 from dory_core.tiling.geometry import (
     extent,
     input_bytes,
-    keeps_channels,
+    is_channelwise,
     output_bytes,
     window_of,
 )
@@ -55,7 +55,7 @@ class SampleKernel(Kernel):
         return Rejection(self.rejection) if self.rejection else None
 
     def accumulates(self, layer):
-        return self.splits_input and isinstance(layer.layer, (Conv, Linear))
+        return self.splits_input and isinstance(layer.op, (Conv, Linear))
 
     def constraints(self, layer, tile):
         if not self.rows:
@@ -68,20 +68,20 @@ class SampleKernel(Kernel):
         return window.taps if window else 1
 
     def scratch_bytes(self, layer, tile):
-        if not self.im2col or not isinstance(layer.layer, Conv):
+        if not self.im2col or not isinstance(layer.op, Conv):
             return 0
         return 16 * self._taps(layer) * tile.c_in
 
     def weight_bytes(self, layer, tile):
-        if not isinstance(layer.layer, (Conv, Linear)):
+        if not isinstance(layer.op, (Conv, Linear)):
             return 0
-        per_output = 1 if keeps_channels(layer) else tile.c_in
-        bits = layer.layer.weight_bits
+        per_output = 1 if is_channelwise(layer) else tile.c_in
+        bits = layer.op.weight_bits
         row = (per_output * self._taps(layer) * bits + 7) // 8
         return (tile.c_out * (row + 8) + 7) // 8 * 8
 
     def cycles(self, layer, tile):
-        depth = 1 if keeps_channels(layer) else tile.c_in
+        depth = 1 if is_channelwise(layer) else tile.c_in
         work = ceil_div(tile.w, 2) * ceil_div(tile.c_out, 4) * (20 + 14 * self._taps(layer) * depth)
         return 100 + ceil_div(tile.h, 8) * work
 
@@ -98,7 +98,7 @@ class SampleKernel(Kernel):
         return ()
 
 
-def paper_terms(layer: TypedLayer, kernel: Kernel) -> Callable[[object], Sequence[Term]]:
+def paper_terms(layer: Layer, kernel: Kernel) -> Callable[[object], Sequence[Term]]:
     """Return the terms of the TC 2021 paper, section 4.2.2, for the tile and its border tile."""
 
     def terms(tile):
@@ -136,7 +136,7 @@ def conv(
     groups: int = 1,
     bits: tuple[int, int, int] = (8, 8, 8),
     name: str = "Conv_0",
-) -> TypedLayer:
+) -> Layer:
     """Return a convolution. size: of the input. bits: of x, weights, y."""
     window = Window(kernel=kernel, strides=strides, dilations=dilations, pads=pads)
     layer = alone(
@@ -149,24 +149,24 @@ def conv(
     )
     x = tensor("input", c_in, *size, bits[0])
     y = tensor("layer_00", c_out, *window.output_size(*size), bits[2])
-    return TypedLayer(layer, (x,), y, RANGES)
+    return Layer(layer, (x,), y, RANGES)
 
 
-def pool(kind: type, c: int, size: tuple[int, int], window: Window) -> TypedLayer:
+def pool(kind: type, c: int, size: tuple[int, int], window: Window) -> Layer:
     layer = alone(kind, window=window)
     y = tensor("layer_00", c, *window.output_size(*size))
-    return TypedLayer(layer, (tensor("input", c, *size),), y, RANGES)
+    return Layer(layer, (tensor("input", c, *size),), y, RANGES)
 
 
-def add(c: int, size: tuple[int, int]) -> TypedLayer:
+def add(c: int, size: tuple[int, int]) -> Layer:
     operands = (tensor("input", c, *size), tensor("input_1", c, *size))
-    return TypedLayer(alone(Add), operands, tensor("layer_00", c, *size), RANGES)
+    return Layer(alone(Add), operands, tensor("layer_00", c, *size), RANGES)
 
 
-def linear(c: int, size: tuple[int, int], c_out: int, bits: tuple[int, int] = (8, 8)) -> TypedLayer:
+def linear(c: int, size: tuple[int, int], c_out: int, bits: tuple[int, int] = (8, 8)) -> Layer:
     layer = alone(Linear, weights=_weights(c_out, c * size[0] * size[1]), weight_bits=bits[1])
     x, y = tensor("input", c, *size, bits[0]), tensor("layer_00", c_out, 1, 1, 32)
-    return TypedLayer(layer, (x,), y, RANGES)
+    return Layer(layer, (x,), y, RANGES)
 
 
 def _window(rng: random.Random, size: tuple[int, int]) -> Window:
@@ -184,7 +184,7 @@ def _window(rng: random.Random, size: tuple[int, int]) -> Window:
             return window
 
 
-def random_layer(seed: int, largest: int = 20, channels: int = 40) -> TypedLayer:
+def random_layer(seed: int, largest: int = 20, channels: int = 40) -> Layer:
     """Return a layer of any kind with odd sizes, strides, dilations and asymmetric padding."""
     rng = random.Random(seed)
     size = (rng.randint(1, largest), rng.randint(1, largest))

@@ -10,7 +10,7 @@ from dory_core.tiling.geometry import (
     channel_granule,
     channel_spans,
     extent,
-    keeps_channels,
+    is_channelwise,
     make_tile,
     output_granule,
     window_of,
@@ -71,10 +71,10 @@ def test_input_channels_of_output_channel_tiles():
         for size in range(granule, layer.output.channels + 1, granule):
             spans = channel_spans(layer, size)
             assert sum(s.size for s in spans) == layer.output.channels
-            if not keeps_channels(layer):
+            if not is_channelwise(layer):
                 assert all((s.x_start, s.x_size) == (0, extent(layer).c_in) for s in spans)
                 continue
-            kind = layer.layer
+            kind = layer.op
             groups = kind.groups if isinstance(kind, Conv) else layer.output.channels
             per_group_in = layer.inputs[0].channels // groups
             per_group_out = layer.output.channels // groups

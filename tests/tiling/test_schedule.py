@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from dory_core.tiling.geometry import extent, keeps_channels, make_tile, output_granule
+from dory_core.tiling.geometry import extent, is_channelwise, make_tile, output_granule
 from dory_core.tiling.schedule import (
     ORDERS,
     SPATIAL_OUTER,
@@ -26,7 +26,7 @@ def random_schedule(seed: int, order: str, buffering: Buffering):
     layer = random_layer(seed, largest=9, channels=12)
     full, granule = extent(layer), output_granule(layer)
     c_out = min(full.c_out, granule * rng.randint(1, 4))
-    c_in = full.c_in if keeps_channels(layer) else rng.randint(1, full.c_in)
+    c_in = full.c_in if is_channelwise(layer) else rng.randint(1, full.c_in)
     tile = make_tile(layer, c_out, rng.randint(1, full.h), rng.randint(1, full.w), c_in)
     return layer, make_schedule(layer, tile, buffering, order)
 
@@ -62,7 +62,7 @@ def test_slots_hold_the_data_of_their_step_and_are_never_overwritten_in_use(orde
 
         def start_loads(step, x_wanted, w_wanted, x=x, w=w, schedule=schedule):
             if step.load_x and x_wanted:
-                place = (step.o,) if schedule.keeps_channels else (step.i,)
+                place = (step.o,) if schedule.is_channelwise else (step.i,)
                 x[step.x_slot] = (*place, step.h, step.w)
             if step.load_w and w_wanted:
                 w[step.w_slot] = (step.o, step.i)
@@ -73,7 +73,7 @@ def test_slots_hold_the_data_of_their_step_and_are_never_overwritten_in_use(orde
                 y.pop(step.y_slot, None)  # the store of this slot has been waited for
             if following is not None:
                 start_loads(following, buffering.x == 2, buffering.w == 2)
-            place = (step.o,) if schedule.keeps_channels else (step.i,)
+            place = (step.o,) if schedule.is_channelwise else (step.i,)
             assert x[step.x_slot] == (*place, step.h, step.w)
             assert w[step.w_slot] == (step.o, step.i)
             if step.last:

@@ -174,7 +174,7 @@ def test_equal_layers_are_solved_once_and_errors_name_their_own_layer(monkeypatc
     second = tiler.tile(conv(name="two"), [kernel], 9000)
     assert len(calls) == 1
     assert (first.tiling, first.schedule) == (second.tiling, second.schedule)
-    assert second.layer.layer.name == "two"
+    assert second.layer.op.name == "two"
     tiler.tile(conv(c_out=17), [kernel], 9000)
     tiler.tile(conv(), [kernel], 8000)
     assert len(calls) == 3
@@ -185,12 +185,12 @@ def test_equal_layers_are_solved_once_and_errors_name_their_own_layer(monkeypatc
 
 def test_signature_forgets_values_and_keeps_what_kernels_can_see():
     layer = conv()
-    other = replace(layer.layer, name="x", weights=Array(layer.layer.weights.values + 1))
-    assert signature(replace(layer, layer=other)) == signature(layer)
-    shifted = replace(layer.layer, requants=(requant(3, 5, 16, 0, 255),))
-    similar = replace(layer.layer, requants=(requant(2, 7, 16, 0, 255),))
-    wide = replace(layer.layer, requants=(requant(3000, 7, 16, 0, 255),))
-    a, b, c = (signature(replace(layer, layer=k)) for k in (shifted, similar, wide))
+    other = replace(layer.op, name="x", weights=Array(layer.op.weights.values + 1))
+    assert signature(replace(layer, op=other)) == signature(layer)
+    shifted = replace(layer.op, requants=(requant(3, 5, 16, 0, 255),))
+    similar = replace(layer.op, requants=(requant(2, 7, 16, 0, 255),))
+    wide = replace(layer.op, requants=(requant(3000, 7, 16, 0, 255),))
+    a, b, c = (signature(replace(layer, op=k)) for k in (shifted, similar, wide))
     assert a == b != c != signature(layer)
     assert signature(conv(bits=(8, 4, 8))) != signature(layer)
 

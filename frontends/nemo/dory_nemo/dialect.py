@@ -22,8 +22,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from dory_core.frontend import FrontendOptions
-from dory_core.frontends_common import Dialect, import_onnx
 from dory_core.ir import Graph
+from dory_core.onnx_import import Dialect, import_onnx
 
 
 class NemoDialect(Dialect):

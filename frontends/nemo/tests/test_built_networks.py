@@ -20,13 +20,13 @@ def imported(builder: NemoBuilder, folder: Path, options: FrontendOptions | None
 def check(builder: NemoBuilder, folder: Path, options: FrontendOptions | None = None) -> Graph:
     """Import and compare every layer for two inputs; no layer may be constant."""
     graph = imported(builder, folder, options)
-    assert len(graph.layers) == len(builder.layer_values)
+    assert len(graph.ops) == len(builder.layer_values)
     for seed in (1, 2):
         values = random_inputs(graph, seed)
         got = run(graph, values)
         image = values["input"].reshape(builder.shapes[builder.input])
         expected = evaluate(builder.model(), image, builder.layer_values)
-        for layer, value in zip(graph.layers, builder.layer_values, strict=True):
+        for layer, value in zip(graph.ops, builder.layer_values, strict=True):
             tensor = graph.tensors[layer.output]
             np.testing.assert_array_equal(
                 got[layer.output], expected[value].reshape(tensor.shape), f"{layer.output} {value}"
@@ -57,7 +57,7 @@ def test_spellings_of_one_network(
 def test_dilation_and_anisotropic_stride(tmp_path: Path) -> None:
     builder = NemoBuilder((3, 15, 21)).conv(8, (3, 5), stride=(2, 1), dilation=(2, 3), pads=(1, 2))
     graph = check(builder.conv(4, 3, stride=(1, 3)), tmp_path)
-    window = graph.layers[0].window  # type: ignore[attr-defined]
+    window = graph.ops[0].window  # type: ignore[attr-defined]
     assert (window.kernel, window.strides, window.dilations) == ((3, 5), (2, 1), (2, 3))
 
 
@@ -65,8 +65,8 @@ def test_asymmetric_pads_as_attribute_and_as_several_pad_nodes(tmp_path: Path) -
     builder = NemoBuilder((3, 9, 7)).conv(4, 3, stride=2, pads=(0, 1, 2, 0))
     builder.pad(1, 0, 0, 2).pad(0, 1, 1, 0).conv(4, 3, pads=(1, 0, 0, 0)).linear(3)
     graph = check(builder, tmp_path)
-    assert graph.layers[0].window.pads == (0, 1, 2, 0)  # type: ignore[attr-defined]
-    assert graph.layers[1].window.pads == (2, 1, 1, 2)  # type: ignore[attr-defined]
+    assert graph.ops[0].window.pads == (0, 1, 2, 0)  # type: ignore[attr-defined]
+    assert graph.ops[1].window.pads == (2, 1, 1, 2)  # type: ignore[attr-defined]
 
 
 def test_one_dimensional_network(tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_one_dimensional_network(tmp_path: Path) -> None:
 def test_grouped_conv_is_neither_depthwise_nor_dense(tmp_path: Path) -> None:
     builder = NemoBuilder((8, 6, 6)).conv(12, 3, pads=1, groups=4).depthwise(pads=1)
     graph = check(builder.conv(24, 3, groups=12), tmp_path)
-    grouped, depthwise, multiplier = graph.layers
+    grouped, depthwise, multiplier = graph.ops
     assert isinstance(grouped, Conv) and isinstance(depthwise, Conv)
     assert isinstance(multiplier, Conv)
     assert (grouped.groups, grouped.is_depthwise, depthwise.is_depthwise) == (4, False, True)
@@ -89,7 +89,7 @@ def test_grouped_conv_is_neither_depthwise_nor_dense(tmp_path: Path) -> None:
 
 def test_divisor_of_older_exporters(tmp_path: Path) -> None:
     builder = NemoBuilder((3, 8, 8), exact_divisors=False).conv(8, 3).linear(4)
-    assert check(builder, tmp_path).layers[0].requants[0].shift is None
+    assert check(builder, tmp_path).ops[0].requants[0].shift is None
 
 
 @pytest.mark.parametrize("first", ["maxpool", "avgpool"])
@@ -102,7 +102,7 @@ def test_network_that_starts_with_a_pool(first: str, tmp_path: Path) -> None:
 def test_average_comes_from_the_sum_not_from_a_rounded_mean(tmp_path: Path) -> None:
     builder = NemoBuilder((3, 8, 8)).avgpool(4, stride=2, pads=1, ratio=7, divisor=64)
     graph = check(builder, tmp_path)
-    assert graph.layers[0].requants == (requant(7, 0, 64),)
+    assert graph.ops[0].requants == (requant(7, 0, 64),)
     value = run(graph, {"input": np.full((3, 8, 8), 1)})["layer_00"]
     assert value[0, 1, 1] == 16 * 7 // 64  # the mean 1 would give 16 * 0
 
@@ -118,7 +118,7 @@ def test_each_factor_of_an_add_stays_with_its_operand(
         branch, factors=(3, 11), divisor=8, swapped=swapped, activation=activation
     )
     graph = check(builder.conv(4, 1), tmp_path)
-    add = graph.layers[2]
+    add = graph.ops[2]
     assert isinstance(add, Add)
     factors = dict(zip(add.inputs, add.operand_requants, strict=True))
     assert factors == {"layer_01": requant(3), "layer_00": requant(11)}
@@ -132,14 +132,14 @@ def test_two_roundings_of_add_and_activation_are_not_merged(tmp_path: Path) -> N
     builder = NemoBuilder((1, 4, 4), seed=3).conv(4, 1)
     branch = builder.value
     builder.conv(4, 1).add(branch, factors=(5, 7), divisor=13, activation=True)
-    assert len(check(builder, tmp_path).layers[2].requants) == 2
+    assert len(check(builder, tmp_path).ops[2].requants) == 2
 
 
 def test_a_common_factor_of_both_operands_moves_behind_the_sum(tmp_path: Path) -> None:
     builder = NemoBuilder((3, 6, 6)).conv(8, 1)
     branch = builder.value
     builder.conv(8, 1).add(branch, factors=(32, 32), divisor=32)
-    add = check(builder, tmp_path).layers[2]
+    add = check(builder, tmp_path).ops[2]
     assert isinstance(add, Add)
     assert (add.operand_requants, add.requants) == ((None, None), ())
 
@@ -170,7 +170,7 @@ def test_residual_from_the_network_input(tmp_path: Path) -> None:
     builder = NemoBuilder((8, 6, 6))
     builder.conv(8, 3, pads=1).add(builder.input, factors=(9, 4), divisor=16)
     graph = check(builder.conv(4, 1), tmp_path)
-    assert graph.layers[1].inputs == ("layer_00", "input")
+    assert graph.ops[1].inputs == ("layer_00", "input")
 
 
 def test_a_tensor_may_be_added_to_itself(tmp_path: Path) -> None:
@@ -186,8 +186,8 @@ def test_hidden_linear_with_bias_and_square_weights(
     builder = NemoBuilder((2, 2, 4)).linear(16, gemm=gemm, bias=True, batchnorm=batchnorm)
     builder.linear(16, gemm=gemm, bias=True, batchnorm=batchnorm)
     graph = check(builder.linear(16, gemm=gemm, bias=True, activation=False), tmp_path)
-    assert [layer.kind for layer in graph.layers] == ["Linear"] * 3
-    last = graph.layers[2]
+    assert [layer.kind for layer in graph.ops] == ["Linear"] * 3
+    last = graph.ops[2]
     assert isinstance(last, Linear) and last.bias is not None
     assert graph.tensors["layer_02"].type_name == "i32"
 
@@ -256,4 +256,4 @@ def test_plugin_offers_the_frontend(tmp_path: Path) -> None:
     (frontend,) = dory_nemo.dory_frontends()
     path = NemoBuilder((3, 6, 6)).conv(8, 3).save(tmp_path / "net.onnx")
     assert frontend.name == "nemo"
-    assert len(frontend.parse(path).layers) == 1
+    assert len(frontend.parse(path).ops) == 1

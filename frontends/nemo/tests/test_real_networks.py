@@ -19,7 +19,7 @@ def imported(name: str) -> Graph:
 @pytest.mark.parametrize("name", net_params("nemo_"))
 def test_every_layer_equals_its_golden(name: str) -> None:
     graph = imported(name)
-    assert len(graph.layers) == net(name).layers
+    assert len(graph.ops) == net(name).layers
     comparison = compare(graph, read_golden(net(name).golden))
     assert [layer for layer in comparison.layers if not layer.exact] == []
 
@@ -41,26 +41,26 @@ def test_float_heads_are_left_out_and_said_so(name: str, operators: str) -> None
     graph = imported(name)
     assert len(graph.notes) == 1
     assert graph.notes[0].startswith(f"host post-processing left out: {operators} (behind")
-    assert graph.outputs == (graph.layers[-1].output,)
+    assert graph.outputs == (graph.ops[-1].output,)
 
 
 def test_unclipped_residual_is_stored_in_16_bits() -> None:
     graph = imported("nemo_proxylessnas_pulp_dronet")
-    assert graph.layers[12].kind == "Add"
+    assert graph.ops[12].kind == "Add"
     assert graph.tensors["layer_12"].bits == 16
     assert graph.tensors["layer_12"].hi >= 358
 
 
 def test_old_divisors_stay_two_to_the_k_minus_one() -> None:
     graph = imported("nemo_PenguiNet_32")
-    divisors = {step.div for layer in graph.layers for step in layer.requants}
+    divisors = {step.div for layer in graph.ops for step in layer.requants}
     assert 2**23 - 1 in divisors
     assert all(divisor % 2 for divisor in divisors)
 
 
 def test_causal_padding_of_a_1d_network_is_on_the_left() -> None:
     graph = imported("nemo_TCN_T")
-    window = graph.layers[0].window  # type: ignore[attr-defined]
+    window = graph.ops[0].window  # type: ignore[attr-defined]
     assert (window.kernel, window.pads) == ((1, 11), (0, 10, 0, 0))
     assert graph.tensors["layer_00"].shape == (2, 1, 140)
 

@@ -18,7 +18,8 @@ from pathlib import Path
 
 from dory_core.errors import NotSupported
 from dory_core.frontend import FrontendOptions
-from dory_core.frontends_common import (
+from dory_core.ir import Graph
+from dory_core.onnx_import import (
     AddMeaning,
     Dialect,
     Node,
@@ -26,7 +27,6 @@ from dory_core.frontends_common import (
     Step,
     import_onnx,
 )
-from dory_core.ir import Graph
 from dory_quantlab.residual import ADD_ATTRIBUTES, add_meaning
 
 WEIGHT_BITS = (2, 4, 8)

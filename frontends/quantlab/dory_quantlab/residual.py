@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from dory_core.errors import NotSupported
-from dory_core.frontends_common import AddMeaning, Node, Operand, Step, normal_add, requants_of
 from dory_core.ir import Requant, requant, storage_for
+from dory_core.onnx_import import AddMeaning, Node, Operand, Step, normal_add, requants_of
 
 _PARTS = ("in1", "in2", "out")
 _FIELDS = ("rq", "mul", "add", "shift", "n_levels")

@@ -31,14 +31,14 @@ def check(
 ) -> Graph:
     """Import and compare every layer for two inputs; no layer may be constant."""
     graph = imported(builder, folder, options)
-    assert len(graph.layers) == len(builder.layer_values)
+    assert len(graph.ops) == len(builder.layer_values)
     model = standard(builder.model(), signs)
     for seed in (1, 2):
         values = random_inputs(graph, seed)
         got = run(graph, values)
         image = values["input"].reshape(builder.shapes[builder.input])
         expected = evaluate(model, image, builder.layer_values)
-        for layer, value in zip(graph.layers, builder.layer_values, strict=True):
+        for layer, value in zip(graph.ops, builder.layer_values, strict=True):
             tensor = graph.tensors[layer.output]
             np.testing.assert_array_equal(
                 got[layer.output], expected[value].reshape(tensor.shape), f"{layer.output} {value}"
@@ -89,7 +89,7 @@ def test_every_precision_of_weights_and_activations(
     builder.depthwise(3, weight_bits=weight_bits, lo=lo, hi=hi).maxpool(2)
     builder.linear(64, weight_bits=weight_bits, lo=lo, hi=hi, bias=True)
     graph = check(builder.linear(4, weight_bits=weight_bits, activation=False), tmp_path)
-    for layer in graph.layers:
+    for layer in graph.ops:
         if isinstance(layer, Conv | Linear):
             assert layer.weight_bits == weight_bits
     for index in range(4):
@@ -137,13 +137,13 @@ def test_rounding_node_behind_a_divisor_of_one_changes_nothing(tmp_path: Path) -
 def test_average_factor_that_is_a_multiple_of_the_window(tmp_path: Path) -> None:
     builder = QuantlabBuilder((3, 8, 8)).avgpool(4, stride=2, mul=16 * 77, add=-5000, shift=10)
     graph = check(builder, tmp_path)
-    assert graph.layers[0].requants == (requant(77, -5000, 1 << 10, 0, 255),)
+    assert graph.ops[0].requants == (requant(77, -5000, 1 << 10, 0, 255),)
 
 
 def test_average_factor_that_is_no_multiple_stays_exact(tmp_path: Path) -> None:
     builder = QuantlabBuilder((3, 9, 9)).avgpool(3, mul=1001, add=ROUND, shift=10)
     graph = check(builder, tmp_path)
-    assert graph.layers[0].requants == (requant(1001, 9 * ROUND, 9 << 10, 0, 255),)
+    assert graph.ops[0].requants == (requant(1001, 9 * ROUND, 9 << 10, 0, 255),)
 
 
 def test_average_comes_from_the_sum_not_from_a_rounded_mean(tmp_path: Path) -> None:
@@ -164,8 +164,8 @@ def test_hidden_linear_with_bias_and_square_weights(gemm: bool, tmp_path: Path) 
     builder = QuantlabBuilder((2, 2, 4)).linear(16, gemm=gemm, bias=True)
     builder.linear(16, gemm=gemm, bias=True)
     graph = check(builder.linear(16, gemm=gemm, bias=True, activation=False), tmp_path)
-    assert [layer.kind for layer in graph.layers] == ["Linear"] * 3
-    assert [layer.bias is not None for layer in graph.layers] == [gemm] * 3  # type: ignore[attr-defined]
+    assert [layer.kind for layer in graph.ops] == ["Linear"] * 3
+    assert [layer.bias is not None for layer in graph.ops] == [gemm] * 3  # type: ignore[attr-defined]
     assert graph.tensors["layer_02"].type_name == "i32"
 
 
@@ -176,7 +176,7 @@ def test_one_dimensional_network_with_pad_nodes_and_inner_padding(tmp_path: Path
     builder.add(branch, in1=(600, ROUND, 10), signed=True).maxpool(2)
     builder.conv(6, 3, stride=2, pads=(0, 1), groups=2).avgpool(2, stride=2)
     graph = check(builder.linear(3, activation=False), tmp_path, signs=[(True, False, True)])
-    windows = [layer.window for layer in graph.layers if isinstance(layer, Conv)]
+    windows = [layer.window for layer in graph.ops if isinstance(layer, Conv)]
     assert [w.pads for w in windows] == [(0, 6, 0, 0), (0, 4, 0, 0), (0, 0, 0, 1)]
     assert [w.dilations for w in windows] == [(1, 2), (1, 2), (1, 1)]
 
@@ -207,7 +207,7 @@ def test_each_step_of_a_residual(
         signed=signed,
     )
     graph = check(builder.conv(4, 1), tmp_path, signs=[(signed, signed, signed)])
-    add = graph.layers[2]
+    add = graph.ops[2]
     assert isinstance(add, Add)
     assert add.inputs == ("layer_01", "layer_00")
     assert add.operand_requants == (
@@ -223,7 +223,7 @@ def test_operand_steps_stay_with_their_operand(tmp_path: Path) -> None:
     conv = builder.value
     builder.at(builder.input).add(conv, in1=(100, 0, 8), in2=(300, 0, 10))
     graph = check(builder, tmp_path, signs=[(False, False, False)])
-    add = graph.layers[1]
+    add = graph.ops[1]
     assert isinstance(add, Add)
     assert add.inputs == ("input", "layer_00")
     assert add.operand_requants == (requant(100, 0, 256), requant(300, 0, 1024))
@@ -236,7 +236,7 @@ def test_levels_beyond_an_operand_are_only_a_bound(tmp_path: Path) -> None:
     wide = check(builder, tmp_path, signs=[(False, False, False)])
     builder, branch = branched()
     assert wide == imported(builder.add(branch, **steps), tmp_path)
-    assert wide.layers[2].operand_requants[0].lo is None  # type: ignore[attr-defined]
+    assert wide.ops[2].operand_requants[0].lo is None  # type: ignore[attr-defined]
 
 
 def test_levels_of_the_result_beyond_its_values_do_not_widen_its_storage(tmp_path: Path) -> None:
@@ -258,7 +258,7 @@ def test_levels_that_bind_an_operand_take_its_sign_and_say_so(signed: bool, tmp_
     builder, branch = branched(lo=-128 if signed else 0, hi=127 if signed else 255)
     builder.add(branch, in1=(900, 0, 10), levels=(64, 256, 256), signed=signed)
     graph = check(builder, tmp_path, signs=[(signed, signed, signed)])
-    step = graph.layers[2].operand_requants[0]  # type: ignore[attr-defined]
+    step = graph.ops[2].operand_requants[0]  # type: ignore[attr-defined]
     assert (step.lo, step.hi) == ((-32, 31) if signed else (0, 63))
     (note,) = graph.notes
     assert "in1_n_levels = 64" in note
@@ -272,7 +272,7 @@ def test_levels_bind_only_the_operand_that_exceeds_them(narrow_first: bool, tmp_
     builder.conv(8, 3, pads=1, hi=15 if narrow_first else 255)
     builder.add(branch, in1=(900, 0, 10), in2=(800, 0, 10), levels=(64, 64, 256))
     graph = check(builder, tmp_path, signs=[(False, False, False)])
-    steps = graph.layers[2].operand_requants  # type: ignore[attr-defined]
+    steps = graph.ops[2].operand_requants  # type: ignore[attr-defined]
     assert [step.hi for step in steps] == ([None, 63] if narrow_first else [63, None])
 
 
@@ -342,4 +342,4 @@ def test_plugin_offers_the_frontend(tmp_path: Path) -> None:
     (frontend,) = dory_quantlab.dory_frontends()
     path = QuantlabBuilder((3, 6, 6)).conv(8, 3).save(tmp_path / "net.onnx")
     assert frontend.name == "quantlab"
-    assert len(frontend.parse(path).layers) == 1
+    assert len(frontend.parse(path).ops) == 1

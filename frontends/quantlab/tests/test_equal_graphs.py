@@ -82,10 +82,10 @@ def test_whole_network(lo: int, tmp_path: Path) -> None:
     theirs.linear(5, gemm=True, weights=last, activation=False)
 
     left, right = both(ours, theirs, tmp_path)
-    assert [layer.kind for layer in left.layers] == [
+    assert [layer.kind for layer in left.ops] == [
         "Conv", "MaxPool", "Conv", "Add", "AvgPool", "Linear", "Linear",
     ]  # fmt: skip
-    assert left.layers == right.layers
+    assert left.ops == right.ops
     assert left == right
 
 
@@ -98,5 +98,5 @@ def test_different_arithmetic_is_not_equal(tmp_path: Path) -> None:
     theirs.clip(0, 255)
     left, right = both(ours, theirs, tmp_path)
     assert left != right
-    assert left.layers[0].requants[0].div == 1024
-    assert right.layers[0].requants[0].div == 1023
+    assert left.ops[0].requants[0].div == 1024
+    assert right.ops[0].requants[0].div == 1023

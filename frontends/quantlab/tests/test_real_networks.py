@@ -17,9 +17,9 @@ def imported(name: str) -> Graph:
 @pytest.mark.parametrize("name", net_params("quantlab_"))
 def test_every_layer_equals_its_golden(name: str) -> None:
     graph = imported(name)
-    assert len(graph.layers) == net(name).layers
+    assert len(graph.ops) == net(name).layers
     comparison = compare(graph, read_golden(net(name).golden))
-    assert len(comparison.layers) == len(graph.layers)
+    assert len(comparison.layers) == len(graph.ops)
     assert [layer for layer in comparison.layers if not layer.exact] == []
 
 
@@ -38,7 +38,7 @@ def test_old_file_without_out_signed_says_what_was_assumed() -> None:
 
 def test_signed_bottlenecks_are_signed_and_files_with_out_signed_need_no_assumption() -> None:
     graph = imported("quantlab_mv2_035_96")
-    adds = [layer for layer in graph.layers if layer.kind == "Add"]
+    adds = [layer for layer in graph.ops if layer.kind == "Add"]
     assert len(adds) == 6
     for layer in adds:
         tensor = graph.tensors[layer.output]
@@ -48,14 +48,14 @@ def test_signed_bottlenecks_are_signed_and_files_with_out_signed_need_no_assumpt
 
 def test_weight_bits_and_ranges_of_a_mixed_network() -> None:
     graph = imported("quantlab_mixed_conv")
-    weighted = [layer for layer in graph.layers if isinstance(layer, Conv | Linear)]
+    weighted = [layer for layer in graph.ops if isinstance(layer, Conv | Linear)]
     assert [layer.weight_bits for layer in weighted] == [8, 4, 8, 2, 4, 4]
     assert sorted({tensor.hi for tensor in graph.tensors.values()})[:3] == [3, 15, 255]
 
 
 def test_causal_padding_of_a_1d_network_is_on_the_left() -> None:
     graph = imported("quantlab_tcn1d_pad")
-    windows = [layer.window for layer in graph.layers if isinstance(layer, Conv)]
+    windows = [layer.window for layer in graph.ops if isinstance(layer, Conv)]
     assert len(windows) == 5
     assert all(w.pads[1] > 0 and w.pads[::2] == (0, 0) and w.pads[3] == 0 for w in windows)
     assert any(w.dilations[1] > 1 for w in windows)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dory_core.ir import Array, Conv, Graph, Layer, Linear, Tensor, TypedLayer
+from dory_core.ir import Array, Conv, Graph, Layer, Linear, Tensor
 from dory_core.passes import Pass
 from dory_core.passes.ranges import infer_types
 from dory_diana.backend.forms import NO_ADC, NO_SHIFT
@@ -37,22 +37,22 @@ def approximate(graph: Graph, ctx: TargetContext) -> Graph:
     Layers are taken in order, so that each is judged with the ranges that those before it have now.
     """
     inputs = tuple(graph.tensors[name] for name in graph.inputs)
-    layers = list(graph.layers)
+    layers = list(graph.ops)
     current = graph
     for position in range(len(layers)):
-        changed = _approximated(current.typed(position), ctx)
+        changed = _approximated(current.layer(position), ctx)
         if changed is not None:
             layers[position] = changed
             current = infer_types(graph.name, inputs, tuple(layers), graph.outputs, graph.notes)
     return current
 
 
-def _approximated(layer: TypedLayer, ctx: TargetContext) -> Layer | None:
+def _approximated(layer: Layer, ctx: TargetContext) -> Layer | None:
     """Return a layer that an array takes, None when one takes it as it is, or none would."""
     from dory_diana.backend import array_kernels
     from dory_diana.options import adc_scale
 
-    kind = layer.layer
+    kind = layer.op
     if not isinstance(kind, (Conv, Linear)):
         return None
     inputs = tuple(_in_bytes(t) for t in layer.inputs)

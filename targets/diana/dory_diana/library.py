@@ -46,7 +46,7 @@ def library_header(plan: Plan) -> OutputFile:
 
 def _layer(step: LayerStep) -> str:
     engine = step.kernel.engine or "host"
-    lines = [f"/* {comment(step.layer.layer.name)}: {step.layer.layer.kind} on the {engine}."]
+    lines = [f"/* {comment(step.layer.op.name)}: {step.layer.op.kind} on the {engine}."]
     lines += [f" *   reads {_place(t.place)}" for t in step.inputs]
     lines += [f" *   writes {_place(step.output.place)} */"]
     lines.append(f"void {layer_symbol(step)}({layer_parameters(step)});")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dory_core.ir import TypedLayer
+from dory_core.ir import Layer
 from dory_core.kernel import Kernel, Number, Term
 from dory_core.tiling.geometry import Tile, input_bytes, output_bytes
 
@@ -35,7 +35,7 @@ def engine_terms(engine: str, tile: Tile) -> list[Term]:
     return []
 
 
-def terms(layer: TypedLayer, kernel: Kernel, boundary: int, tile: Tile) -> list[Term]:
+def terms(layer: Layer, kernel: Kernel, boundary: int, tile: Tile) -> list[Term]:
     """Return all terms; those of the engines for L1 only, and for the border tile too."""
     used: Number = output_bytes(layer, tile)
     for operand in range(len(layer.inputs)):

@@ -15,7 +15,7 @@ import numpy as np
 from diana_machine import SANITIZE, Machine, library
 
 from dory_core import reference
-from dory_core.ir import Add, Array, Conv, Layer, Linear, TypedLayer, Window, requant
+from dory_core.ir import Add, Array, Conv, Layer, Linear, Op, Window, requant
 from dory_core.testing.kernels import alone, typed
 
 SCALE = 7
@@ -31,7 +31,7 @@ class Case:
     inputs: (C, H, W) each. weights, bias: of the layer. mul, add: per channel, of analog layers.
     """
 
-    layer: TypedLayer
+    layer: Layer
     inputs: tuple[Values, ...]
     shift: int
     activation: int
@@ -148,7 +148,7 @@ def analog_case(random: np.random.Generator, *, linear: bool = False) -> Case:
         requant(1, 0, SCALE, -32, 31),
         requant(mul.tolist(), add.tolist(), 1 << shift, low, high),
     )
-    layer: Layer
+    layer: Op
     if linear:
         layer = alone(Linear, weights=Array(weights.reshape(k, c)), requants=steps)
     else:
@@ -190,7 +190,7 @@ def run_conv(
     case: Case, machine: Machine, random: np.random.Generator, *, depthwise: bool = False
 ) -> Values:
     """Return the output of a digital convolution, in tiles of rows and, if dense, of channels."""
-    conv = case.layer.layer
+    conv = case.layer.op
     assert isinstance(conv, Conv) and conv.bias is not None
     x, out = case.inputs[0], case.layer.output
     pack = layout.depthwise_weights if depthwise else layout.conv_weights
@@ -237,7 +237,7 @@ def run_conv(
 
 def run_linear(case: Case, machine: Machine, random: np.random.Generator) -> Values:
     """Return the output of a digital fully connected layer, in tiles of 16 outputs."""
-    linear = case.layer.layer
+    linear = case.layer.op
     assert isinstance(linear, Linear) and linear.bias is not None
     c, h, w = case.inputs[0].shape
     outputs = case.layer.output.channels
@@ -299,7 +299,7 @@ def unrolling(c: int, k: int, fx: int, fy: int, width: int) -> int:
 
 def run_analog(case: Case, machine: Machine, random: np.random.Generator) -> Values:
     """Return the output of an analog layer, in tiles of rows."""
-    layer = case.layer.layer
+    layer = case.layer.op
     out, x = case.layer.output, case.inputs[0]
     linear = isinstance(layer, Linear)
     window = Window(kernel=(1, 1)) if linear else layer.window
@@ -361,7 +361,7 @@ def check(kind: str, seed: int, count: int, **machine: object) -> None:
         expected = case.expected
         different = np.argwhere(got != expected)
         assert different.size == 0, (
-            f"{kind} {number} of seed {seed}: {case.layer.layer}: {len(different)} differ, first "
+            f"{kind} {number} of seed {seed}: {case.layer.op}: {len(different)} differ, first "
             f"{different[0]}: {got[tuple(different[0])]}, not {expected[tuple(different[0])]}"
         )
 

@@ -31,7 +31,7 @@ def context(**settings: str) -> Any:
 
 def with_scale(graph: Graph, *muls: int, shift: int = 16) -> Graph:
     """Return the network with multipliers instead of factors."""
-    layers = list(graph.layers)
+    layers = list(graph.ops)
     for n, mul in enumerate(muls):
         step = layers[n].requants[-1]
         scaled = requant(mul, 1 << shift - 1, 1 << shift, step.lo, step.hi)
@@ -50,7 +50,7 @@ def two_convolutions() -> Graph:
 def engines(graph: Graph, ctx: Any) -> list[str]:
     return [
         next(k.engine for k in plugins().kernels(ctx, layer) if k.accepts(layer) is None)
-        for layer in graph.typed_layers
+        for layer in graph.layers
     ]
 
 
@@ -73,7 +73,7 @@ def test_layers_that_an_array_has_exactly_are_left_alone() -> None:
     builder.digital(20, win())
     graph = builder.graph()
     ctx = context(requant="approximate")
-    assert fit_to_target(graph, plugins(), ctx).layers == graph.layers
+    assert fit_to_target(graph, plugins(), ctx).ops == graph.ops
 
 
 def test_layers_that_no_array_has_for_another_reason_are_left_alone() -> None:
@@ -81,17 +81,17 @@ def test_layers_that_no_array_has_for_another_reason_are_left_alone() -> None:
     builder.digital(20, win())
     graph = with_scale(builder.graph(), 419)
     ctx = context(requant="approximate")
-    assert fit_to_target(graph, plugins(), ctx).layers == graph.layers
+    assert fit_to_target(graph, plugins(), ctx).ops == graph.ops
     hosts = context(requant="approximate", engines="host")
-    assert fit_to_target(two_convolutions(), plugins(), hosts).layers == two_convolutions().layers
+    assert fit_to_target(two_convolutions(), plugins(), hosts).ops == two_convolutions().ops
 
 
 def test_a_ternary_layer_takes_the_array_that_is_nearer() -> None:
     builder = ArrayBuilder((16, 8, 8), values=SEVEN, seed=5)
     builder.ternary(24, win())
     graph = builder.graph()
-    assert isinstance(graph.layers[0], Conv)
-    fine = replace(graph.layers[0], requants=(requant(1237, 1 << 15, 1 << 16, *SEVEN),))
+    assert isinstance(graph.ops[0], Conv)
+    fine = replace(graph.ops[0], requants=(requant(1237, 1 << 15, 1 << 16, *SEVEN),))
     inputs = tuple(graph.tensors[name] for name in graph.inputs)
     graph = infer_types("net", inputs, (fine,), graph.outputs)
     ctx = context(requant="approximate")
@@ -99,7 +99,7 @@ def test_a_ternary_layer_takes_the_array_that_is_nearer() -> None:
     analog = context(requant="approximate", engines="analog,host")
     fitted = fit_to_target(graph, plugins(), analog)
     assert engines(fitted, analog) == ["analog"]
-    assert fitted.layers[0].requants[0] == CONVERTER
+    assert fitted.ops[0].requants[0] == CONVERTER
 
 
 def test_the_pass_says_that_it_is_not_exact() -> None:

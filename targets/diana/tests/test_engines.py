@@ -15,7 +15,7 @@ from dory_diana.backend.analog import AnalogConv, AnalogLinear
 from dory_diana.backend.digital import DigitalConv, DigitalDepthwise, DigitalLinear, DigitalSum
 
 from dory_core.errors import UsageError
-from dory_core.ir import Array, Conv, Requant, TypedLayer, Window, requant
+from dory_core.ir import Array, Conv, Layer, Requant, Window, requant
 from dory_core.passes.ranges import infer_types
 from dory_core.plugins import Plugins
 from dory_core.testing.graphs import GraphBuilder, Range
@@ -45,13 +45,13 @@ def conv(
     weights: Range = (-30, 30),
     requants: tuple[Requant, ...] = (requant(1, 0, 128, *SEVEN),),
     **more: Any,
-) -> TypedLayer:
+) -> Layer:
     builder = GraphBuilder(shape, values=values)
     builder.conv(channels, win or window(), weights=weights, **more)
     graph = builder.graph()
-    layer = replace(graph.layers[0], requants=requants)
+    layer = replace(graph.ops[0], requants=requants)
     tensors = tuple(graph.tensors[name] for name in graph.inputs)
-    return infer_types("net", tensors, (layer,), (layer.output,)).typed(0)
+    return infer_types("net", tensors, (layer,), (layer.output,)).layer(0)
 
 
 def linear(
@@ -60,16 +60,16 @@ def linear(
     values: Range = SIGNED,
     weights: Range = (-30, 30),
     requants: tuple[Requant, ...] = (requant(1, 0, 128, *SIGNED),),
-) -> TypedLayer:
+) -> Layer:
     builder = GraphBuilder(shape, values=values)
     builder.linear(outputs, weights=weights)
     graph = builder.graph()
-    layer = replace(graph.layers[0], requants=requants)
+    layer = replace(graph.ops[0], requants=requants)
     tensors = tuple(graph.tensors[name] for name in graph.inputs)
-    return infer_types("net", tensors, (layer,), (layer.output,)).typed(0)
+    return infer_types("net", tensors, (layer,), (layer.output,)).layer(0)
 
 
-def ternary(**more: Any) -> TypedLayer:
+def ternary(**more: Any) -> Layer:
     settings = {
         "values": SEVEN,
         "weights": (-1, 1),
@@ -82,18 +82,18 @@ def added(
     operands: tuple[Requant | None, Requant | None] = (None, None),
     requants: tuple[Requant, ...] = (requant(1, 0, 2, *SEVEN),),
     values: Range = SEVEN,
-) -> TypedLayer:
+) -> Layer:
     builder = GraphBuilder((8, 6, 6), values=values)
     builder.add("input", builder.extra_input(values), operands=operands, requants=requants)
-    return builder.graph().typed(0)
+    return builder.graph().layer(0)
 
 
-def engine(layer: TypedLayer, **settings: str) -> str:
+def engine(layer: Layer, **settings: str) -> str:
     found = candidates(context(**settings), layer)
     return next(k.engine for k in found if k.accepts(layer) is None)
 
 
-def reason(layer: TypedLayer, array: str, **settings: str) -> str:
+def reason(layer: Layer, array: str, **settings: str) -> str:
     [kernel] = [k for k in candidates(context(**settings), layer) if k.engine == array]
     rejection = kernel.accepts(layer)
     assert rejection is not None, f"{kernel.name} takes it"
@@ -118,7 +118,7 @@ def reason(layer: TypedLayer, array: str, **settings: str) -> str:
     ],
 )
 def test_every_layer_goes_to_the_engine_that_has_it(
-    layer: Callable[[], TypedLayer], expected: str
+    layer: Callable[[], Layer], expected: str
 ) -> None:
     assert engine(layer()) == expected
 
@@ -159,7 +159,7 @@ def test_engines_can_be_left_out() -> None:
     ],
 )
 def test_layers_that_are_passed_over_are_told_why(
-    layer: Callable[[], TypedLayer], array: str, words: str
+    layer: Callable[[], Layer], array: str, words: str
 ) -> None:
     assert words in reason(layer(), array)
 
@@ -167,7 +167,7 @@ def test_layers_that_are_passed_over_are_told_why(
 def test_pools_are_the_hosts() -> None:
     builder = GraphBuilder((8, 6, 6), values=SEVEN)
     builder.max_pool(window(2, stride=2, pads=0))
-    layer = builder.graph().typed(0)
+    layer = builder.graph().layer(0)
     assert engine(layer) == "host"
     assert "convolutions" in reason(layer, "digital") and "convolutions" in reason(layer, "analog")
 
@@ -227,7 +227,7 @@ def test_factors_are_in_the_weights_and_biases_in_the_block(depthwise: bool) -> 
     assert block.data == encode(weights, bias).tobytes()
 
 
-def kernel_form(layer: TypedLayer) -> Any:
+def kernel_form(layer: Layer) -> Any:
     from dory_diana.backend.forms import digital_form, needed
 
     return needed(digital_form(layer))
@@ -290,9 +290,7 @@ def test_analog_rows_of_a_tensor_follow_its_padded_pixels() -> None:
         (DigitalSum(), added()),
     ],
 )
-def test_the_digital_array_is_never_faster_than_its_multipliers(
-    kernel: Any, layer: TypedLayer
-) -> None:
+def test_the_digital_array_is_never_faster_than_its_multipliers(kernel: Any, layer: Layer) -> None:
     assert kernel.accepts(layer) is None
     full = extent(layer)
     cycles = kernel.cycles(layer, make_tile(layer, full.c_out, full.h, full.w))
@@ -313,8 +311,8 @@ def test_the_analog_array_takes_neighbouring_columns_at_once() -> None:
 
 def test_weights_beyond_a_byte_are_rejected() -> None:
     layer = conv()
-    kind = layer.layer
+    kind = layer.op
     assert isinstance(kind, Conv)
     wide = Array(np.full(kind.weights.shape, 200))
-    changed = replace(layer, layer=replace(kind, weights=wide))
+    changed = replace(layer, op=replace(kind, weights=wide))
     assert "weights reach [200, 200]" in reason(changed, "digital")

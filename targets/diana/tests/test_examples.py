@@ -23,8 +23,8 @@ from dory_core.compiler import (
 )
 from dory_core.errors import DoesNotFit, NotSupported
 from dory_core.hardware import TargetContext
-from dory_core.ir import AvgPool, Conv, MaxPool, TypedLayer
-from dory_core.kernel import Kernel, judge
+from dory_core.ir import AvgPool, Conv, Layer, MaxPool
+from dory_core.kernel import Kernel, rejection_of
 from dory_core.plugins import Plugins, hookimpl, load_plugins
 from dory_core.report.table import engines_text
 from dory_core.testing.apps import assert_exact
@@ -71,7 +71,7 @@ def test_example_is_exact_on_the_engines_that_it_is_made_for(
     macs: Counter[str] = Counter()
     for step in result.plan.steps:
         macs[step.kernel.engine] += step.layer.macs
-        if isinstance(step.layer.layer, (AvgPool, MaxPool)):
+        if isinstance(step.layer.op, (AvgPool, MaxPool)):
             assert step.kernel.engine == "host"
     for engine, share in SHARES[name].items():
         assert macs[engine] >= share * result.plan.macs, macs
@@ -96,11 +96,11 @@ def on_next_engine(number: int) -> SimpleNamespace:
     """Return the plugin without the kernel that one layer has."""
 
     @hookimpl
-    def dory_kernels(ctx: TargetContext, layer: TypedLayer) -> list[Kernel]:
+    def dory_kernels(ctx: TargetContext, layer: Layer) -> list[Kernel]:
         kernels = plugin.dory_kernels(ctx, layer)
-        if layer.layer.index != number:
+        if layer.op.index != number:
             return kernels
-        chosen = next(k for k in kernels if judge(k, layer) is None)
+        chosen = next(k for k in kernels if rejection_of(k, layer) is None)
         return [k for k in kernels if k is not chosen]
 
     return SimpleNamespace(**{**vars(plugin), "dory_kernels": dory_kernels})
@@ -120,13 +120,13 @@ def test_no_layer_makes_the_network_faster_on_its_next_engine(
         return int(plan.to_json()["totals"]["cycles"])
 
     best, tried = cycles(plugin), 0
-    for layer in graph.layers:
+    for layer in graph.ops:
         try:
             assert cycles(on_next_engine(layer.index)) >= best, layer.name
             tried += 1
         except (NotSupported, DoesNotFit):
             continue
-    assert tried > len(graph.layers) // 2
+    assert tried > len(graph.ops) // 2
 
 
 def test_activations_use_their_range(make: ModuleType, tmp_path: Path, plugins: Plugins) -> None:
@@ -137,7 +137,7 @@ def test_activations_use_their_range(make: ModuleType, tmp_path: Path, plugins: 
         file = build().save(tmp_path / f"{name}.onnx")
         graph = plugins.frontend("quantlab").parse(file, FrontendOptions(8, True))
         values = reference.run(graph, reference.random_inputs(graph))
-        for layer in graph.layers:
+        for layer in graph.ops:
             if isinstance(layer, Conv):
                 found = np.unique(values[layer.output])
                 assert len(found) > 60, f"{name}: {layer.name} has {len(found)} different values"

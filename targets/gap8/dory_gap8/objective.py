@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dory_core.expr import ceil_div, maximum, minimum
-from dory_core.ir import Conv, Linear, TypedLayer
+from dory_core.ir import Conv, Layer, Linear
 from dory_core.kernel import Kernel, Number, Term
 from dory_core.tiling.geometry import Tile, extent, input_bytes, output_bytes
 from dory_gap8.backend.block import BlockKernel
@@ -19,7 +19,7 @@ BETA_BALANCE = 1e6
 BLOCK_PIXELS = 4
 
 
-def utilisation(layer: TypedLayer, kernel: Kernel, tile: Tile) -> Term:
+def utilisation(layer: Layer, kernel: Kernel, tile: Tile) -> Term:
     """Fill the memory: bytes of all tiles."""
     used: Number = output_bytes(layer, tile) + kernel.weight_bytes(layer, tile)
     for operand in range(len(layer.inputs)):
@@ -32,7 +32,7 @@ def _whole(size: Number, unit: int, full: int) -> Number:
     return maximum((size - 1) % unit, (unit - 1) * (size == full))
 
 
-def kernel_terms(layer: TypedLayer, kernel: Kernel, tile: Tile, cores: int) -> list[Term]:
+def kernel_terms(layer: Layer, kernel: Kernel, tile: Tile, cores: int) -> list[Term]:
     """What the kernels like in one tile.
 
     Dense convolutions: reuse of im2col, rows that divide among the cores, even widths and channels
@@ -42,7 +42,7 @@ def kernel_terms(layer: TypedLayer, kernel: Kernel, tile: Tile, cores: int) -> l
     strips are whole and long, and pixels start on a word. Fully connected: as the channels of a
     convolution. Others share pixels: rows that divide among the cores.
     """
-    kind = layer.layer
+    kind = layer.op
     if isinstance(kernel, UnpackingKernel):
         kernel = kernel.inner
     if isinstance(kernel, DepthwiseHwcKernel):
@@ -80,7 +80,7 @@ def kernel_terms(layer: TypedLayer, kernel: Kernel, tile: Tile, cores: int) -> l
     return terms
 
 
-def terms(layer: TypedLayer, kernel: Kernel, boundary: int, tile: Tile, cores: int) -> list[Term]:
+def terms(layer: Layer, kernel: Kernel, boundary: int, tile: Tile, cores: int) -> list[Term]:
     """Return all terms; those of the kernels for L1 only, and for the border tile too.
 
     The border tile's terms have the suffix ``_BORDER`` (section 6.1: borders can be half the work).

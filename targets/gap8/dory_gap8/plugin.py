@@ -9,7 +9,7 @@ from dory_gap8.hardware import NAME, PULP_NN, TARGET
 
 if TYPE_CHECKING:
     from dory_core.hardware import DmaHal, MemoryHierarchy, OutputFile, Target, TargetContext
-    from dory_core.ir import TypedLayer
+    from dory_core.ir import Layer
     from dory_core.kernel import Kernel, Term
     from dory_core.plan import Plan
     from dory_core.simulate.runner import Runner
@@ -37,7 +37,7 @@ def dory_memory_hierarchy(ctx: TargetContext) -> MemoryHierarchy | None:
 
 @hookimpl
 def dory_objective_terms(
-    ctx: TargetContext, layer: TypedLayer, kernel: Kernel, boundary: int, tile: Tile
+    ctx: TargetContext, layer: Layer, kernel: Kernel, boundary: int, tile: Tile
 ) -> list[Term]:
     """Return the heuristics of the paper."""
     if ctx.name != NAME:
@@ -81,7 +81,7 @@ def dory_runners(ctx: TargetContext) -> list[Runner]:
 
 
 @hookimpl
-def dory_kernels(ctx: TargetContext, layer: TypedLayer) -> list[Kernel]:
+def dory_kernels(ctx: TargetContext, layer: Layer) -> list[Kernel]:
     """Return the candidates of a layer, best first, portable C last.
 
     Forms with partial sums come after all plain forms: they are for layers whose im2col columns or

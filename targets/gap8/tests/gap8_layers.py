@@ -22,7 +22,7 @@ from dory_gap8.backend import (
 )
 from dory_gap8.backend.conv import group_channels
 
-from dory_core.ir import TypedLayer
+from dory_core.ir import Layer
 from dory_core.kernel import Kernel
 from dory_core.testing import kernels
 from dory_core.testing.kernels import KernelCase
@@ -71,7 +71,7 @@ def kernels_for(kind: str, cores: int = CORES) -> tuple[Kernel, ...]:
     }[kind]
 
 
-def make_case(kernel: Kernel, layer: TypedLayer, random: np.random.Generator) -> KernelCase:
+def make_case(kernel: Kernel, layer: Layer, random: np.random.Generator) -> KernelCase:
     """Return a case with random values and tiles, also of the sizes that only borders have."""
     granule = group_channels(layer)[1] or 1
     return kernels.make_case(kernel, layer, random, granule, constrained=False)

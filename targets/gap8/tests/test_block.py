@@ -10,7 +10,7 @@ from dory_gap8.backend import GatherKernel, WindowKernel
 from dory_gap8.backend.block import BlockKernel, finish, interleave
 from gap8_layers import CLIPS, RANGES, SPACE, make_case
 
-from dory_core.ir import Array, Conv, Requant, TypedLayer, Window, requant
+from dory_core.ir import Array, Conv, Layer, Requant, Window, requant
 from dory_core.testing.kernels import HostLibrary, KernelCase, alone, typed, whole_case
 from dory_core.testing.random_layers import RandomLayers
 
@@ -24,7 +24,7 @@ def conv(
     window: Window,
     steps: tuple[Requant, ...] | None = None,
     x: str = "u8",
-) -> TypedLayer:
+) -> Layer:
     """Return a convolution with random weights; by default with a 32-bit step per channel."""
     random = np.random.default_rng(c_in * 1000 + c_out)
     if steps is None:
@@ -41,7 +41,7 @@ def conv(
     return typed(layer, (c_in, *image, *RANGES[x]))
 
 
-def whole(kernel: BlockKernel, layer: TypedLayer, cores: int = 8) -> KernelCase:
+def whole(kernel: BlockKernel, layer: Layer, cores: int = 8) -> KernelCase:
     return whole_case(replace(kernel, cores=cores), layer)
 
 
@@ -155,7 +155,7 @@ def test_extreme_values_do_not_overflow() -> None:
     """-128 * 255 in every product of a column of 3 * 3 * 32."""
     layer = conv(32, 4, (3, 3), SAME, ())
     weights = Array(np.full((4, 32, 3, 3), -128))
-    lowest = typed(replace(layer.layer, weights=weights), (32, 3, 3, 0, 255))
+    lowest = typed(replace(layer.op, weights=weights), (32, 3, 3, 0, 255))
     case = replace(whole(WindowKernel(), lowest), inputs=(np.full((32, 3, 3), 255),))
     library = HostLibrary([case])
     library.check()
@@ -208,7 +208,7 @@ def test_gathered_columns_begin_with_the_words_of_all_runs(channels, window, ord
     block = GatherKernel().weight_block(layer, (0, 1), (0, channels))
     start, words = block.parts["weights"], GatherKernel().row_bytes(layer) // 4
     image = np.frombuffer(block.data, np.int8, 16 * words, start).reshape(words, 4, 4)[:, 0]
-    weights = np.moveaxis(layer.layer.weights.values, 1, 3).reshape(-1)
+    weights = np.moveaxis(layer.op.weights.values, 1, 3).reshape(-1)
     assert image.reshape(-1)[: len(order)].tolist() == weights[order].tolist()
     HostLibrary([whole(GatherKernel(), layer)]).check()
 
@@ -230,7 +230,7 @@ def test_inputs_of_16_bits_meet_weights_of_16_bits(x: str) -> None:
     layer = conv(6, 5, (5, 7), SAME, (requant(3, 5, 1 << 14, -128, 127),), x)
     block = WindowKernel().weight_block(layer, (0, 5), (0, 6))
     start = block.parts["weights"]
-    weights = layer.layer.weights.values
+    weights = layer.op.weights.values
     first = np.frombuffer(block.data, "<i2", 8, start).tolist()
     assert first == [int(weights[c, i, 0, 0]) for c in range(4) for i in range(2)]
     cases = [whole(WindowKernel(), layer)]

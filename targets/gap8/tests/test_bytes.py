@@ -19,10 +19,10 @@ from dory_core.ir import (
     Add,
     Array,
     AvgPool,
+    Layer,
     Linear,
     MaxPool,
     Requant,
-    TypedLayer,
     Window,
     requant,
 )
@@ -35,7 +35,7 @@ UNSIGNED, SIGNED = (0, 255), (-128, 127)
 
 def linear(
     inputs: int, outputs: int, *steps: Requant, bias: bool = False, lo: int = 0, hi: int = 255
-) -> TypedLayer:
+) -> Layer:
     random = np.random.default_rng(inputs * 1000 + outputs)
     layer = alone(
         Linear,
@@ -56,12 +56,12 @@ def add(
     *steps: Requant,
     ranges: tuple[tuple[int, int], tuple[int, int]] = (UNSIGNED, UNSIGNED),
     image: tuple[int, int, int] = (1, 256, 256),
-) -> TypedLayer:
+) -> Layer:
     layer = alone(Add, operand_requants=operands, requants=steps)
     return typed(layer, *((*image, *r) for r in ranges))
 
 
-def every_pair(layer: TypedLayer) -> KernelCase:
+def every_pair(layer: Layer) -> KernelCase:
     """Return a case with each pair of values that the operands can take."""
     x, x2 = layer.inputs
     a = np.resize(np.arange(x.lo, x.hi + 1), 256)
@@ -98,7 +98,7 @@ def test_weights_of_four_outputs_are_interleaved() -> None:
     block = LinearBytesKernel().weight_block(layer, (1, 4), (0, 6))
     assert dict(block.parts) == {"mul": 0, "weights": 24}
     assert np.frombuffer(block.data, "<i4", 6).tolist() == [8, 1, 9, 1, 10, 1]
-    weights = layer.layer.weights.values
+    weights = layer.op.weights.values
     image = np.frombuffer(block.data, np.int8)[24:].reshape(2, 4, 4)
     assert image[0, :3].tolist() == weights[1:4, :4].tolist()
     assert image[1, :3].tolist() == [[*row, 0, 0] for row in weights[1:4, 4:].tolist()]
@@ -282,7 +282,7 @@ def test_a_wide_sum_with_a_rough_scale_is_left_to_the_general_kernel() -> None:
         ),
     ],
 )
-def test_cycles_meet_the_measured_tiles(kernel: Kernel, layer: TypedLayer, measured: int) -> None:
+def test_cycles_meet_the_measured_tiles(kernel: Kernel, layer: Layer, measured: int) -> None:
     full = extent(layer)
     estimated = kernel.cycles(layer, make_tile(layer, full.c_out, full.h, full.w))
     assert estimated == pytest.approx(measured, rel=0.08)

@@ -11,7 +11,7 @@ from dory_gap8.backend.depthwise_hwc import form_of
 from gap8_layers import CLIPS, SPACE, make_case
 
 from dory_core.errors import NotSupported
-from dory_core.ir import Array, Conv, TypedLayer, Window, requant
+from dory_core.ir import Array, Conv, Layer, Window, requant
 from dory_core.testing.kernels import HostLibrary, KernelCase, alone, typed, whole_case
 from dory_core.testing.random_layers import RandomLayers
 from dory_core.tiling.geometry import make_tile
@@ -28,7 +28,7 @@ def _layer(
     signed: bool = False,
     steps=(STEP,),
     weights: np.ndarray | None = None,
-) -> TypedLayer:
+) -> Layer:
     count = channels * multiplier
     random = np.random.default_rng(count * 100 + image[0])
     shape = (count, 1, *window.kernel)
@@ -52,7 +52,7 @@ def _square(size: int, stride: int = 1, pad: int | None = None, dilation: int = 
     )
 
 
-def _whole(layer: TypedLayer, cores: int = 8) -> KernelCase:
+def _whole(layer: Layer, cores: int = 8) -> KernelCase:
     return whole_case(DepthwiseHwcKernel(cores), layer)
 
 
@@ -171,7 +171,7 @@ def test_weights_of_other_windows_are_spread_for_each_output_of_a_strip() -> Non
     layer = _layer(2, (40, 5), window, weights=np.array([1, 2, 3, 4]).reshape(2, 1, 2, 1))
     form = form_of(layer)
     assert (form.swapped, form.words, form.row) == (False, 3, 48)
-    rows = form.rows(layer.layer.weights.values[:, 0])
+    rows = form.rows(layer.op.weights.values[:, 0])
     outputs = rows[0].reshape(3, 4, 4).transpose(1, 0, 2).reshape(4, 12)
     for output in range(4):
         expected = np.zeros(12, dtype=int)

@@ -118,7 +118,7 @@ def test_weight_rows_follow_taps_then_channels_and_end_on_words() -> None:
     block = ConvKernel().weight_block(layer, (1, 3), (0, 3))
     assert dict(block.parts) == {"mul": 0, "weights": 16}
     assert len(block.data) == 16 + 2 * 8
-    weights = layer.layer.weights.values
+    weights = layer.op.weights.values
     row = [int(weights[2, c, 0, kx]) for kx in (0, 1) for c in range(3)]
     assert np.frombuffer(block.data, np.int8)[24:32].tolist() == [*row, 0, 0]
 

@@ -17,15 +17,15 @@ from dory_core.budgets import resolve_budgets
 from dory_core.errors import UsageError
 from dory_core.expr import Expr, Var, evaluate
 from dory_core.hardware import TargetContext
-from dory_core.ir import Add, Array, AvgPool, Conv, Linear, MaxPool, TypedLayer, Window, requant
+from dory_core.ir import Add, Array, AvgPool, Conv, Layer, Linear, MaxPool, Window, requant
 from dory_core.kernel import Kernel, Term
-from dory_core.planner import beside_code
+from dory_core.planner import l2_after_code
 from dory_core.plugins import Plugins
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.graphs import GraphBuilder
 from dory_core.testing.kernels import alone, typed
 from dory_core.testing.random_layers import KINDS, RandomLayers
-from dory_core.tiling.geometry import Tile, extent, keeps_channels, make_tile, with_border
+from dory_core.tiling.geometry import Tile, extent, is_channelwise, make_tile, with_border
 from dory_core.tiling.problem import TilingProblem, formulate
 from dory_core.tiling.solve import smallest_tile
 from dory_core.tiling.tiler import tile_layer
@@ -51,7 +51,7 @@ def conv(c_in: int, c_out: int, size: int, kernel: int, stride: int = 1, groups:
     return typed(layer, (c_in, size, size, 0, 255))
 
 
-def candidate(layer: TypedLayer, name: str):
+def candidate(layer: Layer, name: str):
     """Return the candidate ``dory_gap8_<name>`` of a layer."""
     return next(k for k in candidates(layer, 8) if k.name == f"dory_gap8_{name}")
 
@@ -168,7 +168,7 @@ def test_depthwise_on_channels_last_likes_whole_strips_and_words() -> None:
         (conv(8, 8, 8, 3, groups=8), "dory_gap8_depthwise_hwc"),
     ],
 )
-def test_the_first_kernel_that_accepts(layer: TypedLayer, kernel: str) -> None:
+def test_the_first_kernel_that_accepts(layer: Layer, kernel: str) -> None:
     ctx = context()
     taken = [k.name for k in plugin.dory_kernels(ctx, layer) if k.accepts(layer) is None]
     assert taken[0] == kernel
@@ -223,7 +223,7 @@ def test_wide_im2col_leaves_no_plain_tile_and_the_partial_form_takes_over() -> N
 
 
 def test_refusals_are_sentences() -> None:
-    def why(layer: TypedLayer, name: str) -> str:
+    def why(layer: Layer, name: str) -> str:
         rejection = candidate(layer, name).accepts(layer)
         assert rejection is not None
         return rejection.reason
@@ -248,7 +248,7 @@ def test_refusals_are_sentences() -> None:
     second = conv(8, 2, 8, 3)
     steps = (requant(1, 0, 1, 0, 255), requant([1, 3], 0, 4, 0, 255))
     two = typed(
-        alone(Conv, weights=second.layer.weights, window=second.layer.window, requants=steps),
+        alone(Conv, weights=second.op.weights, window=second.op.window, requants=steps),
         (8, 8, 8, 0, 255),
     )
     assert why(two, "conv") == "the second of two requantisations differs from channel to channel"
@@ -264,13 +264,13 @@ def test_refusals_are_sentences() -> None:
     add = alone(Add)
     wide = typed(add, (2, 4, 4, 0, 255), (2, 4, 4, 0, 255))
     unsigned = replace(wide.output, bits=32, signed=False)
-    assert why(TypedLayer(wide.layer, wide.inputs, unsigned, wide.ranges), "add") == (
+    assert why(Layer(wide.op, wide.inputs, unsigned, wide.ranges), "add") == (
         "its output is u32, possible are u2, i2, u4, i4, u8, i8, u16, i16, i32"
     )
 
 
 def test_kernels_of_bytes_refuse_packed_layers_which_get_them_unpacked() -> None:
-    def why(layer: TypedLayer) -> str:
+    def why(layer: Layer) -> str:
         rejection = WindowKernel().accepts(layer)
         assert rejection is not None
         assert candidates(layer, 8)[0].name == "dory_gap8_window_unpacked"
@@ -283,7 +283,7 @@ def test_kernels_of_bytes_refuse_packed_layers_which_get_them_unpacked() -> None
     assert why(packed) == "its input is u4, possible are u8, i8, u16, i16"
     packed = replace(dense, output=replace(dense.output, bits=4, signed=False))
     assert why(packed) == "its output is u4, possible are u8, i8, u16, i16, i32"
-    packed = replace(dense, layer=replace(dense.layer, weights=Array([[[[1]]]]), weight_bits=2))
+    packed = replace(dense, op=replace(dense.op, weights=Array([[[[1]]]]), weight_bits=2))
     assert why(packed) == "its weights are packed in 2 bits each, it takes 8"
     few = replace(packed, output=replace(packed.output, height=2, width=5))
     rejection = candidates(few, 8)[0].accepts(few)
@@ -301,11 +301,11 @@ def test_sizes_and_cycles_read_alike_as_integers_arrays_and_expressions(kind: st
             if kernel.accepts(layer) is not None:
                 continue
             names = ["c_out", "h", "w"]
-            if kernel.accumulates(layer) and not keeps_channels(layer):
+            if kernel.accumulates(layer) and not is_channelwise(layer):
                 names.append("c_in")
             granule = 1
-            if isinstance(layer.layer, Conv) and layer.layer.groups > 1:
-                granule = full.c_out // layer.layer.groups
+            if isinstance(layer.op, Conv) and layer.op.groups > 1:
+                granule = full.c_out // layer.op.groups
             ranges = {
                 n: range(granule if n == "c_out" else 1, getattr(full, n) + 1, granule)
                 if n == "c_out"
@@ -343,11 +343,11 @@ def test_code_of_the_layers_leaves_less_of_l2_to_their_data() -> None:
     assert level.room_bytes(48) == 448 * 1024 - 48 * 900
     assert level.room_bytes(48, streamed=True) == 448 * 1024 - 48 * 1600
     chosen = resolve_budgets(ctx.memory, {})
-    assert beside_code(ctx, chosen, 48).bytes[2] == level.room_bytes(48)
+    assert l2_after_code(ctx, chosen, 48).bytes[2] == level.room_bytes(48)
     small = resolve_budgets(ctx.memory, {2: 9000})
-    assert beside_code(ctx, small, 48).bytes[2] == 9000
+    assert l2_after_code(ctx, small, 48).bytes[2] == 9000
     beyond = resolve_budgets(ctx.memory, {2: 512 * 1024})
-    assert beside_code(ctx, beyond, 48).bytes[2] == 512 * 1024
+    assert l2_after_code(ctx, beyond, 48).bytes[2] == 512 * 1024
 
 
 def test_temporal_layers_that_fit_are_one_tile_of_odd_channels_and_pixels() -> None:
@@ -361,7 +361,7 @@ def test_temporal_layers_that_fit_are_one_tile_of_odd_channels_and_pixels() -> N
     temporal = typed(layer, (11, 1, 140, 0, 255))
     ctx = context()
 
-    def terms(layer: TypedLayer, kernel: Kernel, tile: Tile) -> list[Term]:
+    def terms(layer: Layer, kernel: Kernel, tile: Tile) -> list[Term]:
         return plugin.dory_objective_terms(ctx, layer, kernel, 1, tile)
 
     kernels = [k for k in candidates(temporal, 8) if k.accepts(temporal) is None]

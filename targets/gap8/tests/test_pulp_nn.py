@@ -76,7 +76,7 @@ def test_network_is_exact_on_the_library_alone(
 
 def reasons(layer: int, graph: Graph, bits: int = 64, cores: int = 8) -> dict[str, str]:
     """Return why each kernel of the library rejects a layer; nothing where it takes it."""
-    typed = graph.typed(layer)
+    typed = graph.layer(layer)
     found = {}
     for kernel in pulp_nn_kernels(Library(ANYWHERE, bits), typed, cores):
         rejection = kernel.accepts(typed)
@@ -149,11 +149,11 @@ def test_max_pool_is_left_to_others() -> None:
 
 def test_bias_is_folded_into_lambda() -> None:
     graph = single(bias=True)
-    typed = graph.typed(0)
+    typed = graph.layer(0)
     [kernel] = [
         k for k in pulp_nn_kernels(Library(ANYWHERE, 64), typed, 8) if k.accepts(typed) is None
     ]
-    plain = replace(typed, layer=replace(typed.layer, bias=None))  # type: ignore[type-var]
+    plain = replace(typed, op=replace(typed.op, bias=None))  # type: ignore[type-var]
     with_bias = kernel.weight_block(typed, (0, 8), (0, 8))
     without = kernel.weight_block(plain, (0, 8), (0, 8))
     assert with_bias is not None and without is not None

@@ -12,7 +12,7 @@ from dory_gap8.objective import terms
 from dory_gap8.pulp_nn import Library, cycles
 from dory_gap8.pulp_nn.weighted import UpstreamConv
 
-from dory_core.ir import TypedLayer, Window
+from dory_core.ir import Layer, Window
 from dory_core.kernel import Kernel, Term
 from dory_core.plugins import load_plugins
 from dory_core.testing.graphs import GraphBuilder
@@ -91,11 +91,11 @@ def tiled(h: int, w: int, betas: bool) -> TiledLayer:
     """Tile a 3x3 layer of 32 channels for 36 kB of L1, with the heuristics or for size alone."""
     net = GraphBuilder((32, h, w), seed=1)
     net.conv(32, Window(kernel=(3, 3), pads=(1, 1, 1, 1)))
-    layer = net.graph().typed(0)
+    layer = net.graph().layer(0)
     kernels = [UpstreamConv(Library(Path("anywhere"), 64), CORES)]
     memory = load_plugins().context("gap8", {}).memory
 
-    def hook(layer: TypedLayer, kernel: Kernel, tile: Tile) -> list[Term]:
+    def hook(layer: Layer, kernel: Kernel, tile: Tile) -> list[Term]:
         found = terms(layer, kernel, 1, tile, CORES)
         return found if betas else [term for term in found if term.name == "UTILISATION"]
 

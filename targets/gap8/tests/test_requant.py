@@ -7,7 +7,7 @@ import pytest
 from dory_gap8.backend import AvgPoolKernel, LinearKernel
 from dory_gap8.backend.requant import LIMBS, NARROW, STEPS, epilogue
 
-from dory_core.ir import Array, AvgPool, Linear, Requant, TypedLayer, Window, requant
+from dory_core.ir import Array, AvgPool, Layer, Linear, Requant, Window, requant
 from dory_core.testing.kernels import HostLibrary, KernelCase, alone, typed, values_of
 
 
@@ -18,7 +18,7 @@ def linear(
     lo: int = 0,
     hi: int = 255,
     inputs: int = 64,
-) -> TypedLayer:
+) -> Layer:
     """Return a layer of four outputs whose accumulators grow from output to output."""
     if weights is None:
         random = np.random.default_rng(inputs)
@@ -29,18 +29,18 @@ def linear(
     return typed(layer, (weights.shape[1], 1, 1, lo, hi))
 
 
-def words(layer: TypedLayer) -> np.ndarray:
+def words(layer: Layer) -> np.ndarray:
     """Return the records as the weight block has them."""
     block = LinearKernel().weight_block(layer, (0, 4), (0, layer.inputs[0].channels))
     assert list(block.parts) == ["mul", "weights"]
     return np.frombuffer(block.data, "<i4", block.parts["weights"] // 4).reshape(4, -1)
 
 
-def check(layer: TypedLayer) -> None:
+def check(layer: Layer) -> None:
     """Compare the kernel with the reference on inputs whose sums meet many thresholds."""
     x = layer.inputs[0]
     random = np.random.default_rng(9)
-    weights = layer.layer.weights.values
+    weights = layer.op.weights.values
     cases = []
     for share in np.linspace(0, 1, 40):
         # From inputs that make a sum of the last output small to those that make it large.

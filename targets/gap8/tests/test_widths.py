@@ -34,10 +34,10 @@ from dory_core.ir import (
     Array,
     AvgPool,
     Conv,
+    Layer,
     Linear,
     MaxPool,
     Requant,
-    TypedLayer,
     Window,
     requant,
 )
@@ -75,7 +75,7 @@ def step(output: str, reach: int, channels: int = 1) -> tuple[Requant, ...]:
     return (requant(mul, 1 << 18, 1 << 20, *clip),)
 
 
-def filtered(kind: str, x: str, bits: int, output: str) -> TypedLayer:
+def filtered(kind: str, x: str, bits: int, output: str) -> Layer:
     """Return a layer with weights, whose extremes occur."""
     random = np.random.default_rng(bits)
     _, c_in, c_out, groups, kernel = FILTERED[kind]
@@ -101,7 +101,7 @@ def filtered(kind: str, x: str, bits: int, output: str) -> TypedLayer:
     return typed(layer, (c_in, height, width, lo, hi), packed=True)
 
 
-def check(kernel: Kernel, layers: list[TypedLayer], least: int) -> None:
+def check(kernel: Kernel, layers: list[Layer], least: int) -> None:
     """Compute the layers that the kernel accepts, at least so many, in random tiles."""
     random = np.random.default_rng(len(layers))
     cases: list[KernelCase] = [
@@ -160,7 +160,7 @@ def test_pools_of_every_input_and_output(x: str) -> None:
     check(MaxPoolKernel(CORES), [maximum], 1)
 
 
-def sums(pairs: list[tuple[str, str]], channels: int) -> Iterator[TypedLayer]:
+def sums(pairs: list[tuple[str, str]], channels: int) -> Iterator[Layer]:
     for n, (first, second) in enumerate(pairs):
         layer = alone(
             Add,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dory_core.ir import Conv, Linear, TypedLayer
+from dory_core.ir import Conv, Layer, Linear
 from dory_core.kernel import Kernel, Number, Term
 from dory_core.tiling.geometry import Tile, input_bytes, output_bytes
 
@@ -12,13 +12,13 @@ BETA_REUSE = 1e2
 BETA_BLOCK = 1e6
 
 
-def kernel_terms(layer: TypedLayer, tile: Tile) -> list[Term]:
+def kernel_terms(layer: Layer, tile: Tile) -> list[Term]:
     """Return what the blocks of the kernels like in one tile.
 
     Dense convolutions: columns that serve many channels, pixels and channels in pairs. Depthwise:
     channels in fours, and few pixels at borders: wide tiles. Fully connected: outputs in fours.
     """
-    kind = layer.layer
+    kind = layer.op
     if isinstance(kind, Linear):
         return [Term("OUTPUTS_IN_FOURS", BETA_BLOCK, (tile.c_out - 1) % 4)]
     if isinstance(kind, Conv) and kind.is_depthwise:
@@ -35,7 +35,7 @@ def kernel_terms(layer: TypedLayer, tile: Tile) -> list[Term]:
     return [Term("CHANNELS_IN_FOURS", BETA_BLOCK, (tile.c_out - 1) % 4)]
 
 
-def terms(layer: TypedLayer, kernel: Kernel, boundary: int, tile: Tile) -> list[Term]:
+def terms(layer: Layer, kernel: Kernel, boundary: int, tile: Tile) -> list[Term]:
     """Return all terms; those of the kernels for L1 only, and for the border tile too."""
     used: Number = output_bytes(layer, tile) + kernel.weight_bytes(layer, tile)
     for operand in range(len(layer.inputs)):

@@ -9,7 +9,7 @@ from dory_stm32h7.hardware import NAME, TARGET
 
 if TYPE_CHECKING:
     from dory_core.hardware import DmaHal, MemoryHierarchy, OutputFile, Target, TargetContext
-    from dory_core.ir import TypedLayer
+    from dory_core.ir import Layer
     from dory_core.kernel import Kernel, Term
     from dory_core.plan import Plan
     from dory_core.simulate.runner import Runner
@@ -37,7 +37,7 @@ def dory_memory_hierarchy(ctx: TargetContext) -> MemoryHierarchy | None:
 
 
 @hookimpl
-def dory_kernels(ctx: TargetContext, layer: TypedLayer) -> list[Kernel]:
+def dory_kernels(ctx: TargetContext, layer: Layer) -> list[Kernel]:
     """Return the candidates of a layer, best first, portable C last."""
     if ctx.name != NAME:
         return []
@@ -48,7 +48,7 @@ def dory_kernels(ctx: TargetContext, layer: TypedLayer) -> list[Kernel]:
 
 @hookimpl
 def dory_objective_terms(
-    ctx: TargetContext, layer: TypedLayer, kernel: Kernel, boundary: int, tile: Tile
+    ctx: TargetContext, layer: Layer, kernel: Kernel, boundary: int, tile: Tile
 ) -> list[Term]:
     """Return what the kernels like in tiles."""
     if ctx.name != NAME:

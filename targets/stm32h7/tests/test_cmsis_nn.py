@@ -27,7 +27,7 @@ from stm32h7_layers import SPACE
 from dory_core import reference
 from dory_core.application import run_application
 from dory_core.errors import UsageError
-from dory_core.ir import Array, Conv, Requant, TypedLayer, Window, requant
+from dory_core.ir import Array, Conv, Layer, Requant, Window, requant
 from dory_core.passes.ranges import accumulator_bounds
 from dory_core.plugins import load_plugins
 from dory_core.testing.apps import assert_exact, build_app
@@ -131,7 +131,7 @@ def _conv(
     window: Window,
     groups: int = 1,
     steps: tuple[Requant, ...] | None = None,
-) -> TypedLayer:
+) -> Layer:
     random = np.random.default_rng(c_in * 100 + c_out)
     shape = (c_out, c_in // groups, *window.kernel)
     reach = int(np.prod(shape[1:])) * 64 * 255
@@ -145,7 +145,7 @@ def _conv(
     return typed(layer, (c_in, *image, 0, 255))
 
 
-def _reason(kernel: CmsisKernel, layer: TypedLayer) -> str:
+def _reason(kernel: CmsisKernel, layer: Layer) -> str:
     rejection = kernel.accepts(layer)
     assert rejection is not None
     return rejection.reason
@@ -180,7 +180,7 @@ def test_parameters_are_a_bias_a_multiplier_and_a_rest_below_it(tmp_path: Path) 
         for name in ("mul", "add", "bias")
     )
     assert (abs(rest) < abs(mul)).all()
-    lowest, highest = accumulator_bounds(layer.layer, layer.inputs)
+    lowest, highest = accumulator_bounds(layer.op, layer.inputs)
     for c in range(2):
         acc = np.arange(lowest[c], highest[c] + 1).astype(object)
         got = np.clip(((acc + bias[c]) * mul[c] + rest[c]) >> 32, 0, 255)

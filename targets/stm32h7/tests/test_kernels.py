@@ -22,10 +22,10 @@ from dory_core.ir import (
     Array,
     AvgPool,
     Conv,
+    Layer,
     Linear,
     MaxPool,
     Requant,
-    TypedLayer,
     Window,
     requant,
 )
@@ -94,7 +94,7 @@ def _conv(
     steps: tuple[Requant, ...] | None = None,
     weights: np.ndarray | None = None,
     lo: int = 0,
-) -> TypedLayer:
+) -> Layer:
     random = np.random.default_rng(c_in * 100 + c_out)
     shape = (c_out, c_in // groups, *window.kernel)
     fan_in = c_in // groups * window.taps
@@ -110,7 +110,7 @@ def _conv(
 
 def _linear(
     inputs: int, outputs: int, steps: tuple[Requant, ...] = (), lo: int = 0, hi: int = 255
-) -> TypedLayer:
+) -> Layer:
     weights = np.random.default_rng(inputs).integers(-128, 128, (outputs, inputs))
     layer = alone(Linear, weights=Array(weights), requants=steps)
     return typed(layer, (inputs, 1, 1, lo, hi))
@@ -139,7 +139,7 @@ def test_weights_lie_in_pairs_of_rows_behind_the_parameters() -> None:
     layer = _conv(3, 3, (4, 4), Window(kernel=(1, 2)))
     block = ConvKernel().weight_block(layer, (0, 3), (0, 3))
     assert dict(block.parts) == {"mul": 0, "weights": 36}
-    rows = layer.layer.weights.values.transpose(0, 2, 3, 1).reshape(3, 6).astype(np.int8)
+    rows = layer.op.weights.values.transpose(0, 2, 3, 1).reshape(3, 6).astype(np.int8)
     rows = np.pad(rows, ((0, 0), (0, 2)))
     image = np.frombuffer(block.data, np.int8)[36:60].reshape(6, 4)
     assert image[:4].tolist() == [
@@ -153,7 +153,7 @@ def test_last_depthwise_block_ends_with_the_last_channel() -> None:
     layer = _conv(6, 6, (4, 4), Window(kernel=(1, 2)), groups=6)
     block = DepthwiseKernel().weight_block(layer, (0, 6), (0, 6))
     image = np.frombuffer(block.data, np.int8)[block.parts["weights"] :].reshape(2, 2, 4)
-    weights = layer.layer.weights.values[:, 0, 0]
+    weights = layer.op.weights.values[:, 0, 0]
     assert image[0].tolist() == weights[:4].T.tolist()
     assert image[1].tolist() == weights[2:].T.tolist()
 
@@ -193,7 +193,7 @@ def test_clips_to_few_values(bounds: tuple[int, int]) -> None:
 
 
 def test_rejections_say_why() -> None:
-    def reason(kernel: Kernel, layer: TypedLayer) -> str:
+    def reason(kernel: Kernel, layer: Layer) -> str:
         rejection = kernel.accepts(layer)
         assert rejection is not None
         return rejection.reason
@@ -213,13 +213,13 @@ def test_rejections_say_why() -> None:
     assert "exceed 16 bits" in reason(AvgPoolKernel(), typed(pool, (4, 20, 20, 0, 255)))
 
 
-def _pool(make: type[MaxPool] | type[AvgPool], kernel: int) -> TypedLayer:
+def _pool(make: type[MaxPool] | type[AvgPool], kernel: int) -> Layer:
     steps = () if make is MaxPool else (requant(1 << 10, 5, kernel * kernel << 10, 0, 255),)
     layer = alone(make, window=Window(kernel=(kernel, kernel), strides=(2, 2)), requants=steps)
     return typed(layer, (16, 14, 14, 0, 255))
 
 
-def _sum() -> TypedLayer:
+def _sum() -> Layer:
     layer = alone(
         Add,
         operand_requants=(requant(77, 3, 256, 0, 255), None),
@@ -230,7 +230,7 @@ def _sum() -> TypedLayer:
 
 # Bounds of instructions per multiplication: what must be reached (a prototype's 3x3, CMSIS-NN's 1x1
 # and depthwise with the replaced requantisation), then a little above what ziglang and gcc reach.
-GOALS: dict[str, tuple[Kernel, TypedLayer, float, float, float]] = {
+GOALS: dict[str, tuple[Kernel, Layer, float, float, float]] = {
     "3x3 16": (ConvKernel(), _conv(16, 16, (8, 8), SAME), 1.85, 1.50, 1.65),
     "3x3 32": (ConvKernel(), _conv(32, 32, (6, 6), SAME), 1.62, 1.33, 1.48),
     "3x3 64": (ConvKernel(), _conv(64, 64, (4, 4), SAME), 1.53, 1.26, 1.41),
@@ -241,7 +241,7 @@ GOALS: dict[str, tuple[Kernel, TypedLayer, float, float, float]] = {
     "linear": (LinearKernel(), _linear(256, 16), 2.0, 1.86, 1.75),
 }
 COMPILERS = {"ziglang": cortex_m7.ZIG, "gcc": cortex_m7.GCC}
-ESTIMATES: dict[str, tuple[Kernel, TypedLayer]] = {
+ESTIMATES: dict[str, tuple[Kernel, Layer]] = {
     **{name: (kernel, layer) for name, (kernel, layer, *_) in GOALS.items()},
     "first layer": (ConvKernel(), _conv(3, 16, (10, 10), SAME)),
     "odd channels": (ConvKernel(), _conv(15, 15, (7, 7), SAME)),

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dory_core.hardware import TargetContext
-    from dory_core.ir import TypedLayer
+    from dory_core.ir import Layer
     from dory_core.kernel import Kernel
 
 
-def candidates(ctx: TargetContext, layer: TypedLayer) -> list[Kernel]:
+def candidates(ctx: TargetContext, layer: Layer) -> list[Kernel]:
     """Return the kernels of the engines that were asked for: the arrays, then the host."""
     from dory_diana.backend import host
     from dory_diana.options import engines_of
@@ -21,7 +21,7 @@ def candidates(ctx: TargetContext, layer: TypedLayer) -> list[Kernel]:
     return found
 
 
-def array_kernels(ctx: TargetContext, layer: TypedLayer) -> list[Kernel]:
+def array_kernels(ctx: TargetContext, layer: Layer) -> list[Kernel]:
     """Return the kernels of the arrays that were asked for, the analog one first.
 
     It takes ternary layers alone, which are those that were trained for it.
@@ -30,7 +30,7 @@ def array_kernels(ctx: TargetContext, layer: TypedLayer) -> list[Kernel]:
     from dory_diana.backend import analog, digital
     from dory_diana.options import adc_scale, engines_of
 
-    kind, engines = layer.layer, engines_of(ctx)
+    kind, engines = layer.op, engines_of(ctx)
     found: list[Kernel] = []
     if analog.ENGINE in engines:
         linear = isinstance(kind, Linear)

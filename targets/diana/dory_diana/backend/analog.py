@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from dory_core.expr import ceil_div
-from dory_core.ir import Conv, Linear, Tensor, TypedLayer
+from dory_core.ir import Conv, Layer, Linear, Tensor
 from dory_core.kernel import Constraint, Number, Rejection, WeightBlock
 from dory_core.layout import Layout
 from dory_core.tiling.geometry import Tile
@@ -50,7 +50,7 @@ class AnalogKernel(ArrayKernel):
     engine = ENGINE
     fetches_weights = WEIGHT_MEMORY
 
-    def reject_layer(self, kind: Conv | Linear, layer: TypedLayer) -> Rejection | None:
+    def reject_layer(self, kind: Conv | Linear, layer: Layer) -> Rejection | None:
         """Reject what is not ternary or not of 7 bits, and what the converters cannot do."""
         values = kind.weights.values
         lo, hi = int(values.min()), int(values.max())
@@ -72,26 +72,26 @@ class AnalogKernel(ArrayKernel):
         return reject_bytes(tensors) or rejection(analog_form(layer, self.adc_scale))
 
     @abstractmethod
-    def rows(self, layer: TypedLayer) -> int:
+    def rows(self, layer: Layer) -> int:
         """Return the rows of the array that one output takes."""
 
     @abstractmethod
-    def weight_rows(self, layer: TypedLayer) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
+    def weight_rows(self, layer: Layer) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
         """Return the weights, shape (K, rows)."""
 
-    def form(self, layer: TypedLayer) -> Adc:
+    def form(self, layer: Layer) -> Adc:
         """Return what follows the converters."""
         return needed(analog_form(layer, self.adc_scale))
 
-    def input_layouts(self, layer: TypedLayer) -> tuple[Layout, ...]:
+    def input_layouts(self, layer: Layer) -> tuple[Layout, ...]:
         """Pixels padded to 64 channels."""
         return (ANALOG,)
 
-    def output_layout(self, layer: TypedLayer) -> Layout:
+    def output_layout(self, layer: Layer) -> Layout:
         """Pixels padded to 64 channels."""
         return ANALOG
 
-    def constraints(self, layer: TypedLayer, tile: Tile) -> tuple[Constraint, ...]:
+    def constraints(self, layer: Layer, tile: Tile) -> tuple[Constraint, ...]:
         """Outputs are columns of the array."""
         return (
             Constraint(
@@ -99,14 +99,14 @@ class AnalogKernel(ArrayKernel):
             ),
         )
 
-    def weight_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
+    def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
         """The image of the array, then mul and add of every output."""
         columns = ceil_div(tile.c_out, image.COLUMN_UNIT) * image.COLUMN_UNIT
         rows = up(self.rows(layer), image.ROW_UNIT)
         return columns * (rows // 4) + tile.c_out * image.PAIR_BYTES
 
     def weight_block(
-        self, layer: TypedLayer, c_out: tuple[int, int], c_in: tuple[int, int]
+        self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
     ) -> WeightBlock:
         """Encode the image as ``weights``, the pairs as ``mul``."""
         part, form = slice(*c_out), self.form(layer)
@@ -114,7 +114,7 @@ class AnalogKernel(ArrayKernel):
         pairs = image.encode_pairs(form.mul[part], form.add[part])
         return WeightBlock(data + pairs, {"weights": 0, "mul": len(data)})
 
-    def cycles(self, layer: TypedLayer, tile: Tile) -> Number:
+    def cycles(self, layer: Layer, tile: Tile) -> Number:
         """Loading the rows, then an operation per pixel or group of columns."""
         inputs = self.rows(layer)
         operations = ceil_div(tile.c_out, _OPERATION_OUTPUTS) * self.operations(layer, tile)
@@ -123,10 +123,10 @@ class AnalogKernel(ArrayKernel):
         return _ROW_CYCLES * inputs + computed + pairs + _CALL_CYCLES
 
     @abstractmethod
-    def operations(self, layer: TypedLayer, tile: Tile) -> Number:
+    def operations(self, layer: Layer, tile: Tile) -> Number:
         """Return the operations of up to 512 outputs."""
 
-    def requantisation(self, layer: TypedLayer) -> tuple[tuple[str, str], ...]:
+    def requantisation(self, layer: Layer) -> tuple[tuple[str, str], ...]:
         """Return the fields that say what happens behind the converters."""
         form = self.form(layer)
         return (
@@ -149,9 +149,9 @@ class AnalogConv(AnalogKernel):
     summary = "convolution on the analog array"
     function = "analog_conv_2d"
 
-    def accepts(self, layer: TypedLayer) -> Rejection | None:
+    def accepts(self, layer: Layer) -> Rejection | None:
         """Ternary weights, 7-bit activations, and outputs that the converters can tell apart."""
-        conv = layer.layer
+        conv = layer.op
         if not isinstance(conv, Conv):
             return _OTHER_KIND
         if conv.groups != 1:
@@ -160,19 +160,19 @@ class AnalogConv(AnalogKernel):
             return Rejection(f"it pads by {max(conv.window.pads)}, {_MOST_PADDING} are possible")
         return reject_filter(conv) or self.reject_layer(conv, layer)
 
-    def rows(self, layer: TypedLayer) -> int:
+    def rows(self, layer: Layer) -> int:
         """Channels, padded to 16, times taps."""
         kernel_h, kernel_w = layer.window.kernel
         return _channels(layer) * kernel_h * kernel_w
 
-    def weight_rows(self, layer: TypedLayer) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
+    def weight_rows(self, layer: Layer) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
         """Rows of (channel, tap row, tap column)."""
         weights = layer.conv.weights.values
         padded = np.zeros((len(weights), _channels(layer), *weights.shape[2:]), dtype=np.int64)
         padded[:, : weights.shape[1]] = weights
         return padded.reshape(len(weights), self.rows(layer))
 
-    def operations(self, layer: TypedLayer, tile: Tile) -> Number:
+    def operations(self, layer: Layer, tile: Tile) -> Number:
         """One per pixel and 128 channels, or per so many columns as are unrolled."""
         unrolled: Number = 1
         for step in _UNROLLS[1:]:
@@ -180,7 +180,7 @@ class AnalogConv(AnalogKernel):
         steps = ceil_div(_channels(layer), _OPERATION_INPUTS)
         return steps * tile.h * (tile.w // unrolled)
 
-    def call(self, layer: TypedLayer) -> str:
+    def call(self, layer: Layer) -> str:
         """The public call with the largest unrolling that the tile's outputs leave room for."""
         conv, x, y = layer.conv, layer.inputs[0], layer.output
         kernel_h, kernel_w = conv.window.kernel
@@ -217,29 +217,29 @@ class AnalogLinear(AnalogKernel):
     summary = "fully connected layer on the analog array"
     function = "analog_fully_connected"
 
-    def accepts(self, layer: TypedLayer) -> Rejection | None:
+    def accepts(self, layer: Layer) -> Rejection | None:
         """Ternary weights, 7-bit activations, and outputs that the converters can tell apart."""
-        linear = layer.layer
+        linear = layer.op
         if not isinstance(linear, Linear):
             return _OTHER_KIND
         return self.reject_layer(linear, layer)
 
-    def rows(self, layer: TypedLayer) -> int:
+    def rows(self, layer: Layer) -> int:
         """The bytes of the input; a single pixel needs no more than multiples of 16."""
         x = layer.inputs[0]
         pixels = x.height * x.width
         return _channels(layer) if pixels == 1 else pixels * up(x.channels, _PIXEL)
 
-    def weight_rows(self, layer: TypedLayer) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
+    def weight_rows(self, layer: Layer) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
         """Weights (K, rows) in the order of the input's bytes."""
         x = layer.inputs[0]
         return pixel_rows(layer, self.rows(layer) // (x.height * x.width))
 
-    def operations(self, layer: TypedLayer, tile: Tile) -> Number:
+    def operations(self, layer: Layer, tile: Tile) -> Number:
         """One per 128 inputs."""
         return ceil_div(self.rows(layer), _OPERATION_INPUTS)
 
-    def call(self, layer: TypedLayer) -> str:
+    def call(self, layer: Layer) -> str:
         """The public call."""
         ones = ("cx", "cy", "fx", "fy", "ox", "oy", "ox_unroll")
         fields = (
@@ -252,7 +252,7 @@ class AnalogLinear(AnalogKernel):
         return self.driver_call(fields, self.arguments)
 
 
-def _channels(layer: TypedLayer) -> int:
+def _channels(layer: Layer) -> int:
     return up(layer.inputs[0].channels, _CHANNELS)
 
 
@@ -260,7 +260,7 @@ def _fits(tensor: Tensor) -> bool:
     return any(lo <= tensor.lo and tensor.hi <= hi for lo, hi in _RANGES)
 
 
-def _can_unroll(layer: TypedLayer, outputs: Number, columns: int) -> Number:
+def _can_unroll(layer: Layer, outputs: Number, columns: int) -> Number:
     """Return whether the array holds the weights of so many neighbouring columns."""
     kernel_h, kernel_w = layer.window.kernel
     inputs = _channels(layer) * kernel_h * (kernel_w + columns - 1)

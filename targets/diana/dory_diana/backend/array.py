@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from dory_core.hardware import OutputFile
-from dory_core.ir import Conv, Tensor, TypedLayer
+from dory_core.ir import Conv, Layer, Tensor
 from dory_core.kernel import Kernel, Rejection
 
 #: Sides of filters that the arrays have.
@@ -25,15 +25,15 @@ class ArrayKernel(Kernel):
     function: ClassVar[str]
     array: ClassVar[str]
 
-    def symbol(self, layer: TypedLayer) -> str:
+    def symbol(self, layer: Layer) -> str:
         """Return the public name of the call."""
         return self.function
 
-    def headers(self, layer: TypedLayer) -> tuple[str, ...]:
+    def headers(self, layer: Layer) -> tuple[str, ...]:
         """Return the header of the driver."""
         return (DRIVER,)
 
-    def sources(self, layer: TypedLayer) -> tuple[OutputFile, ...]:
+    def sources(self, layer: Layer) -> tuple[OutputFile, ...]:
         """Return that header; the library is the board's, or the model's in the simulation."""
         from dory_diana.runtime import driver_files
 

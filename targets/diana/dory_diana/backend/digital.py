@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from dory_core.expr import ceil_div
-from dory_core.ir import Add, Conv, Linear, Tensor, TypedLayer
+from dory_core.ir import Add, Conv, Layer, Linear, Tensor
 from dory_core.kernel import Constraint, Number, Rejection, WeightBlock
 from dory_core.layout import Layout
 from dory_core.tiling.geometry import Tile
@@ -46,9 +46,9 @@ class DigitalKernel(ArrayKernel):
     array: ClassVar[str] = ENGINE
     engine = ENGINE
 
-    def reject_tensors(self, layer: TypedLayer) -> Rejection | None:
+    def reject_tensors(self, layer: Layer) -> Rejection | None:
         """Reject what is not stored in signed bytes."""
-        if layer.output.bits == 32 and not layer.layer.requants:
+        if layer.output.bits == 32 and not layer.op.requants:
             return rejection(digital_form(layer))
         tensors = (*layer.inputs, layer.output)
         found = reject_bytes(tensors)
@@ -78,9 +78,9 @@ class DigitalConv(DigitalKernel):
     function = "digital_conv_2d"
     fetches_weights = WEIGHT_MEMORY
 
-    def accepts(self, layer: TypedLayer) -> Rejection | None:
+    def accepts(self, layer: Layer) -> Rejection | None:
         """Filters of 1, 3, 5 and 7, strides 1 and 2, signed bytes, a right shift."""
-        conv = layer.layer
+        conv = layer.op
         if not isinstance(conv, Conv):
             return _OTHER_KIND
         return (
@@ -98,23 +98,23 @@ class DigitalConv(DigitalKernel):
             return None
         return Rejection(f"it has {conv.groups} groups, the array knows one or one per channel")
 
-    def input_layouts(self, layer: TypedLayer) -> tuple[Layout, ...]:
+    def input_layouts(self, layer: Layer) -> tuple[Layout, ...]:
         """Planes, with columns of zeros behind the image where a window reaches them."""
         conv, x = layer.conv, layer.inputs[0]
         reach = _reach(conv, layer.output)
         return (DIGITAL_CLEAN if x.width <= reach and x.width % _UNIT else DIGITAL,)
 
-    def output_layout(self, layer: TypedLayer) -> Layout:
+    def output_layout(self, layer: Layer) -> Layout:
         """Planes; all padded columns are computed."""
         return DIGITAL
 
-    def weight_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
+    def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
         """Blocks of 16 outputs."""
         size = blocks.conv_block_bytes(layer.inputs[0].channels, layer.window.taps)
         return ceil_div(tile.c_out, blocks.OUTPUTS) * size
 
     def weight_block(
-        self, layer: TypedLayer, c_out: tuple[int, int], c_in: tuple[int, int]
+        self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
     ) -> WeightBlock:
         """Weights times their channels' factors, and biases."""
         part, form = slice(*c_out), needed(digital_form(layer))
@@ -122,19 +122,19 @@ class DigitalConv(DigitalKernel):
         factor = form.factor[part, None, None, None]
         return WeightBlock(blocks.encode_conv(weights * factor, form.bias[part]), {"weights": 0})
 
-    def cycles(self, layer: TypedLayer, tile: Tile) -> Number:
+    def cycles(self, layer: Layer, tile: Tile) -> Number:
         """16 outputs times 16 columns per cycle, then moving in and out, and fetching weights."""
         channels = _up(layer.inputs[0].channels)
         rows = ceil_div(tile.c_out, _UNIT) * channels
         return self._cycles(layer, tile, rows, channels)
 
-    def _cycles(self, layer: TypedLayer, tile: Tile, rows: Number, channels: Number) -> Number:
+    def _cycles(self, layer: Layer, tile: Tile, rows: Number, channels: Number) -> Number:
         columns = ceil_div(tile.w, _UNIT)
         moved = tile.h * columns * _UNIT * (ceil_div(tile.c_out, _UNIT) * _UNIT + channels) // 8
         fetched = self.weight_bytes(layer, tile) // _L2_BYTES_PER_CYCLE
         return rows * columns * tile.h * layer.window.taps + moved + fetched + _CALL_CYCLES
 
-    def call(self, layer: TypedLayer) -> str:
+    def call(self, layer: Layer) -> str:
         """The public call on padded sizes; rows alone differ from tile to tile."""
         conv = layer.conv
         kernel_h, kernel_w = conv.window.kernel
@@ -153,7 +153,7 @@ class DigitalConv(DigitalKernel):
         arguments = (l2("l2_x"), l1("x"), l2("weights"), "0", l1("y"))
         return self.driver_call(fields, arguments)
 
-    def channel_fields(self, layer: TypedLayer) -> tuple[tuple[str, str], ...]:
+    def channel_fields(self, layer: Layer) -> tuple[tuple[str, str], ...]:
         """All input channels, and the outputs of the tile."""
         return (("c", str(_up(layer.inputs[0].channels))), ("k", "($y_c + 15) / 16 * 16"))
 
@@ -172,14 +172,14 @@ class DigitalDepthwise(DigitalConv):
             return None
         return Rejection(f"it has {conv.groups} groups, the array knows one or one per channel")
 
-    def weight_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
+    def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
         """Four blocks for every 16 channels."""
         per_block = blocks.depthwise_block_bytes(layer.window.taps)
         count = blocks.CHANNELS // blocks.DEPTHWISE_OUTPUTS
         return ceil_div(tile.c_out, blocks.CHANNELS) * (count * per_block)
 
     def weight_block(
-        self, layer: TypedLayer, c_out: tuple[int, int], c_in: tuple[int, int]
+        self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
     ) -> WeightBlock:
         """Weights times their channels' factors, and biases."""
         part, form = slice(*c_out), needed(digital_form(layer))
@@ -187,12 +187,12 @@ class DigitalDepthwise(DigitalConv):
         data = blocks.encode_depthwise(weights * form.factor[part, None, None], form.bias[part])
         return WeightBlock(data, {"weights": 0})
 
-    def cycles(self, layer: TypedLayer, tile: Tile) -> Number:
+    def cycles(self, layer: Layer, tile: Tile) -> Number:
         """Four channels at a time."""
         channels = ceil_div(tile.c_out, blocks.CHANNELS) * blocks.CHANNELS
         return self._cycles(layer, tile, channels // blocks.DEPTHWISE_OUTPUTS, channels)
 
-    def channel_fields(self, layer: TypedLayer) -> tuple[tuple[str, str], ...]:
+    def channel_fields(self, layer: Layer) -> tuple[tuple[str, str], ...]:
         """The channels of the tile, without companions."""
         return (("c", "($y_c + 15) / 16 * 16"), ("k", "($y_c + 15) / 16 * 16"))
 
@@ -206,24 +206,24 @@ class DigitalLinear(DigitalKernel):
     function = "digital_fully_connected"
     fetches_weights = WEIGHT_MEMORY
 
-    def accepts(self, layer: TypedLayer) -> Rejection | None:
+    def accepts(self, layer: Layer) -> Rejection | None:
         """Signed bytes and a right shift."""
-        linear = layer.layer
+        linear = layer.op
         if not isinstance(linear, Linear):
             return _OTHER_KIND
         return (
             self.reject_tensors(layer) or _reject_weights(linear) or rejection(digital_form(layer))
         )
 
-    def input_layouts(self, layer: TypedLayer) -> tuple[Layout, ...]:
+    def input_layouts(self, layer: Layer) -> tuple[Layout, ...]:
         """Pixels, each padded to 16 channels."""
         return (DIGITAL_VECTOR,)
 
-    def output_layout(self, layer: TypedLayer) -> Layout:
+    def output_layout(self, layer: Layer) -> Layout:
         """One padded pixel."""
         return DIGITAL_VECTOR
 
-    def constraints(self, layer: TypedLayer, tile: Tile) -> tuple[Constraint, ...]:
+    def constraints(self, layer: Layer, tile: Tile) -> tuple[Constraint, ...]:
         """The call has 16 outputs."""
         return (
             Constraint(
@@ -231,12 +231,12 @@ class DigitalLinear(DigitalKernel):
             ),
         )
 
-    def weight_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
+    def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
         """Blocks of 16 outputs."""
         return ceil_div(tile.c_out, blocks.OUTPUTS) * blocks.linear_block_bytes(_inputs(layer))
 
     def weight_block(
-        self, layer: TypedLayer, c_out: tuple[int, int], c_in: tuple[int, int]
+        self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
     ) -> WeightBlock:
         """Weights in the order of the input's bytes times their channels' factors, and biases."""
         part, form, x = slice(*c_out), needed(digital_form(layer)), layer.inputs[0]
@@ -244,12 +244,12 @@ class DigitalLinear(DigitalKernel):
         data = blocks.encode_linear(rows * form.factor[part, None], form.bias[part])
         return WeightBlock(data, {"weights": 0})
 
-    def cycles(self, layer: TypedLayer, tile: Tile) -> Number:
+    def cycles(self, layer: Layer, tile: Tile) -> Number:
         """16 inputs times 16 outputs per cycle, then fetching the weights."""
         fetched = self.weight_bytes(layer, tile) // _L2_BYTES_PER_CYCLE
         return ceil_div(tile.c_out, _UNIT) * (_inputs(layer) // _UNIT) + fetched + _CALL_CYCLES
 
-    def call(self, layer: TypedLayer) -> str:
+    def call(self, layer: Layer) -> str:
         """The public call."""
         ones = tuple((name, "1") for name in ("cx", "cy", "fx", "fy", "ox", "oy"))
         fields = (
@@ -270,26 +270,26 @@ class DigitalSum(DigitalKernel):
     summary = "sum of two tensors on the digital array"
     function = "element_wise_sum"
 
-    def accepts(self, layer: TypedLayer) -> Rejection | None:
+    def accepts(self, layer: Layer) -> Rejection | None:
         """Plain sums of signed bytes with a right shift."""
-        if not isinstance(layer.layer, Add):
+        if not isinstance(layer.op, Add):
             return _OTHER_KIND
         return self.reject_tensors(layer) or rejection(sum_form(layer))
 
-    def input_layouts(self, layer: TypedLayer) -> tuple[Layout, ...]:
+    def input_layouts(self, layer: Layer) -> tuple[Layout, ...]:
         """Planes."""
         return (DIGITAL, DIGITAL)
 
-    def output_layout(self, layer: TypedLayer) -> Layout:
+    def output_layout(self, layer: Layer) -> Layout:
         """Planes."""
         return DIGITAL
 
-    def cycles(self, layer: TypedLayer, tile: Tile) -> Number:
+    def cycles(self, layer: Layer, tile: Tile) -> Number:
         """Three tensors through the memory of activations."""
         size = ceil_div(tile.c_out, _UNIT) * _UNIT * tile.h * ceil_div(tile.w, _UNIT) * _UNIT
         return ceil_div(3 * size, _L1_BYTES_PER_CYCLE) + _CALL_CYCLES
 
-    def call(self, layer: TypedLayer) -> str:
+    def call(self, layer: Layer) -> str:
         """The public call on padded sizes."""
         width = str(_up(layer.output.width))
         fields = (
@@ -307,7 +307,7 @@ class DigitalSum(DigitalKernel):
         return self.driver_call(fields, arguments)
 
 
-def pixel_rows(layer: TypedLayer, pixel: int) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
+def pixel_rows(layer: Layer, pixel: int) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
     """Return the weights of a Linear, int64 (K, N), for pixels padded to ``pixel`` channels."""
     linear, x = layer.linear, layer.inputs[0]
     rows = np.zeros((linear.weights.shape[0], x.height * x.width, pixel), dtype=np.int64)
@@ -319,7 +319,7 @@ def _up(value: int) -> int:
     return blocks.up(value, _UNIT)
 
 
-def _inputs(layer: TypedLayer) -> int:
+def _inputs(layer: Layer) -> int:
     """Return the bytes of a Linear's input."""
     x = layer.inputs[0]
     return x.height * x.width * _up(x.channels)

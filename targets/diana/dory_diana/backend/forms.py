@@ -6,9 +6,9 @@ from typing import TypeVar
 
 import numpy as np
 
-from dory_core.ir import Conv, Linear, TypedLayer
+from dory_core.ir import Conv, Layer, Linear
 from dory_core.kernel import Rejection
-from dory_core.requantisation import addends, once_per_layer
+from dory_core.requantisation import cached_per_layer, exact_addend_interval
 from dory_diana.requant import Adc, Shift, find_adc, find_shift
 from dory_diana.requant.common import Integers, Steps, clipped, steps_of, sum_steps
 from dory_diana.requant.shift import MOST_SHIFT, RELU, SIGNED
@@ -40,8 +40,8 @@ def rejection(form: object) -> Rejection | None:
     return form if isinstance(form, Rejection) else None
 
 
-@once_per_layer
-def digital_form(layer: TypedLayer) -> Shift | Rejection:
+@cached_per_layer
+def digital_form(layer: Layer) -> Shift | Rejection:
     """Return the shift of a Conv or Linear, or why it has none."""
     steps = steps_of(layer)
     if steps is None:
@@ -64,8 +64,8 @@ def weight_factors(kind: Conv | Linear) -> tuple[tuple[Integers, Integers], Inte
     return (lowest, highest), np.abs(rows).sum(axis=1) * -INT8[0]
 
 
-@once_per_layer
-def sum_form(layer: TypedLayer) -> Shift | Rejection:
+@cached_per_layer
+def sum_form(layer: Layer) -> Shift | Rejection:
     """Return the shift of an Add, or why it has none."""
     steps = sum_steps(layer)
     stairs = None if steps is None else steps.stairs()
@@ -75,14 +75,14 @@ def sum_form(layer: TypedLayer) -> Shift | Rejection:
             continue
         one, none = np.ones_like(bounded.first), np.zeros_like(bounded.first)
         for shift in range(MOST_SHIFT + 1):
-            lo, hi = addends(bounded, one, 1 << shift)
+            lo, hi = exact_addend_interval(bounded, one, 1 << shift)
             if ((lo <= 0) & (hi >= 0)).all():
                 return Shift(one, none, shift, relu=clip == RELU)
     return NO_PLAIN_SUM
 
 
-@once_per_layer
-def analog_form(layer: TypedLayer, scale: int) -> Adc | Rejection:
+@cached_per_layer
+def analog_form(layer: Layer, scale: int) -> Adc | Rejection:
     """Return what follows the converters of a Conv or Linear, or why nothing does.
 
     scale: accumulators per step of the converters.

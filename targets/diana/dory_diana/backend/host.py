@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dory_core.ir import TypedLayer
+from dory_core.ir import Layer
 from dory_core.kernel import Kernel
 from dory_core.kernels import portable_kernels
 
 ENGINE = "host"
 
 
-def host_kernels(layer: TypedLayer) -> list[Kernel]:
+def host_kernels(layer: Layer) -> list[Kernel]:
     """Return the kernel for the kind of a layer."""
     kernels = portable_kernels(1, in_place=True, engine=ENGINE)
     reasons = [kernel.accepts(layer) for kernel in kernels]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.ir import Requant, TypedLayer, requant
+from dory_core.ir import Layer, Requant, requant
 from dory_core.requantisation import Staircase, staircase, steps_of_sums
 
 Integers = npt.NDArray[np.int64]
@@ -44,16 +44,16 @@ class Steps:
         return staircase(self.steps, self.lo, self.hi)
 
 
-def steps_of(layer: TypedLayer) -> Steps | None:
+def steps_of(layer: Layer) -> Steps | None:
     """Return the steps of a layer, None when its outputs are the sums themselves."""
-    if not layer.layer.requants:
+    if not layer.op.requants:
         return None
     steps, *bounds = steps_of_sums(layer)
     lo, hi = (np.broadcast_to(b, (layer.output.channels,)).copy() for b in bounds)
     return Steps(steps, lo, hi)
 
 
-def sum_steps(layer: TypedLayer) -> Steps | None:
+def sum_steps(layer: Layer) -> Steps | None:
     """Return the steps of an Add over the plain sum of its operands, None when there are none.
 
     The operands' own steps can be moved behind the sum when they multiply alike, divide by nothing
@@ -73,7 +73,7 @@ def sum_steps(layer: TypedLayer) -> Steps | None:
     both = requant(list(first.mul), (a + b).tolist())
     lo = np.full(channels, sum(x.lo for x in layer.inputs), dtype=np.int64)
     hi = np.full(channels, sum(x.hi for x in layer.inputs), dtype=np.int64)
-    return Steps((both, *layer.layer.requants), lo, hi)
+    return Steps((both, *layer.op.requants), lo, hi)
 
 
 def clipped(stairs: Staircase, bounds: tuple[int, int]) -> Staircase | None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.requantisation import Staircase, addends
+from dory_core.requantisation import Staircase, exact_addend_interval
 from dory_diana.requant.common import Integers, Steps, clipped, slopes
 
 RELU, SIGNED = (0, 127), (-128, 127)
@@ -80,7 +80,7 @@ def _with_shift(
     left = np.ones(len(largest), dtype=bool)
     down = np.floor(scaled).astype(np.int64)
     for candidate in (np.where(stairs.constant, 0, down), down + 1, down - 1):
-        lo, hi = addends(stairs, candidate, 1 << shift)
+        lo, hi = exact_addend_interval(stairs, candidate, 1 << shift)
         nearest = np.clip(0, lo, np.maximum(lo, hi))
         fits = (lo <= hi) & (factors[0] <= candidate) & (candidate <= factors[1])
         fits &= np.abs(candidate) * largest + np.abs(nearest) <= _INT32

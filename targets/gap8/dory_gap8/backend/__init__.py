@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dory_core.ir import AvgPool, Conv, Linear, MaxPool, TypedLayer
+from dory_core.ir import AvgPool, Conv, Layer, Linear, MaxPool
 from dory_core.kernel import Kernel
 from dory_gap8.backend.add import AddKernel
 from dory_gap8.backend.add_bytes import AddBytesKernel
@@ -36,13 +36,13 @@ __all__ = [
 ]
 
 
-def candidates(layer: TypedLayer, cores: int) -> list[Kernel]:
+def candidates(layer: Layer, cores: int) -> list[Kernel]:
     """Return the kernels for the kind of ``layer``, best first; each judges the layer itself.
 
     A kernel of bytes and its form for packed tensors have the same place in the list: neither kind
     of storage is a reason for the other.
     """
-    kind = layer.layer
+    kind = layer.op
     if isinstance(kind, Conv):
         bytewise = (WindowKernel(cores), GatherKernel(cores), DepthwiseHwcKernel(cores))
         *block, depthwise = (UnpackingKernel(k) if is_packed(layer) else k for k in bytewise)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dory_core.expr import ceil_div
 from dory_core.hardware import OutputFile
-from dory_core.ir import Add, TypedLayer
+from dory_core.ir import Add, Layer
 from dory_core.kernel import Number, Rejection, StructCall, reject_type
 from dory_gap8 import calibration as cal
 from dory_gap8.backend.conv import tile_arguments
@@ -43,9 +43,9 @@ class AddKernel(ClusterKernel):
     name = "dory_gap8_add"
     summary = "residual sum"
 
-    def accepts(self, layer: TypedLayer) -> Rejection | None:
+    def accepts(self, layer: Layer) -> Rejection | None:
         """Parameters of all requantisations are the same for all channels."""
-        kind = layer.layer
+        kind = layer.op
         if not isinstance(kind, Add):
             return Rejection("it adds two tensors only")
         steps = [r for r in (*kind.operand_requants, *kind.requants) if r is not None]
@@ -59,7 +59,7 @@ class AddKernel(ClusterKernel):
         )
         return next((c for c in checks if c is not None), None)
 
-    def cycles(self, layer: TypedLayer, tile: Tile) -> Number:
+    def cycles(self, layer: Layer, tile: Tile) -> Number:
         """Elements of one core."""
         chosen, operands = self._steps(layer)
         element = cal.ADD_ELEMENT + chosen.step_cycles
@@ -71,7 +71,7 @@ class AddKernel(ClusterKernel):
         pixels = ceil_div(tile.h * tile.w, self.cores)
         return cal.CALL + pixels * (cal.ADD_PIXEL + tile.c_out * element)
 
-    def symbol(self, layer: TypedLayer) -> str:
+    def symbol(self, layer: Layer) -> str:
         """Types, operands that are requantised, requantisation of the sum."""
         chosen, operands = self._steps(layer)
         types = "_".join(t.type_name for t in (*layer.inputs, layer.output))
@@ -81,7 +81,7 @@ class AddKernel(ClusterKernel):
         suffix = (chosen.suffix or "_sum") + ("_wide" if chosen.bits == 64 else "")
         return f"dory_gap8_add_{types}{parts}{suffix}"
 
-    def call(self, layer: TypedLayer) -> StructCall:
+    def call(self, layer: Layer) -> StructCall:
         """One call for all elements of the tile."""
         chosen, operands = self._steps(layer)
         arguments = [
@@ -96,7 +96,7 @@ class AddKernel(ClusterKernel):
             arguments.append(("requant", chosen.initialiser(arrays=False)))
         return call_text(self.symbol(layer), "add", arguments)
 
-    def sources(self, layer: TypedLayer) -> tuple[OutputFile, ...]:
+    def sources(self, layer: Layer) -> tuple[OutputFile, ...]:
         """The instance and the templates."""
         chosen, operands = self._steps(layer)
         x, x2, y = (t.type_name for t in (*layer.inputs, layer.output))
@@ -115,13 +115,13 @@ class AddKernel(ClusterKernel):
         return sources("add", self.symbol(layer), purpose, macros)
 
     @staticmethod
-    def _is_dense(layer: TypedLayer) -> bool:
+    def _is_dense(layer: Layer) -> bool:
         """Return True when elements lie without gaps at the end of a pixel, in every tile."""
         whole_bytes = all(t.bits >= 8 for t in (*layer.inputs, layer.output))
         return whole_bytes or layer.output.channels % 4 == 0
 
     @staticmethod
-    def _steps(layer: TypedLayer) -> tuple[Epilogue, tuple[Step | None, Step | None]]:
+    def _steps(layer: Layer) -> tuple[Epilogue, tuple[Step | None, Step | None]]:
         """Return the epilogue and the operands' steps, all in one arithmetic."""
         kind = layer.add
         bits = arithmetic(layer.ranges, (*kind.operand_requants, *kind.requants))

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from dory_core.expr import ceil_div
 from dory_core.hardware import OutputFile
-from dory_core.ir import Add, Requant, Tensor, TypedLayer
+from dory_core.ir import Add, Layer, Requant, Tensor
 from dory_core.kernel import Number, Rejection, WeightBlock, reject_type
 from dory_core.requantisation import narrow_32, staircase
 from dory_gap8 import calibration as cal
@@ -114,7 +114,7 @@ def _apply(steps: tuple[Requant, ...], acc: Values) -> Values:
     return acc
 
 
-def _scheme(layer: TypedLayer) -> Scheme | None:
+def _scheme(layer: Layer) -> Scheme | None:
     """Return the cheapest scheme, None when there is none."""
     kind = layer.add
     steps = kind.requants
@@ -180,9 +180,9 @@ def _tables(tables: Iterable[npt.NDArray[Any]]) -> bytes:
     return b"".join(table.tobytes() + bytes(GAP) for table in tables)
 
 
-def _multiplied(layer: TypedLayer, one: Operand, two: Operand) -> Scheme | None:
+def _multiplied(layer: Layer, one: Operand, two: Operand) -> Scheme | None:
     """Return a scheme whose tables have been multiplied: one shift is left."""
-    steps = layer.layer.requants
+    steps = layer.op.requants
     last = steps[-1]
     stairs = staircase(steps, np.array([one.lo + two.lo]), np.array([one.hi + two.hi]))
     found = None if stairs is None else narrow_32(stairs)
@@ -199,7 +199,7 @@ def _multiplied(layer: TypedLayer, one: Operand, two: Operand) -> Scheme | None:
 
 
 @functools.lru_cache(maxsize=64)
-def _known(layer: TypedLayer) -> Scheme | None:
+def _known(layer: Layer) -> Scheme | None:
     return _scheme(layer)
 
 
@@ -210,9 +210,9 @@ class AddBytesKernel(ClusterKernel):
     name = "dory_gap8_add_bytes"
     summary = "residual sum of bytes"
 
-    def accepts(self, layer: TypedLayer) -> Rejection | None:
+    def accepts(self, layer: Layer) -> Rejection | None:
         """8-bit operands; what follows the sum is a shift, a table or nothing."""
-        kind = layer.layer
+        kind = layer.op
         if not isinstance(kind, Add):
             return Rejection("it adds two tensors only")
         steps = [r for r in (*kind.operand_requants, *kind.requants) if r is not None]
@@ -229,23 +229,23 @@ class AddBytesKernel(ClusterKernel):
             return Rejection("what follows its sum is neither a shift nor a table of 2 KiB")
         return rejection
 
-    def weight_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
+    def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
         """The tables, the same for every tile."""
         return ceil_div(len(self._scheme(layer).tables), 8) * 8
 
     def weight_block(
-        self, layer: TypedLayer, c_out: tuple[int, int], c_in: tuple[int, int]
+        self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
     ) -> WeightBlock | None:
         """The tables."""
         tables = self._scheme(layer).tables
         return WeightBlock(tables + bytes(-len(tables) % 8), {"weights": 0}) if tables else None
 
-    def cycles(self, layer: TypedLayer, tile: Tile) -> Number:
+    def cycles(self, layer: Layer, tile: Tile) -> Number:
         """Elements of one core, four at a time."""
         fours = ceil_div(ceil_div(tile.h * tile.w * tile.c_out, 4), self.cores)
         return cal.ADD_BYTES_CALL + fours * 4 * self._scheme(layer).cycles_tenths // 10
 
-    def symbol(self, layer: TypedLayer) -> str:
+    def symbol(self, layer: Layer) -> str:
         """Types and scheme."""
         scheme = self._scheme(layer)
         types = "_".join(t.type_name for t in (*layer.inputs, layer.output))
@@ -255,7 +255,7 @@ class AddBytesKernel(ClusterKernel):
             finish = "lookup_as_is"
         return f"{self.name}_{types}_{form}_{finish}"
 
-    def call(self, layer: TypedLayer) -> str:
+    def call(self, layer: Layer) -> str:
         """One call for all elements of the tile."""
         scheme = self._scheme(layer)
         arguments = [*tile_arguments("x", "x2", "y"), ("elements", "$y_h * $y_w * $y_c")]
@@ -270,7 +270,7 @@ class AddBytesKernel(ClusterKernel):
             arguments.append(("hi", str(scheme.hi)))
         return call_text(self.symbol(layer), "add_bytes", arguments)
 
-    def sources(self, layer: TypedLayer) -> tuple[OutputFile, ...]:
+    def sources(self, layer: Layer) -> tuple[OutputFile, ...]:
         """The instance and the templates."""
         scheme = self._scheme(layer)
         x, x2, y = (t.type_name for t in (*layer.inputs, layer.output))
@@ -292,7 +292,7 @@ class AddBytesKernel(ClusterKernel):
         return sources("add_bytes", self.symbol(layer), purpose, macros)
 
     @staticmethod
-    def _scheme(layer: TypedLayer) -> Scheme:
+    def _scheme(layer: Layer) -> Scheme:
         scheme = _known(layer)
         if scheme is None:
             raise TypeError("the layer was rejected")

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from dory_core.expr import ceil_div, minimum
 from dory_core.hardware import OutputFile
-from dory_core.ir import Conv, TypedLayer
+from dory_core.ir import Conv, Layer
 from dory_core.kernel import Number, Rejection, WeightBlock, reject_type
 from dory_gap8 import calibration as cal
 from dory_gap8.backend.dense import reject_weighted, weighted_epilogue
@@ -67,7 +67,7 @@ _CLIPS = {
 }
 
 
-def finish(layer: TypedLayer) -> Finish:
+def finish(layer: Layer) -> Finish:
     """Return what the block does with the sums of ``layer``."""
     channels = layer.weighted.weights.shape[0]
     return _finish(weighted_epilogue(layer), layer.output.bits, channels)
@@ -126,30 +126,30 @@ class BlockKernel(ClusterKernel):
         """What the kernel computes, for tables."""
         return self.title
 
-    def accepts(self, layer: TypedLayer) -> Rejection | None:
+    def accepts(self, layer: Layer) -> Rejection | None:
         """Dense convolutions of 8- and 16-bit inputs."""
-        if not isinstance(layer.layer, Conv):
+        if not isinstance(layer.op, Conv):
             return Rejection("it computes convolutions only")
-        if layer.layer.groups > 1:
+        if layer.op.groups > 1:
             return Rejection("it computes dense convolutions only, this one has groups")
         wrong = reject_type(layer.inputs[0], "input", BLOCK_INPUTS)
         if wrong is not None:
             return wrong
-        kernel_h, kernel_w = layer.layer.window.kernel
+        kernel_h, kernel_w = layer.op.window.kernel
         if kernel_h * kernel_w > MOST_TAPS:
             return Rejection(
                 f"its filter has {kernel_h * kernel_w} taps, at most {MOST_TAPS} are possible"
             )
         return self._reject_channels(layer) or reject_weighted(layer)
 
-    def _reject_channels(self, layer: TypedLayer) -> Rejection | None:
+    def _reject_channels(self, layer: Layer) -> Rejection | None:
         return None
 
     @abstractmethod
-    def row_bytes(self, layer: TypedLayer) -> int:
+    def row_bytes(self, layer: Layer) -> int:
         """Return the bytes of the weights of one output channel: words, as many as inputs have."""
 
-    def constants(self, layer: TypedLayer) -> Constants:
+    def constants(self, layer: Layer) -> Constants:
         """Return the form of the weight block."""
         done = finish(layer)
         raw = done.form == "DORY_BLOCK_RAW"
@@ -157,7 +157,7 @@ class BlockKernel(ClusterKernel):
         parameters += 4 * done.parameters.shape[1]
         return Constants(4, parameters, self.row_bytes(layer))
 
-    def weight_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
+    def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
         """Parameters and weights of channels in fours."""
         done = finish(layer)
         channel = self.row_bytes(layer) + 4 * done.parameters.shape[1]
@@ -167,7 +167,7 @@ class BlockKernel(ClusterKernel):
         return ceil_div(size, 8) * 8
 
     def weight_block(
-        self, layer: TypedLayer, c_out: tuple[int, int], c_in: tuple[int, int]
+        self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
     ) -> WeightBlock:
         """Encode the parameters of channels and their interleaved weights."""
         rows = self._rows(layer, c_out)
@@ -190,7 +190,7 @@ class BlockKernel(ClusterKernel):
         data += interleave(rows).tobytes()
         return WeightBlock(data + bytes(-len(data) % 8), parts)
 
-    def _rows(self, layer: TypedLayer, c_out: tuple[int, int]) -> npt.NDArray[Any]:
+    def _rows(self, layer: Layer, c_out: tuple[int, int]) -> npt.NDArray[Any]:
         """Return the weights of a range of channels, shape (c_out, row_bytes)."""
         weights = np.moveaxis(layer.weighted.weights.values[c_out[0] : c_out[1]], 1, 3)
         weights = self._arranged(layer, weights)
@@ -201,14 +201,14 @@ class BlockKernel(ClusterKernel):
         return rows.reshape(weights.shape[0], -1).view(np.int8)
 
     @abstractmethod
-    def _run(self, layer: TypedLayer) -> int:
+    def _run(self, layer: Layer) -> int:
         """Return the inputs in a row, after which weights are filled up with zeros."""
 
-    def _arranged(self, layer: TypedLayer, weights: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def _arranged(self, layer: Layer, weights: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Return weights, shape (c_out, kernel_h, kernel_w, c_in), in the order of the inputs."""
         return weights
 
-    def cycles(self, layer: TypedLayer, tile: Tile) -> Number:
+    def cycles(self, layer: Layer, tile: Tile) -> Number:
         """Blocks of the core with the most of them."""
         done = finish(layer)
         steps = self.row_bytes(layer) // 4
@@ -231,23 +231,23 @@ class BlockKernel(ClusterKernel):
         ]
         return cal.BLOCK_CALL + (ways[0] if len(ways) == 1 else minimum(*ways))
 
-    def _step_cycles(self, layer: TypedLayer) -> int:
+    def _step_cycles(self, layer: Layer) -> int:
         """Return tenths of a cycle per step of the block."""
         return cal.BLOCK_STEP
 
-    def _segment_cycles(self, layer: TypedLayer) -> int:
+    def _segment_cycles(self, layer: Layer) -> int:
         """Return what a group of four channels costs beside its steps and outputs."""
         return cal.BLOCK_GROUP
 
     @abstractmethod
-    def _border_cycles(self, layer: TypedLayer) -> tuple[int, int]:
+    def _border_cycles(self, layer: Layer) -> tuple[int, int]:
         """Return what padding costs: per group of four channels, and per four pixels."""
 
     @abstractmethod
-    def _pixel_cycles(self, layer: TypedLayer) -> int:
+    def _pixel_cycles(self, layer: Layer) -> int:
         """Return what four pixels cost beside their channels."""
 
-    def symbol(self, layer: TypedLayer) -> str:
+    def symbol(self, layer: Layer) -> str:
         """Kind, window, types and requantisation: ``dory_gap8_window_3x3_u8_i8_u8_q32u``."""
         window = layer.window
         tokens = ["x".join(map(str, window.kernel))]
@@ -265,17 +265,17 @@ class BlockKernel(ClusterKernel):
             end += weighted_epilogue(layer).suffix
         return f"dory_gap8_{self.kind}_{'_'.join(tokens)}_{x}_i8_{y}_{end}"
 
-    def _tokens(self, layer: TypedLayer) -> list[str]:
+    def _tokens(self, layer: Layer) -> list[str]:
         return []
 
-    def _macros(self, layer: TypedLayer) -> tuple[tuple[str, str], ...]:
+    def _macros(self, layer: Layer) -> tuple[tuple[str, str], ...]:
         return ()
 
-    def headers(self, layer: TypedLayer) -> tuple[str, ...]:
+    def headers(self, layer: Layer) -> tuple[str, ...]:
         """The header of the instance."""
         return (f"{self.symbol(layer)}.h",)
 
-    def sources(self, layer: TypedLayer) -> tuple[OutputFile, ...]:
+    def sources(self, layer: Layer) -> tuple[OutputFile, ...]:
         """The instance and the templates."""
         x, y = layer.inputs[0].type_name, layer.output.type_name
         done = finish(layer)
@@ -306,7 +306,7 @@ class BlockKernel(ClusterKernel):
     def _shared(self) -> int:
         return 0
 
-    def call(self, layer: TypedLayer) -> str:
+    def call(self, layer: Layer) -> str:
         """One call with the tile's sizes and padding."""
         done = finish(layer)
         scratch = self._needs_scratch(layer)
@@ -326,16 +326,16 @@ class BlockKernel(ClusterKernel):
         return call_text(self.symbol(layer), self.kind, arguments)
 
     @abstractmethod
-    def _needs_scratch(self, layer: TypedLayer) -> bool:
+    def _needs_scratch(self, layer: Layer) -> bool:
         """Return whether calls need scratch memory."""
 
 
-def _pixel_bytes(layer: TypedLayer) -> int:
+def _pixel_bytes(layer: Layer) -> int:
     """Return the bytes of an input pixel."""
     return layer.inputs[0].channels * layer.inputs[0].bits // 8
 
 
-def _column_bytes(layer: TypedLayer) -> int:
+def _column_bytes(layer: Layer) -> int:
     """Return the bytes of the inputs of one output."""
     kernel_h, kernel_w = layer.window.kernel
     return kernel_h * kernel_w * _pixel_bytes(layer)
@@ -348,7 +348,7 @@ class WindowKernel(BlockKernel):
     kind = "window"
     title = "convolution, inputs in place"
 
-    def _reject_channels(self, layer: TypedLayer) -> Rejection | None:
+    def _reject_channels(self, layer: Layer) -> Rejection | None:
         """Pixels of eight bytes at least, whole words unless a column is long."""
         pixel = _pixel_bytes(layer)
         if pixel < 8:
@@ -360,42 +360,42 @@ class WindowKernel(BlockKernel):
             return Rejection(f"its pixels of {pixel} bytes are no words")
         return None
 
-    def row_bytes(self, layer: TypedLayer) -> int:
+    def row_bytes(self, layer: Layer) -> int:
         """Taps times the words of a pixel."""
         kernel_h, kernel_w = layer.window.kernel
         return kernel_h * kernel_w * int(padded(_pixel_bytes(layer)))
 
-    def _run(self, layer: TypedLayer) -> int:
+    def _run(self, layer: Layer) -> int:
         return layer.inputs[0].channels
 
-    def scratch_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
+    def scratch_bytes(self, layer: Layer, tile: Tile) -> Number:
         """Zeros of each core, which stand for padding."""
         if not self._needs_scratch(layer):
             return 0
         return self.cores * int(padded(_pixel_bytes(layer)))
 
-    def _needs_scratch(self, layer: TypedLayer) -> bool:
+    def _needs_scratch(self, layer: Layer) -> bool:
         # Not by its padding: the part of a layer by which tiles are chosen may have none.
         return layer.window.kernel != (1, 1)
 
-    def _tokens(self, layer: TypedLayer) -> list[str]:
+    def _tokens(self, layer: Layer) -> list[str]:
         return ["odd"] if _pixel_bytes(layer) % 4 else []
 
-    def _macros(self, layer: TypedLayer) -> tuple[tuple[str, str], ...]:
+    def _macros(self, layer: Layer) -> tuple[tuple[str, str], ...]:
         return (("DORY_WORDS", str(int(_pixel_bytes(layer) % 4 == 0))),)
 
-    def _step_cycles(self, layer: TypedLayer) -> int:
+    def _step_cycles(self, layer: Layer) -> int:
         odd = _pixel_bytes(layer) % 4
         return cal.BLOCK_STEP + (cal.BLOCK_UNALIGNED if odd else 0)
 
-    def _segment_cycles(self, layer: TypedLayer) -> int:
+    def _segment_cycles(self, layer: Layer) -> int:
         kernel_h, kernel_w = layer.window.kernel
         segments = kernel_h
         if _pixel_bytes(layer) % 4 or layer.window.dilations[1] > 1:
             segments = kernel_h * kernel_w
         return cal.BLOCK_GROUP + cal.BLOCK_SEGMENT * (segments - 1)
 
-    def _border_cycles(self, layer: TypedLayer) -> tuple[int, int]:
+    def _border_cycles(self, layer: Layer) -> tuple[int, int]:
         """Taps instead of rows, and entering each of them."""
         window = layer.window
         if not any(window.pads):
@@ -406,7 +406,7 @@ class WindowKernel(BlockKernel):
             group = 0
         return group, cal.BLOCK_TAP * kernel_h * kernel_w
 
-    def _pixel_cycles(self, layer: TypedLayer) -> int:
+    def _pixel_cycles(self, layer: Layer) -> int:
         return cal.BLOCK_PIXELS + cal.BLOCK_ROW * layer.window.kernel[0]
 
 
@@ -417,7 +417,7 @@ class GatherKernel(BlockKernel):
     kind = "gather"
     title = "convolution, inputs gathered"
 
-    def _reject_channels(self, layer: TypedLayer) -> Rejection | None:
+    def _reject_channels(self, layer: Layer) -> Rejection | None:
         """Other layers than the window kernel takes, as long as their columns are short."""
         pixel, column = _pixel_bytes(layer), _column_bytes(layer)
         if pixel % 4 == 0 and pixel >= 8:
@@ -428,14 +428,14 @@ class GatherKernel(BlockKernel):
             )
         return None
 
-    def row_bytes(self, layer: TypedLayer) -> int:
+    def row_bytes(self, layer: Layer) -> int:
         """The words of a column; two steps of the block at least."""
         return max(8, int(padded(_column_bytes(layer))))
 
-    def _run(self, layer: TypedLayer) -> int:
+    def _run(self, layer: Layer) -> int:
         return _column_bytes(layer) * 8 // layer.inputs[0].bits
 
-    def _arranged(self, layer: TypedLayer, weights: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def _arranged(self, layer: Layer, weights: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Whole words of all runs of neighbours first, then what is left over of the runs.
 
         A run is a row of the window, or a tap where taps are apart.
@@ -448,29 +448,29 @@ class GatherKernel(BlockKernel):
         parts = (by_run[:, :, :whole], by_run[:, :, whole:])
         return np.concatenate([p.reshape(weights.shape[0], -1) for p in parts], axis=1)
 
-    def scratch_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
+    def scratch_bytes(self, layer: Layer, tile: Tile) -> Number:
         """Four columns per core."""
         return 4 * self.cores * self.row_bytes(layer)
 
-    def _needs_scratch(self, layer: TypedLayer) -> bool:
+    def _needs_scratch(self, layer: Layer) -> bool:
         return True
 
     def _shared(self) -> int:
         return 1
 
-    def _tokens(self, layer: TypedLayer) -> list[str]:
+    def _tokens(self, layer: Layer) -> list[str]:
         return [f"c{layer.inputs[0].channels}"]
 
-    def _macros(self, layer: TypedLayer) -> tuple[tuple[str, str], ...]:
+    def _macros(self, layer: Layer) -> tuple[tuple[str, str], ...]:
         return (("DORY_CHANNELS", str(layer.inputs[0].channels)),)
 
-    def _border_cycles(self, layer: TypedLayer) -> tuple[int, int]:
+    def _border_cycles(self, layer: Layer) -> tuple[int, int]:
         """Gathering tap by tap."""
         window = layer.window
         taps = window.kernel[0] * window.kernel[1]
         return 0, cal.GATHER_TAP * taps if any(window.pads) else 0
 
-    def _pixel_cycles(self, layer: TypedLayer) -> int:
+    def _pixel_cycles(self, layer: Layer) -> int:
         kernel_h, _ = layer.window.kernel
         row = self.row_bytes(layer)
         return cal.GATHER_PIXELS + cal.GATHER_ROW * kernel_h + cal.GATHER_TENTHS * row // 10

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.ir import Conv, TypedLayer, Window
+from dory_core.ir import Conv, Layer, Window
 from dory_core.kernel import Constraint, Number, Rejection, StructCall
 from dory_core.tiling.geometry import extent
 from dory_gap8 import calibration as cal
@@ -42,7 +42,7 @@ class ConvolutionKernel(DenseKernel):
 
     template = "conv"
 
-    def filter_array(self, layer: TypedLayer, c_in: tuple[int, int]) -> npt.NDArray[Any]:
+    def filter_array(self, layer: Layer, c_in: tuple[int, int]) -> npt.NDArray[Any]:
         """Rows of (tap row, tap column, input channel); between merged groups there are zeros."""
         conv = layer.conv
         weights = conv.weights.values
@@ -58,13 +58,13 @@ class ConvolutionKernel(DenseKernel):
         rows: npt.NDArray[Any] = np.moveaxis(weights, 1, 3)
         return rows.reshape(outputs, kernel[0] * kernel[1], -1)
 
-    def column_shape(self, layer: TypedLayer, tile: Tile) -> tuple[Number, Number]:
+    def column_shape(self, layer: Layer, tile: Tile) -> tuple[Number, Number]:
         """Taps and input channels, those of a group."""
         kernel_h, kernel_w = layer.window.kernel
         group_in, _ = group_channels(layer)
         return kernel_h * kernel_w, group_in or tile.c_in
 
-    def call(self, layer: TypedLayer) -> StructCall:
+    def call(self, layer: Layer) -> StructCall:
         """One call with the tile's sizes and padding."""
         group_in, group_out = group_channels(layer)
         arguments = (
@@ -79,7 +79,7 @@ class ConvolutionKernel(DenseKernel):
         )
         return call_text(self.symbol(layer), self.template, arguments)
 
-    def scratch_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
+    def scratch_bytes(self, layer: Layer, tile: Tile) -> Number:
         """Two columns per core."""
         if not self.gathers(layer):
             return 0
@@ -87,11 +87,11 @@ class ConvolutionKernel(DenseKernel):
         length = columns.length(*self.column_shape(layer, tile))
         return 2 * self.cores * columns.slot_bytes * length
 
-    def gathers(self, layer: TypedLayer) -> bool:
+    def gathers(self, layer: Layer) -> bool:
         """Return True when columns are laid into the scratch."""
         return True
 
-    def pair_cycles(self, layer: TypedLayer, tile: Tile) -> Number:
+    def pair_cycles(self, layer: Layer, tile: Tile) -> Number:
         """Return the cycles of filling the columns of two pixels."""
         window = layer.window
         taps, channels = self.column_shape(layer, tile)
@@ -108,7 +108,7 @@ class ConvolutionKernel(DenseKernel):
             pair = pair + 2 * vector * (self.columns(layer).length(taps, channels) // 4)
         return pair
 
-    def extra_macros(self, layer: TypedLayer) -> tuple[tuple[str, str], ...]:
+    def extra_macros(self, layer: Layer) -> tuple[tuple[str, str], ...]:
         """Whether columns are filled, and what that costs beside an output channel."""
         return (
             ("DORY_GATHERS", str(int(self.gathers(layer)))),
@@ -118,11 +118,11 @@ class ConvolutionKernel(DenseKernel):
             ),
         )
 
-    def _gather_arguments(self, layer: TypedLayer) -> tuple[tuple[str, str], ...]:
+    def _gather_arguments(self, layer: Layer) -> tuple[tuple[str, str], ...]:
         return tile_arguments("scratch", "pad_top", "pad_left") if self.gathers(layer) else ()
 
 
-def merged_groups(layer: TypedLayer) -> int:
+def merged_groups(layer: Layer) -> int:
     """Return how many groups are computed as one, so that their inputs and outputs fill bytes."""
     conv = layer.conv
     outputs, fan_in = layer.output.channels // conv.groups, conv.weights.shape[1]
@@ -134,9 +134,9 @@ def merged_groups(layer: TypedLayer) -> int:
     return conv.groups
 
 
-def group_channels(layer: TypedLayer) -> tuple[int, int]:
+def group_channels(layer: Layer) -> tuple[int, int]:
     """Return input and output channels of a (merged) group; (0, 0) for a dense convolution."""
-    conv = layer.layer
+    conv = layer.op
     if not isinstance(conv, Conv) or conv.groups == 1:
         return 0, 0
     merged = merged_groups(layer)
@@ -150,9 +150,9 @@ class ConvKernel(ConvolutionKernel):
     kind = "conv"
     title = "convolution"
 
-    def accepts(self, layer: TypedLayer) -> Rejection | None:
+    def accepts(self, layer: Layer) -> Rejection | None:
         """Any filter, stride, dilation, padding and groups, but for one input channel per group."""
-        conv = layer.layer
+        conv = layer.op
         if not isinstance(conv, Conv):
             return Rejection("it computes convolutions only")
         if conv.groups > 1 and conv.weights.shape[1] == 1:
@@ -161,7 +161,7 @@ class ConvKernel(ConvolutionKernel):
             return Rejection("the input channels of a convolution in groups come with its outputs")
         return reject_weighted(layer, packed=True)
 
-    def constraints(self, layer: TypedLayer, tile: Tile) -> tuple[Constraint, ...]:
+    def constraints(self, layer: Layer, tile: Tile) -> tuple[Constraint, ...]:
         """Tiles that repay im2col, as long as partial sums are the alternative.
 
         Below these sizes gathering outweighs multiplying, and tiles of fewer input channels are
@@ -181,7 +181,7 @@ class ConvKernel(ConvolutionKernel):
             Constraint(tile.h * tile.w >= pixels, f"a tile has at least {pixels} pixels"),
         )
 
-    def cycles(self, layer: TypedLayer, tile: Tile) -> Number:
+    def cycles(self, layer: Layer, tile: Tile) -> Number:
         """Filling the columns of two pixels, then their product."""
         pair = self.pair_cycles(layer, tile)
         return self.shared_cycles(layer, tile, pair, tile.c_out, group_channels(layer)[1] or 1)
@@ -194,19 +194,19 @@ class PointwiseKernel(ConvolutionKernel):
     kind = "pointwise"
     title = "1x1 convolution"
 
-    def accepts(self, layer: TypedLayer) -> Rejection | None:
+    def accepts(self, layer: Layer) -> Rejection | None:
         """Dense 1x1 filters without padding."""
-        if not isinstance(layer.layer, Conv) or not layer.layer.is_pointwise:
+        if not isinstance(layer.op, Conv) or not layer.op.is_pointwise:
             return Rejection("it computes dense 1x1 convolutions only")
-        if any(layer.layer.window.pads):
+        if any(layer.op.window.pads):
             return Rejection("it computes 1x1 convolutions without padding only")
         return reject_weighted(layer, packed=True)
 
-    def gathers(self, layer: TypedLayer) -> bool:
+    def gathers(self, layer: Layer) -> bool:
         """Only packed inputs are taken apart before."""
         return layer.inputs[0].bits < 8
 
-    def cycles(self, layer: TypedLayer, tile: Tile) -> Number:
+    def cycles(self, layer: Layer, tile: Tile) -> Number:
         """The product; columns that start off a word load in two cycles."""
         pair = self.pair_cycles(layer, tile) if self.gathers(layer) else 0
         return self.shared_cycles(layer, tile, pair, tile.c_out)

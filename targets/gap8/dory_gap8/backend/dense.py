@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from dory_core.expr import ceil_div, minimum
 from dory_core.hardware import OutputFile
-from dory_core.ir import Conv, Linear, TypedLayer
+from dory_core.ir import Conv, Layer, Linear
 from dory_core.kernel import Number, Rejection, WeightBlock, reject_type
 from dory_gap8 import calibration as cal
 from dory_gap8.backend.instance import (
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from dory_core.tiling.geometry import Tile
 
 
-def weighted_epilogue(layer: TypedLayer) -> Epilogue:
+def weighted_epilogue(layer: Layer) -> Epilogue:
     """Return the epilogue of a layer with weights; its bias is part of it."""
     return epilogue(layer)
 
 
-def reject_weighted(layer: TypedLayer, packed: bool = False) -> Rejection | None:
+def reject_weighted(layer: Layer, packed: bool = False) -> Rejection | None:
     """Return why types, weights or requantisation of a layer with weights are not possible.
 
     packed: whether the kernel takes elements below 8 bits.
@@ -59,7 +59,7 @@ def _reject_packed_weights(kind: Conv | Linear) -> Rejection | None:
     )
 
 
-def weight_shift(layer: TypedLayer) -> int:
+def weight_shift(layer: Layer) -> int:
     """Return by how many bits accumulators are too large: weights stay in the high bits of a byte.
 
     0 for 8-bit weights, and where the accumulator has no room: those are sign-extended.
@@ -69,7 +69,7 @@ def weight_shift(layer: TypedLayer) -> int:
     return shift if fits(INT32, *ends) else 0
 
 
-def vector_cycles(layer: TypedLayer, columns: Columns, outputs: int, pixels: int) -> Number:
+def vector_cycles(layer: Layer, columns: Columns, outputs: int, pixels: int) -> Number:
     """Return the cycles of a vector of four inputs in the block of ``outputs`` x ``pixels``.
 
     By counting instructions: see ``dory_gap8_matmul_impl.h`` and :mod:`dory_gap8.calibration`.
@@ -88,7 +88,7 @@ def vector_cycles(layer: TypedLayer, columns: Columns, outputs: int, pixels: int
 
 
 def block_cycles(
-    layer: TypedLayer, columns: Columns, vectors: Number, channels: Number, pixels: int
+    layer: Layer, columns: Columns, vectors: Number, channels: Number, pixels: int
 ) -> Number:
     """Return the cycles of ``channels`` outputs of ``pixels`` columns of ``vectors`` vectors."""
     output = weighted_epilogue(layer).cycles
@@ -124,35 +124,35 @@ class DenseKernel(ClusterKernel):
         return self.title + (", input channels in several tiles" if self.partial else "")
 
     @abstractmethod
-    def filter_array(self, layer: TypedLayer, c_in: tuple[int, int]) -> npt.NDArray[Any]:
+    def filter_array(self, layer: Layer, c_in: tuple[int, int]) -> npt.NDArray[Any]:
         """Return the weights of a range of inputs, shape (outputs, taps, channels)."""
 
     @abstractmethod
-    def column_shape(self, layer: TypedLayer, tile: Tile) -> tuple[Number, Number]:
+    def column_shape(self, layer: Layer, tile: Tile) -> tuple[Number, Number]:
         """Return the taps and channels of a column in a tile."""
 
-    def columns(self, layer: TypedLayer) -> Columns:
+    def columns(self, layer: Layer) -> Columns:
         """Return the form of columns and weight rows."""
         return Columns(layer.inputs[0].bits, weight_bits(layer.weighted))
 
-    def accumulates(self, layer: TypedLayer) -> bool:
+    def accumulates(self, layer: Layer) -> bool:
         """Input channels may be tiled by the form for partial sums only."""
         return self.partial
 
-    def weight_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
+    def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
         """Parameters of each channel and its padded row."""
         row = self.columns(layer).row_bytes(*self.column_shape(layer, tile))
         return block_bytes(weighted_epilogue(layer), tile.c_out, row)
 
     def weight_block(
-        self, layer: TypedLayer, c_out: tuple[int, int], c_in: tuple[int, int]
+        self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
     ) -> WeightBlock:
         """Encode a tile of the weights; every tile of input channels has the parameters."""
         weights = self.filter_array(layer, c_in)[c_out[0] : c_out[1]]
         return encode_bytes(weighted_epilogue(layer), self.columns(layer).rows(weights), c_out)
 
     def shared_cycles(
-        self, layer: TypedLayer, tile: Tile, pair: Number, channels: Number, unit: int = 1
+        self, layer: Layer, tile: Tile, pair: Number, channels: Number, unit: int = 1
     ) -> Number:
         """Return the cycles of the core with the most work.
 
@@ -175,7 +175,7 @@ class DenseKernel(ClusterKernel):
         ]
         return cal.CALL + (ways[0] if len(ways) == 1 else minimum(*ways))
 
-    def symbol(self, layer: TypedLayer) -> str:
+    def symbol(self, layer: Layer) -> str:
         """Kind, types and requantisation: ``dory_gap8_conv_u4_i2_i8_q64``."""
         x, w, y = self._types(layer)
         form = "_partial" if self.partial else ""
@@ -183,7 +183,7 @@ class DenseKernel(ClusterKernel):
             form += "_extended"
         return f"dory_gap8_{self.kind}{form}_{x}_{w}_{y}{weighted_epilogue(layer).suffix}"
 
-    def sources(self, layer: TypedLayer) -> tuple[OutputFile, ...]:
+    def sources(self, layer: Layer) -> tuple[OutputFile, ...]:
         """The instance and the templates."""
         x, w, y = self._types(layer)
         bits = weighted_epilogue(layer).bits
@@ -201,7 +201,7 @@ class DenseKernel(ClusterKernel):
         purpose = f"{self.summary}: {x} inputs, {w} weights, {y} outputs, {end}."
         return sources(self.template or self.kind, self.symbol(layer), purpose, macros)
 
-    def extra_macros(self, layer: TypedLayer) -> tuple[tuple[str, str], ...]:
+    def extra_macros(self, layer: Layer) -> tuple[tuple[str, str], ...]:
         """Return the macros that only this kind has."""
         return ()
 
@@ -212,7 +212,7 @@ class DenseKernel(ClusterKernel):
         return (("psum", "$psum"), ("first", "$first"), ("last", "$last"))
 
     @staticmethod
-    def _types(layer: TypedLayer) -> tuple[str, str, str]:
+    def _types(layer: Layer) -> tuple[str, str, str]:
         """Return the types of input, weights and output."""
         weights = f"i{weight_bits(layer.weighted)}"
         return layer.inputs[0].type_name, weights, layer.output.type_name

@@ -9,7 +9,7 @@ import numpy as np
 
 from dory_core.expr import ceil_div, minimum
 from dory_core.hardware import OutputFile
-from dory_core.ir import Conv, TypedLayer
+from dory_core.ir import Conv, Layer
 from dory_core.kernel import Number, Rejection, StructCall, WeightBlock
 from dory_gap8 import calibration as cal
 from dory_gap8.backend.conv import geometry_arguments, tile_arguments
@@ -32,20 +32,20 @@ class DepthwiseKernel(ClusterKernel):
     name = "dory_gap8_depthwise"
     summary = "depthwise convolution"
 
-    def accepts(self, layer: TypedLayer) -> Rejection | None:
+    def accepts(self, layer: Layer) -> Rejection | None:
         """One input channel per filter; several filters may share one."""
-        kind = layer.layer
+        kind = layer.op
         if not isinstance(kind, Conv) or kind.groups == 1 or kind.weights.shape[1] != 1:
             return Rejection(
                 "it computes depthwise convolutions only: one input channel per filter"
             )
         return reject_weighted(layer, packed=True)
 
-    def input_layout(self, layer: TypedLayer) -> str:
+    def input_layout(self, layer: Layer) -> str:
         """A plane per channel; packed inputs stay as they are, for no DMA splits bytes."""
         return "HWC" if layer.inputs[0].bits < 8 else "CHW"
 
-    def scratch_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
+    def scratch_bytes(self, layer: Layer, tile: Tile) -> Number:
         """The padded input rows of one output row, and packed weights as bytes, per core."""
         conv = layer.conv
         element = max(layer.inputs[0].bits // 8, 1)
@@ -53,13 +53,13 @@ class DepthwiseKernel(ClusterKernel):
         weights = self._filter(layer) if weight_bits(conv) < 8 else 0
         return self.cores * per_byte(layer.output.bits) * (rows + weights)
 
-    def weight_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
+    def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
         """Parameters of each channel and its tap rows, padded to 4 taps each and whole words."""
         row = self._filter(layer) // per_byte(weight_bits(layer.conv))
         return block_bytes(weighted_epilogue(layer), tile.c_out, row)
 
     def weight_block(
-        self, layer: TypedLayer, c_out: tuple[int, int], c_in: tuple[int, int]
+        self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
     ) -> WeightBlock:
         """Encode the filters of a range of output channels."""
         conv = layer.conv
@@ -72,7 +72,7 @@ class DepthwiseKernel(ClusterKernel):
         words = weight_words(rows, weight_bits(conv))
         return encode_bytes(weighted_epilogue(layer), words, c_out)
 
-    def cycles(self, layer: TypedLayer, tile: Tile) -> Number:
+    def cycles(self, layer: Layer, tile: Tile) -> Number:
         """Rows of the core with the most of them: padding, then the pixels."""
         window = layer.window
         kernel_h, kernel_w = window.kernel
@@ -99,13 +99,13 @@ class DepthwiseKernel(ClusterKernel):
         ]
         return cal.CALL + (ways[0] if len(ways) == 1 else minimum(*ways))
 
-    def symbol(self, layer: TypedLayer) -> str:
+    def symbol(self, layer: Layer) -> str:
         """Types and requantisation."""
         x, y = layer.inputs[0].type_name, layer.output.type_name
         w = f"i{weight_bits(layer.conv)}"
         return f"dory_gap8_depthwise_{x}_{w}_{y}{weighted_epilogue(layer).suffix}"
 
-    def call(self, layer: TypedLayer) -> StructCall:
+    def call(self, layer: Layer) -> StructCall:
         """One call with the tile's sizes and padding."""
         conv = layer.conv
         arguments = (
@@ -117,7 +117,7 @@ class DepthwiseKernel(ClusterKernel):
         )
         return call_text(self.symbol(layer), "depthwise", arguments)
 
-    def sources(self, layer: TypedLayer) -> tuple[OutputFile, ...]:
+    def sources(self, layer: Layer) -> tuple[OutputFile, ...]:
         """The instance and the templates."""
         x, y = layer.inputs[0].type_name, layer.output.type_name
         chosen = weighted_epilogue(layer)
@@ -136,14 +136,14 @@ class DepthwiseKernel(ClusterKernel):
         )
         return sources("depthwise", self.symbol(layer), purpose, macros)
 
-    def _filter(self, layer: TypedLayer) -> int:
+    def _filter(self, layer: Layer) -> int:
         """Return the weights of a channel, tap rows padded, in whole words."""
         conv = layer.conv
         kernel_h, kernel_w = conv.window.kernel
         word = 4 * per_byte(weight_bits(conv))
         return int(ceil_div(kernel_h * padded(kernel_w), word)) * word
 
-    def _pitch(self, layer: TypedLayer, tile: Tile) -> Number:
+    def _pitch(self, layer: Layer, tile: Tile) -> Number:
         """Return the elements of a padded row: what the last pixel reaches, in whole words."""
         window = layer.window
         reach = (window.kernel[1] - 1) * window.dilations[1]

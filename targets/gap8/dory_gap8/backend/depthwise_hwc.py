@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from dory_core.expr import ceil_div, minimum
 from dory_core.hardware import OutputFile
-from dory_core.ir import Conv, TypedLayer, Window
+from dory_core.ir import Conv, Layer, Window
 from dory_core.kernel import Number, Rejection, WeightBlock, reject_type
 from dory_gap8 import calibration as cal
 from dory_gap8.backend.conv import tile_arguments
@@ -121,7 +121,7 @@ def _form(window: Window, swapped: bool) -> Form:
     return Form(swapped, strides[0] if small else 0, kernel, strides, dilations, axes(window.pads))
 
 
-def form_of(layer: TypedLayer) -> Form:
+def form_of(layer: Layer) -> Form:
     """Return the cheaper of the two directions for an image of many rows and columns.
 
     An axis without neighbours in the window counts as one row: it is that of 1-D data. Strips stand
@@ -149,9 +149,9 @@ class DepthwiseHwcKernel(ClusterKernel):
     name = "dory_gap8_depthwise_hwc"
     summary = "depthwise convolution, channels last"
 
-    def accepts(self, layer: TypedLayer) -> Rejection | None:
+    def accepts(self, layer: Layer) -> Rejection | None:
         """One 8-bit input channel per filter; several filters may share one."""
-        kind = layer.layer
+        kind = layer.op
         if not isinstance(kind, Conv) or kind.groups == 1 or kind.weights.shape[1] != 1:
             return Rejection(
                 "it computes depthwise convolutions only: one input channel per filter"
@@ -162,7 +162,7 @@ class DepthwiseHwcKernel(ClusterKernel):
             or reject_weighted(layer, packed=True)
         )
 
-    def scratch_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
+    def scratch_bytes(self, layer: Layer, tile: Tile) -> Number:
         """The transposed inputs of four channels and a strip, per core."""
         form = form_of(layer)
         _, b = form.axes(tile.h, tile.w)
@@ -170,22 +170,22 @@ class DepthwiseHwcKernel(ClusterKernel):
         longest = WALK if form.stride else WALK_ANY
         return self.cores * 4 * LANES * blocks * form.columns(minimum(b, longest))
 
-    def constants(self, layer: TypedLayer) -> Constants:
+    def constants(self, layer: Layer) -> Constants:
         """Return the form of the weight block."""
         return Constants(1, weighted_epilogue(layer).channel_bytes, form_of(layer).row)
 
-    def weight_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
+    def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
         """Parameters of each channel and its tap columns."""
         return block_bytes(weighted_epilogue(layer), tile.c_out, form_of(layer).row)
 
     def weight_block(
-        self, layer: TypedLayer, c_out: tuple[int, int], c_in: tuple[int, int]
+        self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
     ) -> WeightBlock:
         """Encode the filters of a range of output channels."""
         taps = layer.conv.weights.values[c_out[0] : c_out[1], 0]
         return encode(weighted_epilogue(layer), form_of(layer).rows(taps), c_out)
 
-    def cycles(self, layer: TypedLayer, tile: Tile) -> Number:
+    def cycles(self, layer: Layer, tile: Tile) -> Number:
         """Strips of the core with the most of them, and transposing their inputs."""
         form = form_of(layer)
         conv = layer.conv
@@ -206,14 +206,14 @@ class DepthwiseHwcKernel(ClusterKernel):
         block = cal.STRIP_BLOCK + form.columns(walk) * column
         return cal.STRIP_CALL + units * (form.channel + walk * quad) + blocks * block
 
-    def symbol(self, layer: TypedLayer) -> str:
+    def symbol(self, layer: Layer) -> str:
         """Form, types and requantisation."""
         form = form_of(layer)
         kind = f"depthwise_3x3_s{form.stride}" if form.stride else form.kind
         x, y = layer.inputs[0].type_name, layer.output.type_name
         return f"dory_gap8_{kind}_{x}_i8_{y}{weighted_epilogue(layer).suffix}"
 
-    def call(self, layer: TypedLayer) -> str:
+    def call(self, layer: Layer) -> str:
         """One call with the tile's sizes and padding along the kernel's axes."""
         conv, form = layer.conv, form_of(layer)
         x_a, x_b = form.axes("$x_h", "$x_w")
@@ -239,7 +239,7 @@ class DepthwiseHwcKernel(ClusterKernel):
         )
         return call_text(self.symbol(layer), form.kind, arguments)
 
-    def sources(self, layer: TypedLayer) -> tuple[OutputFile, ...]:
+    def sources(self, layer: Layer) -> tuple[OutputFile, ...]:
         """The instance and the templates."""
         x, y = layer.inputs[0].type_name, layer.output.type_name
         chosen, form = weighted_epilogue(layer), form_of(layer)
@@ -266,7 +266,7 @@ class DepthwiseHwcKernel(ClusterKernel):
         return sources(form.kind, self.symbol(layer), purpose, macros)
 
     @staticmethod
-    def _in_assembly(layer: TypedLayer) -> bool:
+    def _in_assembly(layer: Layer) -> bool:
         """Return True when the assembly of the chip has the requantisation of a 3x3 filter."""
         chosen = weighted_epilogue(layer)
         narrow = chosen.narrow is not None and chosen.clip_form != "DORY_CLIP_BOUNDS"

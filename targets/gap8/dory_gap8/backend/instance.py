@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 
 from dory_core.hardware import OutputFile
-from dory_core.ir import Requant, TypedLayer
+from dory_core.ir import Layer, Requant
 from dory_core.kernel import Kernel, Rejection, StructCall
 
 # Element types that inputs and outputs of the kernels may have.
@@ -53,7 +53,7 @@ class ClusterKernel(Kernel):
 
     cores: int = 8
 
-    def headers(self, layer: TypedLayer) -> tuple[str, ...]:
+    def headers(self, layer: Layer) -> tuple[str, ...]:
         """The header of the instance."""
         return (f"{self.symbol(layer)}.h",)
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from dory_core.expr import ceil_div, minimum
 from dory_core.hardware import OutputFile
-from dory_core.ir import Linear, TypedLayer
+from dory_core.ir import Layer, Linear
 from dory_core.kernel import Number, Rejection, WeightBlock
 from dory_gap8 import calibration as cal
 from dory_gap8.backend.block import interleave
@@ -29,25 +29,25 @@ class LinearBytesKernel(ClusterKernel):
     name = "dory_gap8_linear_bytes"
     summary = "fully connected layer of bytes"
 
-    def accepts(self, layer: TypedLayer) -> Rejection | None:
+    def accepts(self, layer: Layer) -> Rejection | None:
         """8-bit inputs and weights."""
-        if not isinstance(layer.layer, Linear):
+        if not isinstance(layer.op, Linear):
             return Rejection("it computes fully connected layers only")
         if layer.inputs[0].bits != 8:
             return Rejection(f"its input is {layer.inputs[0].type_name}, possible are u8, i8")
         return reject_weighted(layer)
 
-    def scratch_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
+    def scratch_bytes(self, layer: Layer, tile: Tile) -> Number:
         """Partial sums of each core for the groups of four outputs that all cores share."""
         return 16 * self.cores * minimum(ceil_div(tile.c_out, 4), max(self.cores - 1, 1))
 
-    def weight_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
+    def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
         """Parameters of each output, and weights of outputs in fours."""
         parameters = weighted_epilogue(layer).channel_bytes * tile.c_out
         return ceil_div(parameters + padded(tile.c_out) * padded(tile.c_in), 8) * 8
 
     def weight_block(
-        self, layer: TypedLayer, c_out: tuple[int, int], c_in: tuple[int, int]
+        self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
     ) -> WeightBlock:
         """Encode the parameters of outputs and their interleaved weights."""
         rows = layer.weighted.weights.values[c_out[0] : c_out[1]]
@@ -60,7 +60,7 @@ class LinearBytesKernel(ClusterKernel):
         data += interleave(image).tobytes()
         return WeightBlock(data + bytes(-len(data) % 8), parts)
 
-    def cycles(self, layer: TypedLayer, tile: Tile) -> Number:
+    def cycles(self, layer: Layer, tile: Tile) -> Number:
         """Whole groups of a core, its part of the others, and their sums."""
         words = padded(tile.c_in) // 4
         groups = ceil_div(tile.c_out, 4)
@@ -77,12 +77,12 @@ class LinearBytesKernel(ClusterKernel):
         sums = ceil_div(4 * shared, self.cores) * (cal.LINEAR_BYTES_SUM * self.cores + output)
         return cal.LINEAR_BYTES_CALL + whole + parts + sums
 
-    def symbol(self, layer: TypedLayer) -> str:
+    def symbol(self, layer: Layer) -> str:
         """Types and requantisation."""
         x, y = layer.inputs[0].type_name, layer.output.type_name
         return f"{self.name}_{x}_i8_{y}{weighted_epilogue(layer).suffix}"
 
-    def call(self, layer: TypedLayer) -> str:
+    def call(self, layer: Layer) -> str:
         """One call with the sizes of the two vectors."""
         arguments = (
             *tile_arguments("x", "weights", "y", "scratch", "x_c", "y_c"),
@@ -90,7 +90,7 @@ class LinearBytesKernel(ClusterKernel):
         )
         return call_text(self.symbol(layer), "linear_bytes", arguments)
 
-    def sources(self, layer: TypedLayer) -> tuple[OutputFile, ...]:
+    def sources(self, layer: Layer) -> tuple[OutputFile, ...]:
         """The instance and the templates."""
         x, y = layer.inputs[0].type_name, layer.output.type_name
         macros = (

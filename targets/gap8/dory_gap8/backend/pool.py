@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from dory_core.expr import ceil_div, minimum
 from dory_core.hardware import OutputFile
-from dory_core.ir import AvgPool, TypedLayer
+from dory_core.ir import AvgPool, Layer
 from dory_core.kernel import Number, Rejection, StructCall, reject_maximum, reject_type
 from dory_gap8 import calibration as cal
 from dory_gap8.backend.conv import geometry_arguments, tile_arguments
@@ -52,11 +52,11 @@ class MaxPoolKernel(ClusterKernel):
     name = "dory_gap8_maxpool"
     summary = "maximum pooling"
 
-    def accepts(self, layer: TypedLayer) -> Rejection | None:
+    def accepts(self, layer: Layer) -> Rejection | None:
         """Any window; the maximum is stored as it is."""
         return reject_maximum(layer) or reject_type(layer.inputs[0], "input", INPUT_TYPES)
 
-    def cycles(self, layer: TypedLayer, tile: Tile) -> Number:
+    def cycles(self, layer: Layer, tile: Tile) -> Number:
         """One comparison per tap and word of channels."""
         taps = layer.window.taps
         bits = layer.inputs[0].bits
@@ -69,16 +69,16 @@ class MaxPoolKernel(ClusterKernel):
             self.cores, tile, per_byte(bits), lambda c: pixel + ceil_div(c, step) * taps * word
         )
 
-    def symbol(self, layer: TypedLayer) -> str:
+    def symbol(self, layer: Layer) -> str:
         """The element type."""
         return f"dory_gap8_maxpool_{layer.inputs[0].type_name}"
 
-    def call(self, layer: TypedLayer) -> StructCall:
+    def call(self, layer: Layer) -> StructCall:
         """One call with the tile's sizes and padding."""
         arguments = (*tile_arguments(*_TILE), *geometry_arguments(layer.window))
         return call_text(self.symbol(layer), "maxpool", arguments)
 
-    def sources(self, layer: TypedLayer) -> tuple[OutputFile, ...]:
+    def sources(self, layer: Layer) -> tuple[OutputFile, ...]:
         """The instance and the templates."""
         x = layer.inputs[0].type_name
         vector = f"{x[0]}8"
@@ -100,9 +100,9 @@ class AvgPoolKernel(ClusterKernel):
     name = "dory_gap8_avgpool"
     summary = "average pooling"
 
-    def accepts(self, layer: TypedLayer) -> Rejection | None:
+    def accepts(self, layer: Layer) -> Rejection | None:
         """Any window; parameters of the requantisation are the same for all channels."""
-        kind = layer.layer
+        kind = layer.op
         if not isinstance(kind, AvgPool):
             return Rejection("it computes average pooling only")
         return (
@@ -112,7 +112,7 @@ class AvgPoolKernel(ClusterKernel):
             or reject_requants(layer.ranges, kind.requants)
         )
 
-    def cycles(self, layer: TypedLayer, tile: Tile) -> Number:
+    def cycles(self, layer: Layer, tile: Tile) -> Number:
         """One addition per tap and element, then the requantisation."""
         taps = layer.window.taps
         x, y = layer.inputs[0].bits, layer.output.bits
@@ -122,12 +122,12 @@ class AvgPoolKernel(ClusterKernel):
         unit = per_byte(min(x, y))
         return _shared_cycles(self.cores, tile, unit, lambda c: cal.POOL_PIXEL + c * output)
 
-    def symbol(self, layer: TypedLayer) -> str:
+    def symbol(self, layer: Layer) -> str:
         """Types and requantisation."""
         x, y = layer.inputs[0].type_name, layer.output.type_name
         return f"dory_gap8_avgpool_{x}_{y}{self._epilogue(layer).suffix}"
 
-    def call(self, layer: TypedLayer) -> StructCall:
+    def call(self, layer: Layer) -> StructCall:
         """One call with the tile's sizes and padding."""
         arguments = (
             *tile_arguments(*_TILE),
@@ -136,7 +136,7 @@ class AvgPoolKernel(ClusterKernel):
         )
         return call_text(self.symbol(layer), "avgpool", arguments)
 
-    def sources(self, layer: TypedLayer) -> tuple[OutputFile, ...]:
+    def sources(self, layer: Layer) -> tuple[OutputFile, ...]:
         """The instance and the templates."""
         x, y = layer.inputs[0].type_name, layer.output.type_name
         macros = (
@@ -150,7 +150,7 @@ class AvgPoolKernel(ClusterKernel):
         return sources("avgpool", self.symbol(layer), purpose, macros)
 
     @staticmethod
-    def _epilogue(layer: TypedLayer) -> Epilogue:
+    def _epilogue(layer: Layer) -> Epilogue:
         return epilogue(layer)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dory_core.expr import ceil_div, minimum
 from dory_core.hardware import OutputFile
-from dory_core.ir import AvgPool, MaxPool, TypedLayer
+from dory_core.ir import AvgPool, Layer, MaxPool
 from dory_core.kernel import Number, Rejection, reject_type
 from dory_gap8 import calibration as cal
 from dory_gap8.backend.instance import (
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dory_core.tiling.geometry import Tile
 
 
-def _reject_window(layer: TypedLayer) -> Rejection | None:
+def _reject_window(layer: Layer) -> Rejection | None:
     """Windows are cut at borders by arithmetic, not tap by tap."""
     window = layer.window
     if layer.inputs[0].bits != 8:
@@ -55,23 +55,23 @@ class MaxPoolBytesKernel(MaxPoolKernel):
     name = "dory_gap8_maxpool_bytes"
     summary = "maximum pooling of bytes"
 
-    def accepts(self, layer: TypedLayer) -> Rejection | None:
+    def accepts(self, layer: Layer) -> Rejection | None:
         """Windows of neighbouring taps."""
-        if not isinstance(layer.layer, MaxPool):
+        if not isinstance(layer.op, MaxPool):
             return Rejection("it computes maximum pooling only")
         return _reject_window(layer) or super().accepts(layer)
 
-    def cycles(self, layer: TypedLayer, tile: Tile) -> Number:
+    def cycles(self, layer: Layer, tile: Tile) -> Number:
         """Rows of a window and their taps."""
         kernel_h, kernel_w = layer.window.kernel
         row = cal.POOL_BYTES_ROW + kernel_w * cal.MAXPOOL_BYTES_TAP
         return _pool_cycles(self.cores, tile, cal.MAXPOOL_BYTES_GROUP + kernel_h * row)
 
-    def symbol(self, layer: TypedLayer) -> str:
+    def symbol(self, layer: Layer) -> str:
         """The element type."""
         return f"{self.name}_{layer.inputs[0].type_name}"
 
-    def sources(self, layer: TypedLayer) -> tuple[OutputFile, ...]:
+    def sources(self, layer: Layer) -> tuple[OutputFile, ...]:
         """The instance and the templates."""
         x = layer.inputs[0].type_name
         macros = (
@@ -92,9 +92,9 @@ class AvgPoolBytesKernel(AvgPoolKernel):
     name = "dory_gap8_avgpool_bytes"
     summary = "average pooling of bytes"
 
-    def accepts(self, layer: TypedLayer) -> Rejection | None:
+    def accepts(self, layer: Layer) -> Rejection | None:
         """Windows of neighbouring taps."""
-        if not isinstance(layer.layer, AvgPool):
+        if not isinstance(layer.op, AvgPool):
             return Rejection("it computes average pooling only")
         return (
             _reject_window(layer)
@@ -102,19 +102,19 @@ class AvgPoolBytesKernel(AvgPoolKernel):
             or super().accepts(layer)
         )
 
-    def cycles(self, layer: TypedLayer, tile: Tile) -> Number:
+    def cycles(self, layer: Layer, tile: Tile) -> Number:
         """Rows of a window, their taps, and the requantisation of four channels."""
         kernel_h, kernel_w = layer.window.kernel
         row = cal.POOL_BYTES_ROW + kernel_w * cal.AVGPOOL_BYTES_TAP
         done = cal.AVGPOOL_BYTES_GROUP + 4 * epilogue(layer).step_cycles
         return _pool_cycles(self.cores, tile, done + kernel_h * row)
 
-    def symbol(self, layer: TypedLayer) -> str:
+    def symbol(self, layer: Layer) -> str:
         """Types and requantisation."""
         x, y = layer.inputs[0].type_name, layer.output.type_name
         return f"{self.name}_{x}_{y}{epilogue(layer).suffix}"
 
-    def sources(self, layer: TypedLayer) -> tuple[OutputFile, ...]:
+    def sources(self, layer: Layer) -> tuple[OutputFile, ...]:
         """The instance and the templates."""
         x, y = layer.inputs[0].type_name, layer.output.type_name
         macros = (

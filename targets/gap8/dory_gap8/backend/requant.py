@@ -13,12 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.ir import LayerRanges, Requant, Tensor, TypedLayer
+from dory_core.ir import Layer, LayerRanges, Requant, Tensor
 from dory_core.kernel import Rejection
 from dory_core.requantisation import (
     Narrow,
+    cached_per_layer,
     narrow,
-    once_per_layer,
     staircase,
     steps_of_sums,
 )
@@ -336,7 +336,7 @@ def reject_requants(ranges: LayerRanges, requants: Sequence[Requant]) -> Rejecti
     return reject_steps(requants)
 
 
-def epilogue(layer: TypedLayer, least_bits: int = 32) -> Epilogue:
+def epilogue(layer: Layer, least_bits: int = 32) -> Epilogue:
     """Return the epilogue of a layer whose requantisations :func:`reject_requants` lets pass.
 
     least_bits: 64 when the kernel computes in 64 bits for another reason.
@@ -344,9 +344,9 @@ def epilogue(layer: TypedLayer, least_bits: int = 32) -> Epilogue:
     return _epilogue(layer, least_bits)
 
 
-@once_per_layer
-def _epilogue(layer: TypedLayer, least_bits: int) -> Epilogue:
-    requants, ranges = layer.layer.requants, layer.ranges
+@cached_per_layer
+def _epilogue(layer: Layer, least_bits: int) -> Epilogue:
+    requants, ranges = layer.op.requants, layer.ranges
     biases = None if layer.bias is None else tuple(int(b) for b in layer.bias.values)
     if not requants:
         return Epilogue((), least_bits, np.zeros((1, 0), np.int32), bias=biases)
@@ -365,7 +365,7 @@ def _epilogue(layer: TypedLayer, least_bits: int) -> Epilogue:
     return Epilogue(steps, least_bits, _narrow_records(found), found, clip)
 
 
-def narrow_form(layer: TypedLayer) -> Narrow | None:
+def narrow_form(layer: Layer) -> Narrow | None:
     """Return parameters for the accumulator without bias that do what all steps of a layer do."""
     steps, lo, hi = steps_of_sums(layer)
     if all(len(s.mul) == len(s.add) == 1 for s in steps):

@@ -15,9 +15,9 @@ import numpy as np
 
 from dory_core.expr import ceil_div
 from dory_core.hardware import OutputFile
-from dory_core.ir import Conv, Linear, Tensor, TypedLayer
+from dory_core.ir import Conv, Layer, Linear, Tensor
 from dory_core.kernel import Constraint, Kernel, Number, Rejection, WeightBlock
-from dory_core.requantisation import once_per_layer
+from dory_core.requantisation import cached_per_layer
 from dory_gap8 import calibration as cal
 from dory_gap8.backend.instance import ClusterKernel, shipped
 from dory_gap8.backend.packing import Constants, per_byte, weight_bits, weight_words
@@ -32,7 +32,7 @@ LEAST_PIXELS = 12
 class ByteKernel(Protocol):
     """What the kernel inside must tell beside what every kernel does."""
 
-    def constants(self, layer: TypedLayer) -> Constants:
+    def constants(self, layer: Layer) -> Constants:
         """Return the form of the weight block; weights are its last part."""
 
 
@@ -61,12 +61,12 @@ class UnpackingKernel(Kernel):
         """What the kernel computes, for tables."""
         return f"{self.inner.summary}, tiles unpacked"
 
-    def accepts(self, layer: TypedLayer) -> Rejection | None:
+    def accepts(self, layer: Layer) -> Rejection | None:
         """Convolutions with something packed that the kernel inside takes as bytes."""
         x, y = layer.inputs[0], layer.output
-        if not isinstance(layer.layer, Conv):
+        if not isinstance(layer.op, Conv):
             return Rejection("it computes convolutions only")
-        w_bits = weight_bits(layer.layer)
+        w_bits = weight_bits(layer.op)
         if not is_packed(layer):
             return Rejection("it computes on packed inputs, weights or outputs only")
         if x.bits > 8 and w_bits < 8:
@@ -77,15 +77,15 @@ class UnpackingKernel(Kernel):
             )
         return self.inner.accepts(wide(layer))
 
-    def constraints(self, layer: TypedLayer, tile: Tile) -> tuple[Constraint, ...]:
+    def constraints(self, layer: Layer, tile: Tile) -> tuple[Constraint, ...]:
         """Those of the kernel inside."""
         return self.inner.constraints(wide(layer), tile)
 
-    def input_layout(self, layer: TypedLayer) -> str:
+    def input_layout(self, layer: Layer) -> str:
         """That of the kernel inside."""
         return self.inner.input_layout(wide(layer))
 
-    def scratch_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
+    def scratch_bytes(self, layer: Layer, tile: Tile) -> Number:
         """The bytes of packed tiles, then the scratch of the kernel inside."""
         size = self.inner.scratch_bytes(wide(layer), tile)
         if layer.inputs[0].bits < 8:
@@ -96,7 +96,7 @@ class UnpackingKernel(Kernel):
             size = size + _eights(tile.h * tile.w * tile.c_out)
         return size
 
-    def weight_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
+    def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
         """The block of the kernel inside, its weights packed."""
         if weight_bits(layer.weighted) == 8:
             return self.inner.weight_bytes(wide(layer), tile)
@@ -105,7 +105,7 @@ class UnpackingKernel(Kernel):
         return _eights(channels * form.parameters + 4 * self._words(layer, tile.c_out))
 
     def weight_block(
-        self, layer: TypedLayer, c_out: tuple[int, int], c_in: tuple[int, int]
+        self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
     ) -> WeightBlock | None:
         """Encode the block of the kernel inside, its weights packed."""
         block = self.inner.weight_block(wide(layer), c_out, c_in)
@@ -120,7 +120,7 @@ class UnpackingKernel(Kernel):
         data = block.data[:start] + weight_words(weights, bits).tobytes()
         return WeightBlock(data + bytes(-len(data) % 8), block.parts)
 
-    def cycles(self, layer: TypedLayer, tile: Tile) -> Number:
+    def cycles(self, layer: Layer, tile: Tile) -> Number:
         """The kernel inside, and each element once."""
         x, y = layer.inputs[0], layer.output
         cycles = self.inner.cycles(wide(layer), tile) + cal.UNPACK_TILE
@@ -140,22 +140,22 @@ class UnpackingKernel(Kernel):
                 cycles = cycles + ceil_div(tile.h * tile.w, self.cores) * cal.UNPACK_PIXEL
         return cycles
 
-    def symbol(self, layer: TypedLayer) -> str:
+    def symbol(self, layer: Layer) -> str:
         """The function of the kernel inside."""
         return self.inner.symbol(wide(layer))
 
-    def headers(self, layer: TypedLayer) -> tuple[str, ...]:
+    def headers(self, layer: Layer) -> tuple[str, ...]:
         """The header of the kernel inside, and of what is called around it."""
         return (*self.inner.headers(wide(layer)), "dory_gap8_unpacked.h", "dory_hal.h")
 
-    def sources(self, layer: TypedLayer) -> tuple[OutputFile, ...]:
+    def sources(self, layer: Layer) -> tuple[OutputFile, ...]:
         """The sources of the kernel inside, and of what is called around it."""
         inner = self.inner.sources(wide(layer))
         names = ("packed.h", "share.h", "simd.h", "unpacked.c", "unpacked.h")
         files = {f.path: f for f in (*inner, *(shipped(f"dory_gap8_{n}") for n in names))}
         return tuple(files.values())
 
-    def call(self, layer: TypedLayer) -> str:
+    def call(self, layer: Layer) -> str:
         """Unpack, meet, compute, and where outputs are packed meet and pack them."""
         x, y = layer.inputs[0], layer.output
         lines = ["uint8_t *rest = (uint8_t *)$scratch;"]
@@ -192,37 +192,35 @@ class UnpackingKernel(Kernel):
         lines.append("(void)rest;")
         return "\n".join(["{", *(f"  {line}" for line in lines), "}"])
 
-    def _constants(self, layer: TypedLayer) -> Constants:
+    def _constants(self, layer: Layer) -> Constants:
         inner: ByteKernel = self.inner  # type: ignore[assignment]
         return inner.constants(wide(layer))
 
-    def _word(self, layer: TypedLayer) -> int:
+    def _word(self, layer: Layer) -> int:
         """Return the weights of a word."""
         return 4 * per_byte(weight_bits(layer.weighted))
 
-    def _words(self, layer: TypedLayer, c_out: Number) -> Number:
+    def _words(self, layer: Layer, c_out: Number) -> Number:
         """Return the words of the packed weights of ``c_out`` channels."""
         form = self._constants(layer)
         channels = ceil_div(c_out, form.channels) * form.channels
         return ceil_div(channels * form.weights, self._word(layer))
 
 
-def is_packed(layer: TypedLayer) -> bool:
+def is_packed(layer: Layer) -> bool:
     """Return True when inputs, weights or outputs are stored in less than 8 bits."""
     narrow = any(t.bits < 8 for t in (*layer.inputs, layer.output))
-    return narrow or (isinstance(layer.layer, Conv | Linear) and weight_bits(layer.layer) < 8)
+    return narrow or (isinstance(layer.op, Conv | Linear) and weight_bits(layer.op) < 8)
 
 
-def wide(layer: TypedLayer) -> TypedLayer:
+def wide(layer: Layer) -> Layer:
     """Return the layer as the kernel of bytes sees it."""
     inputs = tuple(_wide_tensor(x) for x in layer.inputs)
-    return replace(
-        layer, layer=_wide_weights(layer), inputs=inputs, output=_wide_tensor(layer.output)
-    )
+    return replace(layer, op=_wide_weights(layer), inputs=inputs, output=_wide_tensor(layer.output))
 
 
-@once_per_layer
-def _wide_weights(layer: TypedLayer) -> Conv | Linear:
+@cached_per_layer
+def _wide_weights(layer: Layer) -> Conv | Linear:
     """Return one and the same layer each time: what is found of it is kept by its identity."""
     kind = layer.weighted
     return kind if kind.weight_bits == 8 else replace(kind, weight_bits=8)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dory_core.ir import Add, Conv, Linear, TypedLayer
+from dory_core.ir import Add, Conv, Layer, Linear
 from dory_core.kernel import Kernel
 from dory_gap8.pulp_nn.library import Library
 from dory_gap8.pulp_nn.unweighted import UpstreamAdd, UpstreamAvgPool, UpstreamMaxPool
@@ -16,9 +16,9 @@ from dory_gap8.pulp_nn.weighted import (
 )
 
 
-def pulp_nn_kernels(library: Library, layer: TypedLayer, cores: int) -> list[Kernel]:
+def pulp_nn_kernels(library: Library, layer: Layer, cores: int) -> list[Kernel]:
     """Return the library's kernels for the kind of ``layer``, best first."""
-    kind = layer.layer
+    kind = layer.op
     families: tuple[type[UpstreamKernel], ...]
     if isinstance(kind, Conv):
         families = (UpstreamPointwise, UpstreamConv, UpstreamDepthwise)

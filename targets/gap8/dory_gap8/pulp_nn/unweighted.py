@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dory_core.expr import ceil_div
-from dory_core.ir import Add, AvgPool, MaxPool, Requant, TypedLayer
+from dory_core.ir import Add, AvgPool, Layer, MaxPool, Requant
 from dory_core.kernel import Number, Rejection
 from dory_gap8.pulp_nn import cycles as cost
 from dory_gap8.pulp_nn.upstream import (
@@ -31,9 +31,9 @@ class UpstreamAdd(UpstreamKernel):
     name = "pulp_nn_add"
     summary = "residual sum"
 
-    def judge(self, layer: TypedLayer) -> Rejection | None:
+    def rejection_of(self, layer: Layer) -> Rejection | None:
         """Multipliers of 15 bits without offsets, one division by a power of two."""
-        kind = layer.layer
+        kind = layer.op
         if not isinstance(kind, Add):
             return Rejection("it adds two tensors only")
         scales = [_scale(step) for step in kind.operand_requants]
@@ -60,12 +60,12 @@ class UpstreamAdd(UpstreamKernel):
             reject_u8(layer.output, "output"),
         )
 
-    def cycles(self, layer: TypedLayer, tile: Tile) -> Number:
+    def cycles(self, layer: Layer, tile: Tile) -> Number:
         """Cycles of the core with the most rows."""
         row = tile.w * tile.c_out * cost.ADD_ELEMENT
         return cost.CALL + ceil_div(tile.h, self.cores) * row
 
-    def call(self, layer: TypedLayer) -> str:
+    def call(self, layer: Layer) -> str:
         """One call for the tile."""
         kind = layer.add
         first_scale, second_scale = (_scale(step) for step in kind.operand_requants)
@@ -91,9 +91,9 @@ class UpstreamAvgPool(UpstreamKernel):
     name = "pulp_nn_avgpool"
     summary = "average pool"
 
-    def judge(self, layer: TypedLayer) -> Rejection | None:
+    def rejection_of(self, layer: Layer) -> Rejection | None:
         """No padding (the library mixes up top and bottom), unsigned arithmetic of 32 bits."""
-        kind = layer.layer
+        kind = layer.op
         if not isinstance(kind, AvgPool):
             return Rejection("it computes average pools only")
         if any(kind.window.pads):
@@ -118,15 +118,15 @@ class UpstreamAvgPool(UpstreamKernel):
             return Rejection("its requantisation exceeds 31 bits")
         return first(reject_u8(layer.inputs[0], "input"), reject_u8(layer.output, "output"))
 
-    def cycles(self, layer: TypedLayer, tile: Tile) -> Number:
+    def cycles(self, layer: Layer, tile: Tile) -> Number:
         """Cycles of the core with the most rows."""
         taps = layer.window.taps
         element = cost.AVGPOOL_OUTPUT + cost.AVGPOOL_TAP_TENTHS * taps // 10
         return cost.CALL + ceil_div(tile.h, self.cores) * tile.w * tile.c_out * element
 
-    def call(self, layer: TypedLayer) -> str:
+    def call(self, layer: Layer) -> str:
         """One call; lambda is the multiplier of the sum times the taps, which it divides again."""
-        window, step = layer.window, layer.layer.requants[0]
+        window, step = layer.window, layer.op.requants[0]
         kh, kw = window.kernel
         return (
             f"{self.name}((uint8_t *)$x, $y, {step.mul[0] * window.taps}, "
@@ -143,16 +143,16 @@ class UpstreamMaxPool(UpstreamKernel):
     name = "pulp_nn_maxpool"
     summary = "maximum pool"
 
-    def judge(self, layer: TypedLayer) -> Rejection | None:
+    def rejection_of(self, layer: Layer) -> Rejection | None:
         """Never: the next tile would read what this one left."""
-        if not isinstance(layer.layer, MaxPool):
+        if not isinstance(layer.op, MaxPool):
             return Rejection("it computes maximum pools only")
         return Rejection("the maximum pool of PULP-NN overwrites its input tile")
 
-    def cycles(self, layer: TypedLayer, tile: Tile) -> Number:
+    def cycles(self, layer: Layer, tile: Tile) -> Number:
         """It is never called."""
         raise NotImplementedError("no layer is accepted")
 
-    def call(self, layer: TypedLayer) -> str:
+    def call(self, layer: Layer) -> str:
         """It is never called."""
         raise NotImplementedError("no layer is accepted")

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dory_core.ir import Tensor, TypedLayer
+from dory_core.ir import Layer, Tensor
 from dory_core.kernel import Kernel, Rejection
 from dory_gap8.pulp_nn.library import Library
 
@@ -27,26 +27,26 @@ class UpstreamKernel(Kernel):
     library: Library
     cores: int
 
-    def symbol(self, layer: TypedLayer) -> str:
+    def symbol(self, layer: Layer) -> str:
         """The library's own name."""
         return self.name
 
-    def headers(self, layer: TypedLayer) -> tuple[str, ...]:
+    def headers(self, layer: Layer) -> tuple[str, ...]:
         """The library's own header."""
         return ("pulp_nn_kernels.h",)
 
-    def sources(self, layer: TypedLayer) -> tuple[OutputFile, ...]:
+    def sources(self, layer: Layer) -> tuple[OutputFile, ...]:
         """The library's own files."""
         return self.library.sources(self.name)
 
-    def accepts(self, layer: TypedLayer) -> Rejection | None:
+    def accepts(self, layer: Layer) -> Rejection | None:
         """What all functions of the library demand, then what this one does."""
         if self.cores & (self.cores - 1):
             return Rejection(f"PULP-NN shares work among a power of two of cores, not {self.cores}")
-        return self.judge(layer)
+        return self.rejection_of(layer)
 
     @abstractmethod
-    def judge(self, layer: TypedLayer) -> Rejection | None:
+    def rejection_of(self, layer: Layer) -> Rejection | None:
         """Return why this function does not compute the layer exactly."""
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dory_core.expr import ceil_div
-from dory_core.ir import Conv, Linear, Requant, TypedLayer, Window
+from dory_core.ir import Conv, Layer, Linear, Requant, Window
 from dory_core.kernel import Constraint, Number, Rejection, WeightBlock
 from dory_core.tiling.geometry import extent, input_channels
 from dory_gap8.pulp_nn import cycles as cost
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from dory_core.tiling.geometry import Tile
 
 
-def reject_requant(layer: TypedLayer, bits: int) -> Rejection | None:
+def reject_requant(layer: Layer, bits: int) -> Rejection | None:
     """Return why ``clip((k * acc + lambda) >> d, 0, 255)`` is not the layer's requantisation."""
-    steps = layer.layer.requants
+    steps = layer.op.requants
     if len(steps) != 1:
         return Rejection(f"PULP-NN applies one requantisation, the layer has {len(steps)}")
     step = steps[0]
@@ -37,7 +37,7 @@ def reject_requant(layer: TypedLayer, bits: int) -> Rejection | None:
     return None
 
 
-def reject_weights(layer: TypedLayer) -> Rejection | None:
+def reject_weights(layer: Layer) -> Rejection | None:
     """Return why the weights are not those of the library."""
     weights = layer.weighted.weights.values
     if weights.size and (int(weights.min()) < -128 or int(weights.max()) > 127):
@@ -71,16 +71,16 @@ def fold(step: Requant, bias: np.ndarray | None, channels: int) -> tuple[list[in
 class WeightedKernel(UpstreamKernel):
     """Convolutions and linear layers: int8 weights, k and lambda per channel."""
 
-    def weight_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
+    def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
         """Parameters and weights of the tile's channels."""
         row = self.row(layer) + 2 * self.library.bits // 8
         return ceil_div(tile.c_out * row, 8) * 8
 
     @abstractmethod
-    def row(self, layer: TypedLayer) -> int:
+    def row(self, layer: Layer) -> int:
         """Return the weights of one output channel."""
 
-    def rows(self, layer: TypedLayer) -> np.ndarray:
+    def rows(self, layer: Layer) -> np.ndarray:
         """Weights int8 (C, n), a row per output channel, as the library reads them: HWC."""
         weights = layer.weighted.weights.values
         if weights.ndim == 4:
@@ -88,12 +88,12 @@ class WeightedKernel(UpstreamKernel):
         return weights.reshape(len(weights), -1).astype(np.int8)
 
     def weight_block(
-        self, layer: TypedLayer, c_out: tuple[int, int], c_in: tuple[int, int]
+        self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
     ) -> WeightBlock:
         """Lambda, k, then the weights; the 64-bit arrays come first for their alignment."""
         bias = layer.bias
         mul, add = fold(
-            layer.layer.requants[0], None if bias is None else bias.values, layer.output.channels
+            layer.op.requants[0], None if bias is None else bias.values, layer.output.channels
         )
         dtype = f"<i{self.library.bits // 8}"
         chosen = slice(*c_out)
@@ -101,13 +101,13 @@ class WeightedKernel(UpstreamKernel):
         parts["weights"] = self.rows(layer)[chosen]
         return blocks(parts)
 
-    def scales(self, layer: TypedLayer) -> str:
+    def scales(self, layer: Layer) -> str:
         """The arguments of the requantisation: k, lambda, a factor that is not used, d."""
         integer = f"int{self.library.bits}_t"
-        shift = layer.layer.requants[0].div.bit_length() - 1
+        shift = layer.op.requants[0].div.bit_length() - 1
         return f"({integer} *)$mul, ({integer} *)$add, 0, {shift}"
 
-    def convolution(self, layer: TypedLayer, scratch: str, weights: str) -> str:
+    def convolution(self, layer: Layer, scratch: str, weights: str) -> str:
         """The call of a convolution with the tile's sizes and padding."""
         window = layer.window
         return (
@@ -119,7 +119,7 @@ class WeightedKernel(UpstreamKernel):
             f" {window.strides[1]}, {window.strides[0]}, 1, 1);"
         )
 
-    def judge_convolution(self, layer: TypedLayer) -> Rejection | None:
+    def judge_convolution(self, layer: Layer) -> Rejection | None:
         """What every convolution demands."""
         mul, add = fold(*_parameters(layer))
         low, high = INT32 if self.library.bits == 32 else (-(1 << 63), (1 << 63) - 1)
@@ -127,7 +127,7 @@ class WeightedKernel(UpstreamKernel):
             reject_u8(layer.inputs[0], "input"),
             reject_u8(layer.output, "output"),
             reject_weights(layer),
-            reject_window(layer.window) if isinstance(layer.layer, Conv) else None,
+            reject_window(layer.window) if isinstance(layer.op, Conv) else None,
             reject_requant(layer, self.library.bits),
             None
             if all(low <= v <= high for v in (*mul, *add))
@@ -135,9 +135,9 @@ class WeightedKernel(UpstreamKernel):
         )
 
 
-def _parameters(layer: TypedLayer) -> tuple[Requant, np.ndarray | None, int]:
+def _parameters(layer: Layer) -> tuple[Requant, np.ndarray | None, int]:
     bias = layer.bias
-    step = layer.layer.requants[0] if layer.layer.requants else Requant((1,), (0,), 1, None, None)
+    step = layer.op.requants[0] if layer.op.requants else Requant((1,), (0,), 1, None, None)
     return step, None if bias is None else bias.values, layer.output.channels
 
 
@@ -157,26 +157,26 @@ class UpstreamConv(WeightedKernel):
     name = "pulp_nn_conv_Ho_parallel"
     summary = "convolution"
 
-    def judge(self, layer: TypedLayer) -> Rejection | None:
+    def rejection_of(self, layer: Layer) -> Rejection | None:
         """Dense filters without dilation, 8 bits everywhere."""
-        if not isinstance(layer.layer, Conv) or layer.layer.groups > 1:
+        if not isinstance(layer.op, Conv) or layer.op.groups > 1:
             return Rejection("it computes dense convolutions only")
         return self.judge_convolution(layer)
 
-    def row(self, layer: TypedLayer) -> int:
+    def row(self, layer: Layer) -> int:
         """Taps x input channels."""
         return layer.window.taps * layer.inputs[0].channels
 
-    def scratch_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
+    def scratch_bytes(self, layer: Layer, tile: Tile) -> Number:
         """Two columns for each core."""
         return 2 * self.cores * self.row(layer)
 
-    def cycles(self, layer: TypedLayer, tile: Tile) -> Number:
+    def cycles(self, layer: Layer, tile: Tile) -> Number:
         """Cycles of the core with the most rows."""
         bits = self.library.bits
         return cost.conv(tile.h, tile.w, tile.c_out, self.row(layer), bits, self.cores)
 
-    def call(self, layer: TypedLayer) -> str:
+    def call(self, layer: Layer) -> str:
         """One call with an im2col buffer."""
         return self.convolution(layer, "$scratch", "(const int8_t *)$weights")
 
@@ -188,27 +188,27 @@ class UpstreamPointwise(UpstreamConv):
     name = "pulp_nn_pointwise_HoWo_parallel"
     summary = "1x1 convolution"
 
-    def judge(self, layer: TypedLayer) -> Rejection | None:
+    def rejection_of(self, layer: Layer) -> Rejection | None:
         """1x1, stride 1, no padding."""
-        conv = layer.layer
+        conv = layer.op
         if not isinstance(conv, Conv) or not conv.is_pointwise:
             return Rejection("it computes 1x1 convolutions only")
         if conv.window.strides != (1, 1):
             return Rejection("the 1x1 kernel of PULP-NN ignores the stride")
         if any(conv.window.pads):
             return Rejection("the 1x1 kernel of PULP-NN ignores padding")
-        return super().judge(layer)
+        return super().rejection_of(layer)
 
-    def scratch_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
+    def scratch_bytes(self, layer: Layer, tile: Tile) -> Number:
         """None: pixels are columns already."""
         return 0
 
-    def cycles(self, layer: TypedLayer, tile: Tile) -> Number:
+    def cycles(self, layer: Layer, tile: Tile) -> Number:
         """Cycles of the core with the most pixels."""
         bits = self.library.bits
         return cost.pointwise(tile.h, tile.w, tile.c_out, self.row(layer), bits, self.cores)
 
-    def call(self, layer: TypedLayer) -> str:
+    def call(self, layer: Layer) -> str:
         """One call; there is no im2col buffer."""
         return self.convolution(layer, "NULL", "(const int8_t *)$weights")
 
@@ -220,9 +220,9 @@ class UpstreamDepthwise(WeightedKernel):
     name = "pulp_nn_depthwise_generic"
     summary = "depthwise convolution"
 
-    def judge(self, layer: TypedLayer) -> Rejection | None:
+    def rejection_of(self, layer: Layer) -> Rejection | None:
         """One filter per channel, at least four taps, an odd width, half of it as left padding."""
-        conv = layer.layer
+        conv = layer.op
         if not isinstance(conv, Conv) or not conv.is_depthwise:
             return Rejection("it computes depthwise convolutions only, one filter per channel")
         (kh, kw), (_, left, _, right) = conv.window.kernel, conv.window.pads
@@ -235,7 +235,7 @@ class UpstreamDepthwise(WeightedKernel):
             )
         return self.judge_convolution(layer)
 
-    def constraints(self, layer: TypedLayer, tile: Tile) -> tuple[Constraint, ...]:
+    def constraints(self, layer: Layer, tile: Tile) -> tuple[Constraint, ...]:
         """Whole rows, and at least one pixel between the borders."""
         window = layer.window
         least = ceil_div(window.pads[1], window.strides[1]) + window.pads[3] + 1
@@ -245,26 +245,26 @@ class UpstreamDepthwise(WeightedKernel):
             Constraint(tile.w >= least, "and a pixel between left and right border"),
         )
 
-    def input_layout(self, layer: TypedLayer) -> str:
+    def input_layout(self, layer: Layer) -> str:
         """A plane per channel."""
         return "CHW"
 
-    def row(self, layer: TypedLayer) -> int:
+    def row(self, layer: Layer) -> int:
         """Taps."""
         return layer.window.taps
 
-    def rows(self, layer: TypedLayer) -> np.ndarray:
+    def rows(self, layer: Layer) -> np.ndarray:
         """Filters int8 (C, taps), as they are."""
         weights = layer.weighted.weights.values
         return weights.reshape(len(weights), -1).astype(np.int8)
 
-    def scratch_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
+    def scratch_bytes(self, layer: Layer, tile: Tile) -> Number:
         """A padded column of the image for each core, and the guard behind it."""
         window = layer.window
         (_, kw), (top, _, bottom, _) = window.kernel, window.pads
         return self.cores * (kw * (tile.x_h + top + bottom) + kw) + 16
 
-    def cycles(self, layer: TypedLayer, tile: Tile) -> Number:
+    def cycles(self, layer: Layer, tile: Tile) -> Number:
         """Cycles of the core with the most channels."""
         window = layer.window
         (kh, kw), (top, _, bottom, _) = window.kernel, window.pads
@@ -274,7 +274,7 @@ class UpstreamDepthwise(WeightedKernel):
         column = (tile.x_h + top + bottom) * row + tile.h * (cost.DEPTHWISE_OUTPUT + taps + wide)
         return cost.CALL + ceil_div(tile.c_out, self.cores) * tile.w * column
 
-    def call(self, layer: TypedLayer) -> str:
+    def call(self, layer: Layer) -> str:
         """One call; the buffer for weights is not used."""
         return self.convolution(layer, "$scratch", "(const int8_t *)$weights, NULL")
 
@@ -286,24 +286,24 @@ class UpstreamLinear(WeightedKernel):
     name = "pulp_nn_linear"
     summary = "fully connected layer"
 
-    def judge(self, layer: TypedLayer) -> Rejection | None:
+    def rejection_of(self, layer: Layer) -> Rejection | None:
         """8 bits everywhere."""
-        if not isinstance(layer.layer, Linear):
+        if not isinstance(layer.op, Linear):
             return Rejection("it computes fully connected layers only")
         if input_channels(layer) > U16_MAX:
             return Rejection("PULP-NN counts inputs in 16 bits")
         return self.judge_convolution(layer)
 
-    def row(self, layer: TypedLayer) -> int:
+    def row(self, layer: Layer) -> int:
         """All inputs."""
         return input_channels(layer)
 
-    def cycles(self, layer: TypedLayer, tile: Tile) -> Number:
+    def cycles(self, layer: Layer, tile: Tile) -> Number:
         """Cycles of the core with the most outputs."""
         output = cost.LINEAR_OUTPUT + cost.LINEAR_WORD_TENTHS * -(-self.row(layer) // 4) // 10
         return cost.CALL + ceil_div(tile.c_out, self.cores) * output
 
-    def call(self, layer: TypedLayer) -> str:
+    def call(self, layer: Layer) -> str:
         """One call for the outputs of the tile."""
         return (
             f"{self.name}((uint8_t *)$x, NULL, $y, (int8_t *)$weights,\n"
@@ -318,22 +318,22 @@ class UpstreamLinear32(UpstreamLinear):
     name = "pulp_nn_linear_out_32"
     summary = "fully connected layer with 32-bit outputs"
 
-    def judge(self, layer: TypedLayer) -> Rejection | None:
+    def rejection_of(self, layer: Layer) -> Rejection | None:
         """u8 inputs, no requantisation."""
-        if not isinstance(layer.layer, Linear):
+        if not isinstance(layer.op, Linear):
             return Rejection("it computes fully connected layers only")
-        if layer.layer.requants:
+        if layer.op.requants:
             return Rejection("it has no requantisation")
         if input_channels(layer) > U16_MAX:
             return Rejection("PULP-NN counts inputs in 16 bits")
         return first(reject_u8(layer.inputs[0], "input"), reject_weights(layer))
 
-    def weight_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
+    def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
         """A bias and the weights of each output."""
         return ceil_div(tile.c_out * (self.row(layer) + 4), 8) * 8
 
     def weight_block(
-        self, layer: TypedLayer, c_out: tuple[int, int], c_in: tuple[int, int]
+        self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
     ) -> WeightBlock:
         """Biases, then weights."""
         _, bias, channels = _parameters(layer)
@@ -341,7 +341,7 @@ class UpstreamLinear32(UpstreamLinear):
         chosen = slice(*c_out)
         return blocks({"bias": values[chosen].astype("<i4"), "weights": self.rows(layer)[chosen]})
 
-    def call(self, layer: TypedLayer) -> str:
+    def call(self, layer: Layer) -> str:
         """One call; the library reads the 32-bit bias through a pointer to bytes."""
         return (
             f"{self.name}((uint8_t *)$x, (int8_t *)$bias, (int32_t *)(void *)$y,\n"

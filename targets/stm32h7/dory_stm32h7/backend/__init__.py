@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dory_core.hardware import TargetContext
-    from dory_core.ir import TypedLayer
+    from dory_core.ir import Layer
     from dory_core.kernel import Kernel
 
 
-def candidates(ctx: TargetContext, layer: TypedLayer) -> list[Kernel]:
+def candidates(ctx: TargetContext, layer: Layer) -> list[Kernel]:
     """Return the kernels that may compute ``layer``, best first, portable C last."""
     from dory_core.kernels import portable_kernels
     from dory_stm32h7.hardware import CMSIS_NN

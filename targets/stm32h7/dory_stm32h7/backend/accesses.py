@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from dory_core.estimate.cache import window_access
 from dory_core.expr import ceil_div
-from dory_core.ir import TypedLayer, pixel_bytes
+from dory_core.ir import Layer, pixel_bytes
 from dory_core.kernel import Access
 from dory_core.tiling.geometry import Tile
 
 
 def columns(
-    layer: TypedLayer, tile: Tile, weight_bytes: int, parameter_words: int, word: int
+    layer: Layer, tile: Tile, weight_bytes: int, parameter_words: int, word: int
 ) -> tuple[Access, ...]:
     """A convolution that lays out the columns of two pixels, then goes through all weights.
 
@@ -44,7 +44,7 @@ def columns(
 
 
 def channel_blocks(
-    layer: TypedLayer, tile: Tile, weight_bytes: int, parameter_words: int, line_bytes: int
+    layer: Layer, tile: Tile, weight_bytes: int, parameter_words: int, line_bytes: int
 ) -> tuple[Access, ...]:
     """A depthwise convolution that goes through the whole image for every four channels.
 
@@ -74,7 +74,7 @@ def channel_blocks(
 
 
 def pixels_first(
-    layer: TypedLayer, tile: Tile, weight_bytes: int = 0, copied_bytes: int = 0, word: int = 1
+    layer: Layer, tile: Tile, weight_bytes: int = 0, copied_bytes: int = 0, word: int = 1
 ) -> tuple[Access, ...]:
     """A depthwise convolution or a pool that computes all channels of a pixel, four at a time.
 
@@ -94,7 +94,7 @@ def pixels_first(
 
 
 def rows_first(
-    layer: TypedLayer, tile: Tile, weight_bytes: int, copied_bytes: int, line_bytes: int
+    layer: Layer, tile: Tile, weight_bytes: int, copied_bytes: int, line_bytes: int
 ) -> tuple[Access, ...]:
     """A product of matrices that goes through all pixels for every two rows of weights.
 
@@ -116,7 +116,7 @@ def rows_first(
 
 
 def fully_connected(
-    layer: TypedLayer, tile: Tile, weight_bytes: int, together: int
+    layer: Layer, tile: Tile, weight_bytes: int, together: int
 ) -> tuple[Access, ...]:
     """A fully connected layer whose inputs are loaded once for so many outputs together."""
     x = layer.inputs[0]
@@ -141,7 +141,7 @@ def copied(reads: Access, copied_bytes: int) -> tuple[Access, ...]:
     )
 
 
-def _stores(layer: TypedLayer, tile: Tile, word: int = 1) -> Access:
+def _stores(layer: Layer, tile: Tile, word: int = 1) -> Access:
     pixels = tile.h * tile.w
     stores = ceil_div(pixels * tile.c_out, word)
     return Access("y", stores, pixels * pixel_bytes(tile.c_out, layer.output.bits))

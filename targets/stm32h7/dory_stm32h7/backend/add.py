@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from dory_core.hardware import OutputFile
-from dory_core.ir import Add, Requant, Tensor, TypedLayer
+from dory_core.ir import Add, Layer, Requant, Tensor
 from dory_core.kernel import Number, Rejection, reject_type
-from dory_core.requantisation import narrow_32, once_per_layer, staircase
+from dory_core.requantisation import cached_per_layer, narrow_32, staircase
 from dory_core.tiling.geometry import Tile
 from dory_stm32h7 import calibration as costs
 from dory_stm32h7.backend.epilogue import Line, epilogue, reject_epilogue
@@ -53,9 +53,9 @@ class AddKernel(InstanceKernel):
     template = "add"
     summary = "Residual sum"
 
-    def accepts(self, layer: TypedLayer) -> Rejection | None:
+    def accepts(self, layer: Layer) -> Rejection | None:
         """Parameters of all requantisations are the same for all channels."""
-        kind = layer.layer
+        kind = layer.op
         if not isinstance(kind, Add):
             return Rejection("it adds two tensors only")
         steps = [r for r in (*kind.operand_requants, *kind.requants) if r is not None]
@@ -71,19 +71,19 @@ class AddKernel(InstanceKernel):
             return Rejection("no 32-bit numbers have exactly the values of an operand's step")
         return rejection
 
-    def instructions(self, layer: TypedLayer, tile: Tile) -> Number:
+    def instructions(self, layer: Layer, tile: Tile) -> Number:
         """Elements."""
         element = costs.ADD_ELEMENT + output_instructions(epilogue(layer))
         element += sum(o.instructions for o in _operands(layer) if o is not None)
         return costs.CALL + tile.h * tile.w * tile.c_out * element
 
-    def symbol(self, layer: TypedLayer) -> str:
+    def symbol(self, layer: Layer) -> str:
         """Types, operands that are requantised, requantisation of the sum."""
         types = "_".join(t.type_name for t in (*layer.inputs, layer.output))
         operands = "".join(f"_{o.token}" for o in _operands(layer) if o is not None)
         return f"{self.name}_{types}{operands}{epilogue(layer).suffix}"
 
-    def call(self, layer: TypedLayer) -> str:
+    def call(self, layer: Layer) -> str:
         """One call for all elements of the tile."""
         lines = [
             "{.shift = 0}" if o is None or o.line is None else o.line.initialiser()
@@ -97,7 +97,7 @@ class AddKernel(InstanceKernel):
         )
         return self.instance_call(layer, arguments)
 
-    def sources(self, layer: TypedLayer) -> tuple[OutputFile, ...]:
+    def sources(self, layer: Layer) -> tuple[OutputFile, ...]:
         """The instance and the templates."""
         operands = enumerate(_operands(layer), 1)
         macros = (
@@ -110,8 +110,8 @@ class AddKernel(InstanceKernel):
         return self.instance(layer, macros)
 
 
-@once_per_layer
-def _operands(layer: TypedLayer) -> tuple[Operand | None, ...]:
+@cached_per_layer
+def _operands(layer: Layer) -> tuple[Operand | None, ...]:
     """Return both operands; None where no 32-bit arithmetic has its values."""
     kind = layer.add
     return tuple(_operand(r, x) for r, x in zip(kind.operand_requants, layer.inputs, strict=True))

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dory_core.expr import ceil_div
-from dory_core.ir import Conv, Linear, TypedLayer, Window
+from dory_core.ir import Conv, Layer, Linear, Window
 from dory_core.kernel import Access, Kernel, Number, Rejection, WeightBlock, reject_maximum
 from dory_core.tiling.geometry import Tile
 from dory_stm32h7 import calibration as costs
@@ -31,30 +31,30 @@ class CmsisConv(WeightedCmsisKernel):
     summary = "CMSIS-NN: convolution"
     hundredths = costs.CMSIS_CONV
 
-    def accepts(self, layer: TypedLayer) -> Rejection | None:
+    def accepts(self, layer: Layer) -> Rejection | None:
         """Any window; one input channel per group is for the depthwise kernels."""
-        conv = layer.layer
+        conv = layer.op
         if not isinstance(conv, Conv):
             return Rejection("it computes convolutions only")
         if conv.groups > 1 and conv.weights.shape[1] == 1:
             return Rejection("it computes no depthwise convolution")
         return self.reject(layer)
 
-    def buffer_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
+    def buffer_bytes(self, layer: Layer, tile: Tile) -> Number:
         """arm_convolve_s8_get_buffer_size: two columns of 16-bit numbers."""
         return 4 * (ceil_div(taps_of(layer) * tile.c_in, 4) * 4)
 
-    def buffer_text(self, layer: TypedLayer) -> str:
+    def buffer_text(self, layer: Layer) -> str:
         """The same with the channels of the tile."""
         return f"({taps_of(layer)} * $x_c + 3) / 4 * 16"
 
-    def accesses(self, layer: TypedLayer, tile: Tile, line_bytes: int) -> tuple[Access, ...]:
+    def accesses(self, layer: Layer, tile: Tile, line_bytes: int) -> tuple[Access, ...]:
         """Columns of two pixels, then all weights; columns are copies of rows of channels."""
         weights = int(self.weight_bytes(layer, tile))
         x, *others = columns(layer, tile, weights, 3, 4)
         return (*copied(x, int(self.copied_bytes(layer, tile))), *others)
 
-    def instructions(self, layer: TypedLayer, tile: Tile) -> Number:
+    def instructions(self, layer: Layer, tile: Tile) -> Number:
         """Columns beside what all have."""
         fan_in, taps = int(weights_of(layer)[0].size), taps_of(layer)
         column = costs.CMSIS_COLUMN_TENTHS * fan_in // 10 + costs.CMSIS_TAP * taps
@@ -69,39 +69,39 @@ class CmsisPointwise(WeightedCmsisKernel):
     summary = "CMSIS-NN: 1x1 convolution"
     hundredths = costs.CMSIS_POINTWISE
 
-    def accepts(self, layer: TypedLayer) -> Rejection | None:
+    def accepts(self, layer: Layer) -> Rejection | None:
         """Dense 1x1 filters without padding."""
-        conv = layer.layer
+        conv = layer.op
         if not isinstance(conv, Conv) or not conv.is_pointwise:
             return Rejection("it computes dense 1x1 convolutions only")
         if any(conv.window.pads):
             return Rejection("it computes 1x1 convolutions without padding only")
         return self.reject(layer)
 
-    def copied_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
+    def copied_bytes(self, layer: Layer, tile: Tile) -> Number:
         """The pixels that are used, where strides skip some."""
         if self._strided(layer):
             return tile.h * tile.w * tile.c_in
         return super().copied_bytes(layer, tile)
 
-    def accesses(self, layer: TypedLayer, tile: Tile, line_bytes: int) -> tuple[Access, ...]:
+    def accesses(self, layer: Layer, tile: Tile, line_bytes: int) -> tuple[Access, ...]:
         """All pixels for every two output channels."""
         weights, copies = self.weight_bytes(layer, tile), self.copied_bytes(layer, tile)
         return rows_first(layer, tile, int(weights), int(copies), line_bytes)
 
-    def _has_scratch(self, layer: TypedLayer) -> bool:
+    def _has_scratch(self, layer: Layer) -> bool:
         return self._strided(layer) or super()._has_scratch(layer)
 
     @staticmethod
-    def _strided(layer: TypedLayer) -> bool:
-        conv = layer.layer
+    def _strided(layer: Layer) -> bool:
+        conv = layer.op
         return isinstance(conv, Conv) and conv.window.strides != (1, 1)
 
 
 class _Depthwise(WeightedCmsisKernel):
-    def accepts(self, layer: TypedLayer) -> Rejection | None:
+    def accepts(self, layer: Layer) -> Rejection | None:
         """One filter per channel, no dilation."""
-        conv = layer.layer
+        conv = layer.op
         if not isinstance(conv, Conv) or not conv.is_depthwise:
             return Rejection("it computes depthwise convolutions only")
         if conv.groups != layer.output.channels:
@@ -114,7 +114,7 @@ class _Depthwise(WeightedCmsisKernel):
         """Return why the window is not possible."""
         return None
 
-    def accesses(self, layer: TypedLayer, tile: Tile, line_bytes: int) -> tuple[Access, ...]:
+    def accesses(self, layer: Layer, tile: Tile, line_bytes: int) -> tuple[Access, ...]:
         """All channels of a pixel."""
         weights, copies = self.weight_bytes(layer, tile), self.copied_bytes(layer, tile)
         return pixels_first(layer, tile, int(weights), int(copies))
@@ -147,11 +147,11 @@ class CmsisDepthwise(_Depthwise):
     summary = "CMSIS-NN: depthwise convolution"
     hundredths = costs.CMSIS_DEPTHWISE
 
-    def buffer_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
+    def buffer_bytes(self, layer: Layer, tile: Tile) -> Number:
         """arm_depthwise_conv_s8_opt_get_buffer_size_dsp: a window of 16-bit numbers."""
         return 2 * taps_of(layer) * tile.c_in
 
-    def buffer_text(self, layer: TypedLayer) -> str:
+    def buffer_text(self, layer: Layer) -> str:
         """The same with the channels of the tile."""
         return f"{2 * taps_of(layer)} * $x_c"
 
@@ -163,13 +163,13 @@ class CmsisLinear(WeightedCmsisKernel):
     summary = "CMSIS-NN: fully connected layer"
     hundredths = costs.CMSIS_LINEAR
 
-    def accepts(self, layer: TypedLayer) -> Rejection | None:
+    def accepts(self, layer: Layer) -> Rejection | None:
         """Any number of inputs and outputs."""
-        if not isinstance(layer.layer, Linear):
+        if not isinstance(layer.op, Linear):
             return Rejection("it computes fully connected layers only")
         return self.reject(layer)
 
-    def accesses(self, layer: TypedLayer, tile: Tile, line_bytes: int) -> tuple[Access, ...]:
+    def accesses(self, layer: Layer, tile: Tile, line_bytes: int) -> tuple[Access, ...]:
         """All inputs for every output."""
         return fully_connected(layer, tile, int(self.weight_bytes(layer, tile)), 1)
 
@@ -180,9 +180,9 @@ class CmsisLogits(CmsisKernel):
     name = "arm_nn_mat_mult_nt_t_s8_s32"
     summary = "CMSIS-NN: fully connected layer with 32-bit outputs"
 
-    def accepts(self, layer: TypedLayer) -> Rejection | None:
+    def accepts(self, layer: Layer) -> Rejection | None:
         """No requantisation."""
-        kind = layer.layer
+        kind = layer.op
         if not isinstance(kind, Linear):
             return Rejection("it computes fully connected layers only")
         if kind.requants:
@@ -192,11 +192,11 @@ class CmsisLogits(CmsisKernel):
             return Rejection("its weights exceed 8 bits")
         return self.reject_types(layer, ("i32",))
 
-    def accesses(self, layer: TypedLayer, tile: Tile, line_bytes: int) -> tuple[Access, ...]:
+    def accesses(self, layer: Layer, tile: Tile, line_bytes: int) -> tuple[Access, ...]:
         """All inputs for every output."""
         return fully_connected(layer, tile, int(self.weight_bytes(layer, tile)), 1)
 
-    def instructions(self, layer: TypedLayer, tile: Tile) -> Number:
+    def instructions(self, layer: Layer, tile: Tile) -> Number:
         """Multiplications and copies."""
         fan_in = int(weights_of(layer)[0].size)
         each = costs.CMSIS_LINEAR * fan_in // 100 + costs.CMSIS_OUTPUT
@@ -209,7 +209,7 @@ class CmsisMaxPool(CmsisKernel):
     name = "arm_max_pool_s8"
     summary = "CMSIS-NN: maximum pooling"
 
-    def accepts(self, layer: TypedLayer) -> Rejection | None:
+    def accepts(self, layer: Layer) -> Rejection | None:
         """Any window without dilation."""
         rejection = reject_maximum(layer)
         if rejection is not None:
@@ -220,21 +220,21 @@ class CmsisMaxPool(CmsisKernel):
             return Rejection("input and output have different ranges")
         return self.reject_types(layer)
 
-    def weight_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
+    def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
         """No constants."""
         return 0
 
     def weight_block(
-        self, layer: TypedLayer, c_out: tuple[int, int], c_in: tuple[int, int]
+        self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
     ) -> WeightBlock | None:
         """No constants."""
         return None
 
-    def accesses(self, layer: TypedLayer, tile: Tile, line_bytes: int) -> tuple[Access, ...]:
+    def accesses(self, layer: Layer, tile: Tile, line_bytes: int) -> tuple[Access, ...]:
         """All channels of a pixel."""
         return pixels_first(layer, tile, copied_bytes=int(self.copied_bytes(layer, tile)))
 
-    def instructions(self, layer: TypedLayer, tile: Tile) -> Number:
+    def instructions(self, layer: Layer, tile: Tile) -> Number:
         """Taps and copies."""
         taps = tile.h * tile.w * tile.c_out * layer.window.taps
         return self.copy_instructions(layer, tile) + taps * costs.CMSIS_MAXPOOL_TAP

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from dory_core.expr import ceil_div
 from dory_core.hardware import OutputFile
-from dory_core.ir import Conv, Linear, MaxPool, TypedLayer, Window
+from dory_core.ir import Conv, Layer, Linear, MaxPool, Window
 from dory_core.kernel import Number, Rejection, WeightBlock, reject_type
 from dory_core.tiling.geometry import Tile
 from dory_stm32h7 import calibration as costs
@@ -31,38 +31,38 @@ class CmsisKernel(CountedKernel):
 
     library: CmsisNn
 
-    def symbol(self, layer: TypedLayer) -> str:
+    def symbol(self, layer: Layer) -> str:
         """Our call of the function."""
         return f"dory_{self.name}"
 
-    def headers(self, layer: TypedLayer) -> tuple[str, ...]:
+    def headers(self, layer: Layer) -> tuple[str, ...]:
         """The header of all calls."""
         return ("dory_cmsis_nn.h",)
 
-    def sources(self, layer: TypedLayer) -> tuple[OutputFile, ...]:
+    def sources(self, layer: Layer) -> tuple[OutputFile, ...]:
         """The library's files, untouched, and ours."""
         return self.library.application_files(self.name)
 
-    def buffer_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
+    def buffer_bytes(self, layer: Layer, tile: Tile) -> Number:
         """Return what the library's own function says about its buffer."""
         return 0
 
-    def copied_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
+    def copied_bytes(self, layer: Layer, tile: Tile) -> Number:
         """Return the bytes of the copy of the input."""
-        x = tile.c_in if isinstance(layer.layer, Linear) else tile.x_h * tile.x_w * tile.c_in
+        x = tile.c_in if isinstance(layer.op, Linear) else tile.x_h * tile.x_w * tile.c_in
         return x if turned(layer.inputs[0]) else 0
 
-    def scratch_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
+    def scratch_bytes(self, layer: Layer, tile: Tile) -> Number:
         """The library's buffer, and a copy of the input where bits are turned over."""
         return ceil_div(self.buffer_bytes(layer, tile) + self.copied_bytes(layer, tile), 8) * 8
 
-    def reject_types(self, layer: TypedLayer, output: tuple[str, ...] = BYTES) -> Rejection | None:
+    def reject_types(self, layer: Layer, output: tuple[str, ...] = BYTES) -> Rejection | None:
         """Return why types are not possible."""
         return reject_type(layer.inputs[0], "input", BYTES) or reject_type(
             layer.output, "output", output
         )
 
-    def weight_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
+    def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
         """Parameters of each channel, then weights."""
         found = find_parameters(layer)
         if isinstance(found, Rejection):
@@ -71,7 +71,7 @@ class CmsisKernel(CountedKernel):
         return ceil_div(tile.c_out * (channel + weights_of(layer)[0].size), 8) * 8
 
     def weight_block(
-        self, layer: TypedLayer, c_out: tuple[int, int], c_in: tuple[int, int]
+        self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
     ) -> WeightBlock | None:
         """``mul``, ``add`` and ``bias`` of each channel, then ``weights`` as the library wants."""
         found = find_parameters(layer)
@@ -95,9 +95,9 @@ class CmsisKernel(CountedKernel):
         rows = np.moveaxis(weights, 1, 3) if weights.ndim == 4 else weights
         return rows.astype(np.int8).tobytes()
 
-    def call(self, layer: TypedLayer) -> str:
+    def call(self, layer: Layer) -> str:
         """One call with the sizes of the tile."""
-        kind, y = layer.layer, layer.output
+        kind, y = layer.op, layer.output
         window = kind.window if isinstance(kind, (Conv, MaxPool)) else Window(kernel=(1, 1))
         grouped = isinstance(kind, Conv) and kind.groups > 1
         turned_y = turned(y)
@@ -127,14 +127,14 @@ class CmsisKernel(CountedKernel):
         lines = ",\n".join(f"    .{name} = {value}" for name, value in arguments)
         return f"{self.symbol(layer)}(&(const dory_cmsis_nn_t){{\n{lines}}});"
 
-    def buffer_text(self, layer: TypedLayer) -> str:
+    def buffer_text(self, layer: Layer) -> str:
         """Return the size of the library's buffer as a C expression."""
         return "0"
 
-    def _has_scratch(self, layer: TypedLayer) -> bool:
+    def _has_scratch(self, layer: Layer) -> bool:
         return self.buffer_text(layer) != "0" or turned(layer.inputs[0])
 
-    def copy_instructions(self, layer: TypedLayer, tile: Tile) -> Number:
+    def copy_instructions(self, layer: Layer, tile: Tile) -> Number:
         """Return the instructions that turn bits of input and output."""
         count = costs.CALL + costs.CMSIS_TURN * self.copied_bytes(layer, tile) // 4
         if turned(layer.output):
@@ -147,7 +147,7 @@ class WeightedCmsisKernel(CmsisKernel):
 
     hundredths: ClassVar[int]
 
-    def reject(self, layer: TypedLayer) -> Rejection | None:
+    def reject(self, layer: Layer) -> Rejection | None:
         """Return why types, weights or requantisation are not possible."""
         weights = weights_of(layer)
         if weights.min() < -128 or weights.max() > 127:
@@ -158,7 +158,7 @@ class WeightedCmsisKernel(CmsisKernel):
         found = find_parameters(layer)
         return found if isinstance(found, Rejection) else None
 
-    def instructions(self, layer: TypedLayer, tile: Tile) -> Number:
+    def instructions(self, layer: Layer, tile: Tile) -> Number:
         """Multiplications, requantisation, copies."""
         outputs = tile.h * tile.w * tile.c_out
         fan_in = int(weights_of(layer)[0].size)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.ir import Conv, Linear, MaxPool, Tensor, TypedLayer
+from dory_core.ir import Conv, Layer, Linear, MaxPool, Tensor
 from dory_core.kernel import Rejection
 from dory_stm32h7.backend.epilogue import find_epilogue
 
@@ -29,23 +29,23 @@ def turned(tensor: Tensor) -> bool:
     return tensor.bits == 8 and not tensor.signed and tensor.hi > 127
 
 
-def weights_of(layer: TypedLayer) -> npt.NDArray[Any]:
+def weights_of(layer: Layer) -> npt.NDArray[Any]:
     """Return the weights, shape (C, ...) for C outputs; (1, 0) where a layer has none."""
-    kind = layer.layer
+    kind = layer.op
     if not isinstance(kind, (Conv, Linear)):
         return np.zeros((1, 0), dtype=np.int8)
     return kind.weights.values
 
 
-def taps_of(layer: TypedLayer) -> int:
+def taps_of(layer: Layer) -> int:
     """Return the number of elements of a filter in one channel."""
-    kind = layer.layer
+    kind = layer.op
     return kind.window.taps if isinstance(kind, Conv) else 1
 
 
-def output_bounds(layer: TypedLayer) -> tuple[int, int]:
+def output_bounds(layer: Layer) -> tuple[int, int]:
     """Return the bounds of outputs as the library sees them."""
-    y, requants = layer.output, layer.layer.requants
+    y, requants = layer.output, layer.op.requants
     if y.bits != 8:
         return 0, 0
     lo, hi = (-128, 127) if y.signed or turned(y) else (0, 127)
@@ -55,9 +55,9 @@ def output_bounds(layer: TypedLayer) -> tuple[int, int]:
     return lo, hi
 
 
-def block_parts(layer: TypedLayer) -> tuple[str, ...]:
+def block_parts(layer: Layer) -> tuple[str, ...]:
     """Return the parts of a weight block."""
-    if isinstance(layer.layer, MaxPool):
+    if isinstance(layer.op, MaxPool):
         return ()
     found = find_parameters(layer)
     if isinstance(found, Rejection):
@@ -66,7 +66,7 @@ def block_parts(layer: TypedLayer) -> tuple[str, ...]:
     return (*(n for n, values in names if values is not None), "weights")
 
 
-def find_parameters(layer: TypedLayer) -> Parameters | Rejection:
+def find_parameters(layer: Layer) -> Parameters | Rejection:
     """Return the library's parameters of a layer with weights, or why none are exact."""
     found = find_epilogue(layer)
     if isinstance(found, Rejection):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dory_core.hardware import OutputFile
-from dory_core.ir import Conv, TypedLayer
+from dory_core.ir import Conv, Layer
 from dory_core.kernel import Access, Number, Rejection, WeightBlock
 from dory_core.tiling.geometry import Tile
 from dory_stm32h7 import calibration as costs
@@ -22,9 +22,9 @@ class ConvKernel(WeightedKernel):
     template = "conv"
     summary = "Convolution of two pixels and two channels at a time"
 
-    def accepts(self, layer: TypedLayer) -> Rejection | None:
+    def accepts(self, layer: Layer) -> Rejection | None:
         """Any filter, stride, dilation, padding and groups, but one input channel per group."""
-        conv = layer.layer
+        conv = layer.op
         if not isinstance(conv, Conv):
             return Rejection("it computes convolutions only")
         if conv.groups > 1 and conv.weights.shape[1] == 1:
@@ -33,18 +33,18 @@ class ConvKernel(WeightedKernel):
             return Rejection("it computes 1x1 convolutions without padding only")
         return self.reject(layer)
 
-    def scratch_bytes(self, layer: TypedLayer, tile: Tile) -> Number:
+    def scratch_bytes(self, layer: Layer, tile: Tile) -> Number:
         """Columns of two pixels, and one as elements before it is widened."""
         length = int(vectors(_fan_in(layer))) * 4
         cells = length * layer.inputs[0].bits // 8
         return 4 * length + (cells if _odd_runs(layer) else 0)
 
-    def rows_bytes(self, layer: TypedLayer, count: Number) -> Number:
+    def rows_bytes(self, layer: Layer, count: Number) -> Number:
         """Taps and channels of a group, in whole words."""
         return count * vectors(_fan_in(layer)) * 4
 
     def weight_block(
-        self, layer: TypedLayer, c_out: tuple[int, int], c_in: tuple[int, int]
+        self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
     ) -> WeightBlock:
         """Rows of (tap row, tap column, channel), by pairs within each group."""
         conv = layer.conv
@@ -55,7 +55,7 @@ class ConvKernel(WeightedKernel):
         data = b"".join(interleaved(rows[g : g + group], 2) for g in range(0, len(rows), group))
         return self.block(layer, c_out, data)
 
-    def instructions(self, layer: TypedLayer, tile: Tile) -> Number:
+    def instructions(self, layer: Layer, tile: Tile) -> Number:
         """Filling columns, blocks, and the rows and pixels that no block takes."""
         conv = layer.conv
         length = int(vectors(_fan_in(layer)))
@@ -76,19 +76,19 @@ class ConvKernel(WeightedKernel):
         groups = tile.c_out // group if conv.groups > 1 else 1
         return costs.CALL + groups * (pixels // 2 * pair + pixels % 2 * last)
 
-    def accesses(self, layer: TypedLayer, tile: Tile, line_bytes: int) -> tuple[Access, ...]:
+    def accesses(self, layer: Layer, tile: Tile, line_bytes: int) -> tuple[Access, ...]:
         """Columns of two pixels, then all weights."""
         word = 1 if _odd_runs(layer) else 4
         parameters = epilogue(layer).channel_bytes // 4
         return columns(layer, tile, int(self.weight_bytes(layer, tile)), parameters, word)
 
-    def symbol(self, layer: TypedLayer) -> str:
+    def symbol(self, layer: Layer) -> str:
         """Filter, types and requantisation."""
         kernel_h, kernel_w = layer.window.kernel
         form = "_odd" if _odd_runs(layer) else ""
         return f"{self.name}{form}_{kernel_h}x{kernel_w}_{self.types(layer)}"
 
-    def call(self, layer: TypedLayer) -> str:
+    def call(self, layer: Layer) -> str:
         """One call with the tile's sizes and padding."""
         conv = layer.conv
         grouped = conv.groups > 1
@@ -102,7 +102,7 @@ class ConvKernel(WeightedKernel):
         )
         return self.instance_call(layer, arguments)
 
-    def sources(self, layer: TypedLayer) -> tuple[OutputFile, ...]:
+    def sources(self, layer: Layer) -> tuple[OutputFile, ...]:
         """The instance and the templates."""
         kernel_h, kernel_w = layer.window.kernel
         macros = (
@@ -114,13 +114,13 @@ class ConvKernel(WeightedKernel):
         return self.instance(layer, macros)
 
 
-def _fan_in(layer: TypedLayer) -> int:
+def _fan_in(layer: Layer) -> int:
     """Return the weights of one output channel."""
     _, channels, kernel_h, kernel_w = layer.conv.weights.shape
     return channels * kernel_h * kernel_w
 
 
-def _odd_runs(layer: TypedLayer) -> bool:
+def _odd_runs(layer: Layer) -> bool:
     """Return True when taps do not begin on vectors of four."""
     conv = layer.conv
     return conv.window.kernel != (1, 1) and conv.weights.shape[1] % 4 != 0

@@ -6,7 +6,7 @@ import numpy as np
 
 from dory_core.expr import ceil_div, maximum, minimum
 from dory_core.hardware import OutputFile
-from dory_core.ir import Conv, TypedLayer
+from dory_core.ir import Conv, Layer
 from dory_core.kernel import Access, Number, Rejection, WeightBlock
 from dory_core.tiling.geometry import Tile
 from dory_stm32h7 import calibration as costs
@@ -24,9 +24,9 @@ class DepthwiseKernel(WeightedKernel):
     summary = "Depthwise convolution of four channels at a time"
     inputs = BYTES
 
-    def accepts(self, layer: TypedLayer) -> Rejection | None:
+    def accepts(self, layer: Layer) -> Rejection | None:
         """One filter per input channel."""
-        kind = layer.layer
+        kind = layer.op
         if not isinstance(kind, Conv) or kind.groups == 1 or kind.weights.shape[1] != 1:
             return Rejection("it computes depthwise convolutions only")
         if layer.output.channels != kind.groups:
@@ -35,12 +35,12 @@ class DepthwiseKernel(WeightedKernel):
             )
         return self.reject(layer)
 
-    def rows_bytes(self, layer: TypedLayer, count: Number) -> Number:
+    def rows_bytes(self, layer: Layer, count: Number) -> Number:
         """Blocks of four channels with a word per tap."""
         return 4 * ceil_div(count, 4) * layer.window.taps
 
     def weight_block(
-        self, layer: TypedLayer, c_out: tuple[int, int], c_in: tuple[int, int]
+        self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
     ) -> WeightBlock:
         """Blocks of four channels; the last one ends with the last channel."""
         weights = layer.conv.weights.values[slice(*c_out)]
@@ -50,7 +50,7 @@ class DepthwiseKernel(WeightedKernel):
         starts = [min(c, len(rows) - 4) for c in range(0, count, 4)]
         return self.block(layer, c_out, b"".join(rows[c : c + 4].T.tobytes() for c in starts))
 
-    def instructions(self, layer: TypedLayer, tile: Tile) -> Number:
+    def instructions(self, layer: Layer, tile: Tile) -> Number:
         """Rows of pixels, those at borders apart; fewer than four channels one by one."""
         window = layer.window
         _, kernel_w = window.kernel
@@ -68,18 +68,18 @@ class DepthwiseKernel(WeightedKernel):
             costs.CALL + blocks * tile.h * row + narrow * (taps * costs.DEPTHWISE_NARROW + output)
         )
 
-    def accesses(self, layer: TypedLayer, tile: Tile, line_bytes: int) -> tuple[Access, ...]:
+    def accesses(self, layer: Layer, tile: Tile, line_bytes: int) -> tuple[Access, ...]:
         """The whole image for every four channels."""
         parameters = epilogue(layer).channel_bytes // 4
         weights = int(self.weight_bytes(layer, tile))
         return channel_blocks(layer, tile, weights, parameters, line_bytes)
 
-    def symbol(self, layer: TypedLayer) -> str:
+    def symbol(self, layer: Layer) -> str:
         """Filter, types and requantisation."""
         kernel_h, kernel_w = layer.window.kernel
         return f"{self.name}_{kernel_h}x{kernel_w}_{self.types(layer)}"
 
-    def call(self, layer: TypedLayer) -> str:
+    def call(self, layer: Layer) -> str:
         """One call with the tile's sizes and padding."""
         arguments = (
             *tile_arguments("x", "weights", "y"),
@@ -89,7 +89,7 @@ class DepthwiseKernel(WeightedKernel):
         )
         return self.instance_call(layer, arguments)
 
-    def sources(self, layer: TypedLayer) -> tuple[OutputFile, ...]:
+    def sources(self, layer: Layer) -> tuple[OutputFile, ...]:
         """The instance and the templates."""
         kernel_h, kernel_w = layer.window.kernel
         macros = (("DORY_KERNEL_H", kernel_h), ("DORY_KERNEL_W", kernel_w), *self.macros(layer))

@@ -14,9 +14,9 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.ir import Requant, TypedLayer
+from dory_core.ir import Layer, Requant
 from dory_core.kernel import Rejection
-from dory_core.requantisation import narrow_product, once_per_layer, staircase, steps_of_sums
+from dory_core.requantisation import cached_per_layer, narrow_product, staircase, steps_of_sums
 
 Bounds = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
 
@@ -148,7 +148,7 @@ def _word(value: int) -> str:
     return str(value) if value > -(1 << 31) else "(-2147483647 - 1)"
 
 
-def epilogue(layer: TypedLayer) -> Epilogue:
+def epilogue(layer: Layer) -> Epilogue:
     """Return the epilogue of a layer that has one. Raises: ValueError for another layer."""
     found = find_epilogue(layer)
     if isinstance(found, Rejection):
@@ -156,16 +156,16 @@ def epilogue(layer: TypedLayer) -> Epilogue:
     return found
 
 
-def reject_epilogue(layer: TypedLayer) -> Rejection | None:
+def reject_epilogue(layer: Layer) -> Rejection | None:
     """Return why a layer has no epilogue."""
     found = find_epilogue(layer)
     return found if isinstance(found, Rejection) else None
 
 
-@once_per_layer
-def find_epilogue(layer: TypedLayer) -> Epilogue | Rejection:
+@cached_per_layer
+def find_epilogue(layer: Layer) -> Epilogue | Rejection:
     """Return the epilogue of a layer, or why there is none."""
-    kind, ranges = layer.layer, layer.ranges
+    kind, ranges = layer.op, layer.ranges
     if not -_INT32 - 1 <= ranges.acc_lo <= ranges.acc_hi <= _INT32:
         return Rejection("its accumulator exceeds 32 bits")
     if not kind.requants:
@@ -186,7 +186,7 @@ def find_epilogue(layer: TypedLayer) -> Epilogue | Rejection:
     return Rejection("no product of 32-bit numbers has exactly the values of its requantisation")
 
 
-def _second(steps: Sequence[Requant], layer: TypedLayer) -> Line | None:
+def _second(steps: Sequence[Requant], layer: Layer) -> Line | None:
     """Return the second of two steps, which is the same for all channels."""
     first, second = steps
     if len(second.mul) > 1 or len(second.add) > 1:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from importlib.resources import files
 
 from dory_core.hardware import OutputFile
-from dory_core.ir import Tensor, TypedLayer, Window
+from dory_core.ir import Layer, Tensor, Window
 from dory_core.kernel import Kernel, Number
 from dory_core.tiling.geometry import Tile
 from dory_stm32h7 import calibration
@@ -34,10 +34,10 @@ class CountedKernel(Kernel):
     """A kernel whose instructions are known."""
 
     @abstractmethod
-    def instructions(self, layer: TypedLayer, tile: Tile) -> Number:
+    def instructions(self, layer: Layer, tile: Tile) -> Number:
         """Return the instructions of one call on ``tile``."""
 
-    def cycles(self, layer: TypedLayer, tile: Tile) -> Number:
+    def cycles(self, layer: Layer, tile: Tile) -> Number:
         """Return the instructions in cycles."""
         return self.instructions(layer, tile) * calibration.CPI_HUNDREDTHS // 100
 
@@ -47,12 +47,12 @@ class InstanceKernel(CountedKernel):
 
     template: str
 
-    def headers(self, layer: TypedLayer) -> tuple[str, ...]:
+    def headers(self, layer: Layer) -> tuple[str, ...]:
         """The header of the instance."""
         return (f"{self.symbol(layer)}.h",)
 
     def instance(
-        self, layer: TypedLayer, macros: Iterable[tuple[str, object]]
+        self, layer: Layer, macros: Iterable[tuple[str, object]]
     ) -> tuple[OutputFile, ...]:
         """Return the instance with its macros and every file that it includes."""
         symbol = self.symbol(layer)
@@ -74,7 +74,7 @@ class InstanceKernel(CountedKernel):
             *(_shipped(f"{PREFIX}_{name}.h") for name in sorted(shipped)),
         )
 
-    def instance_call(self, layer: TypedLayer, arguments: Iterable[tuple[str, str]]) -> str:
+    def instance_call(self, layer: Layer, arguments: Iterable[tuple[str, str]]) -> str:
         """Return the C statement that calls the instance with named arguments."""
         lines = ",\n".join(f"    .{name} = {value}" for name, value in arguments)
         return f"{self.symbol(layer)}(&(const {self._argument()}){{\n{lines}}});"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dory_core.hardware import OutputFile
-from dory_core.ir import Linear, TypedLayer
+from dory_core.ir import Layer, Linear
 from dory_core.kernel import Access, Number, Rejection, WeightBlock
 from dory_core.tiling.geometry import Tile
 from dory_stm32h7 import calibration as costs
@@ -20,23 +20,23 @@ class LinearKernel(WeightedKernel):
     template = "linear"
     summary = "Fully connected layer, four outputs at a time"
 
-    def accepts(self, layer: TypedLayer) -> Rejection | None:
+    def accepts(self, layer: Layer) -> Rejection | None:
         """Any number of inputs and outputs."""
-        if not isinstance(layer.layer, Linear):
+        if not isinstance(layer.op, Linear):
             return Rejection("it computes fully connected layers only")
         return self.reject(layer)
 
-    def rows_bytes(self, layer: TypedLayer, count: Number) -> Number:
+    def rows_bytes(self, layer: Layer, count: Number) -> Number:
         """All inputs, in whole words."""
         return count * vectors(layer.inputs[0].elements) * 4
 
     def weight_block(
-        self, layer: TypedLayer, c_out: tuple[int, int], c_in: tuple[int, int]
+        self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
     ) -> WeightBlock:
         """Rows in the order of the input tensor, four at a time."""
         return self.block(layer, c_out, interleaved(layer.linear.weights.values[slice(*c_out)], 4))
 
-    def instructions(self, layer: TypedLayer, tile: Tile) -> Number:
+    def instructions(self, layer: Layer, tile: Tile) -> Number:
         """Outputs in fours, then one by one."""
         length = int(vectors(layer.inputs[0].elements))
         output = output_instructions(epilogue(layer))
@@ -44,15 +44,15 @@ class LinearKernel(WeightedKernel):
         one = costs.LINEAR_ENTRY + costs.LINEAR_ONE * length + output
         return costs.CALL + tile.c_out // 4 * four + tile.c_out % 4 * one
 
-    def accesses(self, layer: TypedLayer, tile: Tile, line_bytes: int) -> tuple[Access, ...]:
+    def accesses(self, layer: Layer, tile: Tile, line_bytes: int) -> tuple[Access, ...]:
         """All inputs for every four outputs."""
         return fully_connected(layer, tile, int(self.weight_bytes(layer, tile)), 4)
 
-    def symbol(self, layer: TypedLayer) -> str:
+    def symbol(self, layer: Layer) -> str:
         """Types and requantisation."""
         return f"{self.name}_{self.types(layer)}"
 
-    def call(self, layer: TypedLayer) -> str:
+    def call(self, layer: Layer) -> str:
         """One call with the sizes of the two vectors."""
         arguments = (
             *tile_arguments("x", "weights", "y", "x_c", "y_c"),
@@ -60,6 +60,6 @@ class LinearKernel(WeightedKernel):
         )
         return self.instance_call(layer, arguments)
 
-    def sources(self, layer: TypedLayer) -> tuple[OutputFile, ...]:
+    def sources(self, layer: Layer) -> tuple[OutputFile, ...]:
         """The instance and the templates."""
         return self.instance(layer, self.macros(layer))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dory_core.hardware import OutputFile
-from dory_core.ir import AvgPool, TypedLayer
+from dory_core.ir import AvgPool, Layer
 from dory_core.kernel import Access, Number, Rejection, reject_maximum, reject_type
 from dory_core.tiling.geometry import Tile
 from dory_stm32h7 import calibration as costs
@@ -30,11 +30,11 @@ class MaxPoolKernel(InstanceKernel):
     template = "maxpool"
     summary = "Maximum pooling of four channels at a time"
 
-    def accepts(self, layer: TypedLayer) -> Rejection | None:
+    def accepts(self, layer: Layer) -> Rejection | None:
         """Any window; the maximum is stored as it is."""
         return reject_maximum(layer) or reject_type(layer.inputs[0], "input", BYTES)
 
-    def instructions(self, layer: TypedLayer, tile: Tile) -> Number:
+    def instructions(self, layer: Layer, tile: Tile) -> Number:
         """Taps of four channels, and of the channels that are left."""
         taps = layer.window.taps
         four = costs.POOL_FOUR + taps * costs.MAXPOOL_TAP
@@ -42,21 +42,21 @@ class MaxPoolKernel(InstanceKernel):
         pixel = costs.POOL_PIXEL + tile.c_out // 4 * four + tile.c_out % 4 * one
         return costs.CALL + tile.h * tile.w * pixel
 
-    def accesses(self, layer: TypedLayer, tile: Tile, line_bytes: int) -> tuple[Access, ...]:
+    def accesses(self, layer: Layer, tile: Tile, line_bytes: int) -> tuple[Access, ...]:
         """All channels of a pixel, four at a time."""
         return pixels_first(layer, tile, word=4)
 
-    def symbol(self, layer: TypedLayer) -> str:
+    def symbol(self, layer: Layer) -> str:
         """The element type."""
         return f"{self.name}_{layer.inputs[0].type_name}"
 
-    def call(self, layer: TypedLayer) -> str:
+    def call(self, layer: Layer) -> str:
         """One call with the tile's sizes and padding."""
         window = layer.window
         arguments = (*tile_arguments(*_TILE), *kernel_arguments(window), *step_arguments(window))
         return self.instance_call(layer, arguments)
 
-    def sources(self, layer: TypedLayer) -> tuple[OutputFile, ...]:
+    def sources(self, layer: Layer) -> tuple[OutputFile, ...]:
         """The instance and the templates."""
         return self.instance(layer, type_macros("X", layer.inputs[0]))
 
@@ -68,9 +68,9 @@ class AvgPoolKernel(InstanceKernel):
     template = "avgpool"
     summary = "Average pooling of four channels at a time"
 
-    def accepts(self, layer: TypedLayer) -> Rejection | None:
+    def accepts(self, layer: Layer) -> Rejection | None:
         """Windows whose sums fit 16 bits; parameters are the same for all channels."""
-        kind = layer.layer
+        kind = layer.op
         if not isinstance(kind, AvgPool):
             return Rejection("it computes average pooling only")
         if any(len(r.mul) > 1 or len(r.add) > 1 for r in kind.requants):
@@ -84,7 +84,7 @@ class AvgPoolKernel(InstanceKernel):
             or reject_epilogue(layer)
         )
 
-    def instructions(self, layer: TypedLayer, tile: Tile) -> Number:
+    def instructions(self, layer: Layer, tile: Tile) -> Number:
         """Taps of four channels, and of the channels that are left."""
         taps, output = layer.window.taps, output_instructions(epilogue(layer))
         four = costs.POOL_FOUR + taps * costs.AVGPOOL_TAP + 4 * output
@@ -92,16 +92,16 @@ class AvgPoolKernel(InstanceKernel):
         pixel = costs.POOL_PIXEL + tile.c_out // 4 * four + tile.c_out % 4 * one
         return costs.CALL + tile.h * tile.w * pixel
 
-    def accesses(self, layer: TypedLayer, tile: Tile, line_bytes: int) -> tuple[Access, ...]:
+    def accesses(self, layer: Layer, tile: Tile, line_bytes: int) -> tuple[Access, ...]:
         """All channels of a pixel, four at a time."""
         return pixels_first(layer, tile)
 
-    def symbol(self, layer: TypedLayer) -> str:
+    def symbol(self, layer: Layer) -> str:
         """Types and requantisation."""
         x, y = layer.inputs[0].type_name, layer.output.type_name
         return f"{self.name}_{x}_{y}{epilogue(layer).suffix}"
 
-    def call(self, layer: TypedLayer) -> str:
+    def call(self, layer: Layer) -> str:
         """One call with the tile's sizes and padding."""
         window = layer.window
         arguments = (
@@ -112,7 +112,7 @@ class AvgPoolKernel(InstanceKernel):
         )
         return self.instance_call(layer, arguments)
 
-    def sources(self, layer: TypedLayer) -> tuple[OutputFile, ...]:
+    def sources(self, layer: Layer) -> tuple[OutputFile, ...]:
         """The instance and the templates."""
         types = (*type_macros("X", layer.inputs[0]), *type_macros("Y", layer.output))
         return self.instance(layer, (*types, *epilogue(layer).macros))

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dory_core.expr import ceil_div
-from dory_core.ir import TypedLayer
+from dory_core.ir import Layer
 from dory_core.kernel import Number, Rejection, WeightBlock, reject_type
 from dory_stm32h7 import calibration as costs
 from dory_stm32h7.backend.epilogue import Epilogue, epilogue, reject_epilogue
@@ -46,7 +46,7 @@ class WeightedKernel(InstanceKernel):
 
     inputs: ClassVar[tuple[str, ...]] = (*BYTES, *HALVES)
 
-    def reject(self, layer: TypedLayer) -> Rejection | None:
+    def reject(self, layer: Layer) -> Rejection | None:
         """Return why types, weights or requantisation are not possible."""
         kind = layer.weighted
         weights = kind.weights.values
@@ -64,15 +64,15 @@ class WeightedKernel(InstanceKernel):
         )
 
     @abstractmethod
-    def rows_bytes(self, layer: TypedLayer, count: Number) -> Number:
+    def rows_bytes(self, layer: Layer, count: Number) -> Number:
         """Return the bytes of the weights of ``count`` output channels."""
 
-    def weight_bytes(self, layer: TypedLayer, tile: Any) -> Number:
+    def weight_bytes(self, layer: Layer, tile: Any) -> Number:
         """Parameters of each channel, then the weights."""
         parameters = tile.c_out * epilogue(layer).channel_bytes
         return ceil_div(parameters + self.rows_bytes(layer, tile.c_out), 8) * 8
 
-    def block(self, layer: TypedLayer, c_out: tuple[int, int], weights: bytes) -> WeightBlock:
+    def block(self, layer: Layer, c_out: tuple[int, int], weights: bytes) -> WeightBlock:
         """Return a weight block: parameters of the channels c_out[0] .. c_out[1] - 1, weights."""
         chosen = epilogue(layer)
         data = chosen.parameters(slice(*c_out), layer.output.channels)
@@ -81,12 +81,12 @@ class WeightedKernel(InstanceKernel):
         data += weights
         return WeightBlock(data + bytes(-len(data) % 8), parts)
 
-    def macros(self, layer: TypedLayer) -> tuple[tuple[str, object], ...]:
+    def macros(self, layer: Layer) -> tuple[tuple[str, object], ...]:
         """Return the macros of types and requantisation."""
         x, y = layer.inputs[0], layer.output
         return (*type_macros("X", x), *type_macros("Y", y), *epilogue(layer).macros)
 
-    def types(self, layer: TypedLayer) -> str:
+    def types(self, layer: Layer) -> str:
         """Return types and requantisation as part of a name."""
         x, y = layer.inputs[0].type_name, layer.output.type_name
         return f"{x}_{y}{epilogue(layer).suffix}"

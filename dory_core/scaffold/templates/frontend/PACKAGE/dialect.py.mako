@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from dory_core.frontend import FrontendOptions
-from dory_core.frontends_common import Dialect, Node, import_onnx
+from dory_core.onnx_import import Dialect, Node, import_onnx
 from dory_core.ir import Graph
 
 

@@ -9,7 +9,7 @@ from ${n.package}.hardware import NAME, TARGET, hierarchy
 
 if TYPE_CHECKING:
     from dory_core.hardware import DmaHal, MemoryHierarchy, Target, TargetContext
-    from dory_core.ir import TypedLayer
+    from dory_core.ir import Layer
     from dory_core.kernel import Kernel, Term
     from dory_core.tiling.geometry import Tile
 
@@ -30,7 +30,7 @@ def dory_memory_hierarchy(ctx: TargetContext) -> MemoryHierarchy | None:
 
 @hookimpl
 def dory_objective_terms(
-    ctx: TargetContext, layer: TypedLayer, kernel: Kernel, boundary: int, tile: Tile
+    ctx: TargetContext, layer: Layer, kernel: Kernel, boundary: int, tile: Tile
 ) -> list[Term]:
     """Return what makes a tile good: here, that it fills the memory."""
     if ctx.name != NAME:
@@ -53,7 +53,7 @@ def dory_dma_hal(ctx: TargetContext) -> DmaHal | None:
 
 
 @hookimpl
-def dory_kernels(ctx: TargetContext, layer: TypedLayer) -> list[Kernel]:
+def dory_kernels(ctx: TargetContext, layer: Layer) -> list[Kernel]:
     """Return the candidates of a layer, best first: put kernels of your own before these."""
     if ctx.name != NAME:
         return []

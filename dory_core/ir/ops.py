@@ -13,7 +13,7 @@ from dory_core.ir.requant import Requant
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Layer:
+class Op:
     """What all layers share.
 
     index: position in ONNX node order, the N of ``layer_NN`` in goldens and dumps.
@@ -63,7 +63,7 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Conv(Layer):
+class Conv(Op):
     """Convolution, 2-D or 1-D (H = 1), any groups.
 
     weights: shape (Cout, Cin / groups, kh, kw). bias: shape (Cout,), added to the accumulator.
@@ -87,7 +87,7 @@ class Conv(Layer):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Linear(Layer):
+class Linear(Op):
     """Fully connected layer over the whole input tensor.
 
     weights: shape (Cout, H * W * C), columns in the HWC order of the input tensor.
@@ -99,21 +99,21 @@ class Linear(Layer):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MaxPool(Layer):
+class MaxPool(Op):
     """Maximum over a window; padding never wins."""
 
     window: Window
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AvgPool(Layer):
+class AvgPool(Op):
     """Sum over a window (the accumulator); the division is part of the requantisation."""
 
     window: Window
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Add(Layer):
+class Add(Op):
     """Element-wise sum of two tensors of one shape.
 
     operand_requants: a step per operand, applied before the sum; None for identity.

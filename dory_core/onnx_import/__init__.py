@@ -4,9 +4,9 @@ A dialect plugin subclasses :class:`Dialect` for what is its own and reads files
 :func:`import_onnx`.
 """
 
-from dory_core.frontends_common.arithmetic import Step, requants_of
-from dory_core.frontends_common.dialect import AddMeaning, Dialect, Operand, normal_add
-from dory_core.frontends_common.importer import import_onnx
+from dory_core.onnx_import.arithmetic import Step, requants_of
+from dory_core.onnx_import.dialect import AddMeaning, Dialect, Operand, normal_add
+from dory_core.onnx_import.importer import import_onnx
 from dory_core.onnx_model import Node
 
 __all__ = [

@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from dory_core.errors import NotSupported
-from dory_core.frontends_common.arithmetic import Step, integers
-from dory_core.frontends_common.shapes import Shape, pads_of, window_of
 from dory_core.ir import Window
+from dory_core.onnx_import.arithmetic import Step, integers
+from dory_core.onnx_import.shapes import Shape, pads_of, window_of
 from dory_core.onnx_model import EXPORT_HINT, Node, OnnxModel
 
 WINDOWED = frozenset(["Conv", "MaxPool", "AveragePool", "GlobalAveragePool"])

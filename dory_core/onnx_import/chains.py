@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dory_core.frontends_common.arithmetic import ARITHMETIC, Step, data_input, step_of
-from dory_core.frontends_common.operators import chw_of
-from dory_core.frontends_common.shapes import Shape
+from dory_core.onnx_import.arithmetic import ARITHMETIC, Step, data_input, step_of
+from dory_core.onnx_import.operators import chw_of
+from dory_core.onnx_import.shapes import Shape
 from dory_core.onnx_model import Node, OnnxModel
 
 _RESHAPES = frozenset(["Identity", "Dropout", "Flatten", "Reshape", "Squeeze", "Unsqueeze"])

@@ -11,10 +11,23 @@ import numpy.typing as npt
 
 from dory_core.errors import NotSupported, UsageError
 from dory_core.frontend import FrontendOptions
-from dory_core.frontends_common.arithmetic import ARITHMETIC, Step, data_input, step_of
-from dory_core.frontends_common.chains import follow_chain, keeps_order
-from dory_core.frontends_common.dialect import Dialect, Operand
-from dory_core.frontends_common.operators import (
+from dory_core.ir import (
+    Add,
+    Array,
+    AvgPool,
+    Conv,
+    Graph,
+    LayerRanges,
+    Linear,
+    MaxPool,
+    Op,
+    Tensor,
+    storage_for,
+)
+from dory_core.onnx_import.arithmetic import ARITHMETIC, Step, data_input, step_of
+from dory_core.onnx_import.chains import follow_chain, keeps_order
+from dory_core.onnx_import.dialect import Dialect, Operand
+from dory_core.onnx_import.operators import (
     LAYER_OPERATORS,
     MATRICES,
     Pads,
@@ -31,20 +44,7 @@ from dory_core.frontends_common.operators import (
     weights_of,
     zero_pads,
 )
-from dory_core.frontends_common.shapes import Shape, infer_shapes
-from dory_core.ir import (
-    Add,
-    Array,
-    AvgPool,
-    Conv,
-    Graph,
-    Layer,
-    LayerRanges,
-    Linear,
-    MaxPool,
-    Tensor,
-    storage_for,
-)
+from dory_core.onnx_import.shapes import Shape, infer_shapes
 from dory_core.onnx_model import Node, OnnxModel, load
 from dory_core.passes.ranges import infer_layer
 
@@ -107,7 +107,7 @@ class _Import:
         self.values = {
             value: _Value(t.name) for value, t in zip(model.inputs, self.inputs, strict=True)
         }
-        self.layers: list[Layer] = []
+        self.layers: list[Op] = []
         self.labels: dict[str, str] = {}  # of the node that computes a tensor
         self.notes: list[str] = []
         self.taken: set[int] = set()  # positions of nodes that belong to a chain
@@ -150,13 +150,13 @@ class _Import:
             layer = make(node, value, shape)
         self._append(layer)
 
-    def _append(self, layer: Layer) -> None:
+    def _append(self, layer: Op) -> None:
         tensor, proven = infer_layer(layer, self.tensors)
         self.tensors[layer.output] = tensor
         self.layers.append(layer)
         self.ranges.append(proven)
 
-    def _conv(self, node: Node, value: _Value, shape: Shape) -> Layer:
+    def _conv(self, node: Node, value: _Value, shape: Shape) -> Op:
         weights = weights_of(self.model, node)
         bits = self.dialect.weight_bits(node)
         check_weight_range(node, weights, bits)
@@ -180,7 +180,7 @@ class _Import:
             groups=groups,
         )
 
-    def _pool(self, node: Node, value: _Value, shape: Shape) -> Layer:
+    def _pool(self, node: Node, value: _Value, shape: Shape) -> Op:
         window = pool_window(node, shape, value.pads)
         steps, _ = self._chain(node, None)
         common = self._common(node, value)
@@ -196,7 +196,7 @@ class _Import:
         requants = self.dialect.layer_requants(node, steps, kh * kw)
         return AvgPool(**common, requants=requants, window=window)
 
-    def _linear(self, node: Node, value: _Value, shape: Shape) -> Layer:
+    def _linear(self, node: Node, value: _Value, shape: Shape) -> Op:
         if node.op == "Gemm":
             check_gemm(node)
         self._reject_pads(value)
@@ -389,7 +389,7 @@ class _Import:
             name=self.model.path.stem,
             inputs=tuple(tensor.name for tensor in self.inputs),
             outputs=(end,),
-            layers=tuple(self.layers),
+            ops=tuple(self.layers),
             tensors=self.tensors,
             ranges=tuple(self.ranges),
             notes=tuple(self.notes),

@@ -14,8 +14,8 @@ from dory_core.errors import DoesNotFit, NotSupported
 from dory_core.estimate.cache import waiting_cycles
 from dory_core.estimate.timeline import Event, LayerEstimate, PartTimeline, Traffic
 from dory_core.hardware import MemoryHierarchy
-from dory_core.ir import TypedLayer
-from dory_core.kernel import Kernel, judge
+from dory_core.ir import Layer
+from dory_core.kernel import Kernel, rejection_of
 from dory_core.tiling.boxes import fetch_constraints
 from dory_core.tiling.geometry import Tile, extent, make_tile, window_of
 from dory_core.tiling.problem import Tiling
@@ -39,7 +39,7 @@ class Refused(Exception):
 
 
 def tile_whole(
-    layer: TypedLayer, kernels: Sequence[Kernel], budget_bytes: int, hierarchy: MemoryHierarchy
+    layer: Layer, kernels: Sequence[Kernel], budget_bytes: int, hierarchy: MemoryHierarchy
 ) -> TiledLayer:
     """Return the layer in one piece, in place, on the first kernel that takes it so.
 
@@ -49,7 +49,7 @@ def tile_whole(
     rejections: list[KernelRejection] = []
     needed: list[int] = []
     for kernel in kernels:
-        rejection = judge(kernel, layer)
+        rejection = rejection_of(kernel, layer)
         if rejection is not None:
             rejections.append(KernelRejection.of(kernel, rejection))
             continue
@@ -61,7 +61,7 @@ def tile_whole(
             if refused.needed_bytes:
                 needed.append(refused.needed_bytes)
     reasons = "; ".join(f"{r.kernel}: {r.reason}" for r in rejections)
-    what = f"{layer.layer.kind} '{layer.layer.name}'"
+    what = f"{layer.op.kind} '{layer.op.name}'"
     if needed:
         raise DoesNotFit(
             f"{what} needs {min(needed)} B of L1 for scratch memory, {budget_bytes} are available "
@@ -75,7 +75,7 @@ def tile_whole(
     )
 
 
-def whole_tile(layer: TypedLayer) -> Tile:
+def whole_tile(layer: Layer) -> Tile:
     """Return the tile of a layer in place, whose input has what no window reaches, too."""
     full = extent(layer)
     tile = make_tile(layer, full.c_out, full.h, full.w, full.c_in)
@@ -85,13 +85,13 @@ def whole_tile(layer: TypedLayer) -> Tile:
     return replace(tile, x_h=x.height, x_w=x.width)
 
 
-def scratch_buffers(layer: TypedLayer, kernel: Kernel, tile: Tile) -> tuple[L1Buffer, ...]:
+def scratch_buffers(layer: Layer, kernel: Kernel, tile: Tile) -> tuple[L1Buffer, ...]:
     """Return the buffers in L1 of a layer that is computed in place."""
     return tuple(b for b in l1_buffers(layer, kernel, tile, _SINGLE) if b.name == "scratch")
 
 
 def whole_layer(
-    layer: TypedLayer, kernel: Kernel, budget_bytes: int, hierarchy: MemoryHierarchy
+    layer: Layer, kernel: Kernel, budget_bytes: int, hierarchy: MemoryHierarchy
 ) -> TiledLayer:
     """Return the layer in one piece on a kernel that accepts it.
 
@@ -116,7 +116,7 @@ def whole_layer(
 
 
 def whole_timeline(
-    layer: TypedLayer,
+    layer: Layer,
     kernel: Kernel,
     hierarchy: MemoryHierarchy,
     memories: Mapping[str, int] = MappingProxyType({}),

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from math import gcd
 
 from dory_core.errors import NotSupported
-from dory_core.frontends_common.arithmetic import Step, requants_of
 from dory_core.ir import Requant, Tensor, requant
+from dory_core.onnx_import.arithmetic import Step, requants_of
 from dory_core.onnx_model import Node
 
 
