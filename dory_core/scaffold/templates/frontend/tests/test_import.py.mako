@@ -23,7 +23,7 @@ def test_requantisation_is_floor_of_the_integers(tmp_path: Path) -> None:
     net.clip(0, 255)
     graph = parse(net.save(tmp_path / "net.onnx"), FrontendOptions())
     image = np.array([[[10, 200]], [[7, 1]]])
-    [layer] = graph.layers
+    [layer] = graph.ops
     result = run(graph, {"input": image})[layer.output]
     expected = [(5 * (3 * 10 - 2 * 7) + 7) // 8, 255]
     assert result.reshape(-1).tolist() == expected
