@@ -14,7 +14,7 @@ from dory_core.ir import Graph
 from dory_core.kernel import rejection_of
 from dory_core.passes.order import order_branches
 from dory_core.plan import LevelUse
-from dory_core.planner import place_network, place_resident
+from dory_core.planning.planner import place_network, place_resident
 from dory_core.plugins import Plugins
 from dory_core.tiling.network import NetworkTiler
 from dory_core.tiling.tiled import CORES, EngineRejection, KernelRejection, passed_over

@@ -121,7 +121,7 @@ def plan_network(
 ) -> Plan:
     """Order, bind, tile and place the layers of ``graph``; raises NotSupported or DoesNotFit."""
     from dory_core.passes.order import order_branches
-    from dory_core.planner import make_plan
+    from dory_core.planning.planner import make_plan
     from dory_core.tiling.network import NetworkTiler
 
     tiler = NetworkTiler(order_branches(graph), ctx, budgets.bytes[1], plugins, objective, progress)

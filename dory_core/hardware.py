@@ -197,7 +197,7 @@ class MemoryHierarchy:
     conversion_cycles: what the cores need per element that a conversion between layouts copies;
     fill_cycles: per byte of a copy with padding, which they zero first.
     resident_l1: a tensor stays in L1 for layers that have it there as a whole, where there is room
-    (``dory_core.residency``).
+    (``dory_core.planning.residence``).
     engine_peaks: (name, MACs per cycle that it cannot exceed) of the engines of kernels.
     """
 

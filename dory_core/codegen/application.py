@@ -15,8 +15,8 @@ from dory_core.codegen.names import layer_symbol, weights_symbol
 from dory_core.codegen.network import network_view
 from dory_core.errors import DoryError
 from dory_core.hardware import OutputFile
-from dory_core.placement import table_bytes
 from dory_core.plan import TIMELINE_FILE, LayerStep, Plan
+from dory_core.planning.place import table_bytes
 from dory_core.runtime import runtime_files
 
 TEMPLATES = Path(__file__).parent / "templates"

@@ -21,8 +21,8 @@ from dory_core.codegen.names import (
     layer_symbol,
     weights_symbol,
 )
-from dory_core.placement import L3_IMAGE
 from dory_core.plan import ExtTransfer, Place, Plan
+from dory_core.planning.place import L3_IMAGE
 
 
 @dataclass(frozen=True, slots=True)

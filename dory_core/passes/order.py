@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dory_core.ir import Graph
-from dory_core.memory import requests
-from dory_core.memory.lifetimes import fullest_step
+from dory_core.planning.blocks import fullest_step, requests
 
 
 def order_branches(graph: Graph) -> Graph:

@@ -23,8 +23,9 @@ from dory_core.hardware import (
 from dory_core.ir import Graph, Layer, Window, requant
 from dory_core.kernel import Kernel
 from dory_core.kernels import portable_kernels
-from dory_core.memory import Bin, BinPlan, Request
 from dory_core.plan import Plan
+from dory_core.planning.bins import Bin, BinPlan
+from dory_core.planning.blocks import Request
 from dory_core.plugins import Plugins, hookimpl
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.graphs import GraphBuilder

@@ -8,13 +8,13 @@ import pytest
 
 from dory_core.errors import DoesNotFit
 from dory_core.ir import Graph
-from dory_core.memory import plan_memory, requests
-from dory_core.memory.lifetimes import WEIGHTS, Request, fullest_step
 from dory_core.passes.order import order_branches
+from dory_core.planning.blocks import WEIGHTS, Request, fullest_step, requests
+from dory_core.planning.packing import plan_memory
+from dory_core.planning.prefetch import IN_FLIGHT, prefetch
+from dory_core.planning.sequence import Fetch, PartSequence, widest_gap
 from dory_core.plugins import Plugins, load_plugins
 from dory_core.reference import random_inputs, run
-from dory_core.streaming.prefetch import IN_FLIGHT, prefetch
-from dory_core.streaming.program import Fetch, PartSequence, widest_gap
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.graphs import GraphBuilder
 from tests.streaming.networks import plan_graph, win

@@ -208,7 +208,7 @@ def _by_index(plan: Plan) -> Iterable[LayerStep]:
 
 
 def _has_image(plan: Plan) -> bool:
-    from dory_core.placement import L3_IMAGE
+    from dory_core.planning.place import L3_IMAGE
 
     return any(file.path == L3_IMAGE for file in plan.files)
 

@@ -19,7 +19,7 @@ from dory_core.expr import Expr, Var, evaluate
 from dory_core.hardware import TargetContext
 from dory_core.ir import Add, Array, AvgPool, Conv, Layer, Linear, MaxPool, Window, requant
 from dory_core.kernel import Kernel, Term
-from dory_core.planner import l2_after_code
+from dory_core.planning.planner import l2_after_code
 from dory_core.plugins import Plugins
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.graphs import GraphBuilder

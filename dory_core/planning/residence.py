@@ -14,13 +14,12 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from types import MappingProxyType
 
-from dory_core.conversions import LayoutPlan
 from dory_core.estimate.timeline import LayerCosts, estimate
 from dory_core.hardware import MemoryHierarchy
 from dory_core.ir import Linear
-from dory_core.memory import Request
-from dory_core.memory.heuristics import best_fit, peak_of
-from dory_core.memory.lifetimes import fullest_step
+from dory_core.planning.blocks import Request, fullest_step
+from dory_core.planning.heuristics import best_fit, peak_of
+from dory_core.planning.layouts import LayoutPlan
 from dory_core.tiling.schedule import L1_ALIGNMENT, OPERANDS, Buffering, L1Buffer, l1_buffers
 from dory_core.tiling.tiled import TiledLayer
 

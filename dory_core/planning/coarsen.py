@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from dory_core.ir import Graph
-from dory_core.streaming.program import Decision
+from dory_core.planning.sequence import Decision
 from dory_core.tiling.outer import Split
 
 # Whether a decision fits.

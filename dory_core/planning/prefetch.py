@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from dory_core.memory.blocks import Block
-from dory_core.memory.lifetimes import Request, align_up
-from dory_core.streaming.program import Fetch, PartSequence
+from dory_core.planning.blocks import Block, Request, align_up
+from dory_core.planning.sequence import Fetch, PartSequence
 
 # Transfers that may be in flight at once; each one needs a ticket.
 IN_FLIGHT = 8

@@ -5,7 +5,9 @@ from dataclasses import replace
 import pytest
 
 from dory_core.errors import DoryError
-from dory_core.memory import Bin, BinPlan, Block, Packing, Request, verify_bins, verify_packing
+from dory_core.planning.bins import Bin, BinPlan
+from dory_core.planning.blocks import Block, Packing, Request
+from dory_core.planning.verify import verify_bins, verify_packing
 
 REQUESTS = (
     Request("a", 16, -1, 1),

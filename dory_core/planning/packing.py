@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from dory_core.errors import DoryError
-from dory_core.memory.blocks import Packing, packing
-from dory_core.memory.heuristics import Offsets, best_fit, lowest_place, peak_of
-from dory_core.memory.lifetimes import Request, align_up, fullest_step
-from dory_core.memory.stack import bidirectional_stack
+from dory_core.planning.blocks import Packing, Request, align_up, fullest_step, packing
+from dory_core.planning.heuristics import Offsets, best_fit, lowest_place, peak_of
+from dory_core.planning.stack import bidirectional_stack
 
 # Solver effort in deterministic units, which do not depend on the machine: the same input always
 # gives the same packing. A quarter proves 50 dense random blocks and ends 300 within a second.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from dory_core.ir import Add, Array, Conv, Graph, LayerRanges, Tensor, Window
-from dory_core.memory import Request
+from dory_core.planning.blocks import Request
 
 
 def network(sizes: dict[str, int], *layers: tuple[str, ...], outputs: tuple[str, ...]) -> Graph:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import insort
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from dory_core.memory.lifetimes import Request, align_up
+from dory_core.planning.blocks import Request, align_up
 
 Offsets = dict[str, int]
 

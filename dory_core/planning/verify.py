@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 from dory_core.errors import DoryError
 
 if TYPE_CHECKING:
-    from dory_core.memory.bins import Bin, BinPlan
-    from dory_core.memory.blocks import Block, Packing
-    from dory_core.memory.lifetimes import Request
+    from dory_core.planning.bins import Bin, BinPlan
+    from dory_core.planning.blocks import Block, Packing, Request
 
 
 def verify_packing(

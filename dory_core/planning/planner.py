@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dory_core.budgets import Budgets, memory_budgets
-from dory_core.conversions import LayoutPlan, StoredTensor, plan_layouts
 from dory_core.errors import DoesNotFit
 from dory_core.estimate.program import network_timeline
 from dory_core.estimate.timeline import link_name
@@ -14,27 +13,7 @@ from dory_core.hardware import DmaHal, MemoryHierarchy, OutputFile, TargetContex
 from dory_core.ir import Graph, Layer
 from dory_core.kernel import is_hwc
 from dory_core.kernels.convert import conversion_files
-from dory_core.memory import (
-    Bin,
-    BinPlan,
-    Block,
-    MemoryPlan,
-    Packing,
-    Request,
-    pack_bins,
-    plan_memory,
-    verify_bins,
-)
 from dory_core.memory.contents import verify_contents
-from dory_core.placement import (
-    L3_IMAGE,
-    MemoryMap,
-    encode_chunks,
-    level_alignment,
-    make_step,
-    table_size,
-    weight_buffer_bytes,
-)
 from dory_core.plan import (
     Conversion,
     LayerWeights,
@@ -44,9 +23,23 @@ from dory_core.plan import (
     Roofline,
     WeightChunk,
 )
-from dory_core.residency import InOneTile, plan_residency
-from dory_core.streaming.fit import fit_network
-from dory_core.streaming.placement import place_streamed
+from dory_core.planning.bins import Bin, BinPlan, pack_bins
+from dory_core.planning.blocks import Block, Packing, Request
+from dory_core.planning.fit import fit_network
+from dory_core.planning.layouts import LayoutPlan, StoredTensor, plan_layouts
+from dory_core.planning.packing import MemoryPlan, plan_memory
+from dory_core.planning.place import (
+    L3_IMAGE,
+    MemoryMap,
+    encode_chunks,
+    level_alignment,
+    make_step,
+    table_size,
+    weight_buffer_bytes,
+)
+from dory_core.planning.residence import InOneTile, plan_residency
+from dory_core.planning.streamed import place_streamed
+from dory_core.planning.verify import verify_bins
 from dory_core.tiling.network import NetworkTiler
 from dory_core.tiling.schedule import OPERANDS
 from dory_core.tiling.tiled import TiledLayer

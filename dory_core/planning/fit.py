@@ -14,11 +14,10 @@ from dataclasses import dataclass, replace
 
 from dory_core.errors import DoesNotFit
 from dory_core.ir import Graph
-from dory_core.memory.blocks import Packing
-from dory_core.memory.lifetimes import WEIGHTS, Request, align_up
-from dory_core.memory.packing import MemoryPlan, plan_memory
-from dory_core.streaming.coarsen import coarsen
-from dory_core.streaming.program import Decision, PartSequence, build_sequence, widest_gap
+from dory_core.planning.blocks import WEIGHTS, Packing, Request, align_up
+from dory_core.planning.coarsen import coarsen
+from dory_core.planning.packing import MemoryPlan, plan_memory
+from dory_core.planning.sequence import Decision, PartSequence, build_sequence, widest_gap
 from dory_core.tiling.outer import Split, group_spans, max_groups, max_stripes
 from dory_core.tiling.tiled import TiledLayer
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 
 from dory_core.ir import Graph
-from dory_core.memory.lifetimes import WEIGHTS, Request
+from dory_core.planning.blocks import WEIGHTS, Request
 from dory_core.tiling.outer import Part, Split, input_range, output_range, parts
 
 

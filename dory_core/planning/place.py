@@ -18,8 +18,6 @@ from dory_core.hardware import MemoryHierarchy, TargetContext
 from dory_core.ir import Layer, Linear
 from dory_core.kernel import Kernel
 from dory_core.layout import Layout
-from dory_core.memory import Block, Request
-from dory_core.memory.lifetimes import align_up
 from dory_core.plan import (
     BLOCKS,
     IN_PLACE,
@@ -36,7 +34,8 @@ from dory_core.plan import (
     WeightChunk,
     WeightTile,
 )
-from dory_core.residency import MOVED, L1Residence
+from dory_core.planning.blocks import Block, Request, align_up
+from dory_core.planning.residence import MOVED, L1Residence
 from dory_core.tiling.in_place import scratch_buffers, whole_timeline
 from dory_core.tiling.schedule import OPERANDS, Schedule, l1_buffers, place_l1
 from dory_core.tiling.tiled import TiledLayer

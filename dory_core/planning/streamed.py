@@ -9,10 +9,11 @@ from itertools import pairwise
 from dory_core.errors import DoesNotFit, NotSupported
 from dory_core.hardware import Link, TargetContext
 from dory_core.ir import Graph
-from dory_core.memory import Block, Request, plan_memory, verify_packing
-from dory_core.memory.blocks import Packing
-from dory_core.memory.lifetimes import align_up
-from dory_core.placement import (
+from dory_core.plan import ExtTransfer, LayerStep, LayerWeights, PartPlan, Place
+from dory_core.planning.blocks import Block, Packing, Request, align_up
+from dory_core.planning.fit import Fitted
+from dory_core.planning.packing import plan_memory
+from dory_core.planning.place import (
     MemoryMap,
     encode_chunks,
     level_alignment,
@@ -21,10 +22,9 @@ from dory_core.placement import (
     table_size,
     weight_buffer_bytes,
 )
-from dory_core.plan import ExtTransfer, LayerStep, LayerWeights, PartPlan, Place
-from dory_core.streaming.fit import Fitted
-from dory_core.streaming.prefetch import prefetch
-from dory_core.streaming.program import PartSequence, Run
+from dory_core.planning.prefetch import prefetch
+from dory_core.planning.sequence import PartSequence, Run
+from dory_core.planning.verify import verify_packing
 from dory_core.tiling.outer import part_schedule
 from dory_core.tiling.schedule import Schedule
 

@@ -8,10 +8,9 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from dory_core.errors import DoesNotFit
-from dory_core.memory.blocks import Packing, packing
-from dory_core.memory.heuristics import Arena, lowest_place, orders
-from dory_core.memory.lifetimes import Request, align_up, fullest_step, live_at
-from dory_core.memory.packing import SOLVER_EFFORT, check_names, plan_memory
+from dory_core.planning.blocks import Packing, Request, align_up, fullest_step, live_at, packing
+from dory_core.planning.heuristics import Arena, lowest_place, orders
+from dory_core.planning.packing import SOLVER_EFFORT, check_names, plan_memory
 
 
 class Bin(NamedTuple):

@@ -5,9 +5,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dory_core.errors import DoesNotFit
-from dory_core.memory import Bin, BinPlan, Request, pack_bins, plan_memory, verify_bins
-from dory_core.memory.lifetimes import fullest_step
-from tests.memory.samples import lifetimes
+from dory_core.planning.bins import Bin, BinPlan, pack_bins
+from dory_core.planning.blocks import Request, fullest_step
+from dory_core.planning.packing import plan_memory
+from dory_core.planning.verify import verify_bins
+from tests.planning.samples import lifetimes
 
 
 def bins_of(plan: BinPlan) -> dict[str, str]:

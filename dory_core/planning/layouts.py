@@ -13,7 +13,7 @@ from types import MappingProxyType
 from dory_core.ir import Graph, Layer, Tensor
 from dory_core.kernel import Kernel
 from dory_core.layout import HWC, Layout
-from dory_core.memory import Request
+from dory_core.planning.blocks import Request
 
 
 @dataclass(frozen=True, slots=True)
