@@ -1,7 +1,7 @@
 """The extension points of dory: one typed function per hook.
 
 A plugin is a module named by an entry point of group ``dory``. It implements any of these functions
-under the same name, marked with ``dory_core.plugins.hookimpl``; it may leave out parameters that it
+under the same name, marked with ``dory_core.api.hookimpl``; it may leave out parameters that it
 does not need. Hooks return frozen records, they have no side effects, and each one may be called
 any number of times. A hook of a target receives a ``ctx`` and answers for targets that it knows,
 by ``ctx.name``: with ``[]`` (or ``None``) it leaves the question to others, so that several plugins
@@ -35,12 +35,11 @@ def dory_frontends() -> list[Frontend]:  # type: ignore[empty-body]
 
     ``Frontend.name`` is what ``--frontend`` takes; ``reader`` turns a file into a Graph or raises
     NotSupported with the node and the reason. It is called only when the dialect is asked for, so
-    import what it needs inside. ``dory_core.onnx_import`` helps to write one.
+    import what it needs inside. ``Dialect`` and ``import_onnx`` help to write one.
 
-    >>> from dory_core.frontend import Frontend
-    >>> from dory_core.plugins import hookimpl
+    >>> from dory_core.api import Frontend, hookimpl
     >>> def read(path, options):
-    ...     from dory_core.errors import NotSupported
+    ...     from dory_core.api import NotSupported
     ...     raise NotSupported(f"{path.name}: this example reads nothing")
     >>> @hookimpl
     ... def dory_frontends():
@@ -56,8 +55,7 @@ def dory_targets() -> list[Target]:  # type: ignore[empty-body]
 
     Other hooks, of this plugin or another one, describe the target's memories and kernels.
 
-    >>> from dory_core.hardware import Option, Target
-    >>> from dory_core.plugins import hookimpl
+    >>> from dory_core.api import Option, Target, hookimpl
     >>> @hookimpl
     ... def dory_targets():
     ...     cores = Option("cores", int, default=4, help="cores that run kernels")
@@ -76,8 +74,7 @@ def dory_memory_hierarchy(ctx: TargetContext) -> MemoryHierarchy | None:
     ``storage_bits`` says which widths of activations the kernels profit from, by default 2, 4, 8,
     16 and 32; each tensor is stored in the narrowest of them that its layers' kernels accept.
 
-    >>> from dory_core.hardware import Level, Link, Memory, MemoryHierarchy, TargetContext
-    >>> from dory_core.plugins import hookimpl
+    >>> from dory_core.api import Level, Link, Memory, MemoryHierarchy, TargetContext, hookimpl
     >>> @hookimpl
     ... def dory_memory_hierarchy(ctx):
     ...     if ctx.name != "blinky":
@@ -103,18 +100,18 @@ def dory_objective_terms(  # type: ignore[empty-body]
     """Return what makes a tile of ``kernel`` good or bad beyond filling the memory.
 
     boundary: number of the upper level, 1 for tiles that move between L2 and L1.
-    tile: its sizes are expressions of the solver; write terms with + - * // % and
-    ``dory_core.expr``. The solver maximises the sum of weight * value over all plugins' terms.
+    tile: its sizes are expressions of the solver; write terms with + - * // % and ``ceil_div``,
+    ``minimum``, ``maximum``. The solver maximises the sum of weight * value over all plugins'
+    terms.
 
     >>> from types import SimpleNamespace
-    >>> from dory_core.kernel import Term
-    >>> from dory_core.plugins import hookimpl
+    >>> from dory_core.api import Term, hookimpl
     >>> @hookimpl
     ... def dory_objective_terms(ctx, boundary, tile):
     ...     if ctx.name != "blinky" or boundary != 1:
     ...         return []
     ...     return [Term("rows divide among 4 cores", 100.0, (tile.h - 1) % 4)]
-    >>> from dory_core.hardware import TargetContext
+    >>> from dory_core.api import TargetContext
     >>> [term] = dory_objective_terms(TargetContext("blinky"), 1, SimpleNamespace(h=8))
     >>> term.value
     3
@@ -127,8 +124,7 @@ def dory_dma_hal(ctx: TargetContext) -> DmaHal | None:
 
     The host simulation has a HAL of its own and does not ask for this one.
 
-    >>> from dory_core.hardware import DmaHal, OutputFile, TargetContext
-    >>> from dory_core.plugins import hookimpl
+    >>> from dory_core.api import DmaHal, OutputFile, TargetContext, hookimpl
     >>> @hookimpl
     ... def dory_dma_hal(ctx):
     ...     if ctx.name != "blinky":
@@ -149,9 +145,7 @@ def dory_kernels(ctx: TargetContext, layer: Layer) -> list[Kernel]:  # type: ign
     Names are unique within a target. A kernel reads a layer that it has accepted as ``layer.conv``,
     ``linear``, ``add``, ``weighted`` (Conv or Linear) or ``window``.
 
-    >>> from dory_core.hardware import TargetContext
-    >>> from dory_core.kernel import Kernel, Rejection
-    >>> from dory_core.plugins import hookimpl
+    >>> from dory_core.api import Kernel, Rejection, TargetContext, hookimpl
     >>> class AddKernel(Kernel):
     ...     name = "dory_blinky_add"
     ...     def accepts(self, layer):
@@ -182,9 +176,7 @@ def dory_passes(ctx: TargetContext) -> list[Pass]:  # type: ignore[empty-body]
     that says so (``exact=False``): then dory computes the test vectors with and without it, and
     notes how many values differ and by how much.
 
-    >>> from dory_core.hardware import TargetContext
-    >>> from dory_core.passes import Pass
-    >>> from dory_core.plugins import hookimpl
+    >>> from dory_core.api import Pass, TargetContext, hookimpl
     >>> def pad_channels(graph):
     ...     return graph
     >>> @hookimpl
@@ -204,8 +196,7 @@ def dory_application(ctx: TargetContext, plan: Plan) -> list[OutputFile]:  # typ
     That is main, the SDK's Makefile, start-up code, linker script and weight containers. Paths are
     relative to the application directory.
 
-    >>> from dory_core.hardware import OutputFile, TargetContext
-    >>> from dory_core.plugins import hookimpl
+    >>> from dory_core.api import OutputFile, TargetContext, hookimpl
     >>> @hookimpl
     ... def dory_application(ctx):
     ...     if ctx.name != "blinky":
@@ -221,12 +212,9 @@ def dory_runners(ctx: TargetContext) -> list[Runner]:  # type: ignore[empty-body
     """Return ways to run an application of the target other than the host simulation.
 
     ``Runner.run`` executes an application and compares every layer with the expected values of
-    a ``dory_core.simulate.runner.RunRequest``.
+    a ``RunRequest``.
 
-    >>> from dory_core.errors import ToolMissing
-    >>> from dory_core.hardware import TargetContext
-    >>> from dory_core.plugins import hookimpl
-    >>> from dory_core.simulate.runner import Runner
+    >>> from dory_core.api import Runner, TargetContext, ToolMissing, hookimpl
     >>> def run_on_board(app_dir, request):
     ...     raise ToolMissing("no blinky board is connected", "connect one with USB")
     >>> @hookimpl
@@ -244,7 +232,7 @@ def dory_commands(app: typer.Typer) -> None:
     """Add commands to the command line. Names of dory's own commands cannot be replaced.
 
     >>> import typer
-    >>> from dory_core.plugins import hookimpl
+    >>> from dory_core.api import hookimpl
     >>> @hookimpl
     ... def dory_commands(app):
     ...     @app.command()

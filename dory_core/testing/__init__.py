@@ -10,28 +10,45 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dory_core.reference import run as run_reference
     from dory_core.testing.conformance import Capabilities, TargetConformance
     from dory_core.testing.kernel_conformance import KernelConformance
+    from dory_core.testing.onnx_builder import OnnxBuilder
 
-__all__ = ["Capabilities", "KernelConformance", "TargetConformance"]
+__all__ = [
+    "Capabilities",
+    "KernelConformance",
+    "OnnxBuilder",
+    "TargetConformance",
+    "run_reference",
+]
 
-_MODULES = {
-    "Capabilities": "dory_core.testing.conformance",
-    "KernelConformance": "dory_core.testing.kernel_conformance",
-    "TargetConformance": "dory_core.testing.conformance",
+_HOMES = {
+    "Capabilities": ("dory_core.testing.conformance", "Capabilities"),
+    "KernelConformance": ("dory_core.testing.kernel_conformance", "KernelConformance"),
+    "OnnxBuilder": ("dory_core.testing.onnx_builder", "OnnxBuilder"),
+    "TargetConformance": ("dory_core.testing.conformance", "TargetConformance"),
+    "run_reference": ("dory_core.reference", "run"),
 }
+# Modules with assertions; plain asserts then say what they compared, as those of test modules do.
+_ASSERTING = (
+    "dory_core.testing.apps",
+    "dory_core.testing.conformance",
+    "dory_core.testing.kernel_conformance",
+)
 
 
 def __getattr__(name: str) -> Any:
-    if name not in __all__:
+    if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import importlib
     import sys
 
-    import pytest
+    module, attribute = _HOMES[name]
+    if module in _ASSERTING:
+        import pytest
 
-    # Plain asserts then say what they compared, as those of test modules do.
-    for module in ("dory_core.testing.apps", *sorted(set(_MODULES.values()))):
-        if module not in sys.modules:
-            pytest.register_assert_rewrite(module)
-    return getattr(importlib.import_module(_MODULES[name]), name)
+        for asserting in _ASSERTING:
+            if asserting not in sys.modules:
+                pytest.register_assert_rewrite(asserting)
+    return getattr(importlib.import_module(module), attribute)

@@ -8,11 +8,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dory_core.plugins import hookimpl
+from dory_core.api import hookimpl
 
 if TYPE_CHECKING:
-    from dory_core.frontend import Frontend, FrontendOptions
-    from dory_core.ir import Graph
+    from dory_core.api import Frontend, FrontendOptions, Graph
 
 
 def _read(path: Path, options: FrontendOptions) -> Graph:
@@ -24,6 +23,6 @@ def _read(path: Path, options: FrontendOptions) -> Graph:
 @hookimpl
 def dory_frontends() -> list[Frontend]:
     """Return the frontend ``nemo``."""
-    from dory_core.frontend import Frontend
+    from dory_core.api import Frontend
 
     return [Frontend("nemo", "networks of the NEMO quantiser (integer-deployable ONNX)", _read)]

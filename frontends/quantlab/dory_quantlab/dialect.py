@@ -16,13 +16,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dory_core.errors import NotSupported
-from dory_core.frontend import FrontendOptions
-from dory_core.ir import Graph
-from dory_core.onnx_import import (
+from dory_core.api import (
     AddMeaning,
     Dialect,
+    FrontendOptions,
+    Graph,
     Node,
+    NotSupported,
     Operand,
     Step,
     import_onnx,

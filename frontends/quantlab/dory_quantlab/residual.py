@@ -15,9 +15,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from dory_core.errors import NotSupported
-from dory_core.ir import Requant, requant, storage_for
-from dory_core.onnx_import import AddMeaning, Node, Operand, Step, normal_add, requants_of
+from dory_core.api import (
+    AddMeaning,
+    Node,
+    NotSupported,
+    Operand,
+    Requant,
+    Step,
+    normal_add,
+    requant,
+    requants_of,
+    storage_for,
+)
 
 _PARTS = ("in1", "in2", "out")
 _FIELDS = ("rq", "mul", "add", "shift", "n_levels")

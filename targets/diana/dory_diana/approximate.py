@@ -10,15 +10,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dory_core.ir import Array, Conv, Graph, Layer, Linear, Tensor
-from dory_core.passes import Pass
-from dory_core.passes.ranges import infer_types
+from dory_core.api import Array, Conv, Graph, Layer, Linear, Pass, Tensor, infer_types
 from dory_diana.backend.forms import NO_ADC, NO_SHIFT
 from dory_diana.requant.common import steps_of
 from dory_diana.requant.nearest import Nearest, nearest_adc, nearest_shift
 
 if TYPE_CHECKING:
-    from dory_core.hardware import TargetContext
+    from dory_core.api import TargetContext
 
 
 def approximation(ctx: TargetContext) -> Pass:

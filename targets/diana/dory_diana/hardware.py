@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dory_core.hardware import (
+from dory_core.api import (
     Level,
     Link,
     Memory,

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dory_core.codegen.cexpr import comment
-from dory_core.codegen.names import layer_parameters, layer_symbol
-from dory_core.hardware import OutputFile
+from dory_core.api import OutputFile, comment, layer_parameters, layer_symbol
 
 if TYPE_CHECKING:
-    from dory_core.plan import LayerStep, Place, Plan
+    from dory_core.api import LayerStep, Place, Plan
 
 HEADER = "dory_diana_layers.h"
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from dory_core.ir import Layer
-from dory_core.kernel import Kernel, Number, Term
-from dory_core.tiling.geometry import Tile, input_bytes, output_bytes
+from dory_core.api import Kernel, Layer, Number, Term, Tile, input_bytes, output_bytes
 
 # Weights after the DORY paper, section 4.2.2: alpha of the memory use, beta of the kernels' wishes.
 ALPHA = 0.5

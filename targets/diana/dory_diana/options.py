@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dory_core.errors import UsageError
+from dory_core.api import UsageError
 
 if TYPE_CHECKING:
-    from dory_core.hardware import TargetContext
+    from dory_core.api import TargetContext
 
 ENGINES = ("digital", "analog", "host")
 REQUANT = ("exact", "approximate")

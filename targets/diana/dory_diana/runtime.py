@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dory_core.hardware import OutputFile
+from dory_core.api import OutputFile
 
 __all__ = ["driver_files", "hal_files", "model_files"]
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from dory_core.hardware import OutputFile
+from dory_core.api import OutputFile
 from dory_gap8.hardware import STACK_CORE_BYTES, millivolts, stack_core0_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from dory_core.hardware import TargetContext
-    from dory_core.ir import Tensor
-    from dory_core.plan import LayerStep, Plan
+    from dory_core.api import LayerStep, Plan, TargetContext, Tensor
 
 HAL_FOLDER = "hal/gap8"
 # Files of the HAL as they are, whatever the network.
@@ -146,8 +144,7 @@ static const int dory_gap8_outputs[] = {{{outputs}}};
 
 def readme(ctx: TargetContext, plan: Plan) -> str:
     """Return the README of every application, with how to build for simulator and board."""
-    from dory_core.codegen.application import render
-    from dory_core.codegen.network import network_view
+    from dory_core.api import network_view, render
 
     point = ctx.operating_point
     if point is None:
@@ -208,7 +205,7 @@ def _by_index(plan: Plan) -> Iterable[LayerStep]:
 
 
 def _has_image(plan: Plan) -> bool:
-    from dory_core.planning.place import L3_IMAGE
+    from dory_core.api import L3_IMAGE
 
     return any(file.path == L3_IMAGE for file in plan.files)
 
@@ -218,7 +215,7 @@ def _producer(plan: Plan, tensor: str) -> int:
 
 
 def _layer_row(index: int, start: int, tensor: Tensor) -> str:
-    from dory_core.ir import pixel_bytes
+    from dory_core.api import pixel_bytes
 
     size = pixel_bytes(tensor.channels, tensor.bits)
     return (

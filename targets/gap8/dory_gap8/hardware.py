@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dory_core.errors import UsageError
-from dory_core.hardware import (
+from dory_core.api import (
+    F_CLUSTER,
+    F_IO,
     STORAGE_BITS,
     Level,
     Link,
@@ -15,8 +16,8 @@ from dory_core.hardware import (
     Option,
     Target,
     TargetContext,
+    UsageError,
 )
-from dory_core.options import F_CLUSTER, F_IO
 
 NAME = "gap8"
 MAX_CORES = 8

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
-from dory_core.expr import ceil_div, maximum, minimum
-from dory_core.ir import Conv, Layer, Linear
-from dory_core.kernel import Kernel, Number, Term
-from dory_core.tiling.geometry import Tile, extent, input_bytes, output_bytes
+from dory_core.api import (
+    Conv,
+    Kernel,
+    Layer,
+    Linear,
+    Number,
+    Term,
+    Tile,
+    ceil_div,
+    extent,
+    input_bytes,
+    maximum,
+    minimum,
+    output_bytes,
+)
 from dory_gap8.backend.block import BlockKernel
 from dory_gap8.backend.depthwise_hwc import LANES, STRIP, WALK, DepthwiseHwcKernel, form_of
 from dory_gap8.backend.unpacked import UnpackingKernel

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dory_core.plugins import hookimpl
+from dory_core.api import hookimpl
 from dory_gap8.hardware import NAME, PULP_NN, TARGET
 
 if TYPE_CHECKING:
-    from dory_core.hardware import DmaHal, MemoryHierarchy, OutputFile, Target, TargetContext
-    from dory_core.ir import Layer
-    from dory_core.kernel import Kernel, Term
-    from dory_core.plan import Plan
-    from dory_core.simulate.runner import Runner
-    from dory_core.tiling.geometry import Tile
+    from dory_core.api import (
+        DmaHal,
+        Kernel,
+        Layer,
+        MemoryHierarchy,
+        OutputFile,
+        Plan,
+        Runner,
+        Target,
+        TargetContext,
+        Term,
+        Tile,
+    )
 
 DORY_API = 1
 
@@ -52,7 +59,7 @@ def dory_dma_hal(ctx: TargetContext) -> DmaHal | None:
     """Return the HAL: every core commands the cluster DMA through a port of its own."""
     if ctx.name != NAME:
         return None
-    from dory_core.hardware import DmaHal
+    from dory_core.api import DmaHal
     from dory_gap8.application import hal_files
     from dory_gap8.hardware import DMA_COUNTERS
 
@@ -89,7 +96,7 @@ def dory_kernels(ctx: TargetContext, layer: Layer) -> list[Kernel]:
     """
     if ctx.name != NAME:
         return []
-    from dory_core.kernels import portable_kernels
+    from dory_core.api import portable_kernels
 
     portable = list(portable_kernels(ctx.memory.cores))
     chosen = str(ctx.options.get("kernels", "dory"))

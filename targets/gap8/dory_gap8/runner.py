@@ -14,11 +14,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from dory_core.errors import ToolMissing, UsageError, VerificationFailed
-from dory_core.simulate.packing import pack
-from dory_core.simulate.process import run_process
-from dory_core.simulate.result import LayerOutput, LayerResult, Mismatch, Run, RunResult
-from dory_core.simulate.runner import Runner, RunRequest
+from dory_core.api import (
+    LayerOutput,
+    LayerResult,
+    Mismatch,
+    Run,
+    Runner,
+    RunRequest,
+    RunResult,
+    ToolMissing,
+    UsageError,
+    VerificationFailed,
+    pack,
+    run_process,
+)
 
 RULES = "pmsis_rules.mk"
 _SHOWN_LINES = 20

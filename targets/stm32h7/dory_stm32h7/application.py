@@ -5,14 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dory_core.codegen.image_vectors import image_vectors
-from dory_core.hardware import OutputFile
+from dory_core.api import OutputFile, image_vectors
 from dory_stm32h7 import toolchain
 from dory_stm32h7.hardware import UNCACHED, in_place
 
 if TYPE_CHECKING:
-    from dory_core.hardware import TargetContext
-    from dory_core.plan import Plan
+    from dory_core.api import Plan, TargetContext
 
 _HERE = Path(__file__).parent
 _HAL = (

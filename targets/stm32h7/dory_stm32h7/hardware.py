@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dory_core.hardware import (
+from dory_core.api import (
+    VECTORS_OPTION,
     Cache,
     Level,
     Link,
@@ -13,7 +14,6 @@ from dory_core.hardware import (
     Target,
     TargetContext,
 )
-from dory_core.vectors import VECTORS_OPTION
 from dory_stm32h7 import calibration
 
 NAME = "stm32h7"

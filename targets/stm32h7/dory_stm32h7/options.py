@@ -6,11 +6,11 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dory_core.errors import UsageError
+from dory_core.api import UsageError
 from dory_stm32h7.hardware import CMSIS_NN, KERNELS
 
 if TYPE_CHECKING:
-    from dory_core.hardware import TargetContext
+    from dory_core.api import TargetContext
 
 
 def kernels_of(ctx: TargetContext) -> str:

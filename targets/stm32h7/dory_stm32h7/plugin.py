@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dory_core.plugins import hookimpl
+from dory_core.api import hookimpl
 from dory_stm32h7.hardware import NAME, TARGET
 
 if TYPE_CHECKING:
-    from dory_core.hardware import DmaHal, MemoryHierarchy, OutputFile, Target, TargetContext
-    from dory_core.ir import Layer
-    from dory_core.kernel import Kernel, Term
-    from dory_core.plan import Plan
-    from dory_core.simulate.runner import Runner
-    from dory_core.tiling.geometry import Tile
+    from dory_core.api import (
+        DmaHal,
+        Kernel,
+        Layer,
+        MemoryHierarchy,
+        OutputFile,
+        Plan,
+        Runner,
+        Target,
+        TargetContext,
+        Term,
+        Tile,
+    )
 
 DORY_API = 1
 
@@ -63,7 +70,7 @@ def dory_dma_hal(ctx: TargetContext) -> DmaHal | None:
     """Return the driver of the MDMA, or copies by the core."""
     if ctx.name != NAME:
         return None
-    from dory_core.hardware import DmaHal
+    from dory_core.api import DmaHal
     from dory_stm32h7.application import hal_files
 
     return DmaHal(f"stm32h7-{ctx.options.get('dma', 'mdma')}", hal_files(ctx))

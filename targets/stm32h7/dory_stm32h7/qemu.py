@@ -12,12 +12,18 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from dory_core.errors import ToolMissing, UsageError, VerificationFailed
-from dory_core.simulate.build import build_program
-from dory_core.simulate.packing import unpack
-from dory_core.simulate.process import run_process
-from dory_core.simulate.result import Run, RunResult, compare_layer
-from dory_core.simulate.runner import RunRequest
+from dory_core.api import (
+    Run,
+    RunRequest,
+    RunResult,
+    ToolMissing,
+    UsageError,
+    VerificationFailed,
+    build_program,
+    compare_layer,
+    run_process,
+    unpack,
+)
 
 NAME = "qemu"
 PROGRAM = "qemu-system-arm"

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dory_core.codegen.application import render
-from dory_core.codegen.network import network_view
+from dory_core.api import network_view, render
 from dory_stm32h7 import toolchain
 
 if TYPE_CHECKING:
-    from dory_core.hardware import TargetContext
-    from dory_core.plan import Plan
+    from dory_core.api import Plan, TargetContext
 
 _APPLICATION = """\
 ## On the chip

@@ -6,13 +6,11 @@ import importlib.util
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dory_core.errors import ToolMissing
-from dory_core.simulate.runner import Runner, RunRequest
+from dory_core.api import Runner, RunRequest, ToolMissing
 from dory_stm32h7.toolchain import has_toolchain
 
 if TYPE_CHECKING:
-    from dory_core.hardware import TargetContext
-    from dory_core.simulate.result import RunResult
+    from dory_core.api import RunResult, TargetContext
 
 
 def has_emulator() -> bool:

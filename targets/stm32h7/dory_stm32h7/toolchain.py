@@ -8,9 +8,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from dory_core.errors import ToolMissing
-from dory_core.simulate.build import Recipe
-from dory_core.simulate.compiler import Compiler, identify, named_compiler
+from dory_core.api import Compiler, Recipe, ToolMissing, identify, named_compiler
 
 GCC = "arm-none-eabi-gcc"
 GCC_FLAGS = ("-mcpu=cortex-m7", "-mthumb", "-mfpu=fpv5-d16", "-mfloat-abi=hard")

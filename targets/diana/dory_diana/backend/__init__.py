@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dory_core.hardware import TargetContext
-    from dory_core.ir import Layer
-    from dory_core.kernel import Kernel
+    from dory_core.api import Kernel, Layer, TargetContext
 
 
 def candidates(ctx: TargetContext, layer: Layer) -> list[Kernel]:
@@ -26,7 +24,7 @@ def array_kernels(ctx: TargetContext, layer: Layer) -> list[Kernel]:
 
     It takes ternary layers alone, which are those that were trained for it.
     """
-    from dory_core.ir import Add, Conv, Linear
+    from dory_core.api import Add, Conv, Linear
     from dory_diana.backend import analog, digital
     from dory_diana.options import adc_scale, engines_of
 

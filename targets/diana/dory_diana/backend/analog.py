@@ -8,11 +8,19 @@ from typing import ClassVar
 
 import numpy as np
 
-from dory_core.expr import ceil_div
-from dory_core.ir import Conv, Layer, Linear, Tensor
-from dory_core.kernel import Constraint, Number, Rejection, WeightBlock
-from dory_core.layout import Layout
-from dory_core.tiling.geometry import Tile
+from dory_core.api import (
+    Constraint,
+    Conv,
+    Layer,
+    Layout,
+    Linear,
+    Number,
+    Rejection,
+    Tensor,
+    Tile,
+    WeightBlock,
+    ceil_div,
+)
 from dory_diana.backend.array import ArrayKernel, l1, l2, reject_bytes, reject_filter
 from dory_diana.backend.digital import pixel_rows
 from dory_diana.backend.forms import analog_form, needed, rejection

@@ -6,9 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from dory_core.hardware import OutputFile
-from dory_core.ir import Conv, Layer, Tensor
-from dory_core.kernel import Kernel, Rejection
+from dory_core.api import Conv, Kernel, Layer, OutputFile, Rejection, Tensor
 
 #: Sides of filters that the arrays have.
 SIDES = (1, 3, 5, 7)

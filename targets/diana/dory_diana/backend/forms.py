@@ -6,9 +6,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from dory_core.ir import Conv, Layer, Linear
-from dory_core.kernel import Rejection
-from dory_core.requantisation import cached_per_layer, exact_addend_interval
+from dory_core.api import Conv, Layer, Linear, Rejection, cached_per_layer, exact_addend_interval
 from dory_diana.requant import Adc, Shift, find_adc, find_shift
 from dory_diana.requant.common import Integers, Steps, clipped, steps_of, sum_steps
 from dory_diana.requant.shift import MOST_SHIFT, RELU, SIGNED

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from dory_core.ir import Layer
-from dory_core.kernel import Kernel
-from dory_core.kernels import portable_kernels
+from dory_core.api import Kernel, Layer, portable_kernels
 
 ENGINE = "host"
 

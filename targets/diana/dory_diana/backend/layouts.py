@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dory_core.layout import Layout
+from dory_core.api import Layout
 
 #: What an array leaves in the padding is junk; what it reads there does not matter.
 DIGITAL = Layout(

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dory_core.ir import requant
-from dory_core.requantisation import narrow_32, staircase
+from dory_core.api import narrow_32, requant, staircase
 from dory_diana.requant.common import Integers, Steps, clipped
 
 T_LO, T_HI = -32, 31

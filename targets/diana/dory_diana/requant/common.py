@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.ir import Layer, Requant, requant
-from dory_core.requantisation import Staircase, staircase, steps_of_sums
+from dory_core.api import Layer, Requant, Staircase, requant, staircase, steps_of_sums
 
 Integers = npt.NDArray[np.int64]
 

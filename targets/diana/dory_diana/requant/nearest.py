@@ -12,8 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.ir import Requant, requant
-from dory_core.requantisation import Staircase
+from dory_core.api import Requant, Staircase, requant
 from dory_diana.requant import adc, shift
 from dory_diana.requant.common import Integers, Steps, slopes
 

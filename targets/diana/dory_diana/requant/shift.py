@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.requantisation import Staircase, exact_addend_interval
+from dory_core.api import Staircase, exact_addend_interval
 from dory_diana.requant.common import Integers, Steps, clipped, slopes
 
 RELU, SIGNED = (0, 127), (-128, 127)

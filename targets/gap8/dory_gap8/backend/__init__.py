@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dory_core.ir import AvgPool, Conv, Layer, Linear, MaxPool
-from dory_core.kernel import Kernel
+from dory_core.api import AvgPool, Conv, Kernel, Layer, Linear, MaxPool
 from dory_gap8.backend.add import AddKernel
 from dory_gap8.backend.add_bytes import AddBytesKernel
 from dory_gap8.backend.block import GatherKernel, WindowKernel

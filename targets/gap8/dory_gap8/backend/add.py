@@ -5,10 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dory_core.expr import ceil_div
-from dory_core.hardware import OutputFile
-from dory_core.ir import Add, Layer
-from dory_core.kernel import Number, Rejection, StructCall, reject_type
+from dory_core.api import (
+    Add,
+    Layer,
+    Number,
+    OutputFile,
+    Rejection,
+    StructCall,
+    ceil_div,
+    reject_type,
+)
 from dory_gap8 import calibration as cal
 from dory_gap8.backend.conv import tile_arguments
 from dory_gap8.backend.instance import (
@@ -33,7 +39,7 @@ from dory_gap8.backend.requant import (
 )
 
 if TYPE_CHECKING:
-    from dory_core.tiling.geometry import Tile
+    from dory_core.api import Tile
 
 
 @dataclass(frozen=True)

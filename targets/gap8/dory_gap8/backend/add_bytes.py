@@ -14,11 +14,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.expr import ceil_div
-from dory_core.hardware import OutputFile
-from dory_core.ir import Add, Layer, Requant, Tensor
-from dory_core.kernel import Number, Rejection, WeightBlock, reject_type
-from dory_core.requantisation import narrow_32, staircase
+from dory_core.api import (
+    Add,
+    Layer,
+    Number,
+    OutputFile,
+    Rejection,
+    Requant,
+    Tensor,
+    WeightBlock,
+    ceil_div,
+    narrow_32,
+    reject_type,
+    staircase,
+)
 from dory_gap8 import calibration as cal
 from dory_gap8.backend.conv import tile_arguments
 from dory_gap8.backend.instance import (
@@ -31,7 +40,7 @@ from dory_gap8.backend.instance import (
 from dory_gap8.backend.requant import INT32, fits, reject_requants, reject_steps
 
 if TYPE_CHECKING:
-    from dory_core.tiling.geometry import Tile
+    from dory_core.api import Tile
 
 # Bytes of a table over sums, and between tables, see ``dory_gap8_add_bytes_impl.h``.
 MOST_SUMS = 2048

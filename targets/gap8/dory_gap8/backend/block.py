@@ -13,10 +13,17 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.expr import ceil_div, minimum
-from dory_core.hardware import OutputFile
-from dory_core.ir import Conv, Layer
-from dory_core.kernel import Number, Rejection, WeightBlock, reject_type
+from dory_core.api import (
+    Conv,
+    Layer,
+    Number,
+    OutputFile,
+    Rejection,
+    WeightBlock,
+    ceil_div,
+    minimum,
+    reject_type,
+)
 from dory_gap8 import calibration as cal
 from dory_gap8.backend.dense import reject_weighted, weighted_epilogue
 from dory_gap8.backend.instance import (
@@ -31,7 +38,7 @@ from dory_gap8.backend.requant import LIMBS, Epilogue
 from dory_gap8.backend.weights import encode, padded
 
 if TYPE_CHECKING:
-    from dory_core.tiling.geometry import Tile
+    from dory_core.api import Tile
 
 # A table of pointers to all taps of four pixels lies on the stack: 16 bytes per tap.
 MOST_TAPS = 49

@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.ir import Conv, Layer, Window
-from dory_core.kernel import Constraint, Number, Rejection, StructCall
-from dory_core.tiling.geometry import extent
+from dory_core.api import Constraint, Conv, Layer, Number, Rejection, StructCall, Window, extent
 from dory_gap8 import calibration as cal
 from dory_gap8.backend.dense import DenseKernel, reject_weighted, weighted_epilogue
 from dory_gap8.backend.instance import call_text
 from dory_gap8.backend.packing import packed_bytes, per_byte
 
 if TYPE_CHECKING:
-    from dory_core.tiling.geometry import Tile
+    from dory_core.api import Tile
 
 
 def geometry_arguments(window: Window) -> tuple[tuple[str, str], ...]:

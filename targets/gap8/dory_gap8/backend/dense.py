@@ -8,10 +8,18 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy.typing as npt
 
-from dory_core.expr import ceil_div, minimum
-from dory_core.hardware import OutputFile
-from dory_core.ir import Conv, Layer, Linear
-from dory_core.kernel import Number, Rejection, WeightBlock, reject_type
+from dory_core.api import (
+    Conv,
+    Layer,
+    Linear,
+    Number,
+    OutputFile,
+    Rejection,
+    WeightBlock,
+    ceil_div,
+    minimum,
+    reject_type,
+)
 from dory_gap8 import calibration as cal
 from dory_gap8.backend.instance import (
     BYTE_TYPES,
@@ -27,7 +35,7 @@ from dory_gap8.backend.requant import INT32, Epilogue, epilogue, fits, reject_re
 from dory_gap8.backend.weights import block_bytes, encode_bytes, reject_weights
 
 if TYPE_CHECKING:
-    from dory_core.tiling.geometry import Tile
+    from dory_core.api import Tile
 
 
 def weighted_epilogue(layer: Layer) -> Epilogue:

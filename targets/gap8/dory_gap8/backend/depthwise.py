@@ -7,10 +7,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dory_core.expr import ceil_div, minimum
-from dory_core.hardware import OutputFile
-from dory_core.ir import Conv, Layer
-from dory_core.kernel import Number, Rejection, StructCall, WeightBlock
+from dory_core.api import (
+    Conv,
+    Layer,
+    Number,
+    OutputFile,
+    Rejection,
+    StructCall,
+    WeightBlock,
+    ceil_div,
+    minimum,
+)
 from dory_gap8 import calibration as cal
 from dory_gap8.backend.conv import geometry_arguments, tile_arguments
 from dory_gap8.backend.dense import reject_weighted, weighted_epilogue
@@ -19,7 +26,7 @@ from dory_gap8.backend.packing import per_byte, weight_bits, weight_words
 from dory_gap8.backend.weights import block_bytes, encode_bytes, padded
 
 if TYPE_CHECKING:
-    from dory_core.tiling.geometry import Tile
+    from dory_core.api import Tile
 
 
 @dataclass(frozen=True)

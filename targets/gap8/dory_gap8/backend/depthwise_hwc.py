@@ -8,10 +8,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.expr import ceil_div, minimum
-from dory_core.hardware import OutputFile
-from dory_core.ir import Conv, Layer, Window
-from dory_core.kernel import Number, Rejection, WeightBlock, reject_type
+from dory_core.api import (
+    Conv,
+    Layer,
+    Number,
+    OutputFile,
+    Rejection,
+    WeightBlock,
+    Window,
+    ceil_div,
+    minimum,
+    reject_type,
+)
 from dory_gap8 import calibration as cal
 from dory_gap8.backend.conv import tile_arguments
 from dory_gap8.backend.dense import reject_weighted, weighted_epilogue
@@ -27,7 +35,7 @@ from dory_gap8.backend.packing import Constants
 from dory_gap8.backend.weights import block_bytes, encode
 
 if TYPE_CHECKING:
-    from dory_core.tiling.geometry import Tile
+    from dory_core.api import Tile
 
 # Outputs of a strip, and input channels that are transposed at once.
 STRIP = LANES = 4

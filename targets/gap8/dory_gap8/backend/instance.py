@@ -7,9 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.resources import files
 
-from dory_core.hardware import OutputFile
-from dory_core.ir import Layer, Requant
-from dory_core.kernel import Kernel, Rejection, StructCall
+from dory_core.api import Kernel, Layer, OutputFile, Rejection, Requant, StructCall
 
 # Element types that inputs and outputs of the kernels may have.
 BYTE_TYPES = ("u8", "i8", "u16", "i16")

@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
-from dory_core.expr import ceil_div
-from dory_core.ir import Layer, Linear
-from dory_core.kernel import Number, Rejection, StructCall
+from dory_core.api import Layer, Linear, Number, Rejection, StructCall, ceil_div
 from dory_gap8 import calibration as cal
 from dory_gap8.backend.conv import tile_arguments
 from dory_gap8.backend.dense import (
@@ -22,7 +20,7 @@ from dory_gap8.backend.instance import call_text
 from dory_gap8.backend.packing import Columns, packed_bytes, per_byte
 
 if TYPE_CHECKING:
-    from dory_core.tiling.geometry import Tile
+    from dory_core.api import Tile
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dory_core.expr import ceil_div, minimum
-from dory_core.hardware import OutputFile
-from dory_core.ir import Layer, Linear
-from dory_core.kernel import Number, Rejection, WeightBlock
+from dory_core.api import (
+    Layer,
+    Linear,
+    Number,
+    OutputFile,
+    Rejection,
+    WeightBlock,
+    ceil_div,
+    minimum,
+)
 from dory_gap8 import calibration as cal
 from dory_gap8.backend.block import interleave
 from dory_gap8.backend.conv import tile_arguments
@@ -19,7 +25,7 @@ from dory_gap8.backend.instance import ClusterKernel, c_type, call_text, sources
 from dory_gap8.backend.weights import padded
 
 if TYPE_CHECKING:
-    from dory_core.tiling.geometry import Tile
+    from dory_core.api import Tile
 
 
 @dataclass(frozen=True)

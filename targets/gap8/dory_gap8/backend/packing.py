@@ -14,9 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.expr import ceil_div
-from dory_core.ir import Conv, Linear
-from dory_core.kernel import Number
+from dory_core.api import Conv, Linear, Number, ceil_div
 
 WEIGHT_BITS = (2, 4, 8)
 

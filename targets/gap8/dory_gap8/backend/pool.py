@@ -6,10 +6,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dory_core.expr import ceil_div, minimum
-from dory_core.hardware import OutputFile
-from dory_core.ir import AvgPool, Layer
-from dory_core.kernel import Number, Rejection, StructCall, reject_maximum, reject_type
+from dory_core.api import (
+    AvgPool,
+    Layer,
+    Number,
+    OutputFile,
+    Rejection,
+    StructCall,
+    ceil_div,
+    minimum,
+    reject_maximum,
+    reject_type,
+)
 from dory_gap8 import calibration as cal
 from dory_gap8.backend.conv import geometry_arguments, tile_arguments
 from dory_gap8.backend.instance import (
@@ -26,7 +34,7 @@ from dory_gap8.backend.packing import per_byte
 from dory_gap8.backend.requant import Epilogue, epilogue, reject_requants
 
 if TYPE_CHECKING:
-    from dory_core.tiling.geometry import Tile
+    from dory_core.api import Tile
 
 _TILE = ("x", "y", "x_h", "x_w", "y_h", "y_w", "y_c", "pad_top", "pad_left")
 

@@ -5,10 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dory_core.expr import ceil_div, minimum
-from dory_core.hardware import OutputFile
-from dory_core.ir import AvgPool, Layer, MaxPool
-from dory_core.kernel import Number, Rejection, reject_type
+from dory_core.api import (
+    AvgPool,
+    Layer,
+    MaxPool,
+    Number,
+    OutputFile,
+    Rejection,
+    ceil_div,
+    minimum,
+    reject_type,
+)
 from dory_gap8 import calibration as cal
 from dory_gap8.backend.instance import (
     BYTE_TYPES,
@@ -20,7 +27,7 @@ from dory_gap8.backend.pool import AvgPoolKernel, MaxPoolKernel
 from dory_gap8.backend.requant import epilogue
 
 if TYPE_CHECKING:
-    from dory_core.tiling.geometry import Tile
+    from dory_core.api import Tile
 
 
 def _reject_window(layer: Layer) -> Rejection | None:

@@ -13,10 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.ir import Layer, LayerRanges, Requant, Tensor
-from dory_core.kernel import Rejection
-from dory_core.requantisation import (
+from dory_core.api import (
+    Layer,
+    LayerRanges,
     Narrow,
+    Rejection,
+    Requant,
+    Tensor,
     cached_per_layer,
     narrow,
     staircase,

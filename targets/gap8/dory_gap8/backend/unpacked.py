@@ -13,17 +13,26 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from dory_core.expr import ceil_div
-from dory_core.hardware import OutputFile
-from dory_core.ir import Conv, Layer, Linear, Tensor
-from dory_core.kernel import Constraint, Kernel, Number, Rejection, WeightBlock
-from dory_core.requantisation import cached_per_layer
+from dory_core.api import (
+    Constraint,
+    Conv,
+    Kernel,
+    Layer,
+    Linear,
+    Number,
+    OutputFile,
+    Rejection,
+    Tensor,
+    WeightBlock,
+    cached_per_layer,
+    ceil_div,
+)
 from dory_gap8 import calibration as cal
 from dory_gap8.backend.instance import ClusterKernel, shipped
 from dory_gap8.backend.packing import Constants, per_byte, weight_bits, weight_words
 
 if TYPE_CHECKING:
-    from dory_core.tiling.geometry import Tile
+    from dory_core.api import Tile
 
 # Pixels from which on taking weights apart once is cheaper than in the inner loop.
 LEAST_PIXELS = 12

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.expr import ceil_div
-from dory_core.kernel import Number, Rejection, WeightBlock
+from dory_core.api import Number, Rejection, WeightBlock, ceil_div
 from dory_gap8.backend.requant import Epilogue
 
 

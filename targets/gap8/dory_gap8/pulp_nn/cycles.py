@@ -6,8 +6,7 @@ layers within 6 %, depthwise 3x3 layers within 5 %, linear layers within 5 %.
 
 from __future__ import annotations
 
-from dory_core.expr import ceil_div
-from dory_core.kernel import Number
+from dory_core.api import Number, ceil_div
 
 CALL = 150
 # A word of the block of 4 channels x 2 pixels: 6 loads, 8 dot products; tenths of a cycle of a word

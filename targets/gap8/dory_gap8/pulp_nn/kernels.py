@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dory_core.ir import Add, Conv, Layer, Linear
-from dory_core.kernel import Kernel
+from dory_core.api import Add, Conv, Kernel, Layer, Linear
 from dory_gap8.pulp_nn.library import Library
 from dory_gap8.pulp_nn.unweighted import UpstreamAdd, UpstreamAvgPool, UpstreamMaxPool
 from dory_gap8.pulp_nn.upstream import UpstreamKernel

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
-from dory_core.errors import UsageError
-from dory_core.hardware import OutputFile
+from dory_core.api import OutputFile, UsageError
 
 HEADERS = ("pulp_nn_kernels.h", "pulp_nn_utils.h")
 # Called by the kernels: im2col, requantisation; the product of matrices.

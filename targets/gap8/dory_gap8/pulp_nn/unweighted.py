@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dory_core.expr import ceil_div
-from dory_core.ir import Add, AvgPool, Layer, MaxPool, Requant
-from dory_core.kernel import Number, Rejection
+from dory_core.api import Add, AvgPool, Layer, MaxPool, Number, Rejection, Requant, ceil_div
 from dory_gap8.pulp_nn import cycles as cost
 from dory_gap8.pulp_nn.upstream import (
     INT16_MAX,
@@ -21,7 +19,7 @@ from dory_gap8.pulp_nn.upstream import (
 )
 
 if TYPE_CHECKING:
-    from dory_core.tiling.geometry import Tile
+    from dory_core.api import Tile
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,11 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dory_core.ir import Layer, Tensor
-from dory_core.kernel import Kernel, Rejection
+from dory_core.api import Kernel, Layer, Rejection, Tensor
 from dory_gap8.pulp_nn.library import Library
 
 if TYPE_CHECKING:
-    from dory_core.hardware import OutputFile
+    from dory_core.api import OutputFile
 
 U8_MAX = 255
 U16_MAX = (1 << 16) - 1

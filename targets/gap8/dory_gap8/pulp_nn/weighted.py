@@ -8,15 +8,25 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dory_core.expr import ceil_div
-from dory_core.ir import Conv, Layer, Linear, Requant, Window
-from dory_core.kernel import Constraint, Number, Rejection, WeightBlock
-from dory_core.tiling.geometry import extent, input_channels
+from dory_core.api import (
+    Constraint,
+    Conv,
+    Layer,
+    Linear,
+    Number,
+    Rejection,
+    Requant,
+    WeightBlock,
+    Window,
+    ceil_div,
+    extent,
+    input_channels,
+)
 from dory_gap8.pulp_nn import cycles as cost
 from dory_gap8.pulp_nn.upstream import INT32, U8_MAX, U16_MAX, UpstreamKernel, first, reject_u8
 
 if TYPE_CHECKING:
-    from dory_core.tiling.geometry import Tile
+    from dory_core.api import Tile
 
 
 def reject_requant(layer: Layer, bits: int) -> Rejection | None:

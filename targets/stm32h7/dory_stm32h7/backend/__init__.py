@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dory_core.hardware import TargetContext
-    from dory_core.ir import Layer
-    from dory_core.kernel import Kernel
+    from dory_core.api import Kernel, Layer, TargetContext
 
 
 def candidates(ctx: TargetContext, layer: Layer) -> list[Kernel]:
     """Return the kernels that may compute ``layer``, best first, portable C last."""
-    from dory_core.kernels import portable_kernels
+    from dory_core.api import portable_kernels
     from dory_stm32h7.hardware import CMSIS_NN
     from dory_stm32h7.options import cmsis_nn_path, kernels_of
 

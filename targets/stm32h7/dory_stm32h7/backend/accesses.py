@@ -6,11 +6,7 @@ copies of the input are scratch memory, in DTCM.
 
 from __future__ import annotations
 
-from dory_core.estimate.cache import window_access
-from dory_core.expr import ceil_div
-from dory_core.ir import Layer, pixel_bytes
-from dory_core.kernel import Access
-from dory_core.tiling.geometry import Tile
+from dory_core.api import Access, Layer, Tile, ceil_div, pixel_bytes, window_access
 
 
 def columns(

@@ -6,11 +6,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dory_core.hardware import OutputFile
-from dory_core.ir import Add, Layer, Requant, Tensor
-from dory_core.kernel import Number, Rejection, reject_type
-from dory_core.requantisation import cached_per_layer, narrow_32, staircase
-from dory_core.tiling.geometry import Tile
+from dory_core.api import (
+    Add,
+    Layer,
+    Number,
+    OutputFile,
+    Rejection,
+    Requant,
+    Tensor,
+    Tile,
+    cached_per_layer,
+    narrow_32,
+    reject_type,
+    staircase,
+)
 from dory_stm32h7 import calibration as costs
 from dory_stm32h7.backend.epilogue import Line, epilogue, reject_epilogue
 from dory_stm32h7.backend.instance import (

@@ -7,10 +7,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.expr import ceil_div
-from dory_core.ir import Conv, Layer, Linear, Window
-from dory_core.kernel import Access, Kernel, Number, Rejection, WeightBlock, reject_maximum
-from dory_core.tiling.geometry import Tile
+from dory_core.api import (
+    Access,
+    Conv,
+    Kernel,
+    Layer,
+    Linear,
+    Number,
+    Rejection,
+    Tile,
+    WeightBlock,
+    Window,
+    ceil_div,
+    reject_maximum,
+)
 from dory_stm32h7 import calibration as costs
 from dory_stm32h7.backend.accesses import (
     columns,

@@ -8,11 +8,20 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.expr import ceil_div
-from dory_core.hardware import OutputFile
-from dory_core.ir import Conv, Layer, Linear, MaxPool, Window
-from dory_core.kernel import Number, Rejection, WeightBlock, reject_type
-from dory_core.tiling.geometry import Tile
+from dory_core.api import (
+    Conv,
+    Layer,
+    Linear,
+    MaxPool,
+    Number,
+    OutputFile,
+    Rejection,
+    Tile,
+    WeightBlock,
+    Window,
+    ceil_div,
+    reject_type,
+)
 from dory_stm32h7 import calibration as costs
 from dory_stm32h7.backend.cmsis_library import CmsisNn
 from dory_stm32h7.backend.cmsis_parameters import (

@@ -8,8 +8,7 @@ from functools import cache, cached_property
 from importlib.resources import files
 from pathlib import Path
 
-from dory_core.errors import UsageError
-from dory_core.hardware import OutputFile
+from dory_core.api import OutputFile, UsageError
 
 EXTERNAL = "kernels/external"
 HEADER = "arm_nnfunctions.h"

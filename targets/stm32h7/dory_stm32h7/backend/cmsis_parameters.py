@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.ir import Conv, Layer, Linear, MaxPool, Tensor
-from dory_core.kernel import Rejection
+from dory_core.api import Conv, Layer, Linear, MaxPool, Rejection, Tensor
 from dory_stm32h7.backend.epilogue import find_epilogue
 
 _INT32 = (1 << 31) - 1

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dory_core.hardware import OutputFile
-from dory_core.ir import Conv, Layer
-from dory_core.kernel import Access, Number, Rejection, WeightBlock
-from dory_core.tiling.geometry import Tile
+from dory_core.api import Access, Conv, Layer, Number, OutputFile, Rejection, Tile, WeightBlock
 from dory_stm32h7 import calibration as costs
 from dory_stm32h7.backend.accesses import columns
 from dory_stm32h7.backend.epilogue import epilogue

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from dory_core.expr import ceil_div, maximum, minimum
-from dory_core.hardware import OutputFile
-from dory_core.ir import Conv, Layer
-from dory_core.kernel import Access, Number, Rejection, WeightBlock
-from dory_core.tiling.geometry import Tile
+from dory_core.api import (
+    Access,
+    Conv,
+    Layer,
+    Number,
+    OutputFile,
+    Rejection,
+    Tile,
+    WeightBlock,
+    ceil_div,
+    maximum,
+    minimum,
+)
 from dory_stm32h7 import calibration as costs
 from dory_stm32h7.backend.accesses import channel_blocks
 from dory_stm32h7.backend.epilogue import epilogue

@@ -14,9 +14,15 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.ir import Layer, Requant
-from dory_core.kernel import Rejection
-from dory_core.requantisation import cached_per_layer, narrow_product, staircase, steps_of_sums
+from dory_core.api import (
+    Layer,
+    Rejection,
+    Requant,
+    cached_per_layer,
+    narrow_product,
+    staircase,
+    steps_of_sums,
+)
 
 Bounds = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
 

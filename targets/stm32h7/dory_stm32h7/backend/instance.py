@@ -7,10 +7,7 @@ from abc import abstractmethod
 from collections.abc import Iterable
 from importlib.resources import files
 
-from dory_core.hardware import OutputFile
-from dory_core.ir import Layer, Tensor, Window
-from dory_core.kernel import Kernel, Number
-from dory_core.tiling.geometry import Tile
+from dory_core.api import Kernel, Layer, Number, OutputFile, Tensor, Tile, Window
 from dory_stm32h7 import calibration
 
 PREFIX = "dory_stm32h7"

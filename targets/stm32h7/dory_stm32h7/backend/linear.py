@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from dory_core.hardware import OutputFile
-from dory_core.ir import Layer, Linear
-from dory_core.kernel import Access, Number, Rejection, WeightBlock
-from dory_core.tiling.geometry import Tile
+from dory_core.api import Access, Layer, Linear, Number, OutputFile, Rejection, Tile, WeightBlock
 from dory_stm32h7 import calibration as costs
 from dory_stm32h7.backend.accesses import fully_connected
 from dory_stm32h7.backend.epilogue import epilogue

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from dory_core.hardware import OutputFile
-from dory_core.ir import AvgPool, Layer
-from dory_core.kernel import Access, Number, Rejection, reject_maximum, reject_type
-from dory_core.tiling.geometry import Tile
+from dory_core.api import (
+    Access,
+    AvgPool,
+    Layer,
+    Number,
+    OutputFile,
+    Rejection,
+    Tile,
+    reject_maximum,
+    reject_type,
+)
 from dory_stm32h7 import calibration as costs
 from dory_stm32h7.backend.accesses import pixels_first
 from dory_stm32h7.backend.epilogue import epilogue, reject_epilogue

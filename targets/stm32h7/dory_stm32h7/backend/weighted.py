@@ -8,9 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.expr import ceil_div
-from dory_core.ir import Layer
-from dory_core.kernel import Number, Rejection, WeightBlock, reject_type
+from dory_core.api import Layer, Number, Rejection, WeightBlock, ceil_div, reject_type
 from dory_stm32h7 import calibration as costs
 from dory_stm32h7.backend.epilogue import Epilogue, epilogue, reject_epilogue
 from dory_stm32h7.backend.instance import (

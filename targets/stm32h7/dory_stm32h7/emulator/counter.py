@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dory_core.hardware import Cache
+from dory_core.api import Cache
 from dory_stm32h7.emulator.memories import Region
 from dory_stm32h7.emulator.native import add_hook
 

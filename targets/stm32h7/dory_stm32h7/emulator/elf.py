@@ -7,7 +7,7 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from pathlib import Path
 
-from dory_core.errors import DoryError
+from dory_core.api import DoryError
 
 _PT_LOAD = 1
 _SHT_SYMTAB = 2

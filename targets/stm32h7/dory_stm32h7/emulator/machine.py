@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from dory_core.errors import VerificationFailed
+from dory_core.api import VerificationFailed
 from dory_stm32h7.emulator.counter import AccessCounter, InstructionCounter
 from dory_stm32h7.emulator.elf import Elf
 from dory_stm32h7.emulator.faults import ChipFault

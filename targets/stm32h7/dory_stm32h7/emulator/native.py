@@ -12,9 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from dory_core.errors import ToolMissing
-from dory_core.simulate.cache import cache_dir
-from dory_core.simulate.compiler import find_compiler
+from dory_core.api import ToolMissing, cache_dir, find_compiler
 
 
 def add_hook(

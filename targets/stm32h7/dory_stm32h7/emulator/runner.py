@@ -9,12 +9,17 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.application import read_plan
-from dory_core.errors import UsageError, VerificationFailed
-from dory_core.simulate.build import build_program
-from dory_core.simulate.packing import unpack
-from dory_core.simulate.result import Run, RunResult, compare_layer
-from dory_core.simulate.runner import RunRequest
+from dory_core.api import (
+    Run,
+    RunRequest,
+    RunResult,
+    UsageError,
+    VerificationFailed,
+    build_program,
+    compare_layer,
+    read_plan,
+    unpack,
+)
 from dory_stm32h7.emulator.elf import read_elf
 from dory_stm32h7.emulator.faults import ChipFault
 from dory_stm32h7.emulator.machine import Machine

@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dory_core.plugins import hookimpl
+from dory_core.api import hookimpl
 
 if TYPE_CHECKING:
-    from dory_core.frontend import Frontend, FrontendOptions
-    from dory_core.ir import Graph
+    from dory_core.api import Frontend, FrontendOptions, Graph
 
 DORY_API = 1
 
@@ -24,6 +23,6 @@ def read(path: Path, options: FrontendOptions) -> Graph:
 @hookimpl
 def dory_frontends() -> list[Frontend]:
     """Return the dialect."""
-    from dory_core.frontend import Frontend
+    from dory_core.api import Frontend
 
     return [Frontend("${n.name}", "ONNX as ${n.name} exports it", read)]

@@ -7,9 +7,8 @@ from pathlib import Path
 import numpy as np
 from ${n.package}.dialect import parse
 
-from dory_core.frontend import FrontendOptions
-from dory_core.reference import run
-from dory_core.testing.onnx_builder import OnnxBuilder
+from dory_core.api import FrontendOptions
+from dory_core.testing import OnnxBuilder, run_reference
 
 
 def test_requantisation_is_floor_of_the_integers(tmp_path: Path) -> None:
@@ -23,7 +22,7 @@ def test_requantisation_is_floor_of_the_integers(tmp_path: Path) -> None:
     net.clip(0, 255)
     graph = parse(net.save(tmp_path / "net.onnx"), FrontendOptions())
     image = np.array([[[10, 200]], [[7, 1]]])
-    [layer] = graph.ops
-    result = run(graph, {"input": image})[layer.output]
+    [layer] = graph.layers
+    result = run_reference(graph, {"input": image})[layer.output.name]
     expected = [(5 * (3 * 10 - 2 * 7) + 7) // 8, 255]
     assert result.reshape(-1).tolist() == expected

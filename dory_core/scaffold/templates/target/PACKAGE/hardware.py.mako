@@ -5,7 +5,7 @@ Every number is an example: replace it, and say where the right one stands.
 
 from __future__ import annotations
 
-from dory_core.hardware import (
+from dory_core.api import (
     Level,
     Link,
     Memory,

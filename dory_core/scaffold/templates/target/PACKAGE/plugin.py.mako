@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dory_core.plugins import hookimpl
+from dory_core.api import hookimpl
 from ${n.package}.hardware import NAME, TARGET, hierarchy
 
 if TYPE_CHECKING:
-    from dory_core.hardware import DmaHal, MemoryHierarchy, Target, TargetContext
-    from dory_core.ir import Layer
-    from dory_core.kernel import Kernel, Term
-    from dory_core.tiling.geometry import Tile
+    from dory_core.api import (
+        DmaHal,
+        Kernel,
+        Layer,
+        MemoryHierarchy,
+        Target,
+        TargetContext,
+        Term,
+        Tile,
+    )
 
 DORY_API = 1
 
@@ -35,8 +41,7 @@ def dory_objective_terms(
     """Return what makes a tile good: here, that it fills the memory."""
     if ctx.name != NAME:
         return []
-    from dory_core.kernel import Term
-    from dory_core.tiling.geometry import input_bytes, output_bytes
+    from dory_core.api import Term, input_bytes, output_bytes
 
     used = input_bytes(layer, tile) + kernel.weight_bytes(layer, tile) + output_bytes(layer, tile)
     return [Term("UTILISATION", 0.5, used)]
@@ -47,7 +52,7 @@ def dory_dma_hal(ctx: TargetContext) -> DmaHal | None:
     """Return the C files that drive the DMA; the host simulation needs none."""
     if ctx.name != NAME:
         return None
-    from dory_core.hardware import DmaHal
+    from dory_core.api import DmaHal
 
     return DmaHal(NAME, any_core=False)
 
@@ -57,6 +62,6 @@ def dory_kernels(ctx: TargetContext, layer: Layer) -> list[Kernel]:
     """Return the candidates of a layer, best first: put kernels of your own before these."""
     if ctx.name != NAME:
         return []
-    from dory_core.kernels import portable_kernels
+    from dory_core.api import portable_kernels
 
     return list(portable_kernels(ctx.memory.cores))

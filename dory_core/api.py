@@ -1,0 +1,302 @@
+"""Everything that a plugin imports from dory: ``from dory_core.api import Kernel, hookimpl``.
+
+Other modules of ``dory_core`` are private and move between versions; tests of plugins also use
+``dory_core.testing``. A name is imported from its module when it is first asked for, so that a
+plugin loads what it uses.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dory_core.application import read_plan as read_plan
+    from dory_core.codegen.application import render as render
+    from dory_core.codegen.cexpr import comment as comment
+    from dory_core.codegen.image_vectors import image_vectors as image_vectors
+    from dory_core.codegen.names import layer_parameters as layer_parameters
+    from dory_core.codegen.names import layer_symbol as layer_symbol
+    from dory_core.codegen.network import network_view as network_view
+    from dory_core.errors import DoryError as DoryError
+    from dory_core.errors import NotSupported as NotSupported
+    from dory_core.errors import ToolMissing as ToolMissing
+    from dory_core.errors import UsageError as UsageError
+    from dory_core.errors import VerificationFailed as VerificationFailed
+    from dory_core.estimate.cache import window_access as window_access
+    from dory_core.expr import ceil_div as ceil_div
+    from dory_core.expr import maximum as maximum
+    from dory_core.expr import minimum as minimum
+    from dory_core.frontend import Frontend as Frontend
+    from dory_core.frontend import FrontendOptions as FrontendOptions
+    from dory_core.hardware import STORAGE_BITS as STORAGE_BITS
+    from dory_core.hardware import Cache as Cache
+    from dory_core.hardware import DmaHal as DmaHal
+    from dory_core.hardware import Level as Level
+    from dory_core.hardware import Link as Link
+    from dory_core.hardware import Memory as Memory
+    from dory_core.hardware import MemoryHierarchy as MemoryHierarchy
+    from dory_core.hardware import OperatingPoint as OperatingPoint
+    from dory_core.hardware import Option as Option
+    from dory_core.hardware import OutputFile as OutputFile
+    from dory_core.hardware import Target as Target
+    from dory_core.hardware import TargetContext as TargetContext
+    from dory_core.ir import Add as Add
+    from dory_core.ir import Array as Array
+    from dory_core.ir import AvgPool as AvgPool
+    from dory_core.ir import Conv as Conv
+    from dory_core.ir import Graph as Graph
+    from dory_core.ir import Layer as Layer
+    from dory_core.ir import LayerRanges as LayerRanges
+    from dory_core.ir import Linear as Linear
+    from dory_core.ir import MaxPool as MaxPool
+    from dory_core.ir import Requant as Requant
+    from dory_core.ir import Tensor as Tensor
+    from dory_core.ir import Window as Window
+    from dory_core.ir import pixel_bytes as pixel_bytes
+    from dory_core.ir import requant as requant
+    from dory_core.ir import storage_for as storage_for
+    from dory_core.kernel import Access as Access
+    from dory_core.kernel import Constraint as Constraint
+    from dory_core.kernel import Kernel as Kernel
+    from dory_core.kernel import Number as Number
+    from dory_core.kernel import Rejection as Rejection
+    from dory_core.kernel import StructCall as StructCall
+    from dory_core.kernel import Term as Term
+    from dory_core.kernel import WeightBlock as WeightBlock
+    from dory_core.kernel import reject_maximum as reject_maximum
+    from dory_core.kernel import reject_type as reject_type
+    from dory_core.kernels import portable_kernels as portable_kernels
+    from dory_core.layout import Layout as Layout
+    from dory_core.onnx_import import AddMeaning as AddMeaning
+    from dory_core.onnx_import import Dialect as Dialect
+    from dory_core.onnx_import import Node as Node
+    from dory_core.onnx_import import Operand as Operand
+    from dory_core.onnx_import import Step as Step
+    from dory_core.onnx_import import import_onnx as import_onnx
+    from dory_core.onnx_import import normal_add as normal_add
+    from dory_core.onnx_import import requants_of as requants_of
+    from dory_core.options import F_CLUSTER as F_CLUSTER
+    from dory_core.options import F_IO as F_IO
+    from dory_core.passes import Pass as Pass
+    from dory_core.passes.ranges import infer_types as infer_types
+    from dory_core.plan import LayerStep as LayerStep
+    from dory_core.plan import Place as Place
+    from dory_core.plan import Plan as Plan
+    from dory_core.planning.place import L3_IMAGE as L3_IMAGE
+    from dory_core.plugins import hookimpl as hookimpl
+    from dory_core.requantisation import Narrow as Narrow
+    from dory_core.requantisation import Staircase as Staircase
+    from dory_core.requantisation import cached_per_layer as cached_per_layer
+    from dory_core.requantisation import exact_addend_interval as exact_addend_interval
+    from dory_core.requantisation import narrow as narrow
+    from dory_core.requantisation import narrow_32 as narrow_32
+    from dory_core.requantisation import narrow_product as narrow_product
+    from dory_core.requantisation import staircase as staircase
+    from dory_core.requantisation import steps_of_sums as steps_of_sums
+    from dory_core.simulate.build import Recipe as Recipe
+    from dory_core.simulate.build import build_program as build_program
+    from dory_core.simulate.cache import cache_dir as cache_dir
+    from dory_core.simulate.compiler import Compiler as Compiler
+    from dory_core.simulate.compiler import find_compiler as find_compiler
+    from dory_core.simulate.compiler import identify as identify
+    from dory_core.simulate.compiler import named_compiler as named_compiler
+    from dory_core.simulate.packing import pack as pack
+    from dory_core.simulate.packing import unpack as unpack
+    from dory_core.simulate.process import run_process as run_process
+    from dory_core.simulate.result import LayerOutput as LayerOutput
+    from dory_core.simulate.result import LayerResult as LayerResult
+    from dory_core.simulate.result import Mismatch as Mismatch
+    from dory_core.simulate.result import Run as Run
+    from dory_core.simulate.result import RunResult as RunResult
+    from dory_core.simulate.result import compare_layer as compare_layer
+    from dory_core.simulate.runner import Runner as Runner
+    from dory_core.simulate.runner import RunRequest as RunRequest
+    from dory_core.tiling.geometry import Tile as Tile
+    from dory_core.tiling.geometry import extent as extent
+    from dory_core.tiling.geometry import input_bytes as input_bytes
+    from dory_core.tiling.geometry import input_channels as input_channels
+    from dory_core.tiling.geometry import output_bytes as output_bytes
+    from dory_core.vectors import VECTORS_OPTION as VECTORS_OPTION
+#: What the namespace holds: title of a section of docs/api.md, module, names.
+SECTIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    "Hooks and errors": {
+        "dory_core.plugins": ("hookimpl",),
+        "dory_core.errors": (
+            "DoryError",
+            "NotSupported",
+            "ToolMissing",
+            "UsageError",
+            "VerificationFailed",
+        ),
+    },
+    "Chips": {
+        "dory_core.hardware": (
+            "Cache",
+            "DmaHal",
+            "Level",
+            "Link",
+            "Memory",
+            "MemoryHierarchy",
+            "OperatingPoint",
+            "Option",
+            "OutputFile",
+            "STORAGE_BITS",
+            "Target",
+            "TargetContext",
+        ),
+        "dory_core.options": (
+            "F_CLUSTER",
+            "F_IO",
+        ),
+        "dory_core.vectors": ("VECTORS_OPTION",),
+    },
+    "Networks": {
+        "dory_core.ir": (
+            "Add",
+            "Array",
+            "AvgPool",
+            "Conv",
+            "Graph",
+            "Layer",
+            "LayerRanges",
+            "Linear",
+            "MaxPool",
+            "Requant",
+            "Tensor",
+            "Window",
+            "pixel_bytes",
+            "requant",
+            "storage_for",
+        ),
+        "dory_core.layout": ("Layout",),
+        "dory_core.passes": ("Pass",),
+        "dory_core.passes.ranges": ("infer_types",),
+    },
+    "Kernels": {
+        "dory_core.kernel": (
+            "Access",
+            "Constraint",
+            "Kernel",
+            "Number",
+            "Rejection",
+            "StructCall",
+            "Term",
+            "WeightBlock",
+            "reject_maximum",
+            "reject_type",
+        ),
+        "dory_core.kernels": ("portable_kernels",),
+        "dory_core.estimate.cache": ("window_access",),
+    },
+    "Tiles": {
+        "dory_core.tiling.geometry": (
+            "Tile",
+            "extent",
+            "input_bytes",
+            "input_channels",
+            "output_bytes",
+        ),
+        "dory_core.expr": (
+            "ceil_div",
+            "maximum",
+            "minimum",
+        ),
+    },
+    "Requantisation": {
+        "dory_core.requantisation": (
+            "Narrow",
+            "Staircase",
+            "cached_per_layer",
+            "exact_addend_interval",
+            "narrow",
+            "narrow_32",
+            "narrow_product",
+            "staircase",
+            "steps_of_sums",
+        ),
+    },
+    "Frontends": {
+        "dory_core.frontend": (
+            "Frontend",
+            "FrontendOptions",
+        ),
+        "dory_core.onnx_import": (
+            "AddMeaning",
+            "Dialect",
+            "Node",
+            "Operand",
+            "Step",
+            "import_onnx",
+            "normal_add",
+            "requants_of",
+        ),
+    },
+    "Applications": {
+        "dory_core.plan": (
+            "LayerStep",
+            "Place",
+            "Plan",
+        ),
+        "dory_core.planning.place": ("L3_IMAGE",),
+        "dory_core.codegen.application": ("render",),
+        "dory_core.codegen.cexpr": ("comment",),
+        "dory_core.codegen.image_vectors": ("image_vectors",),
+        "dory_core.codegen.names": (
+            "layer_parameters",
+            "layer_symbol",
+        ),
+        "dory_core.codegen.network": ("network_view",),
+    },
+    "Runners": {
+        "dory_core.application": ("read_plan",),
+        "dory_core.simulate.build": (
+            "Recipe",
+            "build_program",
+        ),
+        "dory_core.simulate.cache": ("cache_dir",),
+        "dory_core.simulate.compiler": (
+            "Compiler",
+            "find_compiler",
+            "identify",
+            "named_compiler",
+        ),
+        "dory_core.simulate.packing": (
+            "pack",
+            "unpack",
+        ),
+        "dory_core.simulate.process": ("run_process",),
+        "dory_core.simulate.result": (
+            "LayerOutput",
+            "LayerResult",
+            "Mismatch",
+            "Run",
+            "RunResult",
+            "compare_layer",
+        ),
+        "dory_core.simulate.runner": (
+            "RunRequest",
+            "Runner",
+        ),
+    },
+}
+
+_MODULES = {
+    name: module
+    for modules in SECTIONS.values()
+    for module, names in modules.items()
+    for name in names
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(_MODULES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(_MODULES)

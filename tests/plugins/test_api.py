@@ -1,0 +1,130 @@
+"""``dory_core.api`` is all that plugins import."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dory_core import api
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = sorted(
+    path.parent
+    for folder in ("targets", "frontends", "tools")
+    for path in ROOT.glob(f"{folder}/*/dory_*/__init__.py")
+)
+TEMPLATES = ROOT / "dory_core" / "scaffold" / "templates"
+ALLOWED = ("dory_core.api", "dory_core.testing")
+
+
+def imports_of_core(source: str) -> Iterator[str]:
+    """Yield every module of the core that a Python source imports."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
+            if node.module == "dory_core":
+                yield from (f"dory_core.{name.name}" for name in node.names)
+            elif node.module.startswith("dory_core."):
+                yield node.module
+        elif isinstance(node, ast.Import):
+            yield from (n.name for n in node.names if n.name.split(".")[0] == "dory_core")
+
+
+def is_allowed(module: str, allowed: tuple[str, ...]) -> bool:
+    return any(module == name or module.startswith(f"{name}.") for name in allowed)
+
+
+def names_in_table() -> list[str]:
+    return [name for part in api.SECTIONS.values() for names in part.values() for name in names]
+
+
+def test_the_list_of_names_is_pinned() -> None:
+    """A name that goes breaks plugins: raise API_VERSION; one that comes needs a reason."""
+    assert sorted(names_in_table()) == sorted(NAMES.split())
+
+
+def test_type_checkers_see_the_names_that_exist() -> None:
+    seen = {}
+    for node in ast.walk(ast.parse(inspect.getsource(api))):
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("dory_core."):
+            seen.update({name.asname: node.module for name in node.names})
+    table = {
+        name: module
+        for part in api.SECTIONS.values()
+        for module, names in part.items()
+        for name in names
+    }
+    assert seen == table
+
+
+@pytest.mark.parametrize("name", names_in_table())
+def test_name_is_there(name: str) -> None:
+    assert getattr(api, name) is not None
+    assert name in dir(api)
+
+
+def test_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'Plam'"):
+        _ = api.Plam
+
+
+def test_the_namespace_loads_nothing_before_it_is_asked() -> None:
+    loaded = "(m for m in sys.modules if m.startswith('dory_core'))"
+    code = f"import sys, dory_core.api; print(*{loaded})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["dory_core", "dory_core.api"]
+
+
+def test_there_are_plugins_to_look_at() -> None:
+    assert len(PACKAGES) >= 1
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda path: path.name)
+def test_plugin_imports_the_public_names_alone(package: Path) -> None:
+    found = {}
+    for path in sorted(package.rglob("*.py")):
+        # A plugin's ``testing`` builds networks for tests, its own and others'.
+        allowed = ALLOWED if path.stem == "testing" else ALLOWED[:1]
+        others = [
+            module
+            for module in imports_of_core(path.read_text(encoding="utf-8"))
+            if not is_allowed(module, allowed)
+        ]
+        if others:
+            found[path.relative_to(package).as_posix()] = others
+    assert found == {}
+
+
+@pytest.mark.parametrize("kind", ["target", "frontend"])
+def test_a_new_plugin_imports_the_public_names_alone(kind: str) -> None:
+    from dory_core.scaffold import names, plugin_files
+
+    found = {}
+    for file in plugin_files(kind, names("my-chip")):
+        if file.path.endswith(".py"):
+            allowed = ALLOWED if file.path.startswith("tests/") else ALLOWED[:1]
+            others = [m for m in imports_of_core(str(file.content)) if not is_allowed(m, allowed)]
+            if others:
+                found[file.path] = others
+    assert found == {}
+
+
+NAMES = """
+Access Add AddMeaning Array AvgPool Cache Compiler Constraint Conv Dialect DmaHal DoryError
+F_CLUSTER F_IO Frontend FrontendOptions Graph Kernel L3_IMAGE Layer LayerOutput LayerRanges
+LayerResult LayerStep Layout Level Linear Link MaxPool Memory MemoryHierarchy Mismatch Narrow Node
+NotSupported Number Operand OperatingPoint Option OutputFile Pass Place Plan Recipe Rejection
+Requant Run RunRequest RunResult Runner STORAGE_BITS Staircase Step StructCall Target
+TargetContext Tensor Term Tile ToolMissing UsageError VECTORS_OPTION VerificationFailed
+WeightBlock Window build_program cache_dir cached_per_layer ceil_div comment compare_layer
+exact_addend_interval extent find_compiler hookimpl identify image_vectors import_onnx infer_types
+input_bytes input_channels layer_parameters layer_symbol maximum minimum named_compiler narrow
+narrow_32 narrow_product network_view normal_add output_bytes pack pixel_bytes portable_kernels
+read_plan reject_maximum reject_type render requant requants_of run_process staircase
+steps_of_sums storage_for unpack window_access
+"""
