@@ -12,7 +12,7 @@ from dory_core.ir import Window
 from dory_core.simulate.compiler import find_compiler
 from dory_core.testing.apps import build_app
 from dory_core.testing.graphs import GraphBuilder
-from tests.testing.tiny_chip import NAME, TinyChip
+from tests.toy.chip import NAME, ToyChip
 
 READER = """\
 #include <stdio.h>
@@ -35,7 +35,7 @@ def test_image_holds_the_vectors_that_were_asked_for(which: str, tmp_path: Path)
     builder.conv(4, Window(kernel=(3, 3)))
     builder.linear(6, output=(0, 255))
     directory = tmp_path / "app"
-    plan = build_app(builder.graph(), NAME, directory, plugins=TinyChip().plugins(), seeds=(0, 1))
+    plan = build_app(builder.graph(), NAME, directory, plugins=ToyChip().plugins(), seeds=(0, 1))
     for file in image_vectors(plan, which, "board"):
         path = directory / file.path
         path.parent.mkdir(exist_ok=True)

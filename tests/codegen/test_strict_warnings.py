@@ -12,8 +12,8 @@ from dory_core.simulate.build import FLAGS, INCLUDE_FOLDERS
 from dory_core.simulate.compiler import find_compiler
 from dory_core.testing.apps import build_app
 from dory_core.testing.graphs import I8, GraphBuilder
-from tests.engines.chip import NAME as CHIP
-from tests.engines.chip import Chip
+from tests.toy.array import array_chip
+from tests.toy.chip import NAME as CHIP
 
 STRICT = (
     *("-Wconversion", "-Wsign-conversion", "-Wshadow", "-Wundef", "-Wcast-qual", "-Wvla"),
@@ -57,7 +57,7 @@ def test_an_application_is_clean_under_strict_warnings(
 
 def test_an_application_with_layouts_is_clean_under_strict_warnings(tmp_path: Path) -> None:
     """Conversions, tensors that stay in L1, kernels in place; the test's own kernels apart."""
-    app, chip = tmp_path / "app", Chip(resident_l1=True, l1_bytes=16 * 1024)
+    app, chip = tmp_path / "app", array_chip(resident_l1=True, l1_bytes=16 * 1024)
     net = GraphBuilder((16, 10, 10))
     net.conv(16, Window(kernel=(1, 1)))
     net.conv(16, SAME, groups=16)

@@ -22,7 +22,7 @@ from dory_core.passes import Pass
 from dory_core.passes.ranges import infer_types
 from dory_core.plugins import Plugins, hookimpl
 from dory_core.testing.graphs import GraphBuilder
-from tests.testing.tiny_chip import TinyChip
+from tests.toy.chip import ToyChip
 
 
 def network() -> Graph:
@@ -42,8 +42,8 @@ def one_more(graph: Graph) -> Graph:
 
 
 @dataclass(frozen=True)
-class Approximating(TinyChip):
-    """The tiny chip with passes, and a frontend that knows one network."""
+class Approximating(ToyChip):
+    """The toy chip with passes, and a frontend that knows one network."""
 
     passes: tuple[Pass, ...] = ()
 
@@ -71,7 +71,7 @@ def options(
         flat = {n: v.transpose(1, 2, 0).reshape(-1) for n, v in values.items()}
         np.savez(tmp_path / "golden.npz", **flat)
         goldens = (tmp_path / "golden.npz",)
-    return CompileOptions(file, "tiny", "steps", output, golden=goldens)
+    return CompileOptions(file, "toy", "steps", output, golden=goldens)
 
 
 def test_differences_are_counted_over_all_vectors() -> None:

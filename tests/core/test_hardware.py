@@ -9,7 +9,7 @@ import pytest
 
 from dory_core.hardware import Level, Link, Memory, MemoryHierarchy, OperatingPoint, TargetContext
 from dory_core.plugins import PluginError, Plugins, hookimpl
-from tests.testing.tiny_chip import NAME, TinyChip
+from tests.toy.chip import NAME, ToyChip
 
 L1, L2 = Memory("scratchpad", 4096, 96), Memory("SRAM", 65536)
 DMA = Link(1, 2, setup_cycles=40, bytes_per_cycle=4.0)
@@ -52,7 +52,7 @@ def test_impossible_hardware_is_refused_with_the_reason(name: str) -> None:
 
 
 def test_the_plugin_that_describes_it_is_named() -> None:
-    class Broken(TinyChip):
+    class Broken(ToyChip):
         @hookimpl
         def dory_memory_hierarchy(self, ctx: TargetContext) -> MemoryHierarchy | None:
             return MemoryHierarchy((Level(1, (L1,)), Level(2, (L2,))), ())

@@ -9,65 +9,39 @@ from pathlib import Path
 
 import pytest
 
-from dory_core import planner
 from dory_core.budgets import memory_budgets
 from dory_core.errors import DoesNotFit, DoryError, NotSupported, VerificationFailed
-from dory_core.hardware import (
-    Level,
-    Link,
-    Memory,
-    MemoryHierarchy,
-    Target,
-    TargetContext,
-)
+from dory_core.hardware import Link, Memory
 from dory_core.ir import Graph, Layer, Window, requant
-from dory_core.kernel import Kernel
 from dory_core.kernels import portable_kernels
 from dory_core.plan import Plan
+from dory_core.planning import planner
 from dory_core.planning.bins import Bin, BinPlan
 from dory_core.planning.blocks import Request
-from dory_core.plugins import Plugins, hookimpl
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.graphs import GraphBuilder
 from dory_core.tiling.geometry import Tile
 from dory_core.tiling.in_place import tile_whole
+from tests.toy.chip import NAME, ToyChip
 
-NAME = "forked"
 ACTIVATIONS = frozenset({"activations"})
 
 
-class Forked:
-    """A chip with 9 and 7 kB of L2, and constants in a ROM that is mapped, or linked into L2."""
-
-    def __init__(self, *sizes: int, rom: int | None = 64 * 1024, in_place: bool = False) -> None:
-        holds = ACTIVATIONS if rom else ACTIVATIONS | {"weights"}
-        memories = tuple(
+def forked(*sizes: int, rom: int | None = 64 * 1024, in_place: bool = False) -> ToyChip:
+    """Return a chip with several memories in L2 and constants in a ROM that is mapped, or in L2."""
+    holds = ACTIVATIONS if rom else ACTIVATIONS | {"weights"}
+    memories: list[Memory | tuple[Memory, ...]] = [
+        Memory("TCM", 16 * 1024),
+        tuple(
             Memory(f"SRAM{k}", size, 0, 0x2000_0000 + k * 0x1000_0000, holds, 16)
             for k, size in enumerate(sizes)
-        )
-        levels = [Level(1, (Memory("TCM", 16 * 1024),)), Level(2, memories)]
-        links = [Link(1, 2, setup_cycles=40, bytes_per_cycle=4.0)]
-        if rom:
-            levels.append(
-                Level(3, (Memory("ROM", rom, holds=frozenset({"weights"}), mapped=True),))
-            )
-            links.append(Link(2, 3, setup_cycles=40, bytes_per_cycle=1.0))
-        self.hierarchy = MemoryHierarchy(tuple(levels), tuple(links), in_place=in_place)
-
-    @hookimpl
-    def dory_targets(self) -> list[Target]:
-        return [Target(NAME, "a chip with several memories in L2")]
-
-    @hookimpl
-    def dory_memory_hierarchy(self, ctx: TargetContext) -> MemoryHierarchy | None:
-        return self.hierarchy if ctx.name == NAME else None
-
-    @hookimpl
-    def dory_kernels(self, ctx: TargetContext) -> list[Kernel]:
-        return list(portable_kernels()) if ctx.name == NAME else []
-
-    def plugins(self) -> Plugins:
-        return Plugins.from_objects(forked=self)
+        ),
+    ]
+    links = [Link(1, 2, setup_cycles=40, bytes_per_cycle=4.0)]
+    if rom:
+        memories.append(Memory("ROM", rom, holds=frozenset({"weights"}), mapped=True))
+        links.append(Link(2, 3, setup_cycles=40, bytes_per_cycle=1.0))
+    return ToyChip(memories=tuple(memories), links=tuple(links), in_place=in_place)
 
 
 def residual() -> Graph:
@@ -80,7 +54,7 @@ def residual() -> Graph:
     return builder.graph()
 
 
-def application(chip: Forked, directory: Path, **budgets: int) -> Plan:
+def application(chip: ToyChip, directory: Path, **budgets: int) -> Plan:
     return build_app(
         residual(),
         NAME,
@@ -100,7 +74,7 @@ def test_tensors_lie_in_two_memories_and_the_network_is_exact(
     rom: int | None, tmp_path: Path
 ) -> None:
     first = 10 * 1024 if rom else 12 * 1024
-    chip = Forked(first, 8 * 1024, rom=rom)
+    chip = forked(first, 8 * 1024, rom=rom)
     plan = application(chip, tmp_path / "app")
     assert places(plan) == {0, 1}
     levels = {step.weights.level for step in plan.steps if step.weights is not None}
@@ -112,7 +86,7 @@ def test_tensors_lie_in_two_memories_and_the_network_is_exact(
 
 
 def test_one_memory_is_used_when_it_is_large_enough(tmp_path: Path) -> None:
-    chip = Forked(16 * 1024, 8 * 1024)
+    chip = forked(16 * 1024, 8 * 1024)
     plan = application(chip, tmp_path / "app")
     assert places(plan) == {0}
     assert plan.more_l2_bytes == ()
@@ -121,7 +95,7 @@ def test_one_memory_is_used_when_it_is_large_enough(tmp_path: Path) -> None:
 
 
 def test_input_and_output_may_lie_in_the_second_memory(tmp_path: Path) -> None:
-    chip = Forked(1024, 32 * 1024)
+    chip = forked(1024, 32 * 1024)
     plan = application(chip, tmp_path / "app")
     assert places(plan) == {1}
     header = (tmp_path / "app/inc/network.h").read_text()
@@ -131,7 +105,7 @@ def test_input_and_output_may_lie_in_the_second_memory(tmp_path: Path) -> None:
 
 
 def test_an_input_that_no_layer_reads_may_lie_in_the_second_memory_alone(tmp_path: Path) -> None:
-    chip = Forked(10 * 1024, 8 * 1024)
+    chip = forked(10 * 1024, 8 * 1024)
     builder = GraphBuilder((8, 24, 24), name="unread")
     builder.extra_input()
     builder.conv(8, Window(kernel=(3, 3), pads=(1, 1, 1, 1)), source=builder.extra_input())
@@ -142,33 +116,33 @@ def test_an_input_that_no_layer_reads_may_lie_in_the_second_memory_alone(tmp_pat
 
 def test_no_tensor_straddles_two_memories(tmp_path: Path) -> None:
     """14.5 kB are live at once: they fit 3 x 5 kB in sum and 4 + 12 kB not at all."""
-    plan = application(Forked(5 * 1024, 5 * 1024, 5 * 1024), tmp_path / "app")
+    plan = application(forked(5 * 1024, 5 * 1024, 5 * 1024), tmp_path / "app")
     assert places(plan) == {0, 1, 2}
-    assert_exact(tmp_path / "app", plugins=Forked(5 * 1024, 5 * 1024, 5 * 1024).plugins())
+    assert_exact(tmp_path / "app", plugins=forked(5 * 1024, 5 * 1024, 5 * 1024).plugins())
     with pytest.raises(DoesNotFit, match=r"not in one memory.*SRAM0 4096, SRAM1 12288") as caught:
-        application(Forked(4 * 1024, 12 * 1024), tmp_path / "other")
+        application(forked(4 * 1024, 12 * 1024), tmp_path / "other")
     assert caught.value.needed_bytes is None
 
 
 def test_constants_beyond_the_memory_that_they_are_linked_into_are_refused(tmp_path: Path) -> None:
     """They take 1456 B of the first memory; the second one has room for all activations."""
-    assert application(Forked(1456, 20 * 1024, rom=None), tmp_path / "app").arena_bytes[2] == 0
-    assert_exact(tmp_path / "app", plugins=Forked(1456, 20 * 1024, rom=None).plugins())
+    assert application(forked(1456, 20 * 1024, rom=None), tmp_path / "app").arena_bytes[2] == 0
+    assert_exact(tmp_path / "app", plugins=forked(1456, 20 * 1024, rom=None).plugins())
     with pytest.raises(DoesNotFit, match="constants of 1456 B lie in SRAM0, which has 1440"):
-        application(Forked(1440, 20 * 1024, rom=None), tmp_path / "other")
+        application(forked(1440, 20 * 1024, rom=None), tmp_path / "other")
 
 
 def test_budget_fills_the_memories_in_their_order(tmp_path: Path) -> None:
-    chip = Forked(10 * 1024, 8 * 1024)
-    assert memory_budgets(chip.hierarchy, 2, 12 * 1024) == (10 * 1024, 2 * 1024)
-    assert memory_budgets(chip.hierarchy, 2, 20 * 1024) == (12 * 1024, 8 * 1024)
+    chip = forked(10 * 1024, 8 * 1024)
+    assert memory_budgets(chip.hierarchy(), 2, 12 * 1024) == (10 * 1024, 2 * 1024)
+    assert memory_budgets(chip.hierarchy(), 2, 20 * 1024) == (12 * 1024, 8 * 1024)
     with pytest.raises(DoesNotFit, match="12288 B are available"):
         application(chip, tmp_path / "app", l2=12 * 1024)
 
 
 def test_constants_beyond_the_mapped_memory_are_refused_with_numbers(tmp_path: Path) -> None:
     with pytest.raises(DoesNotFit) as caught:
-        application(Forked(16 * 1024, rom=1024), tmp_path / "app")
+        application(forked(16 * 1024, rom=1024), tmp_path / "app")
     assert "B of constants, 1024 B of L3 are available" in caught.value.message
     assert "largest: layer" in caught.value.message
     assert "--l3" in caught.value.hint
@@ -176,11 +150,11 @@ def test_constants_beyond_the_mapped_memory_are_refused_with_numbers(tmp_path: P
 
 def test_activations_beyond_l2_are_not_streamed_to_a_mapped_memory(tmp_path: Path) -> None:
     with pytest.raises(DoesNotFit, match="residual needs 13824 B of L2, 12288 B are available"):
-        application(Forked(12 * 1024), tmp_path / "app")
+        application(forked(12 * 1024), tmp_path / "app")
 
 
 def test_plan_json_names_the_memory_of_every_block(tmp_path: Path) -> None:
-    application(Forked(10 * 1024, 8 * 1024), tmp_path / "app")
+    application(forked(10 * 1024, 8 * 1024), tmp_path / "app")
     plan = json.loads((tmp_path / "app/plan.json").read_text())
     assert {block["memory"] for block in plan["memory"]["L2"]["blocks"]} == {0, 1}
     assert all(layer["weights"] is None or layer["weights"]["linked"] for layer in plan["layers"])
@@ -190,14 +164,14 @@ def test_plan_json_names_the_memory_of_every_block(tmp_path: Path) -> None:
 
 
 def test_loads_of_constants_cost_what_their_link_costs(tmp_path: Path) -> None:
-    slow = Forked(16 * 1024)
-    fast = Forked(32 * 1024, rom=None)
+    slow = forked(16 * 1024)
+    fast = forked(32 * 1024, rom=None)
     cycles = [application(chip, tmp_path / str(n)).cycles for n, chip in enumerate((slow, fast))]
     assert cycles[0] > cycles[1]
 
 
 def test_writing_behind_the_second_memory_is_a_fault(tmp_path: Path) -> None:
-    chip = Forked(10 * 1024, 8 * 1024)
+    chip = forked(10 * 1024, 8 * 1024)
     plan = application(chip, tmp_path / "app")
     step = next(s for s in plan.steps if s.output.place.memory == 1)
     store = ".dst = l2 + "
@@ -221,13 +195,13 @@ def test_a_packing_that_overlaps_is_found(tmp_path: Path, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(planner, "pack_bins", wrong)
     with pytest.raises(DoryError, match=r"memory plan is wrong: .* are both live"):
-        application(Forked(10 * 1024, 8 * 1024), tmp_path / "app")
+        application(forked(10 * 1024, 8 * 1024), tmp_path / "app")
 
 
 @pytest.mark.parametrize("rom", [64 * 1024, None])
 def test_layers_in_place_move_nothing_and_are_exact(rom: int | None, tmp_path: Path) -> None:
     """Tensors of odd sizes: the last row and column of some are read by no window."""
-    chip = Forked(10 * 1024, 9 * 1024, rom=rom, in_place=True)
+    chip = forked(10 * 1024, 9 * 1024, rom=rom, in_place=True)
     builder = GraphBuilder((8, 19, 21), name="odd")
     first = builder.conv(8, Window(kernel=(3, 3), pads=(1, 1, 1, 1)))
     second = builder.conv(8, Window(kernel=(3, 3), strides=(2, 2), pads=(1, 0, 1, 0)))
@@ -246,7 +220,7 @@ def test_layers_in_place_move_nothing_and_are_exact(rom: int | None, tmp_path: P
 
 
 def test_layers_in_place_are_never_streamed(tmp_path: Path) -> None:
-    chip = Forked(8 * 1024, rom=None, in_place=True)
+    chip = forked(8 * 1024, rom=None, in_place=True)
     with pytest.raises(DoesNotFit, match="residual needs"):
         application(chip, tmp_path / "app")
 
@@ -265,7 +239,7 @@ def test_kernel_that_wants_another_layout_is_not_taken_in_place(tmp_path: Path) 
             return 1 << 20
 
     layer = residual().layers[0]
-    memory = Forked(8 * 1024, in_place=True).hierarchy
+    memory = forked(8 * 1024, in_place=True).hierarchy()
     chosen = tile_whole(layer, [Planar(), Greedy(), *portable_kernels()], 4096, memory)
     assert chosen.kernel.name == "dory_portable_conv"
     assert [(r.kernel, r.reason) for r in chosen.rejections] == [
@@ -290,6 +264,6 @@ def test_scratch_memory_of_a_layer_in_place_has_room_for_all_of_its_input() -> N
     builder = GraphBuilder((16, 4, 8), name="skipped")
     builder.conv(8, Window(kernel=(3, 3), strides=(2, 2)))
     [layer] = builder.graph().layers
-    memory = Forked(8 * 1024, in_place=True).hierarchy
+    memory = forked(8 * 1024, in_place=True).hierarchy()
     chosen = tile_whole(layer, [Copying()], 4096, memory)
     assert [(b.name, b.bytes) for b in chosen.tiling.buffers] == [("scratch", 16 * 4 * 8)]

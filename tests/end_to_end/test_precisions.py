@@ -26,7 +26,7 @@ from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.cases import Case
 from dory_core.testing.graphs import GraphBuilder
 from dory_core.testing.precisions import TYPES, WEIGHTS, precision_cases, type_name
-from tests.testing.tiny_chip import TinyChip
+from tests.toy.chip import ToyChip
 
 CASES = precision_cases(WEIGHTS[:2], TYPES[:1])
 UNSIGNED = tuple(values for values in TYPES if values[0] == 0)
@@ -83,14 +83,14 @@ def check_case(
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_all_pairs_of_types_are_exact_in_smallest_tiles(case: Case, tmp_path: Path) -> None:
-    check_case(case, "tiny", tmp_path / "app", TinyChip().plugins(), ("random",))
+    check_case(case, "toy", tmp_path / "app", ToyChip().plugins(), ("random",))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", MORE_CASES, ids=str)
 def test_all_combinations_are_exact_in_all_dma_modes(case: Case, tmp_path: Path) -> None:
     modes = ("early", "late", "random")
-    check_case(case, "tiny", tmp_path / "app", TinyChip().plugins(), modes)
+    check_case(case, "toy", tmp_path / "app", ToyChip().plugins(), modes)
 
 
 @pytest.mark.slow
@@ -121,13 +121,13 @@ def _signed_4_bits(directory: Path, channels: int) -> Graph:
     builder = GraphBuilder((channels, 3, 2), values=(-8, 7), seed=7)
     builder.conv(channels, Window(kernel=(1, 1)), output=(-8, 7), weights=(-8, 7))
     graph = builder.graph()
-    build_app(graph, "tiny", directory, plugins=TinyChip().plugins(), seeds=(0, 1))
+    build_app(graph, "toy", directory, plugins=ToyChip().plugins(), seeds=(0, 1))
     return graph
 
 
 def test_vectors_are_packed_and_dumps_have_true_integers(tmp_path: Path) -> None:
     graph = _signed_4_bits(tmp_path / "app", 5)
-    plugins = TinyChip().plugins()
+    plugins = ToyChip().plugins()
     for name in ("input.bin", "layer_00.bin"):  # two vectors of 3 x 2 pixels of 3 bytes
         assert (tmp_path / "app" / "vectors" / name).stat().st_size == 2 * 3 * 2 * 3
     image = np.arange(-15, 15).reshape(3, 2, 5) % 16 - 8
@@ -165,7 +165,7 @@ def test_kernel_that_leaves_rubbish_in_padding_bits_is_found(tmp_path: Path) -> 
     assert cleared in text
     source.write_text(text.replace(cleared, cleared.replace("0u", "0x80u")))
     with pytest.raises(VerificationFailed, match=r"layer 0 'Conv_0': padding bits .* not zero"):
-        run_application(tmp_path / "app", plugins=TinyChip().plugins())
+        run_application(tmp_path / "app", plugins=ToyChip().plugins())
 
 
 def test_4_bits_take_half_of_the_memory_at_every_level(tmp_path: Path) -> None:
@@ -174,7 +174,7 @@ def test_4_bits_take_half_of_the_memory_at_every_level(tmp_path: Path) -> None:
     for _ in range(3):
         window = Window(kernel=(3, 3), pads=(1, 1, 1, 1))
         builder.conv(32, window, output=(0, 15), weights=(-8, 7))
-    whole = TinyChip()
+    whole = ToyChip()
     three_levels = replace(
         whole,
         memories=(*whole.memories, Memory("PSRAM", 1 << 20)),
@@ -185,9 +185,7 @@ def test_4_bits_take_half_of_the_memory_at_every_level(tmp_path: Path) -> None:
         plugins = replace(three_levels, storage_bits=widths).plugins()
         directory = tmp_path / str(widths[0])
         budgets = {1: 12_000, 2: 22_000}
-        plans.append(
-            build_app(builder.graph(), "tiny", directory, budgets=budgets, plugins=plugins)
-        )
+        plans.append(build_app(builder.graph(), "toy", directory, budgets=budgets, plugins=plugins))
         assert_exact(directory, plugins=plugins, dma=("random",))
     packed, loose = plans
     tensors = [(p.steps[0].layer.inputs[0], p.steps[0].layer.output) for p in plans]

@@ -16,7 +16,7 @@ from dory_core.kernels.convert import conversion_files
 from dory_core.layout import HWC, Layout
 from dory_core.runtime import runtime_files
 from dory_core.simulate.compiler import find_compiler
-from tests.engines.chip import BLOCKS, PADDED, PLANES, VECTOR
+from tests.toy.array import BLOCKS, PADDED, PLANES, VECTOR
 
 LAYOUTS = (HWC, PLANES, BLOCKS, PADDED, VECTOR)
 SHAPES = ((1, 1, 1), (3, 5, 7), (16, 2, 16), (17, 3, 33), (20, 1, 5))

@@ -18,17 +18,17 @@ from dory_core.plan import Plan
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.graphs import I8, GraphBuilder
 from dory_core.testing.sanitizers import require_sanitizer
-from tests.engines.chip import (
+from tests.toy.array import (
     BLOCKS,
-    NAME,
     PADDED,
     PLANES,
     WEIGHT_BYTES,
     ArrayAdd,
     ArrayConv,
-    Chip,
+    array_chip,
     array_first,
 )
+from tests.toy.chip import NAME, ToyChip
 
 SAME = Window(kernel=(3, 3), pads=(1, 1, 1, 1))
 HALF = Window(kernel=(3, 3), strides=(2, 2), pads=(1, 1, 1, 1))
@@ -36,7 +36,7 @@ POOL = Window(kernel=(2, 2), strides=(2, 2))
 SUM = requant(1, 0, 2, 0, 255)
 
 
-def build(graph: Graph, chip: Chip, directory: Path, **budgets: int) -> Plan:
+def build(graph: Graph, chip: ToyChip, directory: Path, **budgets: int) -> Plan:
     return build_app(
         graph,
         NAME,
@@ -77,7 +77,7 @@ def mixed() -> Graph:
 def test_tensors_are_converted_where_producer_and_consumer_differ_and_nowhere_else(
     tmp_path: Path,
 ) -> None:
-    plan = build(mixed(), Chip(), tmp_path / "app")
+    plan = build(mixed(), array_chip(), tmp_path / "app")
     assert kernels(plan) == [
         "array_conv",
         "array_conv",
@@ -99,7 +99,7 @@ def test_tensors_are_converted_where_producer_and_consumer_differ_and_nowhere_el
         [],
         [],
     ]
-    assert_exact(tmp_path / "app", plugins=Chip().plugins())
+    assert_exact(tmp_path / "app", plugins=array_chip().plugins())
 
 
 def branches() -> Graph:
@@ -119,7 +119,7 @@ def branches() -> Graph:
 def test_one_conversion_serves_all_consumers_and_outputs_are_hwc(
     cores: int, tmp_path: Path
 ) -> None:
-    chip = Chip(cores=cores)
+    chip = array_chip(cores=cores)
     plan = build(branches(), chip, tmp_path / "app")
     texts = [text for group in changes(plan) for text in group]
     assert sorted(texts) == [
@@ -135,7 +135,7 @@ def test_one_conversion_serves_all_consumers_and_outputs_are_hwc(
 @pytest.mark.parametrize("sanitizer", ["address,undefined", "thread"])
 def test_sanitizers_find_nothing(sanitizer: str, tmp_path: Path) -> None:
     require_sanitizer(sanitizer)
-    chip = Chip(cores=2)
+    chip = array_chip(cores=2)
     build(branches(), chip, tmp_path / "app")
     assert_exact(tmp_path / "app", plugins=chip.plugins(), sanitize=sanitizer, repeat=1)
 
@@ -150,7 +150,7 @@ def test_padding_is_cleaned_for_who_reads_it(width: int, tmp_path: Path) -> None
     b.conv(16, SAME)
     b.conv(16, SAME)
     b.conv(16, Window(kernel=(1, 1)))
-    chip = Chip(strict)
+    chip = array_chip(strict)
     plan = build(b.graph(), chip, tmp_path / "app")
     assert set(kernels(plan)) == {"array_conv"}
     cleaned = ["layer_00: planes to planes"] if width % 16 else []
@@ -158,7 +158,7 @@ def test_padding_is_cleaned_for_who_reads_it(width: int, tmp_path: Path) -> None
     assert_exact(tmp_path / "app", plugins=chip.plugins())
 
 
-def blocky(layout: Layout) -> Chip:
+def blocky(layout: Layout) -> ToyChip:
     def kernels(layer: Layer) -> Sequence[Kernel]:
         return (
             ArrayConv(name="array_conv", layout=layout),
@@ -166,7 +166,7 @@ def blocky(layout: Layout) -> Chip:
             *portable_kernels(in_place=True),
         )
 
-    return Chip(kernels)
+    return array_chip(kernels)
 
 
 @pytest.mark.parametrize("layout", [PLANES, BLOCKS, PADDED], ids=lambda layout: layout.name)
@@ -194,17 +194,17 @@ def test_a_fully_connected_layer_reads_a_vector_with_padding(tmp_path: Path) -> 
     b = GraphBuilder((20, 2, 3), name="vector")
     b.linear(40, output=(0, 255))
     b.linear(10, output=(0, 255))
-    plan = build(b.graph(), Chip(), tmp_path / "app")
+    plan = build(b.graph(), array_chip(), tmp_path / "app")
     assert kernels(plan) == ["array_linear"] * 2
     assert plan.steps[0].schedule.counts[0] > 1  # 16 channels at a time fit the weight memory
     assert changes(plan) == [["input: HWC to vector"], [], ["layer_01: vector to HWC"]]
-    assert_exact(tmp_path / "app", plugins=Chip().plugins())
+    assert_exact(tmp_path / "app", plugins=array_chip().plugins())
 
 
 def test_constants_of_a_tile_fit_the_memory_that_the_kernel_fills(tmp_path: Path) -> None:
     b = GraphBuilder((16, 8, 8), name="weights")
     b.conv(64, SAME)
-    plan = build(b.graph(), Chip(), tmp_path / "app")
+    plan = build(b.graph(), array_chip(), tmp_path / "app")
     [step] = plan.steps
     assert step.weights is not None
     sizes = [tile.size for chunk in step.weights.chunks for row in chunk.tiles for tile in row]
@@ -214,7 +214,7 @@ def test_constants_of_a_tile_fit_the_memory_that_the_kernel_fills(tmp_path: Path
     use = next(level for level in plan.levels if level.name == "L1 weights of the array")
     assert (use.used, use.budget) == (max(sizes), WEIGHT_BYTES)
     assert plan.levels[0].budget == 6 * 1024
-    assert_exact(tmp_path / "app", plugins=Chip().plugins())
+    assert_exact(tmp_path / "app", plugins=array_chip().plugins())
 
 
 def test_constants_beyond_that_memory_send_the_layer_elsewhere_or_are_refused_with_numbers(
@@ -222,7 +222,7 @@ def test_constants_beyond_that_memory_send_the_layer_elsewhere_or_are_refused_wi
 ) -> None:
     b = GraphBuilder((16, 8, 8), name="weights")
     b.conv(64, SAME)
-    small = Chip(weight_bytes=2048)
+    small = array_chip(weight_bytes=2048)
     plan = build(b.graph(), small, tmp_path / "app")
     [step] = plan.steps
     assert step.kernel.name == "dory_portable_conv"
@@ -230,13 +230,13 @@ def test_constants_beyond_that_memory_send_the_layer_elsewhere_or_are_refused_wi
         "the constants of a tile, 2560 B or more, lie in weights of the array of 2048 B"
         in step.rejections[0].reason
     )
-    alone = Chip(lambda layer: array_first(layer)[:1], weight_bytes=2048)
+    alone = array_chip(lambda layer: array_first(layer)[:1], weight_bytes=2048)
     with pytest.raises(DoesNotFit, match="2560 B or more, lie in weights of the array of 2048 B"):
         build(b.graph(), alone, tmp_path / "other")
 
 
 def test_a_role_without_a_memory_is_a_mistake_of_the_plugin(tmp_path: Path) -> None:
-    chip = Chip(lambda layer: [ArrayConv(name="lost", fetches_weights="nowhere")])
+    chip = array_chip(lambda layer: [ArrayConv(name="lost", fetches_weights="nowhere")])
     b = GraphBuilder((16, 8, 8), name="weights")
     b.conv(64, SAME)
     with pytest.raises(ValueError, match="kernel lost fetches its constants into a memory for now"):
@@ -244,7 +244,7 @@ def test_a_role_without_a_memory_is_a_mistake_of_the_plugin(tmp_path: Path) -> N
 
 
 def test_conversions_cost_cycles_and_memory(tmp_path: Path) -> None:
-    plan = build(mixed(), Chip(), tmp_path / "app")
+    plan = build(mixed(), array_chip(), tmp_path / "app")
     first = plan.steps[0].conversions[0]
     assert PLANES.size_bytes(first.tensor) == 16 * 12 * 16
     assert first.cycles == 3 * first.tensor.elements + 16 * 12 * 16
@@ -264,7 +264,7 @@ def test_conversions_cost_cycles_and_memory(tmp_path: Path) -> None:
 
 
 def test_plan_json_tells_layouts_conversions_and_engines(tmp_path: Path) -> None:
-    build(mixed(), Chip(), tmp_path / "app")
+    build(mixed(), array_chip(), tmp_path / "app")
     plan = json.loads((tmp_path / "app/plan.json").read_text())
     layers = plan["layers"]
     assert [layer["engine"] for layer in layers[:3]] == ["array", "array", "cores"]
@@ -278,9 +278,9 @@ def test_a_layer_alone_gets_and_gives_hwc(tmp_path: Path) -> None:
     from dory_core.passes.extract import extract_layer
 
     for index in (1, 2, 4):
-        plan = build(extract_layer(mixed(), index), Chip(), tmp_path / str(index))
+        plan = build(extract_layer(mixed(), index), array_chip(), tmp_path / str(index))
         assert plan.outputs[0].layout.is_hwc
-        assert_exact(tmp_path / str(index), plugins=Chip().plugins(), dma=("random",))
+        assert_exact(tmp_path / str(index), plugins=array_chip().plugins(), dma=("random",))
 
 
 def test_tiled_and_in_place_kernels_of_the_cores_mix(tmp_path: Path) -> None:
@@ -289,7 +289,7 @@ def test_tiled_and_in_place_kernels_of_the_cores_mix(tmp_path: Path) -> None:
     def kernels(layer: Layer) -> Sequence[Kernel]:
         return [k if "conv" in k.name else replace(k, in_place=True) for k in portable_kernels(2)]
 
-    chip = Chip(kernels, cores=2, dma_alignment=1)
+    chip = array_chip(kernels, cores=2, dma_alignment=1)
     plan = build(mixed(), chip, tmp_path / "app")
     assert [step.in_place for step in plan.steps[:4]] == [False, False, True, False]
     assert not plan.conversions
@@ -298,4 +298,4 @@ def test_tiled_and_in_place_kernels_of_the_cores_mix(tmp_path: Path) -> None:
 
 def test_layers_of_an_accelerator_are_not_streamed(tmp_path: Path) -> None:
     with pytest.raises(DoesNotFit, match=r"mixed needs .* B of L2, 4096 B are available"):
-        build(mixed(), Chip(), tmp_path / "app", l2=4096)
+        build(mixed(), array_chip(), tmp_path / "app", l2=4096)

@@ -13,16 +13,16 @@ from dory_core.kernel import Kernel
 from dory_core.kernels import portable_kernels
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.graphs import I8, U8, GraphBuilder
-from tests.engines.chip import (
+from tests.toy.array import (
     BLOCKS,
-    NAME,
     PADDED,
     PLANES,
     ArrayAdd,
     ArrayConv,
     ArrayLinear,
-    Chip,
+    array_chip,
 )
+from tests.toy.chip import NAME, ToyChip
 
 FAST, SLOW = range(6), range(6, 80)
 
@@ -67,7 +67,7 @@ def random_network(seed: int) -> Graph:
     return b.graph([*unread, *known[:1]] if rng.integers(2) else unread)
 
 
-def random_chip(seed: int) -> Chip:
+def random_chip(seed: int) -> ToyChip:
     rng = np.random.default_rng(seed + 1000)
     layout = [PLANES, BLOCKS, PADDED][int(rng.integers(3))]
     reads_padding = bool(rng.integers(2)) and layout.width_multiple > 1
@@ -81,7 +81,7 @@ def random_chip(seed: int) -> Chip:
     def kernels(layer: Layer) -> Sequence[Kernel]:
         return (*offered, *portable_kernels(in_place=True, engine="cores"))
 
-    return Chip(
+    return array_chip(
         kernels,
         cores=int(rng.choice([1, 2])),
         l1_bytes=int(rng.integers(3, 40)) * 512,

@@ -21,7 +21,8 @@ from dory_core.report.drawing import available
 from dory_core.report.table import print_plan
 from dory_core.testing.apps import build_app
 from dory_core.testing.graphs import GraphBuilder
-from tests.engines.chip import NAME, Chip
+from tests.toy.array import array_chip
+from tests.toy.chip import NAME, ToyChip
 
 POINT = Window(kernel=(1, 1))
 
@@ -36,7 +37,7 @@ def network() -> Graph:
 
 
 def plan(directory: Path) -> Plan:
-    return build_app(network(), NAME, directory / "app", plugins=Chip().plugins())
+    return build_app(network(), NAME, directory / "app", plugins=array_chip().plugins())
 
 
 def text(show: Any, *arguments: Any) -> str:
@@ -46,7 +47,7 @@ def text(show: Any, *arguments: Any) -> str:
 
 
 def check() -> dict[str, Any]:
-    plugins = Chip().plugins()
+    plugins = array_chip().plugins()
     ctx = plugins.context(NAME)
     return _check_target(network(), ctx, resolve_budgets(ctx.memory, {}), plugins).to_json()
 
@@ -66,11 +67,8 @@ def test_check_names_the_engine_of_each_layer_and_why_others_were_passed_over() 
 
 
 def test_check_of_one_engine_says_nothing_of_engines(tmp_path: Path) -> None:
-    from tests.testing.tiny_chip import NAME as TINY
-    from tests.testing.tiny_chip import TinyChip
-
-    plugins = TinyChip().plugins()
-    ctx = plugins.context(TINY)
+    plugins = ToyChip().plugins()
+    ctx = plugins.context(NAME)
     report = _check_target(network(), ctx, resolve_budgets(ctx.memory, {}), plugins).to_json()
     assert all(layer["engine"] == "cores" for layer in report["layers"])
     assert "engine" not in text(print_check, report)
@@ -110,7 +108,7 @@ def test_a_comparison_shows_what_each_engine_computes(tmp_path: Path) -> None:
         "varied": [],
         "columns": [outcome.to_json()],
     }
-    assert "engines: array 16.4k MAC" in text(print_comparison, document)
+    assert "toy: array 16.4k MAC" in text(print_comparison, document)
 
 
 def test_generated_code_says_what_it_does(tmp_path: Path) -> None:

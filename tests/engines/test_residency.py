@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,16 +20,24 @@ from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.graphs import GraphBuilder
 from dory_core.testing.sanitizers import require_sanitizer
 from dory_core.tiling.tiler import IN_ONE_TILE
-from tests.engines.chip import BLOCKS, NAME, ArrayConv, Chip
+from tests.toy.array import BLOCKS, ArrayConv, array_chip
+from tests.toy.chip import NAME, ToyChip
 
 SAME = Window(kernel=(3, 3), pads=(1, 1, 1, 1))
 POINT = Window(kernel=(1, 1))
 POOL = Window(kernel=(2, 2), strides=(2, 2))
 SUM = requant(1, 0, 2, 0, 255)
-LARGE = Chip(resident_l1=True, l1_bytes=24 * 1024)
 
 
-def build(graph: Graph, chip: Chip, directory: Path) -> Plan:
+def large(l1_bytes: int = 24 * 1024, **more: Any) -> ToyChip:
+    """Return a chip whose tensors stay in L1; more: fields of ``array_chip``."""
+    return array_chip(resident_l1=True, l1_bytes=l1_bytes, **more)
+
+
+LARGE = large()
+
+
+def build(graph: Graph, chip: ToyChip, directory: Path) -> Plan:
     return build_app(graph, NAME, directory, plugins=chip.plugins(), seeds=(0, 1))
 
 
@@ -184,7 +193,7 @@ def test_what_is_read_as_a_whole_stays_and_is_stored_where_others_read_it(
 def test_layers_in_one_tile_let_tensors_stay_and_the_longest_stay_needs_room_beside_the_others(
     l1: int, stays: dict[str, int], tmp_path: Path
 ) -> None:
-    chip = replace(LARGE, l1_bytes=l1)
+    chip = large(l1)
     b = GraphBuilder((16, 6, 16), name="room")
     stem = b.conv(16, POINT)
     b.conv(32, POINT)
@@ -215,7 +224,7 @@ def test_hwc_tensors_of_tiled_kernels_of_the_cores_stay_too(tmp_path: Path) -> N
     def kernels(layer: Layer) -> Sequence[Kernel]:
         return portable_kernels(3)
 
-    chip = replace(LARGE, kernels=kernels, cores=3, dma_alignment=1, blocking=True)
+    chip = large(kernels=kernels, cores=3, dma_alignment=1, blocking=True)
     b = GraphBuilder((6, 8, 10), name="hwc")
     b.conv(10, SAME, bias=True)
     b.max_pool(POOL)
@@ -229,7 +238,7 @@ def test_hwc_tensors_of_tiled_kernels_of_the_cores_stay_too(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("l1", range(4 * 1024, 9 * 1024, 512))
 def test_every_size_of_l1_gives_an_exact_network(l1: int, tmp_path: Path) -> None:
-    chip = replace(LARGE, l1_bytes=l1)
+    chip = large(l1)
     plan = build(chain(), chip, tmp_path / "app")
     assert all(step.l1_bytes <= l1 for step in plan.steps)
     assert_exact(tmp_path / "app", plugins=chip.plugins(), dma=("random",), repeat=1)

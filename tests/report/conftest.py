@@ -12,7 +12,7 @@ from dory_core.ir import Window
 from dory_core.testing.apps import build_app
 from dory_core.testing.graphs import GraphBuilder
 from tests.report.browser import open_browser
-from tests.testing.tiny_chip import NAME, TinyChip
+from tests.toy.chip import NAME, ToyChip
 
 
 @pytest.fixture(scope="session")
@@ -23,7 +23,7 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Path:
     net.conv(8, Window(kernel=(1, 1)))
     net.linear(5)
     folder = tmp_path_factory.mktemp("report") / "app"
-    build_app(net.graph(), NAME, folder, plugins=TinyChip().plugins(), budgets={1: 4000})
+    build_app(net.graph(), NAME, folder, plugins=ToyChip().plugins(), budgets={1: 4000})
     return folder
 
 

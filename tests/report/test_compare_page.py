@@ -19,7 +19,7 @@ def outcome(app: Path, l1: str, scale: int) -> Outcome:
     plan = read_plan(app)
     totals = {**plan["totals"], "cycles": plan["totals"]["cycles"] * scale}
     totals["macs_per_cycle"] = plan["totals"]["macs_per_cycle"] / scale
-    point = Point("tiny", (("l1", l1),))
+    point = Point("toy", (("l1", l1),))
     return Outcome(
         point,
         True,
@@ -34,7 +34,7 @@ def outcome(app: Path, l1: str, scale: int) -> Outcome:
 @pytest.fixture(scope="module")
 def document(app: Path) -> dict[str, Any]:
     """Two columns that fit and one that does not."""
-    refused = Outcome(Point("tiny", (("l1", "64"),)), True, False, "too small for <L1>", "more")
+    refused = Outcome(Point("toy", (("l1", "64"),)), True, False, "too small for <L1>", "more")
     columns = (outcome(app, "8192", 3), outcome(app, "16384", 1), refused)
     return Comparison("net", "testing", columns).to_json()
 
@@ -61,7 +61,7 @@ def test_page_of_a_comparison_loads_sorts_and_says_why_not(
         "does not fit",
     ]
     body = browser.find_element("tag name", "body").text
-    assert "tiny l1=64: too small for <L1>; hint: more" in body
+    assert "toy l1=64: too small for <L1>; hint: more" in body
     assert "estimates at slow (cores 50 MHz, I/O 10 MHz); source: a data sheet" in body
     assert [row.find_elements("tag name", "td")[1].text for row in rows] == ["8k", "16k", "64"]
     browser.find_element("css selector", "#totals th:nth-child(4)").click()

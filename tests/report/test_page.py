@@ -54,7 +54,7 @@ def test_page_loads_without_errors_and_without_the_network(page: Any) -> None:
 
 
 def test_names_of_the_network_are_text_and_not_markup(page: Any) -> None:
-    assert page.find_element("tag name", "h1").text == "a <b> & </script> for tiny"
+    assert page.find_element("tag name", "h1").text == "a <b> & </script> for toy"
 
 
 def test_a_heading_sorts_by_its_column_both_ways(page: Any) -> None:
@@ -178,7 +178,7 @@ def test_trace_events_are_those_of_the_timeline(app: Path) -> None:
     from dory_core.report.trace import trace_json
 
     timeline = read_timeline(app)
-    trace = json.loads(json.dumps(trace_json(timeline, "tiny", 50e6)))
+    trace = json.loads(json.dumps(trace_json(timeline, "toy", 50e6)))
     spans = [event for event in trace["traceEvents"] if event["ph"] == "X"]
     assert len(spans) == len(timeline["events"]) > 10
     end_us = max(event["ts"] + event["dur"] for event in spans)

@@ -9,9 +9,9 @@ from dory_core.errors import UsageError
 from dory_core.hardware import Target, TargetContext
 from dory_core.plugins import Plugins, hookimpl
 from dory_core.simulate.runner import HOST_RUNNER, Runner
-from tests.testing.tiny_chip import TinyChip
+from tests.toy.chip import ToyChip
 
-PLAN = {"target": "tiny", "options": {}}
+PLAN = {"target": "toy", "options": {}}
 
 
 def never(*arguments: object, **options: object) -> None:
@@ -30,11 +30,11 @@ class Board:
 
 
 def plugins(*runners: Runner) -> Plugins:
-    return Plugins.from_objects(tiny=TinyChip(), board=Board(*runners))
+    return Plugins.from_objects(toy=ToyChip(), board=Board(*runners))
 
 
 def test_the_host_simulation_is_the_default() -> None:
-    assert isinstance(TinyChip().dory_targets()[0], Target)
+    assert isinstance(ToyChip().dory_targets()[0], Target)
     board = Runner("board", "a board", never)
     assert find_runner(None, PLAN, plugins(board)) is HOST_RUNNER
     assert find_runner("board", PLAN, plugins(board)) is board

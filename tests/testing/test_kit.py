@@ -22,7 +22,7 @@ from dory_core.kernels import portable_kernels
 from dory_core.testing import Capabilities, TargetConformance
 from dory_core.testing.cases import Case, layer_cases, network_cases
 from dory_core.testing.sanitizers import require_sanitizer
-from tests.testing.tiny_chip import NAME, TinyChip
+from tests.toy.chip import NAME, ToyChip
 
 LAYERS = {case.name: case for case in layer_cases()}
 NETWORKS = {case.name: case for case in network_cases()}
@@ -62,7 +62,7 @@ def changed(kernels: Sequence[Kernel], **methods: Callable[..., Any]) -> list[Ke
     return result
 
 
-def edited(file: str, old: str, new: str, cores: int = 1) -> TinyChip:
+def edited(file: str, old: str, new: str, cores: int = 1) -> ToyChip:
     """Return a chip whose kernels are compiled with ``new`` in place of ``old``.
 
     file: pattern of the names of the files to edit. When nothing matches, the kit passes and with
@@ -77,7 +77,7 @@ def edited(file: str, old: str, new: str, cores: int = 1) -> TinyChip:
             files.append(source)
         return tuple(files)
 
-    return TinyChip(changed(portable_kernels(cores), sources=sources), cores)
+    return ToyChip(changed(portable_kernels(cores), sources=sources), cores)
 
 
 def message_of(kit: TargetConformance, test: str, *arguments: Any) -> str:
@@ -88,9 +88,9 @@ def message_of(kit: TargetConformance, test: str, *arguments: Any) -> str:
     return error.message if isinstance(error, DoryError) else str(error)
 
 
-def fails(chip: TinyChip, case: Case, folder: Path) -> str:
+def fails(chip: ToyChip, case: Case, folder: Path) -> str:
     """Return the failure of the layer test; the same layer passes on the sound chip."""
-    sound = TinyChip(portable_kernels(chip.cores), chip.cores).plugins()
+    sound = ToyChip(portable_kernels(chip.cores), chip.cores).plugins()
     Kit().test_layer_is_exact(case, L1, sound, folder / "sound")
     message = message_of(Kit(), "test_layer_is_exact", case, L1, chip.plugins(), folder / "broken")
     assert case.build().ops[0].name in message, message
@@ -225,7 +225,7 @@ def test_swapped_weights_are_found(tmp_path: Path) -> None:
         data[one], data[two] = data[two], data[one]
         return WeightBlock(bytes(data), block.parts)
 
-    chip = TinyChip(changed(portable_kernels(1), weight_block=swap))
+    chip = ToyChip(changed(portable_kernels(1), weight_block=swap))
     message = fails(chip, LAYERS["conv_3x3"], tmp_path)
     assert "expected=" in message and "got=" in message
 
@@ -234,7 +234,7 @@ def test_constants_larger_than_declared_are_a_bug_of_the_kernel(tmp_path: Path) 
     def small(own: Callable[..., Any], layer: Any, tile: Any) -> Any:
         return own(layer, tile) // 16 * 8
 
-    chip = TinyChip(changed(portable_kernels(1), weight_bytes=small))
+    chip = ToyChip(changed(portable_kernels(1), weight_bytes=small))
     message = fails(chip, LAYERS["conv_3x3"], tmp_path)
     assert "dory_portable_conv" in message and "weight_bytes" in message
 
@@ -243,7 +243,7 @@ def test_call_that_mistakes_the_padding_is_found(tmp_path: Path) -> None:
     def call(own: Callable[..., Any], layer: Any) -> str:
         return str(own(layer)).replace("$pad_left", "$pad_top")
 
-    chip = TinyChip(changed(portable_kernels(1), call=call))
+    chip = ToyChip(changed(portable_kernels(1), call=call))
     fails(chip, LAYERS["conv_1d_causal_dilated"], tmp_path)
 
 
@@ -254,7 +254,7 @@ def test_refusal_that_is_not_declared_is_found(tmp_path: Path) -> None:
             return Rejection("it knows no dilation")
         return own(layer)  # type: ignore[no-any-return]
 
-    chip = TinyChip(changed(portable_kernels(1), accepts=accepts))
+    chip = ToyChip(changed(portable_kernels(1), accepts=accepts))
     message = fails(chip, LAYERS["conv_dilated"], tmp_path)
     assert "it knows no dilation" in message
     arguments = (LAYERS["conv_dilated"], L1, chip.plugins(), tmp_path / "declared")
@@ -262,7 +262,7 @@ def test_refusal_that_is_not_declared_is_found(tmp_path: Path) -> None:
 
 
 def test_declared_refusal_of_a_layer_that_is_accepted_is_found(tmp_path: Path) -> None:
-    arguments = (LAYERS["conv_dilated"], L1, TinyChip().plugins(), tmp_path)
+    arguments = (LAYERS["conv_dilated"], L1, ToyChip().plugins(), tmp_path)
     message = message_of(Refusing(), "test_layer_is_exact", *arguments)
     assert "conv_dilated" in message and "dilation" in message
 
@@ -271,7 +271,7 @@ def test_first_budget_has_to_hold_every_layer(tmp_path: Path) -> None:
     class Small(Kit):
         capabilities = Capabilities(target=NAME, l1_budgets=(100, L1))
 
-    arguments = (LAYERS["conv_7x7"], 100, TinyChip().plugins(), tmp_path)
+    arguments = (LAYERS["conv_7x7"], 100, ToyChip().plugins(), tmp_path)
     message = message_of(Small(), "test_layer_is_exact", *arguments)
     assert "Conv_0" in message and "100 are available" in message
 
@@ -282,12 +282,12 @@ def test_application_that_changes_from_one_time_to_the_next_is_found(tmp_path: P
     def call(own: Callable[..., Any], layer: Any) -> str:
         return f"/* {next(count)} */\n{own(layer)}"
 
-    chip = TinyChip(changed(portable_kernels(1), call=call))
+    chip = ToyChip(changed(portable_kernels(1), call=call))
     message = message_of(
         Kit(), "test_same_network_gives_the_same_application", chip.plugins(), tmp_path
     )
     assert "src/dory_layer_00.c" in message
-    Kit().test_same_network_gives_the_same_application(TinyChip().plugins(), tmp_path / "sound")
+    Kit().test_same_network_gives_the_same_application(ToyChip().plugins(), tmp_path / "sound")
 
 
 def test_wrong_scratch_makes_the_smallest_tile_wrong() -> None:
@@ -297,21 +297,21 @@ def test_wrong_scratch_makes_the_smallest_tile_wrong() -> None:
         return 64 * next(count)
 
     count = itertools.count()
-    chip = TinyChip(changed(portable_kernels(1), scratch_bytes=scratch))
+    chip = ToyChip(changed(portable_kernels(1), scratch_bytes=scratch))
     name = "test_l1_that_is_too_small_is_refused_with_the_bytes_that_are_missing"
     message_of(Kit(), name, chip.plugins())
-    getattr(Kit(), name)(TinyChip().plugins())
+    getattr(Kit(), name)(ToyChip().plugins())
 
 
 # -- the hardware ---------------------------------------------------------------------------------
 
 HARDWARE = {
-    "no_link": (TinyChip(links=()), "link"),
+    "no_link": (ToyChip(links=()), "link"),
     "nothing_left_of_l1": (
-        TinyChip(memories=(Memory("A", 4096, 4096), Memory("B", 65536))),
+        ToyChip(memories=(Memory("A", 4096, 4096), Memory("B", 65536))),
         "L1",
     ),
-    "no_cores": (TinyChip(cores=0), "cores"),
+    "no_cores": (ToyChip(cores=0), "cores"),
 }
 
 
@@ -320,7 +320,7 @@ def test_impossible_hardware_is_found(name: str) -> None:
     chip, word = HARDWARE[name]
     test = "test_hierarchy_has_levels_links_and_cores"
     assert word in message_of(Kit(), test, chip.plugins())
-    getattr(Kit(), test)(TinyChip().plugins())
+    getattr(Kit(), test)(ToyChip().plugins())
 
 
 def test_kernel_that_reads_more_of_the_input_than_there_is(tmp_path: Path) -> None:

@@ -6,14 +6,14 @@ import pytest
 
 from dory_core.plugins import Plugins
 from dory_core.testing import Capabilities, TargetConformance
-from tests.testing.tiny_chip import L1_BYTES, NAME, TinyChip
+from tests.toy.chip import L1_BYTES, NAME, ToyChip
 
 
-class TestTinyChip(TargetConformance):
+class TestToyChip(TargetConformance):
     """Plain C on one core, 11 KB of L1; core 0 moves all data."""
 
     capabilities = Capabilities(target=NAME, l1_budgets=(L1_BYTES - 1000,))
 
     @pytest.fixture
     def plugins(self) -> Plugins:
-        return TinyChip().plugins()
+        return ToyChip().plugins()

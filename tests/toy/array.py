@@ -1,35 +1,34 @@
-"""A chip with an accelerator that has layouts and a weight memory of its own, and one that has not.
+"""A toy chip with an accelerator that has layouts and a weight memory of its own.
 
 The array reads tiles in L1, which the cores do not reach: they compute in place in L2, on HWC.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
-from dory_core.hardware import (
-    DmaHal,
-    Level,
+from dory_core.api import (
+    Add,
+    Conv,
+    Kernel,
+    Layer,
+    Layout,
+    Linear,
     Link,
     Memory,
-    MemoryHierarchy,
+    Number,
     OutputFile,
-    Target,
-    TargetContext,
+    Rejection,
+    Tile,
+    WeightBlock,
+    portable_kernels,
 )
-from dory_core.ir import Add, Conv, Layer, Linear
-from dory_core.kernel import Kernel, Number, Rejection, WeightBlock
-from dory_core.kernels import portable_kernels
-from dory_core.layout import HWC, Layout
-from dory_core.plugins import Plugins, hookimpl
-from dory_core.tiling.geometry import Tile
+from tests.toy.chip import Kernels, ToyChip
 
-NAME = "engines"
 SOURCES = Path(__file__).parent / "c"
 
 PLANES = Layout("planes", 1, 16, 16, 4)
@@ -218,9 +217,6 @@ class ArrayAdd(Array):
         return self._call(layer, "array_add", "$x, $x2, $y")
 
 
-Kernels = Callable[[Layer], Sequence[Kernel]]
-
-
 def array_first(layer: Layer, **more: Any) -> tuple[Kernel, ...]:
     """Return the array's kernels, then those of the cores, in place."""
     conv = ArrayConv(name="array_conv", **more)
@@ -228,77 +224,28 @@ def array_first(layer: Layer, **more: Any) -> tuple[Kernel, ...]:
     return (conv, linear, add, *portable_kernels(in_place=True, engine="cores"))
 
 
-@dataclass(frozen=True)
-class Chip:
-    """The plugin. kernels: of a layer, best first."""
-
-    kernels: Kernels = array_first
-    cores: int = 1
-    l1_bytes: int = 6 * 1024
-    l2_bytes: int = 128 * 1024
-    resident_l1: bool = False
-    weight_bytes: int = WEIGHT_BYTES
-    dma_alignment: int = 4
-    blocking: bool = False
-
-    @hookimpl
-    def dory_targets(self) -> list[Target]:
-        return [Target(NAME, "a chip with an accelerator")]
-
-    @hookimpl
-    def dory_memory_hierarchy(self, ctx: TargetContext) -> MemoryHierarchy | None:
-        if ctx.name != NAME:
-            return None
-        activations = Memory(
-            "tiles", self.l1_bytes, holds=frozenset({"activations"}), alignment_bytes=16
-        )
-        weights = Memory(
-            "weights of the array", self.weight_bytes, holds=frozenset({"array weights"})
-        )
-        return MemoryHierarchy(
-            (
-                Level(1, (activations, weights)),
-                Level(2, (Memory("SRAM", self.l2_bytes, alignment_bytes=16),)),
-            ),
-            (
-                Link(
-                    1,
-                    2,
-                    setup_cycles=70,
-                    bytes_per_cycle=8.0,
-                    alignment_bytes=self.dma_alignment,
-                    blocking=self.blocking,
-                ),
-            ),
-            self.cores,
-            conversion_cycles=3.0,
-            resident_l1=self.resident_l1,
-        )
-
-    @hookimpl
-    def dory_dma_hal(self, ctx: TargetContext) -> DmaHal | None:
-        return DmaHal(NAME) if ctx.name == NAME else None
-
-    @hookimpl
-    def dory_kernels(self, ctx: TargetContext, layer: Layer) -> list[Kernel]:
-        return list(self.kernels(layer)) if ctx.name == NAME else []
-
-    def plugins(self) -> Plugins:
-        """Return Plugins with this one alone."""
-        return Plugins.from_objects(engines=self)
-
-
-__all__ = [
-    "BLOCKS",
-    "HWC",
-    "NAME",
-    "PADDED",
-    "PLANES",
-    "VECTOR",
-    "Array",
-    "ArrayAdd",
-    "ArrayConv",
-    "ArrayLinear",
-    "Chip",
-    "array_first",
-]
+def array_chip(
+    kernels: Kernels = array_first,
+    *,
+    cores: int = 1,
+    l1_bytes: int = 6 * 1024,
+    l2_bytes: int = 128 * 1024,
+    resident_l1: bool = False,
+    weight_bytes: int = WEIGHT_BYTES,
+    dma_alignment: int = 4,
+    blocking: bool = False,
+) -> ToyChip:
+    """Return a chip with the array. kernels: of a layer, best first."""
+    tiles = Memory("tiles", l1_bytes, holds=frozenset({"activations"}), alignment_bytes=16)
+    weights = Memory("weights of the array", weight_bytes, holds=frozenset({"array weights"}))
+    dma = Link(
+        1, 2, setup_cycles=70, bytes_per_cycle=8.0, alignment_bytes=dma_alignment, blocking=blocking
+    )
+    return ToyChip(
+        kernels,
+        cores,
+        ((tiles, weights), Memory("SRAM", l2_bytes, alignment_bytes=16)),
+        (dma,),
+        resident_l1=resident_l1,
+        conversion_cycles=3.0,
+    )
