@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dory_core.reference import run as run_reference
     from dory_core.testing.conformance import Capabilities, TargetConformance
+    from dory_core.testing.integer_onnx import IntegerOnnxBuilder
     from dory_core.testing.kernel_conformance import KernelConformance
     from dory_core.testing.onnx_builder import OnnxBuilder
 
 __all__ = [
     "Capabilities",
+    "IntegerOnnxBuilder",
     "KernelConformance",
     "OnnxBuilder",
     "TargetConformance",
@@ -25,6 +27,7 @@ __all__ = [
 
 _HOMES = {
     "Capabilities": ("dory_core.testing.conformance", "Capabilities"),
+    "IntegerOnnxBuilder": ("dory_core.testing.integer_onnx", "IntegerOnnxBuilder"),
     "KernelConformance": ("dory_core.testing.kernel_conformance", "KernelConformance"),
     "OnnxBuilder": ("dory_core.testing.onnx_builder", "OnnxBuilder"),
     "TargetConformance": ("dory_core.testing.conformance", "TargetConformance"),

@@ -28,8 +28,8 @@ from dory_core.reference import random_inputs, run
 from dory_core.simulate.compiler import ZIGLANG
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.cases import network_cases
+from dory_core.testing.integer_onnx import IntegerOnnxBuilder
 from dory_core.vectors import read_vectors
-from tests.builders import NemoBuilder
 
 GRAPH = next(case for case in network_cases() if case.name == "residual").build()
 
@@ -193,7 +193,7 @@ class WithoutFallback:
 
 
 def test_check_names_every_layer_that_no_kernel_takes(tmp_path: Path) -> None:
-    net = NemoBuilder((8, 12, 12), seed=1)
+    net = IntegerOnnxBuilder((8, 12, 12), seed=1)
     net.conv(12, 3, pads=1, groups=2).conv(8, 3, pads=1).conv(12, 3, pads=1, groups=2)
     path = net.save(tmp_path / "net.onnx")
     plugins = Plugins.from_objects(nemo=dory_nemo, gap8=WithoutFallback)

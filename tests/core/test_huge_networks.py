@@ -10,19 +10,19 @@ from dory_core.check import check_network
 from dory_core.compiler import CompileOptions, compile_network
 from dory_core.errors import DoesNotFit
 from dory_core.plugins import load_plugins
-from tests.builders import NemoBuilder
+from dory_core.testing.integer_onnx import IntegerOnnxBuilder
 from tests.cli.command_line import dory
 
 
-def options(builder: NemoBuilder, folder: Path, target: str) -> CompileOptions:
+def options(builder: IntegerOnnxBuilder, folder: Path, target: str) -> CompileOptions:
     pytest.importorskip(f"dory_{target}", reason=f"the plugin {target} is missing")
     return CompileOptions(builder.save(folder / "net.onnx"), target, "nemo", folder / "app")
 
 
 HUGE = {
-    "image": lambda: NemoBuilder((3, 40000, 40000)).conv(8, 3, pads=1),
-    "padding": lambda: NemoBuilder((3, 8, 8)).conv(4, 1, pads=10**6),
-    "line": lambda: NemoBuilder((1, 1, 10**9)).conv(1, 3, pads=1),
+    "image": lambda: IntegerOnnxBuilder((3, 40000, 40000)).conv(8, 3, pads=1),
+    "padding": lambda: IntegerOnnxBuilder((3, 8, 8)).conv(4, 1, pads=10**6),
+    "line": lambda: IntegerOnnxBuilder((1, 1, 10**9)).conv(1, 3, pads=1),
 }
 
 
@@ -41,7 +41,7 @@ def test_a_tensor_beyond_all_memories_does_not_fit(name: str, target: str, tmp_p
 @pytest.mark.slow
 def test_an_image_of_a_megapixel_has_tiles(tmp_path: Path) -> None:
     """Its weighted objective has parts beyond the integers of CP-SAT."""
-    network = options(NemoBuilder((1, 1024, 1024)).conv(4, 1), tmp_path, "gap8")
+    network = options(IntegerOnnxBuilder((1, 1024, 1024)).conv(4, 1), tmp_path, "gap8")
     assert check_network(network, load_plugins()).fits
 
 

@@ -12,7 +12,7 @@ from dory_core.errors import NotSupported
 from dory_core.frontend import FrontendOptions
 from dory_core.ir import Add, AvgPool, Conv, Graph, Requant, requant
 from dory_core.onnx_import import Dialect, import_onnx
-from tests.builders import OnnxBuilder
+from dory_core.testing.onnx_builder import OnnxBuilder
 
 
 def imported(builder: OnnxBuilder, folder: Path, dialect: Dialect | None = None) -> Graph:

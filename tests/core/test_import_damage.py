@@ -12,11 +12,11 @@ from onnx import numpy_helper
 from dory_core.errors import NotSupported
 from dory_core.frontend import FrontendOptions
 from dory_core.onnx_import import Dialect, import_onnx
-from tests.builders import NemoBuilder
+from dory_core.testing.integer_onnx import IntegerOnnxBuilder
 
 
 def network(**options: object) -> onnx.ModelProto:
-    builder = NemoBuilder((3, 6, 6), seed=1, **options).conv(4, 3, pads=1)  # type: ignore[arg-type]
+    builder = IntegerOnnxBuilder((3, 6, 6), seed=1, **options).conv(4, 3, pads=1)  # type: ignore[arg-type]
     first = builder.value
     builder.conv(4, 1).add(first).linear(5, gemm=True, bias=True, activation=False)
     return builder.model()
@@ -132,7 +132,7 @@ def test_output_that_no_layer_computes(tmp_path: Path) -> None:
 
 
 def test_constant_per_element_behind_a_flatten(tmp_path: Path) -> None:
-    builder = NemoBuilder((3, 2, 2), seed=1)
+    builder = IntegerOnnxBuilder((3, 2, 2), seed=1)
     builder.node("Conv", builder.value, builder.constant(np.ones((4, 3, 1, 1))))
     builder.shapes[builder.value] = (4, 2, 2)
     builder.flatten()

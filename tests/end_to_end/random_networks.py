@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from hypothesis import strategies as st
 
-from tests.builders import NemoBuilder
+from dory_core.testing.integer_onnx import IntegerOnnxBuilder
 
 # Upper bounds that keep one network below about a second of simulation.
 MAX_ELEMENTS = 12_000
@@ -23,7 +23,7 @@ MAX_CHANNELS = 70
 class Network:
     """A network to compile. input_signed: values -128..127, else 0..255."""
 
-    builder: NemoBuilder
+    builder: IntegerOnnxBuilder
     input_signed: bool
     text: str
 
@@ -34,7 +34,7 @@ class Network:
 class Sketch:
     """A network in the making: draws legal layers for the current value."""
 
-    def __init__(self, draw: st.DrawFn, builder: NemoBuilder, text: str) -> None:
+    def __init__(self, draw: st.DrawFn, builder: IntegerOnnxBuilder, text: str) -> None:
         self.draw = draw
         self.builder = builder
         self.lines = [text]
@@ -270,7 +270,9 @@ def networks(draw: st.DrawFn, family: Family) -> Network:
     }
     shape = (draw(st.integers(1, max(1, min(MAX_CHANNELS, MAX_ELEMENTS // pixels)))), *size)
     sketch = Sketch(
-        draw, NemoBuilder(shape, **options), f"NemoBuilder({shape}, {_listed(options)})"
+        draw,
+        IntegerOnnxBuilder(shape, **options),
+        f"IntegerOnnxBuilder({shape}, {_listed(options)})",
     )
     if family.first:
         draw(st.sampled_from(family.first))(sketch)

@@ -24,8 +24,8 @@ from dory_core.plugins import Plugins, load_plugins
 from dory_core.simulate.run import DMA_MODES
 from dory_core.testing.apps import build_app
 from dory_core.testing.graphs import U16, GraphBuilder
+from dory_core.testing.integer_onnx import IntegerOnnxBuilder
 from dory_core.testing.sanitizers import require_sanitizer
-from tests.builders import NemoBuilder
 
 # Layers of the application: dense in several parts of the input, depthwise and pointwise
 # convolution, residual. Portable kernels tile it as the faults need it, whatever a chip's own
@@ -87,7 +87,7 @@ def streamed(plugins: Plugins, tmp_path_factory: pytest.TempPathFactory) -> Appl
 
 
 def application(plugins: Plugins, folder: Path, budgets: dict[int, int]) -> Application:
-    builder = NemoBuilder((16, 18, 18), seed=3).conv(48, 3, pads=1).depthwise(3, pads=1)
+    builder = IntegerOnnxBuilder((16, 18, 18), seed=3).conv(48, 3, pads=1).depthwise(3, pads=1)
     builder.conv(24, 1).conv(24, 3, pads=1).add(builder.layer_values[POINTWISE])
     options = CompileOptions(
         builder.save(folder / "net.onnx"),

@@ -12,8 +12,8 @@ from dory_core.compiler import CompileOptions, compile_network
 from dory_core.errors import DoesNotFit
 from dory_core.plugins import Plugins, load_plugins
 from dory_core.testing.apps import assert_exact
+from dory_core.testing.integer_onnx import IntegerOnnxBuilder
 from dory_core.testing.sanitizers import require_sanitizer
-from tests.builders import NemoBuilder
 
 COUNT = 260
 L2 = 512 * 1024
@@ -118,7 +118,9 @@ def plugins() -> Plugins:
 
 
 def check(layer: Layer, plugins: Plugins, directory: Path, **run: object) -> None:
-    builder = NemoBuilder((layer.c_in, layer.height, layer.width), seed=layer.c_in + layer.height)
+    builder = IntegerOnnxBuilder(
+        (layer.c_in, layer.height, layer.width), seed=layer.c_in + layer.height
+    )
     builder.conv(
         layer.c_out,
         layer.kernel,

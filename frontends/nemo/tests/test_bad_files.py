@@ -7,10 +7,10 @@ import numpy as np
 import onnx
 import pytest
 from dory_nemo.dialect import parse
+from dory_nemo.testing import NemoBuilder
 
 from dory_core.errors import NotSupported, UsageError
 from dory_core.frontend import FrontendOptions
-from tests.builders import NemoBuilder
 
 
 def rejected(builder: NemoBuilder, folder: Path, reason: str) -> NotSupported:

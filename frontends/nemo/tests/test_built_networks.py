@@ -5,11 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from dory_nemo.dialect import parse
+from dory_nemo.testing import NemoBuilder
 
 from dory_core.frontend import FrontendOptions
 from dory_core.ir import Add, Conv, Graph, Linear, requant
 from dory_core.reference import random_inputs, run
-from tests.builders import NemoBuilder
 from tests.onnx_eval import evaluate
 
 
