@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from dory_core.hardware import OutputFile as OutputFile
     from dory_core.hardware import Target as Target
     from dory_core.hardware import TargetContext as TargetContext
+    from dory_core.hooks import hookimpl as hookimpl
     from dory_core.ir import Add as Add
     from dory_core.ir import Array as Array
     from dory_core.ir import AvgPool as AvgPool
@@ -85,7 +86,6 @@ if TYPE_CHECKING:
     from dory_core.plan import Place as Place
     from dory_core.plan import Plan as Plan
     from dory_core.planning.place import L3_IMAGE as L3_IMAGE
-    from dory_core.plugins import hookimpl as hookimpl
     from dory_core.requantisation import Narrow as Narrow
     from dory_core.requantisation import Staircase as Staircase
     from dory_core.requantisation import cached_per_layer as cached_per_layer
@@ -115,14 +115,12 @@ if TYPE_CHECKING:
     from dory_core.simulate.runner import RunRequest as RunRequest
     from dory_core.tiling.geometry import Tile as Tile
     from dory_core.tiling.geometry import extent as extent
-    from dory_core.tiling.geometry import input_bytes as input_bytes
-    from dory_core.tiling.geometry import input_channels as input_channels
-    from dory_core.tiling.geometry import output_bytes as output_bytes
+    from dory_core.tiling.geometry import tensor_bytes as tensor_bytes
     from dory_core.vectors import VECTORS_OPTION as VECTORS_OPTION
 #: What the namespace holds: title of a section of docs/api.md, module, names.
 SECTIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "Hooks and errors": {
-        "dory_core.plugins": ("hookimpl",),
+        "dory_core.hooks": ("hookimpl",),
         "dory_core.errors": (
             "DoryError",
             "NotSupported",
@@ -194,9 +192,7 @@ SECTIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "dory_core.tiling.geometry": (
             "Tile",
             "extent",
-            "input_bytes",
-            "input_channels",
-            "output_bytes",
+            "tensor_bytes",
         ),
         "dory_core.expr": (
             "ceil_div",
@@ -280,6 +276,16 @@ SECTIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
             "Runner",
         ),
     },
+}
+
+#: What names stand for that have no docstring of their own.
+CONSTANTS: Mapping[str, str] = {
+    "Number": "An int, a numpy integer array or an expression of the solver.",
+    "STORAGE_BITS": "Widths of elements in memory, rising.",
+    "F_CLUSTER": "Name of the option for the clock of the cores, in MHz.",
+    "F_IO": "Name of the option for the clock of outer transfers, in MHz.",
+    "VECTORS_OPTION": "The option for the test vectors in an image for the chip.",
+    "L3_IMAGE": "Path of the file with constants in L3.",
 }
 
 _MODULES = {

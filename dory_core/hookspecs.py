@@ -3,16 +3,15 @@
 A plugin is a module named by an entry point of group ``dory``. It implements any of these functions
 under the same name, marked with ``dory_core.api.hookimpl``; it may leave out parameters that it
 does not need. Hooks return frozen records, they have no side effects, and each one may be called
-any number of times. A hook of a target receives a ``ctx`` and answers for targets that it knows,
-by ``ctx.name``: with ``[]`` (or ``None``) it leaves the question to others, so that several plugins
-can contribute to one target.
+any number of times. Where a hook receives a ``ctx``, ``@hookimpl(target="NAME")`` says which target
+it answers for, of its own or of another plugin: several plugins can contribute to one target, and
+one plugin to several. With ``[]`` (or ``None``) it leaves the question to others; that is what a
+plugin without the hook answers, and what the functions here return.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-
-import pluggy
 
 if TYPE_CHECKING:
     import typer
@@ -26,11 +25,8 @@ if TYPE_CHECKING:
     from dory_core.simulate.runner import Runner
     from dory_core.tiling.geometry import Tile
 
-hookspec = pluggy.HookspecMarker("dory")
 
-
-@hookspec
-def dory_frontends() -> list[Frontend]:  # type: ignore[empty-body]
+def dory_frontends() -> list[Frontend]:
     """Return the ONNX dialects that this plugin can read.
 
     ``Frontend.name`` is what ``--frontend`` takes; ``reader`` turns a file into a Graph or raises
@@ -47,10 +43,10 @@ def dory_frontends() -> list[Frontend]:  # type: ignore[empty-body]
     >>> [frontend.name for frontend in dory_frontends()]
     ['example']
     """
+    return []
 
 
-@hookspec
-def dory_targets() -> list[Target]:  # type: ignore[empty-body]
+def dory_targets() -> list[Target]:
     """Return the chips that this plugin can generate applications for.
 
     Other hooks, of this plugin or another one, describe the target's memories and kernels.
@@ -63,9 +59,9 @@ def dory_targets() -> list[Target]:  # type: ignore[empty-body]
     >>> [target.name for target in dory_targets()]
     ['blinky']
     """
+    return []
 
 
-@hookspec(firstresult=True)
 def dory_memory_hierarchy(ctx: TargetContext) -> MemoryHierarchy | None:
     """Return the memories of target ``ctx.name`` and the links between them; first result wins.
 
@@ -75,10 +71,8 @@ def dory_memory_hierarchy(ctx: TargetContext) -> MemoryHierarchy | None:
     16 and 32; each tensor is stored in the narrowest of them that its layers' kernels accept.
 
     >>> from dory_core.api import Level, Link, Memory, MemoryHierarchy, TargetContext, hookimpl
-    >>> @hookimpl
+    >>> @hookimpl(target="blinky")
     ... def dory_memory_hierarchy(ctx):
-    ...     if ctx.name != "blinky":
-    ...         return None
     ...     levels = (
     ...         Level(1, (Memory("TCDM", size_bytes=32 * 1024, reserved_bytes=4 * 1024),)),
     ...         Level(2, (Memory("SRAM", size_bytes=256 * 1024),)),
@@ -88,56 +82,48 @@ def dory_memory_hierarchy(ctx: TargetContext) -> MemoryHierarchy | None:
     >>> hierarchy = dory_memory_hierarchy(TargetContext("blinky", {"cores": 2}))
     >>> hierarchy.cores, hierarchy.level(1).usable_bytes
     (2, 28672)
-    >>> dory_memory_hierarchy(TargetContext("another chip")) is None
-    True
     """
+    return None
 
 
-@hookspec
-def dory_objective_terms(  # type: ignore[empty-body]
-    ctx: TargetContext, layer: Layer, kernel: Kernel, boundary: int, tile: Tile
+def dory_objective_terms(
+    ctx: TargetContext, layer: Layer, kernel: Kernel, tile: Tile
 ) -> list[Term]:
     """Return what makes a tile of ``kernel`` good or bad beyond filling the memory.
 
-    boundary: number of the upper level, 1 for tiles that move between L2 and L1.
     tile: its sizes are expressions of the solver; write terms with + - * // % and ``ceil_div``,
     ``minimum``, ``maximum``. The solver maximises the sum of weight * value over all plugins'
     terms.
 
     >>> from types import SimpleNamespace
     >>> from dory_core.api import Term, hookimpl
-    >>> @hookimpl
-    ... def dory_objective_terms(ctx, boundary, tile):
-    ...     if ctx.name != "blinky" or boundary != 1:
-    ...         return []
+    >>> @hookimpl(target="blinky")
+    ... def dory_objective_terms(tile):
     ...     return [Term("rows divide among 4 cores", 100.0, (tile.h - 1) % 4)]
-    >>> from dory_core.api import TargetContext
-    >>> [term] = dory_objective_terms(TargetContext("blinky"), 1, SimpleNamespace(h=8))
+    >>> [term] = dory_objective_terms(SimpleNamespace(h=8))
     >>> term.value
     3
     """
+    return []
 
 
-@hookspec(firstresult=True)
 def dory_dma_hal(ctx: TargetContext) -> DmaHal | None:
     """Return the C files that implement ``dory_hal.h`` on the chip; first result wins.
 
     The host simulation has a HAL of its own and does not ask for this one.
 
-    >>> from dory_core.api import DmaHal, OutputFile, TargetContext, hookimpl
-    >>> @hookimpl
-    ... def dory_dma_hal(ctx):
-    ...     if ctx.name != "blinky":
-    ...         return None
+    >>> from dory_core.api import DmaHal, OutputFile, hookimpl
+    >>> @hookimpl(target="blinky")
+    ... def dory_dma_hal():
     ...     source = OutputFile("hal/dory_hal_blinky.c", "/* dory_dma_start() and others */")
     ...     return DmaHal("blinky", files=(source,), any_core=False)
-    >>> dory_dma_hal(TargetContext("blinky")).files[0].path
+    >>> dory_dma_hal().files[0].path
     'hal/dory_hal_blinky.c'
     """
+    return None
 
 
-@hookspec
-def dory_kernels(ctx: TargetContext, layer: Layer) -> list[Kernel]:  # type: ignore[empty-body]
+def dory_kernels(ctx: TargetContext, layer: Layer) -> list[Kernel]:
     """Return the kernels of the target that may compute ``layer``, best first.
 
     All plugins' kernels are candidates. Each one judges the layer itself (``Kernel.accepts``) and
@@ -145,7 +131,7 @@ def dory_kernels(ctx: TargetContext, layer: Layer) -> list[Kernel]:  # type: ign
     Names are unique within a target. A kernel reads a layer that it has accepted as ``layer.conv``,
     ``linear``, ``add``, ``weighted`` (Conv or Linear) or ``window``.
 
-    >>> from dory_core.api import Kernel, Rejection, TargetContext, hookimpl
+    >>> from dory_core.api import Kernel, Rejection, hookimpl
     >>> class AddKernel(Kernel):
     ...     name = "dory_blinky_add"
     ...     def accepts(self, layer):
@@ -160,74 +146,68 @@ def dory_kernels(ctx: TargetContext, layer: Layer) -> list[Kernel]:  # type: ign
     ...         return ("dory_blinky_add.h",)
     ...     def sources(self, layer):
     ...         return ()
-    >>> @hookimpl
-    ... def dory_kernels(ctx):
-    ...     return [AddKernel()] if ctx.name == "blinky" else []
-    >>> [kernel.name for kernel in dory_kernels(TargetContext("blinky"))]
+    >>> @hookimpl(target="blinky")
+    ... def dory_kernels():
+    ...     return [AddKernel()]
+    >>> [kernel.name for kernel in dory_kernels()]
     ['dory_blinky_add']
     """
+    return []
 
 
-@hookspec
-def dory_passes(ctx: TargetContext) -> list[Pass]:  # type: ignore[empty-body]
+def dory_passes(ctx: TargetContext) -> list[Pass]:
     """Return graph passes of the target, run after those of the core in the order given.
 
     A pass keeps every value of the network, but for one that an option of the target asks for and
     that says so (``exact=False``): then dory computes the test vectors with and without it, and
     notes how many values differ and by how much.
 
-    >>> from dory_core.api import Pass, TargetContext, hookimpl
+    >>> from dory_core.api import Pass, hookimpl
     >>> def pad_channels(graph):
     ...     return graph
-    >>> @hookimpl
-    ... def dory_passes(ctx):
-    ...     if ctx.name != "blinky":
-    ...         return []
+    >>> @hookimpl(target="blinky")
+    ... def dory_passes():
     ...     return [Pass("blinky-pad", "pad channels to multiples of four", pad_channels)]
-    >>> dory_passes(TargetContext("blinky"))[0].name
+    >>> dory_passes()[0].name
     'blinky-pad'
     """
+    return []
 
 
-@hookspec
-def dory_application(ctx: TargetContext, plan: Plan) -> list[OutputFile]:  # type: ignore[empty-body]
+def dory_application(ctx: TargetContext, plan: Plan) -> list[OutputFile]:
     """Return every file of the application outside network, layers and weights.
 
     That is main, the SDK's Makefile, start-up code, linker script and weight containers. Paths are
     relative to the application directory.
 
-    >>> from dory_core.api import OutputFile, TargetContext, hookimpl
-    >>> @hookimpl
-    ... def dory_application(ctx):
-    ...     if ctx.name != "blinky":
-    ...         return []
+    >>> from dory_core.api import OutputFile, hookimpl
+    >>> @hookimpl(target="blinky")
+    ... def dory_application():
     ...     return [OutputFile("board/main.c", "int main(void) { return 0; }")]
-    >>> [file.path for file in dory_application(TargetContext("blinky"))]
+    >>> [file.path for file in dory_application()]
     ['board/main.c']
     """
+    return []
 
 
-@hookspec
-def dory_runners(ctx: TargetContext) -> list[Runner]:  # type: ignore[empty-body]
+def dory_runners(ctx: TargetContext) -> list[Runner]:
     """Return ways to run an application of the target other than the host simulation.
 
     ``Runner.run`` executes an application and compares every layer with the expected values of
     a ``RunRequest``.
 
-    >>> from dory_core.api import Runner, TargetContext, ToolMissing, hookimpl
+    >>> from dory_core.api import Runner, ToolMissing, hookimpl
     >>> def run_on_board(app_dir, request):
     ...     raise ToolMissing("no blinky board is connected", "connect one with USB")
-    >>> @hookimpl
-    ... def dory_runners(ctx):
-    ...     if ctx.name != "blinky":
-    ...         return []
+    >>> @hookimpl(target="blinky")
+    ... def dory_runners():
     ...     return [Runner("board", "a blinky board on USB", run_on_board)]
-    >>> [runner.name for runner in dory_runners(TargetContext("blinky"))]
+    >>> [runner.name for runner in dory_runners()]
     ['board']
     """
+    return []
 
 
-@hookspec
 def dory_commands(app: typer.Typer) -> None:
     """Add commands to the command line. Names of dory's own commands cannot be replaced.
 

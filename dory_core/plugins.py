@@ -1,4 +1,4 @@
-"""Finding, checking and calling plugins.
+"""Finding, loading and asking plugins.
 
 Entry points of group ``dory`` name plugin modules. :func:`load_plugins` imports them in a fixed
 order (entry point name, then distribution), and leaves out, with a reason, each one that is broken;
@@ -7,37 +7,25 @@ the others work on. Nothing is imported before the first call.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import logging
 import os
-from collections.abc import Callable, Iterable, Mapping
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Any, cast
-
-import pluggy
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from dory_core.errors import DoryError, UsageError
+from dory_core.frontend import Frontend
 from dory_core.hardware import DmaHal, MemoryHierarchy, Option, OutputFile, Target, TargetContext
+from dory_core.hooks import API_VERSION, Hook, Refused, describe, hooks_of, specifications
 from dory_core.options import all_options, resolve_options
-from dory_core.plugin_checks import (
-    API_VERSION,
-    GROUP,
-    PluginState,
-    Refused,
-    check_api,
-    check_clash,
-    describe,
-    hooks_of,
-    import_entry,
-    offers,
-    specifications,
-)
 
 if TYPE_CHECKING:
     import typer
 
-    from dory_core.frontend import Frontend
     from dory_core.ir import Layer
     from dory_core.kernel import Kernel, Term
     from dory_core.passes import Pass
@@ -45,18 +33,11 @@ if TYPE_CHECKING:
     from dory_core.simulate.runner import Runner
     from dory_core.tiling.geometry import Tile
 
-#: Marks a function of a plugin as the implementation of the hook of the same name.
-hookimpl = pluggy.HookimplMarker("dory")
+__all__ = ["API_VERSION", "PluginError", "PluginState", "Plugins", "discover", "load_plugins"]
 
-__all__ = [
-    "API_VERSION",
-    "PluginError",
-    "PluginState",
-    "Plugins",
-    "discover",
-    "hookimpl",
-    "load_plugins",
-]
+GROUP = "dory"
+_LEAVE_OUT = "report this to its authors; DORY_PLUGINS=NAME,... leaves it out"
+_Record = TypeVar("_Record")
 
 log = logging.getLogger("dory")
 
@@ -66,12 +47,35 @@ class PluginError(DoryError):
 
 
 @dataclass(frozen=True, slots=True)
-class _Implementation:
-    """One hook of one plugin; parameters are the ones of the spec that the function takes."""
+class PluginState:
+    """What became of one entry point; a row of ``dory plugins``.
 
-    plugin: PluginState
-    function: Callable[..., Any]
-    parameters: tuple[str, ...]
+    state: ``loaded``, ``failed`` (reason says why), ``skipped`` (by DORY_PLUGINS) or ``missing``
+    (named by DORY_PLUGINS, not installed). hooks: names of the hooks that it implements.
+    """
+
+    dist: str
+    version: str
+    entry: str
+    state: str
+    reason: str = ""
+    hooks: tuple[str, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """The plugin as messages name it: ``entry (distribution version)``."""
+        return f"{self.entry} ({self.dist} {self.version})" if self.dist else self.entry
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the row of ``dory plugins --json``."""
+        return {
+            "dist": self.dist,
+            "version": self.version,
+            "entry": self.entry,
+            "state": self.state,
+            "reason": self.reason,
+            "hooks": list(self.hooks),
+        }
 
 
 def _same(thing: Any) -> Any:
@@ -85,9 +89,8 @@ class Plugins:
     """
 
     def __init__(self) -> None:
-        self._specs = specifications()
         self._states: list[PluginState] = []
-        self._hooks: dict[str, list[_Implementation]] = {name: [] for name in self._specs}
+        self._hooks: dict[str, list[tuple[PluginState, Hook]]] = {n: [] for n in specifications()}
         self._frontends: dict[str, tuple[Frontend, PluginState]] = {}
         self._targets: dict[str, tuple[Target, PluginState]] = {}
         self._kernel_owners: dict[tuple[str, str], PluginState] = {}
@@ -105,26 +108,40 @@ class Plugins:
     def _add(self, state: PluginState, load: Callable[[], Any]) -> None:
         """Import one plugin, check it and take what it offers; a broken one becomes ``failed``."""
         try:
-            module = load()
-            check_api(module)
-            hooks = hooks_of(module)
-            state = replace(state, hooks=tuple(name for name in self._specs if name in hooks))
-            frontends = offers(state, hooks, "dory_frontends")
-            targets = offers(state, hooks, "dory_targets")
-            check_clash("frontend", frontends, self._frontends, state)
-            check_clash("target", targets, self._targets, state)
+            with contextlib.redirect_stdout(sys.stderr):  # stdout belongs to --json
+                try:
+                    plugin = load()
+                except (Exception, SystemExit) as error:
+                    raise Refused(f"import failed: {describe(error)}") from error
+                hooks = hooks_of(plugin)
+                frontends = _offers(hooks, "dory_frontends", Frontend)
+                targets = _offers(hooks, "dory_targets", Target)
+            state = replace(state, hooks=tuple(hooks))
+            _check_clash("frontend", frontends, self._frontends, state)
+            _check_clash("target", targets, self._targets, state)
         except Refused as refused:
-            self._fail(state, str(refused))
+            self._states.append(replace(state, state="failed", reason=str(refused)))
+            log.warning("plugin %s is left out: %s", state.label, refused)
             return
         self._states.append(state)
         self._frontends.update({f.name: (f, state) for f in frontends})
         self._targets.update({t.name: (t, state) for t in targets})
-        for name, (function, parameters) in hooks.items():
-            self._hooks[name].append(_Implementation(state, function, parameters))
+        for name, hook in hooks.items():
+            self._hooks[name].append((state, hook))
 
-    def _fail(self, state: PluginState, reason: str) -> None:
-        self._states.append(replace(state, state="failed", reason=reason))
-        log.warning("plugin %s is left out: %s", state.label, reason)
+    def _note(self, plugin: PluginState, reason: str) -> bool:
+        """Give a loaded plugin a reason unless it has one; return whether it had none."""
+        for position, state in enumerate(self._states):
+            if (state.dist, state.entry) == (plugin.dist, plugin.entry) and not state.reason:
+                self._states[position] = replace(state, reason=reason)
+                return True
+        return False
+
+    def _note_unknown_targets(self) -> None:
+        for hooks in self._hooks.values():
+            for plugin, hook in hooks:
+                for target in sorted({*hook.targets} - {*self._targets}):
+                    self._note(plugin, f"no plugin provides target {target!r} of its {hook.name}")
 
     # -- what there is ---------------------------------------------------------------------------
 
@@ -159,10 +176,7 @@ class Plugins:
 
     def provider(self, kind: str, name: str) -> PluginState:
         """Return which plugin provides the ``frontend`` or ``target`` called ``name``."""
-        known: Mapping[str, tuple[Any, PluginState]] = (
-            self._frontends if kind == "frontend" else self._targets
-        )
-        return known[name][1]
+        return self._frontends[name][1] if kind == "frontend" else self._targets[name][1]
 
     def _unknown(self, kind: str, name: str, known: Iterable[str]) -> UsageError:
         names = ", ".join(sorted(known)) or "none is installed"
@@ -201,50 +215,41 @@ class Plugins:
         """
         from dory_core.kernel import Kernel
 
-        kernels: list[Kernel] = []
+        kernels: dict[str, Kernel] = {}
         for plugin, kernel in self._records("dory_kernels", Kernel, ctx=ctx, layer=layer):
             owner = self._kernel_owners.setdefault((ctx.name, kernel.name), plugin)
-            if owner.entry != plugin.entry or owner.dist != plugin.dist:
-                self._report_clash(plugin, owner, kernel.name)
-                continue
-            if any(other.name == kernel.name for other in kernels):
+            if owner is not plugin:
+                both = f"{owner.label} and {plugin.label}"
+                reason = f"kernel {kernel.name!r} is provided by both {both}; the first one is used"
+                if self._note(plugin, reason):
+                    log.warning("%s", reason)
+            elif kernel.name in kernels:
                 raise PluginError(
                     f"plugin {plugin.label} offers kernel {kernel.name!r} twice for one layer",
                     "report this to its authors",
                 )
-            kernels.append(kernel)
-        return tuple(kernels)
-
-    def _report_clash(self, plugin: PluginState, owner: PluginState, kernel: str) -> None:
-        reason = (
-            f"kernel {kernel!r} is provided by both {owner.label} and {plugin.label}; "
-            "the first one is used"
-        )
-        for position, state in enumerate(self._states):
-            if (state.dist, state.entry) == (plugin.dist, plugin.entry) and not state.reason:
-                self._states[position] = replace(state, reason=reason)
-                log.warning("%s", reason)
+            else:
+                kernels[kernel.name] = kernel
+        return tuple(kernels.values())
 
     def objective_terms(
-        self, ctx: TargetContext, layer: Layer, kernel: Kernel, boundary: int, tile: Tile
+        self, ctx: TargetContext, layer: Layer, kernel: Kernel, tile: Tile
     ) -> tuple[Term, ...]:
         """Return the terms of all plugins, in load order."""
         from dory_core.kernel import Term
 
-        arguments = {"layer": layer, "kernel": kernel, "boundary": boundary, "tile": tile}
-        return tuple(
-            term for _, term in self._records("dory_objective_terms", Term, ctx=ctx, **arguments)
-        )
+        given = {"layer": layer, "kernel": kernel, "tile": tile}
+        return self._all("dory_objective_terms", Term, ctx=ctx, **given)
 
     def dma_hal(self, ctx: TargetContext) -> DmaHal | None:
         """Return the target's DMA HAL, None when it has none."""
-        return cast("DmaHal | None", self._first("dory_dma_hal", DmaHal, ctx=ctx))
+        return self._first("dory_dma_hal", DmaHal, ctx=ctx)
 
     def passes(self, ctx: TargetContext) -> tuple[Pass, ...]:
         """Return the target's graph passes, in load order."""
         from dory_core.passes import Pass
 
-        return tuple(pass_ for _, pass_ in self._records("dory_passes", Pass, ctx=ctx))
+        return self._all("dory_passes", Pass, ctx=ctx)
 
     def application(self, ctx: TargetContext, plan: Plan) -> tuple[OutputFile, ...]:
         """Return the application files of all plugins; raises PluginError when two share a path."""
@@ -263,60 +268,93 @@ class Plugins:
         """Return the target's runners, in load order."""
         from dory_core.simulate.runner import Runner
 
-        return tuple(runner for _, runner in self._records("dory_runners", Runner, ctx=ctx))
+        return self._all("dory_runners", Runner, ctx=ctx)
 
     def commands(self, app: typer.Typer) -> None:
         """Let every plugin add its commands to ``app``; one that fails is reported and left out."""
-        for implementation in self._hooks["dory_commands"]:
+        for plugin, hook in self._hooks["dory_commands"]:
             try:
-                self._call("dory_commands", implementation, {"app": app})
+                _ask(plugin, hook, {"app": app})
             except DoryError as error:
                 log.warning("%s", error.message)
 
-    # -- calling ---------------------------------------------------------------------------------
+    # -- asking ----------------------------------------------------------------------------------
 
-    def _call(self, hook: str, implementation: _Implementation, values: Mapping[str, Any]) -> Any:
-        arguments = {name: values[name] for name in implementation.parameters}
-        try:
-            return implementation.function(**arguments)
-        except DoryError:
-            raise
-        except Exception as error:
-            label = implementation.plugin.label
-            raise PluginError(
-                f"plugin {label} failed in {hook}: {describe(error)}",
-                "report this to its authors; DORY_PLUGINS=NAME,... leaves it out",
-            ) from error
+    def _answers(self, name: str, values: Mapping[str, Any]) -> Iterator[tuple[PluginState, Any]]:
+        """Yield what each plugin says for the target of ``values``, in load order."""
+        for plugin, hook in self._hooks[name]:
+            if hook.answers_for(values):
+                answer = _ask(plugin, hook, values)
+                if answer is not None:
+                    yield plugin, answer
 
-    def _first(self, hook: str, type_: type[Any], **values: Any) -> Any:
-        for implementation in self._hooks[hook]:
-            result = self._call(hook, implementation, values)
-            if result is not None:
-                self._check_type(hook, implementation.plugin, result, type_)
-                return result
+    def _first(self, name: str, type_: type[_Record], **values: Any) -> _Record | None:
+        for plugin, answer in self._answers(name, values):
+            return _checked(name, plugin, answer, type_)
         return None
 
-    def _records(self, hook: str, type_: type[Any], **values: Any) -> list[tuple[PluginState, Any]]:
-        records = []
-        for implementation in self._hooks[hook]:
-            result = self._call(hook, implementation, values)
-            if result is None:
-                continue
-            self._check_type(hook, implementation.plugin, result, (list, tuple))
-            for record in result:
-                self._check_type(hook, implementation.plugin, record, type_)
-                records.append((implementation.plugin, record))
-        return records
+    def _records(self, name: str, type_: Any, **values: Any) -> Iterator[tuple[PluginState, Any]]:
+        for plugin, answer in self._answers(name, values):
+            for record in _checked(name, plugin, answer, list, tuple):
+                yield plugin, _checked(name, plugin, record, type_)
 
-    @staticmethod
-    def _check_type(
-        hook: str, plugin: PluginState, result: Any, type_: type[Any] | tuple[type[Any], ...]
-    ) -> None:
-        if not isinstance(result, type_):
-            wanted = "a list" if isinstance(type_, tuple) else type_.__name__
-            raise PluginError(
-                f"plugin {plugin.label} returned {type(result).__name__} from {hook}, not {wanted}",
-                "report this to its authors; DORY_PLUGINS=NAME,... leaves it out",
+    def _all(self, name: str, type_: Any, **values: Any) -> tuple[Any, ...]:
+        return tuple(record for _, record in self._records(name, type_, **values))
+
+
+def _ask(plugin: PluginState, hook: Hook, values: Mapping[str, Any]) -> Any:
+    try:
+        return hook(values)
+    except DoryError:
+        raise
+    except Exception as error:
+        reason = f"plugin {plugin.label} failed in {hook.name}: {describe(error)}"
+        raise PluginError(reason, _LEAVE_OUT) from error
+
+
+def _checked(name: str, plugin: PluginState, answer: Any, *types: type[_Record]) -> _Record:
+    if isinstance(answer, types):
+        return answer
+    wanted = "a list" if len(types) > 1 else types[0].__name__
+    got = type(answer).__name__
+    raise PluginError(f"plugin {plugin.label} returned {got} from {name}, not {wanted}", _LEAVE_OUT)
+
+
+def _offers(hooks: Mapping[str, Hook], name: str, type_: type[_Record]) -> list[_Record]:
+    """Return the records of a hook without parameters; raises Refused."""
+    if name not in hooks:
+        return []
+    try:
+        records = hooks[name]({}) or []
+    except (Exception, SystemExit) as error:
+        raise Refused(f"{name} raised {describe(error)}") from error
+    if not isinstance(records, (list, tuple)):
+        raise Refused(f"{name} returned {type(records).__name__}, not a list")
+    for record in records:
+        if not isinstance(record, type_):
+            raise Refused(f"{name} returned a {type(record).__name__}, not a {type_.__name__}")
+    return list(records)
+
+
+def _check_clash(
+    kind: str,
+    records: Iterable[Frontend] | Iterable[Target],
+    known: Mapping[str, tuple[Any, PluginState]],
+    state: PluginState,
+) -> None:
+    """Refuse records without a name or of one that a plugin provides already. Raises: Refused."""
+    seen: set[str] = set()
+    for record in records:
+        if not record.name:
+            raise Refused(f"it provides a {kind} without a name")
+        if record.name in seen:
+            raise Refused(f"it provides {kind} {record.name!r} twice")
+        seen.add(record.name)
+        if record.name in known:
+            other = known[record.name][1].label
+            raise Refused(
+                f"{kind} {record.name!r} is provided by both {other} and {state.label}; "
+                f"the first one is used (DORY_PLUGINS=NAME,... chooses)"
             )
 
 
@@ -328,19 +366,18 @@ def discover(selection: str | None) -> Plugins:
         entry_points(group=GROUP), key=lambda e: (e.name, e.dist.name if e.dist else "", e.value)
     )
     for entry in found:
-        dist = entry.dist
-        state = PluginState(
-            dist.name if dist else "", dist.version if dist else "", entry.name, "loaded"
-        )
-        if wanted is not None and entry.name not in wanted:
+        dist, version = (entry.dist.name, entry.dist.version) if entry.dist else ("", "")
+        state = PluginState(dist, version, entry.name, "loaded")
+        if wanted is None or entry.name in wanted:
+            plugins._add(state, entry.load)
+        else:
             plugins._states.append(replace(state, state="skipped", reason="not in DORY_PLUGINS"))
-            continue
-        plugins._add(state, functools.partial(import_entry, entry))
     for name in wanted or ():
         if all(entry.name != name for entry in found):
             reason = "named by DORY_PLUGINS but not installed"
             plugins._states.append(PluginState("", "", name, "missing", reason))
             log.warning("plugin %s is %s", name, reason)
+    plugins._note_unknown_targets()
     return plugins
 
 

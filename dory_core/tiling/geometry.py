@@ -215,6 +215,14 @@ def output_bytes(layer: Layer, tile: Tile) -> Number:
     return tile.h * tile.w * _pixel_bytes(tile.c_out, layer.output.bits)
 
 
+def tensor_bytes(layer: Layer, tile: Tile) -> Number:
+    """Return the bytes of the tiles of all inputs and of the output in L1 (one buffer each)."""
+    used = output_bytes(layer, tile)
+    for operand in range(len(layer.inputs)):
+        used = used + input_bytes(layer, tile, operand)
+    return used
+
+
 def partial_sum_bytes(tile: Tile) -> Number:
     """Return the bytes of the int32 partial sums of a tile whose input channels are split."""
     return 4 * tile.h * tile.w * tile.c_out

@@ -31,7 +31,7 @@ class NetworkTiler:
         progress: Progress | None = None,
     ) -> None:
         def terms(layer: Layer, kernel: Kernel, tile: Tile) -> Sequence[Term]:
-            return plugins.objective_terms(ctx, layer, kernel, 1, tile)
+            return plugins.objective_terms(ctx, layer, kernel, tile)
 
         self.graph = graph
         self._layers = graph.layers

@@ -14,6 +14,7 @@ import dory_gap8.plugin as gap8
 import dory_nemo
 import pytest
 
+from dory_core.api import hookimpl
 from dory_core.application import read_graph, read_plan, run_application
 from dory_core.check import check_network
 from dory_core.compiler import CompileOptions, compile_network
@@ -23,7 +24,7 @@ from dory_core.ir import Layer
 from dory_core.kernel import Kernel
 from dory_core.passes.extract import extract_layer
 from dory_core.plan import Plan
-from dory_core.plugins import Plugins, hookimpl, load_plugins
+from dory_core.plugins import Plugins, load_plugins
 from dory_core.reference import random_inputs, run
 from dory_core.simulate.compiler import ZIGLANG
 from dory_core.testing.apps import assert_exact, build_app

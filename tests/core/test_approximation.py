@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from dory_core import reference
+from dory_core.api import hookimpl
 from dory_core.application import run_application
 from dory_core.approximation import measure
 from dory_core.check import check_network
@@ -20,7 +21,7 @@ from dory_core.hardware import TargetContext
 from dory_core.ir import Graph, requant
 from dory_core.passes import Pass
 from dory_core.passes.ranges import infer_types
-from dory_core.plugins import Plugins, hookimpl
+from dory_core.plugins import Plugins
 from dory_core.testing.graphs import GraphBuilder
 from tests.toy.chip import ToyChip
 

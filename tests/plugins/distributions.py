@@ -8,8 +8,8 @@ from typing import Any
 from tests.cli.command_line import Outcome, environment, python
 
 GOOD_TARGET = """
-from dory_core.hardware import Level, Link, Memory, MemoryHierarchy, Option, Target
-from dory_core.plugins import hookimpl
+from dory_core.api import Level, Link, Memory, MemoryHierarchy, Option, Target
+from dory_core.api import hookimpl
 
 @hookimpl
 def dory_targets():
@@ -19,17 +19,15 @@ def dory_targets():
         Option("kernels", str, "own", "kernel library", ("own", "vendor")),
     ))]
 
-@hookimpl
+@hookimpl(target="{name}")
 def dory_memory_hierarchy(ctx):
-    if ctx.name != "{name}":
-        return None
     levels = (Level(1, (Memory("SRAM1", 8192),)), Level(2, (Memory("SRAM2", 65536),)))
     return MemoryHierarchy(levels, (Link(1, 2, 10, 4.0),), cores=ctx.options["cores"])
 """
 
 GOOD_FRONTEND = """
-from dory_core.frontend import Frontend
-from dory_core.plugins import hookimpl
+from dory_core.api import Frontend
+from dory_core.api import hookimpl
 
 @hookimpl
 def dory_frontends():

@@ -68,6 +68,23 @@ def test_name_is_there(name: str) -> None:
     assert name in dir(api)
 
 
+@pytest.mark.parametrize("name", names_in_table())
+def test_name_is_documented(name: str) -> None:
+    thing = inspect.unwrap(getattr(api, name))
+    if name in api.CONSTANTS:
+        return
+    assert inspect.isclass(thing) or inspect.isfunction(thing), "describe it in api.CONSTANTS"
+    text = inspect.getdoc(thing) or ""
+    assert text and not text.startswith(f"{name}("), "a dataclass without docstring"
+
+
+def test_reference_is_written_from_the_docstrings() -> None:
+    """docs/api.md and the hooks of docs/plugins.md: `python docs/reference.py` writes them."""
+    command = [sys.executable, str(ROOT / "docs" / "reference.py"), "--check"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+
+
 def test_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'Plam'"):
         _ = api.Plam
@@ -123,8 +140,8 @@ Requant Run RunRequest RunResult Runner STORAGE_BITS Staircase Step StructCall T
 TargetContext Tensor Term Tile ToolMissing UsageError VECTORS_OPTION VerificationFailed
 WeightBlock Window build_program cache_dir cached_per_layer ceil_div comment compare_layer
 exact_addend_interval extent find_compiler hookimpl identify image_vectors import_onnx infer_types
-input_bytes input_channels layer_parameters layer_symbol maximum minimum named_compiler narrow
-narrow_32 narrow_product network_view normal_add output_bytes pack pixel_bytes portable_kernels
-read_plan reject_maximum reject_type render requant requants_of run_process staircase
-steps_of_sums storage_for unpack window_access
+layer_parameters layer_symbol maximum minimum named_compiler narrow narrow_32 narrow_product
+network_view normal_add pack pixel_bytes portable_kernels read_plan reject_maximum reject_type
+render requant requants_of run_process staircase steps_of_sums storage_for tensor_bytes unpack
+window_access
 """

@@ -6,7 +6,7 @@ import pytest
 
 from tests.plugins.distributions import GOOD_FRONTEND, GOOD_TARGET, Site
 
-IMPORT = "from dory_core.plugins import hookimpl\n"
+IMPORT = "from dory_core.api import hookimpl\n"
 
 BROKEN = {
     "missing module": ("import surely_not_installed\n", ["import", "surely_not_installed"]),
@@ -36,6 +36,10 @@ BROKEN = {
     "no list": (
         IMPORT + "@hookimpl\ndef dory_frontends():\n    return 7\n",
         ["dory_frontends", "int", "list"],
+    ),
+    "target of another hook": (
+        IMPORT + "@hookimpl(target='chip')\ndef dory_targets():\n    return []\n",
+        ["dory_targets", "marked with a target"],
     ),
     "newer API": ("DORY_API = 99\n", ["API 99", "API 1"]),
     "senseless API": ("DORY_API = 'latest'\n", ["DORY_API", "latest"]),
@@ -123,6 +127,16 @@ def test_order_of_plugins_is_that_of_their_names(site: Site) -> None:
         site.install(f"dist-{name}", name, "")
     entries = [row["entry"] for row in site.dory("plugins", "--json").json]
     assert entries == sorted(entries)
+
+
+def test_a_target_that_nobody_provides_is_noted(site: Site) -> None:
+    source = IMPORT + "@hookimpl(target='nochip')\ndef dory_passes():\n    return []\n"
+    site.install("dory-other", "other", source)
+    outcome = site.dory("targets", "--json")
+    assert outcome.stderr == "", "it may belong to a target that is not installed"
+    row = site.rows()["other"]
+    assert row["state"] == "loaded"
+    assert row["reason"] == "no plugin provides target 'nochip' of its dory_passes"
 
 
 def test_text_form_names_the_reason(site: Site) -> None:

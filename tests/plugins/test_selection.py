@@ -65,7 +65,7 @@ def test_importing_the_core_imports_no_plugin_and_nothing_heavy(site: Site) -> N
 
 def test_command_of_a_plugin_runs_with_its_arguments(site: Site) -> None:
     source = (
-        "from dory_core.plugins import hookimpl\n"
+        "from dory_core.api import hookimpl\n"
         "@hookimpl\n"
         "def dory_commands(app):\n"
         "    @app.command()\n"
@@ -84,8 +84,8 @@ def test_command_of_a_plugin_runs_with_its_arguments(site: Site) -> None:
 
 def test_error_in_a_command_of_a_plugin_is_no_traceback(site: Site) -> None:
     source = (
-        "from dory_core.plugins import hookimpl\n"
-        "from dory_core.errors import ToolMissing\n"
+        "from dory_core.api import hookimpl\n"
+        "from dory_core.api import ToolMissing\n"
         "@hookimpl\n"
         "def dory_commands(app):\n"
         "    @app.command()\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,9 +20,10 @@ from dory_core.hardware import (
     OutputFile,
     Target,
 )
+from dory_core.hooks import hookimpl
 from dory_core.kernel import Kernel, Rejection, Term
 from dory_core.passes import Pass
-from dory_core.plugins import PluginError, Plugins, hookimpl
+from dory_core.plugins import PluginError, Plugins
 
 OPTIONS = (
     Option("cores", int, 4, "cores that run kernels"),
@@ -69,10 +71,8 @@ class Chip:
     def dory_targets(self) -> list[Target]:
         return [Target("chip", "a chip", OPTIONS, operating_points=POINTS)]
 
-    @hookimpl
-    def dory_memory_hierarchy(self, ctx: Any) -> MemoryHierarchy | None:
-        if ctx.name != "chip":
-            return None
+    @hookimpl(target="chip")
+    def dory_memory_hierarchy(self, ctx: Any) -> MemoryHierarchy:
         assert ctx.hierarchy is None
         return memories(ctx.options["cores"])
 
@@ -81,8 +81,8 @@ class Chip:
         return [NamedKernel("first"), NamedKernel("second")]
 
     @hookimpl
-    def dory_objective_terms(self, boundary: int, tile: Any) -> list[Term]:
-        return [Term("rows", 1.0, tile.h * boundary)]
+    def dory_objective_terms(self, tile: Any) -> list[Term]:
+        return [Term("rows", 1.0, tile.h * 2)]
 
     @hookimpl
     def dory_passes(self, ctx: Any) -> list[Pass]:
@@ -92,9 +92,9 @@ class Chip:
     def dory_application(self, ctx: Any, plan: Any) -> list[OutputFile]:
         return [OutputFile("main.c", "int main(void) { return 0; }")]
 
-    @hookimpl
-    def dory_dma_hal(self, ctx: Any) -> DmaHal | None:
-        return DmaHal("chip dma") if ctx.name == "chip" else None
+    @hookimpl(target=("chip", "another chip"))
+    def dory_dma_hal(self, ctx: Any) -> DmaHal:
+        return DmaHal(f"{ctx.name} dma")
 
 
 @pytest.fixture
@@ -155,7 +155,7 @@ def test_hooks_may_leave_out_parameters(plugins: Plugins) -> None:
     tile: Any = SimpleNamespace(h=3)
     kernels = plugins.kernels(ctx, layer)
     assert [kernel.name for kernel in kernels] == ["first", "second"]
-    assert plugins.objective_terms(ctx, layer, kernels[0], 2, tile) == (Term("rows", 1.0, 6),)
+    assert plugins.objective_terms(ctx, layer, kernels[0], tile) == (Term("rows", 1.0, 6),)
     assert [step.name for step in plugins.passes(ctx)] == ["nothing"]
     assert plugins.dma_hal(ctx) == DmaHal("chip dma")
     assert [file.path for file in plugins.application(ctx, layer)] == ["main.c"]
@@ -164,9 +164,9 @@ def test_hooks_may_leave_out_parameters(plugins: Plugins) -> None:
 
 def test_third_party_adds_kernels_and_terms_to_a_target() -> None:
     class Extra:
-        @hookimpl
-        def dory_kernels(self, ctx: Any) -> list[Kernel]:
-            return [NamedKernel("third")] if ctx.name == "chip" else []
+        @hookimpl(target="chip")
+        def dory_kernels(self) -> list[Kernel]:
+            return [NamedKernel("third")]
 
         @hookimpl
         def dory_objective_terms(self, ctx: Any) -> list[Term]:
@@ -177,8 +177,18 @@ def test_third_party_adds_kernels_and_terms_to_a_target() -> None:
     layer: Any = None
     names = [kernel.name for kernel in plugins.kernels(ctx, layer)]
     assert names == ["first", "second", "third"]
-    terms = plugins.objective_terms(ctx, layer, NamedKernel("k"), 1, SimpleNamespace(h=5))  # type: ignore[arg-type]
-    assert [(term.name, term.value) for term in terms] == [("rows", 5), ("extra", 1)]
+    terms = plugins.objective_terms(ctx, layer, NamedKernel("k"), SimpleNamespace(h=5))  # type: ignore[arg-type]
+    assert [(term.name, term.value) for term in terms] == [("rows", 10), ("extra", 1)]
+
+
+def test_a_hook_is_called_for_its_targets_alone() -> None:
+    plugins = Plugins.from_objects(chip=Chip())
+    ctx = plugins.context("chip")
+    other, third = (replace(ctx, name=name, options={}) for name in ("another chip", "third"))
+    assert plugins.dma_hal(ctx) == DmaHal("chip dma")
+    assert plugins.dma_hal(other) == DmaHal("another chip dma")
+    assert plugins.dma_hal(third) is None
+    assert [p.name for p in plugins.passes(third)] == ["nothing"], "it names no target"
 
 
 def test_kernel_clash_keeps_the_first_and_names_both() -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from dory_core.api import hookimpl
 from dory_core.application import find_runner
 from dory_core.errors import UsageError
 from dory_core.hardware import Target, TargetContext
-from dory_core.plugins import Plugins, hookimpl
+from dory_core.plugins import Plugins
 from dory_core.simulate.runner import HOST_RUNNER, Runner
 from tests.toy.chip import ToyChip
 

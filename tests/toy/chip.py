@@ -81,18 +81,16 @@ class ToyChip:
             Target(NAME, "a chip of the tests", options, operating_points=self.operating_points)
         ]
 
-    @hookimpl
-    def dory_memory_hierarchy(self, ctx: TargetContext) -> MemoryHierarchy | None:
-        return self.hierarchy(int(ctx.options["cores"])) if ctx.name == NAME else None
+    @hookimpl(target=NAME)
+    def dory_memory_hierarchy(self, ctx: TargetContext) -> MemoryHierarchy:
+        return self.hierarchy(int(ctx.options["cores"]))
 
-    @hookimpl
-    def dory_dma_hal(self, ctx: TargetContext) -> DmaHal | None:
-        return DmaHal(NAME, any_core=self.any_core) if ctx.name == NAME else None
+    @hookimpl(target=NAME)
+    def dory_dma_hal(self) -> DmaHal:
+        return DmaHal(NAME, any_core=self.any_core)
 
-    @hookimpl
+    @hookimpl(target=NAME)
     def dory_kernels(self, ctx: TargetContext, layer: Layer) -> list[Kernel]:
-        if ctx.name != NAME:
-            return []
         if self.kernels is None:
             return list(portable_kernels(ctx.memory.cores))
         return list(self.kernels(layer) if callable(self.kernels) else self.kernels)

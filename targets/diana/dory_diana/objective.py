@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dory_core.api import Kernel, Layer, Number, Term, Tile, input_bytes, output_bytes
+from dory_core.api import Kernel, Layer, Term, Tile, tensor_bytes
 
 # Weights after the DORY paper, section 4.2.2: alpha of the memory use, beta of the kernels' wishes.
 ALPHA = 0.5
@@ -33,14 +33,9 @@ def engine_terms(engine: str, tile: Tile) -> list[Term]:
     return []
 
 
-def terms(layer: Layer, kernel: Kernel, boundary: int, tile: Tile) -> list[Term]:
-    """Return all terms; those of the engines for L1 only, and for the border tile too."""
-    used: Number = output_bytes(layer, tile)
-    for operand in range(len(layer.inputs)):
-        used = used + input_bytes(layer, tile, operand)
-    found = [Term("UTILISATION", ALPHA, used)]
-    if boundary != 1:
-        return found
+def terms(layer: Layer, kernel: Kernel, tile: Tile) -> list[Term]:
+    """Return all terms; those of the engines for the border tile too."""
+    found = [Term("UTILISATION", ALPHA, tensor_bytes(layer, tile))]
     found += engine_terms(kernel.engine, tile)
     if tile.last is not None:
         found += [

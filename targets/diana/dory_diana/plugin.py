@@ -31,11 +31,9 @@ def dory_targets() -> list[Target]:
     return [TARGET]
 
 
-@hookimpl
-def dory_memory_hierarchy(ctx: TargetContext) -> MemoryHierarchy | None:
+@hookimpl(target=NAME)
+def dory_memory_hierarchy(ctx: TargetContext) -> MemoryHierarchy:
     """Return the memories of the chip. Raises UsageError for options that mean nothing."""
-    if ctx.name != NAME:
-        return None
     from dory_diana.hardware import hierarchy
     from dory_diana.options import check_options
 
@@ -43,33 +41,25 @@ def dory_memory_hierarchy(ctx: TargetContext) -> MemoryHierarchy | None:
     return hierarchy(ctx)
 
 
-@hookimpl
+@hookimpl(target=NAME)
 def dory_kernels(ctx: TargetContext, layer: Layer) -> list[Kernel]:
     """Return the candidates of a layer, best first, the host last."""
-    if ctx.name != NAME:
-        return []
     from dory_diana.backend import candidates
 
     return candidates(ctx, layer)
 
 
-@hookimpl
-def dory_objective_terms(
-    ctx: TargetContext, layer: Layer, kernel: Kernel, boundary: int, tile: Tile
-) -> list[Term]:
+@hookimpl(target=NAME)
+def dory_objective_terms(layer: Layer, kernel: Kernel, tile: Tile) -> list[Term]:
     """Return what the engines like in tiles."""
-    if ctx.name != NAME:
-        return []
     from dory_diana.objective import terms
 
-    return terms(layer, kernel, boundary, tile)
+    return terms(layer, kernel, tile)
 
 
-@hookimpl
+@hookimpl(target=NAME)
 def dory_passes(ctx: TargetContext) -> list[Pass]:
     """Return the pass that approximates requantisations, where it was asked for."""
-    if ctx.name != NAME:
-        return []
     from dory_diana.options import is_approximate
 
     if not is_approximate(ctx):
@@ -79,22 +69,18 @@ def dory_passes(ctx: TargetContext) -> list[Pass]:
     return [approximation(ctx)]
 
 
-@hookimpl
-def dory_dma_hal(ctx: TargetContext) -> DmaHal | None:
+@hookimpl(target=NAME)
+def dory_dma_hal() -> DmaHal:
     """Return transfers by the driver library."""
-    if ctx.name != NAME:
-        return None
     from dory_core.api import DmaHal
     from dory_diana.runtime import hal_files
 
     return DmaHal(NAME, hal_files())
 
 
-@hookimpl
+@hookimpl(target=NAME)
 def dory_application(ctx: TargetContext, plan: Plan) -> list[OutputFile]:
     """Return driver header, model of the arrays, main and Makefile."""
-    if ctx.name != NAME:
-        return []
     from dory_diana.application import application_files
 
     return list(application_files(ctx, plan))

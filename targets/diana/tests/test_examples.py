@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from dory_diana import plugin
 
+from dory_core.api import hookimpl
 from dory_core.budgets import resolve_budgets
 from dory_core.check import check_network
 from dory_core.compiler import (
@@ -25,7 +26,7 @@ from dory_core.errors import DoesNotFit, NotSupported
 from dory_core.hardware import TargetContext
 from dory_core.ir import AvgPool, Conv, Layer, MaxPool
 from dory_core.kernel import Kernel, rejection_of
-from dory_core.plugins import Plugins, hookimpl, load_plugins
+from dory_core.plugins import Plugins, load_plugins
 from dory_core.report.table import engines_text
 from dory_core.testing.apps import assert_exact
 

@@ -12,10 +12,9 @@ from dory_core.api import (
     Tile,
     ceil_div,
     extent,
-    input_bytes,
     maximum,
     minimum,
-    output_bytes,
+    tensor_bytes,
 )
 from dory_gap8.backend.block import BlockKernel
 from dory_gap8.backend.depthwise_hwc import LANES, STRIP, WALK, DepthwiseHwcKernel, form_of
@@ -32,9 +31,7 @@ BLOCK_PIXELS = 4
 
 def utilisation(layer: Layer, kernel: Kernel, tile: Tile) -> Term:
     """Fill the memory: bytes of all tiles."""
-    used: Number = output_bytes(layer, tile) + kernel.weight_bytes(layer, tile)
-    for operand in range(len(layer.inputs)):
-        used = used + input_bytes(layer, tile, operand)
+    used = tensor_bytes(layer, tile) + kernel.weight_bytes(layer, tile)
     return Term("UTILISATION", ALPHA, used)
 
 
@@ -91,15 +88,12 @@ def kernel_terms(layer: Layer, kernel: Kernel, tile: Tile, cores: int) -> list[T
     return terms
 
 
-def terms(layer: Layer, kernel: Kernel, boundary: int, tile: Tile, cores: int) -> list[Term]:
-    """Return all terms; those of the kernels for L1 only, and for the border tile too.
+def terms(layer: Layer, kernel: Kernel, tile: Tile, cores: int) -> list[Term]:
+    """Return all terms; those of the kernels for the border tile too.
 
     The border tile's terms have the suffix ``_BORDER`` (section 6.1: borders can be half the work).
     """
-    found = [utilisation(layer, kernel, tile)]
-    if boundary != 1:
-        return found
-    found += kernel_terms(layer, kernel, tile, cores)
+    found = [utilisation(layer, kernel, tile), *kernel_terms(layer, kernel, tile, cores)]
     if tile.last is not None:
         found += [
             Term(f"{t.name}_BORDER", t.weight, t.value)

@@ -31,34 +31,28 @@ def dory_targets() -> list[Target]:
     return [TARGET]
 
 
-@hookimpl
-def dory_memory_hierarchy(ctx: TargetContext) -> MemoryHierarchy | None:
+@hookimpl(target=NAME)
+def dory_memory_hierarchy(ctx: TargetContext) -> MemoryHierarchy:
     """Return the memories of GAP8. Raises UsageError for cores or clocks that it does not have."""
-    if ctx.name != NAME:
-        return None
     from dory_gap8.hardware import check_options, hierarchy
 
     check_options(ctx)
     return hierarchy(ctx)
 
 
-@hookimpl
+@hookimpl(target=NAME)
 def dory_objective_terms(
-    ctx: TargetContext, layer: Layer, kernel: Kernel, boundary: int, tile: Tile
+    ctx: TargetContext, layer: Layer, kernel: Kernel, tile: Tile
 ) -> list[Term]:
     """Return the heuristics of the paper."""
-    if ctx.name != NAME:
-        return []
     from dory_gap8.objective import terms
 
-    return terms(layer, kernel, boundary, tile, ctx.memory.cores)
+    return terms(layer, kernel, tile, ctx.memory.cores)
 
 
-@hookimpl
-def dory_dma_hal(ctx: TargetContext) -> DmaHal | None:
+@hookimpl(target=NAME)
+def dory_dma_hal(ctx: TargetContext) -> DmaHal:
     """Return the HAL: every core commands the cluster DMA through a port of its own."""
-    if ctx.name != NAME:
-        return None
     from dory_core.api import DmaHal
     from dory_gap8.application import hal_files
     from dory_gap8.hardware import DMA_COUNTERS
@@ -67,35 +61,29 @@ def dory_dma_hal(ctx: TargetContext) -> DmaHal | None:
     return DmaHal(name, hal_files(), any_core=True, tickets=DMA_COUNTERS)
 
 
-@hookimpl
+@hookimpl(target=NAME)
 def dory_application(ctx: TargetContext, plan: Plan) -> list[OutputFile]:
     """Return main program's tables, Makefile and README: of the SDK and of the host alike."""
-    if ctx.name != NAME:
-        return []
     from dory_gap8.application import application_files
 
     return application_files(ctx, plan)
 
 
-@hookimpl
-def dory_runners(ctx: TargetContext) -> list[Runner]:
+@hookimpl(target=NAME)
+def dory_runners() -> list[Runner]:
     """Return the runner that builds with the SDK and runs on its simulator."""
-    if ctx.name != NAME:
-        return []
     from dory_gap8.runner import GVSOC_RUNNER
 
     return [GVSOC_RUNNER]
 
 
-@hookimpl
+@hookimpl(target=NAME)
 def dory_kernels(ctx: TargetContext, layer: Layer) -> list[Kernel]:
     """Return the candidates of a layer, best first, portable C last.
 
     Forms with partial sums come after all plain forms: they are for layers whose im2col columns or
     weights leave no tile otherwise.
     """
-    if ctx.name != NAME:
-        return []
     from dory_core.api import portable_kernels
 
     portable = list(portable_kernels(ctx.memory.cores))

@@ -93,12 +93,12 @@ def test_a_wrong_number_of_cores_is_wrong_usage(cores: int) -> None:
 
 
 def test_other_targets_are_left_to_other_plugins() -> None:
-    ctx = TargetContext("stm32h7", {})
     layer = conv(4, 4, 4, 3)
-    assert plugin.dory_memory_hierarchy(ctx) is None
-    assert plugin.dory_dma_hal(ctx) is None
-    assert plugin.dory_kernels(ctx, layer) == []
-    assert plugin.dory_objective_terms(ctx, layer, None, 1, None) == []
+    plugins = Plugins.from_objects(gap8=plugin)
+    ctx = replace(context(), name="stm32h7", options={})
+    assert plugins.dma_hal(ctx) is None
+    assert plugins.kernels(ctx, layer) == ()
+    assert plugins.runners(ctx) == ()
 
 
 def test_operating_points_name_their_sources() -> None:
@@ -110,7 +110,7 @@ def test_heuristics_are_those_of_the_paper_and_hold_for_the_border_tile() -> Non
     layer = conv(16, 30, 20, 3)
     kernel = candidate(layer, "conv")
     tile = with_border(layer, make_tile(layer, 16, 8, 12))
-    terms = plugin.dory_objective_terms(context(), layer, kernel, 1, tile)
+    terms = plugin.dory_objective_terms(context(), layer, kernel, tile)
     values = {t.name: (t.weight, t.value) for t in terms}
     bytes_ = 10 * 13 * 16 + 8 * 12 * 16 + 16 * 144
     assert values == {
@@ -126,18 +126,11 @@ def test_heuristics_are_those_of_the_paper_and_hold_for_the_border_tile() -> Non
     }
 
 
-def test_tiles_in_l2_only_fill_the_memory() -> None:
-    layer = conv(16, 30, 20, 3)
-    tile = with_border(layer, make_tile(layer, 16, 8, 12))
-    terms = plugin.dory_objective_terms(context(), layer, candidates(layer, 8)[1], 2, tile)
-    assert [t.name for t in terms] == ["UTILISATION"]
-
-
 def test_depthwise_balances_channels() -> None:
     layer = conv(16, 16, 20, 3, groups=16)
     tile = with_border(layer, make_tile(layer, 8, 8, 12))
     kernel = kernels_for("depthwise")[-1]
-    terms = plugin.dory_objective_terms(context(), layer, kernel, 1, tile)
+    terms = plugin.dory_objective_terms(context(), layer, kernel, tile)
     assert [(t.name, t.value) for t in terms[1:]] == [("PAR_BALANCE", 7), ("PAR_BALANCE_BORDER", 7)]
 
 
@@ -145,7 +138,7 @@ def test_depthwise_on_channels_last_likes_whole_strips_and_words() -> None:
     """A strip has four rows, a word four channels; the channels of all strips are shared."""
     layer = conv(30, 30, 22, 3, groups=30)
     tile = with_border(layer, make_tile(layer, 16, 12, 12))
-    terms = plugin.dory_objective_terms(context(), layer, kernels_for("depthwise")[0], 1, tile)
+    terms = plugin.dory_objective_terms(context(), layer, kernels_for("depthwise")[0], tile)
     assert {t.name: (t.weight, t.value) for t in terms[1:]} == {
         "PAR_BALANCE": (1e6, (16 * 3 - 1) % 8),
         "STRIP": (1e6, 3),
@@ -362,7 +355,7 @@ def test_temporal_layers_that_fit_are_one_tile_of_odd_channels_and_pixels() -> N
     ctx = context()
 
     def terms(layer: Layer, kernel: Kernel, tile: Tile) -> list[Term]:
-        return plugin.dory_objective_terms(ctx, layer, kernel, 1, tile)
+        return plugin.dory_objective_terms(ctx, layer, kernel, tile)
 
     kernels = [k for k in candidates(temporal, 8) if k.accepts(temporal) is None]
     tiled = tile_layer(temporal, kernels, 38236, terms, ctx.memory)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dory_core.api import Conv, Kernel, Layer, Linear, Number, Term, Tile, input_bytes, output_bytes
+from dory_core.api import Conv, Kernel, Layer, Linear, Term, Tile, tensor_bytes
 
 # Weights after the DORY paper, section 4.2.2: alpha of the memory use, beta of the kernels' wishes.
 ALPHA = 0.5
@@ -33,15 +33,10 @@ def kernel_terms(layer: Layer, tile: Tile) -> list[Term]:
     return [Term("CHANNELS_IN_FOURS", BETA_BLOCK, (tile.c_out - 1) % 4)]
 
 
-def terms(layer: Layer, kernel: Kernel, boundary: int, tile: Tile) -> list[Term]:
-    """Return all terms; those of the kernels for L1 only, and for the border tile too."""
-    used: Number = output_bytes(layer, tile) + kernel.weight_bytes(layer, tile)
-    for operand in range(len(layer.inputs)):
-        used = used + input_bytes(layer, tile, operand)
-    found = [Term("UTILISATION", ALPHA, used)]
-    if boundary != 1:
-        return found
-    found += kernel_terms(layer, tile)
+def terms(layer: Layer, kernel: Kernel, tile: Tile) -> list[Term]:
+    """Return all terms; those of the kernels for the border tile too."""
+    used = tensor_bytes(layer, tile) + kernel.weight_bytes(layer, tile)
+    found = [Term("UTILISATION", ALPHA, used), *kernel_terms(layer, tile)]
     if tile.last is not None:
         found += [
             Term(f"{t.name}_BORDER", t.weight, t.value) for t in kernel_terms(layer, tile.last)

@@ -78,12 +78,12 @@ def test_cmsis_nn_is_named_by_option_or_environment(monkeypatch: pytest.MonkeyPa
 
 
 def test_other_targets_are_left_to_other_plugins() -> None:
+    plugins = Plugins.from_objects(stm32h7=plugin)
     ctx = TargetContext("gap8", {})
-    assert plugin.dory_memory_hierarchy(ctx) is None
-    assert plugin.dory_dma_hal(ctx) is None
-    assert plugin.dory_kernels(ctx, None) == []
-    assert plugin.dory_runners(ctx) == []
-    assert plugin.dory_application(ctx, None) == []
+    assert plugins.dma_hal(ctx) is None
+    assert plugins.kernels(ctx, None) == ()
+    assert plugins.runners(ctx) == ()
+    assert plugins.application(ctx, None) == ()
 
 
 def test_runners_are_the_emulated_chip_and_qemu() -> None:

@@ -20,7 +20,6 @@ from dory_core.api import (
     Window,
     ceil_div,
     extent,
-    input_channels,
 )
 from dory_gap8.pulp_nn import cycles as cost
 from dory_gap8.pulp_nn.upstream import INT32, U8_MAX, U16_MAX, UpstreamKernel, first, reject_u8
@@ -300,13 +299,13 @@ class UpstreamLinear(WeightedKernel):
         """8 bits everywhere."""
         if not isinstance(layer.op, Linear):
             return Rejection("it computes fully connected layers only")
-        if input_channels(layer) > U16_MAX:
+        if extent(layer).c_in > U16_MAX:
             return Rejection("PULP-NN counts inputs in 16 bits")
         return self.judge_convolution(layer)
 
     def row(self, layer: Layer) -> int:
         """All inputs."""
-        return input_channels(layer)
+        return extent(layer).c_in
 
     def cycles(self, layer: Layer, tile: Tile) -> Number:
         """Cycles of the core with the most outputs."""
@@ -334,7 +333,7 @@ class UpstreamLinear32(UpstreamLinear):
             return Rejection("it computes fully connected layers only")
         if layer.op.requants:
             return Rejection("it has no requantisation")
-        if input_channels(layer) > U16_MAX:
+        if extent(layer).c_in > U16_MAX:
             return Rejection("PULP-NN counts inputs in 16 bits")
         return first(reject_u8(layer.inputs[0], "input"), reject_weights(layer))
 

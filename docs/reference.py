@@ -1,0 +1,138 @@
+"""Write what docs/ says about hooks and names: docs/api.md, and the hooks of docs/plugins.md.
+
+    python docs/reference.py            writes them
+    python docs/reference.py --check    says which are stale, status 1 when one is
+
+Both come from docstrings, of ``dory_core.hookspecs`` and of what ``dory_core.api`` lists.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from pathlib import Path
+from typing import Any
+
+from dory_core import api, hookspecs
+from dory_core.hooks import specifications
+
+DOCS = Path(__file__).parent
+_HOOKS_BEGIN, _HOOKS_END = "<!-- hooks: docs/reference.py -->\n", "<!-- end of hooks -->\n"
+_INTRODUCTION = """\
+# Names of dory_core.api
+
+Written by `python docs/reference.py` from the docstrings. A plugin imports these names and no
+others from `dory_core`; its tests also use `dory_core.testing`. What each hook is given and returns
+is in [plugins.md](plugins.md).
+"""
+
+
+def hooks_text() -> str:
+    """Return a section for each hook: how answers are joined, what it is for, its example."""
+    return "\n".join(_hook(name, parameters) for name, parameters in specifications().items())
+
+
+def _hook(name: str, parameters: tuple[str, ...]) -> str:
+    function = getattr(hookspecs, name)
+    returns = str(inspect.signature(function).return_annotation)
+    if returns.endswith(" | None"):
+        joined = "The first plugin, in load order, that returns something else than None decides."
+    elif returns.startswith("list"):
+        joined = "The lists of all plugins are joined in load order."
+    else:
+        joined = "Every plugin is asked, in load order, for a command that is not dory's own."
+    text, example = _parts(inspect.getdoc(function) or "")
+    heading = f"### `{name}({', '.join(parameters)})`"
+    return f"{heading}\n\nReturns `{returns}`. {joined}\n\n{text}\n\n```pycon\n{example}\n```\n"
+
+
+def _parts(docstring: str) -> tuple[str, str]:
+    """Return the text of a docstring and the example at its end."""
+    text, mark, example = docstring.partition(">>>")
+    return text.strip(), (mark + example).strip()
+
+
+def api_text() -> str:
+    """Return docs/api.md."""
+    parts = [_INTRODUCTION]
+    for title, modules in api.SECTIONS.items():
+        parts.append(f"\n## {title}\n")
+        parts += [_name(name) for names in modules.values() for name in names]
+    return "".join(parts)
+
+
+def _name(name: str) -> str:
+    thing = inspect.unwrap(getattr(api, name))
+    if name in api.CONSTANTS:
+        return f"\n### `{name}`\n\n{api.CONSTANTS[name]}\n"
+    heading = name if inspect.isclass(thing) else f"{name}{_signature(thing)}"
+    text = _entry(heading, inspect.getdoc(thing) or "")
+    if inspect.isclass(thing):
+        text += "".join(_member(name, member, found) for member, found in _members(thing))
+    return text
+
+
+def _entry(heading: str, docstring: str) -> str:
+    text, example = _parts(docstring)
+    shown = f"\n```pycon\n{example}\n```\n" if example else ""
+    return f"\n### `{heading}`\n\n{text}\n{shown}"
+
+
+def _members(thing: type) -> list[tuple[str, Any]]:
+    """Return the public methods and properties of a class, its own and inherited from the core."""
+    found: dict[str, Any] = {}
+    for base in reversed(thing.__mro__):
+        if base.__module__.startswith("dory_core"):
+            found |= {k: v for k, v in vars(base).items() if not k.startswith("_")}
+    kept = (property, classmethod, staticmethod)
+    return [(k, v) for k, v in found.items() if inspect.isfunction(v) or isinstance(v, kept)]
+
+
+def _member(owner: str, name: str, found: Any) -> str:
+    if isinstance(found, property):
+        heading, docstring = name, inspect.getdoc(found.fget) or ""
+    else:
+        function = getattr(found, "__func__", found)
+        heading, docstring = f"{name}{_signature(function)}", inspect.getdoc(function) or ""
+    lines = docstring.split("\n")
+    text = "\n".join([lines[0], *(f"  {line}".rstrip() for line in lines[1:])])
+    return f"\n- `{owner}.{heading}`: {text}\n"
+
+
+def _signature(function: Any) -> str:
+    """Return the parameters and the result, without ``self``."""
+    signature = inspect.signature(function)
+    first = next(iter(signature.parameters), "")
+    if first in ("self", "cls"):
+        rest = [p for n, p in signature.parameters.items() if n != first]
+        signature = signature.replace(parameters=rest)
+    return str(signature).replace("'", "")
+
+
+def texts() -> dict[Path, str]:
+    """Return what each file should hold."""
+    manual = DOCS / "plugins.md"
+    before, _, rest = manual.read_text(encoding="utf-8").partition(_HOOKS_BEGIN)
+    after = rest.partition(_HOOKS_END)[2]
+    return {
+        DOCS / "api.md": api_text(),
+        manual: f"{before}{_HOOKS_BEGIN}\n{hooks_text()}\n{_HOOKS_END}{after}",
+    }
+
+
+def main(arguments: list[str]) -> int:
+    """Write the files, or name the stale ones."""
+    stale = []
+    for path, text in texts().items():
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            stale.append(path.name)
+            if "--check" not in arguments:
+                path.write_text(text, encoding="utf-8")
+    if "--check" in arguments and stale:
+        print(f"stale: {', '.join(stale)}; run python docs/reference.py", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
