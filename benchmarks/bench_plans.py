@@ -4,13 +4,14 @@ python benchmarks/bench_plans.py --old CHECKOUT [--only TEXT] [--save FILE] [--a
 
 Every network of the collection is compiled for every target and the budgets that tests use, by the
 dory of this tree and by that of another checkout (or read from what --save wrote before). A row per
-application: estimated cycles, peak of L2, CPU time, lines of generated C. Fails when a new plan has
-more cycles or needs more L2 than the old one.
+application: estimated cycles, peak of L2, CPU time, lines of generated C, and whether tiles, constants
+and kernels are the same. Fails when a new plan has more cycles or needs more L2 than the old one.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import resource
@@ -19,6 +20,7 @@ import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from collection import folder_of
 
@@ -90,12 +92,25 @@ def compile_with(tree: Path, job: Job, output: Path) -> dict[str, float | str]:
     plan = json.loads((output / "plan.json").read_text())
     code = list((output / "src").glob("*.c"))
     return {
+        "plan": fingerprint(plan, output),
         "cycles": plan["totals"]["cycles"],
         "l1": plan["memory"]["L1"]["used"],
         "l2": plan["memory"]["L2"]["used"],
         "cpu_s": cpu,
         "c_lines": sum(len(path.read_text().splitlines()) for path in code),
     }
+
+
+def fingerprint(plan: dict[str, Any], output: Path) -> str:
+    """Return a digest of what equal plans share: kernels, tiles, constants, files of kernels."""
+    digest = hashlib.sha256()
+    layers = [(one["name"], one["kernel"], one["tiles"]) for one in plan["layers"]]
+    digest.update(json.dumps(layers, sort_keys=True).encode())
+    for folder in ("weights", "kernels", "vectors"):
+        for path in sorted((output / folder).rglob("*")):
+            if path.is_file() and path.suffix != ".npz":
+                digest.update(path.name.encode() + path.read_bytes())
+    return digest.hexdigest()
 
 
 def measure(tree: Path, todo: list[Job]) -> dict[str, dict[str, float | str]]:
@@ -118,7 +133,18 @@ def ratio(old: dict[str, float | str], new: dict[str, float | str], key: str) ->
 def compare(old: dict[str, dict[str, float | str]], new: dict[str, dict[str, float | str]]) -> int:
     """Print old beside new; return how many rows got worse."""
     worse = 0
-    head = ("cycles old", "new", "ratio", "L2 old", "new", "CPU ratio", "C old", "new", "ratio")
+    head = (
+        "cycles old",
+        "new",
+        "ratio",
+        "L2 old",
+        "new",
+        "CPU ratio",
+        "C old",
+        "new",
+        "ratio",
+        "plan",
+    )
     print(f"{'application':<58}" + "".join(f"{text:>12}" for text in head))
     for name, now in new.items():
         before = old.get(name)
@@ -141,6 +167,7 @@ def compare(old: dict[str, dict[str, float | str]], new: dict[str, dict[str, flo
             f"{before['c_lines']}",
             f"{now['c_lines']}",
             ratio(before, now, "c_lines"),
+            "same" if before.get("plan") == now.get("plan") else "other",
         )
         print(f"{name:<58}" + "".join(f"{c:>12}" for c in cells) + ("  WORSE" if grew else ""))
     return worse
