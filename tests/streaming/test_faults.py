@@ -18,12 +18,13 @@ from dory_core.application import run_application
 from dory_core.compiler import write_network
 from dory_core.errors import VerificationFailed
 from dory_core.plan import ExtTransfer, Plan
-from dory_core.plugins import Plugins, load_plugins
+from dory_core.plugins import Plugins
 from dory_core.reference import random_inputs, run
 from dory_core.simulate.run import DMA_MODES
 from dory_core.testing.apps import build_app
 from tests.streaming.networks import CASES, plan_graph
 from tests.streaming.symbolic import Wrong, check_plan
+from tests.toy.chip import NAME, three_levels
 
 CASE = next(case for case in CASES if case.name == "residual")
 L2 = 20_000
@@ -31,7 +32,7 @@ L2 = 20_000
 
 @pytest.fixture(scope="module")
 def plugins() -> Plugins:
-    return load_plugins()
+    return three_levels().plugins()
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +43,7 @@ def plan(plugins: Plugins) -> Plan:
 @pytest.fixture(scope="module")
 def app(plugins: Plugins, tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("faults") / "app"
-    build_app(CASE.build(), "gap8", directory, budgets={2: L2}, plugins=plugins)
+    build_app(CASE.build(), NAME, directory, budgets={2: L2}, plugins=plugins)
     for mode in DMA_MODES:
         assert run_application(directory, plugins=plugins, dma=mode).exact
     return directory
@@ -145,7 +146,7 @@ def test_wrong_plan_is_found_by_the_simulation_and_by_the_symbolic_check(
     with pytest.raises(Wrong):
         check_plan(wrong)
     graph = CASE.build()
-    ctx = plugins.context("gap8", {})
+    ctx = plugins.context(NAME, {})
     write_network(tmp_path / "app", graph, wrong, [run(graph, random_inputs(graph))], plugins, ctx)
     found = [outcome(tmp_path / "app", plugins, dma) for dma in DMA_MODES]
     assert all(message != "nothing was found" for message in found), found
@@ -176,7 +177,7 @@ def test_fetch_into_a_block_that_still_lives_is_found(
     with pytest.raises(Wrong):
         check_plan(wrong)
     graph = CASE.build()
-    ctx = plugins.context("gap8", {})
+    ctx = plugins.context(NAME, {})
     write_network(tmp_path / "app", graph, wrong, [run(graph, random_inputs(graph))], plugins, ctx)
     for dma in DMA_MODES:
         assert outcome(tmp_path / "app", plugins, dma) != "nothing was found", dma

@@ -13,16 +13,17 @@ from dory_core.planning.blocks import WEIGHTS, Request, fullest_step, requests
 from dory_core.planning.packing import plan_memory
 from dory_core.planning.prefetch import IN_FLIGHT, prefetch
 from dory_core.planning.sequence import Fetch, PartSequence, widest_gap
-from dory_core.plugins import Plugins, load_plugins
+from dory_core.plugins import Plugins
 from dory_core.reference import random_inputs, run
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.graphs import GraphBuilder
 from tests.streaming.networks import plan_graph, win
+from tests.toy.chip import NAME, three_levels
 
 
 @pytest.fixture(scope="module")
 def plugins() -> Plugins:
-    return load_plugins()
+    return three_levels().plugins()
 
 
 def stream(sizes: list[int], others: tuple[Request, ...] = ()) -> PartSequence:
@@ -228,6 +229,6 @@ def test_reordered_network_computes_the_same(plugins: Plugins) -> None:
 @pytest.mark.parametrize("l2", [40_000, 14_000])
 def test_reordered_network_is_exact(l2: int, plugins: Plugins, tmp_path_factory) -> None:  # type: ignore[no-untyped-def]
     directory = tmp_path_factory.mktemp("ordered") / "app"
-    plan = build_app(diamond(False), "gap8", directory, budgets={2: l2}, plugins=plugins)
+    plan = build_app(diamond(False), NAME, directory, budgets={2: l2}, plugins=plugins)
     assert [step.index for step in plan.steps] != list(range(len(plan.steps)))
     assert_exact(directory, plugins=plugins)

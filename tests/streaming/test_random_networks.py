@@ -10,33 +10,30 @@ import pytest
 
 from dory_core.errors import DoesNotFit
 from dory_core.plan import Plan
-from dory_core.plugins import Plugins, load_plugins
+from dory_core.plugins import Plugins
 from dory_core.testing.apps import DMA_MODES, assert_exact, build_app
 from dory_core.testing.sanitizers import require_sanitizer
 from tests.streaming.networks import CASES, STAGES, Case, plan_graph, stages
 from tests.streaming.random_graphs import random_graph
 from tests.streaming.symbolic import check_plan
+from tests.toy.chip import NAME, three_levels
 
 FIXED = [pytest.param(case, l2, id=f"{case}-{l2}") for case in CASES for l2 in case.budgets]
 # Plans in which much happens at once; for the sanitizers.
-BUSY = [("chain", 6_000), ("residual", 20_000), ("temporal", 7_500), ("two_outputs", 6_000)]
+BUSY = [("chain", 6_000), ("residual", 20_000), ("temporal", 7_800), ("two_outputs", 6_000)]
 
 
 @pytest.fixture(scope="module")
 def plugins() -> Plugins:
-    return load_plugins()
+    return three_levels().plugins()
 
 
 def case_of(name: str) -> Case:
     return next(case for case in CASES if case.name == name)
 
 
-def test_every_stage_is_taken_by_the_networks(plugins: Plugins) -> None:
-    taken: set[str] = set()
-    for case in CASES:
-        for l2 in case.budgets:
-            taken |= stages(plan_graph(case.build(), plugins, l2))
-    assert taken == STAGES
+def test_every_stage_has_a_network_that_takes_it() -> None:
+    assert {(case.name, l2) for case in CASES for l2 in case.budgets} >= set(STAGES.values())
 
 
 @pytest.mark.parametrize(("case", "l2"), FIXED)
@@ -44,8 +41,9 @@ def test_network_is_exact_in_little_l2(
     case: Case, l2: int, plugins: Plugins, tmp_path: Path
 ) -> None:
     plan = build_app(
-        case.build(), "gap8", tmp_path / "app", budgets={2: l2}, plugins=plugins, seeds=(0, 1)
+        case.build(), NAME, tmp_path / "app", budgets={2: l2}, plugins=plugins, seeds=(0, 1)
     )
+    assert {stage for stage, place in STAGES.items() if place == (case.name, l2)} <= stages(plan)
     check_plan(plan)
     assert_exact(tmp_path / "app", plugins=plugins)
 
@@ -57,12 +55,8 @@ def test_streamed_network_is_clean_under_sanitizers(
     name: str, l2: int, sanitize: str, plugins: Plugins, tmp_path: Path
 ) -> None:
     require_sanitizer(sanitize)
-    build_app(case_of(name).build(), "gap8", tmp_path / "app", budgets={2: l2}, plugins=plugins)
+    build_app(case_of(name).build(), NAME, tmp_path / "app", budgets={2: l2}, plugins=plugins)
     assert_exact(tmp_path / "app", plugins=plugins, sanitize=sanitize, dma=("random",))
-
-
-# Packed storage needs kernels that take it: by whether precisions are mixed.
-KERNELS = {False: "dory", True: "portable"}
 
 
 # -- random networks ------------------------------------------------------------------------------
@@ -79,7 +73,7 @@ def plan_or_needed(
     l2 = max(256, int(share * max(t.size_bytes for t in graph.tensors.values())))
     for _ in range(3 * len(graph.ops)):
         try:
-            return plan_graph(graph, plugins, l2, kernels=KERNELS[mixed]), l2
+            return plan_graph(graph, plugins, l2), l2
         except DoesNotFit as error:
             assert error.needed_bytes is not None
             if " L2 " not in error.message:
@@ -99,10 +93,9 @@ def check_seed(
     if run:
         build_app(
             random_graph(seed, mixed),
-            "gap8",
+            NAME,
             directory,
             budgets={2: l2},
-            settings={"kernels": KERNELS[mixed]},
             plugins=plugins,
         )
         mode = DMA_MODES[zlib.crc32(str((seed, share)).encode()) % len(DMA_MODES)]
@@ -128,20 +121,20 @@ def test_random_plans_of_mixed_precisions_compute_the_network(
     plugins: Plugins, tmp_path: Path
 ) -> None:
     taken: set[str] = set()
-    for seed in range(100, 108):
+    for seed in range(100, 104):
         for share in (1.2, 0.4):
             plan = check_seed(seed, share, plugins, tmp_path, run=False, mixed=True)
             taken |= stages(plan) if plan is not None else set()
-    assert len(taken) >= 10, taken
+    assert len(taken) >= 9, taken
 
 
 def test_random_plans_compute_the_network(plugins: Plugins, tmp_path: Path) -> None:
     taken: set[str] = set()
-    for seed in range(100, 108):
+    for seed in range(100, 104):
         for share in (1.2, 0.4):
             plan = check_seed(seed, share, plugins, tmp_path, run=False)
             taken |= stages(plan) if plan is not None else set()
-    assert len(taken) >= 10, taken
+    assert len(taken) >= 9, taken
 
 
 @pytest.mark.slow

@@ -1,0 +1,84 @@
+"""Plans of the real networks that GAP8 streams have the properties of every streamed plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import pytest
+
+from dory_core.compiler import CompileOptions, compile_network
+from dory_core.plan import Plan
+from dory_core.plugins import load_plugins
+from tests.nets import net
+from tests.streaming.properties import (
+    PROPERTIES,
+    constants_are_fetched_several_layers_ahead,
+    constants_come_in_few_large_transfers,
+    groups_of_a_layer_are_balanced,
+    large_pointwise_layers_have_few_parts,
+)
+
+REAL: dict[str, tuple[str, Mapping[int, int]]] = {
+    "mv1_100_128": ("nemo_mv1_100_128", {}),
+    "mv1_100_128 in 256 KiB": ("nemo_mv1_100_128", {2: 256 * 1024}),
+    "dronet_complete": ("nemo_dronet_complete", {}),
+    "proxylessnas": ("nemo_proxylessnas_pulp_dronet", {}),
+    "mv2_035_96 in 60 kB": ("nemo_mv2_035_96", {2: 60_000}),
+}
+
+
+@pytest.fixture(scope="module")
+def plan_of() -> Callable[[str], Plan]:
+    """Return a function that plans a network once."""
+    plans: dict[str, Plan] = {}
+
+    def plan(name: str) -> Plan:
+        if name not in plans:
+            folder, budgets = REAL[name]
+            source = net(folder)
+            options = CompileOptions(
+                source.onnx,
+                "gap8",
+                source.frontend,
+                input_bits=source.input_bits,
+                input_signed=source.input_signed,
+                budgets=budgets,
+                plan_only=True,
+            )
+            plans[name] = compile_network(options, load_plugins()).plan
+        return plans[name]
+
+    return plan
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_plan_has_the_properties_of_a_streamed_one(
+    name: str, plan_of: Callable[[str], Plan]
+) -> None:
+    plan = plan_of(name)
+    assert plan.transfers
+    for check in PROPERTIES.values():
+        check(plan)
+
+
+@pytest.mark.parametrize("name", ["mv1_100_128", "mv1_100_128 in 256 KiB"])
+def test_constants_come_early_in_few_large_transfers(
+    name: str, plan_of: Callable[[str], Plan]
+) -> None:
+    plan = plan_of(name)
+    constants_come_in_few_large_transfers(plan)
+    groups_of_a_layer_are_balanced(plan)
+    if name == "mv1_100_128":
+        constants_are_fetched_several_layers_ahead(plan)
+    else:
+        large_pointwise_layers_have_few_parts(plan)
+
+
+def test_estimate_counts_waiting_for_l3(plan_of: Callable[[str], Plan]) -> None:
+    plan = plan_of("mv1_100_128")
+    layers = sum(step.estimate.cycles for step in plan.steps)
+    moved = sum(t.size for t in plan.transfers)
+    # one engine moves everything, a byte takes 1.23 cycles; much of it is hidden
+    assert layers < plan.cycles < layers + 1.3 * moved
+    small = plan_of("mv1_100_128 in 256 KiB")
+    assert small.cycles > sum(step.estimate.cycles for step in small.steps)
