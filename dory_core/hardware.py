@@ -15,6 +15,10 @@ from typing import Any
 STORAGE_BITS = (2, 4, 8, 16, 32)
 
 
+# Arenas start on multiples of it (DORY_ARENA_ALIGN), so no link can ask for more.
+MOST_ALIGNMENT = 16
+
+
 def _require(holds: object, otherwise: str) -> None:
     """Raise ValueError, which names the plugin's hook that made a record, unless it is sound."""
     if not holds:
@@ -136,8 +140,13 @@ class Link:
     bytes_per_cycle: sustained rate once started. row_cycles: extra cost of each row of a strided
     transfer. minimum_cycles: shortest transfer. element_cycles: cost per element of a transfer
     whose rows are single elements (layout change), 0 when it is no dearer than others.
-    alignment_bytes, max_bytes: what one transfer must obey (max_bytes 0: no limit).
     blocking: the issuing core waits for each transfer before it goes on, so nothing overlaps.
+    alignment_bytes: starts of rows on both sides and lengths of rows are multiples of it.
+    max_bytes: of one transfer, 0 without a limit. dimensions: 1 when a transfer is one row, 2 when
+    it is rows at one pitch, 3 when it is planes of rows. dma: False when no DMA moves data over the
+    link. core_cycles_per_byte: of a copy by a core, which moves what the DMA cannot; 0 when the
+    cores do not reach both levels, so that the DMA has to move everything.
+    ``dory_core.copies`` decides by these fields how each copy is made.
     """
 
     upper: int
@@ -151,12 +160,38 @@ class Link:
     alignment_bytes: int = 1
     max_bytes: int = 0
     blocking: bool = False
+    dimensions: int = 3
+    dma: bool = True
+    core_cycles_per_byte: float = 1.0
 
     def __post_init__(self) -> None:
         what = f"link of levels {self.upper} and {self.lower}"
+        unit = self.alignment_bytes
         _require(self.lower == self.upper + 1, f"{what}: they are no neighbours, upper first")
         _require(self.bytes_per_cycle > 0, f"{what}: bytes_per_cycle is {self.bytes_per_cycle}")
-        _require(self.alignment_bytes > 0, f"{what}: alignment_bytes is 1 or more")
+        _require(
+            unit > 0 and unit & (unit - 1) == 0 and unit <= MOST_ALIGNMENT,
+            f"{what}: alignment_bytes {unit} is no power of two up to {MOST_ALIGNMENT}",
+        )
+        _require(
+            self.max_bytes == 0 or self.max_bytes >= unit,
+            f"{what}: max_bytes {self.max_bytes} is less than alignment_bytes {unit}",
+        )
+        _require(self.dimensions in (1, 2, 3), f"{what}: dimensions are 1, 2 or 3")
+        _require(
+            self.core_cycles_per_byte >= 0 and (self.dma or self.core_cycles_per_byte > 0),
+            f"{what}: without a DMA core_cycles_per_byte is more than 0",
+        )
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether its DMA moves every copy in one transfer, wherever it starts and ends."""
+        return (self.alignment_bytes, self.max_bytes, self.dimensions, self.dma) == (1, 0, 3, True)
+
+    @property
+    def piece_bytes(self) -> int:
+        """Bytes of the largest piece that a row is cut into; 0 without a limit."""
+        return self.max_bytes // self.alignment_bytes * self.alignment_bytes
 
     def cycles(self, bytes_: int, rows: int = 1, single_elements: bool = False) -> float:
         """Return the cycles of one transfer of ``bytes_`` in ``rows`` rows."""

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
+from dory_core.copies import Carriage
 from dory_core.estimate.program import NetworkTimeline
 from dory_core.estimate.timeline import LayerEstimate, PartTimeline, Traffic
-from dory_core.hardware import OperatingPoint, OutputFile
+from dory_core.hardware import Link, OperatingPoint, OutputFile
 from dory_core.ir import Conv, Layer, Linear, Tensor
 from dory_core.kernel import StructCall
 from dory_core.layout import HWC, Layout
@@ -186,7 +187,8 @@ class LayerStep:
     """One layer of the execution: tiles, buffers, transfers and kernel call.
 
     conversions: run before it. passed_over: engines that were preferred. kept: where tensors lie in
-    L1 behind it that later layers find there, its own output or others.
+    L1 behind it that later layers find there, its own output or others. carriages: how the copies
+    of x, x2, w and y between L2 and L1 are made, of those that are moved.
     """
 
     layer: Layer
@@ -203,6 +205,10 @@ class LayerStep:
     conversions: tuple[Conversion, ...] = ()
     passed_over: tuple[EngineRejection, ...] = ()
     kept: tuple[Place, ...] = ()
+    carriages: Mapping[str, Carriage] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "carriages", MappingProxyType(dict(self.carriages)))
 
     @property
     def conversion_cycles(self) -> int:
@@ -299,8 +305,8 @@ class Plan:
     it (resident weights) is linked into that memory. static_bytes: those bytes. more_l2_bytes:
     sizes of the arenas in further memories of L2. arena_used: bytes used of that in the first one.
     any_core: each core may start transfers between L2 and L1. dma_tickets: most tickets of such
-    transfers that may be open at once, 0 for any number. dma_alignment, ext_alignment: on
-    multiples of so many bytes transfers of L1 and of L3 start.
+    transfers that may be open at once, 0 for any number. dma: the link between L2 and L1 with the
+    limits of every transfer into L1. ext: the link between L3 and L2, None without transfers.
     transfers: between L3 and L2, in order of their start. constants_apart: bytes from the start of
     L3 that lie in a memory for constants alone; 0 when all of L3 is one memory. program: timeline
     of one inference. final_conversions: of network outputs, behind the last layer.
@@ -320,8 +326,8 @@ class Plan:
     cores: int
     any_core: bool
     dma_tickets: int
-    dma_alignment: int
-    ext_alignment: int
+    dma: Link
+    ext: Link | None
     files: tuple[OutputFile, ...]
     program: NetworkTimeline
     roofline: Roofline

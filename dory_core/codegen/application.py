@@ -13,6 +13,7 @@ import numpy as np
 from dory_core.codegen.layer import layer_view
 from dory_core.codegen.names import layer_symbol, weights_symbol
 from dory_core.codegen.network import network_view
+from dory_core.codegen.transfers import copies_by_helper
 from dory_core.errors import DoryError
 from dory_core.hardware import OutputFile
 from dory_core.plan import TIMELINE_FILE, LayerStep, Plan
@@ -20,6 +21,8 @@ from dory_core.planning.place import table_bytes
 from dory_core.runtime import runtime_files
 
 TEMPLATES = Path(__file__).parent / "templates"
+#: Of applications with copies that the DMA does not make in one command.
+COPY_HELPER = "hal/include/dory_copy.h"
 REPLACEABLE = {"Makefile", "README.md"}
 
 
@@ -76,7 +79,12 @@ def application_files(provided: Iterable[OutputFile], plan: Plan) -> tuple[Outpu
         files.append(OutputFile(f"src/{layer_symbol(step)}.c", text))
         if step.weights is not None and step.weights.linked:
             files.append(OutputFile(f"weights/{weights_symbol(step)}.c", weights_file(step)))
-    files += [OutputFile(path, content) for path, content in runtime_files()]
+    helper = any(copies_by_helper(step.carriages.values()) for step in plan.steps)
+    files += [
+        OutputFile(path, content)
+        for path, content in runtime_files()
+        if helper or path != COPY_HELPER
+    ]
     replaced = {f.path for f in provided} & REPLACEABLE
     files = [f for f in files if f.path not in replaced]
     files += provided

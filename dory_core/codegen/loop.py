@@ -17,6 +17,7 @@ from dory_core.codegen.tile import (
     input_names,
 )
 from dory_core.codegen.transfers import (
+    copies_by_helper,
     function,
     load_functions,
     load_weights_function,
@@ -30,7 +31,7 @@ from dory_core.plan import RESIDENT, LayerStep, Plan
 class Load:
     """A transfer towards L1 as the template prints it.
 
-    name: x, x2 or w. spread: every core moves its own channels.
+    name: x, x2 or w. spread: every core moves its own share.
     copies: 2 when double-buffered. changes: C condition on ``t`` and ``next`` under which the next
     tile needs a new load, ``0`` when it never does. buffer, next_buffer: where to. part: argument
     that names the part, empty when there is one. base: the arena of L2 in which the source lies,
@@ -68,15 +69,16 @@ class Load:
 class TileLoop:
     """What the template prints around the tiles of a layer that is tiled.
 
-    spread: cores share some loads. tiles: C expression of their number. parts: the layer has more
-    than one. tables, functions: in front of the layer's function. slots: declarations of what
-    counts the copies of buffers. advance_slots: the lines that step them. y_copies, y_buffer,
-    y_base: copies of the output's buffer, the current one, the arena that the output goes to.
-    is_last: C condition of the last tile of input channels. stores: the output leaves L1. keeps:
-    marks of what lies in L1 when the layer begins.
+    spread: what of some loads each core makes itself, empty when core 0 makes all. tiles: C
+    expression of their number. parts: the layer has more than one. tables, functions: in front of
+    the layer's function. slots: declarations of what counts the copies of buffers. advance_slots:
+    the lines that step them. y_copies, y_buffer, y_base: copies of the output's buffer, the current
+    one, the arena that the output goes to. is_last: C condition of the last tile of input channels.
+    stores: the output leaves L1. shared_store: every core copies its share of it. helper: copies
+    are made by functions of dory_copy.h. keeps: marks of what lies in L1 when the layer begins.
     """
 
-    spread: bool
+    spread: str
     tiles: str
     parts: bool
     tables: tuple[str, ...]
@@ -89,6 +91,8 @@ class TileLoop:
     y_base: str
     is_last: str
     stores: bool
+    shared_store: bool
+    helper: bool
     keeps: tuple[str, ...]
 
 
@@ -100,7 +104,7 @@ def tile_loop(plan: Plan, step: LayerStep, axes: TileAxes, tile: TileText) -> Ti
     body = "\n".join((*functions, *tile.before, *tile.checks, *tile.call))
     counts = {part.schedule.count for part in step.parts}
     return TileLoop(
-        spread=plan.any_core and any(load.spread for load in loads),
+        spread=_spread(step, loads),
         tiles=str(counts.pop()) if len(counts) == 1 else "part->tiles",
         parts=len(step.parts) > 1,
         tables=_tables(step, axes, body),
@@ -113,8 +117,16 @@ def tile_loop(plan: Plan, step: LayerStep, axes: TileAxes, tile: TileText) -> Ti
         y_base=arena(step.output.place.memory),
         is_last=axes.is_last,
         stores=_stores(step),
+        shared_store=_stores(step) and step.carriages["y"].by_cores,
+        helper=copies_by_helper(step.carriages.values()),
         keeps=_keeps(step),
     )
+
+
+def _spread(step: LayerStep, loads: Sequence[Load]) -> str:
+    if any(load.spread and step.carriages[load.name].by_cores for load in loads):
+        return "share"
+    return "channels" if any(load.spread for load in loads) else ""
 
 
 def _stores(step: LayerStep) -> bool:
@@ -186,7 +198,7 @@ def _loads(plan: Plan, step: LayerStep, axes: TileAxes) -> tuple[Load, ...]:
             Load(
                 name,
                 "input",
-                transfer.form == "channels" and plan.any_core,
+                step.carriages[name].by_cores or (transfer.form == "channels" and plan.any_core),
                 buffering.x,
                 axes.input_changes,
                 buffer_address(step, name, buffer_slot(step, axes, "x")),
@@ -200,7 +212,8 @@ def _loads(plan: Plan, step: LayerStep, axes: TileAxes) -> tuple[Load, ...]:
         here, other = (buffer_address(step, "w", slot) for slot in slots)
         changes = axes.weight_changes
         base = None if step.weights.linked else arena(0)
-        loads.append(Load("w", "constants", False, buffering.w, changes, here, other, part, base))
+        shared = step.carriages["w"].by_cores
+        loads.append(Load("w", "constants", shared, buffering.w, changes, here, other, part, base))
     return tuple(loads)
 
 

@@ -21,6 +21,7 @@ from dory_core.codegen.names import (
     layer_symbol,
     weights_symbol,
 )
+from dory_core.hardware import Link
 from dory_core.plan import ExtTransfer, Place, Plan
 from dory_core.planning.place import L3_IMAGE
 
@@ -60,7 +61,7 @@ class NetworkView:
     header: tuple[str, ...]
     cores: int
     any_core: bool
-    dma_alignment: int
+    dma: Link
     dma_tickets: int
     l1_size: int
     l2_size: int
@@ -89,7 +90,7 @@ class NetworkView:
     output_level: int
     l3_size: int
     l3_image_bytes: int
-    ext_alignment: int
+    ext: Link | None
     chunks: int
     chip_hal: bool
     reason: str
@@ -148,7 +149,7 @@ def network_view(plan: Plan, chip_hal: bool) -> NetworkView:
         ),
         cores=plan.cores,
         any_core=plan.any_core,
-        dma_alignment=plan.dma_alignment,
+        dma=plan.dma,
         dma_tickets=plan.dma_tickets,
         l1_size=plan.arena_bytes[1],
         l2_size=plan.arena_bytes[2],
@@ -179,7 +180,7 @@ def network_view(plan: Plan, chip_hal: bool) -> NetworkView:
         output_level=_level(plan.outputs),
         l3_size=plan.arena_bytes.get(3, 0),
         l3_image_bytes=next((len(f.content) for f in plan.files if f.path == L3_IMAGE), 0),
-        ext_alignment=plan.ext_alignment,
+        ext=plan.ext,
         chunks=sum(1 for t in plan.transfers if t.incoming),
         chip_hal=chip_hal,
         reason=plan.reason,

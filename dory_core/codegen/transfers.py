@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from dory_core.codegen.axes import TileAxes
 from dory_core.codegen.boxes import Box, input_box, output_box, part_field
 from dory_core.codegen.cexpr import CExpr, add, mul
+from dory_core.copies import DMA, PIECES, Carriage
 from dory_core.errors import DoryError
 from dory_core.plan import BLOCKS, LayerStep, OperandPlan, Plan
 
@@ -19,17 +20,48 @@ def load_functions(
 ) -> tuple[str, ...]:
     """Return the function that loads an input tile and, when spread, the one that waits for it."""
     box = input_box(step, axes, name, transfer)
-    part = part_parameter(step)
+    part, carriage = part_parameter(step), step.carriages[name]
     if transfer.form == "channels":
-        return _spread_functions(plan, name, box, part)
+        return _spread_functions(plan, name, box, part, carriage)
     return (
         function(
-            f"/* Starts the transfer of tile t of {transfer.place.tensor.name} into L1. */",
+            f"/* {_starts(carriage)} the transfer of tile t of {transfer.place.tensor.name} into "
+            "L1. */",
             f"static dory_ticket_t load_{name}(uint8_t *x, const uint8_t *l2, dory_index_t t"
-            f"{part})",
-            [*_copy("x", f"l2 + {box.offset}", transfer.form, box, True), _START],
+            f"{_core(carriage)}{part})",
+            [
+                *_copy("x", f"l2 + {box.offset}", transfer.form, box, True, carriage.multiple),
+                *_start(carriage),
+            ],
         ),
     )
+
+
+def _starts(carriage: Carriage) -> str:
+    return "Makes the calling core's share of" if carriage.by_cores else "Starts"
+
+
+def _core(carriage: Carriage) -> str:
+    """Return the parameter of a function that every core calls for its share."""
+    return ", uint32_t core" if carriage.by_cores else ""
+
+
+def _start(carriage: Carriage) -> list[str]:
+    """Return the statements that make the copy and return its ticket."""
+    if carriage.by_cores:
+        return ["dory_copy_share(&copy, core, DORY_CORES);", "return DORY_NO_TICKET;"]
+    if carriage.by == PIECES:
+        return [f"return {_pieces('DORY_NO_TICKET', carriage)};"]
+    return ["return dory_dma_start(&copy);"]
+
+
+def _pieces(ticket: str, carriage: Carriage) -> str:
+    return f"dory_copy_pieces({ticket}, &copy, {carriage.dimensions}, {carriage.max_bytes})"
+
+
+def copies_by_helper(carriages: Iterable[Carriage]) -> bool:
+    """Return whether one of these copies is made by a function of dory_copy.h."""
+    return any(carriage.by != DMA for carriage in carriages)
 
 
 def part_parameter(step: LayerStep) -> str:
@@ -39,26 +71,32 @@ def part_parameter(step: LayerStep) -> str:
 
 def store_function(step: LayerStep, axes: TileAxes) -> str:
     """Return the function that stores an output tile."""
-    box, transfer = output_box(step, axes), step.output
+    box, transfer, carriage = output_box(step, axes), step.output, step.carriages["y"]
     return function(
-        f"/* Starts the transfer of tile t of {transfer.place.tensor.name} back to L2. */",
+        f"/* {_starts(carriage)} the transfer of tile t of {transfer.place.tensor.name} back to "
+        "L2. */",
         f"static dory_ticket_t store_y(const uint8_t *y, uint8_t *l2, dory_index_t t"
-        f"{part_parameter(step)})",
-        [*_copy(f"l2 + {box.offset}", "y", transfer.form, box, False), _START],
+        f"{_core(carriage)}{part_parameter(step)})",
+        [
+            *_copy(f"l2 + {box.offset}", "y", transfer.form, box, False, carriage.multiple),
+            *_start(carriage),
+        ],
     )
 
 
 def load_weights_function(step: LayerStep, symbol: str, offset: CExpr, size: CExpr) -> str:
     """Return the function that loads the constants of a tile, linked or streamed."""
     assert step.weights is not None
+    carriage = step.carriages["w"]
     if not step.weights.linked:
         parameter, source = "const uint8_t *l2, ", f"l2 + {add(part_field(step, 'w'), offset)}"
     else:
         parameter, source = "", f"(const uint8_t *){symbol}"
         source += f" + {offset}" if offset != 0 else ""
     return function(
-        "/* Starts the transfer of the constants of tile t into L1. */",
-        f"static dory_ticket_t load_w(uint8_t *w, {parameter}dory_index_t t{part_parameter(step)})",
+        f"/* {_starts(carriage)} the transfer of the constants of tile t into L1. */",
+        f"static dory_ticket_t load_w(uint8_t *w, {parameter}dory_index_t t{_core(carriage)}"
+        f"{part_parameter(step)})",
         [
             "const dory_copy_t copy = {",
             f"  .dst = w, .src = {source},",
@@ -66,7 +104,7 @@ def load_weights_function(step: LayerStep, symbol: str, offset: CExpr, size: CEx
             "  .dst_s1 = 0, .dst_s2 = 0, .src_s1 = 0, .src_s2 = 0,",
             "  .elem = 1, .dir = DORY_L2_TO_L1,",
             "};",
-            _START,
+            *_start(carriage),
         ],
     )
 
@@ -83,11 +121,11 @@ def function(purpose: str, head: str, body: Sequence[str]) -> str:
     return f"{purpose}\n{head}\n{{\n{lines}\n}}"
 
 
-_START = "return dory_dma_start(&copy);"
+def _copy(dst: str, src: str, form: str, box: Box, towards_l1: bool, multiple: int) -> list[str]:
+    """Return the lines that declare the copy of a box, dense in L1.
 
-
-def _copy(dst: str, src: str, form: str, box: Box, towards_l1: bool) -> list[str]:
-    """Return the lines that declare the copy of a box, dense in L1."""
+    multiple: the length of its row is rounded up to a multiple of so many bytes.
+    """
     shape: tuple[CExpr, CExpr, CExpr]
     l1: tuple[CExpr, CExpr]
     l2: tuple[CExpr, CExpr]
@@ -107,6 +145,8 @@ def _copy(dst: str, src: str, form: str, box: Box, towards_l1: bool) -> list[str
         size = box.c_bytes
         shape = (size, box.w, box.h)
         l1, l2 = (size, mul(box.w, size)), (box.pixel, box.row)
+    if multiple > 1:
+        shape = (_rounded_up(shape[0], multiple), *shape[1:])
     to, from_ = (l1, l2) if towards_l1 else (l2, l1)
     return [
         "const dory_copy_t copy = {",
@@ -118,13 +158,22 @@ def _copy(dst: str, src: str, form: str, box: Box, towards_l1: bool) -> list[str
     ]
 
 
-def _spread_functions(plan: Plan, name: str, box: Box, part: str) -> tuple[str, ...]:
+def _rounded_up(size: CExpr, multiple: int) -> CExpr:
+    if isinstance(size, int):
+        return -(-size // multiple) * multiple
+    return f"({size} + {multiple - 1}) / {multiple} * {multiple}"
+
+
+def _spread_functions(
+    plan: Plan, name: str, box: Box, part: str, carriage: Carriage
+) -> tuple[str, ...]:
     """HWC in L2 to CHW in L1: one copy per channel, the channels spread over the cores."""
     if box.bits < 8:
         raise DoryError(f"channels of {box.bits} bits cannot be told apart by a transfer of bytes")
     size = box.bits // 8
-    first, stride = ("core", "DORY_CORES") if plan.any_core else ("0", "1")
-    core = ", uint32_t core" if plan.any_core else ""
+    spread = plan.any_core or carriage.by_cores
+    first, stride = ("core", "DORY_CORES") if spread else ("0", "1")
+    core = ", uint32_t core" if spread else ""
     loop = f"for (uint32_t c = {first}; c < {_unsigned(box.c)}; c += {stride}) {{"
     copy = [
         "const dory_copy_t copy = {",
@@ -135,8 +184,13 @@ def _spread_functions(plan: Plan, name: str, box: Box, part: str) -> tuple[str, 
         f" .src_s1 = {box.pixel}, .src_s2 = {box.row},",
         f"  .elem = {size}, .dir = DORY_L2_TO_L1,",
         "};",
-        "ticket = dory_dma_join(ticket, &copy);",
+        _join(carriage),
     ]
+    if carriage.by_cores:
+        what = "/* Copies tile t into L1, HWC to CHW: the channels of the calling core. */"
+        body = [loop, *(_INDENT + line for line in copy), "}", "return DORY_NO_TICKET;"]
+        head = f"static dory_ticket_t load_{name}(uint8_t *x, const uint8_t *l2, dory_index_t t"
+        return (function(what, f"{head}{core}{part})", body),)
     load = function(
         "/* Starts the transfer of tile t into L1, HWC to CHW: one copy for each channel of\n"
         " * the calling core. They share a ticket. */",
@@ -151,6 +205,14 @@ def _spread_functions(plan: Plan, name: str, box: Box, part: str) -> tuple[str, 
         ],
     )
     return (load,)
+
+
+def _join(carriage: Carriage) -> str:
+    if carriage.by_cores:
+        return "dory_copy_share(&copy, 0, 1);"
+    if carriage.by == PIECES:
+        return f"ticket = {_pieces('ticket', carriage)};"
+    return "ticket = dory_dma_join(ticket, &copy);"
 
 
 def _unsigned(value: CExpr) -> str:

@@ -7,17 +7,20 @@ which they are started. ``dory_core.tiling.schedule`` says when they are started
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Mapping
+from copy import copy
+from dataclasses import dataclass
 from itertools import product
+from types import MappingProxyType
 from typing import Any
 
+from dory_core.copies import AS_IT_IS, Carriage, Charge, DmaCost
+from dory_core.estimate.moves import LayerMoves, splits_columns, weight_unit
 from dory_core.hardware import Link, MemoryHierarchy
-from dory_core.ir import Add, Layer, Linear, Tensor, pixel_bytes
+from dory_core.ir import Layer, Linear, pixel_bytes
 from dory_core.kernel import Kernel
-from dory_core.layout import Layout
-from dory_core.tiling.geometry import Tile, input_channels, make_tile
-from dory_core.tiling.schedule import OPERANDS, Schedule, TileStep
+from dory_core.tiling.geometry import Tile
+from dory_core.tiling.schedule import Schedule, TileStep
 
 
 def barrier_cycles(cores: int) -> int:
@@ -86,61 +89,11 @@ class PartTimeline:
     events: tuple[Event, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class DmaCost:
-    """One movement between two levels, as the DMA sees it.
-
-    copies: transfers that it takes; one, or one for each channel of a layout change.
-    """
-
-    bytes: int
-    rows: int
-    single_elements: bool = False
-    copies: int = 1
-
-    def cycles(self, link: Link) -> float:
-        """Return its cycles, split into pieces when the link has a largest transfer."""
-        if link.max_bytes and self.bytes > link.max_bytes:
-            pieces = -(-self.bytes // link.max_bytes)
-            return link.cycles(self.bytes, self.rows, self.single_elements) + (
-                (pieces - 1) * link.setup_cycles
-            )
-        return link.cycles(self.bytes, self.rows, self.single_elements)
-
-
-def box_transfer(
-    tensor: Tensor, rows: int, columns: int, channels: int, layout: str = "HWC"
-) -> DmaCost:
-    """Return the transfer of a box of an HWC tensor in the lower level to or from a dense tile.
-
-    A box with all channels and columns is one row; with all channels, one row per image row; else
-    one per pixel. A CHW tile is moved element by element.
-    """
-    size = rows * columns * pixel_bytes(channels, tensor.bits)
-    if layout == "CHW" and tensor.channels > 1:
-        return DmaCost(size, rows * columns * channels, True, channels)
-    if channels < tensor.channels:
-        return DmaCost(size, rows * columns)
-    return DmaCost(size, rows if columns < tensor.width else 1)
-
-
-def layout_transfer(layout: Layout, tensor: Tensor, rows: int, channels: int) -> DmaCost:
-    """Return the transfer of whole rows of a tensor in a layout other than HWC.
-
-    The rows of a block of channels lie together: they are one row, and so is a whole tensor.
-    """
-    size = int(layout.box_bytes(tensor, channels, rows))
-    if not layout.channel_block:
-        slices = rows * layout.padded_width(tensor.width)
-        return DmaCost(size, slices if channels < tensor.channels else 1)
-    blocks = int(layout.padded_channels(channels)) // layout.channel_block
-    return DmaCost(size, 1 if rows == tensor.height else blocks)
-
-
 class LayerCosts:
     """Cycles of kernel calls and transfers of one layer, computed once per distinct tile.
 
-    resident: tensors (x, x2, y) that stay in L1 and are not moved.
+    resident: tensors (x, x2, y) that stay in L1 and are not moved. carriages: how the link makes
+    the copies of each operand; without them they follow from each tile loop (:meth:`of`).
     """
 
     def __init__(
@@ -158,15 +111,39 @@ class LayerCosts:
         self.link_name = link_name(self.link)
         self.barrier = barrier_cycles(hierarchy.cores)
         self.step = hierarchy.step_cycles
-        self._layout = kernel.input_layout(layer)
-        self._input_layouts = kernel.input_layouts(layer)
-        self._output_layout = kernel.output_layout(layer)
-        self._resident = resident
+        self.moves = LayerMoves(layer, kernel, resident, weight_unit(hierarchy))
         self.stores = "y" not in resident
+        self.carriages: Mapping[str, Carriage] | None = None
+        if self.link.is_plain and self.constants_link.is_plain:
+            self.carriages = PLAIN
+        self._hierarchy = hierarchy
+        self._upper = upper
         self._compute: dict[tuple[int, ...], int] = {}
-        self._x: dict[tuple[int, ...], tuple[float, ...]] = {}
-        self._w: dict[tuple[int, int], float] = {}
-        self._y: dict[tuple[int, int, int], float] = {}
+        self._forget()
+
+    def _forget(self) -> None:
+        self._x: dict[tuple[int, ...], tuple[Charge, ...]] = {}
+        self._w: dict[tuple[int, int], Charge] = {}
+        self._y: dict[tuple[int, int, int], Charge] = {}
+
+    def of(
+        self, *schedules: Schedule, carriages: Mapping[str, Carriage] | None = None
+    ) -> LayerCosts:
+        """Return the costs of the layer in these tile loops, or with copies that are made so."""
+        if self.carriages is not None:
+            return self
+        other = copy(self)
+        other.moves = copy(self.moves)
+        other.moves.splits_columns = splits_columns(self.layer, schedules)
+        other.carriages = carriages or other.moves.carriages(
+            self._hierarchy, schedules, self._upper
+        )
+        other._forget()
+        return other
+
+    def _charge(self, cost: DmaCost, operand: str, link: Link) -> Charge:
+        assert self.carriages is not None
+        return cost.charge(link, self.carriages[operand], self._hierarchy.cores)
 
     def compute(self, c_out: int, h: int, w: int, c_in: int, x_h: int, x_w: int) -> int:
         """Return the cycles of the kernel on a tile of these sizes."""
@@ -175,84 +152,66 @@ class LayerCosts:
             self._compute[key] = int(self.kernel.cycles(self.layer, Tile(*key)))
         return self._compute[key]
 
-    def load_x(self, rows: int, columns: int, channels: int) -> tuple[float, ...]:
-        """Return the cycles of each transfer that loads an input tile (two for an Add)."""
+    def load_x(self, rows: int, columns: int, channels: int) -> tuple[Charge, ...]:
+        """Return what each transfer that loads an input tile costs (two for an Add)."""
         key = (rows, columns, channels)
         if key not in self._x:
-            self._x[key] = tuple(t.cycles(self.link) for t in self.inputs(*key))
+            names = (name for name, _, _ in self.moves.moved)
+            costs = zip(names, self.moves.inputs(*key), strict=True)
+            self._x[key] = tuple(self._charge(cost, name, self.link) for name, cost in costs)
         return self._x[key]
 
-    def inputs(self, rows: int, columns: int, channels: int) -> tuple[DmaCost, ...]:
-        """Return the transfers that load an input tile."""
-        operands = zip(OPERANDS, self._operands, self._input_layouts, strict=False)
-        return tuple(
-            self._input(tensor, rows, columns, channels)
-            if layout.is_hwc
-            else self._laid_out(tensor, layout, rows, channels)
-            for name, tensor, layout in operands
-            if name not in self._resident
-        )
-
-    def _laid_out(self, tensor: Tensor, layout: Layout, rows: int, channels: int) -> DmaCost:
-        if isinstance(self.layer.op, Linear):
-            return DmaCost(layout.size_bytes(tensor), 1)
-        return layout_transfer(layout, tensor, rows, channels)
+    @property
+    def free_setup(self) -> int:
+        """Cycles of the set-up of a transfer that no copy does without."""
+        if not self.link.is_plain:
+            return 0  # the cores may copy, which takes no set-up
+        return max(self.link.setup_cycles - self.link.issue_cycles, 0)
 
     @property
-    def _operands(self) -> tuple[Tensor, ...]:
-        inputs = self.layer.inputs
-        return inputs if isinstance(self.layer.op, Add) else inputs[:1]
-
-    def _input(self, tensor: Tensor, rows: int, columns: int, channels: int) -> DmaCost:
-        if isinstance(self.layer.op, Linear):
-            share = channels / input_channels(self.layer)
-            return DmaCost(max(1, round(tensor.size_bytes * share)), 1)
-        return box_transfer(tensor, rows, columns, channels, self._layout)
+    def bytes_per_cycle(self) -> float:
+        """Most bytes per cycle of a copy."""
+        rate, by_core = self.link.bytes_per_cycle, self.link.core_cycles_per_byte
+        if self.link.is_plain or not by_core:
+            return rate
+        return max(rate, self._hierarchy.cores / by_core)
 
     def input_cycles(self, rows: Any, columns: Any) -> Any:
         """Return the least cycles of moving all channels of rows * columns pixels, set-up apart.
 
         rows, columns: numbers or arrays. For a Linear the whole input counts, whatever they are.
         """
-        per_byte = 1 / self.link.bytes_per_cycle
-        if self._layout == "CHW" and self.link.element_cycles:
+        per_byte = 1 / self.bytes_per_cycle
+        if self.moves.input_layout == "CHW" and self.link.element_cycles:
             per_byte = min(per_byte, self.link.element_cycles)
         if isinstance(self.layer.op, Linear):
             return self.layer.inputs[0].size_bytes * per_byte
-        pixel = sum(pixel_bytes(t.channels, t.bits) for t in self._operands)
+        pixel = sum(pixel_bytes(t.channels, t.bits) for t in self.moves.operands)
         return rows * columns * pixel * per_byte
 
-    def load_w(self, c_out: int, c_in: int) -> float:
-        """Return the cycles of the load of a weight block: one row."""
+    def load_w(self, c_out: int, c_in: int) -> Charge:
+        """Return what the load of a weight block costs: one row."""
         key = (c_out, c_in)
         if key not in self._w:
-            self._w[key] = self.weights(c_out, c_in).cycles(self.constants_link)
+            self._w[key] = self._charge(self.moves.weights(*key), "w", self.constants_link)
         return self._w[key]
 
-    def weights(self, c_out: int, c_in: int) -> DmaCost:
-        """Return the transfer that loads a weight block."""
-        tile = make_tile(self.layer, c_out, self.layer.output.height, self.layer.output.width)
-        return DmaCost(int(self.kernel.weight_bytes(self.layer, replace(tile, c_in=c_in))), 1)
-
-    def store_y(self, c_out: int, h: int, w: int) -> float:
-        """Return the cycles of the store of an output tile."""
+    def store_y(self, c_out: int, h: int, w: int) -> Charge:
+        """Return what the store of an output tile costs."""
         key = (c_out, h, w)
         if key not in self._y:
-            self._y[key] = self.output(c_out, h, w).cycles(self.link)
+            self._y[key] = self._charge(self.moves.output(*key), "y", self.link)
         return self._y[key]
 
-    def output(self, c_out: int, h: int, w: int) -> DmaCost:
-        """Return the transfer that stores an output tile."""
-        layout = self._output_layout
-        if layout.is_hwc:
-            return box_transfer(self.layer.output, h, w, c_out)
-        return layout_transfer(layout, self.layer.output, h, c_out)
+
+PLAIN: Mapping[str, Carriage] = MappingProxyType(dict.fromkeys(("x", "x2", "w", "y"), AS_IT_IS))
 
 
 def estimate(
     costs: LayerCosts, schedule: Schedule, record: Callable[[Event], None] | None = None
 ) -> LayerEstimate:
     """Return the cycles of a layer that runs ``schedule``; ``record`` receives every event."""
+    costs = costs.of(schedule)
     walk = _Walk(costs, schedule, record)
     steps = list(schedule.steps())
     x_late, w_late = schedule.buffering.x == 1, schedule.buffering.w == 1
@@ -279,6 +238,8 @@ def estimate(
             now, late = walk.load(following, now, x_late, w_late)
         loaded = max(early, late)
     end = max([now, *slots])
+    if costs.stores and costs.carriages and costs.carriages["y"].by_cores:
+        end += costs.barrier
     stall += end - now
     cycles = round(end)
     return LayerEstimate(
@@ -294,7 +255,7 @@ def estimate(
 class _Walk:
     """The DMA engine of one layer and the costs of its steps."""
 
-    __slots__ = ("_blocking", "_issue", "_record", "_schedule", "blocked", "busy", "costs", "free")
+    __slots__ = ("_blocking", "_record", "_schedule", "blocked", "busy", "costs", "free")
 
     def __init__(
         self, costs: LayerCosts, schedule: Schedule, record: Callable[[Event], None] | None
@@ -302,7 +263,6 @@ class _Walk:
         self.costs = costs
         self._schedule = schedule
         self._record = record
-        self._issue = costs.link.issue_cycles
         self._blocking = costs.link.blocking
         self.blocked = 0.0  # cycles that the cores waited for transfers where these block
         self.free = 0.0  # when the engine has done everything started so far
@@ -312,12 +272,17 @@ class _Walk:
         if self._record is not None:
             self._record(Event(lane, name, step, start, end))
 
-    def _start(self, name: str, step: int, now: float, cycles: float) -> tuple[float, float]:
+    def _start(self, name: str, step: int, now: float, charge: Charge) -> tuple[float, float]:
         """Start a transfer; return when the core goes on and when the transfer is done."""
         began = now
-        now += self._issue
+        now += charge.issue_cycles
+        if not charge.commands:  # the cores copy
+            self.busy += charge.cycles
+            self.blocked += charge.cycles
+            self.event(self.costs.link_name, name, step, began, now)
+            return now, now
         # Of a transfer's cycles the issuing core spends issue_cycles, the engine the others.
-        work = max(cycles - self._issue, 0.0)
+        work = max(charge.cycles - charge.issue_cycles, 0.0)
         begin = max(now, self.free)
         self.free = begin + work
         self.busy += work
@@ -334,8 +299,8 @@ class _Walk:
         if x and step.load_x:
             h, column = schedule.h[step.h], schedule.w[step.w]
             _, channels = schedule.input_channels(step)
-            for k, cycles in enumerate(self.costs.load_x(h.x_size, column.x_size, channels)):
-                now, done = self._start("load x2" if k else "load x", step.index, now, cycles)
+            for k, charge in enumerate(self.costs.load_x(h.x_size, column.x_size, channels)):
+                now, done = self._start("load x2" if k else "load x", step.index, now, charge)
         if w and step.load_w:
             c_out, (_, c_in) = schedule.c_out[step.o].size, schedule.input_channels(step)
             now, done = self._start("load w", step.index, now, self.costs.load_w(c_out, c_in))
@@ -344,10 +309,10 @@ class _Walk:
     def store(self, step: TileStep, now: float) -> tuple[float, float]:
         """Start the store of ``step``'s output; return (core goes on, data is out)."""
         schedule = self._schedule
-        cycles = self.costs.store_y(
+        charge = self.costs.store_y(
             schedule.c_out[step.o].size, schedule.h[step.h].size, schedule.w[step.w].size
         )
-        return self._start("store y", step.index, now, cycles)
+        return self._start("store y", step.index, now, charge)
 
     def compute(self, step: TileStep) -> int:
         """Return the cycles of the kernel on ``step``."""
@@ -361,20 +326,21 @@ class _Walk:
 
 def traffic(costs: LayerCosts, schedule: Schedule) -> Traffic:
     """Return what ``schedule`` moves and computes; the generated code does exactly this."""
+    costs = costs.of(schedule)
     calls = transfers = size = 0
     for step in schedule.steps():
         o, h, w = schedule.c_out[step.o], schedule.h[step.h], schedule.w[step.w]
-        moved: list[DmaCost] = []
+        moved: list[Charge] = []
         _, channels = schedule.input_channels(step)
         if step.load_x:
-            moved += costs.inputs(h.x_size, w.x_size, channels)
+            moved += costs.load_x(h.x_size, w.x_size, channels)
         if step.load_w:
-            moved.append(costs.weights(o.size, channels))
+            moved.append(costs.load_w(o.size, channels))
         if step.store_y and costs.stores:
-            moved.append(costs.output(o.size, h.size, w.size))
+            moved.append(costs.store_y(o.size, h.size, w.size))
         calls += 1
-        transfers += sum(transfer.copies for transfer in moved)
-        size += sum(transfer.bytes for transfer in moved)
+        transfers += sum(charge.commands for charge in moved)
+        size += sum(charge.bytes for charge in moved)
     return Traffic(calls, transfers, size)
 
 
@@ -391,6 +357,7 @@ def lower_bound(costs: LayerCosts, schedule: Schedule) -> int:
     The cores compute and meet at two barriers in every step, after the first load and before the
     last store.
     """
+    costs = costs.of(schedule)
     axes = (schedule.c_out, schedule.h, schedule.w, schedule.c_in)
     sizes = [Counter((s.size, s.x_size) for s in spans) for spans in axes]
     total = (2.0 * costs.barrier + costs.step) * schedule.count
@@ -399,8 +366,8 @@ def lower_bound(costs: LayerCosts, schedule: Schedule) -> int:
         cycles = costs.compute(o[0], h[0], w[0], channels, h[1], w[1])
         total += cycles * n_o * n_h * n_w * n_i
     o0, h0, w0, i0 = (spans[0] for spans in axes)
-    total += costs.load_x(h0.x_size, w0.x_size, o0.x_size if schedule.is_channelwise else i0.size)[
-        0
-    ]
-    total += costs.store_y(schedule.c_out[-1].size, schedule.h[-1].size, schedule.w[-1].size)
+    channels = o0.x_size if schedule.is_channelwise else i0.size
+    total += costs.load_x(h0.x_size, w0.x_size, channels)[0].cycles
+    last = (axis[-1].size for axis in axes[:3])
+    total += costs.store_y(*last).cycles
     return int(total)

@@ -6,7 +6,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dory_core.budgets import Budgets
-from dory_core.errors import DoryError
+from dory_core.copies import IMPOSSIBLE, Carriage
+from dory_core.errors import DoryError, NotSupported
+from dory_core.estimate.moves import LayerMoves, weight_unit
 from dory_core.estimate.timeline import (
     LayerCosts,
     LayerEstimate,
@@ -147,8 +149,11 @@ def _l1_blocks(step: LayerStep) -> Iterator[Block]:
 
 
 def level_alignment(hierarchy: MemoryHierarchy, number: int) -> int:
-    """Return on what multiples blocks of a level start."""
-    return max(memory.alignment_bytes for memory in hierarchy.level(number).memories)
+    """Return on what multiples blocks of a level start: what memories and links of it need."""
+    links = [link for link in hierarchy.links if number in (link.upper, link.lower)]
+    memories = hierarchy.level(number).memories
+    units = [m.alignment_bytes for m in memories] + [link.alignment_bytes for link in links]
+    return max(units)
 
 
 def encode_chunks(
@@ -156,11 +161,12 @@ def encode_chunks(
     kernel: Kernel,
     schedules: Sequence[tuple[int, Schedule]],
     most: int,
+    unit: int = 1,
 ) -> tuple[WeightChunk, ...]:
     """Return the constants of a layer, one chunk per group of output channels.
 
     schedules: first output channel of each group and a tile loop that covers the group. most: bytes
-    of the buffer in L1 that a block is loaded into.
+    of the buffer in L1 that a block is loaded into. unit: blocks are padded to multiples of it.
 
     Raises: DoryError when a block of the kernel is larger than it said.
     """
@@ -185,11 +191,12 @@ def encode_chunks(
                         f"{kernel.name} has {len(block.data)} bytes, its weight_bytes says {most}",
                         "report this to the authors of the kernel",
                     )
-                row.append(WeightTile(len(data), len(block.data), output.size, block.parts))
-                data += block.data
+                padded = block.data + bytes(-len(block.data) % unit)
+                row.append(WeightTile(len(data), len(padded), output.size, block.parts))
+                data += padded
             rows.append(tuple(row))
         chunks.append(WeightChunk(offset, bytes(data), tuple(rows)))
-        offset += align_up(len(data), WORD)
+        offset += align_up(len(data), max(WORD, unit))
     return tuple(chunks)
 
 
@@ -226,18 +233,21 @@ def make_step(
     conversions: tuple[Conversion, ...] = (),
     stay: L1Residence = MOVED,
     kept: tuple[Place, ...] = (),
+    own_end: bool = True,
 ) -> LayerStep:
     """Return the step of one layer.
 
     layer: whole; tiled: its largest part. places: of its output by name, and of its inputs.
-    stay, kept: what stays in L1, and where it lies behind the layer.
+    stay, kept: what stays in L1, and where it lies behind the layer. own_end: the output ends where
+    its block in L2 ends. Raises NotSupported when neither DMA nor cores can make a copy.
     """
     kernel = tiled.kernel
     if tiled.in_place:
         return _in_place_step(layer, tiled, parts, places, weights, hierarchy, conversions)
     first = parts[0].schedule
     all_inputs = len(first.c_out if first.is_channelwise else first.c_in) == 1
-    timelines = part_timelines(layer, kernel, parts, hierarchy, stay.unmoved)
+    carriages = _carriages(layer, kernel, parts, hierarchy, stay.unmoved, own_end)
+    timelines = part_timelines(layer, kernel, parts, hierarchy, stay.unmoved, carriages)
     whole = {(span.start, span.size) for part in parts for span in part.schedule.c_out} == {
         (0, layer.output.channels)
     }
@@ -272,7 +282,36 @@ def make_step(
         conversions=conversions,
         passed_over=tiled.passed_over,
         kept=kept,
+        carriages=carriages,
     )
+
+
+def _carriages(
+    layer: Layer,
+    kernel: Kernel,
+    parts: Sequence[PartPlan],
+    hierarchy: MemoryHierarchy,
+    resident: Collection[str],
+    own_end: bool,
+) -> dict[str, Carriage]:
+    """Return how the copies of each operand of a layer are made."""
+    bases = {
+        name: [part.inputs[k] for part in parts]
+        for k, name in enumerate(OPERANDS[: len(layer.inputs)])
+    }
+    bases["y"] = [part.output for part in parts]
+    moves = LayerMoves(layer, kernel, resident, weight_unit(hierarchy))
+    schedules = [part.schedule for part in parts]
+    found = moves.carriages(hierarchy, schedules, bases=bases, own_end=own_end)
+    for operand, carriage in found.items():
+        if carriage.by == IMPOSSIBLE:
+            raise NotSupported(
+                f"{layer.op.kind} '{layer.op.name}': the DMA cannot move its {operand}, and the "
+                f"cores do not reach both levels: {carriage.reason}",
+                "make its channels or rows a multiple of what the DMA moves, give the kernel a "
+                "layout that pads them, or raise --l1 so that a tensor is one tile",
+            )
+    return found
 
 
 def _input_form(layer: Layer, kernel: Kernel, layout: Layout, all_channels: bool) -> str:
@@ -342,9 +381,14 @@ def part_timelines(
     parts: Sequence[PartPlan],
     hierarchy: MemoryHierarchy,
     resident: Collection[str] = (),
+    carriages: Mapping[str, Carriage] | None = None,
 ) -> tuple[PartTimeline, ...]:
-    """Return the timeline of each part; equal parts share one. resident: what stays in L1."""
+    """Return the timeline of each part; equal parts share one.
+
+    resident: what stays in L1. carriages: how copies are made, of all parts alike.
+    """
     costs = LayerCosts(layer, kernel, hierarchy, resident=resident)
+    costs = costs.of(*(part.schedule for part in parts), carriages=carriages)
     known: dict[Schedule, PartTimeline] = {}
     for part in parts:
         if part.schedule not in known:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from dory_core.budgets import Budgets, memory_budgets
 from dory_core.errors import DoesNotFit
+from dory_core.estimate.moves import strictest, weight_unit
 from dory_core.estimate.program import network_timeline
 from dory_core.estimate.timeline import link_name
 from dory_core.hardware import DmaHal, MemoryHierarchy, OutputFile, TargetContext
@@ -117,7 +118,8 @@ def place_resident(
     layers = graph.layers
     flow = plan_layouts(graph, [(a, b.kernel) for a, b in zip(layers, tiled, strict=True)])
     residency = plan_residency(tiled, flow, ctx.memory, budgets.bytes[1], in_one_tile)
-    tables = [_encode(a, b) for a, b in zip(layers, residency.tiled, strict=True)]
+    unit = weight_unit(ctx.memory)
+    tables = [_encode(a, b, unit) for a, b in zip(layers, residency.tiled, strict=True)]
     static = sum(table_size(chunks) for chunks in tables if chunks)
     wanted = flow.requests(residency.tensors)
     memory = plan_memory(wanted, level_alignment(ctx.memory, L2))
@@ -217,12 +219,12 @@ def _cycles(form: StoredTensor, hierarchy: MemoryHierarchy) -> int:
     return round(copied + filled * hierarchy.fill_cycles)
 
 
-def _encode(layer: Layer, tiled: TiledLayer) -> tuple[WeightChunk, ...]:
-    """Return the constants of a layer; empty without any."""
+def _encode(layer: Layer, tiled: TiledLayer, unit: int) -> tuple[WeightChunk, ...]:
+    """Return the constants of a layer, blocks padded to multiples of unit; empty without any."""
     most = weight_buffer_bytes(tiled)
     if not tiled.schedule.has_weights and not (tiled.kernel.fetches_weights and most):
         return ()
-    return encode_chunks(layer, tiled.kernel, [(0, tiled.schedule)], most)
+    return encode_chunks(layer, tiled.kernel, [(0, tiled.schedule)], most, unit)
 
 
 def _bins(ctx: TargetContext, budgets: Budgets, static: int) -> tuple[Bin, ...]:
@@ -230,8 +232,9 @@ def _bins(ctx: TargetContext, budgets: Budgets, static: int) -> tuple[Bin, ...]:
     sizes = list(memory_budgets(ctx.memory, L2, budgets.bytes[L2]))
     sizes[0] = max(0, sizes[0] - static)
     memories = ctx.memory.level(L2).memories
+    links = max(link.alignment_bytes for link in ctx.memory.links if link.upper <= L2)
     return tuple(
-        Bin(m.name, size, m.alignment_bytes, m.holds)
+        Bin(m.name, size, max(m.alignment_bytes, links), m.holds)
         for m, size in zip(memories, sizes, strict=True)
     )
 
@@ -294,8 +297,8 @@ def make_plan(
         cores=ctx.memory.cores,
         any_core=hal.any_core if hal is not None else False,
         dma_tickets=hal.tickets if hal is not None else 0,
-        dma_alignment=ctx.memory.link(1).alignment_bytes,
-        ext_alignment=link.alignment_bytes if link is not None else 1,
+        dma=strictest(ctx.memory.constants_link, ctx.memory.link(1)),
+        ext=link,
         files=_files(planned, hal),
         transfers=placement.transfers,
         final_conversions=placement.final_conversions,

@@ -173,7 +173,8 @@ class _Planner:
                 for buffer in self._buffers(n)
                 if buffer.name not in own
             ]
-        unit = max(L1_ALIGNMENT, *(m.alignment_bytes for m in self.hierarchy.level(1).memories))
+        unit = max(L1_ALIGNMENT, self.hierarchy.link(1).alignment_bytes)
+        unit = max(unit, *(m.alignment_bytes for m in self.hierarchy.level(1).memories))
         room = self.budget // unit * unit
         bound = fullest_step(requests, unit)[1]
         if bound > room:

@@ -168,22 +168,22 @@ def _compute_bound(formulation: Formulation, costs: LayerCosts) -> Number:
 
 def _link_bound(formulation: Formulation, costs: LayerCosts, env: dict[str, Any]) -> Any:
     """Return the least cycles that the link is busy, in the better of the two loop orders."""
-    layer, tile, link = formulation.layer, formulation.tile, costs.link
+    layer, tile, rate = formulation.layer, formulation.tile, costs.bytes_per_cycle
     full = extent(layer)
     o, h, w, i = (
         evaluate(ceil_div(getattr(full, name), getattr(tile, name)), env) for name in AXES
     )
-    setup = max(link.setup_cycles - link.issue_cycles, 0)
+    setup = costs.free_setup
     places = h * w
     x_parts = o if is_channelwise(layer) else i  # input tiles of one place
     x_all = places * x_parts * setup + costs.input_cycles(
         sum_of_input(layer, 0, evaluate(tile.h, env)), sum_of_input(layer, 1, evaluate(tile.w, env))
     )
-    y_all = places * o * setup + layer.output.size_bytes / link.bytes_per_cycle
+    y_all = places * o * setup + layer.output.size_bytes / rate
     if not formulation.has_weights:
         return x_all + y_all
     w_bytes = (o - 1) * i * evaluate(_weights(formulation, tile), env)
-    w_all = o * i * setup + w_bytes / link.bytes_per_cycle
+    w_all = o * i * setup + w_bytes / rate
     if is_channelwise(layer):
         return x_all + y_all + w_all
     stays = (i == 1) & (places == 1)

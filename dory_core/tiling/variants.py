@@ -108,9 +108,10 @@ def cheapest(
     """Return the candidate with the fewest estimated cycles; the first of equals wins."""
     for buffering, values in candidates:
         for schedule in schedules(formulation, values, buffering):
-            if best is not None and lower_bound(costs, schedule) >= best.estimate.cycles:
+            mine = costs.of(schedule)
+            if best is not None and lower_bound(mine, schedule) >= best.estimate.cycles:
                 continue
-            found = estimate(costs, schedule)
+            found = estimate(mine, schedule)
             if best is None or found.cycles < best.estimate.cycles:
                 best = Variant(values, buffering, schedule, found)
     return best

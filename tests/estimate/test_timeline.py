@@ -6,11 +6,11 @@ from itertools import pairwise, product
 
 import pytest
 
+from dory_core.copies import Carriage, DmaCost, PIECES
+from dory_core.estimate.moves import box_transfer
 from dory_core.estimate.timeline import (
-    DmaCost,
     LayerCosts,
     barrier_cycles,
-    box_transfer,
     estimate,
     lower_bound,
 )
@@ -137,15 +137,16 @@ def test_rows_of_a_box_follow_the_layout():
     x = tensor("x", 16, 10, 12)
     assert box_transfer(x, 4, 12, 16) == DmaCost(4 * 12 * 16, 1)
     assert box_transfer(x, 4, 6, 16) == DmaCost(4 * 6 * 16, 4)
-    assert box_transfer(x, 4, 12, 8) == DmaCost(4 * 12 * 8, 48)
-    assert box_transfer(x, 4, 6, 8, "CHW") == DmaCost(4 * 6 * 8, 192, True, copies=8)
+    assert box_transfer(x, 4, 12, 8) == DmaCost(4 * 12 * 8, 48, planes=4)
+    assert box_transfer(x, 4, 6, 8, "CHW") == DmaCost(4 * 6 * 8, 192, True, copies=8, planes=4)
     assert box_transfer(tensor("x", 16, 4, 4, 4), 2, 4, 16).bytes == 2 * 4 * 8
 
 
 def test_transfers_beyond_the_largest_are_split():
     link = Link(1, 2, setup_cycles=10, bytes_per_cycle=1.0, max_bytes=100)
-    assert DmaCost(100, 1).cycles(link) == 110
-    assert DmaCost(250, 1).cycles(link) == 250 + 3 * 10
+    pieces = Carriage(PIECES, max_bytes=100)
+    assert DmaCost(100, 1).charge(link, pieces, 1).cycles == 110
+    assert DmaCost(250, 1).charge(link, pieces, 1).cycles == 250 + 3 * 10
 
 
 def test_an_add_loads_both_operands():

@@ -4,9 +4,12 @@
  *   ${line}
 % endfor
  *
- * Every core of the cluster calls it; core 0 moves the data${" except that each core loads its own channels" if v.loop.spread else ""}.
+ * Every core of the cluster calls it; core 0 moves the data${f" except that each core loads its own {v.loop.spread}" if v.loop.spread else ""}.
  */
 #include "dory_tile.h"
+% if v.loop.helper:
+#include "dory_copy.h"
+% endif
 #include "network.h"
 % for header in v.headers:
 #include "${header}"
@@ -47,7 +50,7 @@ void ${v.symbol}(${v.parameters})
 % for load in v.loop.loads:
   dory_ticket_t ${load.name}_ticket = DORY_NO_TICKET;
 % endfor
-% if v.loop.stores:
+% if v.loop.stores and not v.loop.shared_store:
   dory_ticket_t y_ticket${f"[{v.loop.y_copies}]" if v.loop.y_copies > 1 else ""} = ${"{DORY_NO_TICKET}" if v.loop.y_copies > 1 else "DORY_NO_TICKET"};
 % endif
 
@@ -75,7 +78,7 @@ void ${v.symbol}(${v.parameters})
     }
 % endfor
     if (core == 0) {
-% if v.loop.stores:
+% if v.loop.stores and not v.loop.shared_store:
       if (${y_ticket} != DORY_NO_TICKET) {
         dory_dma_wait(${y_ticket});
         ${y_ticket} = DORY_NO_TICKET;
@@ -104,7 +107,11 @@ void ${v.symbol}(${v.parameters})
 % endfor
     dory_barrier();
 
-% if v.loop.stores:
+% if v.loop.shared_store:
+    ${f"if ({v.loop.is_last}) " if v.loop.is_last != "1" else ""}{
+      (void)store_y(${v.loop.y_buffer}, ${v.loop.y_base}, t, core${part});
+    }
+% elif v.loop.stores:
     if (core == 0${" && " + v.loop.is_last if v.loop.is_last != "1" else ""}) {
       ${y_ticket} = store_y(${v.loop.y_buffer}, ${v.loop.y_base}, t${part});
     }
@@ -121,9 +128,13 @@ void ${v.symbol}(${v.parameters})
 % endfor
     t = next;
   }
+% if v.loop.shared_store:
+  dory_barrier(); /* every core has copied its share of the output */
+% endif
   if (core == 0) {
 % if not v.loop.stores:
     /* The output stays in L1. */
+% elif v.loop.shared_store:
 % elif v.loop.y_copies > 1:
     for (uint32_t slot = 0; slot < ${v.loop.y_copies}; slot++) {
       if (y_ticket[slot] != DORY_NO_TICKET) {

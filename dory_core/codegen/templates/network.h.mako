@@ -32,12 +32,24 @@
 /* What the DMA of the chip can do; the host simulation insists on it. */
 #define DORY_DMA_EACH_CORE ${int(v.any_core)} /* 1: each core may start transfers */
 #define DORY_DMA_TICKETS ${v.dma_tickets}u /* most that are open at once in all; 0: any number */
-#define DORY_DMA_ALIGN ${v.dma_alignment}u /* rows start on multiples of it */
+#define DORY_DMA_ALIGN ${v.dma.alignment_bytes}u /* rows start on multiples of it${" and are as long" if v.dma.alignment_bytes > 1 else ""} */
+% if v.dma.max_bytes:
+#define DORY_DMA_MAX_BYTES ${v.dma.max_bytes}u /* of a transfer */
+% endif
+% if v.dma.dimensions < 3:
+#define DORY_DMA_DIMENSIONS ${v.dma.dimensions}u /* 1: a transfer is one row, 2: rows at one pitch */
+% endif
+% if not v.dma.dma:
+#define DORY_DMA_NONE 1 /* the cores copy */
+% endif
 % if v.l3_size:
 #define DORY_L3_SIZE ${v.l3_size}u /* bytes of L3; it starts with weights/l3.bin */
 #define DORY_L3_IMAGE_BYTES ${v.l3_image_bytes}u /* bytes of that file */
 #define DORY_EXT_IN_FLIGHT ${v.tickets}u /* transfers of L3 under way at once */
-#define DORY_EXT_ALIGN ${v.ext_alignment}u
+#define DORY_EXT_ALIGN ${v.ext.alignment_bytes}u
+% if v.ext.max_bytes:
+#define DORY_EXT_MAX_BYTES ${v.ext.max_bytes}u /* of a transfer of L3 */
+% endif
 % endif
 /* Where input and output lie: in level 2, an input written to the arena at this offset is used in
  * place; in level 3 the caller writes and reads them there, and io->input and io->output are not
@@ -51,7 +63,7 @@
 
 /* Tables of constants hold 64-bit numbers, and a DMA likes them aligned. */
 #ifdef __GNUC__
-#define DORY_TABLE __attribute__((aligned(8)))
+#define DORY_TABLE __attribute__((aligned(${max(8, v.dma.alignment_bytes)})))
 #else
 #define DORY_TABLE
 #endif

@@ -7,7 +7,7 @@
 #define DORY_SIM_EXIT_FAULT 70 /* exit status of a process that the simulator stopped */
 #define DORY_SIM_MAX_CORES 32
 #define DORY_SIM_MAX_MORE_L2 4 /* further memories of L2 */
-#define DORY_SIM_MAX_IN_FLIGHT 256 /* transfers in flight per core that the simulator can follow */
+#define DORY_SIM_MAX_IN_FLIGHT 256 /* tickets open per core that the simulator can follow */
 
 /* When the bytes of a transfer really move. Every mode is a behaviour that hardware may show, so a
  * correct program gives the same results in all of them. */
@@ -27,8 +27,10 @@ typedef struct {
   uint32_t dma_each_core;      /* 0: core 0 alone may start L2 <-> L1 transfers */
   uint32_t dma_in_flight;      /* most tickets open per core, at most DORY_SIM_MAX_IN_FLIGHT */
   uint32_t dma_tickets;        /* most tickets of L2 <-> L1 open in all, 0: no limit */
-  uint32_t dma_align;          /* bytes: start of every row on both sides; 1: none */
+  uint32_t dma_align;          /* bytes: start of every row on both sides, and its length; 1: none */
   uint32_t dma_max_bytes;      /* largest transfer, 0: no limit */
+  uint32_t dma_dimensions;     /* 1: a transfer is one row, 2: rows at one pitch, 3 or 0: planes */
+  uint32_t dma_none;           /* 1: there is no DMA between L2 and L1, the cores copy */
   uint32_t ext_align;          /* bytes: address, offset and length of L3 <-> L2; 1: none */
   uint32_t ext_max_bytes;      /* largest L3 <-> L2 transfer, 0: no limit */
   uint32_t barrier_timeout_s;  /* a core that waits longer at a barrier is a deadlock */

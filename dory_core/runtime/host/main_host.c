@@ -40,6 +40,12 @@
 #ifndef DORY_DMA_MAX_BYTES
 #define DORY_DMA_MAX_BYTES 0
 #endif
+#ifndef DORY_DMA_DIMENSIONS
+#define DORY_DMA_DIMENSIONS 3
+#endif
+#ifndef DORY_DMA_NONE
+#define DORY_DMA_NONE 0
+#endif
 #ifndef DORY_EXT_ALIGN
 #define DORY_EXT_ALIGN 1
 #endif
@@ -299,6 +305,8 @@ int main(int argc, char **argv) {
   config.dma_tickets = DORY_DMA_TICKETS;
   config.dma_align = DORY_DMA_ALIGN;
   config.dma_max_bytes = DORY_DMA_MAX_BYTES;
+  config.dma_dimensions = DORY_DMA_DIMENSIONS;
+  config.dma_none = DORY_DMA_NONE;
   config.ext_align = DORY_EXT_ALIGN;
   config.ext_max_bytes = DORY_EXT_MAX_BYTES;
   config.barrier_timeout_s = options.timeout;

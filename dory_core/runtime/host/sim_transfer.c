@@ -6,13 +6,14 @@
 #include "sim_internal.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#define SLOT_BITS 8
+#define SLOT_BITS 14
 #define CORE_BITS 5
 #define SLOT_MASK ((1 << SLOT_BITS) - 1)
 #define CORE_MASK ((1 << CORE_BITS) - 1)
-#define SERIAL_MASK 0x3FFFF
+#define SERIAL_MASK 0xFFF
 
 typedef enum { KIND_DMA, KIND_EXT } kind_t;
 
@@ -22,13 +23,18 @@ typedef struct {
   kind_t kind;
   dory_copy_t copy;                       /* an external transfer is one row */
   sim_arena_t *dst_arena, *src_arena;     /* NULL: not followed */
+  uint32_t padding;                       /* last bytes of the row that nothing wrote */
   int done;                               /* the bytes have moved; its own core's affair */
   sim_source_t start;
   int32_t tile;
 } transfer_t;
 
-static transfer_t transfers[DORY_SIM_MAX_CORES][DORY_SIM_MAX_IN_FLIGHT];
-static uint32_t open_count[DORY_SIM_MAX_CORES]; /* of each core, touched by that core alone */
+/* Of each core: its transfers, how many there is room for, and one more than the last in use. The
+ * core alone touches its own, and others under the lock. */
+static transfer_t *transfers[DORY_SIM_MAX_CORES];
+static uint32_t room[DORY_SIM_MAX_CORES], used[DORY_SIM_MAX_CORES];
+static uint32_t first_free[DORY_SIM_MAX_CORES]; /* no slot below is free */
+static uint32_t open_count[DORY_SIM_MAX_CORES]; /* tickets of each core, touched by it alone */
 static dory_ticket_t last_ticket[DORY_SIM_MAX_CORES]; /* that each core took for a copy */
 static uint32_t tickets_open; /* between L2 and L1, of all cores */
 static uint64_t random_state[DORY_SIM_MAX_CORES];
@@ -104,17 +110,28 @@ static uint32_t random_below(uint32_t core, uint32_t limit) {
   return (uint32_t)(x >> 33) % limit;
 }
 
+static void *grown(void *memory, size_t bytes) {
+  memory = realloc(memory, bytes);
+  if (memory == NULL) dory_sim_fault(NULL, 0, "no memory for transfers in flight");
+  return memory;
+}
+
 void sim_progress(void) {
   const uint32_t core = dory_core_id();
   if (sim_config.dma != DORY_SIM_RANDOM || open_count[core] == 0) return;
-  transfer_t *pending[DORY_SIM_MAX_IN_FLIGHT];
+  static uint32_t *lists[DORY_SIM_MAX_CORES], lengths[DORY_SIM_MAX_CORES];
+  if (lengths[core] < used[core]) {
+    lengths[core] = room[core];
+    lists[core] = grown(lists[core], lengths[core] * sizeof *lists[core]);
+  }
+  uint32_t *const pending = lists[core];
   uint32_t count = 0;
-  for (uint32_t i = 0; i < DORY_SIM_MAX_IN_FLIGHT; ++i)
+  for (uint32_t i = 0; i < used[core]; ++i)
     if (transfers[core][i].ticket != 0 && !transfers[core][i].done)
-      pending[count++] = &transfers[core][i];
+      pending[count++] = i;
   while (count > 0) {
     const uint32_t pick = random_below(core, count);
-    if (random_below(core, 2)) move(pending[pick]);
+    if (random_below(core, 2)) move(&transfers[core][pending[pick]]);
     pending[pick] = pending[--count];
   }
 }
@@ -150,7 +167,7 @@ void sim_conflict(const char *action, const sim_arena_t *arena, uint32_t offset,
   const int written = (arena->shadow[offset] & SIM_WRITING) != 0;
   char text[160];
   for (uint32_t core = 0; core < sim_config.cores; ++core) {
-    for (uint32_t i = 0; i < DORY_SIM_MAX_IN_FLIGHT; ++i) {
+    for (uint32_t i = 0; i < used[core]; ++i) {
       const transfer_t *const other = &transfers[core][i];
       if (other->ticket == 0 || (written ? other->dst_arena : other->src_arena) != arena) continue;
       if (covers(other, written, arena->base + offset))
@@ -165,11 +182,31 @@ void sim_conflict(const char *action, const sim_arena_t *arena, uint32_t offset,
                  (unsigned long)offset, arena->name);
 }
 
-static void claim_source(const transfer_t *transfer, const uint8_t *row, uint32_t bytes,
+/* The alignment of starts and lengths of a kind of transfers. */
+static uint32_t alignment_of(kind_t kind) {
+  return kind == KIND_DMA ? sim_config.dma_align : sim_config.ext_align;
+}
+
+/* Bytes at the end of a transfer of one row that nothing wrote, fewer than the alignment: padding of
+ * its block, up to which the length was rounded. What is read there counts as not written. */
+static uint32_t padding_of(const transfer_t *transfer, const sim_shadow_t *shadow,
+                           uint32_t bytes) {
+  const uint32_t most = alignment_of(transfer->kind) - 1;
+  uint32_t padding = 0;
+  if (transfer->copy.n1 != 1 || transfer->copy.n2 != 1) return 0;
+  while (padding < most && padding + 1 < bytes &&
+         (shadow[bytes - 1 - padding] & (SIM_DEFINED | SIM_WRITING)) == 0)
+    ++padding;
+  return padding;
+}
+
+static void claim_source(transfer_t *transfer, const uint8_t *row, uint32_t bytes,
                          const char *file, int line) {
   const sim_arena_t *const arena = transfer->src_arena;
   const uint32_t offset = (uint32_t)(row - arena->base);
   sim_shadow_t *const shadow = arena->shadow + offset;
+  transfer->padding = padding_of(transfer, shadow, bytes);
+  bytes -= transfer->padding;
   for (uint32_t i = 0; i < bytes; ++i) {
     if ((shadow[i] & (SIM_DEFINED | SIM_WRITING)) != SIM_DEFINED) {
       if (shadow[i] & SIM_WRITING)
@@ -198,7 +235,7 @@ static void claim_destination(const transfer_t *transfer, const uint8_t *row, ui
   }
 }
 
-static void claim(const transfer_t *transfer, const char *file, int line) {
+static void claim(transfer_t *transfer, const char *file, int line) {
   const dory_copy_t *const copy = &transfer->copy;
   const uint32_t bytes = row_bytes(copy);
   for (uint32_t plane = 0; plane < copy->n2; ++plane) {
@@ -213,7 +250,7 @@ static void claim(const transfer_t *transfer, const char *file, int line) {
 
 static void release(const transfer_t *transfer) {
   const dory_copy_t *const copy = &transfer->copy;
-  const uint32_t bytes = row_bytes(copy);
+  const uint32_t bytes = row_bytes(copy) - transfer->padding;
   for (uint32_t plane = 0; plane < copy->n2; ++plane) {
     for (uint32_t row = 0; row < copy->n1; ++row) {
       if (transfer->src_arena) {
@@ -225,6 +262,12 @@ static void release(const transfer_t *transfer) {
         sim_shadow_t *const shadow =
             transfer->dst_arena->shadow + (dst_row(copy, row, plane) - transfer->dst_arena->base);
         for (uint32_t i = 0; i < bytes; ++i) shadow[i] = SIM_DEFINED;
+        for (uint32_t i = bytes; i < bytes + transfer->padding; ++i) shadow[i] = 0;
+        if (transfer->padding > 0) {
+          dory_sim_l1_begin();
+          memset(dst_row(copy, row, plane) + bytes, SIM_POISON, transfer->padding);
+          dory_sim_l1_end();
+        }
       }
     }
   }
@@ -232,19 +275,33 @@ static void release(const transfer_t *transfer) {
 
 /* --- start and wait --- */
 
+/* Returns a free slot of a core. Called with the lock. */
+static uint32_t free_slot(uint32_t core, const char *file, int line) {
+  uint32_t slot = first_free[core];
+  while (slot < used[core] && transfers[core][slot].ticket != DORY_NO_TICKET) ++slot;
+  if (slot > SLOT_MASK)
+    dory_sim_fault(file, line, "core %lu has %lu transfers in flight, which cannot be simulated",
+                   (unsigned long)core, (unsigned long)slot);
+  if (slot >= room[core]) {
+    room[core] = room[core] ? 2 * room[core] : 64;
+    transfers[core] = grown(transfers[core], room[core] * sizeof **transfers);
+  }
+  first_free[core] = slot + 1;
+  return slot;
+}
+
 /* Starts a transfer. ticket: the one that it joins, DORY_NO_TICKET for one of its own. */
 static dory_ticket_t launch(transfer_t *draft, dory_ticket_t ticket, const char *file, int line) {
   const uint32_t core = dory_core_id();
   sim_progress();
-  if (open_count[core] >= sim_config.dma_in_flight)
+  if (ticket == DORY_NO_TICKET && open_count[core] >= sim_config.dma_in_flight)
     dory_sim_fault(file, line, "core %lu has %lu transfers in flight, the limit",
                    (unsigned long)core, (unsigned long)open_count[core]);
-  uint32_t slot = 0;
-  while (transfers[core][slot].ticket != 0) ++slot;
   draft->done = 0;
   draft->start.file = file;
   draft->start.line = line;
   sim_lock();
+  const uint32_t slot = free_slot(core, file, line);
   claim(draft, file, line);
   draft->tile = sim_current_tile();
   sim_count_transfer(draft->kind == KIND_EXT ? SIM_EXTERNAL : sim_current_layer(),
@@ -268,8 +325,9 @@ static dory_ticket_t launch(transfer_t *draft, dory_ticket_t ticket, const char 
   }
   draft->ticket = ticket;
   transfers[core][slot] = *draft;
+  if (slot >= used[core]) used[core] = slot + 1;
   sim_unlock();
-  ++open_count[core];
+  if (((uint32_t)ticket & SLOT_MASK) == slot) ++open_count[core]; /* it joined none */
   if (sim_config.dma == DORY_SIM_EARLY)
     move(&transfers[core][slot]);
   else
@@ -286,9 +344,9 @@ static void finish(dory_ticket_t ticket, kind_t kind, const char *file, int line
   if (owner != core)
     dory_sim_fault(file, line, "core %lu waits for a transfer that core %lu started",
                    (unsigned long)core, (unsigned long)owner);
-  transfer_t *transfer = &transfers[core][slot];
-  if (transfer->ticket != ticket)
+  if (slot >= used[core] || transfers[core][slot].ticket != ticket)
     dory_sim_fault(file, line, "the transfer of ticket %ld was already waited for", (long)ticket);
+  transfer_t *transfer = &transfers[core][slot];
   if (transfer->kind != kind)
     dory_sim_fault(file, line, "the ticket of a transfer between %s is given to %s",
                    kind == KIND_DMA ? "L3 and L2" : "L2 and L1",
@@ -296,14 +354,18 @@ static void finish(dory_ticket_t ticket, kind_t kind, const char *file, int line
   sim_progress();
   for (int32_t next = (int32_t)slot; next >= 0;) {
     transfer = &transfers[core][next];
+    const uint32_t here = (uint32_t)(transfer - transfers[core]);
     next = transfer->joined;
     if (!transfer->done) move(transfer);
     sim_lock();
     release(transfer);
     transfer->ticket = DORY_NO_TICKET;
+    if (here < first_free[core]) first_free[core] = here;
+    while (used[core] > 0 && transfers[core][used[core] - 1].ticket == DORY_NO_TICKET)
+      --used[core];
     sim_unlock();
-    --open_count[core];
   }
+  --open_count[core];
   if (kind == KIND_DMA) {
     sim_lock();
     --tickets_open;
@@ -317,6 +379,10 @@ static int rows_aligned(const void *base, const sim_arena_t *arena, int32_t s1, 
   const int64_t align = (int64_t)sim_config.dma_align;
   return address % (uintptr_t)align == 0 && (copy->n1 == 1 || s1 % align == 0) &&
          (copy->n2 == 1 || s2 % align == 0);
+}
+
+static uint32_t dimensions_of(const dory_copy_t *copy) {
+  return copy->n2 > 1 ? 3 : copy->n1 > 1 ? 2 : 1;
 }
 
 static dory_ticket_t start_copy(dory_ticket_t ticket, const dory_copy_t *copy, const char *file,
@@ -334,6 +400,12 @@ static dory_ticket_t start_copy(dory_ticket_t ticket, const dory_copy_t *copy, c
                    (unsigned)copy->elem);
   if (copy->dir != DORY_L2_TO_L1 && copy->dir != DORY_L1_TO_L2)
     dory_sim_fault(file, line, "transfer in unknown direction %u", (unsigned)copy->dir);
+  if (sim_config.dma_none)
+    dory_sim_fault(file, line, "transfer of %llu bytes, but there is no DMA between L2 and L1",
+                   (unsigned long long)copy_bytes(copy));
+  if (sim_config.dma_dimensions && dimensions_of(copy) > sim_config.dma_dimensions)
+    dory_sim_fault(file, line, "transfer of %lu dimensions, the DMA has %lu",
+                   (unsigned long)dimensions_of(copy), (unsigned long)sim_config.dma_dimensions);
   if (sim_config.dma_max_bytes && copy_bytes(copy) > sim_config.dma_max_bytes)
     dory_sim_fault(file, line, "transfer of %llu bytes, more than the limit of %lu",
                    (unsigned long long)copy_bytes(copy), (unsigned long)sim_config.dma_max_bytes);
@@ -360,6 +432,9 @@ static dory_ticket_t start_copy(dory_ticket_t ticket, const dory_copy_t *copy, c
       !rows_aligned(copy->src, from.arena, copy->src_s1, copy->src_s2, copy))
     dory_sim_fault(file, line, "rows of a transfer do not start on multiples of %lu bytes",
                    (unsigned long)sim_config.dma_align);
+  if (row_bytes(copy) % sim_config.dma_align)
+    dory_sim_fault(file, line, "rows of a transfer have %lu bytes, no multiple of %lu",
+                   (unsigned long)row_bytes(copy), (unsigned long)sim_config.dma_align);
   return launch(&draft, ticket, file, line);
 }
 
@@ -371,6 +446,7 @@ dory_ticket_t dory_sim_dma_join(dory_ticket_t ticket, const dory_copy_t *copy, c
                                 int line) {
   const uint32_t core = dory_core_id();
   if (ticket != DORY_NO_TICKET && (ticket != last_ticket[core] ||
+                                   ((uint32_t)ticket & SLOT_MASK) >= used[core] ||
                                    transfers[core][(uint32_t)ticket & SLOT_MASK].ticket != ticket))
     dory_sim_fault(file, line, "a copy joins ticket %ld, which is not the one core %lu took last",
                    (long)ticket, (unsigned long)core);
@@ -433,7 +509,7 @@ void sim_require_idle(int both_kinds, const char *file, int line) {
   char text[160];
   sim_lock();
   for (uint32_t core = 0; core < sim_config.cores; ++core) {
-    for (uint32_t i = 0; i < DORY_SIM_MAX_IN_FLIGHT; ++i) {
+    for (uint32_t i = 0; i < used[core]; ++i) {
       const transfer_t *const open = &transfers[core][i];
       if (open->ticket == 0 || (open->kind == KIND_EXT && !both_kinds)) continue;
       dory_sim_fault(file, line,

@@ -1,0 +1,301 @@
+"""What the tiles of a layer move between two levels, and how the link carries it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import product
+from types import MappingProxyType
+
+from dory_core.copies import AS_IT_IS, Carriage, CopySet, DmaCost, carry
+from dory_core.hardware import Link, MemoryHierarchy
+from dory_core.ir import Add, Layer, Linear, Tensor, pixel_bytes
+from dory_core.kernel import Kernel
+from dory_core.layout import Layout
+from dory_core.tiling.geometry import input_channels, make_tile
+from dory_core.tiling.schedule import L1_ALIGNMENT, OPERANDS, Schedule
+
+#: Where the data of a layer starts by operand (x, x2, y), once for each of its parts.
+Bases = Mapping[str, Sequence[int]]
+
+ALIGNED: Bases = MappingProxyType({})
+
+
+def box_transfer(
+    tensor: Tensor, rows: int, columns: int, channels: int, layout: str = "HWC"
+) -> DmaCost:
+    """Return the transfer of a box of an HWC tensor in the lower level to or from a dense tile.
+
+    A box with all channels and columns is one row; with all channels, one row per image row; else
+    one per pixel. A CHW tile is moved element by element.
+    """
+    size = rows * columns * pixel_bytes(channels, tensor.bits)
+    if layout == "CHW" and tensor.channels > 1:
+        return DmaCost(size, rows * columns * channels, True, channels, rows)
+    if channels < tensor.channels:
+        return DmaCost(size, rows * columns, planes=rows)
+    return DmaCost(size, rows if columns < tensor.width else 1)
+
+
+def layout_transfer(layout: Layout, tensor: Tensor, rows: int, channels: int) -> DmaCost:
+    """Return the transfer of whole rows of a tensor in a layout other than HWC.
+
+    The rows of a block of channels lie together: they are one row, and so is a whole tensor.
+    """
+    size = int(layout.box_bytes(tensor, channels, rows))
+    if not layout.channel_block:
+        if channels == tensor.channels:
+            return DmaCost(size, 1)
+        return DmaCost(size, rows * layout.padded_width(tensor.width), planes=rows)
+    blocks = int(layout.padded_channels(channels)) // layout.channel_block
+    return DmaCost(size, 1 if rows == tensor.height else blocks)
+
+
+class LayerMoves:
+    """The copies of one layer's tiles. resident: tensors (x, x2, y) that are not moved.
+
+    weight_unit: lengths of weight blocks are multiples of it.
+    """
+
+    def __init__(
+        self, layer: Layer, kernel: Kernel, resident: Collection[str] = (), weight_unit: int = 1
+    ) -> None:
+        self.layer = layer
+        self.kernel = kernel
+        self.input_layout = kernel.input_layout(layer)
+        self._input_layouts = kernel.input_layouts(layer)
+        self._output_layout = kernel.output_layout(layer)
+        self._resident = resident
+        self._unit = weight_unit
+        self.splits_columns = False  # known of a tile loop: a tile with all columns has rows, too
+
+    @property
+    def operands(self) -> tuple[Tensor, ...]:
+        """The tensors that the layer reads."""
+        inputs = self.layer.inputs
+        return inputs if isinstance(self.layer.op, Add) else inputs[:1]
+
+    @property
+    def moved(self) -> tuple[tuple[str, Tensor, Layout], ...]:
+        """Name, tensor and layout of the operands that are loaded."""
+        triples = zip(OPERANDS, self.operands, self._input_layouts, strict=False)
+        return tuple(t for t in triples if t[0] not in self._resident)
+
+    def inputs(self, rows: int, columns: int, channels: int) -> tuple[DmaCost, ...]:
+        """Return the transfers that load an input tile, in the order of ``moved``."""
+        return tuple(
+            self._input(tensor, layout, rows, columns, channels) for _, tensor, layout in self.moved
+        )
+
+    def _input(
+        self, tensor: Tensor, layout: Layout, rows: int, columns: int, channels: int
+    ) -> DmaCost:
+        linear = isinstance(self.layer.op, Linear)
+        if not layout.is_hwc:
+            if linear:
+                return DmaCost(layout.size_bytes(tensor), 1)
+            return layout_transfer(layout, tensor, rows, channels)
+        if linear:
+            share = channels / input_channels(self.layer)
+            return DmaCost(max(1, round(tensor.size_bytes * share)), 1)
+        cost = box_transfer(tensor, rows, columns, channels, self.input_layout)
+        return replace(cost, rows=rows) if cost.rows == 1 and self.splits_columns else cost
+
+    def weights(self, c_out: int, c_in: int) -> DmaCost:
+        """Return the transfer that loads a weight block: one row."""
+        tile = make_tile(self.layer, c_out, self.layer.output.height, self.layer.output.width)
+        size = int(self.kernel.weight_bytes(self.layer, replace(tile, c_in=c_in)))
+        return DmaCost(-(-size // self._unit) * self._unit, 1)
+
+    def output(self, c_out: int, h: int, w: int) -> DmaCost:
+        """Return the transfer that stores an output tile."""
+        layout = self._output_layout
+        if layout.is_hwc:
+            return box_transfer(self.layer.output, h, w, c_out)
+        return layout_transfer(layout, self.layer.output, h, c_out)
+
+    # -- how they are carried -----------------------------------------------------------------
+
+    def carriages(
+        self,
+        hierarchy: MemoryHierarchy,
+        schedules: Sequence[Schedule],
+        upper: int = 1,
+        bases: Bases = ALIGNED,
+        own_end: bool = True,
+    ) -> dict[str, Carriage]:
+        """Return how the link carries the copies of x, x2, w and y in some tile loops.
+
+        bases: where their data starts. own_end: what lies behind the last byte of y, up to the next
+        multiple of the alignment, belongs to nothing else.
+        """
+        link, cores = hierarchy.link(upper), hierarchy.cores
+        constants = hierarchy.constants_link if upper == 1 else link
+        if link.is_plain and constants.is_plain:
+            return dict.fromkeys(("x", "x2", "w", "y"), AS_IT_IS)
+        # Everything comes into L1 through one function: it obeys the limits of both links.
+        link, constants = strictest(constants, link), strictest(link, constants)
+        found: dict[str, Carriage] = {}
+        for k, (name, tensor, layout) in enumerate(self.moved):
+            copies = self._loads(schedules, k, tensor, layout, bases.get(name, ()))
+            found[name] = carry(link, copies, cores)
+        if schedules[0].has_weights:
+            sizes = {(o.size, i.size) for s in schedules for o in s.c_out for i in s.c_in}
+            blocks = CopySet([self.weights(o, i) for o, i in sizes], (L1_ALIGNMENT,))
+            found["w"] = carry(constants, blocks, cores)
+        if "y" not in self._resident:
+            stores = self._stores(schedules, bases.get("y", ()), own_end, link.alignment_bytes)
+            found["y"] = carry(link, stores, cores)
+        return found
+
+    def _loads(
+        self,
+        schedules: Sequence[Schedule],
+        operand: int,
+        tensor: Tensor,
+        layout: Layout,
+        bases: Iterable[int],
+    ) -> CopySet:
+        starts, pitches, shapes = {L1_ALIGNMENT, *bases}, set[int](), set[DmaCost]()
+        self.splits_columns = splits_columns(self.layer, schedules)
+        for schedule in schedules:
+            channels = _input_spans(schedule)
+            columns = schedule.w
+            for h, w, (_, c) in product(
+                {s.x_size for s in schedule.h}, {s.x_size for s in columns}, channels
+            ):
+                shapes.add(self.inputs(h, w, c)[operand])
+            if isinstance(self.layer.op, Linear):
+                starts |= {self._linear_bytes(tensor, c) for c, _ in channels}
+                continue
+            starts |= _starts(
+                tensor,
+                layout,
+                {s.x_start for s in schedule.h},
+                {s.x_start for s in columns},
+                {c for c, _ in channels},
+            )
+            chw = self.input_layout == "CHW" and layout.is_hwc and tensor.channels > 1
+            pitches |= _pitches(
+                tensor, layout, not self.splits_columns and not chw, len(channels) == 1 and not chw
+            )
+            if chw:
+                starts.add(tensor.bits // 8)
+        return _copy_set(shapes, starts, pitches, may_round=True)
+
+    def _linear_bytes(self, tensor: Tensor, channels: int) -> int:
+        if tensor.channels * tensor.bits % 8 == 0:
+            return channels * tensor.bits // 8
+        return channels // tensor.channels * pixel_bytes(tensor.channels, tensor.bits)
+
+    def _stores(
+        self, schedules: Sequence[Schedule], bases: Iterable[int], own_end: bool, unit: int
+    ) -> CopySet:
+        tensor, layout = self.layer.output, self._output_layout
+        starts, pitches, shapes = {L1_ALIGNMENT, *bases}, set[int](), set[DmaCost]()
+        row = tensor.width * pixel_bytes(tensor.channels, tensor.bits)
+        ends: set[int] = set()
+        for schedule in schedules:
+            sizes = (({s.size for s in a}) for a in (schedule.c_out, schedule.h, schedule.w))
+            shapes |= {self.output(o, h, w) for o, h, w in product(*sizes)}
+            whole = schedule.w[0].size == tensor.width
+            all_channels = schedule.c_out[0].size == tensor.channels
+            starts |= _starts(
+                tensor,
+                layout,
+                {s.start for s in schedule.h},
+                {s.start for s in schedule.w},
+                {s.start for s in schedule.c_out},
+            )
+            pitches |= _pitches(tensor, layout, whole, all_channels)
+            ends |= {(s.start + s.size) * row for s in schedule.h}
+        last = {tensor.height * row} if own_end else set()
+        may_round = layout.is_hwc and all(end % unit == 0 for end in ends - last)
+        return _copy_set(shapes, starts, pitches, may_round)
+
+
+def _copy_set(
+    shapes: Collection[DmaCost], starts: Collection[int], pitches: Collection[int], may_round: bool
+) -> CopySet:
+    several = any(shape.rows > 1 for shape in shapes)
+    return CopySet(tuple(shapes), starts, pitches if several else (), may_round)
+
+
+def _input_spans(schedule: Schedule) -> set[tuple[int, int]]:
+    """Return (start, size) of the input channels of all tiles."""
+    if schedule.is_channelwise:
+        return {(span.x_start, span.x_size) for span in schedule.c_out}
+    return {(span.start, span.size) for span in schedule.c_in}
+
+
+def _starts(
+    tensor: Tensor,
+    layout: Layout,
+    rows: Iterable[int],
+    columns: Iterable[int],
+    channels: Iterable[int],
+) -> set[int]:
+    """Return the bytes by which tiles are moved along each axis."""
+    if layout.is_hwc:
+        pixel = pixel_bytes(tensor.channels, tensor.bits)
+        found = {n * tensor.width * pixel for n in rows} | {n * pixel for n in columns}
+        return found | {n * tensor.bits // 8 for n in channels}
+    width = layout.padded_width(tensor.width)
+    if layout.channel_block:
+        row, plane = width * layout.channel_block, tensor.height * width
+        return {n * row for n in rows} | {n * plane for n in channels}
+    return {n * width * int(layout.padded_channels(tensor.channels)) for n in rows} | set(channels)
+
+
+def _pitches(tensor: Tensor, layout: Layout, whole: bool, all_channels: bool) -> set[int]:
+    """Return the bytes from row to row, and from plane to plane, of boxes that have several.
+
+    whole: all columns; all_channels: in one tile.
+    """
+    if layout.is_hwc:
+        pixel = pixel_bytes(tensor.channels, tensor.bits)
+        row = tensor.width * pixel
+        if all_channels:
+            return set() if whole else {row}
+        return {pixel, row}
+    width = layout.padded_width(tensor.width)
+    if layout.channel_block:
+        return {tensor.height * width * layout.channel_block}
+    pixel = int(layout.padded_channels(tensor.channels))
+    return set() if all_channels else {pixel, width * pixel}
+
+
+def splits_columns(layer: Layer, schedules: Sequence[Schedule]) -> bool:
+    """Return whether a tile of these loops has not all columns of the input."""
+    if isinstance(layer.op, Linear):
+        return False
+    width = layer.inputs[0].width
+    return any(span.x_size < width for schedule in schedules for span in schedule.w)
+
+
+def strictest(one: Link, other: Link) -> Link:
+    """Return the link ``other`` with the limits of both."""
+    limits = [link.max_bytes for link in (one, other) if link.max_bytes]
+    return replace(
+        other,
+        alignment_bytes=max(one.alignment_bytes, other.alignment_bytes),
+        max_bytes=min(limits, default=0),
+        dimensions=min(one.dimensions, other.dimensions),
+        dma=one.dma and other.dma,
+    )
+
+
+def weight_unit(hierarchy: MemoryHierarchy) -> int:
+    """Return of what the lengths of weight blocks are multiples: what loads them into L1 needs."""
+    return max(hierarchy.link(1).alignment_bytes, hierarchy.constants_link.alignment_bytes)
+
+
+__all__ = [
+    "ALIGNED",
+    "Bases",
+    "LayerMoves",
+    "box_transfer",
+    "layout_transfer",
+    "strictest",
+    "weight_unit",
+]
