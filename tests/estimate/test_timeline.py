@@ -6,7 +6,7 @@ from itertools import pairwise, product
 
 import pytest
 
-from dory_core.copies import Carriage, DmaCost, PIECES
+from dory_core.copies import PIECES, Carriage, DmaCost
 from dory_core.estimate.moves import box_transfer
 from dory_core.estimate.timeline import (
     LayerCosts,

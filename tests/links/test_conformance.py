@@ -1,4 +1,4 @@
-"""Chips whose links can do less: every network is exact, and no transfer breaks a rule of the DMA."""
+"""Chips whose links can do less: every network is exact, no transfer breaks a rule of the DMA."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ LIMITS: dict[str, dict[str, Any]] = {
     "rows": {"dimensions": 1},
     "planes": {"dimensions": 2, "alignment_bytes": 4, "max_bytes": 200},
     "vendor": {"dimensions": 1, "alignment_bytes": 4, "max_bytes": 1024},
+    "hundreds of rows": {"dimensions": 1, "core_cycles_per_byte": 1e4},
     "no DMA": {"dma": False},
 }
 

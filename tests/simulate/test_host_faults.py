@@ -230,6 +230,8 @@ def test_only_core_0_starts_transfers(tmp_path: Path) -> None:
     [
         ("DORY_DMA_ALIGN 4", "rows of a transfer do not start on multiples of 4 bytes"),
         ("DORY_DMA_MAX_BYTES 49", "transfer of 50 bytes, more than the limit of 49"),
+        ("DORY_DMA_DIMENSIONS 1", "transfer of 2 dimensions, the DMA has 1"),
+        ("DORY_DMA_NONE 1", "transfer of 50 bytes, but there is no DMA between L2 and L1"),
     ],
 )
 def test_limits_of_the_dma(tmp_path: Path, limit: str, reason: str) -> None:
@@ -237,6 +239,41 @@ def test_limits_of_the_dma(tmp_path: Path, limit: str, reason: str) -> None:
         tmp_path, header={"#define DORY_CORES 4": f"#define DORY_CORES 4\n#define {limit}"}
     )
     assert reason in fault(app)
+
+
+ALIGNED_2 = {"#define DORY_CORES 4": "#define DORY_CORES 4\n#define DORY_DMA_ALIGN 2"}
+
+
+def test_length_of_rows_that_the_dma_does_not_move(tmp_path: Path) -> None:
+    app = write_app(tmp_path / "even", header=ALIGNED_2)
+    assert simulate(app, layers=[LAYER], expected=EXPECTED).exact
+    app = write_app(tmp_path / "odd", {"copy.n0 = TILE / 5;": "copy.n0 = 9;"}, ALIGNED_2)
+    message = fault(app)
+    assert (
+        "layer 3 'add3': rows of a transfer have 9 bytes, no multiple of 2 (network.c:" in message
+    )
+
+
+@every_mode
+def test_padding_may_be_moved_and_is_not_read(tmp_path: Path, dma: str) -> None:
+    """Three bytes of a block of four are written: the DMA moves all, kernels have three."""
+    moved = """    memset(l2 + 1200, 9, 3);
+    DORY_SIM_L2_DEFINE(l2 + 1200, 3);
+    copy = (dory_copy_t){l1 + 100, l2 + 1200, 4, 1, 1, 0, 0, 0, 0, 1, DORY_L2_TO_L1};
+    dory_dma_wait(dory_dma_start(&copy));
+    DORY_SIM_READ(l1 + 100, BYTES);
+"""
+    layer = '    DORY_SIM_LAYER(3, "add3");\n'
+    for count in (3, 4):
+        app = write_app(
+            tmp_path / str(count), {layer: layer + moved.replace("BYTES", str(count))}, ALIGNED_2
+        )
+        if count == 3:
+            assert simulate(app, layers=[LAYER], expected=EXPECTED, dma=dma).exact
+        else:
+            assert "tile reads bytes of L1 that nothing wrote: bytes 103..103" in fault(app, dma)
+    unaligned = write_app(tmp_path / "any", {layer: layer + moved.replace("BYTES", "3")})
+    assert "transfer reads L2 bytes 1203..1203 that nothing wrote" in fault(unaligned, dma)
 
 
 @pytest.mark.parametrize(
