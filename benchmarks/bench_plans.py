@@ -4,8 +4,8 @@ python benchmarks/bench_plans.py --old CHECKOUT [--only TEXT] [--save FILE] [--a
 
 Every network of the collection is compiled for every target and the budgets that tests use, by the
 dory of this tree and by that of another checkout (or read from what --save wrote before). A row per
-application: estimated cycles, peak of L2, CPU time, lines of generated C, and whether tiles, constants
-and kernels are the same. Fails when a new plan has more cycles or needs more L2 than the old one.
+application: estimated cycles, peak of L2, CPU time, lines of C, and whether kernels, tiles
+and constants are the same. Fails when a new plan has more cycles or needs more L2 than the old one.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def ratio(old: dict[str, float | str], new: dict[str, float | str], key: str) ->
 def compare(old: dict[str, dict[str, float | str]], new: dict[str, dict[str, float | str]]) -> int:
     """Print old beside new; return how many rows got worse."""
     worse = 0
-    head = (
+    head = [
         "cycles old",
         "new",
         "ratio",
@@ -144,7 +144,7 @@ def compare(old: dict[str, dict[str, float | str]], new: dict[str, dict[str, flo
         "new",
         "ratio",
         "plan",
-    )
+    ]
     print(f"{'application':<58}" + "".join(f"{text:>12}" for text in head))
     for name, now in new.items():
         before = old.get(name)
