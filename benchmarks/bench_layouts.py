@@ -19,11 +19,12 @@ from dory_gap8.pulp_nn import Library
 from dory_gap8.pulp_nn.weighted import UpstreamDepthwise
 from figures import chart, parser, publish
 
+from dory_core.binding import bind_layer
 from dory_core.ir import Layer, Window
 from dory_core.kernel import Kernel
 from dory_core.plugins import load_plugins
 from dory_core.testing.graphs import GraphBuilder
-from dory_core.tiling.tiler import tile_layer
+from dory_core.tiling.tiler import Tiler
 
 CORES = 8
 # Channels, rows and columns of the input, stride.
@@ -61,9 +62,8 @@ def main() -> int:
         one = layer(*shape)
         name = "{}x{}x{} /{}".format(*shape)
         for layout, kernel in KERNELS.items():
-            found = tile_layer(
-                one, [kernel], budget, lambda a, k, t: terms(a, k, 1, t, CORES), memory
-            ).estimate
+            tiler = Tiler(memory, lambda a, k, t: terms(a, k, 1, t, CORES))
+            found = tiler.tile(bind_layer(one, [kernel]), budget).estimate
             rows.append(
                 {
                     "C x H x W / stride": name,

@@ -25,12 +25,11 @@ from dory_core.application import run_application
 from dory_core.budgets import resolve_budgets
 from dory_core.compiler import (
     CompileOptions,
-    import_network,
     make_vectors,
-    plan_network,
     write_network,
 )
 from dory_core.errors import DoesNotFit, DoryError
+from dory_core.pipeline import PASSES, Setup, run
 from dory_core.plan import Plan
 from dory_core.plugins import load_plugins
 
@@ -78,13 +77,13 @@ class Sweep:
         self.ctx = self.plugins.context("gap8", {})
         folder = folder_of(NETWORK)
         options = CompileOptions(onnx=folder / "net.onnx", target="gap8", frontend="nemo")
-        self.graph = import_network(options, self.plugins, self.ctx)
+        self.graph = run(options.source, options.setup(self.plugins), until=PASSES)
         self.vectors, _ = make_vectors(self.graph, (folder / "golden.npz",), None)
 
     def plan(self, l1_kb: int, l2_kb: int) -> Plan:
         """Return the plan of one point. Raises: DoesNotFit."""
         budgets = resolve_budgets(self.ctx.memory, {1: l1_kb * KB, 2: l2_kb * KB})
-        return plan_network(self.graph, self.ctx, budgets, self.plugins, "nemo")
+        return run(self.graph, Setup(self.ctx, budgets, self.plugins), after=PASSES)
 
     def is_exact(self, plan: Plan, dma: str) -> bool:
         """Write the application, run it and return whether every layer equals the golden."""

@@ -20,9 +20,8 @@ from dory_stm32h7 import calibration
 from dory_stm32h7.hardware import D_CACHE, DTCM, UNCACHED
 from figures import Row, parser, publish
 
-from dory_core.budgets import resolve_budgets
-from dory_core.compiler import fit_to_target, plan_network
 from dory_core.ir import Window
+from dory_core.pipeline import IMPORTED, run, setup_for
 from dory_core.plan import Plan
 from dory_core.plugins import Plugins, load_plugins
 from dory_core.testing.graphs import GraphBuilder
@@ -121,9 +120,7 @@ def cases() -> list[Case]:
 
 def planned(case: Case, plugins: Plugins, target: str, settings: dict[str, str]) -> Plan:
     """Return the plan of a layer with the default budgets."""
-    ctx = plugins.context(target, settings)
-    graph = fit_to_target(case.network.graph(), plugins, ctx)
-    return plan_network(graph, ctx, resolve_budgets(ctx.memory, {}), plugins, "benchmark")
+    return run(case.network.graph(), setup_for(plugins, target, settings), after=IMPORTED)
 
 
 def scratch_accesses(plan: Plan, plugins: Plugins, settings: dict[str, str]) -> int:

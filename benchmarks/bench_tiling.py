@@ -14,6 +14,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from dory_core.binding import bind_layer
 from dory_core.hardware import Level, Link, Memory, MemoryHierarchy
 from dory_core.ir import AvgPool, Layer, Window
 from dory_core.tiling.tiler import Tiler
@@ -53,7 +54,7 @@ def main() -> None:
     cycles = 0
     for index, layer in enumerate(mobilenet()):
         before = time.perf_counter()
-        tiled = tiler.tile(layer, (kernel,), options.budget)
+        tiled = tiler.tile(bind_layer(layer, (kernel,)), options.budget)
         took = 1e3 * (time.perf_counter() - before)
         tile, cost = tiled.tiling.tile, tiled.estimate
         cycles += cost.cycles

@@ -43,8 +43,9 @@ def measure(
     """
     own = tuple(run(fitted, {name: v[name] for name in fitted.inputs}) for v in vectors)
     notes = []
-    for before, after in zip(exact.ops, fitted.ops, strict=True):
-        if before != after:
+    originals = {op.index: op for op in exact.ops}
+    for after in sorted(fitted.ops, key=lambda op: op.index):
+        if originals[after.index] != after:
             difference = compare(after.output, vectors, own)
             notes.append(f"{after.kind} '{after.name}' is approximated: {difference}")
     for name in fitted.outputs:

@@ -6,18 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dory_core.budgets import Budgets, check_tensors, resolve_budgets
-from dory_core.compiler import CompileOptions, import_network, import_with_vectors
-from dory_core.errors import DoesNotFit, DoryError, NotSupported
-from dory_core.hardware import TargetContext
-from dory_core.ir import Graph
-from dory_core.kernel import rejection_of
-from dory_core.passes.order import order_branches
+from dory_core.binding import CORES, BoundLayer, EngineRejection, KernelRejection
+from dory_core.compiler import CompileOptions, with_vectors
+from dory_core.errors import DoesNotFit, NotSupported
+from dory_core.pipeline import IMPORTED, PASSES, TILED, Setup, parse, passes_of, run
 from dory_core.plan import LevelUse
-from dory_core.planning.planner import place_network, place_resident
+from dory_core.planning.planner import place_resident
 from dory_core.plugins import Plugins
-from dory_core.tiling.network import NetworkTiler
-from dory_core.tiling.tiled import CORES, EngineRejection, KernelRejection, passed_over
+from dory_core.tiling.network import TiledGraph
+from dory_core.tiling.tiled import LayerTilings
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,66 +90,62 @@ def check_network(options: CompileOptions, plugins: Plugins) -> CheckReport:
     Raises UsageError for a missing file or unknown names; what is wrong with the network is in the
     report, for every layer and not only the first.
     """
-    ctx = plugins.context(options.target, options.settings) if options.target else None
-    budgets = None if ctx is None else resolve_budgets(ctx.memory, options.budgets)
+    layers: tuple[LayerCheck, ...] = ()
+    notes: tuple[str, ...] = ()
     try:
-        if ctx is None or budgets is None or all(step.exact for step in plugins.passes(ctx)):
-            graph = import_network(options, plugins, ctx)
-        else:
-            graph, _, _ = import_with_vectors(options, plugins, ctx, budgets)
+        if not options.target:
+            graph = parse(options.source, plugins)
+            layers = tuple(LayerCheck(n.index, n.name, n.kind) for n in graph.ops)
+            return CheckReport(True, None, layers, notes=graph.notes)
+        setup = options.setup(plugins)
+        imported = run(options.source, setup, until=IMPORTED)
+        graph = run(imported, setup, after=IMPORTED, until=PASSES)
+        layers = tuple(LayerCheck(n.index, n.name, n.kind) for n in imported.ops)
+        if not all(step.exact for step in passes_of(setup)):
+            graph, _, _ = with_vectors(imported, graph, options, setup)
+        notes = graph.notes
+        tiled = run(graph, setup, after=PASSES, until=TILED)
     except NotSupported as error:
-        return CheckReport(False, None, reason=error.message, hint=error.hint)
+        return CheckReport(False, None, layers, (), error.message, error.hint, notes)
     except DoesNotFit as error:
-        return CheckReport(True, False, reason=error.message, hint=error.hint)
-    layers = tuple(LayerCheck(n.index, n.name, n.kind) for n in graph.ops)
-    if ctx is None or budgets is None:
-        return CheckReport(True, None, layers, notes=graph.notes)
-    try:
-        check_tensors(graph, ctx.memory, budgets)
-    except DoesNotFit as error:
-        return CheckReport(True, False, layers, (), error.message, error.hint, graph.notes)
-    return _check_target(graph, ctx, budgets, plugins)
+        return CheckReport(True, False, layers, (), error.message, error.hint, notes)
+    return _check_tiled(tiled, setup, notes)
 
 
-def _check_target(
-    graph: Graph, ctx: TargetContext, budgets: Budgets, plugins: Plugins
-) -> CheckReport:
-    graph = order_branches(graph)
-    tiler = NetworkTiler(graph, ctx, budgets.bytes[1], plugins)
-    checks: list[LayerCheck] = []
-    problems: list[DoryError] = []
-    for n, layer in enumerate(graph.layers):
-        head = (layer.op.index, layer.op.name, layer.op.kind)
-        try:
-            done = tiler.tile(n)
-        except (NotSupported, DoesNotFit) as error:
-            problems.append(error)
-            refused = ((kernel, rejection_of(kernel, layer)) for kernel in tiler.kernels(n))
-            reasons = tuple(KernelRejection.of(k, r) for k, r in refused if r is not None)
-            engines = passed_over(tiler.kernels(n), None, reasons)
-            checks.append(LayerCheck(*head, None, reasons, passed_over=engines))
-            continue
-        engine = done.kernel.engine or CORES
-        checks.append(
-            LayerCheck(*head, done.kernel.name, done.rejections, engine, done.passed_over)
-        )
+def _check_tiled(tiled: TiledGraph, setup: Setup, notes: tuple[str, ...]) -> CheckReport:
+    checks = tuple(
+        _layer_check(bound, tilings)
+        for bound, tilings in zip(tiled.bound.layers, tiled.layers, strict=True)
+    )
+    problems = list(tiled.problems)
     levels: Sequence[LevelUse] = ()
     if not problems:
         try:
-            levels = place_network(tiler, ctx, budgets).placement.levels(ctx, budgets)
+            levels = run(tiled, setup, after=TILED).levels
         except DoesNotFit as error:
             problems.append(error)
-            tiled = tiler.tile_all()
-            placement, _ = place_resident(graph, tiled, ctx, budgets, tiler.in_one_tile)
+            ctx, budgets = setup.ctx, setup.budgets
+            placement, _ = place_resident(tiled, ctx, budgets)
             levels = placement.levels(ctx, budgets)
     unsupported = [p for p in problems if isinstance(p, NotSupported)]
     first = (unsupported or problems or [None])[0]
     return CheckReport(
         supported=not unsupported,
         fits=None if unsupported else not problems,
-        layers=tuple(checks),
+        layers=checks,
         levels=tuple(levels),
         reason=first.message if first is not None else "",
         hint=first.hint if first is not None else "",
-        notes=graph.notes,
+        notes=notes,
     )
+
+
+def _layer_check(bound: BoundLayer, tilings: LayerTilings) -> LayerCheck:
+    op = bound.layer.op
+    head = (op.index, op.name, op.kind)
+    if tilings.problem is not None:
+        engines = bound.passed_over(None, bound.rejections)
+        return LayerCheck(*head, None, bound.rejections, passed_over=engines)
+    best = tilings.best
+    engine = best.kernel.engine or CORES
+    return LayerCheck(*head, best.kernel.name, best.rejections, engine, best.passed_over)

@@ -1,21 +1,35 @@
-"""The pipeline: an ONNX file becomes an application directory, stage by stage."""
+"""A network file becomes an application directory: the stages, test vectors, files."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
-from dory_core.budgets import Budgets, check_tensors, resolve_budgets
+from dory_core.budgets import check_tensors
 from dory_core.errors import VerificationFailed
 from dory_core.hardware import OutputFile, TargetContext
 from dory_core.ir import Graph
+from dory_core.passes import run_passes
+from dory_core.passes.extract import extract_layer
+from dory_core.passes.order import numbered_order
+from dory_core.pipeline import (
+    IMPORTED,
+    PASSES,
+    Dump,
+    Setup,
+    Source,
+    Watch,
+    passes_of,
+    run,
+    setup_for,
+)
 from dory_core.plan import Plan
 from dory_core.plugins import Plugins
+from dory_core.tiling.network import Progress
 from dory_core.vectors import Vector
 
-Progress = Callable[[str, int, int], None]
 GRAPH_FILE = "vectors/graph.npz"
 REPORT_FILE = "report.html"
 
@@ -47,85 +61,37 @@ class CompileOptions:
         object.__setattr__(self, "budgets", MappingProxyType(dict(self.budgets)))
         object.__setattr__(self, "settings", MappingProxyType(dict(self.settings)))
 
+    @property
+    def source(self) -> Source:
+        """The network file, and how it is read."""
+        return Source(self.onnx, self.frontend, self.input_bits, self.input_signed)
+
+    def setup(
+        self, plugins: Plugins, progress: Progress | None = None, watch: Watch | None = None
+    ) -> Setup:
+        """Return what the stages share; raises UsageError for unknown names and sizes."""
+        return setup_for(
+            plugins,
+            self.target,
+            self.settings,
+            self.budgets,
+            frontend=self.frontend,
+            objective=self.objective,
+            progress=progress,
+            watch=watch,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class CompileResult:
     """The outcome. output: the application, None when only planned. golden_exact: whether the
-    imported Graph reproduces the golden, None without one."""
+    imported Graph reproduces the golden, None without one. passes: names, in order."""
 
     plan: Plan
     graph: Graph
     output: Path | None
     golden_exact: bool | None
-
-
-def _silent(stage: str, done: int, total: int) -> None:
-    """Report no progress."""
-
-
-def parse_network(options: CompileOptions, plugins: Plugins) -> Graph:
-    """Return the network as the frontend reads it; raises NotSupported or UsageError."""
-    from dory_core.frontend import FrontendOptions
-
-    frontend = plugins.frontend(options.frontend)
-    return frontend.parse(options.onnx, FrontendOptions(options.input_bits, options.input_signed))
-
-
-def import_network(options: CompileOptions, plugins: Plugins, ctx: TargetContext | None) -> Graph:
-    """Parse the network and fit it to the target; raises NotSupported or UsageError."""
-    graph = parse_network(options, plugins)
-    return graph if ctx is None else fit_to_target(graph, plugins, ctx)
-
-
-def import_with_vectors(
-    options: CompileOptions, plugins: Plugins, ctx: TargetContext, budgets: Budgets
-) -> tuple[Graph, tuple[Vector, ...], bool | None]:
-    """Return the network fitted to the target, its test vectors, and what goldens said about it.
-
-    Where a pass of the target changes values, goldens are compared with the network as it was
-    before, and notes say how the fitted one differs. Raises: what :func:`import_network` and
-    :func:`make_vectors` raise, and DoesNotFit for a tensor beyond all memories of the target.
-    """
-    graph = parse_network(options, plugins)
-    fitted = fit_to_target(graph, plugins, ctx)
-    if options.layer is None:
-        check_tensors(fitted, ctx.memory, budgets)
-    if all(step.exact for step in plugins.passes(ctx)):
-        return fitted, *make_vectors(fitted, options.golden, options.input)
-    from dory_core.approximation import measure
-
-    exact = fit_to_target(graph, plugins, ctx, exact=True)
-    vectors, confirmed = make_vectors(exact, options.golden, options.input)
-    return *measure(exact, fitted, vectors), confirmed
-
-
-def fit_to_target(graph: Graph, plugins: Plugins, ctx: TargetContext, exact: bool = False) -> Graph:
-    """Run the target's passes, or only the exact ones, and choose the storage of every tensor."""
-    from dory_core.passes.storage import choose_storage
-
-    for step in plugins.passes(ctx):
-        if step.exact or not exact:
-            graph = step.run(graph)
-    widths = ctx.memory.storage_bits
-    return choose_storage(graph, widths, lambda layer: plugins.kernels(ctx, layer))
-
-
-def plan_network(
-    graph: Graph,
-    ctx: TargetContext,
-    budgets: Budgets,
-    plugins: Plugins,
-    frontend: str,
-    objective: str = "heuristic",
-    progress: Progress = _silent,
-) -> Plan:
-    """Order, bind, tile and place the layers of ``graph``; raises NotSupported or DoesNotFit."""
-    from dory_core.passes.order import order_branches
-    from dory_core.planning.planner import make_plan
-    from dory_core.tiling.network import NetworkTiler
-
-    tiler = NetworkTiler(order_branches(graph), ctx, budgets.bytes[1], plugins, objective, progress)
-    return make_plan(tiler, ctx, budgets, frontend, plugins.dma_hal(ctx))
+    passes: tuple[str, ...] = ()
 
 
 def compile_network(
@@ -136,27 +102,48 @@ def compile_network(
     Nothing is written before everything has succeeded.
     """
     from dory_core.codegen.writer import check_destination
-    from dory_core.passes.extract import extract_layer
 
-    progress = progress or _silent
     if options.output is not None and not options.plan_only:
         check_destination(options.output)
-    ctx = plugins.context(options.target, options.settings)
-    budgets = resolve_budgets(ctx.memory, options.budgets)
-    progress("import", 0, 1)
-    whole, vectors, exact = import_with_vectors(options, plugins, ctx, budgets)
-    graph = whole
+    dump = Dump(options.dump_stages) if options.dump_stages is not None else None
+    setup = options.setup(plugins, progress=progress, watch=dump)
+    if progress is not None:
+        progress("import", 0, 1)
+    imported = run(options.source, setup, until=IMPORTED)
+    graph = run(imported, setup, after=IMPORTED, until=PASSES)
+    graph, vectors, exact = with_vectors(imported, graph, options, setup)
     if options.layer is not None:
-        graph = extract_layer(whole, options.layer)
-    _dump_graph(options, graph)
-    plan = plan_network(graph, ctx, budgets, plugins, options.frontend, options.objective, progress)
-    _dump_plan(options, plan)
+        graph = extract_layer(graph, options.layer)
+        setup.show(f"layer_{options.layer:02d}", graph)
+    plan = run(graph, setup, after=PASSES)
     output = None
     if options.output is not None and not options.plan_only:
-        progress("write", 0, 1)
+        if progress is not None:
+            progress("write", 0, 1)
         output = options.output
-        write_network(output, graph, plan, vectors, plugins, ctx, report=True)
-    return CompileResult(plan, graph, output, exact)
+        write_network(output, graph, plan, vectors, plugins, setup.ctx, report=True)
+    return CompileResult(plan, graph, output, exact, tuple(p.name for p in passes_of(setup)))
+
+
+def with_vectors(
+    imported: Graph, graph: Graph, options: CompileOptions, setup: Setup
+) -> tuple[Graph, tuple[Vector, ...], bool | None]:
+    """Return the network after the passes, its test vectors, and what goldens said about it.
+
+    Goldens are compared with the network after all exact passes. Where another pass may change
+    values, the vectors are those of ``graph``, and its notes say how it differs. Raises: what
+    :func:`make_vectors` raises, and DoesNotFit for a tensor beyond all memories of the target.
+    """
+    if options.layer is None:  # before the vectors, which may be larger than the machine's memory
+        check_tensors(graph, setup.ctx.memory, setup.budgets)
+    passes = passes_of(setup)
+    if all(step.exact for step in passes):
+        return graph, *make_vectors(graph, options.golden, options.input)
+    from dory_core.approximation import measure
+
+    exact = run_passes([step for step in passes if step.exact], imported)
+    vectors, confirmed = make_vectors(exact, options.golden, options.input)
+    return *measure(exact, graph, vectors), confirmed
 
 
 def make_vectors(
@@ -172,6 +159,7 @@ def make_vectors(
     from dory_core import reference
     from dory_core.golden import compare, input_of, read_golden, read_input
 
+    graph = numbered_order(graph)
     if not goldens:
         inputs = (
             reference.random_inputs(graph)
@@ -198,32 +186,6 @@ def make_vectors(
     return tuple(vectors), True
 
 
-def _dump_graph(options: CompileOptions, graph: Graph) -> None:
-    if options.dump_stages is not None:
-        from dory_core.ir.text import graph_text
-
-        _dump(options.dump_stages, "1_graph.txt", graph_text(graph))
-
-
-def _dump_plan(options: CompileOptions, plan: Plan) -> None:
-    if options.dump_stages is not None:
-        import json
-
-        _dump(options.dump_stages, "2_plan.json", json.dumps(plan.to_json(), indent=1) + "\n")
-
-
-def _dump(directory: Path, name: str, text: str) -> None:
-    from dory_core.errors import UsageError
-
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        (directory / name).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(
-            f"cannot write {directory / name}: {error.strerror}", "choose another --dump-stages DIR"
-        ) from error
-
-
 def _report(plan: Plan) -> tuple[OutputFile, ...]:
     from dory_core.report.drawing import available
 
@@ -246,13 +208,14 @@ def write_network(
 ) -> None:
     """Write the application of ``plan`` with its vectors; raises UsageError.
 
-    report: with its page, too, where the extra that draws it is installed.
+    report: also write report.html if dory-core[report] is installed.
     """
     from dory_core.codegen.application import application_files
     from dory_core.codegen.writer import write_application
     from dory_core.ir.serial import graph_bytes
     from dory_core.vectors import vector_files
 
+    graph = numbered_order(graph)
     files = application_files((*plan.files, *plugins.application(ctx, plan)), plan)
     files += vector_files(graph, vectors)
     files += (OutputFile(GRAPH_FILE, graph_bytes(graph)),)

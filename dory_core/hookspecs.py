@@ -156,7 +156,9 @@ def dory_kernels(ctx: TargetContext, layer: Layer) -> list[Kernel]:
 
 
 def dory_passes(ctx: TargetContext) -> list[Pass]:
-    """Return graph passes of the target, run after those of the core in the order given.
+    """Return graph passes of the target, run in the order given, before those of the core.
+
+    The core's choose storage by the kernels of the layers, so they need the final layers.
 
     A pass keeps every value of the network, but for one that an option of the target asks for and
     that says so (``exact=False``): then dory computes the test vectors with and without it, and

@@ -233,30 +233,6 @@ def reject_maximum(layer: Layer) -> Rejection | None:
     return None
 
 
-def rejection_of(kernel: Kernel, layer: Layer) -> Rejection | None:
-    """Return None when ``kernel`` computes ``layer`` and generated code can feed it, else why not.
-
-    Everything that chooses a kernel asks this; ``accepts`` is the kernel's own half of it.
-    """
-    rejection = kernel.accepts(layer)
-    if rejection is not None:
-        return rejection
-    for tensor, layout in tensor_layouts(kernel, layer):
-        if not layout.is_hwc and tensor.bits != 8:
-            return Rejection(
-                f"layout {layout.name} takes elements of 8 bits, {tensor.name} has {tensor.bits}"
-            )
-    if kernel.input_layout(layer) != "CHW":
-        return None
-    narrow = next((t for t in layer.inputs if t.bits < 8), None)
-    if narrow is None:
-        return None
-    return Rejection(
-        f"it reads its input as CHW, but transfers move whole bytes and the channels of "
-        f"{narrow.name} share them ({narrow.bits} bits each)"
-    )
-
-
 def tensor_layouts(kernel: Kernel, layer: Layer) -> tuple[tuple[Tensor, Layout], ...]:
     """Return every input and the output of a layer with the layout that the kernel has it in."""
     inputs = zip(layer.inputs, kernel.input_layouts(layer), strict=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
+from dory_core.binding import CORES, EngineRejection, KernelRejection
 from dory_core.copies import Carriage
 from dory_core.estimate.program import NetworkTimeline
 from dory_core.estimate.timeline import LayerEstimate, PartTimeline, Traffic
@@ -18,7 +19,6 @@ from dory_core.plan_json import GENERATOR, PLAN_VERSION, plan_json, timeline_jso
 from dory_core.planning.blocks import Block
 from dory_core.tiling.problem import Tiling
 from dory_core.tiling.schedule import PlacedBuffer, Schedule
-from dory_core.tiling.tiled import CORES, EngineRejection, KernelRejection
 
 TIMELINE_FILE = "timeline.json"
 

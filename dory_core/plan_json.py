@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dory_core.tiling.tiled import CORES
+from dory_core.binding import CORES
 
 if TYPE_CHECKING:
     from dory_core.hardware import OperatingPoint

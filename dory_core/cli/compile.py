@@ -25,7 +25,7 @@ from dory_core.cli.common import (
 from dory_core.errors import UsageError, VerificationFailed
 
 if TYPE_CHECKING:
-    from dory_core.compiler import CompileOptions
+    from dory_core.compiler import CompileOptions, CompileResult
 
 
 class Objective(StrEnum):
@@ -135,7 +135,11 @@ def compile_(
     ] = False,
     dump_stages: Annotated[
         Path | None,
-        typer.Option("--dump-stages", metavar="DIR", help="Write each intermediate as text."),
+        typer.Option(
+            "--dump-stages",
+            metavar="DIR",
+            help="Write what each stage and pass gives.",
+        ),
     ] = None,
     json: Json = False,
     verbose: Verbose = 0,
@@ -175,22 +179,22 @@ def compile_(
     if json:
         print_json(plan)
     elif settings.verbosity >= 0:
-        _show(plan, options, result.output, result.golden_exact)
+        _show(plan, options, result)
     if result.golden_exact is False:
         raise VerificationFailed("the imported network differs from the golden")
 
 
-def _show(
-    plan: dict[str, Any], options: CompileOptions, output: Path | None, exact: bool | None
-) -> None:
+def _show(plan: dict[str, Any], options: CompileOptions, result: CompileResult) -> None:
     from dory_core.report.table import print_plan
 
     out = console()
     print_plan(plan, out, details=settings.verbosity > 0)
-    if exact:
+    if settings.verbosity > 0:
+        out.print(f"passes: {', '.join(result.passes)}", markup=False)
+    if result.golden_exact:
         out.print(f"golden: all {len(plan['layers'])} layers are exact", markup=False)
-    if output is not None:
-        how = shlex.join(("dory", "run", str(output)))
-        out.print(f"written: {output} (run it with: {how})", markup=False)
+    if result.output is not None:
+        how = shlex.join(("dory", "run", str(result.output)))
+        out.print(f"written: {result.output} (run it with: {how})", markup=False)
     elif options.plan_only:
         out.print("plan only: no application was written", markup=False)

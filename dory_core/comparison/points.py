@@ -137,18 +137,14 @@ def grid(targets: Sequence[str], varied: Mapping[str, Sequence[str]]) -> tuple[P
 
 def measure(study: Study, point: Point) -> Outcome:
     """Plan one point. Raises UsageError for names and values that do not exist."""
-    from dory_core.budgets import check_tensors, resolve_budgets
-    from dory_core.compiler import import_network, plan_network
+    from dory_core.pipeline import run
     from dory_core.plugins import load_plugins
 
     plugins = load_plugins()
     with _options(study, point) as options:
-        ctx = plugins.context(options.target, options.settings)
-        budgets = resolve_budgets(ctx.memory, options.budgets)
+        setup = options.setup(plugins)
         try:
-            graph = import_network(options, plugins, ctx)
-            check_tensors(graph, ctx.memory, budgets)
-            plan = plan_network(graph, ctx, budgets, plugins, study.frontend, study.objective)
+            plan = run(options.source, setup)
         except NotSupported as error:
             return Outcome(point, False, None, error.message, error.hint)
         except DoesNotFit as error:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from dory_core.errors import DoryError
 
 if TYPE_CHECKING:
     from dory_core.ir import Graph
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
 class Pass:
     """A rewriting of the Graph that changes no value of any layer's output, unless it says so.
 
-    name: unique, shown with ``-v`` and used for the files of ``--dump-stages``.
+    name: unique, shown with ``-v`` and in errors, and used for the files of ``--dump-stages``.
     summary: one line that says what it does. run: returns the new Graph, with the same layers and
     tensors by index and name, or the same object when there is nothing to do. exact: False for one
     that may change values because an option of the target asks for it; how many differ on the test
@@ -25,3 +27,35 @@ class Pass:
     summary: str
     run: Callable[[Graph], Graph]
     exact: bool = True
+
+
+def run_passes(
+    passes: Iterable[Pass], graph: Graph, show: Callable[[str, Graph], None] | None = None
+) -> Graph:
+    """Return the Graph after all passes, in order; ``show`` receives what each one returns.
+
+    Raises: the errors of a pass with its name; DoryError when one loses or adds a layer, an input
+    or an output.
+    """
+    for step in passes:
+        graph = _run(step, graph)
+        if show is not None:
+            show(step.name, graph)
+    return graph
+
+
+def _run(step: Pass, graph: Graph) -> Graph:
+    try:
+        after = step.run(graph)
+    except DoryError as error:
+        error.message = f"pass {step.name!r}: {error.message}"
+        error.args = (error.message,)
+        raise
+    if _outline(after) != _outline(graph):
+        raise DoryError(f"pass {step.name!r} changed which layers, inputs or outputs there are")
+    return after
+
+
+def _outline(graph: Graph) -> tuple[object, ...]:
+    layers = sorted((op.index, op.output) for op in graph.ops)
+    return graph.inputs, graph.outputs, layers

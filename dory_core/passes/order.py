@@ -24,12 +24,22 @@ def order_branches(graph: Graph) -> Graph:
         _depth_first(graph, longest=False),
     ]
     best = min(orders, key=lambda order: fullest_step(requests(graph, order))[1])
-    if best == orders[0]:
+    return _in_order(graph, best)
+
+
+def numbered_order(graph: Graph) -> Graph:
+    """Return the Graph with its layers in the order of their indices, as imported."""
+    order = sorted(range(len(graph.ops)), key=lambda n: graph.ops[n].index)
+    return _in_order(graph, order)
+
+
+def _in_order(graph: Graph, order: list[int]) -> Graph:
+    if order == list(range(len(graph.ops))):
         return graph
     return replace(
         graph,
-        ops=tuple(graph.ops[n] for n in best),
-        ranges=tuple(graph.ranges[n] for n in best),
+        ops=tuple(graph.ops[n] for n in order),
+        ranges=tuple(graph.ranges[n] for n in order),
     )
 
 

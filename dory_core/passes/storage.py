@@ -8,20 +8,17 @@ bound: a width is never the reason for a layer to fall to a kernel of lower pref
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 
+from dory_core.binding import Candidates, first_accepting
 from dory_core.ir import Graph, Layer, Tensor
-from dory_core.kernel import Kernel, rejection_of
-
-# The candidate kernels of a layer, best first.
-Kernels = Callable[[Layer], Sequence[Kernel]]
 
 _BYTE = 8
 
 
-def choose_storage(graph: Graph, widths: Sequence[int], kernels: Kernels) -> Graph:
+def choose_storage(graph: Graph, widths: Sequence[int], kernels: Candidates) -> Graph:
     """Return ``graph`` with the storage of every tensor chosen from ``widths``.
 
     It is the narrowest that is not narrower than before and with which no layer loses the kernel
@@ -34,7 +31,7 @@ def choose_storage(graph: Graph, widths: Sequence[int], kernels: Kernels) -> Gra
     if any(tensor.bits < _BYTE for tensor in stored.values()):
         whole = {name: _stored(t, max(t.bits, _BYTE), widths) for name, t in stored.items()}
         typed = replace(graph, tensors=whole).layers
-        ranks = [_rank(kernels(layer), layer) for layer in typed]
+        ranks = [first_accepting(kernels(layer), layer) for layer in typed]
         settled = False
         while not settled:  # a tensor that one layer widens may cost a neighbour its kernel
             settled = True
@@ -52,25 +49,21 @@ def _stored(tensor: Tensor, least: int, widths: Sequence[int]) -> Tensor:
     return tensor if bits == tensor.bits else replace(tensor, bits=bits)
 
 
-def _rank(kernels: Sequence[Kernel], layer: Layer) -> int:
-    """Return the position of the first kernel that accepts the layer; behind all when none does."""
-    accepting = (n for n, kernel in enumerate(kernels) if rejection_of(kernel, layer) is None)
-    return next(accepting, len(kernels))
-
-
 def _with(layer: Layer, tensors: Mapping[str, Tensor]) -> Layer:
     """Return the layer with other storage of its tensors."""
     inputs = tuple(tensors[t.name] for t in layer.inputs)
     return replace(layer, inputs=inputs, output=tensors[layer.output.name])
 
 
-def _widened(layer: Layer, rank: int, widths: Sequence[int], kernels: Kernels) -> dict[str, Tensor]:
+def _widened(
+    layer: Layer, rank: int, widths: Sequence[int], kernels: Candidates
+) -> dict[str, Tensor]:
     """Return the tensors that give a layer its kernel back; none when it has not lost it."""
     candidates = kernels(layer)
-    if _rank(candidates, layer) <= rank:
+    if first_accepting(candidates, layer) <= rank:
         return {}
     wider = _wider(layer, widths)
-    return next(t for t in wider if _rank(candidates, _with(layer, t)) <= rank)
+    return next(t for t in wider if first_accepting(candidates, _with(layer, t)) <= rank)
 
 
 def _wider(layer: Layer, widths: Sequence[int]) -> Iterator[dict[str, Tensor]]:

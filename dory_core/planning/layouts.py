@@ -10,8 +10,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from dory_core.binding import TensorLayouts
 from dory_core.ir import Graph, Layer, Tensor
-from dory_core.kernel import Kernel
 from dory_core.layout import HWC, Layout
 from dory_core.planning.blocks import Request
 
@@ -75,8 +75,8 @@ class LayoutPlan:
         )
 
 
-def plan_layouts(graph: Graph, bound: Sequence[tuple[Layer, Kernel]]) -> LayoutPlan:
-    """Return the forms of all tensors for layers that run in this order on these kernels."""
+def plan_layouts(graph: Graph, bound: Sequence[tuple[Layer, TensorLayouts]]) -> LayoutPlan:
+    """Return the forms of all tensors for layers in this order, with layouts of their kernels."""
     builder = _Builder(graph)
     return builder.run(bound)
 
@@ -87,16 +87,16 @@ class _Builder:
     forms: dict[str, StoredTensor] = field(default_factory=dict)
     of_tensor: dict[str, list[StoredTensor]] = field(default_factory=dict)
 
-    def run(self, bound: Sequence[tuple[Layer, Kernel]]) -> LayoutPlan:
+    def run(self, bound: Sequence[tuple[Layer, TensorLayouts]]) -> LayoutPlan:
         for name in self.graph.inputs:
             self._add(StoredTensor(name, self.graph.tensors[name], HWC))
         reads, writes, before = [], [], []
-        for layer, kernel in bound:
+        for layer, layouts in bound:
             conversions: list[tuple[str, str]] = []
-            operands = zip(layer.inputs, kernel.input_layouts(layer), strict=True)
+            operands = zip(layer.inputs, layouts.inputs, strict=True)
             reads.append(tuple(self._form(t, wanted, conversions) for t, wanted in operands))
             before.append(tuple(conversions))
-            self._add(StoredTensor(layer.output.name, layer.output, kernel.output_layout(layer)))
+            self._add(StoredTensor(layer.output.name, layer.output, layouts.output))
             writes.append(layer.output.name)
         conversions = []
         tensors = (self.graph.tensors[name] for name in self.graph.outputs)

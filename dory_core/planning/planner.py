@@ -12,7 +12,6 @@ from dory_core.estimate.program import network_timeline
 from dory_core.estimate.timeline import link_name
 from dory_core.hardware import DmaHal, MemoryHierarchy, OutputFile, TargetContext
 from dory_core.ir import Graph, Layer
-from dory_core.kernel import is_hwc
 from dory_core.kernels.convert import conversion_files
 from dory_core.memory.contents import verify_contents
 from dory_core.plan import (
@@ -38,10 +37,10 @@ from dory_core.planning.place import (
     table_size,
     weight_buffer_bytes,
 )
-from dory_core.planning.residence import InOneTile, plan_residency
+from dory_core.planning.residence import plan_residency
 from dory_core.planning.streamed import place_streamed
 from dory_core.planning.verify import verify_bins
-from dory_core.tiling.network import NetworkTiler
+from dory_core.tiling.network import TiledGraph
 from dory_core.tiling.schedule import OPERANDS
 from dory_core.tiling.tiled import TiledLayer
 
@@ -57,16 +56,15 @@ class Planned:
     tiled: tuple[TiledLayer, ...]
 
 
-def place_network(tiler: NetworkTiler, ctx: TargetContext, budgets: Budgets) -> Planned:
+def place_network(tiling: TiledGraph, ctx: TargetContext, budgets: Budgets) -> Planned:
     """Tile and place a network within the budgets.
 
     Constants and activations stay in L2 when they all fit; otherwise they are streamed from the
     next level, where the target has one. Raises: NotSupported or DoesNotFit.
     """
-    graph = tiler.graph
+    graph, tiled = tiling.graph, tiling.best
     given, budgets = budgets, l2_after_code(ctx, budgets, len(graph.ops))
-    tiled = tiler.tile_all()
-    resident, kept = place_resident(graph, tiled, ctx, budgets, tiler.in_one_tile)
+    resident, kept = place_resident(tiling, ctx, budgets)
     linked = resident.static_level
     if linked > L2 and resident.static_in(linked) > budgets.bytes[linked]:
         raise constants_too_large(graph, resident, linked, budgets.bytes[linked])
@@ -79,7 +77,7 @@ def place_network(tiler: NetworkTiler, ctx: TargetContext, budgets: Budgets) -> 
     # Streamed data passes through the first memory of L2, which is the one that the DMA of the
     # level below reaches.
     room = memory_budgets(ctx.memory, L2, budgets.bytes[L2])[0]
-    fitted = fit_network(graph, tiler.tile, room, level_alignment(ctx.memory, L2))
+    fitted = fit_network(graph, tiling.part, room, level_alignment(ctx.memory, L2))
     placement = place_streamed(graph, fitted, ctx, room, budgets.bytes[L3])
     return Planned(placement, fitted.tiled)
 
@@ -87,7 +85,7 @@ def place_network(tiler: NetworkTiler, ctx: TargetContext, budgets: Budgets) -> 
 def _can_stream(tiled: TiledLayer) -> bool:
     """Return whether a layer can be computed in parts: its tiles are all that it has in L1."""
     fetches = bool(tiled.kernel.fetches_weights)
-    return not tiled.in_place and not fetches and is_hwc(tiled.kernel, tiled.layer)
+    return not tiled.in_place and not fetches and tiled.layouts.is_hwc
 
 
 def l2_after_code(
@@ -104,20 +102,17 @@ def l2_after_code(
 
 
 def place_resident(
-    graph: Graph,
-    tiled: Sequence[TiledLayer],
-    ctx: TargetContext,
-    budgets: Budgets,
-    in_one_tile: InOneTile,
+    tiling: TiledGraph, ctx: TargetContext, budgets: Budgets
 ) -> tuple[MemoryMap, tuple[TiledLayer, ...]]:
     """Place activations in L2 and link constants; layers run in the order of the graph.
 
     Returns the layers, too: some may be in one tile, so that tensors stay in L1.
     """
     level = ctx.memory.constants_level
+    graph, tiled = tiling.graph, tiling.best
     layers = graph.layers
-    flow = plan_layouts(graph, [(a, b.kernel) for a, b in zip(layers, tiled, strict=True)])
-    residency = plan_residency(tiled, flow, ctx.memory, budgets.bytes[1], in_one_tile)
+    flow = plan_layouts(graph, [(one.layer, one.layouts) for one in tiled])
+    residency = plan_residency(tiled, flow, ctx.memory, budgets.bytes[1], tiling.in_one_tile)
     unit = weight_unit(ctx.memory)
     tables = [_encode(a, b, unit) for a, b in zip(layers, residency.tiled, strict=True)]
     static = sum(table_size(chunks) for chunks in tables if chunks)
@@ -265,15 +260,15 @@ def _pack(
 
 
 def make_plan(
-    tiler: NetworkTiler,
+    tiling: TiledGraph,
     ctx: TargetContext,
     budgets: Budgets,
     frontend: str,
     hal: DmaHal | None,
 ) -> Plan:
     """Return the Plan of a network. Raises: NotSupported or DoesNotFit."""
-    graph = tiler.graph
-    planned = place_network(tiler, ctx, budgets)
+    graph = tiling.graph
+    planned = place_network(tiling, ctx, budgets)
     placement = planned.placement
     link = ctx.memory.link(L2) if placement.transfers else None
     arenas = memory_budgets(ctx.memory, L2, budgets.bytes[L2])

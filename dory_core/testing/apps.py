@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from dory_core import pipeline
 from dory_core.application import read_plan, run_application
-from dory_core.budgets import resolve_budgets
-from dory_core.compiler import fit_to_target, plan_network, write_network
+from dory_core.compiler import write_network
 from dory_core.ir import Graph
+from dory_core.pipeline import IMPORTED, PASSES, setup_for
 from dory_core.plan import Plan
 from dory_core.plugins import Plugins, load_plugins
 from dory_core.reference import random_inputs, run
@@ -34,12 +35,11 @@ def build_app(
     Raises the errors of planning: NotSupported, DoesNotFit.
     """
     plugins = plugins or load_plugins()
-    ctx = plugins.context(target, settings or {})
-    resolved = resolve_budgets(ctx.memory, budgets or {})
-    graph = fit_to_target(graph, plugins, ctx)
-    plan = plan_network(graph, ctx, resolved, plugins, "testing", objective)
+    setup = setup_for(plugins, target, settings, budgets, frontend="testing", objective=objective)
+    graph = pipeline.run(graph, setup, after=IMPORTED, until=PASSES)
+    plan: Plan = pipeline.run(graph, setup, after=PASSES)
     vectors = [run(graph, random_inputs(graph, seed)) for seed in seeds]
-    write_network(directory, graph, plan, vectors, plugins, ctx)
+    write_network(directory, graph, plan, vectors, plugins, setup.ctx)
     return plan
 
 

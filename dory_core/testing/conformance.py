@@ -19,8 +19,8 @@ from typing import ClassVar
 import pytest
 
 from dory_core.budgets import resolve_budgets
-from dory_core.compiler import plan_network
 from dory_core.errors import DoesNotFit, NotSupported
+from dory_core.pipeline import IMPORTED, Setup, run
 from dory_core.plan import Plan
 from dory_core.plugins import Plugins, load_plugins
 from dory_core.testing.apps import DMA_MODES, assert_exact, build_app
@@ -167,7 +167,8 @@ class TargetConformance:
 
         def plan(l1_bytes: int) -> Plan:
             budgets = resolve_budgets(ctx.memory, {1: l1_bytes})
-            return plan_network(graph, ctx, budgets, plugins, "testing")
+            result: Plan = run(graph, Setup(ctx, budgets, plugins), after=IMPORTED)
+            return result
 
         if plan(self.capabilities.l1_budgets[0]).steps[0].in_place:
             pytest.skip("the layer is computed in place, its tensors do not come into L1")

@@ -6,21 +6,22 @@ memory stays in L1.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
+from dory_core.binding import BoundKernel, BoundLayer, KernelRejection
 from dory_core.errors import DoesNotFit, NotSupported
 from dory_core.estimate.cache import waiting_cycles
 from dory_core.estimate.timeline import Event, LayerEstimate, PartTimeline, Traffic
 from dory_core.hardware import MemoryHierarchy
 from dory_core.ir import Layer
-from dory_core.kernel import Kernel, rejection_of
+from dory_core.kernel import Kernel
 from dory_core.tiling.boxes import fetch_constraints
 from dory_core.tiling.geometry import Tile, extent, make_tile, window_of
 from dory_core.tiling.problem import Tiling
 from dory_core.tiling.schedule import Buffering, L1Buffer, l1_buffers, make_schedule
-from dory_core.tiling.tiled import KernelRejection, TiledLayer
+from dory_core.tiling.tiled import TiledLayer
 
 _SINGLE = Buffering()
 #: ``LayerEstimate.bound`` of a layer in place that waits longer than it computes.
@@ -38,28 +39,25 @@ class Refused(Exception):
     needed_bytes: int = 0
 
 
-def tile_whole(
-    layer: Layer, kernels: Sequence[Kernel], budget_bytes: int, hierarchy: MemoryHierarchy
-) -> TiledLayer:
+def tile_whole(bound: BoundLayer, budget_bytes: int, hierarchy: MemoryHierarchy) -> TiledLayer:
     """Return the layer in one piece, in place, on the first kernel that takes it so.
 
     budget_bytes: of L1, for scratch memory. Raises: NotSupported when every kernel rejects the
     layer, DoesNotFit when those that accept it need more scratch memory.
     """
-    rejections: list[KernelRejection] = []
+    layer, refusals = bound.layer, list(bound.rejections)
     needed: list[int] = []
-    for kernel in kernels:
-        rejection = rejection_of(kernel, layer)
-        if rejection is not None:
-            rejections.append(KernelRejection.of(kernel, rejection))
-            continue
+    for candidate in bound.kernels:
         try:
-            whole = whole_layer(layer, kernel, budget_bytes, hierarchy)
-            return replace(whole, rejections=tuple(rejections))
+            whole = whole_layer(layer, candidate, budget_bytes, hierarchy)
         except Refused as refused:
-            rejections.append(KernelRejection.of(kernel, refused.reason))
+            refusals.append(KernelRejection.of(candidate.kernel, refused.reason))
             if refused.needed_bytes:
                 needed.append(refused.needed_bytes)
+            continue
+        asked = bound.before(candidate.kernel.name)
+        return whole.explained(bound, (r for r in refusals if r.kernel in asked))
+    rejections = bound.sorted(refusals)
     reasons = "; ".join(f"{r.kernel}: {r.reason}" for r in rejections)
     what = f"{layer.op.kind} '{layer.op.name}'"
     if needed:
@@ -91,13 +89,14 @@ def scratch_buffers(layer: Layer, kernel: Kernel, tile: Tile) -> tuple[L1Buffer,
 
 
 def whole_layer(
-    layer: Layer, kernel: Kernel, budget_bytes: int, hierarchy: MemoryHierarchy
+    layer: Layer, candidate: BoundKernel, budget_bytes: int, hierarchy: MemoryHierarchy
 ) -> TiledLayer:
     """Return the layer in one piece on a kernel that accepts it.
 
     budget_bytes: of L1, for scratch memory. Raises: Refused.
     """
-    if kernel.input_layout(layer) != "HWC":
+    kernel, layouts = candidate.kernel, candidate.layouts
+    if layouts.input_tile != "HWC":
         raise Refused("it reads another layout than that of tensors in L2")
     tile = whole_tile(layer)
     fetched = fetch_constraints(layer, kernel, tile, hierarchy)
@@ -112,7 +111,7 @@ def whole_layer(
     schedule = make_schedule(layer, tile, _SINGLE, has_weights=has_weights)
     tiling = Tiling(tile, _SINGLE, buffers, budget_bytes, (), "whole")
     estimate = whole_timeline(layer, kernel, hierarchy).estimate
-    return TiledLayer(layer, kernel, tiling, schedule, (), estimate, in_place=True)
+    return TiledLayer(layer, kernel, layouts, tiling, schedule, estimate, in_place=True)
 
 
 def whole_timeline(

@@ -1,98 +1,135 @@
-"""Tiling of the layers of a network between L2 and L1."""
+"""Tilings of all layers of a network between L2 and L1: BoundGraph -> TiledGraph."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
-from dory_core.hardware import TargetContext
-from dory_core.ir import Graph, Layer
-from dory_core.kernel import Kernel, Term, rejection_of
-from dory_core.plugins import Plugins
-from dory_core.tiling.geometry import Tile
-from dory_core.tiling.in_place import tile_whole
+from dory_core.binding import BoundGraph, bind_layer
+from dory_core.errors import DoesNotFit, DoryError, NotSupported
+from dory_core.hardware import MemoryHierarchy
+from dory_core.ir import Graph
 from dory_core.tiling.outer import WHOLE, Split, largest_part
-from dory_core.tiling.tiled import KernelRejection, TiledLayer, passed_over
-from dory_core.tiling.tiler import Tiler
+from dory_core.tiling.tiled import LayerTilings, TiledLayer
+from dory_core.tiling.tiler import TermsHook, Tiler
 
 Progress = Callable[[str, int, int], None]
 
 
-class NetworkTiler:
-    """Tiles the layers of one network for one target, whole or in parts; each part once."""
+class PartTilings:
+    """The best tiling of the largest part of each layer, by its split: a table filled lazily.
 
-    def __init__(
-        self,
-        graph: Graph,
-        ctx: TargetContext,
-        l1_bytes: int,
-        plugins: Plugins,
-        objective: str = "heuristic",
-        progress: Progress | None = None,
-    ) -> None:
-        def terms(layer: Layer, kernel: Kernel, tile: Tile) -> Sequence[Term]:
-            return plugins.objective_terms(ctx, layer, kernel, tile)
+    Only the planner knows which splits it needs, and there are thousands. The tile of the whole
+    layer clipped to a part is no substitute: it leaves L1 unused that a part has left. An entry
+    depends on the layer and the split alone.
+    """
 
-        self.graph = graph
-        self._layers = graph.layers
-        self._kernels = [plugins.kernels(ctx, layer) for layer in self._layers]
+    def __init__(self, bound: BoundGraph, tiler: Tiler, l1_bytes: int) -> None:
+        self._bound = bound
+        self._tiler = tiler
         self._l1_bytes = l1_bytes
-        self._hierarchy = ctx.memory
-        self._tiler = Tiler(ctx.memory, terms, objective)
-        self._progress = progress
         self._known: dict[tuple[int, int, int], TiledLayer] = {}
 
-    def kernels(self, n: int) -> tuple[Kernel, ...]:
-        """Return the candidate kernels of the n-th layer."""
-        return self._kernels[n]
-
-    def tile(self, n: int, split: Split = WHOLE) -> TiledLayer:
-        """Return the n-th layer, or its largest part, with kernel, tile and schedule.
+    def tiling(self, n: int, split: Split) -> TiledLayer:
+        """Return the tiling of the largest part of the n-th layer on a kernel of the whole layer.
 
         Raises: NotSupported or DoesNotFit when no kernel computes it.
         """
         key = (n, split.stripes, split.groups)
         if key not in self._known:
-            self._known[key] = self._tile_part(n, split)
+            bound = self._bound.layers[n]
+            kernels = [one.kernel for one in bound.kernels]
+            part = bind_layer(largest_part(bound.layer, split), kernels)
+            self._known[key] = self._tiler.tile(bound.part(part), self._l1_bytes)
         return self._known[key]
 
-    def _tile_part(self, n: int, split: Split) -> TiledLayer:
-        """Return the largest part on a kernel that accepts the whole layer as well."""
-        tiled = self._on_best_kernel(n, split)
-        engines = passed_over(self._kernels[n], tiled.kernel, tiled.rejections)
-        return replace(tiled, passed_over=engines)
 
-    def _on_best_kernel(self, n: int, split: Split) -> TiledLayer:
-        layer = self._layers[n]
-        if self._hierarchy.in_place:
-            return tile_whole(layer, self._kernels[n], self._l1_bytes, self._hierarchy)
-        answers = [(kernel, rejection_of(kernel, layer)) for kernel in self._kernels[n]]
-        accepting = [kernel for kernel, rejection in answers if rejection is None]
-        tiled = self._tiler.tile(
-            largest_part(layer, split), accepting or self._kernels[n], self._l1_bytes
-        )
-        others = [KernelRejection.of(k, r) for k, r in answers if r is not None]
-        if not accepting or not others:
-            return tiled
-        order = [kernel.name for kernel in self._kernels[n]]
-        rejections = sorted((*others, *tiled.rejections), key=lambda r: order.index(r.kernel))
-        return replace(tiled, rejections=tuple(rejections))
+@dataclass(frozen=True, slots=True)
+class TiledGraph:
+    """A network with the tilings of its layers, in the order of execution.
+
+    parts: tilings of parts of layers, for networks that do not fit as a whole.
+    """
+
+    bound: BoundGraph
+    layers: tuple[LayerTilings, ...]
+    parts: PartTilings = field(compare=False)
+
+    @property
+    def graph(self) -> Graph:
+        """The network."""
+        return self.bound.graph
+
+    @property
+    def best(self) -> tuple[TiledLayer, ...]:
+        """The best tiling of every layer alone; raises the problem of the first without any."""
+        return tuple(one.best for one in self.layers)
+
+    @property
+    def problems(self) -> tuple[DoryError, ...]:
+        """Why layers cannot be computed, NotSupported or DoesNotFit."""
+        return tuple(one.problem for one in self.layers if one.problem is not None)
+
+    def part(self, n: int, split: Split) -> TiledLayer:
+        """Return the tiling of the largest part of the n-th layer; raises as PartTilings does."""
+        return self.layers[n].best if split_is_whole(split) else self.parts.tiling(n, split)
 
     def in_one_tile(self, n: int) -> TiledLayer | None:
-        """Return the n-th layer in one tile on its kernel; None when that cannot be."""
-        tiled = self.tile(n)
-        if tiled.in_place:
-            return None
-        whole = self._tiler.in_one_tile(tiled.layer, tiled.kernel, self._l1_bytes)
-        if whole is None:
-            return None
-        return replace(whole, rejections=tiled.rejections, passed_over=tiled.passed_over)
+        """Return the n-th layer in one tile; None when that cannot be."""
+        return self.layers[n].in_one_tile
 
-    def tile_all(self) -> tuple[TiledLayer, ...]:
-        """Return every whole layer, in the order of the layers; raises for the first that fails."""
-        tiled = []
-        for n in range(len(self._layers)):
-            if self._progress is not None:
-                self._progress("tiling", n, len(self._layers))
-            tiled.append(self.tile(n))
-        return tuple(tiled)
+
+def split_is_whole(split: Split) -> bool:
+    """Return whether a split leaves a layer in one part."""
+    return (split.stripes, split.groups) == (WHOLE.stripes, WHOLE.groups)
+
+
+def tile_graph(
+    bound: BoundGraph,
+    hierarchy: MemoryHierarchy,
+    l1_bytes: int,
+    terms: TermsHook,
+    objective: str = "heuristic",
+    progress: Progress | None = None,
+) -> TiledGraph:
+    """Return the network with the tilings of its layers within ``l1_bytes`` of L1.
+
+    terms: objective terms of the target. A layer that no kernel computes has its problem in place
+    of tilings: nothing is raised for it here.
+    """
+    tiler = Tiler(hierarchy, terms, objective)
+    layers = []
+    for n, one in enumerate(bound.layers):
+        if progress is not None:
+            progress("tiling", n, len(bound.layers))
+        try:
+            best = tiler.tile(one, l1_bytes)
+        except (NotSupported, DoesNotFit) as error:
+            layers.append(LayerTilings(one.layer, (), error))
+            continue
+        whole = tiler.in_one_tile(best, l1_bytes) if best.schedule.count > 1 else None
+        layers.append(LayerTilings(one.layer, (best,) if whole is None else (best, whole)))
+    return TiledGraph(bound, tuple(layers), PartTilings(bound, tiler, l1_bytes))
+
+
+def tiled_text(tiled: TiledGraph) -> str:
+    """Return the network as text: per layer its tilings, the best one first."""
+    lines = [f"network {tiled.graph.name}"]
+    for layer in tiled.layers:
+        op = layer.layer.op
+        lines.append(f"{op.output} = {op.kind}  # {op.name}")
+        if layer.problem is not None:
+            lines.append(f"    {type(layer.problem).__name__}: {layer.problem.message}")
+        lines += [f"    {tiling_text(one)}" for one in layer.tilings]
+    return "\n".join(lines) + "\n"
+
+
+def tiling_text(tiled: TiledLayer) -> str:
+    """Return a tiling as one line: kernel, tile, copies, loop order, L1, cycles."""
+    tile, cost = tiled.tiling.tile, tiled.estimate
+    where = "in place" if tiled.in_place else f"{tiled.schedule.count} tiles"
+    return (
+        f"{tiled.kernel.name}: {where} of c_out {tile.c_out}, h {tile.h}, w {tile.w}, "
+        f"c_in {tile.c_in}; copies {tiled.schedule.buffering.text}; order {tiled.schedule.order}; "
+        f"{tiled.l1_bytes} B of L1, {cost.cycles} cycles, {cost.dma_cycles} of transfers"
+    )

@@ -2,83 +2,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
+from dory_core.binding import BoundLayer, EngineRejection, KernelRejection, TensorLayouts
+from dory_core.errors import DoryError
 from dory_core.estimate.timeline import LayerEstimate
 from dory_core.ir import Layer
-from dory_core.kernel import Kernel, Rejection
+from dory_core.kernel import Kernel
 from dory_core.tiling.problem import Tiling
 from dory_core.tiling.schedule import Schedule
-
-
-@dataclass(frozen=True, slots=True)
-class KernelRejection:
-    """Why a candidate kernel was not taken.
-
-    engine: of the kernel. other_kind: it computes other kinds of layers.
-    """
-
-    kernel: str
-    reason: str
-    engine: str = ""
-    other_kind: bool = False
-
-    @classmethod
-    def of(cls, kernel: Kernel, rejection: Rejection | str) -> KernelRejection:
-        """Return the record of a kernel that was not taken."""
-        if isinstance(rejection, str):
-            return cls(kernel.name, rejection, kernel.engine)
-        return cls(kernel.name, rejection.reason, kernel.engine, rejection.other_kind)
-
-
-#: What stands for the empty name of an engine.
-CORES = "cores"
-
-
-@dataclass(frozen=True, slots=True)
-class EngineRejection:
-    """An engine that was preferred and does not compute a layer, and why, in a sentence."""
-
-    engine: str
-    reason: str
-
-
-def passed_over(
-    kernels: Sequence[Kernel], chosen: Kernel | None, rejections: Iterable[KernelRejection]
-) -> tuple[EngineRejection, ...]:
-    """Return each engine that was asked before the chosen kernel and is not that kernel's.
-
-    kernels: candidates, best first. chosen: None when none computes the layer, and all were asked.
-    The reason is that of the first kernel of the engine which computes layers of this kind.
-    """
-    asked = list(kernels)
-    if chosen is not None:
-        asked = asked[: [kernel.name for kernel in asked].index(chosen.name)]
-    engines = dict.fromkeys(kernel.engine for kernel in asked)
-    found = []
-    for engine in engines:
-        mine = [r for r in rejections if r.engine == engine]
-        if mine and (chosen is None or engine != chosen.engine):
-            best = next((r for r in mine if not r.other_kind), mine[0])
-            found.append(EngineRejection(engine or CORES, best.reason))
-    return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)
 class TiledLayer:
     """A layer with its kernel, tile and schedule between two memory levels.
 
-    rejections: candidates of higher preference and why they were not taken. in_place: not tiled,
-    the kernel works on tensors and constants where they lie (``tiling.in_place``). passed_over:
-    engines of higher preference.
+    layouts: of its tensors. rejections: candidates and why they were not taken. in_place: not
+    tiled, the kernel works on tensors and constants where they lie (``tiling.in_place``).
+    passed_over: engines of higher preference.
     """
 
     layer: Layer
     kernel: Kernel
+    layouts: TensorLayouts
     tiling: Tiling
     schedule: Schedule
-    rejections: tuple[KernelRejection, ...]
     estimate: LayerEstimate
+    rejections: tuple[KernelRejection, ...] = ()
     in_place: bool = False
     passed_over: tuple[EngineRejection, ...] = ()
+
+    def explained(self, bound: BoundLayer, rejections: Iterable[KernelRejection]) -> TiledLayer:
+        """Return the layer with what is said about candidates that were not taken."""
+        said = bound.sorted(rejections)
+        return replace(self, rejections=said, passed_over=bound.passed_over(self.kernel, said))
+
+    @property
+    def l1_bytes(self) -> int:
+        """Bytes of L1 that it uses."""
+        return self.tiling.used_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class LayerTilings:
+    """The tilings of one layer that the planner chooses among.
+
+    tilings: the best one for the layer alone first; then the one in one tile, where it fits and is
+    another one: it lets tensors stay in L1. Empty when no kernel computes the layer: problem says
+    why.
+    """
+
+    layer: Layer
+    tilings: tuple[TiledLayer, ...]
+    problem: DoryError | None = None
+
+    @property
+    def best(self) -> TiledLayer:
+        """The best one for the layer alone. Raises ``problem``."""
+        if not self.tilings:
+            assert self.problem is not None
+            raise self.problem
+        return self.tilings[0]
+
+    @property
+    def in_one_tile(self) -> TiledLayer | None:
+        """The layer in one tile; None when it does not fit or its kernel does not want it."""
+        whole = (one for one in self.tilings if one.schedule.count == 1 and not one.in_place)
+        return next(whole, None)

@@ -6,15 +6,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from dory_core.errors import DoesNotFit, NotSupported
+from dory_core.binding import BoundKernel, BoundLayer, KernelRejection
+from dory_core.errors import DoesNotFit
 from dory_core.estimate.timeline import LayerCosts, estimate
 from dory_core.expr import evaluate
 from dory_core.hardware import MemoryHierarchy
 from dory_core.ir import Array, Layer, Requant
-from dory_core.kernel import Kernel, Term, rejection_of
+from dory_core.kernel import Kernel, Term
 from dory_core.tiling.boxes import fetch_constraints
 from dory_core.tiling.geometry import Tile
-from dory_core.tiling.in_place import Refused, whole_layer
+from dory_core.tiling.in_place import Refused, tile_whole, whole_layer
 from dory_core.tiling.latency import fastest
 from dory_core.tiling.problem import (
     Formulation,
@@ -25,7 +26,7 @@ from dory_core.tiling.problem import (
 )
 from dory_core.tiling.schedule import make_schedule
 from dory_core.tiling.solve import OPTIMAL, does_not_fit
-from dory_core.tiling.tiled import KernelRejection, TiledLayer
+from dory_core.tiling.tiled import TiledLayer
 from dory_core.tiling.variants import Variant, cheapest, solve_bufferings
 
 # Objective terms for a layer, kernel and tile; the tile's sizes are expressions.
@@ -35,16 +36,6 @@ OBJECTIVES = ("heuristic", "latency")
 
 #: ``Tiling.proof`` of a layer that was not tiled as is best for it alone.
 IN_ONE_TILE = "one tile, so that tensors stay in L1: fewer estimated cycles of the layers together"
-
-__all__ = [
-    "OBJECTIVES",
-    "KernelRejection",
-    "TermsHook",
-    "TiledLayer",
-    "Tiler",
-    "signature",
-    "tile_layer",
-]
 
 
 class Tiler:
@@ -70,26 +61,26 @@ class Tiler:
         self._upper = upper
         self._memo: dict[tuple[Any, ...], tuple[Variant, Tiling]] = {}
 
-    def tile(self, layer: Layer, kernels: Sequence[Kernel], budget_bytes: int) -> TiledLayer:
-        """Return the layer on the first kernel that accepts it and has a tile in the budget.
+    def tile(self, bound: BoundLayer, budget_bytes: int) -> TiledLayer:
+        """Return the layer on the first kernel that has a tile in the budget.
 
         With the latency objective it is the kernel with the fewest estimated cycles.
 
         Raises: NotSupported when every kernel rejects the layer; DoesNotFit when no tile fits, with
         the numbers of the kernel that needs the least memory.
         """
-        rejections: list[KernelRejection] = []
+        if self._hierarchy.in_place:
+            return tile_whole(bound, budget_bytes, self._hierarchy)
+        if not bound.kernels:
+            raise bound.not_supported()
+        rejections = list(bound.rejections)
         failures: list[DoesNotFit] = []
         best: TiledLayer | None = None
-        for kernel in kernels:
-            rejection = rejection_of(kernel, layer)
-            if rejection is not None:
-                rejections.append(KernelRejection.of(kernel, rejection))
-                continue
+        for candidate in bound.kernels:
             rival = best.estimate.cycles if best is not None else None
-            found = self._on(layer, kernel, budget_bytes, rival)
+            found = self._on(bound.layer, candidate, budget_bytes, rival)
             if isinstance(found, DoesNotFit):
-                rejections.append(KernelRejection.of(kernel, found.message))
+                rejections.append(KernelRejection.of(candidate.kernel, found.message))
                 failures.append(found)
                 continue
             if best is None or found.estimate.cycles < best.estimate.cycles:
@@ -100,22 +91,16 @@ class Tiler:
                 rejections.append(_slower(found, best))
             if self._objective == "heuristic":
                 break
-        if best is not None:
-            return replace(best, rejections=tuple(rejections))
-        if failures:
+        if best is None:
             raise min(failures, key=_needed_bytes)
-        reasons = "; ".join(f"{r.kernel}: {r.reason}" for r in rejections)
-        raise NotSupported(
-            f"{layer.op.kind} '{layer.op.name}': no kernel computes it"
-            + (f" ({reasons})" if reasons else ""),
-            "change the layer so that one of the kernels accepts it, or add a kernel as a plugin",
-        )
+        return best.explained(bound, rejections)
 
-    def in_one_tile(self, layer: Layer, kernel: Kernel, budget_bytes: int) -> TiledLayer | None:
-        """Return the layer in one tile on a kernel that accepts it.
+    def in_one_tile(self, tiled: TiledLayer, budget_bytes: int) -> TiledLayer | None:
+        """Return a tiled layer in one tile on the same kernel.
 
         None when that does not fit, or the kernel does not want it.
         """
+        layer, kernel = tiled.layer, tiled.kernel
         formulation = self._formulation(layer, kernel)
         values = {variable.name: variable.bounds[1] for variable in formulation.variables}
         if not all(evaluate(c.condition, values) for c in formulation.constraints):
@@ -128,22 +113,27 @@ class Tiler:
         weights = formulation.has_weights
         schedule = make_schedule(layer, tiling.tile, buffering, has_weights=weights)
         costs = LayerCosts(layer, kernel, self._hierarchy, self._upper)
-        return TiledLayer(layer, kernel, tiling, schedule, (), estimate(costs, schedule))
+        cycles = estimate(costs, schedule)
+        return replace(tiled, tiling=tiling, schedule=schedule, estimate=cycles)
 
     def _on(
-        self, layer: Layer, kernel: Kernel, budget_bytes: int, rival: int | None
+        self, layer: Layer, candidate: BoundKernel, budget_bytes: int, rival: int | None
     ) -> TiledLayer | DoesNotFit:
+        kernel, layouts = candidate.kernel, candidate.layouts
         if kernel.in_place:
-            return self._in_place(layer, kernel, budget_bytes)
+            return self._in_place(layer, candidate, budget_bytes)
         found = self._tile_on(layer, kernel, budget_bytes, rival)
         if isinstance(found, DoesNotFit):
             return found
         variant, tiling = found
-        return TiledLayer(layer, kernel, tiling, variant.schedule, (), variant.estimate)
+        return TiledLayer(layer, kernel, layouts, tiling, variant.schedule, variant.estimate)
 
-    def _in_place(self, layer: Layer, kernel: Kernel, budget_bytes: int) -> TiledLayer | DoesNotFit:
+    def _in_place(
+        self, layer: Layer, candidate: BoundKernel, budget_bytes: int
+    ) -> TiledLayer | DoesNotFit:
+        kernel = candidate.kernel
         try:
-            return whole_layer(layer, kernel, budget_bytes, self._hierarchy)
+            return whole_layer(layer, candidate, budget_bytes, self._hierarchy)
         except Refused as refused:
             return DoesNotFit(
                 f"{layer.op.kind} '{layer.op.name}' on {kernel.name}: {refused.reason}, "
@@ -205,18 +195,6 @@ def _slower(one: TiledLayer, other: TiledLayer) -> KernelRejection:
 
 def _needed_bytes(failure: DoesNotFit) -> float:
     return float("inf") if failure.needed_bytes is None else failure.needed_bytes
-
-
-def tile_layer(
-    layer: Layer,
-    kernels: Sequence[Kernel],
-    budget_bytes: int,
-    terms_hook: TermsHook,
-    hierarchy: MemoryHierarchy,
-    objective: str = "heuristic",
-) -> TiledLayer:
-    """Return one layer with kernel, tile and schedule between L2 and L1; see :class:`Tiler`."""
-    return Tiler(hierarchy, terms_hook, objective).tile(layer, kernels, budget_bytes)
 
 
 def signature(layer: Layer) -> tuple[Any, ...]:

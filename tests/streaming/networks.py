@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from dory_core.budgets import resolve_budgets
-from dory_core.compiler import fit_to_target, plan_network
 from dory_core.ir import Add, AvgPool, Conv, Graph, Linear, MaxPool, Window, requant
+from dory_core.pipeline import IMPORTED, run, setup_for
 from dory_core.plan import LayerStep, Plan
 from dory_core.plugins import Plugins
 from dory_core.testing.graphs import U8, GraphBuilder
@@ -33,10 +32,8 @@ def win(
 
 def plan_graph(graph: Graph, plugins: Plugins, l2: int, l1: int | None = None) -> Plan:
     """Plan a network for the chip with so many bytes of L2."""
-    ctx = plugins.context(NAME)
-    graph = fit_to_target(graph, plugins, ctx)
-    budgets = resolve_budgets(ctx.memory, {2: l2, **({} if l1 is None else {1: l1})})
-    return plan_network(graph, ctx, budgets, plugins, "testing")
+    budgets = {2: l2, **({} if l1 is None else {1: l1})}
+    return run(graph, setup_for(plugins, NAME, budgets=budgets), after=IMPORTED)
 
 
 # -- stages ---------------------------------------------------------------------------------------

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from dory_core.budgets import resolve_budgets
-from dory_core.compiler import plan_network
 from dory_core.errors import DoesNotFit, NotSupported
+from dory_core.pipeline import IMPORTED, Setup, run
 from dory_core.plan import Plan
 from dory_core.plugins import Plugins
 from tests.streaming.networks import CASES, Case, mobile, plan_graph
@@ -117,7 +117,7 @@ def test_l3_is_refused_with_numbers_when_it_is_too_small(plugins: Plugins) -> No
 
     def plan(l3: int) -> Plan:
         budgets = resolve_budgets(ctx.memory, {2: 9_000, 3: l3})
-        return plan_network(case.build(), ctx, budgets, plugins, "testing")
+        return run(case.build(), Setup(ctx, budgets, plugins), after=IMPORTED)
 
     with pytest.raises(DoesNotFit) as caught:
         plan(10_000)
@@ -185,7 +185,8 @@ def plan_with_link(plugins: Plugins, case_name: str, l2: int, **link: int) -> Pl
     links = tuple(replace(x, **link) if x.upper == 2 else x for x in ctx.memory.links)  # type: ignore[arg-type]
     ctx = ctx.with_hierarchy(replace(ctx.memory, links=links))
     case = next(c for c in CASES if c.name == case_name)
-    return plan_network(case.build(), ctx, resolve_budgets(ctx.memory, {2: l2}), plugins, "testing")
+    budgets = resolve_budgets(ctx.memory, {2: l2})
+    return run(case.build(), Setup(ctx, budgets, plugins), after=IMPORTED)
 
 
 def test_transfers_keep_to_the_largest_that_the_link_can_move(plugins: Plugins) -> None:

@@ -8,6 +8,7 @@ from itertools import product
 import pytest
 
 import dory_core.tiling.tiler as tiler_module
+from dory_core.binding import bind_layer
 from dory_core.errors import DoesNotFit, NotSupported
 from dory_core.estimate.timeline import LayerCosts, estimate
 from dory_core.hardware import Level, Link, Memory, MemoryHierarchy
@@ -15,7 +16,7 @@ from dory_core.ir import Array, requant
 from dory_core.tiling.problem import TilingProblem, formulate
 from dory_core.tiling.schedule import ORDERS, Buffering, make_schedule
 from dory_core.tiling.search import search, search_values, tile_space
-from dory_core.tiling.tiler import Tiler, signature, tile_layer
+from dory_core.tiling.tiler import Tiler, signature
 from dory_core.tiling.variants import bufferings, fits, solve_bufferings
 from tests.tiling.sample_layers import (
     SampleKernel,
@@ -31,6 +32,10 @@ CHIP = MemoryHierarchy(
     (Link(1, 2, setup_cycles=26, bytes_per_cycle=8.0, row_cycles=1.0, issue_cycles=8),),
     cores=8,
 )
+
+
+def tile_layer(layer, kernels, budget, objective="heuristic"):
+    return Tiler(CHIP, hook, objective).tile(bind_layer(layer, kernels), budget)
 
 
 def hook(layer, kernel, tile):
@@ -70,9 +75,9 @@ def test_the_buffering_and_order_with_the_fewest_cycles_is_kept():
                 everything.append(estimate(costs, schedule).cycles)
         if not everything:
             with pytest.raises(DoesNotFit):
-                tile_layer(layer, [kernel], budget, hook, CHIP)
+                tile_layer(layer, [kernel], budget)
             continue
-        tiled = tile_layer(layer, [kernel], budget, hook, CHIP)
+        tiled = tile_layer(layer, [kernel], budget)
         assert tiled.estimate.cycles == min(everything)
         assert estimate(costs, tiled.schedule) == tiled.estimate
         assert tiled.tiling.used_bytes <= budget
@@ -104,31 +109,31 @@ def test_latency_is_the_minimum_over_all_tiles():
                         cycles.append(estimate(costs, schedule).cycles)
         if not cycles:
             continue
-        tiled = tile_layer(layer, [kernel], budget, hook, CHIP, "latency")
+        tiled = tile_layer(layer, [kernel], budget, "latency")
         assert tiled.estimate.cycles == min(cycles), seed
         assert "no tile" in tiled.tiling.proof
 
 
 def test_latency_is_never_worse_than_the_heuristic():
     for layer in (conv(32, 64, (32, 32)), conv(64, 64, (16, 16), groups=64), add(32, (20, 20))):
-        heuristic = tile_layer(layer, [SampleKernel()], 20000, hook, CHIP)
-        latency = tile_layer(layer, [SampleKernel()], 20000, hook, CHIP, "latency")
+        heuristic = tile_layer(layer, [SampleKernel()], 20000)
+        latency = tile_layer(layer, [SampleKernel()], 20000, "latency")
         assert latency.estimate.cycles <= heuristic.estimate.cycles
 
 
 def test_a_huge_tile_space_is_searched_at_its_common_sizes(monkeypatch):
     layer, kernel = conv(32, 48, (20, 20)), SampleKernel()
-    everything = tile_layer(layer, [kernel], 20000, hook, CHIP, "latency")
+    everything = tile_layer(layer, [kernel], 20000, "latency")
     monkeypatch.setattr("dory_core.tiling.latency.LARGEST_SPACE", 1000)
-    common = tile_layer(layer, [kernel], 20000, hook, CHIP, "latency")
-    heuristic = tile_layer(layer, [kernel], 20000, hook, CHIP)
+    common = tile_layer(layer, [kernel], 20000, "latency")
+    heuristic = tile_layer(layer, [kernel], 20000)
     assert common.tiling.proof.startswith("of the tiles that split the layer evenly")
     assert everything.estimate.cycles <= common.estimate.cycles <= heuristic.estimate.cycles
 
 
 def test_a_search_that_stops_early_says_what_is_proven(monkeypatch):
     monkeypatch.setattr("dory_core.tiling.latency.WALKED_STEPS", 0)
-    tiled = tile_layer(conv(64, 64, (16, 16)), [SampleKernel()], 20000, hook, CHIP, "latency")
+    tiled = tile_layer(conv(64, 64, (16, 16)), [SampleKernel()], 20000, "latency")
     assert "stopped early: no tile is estimated below" in tiled.tiling.proof
 
 
@@ -138,7 +143,7 @@ def test_the_first_kernel_that_accepts_and_fits_is_taken():
             return 100_000
 
     kernels = [SampleKernel("picky", rejection="odd layers only"), Greedy("greedy"), SampleKernel()]
-    tiled = tile_layer(conv(), kernels, 20000, hook, CHIP)
+    tiled = tile_layer(conv(), kernels, 20000)
     assert tiled.kernel.name == "sample"
     assert [r.kernel for r in tiled.rejections] == ["picky", "greedy"]
     assert tiled.rejections[0].reason == "odd layers only"
@@ -150,16 +155,16 @@ def test_latency_takes_the_cheapest_kernel_and_tells_the_others_cost():
         def cycles(self, layer, tile):
             return 10 * super().cycles(layer, tile)
 
-    tiled = tile_layer(conv(), [Slow("slow"), SampleKernel("fast")], 20000, hook, CHIP, "latency")
+    tiled = tile_layer(conv(), [Slow("slow"), SampleKernel("fast")], 20000, "latency")
     assert tiled.kernel.name == "fast"
     assert "estimated cycles, fast needs less" in tiled.rejections[0].reason
-    assert tile_layer(conv(), [Slow("slow")], 20000, hook, CHIP).kernel.name == "slow"
+    assert tile_layer(conv(), [Slow("slow")], 20000).kernel.name == "slow"
 
 
 def test_no_accepting_kernel_is_not_supported_with_all_reasons():
     kernels = [SampleKernel("a", rejection="reason one"), SampleKernel("b", rejection="reason two")]
     with pytest.raises(NotSupported, match=r"Conv 'c7'.*a: reason one; b: reason two"):
-        tile_layer(conv(name="c7"), kernels, 20000, hook, CHIP)
+        tile_layer(conv(name="c7"), kernels, 20000)
 
 
 def test_equal_layers_are_solved_once_and_errors_name_their_own_layer(monkeypatch):
@@ -170,17 +175,17 @@ def test_equal_layers_are_solved_once_and_errors_name_their_own_layer(monkeypatc
     )
     tiler = Tiler(CHIP, hook)
     kernel = SampleKernel()
-    first = tiler.tile(conv(name="one"), [kernel], 9000)
-    second = tiler.tile(conv(name="two"), [kernel], 9000)
+    first = tiler.tile(bind_layer(conv(name="one"), [kernel]), 9000)
+    second = tiler.tile(bind_layer(conv(name="two"), [kernel]), 9000)
     assert len(calls) == 1
     assert (first.tiling, first.schedule) == (second.tiling, second.schedule)
     assert second.layer.op.name == "two"
-    tiler.tile(conv(c_out=17), [kernel], 9000)
-    tiler.tile(conv(), [kernel], 8000)
+    tiler.tile(bind_layer(conv(c_out=17), [kernel]), 9000)
+    tiler.tile(bind_layer(conv(), [kernel]), 8000)
     assert len(calls) == 3
     for name in ("three", "four"):
         with pytest.raises(DoesNotFit, match=name):
-            tiler.tile(conv(name=name), [kernel], 100)
+            tiler.tile(bind_layer(conv(name=name), [kernel]), 100)
 
 
 def test_signature_forgets_values_and_keeps_what_kernels_can_see():
@@ -204,7 +209,7 @@ def test_the_same_input_gives_the_same_tiling():
         for layer in layers:
             budget = budget_of(layer, SampleKernel(), 0.6)
             try:
-                tiled = tiler.tile(layer, [SampleKernel()], budget)
+                tiled = tiler.tile(bind_layer(layer, [SampleKernel()]), budget)
             except DoesNotFit as error:
                 results[-1].append(error.message)
             else:

@@ -15,9 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dory_core import reference
-from dory_core.compiler import fit_to_target
+from dory_core.budgets import resolve_budgets
 from dory_core.ir import Conv, Graph, requant
 from dory_core.passes.ranges import infer_types
+from dory_core.pipeline import IMPORTED, PASSES, Setup, run
 from dory_core.plugins import Plugins
 
 
@@ -47,6 +48,11 @@ def two_convolutions() -> Graph:
     return with_scale(builder.graph(), 419, 1777)
 
 
+def passed(graph: Graph, ctx: Any) -> Graph:
+    setup = Setup(ctx, resolve_budgets(ctx.memory, {}), plugins())
+    return run(graph, setup, after=IMPORTED, until=PASSES)
+
+
 def engines(graph: Graph, ctx: Any) -> list[str]:
     return [
         next(k.engine for k in plugins().kernels(ctx, layer) if k.accepts(layer) is None)
@@ -58,7 +64,7 @@ def test_layers_of_any_scale_come_to_the_digital_array_and_stay_near() -> None:
     graph = two_convolutions()
     assert engines(graph, context()) == ["host", "host"]
     ctx = context(requant="approximate")
-    fitted = fit_to_target(graph, plugins(), ctx)
+    fitted = passed(graph, ctx)
     assert engines(fitted, ctx) == ["digital", "digital"]
     inputs = reference.random_inputs(graph, 1)
     exact, near = reference.run(graph, inputs), reference.run(fitted, inputs)
@@ -73,7 +79,7 @@ def test_layers_that_an_array_has_exactly_are_left_alone() -> None:
     builder.digital(20, win())
     graph = builder.graph()
     ctx = context(requant="approximate")
-    assert fit_to_target(graph, plugins(), ctx).ops == graph.ops
+    assert passed(graph, ctx).ops == graph.ops
 
 
 def test_layers_that_no_array_has_for_another_reason_are_left_alone() -> None:
@@ -81,9 +87,9 @@ def test_layers_that_no_array_has_for_another_reason_are_left_alone() -> None:
     builder.digital(20, win())
     graph = with_scale(builder.graph(), 419)
     ctx = context(requant="approximate")
-    assert fit_to_target(graph, plugins(), ctx).ops == graph.ops
+    assert passed(graph, ctx).ops == graph.ops
     hosts = context(requant="approximate", engines="host")
-    assert fit_to_target(two_convolutions(), plugins(), hosts).ops == two_convolutions().ops
+    assert passed(two_convolutions(), hosts).ops == two_convolutions().ops
 
 
 def test_a_ternary_layer_takes_the_array_that_is_nearer() -> None:
@@ -95,9 +101,9 @@ def test_a_ternary_layer_takes_the_array_that_is_nearer() -> None:
     inputs = tuple(graph.tensors[name] for name in graph.inputs)
     graph = infer_types("net", inputs, (fine,), graph.outputs)
     ctx = context(requant="approximate")
-    assert engines(fit_to_target(graph, plugins(), ctx), ctx) == ["digital"]
+    assert engines(passed(graph, ctx), ctx) == ["digital"]
     analog = context(requant="approximate", engines="analog,host")
-    fitted = fit_to_target(graph, plugins(), analog)
+    fitted = passed(graph, analog)
     assert engines(fitted, analog) == ["analog"]
     assert fitted.ops[0].requants[0] == CONVERTER
 

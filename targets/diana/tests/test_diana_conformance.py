@@ -6,8 +6,8 @@ import pytest
 from array_networks import BYTES, ArrayBuilder, layer_cases, win
 
 from dory_core.budgets import resolve_budgets
-from dory_core.compiler import plan_network
 from dory_core.errors import DoesNotFit
+from dory_core.pipeline import IMPORTED, Setup, run, setup_for
 from dory_core.plan import Plan
 from dory_core.plugins import load_plugins
 from dory_core.testing import Capabilities, TargetConformance
@@ -28,7 +28,7 @@ def test_l1_that_is_too_small_is_refused_with_the_bytes_that_are_missing(name: s
 
     def plan(l1_bytes: int) -> Plan:
         budgets = resolve_budgets(ctx.memory, {1: l1_bytes})
-        return plan_network(graph, ctx, budgets, plugins, "testing")
+        return run(graph, Setup(ctx, budgets, plugins), after=IMPORTED)
 
     with pytest.raises(DoesNotFit) as caught:
         plan(64)
@@ -55,15 +55,14 @@ def test_sixteen_outputs_whose_weights_exceed_the_memory_are_the_hosts() -> None
         budgets = resolve_budgets(ctx.memory, {})
         if expected is None:
             with pytest.raises(DoesNotFit, match="digital weights"):
-                plan_network(builder.graph(), ctx, budgets, plugins, "testing")
+                run(builder.graph(), Setup(ctx, budgets, plugins), after=IMPORTED)
             continue
-        [step] = plan_network(builder.graph(), ctx, budgets, plugins, "testing").steps
+        [step] = run(builder.graph(), Setup(ctx, budgets, plugins), after=IMPORTED).steps
         assert step.kernel.engine == expected
         assert any("65536" in r.reason or "weights" in r.reason for r in step.rejections)
 
 
 def planned(name: str, engines: str) -> Plan:
     plugins = load_plugins()
-    ctx = plugins.context("diana", {"engines": engines})
     graph = next(case for case in layer_cases() if case.name == name).build()
-    return plan_network(graph, ctx, resolve_budgets(ctx.memory, {}), plugins, "testing")
+    return run(graph, setup_for(plugins, "diana", {"engines": engines}), after=IMPORTED)

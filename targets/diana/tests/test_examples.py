@@ -13,19 +13,17 @@ import pytest
 from dory_diana import plugin
 
 from dory_core.api import hookimpl
-from dory_core.budgets import resolve_budgets
+from dory_core.binding import rejection_of
 from dory_core.check import check_network
 from dory_core.compiler import (
     CompileOptions,
     compile_network,
-    fit_to_target,
-    parse_network,
-    plan_network,
 )
 from dory_core.errors import DoesNotFit, NotSupported
 from dory_core.hardware import TargetContext
 from dory_core.ir import AvgPool, Conv, Layer, MaxPool
-from dory_core.kernel import Kernel, rejection_of
+from dory_core.kernel import Kernel
+from dory_core.pipeline import IMPORTED, parse, run, setup_for
 from dory_core.plugins import Plugins, load_plugins
 from dory_core.report.table import engines_text
 from dory_core.testing.apps import assert_exact
@@ -111,13 +109,11 @@ def test_no_layer_makes_the_network_faster_on_its_next_engine(
     options: tuple[str, CompileOptions], plugins: Plugins
 ) -> None:
     """The order of engines stands for what conversions cost: nothing else weighs them."""
-    graph = parse_network(options[1], plugins)
+    graph = parse(options[1].source, plugins)
 
     def cycles(chip: object) -> int:
         only = Plugins.from_objects(diana=chip)
-        ctx = only.context("diana", {})
-        budgets = resolve_budgets(ctx.memory, {})
-        plan = plan_network(fit_to_target(graph, only, ctx), ctx, budgets, only, "quantlab")
+        plan = run(graph, setup_for(only, "diana"), after=IMPORTED)
         return int(plan.to_json()["totals"]["cycles"])
 
     best, tried = cycles(plugin), 0

@@ -13,6 +13,7 @@ from dory_gap8.hardware import DMA_COUNTERS, HIGH_VOLTAGE, MAX_CORES, TARGET
 from gap8_layers import SPACE, kernels_for
 
 from dory_core.application import read_plan
+from dory_core.binding import bind_layer
 from dory_core.budgets import resolve_budgets
 from dory_core.errors import UsageError
 from dory_core.expr import Expr, Var, evaluate
@@ -28,7 +29,7 @@ from dory_core.testing.random_layers import KINDS, RandomLayers
 from dory_core.tiling.geometry import Tile, extent, is_channelwise, make_tile, with_border
 from dory_core.tiling.problem import TilingProblem, formulate
 from dory_core.tiling.solve import smallest_tile
-from dory_core.tiling.tiler import tile_layer
+from dory_core.tiling.tiler import Tiler
 
 
 def context(cores: int = 8, kernels: str = "dory", **fields) -> TargetContext:
@@ -358,7 +359,7 @@ def test_temporal_layers_that_fit_are_one_tile_of_odd_channels_and_pixels() -> N
         return plugin.dory_objective_terms(ctx, layer, kernel, tile)
 
     kernels = [k for k in candidates(temporal, 8) if k.accepts(temporal) is None]
-    tiled = tile_layer(temporal, kernels, 38236, terms, ctx.memory)
+    tiled = Tiler(ctx.memory, terms).tile(bind_layer(temporal, kernels), 38236)
     assert tiled.kernel.name == "dory_gap8_gather"
     tile = tiled.tiling.tile
     assert (tile.c_out, tile.h, tile.w) == (11, 1, 140)

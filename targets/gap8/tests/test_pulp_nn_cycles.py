@@ -12,12 +12,14 @@ from dory_gap8.objective import terms
 from dory_gap8.pulp_nn import Library, cycles
 from dory_gap8.pulp_nn.weighted import UpstreamConv
 
+from dory_core.binding import bind_layer
 from dory_core.ir import Layer, Window
 from dory_core.kernel import Kernel, Term
 from dory_core.plugins import load_plugins
 from dory_core.testing.graphs import GraphBuilder
 from dory_core.tiling.geometry import Tile
-from dory_core.tiling.tiler import TiledLayer, tile_layer
+from dory_core.tiling.tiled import TiledLayer
+from dory_core.tiling.tiler import Tiler
 
 CORES = 8
 # (rows, columns, output channels, input channels, bits) of outputs; cycles counted.
@@ -99,7 +101,7 @@ def tiled(h: int, w: int, betas: bool) -> TiledLayer:
         found = terms(layer, kernel, 1, tile, CORES)
         return found if betas else [term for term in found if term.name == "UTILISATION"]
 
-    return tile_layer(layer, kernels, 36 * 1024, hook, memory)
+    return Tiler(memory, hook).tile(bind_layer(layer, kernels), 36 * 1024)
 
 
 def test_tiles_chosen_for_size_alone_are_slower() -> None:

@@ -1,0 +1,216 @@
+"""Which kernels compute each layer, and how they have its tensors: Graph -> BoundGraph.
+
+Kernels are asked here and nowhere else. What they answer is data from then on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from dory_core.errors import NotSupported
+from dory_core.ir import Graph, Layer, Tensor
+from dory_core.kernel import Kernel, Rejection
+from dory_core.layout import Layout
+
+#: The candidate kernels of a layer, best first.
+Candidates = Callable[[Layer], Sequence[Kernel]]
+
+#: What stands for the empty name of an engine.
+CORES = "cores"
+
+
+@dataclass(frozen=True, slots=True)
+class KernelRejection:
+    """Why a candidate kernel was not taken.
+
+    engine: of the kernel. other_kind: it computes other kinds of layers.
+    """
+
+    kernel: str
+    reason: str
+    engine: str = ""
+    other_kind: bool = False
+
+    @classmethod
+    def of(cls, kernel: Kernel, rejection: Rejection | str) -> KernelRejection:
+        """Return the record of a kernel that was not taken."""
+        if isinstance(rejection, str):
+            return cls(kernel.name, rejection, kernel.engine)
+        return cls(kernel.name, rejection.reason, kernel.engine, rejection.other_kind)
+
+
+@dataclass(frozen=True, slots=True)
+class EngineRejection:
+    """An engine that was preferred and does not compute a layer, and why, in a sentence."""
+
+    engine: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class TensorLayouts:
+    """How a kernel has the tensors of a layer.
+
+    inputs, output: layouts in L2, and of tiles in L1. input_tile: layout in L1 of the tile of an
+    HWC input, ``HWC`` or ``CHW``.
+    """
+
+    inputs: tuple[Layout, ...]
+    output: Layout
+    input_tile: str = "HWC"
+
+    @property
+    def is_hwc(self) -> bool:
+        """Whether all tensors lie as HWC in L2."""
+        return all(layout.is_hwc for layout in (*self.inputs, self.output))
+
+
+@dataclass(frozen=True, slots=True)
+class BoundKernel:
+    """A kernel that computes a layer, with the layouts of the layer's tensors."""
+
+    kernel: Kernel
+    layouts: TensorLayouts
+
+
+@dataclass(frozen=True, slots=True)
+class BoundLayer:
+    """A layer with the kernels that accept it, best first.
+
+    rejections: of all other candidates, in order of preference. order: (kernel, engine) of every
+    candidate, in order of preference.
+    """
+
+    layer: Layer
+    kernels: tuple[BoundKernel, ...]
+    rejections: tuple[KernelRejection, ...]
+    order: tuple[tuple[str, str], ...]
+
+    def sorted(self, rejections: Iterable[KernelRejection]) -> tuple[KernelRejection, ...]:
+        """Return rejections in the order of preference of their kernels."""
+        position = {name: n for n, (name, _) in enumerate(self.order)}
+        return tuple(sorted(rejections, key=lambda r: position[r.kernel]))
+
+    def before(self, chosen: str) -> frozenset[str]:
+        """Return the names of the kernels that are preferred to ``chosen``."""
+        names = [name for name, _ in self.order]
+        return frozenset(names[: names.index(chosen)])
+
+    def part(self, part: BoundLayer) -> BoundLayer:
+        """Return a part of this layer, bound to the layer's kernels, with all other rejections."""
+        return replace(part, rejections=(*self.rejections, *part.rejections), order=self.order)
+
+    def passed_over(
+        self, chosen: Kernel | None, rejections: Iterable[KernelRejection]
+    ) -> tuple[EngineRejection, ...]:
+        """Return each engine that was asked before the chosen kernel and is not that kernel's.
+
+        chosen: None when none computes the layer, and all were asked. The reason is that of the
+        first kernel of the engine which computes layers of this kind.
+        """
+        asked = self.order
+        if chosen is not None:
+            asked = asked[: [name for name, _ in asked].index(chosen.name)]
+        known = tuple(rejections)
+        found = []
+        for engine in dict.fromkeys(engine for _, engine in asked):
+            mine = [r for r in known if r.engine == engine]
+            if mine and (chosen is None or engine != chosen.engine):
+                best = next((r for r in mine if not r.other_kind), mine[0])
+                found.append(EngineRejection(engine or CORES, best.reason))
+        return tuple(found)
+
+    def not_supported(self) -> NotSupported:
+        """Return the error of a layer that no kernel accepts."""
+        reasons = "; ".join(f"{r.kernel}: {r.reason}" for r in self.rejections)
+        return NotSupported(
+            f"{self.layer.op.kind} '{self.layer.op.name}': no kernel computes it"
+            + (f" ({reasons})" if reasons else ""),
+            "change the layer so that one of the kernels accepts it, or add a kernel as a plugin",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class BoundGraph:
+    """A network with the kernels of its layers, in the order of execution."""
+
+    graph: Graph
+    layers: tuple[BoundLayer, ...]
+
+
+def bind(graph: Graph, candidates: Candidates) -> BoundGraph:
+    """Return the network with the kernels that accept each layer, and why others do not.
+
+    A layer may have no kernel: tiling it raises ``BoundLayer.not_supported``.
+    """
+    return BoundGraph(graph, tuple(bind_layer(one, candidates(one)) for one in graph.layers))
+
+
+def bind_layer(layer: Layer, candidates: Sequence[Kernel]) -> BoundLayer:
+    """Return one layer with those of ``candidates`` that accept it."""
+    kernels: list[BoundKernel] = []
+    rejections: list[KernelRejection] = []
+    for kernel in candidates:
+        answer = _ask(kernel, layer)
+        if isinstance(answer, Rejection):
+            rejections.append(KernelRejection.of(kernel, answer))
+        else:
+            kernels.append(BoundKernel(kernel, answer))
+    order = tuple((kernel.name, kernel.engine) for kernel in candidates)
+    return BoundLayer(layer, tuple(kernels), tuple(rejections), order)
+
+
+def first_accepting(kernels: Sequence[Kernel], layer: Layer) -> int:
+    """Return the position of the first kernel that accepts a layer; behind all when none does."""
+    accepting = (n for n, kernel in enumerate(kernels) if rejection_of(kernel, layer) is None)
+    return next(accepting, len(kernels))
+
+
+def rejection_of(kernel: Kernel, layer: Layer) -> Rejection | None:
+    """Return None when ``kernel`` computes ``layer`` and generated code can feed it, else why not.
+
+    ``Kernel.accepts`` is the kernel's own half of the answer.
+    """
+    answer = _ask(kernel, layer)
+    return answer if isinstance(answer, Rejection) else None
+
+
+def _ask(kernel: Kernel, layer: Layer) -> TensorLayouts | Rejection:
+    rejection = kernel.accepts(layer)
+    if rejection is not None:
+        return rejection
+    layouts = TensorLayouts(
+        kernel.input_layouts(layer), kernel.output_layout(layer), kernel.input_layout(layer)
+    )
+    tensors: tuple[Tensor, ...] = (*layer.inputs, layer.output)
+    for tensor, layout in zip(tensors, (*layouts.inputs, layouts.output), strict=True):
+        if not layout.is_hwc and tensor.bits != 8:
+            return Rejection(
+                f"layout {layout.name} takes elements of 8 bits, {tensor.name} has {tensor.bits}"
+            )
+    narrow = next((t for t in layer.inputs if t.bits < 8), None)
+    if layouts.input_tile != "CHW" or narrow is None:
+        return layouts
+    return Rejection(
+        f"it reads its input as CHW, but transfers move whole bytes and the channels of "
+        f"{narrow.name} share them ({narrow.bits} bits each)"
+    )
+
+
+def bound_text(bound: BoundGraph) -> str:
+    """Return the network as text: per layer its kernels, then why the others do not compute it."""
+    lines = [f"network {bound.graph.name}"]
+    for one in bound.layers:
+        lines.append(f"{one.layer.output.name} = {one.layer.op.kind}  # {one.layer.op.name}")
+        for number, found in enumerate(one.kernels, 1):
+            lines.append(f"    {number}. {found.kernel.name}: {_layouts_text(one, found.layouts)}")
+        lines += [f"    not {r.kernel}: {r.reason}" for r in one.rejections]
+    return "\n".join(lines) + "\n"
+
+
+def _layouts_text(bound: BoundLayer, layouts: TensorLayouts) -> str:
+    tensors = zip(bound.layer.inputs, layouts.inputs, strict=True)
+    inputs = ", ".join(f"{tensor.name} as {layout.name}" for tensor, layout in tensors)
+    tile = "" if layouts.input_tile == "HWC" else f" (tiles as {layouts.input_tile})"
+    return f"{inputs}{tile} -> {bound.layer.output.name} as {layouts.output.name}"

@@ -1,0 +1,229 @@
+"""The way of the data as one list: source -> Graph -> passes -> BoundGraph -> TiledGraph -> Plan.
+
+Every stage is a pure function of the value before it and of a :class:`Setup` that all stages share.
+Compiling, checking, comparing, testing and ``--dump-stages`` run this list.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import singledispatch
+from pathlib import Path
+from typing import Any
+
+from dory_core.binding import BoundGraph, bind, bound_text
+from dory_core.budgets import Budgets, check_tensors, resolve_budgets
+from dory_core.errors import DoryError, UsageError
+from dory_core.frontend import FrontendOptions
+from dory_core.hardware import TargetContext
+from dory_core.ir import Graph, Layer
+from dory_core.ir.text import graph_text
+from dory_core.kernel import Kernel, Term
+from dory_core.passes import Pass, run_passes
+from dory_core.passes.order import order_branches
+from dory_core.passes.storage import choose_storage
+from dory_core.plan import Plan
+from dory_core.planning.planner import make_plan
+from dory_core.plugins import Plugins
+from dory_core.tiling.geometry import Tile
+from dory_core.tiling.network import Progress, TiledGraph, tile_graph, tiled_text
+
+#: Receives the result of every stage and of every pass by its name, in order.
+Watch = Callable[[str, Any], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A network file and how a frontend reads it."""
+
+    path: Path
+    frontend: str
+    input_bits: int = 8
+    input_signed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What all stages share.
+
+    frontend: name for the plan. objective: of tiling. progress, watch: told what is being done and
+    what came out; they change no result.
+    """
+
+    ctx: TargetContext
+    budgets: Budgets
+    plugins: Plugins
+    frontend: str = ""
+    objective: str = "heuristic"
+    progress: Progress | None = None
+    watch: Watch | None = None
+
+    def kernels(self, layer: Layer) -> Sequence[Kernel]:
+        """Return the candidate kernels of a layer, best first."""
+        return self.plugins.kernels(self.ctx, layer)
+
+    def terms(self, layer: Layer, kernel: Kernel, tile: Tile) -> Sequence[Term]:
+        """Return the objective terms of the target for tiles in L1."""
+        return self.plugins.objective_terms(self.ctx, layer, kernel, tile)
+
+    def show(self, name: str, value: Any) -> None:
+        """Hand a result to ``watch``."""
+        if self.watch is not None:
+            self.watch(name, value)
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One step of the way. name: of its result. gives: type of the result. run: a pure function."""
+
+    name: str
+    gives: str
+    summary: str
+    run: Callable[[Any, Setup], Any]
+
+
+def parse(source: Source, plugins: Plugins) -> Graph:
+    """Return the network as the frontend reads it; raises NotSupported or UsageError."""
+    frontend = plugins.frontend(source.frontend)
+    return frontend.parse(source.path, FrontendOptions(source.input_bits, source.input_signed))
+
+
+def passes_of(setup: Setup) -> tuple[Pass, ...]:
+    """Return all passes in order: those of the target, then storage and order of execution.
+
+    The core's come last because storage depends on the kernels of the layers as the target's
+    passes leave them. Raises DoryError when two passes have one name.
+    """
+    ctx = setup.ctx
+    widths = ctx.memory.storage_bits
+    passes = (
+        *setup.plugins.passes(ctx),
+        Pass(
+            "storage",
+            f"stores activations in {', '.join(map(str, widths))} bits",
+            lambda graph: choose_storage(graph, widths, setup.kernels),
+        ),
+        Pass("order", "orders branches for the least memory", order_branches),
+    )
+    names = [step.name for step in passes]
+    for name in names:
+        if names.count(name) > 1:
+            raise DoryError(f"target {ctx.name} has two passes named {name!r}")
+    return passes
+
+
+def _import(source: Source, setup: Setup) -> Graph:
+    return parse(source, setup.plugins)
+
+
+def _passes(graph: Graph, setup: Setup) -> Graph:
+    return run_passes(passes_of(setup), graph, setup.show)
+
+
+def _bind(graph: Graph, setup: Setup) -> BoundGraph:
+    check_tensors(graph, setup.ctx.memory, setup.budgets)
+    return bind(graph, setup.kernels)
+
+
+def _tile(bound: BoundGraph, setup: Setup) -> TiledGraph:
+    l1_bytes = setup.budgets.bytes[1]
+    return tile_graph(
+        bound, setup.ctx.memory, l1_bytes, setup.terms, setup.objective, setup.progress
+    )
+
+
+def _plan(tiled: TiledGraph, setup: Setup) -> Plan:
+    hal = setup.plugins.dma_hal(setup.ctx)
+    return make_plan(tiled, setup.ctx, setup.budgets, setup.frontend, hal)
+
+
+IMPORTED, PASSES, BOUND, TILED, PLAN = "imported", "passes", "bound", "tiled", "plan"
+
+STAGES = (
+    Stage(IMPORTED, "Graph", "the frontend reads the file", _import),
+    Stage(PASSES, "Graph", "passes of target and core, each by its name", _passes),
+    Stage(BOUND, "BoundGraph", "kernels that accept each layer, and layouts of tensors", _bind),
+    Stage(TILED, "TiledGraph", "tilings of each layer in L1", _tile),
+    Stage(PLAN, "Plan", "everything placed, operations in order", _plan),
+)
+
+
+def run(value: Any, setup: Setup, *, after: str = "", until: str = PLAN) -> Any:
+    """Return what comes out of stage ``until`` for what came out of stage ``after``.
+
+    value: a :class:`Source` when ``after`` is empty. Raises the errors of the stages.
+    """
+    names = [stage.name for stage in STAGES]
+    start = names.index(after) + 1 if after else 0
+    for stage in STAGES[start : names.index(until) + 1]:
+        value = stage.run(value, setup)
+        if stage.name != PASSES:
+            setup.show(stage.name, value)
+    return value
+
+
+def setup_for(
+    plugins: Plugins,
+    target: str,
+    settings: Any = None,
+    budgets: Any = None,
+    **more: Any,
+) -> Setup:
+    """Return the setup for a target by name; raises UsageError for unknown names and sizes.
+
+    settings: options of the target as text. budgets: bytes by level number. more: other fields.
+    """
+    ctx = plugins.context(target, settings or {})
+    return Setup(ctx, resolve_budgets(ctx.memory, budgets or {}), plugins, **more)
+
+
+# -- results as text ----------------------------------------------------------------------------
+
+
+@singledispatch
+def text_of(value: object) -> tuple[str, str]:
+    """Return (ending of a file, text) of the result of a stage."""
+    raise TypeError(f"no stage gives a {type(value).__name__}")
+
+
+@text_of.register
+def _(value: Graph) -> tuple[str, str]:
+    return "txt", graph_text(value)
+
+
+@text_of.register
+def _(value: BoundGraph) -> tuple[str, str]:
+    return "txt", bound_text(value)
+
+
+@text_of.register
+def _(value: TiledGraph) -> tuple[str, str]:
+    return "txt", tiled_text(value)
+
+
+@text_of.register
+def _(value: Plan) -> tuple[str, str]:
+    return "json", json.dumps(value.to_json(), indent=1) + "\n"
+
+
+class Dump:
+    """A ``Watch`` that writes one file for each result: ``NN_NAME.txt``, numbered in order."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._count = 0
+
+    def __call__(self, name: str, value: Any) -> None:
+        """Write a result. Raises: UsageError when that is not possible."""
+        ending, text = text_of(value)
+        path = self._directory / f"{self._count:02d}_{name}.{ending}"
+        self._count += 1
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise UsageError(
+                f"cannot write {path}: {error.strerror}", "choose another --dump-stages DIR"
+            ) from error
