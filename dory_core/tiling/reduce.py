@@ -20,6 +20,8 @@ ROUNDS = 4
 CANDIDATES = 10
 # Combinations that are looked at in one go.
 AT_ONCE = 1 << 16
+# Sums must stay inside int64 with a margin.
+SAFE_MAGNITUDE = 1 << 61
 
 
 class Sum:

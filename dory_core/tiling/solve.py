@@ -12,7 +12,6 @@ from typing import Any
 
 from dory_core.errors import DoesNotFit
 from dory_core.expr import evaluate
-from dory_core.tiling.cpsat import SAFE_MAGNITUDE, Model
 from dory_core.tiling.problem import (
     AXES,
     Formulation,
@@ -21,7 +20,14 @@ from dory_core.tiling.problem import (
     doubled_weight,
     make_tiling,
 )
-from dory_core.tiling.reduce import Domains, Limit, Sum, best_remaining, reduce_domains
+from dory_core.tiling.reduce import (
+    SAFE_MAGNITUDE,
+    Domains,
+    Limit,
+    Sum,
+    best_remaining,
+    reduce_domains,
+)
 
 OPTIMAL = "proven optimal for the objective and constraints, largest tile among equals"
 
@@ -112,6 +118,8 @@ def _maximise(
         return None
     if domains.size <= ENUMERATED:
         return best_remaining(domains, objective, limits)
+    from dory_core.tiling.cpsat import Model  # OR-Tools takes long to import
+
     model = Model()
     for name, variable in domains.variables.items():
         model.variable(variable)
