@@ -50,7 +50,7 @@ class Form:
 
     def plus(self, other: Form) -> Form:
         """Return the sum."""
-        affine = self.is_constant and other.is_affine or other.is_constant and self.is_affine
+        affine = other.is_affine if self.is_constant else other.is_constant and self.is_affine
         magnitude = self.magnitude + other.magnitude
         lo, hi = self.lo + other.lo, self.hi + other.hi
         return Form(self.expr + other.expr, lo, hi, magnitude, affine)
@@ -74,7 +74,7 @@ class Model:
     def __init__(self) -> None:
         self._model = cp_model.CpModel()
         self._known: dict[int, tuple[Expr, Form]] = {}
-        self._columns: dict[str, list[tuple[Any, Any]]] = {}
+        self._columns: dict[str, list[tuple[Any, Form]]] = {}
         self._variables: dict[str, Var] = {}
         self._allowed: dict[str, Any] = {}
 
@@ -117,8 +117,9 @@ class Model:
         for known, form in columns:
             if np.array_equal(known, table):
                 return form
-        columns.append((table, self._new(lo, hi)))
-        return columns[-1][1]
+        form = self._new(lo, hi)
+        columns.append((table, form))
+        return form
 
     def lower(self, expr: Any) -> Form:
         """Return ``expr`` as a form over (possibly new) variables of the model."""
