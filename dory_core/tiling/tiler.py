@@ -13,6 +13,7 @@ from dory_core.expr import evaluate
 from dory_core.hardware import MemoryHierarchy
 from dory_core.ir import Array, Layer, Requant
 from dory_core.kernel import Kernel, Term
+from dory_core.tiling.aligned import copy_terms
 from dory_core.tiling.boxes import fetch_constraints
 from dory_core.tiling.geometry import Tile
 from dory_core.tiling.in_place import Refused, tile_whole, whole_layer
@@ -183,7 +184,10 @@ class Tiler:
         return formulate(
             layer,
             kernel,
-            lambda tile: self._terms_hook(layer, kernel, tile),
+            lambda tile: (
+                *self._terms_hook(layer, kernel, tile),
+                *copy_terms(layer, kernel, tile, self._hierarchy.link(self._upper)),
+            ),
             lambda tile: fetch_constraints(layer, kernel, tile, self._hierarchy),
         )
 

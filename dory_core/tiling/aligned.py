@@ -1,0 +1,77 @@
+"""What a link wants of tiles: copies that its DMA makes, and in one command."""
+
+from __future__ import annotations
+
+from dory_core.expr import minimum
+from dory_core.hardware import Link
+from dory_core.ir import Add, Layer, Linear, Tensor, pixel_bytes
+from dory_core.kernel import Kernel, Number, Term
+from dory_core.tiling.geometry import Tile, extent, is_channelwise
+
+# As much as the largest wishes of kernels: cores that copy cost more than a smaller tile.
+WEIGHT = 1e6
+
+
+def copy_terms(layer: Layer, kernel: Kernel, tile: Tile, link: Link) -> tuple[Term, ...]:
+    """Return the wish for tiles whose boxes start and end on multiples of the link's alignment.
+
+    Each HWC tensor that is moved counts 1 where its tiles do, or are the whole tensor. Layouts that
+    the kernel asks for have paddings of their own. Nothing for links that move everything.
+    """
+    if not link.dma or (link.alignment_bytes == 1 and link.dimensions > 1):
+        return ()
+    layouts, full = kernel.input_layouts(layer), extent(layer)
+    wishes: list[Number] = []
+    channels = tile.c_out if is_channelwise(layer) else tile.c_in
+    if not isinstance(layer.op, Linear) and kernel.input_layout(layer) == "HWC":
+        operands = layer.inputs if isinstance(layer.op, Add) else layer.inputs[:1]
+        for tensor, layout in zip(operands, layouts, strict=False):
+            if layout.is_hwc:
+                # Rows and columns of inputs start at any number, so one has to be a multiple.
+                rows = _aligned(tensor.width * pixel_bytes(tensor.channels, tensor.bits), link)
+                columns = _aligned(pixel_bytes(tensor.channels, tensor.bits), link)
+                wishes.append(
+                    minimum(
+                        _either(rows, tile.h == full.h),
+                        _either(columns, tile.w == full.w),
+                        _channels(tensor, channels, link),
+                        _either(link.dimensions > 1, tile.w == full.w),
+                    )
+                )
+    if kernel.output_layout(layer).is_hwc:
+        y = layer.output
+        pixel = pixel_bytes(y.channels, y.bits)
+        row = y.width * pixel
+        wishes.append(
+            minimum(
+                _multiple(tile.h * row, tile.h == full.h, link),
+                _multiple(tile.w * pixel, tile.w == full.w, link, row),
+                _channels(y, tile.c_out, link),
+                _either(link.dimensions > 1, tile.w == full.w),
+            )
+        )
+    return (Term("ALIGNED_COPIES", WEIGHT, sum(wishes)),) if wishes else ()
+
+
+def _aligned(size: int, link: Link) -> bool:
+    return size % link.alignment_bytes == 0
+
+
+def _either(always: bool, condition: Number) -> Number:
+    return 1 if always else condition * 1
+
+
+def _multiple(size: Number, whole: Number, link: Link, pitch: int = 0) -> Number:
+    """Return 1 where a size is a multiple of the alignment, as the pitch must be, or is all."""
+    if not _aligned(pitch, link):
+        return whole * 1
+    return 1 - minimum(size % link.alignment_bytes, 1 - whole)
+
+
+def _channels(tensor: Tensor, channels: Number, link: Link) -> Number:
+    """Return 1 where slices of so many channels can be moved, or there is one with all."""
+    whole = channels == tensor.channels
+    if link.dimensions == 1:
+        return whole * 1
+    pixel = pixel_bytes(tensor.channels, tensor.bits)
+    return _multiple(channels * tensor.bits // 8, whole, link, pixel)
