@@ -21,11 +21,11 @@ from dory_stm32h7.hardware import D_CACHE, DTCM, UNCACHED
 from figures import Row, parser, publish
 
 from dory_core.ir import Window
+from dory_core.ir.geometry import extent, make_tile
 from dory_core.pipeline import IMPORTED, run, setup_for
 from dory_core.plan import Plan
 from dory_core.plugins import Plugins, load_plugins
 from dory_core.testing.graphs import GraphBuilder
-from dory_core.tiling.geometry import extent, make_tile
 
 GAP8 = "GAP8, one core"
 STM32H7 = {"STM32H7, DTCM": DTCM, "STM32H7, D-cache": D_CACHE, "STM32H7, no cache": UNCACHED}

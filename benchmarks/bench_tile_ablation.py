@@ -15,8 +15,8 @@ from dory_gap8.pulp_nn import cycles as upstream
 from figures import chart, parser, publish
 
 from dory_core.ir import Layer, Window
+from dory_core.ir.geometry import make_tile
 from dory_core.testing.graphs import GraphBuilder
-from dory_core.tiling.geometry import make_tile
 
 CORES = 8
 C_IN = 32

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from dory_core.errors import UsageError as UsageError
     from dory_core.errors import VerificationFailed as VerificationFailed
     from dory_core.estimate.cache import window_access as window_access
+    from dory_core.expr import Number as Number
     from dory_core.expr import ceil_div as ceil_div
     from dory_core.expr import maximum as maximum
     from dory_core.expr import minimum as minimum
@@ -58,10 +59,16 @@ if TYPE_CHECKING:
     from dory_core.ir import pixel_bytes as pixel_bytes
     from dory_core.ir import requant as requant
     from dory_core.ir import storage_for as storage_for
+    from dory_core.ir.geometry import Tile as Tile
+    from dory_core.ir.geometry import extent as extent
+    from dory_core.ir.geometry import tensor_bytes as tensor_bytes
+    from dory_core.ir.layout import Layout as Layout
+    from dory_core.ir.packing import pack as pack
+    from dory_core.ir.packing import unpack as unpack
+    from dory_core.ir.ranges import infer_types as infer_types
     from dory_core.kernel import Access as Access
     from dory_core.kernel import Constraint as Constraint
     from dory_core.kernel import Kernel as Kernel
-    from dory_core.kernel import Number as Number
     from dory_core.kernel import Rejection as Rejection
     from dory_core.kernel import StructCall as StructCall
     from dory_core.kernel import Term as Term
@@ -69,7 +76,6 @@ if TYPE_CHECKING:
     from dory_core.kernel import reject_maximum as reject_maximum
     from dory_core.kernel import reject_type as reject_type
     from dory_core.kernels import portable_kernels as portable_kernels
-    from dory_core.layout import Layout as Layout
     from dory_core.onnx_import import AddMeaning as AddMeaning
     from dory_core.onnx_import import Dialect as Dialect
     from dory_core.onnx_import import Node as Node
@@ -81,7 +87,6 @@ if TYPE_CHECKING:
     from dory_core.options import F_CLUSTER as F_CLUSTER
     from dory_core.options import F_IO as F_IO
     from dory_core.passes import Pass as Pass
-    from dory_core.passes.ranges import infer_types as infer_types
     from dory_core.plan import LayerStep as LayerStep
     from dory_core.plan import Place as Place
     from dory_core.plan import Plan as Plan
@@ -102,8 +107,6 @@ if TYPE_CHECKING:
     from dory_core.simulate.compiler import find_compiler as find_compiler
     from dory_core.simulate.compiler import identify as identify
     from dory_core.simulate.compiler import named_compiler as named_compiler
-    from dory_core.simulate.packing import pack as pack
-    from dory_core.simulate.packing import unpack as unpack
     from dory_core.simulate.process import run_process as run_process
     from dory_core.simulate.result import LayerOutput as LayerOutput
     from dory_core.simulate.result import LayerResult as LayerResult
@@ -113,9 +116,6 @@ if TYPE_CHECKING:
     from dory_core.simulate.result import compare_layer as compare_layer
     from dory_core.simulate.runner import Runner as Runner
     from dory_core.simulate.runner import RunRequest as RunRequest
-    from dory_core.tiling.geometry import Tile as Tile
-    from dory_core.tiling.geometry import extent as extent
-    from dory_core.tiling.geometry import tensor_bytes as tensor_bytes
     from dory_core.vectors import VECTORS_OPTION as VECTORS_OPTION
 #: What the namespace holds: title of a section of docs/api.md, module, names.
 SECTIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
@@ -168,16 +168,15 @@ SECTIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
             "requant",
             "storage_for",
         ),
-        "dory_core.layout": ("Layout",),
+        "dory_core.ir.layout": ("Layout",),
         "dory_core.passes": ("Pass",),
-        "dory_core.passes.ranges": ("infer_types",),
+        "dory_core.ir.ranges": ("infer_types",),
     },
     "Kernels": {
         "dory_core.kernel": (
             "Access",
             "Constraint",
             "Kernel",
-            "Number",
             "Rejection",
             "StructCall",
             "Term",
@@ -189,12 +188,13 @@ SECTIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "dory_core.estimate.cache": ("window_access",),
     },
     "Tiles": {
-        "dory_core.tiling.geometry": (
+        "dory_core.ir.geometry": (
             "Tile",
             "extent",
             "tensor_bytes",
         ),
         "dory_core.expr": (
+            "Number",
             "ceil_div",
             "maximum",
             "minimum",
@@ -258,7 +258,7 @@ SECTIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
             "identify",
             "named_compiler",
         ),
-        "dory_core.simulate.packing": (
+        "dory_core.ir.packing": (
             "pack",
             "unpack",
         ),

@@ -10,7 +10,7 @@ from typing import Any
 from dory_core.compiler import GRAPH_FILE, make_vectors
 from dory_core.errors import UsageError
 from dory_core.ir import Graph
-from dory_core.layout import HWC, Layout
+from dory_core.ir.layout import HWC, Layout
 from dory_core.plan import GENERATOR, PLAN_VERSION, TIMELINE_FILE
 from dory_core.plugins import Plugins
 from dory_core.simulate.result import LayerOutput, RunResult

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 
 from dory_core.errors import NotSupported
 from dory_core.ir import Graph, Layer, Tensor
+from dory_core.ir.layout import Layout
 from dory_core.kernel import Kernel, Rejection
-from dory_core.layout import Layout
 
 #: The candidate kernels of a layer, best first.
 Candidates = Callable[[Layer], Sequence[Kernel]]

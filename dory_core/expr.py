@@ -15,6 +15,9 @@ from typing import Any
 
 import numpy as np
 
+#: An int, a numpy integer array or an Expr; a type variable would spread over every signature.
+Number = Any
+
 __all__ = [
     "Const",
     "Expr",

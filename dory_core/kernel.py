@@ -11,17 +11,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
 
+from dory_core.expr import Number
 from dory_core.hardware import OutputFile
 from dory_core.ir import Layer, MaxPool, Tensor
-from dory_core.layout import HWC, Layout
-
-if TYPE_CHECKING:
-    from dory_core.tiling.geometry import Tile
-
-# An int, a numpy integer array or an Expr; a type variable would spread over every signature.
-Number = Any
+from dory_core.ir.geometry import Tile
+from dory_core.ir.layout import HWC, Layout
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from dory_core.errors import DoryError, UsageError
 from dory_core.frontend import FrontendOptions
 from dory_core.hardware import TargetContext
 from dory_core.ir import Graph, Layer
+from dory_core.ir.geometry import Tile
 from dory_core.ir.text import graph_text
 from dory_core.kernel import Kernel, Term
 from dory_core.passes import Pass, run_passes
@@ -27,7 +28,6 @@ from dory_core.passes.storage import choose_storage
 from dory_core.plan import Plan
 from dory_core.planning.planner import make_plan
 from dory_core.plugins import Plugins
-from dory_core.tiling.geometry import Tile
 from dory_core.tiling.network import Progress, TiledGraph, tile_graph, tiled_text
 
 #: Receives the result of every stage and of every pass by its name, in order.

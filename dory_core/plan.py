@@ -13,8 +13,8 @@ from dory_core.estimate.program import NetworkTimeline
 from dory_core.estimate.timeline import LayerEstimate, PartTimeline, Traffic
 from dory_core.hardware import Link, OperatingPoint, OutputFile
 from dory_core.ir import Conv, Layer, Linear, Tensor
+from dory_core.ir.layout import HWC, Layout
 from dory_core.kernel import StructCall
-from dory_core.layout import HWC, Layout
 from dory_core.plan_json import GENERATOR, PLAN_VERSION, plan_json, timeline_json
 from dory_core.planning.blocks import Block
 from dory_core.tiling.problem import Tiling

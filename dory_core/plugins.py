@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     import typer
 
     from dory_core.ir import Layer
+    from dory_core.ir.geometry import Tile
     from dory_core.kernel import Kernel, Term
     from dory_core.passes import Pass
     from dory_core.plan import Plan
     from dory_core.simulate.runner import Runner
-    from dory_core.tiling.geometry import Tile
 
 __all__ = ["API_VERSION", "PluginError", "PluginState", "Plugins", "discover", "load_plugins"]
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from dory_core.errors import UsageError
 from dory_core.hardware import Option, OutputFile
 from dory_core.ir import Graph
-from dory_core.simulate.packing import pack, unpack
+from dory_core.ir.packing import pack, unpack
 
 # Every tensor of a network by name, shape (C, H, W), for one input.
 Vector = Mapping[str, npt.NDArray[Any]]

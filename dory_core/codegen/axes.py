@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dory_core.codegen.cexpr import CExpr, closed_form
+from dory_core.ir.geometry import Span
 from dory_core.plan import LayerStep
-from dory_core.tiling.geometry import Span
 
 _FIELDS = ("start", "size", "x_start", "x_size", "pad_before", "pad_after")
 

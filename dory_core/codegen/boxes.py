@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from dory_core.codegen.axes import TileAxes
 from dory_core.codegen.cexpr import CExpr, add, atom, channel_bytes, mul
 from dory_core.ir import Layer, Linear, Tensor, pixel_bytes
-from dory_core.layout import Layout
+from dory_core.ir.layout import Layout
 from dory_core.plan import LayerStep, OperandPlan
 
 

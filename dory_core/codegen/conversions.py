@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from dory_core.codegen.cexpr import comment
 from dory_core.codegen.names import address, arena
-from dory_core.layout import Layout
+from dory_core.ir.layout import Layout
 from dory_core.plan import Conversion, Place, Plan
 
 

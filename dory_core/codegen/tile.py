@@ -11,8 +11,8 @@ from dory_core.codegen.boxes import input_box, tile_bytes
 from dory_core.codegen.cexpr import CExpr, add, mul
 from dory_core.codegen.constants import PARTS, block_field
 from dory_core.codegen.names import address, arena, weights_symbol
+from dory_core.ir.geometry import window_of
 from dory_core.plan import RESIDENT, LayerStep, OperandPlan
-from dory_core.tiling.geometry import window_of
 from dory_core.tiling.schedule import OPERANDS
 
 INDENT = "  "

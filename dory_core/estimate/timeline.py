@@ -18,8 +18,8 @@ from dory_core.copies import AS_IT_IS, Carriage, Charge, DmaCost
 from dory_core.estimate.moves import LayerMoves, splits_columns, weight_unit
 from dory_core.hardware import Link, MemoryHierarchy
 from dory_core.ir import Layer, Linear, pixel_bytes
+from dory_core.ir.geometry import Tile
 from dory_core.kernel import Kernel
-from dory_core.tiling.geometry import Tile
 from dory_core.tiling.schedule import Schedule, TileStep
 
 

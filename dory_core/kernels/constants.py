@@ -6,8 +6,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from dory_core.expr import Number
 from dory_core.ir import Requant
-from dory_core.kernel import Number, WeightBlock
+from dory_core.kernel import WeightBlock
 
 _INT64 = range(-(2**63), 2**63)
 _ALIGNMENT = 8

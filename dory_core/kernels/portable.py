@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 import numpy.typing as npt
 
-from dory_core.expr import ceil_div, maximum
+from dory_core.expr import Number, ceil_div, maximum
 from dory_core.hardware import STORAGE_BITS, OutputFile
 from dory_core.ir import (
     Add,
@@ -29,10 +29,7 @@ from dory_core.ir import (
     Tensor,
     Window,
 )
-from dory_core.kernel import Constraint, Kernel, Number, Rejection, WeightBlock
-from dory_core.kernels import constants
-from dory_core.simulate.packing import pack_rows
-from dory_core.tiling.geometry import (
+from dory_core.ir.geometry import (
     Tile,
     channel_granule,
     extent,
@@ -40,6 +37,9 @@ from dory_core.tiling.geometry import (
     is_channelwise,
     output_granule,
 )
+from dory_core.ir.packing import pack_rows
+from dory_core.kernel import Constraint, Kernel, Rejection, WeightBlock
+from dory_core.kernels import constants
 
 SOURCES = Path(__file__).parent / "c"
 _COMMON = ("dory_portable.h", "dory_portable_elements.h")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dory_core.errors import DoryError
-from dory_core.layout import HWC, Layout
+from dory_core.ir.layout import HWC, Layout
 
 if TYPE_CHECKING:
     from dory_core.ir import Tensor

@@ -24,6 +24,7 @@ from dory_core.ir import (
     Tensor,
     storage_for,
 )
+from dory_core.ir.ranges import infer_layer
 from dory_core.onnx_import.arithmetic import ARITHMETIC, Step, data_input, step_of
 from dory_core.onnx_import.chains import follow_chain, keeps_order
 from dory_core.onnx_import.dialect import Dialect, Operand
@@ -46,7 +47,6 @@ from dory_core.onnx_import.operators import (
 )
 from dory_core.onnx_import.shapes import Shape, infer_shapes
 from dory_core.onnx_model import Node, OnnxModel, load
-from dory_core.passes.ranges import infer_layer
 
 _NO_PADS: Pads = (0, 0, 0, 0)
 _SUPPORTED_HINT = (

@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from dory_core.binding import TensorLayouts
 from dory_core.ir import Graph, Layer, Tensor
-from dory_core.layout import HWC, Layout
+from dory_core.ir.layout import HWC, Layout
 from dory_core.planning.blocks import Request
 
 

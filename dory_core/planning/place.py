@@ -18,8 +18,8 @@ from dory_core.estimate.timeline import (
 )
 from dory_core.hardware import MemoryHierarchy, TargetContext
 from dory_core.ir import Layer, Linear
+from dory_core.ir.layout import Layout
 from dory_core.kernel import Kernel
-from dory_core.layout import Layout
 from dory_core.plan import (
     BLOCKS,
     IN_PLACE,

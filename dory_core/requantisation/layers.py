@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dory_core.ir import Layer, Op, Requant, requant
-from dory_core.passes.ranges import accumulator_bounds
+from dory_core.ir.ranges import accumulator_bounds
 
 _More = ParamSpec("_More")
 _Found = TypeVar("_Found")

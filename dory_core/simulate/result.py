@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from dory_core.errors import UsageError
 from dory_core.ir import Tensor
-from dory_core.layout import HWC, Layout
+from dory_core.ir.layout import HWC, Layout
 
 __all__ = ["Counts", "LayerOutput", "LayerResult", "Mismatch", "Run", "RunResult", "compare_layer"]
 

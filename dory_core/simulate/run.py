@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dory_core.errors import DoesNotFit, UsageError, VerificationFailed
-from dory_core.layout import HWC
+from dory_core.ir.layout import HWC
 from dory_core.simulate.build import build
 from dory_core.simulate.compiler import Compiler
 from dory_core.simulate.dump import make_folder

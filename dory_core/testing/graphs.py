@@ -28,7 +28,7 @@ from dory_core.ir import (
     requant,
     storage_for,
 )
-from dory_core.passes.ranges import infer_types
+from dory_core.ir.ranges import infer_types
 
 Range = tuple[int, int]
 U8: Range = (0, 255)

@@ -29,12 +29,7 @@ import numpy.typing as npt
 import dory_core
 from dory_core import reference
 from dory_core.ir import Add, Layer, Linear, Op, Tensor, pixel_bytes, storage_for
-from dory_core.kernel import Kernel
-from dory_core.passes.ranges import infer_types
-from dory_core.simulate.build import EXTERNAL_FLAGS, EXTERNAL_FOLDER, FLAGS, SOURCE_FOLDERS
-from dory_core.simulate.compiler import find_compiler
-from dory_core.simulate.packing import pack_rows, unpack_rows
-from dory_core.tiling.geometry import (
+from dory_core.ir.geometry import (
     Span,
     Tile,
     axis_spans,
@@ -45,6 +40,11 @@ from dory_core.tiling.geometry import (
     output_granule,
     spans,
 )
+from dory_core.ir.packing import pack_rows, unpack_rows
+from dory_core.ir.ranges import infer_types
+from dory_core.kernel import Kernel
+from dory_core.simulate.build import EXTERNAL_FLAGS, EXTERNAL_FOLDER, FLAGS, SOURCE_FOLDERS
+from dory_core.simulate.compiler import find_compiler
 from dory_core.tiling.schedule import OPERANDS
 
 __all__ = [

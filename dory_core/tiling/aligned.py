@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dory_core.expr import minimum
+from dory_core.expr import Number, minimum
 from dory_core.hardware import Link
 from dory_core.ir import Add, Layer, Linear, Tensor, pixel_bytes
-from dory_core.kernel import Kernel, Number, Term
-from dory_core.tiling.geometry import Tile, extent, is_channelwise
+from dory_core.ir.geometry import Tile, extent, is_channelwise
+from dory_core.kernel import Kernel, Term
 
 # As much as the largest wishes of kernels: cores that copy cost more than a smaller tile.
 WEIGHT = 1e6

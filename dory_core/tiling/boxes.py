@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from math import gcd, lcm
 
+from dory_core.expr import Number
 from dory_core.hardware import MemoryHierarchy
 from dory_core.ir import Layer, Linear
-from dory_core.kernel import Constraint, Kernel, Number
-from dory_core.layout import Layout
-from dory_core.tiling.geometry import (
+from dory_core.ir.geometry import (
     Tile,
     channel_granule,
     extent,
@@ -18,6 +17,8 @@ from dory_core.tiling.geometry import (
     output_bytes,
     output_granule,
 )
+from dory_core.ir.layout import Layout
+from dory_core.kernel import Constraint, Kernel
 
 
 def input_tile_bytes(layer: Layer, kernel: Kernel, tile: Tile, operand: int = 0) -> Number:

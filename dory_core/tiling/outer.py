@@ -20,7 +20,7 @@ from dory_core.ir import (
     Window,
     pixel_bytes,
 )
-from dory_core.tiling.geometry import (
+from dory_core.ir.geometry import (
     Span,
     Tile,
     axis_span,

@@ -7,11 +7,9 @@ from dataclasses import dataclass, replace
 from math import lcm
 from typing import Any
 
-from dory_core.expr import Expr, Op, Var, evaluate, to_text
+from dory_core.expr import Expr, Number, Op, Var, evaluate, to_text
 from dory_core.ir import Layer
-from dory_core.kernel import Constraint, Kernel, Number, Term, is_hwc
-from dory_core.tiling.boxes import tile_granule
-from dory_core.tiling.geometry import (
+from dory_core.ir.geometry import (
     Tile,
     evaluate_tile,
     extent,
@@ -20,6 +18,8 @@ from dory_core.tiling.geometry import (
     make_tile,
     with_border,
 )
+from dory_core.kernel import Constraint, Kernel, Term, is_hwc
+from dory_core.tiling.boxes import tile_granule
 from dory_core.tiling.reduce import Limit, Sum
 from dory_core.tiling.schedule import Buffering, L1Buffer, l1_buffers
 

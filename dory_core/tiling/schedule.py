@@ -18,11 +18,9 @@ from dataclasses import dataclass
 from itertools import product
 from types import MappingProxyType
 
-from dory_core.expr import Expr
+from dory_core.expr import Expr, Number
 from dory_core.ir import Add, Layer
-from dory_core.kernel import Kernel, Number
-from dory_core.tiling.boxes import input_tile_bytes, output_tile_bytes
-from dory_core.tiling.geometry import (
+from dory_core.ir.geometry import (
     Span,
     Tile,
     axis_spans,
@@ -32,6 +30,8 @@ from dory_core.tiling.geometry import (
     is_channelwise,
     partial_sum_bytes,
 )
+from dory_core.kernel import Kernel
+from dory_core.tiling.boxes import input_tile_bytes, output_tile_bytes
 
 WEIGHTS_OUTER = "c_out,h,w,c_in"
 SPATIAL_OUTER = "h,w,c_out,c_in"

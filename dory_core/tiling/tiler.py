@@ -12,10 +12,10 @@ from dory_core.estimate.timeline import LayerCosts, estimate
 from dory_core.expr import evaluate
 from dory_core.hardware import MemoryHierarchy
 from dory_core.ir import Array, Layer, Requant
+from dory_core.ir.geometry import Tile
 from dory_core.kernel import Kernel, Term
 from dory_core.tiling.aligned import copy_terms
 from dory_core.tiling.boxes import fetch_constraints
-from dory_core.tiling.geometry import Tile
 from dory_core.tiling.in_place import Refused, tile_whole, whole_layer
 from dory_core.tiling.latency import fastest
 from dory_core.tiling.problem import (

@@ -19,7 +19,7 @@ from itertools import product
 
 from dory_core.estimate.timeline import LayerCosts, LayerEstimate, estimate, lower_bound
 from dory_core.expr import evaluate
-from dory_core.tiling.geometry import make_tile
+from dory_core.ir.geometry import make_tile
 from dory_core.tiling.problem import AXES, Formulation, TilingProblem
 from dory_core.tiling.schedule import (
     ORDERS,

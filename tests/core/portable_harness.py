@@ -17,11 +17,7 @@ from string import Template
 import numpy as np
 
 from dory_core.ir import Add, Layer, Linear, pixel_bytes
-from dory_core.kernel import Kernel
-from dory_core.kernels import portable_kernels
-from dory_core.reference import run_layer
-from dory_core.simulate.packing import pack_rows
-from dory_core.tiling.geometry import (
+from dory_core.ir.geometry import (
     axis_spans,
     channel_spans,
     extent,
@@ -30,6 +26,10 @@ from dory_core.tiling.geometry import (
     make_tile,
     spans,
 )
+from dory_core.ir.packing import pack_rows
+from dory_core.kernel import Kernel
+from dory_core.kernels import portable_kernels
+from dory_core.reference import run_layer
 
 HEADER = Path(__file__).parents[2] / "dory_core" / "runtime" / "include"
 WARNINGS = ("-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror")

@@ -19,8 +19,8 @@ from dory_core.errors import VerificationFailed
 from dory_core.frontend import Frontend
 from dory_core.hardware import TargetContext
 from dory_core.ir import Graph, requant
+from dory_core.ir.ranges import infer_types
 from dory_core.passes import Pass
-from dory_core.passes.ranges import infer_types
 from dory_core.plugins import Plugins
 from dory_core.testing.graphs import GraphBuilder
 from tests.toy.chip import ToyChip

@@ -8,7 +8,7 @@ import pytest
 from dory_core.errors import UsageError
 from dory_core.golden import compare, input_of, read_golden
 from dory_core.ir import Graph, MaxPool, Tensor, Window
-from dory_core.passes.ranges import infer_types
+from dory_core.ir.ranges import infer_types
 from tests.nets import net
 
 

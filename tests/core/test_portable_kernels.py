@@ -8,12 +8,12 @@ import pytest
 
 from dory_core.expr import Expr, Var, evaluate
 from dory_core.ir import Array, AvgPool, Conv, Linear, MaxPool, Window, requant
+from dory_core.ir.geometry import extent, make_tile
+from dory_core.ir.packing import unpack_rows
 from dory_core.kernels import portable_kernels
 from dory_core.reference import run_layer
-from dory_core.simulate.packing import unpack_rows
 from dory_core.testing.kernels import SANITIZE
 from dory_core.testing.sanitizers import require_sanitizer, run_sanitized
-from dory_core.tiling.geometry import extent, make_tile
 from tests.core.portable_harness import (
     check_layer,
     compile_layers,

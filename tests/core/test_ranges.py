@@ -21,7 +21,7 @@ from dory_core.ir import (
     Window,
     requant,
 )
-from dory_core.passes.ranges import infer_types
+from dory_core.ir.ranges import infer_types
 from dory_core.testing.kernels import alone
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dory_core.errors import UsageError
 from dory_core.ir import Add, Array, AvgPool, Conv, Graph, Linear, MaxPool, Tensor, Window, requant
-from dory_core.passes.ranges import infer_types
+from dory_core.ir.ranges import infer_types
 from dory_core.reference import random_inputs, run
 from dory_core.testing.kernels import alone
 

@@ -7,9 +7,9 @@ import pytest
 
 from dory_core.errors import UsageError
 from dory_core.ir import Add, Array, Conv, Graph, Linear, Tensor, Window, requant
+from dory_core.ir.ranges import infer_types
 from dory_core.ir.serial import graph_bytes, graph_from_dict, graph_to_dict, load_graph
 from dory_core.ir.text import graph_text
-from dory_core.passes.ranges import infer_types
 
 
 @pytest.fixture

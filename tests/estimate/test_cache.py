@@ -10,10 +10,10 @@ import pytest
 from dory_core.estimate.cache import missed_lines, missed_share, pixel_by_pixel, waiting_cycles
 from dory_core.hardware import Cache, Level, Link, Memory, MemoryHierarchy
 from dory_core.ir import Layer, Window
+from dory_core.ir.geometry import make_tile
 from dory_core.kernel import Access
 from dory_core.kernels import portable_kernels
 from dory_core.testing.graphs import GraphBuilder
-from dory_core.tiling.geometry import make_tile
 from dory_core.tiling.in_place import MEMORY_BOUND, whole_timeline
 
 CACHE = Cache(size_bytes=16 * 1024, ways=4, line_bytes=32)

@@ -7,8 +7,8 @@ import random
 import pytest
 
 from dory_core.ir import Graph, Layer, pixel_bytes
+from dory_core.ir.geometry import Tile
 from dory_core.testing.graphs import GraphBuilder
-from dory_core.tiling.geometry import Tile
 from dory_core.tiling.outer import (
     Split,
     group_spans,

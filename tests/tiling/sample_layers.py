@@ -20,15 +20,15 @@ from dory_core.ir import (
     Tensor,
     Window,
 )
-from dory_core.kernel import Constraint, Kernel, Rejection, Term
-from dory_core.testing.kernels import alone
-from dory_core.tiling.geometry import (
+from dory_core.ir.geometry import (
     extent,
     input_bytes,
     is_channelwise,
     output_bytes,
     window_of,
 )
+from dory_core.kernel import Constraint, Kernel, Rejection, Term
+from dory_core.testing.kernels import alone
 
 RANGES = LayerRanges(-1000, 1000, 32, -1000, 1000)
 

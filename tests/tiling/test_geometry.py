@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dory_core.ir import AvgPool, Conv, Window
-from dory_core.tiling.geometry import (
+from dory_core.ir.geometry import (
     axis_spans,
     channel_granule,
     channel_spans,

@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from dory_core.tiling.geometry import extent, is_channelwise, make_tile, output_granule
+from dory_core.ir.geometry import extent, is_channelwise, make_tile, output_granule
 from dory_core.tiling.schedule import (
     ORDERS,
     SPATIAL_OUTER,

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from dory_core import reference
 from dory_core.budgets import resolve_budgets
 from dory_core.ir import Conv, Graph, requant
-from dory_core.passes.ranges import infer_types
+from dory_core.ir.ranges import infer_types
 from dory_core.pipeline import IMPORTED, PASSES, Setup, run
 from dory_core.plugins import Plugins
 

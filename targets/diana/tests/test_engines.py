@@ -16,10 +16,10 @@ from dory_diana.backend.digital import DigitalConv, DigitalDepthwise, DigitalLin
 
 from dory_core.errors import UsageError
 from dory_core.ir import Array, Conv, Layer, Requant, Window, requant
-from dory_core.passes.ranges import infer_types
+from dory_core.ir.geometry import extent, make_tile
+from dory_core.ir.ranges import infer_types
 from dory_core.plugins import Plugins
 from dory_core.testing.graphs import GraphBuilder, Range
-from dory_core.tiling.geometry import extent, make_tile
 
 SIGNED: Range = (-128, 127)
 SEVEN: Range = (0, 127)

@@ -9,7 +9,7 @@ from dory_diana.backend.layouts import ANALOG, DIGITAL, DIGITAL_VECTOR
 from dory_diana.weights import analog, digital
 
 from dory_core.ir import Tensor
-from dory_core.layout import Layout
+from dory_core.ir.layout import Layout
 
 SEEDS = range(20)
 

@@ -26,9 +26,9 @@ from dory_core.ir import (
     Window,
     requant,
 )
+from dory_core.ir.geometry import extent, make_tile
 from dory_core.kernel import Kernel
 from dory_core.testing.kernels import HostLibrary, KernelCase, alone, typed, whole_case
-from dory_core.tiling.geometry import extent, make_tile
 
 UNSIGNED, SIGNED = (0, 255), (-128, 127)
 

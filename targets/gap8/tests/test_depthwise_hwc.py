@@ -12,9 +12,9 @@ from gap8_layers import CLIPS, SPACE, make_case
 
 from dory_core.errors import NotSupported
 from dory_core.ir import Array, Conv, Layer, Window, requant
+from dory_core.ir.geometry import make_tile
 from dory_core.testing.kernels import HostLibrary, KernelCase, alone, typed, whole_case
 from dory_core.testing.random_layers import RandomLayers
-from dory_core.tiling.geometry import make_tile
 
 STEP = requant(37, 1 << 9, 1 << 12, 0, 255)
 

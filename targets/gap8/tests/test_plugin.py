@@ -19,6 +19,7 @@ from dory_core.errors import UsageError
 from dory_core.expr import Expr, Var, evaluate
 from dory_core.hardware import TargetContext
 from dory_core.ir import Add, Array, AvgPool, Conv, Layer, Linear, MaxPool, Window, requant
+from dory_core.ir.geometry import Tile, extent, is_channelwise, make_tile, with_border
 from dory_core.kernel import Kernel, Term
 from dory_core.planning.planner import l2_after_code
 from dory_core.plugins import Plugins
@@ -26,7 +27,6 @@ from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.graphs import GraphBuilder
 from dory_core.testing.kernels import alone, typed
 from dory_core.testing.random_layers import KINDS, RandomLayers
-from dory_core.tiling.geometry import Tile, extent, is_channelwise, make_tile, with_border
 from dory_core.tiling.problem import TilingProblem, formulate
 from dory_core.tiling.solve import smallest_tile
 from dory_core.tiling.tiler import Tiler

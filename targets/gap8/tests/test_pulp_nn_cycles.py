@@ -14,10 +14,10 @@ from dory_gap8.pulp_nn.weighted import UpstreamConv
 
 from dory_core.binding import bind_layer
 from dory_core.ir import Layer, Window
+from dory_core.ir.geometry import Tile
 from dory_core.kernel import Kernel, Term
 from dory_core.plugins import load_plugins
 from dory_core.testing.graphs import GraphBuilder
-from dory_core.tiling.geometry import Tile
 from dory_core.tiling.tiled import TiledLayer
 from dory_core.tiling.tiler import Tiler
 

@@ -12,10 +12,10 @@ from image import require_emulator, session
 
 from dory_core.estimate.cache import missed_lines
 from dory_core.ir import Window
+from dory_core.ir.geometry import extent, make_tile
 from dory_core.plugins import Plugins, load_plugins
 from dory_core.testing.apps import build_app
 from dory_core.testing.graphs import GraphBuilder
-from dory_core.tiling.geometry import extent, make_tile
 
 SAME = Window(kernel=(3, 3), pads=(1, 1, 1, 1))
 POINT = Window(kernel=(1, 1))

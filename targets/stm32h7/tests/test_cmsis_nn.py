@@ -28,13 +28,13 @@ from dory_core import reference
 from dory_core.application import run_application
 from dory_core.errors import UsageError
 from dory_core.ir import Array, Conv, Layer, Requant, Window, requant
-from dory_core.passes.ranges import accumulator_bounds
+from dory_core.ir.geometry import make_tile
+from dory_core.ir.ranges import accumulator_bounds
 from dory_core.plugins import load_plugins
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.graphs import GraphBuilder
 from dory_core.testing.kernels import HostLibrary, KernelCase, alone, make_case, typed, whole_case
 from dory_core.testing.random_layers import RandomLayers
-from dory_core.tiling.geometry import make_tile
 
 KINDS = ("conv", "grouped", "pointwise", "depthwise", "linear", "maxpool")
 SAME = Window(kernel=(3, 3), pads=(1, 1, 1, 1))

@@ -29,12 +29,12 @@ from dory_core.ir import (
     Window,
     requant,
 )
+from dory_core.ir.geometry import make_tile
 from dory_core.kernel import Kernel
 from dory_core.requantisation import Narrow, Staircase, narrow_32
 from dory_core.testing import KernelConformance
 from dory_core.testing.kernels import HostLibrary, alone, typed, whole_case
 from dory_core.testing.random_layers import KINDS
-from dory_core.tiling.geometry import make_tile
 
 
 class TestKernels(KernelConformance):

@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 from math import gcd, lcm
 
-from dory_core.expr import ceil_div, lookup
+from dory_core.expr import Number, ceil_div, lookup
 from dory_core.ir import Add, AvgPool, Conv, Layer, Linear, MaxPool, Tensor, Window
-from dory_core.kernel import Number
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dory_core.ir import Tensor
-from dory_core.simulate.packing import pack, pack_rows, unpack, unpack_rows
+from dory_core.ir.packing import pack, pack_rows, unpack, unpack_rows
 
 
 def tensor(channels: int, height: int, width: int, bits: int, signed: bool) -> Tensor:

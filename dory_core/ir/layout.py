@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.ir import Tensor
-from dory_core.simulate import packing
+from dory_core.ir import Tensor, packing
 
 
 @dataclass(frozen=True, slots=True)
