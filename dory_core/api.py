@@ -69,9 +69,11 @@ if TYPE_CHECKING:
     from dory_core.kernel import Access as Access
     from dory_core.kernel import Constraint as Constraint
     from dory_core.kernel import Kernel as Kernel
+    from dory_core.kernel import MemoryAccesses as MemoryAccesses
     from dory_core.kernel import Rejection as Rejection
     from dory_core.kernel import StructCall as StructCall
     from dory_core.kernel import Term as Term
+    from dory_core.kernel import Traits as Traits
     from dory_core.kernel import WeightBlock as WeightBlock
     from dory_core.kernel import reject_maximum as reject_maximum
     from dory_core.kernel import reject_type as reject_type
@@ -177,8 +179,10 @@ SECTIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
             "Access",
             "Constraint",
             "Kernel",
+            "MemoryAccesses",
             "Rejection",
             "StructCall",
+            "Traits",
             "Term",
             "WeightBlock",
             "reject_maximum",

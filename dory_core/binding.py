@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 
 from dory_core.errors import NotSupported
 from dory_core.ir import Graph, Layer, Tensor
-from dory_core.ir.layout import Layout
-from dory_core.kernel import Kernel, Rejection
+from dory_core.kernel import Kernel, Rejection, Traits
 
 #: The candidate kernels of a layer, best first.
 Candidates = Callable[[Layer], Sequence[Kernel]]
@@ -49,29 +48,11 @@ class EngineRejection:
 
 
 @dataclass(frozen=True, slots=True)
-class TensorLayouts:
-    """How a kernel has the tensors of a layer.
-
-    inputs, output: layouts in L2, and of tiles in L1. input_tile: layout in L1 of the tile of an
-    HWC input, ``HWC`` or ``CHW``.
-    """
-
-    inputs: tuple[Layout, ...]
-    output: Layout
-    input_tile: str = "HWC"
-
-    @property
-    def is_hwc(self) -> bool:
-        """Whether all tensors lie as HWC in L2."""
-        return all(layout.is_hwc for layout in (*self.inputs, self.output))
-
-
-@dataclass(frozen=True, slots=True)
 class BoundKernel:
-    """A kernel that computes a layer, with the layouts of the layer's tensors."""
+    """A kernel that computes a layer, and how it handles it; all inputs have their layouts."""
 
     kernel: Kernel
-    layouts: TensorLayouts
+    traits: Traits
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,22 +157,21 @@ def rejection_of(kernel: Kernel, layer: Layer) -> Rejection | None:
     return answer if isinstance(answer, Rejection) else None
 
 
-def _ask(kernel: Kernel, layer: Layer) -> TensorLayouts | Rejection:
+def _ask(kernel: Kernel, layer: Layer) -> Traits | Rejection:
     rejection = kernel.accepts(layer)
     if rejection is not None:
         return rejection
-    layouts = TensorLayouts(
-        kernel.input_layouts(layer), kernel.output_layout(layer), kernel.input_layout(layer)
-    )
+    traits = kernel.traits(layer)
+    traits = replace(traits, inputs=traits.input_layouts(layer))
     tensors: tuple[Tensor, ...] = (*layer.inputs, layer.output)
-    for tensor, layout in zip(tensors, (*layouts.inputs, layouts.output), strict=True):
+    for tensor, layout in zip(tensors, (*traits.inputs, traits.output), strict=True):
         if not layout.is_hwc and tensor.bits != 8:
             return Rejection(
                 f"layout {layout.name} takes elements of 8 bits, {tensor.name} has {tensor.bits}"
             )
     narrow = next((t for t in layer.inputs if t.bits < 8), None)
-    if layouts.input_tile != "CHW" or narrow is None:
-        return layouts
+    if not traits.planar or narrow is None:
+        return traits
     return Rejection(
         f"it reads its input as CHW, but transfers move whole bytes and the channels of "
         f"{narrow.name} share them ({narrow.bits} bits each)"
@@ -204,13 +184,13 @@ def bound_text(bound: BoundGraph) -> str:
     for one in bound.layers:
         lines.append(f"{one.layer.output.name} = {one.layer.op.kind}  # {one.layer.op.name}")
         for number, found in enumerate(one.kernels, 1):
-            lines.append(f"    {number}. {found.kernel.name}: {_layouts_text(one, found.layouts)}")
+            lines.append(f"    {number}. {found.kernel.name}: {_layouts_text(one, found.traits)}")
         lines += [f"    not {r.kernel}: {r.reason}" for r in one.rejections]
     return "\n".join(lines) + "\n"
 
 
-def _layouts_text(bound: BoundLayer, layouts: TensorLayouts) -> str:
-    tensors = zip(bound.layer.inputs, layouts.inputs, strict=True)
+def _layouts_text(bound: BoundLayer, traits: Traits) -> str:
+    tensors = zip(bound.layer.inputs, traits.inputs, strict=True)
     inputs = ", ".join(f"{tensor.name} as {layout.name}" for tensor, layout in tensors)
-    tile = "" if layouts.input_tile == "HWC" else f" (tiles as {layouts.input_tile})"
-    return f"{inputs}{tile} -> {bound.layer.output.name} as {layouts.output.name}"
+    tile = " (tiles as CHW)" if traits.planar else ""
+    return f"{inputs}{tile} -> {bound.layer.output.name} as {traits.output.name}"

@@ -31,7 +31,7 @@ class Memory:
 
     size_bytes: what the chip has. reserved_bytes: taken by stacks, code, heap; not for the network.
     address: base address on the chip. holds: roles, of ``activations``, ``weights``, ``code``, or
-    one that a kernel names (``Kernel.fetches_weights``): such a memory of level 1 is filled by
+    one that a kernel names (``Traits.fetches``): such a memory of level 1 is filled by
     calls of kernels and is no part of a budget.
     alignment_bytes: every block starts on a multiple of it. mapped: cores and DMA read it like any
     other memory, and nobody writes it at run time: constants are linked there and are loaded into
@@ -220,7 +220,7 @@ class MemoryHierarchy:
     """Levels from the nearest to the cores outwards, the links between them, and the cores.
 
     in_place: no layer is tiled; kernels work on tensors in L2 and on linked constants, and L1
-    holds their scratch memory. ``Kernel.in_place`` says so of a single kernel. cache: what they
+    holds their scratch memory. ``Traits.in_place`` says so of a single kernel. cache: what they
     work through then, None without a cache.
     cores: number of cores that run kernels (SPMD). local: bytes of L1 reserved per core for stacks
     are part of ``Memory.reserved_bytes``. peak_macs_per_cycle: what all cores together cannot

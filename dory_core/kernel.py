@@ -99,59 +99,68 @@ class Access:
     again: tuple[tuple[int, int], ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """How a kernel handles a layer otherwise than in tiles of HWC that lie in L1 with constants.
+
+    inputs, output: layouts in L2 and of tiles in L1; no inputs: all are HWC. Where one is not HWC,
+    a tile has whole rows, and all channels or a multiple of ``channel_multiple`` of them; it lies
+    in L1 as a tensor of its rows and channels would. The planner converts where it has to. A
+    kernel that leaves anything in the padding of its output says so with ``clean=False``.
+    planar: the tile of an HWC input lies in L1 as CHW; transfers reorder it.
+    accumulates: input channels may be tiled, partial sums stay in L1 as int32. Where an input or
+    the output has another layout than HWC they are never tiled.
+    in_place: it works on tensors in L2 and on linked constants where they lie, in one piece; L1
+    holds its scratch memory alone.
+    fetches: role of a memory of level 1 that its call fills itself with the constants of the tile:
+    they are not loaded into L1, ``$weights`` and the other parts are addresses where they are
+    linked, and the block of a tile fits that memory. Its cycles include the fetch.
+    """
+
+    inputs: tuple[Layout, ...] = ()
+    output: Layout = HWC
+    planar: bool = False
+    accumulates: bool = False
+    in_place: bool = False
+    fetches: str = ""
+
+    def input_layouts(self, layer: Layer) -> tuple[Layout, ...]:
+        """Return the layout of every input of a layer."""
+        return self.inputs or (HWC,) * len(layer.inputs)
+
+    @property
+    def is_hwc(self) -> bool:
+        """Inputs and output are HWC in L2."""
+        return self.output.is_hwc and all(layout.is_hwc for layout in self.inputs)
+
+
+PLAIN = Traits()
+
+
 class Kernel(ABC):
     """A C kernel that computes one tile of one layer; every core of the cluster calls it.
 
     name: unique within the target; our own are prefixed ``dory_<target>_``.
     symbol is given per layer by :meth:`symbol`, since one family has many precisions.
     engine: name of the unit that computes, for reports; empty for the target's cores.
-    in_place: it works on tensors in L2 and on linked constants where they lie, in one piece; L1
-    holds its scratch memory alone.
-    fetches_weights: role of a memory of level 1 that its call fills itself with the constants of
-    the tile: they are not loaded into L1, ``$weights`` and the other parts are addresses where they
-    are linked, and the block of a tile fits that memory. Its cycles include the fetch.
+    What only some kernels do is said by their :meth:`traits`, and by :class:`MemoryAccesses`.
     """
 
     name: str
     summary: str = ""
     engine: str = ""
-    in_place: bool = False
-    fetches_weights: str = ""
 
     @abstractmethod
     def accepts(self, layer: Layer) -> Rejection | None:
         """Return None when the kernel computes the layer exactly, else why not."""
 
+    def traits(self, layer: Layer) -> Traits:
+        """Return what sets the kernel apart on a layer that it accepts."""
+        return PLAIN
+
     def constraints(self, layer: Layer, tile: Tile) -> tuple[Constraint, ...]:
         """Return the kernel's own conditions on tiles; memory is not its business."""
         return ()
-
-    def accumulates(self, layer: Layer) -> bool:
-        """Return True when input channels may be tiled, partial sums staying in L1 as int32.
-
-        Where an input or the output has another layout than HWC they are never tiled.
-        """
-        return False
-
-    def input_layout(self, layer: Layer) -> str:
-        """Return the layout of the tile of an HWC input in L1: ``HWC`` or ``CHW``."""
-        return "HWC"
-
-    def input_layouts(self, layer: Layer) -> tuple[Layout, ...]:
-        """Return the layout of every input, in L2 and of its tile in L1.
-
-        With another one than HWC, of an input or of the output, a tile has whole rows, and all
-        channels or a multiple of ``channel_multiple`` of them; it lies in L1 as a tensor of its
-        rows and channels would. The planner converts where it has to.
-        """
-        return (HWC,) * len(layer.inputs)
-
-    def output_layout(self, layer: Layer) -> Layout:
-        """Return the layout of the output, in L2 and of its tile in L1.
-
-        A kernel that leaves anything in the padding says so with ``clean=False``.
-        """
-        return HWC
 
     def scratch_bytes(self, layer: Layer, tile: Tile) -> Number:
         """Return the bytes of scratch memory in L1 that a call on ``tile`` needs."""
@@ -174,16 +183,6 @@ class Kernel(ABC):
     @abstractmethod
     def cycles(self, layer: Layer, tile: Tile) -> Number:
         """Return the estimated cycles of one call on ``tile``, all cores, fork-free."""
-
-    def accesses(self, layer: Layer, tile: Tile, line_bytes: int) -> tuple[Access, ...]:
-        """Return how a call on ``tile``, of integers, goes through its operands in place.
-
-        line_bytes: of the cache's lines. For layers that are not tiled; the default computes one
-        output after the other.
-        """
-        from dory_core.estimate.cache import pixel_by_pixel
-
-        return pixel_by_pixel(self, layer, tile)
 
     @abstractmethod
     def symbol(self, layer: Layer) -> str:
@@ -210,6 +209,20 @@ class Kernel(ABC):
         """Return every file that the call needs, at paths below ``kernels/``."""
 
 
+class MemoryAccesses(ABC):
+    """A kernel that says how it goes through memory when it works in place.
+
+    Of others the estimate takes that they compute one output after the other.
+    """
+
+    @abstractmethod
+    def accesses(self, layer: Layer, tile: Tile, line_bytes: int) -> tuple[Access, ...]:
+        """Return how a call on ``tile``, of integers, goes through its operands in place.
+
+        line_bytes: of the cache's lines. For layers that are not tiled.
+        """
+
+
 def reject_type(tensor: Tensor, role: str, allowed: tuple[str, ...]) -> Rejection | None:
     """Return why the storage of ``tensor`` is not possible; ``role`` is ``input`` or ``output``."""
     if tensor.type_name in allowed:
@@ -226,14 +239,3 @@ def reject_maximum(layer: Layer) -> Rejection | None:
     if layer.output.type_name != layer.inputs[0].type_name:
         return Rejection("input and output of a maximum must be stored alike")
     return None
-
-
-def tensor_layouts(kernel: Kernel, layer: Layer) -> tuple[tuple[Tensor, Layout], ...]:
-    """Return every input and the output of a layer with the layout that the kernel has it in."""
-    inputs = zip(layer.inputs, kernel.input_layouts(layer), strict=True)
-    return (*inputs, (layer.output, kernel.output_layout(layer)))
-
-
-def is_hwc(kernel: Kernel, layer: Layer) -> bool:
-    """Return whether the kernel has all tensors of a layer as HWC in L2."""
-    return all(layout.is_hwc for _, layout in tensor_layouts(kernel, layer))

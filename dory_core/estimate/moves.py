@@ -22,7 +22,7 @@ ALIGNED: Bases = MappingProxyType({})
 
 
 def box_transfer(
-    tensor: Tensor, rows: int, columns: int, channels: int, layout: str = "HWC"
+    tensor: Tensor, rows: int, columns: int, channels: int, planar: bool = False
 ) -> DmaCost:
     """Return the transfer of a box of an HWC tensor in the lower level to or from a dense tile.
 
@@ -30,7 +30,7 @@ def box_transfer(
     one per pixel. A CHW tile is moved element by element.
     """
     size = rows * columns * pixel_bytes(channels, tensor.bits)
-    if layout == "CHW" and tensor.channels > 1:
+    if planar and tensor.channels > 1:
         return DmaCost(size, rows * columns * channels, True, channels, rows)
     if channels < tensor.channels:
         return DmaCost(size, rows * columns, planes=rows)
@@ -62,9 +62,10 @@ class LayerMoves:
     ) -> None:
         self.layer = layer
         self.kernel = kernel
-        self.input_layout = kernel.input_layout(layer)
-        self._input_layouts = kernel.input_layouts(layer)
-        self._output_layout = kernel.output_layout(layer)
+        traits = kernel.traits(layer)
+        self.planar = traits.planar
+        self._input_layouts = traits.input_layouts(layer)
+        self._output_layout = traits.output
         self._resident = resident
         self._unit = weight_unit
         self.splits_columns = False  # known of a tile loop: a tile with all columns has rows, too
@@ -98,7 +99,7 @@ class LayerMoves:
         if linear:
             share = channels / input_channels(self.layer)
             return DmaCost(max(1, round(tensor.size_bytes * share)), 1)
-        cost = box_transfer(tensor, rows, columns, channels, self.input_layout)
+        cost = box_transfer(tensor, rows, columns, channels, self.planar)
         return replace(cost, rows=rows) if cost.rows == 1 and self.splits_columns else cost
 
     def weights(self, c_out: int, c_in: int) -> DmaCost:
@@ -175,7 +176,7 @@ class LayerMoves:
                 {s.x_start for s in columns},
                 {c for c, _ in channels},
             )
-            chw = self.input_layout == "CHW" and layout.is_hwc and tensor.channels > 1
+            chw = self.planar and layout.is_hwc and tensor.channels > 1
             pitches |= _pitches(
                 tensor, layout, not self.splits_columns and not chw, len(channels) == 1 and not chw
             )

@@ -182,7 +182,7 @@ class LayerCosts:
         rows, columns: numbers or arrays. For a Linear the whole input counts, whatever they are.
         """
         per_byte = 1 / self.bytes_per_cycle
-        if self.moves.input_layout == "CHW" and self.link.element_cycles:
+        if self.moves.planar and self.link.element_cycles:
             per_byte = min(per_byte, self.link.element_cycles)
         if isinstance(self.layer.op, Linear):
             return self.layer.inputs[0].size_bytes * per_byte

@@ -1,8 +1,8 @@
 """How the elements of a tensor lie in memory, as data.
 
 HWC is the layout of the network's input and output and of every kernel that says nothing else.
-Others are for engines with layouts of their own: a kernel names them (``Kernel.input_layouts``,
-``Kernel.output_layout``), and the planner converts where producer and consumer differ.
+Others are for engines with layouts of their own: a kernel names them (``Traits.inputs``,
+``Traits.output``), and the planner converts where producer and consumer differ.
 """
 
 from __future__ import annotations

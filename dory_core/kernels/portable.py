@@ -38,7 +38,7 @@ from dory_core.ir.geometry import (
     output_granule,
 )
 from dory_core.ir.packing import pack_rows
-from dory_core.kernel import Constraint, Kernel, Rejection, WeightBlock
+from dory_core.kernel import Constraint, Kernel, Rejection, Traits, WeightBlock
 from dory_core.kernels import constants
 
 SOURCES = Path(__file__).parent / "c"
@@ -61,7 +61,7 @@ def portable_kernels(
 ) -> tuple[Kernel, ...]:
     """Return one kernel per layer kind. cores: number of cores that share a tile, for estimates.
 
-    in_place, engine: see :class:`dory_core.kernel.Kernel`.
+    in_place, engine: see :class:`Traits` and :class:`Kernel`.
     """
     return (
         PortableConv(cores, in_place, engine),
@@ -102,6 +102,10 @@ class _Portable(Kernel):
     def _steps(self, layer: Layer) -> tuple[Requant, ...]:
         """Return every requantisation in the order of the parameter table."""
         return layer.op.requants
+
+    def traits(self, layer: Layer) -> Traits:
+        """Return whether it works in place."""
+        return Traits(in_place=self.in_place)
 
     def constraints(self, layer: Layer, tile: Tile) -> tuple[Constraint, ...]:
         """Keep groups whole, and tiles of sub-byte channels on byte borders."""
@@ -196,9 +200,9 @@ class _Accumulating(_Portable):
             return f"weights in [{lo}, {hi}] do not fit {bits} bits"
         return None
 
-    def accumulates(self, layer: Layer) -> bool:
-        """Return True but for grouped convolutions, whose inputs follow the outputs."""
-        return not is_channelwise(layer)
+    def traits(self, layer: Layer) -> Traits:
+        """Partial sums but for grouped convolutions, whose inputs follow the outputs."""
+        return Traits(accumulates=not is_channelwise(layer), in_place=self.in_place)
 
     def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
         """Return the bytes of tables, biases and weights; every row of weights starts on a byte."""
@@ -243,7 +247,7 @@ class _Accumulating(_Portable):
         x, y = layer.inputs[0], layer.output
         bias = "$bias" if layer.bias is not None else "NULL"
         psum, first, last = (
-            ("$psum", "$first", "$last") if self.accumulates(layer) else ("NULL", "1", "1")
+            ("$psum", "$first", "$last") if self.traits(layer).accumulates else ("NULL", "1", "1")
         )
         return self._call(
             layer,

@@ -10,9 +10,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from dory_core.binding import TensorLayouts
 from dory_core.ir import Graph, Layer, Tensor
 from dory_core.ir.layout import HWC, Layout
+from dory_core.kernel import Traits
 from dory_core.planning.blocks import Request
 
 
@@ -75,7 +75,7 @@ class LayoutPlan:
         )
 
 
-def plan_layouts(graph: Graph, bound: Sequence[tuple[Layer, TensorLayouts]]) -> LayoutPlan:
+def plan_layouts(graph: Graph, bound: Sequence[tuple[Layer, Traits]]) -> LayoutPlan:
     """Return the forms of all tensors for layers in this order, with layouts of their kernels."""
     builder = _Builder(graph)
     return builder.run(bound)
@@ -87,16 +87,16 @@ class _Builder:
     forms: dict[str, StoredTensor] = field(default_factory=dict)
     of_tensor: dict[str, list[StoredTensor]] = field(default_factory=dict)
 
-    def run(self, bound: Sequence[tuple[Layer, TensorLayouts]]) -> LayoutPlan:
+    def run(self, bound: Sequence[tuple[Layer, Traits]]) -> LayoutPlan:
         for name in self.graph.inputs:
             self._add(StoredTensor(name, self.graph.tensors[name], HWC))
         reads, writes, before = [], [], []
-        for layer, layouts in bound:
+        for layer, traits in bound:
             conversions: list[tuple[str, str]] = []
-            operands = zip(layer.inputs, layouts.inputs, strict=True)
+            operands = zip(layer.inputs, traits.inputs, strict=True)
             reads.append(tuple(self._form(t, wanted, conversions) for t, wanted in operands))
             before.append(tuple(conversions))
-            self._add(StoredTensor(layer.output.name, layer.output, layouts.output))
+            self._add(StoredTensor(layer.output.name, layer.output, traits.output))
             writes.append(layer.output.name)
         conversions = []
         tensors = (self.graph.tensors[name] for name in self.graph.outputs)

@@ -19,7 +19,7 @@ from dory_core.estimate.timeline import (
 from dory_core.hardware import MemoryHierarchy, TargetContext
 from dory_core.ir import Layer, Linear
 from dory_core.ir.layout import Layout
-from dory_core.kernel import Kernel
+from dory_core.kernel import Kernel, Traits
 from dory_core.plan import (
     BLOCKS,
     IN_PLACE,
@@ -205,7 +205,7 @@ def weight_buffer_bytes(tiled: TiledLayer) -> int:
 
     For a layer in place, those of its one block; those that a kernel fetches itself likewise.
     """
-    if tiled.in_place or tiled.kernel.fetches_weights:
+    if tiled.in_place or tiled.traits.fetches:
         return int(tiled.kernel.weight_bytes(tiled.layer, tiled.tiling.tile))
     return next((int(b.bytes) for b in tiled.tiling.buffers if b.name == "w"), 0)
 
@@ -244,6 +244,7 @@ def make_step(
     kernel = tiled.kernel
     if tiled.in_place:
         return _in_place_step(layer, tiled, parts, places, weights, hierarchy, conversions)
+    traits = tiled.traits
     first = parts[0].schedule
     all_inputs = len(first.c_out if first.is_channelwise else first.c_in) == 1
     carriages = _carriages(layer, kernel, parts, hierarchy, stay.unmoved, own_end)
@@ -263,18 +264,16 @@ def make_step(
         ),
         inputs=tuple(
             OperandPlan(
-                RESIDENT if name in stay.found else _input_form(layer, kernel, layout, all_inputs),
+                RESIDENT if name in stay.found else _input_form(layer, traits, layout, all_inputs),
                 places[tensor.name],
                 layout,
             )
-            for name, tensor, layout in zip(
-                OPERANDS, layer.inputs, kernel.input_layouts(layer), strict=False
-            )
+            for name, tensor, layout in zip(OPERANDS, layer.inputs, traits.inputs, strict=False)
         ),
         output=OperandPlan(
-            _form(kernel.output_layout(layer), whole) if stay.stored else RESIDENT,
+            _form(traits.output, whole) if stay.stored else RESIDENT,
             places[layer.output.name],
-            kernel.output_layout(layer),
+            traits.output,
         ),
         weights=weights,
         estimate=whole_estimate(layer, timelines, hierarchy),
@@ -314,10 +313,10 @@ def _carriages(
     return found
 
 
-def _input_form(layer: Layer, kernel: Kernel, layout: Layout, all_channels: bool) -> str:
+def _input_form(layer: Layer, traits: Traits, layout: Layout, all_channels: bool) -> str:
     if isinstance(layer.op, Linear) and not layout.is_hwc:
         return "rows"  # the whole tensor
-    if kernel.input_layout(layer) == "CHW" and layout.is_hwc:
+    if traits.planar and layout.is_hwc:
         return "channels"
     return _form(layout, all_channels)
 
@@ -336,7 +335,7 @@ def _call(kernel: Kernel, layer: Layer) -> KernelCall:
         kernel.headers(layer),
         kernel.call(layer),
         kernel.engine,
-        kernel.fetches_weights,
+        kernel.traits(layer).fetches,
     )
 
 
@@ -350,7 +349,7 @@ def _in_place_step(
     conversions: tuple[Conversion, ...],
 ) -> LayerStep:
     """Return the step of a layer whose kernel works where tensors and constants lie."""
-    kernel = tiled.kernel
+    kernel, traits = tiled.kernel, tiled.traits
     names = {name: t.name for name, t in zip(OPERANDS, layer.inputs, strict=False)}
     names["y"] = layer.output.name
     memories = {operand: places[name].memory for operand, name in names.items()}
@@ -364,9 +363,9 @@ def _in_place_step(
         l1=place_l1(scratch_buffers(layer, kernel, tiled.tiling.tile)),
         inputs=tuple(
             OperandPlan(IN_PLACE, places[tensor.name], layout)
-            for tensor, layout in zip(layer.inputs, kernel.input_layouts(layer), strict=True)
+            for tensor, layout in zip(layer.inputs, traits.inputs, strict=True)
         ),
-        output=OperandPlan(IN_PLACE, places[layer.output.name], kernel.output_layout(layer)),
+        output=OperandPlan(IN_PLACE, places[layer.output.name], traits.output),
         weights=weights,
         estimate=timeline.estimate,
         timelines=(timeline,),

@@ -84,8 +84,7 @@ def place_network(tiling: TiledGraph, ctx: TargetContext, budgets: Budgets) -> P
 
 def _can_stream(tiled: TiledLayer) -> bool:
     """Return whether a layer can be computed in parts: its tiles are all that it has in L1."""
-    fetches = bool(tiled.kernel.fetches_weights)
-    return not tiled.in_place and not fetches and tiled.layouts.is_hwc
+    return not tiled.in_place and not tiled.traits.fetches and tiled.traits.is_hwc
 
 
 def l2_after_code(
@@ -111,7 +110,7 @@ def place_resident(
     level = ctx.memory.constants_level
     graph, tiled = tiling.graph, tiling.best
     layers = graph.layers
-    flow = plan_layouts(graph, [(one.layer, one.layouts) for one in tiled])
+    flow = plan_layouts(graph, [(one.layer, one.traits) for one in tiled])
     residency = plan_residency(tiled, flow, ctx.memory, budgets.bytes[1], tiling.in_one_tile)
     unit = weight_unit(ctx.memory)
     tables = [_encode(a, b, unit) for a, b in zip(layers, residency.tiled, strict=True)]
@@ -217,7 +216,7 @@ def _cycles(form: StoredTensor, hierarchy: MemoryHierarchy) -> int:
 def _encode(layer: Layer, tiled: TiledLayer, unit: int) -> tuple[WeightChunk, ...]:
     """Return the constants of a layer, blocks padded to multiples of unit; empty without any."""
     most = weight_buffer_bytes(tiled)
-    if not tiled.schedule.has_weights and not (tiled.kernel.fetches_weights and most):
+    if not tiled.schedule.has_weights and not (tiled.traits.fetches and most):
         return ()
     return encode_chunks(layer, tiled.kernel, [(0, tiled.schedule)], most, unit)
 

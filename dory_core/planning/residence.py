@@ -269,8 +269,7 @@ def _reads_whole(tiled: TiledLayer, operand: int) -> bool:
     channels, rows, columns, inputs = schedule.counts
     if (rows, columns, inputs) != (1, 1, 1) or (channels > 1 and schedule.is_channelwise):
         return False
-    kernel = tiled.kernel
-    if kernel.input_layouts(layer)[operand].is_hwc and kernel.input_layout(layer) != "HWC":
+    if tiled.traits.planar and tiled.traits.inputs[operand].is_hwc:
         return False  # it changes its layout on the way
     if isinstance(layer.op, Linear):
         return True

@@ -170,7 +170,7 @@ def make_case(
     for _ in range(_DRAWS):
         c_in = -(-full.c_in // (step * int(random.integers(1, 4)))) * step
         sizes = (size(full.c_out, together), size(full.h), size(full.w), min(c_in, full.c_in))
-        tile = make_tile(layer, *sizes[:3], sizes[3] if kernel.accumulates(layer) else None)
+        tile = make_tile(layer, *sizes[:3], sizes[3] if kernel.traits(layer).accumulates else None)
         if not constrained or all(c.condition for c in kernel.constraints(layer, tile)):
             return replace(case, tile=sizes)
     return case
@@ -236,7 +236,7 @@ class Machine(ABC):
         """Return the bytes (h, w, bytes of a pixel) of one output tile."""
         case = self.cases[number]
         layer, kernel = case.layer, case.kernel
-        full, splits = extent(layer), kernel.accumulates(layer)
+        full, splits = extent(layer), kernel.traits(layer).accumulates
         y = np.full((h.size, w.size, pixel_bytes(c.size, layer.output.bits)), 0xB5, dtype=np.uint8)
         psum = np.full((h.size, w.size, c.size), 123456789, dtype=np.int32)
         parts = spans(full.c_in, case.tile[3]) if splits else ((c.x_start, c.x_size),)
@@ -282,7 +282,7 @@ def _inputs(case: KernelCase, start: int, count: int, h: Span, w: Span) -> Buffe
         else:
             rows, columns = (slice(s.x_start, s.x_start + s.x_size) for s in (h, w))
             box = values[start : start + count, rows, columns]
-            if case.kernel.input_layout(layer) == "HWC":
+            if not case.kernel.traits(layer).planar:
                 box = box.transpose(1, 2, 0)
         buffers[name] = _exact(pack_rows(box, tensor.bits, tensor.signed))
     return buffers

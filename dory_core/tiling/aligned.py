@@ -20,12 +20,12 @@ def copy_terms(layer: Layer, kernel: Kernel, tile: Tile, link: Link) -> tuple[Te
     """
     if not link.dma or (link.alignment_bytes == 1 and link.dimensions > 1):
         return ()
-    layouts, full = kernel.input_layouts(layer), extent(layer)
+    traits, full = kernel.traits(layer), extent(layer)
     wishes: list[Number] = []
     channels = tile.c_out if is_channelwise(layer) else tile.c_in
-    if not isinstance(layer.op, Linear) and kernel.input_layout(layer) == "HWC":
+    if not isinstance(layer.op, Linear) and not traits.planar:
         operands = layer.inputs if isinstance(layer.op, Add) else layer.inputs[:1]
-        for tensor, layout in zip(operands, layouts, strict=False):
+        for tensor, layout in zip(operands, traits.input_layouts(layer), strict=False):
             if layout.is_hwc:
                 # Rows and columns of inputs start at any number, so one has to be a multiple.
                 rows = _aligned(tensor.width * pixel_bytes(tensor.channels, tensor.bits), link)
@@ -38,7 +38,7 @@ def copy_terms(layer: Layer, kernel: Kernel, tile: Tile, link: Link) -> tuple[Te
                         _either(link.dimensions > 1, tile.w == full.w),
                     )
                 )
-    if kernel.output_layout(layer).is_hwc:
+    if traits.output.is_hwc:
         y = layer.output
         pixel = pixel_bytes(y.channels, y.bits)
         row = y.width * pixel

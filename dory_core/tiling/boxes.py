@@ -23,7 +23,7 @@ from dory_core.kernel import Constraint, Kernel
 
 def input_tile_bytes(layer: Layer, kernel: Kernel, tile: Tile, operand: int = 0) -> Number:
     """Return the bytes of one input tile in L1; sizes are numbers or expressions, as the tile's."""
-    layout, tensor = kernel.input_layouts(layer)[operand], layer.inputs[operand]
+    layout, tensor = kernel.traits(layer).input_layouts(layer)[operand], layer.inputs[operand]
     if layout.is_hwc:
         return input_bytes(layer, tile, operand)
     if isinstance(layer.op, Linear):
@@ -33,7 +33,7 @@ def input_tile_bytes(layer: Layer, kernel: Kernel, tile: Tile, operand: int = 0)
 
 def output_tile_bytes(layer: Layer, kernel: Kernel, tile: Tile) -> Number:
     """Return the bytes of the output tile in L1; sizes are numbers or expressions."""
-    layout = kernel.output_layout(layer)
+    layout = kernel.traits(layer).output
     if layout.is_hwc:
         return output_bytes(layer, tile)
     return layout.box_bytes(layer.output, tile.c_out, tile.h)
@@ -44,12 +44,13 @@ def tile_granule(layer: Layer, kernel: Kernel) -> int:
 
     Slices of both tensors then start where a layout can be cut.
     """
-    granule = lcm(output_granule(layer), _slice(kernel.output_layout(layer)))
+    traits = kernel.traits(layer)
+    granule = lcm(output_granule(layer), _slice(traits.output))
     if not is_channelwise(layer):
         return granule
     together = channel_granule(layer)
     per_group = extent(layer).c_in * together // extent(layer).c_out
-    for layout in kernel.input_layouts(layer):
+    for layout in traits.input_layouts(layer):
         channels = _slice(layout)
         granule = lcm(granule, together * (channels // gcd(channels, per_group)))
     return granule
@@ -69,13 +70,14 @@ def fetch_constraints(
 
     Raises ValueError when level 1 has no such memory.
     """
-    if not kernel.fetches_weights:
+    role = kernel.traits(layer).fetches
+    if not role:
         return ()
-    memory = hierarchy.level(1).memory_for(kernel.fetches_weights)
+    memory = hierarchy.level(1).memory_for(role)
     if memory is None:
         raise ValueError(
-            f"kernel {kernel.name} fetches its constants into a memory for "
-            f"{kernel.fetches_weights}, which level 1 does not have"
+            f"kernel {kernel.name} fetches its constants into a memory for {role}, "
+            "which level 1 does not have"
         )
     full = extent(layer)
     least = min(tile_granule(layer, kernel), full.c_out)

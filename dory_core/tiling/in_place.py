@@ -12,12 +12,12 @@ from types import MappingProxyType
 
 from dory_core.binding import BoundKernel, BoundLayer, KernelRejection
 from dory_core.errors import DoesNotFit, NotSupported
-from dory_core.estimate.cache import waiting_cycles
+from dory_core.estimate.cache import pixel_by_pixel, waiting_cycles
 from dory_core.estimate.timeline import Event, LayerEstimate, PartTimeline, Traffic
 from dory_core.hardware import MemoryHierarchy
 from dory_core.ir import Layer
 from dory_core.ir.geometry import Tile, extent, make_tile, window_of
-from dory_core.kernel import Kernel
+from dory_core.kernel import Kernel, MemoryAccesses
 from dory_core.tiling.boxes import fetch_constraints
 from dory_core.tiling.problem import Tiling
 from dory_core.tiling.schedule import Buffering, L1Buffer, l1_buffers, make_schedule
@@ -95,8 +95,8 @@ def whole_layer(
 
     budget_bytes: of L1, for scratch memory. Raises: Refused.
     """
-    kernel, layouts = candidate.kernel, candidate.layouts
-    if layouts.input_tile != "HWC":
+    kernel, traits = candidate.kernel, candidate.traits
+    if traits.planar:
         raise Refused("it reads another layout than that of tensors in L2")
     tile = whole_tile(layer)
     fetched = fetch_constraints(layer, kernel, tile, hierarchy)
@@ -111,7 +111,7 @@ def whole_layer(
     schedule = make_schedule(layer, tile, _SINGLE, has_weights=has_weights)
     tiling = Tiling(tile, _SINGLE, buffers, budget_bytes, (), "whole")
     estimate = whole_timeline(layer, kernel, hierarchy).estimate
-    return TiledLayer(layer, kernel, layouts, tiling, schedule, estimate, in_place=True)
+    return TiledLayer(layer, kernel, traits, tiling, schedule, estimate, in_place=True)
 
 
 def whole_timeline(
@@ -131,7 +131,11 @@ def whole_timeline(
     waiting = 0
     if any(memory.access_cycles or memory.line_cycles for memory in places.values()):
         line_bytes = hierarchy.cache.line_bytes if hierarchy.cache is not None else 1
-        accesses = kernel.accesses(layer, tile, line_bytes)
+        accesses = (
+            kernel.accesses(layer, tile, line_bytes)
+            if isinstance(kernel, MemoryAccesses)
+            else pixel_by_pixel(kernel, layer, tile)
+        )
         waiting = waiting_cycles(accesses, places, hierarchy.cache)
     cycles = compute + waiting
     estimate = LayerEstimate(

@@ -18,7 +18,7 @@ from dory_core.ir.geometry import (
     make_tile,
     with_border,
 )
-from dory_core.kernel import Constraint, Kernel, Term, is_hwc
+from dory_core.kernel import Constraint, Kernel, Term
 from dory_core.tiling.boxes import tile_granule
 from dory_core.tiling.reduce import Limit, Sum
 from dory_core.tiling.schedule import Buffering, L1Buffer, l1_buffers
@@ -101,9 +101,10 @@ def formulate(
     c_out = _axis("c_out", full.c_out, tile_granule(layer, kernel))
     c_in: Number = full.c_in
     w: Number = full.w
-    if is_hwc(kernel, layer):
+    traits = kernel.traits(layer)
+    if traits.is_hwc:
         w = _axis("w", full.w, 1)
-        if not is_channelwise(layer) and kernel.accumulates(layer):
+        if not is_channelwise(layer) and traits.accumulates:
             c_in = _even_parts("c_in", full.c_in, input_granule(layer))
     sizes = (c_out, _axis("h", full.h, 1), w, c_in)
     tile = with_border(layer, make_tile(layer, *sizes))

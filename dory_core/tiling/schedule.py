@@ -223,7 +223,7 @@ def l1_buffers(
     Buffers that are known to be empty are left out; constants that the kernel fetches have none.
     """
     split = tile.c_in < extent(layer).c_in if not is_channelwise(layer) else 0
-    weights = 0 if kernel.fetches_weights else kernel.weight_bytes(layer, tile)
+    weights = 0 if kernel.traits(layer).fetches else kernel.weight_bytes(layer, tile)
     candidates = [L1Buffer("x", _aligned(input_tile_bytes(layer, kernel, tile)), buffering.x)]
     if isinstance(layer.op, Add):
         x2 = input_tile_bytes(layer, kernel, tile, 1)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from dory_core.binding import BoundLayer, EngineRejection, KernelRejection, TensorLayouts
+from dory_core.binding import BoundLayer, EngineRejection, KernelRejection
 from dory_core.errors import DoryError
 from dory_core.estimate.timeline import LayerEstimate
 from dory_core.ir import Layer
-from dory_core.kernel import Kernel
+from dory_core.kernel import Kernel, Traits
 from dory_core.tiling.problem import Tiling
 from dory_core.tiling.schedule import Schedule
 
@@ -18,14 +18,14 @@ from dory_core.tiling.schedule import Schedule
 class TiledLayer:
     """A layer with its kernel, tile and schedule between two memory levels.
 
-    layouts: of its tensors. rejections: candidates and why they were not taken. in_place: not
-    tiled, the kernel works on tensors and constants where they lie (``tiling.in_place``).
-    passed_over: engines of higher preference.
+    traits: how the kernel handles the layer. rejections: candidates and why they were not taken.
+    in_place: not tiled, the kernel works on tensors and constants where they lie
+    (``tiling.in_place``). passed_over: engines of higher preference.
     """
 
     layer: Layer
     kernel: Kernel
-    layouts: TensorLayouts
+    traits: Traits
     tiling: Tiling
     schedule: Schedule
     estimate: LayerEstimate

@@ -120,14 +120,14 @@ class Tiler:
     def _on(
         self, layer: Layer, candidate: BoundKernel, budget_bytes: int, rival: int | None
     ) -> TiledLayer | DoesNotFit:
-        kernel, layouts = candidate.kernel, candidate.layouts
-        if kernel.in_place:
+        kernel, traits = candidate.kernel, candidate.traits
+        if traits.in_place:
             return self._in_place(layer, candidate, budget_bytes)
         found = self._tile_on(layer, kernel, budget_bytes, rival)
         if isinstance(found, DoesNotFit):
             return found
         variant, tiling = found
-        return TiledLayer(layer, kernel, layouts, tiling, variant.schedule, variant.estimate)
+        return TiledLayer(layer, kernel, traits, tiling, variant.schedule, variant.estimate)
 
     def _in_place(
         self, layer: Layer, candidate: BoundKernel, budget_bytes: int

@@ -195,7 +195,7 @@ def _storage(values: np.ndarray, bits: int, signed: bool) -> np.ndarray:
 def tile_sizes(layer: Layer, rng: np.random.Generator) -> tuple[int, int, int, int]:
     """Return random legal tile sizes (c_out, h, w, c_in)."""
     full, kernel = extent(layer), kernel_of(layer)
-    split = kernel.accumulates(layer)
+    split = kernel.traits(layer).accumulates
     while True:
         c_out, h, w = (int(rng.integers(1, n + 1)) for n in (full.c_out, full.h, full.w))
         c_in = int(rng.integers(1, full.c_in + 1)) if split else full.c_in

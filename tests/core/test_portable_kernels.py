@@ -73,7 +73,7 @@ def test_partial_sums_over_single_input_channels_are_exact(compiled, kind):
     for number in layers_of(kind):
         layer = LAYERS[number]
         kernel = kernel_of(layer)
-        if not kernel.accumulates(layer):
+        if not kernel.traits(layer).accumulates:
             continue
         c_out, h, w, c_in = full_tile(layer)
         smallest = next(
@@ -229,7 +229,7 @@ def test_rows_of_weights_are_packed_behind_tables_and_bias(kind, weight_type):
 def test_sizes_and_cycles_read_alike_as_numbers_and_expressions():
     for layer in LAYERS:
         kernel, (c_out, h, w, c_in) = kernel_of(layer), full_tile(layer)
-        c_in = c_in if kernel.accepts(layer) is None and kernel.accumulates(layer) else None
+        c_in = c_in if kernel.accepts(layer) is None and kernel.traits(layer).accumulates else None
         names = {"c_out": c_out, "h": h, "w": w} | ({} if c_in is None else {"c_in": c_in})
         variables = {n: Var(n, 1, size) for n, size in names.items() if size > 1}
         mixed = {n: variables.get(n, size) for n, size in names.items()}

@@ -9,7 +9,7 @@ import pytest
 from dory_core.binding import rejection_of
 from dory_core.hardware import STORAGE_BITS, MemoryHierarchy
 from dory_core.ir import Graph, Layer, Window, storage_for
-from dory_core.kernel import Kernel, Rejection
+from dory_core.kernel import Kernel, Rejection, Traits
 from dory_core.passes.storage import choose_storage
 from dory_core.testing.graphs import GraphBuilder
 
@@ -19,16 +19,16 @@ U2, U4, I4, U8 = (0, 3), (0, 15), (-8, 7), (0, 255)
 class Picky(Kernel):
     """Accepts what ``takes`` says of a layer."""
 
-    def __init__(self, name, takes=lambda layer: True, layout="HWC") -> None:
+    def __init__(self, name, takes=lambda layer: True, planar=False) -> None:
         self.name = name
         self.takes = takes
-        self.layout = layout
+        self.planar = planar
 
     def accepts(self, layer: Layer) -> Rejection | None:
         return None if self.takes(layer) else Rejection("not to its taste")
 
-    def input_layout(self, layer: Layer) -> str:
-        return self.layout
+    def traits(self, layer: Layer) -> Traits:
+        return Traits(planar=self.planar)
 
     cycles = symbol = call = headers = sources = None
 
@@ -149,7 +149,7 @@ def test_values_and_arithmetic_stay() -> None:
 
 
 def test_chw_kernel_is_refused_for_channels_that_share_bytes() -> None:
-    chw = Picky("chw", layout="CHW")
+    chw = Picky("chw", planar=True)
     (layer,) = network(U8).layers
     rejection = rejection_of(chw, layer)
     assert rejection is not None

@@ -14,6 +14,7 @@ from dory_core.errors import DoesNotFit, DoryError, NotSupported, VerificationFa
 from dory_core.hardware import Link, Memory
 from dory_core.ir import Graph, Layer, Window, requant
 from dory_core.ir.geometry import Tile
+from dory_core.kernel import Traits
 from dory_core.kernels import portable_kernels
 from dory_core.plan import Plan
 from dory_core.planning import planner
@@ -229,8 +230,8 @@ def test_kernel_that_wants_another_layout_is_not_taken_in_place(tmp_path: Path) 
     class Planar(type(portable_kernels()[0])):  # type: ignore[misc]
         name = "planar"
 
-        def input_layout(self, layer: Layer) -> str:
-            return "CHW"
+        def traits(self, layer: Layer) -> Traits:
+            return Traits(planar=True)
 
     class Greedy(type(portable_kernels()[0])):  # type: ignore[misc]
         name = "greedy"

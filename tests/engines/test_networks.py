@@ -162,7 +162,7 @@ def blocky(layout: Layout) -> ToyChip:
     def kernels(layer: Layer) -> Sequence[Kernel]:
         return (
             ArrayConv(name="array_conv", layout=layout),
-            ArrayAdd(name="array_add", layout=layout, fetches_weights=""),
+            ArrayAdd(name="array_add", layout=layout, fetches=""),
             *portable_kernels(in_place=True),
         )
 
@@ -236,7 +236,7 @@ def test_constants_beyond_that_memory_send_the_layer_elsewhere_or_are_refused_wi
 
 
 def test_a_role_without_a_memory_is_a_mistake_of_the_plugin(tmp_path: Path) -> None:
-    chip = array_chip(lambda layer: [ArrayConv(name="lost", fetches_weights="nowhere")])
+    chip = array_chip(lambda layer: [ArrayConv(name="lost", fetches="nowhere")])
     b = GraphBuilder((16, 8, 8), name="weights")
     b.conv(64, SAME)
     with pytest.raises(ValueError, match="kernel lost fetches its constants into a memory for now"):

@@ -73,7 +73,7 @@ def random_chip(seed: int) -> ToyChip:
     reads_padding = bool(rng.integers(2)) and layout.width_multiple > 1
     array: list[Kernel] = [
         ArrayConv(name="array_conv", layout=layout, reads_padding=reads_padding),
-        ArrayAdd(name="array_add", layout=layout, fetches_weights=""),
+        ArrayAdd(name="array_add", layout=layout, fetches=""),
         ArrayLinear(name="array_linear"),
     ]
     offered = [kernel for kernel in array if rng.integers(4)]

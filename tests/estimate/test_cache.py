@@ -129,6 +129,6 @@ def test_waiting_is_that_of_the_memory_that_holds_the_operand() -> None:
     layer = convolution()
     kernel = next(k for k in portable_kernels(1) if k.accepts(layer) is None)
     fast_first = hierarchy(None, Memory("fast", 1 << 20))
-    accesses = {a.operand: a for a in kernel.accesses(layer, make_tile(layer, 16, 12, 10), 1)}
+    accesses = {a.operand: a for a in pixel_by_pixel(kernel, layer, make_tile(layer, 16, 12, 10))}
     output_slow = whole_timeline(layer, kernel, fast_first, {"y": 1}).estimate
     assert output_slow.stall_cycles == accesses["y"].count * SLOW.access_cycles

@@ -138,7 +138,8 @@ def test_rows_of_a_box_follow_the_layout():
     assert box_transfer(x, 4, 12, 16) == DmaCost(4 * 12 * 16, 1)
     assert box_transfer(x, 4, 6, 16) == DmaCost(4 * 6 * 16, 4)
     assert box_transfer(x, 4, 12, 8) == DmaCost(4 * 12 * 8, 48, planes=4)
-    assert box_transfer(x, 4, 6, 8, "CHW") == DmaCost(4 * 6 * 8, 192, True, copies=8, planes=4)
+    planar = box_transfer(x, 4, 6, 8, planar=True)
+    assert planar == DmaCost(4 * 6 * 8, 192, True, copies=8, planes=4)
     assert box_transfer(tensor("x", 16, 4, 4, 4), 2, 4, 16).bytes == 2 * 4 * 8
 
 

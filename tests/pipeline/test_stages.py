@@ -124,7 +124,7 @@ def test_bound_layers_name_every_candidate_once(plugins: Plugins) -> None:
         said = [b.kernel.name for b in one.kernels] + [r.kernel for r in one.rejections]
         assert sorted(said) == sorted(name for name, _ in one.order)
         assert one.kernels and all(r.reason for r in one.rejections)
-        assert all(len(b.layouts.inputs) == len(one.layer.inputs) for b in one.kernels)
+        assert all(len(b.traits.inputs) == len(one.layer.inputs) for b in one.kernels)
 
 
 def test_tilings_are_the_best_one_and_the_one_in_one_tile(plugins: Plugins) -> None:
@@ -138,7 +138,7 @@ def test_tilings_are_the_best_one_and_the_one_in_one_tile(plugins: Plugins) -> N
             several += len(others)
             for other in others:
                 assert best.schedule.count > 1 == other.schedule.count
-                assert best.kernel is other.kernel and best.layouts == other.layouts
+                assert best.kernel is other.kernel and best.traits == other.traits
                 assert layer.in_one_tile is other
     assert several
 

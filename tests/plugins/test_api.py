@@ -136,6 +136,7 @@ Access Add AddMeaning Array AvgPool Cache Compiler Constraint Conv Dialect DmaHa
 F_CLUSTER F_IO Frontend FrontendOptions Graph Kernel L3_IMAGE Layer LayerOutput LayerRanges
 LayerResult LayerStep Layout Level Linear Link MaxPool Memory MemoryHierarchy Mismatch Narrow Node
 NotSupported Number Operand OperatingPoint Option OutputFile Pass Place Plan Recipe Rejection
+MemoryAccesses Traits
 Requant Run RunRequest RunResult Runner STORAGE_BITS Staircase Step StructCall Target
 TargetContext Tensor Term Tile ToolMissing UsageError VECTORS_OPTION VerificationFailed
 WeightBlock Window build_program cache_dir cached_per_layer ceil_div comment compare_layer

@@ -81,8 +81,8 @@ class Faulty(Kernel):
     def accepts(self, layer):
         return self.inner.accepts(layer)
 
-    def accumulates(self, layer):
-        return self.inner.accumulates(layer)
+    def traits(self, layer):
+        return self.inner.traits(layer)
 
     def weight_bytes(self, layer, tile):
         return self.inner.weight_bytes(layer, tile) + (8 if self.old == "weight_bytes" else 0)

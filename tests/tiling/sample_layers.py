@@ -27,7 +27,7 @@ from dory_core.ir.geometry import (
     output_bytes,
     window_of,
 )
-from dory_core.kernel import Constraint, Kernel, Rejection, Term
+from dory_core.kernel import Constraint, Kernel, Rejection, Term, Traits
 from dory_core.testing.kernels import alone
 
 RANGES = LayerRanges(-1000, 1000, 32, -1000, 1000)
@@ -54,8 +54,8 @@ class SampleKernel(Kernel):
     def accepts(self, layer):
         return Rejection(self.rejection) if self.rejection else None
 
-    def accumulates(self, layer):
-        return self.splits_input and isinstance(layer.op, (Conv, Linear))
+    def traits(self, layer):
+        return Traits(accumulates=self.splits_input and isinstance(layer.op, (Conv, Linear)))
 
     def constraints(self, layer, tile):
         if not self.rows:

@@ -24,6 +24,7 @@ from dory_core.api import (
     OutputFile,
     Rejection,
     Tile,
+    Traits,
     WeightBlock,
     portable_kernels,
 )
@@ -48,7 +49,7 @@ class Array(Kernel):
 
     layout: Layout = PLANES
     engine: str = "array"
-    fetches_weights: str = "array weights"
+    fetches: str = "array weights"
     name: str = "array"
     reads_padding: bool = False
     kind: ClassVar[type] = Conv
@@ -65,12 +66,12 @@ class Array(Kernel):
             return Rejection("it requantises once, by a shift, and clips")
         return None
 
-    def input_layouts(self, layer: Layer) -> tuple[Layout, ...]:
-        clean = self.reads_padding and layer.window.pads[3] > 0
-        return (replace(self.layout, clean=clean),) * len(layer.inputs)
+    def traits(self, layer: Layer) -> Traits:
+        full = layer.output.width % self.layout.width_multiple == 0
+        return Traits(self._inputs(layer), replace(self.layout, clean=full), fetches=self.fetches)
 
-    def output_layout(self, layer: Layer) -> Layout:
-        return replace(self.layout, clean=layer.output.width % self.layout.width_multiple == 0)
+    def _inputs(self, layer: Layer) -> tuple[Layout, ...]:
+        return (replace(self.layout, clean=self.reads_padding and layer.window.pads[3] > 0),)
 
     def cycles(self, layer: Layer, tile: Tile) -> Number:
         return 50 + tile.h * tile.w * tile.c_out * tile.c_in // 4
@@ -89,8 +90,8 @@ class Array(Kernel):
         [step] = layer.op.requants
         x, y = layer.inputs[0], layer.output
         values = {
-            "x": _initialiser(self.input_layouts(layer)[0]),
-            "y": _initialiser(self.output_layout(layer)),
+            "x": _initialiser(self.traits(layer).inputs[0]),
+            "y": _initialiser(self.traits(layer).output),
             "x_width": x.width,
             "y_width": y.width,
             "reads_padding": int(self.reads_padding),
@@ -172,11 +173,8 @@ class ArrayLinear(Array):
     __slots__ = ()
     kind = Linear
 
-    def input_layouts(self, layer: Layer) -> tuple[Layout, ...]:
-        return (VECTOR,)
-
-    def output_layout(self, layer: Layer) -> Layout:
-        return VECTOR
+    def traits(self, layer: Layer) -> Traits:
+        return Traits((VECTOR,), VECTOR, fetches=self.fetches)
 
     def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
         return (tile.c_out * (16 + VECTOR.size_bytes(layer.inputs[0])) + 7) // 8 * 8
@@ -210,7 +208,7 @@ class ArrayAdd(Array):
             return Rejection("one operand has a sign")
         return Array._refusal(self, layer)
 
-    def input_layouts(self, layer: Layer) -> tuple[Layout, ...]:
+    def _inputs(self, layer: Layer) -> tuple[Layout, ...]:
         return (replace(self.layout, clean=False),) * 2
 
     def call(self, layer: Layer) -> str:
@@ -220,7 +218,7 @@ class ArrayAdd(Array):
 def array_first(layer: Layer, **more: Any) -> tuple[Kernel, ...]:
     """Return the array's kernels, then those of the cores, in place."""
     conv = ArrayConv(name="array_conv", **more)
-    linear, add = ArrayLinear(name="array_linear"), ArrayAdd(name="array_add", fetches_weights="")
+    linear, add = ArrayLinear(name="array_linear"), ArrayAdd(name="array_add", fetches="")
     return (conv, linear, add, *portable_kernels(in_place=True, engine="cores"))
 
 

@@ -187,7 +187,7 @@ def test_columns_behind_the_image_are_zero_where_a_window_reaches_them() -> None
     def clean(width: int, win: Window) -> bool:
         layer = conv(shape=(8, 12, width), win=win)
         assert DigitalConv().accepts(layer) is None
-        return DigitalConv().input_layouts(layer)[0].clean
+        return DigitalConv().traits(layer).inputs[0].clean
 
     assert clean(12, window())
     assert not clean(16, window()), "the padding of the call is behind the last column"

@@ -211,8 +211,8 @@ def test_wide_im2col_leaves_no_plain_tile_and_the_partial_form_takes_over() -> N
     plain, partial = candidate(layer, "conv"), candidate(layer, "conv_partial")
     tile = make_tile(layer, 1, 1, 1)
     assert plain.scratch_bytes(layer, tile) == 8 * 2 * 9 * 256
-    assert not plain.accumulates(layer)
-    assert partial.accumulates(layer)
+    assert not plain.traits(layer).accumulates
+    assert partial.traits(layer).accumulates
     assert partial.scratch_bytes(layer, make_tile(layer, 1, 1, 1, 5)) == 8 * 2 * 48
 
 
@@ -295,7 +295,7 @@ def test_sizes_and_cycles_read_alike_as_integers_arrays_and_expressions(kind: st
             if kernel.accepts(layer) is not None:
                 continue
             names = ["c_out", "h", "w"]
-            if kernel.accumulates(layer) and not is_channelwise(layer):
+            if kernel.traits(layer).accumulates and not is_channelwise(layer):
                 names.append("c_in")
             granule = 1
             if isinstance(layer.op, Conv) and layer.op.groups > 1:

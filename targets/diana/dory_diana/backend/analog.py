@@ -12,12 +12,12 @@ from dory_core.api import (
     Constraint,
     Conv,
     Layer,
-    Layout,
     Linear,
     Number,
     Rejection,
     Tensor,
     Tile,
+    Traits,
     WeightBlock,
     ceil_div,
 )
@@ -56,7 +56,6 @@ class AnalogKernel(ArrayKernel):
     adc_scale: int = 16
     array: ClassVar[str] = ENGINE
     engine = ENGINE
-    fetches_weights = WEIGHT_MEMORY
 
     def reject_layer(self, kind: Conv | Linear, layer: Layer) -> Rejection | None:
         """Reject what is not ternary or not of 7 bits, and what the converters cannot do."""
@@ -91,13 +90,9 @@ class AnalogKernel(ArrayKernel):
         """Return what follows the converters."""
         return needed(analog_form(layer, self.adc_scale))
 
-    def input_layouts(self, layer: Layer) -> tuple[Layout, ...]:
+    def traits(self, layer: Layer) -> Traits:
         """Pixels padded to 64 channels."""
-        return (ANALOG,)
-
-    def output_layout(self, layer: Layer) -> Layout:
-        """Pixels padded to 64 channels."""
-        return ANALOG
+        return Traits((ANALOG,), ANALOG, fetches=WEIGHT_MEMORY)
 
     def constraints(self, layer: Layer, tile: Tile) -> tuple[Constraint, ...]:
         """Outputs are columns of the array."""

@@ -12,12 +12,12 @@ from dory_core.api import (
     Constraint,
     Conv,
     Layer,
-    Layout,
     Linear,
     Number,
     Rejection,
     Tensor,
     Tile,
+    Traits,
     WeightBlock,
     ceil_div,
 )
@@ -85,7 +85,6 @@ class DigitalConv(DigitalKernel):
     name = "dory_diana_digital_conv"
     summary = "convolution on the digital array"
     function = "digital_conv_2d"
-    fetches_weights = WEIGHT_MEMORY
 
     def accepts(self, layer: Layer) -> Rejection | None:
         """Filters of 1, 3, 5 and 7, strides 1 and 2, signed bytes, a right shift."""
@@ -107,15 +106,15 @@ class DigitalConv(DigitalKernel):
             return None
         return Rejection(f"it has {conv.groups} groups, the array knows one or one per channel")
 
-    def input_layouts(self, layer: Layer) -> tuple[Layout, ...]:
-        """Planes, with columns of zeros behind the image where a window reaches them."""
+    def traits(self, layer: Layer) -> Traits:
+        """Planes, with columns of zeros behind the image where a window reaches them.
+
+        All padded columns of the output are computed.
+        """
         conv, x = layer.conv, layer.inputs[0]
         reach = _reach(conv, layer.output)
-        return (DIGITAL_CLEAN if x.width <= reach and x.width % _UNIT else DIGITAL,)
-
-    def output_layout(self, layer: Layer) -> Layout:
-        """Planes; all padded columns are computed."""
-        return DIGITAL
+        planes = DIGITAL_CLEAN if x.width <= reach and x.width % _UNIT else DIGITAL
+        return Traits((planes,), DIGITAL, fetches=WEIGHT_MEMORY)
 
     def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
         """Blocks of 16 outputs."""
@@ -213,7 +212,6 @@ class DigitalLinear(DigitalKernel):
     name = "dory_diana_digital_linear"
     summary = "fully connected layer on the digital array"
     function = "digital_fully_connected"
-    fetches_weights = WEIGHT_MEMORY
 
     def accepts(self, layer: Layer) -> Rejection | None:
         """Signed bytes and a right shift."""
@@ -224,13 +222,9 @@ class DigitalLinear(DigitalKernel):
             self.reject_tensors(layer) or _reject_weights(linear) or rejection(digital_form(layer))
         )
 
-    def input_layouts(self, layer: Layer) -> tuple[Layout, ...]:
+    def traits(self, layer: Layer) -> Traits:
         """Pixels, each padded to 16 channels."""
-        return (DIGITAL_VECTOR,)
-
-    def output_layout(self, layer: Layer) -> Layout:
-        """One padded pixel."""
-        return DIGITAL_VECTOR
+        return Traits((DIGITAL_VECTOR,), DIGITAL_VECTOR, fetches=WEIGHT_MEMORY)
 
     def constraints(self, layer: Layer, tile: Tile) -> tuple[Constraint, ...]:
         """The call has 16 outputs."""
@@ -285,13 +279,9 @@ class DigitalSum(DigitalKernel):
             return _OTHER_KIND
         return self.reject_tensors(layer) or rejection(sum_form(layer))
 
-    def input_layouts(self, layer: Layer) -> tuple[Layout, ...]:
+    def traits(self, layer: Layer) -> Traits:
         """Planes."""
-        return (DIGITAL, DIGITAL)
-
-    def output_layout(self, layer: Layer) -> Layout:
-        """Planes."""
-        return DIGITAL
+        return Traits((DIGITAL, DIGITAL), DIGITAL)
 
     def cycles(self, layer: Layer, tile: Tile) -> Number:
         """Three tensors through the memory of activations."""

@@ -15,6 +15,7 @@ from dory_core.api import (
     Number,
     OutputFile,
     Rejection,
+    Traits,
     WeightBlock,
     ceil_div,
     minimum,
@@ -143,9 +144,9 @@ class DenseKernel(ClusterKernel):
         """Return the form of columns and weight rows."""
         return Columns(layer.inputs[0].bits, weight_bits(layer.weighted))
 
-    def accumulates(self, layer: Layer) -> bool:
+    def traits(self, layer: Layer) -> Traits:
         """Input channels may be tiled by the form for partial sums only."""
-        return self.partial
+        return Traits(accumulates=self.partial)
 
     def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
         """Parameters of each channel and its padded row."""

@@ -14,6 +14,7 @@ from dory_core.api import (
     OutputFile,
     Rejection,
     StructCall,
+    Traits,
     WeightBlock,
     ceil_div,
     minimum,
@@ -48,9 +49,9 @@ class DepthwiseKernel(ClusterKernel):
             )
         return reject_weighted(layer, packed=True)
 
-    def input_layout(self, layer: Layer) -> str:
+    def traits(self, layer: Layer) -> Traits:
         """A plane per channel; packed inputs stay as they are, for no DMA splits bytes."""
-        return "HWC" if layer.inputs[0].bits < 8 else "CHW"
+        return Traits(planar=layer.inputs[0].bits >= 8)
 
     def scratch_bytes(self, layer: Layer, tile: Tile) -> Number:
         """The padded input rows of one output row, and packed weights as bytes, per core."""
@@ -137,7 +138,7 @@ class DepthwiseKernel(ClusterKernel):
             ("DORY_Y_T", c_type(y)),
             *chosen.macros,
         )
-        layout = self.input_layout(layer)
+        layout = "CHW" if self.traits(layer).planar else "HWC"
         purpose = (
             f"Depthwise convolution from {layout}: {x} inputs, i{w} weights, {y} outputs, {end}."
         )

@@ -23,6 +23,7 @@ from dory_core.api import (
     OutputFile,
     Rejection,
     Tensor,
+    Traits,
     WeightBlock,
     cached_per_layer,
     ceil_div,
@@ -90,9 +91,9 @@ class UnpackingKernel(Kernel):
         """Those of the kernel inside."""
         return self.inner.constraints(wide(layer), tile)
 
-    def input_layout(self, layer: Layer) -> str:
-        """That of the kernel inside."""
-        return self.inner.input_layout(wide(layer))
+    def traits(self, layer: Layer) -> Traits:
+        """Inputs as those of the kernel inside."""
+        return Traits(planar=self.inner.traits(wide(layer)).planar)
 
     def scratch_bytes(self, layer: Layer, tile: Tile) -> Number:
         """The bytes of packed tiles, then the scratch of the kernel inside."""

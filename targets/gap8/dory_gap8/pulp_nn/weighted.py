@@ -16,6 +16,7 @@ from dory_core.api import (
     Number,
     Rejection,
     Requant,
+    Traits,
     WeightBlock,
     Window,
     ceil_div,
@@ -254,9 +255,9 @@ class UpstreamDepthwise(WeightedKernel):
             Constraint(tile.w >= least, "and a pixel between left and right border"),
         )
 
-    def input_layout(self, layer: Layer) -> str:
+    def traits(self, layer: Layer) -> Traits:
         """A plane per channel."""
-        return "CHW"
+        return Traits(planar=True)
 
     def row(self, layer: Layer) -> int:
         """Taps."""

@@ -13,6 +13,7 @@ from dory_core.api import (
     Kernel,
     Layer,
     Linear,
+    MemoryAccesses,
     Number,
     Rejection,
     Tile,
@@ -34,7 +35,7 @@ from dory_stm32h7.backend.cmsis_library import CmsisNn
 from dory_stm32h7.backend.cmsis_parameters import taps_of, turned, weights_of
 
 
-class CmsisConv(WeightedCmsisKernel):
+class CmsisConv(WeightedCmsisKernel, MemoryAccesses):
     """Convolution with any filter and groups."""
 
     name = "arm_convolve_s8"
@@ -72,7 +73,7 @@ class CmsisConv(WeightedCmsisKernel):
         return super().instructions(layer, tile) + tile.h * tile.w * groups * column
 
 
-class CmsisPointwise(WeightedCmsisKernel):
+class CmsisPointwise(WeightedCmsisKernel, MemoryAccesses):
     """1x1 convolution; the copy of the input leaves out pixels that strides skip."""
 
     name = "arm_convolve_1x1_s8_fast"
@@ -108,7 +109,7 @@ class CmsisPointwise(WeightedCmsisKernel):
         return isinstance(conv, Conv) and conv.window.strides != (1, 1)
 
 
-class _Depthwise(WeightedCmsisKernel):
+class _Depthwise(WeightedCmsisKernel, MemoryAccesses):
     def accepts(self, layer: Layer) -> Rejection | None:
         """One filter per channel, no dilation."""
         conv = layer.op
@@ -166,7 +167,7 @@ class CmsisDepthwise(_Depthwise):
         return f"{2 * taps_of(layer)} * $x_c"
 
 
-class CmsisLinear(WeightedCmsisKernel):
+class CmsisLinear(WeightedCmsisKernel, MemoryAccesses):
     """Fully connected layer."""
 
     name = "arm_fully_connected_per_channel_s8"
@@ -184,7 +185,7 @@ class CmsisLinear(WeightedCmsisKernel):
         return fully_connected(layer, tile, int(self.weight_bytes(layer, tile)), 1)
 
 
-class CmsisLogits(CmsisKernel):
+class CmsisLogits(CmsisKernel, MemoryAccesses):
     """Fully connected layer with 32-bit outputs."""
 
     name = "arm_nn_mat_mult_nt_t_s8_s32"
@@ -213,7 +214,7 @@ class CmsisLogits(CmsisKernel):
         return self.copy_instructions(layer, tile) + tile.c_out * each
 
 
-class CmsisMaxPool(CmsisKernel):
+class CmsisMaxPool(CmsisKernel, MemoryAccesses):
     """Maximum pooling."""
 
     name = "arm_max_pool_s8"

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from dory_core.api import Access, Conv, Layer, Number, OutputFile, Rejection, Tile, WeightBlock
+from dory_core.api import (
+    Access,
+    Conv,
+    Layer,
+    MemoryAccesses,
+    Number,
+    OutputFile,
+    Rejection,
+    Tile,
+    WeightBlock,
+)
 from dory_stm32h7 import calibration as costs
 from dory_stm32h7.backend.accesses import columns
 from dory_stm32h7.backend.epilogue import epilogue
@@ -12,7 +22,7 @@ from dory_stm32h7.backend.instance import step_arguments, tile_arguments
 from dory_stm32h7.backend.weighted import WeightedKernel, interleaved, output_instructions, vectors
 
 
-class ConvKernel(WeightedKernel):
+class ConvKernel(WeightedKernel, MemoryAccesses):
     """Convolution: columns of two pixels, then blocks of 2 channels x 2 pixels."""
 
     name = "dory_stm32h7_conv"

@@ -8,6 +8,7 @@ from dory_core.api import (
     Access,
     Conv,
     Layer,
+    MemoryAccesses,
     Number,
     OutputFile,
     Rejection,
@@ -24,7 +25,7 @@ from dory_stm32h7.backend.instance import BYTES, step_arguments, tile_arguments
 from dory_stm32h7.backend.weighted import WeightedKernel, output_instructions
 
 
-class DepthwiseKernel(WeightedKernel):
+class DepthwiseKernel(WeightedKernel, MemoryAccesses):
     """Convolution of each channel on its own, four channels at a time."""
 
     name = "dory_stm32h7_depthwise"

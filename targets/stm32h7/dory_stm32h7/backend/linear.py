@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from dory_core.api import Access, Layer, Linear, Number, OutputFile, Rejection, Tile, WeightBlock
+from dory_core.api import (
+    Access,
+    Layer,
+    Linear,
+    MemoryAccesses,
+    Number,
+    OutputFile,
+    Rejection,
+    Tile,
+    WeightBlock,
+)
 from dory_stm32h7 import calibration as costs
 from dory_stm32h7.backend.accesses import fully_connected
 from dory_stm32h7.backend.epilogue import epilogue
@@ -10,7 +20,7 @@ from dory_stm32h7.backend.instance import tile_arguments
 from dory_stm32h7.backend.weighted import WeightedKernel, interleaved, output_instructions, vectors
 
 
-class LinearKernel(WeightedKernel):
+class LinearKernel(WeightedKernel, MemoryAccesses):
     """Fully connected layer, four outputs at a time."""
 
     name = "dory_stm32h7_linear"

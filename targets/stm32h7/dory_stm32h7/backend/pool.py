@@ -6,6 +6,7 @@ from dory_core.api import (
     Access,
     AvgPool,
     Layer,
+    MemoryAccesses,
     Number,
     OutputFile,
     Rejection,
@@ -30,7 +31,7 @@ from dory_stm32h7.backend.weighted import output_instructions
 _TILE = ("x", "y", "x_h", "x_w", "y_h", "y_w", "y_c", "pad_top", "pad_left")
 
 
-class MaxPoolKernel(InstanceKernel):
+class MaxPoolKernel(InstanceKernel, MemoryAccesses):
     """Maximum over a window, four channels at a time."""
 
     name = "dory_stm32h7_maxpool"
@@ -68,7 +69,7 @@ class MaxPoolKernel(InstanceKernel):
         return self.instance(layer, type_macros("X", layer.inputs[0]))
 
 
-class AvgPoolKernel(InstanceKernel):
+class AvgPoolKernel(InstanceKernel, MemoryAccesses):
     """Sum over a window, four channels at a time; requantisation divides."""
 
     name = "dory_stm32h7_avgpool"
