@@ -1,30 +1,45 @@
-"""The text form of a Graph: one line per tensor and layer, for people and for ``--dump-stages``."""
+"""The text form of a Graph: one line per tensor and layer, for people, tests and dumps.
+
+``dory_core.ir.parse`` reads it back when it was printed with constants.
+"""
 
 from __future__ import annotations
 
+import json
+import re
+
+from dory_core.ir.array import Array
 from dory_core.ir.graph import Graph, Layer, Tensor
 from dory_core.ir.ops import Add, AvgPool, Conv, Linear, MaxPool, Window
 from dory_core.ir.requant import Requant
 
+#: Arrays with more elements are printed as bytes in hexadecimal digits.
+MOST_NUMBERS = 64
 
-def graph_text(graph: Graph) -> str:
+_PLAIN_NAME = re.compile(r"[\w./-]+")
+
+
+def graph_text(graph: Graph, constants: bool = False) -> str:
     """Return the network as text.
 
     Each layer is one line ``output = Kind(inputs) parameters -> type (C, H, W) [lo, hi]``, followed
     by indented lines for its accumulator, each requantisation and the arithmetic that they need.
+    constants: print them in full, not only their range; ``parse_graph`` then gives an equal Graph.
     """
-    lines = [f"network {graph.name}"]
-    lines += [f"note {note}" for note in graph.notes]
-    lines += [f"input {name}: {_tensor(graph.tensors[name])}" for name in graph.inputs]
+    lines = [f"network {_line(graph.name)}"]
+    lines += [f"note {_line(note)}" for note in graph.notes]
+    lines += [f"input {_name(name)}: {_tensor(graph.tensors[name])}" for name in graph.inputs]
     for typed in graph.layers:
-        lines += _layer(typed)
-    lines.append(f"output {', '.join(graph.outputs)}")
+        lines += _layer(typed, constants)
+    lines.append(f"output {_names(graph.outputs)}")
     return "\n".join(lines) + "\n"
 
 
-def _layer(typed: Layer) -> list[str]:
+def _layer(typed: Layer, constants: bool) -> list[str]:
     layer, ranges = typed.op, typed.ranges
-    words = [f"{layer.output} = {layer.kind}({', '.join(layer.inputs)})"]
+    words = [f"{_name(layer.output)} = {layer.kind}({_names(layer.inputs)})"]
+    if layer.output != f"layer_{layer.index:02d}":
+        words.append(f"index {layer.index}")
     if isinstance(layer, Conv):
         words += [_window(layer.window), f"w{layer.weight_bits}"]
         if layer.groups > 1:
@@ -33,35 +48,77 @@ def _layer(typed: Layer) -> list[str]:
         words.append(_window(layer.window))
     elif isinstance(layer, Linear):
         words.append(f"w{layer.weight_bits}")
-    if isinstance(layer, Conv | Linear) and layer.bias is not None:
-        bias = layer.bias.values
-        words.append(f"bias [{bias.min()}, {bias.max()}]")
-    words.append(f"-> {_tensor(typed.output)}  # {layer.name}")
-    lines = [" ".join(words)]
+    values = []
+    if isinstance(layer, Conv | Linear):
+        if constants:
+            values.append(f"    weights {array_text(layer.weights)}")
+        if layer.bias is not None and constants:
+            values.append(f"    bias {array_text(layer.bias)}")
+        elif layer.bias is not None:
+            bias = layer.bias.values
+            words.append(f"bias [{bias.min()}, {bias.max()}]")
+    words.append(f"-> {_tensor(typed.output)}  # {_line(layer.name)}")
+    lines = [" ".join(words), *values]
     lines.append(f"    acc [{ranges.acc_lo}, {ranges.acc_hi}]")
     if isinstance(layer, Add):
-        for name, step in zip(layer.inputs, layer.operand_requants, strict=True):
+        for operand, step in zip(("x", "x2"), layer.operand_requants, strict=True):
             if step is not None:
-                lines.append(f"    {name}: {requant_text(step)}")
-    lines += [f"    {requant_text(step)}" for step in layer.requants]
+                lines.append(f"    {operand}: {requant_text(step, constants)}")
+    lines += [f"    {requant_text(step, constants)}" for step in layer.requants]
     if ranges.bits:
         lines.append(f"    {ranges.bits} bit, values [{ranges.value_lo}, {ranges.value_hi}]")
     return lines
 
 
-def requant_text(step: Requant) -> str:
-    """Return a requantisation as one formula; per-channel constants as [lowest..highest]."""
-    text = "acc" if step.mul == (1,) else f"acc * {_constants(step.mul)}"
+def array_text(array: Array) -> str:
+    """Return an array with its shape: one value for all, numbers in row-major order, or bytes.
+
+    Bytes are little-endian elements of the named type, as hexadecimal digits.
+    """
+    values = array.values.reshape(-1)
+    shape = ", ".join(str(size) for size in array.shape)
+    if (values == values[0]).all():
+        text = str(values[0])
+    elif values.size <= MOST_NUMBERS:
+        text = " ".join(str(value) for value in values.tolist())
+    else:
+        little = values.astype(values.dtype.newbyteorder("<"))
+        text = f"hex i{8 * values.itemsize} {little.tobytes().hex()}"
+    return f"({shape}) = {text}"
+
+
+def requant_text(step: Requant, constants: bool = False) -> str:
+    """Return a requantisation as one formula.
+
+    Constants of channels are printed as [lowest..highest], or all of them.
+    """
+    text = "acc" if step.mul == (1,) else f"acc * {_constants(step.mul, constants)}"
     if step.add != (0,):
-        text += f" + {_constants(step.add)}"
+        text += f" + {_constants(step.add, constants)}"
     if step.div != 1:
         text = f"({text})" if " " in text else text
         text += " / " + (str(step.div) if step.shift is None else f"2^{step.shift}")
     return text if step.lo is None else f"{text} clip [{step.lo}, {step.hi}]"
 
 
-def _constants(values: tuple[int, ...]) -> str:
-    return str(values[0]) if len(values) == 1 else f"[{min(values)}..{max(values)}]"
+def _constants(values: tuple[int, ...], every: bool) -> str:
+    if len(values) == 1:
+        return str(values[0])
+    if every:
+        return f"[{', '.join(str(value) for value in values)}]"
+    return f"[{min(values)}..{max(values)}]"
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _name(name: str) -> str:
+    return name if _PLAIN_NAME.fullmatch(name) else json.dumps(name)
+
+
+def _names(names: tuple[str, ...]) -> str:
+    return ", ".join(_name(name) for name in names)
 
 
 def _tensor(tensor: Tensor) -> str:

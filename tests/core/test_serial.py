@@ -91,7 +91,7 @@ def test_text_form(graph: Graph) -> None:
         "    64 bit, values [-37424, 1099511277776]\n"
         "layer_01 = Add(layer_00, layer_00) -> i8 (2, 4, 2) [-128, 127]  # add\n"
         "    acc [-512, 508]\n"
-        "    layer_00: acc * 3\n"
+        "    x: acc * 3\n"
         "    acc / 2^2\n"
         "    32 bit, values [-512, 508]\n"
         "layer_02 = Linear(layer_01) w2 -> i32 (1, 1, 1) [-2048, 2032]  # fc\n"

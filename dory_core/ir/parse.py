@@ -1,0 +1,251 @@
+"""Reads the text form of a Graph: what ``graph_text`` prints with constants, or a person writes.
+
+What follows from the rest may be left out: the type of an output, the lines of the accumulator and
+of the arithmetic. Range analysis then gives them. Constants may be written as
+``random(SEED, LO, HI)``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from dory_core.ir.array import Array
+from dory_core.ir.graph import Graph, LayerRanges, Tensor
+from dory_core.ir.ops import Add, AvgPool, Conv, Linear, MaxPool, Op, Window
+from dory_core.ir.ranges import infer_layer
+from dory_core.ir.requant import Requant
+
+_NAME = r'(?:"(?:[^"\\]|\\.)*"|[\w./-]+)'
+_NAMES = re.compile(rf"{_NAME}(?:, {_NAME})*")
+_INPUT = re.compile(rf"input (?P<name>{_NAME}): (?P<type>.*)")
+_LAYER = re.compile(
+    rf"(?P<output>{_NAME}) = (?P<kind>\w+)\((?P<inputs>{_NAMES.pattern})\)"
+    r"(?P<words>.*?)(?: -> (?P<type>.*))?"
+)
+_TENSOR = re.compile(r"([ui])(\d+) \((\d+), (\d+), (\d+)\) \[(-?\d+), (-?\d+)\]")
+_ARRAY = re.compile(r"(?P<name>weights|bias) \((?P<shape>[\d, ]+)\) = (?P<values>.*)")
+_RANDOM = re.compile(r"random\((\d+), (-?\d+), (-?\d+)\)")
+_ACC = re.compile(r"acc \[(-?\d+), (-?\d+)\]")
+_BITS = re.compile(r"(\d+) bit, values \[(-?\d+), (-?\d+)\]")
+_C = r"-?\d+|\[-?\d+(?:, -?\d+)*\]"
+_REQUANT = re.compile(
+    rf"(?:(?P<operand>x2?): )?\(?acc(?: \* (?P<mul>{_C}))?(?: \+ (?P<add>{_C}))?\)?"
+    r"(?: / (?P<div>\d+|2\^\d+))?(?: clip \[(?P<lo>-?\d+), (?P<hi>-?\d+)\])?"
+)
+_WORDS = re.compile(
+    r"(?P<kernel>\d+x\d+)|stride (?P<strides>\d+x\d+)|dilation (?P<dilations>\d+x\d+)|"
+    r"pads (?P<pads>-?\d+(?:,-?\d+){3})|w(?P<weight_bits>\d+)|groups (?P<groups>\d+)|"
+    r"index (?P<index>\d+)"
+)
+
+
+@dataclass(slots=True)
+class _Lines:
+    """What the lines of one layer say so far."""
+
+    number: int
+    head: re.Match[str]
+    name: str
+    arrays: dict[str, Array] = field(default_factory=dict)
+    operands: dict[str, Requant] = field(default_factory=dict)
+    requants: list[Requant] = field(default_factory=list)
+    acc: tuple[int, int] | None = None
+    bits: tuple[int, int, int] | None = None
+
+
+def parse_graph(text: str) -> Graph:
+    """Return the Graph of a text. Raises: ValueError naming the line that is not understood."""
+    name = ""
+    notes: list[str] = []
+    tensors: dict[str, Tensor] = {}
+    inputs: list[str] = []
+    outputs: tuple[str, ...] = ()
+    layers: list[_Lines] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        found = line.strip()
+        if not found:
+            continue
+        head, _, rest = found.partition(" ")
+        if line[:1].isspace() and layers:
+            _detail(layers[-1], found, number)
+        elif head == "network":
+            name = rest
+        elif head == "note":
+            notes.append(rest)
+        elif head == "output":
+            outputs = _names(rest, number)
+        elif match := _INPUT.fullmatch(found):
+            key = _name(match["name"])
+            tensors[key] = _tensor(key, match["type"], number)
+            inputs.append(key)
+        else:
+            body, node = [*re.split(r"  # ?", found, maxsplit=1), ""][:2]
+            layer = _LAYER.fullmatch(body)
+            if layer is None:
+                raise _wrong(number, f"{found!r} is no input, layer or output")
+            layers.append(_Lines(number, layer, node))
+    ops, ranges = [], []
+    for position, lines in enumerate(layers):
+        op, output, proven = _layer(lines, tensors, position)
+        tensors[output.name] = output
+        ops.append(op)
+        ranges.append(proven)
+    return Graph(name, tuple(inputs), outputs, tuple(ops), tensors, tuple(ranges), tuple(notes))
+
+
+def _wrong(number: int, text: str) -> ValueError:
+    return ValueError(f"line {number}: {text}")
+
+
+def _name(text: str) -> str:
+    return str(json.loads(text)) if text.startswith('"') else text
+
+
+def _names(text: str, number: int) -> tuple[str, ...]:
+    if not _NAMES.fullmatch(text):
+        raise _wrong(number, f"{text!r} are no names")
+    return tuple(_name(one) for one in re.findall(_NAME, text))
+
+
+def _tensor(name: str, text: str, number: int) -> Tensor:
+    match = _TENSOR.fullmatch(text)
+    if match is None:
+        raise _wrong(number, f"{text!r} is no type, such as 'u8 (3, 32, 32) [0, 255]'")
+    bits, c, h, w, lo, hi = (int(value) for value in match.groups()[1:])
+    return Tensor(name, c, h, w, lo, hi, bits, match[1] == "i")
+
+
+def _detail(lines: _Lines, text: str, number: int) -> None:
+    if match := _ARRAY.fullmatch(text):
+        lines.arrays[match["name"]] = _array(match["shape"], match["values"], number)
+    elif match := _ACC.fullmatch(text):
+        lines.acc = (int(match[1]), int(match[2]))
+    elif match := _BITS.fullmatch(text):
+        lines.bits = (int(match[1]), int(match[2]), int(match[3]))
+    elif match := _REQUANT.fullmatch(text):
+        if match["operand"]:
+            lines.operands[match["operand"]] = _requant(match)
+        else:
+            lines.requants.append(_requant(match))
+    else:
+        hint = "; constants are left out, print them" if ".." in text else ""
+        raise _wrong(number, f"{text!r} is nothing that a layer has{hint}")
+
+
+def _requant(match: re.Match[str]) -> Requant:
+    def constants(text: str | None, default: int) -> tuple[int, ...]:
+        return (default,) if text is None else tuple(int(v) for v in text.strip("[]").split(","))
+
+    div = match["div"] or "1"
+    divisor = 1 << int(div[2:]) if div.startswith("2^") else int(div)
+    bounds = tuple(None if match[key] is None else int(match[key]) for key in ("lo", "hi"))
+    return Requant(constants(match["mul"], 1), constants(match["add"], 0), divisor, *bounds)
+
+
+def _array(shape_text: str, text: str, number: int) -> Array:
+    shape = tuple(int(size) for size in shape_text.split(",") if size.strip())
+    count = int(np.prod(shape))
+    values: Any
+    if match := _RANDOM.fullmatch(text):
+        seed, lo, hi = (int(value) for value in match.groups())
+        values = np.random.default_rng(seed).integers(lo, hi, count, endpoint=True)
+    elif text.startswith("hex i"):
+        kind, _, digits = text.removeprefix("hex i").partition(" ")
+        values = np.frombuffer(bytes.fromhex(digits), f"<i{int(kind) // 8}")
+    else:
+        values = np.array([int(value) for value in text.split()], np.int64)
+        if values.size == 1:
+            values = np.full(count, values[0])
+    if values.size != count:
+        raise _wrong(number, f"{values.size} values for the shape ({shape_text})")
+    return Array(values.reshape(shape))
+
+
+def _layer(
+    lines: _Lines, tensors: dict[str, Tensor], position: int
+) -> tuple[Op, Tensor, LayerRanges]:
+    """Return the operator with its output and ranges, those that are left out inferred."""
+    output = _name(lines.head["output"])
+    words = _words(lines)
+    index = re.fullmatch(r"layer_(\d+)", output)
+    try:
+        op = _KINDS[lines.head["kind"]](
+            lines,
+            words,
+            {
+                "index": int(words.get("index") or (index[1] if index else position)),
+                "name": lines.name or output,
+                "inputs": _names(lines.head["inputs"], lines.number),
+                "output": output,
+                "requants": tuple(lines.requants),
+            },
+        )
+    except KeyError as error:
+        raise _wrong(lines.number, f"{lines.head['kind']} without or of unknown {error}") from None
+    said = lines.head["type"]
+    tensor = None if said is None else _tensor(output, said, lines.number)
+    ranges = None if lines.acc is None else LayerRanges(*lines.acc, *(lines.bits or (0, 0, 0)))
+    if tensor is None or ranges is None:
+        inferred = infer_layer(op, tensors)
+        tensor, ranges = tensor or inferred[0], ranges or inferred[1]
+    return op, tensor, ranges
+
+
+def _words(lines: _Lines) -> dict[str, str]:
+    text = lines.head["words"].strip()
+    found: dict[str, str] = {}
+    at = 0
+    while at < len(text):
+        match = _WORDS.match(text, at)
+        if match is None:
+            raise _wrong(lines.number, f"{text[at:]!r} is not understood")
+        found |= {key: value for key, value in match.groupdict().items() if value is not None}
+        at = match.end()
+        while text[at : at + 1] == " ":
+            at += 1
+    return found
+
+
+def _window(words: dict[str, str]) -> Window:
+    def pair(text: str) -> tuple[int, int]:
+        first, second = (int(value) for value in text.split("x"))
+        return first, second
+
+    top, left, bottom, right = (int(value) for value in words.get("pads", "0,0,0,0").split(","))
+    return Window(
+        kernel=pair(words["kernel"]),
+        strides=pair(words.get("strides", "1x1")),
+        dilations=pair(words.get("dilations", "1x1")),
+        pads=(top, left, bottom, right),
+    )
+
+
+def _constants(lines: _Lines, words: dict[str, str]) -> dict[str, Any]:
+    bits = int(words.get("weight_bits", "8"))
+    bias = lines.arrays.get("bias")
+    return {"weights": lines.arrays["weights"], "weight_bits": bits, "bias": bias}
+
+
+def _conv(lines: _Lines, words: dict[str, str], head: dict[str, Any]) -> Op:
+    groups = int(words.get("groups", "1"))
+    return Conv(**head, **_constants(lines, words), window=_window(words), groups=groups)
+
+
+def _add(lines: _Lines, words: dict[str, str], head: dict[str, Any]) -> Op:
+    operands = (lines.operands.get("x"), lines.operands.get("x2"))
+    return Add(**head, operand_requants=operands)
+
+
+_KINDS: dict[str, Callable[[_Lines, dict[str, str], dict[str, Any]], Op]] = {
+    "Conv": _conv,
+    "Linear": lambda lines, words, head: Linear(**head, **_constants(lines, words)),
+    "MaxPool": lambda lines, words, head: MaxPool(**head, window=_window(words)),
+    "AvgPool": lambda lines, words, head: AvgPool(**head, window=_window(words)),
+    "Add": _add,
+}
