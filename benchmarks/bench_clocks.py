@@ -14,10 +14,9 @@ from __future__ import annotations
 import sys
 
 from collection import folder_of, is_missing
+from dory_report.comparison.executors import run_processes
+from dory_report.comparison.points import Study, grid
 from figures import chart, parser, publish
-
-from dory_core.comparison import Study, grid
-from dory_core.comparison.executors import run_processes
 
 NETWORK = "nemo_mv1_100_128"
 F_IO_MHZ = ("50", "100", "150", "250")

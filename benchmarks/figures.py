@@ -58,6 +58,6 @@ def publish(
     if options.markdown is not None:
         options.markdown.write_text(text, encoding="utf-8")
     if options.image is not None:
-        from dory_core.report.drawing import image
+        from dory_report.drawing import image
 
         options.image.write_bytes(image(spec, options.image.suffix.lstrip(".")))

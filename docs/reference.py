@@ -65,11 +65,22 @@ def _name(name: str) -> str:
     thing = inspect.unwrap(getattr(api, name))
     if name in api.CONSTANTS:
         return f"\n### `{name}`\n\n{api.CONSTANTS[name]}\n"
+    if inspect.ismodule(thing):
+        return _entry(name, inspect.getdoc(thing) or "") + _module(name, thing)
     heading = name if inspect.isclass(thing) else f"{name}{_signature(thing)}"
     text = _entry(heading, inspect.getdoc(thing) or "")
     if inspect.isclass(thing):
         text += "".join(_member(name, member, found) for member, found in _members(thing))
     return text
+
+
+def _module(name: str, module: Any) -> str:
+    """Return the options that a module of the core offers to commands, and its functions."""
+    found = {key: getattr(module, key) for key in module.__all__}
+    functions = {key: value for key, value in found.items() if inspect.isfunction(value)}
+    others = ", ".join(f"`{name}.{key}`" for key in found if key not in functions)
+    text = "".join(_member(name, key, value) for key, value in functions.items())
+    return f"\nTypes and values: {others}.\n{text}"
 
 
 def _entry(heading: str, docstring: str) -> str:

@@ -12,13 +12,27 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dory_core import cli as cli
     from dory_core.application import read_plan as read_plan
+    from dory_core.application import read_timeline as read_timeline
+    from dory_core.budgets import BUDGET_NAMES as BUDGET_NAMES
+    from dory_core.cli.tables.plan import conversions_text as conversions_text
+    from dory_core.cli.tables.plan import engines_text as engines_text
+    from dory_core.cli.tables.plan import new_table as new_table
+    from dory_core.cli.tables.plan import print_plan as print_plan
+    from dory_core.cli.tables.units import bytes_text as bytes_text
+    from dory_core.cli.tables.units import count_text as count_text
+    from dory_core.cli.tables.units import share_text as share_text
+    from dory_core.cli.tables.units import tile_text as tile_text
     from dory_core.codegen.application import render as render
     from dory_core.codegen.cexpr import comment as comment
     from dory_core.codegen.image_vectors import image_vectors as image_vectors
     from dory_core.codegen.names import layer_parameters as layer_parameters
     from dory_core.codegen.names import layer_symbol as layer_symbol
     from dory_core.codegen.network import network_view as network_view
+    from dory_core.compiler import CompileOptions as CompileOptions
+    from dory_core.compiler import plan_only as plan_only
+    from dory_core.errors import DoesNotFit as DoesNotFit
     from dory_core.errors import DoryError as DoryError
     from dory_core.errors import NotSupported as NotSupported
     from dory_core.errors import ToolMissing as ToolMissing
@@ -93,6 +107,7 @@ if TYPE_CHECKING:
     from dory_core.plan import Place as Place
     from dory_core.plan import Plan as Plan
     from dory_core.planning.place import L3_IMAGE as L3_IMAGE
+    from dory_core.plugins import load_plugins as load_plugins
     from dory_core.requantisation import Narrow as Narrow
     from dory_core.requantisation import Staircase as Staircase
     from dory_core.requantisation import cached_per_layer as cached_per_layer
@@ -124,6 +139,7 @@ SECTIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "Hooks and errors": {
         "dory_core.hooks": ("hookimpl",),
         "dory_core.errors": (
+            "DoesNotFit",
             "DoryError",
             "NotSupported",
             "ToolMissing",
@@ -280,10 +296,33 @@ SECTIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
             "Runner",
         ),
     },
+    "Commands": {
+        "dory_core": ("cli",),
+        "dory_core.application": ("read_timeline",),
+        "dory_core.budgets": ("BUDGET_NAMES",),
+        "dory_core.cli.tables.plan": (
+            "conversions_text",
+            "engines_text",
+            "new_table",
+            "print_plan",
+        ),
+        "dory_core.cli.tables.units": (
+            "bytes_text",
+            "count_text",
+            "share_text",
+            "tile_text",
+        ),
+        "dory_core.compiler": (
+            "CompileOptions",
+            "plan_only",
+        ),
+        "dory_core.plugins": ("load_plugins",),
+    },
 }
 
 #: What names stand for that have no docstring of their own.
 CONSTANTS: Mapping[str, str] = {
+    "BUDGET_NAMES": "Numbers of the memory levels by the names of their budgets: l1, l2, l3.",
     "Number": "An int, a numpy integer array or an expression of the solver.",
     "STORAGE_BITS": "Widths of elements in memory, rising.",
     "F_CLUSTER": "Name of the option for the clock of the cores, in MHz.",
@@ -303,7 +342,10 @@ _MODULES = {
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(_MODULES[name]), name)
+    module = importlib.import_module(_MODULES[name])
+    if not hasattr(module, name):  # a package of the core
+        importlib.import_module(f"{_MODULES[name]}.{name}")
+    value = getattr(module, name)
     globals()[name] = value
     return value
 

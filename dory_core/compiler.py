@@ -31,7 +31,6 @@ from dory_core.tiling.network import Progress
 from dory_core.vectors import Vector
 
 GRAPH_FILE = "vectors/graph.npz"
-REPORT_FILE = "report.html"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +91,15 @@ class CompileResult:
     output: Path | None
     golden_exact: bool | None
     passes: tuple[str, ...] = ()
+
+
+def plan_only(options: CompileOptions, plugins: Plugins) -> Plan:
+    """Import and plan ``options.onnx``; compute no values and write nothing.
+
+    Raises: the errors of each stage.
+    """
+    plan: Plan = run(options.source, options.setup(plugins))
+    return plan
 
 
 def compile_network(
@@ -186,16 +194,6 @@ def make_vectors(
     return tuple(vectors), True
 
 
-def _report(plan: Plan) -> tuple[OutputFile, ...]:
-    from dory_core.report.drawing import available
-
-    if not available():
-        return ()
-    from dory_core.report.page import report_page
-
-    return (OutputFile(REPORT_FILE, report_page(plan.to_json(), plan.timeline_json())),)
-
-
 def write_network(
     output: Path,
     graph: Graph,
@@ -208,7 +206,7 @@ def write_network(
 ) -> None:
     """Write the application of ``plan`` with its vectors; raises UsageError.
 
-    report: also write report.html if dory-core[report] is installed.
+    report: also write the files that plugins add to explain the plan.
     """
     from dory_core.codegen.application import application_files
     from dory_core.codegen.writer import write_application
@@ -220,5 +218,6 @@ def write_network(
     files += vector_files(graph, vectors)
     files += (OutputFile(GRAPH_FILE, graph_bytes(graph)),)
     if report:
-        files += _report(plan)
+        taken = {file.path for file in files}
+        files += plugins.reports(plan.to_json(), plan.timeline_json(), taken)
     write_application(output, files)

@@ -11,9 +11,11 @@ plugin without the hook answers, and what the functions here return.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import typer
 
     from dory_core.frontend import Frontend
@@ -210,15 +212,38 @@ def dory_runners(ctx: TargetContext) -> list[Runner]:
     return []
 
 
+def dory_reports(plan: Mapping[str, Any], timeline: Mapping[str, Any]) -> list[OutputFile]:
+    """Return files that explain an application to a person; they are written beside it.
+
+    plan, timeline: the documents of ``plan.json`` and ``timeline.json``. Every plugin is asked,
+    whatever the target. The application builds and runs without these files: when a plugin fails
+    here, dory warns and writes the application without them.
+
+    >>> from dory_core.api import OutputFile, hookimpl
+    >>> @hookimpl
+    ... def dory_reports(plan):
+    ...     return [OutputFile("cycles.txt", f"{plan['totals']['cycles']} cycles")]
+    >>> [file] = dory_reports({"totals": {"cycles": 1200}})
+    >>> file.path, file.content
+    ('cycles.txt', '1200 cycles')
+    """
+    return []
+
+
 def dory_commands(app: typer.Typer) -> None:
-    """Add commands to the command line. Names of dory's own commands cannot be replaced.
+    """Add commands to the command line.
+
+    dory's own commands cannot be replaced, and of two plugins the first one keeps a name: `dory
+    plugins` shows what is left out. A plugin whose entry point is also in the group
+    ``dory.commands`` has its commands in ``dory --help``, which imports no other plugin: keep that
+    module light. ``cli`` holds what commands share: options, console, messages.
 
     >>> import typer
-    >>> from dory_core.api import hookimpl
+    >>> from dory_core.api import cli, hookimpl
     >>> @hookimpl
     ... def dory_commands(app):
     ...     @app.command()
-    ...     def flash(directory: str):
+    ...     def flash(directory: str, debug: cli.Debug = False):
     ...         \"\"\"Write an application to the board.\"\"\"
     ...         print("flashing", directory)
     >>> app = typer.Typer()

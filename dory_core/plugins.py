@@ -12,10 +12,10 @@ import functools
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from dory_core.errors import DoryError, UsageError
 from dory_core.frontend import Frontend
@@ -24,8 +24,6 @@ from dory_core.hooks import API_VERSION, Hook, Refused, describe, hooks_of, spec
 from dory_core.options import all_options, resolve_options
 
 if TYPE_CHECKING:
-    import typer
-
     from dory_core.ir import Layer
     from dory_core.ir.geometry import Tile
     from dory_core.kernel import Kernel, Term
@@ -36,6 +34,8 @@ if TYPE_CHECKING:
 __all__ = ["API_VERSION", "PluginError", "PluginState", "Plugins", "discover", "load_plugins"]
 
 GROUP = "dory"
+#: Entry points of this group name the plugin modules whose commands ``dory --help`` lists.
+COMMAND_GROUP = "dory.commands"
 _LEAVE_OUT = "report this to its authors; DORY_PLUGINS=NAME,... leaves it out"
 _Record = TypeVar("_Record")
 
@@ -129,6 +129,15 @@ class Plugins:
         for name, hook in hooks.items():
             self._hooks[name].append((state, hook))
 
+    def _warn(self, plugin: PluginState, reason: str) -> None:
+        """Note a reason, and say it once."""
+        if self._note(plugin, reason):
+            log.warning("%s", reason)
+
+    def _warn_of_clash(self, plugin: PluginState, kind: str, name: str, owner: str) -> None:
+        both = f"{owner} and {plugin.label}"
+        self._warn(plugin, f"{kind} {name!r} is provided by both {both}; the first one is used")
+
     def _note(self, plugin: PluginState, reason: str) -> bool:
         """Give a loaded plugin a reason unless it has one; return whether it had none."""
         for position, state in enumerate(self._states):
@@ -219,10 +228,7 @@ class Plugins:
         for plugin, kernel in self._records("dory_kernels", Kernel, ctx=ctx, layer=layer):
             owner = self._kernel_owners.setdefault((ctx.name, kernel.name), plugin)
             if owner is not plugin:
-                both = f"{owner.label} and {plugin.label}"
-                reason = f"kernel {kernel.name!r} is provided by both {both}; the first one is used"
-                if self._note(plugin, reason):
-                    log.warning("%s", reason)
+                self._warn_of_clash(plugin, "kernel", kernel.name, owner.label)
             elif kernel.name in kernels:
                 raise PluginError(
                     f"plugin {plugin.label} offers kernel {kernel.name!r} twice for one layer",
@@ -270,46 +276,101 @@ class Plugins:
 
         return self._all("dory_runners", Runner, ctx=ctx)
 
-    def commands(self, app: typer.Typer) -> None:
-        """Let every plugin add its commands to ``app``; one that fails is reported and left out."""
+    def reports(
+        self, plan: Mapping[str, Any], timeline: Mapping[str, Any], taken: Collection[str]
+    ) -> tuple[OutputFile, ...]:
+        """Return the files that explain an application, whose other files have the paths ``taken``.
+
+        A plugin that fails and a path that is taken are reported, and left out.
+        """
+        files: dict[str, OutputFile] = {}
+        values = {"plan": plan, "timeline": timeline}
+        for plugin, hook in self._hooks["dory_reports"]:
+            try:
+                found = tuple(_records_of(plugin, hook, values, OutputFile))
+            except DoryError as error:
+                self._warn(plugin, error.message)
+                continue
+            for file in found:
+                if file.path in taken or file.path in files:
+                    reason = f"its report {file.path!r} would replace another file of applications"
+                    self._warn(plugin, reason)
+                else:
+                    files[file.path] = file
+        return tuple(files.values())
+
+    def commands(self, own: Collection[str]) -> dict[str, Any]:
+        """Return the commands of all plugins by name, as objects of click.
+
+        own: names that are taken. A name that is taken and a plugin that fails are reported.
+        """
+        commands: dict[str, Any] = {}
+        providers = dict.fromkeys(own, "dory")
         for plugin, hook in self._hooks["dory_commands"]:
             try:
-                _ask(plugin, hook, {"app": app})
+                found = _commands_of(plugin, hook)
             except DoryError as error:
-                log.warning("%s", error.message)
+                self._warn(plugin, error.message)
+                continue
+            for name, command in found.items():
+                if name in providers:
+                    self._warn_of_clash(plugin, "command", name, providers[name])
+                else:
+                    providers[name], commands[name] = plugin.label, command
+        return commands
 
     # -- asking ----------------------------------------------------------------------------------
 
-    def _answers(self, name: str, values: Mapping[str, Any]) -> Iterator[tuple[PluginState, Any]]:
-        """Yield what each plugin says for the target of ``values``, in load order."""
-        for plugin, hook in self._hooks[name]:
-            if hook.answers_for(values):
-                answer = _ask(plugin, hook, values)
-                if answer is not None:
-                    yield plugin, answer
-
     def _first(self, name: str, type_: type[_Record], **values: Any) -> _Record | None:
-        for plugin, answer in self._answers(name, values):
-            return _checked(name, plugin, answer, type_)
+        for plugin, hook in self._hooks[name]:
+            answer = _ask(plugin, hook, values)
+            if answer is not None:
+                return _checked(name, plugin, answer, type_)
         return None
 
     def _records(self, name: str, type_: Any, **values: Any) -> Iterator[tuple[PluginState, Any]]:
-        for plugin, answer in self._answers(name, values):
-            for record in _checked(name, plugin, answer, list, tuple):
-                yield plugin, _checked(name, plugin, record, type_)
+        for plugin, hook in self._hooks[name]:
+            for record in _records_of(plugin, hook, values, type_):
+                yield plugin, record
 
     def _all(self, name: str, type_: Any, **values: Any) -> tuple[Any, ...]:
         return tuple(record for _, record in self._records(name, type_, **values))
 
 
 def _ask(plugin: PluginState, hook: Hook, values: Mapping[str, Any]) -> Any:
+    """Return what a plugin says for the target of ``values``, None when it is not its target."""
     try:
-        return hook(values)
+        return hook(values) if hook.answers_for(values) else None
     except DoryError:
         raise
     except Exception as error:
         reason = f"plugin {plugin.label} failed in {hook.name}: {describe(error)}"
         raise PluginError(reason, _LEAVE_OUT) from error
+
+
+def _records_of(
+    plugin: PluginState, hook: Hook, values: Mapping[str, Any], type_: type[_Record]
+) -> Iterator[_Record]:
+    answer = _ask(plugin, hook, values)
+    for record in () if answer is None else _checked(hook.name, plugin, answer, list, tuple):
+        yield _checked(hook.name, plugin, record, type_)
+
+
+def _commands_of(plugin: PluginState, hook: Hook) -> Mapping[str, Any]:
+    import typer
+
+    app = typer.Typer(add_completion=False)
+    app.callback()(_no_operation)
+
+    def add(**arguments: Any) -> Any:
+        hook.function(**arguments)
+        return cast(Any, typer.main.get_command(app)).commands
+
+    return cast("Mapping[str, Any]", _ask(plugin, replace(hook, function=add), {"app": app}))
+
+
+def _no_operation() -> None:
+    """Keep a Typer of a single command a group."""
 
 
 def _checked(name: str, plugin: PluginState, answer: Any, *types: type[_Record]) -> _Record:
@@ -358,13 +419,19 @@ def _check_clash(
             )
 
 
-def discover(selection: str | None) -> Plugins:
-    """Find and load plugins; selection: entry point names, comma separated, None for all."""
+def discover(selection: str | None, only_commands: bool = False) -> Plugins:
+    """Find and load plugins; selection: entry point names, comma separated, None for all.
+
+    only_commands: load the modules that group ``dory.commands`` names, and look at no other.
+    """
     plugins = Plugins()
     wanted = None if selection is None else [n.strip() for n in selection.split(",") if n.strip()]
     found = sorted(
         entry_points(group=GROUP), key=lambda e: (e.name, e.dist.name if e.dist else "", e.value)
     )
+    if only_commands:
+        modules = {entry.value for entry in entry_points(group=COMMAND_GROUP)}
+        found = [entry for entry in found if entry.value in modules]
     for entry in found:
         dist, version = (entry.dist.name, entry.dist.version) if entry.dist else ("", "")
         state = PluginState(dist, version, entry.name, "loaded")
@@ -372,20 +439,24 @@ def discover(selection: str | None) -> Plugins:
             plugins._add(state, entry.load)
         else:
             plugins._states.append(replace(state, state="skipped", reason="not in DORY_PLUGINS"))
-    for name in wanted or ():
+    for name in () if only_commands else wanted or ():
         if all(entry.name != name for entry in found):
             reason = "named by DORY_PLUGINS but not installed"
             plugins._states.append(PluginState("", "", name, "missing", reason))
             log.warning("plugin %s is %s", name, reason)
-    plugins._note_unknown_targets()
+    if not only_commands:
+        plugins._note_unknown_targets()
     return plugins
 
 
 @functools.cache
-def _load(selection: str | None) -> Plugins:
-    return discover(selection)
+def _load(selection: str | None, only_commands: bool) -> Plugins:
+    return discover(selection, only_commands)
 
 
-def load_plugins() -> Plugins:
-    """Return the plugins that are installed, restricted by ``DORY_PLUGINS``; loaded once."""
-    return _load(os.environ.get("DORY_PLUGINS"))
+def load_plugins(only_commands: bool = False) -> Plugins:
+    """Return the plugins that are installed, restricted by ``DORY_PLUGINS``; loaded once.
+
+    only_commands: those alone whose commands ``dory --help`` lists.
+    """
+    return _load(os.environ.get("DORY_PLUGINS"), only_commands)

@@ -69,7 +69,7 @@ def check(
     if json:
         print_json(document)
     elif cli_settings.verbosity >= 0:
-        from dory_core.report.check import print_check
+        from dory_core.cli.tables.check import print_check
 
         print_check(document, console(), details=cli_settings.verbosity > 0)
     raise typer.Exit(_status(document))

@@ -185,7 +185,7 @@ def compile_(
 
 
 def _show(plan: dict[str, Any], options: CompileOptions, result: CompileResult) -> None:
-    from dory_core.report.table import print_plan
+    from dory_core.cli.tables.plan import print_plan
 
     out = console()
     print_plan(plan, out, details=settings.verbosity > 0)

@@ -24,6 +24,6 @@ def frontends(json: Json = False, debug: Debug = False) -> None:
     if json:
         print_json(rows)
         return
-    from dory_core.report.listing import print_frontends
+    from dory_core.cli.tables.listing import print_frontends
 
     print_frontends(rows, console())

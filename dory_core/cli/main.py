@@ -16,9 +16,10 @@ import typer
 from typer.core import TyperGroup
 
 from dory_core import __version__
-from dory_core.cli import check, compare, frontends, new, plugins, report, run, targets
+from dory_core.cli import check, frontends, new, plugins, run, targets
 from dory_core.cli import compile as compile_
 from dory_core.cli.common import Debug, Quiet, Verbose, report_error, set_verbosity, settings
+from dory_core.cli.extensions import advertised_commands, find_command, missing_command
 from dory_core.errors import UsageError
 
 DEFAULT_COMMAND = "compile"
@@ -61,10 +62,21 @@ class DoryGroup(TyperGroup):
         """Put the default command in front where it is left out."""
         return super().parse_args(ctx, expand(args))
 
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of dory's own commands and of those that plugins advertise."""
+        return [*super().list_commands(ctx), *advertised_commands(self.commands)]
+
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return dory's own command, else a plugin's, else None."""
         own = super().get_command(ctx, cmd_name)
-        return own if own is not None else _plugin_command(cmd_name)
+        return own if own is not None else find_command(cmd_name, self.commands)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command and its arguments; raises ToolMissing when its package is missing."""
+        error = missing_command(args[0]) if self.get_command(ctx, args[0]) is None else None
+        if error is not None:
+            raise error
+        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command; raises SystemExit with the status of its error."""
@@ -98,20 +110,6 @@ def _wrong_usage(error: Any) -> UsageError:
     return UsageError(
         message[:1].lower() + message[1:], explanation if missing and explanation else usual
     )
-
-
-def _plugin_command(name: str) -> Any:
-    from dory_core.plugins import load_plugins
-
-    extra = typer.Typer(add_completion=False)
-    extra.callback()(_no_operation)
-    load_plugins().commands(extra)
-    group: Any = typer.main.get_command(extra)
-    return group.commands.get(name)
-
-
-def _no_operation() -> None:
-    """Keep a Typer of a single command a group."""
 
 
 app = typer.Typer(
@@ -151,8 +149,6 @@ def options(
 app.command("compile")(compile_.compile_)
 app.command("run")(run.run)
 app.command("check")(check.check)
-app.command("compare")(compare.compare)
-app.command("report")(report.report)
 app.command("targets")(targets.targets)
 app.command("frontends")(frontends.frontends)
 app.command("plugins")(plugins.plugins)

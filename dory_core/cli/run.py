@@ -81,7 +81,7 @@ def run(
     if json:
         print_json(document)
     elif settings.verbosity >= 0:
-        from dory_core.report.run import print_run
+        from dory_core.cli.tables.run import print_run
 
         print_run(document, console(), details=settings.verbosity > 0)
     if not document["exact"]:

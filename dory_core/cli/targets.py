@@ -20,7 +20,7 @@ def targets(json: Json = False, debug: Debug = False) -> None:
     if json:
         print_json(rows)
         return
-    from dory_core.report.listing import print_targets
+    from dory_core.cli.tables.listing import print_targets
 
     print_targets(rows, console())
 

@@ -102,23 +102,19 @@ def test_several_vectors_are_named_and_dumped_apart(application: Path, tmp_path:
 @pytest.mark.parametrize(
     "content", ["{}", "null", "[]", "x", '{"generator": "dory", "version": 1}']
 )
-@pytest.mark.parametrize("command", ["run", "report"])
-def test_damaged_plan(tmp_path: Path, content: str, command: str) -> None:
+def test_damaged_plan(tmp_path: Path, content: str) -> None:
     (tmp_path / "plan.json").write_text(content)
-    outcome = dory(command, tmp_path, DORY_PLUGINS="")
+    outcome = dory("run", tmp_path, DORY_PLUGINS="")
     assert outcome.status == 2, outcome.stderr
     assert "plan.json" in outcome.stderr or "no application" in outcome.stderr
 
 
 @pytest.mark.parametrize("key", ["layers", "memory", "network", "totals", "target", "options"])
-@pytest.mark.parametrize("command", ["run", "report"])
-def test_plan_with_a_part_of_another_type(
-    application: Path, tmp_path: Path, key: str, command: str
-) -> None:
+def test_plan_with_a_part_of_another_type(application: Path, tmp_path: Path, key: str) -> None:
     copy = Path(shutil.copytree(application, tmp_path / "copy"))
     plan = json.loads((copy / "plan.json").read_text())
     (copy / "plan.json").write_text(json.dumps(plan | {key: 5}))
-    outcome = dory(command, copy)
+    outcome = dory("run", copy)
     assert outcome.status == 2, outcome.stderr
     assert "plan.json is damaged" in outcome.stderr
 

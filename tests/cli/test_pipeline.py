@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 
@@ -125,13 +124,6 @@ def test_too_small_a_budget_does_not_fit_and_writes_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_report_shows_the_tables_of_compile(application: Path) -> None:
-    outcome = dory("report", application)
-    assert outcome.status == 0, outcome.stderr
-    assert "deployable: yes" in outcome.stdout
-    assert outcome.stdout.count("dory_gap8_") >= LAYERS
-
-
 def test_wrong_golden_is_status_5_and_names_the_element(
     pipeline: tuple[str, ...], tmp_path: Path
 ) -> None:
@@ -234,18 +226,3 @@ def test_targets_and_frontends_describe_themselves(pipeline: tuple[str, ...]) ->
     assert frontends["nemo"] == "dory-nemo"
     assert "gap8" in dory("targets").stdout
     assert "nemo" in dory("frontends").stdout
-
-
-def test_an_application_has_its_report_and_can_write_it_again(
-    application: Path, tmp_path: Path
-) -> None:
-    pytest.importorskip("vl_convert", reason="the extra `report` is not installed")
-    written = application / "report.html"
-    again, trace, images = tmp_path / "again.html", tmp_path / "trace.json", tmp_path / "images"
-    outcome = dory("report", application, "--html", again, "--trace", trace, "--images", images)
-    assert outcome.status == 0, outcome.stderr
-    assert again.read_bytes() == written.read_bytes()
-    assert len(json.loads(trace.read_text())["traceEvents"]) > 40
-    assert {path.name for path in images.iterdir()} >= {"cycles.svg", "timeline.svg"}
-    refused = dory("report", application, "--html", tmp_path / "no" / "where.html")
-    assert (refused.status, "cannot write" in refused.stderr) == (2, True)

@@ -15,7 +15,7 @@ from dory_core import __version__
 from dory_core.cli.common import byte_size, key_values
 from dory_core.cli.main import expand
 from dory_core.errors import UsageError
-from tests.cli.command_line import EXAMPLE, dory, environment
+from tests.cli.command_line import EXAMPLE, dory, environment, python
 
 NET = str(EXAMPLE / "net.onnx")
 BOTH = ["--target", "t", "--frontend", "f"]
@@ -87,7 +87,6 @@ def test_settings_split_at_the_first_equals_sign() -> None:
         (["run", str(EXAMPLE)], [str(EXAMPLE), "plan.json"]),
         (["run", "app", "--dma", "never"], ["--dma"]),
         (["run", "app", "--repeat", "0"], ["--repeat"]),
-        (["report", str(EXAMPLE)], ["plan.json"]),
         (["check", NET], ["--frontend"]),
         (["check", NET, "--frontend", "f", "--l1", "1k"], ["those of a target", "--target NAME"]),
         (["check", NET, "--frontend", "f", "--set", "a=b"], ["those of a target"]),
@@ -114,6 +113,19 @@ def test_unknown_names_are_status_2(kind: str) -> None:
     assert "hint:" in outcome.stderr
 
 
+@pytest.mark.parametrize("command", ["compare", "report"])
+def test_a_command_of_a_package_that_is_missing_names_the_package(command: str) -> None:
+    code = (
+        "import sys; from importlib import metadata; from dory_core.cli import main\n"
+        "metadata.distributions = lambda **query: iter(())\n"
+        "main.main(sys.argv[1:])"
+    )
+    outcome = python("-c", code, command, "something", env=environment())
+    assert outcome.status == 6, outcome.stderr
+    assert f"`dory {command}` is a command of the package dory-report" in outcome.stderr
+    assert "hint: pip install dory-report" in outcome.stderr
+
+
 def test_version() -> None:
     outcome = dory("--version")
     assert (outcome.status, outcome.stdout) == (0, f"dory {__version__}\n")
@@ -125,9 +137,7 @@ def test_no_arguments_show_the_help() -> None:
     assert "compile" in outcome.stdout + outcome.stderr
 
 
-@pytest.mark.parametrize(
-    "command", ["compile", "run", "check", "report", "targets", "frontends", "plugins"]
-)
+@pytest.mark.parametrize("command", ["compile", "run", "check", "targets", "frontends", "plugins"])
 def test_every_command_has_help_and_debug(command: str) -> None:
     outcome = dory(command, "--help")
     assert outcome.status == 0

@@ -1,4 +1,4 @@
-"""Engines, layouts and memories in what ``dory check``, tables, pages and comparisons say."""
+"""Engines, layouts and memories in what ``dory check``, tables and generated code say."""
 
 from __future__ import annotations
 
@@ -7,18 +7,14 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-import pytest
 from rich.console import Console
 
 from dory_core.budgets import resolve_budgets
 from dory_core.check import _check_target
-from dory_core.comparison.points import Outcome, Point, _outcome
+from dory_core.cli.tables.check import print_check
+from dory_core.cli.tables.plan import print_plan
 from dory_core.ir import Graph, Window
 from dory_core.plan import Plan
-from dory_core.report.check import print_check
-from dory_core.report.compare import print_comparison
-from dory_core.report.drawing import available
-from dory_core.report.table import print_plan
 from dory_core.testing.apps import build_app
 from dory_core.testing.graphs import GraphBuilder
 from tests.toy.array import array_chip
@@ -85,30 +81,6 @@ def test_the_table_counts_macs_of_engines_and_conversions(tmp_path: Path) -> Non
     assert "engines: array 1 layers, 16.4k MAC" in printed
     assert "layouts: 2 conversions, " in printed
     assert "L1 weights of the array" in printed
-
-
-def test_the_page_explains_layouts_and_engines(tmp_path: Path) -> None:
-    if not available():
-        pytest.skip("the extra dory-core[report] is not installed")
-    from dory_core.report.page import report_page
-
-    made = plan(tmp_path)
-    page = report_page(made.to_json(), made.timeline_json())
-    assert "input: HWC to planes, 5,120 cycles" in page
-    assert "not array: it knows no dilation" in page
-    assert "conversions before it" in page
-
-
-def test_a_comparison_shows_what_each_engine_computes(tmp_path: Path) -> None:
-    outcome: Outcome = _outcome(Point(NAME), plan(tmp_path))
-    assert [layer["engine"] for layer in outcome.layers] == ["array", *["cores"] * 3]
-    document = {
-        "network": "net",
-        "frontend": "testing",
-        "varied": [],
-        "columns": [outcome.to_json()],
-    }
-    assert "toy: array 16.4k MAC" in text(print_comparison, document)
 
 
 def test_generated_code_says_what_it_does(tmp_path: Path) -> None:

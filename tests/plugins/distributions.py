@@ -41,15 +41,22 @@ class Site:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def install(self, dist: str, entry: str, source: str, version: str = "1.0") -> None:
-        """Install a distribution of one module whose entry point ``entry`` is that module."""
+    def install(
+        self, dist: str, entry: str, source: str, version: str = "1.0", commands: bool = False
+    ) -> None:
+        """Install a distribution of one module whose entry point ``entry`` is that module.
+
+        commands: the module is also in the group ``dory.commands``.
+        """
         module = dist.replace("-", "_")
         (self.folder / f"{module}.py").write_text(source, encoding="utf-8")
         info = self.folder / f"{module}-{version}.dist-info"
         info.mkdir()
         metadata = f"Metadata-Version: 2.1\nName: {dist}\nVersion: {version}\n"
         (info / "METADATA").write_text(metadata, encoding="utf-8")
-        (info / "entry_points.txt").write_text(f"[dory]\n{entry} = {module}\n", encoding="utf-8")
+        groups = ("dory", "dory.commands") if commands else ("dory",)
+        points = "".join(f"[{group}]\n{entry} = {module}\n" for group in groups)
+        (info / "entry_points.txt").write_text(points, encoding="utf-8")
         (info / "RECORD").write_text(f"{module}.py,,\n", encoding="utf-8")
 
     def python(self, *arguments: str, plugins: str | None = None) -> Outcome:

@@ -61,38 +61,3 @@ def test_importing_the_core_imports_no_plugin_and_nothing_heavy(site: Site) -> N
         "print(sorted(heavy & sys.modules.keys()))"
     )
     assert site.python("-c", code).stdout.strip() == "[]"
-
-
-def test_command_of_a_plugin_runs_with_its_arguments(site: Site) -> None:
-    source = (
-        "from dory_core.api import hookimpl\n"
-        "@hookimpl\n"
-        "def dory_commands(app):\n"
-        "    @app.command()\n"
-        "    def flash(directory: str, fast: bool = False):\n"
-        "        print('flashing', directory, fast)\n"
-        "    @app.command('plugins')\n"
-        "    def replaced():\n"
-        "        print('not the real one')\n"
-    )
-    site.install("dory-flash", "flash", source)
-    outcome = site.dory("flash", "app", "--fast")
-    assert (outcome.status, outcome.stdout) == (0, "flashing app True\n")
-    assert "not the real one" not in site.dory("plugins").stdout
-    assert site.dory("unheard-of").status == 2
-
-
-def test_error_in_a_command_of_a_plugin_is_no_traceback(site: Site) -> None:
-    source = (
-        "from dory_core.api import hookimpl\n"
-        "from dory_core.api import ToolMissing\n"
-        "@hookimpl\n"
-        "def dory_commands(app):\n"
-        "    @app.command()\n"
-        "    def flash():\n"
-        "        raise ToolMissing('no probe found', 'connect one')\n"
-    )
-    site.install("dory-flash", "flash", source)
-    outcome = site.dory("flash")
-    assert outcome.status == 6
-    assert outcome.stderr == "dory: error: no probe found\ndory: hint: connect one\n"

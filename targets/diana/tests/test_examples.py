@@ -15,6 +15,7 @@ from dory_diana import plugin
 from dory_core.api import hookimpl
 from dory_core.binding import rejection_of
 from dory_core.check import check_network
+from dory_core.cli.tables.plan import engines_text
 from dory_core.compiler import (
     CompileOptions,
     compile_network,
@@ -25,7 +26,6 @@ from dory_core.ir import AvgPool, Conv, Layer, MaxPool
 from dory_core.kernel import Kernel
 from dory_core.pipeline import IMPORTED, parse, run, setup_for
 from dory_core.plugins import Plugins, load_plugins
-from dory_core.report.table import engines_text
 from dory_core.testing.apps import assert_exact
 
 MAKE = Path(__file__).resolve().parents[1] / "examples" / "make.py"

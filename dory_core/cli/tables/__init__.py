@@ -1,0 +1,1 @@
+"""What the terminal shows: tables printed from the JSON documents and from nothing else."""

@@ -1,0 +1,70 @@
+"""The text form of ``dory check``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from dory_core.cli.tables.plan import dominant, engine_names, new_table
+from dory_core.cli.tables.units import bytes_text, share_text
+
+
+def print_check(document: Mapping[str, Any], out: Console, details: bool = False) -> None:
+    """Print which layers are supported, by which kernel, and whether the network fits.
+
+    Where the target has several engines, also which one, and why others were passed over. details:
+    also why kernels that were preferred did not take a layer.
+    """
+    if document["layers"]:
+        out.print(_layers(document, details))
+    if document.get("levels"):
+        out.print(_levels(document["levels"]))
+    for note in document.get("notes", ()):
+        out.print(Text(f"note: {note}"))
+    reason = document.get("reason")
+    because = f": {reason}" if reason else ""
+    if not document["supported"]:
+        out.print(Text(f"not supported{because}"), style="red")
+    elif document.get("fits") is False:
+        out.print(Text(f"supported, but does not fit{because}"), style="red")
+    elif document.get("fits"):
+        out.print(Text("supported, and fits"))
+    else:
+        out.print(Text("supported"))
+    if document.get("hint"):
+        out.print(Text(f"hint: {document['hint']}"))
+
+
+def _layers(document: Mapping[str, Any], details: bool) -> Table:
+    """Return the table of layers, with what speaks against engines and kernels below each."""
+    layers = document["layers"]
+    bound = document.get("fits") is not None or any(n["kernel"] for n in layers)
+    several = len(engine_names(layers)) > 1
+    heads = [*(["engine"] if several else []), *(["kernel"] if bound else [])]
+    table = new_table("layer", "op", *heads)
+    blank = [""] * (len(heads) + 1)
+    for layer in layers:
+        cells = [Text(f"{layer['index']:02d} {layer['node']}"), Text(layer["op"])]
+        cells += [Text(layer["engine"] or "-")] if several else []
+        table.add_row(*cells, *([Text(layer["kernel"] or "-")] if bound else []))
+        refused = [(p["engine"], p["reason"]) for p in layer["passed_over"] if several]
+        if details or not (layer["kernel"] or document["supported"]):
+            refused += [(r["kernel"], r["reason"]) for r in layer["rejections"]]
+        for name, reason in refused:
+            table.add_row(*blank, Text(f"not {name}: {reason}"))
+    return table
+
+
+def _levels(levels: Sequence[Mapping[str, Any]]) -> Table:
+    """Return the table of memories."""
+    table = new_table("memory", "used", "budget", "", "largest block", right=("used", "budget", ""))
+    for level in levels:
+        used, budget = level["used"], level["budget"]
+        share = share_text(used, budget)
+        sizes = (bytes_text(used), bytes_text(budget), share)
+        table.add_row(level["name"], *sizes, Text(dominant(level) or "-"))
+    return table

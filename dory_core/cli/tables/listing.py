@@ -1,0 +1,79 @@
+"""The text forms of ``dory targets``, ``dory frontends`` and ``dory plugins``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.text import Text
+
+from dory_core.cli.tables.plan import new_table
+from dory_core.cli.tables.units import bytes_text
+
+if TYPE_CHECKING:
+    from dory_core.plugins import PluginState
+
+_NOTHING = "none: each one comes with a Python package of its own; see also `dory plugins`"
+
+
+def print_frontends(rows: Sequence[Mapping[str, Any]], out: Console) -> None:
+    """Print one line per frontend."""
+    if not rows:
+        out.print(Text(_NOTHING))
+        return
+    table = new_table("frontend", "reads", "from")
+    for row in rows:
+        table.add_row(Text(row["name"]), Text(row["summary"]), Text(_origin(row)))
+    out.print(table)
+
+
+def print_targets(rows: Sequence[Mapping[str, Any]], out: Console) -> None:
+    """Print each target with its memories, operating points and options."""
+    if not rows:
+        out.print(Text(_NOTHING))
+    for row in rows:
+        out.print(Text(f"{row['name']}: {row['summary']} [{_origin(row)}]"), style="bold")
+        for level in row["levels"]:
+            memories = ", ".join(level["memories"])
+            usable, size = bytes_text(level["usable_bytes"]), bytes_text(level["size_bytes"])
+            out.print(Text(f"  {level['name']}  {memories}: {usable} of {size} for the network"))
+        for point in row["operating_points"]:
+            clock = f"{point['cluster_hz'] / 1e6:g} MHz"
+            out.print(Text(f"  operating point {point['name']}: {clock} ({point['source']})"))
+        if row["options"]:
+            table = new_table("  --set", "default", "meaning")
+            for option in row["options"]:
+                choices = f" ({', '.join(option['choices'])})" if option["choices"] else ""
+                table.add_row(
+                    Text(f"  {option['name']}={option['type']}"),
+                    Text(_value(option["default"])),
+                    Text(option["help"] + choices),
+                )
+            out.print(table)
+
+
+def print_plugins(states: Iterable[PluginState], out: Console) -> None:
+    """Print each plugin that was found, and why one is left out."""
+    states = tuple(states)
+    if not states:
+        out.print(Text("no plugin is installed (or DORY_PLUGINS is empty)"))
+        return
+    table = new_table("plugin", "distribution", "state", "hooks or reason")
+    for state in states:
+        hooks = ", ".join(name.removeprefix("dory_") for name in state.hooks)
+        table.add_row(
+            Text(state.entry),
+            Text(f"{state.dist} {state.version}".strip() or "-"),
+            Text(state.state, style="" if state.state == "loaded" else "yellow"),
+            Text("; ".join(part for part in (state.reason, hooks) if part)),
+        )
+    out.print(table)
+
+
+def _origin(row: Mapping[str, Any]) -> str:
+    return f"{row['dist']} {row['version']}".strip() or "built in"
+
+
+def _value(value: int | str | bool) -> str:
+    return ("on" if value else "off") if isinstance(value, bool) else str(value)

@@ -1,0 +1,67 @@
+"""The text form of ``dory run``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from dory_core.cli.tables.plan import new_table
+from dory_core.cli.tables.units import count_text
+
+
+def print_run(document: Mapping[str, Any], out: Console, details: bool = False) -> None:
+    """Print the verdict of each run, and the layers of a run that is not exact.
+
+    details: the layers of every run.
+    """
+    runs = document["runs"]
+    for number, run in enumerate(runs):
+        layers = run["layers"]
+        exact = sum(1 for layer in layers if layer["exact"])
+        title = f"run {number}" if len(runs) > 1 else "run"
+        out.print(Text(f"{title}: {run['input']}: {exact} of {len(layers)} layers exact"))
+        if details or exact < len(layers):
+            out.print(_layer_table(layers))
+    where = f"{document['runner']}, DMA {document['dma']}"
+    if document["exact"]:
+        out.print(Text(f"exact: every element of every layer matches the golden ({where})"))
+    else:
+        out.print(Text(f"NOT EXACT: {first_mismatch(runs)} ({where})"), style="red")
+
+
+def _layer_table(layers: list[Mapping[str, Any]]) -> Any:
+    counted = ("instructions", "per MAC") if any(n.get("instructions") for n in layers) else ()
+    numbers = ("cycles", *counted)
+    table = new_table(
+        "layer", "exact", "wrong", "first wrong element", *numbers, right=("wrong", *numbers)
+    )
+    for layer in layers:
+        cycles, instructions, macs = (layer.get(k) for k in ("cycles", "instructions", "macs"))
+        row = [
+            "yes" if layer["exact"] else "NO",
+            str(layer["mismatches"]),
+            _element(layer["first"]) if layer.get("first") else "",
+            "-" if cycles is None else count_text(cycles),
+        ]
+        if counted:
+            row.append("-" if instructions is None else count_text(instructions))
+            row.append(f"{instructions / macs:.2f}" if instructions and macs else "-")
+        table.add_row(Text(f"{layer['index']:02d} {layer['name']}"), *row)
+    return table
+
+
+def _element(first: Mapping[str, int]) -> str:
+    place = f"(c {first['c']}, h {first['h']}, w {first['w']})"
+    return f"{place} expected {first['expected']}, got {first['got']}"
+
+
+def first_mismatch(runs: list[Mapping[str, Any]]) -> str:
+    """Return where the first wrong element of all runs is."""
+    for run in runs:
+        for layer in run["layers"]:
+            if layer.get("first"):
+                return f"layer {layer['index']:02d} {layer['name']} {_element(layer['first'])}"
+    return "a run gave no exact result"

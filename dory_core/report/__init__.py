@@ -1,1 +1,0 @@
-"""What a person reads: tables printed from the JSON documents and from nothing else."""

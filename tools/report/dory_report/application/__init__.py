@@ -1,0 +1,1 @@
+"""The report of one application: tables, a page with charts, a trace."""

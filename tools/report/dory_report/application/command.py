@@ -1,0 +1,53 @@
+"""``dory report``: what an application that was compiled before does, as tables, page and trace."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dory_core.api import cli
+from dory_report.options import Html, ImageFormat, Images
+
+
+def report(
+    app: Annotated[Path, typer.Argument(metavar="DIR", help="An application made by dory.")],
+    html: Html = None,
+    images: Images = None,
+    image_format: ImageFormat = "svg",
+    trace: Annotated[
+        Path | None,
+        typer.Option("--trace", metavar="FILE", help="Write the timeline for Perfetto."),
+    ] = None,
+    verbose: cli.Verbose = 0,
+    quiet: cli.Quiet = False,
+    debug: cli.Debug = False,
+) -> None:
+    """Show layers, tiles, memory and estimate of an application."""
+    from dory_core.api import print_plan, read_plan, read_timeline
+
+    plan = read_plan(app)
+    wrote = []
+    if html is not None:
+        from dory_report.application.page import report_page
+
+        cli.write_file(html, report_page(plan, read_timeline(app)).encode())
+        wrote.append(html)
+    if images is not None:
+        from dory_report.application.page import figures
+        from dory_report.drawing import write_images
+
+        wrote += write_images(images, image_format, figures(plan, read_timeline(app)))
+    if trace is not None:
+        from dory_report.application.trace import trace_bytes
+
+        cli.write_file(trace, trace_bytes(plan, read_timeline(app)))
+        wrote.append(trace)
+    if cli.settings.verbosity < 0:
+        return
+    out = cli.console()
+    if not wrote:
+        print_plan(plan, out, details=cli.settings.verbosity > 0)
+    for path in wrote:
+        out.print(f"written: {path}", markup=False)

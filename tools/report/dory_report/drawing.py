@@ -1,0 +1,69 @@
+"""Drawing Vega-Lite specifications: as images, and the library that draws them in a page."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dory_core.api import UsageError, cache_dir, cli
+
+if TYPE_CHECKING:
+    from dory_report.page import Figure
+
+IMAGE_FORMATS = ("svg", "png")
+_PNG_SCALE = 2.0
+
+
+def image(spec: dict[str, Any], format_: str) -> bytes:
+    """Return a specification as an image. format_: one of IMAGE_FORMATS. Raises UsageError."""
+    import vl_convert
+
+    if format_ not in IMAGE_FORMATS:
+        raise UsageError(f"no images of type {format_!r}", f"known: {', '.join(IMAGE_FORMATS)}")
+    if format_ == "svg":
+        return str(vl_convert.vegalite_to_svg(spec)).encode()
+    return bytes(vl_convert.vegalite_to_png(spec, scale=_PNG_SCALE))
+
+
+def write_images(folder: Path, format_: str, figures: Sequence[Figure]) -> list[Path]:
+    """Write charts as images; return their paths. Raises UsageError."""
+    drawn = {folder / f"{f.name}.{format_}": image(f.spec, format_) for f in figures}
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(
+            f"cannot write {folder}: {error.strerror}", "choose another DIR"
+        ) from error
+    for path, content in drawn.items():
+        cli.write_file(path, content)
+    return list(drawn)
+
+
+def javascript() -> str:
+    """Return the library that draws specifications in a page, about 0.9 MB.
+
+    Putting it together takes seconds, so it is kept in the cache of this user.
+    """
+    version = metadata.version("vl-convert-python")
+    path = cache_dir() / "report" / f"vega-{version}.js"
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError:
+        import vl_convert
+
+        bundle: Any = vl_convert.javascript_bundle  # its stub demands the optional argument
+        text = str(bundle())
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(
+            "w", dir=path.parent, delete=False, encoding="utf-8"
+        ) as file:
+            file.write(text)
+        os.replace(file.name, path)
+    except OSError:
+        return text  # a cache that cannot be written costs time, nothing else
+    return text
