@@ -21,7 +21,7 @@ class Span:
 
     start, size: range of output elements. x_start, x_size: range of input elements, clipped at the
     border of the tensor. pad_before, pad_after: rows or columns of zeros that clipping took away;
-    one of them is negative where all windows lie in the padding and an element is read in vain.
+    one of them is negative where all windows lie in the padding and one unused element is read.
     """
 
     start: int

@@ -74,7 +74,7 @@ def tile_whole(bound: BoundLayer, budget_bytes: int, hierarchy: MemoryHierarchy)
 
 
 def whole_tile(layer: Layer) -> Tile:
-    """Return the tile of a layer in place, whose input has what no window reaches, too."""
+    """Return the tile of a layer in place; its input includes what no window reaches."""
     full = extent(layer)
     tile = make_tile(layer, full.c_out, full.h, full.w, full.c_in)
     if window_of(layer) is None:

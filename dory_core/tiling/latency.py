@@ -30,6 +30,11 @@ WALKED_STEPS = 60_000
 # Tiles that are looked at; of a larger space only the common sizes.
 LARGEST_SPACE = 1 << 18
 
+#: What is proven about a tile, shown to users; and the tiles that it is about.
+FASTEST = "no tile has fewer estimated cycles"
+FASTEST_TRIED = "fastest of the evenly splitting tiles tried"
+TRIED = {FASTEST: "no tile", FASTEST_TRIED: "no evenly splitting tile"}
+
 
 def fastest(
     formulation: Formulation,
@@ -45,10 +50,10 @@ def fastest(
     """
     best = known
     walked = 0
-    variables, subject = formulation.variables, "no tile"
+    variables, proof = formulation.variables, FASTEST
     if prod(len(v.domain) for v in variables) > LARGEST_SPACE:
         variables = tuple(_common_sizes(v) for v in variables)
-        subject = "of the tiles that split the layer evenly, rounded up to 1, 2, 4 or 8, none"
+        proof = FASTEST_TRIED
     bounds, space = _candidates(formulation, variables, budget_bytes, costs, _limit(known, rival))
     sizes = [np.broadcast_to(evaluate(b.bytes, space), bounds.shape) for b in formulation.buffers]
     for position in np.argsort(bounds, kind="stable"):
@@ -58,13 +63,13 @@ def fastest(
         values = {name: int(array[position]) for name, array in space.items()}
         if walked > WALKED_STEPS:
             return best, (
-                f"the search stopped early: {subject} is estimated below {int(bound)} cycles, "
+                f"the search stopped early: {TRIED[proof]} is estimated below {int(bound)} cycles, "
                 f"this one needs {best.estimate.cycles}"
             )
         legal = _most_copies(formulation, [int(s[position]) for s in sizes], budget_bytes)
         walked += len(legal) * int(_steps(formulation, values))
         best = cheapest(formulation, ((b, values) for b in legal), costs, best) or best
-    return best, f"{subject} with as many copies as fit has fewer estimated cycles"
+    return best, proof
 
 
 def _limit(best: Variant, rival: int | None) -> int:

@@ -254,11 +254,18 @@ def _best_of_grid(
     return int(value[at]), {name: int(values[legal[at]]) for name, values in env.items()}
 
 
-def reduce_domains(domains: Domains, objective: Sum, limits: Sequence[Limit]) -> None:
-    """Remove values that no best tile has, from ``domains`` in place."""
+def reduce_domains(
+    domains: Domains, objective: Sum, limits: Sequence[Limit], small: int = 1
+) -> None:
+    """Remove values that no best tile has, from ``domains`` in place.
+
+    It stops when at most ``small`` combinations are left.
+    """
+    if domains.size <= small:
+        return
     reduce_by_constraints(domains, limits)
     for _ in range(ROUNDS):
-        if domains.empty or domains.size == 1:
+        if domains.empty or domains.size <= small:
             return
         before = domains.size
         known = first_tile(domains, objective, limits)

@@ -35,6 +35,8 @@ OPTIMAL = "proven optimal for the objective and constraints, largest tile among 
 # CP-SAT solves the larger rest, and takes seconds for a hundred thousand. Both are proofs; 0 leaves
 # everything to CP-SAT.
 ENUMERATED = 1 << 22
+# So few combinations are looked at in less time than bounds take.
+SMALL = 1 << 15
 
 
 def solve(problem: TilingProblem) -> Tiling:
@@ -113,7 +115,7 @@ def _maximise(
         )
         return {} if legal else None
     domains = Domains(formulation.variables)
-    reduce_domains(domains, objective, limits)
+    reduce_domains(domains, objective, limits, SMALL)
     if domains.empty:
         return None
     if domains.size <= ENUMERATED:

@@ -40,9 +40,12 @@ def random_problem(seed: int) -> TilingProblem:
 
 @pytest.mark.parametrize("block", range(15))
 @pytest.mark.parametrize(
-    "prover", ["enumeration", "enumeration_in_slices", "cp_sat", "cp_sat_without_reduction"]
+    "prover",
+    ["small", "enumeration", "enumeration_in_slices", "cp_sat", "cp_sat_without_reduction"],
 )
 def test_solver_finds_the_tile_of_exhaustive_search(block, prover, monkeypatch):
+    if prover != "small":
+        monkeypatch.setattr(solve_module, "SMALL", 1)
     if prover.startswith("cp_sat"):
         monkeypatch.setattr(solve_module, "ENUMERATED", 0)
     if prover == "enumeration_in_slices":
