@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from dory_core.errors import DoesNotFit
 from dory_core.planning.blocks import Packing, Request, align_up, fullest_step, live_at, packing
-from dory_core.planning.heuristics import Arena, lowest_place, orders
+from dory_core.planning.heuristics import Arena, lowest_place, neighbours, orders
 from dory_core.planning.packing import SOLVER_EFFORT, check_names, plan_memory
 
 
@@ -132,9 +132,10 @@ def _plan(
 
 def _greedy(requests: Sequence[Request], bins: Sequence[Bin]) -> dict[str, _Place] | None:
     """Place every block in the first bin with room for it, in several orders; None if none fits."""
+    near = neighbours(requests)
     for order in orders(requests):
         for tight in (False, True):
-            arenas = {b.name: Arena(b.alignment) for b in bins}
+            arenas = {b.name: Arena(b.alignment, near) for b in bins}
             if all(
                 any(
                     b.takes(r) and arenas[b.name].place(r, tight=tight, limit=b.usable_bytes)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dory_core.errors import DoryError
+from dory_core.hardware import MemoryHierarchy
 
 if TYPE_CHECKING:
     from dory_core.ir import Graph
@@ -90,12 +91,25 @@ def fullest_step(requests: Sequence[Request], alignment: int = 1) -> tuple[int, 
     Sizes are rounded up to ``alignment``. The bytes are a lower bound for every packing.
     (0, 0) without requests.
     """
-    best_step, best_bytes = 0, 0
-    for step in sorted({r.first for r in requests}):
-        total = sum(align_up(r.size_bytes, alignment) for r in live_at(requests, step))
+    change: dict[int, int] = {}
+    for r in requests:
+        size = align_up(r.size_bytes, alignment)
+        change[r.first] = change.get(r.first, 0) + size
+        change[r.last + 1] = change.get(r.last + 1, 0) - size
+    best_step, best_bytes, total = 0, 0, 0
+    for step in sorted(change):
+        total += change[step]
         if total > best_bytes:
             best_step, best_bytes = step, total
     return best_step, best_bytes
+
+
+def level_alignment(hierarchy: MemoryHierarchy, number: int) -> int:
+    """Return on what multiples blocks of a level start: what memories and links of it need."""
+    links = [link for link in hierarchy.links if number in (link.upper, link.lower)]
+    memories = hierarchy.level(number).memories
+    units = [m.alignment_bytes for m in memories] + [link.alignment_bytes for link in links]
+    return max(units)
 
 
 def align_up(size: int, alignment: int) -> int:

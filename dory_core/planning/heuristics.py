@@ -6,8 +6,8 @@ trying good orders finds the optimum nearly always and the exact solver is seldo
 
 from __future__ import annotations
 
-from bisect import insort
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from dory_core.planning.blocks import Request, align_up
 
@@ -16,13 +16,37 @@ Offsets = dict[str, int]
 _REORDERINGS = 400
 
 
-class Arena:
-    """One memory that is filled block by block."""
+def neighbours(requests: Iterable[Request]) -> dict[str, tuple[str, ...]]:
+    """Return by the name of each block those that it shares a step with."""
+    found: dict[str, list[str]] = {}
+    live: list[Request] = []
+    for request in sorted(requests, key=lambda r: r.first):
+        live = [other for other in live if other.last >= request.first]
+        found[request.name] = [other.name for other in live]
+        for other in live:
+            found[other.name].append(request.name)
+        live.append(request)
+    return {name: tuple(names) for name, names in found.items()}
 
-    def __init__(self, alignment: int) -> None:
+
+class Arena:
+    """One memory that is filled block by block.
+
+    neighbours: of every block that is placed, by name. offsets: of blocks that lie there already;
+    sizes: their bytes.
+    """
+
+    def __init__(
+        self,
+        alignment: int,
+        neighbours: Mapping[str, tuple[str, ...]],
+        offsets: Mapping[str, int] = MappingProxyType({}),
+        sizes: Mapping[str, int] = MappingProxyType({}),
+    ) -> None:
         self.alignment = alignment
-        self.offsets: Offsets = {}
-        self._placed: list[tuple[int, int, Request]] = []  # offset, end; in order of offset
+        self.offsets: Offsets = dict(offsets)
+        self._neighbours = neighbours
+        self._ends = {n: offset + align_up(sizes[n], alignment) for n, offset in offsets.items()}
 
     def place(self, request: Request, *, tight: bool = False, limit: int | None = None) -> bool:
         """Put the block at the lowest free offset, or with ``tight`` in the smallest gap.
@@ -30,24 +54,33 @@ class Arena:
         Returns False, and places nothing, when it would end behind ``limit``.
         """
         size = align_up(request.size_bytes, self.alignment)
-        busy = ((o, e) for o, e, other in self._placed if other.overlaps(request))
-        offset = _gap(busy, size, tight)
+        placed, ends = self.offsets, self._ends
+        near = self._neighbours[request.name]
+        offset = _gap(sorted((placed[n], ends[n]) for n in near if n in placed), size, tight)
         if limit is not None and offset + size > limit:
             return False
-        self.offsets[request.name] = offset
-        insort(self._placed, (offset, offset + size, request), key=lambda entry: entry[0])
+        placed[request.name] = offset
+        ends[request.name] = offset + size
         return True
 
 
-def lowest_place(order: Sequence[Request], alignment: int, tight: bool = False) -> Offsets:
-    """Place the blocks in ``order`` and return their offsets by name."""
-    arena = Arena(alignment)
+def lowest_place(
+    order: Sequence[Request],
+    alignment: int,
+    tight: bool = False,
+    near: Mapping[str, tuple[str, ...]] | None = None,
+) -> Offsets:
+    """Place the blocks in ``order`` and return their offsets by name.
+
+    near: their :func:`neighbours`, where these are known.
+    """
+    arena = Arena(alignment, neighbours(order) if near is None else near)
     for request in order:
         arena.place(request, tight=tight)
     return arena.offsets
 
 
-def _gap(occupied: Iterator[tuple[int, int]], size: int, tight: bool) -> int:
+def _gap(occupied: Iterable[tuple[int, int]], size: int, tight: bool) -> int:
     best: tuple[int, int] | None = None  # gap, offset
     edge = 0
     for offset, end in occupied:
@@ -82,37 +115,38 @@ def orders(requests: Sequence[Request]) -> Iterator[tuple[Request, ...]]:
         yield tuple(sorted(requests, key=lambda r, key=key: (*key(r), r.name)))  # type: ignore[misc]
 
 
-def best_fit(requests: Sequence[Request], alignment: int, bound: int) -> Offsets:
-    """Return the best packing of all orders; stops at once when its peak reaches ``bound``.
+def best_fit(requests: Sequence[Request], alignment: int, enough: int) -> Offsets:
+    """Return the best packing of all orders; stops at once when its peak is ``enough`` or less.
 
     After the fixed orders the best one is improved: the block that ends highest moves in front of
     the blocks that it shares a step with.
     """
+    near = neighbours(requests)
     best: Offsets = {}
     best_peak = -1
     best_order: tuple[Request, ...] = ()
     for order in orders(requests):
         for tight in (False, True):
-            offsets = lowest_place(order, alignment, tight)
+            offsets = lowest_place(order, alignment, tight, near)
             peak = peak_of(requests, offsets, alignment)
             if best_peak < 0 or peak < best_peak:
                 best, best_peak, best_order = offsets, peak, order
-            if best_peak == bound:
+            if best_peak <= enough:
                 return best
     order = best_order
     seen = {order}
     effort = max(8, _REORDERINGS // max(1, len(requests) // 16))
-    offsets = lowest_place(order, alignment)
+    offsets = lowest_place(order, alignment, near=near)
     for _ in range(effort):
         order = _promote(order, offsets, alignment)
         if order in seen:
             break
         seen.add(order)
-        offsets = lowest_place(order, alignment)
+        offsets = lowest_place(order, alignment, near=near)
         peak = peak_of(requests, offsets, alignment)
         if peak < best_peak:
             best, best_peak = offsets, peak
-            if peak == bound:
+            if peak <= enough:
                 break
     return best
 
@@ -125,3 +159,23 @@ def _promote(
     rest = [r for r in order if r is not top]
     place = next((i for i, r in enumerate(rest) if r.overlaps(top)), 0)
     return (*rest[:place], top, *rest[place:])
+
+
+def fit_into(
+    requests: Sequence[Request],
+    alignment: int,
+    room: int,
+    fixed: Mapping[str, int] = MappingProxyType({}),
+) -> Offsets | None:
+    """Return offsets of all blocks within ``room`` bytes, None when none of the orders fits.
+
+    fixed: offsets of those blocks that stay where they are.
+    """
+    near = neighbours(requests)
+    sizes = {r.name: r.size_bytes for r in requests}
+    for order in orders([r for r in requests if r.name not in fixed]):
+        for tight in (False, True):
+            arena = Arena(alignment, near, fixed, sizes)
+            if all(arena.place(r, tight=tight, limit=room) for r in order):
+                return arena.offsets
+    return None

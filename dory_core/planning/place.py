@@ -148,14 +148,6 @@ def _l1_blocks(step: LayerStep) -> Iterator[Block]:
         yield Block(f"{layer}.{place.tensor.name}", place.offset, place.size_bytes, first, last)
 
 
-def level_alignment(hierarchy: MemoryHierarchy, number: int) -> int:
-    """Return on what multiples blocks of a level start: what memories and links of it need."""
-    links = [link for link in hierarchy.links if number in (link.upper, link.lower)]
-    memories = hierarchy.level(number).memories
-    units = [m.alignment_bytes for m in memories] + [link.alignment_bytes for link in links]
-    return max(units)
-
-
 def encode_chunks(
     layer: Layer,
     kernel: Kernel,

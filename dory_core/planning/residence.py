@@ -9,7 +9,7 @@ computed in one instead. Whatever stays has to save estimated cycles.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from types import MappingProxyType
@@ -17,11 +17,24 @@ from types import MappingProxyType
 from dory_core.estimate.timeline import LayerCosts, estimate
 from dory_core.hardware import MemoryHierarchy
 from dory_core.ir import Linear
-from dory_core.planning.blocks import Request, fullest_step
-from dory_core.planning.heuristics import best_fit, peak_of
+from dory_core.planning.blocks import Request, align_up, fullest_step, level_alignment
+from dory_core.planning.heuristics import best_fit, fit_into, peak_of
 from dory_core.planning.layouts import LayoutPlan
-from dory_core.tiling.schedule import L1_ALIGNMENT, OPERANDS, Buffering, L1Buffer, l1_buffers
+from dory_core.tiling.geometry import Tile
+from dory_core.tiling.schedule import (
+    L1_ALIGNMENT,
+    OPERANDS,
+    Buffering,
+    L1Buffer,
+    Schedule,
+    l1_buffers,
+)
 from dory_core.tiling.tiled import TiledLayer
+
+# So many layers that share L1 are packed as a whole; of more, those that lie so many layers about a
+# new stay, while what reaches farther stays where it is.
+WINDOW = 100
+MARGIN = 8
 
 # Returns the layer at a position in one tile, None when it cannot be computed so.
 InOneTile = Callable[[int], TiledLayer | None]
@@ -75,10 +88,10 @@ def plan_residency(
     in_one_tile: InOneTile,
 ) -> Residency:
     """Return what stays in L1 of layers in the order of execution; budget_bytes: of L1."""
-    planner = _Planner(tuple(tiled), flow, hierarchy, budget_bytes, cache(in_one_tile))
+    planner = _Planner(tiled, flow, hierarchy, budget_bytes, in_one_tile)
     if hierarchy.resident_l1:
         for kept in _candidates(tiled, flow):
-            planner = planner.keeping(kept) or planner
+            planner.try_to_keep(kept)
     return planner.result()
 
 
@@ -94,10 +107,6 @@ class ResidentTensor:
     @property
     def last(self) -> int:
         return self.readers[-1]
-
-    def lies_in(self, n: int) -> bool:
-        """Return whether it lies in L1 while layer n runs."""
-        return self.maker <= n <= self.last
 
 
 def _candidates(tiled: Sequence[TiledLayer], flow: LayoutPlan) -> list[ResidentTensor]:
@@ -118,33 +127,71 @@ def _candidates(tiled: Sequence[TiledLayer], flow: LayoutPlan) -> list[ResidentT
     return sorted(found, key=lambda kept: (kept.last - kept.maker, kept.maker))
 
 
-@dataclass(frozen=True, slots=True)
 class _Planner:
-    """Layers, what stays of their tensors, and where the buffers of such layers lie."""
+    """Layers, what stays of their tensors, and where the buffers of such layers lie.
 
-    tiled: tuple[TiledLayer, ...]
-    flow: LayoutPlan
-    hierarchy: MemoryHierarchy
-    budget: int
-    in_one_tile: InOneTile
-    kept: tuple[ResidentTensor, ...] = ()
-    offsets: Mapping[str, int] = field(default_factory=dict)
+    A stay changes little: the two or more layers that it touches and the bytes of those between. So
+    live bytes are kept per layer, estimates per layer and way to run it, and only layers that share
+    L1 with the new stay, by way of others, are packed anew: WINDOW of them at most.
+    """
 
-    def keeping(self, new: ResidentTensor) -> _Planner | None:
-        """Return the planner that keeps a tensor; None when it does not fit, or does not pay."""
+    def __init__(
+        self,
+        tiled: Sequence[TiledLayer],
+        flow: LayoutPlan,
+        hierarchy: MemoryHierarchy,
+        budget_bytes: int,
+        in_one_tile: InOneTile,
+    ) -> None:
+        self.tiled = list(tiled)
+        self.flow = flow
+        self.hierarchy = hierarchy
+        self.in_one_tile = cache(in_one_tile)
+        self.unit = max(L1_ALIGNMENT, level_alignment(hierarchy, 1))
+        self.room = budget_bytes // self.unit * self.unit
+        self.kept: dict[str, ResidentTensor] = {}
+        self.over: list[dict[str, ResidentTensor]] = [{} for _ in tiled]
+        self.offsets: dict[str, int] = {}
+        self.buffers = cache(self._buffers)
+        self.cycles = cache(self._cycles)
+
+    def try_to_keep(self, new: ResidentTensor) -> bool:
+        """Keep a tensor if there is room for it and that saves estimated cycles."""
         touched = (new.maker, *new.readers)
-        tiled = list(self.tiled)
-        for n in touched:
-            one = self._with_whole(n, new)
+        wholes = [self._with_whole(n, new) for n in touched]
+        before = [self.tiled[n] for n in touched]
+        old = self.kept.get(new.name)
+        cycles = sum(self._cycles_of(n) for n in touched)
+        for n, whole in zip(touched, wholes, strict=True):
+            if whole is None:
+                return False
+            self.tiled[n] = whole
+        self._replace(old, new)
+        if (
+            all(self._live_bytes(n) <= self.room for n in range(new.maker, new.last + 1))
+            and sum(self._cycles_of(n) for n in touched) < cycles
+        ):
+            offsets = self._pack(new)
+            if offsets is not None:
+                self.offsets.update(offsets)
+                return True
+        self._replace(new, old)
+        for n, one in zip(touched, before, strict=True):
+            self.tiled[n] = one
+        return False
+
+    def _replace(self, old: ResidentTensor | None, new: ResidentTensor | None) -> None:
+        """Let a tensor stay otherwise than it did."""
+        for one in (old, new):
             if one is None:
-                return None
-            tiled[n] = one
-        kept = (*(one for one in self.kept if one.name != new.name), new)
-        other = replace(self, tiled=tuple(tiled), kept=kept)
-        offsets = other._pack(_connected(kept, new))
-        if offsets is None or other._cycles(touched) >= self._cycles(touched):
-            return None
-        return replace(other, offsets={**self.offsets, **offsets})
+                continue
+            self.kept.pop(one.name, None)
+            for n in range(one.maker, one.last + 1):
+                self.over[n].pop(one.name, None)
+        if new is not None:
+            self.kept[new.name] = new
+            for n in range(new.maker, new.last + 1):
+                self.over[n][new.name] = new
 
     def _with_whole(self, n: int, kept: ResidentTensor) -> TiledLayer | None:
         """Return a layer that has a tensor in L1 as a whole, in one tile if it must be."""
@@ -159,45 +206,71 @@ class _Planner:
                 return one
         return None
 
-    def _pack(self, layers: range) -> Mapping[str, int] | None:
-        """Return the offsets of what these layers have in L1; None when that does not fit."""
+    def _live_bytes(self, n: int) -> int:
+        """Return the bytes of L1 that are in use while layer n runs."""
+        return sum(align_up(r.size_bytes, self.unit) for r in self._requests(n, n))
+
+    def _requests(self, first: int, last: int) -> list[Request]:
+        """Return what a range of layers has in L1, and for how long."""
+        stays = {name: one for n in range(first, last + 1) for name, one in self.over[n].items()}
         requests = [
-            Request(one.name, self._size(one), one.maker, one.last)
-            for one in self.kept
-            if one.maker in layers
+            Request(one.name, self._size(one), one.maker, one.last) for one in stays.values()
         ]
-        for n in layers:
+        for n in range(first, last + 1):
             own = self._own(n)
             requests += [
                 Request(_buffer_name(n, buffer.name), int(buffer.total), n, n)
-                for buffer in self._buffers(n)
+                for buffer in self._buffers_of(n)
                 if buffer.name not in own
             ]
-        unit = max(L1_ALIGNMENT, self.hierarchy.link(1).alignment_bytes)
-        unit = max(unit, *(m.alignment_bytes for m in self.hierarchy.level(1).memories))
-        room = self.budget // unit * unit
-        bound = fullest_step(requests, unit)[1]
-        if bound > room:
-            return None
-        offsets = best_fit(requests, unit, bound)
-        return offsets if peak_of(requests, offsets, unit) <= room else None
+        return requests
+
+    def _pack(self, new: ResidentTensor) -> Mapping[str, int] | None:
+        """Return the offsets of what the layers near a stay have in L1; None without room."""
+        layers = self._connected(new)
+        if layers is not None:
+            requests = self._requests(layers[0], layers[-1])
+            offsets = best_fit(requests, self.unit, self.room)
+            return offsets if peak_of(requests, offsets, self.unit) <= self.room else None
+        first = max(0, new.maker - MARGIN)
+        last = min(len(self.tiled) - 1, new.last + MARGIN)
+        requests = self._requests(first, last)
+        fixed = {r.name: self.offsets[r.name] for r in requests if r.first < first or r.last > last}
+        return fit_into(requests, self.unit, self.room, fixed)
+
+    def _connected(self, start: ResidentTensor) -> range | None:
+        """Return the layers that share L1 with a stay, by way of others; None if too many."""
+        first, last = start.maker, start.last
+        while last - first < WINDOW:
+            grown = (
+                min(one.maker for one in self.over[first].values()),
+                max(one.last for one in self.over[last].values()),
+            )
+            if grown == (first, last):
+                return range(first, last + 1)
+            first, last = grown
+        return None
 
     def _size(self, kept: ResidentTensor) -> int:
-        return next(int(b.total) for b in self._buffers(kept.maker) if b.name == "y")
+        return next(int(b.total) for b in self._buffers_of(kept.maker) if b.name == "y")
 
     def _own(self, n: int) -> dict[str, str]:
         """Return the tensors that stay by the buffer (x, x2, y) that they are in layer n."""
         own = {}
-        for one in self.kept:
+        for one in self.over[n].values():
             if n == one.maker:
                 own["y"] = one.name
             elif n in one.readers:
                 own[OPERANDS[self.flow.reads[n].index(one.name)]] = one.name
         return own
 
-    def _buffers(self, n: int) -> tuple[L1Buffer, ...]:
+    def _buffers_of(self, n: int) -> tuple[L1Buffer, ...]:
         one = self._single(n)
-        return l1_buffers(one.layer, one.kernel, one.tiling.tile, one.schedule.buffering)
+        return self.buffers(n, one.tiling.tile, one.schedule.buffering)
+
+    def _buffers(self, n: int, tile: Tile, buffering: Buffering) -> tuple[L1Buffer, ...]:
+        one = self.tiled[n]
+        return l1_buffers(one.layer, one.kernel, tile, buffering)
 
     def _single(self, n: int) -> TiledLayer:
         """Return a layer with one copy of what is there once."""
@@ -208,38 +281,54 @@ class _Planner:
             copies = Buffering()
         elif own.keys() & set(OPERANDS):
             copies = replace(copies, x=1)
+        if copies == one.schedule.buffering:
+            return one
         return replace(one, schedule=replace(one.schedule, buffering=copies))
 
-    def _cycles(self, layers: Iterable[int]) -> int:
-        """Return the estimated cycles of some layers."""
-        total = 0
-        for n in layers:
-            one, unmoved = self._single(n), self._stay(n).unmoved
-            costs = LayerCosts(one.layer, one.kernel, self.hierarchy, resident=unmoved)
-            total += estimate(costs, one.schedule).cycles
-        return total
+    def _cycles_of(self, n: int) -> int:
+        """Return the estimated cycles of a layer."""
+        return self.cycles(n, self._single(n).schedule, self._stay(n).unmoved)
+
+    def _cycles(self, n: int, schedule: Schedule, unmoved: frozenset[str]) -> int:
+        one = self.tiled[n]
+        costs = LayerCosts(one.layer, one.kernel, self.hierarchy, resident=unmoved)
+        return estimate(costs, schedule).cycles
 
     def result(self) -> Residency:
         """Return the layers with what stays."""
+        self._settle()
         layers = range(len(self.tiled))
         stays = tuple(self._placed(n) for n in layers)
-        gone = frozenset(one.name for one in self.kept if not one.stored)
+        gone = frozenset(one.name for one in self.kept.values() if not one.stored)
         return Residency(tuple(self._single(n) for n in layers), stays, gone)
+
+    def _settle(self) -> None:
+        """Pack what shares L1 once more, as low as can be found."""
+        n = 0
+        while n < len(self.tiled):
+            start = min(self.over[n].values(), key=lambda one: one.maker, default=None)
+            layers = None if start is None else self._connected(start)
+            if layers is not None:
+                requests = self._requests(layers[0], layers[-1])
+                bound = fullest_step(requests, self.unit)[1]
+                self.offsets.update(best_fit(requests, self.unit, bound))
+                n = layers[-1]
+            n += 1
 
     def _stay(self, n: int) -> L1Residence:
         """Return what of a layer stays; where it lies apart."""
         own = self._own(n)
-        made = next((one for one in self.kept if one.maker == n), None)
+        made = self.kept.get(own.get("y", ""))
         found = frozenset(own) - {"y"}
         return L1Residence(found=found, leaves=made is not None, stored=made is None or made.stored)
 
     def _placed(self, n: int) -> L1Residence:
         """Return what of a layer stays, with the offsets of its buffers and of what lies beside."""
-        here = [one for one in self.kept if one.lies_in(n)]
-        if not here:
+        if not self.over[n]:
             return MOVED
         own = self._own(n)
-        names = {b.name: own.get(b.name, _buffer_name(n, b.name)) for b in self._buffers(n)}
+        names = {b.name: own.get(b.name, _buffer_name(n, b.name)) for b in self._buffers_of(n)}
+        here = self.over[n].values()
         return replace(
             self._stay(n),
             offsets={buffer: self.offsets[name] for buffer, name in names.items()},
@@ -249,18 +338,6 @@ class _Planner:
 
 def _buffer_name(n: int, name: str) -> str:
     return f"layer {n}, {name}"
-
-
-def _connected(kept: Iterable[ResidentTensor], start: ResidentTensor) -> range:
-    """Return the layers whose buffers share L1 with a tensor, by way of others that stay."""
-    first, last = start.maker, start.last
-    rest = [one for one in kept if one is not start]
-    while True:
-        near = [one for one in rest if one.maker <= last and one.last >= first]
-        grown = min([first, *(k.maker for k in near)]), max([last, *(k.last for k in near)])
-        if grown == (first, last):
-            return range(first, last + 1)
-        first, last = grown
 
 
 def _reads_whole(tiled: TiledLayer, operand: int) -> bool:
