@@ -1,4 +1,4 @@
-"""Taking back what the cascade did too much of: the smallest splits and moves that still fit.
+"""Undo unnecessary splits and spills of the cascade.
 
 The cascade relieves one position at a time and never looks back: a step may cut a layer into
 stripes of one row where a later step makes room for larger ones. Here every tensor that left L2 is
@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from dory_core.ir import Graph
-from dory_core.planning.sequence import Decision
+from dory_core.planning.sequence import Decision, Sequencer
 from dory_core.tiling.outer import Split
 
 # Whether a decision fits.
@@ -21,7 +20,7 @@ WithSplit = Callable[[Decision, int, Split], Decision]
 
 
 def coarsen(
-    graph: Graph,
+    network: Sequencer,
     decision: Decision,
     fits: Fits,
     with_split: WithSplit,
@@ -31,55 +30,56 @@ def coarsen(
 
     least_groups: of each layer, fewer are not tried.
     """
-    for names in _moved(graph, decision):
-        trial = _in_l2(graph, decision, names, with_split)
+    for names in _moved(network, decision):
+        trial = _in_l2(network, decision, names, with_split)
         if fits(trial):
             decision = trial
-    layers = range(len(graph.ops))
+    layers = range(len(network.layers))
     for n in sorted(layers, key=lambda n: (-decision.splits[n].stripes, n)):
         decision = _fewest(
-            decision, n, "stripes", _least_stripes(graph, decision, n), fits, with_split
+            decision, n, "stripes", _least_stripes(network, decision, n), fits, with_split
         )
     for n in sorted(layers, key=lambda n: (-decision.splits[n].groups, n)):
         decision = _fewest(decision, n, "groups", least_groups[n], fits, with_split)
     return decision
 
 
-def _moved(graph: Graph, decision: Decision) -> Iterator[tuple[str, ...]]:
+def _moved(network: Sequencer, decision: Decision) -> Iterator[tuple[str, ...]]:
     """Yield what may come back to L2, the largest first; network inputs (outputs) together."""
+    flow = network.flow
     names = decision.in_l3 | decision.spilled
     groups = [
-        tuple(name for name in group if name in names) for group in (graph.inputs, graph.outputs)
+        tuple(name for name in group if name in names) for group in (flow.inputs, flow.outputs)
     ]
     together = {name for group in groups for name in group}
     groups += [(name,) for name in sorted(names - together)]
-    sizes = {group: sum(graph.tensors[name].size_bytes for name in group) for group in groups}
+    sizes = {group: sum(flow.forms[name].size_bytes for name in group) for group in groups}
     yield from sorted((g for g in groups if g), key=lambda g: (-sizes[g], g))
 
 
 def _in_l2(
-    graph: Graph, decision: Decision, names: tuple[str, ...], with_split: WithSplit
+    network: Sequencer, decision: Decision, names: tuple[str, ...], with_split: WithSplit
 ) -> Decision:
     back = replace(
         decision, in_l3=decision.in_l3 - set(names), spilled=decision.spilled - set(names)
     )
-    for n, layer in enumerate(graph.ops):
-        if not {*layer.inputs, layer.output}.isdisjoint(names):
-            split = back.splits[n]
-            if not _touches_l3(graph, back, n):
-                split = replace(split, stripes=1)
-            back = with_split(back, n, split)
+    makers = {network.makers[name] for name in names} - {-1}
+    for n in sorted(makers | {n for name in names for n in network.readers[name]}):
+        split = back.splits[n]
+        if not _touches_l3(network, back, n):
+            split = replace(split, stripes=1)
+        back = with_split(back, n, split)
     return back
 
 
-def _touches_l3(graph: Graph, decision: Decision, n: int) -> bool:
-    layer = graph.ops[n]
-    return not decision.in_l3.isdisjoint({*layer.inputs, layer.output})
+def _touches_l3(network: Sequencer, decision: Decision, n: int) -> bool:
+    flow = network.flow
+    return not decision.in_l3.isdisjoint({*flow.reads[n], flow.writes[n]})
 
 
-def _least_stripes(graph: Graph, decision: Decision, n: int) -> int:
+def _least_stripes(network: Sequencer, decision: Decision, n: int) -> int:
     """Return from how many stripes on the loads and stores of a layer overlap with its work."""
-    return 2 if _touches_l3(graph, decision, n) else 1
+    return 2 if _touches_l3(network, decision, n) else 1
 
 
 def _fewest(

@@ -9,29 +9,51 @@ L3, whichever moves the fewest bytes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
+from itertools import accumulate
+from math import log2
 
 from dory_core.errors import DoesNotFit
-from dory_core.ir import Graph
-from dory_core.planning.blocks import WEIGHTS, Packing, Request, align_up
+from dory_core.hardware import Link
+from dory_core.planning.blocks import WEIGHTS, Packing, Request, align_up, fullest_step
 from dory_core.planning.coarsen import coarsen
 from dory_core.planning.packing import MemoryPlan, plan_memory
-from dory_core.planning.sequence import Decision, PartSequence, build_sequence, widest_gap
+from dory_core.planning.sequence import Decision, PartSequence, Sequencer
 from dory_core.tiling.outer import Split, group_spans, max_groups, max_stripes
 from dory_core.tiling.tiled import TiledLayer
 
-# Constants are not cut into smaller pieces than this while anything else helps: a transfer costs
-# as much as some hundred bytes before its first byte arrives.
-SMALL_CHUNK = 4096
-
-# A chunk larger than this gains nothing: its transfer costs as much per byte as that of half of it,
-# which finds a place in L2 earlier. On MobileNetV1-1.0-128 the estimate is best at about this size.
-LARGE_CHUNK = 65536
-
-_MOST_STEPS = 1000
-
 TileFunction = Callable[[int, Split], TiledLayer]
+
+# What a step of the cascade changes shows in so many layers before and behind it.
+_NEAR = 2
+# Steps of the cascade per layer, far beyond what any network needed.
+_MOST_STEPS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkBytes:
+    """Bounds of the bytes that are fetched at once.
+
+    small: constants are not cut into smaller pieces while anything else helps: setting a transfer
+    up costs about an eighth of it. large: a larger chunk gains nothing: setting it up costs
+    less than a hundredth of it, and half of it finds a place in L2 earlier.
+    """
+
+    small: int
+    large: int
+
+    @classmethod
+    def of(cls, link: Link) -> ChunkBytes:
+        """Return the bounds for a link, powers of two."""
+        setup_bytes = max(1, int(link.setup_cycles * link.bytes_per_cycle))
+        return cls(_power_of_two(8 * setup_bytes), _power_of_two(128 * setup_bytes))
+
+
+def _power_of_two(number: int) -> int:
+    """Return the power of two that is nearest to ``number`` by ratio."""
+    return 1 << round(log2(number))
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,66 +97,156 @@ def group_spans_of(tiled: TiledLayer, channels: int, groups: int) -> tuple[tuple
     return group_spans(whole, groups)
 
 
-def fit_network(graph: Graph, tile: TileFunction, budget: int, alignment: int) -> Fitted:
+def fit_network(
+    network: Sequencer,
+    tile: TileFunction,
+    budget: int,
+    alignment: int,
+    link: Link,
+    uncut: Collection[int] = (),
+) -> Fitted:
     """Return the network cut so that it fits ``budget`` bytes of L2.
 
-    tile: tiles the largest part of a layer. Raises: DoesNotFit, naming the layer, what is live
-    there and its bytes; the errors of ``tile``.
+    tile: tiles the largest part of a layer. link: over which it is streamed. uncut: layers that are
+    computed in one part. Raises: DoesNotFit, naming the layer, what is live there and its bytes;
+    the errors of ``tile``.
     """
-    return _Fitter(graph, tile, budget, alignment).run()
+    return _Fitter(network, tile, budget, alignment, ChunkBytes.of(link), uncut).run()
 
 
 class _Fitter:
-    def __init__(self, graph: Graph, tile: TileFunction, budget: int, alignment: int) -> None:
-        self.graph = graph
-        self.layers = graph.layers
+    def __init__(
+        self,
+        network: Sequencer,
+        tile: TileFunction,
+        budget: int,
+        alignment: int,
+        chunk_bytes: ChunkBytes,
+        uncut: Collection[int],
+    ) -> None:
+        self.network = network
+        self.layers = network.layers
+        self.flow = network.flow
+        self.forms = network.flow.forms
         self.tile = tile
         self.budget = budget
         self.limit = budget  # lowered when blocks fit in sum but not in place
         self.peak: int | None = None  # least bytes in which blocks that fit in sum fit in place
         self.alignment = alignment
-        self.uses = {
-            name: tuple(n for n, layer in enumerate(graph.ops) if name in layer.inputs)
-            for name in graph.tensors
-        }
-        self.makers = {layer.output: n for n, layer in enumerate(graph.ops)}
+        self.chunk_bytes = chunk_bytes
+        self.uncut = uncut
+        # Forms that are converted and what is made of them lie in L2 as a whole.
+        self.converted = {name for pairs in self.flow.before for pair in pairs for name in pair}
+        self.chunks = cache(self._chunks)
         self.least_groups = self._least_groups()
 
     def run(self) -> Fitted:
         decision = Decision(tuple(Split(groups=groups) for groups in self.least_groups))
-        for _ in range(_MOST_STEPS):
-            tiled = self._tiled(decision)
-            program = build_sequence(self.graph, decision, self._chunks(decision, tiled))
-            position, needed = self._fullest(program)
+        peaks = _Peaks(len(self.layers))
+        self.update(peaks, decision, range(len(self.layers)))
+        for _ in range(_MOST_STEPS * len(self.layers)):
+            needed = max(peaks.bytes)
+            n = peaks.bytes.index(needed)
             if needed <= self.limit:
                 fitted = self._packed(decision)
                 if fitted is not None:
                     return self._coarse(fitted)
                 lost = 0 if self.peak is None else max(0, self.peak - self.budget) // 2
                 self.limit = min(self.limit, needed) - max(self.alignment, lost)
-            decision = self._relieve(decision, program, position, needed - self.limit)
+            program = self._build(decision, self._near(n, n))
+            position = program.first[n] + peaks.part[n]
+            changed = self._relieve(decision, program, position, needed - self.limit)
+            self.update(peaks, changed, self.changed(decision, changed))
+            decision = changed
         raise self._too_large(program, position, needed)
 
     def _least_groups(self) -> tuple[int, ...]:
-        """Return the groups of each layer from which on no chunk is needlessly large."""
+        """Return the minimum number of groups so that chunks are no larger than they need be."""
         least = []
-        for n, layer in enumerate(self.layers):
-            size = sum(chunk_sizes(self.tile(n, Split()), layer.output.channels, 1))
-            least.append(max(1, min(max_groups(layer), -(-size // LARGE_CHUNK))))
+        for n in range(len(self.layers)):
+            size = self._constants(n)
+            least.append(max(1, min(self._most_groups(n), -(-size // self.chunk_bytes.large))))
         return tuple(least)
+
+    def _constants(self, n: int) -> int:
+        """Return the bytes of the constants of a layer in one chunk."""
+        return sum(self.chunks(n, Split(), 1))
+
+    def _chunks(self, n: int, split: Split, groups: int) -> tuple[int, ...]:
+        """Return the bytes of a layer's groups, with the tiles of a split of it."""
+        return chunk_sizes(self.tile(n, split), self.layers[n].output.channels, groups)
+
+    def _chunks_of(
+        self, decision: Decision, tiles: Decision | None = None
+    ) -> Callable[[int], Sequence[int]]:
+        """Return the chunks of each layer; tiles: those of the tiles of another decision."""
+        splits = (tiles or decision).splits
+        return lambda n: self.chunks(n, splits[n], decision.splits[n].groups)
+
+    def _build(
+        self, decision: Decision, layers: range | None = None, tiles: Decision | None = None
+    ) -> PartSequence:
+        return self.network.build(decision, self._chunks_of(decision, tiles), layers)
+
+    # -- what is needed where -----------------------------------------------------------------
+
+    def _near(self, first: int, last: int) -> range:
+        return range(max(0, first - _NEAR), min(len(self.layers), last + _NEAR + 1))
+
+    def changed(self, before: Decision, after: Decision) -> range:
+        """Return layers beyond which two decisions need the same."""
+        pairs = enumerate(zip(before.splits, after.splits, strict=True))
+        changed = [n for n, (a, b) in pairs if a is not b]
+        first, last = min(changed, default=len(self.layers)), max(changed, default=-1)
+        names = (before.in_l3 ^ after.in_l3) | (before.spilled ^ after.spilled)
+        for name in names:
+            layers = self.network.layers_of(name)
+            first, last = min(first, layers[0]), max(last, layers[-1])
+        # When a tensor is spilled depends on the positions of all layers that it waits for.
+        for name in after.spilled:
+            layers = self.network.layers_of(name)
+            if layers[0] <= last and layers[-1] >= first:
+                first, last = min(first, layers[0]), max(last, layers[-1])
+        return self._near(first, last) if changed or names else range(0)
+
+    def update(
+        self,
+        peaks: _Peaks,
+        decision: Decision,
+        layers: range,
+        tiles: Decision | None = None,
+    ) -> None:
+        """Find anew where in each of some layers most is live.
+
+        The moments before the first part and behind the last one belong to
+        the first and the last layer.
+        """
+        if not layers:
+            return
+        program = self._build(decision, self._near(layers[0], layers[-1]), tiles)
+        start = program.first[layers[0]] if layers[0] else -1
+        end = program.last[layers[-1]] + (layers[-1] == len(self.layers) - 1)
+        change = [0] * (end - start + 2)
+        for request in program.requests.values():
+            if request.first <= end and request.last >= start:
+                size = align_up(request.size_bytes, self.alignment)
+                change[max(request.first, start) - start] += size
+                change[min(request.last, end) + 1 - start] -= size
+        live = list(accumulate(change))
+        for n in layers:
+            first = program.first[n] - (n == 0)
+            last = program.last[n] + (n == len(self.layers) - 1)
+            here = live[first - start : last + 1 - start]
+            peaks.bytes[n] = max(here)
+            peaks.part[n] = here.index(peaks.bytes[n]) + first - program.first[n]
 
     def _coarse(self, fitted: Fitted) -> Fitted:
         """Return the network with as little moved and cut as still fits."""
         for margin in (0, self.budget // 16):
-            limit = self.limit - margin
-
-            def fits(decision: Decision, limit: int = limit) -> bool:
-                # The tiles of similar parts do for a trial; what is kept is tiled anew.
-                chunks = self._chunks(decision, fitted.tiled)
-                return self._fullest(build_sequence(self.graph, decision, chunks))[1] <= limit
-
+            # The tiles of similar parts do for a trial; what is kept is tiled anew.
+            fits = _Trials(self, fitted.decision, self.limit - margin)
             decision = coarsen(
-                self.graph, fitted.decision, fits, self._with_split, self.least_groups
+                self.network, fitted.decision, fits, self._with_split, self.least_groups
             )
             if decision == fitted.decision:
                 break
@@ -143,45 +255,21 @@ class _Fitter:
                 return coarse
         return fitted
 
-    def _tiled(self, decision: Decision) -> tuple[TiledLayer, ...]:
-        return tuple(self.tile(n, split) for n, split in enumerate(decision.splits))
-
-    def _chunks(
-        self, decision: Decision, tiled: Sequence[TiledLayer]
-    ) -> tuple[tuple[int, ...], ...]:
-        return tuple(
-            chunk_sizes(t, layer.output.channels, split.groups)
-            for t, layer, split in zip(tiled, self.layers, decision.splits, strict=True)
-        )
-
     def _packed(self, decision: Decision) -> Fitted | None:
         """Return the network with its blocks placed, None when they exceed the budget."""
-        tiled = self._tiled(decision)
-        chunks = self._chunks(decision, tiled)
-        program = build_sequence(self.graph, decision, chunks)
-        if self._fullest(program)[1] > self.budget:
+        program = self._build(decision)
+        requests = tuple(program.requests.values())
+        if fullest_step(requests, self.alignment)[1] > self.budget:
             return None
-        memory = plan_memory(tuple(program.requests.values()), self.alignment)
+        memory = plan_memory(requests, self.alignment)
         peak = memory.chosen.peak_bytes
         if peak > self.budget:
             self.peak = peak if self.peak is None else min(self.peak, peak)
             return None
-        return Fitted(decision, program, memory, tiled, chunks)
-
-    def _fullest(self, program: PartSequence) -> tuple[int, int]:
-        """Return (position, bytes) where most is live; the earliest of equals."""
-        change = [0] * (program.end + 3)
-        for request in program.requests.values():
-            size = align_up(request.size_bytes, self.alignment)
-            change[request.first + 1] += size
-            change[request.last + 2] -= size
-        best = (-1, 0)
-        live = 0
-        for index, delta in enumerate(change):
-            live += delta
-            if live > best[1]:
-                best = (index - 1, live)
-        return best
+        tiled = tuple(self.tile(n, split) for n, split in enumerate(decision.splits))
+        chunks = self._chunks_of(decision)
+        sizes = tuple(tuple(chunks(n)) for n in range(len(self.layers)))
+        return Fitted(decision, program, memory, tiled, sizes)
 
     # -- steps of the cascade -----------------------------------------------------------------
 
@@ -190,7 +278,7 @@ class _Fitter:
     ) -> Decision:
         live = [r for r in program.requests.values() if r.first <= position <= r.last]
         chunks = [r for r in live if r.role == WEIGHTS]
-        spare = sum(max(0, r.size_bytes - SMALL_CHUNK) for r in chunks)
+        spare = sum(max(0, r.size_bytes - self.chunk_bytes.small) for r in chunks)
         if spare >= excess:
             finer = self._finer_chunks(decision, program, chunks, live)
             if finer is not None:
@@ -210,11 +298,11 @@ class _Fitter:
         """Cut the constants of the layer with the largest live chunk that can be cut further."""
         fetches = {f.block: f for f in program.fetches if f.layer >= 0}
         rest = self.limit - sum(r.size_bytes for r in live if r.role != WEIGHTS)
-        target = max(SMALL_CHUNK, rest // max(1, len(chunks)))
+        target = max(self.chunk_bytes.small, rest // max(1, len(chunks)))
         for chunk in sorted(chunks, key=lambda r: (-r.size_bytes, r.name)):
             n = fetches[chunk.name].layer
             split = decision.splits[n]
-            most = max_groups(self.layers[n])
+            most = self._most_groups(n)
             if split.groups >= most:
                 continue
             whole = chunk.size_bytes * split.groups
@@ -243,54 +331,49 @@ class _Fitter:
         if sum(striped.values()) > excess:
             for n, size in striped.items():
                 split = decision.splits[n]
-                most = max_stripes(self.layers[n])
+                most = self._most_stripes(n)
                 if split.stripes < most:
                     left = max(size - excess, size // 8, 1)
                     stripes = min(most, max(split.stripes + 1, -(-split.stripes * size // left)))
                     yield (-size, 0), self._with_split(decision, n, replace(split, stripes=stripes))
         here = {program.layer_at(position)}
         names = {request.name.removesuffix(".back") for request in live}
-        for name in sorted(names & self.graph.tensors.keys()):
-            if name in decision.in_l3:
+        for name in sorted(names & self.forms.keys()):
+            if name in decision.in_l3 or name in self.converted:
                 continue
-            size = self.graph.tensors[name].size_bytes
-            touched = {*self.uses[name], self.makers.get(name, -1)}
+            size = self.forms[name].size_bytes
+            maker = self.network.makers[name]
+            touched = {*self.network.readers[name], maker}
+            gap = None if touched & here else self.network.gap(program, name)
             if (
                 name not in decision.spilled
-                and not touched & here
-                and self._waits(program, name, position)
+                and gap is not None
+                and gap[0] + 1 < position < program.first[gap[1]] - 1
             ):
                 spilled = replace(decision, spilled=decision.spilled | {name})
                 yield (2 * size, 1), spilled
             moved = self._all_in_l3(decision, name)
             if moved is not None:
-                order = 2 if self.makers.get(name) in here else 3
+                order = 2 if maker in here else 3
                 if not touched & here:
                     order = 4  # it waits here; its other layers get stripes for nothing else
-                size = sum(self.graph.tensors[t].size_bytes for t in self._together(name))
-                yield (size if name in self.graph.inputs else 2 * size, order), moved
-
-    def _waits(self, program: PartSequence, name: str, position: int) -> bool:
-        """Return True when ``position`` lies in the gap in which nobody reads the tensor."""
-        made = program.last[self.makers[name]] if name in self.makers else -1
-        readers = [(n, program.first[n], program.last[n]) for n in self.uses[name]]
-        gap = widest_gap(made, readers)
-        return gap is not None and gap[0] + 1 < position < program.first[gap[1]] - 1
+                size = sum(self.forms[t].size_bytes for t in self._together(name))
+                yield (size if name in self.flow.inputs else 2 * size, order), moved
 
     def _in_l3(self, decision: Decision, name: str) -> Decision | None:
         """Return the decision with the tensor in L3, its producer and consumers in stripes.
 
         None when one of them cannot work in stripes while it holds the tensor.
         """
-        layers = [*self.uses[name], *([self.makers[name]] if name in self.makers else [])]
-        maker = self.makers.get(name)
-        if name in self.graph.outputs and name in self.graph.inputs:
+        maker = self.network.makers[name]
+        layers = [*self.network.readers[name], *([maker] if maker >= 0 else [])]
+        if name in self.converted or (name in self.flow.outputs and name in self.flow.inputs):
             return None
-        if maker is not None and max_stripes(self.layers[maker]) == 1:
+        if maker >= 0 and self._most_stripes(maker) == 1:
             return None
         splits = list(decision.splits)
         for n in layers:
-            most = max_stripes(self.layers[n])
+            most = self._most_stripes(n)
             splits[n] = replace(splits[n], stripes=min(most, max(2, splits[n].stripes)))
         moved = replace(
             decision,
@@ -314,7 +397,7 @@ class _Fitter:
         return moved
 
     def _together(self, name: str) -> tuple[str, ...]:
-        for group in (self.graph.inputs, self.graph.outputs):
+        for group in (self.flow.inputs, self.flow.outputs):
             if name in group:
                 return tuple(group)
         return (name,)
@@ -326,22 +409,25 @@ class _Fitter:
         return replace(decision, splits=tuple(splits))
 
     def _stripes_outer(self, decision: Decision, n: int, split: Split) -> bool:
-        layer = self.graph.ops[n]
-        if layer.output in decision.in_l3 or split.stripes == 1 or split.groups == 1:
+        if self.flow.writes[n] in decision.in_l3 or split.stripes == 1 or split.groups == 1:
             return True  # a stripe of the output in L3 is completed before the next one
         # The output stays in L2, so either loop may be the outer one: fetch fewer bytes twice.
-        inputs = sum(
-            self.graph.tensors[name].size_bytes for name in layer.inputs if name in decision.in_l3
-        )
-        constants = sum(chunk_sizes(self.tile(n, Split()), self.layers[n].output.channels, 1))
-        return constants * (split.stripes - 1) <= inputs * (split.groups - 1)
+        reads = self.flow.reads[n]
+        inputs = sum(self.forms[name].size_bytes for name in reads if name in decision.in_l3)
+        return self._constants(n) * (split.stripes - 1) <= inputs * (split.groups - 1)
+
+    def _most_stripes(self, n: int) -> int:
+        return 1 if n in self.uncut else max_stripes(self.layers[n])
+
+    def _most_groups(self, n: int) -> int:
+        return 1 if n in self.uncut else max_groups(self.layers[n])
 
     def _too_large(self, program: PartSequence, position: int, needed: int) -> DoesNotFit:
         live = [r for r in program.requests.values() if r.first <= position <= r.last]
         live.sort(key=lambda r: (-r.size_bytes, r.name))
         needed = max(self.budget + 1, needed) if self.peak is None else self.peak
         n = program.layer_at(position)
-        layer = self.graph.ops[n]
+        layer = self.layers[n].op
         texts = ", ".join(f"{r.name} {r.size_bytes} B" for r in live[:6])
         return DoesNotFit(
             f"layer {layer.index} {layer.kind} '{layer.name}' needs {needed} B of L2 in its "
@@ -350,3 +436,36 @@ class _Fitter:
             f"raise --l2 to at least {needed}, or make the layer smaller",
             needed,
         )
+
+
+class _Peaks:
+    """The most bytes that each layer needs at once, and at which of its parts first."""
+
+    def __init__(self, layers: int) -> None:
+        self.bytes = [0] * layers
+        self.part = [0] * layers
+
+
+class _Trials:
+    """Whether decisions fit, each compared with the last one that did."""
+
+    def __init__(self, fitter: _Fitter, decision: Decision, limit: int) -> None:
+        self._fitter = fitter
+        self._tiles = self._fitting = decision
+        self._limit = limit
+        self._peaks = _Peaks(len(fitter.layers))
+        fitter.update(self._peaks, decision, range(len(fitter.layers)), decision)
+        self._over = {n for n, most in enumerate(self._peaks.bytes) if most > limit}
+
+    def __call__(self, decision: Decision) -> bool:
+        layers = self._fitter.changed(self._fitting, decision)
+        if not self._over <= set(layers):
+            return False
+        here = slice(layers.start, layers.stop)
+        before = self._peaks.bytes[here]
+        self._fitter.update(self._peaks, decision, layers, self._tiles)
+        if max(self._peaks.bytes[here], default=0) > self._limit:
+            self._peaks.bytes[here] = before
+            return False
+        self._fitting, self._over = decision, set()
+        return True

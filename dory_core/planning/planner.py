@@ -24,7 +24,7 @@ from dory_core.plan import (
     WeightChunk,
 )
 from dory_core.planning.bins import Bin, BinPlan, pack_bins
-from dory_core.planning.blocks import Block, Packing, Request
+from dory_core.planning.blocks import Block, Packing, Request, level_alignment
 from dory_core.planning.fit import fit_network
 from dory_core.planning.layouts import LayoutPlan, StoredTensor, plan_layouts
 from dory_core.planning.packing import MemoryPlan, plan_memory
@@ -32,12 +32,12 @@ from dory_core.planning.place import (
     L3_IMAGE,
     MemoryMap,
     encode_chunks,
-    level_alignment,
     make_step,
     table_size,
     weight_buffer_bytes,
 )
 from dory_core.planning.residence import plan_residency
+from dory_core.planning.sequence import Sequencer
 from dory_core.planning.streamed import place_streamed
 from dory_core.planning.verify import verify_bins
 from dory_core.tiling.network import TiledGraph
@@ -77,7 +77,10 @@ def place_network(tiling: TiledGraph, ctx: TargetContext, budgets: Budgets) -> P
     # Streamed data passes through the first memory of L2, which is the one that the DMA of the
     # level below reaches.
     room = memory_budgets(ctx.memory, L2, budgets.bytes[L2])[0]
-    fitted = fit_network(graph, tiling.part, room, level_alignment(ctx.memory, L2))
+    network = Sequencer(graph, plan_layouts(graph, [(one.layer, one.traits) for one in tiled]))
+    fitted = fit_network(
+        network, tiling.part, room, level_alignment(ctx.memory, L2), ctx.memory.link(L2)
+    )
     placement = place_streamed(graph, fitted, ctx, room, budgets.bytes[L3])
     return Planned(placement, fitted.tiled)
 

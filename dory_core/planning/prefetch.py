@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import ChainMap
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from dory_core.planning.blocks import Block, Request, align_up
@@ -23,7 +24,7 @@ def prefetch(
     start on is free from any later one, so the start is found by bisection.
     """
     offsets = {block.name: block.offset for block in blocks}
-    requests = dict(program.requests)
+    requests = _Lives(program.requests)
     stream = sorted((f for f in program.fetches if f.layer >= 0), key=lambda f: (f.use, f.start))
     others = [f for f in program.fetches if f.layer < 0]
     done: list[Fetch] = []
@@ -43,58 +44,82 @@ def prefetch(
                 low = middle + 1
             else:
                 high, places = middle, found
-        requests[fetch.block] = replace(request, first=high)
+        requests.add(replace(request, first=high))
         offsets.update(places)
         done.append(replace(fetch, start=high))
-    moved = PartSequence(
-        program.runs,
-        requests,
-        [*done, *others],
-        program.stores,
-        program.l3_requests,
-        program.stripes,
-        program.first,
-        program.last,
-    )
-    return moved, offsets
+    moved = {name: requests.by_name[name] for name in program.requests}
+    return replace(program, requests=moved, fetches=[*done, *others]), offsets
+
+
+class _Lives:
+    """Requests by name and by position, so that those of a range are found without the others."""
+
+    _STEP = 16  # positions that share a list
+
+    def __init__(self, requests: Mapping[str, Request]) -> None:
+        self.by_name: dict[str, Request] = {}
+        self._by_step: dict[int, set[str]] = {}
+        for request in requests.values():
+            self.add(request)
+
+    def _steps(self, request: Request) -> range:
+        return range(request.first // self._STEP, request.last // self._STEP + 1)
+
+    def add(self, request: Request) -> None:
+        self.by_name[request.name] = request
+        for step in self._steps(request):
+            self._by_step.setdefault(step, set()).add(request.name)
+
+    def pop(self, name: str) -> Request:
+        request = self.by_name.pop(name)
+        for step in self._steps(request):
+            self._by_step[step].remove(name)
+        return request
+
+    def beside(self, request: Request) -> Iterator[Request]:
+        """Yield the requests that share a position with one."""
+        for name in set().union(*(self._by_step.get(step, ()) for step in self._steps(request))):
+            if self.by_name[name].overlaps(request):
+                yield self.by_name[name]
 
 
 def _places(
     request: Request,
     following: str | None,
-    requests: dict[str, Request],
+    requests: _Lives,
     offsets: dict[str, int],
     arena_bytes: int,
     alignment: int,
 ) -> dict[str, int] | None:
     """Return the offset of ``request`` and of the chunk behind it where that is in its way."""
-    place = _free(request, requests, offsets, arena_bytes, alignment)
+    beside = list(requests.beside(request))
+    place = _free(request, beside, offsets, arena_bytes, alignment)
     if place is not None:
         return {request.name: place}
     if following is None:
         return None
-    rest = dict(requests)
-    behind = rest.pop(following)
+    rest = [other for other in beside if other.name != following]
     place = _free(request, rest, offsets, arena_bytes, alignment)
     if place is None:
         return None
-    rest[request.name] = request
-    moved = _free(behind, rest, {**offsets, request.name: place}, arena_bytes, alignment)
+    behind = requests.by_name[following]
+    rest = [other for other in requests.beside(behind) if other.name != following]
+    if request.overlaps(behind):
+        rest.append(request)
+    moved = _free(behind, rest, ChainMap({request.name: place}, offsets), arena_bytes, alignment)
     return None if moved is None else {request.name: place, following: moved}
 
 
 def _free(
     request: Request,
-    requests: dict[str, Request],
-    offsets: dict[str, int],
+    beside: Iterable[Request],
+    offsets: Mapping[str, int],
     arena_bytes: int,
     alignment: int,
 ) -> int | None:
-    """Return the lowest offset that is free over the lifetime of ``request``."""
+    """Return the lowest offset that is free beside others."""
     busy = sorted(
-        (offsets[r.name], offsets[r.name] + align_up(r.size_bytes, alignment))
-        for r in requests.values()
-        if r.overlaps(request)
+        (offsets[r.name], offsets[r.name] + align_up(r.size_bytes, alignment)) for r in beside
     )
     size = align_up(request.size_bytes, alignment)
     edge = 0

@@ -10,13 +10,12 @@ from dory_core.errors import DoesNotFit, NotSupported
 from dory_core.hardware import Link, TargetContext
 from dory_core.ir import Graph
 from dory_core.plan import ExtTransfer, LayerStep, LayerWeights, PartPlan, Place
-from dory_core.planning.blocks import Block, Packing, Request, align_up
+from dory_core.planning.blocks import Block, Packing, Request, align_up, level_alignment
 from dory_core.planning.fit import Fitted
 from dory_core.planning.packing import plan_memory
 from dory_core.planning.place import (
     MemoryMap,
     encode_chunks,
-    level_alignment,
     make_step,
     table_bytes,
     table_size,
