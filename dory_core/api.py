@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from dory_core.application import read_timeline as read_timeline
     from dory_core.budgets import BUDGET_NAMES as BUDGET_NAMES
     from dory_core.cli.tables.plan import conversions_text as conversions_text
+    from dory_core.cli.tables.plan import cycles_text as cycles_text
     from dory_core.cli.tables.plan import engines_text as engines_text
     from dory_core.cli.tables.plan import new_table as new_table
     from dory_core.cli.tables.plan import print_plan as print_plan
@@ -302,6 +303,7 @@ SECTIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "dory_core.budgets": ("BUDGET_NAMES",),
         "dory_core.cli.tables.plan": (
             "conversions_text",
+            "cycles_text",
             "engines_text",
             "new_table",
             "print_plan",

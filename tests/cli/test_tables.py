@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
-import pytest
+from io import StringIO
+from pathlib import Path
+from typing import Any
 
+import pytest
+from rich.console import Console
+
+from dory_core.cli.tables.plan import cycles_text, print_plan
 from dory_core.cli.tables.units import count_text
+from dory_core.ir import Window
+from dory_core.testing.apps import build_app
+from dory_core.testing.graphs import GraphBuilder
+from tests.toy.array import array_chip
+from tests.toy.chip import NAME, three_levels
 
 
 @pytest.mark.parametrize(
@@ -13,3 +24,65 @@ from dory_core.cli.tables.units import count_text
 )
 def test_counts_have_three_digits(value: int, text: str) -> None:
     assert count_text(value) == text
+
+
+@pytest.fixture(scope="module")
+def streamed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The plan of a network whose constants come from L3 while it runs."""
+    b = GraphBuilder((16, 8, 8))
+    for _ in range(3):
+        b.conv(64, Window(kernel=(3, 3), pads=(1, 1, 1, 1)))
+    folder = tmp_path_factory.mktemp("streamed") / "app"
+    plugins = three_levels().plugins()
+    return build_app(b.graph(), NAME, folder, plugins=plugins, budgets={2: 16_000}).to_json()
+
+
+def rows(plan: dict[str, Any]) -> list[dict[str, str]]:
+    """Return the rows of the printed table of layers, by the titles of its columns."""
+    out = StringIO()
+    print_plan(plan, Console(file=out, width=200))
+    _, heads, _, *lines = out.getvalue().splitlines()
+    ends = {title: heads.index(title) + len(title) for title in ("cycles", "wait L3", "convert")
+            if title in heads}  # fmt: skip
+    table = lines[: next(n for n, line in enumerate(lines) if line.startswith("memory"))]
+    return [
+        {"": line.split()[0]} | {t: line[:end].split()[-1] for t, end in ends.items()}
+        for line in table
+    ]
+
+
+def test_the_table_adds_up_to_the_cycles_of_the_network(streamed: dict[str, Any]) -> None:
+    layers, totals = streamed["layers"], streamed["totals"]
+    waits = [layer["estimate"]["l3_stall_cycles"] for layer in layers]
+    assert sum(waits) > 1000
+    *shown, total = rows(streamed)
+    assert [row["wait L3"] for row in shown[: len(waits)]] == [
+        count_text(wait) if wait else "-" for wait in waits
+    ]
+    own = sum(layer["estimate"]["cycles"] for layer in layers)
+    assert (total["cycles"], total["wait L3"]) == (
+        count_text(own),
+        count_text(totals["cycles"] - own),
+    )
+    beside = f"{count_text(own)} in layers, {count_text(totals['cycles'] - own)} waiting for L3"
+    assert cycles_text(streamed) == f"cycles: {beside}"
+
+
+def test_waiting_behind_the_last_layer_has_a_row(streamed: dict[str, Any]) -> None:
+    totals = streamed["totals"] | {"cycles": streamed["totals"]["cycles"] + 50_000}
+    end, _ = rows(streamed | {"totals": totals})[-2:]
+    estimates = [layer["estimate"] for layer in streamed["layers"]]
+    shown = sum(estimate["cycles"] + estimate["l3_stall_cycles"] for estimate in estimates)
+    assert (end[""], end["wait L3"]) == ("end", count_text(totals["cycles"] - shown))
+
+
+def test_conversions_are_a_column_where_there_are_some(tmp_path: Path) -> None:
+    b = GraphBuilder((16, 8, 8))
+    b.conv(16, Window(kernel=(1, 1)))
+    plan = build_app(b.graph(), NAME, tmp_path / "app", plugins=array_chip().plugins()).to_json()
+    layer, *_, total = rows(plan)
+    before = plan["layers"][0]["estimate"]["conversion_cycles"]
+    assert layer["convert"] == count_text(before)
+    assert total["convert"] == count_text(plan["totals"]["conversion_cycles"])
+    assert plan["totals"]["conversion_cycles"] > before > 0, "one is behind the last layer"
+    assert "wait L3" not in layer

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from dory_core.cli.tables.plan import dominant, engine_names, new_table
-from dory_core.cli.tables.units import bytes_text, share_text
+from dory_core.cli.tables.plan import engine_names, memory_table, new_table
 
 
 def print_check(document: Mapping[str, Any], out: Console, details: bool = False) -> None:
@@ -22,7 +21,7 @@ def print_check(document: Mapping[str, Any], out: Console, details: bool = False
     if document["layers"]:
         out.print(_layers(document, details))
     if document.get("levels"):
-        out.print(_levels(document["levels"]))
+        out.print(memory_table((level["name"], level) for level in document["levels"]))
     for note in document.get("notes", ()):
         out.print(Text(f"note: {note}"))
     reason = document.get("reason")
@@ -56,15 +55,4 @@ def _layers(document: Mapping[str, Any], details: bool) -> Table:
             refused += [(r["kernel"], r["reason"]) for r in layer["rejections"]]
         for name, reason in refused:
             table.add_row(*blank, Text(f"not {name}: {reason}"))
-    return table
-
-
-def _levels(levels: Sequence[Mapping[str, Any]]) -> Table:
-    """Return the table of memories."""
-    table = new_table("memory", "used", "budget", "", "largest block", right=("used", "budget", ""))
-    for level in levels:
-        used, budget = level["used"], level["budget"]
-        share = share_text(used, budget)
-        sizes = (bytes_text(used), bytes_text(budget), share)
-        table.add_row(level["name"], *sizes, Text(dominant(level) or "-"))
     return table

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from rich.box import SIMPLE
@@ -37,9 +38,9 @@ def print_plan(plan: Mapping[str, Any], out: Console, details: bool = False) -> 
         style="bold",
     )
     out.print(_layer_table(plan))
-    out.print(_memory_table(plan["memory"]))
+    out.print(memory_table(plan["memory"].items()))
     out.print(Text(_totals(plan)))
-    for line in (engines_text(plan), conversions_text(plan)):
+    for line in (cycles_text(plan), engines_text(plan), conversions_text(plan)):
         if line:
             out.print(Text(line))
     if details:
@@ -54,36 +55,102 @@ def print_plan(plan: Mapping[str, Any], out: Console, details: bool = False) -> 
         out.print(Text(f"deployable: no, {reason}"), style="yellow")
 
 
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """A column of the table of layers. text: of a layer. end, total: of the last two rows."""
+
+    title: str
+    text: Callable[[Mapping[str, Any]], str]
+    end: str = ""
+    total: str = ""
+    number: bool = True
+
+
 def _layer_table(plan: Mapping[str, Any]) -> Table:
-    numbers = ("L3 tiles", "tiles", "L1", "MAC", "cycles", "MAC/cy")
-    columns = ["layer", "kind", "kernel", "tile CxHxW", "tiles", "L1", "MAC", "cycles", "MAC/cy"]
-    parts = any(layer.get("l3_tiles", 1) > 1 for layer in plan["layers"])
-    if parts:
-        columns.insert(3, "L3 tiles")
-    several = len(engine_names(plan["layers"])) > 1
-    if several:
-        columns.insert(2, "engine")
-    table = new_table(*columns, "bound", right=numbers)
-    table.columns[columns.index("kernel")].min_width = _KERNEL_COLUMN_MINIMUM
-    for position, layer in enumerate(plan["layers"]):
-        estimate = layer.get("estimate") or {}
-        l1 = layer["bytes"]
-        rate = estimate.get("macs_per_cycle")
-        table.add_row(
-            Text(f"{layer.get('index', position):02d} {layer['name']}"),
-            Text(layer["kind"]),
-            *([Text(layer["engine"])] if several else []),
-            Text(layer["kernel"]),
-            *([str(layer.get("l3_tiles", 1))] if parts else []),
-            tile_text(layer["tiles"]),
-            str(layer["tiles"]["count"]),
-            f"{bytes_text(l1['l1'])} {share_text(l1['l1'], l1['l1_budget']):>4}",
-            count_text(layer["macs"]) if layer["macs"] else "-",
-            count_text(estimate["cycles"]) if "cycles" in estimate else "-",
-            f"{rate:.2f}" if rate else "-",
-            Text(str(estimate.get("bound") or "-")),
-        )
+    """Return a row for each layer; cycles and what follows them add up to those of the network."""
+    layers, parts = plan["layers"], _cycle_parts(plan)
+    behind = {name: parts[name] - _sum(layers, key) for name, key in _BESIDE.items()}
+    end = {name: count if count > len(layers) else 0 for name, count in behind.items()}
+    columns = [
+        _Column("layer", lambda n: f"{n['index']:02d} {n['name']}", "end", "total", number=False),
+        _Column("kind", lambda n: str(n["kind"]), number=False),
+        _Column("kernel", lambda n: str(n["kernel"]), number=False),
+        _Column("tile CxHxW", lambda n: tile_text(n["tiles"]), number=False),
+        _Column("tiles", lambda n: str(n["tiles"]["count"])),
+        _Column("L1", lambda n: _use(n["bytes"]["l1"], n["bytes"]["l1_budget"])),
+        _Column("MAC", lambda n: _count(n["macs"]), total=_count(plan["network"]["macs"])),
+        _Column("cycles", _cycles("cycles"), "-", _count(parts["layers"])),
+        *(
+            _Column(name, _cycles(key), _count(end[name]), _count(parts[name]))
+            for name, key in _BESIDE.items()
+            if parts[name] > len(layers)
+        ),
+        _Column("MAC/cy", _rate, total=f"{plan['totals']['macs_per_cycle'] or 0:.2f}"),
+        _Column("bound", lambda n: str(n["estimate"]["bound"]), number=False),
+    ]
+    if any(layer["l3_tiles"] > 1 for layer in layers):
+        columns.insert(3, _Column("L3 tiles", lambda n: str(n["l3_tiles"])))
+    if len(engine_names(layers)) > 1:
+        columns.insert(2, _Column("engine", lambda n: str(n["engine"]), number=False))
+    right = tuple(column.title for column in columns if column.number)
+    table = new_table(*(column.title for column in columns), right=right)
+    titles = [column.title for column in columns]
+    table.columns[titles.index("kernel")].min_width = _KERNEL_COLUMN_MINIMUM
+    for layer in layers:
+        table.add_row(*(Text(column.text(layer)) for column in columns))
+    if any(end.values()):
+        table.add_row(*(column.end for column in columns))
+    table.add_row(*(column.total for column in columns), style="bold")
     return table
+
+
+#: Cycles that belong to a layer and are not part of its own, by what the cores do.
+_BESIDE = {"wait L3": "l3_stall_cycles", "convert": "conversion_cycles"}
+
+
+def cycles_text(plan: Mapping[str, Any]) -> str:
+    """Return what the cycles of a network are made of in one line, empty where all are layers'."""
+    parts = _cycle_parts(plan)
+    texts = ("in layers", "waiting for L3", "converting layouts")
+    shown = [
+        f"{count_text(count)} {text}"
+        for text, count in zip(texts, parts.values(), strict=True)
+        if count > len(plan["layers"])
+    ]
+    return f"cycles: {', '.join(shown)}" if len(shown) > 1 else ""
+
+
+def _cycle_parts(plan: Mapping[str, Any]) -> dict[str, int]:
+    """Return the cycles in layers and beside them; at most a cycle per layer is rounding.
+
+    The cores wait for L3 before layers and at the end of the network, and convert layouts before
+    layers and behind the last one.
+    """
+    layers, totals = _sum(plan["layers"], "cycles"), plan["totals"]
+    convert = totals["conversion_cycles"]
+    wait = max(totals["cycles"] - layers - convert, 0)
+    return {"layers": layers, "wait L3": wait, "convert": convert}
+
+
+def _sum(layers: Iterable[Mapping[str, Any]], key: str) -> int:
+    return sum(layer["estimate"][key] for layer in layers)
+
+
+def _cycles(key: str) -> Callable[[Mapping[str, Any]], str]:
+    return lambda layer: _count(layer["estimate"][key])
+
+
+def _count(count: int) -> str:
+    return count_text(count) if count else "-"
+
+
+def _rate(layer: Mapping[str, Any]) -> str:
+    rate = layer["estimate"]["macs_per_cycle"]
+    return f"{rate:.2f}" if rate else "-"
+
+
+def _use(used: int, budget: int) -> str:
+    return f"{bytes_text(used)} {share_text(used, budget):>4}"
 
 
 def engine_names(layers: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
@@ -129,25 +196,14 @@ def conversions_text(plan: Mapping[str, Any]) -> str:
     return f"layouts: {many}, {count_text(cycles)} cycles"
 
 
-def _memory_table(memory: Mapping[str, Any]) -> Table:
+def memory_table(levels: Iterable[tuple[str, Mapping[str, Any]]]) -> Table:
+    """Return the table of memories. levels: (name, ``used``, ``budget`` and ``dominant``)."""
     table = new_table("memory", "used", "budget", "", "largest block", right=("used", "budget", ""))
-    for name, level in memory.items():
-        table.add_row(
-            name,
-            bytes_text(level["used"]),
-            bytes_text(level["budget"]),
-            share_text(level["used"], level["budget"]),
-            Text(dominant(level) or "-"),
-        )
+    for name, level in levels:
+        used, budget = level["used"], level["budget"]
+        sizes = (bytes_text(used), bytes_text(budget), share_text(used, budget))
+        table.add_row(name, *sizes, Text(level["dominant"] or "-"))
     return table
-
-
-def dominant(level: Mapping[str, Any]) -> str:
-    """Return the name of the largest block of a level, empty when it has none."""
-    if level.get("dominant"):
-        return str(level["dominant"])
-    blocks = level.get("blocks") or ()
-    return str(max(blocks, key=lambda block: block["size"])["name"]) if blocks else ""
 
 
 def _totals(plan: Mapping[str, Any]) -> str:

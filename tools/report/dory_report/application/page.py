@@ -8,6 +8,7 @@ from typing import Any
 from dory_core.api import (
     bytes_text,
     conversions_text,
+    cycles_text,
     engines_text,
     share_text,
     tile_text,
@@ -64,15 +65,16 @@ def _facts(plan: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     point = plan["operating_point"]
     if point is not None:
         facts.append(("operating point", f"{point_text(point)}; source: {point['source']}"))
-    for title, line in (("engines", engines_text(plan)), ("layouts", conversions_text(plan))):
+    for line in (cycles_text(plan), engines_text(plan), conversions_text(plan)):
         if line:
-            facts.append((title, line.partition(": ")[2]))
+            title, _, text = line.partition(": ")
+            facts.append((title, text))
     return tuple(facts)
 
 
 _LAYER_COLUMNS = (
     "layer", "node", "kind", "engine", "kernel", "tile CxHxW", "tiles", "L3 tiles", "L1", "MAC",
-    "cycles", "MAC/cycle", "stall", "bound",
+    "cycles", "wait L3", "convert", "MAC/cycle", "wait L2", "bound",
 )  # fmt: skip
 
 
@@ -80,7 +82,6 @@ def _layers(plan: Mapping[str, Any]) -> Table:
     rows = []
     for layer in plan["layers"]:
         estimate, l1, tiles = layer["estimate"], layer["bytes"], layer["tiles"]
-        stall = estimate["stall_cycles"] + estimate["l3_stall_cycles"]
         share = share_text(l1["l1"], l1["l1_budget"])
         cells = (
             Cell(f"{layer['index']:02d}", layer["index"]),
@@ -94,8 +95,10 @@ def _layers(plan: Mapping[str, Any]) -> Table:
             Cell(f"{bytes_text(l1['l1'])} {share}", l1["l1"], f"{l1['l1']:,} bytes"),
             count_cell(layer["macs"] or None),
             count_cell(estimate["cycles"]),
+            count_cell(estimate["l3_stall_cycles"], "cycles of waiting for L3, before the layer"),
+            count_cell(estimate["conversion_cycles"], "cycles of conversions, before the layer"),
             number_cell(estimate["macs_per_cycle"] or None),
-            count_cell(stall, "cycles of waiting for transfers"),
+            count_cell(estimate["stall_cycles"], "of its cycles, waiting for L2"),
             label_cell(str(estimate["bound"])),
         )
         rows.append(Row(cells, _explanation(layer)))
