@@ -9,16 +9,18 @@ from typing import Any
 
 from rich.console import Console
 
-from dory_core.budgets import resolve_budgets
-from dory_core.check import _check_target
+from dory_core.check import check_network
 from dory_core.cli.tables.check import print_check
 from dory_core.cli.tables.plan import print_plan
+from dory_core.compiler import CompileOptions
 from dory_core.ir import Graph, Window
 from dory_core.plan import Plan
+from dory_core.plugins import Plugins
 from dory_core.testing.apps import build_app
 from dory_core.testing.graphs import GraphBuilder
 from tests.toy.array import array_chip
 from tests.toy.chip import NAME, ToyChip
+from tests.toy.frontend import reading
 
 POINT = Window(kernel=(1, 1))
 
@@ -42,14 +44,13 @@ def text(show: Any, *arguments: Any) -> str:
     return out.getvalue()
 
 
-def check() -> dict[str, Any]:
-    plugins = array_chip().plugins()
-    ctx = plugins.context(NAME)
-    return _check_target(network(), ctx, resolve_budgets(ctx.memory, {}), plugins).to_json()
+def check(chip: ToyChip) -> dict[str, Any]:
+    plugins = Plugins.from_objects(toy=chip, built=reading(network()))
+    return check_network(CompileOptions(Path(), NAME, "built"), plugins).to_json()
 
 
 def test_check_names_the_engine_of_each_layer_and_why_others_were_passed_over() -> None:
-    document = check()
+    document = check(array_chip())
     assert [layer["engine"] for layer in document["layers"]] == ["array", *["cores"] * 3]
     assert [layer["passed_over"] for layer in document["layers"]] == [
         [],
@@ -62,10 +63,8 @@ def test_check_names_the_engine_of_each_layer_and_why_others_were_passed_over() 
     assert "L1 weights of the array" in printed
 
 
-def test_check_of_one_engine_says_nothing_of_engines(tmp_path: Path) -> None:
-    plugins = ToyChip().plugins()
-    ctx = plugins.context(NAME)
-    report = _check_target(network(), ctx, resolve_budgets(ctx.memory, {}), plugins).to_json()
+def test_check_of_one_engine_says_nothing_of_engines() -> None:
+    report = check(ToyChip())
     assert all(layer["engine"] == "cores" for layer in report["layers"])
     assert "engine" not in text(print_check, report)
 

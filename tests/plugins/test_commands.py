@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from dory_core.api import Frontend, OutputFile, hookimpl
+from dory_core.api import OutputFile, hookimpl
 from dory_core.compiler import CompileOptions, compile_network
 from dory_core.plugins import Plugins
 from dory_core.testing.graphs import GraphBuilder
 from tests.plugins.distributions import Site
 from tests.toy.chip import NAME, ToyChip
+from tests.toy.frontend import reading
 
 COMMAND = """
 import typer
@@ -145,14 +146,9 @@ def test_a_report_that_fails_or_replaces_a_file_is_left_out_and_named() -> None:
 def test_reports_are_written_beside_the_application(tmp_path: Path) -> None:
     net = GraphBuilder((4, 4, 4))
     net.linear(2)
-    built = Frontend("built", "", lambda path, options: net.graph())
-
-    @hookimpl
-    def dory_frontends() -> list[Frontend]:
-        return [built]
-
-    dialect = SimpleNamespace(dory_frontends=dory_frontends)
-    plugins = Plugins.from_objects(chip=ToyChip(), dialect=dialect, report=reports(note="x"))
+    plugins = Plugins.from_objects(
+        chip=ToyChip(), built=reading(net.graph()), report=reports(note="x")
+    )
     options = CompileOptions(tmp_path, NAME, "built", output=tmp_path / "app")
     compile_network(options, plugins)
     assert (tmp_path / "app" / "note.txt").read_text().startswith("x ")
