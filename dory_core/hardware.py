@@ -17,6 +17,8 @@ STORAGE_BITS = (2, 4, 8, 16, 32)
 
 # Arenas start on multiples of it (DORY_ARENA_ALIGN), so no link can ask for more.
 MOST_ALIGNMENT = 16
+# Buffers in L1 start on multiples of it.
+BUFFER_ALIGNMENT = 8
 
 
 def _require(holds: object, otherwise: str) -> None:
@@ -271,6 +273,12 @@ class MemoryHierarchy:
                 f"no memory of {level.name} holds activations",
             )
         _require(self.cores > 0, f"{self.cores} cores run no kernels")
+        unit = max(self.link(1).alignment_bytes, self.constants_link.alignment_bytes)
+        _require(
+            unit <= BUFFER_ALIGNMENT,
+            f"a link to L1 needs alignment_bytes {unit}, buffers in L1 start on multiples of "
+            f"{BUFFER_ALIGNMENT}",
+        )
 
     def level(self, number: int) -> Level:
         """Return the level with this number. Raises KeyError."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from dory_core.codegen.cexpr import comment, string
 from dory_core.codegen.conversions import (
@@ -86,6 +87,8 @@ class NetworkView:
     prologue: tuple[str, ...]
     calls: tuple[CallView, ...]
     epilogue: tuple[str, ...]
+    input_parts: str
+    output_parts: str
     input_level: int
     output_level: int
     l3_size: int
@@ -176,6 +179,8 @@ def network_view(plan: Plan, chip_hal: bool) -> NetworkView:
         prologue=events.get(-1, ()),
         calls=calls,
         epilogue=events.get(len(calls), ()),
+        input_parts=_parts(plan.inputs),
+        output_parts=_parts(plan.outputs),
         input_level=_level(plan.inputs),
         output_level=_level(plan.outputs),
         l3_size=plan.arena_bytes.get(3, 0),
@@ -221,6 +226,14 @@ def _arenas(plan: Plan) -> tuple[tuple[str, str], ...]:
             used.add(arena(place.memory))
     bases = ["io->l2", *(f"io->l2_more[{k}].base" for k in range(len(plan.more_l2_bytes)))]
     return tuple((arena(k), base) for k, base in enumerate(bases) if arena(k) in used)
+
+
+def _parts(places: Sequence[Place]) -> str:
+    """Return {offset, bytes} of each input or output in L3; empty when they lie without gaps."""
+    gaps = any(b.offset != a.offset + a.size_bytes for a, b in pairwise(places))
+    if _level(places) != 3 or not gaps:
+        return ""
+    return "{" + ", ".join(f"{{{p.offset}u, {p.size_bytes}u}}" for p in places) + "}"
 
 
 def _level(places: Sequence[Place]) -> int:

@@ -123,12 +123,10 @@ class LayerMoves:
         schedules: Sequence[Schedule],
         upper: int = 1,
         bases: Bases = ALIGNED,
-        own_end: bool = True,
     ) -> dict[str, Carriage]:
         """Return how the link carries the copies of x, x2, w and y in some tile loops.
 
-        bases: where their data starts. own_end: what lies behind the last byte of y, up to the next
-        multiple of the alignment, belongs to nothing else.
+        bases: where their data starts.
         """
         link, cores = hierarchy.link(upper), hierarchy.cores
         constants = hierarchy.constants_link if upper == 1 else link
@@ -145,7 +143,7 @@ class LayerMoves:
             blocks = CopySet([self.weights(o, i) for o, i in sizes], (L1_ALIGNMENT,))
             found["w"] = carry(constants, blocks, cores)
         if "y" not in self._resident:
-            stores = self._stores(schedules, bases.get("y", ()), own_end, link.alignment_bytes)
+            stores = self._stores(schedules, bases.get("y", ()), link.alignment_bytes)
             found["y"] = carry(link, stores, cores)
         return found
 
@@ -189,9 +187,7 @@ class LayerMoves:
             return channels * tensor.bits // 8
         return channels // tensor.channels * pixel_bytes(tensor.channels, tensor.bits)
 
-    def _stores(
-        self, schedules: Sequence[Schedule], bases: Iterable[int], own_end: bool, unit: int
-    ) -> CopySet:
+    def _stores(self, schedules: Sequence[Schedule], bases: Iterable[int], unit: int) -> CopySet:
         tensor, layout = self.layer.output, self._output_layout
         starts, pitches, shapes = {L1_ALIGNMENT, *bases}, set[int](), set[DmaCost]()
         row = tensor.width * pixel_bytes(tensor.channels, tensor.bits)
@@ -210,8 +206,9 @@ class LayerMoves:
             )
             pitches |= _pitches(tensor, layout, whole, all_channels)
             ends |= {(s.start + s.size) * row for s in schedule.h}
-        last = {tensor.height * row} if own_end else set()
-        may_round = layout.is_hwc and all(end % unit == 0 for end in ends - last)
+        # The tensor, or its only stripe, is a block of its own: what lies behind it is nobody's.
+        inner = ends - {tensor.height * row}
+        may_round = layout.is_hwc and all(end % unit == 0 for end in inner)
         return _copy_set(shapes, starts, pitches, may_round)
 
 

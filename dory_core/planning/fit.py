@@ -21,7 +21,7 @@ from dory_core.planning.blocks import WEIGHTS, Packing, Request, align_up, fulle
 from dory_core.planning.coarsen import coarsen
 from dory_core.planning.packing import MemoryPlan, plan_memory
 from dory_core.planning.sequence import Decision, PartSequence, Sequencer
-from dory_core.tiling.outer import Split, group_spans, max_groups, max_stripes
+from dory_core.tiling.outer import Split, group_spans, max_groups, max_stripes, stripe_step
 from dory_core.tiling.tiled import TiledLayer
 
 TileFunction = Callable[[int, Split], TiledLayer]
@@ -72,8 +72,11 @@ class Fitted:
         return self.memory.chosen
 
 
-def chunk_sizes(tiled: TiledLayer, channels: int, groups: int) -> tuple[int, ...]:
-    """Return the bytes of each group's constants; empty for a layer without constants."""
+def chunk_sizes(tiled: TiledLayer, channels: int, groups: int, unit: int = 1) -> tuple[int, ...]:
+    """Return the bytes of each group's constants; empty for a layer without constants.
+
+    unit: blocks are padded to multiples of it.
+    """
     schedule, kernel, layer = tiled.schedule, tiled.kernel, tiled.layer
     if not schedule.has_weights:
         return ()
@@ -84,9 +87,8 @@ def chunk_sizes(tiled: TiledLayer, channels: int, groups: int) -> tuple[int, ...
         for at in range(0, count, tile.c_out):
             c_out = min(tile.c_out, count - at)
             for source in schedule.c_in:
-                total += int(
-                    kernel.weight_bytes(layer, replace(tile, c_out=c_out, c_in=source.size))
-                )
+                block = replace(tile, c_out=c_out, c_in=source.size)
+                total += align_up(int(kernel.weight_bytes(layer, block)), unit)
         sizes.append(total)
     return tuple(sizes)
 
@@ -104,14 +106,16 @@ def fit_network(
     alignment: int,
     link: Link,
     uncut: Collection[int] = (),
+    weight_unit: int = 1,
 ) -> Fitted:
     """Return the network cut so that it fits ``budget`` bytes of L2.
 
     tile: tiles the largest part of a layer. link: over which it is streamed. uncut: layers that are
-    computed in one part. Raises: DoesNotFit, naming the layer, what is live there and its bytes;
-    the errors of ``tile``.
+    computed in one part. weight_unit: of what blocks of constants are multiples.
+
+    Raises: DoesNotFit, naming the layer, what is live there and its bytes; the errors of ``tile``.
     """
-    return _Fitter(network, tile, budget, alignment, ChunkBytes.of(link), uncut).run()
+    return _Fitter(network, tile, budget, alignment, link, uncut, weight_unit).run()
 
 
 class _Fitter:
@@ -121,8 +125,9 @@ class _Fitter:
         tile: TileFunction,
         budget: int,
         alignment: int,
-        chunk_bytes: ChunkBytes,
+        link: Link,
         uncut: Collection[int],
+        weight_unit: int,
     ) -> None:
         self.network = network
         self.layers = network.layers
@@ -133,15 +138,18 @@ class _Fitter:
         self.limit = budget  # lowered when blocks fit in sum but not in place
         self.peak: int | None = None  # least bytes in which blocks that fit in sum fit in place
         self.alignment = alignment
-        self.chunk_bytes = chunk_bytes
+        self.chunk_bytes = ChunkBytes.of(link)
         self.uncut = uncut
+        self.weight_unit = weight_unit
+        self.steps = [stripe_step(layer, link.alignment_bytes) for layer in self.layers]
         # Forms that are converted and what is made of them lie in L2 as a whole.
         self.converted = {name for pairs in self.flow.before for pair in pairs for name in pair}
         self.chunks = cache(self._chunks)
         self.least_groups = self._least_groups()
 
     def run(self) -> Fitted:
-        decision = Decision(tuple(Split(groups=groups) for groups in self.least_groups))
+        cuts = zip(self.least_groups, self.steps, strict=True)
+        decision = Decision(tuple(Split(groups=groups, step=step) for groups, step in cuts))
         peaks = _Peaks(len(self.layers))
         self.update(peaks, decision, range(len(self.layers)))
         for _ in range(_MOST_STEPS * len(self.layers)):
@@ -174,7 +182,8 @@ class _Fitter:
 
     def _chunks(self, n: int, split: Split, groups: int) -> tuple[int, ...]:
         """Return the bytes of a layer's groups, with the tiles of a split of it."""
-        return chunk_sizes(self.tile(n, split), self.layers[n].output.channels, groups)
+        channels = self.layers[n].output.channels
+        return chunk_sizes(self.tile(n, split), channels, groups, self.weight_unit)
 
     def _chunks_of(
         self, decision: Decision, tiles: Decision | None = None
@@ -417,7 +426,7 @@ class _Fitter:
         return self._constants(n) * (split.stripes - 1) <= inputs * (split.groups - 1)
 
     def _most_stripes(self, n: int) -> int:
-        return 1 if n in self.uncut else max_stripes(self.layers[n])
+        return 1 if n in self.uncut else max_stripes(self.layers[n], self.steps[n])
 
     def _most_groups(self, n: int) -> int:
         return 1 if n in self.uncut else max_groups(self.layers[n])

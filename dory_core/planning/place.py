@@ -154,11 +154,13 @@ def encode_chunks(
     schedules: Sequence[tuple[int, Schedule]],
     most: int,
     unit: int = 1,
+    chunk_unit: int = 1,
 ) -> tuple[WeightChunk, ...]:
     """Return the constants of a layer, one chunk per group of output channels.
 
     schedules: first output channel of each group and a tile loop that covers the group. most: bytes
-    of the buffer in L1 that a block is loaded into. unit: blocks are padded to multiples of it.
+    of the buffer in L1 that a block is loaded into. unit, chunk_unit: blocks are padded to
+    multiples of the one, chunks start on multiples of the other.
 
     Raises: DoryError when a block of the kernel is larger than it said.
     """
@@ -188,7 +190,7 @@ def encode_chunks(
                 data += padded
             rows.append(tuple(row))
         chunks.append(WeightChunk(offset, bytes(data), tuple(rows)))
-        offset += align_up(len(data), max(WORD, unit))
+        offset += align_up(len(data), max(WORD, chunk_unit))
     return tuple(chunks)
 
 
@@ -225,13 +227,13 @@ def make_step(
     conversions: tuple[Conversion, ...] = (),
     stay: L1Residence = MOVED,
     kept: tuple[Place, ...] = (),
-    own_end: bool = True,
 ) -> LayerStep:
     """Return the step of one layer.
 
     layer: whole; tiled: its largest part. places: of its output by name, and of its inputs.
-    stay, kept: what stays in L1, and where it lies behind the layer. own_end: the output ends where
-    its block in L2 ends. Raises NotSupported when neither DMA nor cores can make a copy.
+    stay, kept: what stays in L1, and where it lies behind the layer.
+
+    Raises NotSupported when neither DMA nor cores can make a copy.
     """
     kernel = tiled.kernel
     if tiled.in_place:
@@ -239,7 +241,7 @@ def make_step(
     traits = tiled.traits
     first = parts[0].schedule
     all_inputs = len(first.c_out if first.is_channelwise else first.c_in) == 1
-    carriages = _carriages(layer, kernel, parts, hierarchy, stay.unmoved, own_end)
+    carriages = _carriages(layer, kernel, parts, hierarchy, stay.unmoved)
     timelines = part_timelines(layer, kernel, parts, hierarchy, stay.unmoved, carriages)
     whole = {(span.start, span.size) for part in parts for span in part.schedule.c_out} == {
         (0, layer.output.channels)
@@ -283,7 +285,6 @@ def _carriages(
     parts: Sequence[PartPlan],
     hierarchy: MemoryHierarchy,
     resident: Collection[str],
-    own_end: bool,
 ) -> dict[str, Carriage]:
     """Return how the copies of each operand of a layer are made."""
     bases = {
@@ -293,7 +294,7 @@ def _carriages(
     bases["y"] = [part.output for part in parts]
     moves = LayerMoves(layer, kernel, resident, weight_unit(hierarchy))
     schedules = [part.schedule for part in parts]
-    found = moves.carriages(hierarchy, schedules, bases=bases, own_end=own_end)
+    found = moves.carriages(hierarchy, schedules, bases=bases)
     for operand, carriage in found.items():
         if carriage.by == IMPOSSIBLE:
             raise NotSupported(

@@ -77,9 +77,16 @@ def place_network(tiling: TiledGraph, ctx: TargetContext, budgets: Budgets) -> P
     # Streamed data passes through the first memory of L2, which is the one that the DMA of the
     # level below reaches.
     room = memory_budgets(ctx.memory, L2, budgets.bytes[L2])[0]
-    network = Sequencer(graph, plan_layouts(graph, [(one.layer, one.traits) for one in tiled]))
+    link = ctx.memory.link(L2)
+    flow = plan_layouts(graph, [(one.layer, one.traits) for one in tiled])
+    network = Sequencer(graph, flow, link.alignment_bytes)
     fitted = fit_network(
-        network, tiling.part, room, level_alignment(ctx.memory, L2), ctx.memory.link(L2)
+        network,
+        tiling.part,
+        room,
+        level_alignment(ctx.memory, L2),
+        link,
+        weight_unit=weight_unit(ctx.memory),
     )
     placement = place_streamed(graph, fitted, ctx, room, budgets.bytes[L3])
     return Planned(placement, fitted.tiled)

@@ -21,7 +21,7 @@ from functools import cache
 from itertools import accumulate, groupby
 
 from dory_core.ir import Graph
-from dory_core.planning.blocks import WEIGHTS, Request
+from dory_core.planning.blocks import WEIGHTS, Request, align_up
 from dory_core.planning.layouts import LayoutPlan
 from dory_core.tiling.outer import Part, Split, input_range, output_range, parts
 
@@ -123,10 +123,12 @@ def _no_chunks(n: int) -> Sequence[int]:
 class Sequencer:
     """Makes the sequences of one network, of all layers or of some of them.
 
-    flow: the forms in which tensors lie in memory; each is a block.
+    flow: the forms in which tensors lie in memory; each is a block. unit: the link between L3 and
+    L2 moves multiples of so many bytes, from and to multiples of it.
     """
 
-    def __init__(self, graph: Graph, flow: LayoutPlan) -> None:
+    def __init__(self, graph: Graph, flow: LayoutPlan, unit: int = 1) -> None:
+        self.unit = unit
         self.layers = graph.layers
         self.flow = flow
         self.outputs = frozenset(flow.outputs)
@@ -319,7 +321,10 @@ class _Builder:
         for visit, ((offset, size), run) in enumerate(groupby(ranges)):
             block = f"{name}>{index:02d}.{operand}.{visit}"
             use = base + len(pieces)
-            pieces += [(block, 0)] * len(list(run))
+            # The link moves whole units, also those in which the stripe starts and ends.
+            lead = offset % self.network.unit
+            offset, size = offset - lead, align_up(size + lead, self.network.unit)
+            pieces += [(block, lead)] * len(list(run))
             ready = self._stored(name, offset, size, use)
             start = max(use - 1, ready)
             self.program.requests[block] = Request(block, size, start, base + len(pieces) - 1)

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from dory_core.errors import DoesNotFit, NotSupported
-from dory_core.hardware import Link, TargetContext
+from dory_core.errors import DoesNotFit
+from dory_core.estimate.moves import weight_unit
+from dory_core.hardware import Link, MemoryHierarchy, TargetContext
 from dory_core.ir import Graph
 from dory_core.plan import ExtTransfer, LayerStep, LayerWeights, PartPlan, Place
 from dory_core.planning.blocks import Block, Packing, Request, align_up, level_alignment
@@ -44,8 +45,9 @@ def place_streamed(
         fitted.program, fitted.packing.blocks, room - room % alignment, alignment
     )
     schedules = _schedules(graph, fitted)
-    weights, image = _constants(graph, fitted, schedules, level_alignment(ctx.memory, L3))
-    l3_requests = _together(program.l3_requests, graph)
+    weights, image = _constants(graph, fitted, schedules, ctx.memory)
+    unit = ctx.memory.link(2).alignment_bytes
+    l3_requests = _together(program.l3_requests, graph, unit)
     l3_memory = plan_memory(l3_requests, level_alignment(ctx.memory, L3))
     base = align_up(len(image), level_alignment(ctx.memory, L3))
     l3_used = base + l3_memory.chosen.peak_bytes
@@ -59,7 +61,7 @@ def place_streamed(
             f"raise --l3 to at least {l3_used} if the chip has it, or make the network smaller",
             l3_used,
         )
-    l3_blocks = _apart(l3_memory.chosen.blocks, program.l3_requests, graph, base)
+    l3_blocks = _apart(l3_memory.chosen.blocks, program.l3_requests, graph, base, unit)
     l3_places = {block.name: block.offset for block in l3_blocks}
     places = {
         name: Place(tensor, L3, l3_places[name])
@@ -132,10 +134,11 @@ def _schedules(graph: Graph, fitted: Fitted) -> tuple[Schedule, ...]:
 
 
 def _constants(
-    graph: Graph, fitted: Fitted, schedules: Sequence[Schedule], alignment: int
+    graph: Graph, fitted: Fitted, schedules: Sequence[Schedule], hierarchy: MemoryHierarchy
 ) -> tuple[tuple[LayerWeights | None, ...], bytes]:
     """Return the constants of each layer and the image that they form in L3."""
     image = bytearray()
+    alignment, unit = level_alignment(hierarchy, L3), weight_unit(hierarchy)
     tables: list[LayerWeights | None] = []
     for n, (layer, tiled) in enumerate(zip(graph.layers, fitted.tiled, strict=True)):
         if not fitted.chunk_bytes[n]:
@@ -146,7 +149,12 @@ def _constants(
             part = fitted.program.runs[position].part
             groups.setdefault(part.group, (part.group_span[0], schedules[position]))
         chunks = encode_chunks(
-            layer, tiled.kernel, [groups[g] for g in sorted(groups)], weight_buffer_bytes(tiled)
+            layer,
+            tiled.kernel,
+            [groups[g] for g in sorted(groups)],
+            weight_buffer_bytes(tiled),
+            unit,
+            hierarchy.link(2).alignment_bytes,
         )
         assert tuple(len(c.data) for c in chunks) == fitted.chunk_bytes[n]
         image += bytes(-len(image) % alignment)
@@ -156,24 +164,24 @@ def _constants(
     return tuple(tables), bytes(image)
 
 
-def _together(requests: Sequence[Request], graph: Graph) -> tuple[Request, ...]:
+def _together(requests: Sequence[Request], graph: Graph, unit: int) -> tuple[Request, ...]:
     """Return the requests for L3 with all network inputs in one block, and all outputs.
 
-    The caller writes and reads them there as one block of memory.
+    The caller writes and reads them there one after the other, from multiples of ``unit`` bytes.
     """
     left = {request.name: request for request in requests}
     joined = []
     for group in (graph.inputs, graph.outputs):
         mine = [left.pop(name) for name in group if name in left]
         if mine:
-            size = sum(request.size_bytes for request in mine)
+            size = sum(align_up(request.size_bytes, unit) for request in mine)
             start, end = min(r.first for r in mine), max(r.last for r in mine)
             joined.append(Request(mine[0].name, size, start, end))
     return (*joined, *left.values())
 
 
 def _apart(
-    blocks: Sequence[Block], requests: Sequence[Request], graph: Graph, base: int
+    blocks: Sequence[Block], requests: Sequence[Request], graph: Graph, base: int, unit: int
 ) -> tuple[Block, ...]:
     """Return one block of L3 per tensor; base: where those of activations start."""
     offsets = {block.name: base + block.offset for block in blocks}
@@ -181,7 +189,7 @@ def _apart(
     for group in (graph.inputs, graph.outputs):
         mine = [name for name in group if name in sizes]
         for before, name in pairwise(mine):
-            offsets[name] = offsets[before] + sizes[before]
+            offsets[name] = align_up(offsets[before] + sizes[before], unit)
     return tuple(Block(r.name, offsets[r.name], r.size_bytes, r.first, r.last) for r in requests)
 
 
@@ -228,10 +236,7 @@ def _transfers(
     l3_places: dict[str, int],
     link: Link,
 ) -> tuple[ExtTransfer, ...]:
-    """Return all transfers in order of their start, with a ticket slot each.
-
-    Raises: NotSupported when the link moves only multiples of bytes that the rows are not.
-    """
+    """Return all transfers in order of their start, with a ticket slot each."""
     transfers = []
     for fetch in program.fetches:
         if fetch.layer >= 0:
@@ -272,14 +277,11 @@ def _transfers(
 
 def _pieces(transfer: ExtTransfer, link: Link) -> Iterator[ExtTransfer]:
     """Yield a transfer in pieces that the link can move; one where it has no limit."""
+    # Blocks start on multiples of the unit, and what lies behind them up to one is nobody's.
     unit = link.alignment_bytes
-    if transfer.l2_offset % unit or transfer.l3_offset % unit or transfer.size % unit:
-        raise NotSupported(
-            f"{transfer.name}: {transfer.size} B at {transfer.l3_offset} of L3 are to be moved, "
-            f"the link between L2 and L3 moves multiples of {unit} B",
-            f"make rows of that tensor a multiple of {unit} B long, or raise --l2",
-        )
-    most = transfer.size if link.max_bytes == 0 else link.max_bytes // unit * unit
+    transfer = replace(transfer, size=align_up(transfer.size, unit))
+    assert transfer.l2_offset % unit == transfer.l3_offset % unit == 0, transfer
+    most = link.piece_bytes or transfer.size
     for at in range(0, transfer.size, most):
         yield replace(
             transfer,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from math import gcd
 
 from dory_core.ir import (
     AvgPool,
@@ -42,12 +43,14 @@ class Split:
     """Number of stripes and of channel groups that a layer is cut into, both at least 1.
 
     stripes_outer: the loop over stripes is the outer one: constants are fetched once per stripe.
-    Otherwise the input is fetched once per group.
+    Otherwise the input is fetched once per group. step: of output rows (or columns); every stripe
+    but the last is a multiple of it, so that the link below can move it.
     """
 
     stripes: int = 1
     groups: int = 1
     stripes_outer: bool = True
+    step: int = 1
 
 
 WHOLE = Split()
@@ -82,20 +85,27 @@ def _stripe_total(layer: Layer) -> int:
     return 1 if axis is None else (layer.output.height, layer.output.width)[axis]
 
 
-def stripe_spans(layer: Layer, stripes: int) -> tuple[Span, ...]:
-    """Return the stripes: equal sizes but for the last, with the input that each one reads."""
+def stripe_spans(layer: Layer, stripes: int, step: int = 1) -> tuple[Span, ...]:
+    """Return the stripes: equal multiples of ``step`` but for the last, with the input of each."""
     axis = stripe_axis(layer)
     if axis is None:
         height = layer.inputs[0].height
         return (Span(0, layer.output.height, 0, height),)
     total = _stripe_total(layer)
     size = -(-total // min(stripes, total))
+    size = min(total, -(-size // step) * step)
     return tuple(axis_span(layer, axis, start, count) for start, count in spans(total, size))
 
 
-def max_stripes(layer: Layer) -> int:
-    """Return the largest number of stripes."""
-    return _stripe_total(layer)
+def max_stripes(layer: Layer, step: int = 1) -> int:
+    """Return the largest number of stripes that are multiples of ``step``."""
+    return -(-_stripe_total(layer) // step)
+
+
+def stripe_step(layer: Layer, alignment: int) -> int:
+    """Return the rows (or columns) of output of which stripes that start aligned are multiples."""
+    axis = stripe_axis(layer)
+    return 1 if axis is None else alignment // gcd(alignment, stripe_pitch(layer.output, axis))
 
 
 def group_spans(layer: Layer, groups: int) -> tuple[tuple[int, int], ...]:
@@ -117,7 +127,7 @@ def max_groups(layer: Layer) -> int:
 
 def parts(layer: Layer, split: Split) -> Iterator[Part]:
     """Return the parts of a layer in order of execution."""
-    stripes = tuple(enumerate(stripe_spans(layer, split.stripes)))
+    stripes = tuple(enumerate(stripe_spans(layer, split.stripes, split.step)))
     groups = tuple(enumerate(group_spans(layer, split.groups)))
     if split.stripes_outer:
         for s, stripe in stripes:
@@ -161,7 +171,7 @@ def largest_part(layer: Layer, split: Split) -> Layer:
     A stripe inside the image reads no padding at its upper and lower edge, so the layer has none
     there and as many input rows as such a stripe.
     """
-    stripes = stripe_spans(layer, split.stripes)
+    stripes = stripe_spans(layer, split.stripes, split.step)
     groups = group_spans(layer, split.groups)
     if len(groups) > 1:
         count = max(count for _, count in groups)

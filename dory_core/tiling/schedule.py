@@ -19,6 +19,7 @@ from itertools import product
 from types import MappingProxyType
 
 from dory_core.expr import Expr, Number
+from dory_core.hardware import BUFFER_ALIGNMENT
 from dory_core.ir import Add, Layer
 from dory_core.ir.geometry import (
     Span,
@@ -37,7 +38,7 @@ WEIGHTS_OUTER = "c_out,h,w,c_in"
 SPATIAL_OUTER = "h,w,c_out,c_in"
 ORDERS = (WEIGHTS_OUTER, SPATIAL_OUTER)
 
-L1_ALIGNMENT = 8
+L1_ALIGNMENT = BUFFER_ALIGNMENT
 
 #: What the operands of a layer are called: their buffers in L1, and placeholders in kernels' calls.
 OPERANDS = ("x", "x2")

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from dory_core.budgets import resolve_budgets
-from dory_core.errors import DoesNotFit, NotSupported
+from dory_core.errors import DoesNotFit
 from dory_core.pipeline import IMPORTED, Setup, run
 from dory_core.plan import Plan
 from dory_core.plugins import Plugins
@@ -197,11 +197,15 @@ def test_transfers_keep_to_the_largest_that_the_link_can_move(plugins: Plugins) 
     assert sum(t.size for t in whole.transfers) == sum(t.size for t in cut.transfers)
 
 
-def test_rows_that_the_link_cannot_move_are_refused(plugins: Plugins) -> None:
-    aligned = plan_with_link(plugins, "residual", 20_000, alignment_bytes=4)
-    check_plan(aligned)
-    for t in aligned.transfers:
-        assert (t.l2_offset % 4, t.l3_offset % 4, t.size % 4) == (0, 0, 0)
-    with pytest.raises(NotSupported) as caught:
-        plan_with_link(plugins, "height_113", 6_000, alignment_bytes=4)
-    assert "multiples of 4 B" in caught.value.message and caught.value.hint
+@pytest.mark.parametrize("unit", [4, 8])
+@pytest.mark.parametrize("name", ["residual", "height_113"])
+def test_the_link_moves_whole_units_whatever_the_rows(
+    plugins: Plugins, name: str, unit: int
+) -> None:
+    plan = plan_with_link(
+        plugins, name, 20_000 if name == "residual" else 6_000, alignment_bytes=unit
+    )
+    check_plan(plan)
+    assert plan.transfers
+    for t in plan.transfers:
+        assert (t.l2_offset % unit, t.l3_offset % unit, t.size % unit) == (0, 0, 0)

@@ -60,6 +60,12 @@
 #define DORY_NETWORK_OUTPUT_LEVEL ${v.output_level}
 #define DORY_NETWORK_OUTPUT_MEMORY ${v.output_place.memory}
 #define DORY_NETWORK_OUTPUT_OFFSET ${v.output_place.offset}u
+% if v.input_parts:
+#define DORY_NETWORK_INPUT_PARTS ${v.input_parts} /* offset in L3 and bytes of each */
+% endif
+% if v.output_parts:
+#define DORY_NETWORK_OUTPUT_PARTS ${v.output_parts} /* offset in L3 and bytes of each */
+% endif
 
 /* Tables of constants hold 64-bit numbers, and a DMA likes them aligned. */
 #ifdef __GNUC__

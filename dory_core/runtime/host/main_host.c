@@ -65,6 +65,20 @@
 #define DORY_NETWORK_OUTPUT_LEVEL 2
 #endif
 
+/* Where inputs and outputs lie in L3: {offset, bytes} of each, one after the other unless said. */
+#if DORY_NETWORK_INPUT_LEVEL == 3
+#ifndef DORY_NETWORK_INPUT_PARTS
+#define DORY_NETWORK_INPUT_PARTS {{DORY_NETWORK_INPUT_OFFSET, DORY_NETWORK_INPUT_BYTES}}
+#endif
+static const struct { uint32_t offset, bytes; } input_parts[] = DORY_NETWORK_INPUT_PARTS;
+#endif
+#if DORY_NETWORK_OUTPUT_LEVEL == 3
+#ifndef DORY_NETWORK_OUTPUT_PARTS
+#define DORY_NETWORK_OUTPUT_PARTS {{DORY_NETWORK_OUTPUT_OFFSET, DORY_NETWORK_OUTPUT_BYTES}}
+#endif
+static const struct { uint32_t offset, bytes; } output_parts[] = DORY_NETWORK_OUTPUT_PARTS;
+#endif
+
 enum { EXIT_USAGE = 2, EXIT_DIFFERS = 5 };
 
 typedef struct {
@@ -355,7 +369,11 @@ int main(int argc, char **argv) {
       usage("no input: ", path);
     memset(output, SIM_POISON, DORY_NETWORK_OUTPUT_BYTES);
 #if DORY_NETWORK_INPUT_LEVEL == 3
-    dory_sim_l3_input(DORY_NETWORK_INPUT_OFFSET, input, DORY_NETWORK_INPUT_BYTES);
+    const uint8_t *given = input;
+    for (uint32_t i = 0; i < sizeof input_parts / sizeof *input_parts; ++i) {
+      dory_sim_l3_input(input_parts[i].offset, given, input_parts[i].bytes);
+      given += input_parts[i].bytes;
+    }
 #endif
 
     const int result = dory_sim_run(run_network, &io);
@@ -364,7 +382,11 @@ int main(int argc, char **argv) {
       dory_sim_fault(NULL, 0, "%lu layers were reported, the network has %lu",
                      (unsigned long)progress.layers, (unsigned long)DORY_NETWORK_LAYERS);
 #if DORY_NETWORK_OUTPUT_LEVEL == 3
-    dory_sim_l3_output(DORY_NETWORK_OUTPUT_OFFSET, output, DORY_NETWORK_OUTPUT_BYTES);
+    uint8_t *wanted = output;
+    for (uint32_t i = 0; i < sizeof output_parts / sizeof *output_parts; ++i) {
+      dory_sim_l3_output(output_parts[i].offset, wanted, output_parts[i].bytes);
+      wanted += output_parts[i].bytes;
+    }
 #endif
     path_of(path, "%s/output.bin", options.vectors);
     compare(&progress, path, "output", output, DORY_NETWORK_OUTPUT_BYTES,

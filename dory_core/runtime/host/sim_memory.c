@@ -149,7 +149,11 @@ void *dory_sim_l3(uint32_t bytes) {
 }
 
 /* What the caller puts into L3 before a run; it stays defined when the others are forgotten. */
-static uint32_t l3_input_offset, l3_input_bytes;
+#define MAX_L3_INPUTS 16
+static struct {
+  uint32_t offset, bytes;
+} l3_inputs[MAX_L3_INPUTS];
+static uint32_t l3_input_count;
 
 static void l3_check(const char *what, uint32_t offset, uint32_t bytes) {
   if (offset > sim_l3.size || bytes > sim_l3.size - offset)
@@ -160,8 +164,12 @@ static void l3_check(const char *what, uint32_t offset, uint32_t bytes) {
 void dory_sim_l3_input(uint32_t offset, const void *data, uint32_t bytes) {
   l3_check("input", offset, bytes);
   memcpy(sim_l3.base + offset, data, bytes);
-  l3_input_offset = offset;
-  l3_input_bytes = bytes;
+  uint32_t i = 0;
+  while (i < l3_input_count && l3_inputs[i].offset != offset) ++i;
+  if (i == MAX_L3_INPUTS) dory_sim_fault(NULL, 0, "more than %d inputs lie in L3", MAX_L3_INPUTS);
+  if (i == l3_input_count) ++l3_input_count;
+  l3_inputs[i].offset = offset;
+  l3_inputs[i].bytes = bytes;
 }
 
 void dory_sim_l3_output(uint32_t offset, void *data, uint32_t bytes) {
@@ -178,7 +186,8 @@ void sim_forget_arenas(void) {
   if (sim_l3_end > sim_l3_image)
     shadow_set(&sim_l3, sim_l3_image, sim_l3_end - sim_l3_image, 0);
   sim_l3_end = 0;
-  shadow_set(&sim_l3, l3_input_offset, l3_input_bytes, SIM_DEFINED);
+  for (uint32_t i = 0; i < l3_input_count; ++i)
+    shadow_set(&sim_l3, l3_inputs[i].offset, l3_inputs[i].bytes, SIM_DEFINED);
 }
 
 /* What the next layer finds in L1. */
