@@ -25,12 +25,9 @@ if TYPE_CHECKING:
     from dory_core.cli.tables.units import count_text as count_text
     from dory_core.cli.tables.units import share_text as share_text
     from dory_core.cli.tables.units import tile_text as tile_text
-    from dory_core.codegen.application import render as render
-    from dory_core.codegen.cexpr import comment as comment
+    from dory_core.codegen.application_record import Application as Application
+    from dory_core.codegen.application_record import ApplicationLayer as ApplicationLayer
     from dory_core.codegen.image_vectors import image_vectors as image_vectors
-    from dory_core.codegen.names import layer_parameters as layer_parameters
-    from dory_core.codegen.names import layer_symbol as layer_symbol
-    from dory_core.codegen.network import network_view as network_view
     from dory_core.compiler import CompileOptions as CompileOptions
     from dory_core.compiler import plan_only as plan_only
     from dory_core.errors import DoesNotFit as DoesNotFit
@@ -71,7 +68,6 @@ if TYPE_CHECKING:
     from dory_core.ir import Requant as Requant
     from dory_core.ir import Tensor as Tensor
     from dory_core.ir import Window as Window
-    from dory_core.ir import pixel_bytes as pixel_bytes
     from dory_core.ir import requant as requant
     from dory_core.ir import storage_for as storage_for
     from dory_core.ir.geometry import Tile as Tile
@@ -104,10 +100,8 @@ if TYPE_CHECKING:
     from dory_core.options import F_CLUSTER as F_CLUSTER
     from dory_core.options import F_IO as F_IO
     from dory_core.passes import Pass as Pass
-    from dory_core.plan import LayerStep as LayerStep
     from dory_core.plan import Place as Place
     from dory_core.plan import Plan as Plan
-    from dory_core.planning.place import L3_IMAGE as L3_IMAGE
     from dory_core.plugins import load_plugins as load_plugins
     from dory_core.requantisation import Narrow as Narrow
     from dory_core.requantisation import Staircase as Staircase
@@ -163,10 +157,7 @@ SECTIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
             "Target",
             "TargetContext",
         ),
-        "dory_core.options": (
-            "F_CLUSTER",
-            "F_IO",
-        ),
+        "dory_core.options": ("F_CLUSTER", "F_IO"),
         "dory_core.vectors": ("VECTORS_OPTION",),
     },
     "Networks": {
@@ -183,7 +174,6 @@ SECTIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
             "Requant",
             "Tensor",
             "Window",
-            "pixel_bytes",
             "requant",
             "storage_for",
         ),
@@ -199,8 +189,8 @@ SECTIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
             "MemoryAccesses",
             "Rejection",
             "StructCall",
-            "Traits",
             "Term",
+            "Traits",
             "WeightBlock",
             "reject_maximum",
             "reject_type",
@@ -209,17 +199,8 @@ SECTIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "dory_core.estimate.cache": ("window_access",),
     },
     "Tiles": {
-        "dory_core.ir.geometry": (
-            "Tile",
-            "extent",
-            "tensor_bytes",
-        ),
-        "dory_core.expr": (
-            "Number",
-            "ceil_div",
-            "maximum",
-            "minimum",
-        ),
+        "dory_core.ir.geometry": ("Tile", "extent", "tensor_bytes"),
+        "dory_core.expr": ("Number", "ceil_div", "maximum", "minimum"),
     },
     "Requantisation": {
         "dory_core.requantisation": (
@@ -235,10 +216,7 @@ SECTIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         ),
     },
     "Frontends": {
-        "dory_core.frontend": (
-            "Frontend",
-            "FrontendOptions",
-        ),
+        "dory_core.frontend": ("Frontend", "FrontendOptions"),
         "dory_core.onnx_import": (
             "AddMeaning",
             "Dialect",
@@ -251,38 +229,16 @@ SECTIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         ),
     },
     "Applications": {
-        "dory_core.plan": (
-            "LayerStep",
-            "Place",
-            "Plan",
-        ),
-        "dory_core.planning.place": ("L3_IMAGE",),
-        "dory_core.codegen.application": ("render",),
-        "dory_core.codegen.cexpr": ("comment",),
+        "dory_core.plan": ("Place",),
         "dory_core.codegen.image_vectors": ("image_vectors",),
-        "dory_core.codegen.names": (
-            "layer_parameters",
-            "layer_symbol",
-        ),
-        "dory_core.codegen.network": ("network_view",),
+        "dory_core.codegen.application_record": ("Application", "ApplicationLayer"),
     },
     "Runners": {
         "dory_core.application": ("read_plan",),
-        "dory_core.simulate.build": (
-            "Recipe",
-            "build_program",
-        ),
+        "dory_core.simulate.build": ("Recipe", "build_program"),
         "dory_core.simulate.cache": ("cache_dir",),
-        "dory_core.simulate.compiler": (
-            "Compiler",
-            "find_compiler",
-            "identify",
-            "named_compiler",
-        ),
-        "dory_core.ir.packing": (
-            "pack",
-            "unpack",
-        ),
+        "dory_core.simulate.compiler": ("Compiler", "find_compiler", "identify", "named_compiler"),
+        "dory_core.ir.packing": ("pack", "unpack"),
         "dory_core.simulate.process": ("run_process",),
         "dory_core.simulate.result": (
             "LayerOutput",
@@ -292,10 +248,7 @@ SECTIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
             "RunResult",
             "compare_layer",
         ),
-        "dory_core.simulate.runner": (
-            "RunRequest",
-            "Runner",
-        ),
+        "dory_core.simulate.runner": ("Runner", "RunRequest"),
     },
     "Commands": {
         "dory_core": ("cli",),
@@ -308,17 +261,10 @@ SECTIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
             "new_table",
             "print_plan",
         ),
-        "dory_core.cli.tables.units": (
-            "bytes_text",
-            "count_text",
-            "share_text",
-            "tile_text",
-        ),
-        "dory_core.compiler": (
-            "CompileOptions",
-            "plan_only",
-        ),
+        "dory_core.cli.tables.units": ("bytes_text", "count_text", "share_text", "tile_text"),
+        "dory_core.compiler": ("CompileOptions", "plan_only"),
         "dory_core.plugins": ("load_plugins",),
+        "dory_core.plan": ("Plan",),
     },
 }
 
@@ -330,7 +276,6 @@ CONSTANTS: Mapping[str, str] = {
     "F_CLUSTER": "Name of the option for the clock of the cores, in MHz.",
     "F_IO": "Name of the option for the clock of outer transfers, in MHz.",
     "VECTORS_OPTION": "The option for the test vectors in an image for the chip.",
-    "L3_IMAGE": "Path of the file with constants in L3.",
 }
 
 _MODULES = {

@@ -209,12 +209,14 @@ def write_network(
     report: also write the files that plugins add to explain the plan.
     """
     from dory_core.codegen.application import application_files
+    from dory_core.codegen.application_record import application_record
     from dory_core.codegen.writer import write_application
     from dory_core.ir.serial import graph_bytes
     from dory_core.vectors import vector_files
 
     graph = numbered_order(graph)
-    files = application_files((*plan.files, *plugins.application(ctx, plan)), plan)
+    provided = plugins.application(ctx, application_record(plan))
+    files = application_files((*plan.files, *provided), plan)
     files += vector_files(graph, vectors)
     files += (OutputFile(GRAPH_FILE, graph_bytes(graph)),)
     if report:

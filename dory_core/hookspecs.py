@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
     import typer
 
+    from dory_core.codegen.application_record import Application
     from dory_core.frontend import Frontend
     from dory_core.hardware import DmaHal, MemoryHierarchy, OutputFile, Target, TargetContext
     from dory_core.ir import Layer
     from dory_core.ir.geometry import Tile
     from dory_core.kernel import Kernel, Term
     from dory_core.passes import Pass
-    from dory_core.plan import Plan
     from dory_core.simulate.runner import Runner
 
 
@@ -178,18 +178,21 @@ def dory_passes(ctx: TargetContext) -> list[Pass]:
     return []
 
 
-def dory_application(ctx: TargetContext, plan: Plan) -> list[OutputFile]:
+def dory_application(ctx: TargetContext, application: Application) -> list[OutputFile]:
     """Return every file of the application outside network, layers and weights.
 
     That is main, the SDK's Makefile, start-up code, linker script and weight containers. Paths are
-    relative to the application directory.
+    relative to the application directory. ``application`` has what they need to know: layers, where
+    tensors lie, bytes of the arenas, the README to complete.
 
     >>> from dory_core.api import OutputFile, hookimpl
     >>> @hookimpl(target="blinky")
-    ... def dory_application():
-    ...     return [OutputFile("board/main.c", "int main(void) { return 0; }")]
-    >>> [file.path for file in dory_application()]
-    ['board/main.c']
+    ... def dory_application(application):
+    ...     arena = f"static char l2[{application.l2_bytes}];"
+    ...     return [OutputFile("board/arena.c", arena)]
+    >>> from types import SimpleNamespace
+    >>> [file.content for file in dory_application(SimpleNamespace(l2_bytes=4096))]
+    ['static char l2[4096];']
     """
     return []
 

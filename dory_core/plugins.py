@@ -24,11 +24,11 @@ from dory_core.hooks import API_VERSION, Hook, Refused, describe, hooks_of, spec
 from dory_core.options import all_options, resolve_options
 
 if TYPE_CHECKING:
+    from dory_core.codegen.application_record import Application
     from dory_core.ir import Layer
     from dory_core.ir.geometry import Tile
     from dory_core.kernel import Kernel, Term
     from dory_core.passes import Pass
-    from dory_core.plan import Plan
     from dory_core.simulate.runner import Runner
 
 __all__ = ["API_VERSION", "PluginError", "PluginState", "Plugins", "discover", "load_plugins"]
@@ -257,10 +257,11 @@ class Plugins:
 
         return self._all("dory_passes", Pass, ctx=ctx)
 
-    def application(self, ctx: TargetContext, plan: Plan) -> tuple[OutputFile, ...]:
+    def application(self, ctx: TargetContext, application: Application) -> tuple[OutputFile, ...]:
         """Return the application files of all plugins; raises PluginError when two share a path."""
         files: dict[str, tuple[OutputFile, PluginState]] = {}
-        for plugin, file in self._records("dory_application", OutputFile, ctx=ctx, plan=plan):
+        values = {"ctx": ctx, "application": application}
+        for plugin, file in self._records("dory_application", OutputFile, **values):
             if file.path in files:
                 other = files[file.path][1].label
                 raise PluginError(

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dory_core.codegen.application_record import Application
 from dory_core.hardware import OutputFile
-from dory_core.plan import Plan
 
 HEADER = "dory_vectors.h"
 SOURCE = "dory_vectors.S"
 
 
-def image_vectors(plan: Plan, which: str, folder: str) -> tuple[OutputFile, ...]:
+def image_vectors(application: Application, which: str, folder: str) -> tuple[OutputFile, ...]:
     """Return header and source of the vectors in the image, at paths below ``folder``.
 
     which: ``none``, ``io`` or ``all``, as in the option. The header declares
@@ -23,11 +23,11 @@ def image_vectors(plan: Plan, which: str, folder: str) -> tuple[OutputFile, ...]
     ``dory_vector_layer(run, layer)``, which return NULL for what the image does not hold. The
     assembler has to run in the application's directory.
     """
-    layers = {step.index: step.output.place.tensor.size_bytes for step in plan.steps}
+    layers = {one.index: one.output.tensor.size_bytes for one in application.layers}
     goldens = [f"layer_{index:02d}" for index in sorted(layers)]
     names = {"none": [], "io": ["input", "output"], "all": ["input", "output", *goldens]}[which]
-    input_bytes = sum(place.tensor.size_bytes for place in plan.inputs)
-    output_bytes = sum(place.tensor.size_bytes for place in plan.outputs)
+    input_bytes = sum(place.tensor.size_bytes for place in application.inputs)
+    output_bytes = sum(place.tensor.size_bytes for place in application.outputs)
     return (
         OutputFile(f"{folder}/{HEADER}", _header(names, layers, input_bytes, output_bytes)),
         OutputFile(f"{folder}/{SOURCE}", _source(names)),

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from dory_core.codegen.application_record import application_record
 from dory_core.codegen.image_vectors import image_vectors
 from dory_core.ir import Window
 from dory_core.simulate.compiler import find_compiler
@@ -36,7 +37,7 @@ def test_image_holds_the_vectors_that_were_asked_for(which: str, tmp_path: Path)
     builder.linear(6, output=(0, 255))
     directory = tmp_path / "app"
     plan = build_app(builder.graph(), NAME, directory, plugins=ToyChip().plugins(), seeds=(0, 1))
-    for file in image_vectors(plan, which, "board"):
+    for file in image_vectors(application_record(plan), which, "board"):
         path = directory / file.path
         path.parent.mkdir(exist_ok=True)
         path.write_text(str(file.content))

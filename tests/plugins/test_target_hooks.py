@@ -89,7 +89,7 @@ class Chip:
         return [Pass("nothing", "does nothing", lambda graph: graph)]
 
     @hookimpl
-    def dory_application(self, ctx: Any, plan: Any) -> list[OutputFile]:
+    def dory_application(self, ctx: Any, application: Any) -> list[OutputFile]:
         return [OutputFile("main.c", "int main(void) { return 0; }")]
 
     @hookimpl(target=("chip", "another chip"))
@@ -274,6 +274,6 @@ def test_two_plugins_may_not_write_the_same_file() -> None:
             return [OutputFile("main.c", "")]
 
     plugins = Plugins.from_objects(chip=Chip(), other=Other())
-    plan: Any = None
+    application: Any = None
     with pytest.raises(PluginError, match=r"'main\.c' comes from both chip and other"):
-        plugins.application(plugins.context("chip"), plan)
+        plugins.application(plugins.context("chip"), application)

@@ -10,7 +10,7 @@ from dory_diana.options import adc_scale
 from dory_diana.runtime import driver_files, model_files
 
 if TYPE_CHECKING:
-    from dory_core.api import Plan, TargetContext
+    from dory_core.api import Application, TargetContext
 
 _HERE = Path(__file__).parent
 _BOARD = ("main.c", "board.mk")
@@ -29,7 +29,7 @@ include board/board.mk
 """
 
 
-def application_files(ctx: TargetContext, plan: Plan) -> tuple[OutputFile, ...]:
+def application_files(ctx: TargetContext, app: Application) -> tuple[OutputFile, ...]:
     """Return driver header, model of the arrays, ``board/`` and Makefile.
 
     The form without main has no ``board/``, but a header that says what each layer's function
@@ -39,11 +39,11 @@ def application_files(ctx: TargetContext, plan: Plan) -> tuple[OutputFile, ...]:
     if ctx.options.get("form") == _LIBRARY:
         from dory_diana.library import library_header
 
-        return (*files, library_header(plan))
-    makefile = _MAKEFILE.format(name=f"Network {plan.network}", target=plan.target)
+        return (*files, library_header(app))
+    makefile = _MAKEFILE.format(name=f"Network {app.title}", target=app.target)
     return (
         *files,
         *(OutputFile.from_package(_HERE / "board" / name, f"board/{name}") for name in _BOARD),
-        *image_vectors(plan, "io", "board"),
+        *image_vectors(app, "io", "board"),
         OutputFile("Makefile", makefile),
     )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dory_core.api import OutputFile, comment, layer_parameters, layer_symbol
+from dory_core.api import OutputFile
 
 if TYPE_CHECKING:
-    from dory_core.api import LayerStep, Place, Plan
+    from dory_core.api import Application, ApplicationLayer, Place
 
 HEADER = "dory_diana_layers.h"
 
@@ -35,19 +35,17 @@ _TEXT = """\
 """
 
 
-def library_header(plan: Plan) -> OutputFile:
+def library_header(app: Application) -> OutputFile:
     """Return the header; it includes every other one that the layers' users need."""
-    layers = "\n".join(_layer(step) for step in plan.steps)
-    text = _TEXT.format(network=comment(plan.network), layers=layers)
+    layers = "\n".join(_layer(layer) for layer in app.layers)
+    text = _TEXT.format(network=app.title, layers=layers)
     return OutputFile(f"inc/{HEADER}", text)
 
 
-def _layer(step: LayerStep) -> str:
-    engine = step.kernel.engine or "host"
-    lines = [f"/* {comment(step.layer.op.name)}: {step.layer.op.kind} on the {engine}."]
-    lines += [f" *   reads {_place(t.place)}" for t in step.inputs]
-    lines += [f" *   writes {_place(step.output.place)} */"]
-    lines.append(f"void {layer_symbol(step)}({layer_parameters(step)});")
+def _layer(layer: ApplicationLayer) -> str:
+    lines = [f"/* {layer.title}: {layer.kind} on the {layer.engine or 'host'}."]
+    lines += [f" *   reads {_place(place)}" for place in layer.inputs]
+    lines += [f" *   writes {_place(layer.output)} */", layer.declaration]
     return "\n".join(lines) + "\n"
 
 

@@ -9,13 +9,13 @@ from dory_diana.hardware import NAME, TARGET
 
 if TYPE_CHECKING:
     from dory_core.api import (
+        Application,
         DmaHal,
         Kernel,
         Layer,
         MemoryHierarchy,
         OutputFile,
         Pass,
-        Plan,
         Target,
         TargetContext,
         Term,
@@ -79,8 +79,8 @@ def dory_dma_hal() -> DmaHal:
 
 
 @hookimpl(target=NAME)
-def dory_application(ctx: TargetContext, plan: Plan) -> list[OutputFile]:
+def dory_application(ctx: TargetContext, application: Application) -> list[OutputFile]:
     """Return driver header, model of the arrays, main and Makefile."""
     from dory_diana.application import application_files
 
-    return list(application_files(ctx, plan))
+    return list(application_files(ctx, application))

@@ -9,12 +9,12 @@ from dory_gap8.hardware import NAME, PULP_NN, TARGET
 
 if TYPE_CHECKING:
     from dory_core.api import (
+        Application,
         DmaHal,
         Kernel,
         Layer,
         MemoryHierarchy,
         OutputFile,
-        Plan,
         Runner,
         Target,
         TargetContext,
@@ -62,11 +62,11 @@ def dory_dma_hal(ctx: TargetContext) -> DmaHal:
 
 
 @hookimpl(target=NAME)
-def dory_application(ctx: TargetContext, plan: Plan) -> list[OutputFile]:
+def dory_application(ctx: TargetContext, application: Application) -> list[OutputFile]:
     """Return main program's tables, Makefile and README: of the SDK and of the host alike."""
     from dory_gap8.application import application_files
 
-    return application_files(ctx, plan)
+    return application_files(ctx, application)
 
 
 @hookimpl(target=NAME)

@@ -10,7 +10,7 @@ from dory_stm32h7 import toolchain
 from dory_stm32h7.hardware import UNCACHED, in_place
 
 if TYPE_CHECKING:
-    from dory_core.api import Plan, TargetContext
+    from dory_core.api import Application, TargetContext
 
 _HERE = Path(__file__).parent
 _HAL = (
@@ -76,11 +76,11 @@ def hal_files(ctx: TargetContext) -> tuple[OutputFile, ...]:
     return tuple(files)
 
 
-def _config(ctx: TargetContext, plan: Plan) -> OutputFile:
+def _config(ctx: TargetContext, app: Application) -> OutputFile:
     text = _CONFIG.format(
         cached=int(_cached(ctx)),
         data_cache=int(ctx.options.get("memory") != UNCACHED),
-        in_place=int(len(plan.outputs) == 1),
+        in_place=int(len(app.outputs) == 1),
     )
     return OutputFile("hal/stm32h7/dory_stm32h7_config.h", text)
 
@@ -95,11 +95,11 @@ def _copies(ctx: TargetContext) -> bool:
     return ctx.options.get("dma") == "memcpy" or in_place(ctx)
 
 
-def application_files(ctx: TargetContext, plan: Plan) -> tuple[OutputFile, ...]:
+def application_files(ctx: TargetContext, app: Application) -> tuple[OutputFile, ...]:
     """Return configuration, README, ``board/`` and Makefile; the form without main has no board."""
     from dory_stm32h7.readme import readme
 
-    own = _config(ctx, plan), OutputFile("README.md", readme(ctx, plan, _cached(ctx)))
+    own = _config(ctx, app), OutputFile("README.md", readme(ctx, app, _cached(ctx)))
     if ctx.options.get("form") == "library":
         return own
     from mako.template import Template
@@ -119,15 +119,15 @@ def application_files(ctx: TargetContext, plan: Plan) -> tuple[OutputFile, ...]:
         program=toolchain.PROGRAM,
     )
     main = _MAKEFILE.format(
-        name=f"Network {plan.network}",
-        target=plan.target,
+        name=f"Network {app.title}",
+        target=app.target,
         variant=toolchain.VARIANT,
         program=toolchain.PROGRAM,
     )
     return (
         *own,
         *(OutputFile.from_package(_HERE / "board" / name, f"board/{name}") for name in _BOARD),
-        *image_vectors(plan, str(ctx.options.get("vectors", "io")), "board"),
+        *image_vectors(app, str(ctx.options.get("vectors", "io")), "board"),
         OutputFile("board/board.mk", text),
         OutputFile("Makefile", main),
     )

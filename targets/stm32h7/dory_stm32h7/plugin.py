@@ -9,12 +9,12 @@ from dory_stm32h7.hardware import NAME, TARGET
 
 if TYPE_CHECKING:
     from dory_core.api import (
+        Application,
         DmaHal,
         Kernel,
         Layer,
         MemoryHierarchy,
         OutputFile,
-        Plan,
         Runner,
         Target,
         TargetContext,
@@ -75,8 +75,8 @@ def dory_runners(ctx: TargetContext) -> list[Runner]:
 
 
 @hookimpl(target=NAME)
-def dory_application(ctx: TargetContext, plan: Plan) -> list[OutputFile]:
+def dory_application(ctx: TargetContext, application: Application) -> list[OutputFile]:
     """Return start-up code, main, linker script and Makefile."""
     from dory_stm32h7.application import application_files
 
-    return list(application_files(ctx, plan))
+    return list(application_files(ctx, application))

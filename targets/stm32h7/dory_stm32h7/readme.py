@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dory_core.api import network_view, render
 from dory_stm32h7 import toolchain
 
 if TYPE_CHECKING:
-    from dory_core.api import Plan, TargetContext
+    from dory_core.api import Application, TargetContext
 
 _APPLICATION = """\
 ## On the chip
@@ -50,11 +49,11 @@ _UNCACHED = """\
 """
 
 
-def readme(ctx: TargetContext, plan: Plan, cached: bool) -> str:
+def readme(ctx: TargetContext, app: Application, cached: bool) -> str:
     """Return the README. cached: the arenas stay in the D-cache."""
     if ctx.options.get("form") == "library":
-        own = _LIBRARY.format(l1=plan.levels[0].used, l2=plan.arena_used)
+        own = _LIBRARY.format(l1=app.l1_bytes, l2=app.l2_bytes)
         own += "" if cached else _UNCACHED
     else:
         own = _APPLICATION.format(variant=toolchain.VARIANT, program=toolchain.PROGRAM)
-    return f"{render('README.md.mako', network_view(plan, True))}\n{own}"
+    return f"{app.readme}\n{own}"

@@ -6,7 +6,7 @@ copies of the input are scratch memory, in DTCM.
 
 from __future__ import annotations
 
-from dory_core.api import Access, Layer, Tile, ceil_div, pixel_bytes, window_access
+from dory_core.api import Access, Layer, Tile, ceil_div, window_access
 
 
 def columns(
@@ -22,7 +22,7 @@ def columns(
     pixels = tile.h * tile.w
     pairs = ceil_div(pixels, 2)
     column = fan_in * layer.inputs[0].bits // 8
-    y_bytes = pixel_bytes(tile.c_out, layer.output.bits)
+    y_bytes = tile.c_out * layer.output.bits // 8
     step = 2 * column + (weight_bytes + 2 * y_bytes) // groups
     elements = ceil_div(fan_in, 4) * 4
     weight_words = weight_bytes // 4 - tile.c_out * parameter_words
@@ -99,7 +99,7 @@ def rows_first(
     """
     pixels, outputs = tile.h * tile.w, tile.h * tile.w * tile.c_out
     x_bytes, pairs = pixels * tile.c_in, ceil_div(tile.c_out, 2)
-    y_bytes = pixels * pixel_bytes(tile.c_out, layer.output.bits)
+    y_bytes = pixels * tile.c_out * layer.output.bits // 8
     y_pass = min(y_bytes, pixels * line_bytes)
     distance = y_pass + (0 if copied_bytes else x_bytes)
     reads = Access("x", pairs * x_bytes // 4, x_bytes, (((pairs - 1) * x_bytes, distance),))
@@ -140,4 +140,4 @@ def copied(reads: Access, copied_bytes: int) -> tuple[Access, ...]:
 def _stores(layer: Layer, tile: Tile, word: int = 1) -> Access:
     pixels = tile.h * tile.w
     stores = ceil_div(pixels * tile.c_out, word)
-    return Access("y", stores, pixels * pixel_bytes(tile.c_out, layer.output.bits))
+    return Access("y", stores, pixels * tile.c_out * layer.output.bits // 8)

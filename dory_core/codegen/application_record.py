@@ -1,0 +1,96 @@
+"""What targets are told of an application, beside its context: ``dory_application`` receives it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dory_core.plan import Place, Plan
+
+
+@dataclass(frozen=True, slots=True)
+class ApplicationLayer:
+    """A layer of an application.
+
+    index: in the order of the file that was read. title: its name, which may stand in a C comment.
+    kind: of its operator. engine: that computes it, empty for the cores. inputs, output: where its
+    tensors lie. declaration: of its C function.
+    """
+
+    index: int
+    title: str
+    kind: str
+    engine: str
+    inputs: tuple[Place, ...]
+    output: Place
+    declaration: str
+
+
+@dataclass(frozen=True, slots=True)
+class Application:
+    """A network as it is compiled for a target.
+
+    title: name of the network, which may stand in a C comment. layers: in the order of execution.
+    inputs, outputs: of the network. cores: that run it. l1_bytes, l2_bytes: of the arenas, as far
+    as they are used, of L2 in the first memory. uses_l3: data moves between L2 and L3. l3_file:
+    path of the file with what L3 holds before the first inference, empty without one.
+    l3_read_only_bytes: from the start of L3, how many lie in a memory for constants alone.
+    readme: the README without what the target adds.
+    """
+
+    title: str
+    target: str
+    layers: tuple[ApplicationLayer, ...]
+    inputs: tuple[Place, ...]
+    outputs: tuple[Place, ...]
+    cores: int
+    l1_bytes: int
+    l2_bytes: int
+    uses_l3: bool
+    l3_file: str
+    l3_read_only_bytes: int
+    readme: str
+
+    @property
+    def by_index(self) -> tuple[ApplicationLayer, ...]:
+        """The layers in the order of the file that was read, as test vectors are numbered."""
+        return tuple(sorted(self.layers, key=lambda layer: layer.index))
+
+    def producer(self, output: Place) -> ApplicationLayer:
+        """Return the layer that computes an output of the network. Raises StopIteration."""
+        return next(one for one in self.layers if one.output.tensor.name == output.tensor.name)
+
+
+def application_record(plan: Plan) -> Application:
+    """Return what the target is told of a plan."""
+    from dory_core.codegen.application import render
+    from dory_core.codegen.cexpr import comment
+    from dory_core.codegen.names import layer_parameters, layer_symbol
+    from dory_core.codegen.network import network_view
+    from dory_core.planning.place import L3_IMAGE
+
+    layers = tuple(
+        ApplicationLayer(
+            step.index,
+            comment(step.layer.op.name),
+            step.layer.op.kind,
+            step.kernel.engine,
+            tuple(operand.place for operand in step.inputs),
+            step.output.place,
+            f"void {layer_symbol(step)}({layer_parameters(step)});",
+        )
+        for step in plan.steps
+    )
+    return Application(
+        title=comment(plan.network),
+        target=plan.target,
+        layers=layers,
+        inputs=plan.inputs,
+        outputs=plan.outputs,
+        cores=plan.cores,
+        l1_bytes=plan.levels[0].used,
+        l2_bytes=plan.arena_used,
+        uses_l3=bool(plan.transfers),
+        l3_file=L3_IMAGE if any(file.path == L3_IMAGE for file in plan.files) else "",
+        l3_read_only_bytes=plan.constants_apart,
+        readme=render("README.md.mako", network_view(plan, True)),
+    )
