@@ -250,9 +250,9 @@ def _one(value: int) -> _Bounds:
 
 
 def _dot_products(layer: Conv | Linear, source: Tensor) -> _Accumulator:
-    weights = layer.weights.values.reshape(layer.weights.shape[0], -1).astype(np.int64)
-    positive = np.maximum(weights, 0).sum(axis=1)
-    negative = np.minimum(weights, 0).sum(axis=1)
+    weights = layer.weights.values.reshape(layer.weights.shape[0], -1)
+    positive = np.maximum(weights, 0).sum(axis=1, dtype=np.int64)
+    negative = np.minimum(weights, 0).sum(axis=1, dtype=np.int64)
     bias = np.zeros(1, dtype=np.int64)
     if layer.bias is not None:
         bias = layer.bias.values.astype(np.int64)
