@@ -13,7 +13,7 @@ from dory_core.codegen.constants import PARTS, block_field
 from dory_core.codegen.names import address, arena, weights_symbol
 from dory_core.ir.geometry import window_of
 from dory_core.plan import RESIDENT, LayerStep, OperandPlan
-from dory_core.tiling.schedule import OPERANDS
+from dory_core.tiles.schedule import OPERANDS
 
 INDENT = "  "
 

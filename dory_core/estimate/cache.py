@@ -16,7 +16,7 @@ from dory_core.hardware import Cache, Memory
 from dory_core.ir import Add, AvgPool, Conv, Layer, Linear, MaxPool, pixel_bytes
 from dory_core.ir.geometry import Tile
 from dory_core.kernel import Access, Kernel
-from dory_core.tiling.schedule import OPERANDS
+from dory_core.tiles.schedule import OPERANDS
 
 
 @lru_cache(maxsize=4096)

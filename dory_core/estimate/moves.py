@@ -13,7 +13,7 @@ from dory_core.ir import Add, Layer, Linear, Tensor, pixel_bytes
 from dory_core.ir.geometry import input_channels, make_tile
 from dory_core.ir.layout import Layout
 from dory_core.kernel import Kernel
-from dory_core.tiling.schedule import L1_ALIGNMENT, OPERANDS, Schedule
+from dory_core.tiles.schedule import L1_ALIGNMENT, OPERANDS, Schedule
 
 #: Where the data of a layer starts by operand (x, x2, y), once for each of its parts.
 Bases = Mapping[str, Sequence[int]]

@@ -1,7 +1,7 @@
 """Timeline of one layer: the steps of its Schedule with the overlap of the generated code.
 
 The cores compute one step at a time; one DMA engine serves the transfers of a link in the order in
-which they are started. ``dory_core.tiling.schedule`` says when they are started and waited for.
+which they are started. ``dory_core.tiles.schedule`` says when they are started and waited for.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dory_core.hardware import Link, MemoryHierarchy
 from dory_core.ir import Layer, Linear, pixel_bytes
 from dory_core.ir.geometry import Tile
 from dory_core.kernel import Kernel
-from dory_core.tiling.schedule import Schedule, TileStep
+from dory_core.tiles.schedule import Schedule, TileStep
 
 
 def barrier_cycles(cores: int) -> int:

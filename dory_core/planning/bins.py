@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple
 
+from dory_core.blocks import Packing, Request, align_up, fullest_step, live_at, packing
 from dory_core.errors import DoesNotFit
-from dory_core.planning.blocks import Packing, Request, align_up, fullest_step, live_at, packing
 from dory_core.planning.heuristics import Arena, lowest_place, neighbours, orders
 from dory_core.planning.packing import SOLVER_EFFORT, check_names, plan_memory
 

@@ -15,9 +15,9 @@ from functools import cache
 from itertools import accumulate
 from math import log2
 
+from dory_core.blocks import WEIGHTS, Packing, Request, align_up, fullest_step
 from dory_core.errors import DoesNotFit
 from dory_core.hardware import Link
-from dory_core.planning.blocks import WEIGHTS, Packing, Request, align_up, fullest_step
 from dory_core.planning.coarsen import coarsen
 from dory_core.planning.packing import MemoryPlan, plan_memory
 from dory_core.planning.sequence import Decision, PartSequence, Sequencer

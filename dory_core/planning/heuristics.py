@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
-from dory_core.planning.blocks import Request, align_up
+from dory_core.blocks import Request, align_up
 
 Offsets = dict[str, int]
 

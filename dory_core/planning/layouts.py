@@ -10,10 +10,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from dory_core.blocks import Request
 from dory_core.ir import Graph, Layer, Tensor
 from dory_core.ir.layout import HWC, Layout
 from dory_core.kernel import Traits
-from dory_core.planning.blocks import Request
 
 
 @dataclass(frozen=True, slots=True)

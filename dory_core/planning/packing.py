@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from dory_core.blocks import Packing, Request, align_up, fullest_step, packing
 from dory_core.errors import DoryError
-from dory_core.planning.blocks import Packing, Request, align_up, fullest_step, packing
 from dory_core.planning.heuristics import Offsets, best_fit, lowest_place, peak_of
 from dory_core.planning.stack import bidirectional_stack
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from dory_core.blocks import Block, Request, align_up
 from dory_core.budgets import Budgets
 from dory_core.copies import IMPOSSIBLE, Carriage
 from dory_core.errors import DoryError, NotSupported
@@ -36,10 +37,9 @@ from dory_core.plan import (
     WeightChunk,
     WeightTile,
 )
-from dory_core.planning.blocks import Block, Request, align_up
 from dory_core.planning.residence import MOVED, L1Residence
+from dory_core.tiles.schedule import OPERANDS, Schedule, l1_buffers, place_l1
 from dory_core.tiling.in_place import scratch_buffers, whole_timeline
-from dory_core.tiling.schedule import OPERANDS, Schedule, l1_buffers, place_l1
 from dory_core.tiling.tiled import TiledLayer
 
 WORD = 4  # constants are tables of 32-bit words

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from dory_core.blocks import Block, Packing, Request, level_alignment
 from dory_core.budgets import Budgets, memory_budgets
 from dory_core.errors import DoesNotFit
 from dory_core.estimate.moves import strictest, weight_unit
-from dory_core.estimate.program import network_timeline
 from dory_core.estimate.timeline import link_name
 from dory_core.hardware import DmaHal, MemoryHierarchy, OutputFile, TargetContext
 from dory_core.ir import Graph, Layer
@@ -23,8 +23,8 @@ from dory_core.plan import (
     Roofline,
     WeightChunk,
 )
+from dory_core.plan.timeline import network_timeline
 from dory_core.planning.bins import Bin, BinPlan, pack_bins
-from dory_core.planning.blocks import Block, Packing, Request, level_alignment
 from dory_core.planning.fit import fit_network
 from dory_core.planning.layouts import LayoutPlan, StoredTensor, plan_layouts
 from dory_core.planning.packing import MemoryPlan, plan_memory
@@ -40,8 +40,8 @@ from dory_core.planning.residence import plan_residency
 from dory_core.planning.sequence import Sequencer
 from dory_core.planning.streamed import place_streamed
 from dory_core.planning.verify import verify_bins
+from dory_core.tiles.schedule import OPERANDS
 from dory_core.tiling.network import TiledGraph
-from dory_core.tiling.schedule import OPERANDS
 from dory_core.tiling.tiled import TiledLayer
 
 L2 = 2

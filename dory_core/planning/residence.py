@@ -14,14 +14,14 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from types import MappingProxyType
 
+from dory_core.blocks import Request, align_up, fullest_step, level_alignment
 from dory_core.estimate.timeline import LayerCosts, estimate
 from dory_core.hardware import MemoryHierarchy
 from dory_core.ir import Linear
 from dory_core.ir.geometry import Tile
-from dory_core.planning.blocks import Request, align_up, fullest_step, level_alignment
 from dory_core.planning.heuristics import best_fit, fit_into, peak_of
 from dory_core.planning.layouts import LayoutPlan
-from dory_core.tiling.schedule import (
+from dory_core.tiles.schedule import (
     L1_ALIGNMENT,
     OPERANDS,
     Buffering,

@@ -20,8 +20,8 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import accumulate, groupby
 
+from dory_core.blocks import WEIGHTS, Request, align_up
 from dory_core.ir import Graph
-from dory_core.planning.blocks import WEIGHTS, Request, align_up
 from dory_core.planning.layouts import LayoutPlan
 from dory_core.tiling.outer import Part, Split, input_range, output_range, parts
 

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
+from dory_core.blocks import Block, Packing, Request, align_up, level_alignment
 from dory_core.errors import DoesNotFit
 from dory_core.estimate.moves import weight_unit
 from dory_core.hardware import Link, MemoryHierarchy, TargetContext
 from dory_core.ir import Graph
 from dory_core.plan import ExtTransfer, LayerStep, LayerWeights, PartPlan, Place
-from dory_core.planning.blocks import Block, Packing, Request, align_up, level_alignment
 from dory_core.planning.fit import Fitted
 from dory_core.planning.packing import plan_memory
 from dory_core.planning.place import (
@@ -25,8 +25,8 @@ from dory_core.planning.place import (
 from dory_core.planning.prefetch import prefetch
 from dory_core.planning.sequence import PartSequence, Run
 from dory_core.planning.verify import verify_packing
+from dory_core.tiles.schedule import Schedule
 from dory_core.tiling.outer import part_schedule
-from dory_core.tiling.schedule import Schedule
 
 L3 = 3
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from dory_core.errors import DoryError
 
 if TYPE_CHECKING:
+    from dory_core.blocks import Block, Packing, Request
     from dory_core.planning.bins import Bin, BinPlan
-    from dory_core.planning.blocks import Block, Packing, Request
 
 
 def verify_packing(

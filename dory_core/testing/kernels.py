@@ -45,7 +45,7 @@ from dory_core.ir.ranges import infer_types
 from dory_core.kernel import Kernel
 from dory_core.simulate.build import EXTERNAL_FLAGS, EXTERNAL_FOLDER, FLAGS, SOURCE_FOLDERS
 from dory_core.simulate.compiler import find_compiler
-from dory_core.tiling.schedule import OPERANDS
+from dory_core.tiles.schedule import OPERANDS
 
 __all__ = [
     "NUMBERS",

@@ -18,9 +18,9 @@ from dory_core.hardware import MemoryHierarchy
 from dory_core.ir import Layer
 from dory_core.ir.geometry import Tile, extent, make_tile, window_of
 from dory_core.kernel import Kernel, MemoryAccesses
-from dory_core.tiling.boxes import fetch_constraints
-from dory_core.tiling.problem import Tiling
-from dory_core.tiling.schedule import Buffering, L1Buffer, l1_buffers, make_schedule
+from dory_core.tiles.boxes import fetch_constraints
+from dory_core.tiles.schedule import Buffering, L1Buffer, l1_buffers, make_schedule
+from dory_core.tiles.tiling import Tiling
 from dory_core.tiling.tiled import TiledLayer
 
 _SINGLE = Buffering()

@@ -19,8 +19,8 @@ from dory_core.estimate.timeline import LayerCosts
 from dory_core.expr import Expr, Number, Var, ceil_div, evaluate
 from dory_core.ir import Layer
 from dory_core.ir.geometry import Tile, axis_spans, extent, is_channelwise
+from dory_core.tiles.schedule import Buffering
 from dory_core.tiling.problem import AXES, Formulation, TilingProblem
-from dory_core.tiling.schedule import Buffering
 from dory_core.tiling.search import tile_space
 from dory_core.tiling.variants import Variant, bufferings, cheapest
 

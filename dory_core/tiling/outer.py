@@ -32,7 +32,7 @@ from dory_core.ir.geometry import (
     output_granule,
     spans,
 )
-from dory_core.tiling.schedule import Buffering, Schedule
+from dory_core.tiles.schedule import Buffering, Schedule
 
 # Channels of a group: kernels work on four at a time.
 GROUP_STEP = 4

@@ -19,9 +19,10 @@ from dory_core.ir.geometry import (
     with_border,
 )
 from dory_core.kernel import Constraint, Kernel, Term
-from dory_core.tiling.boxes import tile_granule
+from dory_core.tiles.boxes import tile_granule
+from dory_core.tiles.schedule import Buffering, L1Buffer, l1_buffers
+from dory_core.tiles.tiling import ExplainedTerm, Tiling
 from dory_core.tiling.reduce import Limit, Sum
-from dory_core.tiling.schedule import Buffering, L1Buffer, l1_buffers
 
 # Conditions on the tile beside the kernel's own.
 Conditions = Callable[[Tile], Sequence[Constraint]]
@@ -170,42 +171,6 @@ def _limit(condition: Any) -> Limit:
     if isinstance(condition, Expr) and condition.bounds[0] < 0:
         condition = condition != 0
     return (Sum([(condition if isinstance(condition, Expr) else bool(condition), 1)]), 1, None)
-
-
-@dataclass(frozen=True, slots=True)
-class ExplainedTerm:
-    """A term of the objective at the chosen tile. text: its expression."""
-
-    name: str
-    weight: float
-    value: int
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Tiling:
-    """The chosen tile of a layer and why it was chosen.
-
-    tile: sizes as integers, with border tile. buffers: bytes in L1. objective: sum of weight *
-    value. proof: what is proven about the choice.
-    """
-
-    tile: Tile
-    buffering: Buffering
-    buffers: tuple[L1Buffer, ...]
-    budget_bytes: int
-    terms: tuple[ExplainedTerm, ...]
-    proof: str
-
-    @property
-    def used_bytes(self) -> int:
-        """Bytes of L1 that the tile uses."""
-        return int(sum(b.total for b in self.buffers))
-
-    @property
-    def objective(self) -> float:
-        """Sum of weight * value over the terms."""
-        return sum(t.weight * t.value for t in self.terms)
 
 
 def make_tiling(problem: TilingProblem, values: dict[str, int], proof: str) -> Tiling:

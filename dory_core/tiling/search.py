@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from dory_core.expr import Var, evaluate
-from dory_core.tiling.problem import AXES, Tiling, TilingProblem, doubled_weight, make_tiling
+from dory_core.tiles.tiling import Tiling
+from dory_core.tiling.problem import AXES, TilingProblem, doubled_weight, make_tiling
 
 EXHAUSTIVE = "optimal: every tile was looked at"
 

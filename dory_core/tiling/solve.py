@@ -12,10 +12,10 @@ from typing import Any
 
 from dory_core.errors import DoesNotFit
 from dory_core.expr import evaluate
+from dory_core.tiles.tiling import Tiling
 from dory_core.tiling.problem import (
     AXES,
     Formulation,
-    Tiling,
     TilingProblem,
     doubled_weight,
     make_tiling,

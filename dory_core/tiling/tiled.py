@@ -10,8 +10,8 @@ from dory_core.errors import DoryError
 from dory_core.estimate.timeline import LayerEstimate
 from dory_core.ir import Layer
 from dory_core.kernel import Kernel, Traits
-from dory_core.tiling.problem import Tiling
-from dory_core.tiling.schedule import Schedule
+from dory_core.tiles.schedule import Schedule
+from dory_core.tiles.tiling import Tiling
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,18 +14,18 @@ from dory_core.hardware import MemoryHierarchy
 from dory_core.ir import Array, Layer, Requant
 from dory_core.ir.geometry import Tile
 from dory_core.kernel import Kernel, Term
+from dory_core.tiles.boxes import fetch_constraints
+from dory_core.tiles.schedule import make_schedule
+from dory_core.tiles.tiling import Tiling
 from dory_core.tiling.aligned import copy_terms
-from dory_core.tiling.boxes import fetch_constraints
 from dory_core.tiling.in_place import Refused, tile_whole, whole_layer
 from dory_core.tiling.latency import fastest
 from dory_core.tiling.problem import (
     Formulation,
-    Tiling,
     TilingProblem,
     formulate,
     make_tiling,
 )
-from dory_core.tiling.schedule import make_schedule
 from dory_core.tiling.solve import OPTIMAL, does_not_fit
 from dory_core.tiling.tiled import TiledLayer
 from dory_core.tiling.variants import Variant, cheapest, solve_bufferings

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from dory_core.blocks import Request
 from dory_core.budgets import memory_budgets
 from dory_core.errors import DoesNotFit, DoryError, NotSupported, VerificationFailed
 from dory_core.hardware import Link, Memory
@@ -19,7 +20,6 @@ from dory_core.kernels import portable_kernels
 from dory_core.plan import Plan
 from dory_core.planning import planner
 from dory_core.planning.bins import Bin, BinPlan
-from dory_core.planning.blocks import Request
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.graphs import GraphBuilder
 from dory_core.tiling.in_place import tile_whole

@@ -5,10 +5,10 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from dory_core.estimate.program import network_timeline
 from dory_core.estimate.timeline import Event
 from dory_core.hardware import Link
 from dory_core.plan import ExtTransfer
+from dory_core.plan.timeline import network_timeline
 
 # One byte a cycle; 100 cycles from start to end without data, 10 of them the core's.
 LINK = Link(upper=2, lower=3, setup_cycles=100, bytes_per_cycle=1.0, issue_cycles=10)

@@ -16,7 +16,7 @@ from dory_core.estimate.timeline import (
 )
 from dory_core.hardware import Level, Link, Memory, MemoryHierarchy
 from dory_core.ir.geometry import make_tile
-from dory_core.tiling.schedule import ORDERS, Buffering, make_schedule
+from dory_core.tiles.schedule import ORDERS, Buffering, make_schedule
 from tests.tiling.sample_layers import SampleKernel, add, conv, random_layer, tensor
 
 

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dory_core.blocks import Request, fullest_step
 from dory_core.errors import DoesNotFit
 from dory_core.planning.bins import Bin, BinPlan, pack_bins
-from dory_core.planning.blocks import Request, fullest_step
 from dory_core.planning.packing import plan_memory
 from dory_core.planning.verify import verify_bins
 from tests.planning.samples import lifetimes

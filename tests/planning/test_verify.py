@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from dory_core.blocks import Block, Packing, Request
 from dory_core.errors import DoryError
 from dory_core.planning.bins import Bin, BinPlan
-from dory_core.planning.blocks import Block, Packing, Request
 from dory_core.planning.verify import verify_bins, verify_packing
 
 REQUESTS = (

@@ -9,6 +9,7 @@ import pytest
 from dory_core.ir import Graph, Layer, pixel_bytes
 from dory_core.ir.geometry import Tile
 from dory_core.testing.graphs import GraphBuilder
+from dory_core.tiles.schedule import Buffering
 from dory_core.tiling.outer import (
     Split,
     group_spans,
@@ -23,7 +24,6 @@ from dory_core.tiling.outer import (
     stripe_pitch,
     stripe_spans,
 )
-from dory_core.tiling.schedule import Buffering
 from tests.streaming.networks import CASES, win
 
 

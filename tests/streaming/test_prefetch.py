@@ -6,10 +6,10 @@ import random
 
 import pytest
 
+from dory_core.blocks import WEIGHTS, Request, fullest_step, requests
 from dory_core.errors import DoesNotFit
 from dory_core.ir import Graph
 from dory_core.passes.order import order_branches
-from dory_core.planning.blocks import WEIGHTS, Request, fullest_step, requests
 from dory_core.planning.packing import plan_memory
 from dory_core.planning.prefetch import IN_FLIGHT, prefetch
 from dory_core.planning.sequence import Fetch, PartSequence, widest_gap

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dory_core.ir.geometry import extent, is_channelwise, make_tile, output_granule
-from dory_core.tiling.schedule import (
+from dory_core.tiles.schedule import (
     ORDERS,
     SPATIAL_OUTER,
     WEIGHTS_OUTER,

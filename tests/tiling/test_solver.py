@@ -12,9 +12,9 @@ from dory_core.errors import DoesNotFit
 from dory_core.expr import Var
 from dory_core.ir.geometry import make_tile, with_border
 from dory_core.kernel import Constraint, Term
+from dory_core.tiles.schedule import Buffering, l1_buffers
 from dory_core.tiling.cpsat import Model
 from dory_core.tiling.problem import TilingProblem, formulate
-from dory_core.tiling.schedule import Buffering, l1_buffers
 from dory_core.tiling.search import search
 from dory_core.tiling.solve import smallest_tile, solve
 from tests.tiling.sample_layers import (

@@ -8,17 +8,17 @@ from types import MappingProxyType
 from typing import Any
 
 from dory_core.binding import CORES, EngineRejection, KernelRejection
+from dory_core.blocks import Block
 from dory_core.copies import Carriage
-from dory_core.estimate.program import NetworkTimeline
 from dory_core.estimate.timeline import LayerEstimate, PartTimeline, Traffic
 from dory_core.hardware import Link, OperatingPoint, OutputFile
 from dory_core.ir import Conv, Layer, Linear, Tensor
 from dory_core.ir.layout import HWC, Layout
 from dory_core.kernel import StructCall
-from dory_core.plan_json import GENERATOR, PLAN_VERSION, plan_json, timeline_json
-from dory_core.planning.blocks import Block
-from dory_core.tiling.problem import Tiling
-from dory_core.tiling.schedule import PlacedBuffer, Schedule
+from dory_core.plan.document import GENERATOR, PLAN_VERSION, plan_json, timeline_json
+from dory_core.plan.timeline import NetworkTimeline
+from dory_core.tiles.schedule import PlacedBuffer, Schedule
+from dory_core.tiles.tiling import Tiling
 
 TIMELINE_FILE = "timeline.json"
 

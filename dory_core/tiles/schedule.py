@@ -32,7 +32,7 @@ from dory_core.ir.geometry import (
     partial_sum_bytes,
 )
 from dory_core.kernel import Kernel
-from dory_core.tiling.boxes import input_tile_bytes, output_tile_bytes
+from dory_core.tiles.boxes import input_tile_bytes, output_tile_bytes
 
 WEIGHTS_OUTER = "c_out,h,w,c_in"
 SPATIAL_OUTER = "h,w,c_out,c_in"
