@@ -1,7 +1,7 @@
 # make demo       compile the example for GAP8, build it for this machine, run it, compare every layer
 # make test       the test suite
 # make test-all   the test suite with its long sweeps
-# make lint       ruff and mypy
+# make lint       ruff, mypy, and the directions of imports
 # make bench      benchmarks
 #
 # Everything is installed into $(VENV) on first use.
@@ -41,6 +41,7 @@ lint: install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy --strict dory_core
+	$(BIN)/lint-imports
 
 format: install
 	$(BIN)/ruff check --fix .

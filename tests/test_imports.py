@@ -1,0 +1,26 @@
+"""The contract of imports in pyproject.toml: complete, and kept."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"][
+    "contracts"
+]
+
+
+def test_every_plugin_of_the_repository_is_forbidden_to_the_core() -> None:
+    projects = (*ROOT.glob("frontends/*"), *ROOT.glob("targets/*"), *ROOT.glob("tools/*"))
+    packages = {path.name for project in projects for path in project.glob("dory_*/")}
+    [contract] = [c for c in CONTRACTS if c["type"] == "forbidden"]
+    assert set(contract["forbidden_modules"]) == {p for p in packages if "." not in p}
+
+
+def test_imports_go_in_one_direction(monkeypatch: pytest.MonkeyPatch) -> None:
+    cli = pytest.importorskip("importlinter.cli")
+    monkeypatch.chdir(ROOT)
+    assert cli.lint_imports(no_cache=True) == 0
