@@ -12,6 +12,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples" / "line_follower"
+TOYS = ROOT / "tests" / "toy" / "site"
 
 
 @dataclass(frozen=True)
@@ -31,10 +32,11 @@ class Outcome:
 def environment(*folders: Path) -> dict[str, str]:
     """Return the environment of a command: the project is importable, output is not folded.
 
-    folders: where modules and distributions are looked for before.
+    The toy plugins are installed there. folders: where modules and distributions are looked for
+    before.
     """
-    values = {k: v for k, v in os.environ.items() if k not in ("DORY_PLUGINS", "COLUMNS")}
-    path = [*map(str, folders), str(ROOT), values.get("PYTHONPATH", "")]
+    values = {k: v for k, v in os.environ.items() if k != "COLUMNS"}
+    path = [*map(str, folders), str(ROOT), str(TOYS), values.get("PYTHONPATH", "")]
     values["PYTHONPATH"] = os.pathsep.join(part for part in path if part)
     return values
 

@@ -1,4 +1,4 @@
-"""What tests of the whole pipeline need: an installed frontend and target, and an application."""
+"""What tests of the whole pipeline need: a frontend and a target, a network, an application."""
 
 from __future__ import annotations
 
@@ -6,23 +6,40 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command_line import EXAMPLE, dory
+from tests.cli.command_line import dory
+from tests.toy.network import write_network
 
 
 @pytest.fixture(scope="session")
 def pipeline() -> tuple[str, ...]:
-    """Options that choose an installed target and frontend; skips when they are not installed."""
-    names = {row["entry"] for row in dory("plugins", "--json").json if row["state"] == "loaded"}
-    if not {"gap8", "quantlab"} <= names:
-        pytest.skip("the plugins gap8 and quantlab are not installed; `make install` does it")
-    return ("--target", "gap8", "--frontend", "quantlab")
+    """Options that choose the toy chip and the toy frontend."""
+    return ("--target", "toy", "--frontend", "plain")
 
 
 @pytest.fixture(scope="session")
-def application(pipeline: tuple[str, ...], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The example, compiled with its golden."""
+def network(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A network and its golden."""
+    return write_network(tmp_path_factory.mktemp("network"))
+
+
+@pytest.fixture(scope="session")
+def net(network: tuple[Path, Path]) -> Path:
+    """The network."""
+    return network[0]
+
+
+@pytest.fixture(scope="session")
+def golden(network: tuple[Path, Path]) -> Path:
+    """Its golden."""
+    return network[1]
+
+
+@pytest.fixture(scope="session")
+def application(
+    pipeline: tuple[str, ...], net: Path, golden: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """The network, compiled with its golden."""
     output = tmp_path_factory.mktemp("application") / "app"
-    golden = EXAMPLE / "golden.npz"
-    outcome = dory(*pipeline, EXAMPLE / "net.onnx", "--golden", golden, "-o", output)
+    outcome = dory(*pipeline, net, "--golden", golden, "-o", output)
     assert outcome.status == 0, outcome.stderr
     return output

@@ -9,15 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.cli.command_line import EXAMPLE, dory
-
-NET = EXAMPLE / "net.onnx"
-GOLDEN = EXAMPLE / "golden.npz"
+from tests.cli.command_line import dory
 
 
-def _write(folder: Path, case: str) -> Path:
+def _write(golden: Path, folder: Path, case: str) -> Path:
     """Write an input or golden with one defect and return its path."""
-    arrays = dict(np.load(GOLDEN))
+    arrays = dict(np.load(golden))
     image = arrays["input"]
     if case == "text that is binary":
         path = folder / "input.txt"
@@ -55,10 +52,16 @@ def _write(folder: Path, case: str) -> Path:
     ],
 )
 def test_bad_input(
-    pipeline: tuple[str, ...], application: Path, tmp_path: Path, case: str, reason: str
+    pipeline: tuple[str, ...],
+    net: Path,
+    golden: Path,
+    application: Path,
+    tmp_path: Path,
+    case: str,
+    reason: str,
 ) -> None:
-    path = _write(tmp_path, case)
-    compiled = dory(*pipeline, NET, "--input", path, "-o", tmp_path / "app")
+    path = _write(golden, tmp_path, case)
+    compiled = dory(*pipeline, net, "--input", path, "-o", tmp_path / "app")
     ran = dory("run", application, "--input", path)
     for outcome in (compiled, ran):
         assert (outcome.status, outcome.stdout) == (2, ""), outcome.stderr
@@ -69,27 +72,31 @@ def test_bad_input(
 
 
 def test_golden_that_is_one_array(
-    pipeline: tuple[str, ...], application: Path, tmp_path: Path
+    pipeline: tuple[str, ...], net: Path, golden: Path, application: Path, tmp_path: Path
 ) -> None:
-    np.save(tmp_path / "one.npy", np.load(GOLDEN)["input"])
-    compiled = dory(*pipeline, NET, "--golden", tmp_path / "one.npy", "-o", tmp_path / "app")
+    np.save(tmp_path / "one.npy", np.load(golden)["input"])
+    compiled = dory(*pipeline, net, "--golden", tmp_path / "one.npy", "-o", tmp_path / "app")
     ran = dory("run", application, "--golden", tmp_path / "one.npy")
     for outcome in (compiled, ran):
         assert outcome.status == 2, outcome.stderr
         assert "holds one array" in outcome.stderr
 
 
-def test_golden_and_input_together_would_ignore_one(pipeline: tuple[str, ...]) -> None:
-    outcome = dory(*pipeline, NET, "--golden", GOLDEN, "--input", NET, "--plan-only")
+def test_golden_and_input_together_would_ignore_one(
+    pipeline: tuple[str, ...], net: Path, golden: Path
+) -> None:
+    outcome = dory(*pipeline, net, "--golden", golden, "--input", net, "--plan-only")
     assert outcome.status == 2
     assert "--input would be ignored" in outcome.stderr
 
 
-def test_several_vectors_are_named_and_dumped_apart(application: Path, tmp_path: Path) -> None:
-    image = np.load(GOLDEN)["input"]
+def test_several_vectors_are_named_and_dumped_apart(
+    golden: Path, application: Path, tmp_path: Path
+) -> None:
+    image = np.load(golden)["input"]
     np.save(tmp_path / "a.npy", image)
     np.savetxt(tmp_path / "b.txt", image[::-1], fmt="%d")
-    options = ["--input", tmp_path / "a.npy", "--input", tmp_path / "b.txt", "--golden", GOLDEN]
+    options = ["--input", tmp_path / "a.npy", "--input", tmp_path / "b.txt", "--golden", golden]
     outcome = dory("run", application, *options, "--dump", tmp_path / "dump", "--json")
     assert outcome.status == 0, outcome.stderr
     names = [Path(run["input"]).name for run in outcome.json["runs"]]
@@ -136,8 +143,8 @@ def test_unknown_or_empty_sanitizer_is_not_ignored(application: Path, sanitize: 
 
 
 @pytest.mark.parametrize("size", ["4G", "99999999999999999999", "4194304k"])
-def test_budget_beyond_what_c_can_count(pipeline: tuple[str, ...], size: str) -> None:
-    outcome = dory(*pipeline, NET, "--plan-only", "--l1", size)
+def test_budget_beyond_what_c_can_count(pipeline: tuple[str, ...], net: Path, size: str) -> None:
+    outcome = dory(*pipeline, net, "--plan-only", "--l1", size)
     assert outcome.status == 2, outcome.stderr
 
 

@@ -6,9 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command_line import EXAMPLE, environment, python
-
-COMPILE = ("--frontend", "quantlab", EXAMPLE / "net.onnx")
+from tests.cli.command_line import environment, python
 
 
 @pytest.fixture(scope="module")
@@ -26,12 +24,13 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "site"
 
 
-def test_a_new_target_compiles_and_runs_a_network(site: Path, tmp_path: Path) -> None:
-    env = environment(site)
+def test_a_new_target_compiles_and_runs_a_network(
+    site: Path, net: Path, golden: Path, tmp_path: Path
+) -> None:
+    env = environment(site) | {"DORY_PLUGINS": "my-chip,plain"}
     app = tmp_path / "app"
-    outcome = python(
-        "-m", "dory_core.cli.main", "--target", "my-chip", *COMPILE, "-o", app, env=env
-    )
+    arguments = ("--target", "my-chip", "--frontend", "plain", net, "--golden", golden, "-o", app)
+    outcome = python("-m", "dory_core.cli.main", *arguments, env=env)
     assert outcome.status == 0, outcome.stderr
     assert "dory_portable_conv" in outcome.stdout
     ran = python("-m", "dory_core.cli.main", "run", app, env=env)
@@ -45,7 +44,8 @@ def test_a_new_target_compiles_and_runs_a_network(site: Path, tmp_path: Path) ->
 def test_tests_of_a_new_plugin_pass(site: Path, plugin: str, chosen: str) -> None:
     tests = site.parent / plugin / "tests"
     arguments = ("-p", "no:cacheprovider", "-c", tests.parent / "pyproject.toml", "-k", chosen)
-    outcome = python("-m", "pytest", "-q", *arguments, tests, env=environment(site))
+    env = environment(site) | {"DORY_PLUGINS": "my-chip,acme"}
+    outcome = python("-m", "pytest", "-q", *arguments, tests, env=env)
     assert outcome.status == 0, outcome.stdout
     assert " passed" in outcome.stdout
 

@@ -13,9 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command_line import EXAMPLE, dory, environment
-
-NET = EXAMPLE / "net.onnx"
+from tests.cli.command_line import dory, environment
 
 #: As root without the privilege to write everywhere, otherwise as oneself.
 UNPRIVILEGED = ("setpriv", "--bounding-set", "-all", "--inh-caps", "-all")
@@ -44,11 +42,13 @@ def copy(application: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(application, tmp_path / "copy"))
 
 
-def test_spaces_unicode_and_slashes_in_paths(pipeline: tuple[str, ...], tmp_path: Path) -> None:
-    net = tmp_path / "spa ce" / "nêt 1.onnx"
-    net.parent.mkdir()
-    shutil.copy(NET, net)
-    outcome = dory(*pipeline, net, "-o", f"{tmp_path}/ä p p/", cwd=tmp_path)
+def test_spaces_unicode_and_slashes_in_paths(
+    pipeline: tuple[str, ...], net: Path, tmp_path: Path
+) -> None:
+    odd = tmp_path / "spa ce" / "nêt 1.onnx"
+    odd.parent.mkdir()
+    shutil.copy(net, odd)
+    outcome = dory(*pipeline, odd, "-o", f"{tmp_path}/ä p p/", cwd=tmp_path)
     assert outcome.status == 0, outcome.stderr
     assert f"dory run '{tmp_path}/ä p p'" in outcome.stdout
     assert dory("run", "ä p p/", cwd=tmp_path).status == 0
@@ -130,34 +130,34 @@ def test_read_only_cache_is_status_2_and_says_how_to_choose_another(
 
 
 def test_arenas_beyond_the_memory_of_this_machine_are_status_4(
-    pipeline: tuple[str, ...], tmp_path: Path
+    pipeline: tuple[str, ...], net: Path, tmp_path: Path
 ) -> None:
     app = tmp_path / "app"
-    assert dory(*pipeline, NET, "-o", app, "--l1", "4294967295", "-q").status == 0
+    assert dory(*pipeline, net, "-o", app, "--l1", "4294967295", "-q").status == 0
     result = run_behind(("sh", "-c", 'ulimit -v 3000000; exec "$@"', "sh"), app)
     assert result.returncode == 4, result.stderr
     assert "no memory for L1 of 4294967295 bytes" in result.stderr
     assert "hint: this machine has too little memory" in result.stderr
 
 
-def test_symbolic_link_keeps_pointing(pipeline: tuple[str, ...], tmp_path: Path) -> None:
+def test_symbolic_link_keeps_pointing(pipeline: tuple[str, ...], net: Path, tmp_path: Path) -> None:
     link = tmp_path / "link"
     link.symlink_to(tmp_path / "real" / "app")
     for _ in range(2):
-        assert dory(*pipeline, NET, "-o", link).status == 0
+        assert dory(*pipeline, net, "-o", link).status == 0
         assert link.is_symlink()
         assert (tmp_path / "real" / "app" / "plan.json").is_file()
 
 
 def test_current_directory_can_be_the_output_again_and_again(
-    pipeline: tuple[str, ...], tmp_path: Path
+    pipeline: tuple[str, ...], net: Path, tmp_path: Path
 ) -> None:
     here = tmp_path / "app"
     here.mkdir()
     inode = here.stat().st_ino
     first = None
     for _ in range(2):
-        outcome = dory(*pipeline, NET, "-o", ".", cwd=here)
+        outcome = dory(*pipeline, net, "-o", ".", cwd=here)
         assert outcome.status == 0, outcome.stderr
         assert here.stat().st_ino == inode  # a shell that stands here still does
         assert first in (None, tree(here))
@@ -166,14 +166,14 @@ def test_current_directory_can_be_the_output_again_and_again(
 
 
 def test_application_that_holds_foreign_files_is_not_replaced(
-    pipeline: tuple[str, ...], copy: Path
+    pipeline: tuple[str, ...], net: Path, copy: Path
 ) -> None:
-    shutil.copy(NET, copy / "src" / "mine.onnx")
+    shutil.copy(net, copy / "src" / "mine.onnx")
     before = tree(copy)
     outcome = dory(*pipeline, copy / "src" / "mine.onnx", "-o", copy)
     assert outcome.status == 2
     assert "src/mine.onnx, which dory did not write" in outcome.stderr
-    inside = dory(*pipeline, NET, "-o", copy / "src" / "app")
+    inside = dory(*pipeline, net, "-o", copy / "src" / "app")
     assert inside.status == 2
     assert "lies inside the application" in inside.stderr
     assert tree(copy) == before
@@ -181,18 +181,18 @@ def test_application_that_holds_foreign_files_is_not_replaced(
 
 @pytest.mark.parametrize("name", ["a" * 300, "loop/app"])
 def test_impossible_names_are_status_2(
-    pipeline: tuple[str, ...], tmp_path: Path, name: str
+    pipeline: tuple[str, ...], net: Path, tmp_path: Path, name: str
 ) -> None:
     (tmp_path / "loop").symlink_to("loop")
-    outcome = dory(*pipeline, NET, "-o", tmp_path / name)
+    outcome = dory(*pipeline, net, "-o", tmp_path / name)
     assert outcome.status == 2, outcome.stderr
     assert "cannot write" in outcome.stderr and "hint:" in outcome.stderr
 
 
 def test_full_disk_is_status_2_and_leaves_nothing(
-    pipeline: tuple[str, ...], application: Path, full_disk: Path
+    pipeline: tuple[str, ...], net: Path, application: Path, full_disk: Path
 ) -> None:
-    outcome = dory(*pipeline, NET, "-o", full_disk / "new" / "app")
+    outcome = dory(*pipeline, net, "-o", full_disk / "new" / "app")
     assert outcome.status == 2
     assert "disk is full" in outcome.stderr
     assert list(full_disk.iterdir()) == []
@@ -221,11 +221,11 @@ def test_file_in_the_place_of_a_directory_is_status_2(
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupted_compilation_keeps_the_old_application(
-    pipeline: tuple[str, ...], copy: Path, number: signal.Signals
+    pipeline: tuple[str, ...], net: Path, copy: Path, number: signal.Signals
 ) -> None:
     """Interrupt at moments spread over the whole run; -N: while Python was starting or ending."""
     shutil.rmtree(copy / "build", ignore_errors=True)
-    command = [sys.executable, "-m", "dory_core.cli.main", *pipeline, str(NET), "-o", str(copy)]
+    command = [sys.executable, "-m", "dory_core.cli.main", *pipeline, str(net), "-o", str(copy)]
     begin = time.perf_counter()
     subprocess.run([*command, "-q"], env=environment(), check=True)
     duration = time.perf_counter() - begin

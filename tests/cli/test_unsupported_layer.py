@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from dory_core.testing.integer_onnx import IntegerOnnxBuilder
 from tests.cli.command_line import dory
 from tests.plugins.distributions import GOOD_TARGET, Site
 
@@ -36,10 +37,8 @@ def dory_kernels(ctx, layer):
 @pytest.fixture
 def grouped(tmp_path: Path) -> Path:
     """A network whose second layer is a grouped convolution, neither dense nor depthwise."""
-    builder = pytest.importorskip("dory_nemo.testing", reason="the plugin nemo is not installed")
-    net = builder.NemoBuilder((8, 6, 6), seed=1).conv(8, 1).conv(8, 3, pads=1, groups=2)
-    path: Path = net.linear(4).save(tmp_path / "grouped.onnx")
-    return path
+    net = IntegerOnnxBuilder((8, 6, 6), seed=1).conv(8, 1).conv(8, 3, pads=1, groups=2)
+    return net.linear(4).save(tmp_path / "grouped.onnx")
 
 
 def test_grouped_convolution_without_a_kernel_names_node_and_reason(
@@ -48,7 +47,7 @@ def test_grouped_convolution_without_a_kernel_names_node_and_reason(
     (tmp_path / "site").mkdir()
     site = Site(tmp_path / "site")
     site.install("lone-chip", "lone", NO_GROUPS)
-    options = ("--target", "lone", "--frontend", "nemo", str(grouped))
+    options = ("--target", "lone", "--frontend", "plain", str(grouped))
     outcome = site.dory(*options, "-o", str(tmp_path / "app"))
     assert (outcome.status, outcome.stdout) == (3, ""), outcome.stderr
     assert "Conv '/Conv_" in outcome.stderr
@@ -65,8 +64,7 @@ def test_grouped_convolution_without_a_kernel_names_node_and_reason(
 def test_grouped_convolution_runs_where_portable_kernels_are_the_fallback(
     pipeline: tuple[str, ...], grouped: Path, tmp_path: Path
 ) -> None:
-    options = ("--target", "gap8", "--frontend", "nemo", "--set", "kernels=portable")
-    outcome = dory(*options, grouped, "-o", tmp_path / "app", "--json")
+    outcome = dory(*pipeline, grouped, "-o", tmp_path / "app", "--json")
     assert outcome.status == 0, outcome.stderr
     assert [layer["kernel"] for layer in outcome.json["layers"]][1] == "dory_portable_conv"
     assert dory("run", tmp_path / "app").status == 0

@@ -25,7 +25,7 @@ BOTH = ["--target", "t", "--frontend", "f"]
     ("arguments", "expanded"),
     [
         (["run", "app"], ["run", "app"]),
-        (["--target", "gap8", "net.onnx"], ["compile", "--target", "gap8", "net.onnx"]),
+        (["--target", "x", "net.onnx"], ["compile", "--target", "x", "net.onnx"]),
         (["net.onnx", "-o", "x"], ["compile", "net.onnx", "-o", "x"]),
         (["--debug", "-v", "run", "app"], ["run", "--debug", "-v", "app"]),
         (["-q", "--target", "x"], ["compile", "-q", "--target", "x"]),

@@ -61,8 +61,10 @@ class Site:
 
     def python(self, *arguments: str, plugins: str | None = None) -> Outcome:
         """Run Python with the distributions installed; plugins: the value of DORY_PLUGINS."""
+        env = environment(self.folder)
+        env.pop("DORY_PLUGINS", None)
         extra = {} if plugins is None else {"DORY_PLUGINS": plugins}
-        return python(*arguments, env=environment(self.folder) | extra, cwd=self.folder)
+        return python(*arguments, env=env | extra, cwd=self.folder)
 
     def dory(self, *arguments: str, plugins: str | None = None) -> Outcome:
         """Run the command line."""

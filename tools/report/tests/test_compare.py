@@ -15,9 +15,8 @@ FRONTEND = ("--frontend", "quantlab")
 SWEEP = ("--vary", "l1=22528,36700,64", "--vary", "cores=1,8")
 
 
-@pytest.fixture(autouse=True)
-def installed(pipeline: tuple[str, ...]) -> None:
-    """All of these need the plugins of the example."""
+pytest.importorskip("dory_gap8", reason="the plugin gap8 is not installed")
+pytest.importorskip("dory_quantlab", reason="the plugin quantlab is not installed")
 
 
 @pytest.fixture(scope="module")

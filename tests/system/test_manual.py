@@ -1,0 +1,30 @@
+"""The commands that README and manual show work as they stand there."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command_line import EXAMPLE, ROOT, dory
+from tests.cli.test_manual import PAGES, commands
+
+
+def lay_out(page: Path, folder: Path) -> None:
+    """Put the network that a page speaks of into ``folder``: the example, or one of its dialect."""
+    if "--frontend nemo" in page.read_text(encoding="utf-8"):
+        builder = pytest.importorskip("dory_nemo.testing", reason="the plugin nemo is missing")
+        builder.NemoBuilder((3, 8, 8)).conv(8, 3, pads=1).linear(4).save(folder / "net.onnx")
+        return
+    for name in ("net.onnx", "golden.npz"):
+        shutil.copy(EXAMPLE / name, folder)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_commands_work_verbatim(tmp_path: Path, page: Path) -> None:
+    lay_out(page, tmp_path)
+    for line in commands(page):
+        outcome = dory(*shlex.split(line)[1:], cwd=tmp_path)
+        assert outcome.status == 0, f"{line}\n{outcome.stderr}"
