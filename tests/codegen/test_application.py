@@ -10,27 +10,25 @@ import subprocess
 from importlib.util import find_spec
 from pathlib import Path
 
-import dory_gap8.plugin as gap8
-import dory_nemo
 import pytest
 
-from dory_core.api import hookimpl
 from dory_core.application import read_graph, read_plan, run_application
 from dory_core.check import check_network
 from dory_core.compiler import CompileOptions, compile_network
 from dory_core.errors import NotSupported, UsageError
-from dory_core.hardware import TargetContext
-from dory_core.ir import Layer
+from dory_core.ir import Conv, Layer
 from dory_core.kernel import Kernel
+from dory_core.kernels import portable_kernels
 from dory_core.passes.extract import extract_layer
 from dory_core.plan import Plan
-from dory_core.plugins import Plugins, load_plugins
+from dory_core.plugins import load_plugins
 from dory_core.reference import random_inputs, run
 from dory_core.simulate.compiler import ZIGLANG
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.cases import network_cases
 from dory_core.testing.integer_onnx import IntegerOnnxBuilder
 from dory_core.vectors import read_vectors
+from tests.toy.chip import NAME, ToyChip
 
 GRAPH = next(case for case in network_cases() if case.name == "residual").build()
 
@@ -38,7 +36,7 @@ GRAPH = next(case for case in network_cases() if case.name == "residual").build(
 @pytest.fixture(scope="module")
 def app(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Plan]:
     directory = tmp_path_factory.mktemp("codegen") / "app"
-    return directory, build_app(GRAPH, "gap8", directory, budgets={1: 6000}, seeds=(3, 4))
+    return directory, build_app(GRAPH, NAME, directory, budgets={1: 6000}, seeds=(3, 4))
 
 
 def test_plan_json_is_the_plan(app: tuple[Path, Plan]) -> None:
@@ -174,43 +172,35 @@ def test_layer_that_does_not_exist_cannot_be_extracted() -> None:
 
 
 def test_layer_with_two_inputs_is_a_network_of_its_own(tmp_path: Path) -> None:
-    plan = build_app(extract_layer(GRAPH, 3), "gap8", tmp_path / "app")
+    plan = build_app(extract_layer(GRAPH, 3), NAME, tmp_path / "app")
     assert len(plan.inputs) == 2
     assert_exact(tmp_path / "app")
 
 
-class WithoutFallback:
-    """GAP8 without its portable kernels and the one for groups: such convolutions find none."""
-
-    dory_targets = staticmethod(gap8.dory_targets)
-    dory_memory_hierarchy = staticmethod(gap8.dory_memory_hierarchy)
-    dory_dma_hal = staticmethod(gap8.dory_dma_hal)
-
-    @staticmethod
-    @hookimpl
-    def dory_kernels(ctx: TargetContext, layer: Layer) -> list[Kernel]:
-        left_out = ("dory_portable", "dory_gap8_conv")
-        return [k for k in gap8.dory_kernels(ctx, layer) if not k.name.startswith(left_out)]
+def without_groups(layer: Layer) -> list[Kernel]:
+    """Return kernels of which none computes a grouped convolution, neither dense nor depthwise."""
+    grouped = isinstance(layer.op, Conv) and layer.op.groups > 1 and not layer.op.is_depthwise
+    return [k for k in portable_kernels() if not grouped or "conv" not in k.name]
 
 
 def test_check_names_every_layer_that_no_kernel_takes(tmp_path: Path) -> None:
     net = IntegerOnnxBuilder((8, 12, 12), seed=1)
     net.conv(12, 3, pads=1, groups=2).conv(8, 3, pads=1).conv(12, 3, pads=1, groups=2)
     path = net.save(tmp_path / "net.onnx")
-    plugins = Plugins.from_objects(nemo=dory_nemo, gap8=WithoutFallback)
-    report = check_network(CompileOptions(path, "gap8", "nemo"), plugins)
+    plugins = ToyChip(without_groups).plugins()
+    report = check_network(CompileOptions(path, NAME, "plain"), plugins)
     assert not report.supported
     assert [layer.kernel is None for layer in report.layers] == [True, False, True]
     assert all(layer.rejections for layer in report.layers if layer.kernel is None)
     assert "no kernel" in report.reason
     with pytest.raises(NotSupported) as caught:
-        compile_network(CompileOptions(path, "gap8", "nemo", tmp_path / "app"), plugins)
+        compile_network(CompileOptions(path, NAME, "plain", tmp_path / "app"), plugins)
     assert report.layers[0].node in caught.value.message
     assert not (tmp_path / "app").exists()
 
 
 def test_damaged_image_of_l3_is_wrong_usage_not_a_fault_of_the_code(tmp_path: Path) -> None:
-    plan = build_app(GRAPH, "gap8", tmp_path / "app", budgets={1: 6000, 2: 7000})
+    plan = build_app(GRAPH, NAME, tmp_path / "app", budgets={1: 6000, 2: 7000})
     assert plan.transfers
     image = tmp_path / "app" / "weights" / "l3.bin"
     assert_exact(tmp_path / "app", dma=("late",))
@@ -223,7 +213,7 @@ def test_damaged_image_of_l3_is_wrong_usage_not_a_fault_of_the_code(tmp_path: Pa
 def test_generated_c_of_three_levels_is_small_static_and_says_what_it_moves(
     tmp_path: Path,
 ) -> None:
-    plan = build_app(GRAPH, "gap8", tmp_path / "app", budgets={1: 6000, 2: 7000})
+    plan = build_app(GRAPH, NAME, tmp_path / "app", budgets={1: 6000, 2: 7000})
     text = (tmp_path / "app" / "src" / "network.c").read_text()
     starts = re.findall(r"dory_ext_start\(l2 \+ (\d+), (\d+)u, (\d+)u, (DORY_\w+)\)", text)
     assert len(starts) == len(plan.transfers)

@@ -14,6 +14,7 @@ from dory_core.testing.apps import build_app
 from dory_core.testing.graphs import I8, GraphBuilder
 from tests.toy.array import array_chip
 from tests.toy.chip import NAME as CHIP
+from tests.toy.chip import ToyChip, three_levels
 
 STRICT = (
     *("-Wconversion", "-Wsign-conversion", "-Wshadow", "-Wundef", "-Wcast-qual", "-Wvla"),
@@ -37,22 +38,18 @@ def every_kind() -> GraphBuilder:
     return net
 
 
-@pytest.mark.parametrize(
-    ("target", "settings"),
-    [
-        ("gap8", {}),
-        ("gap8", {"kernels": "portable"}),
-        ("stm32h7", {}),
-        ("stm32h7", {"memory": "dcache"}),
-    ],
-    ids=lambda value: "_".join(value.values()) or "default" if isinstance(value, dict) else value,
-)
-def test_an_application_is_clean_under_strict_warnings(
-    target: str, settings: dict[str, str], tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("chip", [ToyChip(), three_levels()], ids=["two levels", "three levels"])
+def test_an_application_is_clean_under_strict_warnings(chip: ToyChip, tmp_path: Path) -> None:
     app = tmp_path / "app"
-    build_app(every_kind().graph(), target, app, settings=settings)
-    check(app, [p for f in FOLDERS for p in (app / f).glob("*.c")])
+    build_app(every_kind().graph(), CHIP, app, plugins=chip.plugins())
+    check(app)
+
+
+def test_a_streamed_application_is_clean_under_strict_warnings(tmp_path: Path) -> None:
+    app, plugins = tmp_path / "app", three_levels().plugins()
+    plan = build_app(every_kind().graph(), CHIP, app, plugins=plugins, budgets={2: 2400})
+    assert plan.transfers
+    check(app)
 
 
 def test_an_application_with_layouts_is_clean_under_strict_warnings(tmp_path: Path) -> None:
@@ -64,11 +61,12 @@ def test_an_application_with_layouts_is_clean_under_strict_warnings(tmp_path: Pa
     net.max_pool(Window(kernel=(2, 2), strides=(2, 2)))
     net.conv(16, Window(kernel=(1, 1)))
     build_app(net.graph(), CHIP, app, plugins=chip.plugins())
-    own = ("array.c",)
-    check(app, [p for f in FOLDERS for p in (app / f).glob("*.c") if p.name not in own])
+    check(app, "array.c")
 
 
-def check(app: Path, files: list[Path]) -> None:
+def check(app: Path, *own: str) -> None:
+    """Compile every C file but those of the test's ``own`` kernels."""
+    files = [p for f in FOLDERS for p in (app / f).glob("*.c") if p.name not in own]
     assert len(files) > 10
     compiler = find_compiler()
     gcc = "Free Software Foundation" in compiler.version

@@ -9,14 +9,22 @@ import pytest
 from dory_core.check import check_network
 from dory_core.compiler import CompileOptions, compile_network
 from dory_core.errors import DoesNotFit
-from dory_core.plugins import load_plugins
 from dory_core.testing.integer_onnx import IntegerOnnxBuilder
 from tests.cli.command_line import dory
+from tests.toy.array import array_chip
+from tests.toy.chip import NAME, ToyChip, three_levels
 
 
-def options(builder: IntegerOnnxBuilder, folder: Path, target: str) -> CompileOptions:
-    pytest.importorskip(f"dory_{target}", reason=f"the plugin {target} is missing")
-    return CompileOptions(builder.save(folder / "net.onnx"), target, "nemo", folder / "app")
+def options(builder: IntegerOnnxBuilder, folder: Path) -> CompileOptions:
+    return CompileOptions(builder.save(folder / "net.onnx"), NAME, "plain", folder / "app")
+
+
+CHIPS = {
+    "two levels": ToyChip(),
+    "three levels": three_levels(),
+    "in place": ToyChip(in_place=True),
+    "engines": array_chip(),
+}
 
 
 HUGE = {
@@ -26,28 +34,21 @@ HUGE = {
 }
 
 
-@pytest.mark.parametrize("target", ["gap8", "stm32h7"])
+@pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("name", HUGE)
-def test_a_tensor_beyond_all_memories_does_not_fit(name: str, target: str, tmp_path: Path) -> None:
-    network = options(HUGE[name](), tmp_path, target)
+def test_a_tensor_beyond_all_memories_does_not_fit(name: str, chip: str, tmp_path: Path) -> None:
+    network, plugins = options(HUGE[name](), tmp_path), CHIPS[chip].plugins()
     with pytest.raises(DoesNotFit, match=r"layer 0 Conv '/Conv_.*': its (in|out)put of .* needs"):
-        compile_network(network, load_plugins())
+        compile_network(network, plugins)
     assert not (tmp_path / "app").exists()
-    report = check_network(network, load_plugins())
+    report = check_network(network, plugins)
     assert (report.supported, report.fits) == (True, False)
     assert "Conv" in report.reason and report.hint
 
 
-@pytest.mark.slow
-def test_an_image_of_a_megapixel_has_tiles(tmp_path: Path) -> None:
-    """Its weighted objective has parts beyond the integers of CP-SAT."""
-    network = options(IntegerOnnxBuilder((1, 1024, 1024)).conv(4, 1), tmp_path, "gap8")
-    assert check_network(network, load_plugins()).fits
-
-
 def test_status_is_4(tmp_path: Path) -> None:
-    network = options(HUGE["image"](), tmp_path, "gap8")
-    outcome = dory("--target", "gap8", "--frontend", "nemo", network.onnx, "-o", tmp_path / "app")
+    network = options(HUGE["image"](), tmp_path)
+    outcome = dory("--target", NAME, "--frontend", "plain", network.onnx, "-o", tmp_path / "app")
     assert outcome.status == 4, outcome.stderr
     assert "L3 offers 8388608 B" in outcome.stderr and "bug" not in outcome.stderr
 

@@ -1,4 +1,4 @@
-"""Random NEMO networks over the whole space of layers, as hypothesis strategies.
+"""Random networks of plain integer ONNX over the whole space of layers, as hypothesis strategies.
 
 Each family draws shapes and layers of one sort; what a network consists of is recorded in
 ``Network.text``, so that a failing example can be read and built again.

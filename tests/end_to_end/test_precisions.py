@@ -20,7 +20,7 @@ from dory_core.errors import DoesNotFit, VerificationFailed
 from dory_core.hardware import STORAGE_BITS, Link, Memory
 from dory_core.ir import Graph, Linear, Window
 from dory_core.plan import Plan
-from dory_core.plugins import Plugins, load_plugins
+from dory_core.plugins import Plugins
 from dory_core.reference import random_inputs, run
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.cases import Case
@@ -97,7 +97,7 @@ def test_all_combinations_are_exact_in_all_dma_modes(case: Case, tmp_path: Path)
 @pytest.mark.parametrize("case", MORE_CASES, ids=str)
 def test_all_combinations_are_exact_on_eight_cores(case: Case, tmp_path: Path) -> None:
     modes = ("early", "late", "random")
-    check_case(case, "gap8", tmp_path / "app", load_plugins(), modes, PORTABLE)
+    check_case(case, "toy", tmp_path / "app", ToyChip(cores=8, any_core=True).plugins(), modes)
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

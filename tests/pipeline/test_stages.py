@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from dory_gap8 import plugin
 
 from dory_core.api import hookimpl
 from dory_core.check import check_network
@@ -27,11 +26,13 @@ from dory_core.pipeline import (
     setup_for,
     text_of,
 )
-from dory_core.plugins import Plugins, load_plugins
+from dory_core.plugins import Plugins
 from dory_core.testing.graphs import GraphBuilder
+from tests.toy.array import array_chip
+from tests.toy.chip import NAME, ToyChip, three_levels
+from tests.toy.network import write_network
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "line_follower" / "net.onnx"
-OPTIONS = CompileOptions(onnx=EXAMPLE, target="gap8", frontend="quantlab", plan_only=True)
+CHIPS = {"two levels": ToyChip(), "three levels": three_levels(), "engines": array_chip()}
 
 
 def small() -> Graph:
@@ -45,7 +46,14 @@ def small() -> Graph:
 
 @pytest.fixture(scope="module")
 def plugins() -> Plugins:
-    return load_plugins()
+    return three_levels().plugins()
+
+
+@pytest.fixture(scope="module")
+def options(tmp_path_factory: pytest.TempPathFactory) -> CompileOptions:
+    """What compiles the toy network for the toy chip."""
+    onnx, _ = write_network(tmp_path_factory.mktemp("network"))
+    return CompileOptions(onnx=onnx, target=NAME, frontend="plain", plan_only=True)
 
 
 def test_the_list_leads_from_a_source_to_a_plan() -> None:
@@ -59,10 +67,12 @@ def test_the_list_leads_from_a_source_to_a_plan() -> None:
     ]
 
 
-@pytest.mark.parametrize("target", ["gap8", "stm32h7", "diana"])
-def test_every_stage_gives_equal_results_for_equal_inputs(plugins: Plugins, target: str) -> None:
-    setup = setup_for(plugins, target, frontend="quantlab")
-    value = OPTIONS.source
+@pytest.mark.parametrize("chip", CHIPS)
+def test_every_stage_gives_equal_results_for_equal_inputs(
+    options: CompileOptions, chip: str
+) -> None:
+    setup = setup_for(CHIPS[chip].plugins(), NAME, frontend="plain")
+    value = options.source
     after = ""
     for stage in STAGES:
         results = [run(value, setup, after=after, until=stage.name) for _ in range(2)]
@@ -73,28 +83,30 @@ def test_every_stage_gives_equal_results_for_equal_inputs(plugins: Plugins, targ
         assert text_of(value) == texts[0], f"{stage.name} changed its result"
 
 
-def test_stages_one_by_one_and_all_at_once_agree(plugins: Plugins) -> None:
-    setup = setup_for(plugins, "gap8", frontend="quantlab")
-    value = run(OPTIONS.source, setup, until=TILED)
+def test_stages_one_by_one_and_all_at_once_agree(options: CompileOptions, plugins: Plugins) -> None:
+    setup = setup_for(plugins, NAME, frontend="plain")
+    value = run(options.source, setup, until=TILED)
     before = text_of(value)
-    assert run(value, setup, after=TILED).to_json() == run(OPTIONS.source, setup).to_json()
+    assert run(value, setup, after=TILED).to_json() == run(options.source, setup).to_json()
     assert text_of(value) == before, "planning leaves the tiled network as it was"
 
 
-def test_compile_check_and_plan_only_agree(plugins: Plugins) -> None:
-    plan = compile_network(OPTIONS, plugins).plan.to_json()
-    check = check_network(OPTIONS, plugins).to_json()
+def test_compile_check_and_plan_only_agree(options: CompileOptions, plugins: Plugins) -> None:
+    plan = compile_network(options, plugins).plan.to_json()
+    check = check_network(options, plugins).to_json()
     assert [layer["kernel"] for layer in check["layers"]] == [
         layer["kernel"] for layer in plan["layers"]
     ]
     assert {level["name"]: level["used"] for level in check["levels"]} == {
         name: level["used"] for name, level in plan["memory"].items()
     }
-    assert plan_only(OPTIONS, plugins).to_json() == plan
+    assert plan_only(options, plugins).to_json() == plan
 
 
-def test_every_stage_and_every_pass_is_dumped_in_order(plugins: Plugins, tmp_path: Path) -> None:
-    result = compile_network(replace(OPTIONS, dump_stages=tmp_path / "new" / "dump"), plugins)
+def test_every_stage_and_every_pass_is_dumped_in_order(
+    options: CompileOptions, plugins: Plugins, tmp_path: Path
+) -> None:
+    result = compile_network(replace(options, dump_stages=tmp_path / "new" / "dump"), plugins)
     names = sorted(path.name for path in (tmp_path / "new" / "dump").iterdir())
     stems = ["imported", *result.passes, "bound", "tiled"]
     assert names == [
@@ -110,14 +122,16 @@ def test_every_stage_and_every_pass_is_dumped_in_order(plugins: Plugins, tmp_pat
     assert "input as HWC" in bound
 
 
-def test_one_layer_alone_is_dumped(plugins: Plugins, tmp_path: Path) -> None:
-    compile_network(replace(OPTIONS, layer=2, dump_stages=tmp_path), plugins)
+def test_one_layer_alone_is_dumped(
+    options: CompileOptions, plugins: Plugins, tmp_path: Path
+) -> None:
+    compile_network(replace(options, layer=2, dump_stages=tmp_path), plugins)
     assert any(path.name.endswith("_layer_02.txt") for path in tmp_path.iterdir())
 
 
-def test_bound_layers_name_every_candidate_once(plugins: Plugins) -> None:
-    setup = setup_for(plugins, "gap8")
-    bound = run(OPTIONS.source, replace(setup, frontend="quantlab"), until=BOUND)
+def test_bound_layers_name_every_candidate_once(options: CompileOptions, plugins: Plugins) -> None:
+    setup = setup_for(plugins, NAME)
+    bound = run(options.source, replace(setup, frontend="plain"), until=BOUND)
     for one in bound.layers:
         said = [b.kernel.name for b in one.kernels] + [r.kernel for r in one.rejections]
         assert sorted(said) == sorted(name for name, _ in one.order)
@@ -128,7 +142,7 @@ def test_bound_layers_name_every_candidate_once(plugins: Plugins) -> None:
 def test_tilings_are_the_best_one_and_the_one_in_one_tile(plugins: Plugins) -> None:
     several = 0
     for l1 in range(4000, 20_000, 2000):
-        setup = setup_for(plugins, "gap8", None, {1: l1})
+        setup = setup_for(plugins, NAME, None, {1: l1})
         tiled = run(small(), setup, after=IMPORTED, until=TILED)
         for layer in tiled.layers:
             best, *others = layer.tilings
@@ -146,11 +160,11 @@ def test_tilings_are_the_best_one_and_the_one_in_one_tile(plugins: Plugins) -> N
 
 def with_passes(*passes: Pass) -> Setup:
     class Extra:
-        @hookimpl(target="gap8")
+        @hookimpl(target=NAME)
         def dory_passes(self) -> list[Pass]:
             return list(passes)
 
-    return setup_for(Plugins.from_objects(gap8=plugin, extra=Extra()), "gap8")
+    return setup_for(Plugins.from_objects(toy=three_levels(), extra=Extra()), NAME)
 
 
 def test_passes_of_the_target_come_before_those_of_the_core() -> None:

@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from dory_nemo.testing import NemoBuilder
 
 from tests.cli.command_line import EXAMPLE, ROOT, dory
 from tests.cli.test_manual import PAGES, commands
@@ -15,8 +16,7 @@ from tests.cli.test_manual import PAGES, commands
 def lay_out(page: Path, folder: Path) -> None:
     """Put the network that a page speaks of into ``folder``: the example, or one of its dialect."""
     if "--frontend nemo" in page.read_text(encoding="utf-8"):
-        builder = pytest.importorskip("dory_nemo.testing", reason="the plugin nemo is missing")
-        builder.NemoBuilder((3, 8, 8)).conv(8, 3, pads=1).linear(4).save(folder / "net.onnx")
+        NemoBuilder((3, 8, 8)).conv(8, 3, pads=1).linear(4).save(folder / "net.onnx")
         return
     for name in ("net.onnx", "golden.npz"):
         shutil.copy(EXAMPLE / name, folder)

@@ -15,10 +15,6 @@ FRONTEND = ("--frontend", "quantlab")
 SWEEP = ("--vary", "l1=22528,36700,64", "--vary", "cores=1,8")
 
 
-pytest.importorskip("dory_gap8", reason="the plugin gap8 is not installed")
-pytest.importorskip("dory_quantlab", reason="the plugin quantlab is not installed")
-
-
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[str]:
     """The address of a Dask cluster of two worker processes on this machine."""

@@ -124,7 +124,7 @@ def test_tensors_that_stay_in_l1_are_shown_beside_the_layers_that_leave_them_alo
     stem = b.conv(8, Window(kernel=(1, 1)))
     b.conv(8, Window(kernel=(1, 1)))
     b.add(stem, b.conv(8, Window(kernel=(1, 1))))
-    build_app(b.graph(), "gap8", tmp_path / "app")
+    build_app(b.graph(), "toy", tmp_path / "app")
     plan = read_plan(tmp_path / "app")
     kept = [{t["name"] for t in layer["kept"]} for layer in plan["layers"]]
     assert kept == [{"layer_00"}, {"layer_00", "layer_01"}, {"layer_00", "layer_02"}, set()]

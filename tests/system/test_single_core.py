@@ -16,7 +16,6 @@ FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
 
 @pytest.fixture(scope="module")
 def bench() -> ModuleType:
-    pytest.importorskip("dory_gap8")
     pytest.importorskip("dory_stm32h7")
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(FOLDER))

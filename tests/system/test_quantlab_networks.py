@@ -20,8 +20,6 @@ from dory_core.testing.sanitizers import require_sanitizer
 from tests.compiled import compiled
 from tests.nets import net, net_names, net_params
 
-pytest.importorskip("dory_quantlab", reason="the frontend quantlab is not installed")
-
 UNSIGNED, SIGNED = (0, 255), (-128, 127)
 
 
