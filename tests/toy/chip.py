@@ -120,7 +120,7 @@ def three_levels(cores: int = 4) -> ToyChip:
         any_core=True,
         resident_l1=True,
         operating_points=(
-            OperatingPoint("slow", 50e6, 50e6, 1e-9, "a test"),
-            OperatingPoint("fast", 200e6, 100e6, 2e-9, "a test"),
+            OperatingPoint("slow", 50e6, 50e6, 1e-9, "data sheet of the toy"),
+            OperatingPoint("fast", 200e6, 100e6, 2e-9, "data sheet of the toy"),
         ),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,13 @@ import pytest
 from dory_core.ir import Window
 from dory_core.testing.apps import build_app
 from dory_core.testing.graphs import GraphBuilder
-from tests.cli.conftest import application as application
-from tests.cli.conftest import pipeline as pipeline
+from tests.cli.command_line import TOYS
 from tests.toy.chip import NAME, ToyChip
+from tests.toy.fixtures import application, golden, net, network, pipeline
+
+sys.path.append(str(TOYS))  # the toy plugins are installed for this process
+
+__all__ = ["application", "app", "browser", "golden", "net", "network", "pipeline"]
 
 _OPTIONS = (
     "--headless=new",

@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 from dory_report.comparison.points import Point, Study, measure
 
-from tests.cli.command_line import EXAMPLE, dory
+from tests.cli.command_line import dory
 
-NET = EXAMPLE / "net.onnx"
-FRONTEND = ("--frontend", "quantlab")
+FRONTEND = ("--frontend", "plain")
 SWEEP = ("--vary", "l1=22528,36700,64", "--vary", "cores=1,8")
 
 
@@ -25,11 +24,11 @@ def cluster() -> Iterator[str]:
         yield found.scheduler_address
 
 
-def test_a_column_says_what_compile_says() -> None:
-    outcome = dory("compare", NET, *FRONTEND, "--targets", "gap8", "--json")
+def test_a_column_says_what_compile_says(net: Path) -> None:
+    outcome = dory("compare", net, *FRONTEND, "--targets", "toy", "--json")
     assert outcome.status == 0, outcome.stderr
     [column] = outcome.json["columns"]
-    plan = dory("compile", NET, *FRONTEND, "--target", "gap8", "--plan-only", "--json").json
+    plan = dory("compile", net, *FRONTEND, "--target", "toy", "--plan-only", "--json").json
     assert column["totals"] == plan["totals"]
     assert [n["estimate"] for n in column["layers"]] == [n["estimate"] for n in plan["layers"]]
     assert column["memory"]["L1"]["used"] == plan["memory"]["L1"]["used"]
@@ -41,8 +40,8 @@ def test_a_column_says_what_compile_says() -> None:
     assert (column["fits"], column["deployable"], column["reason"]) == (True, True, "")
 
 
-def test_every_combination_of_what_varies_is_a_column() -> None:
-    outcome = dory("compare", NET, *FRONTEND, "--targets", "gap8", *SWEEP, "--json")
+def test_every_combination_of_what_varies_is_a_column(net: Path) -> None:
+    outcome = dory("compare", net, *FRONTEND, "--targets", "toy", *SWEEP, "--json")
     assert outcome.status == 0, outcome.stderr
     columns = outcome.json["columns"]
     assert outcome.json["varied"] == ["l1", "cores"]
@@ -55,22 +54,22 @@ def test_every_combination_of_what_varies_is_a_column() -> None:
     assert "does not fit L1" in columns[5]["reason"]
 
 
-def test_estimates_name_their_clocks_and_sources() -> None:
-    outcome = dory("compare", NET, *FRONTEND, "--targets", "gap8", "--vary", "l1=22k,36000")
+def test_estimates_name_their_clocks_and_sources(net: Path) -> None:
+    outcome = dory("compare", net, *FRONTEND, "--targets", "toy", "--vary", "l1=22k,36000")
     assert outcome.status == 0, outcome.stderr
-    assert "estimates at 1.0V (cores 100 MHz, I/O 100 MHz)" in outcome.stdout
-    assert "63 pJ/MAC" in outcome.stdout.replace("\n", " ")
-    rows = [line.split() for line in outcome.stdout.splitlines() if line.startswith("gap8 ")]
+    assert "estimates at slow (cores 50 MHz, I/O 50 MHz)" in outcome.stdout
+    assert "source: data sheet of the toy" in outcome.stdout.replace("\n", " ")
+    rows = [line.split() for line in outcome.stdout.splitlines() if line.startswith("toy ")]
     assert [row[1] for row in rows] == ["22k", "36000"]
 
 
-def test_markdown_has_a_row_for_each_point_and_the_command(tmp_path: Path) -> None:
+def test_markdown_has_a_row_for_each_point_and_the_command(net: Path, tmp_path: Path) -> None:
     page = tmp_path / "sweep.md"
-    arguments = ("--targets", "gap8", "--vary", "l1=22k,64", "--vary", "cores=1,8")
-    outcome = dory("compare", NET, *FRONTEND, *arguments, "--markdown", page, "-q")
+    arguments = ("--targets", "toy", "--vary", "l1=22k,64", "--vary", "cores=1,8")
+    outcome = dory("compare", net, *FRONTEND, *arguments, "--markdown", page, "-q")
     assert (outcome.status, outcome.stdout) == (0, "")
     text = page.read_text(encoding="utf-8")
-    assert "`dory compare net.onnx --frontend quantlab --targets gap8 --vary l1=22k,64" in text
+    assert "`dory compare net.onnx --frontend plain --targets toy --vary l1=22k,64" in text
     rows = [
         [cell.strip() for cell in line.strip("|").split("|")]
         for line in text.splitlines()
@@ -90,47 +89,47 @@ def test_markdown_has_a_row_for_each_point_and_the_command(tmp_path: Path) -> No
     assert str(tmp_path) not in text
 
 
-def test_processes_give_what_one_process_gives() -> None:
-    arguments = ("compare", NET, *FRONTEND, "--targets", "gap8", *SWEEP)
+def test_processes_give_what_one_process_gives(net: Path) -> None:
+    arguments = ("compare", net, *FRONTEND, "--targets", "toy", *SWEEP)
     alone = dory(*arguments, "--processes", "1")
     assert alone.status == 0, alone.stderr
     assert "cycles" in alone.stdout
     assert dory(*arguments, "--processes", "2").stdout == alone.stdout
 
 
-def test_a_dask_cluster_gives_what_this_machine_gives(cluster: str) -> None:
-    arguments = ("compare", NET, *FRONTEND, "--targets", "gap8", *SWEEP)
+def test_a_dask_cluster_gives_what_this_machine_gives(net: Path, cluster: str) -> None:
+    arguments = ("compare", net, *FRONTEND, "--targets", "toy", *SWEEP)
     there = dory(*arguments, "--dask", cluster)
     assert there.status == 0, there.stderr
     assert there.stdout == dory(*arguments).stdout
 
 
-def test_a_worker_needs_no_file_of_the_network(tmp_path: Path) -> None:
-    content = NET.read_bytes()
-    there = measure(Study(tmp_path / "absent.onnx", "quantlab", content), Point("gap8"))
-    here = measure(Study(NET, "quantlab", b""), Point("gap8"))
+def test_a_worker_needs_no_file_of_the_network(net: Path, tmp_path: Path) -> None:
+    content = net.read_bytes()
+    there = measure(Study(tmp_path / "absent.onnx", "plain", content), Point("toy"))
+    here = measure(Study(net, "plain", b""), Point("toy"))
     assert there.totals is not None
     assert there == here
 
 
-def test_a_silent_scheduler_is_named() -> None:
+def test_a_silent_scheduler_is_named(net: Path) -> None:
     pytest.importorskip("distributed", reason="the extra `sweep` is not installed")
-    arguments = ("--targets", "gap8", "--dask", "tcp://127.0.0.1:9")
-    outcome = dory("compare", NET, *FRONTEND, *arguments, DORY_DASK_TIMEOUT_S="1")
+    arguments = ("--targets", "toy", "--dask", "tcp://127.0.0.1:9")
+    outcome = dory("compare", net, *FRONTEND, *arguments, DORY_DASK_TIMEOUT_S="1")
     assert outcome.status == 2
     assert "no Dask scheduler answers at tcp://127.0.0.1:9" in outcome.stderr
 
 
-def test_a_network_that_fits_nowhere_is_status_4() -> None:
-    outcome = dory("compare", NET, *FRONTEND, "--targets", "gap8", "--l1", "64")
+def test_a_network_that_fits_nowhere_is_status_4(net: Path) -> None:
+    outcome = dory("compare", net, *FRONTEND, "--targets", "toy", "--l1", "64")
     assert outcome.status == 4, outcome.stderr
     assert "does not fit" in outcome.stdout
     assert "the smallest legal tile" in outcome.stdout
 
 
-def test_an_option_can_be_for_one_target() -> None:
-    arguments = ("compare", NET, *FRONTEND, "--targets", "gap8", "--json")
-    one = dory(*arguments, "--set", "gap8.cores=1").json["columns"][0]
+def test_an_option_can_be_for_one_target(net: Path) -> None:
+    arguments = ("compare", net, *FRONTEND, "--targets", "toy", "--json")
+    one = dory(*arguments, "--set", "toy.cores=1").json["columns"][0]
     assert one["totals"] == dory(*arguments, "--set", "cores=1").json["columns"][0]["totals"]
     other = dory(*arguments, "--set", "stranger.cores=1")
     assert other.status == 2
@@ -140,27 +139,27 @@ def test_an_option_can_be_for_one_target() -> None:
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (("--targets", "gap8", "--vary", "l1"), "KEY=A,B"),
-        (("--targets", "gap8", "--vary", "l1=1,,2"), "separated by commas"),
-        (("--targets", "gap8", "--vary", "l1=64k,64k"), "twice"),
-        (("--targets", "gap8", "--vary", "l1=a"), "no size"),
-        (("--targets", "gap8", "--l1", "64k", "--vary", "l1=1k"), "fixed value"),
-        (("--targets", "gap8", "--vary", "colour=red"), "no option 'colour'"),
-        (("--targets", "gap8,gap8"), "twice"),
-        (("--targets", "gap8,gap9"), "unknown target 'gap9'"),
+        (("--targets", "toy", "--vary", "l1"), "KEY=A,B"),
+        (("--targets", "toy", "--vary", "l1=1,,2"), "separated by commas"),
+        (("--targets", "toy", "--vary", "l1=64k,64k"), "twice"),
+        (("--targets", "toy", "--vary", "l1=a"), "no size"),
+        (("--targets", "toy", "--l1", "64k", "--vary", "l1=1k"), "fixed value"),
+        (("--targets", "toy", "--vary", "colour=red"), "no option 'colour'"),
+        (("--targets", "toy,toy"), "twice"),
+        (("--targets", "toy,gap9"), "unknown target 'gap9'"),
     ],
 )
-def test_wrong_usage_is_status_2(arguments: tuple[str, ...], text: str) -> None:
-    outcome = dory("compare", NET, *FRONTEND, *arguments)
+def test_wrong_usage_is_status_2(net: Path, arguments: tuple[str, ...], text: str) -> None:
+    outcome = dory("compare", net, *FRONTEND, *arguments)
     assert (outcome.status, outcome.stdout) == (2, "")
     assert text in outcome.stderr
 
 
-def test_page_and_images_are_written_beside_the_table(tmp_path: Path) -> None:
+def test_page_and_images_are_written_beside_the_table(net: Path, tmp_path: Path) -> None:
     page, images = tmp_path / "page.html", tmp_path / "images"
-    arguments = ("--targets", "gap8", "--vary", "l1=22528,36700", "--processes", "1")
+    arguments = ("--targets", "toy", "--vary", "l1=22528,36700", "--processes", "1")
     outcome = dory(
-        "compare", NET, *FRONTEND, *arguments, "--html", page, "--images", images, "--json"
+        "compare", net, *FRONTEND, *arguments, "--html", page, "--images", images, "--json"
     )
     assert outcome.status == 0, outcome.stderr
     assert len(outcome.json["columns"]) == 2
