@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from dory_core.binding import bind_layer
 from dory_core.blocks import Request
 from dory_core.budgets import memory_budgets
 from dory_core.errors import DoesNotFit, DoryError, NotSupported, VerificationFailed
@@ -241,16 +242,16 @@ def test_kernel_that_wants_another_layout_is_not_taken_in_place(tmp_path: Path) 
 
     layer = residual().layers[0]
     memory = forked(8 * 1024, in_place=True).hierarchy()
-    chosen = tile_whole(layer, [Planar(), Greedy(), *portable_kernels()], 4096, memory)
+    chosen = tile_whole(bind_layer(layer, [Planar(), Greedy(), *portable_kernels()]), 4096, memory)
     assert chosen.kernel.name == "dory_portable_conv"
     assert [(r.kernel, r.reason) for r in chosen.rejections] == [
         ("planar", "it reads another layout than that of tensors in L2"),
         ("greedy", "it needs 1048576 B of scratch memory"),
     ]
     with pytest.raises(DoesNotFit, match="needs 1048576 B of L1 for scratch memory, 4096"):
-        tile_whole(layer, [Planar(), Greedy()], 4096, memory)
+        tile_whole(bind_layer(layer, [Planar(), Greedy()]), 4096, memory)
     with pytest.raises(NotSupported, match="no kernel computes it in one piece"):
-        tile_whole(layer, [Planar()], 4096, memory)
+        tile_whole(bind_layer(layer, [Planar()]), 4096, memory)
 
 
 def test_scratch_memory_of_a_layer_in_place_has_room_for_all_of_its_input() -> None:
@@ -266,5 +267,5 @@ def test_scratch_memory_of_a_layer_in_place_has_room_for_all_of_its_input() -> N
     builder.conv(8, Window(kernel=(3, 3), strides=(2, 2)))
     [layer] = builder.graph().layers
     memory = forked(8 * 1024, in_place=True).hierarchy()
-    chosen = tile_whole(layer, [Copying()], 4096, memory)
+    chosen = tile_whole(bind_layer(layer, [Copying()]), 4096, memory)
     assert [(b.name, b.bytes) for b in chosen.tiling.buffers] == [("scratch", 16 * 4 * 8)]
