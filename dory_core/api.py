@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from dory_core.expr import minimum as minimum
     from dory_core.frontend import Frontend as Frontend
     from dory_core.frontend import FrontendOptions as FrontendOptions
-    from dory_core.hardware import STORAGE_BITS as STORAGE_BITS
     from dory_core.hardware import Cache as Cache
     from dory_core.hardware import DmaHal as DmaHal
     from dory_core.hardware import Level as Level
@@ -62,14 +61,12 @@ if TYPE_CHECKING:
     from dory_core.ir import Conv as Conv
     from dory_core.ir import Graph as Graph
     from dory_core.ir import Layer as Layer
-    from dory_core.ir import LayerRanges as LayerRanges
     from dory_core.ir import Linear as Linear
     from dory_core.ir import MaxPool as MaxPool
     from dory_core.ir import Requant as Requant
     from dory_core.ir import Tensor as Tensor
     from dory_core.ir import Window as Window
     from dory_core.ir import requant as requant
-    from dory_core.ir import storage_for as storage_for
     from dory_core.ir.geometry import Tile as Tile
     from dory_core.ir.geometry import extent as extent
     from dory_core.ir.geometry import tensor_bytes as tensor_bytes
@@ -88,6 +85,7 @@ if TYPE_CHECKING:
     from dory_core.kernel import WeightBlock as WeightBlock
     from dory_core.kernel import reject_maximum as reject_maximum
     from dory_core.kernel import reject_type as reject_type
+    from dory_core.kernels import PortableCosts as PortableCosts
     from dory_core.kernels import portable_kernels as portable_kernels
     from dory_core.onnx_import import AddMeaning as AddMeaning
     from dory_core.onnx_import import Dialect as Dialect
@@ -97,8 +95,6 @@ if TYPE_CHECKING:
     from dory_core.onnx_import import import_onnx as import_onnx
     from dory_core.onnx_import import normal_add as normal_add
     from dory_core.onnx_import import requants_of as requants_of
-    from dory_core.options import F_CLUSTER as F_CLUSTER
-    from dory_core.options import F_IO as F_IO
     from dory_core.passes import Pass as Pass
     from dory_core.plan import Place as Place
     from dory_core.plan import Plan as Plan
@@ -153,11 +149,9 @@ SECTIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
             "OperatingPoint",
             "Option",
             "OutputFile",
-            "STORAGE_BITS",
             "Target",
             "TargetContext",
         ),
-        "dory_core.options": ("F_CLUSTER", "F_IO"),
         "dory_core.vectors": ("VECTORS_OPTION",),
     },
     "Networks": {
@@ -168,14 +162,12 @@ SECTIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
             "Conv",
             "Graph",
             "Layer",
-            "LayerRanges",
             "Linear",
             "MaxPool",
             "Requant",
             "Tensor",
             "Window",
             "requant",
-            "storage_for",
         ),
         "dory_core.ir.layout": ("Layout",),
         "dory_core.passes": ("Pass",),
@@ -195,7 +187,7 @@ SECTIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
             "reject_maximum",
             "reject_type",
         ),
-        "dory_core.kernels": ("portable_kernels",),
+        "dory_core.kernels": ("PortableCosts", "portable_kernels"),
         "dory_core.estimate.cache": ("window_access",),
     },
     "Tiles": {
@@ -272,9 +264,6 @@ SECTIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
 CONSTANTS: Mapping[str, str] = {
     "BUDGET_NAMES": "Numbers of the memory levels by the names of their budgets: l1, l2, l3.",
     "Number": "An int, a numpy integer array or an expression of the solver.",
-    "STORAGE_BITS": "Widths of elements in memory, rising.",
-    "F_CLUSTER": "Name of the option for the clock of the cores, in MHz.",
-    "F_IO": "Name of the option for the clock of outer transfers, in MHz.",
     "VECTORS_OPTION": "The option for the test vectors in an image for the chip.",
 }
 

@@ -224,15 +224,14 @@ class MemoryHierarchy:
     in_place: no layer is tiled; kernels work on tensors in L2 and on linked constants, and L1
     holds their scratch memory. ``Traits.in_place`` says so of a single kernel. cache: what they
     work through then, None without a cache.
-    cores: number of cores that run kernels (SPMD). local: bytes of L1 reserved per core for stacks
-    are part of ``Memory.reserved_bytes``. peak_macs_per_cycle: what all cores together cannot
-    exceed, 0 when it is not known.
+    cores: number of cores that run kernels (SPMD). barrier_cycles: that they need to meet.
+    peak_macs_per_cycle: what all cores together cannot exceed, 0 when it is not known.
     storage_bits: widths in which activations may be stored, of STORAGE_BITS, rising and up to 32.
     A target whose kernels are better off with whole bytes leaves 2 and 4 out.
     step_cycles: what a tile costs beside kernel, barriers and transfers, such as instructions that
     are not in the cache.
-    conversion_cycles: what the cores need per element that a conversion between layouts copies;
-    fill_cycles: per byte of a copy with padding, which they zero first.
+    conversion_cycles: what the cores need per element that a conversion between layouts copies; a
+    copy with padding is zeroed first, in a cycle per byte.
     resident_l1: a tensor stays in L1 for layers that have it there as a whole, where there is room
     (``dory_core.planning.residence``).
     engine_peaks: (name, MACs per cycle that it cannot exceed) of the engines of kernels.
@@ -247,7 +246,7 @@ class MemoryHierarchy:
     step_cycles: int = 0
     cache: Cache | None = None
     conversion_cycles: float = 0.0
-    fill_cycles: float = 1.0
+    barrier_cycles: int = 0
     resident_l1: bool = False
     engine_peaks: tuple[tuple[str, float], ...] = ()
 
@@ -312,18 +311,18 @@ class MemoryHierarchy:
 class OperatingPoint:
     """Clock and energy of one operating point.
 
-    cluster_hz: clock of the cores that compute. io_hz: clock that moves data from the outermost
-    level. energy_j_per_cycle: average energy of one cluster cycle. source: where the numbers stand.
+    core_hz: clock of the cores that compute. io_hz: clock that moves data from the outermost level.
+    energy_j_per_cycle: average energy of a cycle of the cores. source: where the numbers stand.
     """
 
     name: str
-    cluster_hz: float
+    core_hz: float
     io_hz: float
     energy_j_per_cycle: float
     source: str
 
     def __post_init__(self) -> None:
-        clocks = self.cluster_hz > 0 and self.io_hz > 0
+        clocks = self.core_hz > 0 and self.io_hz > 0
         _require(clocks, f"operating point {self.name}: a clock does not run")
 
 
@@ -332,7 +331,8 @@ class Option:
     """An option of a target, given as ``--set name=value``.
 
     type: ``int``, ``str`` or ``bool`` (``bool`` accepts on/off, true/false, 1/0).
-    choices: allowed values, empty for any.
+    choices: allowed values, empty for any. clock: ``core`` or ``io`` for an option that sets that
+    clock of the operating point, in MHz; with 0 the point's own stays.
     """
 
     name: str
@@ -340,6 +340,7 @@ class Option:
     default: int | str | bool
     help: str
     choices: tuple[str, ...] = ()
+    clock: str = ""
 
 
 @dataclass(frozen=True, slots=True)

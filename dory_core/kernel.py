@@ -138,7 +138,7 @@ PLAIN = Traits()
 
 
 class Kernel(ABC):
-    """A C kernel that computes one tile of one layer; every core of the cluster calls it.
+    """A C kernel that computes one tile of one layer; every core calls it.
 
     name: unique within the target; our own are prefixed ``dory_<target>_``.
     symbol is given per layer by :meth:`symbol`, since one family has many precisions.

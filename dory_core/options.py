@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -11,9 +11,6 @@ from dory_core.hardware import OperatingPoint, Option, Target
 
 #: Setting that chooses the operating point; every target that declares points has it.
 OPERATING_POINT = "operating_point"
-#: Options by which a target lets its clocks be chosen, in MHz: of the cores, of outer transfers.
-F_CLUSTER = "f_cluster"
-F_IO = "f_io"
 _TRUTH = {"on": True, "true": True, "1": True, "off": False, "false": False, "0": False}
 
 
@@ -32,7 +29,7 @@ def resolve_options(
     """Return every option of ``target`` with its value, and the operating point.
 
     The operating point is chosen with the setting ``operating_point``; the first is the default.
-    Options ``f_cluster`` and ``f_io`` of a target replace its clocks unless they are 0.
+    Options with a ``clock`` replace the point's clocks unless they are 0.
     Raises UsageError for an unknown key, a value of the wrong type or a clock below 0.
     """
     points = target.operating_points
@@ -50,22 +47,25 @@ def resolve_options(
     }
     chosen = next((p for p in points if p.name == values.get(OPERATING_POINT)), None)
     point = chosen or (points[0] if points else None)
-    return values, point and _with_clocks(point, values)
+    return values, point and _with_clocks(point, target.options, values)
 
 
-def _with_clocks(point: OperatingPoint, values: Mapping[str, Any]) -> OperatingPoint:
-    """Return the point with the clocks that the options name; its energy per cycle stays."""
-    megahertz = {name: int(values.get(name) or 0) for name in (F_CLUSTER, F_IO)}
-    for name, clock in megahertz.items():
-        if clock < 0:
-            raise UsageError(
-                f"{name} {clock} is not possible at {point.name}",
-                f"--set {name}=MHZ takes a number above 0, or 0 for the clock of the point",
-            )
-    cluster, io = (clock * 1e6 for clock in megahertz.values())
-    if not cluster and not io:
-        return point
-    return replace(point, cluster_hz=cluster or point.cluster_hz, io_hz=io or point.io_hz)
+def _with_clocks(
+    point: OperatingPoint, options: Iterable[Option], values: Mapping[str, Any]
+) -> OperatingPoint:
+    """Return the point with the clocks that the options set; its energy per cycle stays."""
+    clocks = {"core": point.core_hz, "io": point.io_hz}
+    for option in options:
+        if option.clock:
+            megahertz = int(values[option.name])
+            if megahertz < 0:
+                raise UsageError(
+                    f"{option.name} {megahertz} is not possible at {point.name}",
+                    f"--set {option.name}=MHZ takes a number above 0, or 0 for the clock of the "
+                    "point",
+                )
+            clocks[option.clock] = megahertz * 1e6 or clocks[option.clock]
+    return replace(point, core_hz=clocks["core"], io_hz=clocks["io"])
 
 
 def _value(target: Target, option: Option, text: str) -> int | str | bool:

@@ -49,7 +49,7 @@ def _row(plugins: Plugins, name: str) -> dict[str, Any]:
         "operating_points": [
             {
                 "name": point.name,
-                "cluster_hz": point.cluster_hz,
+                "core_hz": point.core_hz,
                 "energy_j_per_cycle": point.energy_j_per_cycle,
                 "source": point.source,
             }

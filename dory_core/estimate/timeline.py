@@ -23,15 +23,6 @@ from dory_core.kernel import Kernel
 from dory_core.tiles.schedule import Schedule, TileStep
 
 
-def barrier_cycles(cores: int) -> int:
-    """Return the cycles of one barrier: none for one core, 22 for 8, growing with the cores.
-
-    A team of cores meets at a counter that each of them updates, two cycles apiece after a fixed
-    part for going to sleep and waking up.
-    """
-    return 0 if cores == 1 else 6 + 2 * cores
-
-
 def link_name(link: Link) -> str:
     """Return the name of a link: ``L2-L1``."""
     return f"L{link.lower}-L{link.upper}"
@@ -109,7 +100,7 @@ class LayerCosts:
         self.link = hierarchy.link(upper)
         self.constants_link = hierarchy.constants_link if upper == 1 else self.link
         self.link_name = link_name(self.link)
-        self.barrier = barrier_cycles(hierarchy.cores)
+        self.barrier = hierarchy.barrier_cycles
         self.step = hierarchy.step_cycles
         self.moves = LayerMoves(layer, kernel, resident, weight_unit(hierarchy))
         self.stores = "y" not in resident

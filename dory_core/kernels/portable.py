@@ -45,30 +45,44 @@ SOURCES = Path(__file__).parent / "c"
 _COMMON = ("dory_portable.h", "dory_portable_elements.h")
 _WEIGHT_BITS = (2, 4, 8)
 
-# Cycles of a core without SIMD or 64-bit registers, counted from the loops.
-_CALL_CYCLES = 100
-_OUTPUT_CYCLES = 40
-_STEP_CYCLES = 60
-_DIVISION_CYCLES = 250
-_TAP_CYCLES = 20
-_MAC_CYCLES = 8
-_GENERIC_MAC_CYCLES = 24
-_ELEMENT_CYCLES = 16
+
+@dataclass(frozen=True, slots=True)
+class PortableCosts:
+    """Cycles of a core in the loops of the portable kernels, for estimates.
+
+    The defaults were counted from the loops for a core without SIMD or 64-bit registers. call: of a
+    kernel. output: of each element, with what follows for each requantisation: step by a shift,
+    division otherwise. tap: of each tap of a window, with what follows for each element under it:
+    mac for a product of bytes, generic_mac for one of other precisions, element without a product.
+    """
+
+    call: int = 100
+    output: int = 40
+    step: int = 60
+    division: int = 250
+    tap: int = 20
+    mac: int = 8
+    generic_mac: int = 24
+    element: int = 16
+
+
+COUNTED = PortableCosts()
 
 
 def portable_kernels(
-    cores: int = 1, *, in_place: bool = False, engine: str = ""
+    cores: int = 1, *, in_place: bool = False, engine: str = "", costs: PortableCosts = COUNTED
 ) -> tuple[Kernel, ...]:
     """Return one kernel per layer kind. cores: number of cores that share a tile, for estimates.
 
+    costs: of the target's core, where they are known better.
     in_place, engine: see :class:`Traits` and :class:`Kernel`.
     """
     return (
-        PortableConv(cores, in_place, engine),
-        PortableLinear(cores, in_place, engine),
-        PortableMaxPool(cores, in_place, engine),
-        PortableAvgPool(cores, in_place, engine),
-        PortableAdd(cores, in_place, engine),
+        PortableConv(cores, in_place, engine, costs),
+        PortableLinear(cores, in_place, engine, costs),
+        PortableMaxPool(cores, in_place, engine, costs),
+        PortableAvgPool(cores, in_place, engine, costs),
+        PortableAdd(cores, in_place, engine, costs),
     )
 
 
@@ -79,6 +93,7 @@ class _Portable(Kernel):
     cores: int = 1
     in_place: bool = False
     engine: str = ""
+    costs: PortableCosts = COUNTED
     kind: ClassVar[type[Op]]
     parts: ClassVar[tuple[str, ...]] = ()
 
@@ -139,11 +154,12 @@ class _Portable(Kernel):
         per_unit = _per_byte(layer.output)
         units = tile.h * tile.w * ceil_div(tile.c_out, per_unit)
         steps = self._steps(layer)
-        output = _OUTPUT_CYCLES + sum(
-            _STEP_CYCLES if s.shift is not None else _DIVISION_CYCLES for s in steps
+        costs = self.costs
+        output = costs.output + sum(
+            costs.step if s.shift is not None else costs.division for s in steps
         )
         each = output + self._sum_cycles(layer, tile)
-        return _CALL_CYCLES + ceil_div(units, self.cores) * per_unit * each
+        return costs.call + ceil_div(units, self.cores) * per_unit * each
 
     @abstractmethod
     def _sum_cycles(self, layer: Layer, tile: Tile) -> Number:
@@ -241,7 +257,7 @@ class _Accumulating(_Portable):
 
     def _mac_cycles(self, layer: Layer) -> int:
         quick = layer.inputs[0].bits == 8 and _weight_type(layer) == (8, True)
-        return _MAC_CYCLES if quick else _GENERIC_MAC_CYCLES
+        return self.costs.mac if quick else self.costs.generic_mac
 
     def _accumulating_call(self, layer: Layer, type_: str, fields: Iterable[str]) -> str:
         x, y = layer.inputs[0], layer.output
@@ -281,7 +297,7 @@ class PortableConv(_Accumulating):
 
     def _sum_cycles(self, layer: Layer, tile: Tile) -> Number:
         taps = layer.window.taps
-        return taps * _TAP_CYCLES + self._fan_in(layer, tile) * self._mac_cycles(layer)
+        return taps * self.costs.tap + self._fan_in(layer, tile) * self._mac_cycles(layer)
 
     def call(self, layer: Layer) -> str:
         """Return the call, with the layer as constants."""
@@ -311,7 +327,7 @@ class PortableLinear(_Accumulating):
         return layer.linear.weights.values[c_out, c_in]
 
     def _sum_cycles(self, layer: Layer, tile: Tile) -> Number:
-        return _TAP_CYCLES + tile.c_in * self._mac_cycles(layer)
+        return self.costs.tap + tile.c_in * self._mac_cycles(layer)
 
     def call(self, layer: Layer) -> str:
         """Return the call, with the layer as constants."""
@@ -324,7 +340,7 @@ class _PortablePool(_Portable):
     parts = ("dory_portable_pool_impl.h",)
 
     def _sum_cycles(self, layer: Layer, tile: Tile) -> Number:
-        return layer.window.taps * (_TAP_CYCLES + _ELEMENT_CYCLES)
+        return layer.window.taps * (self.costs.tap + self.costs.element)
 
     def call(self, layer: Layer) -> str:
         """Return the call, with the layer as constants."""
@@ -371,7 +387,7 @@ class PortableAdd(_Portable):
         return (*a, *b, *layer.op.requants)
 
     def _sum_cycles(self, layer: Layer, tile: Tile) -> Number:
-        return 2 * _ELEMENT_CYCLES
+        return 2 * self.costs.element
 
     def call(self, layer: Layer) -> str:
         """Return the call, with the layer as constants."""

@@ -45,7 +45,7 @@ def plan_json(plan: Plan) -> dict[str, Any]:
         "totals": {
             "cycles": cycles,
             "macs_per_cycle": round(plan.macs / cycles, 3) if cycles else None,
-            "latency_ms": round(cycles / point.cluster_hz * 1e3, 4) if point else None,
+            "latency_ms": round(cycles / point.core_hz * 1e3, 4) if point else None,
             "energy_mj": round(cycles * point.energy_j_per_cycle * 1e3, 5) if point else None,
             "operating_point": point.name if point else None,
             "conversion_cycles": sum(c.cycles for c in plan.conversions),
@@ -93,7 +93,7 @@ def timeline_json(plan: Plan) -> dict[str, Any]:
 def _point_json(point: OperatingPoint) -> dict[str, Any]:
     return {
         "name": point.name,
-        "cluster_hz": point.cluster_hz,
+        "core_hz": point.core_hz,
         "io_hz": point.io_hz,
         "energy_j_per_cycle": point.energy_j_per_cycle,
         "source": point.source,

@@ -220,7 +220,7 @@ def _cycles(form: StoredTensor, hierarchy: MemoryHierarchy) -> int:
     """Return the estimated cycles of the conversion that makes a form."""
     filled = form.size_bytes if form.layout.padding_bytes(form.tensor) else 0
     copied = form.tensor.elements * hierarchy.conversion_cycles
-    return round(copied + filled * hierarchy.fill_cycles)
+    return round(copied + filled)
 
 
 def _encode(layer: Layer, tiled: TiledLayer, unit: int) -> tuple[WeightChunk, ...]:

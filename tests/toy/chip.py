@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from dory_core.api import (
-    STORAGE_BITS,
     DmaHal,
     Kernel,
     Layer,
@@ -52,7 +51,7 @@ class ToyChip:
     memories: tuple[Memory | tuple[Memory, ...], ...] = (SCRATCHPAD, SRAM)
     links: tuple[Link, ...] = (DMA,)
     any_core: bool = False
-    storage_bits: tuple[int, ...] = STORAGE_BITS
+    storage_bits: tuple[int, ...] = (2, 4, 8, 16, 32)
     in_place: bool = False
     resident_l1: bool = False
     conversion_cycles: float = 0.0

@@ -39,7 +39,7 @@ def print_targets(rows: Sequence[Mapping[str, Any]], out: Console) -> None:
             usable, size = bytes_text(level["usable_bytes"]), bytes_text(level["size_bytes"])
             out.print(Text(f"  {level['name']}  {memories}: {usable} of {size} for the network"))
         for point in row["operating_points"]:
-            clock = f"{point['cluster_hz'] / 1e6:g} MHz"
+            clock = f"{point['core_hz'] / 1e6:g} MHz"
             out.print(Text(f"  operating point {point['name']}: {clock} ({point['source']})"))
         if row["options"]:
             table = new_table("  --set", "default", "meaning")

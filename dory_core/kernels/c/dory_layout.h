@@ -20,7 +20,7 @@ typedef struct {
 uint32_t dory_layout_bytes(const dory_layout_t *layout, uint32_t c, uint32_t h, uint32_t w);
 
 /* Copies a tensor of c channels, h rows and w columns; the padding of dst becomes zero. Every core
- * of the cluster calls it and copies rows of its own. */
+ * calls it and copies rows of its own. */
 void dory_convert_layout(void *dst, const dory_layout_t *dst_layout, const void *src,
                          const dory_layout_t *src_layout, uint32_t c, uint32_t h, uint32_t w);
 

@@ -1,6 +1,6 @@
 /* Portable kernels: every layer kind and precision in plain C99, for any core.
  *
- * Every core of the cluster calls a kernel with the same arguments; each computes its own share of
+ * Every core calls a kernel with the same arguments; each computes its own share of
  * the output and never writes a byte that belongs to another one. Tiles are HWC in storage form:
  * elements of 2 and 4 bits are packed along the channels, element 0 in the low bits, every pixel
  * starts on a byte; 16 and 32 bits are little-endian. Nothing is allocated and nothing remembered.

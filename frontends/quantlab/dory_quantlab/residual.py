@@ -25,7 +25,6 @@ from dory_core.api import (
     normal_add,
     requant,
     requants_of,
-    storage_for,
 )
 
 _PARTS = ("in1", "in2", "out")
@@ -209,10 +208,11 @@ def _integer(node: Node, name: str) -> int:
 
 
 def _bits(interval: _Interval) -> int:
-    try:
-        return storage_for(interval.lo, interval.hi)[0]
-    except OverflowError:
-        return 64
+    """Return the width of the narrowest integers that hold an interval; 64 beyond 32 bits."""
+    ends = (interval.lo, interval.hi)
+    significant = max((end if end >= 0 else ~end).bit_length() for end in ends)
+    needed = significant + (interval.lo < 0)
+    return next((bits for bits in (2, 4, 8, 16, 32) if bits >= needed), 64)
 
 
 def _sign(signed: bool) -> str:

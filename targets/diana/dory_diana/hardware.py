@@ -35,7 +35,7 @@ ANALOG_MACS_PER_CYCLE = 1152 * 512 / (70e-9 * 260e6)
 
 NOMINAL = OperatingPoint(
     "260MHz",
-    cluster_hz=260e6,
+    core_hz=260e6,
     io_hz=260e6,
     energy_j_per_cycle=2 * DIGITAL_MACS_PER_CYCLE / 14e12,
     source="public cost models of the arrays: 260 MHz; JSSC 2023: 14 TOP/s/W at 8 bits, the best "

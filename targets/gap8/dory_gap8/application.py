@@ -84,7 +84,7 @@ def board_header(ctx: TargetContext, app: Application) -> str:
         ("STACK_CORE", f"{STACK_CORE_BYTES}", "of each other core"),
         ("MILLIVOLT", f"{millivolts(point)}", ""),
         ("FABRIC_HZ", f"{round(point.io_hz)}u", ""),
-        ("CLUSTER_HZ", f"{round(point.cluster_hz)}u", ""),
+        ("CLUSTER_HZ", f"{round(point.core_hz)}u", ""),
         ("BLOCKING_DMA", f"{blocking}", "1: wait for each command of the DMA at once"),
         ("PROFILE_LAYERS", f"{int(ctx.options['profile'] == 'layers')}", "1: cycles per layer"),
         ("L3", f"{int(app.uses_l3)}", "1: the network uses L3"),
@@ -180,7 +180,7 @@ three times. The same directory without that environment builds the host simulat
 The main program, `hal/gap8/main_gap8.c`,
 
 - sets {millivolts(point)} mV, the fabric to {round(point.io_hz / 1e6)} MHz and the cluster to
-  {round(point.cluster_hz / 1e6)} MHz, and opens flash, RAM and cluster;
+  {round(point.core_hz / 1e6)} MHz, and opens flash, RAM and cluster;
 - starts one team of {app.cores} cores for the whole network. L1 holds their stacks,
   {stack_core0_bytes(l1, app.cores)} B for core 0 and {STACK_CORE_BYTES} B for each other one, and
   an arena of {l1} B; L2 an arena of {l2} B;

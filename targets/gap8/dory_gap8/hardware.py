@@ -5,9 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dory_core.api import (
-    F_CLUSTER,
-    F_IO,
-    STORAGE_BITS,
     Level,
     Link,
     Memory,
@@ -25,6 +22,7 @@ MAX_CORES = 8
 MACS_PER_CYCLE_AND_CORE = 4
 GVSOC, GAPUINO, GAPUINO_L2 = "gvsoc", "gapuino", "gapuino-l2"
 BOARDS = (GVSOC, GAPUINO, GAPUINO_L2)
+F_CLUSTER, F_IO = "f_cluster", "f_io"
 PROFILES = ("none", "layers")
 KERNELS = ("dory", "portable")
 PULP_NN = "pulp-nn="
@@ -38,7 +36,8 @@ FLASH_BYTES = 64 * 1024 * 1024
 FLASH_RESERVED_BYTES = 16 * 1024 * 1024
 
 # Widths in which activations are stored, by the option ``kernels``. PULP-NN takes whole bytes only.
-STORAGE = {"dory": STORAGE_BITS, "portable": STORAGE_BITS, PULP_NN: (8, 16, 32)}
+ALL_BITS = (2, 4, 8, 16, 32)
+STORAGE = {"dory": ALL_BITS, "portable": ALL_BITS, PULP_NN: (8, 16, 32)}
 
 # Stacks lie in L1. Core 0 drives the DMA and hands out layers, and has as much as with the DORY
 # paper's tool, which gives 3400 bytes to each of the others. These run layers alone, of which those
@@ -63,7 +62,7 @@ CLOCK_LIMITS_MHZ = {1000: (100, 150), 1200: (175, 250)}
 
 LOW_VOLTAGE = OperatingPoint(
     "1.0V",
-    cluster_hz=100e6,
+    core_hz=100e6,
     io_hz=100e6,
     # 63 pJ/MAC at about 8 MAC/cycle.
     energy_j_per_cycle=63e-12 * 8,
@@ -72,7 +71,7 @@ LOW_VOLTAGE = OperatingPoint(
 )
 HIGH_VOLTAGE = OperatingPoint(
     "1.2V",
-    cluster_hz=175e6,
+    core_hz=175e6,
     io_hz=250e6,
     energy_j_per_cycle=63e-12 * 8 * 1.44,
     source="vendor: cluster 175 MHz, fabric 250 MHz at 1.2 V; energy scaled from 1.0 V with the "
@@ -92,8 +91,14 @@ TARGET = Target(
             BOARDS,
         ),
         Option("profile", str, "none", "layers: cycles of each layer on the target", PROFILES),
-        Option(F_CLUSTER, int, 0, "clock of the cluster in MHz, 0: that of the operating point"),
-        Option(F_IO, int, 0, "clock of the fabric and its uDMA in MHz, 0: likewise"),
+        Option(
+            F_CLUSTER,
+            int,
+            0,
+            "clock of the cluster in MHz, 0: that of the operating point",
+            clock="core",
+        ),
+        Option(F_IO, int, 0, "clock of the fabric and its uDMA in MHz, 0: likewise", clock="io"),
         Option("cores", int, MAX_CORES, "cores of the cluster that run kernels, 1 to 8"),
         Option(
             "kernels",
@@ -137,6 +142,15 @@ HYPER_RAM_100 = Link(upper=2, lower=3, setup_cycles=700, bytes_per_cycle=1 / 1.2
 HYPER_RAM_250 = Link(upper=2, lower=3, setup_cycles=500, bytes_per_cycle=1 / 0.865, issue_cycles=91)
 
 
+def barrier_cycles(cores: int) -> int:
+    """Return the cycles of one barrier: none for one core, 22 for 8, growing with the cores.
+
+    The team meets at a counter that each core updates, two cycles apiece after a fixed part for
+    going to sleep and waking up.
+    """
+    return 0 if cores == 1 else 6 + 2 * cores
+
+
 def stack_core0_bytes(arena_bytes: int, cores: int) -> int:
     """Return the stack of core 0 beside an arena of L1 that is used to ``arena_bytes``."""
     left = L1_BYTES - L1_RUNTIME_BYTES - arena_bytes - STACK_CORE_BYTES * (cores - 1)
@@ -158,7 +172,7 @@ def check_options(ctx: TargetContext) -> None:
         known = f"known: {', '.join(KERNELS)}, {PULP_NN}PATH"
         raise UsageError(f"there are no kernels {kernels!r} for {NAME}", known)
     point = ctx.operating_point or LOW_VOLTAGE
-    clocks = ((F_CLUSTER, point.cluster_hz), (F_IO, point.io_hz))
+    clocks = ((F_CLUSTER, point.core_hz), (F_IO, point.io_hz))
     limits = CLOCK_LIMITS_MHZ[millivolts(point)]
     for (option, clock), most in zip(clocks, limits, strict=True):
         if not 0 < clock <= most * 1e6:
@@ -171,9 +185,9 @@ def check_options(ctx: TargetContext) -> None:
 def hyper_ram(point: OperatingPoint) -> Link:
     """Return the costs of HyperRAM transfers; they run at the clock of the fabric."""
     for known, link in ((LOW_VOLTAGE, HYPER_RAM_100), (HIGH_VOLTAGE, HYPER_RAM_250)):
-        if (point.cluster_hz, point.io_hz) == (known.cluster_hz, known.io_hz):
+        if (point.core_hz, point.io_hz) == (known.core_hz, known.io_hz):
             return link
-    ratio = point.cluster_hz / point.io_hz
+    ratio = point.core_hz / point.io_hz
     return replace(
         HYPER_RAM_100,
         setup_cycles=round(HYPER_RAM_100.setup_cycles * ratio),
@@ -216,5 +230,12 @@ def hierarchy(ctx: TargetContext) -> MemoryHierarchy:
     # The cycles of portable kernels are no counts: they stand for a whole tile.
     step_cycles = 0 if kernels == "portable" else TILE_CYCLES
     return MemoryHierarchy(
-        tuple(levels), tuple(links), cores, peak, storage, step_cycles=step_cycles, resident_l1=True
+        tuple(levels),
+        tuple(links),
+        cores,
+        peak,
+        storage,
+        step_cycles=step_cycles,
+        barrier_cycles=barrier_cycles(cores),
+        resident_l1=True,
     )

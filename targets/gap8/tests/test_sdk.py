@@ -280,7 +280,7 @@ def test_clocks_and_voltage_are_those_of_the_options(tmp_path: Path) -> None:
     settings = {"operating_point": "1.2V", "f_cluster": "150", "f_io": "200"}
     plan = build_app(graph("residual"), "gap8", tmp_path / "app", settings=settings)
     assert plan.operating_point is not None
-    assert plan.operating_point.cluster_hz == 150e6
+    assert plan.operating_point.core_hz == 150e6
     done = make(tmp_path / "app", "clean", "all", "run")
     assert "1200 mV, fabric 200000000 Hz, cluster 150000000 Hz" in done.stderr
 

@@ -44,14 +44,14 @@ PEAK_MACS_PER_CYCLE = 2.0
 
 VOS1 = OperatingPoint(
     "400MHz",
-    cluster_hz=400e6,
+    core_hz=400e6,
     io_hz=200e6,
     energy_j_per_cycle=calibration.ENERGY_J_PER_CYCLE_VOS1,
     source="data sheet DS12110: VOS1, core 400 MHz, AXI 200 MHz; product page: 275 uA/MHz, 3.3 V",
 )
 VOS0 = OperatingPoint(
     "480MHz",
-    cluster_hz=480e6,
+    core_hz=480e6,
     io_hz=240e6,
     energy_j_per_cycle=calibration.ENERGY_J_PER_CYCLE_VOS0,
     source="data sheet DS12110: VOS0, core 480 MHz, AXI 240 MHz, 1.35 V; 275 uA/MHz scaled from "

@@ -11,7 +11,7 @@ from dory_report.comparison.points import Comparison, Outcome, Point
 
 from dory_core.application import read_plan
 
-CLOCK = {"name": "slow", "cluster_hz": 5e7, "io_hz": 1e7, "source": "a data sheet"}
+CLOCK = {"name": "slow", "core_hz": 5e7, "io_hz": 1e7, "source": "a data sheet"}
 
 
 def outcome(app: Path, l1: str, scale: int) -> Outcome:

@@ -60,7 +60,7 @@ class AddKernel(ClusterKernel):
             reject_type(layer.inputs[0], "first operand", INPUT_TYPES),
             reject_type(layer.inputs[1], "second operand", INPUT_TYPES),
             reject_type(layer.output, "output", OUTPUT_TYPES),
-            reject_requants(layer.ranges, kind.requants),
+            reject_requants(layer, kind.requants),
             reject_steps(kind.operand_requants),
         )
         return next((c for c in checks if c is not None), None)
@@ -130,7 +130,7 @@ class AddKernel(ClusterKernel):
     def _steps(layer: Layer) -> tuple[Epilogue, tuple[Step | None, Step | None]]:
         """Return the epilogue and the operands' steps, all in one arithmetic."""
         kind = layer.add
-        bits = arithmetic(layer.ranges, (*kind.operand_requants, *kind.requants))
+        bits = arithmetic(layer, (*kind.operand_requants, *kind.requants))
         first, second = (
             operand_step(r, x, bits)
             for r, x in zip(kind.operand_requants, layer.inputs, strict=True)

@@ -230,7 +230,7 @@ class AddBytesKernel(ClusterKernel):
             reject_type(layer.inputs[0], "first operand", ("u8", "i8")),
             reject_type(layer.inputs[1], "second operand", ("u8", "i8")),
             reject_type(layer.output, "output", _OUTPUTS),
-            reject_requants(layer.ranges, kind.requants),
+            reject_requants(layer, kind.requants),
             reject_steps(kind.operand_requants),
         )
         rejection = next((c for c in checks if c is not None), None)

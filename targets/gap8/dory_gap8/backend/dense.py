@@ -56,7 +56,7 @@ def reject_weighted(layer: Layer, packed: bool = False) -> Rejection | None:
         reject_type(layer.output, "output", outputs if kind.requants else ("i32",)),
         None if packed else _reject_packed_weights(kind),
         reject_weights(kind.weights.values),
-        reject_requants(layer.ranges, kind.requants),
+        reject_requants(layer, kind.requants),
     )
     return next((c for c in checks if c is not None), None)
 

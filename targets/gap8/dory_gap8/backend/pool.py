@@ -117,7 +117,7 @@ class AvgPoolKernel(ClusterKernel):
             reject_channelwise(kind.requants)
             or reject_type(layer.inputs[0], "input", INPUT_TYPES)
             or reject_type(layer.output, "output", OUTPUT_TYPES)
-            or reject_requants(layer.ranges, kind.requants)
+            or reject_requants(layer, kind.requants)
         )
 
     def cycles(self, layer: Layer, tile: Tile) -> Number:

@@ -15,7 +15,6 @@ import numpy.typing as npt
 
 from dory_core.api import (
     Layer,
-    LayerRanges,
     Narrow,
     Rejection,
     Requant,
@@ -310,10 +309,10 @@ def describe(r: Requant | None) -> tuple[int, ...]:
     return () if r is None else (*r.mul, *r.add, r.div)
 
 
-def arithmetic(ranges: LayerRanges, requants: Sequence[Requant | None]) -> int:
+def arithmetic(layer: Layer, requants: Sequence[Requant | None]) -> int:
     """Return 32 or 64: what the proven ranges and the size of the parameters ask for."""
     small = all(fits(INT32, *describe(r)) for r in requants)
-    return 32 if ranges.bits <= 32 and small else 64
+    return 32 if layer.ranges.bits <= 32 and small else 64
 
 
 def reject_steps(requants: Sequence[Requant | None]) -> Rejection | None:
@@ -328,13 +327,13 @@ def reject_steps(requants: Sequence[Requant | None]) -> Rejection | None:
     return None
 
 
-def reject_requants(ranges: LayerRanges, requants: Sequence[Requant]) -> Rejection | None:
+def reject_requants(layer: Layer, requants: Sequence[Requant]) -> Rejection | None:
     """Return why the sequence of requantisations after the accumulator is not possible."""
     if len(requants) > 2:
         return Rejection(f"it has {len(requants)} requantisations in sequence, two are possible")
     if len(requants) == 2 and (len(requants[1].mul) > 1 or len(requants[1].add) > 1):
         return Rejection("the second of two requantisations differs from channel to channel")
-    if not fits(INT32, ranges.acc_lo, ranges.acc_hi):
+    if not fits(INT32, layer.ranges.acc_lo, layer.ranges.acc_hi):
         return Rejection("its accumulator exceeds 32 bits")
     return reject_steps(requants)
 
@@ -353,7 +352,7 @@ def _epilogue(layer: Layer, least_bits: int) -> Epilogue:
     biases = None if layer.bias is None else tuple(int(b) for b in layer.bias.values)
     if not requants:
         return Epilogue((), least_bits, np.zeros((1, 0), np.int32), bias=biases)
-    bits = max(least_bits, arithmetic(ranges, requants))
+    bits = max(least_bits, arithmetic(layer, requants))
     values = (ranges.value_lo, ranges.value_hi)
     first = _step(requants[0], values, bits, biases)
     steps = (first, *(_step(r, values, bits) for r in requants[1:]))

@@ -85,5 +85,5 @@ def estimated_at(columns: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def point_text(point: Mapping[str, Any]) -> str:
     """Return name and clocks of an operating point."""
-    cores, io = point["cluster_hz"] / 1e6, point["io_hz"] / 1e6
+    cores, io = point["core_hz"] / 1e6, point["io_hz"] / 1e6
     return f"{point['name']} (cores {cores:g} MHz, I/O {io:g} MHz)"

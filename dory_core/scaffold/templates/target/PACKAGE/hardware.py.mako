@@ -24,7 +24,7 @@ TARGET = Target(
     options=(Option("cores", int, 1, "cores that run kernels"),),
     operating_points=(
         OperatingPoint(
-            "nominal", cluster_hz=100e6, io_hz=100e6, energy_j_per_cycle=1e-10, source="an example"
+            "nominal", core_hz=100e6, io_hz=100e6, energy_j_per_cycle=1e-10, source="an example"
         ),
     ),
 )
