@@ -137,7 +137,7 @@ def bind_layer(layer: Layer, candidates: Sequence[Kernel]) -> BoundLayer:
         if isinstance(answer, Rejection):
             rejections.append(KernelRejection.of(kernel, answer))
         else:
-            kernels.append(BoundKernel(kernel, answer))
+            kernels.append(answer)
     order = tuple((kernel.name, kernel.engine) for kernel in candidates)
     return BoundLayer(layer, tuple(kernels), tuple(rejections), order)
 
@@ -157,12 +157,18 @@ def rejection_of(kernel: Kernel, layer: Layer) -> Rejection | None:
     return answer if isinstance(answer, Rejection) else None
 
 
-def _ask(kernel: Kernel, layer: Layer) -> Traits | Rejection:
+def bind_kernel(kernel: Kernel, layer: Layer) -> BoundKernel:
+    """Return a kernel with how it handles a layer that it accepts."""
+    traits = kernel.traits(layer)
+    return BoundKernel(kernel, replace(traits, inputs=traits.input_layouts(layer)))
+
+
+def _ask(kernel: Kernel, layer: Layer) -> BoundKernel | Rejection:
     rejection = kernel.accepts(layer)
     if rejection is not None:
         return rejection
-    traits = kernel.traits(layer)
-    traits = replace(traits, inputs=traits.input_layouts(layer))
+    bound = bind_kernel(kernel, layer)
+    traits = bound.traits
     tensors: tuple[Tensor, ...] = (*layer.inputs, layer.output)
     for tensor, layout in zip(tensors, (*traits.inputs, traits.output), strict=True):
         if not layout.is_hwc and tensor.bits != 8:
@@ -171,7 +177,7 @@ def _ask(kernel: Kernel, layer: Layer) -> Traits | Rejection:
             )
     narrow = next((t for t in layer.inputs if t.bits < 8), None)
     if not traits.planar or narrow is None:
-        return traits
+        return bound
     return Rejection(
         f"it reads its input as CHW, but transfers move whole bytes and the channels of "
         f"{narrow.name} share them ({narrow.bits} bits each)"

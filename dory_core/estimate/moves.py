@@ -7,12 +7,12 @@ from dataclasses import replace
 from itertools import product
 from types import MappingProxyType
 
+from dory_core.binding import BoundKernel
 from dory_core.copies import AS_IT_IS, Carriage, CopySet, DmaCost, carry
 from dory_core.hardware import Link, MemoryHierarchy
 from dory_core.ir import Add, Layer, Linear, Tensor, pixel_bytes
 from dory_core.ir.geometry import input_channels, make_tile
 from dory_core.ir.layout import Layout
-from dory_core.kernel import Kernel
 from dory_core.tiles.schedule import L1_ALIGNMENT, OPERANDS, Schedule
 
 #: Where the data of a layer starts by operand (x, x2, y), once for each of its parts.
@@ -58,13 +58,13 @@ class LayerMoves:
     """
 
     def __init__(
-        self, layer: Layer, kernel: Kernel, resident: Collection[str] = (), weight_unit: int = 1
+        self, layer: Layer, bound: BoundKernel, resident: Collection[str] = (), weight_unit: int = 1
     ) -> None:
         self.layer = layer
-        self.kernel = kernel
-        traits = kernel.traits(layer)
+        self.kernel = bound.kernel
+        traits = bound.traits
         self.planar = traits.planar
-        self._input_layouts = traits.input_layouts(layer)
+        self._input_layouts = traits.inputs
         self._output_layout = traits.output
         self._resident = resident
         self._unit = weight_unit

@@ -14,12 +14,12 @@ from itertools import product
 from types import MappingProxyType
 from typing import Any
 
+from dory_core.binding import BoundKernel
 from dory_core.copies import AS_IT_IS, Carriage, Charge, DmaCost
 from dory_core.estimate.moves import LayerMoves, splits_columns, weight_unit
 from dory_core.hardware import Link, MemoryHierarchy
 from dory_core.ir import Layer, Linear, pixel_bytes
 from dory_core.ir.geometry import Tile
-from dory_core.kernel import Kernel
 from dory_core.tiles.schedule import Schedule, TileStep
 
 
@@ -90,19 +90,19 @@ class LayerCosts:
     def __init__(
         self,
         layer: Layer,
-        kernel: Kernel,
+        bound: BoundKernel,
         hierarchy: MemoryHierarchy,
         upper: int = 1,
         resident: Collection[str] = (),
     ) -> None:
         self.layer = layer
-        self.kernel = kernel
+        self.kernel = bound.kernel
         self.link = hierarchy.link(upper)
         self.constants_link = hierarchy.constants_link if upper == 1 else self.link
         self.link_name = link_name(self.link)
         self.barrier = hierarchy.barrier_cycles
         self.step = hierarchy.step_cycles
-        self.moves = LayerMoves(layer, kernel, resident, weight_unit(hierarchy))
+        self.moves = LayerMoves(layer, bound, resident, weight_unit(hierarchy))
         self.stores = "y" not in resident
         self.carriages: Mapping[str, Carriage] | None = None
         if self.link.is_plain and self.constants_link.is_plain:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from dory_core.binding import BoundKernel
 from dory_core.blocks import Block, Request, align_up
 from dory_core.budgets import Budgets
 from dory_core.copies import IMPOSSIBLE, Carriage
@@ -235,25 +236,24 @@ def make_step(
 
     Raises NotSupported when neither DMA nor cores can make a copy.
     """
-    kernel = tiled.kernel
     if tiled.in_place:
         return _in_place_step(layer, tiled, parts, places, weights, hierarchy, conversions)
     traits = tiled.traits
     first = parts[0].schedule
     all_inputs = len(first.c_out if first.is_channelwise else first.c_in) == 1
-    carriages = _carriages(layer, kernel, parts, hierarchy, stay.unmoved)
-    timelines = part_timelines(layer, kernel, parts, hierarchy, stay.unmoved, carriages)
+    carriages = _carriages(layer, tiled.bound, parts, hierarchy, stay.unmoved)
+    timelines = part_timelines(layer, tiled.bound, parts, hierarchy, stay.unmoved, carriages)
     whole = {(span.start, span.size) for part in parts for span in part.schedule.c_out} == {
         (0, layer.output.channels)
     }
     return LayerStep(
         layer=layer,
-        kernel=_call(kernel, layer),
+        kernel=_call(tiled.bound, layer),
         rejections=tiled.rejections,
         tiling=tiled.tiling,
         parts=parts,
         l1=place_l1(
-            l1_buffers(tiled.layer, kernel, tiled.tiling.tile, tiled.schedule.buffering),
+            l1_buffers(tiled.layer, tiled.bound, tiled.tiling.tile, tiled.schedule.buffering),
             stay.offsets,
         ),
         inputs=tuple(
@@ -281,7 +281,7 @@ def make_step(
 
 def _carriages(
     layer: Layer,
-    kernel: Kernel,
+    bound: BoundKernel,
     parts: Sequence[PartPlan],
     hierarchy: MemoryHierarchy,
     resident: Collection[str],
@@ -292,7 +292,7 @@ def _carriages(
         for k, name in enumerate(OPERANDS[: len(layer.inputs)])
     }
     bases["y"] = [part.output for part in parts]
-    moves = LayerMoves(layer, kernel, resident, weight_unit(hierarchy))
+    moves = LayerMoves(layer, bound, resident, weight_unit(hierarchy))
     schedules = [part.schedule for part in parts]
     found = moves.carriages(hierarchy, schedules, bases=bases)
     for operand, carriage in found.items():
@@ -321,14 +321,15 @@ def _form(layout: Layout, all_channels: bool) -> str:
     return "rows" if all_channels else "pixels"
 
 
-def _call(kernel: Kernel, layer: Layer) -> KernelCall:
+def _call(bound: BoundKernel, layer: Layer) -> KernelCall:
+    kernel = bound.kernel
     return KernelCall(
         kernel.name,
         kernel.symbol(layer),
         kernel.headers(layer),
         kernel.call(layer),
         kernel.engine,
-        kernel.traits(layer).fetches,
+        bound.traits.fetches,
     )
 
 
@@ -349,11 +350,11 @@ def _in_place_step(
     timeline = whole_timeline(layer, kernel, hierarchy, memories)
     return LayerStep(
         layer=layer,
-        kernel=_call(kernel, layer),
+        kernel=_call(tiled.bound, layer),
         rejections=tiled.rejections,
         tiling=tiled.tiling,
         parts=parts,
-        l1=place_l1(scratch_buffers(layer, kernel, tiled.tiling.tile)),
+        l1=place_l1(scratch_buffers(layer, tiled.bound, tiled.tiling.tile)),
         inputs=tuple(
             OperandPlan(IN_PLACE, places[tensor.name], layout)
             for tensor, layout in zip(layer.inputs, traits.inputs, strict=True)
@@ -369,7 +370,7 @@ def _in_place_step(
 
 def part_timelines(
     layer: Layer,
-    kernel: Kernel,
+    bound: BoundKernel,
     parts: Sequence[PartPlan],
     hierarchy: MemoryHierarchy,
     resident: Collection[str] = (),
@@ -379,7 +380,7 @@ def part_timelines(
 
     resident: what stays in L1. carriages: how copies are made, of all parts alike.
     """
-    costs = LayerCosts(layer, kernel, hierarchy, resident=resident)
+    costs = LayerCosts(layer, bound, hierarchy, resident=resident)
     costs = costs.of(*(part.schedule for part in parts), carriages=carriages)
     known: dict[Schedule, PartTimeline] = {}
     for part in parts:

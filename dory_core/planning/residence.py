@@ -270,7 +270,7 @@ class _Planner:
 
     def _buffers(self, n: int, tile: Tile, buffering: Buffering) -> tuple[L1Buffer, ...]:
         one = self.tiled[n]
-        return l1_buffers(one.layer, one.kernel, tile, buffering)
+        return l1_buffers(one.layer, one.bound, tile, buffering)
 
     def _single(self, n: int) -> TiledLayer:
         """Return a layer with one copy of what is there once."""
@@ -291,7 +291,7 @@ class _Planner:
 
     def _cycles(self, n: int, schedule: Schedule, unmoved: frozenset[str]) -> int:
         one = self.tiled[n]
-        costs = LayerCosts(one.layer, one.kernel, self.hierarchy, resident=unmoved)
+        costs = LayerCosts(one.layer, one.bound, self.hierarchy, resident=unmoved)
         return estimate(costs, schedule).cycles
 
     def result(self) -> Residency:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import gcd, lcm
 
+from dory_core.binding import BoundKernel
 from dory_core.expr import Number
 from dory_core.hardware import MemoryHierarchy
 from dory_core.ir import Layer, Linear
@@ -18,12 +19,12 @@ from dory_core.ir.geometry import (
     output_granule,
 )
 from dory_core.ir.layout import Layout
-from dory_core.kernel import Constraint, Kernel
+from dory_core.kernel import Constraint, Traits
 
 
-def input_tile_bytes(layer: Layer, kernel: Kernel, tile: Tile, operand: int = 0) -> Number:
+def input_tile_bytes(layer: Layer, traits: Traits, tile: Tile, operand: int = 0) -> Number:
     """Return the bytes of one input tile in L1; sizes are numbers or expressions, as the tile's."""
-    layout, tensor = kernel.traits(layer).input_layouts(layer)[operand], layer.inputs[operand]
+    layout, tensor = traits.inputs[operand], layer.inputs[operand]
     if layout.is_hwc:
         return input_bytes(layer, tile, operand)
     if isinstance(layer.op, Linear):
@@ -31,26 +32,25 @@ def input_tile_bytes(layer: Layer, kernel: Kernel, tile: Tile, operand: int = 0)
     return layout.box_bytes(tensor, tile.c_in, tile.x_h)
 
 
-def output_tile_bytes(layer: Layer, kernel: Kernel, tile: Tile) -> Number:
+def output_tile_bytes(layer: Layer, traits: Traits, tile: Tile) -> Number:
     """Return the bytes of the output tile in L1; sizes are numbers or expressions."""
-    layout = kernel.traits(layer).output
+    layout = traits.output
     if layout.is_hwc:
         return output_bytes(layer, tile)
     return layout.box_bytes(layer.output, tile.c_out, tile.h)
 
 
-def tile_granule(layer: Layer, kernel: Kernel) -> int:
+def tile_granule(layer: Layer, traits: Traits) -> int:
     """Return what tiles of output channels are multiples of (the last one excepted).
 
     Slices of both tensors then start where a layout can be cut.
     """
-    traits = kernel.traits(layer)
     granule = lcm(output_granule(layer), _slice(traits.output))
     if not is_channelwise(layer):
         return granule
     together = channel_granule(layer)
     per_group = extent(layer).c_in * together // extent(layer).c_out
-    for layout in traits.input_layouts(layer):
+    for layout in traits.inputs:
         channels = _slice(layout)
         granule = lcm(granule, together * (channels // gcd(channels, per_group)))
     return granule
@@ -64,13 +64,13 @@ def _slice(layout: Layout) -> int:
 
 
 def fetch_constraints(
-    layer: Layer, kernel: Kernel, tile: Tile, hierarchy: MemoryHierarchy
+    layer: Layer, bound: BoundKernel, tile: Tile, hierarchy: MemoryHierarchy
 ) -> tuple[Constraint, ...]:
     """Return that the constants of a tile fit the memory that the kernel fetches them into.
 
     Raises ValueError when level 1 has no such memory.
     """
-    role = kernel.traits(layer).fetches
+    kernel, role = bound.kernel, bound.traits.fetches
     if not role:
         return ()
     memory = hierarchy.level(1).memory_for(role)
@@ -80,7 +80,7 @@ def fetch_constraints(
             "which level 1 does not have"
         )
     full = extent(layer)
-    least = min(tile_granule(layer, kernel), full.c_out)
+    least = min(tile_granule(layer, bound.traits), full.c_out)
     smallest = kernel.weight_bytes(layer, make_tile(layer, least, full.h, full.w, full.c_in))
     return (
         Constraint(

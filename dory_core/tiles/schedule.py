@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from itertools import product
 from types import MappingProxyType
 
+from dory_core.binding import BoundKernel
 from dory_core.expr import Expr, Number
 from dory_core.hardware import BUFFER_ALIGNMENT
 from dory_core.ir import Add, Layer
@@ -31,7 +32,6 @@ from dory_core.ir.geometry import (
     is_channelwise,
     partial_sum_bytes,
 )
-from dory_core.kernel import Kernel
 from dory_core.tiles.boxes import input_tile_bytes, output_tile_bytes
 
 WEIGHTS_OUTER = "c_out,h,w,c_in"
@@ -217,21 +217,22 @@ def _is_zero(size: Number) -> bool:
 
 
 def l1_buffers(
-    layer: Layer, kernel: Kernel, tile: Tile, buffering: Buffering
+    layer: Layer, bound: BoundKernel, tile: Tile, buffering: Buffering
 ) -> tuple[L1Buffer, ...]:
     """Return the buffers that a tile needs in L1; sizes are numbers or expressions, as the tile's.
 
     Buffers that are known to be empty are left out; constants that the kernel fetches have none.
     """
     split = tile.c_in < extent(layer).c_in if not is_channelwise(layer) else 0
-    weights = 0 if kernel.traits(layer).fetches else kernel.weight_bytes(layer, tile)
-    candidates = [L1Buffer("x", _aligned(input_tile_bytes(layer, kernel, tile)), buffering.x)]
+    kernel, traits = bound.kernel, bound.traits
+    weights = 0 if traits.fetches else kernel.weight_bytes(layer, tile)
+    candidates = [L1Buffer("x", _aligned(input_tile_bytes(layer, traits, tile)), buffering.x)]
     if isinstance(layer.op, Add):
-        x2 = input_tile_bytes(layer, kernel, tile, 1)
+        x2 = input_tile_bytes(layer, traits, tile, 1)
         candidates.append(L1Buffer("x2", _aligned(x2), buffering.x))
     candidates += [
         L1Buffer("w", _aligned(weights), buffering.w),
-        L1Buffer("y", _aligned(output_tile_bytes(layer, kernel, tile)), buffering.y),
+        L1Buffer("y", _aligned(output_tile_bytes(layer, traits, tile)), buffering.y),
         L1Buffer("psum", _aligned(partial_sum_bytes(tile)) * split, 1),
         L1Buffer("scratch", _aligned(kernel.scratch_bytes(layer, tile)), 1),
     ]

@@ -6,13 +6,13 @@ from dory_core.expr import Number, minimum
 from dory_core.hardware import Link
 from dory_core.ir import Add, Layer, Linear, Tensor, pixel_bytes
 from dory_core.ir.geometry import Tile, extent, is_channelwise
-from dory_core.kernel import Kernel, Term
+from dory_core.kernel import Term, Traits
 
 # As much as the largest wishes of kernels: cores that copy cost more than a smaller tile.
 WEIGHT = 1e6
 
 
-def copy_terms(layer: Layer, kernel: Kernel, tile: Tile, link: Link) -> tuple[Term, ...]:
+def copy_terms(layer: Layer, traits: Traits, tile: Tile, link: Link) -> tuple[Term, ...]:
     """Return the wish for tiles whose boxes start and end on multiples of the link's alignment.
 
     Each HWC tensor that is moved counts 1 where its tiles do, or are the whole tensor. Layouts that
@@ -20,12 +20,12 @@ def copy_terms(layer: Layer, kernel: Kernel, tile: Tile, link: Link) -> tuple[Te
     """
     if not link.dma or (link.alignment_bytes == 1 and link.dimensions > 1):
         return ()
-    traits, full = kernel.traits(layer), extent(layer)
+    full = extent(layer)
     wishes: list[Number] = []
     channels = tile.c_out if is_channelwise(layer) else tile.c_in
     if not isinstance(layer.op, Linear) and not traits.planar:
         operands = layer.inputs if isinstance(layer.op, Add) else layer.inputs[:1]
-        for tensor, layout in zip(operands, traits.input_layouts(layer), strict=False):
+        for tensor, layout in zip(operands, traits.inputs, strict=False):
             if layout.is_hwc:
                 # Rows and columns of inputs start at any number, so one has to be a multiple.
                 rows = _aligned(tensor.width * pixel_bytes(tensor.channels, tensor.bits), link)

@@ -83,9 +83,9 @@ def whole_tile(layer: Layer) -> Tile:
     return replace(tile, x_h=x.height, x_w=x.width)
 
 
-def scratch_buffers(layer: Layer, kernel: Kernel, tile: Tile) -> tuple[L1Buffer, ...]:
+def scratch_buffers(layer: Layer, bound: BoundKernel, tile: Tile) -> tuple[L1Buffer, ...]:
     """Return the buffers in L1 of a layer that is computed in place."""
-    return tuple(b for b in l1_buffers(layer, kernel, tile, _SINGLE) if b.name == "scratch")
+    return tuple(b for b in l1_buffers(layer, bound, tile, _SINGLE) if b.name == "scratch")
 
 
 def whole_layer(
@@ -95,15 +95,15 @@ def whole_layer(
 
     budget_bytes: of L1, for scratch memory. Raises: Refused.
     """
-    kernel, traits = candidate.kernel, candidate.traits
-    if traits.planar:
+    kernel = candidate.kernel
+    if candidate.traits.planar:
         raise Refused("it reads another layout than that of tensors in L2")
     tile = whole_tile(layer)
-    fetched = fetch_constraints(layer, kernel, tile, hierarchy)
+    fetched = fetch_constraints(layer, candidate, tile, hierarchy)
     for constraint in (*kernel.constraints(layer, tile), *fetched):
         if not constraint.condition:
             raise Refused(f"not in one piece: {constraint.reason}")
-    buffers = scratch_buffers(layer, kernel, tile)
+    buffers = scratch_buffers(layer, candidate, tile)
     used = sum(int(b.total) for b in buffers)
     if used > budget_bytes:
         raise Refused(f"it needs {used} B of scratch memory", used)
@@ -111,7 +111,7 @@ def whole_layer(
     schedule = make_schedule(layer, tile, _SINGLE, has_weights=has_weights)
     tiling = Tiling(tile, _SINGLE, buffers, budget_bytes, (), "whole")
     estimate = whole_timeline(layer, kernel, hierarchy).estimate
-    return TiledLayer(layer, kernel, traits, tiling, schedule, estimate, in_place=True)
+    return TiledLayer(layer, candidate, tiling, schedule, estimate, in_place=True)
 
 
 def whole_timeline(

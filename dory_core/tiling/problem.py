@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from math import lcm
 from typing import Any
 
+from dory_core.binding import BoundKernel
 from dory_core.expr import Expr, Number, Op, Var, evaluate, to_text
 from dory_core.ir import Layer
 from dory_core.ir.geometry import (
@@ -45,13 +46,18 @@ class Formulation:
     """
 
     layer: Layer
-    kernel: Kernel
+    bound: BoundKernel
     tile: Tile
     variables: tuple[Var, ...]
     buffers: tuple[L1Buffer, ...]
     constraints: tuple[Constraint, ...]
     terms: tuple[Term, ...]
     limits: tuple[Limit, ...]
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel."""
+        return self.bound.kernel
 
     def with_copies(self, buffering: Buffering) -> tuple[L1Buffer, ...]:
         """Return the buffers with the copies of ``buffering``."""
@@ -89,20 +95,19 @@ class TilingProblem:
 
 def formulate(
     layer: Layer,
-    kernel: Kernel,
+    bound: BoundKernel,
     terms: Terms | None = None,
     conditions: Conditions | None = None,
 ) -> Formulation:
-    """Return the formulation of ``layer`` on ``kernel`` with the objective terms of ``terms``.
+    """Return the formulation of ``layer`` on a kernel with the objective terms of ``terms``.
 
     conditions: what must hold beside the kernel's own constraints. Raises ValueError when a weight
     is no multiple of 1/2.
     """
-    full = extent(layer)
-    c_out = _axis("c_out", full.c_out, tile_granule(layer, kernel))
+    kernel, traits, full = bound.kernel, bound.traits, extent(layer)
+    c_out = _axis("c_out", full.c_out, tile_granule(layer, traits))
     c_in: Number = full.c_in
     w: Number = full.w
-    traits = kernel.traits(layer)
     if traits.is_hwc:
         w = _axis("w", full.w, 1)
         if not is_channelwise(layer) and traits.accumulates:
@@ -117,10 +122,10 @@ def formulate(
         doubled_weight(term)
     return Formulation(
         layer,
-        kernel,
+        bound,
         tile,
         tuple(s for s in sizes if isinstance(s, Var)),
-        l1_buffers(layer, kernel, tile, SINGLE),
+        l1_buffers(layer, bound, tile, SINGLE),
         constraints,
         chosen,
         tuple(_limit(c.condition) for c in constraints),

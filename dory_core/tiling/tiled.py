@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from dory_core.binding import BoundLayer, EngineRejection, KernelRejection
+from dory_core.binding import BoundKernel, BoundLayer, EngineRejection, KernelRejection
 from dory_core.errors import DoryError
 from dory_core.estimate.timeline import LayerEstimate
 from dory_core.ir import Layer
@@ -18,20 +18,29 @@ from dory_core.tiles.tiling import Tiling
 class TiledLayer:
     """A layer with its kernel, tile and schedule between two memory levels.
 
-    traits: how the kernel handles the layer. rejections: candidates and why they were not taken.
-    in_place: not tiled, the kernel works on tensors and constants where they lie
+    bound: the kernel, and how it handles the layer. rejections: candidates that were not taken,
+    and why. in_place: not tiled, the kernel works on tensors and constants where they lie
     (``tiling.in_place``). passed_over: engines of higher preference.
     """
 
     layer: Layer
-    kernel: Kernel
-    traits: Traits
+    bound: BoundKernel
     tiling: Tiling
     schedule: Schedule
     estimate: LayerEstimate
     rejections: tuple[KernelRejection, ...] = ()
     in_place: bool = False
     passed_over: tuple[EngineRejection, ...] = ()
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel."""
+        return self.bound.kernel
+
+    @property
+    def traits(self) -> Traits:
+        """How the kernel handles the layer."""
+        return self.bound.traits
 
     def explained(self, bound: BoundLayer, rejections: Iterable[KernelRejection]) -> TiledLayer:
         """Return the layer with what is said about candidates that were not taken."""

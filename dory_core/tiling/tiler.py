@@ -101,8 +101,8 @@ class Tiler:
 
         None when that does not fit, or the kernel does not want it.
         """
-        layer, kernel = tiled.layer, tiled.kernel
-        formulation = self._formulation(layer, kernel)
+        layer, bound = tiled.layer, tiled.bound
+        formulation = self._formulation(layer, bound)
         values = {variable.name: variable.bounds[1] for variable in formulation.variables}
         if not all(evaluate(c.condition, values) for c in formulation.constraints):
             return None
@@ -113,21 +113,20 @@ class Tiler:
         buffering = problem.buffering
         weights = formulation.has_weights
         schedule = make_schedule(layer, tiling.tile, buffering, has_weights=weights)
-        costs = LayerCosts(layer, kernel, self._hierarchy, self._upper)
+        costs = LayerCosts(layer, bound, self._hierarchy, self._upper)
         cycles = estimate(costs, schedule)
         return replace(tiled, tiling=tiling, schedule=schedule, estimate=cycles)
 
     def _on(
         self, layer: Layer, candidate: BoundKernel, budget_bytes: int, rival: int | None
     ) -> TiledLayer | DoesNotFit:
-        kernel, traits = candidate.kernel, candidate.traits
-        if traits.in_place:
+        if candidate.traits.in_place:
             return self._in_place(layer, candidate, budget_bytes)
-        found = self._tile_on(layer, kernel, budget_bytes, rival)
+        found = self._tile_on(layer, candidate, budget_bytes, rival)
         if isinstance(found, DoesNotFit):
             return found
         variant, tiling = found
-        return TiledLayer(layer, kernel, traits, tiling, variant.schedule, variant.estimate)
+        return TiledLayer(layer, candidate, tiling, variant.schedule, variant.estimate)
 
     def _in_place(
         self, layer: Layer, candidate: BoundKernel, budget_bytes: int
@@ -146,8 +145,9 @@ class Tiler:
             )
 
     def _tile_on(
-        self, layer: Layer, kernel: Kernel, budget_bytes: int, rival: int | None
+        self, layer: Layer, bound: BoundKernel, budget_bytes: int, rival: int | None
     ) -> tuple[Variant, Tiling] | DoesNotFit:
+        kernel = bound.kernel
         # Names are unique within a target, and hooks may make new objects for every layer.
         key = (
             type(kernel),
@@ -159,19 +159,19 @@ class Tiler:
         )
         if key not in self._memo:
             try:
-                self._memo[key] = self._solve(layer, kernel, budget_bytes, rival)
+                self._memo[key] = self._solve(layer, bound, budget_bytes, rival)
             except DoesNotFit as error:
                 return error  # it names the layer, so another layer needs its own
         return self._memo[key]
 
     def _solve(
-        self, layer: Layer, kernel: Kernel, budget_bytes: int, rival: int | None
+        self, layer: Layer, bound: BoundKernel, budget_bytes: int, rival: int | None
     ) -> tuple[Variant, Tiling]:
-        formulation = self._formulation(layer, kernel)
+        formulation = self._formulation(layer, bound)
         solved = solve_bufferings(formulation, budget_bytes)
         if not solved:
             raise does_not_fit(TilingProblem(formulation, budget_bytes, level=self._upper))
-        costs = LayerCosts(layer, kernel, self._hierarchy, self._upper)
+        costs = LayerCosts(layer, bound, self._hierarchy, self._upper)
         best = cheapest(formulation, solved.items(), costs)
         assert best is not None  # every solved buffering has a schedule
         proof = OPTIMAL
@@ -180,15 +180,15 @@ class Tiler:
         problem = TilingProblem(formulation, budget_bytes, best.buffering, self._upper)
         return best, make_tiling(problem, best.values, proof)
 
-    def _formulation(self, layer: Layer, kernel: Kernel) -> Formulation:
+    def _formulation(self, layer: Layer, bound: BoundKernel) -> Formulation:
         return formulate(
             layer,
-            kernel,
+            bound,
             lambda tile: (
-                *self._terms_hook(layer, kernel, tile),
-                *copy_terms(layer, kernel, tile, self._hierarchy.link(self._upper)),
+                *self._terms_hook(layer, bound.kernel, tile),
+                *copy_terms(layer, bound.traits, tile, self._hierarchy.link(self._upper)),
             ),
-            lambda tile: fetch_constraints(layer, kernel, tile, self._hierarchy),
+            lambda tile: fetch_constraints(layer, bound, tile, self._hierarchy),
         )
 
 

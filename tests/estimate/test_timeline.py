@@ -6,6 +6,7 @@ from itertools import pairwise, product
 
 import pytest
 
+from dory_core.binding import bind_kernel
 from dory_core.copies import PIECES, Carriage, DmaCost
 from dory_core.estimate.moves import box_transfer
 from dory_core.estimate.timeline import (
@@ -38,7 +39,7 @@ class ConstantKernel(SampleKernel):
 
 def run(layer, tile, buffering, kernel=None, chip=None, order=ORDERS[0], record=None):
     kernel = kernel or ConstantKernel()
-    costs = LayerCosts(layer, kernel, chip or hierarchy())
+    costs = LayerCosts(layer, bind_kernel(kernel, layer), chip or hierarchy())
     weights = bool(kernel.weight_bytes(layer, tile))
     schedule = make_schedule(layer, tile, buffering, order, weights)
     return estimate(costs, schedule, record), costs, schedule

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from dory_core.binding import bind_kernel
 from dory_core.expr import Expr, ceil_div, maximum
 from dory_core.ir import (
     Add,
@@ -29,6 +30,7 @@ from dory_core.ir.geometry import (
 )
 from dory_core.kernel import Constraint, Kernel, Rejection, Term, Traits
 from dory_core.testing.kernels import alone
+from dory_core.tiling.problem import formulate
 
 RANGES = LayerRanges(-1000, 1000, 32, -1000, 1000)
 
@@ -223,3 +225,8 @@ def full_bytes(problem) -> int:
     """Return the bytes that the largest tile of a problem needs."""
     used = problem.bytes_used
     return int(used.bounds[1]) if isinstance(used, Expr) else int(used)
+
+
+def formulated(layer, kernel, terms=None):
+    """Return the formulation of a layer on a kernel that accepts it."""
+    return formulate(layer, bind_kernel(kernel, layer), terms)

@@ -8,6 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 
+from dory_core.binding import bind_kernel
 from dory_core.ir.geometry import extent, is_channelwise, make_tile, output_granule
 from dory_core.tiles.schedule import (
     ORDERS,
@@ -125,7 +126,9 @@ def test_a_kernel_without_constants_loads_no_weights():
 def test_buffers_are_named_aligned_and_do_not_overlap():
     layer = conv(16, 16, (16, 16))
     tile = make_tile(layer, 5, 3, 7, 6)
-    buffers = l1_buffers(layer, SampleKernel(accumulates=True), tile, Buffering(2, 1, 2))
+    buffers = l1_buffers(
+        layer, bind_kernel(SampleKernel(accumulates=True), layer), tile, Buffering(2, 1, 2)
+    )
     assert [(b.name, b.copies) for b in buffers] == [
         ("x", 2),
         ("w", 1),
@@ -149,7 +152,10 @@ def test_buffers_are_named_aligned_and_do_not_overlap():
 def test_partial_sums_only_when_input_channels_are_split():
     layer = conv(16, 16, (16, 16))
     names = [
-        b.name for b in l1_buffers(layer, SampleKernel(), make_tile(layer, 4, 4, 4), Buffering())
+        b.name
+        for b in l1_buffers(
+            layer, bind_kernel(SampleKernel(), layer), make_tile(layer, 4, 4, 4), Buffering()
+        )
     ]
     assert names == ["x", "w", "y", "scratch"]
 
@@ -157,6 +163,9 @@ def test_partial_sums_only_when_input_channels_are_split():
 def test_an_add_has_two_input_buffers():
     layer = add(8, (4, 4))
     names = [
-        b.name for b in l1_buffers(layer, SampleKernel(), make_tile(layer, 8, 4, 4), Buffering())
+        b.name
+        for b in l1_buffers(
+            layer, bind_kernel(SampleKernel(), layer), make_tile(layer, 8, 4, 4), Buffering()
+        )
     ]
     assert names == ["x", "x2", "y"]

@@ -8,18 +8,20 @@ import pytest
 
 import dory_core.tiling.reduce as reduce_module
 import dory_core.tiling.solve as solve_module
+from dory_core.binding import bind_kernel
 from dory_core.errors import DoesNotFit
 from dory_core.expr import Var
 from dory_core.ir.geometry import make_tile, with_border
 from dory_core.kernel import Constraint, Term
 from dory_core.tiles.schedule import Buffering, l1_buffers
 from dory_core.tiling.cpsat import Model
-from dory_core.tiling.problem import TilingProblem, formulate
+from dory_core.tiling.problem import TilingProblem
 from dory_core.tiling.search import search
 from dory_core.tiling.solve import smallest_tile, solve
 from tests.tiling.sample_layers import (
     SampleKernel,
     conv,
+    formulated,
     full_bytes,
     linear,
     paper_terms,
@@ -31,7 +33,7 @@ def random_problem(seed: int) -> TilingProblem:
     rng = random.Random(10_000 + seed)
     layer = random_layer(seed)
     kernel = SampleKernel(accumulates=rng.random() < 0.3, rows=rng.choice((0, 0, 0, 2, 3)))
-    formulation = formulate(layer, kernel, paper_terms(layer, kernel))
+    formulation = formulated(layer, kernel, paper_terms(layer, kernel))
     buffering = Buffering(rng.choice((1, 2)), rng.choice((1, 2)), rng.choice((1, 2)))
     everything = full_bytes(TilingProblem(formulation, 0, buffering))
     budget = int(everything * rng.choice((0.02, 0.1, 0.2, 0.4, 0.7, 0.95, 1.1)))
@@ -81,7 +83,7 @@ def test_first_layer_of_a_large_image_is_enumerated(monkeypatch):
         return [Term("PAIRS", 10, (size - 1) % 2), Term("SIZE", 1, size * tile.c_out)]
 
     layer = conv(1, 32, (200, 200), (5, 5), (2, 2), (2, 2, 2, 2))
-    problem = TilingProblem(formulate(layer, SampleKernel(), terms), 50_000, Buffering(2, 2, 2))
+    problem = TilingProblem(formulated(layer, SampleKernel(), terms), 50_000, Buffering(2, 2, 2))
     tile = solve(problem).tile
     assert tile == search(problem).tile
     assert left and left[0] > 1 << 16
@@ -94,7 +96,7 @@ def test_random_problems_cover_fitting_and_not_fitting_layers():
 
 def test_without_objective_the_largest_tile_wins():
     layer, kernel = conv(8, 16, (12, 12)), SampleKernel()
-    formulation = formulate(layer, kernel)
+    formulation = formulated(layer, kernel)
     tile = solve(TilingProblem(formulation, 1 << 20)).tile
     assert (tile.c_out, tile.h, tile.w) == (16, 12, 12)
 
@@ -105,18 +107,18 @@ def test_huge_weights_are_solved_in_two_stages_with_the_same_tie_break():
     def terms(tile):
         return [Term("ROWS", 1e12, (tile.h - 1) % 8), Term("COLUMNS", 1e12, (tile.w - 1) % 2)]
 
-    problem = TilingProblem(formulate(layer, kernel, terms), 20000)
+    problem = TilingProblem(formulated(layer, kernel, terms), 20000)
     assert solve(problem).tile == search(problem).tile
 
 
 def test_weights_that_are_no_multiple_of_one_half_are_refused():
     with pytest.raises(ValueError, match=r"0\.3 of FILL"):
-        formulate(conv(), SampleKernel(), lambda tile: [Term("FILL", 0.3, tile.h)])
+        formulated(conv(), SampleKernel(), lambda tile: [Term("FILL", 0.3, tile.h)])
 
 
 def test_tiling_explains_its_objective():
     layer, kernel = conv(16, 32, (16, 16)), SampleKernel()
-    tiling = solve(TilingProblem(formulate(layer, kernel, paper_terms(layer, kernel)), 8000))
+    tiling = solve(TilingProblem(formulated(layer, kernel, paper_terms(layer, kernel)), 8000))
     by_name = {t.name: t for t in tiling.terms}
     assert by_name["PAR_BALANCE"].text == "(h - 1) % 8"
     assert by_name["PAR_BALANCE"].value == (tiling.tile.h - 1) % 8
@@ -124,13 +126,15 @@ def test_tiling_explains_its_objective():
     # Computed again with integers, apart from all expressions.
     plain = with_border(layer, make_tile(layer, tiling.tile.c_out, tiling.tile.h, tiling.tile.w))
     assert plain == tiling.tile
-    assert tiling.buffers == l1_buffers(layer, kernel, plain, Buffering(1, 1, 1))
+    assert tiling.buffers == l1_buffers(
+        layer, bind_kernel(kernel, layer), plain, Buffering(1, 1, 1)
+    )
     assert tiling.used_bytes <= 8000
 
 
 def test_does_not_fit_names_layer_level_bytes_and_buffer():
     layer = conv(64, 16, (8, 8), name="features.3")
-    problem = TilingProblem(formulate(layer, SampleKernel(im2col=False)), 700)
+    problem = TilingProblem(formulated(layer, SampleKernel(im2col=False)), 700)
     with pytest.raises(DoesNotFit) as error:
         solve(problem)
     # One output pixel of one channel: x 2*2*64 (a corner), 3x3 in the middle; w 576 + 8; y 1 -> 8.
@@ -159,12 +163,12 @@ def test_constraints_without_any_tile_are_an_error_with_their_reason():
             return (Constraint(tile.h > 99, "tiles have more than 99 rows"),)
 
     with pytest.raises(DoesNotFit, match="tiles have more than 99 rows"):
-        solve(TilingProblem(formulate(conv(), Impossible()), 1 << 20))
+        solve(TilingProblem(formulated(conv(), Impossible()), 1 << 20))
 
 
 def test_sub_byte_linear_is_split_between_pixels_only():
     layer = linear(3, (4, 6), 8, bits=(4, 8))  # 3 channels of 4 bits: 2 bytes a pixel
-    problem = TilingProblem(formulate(layer, SampleKernel(accumulates=True)), 1 << 16)
+    problem = TilingProblem(formulated(layer, SampleKernel(accumulates=True)), 1 << 16)
     (c_in,) = (v for v in problem.formulation.variables if v.name == "c_in")
     assert c_in.domain.tolist() == [12, 24, 36, 72]  # pixels of 3, words of 4, even parts
     x = next(b for b in solve(problem).buffers if b.name == "x")

@@ -8,13 +8,13 @@ from itertools import product
 import pytest
 
 import dory_core.tiling.tiler as tiler_module
-from dory_core.binding import bind_layer
+from dory_core.binding import bind_kernel, bind_layer
 from dory_core.errors import DoesNotFit, NotSupported
 from dory_core.estimate.timeline import LayerCosts, estimate
 from dory_core.hardware import Level, Link, Memory, MemoryHierarchy
 from dory_core.ir import Array, requant
 from dory_core.tiles.schedule import ORDERS, Buffering, make_schedule
-from dory_core.tiling.problem import TilingProblem, formulate
+from dory_core.tiling.problem import TilingProblem
 from dory_core.tiling.search import search, search_values, tile_space
 from dory_core.tiling.tiler import Tiler, signature
 from dory_core.tiling.variants import bufferings, fits, solve_bufferings
@@ -22,6 +22,7 @@ from tests.tiling.sample_layers import (
     SampleKernel,
     add,
     conv,
+    formulated,
     full_bytes,
     paper_terms,
     random_layer,
@@ -43,13 +44,13 @@ def hook(layer, kernel, tile):
 
 
 def budget_of(layer, kernel, share):
-    return int(full_bytes(TilingProblem(formulate(layer, kernel), 0)) * share)
+    return int(full_bytes(TilingProblem(formulated(layer, kernel), 0)) * share)
 
 
 def test_every_buffering_gets_its_own_optimum():
     for seed in range(30):
         layer, kernel = random_layer(seed), SampleKernel()
-        formulation = formulate(layer, kernel, paper_terms(layer, kernel))
+        formulation = formulated(layer, kernel, paper_terms(layer, kernel))
         budget = budget_of(layer, kernel, 0.5)
         found = solve_bufferings(formulation, budget)
         for buffering in bufferings(formulation):
@@ -61,8 +62,8 @@ def test_the_buffering_and_order_with_the_fewest_cycles_is_kept():
     for seed in range(20):
         layer, kernel = random_layer(seed), SampleKernel()
         budget = budget_of(layer, kernel, 0.4)
-        formulation = formulate(layer, kernel, paper_terms(layer, kernel))
-        costs = LayerCosts(layer, kernel, CHIP)
+        formulation = formulated(layer, kernel, paper_terms(layer, kernel))
+        costs = LayerCosts(layer, bind_kernel(kernel, layer), CHIP)
         everything = []
         for buffering in bufferings(formulation):
             tiling = search(TilingProblem(formulation, budget, buffering))
@@ -88,8 +89,8 @@ def test_latency_is_the_minimum_over_all_tiles():
     for seed in range(12):
         layer, kernel = random_layer(seed, largest=6, channels=8), SampleKernel()
         budget = budget_of(layer, kernel, 0.7)
-        formulation = formulate(layer, kernel, paper_terms(layer, kernel))
-        costs = LayerCosts(layer, kernel, CHIP)
+        formulation = formulated(layer, kernel, paper_terms(layer, kernel))
+        costs = LayerCosts(layer, bind_kernel(kernel, layer), CHIP)
         cycles = []
         for env in tile_space(formulation.variables) if formulation.variables else []:
             for k in range(len(next(iter(env.values())))):
