@@ -71,8 +71,6 @@ if TYPE_CHECKING:
     from dory_core.ir.geometry import extent as extent
     from dory_core.ir.geometry import tensor_bytes as tensor_bytes
     from dory_core.ir.layout import Layout as Layout
-    from dory_core.ir.packing import pack as pack
-    from dory_core.ir.packing import unpack as unpack
     from dory_core.ir.ranges import infer_types as infer_types
     from dory_core.kernel import Access as Access
     from dory_core.kernel import Constraint as Constraint
@@ -113,15 +111,10 @@ if TYPE_CHECKING:
     from dory_core.simulate.cache import cache_dir as cache_dir
     from dory_core.simulate.compiler import Compiler as Compiler
     from dory_core.simulate.compiler import find_compiler as find_compiler
-    from dory_core.simulate.compiler import identify as identify
-    from dory_core.simulate.compiler import named_compiler as named_compiler
     from dory_core.simulate.process import run_process as run_process
     from dory_core.simulate.result import LayerOutput as LayerOutput
     from dory_core.simulate.result import LayerResult as LayerResult
-    from dory_core.simulate.result import Mismatch as Mismatch
-    from dory_core.simulate.result import Run as Run
     from dory_core.simulate.result import RunResult as RunResult
-    from dory_core.simulate.result import compare_layer as compare_layer
     from dory_core.simulate.runner import Runner as Runner
     from dory_core.simulate.runner import RunRequest as RunRequest
     from dory_core.vectors import VECTORS_OPTION as VECTORS_OPTION
@@ -229,17 +222,9 @@ SECTIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "dory_core.application": ("read_plan",),
         "dory_core.simulate.build": ("Recipe", "build_program"),
         "dory_core.simulate.cache": ("cache_dir",),
-        "dory_core.simulate.compiler": ("Compiler", "find_compiler", "identify", "named_compiler"),
-        "dory_core.ir.packing": ("pack", "unpack"),
+        "dory_core.simulate.compiler": ("Compiler", "find_compiler"),
         "dory_core.simulate.process": ("run_process",),
-        "dory_core.simulate.result": (
-            "LayerOutput",
-            "LayerResult",
-            "Mismatch",
-            "Run",
-            "RunResult",
-            "compare_layer",
-        ),
+        "dory_core.simulate.result": ("LayerOutput", "LayerResult", "RunResult"),
         "dory_core.simulate.runner": ("Runner", "RunRequest"),
     },
     "Commands": {

@@ -20,8 +20,6 @@ __all__ = [
     "ZIGLANG",
     "Compiler",
     "find_compiler",
-    "identify",
-    "named_compiler",
     "probe_sanitizer",
 ]
 
@@ -93,10 +91,32 @@ class Compiler:
         """The command as one would type it."""
         return shlex.join(self.command)
 
+    @staticmethod
+    def identify(*command: str) -> Compiler | None:
+        """Return the compiler when the command runs, else None."""
+        return _identify(command)
+
+    @staticmethod
+    def named(variable: str, what: str) -> Compiler | None:
+        """Return the compiler that an environment variable names, None where it names none.
+
+        what: that it ought to name, for the hint. Raises ToolMissing when it cannot be run.
+        """
+        chosen = os.environ.get(variable, "").strip()
+        if not chosen:
+            return None
+        compiler = _identify(tuple(shlex.split(chosen)))
+        if compiler is None:
+            raise ToolMissing(
+                f"the C compiler {chosen!r} named by the environment variable {variable} cannot "
+                "be run",
+                f"unset {variable} or let it name {what}",
+            )
+        return compiler
+
 
 @cache
-def identify(command: tuple[str, ...]) -> Compiler | None:
-    """Return the compiler when the command runs, else None."""
+def _identify(command: tuple[str, ...]) -> Compiler | None:
     if shutil.which(command[0]) is None:
         return None
     try:
@@ -112,37 +132,20 @@ def identify(command: tuple[str, ...]) -> Compiler | None:
     return Compiler(command, result.stdout.strip()) if result.returncode == 0 else None
 
 
-def named_compiler(variable: str, what: str) -> Compiler | None:
-    """Return the compiler that an environment variable names, None where it names none.
-
-    what: that it ought to name, for the hint. Raises ToolMissing when it cannot be run.
-    """
-    chosen = os.environ.get(variable, "").strip()
-    if not chosen:
-        return None
-    compiler = identify(tuple(shlex.split(chosen)))
-    if compiler is None:
-        raise ToolMissing(
-            f"the C compiler {chosen!r} named by the environment variable {variable} cannot be run",
-            f"unset {variable} or let it name {what}",
-        )
-    return compiler
-
-
 def find_compiler() -> Compiler:
     """Return $CC, cc, gcc or clang, else the compiler of the ``ziglang`` wheel.
 
     Raises ToolMissing when there is none, or when $CC is set and cannot be run.
     """
-    chosen = named_compiler("CC", "a working compiler")
+    chosen = Compiler.named("CC", "a working compiler")
     if chosen is not None:
         return chosen
     for name in ("cc", "gcc", "clang"):
-        compiler = identify((name,))
+        compiler = Compiler.identify(name)
         if compiler is not None:
             return compiler
     if importlib.util.find_spec("ziglang") is not None:
-        compiler = identify(ZIGLANG)
+        compiler = Compiler.identify(*ZIGLANG)
         if compiler is not None:
             return compiler
     raise ToolMissing(

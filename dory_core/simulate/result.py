@@ -12,6 +12,7 @@ import numpy.typing as npt
 from dory_core.errors import UsageError
 from dory_core.ir import Tensor
 from dory_core.ir.layout import HWC, Layout
+from dory_core.ir.packing import pack, unpack
 
 __all__ = ["Counts", "LayerOutput", "LayerResult", "Mismatch", "Run", "RunResult", "compare_layer"]
 
@@ -30,6 +31,32 @@ class LayerOutput:
     tensor: Tensor
     macs: int = 0
     layout: Layout = HWC
+
+    def unpack(self, data: bytes) -> npt.NDArray[np.int64]:
+        """Return the values, shape (H, W, C), of the bytes of an HWC tensor."""
+        return unpack(data, self.tensor)
+
+    def pack(self, values: npt.NDArray[Any]) -> bytes:
+        """Return the bytes of values of shape (H, W, C), or flattened in that order."""
+        tensor = self.tensor
+        return pack(values.reshape(tensor.height, tensor.width, tensor.channels), tensor)
+
+    def reported(
+        self, differs: tuple[int, int, int, int] | None, cycles: int | None = None
+    ) -> LayerResult:
+        """Return the result of a program that compares itself.
+
+        differs: (mismatches, number of the first one in HWC order, expected, got), None where every
+        element is exact.
+        """
+        wrong, first = 0, None
+        if differs is not None:
+            wrong, element, expected, got = differs
+            pixel, c = divmod(element, self.tensor.channels)
+            h, w = divmod(pixel, self.tensor.width)
+            first = Mismatch(c, h, w, expected, got)
+        exact = differs is None
+        return LayerResult(self.index, self.name, exact, wrong, first, cycles, macs=self.macs)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from dory_core.simulate.build import build
 from dory_core.simulate.compiler import Compiler
 from dory_core.simulate.dump import make_folder
 from dory_core.simulate.process import run_process
-from dory_core.simulate.result import Counts, LayerOutput, Run, RunResult, compare_layer
+from dory_core.simulate.result import Counts, LayerOutput, Run, RunResult
 from dory_core.simulate.runner import RunRequest
 
 __all__ = ["DMA_MODES", "run_host"]
@@ -64,19 +65,16 @@ def run_host(app_dir: Path, request: RunRequest, *, compiler: Compiler | None = 
                 f"expected values are given for {len(request.expected)}"
             )
         runs = [_compare(number, path, request) for number, path in enumerate(executions)]
-    return RunResult(request.target, "host", request.dma, tuple(runs))
+    return request.result("host", runs)
 
 
 def _compare(number: int, execution: Path, request: RunRequest) -> Run:
-    name = request.input_name(number)
-    expected = request.expected_of(number)
     values = {layer.index: _load(execution, layer) for layer in request.layers}
-    request.save(number, values)
-    _check_output(execution, request, name)
+    run = request.compare(number, values)
+    _check_output(execution, request, run.input)
     counts = _read_counts(execution / "counts.txt")
     external = counts.pop(_EXTERNAL, Counts(0, 0, 0))
-    compared = (compare_layer(layer, values[layer.index], expected) for layer in request.layers)
-    return Run(name, tuple(compared), counts, external)
+    return replace(run, counts=counts, external_counts=external)
 
 
 def _read_counts(path: Path) -> dict[int, Counts]:

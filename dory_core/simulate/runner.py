@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from dory_core.errors import UsageError
 from dory_core.simulate.dump import save_values
-from dory_core.simulate.result import LayerOutput, RunResult
+from dory_core.simulate.result import LayerOutput, LayerResult, Run, RunResult, compare_layer
 
 __all__ = ["HOST_RUNNER", "RunFunction", "RunRequest", "Runner"]
 
@@ -21,7 +21,7 @@ class RunRequest:
     """What to execute and what to compare it with.
 
     layers: the layers to compare. expected: per input, the values of each layer by its index,
-        shape (H, W, C). inputs: per input its storage form (:func:`packing.pack`); None for the
+        shape (H, W, C). inputs: per input its storage form; None for the
         vectors embedded in the application. input_names: for the report.
     output_layers: layers whose outputs, one after the other, are the network's output; it is then
         checked that the application hands out exactly those bytes.
@@ -68,6 +68,37 @@ class RunRequest:
     def expected_of(self, execution: int) -> Mapping[int, npt.NDArray[Any]]:
         """Return what the layers of an inference shall give: (H, W, C) by index of the layer."""
         return self.expected[execution % len(self.expected)]
+
+    def compare(
+        self,
+        execution: int,
+        values: Mapping[int, npt.NDArray[Any]],
+        instructions: Mapping[int, int] | None = None,
+    ) -> Run:
+        """Return how an inference compares; its values are written where ``dump`` asks for it.
+
+        values: shape (H, W, C), instructions: counted; both by index of the layer. Raises
+        UsageError.
+        """
+        self.save(execution, values)
+        counts, expected = instructions or {}, self.expected_of(execution)
+        return self.run(
+            execution,
+            [
+                compare_layer(
+                    layer, values[layer.index], expected, instructions=counts.get(layer.index)
+                )
+                for layer in self.layers
+            ],
+        )
+
+    def run(self, execution: int, layers: Iterable[LayerResult]) -> Run:
+        """Return an inference whose layers compare so."""
+        return Run(self.input_name(execution), tuple(layers))
+
+    def result(self, runner: str, runs: Iterable[Run], dma: str | None = None) -> RunResult:
+        """Return the result of a runner. dma: when transfers moved their bytes, if not as asked."""
+        return RunResult(self.target, runner, self.dma if dma is None else dma, tuple(runs))
 
     def save(self, execution: int, values: Mapping[int, npt.NDArray[Any]]) -> None:
         """Write the values of an inference by layer where ``dump`` asks for it; UsageError."""

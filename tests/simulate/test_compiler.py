@@ -31,12 +31,12 @@ def test_no_compiler_is_exit_6_with_a_way_out(
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CC", raising=False)
     monkeypatch.setattr(compiler_module.importlib.util, "find_spec", lambda name: None)
-    compiler_module.identify.cache_clear()
+    compiler_module._identify.cache_clear()
     try:
         with pytest.raises(ToolMissing, match="no C compiler found") as caught:
             find_compiler()
     finally:
-        compiler_module.identify.cache_clear()
+        compiler_module._identify.cache_clear()
     assert caught.value.exit_code == 6
     assert "pip install ziglang" in caught.value.hint
 

@@ -17,15 +17,12 @@ from pathlib import Path
 from dory_core.api import (
     LayerOutput,
     LayerResult,
-    Mismatch,
-    Run,
     Runner,
     RunRequest,
     RunResult,
     ToolMissing,
     UsageError,
     VerificationFailed,
-    pack,
     run_process,
 )
 
@@ -80,14 +77,13 @@ def run_gvsoc(app_dir: Path, request: RunRequest) -> RunResult:
     for number, lines in enumerate(read_lines(text)):
         if lines.vector != number % len(request.expected):
             raise VerificationFailed(f"run {number} had input {lines.vector}", "report this")
-        results = tuple(_result(layer, lines) for layer in request.layers)
-        runs.append(Run(request.input_name(number), results))
+        runs.append(request.run(number, (_result(layer, lines) for layer in request.layers)))
     if len(runs) != request.executions:
         raise VerificationFailed(
             f"{len(runs)} runs were reported, {request.executions} were to be",
             "the application and its vectors disagree: compile it again",
         )
-    return RunResult(request.target, GVSOC_RUNNER.name, request.dma, tuple(runs))
+    return request.result(GVSOC_RUNNER.name, runs)
 
 
 def read_lines(text: str) -> list[_Lines]:
@@ -123,17 +119,13 @@ def read_lines(text: str) -> list[_Lines]:
 def _result(layer: LayerOutput, lines: _Lines) -> LayerResult:
     cycles = lines.cycles.get(layer.index)
     if layer.index in lines.exact:
-        return LayerResult(layer.index, layer.name, True, 0, None, cycles, macs=layer.macs)
+        return layer.reported(None, cycles)
     if layer.index not in lines.differs:
         raise VerificationFailed(
             f"layer {layer.index} '{layer.name}' did not run",
             "the application and the plan disagree: compile it again",
         )
-    wrong, element, wanted, got = lines.differs[layer.index]
-    pixel, c = divmod(element, layer.tensor.channels)
-    h, w = divmod(pixel, layer.tensor.width)
-    first = Mismatch(c, h, w, wanted, got)
-    return LayerResult(layer.index, layer.name, False, wrong, first, cycles, macs=layer.macs)
+    return layer.reported(lines.differs[layer.index], cycles)
 
 
 def _require_sdk() -> None:
@@ -152,11 +144,7 @@ def _replace_vectors(app: Path, request: RunRequest, inputs: Sequence[bytes]) ->
     folder = app / "vectors"
     (folder / "input.bin").write_bytes(b"".join(inputs))
     for layer in request.layers:
-        tensor = layer.tensor
-        shape = (tensor.height, tensor.width, tensor.channels)
-        data = b"".join(
-            pack(values[layer.index].reshape(shape), tensor) for values in request.expected
-        )
+        data = b"".join(layer.pack(values[layer.index]) for values in request.expected)
         (folder / f"layer_{layer.index:02d}.bin").write_bytes(data)
 
 

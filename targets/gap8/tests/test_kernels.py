@@ -16,7 +16,7 @@ from dory_gap8.backend import (
 from gap8_layers import cases_of, make_case
 
 from dory_core.ir import Add, Array, Conv, Linear, Requant, Window, requant
-from dory_core.simulate.compiler import ZIGLANG, identify
+from dory_core.simulate.compiler import ZIGLANG, Compiler
 from dory_core.testing import KernelConformance
 from dory_core.testing.kernels import HostLibrary, alone, typed, whole_case
 from dory_core.testing.random_layers import KINDS
@@ -125,7 +125,7 @@ def test_weight_rows_follow_taps_then_channels_and_end_on_words() -> None:
 
 def test_clang_compiles_instances_without_warnings() -> None:
     """Everything else here is compiled by the system's compiler, with -Werror as well."""
-    compiler = next((c for c in [("clang",), ZIGLANG] if identify(c)), None)
+    compiler = next((c for c in [("clang",), ZIGLANG] if Compiler.identify(*c)), None)
     if compiler is None:
         pytest.skip("neither clang nor ziglang is installed")
     HostLibrary([c for kind in KINDS for c in cases_of(kind, 55, 3)], compiler=compiler).check()

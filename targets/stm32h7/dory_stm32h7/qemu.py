@@ -13,16 +13,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from dory_core.api import (
-    Run,
     RunRequest,
     RunResult,
     ToolMissing,
     UsageError,
     VerificationFailed,
     build_program,
-    compare_layer,
     run_process,
-    unpack,
 )
 
 NAME = "qemu"
@@ -72,19 +69,13 @@ def run_qemu(app_dir: Path, request: RunRequest) -> RunResult:
     runs = []
     for number in range(request.executions):
         mine = {index: (count, raw) for index, count, raw in records[number * size :][:size]}
-        name = request.input_name(number)
-        values = {i: unpack(mine[i][1], layer.tensor) for i, layer in by_layer.items()}
-        request.save(number, values)
+        values = {i: layer.unpack(mine[i][1]) for i, layer in by_layer.items()}
+        run = request.compare(number, values, {index: mine[index][0] for index in by_layer})
         made = b"".join(mine[i][1] for i in request.output_layers)
         if request.output_layers and mine[_OUTPUT][1] != made:
-            raise VerificationFailed(f"{name}: the network's output is not that of its layers")
-        expected = request.expected_of(number)
-        compared = [
-            compare_layer(n, values[n.index], expected, instructions=mine[n.index][0])
-            for n in request.layers
-        ]
-        runs.append(Run(name, tuple(compared)))
-    return RunResult(request.target, NAME, "none", tuple(runs))
+            raise VerificationFailed(f"{run.input}: the network's output is not that of its layers")
+        runs.append(run)
+    return request.result(NAME, runs, "none")
 
 
 def _build(app_dir: Path) -> Path:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from dory_core.api import Compiler, Recipe, ToolMissing, identify, named_compiler
+from dory_core.api import Compiler, Recipe, ToolMissing
 
 GCC = "arm-none-eabi-gcc"
 GCC_FLAGS = ("-mcpu=cortex-m7", "-mthumb", "-mfpu=fpv5-d16", "-mfloat-abi=hard")
@@ -71,11 +71,11 @@ def find_toolchain() -> Toolchain:
 
     Raises ToolMissing when there is none, or when $ARM_CC is set and cannot be run.
     """
-    compiler = named_compiler("ARM_CC", "an arm-none-eabi-gcc") or identify((GCC,))
+    compiler = Compiler.named("ARM_CC", "an arm-none-eabi-gcc") or Compiler.identify(GCC)
     if compiler is not None:
         return Toolchain(compiler, GCC_FLAGS, GCC_LINK_FLAGS)
     if importlib.util.find_spec("ziglang") is not None:
-        compiler = identify((sys.executable, "-m", "ziglang", "cc"))
+        compiler = Compiler.identify(sys.executable, "-m", "ziglang", "cc")
         if compiler is not None:
             return Toolchain(compiler, ZIG_FLAGS, ())
     raise ToolMissing(

@@ -10,15 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from dory_core.api import (
-    Run,
     RunRequest,
     RunResult,
     UsageError,
     VerificationFailed,
     build_program,
-    compare_layer,
     read_plan,
-    unpack,
 )
 from dory_stm32h7.emulator.elf import read_elf
 from dory_stm32h7.emulator.faults import ChipFault
@@ -54,20 +51,10 @@ def run_cortex_m7(app_dir: Path, request: RunRequest) -> RunResult:
     executions = session.run(request.timeout_s or _TIMEOUT_S)
     runs = []
     for number, execution in enumerate(executions):
-        name = request.input_name(number)
-        request.save(number, execution.values)
-        execution.check_output(request.output_layers, name)
-        results = [
-            compare_layer(
-                layer,
-                execution.values[layer.index],
-                request.expected_of(number),
-                instructions=execution.instructions[layer.index],
-            )
-            for layer in request.layers
-        ]
-        runs.append(Run(name, tuple(results)))
-    result = RunResult(request.target, NAME, session.dma, tuple(runs))
+        run = request.compare(number, execution.values, execution.instructions)
+        execution.check_output(request.output_layers, run.input)
+        runs.append(run)
+    result = request.result(NAME, runs, session.dma)
     if request.inputs is None and result.exact and session.found_differences:
         raise VerificationFailed(
             f"the image finds differences that the runner does not: {session.machine.output}",
@@ -189,7 +176,7 @@ class Session:
         data = machine.memories.view(address, size, "output of a layer").tobytes()
         layer = self._layers[index]
         execution.raw[index] = data
-        execution.values[index] = unpack(data, layer.tensor)
+        execution.values[index] = layer.unpack(data)
         execution.instructions[index] = machine.instructions - self._mark
         self._done += 1
         self._poison_l1(machine)
