@@ -2,42 +2,91 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dory_core.hardware import Memory
-from dory_core.testing.apps import assert_exact, build_app
+from dory_core.plan import Plan
+from dory_core.testing.apps import DMA_MODES, assert_exact, build_app
 from dory_core.testing.cases import Case, layer_cases, network_cases
-from tests.toy.chip import DMA, NAME, SRAM, ToyChip
+from dory_core.testing.sanitizers import require_sanitizer
+from tests.links.chips import LIMITS, four_levels, limited, two_memories
+from tests.toy.chip import NAME, ToyChip
 
-LIMITS: dict[str, dict[str, Any]] = {
-    "words": {"alignment_bytes": 4},
-    "double words": {"alignment_bytes": 8},
-    "short": {"max_bytes": 1024},
-    "rows": {"dimensions": 1},
-    "planes": {"dimensions": 2, "alignment_bytes": 4, "max_bytes": 200},
-    "vendor": {"dimensions": 1, "alignment_bytes": 4, "max_bytes": 1024},
-    "hundreds of rows": {"dimensions": 1, "core_cycles_per_byte": 1e4},
-    "no DMA": {"dma": False},
-}
+LAYERS, NETWORKS = layer_cases(), network_cases()
+# Each layer on one of the chips here, on all of them in the slow tests.
+SOME = [(case, list(LIMITS)[n % len(LIMITS)]) for n, case in enumerate(LAYERS)]
+ALL = [(case, name) for case in LAYERS for name in LIMITS if (case, name) not in SOME]
 
 
-def chip(limits: dict[str, Any], cores: int = 1, l1_bytes: int = 6 * 1024) -> ToyChip:
-    return ToyChip(
-        cores=cores,
-        memories=(Memory("scratchpad", l1_bytes), SRAM),
-        links=(replace(DMA, **limits),),
-        any_core=cores > 1,
-        resident_l1=cores > 1,
-    )
+def exact(
+    case: Case,
+    toy: ToyChip,
+    directory: Path,
+    dma: tuple[str, ...] = DMA_MODES,
+    sanitize: str | None = None,
+) -> Plan:
+    plan = build_app(case.build(), NAME, directory, plugins=toy.plugins())
+    assert_exact(directory, plugins=toy.plugins(), dma=dma, sanitize=sanitize)
+    return plan
 
 
-@pytest.mark.parametrize("limits", LIMITS.values(), ids=LIMITS)
-@pytest.mark.parametrize("case", (*layer_cases(), *network_cases()), ids=str)
-def test_layers_and_networks_are_exact(case: Case, limits: dict[str, Any], tmp_path: Path) -> None:
-    toy = chip(limits, cores=1 + sum(map(ord, case.name)) % 3)
-    build_app(case.build(), NAME, tmp_path / "app", plugins=toy.plugins())
-    assert_exact(tmp_path / "app", plugins=toy.plugins(), dma=("late", "random"))
+def chip(name: str, case: Case) -> ToyChip:
+    return limited(LIMITS[name], cores=1 + sum(map(ord, case.name)) % 3)
+
+
+@pytest.mark.parametrize("name", LIMITS)
+@pytest.mark.parametrize("case", NETWORKS, ids=str)
+def test_networks_are_exact(case: Case, name: str, tmp_path: Path) -> None:
+    exact(case, chip(name, case), tmp_path / "app")
+
+
+@pytest.mark.parametrize(("case", "name"), SOME, ids=str)
+def test_layers_are_exact(case: Case, name: str, tmp_path: Path) -> None:
+    exact(case, chip(name, case), tmp_path / "app", dma=("late", "random"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("case", "name"), ALL, ids=str)
+def test_all_layers_are_exact_on_all_chips(case: Case, name: str, tmp_path: Path) -> None:
+    exact(case, chip(name, case), tmp_path / "app", dma=("late", "random"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sanitize", ["address,undefined", "thread"])
+@pytest.mark.parametrize("name", LIMITS)
+@pytest.mark.parametrize("case", NETWORKS, ids=str)
+def test_sanitizers_find_nothing(case: Case, name: str, sanitize: str, tmp_path: Path) -> None:
+    require_sanitizer(sanitize)
+    toy = limited(LIMITS[name], cores=3)
+    exact(case, toy, tmp_path / "app", dma=("random",), sanitize=sanitize)
+
+
+@pytest.mark.parametrize("limits", [{}, {"alignment_bytes": 4, "max_bytes": 256}], ids=str)
+@pytest.mark.parametrize("case", NETWORKS, ids=str)
+def test_constants_in_the_fourth_level(case: Case, limits: dict[str, Any], tmp_path: Path) -> None:
+    plan = exact(case, four_levels(limits), tmp_path / "app", dma=("random",))
+    assert set(plan.static_bytes) == {4}
+
+
+@pytest.mark.parametrize("limits", [{"alignment_bytes": 8}, {"dma": False}], ids=str)
+def test_two_memories_in_a_level(limits: dict[str, Any], tmp_path: Path) -> None:
+    case = next(case for case in NETWORKS if case.name == "residual")
+    plan = exact(case, two_memories(limits), tmp_path / "app")
+    assert {t.place.memory for step in plan.steps for t in (*step.inputs, step.output)} == {0, 1}
+
+
+def test_every_way_of_copying_is_taken(tmp_path: Path) -> None:
+    ways: dict[str, set[str]] = {}
+    for name, limits in LIMITS.items():
+        toy = limited(limits, l1_bytes=4096)
+        for case in (*NETWORKS, *(case for case in LAYERS if case.name == "conv_anisotropic")):
+            plan = build_app(case.build(), NAME, tmp_path / "app", plugins=toy.plugins())
+            found = (c for step in plan.steps for c in step.carriages.values())
+            ways.setdefault(name, set()).update(
+                c.by + (" padded" if c.multiple > 1 else "") for c in found
+            )
+    assert ways["no DMA"] == {"cores"}
+    assert "pieces" in ways["short"]
+    assert {"dma", "dma padded", "cores"} <= ways["double words"] | ways["words"]

@@ -3,38 +3,28 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from dory_core.hardware import Link, Memory
 from dory_core.ir import Graph, Window
 from dory_core.plan import Plan
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.cases import network_cases
 from dory_core.testing.graphs import I8, GraphBuilder
-from tests.toy.chip import DMA, NAME, SRAM, ToyChip
+from tests.links.chips import streaming
+from tests.toy.chip import NAME, ToyChip
 
 CASES = {case.name: case for case in network_cases()}
-EXT = Link(2, 3, setup_cycles=300, bytes_per_cycle=1.0, issue_cycles=50)
 
 
 def chip(unit: int, l2_bytes: int, below: int | None = None, max_bytes: int = 0) -> ToyChip:
     """Return a chip with three levels. unit: of the DMA of L1; below: of that of L3."""
-    return ToyChip(
-        cores=2,
-        any_core=True,
-        resident_l1=True,
-        memories=(
-            Memory("scratchpad", 4096),
-            replace(SRAM, size_bytes=l2_bytes),
-            Memory("flash", 4 << 20, alignment_bytes=1),
-        ),
-        links=(
-            replace(DMA, alignment_bytes=unit, max_bytes=max_bytes),
-            replace(EXT, alignment_bytes=below or unit, max_bytes=max_bytes),
-        ),
+    return streaming(
+        {"alignment_bytes": unit, "max_bytes": max_bytes},
+        {"alignment_bytes": below or unit, "max_bytes": max_bytes},
+        4096,
+        l2_bytes,
     )
 
 

@@ -255,6 +255,26 @@ def test_length_of_rows_that_the_dma_does_not_move(tmp_path: Path) -> None:
 
 
 @every_mode
+def test_a_thousand_copies_share_a_ticket(tmp_path: Path, dma: str) -> None:
+    """More than tickets may be open; each byte of 1000 is a copy of its own."""
+    layer = '    DORY_SIM_LAYER(3, "add3");\n'
+    joined = """    for (int i = 0; i < 1000; ++i) {
+      copy = (dory_copy_t){l1 + 200 + i, l2 + i % 600, 1, 1, 1, 0, 0, 0, 0, 1, DORY_L2_TO_L1};
+      in = dory_dma_join(in, &copy);
+    }
+    dory_dma_wait(in);
+    DORY_SIM_READ(l1 + 200, 1000);
+    for (int i = 0; i < 1000; ++i) if (l1[200 + i] != l2[i % 600]) return -9;
+"""
+    size = {"#define DORY_L1_SIZE 200": "#define DORY_L1_SIZE 1200"}
+    app = write_app(tmp_path / "all", {layer: layer + joined}, size)
+    assert simulate(app, layers=[LAYER], expected=EXPECTED, dma=dma).exact
+    lost = joined.replace("    dory_dma_wait(in);\n", "")
+    app = write_app(tmp_path / "lost", {layer: layer + lost}, size)
+    assert "tile reads byte 200 of L1 while the transfer started at" in fault(app, dma)
+
+
+@every_mode
 def test_padding_may_be_moved_and_is_not_read(tmp_path: Path, dma: str) -> None:
     """Three bytes of a block of four are written: the DMA moves all, kernels have three."""
     moved = """    memset(l2 + 1200, 9, 3);
