@@ -7,7 +7,7 @@ Compiling, checking, comparing, testing and ``--dump-stages`` run this list.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import singledispatch
 from pathlib import Path
@@ -167,16 +167,22 @@ def run(value: Any, setup: Setup, *, after: str = "", until: str = PLAN) -> Any:
 def setup_for(
     plugins: Plugins,
     target: str,
-    settings: Any = None,
-    budgets: Any = None,
-    **more: Any,
+    settings: Mapping[str, str] | None = None,
+    budgets: Mapping[int, int] | None = None,
+    *,
+    frontend: str = "",
+    objective: str = "heuristic",
+    progress: Progress | None = None,
+    watch: Watch | None = None,
 ) -> Setup:
     """Return the setup for a target by name; raises UsageError for unknown names and sizes.
 
-    settings: options of the target as text. budgets: bytes by level number. more: other fields.
+    settings: options of the target as text. budgets: bytes by level number. The other arguments are
+    fields of :class:`Setup`.
     """
     ctx = plugins.context(target, settings or {})
-    return Setup(ctx, resolve_budgets(ctx.memory, budgets or {}), plugins, **more)
+    resolved = resolve_budgets(ctx.memory, budgets or {})
+    return Setup(ctx, resolved, plugins, frontend, objective, progress, watch)
 
 
 # -- results as text ----------------------------------------------------------------------------

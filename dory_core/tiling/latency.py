@@ -8,7 +8,7 @@ minimises the very estimate that is reported.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import product
 from math import prod
 from typing import Any
@@ -21,7 +21,6 @@ from dory_core.ir import Layer
 from dory_core.ir.geometry import Tile, axis_spans, extent, is_channelwise
 from dory_core.tiles.schedule import Buffering
 from dory_core.tiling.problem import AXES, Formulation, TilingProblem
-from dory_core.tiling.search import tile_space
 from dory_core.tiling.variants import Variant, bufferings, cheapest
 
 # Steps of timelines that are walked for one layer before the search stops without a proof.
@@ -29,11 +28,24 @@ WALKED_STEPS = 60_000
 
 # Tiles that are looked at; of a larger space only the common sizes.
 LARGEST_SPACE = 1 << 18
+# Tiles that are looked at together: bounds the memory of the search.
+CHUNK = 1 << 18
 
 #: What is proven about a tile, shown to users; and the tiles that it is about.
 FASTEST = "no tile has fewer estimated cycles"
 FASTEST_TRIED = "fastest of the evenly splitting tiles tried"
 TRIED = {FASTEST: "no tile", FASTEST_TRIED: "no evenly splitting tile"}
+
+
+def tile_space(variables: Sequence[Var]) -> Iterator[dict[str, Any]]:
+    """Return all values of the variables as arrays, in descending lexicographic order."""
+    by_name = {v.name: v for v in variables}
+    ordered: list[Var] = [by_name[name] for name in AXES if name in by_name]
+    total = int(np.prod([len(v.domain) for v in ordered], dtype=np.int64))
+    shape = tuple(len(v.domain) for v in ordered)
+    for start in range(0, total, CHUNK):
+        indices = np.unravel_index(np.arange(start, min(start + CHUNK, total)), shape)
+        yield {v.name: v.domain[::-1][index] for v, index in zip(ordered, indices, strict=True)}
 
 
 def fastest(

@@ -233,3 +233,23 @@ def test_targets_and_frontends_describe_themselves(pipeline: tuple[str, ...]) ->
     assert frontends["plain"] == "dory-plain"
     assert "toy" in dory("targets").stdout
     assert "plain" in dory("frontends").stdout
+
+
+def test_verbose_names_the_passes_and_dump_stages_writes_a_file_for_each(
+    pipeline: tuple[str, ...], net: Path, tmp_path: Path
+) -> None:
+    outcome = dory(*pipeline, net, "--plan-only", "-v", "--dump-stages", tmp_path / "dump")
+    assert outcome.status == 0, outcome.stderr
+    assert "passes: storage, order" in outcome.stdout.splitlines()
+    assert sorted(path.name for path in (tmp_path / "dump").iterdir()) == [
+        "00_imported.txt",
+        "01_storage.txt",
+        "02_order.txt",
+        "03_bound.txt",
+        "04_tiled.txt",
+        "05_plan.json",
+    ]
+    (tmp_path / "file").write_text("in the way")
+    outcome = dory(*pipeline, net, "--plan-only", "--dump-stages", tmp_path / "file")
+    assert outcome.status == 2
+    assert "choose another --dump-stages DIR" in outcome.stderr

@@ -14,10 +14,11 @@ from dory_core.estimate.timeline import LayerCosts, estimate
 from dory_core.hardware import Level, Link, Memory, MemoryHierarchy
 from dory_core.ir import Array, requant
 from dory_core.tiles.schedule import ORDERS, Buffering, make_schedule
+from dory_core.tiling.latency import tile_space
 from dory_core.tiling.problem import TilingProblem
-from dory_core.tiling.search import search, search_values, tile_space
 from dory_core.tiling.tiler import Tiler, signature
 from dory_core.tiling.variants import bufferings, fits, solve_bufferings
+from tests.tiling.exhaustive import search, search_values
 from tests.tiling.sample_layers import (
     SampleKernel,
     add,

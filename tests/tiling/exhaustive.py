@@ -1,31 +1,15 @@
-"""Exhaustive search over all tiles: slow, obvious, and the judge of the solver."""
+"""Exhaustive search over all tiles: slow and obvious, what the solver is compared with."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from dory_core.expr import Var, evaluate
+from dory_core.expr import evaluate
 from dory_core.tiles.tiling import Tiling
-from dory_core.tiling.problem import AXES, TilingProblem, doubled_weight, make_tiling
-
-EXHAUSTIVE = "optimal: every tile was looked at"
-
-# Tiles that are looked at together: bounds the memory of the search.
-CHUNK = 1 << 18
-
-
-def tile_space(variables: Sequence[Var]) -> Iterator[dict[str, Any]]:
-    """Return all values of the variables as arrays, in descending lexicographic order."""
-    by_name = {v.name: v for v in variables}
-    ordered: list[Var] = [by_name[name] for name in AXES if name in by_name]
-    total = int(np.prod([len(v.domain) for v in ordered], dtype=np.int64))
-    shape = tuple(len(v.domain) for v in ordered)
-    for start in range(0, total, CHUNK):
-        indices = np.unravel_index(np.arange(start, min(start + CHUNK, total)), shape)
-        yield {v.name: v.domain[::-1][index] for v, index in zip(ordered, indices, strict=True)}
+from dory_core.tiling.latency import tile_space
+from dory_core.tiling.problem import TilingProblem, doubled_weight, make_tiling
 
 
 def search_values(problem: TilingProblem) -> dict[str, int] | None:
@@ -56,4 +40,4 @@ def search_values(problem: TilingProblem) -> dict[str, int] | None:
 def search(problem: TilingProblem) -> Tiling | None:
     """Return the best Tiling by looking at every tile, None when no tile fits."""
     values = search_values(problem)
-    return None if values is None else make_tiling(problem, values, EXHAUSTIVE)
+    return None if values is None else make_tiling(problem, values, "every tile was looked at")
