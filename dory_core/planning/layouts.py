@@ -6,11 +6,10 @@ is zero, so that it serves every later consumer of that layout. Network inputs a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from dory_core.blocks import Request
 from dory_core.ir import Graph, Layer, Tensor
 from dory_core.ir.layout import HWC, Layout
 from dory_core.kernel import Traits
@@ -49,30 +48,6 @@ class LayoutPlan:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "forms", MappingProxyType(dict(self.forms)))
-
-    def requests(self, elsewhere: Collection[str] = ()) -> tuple[Request, ...]:
-        """Return what every form needs of L2, and how long, in the order in which they are made.
-
-        elsewhere: forms that need no memory there.
-        """
-        end = len(self.reads) - 1
-        first = dict.fromkeys(self.inputs, -1)
-        last = dict.fromkeys(self.inputs, -1)
-        for position in range(len(self.reads) + 1):
-            step = min(position, end)
-            for source, target in self.before[position]:
-                last[source] = step
-                first[target] = last[target] = step
-            if position <= end:
-                last |= dict.fromkeys(self.reads[position], step)
-                made = self.writes[position]
-                first[made] = last[made] = step
-        last |= dict.fromkeys(self.outputs, end)
-        return tuple(
-            Request(name, self.forms[name].size_bytes, start, last[name])
-            for name, start in first.items()
-            if name not in elsewhere
-        )
 
 
 def plan_layouts(graph: Graph, bound: Sequence[tuple[Layer, Traits]]) -> LayoutPlan:

@@ -38,9 +38,12 @@ from dory_core.plan import (
     WeightChunk,
     WeightTile,
 )
-from dory_core.planning.residence import MOVED, L1Residence
+from dory_core.planning.layouts import LayoutPlan, StoredTensor
+from dory_core.planning.residence import MOVED, L1Residence, Residency
+from dory_core.planning.sequence import PartSequence, Sequencer
 from dory_core.tiles.schedule import OPERANDS, Schedule, l1_buffers, place_l1
 from dory_core.tiling.in_place import scratch_buffers, whole_timeline
+from dory_core.tiling.outer import Part, part_schedule
 from dory_core.tiling.tiled import TiledLayer
 
 WORD = 4  # constants are tables of 32-bit words
@@ -216,6 +219,112 @@ def table_bytes(weights: LayerWeights) -> bytes:
     for chunk in weights.chunks:
         table[chunk.offset : chunk.offset + len(chunk.data)] = chunk.data
     return bytes(table)
+
+
+def part_schedules(
+    layers: Sequence[Layer], tiled: Sequence[TiledLayer], program: PartSequence
+) -> tuple[Schedule, ...]:
+    """Return the tile loop of the part at each position."""
+    return tuple(
+        tiled[run.layer].schedule
+        if program.first[run.layer] == program.last[run.layer]
+        else schedule_of(layers[run.layer], tiled[run.layer], run.part)
+        for run in program.runs
+    )
+
+
+def schedule_of(layer: Layer, tiled: TiledLayer, part: Part) -> Schedule:
+    """Return the tile loop of a part of a layer. tiled: its largest part."""
+    schedule, tile = tiled.schedule, tiled.tiling.tile
+    copies = schedule.buffering
+    return part_schedule(layer, part, tile, copies, schedule.order, schedule.has_weights)
+
+
+def place_steps(
+    network: Sequencer,
+    program: PartSequence,
+    residency: Residency,
+    blocks: Mapping[str, Place],
+    below: Mapping[str, Place],
+    hierarchy: MemoryHierarchy,
+) -> tuple[LayerStep, ...]:
+    """Return the steps of a network without the constants of its layers.
+
+    program: of all layers. residency: what stays in L1, and the layers. blocks: of L2, by name.
+    below: where tensors lie that pass through L2 in stripes.
+    """
+    flow = network.flow
+    schedules = part_schedules(network.layers, residency.tiled, program)
+    steps = []
+    for n, (layer, tiled, stay) in enumerate(
+        zip(network.layers, residency.tiled, residency.stays, strict=True)
+    ):
+        runs = program.runs[program.first[n] : program.last[n] + 1]
+        operands = [
+            _in_l1(flow.forms[name], stay.offsets[buffer])
+            if buffer in stay.found
+            else below.get(name) or blocks[runs[0].inputs[k][0]]
+            for k, (buffer, name) in enumerate(zip(OPERANDS, flow.reads[n], strict=False))
+        ]
+        made = flow.forms[flow.writes[n]]
+        kept = [_in_l1(flow.forms[name], offset) for name, offset in stay.beside.items()]
+        if stay.leaves:
+            kept.append(_in_l1(made, stay.offsets["y"]))
+        output = below.get(made.name) or blocks[made.name] if stay.stored else kept[-1]
+        parts = []
+        for position, run in enumerate(runs, program.first[n]):
+            inputs = tuple(
+                place.offset if place.level == 1 else blocks[block].offset + at
+                for place, (block, at) in zip(operands, run.inputs, strict=True)
+            )
+            block, at = run.output
+            start = output.offset if output.level == 1 else blocks[block].offset + at
+            report = None
+            if run.report is not None:
+                block, at, size = run.report
+                base = output.offset if output.level == 1 else blocks[block].offset
+                report = (base + at, size)
+            parts.append(
+                PartPlan(
+                    position,
+                    schedules[position],
+                    inputs,
+                    start + run.part.group_span[0] * layer.output.bits // 8,
+                    run.part.group if run.weights is not None else 0,
+                    None if run.weights is None else blocks[run.weights].offset,
+                    report,
+                )
+            )
+        places = {t.name: place for t, place in zip(layer.inputs, operands, strict=True)}
+        places[layer.output.name] = output
+        conversions = network_conversions(flow, n, blocks, hierarchy)
+        steps.append(
+            make_step(
+                layer, tiled, tuple(parts), places, None, hierarchy, conversions, stay, tuple(kept)
+            )
+        )
+    return tuple(steps)
+
+
+def _in_l1(form: StoredTensor, offset: int) -> Place:
+    return Place(form.tensor, 1, offset, 0, form.layout)
+
+
+def network_conversions(
+    flow: LayoutPlan, n: int, blocks: Mapping[str, Place], hierarchy: MemoryHierarchy
+) -> tuple[Conversion, ...]:
+    """Return the conversions before a layer; at the end for the number of layers."""
+    return tuple(
+        Conversion(blocks[source], blocks[target], _cycles(flow.forms[target], hierarchy))
+        for source, target in flow.before[n]
+    )
+
+
+def _cycles(form: StoredTensor, hierarchy: MemoryHierarchy) -> int:
+    """Return the estimated cycles of the conversion that makes a form."""
+    filled = form.size_bytes if form.layout.padding_bytes(form.tensor) else 0
+    copied = form.tensor.elements * hierarchy.conversion_cycles
+    return round(copied + filled)
 
 
 def make_step(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from dory_core.blocks import Block, Packing, Request, level_alignment
@@ -15,9 +15,7 @@ from dory_core.ir import Graph, Layer
 from dory_core.kernels.convert import conversion_files
 from dory_core.memory.contents import verify_contents
 from dory_core.plan import (
-    Conversion,
     LayerWeights,
-    PartPlan,
     Place,
     Plan,
     Roofline,
@@ -25,23 +23,23 @@ from dory_core.plan import (
 )
 from dory_core.plan.timeline import network_timeline
 from dory_core.planning.bins import Bin, BinPlan, pack_bins
-from dory_core.planning.fit import fit_network
-from dory_core.planning.layouts import LayoutPlan, StoredTensor, plan_layouts
+from dory_core.planning.layouts import plan_layouts
 from dory_core.planning.packing import MemoryPlan, plan_memory
 from dory_core.planning.place import (
     L3_IMAGE,
     MemoryMap,
     encode_chunks,
-    make_step,
+    network_conversions,
+    place_steps,
     table_size,
     weight_buffer_bytes,
 )
 from dory_core.planning.residence import plan_residency
-from dory_core.planning.sequence import Sequencer
-from dory_core.planning.streamed import place_streamed
+from dory_core.planning.sequence import Decision, Sequencer
+from dory_core.planning.streamed import plan_streamed
 from dory_core.planning.verify import verify_bins
-from dory_core.tiles.schedule import OPERANDS
 from dory_core.tiling.network import TiledGraph
+from dory_core.tiling.outer import Split
 from dory_core.tiling.tiled import TiledLayer
 
 L2 = 2
@@ -64,7 +62,8 @@ def place_network(tiling: TiledGraph, ctx: TargetContext, budgets: Budgets) -> P
     """
     graph, tiled = tiling.graph, tiling.best
     given, budgets = budgets, l2_after_code(ctx, budgets, len(graph.ops))
-    resident, kept = place_resident(tiling, ctx, budgets)
+    network = sequencer(tiling, ctx.memory)
+    resident, kept = place_resident(tiling, network, ctx, budgets)
     linked = resident.static_level
     if linked > L2 and resident.static_in(linked) > budgets.bytes[linked]:
         raise constants_too_large(graph, resident, linked, budgets.bytes[linked])
@@ -77,19 +76,16 @@ def place_network(tiling: TiledGraph, ctx: TargetContext, budgets: Budgets) -> P
     # Streamed data passes through the first memory of L2, which is the one that the DMA of the
     # level below reaches.
     room = memory_budgets(ctx.memory, L2, budgets.bytes[L2])[0]
-    link = ctx.memory.link(L2)
-    flow = plan_layouts(graph, [(one.layer, one.traits) for one in tiled])
-    network = Sequencer(graph, flow, link.alignment_bytes)
-    fitted = fit_network(
-        network,
-        tiling.part,
-        room,
-        level_alignment(ctx.memory, L2),
-        link,
-        weight_unit=weight_unit(ctx.memory),
-    )
-    placement = place_streamed(graph, fitted, ctx, room, budgets.bytes[L3])
-    return Planned(placement, fitted.tiled)
+    placement, tiled = plan_streamed(network, tiling, ctx, budgets, room)
+    return Planned(placement, tiled)
+
+
+def sequencer(tiling: TiledGraph, hierarchy: MemoryHierarchy) -> Sequencer:
+    """Return what makes the sequences of a network."""
+    outer = [link for link in hierarchy.links if link.upper == L2]
+    unit = max((link.alignment_bytes for link in outer), default=1)
+    bound = [(one.layer, one.traits) for one in tiling.best]
+    return Sequencer(tiling.graph, plan_layouts(tiling.graph, bound), unit)
 
 
 def _can_stream(tiled: TiledLayer) -> bool:
@@ -111,21 +107,21 @@ def l2_after_code(
 
 
 def place_resident(
-    tiling: TiledGraph, ctx: TargetContext, budgets: Budgets
+    tiling: TiledGraph, network: Sequencer, ctx: TargetContext, budgets: Budgets
 ) -> tuple[MemoryMap, tuple[TiledLayer, ...]]:
     """Place activations in L2 and link constants; layers run in the order of the graph.
 
     Returns the layers, too: some may be in one tile, so that tensors stay in L1.
     """
-    level = ctx.memory.constants_level
-    graph, tiled = tiling.graph, tiling.best
-    layers = graph.layers
-    flow = plan_layouts(graph, [(one.layer, one.traits) for one in tiled])
-    residency = plan_residency(tiled, flow, ctx.memory, budgets.bytes[1], tiling.in_one_tile)
+    level, tiled = ctx.memory.constants_level, tiling.best
+    residency = plan_residency(
+        network.layers, tiled, network.flow, ctx.memory, budgets.bytes[1], tiling.in_one_tile
+    )
     unit = weight_unit(ctx.memory)
-    tables = [_encode(a, b, unit) for a, b in zip(layers, residency.tiled, strict=True)]
+    tables = [_encode(a, b, unit) for a, b in zip(network.layers, residency.tiled, strict=True)]
     static = sum(table_size(chunks) for chunks in tables if chunks)
-    wanted = flow.requests(residency.tensors)
+    program = network.build(Decision((Split(),) * len(tiled), nearer=residency.tensors))
+    wanted = tuple(program.requests.values())
     memory = plan_memory(wanted, level_alignment(ctx.memory, L2))
     packings, straddles = _pack(wanted, memory, ctx, budgets, static if level == L2 else 0)
     blocks = tuple(
@@ -133,52 +129,24 @@ def place_resident(
         for number, packed in enumerate(packings)
         for block in packed.blocks
     )
-    places = {b.name: _place(flow.forms[b.name], b) for b in blocks}
-    conversions = _conversions(flow, places, ctx)
-    steps, constants = [], []
+    flow = network.flow
+    places = {
+        b.name: Place(flow.forms[b.name].tensor, L2, b.offset, b.memory, flow.forms[b.name].layout)
+        for b in blocks
+    }
+    steps = list(place_steps(network, program, residency, places, {}, ctx.memory))
+    constants = []
     end = packings[0].peak_bytes if level == L2 else 0
-    for position, one in enumerate(residency.tiled):
-        layer, stay = one.layer, residency.stays[position]
-        weights = None
-        chunks = tables[position]
+    for n, chunks in enumerate(tables):
         if chunks:
             weights = LayerWeights(level, end, table_size(chunks), chunks, linked=True)
-            name = f"weights_{layer.op.index:02d}"
-            constants.append(Block(name, end, weights.size, -1, len(tiled) - 1))
+            steps[n] = replace(steps[n], weights=weights)
+            name = f"weights_{steps[n].index:02d}"
+            constants.append(Block(name, end, weights.size, -1, len(steps) - 1))
             end += weights.size
-        operands = tuple(
-            _in_l1(flow.forms[name], stay.offsets[buffer]) if buffer in stay.found else places[name]
-            for buffer, name in zip(OPERANDS, flow.reads[position], strict=False)
-        )
-        kept = {name: _in_l1(flow.forms[name], offset) for name, offset in stay.beside.items()}
-        if stay.leaves:
-            kept[layer.output.name] = _in_l1(flow.forms[layer.output.name], stay.offsets["y"])
-        output = places[layer.output.name] if stay.stored else kept[layer.output.name]
-        part = PartPlan(
-            position,
-            one.schedule,
-            tuple(place.offset for place in operands),
-            output.offset,
-            report=(output.offset, output.size_bytes),
-        )
-        mine = {t.name: place for t, place in zip(layer.inputs, operands, strict=True)}
-        mine[layer.output.name] = output
-        steps.append(
-            make_step(
-                layer,
-                one,
-                (part,),
-                mine,
-                weights,
-                ctx.memory,
-                conversions[position],
-                stay,
-                tuple(kept.values()),
-            )
-        )
     placement = MemoryMap(
         steps=tuple(steps),
-        inputs=tuple(places[name] for name in graph.inputs),
+        inputs=tuple(places[name] for name in flow.inputs),
         outputs=tuple(places[name] for name in flow.outputs),
         arena_bytes=packings[0].peak_bytes,
         static_bytes=static,
@@ -190,37 +158,9 @@ def place_resident(
         static_level=level,
         straddles=straddles,
         wanted=wanted,
-        final_conversions=conversions[-1],
+        final_conversions=network_conversions(flow, len(steps), places, ctx.memory),
     )
     return placement, residency.tiled
-
-
-def _place(form: StoredTensor, block: Block) -> Place:
-    return Place(form.tensor, L2, block.offset, block.memory, form.layout)
-
-
-def _in_l1(form: StoredTensor, offset: int) -> Place:
-    return Place(form.tensor, 1, offset, 0, form.layout)
-
-
-def _conversions(
-    flow: LayoutPlan, places: Mapping[str, Place], ctx: TargetContext
-) -> tuple[tuple[Conversion, ...], ...]:
-    """Return the conversions before each layer, and at the end."""
-    return tuple(
-        tuple(
-            Conversion(places[source], places[target], _cycles(flow.forms[target], ctx.memory))
-            for source, target in pairs
-        )
-        for pairs in flow.before
-    )
-
-
-def _cycles(form: StoredTensor, hierarchy: MemoryHierarchy) -> int:
-    """Return the estimated cycles of the conversion that makes a form."""
-    filled = form.size_bytes if form.layout.padding_bytes(form.tensor) else 0
-    copied = form.tensor.elements * hierarchy.conversion_cycles
-    return round(copied + filled)
 
 
 def _encode(layer: Layer, tiled: TiledLayer, unit: int) -> tuple[WeightChunk, ...]:

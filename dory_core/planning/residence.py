@@ -9,7 +9,8 @@ computed in one instead. Whatever stays has to save estimated cycles.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from types import MappingProxyType
@@ -17,7 +18,7 @@ from types import MappingProxyType
 from dory_core.blocks import Request, align_up, fullest_step, level_alignment
 from dory_core.estimate.timeline import LayerCosts, estimate
 from dory_core.hardware import MemoryHierarchy
-from dory_core.ir import Linear
+from dory_core.ir import Layer, Linear, Tensor
 from dory_core.ir.geometry import Tile
 from dory_core.planning.heuristics import best_fit, fit_into, peak_of
 from dory_core.planning.layouts import LayoutPlan
@@ -38,6 +39,8 @@ MARGIN = 8
 
 # Returns the layer at a position in one tile, None when it cannot be computed so.
 InOneTile = Callable[[int], TiledLayer | None]
+# Returns the tile loops of the parts of a layer that is tiled so.
+Parts = Callable[[int, TiledLayer], tuple[Schedule, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,18 +84,33 @@ class Residency:
 
 
 def plan_residency(
+    layers: Sequence[Layer],
     tiled: Sequence[TiledLayer],
     flow: LayoutPlan,
     hierarchy: MemoryHierarchy,
     budget_bytes: int,
     in_one_tile: InOneTile,
+    parts: Parts | None = None,
+    elsewhere: Collection[str] = (),
 ) -> Residency:
-    """Return what stays in L1 of layers in the order of execution; budget_bytes: of L1."""
-    planner = _Planner(tiled, flow, hierarchy, budget_bytes, in_one_tile)
+    """Return what stays in L1 of layers in the order of execution; budget_bytes: of L1.
+
+    tiled: of layers that run in several parts the largest one. parts: tile loops of all parts of a
+    layer, when there are several. elsewhere: tensors that cannot stay.
+    """
+    planner = _Planner(
+        layers, tiled, flow, hierarchy, budget_bytes, in_one_tile, parts or _one_part
+    )
     if hierarchy.resident_l1:
         for kept in _candidates(tiled, flow):
-            planner.try_to_keep(kept)
+            if kept.name not in elsewhere:
+                planner.try_to_keep(kept)
     return planner.result()
+
+
+def _one_part(n: int, tiled: TiledLayer) -> tuple[Schedule, ...]:
+    """Return the tile loop of a layer in one part."""
+    return (tiled.schedule,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,13 +155,17 @@ class _Planner:
 
     def __init__(
         self,
+        layers: Sequence[Layer],
         tiled: Sequence[TiledLayer],
         flow: LayoutPlan,
         hierarchy: MemoryHierarchy,
         budget_bytes: int,
         in_one_tile: InOneTile,
+        parts: Parts,
     ) -> None:
+        self.layers = layers
         self.tiled = list(tiled)
+        self.parts = parts
         self.flow = flow
         self.hierarchy = hierarchy
         self.in_one_tile = cache(in_one_tile)
@@ -198,10 +220,13 @@ class _Planner:
         for one in (self.tiled[n], self.in_one_tile(n)):
             if one is None:
                 continue
+            schedules = self.parts(n, one)
             if n == kept.maker:
-                whole = one.schedule.count == 1
+                whole = sum(schedule.count for schedule in schedules) == 1
             else:
-                whole = _reads_whole(one, self.flow.reads[n].index(kept.name))
+                operand = self.flow.reads[n].index(kept.name)
+                x = self.flow.forms[kept.name].tensor
+                whole = all(_reads_whole(one, s, operand, x) for s in schedules)
             if whole:
                 return one
         return None
@@ -277,7 +302,7 @@ class _Planner:
         one = self.tiled[n]
         own = self._own(n)
         copies = one.schedule.buffering
-        if own and one.schedule.count == 1:
+        if own and sum(schedule.count for schedule in self.parts(n, one)) == 1:
             copies = Buffering()
         elif own.keys() & set(OPERANDS):
             copies = replace(copies, x=1)
@@ -287,11 +312,16 @@ class _Planner:
 
     def _cycles_of(self, n: int) -> int:
         """Return the estimated cycles of a layer."""
-        return self.cycles(n, self._single(n).schedule, self._stay(n).unmoved)
+        schedules = self.parts(n, self._single(n))
+        unmoved = self._stay(n).unmoved
+        return sum(
+            times * self.cycles(n, schedule, unmoved)
+            for schedule, times in Counter(schedules).items()
+        )
 
     def _cycles(self, n: int, schedule: Schedule, unmoved: frozenset[str]) -> int:
-        one = self.tiled[n]
-        costs = LayerCosts(one.layer, one.bound, self.hierarchy, resident=unmoved)
+        bound = self.tiled[n].bound
+        costs = LayerCosts(self.layers[n], bound, self.hierarchy, resident=unmoved)
         return estimate(costs, schedule).cycles
 
     def result(self) -> Residency:
@@ -340,15 +370,13 @@ def _buffer_name(n: int, name: str) -> str:
     return f"layer {n}, {name}"
 
 
-def _reads_whole(tiled: TiledLayer, operand: int) -> bool:
+def _reads_whole(tiled: TiledLayer, schedule: Schedule, operand: int, x: Tensor) -> bool:
     """Return whether a layer has an operand in L1 once, as a whole and as it lies in L2."""
-    layer, schedule = tiled.layer, tiled.schedule
     channels, rows, columns, inputs = schedule.counts
     if (rows, columns, inputs) != (1, 1, 1) or (channels > 1 and schedule.is_channelwise):
         return False
     if tiled.traits.planar and tiled.traits.inputs[operand].is_hwc:
         return False  # it changes its layout on the way
-    if isinstance(layer.op, Linear):
+    if isinstance(tiled.layer.op, Linear):
         return True
-    x = layer.inputs[operand]
     return (schedule.h[0].x_size, schedule.w[0].x_size) == (x.height, x.width)

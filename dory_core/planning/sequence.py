@@ -129,6 +129,7 @@ class Sequencer:
 
     def __init__(self, graph: Graph, flow: LayoutPlan, unit: int = 1) -> None:
         self.unit = unit
+        self.name = graph.name
         self.layers = graph.layers
         self.flow = flow
         self.outputs = frozenset(flow.outputs)

@@ -1,109 +1,233 @@
-"""From a fitted network to steps, transfers and the content of L3."""
+"""Networks that are streamed from the level below: ways to do it, and the content of that level."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from dory_core.blocks import Block, Packing, Request, align_up, level_alignment
+from dory_core.blocks import Block, Packing, Request, align_up, level_alignment, packing
+from dory_core.budgets import Budgets
 from dory_core.errors import DoesNotFit
 from dory_core.estimate.moves import weight_unit
 from dory_core.hardware import Link, MemoryHierarchy, TargetContext
-from dory_core.ir import Graph
-from dory_core.plan import ExtTransfer, LayerStep, LayerWeights, PartPlan, Place
-from dory_core.planning.fit import Fitted
+from dory_core.ir.layout import HWC
+from dory_core.plan import ExtTransfer, LayerStep, LayerWeights, OperandPlan, Place
+from dory_core.plan.timeline import network_timeline
+from dory_core.planning.fit import Fitted, chunk_sizes, fit_network
+from dory_core.planning.layouts import LayoutPlan
 from dory_core.planning.packing import plan_memory
 from dory_core.planning.place import (
     MemoryMap,
     encode_chunks,
-    make_step,
+    network_conversions,
+    place_steps,
+    schedule_of,
     table_bytes,
     table_size,
     weight_buffer_bytes,
 )
 from dory_core.planning.prefetch import prefetch
-from dory_core.planning.sequence import PartSequence, Run
+from dory_core.planning.residence import MOVED, Residency, plan_residency
+from dory_core.planning.sequence import Fetch, PartSequence, Sequencer, Store
 from dory_core.planning.verify import verify_packing
 from dory_core.tiles.schedule import Schedule
-from dory_core.tiling.outer import part_schedule
+from dory_core.tiling.network import TiledGraph, split_is_whole
+from dory_core.tiling.tiled import TiledLayer
 
 L3 = 3
 
 
-def place_streamed(
-    graph: Graph, fitted: Fitted, ctx: TargetContext, l2_bytes: int, l3_bytes: int
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """A way to stream a network.
+
+    program: with early fetches. blocks: of L2 by name, each as a place. below: tensors in L3.
+    peak: bytes of L2. steps: without constants. cycles: estimate of one inference.
+    """
+
+    fitted: Fitted
+    residency: Residency
+    program: PartSequence
+    blocks: Mapping[str, Place]
+    below: Mapping[str, Place]
+    peak: int
+    steps: tuple[LayerStep, ...]
+    cycles: int
+
+
+def plan_streamed(
+    network: Sequencer, tiling: TiledGraph, ctx: TargetContext, budgets: Budgets, room: int
+) -> tuple[MemoryMap, tuple[TiledLayer, ...]]:
+    """Return the placement of a network that is streamed from L3, and its layers.
+
+    room: bytes of the memory of L2 that data passes through. Raises: DoesNotFit.
+    """
+    link = ctx.memory.link(2)
+    alignment = level_alignment(ctx.memory, 2)
+    fitted = fit_network(
+        network, tiling.part, room, alignment, link, weight_unit=weight_unit(ctx.memory)
+    )
+    # What the stack would have needed is free for fetching early: the peak stays below its own.
+    arena = max(fitted.packing.peak_bytes, min(fitted.memory.stack_bytes, room))
+    moved = Residency(fitted.tiled, (MOVED,) * len(fitted.tiled), frozenset())
+    way = _way(network, fitted, moved, arena - arena % alignment, ctx)
+    kept = _with_kept(network, tiling, fitted, ctx, budgets, alignment)
+    if kept is not None:
+        other = _way(network, *kept, way.peak, ctx)
+        if other.cycles < way.cycles and other.peak <= way.peak:
+            way = other
+    return _placement(network, way, ctx, room, budgets.bytes[L3]), way.residency.tiled
+
+
+def _with_kept(
+    network: Sequencer,
+    tiling: TiledGraph,
+    fitted: Fitted,
+    ctx: TargetContext,
+    budgets: Budgets,
+    alignment: int,
+) -> tuple[Fitted, Residency] | None:
+    """Return a fitted network that keeps tensors in L1; None when nothing stays."""
+    decision = fitted.decision
+
+    def in_one_tile(n: int) -> TiledLayer | None:
+        return tiling.in_one_tile(n) if split_is_whole(decision.splits[n]) else None
+
+    def parts(n: int, tiled: TiledLayer) -> tuple[Schedule, ...]:
+        found = network.parts_of(n, decision.splits[n])
+        if len(found) == 1:
+            return (tiled.schedule,)
+        return tuple(schedule_of(network.layers[n], tiled, part) for part in found)
+
+    residency = plan_residency(
+        network.layers,
+        fitted.tiled,
+        network.flow,
+        ctx.memory,
+        budgets.bytes[1],
+        in_one_tile,
+        parts,
+        decision.in_l3 | decision.spilled,
+    )
+    if residency.stays == (MOVED,) * len(residency.stays):
+        return None
+    decision = replace(decision, nearer=residency.tensors)
+    chunks = tuple(
+        chunk_sizes(tiled, layer.output.channels, split.groups, weight_unit(ctx.memory))
+        for tiled, layer, split in zip(
+            residency.tiled, network.layers, decision.splits, strict=True
+        )
+    )
+    program = network.build(decision, lambda n: chunks[n])
+    wanted = tuple(program.requests.values())
+    memory = plan_memory(wanted, alignment)
+    if memory.chosen.peak_bytes > fitted.packing.peak_bytes:
+        # Fewer blocks, none larger: they fit where they lay.
+        offsets = {block.name: block.offset for block in fitted.packing.blocks}
+        memory = replace(memory, chosen=packing(wanted, offsets, alignment, "as without"))
+    return Fitted(decision, program, memory, residency.tiled, chunks), residency
+
+
+def _way(
+    network: Sequencer, fitted: Fitted, residency: Residency, arena: int, ctx: TargetContext
+) -> _Way:
+    """Return the steps of a fitted network and what they cost, but for the constants themselves.
+
+    arena: bytes of L2 for fetching early.
+    """
+    alignment, flow = level_alignment(ctx.memory, 2), network.flow
+    program, offsets = prefetch(fitted.program, fitted.packing.blocks, arena, alignment)
+    blocks = {}
+    for name in program.requests:
+        form = flow.forms.get(name.removesuffix(".back"))
+        tensor = network.layers[0].output if form is None else form.tensor
+        blocks[name] = Place(tensor, 2, offsets[name], 0, HWC if form is None else form.layout)
+    below = {name: Place(flow.forms[name].tensor, L3, 0) for name in fitted.decision.in_l3}
+    steps = place_steps(network, program, residency, blocks, below, ctx.memory)
+    transfers = _transfers(program, offsets, lambda _: 0, ctx.memory.link(2))
+    peak = max(
+        align_up(offsets[name] + request.size_bytes, alignment)
+        for name, request in program.requests.items()
+    )
+    final = network_conversions(flow, len(steps), blocks, ctx.memory)
+    cycles = network_timeline(steps, transfers, ctx.memory.link(2), final).cycles
+    return _Way(fitted, residency, program, blocks, below, peak, steps, cycles)
+
+
+def _placement(
+    network: Sequencer, way: _Way, ctx: TargetContext, l2_bytes: int, l3_bytes: int
 ) -> MemoryMap:
-    """Return the placement of a fitted network; l2_bytes, l3_bytes: budgets.
+    """Return the placement of the way that was chosen, with constants; l2_bytes, l3_bytes: budgets.
 
     Raises: DoesNotFit when constants and activations exceed L3.
     """
-    alignment = level_alignment(ctx.memory, 2)
-    # What the stack would have needed is free for fetching early: the peak stays below its own.
-    room = max(fitted.packing.peak_bytes, min(fitted.memory.stack_bytes, l2_bytes))
-    program, offsets = prefetch(
-        fitted.program, fitted.packing.blocks, room - room % alignment, alignment
-    )
-    schedules = _schedules(graph, fitted)
-    weights, image = _constants(graph, fitted, schedules, ctx.memory)
+    program, flow, fitted = way.program, network.flow, way.fitted
+    alignment = level_alignment(ctx.memory, L3)
+    weights, image = _constants(way, ctx.memory)
     unit = ctx.memory.link(2).alignment_bytes
-    l3_requests = _together(program.l3_requests, graph, unit)
-    l3_memory = plan_memory(l3_requests, level_alignment(ctx.memory, L3))
-    base = align_up(len(image), level_alignment(ctx.memory, L3))
+    l3_requests = _together(program.l3_requests, flow, unit)
+    l3_memory = plan_memory(l3_requests, alignment)
+    base = align_up(len(image), alignment)
     l3_used = base + l3_memory.chosen.peak_bytes
     constants_apart = 0
     if l3_used > l3_bytes and len(image) <= ctx.memory.level(L3).read_only_bytes:
         constants_apart = base
     if l3_used - constants_apart > l3_bytes:
         raise DoesNotFit(
-            f"{graph.name} needs {l3_used} B of L3, {l3_bytes} B are available: constants "
+            f"{network.name} needs {l3_used} B of L3, {l3_bytes} B are available: constants "
             f"{len(image)} B, activations {l3_memory.chosen.peak_bytes} B",
             f"raise --l3 to at least {l3_used} if the chip has it, or make the network smaller",
             l3_used,
         )
-    l3_blocks = _apart(l3_memory.chosen.blocks, program.l3_requests, graph, base, unit)
-    l3_places = {block.name: block.offset for block in l3_blocks}
-    places = {
-        name: Place(tensor, L3, l3_places[name])
-        if name in fitted.decision.in_l3
-        else Place(tensor, 2, offsets[name])
-        for name, tensor in graph.tensors.items()
-    }
+    l3_blocks = _apart(l3_memory.chosen.blocks, program.l3_requests, flow, base, unit)
+    starts = {block.name: block.offset for block in l3_blocks}
+    below = {name: replace(place, offset=starts[name]) for name, place in way.below.items()}
+    places = {name: below.get(name) or way.blocks[name] for name in flow.inputs}
     ends = {
-        name: replace(places[name], offset=offsets[f"{name}.back"])
-        if name in fitted.decision.spilled and f"{name}.back" in offsets
-        else places[name]
-        for name in graph.outputs
+        name: below.get(name) or way.blocks.get(f"{name}.back") or way.blocks[name]
+        for name in flow.outputs
     }
     l2_blocks = tuple(
-        Block(name, offsets[name], request.size_bytes, request.first, request.last)
+        Block(name, way.blocks[name].offset, request.size_bytes, request.first, request.last)
         for name, request in program.requests.items()
     )
-    peak = max(align_up(block.end, alignment) for block in l2_blocks)
     verify_packing(
         program.requests.values(),
-        Packing(l2_blocks, peak, "prefetch"),
-        alignment=alignment,
+        Packing(l2_blocks, way.peak, "prefetch"),
+        alignment=level_alignment(ctx.memory, 2),
         capacity_bytes=l2_bytes,
         memory="L2",
     )
     verify_packing(
         l3_requests,
         l3_memory.chosen,
-        alignment=level_alignment(ctx.memory, L3),
+        alignment=alignment,
         capacity_bytes=l3_bytes - (base - constants_apart),
         memory="L3",
     )
     constants = tuple(
-        Block(f"weights_{graph.ops[n].index:02d}", w.offset, w.size, -1, program.end)
-        for n, w in enumerate(weights)
+        Block(f"weights_{step.index:02d}", w.offset, w.size, -1, program.end)
+        for step, w in zip(way.steps, weights, strict=True)
         if w is not None
     )
+
+    def source(event: Fetch | Store) -> int:
+        if isinstance(event, Store):
+            return starts[event.tensor] + event.offset
+        table = weights[event.layer] if event.layer >= 0 else None
+        if table is None:
+            return starts[event.source] + event.offset
+        return table.offset + table.chunks[event.chunk].offset
+
+    offsets = {name: place.offset for name, place in way.blocks.items()}
     return MemoryMap(
-        steps=_steps(graph, fitted, program, schedules, offsets, weights, places, ctx),
-        inputs=tuple(places[name] for name in graph.inputs),
-        outputs=tuple(ends[name] for name in graph.outputs),
-        arena_bytes=peak,
+        steps=tuple(
+            _complete(step, table, below) for step, table in zip(way.steps, weights, strict=True)
+        ),
+        inputs=tuple(places.values()),
+        outputs=tuple(ends[name] for name in flow.outputs),
+        arena_bytes=way.peak,
         static_bytes=0,
         l2_blocks=l2_blocks,
         stack_bytes=fitted.memory.stack_bytes,
@@ -112,51 +236,45 @@ def place_streamed(
         l3_bytes=l3_used,
         image=image,
         constants_apart=constants_apart,
-        transfers=_transfers(program, offsets, weights, l3_places, ctx.memory.link(2)),
+        transfers=_transfers(program, offsets, source, ctx.memory.link(2)),
+        final_conversions=network_conversions(flow, len(way.steps), way.blocks, ctx.memory),
     )
 
 
-def _schedules(graph: Graph, fitted: Fitted) -> tuple[Schedule, ...]:
-    """Return the tile loop of the part at each position."""
-    layers = graph.layers
-    return tuple(
-        part_schedule(
-            layers[run.layer],
-            run.part,
-            tiled.tiling.tile,
-            tiled.schedule.buffering,
-            tiled.schedule.order,
-            tiled.schedule.has_weights,
-        )
-        for run in fitted.program.runs
-        for tiled in (fitted.tiled[run.layer],)
-    )
+def _complete(
+    step: LayerStep, weights: LayerWeights | None, below: Mapping[str, Place]
+) -> LayerStep:
+    """Return a step with its constants and with tensors of L3 in their places."""
+
+    def moved(operand: OperandPlan) -> OperandPlan:
+        if operand.place.level != L3:
+            return operand
+        return replace(operand, place=below[operand.place.tensor.name])
+
+    inputs = tuple(moved(operand) for operand in step.inputs)
+    return replace(step, weights=weights, inputs=inputs, output=moved(step.output))
 
 
 def _constants(
-    graph: Graph, fitted: Fitted, schedules: Sequence[Schedule], hierarchy: MemoryHierarchy
+    way: _Way, hierarchy: MemoryHierarchy
 ) -> tuple[tuple[LayerWeights | None, ...], bytes]:
     """Return the constants of each layer and the image that they form in L3."""
     image = bytearray()
     alignment, unit = level_alignment(hierarchy, L3), weight_unit(hierarchy)
+    chunk_unit = hierarchy.link(2).alignment_bytes
     tables: list[LayerWeights | None] = []
-    for n, (layer, tiled) in enumerate(zip(graph.layers, fitted.tiled, strict=True)):
-        if not fitted.chunk_bytes[n]:
+    for n, (step, tiled) in enumerate(zip(way.steps, way.residency.tiled, strict=True)):
+        if not way.fitted.chunk_bytes[n]:
             tables.append(None)
             continue
         groups: dict[int, tuple[int, Schedule]] = {}
-        for position in range(fitted.program.first[n], fitted.program.last[n] + 1):
-            part = fitted.program.runs[position].part
-            groups.setdefault(part.group, (part.group_span[0], schedules[position]))
-        chunks = encode_chunks(
-            layer,
-            tiled.kernel,
-            [groups[g] for g in sorted(groups)],
-            weight_buffer_bytes(tiled),
-            unit,
-            hierarchy.link(2).alignment_bytes,
-        )
-        assert tuple(len(c.data) for c in chunks) == fitted.chunk_bytes[n]
+        for plan in step.parts:
+            part = way.program.runs[plan.position].part
+            groups.setdefault(part.group, (part.group_span[0], plan.schedule))
+        loops = [groups[g] for g in sorted(groups)]
+        most = weight_buffer_bytes(tiled)
+        chunks = encode_chunks(step.layer, tiled.kernel, loops, most, unit, chunk_unit)
+        assert tuple(len(c.data) for c in chunks) == way.fitted.chunk_bytes[n]
         image += bytes(-len(image) % alignment)
         table = LayerWeights(L3, len(image), table_size(chunks), chunks, linked=False)
         tables.append(table)
@@ -164,14 +282,14 @@ def _constants(
     return tuple(tables), bytes(image)
 
 
-def _together(requests: Sequence[Request], graph: Graph, unit: int) -> tuple[Request, ...]:
+def _together(requests: Sequence[Request], flow: LayoutPlan, unit: int) -> tuple[Request, ...]:
     """Return the requests for L3 with all network inputs in one block, and all outputs.
 
     The caller writes and reads them there one after the other, from multiples of ``unit`` bytes.
     """
     left = {request.name: request for request in requests}
     joined = []
-    for group in (graph.inputs, graph.outputs):
+    for group in (flow.inputs, flow.outputs):
         mine = [left.pop(name) for name in group if name in left]
         if mine:
             size = sum(align_up(request.size_bytes, unit) for request in mine)
@@ -181,87 +299,41 @@ def _together(requests: Sequence[Request], graph: Graph, unit: int) -> tuple[Req
 
 
 def _apart(
-    blocks: Sequence[Block], requests: Sequence[Request], graph: Graph, base: int, unit: int
+    blocks: Sequence[Block], requests: Sequence[Request], flow: LayoutPlan, base: int, unit: int
 ) -> tuple[Block, ...]:
     """Return one block of L3 per tensor; base: where those of activations start."""
     offsets = {block.name: base + block.offset for block in blocks}
     sizes = {request.name: request.size_bytes for request in requests}
-    for group in (graph.inputs, graph.outputs):
+    for group in (flow.inputs, flow.outputs):
         mine = [name for name in group if name in sizes]
         for before, name in pairwise(mine):
             offsets[name] = align_up(offsets[before] + sizes[before], unit)
     return tuple(Block(r.name, offsets[r.name], r.size_bytes, r.first, r.last) for r in requests)
 
 
-def _steps(
-    graph: Graph,
-    fitted: Fitted,
-    program: PartSequence,
-    schedules: Sequence[Schedule],
-    offsets: dict[str, int],
-    weights: tuple[LayerWeights | None, ...],
-    places: dict[str, Place],
-    ctx: TargetContext,
-) -> tuple[LayerStep, ...]:
-    parts: list[list[PartPlan]] = [[] for _ in graph.ops]
-    layers = graph.layers
-    for position, run in enumerate(program.runs):
-        report = run.report
-        parts[run.layer].append(
-            PartPlan(
-                position=position,
-                schedule=schedules[position],
-                inputs=tuple(offsets[block] + at for block, at in run.inputs),
-                output=_output_offset(layers[run.layer].output.bits, run, offsets),
-                chunk=run.part.group if run.weights is not None else 0,
-                weights=offsets[run.weights] if run.weights is not None else None,
-                report=None if report is None else (offsets[report[0]] + report[1], report[2]),
-            )
-        )
-    return tuple(
-        make_step(layer, tiled, tuple(split), places, constants, ctx.memory)
-        for layer, tiled, split, constants in zip(layers, fitted.tiled, parts, weights, strict=True)
-    )
-
-
-def _output_offset(bits: int, run: Run, offsets: dict[str, int]) -> int:
-    block, at = run.output
-    return offsets[block] + at + run.part.group_span[0] * bits // 8
-
-
 def _transfers(
     program: PartSequence,
-    offsets: dict[str, int],
-    weights: tuple[LayerWeights | None, ...],
-    l3_places: dict[str, int],
+    offsets: Mapping[str, int],
+    source: Callable[[Fetch | Store], int],
     link: Link,
 ) -> tuple[ExtTransfer, ...]:
-    """Return all transfers in order of their start, with a ticket slot each."""
-    transfers = []
-    for fetch in program.fetches:
-        if fetch.layer >= 0:
-            table = weights[fetch.layer]
-            assert table is not None
-            source = table.offset + table.chunks[fetch.chunk].offset
-        else:
-            source = l3_places[fetch.source] + fetch.offset
-        transfers.append(
-            ExtTransfer(
-                fetch.block, offsets[fetch.block], source, fetch.size, True, fetch.start, fetch.use
-            )
+    """Return all transfers in order of their start, with a ticket slot each.
+
+    source: byte of L3 at which each one starts or ends.
+    """
+    events: list[Fetch | Store] = [*program.fetches, *program.stores]
+    transfers = [
+        ExtTransfer(
+            event.block,
+            offsets[event.block] + (event.block_offset if isinstance(event, Store) else 0),
+            source(event),
+            event.size,
+            isinstance(event, Fetch),
+            event.start,
+            event.wait if isinstance(event, Store) else event.use,
         )
-    for store in program.stores:
-        transfers.append(
-            ExtTransfer(
-                store.block,
-                offsets[store.block] + store.block_offset,
-                l3_places[store.tensor] + store.offset,
-                store.size,
-                False,
-                store.start,
-                store.wait,
-            )
-        )
+        for event in events
+    ]
     transfers = [piece for transfer in transfers for piece in _pieces(transfer, link)]
     transfers.sort(key=lambda t: (t.start, t.incoming, t.wait))
     busy: list[int] = []  # per slot: the position at which its transfer is waited for
