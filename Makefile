@@ -2,6 +2,7 @@
 # make test       the test suite
 # make test-all   the test suite with its long sweeps
 # make lint       ruff, mypy, and the directions of imports
+# make docs       the pages of docs/ that are written from the code
 # make bench      benchmarks
 #
 # Everything is installed into $(VENV) on first use.
@@ -25,7 +26,7 @@ DEMO_NET := examples/line_follower/net.onnx
 DEMO_GOLDEN := examples/line_follower/golden.npz
 DEMO_OUT := demo
 
-.PHONY: demo test test-all lint format bench install compiler zig test-tools clean
+.PHONY: demo test test-all lint format docs bench install compiler zig test-tools clean
 
 demo: install compiler
 	$(BIN)/dory --target gap8 --frontend quantlab $(DEMO_NET) --golden $(DEMO_GOLDEN) -o $(DEMO_OUT)
@@ -40,12 +41,15 @@ test-all: install compiler test-tools
 lint: install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy --strict dory_core
+	$(BIN)/mypy --strict dory_core $(wildcard tools/*/dory_*)
 	$(BIN)/lint-imports
 
 format: install
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+docs: install
+	@for file in docs/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
 
 bench: install
 	@for file in benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done

@@ -15,14 +15,15 @@ import pstats
 import time
 from dataclasses import dataclass
 
-from dory_core.budgets import resolve_budgets
-from dory_core.compiler import plan_network
+from dory_core.api import hookimpl
 from dory_core.hardware import Level, Link, Memory, MemoryHierarchy, Target, TargetContext
 from dory_core.ir import Graph, Layer, Window, requant
 from dory_core.kernel import Kernel
 from dory_core.kernels import portable_kernels
+from dory_core.passes.order import order_branches
+from dory_core.pipeline import PASSES, run, setup_for
 from dory_core.plan import Plan
-from dory_core.plugins import Plugins, hookimpl
+from dory_core.plugins import Plugins
 from dory_core.testing.graphs import GraphBuilder
 
 NAME = "deep"
@@ -84,10 +85,9 @@ def residuals(layers: int) -> Graph:
 
 def plan(graph: Graph, chip: DeepChip) -> Plan:
     """Return the Plan of a graph on a chip."""
-    plugins = Plugins.from_objects(deep=chip)
-    ctx = plugins.context(NAME, {})
-    budgets = resolve_budgets(ctx.memory, {})
-    return plan_network(graph, ctx, budgets, plugins, "hand-made")
+    setup = setup_for(Plugins.from_objects(deep=chip), NAME, frontend="hand-made")
+    planned: Plan = run(order_branches(graph), setup, after=PASSES)
+    return planned
 
 
 NETWORKS = {"chain": chain, "residuals": residuals}

@@ -62,7 +62,7 @@ def main() -> int:
         one = layer(*shape)
         name = "{}x{}x{} /{}".format(*shape)
         for layout, kernel in KERNELS.items():
-            tiler = Tiler(memory, lambda a, k, t: terms(a, k, 1, t, CORES))
+            tiler = Tiler(memory, lambda a, k, t: terms(a, k, t, CORES))
             found = tiler.tile(bind_layer(one, [kernel]), budget).estimate
             rows.append(
                 {

@@ -12,6 +12,7 @@ from tests.cli.command_line import ROOT, dory
 COMMANDS = ("compile", "run", "check", "compare", "report")
 PAGES = [
     ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
     *sorted((ROOT / "docs").glob("*.md")),
     *sorted(ROOT.glob("*/*/README.md")),
 ]
