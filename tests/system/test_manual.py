@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import shutil
 from pathlib import Path
@@ -11,6 +12,8 @@ from dory_nemo.testing import NemoBuilder
 
 from tests.cli.command_line import EXAMPLE, ROOT, dory
 from tests.cli.test_manual import PAGES, commands
+
+COMMANDS = ("compile", "run", "check", "compare", "report")
 
 
 def lay_out(page: Path, folder: Path) -> None:
@@ -28,3 +31,12 @@ def test_commands_work_verbatim(tmp_path: Path, page: Path) -> None:
     for line in commands(page):
         outcome = dory(*shlex.split(line)[1:], cwd=tmp_path)
         assert outcome.status == 0, f"{line}\n{outcome.stderr}"
+
+
+def test_options_of_the_readme_exist() -> None:
+    pytest.importorskip("dory_report", reason="two of the commands are its own")
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    known = "".join(dory(command, "--help").stdout for command in COMMANDS)
+    shown = set(re.findall(r"`[^`\n]*?(--[a-z0-9-]+)", text))
+    assert len(shown) > 8
+    assert [option for option in sorted(shown) if option not in known] == []
