@@ -12,7 +12,7 @@ from functools import cache
 from math import gcd, lcm
 
 from dory_core.expr import Number, ceil_div, lookup
-from dory_core.ir import Add, AvgPool, Conv, Layer, Linear, MaxPool, Tensor, Window
+from dory_core.ir import Add, AvgPool, Conv, Layer, Linear, MaxPool, Tensor, Window, pixel_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,10 +163,6 @@ def _groups(layer: Layer) -> int:
     return kind.groups if isinstance(kind, Conv) else layer.output.channels
 
 
-def _pixel_bytes(channels: Number, bits: int) -> Number:
-    return (channels * bits + 7) // 8 if bits < 8 else channels * (bits // 8)
-
-
 def output_granule(layer: Layer) -> int:
     """Return what output-channel tiles are multiples of (the last one excepted).
 
@@ -204,14 +200,14 @@ def input_bytes(layer: Layer, tile: Tile, operand: int = 0) -> Number:
     x = layer.inputs[operand]
     if isinstance(layer.op, Linear):
         if x.bits < 8 and x.channels * x.bits % 8:
-            return tile.c_in // x.channels * _pixel_bytes(x.channels, x.bits)
-        return _pixel_bytes(tile.c_in, x.bits)
-    return tile.x_h * tile.x_w * _pixel_bytes(tile.c_in, x.bits)
+            return tile.c_in // x.channels * pixel_bytes(x.channels, x.bits)
+        return pixel_bytes(tile.c_in, x.bits)
+    return tile.x_h * tile.x_w * pixel_bytes(tile.c_in, x.bits)
 
 
 def output_bytes(layer: Layer, tile: Tile) -> Number:
     """Return the bytes of the output tile in L1 (one buffer)."""
-    return tile.h * tile.w * _pixel_bytes(tile.c_out, layer.output.bits)
+    return tile.h * tile.w * pixel_bytes(tile.c_out, layer.output.bits)
 
 
 def tensor_bytes(layer: Layer, tile: Tile) -> Number:

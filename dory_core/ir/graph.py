@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TypeVar
+from typing import TypeVar, overload
 
+from dory_core.expr import Expr, Number
 from dory_core.hardware import STORAGE_BITS
 from dory_core.ir.array import Array
 from dory_core.ir.ops import Add, AvgPool, Conv, Linear, MaxPool, Op, Window
@@ -52,9 +53,20 @@ class Tensor:
         return f"{'i' if self.signed else 'u'}{self.bits}"
 
 
-def pixel_bytes(channels: int, bits: int) -> int:
-    """Return the bytes of one pixel of ``channels`` elements of ``bits`` bits."""
-    return (channels * bits + 7) // 8
+@overload
+def pixel_bytes(channels: int, bits: int) -> int: ...
+
+
+@overload
+def pixel_bytes(channels: Expr, bits: int) -> Expr: ...
+
+
+def pixel_bytes(channels: Number, bits: int) -> Number:
+    """Return the bytes of one pixel of ``channels`` elements of ``bits`` bits.
+
+    channels: a number, an array or an expression.
+    """
+    return (channels * bits + 7) // 8 if bits < 8 else channels * (bits // 8)
 
 
 def storage_for(lo: int, hi: int) -> tuple[int, bool]:
