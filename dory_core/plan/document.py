@@ -208,6 +208,10 @@ def _step_json(
         "kept": [
             {"name": p.tensor.name, "bytes": p.size_bytes, "offset": p.offset} for p in step.kept
         ],
+        "copies": {
+            operand: {"by": c.by, "multiple": c.multiple, "reason": c.reason}
+            for operand, c in step.carriages.items()
+        },
         "weights": None
         if step.weights is None
         else {

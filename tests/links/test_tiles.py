@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from dory_core.errors import NotSupported
 from dory_core.hardware import Memory
 from dory_core.pipeline import IMPORTED, run, setup_for
 from dory_core.plan import Plan
@@ -18,7 +19,7 @@ SLOW_CORES = {"core_cycles_per_byte": 4.0}
 
 
 def plan(name: str, **limits: Any) -> Plan:
-    link = replace(DMA, **SLOW_CORES, **limits)
+    link = replace(DMA, **{**SLOW_CORES, **limits})
     chip = ToyChip(memories=(Memory("scratchpad", 3 * 1024), SRAM), links=(link,))
     setup = setup_for(chip.plugins(), NAME, frontend="testing")
     planned: Plan = run(CASES[name].build(), setup, after=IMPORTED)
@@ -61,3 +62,19 @@ def test_odd_channels_of_an_image_are_copied_by_the_cores_where_no_tile_is_align
     planned = plan("conv_anisotropic", alignment_bytes=8)
     [by_cores] = [c for s in planned.steps for c in s.carriages.values() if c.by == "cores"]
     assert by_cores.reason.endswith("the DMA needs 8")
+
+
+def test_a_copy_that_nobody_can_make_is_refused_with_the_reason() -> None:
+    """The cores do not reach L1, and pixels of 3 bytes are no words."""
+    with pytest.raises(NotSupported) as caught:
+        plan("conv_anisotropic", alignment_bytes=8, core_cycles_per_byte=0.0)
+    assert "Conv 'Conv_0': the DMA cannot move its " in caught.value.message
+    assert "the DMA needs 8" in caught.value.message
+    assert caught.value.hint
+
+
+def test_the_document_of_a_plan_says_how_copies_are_made() -> None:
+    document = plan("conv_anisotropic", alignment_bytes=8).to_json()
+    copies = document["layers"][0]["copies"]
+    assert {copy["by"] for copy in copies.values()} == {"dma", "cores"}
+    assert all(bool(copy["reason"]) == (copy["by"] == "cores") for copy in copies.values())

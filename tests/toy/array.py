@@ -237,7 +237,13 @@ def array_chip(
     tiles = Memory("tiles", l1_bytes, holds=frozenset({"activations"}), alignment_bytes=16)
     weights = Memory("weights of the array", weight_bytes, holds=frozenset({"array weights"}))
     dma = Link(
-        1, 2, setup_cycles=70, bytes_per_cycle=8.0, alignment_bytes=dma_alignment, blocking=blocking
+        1,
+        2,
+        setup_cycles=70,
+        bytes_per_cycle=8.0,
+        alignment_bytes=dma_alignment,
+        blocking=blocking,
+        core_cycles_per_byte=0.0,  # the cores do not reach L1
     )
     return ToyChip(
         kernels,
