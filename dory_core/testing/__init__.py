@@ -2,7 +2,8 @@
 
 :class:`TargetConformance` builds and runs applications, :class:`KernelConformance` kernels alone.
 
-The kit needs pytest; the builders of networks beside it do not.
+The kit needs pytest; the builders of networks beside it do not. Tests of plugins find here what
+they look into beyond ``dory_core.api``.
 """
 
 from __future__ import annotations
@@ -10,20 +11,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dory_core.reference import run as run_reference
-    from dory_core.testing.conformance import Capabilities, TargetConformance
-    from dory_core.testing.integer_onnx import IntegerOnnxBuilder
-    from dory_core.testing.kernel_conformance import KernelConformance
-    from dory_core.testing.onnx_builder import OnnxBuilder
-
-__all__ = [
-    "Capabilities",
-    "IntegerOnnxBuilder",
-    "KernelConformance",
-    "OnnxBuilder",
-    "TargetConformance",
-    "run_reference",
-]
+    from dory_core.plugins import Plugins as Plugins
+    from dory_core.testing.conformance import Capabilities as Capabilities
+    from dory_core.testing.conformance import TargetConformance as TargetConformance
+    from dory_core.testing.integer_onnx import IntegerOnnxBuilder as IntegerOnnxBuilder
+    from dory_core.testing.kernel_conformance import KernelConformance as KernelConformance
+    from dory_core.testing.onnx_builder import OnnxBuilder as OnnxBuilder
 
 _HOMES = {
     "Capabilities": ("dory_core.testing.conformance", "Capabilities"),
@@ -31,7 +24,48 @@ _HOMES = {
     "KernelConformance": ("dory_core.testing.kernel_conformance", "KernelConformance"),
     "OnnxBuilder": ("dory_core.testing.onnx_builder", "OnnxBuilder"),
     "TargetConformance": ("dory_core.testing.conformance", "TargetConformance"),
+    # What tests look into, which moves between versions; an empty name is the module itself.
+    "CompileResult": ("dory_core.compiler", "CompileResult"),
+    "Expr": ("dory_core.expr", "Expr"),
+    "IMPORTED": ("dory_core.pipeline", "IMPORTED"),
+    "INCLUDE_FOLDERS": ("dory_core.simulate.build", "INCLUDE_FOLDERS"),
+    "Op": ("dory_core.ir", "Op"),
+    "PASSES": ("dory_core.pipeline", "PASSES"),
+    "Plugins": ("dory_core.plugins", "Plugins"),
+    "Setup": ("dory_core.pipeline", "Setup"),
+    "TiledLayer": ("dory_core.tiling.tiled", "TiledLayer"),
+    "Tiler": ("dory_core.tiling.tiler", "Tiler"),
+    "TilingProblem": ("dory_core.tiling.problem", "TilingProblem"),
+    "Var": ("dory_core.expr", "Var"),
+    "ZIGLANG": ("dory_core.simulate.compiler", "ZIGLANG"),
+    "accumulator_bounds": ("dory_core.ir.ranges", "accumulator_bounds"),
+    "bind_layer": ("dory_core.binding", "bind_layer"),
+    "check_network": ("dory_core.check", "check_network"),
+    "compare_golden": ("dory_core.golden", "compare"),
+    "compile_network": ("dory_core.compiler", "compile_network"),
+    "evaluate": ("dory_core.expr", "evaluate"),
+    "extract_layer": ("dory_core.passes.extract", "extract_layer"),
+    "formulate": ("dory_core.tiling.problem", "formulate"),
+    "is_channelwise": ("dory_core.ir.geometry", "is_channelwise"),
+    "l2_after_code": ("dory_core.planning.planner", "l2_after_code"),
+    "make_tile": ("dory_core.ir.geometry", "make_tile"),
+    "missed_lines": ("dory_core.estimate.cache", "missed_lines"),
+    "parse_network": ("dory_core.pipeline", "parse"),
+    "probe_sanitizer": ("dory_core.simulate.compiler", "probe_sanitizer"),
+    "random_inputs": ("dory_core.reference", "random_inputs"),
+    "read_golden": ("dory_core.golden", "read_golden"),
+    "read_graph": ("dory_core.application", "read_graph"),
+    "reference": ("dory_core.reference", ""),
+    "rejection_of": ("dory_core.binding", "rejection_of"),
+    "resolve_budgets": ("dory_core.budgets", "resolve_budgets"),
+    "run_application": ("dory_core.application", "run_application"),
     "run_reference": ("dory_core.reference", "run"),
+    "run_stages": ("dory_core.pipeline", "run"),
+    "runtime": ("dory_core.runtime", ""),
+    "runtime_files": ("dory_core.runtime", "runtime_files"),
+    "setup_for": ("dory_core.pipeline", "setup_for"),
+    "smallest_tile": ("dory_core.tiling.solve", "smallest_tile"),
+    "with_border": ("dory_core.ir.geometry", "with_border"),
 }
 # Modules with assertions; plain asserts then say what they compared, as those of test modules do.
 _ASSERTING = (
@@ -54,4 +88,5 @@ def __getattr__(name: str) -> Any:
         for asserting in _ASSERTING:
             if asserting not in sys.modules:
                 pytest.register_assert_rewrite(asserting)
-    return getattr(importlib.import_module(module), attribute)
+    home = importlib.import_module(module)
+    return getattr(home, attribute) if attribute else home

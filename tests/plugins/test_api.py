@@ -118,6 +118,17 @@ def test_plugin_imports_the_public_names_alone(package: Path) -> None:
     assert found == {}
 
 
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda path: path.name)
+def test_tests_of_a_plugin_import_what_a_vendor_can(package: Path) -> None:
+    found = {}
+    for path in sorted((package.parent / "tests").rglob("*.py")):
+        modules = imports_of_core(path.read_text(encoding="utf-8"))
+        others = [module for module in modules if not is_allowed(module, ALLOWED)]
+        if others:
+            found[path.name] = others
+    assert found == {}
+
+
 @pytest.mark.parametrize("kind", ["target", "frontend"])
 def test_a_new_plugin_imports_the_public_names_alone(kind: str) -> None:
     from dory_core.scaffold import names, plugin_files

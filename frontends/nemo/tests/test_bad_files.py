@@ -9,8 +9,7 @@ import pytest
 from dory_nemo.dialect import parse
 from dory_nemo.testing import NemoBuilder
 
-from dory_core.errors import NotSupported, UsageError
-from dory_core.frontend import FrontendOptions
+from dory_core.api import FrontendOptions, NotSupported, UsageError
 
 
 def rejected(builder: NemoBuilder, folder: Path, reason: str) -> NotSupported:

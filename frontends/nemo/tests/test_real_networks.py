@@ -5,9 +5,9 @@ import time
 import pytest
 from dory_nemo.dialect import parse
 
-from dory_core.frontend import FrontendOptions
-from dory_core.golden import compare, read_golden
-from dory_core.ir import Graph
+from dory_core.api import FrontendOptions, Graph
+from dory_core.testing import compare_golden as compare
+from dory_core.testing import read_golden
 from tests.nets import net, net_names, net_params
 
 

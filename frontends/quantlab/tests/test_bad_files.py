@@ -9,8 +9,7 @@ import pytest
 from dory_quantlab.dialect import parse
 from dory_quantlab.testing import QuantlabBuilder
 
-from dory_core.errors import NotSupported, UsageError
-from dory_core.frontend import FrontendOptions
+from dory_core.api import FrontendOptions, NotSupported, UsageError
 
 
 def rejected(builder: QuantlabBuilder, folder: Path, reason: str) -> NotSupported:

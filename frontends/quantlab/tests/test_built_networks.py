@@ -8,9 +8,9 @@ import pytest
 from dory_quantlab.dialect import parse
 from dory_quantlab.testing import QuantlabBuilder
 
-from dory_core.frontend import FrontendOptions
-from dory_core.ir import Add, Conv, Graph, Linear, requant
-from dory_core.reference import random_inputs, run
+from dory_core.api import Add, Conv, FrontendOptions, Graph, Linear, requant
+from dory_core.testing import random_inputs
+from dory_core.testing import run_reference as run
 from frontends.quantlab.tests.standard_onnx import Signs, standard
 from tests.onnx_eval import evaluate
 

@@ -7,8 +7,7 @@ import pytest
 from dory_quantlab.dialect import parse
 from dory_quantlab.testing import QuantlabBuilder
 
-from dory_core.frontend import FrontendOptions
-from dory_core.ir import Graph
+from dory_core.api import FrontendOptions, Graph
 from dory_core.testing.onnx_builder import OnnxBuilder
 
 nemo_dialect = pytest.importorskip("dory_nemo.dialect")

@@ -3,9 +3,9 @@
 import pytest
 from dory_quantlab.dialect import parse
 
-from dory_core.frontend import FrontendOptions
-from dory_core.golden import compare, read_golden
-from dory_core.ir import Conv, Graph, Linear
+from dory_core.api import Conv, FrontendOptions, Graph, Linear
+from dory_core.testing import compare_golden as compare
+from dory_core.testing import read_golden
 from tests.nets import net, net_names, net_params
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dory_core.ir import Graph, Requant, Window, requant
+from dory_core.api import Graph, Requant, Window, requant
 from dory_core.testing.graphs import GraphBuilder, Range
 
 BYTES: Range = (-128, 127)

@@ -14,8 +14,8 @@ import diana_bytes as layout
 import numpy as np
 from diana_machine import SANITIZE, Machine, library
 
-from dory_core import reference
-from dory_core.ir import Add, Array, Conv, Layer, Linear, Op, Window, requant
+from dory_core.api import Add, Array, Conv, Layer, Linear, Window, requant
+from dory_core.testing import Op, reference
 from dory_core.testing.kernels import alone, typed
 
 SCALE = 7

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from array_networks import network_cases
 
-from dory_core.simulate.build import INCLUDE_FOLDERS
-from dory_core.simulate.compiler import find_compiler
+from dory_core.api import find_compiler
+from dory_core.testing import INCLUDE_FOLDERS
 from dory_core.testing.apps import assert_exact, build_app
 
 MIXED = next(case for case in network_cases() if case.name == "mixed")

@@ -14,12 +14,9 @@ from dory_diana.requant.nearest import nearest_adc, nearest_shift
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dory_core import reference
-from dory_core.budgets import resolve_budgets
-from dory_core.ir import Conv, Graph, requant
-from dory_core.ir.ranges import infer_types
-from dory_core.pipeline import IMPORTED, PASSES, Setup, run
-from dory_core.plugins import Plugins
+from dory_core.api import Conv, Graph, infer_types, requant
+from dory_core.testing import IMPORTED, PASSES, Plugins, Setup, reference, resolve_budgets
+from dory_core.testing import run_stages as run
 
 
 def plugins() -> Plugins:

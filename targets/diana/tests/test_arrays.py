@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from array_networks import ArrayCase, layer_cases, network_cases
 
-from dory_core.errors import DoesNotFit, ToolMissing
-from dory_core.simulate.compiler import find_compiler, probe_sanitizer
+from dory_core.api import DoesNotFit, ToolMissing, find_compiler
+from dory_core.testing import probe_sanitizer
 from dory_core.testing.apps import assert_exact, build_app
 
 SMALL_L1 = 6144

@@ -5,12 +5,16 @@ from __future__ import annotations
 import pytest
 from array_networks import BYTES, ArrayBuilder, layer_cases, win
 
-from dory_core.budgets import resolve_budgets
-from dory_core.errors import DoesNotFit
-from dory_core.pipeline import IMPORTED, Setup, run, setup_for
-from dory_core.plan import Plan
-from dory_core.plugins import load_plugins
-from dory_core.testing import Capabilities, TargetConformance
+from dory_core.api import DoesNotFit, Plan, load_plugins
+from dory_core.testing import (
+    IMPORTED,
+    Capabilities,
+    Setup,
+    TargetConformance,
+    resolve_budgets,
+    setup_for,
+)
+from dory_core.testing import run_stages as run
 
 
 class TestDiana(TargetConformance):

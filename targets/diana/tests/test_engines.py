@@ -14,11 +14,18 @@ from dory_diana.backend import candidates
 from dory_diana.backend.analog import AnalogConv, AnalogLinear
 from dory_diana.backend.digital import DigitalConv, DigitalDepthwise, DigitalLinear, DigitalSum
 
-from dory_core.errors import UsageError
-from dory_core.ir import Array, Conv, Layer, Requant, Window, requant
-from dory_core.ir.geometry import extent, make_tile
-from dory_core.ir.ranges import infer_types
-from dory_core.plugins import Plugins
+from dory_core.api import (
+    Array,
+    Conv,
+    Layer,
+    Requant,
+    UsageError,
+    Window,
+    extent,
+    infer_types,
+    requant,
+)
+from dory_core.testing import Plugins, make_tile
 from dory_core.testing.graphs import GraphBuilder, Range
 
 SIGNED: Range = (-128, 127)

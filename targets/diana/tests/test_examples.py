@@ -12,20 +12,30 @@ import numpy as np
 import pytest
 from dory_diana import plugin
 
-from dory_core.api import hookimpl
-from dory_core.binding import rejection_of
-from dory_core.check import check_network
-from dory_core.cli.tables.plan import engines_text
-from dory_core.compiler import (
+from dory_core.api import (
+    AvgPool,
     CompileOptions,
-    compile_network,
+    Conv,
+    DoesNotFit,
+    Kernel,
+    Layer,
+    MaxPool,
+    NotSupported,
+    TargetContext,
+    engines_text,
+    hookimpl,
+    load_plugins,
 )
-from dory_core.errors import DoesNotFit, NotSupported
-from dory_core.hardware import TargetContext
-from dory_core.ir import AvgPool, Conv, Layer, MaxPool
-from dory_core.kernel import Kernel
-from dory_core.pipeline import IMPORTED, parse, run, setup_for
-from dory_core.plugins import Plugins, load_plugins
+from dory_core.testing import (
+    IMPORTED,
+    Plugins,
+    check_network,
+    compile_network,
+    rejection_of,
+    setup_for,
+)
+from dory_core.testing import parse_network as parse
+from dory_core.testing import run_stages as run
 from dory_core.testing.apps import assert_exact
 
 MAKE = Path(__file__).resolve().parents[1] / "examples" / "make.py"
@@ -127,8 +137,8 @@ def test_no_layer_makes_the_network_faster_on_its_next_engine(
 
 
 def test_activations_use_their_range(make: ModuleType, tmp_path: Path, plugins: Plugins) -> None:
-    from dory_core import reference
-    from dory_core.frontend import FrontendOptions
+    from dory_core.api import FrontendOptions
+    from dory_core.testing import reference
 
     for name, build in make.NETWORKS.items():
         file = build().save(tmp_path / f"{name}.onnx")

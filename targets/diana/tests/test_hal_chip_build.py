@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from dory_diana.runtime import driver_files, hal_files
 
-import dory_core.runtime
+from dory_core.testing import runtime
 from dory_core.testing.apps import build_app
 from dory_core.testing.cases import network_cases
 
-RUNTIME = Path(dory_core.runtime.__file__).parent / "include"
+RUNTIME = Path(runtime.__file__).parent / "include"
 COMPILE = (
     *(sys.executable, "-m", "ziglang", "cc", "-target", "riscv32-linux-musl"),
     *("-std=c99", "-O1", "-Wall", "-Wextra", "-Wpedantic", "-Werror"),

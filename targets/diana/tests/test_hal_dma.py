@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 from diana_machine import HERE, INCLUDES, MODEL, WARNINGS, BrokenRule, Machine
 
-import dory_core.runtime
+from dory_core.testing import runtime
 
-RUNTIME = Path(dory_core.runtime.__file__).parent / "include"
+RUNTIME = Path(runtime.__file__).parent / "include"
 L1, L2 = 8192, 16384
 TO_L1, TO_L2 = 0, 1
 

@@ -14,7 +14,7 @@ import pytest
 from diana_layers import KINDS, SCALE, Case, check, run_conv
 from diana_machine import Machine, library
 
-from dory_core.ir import Array, Conv, Window, requant
+from dory_core.api import Array, Conv, Window, requant
 from dory_core.testing.kernels import alone, typed
 
 HERE = Path(__file__).parent

@@ -8,8 +8,7 @@ import pytest
 from dory_diana.backend.layouts import ANALOG, DIGITAL, DIGITAL_VECTOR
 from dory_diana.weights import analog, digital
 
-from dory_core.ir import Tensor
-from dory_core.ir.layout import Layout
+from dory_core.api import Layout, Tensor
 
 SEEDS = range(20)
 

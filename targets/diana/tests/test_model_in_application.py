@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from array_networks import network_cases
 
-from dory_core.errors import VerificationFailed
+from dory_core.api import VerificationFailed
 from dory_core.testing.apps import assert_exact, build_app
 
 

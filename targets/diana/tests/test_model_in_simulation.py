@@ -10,7 +10,7 @@ import pytest
 from diana_machine import HERE, WARNINGS
 from dory_diana.runtime import driver_files, model_files
 
-from dory_core.runtime import runtime_files
+from dory_core.testing import runtime_files
 
 FAULT = 70
 

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from array_networks import BYTES, SEVEN, ArrayBuilder, win
 
-from dory_core.errors import DoesNotFit
-from dory_core.ir import Graph
+from dory_core.api import DoesNotFit, Graph
 from dory_core.testing.apps import assert_exact, build_app
 
 _SIDES = (1, 3, 5, 7)

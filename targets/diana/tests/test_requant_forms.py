@@ -9,7 +9,7 @@ from dory_diana.requant.common import Steps
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dory_core.ir import Requant, requant
+from dory_core.api import Requant, requant
 
 FACTORS = np.array([-20]), np.array([20])
 

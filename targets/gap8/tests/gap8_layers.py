@@ -22,8 +22,7 @@ from dory_gap8.backend import (
 )
 from dory_gap8.backend.conv import group_channels
 
-from dory_core.ir import Layer
-from dory_core.kernel import Kernel
+from dory_core.api import Kernel, Layer
 from dory_core.testing import kernels
 from dory_core.testing.kernels import KernelCase
 from dory_core.testing.random_layers import LayerSpace, RandomLayers

@@ -10,7 +10,7 @@ from dory_gap8.backend import GatherKernel, WindowKernel
 from dory_gap8.backend.block import BlockKernel, finish, interleave
 from gap8_layers import CLIPS, RANGES, SPACE, make_case
 
-from dory_core.ir import Array, Conv, Layer, Requant, Window, requant
+from dory_core.api import Array, Conv, Layer, Requant, Window, requant
 from dory_core.testing.kernels import HostLibrary, KernelCase, alone, typed, whole_case
 from dory_core.testing.random_layers import RandomLayers
 

@@ -15,19 +15,20 @@ from dory_gap8.backend import (
 )
 from dory_gap8.backend.add_bytes import GAP
 
-from dory_core.ir import (
+from dory_core.api import (
     Add,
     Array,
     AvgPool,
+    Kernel,
     Layer,
     Linear,
     MaxPool,
     Requant,
     Window,
+    extent,
     requant,
 )
-from dory_core.ir.geometry import extent, make_tile
-from dory_core.kernel import Kernel
+from dory_core.testing import make_tile
 from dory_core.testing.kernels import HostLibrary, KernelCase, alone, typed, whole_case
 
 UNSIGNED, SIGNED = (0, 255), (-128, 127)

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from dory_gap8.hardware import STACK_CORE_BYTES
 
-from dory_core.ir import Graph, Window
+from dory_core.api import Graph, Window
 from dory_core.testing.apps import build_app
 from dory_core.testing.cases import network_cases
 from dory_core.testing.graphs import GraphBuilder

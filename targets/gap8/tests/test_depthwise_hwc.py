@@ -10,9 +10,8 @@ from dory_gap8.backend import DepthwiseHwcKernel
 from dory_gap8.backend.depthwise_hwc import form_of
 from gap8_layers import CLIPS, SPACE, make_case
 
-from dory_core.errors import NotSupported
-from dory_core.ir import Array, Conv, Layer, Window, requant
-from dory_core.ir.geometry import make_tile
+from dory_core.api import Array, Conv, Layer, NotSupported, Window, requant
+from dory_core.testing import make_tile
 from dory_core.testing.kernels import HostLibrary, KernelCase, alone, typed, whole_case
 from dory_core.testing.random_layers import RandomLayers
 

@@ -11,11 +11,11 @@ from pathlib import Path
 import dory_gap8
 import pytest
 
-import dory_core.runtime
+from dory_core.testing import runtime
 
 SDK = Path(__file__).parent / "sdk"
 HAL = Path(dory_gap8.__file__).parent / "hal"
-RUNTIME = Path(dory_core.runtime.__file__).parent / "include"
+RUNTIME = Path(runtime.__file__).parent / "include"
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="no compiler called cc")
 

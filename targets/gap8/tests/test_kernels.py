@@ -15,9 +15,8 @@ from dory_gap8.backend import (
 )
 from gap8_layers import cases_of, make_case
 
-from dory_core.ir import Add, Array, Conv, Linear, Requant, Window, requant
-from dory_core.simulate.compiler import ZIGLANG, Compiler
-from dory_core.testing import KernelConformance
+from dory_core.api import Add, Array, Compiler, Conv, Linear, Requant, Window, requant
+from dory_core.testing import ZIGLANG, KernelConformance
 from dory_core.testing.kernels import HostLibrary, alone, typed, whole_case
 from dory_core.testing.random_layers import KINDS
 

@@ -12,24 +12,44 @@ from dory_gap8.backend import UnpackingKernel, WindowKernel, candidates
 from dory_gap8.hardware import DMA_COUNTERS, HIGH_VOLTAGE, MAX_CORES, TARGET
 from gap8_layers import SPACE, kernels_for
 
-from dory_core.application import read_plan
-from dory_core.binding import bind_layer
-from dory_core.budgets import resolve_budgets
-from dory_core.errors import UsageError
-from dory_core.expr import Expr, Var, evaluate
-from dory_core.hardware import TargetContext
-from dory_core.ir import Add, Array, AvgPool, Conv, Layer, Linear, MaxPool, Window, requant
-from dory_core.ir.geometry import Tile, extent, is_channelwise, make_tile, with_border
-from dory_core.kernel import Kernel, Term
-from dory_core.planning.planner import l2_after_code
-from dory_core.plugins import Plugins
+from dory_core.api import (
+    Add,
+    Array,
+    AvgPool,
+    Conv,
+    Kernel,
+    Layer,
+    Linear,
+    MaxPool,
+    TargetContext,
+    Term,
+    Tile,
+    UsageError,
+    Window,
+    extent,
+    read_plan,
+    requant,
+)
+from dory_core.testing import (
+    Expr,
+    Plugins,
+    Tiler,
+    TilingProblem,
+    Var,
+    bind_layer,
+    evaluate,
+    formulate,
+    is_channelwise,
+    l2_after_code,
+    make_tile,
+    resolve_budgets,
+    smallest_tile,
+    with_border,
+)
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.graphs import GraphBuilder
 from dory_core.testing.kernels import alone, typed
 from dory_core.testing.random_layers import KINDS, RandomLayers
-from dory_core.tiling.problem import TilingProblem, formulate
-from dory_core.tiling.solve import smallest_tile
-from dory_core.tiling.tiler import Tiler
 
 
 def context(cores: int = 8, kernels: str = "dory", **fields) -> TargetContext:

@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 from dory_gap8.pulp_nn import Library, find_library, pulp_nn_kernels
 
-from dory_core.errors import DoryError, UsageError
-from dory_core.ir import Graph, Window, requant
+from dory_core.api import DoryError, Graph, UsageError, Window, requant
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.graphs import GraphBuilder
 

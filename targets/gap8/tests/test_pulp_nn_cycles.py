@@ -12,14 +12,9 @@ from dory_gap8.objective import terms
 from dory_gap8.pulp_nn import Library, cycles
 from dory_gap8.pulp_nn.weighted import UpstreamConv
 
-from dory_core.binding import bind_layer
-from dory_core.ir import Layer, Window
-from dory_core.ir.geometry import Tile
-from dory_core.kernel import Kernel, Term
-from dory_core.plugins import load_plugins
+from dory_core.api import Kernel, Layer, Term, Tile, Window, load_plugins
+from dory_core.testing import TiledLayer, Tiler, bind_layer
 from dory_core.testing.graphs import GraphBuilder
-from dory_core.tiling.tiled import TiledLayer
-from dory_core.tiling.tiler import Tiler
 
 CORES = 8
 # (rows, columns, output channels, input channels, bits) of outputs; cycles counted.
@@ -98,7 +93,7 @@ def tiled(h: int, w: int, betas: bool) -> TiledLayer:
     memory = load_plugins().context("gap8", {}).memory
 
     def hook(layer: Layer, kernel: Kernel, tile: Tile) -> list[Term]:
-        found = terms(layer, kernel, 1, tile, CORES)
+        found = terms(layer, kernel, tile, CORES)
         return found if betas else [term for term in found if term.name == "UTILISATION"]
 
     return Tiler(memory, hook).tile(bind_layer(layer, kernels), 36 * 1024)

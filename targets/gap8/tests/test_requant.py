@@ -7,7 +7,7 @@ import pytest
 from dory_gap8.backend import AvgPoolKernel, LinearKernel
 from dory_gap8.backend.requant import LIMBS, NARROW, STEPS, epilogue
 
-from dory_core.ir import Array, AvgPool, Layer, Linear, Requant, Window, requant
+from dory_core.api import Array, AvgPool, Layer, Linear, Requant, Window, requant
 from dory_core.testing.kernels import HostLibrary, KernelCase, alone, typed, values_of
 
 

@@ -13,13 +13,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dory_core.application import run_application
-from dory_core.errors import DoesNotFit, ToolMissing, UsageError, VerificationFailed
-from dory_core.ir import Graph, Window
-from dory_core.passes.extract import extract_layer
-from dory_core.plugins import load_plugins
-from dory_core.reference import random_inputs
-from dory_core.simulate.result import RunResult
+from dory_core.api import (
+    DoesNotFit,
+    Graph,
+    RunResult,
+    ToolMissing,
+    UsageError,
+    VerificationFailed,
+    Window,
+    load_plugins,
+)
+from dory_core.testing import extract_layer, random_inputs, run_application
 from dory_core.testing.apps import build_app
 from dory_core.testing.cases import network_cases
 from dory_core.testing.graphs import U16, GraphBuilder

@@ -29,11 +29,12 @@ from dory_gap8.backend.packing import slots, weight_words
 from dory_gap8.backend.unpacked import wide
 from gap8_layers import CLIPS, RANGES, make_case
 
-from dory_core.ir import (
+from dory_core.api import (
     Add,
     Array,
     AvgPool,
     Conv,
+    Kernel,
     Layer,
     Linear,
     MaxPool,
@@ -41,7 +42,6 @@ from dory_core.ir import (
     Window,
     requant,
 )
-from dory_core.kernel import Kernel
 from dory_core.testing.kernels import HostLibrary, KernelCase, alone, typed
 
 INPUTS = tuple(RANGES)

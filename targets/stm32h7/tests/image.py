@@ -10,11 +10,8 @@ from dory_stm32h7.emulator.runner import Session
 from dory_stm32h7.runners import has_emulator
 from dory_stm32h7.toolchain import has_toolchain
 
-from dory_core.application import read_graph, read_plan, run_application
-from dory_core.compiler import CompileResult
-from dory_core.plugins import Plugins
-from dory_core.simulate.result import LayerOutput, RunResult
-from dory_core.simulate.runner import RunRequest
+from dory_core.api import LayerOutput, RunRequest, RunResult, read_plan
+from dory_core.testing import CompileResult, Plugins, read_graph, run_application
 from tests.compiled import compiled as compile_for
 
 RUNNER = "cortex-m7"

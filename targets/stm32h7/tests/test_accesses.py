@@ -10,10 +10,8 @@ from dory_stm32h7.emulator.system import D_CACHE_SIZE
 from dory_stm32h7.hardware import DATA_CACHE
 from image import require_emulator, session
 
-from dory_core.estimate.cache import missed_lines
-from dory_core.ir import Window
-from dory_core.ir.geometry import extent, make_tile
-from dory_core.plugins import Plugins, load_plugins
+from dory_core.api import Window, extent, load_plugins
+from dory_core.testing import Plugins, make_tile, missed_lines
 from dory_core.testing.apps import build_app
 from dory_core.testing.graphs import GraphBuilder
 

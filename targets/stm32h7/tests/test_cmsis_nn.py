@@ -24,13 +24,8 @@ from dory_stm32h7.backend.cmsis_library import CmsisNn, find_cmsis_nn
 from image import L1_BYTES, compiled, require_emulator, run_image
 from stm32h7_layers import SPACE
 
-from dory_core import reference
-from dory_core.application import run_application
-from dory_core.errors import UsageError
-from dory_core.ir import Array, Conv, Layer, Requant, Window, requant
-from dory_core.ir.geometry import make_tile
-from dory_core.ir.ranges import accumulator_bounds
-from dory_core.plugins import load_plugins
+from dory_core.api import Array, Conv, Layer, Requant, UsageError, Window, load_plugins, requant
+from dory_core.testing import accumulator_bounds, make_tile, reference, run_application
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.graphs import GraphBuilder
 from dory_core.testing.kernels import HostLibrary, KernelCase, alone, make_case, typed, whole_case

@@ -10,9 +10,7 @@ from dory_stm32h7.emulator.machine import Machine
 from dory_stm32h7.toolchain import find_toolchain
 from image import require_emulator
 
-from dory_core.ir import Window
-from dory_core.plugins import load_plugins
-from dory_core.simulate.build import build_program
+from dory_core.api import Window, build_program, load_plugins
 from dory_core.testing.apps import build_app
 from dory_core.testing.graphs import GraphBuilder
 

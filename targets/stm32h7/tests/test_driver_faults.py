@@ -11,10 +11,8 @@ import pytest
 from dory_stm32h7 import hardware
 from image import RUNNER, require_emulator, run_image
 
-from dory_core.application import run_application
-from dory_core.errors import VerificationFailed
-from dory_core.ir import Window, requant
-from dory_core.plugins import Plugins, load_plugins
+from dory_core.api import VerificationFailed, Window, load_plugins, requant
+from dory_core.testing import Plugins, run_application
 from dory_core.testing.apps import build_app
 from dory_core.testing.graphs import GraphBuilder
 

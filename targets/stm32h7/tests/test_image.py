@@ -9,8 +9,8 @@ import pytest
 from dory_stm32h7 import toolchain
 from image import IN_CI, L1_BYTES, LONG, compiled, require_emulator, run_image
 
-from dory_core.application import run_application
-from dory_core.plugins import Plugins, load_plugins
+from dory_core.api import load_plugins
+from dory_core.testing import Plugins, run_application
 
 
 @pytest.fixture(scope="module")

@@ -12,11 +12,18 @@ from dory_stm32h7.emulator.elf import read_elf
 from dory_stm32h7.toolchain import find_toolchain
 from image import IN_CI, LONG, RUNNER, compiled, require_emulator, run_image, session
 
-from dory_core.application import read_plan, run_application
-from dory_core.errors import DoesNotFit, ToolMissing, UsageError, VerificationFailed
-from dory_core.ir import Window, requant
-from dory_core.plugins import Plugins, load_plugins
-from dory_core.simulate.build import build_program
+from dory_core.api import (
+    DoesNotFit,
+    ToolMissing,
+    UsageError,
+    VerificationFailed,
+    Window,
+    build_program,
+    load_plugins,
+    read_plan,
+    requant,
+)
+from dory_core.testing import Plugins, run_application
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.graphs import GraphBuilder
 from tests.nets import net_names, nets_dir

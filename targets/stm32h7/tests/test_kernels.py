@@ -16,23 +16,23 @@ from dory_stm32h7.backend.linear import LinearKernel
 from dory_stm32h7.backend.pool import AvgPoolKernel, MaxPoolKernel
 from stm32h7_layers import cases_of
 
-from dory_core import reference
-from dory_core.ir import (
+from dory_core.api import (
     Add,
     Array,
     AvgPool,
     Conv,
+    Kernel,
     Layer,
     Linear,
     MaxPool,
+    Narrow,
     Requant,
+    Staircase,
     Window,
+    narrow_32,
     requant,
 )
-from dory_core.ir.geometry import make_tile
-from dory_core.kernel import Kernel
-from dory_core.requantisation import Narrow, Staircase, narrow_32
-from dory_core.testing import KernelConformance
+from dory_core.testing import KernelConformance, make_tile, reference
 from dory_core.testing.kernels import HostLibrary, alone, typed, whole_case
 from dory_core.testing.random_layers import KINDS
 

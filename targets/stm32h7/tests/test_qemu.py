@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 from image import compiled, require_emulator, run_image
 
-from dory_core.application import run_application
-from dory_core.errors import ToolMissing, UsageError
-from dory_core.plugins import Plugins, load_plugins
+from dory_core.api import ToolMissing, UsageError, load_plugins
+from dory_core.testing import Plugins, run_application
 
 
 @pytest.fixture(scope="module")

@@ -9,9 +9,8 @@ from dory_stm32h7 import plugin
 from dory_stm32h7.hardware import TARGET
 from dory_stm32h7.options import cmsis_nn_path, kernels_of
 
-from dory_core.errors import UsageError
-from dory_core.hardware import TargetContext
-from dory_core.plugins import Plugins
+from dory_core.api import TargetContext, UsageError
+from dory_core.testing import Plugins
 
 
 def context(**settings: str) -> TargetContext:

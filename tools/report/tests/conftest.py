@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dory_core.ir import Window
+from dory_core.api import Window
 from dory_core.testing.apps import build_app
 from dory_core.testing.graphs import GraphBuilder
 from tests.cli.command_line import TOYS

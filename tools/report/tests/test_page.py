@@ -12,8 +12,7 @@ from dory_report.application.charts import KEPT, local_memory
 from dory_report.application.page import report_page
 from dory_report.vega import layer_label
 
-from dory_core.application import read_plan, read_timeline
-from dory_core.ir import Window
+from dory_core.api import Window, read_plan, read_timeline
 from dory_core.testing.apps import build_app
 from dory_core.testing.graphs import GraphBuilder
 
