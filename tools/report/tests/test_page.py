@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,35 @@ from dory_core.testing.apps import build_app
 from dory_core.testing.graphs import GraphBuilder
 
 FIGURES = ("cycles", "timeline", "memory-l2", "memory-l1")
+
+
+class _Rows(HTMLParser):
+    """The number of cells in every row of every table, by the id of the table."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: dict[str, list[int]] = {}
+        self._table = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        named = dict(attrs)
+        if tag == "table":
+            self._table = str(named["id"])
+            self.found[self._table] = []
+        elif tag == "tr":
+            self.found[self._table].append(0)
+        elif tag in ("td", "th"):
+            self.found[self._table][-1] += int(named.get("colspan") or 1)
+
+
+def test_every_row_has_a_cell_for_each_column(app: Path) -> None:
+    parser = _Rows()
+    parser.feed(report_page(read_plan(app), read_timeline(app)).partition("<script>")[0])
+    assert list(parser.found) == ["layers", "memory"]
+    for table, counts in parser.found.items():
+        assert set(counts) == {counts[0]}, table
+    layers = len(read_plan(app)["layers"])
+    assert len(parser.found["layers"]) == 1 + 2 * layers, "headings, a row and its explanation"
 
 
 @pytest.fixture(scope="module")
