@@ -272,6 +272,13 @@ class MemoryHierarchy:
                 f"no memory of {level.name} holds activations",
             )
         _require(self.cores > 0, f"{self.cores} cores run no kernels")
+        for link in self.links:
+            lower = self.level(link.lower)
+            _require(
+                link.dma or link.upper == 1 or any(m.mapped for m in lower.memories),
+                f"{lower.name} is reached by transfers alone, so the link to it has a DMA; where "
+                "the HAL copies with a core, the link is blocking",
+            )
         unit = max(self.link(1).alignment_bytes, self.constants_link.alignment_bytes)
         _require(
             unit <= BUFFER_ALIGNMENT,

@@ -272,15 +272,22 @@ def splits_columns(layer: Layer, schedules: Sequence[Schedule]) -> bool:
 
 
 def strictest(one: Link, other: Link) -> Link:
-    """Return the link ``other`` with the limits of both."""
+    """Return the link ``other`` with the limits of both DMAs; its own where ``one`` has none."""
+    if not one.dma:
+        return other
     limits = [link.max_bytes for link in (one, other) if link.max_bytes]
     return replace(
         other,
         alignment_bytes=max(one.alignment_bytes, other.alignment_bytes),
         max_bytes=min(limits, default=0),
         dimensions=min(one.dimensions, other.dimensions),
-        dma=one.dma and other.dma,
     )
+
+
+def l1_dma(hierarchy: MemoryHierarchy) -> Link:
+    """Return the link to L1 with the limits of every transfer into or out of it."""
+    link, constants = hierarchy.link(1), hierarchy.constants_link
+    return strictest(constants, link) if link.dma else strictest(link, constants)
 
 
 def weight_unit(hierarchy: MemoryHierarchy) -> int:
@@ -293,7 +300,7 @@ __all__ = [
     "Bases",
     "LayerMoves",
     "box_transfer",
+    "l1_dma",
     "layout_transfer",
-    "strictest",
     "weight_unit",
 ]

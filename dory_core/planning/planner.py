@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from dory_core.blocks import Block, Packing, Request, level_alignment
 from dory_core.budgets import Budgets, memory_budgets
 from dory_core.errors import DoesNotFit
-from dory_core.estimate.moves import strictest, weight_unit
+from dory_core.estimate.moves import l1_dma, weight_unit
 from dory_core.estimate.timeline import link_name
 from dory_core.hardware import DmaHal, MemoryHierarchy, OutputFile, TargetContext
 from dory_core.ir import Graph, Layer
@@ -241,7 +241,7 @@ def make_plan(
         cores=ctx.memory.cores,
         any_core=hal.any_core if hal is not None else False,
         dma_tickets=hal.tickets if hal is not None else 0,
-        dma=strictest(ctx.memory.constants_link, ctx.memory.link(1)),
+        dma=l1_dma(ctx.memory),
         ext=link,
         files=_files(planned, hal),
         transfers=placement.transfers,

@@ -49,6 +49,14 @@ IMPOSSIBLE: dict[str, tuple[Callable[[], object], str]] = {
     "no link": (lambda: hierarchy(L1, L2, links=()), "levels 1 to 1 has one link"),
     "two links": (lambda: hierarchy(L1, L2, links=(DMA, DMA)), "levels 1 to 1 has one link"),
     "a ROM": (lambda: hierarchy(L1, ROM), "no memory of L2 holds activations"),
+    "no way to L3": (
+        lambda: hierarchy(L1, L2, L2, links=(DMA, replace(DMA, upper=2, lower=3, dma=False))),
+        "L3 is reached by transfers alone",
+    ),
+    "wide link to L1": (
+        lambda: hierarchy(L1, L2, links=(replace(DMA, alignment_bytes=16),)),
+        "alignment_bytes 16, buffers in L1 start on multiples of 8",
+    ),
     "no cores": (lambda: hierarchy(L1, L2, cores=0), "0 cores"),
     "a stopped clock": (lambda: OperatingPoint("slow", 0, 1e6, 1e-9, "a test"), "slow: a clock"),
 }

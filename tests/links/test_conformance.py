@@ -70,6 +70,13 @@ def test_constants_in_the_fourth_level(case: Case, limits: dict[str, Any], tmp_p
     assert set(plan.static_bytes) == {4}
 
 
+def test_constants_that_no_dma_reaches_are_copied_by_the_cores(tmp_path: Path) -> None:
+    plan = exact(NETWORKS[1], four_levels({"dma": False}), tmp_path / "app")
+    ways = [(operand, c.by) for s in plan.steps for operand, c in s.carriages.items()]
+    assert {by for operand, by in ways if operand == "w"} == {"cores"}
+    assert {by for operand, by in ways if operand != "w"} == {"dma"}
+
+
 @pytest.mark.parametrize("limits", [{"alignment_bytes": 8}, {"dma": False}], ids=str)
 def test_two_memories_in_a_level(limits: dict[str, Any], tmp_path: Path) -> None:
     case = next(case for case in NETWORKS if case.name == "residual")
