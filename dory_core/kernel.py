@@ -80,7 +80,7 @@ class StructCall:
     fields: tuple[tuple[str, str], ...]
 
     def __str__(self) -> str:
-        lines = ",\n".join(f"    .{name} = {value}" for name, value in self.fields)
+        lines = ",\n".join(f"  .{name} = {value}" for name, value in self.fields)
         return f"{self.function}(&(const {self.type}){{\n{lines}}});"
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from dory_core.codegen.layer import layer_view
 from dory_core.codegen.names import layer_symbol, weights_symbol
 from dory_core.codegen.network import network_view
-from dory_core.codegen.transfers import copies_by_helper
+from dory_core.codegen.printer import copies_by_helper
 from dory_core.errors import DoryError
 from dory_core.hardware import OutputFile
 from dory_core.plan import TIMELINE_FILE, LayerStep, Plan
@@ -70,12 +70,12 @@ def application_files(provided: Iterable[OutputFile], plan: Plan) -> tuple[Outpu
         OutputFile(TIMELINE_FILE, json.dumps(plan.timeline_json(), separators=(",", ":")) + "\n"),
         OutputFile("Makefile", render("Makefile.mako", view)),
         OutputFile("README.md", render("README.md.mako", view)),
+        OutputFile(".clang-format", (TEMPLATES / "clang-format").read_text(encoding="utf-8")),
         OutputFile("inc/network.h", render("network.h.mako", view)),
         OutputFile("src/network.c", render("network.c.mako", view)),
     ]
     for step in plan.steps:
-        template = "layer_in_place.c.mako" if step.in_place else "layer.c.mako"
-        text = render(template, layer_view(plan, step))
+        text = render("layer.c.mako", layer_view(plan, step))
         files.append(OutputFile(f"src/{layer_symbol(step)}.c", text))
         if step.weights is not None and step.weights.linked:
             files.append(OutputFile(f"weights/{weights_symbol(step)}.c", weights_file(step)))

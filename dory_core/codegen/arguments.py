@@ -1,42 +1,51 @@
-"""The kernel's call in a tile loop: what is equal for all tiles is set in front of the loop."""
+"""The kernel's call in C: what is equal for all tiles is set in front of the loop."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from string import Template
 
-from dory_core.codegen.cexpr import CExpr, atom
 from dory_core.kernel import StructCall
 
-_OF_TILE = re.compile(r"\bt\.|_slot\b")  # what an expression that differs between tiles names
 _LITERAL = re.compile(r"&\(const (\w+)\)(\{.*\})\Z", re.DOTALL)
 _DESIGNATOR = re.compile(r"\.(\w+)\s*=\s*")
 
 
-def call_lines(
-    text: str | StructCall, names: Mapping[str, CExpr]
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
+@dataclass(frozen=True, slots=True)
+class ArgumentText:
+    """A value that a kernel's call names. atom: the same text, fit to stand beside operators.
+    of_tile: it differs between tiles."""
+
+    text: str
+    atom: str
+    of_tile: bool = False
+
+
+#: Returns the value of a name.
+Names = Callable[[str], ArgumentText]
+
+
+def call_lines(call: str | StructCall, names: Names) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the declarations in front of the loop and the statements for one tile.
 
-    names: C expressions for the ``$names`` of the call.
+    names: values of the ``$names`` of the call.
     """
-    values = {name: atom(value) for name, value in names.items()}
-    if isinstance(text, str):
-        return (), tuple(Template(text).substitute(values).splitlines())
-    structs = [_Struct("arguments", text.type)]
-    for name, value in text.fields:
-        alone = value.removeprefix("$")
-        given = str(names[alone]) if alone in names else Template(value).substitute(values)
-        literal = _LITERAL.match(given)
-        if literal is not None:  # a struct of its own, which the argument points to
+    if isinstance(call, str):
+        return (), tuple(_substituted(Template(call), names).splitlines())
+    structs = [_Struct("arguments", call.type)]
+    for name, value in call.fields:
+        literal = _LITERAL.match(value)
+        if literal is None:
+            structs[-1].add(_members(name, value), names)
+        else:  # a struct of its own, which the argument points to
             structs.insert(0, _Struct(name, literal[1]))
-            structs[0].add(_members("", literal[2]))
-            given = f"&{name}"
-        structs[-1].add(_members(name, given))
+            structs[0].add(_members("", literal[2]), names)
+            structs[-1].add(((name, f"&{name}"),), names)
     return (
         tuple(line for struct in structs for line in struct.declaration()),
-        (*(line for struct in structs for line in struct.of_tile), f"{text.function}(&arguments);"),
+        (*(line for struct in structs for line in struct.of_tile), f"{call.function}(&arguments);"),
     )
 
 
@@ -49,13 +58,15 @@ class _Struct:
         self.fixed: list[str] = []
         self.of_tile: list[str] = []
 
-    def add(self, members: Iterable[tuple[str, str]]) -> None:
-        """Take members with their values."""
+    def add(self, members: Iterable[tuple[str, str]], names: Names) -> None:
+        """Take members with their values, texts with ``$names``."""
         for member, value in members:
-            if _OF_TILE.search(value):
-                self.of_tile.append(f"{self.name}.{member} = {value};")
-            else:
-                self.fixed.append(f"{self.name}.{member} = {value};")
+            given = Template(value)
+            used = [names(name) for name in given.get_identifiers()]
+            alone = len(used) == 1 and value == f"${given.get_identifiers()[0]}"
+            text = used[0].text if alone else _substituted(given, names)
+            lines = self.of_tile if any(one.of_tile for one in used) else self.fixed
+            lines.append(f"{self.name}.{member} = {text};")
 
     def declaration(self) -> tuple[str, ...]:
         """Return its definition, and the statements that set the fixed members.
@@ -64,6 +75,10 @@ class _Struct:
         """
         defined = f"{self.type} {self.name};"
         return (defined, f"DORY_SIM_UNDEFINED(&{self.name}, sizeof {self.name});", *self.fixed)
+
+
+def _substituted(text: Template, names: Names) -> str:
+    return text.substitute({name: names(name).atom for name in text.get_identifiers()})
 
 
 def _members(name: str, value: str) -> Iterator[tuple[str, str]]:

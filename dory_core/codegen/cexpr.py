@@ -1,66 +1,246 @@
-"""C expressions as text, folded where the operands are known: immediates wherever possible."""
+"""The reading of expressions as C text: folded where values are known, tables where they must be.
+
+A function of one loop variable that takes more than a line becomes a small static table; of the
+part that runs, a column of the layer's table of parts.
+"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
 
-CExpr = int | str
+from dory_core.expr import Const, Expr, Lookup, Op, Var
 
-_ATOM = re.compile(r"[\w.\[\]>-]+\Z")
+Value = int | Expr
 
-
-def atom(value: CExpr) -> str:
-    """Return ``value`` as text that can stand next to any operator."""
-    text = str(value)
-    return text if _ATOM.match(text) or _is_in_brackets(text) else f"({text})"
+#: Binding strength of C text: what stands alone, products, sums, comparisons, ``?:``.
+_ATOM, _PRODUCT, _SUM, _COMPARISON, _CHOICE = 5, 4, 3, 2, 1
+_COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
 
 
-def _is_in_brackets(text: str) -> bool:
-    """Return True when the text's first bracket is closed by its last character."""
-    depth = 0
-    for at, character in enumerate(text):
-        depth += (character == "(") - (character == ")")
-        if depth == 0:
-            return at > 0 and at == len(text) - 1
-    return False
+@dataclass(slots=True)
+class Reader:
+    """Reads expressions whose variables are called ``variables`` in C.
 
+    part: variable whose tables are columns, ``part->name``. tables, columns: what the texts read
+    so far need, by name. Variables are unsigned 32-bit numbers; a text with negative values in it
+    is signed. Values and everything between have to fit 32 bits.
+    """
 
-def mul(*factors: CExpr) -> CExpr:
-    """Return the product, constants folded."""
-    constant = 1
-    texts: list[str] = []
-    for factor in factors:
-        if isinstance(factor, int):
-            constant *= factor
+    variables: Mapping[str, str]
+    part: str = "part"
+    tables: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    columns: dict[str, tuple[int, ...]] = field(default_factory=dict)
+
+    def text(self, value: Value) -> str:
+        """Return an expression as C. Raises ValueError for divisions of negative numbers."""
+        return self._read(value)[0]
+
+    def atom(self, value: Value) -> str:
+        """Return the same so that it can stand next to any operator."""
+        return _bracketed(self._read(value), _ATOM)
+
+    def sum_terms(self, value: Value) -> tuple[list[tuple[int, Expr]], int]:
+        """Return an expression as terms, each with its factor, and a constant."""
+        terms: dict[str, tuple[int, Expr]] = {}
+        constant = 0
+        for factor, term in self._terms(value, 1):
+            if term is None:
+                constant += factor
+            else:
+                key = _key(term)
+                terms[key] = (terms[key][0] + factor if key in terms else factor, term)
+        return [(factor, term) for factor, term in terms.values() if factor], constant
+
+    def behind(self, terms: Sequence[tuple[int, Expr]], constant: int) -> str:
+        """Return a constant and terms, none of them negative, as C that can follow a ``+``."""
+        if not terms:
+            return str(constant)
+        text = _bracketed(self._sum(terms, 0, False), _SUM)
+        return f"{constant} + {text}" if constant else text
+
+    def _read(self, value: Value) -> tuple[str, int]:
+        if isinstance(value, int):
+            return str(value), _ATOM if value >= 0 else _SUM
+        return self._sum(*self.sum_terms(value), _has_negatives(value))
+
+    def _terms(self, value: Value, factor: int) -> Iterable[tuple[int, Expr | None]]:
+        if isinstance(value, int):
+            yield factor * value, None
+        elif isinstance(value, Const):
+            yield factor * value.value, None
+        elif isinstance(value, Op) and value.kind in ("+", "-"):
+            yield from self._terms(value.args[0], factor)
+            yield from self._terms(value.args[1], factor if value.kind == "+" else -factor)
+        elif isinstance(value, Op) and value.kind == "*" and _constant(value) is not None:
+            number, other = _constant(value) or (1, value)
+            yield from self._terms(other, factor * number)
+        elif isinstance(value, Lookup) and not self._is_column(value):
+            line = _line(value.values.tolist(), value.index)
+            if line is None:
+                yield factor, value
+            else:
+                yield factor * line[0], None
+                yield from self._terms(value.index, factor * line[1])
         else:
-            texts.append(atom(factor))
-    if not texts or constant == 0:
-        return constant
-    if constant != 1:
-        texts.append(str(constant))
-    return " * ".join(texts)
+            yield factor, value
 
-
-def add(*terms: CExpr) -> CExpr:
-    """Return the sum, constants folded."""
-    constant = 0
-    texts: list[str] = []
-    for term in terms:
-        if isinstance(term, int):
-            constant += term
-        else:
-            texts.append(term)
-    if constant or not texts:
+    def _sum(
+        self, terms: Sequence[tuple[int, Expr]], constant: int, signed: bool
+    ) -> tuple[str, int]:
+        signed = signed or any(factor < 0 for factor, _ in terms)
+        texts = [(factor < 0, self._term(abs(factor), term, signed)) for factor, term in terms]
+        texts.sort(key=lambda text: text[0])
         if not texts:
-            return constant
-        texts.append(str(constant))
-    return " + ".join(texts)
+            return str(constant), _ATOM if constant >= 0 else _SUM
+        negative, first = texts[0]
+        if len(texts) == 1 and not constant and not negative:
+            return first
+        result = f"-{_bracketed(first, _ATOM)}" if negative else _bracketed(first, _SUM)
+        for negative, text in texts[1:]:
+            result += (
+                f" - {_bracketed(text, _PRODUCT)}" if negative else (f" + {_bracketed(text, _SUM)}")
+            )
+        if constant:
+            result += f" + {constant}" if constant > 0 else f" - {-constant}"
+        return result, _SUM
+
+    def _term(self, factor: int, term: Expr, signed: bool) -> tuple[str, int]:
+        if isinstance(term, Lookup) and not self._is_column(term):
+            values = [factor * int(v) for v in term.values]
+            form = closed_form(values, _bracketed(self._read_as(term.index, signed), _ATOM))
+            if form is not None:
+                return form
+        text = self._factor(term, signed)
+        return text if factor == 1 else (f"{_bracketed(text, _PRODUCT)} * {factor}", _PRODUCT)
+
+    def _is_column(self, term: Lookup) -> bool:
+        return isinstance(term.index, Var) and term.index.name == self.part
+
+    def _factor(self, term: Expr, signed: bool) -> tuple[str, int]:
+        """Return what is no sum and has no factor."""
+        if isinstance(term, Var):
+            text = self.variables.get(term.name, term.name)
+            if not signed:
+                return text, _ATOM if " " not in text else _SUM
+            return f"(int32_t){text if ' ' not in text else f'({text})'}", _ATOM
+        if isinstance(term, Lookup):
+            wide = signed and c_type(term.values.tolist()) == "uint32_t"
+            return f"{'(int32_t)' if wide else ''}{self._table(term)}", _ATOM
+        assert isinstance(term, Op), term
+        return self._operator(term, signed)
+
+    def _table(self, term: Lookup) -> str:
+        column = self._is_column(term)
+        known = self.columns if column else self.tables
+        values = tuple(int(v) for v in term.values)
+        name, number = term.name, 2
+        while known.setdefault(name, values) != values:
+            name, number = f"{term.name}_{number}", number + 1
+        return f"{self.part}->{name}" if column else f"{name}[{self.text(term.index)}]"
+
+    def _operator(self, term: Op, signed: bool) -> tuple[str, int]:
+        kind = term.kind
+        texts = [self._read_as(arg, signed) for arg in term.args]
+        if kind == "*":
+            factors = (_bracketed(text, _PRODUCT + (n > 0)) for n, text in enumerate(texts))
+            return " * ".join(factors), _PRODUCT
+        if kind in _COMPARISONS:
+            left, right = (_bracketed(text, _SUM) for text in texts)
+            return f"{left} {kind} {right}", _COMPARISON
+        if kind in ("min", "max"):
+            left, right = (_bracketed(text, _SUM) for text in texts)
+            return f"{left} {'<' if kind == 'min' else '>'} {right} ? {left} : {right}", _CHOICE
+        (a_lo, _), (b_lo, _) = (arg.bounds for arg in term.args)
+        if a_lo < 0 or b_lo <= 0:
+            raise ValueError(f"C rounds towards zero: {kind} of what may be negative")
+        if kind == "ceil_div":
+            left, right = _bracketed(texts[0], _SUM), _bracketed(texts[1], _PRODUCT)
+            return f"({left} + {right} - 1) / {_bracketed(texts[1], _ATOM)}", _PRODUCT
+        left, right = _bracketed(texts[0], _PRODUCT), _bracketed(texts[1], _ATOM)
+        return f"{left} {'/' if kind == '//' else '%'} {right}", _PRODUCT
+
+    def _read_as(self, value: Expr, signed: bool) -> tuple[str, int]:
+        return self._sum(*self.sum_terms(value), signed or _has_negatives(value))
 
 
-def closed_form(values: Sequence[int], index: str) -> CExpr | None:
-    """Return ``values[index]`` as arithmetic, None when it takes more than a line.
+def _bracketed(text: tuple[str, int], least: int) -> str:
+    """Return text in brackets unless it binds as strongly as ``least``."""
+    return text[0] if text[1] >= least else f"({text[0]})"
+
+
+def _constant(product: Op) -> tuple[int, Expr] | None:
+    """Return the constant and the other factor of a product, None when it has no constant."""
+    a, b = product.args
+    if isinstance(a, Const):
+        return a.value, b
+    return (b.value, a) if isinstance(b, Const) else None
+
+
+def _line(values: Sequence[int], index: Expr) -> tuple[int, int] | None:
+    """Return (start, step) when values[index] is start + step * index, none of them negative."""
+    values = values[: index.bounds[1] + 1]
+    step = values[1] - values[0] if len(values) > 1 else 0
+    if values[0] < 0 or step < 0 or any(b - a != step for a, b in pairwise(values)):
+        return None
+    return values[0], step
+
+
+def _key(term: Expr) -> str:
+    """Return what is equal for equal variables and tables."""
+    if isinstance(term, Var):
+        return term.name
+    if isinstance(term, Lookup) and isinstance(term.index, Var):
+        return f"{term.name}[{term.index.name}] {term.values.tolist()}"
+    return str(id(term))
+
+
+def _has_negatives(value: Value) -> bool:
+    """Return whether a part of an expression may be negative: it then needs signed arithmetic."""
+    if isinstance(value, int):
+        return value < 0
+    if value.bounds[0] < 0:
+        return True
+    if isinstance(value, Op):
+        return any(_has_negatives(arg) for arg in value.args)
+    return isinstance(value, Lookup) and _has_negatives(value.index)
+
+
+def c_type(values: Iterable[int]) -> str:
+    """Return the smallest integer type that holds values."""
+    values = tuple(values)
+    lo, hi = min(values), max(values)
+    for bits in (8, 16, 32):
+        if lo >= 0 and hi < 1 << bits:
+            return f"uint{bits}_t"
+        if lo < 0 and -(1 << bits - 1) <= lo and hi < 1 << bits - 1:
+            return f"int{bits}_t"
+    raise ValueError(f"{lo}..{hi} does not fit 32 bits")
+
+
+def wrapped(text: str, indent: int, width: int = 100) -> list[str]:
+    """Return a statement on lines of at most ``width`` columns where commas allow it.
+
+    Lines after the first one are indented by four more columns. Initialisers with designators stay
+    on one line, as clang-format has them.
+    """
+    lines = []
+    rest = " " * indent + text
+    while len(rest) > width and "{." not in text and not text.startswith("."):
+        at = rest.rfind(", ", indent + 4, width)
+        if at < 0:
+            at = rest.find(", ", width)
+        if at < 0 or '"' in rest[: at + 1]:
+            break
+        lines.append(rest[: at + 1])
+        rest = " " * (indent + 4) + rest[at + 2 :]
+    return [*lines, rest]
+
+
+def closed_form(values: Sequence[int], index: str) -> tuple[str, int] | None:
+    """Return ``values[index]`` as arithmetic and how strongly it binds, None when it takes more
+    than a line.
 
     Values grow by equal steps; the first and the last one may be others. index: an unsigned C
     expression below len(values). A table would lie in a slower memory than the code's registers.
@@ -73,21 +253,24 @@ def closed_form(values: Sequence[int], index: str) -> CExpr | None:
         step = middle[1] - middle[0] if len(middle) > 1 else 0
         if step < 0 or any(b - a != step for a, b in pairwise(middle)):
             continue
-        start = middle[0] - step * first
-        text = add(mul(index, step), start) if start >= 0 else f"{mul(index, step)} - {-start}"
+        if step and min(values) < 0:
+            continue  # the index is unsigned
+        text = _line_text(index, step, middle[0] - step * first)
         if last:
-            text = f"{index} == {count - 1} ? {values[-1]} : {atom(text)}"
+            text = f"{index} == {count - 1} ? {values[-1]} : {_bracketed(text, _SUM)}", _CHOICE
         if first:
-            text = f"{index} == 0 ? {values[0]} : {atom(text)}"
-        return text if isinstance(text, int) else atom(text)
+            text = f"{index} == 0 ? {values[0]} : {_bracketed(text, _SUM)}", _CHOICE
+        return text
     return None
 
 
-def channel_bytes(channels: CExpr, bits: int) -> CExpr:
-    """Return the bytes of ``channels`` consecutive elements of ``bits`` bits."""
-    if isinstance(channels, int):
-        return (channels * bits + 7) // 8
-    return mul(channels, bits // 8) if bits >= 8 else f"({channels} * {bits} + 7) / 8"
+def _line_text(index: str, step: int, start: int) -> tuple[str, int]:
+    if not step:
+        return str(start), _ATOM if start >= 0 else _SUM
+    text = (index, _ATOM) if step == 1 else (f"{index} * {step}", _PRODUCT)
+    if not start:
+        return text
+    return f"{text[0]} {'+' if start > 0 else '-'} {abs(start)}", _SUM
 
 
 def string(text: str) -> str:

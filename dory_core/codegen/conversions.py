@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
 
-from dory_core.codegen.cexpr import comment
+from dory_core.codegen.cexpr import comment, wrapped
 from dory_core.codegen.names import address, arena
 from dory_core.ir.layout import Layout
 from dory_core.plan import Conversion, Place, Plan
-
-
-@dataclass(frozen=True, slots=True)
-class ConversionView:
-    """A change of layout. marks: for the simulation, of core 0. call: of every core."""
-
-    marks: tuple[str, ...]
-    call: tuple[str, ...]
 
 
 def converted_layouts(plan: Plan) -> tuple[Layout, ...]:
@@ -46,22 +38,29 @@ def layout_definition(layout: Layout) -> str:
     )
 
 
-def conversion_view(plan: Plan, conversion: Conversion) -> ConversionView:
-    """Return what the template prints for one conversion."""
+def conversion_lines(plan: Plan, conversion: Conversion) -> Iterator[str]:
+    """Yield the statements of one conversion."""
     source, target = conversion.source, conversion.target
     c, h, w = conversion.tensor.shape
-    return ConversionView(
-        (
-            f"DORY_SIM_READ({_address(source)}, {source.size_bytes});",
-            f"DORY_SIM_WRITE({_address(target)}, {target.size_bytes});",
-        ),
-        (
-            f"/* {comment(conversion.tensor.name)}: {comment(source.layout.name)} to "
-            f"{comment(target.layout.name)} */",
-            f"dory_convert_layout({_address(target)}, &{layout_symbol(plan, target.layout)}, "
-            f"{_address(source)},",
-            f"                    &{layout_symbol(plan, source.layout)}, {c}, {h}, {w});",
-        ),
+    marks = (
+        f"DORY_SIM_READ({_address(source)}, {source.size_bytes});",
+        f"DORY_SIM_WRITE({_address(target)}, {target.size_bytes});",
+    )
+    if plan.cores > 1:
+        yield "dory_barrier(); /* what is converted has been stored */"
+        yield "if (core == 0) {"
+        yield from (f"  {mark}" for mark in marks)
+        yield "}"
+        yield "dory_barrier();"
+    else:
+        yield from marks
+    layouts = (comment(place.layout.name) for place in (source, target))
+    yield f"/* {comment(conversion.tensor.name)}: {' to '.join(layouts)} */"
+    yield from wrapped(
+        f"dory_convert_layout({_address(target)}, &{layout_symbol(plan, target.layout)}, "
+        f"{_address(source)}, &{layout_symbol(plan, source.layout)}, {c}, {h}, {w});",
+        0,
+        96,
     )
 
 

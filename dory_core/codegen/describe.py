@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dory_core.ir import AvgPool, Conv, Layer, MaxPool, Window
 from dory_core.plan import IN_PLACE, RESIDENT, LayerStep, OperandPlan, Plan
+from dory_core.program.operations import Copy, LayerProgram, all_operations
 
 
 def describe_window(window: Window) -> str:
@@ -64,6 +65,22 @@ def describe_step(plan: Plan, step: LayerStep) -> tuple[str, ...]:
             f"mul * acc + add in [{ranges.value_lo}, {ranges.value_hi}]"
         )
     return tuple(lines)
+
+
+def who_runs(plan: Plan, program: LayerProgram) -> str:
+    """Return which cores run a layer and move its data."""
+    copies = [op for op in all_operations(program) if isinstance(op, Copy)]
+    if plan.cores == 1:
+        return "" if copies else "Nothing is moved."
+    everyone = "Every core of the cluster calls it"
+    if not copies:
+        return f"{everyone}. Nothing is moved."
+    if all(copy.carriage.by_cores for copy in copies):
+        return f"{everyone} and copies its share of the data."
+    own = "share of some of it" if any(c.carriage.by_cores for c in copies) else "channels"
+    exception = f" except that each core copies its own {own}"
+    each = any(copy.each_core for copy in copies)
+    return f"{everyone}; core 0 moves the data{exception if each else ''}."
 
 
 def _tensor_line(what: str, transfer: OperandPlan) -> str:

@@ -1,49 +1,43 @@
-"""What the templates of a layer print: one C file per layer."""
+"""What the template of a layer prints: one C file per layer."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dory_core.codegen.axes import TileAxes
-from dory_core.codegen.cexpr import comment, string
-from dory_core.codegen.describe import describe_layer, describe_step
-from dory_core.codegen.loop import TileLoop, tile_loop
-from dory_core.codegen.names import layer_parameters, layer_symbol
-from dory_core.codegen.tile import TileText, tile_text
+from dory_core.codegen.cexpr import comment
+from dory_core.codegen.describe import describe_layer, describe_step, who_runs
+from dory_core.codegen.printer import LayerText, copies_by_helper, print_layer
 from dory_core.plan import LayerStep, Plan
+from dory_core.program.lower import lower_layer
 
 
 @dataclass(frozen=True, slots=True)
 class LayerView:
-    """What the templates print of a layer.
+    """What the template prints of a layer.
 
-    header: lines of the comment on top. headers: that the kernel's call needs. parameters: of the
-    function. tile: what happens with each tile. loop: None for a layer in place, which is one tile.
+    header: lines of the comment on top. who: which cores run it. headers: that the kernel's call
+    needs. helper: copies are made by functions of dory_copy.h. text: definitions and the layer's
+    function.
     """
 
     index: int
     title: str
-    c_name: str
-    symbol: str
     header: tuple[str, ...]
+    who: str
     headers: tuple[str, ...]
-    parameters: str
-    tile: TileText
-    loop: TileLoop | None
+    helper: bool
+    text: LayerText
 
 
 def layer_view(plan: Plan, step: LayerStep) -> LayerView:
     """Return everything that the template prints for one layer."""
-    axes = TileAxes.of(step)
-    tile = tile_text(step, axes)
+    program = lower_layer(step, plan.any_core and plan.cores > 1)
     return LayerView(
         index=step.index,
         title=f"{comment(step.layer.op.name)}: {describe_layer(step.layer)}",
-        c_name=string(step.layer.op.name),
-        symbol=layer_symbol(step),
         header=tuple(comment(line) for line in describe_step(plan, step)),
+        who=who_runs(plan, program),
         headers=step.kernel.headers,
-        parameters=layer_parameters(step),
-        tile=tile,
-        loop=None if step.in_place else tile_loop(plan, step, axes, tile),
+        helper=copies_by_helper(step.carriages.values()),
+        text=print_layer(step, program, plan.cores),
     )

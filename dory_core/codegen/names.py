@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dory_core.codegen.cexpr import CExpr
 from dory_core.plan import RESIDENT, LayerStep
 
 
@@ -21,9 +20,9 @@ def arena(memory: int) -> str:
     return f"l2_{memory}" if memory else "l2"
 
 
-def address(base: str, place: CExpr) -> str:
-    """Return the C expression of the address ``place`` bytes behind ``base``."""
-    return f"{base} + {place}" if place != 0 else base
+def address(base: str, offset: int) -> str:
+    """Return the C expression of the address ``offset`` bytes behind ``base``."""
+    return f"{base} + {offset}" if offset else base
 
 
 def layer_arenas(step: LayerStep) -> tuple[str, ...]:
@@ -32,7 +31,8 @@ def layer_arenas(step: LayerStep) -> tuple[str, ...]:
     memories = {t.place.memory for t in moved}
     if step.weights is not None and not step.weights.linked:
         memories.add(0)
-    return ("l1", *(arena(memory) for memory in sorted(memories)))
+    l1 = ("l1",) if step.l1 or step.found else ()
+    return (*l1, *(arena(memory) for memory in sorted(memories)))
 
 
 def layer_parameters(step: LayerStep) -> str:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from dory_core.codegen.body import NetworkBody, network_body
 from dory_core.codegen.cexpr import comment, string
 from dory_core.codegen.conversions import (
-    ConversionView,
-    conversion_view,
     converted_layouts,
     layer_layouts,
     layout_definition,
@@ -23,7 +22,7 @@ from dory_core.codegen.names import (
     weights_symbol,
 )
 from dory_core.hardware import Link
-from dory_core.plan import ExtTransfer, Place, Plan
+from dory_core.plan import Place, Plan
 from dory_core.planning.place import L3_IMAGE
 
 
@@ -35,21 +34,6 @@ class CopyView:
     base: str
     offset: int
     bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class CallView:
-    """What happens at one position.
-
-    events: statements of core 0 before the part runs. call: of the part, empty at the ends.
-    report: (layer index, arena of L2, byte offset, bytes) of the output that is then complete.
-    conversions: behind the events.
-    """
-
-    events: tuple[str, ...]
-    call: str = ""
-    report: tuple[int, str, int, int] | None = None
-    conversions: tuple[ConversionView, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +68,8 @@ class NetworkView:
     constant_labels: tuple[tuple[str, str], ...]
     functions: tuple[str, ...]
     tickets: int
-    prologue: tuple[str, ...]
-    calls: tuple[CallView, ...]
-    epilogue: tuple[str, ...]
+    body: NetworkBody
+    memories: tuple[str, ...]
     input_parts: str
     output_parts: str
     input_level: int
@@ -100,7 +83,6 @@ class NetworkView:
     notes: tuple[str, ...]
     layouts: tuple[tuple[str, str], ...]
     layer_layouts: tuple[str, ...]
-    final_conversions: tuple[ConversionView, ...]
 
 
 def _copies(places: Sequence[Place]) -> tuple[CopyView, ...]:
@@ -133,8 +115,7 @@ def network_view(plan: Plan, chip_hal: bool) -> NetworkView:
         for step in plan.steps
         if step.weights is not None and step.weights.linked
     ]
-    events = _events(plan)
-    calls = _calls(plan, events)
+    bases = _bases(plan)
     l2_sizes = (plan.arena_bytes[2], *plan.more_l2_bytes)
     constants_text = " and ".join(
         f"{size} B of constants in L{level}" for level, size in plan.static_bytes.items()
@@ -176,9 +157,8 @@ def network_view(plan: Plan, chip_hal: bool) -> NetworkView:
         ),
         functions=tuple(f"{layer_symbol(s)}({layer_parameters(s)})" for s in plan.steps),
         tickets=1 + max((t.slot for t in plan.transfers), default=-1),
-        prologue=events.get(-1, ()),
-        calls=calls,
-        epilogue=events.get(len(calls), ()),
+        body=network_body(plan),
+        memories=("io->l1", *bases),
         input_parts=_parts(plan.inputs),
         output_parts=_parts(plan.outputs),
         input_level=_level(plan.inputs),
@@ -195,28 +175,11 @@ def network_view(plan: Plan, chip_hal: bool) -> NetworkView:
             for layout in converted_layouts(plan)
         ),
         layer_layouts=layer_layouts(plan),
-        final_conversions=tuple(conversion_view(plan, c) for c in plan.final_conversions),
     )
 
 
-def _calls(plan: Plan, events: Mapping[int, tuple[str, ...]]) -> tuple[CallView, ...]:
-    """Return the calls of all parts of layers in the order of execution."""
-    calls = []
-    for step in plan.steps:
-        place = step.output.place
-        base = "l1" if place.level == 1 else arena(place.memory)
-        for k, part in enumerate(step.parts):
-            number = f", {k}" if len(step.parts) > 1 else ""
-            report = None if part.report is None else (step.index, base, *part.report)
-            call = f"{layer_symbol(step)}({', '.join(layer_arenas(step))}{number});"
-            conversions = step.conversions if k == 0 else ()
-            views = tuple(conversion_view(plan, c) for c in conversions)
-            calls.append(CallView(events.get(part.position, ()), call, report, views))
-    return tuple(calls)
-
-
 def _arenas(plan: Plan) -> tuple[tuple[str, str], ...]:
-    """Return the name and the base of every arena of L2 that something uses."""
+    """Return the name and the base of every arena that something uses."""
     used = {name for step in plan.steps for name in layer_arenas(step)}
     if plan.transfers:
         used.add(arena(0))
@@ -224,8 +187,16 @@ def _arenas(plan: Plan) -> tuple[tuple[str, str], ...]:
     for place in (*plan.inputs, *plan.outputs, *converted):
         if place.level == 2:
             used.add(arena(place.memory))
-    bases = ["io->l2", *(f"io->l2_more[{k}].base" for k in range(len(plan.more_l2_bytes)))]
-    return tuple((arena(k), base) for k, base in enumerate(bases) if arena(k) in used)
+    if any(step.output.place.level == 1 for step in plan.steps):
+        used.add("l1")
+    bases = {arena(number): base for number, base in enumerate(_bases(plan))}
+    return tuple((n, base) for n, base in {"l1": "io->l1", **bases}.items() if n in used)
+
+
+def _bases(plan: Plan) -> tuple[str, ...]:
+    """Return the arenas of L2 as the caller hands them over."""
+    more = (f"io->l2_more[{k}].base" for k in range(len(plan.more_l2_bytes)))
+    return ("io->l2", *more)
 
 
 def _parts(places: Sequence[Place]) -> str:
@@ -239,42 +210,3 @@ def _parts(places: Sequence[Place]) -> str:
 def _level(places: Sequence[Place]) -> int:
     """Return the level of the network's inputs or outputs, which is one for all of them."""
     return max(place.level for place in places)
-
-
-def _events(plan: Plan) -> dict[int, tuple[str, ...]]:
-    """Return what core 0 does before the part at each position, in the order of ``streaming``."""
-    end = sum(len(step.parts) for step in plan.steps)
-    events: dict[int, list[str]] = {}
-
-    def at(position: int) -> list[str]:
-        return events.setdefault(position, [])
-
-    def wait(transfer: ExtTransfer) -> str:
-        return f"dory_ext_wait(tickets[{transfer.slot}]); /* {comment(transfer.name)} */"
-
-    def start(transfer: ExtTransfer) -> str:
-        direction = "DORY_L3_TO_L2" if transfer.incoming else "DORY_L2_TO_L3"
-        return (
-            f"tickets[{transfer.slot}] = dory_ext_start(l2 + {transfer.l2_offset}, "
-            f"{transfer.l3_offset}u, {transfer.size}u, {direction}); /* {comment(transfer.name)} */"
-        )
-
-    for transfer in plan.transfers:
-        if transfer.start < transfer.wait:
-            at(transfer.wait).append(wait(transfer))
-    for incoming in (False, True):
-        mine = [t for t in plan.transfers if t.incoming == incoming]
-        for transfer in mine:
-            at(transfer.start).append(start(transfer))
-        for transfer in mine:
-            if transfer.start == transfer.wait:
-                at(transfer.wait).append(wait(transfer))
-        if not incoming:
-            l2 = next(level for level in plan.levels if level.name == "L2")
-            for block in l2.blocks:
-                if 0 <= block.last < end - 1:
-                    base = arena(block.memory)
-                    at(block.last + 1).append(
-                        f"DORY_SIM_L2_DEAD({base} + {block.offset}, {block.size});"
-                    )
-    return {position: tuple(lines) for position, lines in events.items()}

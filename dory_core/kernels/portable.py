@@ -191,9 +191,8 @@ class _Portable(Kernel):
         lines += [f"  {field}," for field in fields]
         lines.append("};")
         lines.append("const dory_portable_tile_t tile = {")
-        lines.append("  .x_h = $x_h, .x_w = $x_w, .x_c = $x_c,")
-        lines.append("  .y_h = $y_h, .y_w = $y_w, .y_c = $y_c,")
-        lines.append("  .pad_top = $pad_top, .pad_left = $pad_left,")
+        members = (*(f"{t}_{n}" for t in "xy" for n in "hwc"), "pad_top", "pad_left")
+        lines += [f"  .{member} = ${member}," for member in members]
         lines.append("};")
         lines.append(f"{self.name}(&layer, &tile, {', '.join(arguments)});")
         return "\n".join(["{", *(f"  {line}" for line in lines), "}"])
@@ -269,7 +268,8 @@ class _Accumulating(_Portable):
             layer,
             type_,
             (
-                f".x = {_type(x)}, .y = {_type(y)}",
+                f".x = {_type(x)}",
+                f".y = {_type(y)}",
                 f".w = {{{_weight_type(layer)[0]}, {int(_weight_type(layer)[1])}}}",
                 *fields,
                 f".steps = {_steps_of(0, len(self._steps(layer)))}",
@@ -307,7 +307,8 @@ class PortableConv(_Accumulating):
         )
         fields = (
             f".window = {_window(conv.window)}",
-            f".group_in = {group_in}, .group_out = {group_out}",
+            f".group_in = {group_in}",
+            f".group_out = {group_out}",
         )
         return self._accumulating_call(layer, "dory_portable_conv_t", fields)
 
@@ -345,7 +346,8 @@ class _PortablePool(_Portable):
     def call(self, layer: Layer) -> str:
         """Return the call, with the layer as constants."""
         fields = (
-            f".x = {_type(layer.inputs[0])}, .y = {_type(layer.output)}",
+            f".x = {_type(layer.inputs[0])}",
+            f".y = {_type(layer.output)}",
             f".window = {_window(layer.window)}",
             f".steps = {_steps_of(0, len(self._steps(layer)))}",
         )
@@ -394,8 +396,11 @@ class PortableAdd(_Portable):
         a, b = (len(steps) for steps in self._operands(layer))
         first, second = layer.inputs
         fields = (
-            f".x = {_type(first)}, .x2 = {_type(second)}, .y = {_type(layer.output)}",
-            f".x_steps = {_steps_of(0, a)}, .x2_steps = {_steps_of(a, b)}",
+            f".x = {_type(first)}",
+            f".x2 = {_type(second)}",
+            f".y = {_type(layer.output)}",
+            f".x_steps = {_steps_of(0, a)}",
+            f".x2_steps = {_steps_of(a, b)}",
             f".steps = {_steps_of(a + b, len(layer.op.requants))}",
         )
         arguments = ("$x", "$x2", self._table(layer), "$y")

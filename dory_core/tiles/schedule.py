@@ -1,20 +1,14 @@
-"""The tile loop of a layer as data: what generated code runs and what the estimator walks.
+"""The tile loop of a layer as data: which tiles, in which order, with which buffers.
 
-Generated code, step t, on every core of the cluster (core 0 alone drives the DMA):
-
-1. core 0 waits for the loads of step t and for the store that still uses the y slot of step t;
-2. barrier; core 0 starts the loads of step t + 1 of the double-buffered tensors;
-3. the kernel computes step t; barrier;
-4. core 0 starts the store of y, then the loads of step t + 1 of the single-buffered tensors,
-   which therefore do not overlap with computation.
-
-The loads of step 0 are started before the loop; after it the last stores are waited for.
+:data:`TILE_PHASES` is the order of what happens to a tile; the program of a layer
+(``dory_core.program``) and the estimator of the tiling search both follow it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from enum import Enum
 from itertools import product
 from types import MappingProxyType
 
@@ -39,6 +33,21 @@ SPATIAL_OUTER = "h,w,c_out,c_in"
 ORDERS = (WEIGHTS_OUTER, SPATIAL_OUTER)
 
 L1_ALIGNMENT = BUFFER_ALIGNMENT
+
+
+class Phase(Enum):
+    """What happens to a tile, on every core of the cluster; core 0 alone drives the DMA."""
+
+    ARRIVE = "wait for its loads and for the store that still uses its output buffer; barrier"
+    LOAD_EARLY = "start the next tile's loads into double buffers: they overlap with computation"
+    COMPUTE = "the kernel computes the tile; barrier"
+    STORE = "start the store of its output"
+    LOAD_LATE = "start the next tile's loads into single buffers"
+
+
+#: In this order. The loads of the first tile are started before the loop; the last stores are
+#: waited for behind it.
+TILE_PHASES = (Phase.ARRIVE, Phase.LOAD_EARLY, Phase.COMPUTE, Phase.STORE, Phase.LOAD_LATE)
 
 #: What the operands of a layer are called: their buffers in L1, and placeholders in kernels' calls.
 OPERANDS = ("x", "x2")

@@ -215,9 +215,10 @@ def test_generated_c_of_three_levels_is_small_static_and_says_what_it_moves(
 ) -> None:
     plan = build_app(GRAPH, NAME, tmp_path / "app", budgets={1: 6000, 2: 7000})
     text = (tmp_path / "app" / "src" / "network.c").read_text()
-    starts = re.findall(r"dory_ext_start\(l2 \+ (\d+), (\d+)u, (\d+)u, (DORY_\w+)\)", text)
-    assert len(starts) == len(plan.transfers)
-    assert text.count("dory_ext_wait(") == len(plan.transfers)
-    moved = sorted((int(a), int(b), int(c)) for a, b, c, _ in starts)
-    assert moved == sorted((t.l2_offset, t.l3_offset, t.size) for t in plan.transfers)
+    starts = re.findall(r"DORY_EXT_(LOAD|STORE)\((\d+), (\d+), (\d+), (\d+)\)", text)
+    moved = [(way == "LOAD", *map(int, numbers)) for way, *numbers in starts]
+    planned = [(t.incoming, t.slot, t.l2_offset, t.l3_offset, t.size) for t in plan.transfers]
+    assert sorted(moved) == sorted(planned)
+    assert len(re.findall(r"DORY_EXT_WAIT\(\d+\)", text)) == len(plan.transfers)
+    assert "static const dory_event_t events[]" in text
     assert not list((tmp_path / "app" / "weights").glob("*.c"))

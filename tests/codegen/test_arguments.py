@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from dory_core.codegen.arguments import call_lines
+from dory_core.codegen.arguments import ArgumentText, call_lines
 from dory_core.kernel import StructCall
 
 DEFINED = "arguments_t arguments;\nDORY_SIM_UNDEFINED(&arguments, sizeof arguments);"
-NAMES = {"x": "l1 + x_slot * 64", "mul": "l1 + 128", "y_h": "rows[t.h].size", "y_w": 5}
+NAMES = {
+    "x": ArgumentText("l1 + x_slot * 64", "(l1 + x_slot * 64)", of_tile=True),
+    "mul": ArgumentText("l1 + 128", "(l1 + 128)"),
+    "y_h": ArgumentText("y_h[t.h]", "y_h[t.h]", of_tile=True),
+    "y_w": ArgumentText("5", "5"),
+}
 
 
 def lines(*fields: tuple[str, str]) -> tuple[str, str]:
-    before, call = call_lines(StructCall("kernel", "arguments_t", fields), NAMES)
+    before, call = call_lines(StructCall("kernel", "arguments_t", fields), NAMES.__getitem__)
     return "\n".join(before), "\n".join(call)
 
 
@@ -18,7 +23,7 @@ def test_members_that_name_the_tile_are_set_in_the_loop() -> None:
     before, call = lines(("x", "$x"), ("y_h", "$y_h"), ("y_w", "$y_w"), ("stride", "2"))
     assert before == DEFINED + "\narguments.y_w = 5;\narguments.stride = 2;"
     assert call == (
-        "arguments.x = l1 + x_slot * 64;\narguments.y_h = rows[t.h].size;\nkernel(&arguments);"
+        "arguments.x = l1 + x_slot * 64;\narguments.y_h = y_h[t.h];\nkernel(&arguments);"
     )
 
 
@@ -32,18 +37,18 @@ def test_members_of_nested_initialisers_are_told_apart() -> None:
     before, call = lines(("step", "{.x = $x, .more = {{.shift = 3}, {.shift = f(1, 2)}}}"))
     assert "arguments.step.more[0].shift = 3;" in before
     assert "arguments.step.more[1].shift = f(1, 2);" in before
-    assert "arguments.step.x = (l1 + x_slot * 64);" in call
+    assert "arguments.step.x = l1 + x_slot * 64;" in call
 
 
 def test_struct_that_an_argument_points_to_has_a_variable_of_its_own() -> None:
     before, call = lines(("requant", "&(const requant_t){.mul = $mul, .y_h = $y_h}"))
     assert before == (
         DEFINED.replace("arguments", "requant")
-        + "\nrequant.mul = (l1 + 128);\n"
+        + "\nrequant.mul = l1 + 128;\n"
         + DEFINED
         + "\narguments.requant = &requant;"
     )
-    assert call == "requant.y_h = rows[t.h].size;\nkernel(&arguments);"
+    assert call == "requant.y_h = y_h[t.h];\nkernel(&arguments);"
 
 
 def test_members_that_a_call_does_not_give_are_not_cleared() -> None:
@@ -53,6 +58,6 @@ def test_members_that_a_call_does_not_give_are_not_cleared() -> None:
 
 
 def test_call_as_text_stays_in_the_loop() -> None:
-    before, call = call_lines("kernel($x, $y_w);", NAMES)
+    before, call = call_lines("kernel($x, $y_w);", NAMES.__getitem__)
     assert before == ()
     assert call == ("kernel((l1 + x_slot * 64), 5);",)

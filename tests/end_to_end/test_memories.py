@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -176,11 +177,11 @@ def test_writing_behind_the_second_memory_is_a_fault(tmp_path: Path) -> None:
     chip = forked(10 * 1024, 8 * 1024)
     plan = application(chip, tmp_path / "app")
     step = next(s for s in plan.steps if s.output.place.memory == 1)
-    store = ".dst = l2 + "
     source = tmp_path / "app/src" / f"dory_layer_{step.index:02d}.c"
-    text = source.read_text()
-    assert text.count(store) == 1
-    source.write_text(text.replace(store, f"{store}{8 * 1024 - 8} + "))
+    behind = rf"\g<0> + {8 * 1024 - 8}"
+    text, stores = re.subn(r"DORY_STORE_\w+\(l2_1\b", behind, source.read_text())
+    assert stores == 1
+    source.write_text(text)
     with pytest.raises(VerificationFailed, match="does not lie inside L2"):
         assert_exact(tmp_path / "app", plugins=chip.plugins(), dma=("early",))
 

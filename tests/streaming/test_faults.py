@@ -19,6 +19,7 @@ from dory_core.compiler import write_network
 from dory_core.errors import VerificationFailed
 from dory_core.plan import ExtTransfer, Plan
 from dory_core.plugins import Plugins
+from dory_core.program.network import ExtWait, lower_network
 from dory_core.reference import random_inputs, run
 from dory_core.simulate.run import DMA_MODES
 from dory_core.testing.apps import build_app
@@ -186,12 +187,10 @@ def test_fetch_into_a_block_that_still_lives_is_found(
 # -- faults of the generator ----------------------------------------------------------------------
 
 
-def waits(text: str) -> list[re.Match[str]]:
-    return list(re.finditer(r"dory_ext_wait\(tickets\[\d+\]\); /\* (\S+) \*/", text))
-
-
 @pytest.mark.parametrize("sort", ["weights", "stripe", "back", "store"])
-def test_missing_wait_is_found(sort: str, app: Path, plugins: Plugins, tmp_path: Path) -> None:
+def test_missing_wait_is_found(
+    sort: str, app: Path, plan: Plan, plugins: Plugins, tmp_path: Path
+) -> None:
     text = (app / "src" / "network.c").read_text()
     sorts: dict[str, Callable[[str], bool]] = {
         "weights": lambda name: name.startswith("weights"),
@@ -199,10 +198,13 @@ def test_missing_wait_is_found(sort: str, app: Path, plugins: Plugins, tmp_path:
         "back": lambda name: name.endswith(".back"),
         "store": lambda name: re.fullmatch(r"layer_\d+(\.\d+)?", name) is not None,
     }
-    match = next(m for m in waits(text) if sorts[sort](m[1]))
+    program = lower_network(plan.steps, plan.transfers)
+    waits = [op.transfer.name for op in program if isinstance(op, ExtWait)]
+    rows = list(re.finditer(r"DORY_EXT_WAIT\(\d+\), ?", text))
+    assert len(rows) == len(waits)
+    row = next(row for name, row in zip(waits, rows, strict=True) if sorts[sort](name))
     faulty = tmp_path / "app"
     shutil.copytree(app, faulty, ignore=shutil.ignore_patterns("build"))
-    edited = text[: match.start()] + text[match.end() :]
-    (faulty / "src" / "network.c").write_text(edited)
+    (faulty / "src" / "network.c").write_text(text[: row.start()] + text[row.end() :])
     for dma in DMA_MODES:
         assert outcome(faulty, plugins, dma) != "nothing was found", dma

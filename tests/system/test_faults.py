@@ -162,7 +162,9 @@ TRANSFERS: dict[str, tuple[int, Callable[[str], str], str]] = {
     ),
     "weights_are_not_waited_for": (
         POINTWISE,
-        without("dory_dma_wait(w_ticket);"),
+        replaced(
+            r"dory_dma_wait\((dory_dma_start\(DORY_LOAD_ROW\(l1 \+ L1_W[^;]*)\);", r"(void)\1;"
+        ),
         r"tile 0: tile reads byte \d+ of L1 while",
     ),
     "second_operand_is_not_waited_for": (
@@ -172,67 +174,67 @@ TRANSFERS: dict[str, tuple[int, Callable[[str], str], str]] = {
     ),
     "output_buffer_is_used_before_it_is_stored": (
         CONV,
-        without("dory_dma_wait(y_ticket[y_slot]);"),
+        without("DORY_WAIT(y_ticket[y_slot]);"),
         r"tile \d+: (tile writes byte \d+ of L1 while|.* in flight|.* never waited for)",
     ),
     "last_store_is_not_waited_for": (
         CONV,
-        without("dory_dma_wait(y_ticket[slot]);"),
+        without("DORY_WAIT(y_ticket[1]);"),
         r"tile \d+: the transfer .* was never waited for",
     ),
     "next_input_goes_where_the_current_one_is_read": (
         CONV,
-        replaced(r"\(x_slot \^ 1u\)", "x_slot"),
+        replaced(r"\(\(n \+ 1\) % 2\) \* L1_X_STEP", "(n % 2) * L1_X_STEP"),
         r"tile 0: tile reads byte \d+ of L1 while",
     ),
     "input_slot_is_not_changed": (
         CONV,
-        without("x_slot ^= 1u;"),
+        replaced(r"L1_X \+ \(n % 2\) \* L1_X_STEP", "L1_X", 0),
         r"tile \d+: ",
     ),
     "weights_stay_those_of_the_first_tile": (
         CONV,
-        replaced(r"n \+ 1 < tiles && \(next\.o != t\.o[^{]*\)\) ", "0) "),
+        replaced(r"n \+ 1 < tiles\)( \{[^}]*w_ticket =)", r"0)\1"),
         "layer 0",
     ),
     "input_lies_on_the_weights": (
         CONV,
-        replaced(r"load_w\(l1 \+ ([^,]*) \+ \d+", r"load_w(l1 + \1", 0),
+        replaced(r"load_w\(l1 \+ L1_W", "load_w(l1 + L1_X", 0),
         r"tile 0|layer 0",
     ),
     "output_lies_on_the_input": (
         CONV,
-        replaced(r"l1 \+ y_slot \* (\d+) \+ \d+", r"l1 + y_slot * \1", 0),
+        replaced(r"L1_Y = \d+", "L1_Y = 0"),
         r"tile \d+: |layer 0",
     ),
     "output_leaves_l1": (
         CONV,
-        replaced(r"l1 \+ y_slot \* (\d+) \+ \d+", rf"l1 + y_slot * \1 + {L1 - 8}", 0),
+        replaced(r"L1_Y = \d+", f"L1_Y = {L1 - 8}"),
         r"tile \d+: (tile writes \d+ bytes outside L1|core \d touches L1 \d+ bytes behind its end)",
     ),
     "input_rows_are_a_byte_too_far_apart": (
         CONV,
-        more(r"\.src_s1 = (\d+), \.src_s2 = \d+,\n *\.elem = 1, \.dir = DORY_L2_TO_L1", 1),
+        more(r"DORY_LOAD_BOX\([^;]*?, (\d+), \d+\)\);", 1),
         "layer 0",
     ),
     "output_rows_are_a_byte_too_close": (
         CONV,
-        more(r"\.dst_s1 = \d+, \.dst_s2 = ([1-9]\d*), \.src_s1", -1),
+        more(r"DORY_STORE_BOX\([^;]*?, \d+, (\d+)\)\);", -1),
         "layer 0",
     ),
     "output_is_stored_beside_its_place": (
         POINTWISE,
-        more(r"\.dst = l2 \+ [^,]* \+ (\d+), \.src = y", 1),
+        more(r"DORY_STORE_ROWS\(l2 \+ (\d+)", 1),
         "layer 2",
     ),
     "a_tile_begins_a_row_late": (
         CONV,
-        more(r"\.src = l2 \+ \(t\.h == 2 \? (\d+) :", 1),
+        more(r"l2 \+ \(t\.h == 2 \? (\d+) :", 1),
         "layer 0",
     ),
     "a_tile_loads_a_row_less": (
         CONV,
-        more(r"\.n2 = \(t\.h == 2 \? (\d+) :", -1),
+        more(r"t\.h == 2 \? (\d+) : t\.h \+ 7, 16, 288", -1),
         "layer 0",
     ),
     "padding_is_counted_at_the_wrong_side": (
@@ -247,7 +249,7 @@ TRANSFERS: dict[str, tuple[int, Callable[[str], str], str]] = {
     ),
     "constants_are_those_of_other_channels": (
         DEPTHWISE,
-        replaced(r"dory_weights_01 \+ \(t\.o ", "dory_weights_01 + ((t.o ^ 1u) "),
+        replaced(r"dory_weights_01 \+ t\.o ", "dory_weights_01 + (t.o ^ 1u) "),
         "layer 1",
     ),
 }
@@ -271,7 +273,7 @@ SPREAD: dict[str, tuple[Callable[[str], str], str]] = {
         r"tile 0: tile reads byte \d+ of L1 while",
     ),
     "input_is_loaded_from_beside_its_place": (
-        more(r"\.src = l2 \+ [^,]*?(\d+) \+ c ", 1),
+        more(r"l2 \+ (\d+) \+ t\.h \* 7776", 1),
         "layer 1",
     ),
     "first_channel_is_left_out": (
@@ -279,7 +281,7 @@ SPREAD: dict[str, tuple[Callable[[str], str], str]] = {
         "layer 1",
     ),
     "channels_have_tickets_of_their_own": (
-        replaced(r"dory_dma_join\(ticket, ", "dory_dma_join(DORY_NO_TICKET, "),
+        replaced(r"dory_dma_join\(ticket,", "dory_dma_join(DORY_NO_TICKET,"),
         "layer 1 .*(never waited for|tickets open)",
     ),
 }
@@ -326,14 +328,14 @@ def test_missing_barrier_is_a_race(
 
 STREAMED_FAULTS = {
     # fault: (what to look for, what to write instead)
-    "not_waited_for": (r"dory_ext_wait\((tickets\[\d+\])\);", r"(void)\1;"),
+    "not_waited_for": (r"DORY_EXT_WAIT\(\d+\), ", ""),
     "from_beside_its_place": (
-        r"dory_ext_start\(([^,]+), (\d+)u, (\d+)u, DORY_L3_TO_L2",
-        r"dory_ext_start(\1, \2u + 8u, \3u, DORY_L3_TO_L2",
+        r"DORY_EXT_LOAD\((\d+, \d+), (\d+), (\d+)\)",
+        r"DORY_EXT_LOAD(\1, \2 + 8, \3)",
     ),
     "a_word_short": (
-        r"dory_ext_start\(([^,]+), (\d+)u, (\d+)u, ",
-        r"dory_ext_start(\1, \2u, \3u - 4u, ",
+        r"DORY_EXT_(\w+)\((\d+, \d+), (\d+), (\d+)\)",
+        r"DORY_EXT_\1(\2, \3, \4 - 4)",
     ),
 }
 

@@ -1,10 +1,11 @@
+<%def name="at(base, offset)">${base}${f" + {offset}" if offset else ""}</%def>\
 /* ${v.title}: runs the layers in order. */
 #include "network.h"
 
 #include <stddef.h>
 #include <string.h>
 
-#include "dory_hal.h"
+#include "${"dory_events.h" if v.body.events else "dory_hal.h"}"
 % if v.layouts:
 
 /* Layouts that tensors are converted from or to. */
@@ -29,42 +30,54 @@ const dory_l2_const_t dory_l2_consts[] = {
 };
 const uint32_t dory_l2_const_count = ${len(v.constant_labels)};
 
-% if v.inputs or v.outputs:
+% if v.cores > 1 and (v.inputs or v.outputs):
 /* Copies bytes with all cores, each its own part. */
-static void copy_bytes(uint8_t *dst, const uint8_t *src, uint32_t bytes)
-{
+static void copy_bytes(uint8_t *dst, const uint8_t *src, uint32_t bytes) {
   const uint32_t part = (bytes + DORY_CORES - 1) / DORY_CORES;
   const uint32_t start = part * dory_core_id();
   if (start < bytes) {
     memcpy(dst + start, src + start, bytes - start < part ? bytes - start : part);
   }
 }
-% endif
 
-/* Core 0 hands the output of a layer, or the next piece of it, to the caller. The next layer begins
- * with a barrier: another one here would hide its absence from whoever watches the layers. */
-static void report(const dory_network_io_t *io, int layer, const uint8_t *data, uint32_t bytes)
-{
-  if (io->on_layer != NULL && dory_core_id() == 0) {
+% endif
+% if v.body.events:
+/* Before each part of a layer, written as layer.part: transfers of L3, outputs for the caller. */
+static const dory_event_t events[] = {
+% for row in v.body.events[:-1]:
+${row}
+% endfor
+${v.body.events[-1]}};
+
+#ifdef DORY_SIMULATION
+static const dory_dead_t dead[] = {
+% for row in v.body.dead[:-1]:
+${row}
+% endfor
+${v.body.dead[-1]}};
+#define DEAD dead
+#else
+#define DEAD NULL
+#endif
+% else:
+% if v.cores > 1:
+/* Core 0 hands the output of a layer to the caller. The next layer begins with a barrier: another
+ * one here would hide its absence from whoever watches the layers. */
+% else:
+/* Hands the output of a layer to the caller. */
+% endif
+static void report(const dory_network_io_t *io, int layer, const uint8_t *data, uint32_t bytes) {
+  if (io->on_layer != NULL${" && dory_core_id() == 0" if v.cores > 1 else ""}) {
     io->on_layer(io->user, layer, data, bytes);
   }
 }
+% endif
 
-int dory_network_run(const dory_network_io_t *io)
-{
-  if (io == NULL || io->l1 == NULL || io->l2 == NULL) {
+int dory_network_run(const dory_network_io_t *io) {
+<% given = ["l1", "l2"] + ["input"] * bool(v.inputs) + ["output"] * bool(v.outputs) %>\
+  if (io == NULL || ${" || ".join(f"io->{name} == NULL" for name in given)}) {
     return DORY_EINVAL;
   }
-% if v.inputs:
-  if (io->input == NULL) {
-    return DORY_EINVAL;
-  }
-% endif
-% if v.outputs:
-  if (io->output == NULL) {
-    return DORY_EINVAL;
-  }
-% endif
 % if v.l1_used:
   if (io->l1_size < DORY_L1_USED) {
     return DORY_EL1;
@@ -98,82 +111,70 @@ int dory_network_run(const dory_network_io_t *io)
     }
   }
 % endif
+% if v.cores > 1:
   const uint32_t core = dory_core_id();
-  uint8_t *const l1 = io->l1;
+% endif
 % for name, base in v.arenas:
   uint8_t *const ${name} = ${base};
 % endfor
-% if v.tickets:
-  dory_ticket_t tickets[${v.tickets}] = {0}; /* transfers of L3, core 0's */
+% if v.body.events:
+  uint8_t *const memories[] = {${", ".join(v.memories)}};
+  dory_ticket_t tickets[${v.tickets}] = {0};
+  dory_stream_t stream = {
+    .io = io,
+    .memories = memories,
+    .tickets = tickets,
+    .events = events,
+    .dead = DEAD,
+  };
 % endif
 
+% if v.cores > 1:
   dory_barrier(); /* no core still runs the inference before */
-<%def name="events(lines)">
-% if lines:
-  if (core == 0) {
-% for line in lines:
-    ${line}
-% endfor
-  }
 % endif
-</%def>\
-<%def name="convert(conversions)">
-% for conversion in conversions:
-  dory_barrier(); /* what is converted has been stored */
-  if (core == 0) {
-% for line in conversion.marks:
-    ${line}
-% endfor
-  }
-  dory_barrier();
-% for line in conversion.call:
+% for line in v.body.before:
   ${line}
 % endfor
-% endfor
-</%def>\
-${events(v.prologue)}\
 % if v.inputs:
   const uint8_t *const input = io->input;
 % endif
 % for place in v.inputs:
-  if (input + ${place.source} != ${place.base} + ${place.offset}) {
-    copy_bytes(${place.base} + ${place.offset}, input + ${place.source}, ${place.bytes});
+  if (${at("input", place.source)} != ${at(place.base, place.offset)}) {
+    ${"copy_bytes" if v.cores > 1 else "memcpy"}(${at(place.base, place.offset)}, ${at("input", place.source)}, ${place.bytes});
   }
 % endfor
+% if v.cores > 1:
   dory_barrier();
-% if v.inputs:
+% endif
+% if v.inputs and v.cores > 1:
   if (core == 0) {
 % for place in v.inputs:
-    DORY_SIM_L2_DEFINE(${place.base} + ${place.offset}, ${place.bytes});
+    DORY_SIM_L2_DEFINE(${at(place.base, place.offset)}, ${place.bytes});
 % endfor
   }
-% endif
-% for call in v.calls:
-${events(call.events)}\
-% if call.conversions:
-${convert(call.conversions)}\
-% endif
-  ${call.call}
-% if call.report:
-  report(io, ${call.report[0]}, ${call.report[1]} + ${call.report[2]}, ${call.report[3]});
-% endif
+% else:
+% for place in v.inputs:
+  DORY_SIM_L2_DEFINE(${at(place.base, place.offset)}, ${place.bytes});
 % endfor
-% if v.epilogue:
-${events(v.epilogue)}\
-% endif
-% if v.final_conversions:
-${convert(v.final_conversions)}\
 % endif
 
+% for line in v.body.after:
+  ${line}
+% endfor
+
+% if v.cores > 1:
   dory_barrier();
+% endif
 % if v.outputs:
   uint8_t *const output = io->output;
 % endif
 % for place in v.outputs:
-  if (output + ${place.source} != ${place.base} + ${place.offset}) {
-    copy_bytes(output + ${place.source}, ${place.base} + ${place.offset}, ${place.bytes});
+  if (${at("output", place.source)} != ${at(place.base, place.offset)}) {
+    ${"copy_bytes" if v.cores > 1 else "memcpy"}(${at("output", place.source)}, ${at(place.base, place.offset)}, ${place.bytes});
   }
 % endfor
+% if v.cores > 1:
   dory_barrier();
+% endif
   return DORY_OK;
 }

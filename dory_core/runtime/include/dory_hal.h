@@ -77,7 +77,7 @@ uint32_t (dory_cycles)(void);     /* free-running counter, for profiles; 0 where
 #endif
 /* Before DORY_SIM_LAYER: these bytes of L1 were written by the layer before and stay as they are. */
 #ifndef DORY_SIM_L1_KEEP
-#define DORY_SIM_L1_KEEP(ptr, bytes) ((void)0)
+#define DORY_SIM_L1_KEEP(ptr, bytes) ((void)(ptr))
 #endif
 /* The layer ends: every transfer to or from L1 was waited for, and nothing but transfers and
  * declared writes changed L1. */

@@ -12,24 +12,53 @@ typedef struct {
   uint32_t o, h, w, i;
 } dory_index_t;
 
-/* One tile along one axis: output range, input range, padding in front of the input. */
-typedef struct {
-  int32_t start, size;
-  int32_t x_start, x_size;
-  int32_t pad_before, pad_after;
-} dory_span_t;
+/* Descriptors of copies whose rows lie dense in L1, as arguments of dory_dma_start. They are macros
+ * so that the compiler knows the shape of a copy where it starts, and a fault of the simulation
+ * names the line of the layer. Sizes and strides are in bytes. */
 
-/* The constants of one tile: byte range in the layer's table, byte offsets of the parts in it. */
-typedef struct {
-  uint32_t offset, size;
-  uint32_t weights, mul, add, bias;
-} dory_block_t;
+/* Contiguous bytes. */
+#define DORY_LOAD_ROW(l1, l2, bytes) \
+  DORY_COPY_(l1, l2, bytes, 1, 1, 0, 0, 0, 0, 1, DORY_L2_TO_L1)
+#define DORY_STORE_ROW(l2, l1, bytes) \
+  DORY_COPY_(l2, l1, bytes, 1, 1, 0, 0, 0, 0, 1, DORY_L1_TO_L2)
 
-/* A part of a layer: byte offsets of its data in the L2 arena, and its tiles. */
-typedef struct {
-  uint32_t x, x2, y, w;
-  dory_index_t first, end;
-  uint32_t tiles;
-} dory_part_t;
+/* Rows of contiguous bytes, `stride` apart in L2. */
+#define DORY_LOAD_ROWS(l1, l2, bytes, rows, stride) \
+  DORY_COPY_(l1, l2, bytes, rows, 1, bytes, 0, stride, 0, 1, DORY_L2_TO_L1)
+#define DORY_STORE_ROWS(l2, l1, bytes, rows, stride) \
+  DORY_COPY_(l2, l1, bytes, rows, 1, stride, 0, bytes, 0, 1, DORY_L1_TO_L2)
+
+/* Rows of pixels of contiguous bytes: pixels are `s1` apart in L2, rows `s2`. */
+#define DORY_LOAD_BOX(l1, l2, bytes, pixels, rows, s1, s2) \
+  DORY_COPY_(l1, l2, bytes, pixels, rows, bytes, (pixels) * (bytes), s1, s2, 1, DORY_L2_TO_L1)
+#define DORY_STORE_BOX(l2, l1, bytes, pixels, rows, s1, s2) \
+  DORY_COPY_(l2, l1, bytes, pixels, rows, s1, s2, bytes, (pixels) * (bytes), 1, DORY_L1_TO_L2)
+
+/* One channel of a box of pixels, dense in L1; elements of `size` bytes. */
+#define DORY_LOAD_CHANNEL(l1, l2, size, columns, rows, s1, s2) \
+  DORY_COPY_(l1, l2, 1, columns, rows, size, (columns) * (size), s1, s2, size, DORY_L2_TO_L1)
+
+#define DORY_COPY_(to, from, count0, count1, count2, to_s1, to_s2, from_s1, from_s2, size, way) \
+  (&(const dory_copy_t){ \
+      .dst = (to), \
+      .src = (from), \
+      .n0 = (uint32_t)(count0), \
+      .n1 = (uint32_t)(count1), \
+      .n2 = (uint32_t)(count2), \
+      .dst_s1 = (int32_t)(to_s1), \
+      .dst_s2 = (int32_t)(to_s2), \
+      .src_s1 = (int32_t)(from_s1), \
+      .src_s2 = (int32_t)(from_s2), \
+      .elem = (size), \
+      .dir = (way)})
+
+/* Waits for a copy if one is open. */
+#define DORY_WAIT(ticket) \
+  do { \
+    if ((ticket) != DORY_NO_TICKET) { \
+      dory_dma_wait(ticket); \
+      (ticket) = DORY_NO_TICKET; \
+    } \
+  } while (0)
 
 #endif

@@ -133,7 +133,7 @@ class CmsisKernel(CountedKernel):
             ("lo", str(lo)),
             ("hi", str(hi)),
         ]
-        lines = ",\n".join(f"    .{name} = {value}" for name, value in arguments)
+        lines = ",\n".join(f"  .{name} = {value}" for name, value in arguments)
         return f"{self.symbol(layer)}(&(const dory_cmsis_nn_t){{\n{lines}}});"
 
     def buffer_text(self, layer: Layer) -> str:

@@ -73,7 +73,7 @@ class InstanceKernel(CountedKernel):
 
     def instance_call(self, layer: Layer, arguments: Iterable[tuple[str, str]]) -> str:
         """Return the C statement that calls the instance with named arguments."""
-        lines = ",\n".join(f"    .{name} = {value}" for name, value in arguments)
+        lines = ",\n".join(f"  .{name} = {value}" for name, value in arguments)
         return f"{self.symbol(layer)}(&(const {self._argument()}){{\n{lines}}});"
 
     def _argument(self) -> str:

@@ -1,0 +1,185 @@
+"""The program of the network as C: statements, or a table of events to step through."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+
+from dory_core.codegen.conversions import conversion_lines
+from dory_core.codegen.names import address, arena, layer_arenas, layer_symbol
+from dory_core.plan import LayerStep, Plan
+from dory_core.program.network import (
+    Convert,
+    Dead,
+    ExtStart,
+    ExtWait,
+    Inputs,
+    NetworkOperation,
+    Report,
+    RunPart,
+    lower_network,
+)
+
+_WIDTH = 100
+INDENT = "  "
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkBody:
+    """before: statements in front of the copy of the inputs. after: behind it. events, dead: rows
+    of the tables of a streamed network, which has statements that step through them."""
+
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+    events: tuple[str, ...] = ()
+    dead: tuple[str, ...] = ()
+
+
+def network_body(plan: Plan) -> NetworkBody:
+    """Return the program of a network in C."""
+    blocks = next(level.blocks for level in plan.levels if level.name == "L2")
+    program = lower_network(plan.steps, plan.transfers, blocks, plan.final_conversions)
+    printer: _Streamed | _Resident = _Streamed(plan) if plan.transfers else _Resident(plan)
+    inputs = next(n for n, operation in enumerate(program) if isinstance(operation, Inputs))
+    before = tuple(printer.lines(program[:inputs]))
+    after = tuple(printer.lines(program[inputs + 1 :]))
+    if not isinstance(printer, _Streamed):
+        return NetworkBody(before, after)
+    return NetworkBody(
+        before,
+        after,
+        tuple(_rows(printer.groups)),
+        tuple(packed([*printer.dead, "{UINT32_MAX, 0, 0, 0}"])),
+    )
+
+
+def _call(step: LayerStep, number: str) -> str:
+    arguments = (*layer_arenas(step), *((number,) if len(step.parts) > 1 else ()))
+    return f"{layer_symbol(step)}({', '.join(arguments)});"
+
+
+@dataclass(slots=True)
+class _Resident:
+    """A network whose data lies in L2: a statement for each operation."""
+
+    plan: Plan
+
+    def lines(self, program: Iterable[NetworkOperation]) -> Iterator[str]:
+        """Yield the statements of operations."""
+        several = self.plan.cores > 1
+        for marks, group in groupby(program, lambda operation: isinstance(operation, Dead)):
+            lines = [line for operation in group for line in self._operation(operation)]
+            if marks and several:
+                yield "if (core == 0) {"
+                yield from (INDENT + line for line in lines)
+                yield "}"
+            else:
+                yield from lines
+
+    def _operation(self, operation: NetworkOperation) -> Iterator[str]:
+        if isinstance(operation, RunPart):
+            yield _call(self.plan.steps[operation.step], str(operation.part))
+        elif isinstance(operation, Report):
+            base = "l1" if operation.level == 1 else arena(operation.memory)
+            where = address(base, operation.offset)
+            yield f"report(io, {operation.layer}, {where}, {operation.bytes});"
+        elif isinstance(operation, Convert):
+            yield from conversion_lines(self.plan, operation.conversion)
+        elif isinstance(operation, Dead):
+            block = operation.block
+            where = address(arena(block.memory), block.offset)
+            yield f"DORY_SIM_L2_DEAD({where}, {block.size});"
+        else:
+            raise TypeError(f"{type(operation).__name__} needs a table of events")
+
+
+@dataclass(slots=True)
+class _Streamed:
+    """A streamed network: its events are rows of a table.
+
+    groups: title of what runs next, and the rows before it. dead: rows of the other table. events:
+    rows so far.
+    """
+
+    plan: Plan
+    groups: list[tuple[str, list[str]]] = field(default_factory=list)
+    dead: list[str] = field(default_factory=list)
+    events: int = 0
+
+    def lines(self, program: Iterable[NetworkOperation]) -> Iterator[str]:
+        """Yield the statements of operations, one step before each part and one at the end."""
+        conversions: list[str] = []
+        rows: list[str] = []
+        for operation in program:
+            if isinstance(operation, RunPart):
+                step = self.plan.steps[operation.step]
+                self._close(f"{step.index}.{operation.part}", rows)
+                yield from self._run(step, operation.part, conversions)
+                conversions, rows = [], []
+            elif isinstance(operation, Convert):
+                conversions += conversion_lines(self.plan, operation.conversion)
+            elif isinstance(operation, Dead):
+                self._dead(operation, self.events + len(rows))
+            else:
+                rows.append(self._row(operation))
+        self._close("end" if self.groups else "start", rows)
+        yield _STEP
+        yield from conversions
+
+    def _run(self, step: LayerStep, part: int, conversions: Sequence[str]) -> Iterator[str]:
+        """Yield the statements that run a part; those of parts without conversions are a loop."""
+        first = 1 if step.conversions else 0
+        if len(step.parts) == 1 or part < first:
+            yield from (_STEP, *conversions, _call(step, str(part)))
+        elif part == first:
+            yield f"for (uint32_t part = {first}; part < {len(step.parts)}; part++) {{"
+            yield INDENT + _STEP
+            yield INDENT + _call(step, "part")
+            yield "}"
+
+    def _close(self, title: str, rows: list[str]) -> None:
+        """Take the rows of a group; the last one ends it."""
+        self.groups.append((title, [*rows, "DORY_RUN"]))
+        self.events += len(rows) + 1
+
+    def _dead(self, operation: Dead, event: int) -> None:
+        block = operation.block
+        self.dead.append(f"{{{event}, {block.memory + 1}, {block.offset}, {block.size}}}")
+
+    @staticmethod
+    def _row(operation: NetworkOperation) -> str:
+        if isinstance(operation, ExtStart):
+            transfer = operation.transfer
+            way = "LOAD" if transfer.incoming else "STORE"
+            numbers = (transfer.slot, transfer.l2_offset, transfer.l3_offset, transfer.size)
+            return f"DORY_EXT_{way}({', '.join(map(str, numbers))})"
+        if isinstance(operation, ExtWait):
+            return f"DORY_EXT_WAIT({operation.transfer.slot})"
+        assert isinstance(operation, Report), operation
+        memory = 0 if operation.level == 1 else operation.memory + 1
+        numbers = (operation.layer, memory, operation.offset, operation.bytes)
+        return f"DORY_REPORT({', '.join(map(str, numbers))})"
+
+
+_STEP = "dory_stream_step(&stream);"
+
+
+def _rows(groups: Iterable[tuple[str, list[str]]]) -> Iterator[str]:
+    """Yield the lines of the table of events, a group begins a line."""
+    groups = list(groups)
+    for number, (title, rows) in enumerate(groups):
+        rows = [f"/* {title} */ {rows[0]}", *rows[1:]]
+        yield from packed(rows, last=number == len(groups) - 1)
+
+
+def packed(rows: Sequence[str], last: bool = True) -> Iterator[str]:
+    """Yield rows of a table on lines of at most 100 columns. last: no comma follows."""
+    line = INDENT
+    for number, row in enumerate(rows):
+        text = row if last and number == len(rows) - 1 else f"{row},"
+        if len(line) + len(text) > _WIDTH - 2 and line != INDENT:
+            yield line.rstrip()
+            line = INDENT
+        line += f"{text} "
+    yield line.rstrip()

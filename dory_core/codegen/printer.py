@@ -1,0 +1,582 @@
+"""The program of a layer as C: straight lines for one tile, a loop for several.
+
+Operations of core 0 that follow one another stand in one block. A copy that is started before the
+loop and in it is a function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+
+from dory_core.codegen.arguments import ArgumentText, call_lines
+from dory_core.codegen.cexpr import Reader, c_type, comment, string, wrapped
+from dory_core.codegen.names import layer_parameters, layer_symbol, weights_symbol
+from dory_core.copies import DMA, PIECES, Carriage
+from dory_core.expr import Expr, Var
+from dory_core.plan import LayerStep
+from dory_core.program.operations import (
+    AXES,
+    CONSTANTS,
+    L1,
+    Address,
+    Argument,
+    Barrier,
+    Call,
+    Changes,
+    Copy,
+    LayerProgram,
+    Loop,
+    Mark,
+    MarkKind,
+    Of,
+    Operation,
+    Value,
+    Wait,
+    When,
+)
+
+INDENT = "  "
+
+
+@dataclass(frozen=True, slots=True)
+class LayerText:
+    """A layer in C. definitions: what stands before its function, each several lines. body: the
+    function."""
+
+    definitions: tuple[str, ...]
+    body: tuple[str, ...]
+
+
+def print_layer(step: LayerStep, program: LayerProgram, cores: int) -> LayerText:
+    """Return the C of a layer's program. cores: that run it; one of them needs no barriers."""
+    return _Printer(step, program, cores).text()
+
+
+def copies_by_helper(carriages: Iterable[Carriage]) -> bool:
+    """Return whether one of these copies is made by a function of dory_copy.h."""
+    return any(carriage.by != DMA for carriage in carriages)
+
+
+def _made(copy: Copy, descriptor: str, core: str) -> str:
+    """Return the call that makes or starts a copy; it gives a ticket unless the cores copy."""
+    carriage = copy.carriage
+    if carriage.by_cores:
+        return f"dory_copy_share({descriptor}, {core}, DORY_CORES)"
+    if carriage.by == PIECES:
+        return f"dory_copy_pieces(DORY_NO_TICKET, {descriptor}, {_limits(carriage)})"
+    return f"dory_dma_start({descriptor})"
+
+
+def _joined(copy: Copy, descriptor: str) -> str:
+    """Return the statement that makes one of several copies that share a ticket."""
+    carriage = copy.carriage
+    if carriage.by_cores:
+        return f"dory_copy_share({descriptor}, 0, 1);"
+    if carriage.by == PIECES:
+        return f"ticket = dory_copy_pieces(ticket, {descriptor}, {_limits(carriage)});"
+    return f"ticket = dory_dma_join(ticket, {descriptor});"
+
+
+def _limits(carriage: Carriage) -> str:
+    return f"{carriage.dimensions}, {carriage.max_bytes}"
+
+
+@dataclass(slots=True)
+class _Ticket:
+    """How the tickets of an operand are declared. local: where its only copy starts."""
+
+    copies: int = 1
+    local: bool = True
+
+
+@dataclass(slots=True)
+class _Printer:
+    step: LayerStep
+    program: LayerProgram
+    cores: int
+    reader: Reader = field(init=False)
+    loop: Loop | None = field(init=False)
+    single: bool = field(init=False)  # the loop has one axis
+    functions: dict[str, Copy] = field(init=False)
+    tickets: dict[str, _Ticket] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.loop = self.program.loop
+        self.single = self.loop is not None and len(self.loop.axes) == 1
+        self.reader = Reader({})
+        self.reader.variables = self._variables()
+        self.functions = {}
+        self.tickets = {}
+        for operation, inside in _flat(self.program.operations):
+            if isinstance(operation, Copy):
+                if operation.of is Of.NEXT or operation.channels is not None:
+                    self.functions[operation.operand] = operation
+                if operation.carriage.by_cores:
+                    continue
+                known = self.tickets.setdefault(operation.operand, _Ticket())
+                known.local &= not inside
+        for slot in self.loop.slots if self.loop is not None else ():
+            if slot.name == "y_slot" and "y" in self.tickets:
+                self.tickets["y"].copies = slot.copies
+        copies = [op for op, _ in _flat(self.program.operations) if isinstance(op, Copy)]
+        if any(copy.each_core for copy in copies):  # the others' blocks end in between
+            for ticket in self.tickets.values():
+                ticket.local = False
+
+    # -- names -----------------------------------------------------------------------------------
+
+    def _variables(self) -> dict[str, str]:
+        """Return what the loop's variables are called."""
+        if self.loop is None:
+            return {}
+        if self.single:
+            names = {axis.name: axis.name for axis in self.loop.axes}
+        else:
+            names = {axis.name: f"t.{axis.name}" for axis in self.loop.axes}
+        for slot in self.loop.slots:
+            counted = self._tile_number() if self._changes_always(slot.axes) else ""
+            names[slot.name] = f"{counted} % {slot.copies}" if counted else slot.name
+        return names
+
+    def _next_slot(self, name: str) -> str:
+        """Return the slot of the next tile where a copy for it is started."""
+        assert self.loop is not None
+        slot = next(slot for slot in self.loop.slots if slot.name == name)
+        if self._changes_always(slot.axes):
+            return f"({self._tile_number()} + 1) % {slot.copies}"
+        return f"{name} ^ 1u"
+
+    def _changes_always(self, axes: Sequence[str]) -> bool:
+        """Return whether every tile differs from the one before along one of the axes."""
+        return self.loop is not None and self.loop.axes[-1].name in axes
+
+    def _tile_number(self) -> str:
+        assert self.loop is not None
+        if not self.single:
+            return "n"
+        axis = self.loop.axes[0]
+        if isinstance(axis.first, int) and axis.first == 0:
+            return axis.name
+        return f"({axis.name} - {self.reader.atom(axis.first)})"
+
+    def _address(self, address: Address, of: Of | None = Of.CURRENT) -> str:
+        """Return a pointer to a byte. of: None for the first tile."""
+        base = {L1: "l1", CONSTANTS: weights_symbol(self.step)}.get(address.memory, address.memory)
+        terms, constant = self.reader.sum_terms(address.offset)
+        texts = [base]
+        block = self.step.block(address.buffer) if address.memory == L1 else None
+        if block is not None:
+            name = f"L1_{address.buffer.upper()}"
+            texts.append(name)
+            constant -= block.offsets[0]
+            slots = [term for term in terms if of is not None and _slot_name(term[1])]
+            terms = [term for term in terms if not _slot_name(term[1])]
+            for _, slot in slots:
+                assert isinstance(slot, Var)
+                text = self.reader.atom(slot)
+                if of is Of.NEXT:
+                    text = f"({self._next_slot(slot.name)})"
+                texts.append(f"{text} * {name}_STEP")
+        if terms or constant:
+            texts.append(self.reader.behind(terms, constant))
+        if address.memory == CONSTANTS and len(texts) > 1:
+            texts[0] = f"(const uint8_t *){base}"
+        return " + ".join(texts)
+
+    # -- definitions -----------------------------------------------------------------------------
+
+    def text(self) -> LayerText:
+        """Return all of it."""
+        functions = [self._function(copy) for copy in self.functions.values()]
+        body = list(self._body())
+        tables = [*self._offsets(), *self._parts(), *self._tables()]
+        return LayerText((*tables, *functions), tuple(body))
+
+    def _offsets(self) -> Iterator[str]:
+        """Yield the names of the buffers' offsets in L1."""
+        rows = []
+        for block in self.step.l1:
+            name = f"L1_{block.name.upper()}"
+            rows.append(f"{name} = {block.offsets[0]},")
+            if len(block.offsets) > 1:
+                rows.append(f"{name}_STEP = {block.bytes},")
+        if rows:
+            several = any(len(block.offsets) > 1 for block in self.step.l1)
+            what = " and from one copy to the next" if several else ""
+            lines = "".join(f"\n{INDENT}{row}" for row in rows)
+            yield f"/* Bytes from the start of L1{what}. */\nenum {{{lines}\n}};"
+
+    def _parts(self) -> Iterator[str]:
+        """Yield the table of what differs between the parts of the layer."""
+        columns = self.reader.columns
+        if not columns:
+            return
+        by_type: dict[str, list[str]] = {}
+        for name, values in columns.items():
+            by_type.setdefault(c_type(values), []).append(name)
+        order = [name for names in by_type.values() for name in names]
+        members = (f"{INDENT}{type_} {', '.join(names)};" for type_, names in by_type.items())
+        count = self.program.parts
+        rows = (", ".join(str(columns[name][k]) for name in order) for k in range(count))
+        lines = "".join(f"\n{INDENT}{{{row}}}," for row in rows)
+        yield (
+            "/* What differs between the parts of the layer. */\n"
+            "typedef struct {\n" + "\n".join(members) + "\n} part_t;\n"
+            f"static const part_t parts[{count}] = {{{lines}\n}};"
+        )
+
+    def _tables(self) -> Iterator[str]:
+        """Yield the tables of what has no short formula."""
+        lines: list[str] = []
+        for name, values in self.reader.tables.items():
+            text = ", ".join(str(value) for value in values)
+            line = f"static const {c_type(values)} {name}[{len(values)}] = {{{text}}};"
+            lines += wrapped(line, 0)
+        if lines:
+            yield "\n".join(lines)
+
+    def _function(self, copy: Copy) -> str:
+        """Return the function that starts the load of a tile."""
+        what = "the constants" if copy.operand == "w" else "the input"
+        of = "" if self.loop is None else f" of tile {self._position}"
+        names = self._used(copy)
+        parameters = ["uint8_t *to"]
+        if copy.l2.memory != CONSTANTS:
+            parameters.append(f"const uint8_t *{copy.l2.memory}")
+        parameters += [kind + name for kind, name in names]
+        lines = self._start_lines(copy, "to")
+        by_cores = copy.carriage.by_cores
+        kind = "void" if by_cores else "dory_ticket_t"
+        head = f"static {kind} load_{copy.operand}({', '.join(parameters)}) {{"
+        starts = "Loads the calling core's share" if by_cores else "Starts the load"
+        return "\n".join(
+            [
+                f"/* {starts} of {what}{of}. */",
+                *wrapped(head, 0),
+                *(line for text in lines for line in wrapped(text.lstrip(), _indent(text) + 2)),
+                "}",
+            ]
+        )
+
+    @property
+    def _position(self) -> str:
+        """What the position of a tile is called."""
+        assert self.loop is not None
+        return self.loop.axes[0].name if self.single else "t"
+
+    def _used(self, copy: Copy) -> list[tuple[str, str]]:
+        """Return the parameters of a copy's function beside its addresses, with their types."""
+        values = [copy.l2.offset, *copy.shape, *copy.l1_strides, copy.l1_channel]
+        values.append(0 if copy.channels is None else copy.channels)
+        used = {v.name for value in values if isinstance(value, Expr) for v in value.variables}
+        found = []
+        if self.loop is not None and used & {axis.name for axis in self.loop.axes}:
+            kind = "uint32_t " if self.single else "dory_index_t "
+            found.append((kind, self._position))
+        if copy.each_core and self.cores > 1:
+            found.append(("uint32_t ", "core"))
+        if "part" in used:
+            found.append(("const part_t *", "part"))
+        return found
+
+    # -- copies ----------------------------------------------------------------------------------
+
+    def _start_lines(self, copy: Copy, l1: str) -> list[str]:
+        """Return the statements of a function that makes a copy, or returns its ticket."""
+        by_cores = copy.carriage.by_cores
+        if copy.channels is None:
+            return [f"{'' if by_cores else 'return '}{self._start(copy, l1)};"]
+        first, step = ("core", "DORY_CORES") if copy.each_core and self.cores > 1 else ("0", "1")
+        stride = self.reader.atom(copy.l1_channel)
+        l2 = f"{self._address(copy.l2)} + c * {copy.l2_channel}"
+        ticket = [] if by_cores else ["dory_ticket_t ticket = DORY_NO_TICKET;"]
+        return [
+            *ticket,
+            f"for (uint32_t c = {first}; c < {self.reader.text(copy.channels)}; c += {step}) {{",
+            INDENT + _joined(copy, self._descriptor(copy, f"{l1} + c * {stride}", l2)),
+            "}",
+            *(["return ticket;"] if ticket else []),
+        ]
+
+    def _start(self, copy: Copy, l1: str) -> str:
+        """Return the call that starts a copy."""
+        core = "core" if self.cores > 1 else "0"
+        return _made(copy, self._descriptor(copy, l1, self._address(copy.l2)), core)
+
+    def _descriptor(self, copy: Copy, l1: str, l2: str) -> str:
+        """Return the descriptor of a copy; a tile lies dense in L1."""
+        n0, n1, n2 = copy.shape
+        where = (l1, l2) if copy.to_l1 else (l2, l1)
+        kind = "LOAD" if copy.to_l1 else "STORE"
+        values: tuple[Value, ...]
+        if copy.channels is not None:
+            name, values = "CHANNEL", (copy.element_bytes, n1, n2, *copy.l2_strides)
+        elif _is_one(n1) and _is_one(n2):
+            name, values = "ROW", (n0,)
+        elif _is_one(n2):
+            name, values = "ROWS", (n0, n1, copy.l2_strides[0])
+        else:
+            name, values = "BOX", (n0, n1, n2, *copy.l2_strides)
+        texts = (self.reader.text(value) for value in values)
+        return f"DORY_{kind}_{name}({', '.join((*where, *texts))})"
+
+    def _load(self, copy: Copy) -> str:
+        """Return the expression that starts a copy where it is needed."""
+        first = self.loop is not None and copy.to_l1 and copy.of is Of.CURRENT
+        l1 = self._address(copy.l1, None if first else copy.of)
+        if copy.operand not in self.functions:
+            return self._start(copy, l1)
+        arguments = [l1]
+        if copy.l2.memory != CONSTANTS:
+            arguments.append(copy.l2.memory)
+        for _, name in self._used(copy):
+            if self.loop is not None and name == self._position:
+                name = self._first_position() if copy.of is Of.CURRENT else self._next_position()
+            arguments.append(name)
+        return f"load_{copy.operand}({', '.join(arguments)})"
+
+    def _first_position(self) -> str:
+        assert self.loop is not None
+        return self.reader.text(self.loop.axes[0].first) if self.single else "t"
+
+    def _next_position(self) -> str:
+        return f"{self._position} + 1" if self.single else "next"
+
+    # -- the function ----------------------------------------------------------------------------
+
+    def _body(self) -> Iterator[str]:
+        head = f"void {layer_symbol(self.step)}({layer_parameters(self.step)}) {{"
+        yield head
+        main = list(self._main())
+        lines: list[str] = []
+        if self.program.parts > 1:
+            lines.append(
+                "const part_t *const part = &parts[number];"
+                if self.reader.columns
+                else "(void)number;"
+            )
+        if self.cores > 1:
+            lines.append("const uint32_t core = dory_core_id();")
+        for line in [*lines, *main]:
+            yield from wrapped(line.lstrip(), _indent(line) + len(INDENT)) if line else [""]
+        yield "}"
+
+    def _main(self) -> Iterator[str]:
+        before, call = self._call_lines()
+        if self.loop is not None and not self.single:
+            yield from self._counters(self.loop)
+        yield from self._tickets()
+        if before:
+            several = self.loop is not None and any("arguments." in line for line in call)
+            if several:
+                yield "/* Of the kernel: what is equal for all tiles. The loop sets the rest. */"
+            yield from before
+        yield from self._lines(self.program.operations, call)
+
+    def _tickets(self) -> Iterator[str]:
+        """Yield the declarations of tickets that outlive the block in which their copy starts."""
+        none = "DORY_NO_TICKET"
+        for name, ticket in self.tickets.items():
+            if ticket.local:
+                continue
+            several = ticket.copies > 1
+            size = f"[{ticket.copies}]" if several else ""
+            value = f"{{{', '.join([none] * ticket.copies)}}}" if several else none
+            yield f"dory_ticket_t {name}_ticket{size} = {value};"
+
+    def _counters(self, loop: Loop) -> Iterator[str]:
+        """Yield the declarations of what a loop along several axes counts."""
+        starts = {axis.name: self.reader.text(axis.first) for axis in loop.axes}
+        yield f"const uint32_t tiles = {self.reader.text(loop.tiles)};"
+        yield f"dory_index_t t = {{{', '.join(starts.get(axis, '0') for axis in AXES)}}};"
+        for slot in loop.slots:
+            if not self._changes_always(slot.axes):
+                yield f"uint32_t {slot.name} = 0;"
+
+    def _call_lines(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        call = next(op for op, _ in _flat(self.program.operations) if isinstance(op, Call))
+        return call_lines(call.text, lambda name: self._argument(call.arguments[name]))
+
+    def _argument(self, argument: Argument) -> ArgumentText:
+        if argument is None:
+            return ArgumentText("NULL", "NULL")
+        if not isinstance(argument, Address):
+            of_tile = _of_tile(argument)
+            return ArgumentText(self.reader.text(argument), self.reader.atom(argument), of_tile)
+        text = self._address(argument)
+        of_tile = _of_tile(argument.offset)
+        if argument.buffer == "psum":
+            text = f"(int32_t *)(void *)({text})"
+        if argument.memory == CONSTANTS and not text.startswith("("):
+            text = f"(const uint8_t *){text}"
+        atom = text if text.isidentifier() or text.startswith("(int32_t *)") else f"({text})"
+        return ArgumentText(text, atom, of_tile)
+
+    def _lines(self, operations: Iterable[Operation], call: Sequence[str]) -> Iterator[str]:
+        """Yield the statements of operations."""
+        for who, group in groupby(operations, self._who):
+            lines = self._statements(list(group), call)
+            if who == "core 0" and self.cores > 1 and lines:
+                yield "if (core == 0) {"
+                yield from (INDENT + line for line in lines)
+                yield "}"
+            else:
+                yield from lines
+
+    def _statements(self, operations: Sequence[Operation], call: Sequence[str]) -> list[str]:
+        """Return the statements of operations of the same cores."""
+        lines: list[str] = []
+        skip = False
+        for operation, following in zip(operations, [*operations[1:], None], strict=True):
+            if skip:
+                skip = False
+            elif self._waits_at_once(operation, following):
+                assert isinstance(operation, Copy)
+                lines.append(f"dory_dma_wait({self._load(operation)});")
+                skip = True
+            else:
+                lines += self._operation(operation, call)
+        return lines
+
+    def _waits_at_once(self, operation: Operation, following: Operation | None) -> bool:
+        """Return whether a copy is waited for where it starts."""
+        if not isinstance(operation, Copy) or not isinstance(following, Wait):
+            return False
+        if operation.carriage.by_cores:
+            return False
+        return operation.operand == following.operand and self.tickets[operation.operand].local
+
+    def _who(self, operation: Operation) -> str:
+        """Return whether core 0 or every core does something."""
+        if isinstance(operation, When):
+            return self._who(operation.body[0])
+        if isinstance(operation, (Copy, Wait)):
+            return "all" if operation.each_core else "core 0"
+        return "core 0" if isinstance(operation, Mark) else "all"
+
+    def _operation(self, operation: Operation, call: Sequence[str]) -> Iterator[str]:
+        if isinstance(operation, Copy):
+            yield from self._copy(operation)
+        elif isinstance(operation, Wait):
+            yield self._wait(operation)
+        elif isinstance(operation, Barrier):
+            if self.cores > 1:
+                reason = f" /* {operation.reason} */" if operation.reason else ""
+                yield f"dory_barrier();{reason}"
+        elif isinstance(operation, Mark):
+            yield self._mark(operation)
+        elif isinstance(operation, Call):
+            yield from call
+        elif isinstance(operation, When):
+            reason = f" /* {operation.reason} */" if operation.reason else ""
+            yield f"if ({self._condition(operation.condition)}) {{{reason}"
+            yield from (INDENT + line for o in operation.body for line in self._operation(o, call))
+            yield "}"
+        else:
+            yield from self._loop(operation, call)
+
+    def _copy(self, copy: Copy) -> Iterator[str]:
+        if copy.carriage.by_cores:
+            yield f"{self._load(copy)};"
+            return
+        ticket = self.tickets[copy.operand]
+        name = f"{copy.operand}_ticket"
+        if ticket.copies > 1:
+            name += f"[{self.reader.text(copy.ticket_slot)}]"
+        yield f"{'const dory_ticket_t ' if ticket.local else ''}{name} = {self._load(copy)};"
+
+    def _wait(self, wait: Wait) -> str:
+        name = f"{wait.operand}_ticket"
+        if self.tickets[wait.operand].copies > 1:
+            name += f"[{self.reader.text(wait.slot)}]"
+        return f"dory_dma_wait({name});" if wait.open else f"DORY_WAIT({name});"
+
+    def _mark(self, mark: Mark) -> str:
+        if mark.kind is MarkKind.LAYER:
+            return f"DORY_SIM_LAYER({self.step.index}, {string(self.step.layer.op.name)});"
+        if mark.kind is MarkKind.LAYER_END:
+            return "DORY_SIM_LAYER_END();"
+        if mark.kind is MarkKind.TILE:
+            return f"DORY_SIM_TILE({self._tile_number() if self.loop is not None else 0});"
+        assert mark.address is not None
+        name = {MarkKind.KEEP: "L1_KEEP", MarkKind.READ: "READ", MarkKind.WRITE: "WRITE"}[mark.kind]
+        text = f" /* {comment(mark.text)} */" if mark.text else ""
+        where = self._address(mark.address)
+        return f"DORY_SIM_{name}({where}, {self.reader.text(mark.bytes)});{text}"
+
+    def _condition(self, condition: Expr | Changes) -> str:
+        if isinstance(condition, Expr):
+            return self.reader.text(condition)
+        if self.single:
+            assert self.loop is not None
+            axis = self.loop.axes[0]
+            return f"{axis.name} + 1 < {self.reader.text(axis.end)}"
+        if self._changes_always(condition.axes):
+            return "n + 1 < tiles"
+        differs = self._differs(condition.axes)
+        return f"n + 1 < tiles && {f'({differs})' if len(condition.axes) > 1 else differs}"
+
+    @staticmethod
+    def _differs(axes: Sequence[str]) -> str:
+        return " || ".join(f"next.{axis} != t.{axis}" for axis in axes)
+
+    def _loop(self, loop: Loop, call: Sequence[str]) -> Iterator[str]:
+        body = self._lines(loop.body, call)
+        if self.single:
+            axis = loop.axes[0]
+            first, end = (self.reader.text(value) for value in (axis.first, axis.end))
+            yield f"for (uint32_t {axis.name} = {first}; {axis.name} < {end}; {axis.name}++) {{"
+            yield from (INDENT + line for line in body)
+            yield "}"
+            return
+        yield "for (uint32_t n = 0; n < tiles; n++) {"
+        yield from (INDENT + line for line in (*self._advance(loop), *body, *self._step(loop)))
+        yield "}"
+
+    def _advance(self, loop: Loop) -> Iterator[str]:
+        """Yield the statements that find the next tile."""
+        yield "dory_index_t next = t;"
+        *outer, _ = range(len(loop.axes))
+        for depth in outer:
+            axis = loop.axes[-1 - depth]
+            first, end = (self.reader.text(value) for value in (axis.first, axis.end))
+            yield f"{INDENT * depth}if (++next.{axis.name} == {end}) {{"
+            yield f"{INDENT * (depth + 1)}next.{axis.name} = {first};"
+        yield f"{INDENT * len(outer)}next.{loop.axes[0].name}++;"
+        for depth in reversed(outer):
+            yield f"{INDENT * depth}}}"
+
+    def _step(self, loop: Loop) -> Iterator[str]:
+        for slot in loop.slots:
+            if not self._changes_always(slot.axes):
+                yield f"{slot.name} ^= {self._differs(slot.axes)};"
+        yield "t = next;"
+
+
+def _flat(
+    operations: Iterable[Operation], inside: bool = False
+) -> Iterator[tuple[Operation, bool]]:
+    """Yield all operations, and whether they stand in a loop."""
+    for operation in operations:
+        yield operation, inside
+        if isinstance(operation, (Loop, When)):
+            yield from _flat(operation.body, inside or isinstance(operation, Loop))
+
+
+def _of_tile(value: Value) -> bool:
+    """Return whether a value differs between the tiles of a part."""
+    return isinstance(value, Expr) and any(v.name != "part" for v in value.variables)
+
+
+def _slot_name(term: Expr) -> bool:
+    return isinstance(term, Var) and term.name.endswith("_slot")
+
+
+def _is_one(value: Value) -> bool:
+    return isinstance(value, int) and value == 1
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())

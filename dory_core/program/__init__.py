@@ -1,0 +1,1 @@
+"""What generated code does, as data: operations, made from the Plan, printed and walked."""

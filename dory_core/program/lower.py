@@ -1,0 +1,364 @@
+"""The program of a layer: its Plan as operations in the order of execution.
+
+The order of what a tile does is ``dory_core.tiles.schedule.TILE_PHASES``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+from dory_core.copies import AS_IT_IS, Carriage
+from dory_core.expr import Expr, Var
+from dory_core.ir.geometry import window_of
+from dory_core.plan import RESIDENT, LayerStep, Place
+from dory_core.program.boxes import (
+    CHANNELS,
+    copy_shape,
+    input_box,
+    output_box,
+    tile_bytes,
+)
+from dory_core.program.operations import (
+    CONSTANTS,
+    L1,
+    Address,
+    Argument,
+    Barrier,
+    Call,
+    Changes,
+    Copy,
+    LayerProgram,
+    Loop,
+    Mark,
+    MarkKind,
+    Of,
+    Operation,
+    Slot,
+    Value,
+    Wait,
+    When,
+)
+from dory_core.program.spans import Tiles, product, table
+from dory_core.tiles.schedule import OPERANDS, TILE_PHASES, Phase
+
+#: Parts of a block of constants that a kernel's call can name.
+CONSTANT_PARTS = ("weights", "mul", "add", "bias")
+
+
+def lower_layer(step: LayerStep, any_core: bool) -> LayerProgram:
+    """Return the operations of a layer. any_core: each core may start transfers."""
+    return _Lowering(step, any_core).program()
+
+
+def l2_name(memory: int) -> str:
+    """Return what a memory of L2 is called."""
+    return f"l2_{memory}" if memory else "l2"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Load:
+    """A copy towards L1. axes: along which the tile needs another one. early: the next tile's is
+    started before the current one is computed."""
+
+    copy: Copy
+    axes: tuple[str, ...]
+    early: bool
+
+    @property
+    def waits(self) -> tuple[Wait, ...]:
+        """The wait for it; none where the cores copy."""
+        if self.copy.carriage.by_cores:
+            return ()
+        return (Wait(self.copy.operand, each_core=self.copy.each_core),)
+
+
+class _Lowering:
+    """One layer on its way to operations."""
+
+    def __init__(self, step: LayerStep, any_core: bool) -> None:
+        self.step = step
+        self.any_core = any_core
+        self.tiles = Tiles.of(step)
+        self.sizes = self.tiles.sizes()
+        if step.in_place and window_of(step.layer) is not None:
+            # Rows and columns that no window reaches are there all the same.
+            tile = step.tiling.tile
+            self.sizes |= {"x_h": int(tile.x_h), "x_w": int(tile.x_w)}
+        axes = {
+            "x": self.tiles.x_axes,
+            "w": self.tiles.along("o", "i"),
+            "y": self.tiles.along("o", "h", "w"),
+        }
+        self.slots = {
+            name: Slot(f"{name}_slot", axes[name], len(block.offsets))
+            for name in ("x", "w", "y")
+            if (block := step.block(name)) is not None and len(block.offsets) > 1 and axes[name]
+        }
+        self._slot_variables = {
+            name: Var(slot.name, 0, slot.copies - 1) for name, slot in self.slots.items()
+        }
+        self.loads = tuple(self._loads())
+
+    def program(self) -> LayerProgram:
+        step = self.step
+        loops = bool(self.tiles.tiled)
+        begin: list[Operation] = [
+            *map(self._keep, step.found),
+            Mark(MarkKind.LAYER),
+            Barrier(f"the layer before has {'computed' if step.in_place else 'stored'} its output"),
+            *(load.copy for load in self.loads),
+            *(wait for load in self.loads if not load.axes for wait in load.waits),
+        ]
+        if not loops:
+            store = (*self._store(), *self._last_waits())
+            body = (*begin, *self._tile(), *store, Mark(MarkKind.LAYER_END))
+            return LayerProgram(len(step.parts), body)
+        axes = tuple(self.tiles.axes[name].loop for name in self.tiles.tiled)
+        counts = [part.schedule.count for part in step.parts]
+        tiles = table("tiles", counts, self.tiles.part)
+        loop = Loop(axes, tiles, tuple(self.slots.values()), tuple(self._phases()))
+        end = (*self._last_waits(), Mark(MarkKind.LAYER_END))
+        return LayerProgram(len(step.parts), (*begin, loop, *end))
+
+    def _keep(self, place: Place) -> Mark:
+        """Return the mark of a tensor that lies in L1 when the layer begins."""
+        buffer = next((b.name for b in self.step.l1 if b.offsets[0] == place.offset), "")
+        address = Address(L1, place.offset, buffer)
+        return Mark(MarkKind.KEEP, address, place.size_bytes, place.tensor.name)
+
+    def _phases(self) -> Iterator[Operation]:
+        """Yield what the loop does with each tile."""
+        for phase in TILE_PHASES:
+            if phase is Phase.ARRIVE:
+                yield from self._arrive()
+            elif phase is Phase.LOAD_EARLY:
+                yield from self._next_loads(early=True)
+            elif phase is Phase.COMPUTE:
+                yield from self._compute()
+            elif phase is Phase.STORE:
+                yield from self._store()
+            else:
+                yield from self._next_loads(early=False)
+
+    def _tile(self) -> Iterator[Operation]:
+        """Yield what happens to the only tile between its arrival and the end of the kernel."""
+        yield Mark(MarkKind.TILE)
+        # What the cores copy is there when they have met.
+        shared = any(load.copy.carriage.by_cores for load in self.loads)
+        meeting = (Barrier(), *self._marks()) if shared else (*self._marks(), Barrier())
+        yield from (*meeting, self._call(), Barrier())
+
+    def _arrive(self) -> Iterator[Operation]:
+        for load in self.loads:
+            if load.axes:
+                # The innermost axis changes with every tile.
+                opened = self.tiles.tiled[-1] in load.axes
+                yield from (replace(wait, open=opened) for wait in load.waits)
+        if self._stores and not self._carriage("y").by_cores:
+            yield Wait("y", self._slot("y"), open=False)
+        yield Mark(MarkKind.TILE)
+        yield Barrier()
+
+    def _compute(self) -> Iterator[Operation]:
+        yield from self._marks()
+        yield self._call()
+        yield Barrier()
+
+    def _next_loads(self, early: bool) -> Iterator[Operation]:
+        loads = [load for load in self.loads if load.axes and load.early == early]
+        for (axes, _), group in groupby(loads, lambda load: (load.axes, load.copy.each_core)):
+            copies = tuple(replace(load.copy, of=Of.NEXT) for load in group)
+            alone = early and not any(copy.carriage.by_cores for copy in copies)
+            reason = "travels while this tile computes" if alone else ""
+            yield When(Changes(axes), copies, reason)
+
+    @property
+    def _stores(self) -> bool:
+        return self.step.output.form != RESIDENT and not self.step.in_place
+
+    def _when_last(self, *operations: Operation) -> Iterator[Operation]:
+        """Yield operations of tiles that complete their output."""
+        last = self.sizes["last"]
+        if isinstance(last, Expr):
+            yield When(last, operations)
+        else:
+            yield from operations
+
+    def _store(self) -> Iterator[Operation]:
+        if self._stores:
+            carriage = self._carriage("y")
+            box = output_box(self.step, self.tiles)
+            shape = copy_shape(self.step.output.form, box, carriage.multiple)
+            copy = Copy(
+                "y",
+                False,
+                self._buffer("y"),
+                Address(l2_name(self.step.output.place.memory), box.offset),
+                shape.shape,
+                shape.l1_strides,
+                shape.l2_strides,
+                each_core=carriage.by_cores,
+                ticket_slot=self._slot("y"),
+                carriage=carriage,
+            )
+            yield from self._when_last(copy)
+
+    def _last_waits(self) -> Iterator[Operation]:
+        """Yield waits for the last store of each copy of the output's buffer."""
+        if self._stores and self._carriage("y").by_cores:
+            yield Barrier("every core has copied its share of the output")
+        elif self._stores:
+            slot = self.slots.get("y")
+            for number in range(slot.copies if slot is not None else 1):
+                yield Wait("y", number, open=slot is None)
+
+    def _loads(self) -> Iterator[_Load]:
+        step = self.step
+        for name, plan in zip(OPERANDS, step.inputs, strict=False):
+            if plan.form == RESIDENT or step.in_place:
+                continue
+            carriage = self._carriage(name)
+            box = input_box(step, self.tiles, name, plan)
+            shape = copy_shape(plan.form, box, carriage.multiple)
+            copy = Copy(
+                name,
+                True,
+                self._buffer(name),
+                Address(l2_name(plan.place.memory), box.offset),
+                shape.shape,
+                shape.l1_strides,
+                shape.l2_strides,
+                shape.element_bytes,
+                shape.channels,
+                shape.l1_channel,
+                shape.l2_channel,
+                each_core=carriage.by_cores or (plan.form == CHANNELS and self.any_core),
+                carriage=carriage,
+            )
+            yield _Load(copy, self.tiles.x_axes, step.schedule.buffering.x > 1)
+        if step.weights is not None and not step.in_place and not step.kernel.fetches:
+            carriage = self._carriage("w")
+            copy = Copy(
+                "w",
+                True,
+                self._buffer("w"),
+                self._constants(),
+                (self._block("size"), 1, 1),
+                each_core=carriage.by_cores,
+                carriage=carriage,
+            )
+            yield _Load(copy, self.tiles.along("o", "i"), step.schedule.buffering.w > 1)
+
+    def _carriage(self, operand: str) -> Carriage:
+        return self.step.carriages.get(operand, AS_IT_IS)
+
+    # -- addresses ---------------------------------------------------------------------------------
+
+    def _slot(self, name: str) -> Value:
+        """Return which copy of a buffer the tile uses."""
+        return self._slot_variables.get("x" if name == "x2" else name, 0)
+
+    def _buffer(self, name: str, part: Value = 0) -> Address:
+        """Return the address of ``part`` bytes into the tile's copy of a buffer."""
+        block = self.step.block(name)
+        assert block is not None, name
+        offset = block.offsets[0] + self._slot(name) * block.bytes + part
+        return Address(L1, offset, name)
+
+    def _operand(self, name: str) -> Address:
+        """Return where the kernel has an operand: in L1, or in place."""
+        if not self.step.in_place:
+            return self._buffer(name)
+        plan = self.step.output if name == "y" else self.step.inputs[name == "x2"]
+        return Address(l2_name(plan.place.memory), plan.place.offset)
+
+    def _in_l2(self, name: str) -> Argument:
+        """Return the first byte of an input's tile in L2; 0 when it is not there."""
+        plan = self.step.inputs[name == "x2"]
+        if plan.form == RESIDENT:
+            return 0
+        if self.step.in_place:
+            return self._operand(name)
+        box = input_box(self.step, self.tiles, name, plan)
+        return Address(l2_name(plan.place.memory), box.offset)
+
+    def _block(self, field: str) -> Value:
+        """Return a field of the block of constants of the tile."""
+        weights = self.step.weights
+        assert weights is not None
+        o, i = self.tiles.axes["o"], self.tiles.axes["i"]
+        inner = len(i.spans)
+        count = len(o.spans) if o.is_tiled else len(self.step.parts)
+        values: list[int | None] = [None] * (count * inner)
+        for number, part in enumerate(self.step.parts):
+            start = o.starts[number] if o.is_tiled else number
+            for row, blocks in enumerate(weights.chunks[part.chunk].tiles):
+                for column, tile in enumerate(blocks):
+                    value = tile.parts.get(field, 0)
+                    if field not in CONSTANT_PARTS:
+                        value = int(getattr(tile, field))
+                    at = (start + row) * inner + column
+                    if values[at] is None:
+                        values[at] = value
+                    assert values[at] == value, f"blocks of layer {self.step.index} differ"
+        place = o.variable if o.is_tiled else self.tiles.part
+        found = [value for value in values if value is not None]
+        name = f"{field}_at" if field in CONSTANT_PARTS else f"w_{field}"
+        return table(name, found, place * inner + i.variable)
+
+    def _constants(self, part: Value = 0) -> Address:
+        """Return where the constants of the tile come from, or ``part`` bytes into them."""
+        weights = self.step.weights
+        assert weights is not None
+        offset = self._block("offset") + part
+        chunks = [weights.chunks[p.chunk] for p in self.step.parts]
+        if weights.linked:
+            start = table("chunk", [c.offset for c in chunks], self.tiles.part)
+            return Address(CONSTANTS, start + offset)
+        starts = [part.weights or 0 for part in self.step.parts]
+        return Address(l2_name(0), table("w", starts, self.tiles.part) + offset)
+
+    def _constant_part(self, part: Value) -> Address:
+        """Return where the kernel finds a part of its constants."""
+        if self.step.in_place or self.step.kernel.fetches:
+            return self._constants(part)
+        return self._buffer("w", part)
+
+    # -- the kernel --------------------------------------------------------------------------------
+
+    def _marks(self) -> Iterator[Operation]:
+        """Yield what the kernel reads and writes."""
+        step, sizes = self.step, self.sizes
+        for name in OPERANDS[: len(step.inputs)]:
+            yield Mark(MarkKind.READ, self._operand(name), tile_bytes(step, name, sizes))
+        if step.weights is not None:
+            yield Mark(MarkKind.READ, self._constant_part(0), self._block("size"))
+        if step.block("psum") is not None:
+            size = product(sizes["y_h"], sizes["y_w"], sizes["y_c"], 4)
+            read = Mark(MarkKind.READ, self._buffer("psum"), size)
+            later = self.tiles.axes["i"].variable != 0
+            if isinstance(later, Expr):
+                yield When(later, (read,))
+            yield Mark(MarkKind.WRITE, self._buffer("psum"), size)
+        scratch = step.block("scratch")
+        if scratch is not None:
+            yield Mark(MarkKind.WRITE, self._buffer("scratch"), scratch.bytes)
+        written = Mark(MarkKind.WRITE, self._operand("y"), tile_bytes(step, "y", sizes))
+        yield from self._when_last(written)
+
+    def _call(self) -> Call:
+        step = self.step
+        arguments: dict[str, Argument] = {**self.sizes, "psum": None, "scratch": None}
+        for name in OPERANDS[: len(step.inputs)]:
+            arguments[name] = self._operand(name)
+            arguments[f"l2_{name}"] = self._in_l2(name)
+        if step.weights is not None:
+            for part in CONSTANT_PARTS:
+                arguments[part] = self._constant_part(self._block(part))
+        for name in ("psum", "scratch"):
+            if step.block(name) is not None:
+                arguments[name] = self._buffer(name)
+        arguments["y"] = self._operand("y")
+        return Call(step.kernel.symbol, step.kernel.text, arguments)

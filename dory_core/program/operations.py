@@ -1,0 +1,199 @@
+"""Operations of a program: what is copied, waited for and computed, in the order of execution.
+
+The program of a layer is made by :mod:`dory_core.program.lower`, that of the network by
+:mod:`dory_core.program.network`. The C printer prints them, the timeline and the checks walk them
+(:mod:`dory_core.program.walk`). Addresses and sizes are expressions of the loop's variables:
+
+``o``, ``h``, ``w``, ``i``: position of the tile along output channels, rows, columns, input
+channels; ``part``: which part of the layer runs; ``x_slot``, ``w_slot``, ``y_slot``: which copy of
+a ping-pong buffer the tile uses. What is equal for all tiles is a plain integer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+from dory_core.copies import AS_IT_IS, Carriage
+from dory_core.expr import Expr
+from dory_core.kernel import StructCall
+
+Value = int | Expr
+
+#: Variables of the axes of a tile loop.
+AXES = ("o", "h", "w", "i")
+
+L1 = "l1"
+#: The table of a layer's constants where it is linked.
+CONSTANTS = "constants"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Address:
+    """A byte of a memory: ``l1``, ``l2``, ``l2_1`` ... or CONSTANTS, and the offset from its
+    start. buffer: of L1 that it belongs to, empty when none."""
+
+    memory: str
+    offset: Value
+    buffer: str = ""
+
+
+class Of(Enum):
+    """Which tile the variables of an operation belong to."""
+
+    CURRENT = "t"
+    NEXT = "next"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Copy:
+    """Make a copy between L2 and L1, or start it; core 0 does.
+
+    operand: ``x``, ``x2``, ``w`` or ``y``, which also names the ticket. to_l1: direction.
+    shape: elements per row, rows, planes. l1_strides, l2_strides: bytes from row to row and from
+    plane to plane. element_bytes: of an element. channels: number of such copies that share the
+    ticket; l1_channel, l2_channel: bytes from one to the next. each_core: every core copies its
+    own channels or rows. ticket_slot: which ticket of the operand. carriage: how it is made; where
+    the cores copy there is no ticket, it is complete when they have met at a barrier.
+    """
+
+    operand: str
+    to_l1: bool
+    l1: Address
+    l2: Address
+    shape: tuple[Value, Value, Value]
+    l1_strides: tuple[Value, Value] = (0, 0)
+    l2_strides: tuple[int, int] = (0, 0)
+    element_bytes: int = 1
+    channels: Value | None = None
+    l1_channel: Value = 0
+    l2_channel: int = 0
+    each_core: bool = False
+    ticket_slot: Value = 0
+    carriage: Carriage = AS_IT_IS
+    of: Of = Of.CURRENT
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Wait:
+    """Wait for the copy of an operand. open: there is certainly one; else only if there is."""
+
+    operand: str
+    slot: Value = 0
+    open: bool = True
+    each_core: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Barrier:
+    """All cores meet. reason: what has happened then."""
+
+    reason: str = ""
+
+
+class MarkKind(Enum):
+    """Marks for the simulation; core 0 makes them."""
+
+    LAYER = "layer"
+    LAYER_END = "layer end"
+    TILE = "tile"
+    READ = "read"
+    WRITE = "write"
+    KEEP = "keep"
+    L2_DEFINE = "define"
+    L2_DEAD = "dead"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Mark:
+    """A mark for the simulation: of an event, or of bytes at an address. text: for comments."""
+
+    kind: MarkKind
+    address: Address | None = None
+    bytes: Value = 0
+    text: str = ""
+
+
+#: What a kernel's call can name: an address, a number, None for NULL.
+Argument = Address | int | Expr | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Call:
+    """Every core calls the kernel. text: the call with ``$names``; arguments: their values."""
+
+    symbol: str
+    text: str | StructCall
+    arguments: dict[str, Argument]
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """There is a next tile, and it differs from this one along one of the axes."""
+
+    axes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class When:
+    """Operations under a condition: an expression that is not 0, or a change of the tile.
+
+    reason: for comments.
+    """
+
+    condition: Expr | Changes
+    body: tuple[Operation, ...]
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LoopAxis:
+    """A variable of a loop and its range, ``first`` to ``end`` - 1."""
+
+    name: str
+    first: Value
+    end: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A variable that counts, modulo ``copies``, how often the tile changed along ``axes``."""
+
+    name: str
+    axes: tuple[str, ...]
+    copies: int = 2
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Loop:
+    """Run the body for every tile. axes: from the outermost to the innermost. tiles: how many."""
+
+    axes: tuple[LoopAxis, ...]
+    tiles: Value
+    slots: tuple[Slot, ...]
+    body: tuple[Operation, ...]
+
+
+Operation = Copy | Wait | Barrier | Mark | Call | When | Loop
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LayerProgram:
+    """The operations of a layer. parts: how often it runs, each time with another ``part``."""
+
+    parts: int
+    operations: tuple[Operation, ...]
+
+    @property
+    def loop(self) -> Loop | None:
+        """The loop over tiles, None when every part is one tile."""
+        return next((op for op in self.operations if isinstance(op, Loop)), None)
+
+
+def all_operations(program: LayerProgram | Loop | When) -> Iterator[Operation]:
+    """Yield every operation once, whatever loops and conditions it stands in."""
+    for operation in program.operations if isinstance(program, LayerProgram) else program.body:
+        yield operation
+        if isinstance(operation, (Loop, When)):
+            yield from all_operations(operation)

@@ -1,0 +1,162 @@
+"""Sizes and places of a layer's tiles as expressions of the loop's variables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+from dory_core.expr import Var, lookup
+from dory_core.ir.geometry import Span
+from dory_core.plan import LayerStep
+from dory_core.program.operations import AXES, LoopAxis, Value
+
+#: What the fields of spans are called, by axis.
+_FIELDS = {
+    "o": {"start": "y_channel", "size": "y_c", "x_start": "x_channel", "x_size": "x_c"},
+    "h": {
+        "start": "y_row",
+        "size": "y_h",
+        "x_start": "x_row",
+        "x_size": "x_h",
+        "pad_before": "pad_top",
+        "pad_after": "pad_bottom",
+    },
+    "w": {
+        "start": "y_column",
+        "size": "y_w",
+        "x_start": "x_column",
+        "x_size": "x_w",
+        "pad_before": "pad_left",
+        "pad_after": "pad_right",
+    },
+    "i": {"x_start": "x_channel", "x_size": "x_c"},
+}
+
+
+def table(name: str, values: Sequence[int], index: Value) -> Value:
+    """Return ``values[index]``, a number when all values agree. name: of the table in C."""
+    if len(set(values)) == 1:
+        return values[0]
+    found = lookup(name, values, index)
+    return int(found) if isinstance(index, int) else found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Axis:
+    """An axis of the tile loop.
+
+    spans: those of all parts, equal lists once. starts, counts: per part, where its spans stand
+    among them. position: of the tile among them, or the part where each part has one span.
+    """
+
+    name: str
+    spans: tuple[Span, ...]
+    starts: tuple[int, ...]
+    counts: tuple[int, ...]
+    part: Value
+    variable: Value
+
+    @property
+    def is_tiled(self) -> bool:
+        """Whether the tile loop steps along the axis."""
+        return max(self.counts) > 1
+
+    def get(self, field: str) -> Value:
+        """Return a field of the span of the tile."""
+        values = [int(getattr(span, field)) for span in self.spans]
+        name = _FIELDS[self.name].get(field, f"{self.name}_{field}")
+        if self.is_tiled:
+            return table(name, values, self.variable)
+        return table(name, [values[start] for start in self.starts], self.part)
+
+    @property
+    def loop(self) -> LoopAxis:
+        """The range of the axis in the tile loop."""
+        ends = [start + count for start, count in zip(self.starts, self.counts, strict=True)]
+        return LoopAxis(
+            self.name,
+            table(f"first_{self.name}", self.starts, self.part),
+            table(f"end_{self.name}", ends, self.part),
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tiles:
+    """The axes of a layer by name, and the part that runs (0 when there is one)."""
+
+    axes: dict[str, Axis]
+    part: Value
+    order: tuple[str, ...]
+    is_channelwise: bool
+
+    @classmethod
+    def of(cls, step: LayerStep) -> Tiles:
+        """Return the tiles of a step."""
+        schedules = [part.schedule for part in step.parts]
+        part: Value = Var("part", 0, len(schedules) - 1) if len(schedules) > 1 else 0
+        lists = {
+            "o": [s.c_out for s in schedules],
+            "h": [s.h for s in schedules],
+            "w": [s.w for s in schedules],
+            "i": [s.c_in for s in schedules],
+        }
+        names = dict(zip(("c_out", "h", "w", "c_in"), AXES, strict=True))
+        order = tuple(names[name] for name in schedules[0].order.split(","))
+        axes = {name: _axis(name, lists[name], part) for name in AXES}
+        return cls(axes, part, order, schedules[0].is_channelwise)
+
+    @property
+    def tiled(self) -> tuple[str, ...]:
+        """The axes that the loop steps along, from the outermost to the innermost."""
+        return tuple(name for name in self.order if self.axes[name].is_tiled)
+
+    @property
+    def x_channels(self) -> Axis:
+        """The axis that the input channels follow."""
+        return self.axes["o" if self.is_channelwise else "i"]
+
+    def along(self, *names: str) -> tuple[str, ...]:
+        """Return those of the axes that are tiled."""
+        return tuple(name for name in self.tiled if name in names)
+
+    @property
+    def x_axes(self) -> tuple[str, ...]:
+        """The tiled axes along which the input tile changes."""
+        return self.along("h", "w", "o" if self.is_channelwise else "i")
+
+    def sizes(self) -> dict[str, Value]:
+        """Return the sizes that a kernel's call can name, by name."""
+        o, h, w, i = (self.axes[name] for name in AXES)
+        last = len(i.spans) - 1
+        return {
+            "x_h": h.get("x_size"),
+            "x_w": w.get("x_size"),
+            "x_c": self.x_channels.get("x_size"),
+            "y_h": h.get("size"),
+            "y_w": w.get("size"),
+            "y_c": o.get("size"),
+            "pad_top": h.get("pad_before"),
+            "pad_left": w.get("pad_before"),
+            "pad_bottom": h.get("pad_after"),
+            "pad_right": w.get("pad_after"),
+            "first": i.variable == 0 if last else 1,
+            "last": i.variable == last if last else 1,
+        }
+
+
+def _axis(name: str, lists: Sequence[tuple[Span, ...]], part: Value) -> Axis:
+    known: dict[tuple[Span, ...], int] = {}
+    spans: list[Span] = []
+    for one in lists:
+        if one not in known:
+            known[one] = len(spans)
+            spans += one
+    starts, counts = zip(*((known[one], len(one)) for one in lists), strict=True)
+    variable: Value = Var(name, 0, len(spans) - 1) if max(counts) > 1 else 0
+    return Axis(name, tuple(spans), starts, counts, part, variable)
+
+
+def product(*factors: Value) -> Value:
+    """Return the product of numbers and expressions."""
+    return reduce(lambda a, b: a * b, factors)

@@ -1,0 +1,84 @@
+/* The transfers between L3 and L2 of a streamed network, as a table of events. */
+#ifndef DORY_EVENTS_H
+#define DORY_EVENTS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "dory_hal.h"
+#include "dory_network.h"
+
+/* What core 0 does; write the rows with the macros below. */
+typedef struct {
+  uint8_t kind, memory; /* memory: of dory_stream_t.memories */
+  uint16_t number;      /* ticket, or layer */
+  uint32_t offset, l3, bytes;
+} dory_event_t;
+
+enum { DORY_KIND_LOAD, DORY_KIND_STORE, DORY_KIND_WAIT, DORY_KIND_REPORT, DORY_KIND_END };
+
+/* Start a copy from or to L3, with a ticket; offsets in L2 and L3. */
+#define DORY_EXT_LOAD(ticket, l2, l3, bytes) {DORY_KIND_LOAD, 1, ticket, l2, l3, bytes}
+#define DORY_EXT_STORE(ticket, l2, l3, bytes) {DORY_KIND_STORE, 1, ticket, l2, l3, bytes}
+/* Wait for a ticket. */
+#define DORY_EXT_WAIT(ticket) {DORY_KIND_WAIT, 1, ticket, 0, 0, 0}
+/* Hand bytes of a layer's output to the caller. */
+#define DORY_REPORT(layer, memory, offset, bytes) \
+  {DORY_KIND_REPORT, memory, layer, offset, 0, bytes}
+/* The next part of a layer runs. */
+#define DORY_RUN {DORY_KIND_END, 1, 0, 0, 0, 0}
+
+/* For the simulation: nobody reads these bytes again once the event of this number is reached. */
+typedef struct {
+  uint32_t event;
+  uint8_t memory;
+  uint32_t offset, bytes;
+} dory_dead_t;
+
+/* A network that runs. Core 0 alone uses it. */
+typedef struct {
+  const dory_network_io_t *io;
+  uint8_t *const *memories; /* L1, then those of L2 */
+  dory_ticket_t *tickets;
+  const dory_event_t *events;
+  uint32_t next; /* event */
+  const dory_dead_t *dead; /* NULL but in the simulation */
+} dory_stream_t;
+
+/* Does what is to be done before the next part of a layer runs. Every core may call it. */
+static inline void dory_stream_step(dory_stream_t *stream) {
+  if (dory_core_id() != 0) {
+    return;
+  }
+  for (;; stream->next++) {
+    const dory_event_t *const event = &stream->events[stream->next];
+    uint8_t *const place = stream->memories[event->memory] + event->offset;
+    for (; stream->dead != NULL && stream->dead->event == stream->next; stream->dead++) {
+      DORY_SIM_L2_DEAD(stream->memories[stream->dead->memory] + stream->dead->offset,
+                       stream->dead->bytes);
+    }
+    switch (event->kind) {
+      case DORY_KIND_LOAD:
+        stream->tickets[event->number] =
+            dory_ext_start(place, event->l3, event->bytes, DORY_L3_TO_L2);
+        break;
+      case DORY_KIND_STORE:
+        stream->tickets[event->number] =
+            dory_ext_start(place, event->l3, event->bytes, DORY_L2_TO_L3);
+        break;
+      case DORY_KIND_WAIT:
+        dory_ext_wait(stream->tickets[event->number]);
+        break;
+      case DORY_KIND_REPORT:
+        if (stream->io->on_layer != NULL) {
+          stream->io->on_layer(stream->io->user, event->number, place, event->bytes);
+        }
+        break;
+      default:
+        stream->next++;
+        return;
+    }
+  }
+}
+
+#endif

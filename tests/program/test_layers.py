@@ -1,0 +1,155 @@
+"""Programs of layers: their operations as text, and walked step by step beside the schedule."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+
+import pytest
+
+from dory_core.ir.geometry import Span
+from dory_core.pipeline import IMPORTED, run, setup_for
+from dory_core.plan import LayerStep, Plan
+from dory_core.program.lower import lower_layer
+from dory_core.program.operations import Call, Copy, Of, Wait
+from dory_core.program.text import program_text
+from dory_core.program.walk import value, walk
+from dory_core.testing.graphs import GraphBuilder
+from dory_core.tiles.schedule import ORDERS, Buffering, Schedule
+from tests.streaming.networks import CASES, plan_graph, win
+from tests.toy.chip import NAME, ToyChip, three_levels
+
+SAME = win(3, pads=1)
+
+
+def plan_of(builder: GraphBuilder, l1: int | None = None) -> Plan:
+    budgets = {} if l1 is None else {1: l1}
+    return run(
+        builder.graph(), setup_for(ToyChip().plugins(), NAME, budgets=budgets), after=IMPORTED
+    )
+
+
+def test_a_layer_in_one_tile_has_no_loop_and_numbers_for_addresses() -> None:
+    net = GraphBuilder((4, 6, 6))
+    net.conv(8, SAME)
+    [step] = plan_of(net).steps
+    program = lower_layer(step, any_core=False)
+    assert program.loop is None
+    lines = program_text(program).splitlines()
+    kinds = [line.split()[0] for line in lines]
+    assert kinds[:7] == ["mark", "barrier", "copy", "copy", "wait", "wait", "mark"]
+    assert kinds[-6:] == ["barrier", "call", "barrier", "copy", "wait", "mark"]
+    x = step.block("x")
+    assert x is not None
+    assert (
+        f"copy x of t: l1 + {x.offsets[0]} <- l2 + {step.parts[0].inputs[0]}, 144 x 1 x 1" in lines
+    )
+
+
+def layers() -> list[tuple[str, LayerStep]]:
+    """Return layers in several tiles: all kinds, with and without parts."""
+    net = GraphBuilder((16, 18, 18), seed=3)
+    first = net.conv(48, SAME)
+    net.conv(48, SAME, groups=48)
+    net.max_pool(win(2, stride=2))
+    net.conv(24, win(1))
+    net.avg_pool(win(3, stride=3))
+    net.linear(40)
+    found = [(f"tiled {s.layer.op.kind} {s.index}", s) for s in plan_of(net, 4096).steps]
+    assert first
+    plugins = three_levels().plugins()
+    for name, l2 in (("residual", 20_000), ("many_constants", 15_000), ("height_113", 6_000)):
+        case = next(case for case in CASES if case.name == name)
+        found += [(f"{name} {s.index}", s) for s in plan_graph(case.build(), plugins, l2).steps]
+    return found
+
+
+LAYERS = layers()
+
+
+@pytest.mark.parametrize("step", [step for _, step in LAYERS], ids=[name for name, _ in LAYERS])
+def test_walking_a_program_follows_the_schedule(step: LayerStep) -> None:
+    """Tiles, loads and stores come in the schedule's order, in the slots that it says."""
+    program = lower_layer(step, any_core=False)
+    for number, part in enumerate(step.parts):
+        schedule = part.schedule
+        steps = list(schedule.steps())
+        tiles = [values["tile"] for op, values in walk(program, number) if isinstance(op, Call)]
+        assert tiles == list(range(schedule.count))
+        starts: dict[str, list[tuple[int, int]]] = {"x": [], "w": [], "y": []}
+        for operation, values in walk(program, number):
+            if isinstance(operation, Copy) and operation.operand in starts:
+                block = step.block(operation.operand)
+                assert block is not None
+                slot = block.offsets.index(value(operation.l1.offset, values))
+                starts[operation.operand].append((values["tile"], slot))
+        moved = {operand for operand, found in starts.items() if found}
+        wanted = {
+            "x": [(s.index, s.x_slot) for s in steps if s.load_x],
+            "w": [(s.index, s.w_slot) for s in steps if s.load_w],
+            "y": [(s.index, s.y_slot) for s in steps if s.store_y],
+        }
+        assert {operand: starts[operand] for operand in moved} == {
+            operand: wanted[operand] for operand in moved
+        }
+
+
+@pytest.mark.parametrize("step", [step for _, step in LAYERS], ids=[name for name, _ in LAYERS])
+def test_every_tile_waits_for_what_it_reads_before_it_is_computed(step: LayerStep) -> None:
+    program = lower_layer(step, any_core=False)
+    for number in range(len(step.parts)):
+        open_: dict[str, set[int]] = {}
+        for operation, values in walk(program, number):
+            if isinstance(operation, Copy):
+                slot = value(operation.ticket_slot, values)
+                assert slot not in open_.setdefault(operation.operand, set())
+                open_[operation.operand].add(slot)
+            elif isinstance(operation, Wait):
+                slots = open_.get(operation.operand, set())
+                slot = value(operation.slot, values)
+                assert slot in slots or not operation.open
+                slots.discard(slot)
+            elif isinstance(operation, Call):
+                later = {op for op in ("x", "x2", "w") if open_.get(op)}
+                early = {
+                    op.operand
+                    for op, _ in walk(program, number)
+                    if isinstance(op, Copy) and op.of is Of.NEXT
+                }
+                assert later <= early
+        assert not any(open_.values())
+
+
+def spans(count: int) -> tuple[Span, ...]:
+    return tuple(Span(4 * k, 4, 4 * k, 4) for k in range(count))
+
+
+SPLIT = next(step for name, step in LAYERS if name == "tiled Conv 0")
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("counts", list(product((1, 2, 3), repeat=3)), ids=str)
+def test_slots_have_closed_forms(order: str, counts: tuple[int, int, int]) -> None:
+    """Whatever the nesting: a slot is the number of the iteration of the loops that change it."""
+    o, h, w = counts
+    schedule = Schedule(order, spans(o), spans(h), spans(w), spans(1), Buffering(2, 2, 2))
+    placed = tuple(
+        replace(block, offsets=(block.offsets[0], block.offsets[0] + 100_000))
+        if block.name in ("x", "w", "y")
+        else block
+        for block in SPLIT.l1
+    )
+    part = replace(SPLIT.parts[0], schedule=schedule)
+    weights = SPLIT.weights
+    assert weights is not None
+    [chunk] = weights.chunks
+    tile = chunk.tiles[0][0]
+    chunk = replace(chunk, tiles=((tile,),) * o)
+    step = replace(SPLIT, l1=placed, parts=(part,), weights=replace(weights, chunks=(chunk,)))
+    program = lower_layer(step, any_core=False)
+    tiles = {values["tile"]: values for op, values in walk(program) if isinstance(op, Call)}
+    for wanted in schedule.steps():
+        values = tiles[wanted.index]
+        assert values.get("x_slot", 0) == wanted.x_slot
+        assert values.get("w_slot", 0) == wanted.w_slot
+        assert values.get("y_slot", 0) == wanted.y_slot
