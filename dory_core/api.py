@@ -16,15 +16,6 @@ if TYPE_CHECKING:
     from dory_core.application import read_plan as read_plan
     from dory_core.application import read_timeline as read_timeline
     from dory_core.budgets import BUDGET_NAMES as BUDGET_NAMES
-    from dory_core.cli.tables.plan import conversions_text as conversions_text
-    from dory_core.cli.tables.plan import cycles_text as cycles_text
-    from dory_core.cli.tables.plan import engines_text as engines_text
-    from dory_core.cli.tables.plan import new_table as new_table
-    from dory_core.cli.tables.plan import print_plan as print_plan
-    from dory_core.cli.tables.units import bytes_text as bytes_text
-    from dory_core.cli.tables.units import count_text as count_text
-    from dory_core.cli.tables.units import share_text as share_text
-    from dory_core.cli.tables.units import tile_text as tile_text
     from dory_core.codegen.application_record import Application as Application
     from dory_core.codegen.application_record import ApplicationLayer as ApplicationLayer
     from dory_core.codegen.image_vectors import image_vectors as image_vectors
@@ -231,14 +222,6 @@ SECTIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "dory_core": ("cli",),
         "dory_core.application": ("read_timeline",),
         "dory_core.budgets": ("BUDGET_NAMES",),
-        "dory_core.cli.tables.plan": (
-            "conversions_text",
-            "cycles_text",
-            "engines_text",
-            "new_table",
-            "print_plan",
-        ),
-        "dory_core.cli.tables.units": ("bytes_text", "count_text", "share_text", "tile_text"),
         "dory_core.compiler": ("CompileOptions", "plan_only"),
         "dory_core.plugins": ("load_plugins",),
         "dory_core.plan": ("Plan",),

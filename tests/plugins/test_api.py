@@ -150,10 +150,9 @@ Layer LayerOutput LayerResult Layout Level Linear Link MaxPool Memory MemoryAcce
 MemoryHierarchy Narrow Node NotSupported Number Operand OperatingPoint Option OutputFile Pass
 Place Plan PortableCosts Recipe Rejection Requant RunRequest RunResult Runner Staircase Step
 StructCall Target TargetContext Tensor Term Tile ToolMissing Traits UsageError VECTORS_OPTION
-VerificationFailed WeightBlock Window build_program bytes_text cache_dir cached_per_layer ceil_div
-cli conversions_text count_text cycles_text engines_text exact_addend_interval extent
-find_compiler hookimpl image_vectors import_onnx infer_types load_plugins maximum minimum narrow
-narrow_32 narrow_product new_table normal_add plan_only portable_kernels print_plan read_plan
-read_timeline reject_maximum reject_type requant requants_of run_process share_text staircase
-steps_of_sums tensor_bytes tile_text window_access
+VerificationFailed WeightBlock Window build_program cache_dir cached_per_layer ceil_div cli
+exact_addend_interval extent find_compiler hookimpl image_vectors import_onnx infer_types
+load_plugins maximum minimum narrow narrow_32 narrow_product normal_add plan_only portable_kernels
+read_plan read_timeline reject_maximum reject_type requant requants_of run_process staircase
+steps_of_sums tensor_bytes window_access
 """

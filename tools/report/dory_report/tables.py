@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dory_core.api import count_text
+from dory_core.api import cli
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -56,18 +56,18 @@ def count_cell(count: int | None, unit: str = "") -> Cell:
     """Return a cell with a count in three digits, all of them for the mouse; a dash for None."""
     if count is None:
         return Cell("-", 0)
-    return Cell(count_text(count), count, f"{count:,} {unit}".rstrip())
+    return Cell(cli.count_text(count), count, f"{count:,} {unit}".rstrip())
 
 
 def print_table(table: Table, out: Console) -> None:
     """Print a table on the terminal."""
     from rich.text import Text
 
-    from dory_core.api import new_table
+    from dory_core.api import cli
 
     first = table.rows[0].cells
     numbers = tuple(n for n, cell in zip(table.columns, first, strict=True) if cell.number)
-    shown = new_table(*table.columns, right=numbers)
+    shown = cli.new_table(*table.columns, right=numbers)
     for row in table.rows:
         shown.add_row(*(Text(cell.text) for cell in row.cells))
     out.print(shown)

@@ -25,7 +25,7 @@ def report(
     debug: cli.Debug = False,
 ) -> None:
     """Show layers, tiles, memory and estimate of an application."""
-    from dory_core.api import print_plan, read_plan, read_timeline
+    from dory_core.api import cli, read_plan, read_timeline
 
     plan = read_plan(app)
     wrote = []
@@ -48,6 +48,6 @@ def report(
         return
     out = cli.console()
     if not wrote:
-        print_plan(plan, out, details=cli.settings.verbosity > 0)
+        cli.print_plan(plan, out, details=cli.settings.verbosity > 0)
     for path in wrote:
         out.print(f"written: {path}", markup=False)

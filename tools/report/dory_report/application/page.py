@@ -5,14 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dory_core.api import (
-    bytes_text,
-    conversions_text,
-    cycles_text,
-    engines_text,
-    share_text,
-    tile_text,
-)
+from dory_core.api import cli
 from dory_report.application import charts
 from dory_report.comparison.columns import point_text
 from dory_report.page import Figure, Page, render
@@ -65,7 +58,7 @@ def _facts(plan: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     point = plan["operating_point"]
     if point is not None:
         facts.append(("operating point", f"{point_text(point)}; source: {point['source']}"))
-    for line in (cycles_text(plan), engines_text(plan), conversions_text(plan)):
+    for line in (cli.cycles_text(plan), cli.engines_text(plan), cli.conversions_text(plan)):
         if line:
             title, _, text = line.partition(": ")
             facts.append((title, text))
@@ -82,17 +75,17 @@ def _layers(plan: Mapping[str, Any]) -> Table:
     rows = []
     for layer in plan["layers"]:
         estimate, l1, tiles = layer["estimate"], layer["bytes"], layer["tiles"]
-        share = share_text(l1["l1"], l1["l1_budget"])
+        share = cli.share_text(l1["l1"], l1["l1_budget"])
         cells = (
             Cell(f"{layer['index']:02d}", layer["index"]),
             label_cell(layer["name"]),
             label_cell(layer["kind"]),
             label_cell(layer["engine"]),
             label_cell(layer["kernel"], layer["symbol"]),
-            Cell(tile_text(tiles), tiles["c_out"] * tiles["h"] * tiles["w"]),
+            Cell(cli.tile_text(tiles), tiles["c_out"] * tiles["h"] * tiles["w"]),
             Cell(str(tiles["count"]), tiles["count"]),
             Cell(str(layer["l3_tiles"]), layer["l3_tiles"]),
-            Cell(f"{bytes_text(l1['l1'])} {share}", l1["l1"], f"{l1['l1']:,} bytes"),
+            Cell(f"{cli.bytes_text(l1['l1'])} {share}", l1["l1"], f"{l1['l1']:,} bytes"),
             count_cell(layer["macs"] or None),
             count_cell(estimate["cycles"]),
             count_cell(estimate["l3_stall_cycles"], "cycles of waiting for L3, before the layer"),
@@ -163,9 +156,9 @@ def _memory(plan: Mapping[str, Any]) -> Table:
         used, budget = level["used"], level["budget"]
         cells = (
             label_cell(name),
-            Cell(bytes_text(used), used, f"{used:,} bytes"),
-            Cell(bytes_text(budget), budget, f"{budget:,} bytes"),
-            Cell(share_text(used, budget), used / budget if budget else 0.0),
+            Cell(cli.bytes_text(used), used, f"{used:,} bytes"),
+            Cell(cli.bytes_text(budget), budget, f"{budget:,} bytes"),
+            Cell(cli.share_text(used, budget), used / budget if budget else 0.0),
             label_cell(level["dominant"] or "-"),
         )
         rows.append(Row(cells))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dory_core.api import BUDGET_NAMES, count_text
+from dory_core.api import BUDGET_NAMES, cli
 
 #: More columns than this are compared by their totals only.
 MOST_SIDE_BY_SIDE = 4
@@ -44,7 +44,7 @@ def engine_lines(columns: Sequence[Mapping[str, Any]]) -> list[str]:
     return [
         f"{column_label(column)}: "
         + "; ".join(
-            f"{name} {count_text(one['macs'])} MAC, {count_text(one['cycles'])} cycles"
+            f"{name} {cli.count_text(one['macs'])} MAC, {cli.count_text(one['cycles'])} cycles"
             for name, one in column["totals"]["engines"].items()
         )
         for column in shown

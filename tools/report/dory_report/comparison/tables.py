@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from dory_core.api import bytes_text, count_text, share_text
+from dory_core.api import cli
 from dory_report.comparison.columns import (
     MOST_SIDE_BY_SIDE,
     column_label,
@@ -101,9 +101,9 @@ def _layers(document: Mapping[str, Any]) -> Table:
 def _layer(layer: Mapping[str, Any]) -> list[Cell]:
     estimate, used = layer["estimate"], layer["bytes"]["l1"]
     return [
-        Cell(count_text(estimate["cycles"]), estimate["cycles"], layer["kernel"]),
+        Cell(cli.count_text(estimate["cycles"]), estimate["cycles"], layer["kernel"]),
         number_cell(estimate["macs_per_cycle"] or None),
-        Cell(bytes_text(used), used),
+        Cell(cli.bytes_text(used), used),
     ]
 
 
@@ -118,5 +118,5 @@ def _use(level: Mapping[str, int] | None) -> Cell:
     """Return the bytes used of a memory level and their share of the budget."""
     if level is None:
         return Cell("-", 0)
-    used, share = level["used"], share_text(level["used"], level["budget"])
-    return Cell(f"{bytes_text(used)} {share:>4}", used)
+    used, share = level["used"], cli.share_text(level["used"], level["budget"])
+    return Cell(f"{cli.bytes_text(used)} {share:>4}", used)
