@@ -17,7 +17,8 @@ def test_every_plugin_of_the_repository_is_forbidden_to_the_core() -> None:
     projects = (*ROOT.glob("frontends/*"), *ROOT.glob("targets/*"), *ROOT.glob("tools/*"))
     packages = {path.name for project in projects for path in project.glob("dory_*/")}
     [contract] = [c for c in CONTRACTS if c["type"] == "forbidden"]
-    assert set(contract["forbidden_modules"]) == {p for p in packages if "." not in p}
+    missing = {p for p in packages if "." not in p} - {*contract["forbidden_modules"]}
+    assert not missing, "a folder of plugins may be deleted, none may be forgotten"
 
 
 def test_imports_go_in_one_direction(monkeypatch: pytest.MonkeyPatch) -> None:
