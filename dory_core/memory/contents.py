@@ -7,17 +7,20 @@ whatever overlapped it, and what is read must lie there, whole and in a layout t
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from dory_core.errors import DoryError
+from dory_core.ir import Linear
 from dory_core.ir.layout import HWC, Layout
 
 if TYPE_CHECKING:
     from dory_core.ir import Tensor
-    from dory_core.plan import Conversion, LayerStep, OperandPlan, Place
+    from dory_core.plan import Conversion, ExtTransfer, LayerStep, OperandPlan, PartPlan, Place
 
 _IN_L1 = (1, 0)
+_IN_L2 = (2, 0)
+_BELOW = 3  # tensors there pass through L2 in stripes
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,21 +41,34 @@ def verify_contents(
     inputs: Iterable[Place],
     outputs: Iterable[Place],
     final: Iterable[Conversion] = (),
+    transfers: Iterable[ExtTransfer] = (),
 ) -> None:
-    """Raise DoryError (a bug) unless every layer finds its inputs, and the end the outputs.
+    """Raise DoryError (a bug) unless every part finds its inputs, and the end the outputs.
 
-    Steps in the order of execution, each in one part. Tensors in L2 keep their bytes until
-    something overlaps them, those in L1 until the next layer that does not find them there as its
-    input.
+    Steps in the order of execution. Tensors in L2 and L3 keep their bytes until something overlaps
+    them, those in L1 until the next layer that does not find them there as its input. transfers:
+    between L2 and L3; what one brings is there when it is waited for, and until then its bytes in
+    both levels belong to it.
     """
     memory = _Memory()
+    events: dict[int, list[ExtTransfer]] = {}
+    for transfer in transfers:
+        for position in {transfer.start, transfer.wait}:
+            events.setdefault(position, []).append(transfer)
     for place in inputs:
         memory.write(place, "the network input")
+    memory.transfer(events.get(-1, ()), -1)
+    end = 0
     for step in steps:
         who = f"layer {step.index} '{step.layer.op.name}'"
-        for conversion in step.conversions:
-            memory.convert(conversion, who)
-        memory.run(step, who)
+        for part in step.parts:
+            memory.transfer(events.get(part.position, ()), part.position)
+            if part is step.parts[0]:
+                for conversion in step.conversions:
+                    memory.convert(conversion, who)
+            memory.run(step, part, who)
+            end = part.position + 1
+    memory.transfer(events.get(end, ()), end)
     for conversion in final:
         memory.convert(conversion, "the end")
     for place in outputs:
@@ -62,6 +78,76 @@ def verify_contents(
 class _Memory:
     def __init__(self) -> None:
         self._ranges: dict[tuple[int, int], list[_Range]] = {}
+        self._coming: dict[ExtTransfer, tuple[list[_Range], _Range, _Range | None]] = {}
+
+    def transfer(self, events: Sequence[ExtTransfer], position: int) -> None:
+        """Let transfers end and start before the part at a position, in the order of the code."""
+        for one in events:
+            if one.start < one.wait == position:
+                self._end(one)
+        for incoming in (False, True):
+            mine = [one for one in events if one.incoming == incoming]
+            for one in mine:
+                if one.start == position:
+                    self._start(one)
+            for one in mine:
+                if one.start == one.wait == position:
+                    self._end(one)
+
+    def _start(self, one: ExtTransfer) -> None:
+        source, start, target, goal = _ends(one)
+        found = self._at(source, start)
+        if found is None and not one.incoming:
+            raise _bug(f"{one.name} leaves L2 at {start}, where no tensor lies")
+        # What L3 holds from the start are constants; they are known by their place.
+        arrived = [_Range(goal, goal + one.size, f"byte {one.l3_offset} of L3 at {goal}", HWC)]
+        here = _Range(start, start + one.size, None, HWC)
+        for r in self._ranges.get(source, ()):
+            if r.meets(here):
+                first, last = max(r.start, start), min(r.end, start + one.size)
+                arrived.append(replace(r, start=first - start + goal, end=last - start + goal))
+        mark = _Range(goal, goal + one.size, f"{one.name} on its way", HWC)
+        self._coming[one] = arrived, mark, found
+        self._take(target, mark)
+
+    def _end(self, one: ExtTransfer) -> None:
+        source, _, target, _ = _ends(one)
+        arrived, mark, found = self._coming.pop(one)
+        if found is not None and found not in self._ranges.get(source, ()):
+            raise _bug(f"{found.tensor} is written over while {one.name} is on its way")
+        if mark not in self._ranges.get(target, ()):
+            raise _bug(f"{one.name} is written over before it is waited for")
+        for piece in arrived:
+            self._take(target, piece)
+
+    def _at(self, where: tuple[int, int], byte: int) -> _Range | None:
+        ranges = self._ranges.get(where, ())
+        return next((r for r in ranges if r.start <= byte < r.end), None)
+
+    def _reads_piece(self, tensor: str | None, start: int, size: int, who: str) -> None:
+        """Check that bytes of a tensor lie in L2, in one piece or several."""
+        at = start
+        while at < start + size:
+            found = self._at(_IN_L2, at)
+            if found is None or (tensor is not None and found.tensor != tensor):
+                raise _bug(f"{who} reads {tensor} at {at} of L2, where it does not lie")
+            at = found.end
+
+    def _reads_constants(self, step: LayerStep, part: PartPlan, who: str) -> None:
+        weights = step.weights
+        if weights is None or part.weights is None:
+            return
+        chunk = weights.chunks[part.chunk]
+        ahead = weights.offset + chunk.offset - part.weights
+        at = part.weights
+        while at < part.weights + len(chunk.data):
+            found = self._at(_IN_L2, at)
+            if (
+                found is None
+                or found.tensor != f"byte {found.start + ahead} of L3 at {found.start}"
+            ):
+                raise _bug(f"{who} reads its constants at {at} of L2, where they do not lie")
+            at = found.end
 
     def write(self, place: Place, who: str, beside: Iterable[Place] = ()) -> None:
         """Let a tensor lie at a place; beside: what must be there afterwards, too."""
@@ -80,14 +166,14 @@ class _Memory:
     def read(self, place: Place, wanted: Layout, tensor: Tensor, who: str) -> None:
         """Check that a tensor lies at a place in a layout that serves ``wanted``."""
         at = _range(place)
-        found = next(
-            (
-                r
-                for r in self._ranges.get(_where(place), ())
-                if (r.start, r.end, r.tensor) == (at.start, at.end, tensor.name)
-            ),
-            None,
-        )
+        found = self._at(_where(place), at.start)
+        if found is not None and (found.start != at.start or found.tensor != tensor.name):
+            found = None
+        piece = found
+        while piece is not None and piece.end < at.end:  # brought in pieces
+            piece = self._at(_where(place), piece.end)
+            if piece is None or piece.tensor != tensor.name or place.level == 1:
+                found = piece = None
         if found is None:
             raise _bug(
                 f"{who} reads {tensor.name} at {place.offset} of L{place.level}, where it does not "
@@ -107,16 +193,26 @@ class _Memory:
             raise _bug(f"{who}: a conversion makes no clean copy of {source.tensor.name}")
         self.write(target, who, beside=(source,))
 
-    def run(self, step: LayerStep, who: str) -> None:
-        """Run a layer: its inputs, its buffers in L1, its output."""
-        for transfer, tensor in zip(step.inputs, step.layer.inputs, strict=True):
-            self.read(transfer.place, transfer.layout, tensor, who)
+    def run(self, step: LayerStep, part: PartPlan, who: str) -> None:
+        """Run a part of a layer: its inputs, its buffers in L1, its output."""
+        operands = zip(step.inputs, step.layer.inputs, part.inputs, strict=True)
+        for transfer, tensor, start in operands:
+            if transfer.place.level == _BELOW:
+                self._reads_piece(tensor.name, start, _stripe_bytes(step, part, tensor), who)
+            else:
+                self.read(transfer.place, transfer.layout, tensor, who)
+        self._reads_constants(step, part, who)
         self._use_l1(step, who)
         place = step.output.place
         if place.layout != step.output.layout:
             raise _bug(f"{who} writes its output as {_text(step.output.layout)}")
-        self.write(place, who, beside=[t.place for t in step.inputs])
-        self._keep(step, who)
+        if place.level != _BELOW:
+            self.write(place, who, beside=[t.place for t in step.inputs])
+        elif part.report is not None:
+            start, size = part.report
+            self._take(_IN_L2, _Range(start, start + size, place.tensor.name, place.layout))
+        if part is step.parts[-1]:
+            self._keep(step, who)
 
     def _keep(self, step: LayerStep, who: str) -> None:
         """Let what the layer keeps in L1 lie there, and nothing else."""
@@ -167,6 +263,21 @@ class _Memory:
             self._ranges[_IN_L1].append(
                 _Range(starts["y"], end, output.tensor.name, step.output.layout)
             )
+
+
+def _ends(one: ExtTransfer) -> tuple[tuple[int, int], int, tuple[int, int], int]:
+    """Return memory and first byte of the source and of the target of a transfer."""
+    near, far = (_IN_L2, one.l2_offset), ((_BELOW, 0), one.l3_offset)
+    return (*far, *near) if one.incoming else (*near, *far)
+
+
+def _stripe_bytes(step: LayerStep, part: PartPlan, tensor: Tensor) -> int:
+    """Return the bytes that a part reads of a tensor whose stripes pass through L2."""
+    if isinstance(step.layer.op, Linear):
+        return tensor.size_bytes
+    lines = part.schedule.h if tensor.height > 1 else part.schedule.w
+    pitch = tensor.size_bytes // (tensor.height if tensor.height > 1 else tensor.width)
+    return max(span.x_start + span.x_size for span in lines) * pitch
 
 
 def _where(place: Place) -> tuple[int, int]:

@@ -77,6 +77,13 @@ def place_network(tiling: TiledGraph, ctx: TargetContext, budgets: Budgets) -> P
     # level below reaches.
     room = memory_budgets(ctx.memory, L2, budgets.bytes[L2])[0]
     placement, tiled = plan_streamed(network, tiling, ctx, budgets, room)
+    verify_contents(
+        placement.steps,
+        placement.inputs,
+        placement.outputs,
+        placement.final_conversions,
+        placement.transfers,
+    )
     return Planned(placement, tiled)
 
 
