@@ -21,7 +21,6 @@ from dory_core.plan import (
     Roofline,
     WeightChunk,
 )
-from dory_core.plan.timeline import network_timeline
 from dory_core.planning.bins import Bin, BinPlan, pack_bins
 from dory_core.planning.layouts import plan_layouts
 from dory_core.planning.packing import MemoryPlan, plan_memory
@@ -38,6 +37,7 @@ from dory_core.planning.residence import plan_residency
 from dory_core.planning.sequence import Decision, Sequencer
 from dory_core.planning.streamed import plan_streamed
 from dory_core.planning.verify import verify_bins
+from dory_core.program.timeline import network_timeline
 from dory_core.tiling.network import TiledGraph
 from dory_core.tiling.outer import Split
 from dory_core.tiling.tiled import TiledLayer

@@ -13,7 +13,6 @@ from dory_core.estimate.moves import weight_unit
 from dory_core.hardware import Link, MemoryHierarchy, TargetContext
 from dory_core.ir.layout import HWC
 from dory_core.plan import ExtTransfer, LayerStep, LayerWeights, OperandPlan, Place
-from dory_core.plan.timeline import network_timeline
 from dory_core.planning.fit import Fitted, chunk_sizes, fit_network
 from dory_core.planning.layouts import LayoutPlan
 from dory_core.planning.packing import plan_memory
@@ -31,6 +30,7 @@ from dory_core.planning.prefetch import prefetch
 from dory_core.planning.residence import MOVED, Residency, plan_residency
 from dory_core.planning.sequence import Fetch, PartSequence, Sequencer, Store
 from dory_core.planning.verify import verify_packing
+from dory_core.program.timeline import network_timeline
 from dory_core.tiles.schedule import Schedule
 from dory_core.tiling.network import TiledGraph, split_is_whole
 from dory_core.tiling.tiled import TiledLayer

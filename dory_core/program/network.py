@@ -80,7 +80,6 @@ def lower_network(
     program: list[NetworkOperation] = [*events.at(-1), Inputs()]
     position = -1
     for number, step in enumerate(steps):
-        place = step.output.place
         for index, part in enumerate(step.parts):
             position = part.position
             program += events.at(position)
@@ -88,6 +87,7 @@ def lower_network(
                 program += [Convert(conversion) for conversion in step.conversions]
             program.append(RunPart(number, index))
             if part.report is not None:
+                place = step.output.place
                 level = 1 if place.level == 1 else 2
                 program.append(Report(step.index, level, place.memory, *part.report))
     program += events.at(position + 1)

@@ -8,7 +8,7 @@ from typing import Any
 from dory_core.estimate.timeline import Event
 from dory_core.hardware import Link
 from dory_core.plan import ExtTransfer
-from dory_core.plan.timeline import network_timeline
+from dory_core.program.timeline import network_timeline
 
 # One byte a cycle; 100 cycles from start to end without data, 10 of them the core's.
 LINK = Link(upper=2, lower=3, setup_cycles=100, bytes_per_cycle=1.0, issue_cycles=10)
@@ -18,7 +18,7 @@ def step(position: int, *cycles: int) -> Any:
     """Return a layer as the timeline sees it: a part for each number of cycles."""
     return SimpleNamespace(
         conversions=(),
-        parts=[SimpleNamespace(position=position + k) for k in range(len(cycles))],
+        parts=[SimpleNamespace(position=position + k, report=None) for k in range(len(cycles))],
         timelines=[
             SimpleNamespace(
                 estimate=SimpleNamespace(cycles=count),
