@@ -153,3 +153,18 @@ def test_slots_have_closed_forms(order: str, counts: tuple[int, int, int]) -> No
         assert values.get("x_slot", 0) == wanted.x_slot
         assert values.get("w_slot", 0) == wanted.w_slot
         assert values.get("y_slot", 0) == wanted.y_slot
+
+
+@pytest.mark.parametrize("step", [step for _, step in LAYERS], ids=[name for name, _ in LAYERS])
+def test_the_estimator_does_the_same_in_the_same_order(step: LayerStep) -> None:
+    """Copies and calls of the program are the events of the part's timeline, one by one."""
+    program = lower_layer(step, any_core=False)
+    for number, timeline in enumerate(step.timelines):
+        done = []
+        for operation, values in walk(program, number):
+            if isinstance(operation, Call):
+                done.append(("compute", values["tile"]))
+            elif isinstance(operation, Copy):
+                way = "load" if operation.to_l1 else "store"
+                done.append((f"{way} {operation.operand}", values["tile"]))
+        assert done == [(event.name, event.step) for event in timeline.events]
