@@ -20,8 +20,11 @@ from dory_core.api import (
     Option,
     Target,
     TargetContext,
+    Term,
+    Tile,
     hookimpl,
     portable_kernels,
+    tensor_bytes,
 )
 from dory_core.plugins import Plugins
 from tests.toy import frontend
@@ -34,6 +37,7 @@ SRAM = Memory("SRAM", L2_BYTES, address=0x3000_0000, alignment_bytes=4)
 DMA = Link(upper=1, lower=2, setup_cycles=40, bytes_per_cycle=4.0, row_cycles=2.0)
 
 Kernels = Callable[[Layer], Sequence[Kernel]]
+Terms = Callable[[Layer, Kernel, Tile, int], Sequence[Term]]
 
 
 @dataclass(frozen=True)
@@ -42,8 +46,8 @@ class ToyChip:
 
     kernels: the candidates of every layer, or a function that returns those of a layer, best first;
     None for the portable kernels. cores: where ``--set cores=N`` does not say another number.
-    memories: of each level, one or several. any_core: each core may issue transfers. The other
-    fields are those of MemoryHierarchy.
+    memories: of each level, one or several. any_core: each core may issue transfers. terms: of the
+    objective of tiling, for a number of cores. The other fields are those of MemoryHierarchy.
     """
 
     kernels: Sequence[Kernel] | Kernels | None = None
@@ -56,6 +60,7 @@ class ToyChip:
     resident_l1: bool = False
     conversion_cycles: float = 0.0
     operating_points: tuple[OperatingPoint, ...] = ()
+    terms: Terms | None = None
 
     def hierarchy(self, cores: int | None = None) -> MemoryHierarchy:
         """Return the hardware. Raises ValueError where it cannot be."""
@@ -94,9 +99,25 @@ class ToyChip:
             return list(portable_kernels(ctx.memory.cores))
         return list(self.kernels(layer) if callable(self.kernels) else self.kernels)
 
+    @hookimpl(target=NAME)
+    def dory_objective_terms(
+        self, ctx: TargetContext, layer: Layer, kernel: Kernel, tile: Tile
+    ) -> list[Term]:
+        return list(self.terms(layer, kernel, tile, ctx.memory.cores)) if self.terms else []
+
     def plugins(self) -> Plugins:
         """Return Plugins of this chip and the toy frontend."""
         return Plugins.from_objects(toy=self, plain=frontend)
+
+
+def even_rows(layer: Layer, kernel: Kernel, tile: Tile, cores: int) -> list[Term]:
+    """Prefer large tiles whose rows divide among the cores, and even numbers of channels."""
+    used = tensor_bytes(layer, tile) + kernel.weight_bytes(layer, tile)
+    return [
+        Term("UTILISATION", 0.5, used),
+        Term("EVEN_ROWS", 1e6, (tile.h - 1) % cores),
+        Term("EVEN_CHANNELS", 1e6, (tile.c_out - 1) % 4),
+    ]
 
 
 def three_levels(cores: int = 4) -> ToyChip:
