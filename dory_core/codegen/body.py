@@ -71,7 +71,7 @@ class _Resident:
         for marks, group in groupby(program, lambda operation: isinstance(operation, Dead)):
             lines = [line for operation in group for line in self._operation(operation)]
             if marks and several:
-                yield "if (core == 0) {"
+                yield "if (dory_core_id() == 0) {"
                 yield from (INDENT + line for line in lines)
                 yield "}"
             else:

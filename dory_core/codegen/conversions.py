@@ -48,7 +48,7 @@ def conversion_lines(plan: Plan, conversion: Conversion) -> Iterator[str]:
     )
     if plan.cores > 1:
         yield "dory_barrier(); /* what is converted has been stored */"
-        yield "if (core == 0) {"
+        yield "if (dory_core_id() == 0) {"
         yield from (f"  {mark}" for mark in marks)
         yield "}"
         yield "dory_barrier();"

@@ -45,6 +45,13 @@ def test_an_application_is_clean_under_strict_warnings(chip: ToyChip, tmp_path: 
     check(app)
 
 
+def test_a_streamed_application_is_clean_under_strict_warnings(tmp_path: Path) -> None:
+    app, plugins = tmp_path / "app", three_levels().plugins()
+    plan = build_app(every_kind().graph(), CHIP, app, plugins=plugins, budgets={2: 2400})
+    assert plan.transfers
+    check(app)
+
+
 def test_an_application_with_layouts_is_clean_under_strict_warnings(tmp_path: Path) -> None:
     """Conversions, tensors that stay in L1, kernels in place; the test's own kernels apart."""
     app, chip = tmp_path / "app", array_chip(resident_l1=True, l1_bytes=16 * 1024)

@@ -111,9 +111,6 @@ int dory_network_run(const dory_network_io_t *io) {
     }
   }
 % endif
-% if v.cores > 1:
-  const uint32_t core = dory_core_id();
-% endif
 % for name, base in v.arenas:
   uint8_t *const ${name} = ${base};
 % endfor
@@ -147,7 +144,7 @@ int dory_network_run(const dory_network_io_t *io) {
   dory_barrier();
 % endif
 % if v.inputs and v.cores > 1:
-  if (core == 0) {
+  if (dory_core_id() == 0) {
 % for place in v.inputs:
     DORY_SIM_L2_DEFINE(${at(place.base, place.offset)}, ${place.bytes});
 % endfor
