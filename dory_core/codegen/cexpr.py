@@ -121,7 +121,8 @@ class Reader:
     def _factor(self, term: Expr, signed: bool) -> tuple[str, int]:
         """Return what is no sum and has no factor."""
         if isinstance(term, Var):
-            text = self.variables.get(term.name, term.name)
+            known = f"(uint32_t)({self.part} - parts)" if term.name == self.part else term.name
+            text = self.variables.get(term.name, known)
             if not signed:
                 return text, _ATOM if " " not in text else _SUM
             return f"(int32_t){text if ' ' not in text else f'({text})'}", _ATOM

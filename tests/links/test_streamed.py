@@ -12,7 +12,8 @@ from dory_core.plan import Plan
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.cases import network_cases
 from dory_core.testing.graphs import I8, GraphBuilder
-from tests.links.chips import streaming
+from tests.links.chips import LIMITS, streaming
+from tests.streaming.random_graphs import random_graph
 from tests.toy.chip import NAME, ToyChip
 
 CASES = {case.name: case for case in network_cases()}
@@ -90,3 +91,15 @@ def test_two_inputs_of_odd_sizes_in_l3_are_exact(unit: int, tmp_path: Path) -> N
     plan = built(builder.graph(), chip(unit, 6 * 1024), tmp_path / "app")
     assert {p.level for p in plan.inputs} == {3}
     assert "DORY_NETWORK_INPUT_PARTS" in (tmp_path / "app/inc/network.h").read_text()
+
+
+@pytest.mark.parametrize(
+    ("seed", "below", "l1_bytes", "l2_bytes"), [(1006, 1, 1024, 14336), (1011, 8, 2048, 14336)]
+)
+def test_random_networks_are_exact(
+    seed: int, below: int, l1_bytes: int, l2_bytes: int, tmp_path: Path
+) -> None:
+    """One whose network.c leaves all to the layers, one with a table of constants of all parts."""
+    graph = random_graph(seed, mixed=bool(seed % 2))
+    toy = streaming(LIMITS["vendor"], {"alignment_bytes": below}, l1_bytes, l2_bytes)
+    built(graph, toy, tmp_path / "app")
