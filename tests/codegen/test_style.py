@@ -12,7 +12,7 @@ import pytest
 from dory_core.plan import Plan
 from dory_core.testing.apps import build_app
 from dory_core.testing.graphs import GraphBuilder
-from tests.streaming.networks import CASES, win
+from tests.planning.networks import CASES, win
 from tests.toy.chip import NAME, ToyChip, three_levels
 
 

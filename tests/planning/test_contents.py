@@ -12,7 +12,7 @@ from dory_core.errors import DoryError
 from dory_core.memory.contents import verify_contents
 from dory_core.plan import RESIDENT, Plan
 from dory_core.plugins import Plugins, load_plugins
-from tests.streaming.networks import CASES, plan_graph
+from tests.planning.networks import CASES, plan_graph
 
 Change = Callable[[Plan], Plan]
 

@@ -16,7 +16,7 @@ from dory_core.program.text import program_text
 from dory_core.program.walk import value, walk
 from dory_core.testing.graphs import GraphBuilder
 from dory_core.tiles.schedule import ORDERS, Buffering, Schedule
-from tests.streaming.networks import CASES, plan_graph, win
+from tests.planning.networks import CASES, plan_graph, win
 from tests.toy.chip import NAME, ToyChip, three_levels
 
 SAME = win(3, pads=1)

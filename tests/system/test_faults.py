@@ -14,7 +14,7 @@ from dory_core.simulate.run import DMA_MODES
 from dory_core.testing.apps import build_app
 from dory_core.testing.graphs import U16, GraphBuilder
 from dory_core.testing.sanitizers import require_sanitizer
-from tests.end_to_end.faults import Application, more, outcome, replaced, without
+from tests.networks.faults import Application, more, outcome, replaced, without
 
 L1 = 8192
 # The layer whose channels travel one by one.

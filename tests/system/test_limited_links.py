@@ -10,8 +10,8 @@ import pytest
 from dory_core.plugins import Plugins
 from dory_core.testing.apps import assert_exact
 from tests.compiled import compiled
-from tests.links.chips import streaming
 from tests.toy.chip import NAME, ToyChip
+from tests.toy.limited import streaming
 
 CHIPS: dict[str, dict[str, Any]] = {
     "words": {"alignment_bytes": 4, "core_cycles_per_byte": 4.0},

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from dory_core.plugins import load_plugins
-from tests.end_to_end.random_checks import Way, check_family
-from tests.end_to_end.random_networks import FAMILIES, Family
+from tests.networks.random_checks import Way, check_family
+from tests.networks.random_networks import FAMILIES, Family
 
 
 @pytest.fixture(scope="module")

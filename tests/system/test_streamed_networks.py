@@ -10,7 +10,7 @@ from dory_core.compiler import CompileOptions, compile_network
 from dory_core.plan import Plan
 from dory_core.plugins import load_plugins
 from tests.nets import net
-from tests.streaming.properties import (
+from tests.planning.properties import (
     PROPERTIES,
     constants_are_fetched_several_layers_ahead,
     constants_come_in_few_large_transfers,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from dory_core.plan import ExtTransfer, LayerStep, Plan
-from tests.streaming.symbolic import check_plan
+from tests.planning.symbolic import check_plan
 
 
 def constants(plan: Plan) -> list[tuple[LayerStep, ExtTransfer]]:

@@ -23,8 +23,8 @@ from dory_core.program.network import ExtWait, lower_network
 from dory_core.reference import random_inputs, run
 from dory_core.simulate.run import DMA_MODES
 from dory_core.testing.apps import build_app
-from tests.streaming.networks import CASES, plan_graph
-from tests.streaming.symbolic import Wrong, check_plan
+from tests.planning.networks import CASES, plan_graph
+from tests.planning.symbolic import Wrong, check_plan
 from tests.toy.chip import NAME, three_levels
 
 CASE = next(case for case in CASES if case.name == "residual")

@@ -24,7 +24,7 @@ from dory_core.tiling.outer import (
     stripe_pitch,
     stripe_spans,
 )
-from tests.streaming.networks import CASES, win
+from tests.planning.networks import CASES, win
 
 
 def layer_of(graph: Graph) -> Layer:

@@ -14,7 +14,7 @@ from dory_core.kernels import portable_kernels
 from dory_core.reference import run_layer
 from dory_core.testing.kernels import SANITIZE
 from dory_core.testing.sanitizers import require_sanitizer, run_sanitized
-from tests.core.portable_harness import (
+from tests.kernels.portable_harness import (
     check_layer,
     compile_layers,
     expected_bytes,
@@ -22,7 +22,7 @@ from tests.core.portable_harness import (
     random_operands,
     tile_calls,
 )
-from tests.core.portable_layers import TYPES, WEIGHTS, Sampler, all_layers, limits
+from tests.kernels.portable_layers import TYPES, WEIGHTS, Sampler, all_layers, limits
 
 LAYERS = all_layers()
 
@@ -267,6 +267,6 @@ def test_every_kernel_ships_its_sources():
 
 @pytest.mark.sanitizer
 def test_sanitizers_find_nothing(tmp_path):
-    program = ["-m", "tests.core.portable_harness", str(tmp_path), "5", "3"]
+    program = ["-m", "tests.kernels.portable_harness", str(tmp_path), "5", "3"]
     printed = run_sanitized([*program, *SANITIZE], Path(__file__).parents[2])
     assert "layers are exact" in printed

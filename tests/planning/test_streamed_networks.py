@@ -13,9 +13,9 @@ from dory_core.plan import Plan
 from dory_core.plugins import Plugins
 from dory_core.testing.apps import DMA_MODES, assert_exact, build_app
 from dory_core.testing.sanitizers import require_sanitizer
-from tests.streaming.networks import CASES, STAGES, Case, plan_graph, stages
-from tests.streaming.random_graphs import random_graph
-from tests.streaming.symbolic import check_plan
+from tests.planning.networks import CASES, STAGES, Case, plan_graph, stages
+from tests.planning.random_graphs import random_graph
+from tests.planning.symbolic import check_plan
 from tests.toy.chip import NAME, three_levels
 
 FIXED = [pytest.param(case, l2, id=f"{case}-{l2}") for case in CASES for l2 in case.budgets]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.end_to_end.random_checks import Way, check_family
-from tests.end_to_end.random_networks import FAMILIES, Family
+from tests.networks.random_checks import Way, check_family
+from tests.networks.random_networks import FAMILIES, Family
 from tests.toy.chip import NAME, three_levels
 
 TOY = Way(NAME, "plain", three_levels().plugins())

@@ -17,7 +17,7 @@ from dory_core.compiler import CompileOptions, CompileResult, compile_network
 from dory_core.errors import DoesNotFit
 from dory_core.plugins import Plugins
 from dory_core.testing.apps import DMA_MODES, assert_exact
-from tests.end_to_end.random_networks import Family, Network, networks
+from tests.networks.random_networks import Family, Network, networks
 from tests.toy.network import write_golden
 
 L2 = 512 * 1024

@@ -12,9 +12,9 @@ from dory_core.plan import Plan
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.cases import network_cases
 from dory_core.testing.graphs import I8, GraphBuilder
-from tests.links.chips import LIMITS, streaming
-from tests.streaming.random_graphs import random_graph
+from tests.planning.random_graphs import random_graph
 from tests.toy.chip import NAME, ToyChip
+from tests.toy.limited import LIMITS, streaming
 
 CASES = {case.name: case for case in network_cases()}
 

@@ -20,7 +20,7 @@ from dory_core.plugins import Plugins
 from dory_core.simulate.run import DMA_MODES
 from dory_core.testing.integer_onnx import IntegerOnnxBuilder
 from dory_core.testing.sanitizers import require_sanitizer
-from tests.end_to_end.faults import Application, Fault, more, outcome, replaced, without
+from tests.networks.faults import Application, Fault, more, outcome, replaced, without
 from tests.toy.chip import NAME, even_rows, three_levels
 
 # Layers of the application: dense in several parts of the input, depthwise and pointwise

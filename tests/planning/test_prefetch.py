@@ -17,7 +17,7 @@ from dory_core.plugins import Plugins
 from dory_core.reference import random_inputs, run
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.graphs import GraphBuilder
-from tests.streaming.networks import plan_graph, win
+from tests.planning.networks import plan_graph, win
 from tests.toy.chip import NAME, three_levels
 
 

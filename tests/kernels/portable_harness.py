@@ -264,7 +264,7 @@ def check_layer(compiled: Compiled, number: int, seed: int, cores: int) -> None:
 
 
 if __name__ == "__main__":
-    from tests.core.portable_layers import all_layers
+    from tests.kernels.portable_layers import all_layers
 
     sample = all_layers(seed=int(sys.argv[2]))[:: int(sys.argv[3])]
     built = compile_layers(sample, Path(sys.argv[1]), *sys.argv[4:])

@@ -11,8 +11,8 @@ from dory_core.plan import Plan
 from dory_core.testing.apps import DMA_MODES, assert_exact, build_app
 from dory_core.testing.cases import Case, layer_cases, network_cases
 from dory_core.testing.sanitizers import require_sanitizer
-from tests.links.chips import LIMITS, four_levels, limited, two_memories
 from tests.toy.chip import NAME, ToyChip
+from tests.toy.limited import LIMITS, four_levels, limited, two_memories
 
 LAYERS, NETWORKS = layer_cases(), network_cases()
 # Each layer on one of the chips here, on all of them in the slow tests.

@@ -11,7 +11,7 @@ from dory_core.ir import Array, Conv, Graph, Tensor
 from dory_core.ir.parse import parse_graph
 from dory_core.ir.ranges import infer_types
 from dory_core.ir.text import array_text, graph_text
-from tests.streaming.random_graphs import random_graph
+from tests.planning.random_graphs import random_graph
 
 SMALL = """\
 network small

@@ -12,15 +12,15 @@ from dory_core.errors import DoesNotFit
 from dory_core.pipeline import IMPORTED, Setup, run
 from dory_core.plan import Plan
 from dory_core.plugins import Plugins
-from tests.streaming.networks import CASES, Case, mobile, plan_graph
-from tests.streaming.properties import (
+from tests.planning.networks import CASES, Case, mobile, plan_graph
+from tests.planning.properties import (
     PROPERTIES,
     constants_are_fetched_several_layers_ahead,
     constants_come_in_few_large_transfers,
     groups_of_a_layer_are_balanced,
     large_pointwise_layers_have_few_parts,
 )
-from tests.streaming.symbolic import Wrong, check_plan
+from tests.planning.symbolic import Wrong, check_plan
 from tests.toy.chip import NAME, three_levels
 
 SMALL = {f"{case} in {case.budgets[-1]}": (case.build, case.budgets[-1]) for case in CASES}

@@ -12,7 +12,7 @@ import numpy as np
 from dory_core.ir import Graph, Window, requant
 from dory_core.testing.graphs import I8, U8, GraphBuilder, Range
 from dory_core.testing.precisions import TYPES
-from tests.streaming.networks import win
+from tests.planning.networks import win
 
 # Bounds that keep one network below about a second of simulation.
 MOST_MACS = 900_000
