@@ -9,6 +9,7 @@ with :func:`minimum` (and) and :func:`maximum` (or).
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -31,6 +32,14 @@ __all__ = [
     "minimum",
     "to_text",
 ]
+
+
+_Binary = Callable[["Expr", Any], "Expr"]
+
+
+def _operator(kind: str) -> tuple[_Binary, _Binary]:
+    """Return the methods that apply an operator to an Expr on its left, and on its right."""
+    return (lambda a, b: _make(kind, a, b)), (lambda b, a: _make(kind, a, b))
 
 
 class Expr:
@@ -78,59 +87,21 @@ class Expr:
             "minimum (and) and maximum (or) instead of if, and, or"
         )
 
-    def __add__(self, other: Any) -> Expr:
-        return _make("+", self, other)
-
-    def __radd__(self, other: Any) -> Expr:
-        return _make("+", other, self)
-
-    def __sub__(self, other: Any) -> Expr:
-        return _make("-", self, other)
-
-    def __rsub__(self, other: Any) -> Expr:
-        return _make("-", other, self)
-
-    def __mul__(self, other: Any) -> Expr:
-        return _make("*", self, other)
-
-    def __rmul__(self, other: Any) -> Expr:
-        return _make("*", other, self)
-
-    def __floordiv__(self, other: Any) -> Expr:
-        return _make("//", self, other)
-
-    def __rfloordiv__(self, other: Any) -> Expr:
-        return _make("//", other, self)
-
-    def __mod__(self, other: Any) -> Expr:
-        return _make("%", self, other)
-
-    def __rmod__(self, other: Any) -> Expr:
-        return _make("%", other, self)
-
     def __neg__(self) -> Expr:
         return _make("-", 0, self)
 
     def __pos__(self) -> Expr:
         return self
 
-    def __eq__(self, other: object) -> Expr:  # type: ignore[override]
-        return _make("==", self, other)
-
-    def __ne__(self, other: object) -> Expr:  # type: ignore[override]
-        return _make("!=", self, other)
-
-    def __lt__(self, other: Any) -> Expr:
-        return _make("<", self, other)
-
-    def __le__(self, other: Any) -> Expr:
-        return _make("<=", self, other)
-
-    def __gt__(self, other: Any) -> Expr:
-        return _make(">", self, other)
-
-    def __ge__(self, other: Any) -> Expr:
-        return _make(">=", self, other)
+    __add__, __radd__ = _operator("+")
+    __sub__, __rsub__ = _operator("-")
+    __mul__, __rmul__ = _operator("*")
+    __floordiv__, __rfloordiv__ = _operator("//")
+    __mod__, __rmod__ = _operator("%")
+    __eq__ = _operator("==")[0]  # type: ignore[assignment]
+    __ne__ = _operator("!=")[0]  # type: ignore[assignment]
+    __lt__, __gt__ = _operator("<")[0], _operator(">")[0]
+    __le__, __ge__ = _operator("<=")[0], _operator(">=")[0]
 
     def __repr__(self) -> str:
         return f"<{to_text(self)}>"
@@ -199,23 +170,10 @@ def _ceil_div(a: Any, b: Any) -> Any:
     return -(-a // b)
 
 
-def _smallest(*values: Any) -> Any:
-    """Return the least value, element by element when there are arrays."""
-    return _reduce(np.minimum, min, values)
-
-
-def _largest(*values: Any) -> Any:
-    """Return the greatest value, element by element when there are arrays."""
-    return _reduce(np.maximum, max, values)
-
-
-def _reduce(ufunc: Any, plain: Callable[..., Any], values: tuple[Any, ...]) -> Any:
-    if not any(isinstance(v, np.ndarray) for v in values):
-        return plain(values)
-    result = values[0]
-    for value in values[1:]:
-        result = ufunc(result, value)
-    return result
+def _pick(ufunc: Any, plain: Callable[..., Any], *values: Any) -> Any:
+    """Return the least or greatest value, element by element when there are arrays."""
+    arrays = any(isinstance(v, np.ndarray) for v in values)
+    return functools.reduce(ufunc, values) if arrays else plain(values)
 
 
 _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
@@ -234,8 +192,8 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "//": operator.floordiv,
     "%": operator.mod,
     "ceil_div": _ceil_div,
-    "min": _smallest,
-    "max": _largest,
+    "min": functools.partial(_pick, np.minimum, min),
+    "max": functools.partial(_pick, np.maximum, max),
     **_COMPARISONS,
 }
 
@@ -333,7 +291,7 @@ def _fold(kind: str, a: Expr, b: Expr) -> Expr | None:
 def _fold_comparison(kind: str, a: tuple[int, int], b: tuple[int, int]) -> Const | None:
     below, above = a[1] < b[0], a[0] > b[1]  # every a is less, greater than every b
     at_most, at_least = a[1] <= b[0], a[0] >= b[1]
-    known = {
+    true, false = {
         "==": (False, below or above),
         "!=": (below or above, False),
         "<": (below, at_least),
@@ -341,9 +299,7 @@ def _fold_comparison(kind: str, a: tuple[int, int], b: tuple[int, int]) -> Const
         ">": (above, at_most),
         ">=": (at_least, below),
     }[kind]
-    if known[0]:
-        return Const(1)
-    return Const(0) if known[1] else None
+    return Const(int(true)) if true or false else None
 
 
 def ceil_div(a: Any, b: Any) -> Any:
@@ -366,10 +322,7 @@ def maximum(*args: Any) -> Any:
 def _extreme(kind: str, args: tuple[Any, ...]) -> Any:
     if not any(isinstance(a, Expr) for a in args):
         return OPERATORS[kind](*args)
-    result = args[0]
-    for value in args[1:]:
-        result = _make(kind, result, value)
-    return result
+    return functools.reduce(functools.partial(_make, kind), args)
 
 
 def lookup(name: str, values: Sequence[int], index: Any) -> Any:

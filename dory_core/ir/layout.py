@@ -8,7 +8,7 @@ Others are for engines with layouts of their own: a kernel names them (``Traits.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -101,7 +101,10 @@ class Layout:
 
     def offsets(self, tensor: Tensor) -> npt.NDArray[np.int64]:
         """Return the byte of every element, shape (C, H, W). Raises ValueError for other bits."""
-        self._require_bytes(tensor)
+        if tensor.bits != 8:
+            raise ValueError(
+                f"layout {self.name} takes elements of 8 bits, {tensor.name} has {tensor.bits}"
+            )
         block = self.channel_block or self.padded_channels(tensor.channels)
         c, h, w = np.ogrid[: tensor.channels, : tensor.height, : tensor.width]
         place = (c // block * tensor.height + h) * self.padded_width(tensor.width) + w
@@ -133,22 +136,9 @@ class Layout:
             data = np.frombuffer(data, np.uint8)[self.offsets(tensor)].transpose(1, 2, 0).tobytes()
         return packing.unpack(data, tensor).transpose(2, 0, 1)
 
-    def _require_bytes(self, tensor: Tensor) -> None:
-        if tensor.bits != 8:
-            raise ValueError(
-                f"layout {self.name} takes elements of 8 bits, {tensor.name} has {tensor.bits}"
-            )
-
     def to_json(self) -> dict[str, Any]:
         """Return what plan.json says about it."""
-        return {
-            "name": self.name,
-            "channel_block": self.channel_block,
-            "channel_multiple": self.channel_multiple,
-            "width_multiple": self.width_multiple,
-            "reversed_bytes": self.reversed_bytes,
-            "clean": self.clean,
-        }
+        return asdict(self)
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Layout:

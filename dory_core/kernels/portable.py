@@ -77,13 +77,8 @@ def portable_kernels(
     costs: of the target's core, where they are known better.
     in_place, engine: see :class:`Traits` and :class:`Kernel`.
     """
-    return (
-        PortableConv(cores, in_place, engine, costs),
-        PortableLinear(cores, in_place, engine, costs),
-        PortableMaxPool(cores, in_place, engine, costs),
-        PortableAvgPool(cores, in_place, engine, costs),
-        PortableAdd(cores, in_place, engine, costs),
-    )
+    kinds = (PortableConv, PortableLinear, PortableMaxPool, PortableAvgPool, PortableAdd)
+    return tuple(kind(cores, in_place, engine, costs) for kind in kinds)
 
 
 @dataclass(frozen=True, slots=True)
