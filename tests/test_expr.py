@@ -21,8 +21,8 @@ from dory_core.expr import (
     minimum,
     to_text,
 )
-from dory_core.tiling.cpsat import Model
-from dory_core.tiling.reduce import Domains, Sum
+from dory_core.tiling import reduce
+from dory_core.tiling.reduce import Domains, Sum, best_values
 
 A = Var("a", -3, 4)
 B = Var("b", 1, 6)
@@ -102,21 +102,22 @@ def test_bounds_and_enclosures_contain_every_value(expr):
 
 
 @settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
-@given(expressions, expressions, st.integers(-20, 20))
-def test_solver_finds_the_maximum_that_arrays_show(expr, other, limit):
+@given(expressions, expressions, st.integers(-20, 20), st.sampled_from([1, 9, 1 << 22]))
+def test_solver_finds_the_maximum_that_arrays_show(expr, other, limit, enumerated):
     values = np.broadcast_to(evaluate(expr, ENV), ENV["a"].shape).astype(np.int64)
     allowed = np.broadcast_to(evaluate(other, ENV), ENV["a"].shape) <= limit
-    model = Model()
-    for variable in VARIABLES:
-        model.variable(variable)
-    model.bound(model.lower_sum(Sum([(other, 1)])), None, limit)
-    found = model.maximise(model.lower_sum(Sum([(expr, 1)])))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reduce, "SMALL", 1)
+        patch.setattr(reduce, "ENUMERATED", enumerated)
+        limits = [(Sum([(other, 1)]), None, limit)]
+        found = best_values(Domains(VARIABLES), Sum([(expr, 1)]), limits)
     if not allowed.any():
         assert found is None
         return
     assert found is not None
-    assert evaluate(other, found) <= limit
-    assert evaluate(expr, found) == values[allowed].max()
+    best, at = found
+    assert evaluate(other, at) <= limit
+    assert evaluate(expr, at) == best == values[allowed].max()
 
 
 def test_division_and_remainder_round_towards_minus_infinity():

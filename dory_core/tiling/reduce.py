@@ -1,14 +1,16 @@
-"""Removal of tile sizes that cannot be part of the best tile, before the solver starts.
+"""The values of variables with the highest objective, by interval bounds, halves and enumeration.
 
 Interval arithmetic over whole domains at once: for every value of one variable, an enclosure of an
 expression over all values that the other variables still have. A value goes when it breaks a
 constraint whatever the others do, or when its best objective is worse than a tile already known.
-Both remove only values that no optimum uses, ties included.
+Both remove only values that no optimum uses, ties included. What is left is looked at one by one;
+more than can be is halved, and the bounds are tighter in each half.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,10 @@ ROUNDS = 4
 CANDIDATES = 10
 # Combinations that are looked at in one go.
 AT_ONCE = 1 << 16
+# So few combinations are looked at in less time than bounds take.
+SMALL = 1 << 15
+# Up to so many combinations are looked at one by one, millions per second.
+ENUMERATED = 1 << 22
 # Sums must stay inside int64 with a margin.
 SAFE_MAGNITUDE = 1 << 61
 
@@ -86,6 +92,19 @@ class Domains:
         for mask in self.masks.values():
             size *= int(mask.sum())
         return size
+
+    def halves(self) -> tuple[Domains, Domains]:
+        """Return the higher and the lower half of the variable with the most values left."""
+        name = max(self.masks, key=lambda name: int(self.masks[name].sum()))
+        low, high = np.array_split(np.flatnonzero(self.masks[name]), 2)
+        return self._only(name, high), self._only(name, low)
+
+    def _only(self, name: str, positions: Any) -> Domains:
+        part = Domains(tuple(self.variables.values()))
+        part.masks = {other: mask.copy() for other, mask in self.masks.items()}
+        part.masks[name][:] = False
+        part.masks[name][positions] = True
+        return part
 
     def keep(self, name: str, inside: Any) -> bool:
         """Keep the remaining values of a variable where ``inside``; return whether any went."""
@@ -213,23 +232,36 @@ def first_tile(domains: Domains, objective: Sum, limits: Sequence[Limit]) -> int
     return None if found is None else found[0]
 
 
-def best_remaining(
+def best_values(
     domains: Domains, objective: Sum, limits: Sequence[Limit]
-) -> dict[str, int] | None:
-    """Return the best allowed values by looking at all combinations left, None without one.
+) -> tuple[int, dict[str, int]] | None:
+    """Return (objective, values) of the best allowed combination, None without one.
 
-    Of equals any is returned: the objective must tell tiles apart.
+    Of equals any is returned: the objective must tell tiles apart. ``domains`` loses values.
     """
+    reduce_domains(domains, objective, limits)
+    if domains.empty:
+        return None
+    if domains.size <= ENUMERATED:
+        return _best_remaining(domains, objective, limits)
+    best = None
+    for half in domains.halves():
+        found = best_values(half, objective, limits)
+        if found is not None:
+            best, limits = found, [*limits, (objective, found[0] + 1, None)]
+    return best
+
+
+def _best_remaining(
+    domains: Domains, objective: Sum, limits: Sequence[Limit]
+) -> tuple[int, dict[str, int]] | None:
     chosen = {name: np.flatnonzero(mask) for name, mask in domains.masks.items()}
     # Slices of the longest axis bound the memory: arrays of every subexpression are kept.
     axis = max(chosen, key=lambda name: len(chosen[name]))
-    parts = -(-domains.size // AT_ONCE)
-    best: tuple[int, dict[str, int]] | None = None
-    for part in np.array_split(chosen[axis], min(parts, len(chosen[axis]))):
-        found = _best_of_grid(domains, chosen | {axis: part}, objective, limits)
-        if found is not None and (best is None or found[0] > best[0]):
-            best = found
-    return None if best is None else best[1]
+    parts = min(-(-domains.size // AT_ONCE), len(chosen[axis]))
+    slices = (chosen | {axis: part} for part in np.array_split(chosen[axis], parts))
+    found = (_best_of_grid(domains, one, objective, limits) for one in slices)
+    return max((one for one in found if one is not None), key=itemgetter(0), default=None)
 
 
 def _best_of_grid(
@@ -254,18 +286,13 @@ def _best_of_grid(
     return int(value[at]), {name: int(values[legal[at]]) for name, values in env.items()}
 
 
-def reduce_domains(
-    domains: Domains, objective: Sum, limits: Sequence[Limit], small: int = 1
-) -> None:
-    """Remove values that no best tile has, from ``domains`` in place.
-
-    It stops when at most ``small`` combinations are left.
-    """
-    if domains.size <= small:
+def reduce_domains(domains: Domains, objective: Sum, limits: Sequence[Limit]) -> None:
+    """Remove values that no best tile has, from ``domains`` in place; stop when few are left."""
+    if domains.size <= SMALL:
         return
     reduce_by_constraints(domains, limits)
     for _ in range(ROUNDS):
-        if domains.empty or domains.size <= small:
+        if domains.empty or domains.size <= SMALL:
             return
         before = domains.size
         known = first_tile(domains, objective, limits)

@@ -1,12 +1,7 @@
-"""The best tile of a tiling problem, proven optimal.
-
-Interval bounds first remove the sizes that no optimum has (``reduce``). A small rest is enumerated,
-a larger one is solved by CP-SAT (``cpsat``).
-"""
+"""The best tile of a tiling problem, proven optimal (``reduce``), or why there is none."""
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,18 +20,10 @@ from dory_core.tiling.reduce import (
     Domains,
     Limit,
     Sum,
-    best_remaining,
-    reduce_domains,
+    best_values,
 )
 
 OPTIMAL = "proven optimal for the objective and constraints, largest tile among equals"
-
-# Up to so many combinations, what the bounds leave is looked at one by one, millions per second;
-# CP-SAT solves the larger rest, and takes seconds for a hundred thousand. Both are proofs; 0 leaves
-# everything to CP-SAT.
-ENUMERATED = 1 << 22
-# So few combinations are looked at in less time than bounds take.
-SMALL = 1 << 15
 
 
 def solve(problem: TilingProblem) -> Tiling:
@@ -72,11 +59,11 @@ def _best(
         limits.append((Sum(memory), None, budget))
     rank = _rank(formulation)
     scale = 1 + sum(factor * (v.bounds[1] - v.bounds[0]) for v, factor in rank)
-    scale = max(scale, 1)
     combined = [(value, factor * scale) for value, factor in objective] + rank
     if _magnitude(combined) < SAFE_MAGNITUDE:
-        with suppress(OverflowError):  # of parts whose sum is small, as in x % 8 = x - 8 * (x // 8)
-            return _maximise(formulation, Sum(combined), limits)
+        return _maximise(formulation, Sum(combined), limits)
+    if _magnitude(objective) >= SAFE_MAGNITUDE:
+        raise OverflowError("the objective of a tiling problem exceeds integers of 64 bits")
     found = _maximise(formulation, Sum(objective), limits)
     if found is None:
         return None
@@ -114,21 +101,8 @@ def _maximise(
             for total, lo, hi in limits
         )
         return {} if legal else None
-    domains = Domains(formulation.variables)
-    reduce_domains(domains, objective, limits, SMALL)
-    if domains.empty:
-        return None
-    if domains.size <= ENUMERATED:
-        return best_remaining(domains, objective, limits)
-    from dory_core.tiling.cpsat import Model  # OR-Tools takes long to import
-
-    model = Model()
-    for name, variable in domains.variables.items():
-        model.variable(variable)
-        model.restrict(variable, domains.masks[name])
-    for total, lo, hi in limits:
-        model.bound(model.lower_sum(total), lo, hi)
-    return model.maximise(model.lower_sum(objective))
+    found = best_values(Domains(formulation.variables), objective, limits)
+    return None if found is None else found[1]
 
 
 @dataclass(frozen=True, slots=True)

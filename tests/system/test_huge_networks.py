@@ -14,6 +14,6 @@ from dory_core.plugins import load_plugins
 
 @pytest.mark.slow
 def test_an_image_of_a_megapixel_has_tiles(tmp_path: Path) -> None:
-    """Its weighted objective has parts beyond the integers of CP-SAT."""
+    """Its weighted objective has parts far beyond its cycles."""
     path = NemoBuilder((1, 1024, 1024)).conv(4, 1).save(tmp_path / "net.onnx")
     assert check_network(CompileOptions(path, "gap8", "nemo"), load_plugins()).fits

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import random
 
+import numpy as np
 import pytest
 
 import dory_core.tiling.reduce as reduce_module
-import dory_core.tiling.solve as solve_module
 from dory_core.binding import bind_kernel
 from dory_core.errors import DoesNotFit
 from dory_core.expr import Var
 from dory_core.ir.geometry import make_tile, with_border
 from dory_core.kernel import Constraint, Term
 from dory_core.tiles.schedule import Buffering, l1_buffers
-from dory_core.tiling.cpsat import Model
 from dory_core.tiling.problem import TilingProblem
+from dory_core.tiling.reduce import Domains, Sum
 from dory_core.tiling.solve import smallest_tile, solve
 from tests.tiling.exhaustive import search
 from tests.tiling.sample_layers import (
@@ -42,19 +42,19 @@ def random_problem(seed: int) -> TilingProblem:
 
 @pytest.mark.parametrize("block", range(15))
 @pytest.mark.parametrize(
-    "prover",
-    ["small", "enumeration", "enumeration_in_slices", "cp_sat", "cp_sat_without_reduction"],
+    "prover", ["small", "enumeration", "slices", "halves", "single_tiles_without_reduction"]
 )
 def test_solver_finds_the_tile_of_exhaustive_search(block, prover, monkeypatch):
     if prover != "small":
-        monkeypatch.setattr(solve_module, "SMALL", 1)
-    if prover.startswith("cp_sat"):
-        monkeypatch.setattr(solve_module, "ENUMERATED", 0)
-    if prover == "enumeration_in_slices":
+        monkeypatch.setattr(reduce_module, "SMALL", 1)
+    if prover == "slices":
         monkeypatch.setattr(reduce_module, "AT_ONCE", 7)
-    if prover == "cp_sat_without_reduction":
-        monkeypatch.setattr(solve_module, "reduce_domains", lambda *arguments: None)
-    count = 8 if prover == "cp_sat_without_reduction" else 24
+    if prover == "halves":
+        monkeypatch.setattr(reduce_module, "ENUMERATED", 5)
+    if prover == "single_tiles_without_reduction":
+        monkeypatch.setattr(reduce_module, "ENUMERATED", 1)
+        monkeypatch.setattr(reduce_module, "reduce_domains", lambda *arguments: None)
+    count = 2 if prover == "single_tiles_without_reduction" else 24
     for seed in range(block * 24, block * 24 + count):
         problem = random_problem(seed)
         expected = search(problem)
@@ -69,14 +69,15 @@ def test_solver_finds_the_tile_of_exhaustive_search(block, prover, monkeypatch):
 
 
 def test_first_layer_of_a_large_image_is_enumerated(monkeypatch):
-    """The bounds leave a hundred thousand tiles; CP-SAT takes ten times as long for them."""
+    """The bounds leave a hundred thousand tiles."""
     left = []
+    enumerate_all = reduce_module._best_remaining
 
     def looked_at(domains, *arguments):
         left.append(domains.size)
-        return reduce_module.best_remaining(domains, *arguments)
+        return enumerate_all(domains, *arguments)
 
-    monkeypatch.setattr(solve_module, "best_remaining", looked_at)
+    monkeypatch.setattr(reduce_module, "_best_remaining", looked_at)
 
     def terms(tile):
         size = tile.h * tile.w
@@ -175,11 +176,26 @@ def test_sub_byte_linear_is_split_between_pixels_only():
     assert x.bytes == 48
 
 
-def test_objective_whose_parts_exceed_the_integers_of_the_solver_is_not_handed_to_it() -> None:
-    """x % 32 = x - 32 * (x // 32) is small, but its parts times a large weight are not."""
-    x = Var("x", 1, (1 << 20) - 1)
-    model = Model()
-    rest = model.lower(x)
-    with pytest.raises(OverflowError, match="integers of CP-SAT"):
-        model.maximise(rest.times(1 << 43))
-    assert model.maximise(rest.times(1 << 20)) == {"x": (1 << 20) - 1}
+def test_objective_beyond_integers_of_64_bits_is_an_error() -> None:
+    layer, kernel = conv(8, 64, (60, 60)), SampleKernel()
+    formulation = formulated(layer, kernel, lambda tile: [Term("SIZE", 1e18, tile.h * tile.w)])
+    with pytest.raises(OverflowError, match="integers of 64 bits"):
+        solve(TilingProblem(formulation, 20000))
+
+
+def test_more_tiles_than_can_be_looked_at_are_halved(monkeypatch) -> None:
+    """Bounds leave most of two million tiles: which is best is not seen along any one axis."""
+    sizes = Var("h", 1, 128), Var("w", 1, 128), Var("c_out", 1, 128)
+    h, w, c = sizes
+    objective = Sum([((h * 7 + w * 5 + c * 3) % 1013, 1 << 24), (h, 1 << 16), (w, 1 << 8), (c, 1)])
+    limits = [(Sum([(h * w * c, 1)]), None, 1 << 19)]
+    monkeypatch.setattr(reduce_module, "ENUMERATED", 1 << 15)
+    best, at = reduce_module.best_values(Domains(sizes), objective, limits)
+    grids = np.meshgrid(*(v.domain for v in sizes), indexing="ij")
+    values = ((grids[0] * 7 + grids[1] * 5 + grids[2] * 3) % 1013 << 24) + (
+        (grids[0] << 16) + (grids[1] << 8) + grids[2]
+    )
+    allowed = grids[0] * grids[1] * grids[2] <= 1 << 19
+    where = np.argmax(np.where(allowed, values, -1))
+    assert [at[v.name] for v in sizes] == [int(g.ravel()[where]) for g in grids]
+    assert best == values.ravel()[where]
