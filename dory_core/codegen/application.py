@@ -10,14 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from dory_core.codegen.layer import layer_view
 from dory_core.codegen.names import layer_symbol, weights_symbol
-from dory_core.codegen.network import network_view
-from dory_core.codegen.printer import copies_by_helper
+from dory_core.codegen.printer import copies_by_helper, print_layer
 from dory_core.errors import DoryError
 from dory_core.hardware import OutputFile
 from dory_core.plan import TIMELINE_FILE, LayerStep, Plan
 from dory_core.planning.place import table_bytes
+from dory_core.program.lower import lower_layer
 from dory_core.runtime import runtime_files
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -33,9 +32,17 @@ def _template(name: str) -> Any:
     return Template(filename=str(TEMPLATES / name), strict_undefined=True, input_encoding="utf-8")
 
 
-def render(name: str, view: object) -> str:
-    """Return the template ``name`` printed with ``view`` as ``v``."""
-    return str(_template(name).render(v=view))
+def render(name: str, **values: object) -> str:
+    """Return the template ``name`` printed with values."""
+    return str(_template(name).render(**values))
+
+
+def layer_file(plan: Plan, step: LayerStep) -> str:
+    """Return the C file of one layer."""
+    program = lower_layer(step, plan.any_core and plan.cores > 1)
+    definitions, body = print_layer(step, program, plan.cores)
+    values = {"plan": plan, "step": step, "program": program}
+    return render("layer.c.mako", **values, definitions=definitions, body=body)
 
 
 def weights_file(step: LayerStep) -> str:
@@ -64,22 +71,21 @@ def application_files(provided: Iterable[OutputFile], plan: Plan) -> tuple[Outpu
     Raises DoryError when two providers disagree about a file.
     """
     provided = tuple(provided)
-    view = network_view(plan, any(f.path.startswith("hal/") for f in provided))
+    chip_hal = any(f.path.startswith("hal/") for f in provided)
     files = [
         OutputFile("plan.json", json.dumps(plan.to_json(), indent=1) + "\n"),
         OutputFile(TIMELINE_FILE, json.dumps(plan.timeline_json(), separators=(",", ":")) + "\n"),
-        OutputFile("Makefile", render("Makefile.mako", view)),
-        OutputFile("README.md", render("README.md.mako", view)),
+        OutputFile("Makefile", render("Makefile.mako", plan=plan)),
+        OutputFile("README.md", render("README.md.mako", plan=plan, chip_hal=chip_hal)),
         OutputFile(".clang-format", (TEMPLATES / "clang-format").read_text(encoding="utf-8")),
-        OutputFile("inc/network.h", render("network.h.mako", view)),
-        OutputFile("src/network.c", render("network.c.mako", view)),
+        OutputFile("inc/network.h", render("network.h.mako", plan=plan)),
+        OutputFile("src/network.c", render("network.c.mako", plan=plan)),
     ]
     for step in plan.steps:
-        text = render("layer.c.mako", layer_view(plan, step))
-        files.append(OutputFile(f"src/{layer_symbol(step)}.c", text))
+        files.append(OutputFile(f"src/{layer_symbol(step)}.c", layer_file(plan, step)))
         if step.weights is not None and step.weights.linked:
             files.append(OutputFile(f"weights/{weights_symbol(step)}.c", weights_file(step)))
-    helper = any(copies_by_helper(step.carriages.values()) for step in plan.steps)
+    helper = any(map(copies_by_helper, plan.steps))
     files += [
         OutputFile(path, content)
         for path, content in runtime_files()

@@ -65,7 +65,7 @@ def application_record(plan: Plan) -> Application:
     from dory_core.codegen.application import render
     from dory_core.codegen.cexpr import comment
     from dory_core.codegen.names import layer_parameters, layer_symbol
-    from dory_core.codegen.network import network_view
+    from dory_core.codegen.network import l3_image_bytes
     from dory_core.planning.place import L3_IMAGE
 
     layers = tuple(
@@ -90,7 +90,7 @@ def application_record(plan: Plan) -> Application:
         l1_bytes=plan.levels[0].used,
         l2_bytes=plan.arena_used,
         uses_l3=bool(plan.transfers),
-        l3_file=L3_IMAGE if any(file.path == L3_IMAGE for file in plan.files) else "",
+        l3_file=L3_IMAGE if l3_image_bytes(plan) else "",
         l3_read_only_bytes=plan.constants_apart,
-        readme=render("README.md.mako", network_view(plan, True)),
+        readme=render("README.md.mako", plan=plan, chip_hal=True),
     )

@@ -5,29 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dory_core.codegen.cexpr import comment, wrapped
-from dory_core.codegen.names import address, arena
+from dory_core.codegen.network import place_address
 from dory_core.ir.layout import Layout
-from dory_core.plan import Conversion, Place, Plan
+from dory_core.plan import Conversion, Plan
 
 
-def converted_layouts(plan: Plan) -> tuple[Layout, ...]:
-    """Return the layouts between which tensors are converted, each place of elements once."""
-    found: list[Layout] = []
-    for conversion in plan.conversions:
-        for place in (conversion.source, conversion.target):
-            if not any(_same(place.layout, known) for known in found):
-                found.append(place.layout)
-    return tuple(found)
-
-
-def _same(one: Layout, other: Layout) -> bool:
-    return layout_definition(one) == layout_definition(other)
-
-
-def layout_symbol(plan: Plan, layout: Layout) -> str:
-    """Return the C name of a layout of :func:`converted_layouts`."""
-    known = converted_layouts(plan)
-    return f"layout_{next(n for n, one in enumerate(known) if _same(one, layout))}"
+def layout_symbols(plan: Plan) -> dict[str, str]:
+    """Return the C names of the layouts that tensors are converted from or to, by definition."""
+    places = (place for c in plan.conversions for place in (c.source, c.target))
+    found = dict.fromkeys(layout_definition(place.layout) for place in places)
+    return {definition: f"layout_{number}" for number, definition in enumerate(found)}
 
 
 def layout_definition(layout: Layout) -> str:
@@ -41,10 +28,10 @@ def layout_definition(layout: Layout) -> str:
 def conversion_lines(plan: Plan, conversion: Conversion) -> Iterator[str]:
     """Yield the statements of one conversion."""
     source, target = conversion.source, conversion.target
-    c, h, w = conversion.tensor.shape
+    symbols = layout_symbols(plan)
     marks = (
-        f"DORY_SIM_READ({_address(source)}, {source.size_bytes});",
-        f"DORY_SIM_WRITE({_address(target)}, {target.size_bytes});",
+        f"DORY_SIM_READ({place_address(source)}, {source.size_bytes});",
+        f"DORY_SIM_WRITE({place_address(target)}, {target.size_bytes});",
     )
     if plan.cores > 1:
         yield "dory_barrier(); /* what is converted has been stored */"
@@ -56,16 +43,12 @@ def conversion_lines(plan: Plan, conversion: Conversion) -> Iterator[str]:
         yield from marks
     layouts = (comment(place.layout.name) for place in (source, target))
     yield f"/* {comment(conversion.tensor.name)}: {' to '.join(layouts)} */"
-    yield from wrapped(
-        f"dory_convert_layout({_address(target)}, &{layout_symbol(plan, target.layout)}, "
-        f"{_address(source)}, &{layout_symbol(plan, source.layout)}, {c}, {h}, {w});",
-        0,
-        96,
+    sides = (
+        f"{place_address(place)}, &{symbols[layout_definition(place.layout)]}"
+        for place in (target, source)
     )
-
-
-def _address(place: Place) -> str:
-    return address(arena(place.memory), place.offset)
+    shape = ", ".join(map(str, conversion.tensor.shape))
+    yield from wrapped(f"dory_convert_layout({', '.join(sides)}, {shape});", 0, 96)
 
 
 def layer_layouts(plan: Plan) -> tuple[str, ...]:

@@ -40,23 +40,17 @@ from dory_core.program.operations import (
 INDENT = "  "
 
 
-@dataclass(frozen=True, slots=True)
-class LayerText:
-    """A layer in C. definitions: what stands before its function, each several lines. body: the
-    function."""
+def print_layer(step: LayerStep, program: LayerProgram, cores: int) -> tuple[list[str], list[str]]:
+    """Return the C of a layer's program: what stands before its function, and the function's lines.
 
-    definitions: tuple[str, ...]
-    body: tuple[str, ...]
-
-
-def print_layer(step: LayerStep, program: LayerProgram, cores: int) -> LayerText:
-    """Return the C of a layer's program. cores: that run it; one of them needs no barriers."""
+    cores: that run it; one of them needs no barriers.
+    """
     return _Printer(step, program, cores).text()
 
 
-def copies_by_helper(carriages: Iterable[Carriage]) -> bool:
-    """Return whether one of these copies is made by a function of dory_copy.h."""
-    return any(carriage.by != DMA for carriage in carriages)
+def copies_by_helper(step: LayerStep) -> bool:
+    """Return whether a copy of a layer is made by a function of dory_copy.h."""
+    return any(carriage.by != DMA for carriage in step.carriages.values())
 
 
 def _made(copy: Copy, descriptor: str, core: str) -> str:
@@ -187,12 +181,11 @@ class _Printer:
 
     # -- definitions -----------------------------------------------------------------------------
 
-    def text(self) -> LayerText:
-        """Return all of it."""
+    def text(self) -> tuple[list[str], list[str]]:
+        """Return definitions, each several lines, and the lines of the function."""
         functions = [self._function(copy) for copy in self.functions.values()]
         body = list(self._body())
-        tables = [*self._offsets(), *self._parts(), *self._tables()]
-        return LayerText((*tables, *functions), tuple(body))
+        return [*self._offsets(), *self._parts(), *self._tables(), *functions], body
 
     def _offsets(self) -> Iterator[str]:
         """Yield the names of the buffers' offsets in L1."""

@@ -1,8 +1,8 @@
 """Operations of a program: what is copied, waited for and computed, in the order of execution.
 
 The program of a layer is made by :mod:`dory_core.program.lower`, that of the network by
-:mod:`dory_core.program.network`. The C printer prints them, the timeline and the checks walk them
-(:mod:`dory_core.program.walk`). Addresses and sizes are expressions of the loop's variables:
+:mod:`dory_core.program.network`. The C printer prints them, the timeline of the network runs them.
+Addresses and sizes are expressions of the loop's variables:
 
 ``o``, ``h``, ``w``, ``i``: position of the tile along output channels, rows, columns, input
 channels; ``part``: which part of the layer runs; ``x_slot``, ``w_slot``, ``y_slot``: which copy of

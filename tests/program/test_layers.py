@@ -12,11 +12,11 @@ from dory_core.pipeline import IMPORTED, run, setup_for
 from dory_core.plan import LayerStep, Plan
 from dory_core.program.lower import lower_layer
 from dory_core.program.operations import Call, Copy, Of, Wait
-from dory_core.program.text import program_text
-from dory_core.program.walk import value, walk
 from dory_core.testing.graphs import GraphBuilder
 from dory_core.tiles.schedule import ORDERS, Buffering, Schedule
 from tests.planning.networks import CASES, plan_graph, win
+from tests.program.program_text import program_text
+from tests.program.walk import value, walk
 from tests.toy.chip import NAME, ToyChip, three_levels
 
 SAME = win(3, pads=1)

@@ -1,26 +1,30 @@
-/* Layer ${v.index} ${v.title}
+<%! from dory_core.codegen.cexpr import comment %>\
+<%! from dory_core.codegen.describe import describe_layer, describe_step, who_runs %>\
+<%! from dory_core.codegen.printer import copies_by_helper %>\
+<% who = who_runs(plan, program) %>\
+/* Layer ${step.index} ${comment(step.layer.op.name)}: ${describe_layer(step.layer)}
  *
-% for line in v.header:
- *   ${line}
+% for line in describe_step(plan, step):
+ *   ${comment(line)}
 % endfor
-% if v.who:
+% if who:
  *
- * ${v.who}
+ * ${who}
 % endif
  */
 #include "dory_tile.h"
-% if v.helper:
+% if copies_by_helper(step):
 #include "dory_copy.h"
 % endif
 #include "network.h"
-% for header in v.headers:
+% for header in step.kernel.headers:
 #include "${header}"
 % endfor
-% for definition in v.text.definitions:
+% for definition in definitions:
 
 ${definition}
 % endfor
 
-% for line in v.text.body:
+% for line in body:
 ${line}
 % endfor

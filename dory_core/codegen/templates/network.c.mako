@@ -1,36 +1,47 @@
-<%def name="at(base, offset)">${base}${f" + {offset}" if offset else ""}</%def>\
-/* ${v.title}: runs the layers in order. */
+<%! from dory_core.codegen.body import network_body %>\
+<%! from dory_core.codegen.cexpr import comment, string %>\
+<%! from dory_core.codegen.conversions import layer_layouts, layout_symbols %>\
+<%! from dory_core.codegen.names import weights_symbol %>\
+<%! from dory_core.codegen.network import copied, l2_bases, linked_steps, used_arenas %>\
+<%
+body, linked = network_body(plan), linked_steps(plan)
+inputs, outputs = list(copied("input", plan.inputs)), list(copied("output", plan.outputs))
+symbols, others = layout_symbols(plan), layer_layouts(plan)
+tickets = 1 + max((t.slot for t in plan.transfers), default=-1)
+copy_bytes = "copy_bytes" if plan.cores > 1 else "memcpy"
+%>\
+/* Network ${comment(plan.network)}: runs the layers in order. */
 #include "network.h"
 
 #include <stddef.h>
 #include <string.h>
 
-#include "${"dory_events.h" if v.body.events else "dory_hal.h"}"
-% if v.layouts:
+#include "${"dory_events.h" if body.events else "dory_hal.h"}"
+% if symbols:
 
 /* Layouts that tensors are converted from or to. */
-% for name, definition in v.layouts:
+% for definition, name in symbols.items():
 static const dory_layout_t ${name} = ${definition};
 % endfor
 % endif
-% if v.layer_layouts:
+% if others:
 
 const dory_layer_layout_t dory_layer_layouts[DORY_NETWORK_LAYOUTS] = {
-% for row in v.layer_layouts:
+% for row in others:
   ${row}
 % endfor
 };
 % endif
 
 const dory_l2_const_t dory_l2_consts[] = {
-% for name, label in v.constant_labels:
-  {${label}, ${name}, sizeof ${name}},
+% for step in linked:
+  {${string(f"constants of layer {step.index}")}, ${weights_symbol(step)}, sizeof ${weights_symbol(step)}},
 % endfor
   {"", NULL, 0},
 };
-const uint32_t dory_l2_const_count = ${len(v.constant_labels)};
+const uint32_t dory_l2_const_count = ${len(linked)};
 
-% if v.cores > 1 and (v.inputs or v.outputs):
+% if plan.cores > 1 and (inputs or outputs):
 /* Copies bytes with all cores, each its own part. */
 static void copy_bytes(uint8_t *dst, const uint8_t *src, uint32_t bytes) {
   const uint32_t part = (bytes + DORY_CORES - 1) / DORY_CORES;
@@ -41,49 +52,49 @@ static void copy_bytes(uint8_t *dst, const uint8_t *src, uint32_t bytes) {
 }
 
 % endif
-% if v.body.events:
+% if body.events:
 /* Before each part of a layer, written as layer.part: transfers of L3, outputs for the caller. */
 static const dory_event_t events[] = {
-% for row in v.body.events[:-1]:
+% for row in body.events[:-1]:
 ${row}
 % endfor
-${v.body.events[-1]}};
+${body.events[-1]}};
 
 #ifdef DORY_SIMULATION
 static const dory_dead_t dead[] = {
-% for row in v.body.dead[:-1]:
+% for row in body.dead[:-1]:
 ${row}
 % endfor
-${v.body.dead[-1]}};
+${body.dead[-1]}};
 #define DEAD dead
 #else
 #define DEAD NULL
 #endif
 % else:
-% if v.cores > 1:
+% if plan.cores > 1:
 /* Core 0 hands the output of a layer to the caller. The next layer begins with a barrier: another
  * one here would hide its absence from whoever watches the layers. */
 % else:
 /* Hands the output of a layer to the caller. */
 % endif
 static void report(const dory_network_io_t *io, int layer, const uint8_t *data, uint32_t bytes) {
-  if (io->on_layer != NULL${" && dory_core_id() == 0" if v.cores > 1 else ""}) {
+  if (io->on_layer != NULL${" && dory_core_id() == 0" if plan.cores > 1 else ""}) {
     io->on_layer(io->user, layer, data, bytes);
   }
 }
 % endif
 
 int dory_network_run(const dory_network_io_t *io) {
-<% given = ["l1", "l2"] + ["input"] * bool(v.inputs) + ["output"] * bool(v.outputs) %>\
+<% given = ["l1", "l2"] + ["input"] * bool(inputs) + ["output"] * bool(outputs) %>\
   if (io == NULL || ${" || ".join(f"io->{name} == NULL" for name in given)}) {
     return DORY_EINVAL;
   }
-% if v.l1_used:
+% if plan.levels[0].used:
   if (io->l1_size < DORY_L1_USED) {
     return DORY_EL1;
   }
 % endif
-% if v.l2_used:
+% if plan.arena_used:
   if (io->l2_size < DORY_L2_USED) {
     return DORY_EL2;
   }
@@ -94,7 +105,7 @@ int dory_network_run(const dory_network_io_t *io) {
   if (dory_core_count() != DORY_CORES) {
     return DORY_EINVAL;
   }
-% if v.more_l2:
+% if plan.more_l2_bytes:
   static const uint32_t more_sizes[DORY_L2_MORE] = DORY_L2_MORE_SIZES;
   if (io->l2_more == NULL) {
     return DORY_EINVAL;
@@ -111,12 +122,12 @@ int dory_network_run(const dory_network_io_t *io) {
     }
   }
 % endif
-% for name, base in v.arenas:
+% for name, base in used_arenas(plan):
   uint8_t *const ${name} = ${base};
 % endfor
-% if v.body.events:
-  uint8_t *const memories[] = {${", ".join(v.memories)}};
-  dory_ticket_t tickets[${v.tickets}] = {0};
+% if body.events:
+  uint8_t *const memories[] = {${", ".join(("io->l1", *l2_bases(plan)))}};
+  dory_ticket_t tickets[${tickets}] = {0};
   dory_stream_t stream = {
     .io = io,
     .memories = memories,
@@ -126,51 +137,51 @@ int dory_network_run(const dory_network_io_t *io) {
   };
 % endif
 
-% if v.cores > 1:
+% if plan.cores > 1:
   dory_barrier(); /* no core still runs the inference before */
 % endif
-% for line in v.body.before:
+% for line in body.before:
   ${line}
 % endfor
-% if v.inputs:
+% if inputs:
   const uint8_t *const input = io->input;
 % endif
-% for place in v.inputs:
-  if (${at("input", place.source)} != ${at(place.base, place.offset)}) {
-    ${"copy_bytes" if v.cores > 1 else "memcpy"}(${at(place.base, place.offset)}, ${at("input", place.source)}, ${place.bytes});
+% for buffer, place, bytes in inputs:
+  if (${buffer} != ${place}) {
+    ${copy_bytes}(${place}, ${buffer}, ${bytes});
   }
 % endfor
-% if v.cores > 1:
+% if plan.cores > 1:
   dory_barrier();
 % endif
-% if v.inputs and v.cores > 1:
+% if inputs and plan.cores > 1:
   if (dory_core_id() == 0) {
-% for place in v.inputs:
-    DORY_SIM_L2_DEFINE(${at(place.base, place.offset)}, ${place.bytes});
+% for _, place, bytes in inputs:
+    DORY_SIM_L2_DEFINE(${place}, ${bytes});
 % endfor
   }
 % else:
-% for place in v.inputs:
-  DORY_SIM_L2_DEFINE(${at(place.base, place.offset)}, ${place.bytes});
+% for _, place, bytes in inputs:
+  DORY_SIM_L2_DEFINE(${place}, ${bytes});
 % endfor
 % endif
 
-% for line in v.body.after:
+% for line in body.after:
   ${line}
 % endfor
 
-% if v.cores > 1:
+% if plan.cores > 1:
   dory_barrier();
 % endif
-% if v.outputs:
+% if outputs:
   uint8_t *const output = io->output;
 % endif
-% for place in v.outputs:
-  if (${at("output", place.source)} != ${at(place.base, place.offset)}) {
-    ${"copy_bytes" if v.cores > 1 else "memcpy"}(${at("output", place.source)}, ${at(place.base, place.offset)}, ${place.bytes});
+% for buffer, place, bytes in outputs:
+  if (${buffer} != ${place}) {
+    ${copy_bytes}(${buffer}, ${place}, ${bytes});
   }
 % endfor
-% if v.cores > 1:
+% if plan.cores > 1:
   dory_barrier();
 % endif
   return DORY_OK;

@@ -1,8 +1,15 @@
-/* ${v.title}
+<%! from dory_core.codegen.cexpr import comment %>\
+<%! from dory_core.codegen.conversions import layer_layouts, layout_symbols %>\
+<%! from dory_core.codegen.names import layer_parameters, layer_symbol, weights_symbol %>\
+<%! from dory_core.codegen.network import constants_text, l3_image_bytes, l3_parts, level_of, linked_steps, shape_text, total_bytes %>\
+<% others = layer_layouts(plan) %>\
+/* Network ${comment(plan.network)}
  *
-% for line in v.header:
- *   ${line}
-% endfor
+ *   generated for ${plan.target}: ${len(plan.steps)} layers, ${plan.macs} MAC
+ *   input   ${shape_text(plan.inputs)}
+ *   output  ${shape_text(plan.outputs)}
+ *   L1      ${plan.arena_bytes[1]} B arena
+ *   L2      ${" + ".join(f"{n} B" for n in (plan.arena_bytes[2], *plan.more_l2_bytes))} arena, ${constants_text(plan)}
  */
 #ifndef DORY_NETWORK_CONFIG_H
 #define DORY_NETWORK_CONFIG_H
@@ -10,73 +17,73 @@
 #include <stdint.h>
 
 #include "dory_network.h"
-% if v.layouts or v.layer_layouts:
+% if layout_symbols(plan) or others:
 #include "dory_layout.h"
 % endif
 
-#define DORY_CORES ${v.cores}u /* cores that call dory_network_run */
-#define DORY_L1_SIZE ${v.l1_size}u /* bytes of the arenas */
-#define DORY_L2_SIZE ${v.l2_size}u
-#define DORY_L1_USED ${v.l1_used}u /* bytes of them that are used, from their start */
-#define DORY_L2_USED ${v.l2_used}u
-% if v.more_l2:
-#define DORY_L2_MORE ${len(v.more_l2)} /* further memories of L2, each with an arena of its own */
-% for size in v.more_l2:
+#define DORY_CORES ${plan.cores}u /* cores that call dory_network_run */
+#define DORY_L1_SIZE ${plan.arena_bytes[1]}u /* bytes of the arenas */
+#define DORY_L2_SIZE ${plan.arena_bytes[2]}u
+#define DORY_L1_USED ${plan.levels[0].used}u /* bytes of them that are used, from their start */
+#define DORY_L2_USED ${plan.arena_used}u
+% if plan.more_l2_bytes:
+#define DORY_L2_MORE ${len(plan.more_l2_bytes)} /* further memories of L2, each with an arena of its own */
+% for size in plan.more_l2_bytes:
 #define DORY_L2_${loop.index + 1}_SIZE ${size}u
 % endfor
-#define DORY_L2_MORE_SIZES {${", ".join(f"DORY_L2_{k}_SIZE" for k in range(1, len(v.more_l2) + 1))}}
+#define DORY_L2_MORE_SIZES {${", ".join(f"DORY_L2_{k}_SIZE" for k in range(1, len(plan.more_l2_bytes) + 1))}}
 % endif
-#define DORY_NETWORK_LAYERS ${v.layers}
-#define DORY_NETWORK_INPUT_BYTES ${v.input_bytes}u
-#define DORY_NETWORK_OUTPUT_BYTES ${v.output_bytes}u
+#define DORY_NETWORK_LAYERS ${len(plan.steps)}
+#define DORY_NETWORK_INPUT_BYTES ${total_bytes(plan.inputs)}u
+#define DORY_NETWORK_OUTPUT_BYTES ${total_bytes(plan.outputs)}u
 /* What the DMA of the chip can do; the host simulation insists on it. */
-#define DORY_DMA_EACH_CORE ${int(v.any_core)} /* 1: each core may start transfers */
-#define DORY_DMA_TICKETS ${v.dma_tickets}u /* most that are open at once in all; 0: any number */
-#define DORY_DMA_ALIGN ${v.dma.alignment_bytes}u /* rows start on multiples of it${" and are as long" if v.dma.alignment_bytes > 1 else ""} */
-% if v.dma.max_bytes:
-#define DORY_DMA_MAX_BYTES ${v.dma.max_bytes}u /* of a transfer */
+#define DORY_DMA_EACH_CORE ${int(plan.any_core)} /* 1: each core may start transfers */
+#define DORY_DMA_TICKETS ${plan.dma_tickets}u /* most that are open at once in all; 0: any number */
+#define DORY_DMA_ALIGN ${plan.dma.alignment_bytes}u /* rows start on multiples of it${" and are as long" if plan.dma.alignment_bytes > 1 else ""} */
+% if plan.dma.max_bytes:
+#define DORY_DMA_MAX_BYTES ${plan.dma.max_bytes}u /* of a transfer */
 % endif
-% if v.dma.dimensions < 3:
-#define DORY_DMA_DIMENSIONS ${v.dma.dimensions}u /* 1: a transfer is one row, 2: rows at one pitch */
+% if plan.dma.dimensions < 3:
+#define DORY_DMA_DIMENSIONS ${plan.dma.dimensions}u /* 1: a transfer is one row, 2: rows at one pitch */
 % endif
-% if not v.dma.dma:
+% if not plan.dma.dma:
 #define DORY_DMA_NONE 1 /* the cores copy */
 % endif
-% if v.l3_size:
-#define DORY_L3_SIZE ${v.l3_size}u /* bytes of L3; it starts with weights/l3.bin */
-#define DORY_L3_IMAGE_BYTES ${v.l3_image_bytes}u /* bytes of that file */
-#define DORY_EXT_IN_FLIGHT ${v.tickets}u /* transfers of L3 under way at once */
-#define DORY_EXT_ALIGN ${v.ext.alignment_bytes}u
-% if v.ext.max_bytes:
-#define DORY_EXT_MAX_BYTES ${v.ext.max_bytes}u /* of a transfer of L3 */
+% if plan.arena_bytes.get(3):
+#define DORY_L3_SIZE ${plan.arena_bytes[3]}u /* bytes of L3; it starts with weights/l3.bin */
+#define DORY_L3_IMAGE_BYTES ${l3_image_bytes(plan)}u /* bytes of that file */
+#define DORY_EXT_IN_FLIGHT ${1 + max((t.slot for t in plan.transfers), default=-1)}u /* transfers of L3 under way at once */
+#define DORY_EXT_ALIGN ${plan.ext.alignment_bytes}u
+% if plan.ext.max_bytes:
+#define DORY_EXT_MAX_BYTES ${plan.ext.max_bytes}u /* of a transfer of L3 */
 % endif
 % endif
 /* Where input and output lie: in level 2, an input written to the arena at this offset is used in
  * place; in level 3 the caller writes and reads them there, and io->input and io->output are not
  * used. */
-#define DORY_NETWORK_INPUT_LEVEL ${v.input_level}
-#define DORY_NETWORK_INPUT_MEMORY ${v.input_place.memory} /* of level 2: 0 is io->l2, k is io->l2_more[k - 1] */
-#define DORY_NETWORK_INPUT_OFFSET ${v.input_place.offset}u
-#define DORY_NETWORK_OUTPUT_LEVEL ${v.output_level}
-#define DORY_NETWORK_OUTPUT_MEMORY ${v.output_place.memory}
-#define DORY_NETWORK_OUTPUT_OFFSET ${v.output_place.offset}u
-% if v.input_parts:
-#define DORY_NETWORK_INPUT_PARTS ${v.input_parts} /* offset in L3 and bytes of each */
+#define DORY_NETWORK_INPUT_LEVEL ${level_of(plan.inputs)}
+#define DORY_NETWORK_INPUT_MEMORY ${plan.inputs[0].memory} /* of level 2: 0 is io->l2, k is io->l2_more[k - 1] */
+#define DORY_NETWORK_INPUT_OFFSET ${plan.inputs[0].offset}u
+#define DORY_NETWORK_OUTPUT_LEVEL ${level_of(plan.outputs)}
+#define DORY_NETWORK_OUTPUT_MEMORY ${plan.outputs[0].memory}
+#define DORY_NETWORK_OUTPUT_OFFSET ${plan.outputs[0].offset}u
+% if l3_parts(plan.inputs):
+#define DORY_NETWORK_INPUT_PARTS ${l3_parts(plan.inputs)} /* offset in L3 and bytes of each */
 % endif
-% if v.output_parts:
-#define DORY_NETWORK_OUTPUT_PARTS ${v.output_parts} /* offset in L3 and bytes of each */
+% if l3_parts(plan.outputs):
+#define DORY_NETWORK_OUTPUT_PARTS ${l3_parts(plan.outputs)} /* offset in L3 and bytes of each */
 % endif
 
 /* Tables of constants hold 64-bit numbers, and a DMA likes them aligned. */
 #ifdef __GNUC__
-#define DORY_TABLE __attribute__((aligned(${max(8, v.dma.alignment_bytes)})))
+#define DORY_TABLE __attribute__((aligned(${max(8, plan.dma.alignment_bytes)})))
 #else
 #define DORY_TABLE
 #endif
 
 /* Constants that are linked, in the order in which tiles load them. */
-% for name, words in v.constants:
-extern const uint32_t ${name}[${words}];
+% for step in linked_steps(plan):
+extern const uint32_t ${weights_symbol(step)}[${-(-step.weights.size // 4)}];
 % endfor
 
 typedef struct {
@@ -89,9 +96,9 @@ typedef struct {
 extern const dory_l2_const_t dory_l2_consts[];
 extern const uint32_t dory_l2_const_count;
 
-% if v.layer_layouts:
+% if others:
 /* Layers whose output has another layout than HWC: on_layer gets it as it lies. */
-#define DORY_NETWORK_LAYOUTS ${len(v.layer_layouts)}
+#define DORY_NETWORK_LAYOUTS ${len(others)}
 typedef struct {
   int layer;
   dory_layout_t layout;
@@ -101,8 +108,8 @@ extern const dory_layer_layout_t dory_layer_layouts[DORY_NETWORK_LAYOUTS];
 
 % endif
 /* One function per layer, in order of execution; every core calls them. */
-% for name in v.functions:
-void ${name};
+% for step in plan.steps:
+void ${layer_symbol(step)}(${layer_parameters(step)});
 % endfor
 
 #endif

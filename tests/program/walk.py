@@ -1,7 +1,4 @@
-"""Programs of layers executed step by step: their operations in order, with integers for variables.
-
-What reads a program without printing it walks it: the timeline and the checks.
-"""
+"""Programs of layers executed step by step: operations in order, integers for variables."""
 
 from __future__ import annotations
 
