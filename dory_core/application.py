@@ -73,14 +73,13 @@ def _reason(error: Exception) -> str:
 
 def read_graph(directory: Path) -> Graph:
     """Return the integer network of an application; raises UsageError."""
-    from dory_core.ir.serial import load_graph
+    from dory_core.ir.parse import parse_graph
 
+    path = directory / GRAPH_FILE
     try:
-        return load_graph(directory / GRAPH_FILE)
-    except (OSError, ValueError, KeyError) as error:
-        raise UsageError(
-            f"{directory / GRAPH_FILE} cannot be read: {error}", "compile the network again"
-        ) from error
+        return parse_graph(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path} {_reason(error)}", "compile the network again") from error
 
 
 def find_runner(

@@ -30,7 +30,7 @@ from dory_core.plugins import Plugins
 from dory_core.tiling.network import Progress
 from dory_core.vectors import Vector
 
-GRAPH_FILE = "vectors/graph.npz"
+GRAPH_FILE = "vectors/graph.txt"
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,14 +211,14 @@ def write_network(
     from dory_core.codegen.application import application_files
     from dory_core.codegen.application_record import application_record
     from dory_core.codegen.writer import write_application
-    from dory_core.ir.serial import graph_bytes
+    from dory_core.ir.text import graph_text
     from dory_core.vectors import vector_files
 
     graph = numbered_order(graph)
     provided = plugins.application(ctx, application_record(plan))
     files = application_files((*plan.files, *provided), plan)
     files += vector_files(graph, vectors)
-    files += (OutputFile(GRAPH_FILE, graph_bytes(graph)),)
+    files += (OutputFile(GRAPH_FILE, graph_text(graph, constants=True)),)
     if report:
         taken = {file.path for file in files}
         files += plugins.reports(plan.to_json(), plan.timeline_json(), taken)

@@ -31,6 +31,7 @@ _LAYER = re.compile(
 _TENSOR = re.compile(r"([ui])(\d+) \((\d+), (\d+), (\d+)\) \[(-?\d+), (-?\d+)\]")
 _ARRAY = re.compile(r"(?P<name>weights|bias) \((?P<shape>[\d, ]+)\) = (?P<values>.*)")
 _RANDOM = re.compile(r"random\((\d+), (-?\d+), (-?\d+)\)")
+_HEX = re.compile(r"hex i(8|16|32|64) ")
 _ACC = re.compile(r"acc \[(-?\d+), (-?\d+)\]")
 _BITS = re.compile(r"(\d+) bit, values \[(-?\d+), (-?\d+)\]")
 _C = r"-?\d+|\[-?\d+(?:, -?\d+)*\]"
@@ -60,7 +61,11 @@ class _Lines:
 
 
 def parse_graph(text: str) -> Graph:
-    """Return the Graph of a text. Raises: ValueError naming the line that is not understood."""
+    """Return the Graph of a text.
+
+    Raises: ValueError naming the line that is not understood, or without a layer or its output;
+    NotSupported like range analysis.
+    """
     name = ""
     notes: list[str] = []
     tensors: dict[str, Tensor] = {}
@@ -96,6 +101,8 @@ def parse_graph(text: str) -> Graph:
         tensors[output.name] = output
         ops.append(op)
         ranges.append(proven)
+    if not ops or not outputs or not set(outputs) <= set(tensors):
+        raise ValueError("no layers, or no output that one of them computes")
     return Graph(name, tuple(inputs), outputs, tuple(ops), tensors, tuple(ranges), tuple(notes))
 
 
@@ -155,9 +162,9 @@ def _array(shape_text: str, text: str, number: int) -> Array:
     if match := _RANDOM.fullmatch(text):
         seed, lo, hi = (int(value) for value in match.groups())
         values = np.random.default_rng(seed).integers(lo, hi, count, endpoint=True)
-    elif text.startswith("hex i"):
-        kind, _, digits = text.removeprefix("hex i").partition(" ")
-        values = np.frombuffer(bytes.fromhex(digits), f"<i{int(kind) // 8}")
+    elif match := _HEX.match(text):
+        data = bytes.fromhex(text[match.end() :])
+        values = np.frombuffer(data, f"<i{int(match[1]) // 8}")
     else:
         values = np.array([int(value) for value in text.split()], np.int64)
         if values.size == 1:
@@ -188,6 +195,9 @@ def _layer(
         )
     except KeyError as error:
         raise _wrong(lines.number, f"{lines.head['kind']} without or of unknown {error}") from None
+    unknown = [name for name in op.inputs if name not in tensors]
+    if unknown:
+        raise _wrong(lines.number, f"no line before it computes the input {unknown[0]!r}")
     said = lines.head["type"]
     tensor = None if said is None else _tensor(output, said, lines.number)
     ranges = None if lines.acc is None else LayerRanges(*lines.acc, *(lines.bits or (0, 0, 0)))

@@ -5,10 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dory_core.application import read_graph
+from dory_core.compiler import GRAPH_FILE
 from dory_core.errors import UsageError
 from dory_core.ir import Add, Array, Conv, Graph, Linear, Tensor, Window, requant
 from dory_core.ir.ranges import infer_types
-from dory_core.ir.serial import graph_bytes, graph_from_dict, graph_to_dict, load_graph
 from dory_core.ir.text import graph_text
 
 
@@ -45,38 +46,55 @@ def graph() -> Graph:
     return infer_types("net", (source,), (conv, add, linear), ("layer_02",), ("a note",))
 
 
+def saved(directory: Path, text: str) -> Path:
+    """Return an application's directory that holds ``text`` as its network."""
+    path = directory / GRAPH_FILE
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return directory
+
+
 def test_round_trip_is_equal_in_every_field(graph: Graph, tmp_path: Path) -> None:
-    (tmp_path / "graph.npz").write_bytes(graph_bytes(graph))
-    loaded = load_graph(tmp_path / "graph.npz")
+    loaded = read_graph(saved(tmp_path, graph_text(graph, constants=True)))
     assert loaded == graph
     assert (loaded.name, loaded.notes) == (graph.name, graph.notes)
     assert [layer.name for layer in loaded.ops] == ["stem", "add", "fc"]
 
 
-def test_equal_graphs_give_equal_bytes(graph: Graph, tmp_path: Path) -> None:
-    content = graph_bytes(graph)
-    (tmp_path / "a").write_bytes(content)
-    assert graph_bytes(load_graph(tmp_path / "a")) == content
+def test_equal_graphs_give_equal_text(graph: Graph, tmp_path: Path) -> None:
+    text = graph_text(graph, constants=True)
+    assert graph_text(read_graph(saved(tmp_path, text)), constants=True) == text
 
 
-def test_changed_weights_are_no_equal_graph(graph: Graph) -> None:
-    document, arrays = graph_to_dict(graph)
-    arrays["array_000"] = arrays["array_000"][::-1]
-    assert graph_from_dict(document, arrays) != graph
+def test_changed_weights_are_no_equal_graph(graph: Graph, tmp_path: Path) -> None:
+    text = graph_text(graph, constants=True)
+    assert read_graph(saved(tmp_path, text.replace("= -9 -8", "= -8 -9"))) != graph
 
 
-def test_damaged_files_are_usage_errors(graph: Graph, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="does not exist"):
-        load_graph(tmp_path / "missing.npz")
-    (tmp_path / "text.npz").write_text("no archive")
-    with pytest.raises(UsageError, match="not a saved graph"):
-        load_graph(tmp_path / "text.npz")
-    np.savez(tmp_path / "other.npz", x=np.zeros(1))
-    with pytest.raises(UsageError, match="not a saved graph"):
-        load_graph(tmp_path / "other.npz")
-    document, arrays = graph_to_dict(graph)
-    with pytest.raises(UsageError, match="version 99"):
-        graph_from_dict({**document, "version": 99}, arrays)
+@pytest.mark.parametrize(
+    ("line", "wrong", "message"),
+    [
+        ("network net\n", "PK\x03\n", "line 1: 'PK"),
+        ("(layer_01)", "(layer_07)", "computes the input 'layer_07'"),
+        ("output layer_02", "output layer_03", "no output that"),
+        ("output layer_02\n", "", "no output that"),
+        ("= -9 -8", "= hex i24 -9 -8", "invalid literal"),
+    ],
+)
+def test_damaged_files_are_usage_errors(
+    graph: Graph, tmp_path: Path, line: str, wrong: str, message: str
+) -> None:
+    text = graph_text(graph, constants=True)
+    assert line in text
+    with pytest.raises(UsageError, match=message):
+        read_graph(saved(tmp_path, text.replace(line, wrong)))
+
+
+def test_a_file_that_is_missing_or_empty_is_a_usage_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="is missing"):
+        read_graph(tmp_path)
+    with pytest.raises(UsageError, match="no layers"):
+        read_graph(saved(tmp_path, ""))
 
 
 def test_text_form(graph: Graph) -> None:
