@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 from dory_core.codegen.conversions import conversion_lines
-from dory_core.codegen.names import address, arena, layer_arenas, layer_symbol
+from dory_core.codegen.names import address, layer_arenas, layer_symbol
 from dory_core.plan import LayerStep, Plan
 from dory_core.program.network import (
     Convert,
@@ -20,6 +20,7 @@ from dory_core.program.network import (
     RunPart,
     lower_network,
 )
+from dory_core.program.operations import l2_name
 
 _WIDTH = 100
 INDENT = "  "
@@ -81,14 +82,14 @@ class _Resident:
         if isinstance(operation, RunPart):
             yield _call(self.plan.steps[operation.step], str(operation.part))
         elif isinstance(operation, Report):
-            base = "l1" if operation.level == 1 else arena(operation.memory)
+            base = "l1" if operation.level == 1 else l2_name(operation.memory)
             where = address(base, operation.offset)
             yield f"report(io, {operation.layer}, {where}, {operation.bytes});"
         elif isinstance(operation, Convert):
             yield from conversion_lines(self.plan, operation.conversion)
         elif isinstance(operation, Dead):
             block = operation.block
-            where = address(arena(block.memory), block.offset)
+            where = address(l2_name(block.memory), block.offset)
             yield f"DORY_SIM_L2_DEAD({where}, {block.size});"
         else:
             raise TypeError(f"{type(operation).__name__} needs a table of events")

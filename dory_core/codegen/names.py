@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dory_core.plan import RESIDENT, LayerStep
+from dory_core.program.operations import l2_name
 
 
 def weights_symbol(step: LayerStep) -> str:
@@ -13,11 +14,6 @@ def weights_symbol(step: LayerStep) -> str:
 def layer_symbol(step: LayerStep) -> str:
     """Return the C name of a layer's function."""
     return f"dory_layer_{step.index:02d}"
-
-
-def arena(memory: int) -> str:
-    """Return the C name of the arena in a memory of L2."""
-    return f"l2_{memory}" if memory else "l2"
 
 
 def address(base: str, offset: int) -> str:
@@ -32,7 +28,7 @@ def layer_arenas(step: LayerStep) -> tuple[str, ...]:
     if step.weights is not None and not step.weights.linked:
         memories.add(0)
     l1 = ("l1",) if step.l1 or step.found else ()
-    return (*l1, *(arena(memory) for memory in sorted(memories)))
+    return (*l1, *(l2_name(memory) for memory in sorted(memories)))
 
 
 def layer_parameters(step: LayerStep) -> str:

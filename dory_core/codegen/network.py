@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from dory_core.codegen.names import address, arena, layer_arenas
+from dory_core.codegen.names import address, layer_arenas
 from dory_core.plan import LayerStep, Place, Plan
 from dory_core.planning.place import L3_IMAGE
+from dory_core.program.operations import l2_name
 
 
 def shape_text(places: Sequence[Place]) -> str:
@@ -58,7 +59,7 @@ def copied(buffer: str, places: Sequence[Place]) -> Iterator[tuple[str, str, int
 
 def place_address(place: Place) -> str:
     """Return the C expression of a place in L2."""
-    return address(arena(place.memory), place.offset)
+    return address(l2_name(place.memory), place.offset)
 
 
 def l2_bases(plan: Plan) -> tuple[str, ...]:
@@ -71,14 +72,14 @@ def used_arenas(plan: Plan) -> tuple[tuple[str, str], ...]:
     """Return the name and the base of every arena that something uses."""
     used = {name for step in plan.steps for name in layer_arenas(step)}
     if plan.transfers:
-        used.add(arena(0))
+        used.add(l2_name(0))
     converted = (place for c in plan.conversions for place in (c.source, c.target))
     for place in (*plan.inputs, *plan.outputs, *converted):
         if place.level == 2:
-            used.add(arena(place.memory))
+            used.add(l2_name(place.memory))
     if any(step.output.place.level == 1 for step in plan.steps):
         used.add("l1")
-    bases = {arena(number): base for number, base in enumerate(l2_bases(plan))}
+    bases = {l2_name(number): base for number, base in enumerate(l2_bases(plan))}
     return tuple((n, base) for n, base in {"l1": "io->l1", **bases}.items() if n in used)
 
 

@@ -11,15 +11,9 @@ from itertools import groupby
 
 from dory_core.copies import AS_IT_IS, Carriage
 from dory_core.expr import Expr, Var
-from dory_core.ir.geometry import window_of
+from dory_core.ir.geometry import Tile, window_of
 from dory_core.plan import RESIDENT, LayerStep, Place
-from dory_core.program.boxes import (
-    CHANNELS,
-    copy_shape,
-    input_box,
-    output_box,
-    tile_bytes,
-)
+from dory_core.program.boxes import CHANNELS, operand_box, operand_plan, shaped, tile_bytes
 from dory_core.program.operations import (
     CONSTANTS,
     L1,
@@ -39,6 +33,7 @@ from dory_core.program.operations import (
     Value,
     Wait,
     When,
+    l2_name,
 )
 from dory_core.program.spans import Tiles, product, table
 from dory_core.tiles.schedule import OPERANDS, TILE_PHASES, Phase
@@ -50,11 +45,6 @@ CONSTANT_PARTS = ("weights", "mul", "add", "bias")
 def lower_layer(step: LayerStep, any_core: bool) -> LayerProgram:
     """Return the operations of a layer. any_core: each core may start transfers."""
     return _Lowering(step, any_core).program()
-
-
-def l2_name(memory: int) -> str:
-    """Return what a memory of L2 is called."""
-    return f"l2_{memory}" if memory else "l2"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -188,22 +178,7 @@ class _Lowering:
 
     def _store(self) -> Iterator[Operation]:
         if self._stores:
-            carriage = self._carriage("y")
-            box = output_box(self.step, self.tiles)
-            shape = copy_shape(self.step.output.form, box, carriage.multiple)
-            copy = Copy(
-                "y",
-                False,
-                self._buffer("y"),
-                Address(l2_name(self.step.output.place.memory), box.offset),
-                shape.shape,
-                shape.l1_strides,
-                shape.l2_strides,
-                each_core=carriage.by_cores,
-                ticket_slot=self._slot("y"),
-                carriage=carriage,
-            )
-            yield from self._when_last(copy)
+            yield from self._when_last(self._tensor_copy("y"))
 
     def _last_waits(self) -> Iterator[Operation]:
         """Yield waits for the last store of each copy of the output's buffer."""
@@ -216,29 +191,13 @@ class _Lowering:
 
     def _loads(self) -> Iterator[_Load]:
         step = self.step
+        if step.in_place:
+            return
         for name, plan in zip(OPERANDS, step.inputs, strict=False):
-            if plan.form == RESIDENT or step.in_place:
-                continue
-            carriage = self._carriage(name)
-            box = input_box(step, self.tiles, name, plan)
-            shape = copy_shape(plan.form, box, carriage.multiple)
-            copy = Copy(
-                name,
-                True,
-                self._buffer(name),
-                Address(l2_name(plan.place.memory), box.offset),
-                shape.shape,
-                shape.l1_strides,
-                shape.l2_strides,
-                shape.element_bytes,
-                shape.channels,
-                shape.l1_channel,
-                shape.l2_channel,
-                each_core=carriage.by_cores or (plan.form == CHANNELS and self.any_core),
-                carriage=carriage,
-            )
-            yield _Load(copy, self.tiles.x_axes, step.schedule.buffering.x > 1)
-        if step.weights is not None and not step.in_place and not step.kernel.fetches:
+            if plan.form != RESIDENT:
+                early = step.schedule.buffering.x > 1
+                yield _Load(self._tensor_copy(name), self.tiles.x_axes, early)
+        if step.weights is not None and not step.kernel.fetches:
             carriage = self._carriage("w")
             copy = Copy(
                 "w",
@@ -250,6 +209,21 @@ class _Lowering:
                 carriage=carriage,
             )
             yield _Load(copy, self.tiles.along("o", "i"), step.schedule.buffering.w > 1)
+
+    def _tensor_copy(self, name: str) -> Copy:
+        """Return the copy of the tile's box of x, x2 or y."""
+        plan, carriage = operand_plan(self.step, name), self._carriage(name)
+        box = operand_box(self.step, self.tiles, name)
+        copy = Copy(
+            name,
+            name != "y",
+            self._buffer(name),
+            Address(l2_name(plan.place.memory), box.offset),
+            each_core=carriage.by_cores or (plan.form == CHANNELS and self.any_core),
+            ticket_slot=self._slot(name) if name == "y" else 0,
+            carriage=carriage,
+        )
+        return shaped(copy, plan, box)
 
     def _carriage(self, operand: str) -> Carriage:
         return self.step.carriages.get(operand, AS_IT_IS)
@@ -271,18 +245,17 @@ class _Lowering:
         """Return where the kernel has an operand: in L1, or in place."""
         if not self.step.in_place:
             return self._buffer(name)
-        plan = self.step.output if name == "y" else self.step.inputs[name == "x2"]
-        return Address(l2_name(plan.place.memory), plan.place.offset)
+        place = operand_plan(self.step, name).place
+        return Address(l2_name(place.memory), place.offset)
 
     def _in_l2(self, name: str) -> Argument:
         """Return the first byte of an input's tile in L2; 0 when it is not there."""
-        plan = self.step.inputs[name == "x2"]
+        plan = operand_plan(self.step, name)
         if plan.form == RESIDENT:
             return 0
         if self.step.in_place:
             return self._operand(name)
-        box = input_box(self.step, self.tiles, name, plan)
-        return Address(l2_name(plan.place.memory), box.offset)
+        return Address(l2_name(plan.place.memory), operand_box(self.step, self.tiles, name).offset)
 
     def _block(self, field: str) -> Value:
         """Return a field of the block of constants of the tile."""
@@ -331,8 +304,10 @@ class _Lowering:
     def _marks(self) -> Iterator[Operation]:
         """Yield what the kernel reads and writes."""
         step, sizes = self.step, self.sizes
+        o, h, w, i, x_h, x_w = (sizes[key] for key in ("y_c", "y_h", "y_w", "x_c", "x_h", "x_w"))
+        tile = Tile(o, h, w, i, x_h, x_w)
         for name in OPERANDS[: len(step.inputs)]:
-            yield Mark(MarkKind.READ, self._operand(name), tile_bytes(step, name, sizes))
+            yield Mark(MarkKind.READ, self._operand(name), tile_bytes(step, name, tile))
         if step.weights is not None:
             yield Mark(MarkKind.READ, self._constant_part(0), self._block("size"))
         if step.block("psum") is not None:
@@ -345,7 +320,7 @@ class _Lowering:
         scratch = step.block("scratch")
         if scratch is not None:
             yield Mark(MarkKind.WRITE, self._buffer("scratch"), scratch.bytes)
-        written = Mark(MarkKind.WRITE, self._operand("y"), tile_bytes(step, "y", sizes))
+        written = Mark(MarkKind.WRITE, self._operand("y"), tile_bytes(step, "y", tile))
         yield from self._when_last(written)
 
     def _call(self) -> Call:

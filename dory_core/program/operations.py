@@ -29,6 +29,11 @@ L1 = "l1"
 CONSTANTS = "constants"
 
 
+def l2_name(memory: int) -> str:
+    """Return what a memory of L2 is called."""
+    return f"l2_{memory}" if memory else "l2"
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Address:
     """A byte of a memory: ``l1``, ``l2``, ``l2_1`` ... or CONSTANTS, and the offset from its
@@ -62,7 +67,7 @@ class Copy:
     to_l1: bool
     l1: Address
     l2: Address
-    shape: tuple[Value, Value, Value]
+    shape: tuple[Value, Value, Value] = (1, 1, 1)
     l1_strides: tuple[Value, Value] = (0, 0)
     l2_strides: tuple[int, int] = (0, 0)
     element_bytes: int = 1

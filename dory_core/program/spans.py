@@ -11,26 +11,12 @@ from dory_core.ir.geometry import Span
 from dory_core.plan import LayerStep
 from dory_core.program.operations import AXES, LoopAxis, Value
 
-#: What the fields of spans are called, by axis.
-_FIELDS = {
-    "o": {"start": "y_channel", "size": "y_c", "x_start": "x_channel", "x_size": "x_c"},
-    "h": {
-        "start": "y_row",
-        "size": "y_h",
-        "x_start": "x_row",
-        "x_size": "x_h",
-        "pad_before": "pad_top",
-        "pad_after": "pad_bottom",
-    },
-    "w": {
-        "start": "y_column",
-        "size": "y_w",
-        "x_start": "x_column",
-        "x_size": "x_w",
-        "pad_before": "pad_left",
-        "pad_after": "pad_right",
-    },
-    "i": {"x_start": "x_channel", "x_size": "x_c"},
+#: What start, size and padding before and after are called along an axis.
+_NAMES = {
+    "o": ("channel", "c"),
+    "h": ("row", "h", "top", "bottom"),
+    "w": ("column", "w", "left", "right"),
+    "i": ("channel", "c"),
 }
 
 
@@ -65,7 +51,9 @@ class Axis:
     def get(self, field: str) -> Value:
         """Return a field of the span of the tile."""
         values = [int(getattr(span, field)) for span in self.spans]
-        name = _FIELDS[self.name].get(field, f"{self.name}_{field}")
+        side, _, what = field.rpartition("_")
+        names = dict(zip(("start", "size", "before", "after"), _NAMES[self.name], strict=False))
+        name = f"{side or 'y'}_{names.get(what, what)}"
         if self.is_tiled:
             return table(name, values, self.variable)
         return table(name, [values[start] for start in self.starts], self.part)
