@@ -151,8 +151,12 @@ def _read(path: Path) -> Any:
             f"{path}: not a valid ONNX model, or truncated ({reason})", EXPORT_HINT
         ) from error
     if not model.HasField("graph") or not model.graph.node or not model.graph.output:
-        raise NotSupported(f"{path}: not a valid ONNX model: it holds no graph", EXPORT_HINT)
+        raise _invalid(path, "it holds no graph")
     return model.graph
+
+
+def _invalid(path: Path, reason: str) -> NotSupported:
+    return NotSupported(f"{path}: not a valid ONNX model: {reason}", EXPORT_HINT)
 
 
 def _node(path: Path, position: int, proto: Any, stored: dict[str, Any]) -> Node:
@@ -161,9 +165,7 @@ def _node(path: Path, position: int, proto: Any, stored: dict[str, Any]) -> Node
 
     texts = (proto.op_type, proto.name, *proto.input, *proto.output)
     if not all(isinstance(text, str) for text in texts) or not proto.output:
-        raise NotSupported(
-            f"{path}: not a valid ONNX model: node {position} is damaged", EXPORT_HINT
-        )
+        raise _invalid(path, f"node {position} is damaged")
     attributes = {a.name: _attribute(path, proto, a) for a in proto.attribute}
     node = Node(
         position,
@@ -181,10 +183,7 @@ def _node(path: Path, position: int, proto: Any, stored: dict[str, Any]) -> Node
 def _store(path: Path, stored: dict[str, Any], name: str, tensor: Any) -> None:
     """Record a stored constant; NotSupported when another one has its name."""
     if name in stored:
-        raise NotSupported(
-            f"{path}: not a valid ONNX model: it holds two constants of the name '{name}'",
-            EXPORT_HINT,
-        )
+        raise _invalid(path, f"it holds two constants of the name '{name}'")
     stored[name] = tensor
 
 
@@ -242,18 +241,12 @@ def _check_order(
     for node in nodes:
         for value in node.inputs:
             if value not in known:
-                raise NotSupported(
-                    f"{path}: not a valid ONNX model: {node.label} reads value '{value}', which no"
-                    " node before it produces",
-                    EXPORT_HINT,
+                raise _invalid(
+                    path, f"{node.label} reads value '{value}', which no node before it produces"
                 )
         for value in node.outputs:
             if value and value in known and node.op != "Constant":
-                raise NotSupported(
-                    f"{path}: not a valid ONNX model: {node.label} produces value '{value}', which"
-                    " exists already",
-                    EXPORT_HINT,
-                )
+                raise _invalid(path, f"{node.label} produces value '{value}', which exists already")
         known.update(node.outputs)
 
 

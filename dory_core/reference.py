@@ -46,8 +46,6 @@ def run_layer(typed: Layer, inputs: tuple[Values, ...]) -> Values:
         columns = source.transpose(1, 2, 0).reshape(-1).astype(np.float64)
         value = (layer.weights.values.astype(np.float64) @ columns).astype(np.int64)
         value = value.reshape(-1, 1, 1)
-        if layer.bias is not None:
-            value += layer.bias.values.astype(np.int64).reshape(-1, 1, 1)
     elif isinstance(layer, MaxPool):
         padded = _pad(source, layer.window, np.iinfo(np.int64).min)
         value = np.full(typed.output.shape, np.iinfo(np.int64).min, dtype=np.int64)
@@ -63,6 +61,8 @@ def run_layer(typed: Layer, inputs: tuple[Values, ...]) -> Values:
         value = np.zeros(typed.output.shape, dtype=np.int64)
         for operand, step in zip(inputs, layer.operand_requants, strict=True):
             value += operand if step is None else step.apply(operand)
+    if typed.bias is not None:
+        value += typed.bias.values.astype(np.int64).reshape(-1, 1, 1)
     for step in layer.requants:
         value = step.apply(value)
     return value
@@ -120,10 +120,7 @@ def _convolve(layer: Conv, source: Values, output: Tensor) -> Values:
         columns = taps[0] if len(taps) == 1 else np.concatenate(taps, axis=1)
         rows = weights.transpose(0, 2, 3, 1).reshape(groups, len(weights) // groups, -1)
         sums = (rows @ columns).reshape(output.shape)
-    value = sums.astype(np.int64)
-    if layer.bias is not None:
-        value += layer.bias.values.astype(np.int64).reshape(-1, 1, 1)
-    return value
+    return sums.astype(np.int64)
 
 
 def _pad(source: Values, window: Window, fill: int) -> Values:

@@ -105,28 +105,28 @@ def _input_size(layer: Layer, size: Number, axis: int) -> Number:
         return size
     x, y = layer.inputs[0], layer.output
     full, total = (x.height, y.height) if axis == 0 else (x.width, y.width)
-    table = _input_sizes(
-        full,
-        total,
-        window.strides[axis],
-        (window.kernel[axis] - 1) * window.dilations[axis] + 1,
-        window.pads[axis],
-    )
+    table = _input_sizes(window, axis, full, total)
     return lookup("x_h" if axis == 0 else "x_w", table, size)
 
 
 @cache
-def _input_sizes(full: int, total: int, stride: int, reach: int, before: int) -> tuple[int, ...]:
+def _input_sizes(window: Window, axis: int, full: int, total: int) -> tuple[int, ...]:
     """Return the largest input size for every output size 0..total of one axis."""
     sizes = [0]
     for size in range(1, total + 1):
         largest = 1
         for start in range(0, total, size):
-            first = start * stride - before
-            end = first + (min(size, total - start) - 1) * stride + reach
+            first, end = _reads(window, axis, start, min(size, total - start))
             largest = max(largest, min(end, full) - max(first, 0))
         sizes.append(max(largest, sizes[-1]))
     return tuple(sizes)
+
+
+def _reads(window: Window, axis: int, start: int, size: int) -> tuple[int, int]:
+    """Return the input range of ``size`` outputs from ``start``, beyond the borders as well."""
+    first = start * window.strides[axis] - window.pads[axis]
+    reach = (window.kernel[axis] - 1) * window.dilations[axis] + 1
+    return first, first + (size - 1) * window.strides[axis] + reach
 
 
 def make_tile(
@@ -241,10 +241,7 @@ def axis_span(layer: Layer, axis: int, start: int, size: int) -> Span:
     if window is None:
         return Span(start, size, start, size)
     full = layer.inputs[0].height if axis == 0 else layer.inputs[0].width
-    before = window.pads[axis]
-    first = start * window.strides[axis] - before
-    reach = (window.kernel[axis] - 1) * window.dilations[axis] + 1
-    end = first + (size - 1) * window.strides[axis] + reach
+    first, end = _reads(window, axis, start, size)
     x_start, x_end = max(first, 0), min(end, full)
     if x_end <= x_start:  # a window that lies in the padding: read one element, use none
         x_start = min(x_start, full - 1)

@@ -69,6 +69,11 @@ def pixel_bytes(channels: Number, bits: int) -> Number:
     return (channels * bits + 7) // 8 if bits < 8 else channels * (bits // 8)
 
 
+def value_range(bits: int, signed: bool) -> tuple[int, int]:
+    """Return the lowest and highest value of a storage."""
+    return (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
+
+
 def storage_for(lo: int, hi: int) -> tuple[int, bool]:
     """Return (bits, signed) of the smallest storage that holds every value of [lo, hi].
 
@@ -77,7 +82,7 @@ def storage_for(lo: int, hi: int) -> tuple[int, bool]:
     """
     signed = lo < 0
     for bits in STORAGE_BITS:
-        low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
+        low, high = value_range(bits, signed)
         if low <= lo and hi <= high:
             return bits, signed
     raise OverflowError(f"values in [{lo}, {hi}] do not fit 32 bits")

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dory_core.ir import Tensor, pixel_bytes
+from dory_core.ir.graph import value_range
 
 __all__ = ["pack", "pack_rows", "unpack", "unpack_rows"]
 
@@ -26,7 +27,7 @@ _WHOLE = {8: "1", 16: "2", 32: "4", 64: "8"}
 def _limits(bits: int, signed: bool) -> tuple[int, int]:
     if bits not in _SUB_BYTE and bits not in _WHOLE:
         raise ValueError(f"no storage of {bits} bits: 1, 2, 4, 8, 16, 32 and 64 are known")
-    return (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
+    return value_range(bits, signed)
 
 
 def pack_rows(values: npt.NDArray[Any], bits: int, signed: bool) -> Bytes:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -182,7 +181,7 @@ def _layer(
     words = _words(lines)
     index = re.fullmatch(r"layer_(\d+)", output)
     try:
-        op = _KINDS[lines.head["kind"]](
+        op = _operator(
             lines,
             words,
             {
@@ -236,26 +235,22 @@ def _window(words: dict[str, str]) -> Window:
     )
 
 
-def _constants(lines: _Lines, words: dict[str, str]) -> dict[str, Any]:
-    bits = int(words.get("weight_bits", "8"))
-    bias = lines.arrays.get("bias")
-    return {"weights": lines.arrays["weights"], "weight_bits": bits, "bias": bias}
+def _operator(lines: _Lines, words: dict[str, str], head: dict[str, Any]) -> Op:
+    """Return the operator with what all have (``head``) and what its kind has beside that."""
+    kind = _KINDS[lines.head["kind"]]
+    fields = dict(head)
+    if kind in (Conv, Linear):
+        fields |= {"weights": lines.arrays["weights"], "bias": lines.arrays.get("bias")}
+        fields["weight_bits"] = int(words.get("weight_bits", "8"))
+    if kind in (Conv, MaxPool, AvgPool):
+        fields["window"] = _window(words)
+    if kind is Conv:
+        fields["groups"] = int(words.get("groups", "1"))
+    if kind is Add:
+        fields["operand_requants"] = (lines.operands.get("x"), lines.operands.get("x2"))
+    return kind(**fields)
 
 
-def _conv(lines: _Lines, words: dict[str, str], head: dict[str, Any]) -> Op:
-    groups = int(words.get("groups", "1"))
-    return Conv(**head, **_constants(lines, words), window=_window(words), groups=groups)
-
-
-def _add(lines: _Lines, words: dict[str, str], head: dict[str, Any]) -> Op:
-    operands = (lines.operands.get("x"), lines.operands.get("x2"))
-    return Add(**head, operand_requants=operands)
-
-
-_KINDS: dict[str, Callable[[_Lines, dict[str, str], dict[str, Any]], Op]] = {
-    "Conv": _conv,
-    "Linear": lambda lines, words, head: Linear(**head, **_constants(lines, words)),
-    "MaxPool": lambda lines, words, head: MaxPool(**head, window=_window(words)),
-    "AvgPool": lambda lines, words, head: AvgPool(**head, window=_window(words)),
-    "Add": _add,
+_KINDS: dict[str, type[Op]] = {
+    kind.__name__: kind for kind in (Conv, Linear, MaxPool, AvgPool, Add)
 }

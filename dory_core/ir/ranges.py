@@ -147,7 +147,7 @@ def _output_shape(layer: Op, sources: tuple[Tensor, ...]) -> tuple[int, int, int
     source = sources[0]
     if isinstance(layer, Conv):
         outputs, fan_in = layer.weights.shape[:2]
-        if fan_in * layer.groups != source.channels or outputs % layer.groups:
+        if layer.groups < 1 or fan_in * layer.groups != source.channels or outputs % layer.groups:
             raise NotSupported(
                 f"{_label(layer)}: weights {list(layer.weights.shape)} in {layer.groups} groups do"
                 f" not fit an input of {source.channels} channels"
@@ -158,7 +158,6 @@ def _output_shape(layer: Op, sources: tuple[Tensor, ...]) -> tuple[int, int, int
                 f" {list(layer.window.kernel)}"
             )
         shape = (outputs, *_slid(layer, layer.window, source))
-        _check_bias(layer, layer.bias is None or layer.bias.shape == (outputs,))
     elif isinstance(layer, Linear):
         outputs, columns = layer.weights.shape
         if columns != source.elements:
@@ -166,7 +165,6 @@ def _output_shape(layer: Op, sources: tuple[Tensor, ...]) -> tuple[int, int, int
                 f"{_label(layer)}: weights for {columns} inputs on {source.elements} elements"
             )
         shape = (outputs, 1, 1)
-        _check_bias(layer, layer.bias is None or layer.bias.shape == (outputs,))
     elif isinstance(layer, MaxPool | AvgPool):
         shape = (source.channels, *_slid(layer, layer.window, source))
         if isinstance(layer, MaxPool):
@@ -177,6 +175,9 @@ def _output_shape(layer: Op, sources: tuple[Tensor, ...]) -> tuple[int, int, int
                 f"{_label(layer)}: operands of shapes {source.shape} and {sources[1].shape}"
             )
         shape = source.shape
+    bias = layer.bias if isinstance(layer, Conv | Linear) else None
+    if bias is not None and bias.shape != shape[:1]:
+        raise NotSupported(f"{_label(layer)}: its bias has another number of channels")
     steps = layer.requants
     if isinstance(layer, Add):
         steps += tuple(step for step in layer.operand_requants if step is not None)
@@ -197,11 +198,6 @@ def _slid(layer: Op, window: Window, source: Tensor) -> tuple[int, int]:
             f" {source.height} x {source.width}"
         )
     return size
-
-
-def _check_bias(layer: Op, fits: bool) -> None:
-    if not fits:
-        raise NotSupported(f"{_label(layer)}: its bias has another number of channels")
 
 
 def _check_no_empty_window(layer: MaxPool, source: Tensor, size: tuple[int, int]) -> None:

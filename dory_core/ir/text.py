@@ -40,23 +40,19 @@ def _layer(typed: Layer, constants: bool) -> list[str]:
     words = [f"{_name(layer.output)} = {layer.kind}({_names(layer.inputs)})"]
     if layer.output != f"layer_{layer.index:02d}":
         words.append(f"index {layer.index}")
-    if isinstance(layer, Conv):
-        words += [_window(layer.window), f"w{layer.weight_bits}"]
-        if layer.groups > 1:
-            words.append(f"groups {layer.groups}")
-    elif isinstance(layer, MaxPool | AvgPool):
-        words.append(_window(layer.window))
-    elif isinstance(layer, Linear):
-        words.append(f"w{layer.weight_bits}")
     values = []
+    if isinstance(layer, Conv | MaxPool | AvgPool):
+        words.append(_window(layer.window))
     if isinstance(layer, Conv | Linear):
+        words.append(f"w{layer.weight_bits}")
         if constants:
             values.append(f"    weights {array_text(layer.weights)}")
-        if layer.bias is not None and constants:
-            values.append(f"    bias {array_text(layer.bias)}")
-        elif layer.bias is not None:
-            bias = layer.bias.values
-            words.append(f"bias [{bias.min()}, {bias.max()}]")
+    if isinstance(layer, Conv) and layer.groups > 1:
+        words.append(f"groups {layer.groups}")
+    if typed.bias is not None and constants:
+        values.append(f"    bias {array_text(typed.bias)}")
+    elif typed.bias is not None:
+        words.append(f"bias [{typed.bias.values.min()}, {typed.bias.values.max()}]")
     words.append(f"-> {_tensor(typed.output)}  # {_line(layer.name)}")
     lines = [" ".join(words), *values]
     lines.append(f"    acc [{ranges.acc_lo}, {ranges.acc_hi}]")

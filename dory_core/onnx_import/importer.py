@@ -24,6 +24,7 @@ from dory_core.ir import (
     Tensor,
     storage_for,
 )
+from dory_core.ir.graph import value_range
 from dory_core.ir.ranges import infer_layer
 from dory_core.onnx_import.arithmetic import ARITHMETIC, Step, data_input, step_of
 from dory_core.onnx_import.chains import follow_chain, keeps_order
@@ -37,7 +38,6 @@ from dory_core.onnx_import.operators import (
     check_attributes,
     check_gemm,
     check_inputs,
-    check_weight_range,
     chw_of,
     conv_window,
     hwc_columns,
@@ -157,19 +157,10 @@ class _Import:
         self.ranges.append(proven)
 
     def _conv(self, node: Node, value: _Value, shape: Shape) -> Op:
-        weights = weights_of(self.model, node)
         bits = self.dialect.weight_bits(node)
-        check_weight_range(node, weights, bits)
-        window = conv_window(node, weights, shape, value.pads)
-        groups = int(node.attributes.get("group", 1))
-        outputs, fan_in = weights.values.shape[:2]
-        if groups < 1 or outputs % groups or fan_in * groups != shape[1]:
-            raise NotSupported(
-                f"{node.label}: weights {list(weights.values.shape)} with group = {groups} do not"
-                f" fit an input of {shape[1]} channels"
-            )
-        steps, bias = self._chain(node, bias_of(self.model, node, outputs))
-        values = weights.values
+        values = weights_of(self.model, node, bits)
+        window = conv_window(node, values, shape, value.pads)
+        steps, bias = self._chain(node, bias_of(self.model, node, len(values)))
         return Conv(
             **self._common(node, value),
             requants=self.dialect.layer_requants(node, steps, 1),
@@ -177,7 +168,7 @@ class _Import:
             window=window,
             weight_bits=bits,
             bias=None if bias is None else Array(bias),
-            groups=groups,
+            groups=int(node.attributes.get("group", 1)),
         )
 
     def _pool(self, node: Node, value: _Value, shape: Shape) -> Op:
@@ -200,20 +191,19 @@ class _Import:
         if node.op == "Gemm":
             check_gemm(node)
         self._reject_pads(value)
-        weights = weights_of(self.model, node)
         bits = self.dialect.weight_bits(node)
-        check_weight_range(node, weights, bits)
-        outputs, columns = weights.values.shape
+        weights = weights_of(self.model, node, bits)
+        outputs, columns = weights.shape
         if len(shape) != 2 or columns != shape[1]:
             raise NotSupported(
-                f"{node.label}: weight tensor '{weights.source}' has {columns} inputs, but the"
+                f"{node.label}: weight tensor '{node.input(1)}' has {columns} inputs, but the"
                 f" layer reads shape {list(shape)}: it must be fully connected over [1, {columns}]"
             )
         steps, bias = self._chain(node, bias_of(self.model, node, outputs))
         return Linear(
             **self._common(node, value),
             requants=self.dialect.layer_requants(node, steps, 1),
-            weights=Array(hwc_columns(weights.values, self.chw[value.tensor])),
+            weights=Array(hwc_columns(weights, self.chw[value.tensor])),
             weight_bits=bits,
             bias=None if bias is None else Array(bias),
         )
@@ -400,7 +390,7 @@ def _input_tensors(model: OnnxModel, options: FrontendOptions) -> tuple[Tensor, 
     bits, signed = options.input_bits, options.input_signed
     if not 1 <= bits <= 16:
         raise UsageError(f"an input of {bits} bits is not supported", "use 1 to 16 bits")
-    lo, hi = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
+    lo, hi = value_range(bits, signed)
     storage, _ = storage_for(lo, hi)
     tensors = []
     for position, (name, shape) in enumerate(model.inputs.items()):

@@ -3,44 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
 from dory_core.errors import NotSupported
 from dory_core.ir import Window
+from dory_core.ir.graph import value_range
 from dory_core.onnx_import.arithmetic import Step, integers
-from dory_core.onnx_import.shapes import Shape, pads_of, window_of
+from dory_core.onnx_import.shapes import Shape, integers_of, window_of
 from dory_core.onnx_model import EXPORT_HINT, Node, OnnxModel
 
 WINDOWED = frozenset(["Conv", "MaxPool", "AveragePool", "GlobalAveragePool"])
 MATRICES = frozenset(["Gemm", "MatMul"])
 LAYER_OPERATORS = WINDOWED | MATRICES
 """Operators that are always a layer; an Add of two tensors is one, too."""
-
-_STANDARD_ATTRIBUTES: Mapping[str, frozenset[str]] = {
-    "Conv": frozenset(["auto_pad", "dilations", "group", "kernel_shape", "pads", "strides"]),
-    "MaxPool": frozenset(
-        ["auto_pad", "ceil_mode", "dilations", "kernel_shape", "pads", "storage_order", "strides"]
-    ),
-    "AveragePool": frozenset(
-        [
-            "auto_pad",
-            "ceil_mode",
-            "count_include_pad",
-            "dilations",
-            "kernel_shape",
-            "pads",
-            "strides",
-        ]
-    ),
-    "GlobalAveragePool": frozenset(),
-    "Gemm": frozenset(["alpha", "beta", "transA", "transB"]),
-    "MatMul": frozenset(),
-    "Add": frozenset(),
-}
 
 # Least and most inputs of the operators that are computed, absent ones at the end not counted.
 _INPUTS: Mapping[str, tuple[int, int]] = {
@@ -54,17 +32,11 @@ _INPUTS: Mapping[str, tuple[int, int]] = {
 Pads = tuple[int, int, int, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Weights:
-    """Integer weights of a layer as in the file, and where they come from."""
-
-    values: npt.NDArray[np.int64]
-    source: str
-
-
 def check_attributes(node: Node, extra: frozenset[str]) -> None:
     """Raise NotSupported for an attribute that neither ONNX nor the dialect defines."""
-    unknown = sorted(set(node.attributes) - _STANDARD_ATTRIBUTES[node.op] - extra)
+    from onnx import defs
+
+    unknown = sorted(set(node.attributes) - set(defs.get_schema(node.op).attributes) - extra)
     if unknown:
         raise NotSupported(
             f"{node.label}: attribute '{unknown[0]}' is unknown in this dialect of ONNX",
@@ -96,12 +68,11 @@ def chw_of(shape: Shape) -> tuple[int, int, int] | None:
     return (shape[1], shape[2], shape[3])
 
 
-def conv_window(node: Node, weights: Weights, shape: Shape, padded: Pads) -> Window:
+def conv_window(node: Node, values: npt.NDArray[np.int64], shape: Shape, padded: Pads) -> Window:
     """Return the window of a Conv over a value of ``shape``, folded Pad nodes included.
 
-    shape: (1, C, H, W) or (1, C, L). Raises: NotSupported, naming the node.
+    values: the weights. shape: (1, C, H, W) or (1, C, L). Raises: NotSupported, naming the node.
     """
-    values = weights.values
     if values.ndim != len(shape) or values.ndim not in (3, 4):
         raise NotSupported(
             f"{node.label}: weights {list(values.shape)} on an input {list(shape)}: only 1-D and"
@@ -148,11 +119,9 @@ def pool_window(node: Node, shape: Shape, padded: Pads) -> Window:
 def _check_ceil(node: Node, window: Window, shape: Shape) -> None:
     height, width = (1, shape[2]) if len(shape) == 3 else (shape[2], shape[3])
     top, left, bottom, right = window.pads
-    for extent, k, s, d in (
-        (height + top + bottom, window.kernel[0], window.strides[0], window.dilations[0]),
-        (width + left + right, window.kernel[1], window.strides[1], window.dilations[1]),
-    ):
-        if (extent - (k - 1) * d - 1) % s:
+    for axis, extent in enumerate((height + top + bottom, width + left + right)):
+        reach = (window.kernel[axis] - 1) * window.dilations[axis] + 1
+        if (extent - reach) % window.strides[axis]:
             raise NotSupported(
                 f"{node.label}: ceil_mode = 1 reads beyond the border of the input",
                 "export the pool with ceil_mode=False, or pad the input",
@@ -161,18 +130,13 @@ def _check_ceil(node: Node, window: Window, shape: Shape) -> None:
 
 def _with_pads(window: Window, padded: Pads) -> Window:
     top, left, bottom, right = (a + b for a, b in zip(window.pads, padded, strict=True))
-    return Window(
-        kernel=window.kernel,
-        strides=window.strides,
-        dilations=window.dilations,
-        pads=(top, left, bottom, right),
-    )
+    return replace(window, pads=(top, left, bottom, right))
 
 
-def weights_of(model: OnnxModel, node: Node) -> Weights:
+def weights_of(model: OnnxModel, node: Node, bits: int) -> npt.NDArray[np.int64]:
     """Return the weights of a Conv, or of a Gemm or MatMul as (outputs, inputs).
 
-    Raises: NotSupported when they are not constant, not integers, or outside 8 bits.
+    Raises: NotSupported when they are not constant, not integers, or outside ``bits`` signed bits.
     """
     source = node.input(1)
     content = model.constant(source)
@@ -191,20 +155,16 @@ def weights_of(model: OnnxModel, node: Node) -> Weights:
             )
         if node.op == "MatMul" or not node.attributes.get("transB", 0):
             values = values.T
-    return Weights(values, source)
-
-
-def check_weight_range(node: Node, weights: Weights, bits: int) -> None:
-    """Raise NotSupported when a weight does not fit ``bits`` signed bits."""
-    lo, hi = int(weights.values.min()), int(weights.values.max())
-    low, high = -(1 << bits - 1), (1 << bits - 1) - 1
+    lo, hi = int(values.min()), int(values.max())
+    low, high = value_range(bits, signed=True)
     if lo < low or hi > high:
         name = "int8" if bits == 8 else f"signed {bits} bits"
         raise NotSupported(
-            f"{node.label}: weight tensor '{weights.source}' reaches from {lo} to {hi}, outside"
+            f"{node.label}: weight tensor '{source}' reaches from {lo} to {hi}, outside"
             f" {name} [{low}, {high}]",
             "quantise the weights again with fewer bits, or export them centred on zero",
         )
+    return values
 
 
 def bias_of(model: OnnxModel, node: Node, channels: int) -> npt.NDArray[np.int64] | None:
@@ -263,7 +223,7 @@ def zero_pads(model: OnnxModel, node: Node, shape: Shape) -> Pads:
     mode = node.attributes.get("mode", "constant")
     if mode != "constant":
         raise NotSupported(f"{node.label}: mode '{mode}' is not supported, only zeros are")
-    pads = pads_of(model, node)
+    pads = integers_of(model, node, "pads")
     rank = len(shape)
     if pads is None or len(pads) != 2 * rank or node.input(3):
         raise NotSupported(
@@ -289,8 +249,8 @@ def zero_pads(model: OnnxModel, node: Node, shape: Shape) -> Pads:
 
 def check_gemm(node: Node) -> None:
     """Raise NotSupported for a Gemm that is more than input * weights + bias."""
-    for name, wanted, default in (("alpha", 1.0, 1.0), ("beta", 1.0, 1.0), ("transA", 0, 0)):
-        value: Any = node.attributes.get(name, default)
+    for name, wanted in (("alpha", 1.0), ("beta", 1.0), ("transA", 0)):
+        value = node.attributes.get(name, wanted)
         if value != wanted:
             raise NotSupported(f"{node.label}: attribute {name} = {value} is not supported")
 

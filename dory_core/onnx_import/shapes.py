@@ -90,14 +90,13 @@ def window_of(node: Node, kernel: Sequence[int], size: Sequence[int]) -> Window:
     )
 
 
-def pads_of(model: OnnxModel, node: Node) -> tuple[int, ...] | None:
-    """Return the begins and ends of a Pad node (two per axis); None when they are not constant."""
-    if "pads" in node.attributes:
-        return tuple(int(p) for p in node.attributes["pads"])
-    content = model.constant(node.input(1))
+def integers_of(model: OnnxModel, node: Node, name: str) -> tuple[int, ...] | None:
+    """Return an attribute that newer operators read as their second input; None when it is no
+    constant."""
+    content = node.attributes.get(name)
     if content is None:
-        return None
-    return tuple(int(p) for p in content.reshape(-1))
+        content = model.constant(node.input(1))
+    return None if content is None else tuple(int(v) for v in np.reshape(content, -1))
 
 
 def _ints(node: Node, name: str, count: int, default: int) -> tuple[int, ...]:
@@ -111,22 +110,10 @@ def _ints(node: Node, name: str, count: int, default: int) -> tuple[int, ...]:
     return tuple(int(v) for v in values)
 
 
-def _axes(model: OnnxModel, node: Node) -> tuple[int, ...] | None:
-    if "axes" in node.attributes:
-        return tuple(int(a) for a in node.attributes["axes"])
-    content = model.constant(node.input(1))
-    return None if content is None else tuple(int(a) for a in content.reshape(-1))
-
-
 def _shape_of(model: OnnxModel, node: Node, shapes: Mapping[str, Shape]) -> Shape | None:
-    first = shapes.get(node.input(0))
     if node.op in _BROADCAST:
         return _broadcast(model, node, shapes)
-    if node.op == "MatMul":
-        weight = model.constant(node.input(1))
-        if first is None or weight is None or weight.ndim != 2:
-            return None
-        return (*first[:-1], int(weight.shape[1]))
+    first = shapes.get(node.input(0))
     if first is None:
         return None
     if node.op in _SAME_SHAPE:
@@ -176,15 +163,15 @@ def _slid(node: Node, kernel: Sequence[int], size: Shape) -> Shape:
     return out[-len(size) :]
 
 
-def _gemm(model: OnnxModel, node: Node, shape: Shape) -> Shape | None:
+def _matrix(model: OnnxModel, node: Node, shape: Shape) -> Shape | None:
     weight = model.constant(node.input(1))
     if weight is None or weight.ndim != 2:
         return None
-    return (shape[0], int(weight.shape[0 if node.attributes.get("transB", 0) else 1]))
+    return (*shape[:-1], int(weight.shape[0 if node.attributes.get("transB", 0) else 1]))
 
 
 def _pad(model: OnnxModel, node: Node, shape: Shape) -> Shape | None:
-    pads = pads_of(model, node)
+    pads = integers_of(model, node, "pads")
     if pads is None or len(pads) != 2 * len(shape):
         return None
     return tuple(
@@ -198,10 +185,10 @@ def _flatten(model: OnnxModel, node: Node, shape: Shape) -> Shape:
 
 
 def _reshape(model: OnnxModel, node: Node, shape: Shape) -> Shape | None:
-    wanted = node.attributes.get("shape", model.constant(node.input(1)))
+    wanted = integers_of(model, node, "shape")
     if wanted is None:
         return None
-    target = [int(d) for d in np.asarray(wanted).reshape(-1)]
+    target = list(wanted)
     if not node.attributes.get("allowzero", 0):
         target = [shape[i] if d == 0 and i < len(shape) else d for i, d in enumerate(target)]
     total = int(np.prod(shape, dtype=np.int64))
@@ -214,7 +201,7 @@ def _reshape(model: OnnxModel, node: Node, shape: Shape) -> Shape | None:
 
 
 def _squeeze(model: OnnxModel, node: Node, shape: Shape) -> Shape | None:
-    axes = _axes(model, node)
+    axes = integers_of(model, node, "axes")
     if axes is None:
         if node.input(1):
             return None
@@ -224,7 +211,7 @@ def _squeeze(model: OnnxModel, node: Node, shape: Shape) -> Shape | None:
 
 
 def _unsqueeze(model: OnnxModel, node: Node, shape: Shape) -> Shape | None:
-    axes = _axes(model, node)
+    axes = integers_of(model, node, "axes")
     if axes is None:
         return None
     rank = len(shape) + len(axes)
@@ -233,16 +220,13 @@ def _unsqueeze(model: OnnxModel, node: Node, shape: Shape) -> Shape | None:
     return tuple(1 if i in new else next(rest) for i in range(rank))
 
 
-def _global_pool(model: OnnxModel, node: Node, shape: Shape) -> Shape:
-    return (*shape[:2], *(1 for _ in shape[2:]))
-
-
 _RULES: Mapping[str, Callable[[OnnxModel, Node, Shape], Shape | None]] = {
     "Conv": _conv,
     "MaxPool": _pool,
     "AveragePool": _pool,
-    "GlobalAveragePool": _global_pool,
-    "Gemm": _gemm,
+    "GlobalAveragePool": lambda model, node, shape: (*shape[:2], *(1 for _ in shape[2:])),
+    "Gemm": _matrix,
+    "MatMul": _matrix,
     "Pad": _pad,
     "Flatten": _flatten,
     "Reshape": _reshape,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from dory_core.errors import UsageError
 from dory_core.ir import Graph
 
@@ -17,15 +19,14 @@ def extract_layer(graph: Graph, index: int) -> Graph:
             f"{graph.name} has no layer {index}",
             f"layers are numbered in ONNX order, 0 to {len(graph.ops) - 1}",
         )
-    layer, ranges = graph.ops[position], graph.ranges[position]
-    names = tuple(dict.fromkeys(layer.inputs))
-    tensors = {name: graph.tensors[name] for name in (*names, layer.output)}
-    return Graph(
+    op = graph.ops[position]
+    names = tuple(dict.fromkeys(op.inputs))
+    return replace(
+        graph,
         name=f"{graph.name}_layer_{index:02d}",
         inputs=names,
-        outputs=(layer.output,),
-        ops=(layer,),
-        tensors=tensors,
-        ranges=(ranges,),
-        notes=graph.notes,
+        outputs=(op.output,),
+        ops=(op,),
+        tensors={name: graph.tensors[name] for name in (*names, op.output)},
+        ranges=(graph.ranges[position],),
     )
