@@ -13,18 +13,19 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
 
+from dory_core import api
+from dory_core.discovery import PluginState, advertising, installed
 from dory_core.errors import DoryError, UsageError
-from dory_core.frontend import Frontend
-from dory_core.hardware import DmaHal, MemoryHierarchy, Option, OutputFile, Target, TargetContext
 from dory_core.hooks import API_VERSION, Hook, Refused, describe, hooks_of, specifications
-from dory_core.options import all_options, resolve_options
 
+# `dory --help` loads this module: it does without the records and without importlib.metadata.
 if TYPE_CHECKING:
     from dory_core.codegen.application_record import Application
+    from dory_core.frontend import Frontend
+    from dory_core.hardware import DmaHal, Option, OutputFile, Target, TargetContext
     from dory_core.ir import Layer
     from dory_core.ir.geometry import Tile
     from dory_core.kernel import Kernel, Term
@@ -33,49 +34,27 @@ if TYPE_CHECKING:
 
 __all__ = ["API_VERSION", "PluginError", "PluginState", "Plugins", "discover", "load_plugins"]
 
-GROUP = "dory"
-#: Entry points of this group name the plugin modules whose commands ``dory --help`` lists.
-COMMAND_GROUP = "dory.commands"
 _LEAVE_OUT = "report this to its authors; DORY_PLUGINS=NAME,... leaves it out"
-_Record = TypeVar("_Record")
+
+#: Names in ``dory_core.api`` of the records that hooks return, alone or in a list.
+_RECORDS = {
+    "dory_frontends": "Frontend",
+    "dory_targets": "Target",
+    "dory_memory_hierarchy": "MemoryHierarchy",
+    "dory_kernels": "Kernel",
+    "dory_objective_terms": "Term",
+    "dory_dma_hal": "DmaHal",
+    "dory_passes": "Pass",
+    "dory_application": "OutputFile",
+    "dory_runners": "Runner",
+    "dory_reports": "OutputFile",
+}
 
 log = logging.getLogger("dory")
 
 
 class PluginError(DoryError):
     """A hook of a plugin raised or returned something that it must not: a bug of the plugin."""
-
-
-@dataclass(frozen=True, slots=True)
-class PluginState:
-    """What became of one entry point; a row of ``dory plugins``.
-
-    state: ``loaded``, ``failed`` (reason says why), ``skipped`` (by DORY_PLUGINS) or ``missing``
-    (named by DORY_PLUGINS, not installed). hooks: names of the hooks that it implements.
-    """
-
-    dist: str
-    version: str
-    entry: str
-    state: str
-    reason: str = ""
-    hooks: tuple[str, ...] = ()
-
-    @property
-    def label(self) -> str:
-        """The plugin as messages name it: ``entry (distribution version)``."""
-        return f"{self.entry} ({self.dist} {self.version})" if self.dist else self.entry
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the row of ``dory plugins --json``."""
-        return {
-            "dist": self.dist,
-            "version": self.version,
-            "entry": self.entry,
-            "state": self.state,
-            "reason": self.reason,
-            "hooks": list(self.hooks),
-        }
 
 
 def _same(thing: Any) -> Any:
@@ -114,8 +93,8 @@ class Plugins:
                 except (Exception, SystemExit) as error:
                     raise Refused(f"import failed: {describe(error)}") from error
                 hooks = hooks_of(plugin)
-                frontends = _offers(hooks, "dory_frontends", Frontend)
-                targets = _offers(hooks, "dory_targets", Target)
+                frontends = _offers(hooks, "dory_frontends")
+                targets = _offers(hooks, "dory_targets")
             state = replace(state, hooks=tuple(hooks))
             _check_clash("frontend", frontends, self._frontends, state)
             _check_clash("target", targets, self._targets, state)
@@ -181,6 +160,8 @@ class Plugins:
 
     def options(self, target: str) -> tuple[Option, ...]:
         """Return the options that :meth:`context` takes for a target; raises UsageError."""
+        from dory_core.options import all_options
+
         return all_options(self.target(target))
 
     def provider(self, kind: str, name: str) -> PluginState:
@@ -205,10 +186,13 @@ class Plugins:
         Raises UsageError for an unknown target, option or value, PluginError when no plugin
         describes the target's memories.
         """
+        from dory_core.hardware import TargetContext
+        from dory_core.options import resolve_options
+
         record = self.target(target)
         options, point = resolve_options(record, settings or {})
         ctx = TargetContext(record.name, options, None, point)
-        hierarchy = self._first("dory_memory_hierarchy", MemoryHierarchy, ctx=ctx)
+        hierarchy = self._first("dory_memory_hierarchy", ctx=ctx)
         if hierarchy is None:
             raise PluginError(
                 f"no plugin describes the memories of target {target!r} (dory_memory_hierarchy)",
@@ -222,10 +206,8 @@ class Plugins:
         A name belongs to the plugin that offered it first; another plugin's kernel of that name is
         left out and the clash reported. Raises: PluginError when a plugin fails.
         """
-        from dory_core.kernel import Kernel
-
         kernels: dict[str, Kernel] = {}
-        for plugin, kernel in self._records("dory_kernels", Kernel, ctx=ctx, layer=layer):
+        for plugin, kernel in self._records("dory_kernels", ctx=ctx, layer=layer):
             owner = self._kernel_owners.setdefault((ctx.name, kernel.name), plugin)
             if owner is not plugin:
                 self._warn_of_clash(plugin, "kernel", kernel.name, owner.label)
@@ -242,26 +224,23 @@ class Plugins:
         self, ctx: TargetContext, layer: Layer, kernel: Kernel, tile: Tile
     ) -> tuple[Term, ...]:
         """Return the terms of all plugins, in load order."""
-        from dory_core.kernel import Term
-
         given = {"layer": layer, "kernel": kernel, "tile": tile}
-        return self._all("dory_objective_terms", Term, ctx=ctx, **given)
+        return self._all("dory_objective_terms", ctx=ctx, **given)
 
     def dma_hal(self, ctx: TargetContext) -> DmaHal | None:
         """Return the target's DMA HAL, None when it has none."""
-        return self._first("dory_dma_hal", DmaHal, ctx=ctx)
+        hal: DmaHal | None = self._first("dory_dma_hal", ctx=ctx)
+        return hal
 
     def passes(self, ctx: TargetContext) -> tuple[Pass, ...]:
         """Return the target's graph passes, in load order."""
-        from dory_core.passes import Pass
-
-        return self._all("dory_passes", Pass, ctx=ctx)
+        return self._all("dory_passes", ctx=ctx)
 
     def application(self, ctx: TargetContext, application: Application) -> tuple[OutputFile, ...]:
         """Return the application files of all plugins; raises PluginError when two share a path."""
         files: dict[str, tuple[OutputFile, PluginState]] = {}
         values = {"ctx": ctx, "application": application}
-        for plugin, file in self._records("dory_application", OutputFile, **values):
+        for plugin, file in self._records("dory_application", **values):
             if file.path in files:
                 other = files[file.path][1].label
                 raise PluginError(
@@ -273,9 +252,7 @@ class Plugins:
 
     def runners(self, ctx: TargetContext) -> tuple[Runner, ...]:
         """Return the target's runners, in load order."""
-        from dory_core.simulate.runner import Runner
-
-        return self._all("dory_runners", Runner, ctx=ctx)
+        return self._all("dory_runners", ctx=ctx)
 
     def reports(
         self, plan: Mapping[str, Any], timeline: Mapping[str, Any], taken: Collection[str]
@@ -288,7 +265,7 @@ class Plugins:
         values = {"plan": plan, "timeline": timeline}
         for plugin, hook in self._hooks["dory_reports"]:
             try:
-                found = tuple(_records_of(plugin, hook, values, OutputFile))
+                found = tuple(_records_of(plugin, hook, values))
             except DoryError as error:
                 self._warn(plugin, error.message)
                 continue
@@ -322,20 +299,24 @@ class Plugins:
 
     # -- asking ----------------------------------------------------------------------------------
 
-    def _first(self, name: str, type_: type[_Record], **values: Any) -> _Record | None:
+    def _first(self, name: str, **values: Any) -> Any:
         for plugin, hook in self._hooks[name]:
             answer = _ask(plugin, hook, values)
             if answer is not None:
-                return _checked(name, plugin, answer, type_)
+                return _checked(name, plugin, answer, _record_type(name))
         return None
 
-    def _records(self, name: str, type_: Any, **values: Any) -> Iterator[tuple[PluginState, Any]]:
+    def _records(self, name: str, **values: Any) -> Iterator[tuple[PluginState, Any]]:
         for plugin, hook in self._hooks[name]:
-            for record in _records_of(plugin, hook, values, type_):
+            for record in _records_of(plugin, hook, values):
                 yield plugin, record
 
-    def _all(self, name: str, type_: Any, **values: Any) -> tuple[Any, ...]:
-        return tuple(record for _, record in self._records(name, type_, **values))
+    def _all(self, name: str, **values: Any) -> tuple[Any, ...]:
+        return tuple(record for _, record in self._records(name, **values))
+
+
+def _record_type(hook: str) -> type[Any]:
+    return cast("type[Any]", getattr(api, _RECORDS[hook]))
 
 
 def _ask(plugin: PluginState, hook: Hook, values: Mapping[str, Any]) -> Any:
@@ -349,12 +330,10 @@ def _ask(plugin: PluginState, hook: Hook, values: Mapping[str, Any]) -> Any:
         raise PluginError(reason, _LEAVE_OUT) from error
 
 
-def _records_of(
-    plugin: PluginState, hook: Hook, values: Mapping[str, Any], type_: type[_Record]
-) -> Iterator[_Record]:
+def _records_of(plugin: PluginState, hook: Hook, values: Mapping[str, Any]) -> Iterator[Any]:
     answer = _ask(plugin, hook, values)
     for record in () if answer is None else _checked(hook.name, plugin, answer, list, tuple):
-        yield _checked(hook.name, plugin, record, type_)
+        yield _checked(hook.name, plugin, record, _record_type(hook.name))
 
 
 def _commands_of(plugin: PluginState, hook: Hook) -> Mapping[str, Any]:
@@ -374,7 +353,7 @@ def _no_operation() -> None:
     """Keep a Typer of a single command a group."""
 
 
-def _checked(name: str, plugin: PluginState, answer: Any, *types: type[_Record]) -> _Record:
+def _checked(name: str, plugin: PluginState, answer: Any, *types: type[Any]) -> Any:
     if isinstance(answer, types):
         return answer
     wanted = "a list" if len(types) > 1 else types[0].__name__
@@ -382,7 +361,7 @@ def _checked(name: str, plugin: PluginState, answer: Any, *types: type[_Record])
     raise PluginError(f"plugin {plugin.label} returned {got} from {name}, not {wanted}", _LEAVE_OUT)
 
 
-def _offers(hooks: Mapping[str, Hook], name: str, type_: type[_Record]) -> list[_Record]:
+def _offers(hooks: Mapping[str, Hook], name: str) -> list[Any]:
     """Return the records of a hook without parameters; raises Refused."""
     if name not in hooks:
         return []
@@ -392,6 +371,7 @@ def _offers(hooks: Mapping[str, Hook], name: str, type_: type[_Record]) -> list[
         raise Refused(f"{name} raised {describe(error)}") from error
     if not isinstance(records, (list, tuple)):
         raise Refused(f"{name} returned {type(records).__name__}, not a list")
+    type_ = _record_type(name)
     for record in records:
         if not isinstance(record, type_):
             raise Refused(f"{name} returned a {type(record).__name__}, not a {type_.__name__}")
@@ -427,21 +407,14 @@ def discover(selection: str | None, only_commands: bool = False) -> Plugins:
     """
     plugins = Plugins()
     wanted = None if selection is None else [n.strip() for n in selection.split(",") if n.strip()]
-    found = sorted(
-        entry_points(group=GROUP), key=lambda e: (e.name, e.dist.name if e.dist else "", e.value)
-    )
-    if only_commands:
-        modules = {entry.value for entry in entry_points(group=COMMAND_GROUP)}
-        found = [entry for entry in found if entry.value in modules]
-    for entry in found:
-        dist, version = (entry.dist.name, entry.dist.version) if entry.dist else ("", "")
-        state = PluginState(dist, version, entry.name, "loaded")
-        if wanted is None or entry.name in wanted:
-            plugins._add(state, entry.load)
+    found = advertising() if only_commands else installed()
+    for state, _, load in found:
+        if wanted is None or state.entry in wanted:
+            plugins._add(state, load)
         else:
             plugins._states.append(replace(state, state="skipped", reason="not in DORY_PLUGINS"))
     for name in () if only_commands else wanted or ():
-        if all(entry.name != name for entry in found):
+        if all(state.entry != name for state, _, _ in found):
             reason = "named by DORY_PLUGINS but not installed"
             plugins._states.append(PluginState("", "", name, "missing", reason))
             log.warning("plugin %s is %s", name, reason)

@@ -3,33 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, cast
 
 from dory_core.errors import DoryError, ToolMissing, UsageError
+
+_ADVERTISED = "dory.commands"  # in what contexts of the option parser share
 
 #: Distributions of this repository, by the commands that they add.
 _PACKAGES = {"compare": "dory-report", "report": "dory-report"}
 
 
-def advertised_commands(own: Collection[str]) -> Mapping[str, Any]:
+def plugin_commands(ctx: Any, own: Collection[str]) -> Mapping[str, Any]:
     """Return the commands of plugins that group ``dory.commands`` names; no other is imported.
 
     own: names of dory's own commands, which no plugin can replace.
     """
-    from importlib.metadata import entry_points
+    if _ADVERTISED not in ctx.meta:
+        from dory_core.plugins import load_plugins
 
-    if not entry_points(group="dory.commands"):
-        return {}
-    from dory_core.plugins import load_plugins
-
-    return load_plugins(only_commands=True).commands(own)
+        ctx.meta[_ADVERTISED] = load_plugins(only_commands=True).commands(own)
+    return cast("Mapping[str, Any]", ctx.meta[_ADVERTISED])
 
 
-def find_command(name: str, own: Collection[str]) -> Any:
+def find_command(ctx: Any, name: str, own: Collection[str]) -> Any:
     """Return the command of a plugin, None when none adds it."""
     from dory_core.plugins import load_plugins
 
-    advertised = advertised_commands(own)
+    advertised = plugin_commands(ctx, own)
     return advertised[name] if name in advertised else load_plugins().commands(own).get(name)
 
 

@@ -19,7 +19,7 @@ from dory_core import __version__
 from dory_core.cli import check, frontends, new, plugins, run, targets
 from dory_core.cli import compile as compile_
 from dory_core.cli.common import Debug, Quiet, Verbose, report_error, set_verbosity, settings
-from dory_core.cli.extensions import advertised_commands, find_command, missing_command
+from dory_core.cli.extensions import find_command, missing_command, plugin_commands
 from dory_core.errors import UsageError
 
 DEFAULT_COMMAND = "compile"
@@ -64,12 +64,12 @@ class DoryGroup(TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of dory's own commands and of those that plugins advertise."""
-        return [*super().list_commands(ctx), *advertised_commands(self.commands)]
+        return [*super().list_commands(ctx), *plugin_commands(ctx, self.commands)]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return dory's own command, else a plugin's, else None."""
         own = super().get_command(ctx, cmd_name)
-        return own if own is not None else find_command(cmd_name, self.commands)
+        return own if own is not None else find_command(ctx, cmd_name, self.commands)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command and its arguments; raises ToolMissing when its package is missing."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.plugins.distributions import GOOD_TARGET, Site
 
 
@@ -41,6 +43,37 @@ def test_help_and_version_load_no_plugin(site: Site) -> None:
     assert not (site.folder / "was_imported").exists()
     site.dory("plugins")
     assert (site.folder / "was_imported").exists()
+
+
+def test_help_reads_neither_records_nor_the_metadata_of_all_distributions(site: Site) -> None:
+    source = (
+        "from dory_core.api import hookimpl\n"
+        "@hookimpl\n"
+        "def dory_commands(app):\n"
+        "    @app.command()\n"
+        "    def flash() -> None:\n"
+        "        'Write it to the board.'\n"
+    )
+    site.install("dory-flash", "flash", source, commands=True)
+    code = (
+        "import atexit, sys, dory_core.cli.main as m; slow = {'dory_core.hardware', "
+        "'dory_core.ir', 'importlib.metadata', 'numpy'}\n"
+        "atexit.register(lambda: print(sorted(slow & sys.modules.keys())))\n"
+        "m.main(['--help'])"
+    )
+    shown = site.python("-c", code).stdout
+    assert "Write it to the board." in shown
+    assert shown.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize("points", ["[dory.commands]\nno value\n", "[dory.commands\n", "\0\xff"])
+def test_damaged_entry_points_of_a_distribution_leave_help_alone(site: Site, points: str) -> None:
+    site.install("dory-damaged", "damaged", "", commands=True)
+    file = site.folder / "dory_damaged-1.0.dist-info" / "entry_points.txt"
+    file.write_bytes(points.encode("latin-1"))
+    outcome = site.dory("--help")
+    assert outcome.status == 0, outcome.stderr
+    assert outcome.stderr == ""
 
 
 def test_plugins_are_loaded_once(site: Site) -> None:
