@@ -11,13 +11,12 @@ from dory_core.requantisation.narrow import (
     narrow_product,
     reach,
 )
-from dory_core.requantisation.staircase import Staircase, equal_on, staircase
+from dory_core.requantisation.staircase import Staircase, staircase
 
 __all__ = [
     "Narrow",
     "Staircase",
     "exact_addend_interval",
-    "equal_on",
     "narrow",
     "narrow_32",
     "narrow_clamped",

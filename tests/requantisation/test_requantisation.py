@@ -15,7 +15,6 @@ from dory_core.ir import Array, Layer, Linear, Requant, requant
 from dory_core.requantisation import (
     Narrow,
     cached_per_layer,
-    equal_on,
     exact_addend_interval,
     narrow,
     narrow_32,
@@ -27,6 +26,7 @@ from dory_core.requantisation import (
     steps_of_sums,
 )
 from dory_core.testing.kernels import alone, typed
+from tests.requantisation.equality import equal_on
 
 INT32 = (-(2**31), 2**31 - 1)
 
