@@ -32,9 +32,9 @@ class Memory:
     """One physical memory.
 
     size_bytes: what the chip has. reserved_bytes: taken by stacks, code, heap; not for the network.
-    address: base address on the chip. holds: roles, of ``activations``, ``weights``, ``code``, or
-    one that a kernel names (``Traits.fetches``): such a memory of level 1 is filled by
-    calls of kernels and is no part of a budget.
+    holds: roles, of ``activations``, ``weights``, ``code``, or one that a kernel names
+    (``Traits.fetches``): such a memory of level 1 is filled by calls of kernels and is no part of a
+    budget.
     alignment_bytes: every block starts on a multiple of it. mapped: cores and DMA read it like any
     other memory, and nobody writes it at run time: constants are linked there and are loaded into
     L1 from there, without a copy in the level between. read_only: transfers read it alone; it holds
@@ -49,7 +49,6 @@ class Memory:
     name: str
     size_bytes: int
     reserved_bytes: int = 0
-    address: int = 0
     holds: frozenset[str] = frozenset({"activations", "weights"})
     alignment_bytes: int = 8
     mapped: bool = False

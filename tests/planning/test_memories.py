@@ -35,10 +35,7 @@ def forked(*sizes: int, rom: int | None = 64 * 1024, in_place: bool = False) -> 
     holds = ACTIVATIONS if rom else ACTIVATIONS | {"weights"}
     memories: list[Memory | tuple[Memory, ...]] = [
         Memory("TCM", 16 * 1024),
-        tuple(
-            Memory(f"SRAM{k}", size, 0, 0x2000_0000 + k * 0x1000_0000, holds, 16)
-            for k, size in enumerate(sizes)
-        ),
+        tuple(Memory(f"SRAM{k}", size, 0, holds, 16) for k, size in enumerate(sizes)),
     ]
     links = [Link(1, 2, setup_cycles=40, bytes_per_cycle=4.0)]
     if rom:

@@ -32,8 +32,8 @@ from tests.toy import frontend
 NAME = "toy"
 L1_BYTES = 12 * 1024
 L2_BYTES = 192 * 1024
-SCRATCHPAD = Memory("scratchpad", L1_BYTES, reserved_bytes=1000, address=0x2000_0000)
-SRAM = Memory("SRAM", L2_BYTES, address=0x3000_0000, alignment_bytes=4)
+SCRATCHPAD = Memory("scratchpad", L1_BYTES, reserved_bytes=1000)
+SRAM = Memory("SRAM", L2_BYTES, alignment_bytes=4)
 DMA = Link(upper=1, lower=2, setup_cycles=40, bytes_per_cycle=4.0, row_cycles=2.0)
 
 Kernels = Callable[[Layer], Sequence[Kernel]]
@@ -129,8 +129,8 @@ def three_levels(cores: int = 4) -> ToyChip:
     return ToyChip(
         cores=cores,
         memories=(
-            Memory("scratchpad", 64 << 10, 16 << 10, 0x1000_0000),
-            Memory("SRAM", 512 << 10, 64 << 10, 0x2000_0000),
+            Memory("scratchpad", 64 << 10, 16 << 10),
+            Memory("SRAM", 512 << 10, 64 << 10),
             (Memory("RAM", 8 << 20), flash),
         ),
         links=(

@@ -22,7 +22,7 @@ L1_KIB = ("256", "128")
 DIGITAL_WEIGHT_BYTES = 64 * 1024
 # 1152 rows of 512 cells of two bits, and mul and add of each column.
 ANALOG_WEIGHT_BYTES = 1152 * 512 // 4 + 512 * 8
-L2_ADDRESS, L2_BYTES = 0x1C00_0000, 512 * 1024
+L2_BYTES = 512 * 1024
 # Runtime, driver, kernels, stack and heap of the host lie in L2 beside the network.
 L2_RESERVED_BYTES = 48 * 1024
 # Code of a layer: its tile loop with the constants in it.
@@ -105,7 +105,7 @@ def hierarchy(ctx: TargetContext) -> MemoryHierarchy:
     """Return the memories of the chip. The host computes on L2 alone: it does not reach L1."""
     activations = frozenset({"activations"})
     l1 = (
-        Memory("L1", int(ctx.options.get("l1_kib", 256)) * 1024, 0, 0, activations, 16),
+        Memory("L1", int(ctx.options.get("l1_kib", 256)) * 1024, 0, activations, 16),
         Memory("digital weights", DIGITAL_WEIGHT_BYTES, holds=frozenset({"digital weights"})),
         Memory("analog array", ANALOG_WEIGHT_BYTES, holds=frozenset({"analog weights"})),
     )
@@ -113,7 +113,6 @@ def hierarchy(ctx: TargetContext) -> MemoryHierarchy:
         "L2 SRAM",
         L2_BYTES,
         L2_RESERVED_BYTES,
-        L2_ADDRESS,
         activations | {"weights", "code"},
         alignment_bytes=16,
         code_bytes_per_layer=CODE_BYTES_PER_LAYER,

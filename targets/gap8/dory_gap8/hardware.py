@@ -205,12 +205,11 @@ def hierarchy(ctx: TargetContext) -> MemoryHierarchy:
         "L2 SRAM",
         L2_BYTES,
         L2_RESERVED_BYTES,
-        0x1C00_0000,
         data | {"code"},
         code_bytes_per_layer=CODE_BYTES_PER_LAYER,
     )
     levels = [
-        Level(1, (Memory("TCDM", L1_BYTES, reserved, 0x1000_0000, data),)),
+        Level(1, (Memory("TCDM", L1_BYTES, reserved, data),)),
         Level(2, (l2,)),
     ]
     links = [replace(CLUSTER_DMA, blocking=board != GVSOC)]
@@ -222,7 +221,7 @@ def hierarchy(ctx: TargetContext) -> MemoryHierarchy:
             holds=frozenset({"weights"}),
             read_only=True,
         )
-        levels.append(Level(3, (Memory("HyperRAM", L3_BYTES, 0, 0, data), flash)))
+        levels.append(Level(3, (Memory("HyperRAM", L3_BYTES, 0, data), flash)))
         links.append(hyper_ram(ctx.operating_point or LOW_VOLTAGE))
     peak = MACS_PER_CYCLE_AND_CORE * cores
     kernels = str(ctx.options.get("kernels", KERNELS[0]))

@@ -130,7 +130,6 @@ AXI_SRAM = Memory(
     "AXI SRAM",
     AXI_BYTES,
     DESCRIPTORS_BYTES,
-    AXI_ADDRESS,
     _ACTIVATIONS,
     CACHE_LINE,
     access_cycles=calibration.AXI_ACCESS,
@@ -140,7 +139,6 @@ D2_SRAM = Memory(
     "D2 SRAM",
     D2_BYTES,
     0,
-    D2_ADDRESS,
     _ACTIVATIONS,
     CACHE_LINE,
     access_cycles=calibration.D2_ACCESS,
@@ -158,7 +156,6 @@ def _flash(ctx: TargetContext) -> Memory:
         "flash",
         FLASH_BYTES,
         CODE_BYTES,
-        FLASH_ADDRESS,
         frozenset({"weights", "code"}),
         mapped=True,
         access_cycles=calibration.AXI_ACCESS + waiting / words,
@@ -176,7 +173,7 @@ def hierarchy(ctx: TargetContext) -> MemoryHierarchy:
     link = MEMCPY if ctx.options.get("dma") == "memcpy" else MDMA
     return MemoryHierarchy(
         (
-            Level(1, (Memory("DTCM", DTCM_BYTES, STACK_BYTES + VARIABLES_BYTES, DTCM_ADDRESS),)),
+            Level(1, (Memory("DTCM", DTCM_BYTES, STACK_BYTES + VARIABLES_BYTES),)),
             Level(2, (AXI_SRAM, D2_SRAM)),
             Level(3, (_flash(ctx),)),
         ),

@@ -30,9 +30,9 @@ TARGET = Target(
 )
 
 # The scratchpad next to the cores. Stacks that lie in it are reserved.
-L1 = Memory("scratchpad", size_bytes=64 * 1024, reserved_bytes=4 * 1024, address=0x1000_0000)
+L1 = Memory("scratchpad", size_bytes=64 * 1024, reserved_bytes=4 * 1024)
 # Activations and, if they fit, constants. Code and heap are reserved.
-L2 = Memory("SRAM", size_bytes=512 * 1024, reserved_bytes=64 * 1024, address=0x2000_0000)
+L2 = Memory("SRAM", size_bytes=512 * 1024, reserved_bytes=64 * 1024)
 
 # The DMA between them: cycles to start a transfer, bytes per cycle once it runs.
 DMA = Link(upper=1, lower=2, setup_cycles=40, bytes_per_cycle=4.0, row_cycles=1.0)
