@@ -24,11 +24,8 @@ def unsuitable_step(steps: Iterable[Requant]) -> str | None:
 
 def table_bytes(steps: Iterable[Requant], c_out: Number) -> Number:
     """Return the bytes of the int64 tables of ``steps`` for ``c_out`` channels."""
-    entries: Number = 0
-    for step in steps:
-        for values in (step.mul, step.add):
-            entries = entries + (c_out if len(values) > 1 else 1)
-    return 8 * entries
+    tables = (values for step in steps for values in (step.mul, step.add))
+    return 8 * sum(c_out if len(values) > 1 else 1 for values in tables)
 
 
 def table(steps: Iterable[Requant], c_out: tuple[int, int]) -> bytes:

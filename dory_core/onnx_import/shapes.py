@@ -252,19 +252,12 @@ def _fold(model: OnnxModel, node: Node, shapes: Mapping[str, Shape]) -> npt.NDAr
 
 
 def _fold_slice(model: OnnxModel, node: Node, inputs: list[Any]) -> npt.NDArray[Any]:
-    data = inputs[0]
-    starts: Sequence[int]
-    ends: Sequence[int]
-    axes: Sequence[int]
-    steps: Sequence[int]
+    data, *bounds = inputs
     if "starts" in node.attributes:
-        starts, ends = node.attributes["starts"], node.attributes["ends"]
-        axes = node.attributes.get("axes", tuple(range(len(starts))))
-        steps = (1,) * len(starts)
-    else:
-        starts, ends = inputs[1], inputs[2]
-        axes = range(len(starts)) if len(inputs) < 4 or inputs[3] is None else inputs[3]
-        steps = [1] * len(starts) if len(inputs) < 5 or inputs[4] is None else inputs[4]
+        bounds = [node.attributes.get(name) for name in ("starts", "ends", "axes")]
+    starts, ends, axes, steps = [*bounds, None, None, None, None][:4]
+    axes = range(len(starts)) if axes is None else axes
+    steps = [1] * len(starts) if steps is None else steps
     index = [slice(None)] * data.ndim
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
         index[int(axis)] = slice(int(start), int(end) if end > -(2**31) else None, int(step))

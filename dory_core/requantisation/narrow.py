@@ -147,18 +147,8 @@ def narrow_product(stairs: Staircase, shift: int) -> Narrow | None:
     bits = min(_PRODUCT, _WORD + shift)
     if largest.bit_length() + shift > bits:
         return None
-    mul, add = np.zeros_like(stairs.first), stairs.first << shift
-    moving = np.flatnonzero(~stairs.constant)
-    if len(moving):
-        part = stairs.take(moving)
-        limit = 1 << bits
-        points = _Points.of(part, part.x_lo, part.x_hi, 1 << shift, limit)
-        found = _line(points, limit, 1, (1 << _WORD) - 1)
-        if found is None:
-            return None
-        mul[moving] = np.where(part.falling, -found.mul, found.mul)
-        add[moving] = found.add
-    return Narrow(mul, add, shift)
+    found = _parameters(stairs, None, shift, 1 << bits, 1, (1 << _WORD) - 1)
+    return None if found is None else Narrow(*found, shift)
 
 
 def reach(stairs: Staircase) -> Integers:
@@ -306,27 +296,45 @@ def _narrow(stairs: Staircase, bound: Integers | None, low_bits: int) -> Narrow 
     if any(a.dtype == object for a in (stairs.thresholds, stairs.x_lo, stairs.x_hi)):
         return None
     bits = _WORD + low_bits
-    limit, unit = 1 << bits, 1 << low_bits
     moving = np.flatnonzero(~stairs.constant)
     still = stairs.first[stairs.constant]
     largest = bits - 1
     if len(still):
         largest = min(largest, bits - int(np.abs(still).max()).bit_length())
-    part = stairs.take(moving)
-    x_lo, x_hi = _domain(part, None if bound is None else bound[moving])
     if len(moving):
-        largest = min(largest, _largest_shift(part, x_lo, x_hi, bits))
+        part = stairs.take(moving)
+        domain = _domain(part, None if bound is None else bound[moving])
+        largest = min(largest, _largest_shift(part, *domain, bits))
     for shift in range(largest, max(largest - _SHIFTS, low_bits - 1), -1):
-        mul, add = np.zeros_like(stairs.first), stairs.first << shift
-        if len(moving):
-            points = _Points.of(part, x_lo, x_hi, 1 << shift, limit)
-            found = _line(points, limit, unit)
-            if found is None:
-                continue
-            mul[moving] = np.where(part.falling, -found.mul, found.mul)
-            add[moving] = found.add
-        return Narrow(mul, add, shift, bound, low_bits)
+        found = _parameters(stairs, bound, shift, 1 << bits, 1 << low_bits)
+        if found is not None:
+            return Narrow(*found, shift, bound, low_bits)
     return None
+
+
+def _parameters(
+    stairs: Staircase,
+    bound: Integers | None,
+    shift: int,
+    limit: int,
+    unit: int,
+    steepest: int = _ANY,
+) -> tuple[Integers, Integers] | None:
+    """Return (mul, add) of all channels with one shift, None when a channel has none.
+
+    Arguments as of :func:`_domain` and :func:`_line`.
+    """
+    mul, add = np.zeros_like(stairs.first), stairs.first << shift
+    moving = np.flatnonzero(~stairs.constant)
+    if len(moving):
+        part = stairs.take(moving)
+        domain = _domain(part, None if bound is None else bound[moving])
+        found = _line(_Points.of(part, *domain, 1 << shift, limit), limit, unit, steepest)
+        if found is None:
+            return None
+        mul[moving] = np.where(part.falling, -found.mul, found.mul)
+        add[moving] = found.add
+    return mul, add
 
 
 def _line(points: _Points, limit: int, unit: int, steepest: int = _ANY) -> _Lines | None:
