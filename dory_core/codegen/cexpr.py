@@ -223,12 +223,15 @@ def c_type(values: Iterable[int]) -> str:
 def wrapped(text: str, indent: int, width: int = 100) -> list[str]:
     """Return a statement on lines of at most ``width`` columns where commas allow it.
 
-    Lines after the first one are indented by four more columns. Initialisers with designators stay
-    on one line, as clang-format has them.
+    indent: columns in front of it, beside those that it has. Lines after the first one are indented
+    by four more. Initialisers with designators stay on one line, as clang-format has them.
     """
-    lines = []
+    lines: list[str] = []
+    if not text:
+        return [""]
     rest = " " * indent + text
-    while len(rest) > width and "{." not in text and not text.startswith("."):
+    indent += len(text) - len(text.lstrip())
+    while len(rest) > width and "{." not in text and not text.lstrip().startswith("."):
         at = rest.rfind(", ", indent + 4, width)
         if at < 0:
             at = rest.find(", ", width)

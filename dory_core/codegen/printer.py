@@ -13,7 +13,7 @@ from itertools import groupby
 from dory_core.codegen.arguments import ArgumentText, call_lines
 from dory_core.codegen.cexpr import Reader, c_type, comment, string, wrapped
 from dory_core.codegen.names import layer_parameters, layer_symbol, weights_symbol
-from dory_core.copies import DMA, PIECES, Carriage
+from dory_core.copies import DMA, PIECES
 from dory_core.expr import Expr, Var
 from dory_core.plan import LayerStep
 from dory_core.program.operations import (
@@ -28,13 +28,16 @@ from dory_core.program.operations import (
     Copy,
     LayerProgram,
     Loop,
+    LoopAxis,
     Mark,
     MarkKind,
     Of,
     Operation,
+    Slot,
     Value,
     Wait,
     When,
+    all_operations,
 )
 
 INDENT = "  "
@@ -53,104 +56,80 @@ def copies_by_helper(step: LayerStep) -> bool:
     return any(carriage.by != DMA for carriage in step.carriages.values())
 
 
-def _made(copy: Copy, descriptor: str, core: str) -> str:
-    """Return the call that makes or starts a copy; it gives a ticket unless the cores copy."""
+def _command(copy: Copy, descriptor: str, share: str, ticket: str = "") -> str:
+    """Return the call that makes or starts a copy; it gives a ticket unless the cores copy.
+
+    share: which core's of how many. ticket: what the copy joins.
+    """
     carriage = copy.carriage
     if carriage.by_cores:
-        return f"dory_copy_share({descriptor}, {core}, DORY_CORES)"
+        return f"dory_copy_share({descriptor}, {share})"
     if carriage.by == PIECES:
-        return f"dory_copy_pieces(DORY_NO_TICKET, {descriptor}, {_limits(carriage)})"
-    return f"dory_dma_start({descriptor})"
-
-
-def _joined(copy: Copy, descriptor: str) -> str:
-    """Return the statement that makes one of several copies that share a ticket."""
-    carriage = copy.carriage
-    if carriage.by_cores:
-        return f"dory_copy_share({descriptor}, 0, 1);"
-    if carriage.by == PIECES:
-        return f"ticket = dory_copy_pieces(ticket, {descriptor}, {_limits(carriage)});"
-    return f"ticket = dory_dma_join(ticket, {descriptor});"
-
-
-def _limits(carriage: Carriage) -> str:
-    return f"{carriage.dimensions}, {carriage.max_bytes}"
-
-
-@dataclass(slots=True)
-class _Ticket:
-    """How the tickets of an operand are declared. local: where its only copy starts."""
-
-    copies: int = 1
-    local: bool = True
+        limits = f"{carriage.dimensions}, {carriage.max_bytes}"
+        return f"dory_copy_pieces({ticket or 'DORY_NO_TICKET'}, {descriptor}, {limits})"
+    return f"dory_dma_join({ticket}, {descriptor})" if ticket else f"dory_dma_start({descriptor})"
 
 
 @dataclass(slots=True)
 class _Printer:
+    """tickets: how many an operand has. local: operands whose only copy starts outside of the loop,
+    in the block that waits for it. functions: copies that are functions. call: the statements that
+    call the kernel."""
+
     step: LayerStep
     program: LayerProgram
     cores: int
     reader: Reader = field(init=False)
-    loop: Loop | None = field(init=False)
-    single: bool = field(init=False)  # the loop has one axis
+    axes: tuple[LoopAxis, ...] = ()
+    slots: tuple[Slot, ...] = ()
+    single: bool = False  # the loop has one axis
     functions: dict[str, Copy] = field(init=False)
-    tickets: dict[str, _Ticket] = field(init=False)
+    tickets: dict[str, int] = field(init=False)
+    local: set[str] = field(init=False)
+    call: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        self.loop = self.program.loop
-        self.single = self.loop is not None and len(self.loop.axes) == 1
+        loop = self.program.loop
+        if loop is not None:
+            self.axes, self.slots, self.single = loop.axes, loop.slots, len(loop.axes) == 1
         self.reader = Reader({})
         self.reader.variables = self._variables()
-        self.functions = {}
-        self.tickets = {}
-        for operation, inside in _flat(self.program.operations):
-            if isinstance(operation, Copy):
-                if operation.of is Of.NEXT or operation.channels is not None:
-                    self.functions[operation.operand] = operation
-                if operation.carriage.by_cores:
-                    continue
-                known = self.tickets.setdefault(operation.operand, _Ticket())
-                known.local &= not inside
-        for slot in self.loop.slots if self.loop is not None else ():
-            if slot.name == "y_slot" and "y" in self.tickets:
-                self.tickets["y"].copies = slot.copies
-        copies = [op for op, _ in _flat(self.program.operations) if isinstance(op, Copy)]
+        copies = [op for op in all_operations(self.program) if isinstance(op, Copy)]
+        self.functions = {c.operand: c for c in copies if c.of is Of.NEXT or c.channels is not None}
+        stores = next((slot.copies for slot in self.slots if slot.name == "y_slot"), 1)
+        self.tickets = {
+            c.operand: stores if c.operand == "y" else 1 for c in copies if not c.carriage.by_cores
+        }
+        looped = all_operations(loop) if loop is not None else ()
+        self.local = set(self.tickets) - {op.operand for op in looped if isinstance(op, Copy)}
         if any(copy.each_core for copy in copies):  # the others' blocks end in between
-            for ticket in self.tickets.values():
-                ticket.local = False
+            self.local = set()
 
     # -- names -----------------------------------------------------------------------------------
 
     def _variables(self) -> dict[str, str]:
         """Return what the loop's variables are called."""
-        if self.loop is None:
-            return {}
-        if self.single:
-            names = {axis.name: axis.name for axis in self.loop.axes}
-        else:
-            names = {axis.name: f"t.{axis.name}" for axis in self.loop.axes}
-        for slot in self.loop.slots:
-            counted = self._tile_number() if self._changes_always(slot.axes) else ""
-            names[slot.name] = f"{counted} % {slot.copies}" if counted else slot.name
+        names = {axis.name: axis.name if self.single else f"t.{axis.name}" for axis in self.axes}
+        for slot in self.slots:
+            always = self._changes_always(slot.axes)
+            names[slot.name] = f"{self._tile_number()} % {slot.copies}" if always else slot.name
         return names
 
     def _next_slot(self, name: str) -> str:
         """Return the slot of the next tile where a copy for it is started."""
-        assert self.loop is not None
-        slot = next(slot for slot in self.loop.slots if slot.name == name)
+        slot = next(slot for slot in self.slots if slot.name == name)
         if self._changes_always(slot.axes):
             return f"({self._tile_number()} + 1) % {slot.copies}"
         return f"{name} ^ 1u"
 
     def _changes_always(self, axes: Sequence[str]) -> bool:
         """Return whether every tile differs from the one before along one of the axes."""
-        return self.loop is not None and self.loop.axes[-1].name in axes
+        return bool(self.axes) and self.axes[-1].name in axes
 
     def _tile_number(self) -> str:
-        assert self.loop is not None
         if not self.single:
-            return "n"
-        axis = self.loop.axes[0]
+            return "n" if self.axes else "0"
+        axis = self.axes[0]
         if isinstance(axis.first, int) and axis.first == 0:
             return axis.name
         return f"({axis.name} - {self.reader.atom(axis.first)})"
@@ -233,7 +212,7 @@ class _Printer:
     def _function(self, copy: Copy) -> str:
         """Return the function that starts the load of a tile."""
         what = "the constants" if copy.operand == "w" else "the input"
-        of = "" if self.loop is None else f" of tile {self._position}"
+        of = f" of tile {self._position}" if self.axes else ""
         names = self._used(copy)
         parameters = ["uint8_t *to"]
         if copy.l2.memory != CONSTANTS:
@@ -248,7 +227,7 @@ class _Printer:
             [
                 f"/* {starts} of {what}{of}. */",
                 *wrapped(head, 0),
-                *(line for text in lines for line in wrapped(text.lstrip(), _indent(text) + 2)),
+                *(line for text in lines for line in wrapped(text, 2)),
                 "}",
             ]
         )
@@ -256,8 +235,7 @@ class _Printer:
     @property
     def _position(self) -> str:
         """What the position of a tile is called."""
-        assert self.loop is not None
-        return self.loop.axes[0].name if self.single else "t"
+        return self.axes[0].name if self.single else "t"
 
     def _used(self, copy: Copy) -> list[tuple[str, str]]:
         """Return the parameters of a copy's function beside its addresses, with their types."""
@@ -265,7 +243,7 @@ class _Printer:
         values.append(0 if copy.channels is None else copy.channels)
         used = {v.name for value in values if isinstance(value, Expr) for v in value.variables}
         found = []
-        if self.loop is not None and used & {axis.name for axis in self.loop.axes}:
+        if used & {axis.name for axis in self.axes}:
             kind = "uint32_t " if self.single else "dory_index_t "
             found.append((kind, self._position))
         if copy.each_core and self.cores > 1:
@@ -282,13 +260,14 @@ class _Printer:
         if copy.channels is None:
             return [f"{'' if by_cores else 'return '}{self._start(copy, l1)};"]
         first, step = ("core", "DORY_CORES") if copy.each_core and self.cores > 1 else ("0", "1")
-        stride = self.reader.atom(copy.l1_channel)
+        l1 = f"{l1} + c * {self.reader.atom(copy.l1_channel)}"
         l2 = f"{self._address(copy.l2)} + c * {copy.l2_channel}"
+        command = _command(copy, self._descriptor(copy, l1, l2), "0, 1", "ticket")
         ticket = [] if by_cores else ["dory_ticket_t ticket = DORY_NO_TICKET;"]
         return [
             *ticket,
             f"for (uint32_t c = {first}; c < {self.reader.text(copy.channels)}; c += {step}) {{",
-            INDENT + _joined(copy, self._descriptor(copy, f"{l1} + c * {stride}", l2)),
+            f"{INDENT}{'' if by_cores else 'ticket = '}{command};",
             "}",
             *(["return ticket;"] if ticket else []),
         ]
@@ -296,7 +275,8 @@ class _Printer:
     def _start(self, copy: Copy, l1: str) -> str:
         """Return the call that starts a copy."""
         core = "core" if self.cores > 1 else "0"
-        return _made(copy, self._descriptor(copy, l1, self._address(copy.l2)), core)
+        descriptor = self._descriptor(copy, l1, self._address(copy.l2))
+        return _command(copy, descriptor, f"{core}, DORY_CORES")
 
     def _descriptor(self, copy: Copy, l1: str, l2: str) -> str:
         """Return the descriptor of a copy; a tile lies dense in L1."""
@@ -317,7 +297,7 @@ class _Printer:
 
     def _load(self, copy: Copy) -> str:
         """Return the expression that starts a copy where it is needed."""
-        first = self.loop is not None and copy.to_l1 and copy.of is Of.CURRENT
+        first = bool(self.axes) and copy.to_l1 and copy.of is Of.CURRENT
         l1 = self._address(copy.l1, None if first else copy.of)
         if copy.operand not in self.functions:
             return self._start(copy, l1)
@@ -325,16 +305,15 @@ class _Printer:
         if copy.l2.memory != CONSTANTS:
             arguments.append(copy.l2.memory)
         for _, name in self._used(copy):
-            if self.loop is not None and name == self._position:
-                name = self._first_position() if copy.of is Of.CURRENT else self._next_position()
+            if self.axes and name == self._position:
+                name = self._position_of(copy.of)
             arguments.append(name)
         return f"load_{copy.operand}({', '.join(arguments)})"
 
-    def _first_position(self) -> str:
-        assert self.loop is not None
-        return self.reader.text(self.loop.axes[0].first) if self.single else "t"
-
-    def _next_position(self) -> str:
+    def _position_of(self, of: Of) -> str:
+        """Return the position of the first tile, or of the next one."""
+        if of is Of.CURRENT:
+            return self.reader.text(self.axes[0].first) if self.single else "t"
         return f"{self._position} + 1" if self.single else "next"
 
     # -- the function ----------------------------------------------------------------------------
@@ -353,31 +332,28 @@ class _Printer:
         if self.cores > 1:
             lines.append("const uint32_t core = dory_core_id();")
         for line in [*lines, *main]:
-            yield from wrapped(line.lstrip(), _indent(line) + len(INDENT)) if line else [""]
+            yield from wrapped(line, len(INDENT))
         yield "}"
 
     def _main(self) -> Iterator[str]:
-        before, call = self._call_lines()
-        if self.loop is not None and not self.single:
-            yield from self._counters(self.loop)
+        before, self.call = self._call_lines()
+        if self.program.loop is not None and not self.single:
+            yield from self._counters(self.program.loop)
         yield from self._tickets()
-        if before:
-            several = self.loop is not None and any("arguments." in line for line in call)
-            if several:
-                yield "/* Of the kernel: what is equal for all tiles. The loop sets the rest. */"
-            yield from before
-        yield from self._lines(self.program.operations, call)
+        if before and self.axes and any("arguments." in line for line in self.call):
+            yield "/* Of the kernel: what is equal for all tiles. The loop sets the rest. */"
+        yield from before
+        yield from self._lines(self.program.operations)
 
     def _tickets(self) -> Iterator[str]:
         """Yield the declarations of tickets that outlive the block in which their copy starts."""
         none = "DORY_NO_TICKET"
-        for name, ticket in self.tickets.items():
-            if ticket.local:
-                continue
-            several = ticket.copies > 1
-            size = f"[{ticket.copies}]" if several else ""
-            value = f"{{{', '.join([none] * ticket.copies)}}}" if several else none
-            yield f"dory_ticket_t {name}_ticket{size} = {value};"
+        for name, copies in self.tickets.items():
+            if copies > 1:
+                values = ", ".join([none] * copies)
+                yield f"dory_ticket_t {name}_ticket[{copies}] = {{{values}}};"
+            elif name not in self.local:
+                yield f"dory_ticket_t {name}_ticket = {none};"
 
     def _counters(self, loop: Loop) -> Iterator[str]:
         """Yield the declarations of what a loop along several axes counts."""
@@ -389,7 +365,7 @@ class _Printer:
                 yield f"uint32_t {slot.name} = 0;"
 
     def _call_lines(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        call = next(op for op, _ in _flat(self.program.operations) if isinstance(op, Call))
+        call = next(op for op in all_operations(self.program) if isinstance(op, Call))
         return call_lines(call.text, lambda name: self._argument(call.arguments[name]))
 
     def _argument(self, argument: Argument) -> ArgumentText:
@@ -407,10 +383,10 @@ class _Printer:
         atom = text if text.isidentifier() or text.startswith("(int32_t *)") else f"({text})"
         return ArgumentText(text, atom, of_tile)
 
-    def _lines(self, operations: Iterable[Operation], call: Sequence[str]) -> Iterator[str]:
+    def _lines(self, operations: Iterable[Operation]) -> Iterator[str]:
         """Yield the statements of operations."""
         for who, group in groupby(operations, self._who):
-            lines = self._statements(list(group), call)
+            lines = self._statements(list(group))
             if who == "core 0" and self.cores > 1 and lines:
                 yield "if (core == 0) {"
                 yield from (INDENT + line for line in lines)
@@ -418,7 +394,7 @@ class _Printer:
             else:
                 yield from lines
 
-    def _statements(self, operations: Sequence[Operation], call: Sequence[str]) -> list[str]:
+    def _statements(self, operations: Sequence[Operation]) -> list[str]:
         """Return the statements of operations of the same cores."""
         lines: list[str] = []
         skip = False
@@ -430,16 +406,17 @@ class _Printer:
                 lines.append(f"dory_dma_wait({self._load(operation)});")
                 skip = True
             else:
-                lines += self._operation(operation, call)
+                lines += self._operation(operation)
         return lines
 
     def _waits_at_once(self, operation: Operation, following: Operation | None) -> bool:
         """Return whether a copy is waited for where it starts."""
-        if not isinstance(operation, Copy) or not isinstance(following, Wait):
-            return False
-        if operation.carriage.by_cores:
-            return False
-        return operation.operand == following.operand and self.tickets[operation.operand].local
+        return (
+            isinstance(operation, Copy)
+            and isinstance(following, Wait)
+            and operation.operand == following.operand
+            and operation.operand in self.local
+        )
 
     def _who(self, operation: Operation) -> str:
         """Return whether core 0 or every core does something."""
@@ -449,11 +426,12 @@ class _Printer:
             return "all" if operation.each_core else "core 0"
         return "core 0" if isinstance(operation, Mark) else "all"
 
-    def _operation(self, operation: Operation, call: Sequence[str]) -> Iterator[str]:
+    def _operation(self, operation: Operation) -> Iterator[str]:
         if isinstance(operation, Copy):
-            yield from self._copy(operation)
+            yield self._copy(operation)
         elif isinstance(operation, Wait):
-            yield self._wait(operation)
+            name = self._ticket(operation.operand, operation.slot)
+            yield f"dory_dma_wait({name});" if operation.open else f"DORY_WAIT({name});"
         elif isinstance(operation, Barrier):
             if self.cores > 1:
                 reason = f" /* {operation.reason} */" if operation.reason else ""
@@ -461,30 +439,24 @@ class _Printer:
         elif isinstance(operation, Mark):
             yield self._mark(operation)
         elif isinstance(operation, Call):
-            yield from call
+            yield from self.call
         elif isinstance(operation, When):
             reason = f" /* {operation.reason} */" if operation.reason else ""
             yield f"if ({self._condition(operation.condition)}) {{{reason}"
-            yield from (INDENT + line for o in operation.body for line in self._operation(o, call))
+            yield from (INDENT + line for o in operation.body for line in self._operation(o))
             yield "}"
         else:
-            yield from self._loop(operation, call)
+            yield from self._loop(operation)
 
-    def _copy(self, copy: Copy) -> Iterator[str]:
+    def _copy(self, copy: Copy) -> str:
         if copy.carriage.by_cores:
-            yield f"{self._load(copy)};"
-            return
-        ticket = self.tickets[copy.operand]
-        name = f"{copy.operand}_ticket"
-        if ticket.copies > 1:
-            name += f"[{self.reader.text(copy.ticket_slot)}]"
-        yield f"{'const dory_ticket_t ' if ticket.local else ''}{name} = {self._load(copy)};"
+            return f"{self._load(copy)};"
+        kind = "const dory_ticket_t " if copy.operand in self.local else ""
+        return f"{kind}{self._ticket(copy.operand, copy.ticket_slot)} = {self._load(copy)};"
 
-    def _wait(self, wait: Wait) -> str:
-        name = f"{wait.operand}_ticket"
-        if self.tickets[wait.operand].copies > 1:
-            name += f"[{self.reader.text(wait.slot)}]"
-        return f"dory_dma_wait({name});" if wait.open else f"DORY_WAIT({name});"
+    def _ticket(self, operand: str, slot: Value) -> str:
+        place = f"[{self.reader.text(slot)}]" if self.tickets[operand] > 1 else ""
+        return f"{operand}_ticket{place}"
 
     def _mark(self, mark: Mark) -> str:
         if mark.kind is MarkKind.LAYER:
@@ -492,9 +464,9 @@ class _Printer:
         if mark.kind is MarkKind.LAYER_END:
             return "DORY_SIM_LAYER_END();"
         if mark.kind is MarkKind.TILE:
-            return f"DORY_SIM_TILE({self._tile_number() if self.loop is not None else 0});"
+            return f"DORY_SIM_TILE({self._tile_number()});"
         assert mark.address is not None
-        name = {MarkKind.KEEP: "L1_KEEP", MarkKind.READ: "READ", MarkKind.WRITE: "WRITE"}[mark.kind]
+        name = "L1_KEEP" if mark.kind is MarkKind.KEEP else mark.kind.name
         text = f" /* {comment(mark.text)} */" if mark.text else ""
         where = self._address(mark.address)
         return f"DORY_SIM_{name}({where}, {self.reader.text(mark.bytes)});{text}"
@@ -503,8 +475,7 @@ class _Printer:
         if isinstance(condition, Expr):
             return self.reader.text(condition)
         if self.single:
-            assert self.loop is not None
-            axis = self.loop.axes[0]
+            axis = self.axes[0]
             return f"{axis.name} + 1 < {self.reader.text(axis.end)}"
         if self._changes_always(condition.axes):
             return "n + 1 < tiles"
@@ -515,8 +486,8 @@ class _Printer:
     def _differs(axes: Sequence[str]) -> str:
         return " || ".join(f"next.{axis} != t.{axis}" for axis in axes)
 
-    def _loop(self, loop: Loop, call: Sequence[str]) -> Iterator[str]:
-        body = self._lines(loop.body, call)
+    def _loop(self, loop: Loop) -> Iterator[str]:
+        body = self._lines(loop.body)
         if self.single:
             axis = loop.axes[0]
             first, end = (self.reader.text(value) for value in (axis.first, axis.end))
@@ -548,16 +519,6 @@ class _Printer:
         yield "t = next;"
 
 
-def _flat(
-    operations: Iterable[Operation], inside: bool = False
-) -> Iterator[tuple[Operation, bool]]:
-    """Yield all operations, and whether they stand in a loop."""
-    for operation in operations:
-        yield operation, inside
-        if isinstance(operation, (Loop, When)):
-            yield from _flat(operation.body, inside or isinstance(operation, Loop))
-
-
 def _of_tile(value: Value) -> bool:
     """Return whether a value differs between the tiles of a part."""
     return isinstance(value, Expr) and any(v.name != "part" for v in value.variables)
@@ -569,7 +530,3 @@ def _slot_name(term: Expr) -> bool:
 
 def _is_one(value: Value) -> bool:
     return isinstance(value, int) and value == 1
-
-
-def _indent(line: str) -> int:
-    return len(line) - len(line.lstrip())

@@ -106,8 +106,6 @@ class MarkKind(Enum):
     READ = "read"
     WRITE = "write"
     KEEP = "keep"
-    L2_DEFINE = "define"
-    L2_DEAD = "dead"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
