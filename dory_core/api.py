@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from dory_core.kernel import MemoryAccesses as MemoryAccesses
     from dory_core.kernel import Rejection as Rejection
     from dory_core.kernel import StructCall as StructCall
+    from dory_core.kernel import StructValue as StructValue
     from dory_core.kernel import Term as Term
     from dory_core.kernel import Traits as Traits
     from dory_core.kernel import WeightBlock as WeightBlock
@@ -165,6 +166,7 @@ SECTIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
             "MemoryAccesses",
             "Rejection",
             "StructCall",
+            "StructValue",
             "Term",
             "Traits",
             "WeightBlock",

@@ -67,17 +67,32 @@ class WeightBlock:
 
 
 @dataclass(frozen=True, slots=True)
+class StructValue:
+    """A struct inside of a StructCall. fields: its members, as of StructCall.
+
+    pointed: C type when the member is a pointer to such a struct; empty when it is the struct.
+    """
+
+    fields: tuple[tuple[str, str | StructValue], ...]
+    pointed: str = ""
+
+    def __str__(self) -> str:
+        body = ", ".join(f".{name} = {value}" for name, value in self.fields)
+        return f"&(const {self.pointed}){{{body}}}" if self.pointed else f"{{{body}}}"
+
+
+@dataclass(frozen=True, slots=True)
 class StructCall:
     """A call of a function with a pointer to one struct: ``function(&arguments)``.
 
-    type: C type of the struct. fields: members with their values, texts as of :meth:`Kernel.call`;
-    other members are not set, and the kernel does not read them.
+    type: C type of the struct. fields: members (``name`` or ``name[3]``) with their values, texts
+    as of :meth:`Kernel.call` or structs; others are not set, and the kernel does not read them.
     Generated code sets the members that are equal for all tiles once, before its tile loop.
     """
 
     function: str
     type: str
-    fields: tuple[tuple[str, str], ...]
+    fields: tuple[tuple[str, str | StructValue], ...]
 
     def __str__(self) -> str:
         lines = ",\n".join(f"  .{name} = {value}" for name, value in self.fields)

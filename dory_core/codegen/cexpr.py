@@ -77,8 +77,8 @@ class Reader:
             number, other = _constant(value) or (1, value)
             yield from self._terms(other, factor * number)
         elif isinstance(value, Lookup) and not self._is_column(value):
-            line = _line(value.values.tolist(), value.index)
-            if line is None:
+            line = _line(value.values.tolist()[: value.index.bounds[1] + 1])
+            if line is None or line[0] < 0:
                 yield factor, value
             else:
                 yield factor * line[0], None
@@ -179,11 +179,10 @@ def _constant(product: Op) -> tuple[int, Expr] | None:
     return (b.value, a) if isinstance(b, Const) else None
 
 
-def _line(values: Sequence[int], index: Expr) -> tuple[int, int] | None:
-    """Return (start, step) when values[index] is start + step * index, none of them negative."""
-    values = values[: index.bounds[1] + 1]
+def _line(values: Sequence[int]) -> tuple[int, int] | None:
+    """Return (start, step) when values[k] is start + step * k, and does not fall."""
     step = values[1] - values[0] if len(values) > 1 else 0
-    if values[0] < 0 or step < 0 or any(b - a != step for a, b in pairwise(values)):
+    if step < 0 or any(b - a != step for a, b in pairwise(values)):
         return None
     return values[0], step
 
@@ -254,12 +253,11 @@ def closed_form(values: Sequence[int], index: str) -> tuple[str, int] | None:
         middle = values[first : count - last]
         if not middle:
             continue
-        step = middle[1] - middle[0] if len(middle) > 1 else 0
-        if step < 0 or any(b - a != step for a, b in pairwise(middle)):
+        line = _line(middle)
+        if line is None or (line[1] and min(values) < 0):  # the index is unsigned
             continue
-        if step and min(values) < 0:
-            continue  # the index is unsigned
-        text = _line_text(index, step, middle[0] - step * first)
+        start, step = line
+        text = _line_text(index, step, start - step * first)
         if last:
             text = f"{index} == {count - 1} ? {values[-1]} : {_bracketed(text, _SUM)}", _CHOICE
         if first:

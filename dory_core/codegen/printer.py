@@ -364,7 +364,7 @@ class _Printer:
             if not self._changes_always(slot.axes):
                 yield f"uint32_t {slot.name} = 0;"
 
-    def _call_lines(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    def _call_lines(self) -> tuple[list[str], list[str]]:
         call = next(op for op in all_operations(self.program) if isinstance(op, Call))
         return call_lines(call.text, lambda name: self._argument(call.arguments[name]))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dory_core.codegen.arguments import ArgumentText, call_lines
-from dory_core.kernel import StructCall
+from dory_core.kernel import StructCall, StructValue
 
 DEFINED = "arguments_t arguments;\nDORY_SIM_UNDEFINED(&arguments, sizeof arguments);"
 NAMES = {
@@ -14,7 +14,7 @@ NAMES = {
 }
 
 
-def lines(*fields: tuple[str, str]) -> tuple[str, str]:
+def lines(*fields: tuple[str, str | StructValue]) -> tuple[str, str]:
     before, call = call_lines(StructCall("kernel", "arguments_t", fields), NAMES.__getitem__)
     return "\n".join(before), "\n".join(call)
 
@@ -34,14 +34,25 @@ def test_operators_of_a_call_bind_to_the_whole_address() -> None:
 
 
 def test_members_of_nested_initialisers_are_told_apart() -> None:
-    before, call = lines(("step", "{.x = $x, .more = {{.shift = 3}, {.shift = f(1, 2)}}}"))
+    before, call = lines(
+        (
+            "step",
+            StructValue(
+                (
+                    ("x", "$x"),
+                    ("more[0]", StructValue((("shift", "3"),))),
+                    ("more[1]", StructValue((("shift", "f(1, 2)"),))),
+                )
+            ),
+        )
+    )
     assert "arguments.step.more[0].shift = 3;" in before
     assert "arguments.step.more[1].shift = f(1, 2);" in before
     assert "arguments.step.x = l1 + x_slot * 64;" in call
 
 
 def test_struct_that_an_argument_points_to_has_a_variable_of_its_own() -> None:
-    before, call = lines(("requant", "&(const requant_t){.mul = $mul, .y_h = $y_h}"))
+    before, call = lines(("requant", StructValue((("mul", "$mul"), ("y_h", "$y_h")), "requant_t")))
     assert before == (
         DEFINED.replace("arguments", "requant")
         + "\nrequant.mul = l1 + 128;\n"
@@ -59,5 +70,13 @@ def test_members_that_a_call_does_not_give_are_not_cleared() -> None:
 
 def test_call_as_text_stays_in_the_loop() -> None:
     before, call = call_lines("kernel($x, $y_w);", NAMES.__getitem__)
-    assert before == ()
-    assert call == ("kernel((l1 + x_slot * 64), 5);",)
+    assert before == []
+    assert call == ["kernel((l1 + x_slot * 64), 5);"]
+
+
+def test_text_of_a_call_is_one_statement() -> None:
+    inner = StructValue((("mul", "$mul"), ("step", StructValue((("shift", "3"),)))), "requant_t")
+    assert str(StructCall("kernel", "arguments_t", (("x", "$x"), ("requant", inner)))) == (
+        "kernel(&(const arguments_t){\n  .x = $x,\n"
+        "  .requant = &(const requant_t){.mul = $mul, .step = {.shift = 3}}});"
+    )

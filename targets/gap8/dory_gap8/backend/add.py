@@ -12,6 +12,7 @@ from dory_core.api import (
     OutputFile,
     Rejection,
     StructCall,
+    StructValue,
     ceil_div,
     reject_type,
 )
@@ -90,16 +91,17 @@ class AddKernel(ClusterKernel):
     def call(self, layer: Layer) -> StructCall:
         """One call for all elements of the tile."""
         chosen, operands = self._steps(layer)
-        arguments = [
+        arguments: list[tuple[str, str | StructValue]] = [
             *tile_arguments("x", "x2", "y"),
             ("pixels", "$y_h * $y_w"),
             ("channels", "$y_c"),
         ]
         if any(operands):
-            steps = ", ".join("{.shift = 0}" if s is None else s.initialiser() for s in operands)
-            arguments.append(("operand", f"{{{steps}}}"))
+            as_it_is = StructValue((("shift", "0"),))
+            steps = (as_it_is if s is None else s.struct() for s in operands)
+            arguments += [(f"operand[{n}]", step) for n, step in enumerate(steps)]
         if chosen.steps:
-            arguments.append(("requant", chosen.initialiser(arrays=False)))
+            arguments.append(("requant", chosen.struct(arrays=False)))
         return call_text(self.symbol(layer), "add", arguments)
 
     def sources(self, layer: Layer) -> tuple[OutputFile, ...]:

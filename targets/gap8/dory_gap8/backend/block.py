@@ -38,7 +38,7 @@ from dory_gap8.backend.requant import LIMBS, Epilogue
 from dory_gap8.backend.weights import encode, padded
 
 if TYPE_CHECKING:
-    from dory_core.api import Tile
+    from dory_core.api import StructValue, Tile
 
 # A table of pointers to all taps of four pixels lies on the stack: 16 bytes per tap.
 MOST_TAPS = 49
@@ -322,10 +322,9 @@ class BlockKernel(ClusterKernel):
         names = (*names, "x_h", "x_w", "x_c", "y_h", "y_w", "y_c")
         if any(layer.window.pads):
             names = (*names, "pad_top", "pad_left")
-        arguments = [(name, f"${name}") for name in names]
+        arguments: list[tuple[str, str | StructValue]] = [(name, f"${name}") for name in names]
         if raw:
-            requant = weighted_epilogue(layer).initialiser()
-            arguments.append(("requant", f"&(const dory_gap8_requant_t){requant}"))
+            arguments.append(("requant", weighted_epilogue(layer).struct(pointed=True)))
         else:
             arguments += [("parameters", "$mul"), ("shift", str(done.shift))]
             arguments += [("low_bits", str(done.low_bits))] if done.low_bits else []

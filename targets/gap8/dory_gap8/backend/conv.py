@@ -73,7 +73,7 @@ class ConvolutionKernel(DenseKernel):
             ("group_in", str(group_in or "$x_c")),
             ("group_out", str(group_out or "$y_c")),
             *geometry_arguments(layer.window),
-            ("requant", weighted_epilogue(layer).initialiser()),
+            ("requant", weighted_epilogue(layer).struct()),
         )
         return call_text(self.symbol(layer), self.template, arguments)
 

@@ -121,7 +121,7 @@ class DepthwiseKernel(ClusterKernel):
             *tile_arguments("x_h", "x_w", "x_c", "y_h", "y_w", "y_c", "pad_top", "pad_left"),
             *geometry_arguments(conv.window),
             ("multiplier", str(layer.output.channels // conv.groups)),
-            ("requant", weighted_epilogue(layer).initialiser()),
+            ("requant", weighted_epilogue(layer).struct()),
         )
         return call_text(self.symbol(layer), "depthwise", arguments)
 

@@ -243,7 +243,7 @@ class DepthwiseHwcKernel(ClusterKernel):
             ("pad_a", pad_a),
             ("pad_b", pad_b),
             *self._window_arguments(form),
-            ("requant", weighted_epilogue(layer).initialiser()),
+            ("requant", weighted_epilogue(layer).struct()),
         )
         return call_text(self.symbol(layer), form.kind, arguments)
 

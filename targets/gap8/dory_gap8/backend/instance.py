@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.resources import files
 
-from dory_core.api import Kernel, Layer, OutputFile, Rejection, Requant, StructCall
+from dory_core.api import Kernel, Layer, OutputFile, Rejection, Requant, StructCall, StructValue
 
 # Element types that inputs and outputs of the kernels may have.
 BYTE_TYPES = ("u8", "i8", "u16", "i16")
@@ -135,6 +135,8 @@ def sources(
     )
 
 
-def call_text(symbol: str, kind: str, arguments: Iterable[tuple[str, str]]) -> StructCall:
+def call_text(
+    symbol: str, kind: str, arguments: Iterable[tuple[str, str | StructValue]]
+) -> StructCall:
     """Return the call of an instance with named arguments."""
     return StructCall(symbol, argument_type(kind), tuple(arguments))

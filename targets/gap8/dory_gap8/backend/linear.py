@@ -72,7 +72,7 @@ class LinearKernel(DenseKernel):
             *self.partial_arguments(),
             ("x_bytes", size),
             *tile_arguments("y_c"),
-            ("requant", weighted_epilogue(layer).initialiser()),
+            ("requant", weighted_epilogue(layer).struct()),
         )
         return call_text(self.symbol(layer), self.kind, arguments)
 

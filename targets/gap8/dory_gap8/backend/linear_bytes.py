@@ -92,7 +92,7 @@ class LinearBytesKernel(ClusterKernel):
         """One call with the sizes of the two vectors."""
         arguments = (
             *tile_arguments("x", "weights", "y", "scratch", "x_c", "y_c"),
-            ("requant", weighted_epilogue(layer).initialiser()),
+            ("requant", weighted_epilogue(layer).struct()),
         )
         return call_text(self.symbol(layer), "linear_bytes", arguments)
 

@@ -13,6 +13,7 @@ from dory_core.api import (
     OutputFile,
     Rejection,
     StructCall,
+    StructValue,
     ceil_div,
     minimum,
     reject_maximum,
@@ -162,5 +163,5 @@ class AvgPoolKernel(ClusterKernel):
         return epilogue(layer)
 
 
-def _requant_argument(chosen: Epilogue) -> tuple[tuple[str, str], ...]:
-    return (("requant", chosen.initialiser(arrays=False)),) if chosen.steps else ()
+def _requant_argument(chosen: Epilogue) -> tuple[tuple[str, StructValue], ...]:
+    return (("requant", chosen.struct(arrays=False)),) if chosen.steps else ()

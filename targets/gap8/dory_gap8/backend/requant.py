@@ -18,6 +18,7 @@ from dory_core.api import (
     Narrow,
     Rejection,
     Requant,
+    StructValue,
     Tensor,
     cached_per_layer,
     narrow,
@@ -66,17 +67,16 @@ class Step:
         """True when channels differ."""
         return len(self.mul) > 1 or len(self.add) > 1
 
-    def initialiser(self, with_scalars: bool = True) -> str:
-        """Return the C initialiser of a ``dory_gap8_step_t``: only the fields that are read."""
+    def struct(self, with_scalars: bool = True) -> StructValue:
+        """Return a ``dory_gap8_step_t``: only the fields that are read."""
         fields = []
         if with_scalars:
-            fields += [f".mul = {c_int(self.mul[0])}", f".add = {c_int(self.add[0])}"]
-        fields.append(
-            f".div = {c_int(self.div)}" if self.form == EXACT else f".shift = {self.shift}"
-        )
+            fields += [("mul", c_int(self.mul[0])), ("add", c_int(self.add[0]))]
+        exact = self.form == EXACT
+        fields.append(("div", c_int(self.div)) if exact else ("shift", str(self.shift)))
         if self.clip is not None:
-            fields += [f".lo = {c_int(self.clip[0])}", f".hi = {c_int(self.clip[1])}"]
-        return "{" + ", ".join(fields) + "}"
+            fields += [("lo", c_int(self.clip[0])), ("hi", c_int(self.clip[1]))]
+        return StructValue(tuple(fields))
 
     @property
     def tokens(self) -> tuple[str, ...]:
@@ -245,29 +245,31 @@ class Epilogue:
             ]
         return tuple(found)
 
-    def initialiser(self, arrays: bool = True) -> str:
-        """Return the C initialiser of a ``dory_gap8_requant_t``.
+    def struct(self, arrays: bool = True, pointed: bool = False) -> StructValue:
+        """Return a ``dory_gap8_requant_t``, or a pointer to one.
 
         arrays: whether biases, where there is no step, lie in a weight block.
         """
+        type_ = "dory_gap8_requant_t" if pointed else ""
         if not self.steps:
-            return "{.bias = (const int32_t *)(const void *)$bias}" if arrays else "{.shift = 0}"
+            bias = ("bias", "(const int32_t *)(const void *)$bias")
+            return StructValue((bias if arrays else ("shift", "0"),), type_)
         fields = []
         if self.per_channel:
-            fields.append(".channels = (const int32_t *)(const void *)$mul")
+            fields.append(("channels", "(const int32_t *)(const void *)$mul"))
         else:
             words = ", ".join(c_int(int(w)) for w in self.records[0])
-            fields.append(f".channels = (const int32_t[]){{{words}}}")
+            fields.append(("channels", f"(const int32_t[]){{{words}}}"))
         if self.narrow is None:
-            steps = ", ".join(s.initialiser(with_scalars=n > 0) for n, s in enumerate(self.steps))
-            fields.append(f".steps = (const dory_gap8_step_t[]){{{steps}}}")
+            steps = ", ".join(str(s.struct(with_scalars=n > 0)) for n, s in enumerate(self.steps))
+            fields.append(("steps", f"(const dory_gap8_step_t[]){{{steps}}}"))
         else:
-            fields.append(f".shift = {self.narrow.high_shift}")
+            fields.append(("shift", str(self.narrow.high_shift)))
             if self.narrow.low_bits:
-                fields.append(f".low_bits = {self.narrow.low_bits}")
+                fields.append(("low_bits", str(self.narrow.low_bits)))
             if self.clip is not None:
-                fields += [f".lo = {c_int(self.clip[0])}", f".hi = {c_int(self.clip[1])}"]
-        return "{" + ", ".join(fields) + "}"
+                fields += [("lo", c_int(self.clip[0])), ("hi", c_int(self.clip[1]))]
+        return StructValue(tuple(fields), type_)
 
     @property
     def cycles(self) -> int:
