@@ -108,6 +108,15 @@ def test_window_larger_than_its_input(tmp_path: Path) -> None:
         windowed(tmp_path, "Conv", (2, 5))
 
 
+@pytest.mark.parametrize("group", [-1, 0, 2, 3])
+def test_groups_that_do_not_fit_the_weights_are_refused(group: int, tmp_path: Path) -> None:
+    builder = OnnxBuilder((4, 3, 3))
+    weights = builder.constant(np.ones((2, 4, 1, 1), int).tolist())
+    builder.node("Conv", builder.value, weights, group=group)
+    with pytest.raises(NotSupported, match=rf"Conv '.*': weights .* in {group} groups do not fit"):
+        imported(builder, tmp_path)
+
+
 def test_two_network_inputs(tmp_path: Path) -> None:
     inputs = [
         helper.make_tensor_value_info(name, TensorProto.FLOAT, (1, 2, 3, 3)) for name in ("a", "b")
