@@ -3,33 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from dory_core.ir import Graph
 from dory_core.reference import run
 from dory_core.vectors import Vector
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """A tensor over all test vectors: how many of its values differ, by how much at most and on
-    average over all of them."""
-
-    tensor: str
-    differing: int
-    values: int
-    largest: int
-    average: float
-
-    def __str__(self) -> str:
-        if self.differing == 0:
-            return f"none of {self.values} values differ on the test vectors"
-        return (
-            f"{self.differing} of {self.values} values differ on the test vectors, by "
-            f"{self.largest} at most and {self.average:.3g} on average"
-        )
 
 
 def measure(
@@ -46,21 +26,23 @@ def measure(
     originals = {op.index: op for op in exact.ops}
     for after in sorted(fitted.ops, key=lambda op: op.index):
         if originals[after.index] != after:
-            difference = compare(after.output, vectors, own)
+            difference = _difference(after.output, vectors, own)
             notes.append(f"{after.kind} '{after.name}' is approximated: {difference}")
     for name in fitted.outputs:
-        notes.append(f"network output {name}: {compare(name, vectors, own)}")
+        notes.append(f"network output {name}: {_difference(name, vectors, own)}")
     return replace(fitted, notes=(*fitted.notes, *notes)), own
 
 
-def compare(tensor: str, vectors: Sequence[Vector], others: Sequence[Vector]) -> Difference:
-    """Return how one tensor differs between two sets of vectors."""
+def _difference(tensor: str, vectors: Sequence[Vector], others: Sequence[Vector]) -> str:
+    """Return how many values of a tensor differ over all vectors, and by how much."""
     apart = [np.abs(a[tensor] - b[tensor]) for a, b in zip(vectors, others, strict=True)]
     values = sum(a.size for a in apart)
-    return Difference(
-        tensor,
-        sum(int(np.count_nonzero(a)) for a in apart),
-        values,
-        max(int(a.max()) for a in apart),
-        float(sum(a.sum() for a in apart) / values),
+    differing = sum(int(np.count_nonzero(a)) for a in apart)
+    if differing == 0:
+        return f"none of {values} values differ on the test vectors"
+    largest = max(int(a.max()) for a in apart)
+    average = float(sum(a.sum() for a in apart) / values)
+    return (
+        f"{differing} of {values} values differ on the test vectors, by "
+        f"{largest} at most and {average:.3g} on average"
     )

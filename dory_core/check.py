@@ -8,6 +8,7 @@ from typing import Any
 
 from dory_core.binding import CORES, BoundLayer, EngineRejection, KernelRejection
 from dory_core.compiler import CompileOptions, with_vectors
+from dory_core.documents import row
 from dory_core.errors import DoesNotFit, NotSupported
 from dory_core.pipeline import IMPORTED, PASSES, TILED, Setup, parse, passes_of, run
 from dory_core.plan import LevelUse
@@ -51,36 +52,18 @@ class CheckReport:
     def to_json(self) -> dict[str, Any]:
         """Return the document of ``dory check --json``."""
         return {
-            "supported": self.supported,
-            "fits": self.fits,
+            **row(self, "supported", "fits"),
             "layers": [
                 {
-                    "index": layer.index,
-                    "node": layer.node,
-                    "op": layer.op,
-                    "kernel": layer.kernel,
-                    "rejections": [
-                        {"kernel": r.kernel, "reason": r.reason} for r in layer.rejections
-                    ],
+                    **row(layer, "index", "node", "op", "kernel"),
+                    "rejections": [row(r, "kernel", "reason") for r in layer.rejections],
                     "engine": layer.engine,
-                    "passed_over": [
-                        {"engine": p.engine, "reason": p.reason} for p in layer.passed_over
-                    ],
+                    "passed_over": [row(p, "engine", "reason") for p in layer.passed_over],
                 }
                 for layer in self.layers
             ],
-            "levels": [
-                {
-                    "name": level.name,
-                    "used": level.used,
-                    "budget": level.budget,
-                    "dominant": level.dominant,
-                }
-                for level in self.levels
-            ],
-            "reason": self.reason,
-            "hint": self.hint,
-            "notes": list(self.notes),
+            "levels": [row(level, "name", "used", "budget", "dominant") for level in self.levels],
+            **row(self, "reason", "hint", "notes"),
         }
 
 

@@ -179,8 +179,7 @@ def make_vectors(
     for path in goldens:
         golden = read_golden(path)
         values = reference.run(graph, {graph.inputs[0]: input_of(graph, golden)})
-        comparison = compare(graph, golden, values)
-        for layer in comparison.layers:
+        for layer in compare(graph, golden, values):
             if layer.first is not None:
                 at = layer.first
                 raise VerificationFailed(

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dory_core.documents import row
+
 GROUP = "dory"
 #: Entry points of this group name the plugin modules whose commands ``dory --help`` lists.
 COMMAND_GROUP = "dory.commands"
@@ -41,14 +43,7 @@ class PluginState:
 
     def to_json(self) -> dict[str, Any]:
         """Return the row of ``dory plugins --json``."""
-        return {
-            "dist": self.dist,
-            "version": self.version,
-            "entry": self.entry,
-            "state": self.state,
-            "reason": self.reason,
-            "hooks": list(self.hooks),
-        }
+        return row(self, "dist", "version", "entry", "state", "reason", "hooks")
 
 
 #: A plugin, what its entry point names, and what imports that.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dory_core.cli.common import Debug, Json, console, print_json
+from dory_core.documents import row
 
 
 def frontends(json: Json = False, debug: Debug = False) -> None:
@@ -10,17 +11,13 @@ def frontends(json: Json = False, debug: Debug = False) -> None:
     from dory_core.plugins import load_plugins
 
     plugins = load_plugins()
-    rows = []
-    for frontend in plugins.frontends():
-        provider = plugins.provider("frontend", frontend.name)
-        rows.append(
-            {
-                "name": frontend.name,
-                "summary": frontend.summary,
-                "dist": provider.dist,
-                "version": provider.version,
-            }
-        )
+    rows = [
+        {
+            **row(frontend, "name", "summary"),
+            **row(plugins.provider("frontend", frontend.name), "dist", "version"),
+        }
+        for frontend in plugins.frontends()
+    ]
     if json:
         print_json(rows)
         return

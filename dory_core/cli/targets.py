@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dory_core.cli.common import Debug, Json, console, print_json
+from dory_core.documents import row
 from dory_core.errors import DoryError
 
 if TYPE_CHECKING:
@@ -30,29 +31,20 @@ def _row(plugins: Plugins, name: str) -> dict[str, Any]:
     target = plugins.target(name)
     provider = plugins.provider("target", name)
     return {
-        "name": target.name,
-        "summary": target.summary,
-        "dist": provider.dist,
-        "version": provider.version,
+        **row(target, "name", "summary"),
+        **row(provider, "dist", "version"),
         "levels": _levels(plugins, name),
         "options": [
             {
                 "name": option.name,
                 "type": option.type.__name__,
-                "default": option.default,
-                "choices": list(option.choices),
-                "help": option.help,
+                **row(option, "default", "choices", "help"),
             }
             for option in plugins.options(name)
         ],
         "forms": list(target.forms),
         "operating_points": [
-            {
-                "name": point.name,
-                "core_hz": point.core_hz,
-                "energy_j_per_cycle": point.energy_j_per_cycle,
-                "source": point.source,
-            }
+            row(point, "name", "core_hz", "energy_j_per_cycle", "source")
             for point in target.operating_points
         ],
     }
@@ -68,8 +60,7 @@ def _levels(plugins: Plugins, name: str) -> list[dict[str, Any]]:
         {
             "name": level.name,
             "memories": [memory.name for memory in level.memories],
-            "size_bytes": level.size_bytes,
-            "usable_bytes": level.usable_bytes,
+            **row(level, "size_bytes", "usable_bytes"),
         }
         for level in hierarchy.levels
     ]

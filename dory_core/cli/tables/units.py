@@ -12,8 +12,7 @@ def count_text(value: float) -> str:
     for step, letter in _STEPS:
         # What would be rounded to 1000 of a unit is 1.00 of the next.
         if value >= step * 0.9995 and value >= 1000:
-            scaled = value / step
-            return f"{scaled:.{0 if scaled >= 100 else 1 if scaled >= 10 else 2}f}{letter}"
+            return f"{_three_digits(value / step)}{letter}"
     return f"{value:g}" if value == int(value) else f"{value:.1f}"
 
 
@@ -21,11 +20,13 @@ def bytes_text(value: int) -> str:
     """Return bytes as ``987 B``, ``12.3 kB`` or ``4.56 MB``; 1 kB = 1024 B."""
     if value < 1024:
         return f"{value} B"
-    for step, unit in ((1 << 20, "MB"), (1 << 10, "kB")):
-        if value >= step:
-            scaled = value / step
-            return f"{scaled:.{0 if scaled >= 100 else 1 if scaled >= 10 else 2}f} {unit}"
-    raise AssertionError("unreachable")
+    if value < 1 << 20:
+        return f"{_three_digits(value / (1 << 10))} kB"
+    return f"{_three_digits(value / (1 << 20))} MB"
+
+
+def _three_digits(value: float) -> str:
+    return f"{value:.{0 if value >= 100 else 1 if value >= 10 else 2}f}"
 
 
 def share_text(used: int, budget: int) -> str:

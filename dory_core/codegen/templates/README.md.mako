@@ -20,7 +20,7 @@ same from Python, with adversarial DMA (`--dma early|late|random`) and sanitizer
 ## In an application
 
 Add `src/`, `kernels/` and `weights/` to the build, `inc/` and `hal/include` to the include path, and a `dory_hal_impl.h`
-for the chip. Every core of the cluster then calls
+for the chip. Every core then calls
 
     static const dory_network_io_t io = {.l1 = ..., .l2 = ..., .l1_size = DORY_L1_SIZE, .l2_size = DORY_L2_SIZE,
                                          .input = ..., .output = ...};

@@ -1,4 +1,4 @@
-/* The cores of the cluster as threads: identity, barrier with a deadlock check, the lock. */
+/* The cores as threads: identity, barrier with a deadlock check, the lock. */
 #include "sim_internal.h"
 
 #include <errno.h>

@@ -4,7 +4,7 @@
  * of the functions as `static inline`; what it does not define is an external function. The
  * declarations that follow it check either kind against the contract.
  *
- * Execution is SPMD: every core of the cluster runs the network. Core 0 alone issues transfers,
+ * Execution is SPMD: every core runs the network. Core 0 alone issues transfers,
  * unless the HAL declares that each core may. Each start gives one ticket, which the core that
  * started the transfer waits for exactly once; further copies may join the ticket that the core
  * took last. Between start and wait nobody may read or write the destination, nor write the source.
@@ -65,7 +65,7 @@ void (dory_ext_wait)(dory_ticket_t ticket);
 
 uint32_t (dory_core_id)(void);    /* 0 .. dory_core_count() - 1 */
 uint32_t (dory_core_count)(void);
-void (dory_barrier)(void);        /* every core of the cluster */
+void (dory_barrier)(void);        /* every core */
 uint32_t (dory_cycles)(void);     /* free-running counter, for profiles; 0 where there is none */
 
 /* Marks for the host simulation. A chip's HAL does not define them and they vanish. Core 0 calls

@@ -22,7 +22,7 @@ typedef struct {
   const dory_memory_t *l2_more; /* DORY_L2_MORE of them; NULL where network.h names none */
 } dory_network_io_t;
 
-/* Runs the network once. Every core of the cluster calls it with the same io.
+/* Runs the network once. Every core calls it with the same io.
  * Returns DORY_OK or a negative DORY_E* (dory_hal.h), the same on every core. */
 int dory_network_run(const dory_network_io_t *io);
 
