@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import importlib
 import logging
 import os
 import sys
@@ -16,7 +17,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
-from dory_core import api
 from dory_core.discovery import PluginState, advertising, installed
 from dory_core.errors import DoryError, UsageError
 from dory_core.hooks import API_VERSION, Hook, Refused, describe, hooks_of, specifications
@@ -36,18 +36,18 @@ __all__ = ["API_VERSION", "PluginError", "PluginState", "Plugins", "discover", "
 
 _LEAVE_OUT = "report this to its authors; DORY_PLUGINS=NAME,... leaves it out"
 
-#: Names in ``dory_core.api`` of the records that hooks return, alone or in a list.
+#: Records that hooks return, alone or in a list; a module is imported when its hook is asked.
 _RECORDS = {
-    "dory_frontends": "Frontend",
-    "dory_targets": "Target",
-    "dory_memory_hierarchy": "MemoryHierarchy",
-    "dory_kernels": "Kernel",
-    "dory_objective_terms": "Term",
-    "dory_dma_hal": "DmaHal",
-    "dory_passes": "Pass",
-    "dory_application": "OutputFile",
-    "dory_runners": "Runner",
-    "dory_reports": "OutputFile",
+    "dory_frontends": ("dory_core.frontend", "Frontend"),
+    "dory_targets": ("dory_core.hardware", "Target"),
+    "dory_memory_hierarchy": ("dory_core.hardware", "MemoryHierarchy"),
+    "dory_kernels": ("dory_core.kernel", "Kernel"),
+    "dory_objective_terms": ("dory_core.kernel", "Term"),
+    "dory_dma_hal": ("dory_core.hardware", "DmaHal"),
+    "dory_passes": ("dory_core.passes", "Pass"),
+    "dory_application": ("dory_core.hardware", "OutputFile"),
+    "dory_runners": ("dory_core.simulate.runner", "Runner"),
+    "dory_reports": ("dory_core.hardware", "OutputFile"),
 }
 
 log = logging.getLogger("dory")
@@ -316,7 +316,8 @@ class Plugins:
 
 
 def _record_type(hook: str) -> type[Any]:
-    return cast("type[Any]", getattr(api, _RECORDS[hook]))
+    module, name = _RECORDS[hook]
+    return cast("type[Any]", getattr(importlib.import_module(module), name))
 
 
 def _ask(plugin: PluginState, hook: Hook, values: Mapping[str, Any]) -> Any:
