@@ -121,15 +121,13 @@ class LayerMoves:
         self,
         hierarchy: MemoryHierarchy,
         schedules: Sequence[Schedule],
-        upper: int = 1,
         bases: Bases = ALIGNED,
     ) -> dict[str, Carriage]:
         """Return how the link carries the copies of x, x2, w and y in some tile loops.
 
         bases: where their data starts.
         """
-        link, cores = hierarchy.link(upper), hierarchy.cores
-        constants = hierarchy.constants_link if upper == 1 else link
+        link, constants, cores = hierarchy.link(1), hierarchy.constants_link, hierarchy.cores
         if link.is_plain and constants.is_plain:
             return dict.fromkeys(("x", "x2", "w", "y"), AS_IT_IS)
         # Everything comes into L1 through one function: it obeys the limits of both links.

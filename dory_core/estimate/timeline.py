@@ -92,13 +92,12 @@ class LayerCosts:
         layer: Layer,
         bound: BoundKernel,
         hierarchy: MemoryHierarchy,
-        upper: int = 1,
         resident: Collection[str] = (),
     ) -> None:
         self.layer = layer
         self.kernel = bound.kernel
-        self.link = hierarchy.link(upper)
-        self.constants_link = hierarchy.constants_link if upper == 1 else self.link
+        self.link = hierarchy.link(1)
+        self.constants_link = hierarchy.constants_link
         self.link_name = link_name(self.link)
         self.barrier = hierarchy.barrier_cycles
         self.step = hierarchy.step_cycles
@@ -108,7 +107,6 @@ class LayerCosts:
         if self.link.is_plain and self.constants_link.is_plain:
             self.carriages = PLAIN
         self._hierarchy = hierarchy
-        self._upper = upper
         self._compute: dict[tuple[int, ...], int] = {}
         self._forget()
 
@@ -126,9 +124,7 @@ class LayerCosts:
         other = copy(self)
         other.moves = copy(self.moves)
         other.moves.splits_columns = splits_columns(self.layer, schedules)
-        other.carriages = carriages or other.moves.carriages(
-            self._hierarchy, schedules, self._upper
-        )
+        other.carriages = carriages or other.moves.carriages(self._hierarchy, schedules)
         other._forget()
         return other
 
@@ -202,6 +198,12 @@ def estimate(
     costs: LayerCosts, schedule: Schedule, record: Callable[[Event], None] | None = None
 ) -> LayerEstimate:
     """Return the cycles of a layer that runs ``schedule``; ``record`` receives every event."""
+    return _run(costs, schedule, record)[0]
+
+
+def _run(
+    costs: LayerCosts, schedule: Schedule, record: Callable[[Event], None] | None
+) -> tuple[LayerEstimate, Traffic]:
     costs = costs.of(schedule)
     walk = _Walk(costs, schedule, record)
     steps = list(schedule.steps())
@@ -233,7 +235,7 @@ def estimate(
         end += costs.barrier
     stall += end - now
     cycles = round(end)
-    return LayerEstimate(
+    found = LayerEstimate(
         cycles,
         round(compute),
         round(walk.busy),
@@ -241,12 +243,23 @@ def estimate(
         costs.layer.macs / end if end else 0.0,
         costs.link_name if walk.busy > compute else "compute",
     )
+    return found, Traffic(len(steps), walk.transfers, walk.bytes)
 
 
 class _Walk:
     """The DMA engine of one layer and the costs of its steps."""
 
-    __slots__ = ("_blocking", "_record", "_schedule", "blocked", "busy", "costs", "free")
+    __slots__ = (
+        "_blocking",
+        "_record",
+        "_schedule",
+        "blocked",
+        "busy",
+        "bytes",
+        "costs",
+        "free",
+        "transfers",
+    )
 
     def __init__(
         self, costs: LayerCosts, schedule: Schedule, record: Callable[[Event], None] | None
@@ -258,6 +271,7 @@ class _Walk:
         self.blocked = 0.0  # cycles that the cores waited for transfers where these block
         self.free = 0.0  # when the engine has done everything started so far
         self.busy = 0.0
+        self.transfers = self.bytes = 0
 
     def event(self, lane: str, name: str, step: int, start: float, end: float) -> None:
         if self._record is not None:
@@ -267,6 +281,8 @@ class _Walk:
         """Start a transfer; return when the core goes on and when the transfer is done."""
         began = now
         now += charge.issue_cycles
+        self.transfers += charge.commands
+        self.bytes += charge.bytes
         if not charge.commands:  # the cores copy
             self.busy += charge.cycles
             self.blocked += charge.cycles
@@ -315,31 +331,11 @@ class _Walk:
         )
 
 
-def traffic(costs: LayerCosts, schedule: Schedule) -> Traffic:
-    """Return what ``schedule`` moves and computes; the generated code does exactly this."""
-    costs = costs.of(schedule)
-    calls = transfers = size = 0
-    for step in schedule.steps():
-        o, h, w = schedule.c_out[step.o], schedule.h[step.h], schedule.w[step.w]
-        moved: list[Charge] = []
-        _, channels = schedule.input_channels(step)
-        if step.load_x:
-            moved += costs.load_x(h.x_size, w.x_size, channels)
-        if step.load_w:
-            moved.append(costs.load_w(o.size, channels))
-        if step.store_y and costs.stores:
-            moved.append(costs.store_y(o.size, h.size, w.size))
-        calls += 1
-        transfers += sum(charge.commands for charge in moved)
-        size += sum(charge.bytes for charge in moved)
-    return Traffic(calls, transfers, size)
-
-
 def part_timeline(costs: LayerCosts, schedule: Schedule) -> PartTimeline:
     """Return everything that is known in advance about one run of ``schedule``."""
     events: list[Event] = []
-    found = estimate(costs, schedule, events.append)
-    return PartTimeline(found, traffic(costs, schedule), tuple(events))
+    found, traffic = _run(costs, schedule, events.append)
+    return PartTimeline(found, traffic, tuple(events))
 
 
 def lower_bound(costs: LayerCosts, schedule: Schedule) -> int:

@@ -75,12 +75,11 @@ class Formulation:
 
 @dataclass(frozen=True, slots=True)
 class TilingProblem:
-    """Find the best tile of a formulation within ``budget_bytes`` of level ``level``."""
+    """Find the best tile of a formulation within ``budget_bytes`` of L1."""
 
     formulation: Formulation
     budget_bytes: int
     buffering: Buffering = SINGLE
-    level: int = 1
 
     @property
     def buffers(self) -> tuple[L1Buffer, ...]:

@@ -7,7 +7,6 @@ from typing import Any
 
 from dory_core.errors import DoesNotFit
 from dory_core.expr import evaluate
-from dory_core.tiles.tiling import Tiling
 from dory_core.tiling.problem import (
     AXES,
     Formulation,
@@ -26,21 +25,11 @@ from dory_core.tiling.reduce import (
 OPTIMAL = "proven optimal for the objective and constraints, largest tile among equals"
 
 
-def solve(problem: TilingProblem) -> Tiling:
-    """Return the tile with the highest objective, proven optimal.
+def solve(problem: TilingProblem) -> dict[str, int] | None:
+    """Return the values of the tile with the highest objective, None when no tile fits.
 
     Among equals the lexicographically largest (c_out, h, w, c_in) is taken.
-
-    Raises: DoesNotFit, naming the smallest legal tile and the buffer that dominates.
     """
-    values = solve_values(problem)
-    if values is None:
-        raise does_not_fit(problem)
-    return make_tiling(problem, values, OPTIMAL)
-
-
-def solve_values(problem: TilingProblem) -> dict[str, int] | None:
-    """Return the best value of every variable, None when no tile fits."""
     formulation = problem.formulation
     objective = [(t.value, doubled_weight(t)) for t in formulation.terms]
     memory = [(b.bytes, b.copies) for b in problem.buffers]
@@ -138,7 +127,6 @@ _BUFFER_NAMES = {
 def does_not_fit(problem: TilingProblem) -> DoesNotFit:
     """Return the error that explains why no tile fits."""
     layer, kernel = problem.formulation.layer.op, problem.formulation.kernel
-    level = f"L{problem.level}"
     smallest = smallest_tile(problem)
     if smallest is None:
         reasons = "; ".join(dict.fromkeys(c.reason for c in problem.formulation.constraints))
@@ -148,10 +136,10 @@ def does_not_fit(problem: TilingProblem) -> DoesNotFit:
             "another kernel or another layer shape is needed; more memory does not help",
         )
     return DoesNotFit(
-        f"{layer.kind} '{layer.name}' does not fit {level}: the smallest legal tile of "
+        f"{layer.kind} '{layer.name}' does not fit L1: the smallest legal tile of "
         f"{kernel.name} needs {smallest.bytes} bytes, {problem.budget_bytes} are available; "
         f"the largest buffer is the {_BUFFER_NAMES.get(smallest.dominant, smallest.dominant)} "
         f"({smallest.dominant}, {smallest.dominant_bytes} bytes)",
-        f"raise the {level} budget to {smallest.bytes} bytes or more, or make the layer smaller",
+        f"raise the L1 budget to {smallest.bytes} bytes or more, or make the layer smaller",
         smallest.bytes,
     )

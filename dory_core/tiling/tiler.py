@@ -8,14 +8,13 @@ from typing import Any
 
 from dory_core.binding import BoundKernel, BoundLayer, KernelRejection
 from dory_core.errors import DoesNotFit
-from dory_core.estimate.timeline import LayerCosts, estimate
+from dory_core.estimate.timeline import LayerCosts
 from dory_core.expr import evaluate
 from dory_core.hardware import MemoryHierarchy
 from dory_core.ir import Array, Layer, Requant
 from dory_core.ir.geometry import Tile
 from dory_core.kernel import Kernel, Term
 from dory_core.tiles.boxes import fetch_constraints
-from dory_core.tiles.schedule import make_schedule
 from dory_core.tiles.tiling import Tiling
 from dory_core.tiling.aligned import copy_terms
 from dory_core.tiling.in_place import Refused, tile_whole, whole_layer
@@ -28,7 +27,7 @@ from dory_core.tiling.problem import (
 )
 from dory_core.tiling.solve import OPTIMAL, does_not_fit
 from dory_core.tiling.tiled import TiledLayer
-from dory_core.tiling.variants import Variant, cheapest, solve_bufferings
+from dory_core.tiling.variants import Variant, cheapest, fits, solve_bufferings
 
 # Objective terms for a layer, kernel and tile; the tile's sizes are expressions.
 TermsHook = Callable[[Layer, Kernel, Tile], Sequence[Term]]
@@ -42,9 +41,9 @@ IN_ONE_TILE = "one tile, so that tensors stay in L1: fewer estimated cycles of t
 class Tiler:
     """Tiles layers for one target; equal problems are solved once.
 
-    terms_hook: objective terms of the target. upper: number of the upper of the two levels.
-    objective: ``heuristic`` maximises the terms for every buffering and keeps the one with the
-    fewest estimated cycles; ``latency`` minimises estimated cycles over kernels and tiles too.
+    terms_hook: objective terms of the target. objective: ``heuristic`` maximises the terms for
+    every buffering and keeps the one with the fewest estimated cycles; ``latency`` minimises
+    estimated cycles over kernels and tiles too.
     """
 
     def __init__(
@@ -52,14 +51,12 @@ class Tiler:
         hierarchy: MemoryHierarchy,
         terms_hook: TermsHook,
         objective: str = "heuristic",
-        upper: int = 1,
     ) -> None:
         if objective not in OBJECTIVES:
             raise ValueError(f"objective {objective!r} is none of {OBJECTIVES}")
         self._hierarchy = hierarchy
         self._terms_hook = terms_hook
         self._objective = objective
-        self._upper = upper
         self._memo: dict[tuple[Any, ...], tuple[Variant, Tiling]] = {}
 
     def tile(self, bound: BoundLayer, budget_bytes: int) -> TiledLayer:
@@ -104,65 +101,46 @@ class Tiler:
         layer, bound = tiled.layer, tiled.bound
         formulation = self._formulation(layer, bound)
         values = {variable.name: variable.bounds[1] for variable in formulation.variables}
-        if not all(evaluate(c.condition, values) for c in formulation.constraints):
+        problem = TilingProblem(formulation, budget_bytes)
+        wanted = all(evaluate(c.condition, values) for c in formulation.constraints)
+        if not wanted or not fits(problem, values):
             return None
-        problem = TilingProblem(formulation, budget_bytes, level=self._upper)
+        costs = LayerCosts(layer, bound, self._hierarchy)
+        only = cheapest(formulation, [(problem.buffering, values)], costs)
+        assert only is not None  # without a better one there is no bound
         tiling = make_tiling(problem, values, IN_ONE_TILE)
-        if tiling.used_bytes > budget_bytes:
-            return None
-        buffering = problem.buffering
-        weights = formulation.has_weights
-        schedule = make_schedule(layer, tiling.tile, buffering, has_weights=weights)
-        costs = LayerCosts(layer, bound, self._hierarchy, self._upper)
-        cycles = estimate(costs, schedule)
-        return replace(tiled, tiling=tiling, schedule=schedule, estimate=cycles)
+        return replace(tiled, tiling=tiling, schedule=only.schedule, estimate=only.estimate)
 
     def _on(
         self, layer: Layer, candidate: BoundKernel, budget_bytes: int, rival: int | None
     ) -> TiledLayer | DoesNotFit:
         if candidate.traits.in_place:
             return self._in_place(layer, candidate, budget_bytes)
-        found = self._tile_on(layer, candidate, budget_bytes, rival)
-        if isinstance(found, DoesNotFit):
-            return found
-        variant, tiling = found
-        return TiledLayer(layer, candidate, tiling, variant.schedule, variant.estimate)
+        kernel = candidate.kernel
+        # Names are unique within a target, and hooks may make new objects for every layer.
+        names = (type(kernel), kernel.name, kernel.symbol(layer))
+        key = (*names, budget_bytes, rival, *signature(layer))
+        if key not in self._memo:
+            try:
+                self._memo[key] = self._solve(layer, candidate, budget_bytes, rival)
+            except DoesNotFit as error:
+                return error  # it names the layer, so another layer needs its own
+        best, tiling = self._memo[key]
+        return TiledLayer(layer, candidate, tiling, best.schedule, best.estimate)
 
     def _in_place(
         self, layer: Layer, candidate: BoundKernel, budget_bytes: int
     ) -> TiledLayer | DoesNotFit:
-        kernel = candidate.kernel
         try:
             return whole_layer(layer, candidate, budget_bytes, self._hierarchy)
         except Refused as refused:
+            available = f", {budget_bytes} B of L1 are available" if refused.needed_bytes else ""
             return DoesNotFit(
-                f"{layer.op.kind} '{layer.op.name}' on {kernel.name}: {refused.reason}, "
-                f"{budget_bytes} B of L1 are available"
-                if refused.needed_bytes
-                else f"{layer.op.kind} '{layer.op.name}' on {kernel.name}: {refused.reason}",
+                f"{layer.op.kind} '{layer.op.name}' on {candidate.kernel.name}: "
+                f"{refused.reason}{available}",
                 "raise --l1 if the chip has more, or make the layer smaller",
                 refused.needed_bytes or None,
             )
-
-    def _tile_on(
-        self, layer: Layer, bound: BoundKernel, budget_bytes: int, rival: int | None
-    ) -> tuple[Variant, Tiling] | DoesNotFit:
-        kernel = bound.kernel
-        # Names are unique within a target, and hooks may make new objects for every layer.
-        key = (
-            type(kernel),
-            kernel.name,
-            kernel.symbol(layer),
-            budget_bytes,
-            rival,
-            *signature(layer),
-        )
-        if key not in self._memo:
-            try:
-                self._memo[key] = self._solve(layer, bound, budget_bytes, rival)
-            except DoesNotFit as error:
-                return error  # it names the layer, so another layer needs its own
-        return self._memo[key]
 
     def _solve(
         self, layer: Layer, bound: BoundKernel, budget_bytes: int, rival: int | None
@@ -170,14 +148,14 @@ class Tiler:
         formulation = self._formulation(layer, bound)
         solved = solve_bufferings(formulation, budget_bytes)
         if not solved:
-            raise does_not_fit(TilingProblem(formulation, budget_bytes, level=self._upper))
-        costs = LayerCosts(layer, bound, self._hierarchy, self._upper)
+            raise does_not_fit(TilingProblem(formulation, budget_bytes))
+        costs = LayerCosts(layer, bound, self._hierarchy)
         best = cheapest(formulation, solved.items(), costs)
         assert best is not None  # every solved buffering has a schedule
         proof = OPTIMAL
         if self._objective == "latency":
             best, proof = fastest(formulation, budget_bytes, costs, best, rival)
-        problem = TilingProblem(formulation, budget_bytes, best.buffering, self._upper)
+        problem = TilingProblem(formulation, budget_bytes, best.buffering)
         return best, make_tiling(problem, best.values, proof)
 
     def _formulation(self, layer: Layer, bound: BoundKernel) -> Formulation:
@@ -186,7 +164,7 @@ class Tiler:
             bound,
             lambda tile: (
                 *self._terms_hook(layer, bound.kernel, tile),
-                *copy_terms(layer, bound.traits, tile, self._hierarchy.link(self._upper)),
+                *copy_terms(layer, bound.traits, tile, self._hierarchy.link(1)),
             ),
             lambda tile: fetch_constraints(layer, bound, tile, self._hierarchy),
         )

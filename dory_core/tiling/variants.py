@@ -28,7 +28,7 @@ from dory_core.tiles.schedule import (
     make_schedule,
 )
 from dory_core.tiling.problem import AXES, Formulation, TilingProblem
-from dory_core.tiling.solve import solve_values
+from dory_core.tiling.solve import solve
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +52,9 @@ def _all_bufferings(weights: bool) -> tuple[Buffering, ...]:
     return tuple(sorted(found, key=lambda b: b.x + b.w + b.y))
 
 
-def fits(formulation: Formulation, values: dict[str, int], b: Buffering, budget: int) -> bool:
-    """Return True when the tile with these copies fits ``budget`` bytes."""
-    used = sum(c.copies * int(evaluate(c.bytes, values)) for c in formulation.with_copies(b))
-    return used <= budget
+def fits(problem: TilingProblem, values: dict[str, int]) -> bool:
+    """Return True when a tile fits the budget of the problem with its copies."""
+    return int(evaluate(problem.bytes_used, values)) <= problem.budget_bytes
 
 
 def _within(few: Buffering, many: Buffering) -> bool:
@@ -71,12 +70,10 @@ def solve_bufferings(
         fewer = [b for b in bufferings(formulation) if b != buffering and _within(b, buffering)]
         if any(b not in found for b in fewer):
             continue
-        inherited = next(
-            (found[b] for b in fewer if fits(formulation, found[b], buffering, budget_bytes)), None
-        )
-        values = inherited
+        problem = TilingProblem(formulation, budget_bytes, buffering)
+        values = next((found[b] for b in fewer if fits(problem, found[b])), None)
         if values is None:
-            values = solve_values(TilingProblem(formulation, budget_bytes, buffering))
+            values = solve(problem)
         if values is not None:
             found[buffering] = values
     return found

@@ -8,6 +8,7 @@ import numpy as np
 
 from dory_core.expr import evaluate
 from dory_core.tiles.tiling import Tiling
+from dory_core.tiling import solve as solver
 from dory_core.tiling.latency import tile_space
 from dory_core.tiling.problem import TilingProblem, doubled_weight, make_tiling
 
@@ -41,3 +42,11 @@ def search(problem: TilingProblem) -> Tiling | None:
     """Return the best Tiling by looking at every tile, None when no tile fits."""
     values = search_values(problem)
     return None if values is None else make_tiling(problem, values, "every tile was looked at")
+
+
+def solve(problem: TilingProblem) -> Tiling:
+    """Return the best Tiling as the solver finds it; raises DoesNotFit."""
+    values = solver.solve(problem)
+    if values is None:
+        raise solver.does_not_fit(problem)
+    return make_tiling(problem, values, solver.OPTIMAL)

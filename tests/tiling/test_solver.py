@@ -16,8 +16,8 @@ from dory_core.kernel import Constraint, Term
 from dory_core.tiles.schedule import Buffering, l1_buffers
 from dory_core.tiling.problem import TilingProblem
 from dory_core.tiling.reduce import Domains, Sum
-from dory_core.tiling.solve import smallest_tile, solve
-from tests.tiling.exhaustive import search
+from dory_core.tiling.solve import smallest_tile
+from tests.tiling.exhaustive import search, solve
 from tests.tiling.sample_layers import (
     SampleKernel,
     conv,

@@ -98,7 +98,7 @@ def test_latency_is_the_minimum_over_all_tiles():
                 values = {name: int(array[k]) for name, array in env.items()}
                 for copies in product((1, 2), repeat=3):
                     buffering = Buffering(*copies)
-                    if not fits(formulation, values, buffering, budget):
+                    if not fits(TilingProblem(formulation, budget, buffering), values):
                         continue
                     for order in ORDERS:
                         schedule = make_schedule(
