@@ -12,7 +12,7 @@ from dory_core.copies import AS_IT_IS, Carriage, CopySet, DmaCost, carry
 from dory_core.hardware import Link, MemoryHierarchy
 from dory_core.ir import Add, Layer, Linear, Tensor, pixel_bytes
 from dory_core.ir.geometry import input_channels, make_tile
-from dory_core.ir.layout import Layout
+from dory_core.ir.layout import HWC, Layout
 from dory_core.tiles.schedule import L1_ALIGNMENT, OPERANDS, Schedule
 
 #: Where the data of a layer starts by operand (x, x2, y), once for each of its parts.
@@ -20,35 +20,38 @@ Bases = Mapping[str, Sequence[int]]
 
 ALIGNED: Bases = MappingProxyType({})
 
+#: How links that move everything carry copies.
+PLAIN: Mapping[str, Carriage] = MappingProxyType(dict.fromkeys(("x", "x2", "w", "y"), AS_IT_IS))
+
 
 def box_transfer(
-    tensor: Tensor, rows: int, columns: int, channels: int, planar: bool = False
+    tensor: Tensor,
+    rows: int,
+    columns: int,
+    channels: int,
+    layout: Layout = HWC,
+    planar: bool = False,
 ) -> DmaCost:
-    """Return the transfer of a box of an HWC tensor in the lower level to or from a dense tile.
+    """Return the transfer of a box of a tensor in the lower level to or from a dense tile.
 
     A box with all channels and columns is one row; with all channels, one row per image row; else
-    one per pixel. A CHW tile is moved element by element.
+    one per pixel. The rows of a block of channels lie together: they are one row, and so is a whole
+    tensor. A CHW tile (planar) of an HWC tensor is moved element by element. Of other layouts the
+    box has whole rows.
     """
-    size = rows * columns * pixel_bytes(channels, tensor.bits)
-    if planar and tensor.channels > 1:
+    if layout.is_hwc:
+        size = rows * columns * pixel_bytes(channels, tensor.bits)
+    else:
+        size = int(layout.box_bytes(tensor, channels, rows))
+        columns = layout.padded_width(tensor.width)
+    if layout.channel_block:
+        blocks = int(layout.padded_channels(channels)) // layout.channel_block
+        return DmaCost(size, 1 if rows == tensor.height else blocks)
+    if planar and layout.is_hwc and tensor.channels > 1:
         return DmaCost(size, rows * columns * channels, True, channels, rows)
     if channels < tensor.channels:
         return DmaCost(size, rows * columns, planes=rows)
     return DmaCost(size, rows if columns < tensor.width else 1)
-
-
-def layout_transfer(layout: Layout, tensor: Tensor, rows: int, channels: int) -> DmaCost:
-    """Return the transfer of whole rows of a tensor in a layout other than HWC.
-
-    The rows of a block of channels lie together: they are one row, and so is a whole tensor.
-    """
-    size = int(layout.box_bytes(tensor, channels, rows))
-    if not layout.channel_block:
-        if channels == tensor.channels:
-            return DmaCost(size, 1)
-        return DmaCost(size, rows * layout.padded_width(tensor.width), planes=rows)
-    blocks = int(layout.padded_channels(channels)) // layout.channel_block
-    return DmaCost(size, 1 if rows == tensor.height else blocks)
 
 
 class LayerMoves:
@@ -91,16 +94,12 @@ class LayerMoves:
     def _input(
         self, tensor: Tensor, layout: Layout, rows: int, columns: int, channels: int
     ) -> DmaCost:
-        linear = isinstance(self.layer.op, Linear)
-        if not layout.is_hwc:
-            if linear:
-                return DmaCost(layout.size_bytes(tensor), 1)
-            return layout_transfer(layout, tensor, rows, channels)
-        if linear:
+        if isinstance(self.layer.op, Linear):
             share = channels / input_channels(self.layer)
-            return DmaCost(max(1, round(tensor.size_bytes * share)), 1)
-        cost = box_transfer(tensor, rows, columns, channels, self.planar)
-        return replace(cost, rows=rows) if cost.rows == 1 and self.splits_columns else cost
+            return DmaCost(max(1, round(layout.size_bytes(tensor) * share)), 1)
+        cost = box_transfer(tensor, rows, columns, channels, layout, self.planar)
+        one_row = cost.rows == 1 and layout.is_hwc
+        return replace(cost, rows=rows) if one_row and self.splits_columns else cost
 
     def weights(self, c_out: int, c_in: int) -> DmaCost:
         """Return the transfer that loads a weight block: one row."""
@@ -110,10 +109,7 @@ class LayerMoves:
 
     def output(self, c_out: int, h: int, w: int) -> DmaCost:
         """Return the transfer that stores an output tile."""
-        layout = self._output_layout
-        if layout.is_hwc:
-            return box_transfer(self.layer.output, h, w, c_out)
-        return layout_transfer(layout, self.layer.output, h, c_out)
+        return box_transfer(self.layer.output, h, w, c_out, self._output_layout)
 
     # -- how they are carried -----------------------------------------------------------------
 
@@ -129,12 +125,13 @@ class LayerMoves:
         """
         link, constants, cores = hierarchy.link(1), hierarchy.constants_link, hierarchy.cores
         if link.is_plain and constants.is_plain:
-            return dict.fromkeys(("x", "x2", "w", "y"), AS_IT_IS)
+            return dict(PLAIN)
         # Everything comes into L1 through one function: it obeys the limits of both links.
         link, constants = strictest(constants, link), strictest(link, constants)
         found: dict[str, Carriage] = {}
-        for k, (name, tensor, layout) in enumerate(self.moved):
-            copies = self._loads(schedules, k, tensor, layout, bases.get(name, ()))
+        self.splits_columns = splits_columns(self.layer, schedules)
+        for name, tensor, layout in self.moved:
+            copies = self._loads(schedules, tensor, layout, bases.get(name, ()))
             found[name] = carry(link, copies, cores)
         if schedules[0].has_weights:
             sizes = {(o.size, i.size) for s in schedules for o in s.c_out for i in s.c_in}
@@ -148,20 +145,17 @@ class LayerMoves:
     def _loads(
         self,
         schedules: Sequence[Schedule],
-        operand: int,
         tensor: Tensor,
         layout: Layout,
         bases: Iterable[int],
     ) -> CopySet:
         starts, pitches, shapes = {L1_ALIGNMENT, *bases}, set[int](), set[DmaCost]()
-        self.splits_columns = splits_columns(self.layer, schedules)
+        chw = self.planar and layout.is_hwc and tensor.channels > 1
         for schedule in schedules:
             channels = _input_spans(schedule)
-            columns = schedule.w
-            for h, w, (_, c) in product(
-                {s.x_size for s in schedule.h}, {s.x_size for s in columns}, channels
-            ):
-                shapes.add(self.inputs(h, w, c)[operand])
+            heights, widths = ({s.x_size for s in axis} for axis in (schedule.h, schedule.w))
+            for h, w, (_, c) in product(heights, widths, channels):
+                shapes.add(self._input(tensor, layout, h, w, c))
             if isinstance(self.layer.op, Linear):
                 starts |= {self._linear_bytes(tensor, c) for c, _ in channels}
                 continue
@@ -169,10 +163,9 @@ class LayerMoves:
                 tensor,
                 layout,
                 {s.x_start for s in schedule.h},
-                {s.x_start for s in columns},
+                {s.x_start for s in schedule.w},
                 {c for c, _ in channels},
             )
-            chw = self.planar and layout.is_hwc and tensor.channels > 1
             pitches |= _pitches(
                 tensor, layout, not self.splits_columns and not chw, len(channels) == 1 and not chw
             )
@@ -232,15 +225,18 @@ def _starts(
     channels: Iterable[int],
 ) -> set[int]:
     """Return the bytes by which tiles are moved along each axis."""
-    if layout.is_hwc:
-        pixel = pixel_bytes(tensor.channels, tensor.bits)
-        found = {n * tensor.width * pixel for n in rows} | {n * pixel for n in columns}
-        return found | {n * tensor.bits // 8 for n in channels}
-    width = layout.padded_width(tensor.width)
-    if layout.channel_block:
-        row, plane = width * layout.channel_block, tensor.height * width
-        return {n * row for n in rows} | {n * plane for n in channels}
-    return {n * width * int(layout.padded_channels(tensor.channels)) for n in rows} | set(channels)
+    row, pixel = _strides(tensor, layout)
+    block = layout.channel_block
+    channel_bits = tensor.height * row // block * 8 if block else tensor.bits
+    found = {n * row for n in rows} | {n * pixel for n in columns}
+    return found | {n * channel_bits // 8 for n in channels}
+
+
+def _strides(tensor: Tensor, layout: Layout) -> tuple[int, int]:
+    """Return the bytes from row to row and from pixel to pixel, of one block of channels."""
+    channels = layout.channel_block or int(layout.padded_channels(tensor.channels))
+    pixel = pixel_bytes(channels, tensor.bits)
+    return layout.padded_width(tensor.width) * pixel, pixel
 
 
 def _pitches(tensor: Tensor, layout: Layout, whole: bool, all_channels: bool) -> set[int]:
@@ -248,17 +244,12 @@ def _pitches(tensor: Tensor, layout: Layout, whole: bool, all_channels: bool) ->
 
     whole: all columns; all_channels: in one tile.
     """
-    if layout.is_hwc:
-        pixel = pixel_bytes(tensor.channels, tensor.bits)
-        row = tensor.width * pixel
-        if all_channels:
-            return set() if whole else {row}
-        return {pixel, row}
-    width = layout.padded_width(tensor.width)
+    row, pixel = _strides(tensor, layout)
     if layout.channel_block:
-        return {tensor.height * width * layout.channel_block}
-    pixel = int(layout.padded_channels(tensor.channels))
-    return set() if all_channels else {pixel, width * pixel}
+        return {tensor.height * row}
+    if not all_channels:
+        return {pixel, row}
+    return set() if whole else {row}
 
 
 def splits_columns(layer: Layer, schedules: Sequence[Schedule]) -> bool:
@@ -299,6 +290,5 @@ __all__ = [
     "LayerMoves",
     "box_transfer",
     "l1_dma",
-    "layout_transfer",
     "weight_unit",
 ]

@@ -11,12 +11,11 @@ from collections.abc import Callable, Collection, Mapping
 from copy import copy
 from dataclasses import dataclass
 from itertools import product
-from types import MappingProxyType
 from typing import Any
 
 from dory_core.binding import BoundKernel
-from dory_core.copies import AS_IT_IS, Carriage, Charge, DmaCost
-from dory_core.estimate.moves import LayerMoves, splits_columns, weight_unit
+from dory_core.copies import Carriage, Charge, DmaCost
+from dory_core.estimate.moves import PLAIN, LayerMoves, splits_columns, weight_unit
 from dory_core.hardware import Link, MemoryHierarchy
 from dory_core.ir import Layer, Linear, pixel_bytes
 from dory_core.ir.geometry import Tile
@@ -189,9 +188,6 @@ class LayerCosts:
         if key not in self._y:
             self._y[key] = self._charge(self.moves.output(*key), "y", self.link)
         return self._y[key]
-
-
-PLAIN: Mapping[str, Carriage] = MappingProxyType(dict.fromkeys(("x", "x2", "w", "y"), AS_IT_IS))
 
 
 def estimate(

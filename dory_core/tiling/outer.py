@@ -25,14 +25,12 @@ from dory_core.ir.geometry import (
     Span,
     Tile,
     axis_span,
-    channel_spans,
     extent,
-    input_spans,
     is_channelwise,
     output_granule,
     spans,
 )
-from dory_core.tiles.schedule import Buffering, Schedule
+from dory_core.tiles.schedule import Buffering, Schedule, make_schedule
 
 # Channels of a group: kernels work on four at a time.
 GROUP_STEP = 4
@@ -216,33 +214,18 @@ def part_schedule(
     tile: sizes of :func:`largest_part`. Inputs and outputs start at their stripe, output channels
     at their group, input channels at 0.
     """
-    full = extent(layer)
-    apart = is_channelwise(layer)
-    axis = stripe_axis(layer)
-    stripe = part.stripe_span
-
-    def along(direction: int, size: int, total: int) -> tuple[Span, ...]:
-        if direction != axis:
-            return tuple(axis_span(layer, direction, a, n) for a, n in spans(total, size))
-        return tuple(
-            _shift(axis_span(layer, direction, stripe.start + a, n), stripe)
-            for a, n in spans(stripe.size, size)
+    schedule = make_schedule(layer, tile, buffering, order, has_weights)
+    axis, stripe = stripe_axis(layer), part.stripe_span
+    if axis is not None:
+        mine = tuple(
+            _shift(axis_span(layer, axis, stripe.start + start, size), stripe)
+            for start, size in spans(stripe.size, tile.w if axis else tile.h)
         )
-
-    if apart:
-        channels = channel_spans(layer, tile.c_out)
-    else:
-        channels = tuple(Span(a, n, 0, full.c_in) for a, n in spans(part.group_span[1], tile.c_out))
-    return Schedule(
-        order,
-        channels,
-        along(0, tile.h, full.h),
-        along(1, tile.w, full.w),
-        input_spans(layer, full.c_in if apart else tile.c_in),
-        buffering,
-        apart,
-        has_weights,
-    )
+        schedule = replace(schedule, w=mine) if axis else replace(schedule, h=mine)
+    if schedule.is_channelwise:
+        return schedule
+    x_channels, groups = extent(layer).c_in, spans(part.group_span[1], tile.c_out)
+    return replace(schedule, c_out=tuple(Span(a, n, 0, x_channels) for a, n in groups))
 
 
 def _shift(span: Span, stripe: Span) -> Span:
