@@ -7,7 +7,7 @@ when the network input is copied in.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from dory_core.errors import DoryError
@@ -24,7 +24,9 @@ WEIGHTS = "weights"
 class Request:
     """A block that must keep its memory from step ``first`` to step ``last``, both inclusive.
 
-    size_bytes: positive. role: ``activations`` or ``weights``.
+    size_bytes: positive. role: ``activations`` or ``weights``. within: the block that it is a
+    slice of, from ``at_bytes`` on; empty for a block of its own. persistent: it outlives the
+    execution, as state does: nothing else may lie there at any step.
     """
 
     name: str
@@ -32,6 +34,9 @@ class Request:
     first: int
     last: int
     role: str = ACTIVATIONS
+    within: str = ""
+    at_bytes: int = 0
+    persistent: bool = False
 
     def __post_init__(self) -> None:
         if self.size_bytes <= 0:
@@ -42,6 +47,28 @@ class Request:
     def overlaps(self, other: Request) -> bool:
         """Return True when both blocks are needed in a common step."""
         return self.first <= other.last and other.first <= self.last
+
+
+def owners(requests: Sequence[Request]) -> tuple[Request, ...]:
+    """Return the blocks that need room of their own, alive as long as their slices.
+
+    A persistent block lives from the first step of any block to the last. Raises ValueError for a
+    slice that does not lie in a block of its own.
+    """
+    own = {r.name: r for r in requests if not r.within}
+    begin = min((r.first for r in requests), default=0)
+    end = max((r.last for r in requests), default=0)
+    for name, r in own.items():
+        if r.persistent:
+            own[name] = replace(r, first=begin, last=end)
+    for r in requests:
+        if r.within:
+            whole = own.get(r.within)
+            if whole is None or r.at_bytes < 0 or r.at_bytes + r.size_bytes > whole.size_bytes:
+                raise ValueError(f"slice {r.name} does not lie in a block {r.within}")
+            first, last = min(whole.first, r.first), max(whole.last, r.last)
+            own[r.within] = replace(whole, first=first, last=last)
+    return tuple(own.values())
 
 
 def requests(graph: Graph, order: Sequence[int]) -> tuple[Request, ...]:
@@ -158,3 +185,14 @@ def packing(
     blocks = tuple(Block(r.name, offsets[r.name], r.size_bytes, r.first, r.last) for r in requests)
     peak = max((block.end for block in blocks), default=0)
     return Packing(blocks, align_up(peak, alignment), method)
+
+
+def with_slices(packed: Packing, requests: Iterable[Request]) -> Packing:
+    """Return the Packing of :func:`owners` with the slices of its blocks, in order of requests."""
+    blocks = {block.name: block for block in packed.blocks}
+    for r in requests:
+        if r.within and r.within in blocks:
+            offset = blocks[r.within].offset + r.at_bytes
+            blocks[r.name] = Block(r.name, offset, r.size_bytes, r.first, r.last)
+    order = (blocks[r.name] for r in requests if r.name in blocks)
+    return replace(packed, blocks=tuple(order))

@@ -7,7 +7,16 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple
 
-from dory_core.blocks import Packing, Request, align_up, fullest_step, live_at, packing
+from dory_core.blocks import (
+    Packing,
+    Request,
+    align_up,
+    fullest_step,
+    live_at,
+    owners,
+    packing,
+    with_slices,
+)
 from dory_core.errors import DoesNotFit
 from dory_core.planning.heuristics import Arena, lowest_place, neighbours, orders
 from dory_core.planning.packing import SOLVER_EFFORT, check_names, plan_memory
@@ -53,9 +62,17 @@ def pack_bins(
     A bin is (name, size_bytes, alignment) or a :class:`Bin` with roles. One bin gives the plan of
     :func:`plan_memory`. effort: see :func:`optimal_packing`.
 
-    Raises DoesNotFit, naming the fullest step, its live blocks and their sizes.
+    Slices lie in their blocks. Raises DoesNotFit, naming the fullest step, its live blocks and
+    their sizes.
     """
     check_names(requests)
+    plan = _pack_owners(owners(requests), bins, effort)
+    return BinPlan({name: with_slices(p, requests) for name, p in plan.packings.items()})
+
+
+def _pack_owners(
+    requests: Sequence[Request], bins: Sequence[Bin | tuple[str, int, int]], effort: float
+) -> BinPlan:
     memories = tuple(Bin(*b) for b in bins)
     for r in requests:
         _check_room(r, memories)

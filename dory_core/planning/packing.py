@@ -8,10 +8,18 @@ that bound it is optimal and the solver is not even imported.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from dory_core.blocks import Packing, Request, align_up, fullest_step, packing
+from dory_core.blocks import (
+    Packing,
+    Request,
+    align_up,
+    fullest_step,
+    owners,
+    packing,
+    with_slices,
+)
 from dory_core.errors import DoryError
 from dory_core.planning.heuristics import Offsets, best_fit, lowest_place, peak_of
 from dory_core.planning.stack import bidirectional_stack
@@ -40,10 +48,12 @@ class MemoryPlan:
 def plan_memory(requests: Sequence[Request], alignment: int) -> MemoryPlan:
     """Return the better of the bidirectional stack and the optimal packing.
 
-    On equal peaks the stack is taken: it is the layout that the paper describes.
+    On equal peaks the stack is taken: it is the layout that the paper describes. Slices lie in
+    their blocks.
     """
     check_names(requests)
-    return _plan(tuple(requests), alignment)
+    plan = _plan(owners(requests), alignment)
+    return replace(plan, chosen=with_slices(plan.chosen, requests))
 
 
 @lru_cache(maxsize=256)

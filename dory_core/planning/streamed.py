@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 from dory_core.blocks import Block, Packing, Request, align_up, level_alignment, packing
 from dory_core.budgets import Budgets
@@ -180,7 +179,12 @@ def _placement(
             f"raise --l3 to at least {l3_used} if the chip has it, or make the network smaller",
             l3_used,
         )
-    l3_blocks = _apart(l3_memory.chosen.blocks, program.l3_requests, flow, base, unit)
+    tensors = {request.name for request in program.l3_requests}
+    l3_blocks = tuple(
+        replace(block, offset=base + block.offset)
+        for block in l3_memory.chosen.blocks
+        if block.name in tensors
+    )
     starts = {block.name: block.offset for block in l3_blocks}
     below = {name: replace(place, offset=starts[name]) for name, place in way.below.items()}
     places = {name: below.get(name) or way.blocks[name] for name in flow.inputs}
@@ -283,32 +287,22 @@ def _constants(
 
 
 def _together(requests: Sequence[Request], flow: LayoutPlan, unit: int) -> tuple[Request, ...]:
-    """Return the requests for L3 with all network inputs in one block, and all outputs.
+    """Return the requests for L3 with all network inputs as slices of one block, and all outputs.
 
     The caller writes and reads them there one after the other, from multiples of ``unit`` bytes.
     """
     left = {request.name: request for request in requests}
     joined = []
-    for group in (flow.inputs, flow.outputs):
+    for title, group in (("network inputs", flow.inputs), ("network outputs", flow.outputs)):
         mine = [left.pop(name) for name in group if name in left]
+        size = 0
+        for request in mine:
+            joined.append(replace(request, within=title, at_bytes=size))
+            size += align_up(request.size_bytes, unit)
         if mine:
-            size = sum(align_up(request.size_bytes, unit) for request in mine)
             start, end = min(r.first for r in mine), max(r.last for r in mine)
-            joined.append(Request(mine[0].name, size, start, end))
+            joined.append(Request(title, size, start, end))
     return (*joined, *left.values())
-
-
-def _apart(
-    blocks: Sequence[Block], requests: Sequence[Request], flow: LayoutPlan, base: int, unit: int
-) -> tuple[Block, ...]:
-    """Return one block of L3 per tensor; base: where those of activations start."""
-    offsets = {block.name: base + block.offset for block in blocks}
-    sizes = {request.name: request.size_bytes for request in requests}
-    for group in (flow.inputs, flow.outputs):
-        mine = [name for name in group if name in sizes]
-        for before, name in pairwise(mine):
-            offsets[name] = align_up(offsets[before] + sizes[before], unit)
-    return tuple(Block(r.name, offsets[r.name], r.size_bytes, r.first, r.last) for r in requests)
 
 
 def _transfers(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dory_core.errors import DoryError
@@ -29,11 +30,14 @@ def verify_packing(
 
     Every request has exactly one block of its size over at least its lifetime; offsets are aligned;
     blocks lie within the peak, the peak within ``capacity_bytes`` (None: no limit); no two blocks
-    that live in a common step share a byte.
+    that live in a common step share a byte. A slice lies at its place in its block and is live
+    while that is; a persistent block is live at every step.
     """
+    requests = tuple(requests)
     _verify_requests(requests, packing.blocks, memory)
-    _verify_extent(packing, alignment, capacity_bytes, memory)
-    _verify_overlaps(packing.blocks, memory)
+    own = _verify_slices(requests, packing.blocks, memory)
+    _verify_extent(replace(packing, blocks=own), alignment, capacity_bytes, memory)
+    _verify_overlaps(own, memory)
 
 
 def verify_bins(requests: Sequence[Request], plan: BinPlan, bins: Sequence[Bin]) -> None:
@@ -46,8 +50,9 @@ def verify_bins(requests: Sequence[Request], plan: BinPlan, bins: Sequence[Bin])
     everything: list[Block] = []
     for name, packing in plan.packings.items():
         memory = known[name]
-        _verify_extent(packing, memory.alignment, memory.size_bytes, name)
-        _verify_overlaps(packing.blocks, name)
+        own = _verify_slices(requests, packing.blocks, name)
+        _verify_extent(replace(packing, blocks=own), memory.alignment, memory.size_bytes, name)
+        _verify_overlaps(own, name)
         for block in packing.blocks:
             role = roles.get(block.name)
             if memory.holds is not None and role is not None and role not in memory.holds:
@@ -84,6 +89,31 @@ def _verify_requests(requests: Iterable[Request], blocks: Sequence[Block], memor
     for name in by_name:
         if name not in wanted:
             raise _bug(f"nobody asked for block '{name}' in {memory}")
+
+
+def _verify_slices(
+    requests: Sequence[Request], blocks: Sequence[Block], memory: str
+) -> tuple[Block, ...]:
+    """Return the blocks that are no slices of others; raise DoryError for a wrong slice."""
+    by_name = {block.name: block for block in blocks}
+    begin = min((r.first for r in requests), default=0)
+    end = max((r.last for r in requests), default=0)
+    slices = set()
+    for r in requests:
+        block = by_name.get(r.name)
+        if block is None:
+            continue  # in another memory of the level
+        if r.persistent and (block.first > begin or block.last < end):
+            raise _bug(f"'{r.name}' is kept from one execution to the next, its block is not")
+        if not r.within:
+            continue
+        slices.add(r.name)
+        whole = by_name.get(r.within)
+        if whole is None or block.offset != whole.offset + r.at_bytes or block.end > whole.end:
+            raise _bug(f"'{r.name}' does not lie at {r.at_bytes} of '{r.within}' in {memory}")
+        if whole.first > block.first or whole.last < block.last:
+            raise _bug(f"'{r.name}' is live when '{r.within}', which it is a slice of, is not")
+    return tuple(block for block in blocks if block.name not in slices)
 
 
 def _verify_extent(

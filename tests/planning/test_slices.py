@@ -1,0 +1,125 @@
+"""Blocks that are slices of others, outlive the execution, or hold a part of a tensor."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from dory_core.blocks import Block, Packing, Request, owners
+from dory_core.errors import DoesNotFit, DoryError
+from dory_core.planning.bins import Bin, pack_bins
+from dory_core.planning.packing import plan_memory
+from dory_core.planning.verify import verify_bins, verify_packing
+
+#: Two branches write the halves of what a third layer reads; an old tensor ends meanwhile.
+CONCAT = (
+    Request("old", 64, -1, 1),
+    Request("left", 32, 1, 2, within="both"),
+    Request("right", 32, 2, 2, within="both", at_bytes=32),
+    Request("both", 64, 3, 4),
+    Request("next", 16, 4, 5),
+)
+#: A state of one inference is there in the next; two tensors come and go.
+STATE = (
+    Request("state", 24, 2, 2, persistent=True),
+    Request("early", 40, -1, 1),
+    Request("late", 40, 2, 4),
+)
+#: Rows of a tensor, computed depth-first: each stripe dies when the next layer has read it.
+ROWS = tuple(
+    part
+    for k in range(4)
+    for part in (Request(f"a.{k}", 32, 2 * k, 2 * k + 1), Request(f"b.{k}", 16, 2 * k + 1, 8))
+)
+
+
+def places(packed: Packing) -> dict[str, int]:
+    return {block.name: block.offset for block in packed.blocks}
+
+
+def test_slices_lie_in_their_block_which_is_alive_as_long_as_they_are() -> None:
+    packed = plan_memory(CONCAT, 8).chosen
+    at = places(packed)
+    assert (at["left"], at["right"]) == (at["both"], at["both"] + 32)
+    assert packed.peak_bytes == 128  # both halves live beside the old tensor
+    verify_packing(CONCAT, packed, alignment=8)
+    whole = next(r for r in owners(CONCAT) if r.name == "both")
+    assert (whole.first, whole.last) == (1, 4)
+
+
+def test_slices_go_into_the_memory_of_their_block() -> None:
+    bins = (Bin("A", 64, 8), Bin("B", 80, 8))
+    plan = pack_bins(CONCAT, bins)
+    verify_bins(CONCAT, plan, bins)
+    [mine] = [p for p in plan.packings.values() if "both" in places(p)]
+    assert {"left", "right"} <= places(mine).keys()
+    with pytest.raises(DoesNotFit):
+        pack_bins(CONCAT, (Bin("A", 48, 8), Bin("B", 48, 8)))
+
+
+def test_nothing_ever_lies_where_state_is_kept() -> None:
+    packed = plan_memory(STATE, 8).chosen
+    assert packed.peak_bytes == 64
+    block = next(b for b in packed.blocks if b.name == "state")
+    assert (block.first, block.last) == (-1, 4)
+    verify_packing(STATE, packed, alignment=8)
+
+
+def test_parts_of_a_tensor_need_the_room_of_what_is_live() -> None:
+    packed = plan_memory(ROWS, 8).chosen
+    assert packed.peak_bytes == 4 * 16 + 32
+    verify_packing(ROWS, packed, alignment=8)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "reason"),
+    [
+        (Request("s", 8, 0, 1, within="nobody"), "slice s does not lie in a block nobody"),
+        (Request("s", 8, 0, 1, within="both", at_bytes=60), "slice s does not lie in a block both"),
+        (Request("s", 8, 0, 1, within="both", at_bytes=-8), "slice s does not lie in a block both"),
+        (Request("s", 8, 0, 1, within="left"), "slice s does not lie in a block left"),
+    ],
+)
+def test_slices_of_nothing_are_refused(wrong: Request, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        plan_memory((*CONCAT, wrong), 8)
+
+
+def changed(packed: Packing, name: str, **fields: int) -> Packing:
+    blocks = tuple(replace(b, **fields) if b.name == name else b for b in packed.blocks)
+    return replace(packed, blocks=blocks)
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "reason"),
+    [
+        ("right", {"offset": 0}, "'right' does not lie at 32 of 'both'"),
+        ("both", {"first": 2}, "'left' is live when 'both', which it is a slice of, is not"),
+        ("old", {"offset": 0}, "are both live in step 1"),
+    ],
+)
+def test_a_slice_in_the_wrong_place_is_found(
+    name: str, fields: dict[str, int], reason: str
+) -> None:
+    packed = plan_memory(CONCAT, 8).chosen
+    if "offset" in fields and places(packed)[name] == fields["offset"]:
+        fields = {"offset": 64}
+    with pytest.raises(DoryError, match=reason):
+        verify_packing(CONCAT, changed(packed, name, **fields), alignment=8)
+
+
+def test_state_that_something_else_may_overwrite_is_found() -> None:
+    packed = plan_memory(STATE, 8).chosen
+    with pytest.raises(DoryError, match="'state' is kept from one execution to the next"):
+        verify_packing(STATE, changed(packed, "state", first=0), alignment=8)
+    at = places(packed)
+    with pytest.raises(DoryError, match="are both live"):
+        wrong = changed(packed, "late", offset=at["state"])
+        verify_packing(STATE, wrong, alignment=8)
+
+
+def test_blocks_without_slices_are_planned_as_before() -> None:
+    plain = tuple(r for r in CONCAT if not r.within)
+    assert owners(plain) == plain
+    assert Block("next", 0, 16, 4, 5).end == 16
