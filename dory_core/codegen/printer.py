@@ -336,7 +336,8 @@ class _Printer:
         yield "}"
 
     def _main(self) -> Iterator[str]:
-        before, self.call = self._call_lines()
+        call = next(op for op in all_operations(self.program) if isinstance(op, Call))
+        before, self.call = call_lines(call.text, lambda name: self._argument(call.arguments[name]))
         if self.program.loop is not None and not self.single:
             yield from self._counters(self.program.loop)
         yield from self._tickets()
@@ -363,10 +364,6 @@ class _Printer:
         for slot in loop.slots:
             if not self._changes_always(slot.axes):
                 yield f"uint32_t {slot.name} = 0;"
-
-    def _call_lines(self) -> tuple[list[str], list[str]]:
-        call = next(op for op in all_operations(self.program) if isinstance(op, Call))
-        return call_lines(call.text, lambda name: self._argument(call.arguments[name]))
 
     def _argument(self, argument: Argument) -> ArgumentText:
         if argument is None:

@@ -126,7 +126,7 @@ class _Lowering:
             elif phase is Phase.LOAD_EARLY:
                 yield from self._next_loads(early=True)
             elif phase is Phase.COMPUTE:
-                yield from self._compute()
+                yield from (*self._marks(), self._call(), Barrier())
             elif phase is Phase.STORE:
                 yield from self._store()
             else:
@@ -149,11 +149,6 @@ class _Lowering:
         if self._stores and not self._carriage("y").by_cores:
             yield Wait("y", self._slot("y"), open=False)
         yield Mark(MarkKind.TILE)
-        yield Barrier()
-
-    def _compute(self) -> Iterator[Operation]:
-        yield from self._marks()
-        yield self._call()
         yield Barrier()
 
     def _next_loads(self, early: bool) -> Iterator[Operation]:
