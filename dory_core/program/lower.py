@@ -135,8 +135,8 @@ class _Lowering:
     def _tile(self) -> Iterator[Operation]:
         """Yield what happens to the only tile between its arrival and the end of the kernel."""
         yield Mark(MarkKind.TILE)
-        # What the cores copy is there when they have met.
-        shared = any(load.copy.carriage.by_cores for load in self.loads)
+        # What each core copies or waits for is there when they have met.
+        shared = any(load.copy.each_core for load in self.loads)
         meeting = (Barrier(), *self._marks()) if shared else (*self._marks(), Barrier())
         yield from (*meeting, self._call(), Barrier())
 
