@@ -266,7 +266,7 @@ class _Printer:
         ticket = [] if by_cores else ["dory_ticket_t ticket = DORY_NO_TICKET;"]
         return [
             *ticket,
-            f"for (uint32_t c = {first}; c < {self.reader.text(copy.channels)}; c += {step}) {{",
+            f"for (uint32_t c = {first}; c < ({self.reader.text(copy.channels)}); c += {step}) {{",
             f"{INDENT}{'' if by_cores else 'ticket = '}{command};",
             "}",
             *(["return ticket;"] if ticket else []),

@@ -4,8 +4,9 @@ import pytest
 from dory_quantlab.dialect import parse
 
 from dory_core.api import Conv, FrontendOptions, Graph, Linear
+from dory_core.golden import input_of
 from dory_core.testing import compare_golden as compare
-from dory_core.testing import read_golden
+from dory_core.testing import read_golden, reference
 from tests.nets import net, net_names, net_params
 
 
