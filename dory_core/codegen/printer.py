@@ -266,7 +266,7 @@ class _Printer:
         ticket = [] if by_cores else ["dory_ticket_t ticket = DORY_NO_TICKET;"]
         return [
             *ticket,
-            f"for (uint32_t c = {first}; c < ({self.reader.text(copy.channels)}); c += {step}) {{",
+            f"for (uint32_t c = {first}; c < {self.reader.atom(copy.channels)}; c += {step}) {{",
             f"{INDENT}{'' if by_cores else 'ticket = '}{command};",
             "}",
             *(["return ticket;"] if ticket else []),
@@ -411,6 +411,7 @@ class _Printer:
         return (
             isinstance(operation, Copy)
             and isinstance(following, Wait)
+            and following.open
             and operation.operand == following.operand
             and operation.operand in self.local
         )

@@ -59,9 +59,12 @@ class _Load:
     @property
     def waits(self) -> tuple[Wait, ...]:
         """The wait for it; none where the cores copy."""
-        if self.copy.carriage.by_cores:
+        copy = self.copy
+        if copy.carriage.by_cores:
             return ()
-        return (Wait(self.copy.operand, each_core=self.copy.each_core),)
+        # A core has no channel of its own when there are fewer channels than cores.
+        shared = copy.each_core and copy.channels is not None
+        return (Wait(copy.operand, open=not shared, each_core=copy.each_core),)
 
 
 class _Lowering:
@@ -145,7 +148,7 @@ class _Lowering:
             if load.axes:
                 # The innermost axis changes with every tile.
                 opened = self.tiles.tiled[-1] in load.axes
-                yield from (replace(wait, open=opened) for wait in load.waits)
+                yield from (replace(wait, open=wait.open and opened) for wait in load.waits)
         if self._stores and not self._carriage("y").by_cores:
             yield Wait("y", self._slot("y"), open=False)
         yield Mark(MarkKind.TILE)

@@ -42,6 +42,7 @@ _HOMES = {
     "bind_layer": ("dory_core.binding", "bind_layer"),
     "check_network": ("dory_core.check", "check_network"),
     "compare_golden": ("dory_core.golden", "compare"),
+    "golden_input": ("dory_core.golden", "input_of"),
     "compile_network": ("dory_core.compiler", "compile_network"),
     "evaluate": ("dory_core.expr", "evaluate"),
     "extract_layer": ("dory_core.passes.extract", "extract_layer"),

@@ -238,3 +238,17 @@ def test_random_precisions_are_exact(dialect: str, plugins: Plugins) -> None:
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_many_random_precisions_are_exact(dialect: str, plugins: Plugins) -> None:
     check(dialect, 200, plugins)
+
+
+@pytest.mark.parametrize("rows", [2, 8])
+def test_cores_without_a_channel_wait_for_nothing(
+    rows: int, tmp_path: Path, plugins: Plugins
+) -> None:
+    """Eight cores copy four channels of a tile."""
+    builder = NemoBuilder((12, rows, 5), seed=1, input_lo=-128, input_hi=127)
+    builder.depthwise(3, pads=1, lo=0, hi=15)
+    network = Network(builder, (), "")
+    result = compiled(network, "nemo", "dory", {1: 400, 2: 65536}, tmp_path, plugins)
+    assert result.golden_exact
+    assert result.plan.steps[0].inputs[0].form == "channels"
+    assert_exact(tmp_path / "app", plugins=plugins)

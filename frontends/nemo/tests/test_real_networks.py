@@ -6,9 +6,8 @@ import pytest
 from dory_nemo.dialect import parse
 
 from dory_core.api import FrontendOptions, Graph
-from dory_core.golden import input_of
 from dory_core.testing import compare_golden as compare
-from dory_core.testing import read_golden, reference
+from dory_core.testing import golden_input, read_golden, reference
 from tests.nets import net, net_names, net_params
 
 
@@ -22,7 +21,7 @@ def test_every_layer_equals_its_golden(name: str) -> None:
     graph = imported(name)
     assert len(graph.ops) == net(name).layers
     golden = read_golden(net(name).golden)
-    values = reference.run(graph, {graph.inputs[0]: input_of(graph, golden)})
+    values = reference.run(graph, {graph.inputs[0]: golden_input(graph, golden)})
     assert [layer for layer in compare(graph, golden, values) if not layer.exact] == []
 
 

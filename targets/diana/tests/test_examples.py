@@ -22,7 +22,7 @@ from dory_core.api import (
     MaxPool,
     NotSupported,
     TargetContext,
-    engines_text,
+    cli,
     hookimpl,
     load_plugins,
 )
@@ -84,7 +84,7 @@ def test_example_is_exact_on_the_engines_that_it_is_made_for(
             assert step.kernel.engine == "host"
     for engine, share in SHARES[name].items():
         assert macs[engine] >= share * result.plan.macs, macs
-    report = engines_text(result.plan.to_json())
+    report = cli.engines_text(result.plan.to_json())
     assert re.search(r"digital \d+ layers, [^;]+ cycles, \d+\.\d of 256 MAC/cycle", report), report
     assert_exact(result.output, plugins=plugins)
 
