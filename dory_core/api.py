@@ -47,15 +47,30 @@ if TYPE_CHECKING:
     from dory_core.hardware import TargetContext as TargetContext
     from dory_core.hooks import hookimpl as hookimpl
     from dory_core.ir import Add as Add
+    from dory_core.ir import ArgMax as ArgMax
     from dory_core.ir import Array as Array
     from dory_core.ir import AvgPool as AvgPool
+    from dory_core.ir import Concat as Concat
     from dory_core.ir import Conv as Conv
+    from dory_core.ir import ConvTranspose as ConvTranspose
     from dory_core.ir import Graph as Graph
     from dory_core.ir import Layer as Layer
     from dory_core.ir import Linear as Linear
+    from dory_core.ir import Lut as Lut
+    from dory_core.ir import Maximum as Maximum
     from dory_core.ir import MaxPool as MaxPool
+    from dory_core.ir import Minimum as Minimum
+    from dory_core.ir import Mul as Mul
+    from dory_core.ir import Op as Op
+    from dory_core.ir import Pad as Pad
+    from dory_core.ir import Pairwise as Pairwise
     from dory_core.ir import Requant as Requant
+    from dory_core.ir import Reshape as Reshape
+    from dory_core.ir import Resize as Resize
+    from dory_core.ir import Slice as Slice
+    from dory_core.ir import Softmax as Softmax
     from dory_core.ir import Tensor as Tensor
+    from dory_core.ir import Transpose as Transpose
     from dory_core.ir import Window as Window
     from dory_core.ir import requant as requant
     from dory_core.ir.geometry import Tile as Tile
@@ -142,15 +157,30 @@ SECTIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "Networks": {
         "dory_core.ir": (
             "Add",
+            "ArgMax",
             "Array",
             "AvgPool",
+            "Concat",
             "Conv",
+            "ConvTranspose",
             "Graph",
             "Layer",
             "Linear",
+            "Lut",
+            "Maximum",
             "MaxPool",
+            "Minimum",
+            "Mul",
+            "Op",
+            "Pad",
+            "Pairwise",
             "Requant",
+            "Reshape",
+            "Resize",
+            "Slice",
+            "Softmax",
             "Tensor",
+            "Transpose",
             "Window",
             "requant",
         ),

@@ -9,7 +9,24 @@ from dory_core.ir.graph import (
     pixel_bytes,
     storage_for,
 )
-from dory_core.ir.ops import Add, AvgPool, Conv, Linear, MaxPool, Op, Window
+from dory_core.ir.movers import Concat, Pad, Reshape, Resize, Slice, Transpose
+from dory_core.ir.ops import (
+    Add,
+    ArgMax,
+    AvgPool,
+    Conv,
+    ConvTranspose,
+    Linear,
+    Lut,
+    Maximum,
+    MaxPool,
+    Minimum,
+    Mul,
+    Op,
+    Pairwise,
+    Softmax,
+    Window,
+)
 from dory_core.ir.requant import Requant, requant
 
 __all__ = [
@@ -29,4 +46,18 @@ __all__ = [
     "pixel_bytes",
     "requant",
     "storage_for",
+    "ArgMax",
+    "Concat",
+    "ConvTranspose",
+    "Lut",
+    "Maximum",
+    "Minimum",
+    "Mul",
+    "Pad",
+    "Pairwise",
+    "Reshape",
+    "Resize",
+    "Slice",
+    "Softmax",
+    "Transpose",
 ]

@@ -113,10 +113,101 @@ class AvgPool(Op):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Add(Op):
-    """Element-wise sum of two tensors of one shape.
+class ConvTranspose(Op):
+    """Transposed convolution: every input element adds its filter to the output.
 
-    operand_requants: a step per operand, applied before the sum; None for identity.
+    Input row r adds tap k to output row r * stride + k * dilation - top, likewise for columns; taps
+    that fall outside of the output are lost. The output has (H - 1) * stride + (kh - 1) * dilation
+    + 1 - top - bottom rows. bottom and right may be negative: rows and columns that nothing reaches
+    get the bias alone.
+
+    weights: shape (Cout, Cin, kh, kw). bias: shape (Cout,). zero_point: subtracted from every input
+    element, because the number of elements that an output sees depends on its place.
+    """
+
+    weights: Array
+    window: Window
+    weight_bits: int = 8
+    bias: Array | None = None
+    zero_point: int = 0
+
+    def output_size(self, height: int, width: int) -> tuple[int, int]:
+        """Return (height, width) of the output for an input of the given size."""
+        (kh, kw), (sh, sw), (dh, dw) = (
+            self.window.kernel,
+            self.window.strides,
+            self.window.dilations,
+        )
+        top, left, bottom, right = self.window.pads
+        return (
+            (height - 1) * sh + (kh - 1) * dh + 1 - top - bottom,
+            (width - 1) * sw + (kw - 1) * dw + 1 - left - right,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pairwise(Op):
+    """Element-wise function of two operands, whose accumulator is requantised.
+
+    The first operand has the shape of the output. The second one has 1 or the same size along each
+    axis; where it has 1, its element serves the whole axis.
+
+    operand_requants: a step per operand, applied before; None for identity. It subtracts a zero
+    point where there is one. constant: the second operand, shape (C or 1, H or 1, W or 1), when it
+    is no tensor; the layer then has one input.
     """
 
     operand_requants: tuple[Requant | None, Requant | None] = (None, None)
+    constant: Array | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Add(Pairwise):
+    """Sum. A difference is a sum whose second step has negative multipliers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mul(Pairwise):
+    """Product: (x1 - z1) * (x2 - z2) with the operand steps ``requant(add=-z)``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Maximum(Pairwise):
+    """The larger one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Minimum(Pairwise):
+    """The smaller one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lut(Op):
+    """A function of one byte: ``y = table[c, x & 255]``, without requantisations.
+
+    Values of the input lie in [0, 255] or in [-128, 127]; the index is the byte that stores them.
+    table: shape (256,), or (C, 256) with a function per channel.
+    """
+
+    table: Array
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Softmax(Op):
+    """Softmax over the channels of each pixel, in the integers of TensorFlow Lite.
+
+    With e[c] = table[max(x) - x[c]], sum = sum of round(e[c] / 2^12), n = leading zeros of sum in
+    32 bits and r = the fixed-point reciprocal of sum * 2^n (``dory_core.ir.fixed_point``), the
+    accumulator is round(high(r * e[c]) / 2^(35 - n)): 256 times the share of c, at most 256. The
+    requantisation adds the zero point and clips. Source: TensorFlow Lite, reference/softmax.h.
+
+    table: shape (256,), exp(-difference) in Q0.31, falling from at most 2^31 - 1; 0 where the
+    reference skips the element. The largest value of the input is at most 255 above the lowest.
+    """
+
+    table: Array
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArgMax(Op):
+    """Index of the largest channel of each pixel, the first one of equals; output (1, H, W)."""
