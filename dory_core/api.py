@@ -72,7 +72,11 @@ if TYPE_CHECKING:
     from dory_core.ir import Tensor as Tensor
     from dory_core.ir import Transpose as Transpose
     from dory_core.ir import Window as Window
+    from dory_core.ir import mean_requant as mean_requant
     from dory_core.ir import requant as requant
+    from dory_core.ir.features import MEAN_INSIDE as MEAN_INSIDE
+    from dory_core.ir.features import PAD_VALUE as PAD_VALUE
+    from dory_core.ir.features import TWO_ADDENDS as TWO_ADDENDS
     from dory_core.ir.geometry import Tile as Tile
     from dory_core.ir.geometry import extent as extent
     from dory_core.ir.geometry import tensor_bytes as tensor_bytes
@@ -182,6 +186,7 @@ SECTIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
             "Tensor",
             "Transpose",
             "Window",
+            "mean_requant",
             "requant",
         ),
         "dory_core.ir.layout": ("Layout",),
@@ -207,6 +212,7 @@ SECTIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "dory_core.estimate.cache": ("window_access",),
     },
     "Tiles": {
+        "dory_core.ir.features": ("MEAN_INSIDE", "PAD_VALUE", "TWO_ADDENDS"),
         "dory_core.ir.geometry": ("Tile", "extent", "tensor_bytes"),
         "dory_core.expr": ("Number", "ceil_div", "maximum", "minimum"),
     },
@@ -263,7 +269,10 @@ SECTIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
 #: What names stand for that have no docstring of their own.
 CONSTANTS: Mapping[str, str] = {
     "BUDGET_NAMES": "Numbers of the memory levels by the names of their budgets: l1, l2, l3.",
+    "MEAN_INSIDE": "For Kernel.features: averages over the part of the window in the image.",
     "Number": "An int, a numpy integer array or an expression of the solver.",
+    "PAD_VALUE": "For Kernel.features: padding with another value than zero.",
+    "TWO_ADDENDS": "For Kernel.features: a second addend for accumulators below zero.",
     "VECTORS_OPTION": "The option for the test vectors in an image for the chip.",
 }
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from dory_core.errors import NotSupported
 from dory_core.ir import Graph, Layer, Tensor
+from dory_core.ir.features import features_of
 from dory_core.kernel import Kernel, Rejection, Traits
 
 #: The candidate kernels of a layer, best first.
@@ -167,6 +168,9 @@ def _ask(kernel: Kernel, layer: Layer) -> BoundKernel | Rejection:
     rejection = kernel.accepts(layer)
     if rejection is not None:
         return rejection
+    missing = sorted(features_of(layer.op) - kernel.features)
+    if missing:
+        return Rejection(f"it does not know {missing[0]}")
     bound = bind_kernel(kernel, layer)
     traits = bound.traits
     tensors: tuple[Tensor, ...] = (*layer.inputs, layer.output)

@@ -158,12 +158,14 @@ class Kernel(ABC):
     name: unique within the target; our own are prefixed ``dory_<target>_``.
     symbol is given per layer by :meth:`symbol`, since one family has many precisions.
     engine: name of the unit that computes, for reports; empty for the target's cores.
+    features: what it computes beyond the plain arithmetic, of ``dory_core.ir.features``.
     What only some kernels do is said by their :meth:`traits`, and by :class:`MemoryAccesses`.
     """
 
     name: str
     summary: str = ""
     engine: str = ""
+    features: frozenset[str] = frozenset()
 
     @abstractmethod
     def accepts(self, layer: Layer) -> Rejection | None:

@@ -52,10 +52,7 @@ def run_layer(typed: Layer, inputs: tuple[Values, ...]) -> Values:
         for view in _taps(padded, layer.window, typed.output):
             np.maximum(value, view, out=value)
     elif isinstance(layer, AvgPool):
-        padded = _pad(source, layer.window, 0)
-        value = np.zeros(typed.output.shape, dtype=np.int64)
-        for view in _taps(padded, layer.window, typed.output):
-            value += view
+        value = _average(layer, source, typed.output)
     else:
         assert isinstance(layer, Add)
         value = np.zeros(typed.output.shape, dtype=np.int64)
@@ -103,7 +100,7 @@ def _checked(tensor: Tensor, values: npt.NDArray[Any]) -> Values:
 
 
 def _convolve(layer: Conv, source: Values, output: Tensor) -> Values:
-    padded = _pad(source, layer.window, 0).astype(np.float64)
+    padded = _pad(source, layer.window, layer.window.pad_value).astype(np.float64)
     groups, pixels = layer.groups, output.height * output.width
     weights = layer.weights.values.astype(np.float64)
     fan_in = weights.shape[1]
@@ -121,6 +118,21 @@ def _convolve(layer: Conv, source: Values, output: Tensor) -> Values:
         rows = weights.transpose(0, 2, 3, 1).reshape(groups, len(weights) // groups, -1)
         sums = (rows @ columns).reshape(output.shape)
     return sums.astype(np.int64)
+
+
+def _average(layer: AvgPool, source: Values, output: Tensor) -> Values:
+    """Return the accumulator: the sum, or the mean of the elements inside the image."""
+    fill = layer.window.pad_value if layer.counts_padding else layer.origin
+    value = np.zeros(output.shape, dtype=np.int64)
+    for view in _taps(_pad(source, layer.window, fill), layer.window, output):
+        value += view
+    if layer.counts_padding:
+        return value
+    inside = _pad(np.ones((1, *source.shape[1:]), dtype=np.int64), layer.window, 0)
+    count = sum(_taps(inside, layer.window, output))
+    value -= layer.window.taps * layer.origin
+    magnitude: Values = (np.abs(value) + count // 2) // count
+    return np.where(value < 0, layer.origin - magnitude, layer.origin + magnitude)
 
 
 def _pad(source: Values, window: Window, fill: int) -> Values:

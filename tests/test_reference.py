@@ -1,6 +1,7 @@
 """The reference executor against loops written out."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -8,8 +9,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dory_core.errors import UsageError
-from dory_core.ir import Add, Array, AvgPool, Conv, Graph, Linear, MaxPool, Tensor, Window, requant
+from dory_core.errors import NotSupported, UsageError
+from dory_core.ir import (
+    Add,
+    Array,
+    AvgPool,
+    Conv,
+    Graph,
+    Linear,
+    MaxPool,
+    Tensor,
+    Window,
+    mean_requant,
+    requant,
+)
 from dory_core.ir.ranges import infer_types
 from dory_core.reference import random_inputs, run
 from dory_core.testing.kernels import alone
@@ -106,6 +119,45 @@ def test_pools(case: tuple[Window, int, int], seed: int) -> None:
                 v for *_, v in seen(image, window, c, y, x) if v is not None
             ),
         )
+
+
+@settings(deadline=None, max_examples=40)
+@given(windows(), st.integers(-9, 9), st.integers(0, 99))
+def test_padding_with_a_value(case: tuple[Window, int, int], value: int, seed: int) -> None:
+    window, height, width = case
+    window = replace(window, pad_value=value)
+    source = Tensor("input", 2, height, width, -128, 127, 8, True)
+    weights = np.random.default_rng(seed).integers(-128, 128, (2, 1, *window.kernel))
+    layer = alone(Conv, weights=Array(weights), window=window, groups=2)
+
+    def padded(image: np.ndarray, c: int, y: int, x: int) -> list[tuple[int, int]]:
+        return [
+            (int(weights[c, 0, ky, kx]), value if v is None else v)
+            for ky, kx, v in seen(image, window, c, y, x)
+        ]
+
+    graph = infer_types("net", (source,), (layer,), ("layer_00",))
+    check(graph, seed, lambda *at: sum(w * v for w, v in padded(*at)))
+    graph = infer_types("net", (source,), (alone(AvgPool, window=window),), ("layer_00",))
+    check(graph, seed, lambda *at: sum(v for _, v in padded(*at)))
+
+
+@settings(deadline=None, max_examples=60)
+@given(windows(), st.integers(-9, 9), st.integers(0, 99))
+def test_mean_of_what_lies_inside(case: tuple[Window, int, int], origin: int, seed: int) -> None:
+    window, height, width = case
+    source = Tensor("input", 2, height, width, -128, 127, 8, True)
+    layer = alone(AvgPool, window=window, counts_padding=False, origin=origin)
+    try:
+        graph = infer_types("net", (source,), (layer,), ("layer_00",))
+    except NotSupported:
+        return  # a window in the padding
+
+    def expected(image: np.ndarray, c: int, y: int, x: int) -> int:
+        inside = [v - origin for *_, v in seen(image, window, c, y, x) if v is not None]
+        return origin + mean_requant(len(inside)).scalar(sum(inside), 0)
+
+    check(graph, seed, expected)
 
 
 def test_linear_columns_are_in_hwc_order() -> None:

@@ -27,7 +27,7 @@ from dory_core.ir.ops import (
     Softmax,
     Window,
 )
-from dory_core.ir.requant import Requant, requant
+from dory_core.ir.requant import Requant, mean_requant, requant
 
 __all__ = [
     "Add",
@@ -43,6 +43,7 @@ __all__ = [
     "Requant",
     "Tensor",
     "Window",
+    "mean_requant",
     "pixel_bytes",
     "requant",
     "storage_for",

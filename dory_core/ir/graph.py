@@ -21,6 +21,8 @@ class Tensor:
 
     channels, height, width: logical shape; HWC in memory unless a kernel declares otherwise.
     lo, hi: range that the values can reach. bits, signed: storage of one element.
+    scale, zero_point: what a value of the file means, scale * (value - zero_point); None where the
+        format does not say. offset: an element is the value of the file plus this.
     """
 
     name: str
@@ -31,6 +33,9 @@ class Tensor:
     hi: int
     bits: int
     signed: bool
+    scale: float | None = None
+    zero_point: int = 0
+    offset: int = 0
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -172,7 +177,8 @@ class Graph:
 
     inputs: names of the network inputs. ops: in ONNX node order, which is topological.
     outputs: names of the result tensors. tensors, ranges: by tensor name and layer index, from
-    range analysis. notes: what the frontend left out or assumed, for the user.
+    range analysis. notes: what the frontend left out or assumed, for the user. reference: whose
+    arithmetic "exact" means: the name of a quantiser or an interpreter, for the user.
     """
 
     name: str = field(compare=False)
@@ -182,6 +188,7 @@ class Graph:
     tensors: Mapping[str, Tensor]
     ranges: tuple[LayerRanges, ...]
     notes: tuple[str, ...] = field(default=(), compare=False)
+    reference: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tensors", MappingProxyType(dict(self.tensors)))

@@ -19,6 +19,8 @@ class Op:
     index: position in ONNX node order, the N of ``layer_NN`` in goldens and dumps.
     name: name of the ONNX node, for messages; it does not take part in equality.
     inputs, output: names of tensors: ``input`` and ``layer_NN`` after their producer.
+    tensor: name or index of its result in the file, where the format has such; for people and
+        goldens, it does not take part in equality.
     requants: the requantisation steps applied in sequence to the accumulator; none leaves the
         32-bit accumulator as the output. Two are never merged without proof.
     """
@@ -28,6 +30,12 @@ class Op:
     inputs: tuple[str, ...]
     output: str
     requants: tuple[Requant, ...] = ()
+    tensor: str = field(default="", compare=False)
+
+    @property
+    def steps(self) -> tuple[Requant, ...]:
+        """Every requantisation of the layer, those of operands first."""
+        return self.requants
 
     @property
     def kind(self) -> str:
@@ -39,13 +47,15 @@ class Op:
 class Window:
     """A sliding window. All pairs are (vertical, horizontal).
 
-    pads: (top, left, bottom, right), zeros, may be asymmetric.
+    pads: (top, left, bottom, right), may be asymmetric. pad_value: the element that stands there;
+    maxima do not see it.
     """
 
     kernel: tuple[int, int]
     strides: tuple[int, int] = (1, 1)
     dilations: tuple[int, int] = (1, 1)
     pads: tuple[int, int, int, int] = (0, 0, 0, 0)
+    pad_value: int = 0
 
     @property
     def taps(self) -> int:
@@ -107,9 +117,17 @@ class MaxPool(Op):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AvgPool(Op):
-    """Sum over a window (the accumulator); the division is part of the requantisation."""
+    """Sum over a window (the accumulator); the division is part of the requantisation.
+
+    counts_padding: padding belongs to the window. Otherwise the accumulator is the mean of the
+        elements of the window that lie in the image, rounded with ties away from ``origin``:
+        origin + round(sum of (element - origin) / their number). Frontends use it only where that
+        number varies.
+    """
 
     window: Window
+    counts_padding: bool = True
+    origin: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,6 +177,11 @@ class Pairwise(Op):
 
     operand_requants: tuple[Requant | None, Requant | None] = (None, None)
     constant: Array | None = None
+
+    @property
+    def steps(self) -> tuple[Requant, ...]:
+        """Every requantisation of the layer, those of operands first."""
+        return (*(step for step in self.operand_requants if step is not None), *self.requants)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,7 +27,11 @@ _LAYER = re.compile(
     rf"(?P<output>{_NAME}) = (?P<kind>\w+)\((?P<inputs>{_NAMES.pattern})\)"
     r"(?P<words>.*?)(?: -> (?P<type>.*))?"
 )
-_TENSOR = re.compile(r"([ui])(\d+) \((\d+), (\d+), (\d+)\) \[(-?\d+), (-?\d+)\]")
+_TENSOR = re.compile(
+    r"([ui])(\d+) \((\d+), (\d+), (\d+)\) \[(-?\d+), (-?\d+)\]"
+    r"(?: scale (?P<scale>[\d.e+-]+) zero (?P<zero>-?\d+))?(?: offset (?P<offset>-?\d+))?"
+)
+_FILE = re.compile(rf"tensor (?P<name>{_NAME})")
 _ARRAY = re.compile(r"(?P<name>weights|bias) \((?P<shape>[\d, ]+)\) = (?P<values>.*)")
 _RANDOM = re.compile(r"random\((\d+), (-?\d+), (-?\d+)\)")
 _HEX = re.compile(r"hex i(8|16|32|64) ")
@@ -35,13 +39,14 @@ _ACC = re.compile(r"acc \[(-?\d+), (-?\d+)\]")
 _BITS = re.compile(r"(\d+) bit, values \[(-?\d+), (-?\d+)\]")
 _C = r"-?\d+|\[-?\d+(?:, -?\d+)*\]"
 _REQUANT = re.compile(
-    rf"(?:(?P<operand>x2?): )?\(?acc(?: \* (?P<mul>{_C}))?(?: \+ (?P<add>{_C}))?\)?"
+    rf"(?:(?P<operand>x2?): )?\(?acc(?: \* (?P<mul>{_C}))?"
+    rf"(?: \+ (?P<add>{_C})(?: \| (?P<negative>{_C}))?)?\)?"
     r"(?: / (?P<div>\d+|2\^\d+))?(?: clip \[(?P<lo>-?\d+), (?P<hi>-?\d+)\])?"
 )
 _WORDS = re.compile(
     r"(?P<kernel>\d+x\d+)|stride (?P<strides>\d+x\d+)|dilation (?P<dilations>\d+x\d+)|"
     r"pads (?P<pads>-?\d+(?:,-?\d+){3})|w(?P<weight_bits>\d+)|groups (?P<groups>\d+)|"
-    r"index (?P<index>\d+)"
+    r"index (?P<index>\d+)|of (?P<pad_value>-?\d+)|inside origin (?P<origin>-?\d+)"
 )
 
 
@@ -52,6 +57,7 @@ class _Lines:
     number: int
     head: re.Match[str]
     name: str
+    tensor: str = ""
     arrays: dict[str, Array] = field(default_factory=dict)
     operands: dict[str, Requant] = field(default_factory=dict)
     requants: list[Requant] = field(default_factory=list)
@@ -65,7 +71,7 @@ def parse_graph(text: str) -> Graph:
     Raises: ValueError naming the line that is not understood, or without a layer or its output;
     NotSupported like range analysis.
     """
-    name = ""
+    name = reference = ""
     notes: list[str] = []
     tensors: dict[str, Tensor] = {}
     inputs: list[str] = []
@@ -80,6 +86,8 @@ def parse_graph(text: str) -> Graph:
             _detail(layers[-1], found, number)
         elif head == "network":
             name = rest
+        elif head == "reference":
+            reference = rest
         elif head == "note":
             notes.append(rest)
         elif head == "output":
@@ -102,7 +110,9 @@ def parse_graph(text: str) -> Graph:
         ranges.append(proven)
     if not ops or not outputs or not set(outputs) <= set(tensors):
         raise ValueError("no layers, or no output that one of them computes")
-    return Graph(name, tuple(inputs), outputs, tuple(ops), tensors, tuple(ranges), tuple(notes))
+    return Graph(
+        name, tuple(inputs), outputs, tuple(ops), tensors, tuple(ranges), tuple(notes), reference
+    )
 
 
 def _wrong(number: int, text: str) -> ValueError:
@@ -123,13 +133,17 @@ def _tensor(name: str, text: str, number: int) -> Tensor:
     match = _TENSOR.fullmatch(text)
     if match is None:
         raise _wrong(number, f"{text!r} is no type, such as 'u8 (3, 32, 32) [0, 255]'")
-    bits, c, h, w, lo, hi = (int(value) for value in match.groups()[1:])
-    return Tensor(name, c, h, w, lo, hi, bits, match[1] == "i")
+    bits, c, h, w, lo, hi = (int(value) for value in match.groups()[1:7])
+    scale = None if match["scale"] is None else float(match["scale"])
+    zero, offset = int(match["zero"] or 0), int(match["offset"] or 0)
+    return Tensor(name, c, h, w, lo, hi, bits, match[1] == "i", scale, zero, offset)
 
 
 def _detail(lines: _Lines, text: str, number: int) -> None:
     if match := _ARRAY.fullmatch(text):
         lines.arrays[match["name"]] = _array(match["shape"], match["values"], number)
+    elif match := _FILE.fullmatch(text):
+        lines.tensor = _name(match["name"])
     elif match := _ACC.fullmatch(text):
         lines.acc = (int(match[1]), int(match[2]))
     elif match := _BITS.fullmatch(text):
@@ -150,8 +164,10 @@ def _requant(match: re.Match[str]) -> Requant:
 
     div = match["div"] or "1"
     divisor = 1 << int(div[2:]) if div.startswith("2^") else int(div)
-    bounds = tuple(None if match[key] is None else int(match[key]) for key in ("lo", "hi"))
-    return Requant(constants(match["mul"], 1), constants(match["add"], 0), divisor, *bounds)
+    lo, hi = (None if match[key] is None else int(match[key]) for key in ("lo", "hi"))
+    negative = None if match["negative"] is None else constants(match["negative"], 0)
+    mul, add = constants(match["mul"], 1), constants(match["add"], 0)
+    return Requant(mul, add, divisor, lo, hi, negative)
 
 
 def _array(shape_text: str, text: str, number: int) -> Array:
@@ -190,6 +206,7 @@ def _layer(
                 "inputs": _names(lines.head["inputs"], lines.number),
                 "output": output,
                 "requants": tuple(lines.requants),
+                "tensor": lines.tensor,
             },
         )
     except KeyError as error:
@@ -232,6 +249,7 @@ def _window(words: dict[str, str]) -> Window:
         strides=pair(words.get("strides", "1x1")),
         dilations=pair(words.get("dilations", "1x1")),
         pads=(top, left, bottom, right),
+        pad_value=int(words.get("pad_value", "0")),
     )
 
 
@@ -244,6 +262,8 @@ def _operator(lines: _Lines, words: dict[str, str], head: dict[str, Any]) -> Op:
         fields["weight_bits"] = int(words.get("weight_bits", "8"))
     if kind in (Conv, MaxPool, AvgPool):
         fields["window"] = _window(words)
+    if kind is AvgPool and "origin" in words:
+        fields |= {"counts_padding": False, "origin": int(words["origin"])}
     if kind is Conv:
         fields["groups"] = int(words.get("groups", "1"))
     if kind is Add:

@@ -6,8 +6,8 @@ All bounds follow from the input type and the actual weights. They prove that no
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -52,11 +52,14 @@ def infer_types(
     layers: tuple[Op, ...],
     outputs: tuple[str, ...],
     notes: tuple[str, ...] = (),
+    reference: str = "",
+    scales: Mapping[str, tuple[float, int]] | None = None,
 ) -> Graph:
     """Return the Graph of ``layers`` with the type and range of every tensor.
 
     A tensor behind a Clip has the range of the Clip, any other its reachable interval. A Conv,
-    Linear or AvgPool without requantisation gives its 32-bit signed accumulator.
+    Linear or AvgPool without requantisation gives its 32-bit signed accumulator. scales: (scale,
+    zero point) of computed tensors by name, where the format says them.
 
     Raises: NotSupported, naming the layer, when shapes do not fit, an accumulator may leave 32
     bits, or mul * acc + add may leave 64 bits.
@@ -69,6 +72,9 @@ def infer_types(
         if layer.output in tensors:
             raise ValueError(f"{_label(layer)}: tensor '{layer.output}' is computed twice")
         output, proven = infer_layer(layer, tensors)
+        if scales and layer.output in scales:
+            scale, zero_point = scales[layer.output]
+            output = replace(output, scale=scale, zero_point=zero_point)
         tensors[layer.output] = output
         ranges.append(proven)
     missing = [output for output in outputs if output not in tensors]
@@ -82,6 +88,7 @@ def infer_types(
         tensors=tensors,
         ranges=tuple(ranges),
         notes=notes,
+        reference=reference,
     )
 
 
@@ -167,7 +174,7 @@ def _output_shape(layer: Op, sources: tuple[Tensor, ...]) -> tuple[int, int, int
         shape = (outputs, 1, 1)
     elif isinstance(layer, MaxPool | AvgPool):
         shape = (source.channels, *_slid(layer, layer.window, source))
-        if isinstance(layer, MaxPool):
+        if isinstance(layer, MaxPool) or not layer.counts_padding:
             _check_no_empty_window(layer, source, shape[1:])
     else:
         if source.shape != sources[1].shape:
@@ -178,11 +185,8 @@ def _output_shape(layer: Op, sources: tuple[Tensor, ...]) -> tuple[int, int, int
     bias = layer.bias if isinstance(layer, Conv | Linear) else None
     if bias is not None and bias.shape != shape[:1]:
         raise NotSupported(f"{_label(layer)}: its bias has another number of channels")
-    steps = layer.requants
-    if isinstance(layer, Add):
-        steps += tuple(step for step in layer.operand_requants if step is not None)
-    for step in steps:
-        for name, values in (("mul", step.mul), ("add", step.add)):
+    for step in layer.steps:
+        for name, values in zip(("mul", "add", "add_negative"), step.parameters, strict=False):
             if len(values) not in (1, shape[0]):
                 raise NotSupported(
                     f"{_label(layer)}: {len(values)} values of {name} for {shape[0]} channels"
@@ -200,7 +204,7 @@ def _slid(layer: Op, window: Window, source: Tensor) -> tuple[int, int]:
     return size
 
 
-def _check_no_empty_window(layer: MaxPool, source: Tensor, size: tuple[int, int]) -> None:
+def _check_no_empty_window(layer: MaxPool | AvgPool, source: Tensor, size: tuple[int, int]) -> None:
     window = layer.window
     for axis, extent in enumerate((source.height, source.width)):
         taps = np.arange(window.kernel[axis]) * window.dilations[axis] - window.pads[axis]
@@ -222,10 +226,12 @@ def _accumulate(layer: Op, sources: tuple[Tensor, ...], widths: _Widths) -> _Acc
         return _Accumulator(_one(source.lo), _one(source.hi), source.lo, source.hi)
     if isinstance(layer, AvgPool):
         count = layer.window.taps
-        low, high = min(source.lo, 0) * count, max(source.hi, 0) * count
-        padded = any(layer.window.pads)
-        lo, hi = (low, high) if padded else (source.lo * count, source.hi * count)
-        return _Accumulator(_one(lo), _one(hi), low, high)
+        if layer.counts_padding:
+            lo, hi = (end * count for end in _seen(layer.window, source))
+            return _Accumulator(_one(lo), _one(hi), min(lo, 0), max(hi, 0))
+        lo, hi = (end - layer.origin for end in (source.lo, source.hi))
+        low, high = min(lo, source.lo, 0) * count, max(hi, source.hi, 0) * count
+        return _Accumulator(_one(source.lo), _one(source.hi), low, high)
     assert isinstance(layer, Add)
     ends = []
     for operand, step in zip(sources, layer.operand_requants, strict=True):
@@ -241,6 +247,13 @@ def _accumulate(layer: Op, sources: tuple[Tensor, ...], widths: _Widths) -> _Acc
     )
 
 
+def _seen(window: Window | None, source: Tensor) -> tuple[int, int]:
+    """Return the range of the elements under a window, padding included."""
+    if window is None or not any(window.pads):
+        return source.lo, source.hi
+    return min(source.lo, window.pad_value), max(source.hi, window.pad_value)
+
+
 def _one(value: int) -> _Bounds:
     return np.array([value], dtype=np.int64)
 
@@ -254,9 +267,8 @@ def _dot_products(layer: Conv | Linear, source: Tensor) -> _Accumulator:
         bias = layer.bias.values.astype(np.int64)
         if int(bias.min()) < INT32[0] or int(bias.max()) > INT32[1]:
             raise NotSupported(f"{_label(layer)}: its bias exceeds 32 bits")
-    low, high = min(source.lo, 0), max(source.hi, 0)
-    padded = isinstance(layer, Conv) and any(layer.window.pads)
-    lo, hi = (low, high) if padded else (source.lo, source.hi)
+    lo, hi = _seen(layer.window if isinstance(layer, Conv) else None, source)
+    low, high = min(lo, 0), max(hi, 0)
     return _Accumulator(
         lo=positive * lo + negative * hi + bias,
         hi=positive * hi + negative * lo + bias,
@@ -278,13 +290,16 @@ class _Widths:
         """Return the bounds behind ``step``; Raises: NotSupported when it may overflow."""
         largest = max(abs(int(lo.min())), abs(int(hi.max())), 1)
         product = largest * max(abs(m) for m in step.mul)
-        value = product + max(abs(a) for a in step.add)
+        addends = [a for values in step.addends for a in values]
+        value = product + max(abs(a) for a in addends)
         exact: type = np.int64 if value <= INT64[1] else object
         mul: _Bounds = np.array(step.mul, dtype=exact)
-        add: _Bounds = np.array(step.add, dtype=exact)
         ends: tuple[_Bounds, _Bounds] = (lo.astype(exact) * mul, hi.astype(exact) * mul)
         products = np.minimum(*ends), np.maximum(*ends)
-        values = products[0] + add, products[1] + add
+        reached = [
+            x * mul + add for x, add in _ends_by_sign(step, lo.astype(exact), hi.astype(exact))
+        ]
+        values = np.min(reached, axis=0), np.max(reached, axis=0)
         value_lo, value_hi = int(values[0].min()), int(values[1].max())
         if value_lo <= INT64[0] or value_hi > INT64[1]:
             raise NotSupported(
@@ -294,8 +309,8 @@ class _Widths:
         first = self.bits == 0
         self.value_lo = value_lo if first else min(self.value_lo, value_lo)
         self.value_hi = value_hi if first else max(self.value_hi, value_hi)
-        low = min(*step.mul, *step.add, int(products[0].min()), value_lo)
-        high = max(*step.mul, *step.add, int(products[1].max()), value_hi, step.div)
+        low = min(*step.mul, *addends, int(products[0].min()), value_lo)
+        high = max(*step.mul, *addends, int(products[1].max()), value_hi, step.div)
         fits = INT32[0] <= low and high <= INT32[1]
         self.bits = max(self.bits, 32 if fits else 64)
         if step.lo is not None and step.hi is not None:
@@ -309,3 +324,20 @@ class _Widths:
                 "export with a Clip or a larger divisor",
             )
         return bounds[0].astype(np.int64), bounds[1].astype(np.int64)
+
+
+def _ends_by_sign(step: Requant, lo: _Bounds, hi: _Bounds) -> Iterator[tuple[_Bounds, _Bounds]]:
+    """Yield (acc, addend) of the accumulators where a step has its extreme values, per channel.
+
+    Each addend has an interval of its own; where a channel does not reach it, a value of the other
+    one stands in.
+    """
+    add, *other = (np.array(values, dtype=lo.dtype) for values in step.addends)
+    if not other:
+        yield lo, add
+        yield hi, add
+        return
+    (negative,) = other
+    for end in (lo, np.minimum(hi, -1), np.maximum(lo, 0), hi):
+        acc = np.clip(end, lo, hi)
+        yield acc, np.where(acc < 0, negative, add)

@@ -1,6 +1,8 @@
 """Requantisation: the one formula every frontend lowers to.
 
 y = clip(floor((mul[c] * acc + add[c]) / div), lo, hi)
+
+where accumulators below 0 may have another addend: rounding that is symmetric around zero is that.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ class Requant:
     """One requantisation step in normal form; build it with :func:`requant`.
 
     mul, add: exact integers, one per output channel or a single one for all channels.
+    add_negative: the addend where acc < 0, None where it is the same one.
     div: positive divisor; nearly always a power of two, 2^k - 1 occurs in real files.
     lo, hi: clip bounds, both None when the graph has no Clip.
     """
@@ -27,11 +30,22 @@ class Requant:
     div: int
     lo: int | None = None
     hi: int | None = None
+    add_negative: tuple[int, ...] | None = None
 
     @property
     def is_identity(self) -> bool:
         """True when the step returns its operand unchanged for every value."""
-        return self.mul == (1,) and self.add == (0,) and self.div == 1 and self.lo is None
+        return self == _IDENTITY
+
+    @property
+    def addends(self) -> tuple[tuple[int, ...], ...]:
+        """The addend, or both: for acc >= 0 and for acc < 0."""
+        return (self.add,) if self.add_negative is None else (self.add, self.add_negative)
+
+    @property
+    def parameters(self) -> tuple[tuple[int, ...], ...]:
+        """What has a value per channel, or one for all: mul and the addends."""
+        return (self.mul, *self.addends)
 
     @property
     def shift(self) -> int | None:
@@ -41,8 +55,9 @@ class Requant:
     def apply(self, acc: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Return the step applied to ``acc``, shape (C, ...), int64; exact by range analysis."""
         shape = (-1,) + (1,) * (acc.ndim - 1)
-        mul = np.array(self.mul, dtype=np.int64).reshape(shape)
-        add = np.array(self.add, dtype=np.int64).reshape(shape)
+        mul, add, *other = (np.array(p, dtype=np.int64).reshape(shape) for p in self.parameters)
+        if other:
+            add = np.where(acc < 0, other[0], add)
         value = (acc * mul + add) // self.div
         if self.lo is not None and self.hi is not None:
             value = np.clip(value, self.lo, self.hi)
@@ -51,11 +66,15 @@ class Requant:
     def scalar(self, acc: int, channel: int) -> int:
         """Return the step applied to one accumulator value of one channel, in Python integers."""
         mul = self.mul[channel if len(self.mul) > 1 else 0]
-        add = self.add[channel if len(self.add) > 1 else 0]
+        addends = self.addends[-1 if acc < 0 else 0]
+        add = addends[channel if len(addends) > 1 else 0]
         value = (acc * mul + add) // self.div
         if self.lo is not None and self.hi is not None:
             value = min(max(value, self.lo), self.hi)
         return value
+
+
+_IDENTITY = Requant((1,), (0,), 1)
 
 
 def _uniform(values: tuple[int, ...]) -> tuple[int, ...]:
@@ -68,19 +87,30 @@ def requant(
     div: int = 1,
     lo: int | None = None,
     hi: int | None = None,
+    add_negative: int | Iterable[int] | None = None,
 ) -> Requant:
     """Build a Requant in normal form, so that equal arithmetic gives equal objects.
 
-    mul, add and div are divided by their common divisor, and values equal for all channels become
-    one value. Raises ValueError when div is not positive or only one clip bound is given.
+    mul, the addends and div are divided by their common divisor, values equal for all channels
+    become one value, and two equal addends become one. Raises ValueError when div is not positive
+    or only one clip bound is given.
     """
     if div <= 0:
         raise ValueError(f"divisor must be positive, not {div}")
     if (lo is None) != (hi is None):
         raise ValueError("a clip has two bounds")
-    muls = tuple(int(m) for m in ([mul] if isinstance(mul, int) else mul))
-    adds = tuple(int(a) for a in ([add] if isinstance(add, int) else add))
-    common = gcd(div, *muls, *adds)
-    muls = _uniform(tuple(m // common for m in muls))
-    adds = _uniform(tuple(a // common for a in adds))
-    return Requant(muls, adds, div // common, lo, hi)
+    given = (mul, add) if add_negative is None else (mul, add, add_negative)
+    values = [tuple(int(v) for v in ([p] if isinstance(p, int) else p)) for p in given]
+    common = gcd(div, *(v for p in values for v in p))
+    muls, adds, *other = (_uniform(tuple(v // common for v in p)) for p in values)
+    negative = other[0] if other and other[0] != adds else None
+    return Requant(muls, adds, div // common, lo, hi, negative)
+
+
+def mean_requant(count: int, lo: int | None = None, hi: int | None = None) -> Requant:
+    """Return the step from a sum of ``count`` values to their mean, ties away from zero, clipped.
+
+    Source: the integer average pools of TensorFlow Lite.
+    """
+    half = count // 2
+    return requant(1, half, count, lo, hi, add_negative=count - 1 - half)

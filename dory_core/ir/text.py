@@ -27,6 +27,7 @@ def graph_text(graph: Graph, constants: bool = False) -> str:
     constants: print them in full, not only their range; ``parse_graph`` then gives an equal Graph.
     """
     lines = [f"network {_line(graph.name)}"]
+    lines += [f"reference {_line(graph.reference)}"] if graph.reference else []
     lines += [f"note {_line(note)}" for note in graph.notes]
     lines += [f"input {_name(name)}: {_tensor(graph.tensors[name])}" for name in graph.inputs]
     for typed in graph.layers:
@@ -43,6 +44,8 @@ def _layer(typed: Layer, constants: bool) -> list[str]:
     values = []
     if isinstance(layer, Conv | MaxPool | AvgPool):
         words.append(_window(layer.window))
+    if isinstance(layer, AvgPool) and not layer.counts_padding:
+        words.append(f"inside origin {layer.origin}")
     if isinstance(layer, Conv | Linear):
         words.append(f"w{layer.weight_bits}")
         if constants:
@@ -55,6 +58,7 @@ def _layer(typed: Layer, constants: bool) -> list[str]:
         words.append(f"bias [{typed.bias.values.min()}, {typed.bias.values.max()}]")
     words.append(f"-> {_tensor(typed.output)}  # {_line(layer.name)}")
     lines = [" ".join(words), *values]
+    lines += [f"    tensor {_name(layer.tensor)}"] if layer.tensor else []
     lines.append(f"    acc [{ranges.acc_lo}, {ranges.acc_hi}]")
     if isinstance(layer, Add):
         for operand, step in zip(("x", "x2"), layer.operand_requants, strict=True):
@@ -86,11 +90,12 @@ def array_text(array: Array) -> str:
 def requant_text(step: Requant, constants: bool = False) -> str:
     """Return a requantisation as one formula.
 
-    Constants of channels are printed as [lowest..highest], or all of them.
+    Constants of channels are printed as [lowest..highest], or all of them; two addends as
+    ``acc + ADD | ADD``, the second one for acc below 0.
     """
     text = "acc" if step.mul == (1,) else f"acc * {_constants(step.mul, constants)}"
-    if step.add != (0,):
-        text += f" + {_constants(step.add, constants)}"
+    if step.addends != ((0,),):
+        text += " + " + " | ".join(_constants(add, constants) for add in step.addends)
     if step.div != 1:
         text = f"({text})" if " " in text else text
         text += " / " + (str(step.div) if step.shift is None else f"2^{step.shift}")
@@ -118,7 +123,12 @@ def _names(names: tuple[str, ...]) -> str:
 
 
 def _tensor(tensor: Tensor) -> str:
-    return f"{tensor.type_name} {tensor.shape} [{tensor.lo}, {tensor.hi}]"
+    words = [f"{tensor.type_name} {tensor.shape} [{tensor.lo}, {tensor.hi}]"]
+    if tensor.scale is not None:
+        words.append(f"scale {tensor.scale!r} zero {tensor.zero_point}")
+    if tensor.offset:
+        words.append(f"offset {tensor.offset}")
+    return " ".join(words)
 
 
 def _window(window: Window) -> str:
@@ -129,4 +139,6 @@ def _window(window: Window) -> str:
         words.append("dilation " + "x".join(str(d) for d in window.dilations))
     if any(window.pads):
         words.append("pads " + ",".join(str(p) for p in window.pads))
+    if window.pad_value:
+        words.append(f"of {window.pad_value}")
     return " ".join(words)

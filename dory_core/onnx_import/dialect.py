@@ -32,10 +32,12 @@ class AddMeaning:
 class Dialect:
     """What differs between dialects; the base class is the plain reading of the nodes.
 
-    extra_attributes: attribute names that the exporter adds to layer nodes.
+    extra_attributes: attribute names that the exporter adds to layer nodes. reference: whose
+    arithmetic the Graph has, for ``Graph.reference``.
     """
 
     extra_attributes: frozenset[str] = frozenset()
+    reference: str = ""
 
     def weight_bits(self, node: Node) -> int:
         """Return the storage bits of the weights of a Conv, Gemm or MatMul."""

@@ -383,6 +383,7 @@ class _Import:
             tensors=self.tensors,
             ranges=tuple(self.ranges),
             notes=tuple(self.notes),
+            reference=self.dialect.reference,
         )
 
 

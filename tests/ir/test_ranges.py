@@ -186,3 +186,69 @@ def test_max_pool_over_nothing_but_padding_is_rejected() -> None:
     lonely = replace(layer, window=replace(window, dilations=(1, 6), pads=(0, 6, 0, 6)))
     with pytest.raises(NotSupported, match=r"MaxPool 'maxpool': .* windows without an element"):
         infer(lonely)
+
+
+def reached(step: Requant, low: int, high: int) -> tuple[int, int]:
+    values = [step.scalar(acc, 0) for acc in range(low, high + 1)]
+    return min(values), max(values)
+
+
+@pytest.mark.parametrize("mul", [-9, -1, 0, 1, 5])
+@pytest.mark.parametrize(("low", "high"), [(-9, 7), (-9, -2), (-9, -1), (0, 7), (3, 7), (-1, 0)])
+@pytest.mark.parametrize(("add", "negative"), [(40, -40), (-40, 40), (3, 2)])
+def test_interval_behind_two_addends_is_exact(
+    mul: int, low: int, high: int, add: int, negative: int
+) -> None:
+    step = Requant((mul,), (add,), 4, add_negative=(negative,))
+    graph = infer(conv([[1]], step), tensor(lo=low, hi=high))
+    output = graph.tensors["layer_00"]
+    assert (output.lo, output.hi) == reached(step, low, high)
+
+
+def test_two_addends_per_channel_take_the_extremes_of_all() -> None:
+    step = Requant((1, -1), (0, 100), 1, add_negative=(-7, 0))
+    output = infer(conv([[1], [1]], step), tensor(lo=-10, hi=5)).tensors["layer_00"]
+    assert (output.lo, output.hi) == (-17, 100)
+    with pytest.raises(NotSupported, match="3 values of add_negative for 2 channels"):
+        infer(conv([[1], [1]], Requant((1,), (0,), 1, add_negative=(1, 2, 3))))
+
+
+def test_second_addend_decides_the_width() -> None:
+    step = Requant((1,), (0,), 1 << 20, -128, 127, (2**31,))
+    assert infer(conv([[1]], step)).ranges[0].bits == 64
+
+
+def test_pad_value_belongs_to_the_range() -> None:
+    padded = conv([[1, 1]], pads=(0, 1, 0, 0))
+    padded = replace(padded, window=replace(padded.window, pad_value=-30))
+    graph = infer(padded, tensor(lo=10, hi=20))
+    assert (graph.tensors["layer_00"].lo, graph.tensors["layer_00"].hi) == (-60, 40)
+    bare = replace(padded, window=replace(padded.window, pads=(0, 0, 0, 0)))
+    assert infer(bare, tensor(lo=10, hi=20)).tensors["layer_00"].lo == 20
+    window = Window(kernel=(1, 2), pads=(0, 1, 0, 0), pad_value=-30)
+    total = infer(alone(AvgPool, window=window), tensor(lo=10, hi=20)).tensors["layer_00"]
+    assert (total.lo, total.hi) == (-60, 40)
+
+
+def test_mean_of_what_lies_inside_keeps_the_range() -> None:
+    window = Window(kernel=(2, 2), pads=(1, 1, 0, 0), pad_value=99)
+    layer = alone(AvgPool, window=window, counts_padding=False)
+    output = infer(layer, tensor(lo=-9, hi=12)).tensors["layer_00"]
+    assert (output.lo, output.hi) == (-9, 12)
+    lonely = replace(layer, window=Window(kernel=(1, 1), pads=(0, 1, 0, 0)))
+    with pytest.raises(NotSupported, match="windows without an element"):
+        infer(lonely)
+
+
+def test_scales_and_reference_are_kept() -> None:
+    layer = conv([[1]])
+    graph = infer_types(
+        "net",
+        (tensor(),),
+        (layer,),
+        (layer.output,),
+        reference="somebody",
+        scales={layer.output: (0.5, -3)},
+    )
+    output = graph.tensors[layer.output]
+    assert (graph.reference, output.scale, output.zero_point) == ("somebody", 0.5, -3)

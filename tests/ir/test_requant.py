@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dory_core.ir import Requant, requant
+from dory_core.ir import Requant, mean_requant, requant
 
 
 def test_common_divisor_is_removed_and_uniform_channels_become_one_value() -> None:
@@ -66,3 +66,38 @@ def test_vector_scalar_and_unreduced_formula_agree(
         if clipped:
             expected = min(max(expected, 0), 255)
         assert step.scalar(acc, channel) == expected == vector[channel]
+
+
+def test_two_addends_are_kept_in_normal_form() -> None:
+    step = requant([6, 6], [4, 4], 10, 0, 255, add_negative=[2, 2])
+    assert step == Requant((3,), (2,), 5, 0, 255, (1,))
+    assert requant(6, 4, 10, add_negative=4) == requant(3, 2, 5)
+    assert requant(6, 4, 10, add_negative=3).div == 10
+    assert not requant(1, 0, 1, add_negative=1).is_identity
+
+
+@given(
+    st.lists(st.tuples(st.integers(-99, 99), st.integers(-999, 999), st.integers(-999, 999))),
+    st.integers(1, 99),
+    st.lists(st.integers(-999, 999), min_size=1),
+)
+def test_addend_is_chosen_by_the_sign_of_the_accumulator(
+    channels: list[tuple[int, int, int]], div: int, accs: list[int]
+) -> None:
+    channels.append((1, 5, 3))
+    muls, adds, negatives = zip(*channels, strict=True)
+    step = requant(muls, adds, div, add_negative=negatives)
+    found = step.apply(np.array([accs] * len(channels)))
+    for channel, (mul, add, negative) in enumerate(channels):
+        expected = [(acc * mul + (negative if acc < 0 else add)) // div for acc in accs]
+        assert found[channel].tolist() == expected
+        assert [step.scalar(acc, channel) for acc in accs] == expected
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 9, 12])
+def test_mean_rounds_with_ties_away_from_zero(count: int) -> None:
+    step = mean_requant(count)
+    for acc in range(-40, 41):
+        magnitude = (2 * abs(acc) + count) // (2 * count)
+        assert step.scalar(acc, 0) == (magnitude if acc >= 0 else -magnitude)
+    assert (step.add_negative is None) == (count % 2 == 1)

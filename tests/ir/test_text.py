@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dory_core.ir import Array, Conv, Graph, Tensor
+from dory_core.ir import Array, AvgPool, Conv, Graph, Requant, Tensor, mean_requant
 from dory_core.ir.parse import parse_graph
 from dory_core.ir.ranges import infer_types
 from dory_core.ir.text import array_text, graph_text
@@ -30,10 +30,27 @@ output layer_02
 """
 
 
+ZEROS = """\
+network zeros
+reference somebody's kernels
+input input: i8 (2, 4, 3) [-128, 127] scale 0.0078125 zero -128
+layer_00 = Conv(input) 3x3 pads 1,1,1,1 of -128 w8 groups 2
+    tensor "model/conv; -> 3"
+    weights (2, 1, 3, 3) = random(1, -128, 127)
+    (acc * [3, 5] + [7, 8] | [-1, 0]) / 2^9 clip [-128, 127]
+layer_01 = AvgPool(layer_00) 3x3 pads 0,1,2,1 inside origin 0
+    tensor 17
+    acc clip [-100, 100]
+layer_02 = AvgPool(layer_01) 2x2
+    (acc + 2 | 1) / 2^2 clip [-128, 127]
+output layer_02
+"""
+
+
 def same(a: Graph, b: Graph) -> None:
     assert a == b
-    assert (a.name, a.notes) == (b.name, b.notes)
-    assert [op.name for op in a.ops] == [op.name for op in b.ops]
+    assert (a.name, a.notes, a.reference) == (b.name, b.notes, b.reference)
+    assert [(op.name, op.tensor) for op in a.ops] == [(op.name, op.tensor) for op in b.ops]
 
 
 def test_what_is_left_out_follows_from_the_rest() -> None:
@@ -45,6 +62,24 @@ def test_what_is_left_out_follows_from_the_rest() -> None:
     assert isinstance(conv, Conv)
     assert conv.window.pads == (1, 0, 1, 2) and conv.window.strides == (1, 2)
     assert conv.bias == Array([-1000, 70000])
+    same(parse_graph(graph_text(graph, constants=True)), graph)
+
+
+def test_zero_points_and_two_addends_come_back() -> None:
+    graph = parse_graph(ZEROS)
+    conv, inside, mean = graph.ops
+    assert graph.reference == "somebody's kernels"
+    assert [op.tensor for op in graph.ops] == ["model/conv; -> 3", "17", ""]
+    assert isinstance(conv, Conv) and conv.window.pad_value == -128
+    assert conv.requants == (Requant((3, 5), (7, 8), 512, -128, 127, (-1, 0)),)
+    assert isinstance(inside, AvgPool) and not inside.counts_padding
+    assert mean.requants == (mean_requant(4, -128, 127),)
+    tensor = graph.tensors["input"]
+    assert (tensor.scale, tensor.zero_point, tensor.offset) == (0.0078125, -128, 0)
+    assert graph.tensors["layer_01"].lo == -100
+    moved = {n: replace(t, scale=1e-9 / 3, offset=128) for n, t in graph.tensors.items()}
+    same(parse_graph(graph_text(graph, constants=True)), graph)
+    graph = replace(graph, tensors=moved)
     same(parse_graph(graph_text(graph, constants=True)), graph)
 
 

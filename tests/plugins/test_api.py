@@ -147,13 +147,13 @@ NAMES = """
 Access Add AddMeaning Application ApplicationLayer ArgMax Array AvgPool BUDGET_NAMES Cache
 CompileOptions Compiler Concat Constraint Conv ConvTranspose Dialect DmaHal DoesNotFit DoryError
 Frontend FrontendOptions Graph Kernel Layer LayerOutput LayerResult Layout Level Linear Link Lut
-MaxPool Maximum Memory MemoryAccesses MemoryHierarchy Minimum Mul Narrow Node NotSupported Number
-Op Operand OperatingPoint Option OutputFile Pad Pairwise Pass Place Plan PortableCosts Recipe
-Rejection Requant Reshape Resize RunRequest RunResult Runner Slice Softmax Staircase Step
-StructCall StructValue Target TargetContext Tensor Term Tile ToolMissing Traits Transpose
-UsageError VECTORS_OPTION VerificationFailed WeightBlock Window build_program cache_dir
-cached_per_layer ceil_div cli exact_addend_interval extent find_compiler hookimpl image_vectors
-import_onnx infer_types load_plugins maximum minimum narrow narrow_32 narrow_product normal_add
-plan_only portable_kernels read_plan read_timeline reject_maximum reject_type requant requants_of
-run_process staircase steps_of_sums tensor_bytes window_access
+MEAN_INSIDE MaxPool Maximum Memory MemoryAccesses MemoryHierarchy Minimum Mul Narrow Node
+NotSupported Number Op Operand OperatingPoint Option OutputFile PAD_VALUE Pad Pairwise Pass Place
+Plan PortableCosts Recipe Rejection Requant Reshape Resize RunRequest RunResult Runner Slice Softmax
+Staircase Step StructCall StructValue TWO_ADDENDS Target TargetContext Tensor Term Tile ToolMissing
+Traits Transpose UsageError VECTORS_OPTION VerificationFailed WeightBlock Window build_program
+cache_dir cached_per_layer ceil_div cli exact_addend_interval extent find_compiler hookimpl
+image_vectors import_onnx infer_types load_plugins maximum mean_requant minimum narrow narrow_32
+narrow_product normal_add plan_only portable_kernels read_plan read_timeline reject_maximum
+reject_type requant requants_of run_process staircase steps_of_sums tensor_bytes window_access
 """

@@ -27,6 +27,8 @@ from dory_core.api import Dialect, FrontendOptions, Graph, import_onnx
 class NemoDialect(Dialect):
     """The plain reading of all nodes."""
 
+    reference = "nemo"
+
 
 def parse(path: Path, options: FrontendOptions) -> Graph:
     """Return the integer network of a NEMO file.

@@ -35,6 +35,7 @@ WEIGHT_BITS = (2, 4, 8)
 class QuantlabDialect(Dialect):
     """Bits of weights and residuals come from attributes, everything else from the nodes."""
 
+    reference = "quantlab"
     extra_attributes = ADD_ATTRIBUTES | {"weight_bits", "bias_bits"}
 
     def weight_bits(self, node: Node) -> int:

@@ -1,0 +1,28 @@
+"""What layers may need beyond the plain arithmetic, which every kernel is expected to have.
+
+A kernel names those that it computes (``Kernel.features``); binding refuses it for layers that need
+more. So a kernel that was written before a feature existed never computes a layer wrongly.
+"""
+
+from __future__ import annotations
+
+from dory_core.ir.ops import AvgPool, Conv, Op
+
+#: A requantisation with another addend for negative accumulators (``Requant.add_negative``).
+TWO_ADDENDS = "a second addend for accumulators below zero"
+#: Padding that is not zero (``Window.pad_value``).
+PAD_VALUE = "padding with another value than zero"
+#: A mean over the part of the window in the image (``AvgPool.counts_padding``).
+MEAN_INSIDE = "averages over the part of the window that lies in the image"
+
+
+def features_of(op: Op) -> frozenset[str]:
+    """Return the features that a layer needs."""
+    found = set()
+    if any(step.add_negative is not None for step in op.steps):
+        found.add(TWO_ADDENDS)
+    if isinstance(op, AvgPool) and not op.counts_padding:
+        found.add(MEAN_INSIDE)
+    elif isinstance(op, Conv | AvgPool) and op.window.pad_value and any(op.window.pads):
+        found.add(PAD_VALUE)
+    return frozenset(found)
