@@ -213,7 +213,8 @@ def test_ticket_waited_for_twice(tmp_path: Path) -> None:
 
 
 def test_only_core_0_starts_transfers(tmp_path: Path) -> None:
-    fill = "  if (core == 1) {\n    copy = copy_of(b, bias, DORY_L2_TO_L1);\n    dory_dma_wait(dory_dma_start(&copy));\n  }\n"
+    # A barrier keeps the mark of the layer, by core 0, in front of the transfer.
+    fill = "  dory_barrier();\n  if (core == 1) {\n    copy = copy_of(b, bias, DORY_L2_TO_L1);\n    dory_dma_wait(dory_dma_start(&copy));\n  }\n"
     change = {"  for (int t = 0;": fill + "  dory_barrier();\n  for (int t = 0;"}
     app = write_app(tmp_path / "forbidden", change)
     assert "core 1 starts a transfer; only core 0 may" in fault(app)

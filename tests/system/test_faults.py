@@ -39,7 +39,7 @@ def spread(plugins: Plugins, tmp_path_factory: pytest.TempPathFactory) -> Applic
 
 SPREAD: dict[str, tuple[Callable[[str], str], str]] = {
     "cores_do_not_wait_for_their_channels": (
-        without("dory_dma_wait(x_ticket);"),
+        without("DORY_WAIT(x_ticket);"),
         r"tile 0: tile reads byte \d+ of L1 while",
     ),
     "input_is_loaded_from_beside_its_place": (
