@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dory_core.errors import UsageError
-from dory_core.ir import Add, AvgPool, Conv, Graph, Layer, Linear, MaxPool, Tensor, Window
+from dory_core.ir import AvgPool, Conv, Graph, Layer, Linear, MaxPool, Tensor, Window
+from dory_core.ir.execution import compute
 
 Values = npt.NDArray[np.int64]
 
@@ -54,10 +55,7 @@ def run_layer(typed: Layer, inputs: tuple[Values, ...]) -> Values:
     elif isinstance(layer, AvgPool):
         value = _average(layer, source, typed.output)
     else:
-        assert isinstance(layer, Add)
-        value = np.zeros(typed.output.shape, dtype=np.int64)
-        for operand, step in zip(inputs, layer.operand_requants, strict=True):
-            value += operand if step is None else step.apply(operand)
+        value = compute(layer, inputs)
     if typed.bias is not None:
         value += typed.bias.values.astype(np.int64).reshape(-1, 1, 1)
     for step in layer.requants:

@@ -10,7 +10,7 @@ from typing import TypeVar, overload
 from dory_core.expr import Expr, Number
 from dory_core.hardware import STORAGE_BITS
 from dory_core.ir.array import Array
-from dory_core.ir.ops import Add, AvgPool, Conv, Linear, MaxPool, Op, Window
+from dory_core.ir.ops import Add, AvgPool, Conv, ConvTranspose, Linear, MaxPool, Op, Window
 
 _Kind = TypeVar("_Kind", bound=Op)
 
@@ -137,6 +137,10 @@ class Layer:
         """The layer, which is an Add."""
         return _known(self.op, Add)
 
+    def of(self, kind: type[_Kind]) -> _Kind:
+        """Return the operator of the layer, which is of a kind."""
+        return _known(self.op, kind)
+
     @property
     def weighted(self) -> Conv | Linear:
         """The layer, which is one with weights."""
@@ -145,7 +149,7 @@ class Layer:
     @property
     def bias(self) -> Array | None:
         """The bias of the layer, None when it has none."""
-        return self.op.bias if isinstance(self.op, (Conv, Linear)) else None
+        return self.op.bias if isinstance(self.op, (Conv, ConvTranspose, Linear)) else None
 
     @property
     def window(self) -> Window:
@@ -155,11 +159,14 @@ class Layer:
 
     @property
     def macs(self) -> int:
-        """Multiply-accumulates of a Conv or Linear; 0 for other kinds."""
+        """Multiply-accumulates of a Conv, ConvTranspose or Linear; 0 for other kinds."""
         op = self.op
         if isinstance(op, Conv):
             _, c_in, kh, kw = op.weights.shape
             return self.output.elements * c_in * kh * kw
+        if isinstance(op, ConvTranspose):
+            c_out, _, kh, kw = op.weights.shape
+            return self.inputs[0].elements * c_out * kh * kw
         if isinstance(op, Linear):
             return op.weights.values.size
         return 0

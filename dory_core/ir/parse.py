@@ -16,7 +16,24 @@ import numpy as np
 
 from dory_core.ir.array import Array
 from dory_core.ir.graph import Graph, LayerRanges, Tensor
-from dory_core.ir.ops import Add, AvgPool, Conv, Linear, MaxPool, Op, Window
+from dory_core.ir.movers import Concat, Pad, Reshape, Resize, Slice, Transpose
+from dory_core.ir.ops import (
+    Add,
+    ArgMax,
+    AvgPool,
+    Conv,
+    ConvTranspose,
+    Linear,
+    Lut,
+    Maximum,
+    MaxPool,
+    Minimum,
+    Mul,
+    Op,
+    Pairwise,
+    Softmax,
+    Window,
+)
 from dory_core.ir.ranges import infer_layer
 from dory_core.ir.requant import Requant
 
@@ -32,7 +49,10 @@ _TENSOR = re.compile(
     r"(?: scale (?P<scale>[\d.e+-]+) zero (?P<zero>-?\d+))?(?: offset (?P<offset>-?\d+))?"
 )
 _FILE = re.compile(rf"tensor (?P<name>{_NAME})")
-_ARRAY = re.compile(r"(?P<name>weights|bias) \((?P<shape>[\d, ]+)\) = (?P<values>.*)")
+_ARRAY = re.compile(
+    r"(?P<name>weights|bias|constant|table|rows|columns) "
+    r"\((?P<shape>[\d, ]+)\) = (?P<values>.*)"
+)
 _RANDOM = re.compile(r"random\((\d+), (-?\d+), (-?\d+)\)")
 _HEX = re.compile(r"hex i(8|16|32|64) ")
 _ACC = re.compile(r"acc \[(-?\d+), (-?\d+)\]")
@@ -43,10 +63,15 @@ _REQUANT = re.compile(
     rf"(?: \+ (?P<add>{_C})(?: \| (?P<negative>{_C}))?)?\)?"
     r"(?: / (?P<div>\d+|2\^\d+))?(?: clip \[(?P<lo>-?\d+), (?P<hi>-?\d+)\])?"
 )
+_TRIPLE = r"-?\d+,-?\d+,-?\d+"
 _WORDS = re.compile(
     r"(?P<kernel>\d+x\d+)|stride (?P<strides>\d+x\d+)|dilation (?P<dilations>\d+x\d+)|"
     r"pads (?P<pads>-?\d+(?:,-?\d+){3})|w(?P<weight_bits>\d+)|groups (?P<groups>\d+)|"
-    r"index (?P<index>\d+)|of (?P<pad_value>-?\d+)|inside origin (?P<origin>-?\d+)"
+    r"index (?P<index>\d+)|of (?P<pad_value>-?\d+)|inside origin (?P<origin>-?\d+)|"
+    r"axis (?P<axis>[012])|zero (?P<zero_point>-?\d+)|value (?P<value>-?\d+)|"
+    rf"begin (?P<begin>{_TRIPLE})|size (?P<size>{_TRIPLE})|step (?P<step>{_TRIPLE})|"
+    rf"before (?P<before>{_TRIPLE})|after (?P<after>{_TRIPLE})|perm (?P<perm>{_TRIPLE})|"
+    rf"shape (?P<shape>{_TRIPLE})"
 )
 
 
@@ -257,20 +282,47 @@ def _operator(lines: _Lines, words: dict[str, str], head: dict[str, Any]) -> Op:
     """Return the operator with what all have (``head``) and what its kind has beside that."""
     kind = _KINDS[lines.head["kind"]]
     fields = dict(head)
-    if kind in (Conv, Linear):
+    if kind in (Conv, ConvTranspose, Linear):
         fields |= {"weights": lines.arrays["weights"], "bias": lines.arrays.get("bias")}
         fields["weight_bits"] = int(words.get("weight_bits", "8"))
-    if kind in (Conv, MaxPool, AvgPool):
+    if kind in (Conv, ConvTranspose, MaxPool, AvgPool):
         fields["window"] = _window(words)
     if kind is AvgPool and "origin" in words:
         fields |= {"counts_padding": False, "origin": int(words["origin"])}
-    if kind is Conv:
-        fields["groups"] = int(words.get("groups", "1"))
-    if kind is Add:
+    if issubclass(kind, Pairwise):
         fields["operand_requants"] = (lines.operands.get("x"), lines.operands.get("x2"))
+        fields["constant"] = lines.arrays.get("constant")
+    fields |= {name: lines.arrays[name] for name in _ARRAYS.get(kind, ())}
+    for name, default in _NUMBERS.get(kind, {}).items():
+        fields[name] = int(words[name] if default is None else words.get(name, default))
+    for name, default in _TRIPLES.get(kind, {}).items():
+        text = words[name] if default is None else words.get(name, default)
+        fields[name] = tuple(int(value) for value in text.split(","))
     return kind(**fields)
 
 
 _KINDS: dict[str, type[Op]] = {
-    kind.__name__: kind for kind in (Conv, Linear, MaxPool, AvgPool, Add)
+    kind.__name__: kind
+    for kind in (
+        *(Conv, ConvTranspose, Linear, MaxPool, AvgPool, Add, Mul, Maximum, Minimum),
+        *(Lut, Softmax, ArgMax, Concat, Slice, Pad, Resize, Transpose, Reshape),
+    )
+}
+#: Constants, numbers and triples that a kind has, with what is meant where one is left out.
+_ARRAYS: dict[type[Op], tuple[str, ...]] = {
+    Lut: ("table",),
+    Softmax: ("table",),
+    Resize: ("rows", "columns"),
+}
+_NUMBERS: dict[type[Op], dict[str, str | None]] = {
+    Conv: {"groups": "1"},
+    ConvTranspose: {"zero_point": "0"},
+    Concat: {"axis": None},
+    Pad: {"value": "0"},
+}
+_TRIPLES: dict[type[Op], dict[str, str | None]] = {
+    Slice: {"begin": None, "size": None, "step": "1,1,1"},
+    Pad: {"before": None, "after": None},
+    Transpose: {"perm": None},
+    Reshape: {"shape": None},
 }

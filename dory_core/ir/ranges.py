@@ -7,43 +7,46 @@ All bounds follow from the input type and the actual weights. They prove that no
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
 from dory_core.errors import NotSupported
 from dory_core.ir import (
-    Add,
+    ArgMax,
     AvgPool,
+    Concat,
     Conv,
+    ConvTranspose,
     Graph,
     LayerRanges,
     Linear,
+    Maximum,
     MaxPool,
+    Minimum,
     Op,
+    Pad,
     Requant,
+    Reshape,
+    Resize,
+    Slice,
     Tensor,
+    Transpose,
     Window,
     storage_for,
 )
+from dory_core.ir.bounds import Accumulator, Bounds, bounds, one
+from dory_core.ir.graph import value_range
+from dory_core.ir.shapes import label, output_shape
 
 INT32 = (-(2**31), 2**31 - 1)
 INT64 = (-(2**63), 2**63 - 1)
 
-# Bounds per channel, or one for all channels: int64, or Python integers where those are short.
-_Bounds = npt.NDArray[Any]
-
-
-@dataclass(frozen=True, slots=True)
-class _Accumulator:
-    """Bounds of the complete sum per channel, and of all partial sums of the layer."""
-
-    lo: _Bounds
-    hi: _Bounds
-    partial_lo: int
-    partial_hi: int
+# Without a requantisation these give their accumulator as 32 bits ...
+_SUMS = Conv | ConvTranspose | Linear | AvgPool | ArgMax
+# ... and these elements of their inputs, stored as there.
+_COPIES = MaxPool | Maximum | Minimum | Concat | Slice | Pad | Resize | Transpose | Reshape
 
 
 def infer_types(
@@ -58,7 +61,8 @@ def infer_types(
     """Return the Graph of ``layers`` with the type and range of every tensor.
 
     A tensor behind a Clip has the range of the Clip, any other its reachable interval. A Conv,
-    Linear or AvgPool without requantisation gives its 32-bit signed accumulator. scales: (scale,
+    ConvTranspose, Linear or AvgPool without requantisation gives its 32-bit signed accumulator, as
+    an ArgMax does; copies of elements are stored as the elements. scales: (scale,
     zero point) of computed tensors by name, where the format says them.
 
     Raises: NotSupported, naming the layer, when shapes do not fit, an accumulator may leave 32
@@ -68,9 +72,9 @@ def infer_types(
     ranges = []
     for position, layer in enumerate(layers):
         if layer.index != position:
-            raise ValueError(f"{_label(layer)} has index {layer.index} at position {position}")
+            raise ValueError(f"{label(layer)} has index {layer.index} at position {position}")
         if layer.output in tensors:
-            raise ValueError(f"{_label(layer)}: tensor '{layer.output}' is computed twice")
+            raise ValueError(f"{label(layer)}: tensor '{layer.output}' is computed twice")
         output, proven = infer_layer(layer, tensors)
         if scales and layer.output in scales:
             scale, zero_point = scales[layer.output]
@@ -92,10 +96,6 @@ def infer_types(
     )
 
 
-def _label(layer: Op) -> str:
-    return f"{layer.kind} '{layer.name}'"
-
-
 def infer_layer(layer: Op, tensors: Mapping[str, Tensor]) -> tuple[Tensor, LayerRanges]:
     """Return the output tensor of one layer and what is proven about it.
 
@@ -103,14 +103,14 @@ def infer_layer(layer: Op, tensors: Mapping[str, Tensor]) -> tuple[Tensor, Layer
     """
     for name in layer.inputs:
         if name not in tensors:
-            raise NotSupported(f"{_label(layer)}: no layer before it computes its input '{name}'")
+            raise NotSupported(f"{label(layer)}: no layer before it computes its input '{name}'")
     sources = tuple(tensors[name] for name in layer.inputs)
-    shape = _output_shape(layer, sources)
-    widths = _Widths(_label(layer))
+    shape = output_shape(layer, sources)
+    widths = _Widths(label(layer))
     acc = _accumulate(layer, sources, widths)
     if acc.partial_lo < INT32[0] or acc.partial_hi > INT32[1]:
         raise NotSupported(
-            f"{_label(layer)}: its accumulator may reach [{acc.partial_lo}, {acc.partial_hi}],"
+            f"{label(layer)}: its accumulator may reach [{acc.partial_lo}, {acc.partial_hi}],"
             " beyond 32 bits",
             "split the layer, or quantise with fewer bits",
         )
@@ -121,11 +121,11 @@ def infer_layer(layer: Op, tensors: Mapping[str, Tensor]) -> tuple[Tensor, Layer
     try:
         bits, signed = storage_for(low, high)
     except OverflowError as error:
-        raise NotSupported(f"{_label(layer)}: its output exceeds 32 bits ({error})") from None
-    if not layer.requants and isinstance(layer, Conv | Linear | AvgPool):
+        raise NotSupported(f"{label(layer)}: its output exceeds 32 bits ({error})") from None
+    if not layer.requants and isinstance(layer, _SUMS):
         bits, signed = 32, True
-    elif not layer.requants and isinstance(layer, MaxPool):
-        bits, signed = sources[0].bits, sources[0].signed
+    elif not layer.requants and isinstance(layer, _COPIES):
+        bits, signed = _storage_of_copies(sources, low, high)
     output = Tensor(layer.output, *shape, low, high, bits, signed)
     return output, LayerRanges(
         acc.partial_lo, acc.partial_hi, widths.bits, widths.value_lo, widths.value_hi
@@ -140,111 +140,37 @@ def accumulator_bounds(
     Shape (C,), or (1,) when all channels have the same one; int64. A bias is included. sources:
     the tensors of ``layer.inputs``.
     """
-    acc = _accumulate(layer, sources, _Widths(_label(layer)))
+    acc = _accumulate(layer, sources, _Widths(label(layer)))
     return acc.lo, acc.hi
 
 
-# --- shapes -----------------------------------------------------------------------------------
-
-
-def _output_shape(layer: Op, sources: tuple[Tensor, ...]) -> tuple[int, int, int]:
-    count = 2 if isinstance(layer, Add) else 1
-    if len(sources) != count:
-        raise NotSupported(f"{_label(layer)}: {len(sources)} inputs, expected {count}")
-    source = sources[0]
-    if isinstance(layer, Conv):
-        outputs, fan_in = layer.weights.shape[:2]
-        if layer.groups < 1 or fan_in * layer.groups != source.channels or outputs % layer.groups:
-            raise NotSupported(
-                f"{_label(layer)}: weights {list(layer.weights.shape)} in {layer.groups} groups do"
-                f" not fit an input of {source.channels} channels"
-            )
-        if layer.weights.shape[2:] != layer.window.kernel:
-            raise NotSupported(
-                f"{_label(layer)}: weights {list(layer.weights.shape)} do not fit a kernel"
-                f" {list(layer.window.kernel)}"
-            )
-        shape = (outputs, *_slid(layer, layer.window, source))
-    elif isinstance(layer, Linear):
-        outputs, columns = layer.weights.shape
-        if columns != source.elements:
-            raise NotSupported(
-                f"{_label(layer)}: weights for {columns} inputs on {source.elements} elements"
-            )
-        shape = (outputs, 1, 1)
-    elif isinstance(layer, MaxPool | AvgPool):
-        shape = (source.channels, *_slid(layer, layer.window, source))
-        if isinstance(layer, MaxPool) or not layer.counts_padding:
-            _check_no_empty_window(layer, source, shape[1:])
-    else:
-        if source.shape != sources[1].shape:
-            raise NotSupported(
-                f"{_label(layer)}: operands of shapes {source.shape} and {sources[1].shape}"
-            )
-        shape = source.shape
-    bias = layer.bias if isinstance(layer, Conv | Linear) else None
-    if bias is not None and bias.shape != shape[:1]:
-        raise NotSupported(f"{_label(layer)}: its bias has another number of channels")
-    for step in layer.steps:
-        for name, values in zip(("mul", "add", "add_negative"), step.parameters, strict=False):
-            if len(values) not in (1, shape[0]):
-                raise NotSupported(
-                    f"{_label(layer)}: {len(values)} values of {name} for {shape[0]} channels"
-                )
-    return shape
-
-
-def _slid(layer: Op, window: Window, source: Tensor) -> tuple[int, int]:
-    size = window.output_size(source.height, source.width)
-    if min(size) < 1:
-        raise NotSupported(
-            f"{_label(layer)}: its window {list(window.kernel)} does not fit into an input of"
-            f" {source.height} x {source.width}"
-        )
-    return size
-
-
-def _check_no_empty_window(layer: MaxPool | AvgPool, source: Tensor, size: tuple[int, int]) -> None:
-    window = layer.window
-    for axis, extent in enumerate((source.height, source.width)):
-        taps = np.arange(window.kernel[axis]) * window.dilations[axis] - window.pads[axis]
-        seen = np.arange(size[axis])[:, None] * window.strides[axis] + taps
-        if not ((seen >= 0) & (seen < extent)).any(axis=1).all():
-            raise NotSupported(
-                f"{_label(layer)}: pads {list(window.pads)} leave windows without an element"
-            )
+def _storage_of_copies(sources: tuple[Tensor, ...], lo: int, hi: int) -> tuple[int, bool]:
+    """Return the storage of the sources where they share one that holds [lo, hi]."""
+    storages = {(source.bits, source.signed) for source in sources}
+    low, high = value_range(*next(iter(storages)))
+    if len(storages) == 1 and low <= lo and hi <= high:
+        return storages.pop()
+    return storage_for(lo, hi)
 
 
 # --- values -----------------------------------------------------------------------------------
 
 
-def _accumulate(layer: Op, sources: tuple[Tensor, ...], widths: _Widths) -> _Accumulator:
+def _accumulate(layer: Op, sources: tuple[Tensor, ...], widths: _Widths) -> Accumulator:
     source = sources[0]
     if isinstance(layer, Conv | Linear):
         return _dot_products(layer, source)
     if isinstance(layer, MaxPool):
-        return _Accumulator(_one(source.lo), _one(source.hi), source.lo, source.hi)
+        return Accumulator(one(source.lo), one(source.hi), source.lo, source.hi)
     if isinstance(layer, AvgPool):
         count = layer.window.taps
         if layer.counts_padding:
             lo, hi = (end * count for end in _seen(layer.window, source))
-            return _Accumulator(_one(lo), _one(hi), min(lo, 0), max(hi, 0))
+            return Accumulator(one(lo), one(hi), min(lo, 0), max(hi, 0))
         lo, hi = (end - layer.origin for end in (source.lo, source.hi))
         low, high = min(lo, source.lo, 0) * count, max(hi, source.hi, 0) * count
-        return _Accumulator(_one(source.lo), _one(source.hi), low, high)
-    assert isinstance(layer, Add)
-    ends = []
-    for operand, step in zip(sources, layer.operand_requants, strict=True):
-        bounds = _one(operand.lo), _one(operand.hi)
-        ends.append(bounds if step is None else widths.apply(step, *bounds))
-    (lo_a, hi_a), (lo_b, hi_b) = ends
-    sum_lo, sum_hi = lo_a + lo_b, hi_a + hi_b
-    return _Accumulator(
-        sum_lo,
-        sum_hi,
-        int(min(lo_a.min(), lo_b.min(), sum_lo.min())),
-        int(max(hi_a.max(), hi_b.max(), sum_hi.max())),
-    )
+        return Accumulator(one(source.lo), one(source.hi), low, high)
+    return bounds(layer, sources, widths.apply)
 
 
 def _seen(window: Window | None, source: Tensor) -> tuple[int, int]:
@@ -254,11 +180,7 @@ def _seen(window: Window | None, source: Tensor) -> tuple[int, int]:
     return min(source.lo, window.pad_value), max(source.hi, window.pad_value)
 
 
-def _one(value: int) -> _Bounds:
-    return np.array([value], dtype=np.int64)
-
-
-def _dot_products(layer: Conv | Linear, source: Tensor) -> _Accumulator:
+def _dot_products(layer: Conv | Linear, source: Tensor) -> Accumulator:
     weights = layer.weights.values.reshape(layer.weights.shape[0], -1)
     positive = np.maximum(weights, 0).sum(axis=1, dtype=np.int64)
     negative = np.minimum(weights, 0).sum(axis=1, dtype=np.int64)
@@ -266,10 +188,10 @@ def _dot_products(layer: Conv | Linear, source: Tensor) -> _Accumulator:
     if layer.bias is not None:
         bias = layer.bias.values.astype(np.int64)
         if int(bias.min()) < INT32[0] or int(bias.max()) > INT32[1]:
-            raise NotSupported(f"{_label(layer)}: its bias exceeds 32 bits")
+            raise NotSupported(f"{label(layer)}: its bias exceeds 32 bits")
     lo, hi = _seen(layer.window if isinstance(layer, Conv) else None, source)
     low, high = min(lo, 0), max(hi, 0)
-    return _Accumulator(
+    return Accumulator(
         lo=positive * lo + negative * hi + bias,
         hi=positive * hi + negative * lo + bias,
         partial_lo=int((positive * low + negative * high + np.minimum(bias, 0)).min()),
@@ -286,15 +208,15 @@ class _Widths:
         self.value_lo = 0
         self.value_hi = 0
 
-    def apply(self, step: Requant, lo: _Bounds, hi: _Bounds) -> tuple[_Bounds, _Bounds]:
+    def apply(self, step: Requant, lo: Bounds, hi: Bounds) -> tuple[Bounds, Bounds]:
         """Return the bounds behind ``step``; Raises: NotSupported when it may overflow."""
         largest = max(abs(int(lo.min())), abs(int(hi.max())), 1)
         product = largest * max(abs(m) for m in step.mul)
         addends = [a for values in step.addends for a in values]
         value = product + max(abs(a) for a in addends)
         exact: type = np.int64 if value <= INT64[1] else object
-        mul: _Bounds = np.array(step.mul, dtype=exact)
-        ends: tuple[_Bounds, _Bounds] = (lo.astype(exact) * mul, hi.astype(exact) * mul)
+        mul: Bounds = np.array(step.mul, dtype=exact)
+        ends: tuple[Bounds, Bounds] = (lo.astype(exact) * mul, hi.astype(exact) * mul)
         products = np.minimum(*ends), np.maximum(*ends)
         reached = [
             x * mul + add for x, add in _ends_by_sign(step, lo.astype(exact), hi.astype(exact))
@@ -314,7 +236,7 @@ class _Widths:
         fits = INT32[0] <= low and high <= INT32[1]
         self.bits = max(self.bits, 32 if fits else 64)
         if step.lo is not None and step.hi is not None:
-            bounds = _one(step.lo), _one(step.hi)
+            bounds = one(step.lo), one(step.hi)
         else:
             bounds = values[0] // step.div, values[1] // step.div
         out_lo, out_hi = int(bounds[0].min()), int(bounds[1].max())
@@ -326,7 +248,7 @@ class _Widths:
         return bounds[0].astype(np.int64), bounds[1].astype(np.int64)
 
 
-def _ends_by_sign(step: Requant, lo: _Bounds, hi: _Bounds) -> Iterator[tuple[_Bounds, _Bounds]]:
+def _ends_by_sign(step: Requant, lo: Bounds, hi: Bounds) -> Iterator[tuple[Bounds, Bounds]]:
     """Yield (acc, addend) of the accumulators where a step has its extreme values, per channel.
 
     Each addend has an interval of its own; where a channel does not reach it, a value of the other

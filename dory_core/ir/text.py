@@ -10,7 +10,19 @@ import re
 
 from dory_core.ir.array import Array
 from dory_core.ir.graph import Graph, Layer, Tensor
-from dory_core.ir.ops import Add, AvgPool, Conv, Linear, MaxPool, Window
+from dory_core.ir.movers import Concat, Pad, Reshape, Resize, Slice, Transpose
+from dory_core.ir.ops import (
+    AvgPool,
+    Conv,
+    ConvTranspose,
+    Linear,
+    Lut,
+    MaxPool,
+    Op,
+    Pairwise,
+    Softmax,
+    Window,
+)
 from dory_core.ir.requant import Requant
 
 #: Arrays with more elements are printed as bytes in hexadecimal digits.
@@ -42,25 +54,22 @@ def _layer(typed: Layer, constants: bool) -> list[str]:
     if layer.output != f"layer_{layer.index:02d}":
         words.append(f"index {layer.index}")
     values = []
-    if isinstance(layer, Conv | MaxPool | AvgPool):
+    if isinstance(layer, Conv | ConvTranspose | MaxPool | AvgPool):
         words.append(_window(layer.window))
     if isinstance(layer, AvgPool) and not layer.counts_padding:
         words.append(f"inside origin {layer.origin}")
-    if isinstance(layer, Conv | Linear):
+    if isinstance(layer, Conv | ConvTranspose | Linear):
         words.append(f"w{layer.weight_bits}")
-        if constants:
-            values.append(f"    weights {array_text(layer.weights)}")
-    if isinstance(layer, Conv) and layer.groups > 1:
-        words.append(f"groups {layer.groups}")
-    if typed.bias is not None and constants:
-        values.append(f"    bias {array_text(typed.bias)}")
-    elif typed.bias is not None:
+    words += _own_words(layer)
+    if constants:
+        values += [f"    {name} {array_text(array)}" for name, array in _arrays(layer).items()]
+    if typed.bias is not None and not constants:
         words.append(f"bias [{typed.bias.values.min()}, {typed.bias.values.max()}]")
     words.append(f"-> {_tensor(typed.output)}  # {_line(layer.name)}")
     lines = [" ".join(words), *values]
     lines += [f"    tensor {_name(layer.tensor)}"] if layer.tensor else []
     lines.append(f"    acc [{ranges.acc_lo}, {ranges.acc_hi}]")
-    if isinstance(layer, Add):
+    if isinstance(layer, Pairwise):
         for operand, step in zip(("x", "x2"), layer.operand_requants, strict=True):
             if step is not None:
                 lines.append(f"    {operand}: {requant_text(step, constants)}")
@@ -68,6 +77,44 @@ def _layer(typed: Layer, constants: bool) -> list[str]:
     if ranges.bits:
         lines.append(f"    {ranges.bits} bit, values [{ranges.value_lo}, {ranges.value_hi}]")
     return lines
+
+
+def _own_words(layer: Op) -> list[str]:
+    """Return the parameters that only the kind of the layer has, each with its name."""
+    words: list[tuple[str, int | tuple[int, ...]]] = []
+    if isinstance(layer, Conv) and layer.groups > 1:
+        words = [("groups", layer.groups)]
+    elif isinstance(layer, ConvTranspose) and layer.zero_point:
+        words = [("zero", layer.zero_point)]
+    elif isinstance(layer, Concat):
+        words = [("axis", layer.axis)]
+    elif isinstance(layer, Slice):
+        words = [("begin", layer.begin), ("size", layer.size)]
+        words += [("step", layer.step)] if layer.step != (1, 1, 1) else []
+    elif isinstance(layer, Pad):
+        words = [("before", layer.before), ("after", layer.after), ("value", layer.value)]
+    elif isinstance(layer, Transpose):
+        words = [("perm", layer.perm)]
+    elif isinstance(layer, Reshape):
+        words = [("shape", layer.shape)]
+    return [
+        f"{name} {value if isinstance(value, int) else ','.join(str(one) for one in value)}"
+        for name, value in words
+    ]
+
+
+def _arrays(layer: Op) -> dict[str, Array]:
+    """Return the constants of a layer by name."""
+    found: dict[str, Array | None] = {}
+    if isinstance(layer, Conv | ConvTranspose | Linear):
+        found = {"weights": layer.weights, "bias": layer.bias}
+    elif isinstance(layer, Pairwise):
+        found = {"constant": layer.constant}
+    elif isinstance(layer, Lut | Softmax):
+        found = {"table": layer.table}
+    elif isinstance(layer, Resize):
+        found = {"rows": layer.rows, "columns": layer.columns}
+    return {name: array for name, array in found.items() if array is not None}
 
 
 def array_text(array: Array) -> str:

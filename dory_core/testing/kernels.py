@@ -28,7 +28,7 @@ import numpy.typing as npt
 
 import dory_core
 from dory_core import reference
-from dory_core.ir import Add, Layer, Linear, Op, Tensor, pixel_bytes, storage_for
+from dory_core.ir import Layer, Linear, Op, Pairwise, Tensor, pixel_bytes, storage_for
 from dory_core.ir.geometry import (
     Span,
     Tile,
@@ -110,9 +110,10 @@ class KernelCase:
 def alone(kind: type[_Kind], **fields: Any) -> _Kind:
     """Return a layer that is a network of its own: it reads ``input`` and writes ``layer_00``.
 
-    kind: class of the layer; an Add reads ``input_1``, too. fields: what else the class takes.
+    kind: class of the layer; one with two operands reads ``input_1``, too. fields: what else the
+    class takes.
     """
-    inputs = ("input", "input_1") if issubclass(kind, Add) else ("input",)
+    inputs = ("input", "input_1") if issubclass(kind, Pairwise) else ("input",)
     given: dict[str, Any] = {"name": kind.__name__.lower(), "inputs": inputs, **fields}
     return kind(index=0, output="layer_00", **given)
 

@@ -25,6 +25,7 @@ from dory_core.ir import (
     requant,
 )
 from dory_core.testing.kernels import alone, typed
+from dory_core.testing.random_kinds import MAKERS
 
 __all__ = ["KINDS", "LayerSpace", "RandomLayers"]
 
@@ -72,6 +73,8 @@ class RandomLayers:
         """Return a layer of a kind (one of KINDS) that range analysis lets pass."""
         while True:
             try:
+                if kind in MAKERS:
+                    return MAKERS[kind](self)
                 if kind == "add":
                     return self._sum()
                 return self._pool(kind) if kind.endswith("pool") else self._filter(kind)
@@ -97,7 +100,7 @@ class RandomLayers:
         if self.integer(0, 3):
             return (self._step(channels, reach, clip, bits),)
         first = self._step(channels, reach, self.pick(None, (-1000, 1000)), bits)
-        return (first, self._step(1, 1000, clip, self._value_bits()))
+        return (first, self.step(1, 1000, clip))
 
     def window(self, kernel: tuple[int, int]) -> Window:
         """Return a window with random strides, dilations and pads of less than its reach."""
@@ -132,6 +135,10 @@ class RandomLayers:
     def _value_bits(self) -> int:
         return self.pick(*(b for b in self.space.numerator_bits if b <= _BITS_OF_VALUES))
 
+    def step(self, channels: int, reach: int, clip: Range | None) -> Requant:
+        """Return a step on values up to ``reach`` that are no sums of products."""
+        return self._step(channels, reach, clip, self._value_bits())
+
     def _step(self, channels: int, reach: int, clip: Range | None, bits: int) -> Requant:
         """Return a step whose numerators take about ``bits``, or fewer where nothing needs them."""
         target = 200 if clip is None else max(abs(clip[0]), abs(clip[1]))
@@ -165,7 +172,7 @@ class RandomLayers:
                 weights=weights,
                 weight_bits=bits,
                 bias=self.bias(c_out),
-                requants=self._steps(c_out, weights, source),
+                requants=self.steps(c_out, weights, source),
             )
             return typed(layer, source, packed=self.space.packed)
         if kind == "pointwise":
@@ -189,11 +196,11 @@ class RandomLayers:
             bias=self.bias(c_out),
             window=window,
             groups=groups,
-            requants=self._steps(c_out, weights, source),
+            requants=self.steps(c_out, weights, source),
         )
         return typed(layer, source, packed=self.space.packed)
 
-    def _steps(self, channels: int, weights: Array, source: Source) -> tuple[Requant, ...]:
+    def steps(self, channels: int, weights: Array, source: Source) -> tuple[Requant, ...]:
         """Return the requantisations of sums of products, now and then none."""
         if self.integer(0, 6) == 0:
             return ()
@@ -221,7 +228,7 @@ class RandomLayers:
         operands = []
         for source in (first, second):
             clip = self.pick(None, (0, 255), (-128, 127))
-            step = self._step(1, max(abs(source[3]), source[4]), clip, self._value_bits())
+            step = self.step(1, max(abs(source[3]), source[4]), clip)
             operands.append(self.pick(None, step, step))
         steps = self.requants(1, 1000, self.pick(*self.space.outputs))
         layer = alone(

@@ -1,0 +1,201 @@
+"""Shapes of layers: what an output is for the inputs, or why there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from dory_core.errors import NotSupported
+from dory_core.ir import (
+    ArgMax,
+    AvgPool,
+    Concat,
+    Conv,
+    ConvTranspose,
+    Linear,
+    Lut,
+    MaxPool,
+    Op,
+    Pad,
+    Pairwise,
+    Reshape,
+    Resize,
+    Slice,
+    Tensor,
+    Transpose,
+    Window,
+)
+
+Shape = tuple[int, int, int]
+
+
+def output_shape(layer: Op, sources: Sequence[Tensor]) -> Shape:
+    """Return (C, H, W) of the output of a layer.
+
+    Raises: NotSupported, naming the layer, when its parameters do not fit the sources.
+    """
+    _check_count(layer, len(sources))
+    shape = _shape(layer, sources)
+    if min(shape) < 1:
+        raise _refused(layer, f"its output has the shape {shape}")
+    bias = layer.bias if isinstance(layer, Conv | Linear | ConvTranspose) else None
+    if bias is not None and bias.shape != shape[:1]:
+        raise _refused(layer, "its bias has another number of channels")
+    for step in layer.steps:
+        for name, values in zip(("mul", "add", "add_negative"), step.parameters, strict=False):
+            if len(values) not in (1, shape[0]):
+                raise _refused(layer, f"{len(values)} values of {name} for {shape[0]} channels")
+    return shape
+
+
+def label(layer: Op) -> str:
+    """Return how messages name a layer."""
+    return f"{layer.kind} '{layer.name}'"
+
+
+def _refused(layer: Op, reason: str) -> NotSupported:
+    return NotSupported(f"{label(layer)}: {reason}")
+
+
+def _check_count(layer: Op, count: int) -> None:
+    if isinstance(layer, Concat):
+        if count < 1:
+            raise _refused(layer, "it has no input")
+        return
+    expected = 2 if isinstance(layer, Pairwise) and layer.constant is None else 1
+    if count != expected:
+        raise _refused(layer, f"{count} inputs, expected {expected}")
+
+
+def _shape(layer: Op, sources: Sequence[Tensor]) -> Shape:
+    source = sources[0]
+    if isinstance(layer, Conv | MaxPool | AvgPool):
+        return _windowed(layer, source)
+    if isinstance(layer, ConvTranspose):
+        return _transposed(layer, source)
+    if isinstance(layer, Linear):
+        outputs, columns = layer.weights.shape
+        if columns != source.elements:
+            raise _refused(layer, f"weights for {columns} inputs on {source.elements} elements")
+        return outputs, 1, 1
+    if isinstance(layer, Pairwise):
+        _check_second(layer, sources)
+    elif isinstance(layer, Lut):
+        if layer.table.shape not in ((256,), (source.channels, 256)):
+            raise _refused(layer, f"a table of shape {layer.table.shape} for {source.shape}")
+    elif isinstance(layer, ArgMax):
+        return 1, source.height, source.width
+    elif isinstance(layer, Concat):
+        return _joined(layer, sources)
+    elif isinstance(layer, Slice | Pad | Resize | Transpose | Reshape):
+        return _moved(layer, source)
+    return source.shape
+
+
+def _windowed(layer: Conv | MaxPool | AvgPool, source: Tensor) -> Shape:
+    window = layer.window
+    channels = source.channels
+    if isinstance(layer, Conv):
+        channels, fan_in = layer.weights.shape[:2]
+        if layer.groups < 1 or fan_in * layer.groups != source.channels or channels % layer.groups:
+            raise _refused(
+                layer,
+                f"weights {list(layer.weights.shape)} in {layer.groups} groups do not fit an input"
+                f" of {source.channels} channels",
+            )
+        _check_taps(layer)
+    height, width = window.output_size(source.height, source.width)
+    if min(height, width) < 1:
+        raise _refused(
+            layer,
+            f"its window {list(window.kernel)} does not fit into an input of"
+            f" {source.height} x {source.width}",
+        )
+    if isinstance(layer, MaxPool) or (isinstance(layer, AvgPool) and not layer.counts_padding):
+        _check_no_empty_window(layer, window, source, (height, width))
+    return channels, height, width
+
+
+def _check_taps(layer: Conv | ConvTranspose) -> None:
+    if layer.weights.shape[2:] != layer.window.kernel:
+        raise _refused(
+            layer,
+            f"weights {list(layer.weights.shape)} do not fit a kernel {list(layer.window.kernel)}",
+        )
+
+
+def _check_no_empty_window(
+    layer: MaxPool | AvgPool, window: Window, source: Tensor, size: tuple[int, int]
+) -> None:
+    for axis, extent in enumerate((source.height, source.width)):
+        taps = np.arange(window.kernel[axis]) * window.dilations[axis] - window.pads[axis]
+        seen = np.arange(size[axis])[:, None] * window.strides[axis] + taps
+        if not ((seen >= 0) & (seen < extent)).any(axis=1).all():
+            raise _refused(layer, f"pads {list(window.pads)} leave windows without an element")
+
+
+def _transposed(layer: ConvTranspose, source: Tensor) -> Shape:
+    channels, fan_in = layer.weights.shape[:2]
+    if fan_in != source.channels:
+        raise _refused(
+            layer,
+            f"weights {list(layer.weights.shape)} do not fit {source.channels} input channels",
+        )
+    _check_taps(layer)
+    if min(layer.window.pads[:2]) < 0:
+        raise _refused(layer, f"its pads {list(layer.window.pads)} begin below 0")
+    return (channels, *layer.output_size(source.height, source.width))
+
+
+def _check_second(layer: Pairwise, sources: Sequence[Tensor]) -> None:
+    first = sources[0].shape
+    second = sources[1].shape if layer.constant is None else layer.constant.shape
+    if len(second) != 3 or any(b not in (1, a) for a, b in zip(first, second, strict=True)):
+        raise _refused(layer, f"operands of shapes {first} and {second}")
+
+
+def _joined(layer: Concat, sources: Sequence[Tensor]) -> Shape:
+    if layer.axis not in range(3):
+        raise _refused(layer, f"axis {layer.axis} is none of 0 (C), 1 (H) and 2 (W)")
+    sizes = list(sources[0].shape)
+    for source in sources[1:]:
+        other = list(source.shape)
+        sizes[layer.axis] += other[layer.axis]
+        other[layer.axis] = sizes[layer.axis]
+        if other != sizes:
+            shapes = ", ".join(str(one.shape) for one in sources)
+            raise _refused(layer, f"inputs of shapes {shapes}")
+    return sizes[0], sizes[1], sizes[2]
+
+
+def _moved(layer: Slice | Pad | Resize | Transpose | Reshape, source: Tensor) -> Shape:
+    if isinstance(layer, Transpose):
+        if sorted(layer.perm) != [0, 1, 2]:
+            raise _refused(layer, f"{list(layer.perm)} is no permutation of 0, 1, 2")
+        a, b, c = layer.perm
+        return source.shape[a], source.shape[b], source.shape[c]
+    if isinstance(layer, Reshape):
+        if int(np.prod(layer.shape)) != source.elements:
+            raise _refused(layer, f"{source.elements} elements in a shape {layer.shape}")
+        return layer.shape
+    if isinstance(layer, Pad):
+        if min(*layer.before, *layer.after) < 0:
+            raise _refused(layer, "it takes elements away; that is a Slice")
+        c, h, w = (sum(p) for p in zip(source.shape, layer.before, layer.after, strict=True))
+        return c, h, w
+    if isinstance(layer, Resize):
+        for taps, size in ((layer.rows, source.height), (layer.columns, source.width)):
+            found = taps.values
+            if found.ndim != 2 or found.shape[1] != 4:
+                raise _refused(layer, f"taps of shape {taps.shape}, expected (size, 4)")
+            if int(found[:, :2].min()) < 0 or int(found[:, :2].max()) >= size:
+                raise _refused(layer, f"it reads beyond an input of {source.shape}")
+        return source.channels, layer.rows.shape[0], layer.columns.shape[0]
+    for size, begin, count, step in zip(
+        source.shape, layer.begin, layer.size, layer.step, strict=True
+    ):
+        ends = begin, begin + (count - 1) * step
+        if step == 0 or count < 1 or min(ends) < 0 or max(ends) >= size:
+            raise _refused(layer, f"it reads beyond an input of {source.shape}")
+    return layer.size

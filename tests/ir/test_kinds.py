@@ -1,0 +1,242 @@
+"""Kinds without a window: what they compute, element by element, and their text."""
+
+from __future__ import annotations
+
+import itertools
+from functools import reduce
+
+import numpy as np
+import pytest
+
+from dory_core import reference
+from dory_core.errors import NotSupported
+from dory_core.ir import (
+    Add,
+    ArgMax,
+    Array,
+    Concat,
+    ConvTranspose,
+    Graph,
+    Layer,
+    Lut,
+    Maximum,
+    Mul,
+    Op,
+    Pad,
+    Pairwise,
+    Reshape,
+    Resize,
+    Slice,
+    Softmax,
+    Tensor,
+    Transpose,
+    Window,
+    requant,
+)
+from dory_core.ir.parse import parse_graph
+from dory_core.ir.ranges import infer_types
+from dory_core.ir.text import graph_text
+from dory_core.testing.kernels import alone, typed, values_of
+from dory_core.testing.random_kinds import MAKERS
+from dory_core.testing.random_layers import LayerSpace, RandomLayers
+
+
+def scalar(layer: Op, x: list[np.ndarray], shape: tuple[int, ...], place: tuple[int, ...]) -> int:
+    """The accumulator of one element, from the words of the docstrings."""
+    c, h, w = place
+    if isinstance(layer, Pairwise):
+        second = x[1] if layer.constant is None else layer.constant.values
+        at = tuple(n if size > 1 else 0 for n, size in zip(place, second.shape, strict=True))
+        a, b = (
+            int(value) if step is None else step.scalar(int(value), c)
+            for value, step in zip((x[0][place], second[at]), layer.operand_requants, strict=True)
+        )
+        if isinstance(layer, Add):
+            return a + b
+        if isinstance(layer, Mul):
+            return a * b
+        return max(a, b) if isinstance(layer, Maximum) else min(a, b)
+    if isinstance(layer, Lut):
+        table = layer.table.values
+        row = table if table.ndim == 1 else table[c]
+        return int(row[int(x[0][place]) % 256])
+    if isinstance(layer, ArgMax):
+        pixel = x[0][:, h, w].tolist()
+        return pixel.index(max(pixel))
+    if isinstance(layer, Concat):
+        offset = place[layer.axis]
+        for one in x:
+            if offset < one.shape[layer.axis]:
+                at = list(place)
+                at[layer.axis] = offset
+                return int(one[tuple(at)])
+            offset -= one.shape[layer.axis]
+    if isinstance(layer, Slice):
+        at = (b + s * n for b, s, n in zip(layer.begin, layer.step, place, strict=True))
+        return int(x[0][tuple(at)])
+    if isinstance(layer, Pad):
+        at = [n - b for n, b in zip(place, layer.before, strict=True)]
+        inside = all(0 <= n < size for n, size in zip(at, x[0].shape, strict=True))
+        return int(x[0][tuple(at)]) if inside else layer.value
+    if isinstance(layer, Transpose):
+        at = [0, 0, 0]
+        for axis, source in enumerate(layer.perm):
+            at[source] = place[axis]
+        return int(x[0][tuple(at)])
+    if isinstance(layer, Reshape):
+        number = (h * shape[2] + w) * shape[0] + c
+        channels, _, columns = x[0].shape
+        pixel, channel = divmod(number, channels)
+        return int(x[0][channel, pixel // columns, pixel % columns])
+    if isinstance(layer, Resize):
+        y0, y1, u0, u1 = (int(n) for n in layer.rows.values[h])
+        x0, x1, v0, v1 = (int(n) for n in layer.columns.values[w])
+        taps = itertools.product(((y0, u0), (y1, u1)), ((x0, v0), (x1, v1)))
+        return sum(int(x[0][c, row, column]) * a * b for (row, a), (column, b) in taps)
+    assert isinstance(layer, ConvTranspose)
+    window, total = layer.window, 0 if layer.bias is None else int(layer.bias.values[c])
+    for i, row, column in np.ndindex(x[0].shape):
+        for ky, kx in np.ndindex(window.kernel):
+            if (
+                row * window.strides[0] + ky * window.dilations[0] - window.pads[0] == h
+                and column * window.strides[1] + kx * window.dilations[1] - window.pads[1] == w
+            ):
+                value = int(x[0][i, row, column]) - layer.zero_point
+                total += value * int(layer.weights.values[c, i, ky, kx])
+    return total
+
+
+@pytest.mark.parametrize("kind", [kind for kind in MAKERS if kind != "softmax"])
+def test_elements_are_those_of_the_definition(kind: str) -> None:
+    draw = RandomLayers(LayerSpace(), seed=len(kind))
+    for _ in range(12):
+        layer = draw.layer(kind)
+        inputs = [values_of(x, draw.numbers) for x in layer.inputs]
+        found = reference.run_layer(layer, tuple(inputs))
+        assert found.shape == layer.output.shape
+        for n in draw.numbers.integers(0, found.size, 25):
+            place = np.unravel_index(n, found.shape)
+            at = int(place[0]), int(place[1]), int(place[2])
+            acc = scalar(layer.op, inputs, found.shape, at)
+            assert layer.ranges.acc_lo <= acc <= layer.ranges.acc_hi
+            expected = reduce(lambda v, s: s.scalar(v, at[0]), layer.op.requants, acc)
+            assert found[at] == expected, (layer.op, at)
+        assert layer.output.lo <= found.min() and found.max() <= layer.output.hi
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+def test_text_comes_back(kind: str) -> None:
+    draw = RandomLayers(LayerSpace(weight_bits=(8, 4)), seed=7)
+    for _ in range(10):
+        graph = network_of(draw.layer(kind))
+        text = graph_text(graph, constants=True)
+        assert parse_graph(text) == graph, text
+
+
+def network_of(layer: Layer) -> Graph:
+    return infer_types("net", layer.inputs, (layer.op,), (layer.output.name,))
+
+
+def high_product(a: int, b: int) -> int:
+    """gemmlowp's SaturatingRoundingDoublingHighMul, with C's division."""
+    product = a * b
+    nudged = product + (1 << 30 if product >= 0 else 1 - (1 << 30))
+    return abs(nudged) // (1 << 31) * (1 if nudged >= 0 else -1)
+
+
+def rounded(a: int, shift: int) -> int:
+    """gemmlowp's RoundingDivideByPOT."""
+    rest, half = a & ((1 << shift) - 1), ((1 << shift) - 1) >> 1
+    return (a >> shift) + (rest > half + (a < 0))
+
+
+def softmax_of_pixel(table: list[int], pixel: list[int]) -> list[int]:
+    """TensorFlow Lite's reference/softmax.h, in Python integers."""
+    powers = [table[max(pixel) - x] for x in pixel]
+    total = sum(rounded(e, 12) for e in powers)
+    zeros = 32 - total.bit_length()
+    share = (total << zeros) - (1 << 31)
+    half = (share + (1 << 31) - 1 + 1) // 2
+    x = 1515870810 + high_product(half, -1010580540)
+    for _ in range(3):
+        error = (1 << 29) - high_product(half, x)
+        x += high_product(x, error) * 4
+    scale = min(2 * x, (1 << 31) - 1)
+    return [rounded(high_product(scale, e), 12 - zeros + 23) for e in powers]
+
+
+def test_softmax_is_that_of_the_reference() -> None:
+    draw = RandomLayers(LayerSpace(), seed=3)
+    for _ in range(20):
+        layer = draw.layer("softmax")
+        x = values_of(layer.inputs[0], draw.numbers)
+        found = reference.run_layer(layer, (x,))
+        table = layer.of(Softmax).table.values.tolist()
+        [step] = layer.op.requants
+        for h, w in np.ndindex(x.shape[1:]):
+            expected = softmax_of_pixel(table, x[:, h, w].tolist())
+            assert [step.scalar(v, 0) for v in expected] == found[:, h, w].tolist()
+
+
+def test_one_of_two_equal_channels_has_half_of_a_softmax() -> None:
+    table = Array(np.minimum(np.floor(np.exp(-np.arange(256) / 10) * 2**31), 2**31 - 1).astype(int))
+    layer = typed(
+        alone(Softmax, table=table, requants=(requant(1, -128, 1, -128, 127),)),
+        (2, 1, 1, -128, 127),
+    )
+    assert reference.run_layer(layer, (np.full((2, 1, 1), 5),)).reshape(-1).tolist() == [0, 0]
+    far = reference.run_layer(layer, (np.array([[[127]], [[-128]]]),))
+    assert far.reshape(-1).tolist() == [127, -128]
+
+
+X = (3, 4, 5, -128, 127)
+
+
+@pytest.mark.parametrize(
+    ("layer", "reason"),
+    [
+        (alone(Concat, inputs=("a",), axis=3), "axis 3"),
+        (alone(Slice, begin=(0, 0, 0), size=(3, 4, 6)), "reads beyond an input"),
+        (alone(Slice, begin=(0, 3, 0), size=(1, 2, 1), step=(1, 2, 1)), "reads beyond"),
+        (alone(Slice, begin=(0, 3, 0), size=(1, 2, 1), step=(1, 0, 1)), "reads beyond"),
+        (alone(Pad, before=(0, -1, 0), after=(0, 0, 0)), "that is a Slice"),
+        (alone(Transpose, perm=(0, 1, 1)), "no permutation"),
+        (alone(Reshape, shape=(7, 1, 1)), "60 elements in a shape"),
+        (alone(Resize, rows=Array([[0, 4, 1, 0]]), columns=Array([[0, 0, 1, 0]])), "reads beyond"),
+        (alone(Lut, table=Array(np.zeros(255, int))), "table of shape"),
+        (alone(Lut, table=Array(np.zeros((2, 256), int))), "table of shape"),
+        (alone(Lut, table=Array(np.zeros(256, int)), requants=(requant(2),)), "no requantisation"),
+        (alone(Softmax, table=Array(np.arange(256))), "does not fall"),
+        (alone(Mul, constant=Array(np.ones((3, 2, 1), int)), inputs=("a",)), "operands of shapes"),
+        (alone(Mul, constant=Array(np.ones((3, 1, 1), int))), "2 inputs, expected 1"),
+        (
+            alone(
+                ConvTranspose,
+                weights=Array(np.ones((2, 2, 1, 1), int)),
+                window=Window(kernel=(1, 1)),
+            ),
+            "do not fit 3 input channels",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_refused_by_name(layer: Op, reason: str) -> None:
+    tensors = tuple(Tensor(name, *X, 8, True) for name in layer.inputs)
+    with pytest.raises(NotSupported, match=reason) as caught:
+        infer_types("net", tensors, (layer,), (layer.output,))
+    assert f"{layer.kind} '{layer.name}'" in caught.value.message
+
+
+def test_a_table_takes_the_values_of_one_byte() -> None:
+    table = alone(Lut, table=Array(np.arange(256)))
+    with pytest.raises(NotSupported, match="those of one byte"):
+        typed(table, (3, 4, 5, -1, 128))
+    found = typed(table, (3, 4, 5, -2, 1)).output
+    assert (found.lo, found.hi) == (0, 255)  # bytes 254, 255, 0 and 1
+
+
+def test_copies_are_stored_as_their_source() -> None:
+    pad = typed(alone(Pad, before=(0, 1, 1), after=(0, 0, 0), value=3), (3, 4, 5, -128, 127))
+    assert pad.output.type_name == "i8"
+    small = Tensor("input", 3, 4, 5, 0, 7, 8, True)
+    layer = alone(Slice, begin=(0, 0, 0), size=(1, 1, 1))
+    assert infer_types("net", (small,), (layer,), ("layer_00",)).tensors["layer_00"].signed
