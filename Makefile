@@ -41,7 +41,7 @@ test-all: install compiler test-tools
 lint: install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy --strict dory_core $(wildcard tools/*/dory_*)
+	$(BIN)/mypy --strict dory_core frontends/onnx/dory_onnx $(wildcard tools/*/dory_*)
 	$(BIN)/lint-imports
 
 format: install

@@ -76,7 +76,7 @@ class Sweep:
         self.plugins = load_plugins()
         self.ctx = self.plugins.context("gap8", {})
         folder = folder_of(NETWORK)
-        options = CompileOptions(onnx=folder / "net.onnx", target="gap8", frontend="nemo")
+        options = CompileOptions(network=folder / "net.onnx", target="gap8", frontend="nemo")
         self.graph = run(options.source, options.setup(self.plugins), until=PASSES)
         self.vectors, _ = make_vectors(self.graph, (folder / "golden.npz",), None)
 

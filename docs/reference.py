@@ -1,13 +1,15 @@
-"""Write what docs/ says about hooks and names: docs/api.md, and the hooks of docs/plugins.md.
+"""Write what docs/ says about names and hooks: api.md, onnx.md, and the hooks of plugins.md.
 
     python docs/reference.py            writes them
     python docs/reference.py --check    says which are stale, status 1 when one is
 
-Both come from docstrings, of ``dory_core.hookspecs`` and of what ``dory_core.api`` lists.
+All come from docstrings: of ``dory_core.hookspecs``, of what ``dory_core.api`` lists, and of what
+``dory_onnx`` lists, where it is installed.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import inspect
 import sys
 from pathlib import Path
@@ -24,6 +26,12 @@ _INTRODUCTION = """\
 Written by `python docs/reference.py` from the docstrings. A plugin imports these names and no
 others from `dory_core`; its tests also use `dory_core.testing`. What each hook is given and returns
 is in [plugins.md](plugins.md).
+"""
+_ONNX = """\
+# Names of dory_onnx
+
+Written by `python docs/reference.py` from the docstrings. Frontends of ONNX dialects share this
+package ([frontends/onnx](../frontends/onnx/README.md)); `dory new frontend NAME` writes one.
 """
 
 
@@ -57,12 +65,24 @@ def api_text() -> str:
     parts = [_INTRODUCTION]
     for title, modules in api.SECTIONS.items():
         parts.append(f"\n## {title}\n")
-        parts += [_name(name) for names in modules.values() for name in names]
+        parts += [_name(api, name) for names in modules.values() for name in names]
     return "".join(parts)
 
 
-def _name(name: str) -> str:
-    thing = inspect.unwrap(getattr(api, name))
+def onnx_text() -> str:
+    """Return docs/onnx.md."""
+    import dory_onnx
+    from dory_onnx import testing
+
+    names = "".join(_name(dory_onnx, name) for name in dory_onnx.__all__)
+    helpers = "".join(
+        _entry(name, inspect.getdoc(getattr(testing, name)) or "") for name in testing.__all__
+    )
+    return f"{_ONNX}{names}\n## Tests: dory_onnx.testing\n{helpers}"
+
+
+def _name(namespace: Any, name: str) -> str:
+    thing = inspect.unwrap(getattr(namespace, name))
     if name in api.CONSTANTS:
         return f"\n### `{name}`\n\n{api.CONSTANTS[name]}\n"
     if inspect.ismodule(thing):
@@ -90,10 +110,10 @@ def _entry(heading: str, docstring: str) -> str:
 
 
 def _members(thing: type) -> list[tuple[str, Any]]:
-    """Return the public methods and properties of a class, its own and inherited from the core."""
+    """Return the public methods and properties of a class, its own and inherited from ours."""
     found: dict[str, Any] = {}
     for base in reversed(thing.__mro__):
-        if base.__module__.startswith("dory_core"):
+        if base.__module__.startswith("dory_"):
             found |= {k: v for k, v in vars(base).items() if not k.startswith("_")}
     kept = (property, classmethod, staticmethod)
     return [(k, v) for k, v in found.items() if inspect.isfunction(v) or isinstance(v, kept)]
@@ -125,7 +145,8 @@ def texts() -> dict[Path, str]:
     manual = DOCS / "plugins.md"
     before, _, rest = manual.read_text(encoding="utf-8").partition(_HOOKS_BEGIN)
     after = rest.partition(_HOOKS_END)[2]
-    return {
+    onnx = {DOCS / "onnx.md": onnx_text()} if importlib.util.find_spec("dory_onnx") else {}
+    return onnx | {
         DOCS / "api.md": api_text(),
         manual: f"{before}{_HOOKS_BEGIN}\n{hooks_text()}\n{_HOOKS_END}{after}",
     }

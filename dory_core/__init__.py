@@ -1,3 +1,3 @@
-"""dory: quantised ONNX networks to C applications for microcontrollers with scratchpad memories."""
+"""dory: quantised networks to C applications for microcontrollers with scratchpad memories."""
 
 __version__ = "0.1.0"

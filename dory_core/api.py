@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from dory_core.ir import ConvTranspose as ConvTranspose
     from dory_core.ir import Graph as Graph
     from dory_core.ir import Layer as Layer
+    from dory_core.ir import LayerRanges as LayerRanges
     from dory_core.ir import Linear as Linear
     from dory_core.ir import Lut as Lut
     from dory_core.ir import Maximum as Maximum
@@ -74,13 +75,16 @@ if TYPE_CHECKING:
     from dory_core.ir import Window as Window
     from dory_core.ir import mean_requant as mean_requant
     from dory_core.ir import requant as requant
+    from dory_core.ir import storage_for as storage_for
     from dory_core.ir.features import MEAN_INSIDE as MEAN_INSIDE
     from dory_core.ir.features import PAD_VALUE as PAD_VALUE
     from dory_core.ir.features import TWO_ADDENDS as TWO_ADDENDS
     from dory_core.ir.geometry import Tile as Tile
     from dory_core.ir.geometry import extent as extent
     from dory_core.ir.geometry import tensor_bytes as tensor_bytes
+    from dory_core.ir.graph import value_range as value_range
     from dory_core.ir.layout import Layout as Layout
+    from dory_core.ir.ranges import infer_layer as infer_layer
     from dory_core.ir.ranges import infer_types as infer_types
     from dory_core.kernel import Access as Access
     from dory_core.kernel import Constraint as Constraint
@@ -96,14 +100,6 @@ if TYPE_CHECKING:
     from dory_core.kernel import reject_type as reject_type
     from dory_core.kernels import PortableCosts as PortableCosts
     from dory_core.kernels import portable_kernels as portable_kernels
-    from dory_core.onnx_import import AddMeaning as AddMeaning
-    from dory_core.onnx_import import Dialect as Dialect
-    from dory_core.onnx_import import Node as Node
-    from dory_core.onnx_import import Operand as Operand
-    from dory_core.onnx_import import Step as Step
-    from dory_core.onnx_import import import_onnx as import_onnx
-    from dory_core.onnx_import import normal_add as normal_add
-    from dory_core.onnx_import import requants_of as requants_of
     from dory_core.passes import Pass as Pass
     from dory_core.plan import Place as Place
     from dory_core.plan import Plan as Plan
@@ -169,6 +165,7 @@ SECTIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
             "ConvTranspose",
             "Graph",
             "Layer",
+            "LayerRanges",
             "Linear",
             "Lut",
             "Maximum",
@@ -188,10 +185,12 @@ SECTIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
             "Window",
             "mean_requant",
             "requant",
+            "storage_for",
         ),
+        "dory_core.ir.graph": ("value_range",),
         "dory_core.ir.layout": ("Layout",),
         "dory_core.passes": ("Pass",),
-        "dory_core.ir.ranges": ("infer_types",),
+        "dory_core.ir.ranges": ("infer_layer", "infer_types"),
     },
     "Kernels": {
         "dory_core.kernel": (
@@ -231,16 +230,6 @@ SECTIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     },
     "Frontends": {
         "dory_core.frontend": ("Frontend", "FrontendOptions"),
-        "dory_core.onnx_import": (
-            "AddMeaning",
-            "Dialect",
-            "Node",
-            "Operand",
-            "Step",
-            "import_onnx",
-            "normal_add",
-            "requants_of",
-        ),
     },
     "Applications": {
         "dory_core.plan": ("Place",),

@@ -32,7 +32,7 @@ def read_plan(directory: Path) -> dict[str, Any]:
     """Return plan.json of an application; raises UsageError when it is none of ours."""
     path = directory / "plan.json"
     if not directory.is_dir():
-        raise UsageError(f"{directory} is no directory", "compile a network first: dory NET.onnx")
+        raise UsageError(f"{directory} is no directory", "compile a network first: dory NETWORK")
     try:
         plan = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

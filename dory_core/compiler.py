@@ -41,7 +41,7 @@ class CompileOptions:
     to emit. golden: folders or .npz files, several for several vectors. input: test input.
     """
 
-    onnx: Path
+    network: Path
     target: str
     frontend: str
     output: Path | None = None
@@ -63,7 +63,7 @@ class CompileOptions:
     @property
     def source(self) -> Source:
         """The network file, and how it is read."""
-        return Source(self.onnx, self.frontend, self.input_bits, self.input_signed)
+        return Source(self.network, self.frontend, self.input_bits, self.input_signed)
 
     def setup(
         self, plugins: Plugins, progress: Progress | None = None, watch: Watch | None = None
@@ -94,7 +94,7 @@ class CompileResult:
 
 
 def plan_only(options: CompileOptions, plugins: Plugins) -> Plan:
-    """Import and plan ``options.onnx``; compute no values and write nothing.
+    """Import and plan ``options.network``; compute no values and write nothing.
 
     Raises: the errors of each stage.
     """
@@ -105,7 +105,7 @@ def plan_only(options: CompileOptions, plugins: Plugins) -> Plan:
 def compile_network(
     options: CompileOptions, plugins: Plugins, progress: Progress | None = None
 ) -> CompileResult:
-    """Compile ``options.onnx`` and write the application; raises the errors of each stage.
+    """Compile ``options.network`` and write the application; raises the errors of each stage.
 
     Nothing is written before everything has succeeded.
     """
@@ -187,7 +187,7 @@ def make_vectors(
                     f"'{layer.name}' differs in {layer.mismatches} values, first at (c, h, w) = "
                     f"({at.c}, {at.h}, {at.w}): expected {at.expected}, got {at.got}",
                     "check --frontend, --input-bits and --input-signed, and that the golden "
-                    "belongs to this ONNX file",
+                    "belongs to this file",
                 )
         vectors.append(values)
     return tuple(vectors), True

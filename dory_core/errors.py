@@ -10,7 +10,7 @@ from __future__ import annotations
 class DoryError(Exception):
     """An error that a user can act upon.
 
-    message: one line that names what failed and why (ONNX node, operator, attribute).
+    message: one line that names what failed and why (node, operator, attribute).
     hint: one line that says what to change; empty when there is nothing to suggest.
     exit_code: exit status of the command line (DESIGN: 1 bug, 2 usage, 3 not supported,
         4 does not fit, 5 verification failed, 6 tool missing).

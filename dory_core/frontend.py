@@ -1,4 +1,4 @@
-"""The record that a dialect plugin contributes; help for reading is in ``onnx_import``."""
+"""The record that a plugin contributes for a file format."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class FrontendOptions:
 
 @dataclass(frozen=True, slots=True)
 class Frontend:
-    """A way to read networks of one ONNX dialect.
+    """A way to read networks of one file format.
 
     name: what ``--frontend`` takes. summary: one line for ``dory frontends``.
     reader: reads a file; it imports what it needs when it is called.
@@ -35,7 +35,7 @@ class Frontend:
     reader: Callable[[Path, FrontendOptions], Graph]
 
     def parse(self, path: Path, options: FrontendOptions | None = None) -> Graph:
-        """Return the integer network of an ONNX file.
+        """Return the integer network of a file.
 
         Raises: UsageError when the file is missing, NotSupported when it cannot be computed
         exactly.

@@ -185,7 +185,7 @@ def _in_order(
         if number not in numbered:
             raise UsageError(
                 f"{source}: '{form.format(number)}' is missing, but '{numbered[last]}' is there",
-                "give the output of every layer, numbered in ONNX order from 0",
+                "give the output of every layer, numbered in the order of the file from 0",
             )
     return tuple(numbered[number] for number in sorted(numbered))
 

@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 
 def dory_frontends() -> list[Frontend]:
-    """Return the ONNX dialects that this plugin can read.
+    """Return the file formats that this plugin can read.
 
     ``Frontend.name`` is what ``--frontend`` takes; ``reader`` turns a file into a Graph or raises
-    NotSupported with the node and the reason. It is called only when the dialect is asked for, so
-    import what it needs inside. ``Dialect`` and ``import_onnx`` help to write one.
+    NotSupported with the node and the reason. It is called only when the format is asked for, so
+    import what it needs inside. Frontends of ONNX dialects share the package ``dory_onnx``.
 
     >>> from dory_core.api import Frontend, hookimpl
     >>> def read(path, options):
@@ -41,7 +41,7 @@ def dory_frontends() -> list[Frontend]:
     ...     raise NotSupported(f"{path.name}: this example reads nothing")
     >>> @hookimpl
     ... def dory_frontends():
-    ...     return [Frontend("example", "ONNX as nobody exports it", read)]
+    ...     return [Frontend("example", "a format that nobody writes", read)]
     >>> [frontend.name for frontend in dory_frontends()]
     ['example']
     """

@@ -23,7 +23,7 @@ def compiled(
     source = net(name)
     return compile_network(
         CompileOptions(
-            onnx=source.onnx,
+            network=source.onnx,
             target=target,
             frontend=source.frontend,
             output=directory,

@@ -52,8 +52,8 @@ def plugins() -> Plugins:
 @pytest.fixture(scope="module")
 def options(tmp_path_factory: pytest.TempPathFactory) -> CompileOptions:
     """What compiles the toy network for the toy chip."""
-    onnx, _ = write_network(tmp_path_factory.mktemp("network"))
-    return CompileOptions(onnx=onnx, target=NAME, frontend="plain", plan_only=True)
+    network, _ = write_network(tmp_path_factory.mktemp("network"))
+    return CompileOptions(network=network, target=NAME, frontend="plain", plan_only=True)
 
 
 def test_the_list_leads_from_a_source_to_a_plan() -> None:

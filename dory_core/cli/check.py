@@ -16,7 +16,7 @@ from dory_core.cli.compile import (
     InputBits,
     InputSigned,
     Kernels,
-    Onnx,
+    Network,
     Set,
     budgets,
     target_settings,
@@ -25,7 +25,7 @@ from dory_core.errors import DoesNotFit, NotSupported, UsageError
 
 
 def check(
-    onnx: Onnx,
+    network: Network,
     frontend: Frontend,
     target: Annotated[
         str | None,
@@ -46,7 +46,7 @@ def check(
     debug: Debug = False,
 ) -> None:
     """Tell whether a network is supported and fits, layer by layer."""
-    existing_file(onnx, "network")
+    existing_file(network, "network")
     if target is None and (set_ or kernels or budgets(l1, l2, l3)):
         raise UsageError(
             "budgets and settings are those of a target, and none is named",
@@ -57,7 +57,7 @@ def check(
     from dory_core.plugins import load_plugins
 
     options = CompileOptions(
-        onnx=onnx,
+        network=network,
         target=target or "",
         frontend=frontend,
         input_bits=input_bits,

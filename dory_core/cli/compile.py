@@ -35,14 +35,14 @@ class Objective(StrEnum):
     latency = "latency"
 
 
-Onnx = Annotated[Path, typer.Argument(metavar="NET.ONNX", help="The quantised network.")]
+Network = Annotated[Path, typer.Argument(metavar="NETWORK", help="The quantised network.")]
 Target = Annotated[
     str, typer.Option("--target", "-t", metavar="NAME", help="The chip; `dory targets` lists them.")
 ]
 Frontend = Annotated[
     str,
     typer.Option(
-        "--frontend", "-f", metavar="NAME", help="The ONNX dialect; `dory frontends` lists them."
+        "--frontend", "-f", metavar="NAME", help="The file format; `dory frontends` lists them."
     ),
 ]
 Golden = Annotated[
@@ -100,7 +100,7 @@ def target_settings(pairs: list[str] | None, kernels: str | None) -> dict[str, s
 
 
 def compile_(
-    onnx: Onnx,
+    network: Network,
     target: Target,
     frontend: Frontend,
     output: Annotated[
@@ -147,7 +147,7 @@ def compile_(
     debug: Debug = False,
 ) -> None:
     """Compile a network into a C application (the default command)."""
-    existing_file(onnx, "network")
+    existing_file(network, "network")
     if input_ is not None:
         if golden:
             raise UsageError(
@@ -158,10 +158,10 @@ def compile_(
     from dory_core.plugins import load_plugins
 
     options = CompileOptions(
-        onnx=onnx,
+        network=network,
         target=target,
         frontend=frontend,
-        output=None if plan_only else output or Path(f"{onnx.stem}_{target}"),
+        output=None if plan_only else output or Path(f"{network.stem}_{target}"),
         golden=tuple(golden or ()),
         input=input_,
         input_bits=input_bits,

@@ -1,4 +1,4 @@
-"""``dory frontends``: the ONNX dialects that can be read."""
+"""``dory frontends``: the file formats that can be read."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dory_core.documents import row
 
 
 def frontends(json: Json = False, debug: Debug = False) -> None:
-    """List the ONNX dialects that can be read."""
+    """List the file formats that can be read."""
     from dory_core.plugins import load_plugins
 
     plugins = load_plugins()

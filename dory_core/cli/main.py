@@ -47,7 +47,7 @@ def expand(arguments: Sequence[str]) -> list[str]:
         flags.append(rest.pop(0))
     if not rest or rest[0] in _OWN_OPTIONS:
         return rest
-    if rest[0].startswith("-") or rest[0].endswith(".onnx") or Path(rest[0]).is_file():
+    if rest[0].startswith("-") or Path(rest[0]).suffix or Path(rest[0]).is_file():
         return [DEFAULT_COMMAND, *flags, *rest]
     return [rest[0], *flags, *rest[1:]]
 
@@ -119,8 +119,8 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # plain text, and half the time to the first line of --help
-    help="Turn a quantised ONNX network into a C application for a microcontroller.",
-    epilog="Without a command, compile is meant: dory --target T --frontend F net.onnx. "
+    help="Turn a quantised network into a C application for a microcontroller.",
+    epilog="Without a command, compile is meant: dory --target T --frontend F NETWORK. "
     "Plugins may add commands of their own.",
 )
 
@@ -143,7 +143,7 @@ def options(
     verbose: Verbose = 0,
     quiet: Quiet = False,
 ) -> None:
-    """Turn a quantised ONNX network into a C application for a microcontroller."""
+    """Turn a quantised network into a C application for a microcontroller."""
 
 
 app.command("compile")(compile_.compile_)

@@ -222,7 +222,7 @@ class LayerStep:
 
     @property
     def index(self) -> int:
-        """Index of the layer in ONNX node order."""
+        """Index of the layer in the order of the file."""
         return self.layer.op.index
 
     @property

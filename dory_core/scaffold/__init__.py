@@ -42,11 +42,11 @@ class Names:
         """As a class name begins: ``my-chip`` is ``MyChip``."""
         return "".join(word.capitalize() for word in self.name.split("-"))
 
-    @property
-    def core(self) -> str:
-        """The versions of the core that the plugin is made for."""
+    @staticmethod
+    def requirement(distribution: str) -> str:
+        """The versions of a distribution of this repository that the plugin is made for."""
         major, minor = __version__.split(".")[:2]
-        return f"dory-core>={major}.{minor},<{major}.{int(minor) + 1}"
+        return f"{distribution}>={major}.{minor},<{major}.{int(minor) + 1}"
 
 
 def names(text: str) -> Names:

@@ -2,7 +2,7 @@
 
 :class:`TargetConformance` builds and runs applications, :class:`KernelConformance` kernels alone.
 
-The kit needs pytest; the builders of networks beside it do not. Tests of plugins find here what
+The kit needs pytest. Tests of plugins find here what
 they look into beyond ``dory_core.api``.
 """
 
@@ -14,15 +14,11 @@ if TYPE_CHECKING:
     from dory_core.plugins import Plugins as Plugins
     from dory_core.testing.conformance import Capabilities as Capabilities
     from dory_core.testing.conformance import TargetConformance as TargetConformance
-    from dory_core.testing.integer_onnx import IntegerOnnxBuilder as IntegerOnnxBuilder
     from dory_core.testing.kernel_conformance import KernelConformance as KernelConformance
-    from dory_core.testing.onnx_builder import OnnxBuilder as OnnxBuilder
 
 _HOMES = {
     "Capabilities": ("dory_core.testing.conformance", "Capabilities"),
-    "IntegerOnnxBuilder": ("dory_core.testing.integer_onnx", "IntegerOnnxBuilder"),
     "KernelConformance": ("dory_core.testing.kernel_conformance", "KernelConformance"),
-    "OnnxBuilder": ("dory_core.testing.onnx_builder", "OnnxBuilder"),
     "TargetConformance": ("dory_core.testing.conformance", "TargetConformance"),
     # What tests look into, which moves between versions; an empty name is the module itself.
     "CompileResult": ("dory_core.compiler", "CompileResult"),

@@ -7,21 +7,13 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command_line import environment, python
+from tests.cli.new_plugins import install_new, run_tests_of
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a new target and a new frontend, installed, and their sources beside it."""
-    folder = tmp_path_factory.mktemp("new")
-    for kind, name in (("target", "my-chip"), ("frontend", "acme")):
-        made = python("-m", "dory_core.cli.main", "new", kind, name, env=environment(), cwd=folder)
-        assert made.status == 0, made.stderr
-        assert f"written: dory-{name}" in made.stdout
-        pip = ("-m", "pip", "-q", "install", "--no-build-isolation", "--no-deps")
-        where = ("--target", folder / "site", folder / f"dory-{name}")
-        installed = python(*pip, *where, env=environment())
-        assert installed.status == 0, installed.stderr
-    return folder / "site"
+    """A folder with a new target, installed."""
+    return install_new("target", "my-chip", tmp_path_factory.mktemp("new"))
 
 
 def test_a_new_target_compiles_and_runs_a_network(
@@ -38,14 +30,8 @@ def test_a_new_target_compiles_and_runs_a_network(
     assert "8 of 8 layers exact" in ran.stdout
 
 
-@pytest.mark.parametrize(
-    ("plugin", "chosen"), [("dory-my-chip", "hierarchy or conv3x3"), ("dory-acme", "test")]
-)
-def test_tests_of_a_new_plugin_pass(site: Path, plugin: str, chosen: str) -> None:
-    tests = site.parent / plugin / "tests"
-    arguments = ("-p", "no:cacheprovider", "-c", tests.parent / "pyproject.toml", "-k", chosen)
-    env = environment(site) | {"DORY_PLUGINS": "my-chip,acme"}
-    outcome = python("-m", "pytest", "-q", *arguments, tests, env=env)
+def test_tests_of_a_new_target_pass(site: Path) -> None:
+    outcome = run_tests_of("my-chip", site, "hierarchy or conv3x3")
     assert outcome.status == 0, outcome.stdout
     assert " passed" in outcome.stdout
 

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from dory_core.testing.integer_onnx import IntegerOnnxBuilder
+from dory_core.testing.graphs import GraphBuilder
 from tests.cli.command_line import dory
 from tests.plugins.distributions import GOOD_TARGET, Site
+from tests.toy.network import AROUND, POINT, save
 
 NO_GROUPS = (
     GOOD_TARGET.replace("{name}", "lone")
@@ -37,8 +38,11 @@ def dory_kernels(ctx, layer):
 @pytest.fixture
 def grouped(tmp_path: Path) -> Path:
     """A network whose second layer is a grouped convolution, neither dense nor depthwise."""
-    net = IntegerOnnxBuilder((8, 6, 6), seed=1).conv(8, 1).conv(8, 3, pads=1, groups=2)
-    return net.linear(4).save(tmp_path / "grouped.onnx")
+    builder = GraphBuilder((8, 6, 6), seed=1)
+    builder.conv(8, POINT)
+    builder.conv(8, AROUND, groups=2)
+    builder.linear(4)
+    return save(builder.graph(), tmp_path)
 
 
 def test_grouped_convolution_without_a_kernel_names_node_and_reason(
@@ -50,7 +54,7 @@ def test_grouped_convolution_without_a_kernel_names_node_and_reason(
     options = ("--target", "lone", "--frontend", "plain", str(grouped))
     outcome = site.dory(*options, "-o", str(tmp_path / "app"))
     assert (outcome.status, outcome.stdout) == (3, ""), outcome.stderr
-    assert "Conv '/Conv_" in outcome.stderr
+    assert "Conv 'Conv_" in outcome.stderr
     assert "lone_conv: the chip has no grouped convolution" in outcome.stderr
     assert "hint:" in outcome.stderr
     assert not (tmp_path / "app").exists()

@@ -26,9 +26,10 @@ from dory_core.reference import random_inputs, run
 from dory_core.simulate.compiler import ZIGLANG
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.cases import network_cases
-from dory_core.testing.integer_onnx import IntegerOnnxBuilder
+from dory_core.testing.graphs import GraphBuilder
 from dory_core.vectors import read_vectors
 from tests.toy.chip import NAME, ToyChip
+from tests.toy.network import AROUND, save
 
 GRAPH = next(case for case in network_cases() if case.name == "residual").build()
 
@@ -184,9 +185,10 @@ def without_groups(layer: Layer) -> list[Kernel]:
 
 
 def test_check_names_every_layer_that_no_kernel_takes(tmp_path: Path) -> None:
-    net = IntegerOnnxBuilder((8, 12, 12), seed=1)
-    net.conv(12, 3, pads=1, groups=2).conv(8, 3, pads=1).conv(12, 3, pads=1, groups=2)
-    path = net.save(tmp_path / "net.onnx")
+    builder = GraphBuilder((8, 12, 12), seed=1)
+    for channels, groups in ((12, 2), (8, 1), (12, 2)):
+        builder.conv(channels, AROUND, groups=groups)
+    path = save(builder.graph(), tmp_path)
     plugins = ToyChip(without_groups).plugins()
     report = check_network(CompileOptions(path, NAME, "plain"), plugins)
     assert not report.supported

@@ -18,10 +18,11 @@ from dory_core.application import run_application
 from dory_core.compiler import CompileOptions, compile_network
 from dory_core.plugins import Plugins
 from dory_core.simulate.run import DMA_MODES
-from dory_core.testing.integer_onnx import IntegerOnnxBuilder
+from dory_core.testing.graphs import GraphBuilder
 from dory_core.testing.sanitizers import require_sanitizer
 from tests.networks.faults import Application, Fault, more, outcome, replaced, without
 from tests.toy.chip import NAME, even_rows, three_levels
+from tests.toy.network import AROUND, POINT, save
 
 # Layers of the application: dense in several parts of the input, depthwise and pointwise
 # convolution, residual.
@@ -47,10 +48,13 @@ def streamed(plugins: Plugins, tmp_path_factory: pytest.TempPathFactory) -> Appl
 
 
 def application(plugins: Plugins, folder: Path, budgets: dict[int, int]) -> Application:
-    builder = IntegerOnnxBuilder((16, 18, 18), seed=3).conv(48, 3, pads=1).depthwise(3, pads=1)
-    builder.conv(24, 1).conv(24, 3, pads=1).add(builder.layer_values[POINTWISE])
+    builder = GraphBuilder((16, 18, 18), seed=3)
+    builder.conv(48, AROUND)
+    builder.conv(48, AROUND, groups=48)
+    pointwise = builder.conv(24, POINT)
+    builder.add(builder.conv(24, AROUND), pointwise)
     options = CompileOptions(
-        builder.save(folder / "net.onnx"),
+        save(builder.graph(), folder),
         NAME,
         "plain",
         folder / "app",

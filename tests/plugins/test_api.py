@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -33,6 +35,24 @@ def imports_of_core(source: str) -> Iterator[str]:
                 yield node.module
         elif isinstance(node, ast.Import):
             yield from (n.name for n in node.names if n.name.split(".")[0] == "dory_core")
+
+
+def packages_of_ours(source: str) -> set[str]:
+    """Return the packages of dory, core and plugins, that a Python source imports."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
+            found.add(node.module.partition(".")[0])
+        elif isinstance(node, ast.Import):
+            found.update(name.name.partition(".")[0] for name in node.names)
+    return {name for name in found if name.startswith("dory_")}
+
+
+def requirements_of(package: Path) -> set[str]:
+    """Return the packages of dory that a distribution depends on."""
+    project = tomllib.loads((package.parent / "pyproject.toml").read_text(encoding="utf-8"))
+    names = (re.match(r"[\w-]+", text) for text in project["project"]["dependencies"])
+    return {name[0].replace("-", "_") for name in names if name and name[0].startswith("dory-")}
 
 
 def is_allowed(module: str, allowed: tuple[str, ...]) -> bool:
@@ -119,6 +139,15 @@ def test_plugin_imports_the_public_names_alone(package: Path) -> None:
 
 
 @pytest.mark.parametrize("package", PACKAGES, ids=lambda path: path.name)
+def test_plugin_imports_no_other_plugin(package: Path) -> None:
+    """Plugins depend on the core alone, those that read ONNX on ``dory_onnx``, too."""
+    assert requirements_of(package) <= {"dory_core", "dory_onnx"}
+    for path in sorted(package.rglob("*.py")):
+        imported = packages_of_ours(path.read_text(encoding="utf-8"))
+        assert imported <= {package.name, *requirements_of(package)}, path
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda path: path.name)
 def test_tests_of_a_plugin_import_what_a_vendor_can(package: Path) -> None:
     found = {}
     for path in sorted((package.parent / "tests").rglob("*.py")):
@@ -144,16 +173,16 @@ def test_a_new_plugin_imports_the_public_names_alone(kind: str) -> None:
 
 
 NAMES = """
-Access Add AddMeaning Application ApplicationLayer ArgMax Array AvgPool BUDGET_NAMES Cache
-CompileOptions Compiler Concat Constraint Conv ConvTranspose Dialect DmaHal DoesNotFit DoryError
-Frontend FrontendOptions Graph Kernel Layer LayerOutput LayerResult Layout Level Linear Link Lut
-MEAN_INSIDE MaxPool Maximum Memory MemoryAccesses MemoryHierarchy Minimum Mul Narrow Node
-NotSupported Number Op Operand OperatingPoint Option OutputFile PAD_VALUE Pad Pairwise Pass Place
-Plan PortableCosts Recipe Rejection Requant Reshape Resize RunRequest RunResult Runner Slice Softmax
-Staircase Step StructCall StructValue TWO_ADDENDS Target TargetContext Tensor Term Tile ToolMissing
-Traits Transpose UsageError VECTORS_OPTION VerificationFailed WeightBlock Window build_program
-cache_dir cached_per_layer ceil_div cli exact_addend_interval extent find_compiler hookimpl
-image_vectors import_onnx infer_types load_plugins maximum mean_requant minimum narrow narrow_32
-narrow_product normal_add plan_only portable_kernels read_plan read_timeline reject_maximum
-reject_type requant requants_of run_process staircase steps_of_sums tensor_bytes window_access
+Access Add Application ApplicationLayer ArgMax Array AvgPool BUDGET_NAMES Cache CompileOptions
+Compiler Concat Constraint Conv ConvTranspose DmaHal DoesNotFit DoryError Frontend FrontendOptions
+Graph Kernel Layer LayerOutput LayerRanges LayerResult Layout Level Linear Link Lut MEAN_INSIDE
+MaxPool Maximum Memory MemoryAccesses MemoryHierarchy Minimum Mul Narrow NotSupported Number Op
+OperatingPoint Option OutputFile PAD_VALUE Pad Pairwise Pass Place Plan PortableCosts Recipe
+Rejection Requant Reshape Resize RunRequest RunResult Runner Slice Softmax Staircase StructCall
+StructValue TWO_ADDENDS Target TargetContext Tensor Term Tile ToolMissing Traits Transpose
+UsageError VECTORS_OPTION VerificationFailed WeightBlock Window build_program cache_dir
+cached_per_layer ceil_div cli exact_addend_interval extent find_compiler hookimpl image_vectors
+infer_layer infer_types load_plugins maximum mean_requant minimum narrow narrow_32 narrow_product
+plan_only portable_kernels read_plan read_timeline reject_maximum reject_type requant run_process
+staircase steps_of_sums storage_for tensor_bytes value_range window_access
 """

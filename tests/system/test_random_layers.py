@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from dory_onnx.testing import IntegerOnnxBuilder
 
 from dory_core.compiler import CompileOptions, compile_network
 from dory_core.errors import DoesNotFit
 from dory_core.plugins import Plugins, load_plugins
 from dory_core.testing.apps import assert_exact
-from dory_core.testing.integer_onnx import IntegerOnnxBuilder
 from dory_core.testing.sanitizers import require_sanitizer
 
 COUNT = 260

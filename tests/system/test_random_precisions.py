@@ -15,6 +15,7 @@ import numpy as np
 import onnx
 import pytest
 from dory_nemo.testing import NemoBuilder
+from dory_onnx.testing import OnnxBuilder, evaluate
 from dory_quantlab.testing import QuantlabBuilder
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
@@ -23,10 +24,8 @@ from dory_core.compiler import CompileOptions, CompileResult, compile_network
 from dory_core.errors import DoesNotFit
 from dory_core.plugins import Plugins, load_plugins
 from dory_core.testing.apps import DMA_MODES, assert_exact
-from dory_core.testing.onnx_builder import OnnxBuilder
 from dory_core.testing.precisions import TYPES, type_name
 from frontends.quantlab.tests.standard_onnx import Signs, standard
-from tests.onnx_eval import evaluate
 
 DIALECTS = ("quantlab", "nemo")
 

@@ -9,14 +9,22 @@ import pytest
 from dory_core.check import check_network
 from dory_core.compiler import CompileOptions, compile_network
 from dory_core.errors import DoesNotFit
-from dory_core.testing.integer_onnx import IntegerOnnxBuilder
+from dory_core.ir import Graph, Window
+from dory_core.testing.graphs import GraphBuilder
 from tests.cli.command_line import dory
 from tests.toy.array import array_chip
 from tests.toy.chip import NAME, ToyChip, three_levels
+from tests.toy.network import AROUND, save
 
 
-def options(builder: IntegerOnnxBuilder, folder: Path) -> CompileOptions:
-    return CompileOptions(builder.save(folder / "net.onnx"), NAME, "plain", folder / "app")
+def one_conv(shape: tuple[int, int, int], channels: int, window: Window) -> Graph:
+    builder = GraphBuilder(shape)
+    builder.conv(channels, window)
+    return builder.graph()
+
+
+def options(graph: Graph, folder: Path) -> CompileOptions:
+    return CompileOptions(save(graph, folder), NAME, "plain", folder / "app")
 
 
 CHIPS = {
@@ -28,9 +36,9 @@ CHIPS = {
 
 
 HUGE = {
-    "image": lambda: IntegerOnnxBuilder((3, 40000, 40000)).conv(8, 3, pads=1),
-    "padding": lambda: IntegerOnnxBuilder((3, 8, 8)).conv(4, 1, pads=10**6),
-    "line": lambda: IntegerOnnxBuilder((1, 1, 10**9)).conv(1, 3, pads=1),
+    "image": lambda: one_conv((3, 40000, 40000), 8, AROUND),
+    "padding": lambda: one_conv((3, 8, 8), 4, Window(kernel=(1, 1), pads=(10**6,) * 4)),
+    "line": lambda: one_conv((1, 1, 10**9), 1, Window(kernel=(1, 3), pads=(0, 1, 0, 1))),
 }
 
 
@@ -38,7 +46,7 @@ HUGE = {
 @pytest.mark.parametrize("name", HUGE)
 def test_a_tensor_beyond_all_memories_does_not_fit(name: str, chip: str, tmp_path: Path) -> None:
     network, plugins = options(HUGE[name](), tmp_path), CHIPS[chip].plugins()
-    with pytest.raises(DoesNotFit, match=r"layer 0 Conv '/Conv_.*': its (in|out)put of .* needs"):
+    with pytest.raises(DoesNotFit, match=r"layer 0 Conv 'Conv_.*': its (in|out)put of .* needs"):
         compile_network(network, plugins)
     assert not (tmp_path / "app").exists()
     report = check_network(network, plugins)
@@ -48,7 +56,7 @@ def test_a_tensor_beyond_all_memories_does_not_fit(name: str, chip: str, tmp_pat
 
 def test_status_is_4(tmp_path: Path) -> None:
     network = options(HUGE["image"](), tmp_path)
-    outcome = dory("--target", NAME, "--frontend", "plain", network.onnx, "-o", tmp_path / "app")
+    outcome = dory("--target", NAME, "--frontend", "plain", network.network, "-o", tmp_path / "app")
     assert outcome.status == 4, outcome.stderr
     assert "L3 offers 8388608 B" in outcome.stderr and "bug" not in outcome.stderr
 

@@ -1,4 +1,4 @@
-"""The plugin module of the toy frontend: the plain reading of integer ONNX."""
+"""The plugin module of the toy frontend: its files are the text form of a Graph."""
 
 from __future__ import annotations
 
@@ -6,20 +6,23 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from dory_core.api import Frontend, FrontendOptions, Graph, hookimpl
+from dory_core.api import Frontend, FrontendOptions, Graph, NotSupported, hookimpl
 
 NAME = "plain"
 
 
 def _read(path: Path, options: FrontendOptions) -> Graph:
-    from dory_core.api import Dialect, import_onnx
+    from dory_core.ir.parse import parse_graph
 
-    return import_onnx(path, options, Dialect())
+    try:
+        return parse_graph(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise NotSupported(f"{path}: not a network in text form ({error})") from error
 
 
 @hookimpl
 def dory_frontends() -> list[Frontend]:
-    return [Frontend(NAME, "integer ONNX, read as it stands", _read)]
+    return [Frontend(NAME, "the text form of networks", _read)]
 
 
 def reading(graph: Graph) -> Any:

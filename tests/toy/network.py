@@ -1,4 +1,4 @@
-"""A network of the plain dialect with its golden, which an evaluator of ONNX computes."""
+"""A network as a file of the toy frontend, with its golden."""
 
 from __future__ import annotations
 
@@ -6,31 +6,47 @@ from pathlib import Path
 
 import numpy as np
 
-from dory_core.testing.integer_onnx import IntegerOnnxBuilder
-from tests.onnx_eval import evaluate
+from dory_core import reference
+from dory_core.ir import Graph, Window, requant
+from dory_core.ir.text import graph_text
+from dory_core.testing.graphs import GraphBuilder
 
 LAYERS = 8
+POINT = Window(kernel=(1, 1))
+AROUND = Window(kernel=(3, 3), pads=(1, 1, 1, 1))
 
 
 def write_network(folder: Path) -> tuple[Path, Path]:
-    """Write net.onnx, of eight layers with a residual, and golden.npz; return both."""
-    builder = IntegerOnnxBuilder((3, 24, 24), seed=5).conv(8, 3, stride=2, pads=1)
-    pooled = builder.depthwise(3, pads=1).conv(16, 1).maxpool(2).value
-    builder.conv(16, 3, pads=1).add(pooled, activation=True).avgpool().linear(10, activation=False)
-    return builder.save(folder / "net.onnx"), write_golden(builder, folder / "golden.npz")
+    """Write net.txt, of eight layers with a residual, and golden.npz; return both."""
+    builder = GraphBuilder((3, 24, 24), seed=5, name="net")
+    builder.conv(8, Window(kernel=(3, 3), strides=(2, 2), pads=(1, 1, 1, 1)))
+    builder.conv(8, AROUND, groups=8)
+    builder.conv(16, POINT)
+    pooled = builder.max_pool(Window(kernel=(2, 2), strides=(2, 2)))
+    convolved = builder.conv(16, AROUND)
+    steps = (requant(1, 0, 128), requant(3, 1, 7, 0, 255))
+    builder.add(convolved, pooled, requants=steps)
+    builder.avg_pool(Window(kernel=builder.shape_of(builder.last)[1:]))
+    builder.linear(10)
+    graph = builder.graph()
+    return save(graph, folder), write_golden(graph, folder / "golden.npz")
 
 
-def write_golden(builder: IntegerOnnxBuilder, path: Path, seed: int = 0) -> Path:
-    """Evaluate the graph for a seeded random input and write the values of every layer."""
-    lo, hi = builder.bounds[builder.input]
-    shape = builder.shapes[builder.input]
-    image = np.random.default_rng(seed).integers(lo, hi, shape, endpoint=True)
-    values = evaluate(builder.model(), image, builder.layer_values)
-    arrays = {f"layer_{n:02d}": _hwc(values[v]) for n, v in enumerate(builder.layer_values)}
-    np.savez(path, input=_hwc(image), **arrays)
+def save(graph: Graph, folder: Path) -> Path:
+    """Write a network for the toy frontend and return its file."""
+    path = folder / "net.txt"
+    path.write_text(graph_text(graph, constants=True), encoding="utf-8")
+    return path
+
+
+def write_golden(graph: Graph, path: Path) -> Path:
+    """Write the values of every layer for a random input."""
+    inputs = reference.random_inputs(graph, seed=0)
+    values = {name: _hwc(array) for name, array in reference.run(graph, inputs).items()}
+    np.savez(path, **{name: values[name] for name in ("input", *(op.output for op in graph.ops))})
     return path
 
 
 def _hwc(values: np.ndarray) -> np.ndarray:
-    """Flatten (C, H, W), (C, L) or (F,) in HWC order."""
+    """Flatten (C, H, W) in HWC order."""
     return np.moveaxis(values, 0, -1).reshape(-1).astype(np.int64)

@@ -21,7 +21,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dory_core.api import Dialect, FrontendOptions, Graph, import_onnx
+from dory_onnx import Dialect, import_onnx
+
+from dory_core.api import FrontendOptions, Graph
 
 
 class NemoDialect(Dialect):

@@ -6,7 +6,7 @@ NemoBuilder((3, 32, 32), seed=1).conv(16, 3, pads=1).maxpool(2).conv(32, 3, stri
 
 from __future__ import annotations
 
-from dory_core.testing.integer_onnx import IntegerOnnxBuilder
+from dory_onnx.testing import IntegerOnnxBuilder
 
 
 class NemoBuilder(IntegerOnnxBuilder):

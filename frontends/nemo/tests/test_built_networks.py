@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from dory_nemo.dialect import parse
 from dory_nemo.testing import NemoBuilder
+from dory_onnx.testing import evaluate
 
 from dory_core.api import Add, Conv, FrontendOptions, Graph, Linear, requant
 from dory_core.testing import random_inputs
 from dory_core.testing import run_reference as run
-from tests.onnx_eval import evaluate
 
 
 def imported(builder: NemoBuilder, folder: Path, options: FrontendOptions | None = None) -> Graph:

@@ -16,17 +16,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dory_core.api import (
-    AddMeaning,
-    Dialect,
-    FrontendOptions,
-    Graph,
-    Node,
-    NotSupported,
-    Operand,
-    Step,
-    import_onnx,
-)
+from dory_onnx import AddMeaning, Dialect, Node, Operand, Step, import_onnx
+
+from dory_core.api import FrontendOptions, Graph, NotSupported
 from dory_quantlab.residual import ADD_ATTRIBUTES, add_meaning
 
 WEIGHT_BITS = (2, 4, 8)

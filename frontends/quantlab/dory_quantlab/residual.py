@@ -15,17 +15,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from dory_core.api import (
-    AddMeaning,
-    Node,
-    NotSupported,
-    Operand,
-    Requant,
-    Step,
-    normal_add,
-    requant,
-    requants_of,
-)
+from dory_onnx import AddMeaning, Node, Operand, Step, normal_add, requants_of
+
+from dory_core.api import NotSupported, Requant, requant
 
 _PARTS = ("in1", "in2", "out")
 _FIELDS = ("rq", "mul", "add", "shift", "n_levels")

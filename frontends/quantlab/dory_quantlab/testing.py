@@ -10,9 +10,8 @@ from math import log2, prod
 from typing import Any, Self
 
 import numpy as np
+from dory_onnx.testing.builder import OnnxBuilder, Pair
 from onnx import helper
-
-from dory_core.testing.onnx_builder import OnnxBuilder, Pair
 
 _ATTRIBUTES_OF_IDENTITY = {"mul": 1, "add": 0, "shift": 0}
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from dory_onnx.testing import evaluate
 from dory_quantlab.dialect import parse
 from dory_quantlab.testing import QuantlabBuilder
 
@@ -12,7 +13,6 @@ from dory_core.api import Add, Conv, FrontendOptions, Graph, Linear, requant
 from dory_core.testing import random_inputs
 from dory_core.testing import run_reference as run
 from frontends.quantlab.tests.standard_onnx import Signs, standard
-from tests.onnx_eval import evaluate
 
 ROUND = 1 << 9  # half of the divisor of a shift by 10
 

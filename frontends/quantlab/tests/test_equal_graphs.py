@@ -4,11 +4,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from dory_onnx.testing import OnnxBuilder
 from dory_quantlab.dialect import parse
 from dory_quantlab.testing import QuantlabBuilder
 
 from dory_core.api import FrontendOptions, Graph
-from dory_core.testing.onnx_builder import OnnxBuilder
 
 nemo_dialect = pytest.importorskip("dory_nemo.dialect")
 nemo_testing = pytest.importorskip("dory_nemo.testing")

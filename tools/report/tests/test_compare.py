@@ -69,7 +69,7 @@ def test_markdown_has_a_row_for_each_point_and_the_command(net: Path, tmp_path: 
     outcome = dory("compare", net, *FRONTEND, *arguments, "--markdown", page, "-q")
     assert (outcome.status, outcome.stdout) == (0, "")
     text = page.read_text(encoding="utf-8")
-    assert "`dory compare net.onnx --frontend plain --targets toy --vary l1=22k,64" in text
+    assert "`dory compare net.txt --frontend plain --targets toy --vary l1=22k,64" in text
     rows = [
         [cell.strip() for cell in line.strip("|").split("|")]
         for line in text.splitlines()

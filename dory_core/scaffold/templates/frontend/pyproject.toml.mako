@@ -8,7 +8,7 @@ version = "0.1.0"
 description = "dory frontend: ${n.name}"
 readme = "README.md"
 requires-python = ">=3.11"
-dependencies = ["${n.core}"]
+dependencies = ["${n.requirement('dory-core')}", "${n.requirement('dory-onnx')}"]
 
 [project.optional-dependencies]
 test = ["pytest>=7.4"]

@@ -22,7 +22,7 @@ _WORTH_PROCESSES = 4
 
 
 def compare(
-    onnx: cli.Onnx,
+    network: cli.Network,
     frontend: cli.Frontend,
     targets: Annotated[
         str, typer.Option("--targets", metavar="A,B", help="The chips, separated by commas.")
@@ -73,13 +73,13 @@ def compare(
     debug: cli.Debug = False,
 ) -> None:
     """Compare targets, memory sizes and options for one network."""
-    cli.existing_file(onnx, "network")
+    cli.existing_file(network, "network")
     from dory_report.comparison.points import Comparison, Study
 
     study = Study(
-        onnx=onnx.absolute(),
+        network=network.absolute(),
         frontend=frontend,
-        content=onnx.read_bytes(),
+        content=network.read_bytes(),
         input_bits=input_bits,
         input_signed=input_signed,
         objective=objective.value,
@@ -94,7 +94,7 @@ def compare(
                 progress("plan", done, total)
 
         outcomes = _run(study, points, advance, processes, dask)
-    document = Comparison(onnx.stem, frontend, outcomes).to_json()
+    document = Comparison(network.stem, frontend, outcomes).to_json()
     if html is not None:
         from dory_report.comparison.page import compare_page
 

@@ -28,12 +28,12 @@ COMPARE_VERSION = 1
 class Study:
     """The network, and what all points share.
 
-    content: the bytes of the ONNX file, for workers that do not see it under ``onnx``.
+    content: the bytes of the file, for workers that do not see it under ``network``.
     settings: target options as text; ``TARGET.NAME`` is for one target alone.
     budgets: bytes per level number.
     """
 
-    onnx: Path
+    network: Path
     frontend: str
     content: bytes = field(repr=False)
     input_bits: int = 8
@@ -164,12 +164,12 @@ def _options(study: Study, point: Point) -> Iterator[CompileOptions]:
         else:
             settings[name] = value
     with TemporaryDirectory(prefix="dory-compare-") as folder:
-        onnx = study.onnx
-        if not onnx.is_file():
-            onnx = Path(folder, study.onnx.name)
-            onnx.write_bytes(study.content)
+        network = study.network
+        if not network.is_file():
+            network = Path(folder, study.network.name)
+            network.write_bytes(study.content)
         yield CompileOptions(
-            onnx=onnx,
+            network=network,
             target=point.target,
             frontend=study.frontend,
             input_bits=study.input_bits,

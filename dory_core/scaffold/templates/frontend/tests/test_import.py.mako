@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+from dory_onnx.testing import OnnxBuilder
 from ${n.package}.dialect import parse
 
 from dory_core.api import FrontendOptions
-from dory_core.testing import OnnxBuilder, run_reference
+from dory_core.testing import run_reference
 
 
 def test_requantisation_is_floor_of_the_integers(tmp_path: Path) -> None:

@@ -6,13 +6,11 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from dory_onnx import Dialect, import_onnx
+from dory_onnx.testing import OnnxBuilder
 from onnx import TensorProto, helper
 
-from dory_core.errors import NotSupported
-from dory_core.frontend import FrontendOptions
-from dory_core.ir import Add, AvgPool, Conv, Graph, Requant, requant
-from dory_core.onnx_import import Dialect, import_onnx
-from dory_core.testing.onnx_builder import OnnxBuilder
+from dory_core.api import Add, AvgPool, Conv, FrontendOptions, Graph, NotSupported, Requant, requant
 
 
 def imported(builder: OnnxBuilder, folder: Path, dialect: Dialect | None = None) -> Graph:

@@ -8,12 +8,17 @@ of the evaluator get asymmetric pads wrong (onnx 1.23 forgets the ones in front)
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpRun
+
+from dory_onnx.testing.builder import OnnxBuilder
 
 
 def evaluate(
@@ -49,6 +54,24 @@ def evaluate(
     return {v: np.asarray(r)[0] for v, r in zip(values, results, strict=True)}
 
 
+def write_golden(builder: OnnxBuilder, path: Path, seed: int = 0) -> Path:
+    """Evaluate a network for a seeded random input and write golden.npz with every layer."""
+    lo, hi = builder.bounds[builder.input]
+    shape = builder.shapes[builder.input]
+    image = np.random.default_rng(seed).integers(lo, hi, shape, endpoint=True)
+    values = evaluate(builder.model(), image, builder.layer_values)
+    arrays: dict[str, Any] = {
+        f"layer_{n:02d}": _hwc(values[v]) for n, v in enumerate(builder.layer_values)
+    }
+    np.savez(path, input=_hwc(image), **arrays)
+    return path
+
+
+def _hwc(values: np.ndarray) -> np.ndarray:
+    """Flatten (C, H, W), (C, L) or (F,) in HWC order."""
+    return np.moveaxis(values, 0, -1).reshape(-1).astype(np.int64)
+
+
 def _windows(
     x: npt.NDArray[np.float64],
     kernel: list[int],
@@ -67,7 +90,7 @@ def _windows(
     return windows[(slice(None), slice(None), *steps)]
 
 
-class MaxPool(OpRun):  # type: ignore[misc]
+class MaxPool(OpRun):
     """Maximum over the part of each window that lies in the image."""
 
     op_domain = ""
@@ -78,7 +101,7 @@ class MaxPool(OpRun):  # type: ignore[misc]
         return (windows.max(axis=tuple(range(-len(kernel_shape), 0))),)
 
 
-class AveragePool(OpRun):  # type: ignore[misc]
+class AveragePool(OpRun):
     """Average over each window, padding included."""
 
     op_domain = ""
@@ -90,7 +113,7 @@ class AveragePool(OpRun):  # type: ignore[misc]
         return (windows.mean(axis=tuple(range(-len(kernel_shape), 0))),)
 
 
-class Floor(OpRun):  # type: ignore[misc]
+class Floor(OpRun):
     """Round down; an average times its count may be an integer but for the last bit of a double.
 
     Quotients that are no integers are 2^-31 or more below the next one.

@@ -8,12 +8,10 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.errors import NotSupported
-from dory_core.ir import Window
-from dory_core.ir.graph import value_range
-from dory_core.onnx_import.arithmetic import Step, integers
-from dory_core.onnx_import.shapes import Shape, integers_of, window_of
-from dory_core.onnx_model import EXPORT_HINT, Node, OnnxModel
+from dory_core.api import NotSupported, Window, value_range
+from dory_onnx.arithmetic import Step, integers
+from dory_onnx.model import EXPORT_HINT, Node, OnnxModel
+from dory_onnx.shapes import Shape, integers_of, window_of
 
 WINDOWED = frozenset(["Conv", "MaxPool", "AveragePool", "GlobalAveragePool"])
 MATRICES = frozenset(["Gemm", "MatMul"])

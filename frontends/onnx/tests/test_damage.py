@@ -7,12 +7,11 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from dory_onnx import Dialect, import_onnx
+from dory_onnx.testing import IntegerOnnxBuilder
 from onnx import numpy_helper
 
-from dory_core.errors import NotSupported
-from dory_core.frontend import FrontendOptions
-from dory_core.onnx_import import Dialect, import_onnx
-from dory_core.testing.integer_onnx import IntegerOnnxBuilder
+from dory_core.api import FrontendOptions, NotSupported
 
 
 def network(**options: object) -> onnx.ModelProto:

@@ -4,10 +4,10 @@ A dialect plugin subclasses :class:`Dialect` for what is its own and reads files
 :func:`import_onnx`.
 """
 
-from dory_core.onnx_import.arithmetic import Step, requants_of
-from dory_core.onnx_import.dialect import AddMeaning, Dialect, Operand, normal_add
-from dory_core.onnx_import.importer import import_onnx
-from dory_core.onnx_model import Node
+from dory_onnx.arithmetic import Step, requants_of
+from dory_onnx.dialect import AddMeaning, Dialect, Operand, normal_add
+from dory_onnx.importer import import_onnx
+from dory_onnx.model import Node
 
 __all__ = [
     "AddMeaning",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dory_core.onnx_import.arithmetic import ARITHMETIC, Step, data_input, step_of
-from dory_core.onnx_import.operators import chw_of
-from dory_core.onnx_import.shapes import Shape
-from dory_core.onnx_model import Node, OnnxModel
+from dory_onnx.arithmetic import ARITHMETIC, Step, data_input, step_of
+from dory_onnx.model import Node, OnnxModel
+from dory_onnx.operators import chw_of
+from dory_onnx.shapes import Shape
 
 _RESHAPES = frozenset(["Identity", "Dropout", "Flatten", "Reshape", "Squeeze", "Unsqueeze"])
 

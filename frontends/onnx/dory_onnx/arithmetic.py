@@ -16,9 +16,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.errors import NotSupported
-from dory_core.ir import Requant, requant
-from dory_core.onnx_model import Node, OnnxModel
+from dory_core.api import NotSupported, Requant, requant
+from dory_onnx.model import Node, OnnxModel
 
 ARITHMETIC = frozenset(["Mul", "Add", "Div", "Floor", "Cast", "Clip"])
 

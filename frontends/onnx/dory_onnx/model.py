@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.errors import NotSupported, UsageError
+from dory_core.api import NotSupported, UsageError
 
 EXPORT_HINT = "export the integer network from the quantiser again, as a static ONNX file"
 

@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.errors import NotSupported
-from dory_core.ir import Window
-from dory_core.onnx_model import Node, OnnxModel
+from dory_core.api import NotSupported, Window
+from dory_onnx.model import Node, OnnxModel
 
 Shape = tuple[int, ...]
 

@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 from onnx import TensorProto
 
-from dory_core.testing.onnx_builder import OnnxBuilder, Pair
+from dory_onnx.testing.builder import OnnxBuilder, Pair
 
 
 class IntegerOnnxBuilder(OnnxBuilder):

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import gcd
 
-from dory_core.errors import NotSupported
-from dory_core.ir import Requant, Tensor, requant
-from dory_core.onnx_import.arithmetic import Step, requants_of
-from dory_core.onnx_model import Node
+from dory_core.api import NotSupported, Requant, Tensor, requant
+from dory_onnx.arithmetic import Step, requants_of
+from dory_onnx.model import Node
 
 
 @dataclass(frozen=True, slots=True)

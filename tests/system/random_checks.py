@@ -10,6 +10,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from dory_onnx.testing import write_golden
 from hypothesis import HealthCheck, Phase, given, note, settings
 from hypothesis import strategies as st
 
@@ -17,8 +18,7 @@ from dory_core.compiler import CompileOptions, CompileResult, compile_network
 from dory_core.errors import DoesNotFit
 from dory_core.plugins import Plugins
 from dory_core.testing.apps import DMA_MODES, assert_exact
-from tests.networks.random_networks import Family, Network, networks
-from tests.toy.network import write_golden
+from tests.system.random_networks import Family, Network, networks
 
 L2 = 512 * 1024
 VECTORS = 2

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from dory_onnx.testing import IntegerOnnxBuilder
 from hypothesis import strategies as st
-
-from dory_core.testing.integer_onnx import IntegerOnnxBuilder
 
 # Upper bounds that keep one network below about a second of simulation.
 MAX_ELEMENTS = 12_000

@@ -9,27 +9,29 @@ from typing import TypedDict
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.errors import NotSupported, UsageError
-from dory_core.frontend import FrontendOptions
-from dory_core.ir import (
+from dory_core.api import (
     Add,
     Array,
     AvgPool,
     Conv,
+    FrontendOptions,
     Graph,
     LayerRanges,
     Linear,
     MaxPool,
+    NotSupported,
     Op,
     Tensor,
+    UsageError,
+    infer_layer,
     storage_for,
+    value_range,
 )
-from dory_core.ir.graph import value_range
-from dory_core.ir.ranges import infer_layer
-from dory_core.onnx_import.arithmetic import ARITHMETIC, Step, data_input, step_of
-from dory_core.onnx_import.chains import follow_chain, keeps_order
-from dory_core.onnx_import.dialect import Dialect, Operand
-from dory_core.onnx_import.operators import (
+from dory_onnx.arithmetic import ARITHMETIC, Step, data_input, step_of
+from dory_onnx.chains import follow_chain, keeps_order
+from dory_onnx.dialect import Dialect, Operand
+from dory_onnx.model import Node, OnnxModel, load
+from dory_onnx.operators import (
     LAYER_OPERATORS,
     MATRICES,
     Pads,
@@ -45,8 +47,7 @@ from dory_core.onnx_import.operators import (
     weights_of,
     zero_pads,
 )
-from dory_core.onnx_import.shapes import Shape, infer_shapes
-from dory_core.onnx_model import Node, OnnxModel, load
+from dory_onnx.shapes import Shape, infer_shapes
 
 _NO_PADS: Pads = (0, 0, 0, 0)
 _SUPPORTED_HINT = (
