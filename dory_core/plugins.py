@@ -15,6 +15,7 @@ import os
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from dory_core.discovery import PluginState, advertising, installed
@@ -151,6 +152,18 @@ class Plugins:
         if name not in self._frontends:
             raise self._unknown("frontend", name, self._frontends)
         return self._frontends[name][0]
+
+    def frontend_for(self, path: Path) -> Frontend:
+        """Return the one frontend that recognises a file; raises UsageError."""
+        found = [f for f in self.frontends() if f.recognises is not None and f.recognises(path)]
+        if len(found) == 1:
+            return found[0]
+        names = ", ".join(f.name for f in found or self.frontends()) or "none is installed"
+        raise UsageError(
+            f"{path}: {'several frontends recognise' if found else 'no frontend recognises'} this"
+            " file",
+            f"give --frontend NAME, one of: {names}",
+        )
 
     def target(self, name: str) -> Target:
         """Return the target called ``name``; raises UsageError."""

@@ -28,6 +28,7 @@ from dory_core.cli.compile import (
     Network,
     Objective,
     budgets,
+    frontend_name,
     target_settings,
 )
 from dory_core.cli.tables.units import bytes_text, count_text, share_text, tile_text
@@ -63,6 +64,7 @@ __all__ = [
     "cycles_text",
     "engines_text",
     "existing_file",
+    "frontend_name",
     "new_table",
     "print_json",
     "print_plan",

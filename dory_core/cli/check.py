@@ -19,6 +19,7 @@ from dory_core.cli.compile import (
     Network,
     Set,
     budgets,
+    frontend_name,
     target_settings,
 )
 from dory_core.errors import DoesNotFit, NotSupported, UsageError
@@ -26,7 +27,7 @@ from dory_core.errors import DoesNotFit, NotSupported, UsageError
 
 def check(
     network: Network,
-    frontend: Frontend,
+    frontend: Frontend = None,
     target: Annotated[
         str | None,
         typer.Option(
@@ -56,16 +57,17 @@ def check(
     from dory_core.compiler import CompileOptions
     from dory_core.plugins import load_plugins
 
+    plugins = load_plugins()
     options = CompileOptions(
         network=network,
         target=target or "",
-        frontend=frontend,
+        frontend=frontend_name(frontend, network, plugins),
         input_bits=input_bits,
         input_signed=input_signed,
         budgets=budgets(l1, l2, l3),
         settings=target_settings(set_, kernels),
     )
-    document: dict[str, Any] = check_network(options, load_plugins()).to_json()
+    document: dict[str, Any] = check_network(options, plugins).to_json()
     if json:
         print_json(document)
     elif cli_settings.verbosity >= 0:

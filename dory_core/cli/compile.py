@@ -26,6 +26,7 @@ from dory_core.errors import UsageError, VerificationFailed
 
 if TYPE_CHECKING:
     from dory_core.compiler import CompileOptions, CompileResult
+    from dory_core.plugins import Plugins
 
 
 class Objective(StrEnum):
@@ -40,9 +41,12 @@ Target = Annotated[
     str, typer.Option("--target", "-t", metavar="NAME", help="The chip; `dory targets` lists them.")
 ]
 Frontend = Annotated[
-    str,
+    str | None,
     typer.Option(
-        "--frontend", "-f", metavar="NAME", help="The file format; `dory frontends` lists them."
+        "--frontend",
+        "-f",
+        metavar="NAME",
+        help="The format of the file, if the file does not show it; `dory frontends` lists them.",
     ),
 ]
 Golden = Annotated[
@@ -89,6 +93,14 @@ def budgets(l1: int | None, l2: int | None, l3: int | None) -> dict[int, int]:
     return {level: size for level, size in enumerate((l1, l2, l3), start=1) if size is not None}
 
 
+def frontend_name(frontend: str | None, path: Path, plugins: Plugins) -> str:
+    """Return the frontend's name as given, or of the one that recognises the file.
+
+    Raises: UsageError when none was given and not exactly one recognises it.
+    """
+    return frontend or plugins.frontend_for(path).name
+
+
 def target_settings(pairs: list[str] | None, kernels: str | None) -> dict[str, str]:
     """Return the target options of ``--set`` and ``--kernels``. Raises UsageError."""
     values = key_values(pairs or [])
@@ -102,7 +114,7 @@ def target_settings(pairs: list[str] | None, kernels: str | None) -> dict[str, s
 def compile_(
     network: Network,
     target: Target,
-    frontend: Frontend,
+    frontend: Frontend = None,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -157,10 +169,11 @@ def compile_(
     from dory_core.compiler import CompileOptions, compile_network
     from dory_core.plugins import load_plugins
 
+    plugins = load_plugins()
     options = CompileOptions(
         network=network,
         target=target,
-        frontend=frontend,
+        frontend=frontend_name(frontend, network, plugins),
         output=None if plan_only else output or Path(f"{network.stem}_{target}"),
         golden=tuple(golden or ()),
         input=input_,
@@ -174,7 +187,7 @@ def compile_(
         dump_stages=dump_stages,
     )
     with progress_bar(enabled=not json) as progress:
-        result = compile_network(options, load_plugins(), progress)
+        result = compile_network(options, plugins, progress)
     plan = result.plan.to_json()
     if json:
         print_json(plan)

@@ -10,6 +10,8 @@ from dory_core.ir.ops import AvgPool, Conv, Op
 
 #: A requantisation with another addend for negative accumulators (``Requant.add_negative``).
 TWO_ADDENDS = "a second addend for accumulators below zero"
+#: The same with accumulators that count from elsewhere (``Requant.turn``).
+TURN = "a second addend for accumulators below another value than zero"
 #: Padding that is not zero (``Window.pad_value``).
 PAD_VALUE = "padding with another value than zero"
 #: A mean over the part of the window in the image (``AvgPool.counts_padding``).
@@ -21,6 +23,8 @@ def features_of(op: Op) -> frozenset[str]:
     found = set()
     if any(step.add_negative is not None for step in op.steps):
         found.add(TWO_ADDENDS)
+    if any(step.turn for step in op.steps):
+        found.add(TURN)
     if isinstance(op, AvgPool) and not op.counts_padding:
         found.add(MEAN_INSIDE)
     elif isinstance(op, Conv | AvgPool) and op.window.pad_value and any(op.window.pads):

@@ -260,6 +260,6 @@ def _ends_by_sign(step: Requant, lo: Bounds, hi: Bounds) -> Iterator[tuple[Bound
         yield hi, add
         return
     (negative,) = other
-    for end in (lo, np.minimum(hi, -1), np.maximum(lo, 0), hi):
+    for end in (lo, np.minimum(hi, step.turn - 1), np.maximum(lo, step.turn), hi):
         acc = np.clip(end, lo, hi)
-        yield acc, np.where(acc < 0, negative, add)
+        yield acc, np.where(acc < step.turn, negative, add)

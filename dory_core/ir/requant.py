@@ -2,7 +2,8 @@
 
 y = clip(floor((mul[c] * acc + add[c]) / div), lo, hi)
 
-where accumulators below 0 may have another addend: rounding that is symmetric around zero is that.
+where accumulators below a turning point may have another addend: rounding that is symmetric around
+a zero point is that.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ class Requant:
     """One requantisation step in normal form; build it with :func:`requant`.
 
     mul, add: exact integers, one per output channel or a single one for all channels.
-    add_negative: the addend where acc < 0, None where it is the same one.
+    add_negative: the addend where acc < turn, None where it is the same one. turn: 0 unless the
+        accumulator counts from somewhere else, as a stored value with a zero point does.
     div: positive divisor; nearly always a power of two, 2^k - 1 occurs in real files.
     lo, hi: clip bounds, both None when the graph has no Clip.
     """
@@ -31,6 +33,7 @@ class Requant:
     lo: int | None = None
     hi: int | None = None
     add_negative: tuple[int, ...] | None = None
+    turn: int = 0
 
     @property
     def is_identity(self) -> bool:
@@ -39,7 +42,7 @@ class Requant:
 
     @property
     def addends(self) -> tuple[tuple[int, ...], ...]:
-        """The addend, or both: for acc >= 0 and for acc < 0."""
+        """The addend, or both: for acc >= turn and for acc < turn."""
         return (self.add,) if self.add_negative is None else (self.add, self.add_negative)
 
     @property
@@ -57,7 +60,7 @@ class Requant:
         shape = (-1,) + (1,) * (acc.ndim - 1)
         mul, add, *other = (np.array(p, dtype=np.int64).reshape(shape) for p in self.parameters)
         if other:
-            add = np.where(acc < 0, other[0], add)
+            add = np.where(acc < self.turn, other[0], add)
         value = (acc * mul + add) // self.div
         if self.lo is not None and self.hi is not None:
             value = np.clip(value, self.lo, self.hi)
@@ -66,7 +69,7 @@ class Requant:
     def scalar(self, acc: int, channel: int) -> int:
         """Return the step applied to one accumulator value of one channel, in Python integers."""
         mul = self.mul[channel if len(self.mul) > 1 else 0]
-        addends = self.addends[-1 if acc < 0 else 0]
+        addends = self.addends[-1 if acc < self.turn else 0]
         add = addends[channel if len(addends) > 1 else 0]
         value = (acc * mul + add) // self.div
         if self.lo is not None and self.hi is not None:
@@ -88,6 +91,7 @@ def requant(
     lo: int | None = None,
     hi: int | None = None,
     add_negative: int | Iterable[int] | None = None,
+    turn: int = 0,
 ) -> Requant:
     """Build a Requant in normal form, so that equal arithmetic gives equal objects.
 
@@ -104,7 +108,7 @@ def requant(
     common = gcd(div, *(v for p in values for v in p))
     muls, adds, *other = (_uniform(tuple(v // common for v in p)) for p in values)
     negative = other[0] if other and other[0] != adds else None
-    return Requant(muls, adds, div // common, lo, hi, negative)
+    return Requant(muls, adds, div // common, lo, hi, negative, 0 if negative is None else turn)
 
 
 def mean_requant(count: int, lo: int | None = None, hi: int | None = None) -> Requant:

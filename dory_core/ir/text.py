@@ -138,11 +138,13 @@ def requant_text(step: Requant, constants: bool = False) -> str:
     """Return a requantisation as one formula.
 
     Constants of channels are printed as [lowest..highest], or all of them; two addends as
-    ``acc + ADD | ADD``, the second one for acc below 0.
+    ``acc + ADD | ADD``, the second one for acc below 0, or below N where ``below N`` follows.
     """
     text = "acc" if step.mul == (1,) else f"acc * {_constants(step.mul, constants)}"
     if step.addends != ((0,),):
         text += " + " + " | ".join(_constants(add, constants) for add in step.addends)
+    if step.turn:
+        text += f" below {step.turn}"
     if step.div != 1:
         text = f"({text})" if " " in text else text
         text += " / " + (str(step.div) if step.shift is None else f"2^{step.shift}")

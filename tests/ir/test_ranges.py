@@ -196,10 +196,11 @@ def reached(step: Requant, low: int, high: int) -> tuple[int, int]:
 @pytest.mark.parametrize("mul", [-9, -1, 0, 1, 5])
 @pytest.mark.parametrize(("low", "high"), [(-9, 7), (-9, -2), (-9, -1), (0, 7), (3, 7), (-1, 0)])
 @pytest.mark.parametrize(("add", "negative"), [(40, -40), (-40, 40), (3, 2)])
+@pytest.mark.parametrize("turn", [0, -4, 5])
 def test_interval_behind_two_addends_is_exact(
-    mul: int, low: int, high: int, add: int, negative: int
+    mul: int, low: int, high: int, add: int, negative: int, turn: int
 ) -> None:
-    step = Requant((mul,), (add,), 4, add_negative=(negative,))
+    step = Requant((mul,), (add,), 4, add_negative=(negative,), turn=turn)
     graph = infer(conv([[1]], step), tensor(lo=low, hi=high))
     output = graph.tensors["layer_00"]
     assert (output.lo, output.hi) == reached(step, low, high)

@@ -74,22 +74,24 @@ def test_two_addends_are_kept_in_normal_form() -> None:
     assert requant(6, 4, 10, add_negative=4) == requant(3, 2, 5)
     assert requant(6, 4, 10, add_negative=3).div == 10
     assert not requant(1, 0, 1, add_negative=1).is_identity
+    assert requant(6, 4, 10, add_negative=4, turn=9) == requant(3, 2, 5)
 
 
 @given(
     st.lists(st.tuples(st.integers(-99, 99), st.integers(-999, 999), st.integers(-999, 999))),
     st.integers(1, 99),
     st.lists(st.integers(-999, 999), min_size=1),
+    st.sampled_from([0, 3, -7]),
 )
-def test_addend_is_chosen_by_the_sign_of_the_accumulator(
-    channels: list[tuple[int, int, int]], div: int, accs: list[int]
+def test_addend_is_chosen_by_the_side_of_the_turning_point(
+    channels: list[tuple[int, int, int]], div: int, accs: list[int], turn: int
 ) -> None:
     channels.append((1, 5, 3))
     muls, adds, negatives = zip(*channels, strict=True)
-    step = requant(muls, adds, div, add_negative=negatives)
+    step = requant(muls, adds, div, add_negative=negatives, turn=turn)
     found = step.apply(np.array([accs] * len(channels)))
     for channel, (mul, add, negative) in enumerate(channels):
-        expected = [(acc * mul + (negative if acc < 0 else add)) // div for acc in accs]
+        expected = [(acc * mul + (negative if acc < turn else add)) // div for acc in accs]
         assert found[channel].tolist() == expected
         assert [step.scalar(acc, channel) for acc in accs] == expected
 

@@ -23,10 +23,10 @@ _WORTH_PROCESSES = 4
 
 def compare(
     network: cli.Network,
-    frontend: cli.Frontend,
     targets: Annotated[
         str, typer.Option("--targets", metavar="A,B", help="The chips, separated by commas.")
     ],
+    frontend: cli.Frontend = None,
     vary: Annotated[
         list[str] | None,
         typer.Option(
@@ -74,8 +74,10 @@ def compare(
 ) -> None:
     """Compare targets, memory sizes and options for one network."""
     cli.existing_file(network, "network")
+    from dory_core.api import load_plugins
     from dory_report.comparison.points import Comparison, Study
 
+    frontend = cli.frontend_name(frontend, network, load_plugins())
     study = Study(
         network=network.absolute(),
         frontend=frontend,

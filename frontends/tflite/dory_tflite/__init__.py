@@ -1,0 +1,37 @@
+"""TensorFlow Lite frontend of dory: int8 .tflite files, exact to TensorFlow Lite Micro.
+
+This module is the plugin: it declares the frontend and imports nothing heavy.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dory_core.api import hookimpl
+
+if TYPE_CHECKING:
+    from dory_core.api import Frontend, FrontendOptions, Graph
+
+
+def _read(path: Path, options: FrontendOptions) -> Graph:
+    from dory_tflite.importer import parse
+
+    return parse(path, options)
+
+
+def _recognises(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(8)[4:] == b"TFL3"
+    except OSError:
+        return False
+
+
+@hookimpl
+def dory_frontends() -> list[Frontend]:
+    """Return the frontend ``tflite``."""
+    from dory_core.api import Frontend
+
+    summary = "TensorFlow Lite files of 8-bit networks, exact to TensorFlow Lite Micro"
+    return [Frontend("tflite", summary, _read, _recognises)]

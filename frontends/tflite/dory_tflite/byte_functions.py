@@ -1,0 +1,156 @@
+"""Functions of one byte as tables of 256 entries, as TensorFlow Lite Micro computes them.
+
+Every table is for the stored values ``lo .. lo + 255`` of the input in this order, int64. Scales
+are float32 numbers of the file.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from dory_tflite.exponentials import logistic, tanh
+from dory_tflite.fixed_point import (
+    Integers,
+    Multiplier,
+    c_divide,
+    divide_by_power,
+    high_product,
+    multiply,
+    quantize_multiplier,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Quantisation:
+    """Real value = scale * (stored - zero_point). signed: int8, otherwise uint8."""
+
+    scale: float
+    zero_point: int
+    signed: bool = True
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """Lowest and highest stored value."""
+        return (-128, 127) if self.signed else (0, 255)
+
+    @property
+    def values(self) -> Integers:
+        """All stored values, ascending."""
+        lo, hi = self.bounds
+        return np.arange(lo, hi + 1, dtype=np.int64)
+
+    @property
+    def centred(self) -> Integers:
+        """All stored values minus the zero point."""
+        return self.values - self.zero_point
+
+
+def _stored(values: Integers, y: Quantisation) -> Integers:
+    return np.clip(values + y.zero_point, *y.bounds)
+
+
+def quantize_table(x: Quantisation, y: Quantisation) -> Integers:
+    """QUANTIZE from one integer quantisation to another."""
+    return _stored(multiply(x.centred, quantize_multiplier(x.scale / y.scale)), y)
+
+
+def relu_table(
+    x: Quantisation, y: Quantisation, activation_lo: int, activation_hi: int
+) -> Integers:
+    """RELU with its own rescaling, prepared in float, and clip bounds."""
+    factor = float(np.float32(x.scale) / np.float32(y.scale))
+    scaled = multiply(x.centred, quantize_multiplier(factor)) + y.zero_point
+    return np.clip(scaled, activation_lo, activation_hi)
+
+
+def leaky_relu_table(x: Quantisation, y: Quantisation, alpha: float) -> Integers:
+    """LEAKY_RELU; both factors are prepared in float."""
+    identity = float(np.float32(x.scale) / np.float32(y.scale))
+    slope = float(np.float32(np.float32(x.scale) * np.float32(alpha)) / np.float32(y.scale))
+    positive = multiply(x.centred, quantize_multiplier(identity))
+    return _stored(np.where(x.centred >= 0, positive, _signed_product(x.centred, slope)), y)
+
+
+def prelu_table(x: Quantisation, y: Quantisation, alpha: Quantisation, stored: int) -> Integers:
+    """PRELU of a channel whose slope is the stored value ``stored`` of ``alpha``."""
+    identity = quantize_multiplier(x.scale / y.scale)
+    slope = quantize_multiplier(x.scale * alpha.scale / y.scale)
+    negative = multiply(x.centred * (stored - alpha.zero_point), slope)
+    return _stored(np.where(x.centred >= 0, multiply(x.centred, identity), negative), y)
+
+
+def logistic_table(x: Quantisation, y: Quantisation) -> Integers:
+    """LOGISTIC; the output has scale 1/256 and zero point -128."""
+    return _sigmoid_table(x, logistic, 23, -128)
+
+
+def tanh_table(x: Quantisation, y: Quantisation) -> Integers:
+    """TANH; the output has scale 1/128 and zero point 0."""
+    return _sigmoid_table(x, tanh, 24, 0)
+
+
+def _sigmoid_table(x: Quantisation, function: object, shift: int, zero_point: int) -> Integers:
+    assert callable(function)
+    factor = quantize_multiplier(float(np.float32(x.scale)) * 2.0**27)
+    radius = math.floor(15 * 2.0**27 / 2.0**factor.exponent)
+    inside = np.abs(x.centred) < radius
+    scaled = multiply(np.where(inside, x.centred, 0), factor)
+    value = np.clip(divide_by_power(function(scaled), shift) + zero_point, -128, 127)
+    return np.where(inside, value, np.where(x.centred <= -radius, -128, 127))
+
+
+def hard_swish_table(x: Quantisation, y: Quantisation) -> Integers:
+    """HARD_SWISH in fixed point of 16 bits. Source: ``reference/hard_swish.h``.
+
+    Raises: ValueError when the output's scale is so small that the kernel refuses it.
+    """
+    fine = np.float32(np.float32(1 / 128) * np.float32(x.scale))
+    output = quantize_multiplier(float(fine / np.float32(y.scale)))
+    reluish = quantize_multiplier(float(fine / np.float32(3 / 32768)))
+    if output.exponent > 0:
+        raise ValueError("the output's scale is below 1/128 of the input's")
+    value = x.centred << 7
+    scaled = _high_product_16(value, _mantissa_16(output))
+    gate = value
+    if reluish.exponent > 0:
+        gate = _saturated_16(gate << (reluish.exponent - 1))
+    gate = _high_product_16(gate, _mantissa_16(reluish))
+    if reluish.exponent > 0:
+        gate = _saturated_16(gate << 1)
+    elif reluish.exponent < 0:
+        gate = divide_by_power(gate, -reluish.exponent)
+    gate = (gate + (1 << 15)) >> 1
+    product = _saturated_16(c_divide(gate * scaled, 1 << 15))
+    return _stored(divide_by_power(product, -output.exponent), y)
+
+
+def _signed_product(values: Integers, factor: float) -> Integers:
+    """Multiply by a factor that may be negative: its mantissa is, then."""
+    if factor >= 0:
+        return multiply(values, quantize_multiplier(factor))
+    fraction, exponent = math.frexp(factor)
+    mantissa = -math.floor(-fraction * 2.0**31 + 0.5)
+    if mantissa == -(2**31):
+        mantissa, exponent = -(2**30), exponent + 1
+    if exponent < -31:
+        mantissa, exponent = 0, 0
+    shifted = values << max(exponent, 0)
+    return divide_by_power(high_product(shifted, mantissa), max(-exponent, 0))
+
+
+def _mantissa_16(factor: Multiplier) -> int:
+    """Return a mantissa rounded to 16 bits: DownScaleInt32ToInt16Multiplier."""
+    return min((factor.mantissa + (1 << 15)) >> 16, 2**15 - 1)
+
+
+def _high_product_16(values: Integers, factor: int) -> Integers:
+    product = values * factor
+    nudge = np.where(product >= 0, 1 << 14, 1 - (1 << 14))
+    return _saturated_16(c_divide(product + nudge, 1 << 15))
+
+
+def _saturated_16(values: Integers) -> Integers:
+    return np.clip(values, -(2**15), 2**15 - 1)

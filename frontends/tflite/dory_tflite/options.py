@@ -1,0 +1,126 @@
+"""Attributes of operators: which ones are read, and how.
+
+A value is a number, a bool, a float, the name of an enumeration's member, or a tuple of numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+_PADDING = {0: "SAME", 1: "VALID"}
+_ACTIVATION = {0: "NONE", 1: "RELU", 2: "RELU_N1_TO_1", 3: "RELU6", 4: "TANH", 5: "SIGN_BIT"}
+_ENUMERATIONS: Mapping[str, Mapping[int, str]] = {
+    "Padding": _PADDING,
+    "FusedActivationFunction": _ACTIVATION,
+    "WeightsFormat": {0: "DEFAULT", 1: "SHUFFLED4x16INT8"},
+    "OutputType": {0: "FLOAT32", 2: "INT32", 4: "INT64"},
+}
+_TEXTS = ("Container", "SharedName")
+
+_WINDOW = ("Padding", "StrideH", "StrideW", "FusedActivationFunction")
+_POOL = ("Pool2DOptions", (*_WINDOW, "FilterHeight", "FilterWidth"))
+_DILATION = ("DilationHFactor", "DilationWFactor")
+_MASKS = ("BeginMask", "EndMask", "EllipsisMask", "NewAxisMask", "ShrinkAxisMask", "Offset")
+_CORNERS = ("AlignCorners", "HalfPixelCenters")
+
+#: Table of options and its fields that are read, by operator. Fields of other operators are not.
+_READ: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "CONV_2D": ("Conv2DOptions", (*_WINDOW, *_DILATION)),
+    "DEPTHWISE_CONV_2D": ("DepthwiseConv2DOptions", (*_WINDOW, *_DILATION, "DepthMultiplier")),
+    "TRANSPOSE_CONV": ("TransposeConvOptions", _WINDOW),
+    "FULLY_CONNECTED": (
+        "FullyConnectedOptions",
+        ("FusedActivationFunction", "WeightsFormat", "KeepNumDims"),
+    ),
+    "AVERAGE_POOL_2D": _POOL,
+    "MAX_POOL_2D": _POOL,
+    "ADD": ("AddOptions", ("FusedActivationFunction",)),
+    "SUB": ("SubOptions", ("FusedActivationFunction",)),
+    "MUL": ("MulOptions", ("FusedActivationFunction",)),
+    "CONCATENATION": ("ConcatenationOptions", ("Axis", "FusedActivationFunction")),
+    "SOFTMAX": ("SoftmaxOptions", ("Beta",)),
+    "LEAKY_RELU": ("LeakyReluOptions", ("Alpha",)),
+    "MEAN": ("ReducerOptions", ("KeepDims",)),
+    "SUM": ("ReducerOptions", ("KeepDims",)),
+    "PACK": ("PackOptions", ("Axis", "ValuesCount")),
+    "UNPACK": ("UnpackOptions", ("Axis", "Num")),
+    "SPLIT": ("SplitOptions", ("NumSplits",)),
+    "SPLIT_V": ("SplitVOptions", ("NumSplits",)),
+    "SQUEEZE": ("SqueezeOptions", ("SqueezeDims",)),
+    "RESHAPE": ("ReshapeOptions", ("NewShape",)),
+    "STRIDED_SLICE": ("StridedSliceOptions", _MASKS),
+    "RESIZE_BILINEAR": ("ResizeBilinearOptions", _CORNERS),
+    "RESIZE_NEAREST_NEIGHBOR": ("ResizeNearestNeighborOptions", _CORNERS),
+    "ARG_MAX": ("ArgMaxOptions", ("OutputType",)),
+    "ARG_MIN": ("ArgMinOptions", ("OutputType",)),
+    "SVDF": ("SVDFOptions", ("Rank", "FusedActivationFunction")),
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": (
+        "UnidirectionalSequenceLSTMOptions",
+        ("FusedActivationFunction", "CellClip", "ProjClip", "TimeMajor"),
+    ),
+    "CALL_ONCE": ("CallOnceOptions", ("InitSubgraphIndex",)),
+    "VAR_HANDLE": ("VarHandleOptions", _TEXTS),
+}
+
+#: Vectors of numbers among the fields.
+_VECTORS = ("SqueezeDims", "NewShape")
+
+Numbers = Callable[[str, int, Callable[[], Any]], tuple[Any, ...]]
+
+
+def read_options(
+    code: str, operator: Any, numbers: Numbers, text: Callable[[bytes | None], str]
+) -> dict[str, Any]:
+    """Return the attributes of an operator; defaults of the schema where it has no options.
+
+    operator: the table of the file. numbers, text: how a vector of numbers and a text are read.
+    Raises: KeyError with a sentence when the options are those of another operator, or an
+    enumeration has no such member.
+    """
+    import tflite
+
+    if code not in _READ:
+        return {}
+    name, fields = _READ[code]
+    kind = operator.BuiltinOptionsType()
+    table = operator.BuiltinOptions()
+    if table is None or kind == 0:
+        return _defaults(fields)
+    if kind != getattr(tflite.BuiltinOptions, name):
+        raise KeyError(f"its options are of type {kind}, not {name}")
+    options = getattr(tflite, name)()
+    options.Init(table.Bytes, table.Pos)
+    found: dict[str, Any] = {}
+    for field in fields:
+        if field in _VECTORS:
+            length = getattr(options, f"{field}Length")()
+            found[field] = numbers(field, length, getattr(options, f"{field}AsNumpy"))
+        elif field in _TEXTS:
+            found[field] = text(getattr(options, field)())
+        else:
+            found[field] = _member(field, getattr(options, field)())
+    return found
+
+
+def _member(field: str, value: Any) -> Any:
+    if field not in _ENUMERATIONS:
+        return value
+    members = _ENUMERATIONS[field]
+    if value not in members:
+        raise KeyError(f"{field} {value} is unknown")
+    return members[value]
+
+
+def _defaults(fields: tuple[str, ...]) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for field in fields:
+        if field in _ENUMERATIONS:
+            values[field] = _ENUMERATIONS[field][0]
+        elif field in _VECTORS:
+            values[field] = ()
+        elif field in _TEXTS:
+            values[field] = ""
+        else:
+            values[field] = 1 if field in _DILATION else 0
+    return values

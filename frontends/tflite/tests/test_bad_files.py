@@ -1,0 +1,40 @@
+"""Files that are no .tflite files, or damaged: one line, exit status 3, no traceback."""
+
+from pathlib import Path
+
+import pytest
+from dory_tflite.importer import parse
+from dory_tflite.reader import model_of, read_model
+
+from dory_core.api import FrontendOptions, NotSupported, UsageError, load_plugins
+
+
+def test_missing_file_and_directory_are_wrong_usage(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="does not exist"):
+        read_model(tmp_path / "none.tflite")
+    with pytest.raises(UsageError, match="is a directory"):
+        read_model(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"hello, this is no network\n", b"\x00" * 100, b"\x1c\0\0\0TFL2" + b"\0" * 40],
+    ids=["empty", "text", "zeros", "older"],
+)
+def test_file_without_the_identifier(data: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "net.tflite"
+    path.write_bytes(data)
+    with pytest.raises(NotSupported, match=r"net\.tflite: is no \.tflite file") as caught:
+        parse(path, FrontendOptions())
+    assert caught.value.exit_code == 3
+    with pytest.raises(UsageError, match="no frontend recognises"):
+        load_plugins().frontend_for(path)
+
+
+@pytest.mark.parametrize("data", [b"\x1c\0\0\0TFL3", b"\xff\xff\xff\x7fTFL3" + b"\x07" * 90])
+def test_identifier_with_nothing_behind_it(data: bytes, tmp_path: Path) -> None:
+    with pytest.raises(NotSupported, match="damaged") as caught:
+        model_of(data, tmp_path / "net.tflite")
+    assert "\n" not in caught.value.message
+    (tmp_path / "net.tflite").write_bytes(data)
+    assert load_plugins().frontend_for(tmp_path / "net.tflite").name == "tflite"
