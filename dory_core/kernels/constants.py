@@ -17,23 +17,25 @@ _ALIGNMENT = 8
 def unsuitable_step(steps: Iterable[Requant]) -> str | None:
     """Return why a step cannot be computed in 64 bits, or None."""
     for step in steps:
-        if step.div not in _INT64 or any(v not in _INT64 for v in (*step.mul, *step.add)):
+        if step.div not in _INT64 or any(
+            value not in _INT64 for values in step.parameters for value in values
+        ):
             return "a requantisation has a multiplier, addend or divisor beyond 64 bits"
     return None
 
 
 def table_bytes(steps: Iterable[Requant], c_out: Number) -> Number:
     """Return the bytes of the int64 tables of ``steps`` for ``c_out`` channels."""
-    tables = (values for step in steps for values in (step.mul, step.add))
+    tables = (values for step in steps for values in step.parameters)
     return 8 * sum(c_out if len(values) > 1 else 1 for values in tables)
 
 
 def table(steps: Iterable[Requant], c_out: tuple[int, int]) -> bytes:
-    """Return the tables of the channels c_out[0]:c_out[1]: per step every mul, then every add."""
+    """Return the tables of the channels c_out[0]:c_out[1]: each mul, then the addends."""
     rows = [
         values[slice(*c_out)] if len(values) > 1 else values
         for step in steps
-        for values in (step.mul, step.add)
+        for values in step.parameters
     ]
     return b"".join(np.array(row, dtype="<i8").tobytes() for row in rows)
 
@@ -60,8 +62,16 @@ def step_initialisers(steps: Iterable[Requant]) -> tuple[str, ...]:
         lo = "INT64_MIN" if step.lo is None else _int64(step.lo)
         hi = "INT64_MAX" if step.hi is None else _int64(step.hi)
         shift = -1 if step.shift is None else step.shift
-        per_channel = (int(len(values) > 1) for values in (step.mul, step.add))
-        flags = ", ".join(str(flag) for flag in per_channel)
+        negative = step.add_negative
+        flags = ", ".join(
+            str(int(flag))
+            for flag in (
+                len(step.mul) > 1,
+                len(step.add) > 1,
+                negative is not None,
+                negative is not None and len(negative) > 1,
+            )
+        )
         texts.append(f"{{{_int64(step.div)}, {lo}, {hi}, {shift}, {flags}}}")
     return tuple(texts)
 

@@ -29,6 +29,7 @@ from dory_core.ir import (
     Tensor,
     Window,
 )
+from dory_core.ir.features import FEATURES
 from dory_core.ir.geometry import (
     Tile,
     channel_granule,
@@ -89,6 +90,7 @@ class _Portable(Kernel):
     in_place: bool = False
     engine: str = ""
     costs: PortableCosts = COUNTED
+    features = FEATURES
     kind: ClassVar[type[Op]]
     parts: ClassVar[tuple[str, ...]] = ()
 
@@ -302,6 +304,7 @@ class PortableConv(_Accumulating):
         )
         fields = (
             f".window = {_window(conv.window)}",
+            f".pad_value = {conv.window.pad_value}",
             f".group_in = {group_in}",
             f".group_out = {group_out}",
         )
@@ -344,9 +347,14 @@ class _PortablePool(_Portable):
             f".x = {_type(layer.inputs[0])}",
             f".y = {_type(layer.output)}",
             f".window = {_window(layer.window)}",
+            *self._beside(layer),
             f".steps = {_steps_of(0, len(self._steps(layer)))}",
         )
         return self._call(layer, "dory_portable_pool_t", fields, ("$x", self._table(layer), "$y"))
+
+    def _beside(self, layer: Layer) -> tuple[str, ...]:
+        """Return the members that say what stands around the image."""
+        return ()
 
 
 class PortableMaxPool(_PortablePool):
@@ -365,6 +373,14 @@ class PortableAvgPool(_PortablePool):
     name = "dory_portable_avgpool"
     summary = "average pooling in plain C, any precision"
     kind = AvgPool
+
+    def _beside(self, layer: Layer) -> tuple[str, ...]:
+        """Return the members that say what stands around the image."""
+        op = layer.op
+        assert isinstance(op, AvgPool)
+        if op.counts_padding:
+            return (f".pad_value = {op.window.pad_value}",)
+        return (".inside = 1", f".origin = {op.origin}")
 
 
 class PortableAdd(_Portable):

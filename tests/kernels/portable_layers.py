@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -54,7 +54,11 @@ class Sampler:
             add = [add[0]]
         div = self.pick([1, 2, 1 << 7, 1 << 13, 255, 127, 1000, (1 << 12) - 1])
         bounds = clip if clip is not None else (None, None)
-        return requant([int(m) for m in mul], [int(a) for a in add], div, *bounds)
+        negative = rng.integers(-(1 << 20), 1 << 20, self.pick([1, channels])).tolist()
+        negative = self.pick([None, None, negative])
+        return requant(
+            [int(m) for m in mul], [int(a) for a in add], div, *bounds, add_negative=negative
+        )
 
     def steps(self, channels: int, y: tuple[int, bool]) -> tuple[Requant, ...]:
         """One or two steps that end within the output type."""
@@ -76,6 +80,7 @@ class Sampler:
             strides=(self.pick([1, 2]), self.pick([1, 2, 3])),
             dilations=(self.pick([1, 2]), self.pick([1, 2])),
             pads=pads,
+            pad_value=self.pick([0, 0, 1, -3]),
         )
 
     def geometry(self):
@@ -140,11 +145,14 @@ class Sampler:
     def pool(self, kind, x_type) -> Layer:
         while True:
             height, width, window, size = self.geometry()
-            if kind is AvgPool or _every_window_sees_the_image(window, height, width, size):
+            covered = _every_window_sees_the_image(window, height, width, size)
+            if kind is AvgPool or covered:
                 break
         channels = int(self.rng.integers(1, 14))
         y_type, steps = self.output(channels, (32, True) if kind is AvgPool else x_type)
         layer = kind(index=0, name="pool", inputs=("x",), output="y", requants=steps, window=window)
+        if kind is AvgPool and covered and self.rng.random() < 0.5:
+            layer = replace(layer, counts_padding=False, origin=self.pick([0, -2, 1]))
         x = tensor("x", (channels, height, width), *x_type)
         return _typed(layer, [x], (channels, *size), y_type)
 

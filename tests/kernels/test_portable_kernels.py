@@ -60,6 +60,10 @@ def test_the_sample_covers_the_layer_space():
     assert any(c.window.dilations != (1, 1) and c.window.kernel != (1, 1) for c in convs)
     assert any(len(set(c.window.pads)) > 2 for c in convs)
     assert any(c.bias is not None and int(c.weights.values.max()) > 127 for c in convs)
+    assert any(c.window.pad_value and any(c.window.pads) for c in convs)
+    assert {len(s.add_negative or ()) > 1 for x in LAYERS for s in x.op.steps} == {False, True}
+    pools = [x.op for x in LAYERS if isinstance(x.op, AvgPool)]
+    assert {(p.counts_padding, p.origin) for p in pools} > {(False, 0), (False, 1), (True, 0)}
     gapped = [
         x.inputs[0]
         for x in LAYERS

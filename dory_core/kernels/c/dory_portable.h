@@ -17,14 +17,15 @@ typedef struct {
   uint8_t is_signed;
 } dory_portable_type_t;
 
-/* One requantisation, in 64 bits: clip(floor((mul * value + add) / div), lo, hi). Its mul and add
- * stand in the parameter table as int64: first every mul, then every add; one per channel of the
- * tile or a single one. The tables of consecutive steps follow one another. */
+/* One requantisation, in 64 bits: clip(floor((mul * value + add) / div), lo, hi), with another add
+ * for values below zero where there are two. Its numbers stand in the parameter table as int64:
+ * first every mul, then every add, then those for values below zero; one per channel of the tile or
+ * a single one. The tables of consecutive steps follow one another. */
 typedef struct {
   int64_t div;     /* positive */
   int64_t lo, hi;  /* the limits of int64_t when there is no clip */
   int8_t shift;    /* log2(div), or -1 when div is no power of two */
-  uint8_t mul_per_channel, add_per_channel;
+  uint8_t mul_per_channel, add_per_channel, two_addends, negative_per_channel;
 } dory_portable_step_t;
 
 typedef struct {
@@ -44,11 +45,13 @@ typedef struct {
   int32_t pad_top, pad_left;
 } dory_portable_tile_t;
 
-/* Convolution. group_in, group_out: channels of one group; 0, 0 for a dense one. */
+/* Convolution. group_in, group_out: channels of one group; 0, 0 for a dense one. pad_value: the
+ * element that stands around the image. */
 typedef struct {
   dory_portable_type_t x, w, y;
   dory_portable_window_t window;
   uint32_t group_in, group_out;
+  int32_t pad_value;
   dory_portable_steps_t steps;
 } dory_portable_conv_t;
 
@@ -75,10 +78,13 @@ void dory_portable_linear(const dory_portable_linear_t *layer, const dory_portab
                           const uint8_t *x, const uint8_t *weights, const uint8_t *bias,
                           const uint8_t *steps, int32_t *psum, int first, int last, uint8_t *y);
 
-/* Pooling. */
+/* Pooling. pad_value: the element that stands around the image, which a maximum does not see.
+ * inside: an average is that of the elements in the image, rounded with ties away from origin. */
 typedef struct {
   dory_portable_type_t x, y;
   dory_portable_window_t window;
+  int32_t pad_value, origin;
+  uint8_t inside;
   dory_portable_steps_t steps;
 } dory_portable_pool_t;
 
@@ -86,7 +92,7 @@ typedef struct {
 void dory_portable_maxpool(const dory_portable_pool_t *layer, const dory_portable_tile_t *tile,
                            const uint8_t *x, const uint8_t *steps, uint8_t *y);
 
-/* Sum over the window; the division is a step. */
+/* Sum over the window, and the division is a step; or the mean of what lies in the image. */
 void dory_portable_avgpool(const dory_portable_pool_t *layer, const dory_portable_tile_t *tile,
                            const uint8_t *x, const uint8_t *steps, uint8_t *y);
 

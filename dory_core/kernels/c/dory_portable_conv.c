@@ -20,6 +20,9 @@ static int32_t convolve(const dory_portable_conv_t *layer, const dory_portable_t
       const int32_t ix =
           (int32_t)(ox * window->stride_w + kx * window->dilation_w) - tile->pad_left;
       if (iy < 0 || ix < 0 || iy >= (int32_t)tile->x_h || ix >= (int32_t)tile->x_w) {
+        if (layer->pad_value != 0) {
+          sum += layer->pad_value * dory_portable_weight_sum(w, layer->w, channels);
+        }
         continue;
       }
       const uint32_t place = (uint32_t)iy * tile->x_w + (uint32_t)ix;

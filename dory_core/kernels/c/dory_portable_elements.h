@@ -105,6 +105,9 @@ static inline uint32_t dory_portable_table_bytes(const dory_portable_steps_t *st
   for (uint32_t i = 0; i < steps->count; i++) {
     entries += steps->step[i].mul_per_channel ? channels : 1u;
     entries += steps->step[i].add_per_channel ? channels : 1u;
+    if (steps->step[i].two_addends) {
+      entries += steps->step[i].negative_per_channel ? channels : 1u;
+    }
   }
   return 8u * entries;
 }
@@ -117,8 +120,14 @@ static inline int64_t dory_portable_apply(const dory_portable_steps_t *steps, co
     const dory_portable_step_t *const step = &steps->step[i];
     const uint64_t mul = (uint64_t)dory_portable_int64(table, step->mul_per_channel ? c : 0u);
     table += 8u * (step->mul_per_channel ? channels : 1u);
-    const uint64_t add = (uint64_t)dory_portable_int64(table, step->add_per_channel ? c : 0u);
+    uint64_t add = (uint64_t)dory_portable_int64(table, step->add_per_channel ? c : 0u);
     table += 8u * (step->add_per_channel ? channels : 1u);
+    if (step->two_addends) {
+      if (value < 0) {
+        add = (uint64_t)dory_portable_int64(table, step->negative_per_channel ? c : 0u);
+      }
+      table += 8u * (step->negative_per_channel ? channels : 1u);
+    }
 
     /* Unsigned, because the product alone may leave 64 bits where the sum does not. */
     value = (int64_t)((uint64_t)value * mul + add);
@@ -159,6 +168,18 @@ static inline int32_t dory_portable_dot(const uint8_t *pixel, uint32_t c, dory_p
   for (uint32_t i = 0; i < n; i++) {
     sum += (int32_t)(dory_portable_get(pixel, c + i, type) *
                      dory_portable_get(weights, first + i, weight));
+  }
+  return sum;
+}
+
+/* Returns the sum of the first n weights of a row. */
+static inline int32_t dory_portable_weight_sum(const uint8_t *weights, dory_portable_type_t weight,
+                                               uint32_t n)
+{
+  int32_t sum = 0;
+
+  for (uint32_t i = 0; i < n; i++) {
+    sum += (int32_t)dory_portable_get(weights, i, weight);
   }
   return sum;
 }

@@ -3,6 +3,8 @@
  *   DORY_POOL                        name of the function
  *   DORY_POOL_START                  value of an empty window
  *   DORY_POOL_FOLD(value, element)   value of the window with one element more
+ *   DORY_POOL_BESIDE(layer, value)   value of the window with one element outside of the image more
+ *   DORY_POOL_END(layer, value, n)   result of a window with n elements in the image
  */
 #include "dory_portable_elements.h"
 
@@ -13,6 +15,7 @@ static int64_t pool(const dory_portable_pool_t *layer, const dory_portable_tile_
   const dory_portable_window_t *const window = &layer->window;
   const uint32_t pixel_bytes = dory_portable_pixel_bytes(tile->x_c, layer->x);
   int64_t value = DORY_POOL_START;
+  int64_t inside = 0;
 
   for (uint32_t ky = 0; ky < window->kernel_h; ky++) {
     const int32_t iy = (int32_t)(oy * window->stride_h + ky * window->dilation_h) - tile->pad_top;
@@ -20,14 +23,16 @@ static int64_t pool(const dory_portable_pool_t *layer, const dory_portable_tile_
       const int32_t ix =
           (int32_t)(ox * window->stride_w + kx * window->dilation_w) - tile->pad_left;
       if (iy < 0 || ix < 0 || iy >= (int32_t)tile->x_h || ix >= (int32_t)tile->x_w) {
+        value = DORY_POOL_BESIDE(layer, value);
         continue;
       }
       const uint32_t place = (uint32_t)iy * tile->x_w + (uint32_t)ix;
       const int64_t element = dory_portable_get(x + place * pixel_bytes, c, layer->x);
       value = DORY_POOL_FOLD(value, element);
+      inside++;
     }
   }
-  return value;
+  return DORY_POOL_END(layer, value, inside);
 }
 
 void DORY_POOL(const dory_portable_pool_t *layer, const dory_portable_tile_t *tile,
