@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -170,6 +171,7 @@ def run_application(
             one.output,
             one.macs,
             layouts.get(one.op.index, HWC),
+            one.op.tensor,
         )
         for one in graph.layers
     ]
@@ -189,4 +191,4 @@ def run_application(
         sanitize=sanitize,
         dump=dump,
     )
-    return chosen.run(directory, request)
+    return replace(chosen.run(directory, request), reference=graph.reference)

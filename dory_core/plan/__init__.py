@@ -310,7 +310,8 @@ class Plan:
     transfers: between L3 and L2, in order of their start. constants_apart: bytes from the start of
     L3 that lie in a memory for constants alone; 0 when all of L3 is one memory. program: timeline
     of one inference. final_conversions: of network outputs, behind the last layer.
-    reason: why the plan cannot be deployed on the chip, empty when it can.
+    reason: why the plan cannot be deployed on the chip, empty when it can. reference: of the Graph,
+    whose arithmetic it has.
     """
 
     target: str
@@ -339,6 +340,7 @@ class Plan:
     operating_point: OperatingPoint | None = None
     reason: str = ""
     notes: tuple[str, ...] = field(default=())
+    reference: str = ""
 
     def __post_init__(self) -> None:
         for name in ("options", "arena_bytes", "static_bytes"):

@@ -29,6 +29,7 @@ def plan_json(plan: Plan) -> dict[str, Any]:
         "reason": plan.reason,
         "network": {
             "name": plan.network,
+            "reference": plan.reference,
             "inputs": [_place_json(p) for p in plan.inputs],
             "outputs": [_place_json(p) for p in plan.outputs],
             "macs": plan.macs,
@@ -106,6 +107,9 @@ def _tensor_json(tensor: Tensor) -> dict[str, Any]:
         "shape": list(tensor.shape),
         "type": tensor.type_name,
         "range": [tensor.lo, tensor.hi],
+        "scale": tensor.scale,
+        "zero_point": tensor.zero_point,
+        "offset": tensor.offset,
     }
 
 
@@ -169,6 +173,7 @@ def _step_json(
     return {
         "index": step.index,
         "name": typed.op.name,
+        "tensor": typed.op.tensor,
         "kind": typed.op.kind,
         "macs": typed.macs,
         "engine": step.kernel.engine or CORES,

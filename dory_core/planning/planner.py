@@ -234,6 +234,7 @@ def make_plan(
         target=ctx.name,
         frontend=frontend,
         network=graph.name,
+        reference=graph.reference,
         options=ctx.options,
         steps=placement.steps,
         inputs=placement.inputs,

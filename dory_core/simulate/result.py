@@ -24,6 +24,7 @@ class LayerOutput:
     """A layer whose output is compared: its index, name and output tensor (storage and shape).
 
     macs: multiply-accumulates of the layer, for reports. layout: of the bytes that are handed out.
+    result: name or index of the output in the file, empty where the format has none.
     """
 
     index: int
@@ -31,6 +32,7 @@ class LayerOutput:
     tensor: Tensor
     macs: int = 0
     layout: Layout = HWC
+    result: str = ""
 
     def unpack(self, data: bytes) -> npt.NDArray[np.int64]:
         """Return the values, shape (H, W, C), of the bytes of an HWC tensor."""
@@ -56,7 +58,9 @@ class LayerOutput:
             h, w = divmod(pixel, self.tensor.width)
             first = Mismatch(c, h, w, expected, got)
         exact = differs is None
-        return LayerResult(self.index, self.name, exact, wrong, first, cycles, macs=self.macs)
+        return LayerResult(
+            self.index, self.name, exact, wrong, first, cycles, macs=self.macs, tensor=self.result
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +79,7 @@ class LayerResult:
     """How one layer compares. cycles, instructions: None where the runner cannot tell.
 
     An instruction count says what a kernel costs beside another one, it is no number of cycles.
-    macs: multiply-accumulates of the layer.
+    macs: multiply-accumulates of the layer. tensor: name or index of its output in the file.
     """
 
     index: int
@@ -86,6 +90,7 @@ class LayerResult:
     cycles: int | None = None
     instructions: int | None = None
     macs: int = 0
+    tensor: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,13 +121,14 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """All executions of one call of a runner."""
+    """All executions of one call of a runner. reference: whose arithmetic the network has."""
 
     target: str
     runner: str
     dma: str
     runs: tuple[Run, ...]
     version: int = SCHEMA_VERSION
+    reference: str = ""
 
     @property
     def exact(self) -> bool:
@@ -143,6 +149,7 @@ class RunResult:
             "target": self.target,
             "runner": self.runner,
             "dma": self.dma,
+            "reference": self.reference,
             "exact": self.exact,
             "runs": [
                 {"input": run.input, "layers": [asdict(layer) for layer in run.layers]}
@@ -187,4 +194,5 @@ def compare_layer(
         cycles,
         instructions,
         layer.macs,
+        layer.result,
     )

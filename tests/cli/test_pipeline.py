@@ -27,7 +27,7 @@ def test_run_says_that_every_layer_is_exact(application: Path, dma: str) -> None
     outcome = dory("run", application, "--dma", dma, "--repeat", "2")
     assert outcome.status == 0, outcome.stderr
     assert outcome.stdout.count(f"{LAYERS} of {LAYERS} layers exact") == 2
-    assert f"exact: every element of every layer matches the golden (host, DMA {dma})" in (
+    assert f"exact to toys: every element of every layer matches the golden (host, DMA {dma})" in (
         outcome.stdout
     )
 

@@ -10,6 +10,7 @@ import pytest
 from rich.console import Console
 
 from dory_core.cli.tables.plan import cycles_text, print_plan
+from dory_core.cli.tables.run import print_run
 from dory_core.cli.tables.units import count_text
 from dory_core.ir import Window
 from dory_core.testing.apps import build_app
@@ -86,3 +87,17 @@ def test_conversions_are_a_column_where_there_are_some(tmp_path: Path) -> None:
     assert total["convert"] == count_text(plan["totals"]["conversion_cycles"])
     assert plan["totals"]["conversion_cycles"] > before > 0, "one is behind the last layer"
     assert "wait L3" not in layer
+
+
+def test_run_names_whose_arithmetic_it_has_and_the_tensor_of_the_file() -> None:
+    first = {"c": 1, "h": 2, "w": 3, "expected": 4, "got": 5}
+    layer = {"index": 7, "name": "conv", "tensor": "a/b", "exact": False, "first": first}
+    layer |= {"mismatches": 1, "cycles": None, "instructions": None, "macs": 0}
+    good = {"index": 0, "name": "x", "tensor": "", "exact": True, "first": None, "mismatches": 0}
+    document: dict[str, Any] = {"runner": "host", "dma": "early", "reference": "somebody"}
+    out = StringIO()
+    console = Console(file=out, width=200)
+    print_run(document | {"exact": True, "runs": [{"input": "0", "layers": [good]}]}, console)
+    print_run(document | {"exact": False, "runs": [{"input": "0", "layers": [layer]}]}, console)
+    assert "exact to somebody: every element" in out.getvalue()
+    assert "NOT EXACT: layer 07 conv (tensor a/b) (c 1, h 2, w 3) expected 4" in out.getvalue()

@@ -70,6 +70,7 @@ def test_first_mismatch_is_named(tmp_path: Path) -> None:
         "target": "mini",
         "runner": "host",
         "dma": "random",
+        "reference": "",
         "exact": False,
         "runs": [
             {
@@ -84,6 +85,7 @@ def test_first_mismatch_is_named(tmp_path: Path) -> None:
                         "cycles": None,
                         "instructions": None,
                         "macs": 0,
+                        "tensor": "",
                     }
                 ],
             }

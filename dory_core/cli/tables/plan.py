@@ -34,6 +34,7 @@ def print_plan(plan: Mapping[str, Any], out: Console, details: bool = False) -> 
         Text(
             f"{network['name']} for {plan['target']}: {len(plan['layers'])} layers, "
             f"{count_text(network['macs'])} MAC, {count_text(network['parameters'])} parameters"
+            + (f", exact to {network['reference']}" if network.get("reference") else "")
         ),
         style="bold",
     )

@@ -27,7 +27,8 @@ def print_run(document: Mapping[str, Any], out: Console, details: bool = False) 
             out.print(_layer_table(layers))
     where = f"{document['runner']}, DMA {document['dma']}"
     if document["exact"]:
-        out.print(Text(f"exact: every element of every layer matches the golden ({where})"))
+        whose = f" to {document['reference']}" if document["reference"] else ""
+        out.print(Text(f"exact{whose}: every element of every layer matches the golden ({where})"))
     else:
         out.print(Text(f"NOT EXACT: {first_mismatch(runs)} ({where})"), style="red")
 
@@ -49,8 +50,13 @@ def _layer_table(layers: list[Mapping[str, Any]]) -> Any:
         if counted:
             row.append("-" if instructions is None else count_text(instructions))
             row.append(f"{instructions / macs:.2f}" if instructions and macs else "-")
-        table.add_row(Text(f"{layer['index']:02d} {layer['name']}"), *row)
+        table.add_row(Text(_title(layer)), *row)
     return table
+
+
+def _title(layer: Mapping[str, Any]) -> str:
+    tensor = f" (tensor {layer['tensor']})" if layer.get("tensor") else ""
+    return f"{layer['index']:02d} {layer['name']}{tensor}"
 
 
 def _element(first: Mapping[str, int]) -> str:
@@ -63,5 +69,5 @@ def first_mismatch(runs: list[Mapping[str, Any]]) -> str:
     for run in runs:
         for layer in run["layers"]:
             if layer.get("first"):
-                return f"layer {layer['index']:02d} {layer['name']} {_element(layer['first'])}"
+                return f"layer {_title(layer)} {_element(layer['first'])}"
     return "a run gave no exact result"

@@ -42,6 +42,7 @@ def _facts(plan: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     facts = [
         ("target", plan["target"]),
         ("frontend", plan["frontend"]),
+        ("exact to", network.get("reference") or "-"),
         ("options", ", ".join(f"{k}={v}" for k, v in plan["options"].items()) or "-"),
         ("deployable", "yes" if plan["deployable"] else f"no: {plan['reason']}"),
         ("MAC", f"{network['macs']:,}"),
