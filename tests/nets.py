@@ -12,6 +12,9 @@ import pytest
 _BESIDE = Path(__file__).resolve().parents[2] / "shared" / "nets"
 
 
+_TFLITE = "nets_tflite"
+
+
 @dataclass(frozen=True)
 class Net:
     """A folder of the collection: net.onnx, golden.npz, meta.json, sometimes txt/."""
@@ -68,3 +71,50 @@ def net(name: str) -> Net:
         pytest.skip(f"no network {folder}")
     meta = json.loads((folder / "meta.json").read_text())
     return Net(folder, meta["frontend"], meta["layers"], meta["input_bits"], meta["input_signed"])
+
+
+@dataclass(frozen=True)
+class TfliteNet:
+    """A folder of the collection of TensorFlow Lite networks: net.tflite, golden.npz, meta.json.
+
+    left_out: SHA-256 of arrays that are too large for golden.npz, by their name there.
+    """
+
+    folder: Path
+    left_out: dict[str, str]
+
+    @property
+    def path(self) -> Path:
+        """The network."""
+        return self.folder / "net.tflite"
+
+    @property
+    def golden(self) -> Path:
+        """Every tensor of every run, as TensorFlow Lite Micro computed it."""
+        return self.folder / "golden.npz"
+
+
+def _tflite_folder() -> Path | None:
+    folder = Path(os.environ.get("DORY_NETS", _BESIDE)).with_name(_TFLITE)
+    return folder if folder.is_dir() else None
+
+
+def tflite_names() -> list[str]:
+    """Return the names of the TensorFlow Lite networks; empty when there are none."""
+    folder = _tflite_folder()
+    return sorted(p.parent.name for p in folder.glob("*/meta.json")) if folder else []
+
+
+def tflite_params() -> list[object]:
+    """Return the names as test parameters; one skipped parameter when there are none."""
+    skip = pytest.mark.skip(reason="no TensorFlow Lite networks beside the project")
+    return list(tflite_names()) or [pytest.param("", marks=skip)]
+
+
+def tflite_net(name: str) -> TfliteNet:
+    """Return one TensorFlow Lite network, or skip the test when it is not there."""
+    folder = _tflite_folder()
+    if folder is None or not (folder / name).is_dir():
+        pytest.skip(f"no TensorFlow Lite network {name} beside $DORY_NETS or {_BESIDE}")
+    meta = json.loads((folder / name / "meta.json").read_text())
+    return TfliteNet(folder / name, meta["sha256_of_tensors_left_out"])

@@ -71,7 +71,8 @@ def _exp_of_quarter(values: Integers) -> Integers:
 
 def _rounded_half_sum(a: Integers, b: int) -> Integers:
     total = a + b
-    return np.sign(total) * ((np.abs(total) + 1) >> 1)
+    rounded: Integers = np.sign(total) * ((np.abs(total) + 1) >> 1)
+    return rounded
 
 
 def _newton_division(denominator_half: Integers) -> Integers:

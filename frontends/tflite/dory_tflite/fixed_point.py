@@ -70,7 +70,8 @@ def rounding_half_away(value: float) -> int:
 def high_product(a: npt.ArrayLike, b: npt.ArrayLike) -> Integers:
     """Return the high 32 bits of ``2 * a * b``, rounded: SaturatingRoundingDoublingHighMul."""
     left, right = np.asarray(a, np.int64), np.asarray(b, np.int64)
-    return np.minimum((left * right + (1 << 30)) >> 31, INT32_MAX)
+    product: Integers = np.minimum((left * right + (1 << 30)) >> 31, INT32_MAX)
+    return product
 
 
 def divide_by_power(value: npt.ArrayLike, exponent: npt.ArrayLike) -> Integers:

@@ -2,10 +2,30 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
-from dory_core.api import FrontendOptions, Graph, NotSupported
+from dory_core.api import FrontendOptions, Graph, NotSupported, infer_types
+from dory_tflite.model import FileTensor, Model, Subgraph
+from dory_tflite.network import Bound, Network
+from dory_tflite.node import BYTES, Node
+from dory_tflite.operators import OPERATORS
 from dory_tflite.reader import read_model
+
+REFERENCE = "tflm"
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """A network and where its file's tensors are.
+
+    tensors: by index of the file, where it lies in the Graph.
+    """
+
+    graph: Graph
+    tensors: Mapping[int, Bound]
 
 
 def parse(path: Path, options: FrontendOptions) -> Graph:
@@ -13,6 +33,68 @@ def parse(path: Path, options: FrontendOptions) -> Graph:
 
     Raises: UsageError when the file is missing, NotSupported when it cannot be computed exactly.
     """
-    model = read_model(path)
-    first = model.subgraphs[0].operators
-    raise NotSupported(f"{model.name}: operator {first[0].code if first else 'none'} is not read")
+    return import_model(read_model(path)).graph
+
+
+def import_model(model: Model) -> Imported:
+    """Return the network of the first subgraph.
+
+    Raises: NotSupported, naming the operator and its tensor.
+    """
+    subgraph = model.subgraphs[0]
+    network = Network(subgraph)
+    for index in subgraph.inputs:
+        _add_input(network, subgraph.tensors[index])
+    readers = Counter(index for op in subgraph.operators for index in op.inputs)
+    readers.update(subgraph.outputs)
+    written: set[int] = set(subgraph.inputs)
+    for op in subgraph.operators:
+        node = Node(model, op, network, readers)
+        for index in op.outputs:
+            if index in written or subgraph.tensors[index].data is not None:
+                raise node.error(f"tensor {index} is written twice, or is a constant")
+            written.add(index)
+        known = OPERATORS.get(op.code)
+        if known is None:
+            raise node.error(
+                "the operator is not supported",
+                "`dory tflite-operators` lists those that are",
+            )
+        known.check(node)
+        known.lower(node)
+    return _finish(model.name, subgraph, network)
+
+
+def _add_input(network: Network, tensor: FileTensor) -> None:
+    if tensor.type == "FLOAT32":
+        return  # a QUANTIZE behind it is the input
+    if tensor.type not in BYTES or len(tensor.scales) != 1 or tensor.scales[0] <= 0:
+        raise NotSupported(
+            f"network input {tensor.label} is {tensor.type} with {len(tensor.scales)} scales, not"
+            " INT8 or UINT8 with one",
+            "convert the network with full integer quantisation",
+        )
+    network.add_input(tensor, *((-128, 127) if tensor.type == "INT8" else (0, 255)))
+
+
+def _finish(name: str, subgraph: Subgraph, network: Network) -> Imported:
+    if not network.inputs or not network.ops:
+        raise NotSupported(f"{name}: it holds no integer layer behind a network input")
+    outputs = tuple(
+        dict.fromkeys(network.flat(subgraph.tensors[index]) for index in subgraph.outputs)
+    )
+    if not outputs:
+        raise NotSupported(f"{name}: it has no output")
+    direct = [output for output in outputs if output in {t.name for t in network.inputs}]
+    if direct:
+        raise NotSupported(f"{name}: its output is its input")
+    graph = infer_types(
+        name,
+        tuple(network.inputs),
+        tuple(network.ops),
+        outputs,
+        tuple(network.notes),
+        REFERENCE,
+        network.scales,
+    )
+    return Imported(graph, dict(network.bound))

@@ -1,0 +1,209 @@
+"""The Graph under construction: layers, and where each tensor of the file lies in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dory_core.api import NotSupported, Op, Pad, Reshape, Tensor, Transpose, infer_layer
+from dory_tflite.model import FileTensor, Subgraph
+
+Triple = tuple[int, int, int]
+Values = npt.NDArray[np.int64]
+
+#: Axes of a Graph tensor (C, H, W) in the order of memory.
+_MEMORY_ORDER = (1, 2, 0)
+
+
+def canonical_shape(tensor: FileTensor) -> Triple:
+    """Return (C, H, W) of a tensor of the file: its last three dimensions are H, W and C.
+
+    Raises: NotSupported when another dimension is not 1.
+    """
+    padded = (1, 1, 1, *tensor.shape)
+    if any(size != 1 for size in padded[:-3]):
+        raise NotSupported(
+            f"{tensor.label}: shape {list(tensor.shape)} has a batch, or four dimensions",
+            "export the network with a fixed batch of 1",
+        )
+    height, width, channels = padded[-3:]
+    return channels, height, width
+
+
+def axis_of(tensor: FileTensor, dimension: int) -> int | None:
+    """Return the axis of (C, H, W) of a dimension, which may count from the end; None: size 1."""
+    rank = max(len(tensor.shape), 1)
+    behind = rank - 1 - (dimension % rank)
+    return (0, 2, 1)[behind] if behind < 3 else None
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """Where a tensor of the file lies.
+
+    name: tensor of the Graph, which has the same elements. axes: None, they have the same order in
+    memory; otherwise per dimension of the file the axis of (C, H, W), None for size 1. pads:
+    (top, left, bottom, right) elements that the file's tensor has around them, of value pad_value.
+    real: (scale, zero point) of a tensor of reals, which are scale * (element - zero point).
+    """
+
+    name: str
+    axes: tuple[int | None, ...] | None = None
+    pads: tuple[int, int, int, int] = (0, 0, 0, 0)
+    pad_value: int = 0
+    real: tuple[float, int] | None = None
+
+
+class Network:
+    """Layers in order, with the types of their tensors."""
+
+    def __init__(self, subgraph: Subgraph) -> None:
+        self.file = subgraph.tensors
+        self.ops: list[Op] = []
+        self.inputs: list[Tensor] = []
+        self.tensors: dict[str, Tensor] = {}
+        self.scales: dict[str, tuple[float, int]] = {}
+        self.bound: dict[int, Bound] = {}
+        self.notes: list[str] = []
+
+    def add_input(self, tensor: FileTensor, lo: int, hi: int) -> None:
+        """Make a tensor of the file an input of the network."""
+        name = f"input_{len(self.inputs)}" if self.inputs else "input"
+        shape = canonical_shape(tensor)
+        scale, zero_point = tensor.scales[0], tensor.zero_points[0]
+        found = Tensor(name, *shape, lo, hi, 8, lo < 0, scale, zero_point)
+        self.inputs.append(found)
+        self.tensors[name] = found
+        self.bind(tensor, Bound(name))
+
+    def bind(self, tensor: FileTensor, bound: Bound) -> None:
+        """Say where a tensor of the file lies."""
+        self.bound[tensor.index] = bound
+
+    def place(self, tensor: FileTensor) -> Bound:
+        """Return where a tensor lies; raises NotSupported when no layer computes it."""
+        if tensor.index not in self.bound:
+            raise NotSupported(f"{tensor.label} is read, but no operator before computes it")
+        return self.bound[tensor.index]
+
+    def emit(
+        self, kind: type[Op], label: str, tensor: FileTensor, inputs: Sequence[str], **fields: Any
+    ) -> str:
+        """Append a layer whose output is a tensor of the file; returns the output's name."""
+        name = self._append(kind, label, inputs, f"t{tensor.index}", fields)
+        if tensor.scales:
+            self.scales[name] = (tensor.scales[0], tensor.zero_points[0])
+        self.bind(tensor, Bound(name))
+        return name
+
+    def value(self, tensor: FileTensor) -> str:
+        """Return the Graph's tensor with the elements and the shape of a tensor of the file.
+
+        Layers are added where the elements must move for that.
+        """
+        self.flat(tensor)
+        bound = self.place(tensor)
+        shape = canonical_shape(tensor)
+        if self.tensors[bound.name].shape != shape:
+            bound = self._moved(bound, Reshape, tensor, shape=shape)
+        return bound.name
+
+    def flat(self, tensor: FileTensor) -> str:
+        """Return the Graph's tensor with the elements in the order of the file, in some shape."""
+        bound = self.place(tensor)
+        if any(bound.pads):
+            self.pad(tensor)
+            bound = self.place(tensor)
+        if bound.axes is not None:
+            bound = self._in_order(tensor, bound)
+        return bound.name
+
+    def pad(self, tensor: FileTensor) -> None:
+        """Compute padding that was left to the reader."""
+        bound = self.place(tensor)
+        top, left, bottom, right = bound.pads
+        before, after = (0, top, left), (0, bottom, right)
+        self._moved(bound, Pad, tensor, before=before, after=after, value=bound.pad_value)
+
+    def reshaped(self, tensor: FileTensor, shape: Triple) -> str:
+        """Return the elements of a tensor in the order of the file and in another shape."""
+        name = self.flat(tensor)
+        if self.tensors[name].shape == shape:
+            return name
+        return self._append(
+            Reshape,
+            f"Reshape of tensor {tensor.index}",
+            (name,),
+            f"t{tensor.index}",
+            {"shape": shape},
+        )
+
+    def axes(self, tensor: FileTensor) -> tuple[int | None, ...]:
+        """Return per dimension of the file the axis of the Graph's tensor that it lies along."""
+        if self.place(tensor).axes is None:
+            self.value(tensor)
+        bound = self.place(tensor)
+        if bound.axes is not None:
+            return bound.axes
+        return tuple(axis_of(tensor, d) for d in range(len(tensor.shape)))
+
+    def _in_order(self, tensor: FileTensor, bound: Bound) -> Bound:
+        assert bound.axes is not None
+        shape = self.tensors[bound.name].shape
+        wide = [axis for axis in bound.axes if axis is not None and shape[axis] > 1]
+        if wide == [axis for axis in _MEMORY_ORDER if shape[axis] > 1]:
+            self.bind(tensor, Bound(bound.name))
+            return self.place(tensor)
+        narrow = [axis for axis in _MEMORY_ORDER if axis not in wide]
+        height, width, channels = (*narrow, *wide)
+        return self._moved(bound, Transpose, tensor, perm=(channels, height, width))
+
+    def _moved(self, bound: Bound, kind: type[Op], tensor: FileTensor, **fields: Any) -> Bound:
+        label = f"{kind.__name__} of tensor {tensor.index}"
+        name = self._append(kind, label, (bound.name,), f"t{tensor.index}", fields)
+        if bound.name in self.scales:
+            self.scales[name] = self.scales[bound.name]
+        self.bind(tensor, Bound(name))
+        return self.place(tensor)
+
+    def _append(
+        self, kind: type[Op], label: str, inputs: Sequence[str], tensor: str, fields: dict[str, Any]
+    ) -> str:
+        position = len(self.ops)
+        name = f"layer_{position:02d}"
+        op = kind(
+            index=position, name=label, inputs=tuple(inputs), output=name, tensor=tensor, **fields
+        )
+        output, _ = infer_layer(op, self.tensors)
+        self.ops.append(op)
+        self.tensors[name] = replace(output)
+        return name
+
+
+def file_values(tensor: FileTensor, bound: Bound, values: Values) -> npt.NDArray[Any]:
+    """Return a tensor of the file, in its shape, from the Graph's tensor that holds its elements.
+
+    values: shape (C, H, W).
+    """
+    top, left, bottom, right = bound.pads
+    values = np.pad(values, ((0, 0), (top, bottom), (left, right)), constant_values=bound.pad_value)
+    if bound.axes is None:
+        found = values.transpose(_MEMORY_ORDER)
+    else:
+        used = [axis for axis in bound.axes if axis is not None]
+        rest = [axis for axis in range(3) if axis not in used]
+        found = values.transpose(*rest, *used)
+    shaped = np.asarray(found).reshape(tensor.shape)
+    if bound.real is None:
+        return shaped
+    scale, zero_point = bound.real
+    return (shaped - zero_point).astype(np.float32) * np.float32(scale)
+
+
+def broadcastable(values: Values, shape: Triple) -> bool:
+    """True when an array of shape (C, H, W) serves a tensor of this shape."""
+    return all(size in (1, whole) for size, whole in zip(values.shape, shape, strict=True))

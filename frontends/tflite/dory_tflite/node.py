@@ -1,0 +1,155 @@
+"""An operator of the file on its way to layers, and what an operator may look like."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dory_core.api import NotSupported, Op
+from dory_tflite.byte_functions import Quantisation
+from dory_tflite.model import FileOperator, FileTensor, Model
+from dory_tflite.network import Network, canonical_shape
+from dory_tflite.preparation import activation_range
+
+#: Element types of activations, and whether they are signed.
+BYTES = {"INT8": True, "UINT8": False}
+_BOUNDS = {"INT8": (-128, 127), "UINT8": (0, 255)}
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One operator with the file's tensors and the Graph that is built.
+
+    readers: how many operators read each tensor of the file, network outputs included.
+    """
+
+    model: Model
+    op: FileOperator
+    network: Network
+    readers: dict[int, int]
+
+    @property
+    def label(self) -> str:
+        """How layers and messages call the operator."""
+        return f"{self.op.code}_{self.op.position:02d}"
+
+    def error(self, reason: str, hint: str = "") -> NotSupported:
+        """Return the refusal of this operator."""
+        where = f" ({self.output().label})" if self.op.outputs else ""
+        return NotSupported(f"operator {self.op.position} {self.op.code}{where}: {reason}", hint)
+
+    def has(self, position: int) -> bool:
+        """True when the operator has this input."""
+        return position < len(self.op.inputs) and self.op.inputs[position] >= 0
+
+    def input(self, position: int = 0) -> FileTensor:
+        """Return an input tensor; raises NotSupported when it is missing."""
+        if not self.has(position):
+            raise self.error(f"input {position} is missing")
+        return self.network.file[self.op.inputs[position]]
+
+    @property
+    def inputs(self) -> tuple[FileTensor, ...]:
+        """All inputs that are there."""
+        return tuple(self.network.file[index] for index in self.op.inputs if index >= 0)
+
+    def output(self, position: int = 0) -> FileTensor:
+        """Return an output tensor; raises NotSupported when it is missing."""
+        if position >= len(self.op.outputs):
+            raise NotSupported(
+                f"operator {self.op.position} {self.op.code}: output {position} is missing"
+            )
+        return self.network.file[self.op.outputs[position]]
+
+    @property
+    def outputs(self) -> tuple[FileTensor, ...]:
+        """All outputs."""
+        return tuple(self.network.file[index] for index in self.op.outputs)
+
+    def option(self, name: str) -> Any:
+        """Return an attribute."""
+        return self.op.options[name]
+
+    def constant(self, position: int) -> npt.NDArray[Any]:
+        """Return the values of a constant input; raises NotSupported when it is none."""
+        tensor = self.input(position)
+        if tensor.data is None:
+            raise self.error(f"{tensor.label} is no constant", "fix it in the exported network")
+        return tensor.data
+
+    def integers(self, position: int) -> list[int]:
+        """Return a constant input as a flat list of integers."""
+        values = self.constant(position)
+        if values.dtype.kind not in "iu":
+            raise self.error(f"{self.input(position).label} holds no integers")
+        return [int(value) for value in values.reshape(-1)]
+
+    def quantisation(self, tensor: FileTensor) -> Quantisation:
+        """Return the one scale and zero point of a tensor of 8 bits; raises NotSupported."""
+        if tensor.type not in BYTES:
+            raise self.error(
+                f"{tensor.label} is {tensor.type}, not INT8 or UINT8",
+                "convert the network with full integer quantisation",
+            )
+        if len(tensor.scales) != 1:
+            raise self.error(f"{tensor.label} has {len(tensor.scales)} scales, expected one")
+        if tensor.scales[0] <= 0:
+            raise self.error(f"{tensor.label} has the scale {tensor.scales[0]}")
+        lo, hi = _BOUNDS[tensor.type]
+        if not lo <= tensor.zero_points[0] <= hi:
+            raise self.error(f"{tensor.label} has the zero point {tensor.zero_points[0]}")
+        return Quantisation(tensor.scales[0], tensor.zero_points[0], BYTES[tensor.type])
+
+    def clip(self, tensor: FileTensor) -> tuple[int, int]:
+        """Return the clip bounds of the fused activation for an output."""
+        y = self.quantisation(tensor)
+        activation = self.op.options.get("FusedActivationFunction", "NONE")
+        return activation_range(activation, y.scale, y.zero_point, y.bounds)
+
+    def stored_constant(self, tensor: FileTensor) -> npt.NDArray[np.int64]:
+        """Return the stored values of a constant as (C, H, W), int64."""
+        if tensor.data is None:
+            raise self.error(f"{tensor.label} is no constant")
+        channels, height, width = canonical_shape(tensor)
+        values = tensor.data.astype(np.int64).reshape(height, width, channels)
+        return values.transpose(2, 0, 1)
+
+    def emit(self, kind: type[Op], tensor: FileTensor, *inputs: str, **fields: Any) -> str:
+        """Append a layer whose output is a tensor of the file; returns its name."""
+        return self.network.emit(kind, self.label, tensor, inputs, **fields)
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """What an operator must be like.
+
+    sentence: what the user reads, in `dory tflite-operators` and in the refusal. holds: whether an
+    operator is. hint: the way out.
+    """
+
+    sentence: str
+    holds: Callable[[Node], bool]
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """How an operator becomes layers.
+
+    code: name in the schema. becomes: kinds of layers. lower: appends them.
+    """
+
+    code: str
+    becomes: str
+    lower: Callable[[Node], None]
+    constraints: tuple[Constraint, ...] = ()
+
+    def check(self, node: Node) -> None:
+        """Raise NotSupported with the first constraint that does not hold."""
+        for constraint in self.constraints:
+            if not constraint.holds(node):
+                raise node.error(f"not supported: {constraint.sentence}", constraint.hint)

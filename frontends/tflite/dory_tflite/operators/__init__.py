@@ -1,0 +1,14 @@
+"""Operators by name; each module has those of one family."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dory_tflite.node import Operator
+from dory_tflite.operators import border, convolution, movers, pairwise, pools, tables
+
+OPERATORS: Mapping[str, Operator] = {
+    operator.code: operator
+    for module in (convolution, pools, pairwise, tables, movers, border)
+    for operator in module.OPERATORS
+}

@@ -1,0 +1,75 @@
+"""QUANTIZE and DEQUANTIZE: at the border they are left out, between integers they are tables."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dory_tflite.node import BYTES, Constraint, Node, Operator
+from dory_tflite.operators.tables import quantize_lower
+
+
+def _quantize(node: Node) -> None:
+    source, output = node.input(), node.output()
+    if source.type != "FLOAT32":
+        quantize_lower(node)
+        return
+    y = node.quantisation(output)
+    node.network.add_input(output, *y.bounds)
+    node.network.notes.append(
+        f"the network input is {output.label}: float input '{source.name}' is"
+        f" round(value / {y.scale:.9g}) + {y.zero_point}"
+    )
+
+
+def _from_float_input(node: Node) -> bool:
+    source = node.input()
+    return source.type in BYTES or (
+        source.index in node.model.subgraphs[0].inputs and node.readers[source.index] == 1
+    )
+
+
+def _dequantize(node: Node) -> None:
+    source, output = node.input(), node.output()
+    x = node.quantisation(source)
+    place = node.network.place(source)
+    real = (x.scale, x.zero_point)
+    node.network.bind(output, replace(place, real=real))
+    node.network.notes.append(
+        f"the network output is {source.label}: float output '{output.name}' is"
+        f" (value - {x.zero_point}) * {x.scale:.9g}"
+    )
+
+
+def _to_float_output(node: Node) -> bool:
+    output = node.output()
+    return output.index in node.model.subgraphs[0].outputs and node.readers[output.index] == 1
+
+
+OPERATORS = (
+    Operator(
+        "QUANTIZE",
+        "nothing at the input, otherwise Lut",
+        _quantize,
+        (
+            Constraint("the output is INT8 or UINT8", lambda node: node.output().type in BYTES),
+            Constraint(
+                "the input is INT8, UINT8, or a float input of the network that nothing else reads",
+                _from_float_input,
+                "convert the network with full integer quantisation",
+            ),
+        ),
+    ),
+    Operator(
+        "DEQUANTIZE",
+        "nothing",
+        _dequantize,
+        (
+            Constraint("the input is INT8 or UINT8", lambda node: node.input().type in BYTES),
+            Constraint(
+                "the output is an output of the network, and no operator reads it",
+                _to_float_output,
+                "convert the network with full integer quantisation",
+            ),
+        ),
+    ),
+)

@@ -1,0 +1,156 @@
+"""Functions of one byte, SOFTMAX and ARG_MAX."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from dory_core.api import ArgMax, Array, Lut, Softmax, requant
+from dory_tflite.byte_functions import (
+    Quantisation,
+    hard_swish_table,
+    leaky_relu_table,
+    logistic_table,
+    prelu_table,
+    quantize_table,
+    relu_table,
+    tanh_table,
+)
+from dory_tflite.exponentials import softmax_table
+from dory_tflite.fixed_point import Integers
+from dory_tflite.network import canonical_shape
+from dory_tflite.node import Constraint, Node, Operator
+from dory_tflite.operators.common import SAME_TYPE, byte_tensors, constant
+from dory_tflite.preparation import quantized
+
+_BYTE = 256
+
+
+def by_byte(table: Integers, x: Quantisation) -> Array:
+    """Return a table for ascending stored values as one for the bytes that store them."""
+    return Array(np.roll(table, x.bounds[0], axis=-1))
+
+
+def _unary(
+    function: Callable[[Node, Quantisation, Quantisation], Integers],
+) -> Callable[[Node], None]:
+    def lower(node: Node) -> None:
+        x, y = node.quantisation(node.input()), node.quantisation(node.output())
+        try:
+            table = function(node, x, y)
+        except ValueError as error:
+            raise node.error(str(error)) from None
+        node.emit(Lut, node.output(), node.network.value(node.input()), table=by_byte(table, x))
+
+    return lower
+
+
+def _relu(node: Node, x: Quantisation, y: Quantisation) -> Integers:
+    lo, hi = y.bounds
+    if node.op.code == "RELU":
+        return relu_table(x, y, max(lo, y.zero_point), hi)
+    top = quantized(6.0, x.scale, x.zero_point)
+    return np.clip(x.values, max(lo, x.zero_point), min(hi, top))
+
+
+def _prelu(node: Node) -> None:
+    x, y = node.quantisation(node.input()), node.quantisation(node.output())
+    tensor = node.input(1)
+    alpha = node.quantisation(tensor)
+    stored = node.stored_constant(tensor)
+    if stored.shape[1:] != (1, 1):
+        raise node.error(f"slopes of shape {list(tensor.shape)} are not one per channel")
+    rows = [prelu_table(x, y, alpha, int(value)) for value in stored[:, 0, 0]]
+    whole = canonical_shape(node.input())[0]
+    if len(rows) not in (1, whole):
+        raise node.error(f"{len(rows)} slopes for {whole} channels")
+    table = np.stack(rows) if len(rows) > 1 else rows[0]
+    node.emit(Lut, node.output(), node.network.value(node.input()), table=by_byte(table, x))
+
+
+def _softmax(node: Node) -> None:
+    x, y = node.quantisation(node.input()), node.quantisation(node.output())
+    table = softmax_table(node.option("Beta"), x.scale)
+    node.emit(
+        Softmax,
+        node.output(),
+        node.network.value(node.input()),
+        table=Array(np.array(table.exps, np.int64)),
+        requants=(requant(1, y.zero_point, 1, *y.bounds),),
+    )
+
+
+def _arg_max(node: Node) -> None:
+    rank = max(len(node.input().shape), 1)
+    if [dimension % rank for dimension in node.integers(1)] != [rank - 1]:
+        raise node.error("it looks along another dimension than the last one")
+    node.emit(ArgMax, node.output(), node.network.value(node.input()))
+
+
+def _output_is(scale: float, zero_point: dict[str, int]) -> Constraint:
+    def holds(node: Node) -> bool:
+        y = node.quantisation(node.output())
+        wanted = zero_point.get(node.output().type)
+        return abs(y.scale - scale) <= 1e-3 * scale and y.zero_point == wanted
+
+    values = " or ".join(f"{zero} ({kind})" for kind, zero in zero_point.items())
+    return Constraint(f"the output has scale 1/{round(1 / scale)} and zero point {values}", holds)
+
+
+_COMMON = (byte_tensors(), SAME_TYPE)
+_SIGNED = Constraint("the input is INT8", lambda node: node.input().type == "INT8")
+
+
+def _table(
+    code: str, function: Callable[[Node, Quantisation, Quantisation], Integers], *more: Constraint
+) -> Operator:
+    return Operator(code, "Lut", _unary(function), (*_COMMON, *more))
+
+
+OPERATORS = (
+    _table(
+        "LOGISTIC",
+        lambda node, x, y: logistic_table(x, y),
+        _SIGNED,
+        _output_is(1 / 256, {"INT8": -128}),
+    ),
+    _table(
+        "TANH",
+        lambda node, x, y: tanh_table(x, y),
+        _SIGNED,
+        _output_is(1 / 128, {"INT8": 0}),
+    ),
+    _table("HARD_SWISH", lambda node, x, y: hard_swish_table(x, y), _SIGNED),
+    _table(
+        "LEAKY_RELU",
+        lambda node, x, y: leaky_relu_table(x, y, node.option("Alpha")),
+        _SIGNED,
+    ),
+    _table("RELU", _relu, _SIGNED),
+    _table("RELU6", _relu, _SIGNED),
+    Operator(
+        "PRELU", "Lut per channel", _prelu, (*_COMMON, _SIGNED, constant(1, "the tensor of slopes"))
+    ),
+    Operator(
+        "SOFTMAX",
+        "Softmax",
+        _softmax,
+        (
+            *_COMMON,
+            _output_is(1 / 256, {"INT8": -128, "UINT8": 0}),
+            Constraint("beta is positive", lambda node: node.option("Beta") > 0),
+        ),
+    ),
+    Operator(
+        "ARG_MAX",
+        "ArgMax",
+        _arg_max,
+        (
+            Constraint("the input is INT8 or UINT8", lambda n: n.input().type in ("INT8", "UINT8")),
+            constant(1, "the dimension"),
+        ),
+    ),
+)
+
+quantize_lower = _unary(lambda node, x, y: quantize_table(x, y))

@@ -1,0 +1,85 @@
+"""Factors of TensorFlow Lite Micro as requantisation steps of a Graph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dory_core.api import Requant, requant
+from dory_tflite.fixed_point import FloorForm, Multiplier, floor_form, with_shift
+
+# Bits that mul * acc + add may have; 63 is what the Graph allows.
+_PRODUCT_BITS = 62
+
+
+def rescaling(
+    factors: Sequence[Multiplier],
+    reach: Sequence[tuple[int, int]],
+    zero_point: int,
+    bounds: tuple[int, int],
+    turn: int = 0,
+) -> Requant:
+    """Return ``clip(round(factor * (acc - turn)) + zero_point, bounds)`` with the two roundings.
+
+    factors, reach: one for all channels or one each; reach is what acc - turn can be. turn: what
+    the accumulator counts from.
+    Raises: ValueError when the factors of the channels need more than 64 bits together.
+    """
+    count = max(len(factors), len(reach))
+    channels = [
+        (floor_form(factors[min(c, len(factors) - 1)]), *reach[min(c, len(reach) - 1)])
+        for c in range(count)
+    ]
+    room = min(_room(form, lo, hi, zero_point) for form, lo, hi in channels)
+    shift = min(max(form.shift for form, _, _ in channels), room)
+    found = [with_shift(form, shift, lo, hi) for form, lo, hi in channels]
+    forms = [form for form in found if form is not None]
+    if len(forms) < count:
+        raise ValueError("the factors of its channels are too far apart for 64 bits")
+    offset = zero_point << shift
+    adds = [form.add - form.mul * turn + offset for form in forms]
+    lows = [form.add_negative - form.mul * turn + offset for form in forms]
+    # Below the turning point the value is at most the zero point, with either addend.
+    symmetric = bounds[0] < zero_point and any(lo < 0 for _, lo, _ in channels)
+    return requant(
+        [form.mul for form in forms],
+        adds,
+        1 << shift,
+        *bounds,
+        add_negative=lows if symmetric else None,
+        turn=turn,
+    )
+
+
+def operand_step(factor: Multiplier, left_shift: int, zero_point: int) -> Requant:
+    """Return ``round(factor * ((x - zero_point) << left_shift))`` with the two roundings."""
+    form = floor_form(factor)
+    mul = form.mul << left_shift
+    return requant(
+        mul,
+        form.add - mul * zero_point,
+        1 << form.shift,
+        add_negative=form.add_negative - mul * zero_point,
+        turn=zero_point,
+    )
+
+
+def negated(step: Requant) -> Requant:
+    """Return the step with the negative result; the step has no clip.
+
+    -floor(n / d) is floor((d - 1 - n) / d).
+    """
+    low = step.add_negative
+    return requant(
+        [-m for m in step.mul],
+        [step.div - 1 - a for a in step.add],
+        step.div,
+        add_negative=None if low is None else [step.div - 1 - a for a in low],
+        turn=step.turn,
+    )
+
+
+def _room(form: FloorForm, lo: int, hi: int, zero_point: int) -> int:
+    """Return the largest shift with which the products of a channel have room."""
+    largest = form.mul * max(abs(lo), abs(hi)) + max(abs(form.add), abs(form.add_negative))
+    largest += abs(zero_point) << form.shift
+    return form.shift + _PRODUCT_BITS - largest.bit_length()
