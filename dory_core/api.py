@@ -111,6 +111,7 @@ if TYPE_CHECKING:
     from dory_core.requantisation import narrow as narrow
     from dory_core.requantisation import narrow_32 as narrow_32
     from dory_core.requantisation import narrow_product as narrow_product
+    from dory_core.requantisation import search_steps as search_steps
     from dory_core.requantisation import staircase as staircase
     from dory_core.requantisation import steps_of_sums as steps_of_sums
     from dory_core.simulate.build import Recipe as Recipe
@@ -224,6 +225,7 @@ SECTIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
             "narrow",
             "narrow_32",
             "narrow_product",
+            "search_steps",
             "staircase",
             "steps_of_sums",
         ),

@@ -17,7 +17,7 @@ PAD_VALUE = "padding with another value than zero"
 #: A mean over the part of the window in the image (``AvgPool.counts_padding``).
 MEAN_INSIDE = "averages over the part of the window that lies in the image"
 #: All of them.
-FEATURES = frozenset({TWO_ADDENDS, PAD_VALUE, MEAN_INSIDE})
+FEATURES = frozenset({TWO_ADDENDS, TURN, PAD_VALUE, MEAN_INSIDE})
 
 
 def features_of(op: Op) -> frozenset[str]:

@@ -72,7 +72,7 @@ def step_initialisers(steps: Iterable[Requant]) -> tuple[str, ...]:
                 negative is not None and len(negative) > 1,
             )
         )
-        texts.append(f"{{{_int64(step.div)}, {lo}, {hi}, {shift}, {flags}}}")
+        texts.append(f"{{{_int64(step.div)}, {lo}, {hi}, {_int64(step.turn)}, {shift}, {flags}}}")
     return tuple(texts)
 
 

@@ -1,8 +1,9 @@
 """What requantisations do to every reachable accumulator, and cheaper ones that do the same."""
 
-from dory_core.requantisation.layers import cached_per_layer, steps_of_sums
+from dory_core.requantisation.layers import cached_per_layer, search_steps, steps_of_sums
 from dory_core.requantisation.narrow import (
     Narrow,
+    Stairs,
     exact_addend_interval,
     narrow,
     narrow_32,
@@ -11,11 +12,18 @@ from dory_core.requantisation.narrow import (
     narrow_product,
     reach,
 )
-from dory_core.requantisation.staircase import Staircase, staircase
+from dory_core.requantisation.staircase import (
+    SignedStaircase,
+    Staircase,
+    signed_staircase,
+    staircase,
+)
 
 __all__ = [
     "Narrow",
+    "SignedStaircase",
     "Staircase",
+    "Stairs",
     "exact_addend_interval",
     "narrow",
     "narrow_32",
@@ -24,6 +32,8 @@ __all__ = [
     "narrow_product",
     "cached_per_layer",
     "reach",
+    "search_steps",
+    "signed_staircase",
     "staircase",
     "steps_of_sums",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Concatenate, ParamSpec, TypeVar
 
@@ -11,6 +11,8 @@ import numpy.typing as npt
 
 from dory_core.ir import Layer, Op, Requant, requant
 from dory_core.ir.ranges import accumulator_bounds
+from dory_core.requantisation.narrow import Stairs
+from dory_core.requantisation.staircase import signed_staircase, staircase
 
 _More = ParamSpec("_More")
 _Found = TypeVar("_Found")
@@ -30,6 +32,25 @@ def steps_of_sums(layer: Layer) -> tuple[tuple[Requant, ...], _Integers, _Intege
         return steps, lo, hi
     bias = layer.bias.values.astype(np.int64)
     return (requant([1] * len(bias), bias.tolist()), *steps), lo - bias, hi - bias
+
+
+def search_steps(
+    search: Callable[[Stairs], _Found | None],
+    steps: Sequence[Requant],
+    acc_lo: _Integers,
+    acc_hi: _Integers,
+) -> _Found | None:
+    """Return what a search finds for the staircase of steps, arguments as of :func:`staircase`.
+
+    Where it finds nothing and the first step has two addends, the staircases on each side of zero
+    are searched: what is found has two addends, too.
+    """
+    stairs = staircase(steps, acc_lo, acc_hi)
+    found = None if stairs is None else search(stairs)
+    if found is not None or all(step.add_negative is None for step in steps):
+        return found
+    sides = signed_staircase(steps, acc_lo, acc_hi)
+    return None if sides is None else search(sides)
 
 
 def cached_per_layer(

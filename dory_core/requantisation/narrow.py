@@ -12,16 +12,23 @@ so that the interval of exact addends is known at once. Its length is concave in
 finds a mul whose interval is not empty whenever there is one. A larger shift only refines, since
 doubling turns parameters for one shift into those for the next: the search begins with the largest
 shift for which the arithmetic has room.
+
+Steps with another addend below zero are a staircase on each side of zero. They ask for a common mul
+with an addend of its own for each: bisection looks at both intervals.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.requantisation.staircase import Integers, Staircase
+from dory_core.requantisation.staircase import Integers, SignedStaircase, Staircase
+
+#: What is searched: one staircase, or one on each side of zero.
+Stairs = Staircase | SignedStaircase
 
 _WORD = 31  # bits of the magnitude of a 32-bit number
 _MOST_LOW_BITS = 20
@@ -46,6 +53,8 @@ class Narrow:
         has ``low_bits`` bits, the same number of bits of add are zero, and in
         y = clip((x * mul_high + add_high + (x * mul_low >> low_bits)) >> high_shift)
         the product with mul_low and the sum fit 32 bits.
+    add_negative: None, or shape (C,): the addend where x is below zero.
+    offset: None, or shape (C,): what is added to the accumulator before all else.
     """
 
     mul: Integers
@@ -53,6 +62,8 @@ class Narrow:
     shift: int
     reach: Integers | None = None
     low_bits: int = 0
+    add_negative: Integers | None = None
+    offset: Integers | None = None
 
     @property
     def mul_low(self) -> Integers:
@@ -72,6 +83,14 @@ class Narrow:
         """add without its zero bits."""
         high: Integers = self.add >> self.low_bits
         return high
+
+    @property
+    def below_high(self) -> Integers | None:
+        """What is added to ``add_high`` where x is below zero, None where nothing is."""
+        if self.add_negative is None:
+            return None
+        below: Integers = (self.add_negative - self.add) >> self.low_bits
+        return below
 
     @property
     def high_shift(self) -> int:
@@ -101,7 +120,7 @@ def exact_addend_interval(stairs: Staircase, mul: Integers, div: int) -> tuple[I
     return lo, hi
 
 
-def narrow(stairs: Staircase) -> Narrow | None:
+def narrow(stairs: Stairs) -> Narrow | None:
     """Return the cheapest parameters there are.
 
     In this order: one multiplication, one behind a clamp, two limbs, two limbs behind a clamp.
@@ -114,41 +133,70 @@ def narrow(stairs: Staircase) -> Narrow | None:
     )
 
 
-def narrow_32(stairs: Staircase) -> Narrow | None:
+def narrow_32(stairs: Stairs) -> Narrow | None:
     """Return parameters whose mul * acc + add fits 32 bits for every accumulator."""
     return _narrow(stairs, None, 0)
 
 
-def narrow_clamped(stairs: Staircase) -> Narrow | None:
+def narrow_clamped(stairs: Stairs) -> Narrow | None:
     """Return parameters that fit 32 bits when the accumulator is clamped first."""
-    return _narrow(stairs, reach(stairs), 0)
+    return _narrow(stairs, reach(_whole(stairs)), 0)
 
 
-def narrow_limbs(stairs: Staircase, clamped: bool = False) -> Narrow | None:
+def narrow_limbs(stairs: Stairs, clamped: bool = False) -> Narrow | None:
     """Return parameters for two 32-bit multiplications; clamped: of a clamped accumulator."""
-    bound = reach(stairs) if clamped else None
-    x_lo, x_hi = _domain(stairs, bound)
+    bound = reach(_whole(stairs)) if clamped else None
+    x_lo, x_hi = _domain(_whole(stairs), bound)
     largest = max(abs(int(x_lo.min())), abs(int(x_hi.max())), 1)
     # |x * mul_low| <= 2^31 - 1 for |mul_low| <= 2^(low_bits - 1)
     low_bits = min(_WORD + 1 - largest.bit_length(), _MOST_LOW_BITS)
     return _narrow(stairs, bound, low_bits) if low_bits > 0 else None
 
 
-def narrow_product(stairs: Staircase, shift: int) -> Narrow | None:
+def narrow_product(stairs: Stairs, shift: int) -> Narrow | None:
     """Return parameters with this shift for a product of 64 bits.
 
     mul fits 32 bits, mul * acc + add 62 bits, and 32 bits behind the shift; with a shift of 32, y
     is the upper half of what a widening multiplication with addition gives. None where a channel
     has no such parameters.
     """
-    if any(a.dtype == object for a in (stairs.thresholds, stairs.x_lo, stairs.x_hi)):
+    sides, whole = _sides(stairs), _whole(stairs)
+    if not _are_numbers(sides):
         return None
-    largest = max(-int(stairs.first.min()), int(stairs.last.max()) + 1)
+    largest = max(-int(whole.first.min()), int(whole.last.max()) + 1)
     bits = min(_PRODUCT, _WORD + shift)
     if largest.bit_length() + shift > bits:
         return None
-    found = _parameters(stairs, None, shift, 1 << bits, 1, (1 << _WORD) - 1)
-    return None if found is None else Narrow(*found, shift)
+    found = _parameters(sides, None, shift, 1 << bits, 1, (1 << _WORD) - 1)
+    return None if found is None else _found(stairs, found, shift)
+
+
+def _sides(stairs: Stairs) -> tuple[Staircase, ...]:
+    """Return the staircases that have an addend of their own: of x >= 0 before that of x < 0."""
+    return (stairs,) if isinstance(stairs, Staircase) else (stairs.above, stairs.below)
+
+
+def _whole(stairs: Stairs) -> Staircase:
+    return stairs if isinstance(stairs, Staircase) else stairs.whole
+
+
+def _are_numbers(sides: Sequence[Staircase]) -> bool:
+    """Return whether int64 holds everything."""
+    arrays = [a for s in sides for a in (s.thresholds, s.x_lo, s.x_hi)]
+    return all(a.dtype != object for a in arrays)
+
+
+def _found(
+    stairs: Stairs,
+    found: tuple[Integers, list[Integers]],
+    shift: int,
+    bound: Integers | None = None,
+    low_bits: int = 0,
+) -> Narrow:
+    mul, (add, *other) = found
+    if not isinstance(stairs, SignedStaircase):
+        return Narrow(mul, add, shift, bound, low_bits)
+    return Narrow(mul, add, shift, bound, low_bits, other[0], stairs.offset)
 
 
 def reach(stairs: Staircase) -> Integers:
@@ -184,6 +232,7 @@ class _Points:
 
     x, y: (C, n), thresholds and levels times the divisor. The line reaches y at x and stays below y
     at x - 1. end_x, above, below: (C, 2), the ends of the domain with bounds of the line there.
+    free: (C,), channels without thresholds: only the ends count.
     """
 
     x: Integers
@@ -191,6 +240,7 @@ class _Points:
     end_x: Integers
     above: Integers
     below: Integers
+    free: npt.NDArray[np.bool_]
 
     @classmethod
     def of(cls, stairs: Staircase, x_lo: Integers, x_hi: Integers, div: int, limit: int) -> _Points:
@@ -199,19 +249,26 @@ class _Points:
         below = np.full((len(x_lo), 2), limit - 1)
         above[:, 0], below[:, 1] = _end_bounds(stairs, div, limit)
         end_x = np.stack([x_lo, x_hi], axis=1)
-        return cls(stairs.thresholds, stairs.levels * div, end_x, above, below)
+        return cls(stairs.thresholds, stairs.levels * div, end_x, above, below, stairs.constant)
 
     def columns(self, stride: int) -> _Points:
         """Return every ``stride``-th point and the last."""
         count = self.x.shape[1]
         keep = np.unique(np.append(np.arange(0, count, stride), count - 1))
-        return _Points(self.x[:, keep], self.y[:, keep], self.end_x, self.above, self.below)
+        return _Points(
+            self.x[:, keep], self.y[:, keep], self.end_x, self.above, self.below, self.free
+        )
 
     def rows(self, channels: npt.NDArray[np.intp]) -> _Points:
         """Return the points of some channels."""
         y = self.y if len(self.y) == 1 else self.y[channels]
         return _Points(
-            self.x[channels], y, self.end_x[channels], self.above[channels], self.below[channels]
+            self.x[channels],
+            y,
+            self.end_x[channels],
+            self.above[channels],
+            self.below[channels],
+            self.free[channels],
         )
 
     def interval(self, mul: Integers) -> tuple[Integers, Integers, Integers]:
@@ -224,6 +281,7 @@ class _Points:
         top, bottom = rest.argmax(axis=1), rest.argmin(axis=1)
         lo, lo_x = rest[channel, top], self.x[channel, top]
         hi, hi_x = rest[channel, bottom] + mul - 1, self.x[channel, bottom] - 1
+        lo, hi = np.where(self.free, -_ANY, lo), np.where(self.free, _ANY, hi)
         ends = mul[:, None] * self.end_x
         for end in (0, 1):
             above, below = self.above[:, end] - ends[:, end], self.below[:, end] - ends[:, end]
@@ -236,36 +294,47 @@ class _Points:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Lines:
-    """A line per channel, and the slopes lo .. hi outside of which there is no other."""
+    """A line per channel, and the slopes lo .. hi outside of which there is no other.
+
+    adds: the addends on each side.
+    """
 
     mul: Integers
-    add: Integers
+    adds: list[Integers]
     lo: Integers
     hi: Integers
 
 
-def _search(points: _Points, lo: Integers, hi: Integers, unit: int) -> _Lines | None:
+def _search(sides: Sequence[_Points], lo: Integers, hi: Integers, unit: int) -> _Lines | None:
     """Return a line for each channel, None when one has none.
 
-    lo, hi: slopes to choose from. unit: what the addend is a multiple of.
+    sides: each has an addend of its own. lo, hi: slopes to choose from. unit: what the addends are
+    multiples of.
     """
     lo, hi = lo.copy(), hi.copy()
-    mul, add = np.zeros_like(lo), np.zeros_like(lo)
+    mul = np.zeros_like(lo)
+    adds = [np.zeros_like(lo) for _ in sides]
     left = np.arange(len(lo))
     while len(left):
         if (lo[left] > hi[left]).any():
             return None
         middle = (lo[left] + hi[left]) >> 1
-        first, last, growth = points.rows(left).interval(middle)
-        chosen = -(-first // unit) * unit
-        found = chosen <= last
-        if ((growth == 0) & ~found).any():
+        mul[left] = middle
+        steeper, flatter = np.zeros((2, len(left)), dtype=bool)
+        for points, add in zip(sides, adds, strict=True):
+            first, last, growth = points.rows(left).interval(middle)
+            add[left] = -(-first // unit) * unit
+            missed = add[left] > last
+            if ((growth == 0) & missed).any():
+                return None
+            steeper |= missed & (growth > 0)
+            flatter |= missed & (growth < 0)
+        if (steeper & flatter).any():
             return None
-        mul[left], add[left] = middle, chosen
-        lo[left] = np.where(~found & (growth > 0), middle + 1, lo[left])
-        hi[left] = np.where(~found & (growth < 0), middle - 1, hi[left])
-        left = left[~found]
-    return _Lines(mul, add, lo, hi)
+        lo[left] = np.where(steeper, middle + 1, lo[left])
+        hi[left] = np.where(flatter, middle - 1, hi[left])
+        left = left[steeper | flatter]
+    return _Lines(mul, adds, lo, hi)
 
 
 def _slope_bounds(points: _Points, limit: int) -> tuple[Integers, Integers]:
@@ -277,7 +346,8 @@ def _slope_bounds(points: _Points, limit: int) -> tuple[Integers, Integers]:
     lo = np.maximum(-(-(height + 1) // (width + 1)), 1)
     hi = np.minimum(2 * limit // domain, _ANY // 2 // largest)
     steepest = (height - 1) // np.maximum(width - 1, 1)
-    return lo, np.where(width > 1, np.minimum(hi, steepest), hi)
+    hi = np.where(width > 1, np.minimum(hi, steepest), hi)
+    return np.where(points.free, 0, lo), np.where(points.free, 2 * limit // domain, hi)
 
 
 def _largest_shift(stairs: Staircase, x_lo: Integers, x_hi: Integers, bits: int) -> int:
@@ -291,63 +361,69 @@ def _largest_shift(stairs: Staircase, x_lo: Integers, x_hi: Integers, bits: int)
     return bits - int(np.floor(np.log2(largest)))
 
 
-def _narrow(stairs: Staircase, bound: Integers | None, low_bits: int) -> Narrow | None:
+def _narrow(stairs: Stairs, bound: Integers | None, low_bits: int) -> Narrow | None:
     """Return lines for all channels with the largest shift that has them."""
-    if any(a.dtype == object for a in (stairs.thresholds, stairs.x_lo, stairs.x_hi)):
+    sides, whole = _sides(stairs), _whole(stairs)
+    if not _are_numbers(sides):
         return None
     bits = _WORD + low_bits
-    moving = np.flatnonzero(~stairs.constant)
-    still = stairs.first[stairs.constant]
+    moving = np.flatnonzero(~whole.constant)
+    still = whole.first[whole.constant]
     largest = bits - 1
     if len(still):
         largest = min(largest, bits - int(np.abs(still).max()).bit_length())
     if len(moving):
-        part = stairs.take(moving)
+        part = whole.take(moving)
         domain = _domain(part, None if bound is None else bound[moving])
         largest = min(largest, _largest_shift(part, *domain, bits))
     for shift in range(largest, max(largest - _SHIFTS, low_bits - 1), -1):
-        found = _parameters(stairs, bound, shift, 1 << bits, 1 << low_bits)
+        found = _parameters(sides, bound, shift, 1 << bits, 1 << low_bits)
         if found is not None:
-            return Narrow(*found, shift, bound, low_bits)
+            return _found(stairs, found, shift, bound, low_bits)
     return None
 
 
 def _parameters(
-    stairs: Staircase,
+    sides: Sequence[Staircase],
     bound: Integers | None,
     shift: int,
     limit: int,
     unit: int,
     steepest: int = _ANY,
-) -> tuple[Integers, Integers] | None:
-    """Return (mul, add) of all channels with one shift, None when a channel has none.
+) -> tuple[Integers, list[Integers]] | None:
+    """Return mul and the addends of all channels with one shift, None when a channel has none.
 
     Arguments as of :func:`_domain` and :func:`_line`.
     """
-    mul, add = np.zeros_like(stairs.first), stairs.first << shift
-    moving = np.flatnonzero(~stairs.constant)
+    mul, adds = np.zeros_like(sides[0].first), [side.first << shift for side in sides]
+    still = np.all([side.constant for side in sides], axis=0)
+    still &= np.all([side.first == sides[0].first for side in sides], axis=0)
+    moving = np.flatnonzero(~still)
     if len(moving):
-        part = stairs.take(moving)
-        domain = _domain(part, None if bound is None else bound[moving])
-        found = _line(_Points.of(part, *domain, 1 << shift, limit), limit, unit, steepest)
+        parts = [side.take(moving) for side in sides]
+        bounds = None if bound is None else bound[moving]
+        points = [_Points.of(p, *_domain(p, bounds), 1 << shift, limit) for p in parts]
+        found = _line(points, limit, unit, steepest)
         if found is None:
             return None
-        mul[moving] = np.where(part.falling, -found.mul, found.mul)
-        add[moving] = found.add
-    return mul, add
+        mul[moving] = np.where(parts[0].falling, -found.mul, found.mul)
+        for add, own in zip(adds, found.adds, strict=True):
+            add[moving] = own
+    return mul, adds
 
 
-def _line(points: _Points, limit: int, unit: int, steepest: int = _ANY) -> _Lines | None:
+def _line(sides: Sequence[_Points], limit: int, unit: int, steepest: int = _ANY) -> _Lines | None:
     """Search on a few points, then on all; the few tell quickly that there is no line.
 
     steepest: the largest slope.
     """
-    lo, hi = _slope_bounds(points, limit)
-    hi = np.minimum(hi, steepest)
-    count = points.x.shape[1]
-    if count > 2 * _SAMPLE:
-        sampled = _search(points.columns(-(-count // _SAMPLE)), lo, hi, 1)
+    bounds = [_slope_bounds(points, limit) for points in sides]
+    lo = np.max([lower for lower, _ in bounds], axis=0)
+    hi = np.minimum(np.min([upper for _, upper in bounds], axis=0), steepest)
+    if any(points.x.shape[1] > 2 * _SAMPLE for points in sides):
+        few = [points.columns(-(-points.x.shape[1] // _SAMPLE)) for points in sides]
+        sampled = _search(few, lo, hi, 1)
         if sampled is None:
             return None
         lo, hi = sampled.lo, sampled.hi
-    return _search(points, lo, hi, unit)
+    return _search(sides, lo, hi, unit)

@@ -12,7 +12,7 @@ Everything here is exact: int64 where bounds show that it suffices, Python integ
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -86,13 +86,16 @@ class Staircase:
 def staircase(steps: Sequence[Requant], acc_lo: Integers, acc_hi: Integers) -> Staircase | None:
     """Return the staircase of a sequence of steps, None when it has too many to be listed.
 
-    steps: applied first to last; parameters per channel or one for all. acc_lo, acc_hi: shape (C,)
-    or (1,), integers, acc_lo <= acc_hi. Raises: ValueError without a step.
+    None as well where a step with two addends falls, or falls at its turn. steps: applied first
+    to last; parameters per channel or one for all. acc_lo, acc_hi: shape (C,) or (1,), integers,
+    acc_lo <= acc_hi. Raises: ValueError without a step.
     """
     if not steps:
         raise ValueError("no step")
-    channels = max(len(acc_lo), len(acc_hi), *(len(p) for s in steps for p in (s.mul, s.add)))
-    ends = [_widened(np.broadcast_to(e, (channels,))) for e in (acc_lo, acc_hi)]
+    if not all(_rises(step) for step in steps):
+        return None
+    ends = _ends(steps, acc_lo, acc_hi)
+    channels = len(ends[0])
     y_lo, y_hi = ends
     falling = np.zeros(channels, dtype=bool)
     for step in steps:
@@ -124,6 +127,85 @@ def staircase(steps: Sequence[Requant], acc_lo: Integers, acc_hi: Integers) -> S
     )
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class SignedStaircase:
+    """Steps of which the first one has two addends, as a step function on each side of its turn.
+
+    All are functions of x = acc + offset, which is negative below the turn.
+
+    offset: (C,). whole: on the whole interval. below, above: for x < 0 and x >= 0; where a channel
+        reaches one side alone, the other one is constant at -1 or 0, with the nearest value of y.
+    """
+
+    offset: Integers
+    whole: Staircase
+    below: Staircase
+    above: Staircase
+
+
+def signed_staircase(
+    steps: Sequence[Requant], acc_lo: Integers, acc_hi: Integers
+) -> SignedStaircase | None:
+    """Return the staircases of steps with two addends, arguments as of :func:`staircase`.
+
+    Steps in front that only add something become the offset. None where the next step has one
+    addend, a later one has two, or there is no staircase.
+    """
+    first = next((n for n, s in enumerate(steps) if not _only_adds(s)), len(steps))
+    rest = steps[first:]
+    if not rest or rest[0].add_negative is None or any(s.add_negative for s in rest[1:]):
+        return None
+    lo, hi = _ends(steps, acc_lo, acc_hi)
+    offset = np.full(len(lo), -rest[0].turn, dtype=np.int64)
+    for step in steps[:first]:
+        offset = offset + _array(step.add)
+    lo, hi = lo + offset, hi + offset
+    rest = (_turned(rest[0]), *rest[1:])
+    whole = staircase(rest, lo, hi)
+    below = staircase(rest, np.minimum(lo, -1), np.minimum(hi, -1))
+    above = staircase(rest, np.maximum(lo, 0), np.maximum(hi, 0))
+    if whole is None or below is None or above is None:
+        return None
+    below = _constant_where(lo >= 0, below, whole.first)
+    above = _constant_where(hi < 0, above, whole.last)
+    return SignedStaircase(offset, whole, below, above)
+
+
+def _turned(step: Requant) -> Requant:
+    """Return the step as a function of the accumulator minus its turn."""
+    channels = max(len(p) for p in step.parameters)
+    mul, *addends = (p * (channels // len(p)) for p in step.parameters)
+    add, negative = (
+        tuple(a + m * step.turn for m, a in zip(mul, own, strict=True)) for own in addends
+    )
+    return replace(step, add=add, add_negative=negative, turn=0)
+
+
+def _constant_where(empty: npt.NDArray[np.bool_], side: Staircase, value: Integers) -> Staircase:
+    """Return a side with this y where a channel does not reach it."""
+    first, last = (np.where(empty, value, end) for end in (side.first, side.last))
+    return replace(side, first=first, last=last)
+
+
+def _only_adds(step: Requant) -> bool:
+    return step.mul == (1,) and step.div == 1 and step.lo is None and step.add_negative is None
+
+
+def _rises(step: Requant) -> bool:
+    """Return True for one addend; for two when no value falls as the accumulator grows."""
+    if step.add_negative is None:
+        return True
+    mul, above, below = (_array(p).astype(object) for p in step.parameters)
+    last, first = mul * (step.turn - 1) + below, mul * step.turn + above
+    return bool((mul >= 0).all() and (last // step.div <= first // step.div).all())
+
+
+def _ends(steps: Sequence[Requant], lo: Integers, hi: Integers) -> list[Integers]:
+    """Return the interval of accumulators of every channel."""
+    channels = max(len(lo), len(hi), *(len(p) for s in steps for p in s.parameters))
+    return [_widened(np.broadcast_to(e, (channels,))) for e in (lo, hi)]
+
+
 def _array(values: Sequence[int]) -> Integers:
     """Return integers as int64, as objects when they exceed it."""
     exact = all(-_SAFE <= v <= _SAFE for v in values)
@@ -148,7 +230,9 @@ def _narrowed(values: Integers) -> Integers:
 
 def _apply(step: Requant, acc: Integers) -> Integers:
     """Return ``step`` of one accumulator per channel, shape (C,)."""
-    mul, add = _array(step.mul), _array(step.add)
+    mul, add, *other = (_array(p) for p in step.parameters)
+    if other:
+        add = np.where(acc < step.turn, other[0], add)
     if _largest(acc) * _largest(mul) + _largest(add) > _SAFE or step.div > _SAFE:
         acc = acc.astype(object)
     value = (acc * mul + add) // step.div
@@ -162,10 +246,21 @@ def _preimage(step: Requant, levels: Integers) -> Integers:
 
     Channels whose mul is 0 get an arbitrary t.
     """
-    mul, add = _array(step.mul)[:, None], _array(step.add)[:, None]
-    if _largest(levels) * step.div + _largest(add) > _SAFE:
+    if step.add_negative is not None:
+        below = _line_preimage(step.mul, step.add_negative, step.div, levels)
+        above = _line_preimage(step.mul, step.add, step.div, levels)
+        return _narrowed(np.where(below < step.turn, below, np.maximum(above, step.turn)))
+    return _line_preimage(step.mul, step.add, step.div, levels)
+
+
+def _line_preimage(
+    muls: Sequence[int], adds: Sequence[int], div: int, levels: Integers
+) -> Integers:
+    """Return the thresholds of steps with one addend."""
+    mul, add = _array(muls)[:, None], _array(adds)[:, None]
+    if _largest(levels) * div + _largest(add) > _SAFE:
         levels = levels.astype(object)
-    rest = levels * step.div - add
+    rest = levels * div - add
     negative = mul < 0
     magnitude = np.maximum(abs(mul), 1)
     if not negative.any():

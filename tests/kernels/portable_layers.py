@@ -56,9 +56,9 @@ class Sampler:
         bounds = clip if clip is not None else (None, None)
         negative = rng.integers(-(1 << 20), 1 << 20, self.pick([1, channels])).tolist()
         negative = self.pick([None, None, negative])
-        return requant(
-            [int(m) for m in mul], [int(a) for a in add], div, *bounds, add_negative=negative
-        )
+        turn = self.pick([0, 0, -30, 70])
+        muls, adds = [int(m) for m in mul], [int(a) for a in add]
+        return requant(muls, adds, div, *bounds, add_negative=negative, turn=turn)
 
     def steps(self, channels: int, y: tuple[int, bool]) -> tuple[Requant, ...]:
         """One or two steps that end within the output type."""

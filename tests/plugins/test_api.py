@@ -184,5 +184,5 @@ UsageError VECTORS_OPTION VerificationFailed WeightBlock Window build_program ca
 cached_per_layer ceil_div cli exact_addend_interval extent find_compiler hookimpl image_vectors
 infer_layer infer_types load_plugins maximum mean_requant minimum narrow narrow_32 narrow_product
 plan_only portable_kernels read_plan read_timeline reject_maximum reject_type requant run_process
-staircase steps_of_sums storage_for tensor_bytes value_range window_access
+search_steps staircase steps_of_sums storage_for tensor_bytes value_range window_access
 """

@@ -50,4 +50,11 @@ def _part(steps: Sequence[Requant], channels: npt.NDArray[Any]) -> tuple[Requant
     def pick(values: tuple[int, ...]) -> tuple[int, ...]:
         return values if len(values) == 1 else tuple(values[c] for c in channels)
 
-    return tuple(Requant(pick(s.mul), pick(s.add), s.div, s.lo, s.hi) for s in steps)
+    return tuple(
+        Requant(
+            *(pick(s.mul), pick(s.add), s.div, s.lo, s.hi),
+            None if s.add_negative is None else pick(s.add_negative),
+            s.turn,
+        )
+        for s in steps
+    )

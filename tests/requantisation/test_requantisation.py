@@ -78,17 +78,18 @@ def wrap(value: int) -> int:
 
 def as_the_chip_computes(found: Narrow, channel: int, acc: int, clip: tuple | None) -> int:
     """Evaluate in 32 bits: sums are taken modulo 2^32, what is shifted must not have overflown."""
-    x = acc
+    x = acc if found.offset is None else acc + int(found.offset[channel])
     if found.reach is not None:
         bound = int(found.reach[channel])
-        x = min(max(acc, -bound - 1), bound)
+        x = min(max(x, -bound - 1), bound)
     low = x * int(found.mul_low[channel])
     assert INT32[0] <= low <= INT32[1]
-    exactly = x * int(found.mul_high[channel]) + int(found.add_high[channel])
+    below = 0 if found.below_high is None or x >= 0 else int(found.below_high[channel])
+    exactly = x * int(found.mul_high[channel]) + int(found.add_high[channel]) + below
     exactly += low >> found.low_bits
     assert INT32[0] <= exactly <= INT32[1]
     words = [wrap(int(w[channel])) for w in (found.mul_high, found.add_high, found.mul_low)]
-    total = wrap(x * words[0] + words[1] + (low >> found.low_bits))
+    total = wrap(x * words[0] + words[1] + wrap(below) + (low >> found.low_bits))
     assert total == exactly
     value = total >> found.high_shift
     return value if clip is None else min(max(value, clip[0]), clip[1])

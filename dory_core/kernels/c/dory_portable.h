@@ -18,12 +18,13 @@ typedef struct {
 } dory_portable_type_t;
 
 /* One requantisation, in 64 bits: clip(floor((mul * value + add) / div), lo, hi), with another add
- * for values below zero where there are two. Its numbers stand in the parameter table as int64:
- * first every mul, then every add, then those for values below zero; one per channel of the tile or
+ * for values below `turn` where there are two. Its numbers stand in the parameter table as int64:
+ * first every mul, then every add, then those for values below `turn`; one per channel of the tile or
  * a single one. The tables of consecutive steps follow one another. */
 typedef struct {
   int64_t div;     /* positive */
   int64_t lo, hi;  /* the limits of int64_t when there is no clip */
+  int64_t turn;
   int8_t shift;    /* log2(div), or -1 when div is no power of two */
   uint8_t mul_per_channel, add_per_channel, two_addends, negative_per_channel;
 } dory_portable_step_t;

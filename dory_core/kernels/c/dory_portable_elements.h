@@ -123,7 +123,7 @@ static inline int64_t dory_portable_apply(const dory_portable_steps_t *steps, co
     uint64_t add = (uint64_t)dory_portable_int64(table, step->add_per_channel ? c : 0u);
     table += 8u * (step->add_per_channel ? channels : 1u);
     if (step->two_addends) {
-      if (value < 0) {
+      if (value < step->turn) {
         add = (uint64_t)dory_portable_int64(table, step->negative_per_channel ? c : 0u);
       }
       table += 8u * (step->negative_per_channel ? channels : 1u);
