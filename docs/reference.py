@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,42 @@ from dory_core import api, hookspecs
 from dory_core.hooks import specifications
 
 DOCS = Path(__file__).parent
+#: Titles of docs/api.md, and the modules whose names stand below them.
+SECTIONS = {
+    "Hooks and errors": ("dory_core.hooks", "dory_core.errors"),
+    "Chips": ("dory_core.hardware", "dory_core.vectors"),
+    "Networks": (
+        "dory_core.ir",
+        "dory_core.ir.graph",
+        "dory_core.ir.layout",
+        "dory_core.ir.ranges",
+        "dory_core.passes",
+    ),
+    "Kernels": (
+        "dory_core.kernel",
+        "dory_core.kernels",
+        "dory_core.ir.features",
+        "dory_core.estimate.cache",
+    ),
+    "Tiles": ("dory_core.ir.geometry", "dory_core.expr"),
+    "Requantisation": ("dory_core.requantisation",),
+    "Frontends": ("dory_core.frontend",),
+    "Applications": (
+        "dory_core.plan",
+        "dory_core.codegen.image_vectors",
+        "dory_core.codegen.application_record",
+    ),
+    "Runners": (
+        "dory_core.application",
+        "dory_core.simulate.build",
+        "dory_core.simulate.cache",
+        "dory_core.simulate.compiler",
+        "dory_core.simulate.process",
+        "dory_core.simulate.result",
+        "dory_core.simulate.runner",
+    ),
+    "Commands": ("dory_core", "dory_core.plugins"),
+}
 _HOOKS_BEGIN, _HOOKS_END = "<!-- hooks: docs/reference.py -->\n", "<!-- end of hooks -->\n"
 _INTRODUCTION = """\
 # Names of dory_core.api
@@ -61,11 +98,16 @@ def _parts(docstring: str) -> tuple[str, str]:
 
 
 def api_text() -> str:
-    """Return docs/api.md."""
+    """Return docs/api.md; KeyError when a module of a name is in no section, or in two."""
+    homes = [module for modules in SECTIONS.values() for module in modules]
+    known = {*api.HOMES.values()}
+    if sorted(homes) != sorted(known):
+        raise KeyError(f"SECTIONS differ: {sorted({*homes} ^ known)}")
     parts = [_INTRODUCTION]
-    for title, modules in api.SECTIONS.items():
+    for title, modules in SECTIONS.items():
         parts.append(f"\n## {title}\n")
-        parts += [_name(api, name) for names in modules.values() for name in names]
+        names = [name for home in modules for name, at in api.HOMES.items() if at == home]
+        parts += [_name(api, name) for name in names]
     return "".join(parts)
 
 
@@ -83,8 +125,9 @@ def onnx_text() -> str:
 
 def _name(namespace: Any, name: str) -> str:
     thing = inspect.unwrap(getattr(namespace, name))
-    if name in api.CONSTANTS:
-        return f"\n### `{name}`\n\n{api.CONSTANTS[name]}\n"
+    kinds = (inspect.isclass, inspect.isfunction, inspect.ismodule)
+    if thing is Any or not any(kind(thing) for kind in kinds):
+        return _entry(name, _comment(importlib.import_module(api.HOMES[name]), name))
     if inspect.ismodule(thing):
         return _entry(name, inspect.getdoc(thing) or "") + _module(name, thing)
     heading = name if inspect.isclass(thing) else f"{name}{_signature(thing)}"
@@ -94,9 +137,17 @@ def _name(namespace: Any, name: str) -> str:
     return text
 
 
+def _comment(module: Any, name: str) -> str:
+    """Return the comment of ``#:`` lines above a constant; ValueError without one."""
+    found = re.search(rf"((?:^#: .*\n)+){name}\b.* =", inspect.getsource(module), re.MULTILINE)
+    if found is None:
+        raise ValueError(f"{module.__name__}.{name} has neither a docstring nor a comment with #:")
+    return found[1].replace("#: ", "").strip()
+
+
 def _module(name: str, module: Any) -> str:
     """Return the options that a module of the core offers to commands, and its functions."""
-    found = {key: getattr(module, key) for key in module.__all__}
+    found = {key: getattr(module, key) for key in dir(module)}
     functions = {key: value for key, value in found.items() if inspect.isfunction(value)}
     others = ", ".join(f"`{name}.{key}`" for key in found if key not in functions)
     text = "".join(_member(name, key, value) for key, value in functions.items())

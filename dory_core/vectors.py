@@ -17,8 +17,8 @@ from dory_core.ir.packing import pack, unpack
 # Every tensor of a network by name, shape (C, H, W), for one input.
 Vector = Mapping[str, npt.NDArray[Any]]
 
-# For targets whose application carries test vectors to the chip. Layers are compared by the runner,
-# which reads them when they are handed out, so that goldens need no memory of the chip.
+#: For targets whose application carries test vectors to the chip. Layers are compared by the
+#: runner, which reads them when they are handed out, so that goldens need no memory of the chip.
 VECTORS_OPTION = Option(
     "vectors",
     str,

@@ -2,8 +2,7 @@
 
 :class:`TargetConformance` builds and runs applications, :class:`KernelConformance` kernels alone.
 
-The kit needs pytest. Tests of plugins find here what
-they look into beyond ``dory_core.api``.
+The kit needs pytest. Tests of plugins find here what they look into beyond ``dory_core.api``.
 """
 
 from __future__ import annotations
@@ -21,12 +20,14 @@ _HOMES = {
     "KernelConformance": ("dory_core.testing.kernel_conformance", "KernelConformance"),
     "TargetConformance": ("dory_core.testing.conformance", "TargetConformance"),
     # What tests look into, which moves between versions; an empty name is the module itself.
+    "CompileOptions": ("dory_core.compiler", "CompileOptions"),
     "CompileResult": ("dory_core.compiler", "CompileResult"),
     "Expr": ("dory_core.expr", "Expr"),
     "IMPORTED": ("dory_core.pipeline", "IMPORTED"),
     "INCLUDE_FOLDERS": ("dory_core.simulate.build", "INCLUDE_FOLDERS"),
     "Op": ("dory_core.ir", "Op"),
     "PASSES": ("dory_core.pipeline", "PASSES"),
+    "Plan": ("dory_core.plan", "Plan"),
     "Plugins": ("dory_core.plugins", "Plugins"),
     "Setup": ("dory_core.pipeline", "Setup"),
     "TiledLayer": ("dory_core.tiling.tiled", "TiledLayer"),

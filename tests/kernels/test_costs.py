@@ -6,8 +6,9 @@ from dataclasses import fields, replace
 
 import pytest
 
-from dory_core.api import PortableCosts, Window, portable_kernels
+from dory_core.api import Window
 from dory_core.ir.geometry import make_tile
+from dory_core.kernels import PortableCosts, portable_kernels
 from dory_core.testing.graphs import GraphBuilder
 
 COUNTED = PortableCosts()

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 from array_networks import BYTES, ArrayBuilder, layer_cases, win
 
-from dory_core.api import DoesNotFit, Plan, load_plugins
+from dory_core.api import DoesNotFit, load_plugins
 from dory_core.testing import (
     IMPORTED,
     Capabilities,
+    Plan,
     Setup,
     TargetConformance,
     resolve_budgets,

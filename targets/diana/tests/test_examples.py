@@ -14,7 +14,6 @@ from dory_diana import plugin
 
 from dory_core.api import (
     AvgPool,
-    CompileOptions,
     Conv,
     DoesNotFit,
     Kernel,
@@ -28,6 +27,7 @@ from dory_core.api import (
 )
 from dory_core.testing import (
     IMPORTED,
+    CompileOptions,
     Plugins,
     check_network,
     compile_network,

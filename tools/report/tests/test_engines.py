@@ -10,7 +10,8 @@ from dory_report.comparison.points import Comparison, Point, outcome_of
 from dory_report.comparison.tables import print_comparison
 from rich.console import Console
 
-from dory_core.api import Graph, Plan, Window
+from dory_core.api import Graph, Window
+from dory_core.testing import Plan
 from dory_core.testing.apps import build_app
 from dory_core.testing.graphs import GraphBuilder
 from tests.toy.array import array_chip

@@ -13,7 +13,7 @@ from dory_report.application.charts import KEPT, local_memory
 from dory_report.application.page import report_page
 from dory_report.vega import layer_label
 
-from dory_core.api import Window, read_plan, read_timeline
+from dory_core.api import Window, cli, read_plan
 from dory_core.testing.apps import build_app
 from dory_core.testing.graphs import GraphBuilder
 
@@ -41,7 +41,7 @@ class _Rows(HTMLParser):
 
 def test_every_row_has_a_cell_for_each_column(app: Path) -> None:
     parser = _Rows()
-    parser.feed(report_page(read_plan(app), read_timeline(app)).partition("<script>")[0])
+    parser.feed(report_page(read_plan(app), cli.read_timeline(app)).partition("<script>")[0])
     assert list(parser.found) == ["layers", "memory"]
     for table, counts in parser.found.items():
         assert set(counts) == {counts[0]}, table
@@ -53,7 +53,7 @@ def test_every_row_has_a_cell_for_each_column(app: Path) -> None:
 def page(app: Path, browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """The browser, with the page loaded and all charts drawn."""
     file = tmp_path_factory.mktemp("page") / "report.html"
-    file.write_text(report_page(read_plan(app), read_timeline(app)), encoding="utf-8")
+    file.write_text(report_page(read_plan(app), cli.read_timeline(app)), encoding="utf-8")
     browser.get(file.as_uri())
     from selenium.webdriver.support.ui import WebDriverWait
 
@@ -161,7 +161,7 @@ def test_tensors_that_stay_in_l1_are_shown_beside_the_layers_that_leave_them_alo
     assert [(v["layer"], v["bytes"]) for v in values if v["buffer"] == KEPT] == [
         (layer_label(plan["layers"][2]), 8 * 6 * 6)
     ]
-    page = report_page(plan, read_timeline(tmp_path / "app"))
+    page = report_page(plan, cli.read_timeline(tmp_path / "app"))
     assert "kept in L1 for later layers" in page
     assert plan["layers"][0]["proof"] in page
 
@@ -169,7 +169,7 @@ def test_tensors_that_stay_in_l1_are_shown_beside_the_layers_that_leave_them_alo
 def test_images_show_the_same_charts(app: Path) -> None:
     from dory_report.application.page import figures
 
-    drawn = figures(read_plan(app), read_timeline(app))
+    drawn = figures(read_plan(app), cli.read_timeline(app))
     assert tuple(figure.name for figure in drawn) == FIGURES
     for figure in drawn:
         assert drawing.image(figure.spec, "svg").startswith(b"<svg")
@@ -179,7 +179,7 @@ def test_images_show_the_same_charts(app: Path) -> None:
 def test_trace_events_are_those_of_the_timeline(app: Path) -> None:
     from dory_report.application.trace import trace_json
 
-    timeline = read_timeline(app)
+    timeline = cli.read_timeline(app)
     trace = json.loads(json.dumps(trace_json(timeline, "toy", 50e6)))
     spans = [event for event in trace["traceEvents"] if event["ph"] == "X"]
     assert len(spans) == len(timeline["events"]) > 10

@@ -25,24 +25,24 @@ def report(
     debug: cli.Debug = False,
 ) -> None:
     """Show layers, tiles, memory and estimate of an application."""
-    from dory_core.api import cli, read_plan, read_timeline
+    from dory_core.api import cli, read_plan
 
     plan = read_plan(app)
     wrote = []
     if html is not None:
         from dory_report.application.page import report_page
 
-        cli.write_file(html, report_page(plan, read_timeline(app)).encode())
+        cli.write_file(html, report_page(plan, cli.read_timeline(app)).encode())
         wrote.append(html)
     if images is not None:
         from dory_report.application.page import figures
         from dory_report.drawing import write_images
 
-        wrote += write_images(images, image_format, figures(plan, read_timeline(app)))
+        wrote += write_images(images, image_format, figures(plan, cli.read_timeline(app)))
     if trace is not None:
         from dory_report.application.trace import trace_bytes
 
-        cli.write_file(trace, trace_bytes(plan, read_timeline(app)))
+        cli.write_file(trace, trace_bytes(plan, cli.read_timeline(app)))
         wrote.append(trace)
     if cli.settings.verbosity < 0:
         return

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dory_core.api import BUDGET_NAMES
+from dory_core.api import cli
 from dory_report.comparison.columns import budget_text, column_label
 from dory_report.vega import Spec, chart, field, labels, layer_label, tooltip
 
@@ -48,7 +48,7 @@ def totals(document: Mapping[str, Any], measure: str) -> Spec | None:
     title, more = varied[0] if varied else None, dict[str, Any]()
     if numeric:
         more = {"scale": {"zero": False}}
-    if numeric and title in BUDGET_NAMES:
+    if numeric and title in cli.BUDGET_NAMES:
         # Sizes are compared by their ratio; the axis shows those that were asked for.
         ticks = sorted({value["x"] for value in values})
         axis = {"values": ticks, "labelOverlap": True, "grid": True, "format": "~r"}
@@ -75,7 +75,7 @@ def totals(document: Mapping[str, Any], measure: str) -> Spec | None:
 def _position_of(column: Mapping[str, Any], name: str) -> float | str:
     """Return where a column stands on the axis of what varies; budgets in kB."""
     position = _number_of(column["variation"][name])
-    if name in BUDGET_NAMES and not isinstance(position, str):
+    if name in cli.BUDGET_NAMES and not isinstance(position, str):
         return position / 1024
     return position
 

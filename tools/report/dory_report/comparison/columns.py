@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dory_core.api import BUDGET_NAMES, cli
+from dory_core.api import cli
 
 #: More columns than this are compared by their totals only.
 MOST_SIDE_BY_SIDE = 4
@@ -19,7 +19,7 @@ def column_label(column: Mapping[str, Any]) -> str:
 
 def budget_text(name: str, value: str) -> str:
     """Return the value of something that varies; budgets as ``--vary`` takes them: ``36k``."""
-    if name in BUDGET_NAMES and value.isdecimal() and int(value) % 1024 == 0:
+    if name in cli.BUDGET_NAMES and value.isdecimal() and int(value) % 1024 == 0:
         return f"{int(value) // 1024}k"
     return value
 

@@ -126,7 +126,6 @@ def _command() -> str:
 
 
 def _points(targets: str, vary: list[str], study: Study) -> tuple[Point, ...]:
-    from dory_core.api import BUDGET_NAMES
     from dory_report.comparison.points import grid
 
     names = _values("--targets", targets)
@@ -141,11 +140,11 @@ def _points(targets: str, vary: list[str], study: Study) -> tuple[Point, ...]:
             raise UsageError(f"--vary takes KEY=A,B, not {text!r}")
         if name in varied:
             raise UsageError(f"--vary {name} is given twice", "name all its values in one --vary")
-        fixed = name in study.settings or BUDGET_NAMES.get(name) in study.budgets
+        fixed = name in study.settings or cli.BUDGET_NAMES.get(name) in study.budgets
         if fixed:
             raise UsageError(f"{name} varies and also has a fixed value", "leave one of them out")
         found = _values(f"--vary {name}", values)
-        if name in BUDGET_NAMES:
+        if name in cli.BUDGET_NAMES:
             found = tuple(str(cli.byte_size(value)) for value in found)
         varied[name] = found
     return grid(names, varied)

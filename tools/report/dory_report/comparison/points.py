@@ -14,12 +14,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from dory_core.api import BUDGET_NAMES, DoesNotFit, NotSupported
+from dory_core.api import DoesNotFit, NotSupported, cli
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from dory_core.api import CompileOptions, Plan
 
 COMPARE_VERSION = 1
 
@@ -135,11 +133,11 @@ def grid(targets: Sequence[str], varied: Mapping[str, Sequence[str]]) -> tuple[P
 
 def measure(study: Study, point: Point) -> Outcome:
     """Plan one point. Raises UsageError for names and values that do not exist."""
-    from dory_core.api import load_plugins, plan_only
+    from dory_core.api import load_plugins
 
     with _options(study, point) as options:
         try:
-            plan = plan_only(options, load_plugins())
+            plan = cli.plan_only(options, load_plugins())
         except NotSupported as error:
             return Outcome(point, False, None, error.message, error.hint)
         except DoesNotFit as error:
@@ -148,9 +146,8 @@ def measure(study: Study, point: Point) -> Outcome:
 
 
 @contextmanager
-def _options(study: Study, point: Point) -> Iterator[CompileOptions]:
+def _options(study: Study, point: Point) -> Iterator[cli.CompileOptions]:
     """Give the options of one point, with the network in a file of this machine."""
-    from dory_core.api import CompileOptions
 
     settings = {}
     for name, value in study.settings.items():
@@ -159,8 +156,8 @@ def _options(study: Study, point: Point) -> Iterator[CompileOptions]:
             settings[key] = value
     budgets = dict(study.budgets)
     for name, value in point.variation:
-        if name in BUDGET_NAMES:
-            budgets[BUDGET_NAMES[name]] = int(value)
+        if name in cli.BUDGET_NAMES:
+            budgets[cli.BUDGET_NAMES[name]] = int(value)
         else:
             settings[name] = value
     with TemporaryDirectory(prefix="dory-compare-") as folder:
@@ -168,7 +165,7 @@ def _options(study: Study, point: Point) -> Iterator[CompileOptions]:
         if not network.is_file():
             network = Path(folder, study.network.name)
             network.write_bytes(study.content)
-        yield CompileOptions(
+        yield cli.CompileOptions(
             network=network,
             target=point.target,
             frontend=study.frontend,
@@ -195,7 +192,7 @@ _LAYER_KEYS = (
 )
 
 
-def outcome_of(point: Point, plan: Plan) -> Outcome:
+def outcome_of(point: Point, plan: cli.Plan) -> Outcome:
     """Return what a plan says about its point."""
     document = plan.to_json()
     layers = sorted(document["layers"], key=lambda layer: layer["index"])
@@ -216,7 +213,7 @@ def outcome_of(point: Point, plan: Plan) -> Outcome:
     )
 
 
-def _traffic(plan: Plan) -> dict[str, Any]:
+def _traffic(plan: cli.Plan) -> dict[str, Any]:
     """Return calls of kernels, runs of tile loops, and transfers with their bytes, of a plan."""
     counts = [step.traffic for step in plan.steps]
     return {
