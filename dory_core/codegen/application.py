@@ -15,8 +15,8 @@ from dory_core.codegen.printer import copies_by_helper, print_layer
 from dory_core.errors import DoryError
 from dory_core.hardware import OutputFile
 from dory_core.plan import TIMELINE_FILE, LayerStep, Plan
+from dory_core.plan.operations import LayerProgram
 from dory_core.planning.place import table_bytes
-from dory_core.program.lower import lower_layer
 from dory_core.runtime import runtime_files
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -37,9 +37,8 @@ def render(name: str, **values: object) -> str:
     return str(_template(name).render(**values))
 
 
-def layer_file(plan: Plan, step: LayerStep) -> str:
+def layer_file(plan: Plan, step: LayerStep, program: LayerProgram) -> str:
     """Return the C file of one layer."""
-    program = lower_layer(step, plan.any_core and plan.cores > 1)
     definitions, body = print_layer(step, program, plan.cores)
     values = {"plan": plan, "step": step, "program": program}
     return render("layer.c.mako", **values, definitions=definitions, body=body)
@@ -81,8 +80,8 @@ def application_files(provided: Iterable[OutputFile], plan: Plan) -> tuple[Outpu
         OutputFile("inc/network.h", render("network.h.mako", plan=plan)),
         OutputFile("src/network.c", render("network.c.mako", plan=plan)),
     ]
-    for step in plan.steps:
-        files.append(OutputFile(f"src/{layer_symbol(step)}.c", layer_file(plan, step)))
+    for step, program in zip(plan.steps, plan.program.layers, strict=True):
+        files.append(OutputFile(f"src/{layer_symbol(step)}.c", layer_file(plan, step, program)))
         if step.weights is not None and step.weights.linked:
             files.append(OutputFile(f"weights/{weights_symbol(step)}.c", weights_file(step)))
     helper = any(map(copies_by_helper, plan.steps))

@@ -9,7 +9,7 @@ from itertools import groupby
 from dory_core.codegen.conversions import conversion_lines
 from dory_core.codegen.names import address, layer_arenas, layer_symbol
 from dory_core.plan import LayerStep, Plan
-from dory_core.program.network import (
+from dory_core.plan.operations import (
     Convert,
     Dead,
     ExtStart,
@@ -18,9 +18,8 @@ from dory_core.program.network import (
     NetworkOperation,
     Report,
     RunPart,
-    lower_network,
+    l2_name,
 )
-from dory_core.program.operations import l2_name
 
 _WIDTH = 100
 INDENT = "  "
@@ -39,8 +38,7 @@ class NetworkBody:
 
 def network_body(plan: Plan) -> NetworkBody:
     """Return the program of a network in C."""
-    blocks = next(level.blocks for level in plan.levels if level.name == "L2")
-    program = lower_network(plan.steps, plan.transfers, blocks, plan.final_conversions)
+    program = plan.program.operations[:-1]  # the template copies the outputs
     printer: _Streamed | _Resident = _Streamed(plan) if plan.transfers else _Resident(plan)
     inputs = next(n for n, operation in enumerate(program) if isinstance(operation, Inputs))
     before = tuple(printer.lines(program[:inputs]))

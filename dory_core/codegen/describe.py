@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dory_core.ir import AvgPool, Conv, Layer, MaxPool, Window
 from dory_core.plan import IN_PLACE, RESIDENT, LayerStep, OperandPlan, Plan
-from dory_core.program.operations import Copy, LayerProgram, all_operations
+from dory_core.plan.operations import Copy, LayerProgram, all_operations
 
 
 def describe_window(window: Window) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dory_core.plan import RESIDENT, LayerStep
-from dory_core.program.operations import l2_name
+from dory_core.plan.operations import l2_name
 
 
 def weights_symbol(step: LayerStep) -> str:

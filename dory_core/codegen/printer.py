@@ -16,7 +16,7 @@ from dory_core.codegen.names import layer_parameters, layer_symbol, weights_symb
 from dory_core.copies import DMA, PIECES
 from dory_core.expr import Expr, Var
 from dory_core.plan import LayerStep
-from dory_core.program.operations import (
+from dory_core.plan.operations import (
     AXES,
     CONSTANTS,
     L1,
@@ -139,9 +139,9 @@ class _Printer:
         base = {L1: "l1", CONSTANTS: weights_symbol(self.step)}.get(address.memory, address.memory)
         terms, constant = self.reader.sum_terms(address.offset)
         texts = [base]
-        block = self.step.block(address.buffer) if address.memory == L1 else None
+        block = self.step.block(address.operand) if address.memory == L1 else None
         if block is not None:
-            name = f"L1_{address.buffer.upper()}"
+            name = f"L1_{address.operand.upper()}"
             texts.append(name)
             constant -= block.offsets[0]
             slots = [term for term in terms if of is not None and _slot_name(term[1])]
@@ -373,7 +373,7 @@ class _Printer:
             return ArgumentText(self.reader.text(argument), self.reader.atom(argument), of_tile)
         text = self._address(argument)
         of_tile = _of_tile(argument.offset)
-        if argument.buffer == "psum":
+        if argument.operand == "psum":
             text = f"(int32_t *)(void *)({text})"
         if argument.memory == CONSTANTS and not text.startswith("("):
             text = f"(const uint8_t *){text}"

@@ -1,287 +1,323 @@
 """Independent check of what lies where when it is read. It shares no code with the planners.
 
-The execution is walked with a record of every tensor in every memory: writing a range of bytes ends
-whatever overlapped it, and what is read must lie there, whole and in a layout that serves.
+The operations are executed on ranges of bytes: what is written ends whatever it overlaps, and what
+is read must lie there, whole and in a layout that serves.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import combinations
 
 from dory_core.errors import DoryError
-from dory_core.ir import Linear
+from dory_core.ir import Tensor
 from dory_core.ir.layout import HWC, Layout
+from dory_core.plan import Conversion, ExtTransfer, LayerStep, OperandPlan, Place
+from dory_core.plan.operations import (
+    L1,
+    Convert,
+    Dead,
+    ExtStart,
+    ExtWait,
+    Inputs,
+    LayerProgram,
+    Mark,
+    MarkKind,
+    Outputs,
+    Program,
+    Report,
+    RunPart,
+    l2_name,
+)
+from dory_core.program.accesses import Access, bounds, l2_accesses, marks, used_l1
 
-if TYPE_CHECKING:
-    from dory_core.ir import Tensor
-    from dory_core.plan import Conversion, ExtTransfer, LayerStep, OperandPlan, PartPlan, Place
-
-_IN_L1 = (1, 0)
-_IN_L2 = (2, 0)
-_BELOW = 3  # tensors there pass through L2 in stripes
+_L2 = l2_name(0)  # the memory that transfers reach
+_L3 = "l3"
 
 
 @dataclass(frozen=True, slots=True)
 class _Range:
-    """Bytes start to end of a memory; tensor: None for data of a layer alone."""
+    """Bytes start to end of a memory. tensor: None for data of a layer alone. reserved: they belong
+    to a transfer on its way."""
 
     start: int
     end: int
-    tensor: str | None
-    layout: Layout
+    tensor: str | None = None
+    layout: Layout = HWC
+    reserved: str = ""
 
     def meets(self, other: _Range) -> bool:
         return self.start < other.end and other.start < self.end
 
 
-def verify_contents(
-    steps: Sequence[LayerStep],
-    inputs: Iterable[Place],
-    outputs: Iterable[Place],
-    final: Iterable[Conversion] = (),
-    transfers: Iterable[ExtTransfer] = (),
-) -> None:
+def verify_contents(program: Program, steps: Sequence[LayerStep]) -> None:
     """Raise DoryError (a bug) unless every part finds its inputs, and the end the outputs.
 
-    Steps in the order of execution. Tensors in L2 and L3 keep their bytes until something overlaps
-    them, those in L1 until the next layer that does not find them there as its input. transfers:
-    between L2 and L3; what one brings is there when it is waited for, and until then its bytes in
-    both levels belong to it.
+    Tensors in L2 and L3 keep their bytes until something overlaps them, those in L1 until the next
+    layer that does not find them there as its input. What a transfer brings is there when it is
+    waited for, and until then its bytes in both levels belong to it.
     """
     memory = _Memory()
-    events: dict[int, list[ExtTransfer]] = {}
-    for transfer in transfers:
-        for position in {transfer.start, transfer.wait}:
-            events.setdefault(position, []).append(transfer)
-    for place in inputs:
-        memory.write(place, "the network input")
-    memory.transfer(events.get(-1, ()), -1)
-    end = 0
-    for step in steps:
-        who = f"layer {step.index} '{step.layer.op.name}'"
-        for part in step.parts:
-            memory.transfer(events.get(part.position, ()), part.position)
-            if part is step.parts[0]:
-                for conversion in step.conversions:
-                    memory.convert(conversion, who)
-            memory.run(step, part, who)
-            end = part.position + 1
-    memory.transfer(events.get(end, ()), end)
-    for conversion in final:
-        memory.convert(conversion, "the end")
-    for place in outputs:
-        memory.read(place, HWC, place.tensor, "the end")
+    for place in program.given:
+        memory.take(_memory_of(place), _range(place))
+    for operation in program.operations:
+        if isinstance(operation, ExtStart):
+            memory.start(operation.transfer)
+        elif isinstance(operation, ExtWait):
+            memory.wait(operation.transfer)
+        elif isinstance(operation, Inputs):
+            for place in operation.places:
+                if place.level == 2:
+                    memory.take(_memory_of(place), _range(place))
+        elif isinstance(operation, Convert):
+            memory.convert(operation.conversion)
+        elif isinstance(operation, Dead):
+            block = operation.block
+            memory.take(l2_name(block.memory), _Range(block.offset, block.end))
+        elif isinstance(operation, RunPart):
+            number = operation.step
+            memory.run(_Run(steps[number], program.layers[number], operation.part))
+        elif isinstance(operation, Report):
+            memory.report(operation)
+        elif isinstance(operation, Outputs):
+            for place in operation.places:
+                memory.read(place, HWC, "the end")
+    memory.end()
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Run:
+    """A part of a layer."""
+
+    step: LayerStep
+    program: LayerProgram
+    part: int
+
+    @property
+    def who(self) -> str:
+        """The layer, for messages."""
+        return f"layer {self.step.index} '{self.step.layer.op.name}'"
+
+    def operand(self, name: str) -> OperandPlan:
+        """Return how x, x2 or y lies and moves."""
+        return self.step.output if name == "y" else self.step.inputs[name == "x2"]
+
+
+@dataclass(slots=True)
+class _Transfer:
+    """A transfer on its way. arrives: what it brings. mark: reserves its target. source: the range
+    that its first byte comes from."""
+
+    one: ExtTransfer
+    arrives: list[_Range]
+    mark: _Range
+    source: _Range | None
+
+
+@dataclass(slots=True)
 class _Memory:
-    def __init__(self) -> None:
-        self._ranges: dict[tuple[int, int], list[_Range]] = {}
-        self._coming: dict[ExtTransfer, tuple[list[_Range], _Range, _Range | None]] = {}
+    """What lies where. flying: transfers that have started. layer: that ran last."""
 
-    def transfer(self, events: Sequence[ExtTransfer], position: int) -> None:
-        """Let transfers end and start before the part at a position, in the order of the code."""
-        for one in events:
-            if one.start < one.wait == position:
-                self._end(one)
-        for incoming in (False, True):
-            mine = [one for one in events if one.incoming == incoming]
-            for one in mine:
-                if one.start == position:
-                    self._start(one)
-            for one in mine:
-                if one.start == one.wait == position:
-                    self._end(one)
+    ranges: dict[str, list[_Range]] = field(default_factory=dict)
+    flying: dict[ExtTransfer, _Transfer] = field(default_factory=dict)
+    layer: LayerStep | None = None
 
-    def _start(self, one: ExtTransfer) -> None:
+    def at(self, where: str, byte: int) -> _Range | None:
+        """Return what lies at a byte."""
+        ranges = self.ranges.get(where, ())
+        return next((r for r in ranges if r.start <= byte < r.end), None)
+
+    def take(self, where: str, new: _Range) -> None:
+        """Let something lie there, and nothing else that it overlaps."""
+        left = [r for r in self.ranges.get(where, ()) if not r.meets(new)]
+        self.ranges[where] = [*left, new]
+
+    # -- transfers between L2 and L3 ---------------------------------------------------------------
+
+    def start(self, one: ExtTransfer) -> None:
+        """Start a transfer."""
         source, start, target, goal = _ends(one)
-        found = self._at(source, start)
+        found = self.at(source, start)
         if found is None and not one.incoming:
             raise _bug(f"{one.name} leaves L2 at {start}, where no tensor lies")
         # What L3 holds from the start are constants; they are known by their place.
-        arrived = [_Range(goal, goal + one.size, f"byte {one.l3_offset} of L3 at {goal}", HWC)]
-        here = _Range(start, start + one.size, None, HWC)
-        for r in self._ranges.get(source, ()):
+        arrives = [_Range(goal, goal + one.size, _constants(start - goal))] if one.incoming else []
+        here = _Range(start, start + one.size)
+        for r in self.ranges.get(source, ()):
             if r.meets(here):
-                first, last = max(r.start, start), min(r.end, start + one.size)
-                arrived.append(replace(r, start=first - start + goal, end=last - start + goal))
-        mark = _Range(goal, goal + one.size, f"{one.name} on its way", HWC)
-        self._coming[one] = arrived, mark, found
-        self._take(target, mark)
+                first, last = max(r.start, here.start), min(r.end, here.end)
+                arrives.append(replace(r, start=first - start + goal, end=last - start + goal))
+        mark = _Range(goal, goal + one.size, reserved=one.name)
+        self.flying[one] = _Transfer(one, arrives, mark, found)
+        self.take(target, mark)
 
-    def _end(self, one: ExtTransfer) -> None:
+    def wait(self, one: ExtTransfer) -> None:
+        """Let a transfer end."""
         source, _, target, _ = _ends(one)
-        arrived, mark, found = self._coming.pop(one)
-        if found is not None and found not in self._ranges.get(source, ()):
+        transfer = self.flying.pop(one)
+        found = transfer.source
+        if found is not None and found not in self.ranges.get(source, ()):
             raise _bug(f"{found.tensor} is written over while {one.name} is on its way")
-        if mark not in self._ranges.get(target, ()):
+        if transfer.mark not in self.ranges.get(target, ()):
             raise _bug(f"{one.name} is written over before it is waited for")
-        for piece in arrived:
-            self._take(target, piece)
+        for piece in transfer.arrives:
+            self.take(target, piece)
 
-    def _at(self, where: tuple[int, int], byte: int) -> _Range | None:
-        ranges = self._ranges.get(where, ())
-        return next((r for r in ranges if r.start <= byte < r.end), None)
+    def end(self) -> None:
+        """Check that nothing is on its way."""
+        for one in self.flying:
+            raise _bug(f"{one.name} is never waited for")
 
-    def _reads_piece(self, tensor: str | None, start: int, size: int, who: str) -> None:
-        """Check that bytes of a tensor lie in L2, in one piece or several."""
-        at = start
-        while at < start + size:
-            found = self._at(_IN_L2, at)
-            if found is None or (tensor is not None and found.tensor != tensor):
-                raise _bug(f"{who} reads {tensor} at {at} of L2, where it does not lie")
-            at = found.end
+    # -- tensors -----------------------------------------------------------------------------------
 
-    def _reads_constants(self, step: LayerStep, part: PartPlan, who: str) -> None:
-        weights = step.weights
-        if weights is None or part.weights is None:
-            return
-        chunk = weights.chunks[part.chunk]
-        ahead = weights.offset + chunk.offset - part.weights
-        at = part.weights
-        while at < part.weights + len(chunk.data):
-            found = self._at(_IN_L2, at)
-            if (
-                found is None
-                or found.tensor != f"byte {found.start + ahead} of L3 at {found.start}"
-            ):
-                raise _bug(f"{who} reads its constants at {at} of L2, where they do not lie")
-            at = found.end
+    def read(self, place: Place, wanted: Layout, who: str) -> None:
+        """Check that a tensor lies at a place, from its first byte on."""
+        where, bytes_ = _memory_of(place), _range(place)
+        found = self.at(where, place.offset)
+        if found is None or found.start != place.offset:
+            raise _not_there(who, place.tensor.name, where, place.offset)
+        self._pieces(where, replace(bytes_, layout=wanted), who, place.tensor)
 
-    def write(self, place: Place, who: str, beside: Iterable[Place] = ()) -> None:
-        """Let a tensor lie at a place; beside: what must be there afterwards, too."""
-        new = _range(place)
-        for other in beside:
-            if _where(other) == _where(place) and new.meets(_range(other)):
+    def _pieces(self, where: str, wanted: _Range, who: str, tensor: Tensor | None = None) -> None:
+        """Check that bytes lie somewhere, in one piece or several. tensor: of which they are."""
+        at = wanted.start
+        while at < wanted.end:
+            found = self.at(where, at)
+            if found is None or found.tensor != wanted.tensor:
+                raise _not_there(who, str(wanted.tensor), where, at)
+            if tensor is not None and not found.layout.serves(wanted.layout, tensor):
                 raise _bug(
-                    f"{who} writes {place.tensor.name} over {other.tensor.name}, which it reads"
+                    f"{who} reads {tensor.name} as {_text(wanted.layout)}, it lies there as "
+                    f"{_text(found.layout)}"
                 )
-        self._take(_where(place), new)
+            at = found.end
 
-    def _take(self, where: tuple[int, int], new: _Range) -> None:
-        left = [r for r in self._ranges.get(where, ()) if not r.meets(new)]
-        self._ranges[where] = [*left, new]
-
-    def read(self, place: Place, wanted: Layout, tensor: Tensor, who: str) -> None:
-        """Check that a tensor lies at a place in a layout that serves ``wanted``."""
-        at = _range(place)
-        found = self._at(_where(place), at.start)
-        if found is not None and (found.start != at.start or found.tensor != tensor.name):
-            found = None
-        piece = found
-        while piece is not None and piece.end < at.end:  # brought in pieces
-            piece = self._at(_where(place), piece.end)
-            if piece is None or piece.tensor != tensor.name or place.level == 1:
-                found = piece = None
-        if found is None:
-            raise _bug(
-                f"{who} reads {tensor.name} at {place.offset} of L{place.level}, where it does not "
-                "lie"
-            )
-        if not found.layout.serves(wanted, tensor):
-            raise _bug(
-                f"{who} reads {tensor.name} as {_text(wanted)}, it lies there as "
-                f"{_text(found.layout)}"
-            )
-
-    def convert(self, conversion: Conversion, who: str) -> None:
+    def convert(self, conversion: Conversion) -> None:
         """Run a conversion, which leaves zeros in the padding."""
         source, target = conversion.source, conversion.target
-        self.read(source, source.layout, source.tensor, who)
+        who = f"the conversion of {source.tensor.name}"
+        self.read(source, source.layout, who)
         if target.tensor.name != source.tensor.name or not target.layout.clean:
-            raise _bug(f"{who}: a conversion makes no clean copy of {source.tensor.name}")
-        self.write(target, who, beside=(source,))
+            raise _bug(f"{who} makes no clean copy")
+        if _memory_of(target) == _memory_of(source) and _range(target).meets(_range(source)):
+            raise _bug(f"{who} writes over what it reads")
+        self.take(_memory_of(target), _range(target))
 
-    def run(self, step: LayerStep, part: PartPlan, who: str) -> None:
+    # -- layers ------------------------------------------------------------------------------------
+
+    def run(self, run: _Run) -> None:
         """Run a part of a layer: its inputs, its buffers in L1, its output."""
-        operands = zip(step.inputs, step.layer.inputs, part.inputs, strict=True)
-        for transfer, tensor, start in operands:
-            if transfer.place.level == _BELOW:
-                self._reads_piece(tensor.name, start, _stripe_bytes(step, part, tensor), who)
-            else:
-                self.read(transfer.place, transfer.layout, tensor, who)
-        self._reads_constants(step, part, who)
-        self._use_l1(step, who)
-        place = step.output.place
-        if place.layout != step.output.layout:
-            raise _bug(f"{who} writes its output as {_text(step.output.layout)}")
-        if place.level != _BELOW:
-            self.write(place, who, beside=[t.place for t in step.inputs])
-        elif part.report is not None:
-            start, size = part.report
-            self._take(_IN_L2, _Range(start, start + size, place.tensor.name, place.layout))
-        if part is step.parts[-1]:
-            self._keep(step, who)
+        step, who, output = run.step, run.who, run.step.output
+        self.layer = step
+        reads = list(l2_accesses(run.program, run.part, reads=True))
+        for access in reads:
+            self._reads(run, access)
+        self._use_l1(run)
+        if output.place.layout != output.layout:
+            raise _bug(f"{who} writes its output as {_text(output.layout)}")
+        for access in l2_accesses(run.program, run.part, reads=False):
+            written = _Range(access.start, access.sure)
+            for other in reads:
+                if other.memory == access.memory and written.meets(_Range(other.start, other.sure)):
+                    of = output.place.tensor.name, run.operand(other.operand).place.tensor.name
+                    raise _bug(f"{who} writes {of[0]} over {of[1]}, which it reads")
+            self.take(access.memory, written)
+        if run.part == run.program.parts - 1:
+            self._keep(run)
 
-    def _keep(self, step: LayerStep, who: str) -> None:
+    def report(self, report: Report) -> None:
+        """Let the output that a layer has written be there for its readers."""
+        assert self.layer is not None
+        place = self.layer.output.place
+        if report.level == 2:
+            end = report.offset + report.bytes
+            new = _Range(report.offset, end, place.tensor.name, place.layout)
+            self.take(l2_name(report.memory), new)
+
+    def _reads(self, run: _Run, access: Access) -> None:
+        """Check that what a part reads of an operand lies where it reads it."""
+        if access.operand == "w":
+            weights = run.step.weights
+            assert weights is not None
+            first = weights.offset + weights.chunks[run.step.parts[run.part].chunk].offset
+            name = _constants(first - access.start)
+            self._pieces(access.memory, _Range(access.start, access.end, name), run.who)
+            return
+        plan = run.operand(access.operand)
+        tensor, place = plan.place.tensor, plan.place
+        if place.level == 2:  # the whole tensor is there, not a stripe
+            self.read(place, plan.layout, run.who)
+        wanted = _Range(access.start, access.sure, tensor.name, plan.layout)
+        self._pieces(access.memory, wanted, run.who, tensor)
+
+    def _use_l1(self, run: _Run) -> None:
+        """Let everything in L1 end that the layer's buffers overlap, but for the inputs that it
+        finds there; its whole output lies there when that is one tile."""
+        who, step = run.who, run.step
+        used = {name: _Range(*bytes_) for name, bytes_ in used_l1(run.program).items()}
+        for (name, one), (other, two) in combinations(used.items(), 2):
+            if one.meets(two):
+                raise _bug(f"{who}: buffers {name} and {other} of L1 overlap")
+        for mark in marks(run.program, MarkKind.KEEP):
+            self._finds(run, mark)
+        operands = dict(zip(("x", "x2"), step.inputs, strict=False))
+        stay = {plan.place.tensor.name for plan in operands.values() if plan.place.level == 1}
+        for name, plan in {**operands, "y": step.output}.items():
+            if plan.place.level == 1 and used[name].start != plan.place.offset:
+                raise _bug(f"{who} does not have {plan.place.tensor.name} in L1 where it lies")
+        left = [
+            r
+            for r in self.ranges.get(L1, ())
+            if r.tensor in stay or not any(r.meets(one) for one in used.values())
+        ]
+        if run.program.loop is None and run.program.parts == 1 and "y" in used:
+            tensor, start = step.output.place.tensor, used["y"].start
+            end = start + step.output.place.size_bytes
+            left.append(_Range(start, end, tensor.name, step.output.layout))
+        self.ranges[L1] = left
+
+    def _finds(self, run: _Run, mark: Mark) -> None:
+        """Check that what a mark keeps lies in L1 when a layer begins."""
+        assert mark.address is not None
+        (start, _), (size, _) = bounds(mark.address.offset), bounds(mark.bytes)
+        found = self.at(L1, start)
+        if found is None or (found.start, found.end) != (start, start + size):
+            raise _not_there(run.who, mark.text, L1, start)
+        self._pieces(L1, _Range(start, start + size, mark.text), run.who)
+        for plan in run.step.inputs:
+            if plan.place.tensor.name == mark.text and plan.place.level == 1:
+                self.read(plan.place, plan.layout, run.who)
+
+    def _keep(self, run: _Run) -> None:
         """Let what the layer keeps in L1 lie there, and nothing else."""
-        there = {(r.start, r.end, r.tensor): r for r in self._ranges[_IN_L1]}
+        there = {(r.start, r.end, r.tensor): r for r in self.ranges[L1]}
         kept = []
-        for place in step.kept:
+        for place in run.step.kept:
             wanted = _range(place)
             found = there.get((wanted.start, wanted.end, wanted.tensor))
             if place.level != 1 or found is None:
                 raise _bug(
-                    f"{who} keeps {place.tensor.name} at {place.offset} of L{place.level}, where "
-                    "it does not lie"
+                    f"{run.who} keeps {place.tensor.name} at {place.offset} of L{place.level}, "
+                    "where it does not lie"
                 )
             kept.append(found)
-        self._ranges[_IN_L1] = kept
-
-    def _use_l1(self, step: LayerStep, who: str) -> None:
-        """Let everything in L1 end that the layer's buffers overlap, but for the inputs that it
-        finds there; its whole output lies there when that is one tile."""
-        buffers = [
-            _Range(offset, offset + buffer.bytes, buffer.name, HWC)
-            for buffer in step.l1
-            for offset in buffer.offsets
-        ]
-        for n, one in enumerate(buffers):
-            for other in buffers[n + 1 :]:
-                if one.meets(other):
-                    raise _bug(f"{who}: buffers {one.tensor} and {other.tensor} of L1 overlap")
-        starts = {buffer.name: buffer.offsets[0] for buffer in step.l1}
-        stay = [t for t in step.inputs if t.place.level == 1]
-        moved: list[tuple[str, OperandPlan]] = [
-            *zip(("x", "x2"), step.inputs, strict=False),
-            ("y", step.output),
-        ]
-        for name, transfer in moved:
-            if transfer.place.level == 1 and starts.get(name) != transfer.place.offset:
-                raise _bug(f"{who} does not have {transfer.place.tensor.name} in L1 where it lies")
-        found = [_range(t.place) for t in stay]
-        others = [
-            r
-            for r in self._ranges.get(_IN_L1, ())
-            if r not in found and not any(r.meets(one) for one in buffers)
-        ]
-        self._ranges[_IN_L1] = [*found, *others]
-        if step.tile_count == 1 and "y" in starts:
-            output = step.output.place
-            end = starts["y"] + output.size_bytes
-            self._ranges[_IN_L1].append(
-                _Range(starts["y"], end, output.tensor.name, step.output.layout)
-            )
+        self.ranges[L1] = kept
 
 
-def _ends(one: ExtTransfer) -> tuple[tuple[int, int], int, tuple[int, int], int]:
+def _constants(shift: int) -> str:
+    """Return what constants are called that lie ``shift`` bytes further on in L3."""
+    return f"constants of L3, {shift} bytes on"
+
+
+def _ends(one: ExtTransfer) -> tuple[str, int, str, int]:
     """Return memory and first byte of the source and of the target of a transfer."""
-    near, far = (_IN_L2, one.l2_offset), ((_BELOW, 0), one.l3_offset)
+    near, far = (_L2, one.l2_offset), (_L3, one.l3_offset)
     return (*far, *near) if one.incoming else (*near, *far)
 
 
-def _stripe_bytes(step: LayerStep, part: PartPlan, tensor: Tensor) -> int:
-    """Return the bytes that a part reads of a tensor whose stripes pass through L2."""
-    if isinstance(step.layer.op, Linear):
-        return tensor.size_bytes
-    lines = part.schedule.h if tensor.height > 1 else part.schedule.w
-    pitch = tensor.size_bytes // (tensor.height if tensor.height > 1 else tensor.width)
-    return max(span.x_start + span.x_size for span in lines) * pitch
-
-
-def _where(place: Place) -> tuple[int, int]:
-    return (place.level, place.memory)
+def _memory_of(place: Place) -> str:
+    return {1: L1, 2: l2_name(place.memory)}.get(place.level, _L3)
 
 
 def _range(place: Place) -> _Range:
@@ -290,6 +326,10 @@ def _range(place: Place) -> _Range:
 
 def _text(layout: Layout) -> str:
     return f"{layout.name}{'' if layout.clean else ' with junk in the padding'}"
+
+
+def _not_there(who: str, tensor: str, where: str, byte: int) -> DoryError:
+    return _bug(f"{who} reads {tensor} at {byte} of {where}, where it does not lie")
 
 
 def _bug(message: str) -> DoryError:

@@ -16,6 +16,7 @@ from dory_core.ir import Conv, Layer, Linear, Tensor
 from dory_core.ir.layout import HWC, Layout
 from dory_core.kernel import StructCall
 from dory_core.plan.document import GENERATOR, PLAN_VERSION, plan_json, timeline_json
+from dory_core.plan.operations import Program
 from dory_core.plan.timeline import NetworkTimeline
 from dory_core.tiles.schedule import PlacedBuffer, Schedule
 from dory_core.tiles.tiling import Tiling
@@ -308,10 +309,10 @@ class Plan:
     transfers that may be open at once, 0 for any number. dma: the link between L2 and L1 with the
     limits of every transfer into L1. ext: the link between L3 and L2, None without transfers.
     transfers: between L3 and L2, in order of their start. constants_apart: bytes from the start of
-    L3 that lie in a memory for constants alone; 0 when all of L3 is one memory. program: timeline
-    of one inference. final_conversions: of network outputs, behind the last layer.
-    reason: why the plan cannot be deployed on the chip, empty when it can. reference: of the Graph,
-    whose arithmetic it has.
+    L3 that lie in a memory for constants alone; 0 when all of L3 is one memory. program: all
+    operations of one inference. timeline: what they take. final_conversions: of network outputs,
+    behind the last layer. reason: why the plan cannot be deployed on the chip, empty when it can.
+    reference: of the Graph, whose arithmetic it has.
     """
 
     target: str
@@ -330,7 +331,8 @@ class Plan:
     dma: Link
     ext: Link | None
     files: tuple[OutputFile, ...]
-    program: NetworkTimeline
+    program: Program = field(compare=False)
+    timeline: NetworkTimeline
     roofline: Roofline
     transfers: tuple[ExtTransfer, ...] = ()
     final_conversions: tuple[Conversion, ...] = ()
@@ -359,7 +361,7 @@ class Plan:
     @property
     def cycles(self) -> int:
         """Estimated cycles of one inference."""
-        return self.program.cycles
+        return self.timeline.cycles
 
     @property
     def engines(self) -> dict[str, dict[str, int]]:

@@ -38,7 +38,7 @@ def plan_json(plan: Plan) -> dict[str, Any]:
         "cores": plan.cores,
         "layers": [
             _step_json(step, plan.levels, stall)
-            for step, stall in zip(plan.steps, plan.program.stalls, strict=False)
+            for step, stall in zip(plan.steps, plan.timeline.stalls, strict=False)
         ],
         "memory": {level.name: _level_json(level) for level in plan.levels},
         "transfers": [_transfer_json(t) for t in plan.transfers],
@@ -68,7 +68,7 @@ def timeline_json(plan: Plan) -> dict[str, Any]:
     events: [lane, name, layer, tile, start, duration], the first three as positions in the
     lists beside them; of a layer -1 for what belongs to none.
     """
-    events = sorted(plan.program.events, key=lambda e: (e.start, e.end))
+    events = sorted(plan.timeline.events, key=lambda e: (e.start, e.end))
     lanes = list(dict.fromkeys(e.lane for e in events))
     names = list(dict.fromkeys(e.name for e in events))
     return {

@@ -21,6 +21,7 @@ from dory_core.plan import (
     Roofline,
     WeightChunk,
 )
+from dory_core.plan.operations import Program
 from dory_core.planning.bins import Bin, BinPlan, pack_bins
 from dory_core.planning.layouts import plan_layouts
 from dory_core.planning.packing import MemoryPlan, plan_memory
@@ -37,6 +38,7 @@ from dory_core.planning.residence import plan_residency
 from dory_core.planning.sequence import Decision, Sequencer
 from dory_core.planning.streamed import plan_streamed
 from dory_core.planning.verify import verify_bins
+from dory_core.program.network import lower, lower_network
 from dory_core.program.timeline import network_timeline
 from dory_core.tiling.network import TiledGraph
 from dory_core.tiling.outer import Split
@@ -77,13 +79,6 @@ def place_network(tiling: TiledGraph, ctx: TargetContext, budgets: Budgets) -> P
     # level below reaches.
     room = memory_budgets(ctx.memory, L2, budgets.bytes[L2])[0]
     placement, tiled = plan_streamed(network, tiling, ctx, budgets, room)
-    verify_contents(
-        placement.steps,
-        placement.inputs,
-        placement.outputs,
-        placement.final_conversions,
-        placement.transfers,
-    )
     return Planned(placement, tiled)
 
 
@@ -230,6 +225,9 @@ def make_plan(
     arenas = memory_budgets(ctx.memory, L2, budgets.bytes[L2])
     if not any(placement.more_l2_bytes):
         arenas = arenas[:1]
+    any_core = hal is not None and hal.any_core
+    program = _lower(placement, any_core and ctx.memory.cores > 1)
+    verify_contents(program, placement.steps)
     return Plan(
         target=ctx.name,
         frontend=frontend,
@@ -247,7 +245,7 @@ def make_plan(
         },
         static_bytes={placement.static_level: placement.static_bytes},
         cores=ctx.memory.cores,
-        any_core=hal.any_core if hal is not None else False,
+        any_core=any_core,
         dma_tickets=hal.tickets if hal is not None else 0,
         dma=l1_dma(ctx.memory),
         ext=link,
@@ -257,14 +255,26 @@ def make_plan(
         more_l2_bytes=arenas[1:],
         arena_used=placement.arena_bytes,
         constants_apart=placement.constants_apart,
-        program=network_timeline(
-            placement.steps, placement.transfers, link, placement.final_conversions
-        ),
+        program=program,
+        timeline=network_timeline(program.operations, placement.steps, link),
         roofline=_roofline(ctx),
         operating_point=ctx.operating_point,
         reason=budgets.reason,
         notes=graph.notes,
     )
+
+
+def _lower(placement: MemoryMap, any_core: bool) -> Program:
+    """Return the operations of a network with everything in its place."""
+    operations = lower_network(
+        placement.steps,
+        placement.transfers,
+        placement.inputs,
+        placement.outputs,
+        placement.final_conversions,
+        placement.l2_blocks,
+    )
+    return lower(placement.steps, operations, any_core)
 
 
 def _roofline(ctx: TargetContext) -> Roofline:
@@ -281,9 +291,6 @@ def _verify(placement: MemoryMap, ctx: TargetContext, budgets: Budgets) -> None:
         blocks = tuple(b for b in placement.l2_blocks if b.name in names and b.memory == number)
         packings[memory.name] = Packing(blocks, peak, "resident")
     verify_bins(placement.wanted, BinPlan(packings), bins)
-    verify_contents(
-        placement.steps, placement.inputs, placement.outputs, placement.final_conversions
-    )
 
 
 def constants_too_large(graph: Graph, placement: MemoryMap, level: int, budget: int) -> DoesNotFit:

@@ -29,6 +29,7 @@ from dory_core.planning.prefetch import prefetch
 from dory_core.planning.residence import MOVED, Residency, plan_residency
 from dory_core.planning.sequence import Fetch, PartSequence, Sequencer, Store
 from dory_core.planning.verify import verify_packing
+from dory_core.program.network import lower_network
 from dory_core.program.timeline import network_timeline
 from dory_core.tiles.schedule import Schedule
 from dory_core.tiling.network import TiledGraph, split_is_whole
@@ -150,7 +151,8 @@ def _way(
         for name, request in program.requests.items()
     )
     final = network_conversions(flow, len(steps), blocks, ctx.memory)
-    cycles = network_timeline(steps, transfers, ctx.memory.link(2), final).cycles
+    operations = lower_network(steps, transfers, final=final)
+    cycles = network_timeline(operations, steps, ctx.memory.link(2)).cycles
     return _Way(fitted, residency, program, blocks, below, peak, steps, cycles)
 
 

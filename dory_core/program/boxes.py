@@ -8,7 +8,7 @@ from dory_core.errors import DoryError
 from dory_core.ir import Linear, pixel_bytes
 from dory_core.ir.geometry import Tile, input_bytes, output_bytes
 from dory_core.plan import BLOCKS, LayerStep, OperandPlan
-from dory_core.program.operations import Copy, Value
+from dory_core.plan.operations import Copy, Value
 from dory_core.program.spans import Tiles, product, table
 
 CHANNELS = "channels"

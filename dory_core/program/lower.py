@@ -13,8 +13,7 @@ from dory_core.copies import AS_IT_IS, Carriage
 from dory_core.expr import Expr, Var
 from dory_core.ir.geometry import Tile, window_of
 from dory_core.plan import RESIDENT, LayerStep, Place
-from dory_core.program.boxes import CHANNELS, operand_box, operand_plan, shaped, tile_bytes
-from dory_core.program.operations import (
+from dory_core.plan.operations import (
     CONSTANTS,
     L1,
     Address,
@@ -35,6 +34,7 @@ from dory_core.program.operations import (
     When,
     l2_name,
 )
+from dory_core.program.boxes import CHANNELS, operand_box, operand_plan, shaped, tile_bytes
 from dory_core.program.spans import Tiles, product, table
 from dory_core.tiles.schedule import OPERANDS, TILE_PHASES, Phase
 
@@ -216,7 +216,7 @@ class _Lowering:
             name,
             name != "y",
             self._buffer(name),
-            Address(l2_name(plan.place.memory), box.offset),
+            Address(l2_name(plan.place.memory), box.offset, name),
             each_core=carriage.by_cores or (plan.form == CHANNELS and self.any_core),
             ticket_slot=self._slot(name) if name == "y" else 0,
             carriage=carriage,
@@ -244,7 +244,7 @@ class _Lowering:
         if not self.step.in_place:
             return self._buffer(name)
         place = operand_plan(self.step, name).place
-        return Address(l2_name(place.memory), place.offset)
+        return Address(l2_name(place.memory), place.offset, name)
 
     def _in_l2(self, name: str) -> Argument:
         """Return the first byte of an input's tile in L2; 0 when it is not there."""
@@ -253,7 +253,8 @@ class _Lowering:
             return 0
         if self.step.in_place:
             return self._operand(name)
-        return Address(l2_name(plan.place.memory), operand_box(self.step, self.tiles, name).offset)
+        box = operand_box(self.step, self.tiles, name)
+        return Address(l2_name(plan.place.memory), box.offset, name)
 
     def _block(self, field: str) -> Value:
         """Return a field of the block of constants of the tile."""
@@ -287,9 +288,9 @@ class _Lowering:
         chunks = [weights.chunks[p.chunk] for p in self.step.parts]
         if weights.linked:
             start = table("chunk", [c.offset for c in chunks], self.tiles.part)
-            return Address(CONSTANTS, start + offset)
+            return Address(CONSTANTS, start + offset, "w")
         starts = [part.weights or 0 for part in self.step.parts]
-        return Address(l2_name(0), table("w", starts, self.tiles.part) + offset)
+        return Address(l2_name(0), table("w", starts, self.tiles.part) + offset, "w")
 
     def _constant_part(self, part: Value) -> Address:
         """Return where the kernel finds a part of its constants."""

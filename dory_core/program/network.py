@@ -3,96 +3,65 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from dory_core.blocks import Block
-    from dory_core.plan import Conversion, ExtTransfer, LayerStep
-
-
-@dataclass(frozen=True, slots=True)
-class ExtStart:
-    """Core 0 starts a transfer between L3 and L2."""
-
-    transfer: ExtTransfer
-
-
-@dataclass(frozen=True, slots=True)
-class ExtWait:
-    """Core 0 waits for a transfer between L3 and L2."""
-
-    transfer: ExtTransfer
+from dory_core.blocks import Block
+from dory_core.plan import Conversion, ExtTransfer, LayerStep, Place
+from dory_core.plan.operations import (
+    Convert,
+    Dead,
+    ExtStart,
+    ExtWait,
+    Inputs,
+    NetworkOperation,
+    Outputs,
+    Program,
+    Report,
+    RunPart,
+)
+from dory_core.program.lower import lower_layer
 
 
-@dataclass(frozen=True, slots=True)
-class Dead:
-    """For the simulation: nobody reads a block of L2 again before somebody writes it."""
+def lower(
+    steps: Sequence[LayerStep], operations: Iterable[NetworkOperation], any_core: bool
+) -> Program:
+    """Return all operations of one inference.
 
-    block: Block
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """Core 0 hands bytes of a layer's output to the caller: level, memory of it, byte range."""
-
-    layer: int
-    level: int
-    memory: int
-    offset: int
-    bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class Inputs:
-    """The network's inputs are copied into L2."""
-
-
-@dataclass(frozen=True, slots=True)
-class Convert:
-    """All cores change the layout of a tensor."""
-
-    conversion: Conversion
-
-
-@dataclass(frozen=True, slots=True)
-class RunPart:
-    """All cores run a part of a layer. step: of the execution."""
-
-    step: int
-    part: int
-
-
-NetworkOperation = ExtStart | ExtWait | Dead | Report | Inputs | Convert | RunPart
+    operations: those of the network. any_core: each core may start transfers.
+    """
+    return Program(tuple(operations), tuple(lower_layer(step, any_core) for step in steps))
 
 
 def lower_network(
     steps: Sequence[LayerStep],
-    transfers: Sequence[ExtTransfer],
-    blocks: Iterable[Block] = (),
+    transfers: Iterable[ExtTransfer] = (),
+    inputs: tuple[Place, ...] = (),
+    outputs: tuple[Place, ...] = (),
     final: Iterable[Conversion] = (),
-) -> tuple[NetworkOperation, ...]:
-    """Return the operations of one inference.
+    blocks: Iterable[Block] = (),
+) -> Iterator[NetworkOperation]:
+    """Yield the operations of one inference, without those of the layers.
 
-    blocks: of L2. final: conversions of network outputs, behind the last layer.
+    steps: in the order of execution. transfers: between L3 and L2, in the order of their start.
+    inputs, outputs: of the network. final: conversions behind the last layer. blocks: of L2.
     """
     events = _Events(transfers, blocks, sum(len(step.parts) for step in steps))
-    program: list[NetworkOperation] = [*events.at(-1), Inputs()]
+    yield from events.at(-1)
+    yield Inputs(inputs)
     position = -1
     for number, step in enumerate(steps):
         for index, part in enumerate(step.parts):
             position = part.position
-            program += events.at(position)
+            yield from events.at(position)
             if index == 0:
-                program += [Convert(conversion) for conversion in step.conversions]
-            program.append(RunPart(number, index))
+                yield from map(Convert, step.conversions)
+            yield RunPart(number, index)
             if part.report is not None:
                 place = step.output.place
                 level = 1 if place.level == 1 else 2
-                program.append(Report(step.index, level, place.memory, *part.report))
-    program += events.at(position + 1)
-    program += [Convert(conversion) for conversion in final]
-    return tuple(program)
+                yield Report(step.index, level, place.memory, *part.report)
+    yield from events.at(position + 1)
+    yield from map(Convert, final)
+    yield Outputs(outputs)
 
 
 class _Events:

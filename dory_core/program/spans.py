@@ -9,7 +9,7 @@ from functools import reduce
 from dory_core.expr import Var, lookup
 from dory_core.ir.geometry import Span
 from dory_core.plan import LayerStep
-from dory_core.program.operations import AXES, LoopAxis, Value
+from dory_core.plan.operations import AXES, LoopAxis, Value
 
 #: What start, size and padding before and after are called along an axis.
 _NAMES = {

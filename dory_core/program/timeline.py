@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from dory_core.estimate.timeline import link_name
 from dory_core.hardware import Link
 from dory_core.plan import Conversion, ExtTransfer, LayerStep
+from dory_core.plan.operations import Convert, ExtStart, ExtWait, Inputs, NetworkOperation, RunPart
 from dory_core.plan.timeline import NetworkTimeline, ProgramEvent
-from dory_core.program.network import Convert, ExtStart, ExtWait, Inputs, RunPart, lower_network
 
 
 def network_timeline(
-    steps: Sequence[LayerStep],
-    transfers: Sequence[ExtTransfer],
-    link: Link | None,
-    final: Sequence[Conversion] = (),
+    operations: Iterable[NetworkOperation], steps: Sequence[LayerStep], link: Link | None
 ) -> NetworkTimeline:
     """Return the timeline of one inference, changes of layout and waiting for L3 included.
 
-    final: conversions behind the last layer.
-
-    One engine serves the transfers in the order of their start; the issuing core spends the link's
-    issue cycles on each.
+    link: between L3 and L2. One engine serves its transfers in the order of their start; the
+    issuing core spends the link's issue cycles on each.
     """
     clock = _Clock(steps, link)
-    for operation in lower_network(steps, transfers, final=final):
+    for operation in operations:
         if isinstance(operation, ExtStart):
             clock.start(operation.transfer)
         elif isinstance(operation, ExtWait):

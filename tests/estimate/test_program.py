@@ -8,6 +8,8 @@ from typing import Any
 from dory_core.estimate.timeline import Event
 from dory_core.hardware import Link
 from dory_core.plan import ExtTransfer
+from dory_core.plan.timeline import NetworkTimeline
+from dory_core.program.network import lower_network
 from dory_core.program.timeline import network_timeline
 
 # One byte a cycle; 100 cycles from start to end without data, 10 of them the core's.
@@ -30,8 +32,14 @@ def step(position: int, *cycles: int) -> Any:
     )
 
 
+def timeline(
+    steps: list[Any], transfers: tuple[ExtTransfer, ...], link: Link | None
+) -> NetworkTimeline:
+    return network_timeline(lower_network(steps, transfers), steps, link)
+
+
 def program_cycles(steps: list[Any], transfers: tuple[ExtTransfer, ...], link: Link | None) -> int:
-    return network_timeline(steps, transfers, link).cycles
+    return timeline(steps, transfers, link).cycles
 
 
 def fetch(size: int, start: int, wait: int) -> ExtTransfer:
@@ -71,13 +79,13 @@ def test_a_fetch_hides_behind_the_parts_before_the_one_that_needs_it() -> None:
     transfers = (fetch(900, 0, 2),)
     # issued for 10; it ends at 1000, 40 after the parts of 300 and 650 cycles
     steps = [step(0, 300, 650, 70)]
-    program = network_timeline(steps, transfers, LINK)
+    program = timeline(steps, transfers, LINK)
     assert program.cycles == 1000 + 70
     assert program.stalls == (10 + 40, 0)
 
 
 def test_events_of_parts_stand_one_after_the_other_with_their_tiles_counted_on() -> None:
-    program = network_timeline([step(0, 500), step(1, 350, 250)], (fetch(300, 0, 1),), LINK)
+    program = timeline([step(0, 500), step(1, 350, 250)], (fetch(300, 0, 1),), LINK)
     cores = [(e.step, e.tile, e.start, e.end) for e in program.events if e.lane == "cores"]
     assert cores == [(0, 0, 10, 510), (1, 0, 510, 860), (1, 1, 860, 1110)]
     [load] = [e for e in program.events if e.lane == "L3-L2"]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from dory_core.ir import Add, AvgPool, Conv, Graph, Linear, MaxPool, Window, requant
 from dory_core.pipeline import IMPORTED, run, setup_for
 from dory_core.plan import LayerStep, Plan
 from dory_core.plugins import Plugins
+from dory_core.program.network import lower, lower_network
 from dory_core.testing.graphs import U8, GraphBuilder
 from tests.toy.chip import NAME
 
@@ -34,6 +36,17 @@ def plan_graph(graph: Graph, plugins: Plugins, l2: int, l1: int | None = None) -
     """Plan a network for the chip with so many bytes of L2."""
     budgets = {2: l2, **({} if l1 is None else {1: l1})}
     return run(graph, setup_for(plugins, NAME, budgets=budgets), after=IMPORTED)
+
+
+def changed_plan(plan: Plan, **changes: Any) -> Plan:
+    """Return a plan with other fields and their operations, as a wrong planner would make it."""
+    plan = replace(plan, **changes)
+    blocks = next(level.blocks for level in plan.levels if level.name == "L2")
+    operations = lower_network(
+        plan.steps, plan.transfers, plan.inputs, plan.outputs, plan.final_conversions, blocks
+    )
+    program = lower(plan.steps, operations, plan.any_core and plan.cores > 1)
+    return replace(plan, program=program)
 
 
 # -- stages ---------------------------------------------------------------------------------------
@@ -334,8 +347,6 @@ def _many_constants() -> Graph:
 
 def _mixed_multipliers() -> Graph:
     """The multipliers of the first channels are small, one of the last needs 64 bits."""
-    from dataclasses import replace
-
     b = GraphBuilder((16, 6, 6), seed=31, name="mixed_multipliers")
     b.conv(64, win(3, 1, 1))
     conv = b._layers[-1]

@@ -1,331 +1,524 @@
-"""A second opinion on streamed plans: the program is executed on names of bytes instead of bytes.
+"""A second opinion on plans: all operations are executed on names of bytes instead of bytes.
 
-Every byte of every tensor and of every chunk of constants has a number. L2 and L3 are arrays of
-such numbers, transfers copy them, and each part must find exactly the rows and constants that it
-needs; so is L1 as far as tensors stay there. It reads the Plan alone and works out for itself which
-rows a part computes and reads.
+Every byte of every tensor and of every block of constants has a number. Memories are arrays of such
+numbers, and copies move them from their start to their wait. What a call computes is worked out
+here: which rows, columns and channels of the output from the order and the sizes of the calls
+before it, and which elements of the inputs from the window. They must be exactly where the kernel
+looks for them, and its padding must be where the tensor ends.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from dory_core.ir import AvgPool, Conv, Layer, Linear, MaxPool, pixel_bytes
-from dory_core.plan import RESIDENT, ExtTransfer, LayerStep, PartPlan, Plan
+from dory_core.ir import Conv, Linear, Tensor, Window, pixel_bytes
+from dory_core.ir.geometry import channel_granule, input_channels, is_channelwise, window_of
+from dory_core.plan import ExtTransfer, LayerStep, Place, Plan
+from dory_core.plan.operations import (
+    CONSTANTS,
+    L1,
+    Address,
+    Barrier,
+    Call,
+    Copy,
+    Dead,
+    ExtStart,
+    ExtWait,
+    Inputs,
+    LayerProgram,
+    Mark,
+    MarkKind,
+    Outputs,
+    Report,
+    RunPart,
+    Wait,
+    l2_name,
+)
+from tests.program.walk import Values, value, walk
 
 NOTHING = -1
+L3 = "l3"
+Array = np.ndarray
 
 
 class Wrong(AssertionError):
     """The plan computes something else than the network, or may do so."""
 
 
+def check_plan(plan: Plan) -> None:
+    """Raise Wrong unless the plan computes the network whatever the speed of its transfers."""
+    Machine(plan).run()
+
+
 @dataclass
 class Box:
-    """What a part computes: rows (columns of 1-D data) and output channels, in the whole layer."""
+    """What a call, or a part, computes: start and size along channels, rows and columns."""
 
-    axis: int | None
-    start: int
-    size: int
-    first_channel: int
-    channels: int
+    start: tuple[int, int, int]
+    size: tuple[int, int, int]
+
+
+@dataclass
+class Flight:
+    """A copy that has started: where its bytes come from and go to, and what they were."""
+
+    source: str
+    source_bytes: Array
+    target: str
+    target_bytes: Array
+    content: Array
+    mark: int
 
 
 @dataclass
 class Machine:
-    """L1, L2 and L3 by the number of the byte that lies there; transfers in flight."""
+    """Memories by the number of the byte that lies there; copies in flight; bytes reported by each
+    layer; what the partial sums in L1 are of."""
 
     plan: Plan
-    l1: np.ndarray = field(init=False)
-    l2: np.ndarray = field(init=False)
-    l3: np.ndarray = field(init=False)
-    numbers: dict[str, int] = field(default_factory=dict)
-    flying: dict[int, tuple[ExtTransfer, np.ndarray]] = field(default_factory=dict)
+    memories: dict[str, Array] = field(default_factory=dict)
+    first: dict[str, int] = field(default_factory=dict)
+    flying: dict[object, Flight] = field(default_factory=dict)
+    slots: dict[int, ExtTransfer] = field(default_factory=dict)
     reported: dict[int, int] = field(default_factory=dict)
+    kept: list[tuple[int, int]] = field(default_factory=list)
+    sums: tuple[int, object] = (NOTHING, None)
     next_number: int = 0
+    next_mark: int = -2
 
     def __post_init__(self) -> None:
         plan = self.plan
-        self.l1 = np.full(plan.arena_bytes[1], NOTHING, dtype=np.int32)
-        self.l2 = np.full(plan.arena_bytes[2], NOTHING, dtype=np.int32)
-        used = max(
-            (t.l3_offset + t.size for t in plan.transfers),
-            default=0,
-        )
-        places = [*plan.inputs, *plan.outputs]
-        used = max([used, *(p.offset + p.tensor.size_bytes for p in places if p.level == 3)])
-        used = max(
-            [
-                used,
-                *(
-                    s.weights.offset + s.weights.size
-                    for s in plan.steps
-                    if s.weights is not None and s.weights.level == 3
-                ),
-            ]
-        )
-        self.l3 = np.full(used, NOTHING, dtype=np.int32)
+        arenas = {L1: plan.arena_bytes[1], l2_name(0): plan.arena_bytes[2]}
+        arenas |= {l2_name(n): size for n, size in enumerate(plan.more_l2_bytes, start=1)}
+        ends = [t.l3_offset + t.size for t in plan.transfers]
+        ends += [p.offset + p.size_bytes for p in (*plan.inputs, *plan.outputs) if p.level == 3]
+        tables = {n: s.weights for n, s in enumerate(plan.steps) if s.weights is not None}
+        ends += [w.offset + w.size for w in tables.values()]
+        arenas[L3] = max(ends, default=0)
+        arenas |= {f"{CONSTANTS} {n}": w.size for n, w in tables.items()}
+        for name, size in arenas.items():
+            self.memories[name] = np.full(size, NOTHING, dtype=np.int64)
         for step in plan.steps:
-            for transfer in (*step.inputs, step.output):
-                self._number(transfer.place.tensor.name, transfer.place.tensor.size_bytes)
-            if step.weights is not None and step.weights.level == 3:
-                for n, chunk in enumerate(step.weights.chunks):
-                    ids = self._number(f"weights {step.index}.{n}", len(chunk.data))
-                    at = step.weights.offset + chunk.offset
-                    if (self.l3[at : at + len(ids)] != NOTHING).any():
-                        raise Wrong(f"constants of layer {step.index} overlap in L3")
-                    self.l3[at : at + len(ids)] = ids
+            for tensor in (*step.layer.inputs, step.layer.output):
+                self._number(tensor.name, tensor.size_bytes)
+        for n, weights in tables.items():
+            for k, chunk in enumerate(weights.chunks):
+                ids = self._number(f"constants {n}.{k}", len(chunk.data))
+                where, base = (f"{CONSTANTS} {n}", 0) if weights.linked else (L3, weights.offset)
+                self._define(where, base + chunk.offset, ids, f"constants of step {n}")
 
-    def _number(self, name: str, size: int) -> np.ndarray:
-        if name not in self.numbers:
-            self.numbers[name] = self.next_number
+    def _number(self, name: str, size: int) -> Array:
+        """Return the numbers of all bytes of a tensor or a chunk of constants."""
+        if name not in self.first:
+            self.first[name] = self.next_number
             self.next_number += size
-        return np.arange(self.numbers[name], self.numbers[name] + size, dtype=np.int32)
+        return np.arange(self.first[name], self.first[name] + size)
 
-    def name_of(self, number: int) -> str:
+    def _define(self, memory: str, at: int, ids: Array, what: str) -> None:
+        place = self.memories[memory][at : at + len(ids)]
+        if len(place) != len(ids) or (place != NOTHING).any():
+            raise Wrong(f"{what} lies on something else, or outside of {memory}")
+        place[:] = ids
+
+    def _name_of(self, number: int) -> str:
         """Return what a byte is, for messages."""
-        if number == NOTHING:
-            return "nothing"
-        below = [(first, name) for name, first in self.numbers.items() if first <= number]
-        first, name = max(below)
-        return f"byte {number - first} of {name}"
+        if number < 0:
+            return "nothing" if number == NOTHING else "what is still on its way"
+        start, name = max((first, name) for name, first in self.first.items() if first <= number)
+        return f"byte {number - start} of {name}"
 
-    # -- execution ----------------------------------------------------------------------------
+    def _expect(self, memory: str, at: Array, wanted: Array, where: str) -> None:
+        """Check bytes of a memory."""
+        content = self.memories[memory]
+        if at.size and (at.min() < 0 or at.max() >= len(content)):
+            raise Wrong(f"{where}: reads outside of {memory}")
+        found = content[at]
+        if (found != wanted).any():
+            k = np.flatnonzero((found != wanted).reshape(-1))[0]
+            have, want = (self._name_of(int(a.reshape(-1)[k])) for a in (found, wanted))
+            raise Wrong(f"{where}: {have} where {want} belongs")
+
+    # -- the network -------------------------------------------------------------------------------
 
     def run(self) -> None:
         """Execute the plan; raises Wrong."""
         plan = self.plan
-        parts = {part.position: (step, part) for step in plan.steps for part in step.parts}
-        boxes = {
-            p.position: b for s in plan.steps for p, b in zip(s.parts, boxes_of(s), strict=True)
-        }
-        end = len(parts)
-        if sorted(parts) != list(range(end)):
-            raise Wrong("positions of the parts have gaps")
-        for place in plan.inputs:
-            ids = self._number(place.tensor.name, place.tensor.size_bytes)
-            memory = self.l2 if place.level == 2 else self.l3
-            if (memory[place.offset : place.offset + len(ids)] != NOTHING).any():
-                raise Wrong(f"{place.tensor.name} lies on constants or on another input")
-            memory[place.offset : place.offset + len(ids)] = ids
-        for position in range(-1, end + 1):
-            self._transfers(position)
-            if position in parts:
-                self._part(*parts[position], boxes[position])
+        boxes = [parts_of(s, p) for s, p in zip(plan.steps, plan.program.layers, strict=True)]
+        self._inputs(plan.program.given)
+        for operation in plan.program.operations:
+            if isinstance(operation, Inputs):
+                self._inputs(place for place in operation.places if place.level == 2)
+            elif isinstance(operation, ExtStart):
+                self._start_transfer(operation.transfer)
+            elif isinstance(operation, ExtWait):
+                self.slots.pop(operation.transfer.slot, None)
+                self._land(operation.transfer)
+            elif isinstance(operation, Dead):
+                block = operation.block
+                self.memories[l2_name(block.memory)][block.offset : block.end] = NOTHING
+            elif isinstance(operation, RunPart):
+                box = boxes[operation.step][operation.part]
+                self._part(operation.step, operation.part, box)
+            elif isinstance(operation, Report):
+                self._report(operation)
+            elif isinstance(operation, Outputs):
+                for place in operation.places:
+                    size = place.tensor.size_bytes
+                    at = np.arange(place.offset, place.offset + size)
+                    self._expect(_memory(place), at, self._number(place.tensor.name, size), "end")
+            else:
+                raise TypeError(f"{type(operation).__name__} is not executed here")
         if self.flying:
-            raise Wrong(f"never waited for: {[t.name for t, _ in self.flying.values()]}")
-        for place in plan.outputs:
-            memory = self.l2 if place.level == 2 else self.l3
-            self._expect(memory, place.offset, place.tensor.name, 0, place.tensor.size_bytes, "end")
+            raise Wrong(f"never waited for: {list(self.flying)}")
         for step in plan.steps:
             if self.reported.get(step.index) != step.layer.output.size_bytes:
                 raise Wrong(f"layer {step.index} reports {self.reported.get(step.index)} bytes")
 
-    def _transfers(self, position: int) -> None:
-        mine = [(n, t) for n, t in enumerate(self.plan.transfers) if t.wait == position]
-        for n, t in mine:
-            if t.start < t.wait:
-                self._wait(n)
-        for incoming in (False, True):
-            blocking = []
-            for n, t in enumerate(self.plan.transfers):
-                if t.incoming != incoming or t.start != position:
-                    continue
-                self._start(n, t)
-                if t.wait == position:
-                    blocking.append(n)
-            for n in blocking:
-                self._wait(n)
+    def _inputs(self, places: Iterable[Place]) -> None:
+        for place in places:
+            ids = self._number(place.tensor.name, place.tensor.size_bytes)
+            self._define(_memory(place), place.offset, ids, place.tensor.name)
 
-    def _sides(self, t: ExtTransfer) -> tuple[np.ndarray, np.ndarray]:
-        near = self.l2[t.l2_offset : t.l2_offset + t.size]
-        far = self.l3[t.l3_offset : t.l3_offset + t.size]
-        return (far, near) if t.incoming else (near, far)
+    def _report(self, report: Report) -> None:
+        tensor = next(s.layer.output for s in self.plan.steps if s.index == report.layer)
+        done = self.reported.get(report.layer, 0)
+        memory = L1 if report.level == 1 else l2_name(report.memory)
+        at = np.arange(report.offset, report.offset + report.bytes)
+        wanted = self.first[tensor.name] + done + np.arange(report.bytes)
+        self._expect(memory, at, wanted, f"report of layer {report.layer}")
+        self.reported[report.layer] = done + report.bytes
 
-    def _start(self, n: int, t: ExtTransfer) -> None:
-        if t.wait < t.start or t.size <= 0:
-            raise Wrong(f"{t.name} is waited for before it starts, or empty")
-        if any(other.slot == t.slot for other, _ in self.flying.values()):
-            raise Wrong(f"the ticket of {t.name} is still in use")
-        source, target = self._sides(t)
-        if len(source) != t.size or len(target) != t.size:
-            raise Wrong(f"{t.name} leaves its memory")
+    # -- copies ------------------------------------------------------------------------------------
+
+    def _start_transfer(self, one: ExtTransfer) -> None:
+        """Start a transfer between L3 and L2."""
+        if one.size <= 0 or one.slot in self.slots:
+            raise Wrong(f"{one.name} is empty, or its ticket is still in use")
+        self.slots[one.slot] = one
+        near = (l2_name(0), np.arange(one.l2_offset, one.l2_offset + one.size))
+        far = (L3, np.arange(one.l3_offset, one.l3_offset + one.size))
+        source, target = (far, near) if one.incoming else (near, far)
+        flight = self._fly(one, *source, *target)
         # Fewer bytes than the link's unit at the end may be what a length was rounded up to.
         padding = (self.plan.ext.alignment_bytes if self.plan.ext is not None else 1) - 1
-        if (source[: t.size - padding] == NOTHING).any():
-            raise Wrong(f"{t.name} copies bytes that are not there yet or no longer")
-        for other, _ in self.flying.values():
-            for near in (True, False):
-                a, b = (t.l2_offset, other.l2_offset) if near else (t.l3_offset, other.l3_offset)
-                meet = a < b + other.size and b < a + t.size
-                # Both only read this memory when both come from it.
-                if meet and not (t.incoming == other.incoming and t.incoming != near):
-                    raise Wrong(f"{t.name} and {other.name} meet in L{2 if near else 3}")
-        self.flying[n] = (t, source.copy())
-        target[:] = NOTHING  # undefined until it is waited for
+        if (flight.content[: one.size - padding] == NOTHING).any():
+            raise Wrong(f"{one.name} copies bytes that are not there yet or no longer")
 
-    def _wait(self, n: int) -> None:
-        t, content = self.flying.pop(n)
-        source, target = self._sides(t)
-        if not np.array_equal(source, content):
-            raise Wrong(f"the source of {t.name} changed in flight")
-        target[:] = content
+    def _start_copy(self, copy: Copy, values: Values, where: str, constants: str) -> None:
+        """Start a copy between L2 and L1; what the cores copy is there behind a barrier."""
+        n0, n1, n2 = (value(n, values) for n in copy.shape)
+        channels = 1 if copy.channels is None else value(copy.channels, values)
+        shape = (channels, n2, n1, n0 * copy.element_bytes)
 
-    def _expect(
-        self, memory: np.ndarray, at: int, name: str, first: int, size: int, where: str
-    ) -> None:
-        wanted = np.arange(self.numbers[name] + first, self.numbers[name] + first + size)
-        found = memory[at : at + size]
-        if at < 0 or len(found) != size:
-            raise Wrong(f"{where}: {name} lies outside of the memory")
-        wrong = np.flatnonzero(found != wanted)
-        if len(wrong):
-            k = int(wrong[0])
-            raise Wrong(
-                f"{where}: {self.name_of(int(found[k]))} where byte {first + k} of {name} belongs"
-            )
+        def bytes_of(address: Address, channel: int, strides: Iterable[int]) -> Array:
+            row, plane = strides
+            at = value(address.offset, values)
+            for n, stride in zip(shape, (channel, plane, row, 1), strict=True):
+                at = np.asarray(at)[..., None] + np.arange(n) * stride
+            return at.reshape(-1)
 
-    def _part(self, step: LayerStep, part: PartPlan, box: Box) -> None:
-        where = f"layer {step.index} part at {part.position}"
-        layer = step.layer
-        for operand, (tensor, offset) in enumerate(zip(layer.inputs, part.inputs, strict=True)):
-            first, size, shift = needed_rows(layer, operand, part, box)
-            pitch = tensor.size_bytes // extent_along(tensor, box.axis)
-            memory = self.l1 if step.inputs[operand].form == RESIDENT else self.l2
-            self._expect(
-                memory, offset + shift * pitch, tensor.name, first * pitch, size * pitch, where
-            )
-        self._use_l1(step)
-        if step.weights is not None and step.weights.level == 3:
-            chunk = step.weights.chunks[part.chunk]
-            assert part.weights is not None
-            name = f"weights {step.index}.{part.chunk}"
-            self._expect(self.l2, part.weights, name, 0, len(chunk.data), where)
-            rows = [span.size for span in part.schedule.c_out]
-            if len(rows) != len(chunk.tiles) or sum(rows) != box.channels:
-                raise Wrong(f"{where}: the chunk has constants of other channels")
-        self._write(step, part, box, where)
-        if part.report is not None:
-            at, size = part.report
-            done = self.reported.get(step.index, 0)
-            memory = self.l1 if step.output.form == RESIDENT else self.l2
-            self._expect(memory, at, layer.output.name, done, size, f"{where}: report")
-            self.reported[step.index] = done + size
+        l1_strides = (value(stride, values) for stride in copy.l1_strides)
+        near = (L1, bytes_of(copy.l1, value(copy.l1_channel, values), l1_strides))
+        memory = constants if copy.l2.memory == CONSTANTS else copy.l2.memory
+        far = (memory, bytes_of(copy.l2, copy.l2_channel, copy.l2_strides))
+        source, target = (far, near) if copy.to_l1 else (near, far)
+        slot: object = value(copy.ticket_slot, values)
+        if copy.carriage.by_cores:
+            slot = f"barrier {len(self.flying)}"
+        if (copy.operand, slot) in self.flying:
+            raise Wrong(f"{where}: the ticket of {copy.operand} is still in use")
+        self._fly((copy.operand, slot), *source, *target)
 
-    def _use_l1(self, step: LayerStep) -> None:
-        """Overwrite the buffers of a layer but for the operands in them that stay."""
-        stay = {place.offset for place in step.found}
-        for block in step.l1:
-            for offset in block.offsets:
-                if block.name not in ("x", "x2") or offset not in stay:
-                    self.l1[offset : offset + block.bytes] = NOTHING
-        y = step.block("y")
-        name, size = step.layer.output.name, step.layer.output.size_bytes
-        if step.tile_count == 1 and y is not None:
-            self.l1[y.offsets[0] : y.offsets[0] + size] = self._number(name, size)
+    def _fly(
+        self, key: object, source: str, source_bytes: Array, target: str, target_bytes: Array
+    ) -> Flight:
+        for memory, at in ((source, source_bytes), (target, target_bytes)):
+            if at.min() < 0 or at.max() >= len(self.memories[memory]):
+                raise Wrong(f"{key} leaves {memory}")
+        content = self.memories[source][source_bytes]
+        flight = Flight(source, source_bytes, target, target_bytes, content, self.next_mark)
+        self.next_mark -= 1
+        self.memories[target][target_bytes] = flight.mark  # undefined until it is waited for
+        self.flying[key] = flight
+        return flight
 
-    def _write(self, step: LayerStep, part: PartPlan, box: Box, where: str) -> None:
-        y = step.layer.output
-        pixel, first = pixel_bytes(y.channels, y.bits), box.first_channel * y.bits
-        assert first % 8 == 0, f"{where}: a group starts inside a byte"
-        total = extent_along(y, box.axis)
-        cut = y.size_bytes // total // pixel  # pixels per row or column
-        rows = np.arange(box.start, box.start + box.size)
-        pixels = (rows[:, None] * cut + np.arange(cut)).reshape(-1)
-        here = np.arange(box.size * cut)
-        row = np.arange(pixel_bytes(box.channels, y.bits))
-        ids = self.numbers[y.name] + pixels[:, None] * pixel + first // 8 + row
-        if step.output.form == RESIDENT:
+    def _land(self, key: object) -> None:
+        flight = self.flying.pop(key)
+        if not np.array_equal(self.memories[flight.source][flight.source_bytes], flight.content):
+            raise Wrong(f"the source of {key} changed in flight")
+        if (self.memories[flight.target][flight.target_bytes] != flight.mark).any():
+            raise Wrong(f"the target of {key} was written in flight")
+        self.memories[flight.target][flight.target_bytes] = flight.content
+
+    # -- a part of a layer -------------------------------------------------------------------------
+
+    def _part(self, number: int, part: int, whole: Box) -> None:
+        step, program = self.plan.steps[number], self.plan.program.layers[number]
+        where = f"layer {step.index} part {part}"
+        constants = f"{CONSTANTS} {number}"
+        boxes = iter(calls_of(step, program, part, whole, where))
+        for operation, values in walk(program, part):
+            if isinstance(operation, Copy):
+                self._start_copy(operation, values, where, constants)
+            elif isinstance(operation, Wait):
+                key = (operation.operand, value(operation.slot, values))
+                if key in self.flying:
+                    self._land(key)
+                elif operation.open:
+                    raise Wrong(f"{where}: waits for {operation.operand}, which has not started")
+            elif isinstance(operation, Barrier):
+                for key in [key for key in self.flying if "barrier" in str(key)]:
+                    self._land(key)
+            elif isinstance(operation, Mark):
+                self._mark(operation, values)
+            elif isinstance(operation, Call):
+                arguments = {
+                    name: (argument.memory, value(argument.offset, values))
+                    for name, argument in operation.arguments.items()
+                    if isinstance(argument, Address)
+                }
+                sizes = {
+                    name: value(argument, values)
+                    for name, argument in operation.arguments.items()
+                    if argument is not None and not isinstance(argument, Address)
+                }
+                call = Called(self, step, number, part, *next(boxes), arguments, sizes, where)
+                call.run()
+
+    def _mark(self, mark: Mark, values: Values) -> None:
+        """What lies in L1 when a layer begins is lost but for what it keeps; scratch is junk."""
+        if mark.kind is MarkKind.LAYER:
+            lost = np.ones(len(self.memories[L1]), dtype=bool)
+            for start, end in self.kept:
+                lost[start:end] = False
+            self.memories[L1][lost] = NOTHING
+            self.kept = []
+        if mark.address is None:
             return
-        at = part.output + here[:, None] * pixel + row
-        for t, _ in self.flying.values():
-            low, high = int(at.min()), int(at.max()) + 1
-            if t.l2_offset < high and low < t.l2_offset + t.size:
-                touched = at[(at >= t.l2_offset) & (at < t.l2_offset + t.size)]
-                if touched.size:
-                    raise Wrong(f"{where}: writes where {t.name} is in flight")
-        self.l2[at] = ids
+        start = value(mark.address.offset, values)
+        end = start + value(mark.bytes, values)
+        if mark.kind is MarkKind.KEEP:
+            self.kept.append((start, end))
+        if mark.kind is MarkKind.WRITE and mark.address.operand == "scratch":
+            self.memories[mark.address.memory][start:end] = NOTHING
 
 
-def extent_along(tensor: object, axis: int | None) -> int:
-    """Return the number of stripes of one row (column) that a tensor has."""
-    if axis is None:
-        return 1
-    return tensor.height if axis == 0 else tensor.width  # type: ignore[attr-defined]
+@dataclass
+class Called:
+    """A call of a kernel.
+
+    box: of the output. channels: start and size of the input channels, which are the tile
+    ``column``. places: memory and first byte of operands. sizes: numbers that the kernel is told.
+    """
+
+    machine: Machine
+    step: LayerStep
+    number: int
+    part: int
+    box: Box
+    channels: tuple[int, int]
+    column: int
+    places: Mapping[str, tuple[str, int]]
+    sizes: Mapping[str, int]
+    where: str
+
+    def run(self) -> None:
+        """Check what the kernel reads, and write what it computes."""
+        layer, sizes = self.step.layer, self.sizes
+        start, size = self.channels
+        last = is_channelwise(layer) or start + size == input_channels(layer)
+        first = is_channelwise(layer) or start == 0
+        if (bool(sizes["first"]), bool(sizes["last"])) != (first, last):
+            raise Wrong(f"{self.where}: sums begin or end at the wrong tile")
+        for name, tensor in zip(("x", "x2"), layer.inputs, strict=False):
+            self._input(name, tensor)
+        if self.step.weights is not None:
+            self._constants()
+        if not (first and last):
+            self._sums(first)
+        if last:
+            self._output()
+
+    def _input(self, name: str, tensor: Tensor) -> None:
+        memory, at = self.places[name]
+        first = self.machine.first[tensor.name]
+        start, size = self.channels
+        if isinstance(self.step.layer.op, Linear):
+            begin, end = (_element_byte(tensor, n) for n in (start, start + size))
+            wanted = np.arange(begin, end) + first
+            self.machine._expect(memory, at + np.arange(len(wanted)), wanted, self.where)
+            return
+        rows, tensor_rows = self._taps(0, tensor.height, "x_h", "pad_top", "pad_bottom")
+        columns, tensor_columns = self._taps(1, tensor.width, "x_w", "pad_left", "pad_right")
+        bytes_ = np.arange(pixel_bytes(size, tensor.bits))
+        if self.step.inputs[name == "x2"].form == "channels":
+            element = tensor.bits // 8
+            plane = self.sizes["x_h"] * self.sizes["x_w"] * element
+            inner = bytes_ // element * plane + bytes_ % element
+            pixel = element
+        else:
+            inner, pixel = bytes_, len(bytes_)
+        pixels = rows[:, None] * self.sizes["x_w"] + columns
+        whole = tensor_rows[:, None] * tensor.width + tensor_columns
+        wanted = whole[..., None] * pixel_bytes(tensor.channels, tensor.bits) + bytes_
+        wanted = wanted + first + start * tensor.bits // 8
+        self.machine._expect(memory, at + pixels[..., None] * pixel + inner, wanted, self.where)
+
+    def _taps(
+        self, axis: int, total: int, tile: str, before: str, after: str
+    ) -> tuple[Array, Array]:
+        """Return the rows (columns) of the tile that the kernel reads, and what they are."""
+        start, size = self.box.start[1 + axis], self.box.size[1 + axis]
+        window = window_of(self.step.layer) or Window(kernel=(1, 1))
+        stride, dilation = window.strides[axis], window.dilations[axis]
+        read = np.arange(size)[:, None] * stride + np.arange(window.kernel[axis]) * dilation
+        local = np.unique(read - self.sizes[before])
+        true = np.unique(read + start * stride - window.pads[axis])
+        inside = (local >= 0) & (local < self.sizes[tile])
+        if not np.array_equal(inside, (true >= 0) & (true < total)):
+            raise Wrong(f"{self.where}: {before} is not where the tensor ends")
+        reach = int(read.max()) + 1 - self.sizes[before] - self.sizes[tile]
+        if not self.step.in_place and reach != self.sizes[after]:
+            raise Wrong(f"{self.where}: {after} is {self.sizes[after]}, not {reach}")
+        return local[inside], true[inside]
+
+    def _constants(self) -> None:
+        weights = self.step.weights
+        assert weights is not None
+        chunk = self.step.parts[self.part].chunk
+        blocks = weights.chunks[chunk].tiles
+        groups = [sum(row[0].channels for row in c.tiles) for c in weights.chunks]
+        starts = np.cumsum([sum(groups[:chunk]), *(row[0].channels for row in blocks)]).tolist()
+        if self.box.start[0] not in starts[:-1]:
+            raise Wrong(f"{self.where}: the chunk has constants of other channels")
+        row = starts.index(self.box.start[0])
+        if blocks[row][0].channels != self.box.size[0]:
+            raise Wrong(f"{self.where}: the chunk has constants of other channels")
+        tile = blocks[row][self.column]
+        ids = self.machine.first[f"constants {self.number}.{chunk}"] + tile.offset
+        for name, offset in tile.parts.items():
+            memory, at = self.places[name]
+            memory = f"{CONSTANTS} {self.number}" if memory == CONSTANTS else memory
+            wanted = ids + np.arange(tile.size)
+            begin = at - offset
+            self.machine._expect(memory, begin + np.arange(tile.size), wanted, self.where)
+
+    def _sums(self, first: bool) -> None:
+        memory, at = self.places["psum"]
+        c, h, w = self.box.size
+        place = self.machine.memories[memory][at : at + 4 * c * h * w]
+        label, of = self.machine.sums
+        if not first and (of != (self.number, self.part, self.box) or (place != label).any()):
+            raise Wrong(f"{self.where}: the partial sums are not those of the tile")
+        self.machine.next_mark -= 1
+        place[:] = self.machine.next_mark
+        self.machine.sums = (self.machine.next_mark, (self.number, self.part, self.box))
+
+    def _output(self) -> None:
+        tensor = self.step.layer.output
+        memory, at = self.places["y"]
+        (c0, h0, w0), (c, h, w) = self.box.start, self.box.size
+        if c0 * tensor.bits % 8:
+            raise Wrong(f"{self.where}: channels start inside a byte")
+        pixels = np.arange(h0, h0 + h)[:, None] * tensor.width + np.arange(w0, w0 + w)
+        ids = pixels[..., None] * pixel_bytes(tensor.channels, tensor.bits) + c0 * tensor.bits // 8
+        ids = ids + np.arange(pixel_bytes(c, tensor.bits)) + self.machine.first[tensor.name]
+        content = self.machine.memories[memory]
+        if at < 0 or at + ids.size > len(content):
+            raise Wrong(f"{self.where}: writes outside of {memory}")
+        content[at : at + ids.size] = ids.reshape(-1)
 
 
-def boxes_of(step: LayerStep) -> list[Box]:
+# -- who computes what -----------------------------------------------------------------------------
+
+
+def parts_of(step: LayerStep, program: LayerProgram) -> list[Box]:
     """Return what each part computes, from the order and the sizes of the parts alone."""
-    layer = step.layer
-    y = layer.output
-    sizes = [
-        (
-            sum(s.size for s in p.schedule.c_out),
-            sum(s.size for s in p.schedule.h),
-            sum(s.size for s in p.schedule.w),
-        )
-        for p in step.parts
-    ]
-    axis: int | None = None
-    if any(h != y.height for _, h, _ in sizes):
-        axis = 0
-    elif any(w != y.width for _, _, w in sizes):
-        axis = 1
+    y = step.layer.output
+    full = (y.height, y.width)
+    sizes = []
+    for part in range(program.parts):
+        told = [_told(operation, values) for operation, values in calls(program, part)]
+        along = ({t[axis]: t[1 + axis] for t in told} for axis in (0, 2, 4))
+        sizes.append(tuple(sum(one.values()) for one in along))
+    axis = next((a for a in (0, 1) if any(size[1 + a] != full[a] for size in sizes)), None)
+    chunks = [part.chunk for part in step.parts]
     channels: dict[int, int] = {}
-    for part, (c, _, _) in zip(step.parts, sizes, strict=True):
-        if channels.setdefault(part.chunk, c) != c:
+    for chunk, size in zip(chunks, sizes, strict=True):
+        if channels.setdefault(chunk, size[0]) != size[0]:
             raise Wrong(f"layer {step.index}: parts of one chunk have other channels")
     if sum(channels.values()) != y.channels or sorted(channels) != list(range(len(channels))):
         raise Wrong(f"layer {step.index}: the groups have {channels} of {y.channels} channels")
-    first = {n: sum(channels[m] for m in range(n)) for n in channels}
     done = dict.fromkeys(channels, 0)
     boxes = []
-    for part, (c, h, w) in zip(step.parts, sizes, strict=True):
-        size = 1 if axis is None else (h, w)[axis]
-        boxes.append(Box(axis, done[part.chunk], size, first[part.chunk], c))
-        done[part.chunk] += size
-    if any(n != extent_along(y, axis) for n in done.values()):
+    for chunk, size in zip(chunks, sizes, strict=True):
+        start = [sum(channels[n] for n in range(chunk)), 0, 0]
+        if axis is not None:
+            start[1 + axis] = done[chunk]
+        done[chunk] += 1 if axis is None else size[1 + axis]
+        boxes.append(Box((start[0], start[1], start[2]), size))
+    if any(n != (1 if axis is None else full[axis]) for n in done.values()):
         raise Wrong(f"layer {step.index}: stripes cover {done}, not each row once")
     return boxes
 
 
-def needed_rows(layer: Layer, operand: int, part: PartPlan, box: Box) -> tuple[int, int, int]:
-    """Return (first row, rows, rows between the part's offset and the first) of what is read."""
-    if box.axis is None or isinstance(layer.op, Linear):
-        return 0, 1, 0
-    spans = part.schedule.h if box.axis == 0 else part.schedule.w
-    low = min(s.x_start for s in spans)
-    high = max(s.x_start + s.x_size for s in spans)
-    if not isinstance(layer.op, (Conv, MaxPool, AvgPool)):
-        return box.start, box.size, low
-    window = layer.op.window
-    total = extent_along(layer.inputs[operand], box.axis)
-    read: set[int] = set()
-    for row in range(box.start, box.start + box.size):
-        start = row * window.strides[box.axis] - window.pads[box.axis]
-        for tap in range(window.kernel[box.axis]):
-            at = start + tap * window.dilations[box.axis]
-            if 0 <= at < total:
-                read.add(at)
-    if not read:
-        return 0, 0, low
-    first, last = min(read), max(read)
-    if high - low < last - first + 1:
-        raise Wrong(f"layer {layer.op.index}: a part reads {high - low} rows of {first}-{last}")
-    return first, last - first + 1, _shift(box, window.strides, window.pads, total, first)
+def calls(program: LayerProgram, part: int) -> list[tuple[Call, Values]]:
+    """Return the calls of a part."""
+    return [(op, values) for op, values in walk(program, part) if isinstance(op, Call)]
 
 
-def _shift(
-    box: Box, strides: tuple[int, ...], pads: tuple[int, ...], total: int, first: int
-) -> int:
-    """Return how far behind the start of the stripe its first row that counts lies."""
-    assert box.axis is not None
-    start = box.start * strides[box.axis] - pads[box.axis]
-    return first - min(max(start, 0), total - 1)
+def _told(call: Call, values: Values) -> tuple[int, ...]:
+    """Return position and size along output channels, rows, columns, input channels."""
+    found = []
+    for axis, name in (("o", "y_c"), ("h", "y_h"), ("w", "y_w"), ("i", "x_c")):
+        size = call.arguments[name]
+        assert size is not None and not isinstance(size, Address)
+        found += [values.get(axis, 0), value(size, values)]
+    return tuple(found)
 
 
-def check_plan(plan: Plan) -> None:
-    """Raise Wrong unless the plan computes the network whatever the speed of its transfers."""
-    Machine(plan).run()
+def calls_of(
+    step: LayerStep, program: LayerProgram, part: int, whole: Box, where: str
+) -> list[tuple[Box, tuple[int, int], int]]:
+    """Return the box of each call of a part, start and size of its input channels, their tile.
+
+    Positions along an axis count up; the sizes before one are where it starts.
+    """
+    layer = step.layer
+    told = [_told(operation, values) for operation, values in calls(program, part)]
+    starts: list[dict[int, int]] = []
+    for axis in (0, 2, 4, 6):
+        sizes = {t[axis]: t[axis + 1] for t in told}
+        starts.append({n: sum(sizes[m] for m in sizes if m < n) for n in sizes})
+    boxes = []
+    for o, c, h, height, w, width, i, x_c in told:
+        start = (
+            whole.start[0] + starts[0][o],
+            whole.start[1] + starts[1][h],
+            whole.start[2] + starts[2][w],
+        )
+        channels = (starts[3][i], x_c)
+        if is_channelwise(layer):
+            each = layer.op.groups if isinstance(layer.op, Conv) else layer.output.channels
+            channels = (
+                start[0] // channel_granule(layer) * (layer.inputs[0].channels // each),
+                x_c,
+            )
+        boxes.append((Box(start, (c, height, width)), channels, i))
+    seen = {(box.start, channels[0]) for box, channels, _ in boxes}
+    if len(seen) != len(boxes):
+        raise Wrong(f"{where}: a tile is computed twice")
+    return boxes
+
+
+def _element_byte(tensor: Tensor, element: int) -> int:
+    """Return the byte at which an element of a tensor lies, counted in HWC."""
+    pixel, channel = divmod(element, tensor.channels)
+    return pixel * pixel_bytes(tensor.channels, tensor.bits) + -(-channel * tensor.bits // 8)
+
+
+def _memory(place: Place) -> str:
+    return {1: L1, 2: l2_name(place.memory), 3: L3}[place.level]

@@ -12,13 +12,13 @@ from dory_core.errors import DoryError
 from dory_core.memory.contents import verify_contents
 from dory_core.plan import RESIDENT, Plan
 from dory_core.plugins import Plugins, load_plugins
-from tests.planning.networks import CASES, plan_graph
+from tests.planning.networks import CASES, changed_plan, plan_graph
 
 Change = Callable[[Plan], Plan]
 
 
 def verify(plan: Plan) -> None:
-    verify_contents(plan.steps, plan.inputs, plan.outputs, plan.final_conversions, plan.transfers)
+    verify_contents(plan.program, plan.steps)
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +58,7 @@ def _changed(plan: Plan, kind: str, change: Callable[..., object]) -> list[Plan]
         ):
             other = change(transfer)
             transfers = (*plan.transfers[:n], other, *plan.transfers[n + 1 :])
-            changed.append(replace(plan, transfers=transfers))
+            changed.append(changed_plan(plan, transfers=transfers))
     return changed
 
 
@@ -111,5 +111,5 @@ def test_a_tensor_of_l1_that_a_layer_overwrites_is_found(plans: list[Plan]) -> N
                 steps[makers[-1]] = replace(before, kept=())
                 tried += 1
                 with pytest.raises(DoryError, match="memory plan is wrong"):
-                    verify(replace(plan, steps=tuple(steps)))
+                    verify(changed_plan(plan, steps=tuple(steps)))
     assert tried

@@ -257,7 +257,7 @@ def test_conversions_cost_cycles_and_memory(tmp_path: Path) -> None:
     copy = blocks["layer_02 as planes"]
     assert (copy.size, copy.first, copy.last) == (32 * 6 * 16, 3, 4)
     assert blocks["layer_01"].size == 32 * 12 * 16
-    events = [e for e in plan.program.events if e.name.startswith("convert")]
+    events = [e for e in plan.timeline.events if e.name.startswith("convert")]
     assert [e.name for e in events] == [
         f"convert to {c.target.layout.name}" for c in plan.conversions
     ]

@@ -21,6 +21,7 @@ from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.graphs import GraphBuilder
 from dory_core.testing.sanitizers import require_sanitizer
 from dory_core.tiling.tiler import IN_ONE_TILE
+from tests.planning.networks import changed_plan
 from tests.toy.array import BLOCKS, ArrayConv, array_chip
 from tests.toy.chip import NAME, ToyChip
 
@@ -263,8 +264,9 @@ def test_tensors_smaller_than_the_alignment_of_l1_do_not_overlap(
 # -- the independent check, and seeded faults ---------------------------------------------------
 
 
-def verify(plan: Plan, steps: Sequence[LayerStep] | None = None) -> None:
-    verify_contents(steps or plan.steps, plan.inputs, plan.outputs, plan.final_conversions)
+def verify(plan: Plan, steps: Sequence[LayerStep] | None = None, **changes: Any) -> None:
+    plan = changed_plan(plan, steps=tuple(steps or plan.steps), **changes)
+    verify_contents(plan.program, plan.steps)
 
 
 def changed(plan: Plan, position: int, **fields: object) -> list[LayerStep]:
@@ -285,7 +287,7 @@ def test_the_check_finds_a_missing_conversion(tmp_path: Path) -> None:
             with pytest.raises(DoryError, match=r"reads .* where it does not lie"):
                 verify(plan, changed(plan, position, conversions=()))
     with pytest.raises(DoryError, match="the end reads layer_07"):
-        verify_contents(plan.steps, plan.inputs, plan.outputs)
+        verify(plan, final_conversions=())
 
 
 def test_the_check_finds_a_layout_that_is_not_what_the_kernel_reads(tmp_path: Path) -> None:
@@ -317,8 +319,9 @@ def test_a_layer_between_ends_what_lies_in_l1(tmp_path: Path) -> None:
     steps = list(plan.steps)
     steps.insert(1, steps[0])
     steps[1], steps[2] = steps[2], steps[1]  # layer 1, then layer 0 again, then layer 2
+    levels = tuple(replace(level, blocks=()) for level in plan.levels)  # whose input is still there
     with pytest.raises(DoryError, match=r"layer 2 .* where it does not lie"):
-        verify(plan, steps)
+        verify(plan, steps, levels=levels)
 
 
 def test_the_check_finds_what_does_not_stay(tmp_path: Path) -> None:
@@ -326,7 +329,7 @@ def test_the_check_finds_what_does_not_stay(tmp_path: Path) -> None:
     between = plan.steps[2]
     (stem,) = between.beside
     wrong = stem.offset + 16
-    with pytest.raises(DoryError, match=f"layer 2 .* keeps layer_00 at {wrong} of L1"):
+    with pytest.raises(DoryError, match=f"layer 2 .* reads layer_00 at {wrong} of l1, where"):
         verify(plan, changed(plan, 2, kept=(replace(stem, offset=wrong),)))
     with pytest.raises(DoryError, match=r"layer 3 .* reads layer_00 at .* where it does not lie"):
         verify(plan, changed(plan, 2, kept=tuple(p for p in between.kept if p != stem)))

@@ -18,12 +18,12 @@ from dory_core.application import run_application
 from dory_core.compiler import write_network
 from dory_core.errors import VerificationFailed
 from dory_core.plan import ExtTransfer, Plan
+from dory_core.plan.operations import ExtWait
 from dory_core.plugins import Plugins
-from dory_core.program.network import ExtWait, lower_network
 from dory_core.reference import random_inputs, run
 from dory_core.simulate.run import DMA_MODES
 from dory_core.testing.apps import build_app
-from tests.planning.networks import CASES, plan_graph
+from tests.planning.networks import CASES, changed_plan, plan_graph
 from tests.planning.symbolic import Wrong, check_plan
 from tests.toy.chip import NAME, three_levels
 
@@ -136,7 +136,7 @@ def with_fault(plan: Plan, fault: Fault) -> Plan:
     transfers = list(plan.transfers)
     transfers[n] = replace(fault.change(transfers[n]), slot=40)  # a ticket of its own
     assert transfers[n] != plan.transfers[n]
-    return replace(plan, transfers=tuple(sorted(transfers, key=lambda t: t.start)))
+    return changed_plan(plan, transfers=tuple(sorted(transfers, key=lambda t: t.start)))
 
 
 @pytest.mark.parametrize("name", FAULTS)
@@ -167,7 +167,7 @@ def early_into_live_block(plan: Plan) -> Plan:
             if meets and block.name != transfer.name and block.last == before:
                 transfers = list(plan.transfers)
                 transfers[n] = replace(transfer, start=before, slot=40)
-                return replace(plan, transfers=tuple(sorted(transfers, key=lambda t: t.start)))
+                return changed_plan(plan, transfers=tuple(sorted(transfers, key=lambda t: t.start)))
     raise AssertionError("every fetch could start earlier: the plan wastes time")
 
 
@@ -198,8 +198,7 @@ def test_missing_wait_is_found(
         "back": lambda name: name.endswith(".back"),
         "store": lambda name: re.fullmatch(r"layer_\d+(\.\d+)?", name) is not None,
     }
-    program = lower_network(plan.steps, plan.transfers)
-    waits = [op.transfer.name for op in program if isinstance(op, ExtWait)]
+    waits = [op.transfer.name for op in plan.program.operations if isinstance(op, ExtWait)]
     rows = list(re.finditer(r"DORY_EXT_WAIT\(\d+\), ?", text))
     assert len(rows) == len(waits)
     row = next(row for name, row in zip(waits, rows, strict=True) if sorts[sort](name))

@@ -12,7 +12,7 @@ from dory_core.errors import DoesNotFit
 from dory_core.pipeline import IMPORTED, Setup, run
 from dory_core.plan import Plan
 from dory_core.plugins import Plugins
-from tests.planning.networks import CASES, Case, mobile, plan_graph
+from tests.planning.networks import CASES, Case, changed_plan, mobile, plan_graph
 from tests.planning.properties import (
     PROPERTIES,
     constants_are_fetched_several_layers_ahead,
@@ -168,7 +168,7 @@ def test_symbolic_check_refuses_a_plan_with_one_wrong_number(plugins: Plugins) -
             wrong = list(plan.transfers)
             wrong[n] = replace(transfer, **change)  # type: ignore[arg-type]
             try:
-                check_plan(replace(plan, transfers=tuple(wrong)))
+                check_plan(changed_plan(plan, transfers=tuple(wrong)))
             except Wrong:
                 continue
             missed.append((transfer, change))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from dory_core.expr import to_text
-from dory_core.program.operations import (
+from dory_core.plan.operations import (
     Address,
     Barrier,
     Call,

@@ -10,8 +10,8 @@ import pytest
 from dory_core.ir.geometry import Span
 from dory_core.pipeline import IMPORTED, run, setup_for
 from dory_core.plan import LayerStep, Plan
+from dory_core.plan.operations import Call, Copy, Of, Wait
 from dory_core.program.lower import lower_layer
-from dory_core.program.operations import Call, Copy, Of, Wait
 from dory_core.testing.graphs import GraphBuilder
 from dory_core.tiles.schedule import ORDERS, Buffering, Schedule
 from tests.planning.networks import CASES, plan_graph, win

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import product
 
 from dory_core.expr import Expr, evaluate
-from dory_core.program.operations import (
+from dory_core.plan.operations import (
     Changes,
     Copy,
     LayerProgram,

@@ -224,5 +224,5 @@ def _traffic(plan: cli.Plan) -> dict[str, Any]:
         "l2_l1_stall_cycles": sum(step.estimate.stall_cycles for step in plan.steps),
         "l3_l2_transfers": len(plan.transfers),
         "l3_l2_bytes": sum(transfer.size for transfer in plan.transfers),
-        "l3_l2_stall_cycles": sum(plan.program.stalls),
+        "l3_l2_stall_cycles": sum(plan.timeline.stalls),
     }

@@ -1,8 +1,8 @@
 """Operations of a program: what is copied, waited for and computed, in the order of execution.
 
-The program of a layer is made by :mod:`dory_core.program.lower`, that of the network by
-:mod:`dory_core.program.network`. The C printer prints them, the timeline of the network runs them.
-Addresses and sizes are expressions of the loop's variables:
+:mod:`dory_core.program` makes them from placed layers, once. The C printer prints them; the
+timeline, the check of contents and the tests execute them. Addresses and sizes of a layer's
+operations are expressions of the loop's variables:
 
 ``o``, ``h``, ``w``, ``i``: position of the tile along output channels, rows, columns, input
 channels; ``part``: which part of the layer runs; ``x_slot``, ``w_slot``, ``y_slot``: which copy of
@@ -14,10 +14,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
+from typing import TYPE_CHECKING
 
 from dory_core.copies import AS_IT_IS, Carriage
 from dory_core.expr import Expr
 from dory_core.kernel import StructCall
+
+if TYPE_CHECKING:
+    from dory_core.blocks import Block
+    from dory_core.plan import Conversion, ExtTransfer, Place
 
 Value = int | Expr
 
@@ -37,11 +42,11 @@ def l2_name(memory: int) -> str:
 @dataclass(frozen=True, slots=True, eq=False)
 class Address:
     """A byte of a memory: ``l1``, ``l2``, ``l2_1`` ... or CONSTANTS, and the offset from its
-    start. buffer: of L1 that it belongs to, empty when none."""
+    start. operand: of which the byte is, x, x2, w or y, or the buffer psum or scratch."""
 
     memory: str
     offset: Value
-    buffer: str = ""
+    operand: str = ""
 
 
 class Of(Enum):
@@ -200,3 +205,84 @@ def all_operations(program: LayerProgram | Loop | When) -> Iterator[Operation]:
         yield operation
         if isinstance(operation, (Loop, When)):
             yield from all_operations(operation)
+
+
+# -- of the network ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ExtStart:
+    """Core 0 starts a transfer between L3 and L2."""
+
+    transfer: ExtTransfer
+
+
+@dataclass(frozen=True, slots=True)
+class ExtWait:
+    """Core 0 waits for a transfer between L3 and L2."""
+
+    transfer: ExtTransfer
+
+
+@dataclass(frozen=True, slots=True)
+class Dead:
+    """For the simulation: nobody reads a block of L2 again before somebody writes it."""
+
+    block: Block
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Core 0 hands bytes of a layer's output to the caller: level, memory of it, byte range."""
+
+    layer: int
+    level: int
+    memory: int
+    offset: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """The network's inputs are copied to their places, of L2; those in L3 are there."""
+
+    places: tuple[Place, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Outputs:
+    """The network's outputs are copied from their places, of L2; those in L3 stay there."""
+
+    places: tuple[Place, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Convert:
+    """All cores change the layout of a tensor."""
+
+    conversion: Conversion
+
+
+@dataclass(frozen=True, slots=True)
+class RunPart:
+    """All cores run a part of a layer. step: of the execution."""
+
+    step: int
+    part: int
+
+
+NetworkOperation = ExtStart | ExtWait | Dead | Report | Inputs | Outputs | Convert | RunPart
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Program:
+    """The operations of one inference. layers: those that the parts of each step run."""
+
+    operations: tuple[NetworkOperation, ...]
+    layers: tuple[LayerProgram, ...]
+
+    @property
+    def given(self) -> tuple[Place, ...]:
+        """Inputs of the network that lie in L3 before the first operation."""
+        inputs = (op.places for op in self.operations if isinstance(op, Inputs))
+        return tuple(place for places in inputs for place in places if place.level > 2)
