@@ -127,7 +127,8 @@ def _name(namespace: Any, name: str) -> str:
     thing = inspect.unwrap(getattr(namespace, name))
     kinds = (inspect.isclass, inspect.isfunction, inspect.ismodule)
     if thing is Any or not any(kind(thing) for kind in kinds):
-        return _entry(name, _comment(importlib.import_module(api.HOMES[name]), name))
+        home = api.HOMES.get(name, "dory_onnx.marks")
+        return _entry(name, _comment(importlib.import_module(home), name))
     if inspect.ismodule(thing):
         return _entry(name, inspect.getdoc(thing) or "") + _module(name, thing)
     heading = name if inspect.isclass(thing) else f"{name}{_signature(thing)}"

@@ -28,8 +28,8 @@ class Frontend:
 
     name: what ``--frontend`` takes. summary: one line for ``dory frontends``.
     reader: reads a file; it imports what it needs when it is called.
-    recognises: tells from a file's first bytes that it is of this format, so that ``--frontend``
-        may be left out; None where the file does not show it. It imports nothing heavy.
+    recognises: tells from a file's bytes that it is of this format, so that ``--frontend`` may be
+        left out; None where the file does not show it. It imports nothing heavy.
     """
 
     name: str

@@ -20,9 +20,16 @@ def _read(path: Path, options: FrontendOptions) -> Graph:
     return parse(path, options)
 
 
+def _recognises(path: Path) -> bool:
+    from dory_onnx import OTHER_FORMS, holds
+
+    return holds(path, (), ("weight_bits", *OTHER_FORMS))
+
+
 @hookimpl
 def dory_frontends() -> list[Frontend]:
     """Return the frontend ``nemo``."""
     from dory_core.api import Frontend
 
-    return [Frontend("nemo", "networks of the NEMO quantiser (integer-deployable ONNX)", _read)]
+    summary = "networks of the NEMO quantiser (integer-deployable ONNX)"
+    return [Frontend("nemo", summary, _read, _recognises)]

@@ -20,9 +20,16 @@ def _read(path: Path, options: FrontendOptions) -> Graph:
     return parse(path, options)
 
 
+def _recognises(path: Path) -> bool:
+    from dory_onnx import OTHER_FORMS, holds
+
+    return holds(path, ("weight_bits",), OTHER_FORMS)
+
+
 @hookimpl
 def dory_frontends() -> list[Frontend]:
     """Return the frontend ``quantlab``."""
     from dory_core.api import Frontend
 
-    return [Frontend("quantlab", "networks of the QuantLab quantiser (its integer ONNX)", _read)]
+    summary = "networks of the QuantLab quantiser (its integer ONNX)"
+    return [Frontend("quantlab", summary, _read, _recognises)]

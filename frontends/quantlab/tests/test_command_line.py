@@ -36,3 +36,9 @@ def test_input_type_is_an_option(tmp_path: Path) -> None:
         for options in ((), ("--input-bits", "4", "--input-signed"), ("--input-bits", "99"))
     ]
     assert [outcome.status for outcome in shown] == [0, 0, 2]
+
+
+def test_the_frontend_is_found_from_the_file(tmp_path: Path) -> None:
+    path = QuantlabBuilder((3, 6, 6)).conv(8, 1).save(tmp_path / "net.onnx")
+    outcome = dory("check", path, DORY_PLUGINS="nemo,quantlab")
+    assert outcome.status == 0, outcome.stderr
