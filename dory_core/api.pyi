@@ -62,6 +62,7 @@ from dory_core.ir import requant as requant
 from dory_core.ir import storage_for as storage_for
 from dory_core.ir.features import MEAN_INSIDE as MEAN_INSIDE
 from dory_core.ir.features import PAD_VALUE as PAD_VALUE
+from dory_core.ir.features import TURN as TURN
 from dory_core.ir.features import TWO_ADDENDS as TWO_ADDENDS
 from dory_core.ir.geometry import Tile as Tile
 from dory_core.ir.geometry import extent as extent

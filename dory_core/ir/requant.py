@@ -55,6 +55,17 @@ class Requant:
         """log2(div) when div is a power of two, else None."""
         return self.div.bit_length() - 1 if self.div & (self.div - 1) == 0 else None
 
+    def from_turn(self) -> Requant:
+        """Return the step as a function of ``acc - turn``, whose own turn is 0."""
+        if not self.turn:
+            return self
+        channels = max(len(values) for values in self.parameters)
+        mul, *addends = (values * (channels // len(values)) for values in self.parameters)
+        moved = [
+            tuple(a + m * self.turn for m, a in zip(mul, addend, strict=True)) for addend in addends
+        ]
+        return requant(self.mul, moved[0], self.div, self.lo, self.hi, moved[-1])
+
     def apply(self, acc: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Return the step applied to ``acc``, shape (C, ...), int64; exact by range analysis."""
         shape = (-1,) + (1,) * (acc.ndim - 1)

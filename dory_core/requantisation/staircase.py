@@ -160,7 +160,7 @@ def signed_staircase(
     for step in steps[:first]:
         offset = offset + _array(step.add)
     lo, hi = lo + offset, hi + offset
-    rest = (_turned(rest[0]), *rest[1:])
+    rest = (rest[0].from_turn(), *rest[1:])
     whole = staircase(rest, lo, hi)
     below = staircase(rest, np.minimum(lo, -1), np.minimum(hi, -1))
     above = staircase(rest, np.maximum(lo, 0), np.maximum(hi, 0))
@@ -169,16 +169,6 @@ def signed_staircase(
     below = _constant_where(lo >= 0, below, whole.first)
     above = _constant_where(hi < 0, above, whole.last)
     return SignedStaircase(offset, whole, below, above)
-
-
-def _turned(step: Requant) -> Requant:
-    """Return the step as a function of the accumulator minus its turn."""
-    channels = max(len(p) for p in step.parameters)
-    mul, *addends = (p * (channels // len(p)) for p in step.parameters)
-    add, negative = (
-        tuple(a + m * step.turn for m, a in zip(mul, own, strict=True)) for own in addends
-    )
-    return replace(step, add=add, add_negative=negative, turn=0)
 
 
 def _constant_where(empty: npt.NDArray[np.bool_], side: Staircase, value: Integers) -> Staircase:

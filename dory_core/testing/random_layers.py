@@ -24,6 +24,7 @@ from dory_core.ir import (
     Window,
     requant,
 )
+from dory_core.ir.features import TURN, TWO_ADDENDS
 from dory_core.testing.kernels import alone, typed
 from dory_core.testing.random_kinds import MAKERS
 
@@ -47,7 +48,8 @@ class LayerSpace:
     inputs: ranges of inputs. outputs: clips of outputs, None for accumulators as they are.
     weight_bits: widths of weights. packed: values that fit 2 or 4 bits are stored so.
     filters_per_channel: of depthwise layers. kernels: (height, width) of convolutions.
-    numerator_bits: about how many bits mul * acc + add takes.
+    numerator_bits: about how many bits mul * acc + add takes. features: which of
+    ``dory_core.ir.features`` layers may need.
     """
 
     inputs: tuple[Range, ...] = ((0, 255), (0, 255), (0, 127), (-128, 127), (-300, 300), (0, 999))
@@ -60,6 +62,7 @@ class LayerSpace:
     filters_per_channel: tuple[int, ...] = (1, 1, 2, 3)
     kernels: tuple[tuple[int, int], ...] = ((3, 3), (1, 1), (5, 2), (1, 4), (2, 1))
     numerator_bits: tuple[int, ...] = (18, 28, 44, 58)
+    features: frozenset[str] = frozenset()
 
 
 class RandomLayers:
@@ -98,8 +101,9 @@ class RandomLayers:
         """
         bits = self.pick(*self.space.numerator_bits)
         if self.integer(0, 3):
-            return (self._step(channels, reach, clip, bits),)
+            return (self._two_addends(self._step(channels, reach, clip, bits), reach),)
         first = self._step(channels, reach, self.pick(None, (-1000, 1000)), bits)
+        first = self._two_addends(first, reach)
         return (first, self.step(1, 1000, clip))
 
     def window(self, kernel: tuple[int, int]) -> Window:
@@ -152,6 +156,17 @@ class RandomLayers:
         count = self.pick(count, 1)
         add = [self.integer(-target * div // 4, target * div // 4) for _ in range(count)]
         return requant(mul, add, div, *(clip or (None, None)))
+
+    def _two_addends(self, step: Requant, reach: int) -> Requant:
+        """Return the step, now and then with another addend below its turn, and mostly rising."""
+        if TWO_ADDENDS not in self.space.features or self.integer(0, 2) == 0:
+            return step
+        turn = self.pick(0, 0, self.integer(-reach // 4, reach // 4))
+        turn = turn if TURN in self.space.features else 0
+        less = [self.integer(0, step.div) for _ in step.add]
+        negative = [add - difference for add, difference in zip(step.add, less, strict=True)]
+        mul = step.mul if self.integer(0, 5) == 0 else tuple(abs(m) for m in step.mul)
+        return requant(mul, step.add, step.div, step.lo, step.hi, negative, turn)
 
     def _source(self, c: int, h: int, w: int) -> Source:
         return (c, h, w, *self.pick(*self.space.inputs))

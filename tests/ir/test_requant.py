@@ -103,3 +103,11 @@ def test_mean_rounds_with_ties_away_from_zero(count: int) -> None:
         magnitude = (2 * abs(acc) + count) // (2 * count)
         assert step.scalar(acc, 0) == (magnitude if acc >= 0 else -magnitude)
     assert (step.add_negative is None) == (count % 2 == 1)
+
+
+def test_a_step_may_count_from_its_turn() -> None:
+    step = requant([3, 5], 7, 16, -9, 90, add_negative=[1, -4], turn=40)
+    moved = step.from_turn()
+    assert moved.turn == 0 and moved.from_turn() is moved
+    for acc in range(-50, 150):
+        assert [moved.scalar(acc - 40, c) for c in (0, 1)] == [step.scalar(acc, c) for c in (0, 1)]

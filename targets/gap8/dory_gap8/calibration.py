@@ -32,6 +32,8 @@ EPILOGUE_NONE = 8
 # the assembly kernel of a 1x1 layer of 64 channels 2.1 and 3.9 cycles per output.
 CLAMP_EXTRA = 2
 LIMBS_EXTRA = 4
+# Another addend below zero: two more words of parameters and four instructions, by counting them.
+TURNED_EXTRA = 6
 # A step alone: another one in sequence, that of an operand of a sum, that of a pool.
 STEP_32 = 5
 STEP_64 = 22

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from dory_gap8.backend import (
     AddBytesKernel,
@@ -22,7 +24,7 @@ from dory_gap8.backend import (
 )
 from dory_gap8.backend.conv import group_channels
 
-from dory_core.api import Kernel, Layer
+from dory_core.api import TURN, TWO_ADDENDS, Kernel, Layer
 from dory_core.testing import kernels
 from dory_core.testing.kernels import KernelCase
 from dory_core.testing.random_layers import LayerSpace, RandomLayers
@@ -38,6 +40,7 @@ SPACE = LayerSpace(
     packed=True,
     numerator_bits=(28, 44, 44, 58),
 )
+TURNED = replace(SPACE, features=frozenset({TWO_ADDENDS, TURN}))
 
 
 def kernels_for(kind: str, cores: int = CORES) -> tuple[Kernel, ...]:
@@ -76,9 +79,11 @@ def make_case(kernel: Kernel, layer: Layer, random: np.random.Generator) -> Kern
     return kernels.make_case(kernel, layer, random, granule, constrained=False)
 
 
-def cases_of(kind: str, seed: int, count: int, cores: int = CORES) -> list[KernelCase]:
+def cases_of(
+    kind: str, seed: int, count: int, cores: int = CORES, space: LayerSpace = SPACE
+) -> list[KernelCase]:
     """Return ``count`` random cases of one kind."""
-    random = RandomLayers(SPACE, seed)
+    random = RandomLayers(space, seed)
     cases: list[KernelCase] = []
     while len(cases) < count:
         layer = random.layer(kind)
@@ -86,3 +91,8 @@ def cases_of(kind: str, seed: int, count: int, cores: int = CORES) -> list[Kerne
         if kernel.accepts(layer) is None:
             cases.append(make_case(kernel, layer, random.numbers))
     return cases
+
+
+def turned_cases(kind: str, seed: int, count: int) -> list[KernelCase]:
+    """Return cases of layers whose requantisation has two addends now and then."""
+    return cases_of(kind, 100 + seed, count, space=TURNED)

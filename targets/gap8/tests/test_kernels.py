@@ -13,7 +13,7 @@ from dory_gap8.backend import (
     LinearKernel,
     PointwiseKernel,
 )
-from gap8_layers import cases_of, make_case
+from gap8_layers import cases_of, make_case, turned_cases
 
 from dory_core.api import Add, Array, Compiler, Conv, Linear, Requant, Window, requant
 from dory_core.testing import ZIGLANG, KernelConformance
@@ -23,6 +23,12 @@ from dory_core.testing.random_layers import KINDS
 
 class TestKernels(KernelConformance):
     cases = staticmethod(cases_of)
+
+
+class TestTwoAddends(KernelConformance):
+    """Rounding that is symmetric around some value."""
+
+    cases = staticmethod(turned_cases)
 
 
 @pytest.mark.parametrize("cores", [1, 3, 6])

@@ -101,6 +101,27 @@ FORMS = {
         None,
     ),
     "one for all": (linear(requant(3**20, 12345, 1 << 42, 0, 255)), None),
+    "symmetric around zero": (
+        linear(
+            requant(
+                [10003, 1009, 1013, 1019],
+                [(1 << 19) + (1 << 9)] * 4,
+                1 << 20,
+                -128,
+                127,
+                add_negative=(1 << 19) - (1 << 9),
+            ),
+            bias=[-700, 9, 0, 70000],
+        ),
+        "_turned_q32_signed",
+    ),
+    "64 bits with two addends at last": (
+        linear(
+            requant([1 << 31, 3**19, 5**13, 1], 1 << 32, 1 << 33, add_negative=(1 << 32) - 99),
+            bias=[-700, 9, 0, 70000],
+        ),
+        "_turned_q64steps_noclip",
+    ),
     "64 bits at last": (
         linear(requant([1 << 31, 3**19, 5**13, 1], [1 << 40, -(1 << 41), 3, 4], 1 << 33)),
         "_q64steps_noclip",

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from dory_stm32h7.backend import builtin_kernels
 
+from dory_core.api import TURN, TWO_ADDENDS
 from dory_core.testing.kernels import KernelCase, make_case
 from dory_core.testing.random_layers import LayerSpace, RandomLayers
 
@@ -14,9 +17,14 @@ SPACE = LayerSpace(
 )
 
 
-def cases_of(kind: str, seed: int, count: int) -> list[KernelCase]:
+TURNED = replace(SPACE, features=frozenset({TWO_ADDENDS, TURN}))
+
+
+def cases_of(
+    kind: str, seed: int, count: int, space: LayerSpace = SPACE, most: int = 4
+) -> list[KernelCase]:
     """Return ``count`` random cases of one kind, of which few may be rejected."""
-    random = RandomLayers(SPACE, seed)
+    random = RandomLayers(space, seed)
     cases: list[KernelCase] = []
     tried = 0
     while len(cases) < count:
@@ -25,5 +33,13 @@ def cases_of(kind: str, seed: int, count: int) -> list[KernelCase]:
         taken = [k for k in builtin_kernels() if k.accepts(layer) is None]
         assert len(taken) <= 1
         cases += [make_case(k, layer, random.numbers) for k in taken]
-    assert tried <= 4 * count
+    assert tried <= most * count
     return cases
+
+
+def turned_cases(kind: str, seed: int, count: int) -> list[KernelCase]:
+    """Return cases of layers whose requantisation has two addends now and then.
+
+    Steps that fall have none that the kernels compute: more are rejected.
+    """
+    return cases_of(kind, 100 + seed, count, TURNED, 8)

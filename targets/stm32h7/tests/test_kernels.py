@@ -12,9 +12,10 @@ from dory_stm32h7.backend import add, builtin_kernels
 from dory_stm32h7.backend.add import AddKernel
 from dory_stm32h7.backend.conv import ConvKernel
 from dory_stm32h7.backend.depthwise import DepthwiseKernel
+from dory_stm32h7.backend.epilogue import epilogue
 from dory_stm32h7.backend.linear import LinearKernel
 from dory_stm32h7.backend.pool import AvgPoolKernel, MaxPoolKernel
-from stm32h7_layers import cases_of
+from stm32h7_layers import cases_of, turned_cases
 
 from dory_core.api import (
     Add,
@@ -41,11 +42,33 @@ class TestKernels(KernelConformance):
     cases = staticmethod(cases_of)
 
 
+class TestTwoAddends(KernelConformance):
+    """Rounding that is symmetric around some value."""
+
+    cases = staticmethod(turned_cases)
+
+
+def test_double_rounding_is_a_product_with_two_addends() -> None:
+    """The requantisation of TensorFlow Lite Micro behind a linear layer."""
+    random = np.random.default_rng(4)
+    weights = Array(random.integers(-127, 128, (16, 64)))
+    half, small = 1 << 38, 1 << 30
+    mul = random.integers(1 << 30, 1 << 31, 16).tolist()
+    step = requant(mul, half + small - (5 << 39), 1 << 39, -128, 127, half - small - (5 << 39))
+    bias = Array(random.integers(-3000, 3000, 16))
+    linear = alone(Linear, weights=weights, bias=bias, requants=(step,))
+    layer = typed(linear, (64, 1, 1, -128, 127))
+    found = epilogue(layer)
+    assert found.turned and found.channel_bytes == 20 and found.steps[0].shift == 32
+    HostLibrary([whole_case(LinearKernel(), layer, random) for _ in range(9)]).check()
+
+
 @pytest.mark.parametrize("compiler", [cortex_m7.ZIG, cortex_m7.GCC], ids=["ziglang", "gcc"])
 def test_code_of_the_chip_equals_the_reference(compiler: tuple[str, ...]) -> None:
     """The instructions that the portable form stands for, in every template."""
     cortex_m7.require(compiler)
     cases = [c for kind in KINDS for c in cases_of(kind, 40, 3)]
+    cases += [c for kind in KINDS for c in turned_cases(kind, 40, 2)]
     CortexM7(cases, compiler).check()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from dory_core.api import (
     Number,
     OutputFile,
     Rejection,
+    Requant,
     StructCall,
     StructValue,
     ceil_div,
@@ -43,6 +45,12 @@ if TYPE_CHECKING:
     from dory_core.api import Tile
 
 
+def _reject_two_addends(requants: Iterable[Requant | None]) -> Rejection | None:
+    if any(r is not None and r.add_negative is not None for r in requants):
+        return Rejection("the requantisation of an operand has two addends")
+    return None
+
+
 @dataclass(frozen=True)
 class AddKernel(ClusterKernel):
     """Element-wise sum of two tensors with a requantisation for each operand and for the sum."""
@@ -63,6 +71,7 @@ class AddKernel(ClusterKernel):
             reject_type(layer.output, "output", OUTPUT_TYPES),
             reject_requants(layer, kind.requants),
             reject_steps(kind.operand_requants),
+            _reject_two_addends(kind.operand_requants),
         )
         return next((c for c in checks if c is not None), None)
 

@@ -83,7 +83,8 @@ def finish(layer: Layer) -> Finish:
 @functools.lru_cache(maxsize=128)
 def _finish(epilogue: Epilogue, bits: int, channels: int) -> Finish:
     narrow = epilogue.narrow
-    if narrow is None or bits != 8 or epilogue.clip_form not in _CLIPS:
+    plain = narrow is not None and not epilogue.turned
+    if narrow is None or not plain or bits != 8 or epilogue.clip_form not in _CLIPS:
         none = np.zeros((channels, 0), dtype=np.int64)
         raw = 10 * epilogue.cycles + cal.BLOCK_RAW
         return Finish("DORY_BLOCK_RAW", False, "DORY_BLOCK_NO_CLIP", none, 0, 0, 0, "raw", raw)

@@ -277,8 +277,8 @@ class DepthwiseHwcKernel(ClusterKernel):
     def _in_assembly(layer: Layer) -> bool:
         """Return True when the assembly of the chip has the requantisation of a 3x3 filter."""
         chosen = weighted_epilogue(layer)
-        narrow = chosen.narrow is not None and chosen.clip_form != "DORY_CLIP_BOUNDS"
-        return narrow and layer.output.bits == 8
+        narrow = chosen.narrow is not None and not chosen.turned
+        return narrow and chosen.clip_form != "DORY_CLIP_BOUNDS" and layer.output.bits == 8
 
     @staticmethod
     def _window_arguments(form: Form) -> tuple[tuple[str, str], ...]:

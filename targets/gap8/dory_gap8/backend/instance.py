@@ -7,7 +7,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.resources import files
 
-from dory_core.api import Kernel, Layer, OutputFile, Rejection, Requant, StructCall, StructValue
+from dory_core.api import (
+    TURN,
+    TWO_ADDENDS,
+    Kernel,
+    Layer,
+    OutputFile,
+    Rejection,
+    Requant,
+    StructCall,
+    StructValue,
+)
 
 # Element types that inputs and outputs of the kernels may have.
 BYTE_TYPES = ("u8", "i8", "u16", "i16")
@@ -49,6 +59,7 @@ _ARGUMENTS = {
 class ClusterKernel(Kernel):
     """A kernel that is an instance of a template. cores: cores that share a tile."""
 
+    features = frozenset({TWO_ADDENDS, TURN})
     cores: int = 8
 
     def headers(self, layer: Layer) -> tuple[str, ...]:
@@ -71,7 +82,7 @@ def element_macros(name: str, tensor_type: str) -> tuple[tuple[str, str], ...]:
 
 def reject_channelwise(requants: Iterable[Requant]) -> Rejection | None:
     """Return why parameters that differ from channel to channel are not possible."""
-    if any(len(r.mul) > 1 or len(r.add) > 1 for r in requants):
+    if any(len(p) > 1 for r in requants for p in r.parameters):
         return Rejection("its requantisation differs from channel to channel")
     return None
 

@@ -22,7 +22,7 @@ from dory_core.api import (
     Tensor,
     cached_per_layer,
     narrow,
-    staircase,
+    search_steps,
     steps_of_sums,
 )
 from dory_gap8 import calibration as cal
@@ -52,7 +52,8 @@ def c_int(value: int) -> str:
 class Step:
     """One step with the form of its divisor and the parameters of its first step's arrays.
 
-    mul, add: exact integers, one for all channels or one per channel.
+    mul, add: exact integers, one for all channels or one per channel. offset, below: None, or what
+    is added to the operand, and to the product where that is negative then; of a first step.
     """
 
     mul: tuple[int, ...]
@@ -61,11 +62,8 @@ class Step:
     form: str
     shift: int
     clip: tuple[int, int] | None
-
-    @property
-    def per_channel(self) -> bool:
-        """True when channels differ."""
-        return len(self.mul) > 1 or len(self.add) > 1
+    offset: tuple[int, ...] | None = None
+    below: tuple[int, ...] | None = None
 
     def struct(self, with_scalars: bool = True) -> StructValue:
         """Return a ``dory_gap8_step_t``: only the fields that are read."""
@@ -125,7 +123,7 @@ def _division(r: Requant, values: tuple[int, int], bits: int) -> _Division:
         scaled = (values[0] * factor, values[1] * factor)
         if not fits(limits, *scaled):
             break
-        parameters = (v * factor for v in (*r.mul, *r.add))
+        parameters = (v * factor for p in r.parameters for v in p)
         if rest == 0 and _folds(*scaled, k) and fits(limits, *parameters):
             return _Division(ONES, k, factor)
     return _Division(EXACT)
@@ -136,13 +134,23 @@ def _step(
 ) -> Step:
     """Return a step; ``fold``: a bias per channel that its ``add`` takes over."""
     division = _division(r, values, bits)
-    mul, add = (tuple(v * division.factor for v in p) for p in (r.mul, r.add))
+    mul, add, *other = (tuple(v * division.factor for v in p) for p in r.parameters)
+    clip = None if r.lo is None or r.hi is None else (r.lo, r.hi)
+    if other:
+        offset = (0,) if fold is None else tuple(fold)
+        count = max(len(add), len(other[0]))
+        pairs = zip(*(p * (count // len(p)) for p in (add, other[0])), strict=True)
+        below = tuple(b - a for a, b in pairs)
+        return Step(
+            *(mul, add, r.div * division.factor, division.form, division.shift, clip),
+            offset,
+            below,
+        )
     if fold is not None:
         channels = len(fold)
         mul = mul * channels if len(mul) == 1 else mul
         add = add * channels if len(add) == 1 else add
         add = tuple(a + m * b for a, m, b in zip(add, mul, fold, strict=True))
-    clip = None if r.lo is None or r.hi is None else (r.lo, r.hi)
     return Step(mul, add, r.div * division.factor, division.form, division.shift, clip)
 
 
@@ -175,6 +183,13 @@ class Epilogue:
     def reach(self) -> bool:
         """Whether the accumulator is clamped first."""
         return self.narrow is not None and self.narrow.reach is not None
+
+    @property
+    def turned(self) -> bool:
+        """Whether there is another addend for accumulators below some value."""
+        if self.narrow is not None:
+            return self.narrow.add_negative is not None
+        return bool(self.steps) and self.steps[0].below is not None
 
     @property
     def clip_form(self) -> str:
@@ -214,12 +229,13 @@ class Epilogue:
         """The part of an instance's name: ``_q32``, ``_clamp_limbs``; empty without steps."""
         if not self.steps:
             return ""
+        turned = ["turned"] if self.turned else []
         if self.narrow is not None:
-            tokens = ["clamp"] if self.reach else []
+            tokens = [*turned, "clamp"] if self.reach else turned
             tokens += ["limbs"] if self.form == LIMBS else [] if self.reach else ["q32"]
             tokens += _CLIP_TOKENS[self.clip_form]
         else:
-            tokens = [f"q{self.bits}steps", *self.steps[0].tokens]
+            tokens = [*turned, f"q{self.bits}steps", *self.steps[0].tokens]
             for step in self.steps[1:]:
                 tokens += ["then", *step.tokens]
         if not self.per_channel:
@@ -235,6 +251,7 @@ class Epilogue:
         if not self.steps:
             return tuple(found)
         found.append(("DORY_PER_CHANNEL", str(int(self.per_channel))))
+        found.append(("DORY_Q_TURNED", str(int(self.turned))))
         if self.narrow is not None:
             found += [("DORY_Q_REACH", str(int(self.reach))), ("DORY_Q_CLIP", self.clip_form)]
             return tuple(found)
@@ -282,6 +299,7 @@ class Epilogue:
         return (
             first
             + self.steps[0].division_cycles(self.bits)
+            + cal.TURNED_EXTRA * self.turned
             + sum(s.cycles(self.bits) for s in self.steps[1:])
         )
 
@@ -290,12 +308,14 @@ class Epilogue:
         """Estimated cycles per output of the steps alone."""
         if self.narrow is not None:
             return cal.STEP_32 + self._extra
-        return sum(s.cycles(self.bits) for s in self.steps)
+        turned = cal.TURNED_EXTRA * self.turned
+        return turned + sum(s.cycles(self.bits) for s in self.steps)
 
     @property
     def _extra(self) -> int:
         """Cycles of a narrow form beyond one multiplication."""
-        return cal.CLAMP_EXTRA * self.reach + cal.LIMBS_EXTRA * (self.form == LIMBS)
+        limbs = cal.LIMBS_EXTRA * (self.form == LIMBS)
+        return cal.CLAMP_EXTRA * self.reach + limbs + cal.TURNED_EXTRA * self.turned
 
 
 _CLIP_TOKENS = {
@@ -308,7 +328,7 @@ _CLIP_TOKENS = {
 
 def describe(r: Requant | None) -> tuple[int, ...]:
     """Return every parameter of a step that its C type must hold."""
-    return () if r is None else (*r.mul, *r.add, r.div)
+    return () if r is None else (*(v for p in r.parameters for v in p), r.div)
 
 
 def arithmetic(layer: Layer, requants: Sequence[Requant | None]) -> int:
@@ -333,9 +353,13 @@ def reject_requants(layer: Layer, requants: Sequence[Requant]) -> Rejection | No
     """Return why the sequence of requantisations after the accumulator is not possible."""
     if len(requants) > 2:
         return Rejection(f"it has {len(requants)} requantisations in sequence, two are possible")
-    if len(requants) == 2 and (len(requants[1].mul) > 1 or len(requants[1].add) > 1):
+    if len(requants) == 2 and any(len(p) > 1 for p in requants[1].parameters):
         return Rejection("the second of two requantisations differs from channel to channel")
-    if not fits(INT32, layer.ranges.acc_lo, layer.ranges.acc_hi):
+    if len(requants) == 2 and requants[1].add_negative is not None:
+        return Rejection("the second of two requantisations has two addends")
+    turn = requants[0].turn if requants else 0
+    ends = (layer.ranges.acc_lo, layer.ranges.acc_hi)
+    if not fits(INT32, *ends, *(end - turn for end in ends)):
         return Rejection("its accumulator exceeds 32 bits")
     return reject_steps(requants)
 
@@ -356,11 +380,11 @@ def _epilogue(layer: Layer, least_bits: int) -> Epilogue:
         return Epilogue((), least_bits, np.zeros((1, 0), np.int32), bias=biases)
     bits = max(least_bits, arithmetic(layer, requants))
     values = (ranges.value_lo, ranges.value_hi)
-    first = _step(requants[0], values, bits, biases)
+    first = _step(requants[0].from_turn(), values, bits, _offset(requants[0], biases))
     steps = (first, *(_step(r, values, bits) for r in requants[1:]))
     last = requants[-1]
     clip = None if last.lo is None or last.hi is None else (last.lo, last.hi)
-    if len(steps) == 1 and bits == 32 and first.form == SHIFT:
+    if len(steps) == 1 and bits == 32 and first.form == SHIFT and first.below is None:
         found: Narrow | None = _as_it_is(first)
     else:
         found = narrow_form(layer)
@@ -372,10 +396,16 @@ def _epilogue(layer: Layer, least_bits: int) -> Epilogue:
 def narrow_form(layer: Layer) -> Narrow | None:
     """Return parameters for the accumulator without bias that do what all steps of a layer do."""
     steps, lo, hi = steps_of_sums(layer)
-    if all(len(s.mul) == len(s.add) == 1 for s in steps):
+    if all(len(p) == 1 for s in steps for p in s.parameters):
         lo, hi = lo.min(keepdims=True), hi.max(keepdims=True)
-    stairs = staircase(steps, lo, hi)
-    return None if stairs is None else narrow(stairs)
+    return search_steps(narrow, steps, lo, hi)
+
+
+def _offset(step: Requant, biases: tuple[int, ...] | None) -> tuple[int, ...] | None:
+    """Return what is added to sums of products: biases, and for two addends minus their turn."""
+    if not step.turn:
+        return biases
+    return tuple(b - step.turn for b in biases or (0,))
 
 
 def _as_it_is(step: Step) -> Narrow:
@@ -397,16 +427,18 @@ def _words(columns: Sequence[npt.NDArray[np.int64]]) -> npt.NDArray[np.int32]:
 
 
 def _narrow_records(found: Narrow) -> npt.NDArray[np.int32]:
-    """Return the records of a narrow form: [reach], [mul_low], mul, add."""
-    columns = [] if found.reach is None else [found.reach]
-    columns += [found.mul_low] if found.low_bits else []
-    return _words([*columns, found.mul_high, found.add_high])
+    """Return the records of a narrow form: [offset], [reach], [mul_low], mul, add, [below]."""
+    below = found.below_high
+    optional = (found.offset, found.reach, found.mul_low if found.low_bits else None)
+    columns = [values for values in optional if values is not None]
+    return _words([*columns, found.mul_high, found.add_high, *(() if below is None else (below,))])
 
 
 def _step_records(first: Step, bits: int) -> npt.NDArray[np.int32]:
-    """Return the records of a first step: mul, add in one or two words each."""
-    mul, add = np.broadcast_arrays(_modular(first.mul, bits), _modular(first.add, bits))
-    return _words([mul, add] if bits == 32 else [mul, mul >> 32, add, add >> 32])
+    """Return the records of a first step: [offset], mul, add, [below], one or two words each."""
+    values = (first.offset, first.mul, first.add, first.below)
+    columns = np.broadcast_arrays(*(_modular(v, bits) for v in values if v is not None))
+    return _words([part for c in columns for part in ((c,) if bits == 32 else (c, c >> 32))])
 
 
 def operand_step(r: Requant | None, x: Tensor, bits: int) -> Step | None:

@@ -67,6 +67,11 @@ class UnpackingKernel(Kernel):
         return f"{self.inner.name}_unpacked"
 
     @property
+    def features(self) -> frozenset[str]:  # type: ignore[override]
+        """Those of the kernel inside."""
+        return self.inner.features
+
+    @property
     def summary(self) -> str:  # type: ignore[override]
         """What the kernel computes, for tables."""
         return f"{self.inner.summary}, tiles unpacked"

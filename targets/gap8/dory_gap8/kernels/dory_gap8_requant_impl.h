@@ -8,6 +8,8 @@
  *     DORY_Q_STEPS      step by step as the network has them
  *   DORY_Q_REACH      narrow forms: whether x is the accumulator clamped to [-reach - 1, reach]
  *                     (one p.clipr), which changes no output; otherwise x is the accumulator
+ *   DORY_Q_TURNED     whether x is offset more than the accumulator, and `below` more is added
+ *                     where x is negative (of steps: in the first one)
  *   DORY_Q_CLIP       narrow forms: DORY_CLIP_NONE, DORY_CLIP_UNSIGNED (0 .. hi), DORY_CLIP_SIGNED
  *                     (-hi - 1 .. hi), DORY_CLIP_BOUNDS (lo .. hi)
  *   DORY_PER_CHANNEL  whether each channel has a record of parameters; otherwise there is only one
@@ -17,9 +19,9 @@
  * A record is 32-bit words in the order in which they are needed, and the records of the channels
  * of a weight block follow one another, 4-byte aligned (the part "mul" of the block):
  *
- *   DORY_Q_NARROW   [reach] mul add
- *   DORY_Q_LIMBS    [reach] mul_low mul_high add
- *   DORY_Q_STEPS    mul add; with 64 bits each of them two words, the lower first
+ *   DORY_Q_NARROW   [offset] [reach] mul add [below]
+ *   DORY_Q_LIMBS    [offset] [reach] mul_low mul_high add [below]
+ *   DORY_Q_STEPS    [offset] mul add [below]; with 64 bits each of them two words, the lower first
  *
  * shift, low_bits and the bounds of the clip are the same for all channels. Sums and products are
  * taken modulo 2^32 (2^64): what is shifted lies in range. Right shifts of negative numbers are
@@ -39,9 +41,9 @@
 
 /* Words of a record. */
 #if DORY_Q_FORM == DORY_Q_STEPS
-#define DORY_Q_WORDS (DORY_Q_BITS / 16)
+#define DORY_Q_WORDS ((1 + DORY_Q_TURNED) * DORY_Q_BITS / 16)
 #else
-#define DORY_Q_WORDS (DORY_Q_REACH + 1 + DORY_Q_FORM)
+#define DORY_Q_WORDS (DORY_Q_REACH + 1 + DORY_Q_FORM + 2 * DORY_Q_TURNED)
 #endif
 
 #define DORY_NO_STEP 0
@@ -124,8 +126,14 @@ static inline dory_parameters_t dory_parameters(int32_t c, const dory_gap8_requa
 /* The output of an accumulator of the channel that has the parameters p. */
 static inline DORY_Y_T dory_apply(dory_q_t acc, const dory_parameters_t *p,
                                   const dory_gap8_requant_t *r) {
+#if DORY_Q_TURNED
+  const dory_q_t x = acc + DORY_PARAMETER(p, 0);
+  const dory_q_t add = DORY_PARAMETER(p, 2) + (x < 0 ? DORY_PARAMETER(p, 3) : 0);
+  dory_q_t q = dory_step(x, DORY_PARAMETER(p, 1), add, DORY_DIV1, DORY_CLIP1, &r->steps[0]);
+#else
   dory_q_t q = dory_step(acc, DORY_PARAMETER(p, 0), DORY_PARAMETER(p, 1), DORY_DIV1, DORY_CLIP1,
                          &r->steps[0]);
+#endif
 #if DORY_STEPS == 2
   q = dory_step(q, (dory_q_t)r->steps[1].mul, (dory_q_t)r->steps[1].add, DORY_DIV2, DORY_CLIP2,
                 &r->steps[1]);
@@ -135,19 +143,28 @@ static inline DORY_Y_T dory_apply(dory_q_t acc, const dory_parameters_t *p,
 
 #else
 
+/* Where mul (or its high limb) stands in a record. */
+#define DORY_Q_MUL (DORY_Q_TURNED + DORY_Q_REACH + DORY_Q_FORM - 1)
+
 static inline DORY_Y_T dory_apply(dory_q_t acc, const dory_parameters_t *p,
                                   const dory_gap8_requant_t *r) {
   int32_t x = (int32_t)acc;
   uint32_t sum = 0;
   int32_t q;
+#if DORY_Q_TURNED
+  x += p->word[0];
+#endif
 #if DORY_Q_REACH
-  x = dory_gap8_clip_signed(x, p->word[0]);
+  x = dory_gap8_clip_signed(x, p->word[DORY_Q_TURNED]);
 #endif
 #if DORY_Q_FORM == DORY_Q_LIMBS
-  sum = (uint32_t)((x * p->word[DORY_Q_REACH]) >> r->low_bits);
+  sum = (uint32_t)((x * p->word[DORY_Q_TURNED + DORY_Q_REACH]) >> r->low_bits);
 #endif
-  sum += (uint32_t)x * (uint32_t)p->word[DORY_Q_WORDS - 2];
-  q = dory_gap8_add_shift((int32_t)sum, p->word[DORY_Q_WORDS - 1], r->shift);
+#if DORY_Q_TURNED
+  sum += (uint32_t)((x >> 31) & p->word[DORY_Q_WORDS - 1]);
+#endif
+  sum += (uint32_t)x * (uint32_t)p->word[DORY_Q_MUL];
+  q = dory_gap8_add_shift((int32_t)sum, p->word[DORY_Q_MUL + 1], r->shift);
 #if DORY_Q_CLIP == DORY_CLIP_UNSIGNED
   q = dory_gap8_clip_unsigned(q, r->hi);
 #elif DORY_Q_CLIP == DORY_CLIP_SIGNED

@@ -68,7 +68,7 @@ class AddKernel(InstanceKernel):
         if not isinstance(kind, Add):
             return Rejection("it adds two tensors only")
         steps = [r for r in (*kind.operand_requants, *kind.requants) if r is not None]
-        if any(len(r.mul) > 1 or len(r.add) > 1 for r in steps):
+        if any(len(p) > 1 for r in steps for p in r.parameters):
             return Rejection("its requantisation differs from channel to channel")
         rejection = (
             reject_type(layer.inputs[0], "first operand", _OPERANDS)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +21,7 @@ from dory_core.api import (
     Requant,
     cached_per_layer,
     narrow_product,
-    staircase,
+    search_steps,
     steps_of_sums,
 )
 
@@ -29,18 +30,25 @@ Bounds = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
 # Shifts that are tried, the cheapest first; smaller ones are for scales of one half and more.
 _SHIFTS = (32, 30, 26, 22, 18, 14, 10, 6, 2, 0)
 _INT32 = (1 << 31) - 1
-# Words of a channel's record: mul, the low and the high word of add.
-RECORD_BYTES = 12
+# Words of a channel's record: mul, the low and the high word of add; with two addends also the
+# offset and what is added below zero.
+_RECORD_WORDS, _TURNED_WORDS = 3, 2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Line:
-    """A step y = clip((mul * x + add) >> shift). mul, add: int64, shape (C,) or (1,)."""
+    """A step y = clip((mul * x + add) >> shift). mul, add: int64, shape (C,) or (1,).
+
+    offset, below: None, or of the same form: x is the accumulator with the offset, and below is
+    added as well where x is negative.
+    """
 
     mul: npt.NDArray[np.int64]
     add: npt.NDArray[np.int64]
     shift: int
     clip: tuple[int, int] | None
+    offset: npt.NDArray[np.int64] | None = None
+    below: npt.NDArray[np.int64] | None = None
 
     def initialiser(self) -> str:
         """Return the fields of a ``dory_stm32h7_line_t``, for one channel."""
@@ -60,7 +68,14 @@ class Epilogue:
     @property
     def channel_bytes(self) -> int:
         """Bytes of parameters per output channel in a weight block."""
-        return RECORD_BYTES if self.steps else 4 if self.bias is not None else 0
+        if self.steps:
+            return 4 * self.records.shape[1]
+        return 4 if self.bias is not None else 0
+
+    @property
+    def turned(self) -> bool:
+        """Whether accumulators below some value have another addend."""
+        return bool(self.steps) and self.steps[0].below is not None
 
     @property
     def part(self) -> str:
@@ -70,16 +85,19 @@ class Epilogue:
     def parameters(self, channels: slice, count: int) -> bytes:
         """Return the parameters of some of ``count`` output channels as they lie in memory."""
         if self.steps:
-            records = np.broadcast_to(self.records, (count, 3))
+            records = np.broadcast_to(self.records, (count, self.records.shape[1]))
             return records[channels].astype("<i4").tobytes()
         return b"" if self.bias is None else self.bias[channels].astype("<i4").tobytes()
 
     @cached_property
     def records(self) -> npt.NDArray[np.int32]:
-        """The records of the first step, int32, shape (C, 3)."""
-        mul, add = np.broadcast_arrays(self.steps[0].mul, self.steps[0].add)
+        """The records of the first step, int32, shape (C, words)."""
+        line = self.steps[0]
+        more = [values for values in (line.offset, line.below) if values is not None]
+        mul, add, *turned = np.broadcast_arrays(line.mul, line.add, *more)
         low = (add & 0xFFFFFFFF).astype(np.uint32).view(np.int32)
-        return np.stack([mul.astype(np.int32), low, (add >> 32).astype(np.int32)], axis=1)
+        words = [mul.astype(np.int32), low, (add >> 32).astype(np.int32)]
+        return np.stack([*words, *(values.astype(np.int32) for values in turned)], axis=1)
 
     @property
     def clip(self) -> tuple[str, int]:
@@ -102,7 +120,7 @@ class Epilogue:
             return ""
         form, bits = self.clip
         text = (
-            f"_q{self.steps[0].shift}_"
+            f"_{'turned_' if self.turned else ''}q{self.steps[0].shift}_"
             + {
                 "NONE": "noclip",
                 "BOUNDS": "bounds",
@@ -121,6 +139,7 @@ class Epilogue:
         if self.steps:
             form, bits = self.clip
             found.append(("DORY_SHIFT", self.steps[0].shift))
+            found.append(("DORY_TURNED", int(self.turned)))
             found.append(("DORY_CLIP", f"DORY_{form}"))
             if bits:
                 found.append(("DORY_CLIP_BITS", bits))
@@ -179,7 +198,7 @@ def find_epilogue(layer: Layer) -> Epilogue | Rejection:
     if len(kind.requants) > 2:
         return Rejection(f"it has {len(kind.requants)} requantisations in sequence")
     steps, lo, hi = steps_of_sums(layer)
-    if all(len(s.mul) == len(s.add) == 1 for s in steps):
+    if all(len(p) == 1 for s in steps for p in s.parameters):
         lo, hi = lo.min(keepdims=True), hi.max(keepdims=True)
     whole = find_line(steps, (lo, hi))
     if whole is not None:
@@ -195,15 +214,16 @@ def find_epilogue(layer: Layer) -> Epilogue | Rejection:
 def _second(steps: Sequence[Requant], layer: Layer) -> Line | None:
     """Return the second of two steps, which is the same for all channels."""
     first, second = steps
-    if len(second.mul) > 1 or len(second.add) > 1:
+    if any(len(p) > 1 for p in second.parameters):
         return None
     ranges = layer.ranges
     ends = [
         first.scalar(acc, c)
         for acc in (ranges.acc_lo, ranges.acc_hi)
-        for c in range(max(len(first.mul), len(first.add)))
+        for c in range(max(len(p) for p in first.parameters))
     ]
-    return find_line((second,), (np.array([min(ends)]), np.array([max(ends)])))
+    line = find_line((second,), (np.array([min(ends)]), np.array([max(ends)])))
+    return None if line is None or line.below is not None else line
 
 
 def find_line(steps: Sequence[Requant], bounds: Bounds) -> Line | None:
@@ -213,15 +233,22 @@ def find_line(steps: Sequence[Requant], bounds: Bounds) -> Line | None:
     """
     if max(abs(int(b.max())) for b in (bounds[0], -bounds[0], bounds[1])) > _INT32:
         return None
-    stairs = staircase(steps, *bounds)
-    if stairs is None:
-        return None
     last = steps[-1]
     clip = None if last.lo is None or last.hi is None else (last.lo, last.hi)
     if clip is not None and not -_INT32 - 1 <= clip[0] <= clip[1] <= _INT32:
         return None
+    return search_steps(lambda stairs: _line(stairs, clip), steps, *bounds)
+
+
+def _line(stairs: Any, clip: tuple[int, int] | None) -> Line | None:
+    """Return a product with the stairs, of one kind or the other, the cheapest shift first."""
     for shift in _SHIFTS:
         found = narrow_product(stairs, shift)
-        if found is not None:
+        if found is None:
+            continue
+        if found.add_negative is None:
             return Line(found.mul, found.add, shift, clip)
+        below = found.add_negative - found.add
+        if np.abs(below).max() <= _INT32:
+            return Line(found.mul, found.add, shift, clip, found.offset, below)
     return None

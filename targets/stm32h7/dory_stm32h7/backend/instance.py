@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Iterable
 from importlib.resources import files
 
-from dory_core.api import Kernel, Layer, Number, OutputFile, Tensor, Tile, Window
+from dory_core.api import TURN, TWO_ADDENDS, Kernel, Layer, Number, OutputFile, Tensor, Tile, Window
 from dory_stm32h7 import calibration
 
 PREFIX = "dory_stm32h7"
@@ -43,6 +43,7 @@ class InstanceKernel(CountedKernel):
     """A kernel whose C is an instance of the template ``template``, ``dory_stm32h7_*_impl.h``."""
 
     template: str
+    features = frozenset({TWO_ADDENDS, TURN})
 
     def headers(self, layer: Layer) -> tuple[str, ...]:
         """The header of the instance."""

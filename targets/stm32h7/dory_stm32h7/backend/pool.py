@@ -81,7 +81,7 @@ class AvgPoolKernel(InstanceKernel, MemoryAccesses):
         kind = layer.op
         if not isinstance(kind, AvgPool):
             return Rejection("it computes average pooling only")
-        if any(len(r.mul) > 1 or len(r.add) > 1 for r in kind.requants):
+        if any(len(p) > 1 for r in kind.requants for p in r.parameters):
             return Rejection("its requantisation differs from channel to channel")
         most = 32767 if layer.inputs[0].signed else 65535
         if layer.ranges.acc_lo < -32768 or layer.ranges.acc_hi > most:

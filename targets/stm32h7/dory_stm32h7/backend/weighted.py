@@ -96,5 +96,6 @@ def output_instructions(chosen: Epilogue) -> int:
     if chosen.steps:
         count += costs.SHIFT_EXTRA * (chosen.steps[0].shift != 32)
         count += costs.BOUNDS_EXTRA * (chosen.clip[0] == "BOUNDS")
+        count += costs.TURNED_EXTRA * chosen.turned
         count += costs.SECOND * (len(chosen.steps) - 1)
     return count

@@ -4,6 +4,8 @@
  *   DORY_SHIFT  of the first step. 32 costs nothing: the upper half of a 64-bit product
  *   DORY_CLIP   DORY_UNSIGNED: [0, 2^DORY_CLIP_BITS - 1]; DORY_SIGNED: those of a signed number of
  *               DORY_CLIP_BITS bits; DORY_BOUNDS: lo and hi; DORY_NONE
+ *   DORY_TURNED 1: an offset is added to the accumulator, and where that is negative then, `below` to
+ *               the product of the first step; both are of the channel
  *   DORY_CLIP2  1: the second step has bounds
  *
  * The generator proves that all of it has the result of the network's own parameters for every
@@ -52,16 +54,27 @@ static inline int32_t dory_requant(const dory_stm32h7_requant_t *q, dory_channel
 
 #else
 
+#define DORY_RECORD (3 + 2 * DORY_TURNED) /* words */
+
 typedef struct {
   int32_t mul;
   int64_t add;
+#if DORY_TURNED
+  int32_t offset, below;
+#endif
 } dory_channel_t;
 
 static inline dory_channel_t dory_channel(const dory_stm32h7_requant_t *q, int32_t c)
 {
-  const int32_t *const record = q->channels + 3 * c;
+  const int32_t *const record = q->channels + DORY_RECORD * c;
   const dory_channel_t channel = {
-    record[0], (int64_t)((uint64_t)(uint32_t)record[2] << 32 | (uint32_t)record[1])};
+    .mul = record[0],
+    .add = (int64_t)((uint64_t)(uint32_t)record[2] << 32 | (uint32_t)record[1]),
+#if DORY_TURNED
+    .offset = record[3],
+    .below = record[4],
+#endif
+  };
   return channel;
 }
 
@@ -69,7 +82,7 @@ static inline dory_stm32h7_requant_t dory_requant_from(const dory_stm32h7_requan
                                                        int32_t first)
 {
   dory_stm32h7_requant_t from = *q;
-  from.channels = q->channels + 3 * first;
+  from.channels = q->channels + DORY_RECORD * first;
   return from;
 }
 
@@ -77,7 +90,14 @@ static inline int32_t dory_requant(const dory_stm32h7_requant_t *q, dory_channel
                                    int32_t acc)
 {
   DORY_KEEP(acc);
-  const int32_t value = (int32_t)(((int64_t)acc * channel.mul + channel.add) >> DORY_SHIFT);
+#if DORY_TURNED
+  const int32_t x = acc + channel.offset;
+  const int64_t add = channel.add + (channel.below & (x >> 31));
+#else
+  const int32_t x = acc;
+  const int64_t add = channel.add;
+#endif
+  const int32_t value = (int32_t)(((int64_t)x * channel.mul + add) >> DORY_SHIFT);
 #if DORY_CLIP == DORY_UNSIGNED
   const int32_t first = dory_usat(value, DORY_CLIP_BITS);
 #elif DORY_CLIP == DORY_SIGNED
