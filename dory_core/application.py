@@ -155,12 +155,17 @@ def run_application(
     check_complete(directory)
     graph = read_graph(directory)
     chosen = find_runner(runner, plan, plugins, host=dma != "early" or sanitize is not None)
-    names = [str(path) for path in (*golden, *inputs)]
-    if names:
-        vectors = [
-            *(make_vectors(graph, [path], None)[0][0] for path in golden),
-            *(make_vectors(graph, [], path)[0][0] for path in inputs),
-        ]
+    given = [
+        *((str(path), make_vectors(graph, [path], None)[0]) for path in golden),
+        *((str(path), make_vectors(graph, [], path)[0]) for path in inputs),
+    ]
+    names = [
+        name if len(found) == 1 else f"{name} run {run}"
+        for name, found in given
+        for run in range(len(found))
+    ]
+    if given:
+        vectors = [vector for _, found in given for vector in found]
     else:
         vectors = list(read_vectors(directory / "vectors", graph))
     layouts = _layouts(plan)

@@ -165,7 +165,7 @@ def make_vectors(
     Raises: VerificationFailed naming the first layer and element that differ.
     """
     from dory_core import reference
-    from dory_core.golden import compare, input_of, read_golden, read_input
+    from dory_core.golden import read_goldens, read_input
 
     graph = numbered_order(graph)
     if not goldens:
@@ -176,14 +176,13 @@ def make_vectors(
         )
         return (reference.run(graph, inputs),), None
     vectors = []
-    for path in goldens:
-        golden = read_golden(path)
-        values = reference.run(graph, {graph.inputs[0]: input_of(graph, golden)})
-        for layer in compare(graph, golden, values):
+    for golden in (one for path in goldens for one in read_goldens(path)):
+        values = reference.run(graph, golden.values_of_inputs(graph))
+        for layer in golden.compare(graph, values):
             if layer.first is not None:
                 at = layer.first
                 raise VerificationFailed(
-                    f"the imported network does not reproduce {path}: layer {layer.index} "
+                    f"the imported network does not reproduce {golden.source}: layer {layer.index} "
                     f"'{layer.name}' differs in {layer.mismatches} values, first at (c, h, w) = "
                     f"({at.c}, {at.h}, {at.w}): expected {at.expected}, got {at.got}",
                     "check --frontend, --input-bits and --input-signed, and that the golden "

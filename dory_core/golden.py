@@ -2,7 +2,8 @@
 
 Two forms are read: ``golden.npz`` with the arrays ``input``, ``layer_00``, ``layer_01``, ..., and a
 folder of text files ``input.txt``, ``out_layer0.txt``, ... with one value per line. Both are
-flattened in HWC order.
+flattened in HWC order. Formats whose tensors have names have goldens of another form, too:
+:mod:`dory_core.golden_tensors`.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dory_core.errors import UsageError
+from dory_core.golden_tensors import TensorGolden, tensor_goldens
 from dory_core.ir import Graph, Tensor
 from dory_core.simulate.result import LayerOutput, LayerResult, compare_layer
 
@@ -39,6 +41,16 @@ class Golden:
     layers: tuple[Values, ...]
     names: tuple[str, ...]
 
+    def values_of_inputs(self, graph: Graph) -> dict[str, Values]:
+        """Return the network input by name, shape (C, H, W); raises UsageError."""
+        return {graph.inputs[0]: input_of(graph, self)}
+
+    def compare(
+        self, graph: Graph, outputs: Mapping[str, npt.NDArray[Any]]
+    ) -> tuple[LayerResult, ...]:
+        """Compare every layer: see :func:`compare`."""
+        return compare(graph, self, outputs)
+
 
 def read_golden(path: Path) -> Golden:
     """Read ``golden.npz``, or a folder with the text files or with a ``golden.npz``.
@@ -59,6 +71,17 @@ def read_golden(path: Path) -> Golden:
     if not path.is_file():
         raise UsageError(f"{path}: golden does not exist", "give a folder or a .npz file")
     return _read_npz(path)
+
+
+def read_goldens(path: Path) -> tuple[Golden, ...] | tuple[TensorGolden, ...]:
+    """Read a golden of any form: one per inference. Raises: UsageError like :func:`read_golden`."""
+    path = Path(path)
+    file = path / "golden.npz" if (path / "golden.npz").is_file() else path
+    if file.is_file() and not (path / "input.txt").is_file():
+        found = tensor_goldens(file, _load(file, ""))
+        if found:
+            return found
+    return (read_golden(path),)
 
 
 def input_of(graph: Graph, golden: Golden) -> Values:

@@ -1,12 +1,13 @@
 """Reading goldens in both forms, and comparing element by element."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from dory_core.errors import UsageError
-from dory_core.golden import Golden, compare, input_of, read_golden
+from dory_core.golden import Golden, compare, input_of, read_golden, read_goldens
 from dory_core.ir import Graph, MaxPool, Tensor, Window
 from dory_core.ir.ranges import infer_types
 from dory_core.reference import run
@@ -135,3 +136,68 @@ def test_both_forms_of_a_real_golden_agree(name: str) -> None:
     assert len(binary.layers) == len(text.layers)
     for left, right in zip(binary.layers, text.layers, strict=True):
         assert np.array_equal(left, right)
+
+
+PLACES = (("in", "t0"), ("run", "t7"))
+
+
+def named(graph: Graph) -> Graph:
+    """The network whose tensors have names in the file: t0 and t7."""
+    source = replace(graph.tensors["input"], name="t0", scale=0.5, zero_point=10)
+    (op,) = graph.ops
+    return infer_types("net", (source,), (replace(op, inputs=("t0",), tensor="t7"),), graph.outputs)
+
+
+def test_every_inference_of_a_golden_with_names_of_tensors(graph: Graph, tmp_path: Path) -> None:
+    network = named(graph)
+    arrays = {f"{key}{n}__{name}": np.arange(6) + n for n in (0, 1) for key, name in PLACES}
+    goldens = read_goldens(write(tmp_path, **arrays, run0__t3=[1]))
+    assert len(goldens) == 2
+    for number, golden in enumerate(goldens):
+        inputs = golden.values_of_inputs(network)
+        assert inputs["t0"][:, 0, 0].tolist() == [number, number + 1]
+        (layer,) = golden.compare(network, run(network, inputs))
+        assert layer.exact and layer.tensor == "t7"
+
+
+def test_an_element_of_a_named_tensor_that_differs_is_told(graph: Graph, tmp_path: Path) -> None:
+    network = named(graph)
+    (golden,) = read_goldens(write(tmp_path, in0__t0=range(6), run0__t7=[0, 1, 2, 3, 9, 5]))
+    (layer,) = golden.compare(network, run(network, golden.values_of_inputs(network)))
+    assert layer.first is not None
+    assert (layer.first.w, layer.first.c, layer.first.expected, layer.first.got) == (2, 0, 9, 4)
+
+
+def test_an_input_of_reals_is_quantised_with_ties_away_from_zero(
+    graph: Graph, tmp_path: Path
+) -> None:
+    reals = np.array([0.25, -0.25, 0.0, 200.0, -200.0, 1.0], np.float32)
+    (golden,) = read_goldens(write(tmp_path, in0__other=reals, run0__t7=range(6)))
+    found = golden.values_of_inputs(named(graph))["t0"]
+    assert found.transpose(1, 2, 0).reshape(-1).tolist() == [11, 9, 10, 255, 0, 12]
+
+
+def test_elements_that_are_stored_with_an_offset(graph: Graph, tmp_path: Path) -> None:
+    network = named(graph)
+    tensors = {name: replace(t, offset=100) for name, t in network.tensors.items()}
+    network = replace(network, tensors=tensors)
+    (golden,) = read_goldens(write(tmp_path, in0__t0=range(6), run0__t7=range(6)))
+    inputs = golden.values_of_inputs(network)
+    assert inputs["t0"].max() == 105
+    assert golden.compare(network, run(network, inputs))[0].exact
+
+
+def test_goldens_with_names_that_do_not_fit(graph: Graph, tmp_path: Path) -> None:
+    network = named(graph)
+    (golden,) = read_goldens(write(tmp_path, in0__t1=range(6), run0__t8=range(6)))
+    with pytest.raises(UsageError, match="no array 'in0__t0'"):
+        golden.values_of_inputs(network)
+    with pytest.raises(UsageError, match="none of its arrays"):
+        golden.compare(network, {})
+    (golden,) = read_goldens(write(tmp_path, in0__t0=range(5), run0__t7=[0.5] * 6))
+    with pytest.raises(UsageError, match="'t0' holds 5 values"):
+        golden.values_of_inputs(network)
+    with pytest.raises(UsageError, match="'t7' holds float64"):
+        golden.compare(network, {"layer_00": np.zeros((2, 1, 3), int)})
+    with pytest.raises(UsageError, match=r"inferences \[0, 2\]"):
+        read_goldens(write(tmp_path, in0__t0=[0], in2__t0=[0]))

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from dory_core.api import hookimpl
 
 if TYPE_CHECKING:
+    import typer
+
     from dory_core.api import Frontend, FrontendOptions, Graph
 
 
@@ -35,3 +37,12 @@ def dory_frontends() -> list[Frontend]:
 
     summary = "TensorFlow Lite files of 8-bit networks, exact to TensorFlow Lite Micro"
     return [Frontend("tflite", summary, _read, _recognises)]
+
+
+@hookimpl
+def dory_commands(app: typer.Typer) -> None:
+    """Add ``dory golden`` and ``dory tflite-operators``."""
+    from dory_tflite.commands import golden, tflite_operators
+
+    app.command()(golden)
+    app.command("tflite-operators")(tflite_operators)

@@ -85,12 +85,12 @@ def _finish(name: str, subgraph: Subgraph, network: Network) -> Imported:
     )
     if not outputs:
         raise NotSupported(f"{name}: it has no output")
-    direct = [output for output in outputs if output in {t.name for t in network.inputs}]
+    direct = [output for output in outputs if output in network.inputs]
     if direct:
         raise NotSupported(f"{name}: its output is its input")
     graph = infer_types(
         name,
-        tuple(network.inputs),
+        tuple(network.tensors[name] for name in network.inputs),
         tuple(network.ops),
         outputs,
         tuple(network.notes),

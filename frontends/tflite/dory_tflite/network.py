@@ -64,7 +64,7 @@ class Network:
     def __init__(self, subgraph: Subgraph) -> None:
         self.file = subgraph.tensors
         self.ops: list[Op] = []
-        self.inputs: list[Tensor] = []
+        self.inputs: list[str] = []
         self.tensors: dict[str, Tensor] = {}
         self.scales: dict[str, tuple[float, int]] = {}
         self.bound: dict[int, Bound] = {}
@@ -72,11 +72,11 @@ class Network:
 
     def add_input(self, tensor: FileTensor, lo: int, hi: int) -> None:
         """Make a tensor of the file an input of the network."""
-        name = f"input_{len(self.inputs)}" if self.inputs else "input"
+        name = f"t{tensor.index}"
         shape = canonical_shape(tensor)
         scale, zero_point = tensor.scales[0], tensor.zero_points[0]
         found = Tensor(name, *shape, lo, hi, 8, lo < 0, scale, zero_point)
-        self.inputs.append(found)
+        self.inputs.append(name)
         self.tensors[name] = found
         self.bind(tensor, Bound(name))
 
@@ -108,7 +108,7 @@ class Network:
         self.flat(tensor)
         bound = self.place(tensor)
         shape = canonical_shape(tensor)
-        if self.tensors[bound.name].shape != shape:
+        if self.tensors[bound.name].shape != shape and not self._reshaped_input(bound.name, shape):
             bound = self._moved(bound, Reshape, tensor, shape=shape)
         return bound.name
 
@@ -129,10 +129,20 @@ class Network:
         before, after = (0, top, left), (0, bottom, right)
         self._moved(bound, Pad, tensor, before=before, after=after, value=bound.pad_value)
 
+    def _reshaped_input(self, name: str, shape: Triple) -> bool:
+        """Give a network input that nothing has read yet another shape; False where it cannot."""
+        if name not in self.inputs or any(name in op.inputs for op in self.ops):
+            return False
+        channels, height, width = shape
+        self.tensors[name] = replace(
+            self.tensors[name], channels=channels, height=height, width=width
+        )
+        return True
+
     def reshaped(self, tensor: FileTensor, shape: Triple) -> str:
         """Return the elements of a tensor in the order of the file and in another shape."""
         name = self.flat(tensor)
-        if self.tensors[name].shape == shape:
+        if self.tensors[name].shape == shape or self._reshaped_input(name, shape):
             return name
         return self._append(
             Reshape,
@@ -141,6 +151,17 @@ class Network:
             f"t{tensor.index}",
             {"shape": shape},
         )
+
+    def unnamed(self, name: str) -> None:
+        """Say that a layer's output has another order of elements than the file's tensor."""
+        position = next(n for n, op in enumerate(self.ops) if op.output == name)
+        self.ops[position] = replace(self.ops[position], tensor="")
+
+    def in_order(self, bound: Bound) -> bool:
+        """True when the elements lie in the order of the file."""
+        shape = self.tensors[bound.name].shape
+        wide = [axis for axis in bound.axes or () if axis is not None and shape[axis] > 1]
+        return bound.axes is None or wide == [a for a in _MEMORY_ORDER if shape[a] > 1]
 
     def axes(self, tensor: FileTensor) -> tuple[int | None, ...]:
         """Return per dimension of the file the axis of the Graph's tensor that it lies along."""
@@ -153,11 +174,11 @@ class Network:
 
     def _in_order(self, tensor: FileTensor, bound: Bound) -> Bound:
         assert bound.axes is not None
-        shape = self.tensors[bound.name].shape
-        wide = [axis for axis in bound.axes if axis is not None and shape[axis] > 1]
-        if wide == [axis for axis in _MEMORY_ORDER if shape[axis] > 1]:
+        if self.in_order(bound):
             self.bind(tensor, Bound(bound.name))
             return self.place(tensor)
+        shape = self.tensors[bound.name].shape
+        wide = [axis for axis in bound.axes if axis is not None and shape[axis] > 1]
         narrow = [axis for axis in _MEMORY_ORDER if axis not in wide]
         height, width, channels = (*narrow, *wide)
         return self._moved(bound, Transpose, tensor, perm=(channels, height, width))

@@ -87,7 +87,10 @@ def _reduce(node: Node) -> None:
         for d, axis in enumerate(axes)
         if node.option("KeepDims") or d not in dimensions
     ]
-    node.network.bind(output, Bound(result, tuple(kept)))
+    bound = Bound(result, tuple(kept))
+    node.network.bind(output, bound)
+    if not node.network.in_order(bound):
+        node.network.unnamed(result)
 
 
 def _dimensions_in_range(node: Node) -> bool:

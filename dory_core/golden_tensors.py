@@ -1,0 +1,121 @@
+"""Goldens named after tensors of the network's file, of one or of several inferences.
+
+``golden.npz`` of formats whose tensors have names: arrays ``in0__NAME`` and ``run0__NAME`` hold the
+network inputs and every other tensor of the first inference, ``in1__``, ``run1__`` those of the
+second. NAME is that of :attr:`dory_core.ir.Op.tensor`, or of a network input. Values are those of
+the file, flattened in HWC order; tensors may be left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dory_core.errors import UsageError
+from dory_core.ir import Graph, Tensor
+from dory_core.simulate.result import LayerOutput, LayerResult, compare_layer
+
+Values = npt.NDArray[np.int64]
+
+_KEY = re.compile(r"(in|run)(\d+)__(.+)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TensorGolden:
+    """The tensors of one inference by their names in the file.
+
+    source: where they come from. run: number of the inference. inputs, tensors: arrays as stored.
+    """
+
+    source: Path
+    run: int
+    inputs: Mapping[str, npt.NDArray[Any]]
+    tensors: Mapping[str, npt.NDArray[Any]]
+
+    def values_of_inputs(self, graph: Graph) -> dict[str, Values]:
+        """Return the network inputs by name, shape (C, H, W).
+
+        A single input of reals is quantised, ties away from zero, where the file's input is.
+        Raises: UsageError for a missing array or a wrong size.
+        """
+        return {name: self._input(graph, graph.tensors[name]) for name in graph.inputs}
+
+    def compare(
+        self, graph: Graph, outputs: Mapping[str, npt.NDArray[Any]]
+    ) -> tuple[LayerResult, ...]:
+        """Compare every layer whose tensor is here, every element.
+
+        outputs: tensors by name, shape (C, H, W). Raises: UsageError when no tensor is that of a
+        layer, or one has another size.
+        """
+        found = [op for op in graph.ops if op.tensor and op.tensor in self.tensors]
+        if not found:
+            raise UsageError(
+                f"{self.source}: none of its arrays is named after the tensor of a layer",
+                "use the golden that was made of this network",
+            )
+        return tuple(
+            compare_layer(
+                LayerOutput(op.index, op.name, graph.tensors[op.output], result=op.tensor),
+                outputs[op.output].transpose(1, 2, 0),
+                {op.index: self._shaped(op.tensor, self.tensors[op.tensor], graph, op.output)},
+            )
+            for op in found
+        )
+
+    def _input(self, graph: Graph, tensor: Tensor) -> Values:
+        for arrays in (self.inputs, self.tensors):
+            if tensor.name in arrays:
+                values = self._shaped(tensor.name, arrays[tensor.name], graph, tensor.name)
+                return values.transpose(2, 0, 1)
+        real = [(name, array) for name, array in self.inputs.items() if array.dtype.kind == "f"]
+        if len(real) != 1 or len(graph.inputs) != 1 or tensor.scale is None:
+            raise UsageError(
+                f"{self.source}: no array 'in{self.run}__{tensor.name}' for the network input"
+                f" '{tensor.name}'",
+                "use the golden that was made of this network",
+            )
+        scaled = real[0][1].astype(np.float32) / np.float32(tensor.scale)
+        rounded = np.copysign(np.floor(np.abs(scaled) + np.float32(0.5)), scaled)
+        low, high = tensor.lo - tensor.offset, tensor.hi - tensor.offset
+        stored = np.clip(rounded.astype(np.int64) + tensor.zero_point, low, high)
+        return self._shaped(real[0][0], stored, graph, tensor.name).transpose(2, 0, 1)
+
+    def _shaped(self, name: str, array: npt.NDArray[Any], graph: Graph, tensor: str) -> Values:
+        """Return an array as elements of a tensor, shape (H, W, C)."""
+        kind = graph.tensors[tensor]
+        if array.dtype.kind not in "iub":
+            raise UsageError(f"{self.source}: tensor '{name}' holds {array.dtype}, not integers")
+        if array.size != kind.elements:
+            raise UsageError(
+                f"{self.source}: tensor '{name}' holds {array.size} values, that of the network has"
+                f" {kind.elements} ({kind.channels} x {kind.height} x {kind.width})",
+                "use the golden that was made of this network",
+            )
+        elements = array.astype(np.int64) + kind.offset
+        return np.asarray(elements).reshape(kind.height, kind.width, kind.channels)
+
+
+def tensor_goldens(
+    source: Path, arrays: Mapping[str, npt.NDArray[Any]]
+) -> tuple[TensorGolden, ...]:
+    """Return one golden per inference; none when no array is named in this way.
+
+    Raises: UsageError when an inference is missing between others.
+    """
+    runs: dict[int, tuple[dict[str, npt.NDArray[Any]], dict[str, npt.NDArray[Any]]]] = {}
+    for key, array in arrays.items():
+        if match := _KEY.fullmatch(key):
+            inputs, tensors = runs.setdefault(int(match[2]), ({}, {}))
+            (inputs if match[1] == "in" else tensors)[match[3]] = array
+    if sorted(runs) != list(range(len(runs))):
+        raise UsageError(
+            f"{source}: inferences {sorted(runs)}, expected 0, 1, ...", "number them from 0"
+        )
+    return tuple(TensorGolden(source, run, *runs[run]) for run in sorted(runs))
