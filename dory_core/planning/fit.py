@@ -161,12 +161,10 @@ class _Fitter:
                     return self._coarse(fitted)
                 lost = 0 if self.peak is None else max(0, self.peak - self.budget) // 2
                 self.limit = min(self.limit, needed) - max(self.alignment, lost)
-            program = self._build(decision, self._near(n, n))
-            position = program.first[n] + peaks.part[n]
-            changed = self._relieve(decision, program, position, needed - self.limit)
+            changed = self._relieve(decision, _Peak(peaks, n), needed - self.limit)
             self.update(peaks, changed, self.changed(decision, changed))
             decision = changed
-        raise self._too_large(program, position, needed)
+        raise self._too_large(_Peak(peaks, n), needed)
 
     def _least_groups(self) -> tuple[int, ...]:
         """Return the minimum number of groups so that chunks are no larger than they need be."""
@@ -248,6 +246,7 @@ class _Fitter:
             here = live[first - start : last + 1 - start]
             peaks.bytes[n] = max(here)
             peaks.part[n] = here.index(peaks.bytes[n]) + first - program.first[n]
+            peaks.program[n] = program
 
     def _coarse(self, fitted: Fitted) -> Fitted:
         """Return the network with as little moved and cut as still fits."""
@@ -282,33 +281,27 @@ class _Fitter:
 
     # -- steps of the cascade -----------------------------------------------------------------
 
-    def _relieve(
-        self, decision: Decision, program: PartSequence, position: int, excess: int
-    ) -> Decision:
-        live = [r for r in program.requests.values() if r.first <= position <= r.last]
-        chunks = [r for r in live if r.role == WEIGHTS]
-        spare = sum(max(0, r.size_bytes - self.chunk_bytes.small) for r in chunks)
+    def _relieve(self, decision: Decision, peak: _Peak, excess: int) -> Decision:
+        spare = sum(max(0, r.size_bytes - self.chunk_bytes.small) for r in peak.chunks)
         if spare >= excess:
-            finer = self._finer_chunks(decision, program, chunks, live)
+            finer = self._finer_chunks(decision, peak)
             if finer is not None:
                 return finer
-        steps = list(self._activation_steps(decision, program, position, live, excess))
+        steps = list(self._activation_steps(decision, peak, excess))
         if steps:
             return min(steps, key=lambda step: step[0])[1]
-        finer = self._finer_chunks(decision, program, chunks, live)
+        finer = self._finer_chunks(decision, peak)
         if finer is not None:
             return finer
-        needed = sum(align_up(r.size_bytes, self.alignment) for r in live)
-        raise self._too_large(program, position, needed)
+        needed = sum(align_up(r.size_bytes, self.alignment) for r in peak.live)
+        raise self._too_large(peak, needed)
 
-    def _finer_chunks(
-        self, decision: Decision, program: PartSequence, chunks: list[Request], live: list[Request]
-    ) -> Decision | None:
+    def _finer_chunks(self, decision: Decision, peak: _Peak) -> Decision | None:
         """Cut the constants of the layer with the largest live chunk that can be cut further."""
-        fetches = {f.block: f for f in program.fetches if f.layer >= 0}
-        rest = self.limit - sum(r.size_bytes for r in live if r.role != WEIGHTS)
-        target = max(self.chunk_bytes.small, rest // max(1, len(chunks)))
-        for chunk in sorted(chunks, key=lambda r: (-r.size_bytes, r.name)):
+        fetches = {f.block: f for f in peak.program.fetches if f.layer >= 0}
+        rest = self.limit - sum(r.size_bytes for r in peak.live if r.role != WEIGHTS)
+        target = max(self.chunk_bytes.small, rest // max(1, len(peak.chunks)))
+        for chunk in sorted(peak.chunks, key=lambda r: (-r.size_bytes, r.name)):
             n = fetches[chunk.name].layer
             split = decision.splits[n]
             most = self._most_groups(n)
@@ -324,18 +317,13 @@ class _Fitter:
         return None
 
     def _activation_steps(
-        self,
-        decision: Decision,
-        program: PartSequence,
-        position: int,
-        live: list[Request],
-        excess: int,
+        self, decision: Decision, peak: _Peak, excess: int
     ) -> Iterator[tuple[tuple[int, int], Decision]]:
-        """Return ((bytes moved, order), decision) of every step that relieves ``position``."""
+        """Return ((bytes moved, order), decision) of every step that relieves a peak."""
         striped: dict[int, int] = {}
-        for request in live:
-            if request.name in program.stripes:
-                n = program.stripes[request.name]
+        for request in peak.live:
+            if request.name in peak.program.stripes:
+                n = peak.program.stripes[request.name]
                 striped[n] = striped.get(n, 0) + request.size_bytes
         if sum(striped.values()) > excess:
             for n, size in striped.items():
@@ -345,29 +333,31 @@ class _Fitter:
                     left = max(size - excess, size // 8, 1)
                     stripes = min(most, max(split.stripes + 1, -(-split.stripes * size // left)))
                     yield (-size, 0), self._with_split(decision, n, replace(split, stripes=stripes))
-        here = {program.layer_at(position)}
-        names = {request.name.removesuffix(".back") for request in live}
-        for name in sorted(names & self.forms.keys()):
+        here = peak.layer
+        for name in sorted({r.name.removesuffix(".back") for r in peak.live} & self.forms.keys()):
             if name in decision.in_l3 or name in self.converted:
                 continue
             size = self.forms[name].size_bytes
             maker = self.network.makers[name]
-            touched = {*self.network.readers[name], maker}
-            gap = None if touched & here else self.network.gap(program, name)
-            if (
-                name not in decision.spilled
-                and gap is not None
-                and gap[0] + 1 < position < program.first[gap[1]] - 1
-            ):
+            touches = here == maker or here in self.network.readers[name]
+            if not touches and name not in decision.spilled and self._waits(decision, peak, name):
                 spilled = replace(decision, spilled=decision.spilled | {name})
                 yield (2 * size, 1), spilled
             moved = self._all_in_l3(decision, name)
             if moved is not None:
-                order = 2 if maker in here else 3
-                if not touched & here:
+                order = 2 if maker == here else 3
+                if not touches:
                     order = 4  # it waits here; its other layers get stripes for nothing else
                 size = sum(self.forms[t].size_bytes for t in self._together(name))
                 yield (size if name in self.flow.inputs else 2 * size, order), moved
+
+    def _waits(self, decision: Decision, peak: _Peak, name: str) -> bool:
+        """Return whether a peak lies where a tensor could have left L2."""
+        gap = self.network.gap(decision, name)
+        if gap is None:
+            return False
+        first, _ = self.network.positions(decision)
+        return gap[0] + 1 < first[peak.layer] + peak.part < first[gap[1]] - 1
 
     def _in_l3(self, decision: Decision, name: str) -> Decision | None:
         """Return the decision with the tensor in L3, its producer and consumers in stripes.
@@ -431,12 +421,10 @@ class _Fitter:
     def _most_groups(self, n: int) -> int:
         return 1 if n in self.uncut else max_groups(self.layers[n])
 
-    def _too_large(self, program: PartSequence, position: int, needed: int) -> DoesNotFit:
-        live = [r for r in program.requests.values() if r.first <= position <= r.last]
-        live.sort(key=lambda r: (-r.size_bytes, r.name))
+    def _too_large(self, peak: _Peak, needed: int) -> DoesNotFit:
+        live = sorted(peak.live, key=lambda r: (-r.size_bytes, r.name))
         needed = max(self.budget + 1, needed) if self.peak is None else self.peak
-        n = program.layer_at(position)
-        layer = self.layers[n].op
+        layer = self.layers[peak.layer].op
         texts = ", ".join(f"{r.name} {r.size_bytes} B" for r in live[:6])
         return DoesNotFit(
             f"layer {layer.index} {layer.kind} '{layer.name}' needs {needed} B of L2 in its "
@@ -448,11 +436,25 @@ class _Fitter:
 
 
 class _Peaks:
-    """The most bytes that each layer needs at once, and at which of its parts first."""
+    """The most bytes that each layer needs at once, at which of its parts first, and the sequence
+    that tells so: true in that layer, at positions of the time when it was made."""
 
     def __init__(self, layers: int) -> None:
         self.bytes = [0] * layers
         self.part = [0] * layers
+        self.program = [PartSequence()] * layers
+
+
+class _Peak:
+    """What is live where a layer needs most. part: of the layer; one before or behind at the ends
+    of the network."""
+
+    def __init__(self, peaks: _Peaks, layer: int) -> None:
+        self.layer, self.part, self.program = layer, peaks.part[layer], peaks.program[layer]
+        position = self.program.first[layer] + self.part
+        requests = self.program.requests.values()
+        self.live = [r for r in requests if r.first <= position <= r.last]
+        self.chunks = [r for r in self.live if r.role == WEIGHTS]
 
 
 class _Trials:

@@ -46,7 +46,7 @@ def prefetch(
                 high, places = middle, found
         requests.add(replace(request, first=high))
         offsets.update(places)
-        done.append(replace(fetch, start=high))
+        done.append(fetch._replace(start=high))
     moved = {name: requests.by_name[name] for name in program.requests}
     return replace(program, requests=moved, fetches=[*done, *others]), offsets
 

@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import accumulate, groupby
+from typing import NamedTuple
 
 from dory_core.blocks import WEIGHTS, Request, align_up
 from dory_core.ir import Graph
@@ -41,8 +42,7 @@ class Decision:
     nearer: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class Fetch:
+class Fetch(NamedTuple):
     """Bytes of L3 that a block of L2 is filled with before its first use.
 
     block: name of the block. source: tensor, or ``weights``. layer, chunk: for constants.
@@ -60,8 +60,7 @@ class Fetch:
     chunk: int = -1
 
 
-@dataclass(frozen=True, slots=True)
-class Store:
+class Store(NamedTuple):
     """Bytes of a block of L2 that go to L3. wait: position at which the block is free again."""
 
     block: str
@@ -73,8 +72,7 @@ class Store:
     wait: int
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(NamedTuple):
     """A part with the blocks that hold its data, and byte offsets of its data in them."""
 
     layer: int
@@ -156,6 +154,7 @@ class Sequencer:
             [None] * len(self.layers),
             [0] * len(self.layers),
         )
+        self._positions: tuple[list[int], list[int]] = ([], [])
         self.parts_of = cache(self._find_parts)
         self.ranges_of = cache(self._find_ranges)
 
@@ -180,12 +179,14 @@ class Sequencer:
         """Return the first and the last position of each layer."""
         # Nearly always all but a few layers are cut as they were the last time.
         before, counts = self._counted
-        for n, split in enumerate(decision.splits):
-            if split is not before[n]:
-                counts[n] = len(self.parts_of(n, split))
-        self._counted = (decision.splits, counts)
-        ends = list(accumulate(counts, initial=0))
-        return ends[:-1], [end - 1 for end in ends[1:]]
+        if decision.splits is not before:
+            for n, split in enumerate(decision.splits):
+                if split is not before[n]:
+                    counts[n] = len(self.parts_of(n, split))
+            self._counted = (decision.splits, counts)
+            ends = list(accumulate(counts, initial=0))
+            self._positions = (ends[:-1], [end - 1 for end in ends[1:]])
+        return self._positions
 
     def build(
         self, decision: Decision, chunks: ChunkFunction = _no_chunks, layers: range | None = None
@@ -197,17 +198,19 @@ class Sequencer:
         """
         return _Builder(self, decision, chunks).build(layers)
 
-    def gap(self, program: PartSequence, name: str) -> tuple[int, int] | None:
+    def gap(self, decision: Decision, name: str) -> tuple[int, int] | None:
         """Return the widest gap between the readers of a tensor; see :func:`widest_gap`."""
+        first, last = self.positions(decision)
+        readers = [(r, first[r], last[r]) for r in self.readers[name]]
+        return widest_gap(self.made(decision, name), readers)
+
+    def made(self, decision: Decision, name: str) -> int:
+        """Return the position behind which a tensor is complete."""
         n = self.makers[name]
-        readers = [(r, program.first[r], program.last[r]) for r in self.readers[name]]
-        return widest_gap(_made(self, program, name) if n >= 0 else -1, readers)
-
-
-def _made(network: Sequencer, program: PartSequence, name: str) -> int:
-    """Return the position behind which a tensor is complete."""
-    n = network.makers[name]
-    return (program.first if name in network.converted else program.last)[n] if n >= 0 else -1
+        if n < 0:
+            return -1
+        first, last = self.positions(decision)
+        return first[n] if name in self.converted else last[n]
 
 
 class _Builder:
@@ -240,7 +243,7 @@ class _Builder:
         if name in decision.nearer:
             return
         size = network.flow.forms[name].size_bytes
-        n, made = network.makers[name], _made(network, program, name)
+        n, made = network.makers[name], network.made(decision, name)
         start = program.first[n] if n >= 0 else -1
         last = max([made, *(program.last[n] for n in network.readers[name])])
         if name in decision.in_l3:
@@ -249,7 +252,7 @@ class _Builder:
             return
         if name in network.outputs:
             last = self.end - 1
-        gap = network.gap(program, name) if name in decision.spilled else None
+        gap = network.gap(decision, name) if name in decision.spilled else None
         if gap is None:
             program.requests[name] = Request(name, size, start, last)
             return
@@ -340,7 +343,7 @@ class _Builder:
             store = self.program.stores[i]
             if store.offset < offset + size and offset < store.offset + store.size:
                 if store.wait > use:
-                    store = replace(store, wait=use)
+                    store = store._replace(wait=use)
                     self.program.stores[i] = store
                     block = self.program.requests[store.block]
                     last = max(block.first, store.start - 1, store.wait - 1)
