@@ -12,7 +12,7 @@ from dory_core.documents import row
 from dory_core.errors import DoesNotFit, NotSupported
 from dory_core.pipeline import IMPORTED, PASSES, TILED, Setup, parse, passes_of, run
 from dory_core.plan import LevelUse
-from dory_core.planning.planner import place_resident, sequencer
+from dory_core.planning.planner import resident_map
 from dory_core.plugins import Plugins
 from dory_core.tiling.network import TiledGraph
 from dory_core.tiling.tiled import LayerTilings
@@ -108,8 +108,7 @@ def _check_tiled(tiled: TiledGraph, setup: Setup, notes: tuple[str, ...]) -> Che
         except DoesNotFit as error:
             problems.append(error)
             ctx, budgets = setup.ctx, setup.budgets
-            placement, _ = place_resident(tiled, sequencer(tiled, ctx.memory), ctx, budgets)
-            levels = placement.levels(ctx, budgets)
+            levels = resident_map(tiled, ctx, budgets).levels(ctx, budgets)
     unsupported = [p for p in problems if isinstance(p, NotSupported)]
     first = (unsupported or problems or [None])[0]
     return CheckReport(

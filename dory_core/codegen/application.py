@@ -16,7 +16,7 @@ from dory_core.errors import DoryError
 from dory_core.hardware import OutputFile
 from dory_core.plan import TIMELINE_FILE, LayerStep, Plan
 from dory_core.plan.operations import LayerProgram
-from dory_core.planning.place import table_bytes
+from dory_core.planning.constants import table_bytes
 from dory_core.runtime import runtime_files
 
 TEMPLATES = Path(__file__).parent / "templates"

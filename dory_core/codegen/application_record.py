@@ -66,7 +66,7 @@ def application_record(plan: Plan) -> Application:
     from dory_core.codegen.cexpr import comment
     from dory_core.codegen.names import layer_parameters, layer_symbol
     from dory_core.codegen.network import l3_image_bytes
-    from dory_core.planning.place import L3_IMAGE
+    from dory_core.planning.constants import L3_IMAGE
 
     layers = tuple(
         ApplicationLayer(

@@ -8,7 +8,7 @@ from itertools import pairwise
 from dory_core.codegen.names import address, layer_arenas
 from dory_core.plan import LayerStep, Place, Plan
 from dory_core.plan.operations import l2_name
-from dory_core.planning.place import L3_IMAGE
+from dory_core.planning.constants import L3_IMAGE
 
 
 def shape_text(places: Sequence[Place]) -> str:

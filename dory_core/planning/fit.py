@@ -9,22 +9,25 @@ L3, whichever moves the fewest bytes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import accumulate
 from math import log2
 
-from dory_core.blocks import WEIGHTS, Packing, Request, align_up, fullest_step
+from dory_core.blocks import WEIGHTS, align_up, fullest_step
 from dory_core.errors import DoesNotFit
 from dory_core.hardware import Link
 from dory_core.planning.coarsen import coarsen
 from dory_core.planning.packing import MemoryPlan, plan_memory
 from dory_core.planning.sequence import Decision, PartSequence, Sequencer
-from dory_core.tiling.outer import Split, group_spans, max_groups, max_stripes, stripe_step
+from dory_core.tiling.outer import Split, group_spans
 from dory_core.tiling.tiled import TiledLayer
 
 TileFunction = Callable[[int, Split], TiledLayer]
+# Returns the bytes of each group of constants of a layer, tiled so and cut so; none when they are
+# not fetched.
+Chunks = Callable[[int, TiledLayer, Split], tuple[int, ...]]
 
 # What a step of the cascade changes shows in so many layers before and behind it.
 _NEAR = 2
@@ -58,64 +61,30 @@ def _power_of_two(number: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """A network that fits. chunk_bytes: of each layer's groups of constants."""
+    """A network that fits. chunks: bytes of each layer's groups of constants that are fetched."""
 
     decision: Decision
-    program: PartSequence
     memory: MemoryPlan
     tiled: tuple[TiledLayer, ...]
-    chunk_bytes: tuple[tuple[int, ...], ...]
-
-    @property
-    def packing(self) -> Packing:
-        """Where the blocks of L2 lie."""
-        return self.memory.chosen
-
-
-def chunk_sizes(tiled: TiledLayer, channels: int, groups: int, unit: int = 1) -> tuple[int, ...]:
-    """Return the bytes of each group's constants; empty for a layer without constants.
-
-    unit: blocks are padded to multiples of it.
-    """
-    schedule, kernel, layer = tiled.schedule, tiled.kernel, tiled.layer
-    if not schedule.has_weights:
-        return ()
-    tile = tiled.tiling.tile
-    sizes = []
-    for _, count in group_spans_of(tiled, channels, groups):
-        total = 0
-        for at in range(0, count, tile.c_out):
-            c_out = min(tile.c_out, count - at)
-            for source in schedule.c_in:
-                block = replace(tile, c_out=c_out, c_in=source.size)
-                total += align_up(int(kernel.weight_bytes(layer, block)), unit)
-        sizes.append(total)
-    return tuple(sizes)
-
-
-def group_spans_of(tiled: TiledLayer, channels: int, groups: int) -> tuple[tuple[int, int], ...]:
-    """Return the groups of the whole layer whose largest part was tiled."""
-    whole = replace(tiled.layer, output=replace(tiled.layer.output, channels=channels))
-    return group_spans(whole, groups)
+    chunks: tuple[tuple[int, ...], ...]
 
 
 def fit_network(
     network: Sequencer,
     tile: TileFunction,
+    chunks: Chunks,
     budget: int,
     alignment: int,
     link: Link,
-    uncut: Collection[int] = (),
-    weight_unit: int = 1,
 ) -> Fitted:
     """Return the network cut so that it fits ``budget`` bytes of L2.
 
-    tile: tiles the largest part of a layer. link: over which it is streamed. uncut: layers that are
-    computed in one part. weight_unit: of what blocks of constants are multiples.
+    tile: tiles the largest part of a layer. chunks: what is fetched of a layer's constants. link:
+    over which it is streamed.
 
     Raises: DoesNotFit, naming the layer, what is live there and its bytes; the errors of ``tile``.
     """
-    return _Fitter(network, tile, budget, alignment, link, uncut, weight_unit).run()
+    return _Fitter(network, tile, chunks, budget, alignment, link).run()
 
 
 class _Fitter:
@@ -123,11 +92,10 @@ class _Fitter:
         self,
         network: Sequencer,
         tile: TileFunction,
+        chunks: Chunks,
         budget: int,
         alignment: int,
         link: Link,
-        uncut: Collection[int],
-        weight_unit: int,
     ) -> None:
         self.network = network
         self.layers = network.layers
@@ -139,17 +107,14 @@ class _Fitter:
         self.peak: int | None = None  # least bytes in which blocks that fit in sum fit in place
         self.alignment = alignment
         self.chunk_bytes = ChunkBytes.of(link)
-        self.uncut = uncut
-        self.weight_unit = weight_unit
-        self.steps = [stripe_step(layer, link.alignment_bytes) for layer in self.layers]
         # Forms that are converted and what is made of them lie in L2 as a whole.
         self.converted = {name for pairs in self.flow.before for pair in pairs for name in pair}
-        self.chunks = cache(self._chunks)
+        self.chunks = cache(lambda n, tiles, split: chunks(n, tile(n, tiles), split))
         self.least_groups = self._least_groups()
 
     def run(self) -> Fitted:
-        cuts = zip(self.least_groups, self.steps, strict=True)
-        decision = Decision(tuple(Split(groups=groups, step=step) for groups, step in cuts))
+        cuts = zip(self.least_groups, self.network.cuts, strict=True)
+        decision = Decision(tuple(replace(cut.whole, groups=groups) for groups, cut in cuts))
         peaks = _Peaks(len(self.layers))
         self.update(peaks, decision, range(len(self.layers)))
         for _ in range(_MOST_STEPS * len(self.layers)):
@@ -171,29 +136,24 @@ class _Fitter:
         least = []
         for n in range(len(self.layers)):
             size = self._constants(n)
-            least.append(max(1, min(self._most_groups(n), -(-size // self.chunk_bytes.large))))
+            least.append(
+                max(1, min(self.network.cuts[n].groups, -(-size // self.chunk_bytes.large)))
+            )
         return tuple(least)
 
     def _constants(self, n: int) -> int:
         """Return the bytes of the constants of a layer in one chunk."""
-        return sum(self.chunks(n, Split(), 1))
-
-    def _chunks(self, n: int, split: Split, groups: int) -> tuple[int, ...]:
-        """Return the bytes of a layer's groups, with the tiles of a split of it."""
-        channels = self.layers[n].output.channels
-        return chunk_sizes(self.tile(n, split), channels, groups, self.weight_unit)
-
-    def _chunks_of(
-        self, decision: Decision, tiles: Decision | None = None
-    ) -> Callable[[int], Sequence[int]]:
-        """Return the chunks of each layer; tiles: those of the tiles of another decision."""
-        splits = (tiles or decision).splits
-        return lambda n: self.chunks(n, splits[n], decision.splits[n].groups)
+        whole = self.network.cuts[n].whole
+        return sum(self.chunks(n, whole, whole))
 
     def _build(
         self, decision: Decision, layers: range | None = None, tiles: Decision | None = None
     ) -> PartSequence:
-        return self.network.build(decision, self._chunks_of(decision, tiles), layers)
+        """Return the sequence of a decision; tiles: another one with the tiles of the layers."""
+        splits = (tiles or decision).splits
+        return self.network.build(
+            decision, lambda n: self.chunks(n, splits[n], decision.splits[n]), layers
+        )
 
     # -- what is needed where -----------------------------------------------------------------
 
@@ -275,9 +235,8 @@ class _Fitter:
             self.peak = peak if self.peak is None else min(self.peak, peak)
             return None
         tiled = tuple(self.tile(n, split) for n, split in enumerate(decision.splits))
-        chunks = self._chunks_of(decision)
-        sizes = tuple(tuple(chunks(n)) for n in range(len(self.layers)))
-        return Fitted(decision, program, memory, tiled, sizes)
+        chunks = tuple(self.chunks(n, split, split) for n, split in enumerate(decision.splits))
+        return Fitted(decision, memory, tiled, chunks)
 
     # -- steps of the cascade -----------------------------------------------------------------
 
@@ -304,14 +263,13 @@ class _Fitter:
         for chunk in sorted(peak.chunks, key=lambda r: (-r.size_bytes, r.name)):
             n = fetches[chunk.name].layer
             split = decision.splits[n]
-            most = self._most_groups(n)
+            most = self.network.cuts[n].groups
             if split.groups >= most:
                 continue
             whole = chunk.size_bytes * split.groups
             groups = min(most, max(split.groups + 1, -(-whole // target)))
-            while groups < most and group_spans(self.layers[n], groups) == group_spans(
-                self.layers[n], split.groups
-            ):
+            before = group_spans(self.layers[n], split.groups, split.group_step)
+            while groups < most and group_spans(self.layers[n], groups, split.group_step) == before:
                 groups += 1
             return self._with_split(decision, n, replace(split, groups=groups))
         return None
@@ -328,7 +286,7 @@ class _Fitter:
         if sum(striped.values()) > excess:
             for n, size in striped.items():
                 split = decision.splits[n]
-                most = self._most_stripes(n)
+                most = self.network.cuts[n].stripes
                 if split.stripes < most:
                     left = max(size - excess, size // 8, 1)
                     stripes = min(most, max(split.stripes + 1, -(-split.stripes * size // left)))
@@ -368,11 +326,11 @@ class _Fitter:
         layers = [*self.network.readers[name], *([maker] if maker >= 0 else [])]
         if name in self.converted or (name in self.flow.outputs and name in self.flow.inputs):
             return None
-        if maker >= 0 and self._most_stripes(maker) == 1:
+        if maker >= 0 and self.network.cuts[maker].stripes == 1:
             return None
         splits = list(decision.splits)
         for n in layers:
-            most = self._most_stripes(n)
+            most = self.network.cuts[n].stripes
             splits[n] = replace(splits[n], stripes=min(most, max(2, splits[n].stripes)))
         moved = replace(
             decision,
@@ -414,12 +372,6 @@ class _Fitter:
         reads = self.flow.reads[n]
         inputs = sum(self.forms[name].size_bytes for name in reads if name in decision.in_l3)
         return self._constants(n) * (split.stripes - 1) <= inputs * (split.groups - 1)
-
-    def _most_stripes(self, n: int) -> int:
-        return 1 if n in self.uncut else max_stripes(self.layers[n], self.steps[n])
-
-    def _most_groups(self, n: int) -> int:
-        return 1 if n in self.uncut else max_groups(self.layers[n])
 
     def _too_large(self, peak: _Peak, needed: int) -> DoesNotFit:
         live = sorted(peak.live, key=lambda r: (-r.size_bytes, r.name))

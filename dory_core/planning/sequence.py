@@ -14,8 +14,7 @@ Fetches are started one position ahead of their use here; ``prefetch`` moves the
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import accumulate, groupby
@@ -24,7 +23,7 @@ from typing import NamedTuple
 from dory_core.blocks import WEIGHTS, Request, align_up
 from dory_core.ir import Graph
 from dory_core.planning.layouts import LayoutPlan
-from dory_core.tiling.outer import Part, Split, input_range, output_range, parts
+from dory_core.tiling.outer import Cuts, Part, Split, input_range, output_range, parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +82,19 @@ class Run(NamedTuple):
     report: tuple[str, int, int] | None
 
 
+class Visit(NamedTuple):
+    """Parts in a row that use the same thing: number of the first in their layer, and how many."""
+
+    first: int
+    parts: int
+
+
 @dataclass(slots=True)
 class PartSequence:
     """Runs by position, requests for L2 by name, transfers, and the lifetimes of tensors in L3.
 
     stripes: blocks of stripes, and their layer. first, last: positions of each layer's parts.
+    runs: of no part when the sequence is that of some layers alone.
     """
 
     runs: list[Run] = field(default_factory=list)
@@ -104,10 +111,6 @@ class PartSequence:
         """The position behind the last part."""
         return self.last[-1] + 1
 
-    def layer_at(self, position: int) -> int:
-        """Return the layer that runs at a position, the nearest one at the ends."""
-        return max(0, bisect_right(self.first, position) - 1)
-
 
 # Returns the bytes of a layer's groups of constants that are fetched; empty for none.
 ChunkFunction = Callable[[int], Sequence[int]]
@@ -121,12 +124,14 @@ def _no_chunks(n: int) -> Sequence[int]:
 class Sequencer:
     """Makes the sequences of one network, of all layers or of some of them.
 
-    flow: the forms in which tensors lie in memory; each is a block. unit: the link between L3 and
-    L2 moves multiples of so many bytes, from and to multiples of it.
+    flow: the forms in which tensors lie in memory; each is a block. cuts: how each layer may be
+    cut. unit: the link between L3 and L2 moves multiples of so many bytes, from and to multiples
+    of it.
     """
 
-    def __init__(self, graph: Graph, flow: LayoutPlan, unit: int = 1) -> None:
+    def __init__(self, graph: Graph, flow: LayoutPlan, cuts: Sequence[Cuts], unit: int = 1) -> None:
         self.unit = unit
+        self.cuts = cuts
         self.name = graph.name
         self.layers = graph.layers
         self.flow = flow
@@ -157,6 +162,7 @@ class Sequencer:
         self._positions: tuple[list[int], list[int]] = ([], [])
         self.parts_of = cache(self._find_parts)
         self.ranges_of = cache(self._find_ranges)
+        self.visits_of = cache(self._find_visits)
 
     def layers_of(self, name: str) -> range:
         """Return the layers from the one that makes a tensor to the last one that needs it."""
@@ -170,10 +176,26 @@ class Sequencer:
         self, n: int, operand: int | None, split: Split
     ) -> tuple[tuple[int, int], ...]:
         """Return (first byte, bytes) of what each part reads of an operand; None: writes."""
-        layer, todo = self.layers[n], self.parts_of(n, split)
+        layer, todo, flow = self.layers[n], self.parts_of(n, split), self.flow
         if operand is None:
-            return tuple(output_range(layer, part.stripe_span) for part in todo)
-        return tuple(input_range(layer, operand, part.stripe_span) for part in todo)
+            layout = flow.forms[flow.writes[n]].layout
+            return tuple(output_range(layer, part.stripe_span, layout) for part in todo)
+        layout = flow.forms[flow.reads[n][operand]].layout
+        return tuple(input_range(layer, operand, part.stripe_span, layout) for part in todo)
+
+    def _find_visits(self, n: int, operand: int | str | None, split: Split) -> tuple[Visit, ...]:
+        """Return the visits of what :meth:`ranges_of` tells apart; ``w``: of groups of channels."""
+        used: Iterable[object]
+        if operand == "w":
+            used = (part.group for part in self.parts_of(n, split))
+        else:
+            assert not isinstance(operand, str)
+            used = self.ranges_of(n, operand, split)
+        visits, first = [], 0
+        for _, same in groupby(used):
+            visits.append(Visit(first, sum(1 for _ in same)))
+            first += visits[-1].parts
+        return tuple(visits)
 
     def positions(self, decision: Decision) -> tuple[list[int], list[int]]:
         """Return the first and the last position of each layer."""
@@ -194,7 +216,7 @@ class Sequencer:
         """Return the sequence of ``decision``.
 
         layers: where what is needed at once is wanted of these alone; the sequence is true in them
-        but for two positions at their ends, and ``runs`` has their parts only.
+        but for two positions at their ends, and has no ``runs``.
         """
         return _Builder(self, decision, chunks).build(layers)
 
@@ -227,6 +249,7 @@ class _Builder:
         first, last = network.positions(self.decision)
         self.program = PartSequence(first=first, last=last)
         self.end = last[-1] + 1
+        runs = layers is None
         if layers is None:
             layers, names = range(len(self.layers)), list(network.flow.forms)
         else:
@@ -234,7 +257,7 @@ class _Builder:
         for name in names:
             self._place_tensor(name)
         for n in layers:
-            self._add_layer(n)
+            self._add_layer(n, runs)
         return self.program
 
     def _place_tensor(self, name: str) -> None:
@@ -278,63 +301,109 @@ class _Builder:
 
     # -- layers -------------------------------------------------------------------------------
 
-    def _add_layer(self, n: int) -> None:
-        program = self.program
-        todo = self.network.parts_of(n, self.decision.splits[n])
-        base = program.first[n]
-        reads = enumerate(self.network.flow.reads[n])
-        input_pieces = [self._input_blocks(n, operand, name, base) for operand, name in reads]
-        output_pieces = self._output_blocks(n, todo, base)
-        chunks = self.chunks(n)
-        chunk_block: tuple[int, str] | None = None
+    def _add_layer(self, n: int, runs: bool) -> None:
+        """Fetch and store what passes through L2 in pieces; runs: tell each part where it lies."""
+        base, flow = self.program.first[n], self.network.flow
+        reads = [
+            self._fetch_stripes(n, k, name, base) if name in self.decision.in_l3 else None
+            for k, name in enumerate(flow.reads[n])
+        ]
+        below = flow.writes[n] in self.decision.in_l3
+        writes = self._store_stripes(n, base) if below else None
+        chunks = self._fetch_chunks(n, base)
+        if runs:
+            inputs = [self._inputs(n, k, blocks) for k, blocks in enumerate(reads)]
+            self._add_runs(n, inputs, writes, chunks)
+
+    def _add_runs(
+        self,
+        n: int,
+        inputs: Sequence[Sequence[tuple[str, int]]],
+        writes: Sequence[str] | None,
+        chunks: Sequence[str],
+    ) -> None:
+        """Add the runs of a layer: where each part finds its inputs, output and constants."""
+        network, split = self.network, self.decision.splits[n]
+        name, todo = network.flow.writes[n], network.parts_of(n, split)
+        ranges = network.ranges_of(n, None, split)
+        stripes = self._spread(n, None, writes) if writes is not None else []
+        weights: Sequence[str | None] = self._spread(n, "w", chunks) or [None] * len(todo)
         for k, part in enumerate(todo):
-            inputs = tuple(pieces[k] for pieces in input_pieces)
-            weights = None
-            if chunks:
-                if chunk_block is None or chunk_block[0] != part.group:
-                    size = chunks[part.group]
-                    chunk_block = (part.group, self._fetch_chunk(n, size, k, todo, base))
-                weights = chunk_block[1]
-            output, report = output_pieces[k]
-            program.runs.append(Run(n, part, inputs, output, weights, report))
+            last = k == len(todo) - 1
+            output, done = (name, ranges[k][0]), network.flow.forms[name].size_bytes
+            if stripes:
+                last = last or stripes[k + 1] != stripes[k]
+                output, done = (stripes[k], 0), ranges[k][1]
+            report = (output[0], 0, done) if last else None
+            operands = tuple(pieces[k] for pieces in inputs)
+            self.program.runs.append(Run(n, part, operands, output, weights[k], report))
 
-    def _fetch_chunk(self, n: int, size: int, k: int, todo: Sequence[Part], base: int) -> str:
-        group, last = todo[k].group, k
-        while last + 1 < len(todo) and todo[last + 1].group == group:
-            last += 1
-        name = f"weights_{self.layers[n].op.index:02d}.{group}"
-        if name in self.program.requests:
-            name = f"{name}.{k}"
-        start = max(base + k - 1, -1)
-        self.program.requests[name] = Request(name, size, start, base + last, WEIGHTS)
-        self.program.fetches.append(
-            Fetch(name, "weights", 0, size, start, base + k, layer=n, chunk=group)
-        )
-        return name
+    def _spread(self, n: int, operand: int | str | None, blocks: Sequence[str]) -> list[str]:
+        """Return the block of each part; blocks: of the visits of an operand."""
+        visits = self.network.visits_of(n, operand, self.decision.splits[n])
+        return [b for b, visit in zip(blocks, visits, strict=False) for _ in range(visit.parts)]
 
-    def _input_blocks(self, n: int, operand: int, name: str, base: int) -> list[tuple[str, int]]:
-        """Return per part (block, byte offset) of what it reads of one operand.
-
-        Parts in a row that read the same bytes of a tensor in L3 share a block.
-        """
+    def _inputs(self, n: int, operand: int, blocks: Sequence[str] | None) -> list[tuple[str, int]]:
+        """Return per part (block, byte offset) of what it reads of an operand."""
         ranges = self.network.ranges_of(n, operand, self.decision.splits[n])
-        if name not in self.decision.in_l3:
-            return [(self._whole_block(name, n), offset) for offset, _ in ranges]
-        pieces: list[tuple[str, int]] = []
-        index = self.layers[n].op.index
-        for visit, ((offset, size), run) in enumerate(groupby(ranges)):
-            block = f"{name}>{index:02d}.{operand}.{visit}"
-            use = base + len(pieces)
+        if blocks is None:
+            whole = self._whole_block(self.network.flow.reads[n][operand], n)
+            return [(whole, offset) for offset, _ in ranges]
+        unit, spread = self.network.unit, self._spread(n, operand, blocks)
+        return [(block, at % unit) for block, (at, _) in zip(spread, ranges, strict=True)]
+
+    def _fetch_chunks(self, n: int, base: int) -> list[str]:
+        sizes, blocks = self.chunks(n), list[str]()
+        if not sizes:
+            return blocks
+        split = self.decision.splits[n]
+        todo = self.network.parts_of(n, split)
+        for first, count in self.network.visits_of(n, "w", split):
+            group = todo[first].group
+            name = f"weights_{self.layers[n].op.index:02d}.{group}"
+            if name in self.program.requests:
+                name = f"{name}.{first}"
+            use = base + first
+            start, size = max(use - 1, -1), sizes[group]
+            self.program.requests[name] = Request(name, size, start, use + count - 1, WEIGHTS)
+            self.program.fetches.append(
+                Fetch(name, "weights", 0, size, start, use, layer=n, chunk=group)
+            )
+            blocks.append(name)
+        return blocks
+
+    def _fetch_stripes(self, n: int, operand: int, name: str, base: int) -> list[str]:
+        """Fetch what parts read of a tensor in L3; those in a row that read the same share it."""
+        split, program, unit = self.decision.splits[n], self.program, self.network.unit
+        ranges, blocks = self.network.ranges_of(n, operand, split), list[str]()
+        title = f"{name}>{self.layers[n].op.index:02d}.{operand}"
+        for first, count in self.network.visits_of(n, operand, split):
+            block, use = f"{title}.{len(blocks)}", base + first
             # The link moves whole units, also those in which the stripe starts and ends.
-            lead = offset % self.network.unit
-            offset, size = offset - lead, align_up(size + lead, self.network.unit)
-            pieces += [(block, lead)] * len(list(run))
+            offset, size = ranges[first]
+            lead = offset % unit
+            offset, size = offset - lead, align_up(size + lead, unit)
             ready = self._stored(name, offset, size, use)
             start = max(use - 1, ready)
-            self.program.requests[block] = Request(block, size, start, base + len(pieces) - 1)
+            program.requests[block] = Request(block, size, start, use + count - 1)
+            program.stripes[block] = n
+            program.fetches.append(Fetch(block, name, offset, size, start, use, ready=ready))
+            blocks.append(block)
+        return blocks
+
+    def _store_stripes(self, n: int, base: int) -> list[str]:
+        """Store the stripes of an output in L3, each when its last part has run."""
+        split, name = self.decision.splits[n], self.network.flow.writes[n]
+        ranges, blocks = self.network.ranges_of(n, None, split), list[str]()
+        for first, count in self.network.visits_of(n, None, split):
+            block, (offset, size) = f"{name}.{len(blocks)}", ranges[first]
+            start = base + first + count
+            wait = max(min(start + 1, self.end), start)
+            self.program.requests[block] = Request(block, size, base + first, wait - 1)
             self.program.stripes[block] = n
-            self.program.fetches.append(Fetch(block, name, offset, size, start, use, ready=ready))
-        return pieces
+            self._store(Store(block, name, 0, offset, size, start, wait))
+            blocks.append(block)
+        return blocks
 
     def _stored(self, name: str, offset: int, size: int, use: int) -> int:
         """Return when the bytes are in L3; their stores are waited for at ``use`` at the latest."""
@@ -350,33 +419,6 @@ class _Builder:
                     self.program.requests[store.block] = replace(block, last=last)
                 ready = max(ready, store.wait)
         return ready
-
-    def _output_blocks(
-        self, n: int, todo: Sequence[Part], base: int
-    ) -> list[tuple[tuple[str, int], tuple[str, int, int] | None]]:
-        """Return per part (block, byte offset) of its output, and what is complete after it."""
-        name = self.network.flow.writes[n]
-        ranges = self.network.ranges_of(n, None, self.decision.splits[n])
-        pieces: list[tuple[tuple[str, int], tuple[str, int, int] | None]] = []
-        if name not in self.decision.in_l3:
-            whole = (name, 0, self.network.flow.forms[name].size_bytes)
-            for k, (offset, _) in enumerate(ranges):
-                pieces.append(((name, offset), whole if k == len(todo) - 1 else None))
-            return pieces
-        for k, (part, (offset, size)) in enumerate(zip(todo, ranges, strict=True)):
-            block = f"{name}.{part.stripe}"
-            last = k == len(todo) - 1 or todo[k + 1].stripe != part.stripe
-            pieces.append(((block, 0), (block, 0, size) if last else None))
-            position = base + k
-            if block not in self.program.requests:
-                self.program.stripes[block] = n
-                self.program.requests[block] = Request(block, size, position, position)
-            if last:
-                wait = max(min(position + 2, self.end), position + 1)
-                request = self.program.requests[block]
-                self.program.requests[block] = replace(request, last=wait - 1)
-                self._store(Store(block, name, 0, offset, size, position + 1, wait))
-        return pieces
 
 
 def widest_gap(made: int, readers: Sequence[tuple[int, int, int]]) -> tuple[int, int] | None:

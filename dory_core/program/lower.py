@@ -76,9 +76,13 @@ class _Lowering:
         self.tiles = Tiles.of(step)
         self.sizes = self.tiles.sizes()
         if step.in_place and window_of(step.layer) is not None:
-            # Rows and columns that no window reaches are there all the same.
-            tile = step.tiling.tile
-            self.sizes |= {"x_h": int(tile.x_h), "x_w": int(tile.x_w)}
+            # Rows and columns that no window reaches are there all the same, but for those of
+            # which a part has its own.
+            x, whole = step.layer.inputs[0], len(step.parts) == 1
+            if whole or step.layer.output.height > 1:
+                self.sizes["x_w"] = x.width
+            if whole:
+                self.sizes["x_h"] = x.height
         axes = {
             "x": self.tiles.x_axes,
             "w": self.tiles.along("o", "i"),
@@ -243,8 +247,9 @@ class _Lowering:
         """Return where the kernel has an operand: in L1, or in place."""
         if not self.step.in_place:
             return self._buffer(name)
-        place = operand_plan(self.step, name).place
-        return Address(l2_name(place.memory), place.offset, name)
+        plan = operand_plan(self.step, name)
+        offset = operand_box(self.step, self.tiles, name).offset
+        return Address(l2_name(plan.place.memory), offset, name)
 
     def _in_l2(self, name: str) -> Argument:
         """Return the first byte of an input's tile in L2; 0 when it is not there."""

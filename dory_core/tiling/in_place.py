@@ -19,7 +19,7 @@ from dory_core.ir import Layer
 from dory_core.ir.geometry import Tile, extent, make_tile, window_of
 from dory_core.kernel import Kernel, MemoryAccesses
 from dory_core.tiles.boxes import fetch_constraints
-from dory_core.tiles.schedule import Buffering, L1Buffer, l1_buffers, make_schedule
+from dory_core.tiles.schedule import Buffering, L1Buffer, Schedule, l1_buffers, make_schedule
 from dory_core.tiles.tiling import Tiling
 from dory_core.tiling.tiled import TiledLayer
 
@@ -83,6 +83,13 @@ def whole_tile(layer: Layer) -> Tile:
     return replace(tile, x_h=x.height, x_w=x.width)
 
 
+def _part_tile(layer: Layer, part: Schedule) -> Tile:
+    """Return the tile of a part of a layer in place."""
+    full, (o, h, w) = whole_tile(layer), (part.c_out[0], part.h[0], part.w[0])
+    c_in = o.size if part.is_channelwise else full.c_in
+    return replace(full, c_out=o.size, h=h.size, w=w.size, c_in=c_in, x_h=h.x_size)
+
+
 def scratch_buffers(layer: Layer, bound: BoundKernel, tile: Tile) -> tuple[L1Buffer, ...]:
     """Return the buffers in L1 of a layer that is computed in place."""
     return tuple(b for b in l1_buffers(layer, bound, tile, _SINGLE) if b.name == "scratch")
@@ -119,12 +126,14 @@ def whole_timeline(
     kernel: Kernel,
     hierarchy: MemoryHierarchy,
     memories: Mapping[str, int] = MappingProxyType({}),
+    part: Schedule | None = None,
 ) -> PartTimeline:
     """Return the timeline of a layer in place: the kernel, and what it waits for memory.
 
     memories: number of the memory of L2 by operand (``x``, ``x2``, ``y``), 0 unless it is there.
+    part: the one tile of a part of the layer, None for all of it.
     """
-    tile = whole_tile(layer)
+    tile = whole_tile(layer) if part is None else _part_tile(layer, part)
     compute = int(kernel.cycles(layer, tile))
     places = {name: hierarchy.level(2).memories[memories.get(name, 0)] for name in ("x", "x2", "y")}
     places["w"] = hierarchy.level(hierarchy.constants_level).memories[0]
@@ -143,7 +152,7 @@ def whole_timeline(
         compute,
         0,
         waiting,
-        layer.macs / cycles if cycles else 0.0,
+        layer.macs / cycles if cycles and part is None else 0.0,
         MEMORY_BOUND if waiting > compute else "compute",
     )
     events = [Event("cores", "compute", 0, 0.0, float(compute))]

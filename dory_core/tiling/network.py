@@ -9,6 +9,7 @@ from dory_core.binding import BoundGraph, bind_layer
 from dory_core.errors import DoesNotFit, DoryError, NotSupported
 from dory_core.hardware import MemoryHierarchy
 from dory_core.ir import Graph
+from dory_core.kernel import Traits
 from dory_core.tiling.outer import WHOLE, Split, largest_part
 from dory_core.tiling.tiled import LayerTilings, TiledLayer
 from dory_core.tiling.tiler import TermsHook, Tiler
@@ -30,15 +31,17 @@ class PartTilings:
         self._l1_bytes = l1_bytes
         self._known: dict[tuple[int, int, int], TiledLayer] = {}
 
-    def tiling(self, n: int, split: Split) -> TiledLayer:
-        """Return the tiling of the largest part of the n-th layer on a kernel of the whole layer.
+    def tiling(self, n: int, split: Split, whole: TiledLayer) -> TiledLayer:
+        """Return the tiling of the largest part of the n-th layer on a kernel of the whole layer
+        that has tensors where and as ``whole`` has them.
 
         Raises: NotSupported or DoesNotFit when no kernel computes it.
         """
         key = (n, split.stripes, split.groups)
         if key not in self._known:
             bound = self._bound.layers[n]
-            kernels = [one.kernel for one in bound.kernels]
+            wanted = _places(whole.traits)
+            kernels = [one.kernel for one in bound.kernels if _places(one.traits) == wanted]
             part = bind_layer(largest_part(bound.layer, split), kernels)
             self._known[key] = self._tiler.tile(bound.part(part), self._l1_bytes)
         return self._known[key]
@@ -72,11 +75,17 @@ class TiledGraph:
 
     def part(self, n: int, split: Split) -> TiledLayer:
         """Return the tiling of the largest part of the n-th layer; raises as PartTilings does."""
-        return self.layers[n].best if split_is_whole(split) else self.parts.tiling(n, split)
+        best = self.layers[n].best
+        return best if split_is_whole(split) else self.parts.tiling(n, split, best)
 
     def in_one_tile(self, n: int) -> TiledLayer | None:
         """Return the n-th layer in one tile; None when that cannot be."""
         return self.layers[n].in_one_tile
+
+
+def _places(traits: Traits) -> tuple[object, ...]:
+    """Return where and in which layouts a kernel has tensors and constants."""
+    return (traits.inputs, traits.output, traits.in_place, traits.fetches)
 
 
 def split_is_whole(split: Split) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from math import gcd
+from math import gcd, lcm
 
 from dory_core.ir import (
     AvgPool,
@@ -30,6 +30,8 @@ from dory_core.ir.geometry import (
     output_granule,
     spans,
 )
+from dory_core.ir.layout import HWC, Layout
+from dory_core.kernel import PLAIN, Traits
 from dory_core.tiles.schedule import Buffering, Schedule, make_schedule
 
 # Channels of a group: kernels work on four at a time.
@@ -42,16 +44,41 @@ class Split:
 
     stripes_outer: the loop over stripes is the outer one: constants are fetched once per stripe.
     Otherwise the input is fetched once per group. step: of output rows (or columns); every stripe
-    but the last is a multiple of it, so that the link below can move it.
+    but the last is a multiple of it, so that the link below can move it. group_step: of channels;
+    every group but the last is a multiple of it.
     """
 
     stripes: int = 1
     groups: int = 1
     stripes_outer: bool = True
     step: int = 1
+    group_step: int = GROUP_STEP
 
 
 WHOLE = Split()
+
+
+@dataclass(frozen=True, slots=True)
+class Cuts:
+    """How a layer may be cut. whole: not at all, with the steps of its cuts. stripes, groups: the
+    most that it can be cut into."""
+
+    whole: Split
+    stripes: int
+    groups: int
+
+    @classmethod
+    def of(cls, layer: Layer, traits: Traits, in_place: bool, alignment: int = 1) -> Cuts:
+        """Return the cuts of a layer on a kernel with these traits.
+
+        alignment: what stripes start on multiples of, in bytes.
+        """
+        step, channels = stripe_step(layer, alignment, traits.output), group_step(traits.output)
+        return cls(
+            Split(step=step, group_step=channels),
+            max_stripes(layer, step, traits),
+            max_groups(layer, channels, in_place),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,38 +122,60 @@ def stripe_spans(layer: Layer, stripes: int, step: int = 1) -> tuple[Span, ...]:
     return tuple(axis_span(layer, axis, start, count) for start, count in spans(total, size))
 
 
-def max_stripes(layer: Layer, step: int = 1) -> int:
-    """Return the largest number of stripes that are multiples of ``step``."""
+def max_stripes(layer: Layer, step: int = 1, traits: Traits = PLAIN) -> int:
+    """Return the largest number of stripes that are multiples of ``step``; 1 where rows (columns)
+    of a tensor do not lie together in the layouts of a kernel."""
+    layouts = (*traits.inputs, traits.output)
+    if any(one.channel_block for one in layouts):
+        return 1
+    if stripe_axis(layer) == 1 and not traits.is_hwc:
+        return 1
     return -(-_stripe_total(layer) // step)
 
 
-def stripe_step(layer: Layer, alignment: int) -> int:
-    """Return the rows (or columns) of output of which stripes that start aligned are multiples."""
+def stripe_step(layer: Layer, alignment: int, layout: Layout = HWC) -> int:
+    """Return the rows (or columns) of output of which stripes that start aligned are multiples.
+
+    layout: of the output.
+    """
     axis = stripe_axis(layer)
-    return 1 if axis is None else alignment // gcd(alignment, stripe_pitch(layer.output, axis))
+    if axis is None:
+        return 1
+    return alignment // gcd(alignment, stripe_pitch(layer.output, axis, layout))
 
 
-def group_spans(layer: Layer, groups: int) -> tuple[tuple[int, int], ...]:
-    """Return (first channel, count) of each group: balanced, in whole steps of channels."""
+def group_spans(layer: Layer, groups: int, step: int = GROUP_STEP) -> tuple[tuple[int, int], ...]:
+    """Return (first channel, count) of each group: balanced, in multiples of ``step``."""
     total = layer.output.channels
     if groups == 1 or is_channelwise(layer):
         return ((0, total),)
-    step = max(GROUP_STEP, output_granule(layer))
+    step = lcm(step, output_granule(layer))
     size = -(-total // groups)
     return spans(total, min(total, -(-size // step) * step))
 
 
-def max_groups(layer: Layer) -> int:
-    """Return the largest number of channel groups; 1 without constants worth splitting."""
+def group_step(layout: Layout) -> int:
+    """Return of what the channels of groups are multiples. layout: of the output."""
+    reversed_bytes = 1 if layout.channel_block else layout.reversed_bytes
+    return lcm(GROUP_STEP, layout.channel_multiple, reversed_bytes)
+
+
+def max_groups(layer: Layer, step: int = GROUP_STEP, in_place: bool = False) -> int:
+    """Return the largest number of channel groups; 1 without constants worth splitting.
+
+    in_place: the kernel writes its output where it lies, so a group must be a range of bytes.
+    """
     if is_channelwise(layer) or not isinstance(layer.op, (Conv, Linear)):
         return 1
-    return -(-layer.output.channels // max(GROUP_STEP, output_granule(layer)))
+    if in_place and (layer.output.height, layer.output.width) != (1, 1):
+        return 1
+    return -(-layer.output.channels // lcm(step, output_granule(layer)))
 
 
 def parts(layer: Layer, split: Split) -> Iterator[Part]:
     """Return the parts of a layer in order of execution."""
     stripes = tuple(enumerate(stripe_spans(layer, split.stripes, split.step)))
-    groups = tuple(enumerate(group_spans(layer, split.groups)))
+    groups = tuple(enumerate(group_spans(layer, split.groups, split.group_step)))
     if split.stripes_outer:
         for s, stripe in stripes:
             for g, group in groups:
@@ -137,29 +186,37 @@ def parts(layer: Layer, split: Split) -> Iterator[Part]:
                 yield Part(s, g, stripe, group)
 
 
-def stripe_pitch(tensor: Tensor, axis: int) -> int:
-    """Return the bytes from one row (axis 0) or column (axis 1) to the next of an HWC tensor."""
+def stripe_pitch(tensor: Tensor, axis: int, layout: Layout = HWC) -> int:
+    """Return the bytes from one row (axis 0) or column (axis 1) to the next of a tensor."""
+    if not layout.is_hwc:
+        return int(layout.box_bytes(tensor, tensor.channels, 1))
     pixel = pixel_bytes(tensor.channels, tensor.bits)
     return tensor.width * pixel if axis == 0 else pixel
 
 
-def input_range(layer: Layer, operand: int, stripe: Span) -> tuple[int, int]:
+def input_range(layer: Layer, operand: int, stripe: Span, layout: Layout = HWC) -> tuple[int, int]:
     """Return (first byte, bytes) of an input that a stripe reads; all of it without stripes."""
-    tensor = layer.inputs[operand]
-    axis = stripe_axis(layer)
-    if axis is None:
-        return 0, tensor.size_bytes
-    pitch = stripe_pitch(tensor, axis)
+    tensor, axis = layer.inputs[operand], stripe_axis(layer)
+    if axis is None or layout.channel_block:
+        return 0, layout.size_bytes(tensor)
+    pitch = stripe_pitch(tensor, axis, layout)
     return stripe.x_start * pitch, stripe.x_size * pitch
 
 
-def output_range(layer: Layer, stripe: Span) -> tuple[int, int]:
+def output_range(layer: Layer, stripe: Span, layout: Layout = HWC) -> tuple[int, int]:
     """Return (first byte, bytes) of the output rows that a stripe writes."""
-    axis = stripe_axis(layer)
-    if axis is None:
-        return 0, layer.output.size_bytes
-    pitch = stripe_pitch(layer.output, axis)
+    tensor, axis = layer.output, stripe_axis(layer)
+    if axis is None or layout.channel_block:
+        return 0, layout.size_bytes(tensor)
+    pitch = stripe_pitch(tensor, axis, layout)
     return stripe.start * pitch, stripe.size * pitch
+
+
+def channel_offset(tensor: Tensor, channel: int, layout: Layout = HWC) -> int:
+    """Return the bytes from the first channel of a tensor to another one that begins a group."""
+    if layout.channel_block:
+        return int(layout.box_bytes(tensor, channel, tensor.height))
+    return channel * tensor.bits // 8
 
 
 def largest_part(layer: Layer, split: Split) -> Layer:
@@ -170,7 +227,7 @@ def largest_part(layer: Layer, split: Split) -> Layer:
     there and as many input rows as such a stripe.
     """
     stripes = stripe_spans(layer, split.stripes, split.step)
-    groups = group_spans(layer, split.groups)
+    groups = group_spans(layer, split.groups, split.group_step)
     if len(groups) > 1:
         count = max(count for _, count in groups)
         layer = replace(layer, output=replace(layer.output, channels=count))

@@ -20,7 +20,7 @@ from dory_core.ir.geometry import Tile
 from dory_core.kernel import Traits
 from dory_core.kernels import portable_kernels
 from dory_core.plan import Plan
-from dory_core.planning import planner
+from dory_core.planning import ways
 from dory_core.planning.bins import Bin, BinPlan
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.graphs import GraphBuilder
@@ -184,7 +184,7 @@ def test_writing_behind_the_second_memory_is_a_fault(tmp_path: Path) -> None:
 
 
 def test_a_packing_that_overlaps_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    right = planner.pack_bins
+    right = ways.pack_bins
 
     def wrong(requests: Sequence[Request], bins: Sequence[Bin]) -> BinPlan:
         packings = {
@@ -193,7 +193,7 @@ def test_a_packing_that_overlaps_is_found(tmp_path: Path, monkeypatch: pytest.Mo
         }
         return BinPlan(packings)
 
-    monkeypatch.setattr(planner, "pack_bins", wrong)
+    monkeypatch.setattr(ways, "pack_bins", wrong)
     with pytest.raises(DoryError, match=r"memory plan is wrong: .* are both live"):
         application(forked(10 * 1024, 8 * 1024), tmp_path / "app")
 

@@ -201,23 +201,26 @@ static uint32_t expected_bytes(const progress_t *progress, const char *path) {
   return (uint32_t)(status.st_size / progress->inputs);
 }
 
-/* Returns the output of a layer as the files have it, HWC: where it has another layout, in memory
- * that the caller frees. */
+/* Returns the output of a layer, or some rows of it, as the files have it, HWC: where it has another
+ * layout, in memory that the caller frees. */
 static uint8_t *as_hwc(int layer, const void *data, uint32_t *bytes) {
 #ifdef DORY_NETWORK_LAYOUTS
   static const dory_layout_t hwc = {0, 1, 1, 1};
   for (uint32_t n = 0; n < DORY_NETWORK_LAYOUTS; ++n) {
     const dory_layer_layout_t *const known = &dory_layer_layouts[n];
     if (known->layer != layer) continue;
-    const uint32_t expected = dory_layout_bytes(&known->layout, known->c, known->h, known->w);
-    if (*bytes != expected)
+    const dory_layout_t *const layout = &known->layout;
+    const uint32_t whole = dory_layout_bytes(layout, known->c, known->h, known->w);
+    /* Rows of all channels follow one another where a layout has no blocks of channels. */
+    const uint32_t row = dory_layout_bytes(layout, known->c, 1, known->w);
+    const uint32_t rows = *bytes / row;
+    if (*bytes != whole && (layout->channel_block || *bytes != rows * row || rows > known->h))
       dory_sim_fault(NULL, 0, "%lu bytes were handed out, the layout has %lu",
-                     (unsigned long)*bytes, (unsigned long)expected);
-    *bytes = known->c * known->h * known->w;
+                     (unsigned long)*bytes, (unsigned long)whole);
+    *bytes = known->c * rows * known->w;
     uint8_t *const values = malloc(*bytes);
     if (values == NULL) usage("no memory for the output of a layer", "");
-    dory_convert_layout_rows(values, &hwc, data, &known->layout, known->c, known->h, known->w, 0,
-                             1);
+    dory_convert_layout_rows(values, &hwc, data, layout, known->c, rows, known->w, 0, 1);
     return values;
   }
 #endif
@@ -252,7 +255,7 @@ static void on_layer(void *user, int layer, const void *data, uint32_t bytes) {
             (unsigned long)progress->run, layer);
     write_file(path, progress->done ? "ab" : "wb", data, bytes);
   }
-  progress->done += bytes;
+  progress->done += value_bytes;
 }
 
 /* The same where the layer may lie in an L1 that cores do not reach. */

@@ -1,0 +1,160 @@
+"""A network with everything in its place: blocks of every level, constants and transfers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from dory_core.blocks import Block
+from dory_core.budgets import Budgets
+from dory_core.errors import DoesNotFit
+from dory_core.hardware import TargetContext
+from dory_core.plan import Conversion, ExtTransfer, LayerStep, LevelUse, Place
+from dory_core.plan.timeline import NetworkTimeline
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryMap:
+    """A network with everything in its place, whether it fits the budgets or not.
+
+    home: level of whole tensors. blocks: by level. peaks: bytes of each memory of home that
+    activations and streamed data use. static_bytes: linked constants, in level static_level.
+    below_bytes: used of the level below home, which image fills before the first inference, and
+    of which constants_apart bytes from its start lie in a memory for constants alone, outside of
+    the budget. stack_bytes, packed_bytes: peak of home by both methods, as if it were one memory.
+    straddles: why the activations do not fit the memories of home without one that lies in two of
+    them; the map is then that of one memory. final_conversions: of network outputs, behind the
+    last layer.
+    """
+
+    steps: tuple[LayerStep, ...]
+    inputs: tuple[Place, ...]
+    outputs: tuple[Place, ...]
+    timeline: NetworkTimeline
+    home: int
+    peaks: tuple[int, ...]
+    blocks: Mapping[int, tuple[Block, ...]]
+    static_level: int
+    static_bytes: int
+    stack_bytes: int
+    packed_bytes: int
+    below_bytes: int = 0
+    image: bytes = b""
+    constants_apart: int = 0
+    transfers: tuple[ExtTransfer, ...] = ()
+    straddles: str = ""
+    final_conversions: tuple[Conversion, ...] = field(default=())
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "blocks", MappingProxyType(dict(self.blocks)))
+
+    @property
+    def conversions(self) -> tuple[Conversion, ...]:
+        """All changes of layout."""
+        return (*(c for step in self.steps for c in step.conversions), *self.final_conversions)
+
+    def static_in(self, level: int) -> int:
+        """Return the bytes of constants that are linked into a level."""
+        return self.static_bytes if level == self.static_level else 0
+
+    @property
+    def home_bytes(self) -> int:
+        """Bytes of home in all."""
+        return sum(self.peaks) + self.static_in(self.home)
+
+    def levels(self, ctx: TargetContext, budgets: Budgets) -> tuple[LevelUse, ...]:
+        """Return how each memory level is used."""
+        l1_blocks = tuple(block for step in self.steps for block in _l1_blocks(step))
+        used = {
+            1: max(step.l1_bytes for step in self.steps),
+            self.home: self.home_bytes,
+            self.home + 1: self.below_bytes + self.static_in(self.home + 1),
+        }
+        uses = []
+        for level in ctx.memory.levels:
+            number = level.number
+            apart = self.constants_apart if number == self.home + 1 else 0
+            peaks = (self.stack_bytes, self.packed_bytes) if number == self.home else ()
+            uses.append(
+                LevelUse(
+                    level.name,
+                    used.get(number, self.static_in(number)),
+                    budgets.bytes[number] + apart,
+                    l1_blocks if number == 1 else self.blocks.get(number, ()),
+                    *peaks,
+                )
+            )
+        return (*uses, *self._fetched(ctx))
+
+    def _fetched(self, ctx: TargetContext) -> Iterator[LevelUse]:
+        """Yield how the memories that kernels fill with constants are used."""
+        for memory in ctx.memory.level(1).apart:
+            blocks = tuple(
+                Block(
+                    f"weights_{step.index:02d}",
+                    0,
+                    max(tile.size for c in step.weights.chunks for row in c.tiles for tile in row),
+                    step.parts[0].position,
+                    step.parts[-1].position,
+                )
+                for step in self.steps
+                if step.weights is not None and step.kernel.fetches in memory.holds
+            )
+            used = max((block.size for block in blocks), default=0)
+            yield LevelUse(f"L1 {memory.name}", used, memory.usable_bytes, blocks)
+
+    def too_large(self, name: str, budgets: Budgets) -> DoesNotFit:
+        """Return the error that says what of a network takes the room."""
+        budget = budgets.bytes[self.home]
+        if self.static_level != self.home and self.static_bytes > budgets.bytes[self.static_level]:
+            return self._constants_too_large(name, budgets.bytes[self.static_level])
+        linked = {f"weights_{step.index:02d}" for step in self.steps}
+        needed: dict[int, list[Block]] = {}
+        for block in self.blocks[self.home]:
+            if block.name not in linked:
+                for step in range(block.first, block.last + 1):
+                    needed.setdefault(step, []).append(block)
+        step = max(needed, key=lambda s: sum(b.size for b in needed[s]))
+        live = sorted(needed[step], key=lambda b: -b.size)
+        texts = ", ".join(f"{b.name} {b.size} B" for b in live)
+        where = f"layer {self.steps[step].index}" if step >= 0 else "the network input"
+        static, total = self.static_in(self.home), self.home_bytes
+        level = f"L{self.home}"
+        hint = f"raise --l{self.home} if the chip has more, or make the network smaller"
+        if self.straddles and total <= budget:
+            return DoesNotFit(
+                f"{name} needs {total} B of {level}, {budget} B are available but not in one "
+                f"memory: {self.straddles}",
+                hint,
+            )
+        return DoesNotFit(
+            f"{name} needs {total} B of {level}, {budget} B are available: constants {static} B, "
+            f"activations {total - static} B (largest at {where}: {texts})",
+            hint,
+            total,
+        )
+
+    def _constants_too_large(self, name: str, budget: int) -> DoesNotFit:
+        """Return the error that says which constants take the room where they are linked."""
+        level = self.static_level
+        sizes = ((s.weights.size, s.index) for s in self.steps if s.weights is not None)
+        largest = sorted(sizes, key=lambda pair: -pair[0])[:3]
+        texts = ", ".join(f"layer {index} {size} B" for size, index in largest)
+        return DoesNotFit(
+            f"{name} has {self.static_bytes} B of constants, {budget} B of L{level} are "
+            f"available for them (largest: {texts})",
+            f"raise --l{level} if the chip has more, or make the network smaller",
+            self.static_bytes,
+        )
+
+
+def _l1_blocks(step: LayerStep) -> Iterator[Block]:
+    """Yield the buffers of a layer in L1, and what lies beside them."""
+    first, last = step.parts[0].position, step.parts[-1].position
+    layer = f"layer_{step.index:02d}"
+    for buffer in step.l1:
+        for copy, offset in enumerate(buffer.offsets):
+            yield Block(f"{layer}.{buffer.name}.{copy}", offset, buffer.bytes, first, last)
+    for place in step.beside:
+        yield Block(f"{layer}.{place.tensor.name}", place.offset, place.size_bytes, first, last)

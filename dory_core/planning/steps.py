@@ -1,0 +1,273 @@
+"""The steps of a network: its layers with tile loops, buffers, places of operands and estimates."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from dory_core.copies import IMPOSSIBLE, Carriage
+from dory_core.errors import NotSupported
+from dory_core.estimate.moves import LayerMoves, weight_unit
+from dory_core.estimate.timeline import (
+    LayerCosts,
+    LayerEstimate,
+    PartTimeline,
+    link_name,
+    part_timeline,
+)
+from dory_core.hardware import MemoryHierarchy
+from dory_core.ir import Layer, Linear
+from dory_core.ir.layout import Layout
+from dory_core.kernel import Traits
+from dory_core.plan import (
+    BLOCKS,
+    IN_PLACE,
+    RESIDENT,
+    Conversion,
+    KernelCall,
+    LayerStep,
+    OperandPlan,
+    PartPlan,
+    Place,
+)
+from dory_core.planning.layouts import LayoutPlan, StoredTensor
+from dory_core.planning.residence import L1Residence, Residency
+from dory_core.planning.sequence import PartSequence, Run, Sequencer
+from dory_core.tiles.schedule import OPERANDS, PlacedBuffer, Schedule, l1_buffers, place_l1
+from dory_core.tiling.in_place import MEMORY_BOUND, scratch_buffers, whole_timeline
+from dory_core.tiling.outer import Part, channel_offset, part_schedule
+from dory_core.tiling.tiled import TiledLayer
+
+
+def schedule_of(layer: Layer, tiled: TiledLayer, part: Part) -> Schedule:
+    """Return the tile loop of a part of a layer. tiled: its largest part."""
+    schedule, tile = tiled.schedule, tiled.tiling.tile
+    copies = schedule.buffering
+    return part_schedule(layer, part, tile, copies, schedule.order, schedule.has_weights)
+
+
+def make_steps(
+    network: Sequencer,
+    program: PartSequence,
+    residency: Residency,
+    blocks: Mapping[str, Place],
+    below: Mapping[str, Place],
+    hierarchy: MemoryHierarchy,
+) -> tuple[LayerStep, ...]:
+    """Return the steps of a network without the constants of its layers.
+
+    program: of all layers. residency: what stays in L1, and the layers. blocks: of L2, by name.
+    below: where tensors lie that pass through L2 in stripes.
+
+    Raises NotSupported when neither DMA nor cores can make a copy.
+    """
+    flow = network.flow
+    steps = []
+    for n, (tiled, stay) in enumerate(zip(residency.tiled, residency.stays, strict=True)):
+        runs = program.runs[program.first[n] : program.last[n] + 1]
+        operands = tuple(
+            _in_l1(flow.forms[name], stay.offsets[buffer])
+            if buffer in stay.found
+            else below.get(name) or blocks[runs[0].inputs[k][0]]
+            for k, (buffer, name) in enumerate(zip(OPERANDS, flow.reads[n], strict=False))
+        )
+        made = flow.forms[flow.writes[n]]
+        kept = [_in_l1(flow.forms[name], offset) for name, offset in stay.beside.items()]
+        if stay.leaves:
+            kept.append(_in_l1(made, stay.offsets["y"]))
+        output = below.get(made.name) or blocks[made.name] if stay.stored else kept[-1]
+        maker = _StepMaker(network.layers[n], tiled, operands, output, blocks, hierarchy)
+        changes = conversions_before(flow, n, blocks, hierarchy)
+        steps.append(maker.step(runs, program.first[n], stay, tuple(kept), changes))
+    return tuple(steps)
+
+
+def _in_l1(form: StoredTensor, offset: int) -> Place:
+    return Place(form.tensor, 1, offset, 0, form.layout)
+
+
+def conversions_before(
+    flow: LayoutPlan, n: int, blocks: Mapping[str, Place], hierarchy: MemoryHierarchy
+) -> tuple[Conversion, ...]:
+    """Return the conversions before a layer; at the end for the number of layers."""
+    return tuple(
+        Conversion(blocks[source], blocks[target], _cycles(flow.forms[target], hierarchy))
+        for source, target in flow.before[n]
+    )
+
+
+def _cycles(form: StoredTensor, hierarchy: MemoryHierarchy) -> int:
+    """Return the estimated cycles of the conversion that makes a form."""
+    filled = form.size_bytes if form.layout.padding_bytes(form.tensor) else 0
+    copied = form.tensor.elements * hierarchy.conversion_cycles
+    return round(copied + filled)
+
+
+@dataclass(frozen=True, slots=True)
+class _StepMaker:
+    """A layer, its largest part, and where its operands, its output and blocks of L2 lie."""
+
+    layer: Layer
+    tiled: TiledLayer
+    operands: tuple[Place, ...]
+    output: Place
+    blocks: Mapping[str, Place]
+    hierarchy: MemoryHierarchy
+
+    def step(
+        self,
+        runs: Sequence[Run],
+        first: int,
+        stay: L1Residence,
+        kept: tuple[Place, ...],
+        conversions: tuple[Conversion, ...],
+    ) -> LayerStep:
+        """Return the step. first: position of the first run. kept: lies in L1 behind the layer."""
+        layer, tiled, traits = self.layer, self.tiled, self.tiled.traits
+        whole = len(runs) == 1
+        parts = tuple(self._part(run, at, whole) for at, run in enumerate(runs, first))
+        carriages = {} if tiled.in_place else self._carriages(parts, stay.unmoved)
+        timelines = self._timelines(parts, stay.unmoved, carriages)
+        *forms, made = self._forms(parts, stay)
+        pairs = zip(forms, self.operands, traits.inputs, strict=False)
+        return LayerStep(
+            layer=layer,
+            kernel=self._call(),
+            rejections=tiled.rejections,
+            tiling=tiled.tiling,
+            parts=parts,
+            l1=self._buffers(stay),
+            inputs=tuple(OperandPlan(*one) for one in pairs),
+            output=OperandPlan(made, self.output, traits.output),
+            weights=None,
+            estimate=self._estimate(timelines),
+            timelines=timelines,
+            conversions=conversions,
+            passed_over=tiled.passed_over,
+            kept=kept,
+            carriages=carriages,
+        )
+
+    def _part(self, run: Run, position: int, whole: bool) -> PartPlan:
+        layer, output, blocks = self.layer, self.output, self.blocks
+        inputs = tuple(
+            place.offset if place.level == 1 else blocks[block].offset + at
+            for place, (block, at) in zip(self.operands, run.inputs, strict=True)
+        )
+        block, at = run.output
+        start = output.offset if output.level == 1 else blocks[block].offset + at
+        report = None
+        if run.report is not None:
+            block, at, size = run.report
+            report = ((output.offset if output.level == 1 else blocks[block].offset) + at, size)
+        return PartPlan(
+            position,
+            self.tiled.schedule if whole else schedule_of(layer, self.tiled, run.part),
+            inputs,
+            start + channel_offset(layer.output, run.part.group_span[0], output.layout),
+            run.part.group if run.weights is not None else 0,
+            None if run.weights is None else blocks[run.weights].offset,
+            report,
+        )
+
+    def _call(self) -> KernelCall:
+        kernel, layer = self.tiled.kernel, self.layer
+        headers, call = kernel.headers(layer), kernel.call(layer)
+        fetches = self.tiled.traits.fetches
+        return KernelCall(kernel.name, kernel.symbol(layer), headers, call, kernel.engine, fetches)
+
+    def _buffers(self, stay: L1Residence) -> tuple[PlacedBuffer, ...]:
+        tiled = self.tiled
+        if tiled.in_place:
+            return place_l1(scratch_buffers(tiled.layer, tiled.bound, tiled.tiling.tile))
+        buffers = l1_buffers(tiled.layer, tiled.bound, tiled.tiling.tile, tiled.schedule.buffering)
+        return place_l1(buffers, stay.offsets)
+
+    def _forms(self, parts: Sequence[PartPlan], stay: L1Residence) -> tuple[str, ...]:
+        """Return how tiles of the operands and of the output move."""
+        traits, first = self.tiled.traits, parts[0].schedule
+        if self.tiled.in_place:
+            return (IN_PLACE,) * (len(self.operands) + 1)
+        all_inputs = len(first.c_out if first.is_channelwise else first.c_in) == 1
+        spans = {(span.start, span.size) for part in parts for span in part.schedule.c_out}
+        whole = spans == {(0, self.layer.output.channels)}
+        inputs = (
+            RESIDENT if name in stay.found else _input_form(self.layer, traits, layout, all_inputs)
+            for name, layout in zip(OPERANDS, traits.inputs, strict=False)
+        )
+        return (*inputs, _form(traits.output, whole) if stay.stored else RESIDENT)
+
+    def _carriages(
+        self, parts: Sequence[PartPlan], resident: Collection[str]
+    ) -> dict[str, Carriage]:
+        """Return how the copies of each operand are made."""
+        layer = self.layer
+        names = OPERANDS[: len(layer.inputs)]
+        bases = {name: [part.inputs[k] for part in parts] for k, name in enumerate(names)}
+        bases["y"] = [part.output for part in parts]
+        moves = LayerMoves(layer, self.tiled.bound, resident, weight_unit(self.hierarchy))
+        schedules = [part.schedule for part in parts]
+        found = moves.carriages(self.hierarchy, schedules, bases=bases)
+        for operand, carriage in found.items():
+            if carriage.by == IMPOSSIBLE:
+                raise NotSupported(
+                    f"{layer.op.kind} '{layer.op.name}': the DMA cannot move its {operand}, and "
+                    f"the cores do not reach both levels: {carriage.reason}",
+                    "make its channels or rows a multiple of what the DMA moves, give the kernel a "
+                    "layout that pads them, or raise --l1 so that a tensor is one tile",
+                )
+        return found
+
+    def _timelines(
+        self,
+        parts: Sequence[PartPlan],
+        resident: Collection[str],
+        carriages: Mapping[str, Carriage],
+    ) -> tuple[PartTimeline, ...]:
+        """Return the timeline of each part; equal parts share one."""
+        layer, tiled, hierarchy = self.layer, self.tiled, self.hierarchy
+        known: dict[Schedule, PartTimeline] = {}
+        costs = None
+        if not tiled.in_place:
+            costs = LayerCosts(layer, tiled.bound, hierarchy, resident=resident)
+            costs = costs.of(*(part.schedule for part in parts), carriages=carriages)
+        memories = dict(zip(OPERANDS, (place.memory for place in self.operands), strict=False))
+        memories["y"] = self.output.memory
+        for schedule in (part.schedule for part in parts):
+            if schedule in known:
+                continue
+            if costs is not None:
+                known[schedule] = part_timeline(costs, schedule)
+            else:
+                part = None if len(parts) == 1 else schedule
+                known[schedule] = whole_timeline(layer, tiled.kernel, hierarchy, memories, part)
+        return tuple(known[part.schedule] for part in parts)
+
+    def _estimate(self, timelines: Sequence[PartTimeline]) -> LayerEstimate:
+        """Return the estimate of parts that run one after the other."""
+        if len(timelines) == 1:
+            return timelines[0].estimate
+        cycles, compute, dma, stall = (
+            sum(getattr(t.estimate, name) for t in timelines)
+            for name in ("cycles", "compute_cycles", "dma_cycles", "stall_cycles")
+        )
+        bound = link_name(self.hierarchy.link(1)) if dma > compute else "compute"
+        if self.tiled.in_place and stall > compute:
+            bound = MEMORY_BOUND
+        macs = self.layer.macs / cycles if cycles else 0.0
+        return LayerEstimate(cycles, compute, dma, stall, macs, bound)
+
+
+def _input_form(layer: Layer, traits: Traits, layout: Layout, all_channels: bool) -> str:
+    if isinstance(layer.op, Linear) and not layout.is_hwc:
+        return "rows"  # the whole tensor
+    if traits.planar and layout.is_hwc:
+        return "channels"
+    return _form(layout, all_channels)
+
+
+def _form(layout: Layout, all_channels: bool) -> str:
+    """Return how tiles of a tensor move."""
+    if layout.channel_block:
+        return BLOCKS
+    return "rows" if all_channels else "pixels"

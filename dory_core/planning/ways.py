@@ -1,0 +1,329 @@
+"""Ways to run a network: what is streamed, what stays in L1, where every block of L2 lies.
+
+A network that fits is the way in which every layer has one part and nothing is fetched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from dory_core.blocks import Block, Packing, align_up, level_alignment, packing
+from dory_core.budgets import Budgets, memory_budgets
+from dory_core.errors import DoesNotFit
+from dory_core.estimate.moves import weight_unit
+from dory_core.hardware import Link, TargetContext
+from dory_core.ir.layout import HWC
+from dory_core.plan import Conversion, ExtTransfer, LayerStep, Place
+from dory_core.plan.timeline import NetworkTimeline
+from dory_core.planning.bins import Bin, pack_bins
+from dory_core.planning.constants import chunk_sizes
+from dory_core.planning.fit import fit_network
+from dory_core.planning.layouts import plan_layouts
+from dory_core.planning.packing import MemoryPlan, plan_memory
+from dory_core.planning.prefetch import prefetch
+from dory_core.planning.residence import MOVED, Residency, plan_residency
+from dory_core.planning.sequence import Decision, Fetch, PartSequence, Sequencer, Store
+from dory_core.planning.steps import conversions_before, make_steps, schedule_of
+from dory_core.program.network import lower_network
+from dory_core.program.timeline import network_timeline
+from dory_core.tiles.schedule import Schedule
+from dory_core.tiling.network import TiledGraph, split_is_whole
+from dory_core.tiling.outer import Cuts, Split
+from dory_core.tiling.tiled import TiledLayer
+
+#: Level of whole tensors, and that from which networks are streamed for which it is too small.
+HOME = 2
+BELOW = HOME + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """A way to run a network.
+
+    program: with early fetches. chunks: bytes of each layer's groups of constants that are fetched.
+    packings: of each memory of home. places: of its blocks. below: of tensors in the level below,
+    which are not placed there yet. steps: without constants. straddles: see MemoryMap.
+    """
+
+    decision: Decision
+    residency: Residency
+    program: PartSequence
+    chunks: tuple[tuple[int, ...], ...]
+    memory: MemoryPlan
+    packings: tuple[Packing, ...]
+    places: Mapping[str, Place]
+    below: Mapping[str, Place]
+    steps: tuple[LayerStep, ...]
+    final: tuple[Conversion, ...]
+    timeline: NetworkTimeline
+    straddles: str = ""
+
+    @property
+    def peak(self) -> int:
+        """Bytes of the first memory of home."""
+        return self.packings[0].peak_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What all ways of a network share."""
+
+    tiling: TiledGraph
+    ctx: TargetContext
+    budgets: Budgets
+    network: Sequencer
+
+    @classmethod
+    def of(cls, tiling: TiledGraph, ctx: TargetContext, budgets: Budgets) -> Problem:
+        """Return the problem of a network within budgets."""
+        outer = [link for link in ctx.memory.links if link.upper == HOME]
+        unit = max((link.alignment_bytes for link in outer), default=1)
+        cuts = tuple(Cuts.of(one.layer, one.traits, one.in_place, unit) for one in tiling.best)
+        flow = plan_layouts(tiling.graph, [(one.layer, one.traits) for one in tiling.best])
+        return cls(tiling, ctx, budgets, Sequencer(tiling.graph, flow, cuts, unit))
+
+    @property
+    def alignment(self) -> int:
+        """Blocks of home start on multiples of it."""
+        return level_alignment(self.ctx.memory, HOME)
+
+    @property
+    def link(self) -> Link | None:
+        """The link between home and the level below."""
+        return next((link for link in self.ctx.memory.links if link.upper == HOME), None)
+
+    @property
+    def streams(self) -> bool:
+        """Whether data that home has no room for can be streamed from the level below."""
+        hierarchy = self.ctx.memory
+        if self.link is None or hierarchy.constants_level == BELOW:
+            return False
+        return not all(memory.mapped for memory in hierarchy.level(BELOW).memories)
+
+    @property
+    def linked_elsewhere(self) -> bool:
+        """Whether constants lie in a level of their own, from where they are loaded into L1."""
+        return self.ctx.memory.constants_level != HOME
+
+    @property
+    def room(self) -> int:
+        """Bytes of the first memory of home: the one that the DMA of the level below reaches."""
+        return memory_budgets(self.ctx.memory, HOME, self.budgets.bytes[HOME])[0]
+
+    def bins(self, static: int) -> tuple[Bin, ...]:
+        """Return the memories of home; static: bytes of constants that are linked into it."""
+        memory = self.ctx.memory
+        sizes = list(memory_budgets(memory, HOME, self.budgets.bytes[HOME]))
+        sizes[0] = max(0, sizes[0] - static)
+        links = max(link.alignment_bytes for link in memory.links if link.upper <= HOME)
+        return tuple(
+            Bin(m.name, size, max(m.alignment_bytes, links), m.holds)
+            for m, size in zip(memory.level(HOME).memories, sizes, strict=True)
+        )
+
+    # -- ways ---------------------------------------------------------------------------------
+
+    def constants(self, n: int, tiled: TiledLayer, split: Split) -> tuple[int, ...]:
+        """Return the bytes of the groups of constants of a layer that is tiled and cut so."""
+        return chunk_sizes(self.network.layers[n], tiled, split, weight_unit(self.ctx.memory))
+
+    def fetched(self, n: int, tiled: TiledLayer, split: Split) -> tuple[int, ...]:
+        """Return those that pass through home when the network is streamed."""
+        return () if self.linked_elsewhere else self.constants(n, tiled, split)
+
+    def least_static(self) -> int:
+        """Return the least bytes of constants that are linked into home when all fits."""
+        if self.linked_elsewhere:
+            return 0
+        return sum(
+            min(sum(self.constants(n, tiled, cuts.whole)) for tiled in one.tilings)
+            for n, (one, cuts) in enumerate(zip(self.tiling.layers, self.network.cuts, strict=True))
+        )
+
+    def resident(self) -> Way:
+        """Return the way without transfers, whether it fits or not."""
+        decision = Decision(tuple(cuts.whole for cuts in self.network.cuts))
+        residency = self._residency(decision, self.tiling.best)
+        decision = replace(decision, nearer=residency.tensors)
+        static = 0
+        if not self.linked_elsewhere:
+            sizes = map(
+                self.constants, range(len(residency.tiled)), residency.tiled, decision.splits
+            )
+            static = sum(map(sum, sizes))
+        return self._way(decision, residency, ((),) * len(residency.tiled), static)
+
+    def streamed(self) -> Way:
+        """Return the best way to stream the network. Raises: DoesNotFit."""
+        assert self.link is not None
+        network, room, alignment = self.network, self.room, self.alignment
+        fitted = fit_network(network, self.tiling.part, self.fetched, room, alignment, self.link)
+        # What the stack would have needed is free for fetching early: the peak stays below its own.
+        arena = max(fitted.memory.chosen.peak_bytes, min(fitted.memory.stack_bytes, room))
+        moved = Residency(fitted.tiled, (MOVED,) * len(fitted.tiled), frozenset())
+        arena -= arena % alignment
+        way = self._way(fitted.decision, moved, fitted.chunks, 0, fitted.memory, arena)
+        residency = self._residency(fitted.decision, fitted.tiled)
+        if residency.stays == moved.stays:
+            return way
+        decision = replace(fitted.decision, nearer=residency.tensors)
+        chunks = tuple(
+            self.fetched(n, tiled, split)
+            for n, (tiled, split) in enumerate(zip(residency.tiled, decision.splits, strict=True))
+        )
+        program = network.build(decision, chunks.__getitem__)
+        wanted = tuple(program.requests.values())
+        memory = plan_memory(wanted, alignment)
+        if memory.chosen.peak_bytes > fitted.memory.chosen.peak_bytes:
+            # Fewer blocks, none larger: they fit where they lay.
+            offsets = {block.name: block.offset for block in fitted.memory.chosen.blocks}
+            memory = replace(memory, chosen=packing(wanted, offsets, alignment, "as without"))
+        other = self._way(decision, residency, chunks, 0, memory, way.peak)
+        better = other.timeline.cycles < way.timeline.cycles and other.peak <= way.peak
+        return other if better else way
+
+    def _residency(self, decision: Decision, tiled: Sequence[TiledLayer]) -> Residency:
+        """Return what stays in L1 of a network that is cut so."""
+        network = self.network
+
+        def in_one_tile(n: int) -> TiledLayer | None:
+            return self.tiling.in_one_tile(n) if split_is_whole(decision.splits[n]) else None
+
+        def parts(n: int, one: TiledLayer) -> tuple[Schedule, ...]:
+            found = network.parts_of(n, decision.splits[n])
+            if len(found) == 1:
+                return (one.schedule,)
+            return tuple(schedule_of(network.layers[n], one, part) for part in found)
+
+        return plan_residency(
+            network.layers,
+            tiled,
+            network.flow,
+            self.ctx.memory,
+            self.budgets.bytes[1],
+            in_one_tile,
+            parts,
+            decision.in_l3 | decision.spilled,
+        )
+
+    def _way(
+        self,
+        decision: Decision,
+        residency: Residency,
+        chunks: tuple[tuple[int, ...], ...],
+        static: int,
+        memory: MemoryPlan | None = None,
+        arena: int = 0,
+    ) -> Way:
+        """Return the way of a decision.
+
+        static: bytes of constants that are linked into home. memory: where blocks lie, when that is
+        known. arena: bytes of home for fetching early.
+        """
+        network, flow, hierarchy = self.network, self.network.flow, self.ctx.memory
+        program = network.build(decision, chunks.__getitem__)
+        if memory is None:
+            memory = plan_memory(tuple(program.requests.values()), self.alignment)
+        packings, straddles = self._pack(program, memory, static)
+        if len(packings) == 1:
+            program, offsets = prefetch(program, packings[0].blocks, arena, self.alignment)
+            wanted = program.requests.values()
+            packings = (packing(wanted, offsets, self.alignment, packings[0].method),)
+        places = {
+            block.name: self._place(block, number)
+            for number, packed in enumerate(packings)
+            for block in packed.blocks
+        }
+        stored = {name: flow.forms[name] for name in decision.in_l3}
+        below = {n: Place(form.tensor, BELOW, 0, 0, form.layout) for n, form in stored.items()}
+        steps = make_steps(network, program, residency, places, below, hierarchy)
+        final = conversions_before(flow, len(steps), places, hierarchy)
+        transfers = self.transfers(program, places, lambda _: 0)
+        operations = lower_network(steps, transfers, final=final)
+        timeline = network_timeline(operations, steps, self.link if transfers else None)
+        return Way(
+            decision=decision,
+            residency=residency,
+            program=program,
+            chunks=chunks,
+            memory=memory,
+            packings=packings,
+            places=places,
+            below=below,
+            steps=steps,
+            final=final,
+            timeline=timeline,
+            straddles=straddles,
+        )
+
+    def _pack(
+        self, program: PartSequence, memory: MemoryPlan, static: int
+    ) -> tuple[tuple[Packing, ...], str]:
+        """Return the packing of each memory of home, and why there is none that keeps to them.
+
+        Several memories are used only when the first is too small.
+        """
+        bins = self.bins(static)
+        if len(bins) > 1 and static > self.room:
+            why = f"constants of {static} B lie in {bins[0].name}, which has {self.room}"
+            return (memory.chosen,), why
+        if len(bins) == 1 or memory.chosen.peak_bytes <= bins[0].usable_bytes:
+            return (memory.chosen,), ""
+        try:
+            plan = pack_bins(tuple(program.requests.values()), bins)
+        except DoesNotFit as error:
+            return (memory.chosen,), error.message
+        return tuple(plan.packings[b.name] for b in bins), ""
+
+    def _place(self, block: Block, memory: int) -> Place:
+        """Return the place of a block of home; of constants that of any tensor."""
+        form = self.network.flow.forms.get(block.name.removesuffix(".back"))
+        if form is None:
+            return Place(self.network.layers[0].output, HOME, block.offset, memory, HWC)
+        return Place(form.tensor, HOME, block.offset, memory, form.layout)
+
+    def transfers(
+        self,
+        program: PartSequence,
+        places: Mapping[str, Place],
+        source: Callable[[Fetch | Store], int],
+    ) -> tuple[ExtTransfer, ...]:
+        """Return all transfers in order of their start, with a ticket slot each.
+
+        source: byte of the level below at which each one starts or ends.
+        """
+        events: list[Fetch | Store] = [*program.fetches, *program.stores]
+        transfers = [
+            piece
+            for event in events
+            for piece in self._pieces(event, places[event.block].offset, source(event))
+        ]
+        transfers.sort(key=lambda t: (t.start, t.incoming, t.wait))
+        busy: list[int] = []  # per slot: the position at which its transfer is waited for
+        placed = []
+        for transfer in transfers:
+            # A slot may be taken again at the position of its wait: waits come before starts, but a
+            # transfer that blocks is waited for after others have started.
+            slot = next((i for i, until in enumerate(busy) if until < transfer.start), len(busy))
+            busy[slot : slot + 1] = [transfer.wait]
+            placed.append(replace(transfer, slot=slot))
+        return tuple(placed)
+
+    def _pieces(self, event: Fetch | Store, block: int, below: int) -> Iterator[ExtTransfer]:
+        """Yield a transfer in pieces that the link can move; one where it has no limit."""
+        assert self.link is not None
+        if isinstance(event, Fetch):
+            incoming, here, wait = True, block, event.use
+        else:
+            incoming, here, wait = False, block + event.block_offset, event.wait
+        # Blocks start on multiples of the unit, and what lies behind them up to one is nobody's.
+        unit = self.link.alignment_bytes
+        size = align_up(event.size, unit)
+        assert here % unit == below % unit == 0, event
+        most = self.link.piece_bytes or size
+        for at in range(0, size, most):
+            length = min(most, size - at)
+            yield ExtTransfer(
+                event.block, here + at, below + at, length, incoming, event.start, wait
+            )
