@@ -25,7 +25,14 @@ from typing import Any
 from collection import folder_of
 
 ROOT = Path(__file__).resolve().parents[1]
-PACKAGES = ("", "frontends/nemo", "frontends/quantlab", "targets/gap8", "targets/stm32h7")
+PACKAGES = (
+    "",
+    "frontends/onnx",
+    "frontends/nemo",
+    "frontends/quantlab",
+    "targets/gap8",
+    "targets/stm32h7",
+)
 TARGETS = ("gap8", "stm32h7", "diana")
 #: Budgets beside the default one, by network: of L2, of L1.
 MORE_BUDGETS: dict[str, tuple[dict[str, int], ...]] = {
