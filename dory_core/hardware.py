@@ -234,6 +234,8 @@ class MemoryHierarchy:
     resident_l1: a tensor stays in L1 for layers that have it there as a whole, where there is room
     (``dory_core.planning.residence``).
     engine_peaks: (name, MACs per cycle that it cannot exceed) of the engines of kernels.
+    one_memory: L1 and L2 are shares of one memory. It follows from a single level without links,
+    whose kernels work in place: L1 is then the scratch memory of kernels, L2 what that leaves.
     """
 
     levels: tuple[Level, ...]
@@ -248,8 +250,11 @@ class MemoryHierarchy:
     barrier_cycles: int = 0
     resident_l1: bool = False
     engine_peaks: tuple[tuple[str, float], ...] = ()
+    one_memory: bool = False
 
     def __post_init__(self) -> None:
+        if len(self.levels) == 1:
+            self._share_the_only_level()
         known = tuple(bits for bits in STORAGE_BITS if bits in self.storage_bits)
         _require(
             self.storage_bits == known and known[-1:] == STORAGE_BITS[-1:],
@@ -257,8 +262,8 @@ class MemoryHierarchy:
         )
         count = len(self.levels)
         _require(
-            count > 1 and [level.number for level in self.levels] == [*range(1, count + 1)],
-            "levels are numbered 1, 2, ... in their order, and there are two at least",
+            count > 0 and [level.number for level in self.levels] == [*range(1, count + 1)],
+            "levels are numbered 1, 2, ... in their order",
         )
         _require(
             sorted(link.upper for link in self.links) == [*range(1, count)],
@@ -284,6 +289,19 @@ class MemoryHierarchy:
             f"a link to L1 needs alignment_bytes {unit}, buffers in L1 start on multiples of "
             f"{BUFFER_ALIGNMENT}",
         )
+
+    def _share_the_only_level(self) -> None:
+        """Make two levels of one: scratch memory, and all the rest."""
+        only = self.levels[0]
+        _require(self.in_place, "kernels work in place on a chip with one level of memory")
+        _require(
+            len(only.memories) == 1 and not self.links,
+            "a chip with one level has one memory there and no links",
+        )
+        shares = (replace(only, number=1), replace(only, number=2))
+        between = Link(1, 2, setup_cycles=0, bytes_per_cycle=1.0, dma=False)
+        for name, value in (("levels", shares), ("links", (between,)), ("one_memory", True)):
+            object.__setattr__(self, name, value)
 
     def level(self, number: int) -> Level:
         """Return the level with this number. Raises KeyError."""

@@ -44,7 +44,7 @@ IMPOSSIBLE: dict[str, tuple[Callable[[], object], str]] = {
         lambda: replace(DMA, dma=False, core_cycles_per_byte=0.0),
         "without a DMA core_cycles_per_byte is more than 0",
     ),
-    "one level": (lambda: hierarchy(L1, links=()), "two at least"),
+    "one level": (lambda: hierarchy(L1, links=()), "work in place on a chip with one level"),
     "from 0": (lambda: MemoryHierarchy((Level(0, (L1,)), Level(1, (L2,))), (DMA,)), "1, 2, ..."),
     "no link": (lambda: hierarchy(L1, L2, links=()), "levels 1 to 1 has one link"),
     "two links": (lambda: hierarchy(L1, L2, links=(DMA, DMA)), "levels 1 to 1 has one link"),

@@ -66,8 +66,18 @@ def place_network(tiling: TiledGraph, ctx: TargetContext, budgets: Budgets) -> P
 
 def resident_map(tiling: TiledGraph, ctx: TargetContext, budgets: Budgets) -> MemoryMap:
     """Return where all would lie without transfers, whether it fits or not."""
+    budgets = shared(tiling, ctx, budgets)
     problem = Problem.of(tiling, ctx, _after_code(ctx, budgets, tiling))
     return _planned(problem, problem.resident()).map
+
+
+def shared(tiling: TiledGraph, ctx: TargetContext, budgets: Budgets) -> Budgets:
+    """Return the budgets with what scratch memory leaves of L2, where both are one memory."""
+    if not ctx.memory.one_memory:
+        return budgets
+    alignment = level_alignment(ctx.memory, HOME)
+    scratch = align_up(max(one.l1_bytes for one in tiling.best), alignment)
+    return Budgets({1: scratch, HOME: max(0, budgets.bytes[HOME] - scratch)}, budgets.reason)
 
 
 def _after_code(
@@ -275,6 +285,7 @@ def make_plan(
 ) -> Plan:
     """Return the Plan of a network. Raises: NotSupported or DoesNotFit."""
     graph = tiling.graph
+    budgets = shared(tiling, ctx, budgets)
     planned = place_network(tiling, ctx, budgets)
     found = planned.map
     arenas = memory_budgets(ctx.memory, HOME, budgets.bytes[HOME])

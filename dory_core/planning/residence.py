@@ -133,9 +133,13 @@ def _candidates(tiled: Sequence[TiledLayer], flow: LayoutPlan) -> list[ResidentT
     A tensor is there once for each number of layers that may find it.
     """
     elsewhere = {source for pairs in flow.before for source, _ in pairs} | set(flow.outputs)
+    readers_of: dict[str, list[int]] = {name: [] for name in flow.writes}
+    for n, reads in enumerate(flow.reads):
+        for name in dict.fromkeys(reads):
+            readers_of.setdefault(name, []).append(n)
     found: list[ResidentTensor] = []
     for maker, name in enumerate(flow.writes):
-        readers = [n for n, reads in enumerate(flow.reads) if name in reads]
+        readers = readers_of[name]
         for count, reader in enumerate(readers, 1):
             in_place = any(one.in_place for one in tiled[maker : reader + 1])
             if in_place or flow.reads[reader].count(name) > 1:

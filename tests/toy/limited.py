@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from dory_core.hardware import Link, Memory
+from dory_core.kernels import portable_kernels
 from tests.toy.chip import DMA, SRAM, ToyChip
 
 LIMITS: dict[str, dict[str, Any]] = {
@@ -53,12 +54,12 @@ def streaming(
     )
 
 
-def four_levels(limits: dict[str, Any]) -> ToyChip:
+def four_levels(limits: dict[str, Any], l2_bytes: int = 24 << 10) -> ToyChip:
     """Return a chip whose constants lie in the fourth level, from where they are loaded."""
     return ToyChip(
         memories=(
             Memory("scratchpad", 6 << 10),
-            Memory("SRAM", 24 << 10, holds=_ACTIVATIONS),
+            Memory("SRAM", l2_bytes, holds=_ACTIVATIONS),
             Memory("RAM", 1 << 20, holds=_ACTIVATIONS),
             Memory("ROM", 1 << 20, holds=frozenset({"weights"}), mapped=True),
         ),
@@ -68,6 +69,12 @@ def four_levels(limits: dict[str, Any]) -> ToyChip:
             replace(DMA, upper=3, lower=4, bytes_per_cycle=1.0, **limits),
         ),
     )
+
+
+def one_level(size_bytes: int = 64 << 10) -> ToyChip:
+    """Return a chip whose only memory holds everything; its kernels work in place."""
+    memory = Memory("SRAM", size_bytes, alignment_bytes=4)
+    return ToyChip(portable_kernels(in_place=True), 1, (memory,), (), in_place=True)
 
 
 def two_memories(limits: dict[str, Any]) -> ToyChip:
