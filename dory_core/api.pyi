@@ -73,10 +73,10 @@ from dory_core.ir.ranges import infer_layer as infer_layer
 from dory_core.ir.ranges import infer_types as infer_types
 from dory_core.kernel import Access as Access
 from dory_core.kernel import Constraint as Constraint
+from dory_core.kernel import FunctionCall as FunctionCall
 from dory_core.kernel import Kernel as Kernel
 from dory_core.kernel import MemoryAccesses as MemoryAccesses
 from dory_core.kernel import Rejection as Rejection
-from dory_core.kernel import StructCall as StructCall
 from dory_core.kernel import StructValue as StructValue
 from dory_core.kernel import Term as Term
 from dory_core.kernel import Traits as Traits

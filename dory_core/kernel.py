@@ -8,7 +8,7 @@ the same line is constraint, exhaustive check, estimate and explanation.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -68,13 +68,21 @@ class WeightBlock:
 
 @dataclass(frozen=True, slots=True)
 class StructValue:
-    """A struct inside of a StructCall. fields: its members, as of StructCall.
+    """A struct that a kernel is called with, or a member of one.
 
-    pointed: C type when the member is a pointer to such a struct; empty when it is the struct.
+    fields: members (``name`` or ``name[3]``) with their values, texts as of :class:`FunctionCall`
+    or structs; others are not set, and the kernel does not read them. pointed: C type when the
+    kernel gets a pointer to it, or the member is one; empty when the member is the struct.
     """
 
     fields: tuple[tuple[str, str | StructValue], ...]
     pointed: str = ""
+
+    @property
+    def literal(self) -> str:
+        """A C literal of it, a member of the struct that a kernel gets on each line."""
+        lines = ",\n".join(f"  .{name} = {value}" for name, value in self.fields)
+        return f"&(const {self.pointed}){{\n{lines}}}"
 
     def __str__(self) -> str:
         body = ", ".join(f".{name} = {value}" for name, value in self.fields)
@@ -82,21 +90,34 @@ class StructValue:
 
 
 @dataclass(frozen=True, slots=True)
-class StructCall:
-    """A call of a function with a pointer to one struct: ``function(&arguments)``.
+class FunctionCall:
+    """The call of a kernel on one tile.
 
-    type: C type of the struct. fields: members (``name`` or ``name[3]``) with their values, texts
-    as of :meth:`Kernel.call` or structs; others are not set, and the kernel does not read them.
-    Generated code sets the members that are equal for all tiles once, before its tile loop.
+    function: its C name. arguments: by the names of its parameters, in their order: C texts, which
+    name values of the tile loop as ``$name``, or structs with the C type that they are pointed to
+    as. Generated code sets the members of such a struct that are equal for all tiles once, before
+    its tile loop. before, after: C lines around the call, in a block with it.
     """
 
     function: str
-    type: str
-    fields: tuple[tuple[str, str | StructValue], ...]
+    arguments: Mapping[str, str | StructValue]
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "arguments", MappingProxyType(dict(self.arguments)))
+
+    def statement(self, values: Iterable[str]) -> str:
+        """Return the statement for one tile. values: of the arguments, C texts."""
+        call = f"{self.function}({', '.join(values)});"
+        if not (self.before or self.after):
+            return call
+        lines = (*self.before, *call.split("\n"), *self.after)
+        return "\n".join(("{", *(f"  {line}" for line in lines), "}"))
 
     def __str__(self) -> str:
-        lines = ",\n".join(f"  .{name} = {value}" for name, value in self.fields)
-        return f"{self.function}(&(const {self.type}){{\n{lines}}});"
+        values = self.arguments.values()
+        return self.statement(v.literal if isinstance(v, StructValue) else v for v in values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,10 +227,10 @@ class Kernel(ABC):
         """Return the C function that the generated code calls."""
 
     @abstractmethod
-    def call(self, layer: Layer) -> str | StructCall:
-        """Return the C statement(s) that call the kernel on one tile, or a call with a struct.
+    def call(self, layer: Layer) -> FunctionCall:
+        """Return the call of the kernel on one tile.
 
-        The text names C expressions of the generated tile loop as ``$name``: x, x2 (inputs), y,
+        Its texts name C expressions of the generated tile loop as ``$name``: x, x2 (inputs), y,
         weights, mul, add, bias (parts of the weight block), psum, scratch; l2_x, l2_x2 (the first
         byte of an input's tile in L2, 0 when it stayed in L1); x_h, x_w, x_c, y_h, y_w,
         y_c (sizes of this tile, without the padding of layouts); pad_top, pad_left, pad_bottom,

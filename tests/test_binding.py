@@ -12,7 +12,7 @@ from dory_core.hardware import OutputFile
 from dory_core.ir import AvgPool, Layer, Op, Window, mean_requant, requant
 from dory_core.ir.features import MEAN_INSIDE, PAD_VALUE, TWO_ADDENDS
 from dory_core.ir.geometry import Tile
-from dory_core.kernel import Kernel, Rejection
+from dory_core.kernel import FunctionCall, Kernel, Rejection
 from dory_core.testing.kernels import alone, typed
 
 PADDED = Window(kernel=(2, 2), pads=(0, 1, 1, 0))
@@ -36,8 +36,8 @@ class Willing(Kernel):
     def symbol(self, layer: Layer) -> str:
         return self.name
 
-    def call(self, layer: Layer) -> str:
-        return ""
+    def call(self, layer: Layer) -> FunctionCall:
+        return FunctionCall(self.name, {})
 
     def headers(self, layer: Layer) -> tuple[str, ...]:
         return ()

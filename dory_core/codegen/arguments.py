@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from string import Template
 
-from dory_core.kernel import StructCall, StructValue
+from dory_core.kernel import FunctionCall, StructValue
 
 #: Members of a struct with their values, texts with ``$names`` or structs.
 Fields = tuple[tuple[str, str | StructValue], ...]
@@ -26,15 +26,22 @@ class ArgumentText:
 Names = Callable[[str], ArgumentText]
 
 
-def call_lines(call: str | StructCall, names: Names) -> tuple[list[str], list[str]]:
+def call_lines(call: FunctionCall, names: Names) -> tuple[list[str], list[str]]:
     """Return the declarations in front of the loop and the statements for one tile.
 
     names: values of the ``$names`` of the call.
     """
-    if isinstance(call, str):
-        return [], _substituted(Template(call), names).splitlines()
-    before, of_tile = _struct(call.type, "arguments", call.fields, names)
-    return before, [*of_tile, f"{call.function}(&arguments);"]
+    before: list[str] = []
+    of_tile: list[str] = []
+    values: list[str] = []
+    for name, value in call.arguments.items():
+        if isinstance(value, StructValue):
+            first, each = _struct(value.pointed, name, value.fields, names)
+            before += first
+            of_tile += each
+            value = f"&{name}"
+        values.append(value)
+    return before, [*of_tile, *_substituted(Template(call.statement(values)), names).splitlines()]
 
 
 def _struct(type_: str, variable: str, fields: Fields, names: Names) -> tuple[list[str], list[str]]:

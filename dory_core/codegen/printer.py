@@ -337,7 +337,7 @@ class _Printer:
 
     def _main(self) -> Iterator[str]:
         call = next(op for op in all_operations(self.program) if isinstance(op, Call))
-        before, self.call = call_lines(call.text, lambda name: self._argument(call.arguments[name]))
+        before, self.call = call_lines(call.call, lambda name: self._argument(call.arguments[name]))
         if self.program.loop is not None and not self.single:
             yield from self._counters(self.program.loop)
         yield from self._tickets()

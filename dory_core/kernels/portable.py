@@ -7,7 +7,7 @@ requantisation always. The C sources stand in ``c/``; every constant of a layer 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -39,7 +39,7 @@ from dory_core.ir.geometry import (
     output_granule,
 )
 from dory_core.ir.packing import pack_rows
-from dory_core.kernel import Constraint, Kernel, Rejection, Traits, WeightBlock
+from dory_core.kernel import Constraint, FunctionCall, Kernel, Rejection, Traits, WeightBlock
 from dory_core.kernels import constants
 
 SOURCES = Path(__file__).parent / "c"
@@ -175,9 +175,9 @@ class _Portable(Kernel):
         return _sources(f"{self.name}.c", *self.parts)
 
     def _call(
-        self, layer: Layer, type_: str, fields: Iterable[str], arguments: Iterable[str]
-    ) -> str:
-        """Return a C block: constants of the layer, sizes of the tile, the call."""
+        self, layer: Layer, type_: str, fields: Iterable[str], arguments: Mapping[str, str]
+    ) -> FunctionCall:
+        """Return the call with constants of the layer and sizes of the tile before it."""
         lines = []
         steps = constants.step_initialisers(self._steps(layer))
         if steps:
@@ -191,8 +191,8 @@ class _Portable(Kernel):
         members = (*(f"{t}_{n}" for t in "xy" for n in "hwc"), "pad_top", "pad_left")
         lines += [f"  .{member} = ${member}," for member in members]
         lines.append("};")
-        lines.append(f"{self.name}(&layer, &tile, {', '.join(arguments)});")
-        return "\n".join(["{", *(f"  {line}" for line in lines), "}"])
+        first = {"layer": "&layer", "tile": "&tile"}
+        return FunctionCall(self.name, {**first, **arguments}, tuple(lines))
 
     def _table(self, layer: Layer) -> str:
         return "$mul" if self._steps(layer) else "NULL"
@@ -255,12 +255,11 @@ class _Accumulating(_Portable):
         quick = layer.inputs[0].bits == 8 and _weight_type(layer) == (8, True)
         return self.costs.mac if quick else self.costs.generic_mac
 
-    def _accumulating_call(self, layer: Layer, type_: str, fields: Iterable[str]) -> str:
+    def _accumulating_call(self, layer: Layer, type_: str, fields: Iterable[str]) -> FunctionCall:
         x, y = layer.inputs[0], layer.output
-        bias = "$bias" if layer.bias is not None else "NULL"
-        psum, first, last = (
-            ("$psum", "$first", "$last") if self.traits(layer).accumulates else ("NULL", "1", "1")
-        )
+        sums = {"psum": "NULL", "first": "1", "last": "1"}
+        if self.traits(layer).accumulates:
+            sums = {name: f"${name}" for name in sums}
         return self._call(
             layer,
             type_,
@@ -271,7 +270,14 @@ class _Accumulating(_Portable):
                 *fields,
                 f".steps = {_steps_of(0, len(self._steps(layer)))}",
             ),
-            ("$x", "$weights", bias, self._table(layer), psum, first, last, "$y"),
+            {
+                "x": "$x",
+                "weights": "$weights",
+                "bias": "$bias" if layer.bias is not None else "NULL",
+                "steps": self._table(layer),
+                **sums,
+                "y": "$y",
+            },
         )
 
 
@@ -296,7 +302,7 @@ class PortableConv(_Accumulating):
         taps = layer.window.taps
         return taps * self.costs.tap + self._fan_in(layer, tile) * self._mac_cycles(layer)
 
-    def call(self, layer: Layer) -> str:
+    def call(self, layer: Layer) -> FunctionCall:
         """Return the call, with the layer as constants."""
         conv = layer.conv
         group_in, group_out = (
@@ -328,7 +334,7 @@ class PortableLinear(_Accumulating):
     def _sum_cycles(self, layer: Layer, tile: Tile) -> Number:
         return self.costs.tap + tile.c_in * self._mac_cycles(layer)
 
-    def call(self, layer: Layer) -> str:
+    def call(self, layer: Layer) -> FunctionCall:
         """Return the call, with the layer as constants."""
         fields = (f".pixel_c = {_gapped_pixel(layer)}",)
         return self._accumulating_call(layer, "dory_portable_linear_t", fields)
@@ -341,7 +347,7 @@ class _PortablePool(_Portable):
     def _sum_cycles(self, layer: Layer, tile: Tile) -> Number:
         return layer.window.taps * (self.costs.tap + self.costs.element)
 
-    def call(self, layer: Layer) -> str:
+    def call(self, layer: Layer) -> FunctionCall:
         """Return the call, with the layer as constants."""
         fields = (
             f".x = {_type(layer.inputs[0])}",
@@ -350,7 +356,8 @@ class _PortablePool(_Portable):
             *self._beside(layer),
             f".steps = {_steps_of(0, len(self._steps(layer)))}",
         )
-        return self._call(layer, "dory_portable_pool_t", fields, ("$x", self._table(layer), "$y"))
+        arguments = {"x": "$x", "steps": self._table(layer), "y": "$y"}
+        return self._call(layer, "dory_portable_pool_t", fields, arguments)
 
     def _beside(self, layer: Layer) -> tuple[str, ...]:
         """Return the members that say what stands around the image."""
@@ -402,7 +409,7 @@ class PortableAdd(_Portable):
     def _sum_cycles(self, layer: Layer, tile: Tile) -> Number:
         return 2 * self.costs.element
 
-    def call(self, layer: Layer) -> str:
+    def call(self, layer: Layer) -> FunctionCall:
         """Return the call, with the layer as constants."""
         a, b = (len(steps) for steps in self._operands(layer))
         first, second = layer.inputs
@@ -414,7 +421,7 @@ class PortableAdd(_Portable):
             f".x2_steps = {_steps_of(a, b)}",
             f".steps = {_steps_of(a + b, len(layer.op.requants))}",
         )
-        arguments = ("$x", "$x2", self._table(layer), "$y")
+        arguments = {"x": "$x", "x2": "$x2", "steps": self._table(layer), "y": "$y"}
         return self._call(layer, "dory_portable_add_t", fields, arguments)
 
 

@@ -14,7 +14,7 @@ from dory_core.estimate.timeline import LayerEstimate, PartTimeline, Traffic
 from dory_core.hardware import Link, OperatingPoint, OutputFile
 from dory_core.ir import Conv, Layer, Linear, Tensor
 from dory_core.ir.layout import HWC, Layout
-from dory_core.kernel import StructCall
+from dory_core.kernel import FunctionCall
 from dory_core.plan.document import GENERATOR, PLAN_VERSION, plan_json, timeline_json
 from dory_core.plan.operations import Program
 from dory_core.plan.timeline import NetworkTimeline
@@ -178,7 +178,7 @@ class KernelCall:
     name: str
     symbol: str
     headers: tuple[str, ...]
-    text: str | StructCall
+    call: FunctionCall
     engine: str = ""
     fetches: str = ""
 

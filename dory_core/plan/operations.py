@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from dory_core.copies import AS_IT_IS, Carriage
 from dory_core.expr import Expr
-from dory_core.kernel import StructCall
+from dory_core.kernel import FunctionCall
 
 if TYPE_CHECKING:
     from dory_core.blocks import Block
@@ -129,10 +129,9 @@ Argument = Address | int | Expr | None
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Call:
-    """Every core calls the kernel. text: the call with ``$names``; arguments: their values."""
+    """Every core calls the kernel. arguments: values of the ``$names`` in the call."""
 
-    symbol: str
-    text: str | StructCall
+    call: FunctionCall
     arguments: dict[str, Argument]
 
 

@@ -340,4 +340,4 @@ class _Lowering:
             if step.block(name) is not None:
                 arguments[name] = self._buffer(name)
         arguments["y"] = self._operand("y")
-        return Call(step.kernel.symbol, step.kernel.text, arguments)
+        return Call(step.kernel.call, arguments)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dory_core.codegen.arguments import ArgumentText, call_lines
-from dory_core.kernel import StructCall, StructValue
+from dory_core.kernel import FunctionCall, StructValue
 
 DEFINED = "arguments_t arguments;\nDORY_SIM_UNDEFINED(&arguments, sizeof arguments);"
 NAMES = {
@@ -15,8 +15,9 @@ NAMES = {
 
 
 def lines(*fields: tuple[str, str | StructValue]) -> tuple[str, str]:
-    before, call = call_lines(StructCall("kernel", "arguments_t", fields), NAMES.__getitem__)
-    return "\n".join(before), "\n".join(call)
+    call = FunctionCall("kernel", {"arguments": StructValue(fields, "arguments_t")})
+    before, of_tile = call_lines(call, NAMES.__getitem__)
+    return "\n".join(before), "\n".join(of_tile)
 
 
 def test_members_that_name_the_tile_are_set_in_the_loop() -> None:
@@ -68,15 +69,36 @@ def test_members_that_a_call_does_not_give_are_not_cleared() -> None:
     assert before == DEFINED
 
 
-def test_call_as_text_stays_in_the_loop() -> None:
-    before, call = call_lines("kernel($x, $y_w);", NAMES.__getitem__)
+def test_arguments_that_are_no_structs_stay_in_the_loop() -> None:
+    before, call = call_lines(FunctionCall("kernel", {"x": "$x", "w": "$y_w"}), NAMES.__getitem__)
     assert before == []
     assert call == ["kernel((l1 + x_slot * 64), 5);"]
 
 
+def test_lines_around_a_call_stand_in_a_block_with_it() -> None:
+    call = FunctionCall("kernel", {"w": "w"}, ("int w = $y_w;",), ("done();",))
+    assert call_lines(call, NAMES.__getitem__) == (
+        [],
+        ["{", "  int w = 5;", "  kernel(w);", "  done();", "}"],
+    )
+
+
+def test_several_structs_are_variables_by_the_names_of_their_arguments() -> None:
+    structs = {name: StructValue((("w", "$y_w"),), f"{name}_t") for name in ("layer", "tile")}
+    before, call = call_lines(FunctionCall("kernel", {**structs, "x": "$x"}), NAMES.__getitem__)
+    assert [line for line in before if "SIM" not in line] == [
+        "layer_t layer;",
+        "layer.w = 5;",
+        "tile_t tile;",
+        "tile.w = 5;",
+    ]
+    assert call == ["kernel(&layer, &tile, (l1 + x_slot * 64));"]
+
+
 def test_text_of_a_call_is_one_statement() -> None:
     inner = StructValue((("mul", "$mul"), ("step", StructValue((("shift", "3"),)))), "requant_t")
-    assert str(StructCall("kernel", "arguments_t", (("x", "$x"), ("requant", inner)))) == (
+    struct = StructValue((("x", "$x"), ("requant", inner)), "arguments_t")
+    assert str(FunctionCall("kernel", {"arguments": struct})) == (
         "kernel(&(const arguments_t){\n  .x = $x,\n"
         "  .requant = &(const requant_t){.mul = $mul, .step = {.shift = 3}}});"
     )

@@ -124,7 +124,7 @@ def _function(number: int, layer: Layer) -> str:
     names |= {name: f"(a->w.data + a->{name})" for name in _PARTS}
     names |= {name: f"a->{name}.data" for name in ("x", "x2", "y")}
     names["psum"] = "(int32_t *)(void *)a->psum.data"
-    text = Template(kernel_of(layer).call(layer)).substitute(names)
+    text = Template(str(kernel_of(layer).call(layer))).substitute(names)
     return f"static void layer_{number}(const args_t *a)\n{{\n{text}\n}}\n"
 
 

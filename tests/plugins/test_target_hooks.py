@@ -21,7 +21,7 @@ from dory_core.hardware import (
     Target,
 )
 from dory_core.hooks import hookimpl
-from dory_core.kernel import Kernel, Rejection, Term
+from dory_core.kernel import FunctionCall, Kernel, Rejection, Term
 from dory_core.passes import Pass
 from dory_core.plugins import PluginError, Plugins
 
@@ -49,8 +49,8 @@ class NamedKernel(Kernel):
     def symbol(self, layer: Any) -> str:
         return self.name
 
-    def call(self, layer: Any) -> str:
-        return f"{self.name}();"
+    def call(self, layer: Any) -> FunctionCall:
+        return FunctionCall(self.name, {})
 
     def headers(self, layer: Any) -> tuple[str, ...]:
         return ()

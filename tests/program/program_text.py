@@ -47,7 +47,7 @@ def _line(operation: Operation) -> str:
         where = _address(operation.address)
         return f"mark {operation.kind.value} {where}, {to_text(operation.bytes)} B"
     if isinstance(operation, Call):
-        return f"call {operation.symbol}"
+        return f"call {operation.call.function}"
     if isinstance(operation, When):
         condition = operation.condition
         if isinstance(condition, Changes):

@@ -97,7 +97,10 @@ class Faulty(Kernel):
         return self.inner.symbol(layer)
 
     def call(self, layer):
-        return str(self.inner.call(layer)).replace(self.old, self.new)
+        call = self.inner.call(layer)
+        arguments = {n: self.new if v == self.old else v for n, v in call.arguments.items()}
+        before = tuple(line.replace(f"{self.old},", f"{self.new},") for line in call.before)
+        return replace(call, arguments=arguments, before=before)
 
     def headers(self, layer):
         return self.inner.headers(layer)
@@ -128,7 +131,7 @@ def test_a_block_of_another_size_than_announced_is_named() -> None:
 
 
 def test_an_input_that_is_written_is_named() -> None:
-    case = faulty(" $x,", " (((uint8_t *)$x)[0] ^= 1u, $x),")
+    case = faulty("$x", "(((uint8_t *)$x)[0] ^= 1u, $x)")
     with pytest.raises(AssertionError, match="x was written"):
         HostLibrary([case]).check()
 
@@ -147,6 +150,6 @@ def test_values_reach_both_ends_of_their_range() -> None:
 
 
 if __name__ == "__main__":
-    beyond = faulty(" $x,", " (uint8_t *)$x + $x_h * $x_w * $x_c,")
+    beyond = faulty("$x", "(uint8_t *)$x + $x_h * $x_w * $x_c")
     HostLibrary([beyond], SANITIZE).check()
     sys.exit("the sanitizer found nothing")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ import pytest
 
 from dory_core.errors import DoryError
 from dory_core.hardware import Memory, OutputFile
-from dory_core.kernel import Kernel, Rejection, WeightBlock
+from dory_core.kernel import FunctionCall, Kernel, Rejection, WeightBlock
 from dory_core.kernels import portable_kernels
 from dory_core.testing import Capabilities, TargetConformance
 from dory_core.testing.cases import Case, layer_cases, network_cases
@@ -240,8 +241,11 @@ def test_constants_larger_than_declared_are_a_bug_of_the_kernel(tmp_path: Path) 
 
 
 def test_call_that_mistakes_the_padding_is_found(tmp_path: Path) -> None:
-    def call(own: Callable[..., Any], layer: Any) -> str:
-        return str(own(layer)).replace("$pad_left", "$pad_top")
+    def call(own: Callable[..., Any], layer: Any) -> FunctionCall:
+        call = own(layer)
+        before = tuple(line.replace("$pad_left", "$pad_top") for line in call.before)
+        assert before != call.before
+        return replace(call, before=before)
 
     chip = ToyChip(changed(portable_kernels(1), call=call))
     fails(chip, LAYERS["conv_1d_causal_dilated"], tmp_path)
@@ -279,8 +283,8 @@ def test_first_budget_has_to_hold_every_layer(tmp_path: Path) -> None:
 def test_application_that_changes_from_one_time_to_the_next_is_found(tmp_path: Path) -> None:
     count = itertools.count()
 
-    def call(own: Callable[..., Any], layer: Any) -> str:
-        return f"/* {next(count)} */\n{own(layer)}"
+    def call(own: Callable[..., Any], layer: Any) -> FunctionCall:
+        return replace(own(layer), after=(f"/* {next(count)} */",))
 
     chip = ToyChip(changed(portable_kernels(1), call=call))
     message = message_of(

@@ -28,7 +28,7 @@ from dory_core.ir.geometry import (
     output_bytes,
     window_of,
 )
-from dory_core.kernel import Constraint, Kernel, Rejection, Term, Traits
+from dory_core.kernel import Constraint, FunctionCall, Kernel, Rejection, Term, Traits
 from dory_core.testing.kernels import alone
 from dory_core.tiling.problem import formulate
 
@@ -91,7 +91,7 @@ class SampleKernel(Kernel):
         return "sample"
 
     def call(self, layer):
-        return "sample();"
+        return FunctionCall("sample", {})
 
     def headers(self, layer):
         return ()

@@ -14,6 +14,7 @@ import numpy as np
 from dory_core.api import (
     Add,
     Conv,
+    FunctionCall,
     Kernel,
     Layer,
     Layout,
@@ -86,7 +87,7 @@ class Array(Kernel):
         names = ("array.h", "array.c")
         return tuple(OutputFile.from_package(SOURCES / n, f"kernels/{n}") for n in names)
 
-    def _call(self, layer: Layer, function: str, arguments: str, **fields: Any) -> str:
+    def _call(self, layer: Layer, function: str, *arguments: str, **fields: Any) -> FunctionCall:
         [step] = layer.op.requants
         x, y = layer.inputs[0], layer.output
         values = {
@@ -102,13 +103,12 @@ class Array(Kernel):
             **fields,
         }
         text = ", ".join(f".{name} = {value}" for name, value in values.items())
-        return (
-            "{\n"
-            f"  static const array_layer_t layer = {{{text}}};\n"
-            "  const array_tile_t tile = {$x_h, $x_c, $y_h, $y_c, $pad_top, $pad_left};\n"
-            f"  {function}(&layer, &tile, {arguments});\n"
-            "}"
+        before = (
+            f"static const array_layer_t layer = {{{text}}};",
+            "const array_tile_t tile = {$x_h, $x_c, $y_h, $y_c, $pad_top, $pad_left};",
         )
+        values = {name.split("$")[1]: name for name in arguments}
+        return FunctionCall(function, {"layer": "&layer", "tile": "&tile", **values}, before)
 
 
 def _initialiser(layout: Layout) -> str:
@@ -152,13 +152,16 @@ class ArrayConv(Array):
     ) -> WeightBlock | None:
         return _block(layer, c_out, layer.weighted.weights.values[slice(*c_out)])
 
-    def call(self, layer: Layer) -> str:
+    def call(self, layer: Layer) -> FunctionCall:
         conv = layer.op
         assert isinstance(conv, Conv)
         return self._call(
             layer,
             "array_conv",
-            "(uintptr_t)$l2_x, $x, $weights, $y",
+            "(uintptr_t)$l2_x",
+            "$x",
+            "$weights",
+            "$y",
             kernel_h=conv.window.kernel[0],
             kernel_w=conv.window.kernel[1],
             stride_h=conv.window.strides[0],
@@ -188,9 +191,9 @@ class ArrayLinear(Array):
         padding = VECTOR.padded_channels(x.channels) - x.channels
         return _block(layer, c_out, np.pad(rows, ((0, 0), (0, 0), (0, padding))))
 
-    def call(self, layer: Layer) -> str:
+    def call(self, layer: Layer) -> FunctionCall:
         width = VECTOR.size_bytes(layer.inputs[0])
-        return self._call(layer, "array_linear", "$x, $weights, $y", x_width=width)
+        return self._call(layer, "array_linear", "$x", "$weights", "$y", x_width=width)
 
 
 class ArrayAdd(Array):
@@ -211,8 +214,8 @@ class ArrayAdd(Array):
     def _inputs(self, layer: Layer) -> tuple[Layout, ...]:
         return (replace(self.layout, clean=False),) * 2
 
-    def call(self, layer: Layer) -> str:
-        return self._call(layer, "array_add", "$x, $x2, $y")
+    def call(self, layer: Layer) -> FunctionCall:
+        return self._call(layer, "array_add", "$x", "$x2", "$y")
 
 
 def array_first(layer: Layer, **more: Any) -> tuple[Kernel, ...]:

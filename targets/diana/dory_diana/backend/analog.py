@@ -11,6 +11,7 @@ import numpy as np
 from dory_core.api import (
     Constraint,
     Conv,
+    FunctionCall,
     Layer,
     Linear,
     Number,
@@ -139,9 +140,16 @@ class AnalogKernel(ArrayKernel):
         )
 
     @property
-    def arguments(self) -> tuple[str, ...]:
+    def arguments(self) -> dict[str, str]:
         """Return the arguments of the call but its parameters."""
-        return (l2("l2_x"), l1("x"), l2("weights"), l2("mul"), "0", l1("y"))
+        return {
+            "l2_x": l2("l2_x"),
+            "l1_x": l1("x"),
+            "l2_W": l2("weights"),
+            "l2_BN": l2("mul"),
+            "l1_W": "0",
+            "l1_y": l1("y"),
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +191,7 @@ class AnalogConv(AnalogKernel):
         steps = ceil_div(_channels(layer), _OPERATION_INPUTS)
         return steps * tile.h * (tile.w // unrolled)
 
-    def call(self, layer: Layer) -> str:
+    def call(self, layer: Layer) -> FunctionCall:
         """The public call with the largest unrolling that the tile's outputs leave room for."""
         conv, x, y = layer.conv, layer.inputs[0], layer.output
         kernel_h, kernel_w = conv.window.kernel
@@ -242,7 +250,7 @@ class AnalogLinear(AnalogKernel):
         """One per 128 inputs."""
         return ceil_div(self.rows(layer), _OPERATION_INPUTS)
 
-    def call(self, layer: Layer) -> str:
+    def call(self, layer: Layer) -> FunctionCall:
         """The public call."""
         ones = ("cx", "cy", "fx", "fy", "ox", "oy", "ox_unroll")
         fields = (

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from dory_core.api import Conv, Kernel, Layer, OutputFile, Rejection, Tensor
+from dory_core.api import Conv, FunctionCall, Kernel, Layer, OutputFile, Rejection, Tensor
 
 #: Sides of filters that the arrays have.
 SIDES = (1, 3, 5, 7)
@@ -40,18 +40,15 @@ class ArrayKernel(Kernel):
     def driver_call(
         self,
         fields: Sequence[tuple[str, str]],
-        arguments: Sequence[str],
+        arguments: Mapping[str, str],
         before: Sequence[str] = (),
-    ) -> str:
-        """Return the block with the call and the barrier that completes it."""
+    ) -> FunctionCall:
+        """Return the call and the barrier that completes it."""
         lines = [*before, "Layer_parameters parameters = {"]
         lines += [f"  .{name} = {value}," for name, value in fields]
-        lines += [
-            "};",
-            f"{self.function}({', '.join((*arguments, '&parameters'))});",
-            f"dory_cores_barrier_{self.array}();",
-        ]
-        return "\n".join(["{", *(f"  {line}" for line in lines), "}"])
+        barrier = f"dory_cores_barrier_{self.array}();"
+        all_arguments = {**arguments, "parameters": "&parameters"}
+        return FunctionCall(self.function, all_arguments, (*lines, "};"), (barrier,))
 
 
 def l1(name: str) -> str:

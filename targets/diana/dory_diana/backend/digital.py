@@ -11,6 +11,7 @@ from dory_core.api import (
     Add,
     Constraint,
     Conv,
+    FunctionCall,
     Layer,
     Linear,
     Number,
@@ -43,6 +44,14 @@ _CALL_CYCLES = 70
 _L2_BYTES_PER_CYCLE = 16
 _L1_BYTES_PER_CYCLE = 64
 
+#: Arguments of calls with weights, but for the parameters.
+_WEIGHTED = {
+    "l2_x": l2("l2_x"),
+    "l1_x": l1("x"),
+    "l2_W": l2("weights"),
+    "l1_W": "0",
+    "l1_y": l1("y"),
+}
 _OTHER_KIND = Rejection(
     "the digital array computes convolutions, fully connected layers and sums", other_kind=True
 )
@@ -142,7 +151,7 @@ class DigitalConv(DigitalKernel):
         fetched = self.weight_bytes(layer, tile) // _L2_BYTES_PER_CYCLE
         return rows * columns * tile.h * layer.window.taps + moved + fetched + _CALL_CYCLES
 
-    def call(self, layer: Layer) -> str:
+    def call(self, layer: Layer) -> FunctionCall:
         """The public call on padded sizes; rows alone differ from tile to tile."""
         conv = layer.conv
         kernel_h, kernel_w = conv.window.kernel
@@ -158,8 +167,7 @@ class DigitalConv(DigitalKernel):
             *self.requantisation(needed(digital_form(layer))),
             ("stride", str(conv.window.strides[0] - 1)),
         )
-        arguments = (l2("l2_x"), l1("x"), l2("weights"), "0", l1("y"))
-        return self.driver_call(fields, arguments)
+        return self.driver_call(fields, _WEIGHTED)
 
     def channel_fields(self, layer: Layer) -> tuple[tuple[str, str], ...]:
         """All input channels, and the outputs of the tile."""
@@ -252,7 +260,7 @@ class DigitalLinear(DigitalKernel):
         fetched = self.weight_bytes(layer, tile) // _L2_BYTES_PER_CYCLE
         return ceil_div(tile.c_out, _UNIT) * (_inputs(layer) // _UNIT) + fetched + _CALL_CYCLES
 
-    def call(self, layer: Layer) -> str:
+    def call(self, layer: Layer) -> FunctionCall:
         """The public call."""
         ones = tuple((name, "1") for name in ("cx", "cy", "fx", "fy", "ox", "oy"))
         fields = (
@@ -261,8 +269,7 @@ class DigitalLinear(DigitalKernel):
             *ones,
             *self.requantisation(needed(digital_form(layer))),
         )
-        arguments = (l2("l2_x"), l1("x"), l2("weights"), "0", l1("y"))
-        return self.driver_call(fields, arguments)
+        return self.driver_call(fields, _WEIGHTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,7 +295,7 @@ class DigitalSum(DigitalKernel):
         size = ceil_div(tile.c_out, _UNIT) * _UNIT * tile.h * ceil_div(tile.w, _UNIT) * _UNIT
         return ceil_div(3 * size, _L1_BYTES_PER_CYCLE) + _CALL_CYCLES
 
-    def call(self, layer: Layer) -> str:
+    def call(self, layer: Layer) -> FunctionCall:
         """The public call on padded sizes."""
         width = str(_up(layer.output.width))
         fields = (
@@ -302,7 +309,13 @@ class DigitalSum(DigitalKernel):
             ("oy", "$y_h"),
             *self.requantisation(needed(sum_form(layer))),
         )
-        arguments = (l2("l2_x"), l1("x"), l2("l2_x2"), l1("x2"), l1("y"))
+        arguments = {
+            "l2_x": l2("l2_x"),
+            "l1_x": l1("x"),
+            "l2_x2": l2("l2_x2"),
+            "l1_x2": l1("x2"),
+            "l1_y": l1("y"),
+        }
         return self.driver_call(fields, arguments)
 
 

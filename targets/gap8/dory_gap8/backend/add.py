@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from dory_core.api import (
     Add,
+    FunctionCall,
     Layer,
     Number,
     OutputFile,
     Rejection,
     Requant,
-    StructCall,
     StructValue,
     ceil_div,
     reject_type,
@@ -97,7 +97,7 @@ class AddKernel(ClusterKernel):
         suffix = (chosen.suffix or "_sum") + ("_wide" if chosen.bits == 64 else "")
         return f"dory_gap8_add_{types}{parts}{suffix}"
 
-    def call(self, layer: Layer) -> StructCall:
+    def call(self, layer: Layer) -> FunctionCall:
         """One call for all elements of the tile."""
         chosen, operands = self._steps(layer)
         arguments: list[tuple[str, str | StructValue]] = [

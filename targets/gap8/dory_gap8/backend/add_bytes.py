@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from dory_core.api import (
     Add,
+    FunctionCall,
     Layer,
     Number,
     OutputFile,
@@ -264,7 +265,7 @@ class AddBytesKernel(ClusterKernel):
             finish = "lookup_as_is"
         return f"{self.name}_{types}_{form}_{finish}"
 
-    def call(self, layer: Layer) -> str:
+    def call(self, layer: Layer) -> FunctionCall:
         """One call for all elements of the tile."""
         scheme = self._scheme(layer)
         arguments = [*tile_arguments("x", "x2", "y"), ("elements", "$y_h * $y_w * $y_c")]

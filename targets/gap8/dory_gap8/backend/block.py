@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from dory_core.api import (
     Conv,
+    FunctionCall,
     Layer,
     Number,
     OutputFile,
@@ -314,7 +315,7 @@ class BlockKernel(ClusterKernel):
     def _shared(self) -> int:
         return 0
 
-    def call(self, layer: Layer) -> str:
+    def call(self, layer: Layer) -> FunctionCall:
         """One call with the tile's sizes and padding."""
         done = finish(layer)
         scratch = self._needs_scratch(layer)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.api import Constraint, Conv, Layer, Number, Rejection, StructCall, Window, extent
+from dory_core.api import Constraint, Conv, FunctionCall, Layer, Number, Rejection, Window, extent
 from dory_gap8 import calibration as cal
 from dory_gap8.backend.dense import DenseKernel, reject_weighted, weighted_epilogue
 from dory_gap8.backend.instance import call_text
@@ -62,7 +62,7 @@ class ConvolutionKernel(DenseKernel):
         group_in, _ = group_channels(layer)
         return kernel_h * kernel_w, group_in or tile.c_in
 
-    def call(self, layer: Layer) -> StructCall:
+    def call(self, layer: Layer) -> FunctionCall:
         """One call with the tile's sizes and padding."""
         group_in, group_out = group_channels(layer)
         arguments = (

@@ -9,11 +9,11 @@ import numpy as np
 
 from dory_core.api import (
     Conv,
+    FunctionCall,
     Layer,
     Number,
     OutputFile,
     Rejection,
-    StructCall,
     Traits,
     WeightBlock,
     ceil_div,
@@ -113,7 +113,7 @@ class DepthwiseKernel(ClusterKernel):
         w = f"i{weight_bits(layer.conv)}"
         return f"dory_gap8_depthwise_{x}_{w}_{y}{weighted_epilogue(layer).suffix}"
 
-    def call(self, layer: Layer) -> StructCall:
+    def call(self, layer: Layer) -> FunctionCall:
         """One call with the tile's sizes and padding."""
         conv = layer.conv
         arguments = (

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from dory_core.api import (
     Conv,
+    FunctionCall,
     Layer,
     Number,
     OutputFile,
@@ -221,7 +222,7 @@ class DepthwiseHwcKernel(ClusterKernel):
         x, y = layer.inputs[0].type_name, layer.output.type_name
         return f"dory_gap8_{kind}_{x}_i8_{y}{weighted_epilogue(layer).suffix}"
 
-    def call(self, layer: Layer) -> str:
+    def call(self, layer: Layer) -> FunctionCall:
         """One call with the tile's sizes and padding along the kernel's axes."""
         conv, form = layer.conv, form_of(layer)
         x_a, x_b = form.axes("$x_h", "$x_w")

@@ -10,12 +10,12 @@ from importlib.resources import files
 from dory_core.api import (
     TURN,
     TWO_ADDENDS,
+    FunctionCall,
     Kernel,
     Layer,
     OutputFile,
     Rejection,
     Requant,
-    StructCall,
     StructValue,
 )
 
@@ -148,6 +148,6 @@ def sources(
 
 def call_text(
     symbol: str, kind: str, arguments: Iterable[tuple[str, str | StructValue]]
-) -> StructCall:
+) -> FunctionCall:
     """Return the call of an instance with named arguments."""
-    return StructCall(symbol, argument_type(kind), tuple(arguments))
+    return FunctionCall(symbol, {"arguments": StructValue(tuple(arguments), argument_type(kind))})

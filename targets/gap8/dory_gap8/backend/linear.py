@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
-from dory_core.api import Layer, Linear, Number, Rejection, StructCall, ceil_div
+from dory_core.api import FunctionCall, Layer, Linear, Number, Rejection, ceil_div
 from dory_gap8 import calibration as cal
 from dory_gap8.backend.conv import tile_arguments
 from dory_gap8.backend.dense import (
@@ -58,7 +58,7 @@ class LinearKernel(DenseKernel):
         mine = ceil_div(ceil_div(tile.c_out, unit), self.cores) * unit
         return cal.CALL + block_cycles(layer, columns, vectors, mine, 1)
 
-    def call(self, layer: Layer) -> StructCall:
+    def call(self, layer: Layer) -> FunctionCall:
         """One call with the sizes of the two vectors."""
         pixel, bits = _pixel(layer), layer.inputs[0].bits
         if pixel:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dory_core.api import (
+    FunctionCall,
     Layer,
     Linear,
     Number,
@@ -88,7 +89,7 @@ class LinearBytesKernel(ClusterKernel):
         x, y = layer.inputs[0].type_name, layer.output.type_name
         return f"{self.name}_{x}_i8_{y}{weighted_epilogue(layer).suffix}"
 
-    def call(self, layer: Layer) -> str:
+    def call(self, layer: Layer) -> FunctionCall:
         """One call with the sizes of the two vectors."""
         arguments = (
             *tile_arguments("x", "weights", "y", "scratch", "x_c", "y_c"),

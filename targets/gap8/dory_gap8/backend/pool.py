@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from dory_core.api import (
     AvgPool,
+    FunctionCall,
     Layer,
     Number,
     OutputFile,
     Rejection,
-    StructCall,
     StructValue,
     ceil_div,
     minimum,
@@ -82,7 +82,7 @@ class MaxPoolKernel(ClusterKernel):
         """The element type."""
         return f"dory_gap8_maxpool_{layer.inputs[0].type_name}"
 
-    def call(self, layer: Layer) -> StructCall:
+    def call(self, layer: Layer) -> FunctionCall:
         """One call with the tile's sizes and padding."""
         arguments = (*tile_arguments(*_TILE), *geometry_arguments(layer.window))
         return call_text(self.symbol(layer), "maxpool", arguments)
@@ -136,7 +136,7 @@ class AvgPoolKernel(ClusterKernel):
         x, y = layer.inputs[0].type_name, layer.output.type_name
         return f"dory_gap8_avgpool_{x}_{y}{self._epilogue(layer).suffix}"
 
-    def call(self, layer: Layer) -> StructCall:
+    def call(self, layer: Layer) -> FunctionCall:
         """One call with the tile's sizes and padding."""
         arguments = (
             *tile_arguments(*_TILE),

@@ -16,12 +16,14 @@ import numpy as np
 from dory_core.api import (
     Constraint,
     Conv,
+    FunctionCall,
     Kernel,
     Layer,
     Linear,
     Number,
     OutputFile,
     Rejection,
+    StructValue,
     Tensor,
     Traits,
     WeightBlock,
@@ -170,7 +172,7 @@ class UnpackingKernel(Kernel):
         files = {f.path: f for f in (*inner, *(shipped(f"dory_gap8_{n}") for n in names))}
         return tuple(files.values())
 
-    def call(self, layer: Layer) -> str:
+    def call(self, layer: Layer) -> FunctionCall:
         """Unpack, meet, compute, and where outputs are packed meet and pack them."""
         x, y = layer.inputs[0], layer.output
         lines = ["uint8_t *rest = (uint8_t *)$scratch;"]
@@ -197,15 +199,17 @@ class UnpackingKernel(Kernel):
             lines.append(f"dory_gap8_unpack_{x.type_name}(x_bytes, $x, $x_h * $x_w, $x_c);")
         if bits < 8:
             lines.append(f"dory_gap8_unpack_weights_i{bits}(weights_bytes, $weights, {words});")
-        inner = Template(str(self.inner.call(wide(layer)))).safe_substitute(names)
         if min(x.bits, bits) < 8:
             lines.append("dory_barrier();")
-        lines += inner.split("\n")
+        inner = self.inner.call(wide(layer))
+        [(name, struct)] = inner.arguments.items()
+        assert isinstance(struct, StructValue)
+        arguments = {name: Template(struct.literal).safe_substitute(names)}
+        after = ["(void)rest;"]
         if y.bits < 8:
-            lines.append("dory_barrier();")
-            lines.append(f"dory_gap8_pack_{y.bits}($y, y_bytes, $y_h * $y_w, $y_c);")
-        lines.append("(void)rest;")
-        return "\n".join(["{", *(f"  {line}" for line in lines), "}"])
+            pack = f"dory_gap8_pack_{y.bits}($y, y_bytes, $y_h * $y_w, $y_c);"
+            after = ["dory_barrier();", pack, *after]
+        return FunctionCall(inner.function, arguments, tuple(lines), tuple(after))
 
     def _constants(self, layer: Layer) -> Constants:
         inner: ByteKernel = self.inner  # type: ignore[assignment]

@@ -5,7 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dory_core.api import Add, AvgPool, Layer, MaxPool, Number, Rejection, Requant, ceil_div
+from dory_core.api import (
+    Add,
+    AvgPool,
+    FunctionCall,
+    Layer,
+    MaxPool,
+    Number,
+    Rejection,
+    Requant,
+    ceil_div,
+)
 from dory_gap8.pulp_nn import cycles as cost
 from dory_gap8.pulp_nn.upstream import (
     INT16_MAX,
@@ -63,15 +73,21 @@ class UpstreamAdd(UpstreamKernel):
         row = tile.w * tile.c_out * cost.ADD_ELEMENT
         return cost.CALL + ceil_div(tile.h, self.cores) * row
 
-    def call(self, layer: Layer) -> str:
+    def call(self, layer: Layer) -> FunctionCall:
         """One call for the tile."""
         kind = layer.add
         first_scale, second_scale = (_scale(step) for step in kind.operand_requants)
         div = kind.requants[0].div if kind.requants else 1
-        return (
-            f"{self.name}((uint8_t *)$x, (uint8_t *)$x2, $y, {first_scale}, {second_scale},"
-            f" {div.bit_length() - 1}, $y_h, $y_w, $y_c);"
-        )
+        arguments = {
+            "x": "(uint8_t *)$x",
+            "x2": "(uint8_t *)$x2",
+            "y": "$y",
+            "mult1": str(first_scale),
+            "mult2": str(second_scale),
+            "shift": str(div.bit_length() - 1),
+            **{name: f"$y_{name}" for name in "hwc"},
+        }
+        return FunctionCall(self.name, arguments)
 
 
 def _scale(step: Requant | None) -> int | None:
@@ -122,16 +138,29 @@ class UpstreamAvgPool(UpstreamKernel):
         element = cost.AVGPOOL_OUTPUT + cost.AVGPOOL_TAP_TENTHS * taps // 10
         return cost.CALL + ceil_div(tile.h, self.cores) * tile.w * tile.c_out * element
 
-    def call(self, layer: Layer) -> str:
+    def call(self, layer: Layer) -> FunctionCall:
         """One call; lambda is the multiplier of the sum times the taps, which it divides again."""
         window, step = layer.window, layer.op.requants[0]
         kh, kw = window.kernel
-        return (
-            f"{self.name}((uint8_t *)$x, $y, {step.mul[0] * window.taps}, "
-            f"{step.div.bit_length() - 1}, {step.add[0]},\n"
-            f"    $x_w, $x_h, $y_c, $y_w, $y_h, {kw}, {kh}, 0, 0, 0, 0,"
-            f" {window.strides[1]}, {window.strides[0]}, 1);"
-        )
+        arguments = {
+            "x": "(uint8_t *)$x",
+            "y": "$y",
+            "lambda": str(step.mul[0] * window.taps),
+            "shift": str(step.div.bit_length() - 1),
+            "add": str(step.add[0]),
+            "x_w": "$x_w",
+            "x_h": "$x_h",
+            "c": "$y_c",
+            "y_w": "$y_w",
+            "y_h": "$y_h",
+            "kernel_w": str(kw),
+            "kernel_h": str(kh),
+            **dict.fromkeys(("top", "bottom", "left", "right"), "0"),
+            "stride_x": str(window.strides[1]),
+            "stride_y": str(window.strides[0]),
+            "requant": "1",
+        }
+        return FunctionCall(self.name, arguments)
 
 
 @dataclass(frozen=True)
@@ -151,6 +180,6 @@ class UpstreamMaxPool(UpstreamKernel):
         """It is never called."""
         raise NotImplementedError("no layer is accepted")
 
-    def call(self, layer: Layer) -> str:
+    def call(self, layer: Layer) -> FunctionCall:
         """It is never called."""
         raise NotImplementedError("no layer is accepted")

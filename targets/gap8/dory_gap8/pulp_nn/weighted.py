@@ -11,6 +11,7 @@ import numpy as np
 from dory_core.api import (
     Constraint,
     Conv,
+    FunctionCall,
     Layer,
     Linear,
     Number,
@@ -111,23 +112,37 @@ class WeightedKernel(UpstreamKernel):
         parts["weights"] = self.rows(layer)[chosen]
         return blocks(parts)
 
-    def scales(self, layer: Layer) -> str:
+    def scales(self, layer: Layer) -> dict[str, str]:
         """The arguments of the requantisation: k, lambda, a factor that is not used, d."""
         integer = f"int{self.library.bits}_t"
         shift = layer.op.requants[0].div.bit_length() - 1
-        return f"({integer} *)$mul, ({integer} *)$add, 0, {shift}"
+        values = (f"({integer} *)$mul", f"({integer} *)$add", "0", str(shift))
+        return dict(zip(("k", "lambda", "mult", "shift"), values, strict=True))
 
-    def convolution(self, layer: Layer, scratch: str, weights: str) -> str:
-        """The call of a convolution with the tile's sizes and padding."""
+    def convolution(self, layer: Layer, columns: str, *unused: str) -> FunctionCall:
+        """The call of a convolution with the tile's sizes and padding.
+
+        columns: argument of the im2col buffer. unused: parameters behind the weights.
+        """
         window = layer.window
-        return (
-            f"{self.name}($x, {scratch}, NULL, $y, {weights},\n"
-            f"    {self.scales(layer)},\n"
-            "    $x_w, $x_h, $x_c, $y_w, $y_h, $y_c,"
-            f" {window.kernel[1]}, {window.kernel[0]},\n"
-            "    $pad_top, $pad_bottom, $pad_left, $pad_right,"
-            f" {window.strides[1]}, {window.strides[0]}, 1, 1);"
-        )
+        arguments = {
+            "x": "$x",
+            "columns": columns,
+            "bias": "NULL",
+            "y": "$y",
+            "weights": "(const int8_t *)$weights",
+            **dict.fromkeys(unused, "NULL"),
+            **self.scales(layer),
+            **{name: f"${name}" for name in ("x_w", "x_h", "x_c", "y_w", "y_h", "y_c")},
+            "kernel_w": str(window.kernel[1]),
+            "kernel_h": str(window.kernel[0]),
+            **{name: f"$pad_{name}" for name in ("top", "bottom", "left", "right")},
+            "stride_x": str(window.strides[1]),
+            "stride_y": str(window.strides[0]),
+            "relu": "1",
+            "batch_norm": "1",
+        }
+        return FunctionCall(self.name, arguments)
 
     def judge_convolution(self, layer: Layer) -> Rejection | None:
         """What every convolution demands."""
@@ -186,9 +201,9 @@ class UpstreamConv(WeightedKernel):
         bits = self.library.bits
         return cost.conv(tile.h, tile.w, tile.c_out, self.row(layer), bits, self.cores)
 
-    def call(self, layer: Layer) -> str:
+    def call(self, layer: Layer) -> FunctionCall:
         """One call with an im2col buffer."""
-        return self.convolution(layer, "$scratch", "(const int8_t *)$weights")
+        return self.convolution(layer, "$scratch")
 
 
 @dataclass(frozen=True)
@@ -218,9 +233,9 @@ class UpstreamPointwise(UpstreamConv):
         bits = self.library.bits
         return cost.pointwise(tile.h, tile.w, tile.c_out, self.row(layer), bits, self.cores)
 
-    def call(self, layer: Layer) -> str:
+    def call(self, layer: Layer) -> FunctionCall:
         """One call; there is no im2col buffer."""
-        return self.convolution(layer, "NULL", "(const int8_t *)$weights")
+        return self.convolution(layer, "NULL")
 
 
 @dataclass(frozen=True)
@@ -284,9 +299,9 @@ class UpstreamDepthwise(WeightedKernel):
         column = (tile.x_h + top + bottom) * row + tile.h * (cost.DEPTHWISE_OUTPUT + taps + wide)
         return cost.CALL + ceil_div(tile.c_out, self.cores) * tile.w * column
 
-    def call(self, layer: Layer) -> str:
+    def call(self, layer: Layer) -> FunctionCall:
         """One call; the buffer for weights is not used."""
-        return self.convolution(layer, "$scratch", "(const int8_t *)$weights, NULL")
+        return self.convolution(layer, "$scratch", "unused")
 
 
 @dataclass(frozen=True)
@@ -313,12 +328,20 @@ class UpstreamLinear(WeightedKernel):
         output = cost.LINEAR_OUTPUT + cost.LINEAR_WORD_TENTHS * -(-self.row(layer) // 4) // 10
         return cost.CALL + ceil_div(tile.c_out, self.cores) * output
 
-    def call(self, layer: Layer) -> str:
+    def call(self, layer: Layer) -> FunctionCall:
         """One call for the outputs of the tile."""
-        return (
-            f"{self.name}((uint8_t *)$x, NULL, $y, (int8_t *)$weights,\n"
-            f"    {self.scales(layer)}, $x_c, $y_c, 1, 1);"
-        )
+        arguments = {
+            "x": "(uint8_t *)$x",
+            "bias": "NULL",
+            "y": "$y",
+            "weights": "(int8_t *)$weights",
+            **self.scales(layer),
+            "inputs": "$x_c",
+            "outputs": "$y_c",
+            "relu": "1",
+            "batch_norm": "1",
+        }
+        return FunctionCall(self.name, arguments)
 
 
 @dataclass(frozen=True)
@@ -351,9 +374,14 @@ class UpstreamLinear32(UpstreamLinear):
         chosen = slice(*c_out)
         return blocks({"bias": values[chosen].astype("<i4"), "weights": self.rows(layer)[chosen]})
 
-    def call(self, layer: Layer) -> str:
+    def call(self, layer: Layer) -> FunctionCall:
         """One call; the library reads the 32-bit bias through a pointer to bytes."""
-        return (
-            f"{self.name}((uint8_t *)$x, (int8_t *)$bias, (int32_t *)(void *)$y,\n"
-            "    (int8_t *)$weights, $x_c, $y_c);"
-        )
+        arguments = {
+            "x": "(uint8_t *)$x",
+            "bias": "(int8_t *)$bias",
+            "y": "(int32_t *)(void *)$y",
+            "weights": "(int8_t *)$weights",
+            "inputs": "$x_c",
+            "outputs": "$y_c",
+        }
+        return FunctionCall(self.name, arguments)

@@ -8,6 +8,7 @@ import numpy as np
 
 from dory_core.api import (
     Add,
+    FunctionCall,
     Layer,
     Number,
     OutputFile,
@@ -92,7 +93,7 @@ class AddKernel(InstanceKernel):
         operands = "".join(f"_{o.token}" for o in _operands(layer) if o is not None)
         return f"{self.name}_{types}{operands}{epilogue(layer).suffix}"
 
-    def call(self, layer: Layer) -> str:
+    def call(self, layer: Layer) -> FunctionCall:
         """One call for all elements of the tile."""
         lines = [
             "{.shift = 0}" if o is None or o.line is None else o.line.initialiser()

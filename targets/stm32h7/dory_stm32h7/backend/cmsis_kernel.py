@@ -10,12 +10,14 @@ import numpy.typing as npt
 
 from dory_core.api import (
     Conv,
+    FunctionCall,
     Layer,
     Linear,
     MaxPool,
     Number,
     OutputFile,
     Rejection,
+    StructValue,
     Tile,
     WeightBlock,
     Window,
@@ -104,7 +106,7 @@ class CmsisKernel(CountedKernel):
         rows = np.moveaxis(weights, 1, 3) if weights.ndim == 4 else weights
         return rows.astype(np.int8).tobytes()
 
-    def call(self, layer: Layer) -> str:
+    def call(self, layer: Layer) -> FunctionCall:
         """One call with the sizes of the tile."""
         kind, y = layer.op, layer.output
         window = kind.window if isinstance(kind, (Conv, MaxPool)) else Window(kernel=(1, 1))
@@ -133,8 +135,8 @@ class CmsisKernel(CountedKernel):
             ("lo", str(lo)),
             ("hi", str(hi)),
         ]
-        lines = ",\n".join(f"  .{name} = {value}" for name, value in arguments)
-        return f"{self.symbol(layer)}(&(const dory_cmsis_nn_t){{\n{lines}}});"
+        struct = StructValue(tuple(arguments), "dory_cmsis_nn_t")
+        return FunctionCall(self.symbol(layer), {"arguments": struct.literal})
 
     def buffer_text(self, layer: Layer) -> str:
         """Return the size of the library's buffer as a C expression."""

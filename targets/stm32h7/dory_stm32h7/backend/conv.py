@@ -7,6 +7,7 @@ import numpy as np
 from dory_core.api import (
     Access,
     Conv,
+    FunctionCall,
     Layer,
     MemoryAccesses,
     Number,
@@ -95,7 +96,7 @@ class ConvKernel(WeightedKernel, MemoryAccesses):
         form = "_odd" if _odd_runs(layer) else ""
         return f"{self.name}{form}_{kernel_h}x{kernel_w}_{self.types(layer)}"
 
-    def call(self, layer: Layer) -> str:
+    def call(self, layer: Layer) -> FunctionCall:
         """One call with the tile's sizes and padding."""
         conv = layer.conv
         grouped = conv.groups > 1

@@ -7,6 +7,7 @@ import numpy as np
 from dory_core.api import (
     Access,
     Conv,
+    FunctionCall,
     Layer,
     MemoryAccesses,
     Number,
@@ -88,7 +89,7 @@ class DepthwiseKernel(WeightedKernel, MemoryAccesses):
         kernel_h, kernel_w = layer.window.kernel
         return f"{self.name}_{kernel_h}x{kernel_w}_{self.types(layer)}"
 
-    def call(self, layer: Layer) -> str:
+    def call(self, layer: Layer) -> FunctionCall:
         """One call with the tile's sizes and padding."""
         arguments = (
             *tile_arguments("x", "weights", "y"),

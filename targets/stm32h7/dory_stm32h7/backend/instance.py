@@ -7,7 +7,19 @@ from abc import abstractmethod
 from collections.abc import Iterable
 from importlib.resources import files
 
-from dory_core.api import TURN, TWO_ADDENDS, Kernel, Layer, Number, OutputFile, Tensor, Tile, Window
+from dory_core.api import (
+    TURN,
+    TWO_ADDENDS,
+    FunctionCall,
+    Kernel,
+    Layer,
+    Number,
+    OutputFile,
+    StructValue,
+    Tensor,
+    Tile,
+    Window,
+)
 from dory_stm32h7 import calibration
 
 PREFIX = "dory_stm32h7"
@@ -72,10 +84,10 @@ class InstanceKernel(CountedKernel):
             *(_shipped(f"{PREFIX}_{name}.h") for name in sorted(shipped)),
         )
 
-    def instance_call(self, layer: Layer, arguments: Iterable[tuple[str, str]]) -> str:
-        """Return the C statement that calls the instance with named arguments."""
-        lines = ",\n".join(f"  .{name} = {value}" for name, value in arguments)
-        return f"{self.symbol(layer)}(&(const {self._argument()}){{\n{lines}}});"
+    def instance_call(self, layer: Layer, arguments: Iterable[tuple[str, str]]) -> FunctionCall:
+        """Return the call of the instance with named arguments, a literal in read-only memory."""
+        struct = StructValue(tuple(arguments), self._argument())
+        return FunctionCall(self.symbol(layer), {"arguments": struct.literal})
 
     def _argument(self) -> str:
         return f"{PREFIX}_{_ARGUMENTS.get(self.template, self.template)}_t"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dory_core.api import (
     Access,
+    FunctionCall,
     Layer,
     Linear,
     MemoryAccesses,
@@ -59,7 +60,7 @@ class LinearKernel(WeightedKernel, MemoryAccesses):
         """Types and requantisation."""
         return f"{self.name}_{self.types(layer)}"
 
-    def call(self, layer: Layer) -> str:
+    def call(self, layer: Layer) -> FunctionCall:
         """One call with the sizes of the two vectors."""
         arguments = (
             *tile_arguments("x", "weights", "y", "x_c", "y_c"),

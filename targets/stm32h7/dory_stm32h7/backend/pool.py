@@ -5,6 +5,7 @@ from __future__ import annotations
 from dory_core.api import (
     Access,
     AvgPool,
+    FunctionCall,
     Layer,
     MemoryAccesses,
     Number,
@@ -58,7 +59,7 @@ class MaxPoolKernel(InstanceKernel, MemoryAccesses):
         """The element type."""
         return f"{self.name}_{layer.inputs[0].type_name}"
 
-    def call(self, layer: Layer) -> str:
+    def call(self, layer: Layer) -> FunctionCall:
         """One call with the tile's sizes and padding."""
         window = layer.window
         arguments = (*tile_arguments(*_TILE), *kernel_arguments(window), *step_arguments(window))
@@ -109,7 +110,7 @@ class AvgPoolKernel(InstanceKernel, MemoryAccesses):
         x, y = layer.inputs[0].type_name, layer.output.type_name
         return f"{self.name}_{x}_{y}{epilogue(layer).suffix}"
 
-    def call(self, layer: Layer) -> str:
+    def call(self, layer: Layer) -> FunctionCall:
         """One call with the tile's sizes and padding."""
         window = layer.window
         arguments = (
