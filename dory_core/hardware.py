@@ -432,7 +432,6 @@ class DmaHal:
     for any number. The host simulation insists on it.
     """
 
-    name: str
     files: tuple[OutputFile, ...] = ()
     any_core: bool = False
     tickets: int = 0

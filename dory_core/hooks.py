@@ -32,7 +32,7 @@ def hookimpl(function: Any = None, *, target: str | tuple[str, ...] = ()) -> Any
 
     >>> @hookimpl(target="blinky")
     ... def dory_dma_hal(ctx):
-    ...     return DmaHal("blinky")
+    ...     return DmaHal(any_core=False)
     """
     targets = (target,) if isinstance(target, str) else tuple(target)
 

@@ -118,7 +118,7 @@ def dory_dma_hal(ctx: TargetContext) -> DmaHal | None:
     >>> @hookimpl(target="blinky")
     ... def dory_dma_hal():
     ...     source = OutputFile("hal/dory_hal_blinky.c", "/* dory_dma_start() and others */")
-    ...     return DmaHal("blinky", files=(source,), any_core=False)
+    ...     return DmaHal(files=(source,), any_core=False)
     >>> dory_dma_hal().files[0].path
     'hal/dory_hal_blinky.c'
     """

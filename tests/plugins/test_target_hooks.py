@@ -94,7 +94,7 @@ class Chip:
 
     @hookimpl(target=("chip", "another chip"))
     def dory_dma_hal(self, ctx: Any) -> DmaHal:
-        return DmaHal(f"{ctx.name} dma")
+        return DmaHal(tickets=len(ctx.name))
 
 
 @pytest.fixture
@@ -157,7 +157,7 @@ def test_hooks_may_leave_out_parameters(plugins: Plugins) -> None:
     assert [kernel.name for kernel in kernels] == ["first", "second"]
     assert plugins.objective_terms(ctx, layer, kernels[0], tile) == (Term("rows", 1.0, 6),)
     assert [step.name for step in plugins.passes(ctx)] == ["nothing"]
-    assert plugins.dma_hal(ctx) == DmaHal("chip dma")
+    assert plugins.dma_hal(ctx) == DmaHal(tickets=len("chip"))
     assert [file.path for file in plugins.application(ctx, layer)] == ["main.c"]
     assert plugins.runners(ctx) == ()
 
@@ -185,8 +185,8 @@ def test_a_hook_is_called_for_its_targets_alone() -> None:
     plugins = Plugins.from_objects(chip=Chip())
     ctx = plugins.context("chip")
     other, third = (replace(ctx, name=name, options={}) for name in ("another chip", "third"))
-    assert plugins.dma_hal(ctx) == DmaHal("chip dma")
-    assert plugins.dma_hal(other) == DmaHal("another chip dma")
+    assert plugins.dma_hal(ctx) == DmaHal(tickets=len("chip"))
+    assert plugins.dma_hal(other) == DmaHal(tickets=len("another chip"))
     assert plugins.dma_hal(third) is None
     assert [p.name for p in plugins.passes(third)] == ["nothing"], "it names no target"
 

@@ -91,7 +91,7 @@ class ToyChip:
 
     @hookimpl(target=NAME)
     def dory_dma_hal(self) -> DmaHal:
-        return DmaHal(NAME, any_core=self.any_core)
+        return DmaHal(any_core=self.any_core)
 
     @hookimpl(target=NAME)
     def dory_kernels(self, ctx: TargetContext, layer: Layer) -> list[Kernel]:

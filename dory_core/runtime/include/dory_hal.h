@@ -55,7 +55,8 @@ typedef struct {
 /* Starts a copy between L2 and L1; the descriptor may be reused at once. */
 dory_ticket_t (dory_dma_start)(const dory_copy_t *copy);
 /* Starts a copy that the wait for `ticket` waits for too; it is the last one that the calling core
- * took. With DORY_NO_TICKET it is a start. Returns the ticket. */
+ * took. With DORY_NO_TICKET it is a start. Returns the ticket. There is no limit to the copies of a
+ * ticket: a HAL whose DMA queues few commands waits inside until there is room for one. */
 dory_ticket_t (dory_dma_join)(dory_ticket_t ticket, const dory_copy_t *copy);
 void (dory_dma_wait)(dory_ticket_t ticket);
 

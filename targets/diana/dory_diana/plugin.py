@@ -75,7 +75,7 @@ def dory_dma_hal() -> DmaHal:
     from dory_core.api import DmaHal
     from dory_diana.runtime import hal_files
 
-    return DmaHal(NAME, hal_files())
+    return DmaHal(hal_files())
 
 
 @hookimpl(target=NAME)

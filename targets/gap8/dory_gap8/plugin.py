@@ -51,14 +51,13 @@ def dory_objective_terms(
 
 
 @hookimpl(target=NAME)
-def dory_dma_hal(ctx: TargetContext) -> DmaHal:
+def dory_dma_hal() -> DmaHal:
     """Return the HAL: every core commands the cluster DMA through a port of its own."""
     from dory_core.api import DmaHal
     from dory_gap8.application import hal_files
     from dory_gap8.hardware import DMA_COUNTERS
 
-    name = f"gap8-{ctx.options.get('board', 'gvsoc')}"
-    return DmaHal(name, hal_files(), any_core=True, tickets=DMA_COUNTERS)
+    return DmaHal(hal_files(), any_core=True, tickets=DMA_COUNTERS)
 
 
 @hookimpl(target=NAME)

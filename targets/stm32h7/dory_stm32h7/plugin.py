@@ -63,7 +63,7 @@ def dory_dma_hal(ctx: TargetContext) -> DmaHal:
     from dory_core.api import DmaHal
     from dory_stm32h7.application import hal_files
 
-    return DmaHal(f"stm32h7-{ctx.options.get('dma', 'mdma')}", hal_files(ctx))
+    return DmaHal(hal_files(ctx))
 
 
 @hookimpl(target=NAME)

@@ -48,7 +48,7 @@ def dory_dma_hal() -> DmaHal:
     """Return the C files that drive the DMA; the host simulation needs none."""
     from dory_core.api import DmaHal
 
-    return DmaHal(NAME, any_core=False)
+    return DmaHal(any_core=False)
 
 
 @hookimpl(target=NAME)
