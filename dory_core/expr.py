@@ -19,21 +19,6 @@ import numpy as np
 #: An int, a numpy integer array or an Expr; a type variable would spread over every signature.
 Number = Any
 
-__all__ = [
-    "Const",
-    "Expr",
-    "Lookup",
-    "Op",
-    "Var",
-    "ceil_div",
-    "evaluate",
-    "lookup",
-    "maximum",
-    "minimum",
-    "to_text",
-]
-
-
 _Binary = Callable[["Expr", Any], "Expr"]
 
 

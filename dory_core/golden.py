@@ -41,6 +41,10 @@ class Golden:
     layers: tuple[Values, ...]
     names: tuple[str, ...]
 
+    def title(self, position: int) -> str:
+        """Return where the input (0) or a layer (from 1) comes from, for messages."""
+        return f"{self.source}: '{self.names[position]}'"
+
     def values_of_inputs(self, graph: Graph) -> dict[str, Values]:
         """Return the network input by name, shape (C, H, W); raises UsageError."""
         return {graph.inputs[0]: input_of(graph, self)}
@@ -86,7 +90,7 @@ def read_goldens(path: Path) -> tuple[Golden, ...] | tuple[TensorGolden, ...]:
 
 def input_of(graph: Graph, golden: Golden) -> Values:
     """Return the golden's input as (C, H, W). Raises: UsageError when its size is wrong."""
-    return _shaped(golden, 0, golden.input, graph.tensors[graph.inputs[0]])
+    return _shaped(golden.title(0), golden.input, graph.tensors[graph.inputs[0]])
 
 
 def read_input(path: Path, graph: Graph) -> Values:
@@ -105,9 +109,7 @@ def read_input(path: Path, graph: Graph) -> Values:
         values = _integers(f"{path}", arrays["input"])
     else:
         values = _read_text(path)
-    return _shaped(
-        Golden(path, values, (), (path.name,)), 0, values, graph.tensors[graph.inputs[0]]
-    )
+    return _shaped(f"{path}", values, graph.tensors[graph.inputs[0]])
 
 
 def compare(
@@ -127,7 +129,7 @@ def compare(
         )
     expected = {
         layer.index: _shaped(
-            golden, layer.index + 1, golden.layers[layer.index], graph.tensors[layer.output]
+            golden.title(layer.index + 1), golden.layers[layer.index], graph.tensors[layer.output]
         ).transpose(1, 2, 0)
         for layer in graph.ops
     }
@@ -141,10 +143,10 @@ def compare(
     )
 
 
-def _shaped(golden: Golden, position: int, values: Values, tensor: Tensor) -> Values:
+def _shaped(what: str, values: Values, tensor: Tensor) -> Values:
     if values.size != tensor.elements:
         raise UsageError(
-            f"{golden.source}: '{golden.names[position]}' holds {values.size} values, tensor"
+            f"{what} holds {values.size} values, tensor"
             f" '{tensor.name}' of the network has {tensor.elements}"
             f" ({tensor.channels} x {tensor.height} x {tensor.width})",
             "give values of this network, flattened in HWC order",
@@ -222,27 +224,17 @@ def _read_text(file: Path) -> Values:
             f"{file}: not a readable text file ({error})",
             "give integers as text, one a line, or a .npy or .npz file",
         ) from error
-    items: list[tuple[int, str]] = []
+    values = []
     for number, line in enumerate(lines, start=1):
-        if not line.lstrip().startswith("#"):
-            items.extend((number, item) for item in line.replace("\\", " ").split(","))
-    items = [(number, item.strip()) for number, item in items if item.strip()]
-    try:
-        values = np.array([item for _, item in items], dtype=np.float64)
-    except ValueError:
-        number, item = next(pair for pair in items if not _is_number(pair[1]))
-        raise UsageError(
-            f"{file}: line {number}: '{item}' is not a number", "give integers, one a line"
-        ) from None
-    return _integers(f"{file}", values)
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+        items = [] if line.lstrip().startswith("#") else line.replace("\\", " ").split(",")
+        for item in filter(None, map(str.strip, items)):
+            try:
+                values.append(float(item))
+            except ValueError:
+                raise UsageError(
+                    f"{file}: line {number}: '{item}' is not a number", "give integers, one a line"
+                ) from None
+    return _integers(f"{file}", np.array(values, dtype=np.float64))
 
 
 def _integers(what: str, values: npt.NDArray[Any]) -> Values:

@@ -371,13 +371,12 @@ class Option:
 class Target:
     """A chip family that dory can generate applications for.
 
-    forms: application forms, the first is the default. operating_points: the first is the default.
+    operating_points: the first is the default.
     """
 
     name: str
     summary: str
     options: tuple[Option, ...] = ()
-    forms: tuple[str, ...] = ("application",)
     operating_points: tuple[OperatingPoint, ...] = ()
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import singledispatch
 from pathlib import Path
 from typing import Any
 
@@ -188,30 +187,16 @@ def setup_for(
 # -- results as text ----------------------------------------------------------------------------
 
 
-@singledispatch
 def text_of(value: object) -> tuple[str, str]:
     """Return (ending of a file, text) of the result of a stage."""
-    raise TypeError(f"no stage gives a {type(value).__name__}")
-
-
-@text_of.register
-def _(value: Graph) -> tuple[str, str]:
+    if isinstance(value, Plan):
+        return "json", json.dumps(value.to_json(), indent=1) + "\n"
+    if isinstance(value, BoundGraph):
+        return "txt", bound_text(value)
+    if isinstance(value, TiledGraph):
+        return "txt", tiled_text(value)
+    assert isinstance(value, Graph)
     return "txt", graph_text(value)
-
-
-@text_of.register
-def _(value: BoundGraph) -> tuple[str, str]:
-    return "txt", bound_text(value)
-
-
-@text_of.register
-def _(value: TiledGraph) -> tuple[str, str]:
-    return "txt", tiled_text(value)
-
-
-@text_of.register
-def _(value: Plan) -> tuple[str, str]:
-    return "json", json.dumps(value.to_json(), indent=1) + "\n"
 
 
 class Dump:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from dory_core.discovery import PluginState, advertising, installed
 from dory_core.errors import DoryError, UsageError
-from dory_core.hooks import API_VERSION, Hook, Refused, describe, hooks_of, specifications
+from dory_core.hooks import Hook, Refused, describe, hooks_of, specifications
 
 # `dory --help` loads this module: it does without the records and without importlib.metadata.
 if TYPE_CHECKING:
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from dory_core.kernel import Kernel, Term
     from dory_core.passes import Pass
     from dory_core.simulate.runner import Runner
-
-__all__ = ["API_VERSION", "PluginError", "PluginState", "Plugins", "discover", "load_plugins"]
 
 _LEAVE_OUT = "report this to its authors; DORY_PLUGINS=NAME,... leaves it out"
 

@@ -42,7 +42,6 @@ def _row(plugins: Plugins, name: str) -> dict[str, Any]:
             }
             for option in plugins.options(name)
         ],
-        "forms": list(target.forms),
         "operating_points": [
             row(point, "name", "core_hz", "energy_j_per_cycle", "source")
             for point in target.operating_points

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from importlib.resources import files
 
-__all__ = ["runtime_files"]
-
 _SUFFIXES = (".c", ".h", ".mk")
 
 

@@ -6,7 +6,6 @@ import errno
 import hashlib
 import os
 import re
-import subprocess
 import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -21,8 +20,7 @@ from dory_core.simulate.compiler import (
     probe_sanitizer,
     sanitizer_names,
 )
-
-__all__ = ["Recipe", "build", "build_program"]
+from dory_core.simulate.process import run_process
 
 SOURCE_FOLDERS = ("src", "weights", "kernels", "kernels/external", "hal/host")
 INCLUDE_FOLDERS = (
@@ -123,15 +121,7 @@ def _key(parts: list[bytes]) -> str:
 
 
 def _call(command: list[str], cwd: Path, what: str) -> None:
-    result = subprocess.run(
-        command,
-        cwd=cwd,
-        env={**os.environ, "LC_ALL": "C"},
-        capture_output=True,
-        text=True,
-        errors="replace",
-        check=False,
-    )
+    result = run_process(command, cwd, None, what, {**os.environ, "LC_ALL": "C"})
     if result.returncode != 0:
         lines = (result.stderr or result.stdout).strip().splitlines()[:_SHOWN_LINES]
         if any(_DISK_FULL in line for line in lines):

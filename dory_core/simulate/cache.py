@@ -9,8 +9,6 @@ from pathlib import Path
 
 from dory_core.errors import UsageError
 
-__all__ = ["ObjectCache", "cache_dir"]
-
 LIMIT_BYTES = 500 << 20
 _HINT = "let the environment variable DORY_CACHE name a directory that you may write to"
 

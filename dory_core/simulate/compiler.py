@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import os
 import shlex
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -14,14 +13,6 @@ from functools import cache
 from pathlib import Path
 
 from dory_core.errors import ToolMissing, UsageError
-
-__all__ = [
-    "SANITIZERS",
-    "ZIGLANG",
-    "Compiler",
-    "find_compiler",
-    "probe_sanitizer",
-]
 
 # The wheel's compiler is a clang that by default uses all that this machine's processor has. The
 # baseline of the architecture makes what it compiles the same everywhere, and avoids a fault of
@@ -117,19 +108,23 @@ class Compiler:
 
 @cache
 def _identify(command: tuple[str, ...]) -> Compiler | None:
-    if shutil.which(command[0]) is None:
-        return None
+    result = _run(*command, "--version")
+    return Compiler(command, result.stdout.strip()) if result and not result.returncode else None
+
+
+def _run(*command: str) -> subprocess.CompletedProcess[str] | None:
+    """Return how a command ended, None when it cannot be run or does not end."""
     try:
-        result = subprocess.run(
-            [*command, "--version"],
+        return subprocess.run(
+            command,
             capture_output=True,
             text=True,
+            errors="replace",
             timeout=_PROBE_TIMEOUT_S,
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return Compiler(command, result.stdout.strip()) if result.returncode == 0 else None
 
 
 def find_compiler() -> Compiler:
@@ -177,25 +172,10 @@ def _works(compiler: Compiler, name: str) -> bool:
         source = Path(folder, "probe.c")
         source.write_text(_PROBES[name])
         program = Path(folder, "probe")
-        command = [*compiler.command, "-std=c99", "-g", f"-fsanitize={name}"]
-        command += [str(source), "-o", str(program), "-lpthread"]
-        try:
-            compiled = subprocess.run(
-                command, capture_output=True, timeout=_PROBE_TIMEOUT_S, check=False
-            )
-            if compiled.returncode != 0:
-                return False
-            ran = subprocess.run(
-                [str(program)],
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=_PROBE_TIMEOUT_S,
-                check=False,
-            )
-        except (OSError, subprocess.TimeoutExpired):
-            return False
-        return _MARKS[name] in ran.stderr
+        flags = ("-std=c99", "-g", f"-fsanitize={name}")
+        compiled = _run(*compiler.command, *flags, str(source), "-o", str(program), "-lpthread")
+        ran = _run(str(program)) if compiled and not compiled.returncode else None
+        return ran is not None and _MARKS[name] in ran.stderr
 
 
 def probe_sanitizer(compiler: Compiler, sanitize: str) -> None:

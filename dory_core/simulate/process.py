@@ -8,20 +8,18 @@ from pathlib import Path
 
 from dory_core.errors import VerificationFailed
 
-__all__ = ["run_process"]
-
 
 def run_process(
     command: Sequence[str],
     folder: Path,
-    timeout_s: float,
+    timeout_s: float | None,
     what: str,
     environment: Mapping[str, str] | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """Run ``command`` in ``folder`` and return its status and output, whatever the status is.
 
-    what: subject of the message when it takes longer than ``timeout_s``. environment: of the
-    process, by default this one's. Bytes that are no text are replaced.
+    what: subject of the message when it takes longer than ``timeout_s``, None for no limit.
+    environment: of the process, by default this one's. Bytes that are no text are replaced.
 
     Raises: VerificationFailed when it did not end in time.
     """

@@ -14,8 +14,6 @@ from dory_core.ir import Tensor
 from dory_core.ir.layout import HWC, Layout
 from dory_core.ir.packing import pack, unpack
 
-__all__ = ["Counts", "LayerOutput", "LayerResult", "Mismatch", "Run", "RunResult", "compare_layer"]
-
 SCHEMA_VERSION = 1
 
 

@@ -20,8 +20,6 @@ from dory_core.simulate.process import run_process
 from dory_core.simulate.result import Counts, LayerOutput, Run, RunResult
 from dory_core.simulate.runner import RunRequest
 
-__all__ = ["DMA_MODES", "run_host"]
-
 DMA_MODES = ("early", "late", "random")
 
 _EXIT_DIFFERS = 5

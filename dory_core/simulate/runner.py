@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy.typing as npt
 
 from dory_core.errors import UsageError
 from dory_core.simulate.dump import save_values
 from dory_core.simulate.result import LayerOutput, LayerResult, Run, RunResult, compare_layer
-
-__all__ = ["HOST_RUNNER", "RunFunction", "RunRequest", "Runner"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,28 +105,20 @@ class RunRequest:
             save_values(self.dump / f"run_{execution:02d}" if several else self.dump, values)
 
 
-class RunFunction(Protocol):
-    """Runs an application and compares its layers; see :func:`dory_core.simulate.run.run_host`.
-
-    A runner that has no use for dma, seed, sanitize or dump raises UsageError for anything but the
-    default.
-    """
-
-    def __call__(self, app_dir: Path, request: RunRequest) -> RunResult:
-        """Return the comparison; raise VerificationFailed when the program was stopped."""
-
-
 @dataclass(frozen=True, slots=True)
 class Runner:
     """A way to execute an application.
 
-    name: what ``--runner`` takes. summary: one line for the user. run: does it. preferred: it is
-    what runs when nobody asks for another one; a target says so when the tools for it are there.
+    name: what ``--runner`` takes. summary: one line for the user. run: executes the application of
+    a directory and compares its layers, as :func:`dory_core.simulate.run.run_host` does: it raises
+    VerificationFailed when the program was stopped, and UsageError for a dma, seed, sanitize or
+    dump other than the default that it has no use for. preferred: it is what runs when nobody asks
+    for another one; a target says so when the tools for it are there.
     """
 
     name: str
     summary: str
-    run: RunFunction
+    run: Callable[[Path, RunRequest], RunResult]
     preferred: bool = False
 
 

@@ -12,7 +12,7 @@ from dory_core.cli.tables.plan import new_table
 from dory_core.cli.tables.units import bytes_text
 
 if TYPE_CHECKING:
-    from dory_core.plugins import PluginState
+    from dory_core.discovery import PluginState
 
 _NOTHING = "none: each one comes with a Python package of its own; see also `dory plugins`"
 

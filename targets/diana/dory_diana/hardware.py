@@ -82,7 +82,6 @@ TARGET = Target(
             ("application", "library"),
         ),
     ),
-    forms=("application", "library"),
     operating_points=(NOMINAL,),
 )
 

@@ -94,7 +94,6 @@ TARGET = Target(
         ),
         VECTORS_OPTION,
     ),
-    forms=("application", "library"),
     operating_points=(VOS0, VOS1),
 )
 
