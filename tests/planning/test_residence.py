@@ -310,8 +310,9 @@ def test_the_check_finds_wrong_places_in_l1_and_l2(tmp_path: Path) -> None:
         verify(plan, changed(plan, 1, output=moved(second.output, offset=0)))
     pool = plan.steps[4]
     with pytest.raises(DoryError, match="writes layer_04 over layer_03, which it reads"):
-        place = pool.inputs[0].place
-        verify(plan, changed(plan, 4, output=moved(pool.output, offset=place.offset)))
+        [part], at = pool.parts, pool.inputs[0].place.offset
+        wrong = {"output": moved(pool.output, offset=at), "parts": (replace(part, output=at),)}
+        verify(plan, changed(plan, 4, **wrong))
 
 
 def test_a_layer_between_ends_what_lies_in_l1(tmp_path: Path) -> None:
