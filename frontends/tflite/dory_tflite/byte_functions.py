@@ -13,6 +13,7 @@ import numpy as np
 
 from dory_tflite.exponentials import logistic, tanh
 from dory_tflite.fixed_point import (
+    FactorError,
     Integers,
     Multiplier,
     c_divide,
@@ -105,13 +106,13 @@ def _sigmoid_table(x: Quantisation, function: object, shift: int, zero_point: in
 def hard_swish_table(x: Quantisation, y: Quantisation) -> Integers:
     """HARD_SWISH in fixed point of 16 bits. Source: ``reference/hard_swish.h``.
 
-    Raises: ValueError when the output's scale is so small that the kernel refuses it.
+    Raises: FactorError when the output's scale is so small that the kernel refuses it.
     """
     fine = np.float32(np.float32(1 / 128) * np.float32(x.scale))
     output = quantize_multiplier(float(fine / np.float32(y.scale)))
     reluish = quantize_multiplier(float(fine / np.float32(3 / 32768)))
     if output.exponent > 0:
-        raise ValueError("the output's scale is below 1/128 of the input's")
+        raise FactorError("the output's scale is below 1/128 of the input's")
     value = x.centred << 7
     scaled = _high_product_16(value, _mantissa_16(output))
     gate = value
@@ -131,6 +132,8 @@ def _signed_product(values: Integers, factor: float) -> Integers:
     """Multiply by a factor that may be negative: its mantissa is, then."""
     if factor >= 0:
         return multiply(values, quantize_multiplier(factor))
+    if not -factor < 2.0**30:
+        raise FactorError(f"scales that differ by a factor of {factor:.3g}")
     fraction, exponent = math.frexp(factor)
     mantissa = -math.floor(-fraction * 2.0**31 + 0.5)
     if mantissa == -(2**31):

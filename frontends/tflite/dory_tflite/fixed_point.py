@@ -30,6 +30,13 @@ INT32_MAX = 2**31 - 1
 INT32_MIN = -(2**31)
 
 
+_MOST_EXPONENT = 31  # that of SOFTMAX
+
+
+class FactorError(ValueError):
+    """A factor that the kernels do not compute with, or not within 64 bits."""
+
+
 @dataclass(frozen=True, slots=True)
 class Multiplier:
     """The factor ``mantissa * 2^(exponent - 31)``; mantissa 0 is the factor zero."""
@@ -51,8 +58,10 @@ class Multiplier:
 def quantize_multiplier(factor: float) -> Multiplier:
     """Return the fixed-point form of a factor, which is not negative.
 
-    Source: ``QuantizeMultiplier`` with two roundings.
+    Source: ``QuantizeMultiplier`` with two roundings. Raises: FactorError beyond 2^31.
     """
+    if not factor <= 2.0**_MOST_EXPONENT:
+        raise FactorError(f"scales that differ by a factor of {factor:.3g}")
     fraction, exponent = math.frexp(factor)
     mantissa = math.floor(fraction * 2.0**31 + 0.5)
     if mantissa == 2**31:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dory_core.api import FrontendOptions, Graph, NotSupported, infer_types
+from dory_tflite.fixed_point import FactorError
 from dory_tflite.model import FileTensor, Model, Subgraph
 from dory_tflite.network import Bound, Network
 from dory_tflite.node import BYTES, Node
@@ -61,7 +62,10 @@ def import_model(model: Model) -> Imported:
                 "`dory tflite-operators` lists those that are",
             )
         known.check(node)
-        known.lower(node)
+        try:
+            known.lower(node)
+        except FactorError as error:
+            raise node.error(str(error)) from None
     return _finish(model.name, subgraph, network)
 
 
@@ -78,8 +82,6 @@ def _add_input(network: Network, tensor: FileTensor) -> None:
 
 
 def _finish(name: str, subgraph: Subgraph, network: Network) -> Imported:
-    if not network.inputs or not network.ops:
-        raise NotSupported(f"{name}: it holds no integer layer behind a network input")
     outputs = tuple(
         dict.fromkeys(network.flat(subgraph.tensors[index]) for index in subgraph.outputs)
     )
@@ -88,6 +90,8 @@ def _finish(name: str, subgraph: Subgraph, network: Network) -> Imported:
     direct = [output for output in outputs if output in network.inputs]
     if direct:
         raise NotSupported(f"{name}: its output is its input")
+    if not network.inputs or not network.ops:
+        raise NotSupported(f"{name}: it holds no integer layer behind a network input")
     graph = infer_types(
         name,
         tuple(network.tensors[name] for name in network.inputs),

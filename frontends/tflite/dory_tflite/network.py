@@ -15,6 +15,10 @@ from dory_tflite.model import FileTensor, Subgraph
 Triple = tuple[int, int, int]
 Values = npt.NDArray[np.int64]
 
+#: Bounds of what is imported, so that a damaged size costs neither time nor memory.
+MOST_PIXELS = 1 << 14
+MOST_CHANNELS = 1 << 22
+
 #: Axes of a Graph tensor (C, H, W) in the order of memory.
 _MEMORY_ORDER = (1, 2, 0)
 
@@ -31,6 +35,13 @@ def canonical_shape(tensor: FileTensor) -> Triple:
             "export the network with a fixed batch of 1",
         )
     height, width, channels = padded[-3:]
+    if min(padded) < 1:
+        raise NotSupported(f"{tensor.label}: shape {list(tensor.shape)} has no elements")
+    if max(height, width) > MOST_PIXELS or channels > MOST_CHANNELS:
+        raise NotSupported(
+            f"{tensor.label}: shape {list(tensor.shape)} is beyond {MOST_PIXELS} rows and"
+            f" columns and {MOST_CHANNELS} channels"
+        )
     return channels, height, width
 
 
@@ -91,14 +102,40 @@ class Network:
         return self.bound[tensor.index]
 
     def emit(
-        self, kind: type[Op], label: str, tensor: FileTensor, inputs: Sequence[str], **fields: Any
+        self,
+        kind: type[Op],
+        label: str,
+        tensor: FileTensor,
+        inputs: Sequence[str],
+        *,
+        ordered: bool = True,
+        **fields: Any,
     ) -> str:
-        """Append a layer whose output is a tensor of the file; returns the output's name."""
+        """Append a layer whose output is a tensor of the file; returns the output's name.
+
+        ordered: the dimensions of the file are those of the result in the order H, W, C.
+        Raises: NotSupported when the file's tensor has other sizes than the layer's result.
+        """
         name = self._append(kind, label, inputs, f"t{tensor.index}", fields)
+        self.check_shape(label, tensor, self.tensors[name].shape, ordered)
         if tensor.scales:
             self.scales[name] = (tensor.scales[0], tensor.zero_points[0])
         self.bind(tensor, Bound(name))
         return name
+
+    def check_shape(
+        self, label: str, tensor: FileTensor, shape: Triple, ordered: bool = True
+    ) -> None:
+        """Raise NotSupported when a result (C, H, W) has other sizes than the file's tensor."""
+        channels, height, width = shape
+        found = [size for size in (height, width, channels) if size > 1]
+        wanted = [size for size in tensor.shape if size > 1]
+        if found != wanted and (ordered or sorted(found) != sorted(wanted)):
+            raise NotSupported(
+                f"{label}: its result has the shape {[height, width, channels]}, {tensor.label} has"
+                f" {list(tensor.shape)}",
+                "the file is damaged; export it again",
+            )
 
     def value(self, tensor: FileTensor) -> str:
         """Return the Graph's tensor with the elements and the shape of a tensor of the file.

@@ -10,7 +10,7 @@ from typing import Any
 
 _PADDING = {0: "SAME", 1: "VALID"}
 _ACTIVATION = {0: "NONE", 1: "RELU", 2: "RELU_N1_TO_1", 3: "RELU6", 4: "TANH", 5: "SIGN_BIT"}
-_ENUMERATIONS: Mapping[str, Mapping[int, str]] = {
+ENUMERATIONS: Mapping[str, Mapping[int, str]] = {
     "Padding": _PADDING,
     "FusedActivationFunction": _ACTIVATION,
     "WeightsFormat": {0: "DEFAULT", 1: "SHUFFLED4x16INT8"},
@@ -25,7 +25,7 @@ _MASKS = ("BeginMask", "EndMask", "EllipsisMask", "NewAxisMask", "ShrinkAxisMask
 _CORNERS = ("AlignCorners", "HalfPixelCenters")
 
 #: Table of options and its fields that are read, by operator. Fields of other operators are not.
-_READ: Mapping[str, tuple[str, tuple[str, ...]]] = {
+OPTION_TABLES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "CONV_2D": ("Conv2DOptions", (*_WINDOW, *_DILATION)),
     "DEPTHWISE_CONV_2D": ("DepthwiseConv2DOptions", (*_WINDOW, *_DILATION, "DepthMultiplier")),
     "TRANSPOSE_CONV": ("TransposeConvOptions", _WINDOW),
@@ -64,7 +64,7 @@ _READ: Mapping[str, tuple[str, tuple[str, ...]]] = {
 }
 
 #: Vectors of numbers among the fields.
-_VECTORS = ("SqueezeDims", "NewShape")
+VECTORS = ("SqueezeDims", "NewShape")
 
 Numbers = Callable[[str, int, Callable[[], Any]], tuple[Any, ...]]
 
@@ -80,9 +80,9 @@ def read_options(
     """
     import tflite
 
-    if code not in _READ:
+    if code not in OPTION_TABLES:
         return {}
-    name, fields = _READ[code]
+    name, fields = OPTION_TABLES[code]
     kind = operator.BuiltinOptionsType()
     table = operator.BuiltinOptions()
     if table is None or kind == 0:
@@ -93,7 +93,7 @@ def read_options(
     options.Init(table.Bytes, table.Pos)
     found: dict[str, Any] = {}
     for field in fields:
-        if field in _VECTORS:
+        if field in VECTORS:
             length = getattr(options, f"{field}Length")()
             found[field] = numbers(field, length, getattr(options, f"{field}AsNumpy"))
         elif field in _TEXTS:
@@ -104,9 +104,9 @@ def read_options(
 
 
 def _member(field: str, value: Any) -> Any:
-    if field not in _ENUMERATIONS:
+    if field not in ENUMERATIONS:
         return value
-    members = _ENUMERATIONS[field]
+    members = ENUMERATIONS[field]
     if value not in members:
         raise KeyError(f"{field} {value} is unknown")
     return members[value]
@@ -115,9 +115,9 @@ def _member(field: str, value: Any) -> Any:
 def _defaults(fields: tuple[str, ...]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for field in fields:
-        if field in _ENUMERATIONS:
-            values[field] = _ENUMERATIONS[field][0]
-        elif field in _VECTORS:
+        if field in ENUMERATIONS:
+            values[field] = ENUMERATIONS[field][0]
+        elif field in VECTORS:
             values[field] = ()
         elif field in _TEXTS:
             values[field] = ""

@@ -26,6 +26,7 @@ _MOST_BYTES = 1 << 29
 _MOST_TABLES = 1 << 15
 _MOST_DIMENSIONS = 8
 _MOST_ELEMENTS = 1 << 28
+_SCALES = (2.0**-60, 2.0**60)  # products of two of them are floats
 
 # What the accessors raise on offsets and lengths that lead outside the file.
 _DAMAGE = (
@@ -231,8 +232,8 @@ class _File:
         axis = found.QuantizedDimension()
         if len(zeros) != len(scales):
             raise _Damaged(f"{what} has {len(scales)} scales and {len(zeros)} zero points")
-        if not all(np.isfinite(scale) and scale >= 0 for scale in scales):
-            raise _Damaged(f"{what} has a scale that is negative or not finite")
+        if not all(scale == 0 or _SCALES[0] <= scale <= _SCALES[1] for scale in scales):
+            raise _Damaged(f"{what} has a scale outside of {_SCALES[0]:.1g} ... {_SCALES[1]:.1g}")
         if not all(abs(zero) < 1 << 31 for zero in zeros):
             raise _Damaged(f"{what} has a zero point beyond 32 bits")
         if len(scales) > 1 and not (0 <= axis < len(shape) and shape[axis] == len(scales)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dory_core.api import Requant, requant
-from dory_tflite.fixed_point import FloorForm, Multiplier, floor_form, with_shift
+from dory_tflite.fixed_point import FactorError, FloorForm, Multiplier, floor_form, with_shift
 
 # Bits that mul * acc + add may have; 63 is what the Graph allows.
 _PRODUCT_BITS = 62
@@ -22,7 +22,7 @@ def rescaling(
 
     factors, reach: one for all channels or one each; reach is what acc - turn can be. turn: what
     the accumulator counts from.
-    Raises: ValueError when the factors of the channels need more than 64 bits together.
+    Raises: FactorError when the factors of the channels need more than 64 bits together.
     """
     count = max(len(factors), len(reach))
     channels = [
@@ -34,7 +34,7 @@ def rescaling(
     found = [with_shift(form, shift, lo, hi) for form, lo, hi in channels]
     forms = [form for form in found if form is not None]
     if len(forms) < count:
-        raise ValueError("the factors of its channels are too far apart for 64 bits")
+        raise FactorError("the factors of its channels are too far apart for 64 bits")
     offset = zero_point << shift
     adds = [form.add - form.mul * turn + offset for form in forms]
     lows = [form.add_negative - form.mul * turn + offset for form in forms]

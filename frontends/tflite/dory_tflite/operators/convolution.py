@@ -11,7 +11,7 @@ import numpy.typing as npt
 from dory_core.api import Array, Conv, ConvTranspose, Linear, Requant, Window
 from dory_tflite.fixed_point import quantize_multiplier
 from dory_tflite.model import FileTensor
-from dory_tflite.network import Bound, canonical_shape
+from dory_tflite.network import MOST_PIXELS, Bound, canonical_shape
 from dory_tflite.node import Constraint, Node, Operator
 from dory_tflite.operators.common import ACTIVATION, SAME_TYPE, byte_tensors, constant, option_is
 from dory_tflite.preparation import (
@@ -65,15 +65,12 @@ def _requants(
     lows = positive * lo + negative * hi + bias
     highs = positive * hi + negative * lo + bias
     y = node.quantisation(node.output())
-    try:
-        step = rescaling(
-            [quantize_multiplier(factor) for factor in factors],
-            list(zip(lows.tolist(), highs.tolist(), strict=True)),
-            y.zero_point,
-            node.clip(node.output()),
-        )
-    except ValueError as error:
-        raise node.error(str(error)) from None
+    step = rescaling(
+        [quantize_multiplier(factor) for factor in factors],
+        list(zip(lows.tolist(), highs.tolist(), strict=True)),
+        y.zero_point,
+        node.clip(node.output()),
+    )
     return (step,)
 
 
@@ -245,10 +242,10 @@ def _rank(position: int, rank: int) -> Constraint:
 
 def _strides(node: Node) -> bool:
     names = ("StrideH", "StrideW", "DilationHFactor", "DilationWFactor")
-    return all(node.op.options.get(name, 1) >= 1 for name in names)
+    return all(1 <= node.op.options.get(name, 1) <= MOST_PIXELS for name in names)
 
 
-_WINDOW = Constraint("strides and dilations are at least 1", _strides)
+_WINDOW = Constraint(f"strides and dilations are 1 to {MOST_PIXELS}", _strides)
 _COMMON = (byte_tensors(), SAME_TYPE, constant(1, "the weight tensor"), ACTIVATION)
 
 OPERATORS = (

@@ -45,6 +45,8 @@ def _pad(node: Node) -> None:
                 raise node.error("it pads the batch")
             continue
         before[axis], after[axis] = first, last
+    padded = [b + s + a for b, s, a in zip(before, canonical_shape(source), after, strict=True)]
+    node.network.check_shape(node.label, output, (padded[0], padded[1], padded[2]))
     value = node.quantisation(output).zero_point
     if node.op.code == "PADV2":
         value = int(node.constant(2).reshape(-1)[0])

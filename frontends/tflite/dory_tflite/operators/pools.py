@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dory_core.api import AvgPool, MaxPool, Window, mean_requant, requant
 from dory_tflite.fixed_point import quantize_multiplier
-from dory_tflite.network import Bound, canonical_shape
+from dory_tflite.network import MOST_PIXELS, Bound, canonical_shape
 from dory_tflite.node import Constraint, Node, Operator
 from dory_tflite.operators.common import (
     ACTIVATION,
@@ -63,6 +63,9 @@ def _reduce(node: Node) -> None:
     rank = len(source.shape)
     dimensions = sorted({dimension % rank for dimension in node.integers(1)})
     axes = node.network.axes(source)
+    if _CHANNELS in {axes[d] for d in dimensions}:
+        node.network.value(source)
+        axes = node.network.axes(source)
     reduced = {axes[d] for d in dimensions} - {None}
     name = node.network.place(source).name
     if _CHANNELS in reduced:
@@ -79,8 +82,14 @@ def _reduce(node: Node) -> None:
         factor = mean_multiplier(x.scale, y.scale, count)
     reach = (count * (read.lo - x.zero_point), count * (read.hi - x.zero_point))
     step = rescaling([factor], [reach], y.zero_point, y.bounds, turn=count * x.zero_point)
-    result = node.emit(
-        AvgPool, output, name, window=Window(kernel=kernel, strides=kernel), requants=(step,)
+    result = node.network.emit(
+        AvgPool,
+        node.label,
+        output,
+        (name,),
+        ordered=False,
+        window=Window(kernel=kernel, strides=kernel),
+        requants=(step,),
     )
     kept = [
         None if d in dimensions else axis
@@ -101,7 +110,7 @@ def _dimensions_in_range(node: Node) -> bool:
 
 def _sizes(node: Node) -> bool:
     names = ("FilterHeight", "FilterWidth", "StrideH", "StrideW")
-    return all(node.option(name) >= 1 for name in names)
+    return all(1 <= node.option(name) <= MOST_PIXELS for name in names)
 
 
 _POOL = (
@@ -109,7 +118,7 @@ _POOL = (
     SAME_TYPE,
     ACTIVATION,
     SAME_QUANTISATION,
-    Constraint("filter and strides are at least 1", _sizes),
+    Constraint(f"filter and strides are 1 to {MOST_PIXELS}", _sizes),
 )
 _REDUCE = (
     byte_tensors(),

@@ -37,10 +37,7 @@ def _unary(
 ) -> Callable[[Node], None]:
     def lower(node: Node) -> None:
         x, y = node.quantisation(node.input()), node.quantisation(node.output())
-        try:
-            table = function(node, x, y)
-        except ValueError as error:
-            raise node.error(str(error)) from None
+        table = function(node, x, y)
         node.emit(Lut, node.output(), node.network.value(node.input()), table=by_byte(table, x))
 
     return lower

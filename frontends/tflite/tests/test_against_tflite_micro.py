@@ -1,0 +1,66 @@
+"""Random files: every tensor equals TensorFlow Lite Micro's."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from dory_tflite.golden import Interpreter, random_inputs
+from dory_tflite.importer import import_model
+from dory_tflite.network import file_values
+from dory_tflite.reader import model_of
+from dory_tflite.testing import OPERATIONS, random_network
+
+from dory_core.testing import run_reference
+
+pytest.importorskip("tflite_micro", reason="the extra golden is not installed")
+
+
+def differing(data: bytes, seed: int = 0) -> list[str]:
+    """Return the tensors that differ, by their operator."""
+    model = model_of(data, Path(f"net_{seed}.tflite"))
+    subgraph = model.subgraphs[0]
+    imported = import_model(model)
+    inputs = random_inputs(model, np.random.default_rng(seed))
+    expected = Interpreter(data, model).run(inputs)
+    given = {}
+    for index, values in inputs.items():
+        if index not in imported.tensors:
+            continue
+        kind = imported.graph.tensors[imported.tensors[index].name]
+        shape = (kind.height, kind.width, kind.channels)
+        given[kind.name] = values.astype(np.int64).reshape(shape).transpose(2, 0, 1)
+    values = run_reference(imported.graph, given)
+    producers = {index: op.code for op in subgraph.operators for index in op.outputs}
+    found = []
+    for index, wanted in expected.items():
+        bound = imported.tensors[index]
+        got = file_values(subgraph.tensors[index], bound, values[bound.name])
+        if not np.array_equal(got, wanted):
+            wrong = np.count_nonzero(got != wanted)
+            found.append(f"{producers[index]} t{index}: {wrong} of {wanted.size}")
+    return found
+
+
+@pytest.mark.parametrize("operation", sorted(OPERATIONS))
+def test_single_operators(operation: str) -> None:
+    for seed in range(4):
+        assert differing(random_network(seed, only=operation), seed) == [], seed
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_networks_of_several_operators(seed: int) -> None:
+    assert differing(random_network(1000 + seed, operations=6), seed) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("operation", sorted(OPERATIONS))
+def test_many_single_operators(operation: str) -> None:
+    for seed in range(100, 140):
+        assert differing(random_network(seed, only=operation), seed) == [], seed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", range(30))
+def test_many_networks_of_several_operators(block: int) -> None:
+    for seed in range(5000 + 10 * block, 5010 + 10 * block):
+        assert differing(random_network(seed, operations=3 + seed % 8), seed) == [], seed
