@@ -18,6 +18,10 @@ from dory_core.ir import Layer, MaxPool, Tensor
 from dory_core.ir.geometry import Tile
 from dory_core.ir.layout import HWC, Layout
 
+#: What the operands of a layer are called: placeholders in kernels' calls, and buffers in L1. A
+#: layer has as many inputs at most.
+OPERANDS = ("x", *(f"x{n}" for n in range(2, 17)))
+
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
@@ -230,12 +234,13 @@ class Kernel(ABC):
     def call(self, layer: Layer) -> FunctionCall:
         """Return the call of the kernel on one tile.
 
-        Its texts name C expressions of the generated tile loop as ``$name``: x, x2 (inputs), y,
-        weights, mul, add, bias (parts of the weight block), psum, scratch; l2_x, l2_x2 (the first
-        byte of an input's tile in L2, 0 when it stayed in L1); x_h, x_w, x_c, y_h, y_w,
-        y_c (sizes of this tile, without the padding of layouts); pad_top, pad_left, pad_bottom,
-        pad_right; first, last (whether this is the first or last input-channel tile). Constants of
-        the layer are immediates.
+        Its texts name C expressions of the generated tile loop as ``$name``: x, x2... (inputs), y,
+        weights, mul, add, bias (parts of the weight block), psum, scratch; l2_x, l2_x2... (the
+        first byte of an input's tile in L2, 0 when it stayed in L1); x_h, x_w, x_c, y_h, y_w,
+        y_c (sizes of this tile, without the padding of layouts); x_row, x_column, x_channel, y_row,
+        y_column, y_channel (where the tiles of the first input and of the output start in their
+        tensors); pad_top, pad_left, pad_bottom, pad_right; first, last (whether this is the first
+        or last input-channel tile). Constants of the layer are immediates.
         """
 
     @abstractmethod

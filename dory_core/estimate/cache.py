@@ -13,10 +13,9 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from dory_core.hardware import Cache, Memory
-from dory_core.ir import Add, AvgPool, Conv, Layer, Linear, MaxPool, pixel_bytes
+from dory_core.ir import AvgPool, Conv, Layer, Linear, MaxPool, Pairwise, pixel_bytes
 from dory_core.ir.geometry import Tile
-from dory_core.kernel import Access, Kernel
-from dory_core.tiles.schedule import OPERANDS
+from dory_core.kernel import OPERANDS, Access, Kernel
 
 
 @lru_cache(maxsize=4096)
@@ -85,18 +84,21 @@ def pixel_by_pixel(kernel: Kernel, layer: Layer, tile: Tile) -> tuple[Access, ..
     """
     kind, y = layer.op, layer.output
     outputs = tile.h * tile.w * tile.c_out
-    stores = Access("y", outputs, tile.h * tile.w * pixel_bytes(tile.c_out, y.bits))
-    if isinstance(kind, Add):
-        operands = zip(OPERANDS, layer.inputs, strict=True)
-        return (*(Access(name, outputs, t.size_bytes) for name, t in operands), stores)
     weights = int(kernel.weight_bytes(layer, tile))
+    stores = Access("y", outputs, tile.h * tile.w * pixel_bytes(tile.c_out, y.bits))
+    if not isinstance(kind, (Conv, Linear, MaxPool, AvgPool)):
+        operands = zip(OPERANDS, layer.inputs, strict=False)
+        tables: tuple[tuple[str, int], ...] = ()
+        if weights and not isinstance(kind, Pairwise):
+            tables = (("w", weights),)
+        loads = (*((name, t.size_bytes) for name, t in operands), *tables)
+        return (*(Access(name, outputs, size) for name, size in loads), stores)
     x = layer.inputs[0]
     if isinstance(kind, Linear):
         again = (tile.c_out - 1) * x.size_bytes
         row = x.size_bytes + weights // tile.c_out
         reads = Access("x", tile.c_out * x.elements, x.size_bytes, ((again, row),))
         return (reads, Access("w", tile.c_out * x.elements, weights), stores)
-    assert isinstance(kind, (Conv, MaxPool, AvgPool))
     taps = kind.window.taps
     fan_in = kind.weights.values[0].size if isinstance(kind, Conv) else taps
     step = weights + taps * pixel_bytes(x.channels, x.bits) + pixel_bytes(tile.c_out, y.bits)

@@ -10,10 +10,12 @@ from types import MappingProxyType
 from dory_core.binding import BoundKernel
 from dory_core.copies import AS_IT_IS, Carriage, CopySet, DmaCost, carry
 from dory_core.hardware import Link, MemoryHierarchy
-from dory_core.ir import Add, Layer, Linear, Tensor, pixel_bytes
+from dory_core.ir import Layer, Linear, Tensor, pixel_bytes
 from dory_core.ir.geometry import input_channels, make_tile
 from dory_core.ir.layout import HWC, Layout
-from dory_core.tiles.schedule import L1_ALIGNMENT, OPERANDS, Schedule
+from dory_core.ir.places import whole_axes
+from dory_core.kernel import OPERANDS
+from dory_core.tiles.schedule import L1_ALIGNMENT, Schedule
 
 #: Where the data of a layer starts by operand (x, x2, y), once for each of its parts.
 Bases = Mapping[str, Sequence[int]]
@@ -21,7 +23,7 @@ Bases = Mapping[str, Sequence[int]]
 ALIGNED: Bases = MappingProxyType({})
 
 #: How links that move everything carry copies.
-PLAIN: Mapping[str, Carriage] = MappingProxyType(dict.fromkeys(("x", "x2", "w", "y"), AS_IT_IS))
+PLAIN: Mapping[str, Carriage] = MappingProxyType(dict.fromkeys((*OPERANDS, "w", "y"), AS_IT_IS))
 
 
 def box_transfer(
@@ -76,8 +78,7 @@ class LayerMoves:
     @property
     def operands(self) -> tuple[Tensor, ...]:
         """The tensors that the layer reads."""
-        inputs = self.layer.inputs
-        return inputs if isinstance(self.layer.op, Add) else inputs[:1]
+        return self.layer.inputs
 
     @property
     def moved(self) -> tuple[tuple[str, Tensor, Layout], ...]:
@@ -87,16 +88,19 @@ class LayerMoves:
 
     def inputs(self, rows: int, columns: int, channels: int) -> tuple[DmaCost, ...]:
         """Return the transfers that load an input tile, in the order of ``moved``."""
-        return tuple(
-            self._input(tensor, layout, rows, columns, channels) for _, tensor, layout in self.moved
-        )
+        return tuple(self._input(one, rows, columns, channels) for one in self.moved)
 
     def _input(
-        self, tensor: Tensor, layout: Layout, rows: int, columns: int, channels: int
+        self, operand: tuple[str, Tensor, Layout], rows: int, columns: int, channels: int
     ) -> DmaCost:
+        name, tensor, layout = operand
         if isinstance(self.layer.op, Linear):
             share = channels / input_channels(self.layer)
             return DmaCost(max(1, round(layout.size_bytes(tensor) * share)), 1)
+        all_c, all_h, all_w = whole_axes(self.layer, OPERANDS.index(name))
+        channels = tensor.channels if all_c else channels
+        rows = tensor.height if all_h else rows
+        columns = tensor.width if all_w else columns
         cost = box_transfer(tensor, rows, columns, channels, layout, self.planar)
         one_row = cost.rows == 1 and layout.is_hwc
         return replace(cost, rows=rows) if one_row and self.splits_columns else cost
@@ -131,7 +135,7 @@ class LayerMoves:
         found: dict[str, Carriage] = {}
         self.splits_columns = splits_columns(self.layer, schedules)
         for name, tensor, layout in self.moved:
-            copies = self._loads(schedules, tensor, layout, bases.get(name, ()))
+            copies = self._loads(schedules, (name, tensor, layout), bases.get(name, ()))
             found[name] = carry(link, copies, cores)
         if schedules[0].has_weights:
             sizes = {(o.size, i.size) for s in schedules for o in s.c_out for i in s.c_in}
@@ -145,29 +149,31 @@ class LayerMoves:
     def _loads(
         self,
         schedules: Sequence[Schedule],
-        tensor: Tensor,
-        layout: Layout,
+        operand: tuple[str, Tensor, Layout],
         bases: Iterable[int],
     ) -> CopySet:
+        name, tensor, layout = operand
+        all_c, all_h, all_w = whole_axes(self.layer, OPERANDS.index(name))
         starts, pitches, shapes = {L1_ALIGNMENT, *bases}, set[int](), set[DmaCost]()
         chw = self.planar and layout.is_hwc and tensor.channels > 1
         for schedule in schedules:
             channels = _input_spans(schedule)
             heights, widths = ({s.x_size for s in axis} for axis in (schedule.h, schedule.w))
             for h, w, (_, c) in product(heights, widths, channels):
-                shapes.add(self._input(tensor, layout, h, w, c))
+                shapes.add(self._input(operand, h, w, c))
             if isinstance(self.layer.op, Linear):
                 starts |= {self._linear_bytes(tensor, c) for c, _ in channels}
                 continue
             starts |= _starts(
                 tensor,
                 layout,
-                {s.x_start for s in schedule.h},
-                {s.x_start for s in schedule.w},
-                {c for c, _ in channels},
+                {0 if all_h else s.x_start for s in schedule.h},
+                {0 if all_w else s.x_start for s in schedule.w},
+                {0 if all_c else c for c, _ in channels},
             )
+            whole = all_w or not self.splits_columns
             pitches |= _pitches(
-                tensor, layout, not self.splits_columns and not chw, len(channels) == 1 and not chw
+                tensor, layout, whole and not chw, (all_c or len(channels) == 1) and not chw
             )
             if chw:
                 starts.add(tensor.bits // 8)

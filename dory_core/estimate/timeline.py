@@ -19,6 +19,7 @@ from dory_core.estimate.moves import PLAIN, LayerMoves, splits_columns, weight_u
 from dory_core.hardware import Link, MemoryHierarchy
 from dory_core.ir import Layer, Linear, pixel_bytes
 from dory_core.ir.geometry import Tile
+from dory_core.ir.places import whole_axes
 from dory_core.tiles.schedule import Schedule, TileStep
 
 
@@ -172,8 +173,13 @@ class LayerCosts:
             per_byte = min(per_byte, self.link.element_cycles)
         if isinstance(self.layer.op, Linear):
             return self.layer.inputs[0].size_bytes * per_byte
-        pixel = sum(pixel_bytes(t.channels, t.bits) for t in self.moves.operands)
-        return rows * columns * pixel * per_byte
+        pixel = whole = 0
+        for operand, tensor in enumerate(self.moves.operands):
+            if any(whole_axes(self.layer, operand)):
+                whole += tensor.size_bytes  # at least once
+            else:
+                pixel += pixel_bytes(tensor.channels, tensor.bits)
+        return (rows * columns * pixel + whole) * per_byte
 
     def load_w(self, c_out: int, c_in: int) -> Charge:
         """Return what the load of a weight block costs: one row."""

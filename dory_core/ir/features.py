@@ -6,7 +6,8 @@ more. So a kernel that was written before a feature existed never computes a lay
 
 from __future__ import annotations
 
-from dory_core.ir.ops import AvgPool, Conv, Op
+from dory_core.ir.graph import Layer
+from dory_core.ir.ops import AvgPool, Conv, Pairwise
 
 #: A requantisation with another addend for negative accumulators (``Requant.add_negative``).
 TWO_ADDENDS = "a second addend for accumulators below zero"
@@ -16,13 +17,19 @@ TURN = "a second addend for accumulators below another value than zero"
 PAD_VALUE = "padding with another value than zero"
 #: A mean over the part of the window in the image (``AvgPool.counts_padding``).
 MEAN_INSIDE = "averages over the part of the window that lies in the image"
+#: A second operand of another shape than the first, or a constant (``Pairwise``).
+OTHER_OPERAND = "a second operand that is smaller than the first, or a constant"
 #: All of them.
-FEATURES = frozenset({TWO_ADDENDS, TURN, PAD_VALUE, MEAN_INSIDE})
+FEATURES = frozenset({OTHER_OPERAND, TWO_ADDENDS, TURN, PAD_VALUE, MEAN_INSIDE})
 
 
-def features_of(op: Op) -> frozenset[str]:
+def features_of(layer: Layer) -> frozenset[str]:
     """Return the features that a layer needs."""
-    found = set()
+    op, found = layer.op, set()
+    if isinstance(op, Pairwise):
+        shapes = {x.shape for x in layer.inputs}
+        if op.constant is not None or len(shapes) > 1:
+            found.add(OTHER_OPERAND)
     if any(step.add_negative is not None for step in op.steps):
         found.add(TWO_ADDENDS)
     if any(step.turn for step in op.steps):

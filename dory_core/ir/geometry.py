@@ -12,7 +12,8 @@ from functools import cache
 from math import gcd, lcm
 
 from dory_core.expr import Number, ceil_div, lookup
-from dory_core.ir import Add, AvgPool, Conv, Layer, Linear, MaxPool, Tensor, Window, pixel_bytes
+from dory_core.ir import AvgPool, Conv, Layer, Linear, MaxPool, Tensor, Window, pixel_bytes
+from dory_core.ir.places import Places, keeps_channels, places_of, whole_axes
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +21,7 @@ class Span:
     """One tile along one axis.
 
     start, size: range of output elements. x_start, x_size: range of input elements, clipped at the
-    border of the tensor. pad_before, pad_after: rows or columns of zeros that clipping took away;
+    border of the tensor. pad_before, pad_after: rows or columns of padding that clipping took away;
     one of them is negative where all windows lie in the padding and one unused element is read.
     """
 
@@ -36,7 +37,7 @@ class Span:
 class Tile:
     """Sizes of one tile: the box of output it computes and the box of input it reads.
 
-    c_out, h, w: output box; for layers that keep channels apart (depthwise, pools, Add) c_out is
+    c_out, h, w: output box; for layers that keep channels apart (depthwise, pools, pairs) c_out is
     also the input's. c_in: input channels of this tile. x_h, x_w: input rows and columns (largest
     over the image). last: sizes of the border tile (the ragged last one along every axis), None in
     a border tile itself.
@@ -52,7 +53,7 @@ class Tile:
 
 
 def window_of(layer: Layer) -> Window | None:
-    """Return the sliding window of a layer, None when it has none (Linear, Add)."""
+    """Return the sliding window of a layer, None when it has none."""
     kind = layer.op
     return kind.window if isinstance(kind, (Conv, MaxPool, AvgPool)) else None
 
@@ -62,7 +63,7 @@ def is_channelwise(layer: Layer) -> bool:
     kind = layer.op
     if isinstance(kind, Conv):
         return kind.groups > 1
-    return isinstance(kind, (MaxPool, AvgPool, Add))
+    return isinstance(kind, (MaxPool, AvgPool)) or keeps_channels(layer)
 
 
 def channel_granule(layer: Layer) -> int:
@@ -100,30 +101,33 @@ def _input_size(layer: Layer, size: Number, axis: int) -> Number:
 
     It is exact, clipping at both borders included, and grows with ``size``.
     """
-    window = window_of(layer)
-    if window is None:
+    source = window_of(layer) or places_of(layer, axis)
+    if source is None:
         return size
     x, y = layer.inputs[0], layer.output
     full, total = (x.height, y.height) if axis == 0 else (x.width, y.width)
-    table = _input_sizes(window, axis, full, total)
+    table = _input_sizes(source, axis, full, total)
     return lookup("x_h" if axis == 0 else "x_w", table, size)
 
 
 @cache
-def _input_sizes(window: Window, axis: int, full: int, total: int) -> tuple[int, ...]:
+def _input_sizes(source: Window | Places, axis: int, full: int, total: int) -> tuple[int, ...]:
     """Return the largest input size for every output size 0..total of one axis."""
     sizes = [0]
     for size in range(1, total + 1):
         largest = 1
         for start in range(0, total, size):
-            first, end = _reads(window, axis, start, min(size, total - start))
+            first, end = _reads(source, axis, start, min(size, total - start))
             largest = max(largest, min(end, full) - max(first, 0))
         sizes.append(max(largest, sizes[-1]))
     return tuple(sizes)
 
 
-def _reads(window: Window, axis: int, start: int, size: int) -> tuple[int, int]:
+def _reads(window: Window | Places, axis: int, start: int, size: int) -> tuple[int, int]:
     """Return the input range of ``size`` outputs from ``start``, beyond the borders as well."""
+    if isinstance(window, tuple):
+        places = window[start : start + size]
+        return min(first for first, _ in places), max(last for _, last in places) + 1
     first = start * window.strides[axis] - window.pads[axis]
     reach = (window.kernel[axis] - 1) * window.dilations[axis] + 1
     return first, first + (size - 1) * window.strides[axis] + reach
@@ -197,12 +201,27 @@ def input_granule(layer: Layer) -> int:
 
 def input_bytes(layer: Layer, tile: Tile, operand: int = 0) -> Number:
     """Return the bytes of one input tile in L1 (one buffer, without double buffering)."""
-    x = layer.inputs[operand]
+    x, tile = layer.inputs[operand], operand_tile(layer, tile, operand)
     if isinstance(layer.op, Linear):
         if x.bits < 8 and x.channels * x.bits % 8:
             return tile.c_in // x.channels * pixel_bytes(x.channels, x.bits)
         return pixel_bytes(tile.c_in, x.bits)
     return tile.x_h * tile.x_w * pixel_bytes(tile.c_in, x.bits)
+
+
+def operand_tile(layer: Layer, tile: Tile, operand: int) -> Tile:
+    """Return ``tile`` with the sizes of the box that it reads of an operand."""
+    c, h, w = whole_axes(layer, operand)
+    if not (c or h or w):
+        return tile
+    x = layer.inputs[operand]
+    return replace(
+        tile,
+        c_in=x.channels if c else tile.c_in,
+        x_h=x.height if h else tile.x_h,
+        x_w=x.width if w else tile.x_w,
+        last=None,
+    )
 
 
 def output_bytes(layer: Layer, tile: Tile) -> Number:
@@ -237,11 +256,11 @@ def axis_spans(layer: Layer, axis: int, size: int) -> tuple[Span, ...]:
 
 def axis_span(layer: Layer, axis: int, start: int, size: int) -> Span:
     """Return the tile of ``size`` outputs from ``start`` along axis 0 (h) or 1 (w)."""
-    window = window_of(layer)
-    if window is None:
+    source = window_of(layer) or places_of(layer, axis)
+    if source is None:
         return Span(start, size, start, size)
     full = layer.inputs[0].height if axis == 0 else layer.inputs[0].width
-    first, end = _reads(window, axis, start, size)
+    first, end = _reads(source, axis, start, size)
     x_start, x_end = max(first, 0), min(end, full)
     if x_end <= x_start:  # a window that lies in the padding: read one element, use none
         x_start = min(x_start, full - 1)

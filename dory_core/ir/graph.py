@@ -142,9 +142,9 @@ class Layer:
         return _known(self.op, kind)
 
     @property
-    def weighted(self) -> Conv | Linear:
+    def weighted(self) -> Conv | ConvTranspose | Linear:
         """The layer, which is one with weights."""
-        return self.op if isinstance(self.op, Linear) else self.conv
+        return self.op if isinstance(self.op, (ConvTranspose, Linear)) else self.conv
 
     @property
     def bias(self) -> Array | None:

@@ -6,68 +6,34 @@ requantisation always. The C sources stand in ``c/``; every constant of a layer 
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy.typing as npt
 
-from dory_core.expr import Number, ceil_div, maximum
-from dory_core.hardware import STORAGE_BITS, OutputFile
+from dory_core.expr import Number
 from dory_core.ir import (
-    Add,
     AvgPool,
     Conv,
     Layer,
     Linear,
     MaxPool,
-    Op,
-    Requant,
-    Tensor,
-    Window,
 )
-from dory_core.ir.features import FEATURES
 from dory_core.ir.geometry import (
     Tile,
     channel_granule,
-    extent,
-    input_granule,
-    is_channelwise,
-    output_granule,
 )
-from dory_core.ir.packing import pack_rows
-from dory_core.kernel import Constraint, FunctionCall, Kernel, Rejection, Traits, WeightBlock
-from dory_core.kernels import constants
-
-SOURCES = Path(__file__).parent / "c"
-_COMMON = ("dory_portable.h", "dory_portable_elements.h")
-_WEIGHT_BITS = (2, 4, 8)
-
-
-@dataclass(frozen=True, slots=True)
-class PortableCosts:
-    """Cycles of a core in the loops of the portable kernels, for estimates.
-
-    The defaults were counted from the loops for a core without SIMD or 64-bit registers. call: of a
-    kernel. output: of each element, with what follows for each requantisation: step by a shift,
-    division otherwise. tap: of each tap of a window, with what follows for each element under it:
-    mac for a product of bytes, generic_mac for one of other precisions, element without a product.
-    """
-
-    call: int = 100
-    output: int = 40
-    step: int = 60
-    division: int = 250
-    tap: int = 20
-    mac: int = 8
-    generic_mac: int = 24
-    element: int = 16
-
-
-COUNTED = PortableCosts()
+from dory_core.kernel import FunctionCall, Kernel
+from dory_core.kernels.portable_base import (
+    COUNTED,
+    Accumulating,
+    Portable,
+    PortableCosts,
+    c_type,
+    c_window,
+    per_byte,
+    steps_of,
+)
+from dory_core.kernels.portable_kinds import KERNELS
 
 
 def portable_kernels(
@@ -78,210 +44,11 @@ def portable_kernels(
     costs: of the target's core, where they are known better.
     in_place, engine: see :class:`Traits` and :class:`Kernel`.
     """
-    kinds = (PortableConv, PortableLinear, PortableMaxPool, PortableAvgPool, PortableAdd)
+    kinds = (PortableConv, PortableLinear, PortableMaxPool, PortableAvgPool, *KERNELS)
     return tuple(kind(cores, in_place, engine, costs) for kind in kinds)
 
 
-@dataclass(frozen=True, slots=True)
-class _Portable(Kernel):
-    """What the portable kernels share. cores: number of cores that share a tile."""
-
-    cores: int = 1
-    in_place: bool = False
-    engine: str = ""
-    costs: PortableCosts = COUNTED
-    features = FEATURES
-    kind: ClassVar[type[Op]]
-    parts: ClassVar[tuple[str, ...]] = ()
-
-    def accepts(self, layer: Layer) -> Rejection | None:
-        """Reject other kinds, and storage or constants beyond the C code."""
-        if not isinstance(layer.op, self.kind):
-            other = f"it computes {self.kind.__name__}, not {layer.op.kind}"
-            return Rejection(other, other_kind=True)
-        for tensor in (*layer.inputs, layer.output):
-            if tensor.bits not in STORAGE_BITS:
-                return Rejection(
-                    f"{tensor.name} has {tensor.bits} bits in storage, portable kernels know "
-                    f"{', '.join(str(b) for b in STORAGE_BITS)}"
-                )
-        reason = constants.unsuitable_step(self._steps(layer)) or self._unsuitable(layer)
-        return None if reason is None else Rejection(reason)
-
-    def _unsuitable(self, layer: Layer) -> str | None:
-        return None
-
-    def _steps(self, layer: Layer) -> tuple[Requant, ...]:
-        """Return every requantisation in the order of the parameter table."""
-        return layer.op.requants
-
-    def traits(self, layer: Layer) -> Traits:
-        """Return whether it works in place."""
-        return Traits(in_place=self.in_place)
-
-    def constraints(self, layer: Layer, tile: Tile) -> tuple[Constraint, ...]:
-        """Keep groups whole, and tiles of sub-byte channels on byte borders."""
-        full = extent(layer)
-        axes = [
-            ("output", tile.c_out, full.c_out, output_granule(layer)),
-            ("input", tile.c_in, full.c_in, 1 if is_channelwise(layer) else input_granule(layer)),
-        ]
-        return tuple(
-            Constraint(
-                maximum(size % granule == 0, size == total),
-                f"{name} channels come in whole groups and bytes: multiples of {granule}",
-            )
-            for name, size, total, granule in axes
-            if granule > 1
-        )
-
-    def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
-        """Return the bytes of tables, biases and weights."""
-        return constants.padded(constants.table_bytes(self._steps(layer), tile.c_out))
-
-    def weight_block(
-        self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
-    ) -> WeightBlock | None:
-        """Encode the requantisation tables as part ``mul``."""
-        steps = self._steps(layer)
-        return constants.block([("mul", constants.table(steps, c_out))]) if steps else None
-
-    def cycles(self, layer: Layer, tile: Tile) -> Number:
-        """Return cycles of the core with the largest share of the outputs."""
-        per_unit = _per_byte(layer.output)
-        units = tile.h * tile.w * ceil_div(tile.c_out, per_unit)
-        steps = self._steps(layer)
-        costs = self.costs
-        output = costs.output + sum(
-            costs.step if s.shift is not None else costs.division for s in steps
-        )
-        each = output + self._sum_cycles(layer, tile)
-        return costs.call + ceil_div(units, self.cores) * per_unit * each
-
-    @abstractmethod
-    def _sum_cycles(self, layer: Layer, tile: Tile) -> Number:
-        """Return cycles of the accumulator of one output."""
-
-    def symbol(self, layer: Layer) -> str:
-        """Return the C function, which is also the kernel's name."""
-        return self.name
-
-    def headers(self, layer: Layer) -> tuple[str, ...]:
-        """Return the header of all portable kernels."""
-        return _COMMON[:1]
-
-    def sources(self, layer: Layer) -> tuple[OutputFile, ...]:
-        """Return the headers and the one C file of the kind."""
-        return _sources(f"{self.name}.c", *self.parts)
-
-    def _call(
-        self, layer: Layer, type_: str, fields: Iterable[str], arguments: Mapping[str, str]
-    ) -> FunctionCall:
-        """Return the call with constants of the layer and sizes of the tile before it."""
-        lines = []
-        steps = constants.step_initialisers(self._steps(layer))
-        if steps:
-            lines.append("static const dory_portable_step_t steps[] = {")
-            lines += [f"  {text}," for text in steps]
-            lines.append("};")
-        lines.append(f"static const {type_} layer = {{")
-        lines += [f"  {field}," for field in fields]
-        lines.append("};")
-        lines.append("const dory_portable_tile_t tile = {")
-        members = (*(f"{t}_{n}" for t in "xy" for n in "hwc"), "pad_top", "pad_left")
-        lines += [f"  .{member} = ${member}," for member in members]
-        lines.append("};")
-        first = {"layer": "&layer", "tile": "&tile"}
-        return FunctionCall(self.name, {**first, **arguments}, tuple(lines))
-
-    def _table(self, layer: Layer) -> str:
-        return "$mul" if self._steps(layer) else "NULL"
-
-
-class _Accumulating(_Portable):
-    """Conv and Linear: weights, bias and partial sums over tiles of input channels."""
-
-    __slots__ = ()
-
-    def _unsuitable(self, layer: Layer) -> str | None:
-        weights = layer.weighted.weights.values
-        lo, hi = int(weights.min()), int(weights.max())
-        bits = min(layer.weighted.weight_bits, _WEIGHT_BITS[-1])
-        half = 1 << bits - 1
-        if lo < -half or hi >= (half if lo < 0 else 2 * half):
-            return f"weights in [{lo}, {hi}] do not fit {bits} bits"
-        return None
-
-    def traits(self, layer: Layer) -> Traits:
-        """Partial sums but for grouped convolutions, whose inputs follow the outputs."""
-        return Traits(accumulates=not is_channelwise(layer), in_place=self.in_place)
-
-    def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
-        """Return the bytes of tables, biases and weights; every row of weights starts on a byte."""
-        kind = layer.weighted
-        size = constants.table_bytes(self._steps(layer), tile.c_out)
-        if kind.bias is not None:
-            size = size + 4 * tile.c_out
-        rows, length = self._weight_rows(layer, tile)
-        row_bytes = ceil_div(length * _weight_type(layer)[0], 8)
-        return constants.padded(size + tile.c_out * rows * row_bytes)
-
-    @abstractmethod
-    def _weight_rows(self, layer: Layer, tile: Tile) -> tuple[int, Number]:
-        """Return the rows of weights of one output channel, and the weights of a row."""
-
-    def _fan_in(self, layer: Layer, tile: Tile) -> Number:
-        """Return the weights of one output channel."""
-        rows, length = self._weight_rows(layer, tile)
-        return rows * length
-
-    @abstractmethod
-    def _rows(self, layer: Layer, c_out: slice, c_in: slice) -> npt.NDArray[Any]:
-        """Return the weights of a range of channels, one row along the last axis."""
-
-    def weight_block(
-        self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
-    ) -> WeightBlock | None:
-        """Encode the parts ``mul`` (all tables), ``bias`` (int32) and ``weights``."""
-        bias = layer.bias
-        parts = [("mul", constants.table(self._steps(layer), c_out))]
-        if bias is not None:
-            parts.append(("bias", bias.values[slice(*c_out)].astype("<i4").tobytes()))
-        rows = self._rows(layer, slice(*c_out), slice(*c_in))
-        parts.append(("weights", pack_rows(rows, *_weight_type(layer)).tobytes()))
-        return constants.block(parts)
-
-    def _mac_cycles(self, layer: Layer) -> int:
-        quick = layer.inputs[0].bits == 8 and _weight_type(layer) == (8, True)
-        return self.costs.mac if quick else self.costs.generic_mac
-
-    def _accumulating_call(self, layer: Layer, type_: str, fields: Iterable[str]) -> FunctionCall:
-        x, y = layer.inputs[0], layer.output
-        sums = {"psum": "NULL", "first": "1", "last": "1"}
-        if self.traits(layer).accumulates:
-            sums = {name: f"${name}" for name in sums}
-        return self._call(
-            layer,
-            type_,
-            (
-                f".x = {_type(x)}",
-                f".y = {_type(y)}",
-                f".w = {{{_weight_type(layer)[0]}, {int(_weight_type(layer)[1])}}}",
-                *fields,
-                f".steps = {_steps_of(0, len(self._steps(layer)))}",
-            ),
-            {
-                "x": "$x",
-                "weights": "$weights",
-                "bias": "$bias" if layer.bias is not None else "NULL",
-                "steps": self._table(layer),
-                **sums,
-                "y": "$y",
-            },
-        )
-
-
-class PortableConv(_Accumulating):
+class PortableConv(Accumulating):
     """Convolution with any groups, strides, dilations and padding."""
 
     __slots__ = ()
@@ -309,7 +76,7 @@ class PortableConv(_Accumulating):
             (conv.weights.shape[1], channel_granule(layer)) if conv.groups > 1 else (0, 0)
         )
         fields = (
-            f".window = {_window(conv.window)}",
+            f".window = {c_window(conv.window)}",
             f".pad_value = {conv.window.pad_value}",
             f".group_in = {group_in}",
             f".group_out = {group_out}",
@@ -317,7 +84,7 @@ class PortableConv(_Accumulating):
         return self._accumulating_call(layer, "dory_portable_conv_t", fields)
 
 
-class PortableLinear(_Accumulating):
+class PortableLinear(Accumulating):
     """Fully connected layer."""
 
     __slots__ = ()
@@ -340,7 +107,7 @@ class PortableLinear(_Accumulating):
         return self._accumulating_call(layer, "dory_portable_linear_t", fields)
 
 
-class _PortablePool(_Portable):
+class PortablePool(Portable):
     __slots__ = ()
     parts = ("dory_portable_pool_impl.h",)
 
@@ -350,11 +117,11 @@ class _PortablePool(_Portable):
     def call(self, layer: Layer) -> FunctionCall:
         """Return the call, with the layer as constants."""
         fields = (
-            f".x = {_type(layer.inputs[0])}",
-            f".y = {_type(layer.output)}",
-            f".window = {_window(layer.window)}",
+            f".x = {c_type(layer.inputs[0])}",
+            f".y = {c_type(layer.output)}",
+            f".window = {c_window(layer.window)}",
             *self._beside(layer),
-            f".steps = {_steps_of(0, len(self._steps(layer)))}",
+            f".steps = {steps_of(0, len(self._steps(layer)))}",
         )
         arguments = {"x": "$x", "steps": self._table(layer), "y": "$y"}
         return self._call(layer, "dory_portable_pool_t", fields, arguments)
@@ -364,7 +131,7 @@ class _PortablePool(_Portable):
         return ()
 
 
-class PortableMaxPool(_PortablePool):
+class PortableMaxPool(PortablePool):
     """Maximum over a window."""
 
     __slots__ = ()
@@ -373,7 +140,7 @@ class PortableMaxPool(_PortablePool):
     kind = MaxPool
 
 
-class PortableAvgPool(_PortablePool):
+class PortableAvgPool(PortablePool):
     """Sum over a window, then the requantisation that divides."""
 
     __slots__ = ()
@@ -390,77 +157,7 @@ class PortableAvgPool(_PortablePool):
         return (".inside = 1", f".origin = {op.origin}")
 
 
-class PortableAdd(_Portable):
-    """Element-wise sum of two requantised tensors."""
-
-    __slots__ = ()
-    name = "dory_portable_add"
-    summary = "residual addition in plain C, any precision"
-    kind = Add
-
-    def _operands(self, layer: Layer) -> tuple[tuple[Requant, ...], tuple[Requant, ...]]:
-        a, b = layer.add.operand_requants
-        return (() if a is None else (a,)), (() if b is None else (b,))
-
-    def _steps(self, layer: Layer) -> tuple[Requant, ...]:
-        a, b = self._operands(layer)
-        return (*a, *b, *layer.op.requants)
-
-    def _sum_cycles(self, layer: Layer, tile: Tile) -> Number:
-        return 2 * self.costs.element
-
-    def call(self, layer: Layer) -> FunctionCall:
-        """Return the call, with the layer as constants."""
-        a, b = (len(steps) for steps in self._operands(layer))
-        first, second = layer.inputs
-        fields = (
-            f".x = {_type(first)}",
-            f".x2 = {_type(second)}",
-            f".y = {_type(layer.output)}",
-            f".x_steps = {_steps_of(0, a)}",
-            f".x2_steps = {_steps_of(a, b)}",
-            f".steps = {_steps_of(a + b, len(layer.op.requants))}",
-        )
-        arguments = {"x": "$x", "x2": "$x2", "steps": self._table(layer), "y": "$y"}
-        return self._call(layer, "dory_portable_add_t", fields, arguments)
-
-
-@cache
-def _sources(*names: str) -> tuple[OutputFile, ...]:
-    return tuple(
-        OutputFile.from_package(SOURCES / file, f"kernels/{file}") for file in (*_COMMON, *names)
-    )
-
-
-def _weight_type(layer: Layer) -> tuple[int, bool]:
-    """Return (bits, signed) of the stored weights; unsigned when only that holds them all."""
-    kind = layer.weighted
-    bits = next(width for width in _WEIGHT_BITS if width >= min(kind.weight_bits, 8))
-    return bits, int(kind.weights.values.max()) < 1 << bits - 1
-
-
-def _per_byte(tensor: Tensor) -> int:
-    """Return the elements that share a byte."""
-    return 8 // tensor.bits if tensor.bits < 8 else 1
-
-
 def _gapped_pixel(layer: Layer) -> int:
     """Return the channels of a Linear's input when its pixels end inside a byte, else 0."""
     x = layer.inputs[0]
-    return x.channels if x.channels % _per_byte(x) and x.height * x.width > 1 else 0
-
-
-def _type(tensor: Tensor) -> str:
-    return f"{{{tensor.bits}, {int(tensor.signed)}}}"
-
-
-def _window(window: Window) -> str:
-    values = (*window.kernel, *window.strides, *window.dilations)
-    return f"{{{', '.join(str(v) for v in values)}}}"
-
-
-def _steps_of(start: int, count: int) -> str:
-    """Return the C initialiser of ``count`` steps from ``start`` on."""
-    if count == 0:
-        return "{NULL, 0}"
-    return f"{{steps + {start}, {count}}}" if start else f"{{steps, {count}}}"
+    return x.channels if x.channels % per_byte(x) and x.height * x.width > 1 else 0

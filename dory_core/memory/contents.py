@@ -13,6 +13,7 @@ from itertools import combinations
 from dory_core.errors import DoryError
 from dory_core.ir import Tensor
 from dory_core.ir.layout import HWC, Layout
+from dory_core.kernel import OPERANDS
 from dory_core.plan import Conversion, ExtTransfer, LayerStep, OperandPlan, Place
 from dory_core.plan.operations import (
     L1,
@@ -101,7 +102,7 @@ class _Run:
 
     def operand(self, name: str) -> OperandPlan:
         """Return how x, x2 or y lies and moves."""
-        return self.step.output if name == "y" else self.step.inputs[name == "x2"]
+        return self.step.output if name == "y" else self.step.inputs[OPERANDS.index(name)]
 
 
 @dataclass(slots=True)
@@ -261,7 +262,7 @@ class _Memory:
                 raise _bug(f"{who}: buffers {name} and {other} of L1 overlap")
         for mark in marks(run.program, MarkKind.KEEP):
             self._finds(run, mark)
-        operands = dict(zip(("x", "x2"), step.inputs, strict=False))
+        operands = dict(zip(OPERANDS, step.inputs, strict=False))
         stay = {plan.place.tensor.name for plan in operands.values() if plan.place.level == 1}
         for name, plan in {**operands, "y": step.output}.items():
             if plan.place.level == 1 and used[name].start != plan.place.offset:

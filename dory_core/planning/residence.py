@@ -20,11 +20,12 @@ from dory_core.estimate.timeline import LayerCosts, estimate
 from dory_core.hardware import MemoryHierarchy
 from dory_core.ir import Layer, Linear, Tensor
 from dory_core.ir.geometry import Tile
+from dory_core.ir.places import whole_axes
+from dory_core.kernel import OPERANDS
 from dory_core.planning.heuristics import best_fit, fit_into, peak_of
 from dory_core.planning.layouts import LayoutPlan
 from dory_core.tiles.schedule import (
     L1_ALIGNMENT,
-    OPERANDS,
     Buffering,
     L1Buffer,
     Schedule,
@@ -377,10 +378,13 @@ def _buffer_name(n: int, name: str) -> str:
 def _reads_whole(tiled: TiledLayer, schedule: Schedule, operand: int, x: Tensor) -> bool:
     """Return whether a layer has an operand in L1 once, as a whole and as it lies in L2."""
     channels, rows, columns, inputs = schedule.counts
-    if (rows, columns, inputs) != (1, 1, 1) or (channels > 1 and schedule.is_channelwise):
+    all_c, all_h, all_w = whole_axes(tiled.layer, operand)
+    splits = channels > 1 and schedule.is_channelwise and not all_c
+    if (rows, columns, inputs) != (1, 1, 1) or splits:
         return False
     if tiled.traits.planar and tiled.traits.inputs[operand].is_hwc:
         return False  # it changes its layout on the way
     if isinstance(tiled.layer.op, Linear):
         return True
-    return (schedule.h[0].x_size, schedule.w[0].x_size) == (x.height, x.width)
+    whole_rows = all_h or schedule.h[0].x_size == x.height
+    return whole_rows and (all_w or schedule.w[0].x_size == x.width)

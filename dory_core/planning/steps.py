@@ -18,7 +18,8 @@ from dory_core.estimate.timeline import (
 from dory_core.hardware import MemoryHierarchy
 from dory_core.ir import Layer, Linear
 from dory_core.ir.layout import Layout
-from dory_core.kernel import Traits
+from dory_core.ir.places import whole_axes
+from dory_core.kernel import OPERANDS, Traits
 from dory_core.plan import (
     BLOCKS,
     IN_PLACE,
@@ -33,7 +34,7 @@ from dory_core.plan import (
 from dory_core.planning.layouts import LayoutPlan, StoredTensor
 from dory_core.planning.residence import L1Residence, Residency
 from dory_core.planning.sequence import PartSequence, Run, Sequencer
-from dory_core.tiles.schedule import OPERANDS, PlacedBuffer, Schedule, l1_buffers, place_l1
+from dory_core.tiles.schedule import PlacedBuffer, Schedule, l1_buffers, place_l1
 from dory_core.tiling.in_place import MEMORY_BOUND, scratch_buffers, whole_timeline
 from dory_core.tiling.outer import Part, channel_offset, part_schedule
 from dory_core.tiling.tiled import TiledLayer
@@ -192,8 +193,12 @@ class _StepMaker:
         spans = {(span.start, span.size) for part in parts for span in part.schedule.c_out}
         whole = spans == {(0, self.layer.output.channels)}
         inputs = (
-            RESIDENT if name in stay.found else _input_form(self.layer, traits, layout, all_inputs)
-            for name, layout in zip(OPERANDS, traits.inputs, strict=False)
+            RESIDENT
+            if name in stay.found
+            else _input_form(
+                self.layer, traits, layout, all_inputs or whole_axes(self.layer, operand)[0]
+            )
+            for operand, (name, layout) in enumerate(zip(OPERANDS, traits.inputs, strict=False))
         )
         return (*inputs, _form(traits.output, whole) if stay.stored else RESIDENT)
 

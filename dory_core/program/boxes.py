@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from dory_core.errors import DoryError
 from dory_core.ir import Linear, pixel_bytes
 from dory_core.ir.geometry import Tile, input_bytes, output_bytes
+from dory_core.ir.places import whole_axes
+from dory_core.kernel import OPERANDS
 from dory_core.plan import BLOCKS, LayerStep, OperandPlan
 from dory_core.plan.operations import Copy, Value
 from dory_core.program.spans import Tiles, product, table
@@ -40,7 +42,7 @@ class Box:
 
 def operand_plan(step: LayerStep, name: str) -> OperandPlan:
     """Return how x, x2 or y lies in L2 and moves."""
-    return step.output if name == "y" else step.inputs[name == "x2"]
+    return step.output if name == "y" else step.inputs[OPERANDS.index(name)]
 
 
 def shaped(copy: Copy, plan: OperandPlan, box: Box) -> Copy:
@@ -91,7 +93,8 @@ def operand_box(step: LayerStep, tiles: Tiles, name: str) -> Box:
     """
     plan = operand_plan(step, name)
     tensor, layout, is_output = plan.place.tensor, plan.layout, name == "y"
-    starts = [part.output if is_output else part.inputs[name == "x2"] for part in step.parts]
+    operand = 0 if is_output else OPERANDS.index(name)
+    starts = [part.output if is_output else part.inputs[operand] for part in step.parts]
     base = table(name, starts, tiles.part)
     linear = isinstance(step.layer.op, Linear) and not is_output
     if linear and not layout.is_hwc:
@@ -101,13 +104,18 @@ def operand_box(step: LayerStep, tiles: Tiles, name: str) -> Box:
     axes = (tiles.axes["h"], tiles.axes["w"], tiles.axes["o"] if is_output else tiles.x_channels)
     h_start, w_start, c_start = (axis.get(f"{side}start") for axis in axes)
     h, w, c = (axis.get(f"{side}size") for axis in axes)
+    if not is_output:
+        all_c, all_h, all_w = whole_axes(step.layer, operand)
+        h_start, h = (0, tensor.height) if all_h else (h_start, h)
+        w_start, w = (0, tensor.width) if all_w else (w_start, w)
+        c_start, c = (0, tensor.channels) if all_c else (c_start, c)
     if layout.is_hwc:
         width, pixel = tensor.width, pixel_bytes(tensor.channels, tensor.bits)
         if linear:
             width, pixel = 1, tensor.size_bytes
         offset = base + h_start * (width * pixel) + w_start * pixel
-        offset = offset + tile_bytes(step, name, Tile(c_start, 1, 1, c_start, 1, 1))
-        c_bytes = tile_bytes(step, name, Tile(c, 1, 1, c, 1, 1))
+        offset = offset + _channel_bytes(step, name, c_start)
+        c_bytes = _channel_bytes(step, name, c)
         return Box(offset, h, w, c, c_bytes, pixel, width * pixel, _is(w, width))
     width = layout.padded_width(tensor.width)
     padded: Value = layout.padded_channels(c)
@@ -130,6 +138,13 @@ def operand_box(step: LayerStep, tiles: Tiles, name: str) -> Box:
     )
 
 
+def _channel_bytes(step: LayerStep, name: str, channels: Value) -> Value:
+    """Return the bytes of some channels of a pixel of an HWC tensor, of all pixels of a Linear."""
+    if name != "y" and isinstance(step.layer.op, Linear):
+        return tile_bytes(step, name, Tile(channels, 1, 1, channels, 1, 1))
+    return pixel_bytes(channels, operand_plan(step, name).place.tensor.bits)
+
+
 def _is(size: Value, whole: int) -> bool:
     """Return whether a size is that of the whole tensor in all tiles."""
     return isinstance(size, int) and size == whole
@@ -143,7 +158,7 @@ def tile_bytes(step: LayerStep, name: str, tile: Tile) -> Value:
     if layout.is_hwc and is_output:
         found = output_bytes(step.layer, tile)
     elif layout.is_hwc:
-        found = input_bytes(step.layer, tile, name == "x2")
+        found = input_bytes(step.layer, tile, OPERANDS.index(name))
     elif isinstance(step.layer.op, Linear) and not is_output:
         found = layout.size_bytes(tensor)
     else:

@@ -12,6 +12,7 @@ from itertools import groupby
 from dory_core.copies import AS_IT_IS, Carriage
 from dory_core.expr import Expr, Var
 from dory_core.ir.geometry import Tile, window_of
+from dory_core.kernel import OPERANDS
 from dory_core.plan import RESIDENT, LayerStep, Place
 from dory_core.plan.operations import (
     CONSTANTS,
@@ -36,7 +37,7 @@ from dory_core.plan.operations import (
 )
 from dory_core.program.boxes import CHANNELS, operand_box, operand_plan, shaped, tile_bytes
 from dory_core.program.spans import Tiles, product, table
-from dory_core.tiles.schedule import OPERANDS, TILE_PHASES, Phase
+from dory_core.tiles.schedule import TILE_PHASES, Phase
 
 #: Parts of a block of constants that a kernel's call can name.
 CONSTANT_PARTS = ("weights", "mul", "add", "bias")
@@ -234,7 +235,7 @@ class _Lowering:
 
     def _slot(self, name: str) -> Value:
         """Return which copy of a buffer the tile uses."""
-        return self._slot_variables.get("x" if name == "x2" else name, 0)
+        return self._slot_variables.get("x" if name in OPERANDS else name, 0)
 
     def _buffer(self, name: str, part: Value = 0) -> Address:
         """Return the address of ``part`` bytes into the tile's copy of a buffer."""

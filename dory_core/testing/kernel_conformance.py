@@ -36,10 +36,12 @@ print("computed")
 class KernelConformance:
     """Subclass it, set ``cases``, and pytest runs random cases of every kind of layer.
 
-    cases: returns so many cases of a kind (one of ``random_layers.KINDS``) for a seed.
+    cases: returns so many cases of a kind (one of ``kinds``) for a seed. kinds: those of
+    ``random_layers.ALL_KINDS`` that the kernels compute.
     """
 
     cases: ClassVar[Callable[[str, int, int], list[KernelCase]]]
+    kinds: ClassVar[tuple[str, ...]] = KINDS
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         """Spread kinds and seeds over the tests; sweeps are marked where ``slow`` is declared."""
@@ -49,7 +51,7 @@ class KernelConformance:
             params = [pytest.param(draw, id=f"seed{draw[0]}") for draw in _QUICK]
             params += [pytest.param(draw, id=f"seed{draw[0]}", marks=slow) for draw in _SWEEP]
             metafunc.parametrize("draw", params)
-            metafunc.parametrize("kind", KINDS)
+            metafunc.parametrize("kind", self.kinds)
         if "sanitizer" in metafunc.fixturenames:
             marks = declared_mark(config, "sanitizer")
             metafunc.parametrize("sanitizer", [pytest.param("address,undefined", marks=marks)])
@@ -62,6 +64,6 @@ class KernelConformance:
         """No byte beside buffers of exactly their sizes, nothing that C leaves undefined."""
         cases = type(self).cases
         program = _SANITIZED.format(
-            module=cases.__module__, function=cases.__qualname__, kinds=KINDS
+            module=cases.__module__, function=cases.__qualname__, kinds=type(self).kinds
         )
         assert run_sanitized(["-c", program]) == "computed\n"

@@ -41,11 +41,11 @@ from dory_core.ir.geometry import (
     spans,
 )
 from dory_core.ir.packing import pack_rows, unpack_rows
+from dory_core.ir.places import whole_axes
 from dory_core.ir.ranges import infer_types
-from dory_core.kernel import Kernel
+from dory_core.kernel import OPERANDS, Kernel
 from dory_core.simulate.build import EXTERNAL_FLAGS, EXTERNAL_FOLDER, FLAGS, SOURCE_FOLDERS
 from dory_core.simulate.compiler import find_compiler
-from dory_core.tiles.schedule import OPERANDS
 
 __all__ = [
     "NUMBERS",
@@ -71,10 +71,11 @@ _Kind = TypeVar("_Kind", bound=Op)
 #: Flags that a :class:`HostLibrary` is compiled with for :func:`sanitizers.run_sanitized`.
 SANITIZE = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 #: What ``void call_N(void *const *pointers, const int32_t *numbers)`` gets, in this order.
-POINTERS = ("x", "x2", "y", "weights", "mul", "add", "bias", "psum", "scratch")
+POINTERS = ("x", "x2", "y", "weights", "mul", "add", "bias", "psum", "scratch", *OPERANDS[2:])
 NUMBERS = (
     *("x_h", "x_w", "x_c", "y_h", "y_w", "y_c"),
     *("pad_top", "pad_left", "pad_bottom", "pad_right", "first", "last"),
+    *("x_row", "x_column", "x_channel", "y_row", "y_column", "y_channel"),
 )
 
 _DRAWS = 50  # of tile sizes, until constraints allow them
@@ -262,6 +263,12 @@ class Machine(ABC):
                 "pad_left": w.pad_before,
                 "pad_bottom": h.pad_after,
                 "pad_right": w.pad_after,
+                "x_row": h.x_start,
+                "x_column": w.x_start,
+                "x_channel": start,
+                "y_row": h.start,
+                "y_column": w.start,
+                "y_channel": c.start,
                 "first": int(start == 0 or not splits),
                 "last": int(start + count == full.c_in or not splits),
             }
@@ -275,14 +282,20 @@ def _inputs(case: KernelCase, start: int, count: int, h: Span, w: Span) -> Buffe
     """Return the input tiles with channels (of a Linear: elements) start:start + count."""
     layer = case.layer
     buffers: Buffers = {}
-    for name, values, tensor in zip(OPERANDS, case.inputs, layer.inputs, strict=False):
+    for operand, (values, tensor) in enumerate(zip(case.inputs, layer.inputs, strict=True)):
+        name, (all_c, all_h, all_w) = OPERANDS[operand], whole_axes(layer, operand)
         if isinstance(layer.op, Linear):
             box = values.transpose(1, 2, 0).reshape(-1)[start : start + count]
             if tensor.channels * tensor.bits % 8:  # every pixel starts on a byte
                 box = box.reshape(-1, tensor.channels)
         else:
-            rows, columns = (slice(s.x_start, s.x_start + s.x_size) for s in (h, w))
-            box = values[start : start + count, rows, columns]
+            axes = (start, count), (h.x_start, h.x_size), (w.x_start, w.x_size)
+            box = values[
+                tuple(
+                    slice(None) if whole else slice(first, first + size)
+                    for whole, (first, size) in zip((all_c, all_h, all_w), axes, strict=True)
+                )
+            ]
             if not case.kernel.traits(layer).planar:
                 box = box.transpose(1, 2, 0)
         buffers[name] = _exact(pack_rows(box, tensor.bits, tensor.signed))

@@ -43,6 +43,12 @@ def _shape(draw: RandomLayers) -> tuple[int, int, int]:
     return draw.integer(1, 9), draw.integer(1, 8), draw.integer(1, 8)
 
 
+def _byte(draw: RandomLayers) -> tuple[int, int]:
+    """Return a range of an input whose values are stored in a byte each."""
+    known = tuple(r for r in draw.space.inputs if r in _BYTES) or _BYTES
+    return known[draw.integer(0, len(known) - 1)]
+
+
 def _pair(kind: type[Pairwise], draw: RandomLayers) -> Layer:
     """Return a pair of tensors, of a tensor and a smaller one, or of a tensor and a constant."""
     shape = _shape(draw)
@@ -70,7 +76,7 @@ def _pair(kind: type[Pairwise], draw: RandomLayers) -> Layer:
 
 
 def _lut(draw: RandomLayers) -> Layer:
-    shape, (lo, hi) = _shape(draw), draw.pick(*_BYTES)
+    shape, (lo, hi) = _shape(draw), _byte(draw)
     low, high = draw.pick(*_BYTES, (-3000, 3000), (-100000, 100000))
     rows = draw.pick((), (), (shape[0],))
     table = draw.numbers.integers(low, high + 1, (*rows, 256))
@@ -78,7 +84,7 @@ def _lut(draw: RandomLayers) -> Layer:
 
 
 def _softmax(draw: RandomLayers) -> Layer:
-    shape, (lo, hi) = _shape(draw), draw.pick(*_BYTES)
+    shape, (lo, hi) = _shape(draw), _byte(draw)
     falling = np.exp(-np.arange(256) * draw.numbers.uniform(0.0001, 0.6))
     table = np.minimum(np.floor(falling * 2**31), 2**31 - 1).astype(np.int64)
     table[draw.integer(1, 256) :] = 0
@@ -88,7 +94,7 @@ def _softmax(draw: RandomLayers) -> Layer:
 
 
 def _argmax(draw: RandomLayers) -> Layer:
-    source = (*_shape(draw), *draw.pick(*draw.space.inputs, (0, 1)))
+    source = (*_shape(draw), *draw.pick(*draw.space.inputs))
     return typed(alone(ArgMax), source, packed=draw.space.packed)
 
 

@@ -6,7 +6,7 @@ layer = RandomLayers(space, seed=7).layer("depthwise")
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
@@ -28,9 +28,12 @@ from dory_core.ir.features import TURN, TWO_ADDENDS
 from dory_core.testing.kernels import alone, typed
 from dory_core.testing.random_kinds import MAKERS
 
-__all__ = ["KINDS", "LayerSpace", "RandomLayers"]
+__all__ = ["ALL_KINDS", "KINDS", "LayerSpace", "RandomLayers"]
 
+#: What the kernels of most chips compute.
 KINDS = ("conv", "grouped", "pointwise", "depthwise", "linear", "maxpool", "avgpool", "add")
+#: All that can be drawn.
+ALL_KINDS = (*KINDS, *MAKERS)
 
 Range = tuple[int, int]
 Source = tuple[int, int, int, int, int]  # (C, H, W, lo, hi)
@@ -73,11 +76,12 @@ class RandomLayers:
         self.numbers = np.random.default_rng(seed)
 
     def layer(self, kind: str) -> Layer:
-        """Return a layer of a kind (one of KINDS) that range analysis lets pass."""
+        """Return a layer of a kind (one of ALL_KINDS) that range analysis lets pass."""
         while True:
             try:
                 if kind in MAKERS:
-                    return MAKERS[kind](self)
+                    layer = MAKERS[kind](self)
+                    return replace(layer, op=replace(layer.op, name=kind))
                 if kind == "add":
                     return self._sum()
                 return self._pool(kind) if kind.endswith("pool") else self._filter(kind)

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from dory_core.binding import BoundKernel
 from dory_core.expr import Expr, Number
 from dory_core.hardware import BUFFER_ALIGNMENT
-from dory_core.ir import Add, Layer
+from dory_core.ir import Layer
 from dory_core.ir.geometry import (
     Span,
     Tile,
@@ -26,6 +26,7 @@ from dory_core.ir.geometry import (
     is_channelwise,
     partial_sum_bytes,
 )
+from dory_core.kernel import OPERANDS
 from dory_core.tiles.boxes import input_tile_bytes, output_tile_bytes
 
 WEIGHTS_OUTER = "c_out,h,w,c_in"
@@ -49,9 +50,6 @@ class Phase(Enum):
 #: waited for behind it.
 TILE_PHASES = (Phase.ARRIVE, Phase.LOAD_EARLY, Phase.COMPUTE, Phase.STORE, Phase.LOAD_LATE)
 
-#: What the operands of a layer are called: their buffers in L1, and placeholders in kernels' calls.
-OPERANDS = ("x", "x2")
-
 
 @dataclass(frozen=True, slots=True)
 class Buffering:
@@ -63,7 +61,7 @@ class Buffering:
 
     def of(self, name: str) -> int:
         """Return the copies of the buffer ``name``; partial sums and scratch have one."""
-        return {"x": self.x, "x2": self.x, "w": self.w, "y": self.y}.get(name, 1)
+        return self.x if name in OPERANDS else {"w": self.w, "y": self.y}.get(name, 1)
 
     @property
     def text(self) -> str:
@@ -235,10 +233,10 @@ def l1_buffers(
     split = tile.c_in < extent(layer).c_in if not is_channelwise(layer) else 0
     kernel, traits = bound.kernel, bound.traits
     weights = 0 if traits.fetches else kernel.weight_bytes(layer, tile)
-    candidates = [L1Buffer("x", _aligned(input_tile_bytes(layer, traits, tile)), buffering.x)]
-    if isinstance(layer.op, Add):
-        x2 = input_tile_bytes(layer, traits, tile, 1)
-        candidates.append(L1Buffer("x2", _aligned(x2), buffering.x))
+    candidates = [
+        L1Buffer(name, _aligned(input_tile_bytes(layer, traits, tile, operand)), buffering.x)
+        for operand, name in enumerate(OPERANDS[: len(layer.inputs)])
+    ]
     candidates += [
         L1Buffer("w", _aligned(weights), buffering.w),
         L1Buffer("y", _aligned(output_tile_bytes(layer, traits, tile)), buffering.y),

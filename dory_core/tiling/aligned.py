@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dory_core.expr import Number, minimum
 from dory_core.hardware import Link
-from dory_core.ir import Add, Layer, Linear, Tensor, pixel_bytes
+from dory_core.ir import Layer, Linear, Tensor, pixel_bytes
 from dory_core.ir.geometry import Tile, extent, is_channelwise
+from dory_core.ir.places import whole_axes
 from dory_core.kernel import Term, Traits
 
 # As much as the largest wishes of kernels: cores that copy cost more than a smaller tile.
@@ -24,9 +25,8 @@ def copy_terms(layer: Layer, traits: Traits, tile: Tile, link: Link) -> tuple[Te
     wishes: list[Number] = []
     channels = tile.c_out if is_channelwise(layer) else tile.c_in
     if not isinstance(layer.op, Linear) and not traits.planar:
-        operands = layer.inputs if isinstance(layer.op, Add) else layer.inputs[:1]
-        for tensor, layout in zip(operands, traits.inputs, strict=False):
-            if layout.is_hwc:
+        for operand, (tensor, layout) in enumerate(zip(layer.inputs, traits.inputs, strict=True)):
+            if layout.is_hwc and not any(whole_axes(layer, operand)):
                 # Rows and columns of inputs start at any number, so one has to be a multiple.
                 rows = _aligned(tensor.width * pixel_bytes(tensor.channels, tensor.bits), link)
                 columns = _aligned(pixel_bytes(tensor.channels, tensor.bits), link)

@@ -17,7 +17,7 @@ from dory_core.estimate.timeline import Event, LayerEstimate, PartTimeline, Traf
 from dory_core.hardware import MemoryHierarchy
 from dory_core.ir import Layer
 from dory_core.ir.geometry import Tile, extent, make_tile, window_of
-from dory_core.kernel import Kernel, MemoryAccesses
+from dory_core.kernel import OPERANDS, Kernel, MemoryAccesses
 from dory_core.tiles.boxes import fetch_constraints
 from dory_core.tiles.schedule import Buffering, L1Buffer, Schedule, l1_buffers, make_schedule
 from dory_core.tiles.tiling import Tiling
@@ -135,7 +135,7 @@ def whole_timeline(
     """
     tile = whole_tile(layer) if part is None else _part_tile(layer, part)
     compute = int(kernel.cycles(layer, tile))
-    places = {name: hierarchy.level(2).memories[memories.get(name, 0)] for name in ("x", "x2", "y")}
+    places = {name: hierarchy.level(2).memories[memories.get(name, 0)] for name in (*OPERANDS, "y")}
     places["w"] = hierarchy.level(hierarchy.constants_level).memories[0]
     waiting = 0
     if any(memory.access_cycles or memory.line_cycles for memory in places.values()):

@@ -7,6 +7,7 @@ from typing import Any
 
 from dory_core.errors import DoesNotFit
 from dory_core.expr import evaluate
+from dory_core.kernel import OPERANDS
 from dory_core.tiling.problem import (
     AXES,
     Formulation,
@@ -117,6 +118,7 @@ def smallest_tile(problem: TilingProblem) -> Smallest | None:
 _BUFFER_NAMES = {
     "x": "input tile",
     "x2": "tile of the second input",
+    **{name: f"tile of input {n}" for n, name in enumerate(OPERANDS[2:], 3)},
     "w": "weights of the tile",
     "y": "output tile",
     "psum": "partial sums",

@@ -97,14 +97,32 @@ void dory_portable_maxpool(const dory_portable_pool_t *layer, const dory_portabl
 void dory_portable_avgpool(const dory_portable_pool_t *layer, const dory_portable_tile_t *tile,
                            const uint8_t *x, const uint8_t *steps, uint8_t *y);
 
-/* Element-wise sum of two tensors, each with its own steps. The parameter table holds those of x,
- * then of x2, then of the sum. */
+/* Two operands, element by element: each with its own steps, then those of the result. The parameter
+ * table holds the steps in this order. */
 typedef struct {
   dory_portable_type_t x, x2, y;
+  uint8_t one_row, one_column, one_channel; /* of x2, which serve all of the output */
   dory_portable_steps_t x_steps, x2_steps, steps;
-} dory_portable_add_t;
+} dory_portable_pair_t;
 
-void dory_portable_add(const dory_portable_add_t *layer, const dory_portable_tile_t *tile,
-                       const uint8_t *x, const uint8_t *x2, const uint8_t *steps, uint8_t *y);
+/* Where the second operand lies: row, column and channel of it that belong to the first element of
+ * the tile, and its columns and channels in memory. */
+typedef struct {
+  uint32_t row, column, channel, width, channels;
+} dory_portable_second_t;
+
+/* Sum, product, larger one and smaller one. */
+void dory_portable_add(const dory_portable_pair_t *layer, const dory_portable_tile_t *tile,
+                       const dory_portable_second_t *second, const uint8_t *x, const uint8_t *x2,
+                       const uint8_t *steps, uint8_t *y);
+void dory_portable_mul(const dory_portable_pair_t *layer, const dory_portable_tile_t *tile,
+                       const dory_portable_second_t *second, const uint8_t *x, const uint8_t *x2,
+                       const uint8_t *steps, uint8_t *y);
+void dory_portable_maximum(const dory_portable_pair_t *layer, const dory_portable_tile_t *tile,
+                           const dory_portable_second_t *second, const uint8_t *x,
+                           const uint8_t *x2, const uint8_t *steps, uint8_t *y);
+void dory_portable_minimum(const dory_portable_pair_t *layer, const dory_portable_tile_t *tile,
+                           const dory_portable_second_t *second, const uint8_t *x,
+                           const uint8_t *x2, const uint8_t *steps, uint8_t *y);
 
 #endif

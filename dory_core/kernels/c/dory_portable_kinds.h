@@ -1,0 +1,109 @@
+/* Portable kernels of layers without a sum over a window: tables, softmax, moves of elements. See
+ * dory_portable.h for what all kernels share. */
+#ifndef DORY_PORTABLE_KINDS_H
+#define DORY_PORTABLE_KINDS_H
+
+#include "dory_portable.h"
+
+/* First element of a tile in its tensor. */
+typedef struct {
+  uint32_t row, column, channel;
+} dory_portable_place_t;
+
+/* Where the tiles of the input and of the output lie. */
+typedef struct {
+  dory_portable_place_t x, y;
+} dory_portable_places_t;
+
+/* Function of one byte. entry: storage of the elements of the table, whole bytes. */
+typedef struct {
+  dory_portable_type_t x, y, entry;
+  uint8_t per_channel;
+} dory_portable_lut_t;
+
+/* table: 256 elements, or as many for each channel of the tile, indexed by the input as a byte. */
+void dory_portable_lut(const dory_portable_lut_t *layer, const dory_portable_tile_t *tile,
+                       const uint8_t *x, const uint8_t *table, uint8_t *y);
+
+/* Functions of the channels of each pixel. steps: those behind the accumulator. */
+typedef struct {
+  dory_portable_type_t x, y;
+  dory_portable_steps_t steps;
+} dory_portable_pixelwise_t;
+
+/* Softmax in the integers of TensorFlow Lite: 256 times the share of each channel, then the steps.
+ * The input tile has all channels, the output tile those from `channel` on. table: 256 int32, the
+ * exponential in Q0.31 of a difference to the largest channel. */
+void dory_portable_softmax(const dory_portable_pixelwise_t *layer, const dory_portable_tile_t *tile,
+                           uint32_t channel, const uint8_t *x, const uint8_t *table,
+                           const uint8_t *steps, uint8_t *y);
+
+/* Number of the largest channel, the first one of equals. */
+void dory_portable_argmax(const dory_portable_pixelwise_t *layer, const dory_portable_tile_t *tile,
+                          const uint8_t *x, const uint8_t *steps, uint8_t *y);
+
+/* Copies elements. Axes are 0 channels, 1 rows, 2 columns: along axis perm[a] of the input,
+ * output element i of axis a is element begin[a] + i * step[a]; beside the input stands `value`. */
+typedef struct {
+  dory_portable_type_t x, y;
+  uint8_t perm[3];
+  int32_t begin[3], step[3];
+  int32_t value;
+} dory_portable_move_t;
+
+void dory_portable_move(const dory_portable_move_t *layer, const dory_portable_tile_t *tile,
+                        const dory_portable_places_t *places, const uint8_t *x, uint8_t *y);
+
+/* Copies elements in the order of memory into another shape. width, channels: of the output. The
+ * input tile is the whole tensor. */
+typedef struct {
+  dory_portable_type_t x, y;
+  uint32_t width, channels;
+} dory_portable_reshape_t;
+
+void dory_portable_reshape(const dory_portable_reshape_t *layer, const dory_portable_tile_t *tile,
+                           const dory_portable_places_t *places, const uint8_t *x, uint8_t *y);
+
+/* One input after the other along an axis; the tiles of the inputs are whole along it. */
+typedef struct {
+  dory_portable_type_t y;
+  uint8_t axis;
+  uint32_t count;
+  const dory_portable_type_t *x; /* of each input */
+  const uint32_t *sizes;         /* of each input along the axis */
+} dory_portable_concat_t;
+
+void dory_portable_concat(const dory_portable_concat_t *layer, const dory_portable_tile_t *tile,
+                          const dory_portable_places_t *places, const uint8_t *const *x,
+                          uint8_t *y);
+
+/* Interpolation between two rows and two columns. height: of the output. */
+typedef struct {
+  dory_portable_type_t x, y;
+  uint32_t height;
+  dory_portable_steps_t steps;
+} dory_portable_resize_t;
+
+/* taps: for each row of the output, then for each column, four int32: first and second row (column)
+ * of the input, their weights. */
+void dory_portable_resize(const dory_portable_resize_t *layer, const dory_portable_tile_t *tile,
+                          const dory_portable_places_t *places, const uint8_t *x,
+                          const uint8_t *taps, const uint8_t *steps, uint8_t *y);
+
+/* Transposed convolution. pad_top, pad_left: rows and columns of the full output that are cut. */
+typedef struct {
+  dory_portable_type_t x, w, y;
+  dory_portable_window_t window;
+  uint32_t pad_top, pad_left;
+  int32_t zero_point; /* subtracted from each input element */
+  dory_portable_steps_t steps;
+} dory_portable_conv_transpose_t;
+
+/* weights, bias: as for the convolution. */
+void dory_portable_conv_transpose(const dory_portable_conv_transpose_t *layer,
+                                  const dory_portable_tile_t *tile,
+                                  const dory_portable_places_t *places, const uint8_t *x,
+                                  const uint8_t *weights, const uint8_t *bias, const uint8_t *steps,
+                                  uint8_t *y);
+
+#endif

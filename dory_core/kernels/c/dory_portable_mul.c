@@ -1,0 +1,4 @@
+/* Product of two operands. */
+#define DORY_PAIR dory_portable_mul
+#define DORY_PAIR_VALUE(a, b) ((a) * (b))
+#include "dory_portable_pair_impl.h"

@@ -1,0 +1,79 @@
+/* Softmax in the integers of TensorFlow Lite, and its fixed-point functions. */
+#include "dory_portable_elements.h"
+#include "dory_portable_kinds.h"
+
+/* Returns a * b / 2^31, rounded to nearest, halves up. */
+static int32_t high_product(int32_t a, int32_t b)
+{
+  const int64_t sum = (int64_t)a * b + ((int64_t)1 << 30);
+  return (int32_t)(sum < 0 ? ~(~sum >> 31) : sum >> 31);
+}
+
+/* Returns a / 2^shift of a number that is not negative, rounded to nearest. */
+static int32_t rounded_shift(int32_t a, uint32_t shift)
+{
+  return (int32_t)(((int64_t)a + ((int64_t)1 << (shift - 1u))) >> shift);
+}
+
+static int32_t saturated(int64_t value)
+{
+  return value > INT32_MAX ? INT32_MAX : value < INT32_MIN ? INT32_MIN : (int32_t)value;
+}
+
+/* Returns 1 / (1 + a) in Q0.31 for a in [0, 1) of Q0.31: three steps of Newton-Raphson. */
+static int32_t reciprocal(int32_t a)
+{
+  const int32_t half = (int32_t)(((int64_t)a + INT32_MAX + 1) / 2);
+  int32_t x = 1515870810 + high_product(half, -1010580540);
+
+  for (int i = 0; i < 3; i++) {
+    const int32_t error = ((int32_t)1 << 29) - high_product(half, x);
+    x += saturated((int64_t)high_product(x, error) * 4);
+  }
+  return saturated((int64_t)x * 2);
+}
+
+static uint32_t leading_zeros(uint32_t value)
+{
+  uint32_t zeros = 0;
+
+  while ((value & 0x80000000u) == 0u) {
+    value <<= 1;
+    zeros++;
+  }
+  return zeros;
+}
+
+void dory_portable_softmax(const dory_portable_pixelwise_t *layer, const dory_portable_tile_t *tile,
+                           uint32_t channel, const uint8_t *x, const uint8_t *table,
+                           const uint8_t *steps, uint8_t *y)
+{
+  const uint32_t cores = dory_core_count(), core = dory_core_id();
+  const uint32_t pixels = tile->y_h * tile->y_w;
+  const uint32_t x_bytes = dory_portable_pixel_bytes(tile->x_c, layer->x);
+  const uint32_t y_bytes = dory_portable_pixel_bytes(tile->y_c, layer->y);
+
+  for (uint32_t pixel = core; pixel < pixels; pixel += cores) {
+    const uint8_t *const from = x + pixel * x_bytes;
+    int64_t largest = dory_portable_get(from, 0, layer->x);
+    uint32_t sum = 0;
+
+    for (uint32_t c = 1; c < tile->x_c; c++) {
+      const int64_t value = dory_portable_get(from, c, layer->x);
+      largest = value > largest ? value : largest;
+    }
+    for (uint32_t c = 0; c < tile->x_c; c++) {
+      const uint32_t below = (uint32_t)(largest - dory_portable_get(from, c, layer->x));
+      sum += (uint32_t)rounded_shift(dory_portable_int32(table, below), 12);
+    }
+    const uint32_t zeros = leading_zeros(sum);
+    const int32_t scale = reciprocal((int32_t)((sum << zeros) - 0x80000000u));
+    for (uint32_t c = 0; c < tile->y_c; c++) {
+      const uint32_t below = (uint32_t)(largest - dory_portable_get(from, channel + c, layer->x));
+      const int32_t share = high_product(scale, dory_portable_int32(table, below));
+      dory_portable_put(y + pixel * y_bytes, c, layer->y,
+                        dory_portable_apply(&layer->steps, steps, tile->y_c, c,
+                                            rounded_shift(share, 35u - zeros)));
+    }
+  }
+}

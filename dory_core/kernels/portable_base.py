@@ -1,0 +1,306 @@
+"""What the portable kernels share: costs, constants, calls."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from types import UnionType
+from typing import Any, ClassVar, get_args
+
+import numpy.typing as npt
+
+from dory_core.expr import Number, ceil_div, maximum
+from dory_core.hardware import STORAGE_BITS, OutputFile
+from dory_core.ir import (
+    Layer,
+    Op,
+    Requant,
+    Tensor,
+    Window,
+)
+from dory_core.ir.features import FEATURES
+from dory_core.ir.geometry import (
+    Tile,
+    extent,
+    input_granule,
+    is_channelwise,
+    output_granule,
+)
+from dory_core.ir.packing import pack_rows
+from dory_core.kernel import Constraint, FunctionCall, Kernel, Rejection, Traits, WeightBlock
+from dory_core.kernels import constants
+
+SOURCES = Path(__file__).parent / "c"
+_COMMON = ("dory_portable.h", "dory_portable_elements.h")
+_WEIGHT_BITS = (2, 4, 8)
+
+
+@dataclass(frozen=True, slots=True)
+class PortableCosts:
+    """Cycles of a core in the loops of the portable kernels, for estimates.
+
+    The defaults were counted from the loops for a core without SIMD or 64-bit registers. call: of a
+    kernel. output: of each element, with what follows for each requantisation: step by a shift,
+    division otherwise. tap: of each tap of a window, with what follows for each element under it:
+    mac for a product of bytes, generic_mac for one of other precisions, element without a product.
+    """
+
+    call: int = 100
+    output: int = 40
+    step: int = 60
+    division: int = 250
+    tap: int = 20
+    mac: int = 8
+    generic_mac: int = 24
+    element: int = 16
+
+
+COUNTED = PortableCosts()
+
+
+@dataclass(frozen=True, slots=True)
+class Portable(Kernel):
+    """What the portable kernels share. cores: number of cores that share a tile."""
+
+    cores: int = 1
+    in_place: bool = False
+    engine: str = ""
+    costs: PortableCosts = COUNTED
+    features = FEATURES
+    kind: ClassVar[type[Op] | UnionType]
+    parts: ClassVar[tuple[str, ...]] = ()
+
+    def accepts(self, layer: Layer) -> Rejection | None:
+        """Reject other kinds, and storage or constants beyond the C code."""
+        if not isinstance(layer.op, self.kind):
+            kinds = get_args(self.kind) or (self.kind,)
+            names = " and ".join(kind.__name__ for kind in kinds)
+            other = f"it computes {names}, not {layer.op.kind}"
+            return Rejection(other, other_kind=True)
+        for tensor in (*layer.inputs, layer.output):
+            if tensor.bits not in STORAGE_BITS:
+                return Rejection(
+                    f"{tensor.name} has {tensor.bits} bits in storage, portable kernels know "
+                    f"{', '.join(str(b) for b in STORAGE_BITS)}"
+                )
+        reason = constants.unsuitable_step(self._steps(layer)) or self._unsuitable(layer)
+        return None if reason is None else Rejection(reason)
+
+    def _unsuitable(self, layer: Layer) -> str | None:
+        return None
+
+    def _steps(self, layer: Layer) -> tuple[Requant, ...]:
+        """Return every requantisation in the order of the parameter table."""
+        return layer.op.requants
+
+    def traits(self, layer: Layer) -> Traits:
+        """Return whether it works in place."""
+        return Traits(in_place=self.in_place)
+
+    def constraints(self, layer: Layer, tile: Tile) -> tuple[Constraint, ...]:
+        """Keep groups whole, and tiles of sub-byte channels on byte borders."""
+        full = extent(layer)
+        axes = [
+            ("output", tile.c_out, full.c_out, output_granule(layer)),
+            ("input", tile.c_in, full.c_in, 1 if is_channelwise(layer) else input_granule(layer)),
+        ]
+        return tuple(
+            Constraint(
+                maximum(size % granule == 0, size == total),
+                f"{name} channels come in whole groups and bytes: multiples of {granule}",
+            )
+            for name, size, total, granule in axes
+            if granule > 1
+        )
+
+    def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
+        """Return the bytes of tables, biases and weights."""
+        return constants.padded(constants.table_bytes(self._steps(layer), tile.c_out))
+
+    def weight_block(
+        self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
+    ) -> WeightBlock | None:
+        """Encode the requantisation tables as part ``mul``."""
+        steps = self._steps(layer)
+        return constants.block([("mul", constants.table(steps, c_out))]) if steps else None
+
+    def cycles(self, layer: Layer, tile: Tile) -> Number:
+        """Return cycles of the core with the largest share of the outputs."""
+        per_unit = per_byte(layer.output)
+        units = tile.h * tile.w * ceil_div(tile.c_out, per_unit)
+        steps = self._steps(layer)
+        costs = self.costs
+        output = costs.output + sum(
+            costs.step if s.shift is not None else costs.division for s in steps
+        )
+        each = output + self._sum_cycles(layer, tile)
+        return costs.call + ceil_div(units, self.cores) * per_unit * each
+
+    @abstractmethod
+    def _sum_cycles(self, layer: Layer, tile: Tile) -> Number:
+        """Return cycles of the accumulator of one output."""
+
+    def symbol(self, layer: Layer) -> str:
+        """Return the C function, which is also the kernel's name."""
+        return self.name
+
+    def headers(self, layer: Layer) -> tuple[str, ...]:
+        """Return the header of all portable kernels."""
+        return _COMMON[:1]
+
+    def sources(self, layer: Layer) -> tuple[OutputFile, ...]:
+        """Return the headers and the one C file of the kind."""
+        return _sources(f"{self.name}.c", *self.parts)
+
+    def _call(
+        self,
+        layer: Layer,
+        type_: str,
+        fields: Iterable[str],
+        arguments: Mapping[str, str],
+        before: Iterable[str] = (),
+    ) -> FunctionCall:
+        """Return the call with constants of the layer and sizes of the tile before it.
+
+        before: further declarations.
+        """
+        lines = []
+        steps = constants.step_initialisers(self._steps(layer))
+        if steps:
+            lines.append("static const dory_portable_step_t steps[] = {")
+            lines += [f"  {text}," for text in steps]
+            lines.append("};")
+        lines += before
+        lines.append(f"static const {type_} layer = {{")
+        lines += [f"  {field}," for field in fields]
+        lines.append("};")
+        lines.append("const dory_portable_tile_t tile = {")
+        members = (*(f"{t}_{n}" for t in "xy" for n in "hwc"), "pad_top", "pad_left")
+        lines += [f"  .{member} = ${member}," for member in members]
+        lines.append("};")
+        first = {"layer": "&layer", "tile": "&tile"}
+        return FunctionCall(self.name, {**first, **arguments}, tuple(lines))
+
+    def _table(self, layer: Layer) -> str:
+        return "$mul" if self._steps(layer) else "NULL"
+
+
+class Accumulating(Portable):
+    """Conv and Linear: weights, bias and partial sums over tiles of input channels."""
+
+    __slots__ = ()
+
+    def _unsuitable(self, layer: Layer) -> str | None:
+        weights = layer.weighted.weights.values
+        lo, hi = int(weights.min()), int(weights.max())
+        bits = min(layer.weighted.weight_bits, _WEIGHT_BITS[-1])
+        half = 1 << bits - 1
+        if lo < -half or hi >= (half if lo < 0 else 2 * half):
+            return f"weights in [{lo}, {hi}] do not fit {bits} bits"
+        return None
+
+    def traits(self, layer: Layer) -> Traits:
+        """Partial sums but for grouped convolutions, whose inputs follow the outputs."""
+        return Traits(accumulates=not is_channelwise(layer), in_place=self.in_place)
+
+    def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
+        """Return the bytes of tables, biases and weights; every row of weights starts on a byte."""
+        kind = layer.weighted
+        size = constants.table_bytes(self._steps(layer), tile.c_out)
+        if kind.bias is not None:
+            size = size + 4 * tile.c_out
+        rows, length = self._weight_rows(layer, tile)
+        row_bytes = ceil_div(length * weight_type(layer)[0], 8)
+        return constants.padded(size + tile.c_out * rows * row_bytes)
+
+    @abstractmethod
+    def _weight_rows(self, layer: Layer, tile: Tile) -> tuple[int, Number]:
+        """Return the rows of weights of one output channel, and the weights of a row."""
+
+    def _fan_in(self, layer: Layer, tile: Tile) -> Number:
+        """Return the weights of one output channel."""
+        rows, length = self._weight_rows(layer, tile)
+        return rows * length
+
+    @abstractmethod
+    def _rows(self, layer: Layer, c_out: slice, c_in: slice) -> npt.NDArray[Any]:
+        """Return the weights of a range of channels, one row along the last axis."""
+
+    def weight_block(
+        self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
+    ) -> WeightBlock | None:
+        """Encode the parts ``mul`` (all tables), ``bias`` (int32) and ``weights``."""
+        bias = layer.bias
+        parts = [("mul", constants.table(self._steps(layer), c_out))]
+        if bias is not None:
+            parts.append(("bias", bias.values[slice(*c_out)].astype("<i4").tobytes()))
+        rows = self._rows(layer, slice(*c_out), slice(*c_in))
+        parts.append(("weights", pack_rows(rows, *weight_type(layer)).tobytes()))
+        return constants.block(parts)
+
+    def _mac_cycles(self, layer: Layer) -> int:
+        quick = layer.inputs[0].bits == 8 and weight_type(layer) == (8, True)
+        return self.costs.mac if quick else self.costs.generic_mac
+
+    def _accumulating_call(self, layer: Layer, type_: str, fields: Iterable[str]) -> FunctionCall:
+        x, y = layer.inputs[0], layer.output
+        sums = {"psum": "NULL", "first": "1", "last": "1"}
+        if self.traits(layer).accumulates:
+            sums = {name: f"${name}" for name in sums}
+        return self._call(
+            layer,
+            type_,
+            (
+                f".x = {c_type(x)}",
+                f".y = {c_type(y)}",
+                f".w = {{{weight_type(layer)[0]}, {int(weight_type(layer)[1])}}}",
+                *fields,
+                f".steps = {steps_of(0, len(self._steps(layer)))}",
+            ),
+            {
+                "x": "$x",
+                "weights": "$weights",
+                "bias": "$bias" if layer.bias is not None else "NULL",
+                "steps": self._table(layer),
+                **sums,
+                "y": "$y",
+            },
+        )
+
+
+@cache
+def _sources(*names: str) -> tuple[OutputFile, ...]:
+    return tuple(
+        OutputFile.from_package(SOURCES / file, f"kernels/{file}") for file in (*_COMMON, *names)
+    )
+
+
+def weight_type(layer: Layer) -> tuple[int, bool]:
+    """Return (bits, signed) of the stored weights; unsigned when only that holds them all."""
+    kind = layer.weighted
+    bits = next(width for width in _WEIGHT_BITS if width >= min(kind.weight_bits, 8))
+    return bits, int(kind.weights.values.max()) < 1 << bits - 1
+
+
+def per_byte(tensor: Tensor) -> int:
+    """Return the elements that share a byte."""
+    return 8 // tensor.bits if tensor.bits < 8 else 1
+
+
+def c_type(tensor: Tensor) -> str:
+    return f"{{{tensor.bits}, {int(tensor.signed)}}}"
+
+
+def c_window(window: Window) -> str:
+    values = (*window.kernel, *window.strides, *window.dilations)
+    return f"{{{', '.join(str(v) for v in values)}}}"
+
+
+def steps_of(start: int, count: int) -> str:
+    """Return the C initialiser of ``count`` steps from ``start`` on."""
+    if count == 0:
+        return "{NULL, 0}"
+    return f"{{steps + {start}, {count}}}" if start else f"{{steps, {count}}}"

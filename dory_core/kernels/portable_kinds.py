@@ -1,0 +1,512 @@
+"""Portable kernels of the layers that slide no window over a sum: pairs, tables, softmax, moves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dory_core.expr import Number, ceil_div
+from dory_core.ir import (
+    Add,
+    ArgMax,
+    Array,
+    Concat,
+    ConvTranspose,
+    Layer,
+    Lut,
+    Maximum,
+    Minimum,
+    Mul,
+    Pad,
+    Pairwise,
+    Requant,
+    Reshape,
+    Resize,
+    Slice,
+    Softmax,
+    Transpose,
+)
+from dory_core.ir.geometry import Tile
+from dory_core.ir.graph import storage_for
+from dory_core.ir.packing import pack_rows
+from dory_core.ir.places import whole_axes
+from dory_core.kernel import OPERANDS, FunctionCall, Kernel, Traits, WeightBlock
+from dory_core.kernels import constants
+from dory_core.kernels.portable_base import (
+    Accumulating,
+    Portable,
+    c_type,
+    c_window,
+    steps_of,
+    weight_type,
+)
+
+_HEADER = "dory_portable_kinds.h"
+_PLACES = (
+    "const dory_portable_places_t places = {{$x_row, $x_column, $x_channel}, "
+    "{$y_row, $y_column, $y_channel}};"
+)
+# Cycles of a division of 32 bits, and of the reciprocal of a softmax.
+_DIVISION, _RECIPROCAL = 40, 400
+
+
+class PortablePair(Portable):
+    """Two tensors, or a tensor and a constant, element by element."""
+
+    __slots__ = ()
+    parts = ("dory_portable_pair_impl.h",)
+
+    def _operands(self, layer: Layer) -> tuple[tuple[Requant, ...], tuple[Requant, ...]]:
+        a, b = layer.of(Pairwise).operand_requants
+        return (() if a is None else (a,)), (() if b is None else (b,))
+
+    def _steps(self, layer: Layer) -> tuple[Requant, ...]:
+        return layer.op.steps
+
+    def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
+        """Return the bytes of tables and of a constant operand."""
+        size = constants.table_bytes(self._steps(layer), tile.c_out)
+        constant = layer.of(Pairwise).constant
+        if constant is not None:
+            channels, height, width = constant.shape
+            count = tile.c_out if channels > 1 else 1
+            size = size + height * width * count * (_storage(constant)[0] // 8)
+        return constants.padded(size)
+
+    def weight_block(
+        self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
+    ) -> WeightBlock | None:
+        """Encode the tables as ``mul``, all rows of a constant operand as ``weights``, HWC."""
+        constant, steps = layer.of(Pairwise).constant, self._steps(layer)
+        parts = [("mul", constants.table(steps, c_out))] if steps else []
+        if constant is not None:
+            rows = constant.values[slice(*c_out)] if constant.shape[0] > 1 else constant.values
+            packed = pack_rows(rows.transpose(1, 2, 0), *_storage(constant))
+            parts.append(("weights", packed.tobytes()))
+        return constants.block(parts) if parts else None
+
+    def _sum_cycles(self, layer: Layer, tile: Tile) -> Number:
+        return 2 * self.costs.element
+
+    def call(self, layer: Layer) -> FunctionCall:
+        """Return the call, with the layer as constants."""
+        a, b = (len(steps) for steps in self._operands(layer))
+        constant = layer.of(Pairwise).constant
+        if constant is None:
+            shared, x2_type = whole_axes(layer, 1), c_type(layer.inputs[1])
+            place = f"0, 0, 0, {'1' if shared[2] else '$x_w'}, {'1' if shared[0] else '$x_c'}"
+        else:
+            c, h, w = (size == 1 for size in constant.shape)
+            shared = (c, h, w)
+            bits, signed = _storage(constant)
+            x2_type = f"{{{bits}, {int(signed)}}}"
+            place = f"$y_row, $y_column, 0, {constant.shape[2]}, {'1' if c else '$y_c'}"
+        fields = (
+            f".x = {c_type(layer.inputs[0])}",
+            f".x2 = {x2_type}",
+            f".y = {c_type(layer.output)}",
+            f".one_row = {int(shared[1])}",
+            f".one_column = {int(shared[2])}",
+            f".one_channel = {int(shared[0])}",
+            f".x_steps = {steps_of(0, a)}",
+            f".x2_steps = {steps_of(a, b)}",
+            f".steps = {steps_of(a + b, len(layer.op.requants))}",
+        )
+        second = "$weights" if constant is not None else "$x2"
+        arguments = {
+            "second": "&second",
+            "x": "$x",
+            "x2": second,
+            "steps": self._table(layer),
+            "y": "$y",
+        }
+        local = f"const dory_portable_second_t second = {{{place}}};"
+        return self._call(layer, "dory_portable_pair_t", fields, arguments, (local,))
+
+
+class PortableAdd(PortablePair):
+    """Element-wise sum of two requantised operands."""
+
+    __slots__ = ()
+    name = "dory_portable_add"
+    summary = "sum in plain C, any precision"
+    kind = Add
+
+
+class PortableMul(PortablePair):
+    """Element-wise product."""
+
+    __slots__ = ()
+    name = "dory_portable_mul"
+    summary = "product in plain C, any precision"
+    kind = Mul
+
+
+class PortableMaximum(PortablePair):
+    """The larger one of two operands."""
+
+    __slots__ = ()
+    name = "dory_portable_maximum"
+    summary = "larger one of two operands in plain C, any precision"
+    kind = Maximum
+
+
+class PortableMinimum(PortablePair):
+    """The smaller one of two operands."""
+
+    __slots__ = ()
+    name = "dory_portable_minimum"
+    summary = "smaller one of two operands in plain C, any precision"
+    kind = Minimum
+
+
+class _Kind(Portable):
+    """What the kernels of ``dory_portable_kinds.h`` share."""
+
+    __slots__ = ()
+    parts = (_HEADER,)
+
+    def headers(self, layer: Layer) -> tuple[str, ...]:
+        """Return the header of the kernel."""
+        return (_HEADER,)
+
+    def _table_block(self, layer: Layer, c_out: tuple[int, int], data: bytes) -> WeightBlock:
+        steps = self._steps(layer)
+        parts = [("mul", constants.table(steps, c_out))] if steps else []
+        return constants.block([*parts, ("weights", data)])
+
+    def _with_table(self, layer: Layer, tile: Tile, size: Number) -> Number:
+        return constants.padded(constants.table_bytes(self._steps(layer), tile.c_out) + size)
+
+    def _io(self, layer: Layer) -> tuple[str, ...]:
+        return f".x = {c_type(layer.inputs[0])}", f".y = {c_type(layer.output)}"
+
+
+class PortableLut(_Kind):
+    """Function of one byte by a table."""
+
+    __slots__ = ()
+    name = "dory_portable_lut"
+    summary = "function of one byte by a table in plain C"
+    kind = Lut
+
+    def _entry(self, layer: Layer) -> tuple[int, bool]:
+        """Return (bits, signed) of the elements of the table."""
+        return max(layer.output.bits, 8), layer.output.signed
+
+    def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
+        """Return the bytes of the tables of the tile's channels."""
+        rows = tile.c_out if len(layer.of(Lut).table.shape) == 2 else 1
+        return rows * (256 * self._entry(layer)[0] // 8)
+
+    def weight_block(
+        self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
+    ) -> WeightBlock | None:
+        """Encode the table, or those of the channels, as ``weights``."""
+        table = layer.of(Lut).table.values
+        rows = table[slice(*c_out)] if table.ndim == 2 else table
+        # Bytes that the input never has may stand for anything.
+        lo, hi = layer.output.lo, layer.output.hi
+        return constants.block([("weights", _packed(np.clip(rows, lo, hi), *self._entry(layer)))])
+
+    def _sum_cycles(self, layer: Layer, tile: Tile) -> Number:
+        return self.costs.element
+
+    def call(self, layer: Layer) -> FunctionCall:
+        """Return the call, with the layer as constants."""
+        bits, signed = self._entry(layer)
+        fields = (
+            *self._io(layer),
+            f".entry = {{{bits}, {int(signed)}}}",
+            f".per_channel = {int(len(layer.of(Lut).table.shape) == 2)}",
+        )
+        return self._call(
+            layer, "dory_portable_lut_t", fields, {"x": "$x", "weights": "$weights", "y": "$y"}
+        )
+
+
+class PortableSoftmax(_Kind):
+    """Softmax over the channels of each pixel."""
+
+    __slots__ = ()
+    name = "dory_portable_softmax"
+    summary = "softmax of TensorFlow Lite's integers in plain C"
+    kind = Softmax
+
+    def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
+        """Return the bytes of the steps and of the exponentials."""
+        return self._with_table(layer, tile, 4 * 256)
+
+    def weight_block(
+        self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
+    ) -> WeightBlock | None:
+        """Encode the steps as ``mul``, the exponentials as ``weights``."""
+        return self._table_block(layer, c_out, _packed(layer.of(Softmax).table.values, 32, True))
+
+    def _sum_cycles(self, layer: Layer, tile: Tile) -> Number:
+        return self.costs.step
+
+    def cycles(self, layer: Layer, tile: Tile) -> Number:
+        """Return cycles of the core with the most pixels."""
+        steps = len(self._steps(layer))
+        each = self.costs.output + (1 + steps) * self.costs.step
+        pixel = tile.c_in * 2 * self.costs.element + tile.c_out * each + _RECIPROCAL
+        return self.costs.call + ceil_div(tile.h * tile.w, self.cores) * pixel
+
+    def call(self, layer: Layer) -> FunctionCall:
+        """Return the call, with the layer as constants."""
+        fields = (*self._io(layer), f".steps = {steps_of(0, len(layer.op.requants))}")
+        arguments = {
+            "channel": "$y_channel",
+            "x": "$x",
+            "weights": "$weights",
+            "steps": self._table(layer),
+            "y": "$y",
+        }
+        return self._call(layer, "dory_portable_pixelwise_t", fields, arguments)
+
+
+class PortableArgMax(_Kind):
+    """Number of the largest channel."""
+
+    __slots__ = ()
+    name = "dory_portable_argmax"
+    summary = "number of the largest channel in plain C"
+    kind = ArgMax
+
+    def _sum_cycles(self, layer: Layer, tile: Tile) -> Number:
+        return tile.c_in * self.costs.element
+
+    def call(self, layer: Layer) -> FunctionCall:
+        """Return the call, with the layer as constants."""
+        fields = (*self._io(layer), f".steps = {steps_of(0, len(layer.op.requants))}")
+        arguments = {"x": "$x", "steps": self._table(layer), "y": "$y"}
+        return self._call(layer, "dory_portable_pixelwise_t", fields, arguments)
+
+
+class _Mover(_Kind):
+    """A kernel that copies elements and nothing else."""
+
+    __slots__ = ()
+
+    def _unsuitable(self, layer: Layer) -> str | None:
+        return "it has no requantisation behind copies" if layer.op.requants else None
+
+
+class PortableMove(_Mover):
+    """Slices, padding and transposition: the place of an element is a function of each axis."""
+
+    __slots__ = ()
+    name = "dory_portable_move"
+    summary = "slices, padding and transposition in plain C, any precision"
+    kind = Slice | Pad | Transpose
+
+    def _sum_cycles(self, layer: Layer, tile: Tile) -> Number:
+        return 4 * self.costs.element
+
+    def call(self, layer: Layer) -> FunctionCall:
+        """Return the call, with the layer as constants."""
+        op = layer.op
+        perm, begin, step, value = (0, 1, 2), (0, 0, 0), (1, 1, 1), 0
+        if isinstance(op, Slice):
+            begin, step = op.begin, op.step
+        elif isinstance(op, Pad):
+            c, h, w = op.before
+            begin, value = (-c, -h, -w), op.value
+        else:
+            perm = layer.of(Transpose).perm
+        fields = (
+            *self._io(layer),
+            *(
+                f".{name} = {{{', '.join(str(n) for n in triple)}}}"
+                for name, triple in (("perm", perm), ("begin", begin), ("step", step))
+            ),
+            f".value = {value}",
+        )
+        arguments = {"places": "&places", "x": "$x", "y": "$y"}
+        return self._call(layer, "dory_portable_move_t", fields, arguments, (_PLACES,))
+
+
+class PortableReshape(_Mover):
+    """Another shape in the same order."""
+
+    __slots__ = ()
+    name = "dory_portable_reshape"
+    summary = "another shape in plain C, any precision"
+    kind = Reshape
+
+    def _sum_cycles(self, layer: Layer, tile: Tile) -> Number:
+        return 2 * (self.costs.element + _DIVISION)
+
+    def call(self, layer: Layer) -> FunctionCall:
+        """Return the call, with the layer as constants."""
+        y = layer.output
+        fields = (*self._io(layer), f".width = {y.width}", f".channels = {y.channels}")
+        arguments = {"places": "&places", "x": "$x", "y": "$y"}
+        return self._call(layer, "dory_portable_reshape_t", fields, arguments, (_PLACES,))
+
+
+class PortableConcat(_Mover):
+    """Inputs one after the other along an axis."""
+
+    __slots__ = ()
+    name = "dory_portable_concat"
+    summary = "inputs one after the other in plain C, any precision"
+    kind = Concat
+
+    def _unsuitable(self, layer: Layer) -> str | None:
+        if len(layer.inputs) > len(OPERANDS):
+            return f"it has {len(layer.inputs)} inputs, at most {len(OPERANDS)} are possible"
+        return _Mover._unsuitable(self, layer)
+
+    def _sum_cycles(self, layer: Layer, tile: Tile) -> Number:
+        return 3 * self.costs.element
+
+    def call(self, layer: Layer) -> FunctionCall:
+        """Return the call, with the layer as constants."""
+        axis, inputs = layer.of(Concat).axis, layer.inputs
+        types = ", ".join(c_type(x) for x in inputs)
+        sizes = ", ".join(str(x.shape[axis]) for x in inputs)
+        names = ", ".join(f"${name}" for name in OPERANDS[: len(inputs)])
+        fields = (
+            f".y = {c_type(layer.output)}",
+            f".axis = {axis}",
+            f".count = {len(inputs)}",
+            ".x = types",
+            ".sizes = sizes",
+        )
+        before = (
+            f"static const dory_portable_type_t types[] = {{{types}}};",
+            f"static const uint32_t sizes[] = {{{sizes}}};",
+            _PLACES,
+            f"const uint8_t *const inputs[] = {{{names}}};",
+        )
+        arguments = {"places": "&places", "x": "inputs", "y": "$y"}
+        return self._call(layer, "dory_portable_concat_t", fields, arguments, before)
+
+
+class PortableResize(_Kind):
+    """Interpolation between two rows and two columns."""
+
+    __slots__ = ()
+    name = "dory_portable_resize"
+    summary = "interpolation and nearest neighbours in plain C, any precision"
+    kind = Resize
+
+    def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
+        """Return the bytes of the steps and of the taps of all rows and columns."""
+        y = layer.output
+        return self._with_table(layer, tile, 16 * (y.height + y.width))
+
+    def weight_block(
+        self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
+    ) -> WeightBlock | None:
+        """Encode the steps as ``mul``, the taps of all rows, then of all columns as ``weights``."""
+        op = layer.of(Resize)
+        taps = np.concatenate([op.rows.values, op.columns.values])
+        return self._table_block(layer, c_out, _packed(taps, 32, True))
+
+    def _sum_cycles(self, layer: Layer, tile: Tile) -> Number:
+        return 4 * (self.costs.element + self.costs.generic_mac)
+
+    def call(self, layer: Layer) -> FunctionCall:
+        """Return the call, with the layer as constants."""
+        fields = (
+            *self._io(layer),
+            f".height = {layer.output.height}",
+            f".steps = {steps_of(0, len(layer.op.requants))}",
+        )
+        arguments = {
+            "places": "&places",
+            "x": "$x",
+            "weights": "$weights",
+            "steps": self._table(layer),
+            "y": "$y",
+        }
+        return self._call(layer, "dory_portable_resize_t", fields, arguments, (_PLACES,))
+
+
+class PortableConvTranspose(Accumulating):
+    """Transposed convolution."""
+
+    __slots__ = ()
+    name = "dory_portable_conv_transpose"
+    summary = "transposed convolution in plain C, any precision"
+    kind = ConvTranspose
+    parts = (_HEADER,)
+
+    def headers(self, layer: Layer) -> tuple[str, ...]:
+        """Return the header of the kernel."""
+        return (_HEADER,)
+
+    def traits(self, layer: Layer) -> Traits:
+        """All input channels in one tile."""
+        return Traits(in_place=self.in_place)
+
+    def _weight_rows(self, layer: Layer, tile: Tile) -> tuple[int, Number]:
+        return layer.of(ConvTranspose).window.taps, layer.inputs[0].channels
+
+    def _rows(self, layer: Layer, c_out: slice, c_in: slice) -> npt.NDArray[Any]:
+        return layer.of(ConvTranspose).weights.values[c_out].transpose(0, 2, 3, 1)
+
+    def _sum_cycles(self, layer: Layer, tile: Tile) -> Number:
+        window = layer.of(ConvTranspose).window
+        strides = window.strides[0] * window.strides[1]
+        products = self._fan_in(layer, tile) * self.costs.generic_mac // strides
+        return window.taps * self.costs.tap + products
+
+    def call(self, layer: Layer) -> FunctionCall:
+        """Return the call, with the layer as constants."""
+        op = layer.of(ConvTranspose)
+        bits, signed = weight_type(layer)
+        fields = (
+            f".x = {c_type(layer.inputs[0])}",
+            f".w = {{{bits}, {int(signed)}}}",
+            f".y = {c_type(layer.output)}",
+            f".window = {c_window(op.window)}",
+            f".pad_top = {op.window.pads[0]}",
+            f".pad_left = {op.window.pads[1]}",
+            f".zero_point = {op.zero_point}",
+            f".steps = {steps_of(0, len(op.requants))}",
+        )
+        bias = "$bias" if op.bias is not None else "NULL"
+        arguments = {
+            "places": "&places",
+            "x": "$x",
+            "weights": "$weights",
+            "bias": bias,
+            "steps": self._table(layer),
+            "y": "$y",
+        }
+        return self._call(layer, "dory_portable_conv_transpose_t", fields, arguments, (_PLACES,))
+
+
+#: The kernel of each kind.
+KERNELS: tuple[Callable[..., Kernel], ...] = (
+    PortableAdd,
+    PortableMul,
+    PortableMaximum,
+    PortableMinimum,
+    PortableLut,
+    PortableSoftmax,
+    PortableArgMax,
+    PortableMove,
+    PortableReshape,
+    PortableConcat,
+    PortableResize,
+    PortableConvTranspose,
+)
+
+
+def _storage(constant: Array) -> tuple[int, bool]:
+    """Return (bits, signed) of a constant operand in memory, at least a byte."""
+    lo, hi = int(constant.values.min()), int(constant.values.max())
+    bits, signed = storage_for(lo, hi)
+    return max(bits, 8), signed
+
+
+def _packed(values: npt.NDArray[Any], bits: int, signed: bool) -> bytes:
+    return pack_rows(values.reshape(1, -1), bits, signed).tobytes()
