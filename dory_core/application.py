@@ -184,7 +184,11 @@ def run_application(
     request = RunRequest(
         layers=layers,
         expected=[
-            {layer.index: hwc(vector[layer.output]) for layer in graph.ops} for vector in vectors
+            {
+                layer.index: one.full(hwc(vector[layer.output]))
+                for layer, one in zip(graph.ops, layers, strict=True)
+            }
+            for vector in vectors
         ],
         inputs=[input_bytes(graph, vector) for vector in vectors] if names else None,
         input_names=names or None,

@@ -11,6 +11,7 @@ from dory_core.budgets import check_tensors
 from dory_core.errors import VerificationFailed
 from dory_core.hardware import OutputFile, TargetContext
 from dory_core.ir import Graph
+from dory_core.options import KEEP_CONSTANT_CHANNELS
 from dory_core.passes import run_passes
 from dory_core.passes.extract import extract_layer
 from dory_core.passes.order import numbered_order
@@ -68,11 +69,15 @@ class CompileOptions:
     def setup(
         self, plugins: Plugins, progress: Progress | None = None, watch: Watch | None = None
     ) -> Setup:
-        """Return what the stages share; raises UsageError for unknown names and sizes."""
+        """Return what the stages share; raises UsageError for unknown names and sizes.
+
+        A layer on its own keeps its channels: they are the caller's.
+        """
+        alone = {} if self.layer is None else {KEEP_CONSTANT_CHANNELS.name: "yes"}
         return setup_for(
             plugins,
             self.target,
-            self.settings,
+            {**self.settings, **alone},
             self.budgets,
             frontend=self.frontend,
             objective=self.objective,

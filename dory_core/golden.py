@@ -21,6 +21,7 @@ import numpy.typing as npt
 from dory_core.errors import UsageError
 from dory_core.golden_tensors import TensorGolden, tensor_goldens
 from dory_core.ir import Graph, Tensor
+from dory_core.ir.channels import file_channels
 from dory_core.simulate.result import LayerOutput, LayerResult, compare_layer
 
 Values = npt.NDArray[np.int64]
@@ -117,7 +118,8 @@ def compare(
 ) -> tuple[LayerResult, ...]:
     """Compare every layer with the golden, every element.
 
-    outputs: tensors by name, shape (C, H, W), computed from the golden's input.
+    outputs: tensors by name, shape (C, H, W), computed from the golden's input. Channels that are
+    not stored are compared with their values, too.
 
     Raises: UsageError when the golden has another number of layers or of elements.
     """
@@ -133,25 +135,23 @@ def compare(
         ).transpose(1, 2, 0)
         for layer in graph.ops
     }
+    found = [LayerOutput(op.index, op.name, graph.tensors[op.output]) for op in graph.ops]
     return tuple(
-        compare_layer(
-            LayerOutput(layer.index, layer.name, graph.tensors[layer.output]),
-            outputs[layer.output].transpose(1, 2, 0),
-            expected,
-        )
-        for layer in graph.ops
+        compare_layer(layer, layer.full(outputs[op.output].transpose(1, 2, 0)), expected)
+        for layer, op in zip(found, graph.ops, strict=True)
     )
 
 
 def _shaped(what: str, values: Values, tensor: Tensor) -> Values:
-    if values.size != tensor.elements:
+    channels = file_channels(tensor)
+    if values.size != channels * tensor.height * tensor.width:
         raise UsageError(
             f"{what} holds {values.size} values, tensor"
-            f" '{tensor.name}' of the network has {tensor.elements}"
-            f" ({tensor.channels} x {tensor.height} x {tensor.width})",
+            f" '{tensor.name}' of the network has {channels * tensor.height * tensor.width}"
+            f" ({channels} x {tensor.height} x {tensor.width})",
             "give values of this network, flattened in HWC order",
         )
-    return values.reshape(tensor.height, tensor.width, tensor.channels).transpose(2, 0, 1)
+    return values.reshape(tensor.height, tensor.width, channels).transpose(2, 0, 1)
 
 
 def _read_npz(path: Path) -> Golden:

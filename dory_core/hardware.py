@@ -227,6 +227,8 @@ class MemoryHierarchy:
     peak_macs_per_cycle: what all cores together cannot exceed, 0 when it is not known.
     storage_bits: widths in which activations may be stored, of STORAGE_BITS, rising and up to 32.
     A target whose kernels are better off with whole bytes leaves 2 and 4 out.
+    channel_multiple: tensors that lose channels which cannot change keep a multiple of so many; of
+    elements narrower than a byte, whole groups of so many bytes.
     step_cycles: what a tile costs beside kernel, barriers and transfers, such as instructions that
     are not in the cache.
     conversion_cycles: what the cores need per element that a conversion between layouts copies; a
@@ -243,6 +245,7 @@ class MemoryHierarchy:
     cores: int = 1
     peak_macs_per_cycle: float = 0.0
     storage_bits: tuple[int, ...] = STORAGE_BITS
+    channel_multiple: int = 4
     in_place: bool = False
     step_cycles: int = 0
     cache: Cache | None = None
@@ -260,6 +263,7 @@ class MemoryHierarchy:
             self.storage_bits == known and known[-1:] == STORAGE_BITS[-1:],
             f"storage_bits {self.storage_bits}: rising widths of {STORAGE_BITS} up to 32",
         )
+        _require(self.channel_multiple > 0, f"channel_multiple {self.channel_multiple} is below 1")
         count = len(self.levels)
         _require(
             count > 0 and [level.number for level in self.levels] == [*range(1, count + 1)],

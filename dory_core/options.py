@@ -11,12 +11,20 @@ from dory_core.hardware import OperatingPoint, Option, Target
 
 #: Setting that chooses the operating point; every target that declares points has it.
 OPERATING_POINT = "operating_point"
-_TRUTH = {"on": True, "true": True, "1": True, "off": False, "false": False, "0": False}
+#: Every target has it: channels that cannot change are computed, too.
+KEEP_CONSTANT_CHANNELS = Option(
+    "keep_constant_channels", bool, False, "compute channels that have one value for every input"
+)
+_YES = dict.fromkeys(("on", "true", "yes", "1"), True)
+_TRUTH = _YES | dict.fromkeys(("off", "false", "no", "0"), False)
 
 
 def all_options(target: Target) -> tuple[Option, ...]:
-    """Return the target's options and, when it declares points, the one that chooses among them."""
-    options = target.options
+    """Return the target's options and those of the core.
+
+    When the target declares operating points, one of these chooses among them.
+    """
+    options = (*target.options, KEEP_CONSTANT_CHANNELS)
     if target.operating_points and all(option.name != OPERATING_POINT for option in options):
         names = tuple(point.name for point in target.operating_points)
         options += (Option(OPERATING_POINT, str, names[0], "clock and energy", names),)

@@ -21,7 +21,9 @@ from dory_core.ir import Graph, Layer
 from dory_core.ir.geometry import Tile
 from dory_core.ir.text import graph_text
 from dory_core.kernel import Kernel, Term
+from dory_core.options import KEEP_CONSTANT_CHANNELS
 from dory_core.passes import Pass, run_passes
+from dory_core.passes.constant_channels import remove_constant_channels
 from dory_core.passes.order import order_branches
 from dory_core.passes.storage import choose_storage
 from dory_core.plan import Plan
@@ -90,14 +92,22 @@ def parse(source: Source, plugins: Plugins) -> Graph:
 
 
 def passes_of(setup: Setup) -> tuple[Pass, ...]:
-    """Return all passes in order: those of the target, then storage and order of execution.
+    """Return all passes in order: channels, those of the target, storage and order of execution.
 
-    The core's come last because storage depends on the kernels of the layers as the target's
+    Channels that cannot change go first, so that everything behind sees the network that is
+    computed. Storage comes late because it depends on the kernels of the layers as the target's
     passes leave them. Raises DoryError when two passes have one name.
     """
     ctx = setup.ctx
     widths = ctx.memory.storage_bits
+    multiple = ctx.memory.channel_multiple
+    channels = Pass(
+        "channels",
+        "removes channels that have one value for every input",
+        lambda graph: remove_constant_channels(graph, multiple, setup.kernels),
+    )
     passes = (
+        *(() if ctx.options.get(KEEP_CONSTANT_CHANNELS.name) else (channels,)),
         *setup.plugins.passes(ctx),
         Pass(
             "storage",

@@ -167,9 +167,10 @@ def with_passes(*passes: Pass) -> Setup:
     return setup_for(Plugins.from_objects(toy=three_levels(), extra=Extra()), NAME)
 
 
-def test_passes_of_the_target_come_before_those_of_the_core() -> None:
+def test_passes_of_the_target_stand_between_channels_and_storage() -> None:
     setup = with_passes(Pass("mine", "does nothing", lambda graph: graph))
-    assert [step.name for step in passes_of(setup)] == ["mine", "storage", "order"]
+    names = ["channels", "mine", "storage", "order"]
+    assert [step.name for step in passes_of(setup)] == names
     seen: list[str] = []
     run(
         small(),
@@ -177,7 +178,7 @@ def test_passes_of_the_target_come_before_those_of_the_core() -> None:
         after=IMPORTED,
         until=BOUND,
     )
-    assert seen == ["mine", "storage", "order", "bound"]
+    assert seen == [*names, "bound"]
 
 
 def test_two_passes_of_one_name_are_refused() -> None:

@@ -23,6 +23,9 @@ class Tensor:
     lo, hi: range that the values can reach. bits, signed: storage of one element.
     scale, zero_point: what a value of the file means, scale * (value - zero_point); None where the
         format does not say. offset: an element is the value of the file plus this.
+    removed: (channel, value) of the channels in the file that are not stored, rising. They have
+        this value of the file everywhere; None where nothing reads them and nothing computes them.
+        channels counts those that are stored (``dory_core.ir.channels``).
     """
 
     name: str
@@ -36,6 +39,7 @@ class Tensor:
     scale: float | None = None
     zero_point: int = 0
     offset: int = 0
+    removed: tuple[tuple[int, int | None], ...] = ()
 
     @property
     def shape(self) -> tuple[int, int, int]:

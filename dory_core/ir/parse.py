@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from dory_core.ir.array import Array
+from dory_core.ir.channels import parse_removed
 from dory_core.ir.graph import Graph, LayerRanges, Tensor
 from dory_core.ir.movers import Concat, Pad, Reshape, Resize, Slice, Transpose
 from dory_core.ir.ops import (
@@ -44,9 +45,11 @@ _LAYER = re.compile(
     rf"(?P<output>{_NAME}) = (?P<kind>\w+)\((?P<inputs>{_NAMES.pattern})\)"
     r"(?P<words>.*?)(?: -> (?P<type>.*))?"
 )
+_REMOVED = r"\d+(?:-\d+)?=(?:-?\d+|\?)"
 _TENSOR = re.compile(
     r"([ui])(\d+) \((\d+), (\d+), (\d+)\) \[(-?\d+), (-?\d+)\]"
     r"(?: scale (?P<scale>[\d.e+-]+) zero (?P<zero>-?\d+))?(?: offset (?P<offset>-?\d+))?"
+    rf"(?: without (?P<removed>{_REMOVED}(?:,{_REMOVED})*))?"
 )
 _FILE = re.compile(rf"tensor (?P<name>{_NAME})")
 _ARRAY = re.compile(
@@ -161,7 +164,8 @@ def _tensor(name: str, text: str, number: int) -> Tensor:
     bits, c, h, w, lo, hi = (int(value) for value in match.groups()[1:7])
     scale = None if match["scale"] is None else float(match["scale"])
     zero, offset = int(match["zero"] or 0), int(match["offset"] or 0)
-    return Tensor(name, c, h, w, lo, hi, bits, match[1] == "i", scale, zero, offset)
+    removed = parse_removed(match["removed"]) if match["removed"] else ()
+    return Tensor(name, c, h, w, lo, hi, bits, match[1] == "i", scale, zero, offset, removed)
 
 
 def _detail(lines: _Lines, text: str, number: int) -> None:

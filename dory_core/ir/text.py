@@ -9,6 +9,7 @@ import json
 import re
 
 from dory_core.ir.array import Array
+from dory_core.ir.channels import removed_text
 from dory_core.ir.graph import Graph, Layer, Tensor
 from dory_core.ir.movers import Concat, Pad, Reshape, Resize, Slice, Transpose
 from dory_core.ir.ops import (
@@ -177,6 +178,8 @@ def _tensor(tensor: Tensor) -> str:
         words.append(f"scale {tensor.scale!r} zero {tensor.zero_point}")
     if tensor.offset:
         words.append(f"offset {tensor.offset}")
+    if tensor.removed:
+        words.append(f"without {removed_text(tensor.removed)}")
     return " ".join(words)
 
 

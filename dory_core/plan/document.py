@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dory_core.binding import CORES
+from dory_core.ir.channels import removed_text
 
 if TYPE_CHECKING:
     from dory_core.hardware import OperatingPoint
@@ -110,6 +111,7 @@ def _tensor_json(tensor: Tensor) -> dict[str, Any]:
         "scale": tensor.scale,
         "zero_point": tensor.zero_point,
         "offset": tensor.offset,
+        "removed": removed_text(tensor.removed),
     }
 
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from dory_core.errors import UsageError
 from dory_core.ir import Tensor
+from dory_core.ir.channels import computed_channels, file_channels, full, stored, stored_channels
 from dory_core.ir.layout import HWC, Layout
 from dory_core.ir.packing import pack, unpack
 
@@ -21,6 +22,7 @@ SCHEMA_VERSION = 1
 class LayerOutput:
     """A layer whose output is compared: its index, name and output tensor (storage and shape).
 
+    Values are those of the file, with the channels that are not stored (``Tensor.removed``).
     macs: multiply-accumulates of the layer, for reports. layout: of the bytes that are handed out.
     result: name or index of the output in the file, empty where the format has none.
     """
@@ -34,12 +36,17 @@ class LayerOutput:
 
     def unpack(self, data: bytes) -> npt.NDArray[np.int64]:
         """Return the values, shape (H, W, C), of the bytes of an HWC tensor."""
-        return unpack(data, self.tensor)
+        return self.full(unpack(data, self.tensor))
+
+    def full(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return the values of the file of stored ones, both of shape (H, W, C)."""
+        return full(self.tensor, values)
 
     def pack(self, values: npt.NDArray[Any]) -> bytes:
         """Return the bytes of values of shape (H, W, C), or flattened in that order."""
         tensor = self.tensor
-        return pack(values.reshape(tensor.height, tensor.width, tensor.channels), tensor)
+        pixels = values.reshape(tensor.height, tensor.width, file_channels(tensor))
+        return pack(stored(tensor, pixels), tensor)
 
     def reported(
         self, differs: tuple[int, int, int, int] | None, cycles: int | None = None
@@ -54,10 +61,18 @@ class LayerOutput:
             wrong, element, expected, got = differs
             pixel, c = divmod(element, self.tensor.channels)
             h, w = divmod(pixel, self.tensor.width)
-            first = Mismatch(c, h, w, expected, got)
+            first = Mismatch(int(stored_channels(self.tensor)[c]), h, w, expected, got)
         exact = differs is None
         return LayerResult(
-            self.index, self.name, exact, wrong, first, cycles, macs=self.macs, tensor=self.result
+            self.index,
+            self.name,
+            exact,
+            wrong,
+            first,
+            cycles,
+            macs=self.macs,
+            tensor=self.result,
+            not_computed=file_channels(self.tensor) - len(computed_channels(self.tensor)),
         )
 
 
@@ -78,6 +93,7 @@ class LayerResult:
 
     An instruction count says what a kernel costs beside another one, it is no number of cycles.
     macs: multiply-accumulates of the layer. tensor: name or index of its output in the file.
+    not_computed: channels of the output that nothing reads and nothing computes or compares.
     """
 
     index: int
@@ -89,6 +105,7 @@ class LayerResult:
     instructions: int | None = None
     macs: int = 0
     tensor: str = ""
+    not_computed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,8 +183,8 @@ def compare_layer(
 ) -> LayerResult:
     """Compare ``got``, shape (H, W, C), element by element with ``expected[layer.index]``.
 
-    Expected values have shape (H, W, C) or are flattened in that order. Raises UsageError when
-    they are missing or of another size.
+    Expected values have shape (H, W, C) or are flattened in that order. Channels that nothing
+    computes are not compared. Raises UsageError when values are missing or of another size.
     """
     if layer.index not in expected:
         raise UsageError(f"no expected values for layer {layer.index} '{layer.name}'")
@@ -178,10 +195,12 @@ def compare_layer(
             f"the layer has shape {got.shape} (H, W, C)"
         )
     wanted = values.reshape(got.shape)
-    wrong = np.argwhere(wanted != got)
+    known = computed_channels(layer.tensor)
+    wrong = np.argwhere(wanted[..., known] != got[..., known])
     first = None
     if len(wrong):
-        h, w, c = (int(position) for position in wrong[0])
+        h, w, place = (int(position) for position in wrong[0])
+        c = int(known[place])
         first = Mismatch(c, h, w, int(wanted[h, w, c]), int(got[h, w, c]))
     return LayerResult(
         layer.index,
@@ -193,4 +212,5 @@ def compare_layer(
         instructions,
         layer.macs,
         layer.result,
+        got.shape[-1] - len(known),
     )

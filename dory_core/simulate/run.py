@@ -102,7 +102,7 @@ def _load(execution: Path, layer: LayerOutput) -> npt.NDArray[np.int64]:
             f"layer {layer.index} '{layer.name}': {what} are not zero",
             "its kernel has to clear them: others rely on it",
         )
-    return values.transpose(1, 2, 0)
+    return layer.full(values.transpose(1, 2, 0))
 
 
 def _check_output(execution: Path, request: RunRequest, name: str) -> None:

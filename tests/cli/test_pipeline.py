@@ -240,14 +240,15 @@ def test_verbose_names_the_passes_and_dump_stages_writes_a_file_for_each(
 ) -> None:
     outcome = dory(*pipeline, net, "--plan-only", "-v", "--dump-stages", tmp_path / "dump")
     assert outcome.status == 0, outcome.stderr
-    assert "passes: storage, order" in outcome.stdout.splitlines()
+    assert "passes: channels, storage, order" in outcome.stdout.splitlines()
     assert sorted(path.name for path in (tmp_path / "dump").iterdir()) == [
         "00_imported.txt",
-        "01_storage.txt",
-        "02_order.txt",
-        "03_bound.txt",
-        "04_tiled.txt",
-        "05_plan.json",
+        "01_channels.txt",
+        "02_storage.txt",
+        "03_order.txt",
+        "04_bound.txt",
+        "05_tiled.txt",
+        "06_plan.json",
     ]
     (tmp_path / "file").write_text("in the way")
     outcome = dory(*pipeline, net, "--plan-only", "--dump-stages", tmp_path / "file")

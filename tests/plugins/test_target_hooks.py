@@ -108,6 +108,7 @@ def test_defaults_of_options_and_operating_point(plugins: Plugins) -> None:
         "cores": 4,
         "fast": False,
         "kernels": "own",
+        "keep_constant_channels": False,
         "operating_point": "low",
     }
     assert ctx.operating_point == POINTS[0]
@@ -126,7 +127,7 @@ def test_settings_are_typed_and_reach_the_hierarchy(plugins: Plugins) -> None:
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"colour": "red"}, ["'colour'", "cores, fast, kernels, operating_point"]),
+        ({"colour": "red"}, ["'colour'", "cores, fast, kernels, keep_constant_channels"]),
         ({"cores": "many"}, ["cores", "an integer", "'many'"]),
         ({"fast": "maybe"}, ["fast", "on or off", "'maybe'"]),
         ({"kernels": "theirs"}, ["kernels", "'theirs'", "own, vendor"]),

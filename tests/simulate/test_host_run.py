@@ -86,6 +86,7 @@ def test_first_mismatch_is_named(tmp_path: Path) -> None:
                         "instructions": None,
                         "macs": 0,
                         "tensor": "",
+                        "not_computed": 0,
                     }
                 ],
             }

@@ -56,6 +56,7 @@ class ToyChip:
     links: tuple[Link, ...] = (DMA,)
     any_core: bool = False
     storage_bits: tuple[int, ...] = (2, 4, 8, 16, 32)
+    channel_multiple: int = 4
     in_place: bool = False
     resident_l1: bool = False
     conversion_cycles: float = 0.0
@@ -73,6 +74,7 @@ class ToyChip:
             self.links,
             self.cores if cores is None else cores,
             storage_bits=self.storage_bits,
+            channel_multiple=self.channel_multiple,
             in_place=self.in_place,
             resident_l1=self.resident_l1,
             conversion_cycles=self.conversion_cycles,

@@ -29,6 +29,9 @@ def print_run(document: Mapping[str, Any], out: Console, details: bool = False) 
     if document["exact"]:
         whose = f" to {document['reference']}" if document["reference"] else ""
         out.print(Text(f"exact{whose}: every element of every layer matches the golden ({where})"))
+        unread = sum(layer.get("not_computed", 0) for layer in runs[0]["layers"])
+        if unread:
+            out.print(Text(f"not computed, because nothing reads them: {unread} channels"))
     else:
         out.print(Text(f"NOT EXACT: {first_mismatch(runs)} ({where})"), style="red")
 

@@ -123,6 +123,7 @@ def hierarchy(ctx: TargetContext) -> MemoryHierarchy:
         if "analog" in engines_of(ctx)
         else DIGITAL_MACS_PER_CYCLE,
         storage_bits=(8, 16, 32),
+        channel_multiple=16,
         conversion_cycles=CONVERSION_CYCLES,
         resident_l1=True,
         engine_peaks=(
