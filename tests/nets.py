@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+from dory_core.api import FrontendOptions, Graph
+from dory_core.testing import compare_golden, golden_input, read_golden, reference
 
 _BESIDE = Path(__file__).resolve().parents[2] / "shared" / "nets"
 
@@ -62,6 +66,20 @@ def net_params(prefix: str = "") -> list[object]:
     names: list[object] = list(net_names(prefix))
     skip = pytest.mark.skip(reason="no networks beside the project")
     return names or [pytest.param("", marks=skip)]
+
+
+def import_net(name: str, parse: Callable[[Path, FrontendOptions], Graph]) -> Graph:
+    """Return a network as a frontend reads it."""
+    found = net(name)
+    return parse(found.onnx, FrontendOptions(found.input_bits, found.input_signed))
+
+
+def assert_equals_golden(name: str, graph: Graph) -> None:
+    """Compare every layer of an imported network with its golden, every element."""
+    assert len(graph.ops) == net(name).layers
+    golden = read_golden(net(name).golden)
+    values = reference.run(graph, {graph.inputs[0]: golden_input(graph, golden)})
+    assert [layer for layer in compare_golden(graph, golden, values) if not layer.exact] == []
 
 
 def net(name: str) -> Net:

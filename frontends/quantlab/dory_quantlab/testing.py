@@ -50,24 +50,14 @@ class QuantlabBuilder(OnnxBuilder):
 
         scale: (mul per channel, add per channel, shift) instead of random ones.
         """
-        attributes, size = self.window(kernel, stride, pads, dilation)
+        window = self.window(kernel, stride, pads, dilation)
         if weights is None:
-            form = (channels, self.shape[0] // groups, *attributes["kernel_shape"])
+            form = (channels, self.shape[0] // groups, *window[0]["kernel_shape"])
             weights = self._weights(form, weight_bits)
         deviation = self._deviation(prod(weights.shape[1:]), weight_bits)
-        inputs = [self.value, self.constant(weights)]
-        if bias:
-            inputs.append(self.constant(self.offsets(channels, deviation)))
-        self.node(
-            "Conv", *inputs, group=groups, weight_bits=weight_bits, bias_bits=32, **attributes
-        )
-        self.shapes[self.value] = (channels, *size)
+        bits = {"weight_bits": weight_bits, "bias_bits": 32}
+        self.convolution(weights, window, groups, deviation if bias else None, **bits)
         return self._activate(deviation, activation, lo, hi, scale)
-
-    def depthwise(self, kernel: Pair = 3, **options: Any) -> Self:
-        """Append a depthwise Conv with one filter per channel."""
-        channels = self.shape[0]
-        return self.conv(channels, kernel, groups=channels, **options)
 
     def linear(
         self,
@@ -93,14 +83,7 @@ class QuantlabBuilder(OnnxBuilder):
             weights = self._weights((features, fan_in), weight_bits)
         deviation = self._deviation(fan_in, weight_bits)
         bits = {"weight_bits": weight_bits, "bias_bits": 32}
-        if gemm:
-            inputs = [self.value, self.constant(weights)]
-            if bias:
-                inputs.append(self.constant(self.offsets(features, deviation)))
-            self.node("Gemm", *inputs, alpha=1.0, beta=1.0, transB=1, **bits)
-        else:
-            self.node("MatMul", self.value, self.constant(weights.T), **bits)
-        self.shapes[self.value] = (features,)
+        self.matrix(weights, gemm, deviation if bias else None, **bits)
         return self._activate(deviation, activation, lo, hi, scale)
 
     def avgpool(

@@ -3,24 +3,17 @@
 import pytest
 from dory_quantlab.dialect import parse
 
-from dory_core.api import Conv, FrontendOptions, Graph, Linear
-from dory_core.testing import compare_golden as compare
-from dory_core.testing import golden_input, read_golden, reference
-from tests.nets import net, net_names, net_params
+from dory_core.api import Conv, Graph, Linear
+from tests.nets import assert_equals_golden, import_net, net_names, net_params
 
 
 def imported(name: str) -> Graph:
-    found = net(name)
-    return parse(found.onnx, FrontendOptions(found.input_bits, found.input_signed))
+    return import_net(name, parse)
 
 
 @pytest.mark.parametrize("name", net_params("quantlab_"))
 def test_every_layer_equals_its_golden(name: str) -> None:
-    graph = imported(name)
-    assert len(graph.ops) == net(name).layers
-    golden = read_golden(net(name).golden)
-    values = reference.run(graph, {graph.inputs[0]: golden_input(graph, golden)})
-    assert [layer for layer in compare(graph, golden, values) if not layer.exact] == []
+    assert_equals_golden(name, imported(name))
 
 
 def test_all_networks_of_the_collection_are_there() -> None:

@@ -187,6 +187,50 @@ class OnnxBuilder:
         values = (kernels, strides, borders, dilations)
         return {n: list(v) for n, v in zip(names, values, strict=True)}, out
 
+    def convolution(
+        self,
+        weights: npt.NDArray[Any],
+        window: tuple[dict[str, Any], tuple[int, ...]],
+        groups: int,
+        spread: float | None,
+        **extra: Any,
+    ) -> None:
+        """Add a Conv node. window: of :meth:`window`. spread: of a random bias, None without one.
+
+        extra: attributes of the dialect.
+        """
+        attributes, size = window
+        inputs = [self.value, self.constant(weights)]
+        if spread is not None:
+            inputs.append(self.constant(self.offsets(len(weights), spread)))
+        self.node("Conv", *inputs, group=groups, **extra, **attributes)
+        self.shapes[self.value] = (len(weights), *size)
+
+    def matrix(
+        self, weights: npt.NDArray[Any], gemm: bool, spread: float | None, **extra: Any
+    ) -> None:
+        """Add a Gemm (weights stored as outputs x inputs) or MatMul node.
+
+        weights: (outputs, inputs). spread: of a random bias of a Gemm, None without one.
+        """
+        if not gemm:
+            self.node("MatMul", self.value, self.constant(weights.T), **extra)
+        else:
+            inputs = [self.value, self.constant(weights)]
+            if spread is not None:
+                inputs.append(self.constant(self.offsets(len(weights), spread)))
+            self.node("Gemm", *inputs, alpha=1.0, beta=1.0, transB=1, **extra)
+        self.shapes[self.value] = (len(weights),)
+
+    def conv(self, *arguments: Any, **options: Any) -> Self:
+        """Append a convolution as the dialect has it: channels, kernel and what else it takes."""
+        raise NotImplementedError
+
+    def depthwise(self, kernel: Pair = 3, **options: Any) -> Self:
+        """Append a depthwise Conv with one filter per channel."""
+        channels = self.shape[0]
+        return self.conv(channels, kernel, groups=channels, **options)
+
     def maxpool(self, kernel: Pair = 2, *, stride: Pair | None = None, pads: Pair = 0) -> Self:
         """Append a MaxPool."""
         attributes, size = self.window(kernel, kernel if stride is None else stride, pads, 1)

@@ -44,21 +44,13 @@ class IntegerOnnxBuilder(OnnxBuilder):
         weights: np.ndarray | None = None,
     ) -> Self:
         """Append a Conv; ``activation=False`` leaves the 32-bit accumulator."""
-        attributes, size = self.window(kernel, stride, pads, dilation)
+        window = self.window(kernel, stride, pads, dilation)
         if weights is None:
-            weights = self.weights((channels, self.shape[0] // groups, *attributes["kernel_shape"]))
+            form = (channels, self.shape[0] // groups, *window[0]["kernel_shape"])
+            weights = self.weights(form)
         deviation = self.deviation(prod(weights.shape[1:]))
-        inputs = [self.value, self.constant(weights)]
-        if bias:
-            inputs.append(self.constant(self.offsets(channels, deviation)))
-        self.node("Conv", *inputs, group=groups, **attributes)
-        self.shapes[self.value] = (channels, *size)
+        self.convolution(weights, window, groups, deviation if bias else None)
         return self._activate(deviation, batchnorm, activation, lo, hi)
-
-    def depthwise(self, kernel: Pair = 3, **options: Any) -> Self:
-        """Append a depthwise Conv with one filter per channel."""
-        channels = self.shape[0]
-        return self.conv(channels, kernel, groups=channels, **options)
 
     def linear(
         self,
@@ -82,18 +74,9 @@ class IntegerOnnxBuilder(OnnxBuilder):
         if weights is None:
             weights = self.weights((features, fan_in))
         deviation = self.deviation(fan_in)
-        source = self.value
-        if gemm:
-            inputs = [source, self.constant(weights)]
-            if bias:
-                inputs.append(self.constant(self.offsets(features, deviation)))
-            self.node("Gemm", *inputs, alpha=1.0, beta=1.0, transB=1)
-        else:
-            self.node("MatMul", source, self.constant(weights.T))
-            self.shapes[self.value] = (features,)
-            if bias:
-                self.node("Add", self.value, self.constant(self.offsets(features, deviation)))
-        self.shapes[self.value] = (features,)
+        self.matrix(weights, gemm, deviation if bias else None)
+        if bias and not gemm:
+            self.node("Add", self.value, self.constant(self.offsets(features, deviation)))
         return self._activate(deviation, batchnorm, activation, lo, hi)
 
     def avgpool(
