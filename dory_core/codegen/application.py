@@ -81,6 +81,8 @@ def application_files(provided: Iterable[OutputFile], plan: Plan) -> tuple[Outpu
         OutputFile("src/network.c", render("network.c.mako", plan=plan)),
     ]
     for step, program in zip(plan.steps, plan.program.layers, strict=True):
+        if step.is_view:
+            continue
         files.append(OutputFile(f"src/{layer_symbol(step)}.c", layer_file(plan, step, program)))
         if step.weights is not None and step.weights.linked:
             files.append(OutputFile(f"weights/{weights_symbol(step)}.c", weights_file(step)))

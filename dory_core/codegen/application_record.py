@@ -79,6 +79,7 @@ def application_record(plan: Plan) -> Application:
             f"void {layer_symbol(step)}({layer_parameters(step)});",
         )
         for step in plan.steps
+        if not step.is_view
     )
     return Application(
         title=comment(plan.network),

@@ -18,6 +18,7 @@ from dory_core.plan.operations import (
     NetworkOperation,
     Report,
     RunPart,
+    View,
     l2_name,
 )
 
@@ -85,6 +86,8 @@ class _Resident:
             yield f"report(io, {operation.layer}, {where}, {operation.bytes});"
         elif isinstance(operation, Convert):
             yield from conversion_lines(self.plan, operation.conversion)
+        elif isinstance(operation, View):
+            pass
         elif isinstance(operation, Dead):
             block = operation.block
             where = address(l2_name(block.memory), block.offset)
@@ -120,7 +123,7 @@ class _Streamed:
                 conversions += conversion_lines(self.plan, operation.conversion)
             elif isinstance(operation, Dead):
                 self._dead(operation, self.events + len(rows))
-            else:
+            elif not isinstance(operation, View):
                 rows.append(self._row(operation))
         self._close("end" if self.groups else "start", rows)
         yield _STEP

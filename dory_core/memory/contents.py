@@ -11,8 +11,9 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations
 
 from dory_core.errors import DoryError
-from dory_core.ir import Tensor
+from dory_core.ir import Concat, Tensor
 from dory_core.ir.layout import HWC, Layout
+from dory_core.ir.views import offsets_of
 from dory_core.kernel import OPERANDS
 from dory_core.plan import Conversion, ExtTransfer, LayerStep, OperandPlan, Place
 from dory_core.plan.operations import (
@@ -29,6 +30,7 @@ from dory_core.plan.operations import (
     Program,
     Report,
     RunPart,
+    View,
     l2_name,
 )
 from dory_core.program.accesses import Access, bounds, l2_accesses, marks, used_l1
@@ -79,6 +81,8 @@ def verify_contents(program: Program, steps: Sequence[LayerStep]) -> None:
         elif isinstance(operation, RunPart):
             number = operation.step
             memory.run(_Run(steps[number], program.layers[number], operation.part))
+        elif isinstance(operation, View):
+            memory.view(steps[operation.step])
         elif isinstance(operation, Report):
             memory.report(operation)
         elif isinstance(operation, Outputs):
@@ -124,10 +128,11 @@ class _Memory:
     flying: dict[ExtTransfer, _Transfer] = field(default_factory=dict)
     layer: LayerStep | None = None
 
-    def at(self, where: str, byte: int) -> _Range | None:
-        """Return what lies at a byte."""
-        ranges = self.ranges.get(where, ())
-        return next((r for r in ranges if r.start <= byte < r.end), None)
+    def at(self, where: str, byte: int, tensor: str | None = None) -> _Range | None:
+        """Return what lies at a byte: ``tensor`` when that is there, maybe beside others that its
+        bytes belong to as well."""
+        here = [r for r in self.ranges.get(where, ()) if r.start <= byte < r.end]
+        return next((r for r in here if r.tensor == tensor), here[0] if here else None)
 
     def take(self, where: str, new: _Range) -> None:
         """Let something lie there, and nothing else that it overlaps."""
@@ -175,7 +180,7 @@ class _Memory:
     def read(self, place: Place, wanted: Layout, who: str) -> None:
         """Check that a tensor lies at a place, from its first byte on."""
         where, bytes_ = _memory_of(place), _range(place)
-        found = self.at(where, place.offset)
+        found = self.at(where, place.offset, place.tensor.name)
         if found is None or found.start != place.offset:
             raise _not_there(who, place.tensor.name, where, place.offset)
         self._pieces(where, replace(bytes_, layout=wanted), who, place.tensor)
@@ -184,7 +189,7 @@ class _Memory:
         """Check that bytes lie somewhere, in one piece or several. tensor: of which they are."""
         at = wanted.start
         while at < wanted.end:
-            found = self.at(where, at)
+            found = self.at(where, at, wanted.tensor)
             if found is None or found.tensor != wanted.tensor:
                 raise _not_there(who, str(wanted.tensor), where, at)
             if tensor is not None and not found.layout.serves(wanted.layout, tensor):
@@ -227,9 +232,25 @@ class _Memory:
         if run.part == run.program.parts - 1:
             self._keep(run)
 
+    def view(self, step: LayerStep) -> None:
+        """Let the output of a view lie where all of its bytes are those of its inputs."""
+        who, place = f"layer {step.index} '{step.layer.op.name}'", step.output.place
+        offsets = offsets_of(step.layer)
+        if offsets is None:
+            raise _bug(f"{who} does more than to name bytes")
+        for plan, offset in zip(step.inputs, offsets, strict=True):
+            self.read(plan.place, plan.layout, who)
+            start = plan.place.offset + offset
+            if isinstance(step.layer.op, Concat):
+                start = plan.place.offset - offset
+            if start != place.offset or _memory_of(plan.place) != _memory_of(place):
+                raise _bug(f"{who} names {place.tensor.name}, whose bytes lie elsewhere")
+        self.ranges[_memory_of(place)].append(_range(place))
+
     def report(self, report: Report) -> None:
         """Let the output that a layer has written be there for its readers."""
-        assert self.layer is not None
+        if self.layer is None or self.layer.index != report.layer:
+            return  # of a view
         place = self.layer.output.place
         if report.level == 2:
             end = report.offset + report.bytes

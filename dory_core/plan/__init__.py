@@ -189,7 +189,8 @@ class LayerStep:
 
     conversions: run before it. passed_over: engines that were preferred. kept: where tensors lie in
     L1 behind it that later layers find there, its own output or others. carriages: how the copies
-    of x, x2, w and y between L2 and L1 are made, of those that are moved.
+    of x, x2, w and y between L2 and L1 are made, of those that are moved. is_view: nothing runs,
+    the output lies where the inputs do.
     """
 
     layer: Layer
@@ -207,6 +208,7 @@ class LayerStep:
     passed_over: tuple[EngineRejection, ...] = ()
     kept: tuple[Place, ...] = ()
     carriages: Mapping[str, Carriage] = field(default_factory=dict)
+    is_view: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "carriages", MappingProxyType(dict(self.carriages)))

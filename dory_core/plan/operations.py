@@ -270,7 +270,14 @@ class RunPart:
     part: int
 
 
-NetworkOperation = ExtStart | ExtWait | Dead | Report | Inputs | Outputs | Convert | RunPart
+@dataclass(frozen=True, slots=True)
+class View:
+    """The inputs of a step lie where its output does: nothing runs."""
+
+    step: int
+
+
+NetworkOperation = View | ExtStart | ExtWait | Dead | Report | Inputs | Outputs | Convert | RunPart
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -15,7 +15,7 @@ from functools import cache
 from itertools import accumulate
 from math import log2
 
-from dory_core.blocks import WEIGHTS, align_up, fullest_step
+from dory_core.blocks import WEIGHTS, align_up, fullest_step, owners
 from dory_core.errors import DoesNotFit
 from dory_core.hardware import Link
 from dory_core.planning.coarsen import coarsen
@@ -107,8 +107,9 @@ class _Fitter:
         self.peak: int | None = None  # least bytes in which blocks that fit in sum fit in place
         self.alignment = alignment
         self.chunk_bytes = ChunkBytes.of(link)
-        # Forms that are converted and what is made of them lie in L2 as a whole.
-        self.converted = {name for pairs in self.flow.before for pair in pairs for name in pair}
+        # Forms that are converted and what is made of them lie in L2 as a whole, as do views.
+        self.fixed = {name for pairs in self.flow.before for pair in pairs for name in pair}
+        self.fixed |= network.views.groups.keys()
         self.chunks = cache(lambda n, tiles, split: chunks(n, tile(n, tiles), split))
         self.least_groups = self._least_groups()
 
@@ -195,7 +196,7 @@ class _Fitter:
         end = program.last[layers[-1]] + (layers[-1] == len(self.layers) - 1)
         change = [0] * (end - start + 2)
         for request in program.requests.values():
-            if request.first <= end and request.last >= start:
+            if request.first <= end and request.last >= start and not request.within:
                 size = align_up(request.size_bytes, self.alignment)
                 change[max(request.first, start) - start] += size
                 change[min(request.last, end) + 1 - start] -= size
@@ -227,7 +228,7 @@ class _Fitter:
         """Return the network with its blocks placed, None when they exceed the budget."""
         program = self._build(decision)
         requests = tuple(program.requests.values())
-        if fullest_step(requests, self.alignment)[1] > self.budget:
+        if fullest_step(owners(requests), self.alignment)[1] > self.budget:
             return None
         memory = plan_memory(requests, self.alignment)
         peak = memory.chosen.peak_bytes
@@ -293,7 +294,7 @@ class _Fitter:
                     yield (-size, 0), self._with_split(decision, n, replace(split, stripes=stripes))
         here = peak.layer
         for name in sorted({r.name.removesuffix(".back") for r in peak.live} & self.forms.keys()):
-            if name in decision.in_l3 or name in self.converted:
+            if name in decision.in_l3 or name in self.fixed:
                 continue
             size = self.forms[name].size_bytes
             maker = self.network.makers[name]
@@ -324,7 +325,7 @@ class _Fitter:
         """
         maker = self.network.makers[name]
         layers = [*self.network.readers[name], *([maker] if maker >= 0 else [])]
-        if name in self.converted or (name in self.flow.outputs and name in self.flow.inputs):
+        if name in self.fixed or (name in self.flow.outputs and name in self.flow.inputs):
             return None
         if maker >= 0 and self.network.cuts[maker].stripes == 1:
             return None
@@ -405,7 +406,7 @@ class _Peak:
         self.layer, self.part, self.program = layer, peaks.part[layer], peaks.program[layer]
         position = self.program.first[layer] + self.part
         requests = self.program.requests.values()
-        self.live = [r for r in requests if r.first <= position <= r.last]
+        self.live = [r for r in requests if r.first <= position <= r.last and not r.within]
         self.chunks = [r for r in self.live if r.role == WEIGHTS]
 
 

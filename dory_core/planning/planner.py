@@ -47,9 +47,16 @@ def place_network(tiling: TiledGraph, ctx: TargetContext, budgets: Budgets) -> P
     Constants and activations stay in L2 when they all fit; otherwise they are streamed from the
     next level, where the target has one. Raises: NotSupported or DoesNotFit.
     """
-    problem = Problem.of(tiling, ctx, _after_code(ctx, budgets, tiling))
-    limits = problem.budgets.bytes
-    if not problem.streams or problem.least_static() <= limits[HOME]:
+    within = _after_code(ctx, budgets, tiling)
+    limits, name = within.bytes, tiling.graph.name
+    problems = [Problem.of(tiling, ctx, within)]
+    if problems[0].network.views.layers:
+        # A block lives as long as any tensor in it: copies may need less memory.
+        problems.append(Problem.of(tiling, ctx, within, views=False))
+    refusals: list[DoesNotFit] = []
+    for problem in problems:
+        if problem.streams and problem.least_static() > limits[HOME]:
+            continue
         planned = _planned(problem, problem.resident())
         found = planned.map
         constants_fit = found.static_bytes <= limits[found.static_level]
@@ -57,11 +64,19 @@ def place_network(tiling: TiledGraph, ctx: TargetContext, budgets: Budgets) -> P
             _verify(planned, problem)
             return planned
         if not problem.streams or (problem.linked_elsewhere and not constants_fit):
-            raise found.too_large(tiling.graph.name, problem.budgets)
-    problem = replace(problem, budgets=_after_code(ctx, budgets, tiling, streamed=True))
-    planned = _planned(problem, problem.streamed())
-    _verify(planned, problem)
-    return planned
+            refusals.append(found.too_large(name, problem.budgets))
+    if refusals:
+        raise refusals[0]
+    for problem in problems:
+        problem = replace(problem, budgets=_after_code(ctx, budgets, tiling, streamed=True))
+        try:
+            planned = _planned(problem, problem.streamed())
+        except DoesNotFit as error:
+            refusals.append(error)
+        else:
+            _verify(planned, problem)
+            return planned
+    raise refusals[0]
 
 
 def resident_map(tiling: TiledGraph, ctx: TargetContext, budgets: Budgets) -> MemoryMap:
@@ -351,7 +366,8 @@ def _files(planned: Planned, hal: DmaHal | None) -> tuple[OutputFile, ...]:
     files: list[OutputFile] = list(hal.files) if hal is not None else []
     steps = planned.map.steps
     for tiled, step in zip(planned.way.residency.tiled, steps, strict=True):
-        files += tiled.kernel.sources(step.layer)
+        if not step.is_view:
+            files += tiled.kernel.sources(step.layer)
     if planned.map.conversions or not all(s.output.place.layout.is_hwc for s in steps):
         files += conversion_files()
     if planned.map.image:

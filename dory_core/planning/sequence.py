@@ -23,6 +23,7 @@ from typing import NamedTuple
 from dory_core.blocks import WEIGHTS, Request, align_up
 from dory_core.ir import Graph
 from dory_core.planning.layouts import LayoutPlan
+from dory_core.planning.views import Views
 from dory_core.tiling.outer import Cuts, Part, Split, input_range, output_range, parts
 
 
@@ -125,12 +126,15 @@ class Sequencer:
     """Makes the sequences of one network, of all layers or of some of them.
 
     flow: the forms in which tensors lie in memory; each is a block. cuts: how each layer may be
-    cut. unit: the link between L3 and L2 moves multiples of so many bytes, from and to multiples
-    of it.
+    cut. views: what lies in a block of other tensors. unit: the link between L3 and L2 moves
+    multiples of so many bytes, from and to multiples of it.
     """
 
-    def __init__(self, graph: Graph, flow: LayoutPlan, cuts: Sequence[Cuts], unit: int = 1) -> None:
+    def __init__(
+        self, graph: Graph, flow: LayoutPlan, cuts: Sequence[Cuts], views: Views, unit: int = 1
+    ) -> None:
         self.unit = unit
+        self.views = views
         self.cuts = cuts
         self.name = graph.name
         self.layers = graph.layers
@@ -165,7 +169,12 @@ class Sequencer:
         self.visits_of = cache(self._find_visits)
 
     def layers_of(self, name: str) -> range:
-        """Return the layers from the one that makes a tensor to the last one that needs it."""
+        """Return the layers from the one that makes a tensor to the last one that needs it, or what
+        lies in the same block."""
+        spans = [self._layers_of(one) for one in self.views.groups.get(name, (name,))]
+        return range(min(span.start for span in spans), max(span.stop for span in spans))
+
+    def _layers_of(self, name: str) -> range:
         last = len(self.layers) - 1 if name in self.outputs else max(self.readers[name], default=-1)
         return range(max(self.makers[name], 0), max(self.makers[name], last, 0) + 1)
 
@@ -266,15 +275,18 @@ class _Builder:
         if name in decision.nearer:
             return
         size = network.flow.forms[name].size_bytes
-        n, made = network.makers[name], network.made(decision, name)
-        start = program.first[n] if n >= 0 else -1
-        last = max([made, *(program.last[n] for n in network.readers[name])])
+        made = network.made(decision, name)
+        start, last = self._life(name)
+        if name in network.views.groups:
+            lives = [self._life(one) for one in network.views.groups[name]]
+            start, last = min(first for first, _ in lives), max(last for _, last in lives)
+            within, at = network.views.places.get(name, ("", 0))
+            program.requests[name] = Request(name, size, start, last, within=within, at_bytes=at)
+            return
         if name in decision.in_l3:
             end = self.end if name in network.outputs else last
             program.l3_requests.append(Request(name, size, start, end))
             return
-        if name in network.outputs:
-            last = self.end - 1
         gap = network.gap(decision, name) if name in decision.spilled else None
         if gap is None:
             program.requests[name] = Request(name, size, start, last)
@@ -290,6 +302,16 @@ class _Builder:
         program.fetches.append(Fetch(back, name, 0, size, begin, use, ready=wait))
         program.l3_requests.append(Request(name, size, made + 1, use))
         self.late[name] = late
+
+    def _life(self, name: str) -> tuple[int, int]:
+        """Return the first and the last position at which a whole tensor is needed."""
+        network, program = self.network, self.program
+        n = network.makers[name]
+        start = program.first[n] if n >= 0 else -1
+        if name in network.outputs:
+            return start, self.end - 1
+        made = network.made(self.decision, name)
+        return start, max([made, *(program.last[n] for n in network.readers[name])])
 
     def _store(self, store: Store) -> None:
         self.stores.setdefault(store.tensor, []).append(len(self.program.stores))

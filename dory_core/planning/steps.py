@@ -12,6 +12,7 @@ from dory_core.estimate.timeline import (
     LayerCosts,
     LayerEstimate,
     PartTimeline,
+    Traffic,
     link_name,
     part_timeline,
 )
@@ -19,7 +20,7 @@ from dory_core.hardware import MemoryHierarchy
 from dory_core.ir import Layer, Linear
 from dory_core.ir.layout import Layout
 from dory_core.ir.places import whole_axes
-from dory_core.kernel import OPERANDS, Traits
+from dory_core.kernel import OPERANDS, FunctionCall, Traits
 from dory_core.plan import (
     BLOCKS,
     IN_PLACE,
@@ -147,6 +148,7 @@ class _StepMaker:
             passed_over=tiled.passed_over,
             kept=kept,
             carriages=carriages,
+            is_view=tiled.view,
         )
 
     def _part(self, run: Run, position: int, whole: bool) -> PartPlan:
@@ -172,6 +174,8 @@ class _StepMaker:
         )
 
     def _call(self) -> KernelCall:
+        if self.tiled.view:
+            return KernelCall("view", "", (), FunctionCall("", {}))
         kernel, layer = self.tiled.kernel, self.layer
         headers, call = kernel.headers(layer), kernel.call(layer)
         fetches = self.tiled.traits.fetches
@@ -179,6 +183,8 @@ class _StepMaker:
 
     def _buffers(self, stay: L1Residence) -> tuple[PlacedBuffer, ...]:
         tiled = self.tiled
+        if tiled.view:
+            return ()
         if tiled.in_place:
             return place_l1(scratch_buffers(tiled.layer, tiled.bound, tiled.tiling.tile))
         buffers = l1_buffers(tiled.layer, tiled.bound, tiled.tiling.tile, tiled.schedule.buffering)
@@ -231,6 +237,8 @@ class _StepMaker:
     ) -> tuple[PartTimeline, ...]:
         """Return the timeline of each part; equal parts share one."""
         layer, tiled, hierarchy = self.layer, self.tiled, self.hierarchy
+        if tiled.view:
+            return (PartTimeline(tiled.estimate, Traffic(0, 0, 0), ()),)
         known: dict[Schedule, PartTimeline] = {}
         costs = None
         if not tiled.in_place:

@@ -25,11 +25,12 @@ from dory_core.planning.prefetch import prefetch
 from dory_core.planning.residence import MOVED, Residency, plan_residency
 from dory_core.planning.sequence import Decision, Fetch, PartSequence, Sequencer, Store
 from dory_core.planning.steps import conversions_before, make_steps, schedule_of
+from dory_core.planning.views import Views, plan_views
 from dory_core.program.network import lower_network
 from dory_core.program.timeline import network_timeline
 from dory_core.tiles.schedule import Schedule
 from dory_core.tiling.network import TiledGraph, split_is_whole
-from dory_core.tiling.outer import Cuts, Split
+from dory_core.tiling.outer import UNCUT, Cuts, Split
 from dory_core.tiling.tiled import TiledLayer
 
 #: Level of whole tensors, and that from which networks are streamed for which it is too small.
@@ -73,15 +74,32 @@ class Problem:
     ctx: TargetContext
     budgets: Budgets
     network: Sequencer
+    tiled: tuple[TiledLayer, ...]
 
     @classmethod
-    def of(cls, tiling: TiledGraph, ctx: TargetContext, budgets: Budgets) -> Problem:
-        """Return the problem of a network within budgets."""
+    def of(
+        cls, tiling: TiledGraph, ctx: TargetContext, budgets: Budgets, views: bool = True
+    ) -> Problem:
+        """Return the problem of a network within budgets. views: tensors may be slices of others,
+        so that nothing copies them."""
         outer = [link for link in ctx.memory.links if link.upper == HOME]
         unit = max((link.alignment_bytes for link in outer), default=1)
-        cuts = tuple(Cuts.of(one.layer, one.traits, one.in_place, unit) for one in tiling.best)
         flow = plan_layouts(tiling.graph, [(one.layer, one.traits) for one in tiling.best])
-        return cls(tiling, ctx, budgets, Sequencer(tiling.graph, flow, cuts, unit))
+        alignment = level_alignment(ctx.memory, HOME)
+        named = plan_views(tiling.graph.layers, flow, alignment) if views else Views()
+        tiled = tuple(
+            one.as_view() if n in named.layers else one for n, one in enumerate(tiling.best)
+        )
+        cuts = tuple(
+            UNCUT if one.view else Cuts.of(one.layer, one.traits, one.in_place, unit)
+            for one in tiled
+        )
+        network = Sequencer(tiling.graph, flow, cuts, named, unit)
+        return cls(tiling, ctx, budgets, network, tiled)
+
+    def part(self, n: int, split: Split) -> TiledLayer:
+        """Return the tiling of the largest part of a layer."""
+        return self.tiled[n] if split_is_whole(split) else self.tiling.part(n, split)
 
     @property
     def alignment(self) -> int:
@@ -144,7 +162,7 @@ class Problem:
     def resident(self) -> Way:
         """Return the way without transfers, whether it fits or not."""
         decision = Decision(tuple(cuts.whole for cuts in self.network.cuts))
-        residency = self._residency(decision, self.tiling.best)
+        residency = self._residency(decision, self.tiled)
         decision = replace(decision, nearer=residency.tensors)
         static = 0
         if not self.linked_elsewhere:
@@ -158,7 +176,7 @@ class Problem:
         """Return the best way to stream the network. Raises: DoesNotFit."""
         assert self.link is not None
         network, room, alignment = self.network, self.room, self.alignment
-        fitted = fit_network(network, self.tiling.part, self.fetched, room, alignment, self.link)
+        fitted = fit_network(network, self.part, self.fetched, room, alignment, self.link)
         # What the stack would have needed is free for fetching early: the peak stays below its own.
         arena = max(fitted.memory.chosen.peak_bytes, min(fitted.memory.stack_bytes, room))
         moved = Residency(fitted.tiled, (MOVED,) * len(fitted.tiled), frozenset())
@@ -204,7 +222,7 @@ class Problem:
             self.budgets.bytes[1],
             in_one_tile,
             parts,
-            decision.in_l3 | decision.spilled,
+            decision.in_l3 | decision.spilled | network.views.groups.keys(),
         )
 
     def _way(

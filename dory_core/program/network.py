@@ -17,6 +17,7 @@ from dory_core.plan.operations import (
     Program,
     Report,
     RunPart,
+    View,
 )
 from dory_core.program.lower import lower_layer
 
@@ -54,7 +55,7 @@ def lower_network(
             yield from events.at(position)
             if index == 0:
                 yield from map(Convert, step.conversions)
-            yield RunPart(number, index)
+            yield View(number) if step.is_view else RunPart(number, index)
             if part.report is not None:
                 place = step.output.place
                 level = 1 if place.level == 1 else 2

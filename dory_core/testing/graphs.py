@@ -17,12 +17,15 @@ from dory_core.ir import (
     Add,
     Array,
     AvgPool,
+    Concat,
     Conv,
     Graph,
     Linear,
     MaxPool,
     Op,
     Requant,
+    Reshape,
+    Slice,
     Tensor,
     Window,
     requant,
@@ -187,6 +190,27 @@ class GraphBuilder:
         head = self._head("Add", first)
         head["inputs"] = (first, second)
         return self._append(Add(**head, operand_requants=operands, requants=requants))
+
+    def reshape(self, shape: tuple[int, int, int], *, source: str | None = None) -> str:
+        """Add a Reshape to (C, H, W)."""
+        return self._append(Reshape(**self._head("Reshape", source), shape=shape))
+
+    def slice(
+        self,
+        begin: tuple[int, int, int],
+        size: tuple[int, int, int],
+        *,
+        step: tuple[int, int, int] = (1, 1, 1),
+        source: str | None = None,
+    ) -> str:
+        """Add a Slice."""
+        return self._append(Slice(**self._head("Slice", source), begin=begin, size=size, step=step))
+
+    def concat(self, *sources: str, axis: int) -> str:
+        """Add a Concat of tensors along an axis of (C, H, W)."""
+        head = self._head("Concat", sources[0])
+        head["inputs"] = sources
+        return self._append(Concat(**head, axis=axis))
 
     def graph(self, outputs: Iterable[str] | None = None) -> Graph:
         """Return the Graph; outputs: by default the last tensor."""

@@ -95,6 +95,10 @@ class Part:
     group_span: tuple[int, int]
 
 
+#: Of a layer that is never cut.
+UNCUT = Cuts(WHOLE, 1, 1)
+
+
 def stripe_axis(layer: Layer) -> int | None:
     """Return the axis along which stripes are contiguous: 0 rows, 1 columns; None: no stripes."""
     if isinstance(layer.op, Linear):

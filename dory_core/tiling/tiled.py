@@ -20,7 +20,8 @@ class TiledLayer:
 
     bound: the kernel, and how it handles the layer. rejections: candidates that were not taken,
     and why. in_place: not tiled, the kernel works on tensors and constants where they lie
-    (``tiling.in_place``). passed_over: engines of higher preference.
+    (``tiling.in_place``). passed_over: engines of higher preference. view: nothing is computed, the
+    output lies where the inputs do; it is in place then.
     """
 
     layer: Layer
@@ -31,6 +32,7 @@ class TiledLayer:
     rejections: tuple[KernelRejection, ...] = ()
     in_place: bool = False
     passed_over: tuple[EngineRejection, ...] = ()
+    view: bool = False
 
     @property
     def kernel(self) -> Kernel:
@@ -46,6 +48,12 @@ class TiledLayer:
         """Return the layer with what is said about candidates that were not taken."""
         said = bound.sorted(rejections)
         return replace(self, rejections=said, passed_over=bound.passed_over(self.kernel, said))
+
+    def as_view(self) -> TiledLayer:
+        """Return the layer as a view, which has no cost."""
+        tiling = replace(self.tiling, buffers=())
+        free = LayerEstimate(0, 0, 0, 0, 0.0, "compute")
+        return replace(self, tiling=tiling, estimate=free, in_place=True, view=True)
 
     @property
     def l1_bytes(self) -> int:

@@ -109,7 +109,9 @@ extern const dory_layer_layout_t dory_layer_layouts[DORY_NETWORK_LAYOUTS];
 % endif
 /* One function per layer, in order of execution; every core calls them. */
 % for step in plan.steps:
+% if not step.is_view:
 void ${layer_symbol(step)}(${layer_parameters(step)});
+% endif
 % endfor
 
 #endif

@@ -1,0 +1,82 @@
+"""Layers that only name bytes anew: their tensors are slices of one block, and nothing is copied.
+
+A Reshape keeps the bytes of its input. Rows that follow one another are a range of bytes, so a
+Slice of rows lies in its input, and a Concat of rows is the block that its inputs are written into.
+For tensors of one row the same holds for columns, for those of one pixel for channels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from dory_core.ir import Concat, Layer
+from dory_core.ir.views import offsets_of
+from dory_core.planning.layouts import LayoutPlan
+
+
+@dataclass(frozen=True, slots=True)
+class Views:
+    """Which layers are views, and of what. layers: their positions. places: (block, byte) of every
+    tensor that is a slice of another one's block. groups: by the name of each tensor in such a
+    block all of them, the block's own first."""
+
+    layers: frozenset[int] = frozenset()
+    places: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in ("places", "groups"):
+            object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
+
+
+def plan_views(layers: Sequence[Layer], flow: LayoutPlan, alignment: int) -> Views:
+    """Return the views of a network. alignment: of the places of tensors, in bytes."""
+    builder = _Builder(flow, alignment)
+    found = frozenset(n for n, layer in enumerate(layers) if builder.add(n, layer))
+    groups: dict[str, list[str]] = {}
+    for name, (whole, _) in builder.places.items():
+        groups.setdefault(whole, [whole]).append(name)
+    shared = {name: tuple(group) for group in groups.values() for name in group}
+    return Views(found, builder.places, shared)
+
+
+class _Builder:
+    def __init__(self, flow: LayoutPlan, alignment: int) -> None:
+        self.flow = flow
+        self.alignment = alignment
+        self.places: dict[str, tuple[str, int]] = {}
+        self.held: dict[str, list[str]] = {}  # slices of each block
+        self.converted = {name for pairs in flow.before for pair in pairs for name in pair}
+
+    def add(self, n: int, layer: Layer) -> bool:
+        """Let a layer be a view if it can."""
+        offsets, reads, written = offsets_of(layer), self.flow.reads[n], self.flow.writes[n]
+        names = {*reads, written}
+        if offsets is None or len(reads) != len(layer.inputs) or len(names) != len(reads) + 1:
+            return False
+        forms = [self.flow.forms[name] for name in names]
+        if not all(form.layout.is_hwc for form in forms) or names & self.converted:
+            return False
+        if isinstance(layer.op, Concat):
+            # A tensor that lies in another block already cannot lie in this one, too.
+            if any(name in self.places for name in reads):
+                return False
+            return self._lie(dict(zip(reads, offsets, strict=True)), written, 0)
+        whole, at = self.places.get(reads[0], (reads[0], 0))
+        return self._lie({written: offsets[0]}, whole, at)
+
+    def _lie(self, slices: Mapping[str, int], whole: str, at: int) -> bool:
+        """Let tensors, and what lies in their blocks, lie in another block from byte ``at`` on."""
+        if any((at + offset) % self.alignment for offset in slices.values()):
+            return False
+        for name, offset in slices.items():
+            for inner in self.held.pop(name, []):
+                self._put(inner, whole, at + offset + self.places[inner][1])
+            self._put(name, whole, at + offset)
+        return True
+
+    def _put(self, name: str, whole: str, at: int) -> None:
+        self.places[name] = (whole, at)
+        self.held.setdefault(whole, []).append(name)
