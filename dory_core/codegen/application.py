@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from dory_core.codegen.copies import copies_by_helper
 from dory_core.codegen.names import layer_symbol, weights_symbol
-from dory_core.codegen.printer import copies_by_helper, print_layer
+from dory_core.codegen.printer import print_layer
 from dory_core.errors import DoryError
 from dory_core.hardware import OutputFile
 from dory_core.plan import TIMELINE_FILE, LayerStep, Plan
@@ -86,7 +87,7 @@ def application_files(provided: Iterable[OutputFile], plan: Plan) -> tuple[Outpu
         files.append(OutputFile(f"src/{layer_symbol(step)}.c", layer_file(plan, step, program)))
         if step.weights is not None and step.weights.linked:
             files.append(OutputFile(f"weights/{weights_symbol(step)}.c", weights_file(step)))
-    helper = any(map(copies_by_helper, plan.steps))
+    helper = any(map(copies_by_helper, plan.program.layers))
     files += [
         OutputFile(path, content)
         for path, content in runtime_files()

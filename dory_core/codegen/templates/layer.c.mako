@@ -1,6 +1,6 @@
 <%! from dory_core.codegen.cexpr import comment %>\
 <%! from dory_core.codegen.describe import describe_layer, describe_step, who_runs %>\
-<%! from dory_core.codegen.printer import copies_by_helper %>\
+<%! from dory_core.codegen.copies import copies_by_helper %>\
 <% who = who_runs(plan, program) %>\
 /* Layer ${step.index} ${comment(step.layer.op.name)}: ${describe_layer(step.layer)}
  *
@@ -13,7 +13,7 @@
 % endif
  */
 #include "dory_tile.h"
-% if copies_by_helper(step):
+% if copies_by_helper(program):
 #include "dory_copy.h"
 % endif
 #include "network.h"
