@@ -105,7 +105,7 @@ class _Run:
         return f"layer {self.step.index} '{self.step.layer.op.name}'"
 
     def operand(self, name: str) -> OperandPlan:
-        """Return how x, x2 or y lies and moves."""
+        """Return how an operand lies and moves."""
         return self.step.output if name == "y" else self.step.inputs[OPERANDS.index(name)]
 
 

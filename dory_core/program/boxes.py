@@ -6,12 +6,13 @@ from dataclasses import dataclass, replace
 
 from dory_core.errors import DoryError
 from dory_core.ir import Linear, pixel_bytes
-from dory_core.ir.geometry import Tile, input_bytes, output_bytes
+from dory_core.ir.geometry import Tile
 from dory_core.ir.places import whole_axes
 from dory_core.kernel import OPERANDS
 from dory_core.plan import BLOCKS, LayerStep, OperandPlan
 from dory_core.plan.operations import Copy, Value
 from dory_core.program.spans import Tiles, product, table
+from dory_core.tiles.boxes import tile_bytes
 
 CHANNELS = "channels"
 
@@ -141,7 +142,7 @@ def operand_box(step: LayerStep, tiles: Tiles, name: str) -> Box:
 def _channel_bytes(step: LayerStep, name: str, channels: Value) -> Value:
     """Return the bytes of some channels of a pixel of an HWC tensor, of all pixels of a Linear."""
     if name != "y" and isinstance(step.layer.op, Linear):
-        return tile_bytes(step, name, Tile(channels, 1, 1, channels, 1, 1))
+        return operand_bytes(step, name, Tile(channels, 1, 1, channels, 1, 1))
     return pixel_bytes(channels, operand_plan(step, name).place.tensor.bits)
 
 
@@ -150,18 +151,7 @@ def _is(size: Value, whole: int) -> bool:
     return isinstance(size, int) and size == whole
 
 
-def tile_bytes(step: LayerStep, name: str, tile: Tile) -> Value:
-    """Return the bytes that a tile of x, x2 or y has in L1."""
-    plan, is_output = operand_plan(step, name), name == "y"
-    tensor, layout = plan.place.tensor, plan.layout
-    found: Value
-    if layout.is_hwc and is_output:
-        found = output_bytes(step.layer, tile)
-    elif layout.is_hwc:
-        found = input_bytes(step.layer, tile, OPERANDS.index(name))
-    elif isinstance(step.layer.op, Linear) and not is_output:
-        found = layout.size_bytes(tensor)
-    else:
-        c, h = (tile.c_out, tile.h) if is_output else (tile.c_in, tile.x_h)
-        found = layout.box_bytes(tensor, c, h)
+def operand_bytes(step: LayerStep, name: str, tile: Tile) -> Value:
+    """Return the bytes that a tile of an operand has in L1."""
+    found: Value = tile_bytes(step.layer, name, operand_plan(step, name).layout, tile)
     return found

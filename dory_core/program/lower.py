@@ -35,7 +35,7 @@ from dory_core.plan.operations import (
     When,
     l2_name,
 )
-from dory_core.program.boxes import CHANNELS, operand_box, operand_plan, shaped, tile_bytes
+from dory_core.program.boxes import CHANNELS, operand_box, operand_bytes, operand_plan, shaped
 from dory_core.program.spans import Tiles, product, table
 from dory_core.tiles.schedule import TILE_PHASES, Phase
 
@@ -312,7 +312,7 @@ class _Lowering:
         o, h, w, i, x_h, x_w = (sizes[key] for key in ("y_c", "y_h", "y_w", "x_c", "x_h", "x_w"))
         tile = Tile(o, h, w, i, x_h, x_w)
         for name in OPERANDS[: len(step.inputs)]:
-            yield Mark(MarkKind.READ, self._operand(name), tile_bytes(step, name, tile))
+            yield Mark(MarkKind.READ, self._operand(name), operand_bytes(step, name, tile))
         if step.weights is not None:
             yield Mark(MarkKind.READ, self._constant_part(0), self._block("size"))
         if step.block("psum") is not None:
@@ -325,7 +325,7 @@ class _Lowering:
         scratch = step.block("scratch")
         if scratch is not None:
             yield Mark(MarkKind.WRITE, self._buffer("scratch"), scratch.bytes)
-        written = Mark(MarkKind.WRITE, self._operand("y"), tile_bytes(step, "y", tile))
+        written = Mark(MarkKind.WRITE, self._operand("y"), operand_bytes(step, "y", tile))
         yield from self._when_last(written)
 
     def _call(self) -> Call:

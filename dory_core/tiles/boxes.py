@@ -19,25 +19,25 @@ from dory_core.ir.geometry import (
     output_granule,
 )
 from dory_core.ir.layout import Layout
-from dory_core.kernel import Constraint, Traits
+from dory_core.kernel import OPERANDS, Constraint, Traits
 
 
-def input_tile_bytes(layer: Layer, traits: Traits, tile: Tile, operand: int = 0) -> Number:
-    """Return the bytes of one input tile in L1; sizes are numbers or expressions, as the tile's."""
-    layout, tensor = traits.inputs[operand], layer.inputs[operand]
+def tile_bytes(layer: Layer, name: str, layout: Layout, tile: Tile) -> Number:
+    """Return the bytes of a tile of an operand in L1; sizes are numbers or expressions.
+
+    name: ``y``, or one of OPERANDS.
+    """
+    if name == "y":
+        if layout.is_hwc:
+            return output_bytes(layer, tile)
+        return layout.box_bytes(layer.output, tile.c_out, tile.h)
+    operand = OPERANDS.index(name)
     if layout.is_hwc:
         return input_bytes(layer, tile, operand)
+    tensor = layer.inputs[operand]
     if isinstance(layer.op, Linear):
         return layout.size_bytes(tensor)
     return layout.box_bytes(tensor, tile.c_in, tile.x_h)
-
-
-def output_tile_bytes(layer: Layer, traits: Traits, tile: Tile) -> Number:
-    """Return the bytes of the output tile in L1; sizes are numbers or expressions."""
-    layout = traits.output
-    if layout.is_hwc:
-        return output_bytes(layer, tile)
-    return layout.box_bytes(layer.output, tile.c_out, tile.h)
 
 
 def tile_granule(layer: Layer, traits: Traits) -> int:

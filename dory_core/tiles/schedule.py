@@ -27,7 +27,7 @@ from dory_core.ir.geometry import (
     partial_sum_bytes,
 )
 from dory_core.kernel import OPERANDS
-from dory_core.tiles.boxes import input_tile_bytes, output_tile_bytes
+from dory_core.tiles.boxes import tile_bytes
 
 WEIGHTS_OUTER = "c_out,h,w,c_in"
 SPATIAL_OUTER = "h,w,c_out,c_in"
@@ -234,12 +234,12 @@ def l1_buffers(
     kernel, traits = bound.kernel, bound.traits
     weights = 0 if traits.fetches else kernel.weight_bytes(layer, tile)
     candidates = [
-        L1Buffer(name, _aligned(input_tile_bytes(layer, traits, tile, operand)), buffering.x)
-        for operand, name in enumerate(OPERANDS[: len(layer.inputs)])
+        L1Buffer(name, _aligned(tile_bytes(layer, name, layout, tile)), buffering.x)
+        for name, _, layout in zip(OPERANDS, layer.inputs, traits.inputs, strict=False)
     ]
     candidates += [
         L1Buffer("w", _aligned(weights), buffering.w),
-        L1Buffer("y", _aligned(output_tile_bytes(layer, traits, tile)), buffering.y),
+        L1Buffer("y", _aligned(tile_bytes(layer, "y", traits.output, tile)), buffering.y),
         L1Buffer("psum", _aligned(partial_sum_bytes(tile)) * split, 1),
         L1Buffer("scratch", _aligned(kernel.scratch_bytes(layer, tile)), 1),
     ]

@@ -16,6 +16,7 @@ import numpy as np
 
 from dory_core.ir import Conv, Linear, Tensor, Window, pixel_bytes
 from dory_core.ir.geometry import channel_granule, input_channels, is_channelwise, window_of
+from dory_core.kernel import OPERANDS
 from dory_core.plan import ExtTransfer, LayerStep, Place, Plan
 from dory_core.plan.operations import (
     CONSTANTS,
@@ -333,7 +334,7 @@ class Called:
         first = is_channelwise(layer) or start == 0
         if (bool(sizes["first"]), bool(sizes["last"])) != (first, last):
             raise Wrong(f"{self.where}: sums begin or end at the wrong tile")
-        for name, tensor in zip(("x", "x2"), layer.inputs, strict=False):
+        for name, tensor in zip(OPERANDS, layer.inputs, strict=False):
             self._input(name, tensor)
         if self.step.weights is not None:
             self._constants()
@@ -354,7 +355,7 @@ class Called:
         rows, tensor_rows = self._taps(0, tensor.height, "x_h", "pad_top", "pad_bottom")
         columns, tensor_columns = self._taps(1, tensor.width, "x_w", "pad_left", "pad_right")
         bytes_ = np.arange(pixel_bytes(size, tensor.bits))
-        if self.step.inputs[name == "x2"].form == "channels":
+        if self.step.inputs[OPERANDS.index(name)].form == "channels":
             element = tensor.bits // 8
             plane = self.sizes["x_h"] * self.sizes["x_w"] * element
             inner = bytes_ // element * plane + bytes_ % element
