@@ -24,8 +24,10 @@ from dory_core.kernel import Kernel, Term
 from dory_core.options import KEEP_CONSTANT_CHANNELS
 from dory_core.passes import Pass, run_passes
 from dory_core.passes.constant_channels import remove_constant_channels
+from dory_core.passes.offsets import choose_offsets
 from dory_core.passes.order import order_branches
 from dory_core.passes.storage import choose_storage
+from dory_core.passes.sums import simplify_sums
 from dory_core.plan import Plan
 from dory_core.planning.planner import make_plan
 from dory_core.plugins import Plugins
@@ -92,7 +94,7 @@ def parse(source: Source, plugins: Plugins) -> Graph:
 
 
 def passes_of(setup: Setup) -> tuple[Pass, ...]:
-    """Return all passes in order: channels, those of the target, storage and order of execution.
+    """Return all passes in order: channels, the target's, sums, storage and order of execution.
 
     Channels that cannot change go first, so that everything behind sees the network that is
     computed. Storage comes late because it depends on the kernels of the layers as the target's
@@ -109,10 +111,13 @@ def passes_of(setup: Setup) -> tuple[Pass, ...]:
     passes = (
         *(() if ctx.options.get(KEEP_CONSTANT_CHANNELS.name) else (channels,)),
         *setup.plugins.passes(ctx),
+        Pass("sums", "rounds residual sums once instead of three times", simplify_sums),
         Pass(
             "storage",
             f"stores activations in {', '.join(map(str, widths))} bits",
-            lambda graph: choose_storage(graph, widths, setup.kernels),
+            lambda graph: choose_storage(
+                choose_offsets(graph, setup.kernels), widths, setup.kernels
+            ),
         ),
         Pass("order", "orders branches for the least memory", order_branches),
     )

@@ -22,7 +22,8 @@ Values = npt.NDArray[np.int64]
 def run(graph: Graph, inputs: Mapping[str, npt.NDArray[Any]]) -> dict[str, Values]:
     """Return every tensor of the network by name, shape (C, H, W), int64.
 
-    inputs: by tensor name, shape (C, H, W), integers within the range of the tensor.
+    inputs: by tensor name, shape (C, H, W), integers within the range of the tensor. They and the
+    result are values as in the file: the elements of a tensor have ``Tensor.offset`` more.
 
     Raises: UsageError for a missing input, a wrong shape or values out of range.
     """
@@ -34,11 +35,14 @@ def run(graph: Graph, inputs: Mapping[str, npt.NDArray[Any]]) -> dict[str, Value
     for typed in graph.layers:
         operands = tuple(tensors[name] for name in typed.op.inputs)
         tensors[typed.op.output] = run_layer(typed, operands)
+    for name, tensor in graph.tensors.items():
+        if tensor.offset:
+            tensors[name] = tensors[name] - tensor.offset
     return tensors
 
 
 def run_layer(typed: Layer, inputs: tuple[Values, ...]) -> Values:
-    """Return the output of one layer, shape (C, H, W), for inputs of the same form."""
+    """Return the output of one layer, shape (C, H, W), for inputs of the same form: elements."""
     layer = typed.op
     source = inputs[0]
     if isinstance(layer, Conv):
@@ -68,8 +72,8 @@ def random_inputs(graph: Graph, seed: int = 0) -> dict[str, Values]:
     generator = np.random.default_rng(seed)
     return {
         name: generator.integers(
-            graph.tensors[name].lo,
-            graph.tensors[name].hi,
+            graph.tensors[name].lo - graph.tensors[name].offset,
+            graph.tensors[name].hi - graph.tensors[name].offset,
             graph.tensors[name].shape,
             endpoint=True,
             dtype=np.int64,
@@ -88,13 +92,14 @@ def _checked(tensor: Tensor, values: npt.NDArray[Any]) -> Values:
     if values.dtype.kind not in "iub":
         raise UsageError(f"input '{tensor.name}' holds {values.dtype}, not integers")
     lo, hi = int(values.min()), int(values.max())
-    if lo < tensor.lo or hi > tensor.hi:
+    least, most = tensor.lo - tensor.offset, tensor.hi - tensor.offset
+    if lo < least or hi > most:
         raise UsageError(
             f"input '{tensor.name}' holds values in [{lo}, {hi}], the network expects"
-            f" [{tensor.lo}, {tensor.hi}]",
+            f" [{least}, {most}]",
             "set --input-bits and --input-signed or --input-unsigned as the network was trained",
         )
-    return values.astype(np.int64)
+    return values.astype(np.int64) + tensor.offset
 
 
 def _convolve(layer: Conv, source: Values, output: Tensor) -> Values:

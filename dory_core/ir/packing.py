@@ -91,6 +91,8 @@ def unpack_rows(data: npt.NDArray[Any], channels: int, bits: int, signed: bool) 
 def pack(values: npt.NDArray[Any], tensor: Tensor) -> bytes:
     """Return the storage form of ``values``, shape (H, W, C), ``tensor.size_bytes`` bytes long.
 
+    values: as in the file; elements have ``tensor.offset`` more.
+
     Raises ValueError when the shape differs or a value does not fit ``tensor.bits``.
     """
     expected = (tensor.height, tensor.width, tensor.channels)
@@ -98,11 +100,12 @@ def pack(values: npt.NDArray[Any], tensor: Tensor) -> bytes:
         raise ValueError(
             f"tensor {tensor.name} has shape {expected} (H, W, C), not {np.asarray(values).shape}"
         )
-    return pack_rows(values, tensor.bits, tensor.signed).tobytes()
+    elements = values + tensor.offset if tensor.offset else values
+    return pack_rows(elements, tensor.bits, tensor.signed).tobytes()
 
 
 def unpack(data: bytes, tensor: Tensor) -> Integers:
-    """Return the values, shape (H, W, C), of the storage form ``data``.
+    """Return the values, shape (H, W, C), of the storage form ``data``: those of the file.
 
     Raises ValueError when ``data`` is not ``tensor.size_bytes`` long.
     """
@@ -110,4 +113,4 @@ def unpack(data: bytes, tensor: Tensor) -> Integers:
         raise ValueError(f"tensor {tensor.name} takes {tensor.size_bytes} bytes, not {len(data)}")
     row = pixel_bytes(tensor.channels, tensor.bits)
     rows = np.frombuffer(data, np.uint8).reshape(tensor.height, tensor.width, row)
-    return unpack_rows(rows, tensor.channels, tensor.bits, tensor.signed)
+    return unpack_rows(rows, tensor.channels, tensor.bits, tensor.signed) - tensor.offset

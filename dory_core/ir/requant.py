@@ -55,16 +55,23 @@ class Requant:
         """log2(div) when div is a power of two, else None."""
         return self.div.bit_length() - 1 if self.div & (self.div - 1) == 0 else None
 
-    def from_turn(self) -> Requant:
-        """Return the step as a function of ``acc - turn``, whose own turn is 0."""
-        if not self.turn:
+    def moved(self, before: int = 0, after: int = 0) -> Requant:
+        """Return the step for ``acc + before`` that gives what this one gives for acc, + after."""
+        if not before and not after:
             return self
         channels = max(len(values) for values in self.parameters)
         mul, *addends = (values * (channels // len(values)) for values in self.parameters)
-        moved = [
-            tuple(a + m * self.turn for m, a in zip(mul, addend, strict=True)) for addend in addends
-        ]
-        return requant(self.mul, moved[0], self.div, self.lo, self.hi, moved[-1])
+        add, *other = (
+            tuple(a - m * before + after * self.div for m, a in zip(mul, addend, strict=True))
+            for addend in addends
+        )
+        lo, hi = (None if bound is None else bound + after for bound in (self.lo, self.hi))
+        negative = other[0] if other else None
+        return requant(self.mul, add, self.div, lo, hi, negative, self.turn + before)
+
+    def from_turn(self) -> Requant:
+        """Return the step as a function of ``acc - turn``, whose own turn is 0."""
+        return self.moved(before=-self.turn)
 
     def apply(self, acc: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Return the step applied to ``acc``, shape (C, ...), int64; exact by range analysis."""

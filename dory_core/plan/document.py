@@ -110,7 +110,7 @@ def _tensor_json(tensor: Tensor) -> dict[str, Any]:
         "range": [tensor.lo, tensor.hi],
         "scale": tensor.scale,
         "zero_point": tensor.zero_point,
-        "offset": tensor.offset,
+        "value_offset": tensor.offset,
         "removed": removed_text(tensor.removed),
     }
 

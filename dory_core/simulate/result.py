@@ -53,15 +53,16 @@ class LayerOutput:
     ) -> LayerResult:
         """Return the result of a program that compares itself.
 
-        differs: (mismatches, number of the first one in HWC order, expected, got), None where every
-        element is exact.
+        differs: (mismatches, number of the first one in HWC order, expected, got), the last two as
+        they are stored; None where every element is exact.
         """
         wrong, first = 0, None
         if differs is not None:
             wrong, element, expected, got = differs
             pixel, c = divmod(element, self.tensor.channels)
             h, w = divmod(pixel, self.tensor.width)
-            first = Mismatch(int(stored_channels(self.tensor)[c]), h, w, expected, got)
+            channel, offset = int(stored_channels(self.tensor)[c]), self.tensor.offset
+            first = Mismatch(channel, h, w, expected - offset, got - offset)
         exact = differs is None
         return LayerResult(
             self.index,

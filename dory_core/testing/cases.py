@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from dory_core.ir import Graph, Window, requant
+from dory_core.ir import (
+    AvgPool,
+    Conv,
+    Graph,
+    Linear,
+    Op,
+    Requant,
+    Window,
+    mean_requant,
+    requant,
+)
+from dory_core.ir.ranges import infer_types
 from dory_core.testing.graphs import I8, U8, U16, GraphBuilder
 
 
@@ -235,6 +246,44 @@ def _from_input() -> Graph:
     return b.graph()
 
 
+def _zero_points() -> Graph:
+    """Bytes whose zero is -128, padded with it, and rounding that is symmetric around zero."""
+    b = GraphBuilder((3, 14, 13), I8, seed=6, name="zero_points")
+    b.conv(8, _win(3, 2, 1), output=I8, bias=True)
+    stem = b.conv(8, _zeros(_win(3, 1, 1)), groups=8, output=I8, bias=True)
+    b.conv(12, _win(1), output=I8, bias=True)
+    b.conv(8, _zeros(_win(3, 1, (0, 0, 2, 2))), output=I8)
+    b.add(b.last, stem, operands=(requant(3), requant(5)), requants=(_rounded(1, 3),))
+    b.max_pool(_win(1, 2))
+    b.avg_pool(_win(2, 1))
+    b.linear(6, output=I8)
+    graph = b.graph()
+    ops = [_symmetric(op) for op in graph.ops]
+    inputs = tuple(graph.tensors[name] for name in graph.inputs)
+    return infer_types(graph.name, inputs, tuple(ops), graph.outputs)
+
+
+def _zeros(window: Window) -> Window:
+    return replace(window, pad_value=-128)
+
+
+def _rounded(mul: int, bits: int) -> Requant:
+    half = 1 << bits - 1
+    return requant(mul, half, 1 << bits, *I8, add_negative=half - 1)
+
+
+def _symmetric(op: Op) -> Op:
+    """Return a layer whose requantisation rounds away from zero on both sides."""
+    if isinstance(op, AvgPool):
+        return replace(op, requants=(mean_requant(op.window.taps, *I8),))
+    if not isinstance(op, Conv | Linear):
+        return op
+    (step,) = op.requants
+    half = step.div // 2
+    less = tuple(half - max(m // 2, 1) for m in step.mul)
+    return replace(op, requants=(replace(step, add=(half,), add_negative=less),))
+
+
 def network_cases() -> tuple[Case, ...]:
     """Return small networks."""
     return (
@@ -243,4 +292,5 @@ def network_cases() -> tuple[Case, ...]:
         Case("branches", frozenset({"add", "16-bit", "pool"}), _branches),
         Case("temporal", frozenset({"dilation", "add"}), _temporal),
         Case("residual_from_input", frozenset({"add", "16-bit"}), _from_input),
+        Case("zero_points", frozenset({"add", "depthwise", "pool", "signed"}), _zero_points),
     )

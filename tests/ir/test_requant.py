@@ -111,3 +111,29 @@ def test_a_step_may_count_from_its_turn() -> None:
     assert moved.turn == 0 and moved.from_turn() is moved
     for acc in range(-50, 150):
         assert [moved.scalar(acc - 40, c) for c in (0, 1)] == [step.scalar(acc, c) for c in (0, 1)]
+
+
+@given(
+    st.lists(st.tuples(st.integers(-99, 99), st.integers(-999, 999)), min_size=1, max_size=4),
+    st.integers(1, 99),
+    st.integers(-300, 300),
+    st.integers(-300, 300),
+    st.sampled_from([None, (-128, 127)]),
+    st.booleans(),
+)
+def test_a_moved_step_counts_from_elsewhere(
+    channels: list[tuple[int, int]],
+    div: int,
+    before: int,
+    after: int,
+    clip: tuple[int, int] | None,
+    two: bool,
+) -> None:
+    mul, add = zip(*channels, strict=True)
+    negative = [a - 5 for a in add] if two else None
+    step = requant(mul, add, div, *(clip or (None, None)), negative, turn=7)
+    moved = step.moved(before, after)
+    for acc in range(-50, 60, 7):
+        for channel in range(len(channels)):
+            expected = step.scalar(acc, channel) + after
+            assert moved.scalar(acc + before, channel) == expected

@@ -113,7 +113,7 @@ def _operand(x: Tensor, step: Requant | None) -> Operand:
     if step is None:
         return Operand(inputs, reachable, 1, 0)
     values = step.apply(np.clip(inputs, x.lo, x.hi)[None])[0]
-    if step.div == 1 and step.lo is None:
+    if step.div == 1 and step.lo is None and step.add_negative is None:
         return Operand(values, reachable, step.mul[0], step.add[0])
     return Operand(values, reachable, None, 0)
 
@@ -147,7 +147,7 @@ def _scheme(layer: Layer) -> Scheme | None:
         return None
     # A table goes by what the first step leaves of the sum, where that is a shift alone.
     first, shift, add = steps[0], 0, 0
-    shifts = first.mul == (1,) and first.shift is not None
+    shifts = first.mul == (1,) and first.shift is not None and first.add_negative is None
     if shifts and fits(INT32, lo + first.add[0], hi + first.add[0]):
         shift, add = first.shift or 0, first.add[0]
         if len(steps) == 1 and _is_clip((first.lo, first.hi)):
