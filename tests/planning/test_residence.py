@@ -100,6 +100,19 @@ def test_resident_tensors_take_no_room_of_l2_and_no_transfers(tmp_path: Path) ->
     assert_exact(tmp_path / "other", plugins=LARGE.plugins(), dma=("random",))
 
 
+def test_many_tensors_stay_in_l1_at_once(tmp_path: Path) -> None:
+    b = GraphBuilder((16, 3, 3), name="branches")
+    b.conv(16, POINT)
+    first = b.last
+    branches = [b.conv(16, POINT, source=first) for _ in range(7)]
+    total = branches[0]
+    for branch in branches[1:]:
+        total = b.add(total, branch, operands=(None, None), requants=(SUM,))
+    plan = build(b.graph(), LARGE, tmp_path / "app")
+    assert [output for _, output in forms(plan)[1:8]].count(RESIDENT) > 4
+    assert_exact(tmp_path / "app", plugins=LARGE.plugins(), dma=("late",))
+
+
 @pytest.mark.parametrize("sanitizer", ["address,undefined", "thread"])
 def test_sanitizers_find_nothing_with_several_cores(sanitizer: str, tmp_path: Path) -> None:
     require_sanitizer(sanitizer)

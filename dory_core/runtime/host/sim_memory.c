@@ -191,11 +191,11 @@ void sim_forget_arenas(void) {
 }
 
 /* What the next layer finds in L1. */
-#define MAX_KEPT 4
-static struct {
+typedef struct {
   uint32_t offset, bytes;
-} kept[MAX_KEPT];
-static uint32_t kept_count;
+} kept_t;
+static kept_t *kept;
+static uint32_t kept_count, kept_room;
 
 static void poison_part(uint32_t offset, uint32_t bytes) {
   memset(sim_l1.base + offset, SIM_POISON, bytes);
@@ -336,9 +336,12 @@ void dory_sim_l1_keep(const void *ptr, uint32_t bytes, const char *file, int lin
   const sim_place_t place = sim_locate(ptr, bytes);
   if (!place.found || place.arena != &sim_l1)
     dory_sim_fault(file, line, "a layer finds %lu bytes outside L1", (unsigned long)bytes);
-  if (kept_count == MAX_KEPT)
-    dory_sim_fault(file, line, "more than %d tensors stay in L1", MAX_KEPT);
   dory_sim_read(ptr, bytes, file, line);
+  if (kept_count == kept_room) {
+    kept_room = 2 * kept_room + 4;
+    kept = realloc(kept, kept_room * sizeof *kept);
+    if (kept == NULL) dory_sim_fault(file, line, "no memory for %u tensors in L1", kept_room);
+  }
   kept[kept_count].offset = place.offset;
   kept[kept_count++].bytes = bytes;
 }

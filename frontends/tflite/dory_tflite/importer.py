@@ -6,6 +6,9 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import numpy.typing as npt
 
 from dory_core.api import FrontendOptions, Graph, NotSupported, infer_types
 from dory_tflite.fixed_point import FactorError
@@ -69,6 +72,22 @@ def import_model(model: Model) -> Imported:
     return _finish(model.name, subgraph, network)
 
 
+def _state_notes(network: Network) -> list[str]:
+    variables, notes = network.variables, []
+    for name, tensor in variables.assigned.items():
+        first = variables.initial.get(name)
+        start = "" if first is None else f", at first {_extent(first)}"
+        notes.append(
+            f"state '{name}': output {tensor.label} is an input of the next inference{start}"
+        )
+    return notes
+
+
+def _extent(values: npt.NDArray[Any]) -> str:
+    lo, hi = values.min(), values.max()
+    return f"{lo} everywhere" if lo == hi else f"values of {lo} to {hi}"
+
+
 def _add_input(network: Network, tensor: FileTensor) -> None:
     if tensor.type == "FLOAT32":
         return  # a QUANTIZE behind it is the input
@@ -82,9 +101,10 @@ def _add_input(network: Network, tensor: FileTensor) -> None:
 
 
 def _finish(name: str, subgraph: Subgraph, network: Network) -> Imported:
-    outputs = tuple(
-        dict.fromkeys(network.flat(subgraph.tensors[index]) for index in subgraph.outputs)
-    )
+    results = [subgraph.tensors[index] for index in subgraph.outputs]
+    results += network.variables.assigned.values()
+    outputs = tuple(dict.fromkeys(network.flat(tensor) for tensor in results))
+    network.notes += _state_notes(network)
     if not outputs:
         raise NotSupported(f"{name}: it has no output")
     direct = [output for output in outputs if output in network.inputs]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -69,6 +69,21 @@ class Bound:
     real: tuple[float, int] | None = None
 
 
+@dataclass(slots=True)
+class Variables:
+    """State of the file: what is kept from one inference to the next.
+
+    handles: name of the variable by the tensor that names it. values: where the value lies that a
+    read gives. assigned: tensor of the file that an inference leaves, by variable. initial: what
+    the first inference finds, by variable.
+    """
+
+    handles: dict[int, str] = field(default_factory=dict)
+    values: dict[str, Bound] = field(default_factory=dict)
+    assigned: dict[str, FileTensor] = field(default_factory=dict)
+    initial: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
+
+
 class Network:
     """Layers in order, with the types of their tensors."""
 
@@ -80,6 +95,7 @@ class Network:
         self.scales: dict[str, tuple[float, int]] = {}
         self.bound: dict[int, Bound] = {}
         self.notes: list[str] = []
+        self.variables = Variables()
 
     def add_input(self, tensor: FileTensor, lo: int, hi: int) -> None:
         """Make a tensor of the file an input of the network."""

@@ -6,16 +6,14 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import numpy.typing as npt
 import pytest
+from dory_tflite.golden import Interpreter
 from dory_tflite.importer import Imported, import_model
-from dory_tflite.model import FileTensor, Model
+from dory_tflite.model import Model
 from dory_tflite.network import file_values
 from dory_tflite.reader import read_model
 
-from dory_core.api import NotSupported
 from dory_core.testing import run_reference
 from tests.nets import TfliteNet, tflite_names, tflite_net, tflite_params
-
-STREAMING = "esphome_okay_nabu"  # keeps state from one inference to the next
 
 Arrays = Mapping[str, npt.NDArray[np.generic]]
 
@@ -23,12 +21,13 @@ Arrays = Mapping[str, npt.NDArray[np.generic]]
 def inputs_of(model: Model, imported: Imported, golden: Arrays, run: int) -> dict[str, object]:
     """Return the inputs of a run by name of the Graph; a float input is quantised here."""
     found: dict[str, object] = {}
-    by_name = {imported.tensors[n].name: t for n, t in reversed(inputs(model, imported))}
     for name in imported.graph.inputs:
-        tensor, kind = by_name[name], imported.graph.tensors[name]
-        key = f"in{run}__t{tensor.index}"
-        if key in golden:
-            values = golden[key].astype(np.int64)
+        tensor = model.subgraphs[0].tensors[int(name.removeprefix("t"))]
+        kind = imported.graph.tensors[name]
+        keys = [f"{kind}{run}__t{tensor.index}" for kind in ("in", "run")]
+        given = [golden[key] for key in keys if key in golden]
+        if given:
+            values = given[0].astype(np.int64)
         else:
             (key,) = (k for k in golden if k.startswith(f"in{run}__"))
             real = golden[key].astype(np.float32) / np.float32(tensor.scales[0])
@@ -37,15 +36,6 @@ def inputs_of(model: Model, imported: Imported, golden: Arrays, run: int) -> dic
         shape = (kind.height, kind.width, kind.channels)
         found[name] = values.reshape(shape).transpose(2, 0, 1)
     return found
-
-
-def inputs(model: Model, imported: Imported) -> list[tuple[int, FileTensor]]:
-    names = set(imported.graph.inputs)
-    return [
-        (index, model.subgraphs[0].tensors[index])
-        for index, bound in sorted(imported.tensors.items())
-        if bound.name in names
-    ]
 
 
 def runs_of(golden: Arrays) -> range:
@@ -78,13 +68,40 @@ def differing(net: TfliteNet) -> Iterator[str]:
 
 @pytest.mark.parametrize("name", tflite_params())
 def test_every_tensor_of_every_run_equals_its_golden(name: str) -> None:
-    if name == STREAMING:
-        with pytest.raises(NotSupported, match="operator 0 CALL_ONCE"):
-            import_model(read_model(tflite_net(name).path))
-        return
     assert list(differing(tflite_net(name))) == []
 
 
 def test_all_networks_of_the_collection_are_there() -> None:
     if tflite_names():
         assert len(tflite_names()) == 21
+
+
+def test_state_goes_from_one_inference_to_the_next() -> None:
+    pytest.importorskip("tflite_micro", reason="the extra golden is not installed")
+    path = tflite_net("esphome_okay_nabu").path
+    model = read_model(path)
+    imported = import_model(model)
+    graph, tensors = imported.graph, model.subgraphs[0].tensors
+    assert (len(graph.inputs), len(graph.outputs)) == (7, 7)
+    notes = [note for note in graph.notes if note.startswith("state ")]
+    assert len(notes) == 6
+    assert all("at first -128 everywhere" in note for note in notes)
+    interpreter, random = Interpreter(path.read_bytes(), model), np.random.default_rng(3)
+    values = {f"t{n}": np.full(graph.tensors[f"t{n}"].shape, -128) for n in STATES}
+    for _ in range(4):
+        audio = random.integers(-128, 128, tensors[0].shape).astype(np.int8)
+        expected = interpreter.run({0: audio})
+        shape = graph.tensors["t0"].shape
+        values["t0"] = audio.astype(np.int64).reshape(*shape[1:], shape[0]).transpose(2, 0, 1)
+        found = run_reference(graph, {name: values[name] for name in graph.inputs})
+        for index, wanted in expected.items():
+            bound = imported.tensors.get(index)
+            if bound is not None:
+                got = file_values(tensors[index], bound, found[bound.name])
+                assert np.array_equal(got, wanted), index
+        for before, behind in STATES.items():
+            values[f"t{before}"] = found[imported.tensors[behind].name]
+
+
+# Tensors of the state in front of an inference and behind it.
+STATES = {56: 58, 51: 61, 52: 65, 53: 75, 54: 85, 55: 89}
