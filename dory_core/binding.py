@@ -74,11 +74,6 @@ class BoundLayer:
         position = {name: n for n, (name, _) in enumerate(self.order)}
         return tuple(sorted(rejections, key=lambda r: position[r.kernel]))
 
-    def before(self, chosen: str) -> frozenset[str]:
-        """Return the names of the kernels that are preferred to ``chosen``."""
-        names = [name for name, _ in self.order]
-        return frozenset(names[: names.index(chosen)])
-
     def part(self, part: BoundLayer) -> BoundLayer:
         """Return a part of this layer, bound to the layer's kernels, with all other rejections."""
         return replace(part, rejections=(*self.rejections, *part.rejections), order=self.order)

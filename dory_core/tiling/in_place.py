@@ -7,10 +7,10 @@ memory stays in L1.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 
-from dory_core.binding import BoundKernel, BoundLayer, KernelRejection
+from dory_core.binding import BoundKernel
 from dory_core.errors import DoesNotFit, NotSupported
 from dory_core.estimate.cache import pixel_by_pixel, waiting_cycles
 from dory_core.estimate.timeline import Event, LayerEstimate, PartTimeline, Traffic
@@ -26,51 +26,6 @@ from dory_core.tiling.tiled import TiledLayer
 _SINGLE = Buffering()
 #: ``LayerEstimate.bound`` of a layer in place that waits longer than it computes.
 MEMORY_BOUND = "memory"
-
-
-@dataclass(frozen=True, slots=True)
-class Refused(Exception):
-    """Why a kernel cannot compute a layer in one piece.
-
-    needed_bytes: of L1, when that is too small; 0 for other reasons.
-    """
-
-    reason: str
-    needed_bytes: int = 0
-
-
-def tile_whole(bound: BoundLayer, budget_bytes: int, hierarchy: MemoryHierarchy) -> TiledLayer:
-    """Return the layer in one piece, in place, on the first kernel that takes it so.
-
-    budget_bytes: of L1, for scratch memory. Raises: NotSupported when every kernel rejects the
-    layer, DoesNotFit when those that accept it need more scratch memory.
-    """
-    layer, refusals = bound.layer, list(bound.rejections)
-    needed: list[int] = []
-    for candidate in bound.kernels:
-        try:
-            whole = whole_layer(layer, candidate, budget_bytes, hierarchy)
-        except Refused as refused:
-            refusals.append(KernelRejection.of(candidate.kernel, refused.reason))
-            if refused.needed_bytes:
-                needed.append(refused.needed_bytes)
-            continue
-        asked = bound.before(candidate.kernel.name)
-        return whole.explained(bound, (r for r in refusals if r.kernel in asked))
-    rejections = bound.sorted(refusals)
-    reasons = "; ".join(f"{r.kernel}: {r.reason}" for r in rejections)
-    what = f"{layer.op.kind} '{layer.op.name}'"
-    if needed:
-        raise DoesNotFit(
-            f"{what} needs {min(needed)} B of L1 for scratch memory, {budget_bytes} are available "
-            f"({reasons})",
-            "raise --l1 if the chip has more, or let the layer be tiled",
-            min(needed),
-        )
-    raise NotSupported(
-        f"{what}: no kernel computes it in one piece ({reasons})",
-        "let the layer be tiled, or add a kernel as a plugin",
-    )
 
 
 def whole_tile(layer: Layer) -> Tile:
@@ -100,20 +55,25 @@ def whole_layer(
 ) -> TiledLayer:
     """Return the layer in one piece on a kernel that accepts it.
 
-    budget_bytes: of L1, for scratch memory. Raises: Refused.
+    budget_bytes: of L1, for scratch memory. Raises: NotSupported when the kernel does not compute
+    the layer so, DoesNotFit when it needs more scratch memory.
     """
-    kernel = candidate.kernel
-    if candidate.traits.planar:
-        raise Refused("it reads another layout than that of tensors in L2")
-    tile = whole_tile(layer)
+    kernel, tile = candidate.kernel, whole_tile(layer)
+    what = f"{layer.op.kind} '{layer.op.name}' on {kernel.name}"
     fetched = fetch_constraints(layer, candidate, tile, hierarchy)
-    for constraint in (*kernel.constraints(layer, tile), *fetched):
-        if not constraint.condition:
-            raise Refused(f"not in one piece: {constraint.reason}")
+    broken = [c.reason for c in (*kernel.constraints(layer, tile), *fetched) if not c.condition]
+    if candidate.traits.planar:
+        broken.append("it reads another layout than that of tensors in L2")
+    if broken:
+        raise NotSupported(f"{what}: not in one piece: {broken[0]}", "let the layer be tiled")
     buffers = scratch_buffers(layer, candidate, tile)
     used = sum(int(b.total) for b in buffers)
     if used > budget_bytes:
-        raise Refused(f"it needs {used} B of scratch memory", used)
+        raise DoesNotFit(
+            f"{what} needs {used} B of L1 for scratch memory, {budget_bytes} are available",
+            "raise --l1 if the chip has more, or make the layer smaller",
+            used,
+        )
     has_weights = int(kernel.weight_bytes(layer, tile)) > 0
     schedule = make_schedule(layer, tile, _SINGLE, has_weights=has_weights)
     tiling = Tiling(tile, _SINGLE, buffers, budget_bytes, (), "whole")

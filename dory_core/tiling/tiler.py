@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from dory_core.binding import BoundKernel, BoundLayer, KernelRejection
-from dory_core.errors import DoesNotFit
+from dory_core.errors import DoesNotFit, NotSupported
 from dory_core.estimate.timeline import LayerCosts
 from dory_core.expr import evaluate
 from dory_core.hardware import MemoryHierarchy
@@ -17,7 +17,7 @@ from dory_core.kernel import Kernel, Term
 from dory_core.tiles.boxes import fetch_constraints
 from dory_core.tiles.tiling import Tiling
 from dory_core.tiling.aligned import copy_terms
-from dory_core.tiling.in_place import Refused, tile_whole, whole_layer
+from dory_core.tiling.in_place import whole_layer
 from dory_core.tiling.latency import fastest
 from dory_core.tiling.problem import (
     Formulation,
@@ -67,19 +67,18 @@ class Tiler:
         Raises: NotSupported when every kernel rejects the layer; DoesNotFit when no tile fits, with
         the numbers of the kernel that needs the least memory.
         """
-        if self._hierarchy.in_place:
-            return tile_whole(bound, budget_bytes, self._hierarchy)
         if not bound.kernels:
             raise bound.not_supported()
         rejections = list(bound.rejections)
-        failures: list[DoesNotFit] = []
+        failures: list[DoesNotFit] = []  # those that more memory would help
         best: TiledLayer | None = None
         for candidate in bound.kernels:
             rival = best.estimate.cycles if best is not None else None
-            found = self._on(bound.layer, candidate, budget_bytes, rival)
-            if isinstance(found, DoesNotFit):
-                rejections.append(KernelRejection.of(candidate.kernel, found.message))
-                failures.append(found)
+            try:
+                found = self._on(bound.layer, candidate, budget_bytes, rival)
+            except (NotSupported, DoesNotFit) as error:
+                rejections.append(KernelRejection.of(candidate.kernel, error.message))
+                failures += [error] if isinstance(error, DoesNotFit) else []
                 continue
             if best is None or found.estimate.cycles < best.estimate.cycles:
                 if best is not None:
@@ -89,8 +88,10 @@ class Tiler:
                 rejections.append(_slower(found, best))
             if self._objective == "heuristic":
                 break
-        if best is None:
+        if best is None and failures:
             raise min(failures, key=_needed_bytes)
+        if best is None:
+            raise replace(bound, rejections=bound.sorted(rejections)).not_supported()
         return best.explained(bound, rejections)
 
     def in_one_tile(self, tiled: TiledLayer, budget_bytes: int) -> TiledLayer | None:
@@ -113,34 +114,18 @@ class Tiler:
 
     def _on(
         self, layer: Layer, candidate: BoundKernel, budget_bytes: int, rival: int | None
-    ) -> TiledLayer | DoesNotFit:
-        if candidate.traits.in_place:
-            return self._in_place(layer, candidate, budget_bytes)
+    ) -> TiledLayer:
+        """Return the layer on one kernel; raises NotSupported or DoesNotFit."""
+        if self._hierarchy.in_place or candidate.traits.in_place:
+            return whole_layer(layer, candidate, budget_bytes, self._hierarchy)
         kernel = candidate.kernel
         # Names are unique within a target, and hooks may make new objects for every layer.
         names = (type(kernel), kernel.name, kernel.symbol(layer))
         key = (*names, budget_bytes, rival, *signature(layer))
         if key not in self._memo:
-            try:
-                self._memo[key] = self._solve(layer, candidate, budget_bytes, rival)
-            except DoesNotFit as error:
-                return error  # it names the layer, so another layer needs its own
+            self._memo[key] = self._solve(layer, candidate, budget_bytes, rival)
         best, tiling = self._memo[key]
         return TiledLayer(layer, candidate, tiling, best.schedule, best.estimate)
-
-    def _in_place(
-        self, layer: Layer, candidate: BoundKernel, budget_bytes: int
-    ) -> TiledLayer | DoesNotFit:
-        try:
-            return whole_layer(layer, candidate, budget_bytes, self._hierarchy)
-        except Refused as refused:
-            available = f", {budget_bytes} B of L1 are available" if refused.needed_bytes else ""
-            return DoesNotFit(
-                f"{layer.op.kind} '{layer.op.name}' on {candidate.kernel.name}: "
-                f"{refused.reason}{available}",
-                "raise --l1 if the chip has more, or make the layer smaller",
-                refused.needed_bytes or None,
-            )
 
     def _solve(
         self, layer: Layer, bound: BoundKernel, budget_bytes: int, rival: int | None

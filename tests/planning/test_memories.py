@@ -24,7 +24,7 @@ from dory_core.planning import ways
 from dory_core.planning.bins import Bin, BinPlan
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.graphs import GraphBuilder
-from dory_core.tiling.in_place import tile_whole
+from dory_core.tiling.tiler import Tiler
 from tests.toy.chip import NAME, ToyChip
 
 ACTIVATIONS = frozenset({"activations"})
@@ -240,16 +240,21 @@ def test_kernel_that_wants_another_layout_is_not_taken_in_place(tmp_path: Path) 
 
     layer = residual().layers[0]
     memory = forked(8 * 1024, in_place=True).hierarchy()
-    chosen = tile_whole(bind_layer(layer, [Planar(), Greedy(), *portable_kernels()]), 4096, memory)
+    tiler = Tiler(memory, lambda *_: ())
+    layout = "it reads another layout than that of tensors in L2"
+    scratch = "needs 1048576 B of L1 for scratch memory, 4096 are available"
+    chosen = tiler.tile(bind_layer(layer, [Planar(), Greedy(), *portable_kernels()]), 4096)
     assert chosen.kernel.name == "dory_portable_conv"
-    assert [(r.kernel, r.reason) for r in chosen.rejections] == [
-        ("planar", "it reads another layout than that of tensors in L2"),
-        ("greedy", "it needs 1048576 B of scratch memory"),
+    assert chosen.in_place
+    what = f"Conv '{layer.op.name}' on"
+    assert [(r.kernel, r.reason) for r in chosen.rejections if not r.other_kind] == [
+        ("planar", f"{what} planar: not in one piece: {layout}"),
+        ("greedy", f"{what} greedy {scratch}"),
     ]
-    with pytest.raises(DoesNotFit, match="needs 1048576 B of L1 for scratch memory, 4096"):
-        tile_whole(bind_layer(layer, [Planar(), Greedy()]), 4096, memory)
-    with pytest.raises(NotSupported, match="no kernel computes it in one piece"):
-        tile_whole(bind_layer(layer, [Planar()]), 4096, memory)
+    with pytest.raises(DoesNotFit, match=f"greedy {scratch}"):
+        tiler.tile(bind_layer(layer, [Planar(), Greedy()]), 4096)
+    with pytest.raises(NotSupported, match=rf"no kernel computes it \(planar: .*{layout}\)"):
+        tiler.tile(bind_layer(layer, [Planar()]), 4096)
 
 
 def test_scratch_memory_of_a_layer_in_place_has_room_for_all_of_its_input() -> None:
@@ -265,5 +270,5 @@ def test_scratch_memory_of_a_layer_in_place_has_room_for_all_of_its_input() -> N
     builder.conv(8, Window(kernel=(3, 3), strides=(2, 2)))
     [layer] = builder.graph().layers
     memory = forked(8 * 1024, in_place=True).hierarchy()
-    chosen = tile_whole(bind_layer(layer, [Copying()]), 4096, memory)
+    chosen = Tiler(memory, lambda *_: ()).tile(bind_layer(layer, [Copying()]), 4096)
     assert [(b.name, b.bytes) for b in chosen.tiling.buffers] == [("scratch", 16 * 4 * 8)]
