@@ -138,6 +138,8 @@ def _interpolated(layer: Resize, source: Tensor) -> Accumulator:
     signs = []
     for taps in (layer.rows, layer.columns):
         weights = taps.values[:, 2:].astype(np.int64)
+        same = taps.values[:, 0] == taps.values[:, 1]  # at a border: one element, one weight
+        weights[same] = np.stack([weights[same].sum(axis=1), np.zeros(same.sum())], axis=1)
         signs.append((np.maximum(weights, 0).sum(axis=1), np.minimum(weights, 0).sum(axis=1)))
     (up, down), (right, left) = signs
     positive = np.multiply.outer(up, right) + np.multiply.outer(down, left)

@@ -18,6 +18,7 @@ from dory_core.ir import (
 )
 from dory_core.ir.ranges import infer_types
 from dory_core.testing.graphs import I8, U8, U16, GraphBuilder
+from dory_core.testing.kind_cases import KIND_LAYERS, KINDS_NETWORKS
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +185,7 @@ def layer_cases() -> tuple[Case, ...]:
             ),
             I8,
         ),
+        *(Case(one.name, frozenset({"kinds"}), one.build) for one in KIND_LAYERS),
     )
 
 
@@ -293,4 +295,5 @@ def network_cases() -> tuple[Case, ...]:
         Case("temporal", frozenset({"dilation", "add"}), _temporal),
         Case("residual_from_input", frozenset({"add", "16-bit"}), _from_input),
         Case("zero_points", frozenset({"add", "depthwise", "pool", "signed"}), _zero_points),
+        *(Case(name, frozenset({"kinds"}), build) for name, build in KINDS_NETWORKS),
     )

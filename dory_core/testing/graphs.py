@@ -212,6 +212,12 @@ class GraphBuilder:
         head["inputs"] = sources
         return self._append(Concat(**head, axis=axis))
 
+    def layer(self, kind: type[Op], *sources: str, **fields: Any) -> str:
+        """Add a layer of any kind. fields: what its class takes beyond names and tensors."""
+        head = self._head(kind.__name__, sources[0])
+        head["inputs"] = sources
+        return self._append(kind(**head, **fields))
+
     def graph(self, outputs: Iterable[str] | None = None) -> Graph:
         """Return the Graph; outputs: by default the last tensor."""
         names = tuple(outputs) if outputs is not None else (self._layers[-1].output,)

@@ -234,6 +234,14 @@ def test_a_table_takes_the_values_of_one_byte() -> None:
     assert (found.lo, found.hi) == (0, 255)  # bytes 254, 255, 0 and 1
 
 
+def test_weights_of_one_element_add_up_at_a_border() -> None:
+    """TensorFlow Lite places the first row of a doubled image at -1/4 of the first one."""
+    rows = Array([[0, 0, 1280, -256], [0, 1, 768, 256]])
+    layer = alone(Resize, rows=rows, columns=rows, requants=(requant(1, 1 << 19, 1 << 20),))
+    found = typed(layer, (3, 2, 2, -128, 127))
+    assert (found.output.lo, found.output.hi, found.output.type_name) == (-128, 127, "i8")
+
+
 def test_copies_are_stored_as_their_source() -> None:
     pad = typed(alone(Pad, before=(0, 1, 1), after=(0, 0, 0), value=3), (3, 4, 5, -128, 127))
     assert pad.output.type_name == "i8"
