@@ -108,7 +108,8 @@ def operand_box(step: LayerStep, tiles: Tiles, name: str) -> Box:
     if not is_output:
         all_c, all_h, all_w = whole_axes(step.layer, operand)
         h_start, h = (0, tensor.height) if all_h else (h_start, h)
-        w_start, w = (0, tensor.width) if all_w else (w_start, w)
+        # A kernel in place gets whole rows.
+        w_start, w = (0, tensor.width) if all_w or (step.in_place and not linear) else (w_start, w)
         c_start, c = (0, tensor.channels) if all_c else (c_start, c)
     if layout.is_hwc:
         width, pixel = tensor.width, pixel_bytes(tensor.channels, tensor.bits)

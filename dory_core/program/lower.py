@@ -11,7 +11,8 @@ from itertools import groupby
 
 from dory_core.copies import AS_IT_IS, Carriage
 from dory_core.expr import Expr, Var
-from dory_core.ir.geometry import Tile, window_of
+from dory_core.ir import Linear
+from dory_core.ir.geometry import Tile
 from dory_core.kernel import OPERANDS
 from dory_core.plan import RESIDENT, LayerStep, Place
 from dory_core.plan.operations import (
@@ -76,14 +77,14 @@ class _Lowering:
         self.any_core = any_core
         self.tiles = Tiles.of(step)
         self.sizes = self.tiles.sizes()
-        if step.in_place and window_of(step.layer) is not None:
-            # Rows and columns that no window reaches are there all the same, but for those of
-            # which a part has its own.
+        if step.in_place and not isinstance(step.layer.op, Linear):
+            # Rows and columns that nothing reaches are there all the same, but for those of which
+            # a part has its own.
             x, whole = step.layer.inputs[0], len(step.parts) == 1
             if whole or step.layer.output.height > 1:
-                self.sizes["x_w"] = x.width
+                self.sizes |= {"x_w": x.width, "x_column": 0}
             if whole:
-                self.sizes["x_h"] = x.height
+                self.sizes["x_h"] = x.height - self.sizes["x_row"]
         axes = {
             "x": self.tiles.x_axes,
             "w": self.tiles.along("o", "i"),

@@ -15,8 +15,8 @@ from dory_core.errors import DoesNotFit, NotSupported
 from dory_core.estimate.cache import pixel_by_pixel, waiting_cycles
 from dory_core.estimate.timeline import Event, LayerEstimate, PartTimeline, Traffic
 from dory_core.hardware import MemoryHierarchy
-from dory_core.ir import Layer
-from dory_core.ir.geometry import Tile, extent, make_tile, window_of
+from dory_core.ir import Layer, Linear
+from dory_core.ir.geometry import Tile, extent, make_tile
 from dory_core.kernel import OPERANDS, Kernel, MemoryAccesses
 from dory_core.tiles.boxes import fetch_constraints
 from dory_core.tiles.schedule import Buffering, L1Buffer, Schedule, l1_buffers, make_schedule
@@ -29,10 +29,10 @@ MEMORY_BOUND = "memory"
 
 
 def whole_tile(layer: Layer) -> Tile:
-    """Return the tile of a layer in place; its input includes what no window reaches."""
+    """Return the tile of a layer in place; its input includes what nothing reaches."""
     full = extent(layer)
     tile = make_tile(layer, full.c_out, full.h, full.w, full.c_in)
-    if window_of(layer) is None:
+    if isinstance(layer.op, Linear):
         return tile
     x = layer.inputs[0]
     return replace(tile, x_h=x.height, x_w=x.width)
