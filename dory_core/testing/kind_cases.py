@@ -107,6 +107,11 @@ def _constant(b: GraphBuilder) -> str:
     return b.layer(Maximum, "input", constant=Array(values))
 
 
+def _reshaped(b: GraphBuilder) -> str:
+    b.layer(Reshape, "input", shape=(15, 12, 14))
+    return b.conv(4, Window(kernel=(1, 1)), output=I8)
+
+
 _UP = Window(kernel=(3, 3), strides=(2, 2), pads=(0, 0, 1, 1))
 
 KIND_LAYERS: tuple[KindCase, ...] = (
@@ -122,14 +127,18 @@ KIND_LAYERS: tuple[KindCase, ...] = (
     ),
     KindCase("argmax", lambda b: b.layer(ArgMax, "input")),
     KindCase("concat_channels", lambda b: b.layer(Concat, "input", b.extra_input(I8), axis=0)),
-    KindCase("concat_rows", lambda b: b.layer(Concat, "input", b.extra_input(I8), axis=1)),
+    KindCase(
+        "concat_rows",  # of sizes at which the second input cannot lie in the output
+        lambda b: b.layer(Concat, "input", b.extra_input(I8), axis=1),
+        shape=(11, 13, 9),
+    ),
     KindCase(
         "slice",
         lambda b: b.layer(Slice, "input", begin=(2, 14, 1), size=(6, 5, 12), step=(1, -3, 1)),
     ),
     KindCase("pad", lambda b: b.layer(Pad, "input", before=(0, 1, 2), after=(3, 0, 1), value=-128)),
     KindCase("transpose", lambda b: b.layer(Transpose, "input", perm=(2, 1, 0))),
-    KindCase("reshape", lambda b: b.layer(Reshape, "input", shape=(15, 12, 14))),
+    KindCase("reshape", _reshaped),
     KindCase("resize_bilinear", lambda b: _scaled(b, "input", 22, 9)),
     KindCase(
         "resize_nearest",
