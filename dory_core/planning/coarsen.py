@@ -67,7 +67,7 @@ def _in_l2(
     for n in sorted(makers | {n for name in names for n in network.readers[name]}):
         split = back.splits[n]
         if not _touches_l3(network, back, n):
-            split = replace(split, stripes=1)
+            split = split._replace(stripes=1)
         back = with_split(back, n, split)
     return back
 
@@ -90,7 +90,7 @@ def _fewest(
     low, high = least, getattr(split, axis)
     while low < high:
         middle = (low + high) // 2
-        trial = with_split(decision, n, replace(split, **{axis: middle}))
+        trial = with_split(decision, n, split._replace(**{axis: middle}))
         if fits(trial):
             high, decision = middle, trial
         else:

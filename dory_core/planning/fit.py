@@ -115,7 +115,7 @@ class _Fitter:
 
     def run(self) -> Fitted:
         cuts = zip(self.least_groups, self.network.cuts, strict=True)
-        decision = Decision(tuple(replace(cut.whole, groups=groups) for groups, cut in cuts))
+        decision = Decision(tuple(cut.whole._replace(groups=groups) for groups, cut in cuts))
         peaks = _Peaks(len(self.layers))
         self.update(peaks, decision, range(len(self.layers)))
         for _ in range(_MOST_STEPS * len(self.layers)):
@@ -272,7 +272,7 @@ class _Fitter:
             before = group_spans(self.layers[n], split.groups, split.group_step)
             while groups < most and group_spans(self.layers[n], groups, split.group_step) == before:
                 groups += 1
-            return self._with_split(decision, n, replace(split, groups=groups))
+            return self._with_split(decision, n, split._replace(groups=groups))
         return None
 
     def _activation_steps(
@@ -291,7 +291,7 @@ class _Fitter:
                 if split.stripes < most:
                     left = max(size - excess, size // 8, 1)
                     stripes = min(most, max(split.stripes + 1, -(-split.stripes * size // left)))
-                    yield (-size, 0), self._with_split(decision, n, replace(split, stripes=stripes))
+                    yield (-size, 0), self._with_split(decision, n, split._replace(stripes=stripes))
         here = peak.layer
         for name in sorted({r.name.removesuffix(".back") for r in peak.live} & self.forms.keys()):
             if name in decision.in_l3 or name in self.fixed:
@@ -332,7 +332,7 @@ class _Fitter:
         splits = list(decision.splits)
         for n in layers:
             most = self.network.cuts[n].stripes
-            splits[n] = replace(splits[n], stripes=min(most, max(2, splits[n].stripes)))
+            splits[n] = splits[n]._replace(stripes=min(most, max(2, splits[n].stripes)))
         moved = replace(
             decision,
             splits=tuple(splits),
@@ -363,7 +363,7 @@ class _Fitter:
     def _with_split(self, decision: Decision, n: int, split: Split) -> Decision:
         """Return the decision with another split of a layer, its outer loop chosen anew."""
         splits = list(decision.splits)
-        splits[n] = replace(split, stripes_outer=self._stripes_outer(decision, n, split))
+        splits[n] = split._replace(stripes_outer=self._stripes_outer(decision, n, split))
         return replace(decision, splits=tuple(splits))
 
     def _stripes_outer(self, decision: Decision, n: int, split: Split) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import gcd, lcm
+from typing import NamedTuple
 
 from dory_core.ir import (
     AvgPool,
@@ -39,8 +40,7 @@ from dory_core.tiles.schedule import Buffering, Schedule, make_schedule
 GROUP_STEP = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Split:
+class Split(NamedTuple):
     """Number of stripes and of channel groups that a layer is cut into, both at least 1.
 
     stripes_outer: the loop over stripes is the outer one: constants are fetched once per stripe.
