@@ -18,7 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dory_core.errors import UsageError
-from dory_core.ir import Graph, Tensor
+from dory_core.ir import Graph, Op, Tensor
+from dory_core.ir.channels import file_channels, stored
 from dory_core.simulate.result import LayerOutput, LayerResult, compare_layer
 
 Values = npt.NDArray[np.int64]
@@ -51,8 +52,9 @@ class TensorGolden:
     ) -> tuple[LayerResult, ...]:
         """Compare every layer whose tensor is here, every element.
 
-        outputs: tensors by name, shape (C, H, W). Raises: UsageError when no tensor is that of a
-        layer, or one has another size.
+        outputs: values of the file by tensor name, shape (C, H, W). Channels that are not stored
+        are compared with their values, too. Raises: UsageError when no tensor is that of a layer,
+        or one has another size.
         """
         found = [op for op in graph.ops if op.tensor and op.tensor in self.tensors]
         if not found:
@@ -60,20 +62,21 @@ class TensorGolden:
                 f"{self.source}: none of its arrays is named after the tensor of a layer",
                 "use the golden that was made of this network",
             )
-        return tuple(
-            compare_layer(
-                LayerOutput(op.index, op.name, graph.tensors[op.output], result=op.tensor),
-                outputs[op.output].transpose(1, 2, 0),
-                {op.index: self._shaped(op.tensor, self.tensors[op.tensor], graph, op.output)},
-            )
-            for op in found
-        )
+        return tuple(self._compared(op, graph.tensors[op.output], outputs) for op in found)
+
+    def _compared(
+        self, op: Op, tensor: Tensor, outputs: Mapping[str, npt.NDArray[Any]]
+    ) -> LayerResult:
+        layer = LayerOutput(op.index, op.name, tensor, result=op.tensor)
+        expected = self._shaped(op.tensor, self.tensors[op.tensor], tensor)
+        computed = layer.full(outputs[op.output].transpose(1, 2, 0))
+        return compare_layer(layer, computed, {op.index: expected})
 
     def _input(self, graph: Graph, tensor: Tensor) -> Values:
         for arrays in (self.inputs, self.tensors):
             if tensor.name in arrays:
-                values = self._shaped(tensor.name, arrays[tensor.name], graph, tensor.name)
-                return values.transpose(2, 0, 1)
+                values = self._shaped(tensor.name, arrays[tensor.name], tensor)
+                return stored(tensor, values).transpose(2, 0, 1)
         real = [(name, array) for name, array in self.inputs.items() if array.dtype.kind == "f"]
         if len(real) != 1 or len(graph.inputs) != 1 or tensor.scale is None:
             raise UsageError(
@@ -84,22 +87,23 @@ class TensorGolden:
         scaled = real[0][1].astype(np.float32) / np.float32(tensor.scale)
         rounded = np.copysign(np.floor(np.abs(scaled) + np.float32(0.5)), scaled)
         low, high = tensor.lo - tensor.offset, tensor.hi - tensor.offset
-        stored = np.clip(rounded.astype(np.int64) + tensor.zero_point, low, high)
-        return self._shaped(real[0][0], stored, graph, tensor.name).transpose(2, 0, 1)
+        quantised = np.clip(rounded.astype(np.int64) + tensor.zero_point, low, high)
+        values = self._shaped(real[0][0], quantised, tensor)
+        return stored(tensor, values).transpose(2, 0, 1)
 
-    def _shaped(self, name: str, array: npt.NDArray[Any], graph: Graph, tensor: str) -> Values:
-        """Return an array as elements of a tensor, shape (H, W, C)."""
-        kind = graph.tensors[tensor]
+    def _shaped(self, name: str, array: npt.NDArray[Any], tensor: Tensor) -> Values:
+        """Return an array as values of a tensor of the file, shape (H, W, C)."""
+        channels = file_channels(tensor)
         if array.dtype.kind not in "iub":
             raise UsageError(f"{self.source}: tensor '{name}' holds {array.dtype}, not integers")
-        if array.size != kind.elements:
+        elements = channels * tensor.height * tensor.width
+        if array.size != elements:
             raise UsageError(
                 f"{self.source}: tensor '{name}' holds {array.size} values, that of the network has"
-                f" {kind.elements} ({kind.channels} x {kind.height} x {kind.width})",
+                f" {elements} ({channels} x {tensor.height} x {tensor.width})",
                 "use the golden that was made of this network",
             )
-        elements = array.astype(np.int64) + kind.offset
-        return np.asarray(elements).reshape(kind.height, kind.width, kind.channels)
+        return array.astype(np.int64).reshape(tensor.height, tensor.width, channels)
 
 
 def tensor_goldens(

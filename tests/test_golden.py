@@ -177,14 +177,20 @@ def test_an_input_of_reals_is_quantised_with_ties_away_from_zero(
     assert found.transpose(1, 2, 0).reshape(-1).tolist() == [11, 9, 10, 255, 0, 12]
 
 
-def test_elements_that_are_stored_with_an_offset(graph: Graph, tmp_path: Path) -> None:
+def test_goldens_hold_values_of_the_file_whatever_is_stored(graph: Graph, tmp_path: Path) -> None:
     network = named(graph)
-    tensors = {name: replace(t, offset=100) for name, t in network.tensors.items()}
-    network = replace(network, tensors=tensors)
-    (golden,) = read_goldens(write(tmp_path, in0__t0=range(6), run0__t7=range(6)))
-    inputs = golden.values_of_inputs(network)
-    assert inputs["t0"].max() == 105
-    assert golden.compare(network, run(network, inputs))[0].exact
+    output = replace(network.tensors["layer_00"], offset=100, removed=((1, 7),))
+    changed = replace(network, tensors={**network.tensors, "layer_00": output})
+    arrays = [0, 7, 1, 2, 7, 3, 4, 7, 5]
+    (golden,) = read_goldens(write(tmp_path, in0__t0=range(6), run0__t7=arrays))
+    computed = run(network, golden.values_of_inputs(network))
+    (layer,) = golden.compare(changed, computed)
+    assert layer.exact
+    arrays[4] = 8
+    (golden,) = read_goldens(write(tmp_path, in0__t0=range(6), run0__t7=arrays))
+    (layer,) = golden.compare(changed, computed)
+    assert layer.first is not None
+    assert (layer.first.w, layer.first.c, layer.first.expected, layer.first.got) == (1, 1, 8, 7)
 
 
 def test_goldens_with_names_that_do_not_fit(graph: Graph, tmp_path: Path) -> None:
