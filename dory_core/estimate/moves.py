@@ -231,18 +231,10 @@ def _starts(
     channels: Iterable[int],
 ) -> set[int]:
     """Return the bytes by which tiles are moved along each axis."""
-    row, pixel = _strides(tensor, layout)
-    block = layout.channel_block
-    channel_bits = tensor.height * row // block * 8 if block else tensor.bits
+    pixel, row, block = layout.strides(tensor)
+    channel_bits = block // layout.channel_block * 8 if block else tensor.bits
     found = {n * row for n in rows} | {n * pixel for n in columns}
     return found | {n * channel_bits // 8 for n in channels}
-
-
-def _strides(tensor: Tensor, layout: Layout) -> tuple[int, int]:
-    """Return the bytes from row to row and from pixel to pixel, of one block of channels."""
-    channels = layout.channel_block or int(layout.padded_channels(tensor.channels))
-    pixel = pixel_bytes(channels, tensor.bits)
-    return layout.padded_width(tensor.width) * pixel, pixel
 
 
 def _pitches(tensor: Tensor, layout: Layout, whole: bool, all_channels: bool) -> set[int]:
@@ -250,9 +242,9 @@ def _pitches(tensor: Tensor, layout: Layout, whole: bool, all_channels: bool) ->
 
     whole: all columns; all_channels: in one tile.
     """
-    row, pixel = _strides(tensor, layout)
-    if layout.channel_block:
-        return {tensor.height * row}
+    pixel, row, block = layout.strides(tensor)
+    if block:
+        return {block}
     if not all_channels:
         return {pixel, row}
     return set() if whole else {row}

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.ir import Tensor, packing
+from dory_core.ir import Tensor, packing, pixel_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +79,14 @@ class Layout:
         """Return the bytes of whole rows of a tensor with so many channels."""
         return self.padded_channels(channels) * self.padded_width(tensor.width) * rows
 
+    def strides(self, tensor: Tensor) -> tuple[int, int, int]:
+        """Return the bytes from pixel to pixel, from row to row, and from one block of channels to
+        the next; 0 without blocks."""
+        channels = self.channel_block or int(self.padded_channels(tensor.channels))
+        pixel = pixel_bytes(channels, tensor.bits)
+        row = self.padded_width(tensor.width) * pixel
+        return pixel, row, tensor.height * row if self.channel_block else 0
+
     def padding_bytes(self, tensor: Tensor) -> int:
         """Return how many bytes of a tensor are padding."""
         return 0 if self.is_hwc else self.size_bytes(tensor) - tensor.elements
@@ -105,10 +113,9 @@ class Layout:
             raise ValueError(
                 f"layout {self.name} takes elements of 8 bits, {tensor.name} has {tensor.bits}"
             )
-        block = self.channel_block or self.padded_channels(tensor.channels)
+        pixel, row, block = self.strides(tensor)  # elements of a byte: a pixel is its channels
         c, h, w = np.ogrid[: tensor.channels, : tensor.height, : tensor.width]
-        place = (c // block * tensor.height + h) * self.padded_width(tensor.width) + w
-        flat = place * block + c % block
+        flat = c // pixel * block + h * row + w * pixel + c % pixel
         return np.asarray(flat ^ (self.reversed_bytes - 1), dtype=np.int64)
 
     def pack(self, values: npt.NDArray[Any], tensor: Tensor) -> bytes:

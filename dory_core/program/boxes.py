@@ -111,31 +111,26 @@ def operand_box(step: LayerStep, tiles: Tiles, name: str) -> Box:
         # A kernel in place gets whole rows.
         w_start, w = (0, tensor.width) if all_w or (step.in_place and not linear) else (w_start, w)
         c_start, c = (0, tensor.channels) if all_c else (c_start, c)
+    pixel, row, block = layout.strides(tensor)
     if layout.is_hwc:
-        width, pixel = tensor.width, pixel_bytes(tensor.channels, tensor.bits)
+        width = tensor.width
         if linear:
-            width, pixel = 1, tensor.size_bytes
-        offset = base + h_start * (width * pixel) + w_start * pixel
-        offset = offset + _channel_bytes(step, name, c_start)
-        c_bytes = _channel_bytes(step, name, c)
-        return Box(offset, h, w, c, c_bytes, pixel, width * pixel, _is(w, width))
-    width = layout.padded_width(tensor.width)
-    padded: Value = layout.padded_channels(c)
-    if not layout.channel_block:
-        pixel = int(layout.padded_channels(tensor.channels))
-        offset = base + h_start * (width * pixel) + c_start
-        return Box(offset, h, width, padded, padded, pixel, width * pixel)
-    row = width * layout.channel_block
+            width, pixel, row = 1, tensor.size_bytes, tensor.size_bytes
+        offset = base + h_start * row + w_start * pixel + _channel_bytes(step, name, c_start)
+        return Box(offset, h, w, c, _channel_bytes(step, name, c), pixel, row, _is(w, width))
+    c, width = layout.padded_channels(c), layout.padded_width(tensor.width)
+    if not block:
+        return Box(base + h_start * row + c_start, h, width, c, c, pixel, row)
     return Box(
-        base + c_start * (tensor.height * width) + h_start * row,
+        base + c_start * (block // pixel) + h_start * row,
         h,
         width,
-        padded,
-        padded,
-        layout.channel_block,
+        c,
+        c,
+        pixel,
         row,
-        blocks=padded // layout.channel_block,
-        block=tensor.height * row,
+        blocks=c // pixel,
+        block=block,
         whole_blocks=_is(h, tensor.height),
     )
 
