@@ -20,6 +20,7 @@ def step(position: int, *cycles: int) -> Any:
     """Return a layer as the timeline sees it: a part for each number of cycles."""
     return SimpleNamespace(
         conversions=(),
+        is_view=False,
         parts=[SimpleNamespace(position=position + k, report=None) for k in range(len(cycles))],
         timelines=[
             SimpleNamespace(

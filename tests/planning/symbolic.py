@@ -10,14 +10,26 @@ looks for them, and its padding must be where the tensor ends.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from dory_core.ir import Conv, Linear, Tensor, Window, pixel_bytes
+from dory_core.ir import (
+    Add,
+    AvgPool,
+    Concat,
+    Conv,
+    Linear,
+    MaxPool,
+    Tensor,
+    Window,
+    pixel_bytes,
+)
 from dory_core.ir.geometry import channel_granule, input_channels, is_channelwise, window_of
+from dory_core.ir.layout import HWC
+from dory_core.ir.views import offsets_of
 from dory_core.kernel import OPERANDS
-from dory_core.plan import ExtTransfer, LayerStep, Place, Plan
+from dory_core.plan import Conversion, ExtTransfer, LayerStep, Place, Plan
 from dory_core.plan.operations import (
     CONSTANTS,
     L1,
@@ -35,12 +47,16 @@ from dory_core.plan.operations import (
     Outputs,
     Report,
     RunPart,
+    View,
     Wait,
     l2_name,
 )
 from tests.program.walk import Values, value, walk
 
 NOTHING = -1
+PADDING = 1 << 60
+#: Layers whose reading of their inputs is checked; others write what their output says.
+KINDS = (Conv, Linear, MaxPool, AvgPool, Add)
 L3 = "l3"
 Array = np.ndarray
 
@@ -102,6 +118,7 @@ class Machine:
         arenas |= {f"{CONSTANTS} {n}": w.size for n, w in tables.items()}
         for name, size in arenas.items():
             self.memories[name] = np.full(size, NOTHING, dtype=np.int64)
+        self._views()
         for step in plan.steps:
             for tensor in (*step.layer.inputs, step.layer.output):
                 self._number(tensor.name, tensor.size_bytes)
@@ -118,6 +135,33 @@ class Machine:
             self.next_number += size
         return np.arange(self.first[name], self.first[name] + size)
 
+    def _views(self) -> None:
+        """Give tensors and what are views of them the same numbers."""
+        steps = [step for step in self.plan.steps if step.is_view]
+        for joins, one in [(True, step) for step in reversed(steps)] + [(False, s) for s in steps]:
+            if joins != isinstance(one.layer.op, Concat):
+                continue
+            offsets, output = offsets_of(one.layer), one.layer.output
+            assert offsets is not None
+            for tensor, offset in zip(one.layer.inputs, offsets, strict=True):
+                if joins:
+                    self._number(output.name, output.size_bytes)
+                    number = self.first[output.name] + offset
+                    name = tensor.name
+                else:
+                    self._number(tensor.name, tensor.size_bytes)
+                    number, name = self.first[tensor.name] + offset, output.name
+                if self.first.setdefault(name, number) != number:
+                    raise Wrong(f"{name} is part of two tensors")
+
+    def _elements(self, place: Place) -> tuple[Array, Array]:
+        """Return the bytes of a tensor where it lies, without padding, and their numbers."""
+        tensor, first = place.tensor, self.first[place.tensor.name]
+        if place.layout.is_hwc:
+            wanted = np.arange(tensor.size_bytes)
+            return place.offset + wanted, first + wanted
+        return place.offset + place.layout.offsets(tensor), first + HWC.offsets(tensor)
+
     def _define(self, memory: str, at: int, ids: Array, what: str) -> None:
         place = self.memories[memory][at : at + len(ids)]
         if len(place) != len(ids) or (place != NOTHING).any():
@@ -128,6 +172,8 @@ class Machine:
         """Return what a byte is, for messages."""
         if number < 0:
             return "nothing" if number == NOTHING else "what is still on its way"
+        if number == PADDING:
+            return "padding"
         start, name = max((first, name) for name, first in self.first.items() if first <= number)
         return f"byte {number - start} of {name}"
 
@@ -147,7 +193,10 @@ class Machine:
     def run(self) -> None:
         """Execute the plan; raises Wrong."""
         plan = self.plan
-        boxes = [parts_of(s, p) for s, p in zip(plan.steps, plan.program.layers, strict=True)]
+        boxes = [
+            [] if step.is_view else parts_of(step, program)
+            for step, program in zip(plan.steps, plan.program.layers, strict=True)
+        ]
         self._inputs(plan.program.given)
         for operation in plan.program.operations:
             if isinstance(operation, Inputs):
@@ -167,15 +216,17 @@ class Machine:
                 self._report(operation)
             elif isinstance(operation, Outputs):
                 for place in operation.places:
-                    size = place.tensor.size_bytes
-                    at = np.arange(place.offset, place.offset + size)
-                    self._expect(_memory(place), at, self._number(place.tensor.name, size), "end")
+                    self._expect(_memory(place), *self._elements(place), "end")
+            elif isinstance(operation, View):
+                for operand in plan.steps[operation.step].inputs:
+                    where = f"view {operand.place.tensor.name}"
+                    self._expect(_memory(operand.place), *self._elements(operand.place), where)
             else:
-                raise TypeError(f"{type(operation).__name__} is not executed here")
+                self._convert(operation.conversion)
         if self.flying:
             raise Wrong(f"never waited for: {list(self.flying)}")
         for step in plan.steps:
-            if self.reported.get(step.index) != step.layer.output.size_bytes:
+            if self.reported.get(step.index) != step.output.place.size_bytes:
                 raise Wrong(f"layer {step.index} reports {self.reported.get(step.index)} bytes")
 
     def _inputs(self, places: Iterable[Place]) -> None:
@@ -184,13 +235,29 @@ class Machine:
             self._define(_memory(place), place.offset, ids, place.tensor.name)
 
     def _report(self, report: Report) -> None:
-        tensor = next(s.layer.output for s in self.plan.steps if s.index == report.layer)
+        place = next(s.output.place for s in self.plan.steps if s.index == report.layer)
         done = self.reported.get(report.layer, 0)
-        memory = L1 if report.level == 1 else l2_name(report.memory)
-        at = np.arange(report.offset, report.offset + report.bytes)
-        wanted = self.first[tensor.name] + done + np.arange(report.bytes)
-        self._expect(memory, at, wanted, f"report of layer {report.layer}")
         self.reported[report.layer] = done + report.bytes
+        memory = L1 if report.level == 1 else l2_name(report.memory)
+        layout, tensor, first = place.layout, place.tensor, self.first[place.tensor.name]
+        if layout.is_hwc:
+            bytes_ = np.arange(report.bytes)
+            wanted = first + done + bytes_
+        else:
+            row = layout.size_bytes(tensor) // tensor.height
+            start, rows = done // row, report.bytes // row
+            bytes_ = layout.offsets(replace(tensor, height=rows))
+            wanted = first + HWC.offsets(tensor)[:, start : start + rows]
+        self._expect(memory, report.offset + bytes_, wanted, f"report of layer {report.layer}")
+
+    def _convert(self, conversion: Conversion) -> None:
+        """Change the layout of a tensor; nothing reads the padding."""
+        source, target = conversion.source, conversion.target
+        self._expect(_memory(source), *self._elements(source), "conversion")
+        content = self.memories[_memory(target)]
+        content[target.offset : target.offset + target.size_bytes] = PADDING
+        at, ids = self._elements(target)
+        content[at] = ids
 
     # -- copies ------------------------------------------------------------------------------------
 
@@ -334,8 +401,9 @@ class Called:
         first = is_channelwise(layer) or start == 0
         if (bool(sizes["first"]), bool(sizes["last"])) != (first, last):
             raise Wrong(f"{self.where}: sums begin or end at the wrong tile")
-        for name, tensor in zip(OPERANDS, layer.inputs, strict=False):
-            self._input(name, tensor)
+        if isinstance(layer.op, KINDS):
+            for name, tensor in zip(OPERANDS, layer.inputs, strict=False):
+                self._input(name, tensor)
         if self.step.weights is not None:
             self._constants()
         if not (first and last):
@@ -347,15 +415,26 @@ class Called:
         memory, at = self.places[name]
         first = self.machine.first[tensor.name]
         start, size = self.channels
+        plan = self.step.inputs[OPERANDS.index(name)]
         if isinstance(self.step.layer.op, Linear):
+            if not plan.layout.is_hwc:
+                bytes_, wanted = plan.layout.offsets(tensor), first + HWC.offsets(tensor)
+                self.machine._expect(memory, at + bytes_, wanted, self.where)
+                return
             begin, end = (_element_byte(tensor, n) for n in (start, start + size))
             wanted = np.arange(begin, end) + first
             self.machine._expect(memory, at + np.arange(len(wanted)), wanted, self.where)
             return
         rows, tensor_rows = self._taps(0, tensor.height, "x_h", "pad_top", "pad_bottom")
         columns, tensor_columns = self._taps(1, tensor.width, "x_w", "pad_left", "pad_right")
+        if not plan.layout.is_hwc:
+            there = plan.layout.offsets(replace(tensor, channels=size, height=self.sizes["x_h"]))
+            wanted = first + HWC.offsets(tensor)[start : start + size]
+            wanted = wanted[:, tensor_rows][:, :, tensor_columns]
+            self.machine._expect(memory, at + there[:, rows][:, :, columns], wanted, self.where)
+            return
         bytes_ = np.arange(pixel_bytes(size, tensor.bits))
-        if self.step.inputs[OPERANDS.index(name)].form == "channels":
+        if plan.form == "channels":
             element = tensor.bits // 8
             plane = self.sizes["x_h"] * self.sizes["x_w"] * element
             inner = bytes_ // element * plane + bytes_ % element
@@ -428,9 +507,17 @@ class Called:
         ids = pixels[..., None] * pixel_bytes(tensor.channels, tensor.bits) + c0 * tensor.bits // 8
         ids = ids + np.arange(pixel_bytes(c, tensor.bits)) + self.machine.first[tensor.name]
         content = self.machine.memories[memory]
-        if at < 0 or at + ids.size > len(content):
+        layout, size = self.step.output.layout, ids.size
+        if not layout.is_hwc:
+            tile = replace(tensor, channels=c, height=h)
+            size = layout.size_bytes(tile)
+        if at < 0 or at + size > len(content):
             raise Wrong(f"{self.where}: writes outside of {memory}")
-        content[at : at + ids.size] = ids.reshape(-1)
+        if layout.is_hwc:
+            content[at : at + size] = ids.reshape(-1)
+        else:
+            content[at : at + size] = PADDING
+            content[at + layout.offsets(tile)] = ids.transpose(2, 0, 1)
 
 
 # -- who computes what -----------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from dory_core.kernels import portable_kernels
 from dory_core.plan import Plan
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.graphs import GraphBuilder
+from tests.planning.symbolic import check_plan
 from tests.planning.test_random_layouts import random_chip, random_network
 from tests.toy.array import BLOCKS, PADDED, PLANES, ArrayConv, array_chip
 from tests.toy.chip import NAME, SCRATCHPAD, SRAM, ToyChip
@@ -54,6 +55,7 @@ def built(graph: Graph, chip: ToyChip, directory: Path, l2_bytes: int) -> Plan:
         graph, NAME, directory, plugins=chip.plugins(), budgets={2: l2_bytes}, seeds=(0, 1)
     )
     assert plan.levels[1].used <= l2_bytes and plan.transfers
+    check_plan(plan)
     assert_exact(directory, plugins=chip.plugins())
     return plan
 

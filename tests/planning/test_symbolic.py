@@ -31,6 +31,7 @@ from dory_core.testing.graphs import GraphBuilder
 from tests.planning.networks import plan_graph, win
 from tests.planning.random_graphs import random_graph
 from tests.planning.symbolic import Wrong, check_plan
+from tests.toy.array import array_chip
 from tests.toy.chip import NAME, ToyChip, three_levels
 from tests.toy.limited import LIMITS, limited, streaming
 
@@ -48,6 +49,14 @@ def test_resident_plans_compute_the_network(case: Any, limits: dict[str, Any]) -
     for cores in (1, 3):
         chip = limited(limits, cores=cores, l1_bytes=4096)
         check_plan(run(case.build(), setup_for(chip.plugins(), NAME), after=IMPORTED))
+
+
+@pytest.mark.parametrize("l1_bytes", [6 * 1024, 24 * 1024])
+@pytest.mark.parametrize("resident", [False, True])
+@pytest.mark.parametrize("case", network_cases(), ids=str)
+def test_plans_with_layouts_compute_the_network(case: Any, resident: bool, l1_bytes: int) -> None:
+    chip = array_chip(l1_bytes=l1_bytes, resident_l1=resident)
+    check_plan(run(case.build(), setup_for(chip.plugins(), NAME), after=IMPORTED))
 
 
 @pytest.mark.parametrize("l2", [3000, 3072])

@@ -14,6 +14,7 @@ from dory_core.memory.contents import verify_contents
 from dory_core.plan import Plan
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.graphs import U8, GraphBuilder
+from tests.planning.symbolic import check_plan
 from tests.planning.test_streamed_layouts import in_place
 from tests.toy.chip import NAME, ToyChip
 from tests.toy.limited import limited, streaming
@@ -26,6 +27,7 @@ STREAMING = streaming({}, {}, 8 << 10, 64 << 10)
 def built(graph: Graph, directory: Path, chip: ToyChip = STREAMING, l2: int = 64 << 10) -> Plan:
     plugins = chip.plugins()
     plan = build_app(graph, NAME, directory, plugins=plugins, budgets={2: l2}, seeds=(0, 1))
+    check_plan(plan)
     assert_exact(directory, plugins=plugins)
     return plan
 
