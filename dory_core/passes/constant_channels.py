@@ -32,7 +32,7 @@ def remove_constant_channels(
     """Return the network without channels that are constant or that nobody reads.
 
     Network inputs and outputs keep their channels, and no layer goes. Of each other tensor a
-    multiple of ``multiple`` channels stays, or all; of a narrow one whole words of so many bytes.
+    multiple of ``multiple`` channels stays, or all; of a narrow one whole groups of so many bytes.
     kernels: candidates of a layer; where the best one would take a layer no more, the layer keeps
     more channels. The notes of the new network say what is gone.
     """
@@ -111,9 +111,11 @@ def _worse(before: Graph, after: Graph, kernels: Candidates) -> list[str]:
     """Return the tensors of layers which lost channels and with them the kernel they had."""
     found: list[str] = []
     for old, new in zip(before.layers, after.layers, strict=True):
-        tensors = [t.name for t in (*new.inputs, new.output) if t.removed]
-        if tensors and first_accepting(kernels(new), new) > first_accepting(kernels(old), old):
-            found += tensors
+        if new.op is old.op:
+            continue
+        rank = first_accepting(kernels(new), new)
+        if first_accepting(kernels(old)[:rank], old) < rank:  # asks none that it would not take
+            found += [t.name for t in (*new.inputs, new.output) if t.removed]
     return list(dict.fromkeys(found))
 
 
