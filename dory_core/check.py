@@ -10,6 +10,7 @@ from dory_core.binding import CORES, BoundLayer, EngineRejection, KernelRejectio
 from dory_core.compiler import CompileOptions, with_vectors
 from dory_core.documents import row
 from dory_core.errors import DoesNotFit, NotSupported
+from dory_core.ir.channels import removed_text
 from dory_core.pipeline import IMPORTED, PASSES, TILED, Setup, parse, passes_of, run
 from dory_core.plan import LevelUse
 from dory_core.planning.planner import resident_map
@@ -22,7 +23,8 @@ from dory_core.tiling.tiled import LayerTilings
 class LayerCheck:
     """One layer. kernel: the one that computes it, None when none does or no target was given.
 
-    engine: of that kernel. passed_over: engines that were preferred, and why not.
+    engine: of that kernel. passed_over: engines that were preferred, and why not. removed: channels
+    of the output that are not computed, with their values (``Tensor.removed``).
     """
 
     index: int
@@ -32,6 +34,7 @@ class LayerCheck:
     rejections: tuple[KernelRejection, ...] = ()
     engine: str | None = None
     passed_over: tuple[EngineRejection, ...] = ()
+    removed: tuple[tuple[int, int | None], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,7 @@ class CheckReport:
                     "rejections": [row(r, "kernel", "reason") for r in layer.rejections],
                     "engine": layer.engine,
                     "passed_over": [row(p, "engine", "reason") for p in layer.passed_over],
+                    "removed": removed_text(layer.removed),
                 }
                 for layer in self.layers
             ],
@@ -124,10 +128,10 @@ def _check_tiled(tiled: TiledGraph, setup: Setup, notes: tuple[str, ...]) -> Che
 
 def _layer_check(bound: BoundLayer, tilings: LayerTilings) -> LayerCheck:
     op = bound.layer.op
-    head = (op.index, op.name, op.kind)
+    head, removed = (op.index, op.name, op.kind), bound.layer.output.removed
     if tilings.problem is not None:
         engines = bound.passed_over(None, bound.rejections)
-        return LayerCheck(*head, None, bound.rejections, passed_over=engines)
+        return LayerCheck(*head, None, bound.rejections, passed_over=engines, removed=removed)
     best = tilings.best
     engine = best.kernel.engine or CORES
-    return LayerCheck(*head, best.kernel.name, best.rejections, engine, best.passed_over)
+    return LayerCheck(*head, best.kernel.name, best.rejections, engine, best.passed_over, removed)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from dory_core import reference
 from dory_core.application import read_graph, read_plan, run_application
+from dory_core.check import check_network
+from dory_core.cli.tables.check import print_check
 from dory_core.compiler import CompileOptions, compile_network, make_vectors
 from dory_core.errors import VerificationFailed
 from dory_core.ir import Graph, Layer
@@ -311,6 +315,18 @@ def test_an_application_dumps_full_tensors(tmp_path: Path, keep: str) -> None:
     for layer in numbered_order(graph).ops:
         values = np.load(dump / f"layer_{layer.index:02d}.npy")
         assert (values.reshape(-1) == arrays[layer.output]).all()
+
+
+def test_check_names_what_is_removed(tmp_path: Path) -> None:
+    path = save(parse_graph(RESIDUAL), tmp_path)
+    plugins = ToyChip(channel_multiple=1).plugins()
+    options = CompileOptions(network=path, target=NAME, frontend="plain")
+    document = check_network(options, plugins).to_json()
+    assert [layer["removed"] for layer in document["layers"]] == ["1=7", "1=30", "1=18", ""]
+    shown = StringIO()
+    print_check(document, Console(file=shown, width=200), details=True)
+    assert "without channels 1=30" in shown.getvalue()
+    assert "3 of 13 channels in 3 tensors are not computed" in shown.getvalue()
 
 
 def test_a_layer_of_its_own_keeps_its_channels(tmp_path: Path) -> None:

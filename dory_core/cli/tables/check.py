@@ -16,7 +16,7 @@ def print_check(document: Mapping[str, Any], out: Console, details: bool = False
     """Print which layers are supported, by which kernel, and whether the network fits.
 
     Where the target has several engines, also which one, and why others were passed over. details:
-    also why kernels that were preferred did not take a layer.
+    also why kernels that were preferred did not take a layer, and which channels are not computed.
     """
     if document["layers"]:
         out.print(_layers(document, details))
@@ -53,6 +53,8 @@ def _layers(document: Mapping[str, Any], details: bool) -> Table:
         refused = [(p["engine"], p["reason"]) for p in layer["passed_over"] if several]
         if details or not (layer["kernel"] or document["supported"]):
             refused += [(r["kernel"], r["reason"]) for r in layer["rejections"]]
+        if details and layer.get("removed"):
+            table.add_row(*blank, Text(f"without channels {layer['removed']}"))
         for name, reason in refused:
             table.add_row(*blank, Text(f"not {name}: {reason}"))
     return table
