@@ -165,7 +165,7 @@ def _accumulate(layer: Op, sources: tuple[Tensor, ...], widths: _Widths) -> Accu
     if isinstance(layer, AvgPool):
         count = layer.window.taps
         if layer.counts_padding:
-            lo, hi = (end * count for end in _seen(layer.window, source))
+            lo, hi = (end * count for end in _seen(layer, layer.window, source))
             return Accumulator(one(lo), one(hi), min(lo, 0), max(hi, 0))
         lo, hi = (end - layer.origin for end in (source.lo, source.hi))
         low, high = min(lo, source.lo, 0) * count, max(hi, source.hi, 0) * count
@@ -173,10 +173,17 @@ def _accumulate(layer: Op, sources: tuple[Tensor, ...], widths: _Widths) -> Accu
     return bounds(layer, sources, widths.apply)
 
 
-def _seen(window: Window | None, source: Tensor) -> tuple[int, int]:
+def _seen(layer: Op, window: Window, source: Tensor) -> tuple[int, int]:
     """Return the range of the elements under a window, padding included."""
-    if window is None or not any(window.pads):
+    if not any(window.pads):
         return source.lo, source.hi
+    low, high = value_range(source.bits, source.signed)
+    if not low <= window.pad_value <= high:
+        raise NotSupported(
+            f"{label(layer)}: it pads with {window.pad_value}, which {source.type_name} does not"
+            " hold",
+            "pad with a value that an element of the input can have",
+        )
     return min(source.lo, window.pad_value), max(source.hi, window.pad_value)
 
 
@@ -189,7 +196,9 @@ def _dot_products(layer: Conv | Linear, source: Tensor) -> Accumulator:
         bias = layer.bias.values.astype(np.int64)
         if int(bias.min()) < INT32[0] or int(bias.max()) > INT32[1]:
             raise NotSupported(f"{label(layer)}: its bias exceeds 32 bits")
-    lo, hi = _seen(layer.window if isinstance(layer, Conv) else None, source)
+    lo, hi = source.lo, source.hi
+    if isinstance(layer, Conv):
+        lo, hi = _seen(layer, layer.window, source)
     low, high = min(lo, 0), max(hi, 0)
     return Accumulator(
         lo=positive * lo + negative * hi + bias,

@@ -28,6 +28,7 @@ import numpy.typing as npt
 
 import dory_core
 from dory_core import reference
+from dory_core.binding import rejection_of
 from dory_core.ir import Layer, Linear, Op, Pairwise, Tensor, pixel_bytes, storage_for
 from dory_core.ir.geometry import (
     Span,
@@ -176,6 +177,11 @@ def make_case(
         if not constrained or all(c.condition for c in kernel.constraints(layer, tile)):
             return replace(case, tile=sizes)
     return case
+
+
+def takes(kernel: Kernel, layer: Layer) -> bool:
+    """Return whether a kernel is given a layer: it accepts it and has the features for it."""
+    return rejection_of(kernel, layer) is None
 
 
 def whole_case(

@@ -24,7 +24,7 @@ from dory_core.ir import (
     Window,
     requant,
 )
-from dory_core.ir.features import TURN, TWO_ADDENDS
+from dory_core.ir.features import PAD_VALUE, TURN, TWO_ADDENDS
 from dory_core.testing.kernels import alone, typed
 from dory_core.testing.random_kinds import MAKERS
 
@@ -119,6 +119,12 @@ class RandomLayers:
         strides = self.pick((1, 1), (1, 1), (2, 2), (1, 2), (2, 1), (3, 2))
         return Window(kernel=kernel, strides=strides, dilations=dilations, pads=pads)
 
+    def padded(self, window: Window, source: Source) -> Window:
+        """Return the window with padding that is no zero now and then."""
+        if PAD_VALUE not in self.space.features:
+            return window
+        return replace(window, pad_value=self.pick(0, source[3], source[4]))
+
     def image(self, window: Window) -> tuple[int, int]:
         """Return (h, w) with at least one output, now and then exactly one."""
         sizes = []
@@ -206,6 +212,7 @@ class RandomLayers:
             groups, per_group = self.pick(2, 3, 4, 6), self.pick(2, 3, 4, 5, 8)
             c_out = groups * self.pick(1, 2, 3, 4, 6)
         source = self._source(groups * per_group, *self.image(window))
+        window = self.padded(window, source)
         weights = self.weights(c_out, per_group, *window.kernel, bits=bits)
         layer = alone(
             Conv,
@@ -232,6 +239,7 @@ class RandomLayers:
         """Return a pooling layer."""
         window = self.window(self.pick((2, 2), (3, 3), (1, 3), (4, 2), (7, 7)))
         source = self._source(self.pick(1, 2, 3, 4, 7, 8, 17), *self.image(window))
+        window = self.padded(window, source)
         steps: tuple[Requant, ...] = ()
         if kind == "avgpool" and self.integer(0, 5):
             reach = window.taps * max(abs(source[3]), source[4])

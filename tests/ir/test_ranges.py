@@ -221,14 +221,21 @@ def test_second_addend_decides_the_width() -> None:
 
 def test_pad_value_belongs_to_the_range() -> None:
     padded = conv([[1, 1]], pads=(0, 1, 0, 0))
-    padded = replace(padded, window=replace(padded.window, pad_value=-30))
+    padded = replace(padded, window=replace(padded.window, pad_value=3))
     graph = infer(padded, tensor(lo=10, hi=20))
-    assert (graph.tensors["layer_00"].lo, graph.tensors["layer_00"].hi) == (-60, 40)
+    assert (graph.tensors["layer_00"].lo, graph.tensors["layer_00"].hi) == (6, 40)
     bare = replace(padded, window=replace(padded.window, pads=(0, 0, 0, 0)))
     assert infer(bare, tensor(lo=10, hi=20)).tensors["layer_00"].lo == 20
-    window = Window(kernel=(1, 2), pads=(0, 1, 0, 0), pad_value=-30)
+    window = Window(kernel=(1, 2), pads=(0, 1, 0, 0), pad_value=30)
     total = infer(alone(AvgPool, window=window), tensor(lo=10, hi=20)).tensors["layer_00"]
-    assert (total.lo, total.hi) == (-60, 40)
+    assert (total.lo, total.hi) == (20, 60)
+
+
+@pytest.mark.parametrize("value", [-1, 256])
+def test_padding_is_an_element_of_the_input(value: int) -> None:
+    window = Window(kernel=(1, 2), pads=(0, 1, 0, 0), pad_value=value)
+    with pytest.raises(NotSupported, match=f"pads with {value}, which u8 does not hold"):
+        infer(alone(AvgPool, window=window))
 
 
 def test_mean_of_what_lies_inside_keeps_the_range() -> None:

@@ -24,7 +24,7 @@ from dory_gap8.backend import (
 )
 from dory_gap8.backend.conv import group_channels
 
-from dory_core.api import TURN, TWO_ADDENDS, Kernel, Layer
+from dory_core.api import PAD_VALUE, TURN, TWO_ADDENDS, Kernel, Layer
 from dory_core.testing import kernels
 from dory_core.testing.kernels import KernelCase
 from dory_core.testing.random_layers import LayerSpace, RandomLayers
@@ -40,7 +40,7 @@ SPACE = LayerSpace(
     packed=True,
     numerator_bits=(28, 44, 44, 58),
 )
-TURNED = replace(SPACE, features=frozenset({TWO_ADDENDS, TURN}))
+TURNED = replace(SPACE, features=frozenset({PAD_VALUE, TWO_ADDENDS, TURN}))
 
 
 def kernels_for(kind: str, cores: int = CORES) -> tuple[Kernel, ...]:
@@ -88,7 +88,7 @@ def cases_of(
     while len(cases) < count:
         layer = random.layer(kind)
         kernel = random.pick(*kernels_for(kind, cores))
-        if kernel.accepts(layer) is None:
+        if kernels.takes(kernel, layer):
             cases.append(make_case(kernel, layer, random.numbers))
     return cases
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from dory_stm32h7.backend import builtin_kernels
 
-from dory_core.api import TURN, TWO_ADDENDS
-from dory_core.testing.kernels import KernelCase, make_case
+from dory_core.api import PAD_VALUE, TURN, TWO_ADDENDS
+from dory_core.testing.kernels import KernelCase, make_case, takes
 from dory_core.testing.random_layers import LayerSpace, RandomLayers
 
 SPACE = LayerSpace(
@@ -17,7 +17,7 @@ SPACE = LayerSpace(
 )
 
 
-TURNED = replace(SPACE, features=frozenset({TWO_ADDENDS, TURN}))
+TURNED = replace(SPACE, features=frozenset({PAD_VALUE, TWO_ADDENDS, TURN}))
 
 
 def cases_of(
@@ -30,7 +30,7 @@ def cases_of(
     while len(cases) < count:
         layer = random.layer(kind)
         tried += 1
-        taken = [k for k in builtin_kernels() if k.accepts(layer) is None]
+        taken = [k for k in builtin_kernels() if takes(k, layer)]
         assert len(taken) <= 1
         cases += [make_case(k, layer, random.numbers) for k in taken]
     assert tried <= most * count

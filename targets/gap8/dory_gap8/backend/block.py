@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dory_core.api import (
+    PAD_VALUE,
     Conv,
     FunctionCall,
     Layer,
@@ -265,7 +266,7 @@ class BlockKernel(ClusterKernel):
         if window.dilations != (1, 1):
             tokens.append("d" + "x".join(map(str, window.dilations)))
         if any(window.pads):
-            tokens.append("pad")
+            tokens.append("pad" + f"{window.pad_value or ''}".replace("-", "m"))
         tokens += self._tokens(layer)
         x, y = layer.inputs[0].type_name, layer.output.type_name
         done = finish(layer)
@@ -299,6 +300,7 @@ class BlockKernel(ClusterKernel):
             ("DORY_BLOCK_REACH", str(int(done.reach))),
             ("DORY_BLOCK_CLIP", done.clip),
             ("DORY_PADDED", str(int(any(window.pads)))),
+            ("DORY_PAD_VALUE", str(window.pad_value)),
         ]
         for name, pair in (
             ("KERNEL", window.kernel),
@@ -423,6 +425,7 @@ class GatherKernel(BlockKernel):
     """Any dense filter on pixels that are no words: four columns per core are gathered."""
 
     kind = "gather"
+    features = BlockKernel.features | {PAD_VALUE}
     title = "convolution, inputs gathered"
 
     def _reject_channels(self, layer: Layer) -> Rejection | None:

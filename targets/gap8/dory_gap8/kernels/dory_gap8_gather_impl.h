@@ -2,11 +2,12 @@
  * kernel DORY_KERNEL, configured as dory_gap8_window_impl.h and
  *
  *   DORY_CHANNELS   input channels
+ *   DORY_PAD_VALUE  what stands around the image
  *
  * Each core lays the inputs of four pixels into its part of the scratch, a column for each pixel. The
  * inputs of a window are runs of neighbours in memory: its rows, or its taps where they are apart.
  * First come the whole words of every run, then what is left over of every run, then zeros up to the
- * next word; so words are only ever stored where words begin. Padding is zeros. */
+ * next word; so words are only ever stored where words begin. */
 #include "dory_gap8_block_tile.h"
 #include "dory_gap8_types.h"
 
@@ -68,7 +69,7 @@ static DORY_GAP8_NOINLINE void dory_gather_border(DORY_X_T *column, const dory_g
         for (int32_t i = 0; i < DORY_RUN; i++) {
           const int32_t rest = DORY_RUNS * DORY_WHOLE + run * DORY_REST - DORY_WHOLE;
           const int inside = i >= -at * DORY_CHANNELS && i < end;
-          column[(i < DORY_WHOLE ? run * DORY_WHOLE : rest) + i] = inside ? x[from + i] : 0;
+          column[(i < DORY_WHOLE ? run * DORY_WHOLE : rest) + i] = inside ? x[from + i] : (DORY_X_T)DORY_PAD_VALUE;
         }
       }
     }

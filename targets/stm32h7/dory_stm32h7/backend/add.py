@@ -130,6 +130,11 @@ def _operands(layer: Layer) -> tuple[Operand | None, ...]:
 def _operand(step: Requant | None, x: Tensor) -> Operand | None:
     if step is None or step.is_identity:
         return Operand("DORY_AS_IS")
+    if step.div == 1 and step.lo is None and step.add_negative is None:
+        ends = [step.mul[0] * v + step.add[0] for v in (x.lo, x.hi)]
+        if max(*map(abs, (*ends, step.mul[0], step.add[0]))) < 1 << 31:
+            mul, add = (np.array(values, dtype=np.int64) for values in (step.mul, step.add))
+            return Operand("DORY_SCALED", Line(mul, add, 0, None))
     stairs = staircase((step,), np.array([x.lo]), np.array([x.hi]))
     found = None if stairs is None else narrow_32(stairs)
     if found is None or stairs is None:

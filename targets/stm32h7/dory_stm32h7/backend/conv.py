@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dory_core.api import (
+    PAD_VALUE,
     Access,
     Conv,
     FunctionCall,
@@ -28,6 +29,7 @@ class ConvKernel(WeightedKernel, MemoryAccesses):
 
     name = "dory_stm32h7_conv"
     template = "conv"
+    features = WeightedKernel.features | {PAD_VALUE}
     summary = "Convolution of two pixels and two channels at a time"
 
     def accepts(self, layer: Layer) -> Rejection | None:
@@ -94,7 +96,8 @@ class ConvKernel(WeightedKernel, MemoryAccesses):
         """Filter, types and requantisation."""
         kernel_h, kernel_w = layer.window.kernel
         form = "_odd" if _odd_runs(layer) else ""
-        return f"{self.name}{form}_{kernel_h}x{kernel_w}_{self.types(layer)}"
+        pads = f"_pads_{pad_value(layer)}".replace("-", "m") if pad_value(layer) else ""
+        return f"{self.name}{form}_{kernel_h}x{kernel_w}{pads}_{self.types(layer)}"
 
     def call(self, layer: Layer) -> FunctionCall:
         """One call with the tile's sizes and padding."""
@@ -116,10 +119,17 @@ class ConvKernel(WeightedKernel, MemoryAccesses):
         macros = (
             ("DORY_KERNEL_H", kernel_h),
             ("DORY_KERNEL_W", kernel_w),
+            ("DORY_PAD_VALUE", pad_value(layer)),
             ("DORY_ODD_RUNS", int(_odd_runs(layer))),
             *self.macros(layer),
         )
         return self.instance(layer, macros)
+
+
+def pad_value(layer: Layer) -> int:
+    """Return what stands around the image, 0 where there is no padding."""
+    window = layer.window
+    return window.pad_value if any(window.pads) else 0
 
 
 def _fan_in(layer: Layer) -> int:

@@ -27,8 +27,9 @@ from dory_core.api import (
 
 Bounds = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
 
-# Shifts that are tried, the cheapest first; smaller ones are for scales of one half and more.
-_SHIFTS = (32, 30, 26, 22, 18, 14, 10, 6, 2, 0)
+# Shifts that are tried, the cheapest first: larger ones where thresholds lie close, smaller ones
+# for scales of one half and more.
+_SHIFTS = (32, 34, 36, 38, 40, 31, 30, 29, 28, 26, 22, 18, 14, 10, 6, 2, 0)
 _INT32 = (1 << 31) - 1
 # Words of a channel's record: mul, the low and the high word of add; with two addends also the
 # offset and what is added below zero.

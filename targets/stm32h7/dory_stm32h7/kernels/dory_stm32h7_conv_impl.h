@@ -4,6 +4,7 @@
  * dory_stm32h7_requant_impl.h, and
  *
  *   DORY_KERNEL_H, DORY_KERNEL_W  size of the filter
+ *   DORY_PAD_VALUE                what stands around the image
  *   DORY_ODD_RUNS                 1: runs of input channels are no multiples of four (and there is
  *                                 more than one): columns are first laid out as elements */
 #include "dory_stm32h7_simd.h"
@@ -62,10 +63,10 @@ static inline DORY_X_T *dory_append(const DORY_X_T *x, int32_t n, DORY_X_T *at)
   return at;
 }
 
-static inline DORY_X_T *dory_append_zeros(int32_t n, DORY_X_T *at)
+static inline DORY_X_T *dory_append_pads(int32_t n, DORY_X_T *at)
 {
   for (; n > 0; n--) {
-    *at++ = 0;
+    *at++ = (DORY_X_T)DORY_PAD_VALUE;
   }
   return at;
 }
@@ -77,18 +78,20 @@ static inline uint32_t *dory_append(const DORY_X_T *x, int32_t n, uint32_t *at)
   return dory_widen(x, n, at);
 }
 
-static inline uint32_t *dory_append_zeros(int32_t n, uint32_t *at)
+static inline uint32_t *dory_append_pads(int32_t n, uint32_t *at)
 {
+  const uint32_t both = (uint32_t)(DORY_PAD_VALUE) & 0xFFFFu;
+  const uint32_t pads = both << 16 | both;
   for (; n > 0; n -= 4) {
-    at[0] = 0;
-    at[1] = 0;
+    at[0] = pads;
+    at[1] = pads;
     at += DORY_COLUMN;
   }
   return at;
 }
 #endif
 
-/* Appends the inputs of all taps of one output, zeros where they lie in the padding. x: the first
+/* Appends the inputs of all taps of one output, those in the padding as well. x: the first
  * channel of the group in the first pixel. top, left: where the first tap lies. */
 static void dory_gather(const dory_stm32h7_conv_t *a, const DORY_X_T *x, int32_t top, int32_t left,
                         dory_cell_t *at)
@@ -106,16 +109,16 @@ static void dory_gather(const dory_stm32h7_conv_t *a, const DORY_X_T *x, int32_t
   const int32_t after = DORY_KERNEL_W - before - inside;
   for (int32_t i = 0; i < DORY_KERNEL_H; i++, top += a->dilation_h) {
     if (top < 0 || top >= a->x_h) {
-      at = dory_append_zeros(DORY_KERNEL_W * channels, at);
+      at = dory_append_pads(DORY_KERNEL_W * channels, at);
     } else if (whole) {
       const DORY_X_T *const from = x + top * row + (left + before) * channels;
-      at = dory_append_zeros(before * channels, at);
+      at = dory_append_pads(before * channels, at);
       at = dory_append(from, inside * channels, at);
-      at = dory_append_zeros(after * channels, at);
+      at = dory_append_pads(after * channels, at);
     } else {
       for (int32_t j = 0, column = left; j < DORY_KERNEL_W; j++, column += a->dilation_w) {
         if (column < 0 || column >= a->x_w) {
-          at = dory_append_zeros(channels, at);
+          at = dory_append_pads(channels, at);
         } else {
           at = dory_append(x + top * row + column * a->x_c, channels, at);
         }
