@@ -1,4 +1,4 @@
-"""The Graph: layers in ONNX order with typed tensors between them."""
+"""The Graph: layers in the order of the file with typed tensors between them."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ def _known(op: Op, kind: type[_Kind]) -> _Kind:
 class Graph:
     """An integer network.
 
-    inputs: names of the network inputs. ops: in ONNX node order, which is topological.
+    inputs: names of the network inputs. ops: in the order of the file, which is topological.
     outputs: names of the result tensors. tensors, ranges: by tensor name and layer index, from
     range analysis. notes: what the frontend left out or assumed, for the user. reference: whose
     arithmetic "exact" means: the name of a quantiser or an interpreter, for the user.

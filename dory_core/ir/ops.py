@@ -16,8 +16,8 @@ from dory_core.ir.requant import Requant
 class Op:
     """What all layers share.
 
-    index: position in ONNX node order, the N of ``layer_NN`` in goldens and dumps.
-    name: name of the ONNX node, for messages; it does not take part in equality.
+    index: position in the order of the file, the N of ``layer_NN`` in goldens and dumps.
+    name: name of the node, for messages; it does not take part in equality.
     inputs, output: names of tensors: ``input`` and ``layer_NN`` after their producer.
     tensor: name or index of its result in the file, where the format has such; for people and
         goldens, it does not take part in equality.

@@ -17,7 +17,7 @@ def extract_layer(graph: Graph, index: int) -> Graph:
     if position is None:
         raise UsageError(
             f"{graph.name} has no layer {index}",
-            f"layers are numbered in ONNX order, 0 to {len(graph.ops) - 1}",
+            f"layers are numbered in the order of the file, 0 to {len(graph.ops) - 1}",
         )
     op = graph.ops[position]
     names = tuple(dict.fromkeys(op.inputs))

@@ -11,9 +11,9 @@ from dory_core.ir import Graph
 def order_branches(graph: Graph) -> Graph:
     """Return the Graph with its layers in the order of execution; indices and values stay.
 
-    Tried are ONNX order, the longest branch first (section 4.4.1 of the TC 2021 paper) and the
-    shortest first; the one whose activations need the least memory at once is taken, ONNX order
-    among equals.
+    Tried are the order of the file, the longest branch first (section 4.4.1 of the TC 2021 paper)
+    and the shortest first; the one whose activations need the least memory at once is taken, that
+    of the file among equals.
     """
     consumers = {name: len(graph.consumers(name)) for name in graph.tensors}
     if max(consumers.values(), default=0) < 2 and len(graph.inputs) == 1:

@@ -16,7 +16,6 @@ from dory_core import __version__
 from dory_core.errors import UsageError
 from dory_core.hardware import OutputFile
 
-KINDS = ("target", "frontend")
 TEMPLATES = Path(__file__).parent / "templates"
 _SUFFIX = ".mako"
 
@@ -71,7 +70,7 @@ def names(text: str) -> Names:
 
 
 def plugin_files(kind: str, plugin: Names) -> tuple[OutputFile, ...]:
-    """Return the files of a new plugin. kind: one of KINDS."""
+    """Return the files of a new plugin. kind: ``target`` or ``frontend``."""
     from mako.template import Template
 
     folder = TEMPLATES / kind
