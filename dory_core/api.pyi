@@ -48,7 +48,6 @@ from dory_core.ir import Minimum as Minimum
 from dory_core.ir import Mul as Mul
 from dory_core.ir import Op as Op
 from dory_core.ir import Pad as Pad
-from dory_core.ir import Pairwise as Pairwise
 from dory_core.ir import Requant as Requant
 from dory_core.ir import Reshape as Reshape
 from dory_core.ir import Resize as Resize
