@@ -22,14 +22,14 @@ EDITABLE := $(foreach project,$(PROJECTS),-e $(patsubst %/,%,$(dir $(project))))
 TEST_TOOLS := $(foreach project,$(PROJECTS),-e "$(patsubst %/,%,$(dir $(project)))[test]")
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-DEMO_NET := examples/line_follower/net.onnx
-DEMO_GOLDEN := examples/line_follower/golden.npz
+DEMO_NET := examples/tones/net.tflite
+DEMO_GOLDEN := examples/tones/golden.npz
 DEMO_OUT := demo
 
 .PHONY: demo test test-all lint format docs bench install compiler zig test-tools clean
 
 demo: install compiler
-	$(BIN)/dory --target gap8 --frontend quantlab $(DEMO_NET) --golden $(DEMO_GOLDEN) -o $(DEMO_OUT)
+	$(BIN)/dory --target gap8 $(DEMO_NET) --golden $(DEMO_GOLDEN) -o $(DEMO_OUT)
 	$(BIN)/dory run $(DEMO_OUT) -v
 
 test: install compiler test-tools

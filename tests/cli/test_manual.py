@@ -30,7 +30,7 @@ def commands(page: Path) -> list[str]:
 
 def test_readme_shows_the_two_commands() -> None:
     assert commands(ROOT / "README.md") == [
-        "dory --target gap8 --frontend quantlab net.onnx -o app --golden golden.npz",
+        "dory --target gap8 net.tflite -o app --golden golden.npz",
         "dory run app",
     ]
 

@@ -13,16 +13,22 @@ from dory_nemo.testing import NemoBuilder
 from tests.cli.command_line import EXAMPLE, ROOT, dory
 from tests.cli.test_manual import PAGES, commands
 
+TONES = ROOT / "examples" / "tones"
 COMMANDS = ("compile", "run", "check", "compare", "report")
 
 
 def lay_out(page: Path, folder: Path) -> None:
     """Put the network that a page speaks of into ``folder``: the example, or one of its dialect."""
-    if "--frontend nemo" in page.read_text(encoding="utf-8"):
+    text = page.read_text(encoding="utf-8")
+    if "--frontend nemo" in text:
         NemoBuilder((3, 8, 8)).conv(8, 3, pads=1).linear(4).save(folder / "net.onnx")
         return
-    for name in ("net.onnx", "golden.npz"):
-        shutil.copy(EXAMPLE / name, folder)
+    shutil.copytree(
+        TONES if "net.tflite" in text else EXAMPLE,
+        folder,
+        ignore=shutil.ignore_patterns("*.py"),
+        dirs_exist_ok=True,
+    )
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())

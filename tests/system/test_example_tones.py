@@ -1,0 +1,39 @@
+"""The bundled .tflite network: exact on every target, and right about its golden's inputs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dory_core.compiler import CompileOptions, compile_network
+from dory_core.plugins import load_plugins
+from dory_core.testing.apps import assert_exact
+from tests.cli.command_line import ROOT
+
+TONES = ROOT / "examples" / "tones"
+CLASSES = 4
+
+
+@pytest.mark.parametrize("target", ["diana", "gap8", "stm32h7"])
+def test_every_tensor_is_that_of_tensorflow_lite_micro(target: str, tmp_path: Path) -> None:
+    plugins = load_plugins()
+    options = CompileOptions(
+        TONES / "net.tflite",
+        target,
+        "tflite",
+        tmp_path / "app",
+        golden=(TONES / "golden.npz",),
+    )
+    result = compile_network(options, plugins)
+    assert result.golden_exact
+    assert result.graph.reference == "tflm"
+    assert_exact(tmp_path / "app", plugins=plugins)
+
+
+def test_golden_has_an_input_of_every_class() -> None:
+    with np.load(TONES / "golden.npz") as golden:
+        last = max(int(key.split("__t")[1]) for key in golden if key.startswith("run0__t"))
+        found = [int(np.argmax(golden[f"run{n}__t{last}"])) for n in range(CLASSES)]
+    assert found == list(range(CLASSES))
