@@ -13,7 +13,7 @@ class ApplicationLayer:
 
     index: in the order of the file that was read. title: its name, which may stand in a C comment.
     kind: of its operator. engine: that computes it, empty for the cores. inputs, output: where its
-    tensors lie. declaration: of its C function.
+    tensors lie. declaration: of its C function; empty for a view, which names bytes anew.
     """
 
     index: int
@@ -29,9 +29,10 @@ class ApplicationLayer:
 class Application:
     """A network as it is compiled for a target.
 
-    title: name of the network, which may stand in a C comment. layers: in the order of execution.
-    inputs, outputs: of the network. cores: that run it. l1_bytes, l2_bytes: of the arenas, as far
-    as they are used, of L2 in the first memory. uses_l3: data moves between L2 and L3. l3_file:
+    title: name of the network, which may stand in a C comment. reported: the layers in the order
+    in which they are reported, views included. inputs, outputs: of the network. cores: that run
+    it. l1_bytes, l2_bytes: of the arenas, as far as they are used, of L2 in the first memory.
+    uses_l3: data moves between L2 and L3. l3_file:
     path of the file with what L3 holds before the first inference, empty without one.
     l3_read_only_bytes: from the start of L3, how many lie in a memory for constants alone.
     readme: the README without what the target adds.
@@ -39,7 +40,7 @@ class Application:
 
     title: str
     target: str
-    layers: tuple[ApplicationLayer, ...]
+    reported: tuple[ApplicationLayer, ...]
     inputs: tuple[Place, ...]
     outputs: tuple[Place, ...]
     cores: int
@@ -51,13 +52,18 @@ class Application:
     readme: str
 
     @property
+    def layers(self) -> tuple[ApplicationLayer, ...]:
+        """The layers that are computed, in the order of execution."""
+        return tuple(layer for layer in self.reported if layer.declaration)
+
+    @property
     def by_index(self) -> tuple[ApplicationLayer, ...]:
-        """The layers in the order of the file that was read, as test vectors are numbered."""
-        return tuple(sorted(self.layers, key=lambda layer: layer.index))
+        """What is reported, in the order of the file that was read, as vectors are numbered."""
+        return tuple(sorted(self.reported, key=lambda layer: layer.index))
 
     def producer(self, output: Place) -> ApplicationLayer:
-        """Return the layer that computes an output of the network. Raises StopIteration."""
-        return next(one for one in self.layers if one.output.tensor.name == output.tensor.name)
+        """Return the layer that makes an output of the network. Raises StopIteration."""
+        return next(one for one in self.reported if one.output.tensor.name == output.tensor.name)
 
 
 def application_record(plan: Plan) -> Application:
@@ -68,7 +74,7 @@ def application_record(plan: Plan) -> Application:
     from dory_core.codegen.network import l3_image_bytes
     from dory_core.planning.constants import L3_IMAGE
 
-    layers = tuple(
+    reported = tuple(
         ApplicationLayer(
             step.index,
             comment(step.layer.op.name),
@@ -76,15 +82,14 @@ def application_record(plan: Plan) -> Application:
             step.kernel.engine,
             tuple(operand.place for operand in step.inputs),
             step.output.place,
-            f"void {layer_symbol(step)}({layer_parameters(step)});",
+            "" if step.is_view else f"void {layer_symbol(step)}({layer_parameters(step)});",
         )
         for step in plan.steps
-        if not step.is_view
     )
     return Application(
         title=comment(plan.network),
         target=plan.target,
-        layers=layers,
+        reported=reported,
         inputs=plan.inputs,
         outputs=plan.outputs,
         cores=plan.cores,

@@ -109,7 +109,7 @@ def layers_header(app: Application) -> str:
     for layer in app.by_index:
         starts[layer.index] = end
         end += layer.output.tensor.size_bytes
-    for layer in app.layers:
+    for layer in app.reported:
         rows.append(_layer_row(layer.index, starts[layer.index], layer.output.tensor))
     outputs = ", ".join(str(app.producer(place).index) for place in app.outputs)
     table = "".join(f"\n  {row}," for row in rows)

@@ -168,10 +168,15 @@ def test_values_that_differ_are_reported_as_on_the_host(copy: Path) -> None:
     assert make(copy, "clean", "all", "run").returncode != 0
 
 
-@pytest.mark.parametrize("case", ["precisions", "two_inputs"])
+@pytest.mark.parametrize("case", ["precisions", "two_inputs", "view"])
 def test_elements_of_any_width_and_several_inputs(case: str, tmp_path: Path) -> None:
     if case == "two_inputs":
         network = extract_layer(graph("residual"), 3)
+    elif case == "view":  # the output only names the bytes of another tensor anew
+        builder = GraphBuilder((8, 9, 7), seed=5)
+        first = builder.conv(6, Window(kernel=(1, 1)))
+        flat = builder.reshape((126, 3, 1))
+        network = builder.graph((flat, builder.conv(5, Window(kernel=(1, 1)), source=first)))
     else:
         builder = GraphBuilder((8, 9, 7), seed=5)
         builder.conv(6, Window(kernel=(3, 3), pads=(1, 1, 1, 1)), output=U16)
