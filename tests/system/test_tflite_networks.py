@@ -1,0 +1,59 @@
+"""TensorFlow Lite networks that people have: from the file to exact applications.
+
+Every layer of the application equals TensorFlow Lite Micro's golden. Networks that do not fit a
+chip, or need a kernel that it has not, say so in numbers.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dory_core.compiler import CompileOptions, compile_network
+from dory_core.errors import DoesNotFit, DoryError, NotSupported
+from dory_core.plugins import load_plugins
+from dory_core.testing.apps import assert_exact
+from tests.nets import tflite_names, tflite_net
+
+TARGETS = ("gap8", "stm32h7")
+# One of each kind: fully connected, depthwise, several inputs and outputs, state.
+FAST = {
+    ("mlperf_kws_ref_model", "gap8"),
+    ("tflm_hello_world", "stm32h7"),
+}
+# Weights minus their zero point take nine bits; activations of four images at once.
+REFUSED: dict[tuple[str, str], tuple[type[DoryError], str]] = {
+    ("coral_mobilenet_v1_025_128_uint8", "gap8"): (
+        NotSupported,
+        r"its weights lie in \[-156, 98\]",
+    ),
+    ("coral_mobilenet_v1_025_128_uint8", "stm32h7"): (
+        NotSupported,
+        r"its weights lie in \[-156, 98\]",
+    ),
+    ("openmv_movenet_192", "stm32h7"): (DoesNotFit, "needs 884736 B, L2 offers 802816 B"),
+}
+
+
+def cases() -> list[object]:
+    names = [(name, target) for name in tflite_names() for target in TARGETS]
+    slow = pytest.mark.slow
+    skip = pytest.mark.skip(reason="no TensorFlow Lite networks beside the project")
+    found: list[object] = [
+        pytest.param(*case, marks=() if case in FAST else slow, id="-".join(case)) for case in names
+    ]
+    return found or [pytest.param("", "", marks=skip)]
+
+
+@pytest.mark.parametrize(("name", "target"), cases())
+def test_every_layer_is_exact(name: str, target: str, tmp_path: Path) -> None:
+    net, plugins = tflite_net(name), load_plugins()
+    options = CompileOptions(net.path, target, "tflite", tmp_path / "app", golden=(net.golden,))
+    if (name, target) in REFUSED:
+        kind, reason = REFUSED[name, target]
+        with pytest.raises(kind, match=reason):
+            compile_network(options, plugins)
+        return
+    assert compile_network(options, plugins).golden_exact
+    assert_exact(tmp_path / "app", plugins=plugins)
