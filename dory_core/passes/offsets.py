@@ -27,6 +27,7 @@ from dory_core.ir import (
     Lut,
     MaxPool,
     Op,
+    Pad,
     Pairwise,
     Requant,
     Reshape,
@@ -43,7 +44,7 @@ OFFSET = 128
 
 _BYTE = 8
 # Kinds whose output has the elements of their inputs, and so their offset.
-_ALIKE = (Concat, Slice, Reshape, Transpose)
+_ALIKE = (Concat, Pad, Slice, Reshape, Transpose)
 _KNOWN = (Conv, ConvTranspose, Linear, MaxPool, AvgPool, Pairwise, Lut, Softmax, *_ALIKE)
 
 
@@ -176,6 +177,8 @@ def _moved(op: Op, offsets: Mapping[str, int], tensors: Mapping[str, Tensor]) ->
         return replace(op, zero_point=zero_point, requants=_steps(op.requants, 0, after))
     if isinstance(op, Softmax):  # only differences of its inputs matter
         return replace(op, requants=_steps(op.requants, 0, after))
+    if isinstance(op, Pad):
+        return replace(op, value=op.value + before[0])
     if isinstance(op, MaxPool) and op.requants:
         return replace(op, requants=_steps(op.requants, before[0], after))
     return replace(op)

@@ -153,21 +153,23 @@ def narrow_limbs(stairs: Stairs, clamped: bool = False) -> Narrow | None:
     return _narrow(stairs, bound, low_bits) if low_bits > 0 else None
 
 
-def narrow_product(stairs: Stairs, shift: int) -> Narrow | None:
+def narrow_product(stairs: Stairs, shift: int, wide: bool = False) -> Narrow | None:
     """Return parameters with this shift for a product of 64 bits.
 
     mul fits 32 bits, mul * acc + add 62 bits, and 32 bits behind the shift; with a shift of 32, y
     is the upper half of what a widening multiplication with addition gives. None where a channel
-    has no such parameters.
+    has no such parameters. wide: mul may exceed 32 bits; where there is nothing for a wide one,
+    there is nothing for any smaller shift.
     """
     sides, whole = _sides(stairs), _whole(stairs)
     if not _are_numbers(sides):
         return None
     largest = max(-int(whole.first.min()), int(whole.last.max()) + 1)
-    bits = min(_PRODUCT, _WORD + shift)
+    bits = _PRODUCT if wide else min(_PRODUCT, _WORD + shift)
     if largest.bit_length() + shift > bits:
         return None
-    found = _parameters(sides, None, shift, 1 << bits, 1, (1 << _WORD) - 1)
+    steepest = _ANY if wide else (1 << _WORD) - 1
+    found = _parameters(sides, None, shift, 1 << bits, 1, steepest)
     return None if found is None else _found(stairs, found, shift)
 
 

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from dory_core import reference
-from dory_core.ir import Graph, Layer, Tensor
+from dory_core.ir import Graph, Layer, Pad, Tensor
 from dory_core.ir.features import FEATURES
 from dory_core.ir.packing import pack, unpack
 from dory_core.ir.parse import parse_graph
+from dory_core.ir.ranges import infer_types
 from dory_core.ir.text import graph_text
 from dory_core.kernel import Kernel
 from dory_core.passes.offsets import choose_offsets, with_offsets
@@ -79,6 +80,44 @@ def test_values_stay_the_same(names: list[str] | None) -> None:
         inputs = reference.random_inputs(graph, seed)
         before, after = reference.run(graph, inputs), reference.run(moved, inputs)
         assert all(np.array_equal(before[name], after[name]) for name in graph.tensors)
+
+
+MOVED = """\
+network movers
+input input: i8 (4, 6, 5) [-128, 127]
+layer_00 = Conv(input) 1x1 w8
+    weights (4, 4, 1, 1) = random(1, -127, 127)
+    (acc * 77 + 4096 | 4095) / 2^13 clip [-128, 127]
+LAYER
+layer_02 = Conv(layer_01) 3x3 pads 1,1,1,1 of -128 w8
+    weights (2, CHANNELS, 3, 3) = random(2, -127, 127)
+    (acc * 9 + 4096) / 2^13 clip [-128, 127]
+output layer_02
+"""
+
+
+def test_movers_carry_the_offset_along() -> None:
+    graph = parse_graph(
+        MOVED.replace("LAYER", "layer_01 = MaxPool(layer_00) 1x1").replace("CHANNELS", "4")
+    )
+    pad = Pad(
+        index=1,
+        name="pad",
+        inputs=("layer_00",),
+        output="layer_01",
+        before=(0, 1, 0),
+        after=(0, 0, 2),
+        value=-128,
+    )
+    layers = (graph.ops[0], pad, graph.ops[2])
+    inputs = (graph.tensors["input"],)
+    graph = infer_types("movers", inputs, layers, graph.outputs)
+    moved = choose_offsets(graph, kernels_that_take(pads_with_zero))
+    assert offsets(moved) == ["layer_00", "layer_01"]
+    assert moved.ops[1] == replace(pad, value=0)
+    values = reference.random_inputs(graph)
+    before, after = reference.run(graph, values), reference.run(moved, values)
+    assert all(np.array_equal(before[name], after[name]) for name in graph.tensors)
 
 
 def test_ranges_scales_and_text_survive() -> None:

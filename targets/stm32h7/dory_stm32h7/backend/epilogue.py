@@ -29,8 +29,10 @@ Bounds = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
 
 # Shifts that are tried, the cheapest first: larger ones where thresholds lie close, smaller ones
 # for scales of one half and more.
-_SHIFTS = (32, 34, 36, 38, 40, 31, 30, 29, 28, 26, 22, 18, 14, 10, 6, 2, 0)
+_SHIFTS = (32, 33, 34, 35, 36, 37, 38, 39, 40, 31, 30, 29, 28, 26, 22, 18, 14, 10, 6, 2, 0)
 _INT32 = (1 << 31) - 1
+# Results below this leave room for the largest shift.
+_ROOM = 1 << 19
 # Words of a channel's record: mul, the low and the high word of add; with two addends also the
 # offset and what is added below zero.
 _RECORD_WORDS, _TURNED_WORDS = 3, 2
@@ -238,14 +240,30 @@ def find_line(steps: Sequence[Requant], bounds: Bounds) -> Line | None:
     clip = None if last.lo is None or last.hi is None else (last.lo, last.hi)
     if clip is not None and not -_INT32 - 1 <= clip[0] <= clip[1] <= _INT32:
         return None
-    return search_steps(lambda stairs: _line(stairs, clip), steps, *bounds)
+    room = _has_room(steps, bounds)
+    return search_steps(lambda stairs: _line(stairs, clip, room), steps, *bounds)
 
 
-def _line(stairs: Any, clip: tuple[int, int] | None) -> Line | None:
-    """Return a product with the stairs, of one kind or the other, the cheapest shift first."""
+def _has_room(steps: Sequence[Requant], bounds: Bounds) -> bool:
+    """Return True where results without clips leave room for a product with any of the shifts."""
+    y = float(max(np.abs(end).max() for end in bounds))
+    for step in steps:
+        add = max(abs(value) for values in step.addends for value in values)
+        y = (y * max(map(abs, step.mul)) + add) / step.div
+    return y < _ROOM
+
+
+def _line(stairs: Any, clip: tuple[int, int] | None, room: bool) -> Line | None:
+    """Return a product with the stairs, of one kind or the other, the cheapest shift first.
+
+    room: as of :func:`_has_room`.
+    """
     for shift in _SHIFTS:
         found = narrow_product(stairs, shift)
         if found is None:
+            asked = room and shift == _SHIFTS[0]
+            if asked and narrow_product(stairs, max(_SHIFTS), wide=True) is None:
+                return None  # no product of any size has them
             continue
         if found.add_negative is None:
             return Line(found.mul, found.add, shift, clip)
