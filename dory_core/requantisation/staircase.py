@@ -239,7 +239,9 @@ def _preimage(step: Requant, levels: Integers) -> Integers:
     if step.add_negative is not None:
         below = _line_preimage(step.mul, step.add_negative, step.div, levels)
         above = _line_preimage(step.mul, step.add, step.div, levels)
-        return _narrowed(np.where(below < step.turn, below, np.maximum(above, step.turn)))
+        reached = np.where(below < step.turn, below, np.maximum(above, step.turn))
+        flat = (_array(step.mul) == 0)[:, None]  # changes at its turn alone
+        return _narrowed(np.where(flat, step.turn, reached))
     return _line_preimage(step.mul, step.add, step.div, levels)
 
 

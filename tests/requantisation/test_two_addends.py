@@ -218,6 +218,15 @@ def test_a_mean_over_an_even_window_behind_an_offset() -> None:
         assert_equal_everywhere(found, found_steps, np.arange(255 * 64 + 1))
 
 
+@pytest.mark.parametrize("turn", [0, -30, 25])
+def test_steps_without_slope_change_at_their_turn(turn: int) -> None:
+    step = requant([0, 0], [25189, 25643], 4095, -20, 31, [22595, -9000], turn=turn)
+    check_stairs((step,), -60, 60)
+    found = search_steps(narrow, (step,), *ends((-60, 60), (-60, 60)))
+    assert found is not None
+    assert_equal_everywhere(found, (step,), np.arange(-60, 61))
+
+
 def test_falling_steps_have_no_staircase() -> None:
     falls = requant(-1, 0, 4, add_negative=1)
     jumps_down = requant(1, 0, 4, add_negative=100)
