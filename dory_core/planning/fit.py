@@ -20,7 +20,7 @@ from dory_core.errors import DoesNotFit
 from dory_core.hardware import Link
 from dory_core.planning.coarsen import coarsen
 from dory_core.planning.packing import MemoryPlan, plan_memory
-from dory_core.planning.sequence import Decision, PartSequence, Sequencer
+from dory_core.planning.sequence import Decision, PartSequence, Sequencer, differing
 from dory_core.tiling.outer import Split, group_spans
 from dory_core.tiling.tiled import TiledLayer
 
@@ -163,8 +163,7 @@ class _Fitter:
 
     def changed(self, before: Decision, after: Decision) -> range:
         """Return layers beyond which two decisions need the same."""
-        pairs = enumerate(zip(before.splits, after.splits, strict=True))
-        changed = [n for n, (a, b) in pairs if a is not b]
+        changed = differing(before.splits, after.splits)
         first, last = min(changed, default=len(self.layers)), max(changed, default=-1)
         names = (before.in_l3 ^ after.in_l3) | (before.spilled ^ after.spilled)
         for name in names:

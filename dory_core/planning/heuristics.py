@@ -56,7 +56,7 @@ class Arena:
         size = align_up(request.size_bytes, self.alignment)
         placed, ends = self.offsets, self._ends
         near = self._neighbours[request.name]
-        offset = _gap(sorted((placed[n], ends[n]) for n in near if n in placed), size, tight)
+        offset = gap(sorted((placed[n], ends[n]) for n in near if n in placed), size, tight)
         if limit is not None and offset + size > limit:
             return False
         placed[request.name] = offset
@@ -80,16 +80,17 @@ def lowest_place(
     return arena.offsets
 
 
-def _gap(occupied: Iterable[tuple[int, int]], size: int, tight: bool) -> int:
-    best: tuple[int, int] | None = None  # gap, offset
+def gap(occupied: Iterable[tuple[int, int]], size: int, tight: bool = False) -> int:
+    """Return the lowest free place beside (start, end) in order, or the tightest one."""
+    best: tuple[int, int] | None = None  # room, offset
     edge = 0
     for offset, end in occupied:
-        gap = offset - edge
-        if gap >= size:
+        room = offset - edge
+        if room >= size:
             if not tight:
                 return edge
-            if best is None or gap < best[0]:
-                best = (gap, edge)
+            if best is None or room < best[0]:
+                best = (room, edge)
         edge = max(edge, end)
     return best[1] if best is not None else edge
 

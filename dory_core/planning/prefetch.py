@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from dory_core.blocks import Block, Request, align_up
+from dory_core.planning.heuristics import gap
 from dory_core.planning.sequence import Fetch, PartSequence
 
 # Transfers that may be in flight at once; each one needs a ticket.
@@ -122,9 +123,5 @@ def _free(
         (offsets[r.name], offsets[r.name] + align_up(r.size_bytes, alignment)) for r in beside
     )
     size = align_up(request.size_bytes, alignment)
-    edge = 0
-    for start, end in busy:
-        if start - edge >= size:
-            return edge
-        edge = max(edge, end)
-    return edge if edge + size <= arena_bytes else None
+    place = gap(busy, size)
+    return place if place + size <= arena_bytes else None

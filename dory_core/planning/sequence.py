@@ -17,7 +17,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from itertools import accumulate, groupby
+from itertools import accumulate, compress, groupby
+from operator import is_not
 from typing import NamedTuple
 
 from dory_core.blocks import WEIGHTS, Request, align_up
@@ -25,6 +26,11 @@ from dory_core.ir import Graph
 from dory_core.planning.layouts import LayoutPlan
 from dory_core.planning.views import Views
 from dory_core.tiling.outer import Cuts, Part, Split, input_range, output_range, parts
+
+
+def differing(before: Sequence[object], after: Sequence[object]) -> list[int]:
+    """Return where two sequences have different objects; fast, since decisions are many."""
+    return list(compress(range(len(after)), map(is_not, before, after)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,12 +217,11 @@ class Sequencer:
         # Nearly always all but a few layers are cut as they were the last time.
         before, counts = self._counted
         if decision.splits is not before:
-            for n, split in enumerate(decision.splits):
-                if split is not before[n]:
-                    counts[n] = len(self.parts_of(n, split))
+            for n in differing(before, decision.splits):
+                counts[n] = len(self.parts_of(n, decision.splits[n]))
             self._counted = (decision.splits, counts)
             ends = list(accumulate(counts, initial=0))
-            self._positions = (ends[:-1], [end - 1 for end in ends[1:]])
+            self._positions = (ends[:-1], list(map((-1).__add__, ends[1:])))
         return self._positions
 
     def build(
