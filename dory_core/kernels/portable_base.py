@@ -35,7 +35,7 @@ from dory_core.kernels import constants
 
 SOURCES = Path(__file__).parent / "c"
 _COMMON = ("dory_portable.h", "dory_portable_elements.h")
-_WEIGHT_BITS = (2, 4, 8)
+_WEIGHT_BITS = (2, 4, 8, 16)
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,7 +281,7 @@ def _sources(*names: str) -> tuple[OutputFile, ...]:
 def weight_type(layer: Layer) -> tuple[int, bool]:
     """Return (bits, signed) of the stored weights; unsigned when only that holds them all."""
     kind = layer.weighted
-    bits = next(width for width in _WEIGHT_BITS if width >= min(kind.weight_bits, 8))
+    bits = next(width for width in _WEIGHT_BITS if width >= min(kind.weight_bits, _WEIGHT_BITS[-1]))
     return bits, int(kind.weights.values.max()) < 1 << bits - 1
 
 

@@ -22,10 +22,11 @@ from dory_core.ir import (
 )
 
 TYPES = [(bits, signed) for bits in (2, 4, 8, 16, 32) for signed in (False, True)]
-WEIGHTS = [(2, True), (4, True), (8, True), (2, False), (4, False), (8, False)]
+WEIGHTS = [(2, True), (4, True), (8, True), (16, True), (2, False), (4, False), (8, False)]
 NO_RANGES = LayerRanges(0, 0, 64, 0, 0)
 # Keeps sums of products within 32 bits, as range analysis does for real networks.
 LARGEST_INPUT = 40_000
+LARGEST_WEIGHT = 255
 
 
 def limits(bits: int, signed: bool) -> tuple[int, int]:
@@ -97,6 +98,7 @@ class Sampler:
 
     def weights(self, shape, weight_type):
         lo, hi = limits(*weight_type)
+        lo, hi = max(lo, -LARGEST_WEIGHT), min(hi, LARGEST_WEIGHT)
         return Array(self.rng.integers(lo, hi, shape, endpoint=True))
 
     def bias(self, channels: int):

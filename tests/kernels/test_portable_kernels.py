@@ -204,6 +204,8 @@ def test_what_does_not_fit_the_c_code_is_rejected():
     assert "beyond 64 bits" in kernel.accepts(layer).reason
     layer = _pointwise((), (0, 1), (32, True), weights=300)
     assert kernel.accepts(layer).reason == "weights in [300, 300] do not fit 8 bits"
+    wider = replace(layer, op=replace(layer.op, weight_bits=16))
+    assert kernel.accepts(wider) is None
     narrow = replace(layer, op=replace(layer.op, weights=Array([[[[9]]]]), weight_bits=2))
     assert kernel.accepts(narrow).reason == "weights in [9, 9] do not fit 2 bits"
     one_bit = replace(layer, output=replace(layer.output, bits=1))

@@ -1,7 +1,7 @@
 """TensorFlow Lite networks that people have: from the file to exact applications.
 
-Every layer of the application equals TensorFlow Lite Micro's golden. Networks that do not fit a
-chip, or need a kernel that it has not, say so in numbers.
+Every layer of the application equals TensorFlow Lite Micro's golden. A network that does not fit a
+chip says so in numbers.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from dory_core.compiler import CompileOptions, compile_network
-from dory_core.errors import DoesNotFit, DoryError, NotSupported
+from dory_core.errors import DoesNotFit, DoryError
 from dory_core.plugins import load_plugins
 from dory_core.testing.apps import assert_exact
 from tests.nets import tflite_names, tflite_net
@@ -22,16 +22,7 @@ FAST = {
     ("mlperf_kws_ref_model", "gap8"),
     ("tflm_hello_world", "stm32h7"),
 }
-# Weights minus their zero point take nine bits; activations of four images at once.
 REFUSED: dict[tuple[str, str], tuple[type[DoryError], str]] = {
-    ("coral_mobilenet_v1_025_128_uint8", "gap8"): (
-        NotSupported,
-        r"its weights lie in \[-156, 98\]",
-    ),
-    ("coral_mobilenet_v1_025_128_uint8", "stm32h7"): (
-        NotSupported,
-        r"its weights lie in \[-156, 98\]",
-    ),
     ("openmv_movenet_192", "stm32h7"): (DoesNotFit, "needs 884736 B, L2 offers 802816 B"),
 }
 
