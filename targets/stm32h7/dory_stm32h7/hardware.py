@@ -179,7 +179,6 @@ def hierarchy(ctx: TargetContext) -> MemoryHierarchy:
         (link, FLASH),
         peak_macs_per_cycle=PEAK_MACS_PER_CYCLE,
         storage_bits=(8, 16, 32),
-        channel_multiple=2,
         in_place=in_place(ctx),
         cache=DATA_CACHE if ctx.options.get("memory") == D_CACHE else None,
     )
