@@ -47,7 +47,8 @@ def place_network(tiling: TiledGraph, ctx: TargetContext, budgets: Budgets) -> P
     Constants and activations stay in L2 when they all fit; otherwise they are streamed from the
     next level, where the target has one. Raises: NotSupported or DoesNotFit.
     """
-    within = _after_code(ctx, budgets, tiling)
+    layers = len(tiling.graph.ops)
+    within = l2_after_code(ctx, budgets, layers)
     limits, name = within.bytes, tiling.graph.name
     problems = [Problem.of(tiling, ctx, within)]
     if problems[0].network.views.layers:
@@ -68,7 +69,7 @@ def place_network(tiling: TiledGraph, ctx: TargetContext, budgets: Budgets) -> P
     if refusals:
         raise refusals[0]
     for problem in problems:
-        problem = replace(problem, budgets=_after_code(ctx, budgets, tiling, streamed=True))
+        problem = replace(problem, budgets=l2_after_code(ctx, budgets, layers, streamed=True))
         try:
             planned = _planned(problem, problem.streamed())
         except DoesNotFit as error:
@@ -82,7 +83,7 @@ def place_network(tiling: TiledGraph, ctx: TargetContext, budgets: Budgets) -> P
 def resident_map(tiling: TiledGraph, ctx: TargetContext, budgets: Budgets) -> MemoryMap:
     """Return where all would lie without transfers, whether it fits or not."""
     budgets = shared(tiling, ctx, budgets)
-    problem = Problem.of(tiling, ctx, _after_code(ctx, budgets, tiling))
+    problem = Problem.of(tiling, ctx, l2_after_code(ctx, budgets, len(tiling.graph.ops)))
     return _planned(problem, problem.resident()).map
 
 
@@ -95,14 +96,14 @@ def shared(tiling: TiledGraph, ctx: TargetContext, budgets: Budgets) -> Budgets:
     return Budgets({1: scratch, HOME: max(0, budgets.bytes[HOME] - scratch)}, budgets.reason)
 
 
-def _after_code(
-    ctx: TargetContext, budgets: Budgets, tiling: TiledGraph, streamed: bool = False
+def l2_after_code(
+    ctx: TargetContext, budgets: Budgets, layers: int, streamed: bool = False
 ) -> Budgets:
-    """Return the budgets with no more of L2 than the code of the network leaves.
+    """Return the budgets with no more of L2 than the code of so many layers leaves.
 
     Budgets that the chip does not have stay as they are: nothing else will run with them.
     """
-    room = ctx.memory.level(HOME).room_bytes(len(tiling.graph.ops), streamed)
+    room = ctx.memory.level(HOME).room_bytes(layers, streamed)
     if budgets.reason or budgets.bytes[HOME] <= room:
         return budgets
     return Budgets({**budgets.bytes, HOME: max(room, 0)})

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from dory_core import api
+from dory_core import api, testing
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = sorted(
@@ -96,6 +96,11 @@ def test_the_namespace_loads_nothing_before_it_is_asked() -> None:
     code = f"import sys, dory_core.api; print(*{loaded})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert sorted(done.stdout.split()) == ["dory_core", "dory_core.api", "dory_core.lazy"]
+
+
+@pytest.mark.parametrize("name", sorted(vars(testing)["_HOMES"]))
+def test_name_of_the_test_kit_is_there(name: str) -> None:
+    assert getattr(testing, name) is not None
 
 
 def test_there_are_plugins_to_look_at() -> None:
