@@ -222,13 +222,13 @@ def test_a_layer_keeps_channels_that_its_kernel_asks_for(monkeypatch: pytest.Mon
     assert remove_constant_channels(before, 1, lambda _: kernels) is before
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(16))
 def test_random_networks_compute_the_same(seed: int) -> None:
     assert_random_network_computes_the_same(seed)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first", range(100, 2100, 100))
+@pytest.mark.parametrize("first", range(0, 2000, 100))
 def test_many_random_networks_compute_the_same(first: int) -> None:
     for seed in range(first, first + 100):
         assert_random_network_computes_the_same(seed)
@@ -246,7 +246,7 @@ def assert_random_network_computes_the_same(seed: int) -> None:
         assert_same_values(before, after, inputs)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(6))
 def test_values_lie_in_the_intervals_of_their_channels(seed: int) -> None:
     graph = ConstantNetwork(seed).graph(12)
     intervals = channel_intervals(graph)

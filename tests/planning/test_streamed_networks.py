@@ -18,7 +18,17 @@ from tests.planning.random_graphs import random_graph
 from tests.planning.symbolic import check_plan
 from tests.toy.chip import NAME, three_levels
 
-FIXED = [pytest.param(case, l2, id=f"{case}-{l2}") for case in CASES for l2 in case.budgets]
+# Every second budget is left to the slow tests, but those that show a stage.
+FIXED = [
+    pytest.param(
+        case,
+        l2,
+        id=f"{case}-{l2}",
+        marks=pytest.mark.slow if n % 2 and (case.name, l2) not in STAGES.values() else (),
+    )
+    for case in CASES
+    for n, l2 in enumerate(case.budgets)
+]
 # Plans in which much happens at once; for the sanitizers.
 BUSY = [("chain", 6_000), ("residual", 20_000), ("temporal", 7_800), ("two_outputs", 6_000)]
 

@@ -81,7 +81,10 @@ def test_network_is_clean_under_sanitizers(
     assert_exact(application.directory, plugins=plugins, sanitize=sanitize)
 
 
-@pytest.mark.parametrize("l1", [22528, 38236, 65536])
+@pytest.mark.parametrize(
+    "l1",
+    [22528, *(pytest.param(l1, marks=pytest.mark.slow) for l1 in (38236, 65536))],
+)
 def test_network_is_exact_with_other_l1_budgets_or_says_what_is_missing(
     application: Application, l1: int, plugins: Plugins, tmp_path: Path
 ) -> None:
