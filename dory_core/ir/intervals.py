@@ -97,9 +97,9 @@ def taps_of(window: Window, source: Tensor, output: Tensor) -> Taps:
     ):
         first = np.arange(window.kernel[axis]) * window.dilations[axis] - window.pads[axis]
         last = first + (size - 1) * window.strides[axis]
-        seen = first[:, None] + np.arange(size) * window.strides[axis]
+        before = np.maximum(-(first // window.strides[axis]), 0)  # outputs in front of the image
         inside.append((first >= 0) & (last < extent))
-        outside.append(~((seen >= 0) & (seen < extent)).any(axis=1))
+        outside.append((before >= size) | (first + before * window.strides[axis] >= extent))
     return Taps(
         np.logical_and.outer(*inside).reshape(-1), np.logical_or.outer(*outside).reshape(-1)
     )

@@ -122,7 +122,7 @@ KIND_LAYERS: tuple[KindCase, ...] = (
     KindCase(
         "softmax",
         lambda b: b.layer(
-            Softmax, "input", table=_softmax(0.06), requants=(requant(1, -128, 1, -128, 127),)
+            Softmax, "input", table=_softmax(0.02), requants=(requant(1, -128, 1, -128, 127),)
         ),
     ),
     KindCase("argmax", lambda b: b.layer(ArgMax, "input")),

@@ -240,15 +240,16 @@ def test_verbose_names_the_passes_and_dump_stages_writes_a_file_for_each(
 ) -> None:
     outcome = dory(*pipeline, net, "--plan-only", "-v", "--dump-stages", tmp_path / "dump")
     assert outcome.status == 0, outcome.stderr
-    assert "passes: channels, storage, order" in outcome.stdout.splitlines()
+    assert "passes: channels, sums, storage, order" in outcome.stdout.splitlines()
     assert sorted(path.name for path in (tmp_path / "dump").iterdir()) == [
         "00_imported.txt",
         "01_channels.txt",
-        "02_storage.txt",
-        "03_order.txt",
-        "04_bound.txt",
-        "05_tiled.txt",
-        "06_plan.json",
+        "02_sums.txt",
+        "03_storage.txt",
+        "04_order.txt",
+        "05_bound.txt",
+        "06_tiled.txt",
+        "07_plan.json",
     ]
     (tmp_path / "file").write_text("in the way")
     outcome = dory(*pipeline, net, "--plan-only", "--dump-stages", tmp_path / "file")
