@@ -26,9 +26,17 @@ class TestKernels(KernelConformance):
 
 
 class TestTwoAddends(KernelConformance):
-    """Rounding that is symmetric around some value."""
+    """Rounding that is symmetric around some value.
+
+    Fast tests run such layers under sanitizers in the networks of the conformance kit.
+    """
 
     cases = staticmethod(turned_cases)
+
+    @pytest.mark.slow
+    def test_sanitizers_find_nothing_in_a_sample(self, sanitizer: str) -> None:
+        """Every kind of layer."""
+        super().test_sanitizers_find_nothing_in_a_sample(sanitizer)
 
 
 @pytest.mark.parametrize("cores", [1, 3, 6])
