@@ -17,7 +17,7 @@ from pathlib import Path
 from collection import folder_of
 
 from dory_core.compiler import CompileOptions, compile_network
-from dory_core.plugins import load_plugins
+from dory_core.plugins import Plugins, load_plugins
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "mlperf_tiny.md"
 TARGETS = ("gap8", "stm32h7")
@@ -63,21 +63,20 @@ _HEAD = """\
 
 Written by `python benchmarks/bench_mlperf.py`. The four reference models of MLPerf Tiny as int8
 `.tflite` files; every layer of the applications equals TensorFlow Lite Micro. Cycles, latency and
-energy are the plan's estimates at the default operating point of the target; those of stm32h7 are
-1.26 to 1.41 times what the instructions of an image need. MAC are those that are computed:
-channels that cannot change are removed. "below" is the level below L2: RAM beside the chip for
-gap8, flash for stm32h7. Published results are those of MLPerf Tiny v1.0 (GAP9), v1.1 (Plumerai,
-Bosch) and v1.2 (X-CUBE-AI), measured on chips; cycles are the clock divided by inferences per
-second.
+energy are the plan's estimates at the default operating point of the target; those of stm32h7
+were 1.26 to 1.41 times the instructions of an image where that was counted. MAC are those that
+are computed: channels that cannot change are removed. "below" is the level below L2: RAM beside
+the chip for gap8, flash for stm32h7. Published results are those of MLPerf Tiny v1.0 (GAP9), v1.1
+(Plumerai, Bosch) and v1.2 (X-CUBE-AI), measured on chips; cycles are the clock divided by
+inferences per second.
 
 | model | target | MAC computed | cycles | MAC/cycle | latency | energy | L1 | L2 | below |
 | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
 """
 
 
-def row(model: Model, target: str, file: Path) -> str:
+def row(model: Model, target: str, file: Path, plugins: Plugins) -> str:
     """Return the line of the table for a model on a target."""
-    plugins = load_plugins()
     plan = compile_network(
         CompileOptions(file, target, "tflite", plan_only=True), plugins
     ).plan.to_json()
@@ -98,8 +97,9 @@ def row(model: Model, target: str, file: Path) -> str:
 
 def page(nets: Path) -> str:
     """Return the page."""
+    plugins = load_plugins()
     rows = [
-        row(model, target, nets / model.name / "net.tflite")
+        row(model, target, nets / model.name / "net.tflite", plugins)
         for model in MODELS
         for target in TARGETS
     ]

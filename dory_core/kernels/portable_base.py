@@ -304,3 +304,8 @@ def steps_of(start: int, count: int) -> str:
     if count == 0:
         return "{NULL, 0}"
     return f"{{steps + {start}, {count}}}" if start else f"{{steps, {count}}}"
+
+
+def packed(values: npt.NDArray[Any], bits: int, signed: bool) -> bytes:
+    """Return values one behind the other, as elements of ``bits`` bits."""
+    return pack_rows(values.reshape(1, -1), bits, signed).tobytes()

@@ -12,6 +12,7 @@ from dory_core.ir import Graph, Layer, Window, requant
 from dory_core.ir.geometry import Tile
 from dory_core.kernel import Traits
 from dory_core.kernels import portable_kernels
+from dory_core.kernels.portable import PortableConv
 from dory_core.plan import Plan
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.graphs import GraphBuilder
@@ -72,7 +73,7 @@ def test_constants_of_the_fourth_level_are_loaded_from_there(tmp_path: Path) -> 
     assert all(use.used > 0 for use in plan.levels)
 
 
-class Scratch(type(portable_kernels()[0])):  # type: ignore[misc]
+class Scratch(PortableConv):
     """A convolution in place that asks for scratch memory."""
 
     def traits(self, layer: Layer) -> Traits:

@@ -1,0 +1,130 @@
+"""Portable kernels of two operands: sum, product, maximum, minimum."""
+
+from __future__ import annotations
+
+from dory_core.expr import Number
+from dory_core.ir import Add, Array, Layer, Maximum, Minimum, Mul, Pairwise, Requant
+from dory_core.ir.geometry import Tile
+from dory_core.ir.graph import storage_for
+from dory_core.ir.packing import pack_rows
+from dory_core.ir.places import whole_axes
+from dory_core.kernel import FunctionCall, WeightBlock
+from dory_core.kernels import constants
+from dory_core.kernels.portable_base import Portable, c_type, steps_of
+
+
+class PortablePair(Portable):
+    """Two tensors, or a tensor and a constant, element by element."""
+
+    __slots__ = ()
+    parts = ("dory_portable_pair_impl.h",)
+
+    def _operands(self, layer: Layer) -> tuple[tuple[Requant, ...], tuple[Requant, ...]]:
+        a, b = layer.of(Pairwise).operand_requants
+        return (() if a is None else (a,)), (() if b is None else (b,))
+
+    def _steps(self, layer: Layer) -> tuple[Requant, ...]:
+        return layer.op.steps
+
+    def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
+        """Return the bytes of tables and of a constant operand."""
+        size = constants.table_bytes(self._steps(layer), tile.c_out)
+        constant = layer.of(Pairwise).constant
+        if constant is not None:
+            channels, height, width = constant.shape
+            count = tile.c_out if channels > 1 else 1
+            size = size + height * width * count * (_storage(constant)[0] // 8)
+        return constants.padded(size)
+
+    def weight_block(
+        self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
+    ) -> WeightBlock | None:
+        """Encode the tables as ``mul``, all rows of a constant operand as ``weights``, HWC."""
+        constant, steps = layer.of(Pairwise).constant, self._steps(layer)
+        parts = [("mul", constants.table(steps, c_out))] if steps else []
+        if constant is not None:
+            rows = constant.values[slice(*c_out)] if constant.shape[0] > 1 else constant.values
+            packed = pack_rows(rows.transpose(1, 2, 0), *_storage(constant))
+            parts.append(("weights", packed.tobytes()))
+        return constants.block(parts) if parts else None
+
+    def _sum_cycles(self, layer: Layer, tile: Tile) -> Number:
+        return 2 * self.costs.element
+
+    def call(self, layer: Layer) -> FunctionCall:
+        """Return the call, with the layer as constants."""
+        a, b = (len(steps) for steps in self._operands(layer))
+        constant = layer.of(Pairwise).constant
+        if constant is None:
+            shared, x2_type = whole_axes(layer, 1), c_type(layer.inputs[1])
+            place = f"0, 0, 0, {'1' if shared[2] else '$x_w'}, {'1' if shared[0] else '$x_c'}"
+        else:
+            c, h, w = (size == 1 for size in constant.shape)
+            shared = (c, h, w)
+            bits, signed = _storage(constant)
+            x2_type = f"{{{bits}, {int(signed)}}}"
+            place = f"$y_row, $y_column, 0, {constant.shape[2]}, {'1' if c else '$y_c'}"
+        fields = (
+            f".x = {c_type(layer.inputs[0])}",
+            f".x2 = {x2_type}",
+            f".y = {c_type(layer.output)}",
+            f".one_row = {int(shared[1])}",
+            f".one_column = {int(shared[2])}",
+            f".one_channel = {int(shared[0])}",
+            f".x_steps = {steps_of(0, a)}",
+            f".x2_steps = {steps_of(a, b)}",
+            f".steps = {steps_of(a + b, len(layer.op.requants))}",
+        )
+        second = "$weights" if constant is not None else "$x2"
+        arguments = {
+            "second": "&second",
+            "x": "$x",
+            "x2": second,
+            "steps": self._table(layer),
+            "y": "$y",
+        }
+        local = f"const dory_portable_second_t second = {{{place}}};"
+        return self._call(layer, "dory_portable_pair_t", fields, arguments, (local,))
+
+
+class PortableAdd(PortablePair):
+    """Element-wise sum of two requantised operands."""
+
+    __slots__ = ()
+    name = "dory_portable_add"
+    summary = "sum in plain C, any precision"
+    kind = Add
+
+
+class PortableMul(PortablePair):
+    """Element-wise product."""
+
+    __slots__ = ()
+    name = "dory_portable_mul"
+    summary = "product in plain C, any precision"
+    kind = Mul
+
+
+class PortableMaximum(PortablePair):
+    """The larger one of two operands."""
+
+    __slots__ = ()
+    name = "dory_portable_maximum"
+    summary = "larger one of two operands in plain C, any precision"
+    kind = Maximum
+
+
+class PortableMinimum(PortablePair):
+    """The smaller one of two operands."""
+
+    __slots__ = ()
+    name = "dory_portable_minimum"
+    summary = "smaller one of two operands in plain C, any precision"
+    kind = Minimum
+
+
+def _storage(constant: Array) -> tuple[int, bool]:
+    """Return (bits, signed) of a constant operand in memory, at least a byte."""
+    lo, hi = int(constant.values.min()), int(constant.values.max())
+    bits, signed = storage_for(lo, hi)
+    return max(bits, 8), signed
