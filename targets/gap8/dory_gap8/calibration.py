@@ -65,7 +65,8 @@ IM2COL_CHANNELS = 4
 # per step of 64 products, a few percent of which wait for the memory, and per output; what inputs
 # off words and forms of requantisation add to them. Per group of four channels and per further
 # segment of it; per four pixels, per row of their windows and, at borders, per tap; per call, fork
-# and barrier included. RAW: tenths of a cycle of an output beside its requantisation in C.
+# and barrier included. RAW: tenths of a cycle of an output beside its requantisation in C. TURNED:
+# another addend below zero is 14 instructions for four outputs, none of which waits.
 BLOCK_STEP = 245
 BLOCK_UNALIGNED = 25
 BLOCK_OUTPUT = 47
@@ -78,6 +79,7 @@ BLOCK_ROW = 25
 BLOCK_TAP = 40
 BLOCK_CALL = 900
 BLOCK_RAW = 60
+BLOCK_TURNED = 36
 # Gathering the columns of four pixels: fixed part, per row, tenths of a cycle per element and, at
 # borders, per tap. Longer columns are not gathered: they take too much of L1.
 GATHER_PIXELS = 180

@@ -93,6 +93,32 @@ def test_every_number_of_cores_computes_the_whole_tile(cores: int) -> None:
     HostLibrary([*cases, *random_cases(100 + cores, 4, cores)]).check()
 
 
+@pytest.mark.parametrize(("hi", "div"), [(127, 1 << 14), (127, 1 << 22), (100, 1 << 16)])
+def test_another_addend_below_zero_is_part_of_the_block(hi: int, div: int) -> None:
+    random = np.random.default_rng(hi + div)
+    mul = random.integers(div >> 12, div >> 11, 14)
+    add = [int(m) * 300 + div // 2 for m in mul]
+    step = requant(
+        *([int(m) for m in mul], add, div, -hi - 1, hi),
+        add_negative=[a - div // 3 for a in add],
+        turn=-300,
+    )
+    layer = conv(16, 14, (5, 6), SAME, (step,), "i8")
+    done = finish(layer)
+    assert done.turned
+    assert done.form != "DORY_BLOCK_RAW"
+    HostLibrary([whole(WindowKernel(), layer)]).check()
+
+
+def test_filters_of_many_taps_are_gathered() -> None:
+    window = Window(kernel=(10, 8), strides=(2, 2), pads=(4, 3, 5, 4), pad_value=-7)
+    layer = conv(1, 8, (23, 20), window, x="i8")
+    rejection = WindowKernel().accepts(conv(8, 8, (23, 20), window, x="i8"))
+    assert rejection is not None
+    assert "80 taps" in rejection.reason
+    HostLibrary([whole(GatherKernel(), layer)]).check()
+
+
 @pytest.mark.parametrize("c_out", [1, 4, 31, 32, 33, 70])
 @pytest.mark.parametrize("width", [1, 3, 4, 9])
 def test_tails_of_channels_and_pixels(c_out: int, width: int) -> None:

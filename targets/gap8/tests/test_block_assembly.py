@@ -17,7 +17,7 @@ INPUTS, WEIGHTS, PARAMETERS, OUTPUTS, TABLE, ARGUMENTS, STACK = (
 )
 
 
-def assembly(form: int, reach: int, clip: int, x_signed: int, lanes: int) -> str:
+def assembly(form: int, reach: int, clip: int, x_signed: int, lanes: int, turned: int = 0) -> str:
     """Return the assembly text of a variant, as the preprocessor leaves it."""
     macros = {
         "DORY_KERNEL": "kernel",
@@ -30,15 +30,16 @@ def assembly(form: int, reach: int, clip: int, x_signed: int, lanes: int) -> str
         "DORY_BLOCK_FORM": form,
         "DORY_BLOCK_REACH": reach,
         "DORY_BLOCK_CLIP": clip,
+        "DORY_BLOCK_TURNED": turned,
         "DORY_X_SIGNED": x_signed,
         "DORY_LANES": lanes,
     }
     return assembly_of("dory_gap8_block_asm.h", macros)
 
 
-def check(variant: tuple[int, int, int, int, int], seed: int) -> Machine:
+def check(variant: tuple[int, int, int, int, int, int], seed: int) -> Machine:
     """Run a block of random size on random values and compare its outputs with numpy's."""
-    form, reach, clip, x_signed, lanes = variant
+    form, reach, clip, x_signed, lanes, turned = variant
     random = np.random.default_rng(seed)
     machine = Machine(Program.parse(assembly(*variant)))
     segments, steps, groups = (int(random.integers(*r)) for r in ((1, 4), (2, 6), (1, 4)))
@@ -62,6 +63,8 @@ def check(variant: tuple[int, int, int, int, int], seed: int) -> Machine:
 
     channels = 4 * groups
     columns = []
+    if turned:
+        columns.append(random.integers(-3000, 3000, channels))
     if form != RAW and reach:
         columns.append(random.integers(100, 30000, channels))
     low_bits = int(random.integers(3, 12))
@@ -70,6 +73,8 @@ def check(variant: tuple[int, int, int, int, int], seed: int) -> Machine:
     if form != RAW:
         columns.append(random.integers(-3000, 3000, channels))
         columns.append(random.integers(-(1 << 20), 1 << 20, channels))
+        below = random.integers(-(1 << 20), 1 << 20, channels) * turned
+        columns += [below] if turned else []
         machine.put(PARAMETERS, *np.stack(columns, axis=1).reshape(-1).tolist())
     shift, hi = int(random.integers(8, 20)), int(random.choice([255, 127, 63, 1]))
     y_bytes = (channels + 4 * int(random.integers(0, 3))) * (4 if form == RAW else 1)
@@ -79,12 +84,15 @@ def check(variant: tuple[int, int, int, int, int], seed: int) -> Machine:
 
     v = np.einsum("apsl,gascl->pgc", x, w).reshape(4, channels)
     if form != RAW:
+        if turned:
+            v = v + columns[0]
         if reach:
-            v = np.clip(v, -columns[0] - 1, columns[0])
-        last = signed(v * columns[-2])
+            v = np.clip(v, -columns[turned] - 1, columns[turned])
+        mul, add = columns[-2 - turned], columns[-1 - turned]
+        last = signed(v * mul)
         if form == LIMBS:
-            last = last + (signed(v * columns[-3]) >> low_bits)
-        v = signed(last + columns[-1]) >> shift
+            last = last + (signed(v * columns[-3 - turned]) >> low_bits)
+        v = signed(last + add + np.where(v < 0, below, 0)) >> shift
         if clip != NO_CLIP:
             v = np.clip(v, 0 if clip == UNSIGNED else -hi - 1, hi)
     kind, size = ("<i4", 4) if form == RAW else ("<u1", 1)
@@ -105,8 +113,21 @@ def check(variant: tuple[int, int, int, int, int], seed: int) -> Machine:
 )
 def test_every_variant_of_the_block(form, reach, clip, x_signed, lanes) -> None:
     for seed in range(3):
-        machine = check((form, reach, clip, x_signed, lanes), seed)
+        machine = check((form, reach, clip, x_signed, lanes, 0), seed)
         assert machine.stalls == 0, "an instruction waits for a load"
+
+
+@pytest.mark.parametrize("clip", [NO_CLIP, UNSIGNED, SIGNED])
+@pytest.mark.parametrize(("form", "reach"), [(STEP, 0), (STEP, 1), (LIMBS, 0), (LIMBS, 1)])
+def test_every_variant_with_another_addend_below_zero(form, reach, clip) -> None:
+    for seed in range(4):
+        machine = check((form, reach, clip, seed % 2, 4 - 2 * (seed // 2), 1), seed)
+        assert machine.stalls == 0, "an instruction waits for a load"
+
+
+def test_another_addend_costs_14_instructions_for_four_outputs() -> None:
+    lengths = [len(Program.parse(assembly(LIMBS, 1, SIGNED, 0, 4, t)).instructions) for t in (0, 1)]
+    assert lengths[1] - lengths[0] == 4 * 14
 
 
 def test_a_step_is_24_instructions_for_64_products() -> None:

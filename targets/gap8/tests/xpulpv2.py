@@ -185,6 +185,7 @@ class Machine:
             "addi": lambda: a + b,
             "sub": lambda: a - b,
             "slli": lambda: a << b,
+            "srli": lambda: (a & 0xFFFFFFFF) >> b,
             "mul": lambda: a * b,
             "p.mac": lambda: old + a * b,
             "sra": lambda: a >> (b & 31),

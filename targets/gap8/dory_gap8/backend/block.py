@@ -52,13 +52,15 @@ BLOCK_INPUTS = ("u8", "i8", "u16", "i16")
 class Finish:
     """What the block does with its sums.
 
-    form: macro of ``dory_gap8_block_impl.h``; RAW leaves them to C. parameters: int32, shape
+    form: macro of ``dory_gap8_block_impl.h``; RAW leaves them to C. turned: whether there is
+    another addend below zero. parameters: int32, shape
     (C, n), as they lie in the weight block. clip: macro of the clip. token: part of a name.
     cycles: tenths per output.
     """
 
     form: str
     reach: bool
+    turned: bool
     clip: str
     parameters: npt.NDArray[Any]
     shift: int
@@ -85,24 +87,27 @@ def finish(layer: Layer) -> Finish:
 @functools.lru_cache(maxsize=128)
 def _finish(epilogue: Epilogue, bits: int, channels: int) -> Finish:
     narrow = epilogue.narrow
-    plain = narrow is not None and not epilogue.turned
-    if narrow is None or not plain or bits != 8 or epilogue.clip_form not in _CLIPS:
+    if narrow is None or bits != 8 or epilogue.clip_form not in _CLIPS:
         none = np.zeros((channels, 0), dtype=np.int64)
         raw = 10 * epilogue.cycles + cal.BLOCK_RAW
-        return Finish("DORY_BLOCK_RAW", False, "DORY_BLOCK_NO_CLIP", none, 0, 0, 0, "raw", raw)
+        clip = "DORY_BLOCK_NO_CLIP"
+        return Finish("DORY_BLOCK_RAW", False, False, clip, none, 0, 0, 0, "raw", raw)
     limbs = epilogue.form == LIMBS
     macro, token = _CLIPS[epilogue.clip_form]
-    form = "l" if limbs else "q32"
+    form = ("t" if epilogue.turned else "") + ("c" if epilogue.reach else "")
+    form += "l" if limbs else "q32"
+    cycles = cal.BLOCK_OUTPUT + cal.BLOCK_CLAMP * epilogue.reach + cal.BLOCK_LIMBS * limbs
     return Finish(
         "DORY_BLOCK_LIMBS" if limbs else "DORY_BLOCK_STEP",
         epilogue.reach,
+        epilogue.turned,
         macro,
         np.broadcast_to(epilogue.records, (channels, epilogue.records.shape[1])),
         narrow.high_shift,
         narrow.low_bits,
         0 if epilogue.clip is None else epilogue.clip[1],
-        ("c" if epilogue.reach else "") + form + token,
-        cal.BLOCK_OUTPUT + cal.BLOCK_CLAMP * epilogue.reach + cal.BLOCK_LIMBS * limbs,
+        form + token,
+        cycles + cal.BLOCK_TURNED * epilogue.turned,
     )
 
 
@@ -145,11 +150,6 @@ class BlockKernel(ClusterKernel):
         wrong = reject_type(layer.inputs[0], "input", BLOCK_INPUTS)
         if wrong is not None:
             return wrong
-        kernel_h, kernel_w = layer.op.window.kernel
-        if kernel_h * kernel_w > MOST_TAPS:
-            return Rejection(
-                f"its filter has {kernel_h * kernel_w} taps, at most {MOST_TAPS} are possible"
-            )
         return self._reject_channels(layer) or reject_weighted(layer)
 
     def _reject_channels(self, layer: Layer) -> Rejection | None:
@@ -298,6 +298,7 @@ class BlockKernel(ClusterKernel):
             ("DORY_BLOCK_SHARED", str(self._shared())),
             ("DORY_BLOCK_FORM", done.form),
             ("DORY_BLOCK_REACH", str(int(done.reach))),
+            ("DORY_BLOCK_TURNED", str(int(done.turned))),
             ("DORY_BLOCK_CLIP", done.clip),
             ("DORY_PADDED", str(int(any(window.pads)))),
             ("DORY_PAD_VALUE", str(window.pad_value)),
@@ -360,7 +361,9 @@ class WindowKernel(BlockKernel):
 
     def _reject_channels(self, layer: Layer) -> Rejection | None:
         """Pixels of eight bytes at least, whole words unless a column is long."""
-        pixel = _pixel_bytes(layer)
+        pixel, taps = _pixel_bytes(layer), layer.window.taps
+        if taps > MOST_TAPS:
+            return Rejection(f"its filter has {taps} taps, at most {MOST_TAPS} are possible")
         if pixel < 8:
             return Rejection(f"it wants 8 bytes in a pixel at least, this one has {pixel}")
         window = layer.window

@@ -140,6 +140,61 @@ void dory_block_run(const dory_block_t *b) __asm__(DORY_BLOCK_NAME);
   DORY_I("add t0, t0, t4")           \
   DORY_SUMS(a4, a5, a6, a7, "4: ")
 
+#elif DORY_BLOCK_TURNED
+
+/* Offset and reach lie in ra one after the other, mul_low, mul (or its high limb), add and below in
+ * a0, a1, a2, a3. Values of two pixels are made at a time in t0 and t4. The sign of a sum, moved to
+ * its place of 1, multiplies what is added below zero. The next offset is loaded a channel ahead. */
+#if DORY_BLOCK_REACH
+#define DORY_CLAMP_TURNED(a, b, c, d) DORY_EACH("p.clipr ", a, b, c, d, "ra")
+#else
+#define DORY_CLAMP_TURNED(a, b, c, d)
+#endif
+#if DORY_BLOCK_FORM == DORY_BLOCK_LIMBS
+#define DORY_LOAD_LOW DORY_LOAD(a0)
+#define DORY_PRODUCTS(a, b)              \
+  DORY_I("mul t0, " #a ", a0")           \
+  DORY_I("mul t4, " #b ", a0")           \
+  DORY_I("sra t0, t0, t5")               \
+  DORY_I("sra t4, t4, t5")               \
+  DORY_I("p.mac t0, " #a ", a1")         \
+  DORY_I("p.mac t4, " #b ", a1")
+#else
+#define DORY_LOAD_LOW
+#define DORY_PRODUCTS(a, b)              \
+  DORY_I("mul t0, " #a ", a1")           \
+  DORY_I("mul t4, " #b ", a1")
+#endif
+#define DORY_TWO(a, b)                   \
+  DORY_PRODUCTS(a, b)                    \
+  DORY_I("srli " #a ", " #a ", 31")      \
+  DORY_I("srli " #b ", " #b ", 31")      \
+  DORY_I("p.mac t0, " #a ", a3")         \
+  DORY_I("p.mac t4, " #b ", a3")         \
+  DORY_I("p.addNr t0, a2, t2")           \
+  DORY_I("p.addNr t4, a2, t2")           \
+  DORY_CLIP(a, t0)                       \
+  DORY_CLIP(b, t4)
+#define DORY_CHANNEL(a, b, c, d, load)   \
+  DORY_EACH("add ", a, b, c, d, "ra")    \
+  DORY_LOAD_REACH(DORY_LOAD, ra)         \
+  DORY_LOAD_LOW DORY_LOAD(a1)            \
+  DORY_LOAD(a2)                          \
+  DORY_CLAMP_TURNED(a, b, c, d)          \
+  DORY_LOAD(a3) load(ra)                 \
+  DORY_TWO(a, b)                         \
+  DORY_TWO(c, d)
+#define DORY_OUTPUT                             \
+  DORY_LOAD(ra)                                 \
+  DORY_I("lw t2, " DORY_AT_SHIFT)               \
+  DORY_I("lw t3, " DORY_AT_HI)                  \
+  DORY_I("lw t5, " DORY_AT_LOW_BITS)            \
+  DORY_CHANNEL(s0, s4, s8, a4, DORY_LOAD)       \
+  DORY_CHANNEL(s1, s5, s9, a5, DORY_LOAD)       \
+  DORY_CHANNEL(s2, s6, s10, a6, DORY_LOAD)      \
+  DORY_CHANNEL(s3, s7, s11, a7, DORY_NOTHING)   \
+  DORY_PACK_AND_STORE
+
 #elif DORY_BLOCK_FORM == DORY_BLOCK_STEP
 
 /* Parameters are loaded a channel ahead: reach, mul, add into a0, a1, a2 and a3, t5, ra in turn. */

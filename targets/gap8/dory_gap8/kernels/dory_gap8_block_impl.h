@@ -6,6 +6,8 @@
  *   DORY_Y_T          type of an output
  *   DORY_BLOCK_FORM   what becomes of a sum, see below
  *   DORY_BLOCK_REACH  whether it is clamped first (not for DORY_BLOCK_RAW)
+ *   DORY_BLOCK_TURNED whether an offset is added to it before, and where it is negative then,
+ *                     another addend to its product (not for DORY_BLOCK_RAW)
  *   DORY_BLOCK_CLIP   how the output is clipped
  *
  * Inputs are read where they lie: the inputs of a pixel are segments of `steps` words, and a table names where each segment of each pixel begins. Nothing has to be gathered for windows,
@@ -13,7 +15,7 @@
  *
  * Weights of four output channels are interleaved: for each word of inputs of all segments in turn a
  * word of each channel, so that one pointer feeds the block. Parameters are interleaved likewise,
- * for each channel [reach], then mul, add or mul_low, mul_high, add.
+ * for each channel [offset] [reach], then mul, add or mul_low, mul_high, add, then [below].
  *
  * On the chip the block is assembly: 8 loads and 16 dot products per step, with all registers in
  * use, which no compiler manages. Everywhere else it is the C function that follows; both give the
@@ -30,7 +32,9 @@
 #define DORY_BLOCK_SIGNED 2   /* -hi - 1 .. hi */
 
 #define DORY_BLOCK_PARAMETERS \
-  (DORY_BLOCK_FORM == DORY_BLOCK_RAW ? 0 : 1 + DORY_BLOCK_FORM + DORY_BLOCK_REACH)
+  (DORY_BLOCK_FORM == DORY_BLOCK_RAW                                   \
+       ? 0                                                             \
+       : 1 + DORY_BLOCK_FORM + DORY_BLOCK_REACH + 2 * DORY_BLOCK_TURNED)
 
 #if DORY_BLOCK_FORM == DORY_BLOCK_RAW
 typedef int32_t dory_block_y_t;
@@ -61,17 +65,22 @@ typedef struct {
 
 static inline int32_t dory_block_value(int32_t sum, const int32_t *p, const dory_block_t *b) {
   int32_t v = sum;
-#if DORY_BLOCK_FORM != DORY_BLOCK_RAW && DORY_BLOCK_REACH
+#if DORY_BLOCK_FORM != DORY_BLOCK_RAW
+  uint32_t product = 0;
+#if DORY_BLOCK_TURNED
+  v = (int32_t)((uint32_t)v + (uint32_t)*p++);
+#endif
+#if DORY_BLOCK_REACH
   v = dory_gap8_clip(v, -p[0] - 1, p[0]);
   p++;
 #endif
-#if DORY_BLOCK_FORM == DORY_BLOCK_STEP
-  v = (int32_t)((uint32_t)v * (uint32_t)p[0] + (uint32_t)p[1]) >> b->shift;
-#elif DORY_BLOCK_FORM == DORY_BLOCK_LIMBS
-  {
-    const int32_t low = (int32_t)((uint32_t)v * (uint32_t)p[0]) >> b->low_bits;
-    v = (int32_t)((uint32_t)v * (uint32_t)p[1] + (uint32_t)low + (uint32_t)p[2]) >> b->shift;
-  }
+#if DORY_BLOCK_FORM == DORY_BLOCK_LIMBS
+  product = (uint32_t)((int32_t)((uint32_t)v * (uint32_t)*p++) >> b->low_bits);
+#endif
+#if DORY_BLOCK_TURNED
+  product += v < 0 ? (uint32_t)p[2] : 0;
+#endif
+  v = (int32_t)((uint32_t)v * (uint32_t)p[0] + product + (uint32_t)p[1]) >> b->shift;
 #endif
 #if DORY_BLOCK_CLIP == DORY_BLOCK_UNSIGNED
   v = dory_gap8_clip(v, 0, b->hi);
