@@ -44,6 +44,34 @@ _CONFIG = """\
 #define DORY_ARENAS_CACHED {cached}
 #endif
 
+/* The first of the two regions of the MPU for that. A region of a higher number lies above. */
+#ifndef DORY_MPU_REGION
+#define DORY_MPU_REGION 14
+#endif
+
+/* 1: nothing is executed from those regions, all of AXI SRAM and D2 SRAM 1 to 3. With 0 functions
+ * in RAM work as before. */
+#ifndef DORY_ARENAS_EXECUTE_NEVER
+#define DORY_ARENAS_EXECUTE_NEVER 0
+#endif
+
+/* 1: dory_stm32h7_init fills the arenas with zeros, for memories with ECC. With 0 the start-up of
+ * the program has done it. */
+#ifndef DORY_ARENAS_CLEARED
+#define DORY_ARENAS_CLEARED 1
+#endif
+
+/* Channels of the MDMA that the network may take, as bits; it never touches the others. */
+#ifndef DORY_MDMA_CHANNELS
+#define DORY_MDMA_CHANNELS 0xFFFFu
+#endif
+
+/* Looks at the flags of a transfer after which it has failed: dory_stm32h7_fault. The longest
+ * transfers take some hundred thousand cycles, a look some twenty. 0: never. */
+#ifndef DORY_MDMA_POLLS
+#define DORY_MDMA_POLLS 10000000u
+#endif
+
 /* 1: start-up turns the D-cache on. With a start-up of your own this is for it to decide. */
 #define DORY_DATA_CACHE {data_cache}
 

@@ -39,13 +39,18 @@ For example one of CubeIDE:
 
 - Program: `dory_stm32h7_init()` once, after clocks and caches are set up, then
   `dory_stm32h7_run(input, output, 0, 0)` for each input; `hal/stm32h7/dory_stm32h7.h` says the
-  rest. The arenas take {l1} B of DTCM and {l2} B of AXI SRAM; `--l1` and `--l2` make them smaller.
+  rest, `dory_stm32h7_config.h` all that can be chosen: `DORY_MDMA_CHANNELS=0x00FF` leaves
+  channels 8 to 15 of the MDMA to you. Define `dory_stm32h7_wait` to sleep or yield while a
+  transfer runs, and `dory_stm32h7_fault` for errors and time-outs of transfers. The arenas take
+  {l1} B of DTCM and {l2} B of AXI SRAM; `--l1` and `--l2` make them smaller.
 """
 
 _UNCACHED = """\
   AXI SRAM and D2 SRAM become regions of the MPU that bypass the D-cache (numbers 14 and 15), your
-  variables in them as well; with `DORY_ARENAS_CACHED=1` they stay cached and the driver cleans what
-  it moves.
+  variables in them as well; `DORY_MPU_REGION` names others. Regions of higher numbers lie above
+  regions of lower ones, yours included. Code in these memories still runs, slower; with
+  `DORY_ARENAS_EXECUTE_NEVER=1` it faults. With `DORY_ARENAS_CACHED=1` they stay cached and the
+  driver cleans what it moves.
 """
 
 

@@ -136,9 +136,13 @@ int main(void)
 """
 
 
-@pytest.mark.parametrize("cached", [0, 1])
-@pytest.mark.parametrize("driver", ["mdma", "memcpy"])
-def test_copies_are_those_of_a_loop(driver: str, cached: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("driver", "cached", "channels"),
+    [("mdma", 0, 0xFFFF), ("mdma", 1, 0xFFFF), ("mdma", 0, 0x0412), ("memcpy", 1, 0xFFFF)],
+)
+def test_copies_are_those_of_a_loop(
+    driver: str, cached: int, channels: int, tmp_path: Path
+) -> None:
     require_emulator()
     plugins = load_plugins()
     builder = GraphBuilder((4, 5, 5), name="tiny")
@@ -157,7 +161,7 @@ def test_copies_are_those_of_a_loop(driver: str, cached: int, tmp_path: Path) ->
     text = config.read_text()
     for old in (0, 1):
         text = text.replace(f"ARENAS_CACHED {old}", f"ARENAS_CACHED {cached}")
-    config.write_text(text)
+    config.write_text(text.replace("CHANNELS 0xFFFFu", f"CHANNELS {channels:#x}u"))
     (directory / "board/main.c").write_text(MAIN)
     toolchain = find_toolchain()
     machine = Machine(
@@ -165,4 +169,5 @@ def test_copies_are_those_of_a_loop(driver: str, cached: int, tmp_path: Path) ->
     )
     machine.run(120)
     assert machine.exit_code == 0
-    assert bool(machine.mdma.transfers) == (driver == "mdma")
+    taken = sum(1 << c.number for c in machine.mdma.channels if any(c.registers.values()))
+    assert taken == (channels if driver == "mdma" else 0)

@@ -67,8 +67,8 @@ FAULTS = (
     Fault(
         "one_look_at_the_flags",
         DRIVER,
-        "} while (!(flags & (MDMA_ISR_CTCIF | MDMA_ISR_TEIF)));",
-        "} while (0);",
+        "while (!((flags = mdma->isr) & (MDMA_ISR_CTCIF | MDMA_ISR_TEIF))) {",
+        "while (((flags = mdma->isr), 0)) {",
     ),
     Fault(
         "axi_bus_for_dtcm",
@@ -217,9 +217,37 @@ FAULTS = (
     Fault(
         "uncached_region_too_small",
         CHIP,
-        "mpu_uncached(14, 0x24000000u, 19);",
-        "mpu_uncached(14, 0x24000000u, 10);",
+        "mpu_uncached(DORY_MPU_REGION, 0x24000000u, 19);",
+        "mpu_uncached(DORY_MPU_REGION, 0x24000000u, 10);",
         "the data cache holds AXI SRAM",
+    ),
+    Fault(
+        "erratum_of_axi_sram",
+        CHIP,
+        "AXI_TARG7_FN_MOD = AXI_TARG7_FN_MOD_ONE_READ;",
+        "",
+        "several reads of AXI SRAM under way",
+    ),
+    Fault(
+        "interrupts_while_the_cache_is_emptied",
+        CHIP,
+        "const uint32_t mask = interrupts_off();",
+        "const uint32_t mask = 0;",
+        "while interrupts are on",
+    ),
+    Fault(
+        "interrupts_while_the_mpu_is_off",
+        CHIP,
+        "  dsb();\n  MPU_CTRL &=",
+        "  interrupts_restore(mask);\n  dsb();\n  MPU_CTRL &=",
+        "while interrupts are on",
+    ),
+    Fault(
+        "cycle_counter_of_the_user",
+        CHIP,
+        "  SCB_DEMCR |= SCB_DEMCR_TRCENA;\n",
+        "  SCB_DEMCR |= SCB_DEMCR_TRCENA;\n  DWT_CYCCNT = 0;\n",
+        "cycle counter is set",
     ),
     Fault("stack_overflow", LINKER, "STACK_SIZE = 8K", "STACK_SIZE = 64", "where nothing answers"),
 )

@@ -11,7 +11,18 @@ from dory_stm32h7.emulator.elf import Elf
 from dory_stm32h7.emulator.faults import ChipFault
 from dory_stm32h7.emulator.mdma import Mdma
 from dory_stm32h7.emulator.memories import Memories
-from dory_stm32h7.emulator.system import PPB_BASE, PPB_BYTES, RCC_BASE, Clocks, Core
+from dory_stm32h7.emulator.system import (
+    DBGMCU_BASE,
+    INTERCONNECT_BASE,
+    PPB_BASE,
+    PPB_BYTES,
+    RCC_BASE,
+    Clocks,
+    Core,
+    Interconnect,
+    identity,
+    read_only,
+)
 
 MDMA_BASE = 0x5200_0000
 PAGE = 0x1000
@@ -36,13 +47,15 @@ class Machine:
         self.image = image
         self.memories = Memories()
         self.clocks = Clocks(self.memories)
-        self.core = Core()
+        self.core = Core(masked=lambda: self._interrupts_off)
+        self.interconnect = Interconnect()
         self.mdma = Mdma(
             self.memories,
             clocked=lambda: self.clocks.mdma,
             cached=self.core.cached,
             maintained=self.core.maintained,
             seed=seed,
+            one_read=lambda: self.interconnect.one_read,
         )
         self.output = ""
         self.exit_code: int | None = None
@@ -74,6 +87,9 @@ class Machine:
                 self._uc.mem_map_ptr(region.base, region.size, UC_PROT_READ | access, pointer)
         self._mmio(MDMA_BASE, PAGE, self.mdma.read, self.mdma.write)
         self._mmio(RCC_BASE, PAGE, self.clocks.read, self._write_clocks)
+        self._mmio(DBGMCU_BASE, PAGE, identity, read_only)
+        interconnect = self.interconnect
+        self._mmio(INTERCONNECT_BASE, PAGE, interconnect.read, interconnect.write)
         self._mmio(PPB_BASE, PPB_BYTES, self._read_core, self.core.write)
         self._uc.hook_add(UC_HOOK_INTR, self._interrupt)
         self._uc.hook_add(UC_HOOK_MEM_INVALID, self._invalid)
@@ -185,6 +201,12 @@ class Machine:
         from unicorn.arm_const import UC_ARM_REG_PC
 
         return int(self._uc.reg_read(UC_ARM_REG_PC))
+
+    @property
+    def _interrupts_off(self) -> bool:
+        from unicorn.arm_const import UC_ARM_REG_PRIMASK
+
+        return bool(self._uc.reg_read(UC_ARM_REG_PRIMASK))
 
     # -- running ------------------------------------------------------------------------------
 

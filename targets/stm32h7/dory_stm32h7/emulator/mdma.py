@@ -77,6 +77,7 @@ class Mdma:
         cached: Callable[[int], bool],
         maintained: set[int],
         seed: int = 1,
+        one_read: Callable[[], bool] = lambda: True,
     ) -> None:
         self.memories = memories
         self.channels = [Channel(n) for n in range(CHANNELS)]
@@ -84,6 +85,7 @@ class Mdma:
         self.ordered = False
         self._clocked, self._cached = clocked, cached
         self._maintained = maintained
+        self._one_read = one_read
         self._random = np.random.default_rng(seed)
 
     # -- registers ----------------------------------------------------------------------------
@@ -236,6 +238,11 @@ class Mdma:
         region = self._region(setup, side, what)
         if side.name == "destination" and not region.writable:
             raise ChipFault(f"{what}: {region.name} is read-only")
+        if region is self.memories.axi and side.name == "source" and not self._one_read():
+            raise ChipFault(
+                f"{what}: the interconnect of revision Y has several reads of AXI SRAM under way, "
+                "which may return wrong data (ES0392, 2.2.9)"
+            )
         if region.tcm != side.tcm:
             bus = "TCM port" if side.tcm else "AXI bus"
             raise ChipFault(f"{what} lies in {region.name}, the {bus} is selected")

@@ -151,6 +151,8 @@ class Session:
 
     def _on_input(self, machine: Machine) -> None:
         run = machine.argument(0)
+        if run == 0:
+            self._poison("dory_l1_arena", "dory_l2_arena", "dory_d2_arena")
         if run >= self._count * self._repeat:
             machine.return_from(0)
         elif self._inputs is None:
@@ -167,7 +169,7 @@ class Session:
         self._executions.append(Execution())
         self._mark = machine.instructions
         self._done = 0
-        self._poison_l1(machine)
+        self._poison("dory_l1_arena")
 
     def _on_layer(self, machine: Machine) -> None:
         index, address, size = (machine.argument(n) for n in range(3))
@@ -179,7 +181,7 @@ class Session:
         execution.values[index] = layer.unpack(data)
         execution.instructions[index] = machine.instructions - self._mark
         self._done += 1
-        self._poison_l1(machine)
+        self._poison("dory_l1_arena")  # nothing in it outlives a layer
         self._mark = machine.instructions
 
     def _on_output(self, machine: Machine) -> None:
@@ -190,8 +192,8 @@ class Session:
         if missing:
             raise ChipFault(f"layer {missing[0]} did not run")
 
-    def _poison_l1(self, machine: Machine) -> None:
-        """Nothing in the arena of L1 outlives a layer."""
-        symbol = self._image.find("dory_l1_arena")
-        if symbol is not None:
-            machine.memories.view(symbol.address, symbol.size, "L1")[:] = POISON
+    def _poison(self, *arenas: str) -> None:
+        """Fill arenas with what no program can rely on."""
+        for symbol in filter(None, map(self._image.find, arenas)):
+            memory = self.machine.memories.view(symbol.address, symbol.size, "arena")
+            memory[:] = POISON

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from dory_stm32h7.emulator.faults import ChipFault
@@ -12,6 +13,10 @@ RCC_BASE = 0x5802_4000
 RCC_AHB3ENR, RCC_AHB2ENR = 0x4D4, 0x4DC
 MDMAEN = 1 << 0
 SRAM123EN = 7 << 29
+
+DBGMCU_BASE, INTERCONNECT_BASE = 0x5C00_1000, 0x5100_8000
+REVISION_Y = 0x1003_6450  # DBGMCU_IDCODE
+TARG7_FN_MOD = 0x108
 
 PPB_BASE, PPB_BYTES = 0xE000_0000, 0x1_0000
 DWT_CTRL, DWT_CYCCNT, DWT_LAR = 0x1000, 0x1004, 0x1FB0
@@ -56,6 +61,37 @@ class Clocks:
         return self._on(RCC_AHB3ENR, MDMAEN)
 
 
+class Interconnect:
+    """The AXI interconnect of a chip of revision Y.
+
+    one_read: it has one read of AXI SRAM under way at a time; with more of them data may be wrong
+    (ES0392, 2.2.9).
+    """
+
+    def __init__(self) -> None:
+        self.one_read = False
+
+    def read(self, offset: int, size: int) -> int:
+        """Return a register; offset: from INTERCONNECT_BASE."""
+        return int(self.one_read) if offset == TARG7_FN_MOD else 0
+
+    def write(self, offset: int, size: int, value: int) -> None:
+        """Write a register; raises ChipFault."""
+        if offset != TARG7_FN_MOD:
+            raise ChipFault(f"interconnect register {offset:#05x} is written: this model lacks it")
+        self.one_read = bool(value & 1)
+
+
+def identity(offset: int, size: int) -> int:
+    """Return a register of the chip's identity; offset: from DBGMCU_BASE."""
+    return 0 if offset else REVISION_Y
+
+
+def read_only(offset: int, size: int, value: int) -> None:
+    """Refuse a write: raises ChipFault."""
+    raise ChipFault(f"register {offset:#05x} of the chip's identity is written")
+
+
 @dataclass(slots=True)
 class Core:
     """System control space of the core: caches, MPU, cycle counter, debug state.
@@ -63,11 +99,13 @@ class Core:
     maintained: addresses of the lines of the data cache that were cleaned or invalidated.
     emptied: sets and ways of the data cache that were written back and emptied while it was on.
     instructions: what the cycle counter shows; the emulator counts no cycles.
+    masked: tells whether interrupts are off.
     """
 
     maintained: set[int] = field(default_factory=set)
     emptied: set[int] = field(default_factory=set)
     instructions: int = 0
+    masked: Callable[[], bool] = lambda: True
     _registers: dict[int, int] = field(default_factory=dict)
     _regions: dict[int, tuple[int, int]] = field(default_factory=dict)
 
@@ -91,10 +129,14 @@ class Core:
             self._set_region(offset, value)
         elif offset == DCCISW:
             if self.data_cache:
+                self._check_masked("the data cache is emptied")
                 self.emptied.add(value)
         elif offset in _PLAIN or offset == CCR:
             self._registers[offset] = value
+            if offset == DWT_CYCCNT:
+                raise ChipFault("the cycle counter is set: it may be in somebody's use")
             if offset == MPU_CTRL:
+                self._check_masked("the MPU is switched")
                 self._check_emptied()
         elif offset not in (ICIALLU, DCISW):
             raise ChipFault(f"system register {offset:#06x} is written: this model lacks it")
@@ -113,6 +155,12 @@ class Core:
             if attributes & 1 and base % self._size(attributes):
                 raise ChipFault(f"MPU region {number} at {base:#010x} is not aligned to its size")
         self._regions[number] = (base, attributes)
+
+    def _check_masked(self, what: str) -> None:
+        if not self.masked():
+            raise ChipFault(
+                f"{what} while interrupts are on: a handler may leave lines in the data cache"
+            )
 
     def _check_emptied(self) -> None:
         """Memory that bypasses the data cache from now on must not lie in it."""
@@ -144,9 +192,14 @@ class Core:
             return False
         if DTCM_ADDRESS <= address < DTCM_ADDRESS + DTCM_BYTES:
             return False
+        attributes = self.region(address)
+        return attributes is None or bool(attributes & (1 << 17))  # C
+
+    def region(self, address: int) -> int | None:
+        """Return the attributes of the MPU's region at an address, None outside of all."""
         if self._registers.get(MPU_CTRL, 0) & 1:
             for number in sorted(self._regions, reverse=True):
                 base, attributes = self._regions[number]
                 if attributes & 1 and base <= address < base + self._size(attributes):
-                    return bool(attributes & (1 << 17))  # C
-        return True
+                    return attributes
+        return None

@@ -45,13 +45,28 @@ static channel_t channels[MDMA_CHANNELS];
 static uint32_t members[MDMA_CHANNELS]; /* of the ticket that a channel stands for, as bits */
 static uint32_t next_channel;
 
+#if (DORY_MDMA_CHANNELS & 0xFFFFu) == 0
+#error "DORY_MDMA_CHANNELS names no channel of the MDMA"
+#endif
+
+/* The channel that the network takes after another one; the others are the program's. */
+static uint32_t channel_after(uint32_t number)
+{
+  do {
+    number = (number + 1u) % MDMA_CHANNELS;
+  } while (!(DORY_MDMA_CHANNELS >> number & 1u));
+  return number;
+}
+
+__attribute__((weak)) void dory_stm32h7_wait(void) {}
+
 void dory_dma_init(void)
 {
   for (uint32_t n = 0; n < MDMA_CHANNELS; n++) {
     channels[n].active = 0;
     members[n] = 0;
   }
-  next_channel = 0;
+  next_channel = channel_after(MDMA_CHANNELS - 1u);
 }
 
 static void swap_axes(job_t *job)
@@ -159,12 +174,14 @@ static void start(uint32_t number)
   mdma_channel_t *const mdma = MDMA_CHANNEL(number);
   node_t first = next_node(channel, &channel->job);
   uint32_t *link = &first.lar;
-  for (uint32_t n = 0; n < NODES && !at_end(&channel->job); n++) {
+  uint32_t used = 0;
+  for (; used < NODES && !at_end(&channel->job); used++) {
+    const uint32_t n = used;
     nodes[number][n] = next_node(channel, &channel->job);
     *link = (uint32_t)(uintptr_t)&nodes[number][n];
     link = &nodes[number][n].lar;
   }
-  flush((uint32_t)(uintptr_t)nodes[number], sizeof nodes[number]);
+  flush((uint32_t)(uintptr_t)nodes[number], used * (uint32_t)sizeof(node_t));
   mdma->ifcr = MDMA_IFCR_ALL;
   mdma->tcr = first.tcr;
   mdma->bndtr = first.bndtr;
@@ -255,6 +272,22 @@ static void clean(const job_t *job) { (void)job; }
 static void invalidate(const job_t *job) { (void)job; }
 #endif
 
+/* Waits until a channel has ended. */
+static void wait_for(uint32_t number)
+{
+  mdma_channel_t *const mdma = MDMA_CHANNEL(number);
+  uint32_t looks = 0, flags;
+  while (!((flags = mdma->isr) & (MDMA_ISR_CTCIF | MDMA_ISR_TEIF))) {
+    if (++looks == DORY_MDMA_POLLS) {
+      dory_stm32h7_fault(number, DORY_STM32H7_TIMEOUT);
+    }
+    dory_stm32h7_wait();
+  }
+  if (flags & MDMA_ISR_TEIF) {
+    dory_stm32h7_fault(number, mdma->esr);
+  }
+}
+
 static void finish(uint32_t number)
 {
   channel_t *const channel = &channels[number];
@@ -263,13 +296,7 @@ static void finish(uint32_t number)
     return;
   }
   while (channel->active) {
-    uint32_t flags;
-    do {
-      flags = mdma->isr;
-    } while (!(flags & (MDMA_ISR_CTCIF | MDMA_ISR_TEIF)));
-    if (flags & MDMA_ISR_TEIF) {
-      dory_stm32h7_fault(number, mdma->esr);
-    }
+    wait_for(number);
     mdma->ifcr = MDMA_IFCR_ALL;
     if (at_end(&channel->job)) {
       channel->active = 0;
@@ -287,7 +314,7 @@ static uint32_t begin(const dory_copy_t *copy)
 {
   const uint32_t number = next_channel;
   channel_t *const channel = &channels[number];
-  next_channel = (number + 1u) % MDMA_CHANNELS;
+  next_channel = channel_after(number);
   if (channel->active) {
     finish(number); /* all channels are busy; the wait for this one will find it done */
   }

@@ -10,12 +10,37 @@
 /* No object has no bytes. */
 #define ROOM(bytes_) ((bytes_) > 0u ? (bytes_) : 1u)
 
+/* Words of 64 bits, on which AXI SRAM has its check bits. */
+#define WORDS(bytes_) ((ROOM(bytes_) + 7u) / 8u)
+
 /* One arena per memory, of what is used: the rest of the memory is the program's. The sections are
  * not loaded: nothing in them has a first value. */
-static uint8_t dory_l1_arena[ROOM(DORY_L1_USED)] ARENA(".dory_l1");
-static uint8_t dory_l2_arena[ROOM(DORY_L2_USED)] ARENA(".dory_l2");
+static uint64_t dory_l1_arena[WORDS(DORY_L1_USED)] ARENA(".dory_l1");
+static uint64_t dory_l2_arena[WORDS(DORY_L2_USED)] ARENA(".dory_l2");
 #ifdef DORY_L2_MORE
-static uint8_t dory_d2_arena[DORY_L2_1_SIZE] ARENA(".dory_l2_1");
+static uint64_t dory_d2_arena[WORDS(DORY_L2_1_SIZE)] ARENA(".dory_l2_1");
+#endif
+
+#if DORY_ARENAS_CLEARED
+/* Writes whole words. After power-up the check bits of a RAM with ECC do not fit its content, and
+ * the first store of less than a word reads the word (AN5342). */
+static void clear(volatile uint64_t *arena, uint32_t words)
+{
+  for (uint32_t i = 0; i < words; i++) {
+    arena[i] = 0;
+  }
+}
+
+static void clear_arenas(void)
+{
+  clear(dory_l1_arena, WORDS(DORY_L1_USED));
+  clear(dory_l2_arena, WORDS(DORY_L2_USED));
+#ifdef DORY_L2_MORE
+  clear(dory_d2_arena, WORDS(DORY_L2_1_SIZE));
+#endif
+}
+#else
+static void clear_arenas(void) {}
 #endif
 
 #if !DORY_ARENAS_CACHED
@@ -29,9 +54,40 @@ static void mpu_uncached(uint32_t region, uint32_t base, uint32_t size_log2)
   MPU_RNR = region;
   MPU_RBAR = base;
   MPU_RASR = MPU_RASR_ENABLE | MPU_RASR_SIZE(size_log2) | MPU_RASR_NORMAL_UNCACHED |
-             MPU_RASR_SHARED | MPU_RASR_FULL_ACCESS | MPU_RASR_XN;
+             MPU_RASR_SHARED | MPU_RASR_FULL_ACCESS |
+             (DORY_ARENAS_EXECUTE_NEVER ? MPU_RASR_XN : 0u);
 }
+
+/* The memories of the arenas bypass the data cache from now on. No handler of an interrupt may run
+ * in between: it would leave lines of them in the cache behind those that were emptied. */
+static void uncache_arenas(void)
+{
+  const uint32_t mask = interrupts_off();
+  if ((SCB_CCR & SCB_CCR_DC) != 0u) {
+    empty_data_cache();
+  }
+  dsb();
+  MPU_CTRL &= ~MPU_CTRL_ENABLE;
+  mpu_uncached(DORY_MPU_REGION, 0x24000000u, 19);
+  mpu_uncached(DORY_MPU_REGION + 1, 0x30000000u, 19);
+  MPU_CTRL |= MPU_CTRL_ENABLE | MPU_CTRL_PRIVDEFENA;
+  dsb();
+  isb();
+  interrupts_restore(mask);
+}
+#else
+static void uncache_arenas(void) {}
 #endif
+
+/* A counter that runs already is somebody's: it goes on from where it is. */
+static void start_cycle_counter(void)
+{
+  SCB_DEMCR |= SCB_DEMCR_TRCENA;
+  if ((DWT_CTRL & DWT_CTRL_CYCCNTENA) == 0u) {
+    DWT_LAR = DWT_LAR_KEY;
+    DWT_CTRL |= DWT_CTRL_CYCCNTENA;
+  }
+}
 
 void dory_stm32h7_init(void)
 {
@@ -39,23 +95,14 @@ void dory_stm32h7_init(void)
   RCC_AHB3ENR |= RCC_AHB3ENR_MDMAEN;
   RCC_AHB2ENR |= RCC_AHB2ENR_SRAM123EN;
   (void)RCC_AHB2ENR; /* the clocks run two bus cycles after the write: wait for it to arrive */
-#endif
-#if !DORY_ARENAS_CACHED
-  if ((SCB_CCR & SCB_CCR_DC) != 0u) {
-    empty_data_cache();
+  if (DBGMCU_IDCODE_REVISION(DBGMCU_IDCODE) < REVISION_V) {
+    /* Reads of AXI SRAM may be wrong with several of them under way (ES0392, 2.2.9). */
+    AXI_TARG7_FN_MOD = AXI_TARG7_FN_MOD_ONE_READ;
   }
-  dsb();
-  MPU_CTRL &= ~MPU_CTRL_ENABLE;
-  mpu_uncached(14, 0x24000000u, 19);
-  mpu_uncached(15, 0x30000000u, 19);
-  MPU_CTRL |= MPU_CTRL_ENABLE | MPU_CTRL_PRIVDEFENA;
-  dsb();
-  isb();
 #endif
-  SCB_DEMCR |= SCB_DEMCR_TRCENA;
-  DWT_LAR = DWT_LAR_KEY;
-  DWT_CYCCNT = 0;
-  DWT_CTRL |= DWT_CTRL_CYCCNTENA;
+  uncache_arenas();
+  clear_arenas();
+  start_cycle_counter();
   dory_dma_init();
 }
 
@@ -64,7 +111,7 @@ int dory_stm32h7_run(const void *input, void *output,
                      void *user)
 {
 #ifdef DORY_L2_MORE
-  const dory_memory_t more[DORY_L2_MORE] = {{dory_d2_arena, DORY_L2_1_SIZE}};
+  const dory_memory_t more[DORY_L2_MORE] = {{(uint8_t *)dory_d2_arena, DORY_L2_1_SIZE}};
 #endif
   const dory_network_io_t io = {
     .l1 = dory_l1_arena,
@@ -85,8 +132,8 @@ int dory_stm32h7_run(const void *input, void *output,
 void *dory_stm32h7_output(void)
 {
 #if DORY_NETWORK_OUTPUT_MEMORY == 0
-  return dory_l2_arena + DORY_NETWORK_OUTPUT_OFFSET;
+  return (uint8_t *)dory_l2_arena + DORY_NETWORK_OUTPUT_OFFSET;
 #else
-  return dory_d2_arena + DORY_NETWORK_OUTPUT_OFFSET;
+  return (uint8_t *)dory_d2_arena + DORY_NETWORK_OUTPUT_OFFSET;
 #endif
 }

@@ -11,8 +11,10 @@
 #include "dory_network.h"
 #include "dory_stm32h7_config.h"
 
-/* Clocks of MDMA and D2 SRAM, MPU regions of the arenas, cycle counter. Caches are left as they
- * are. MPU regions 14 and 15 are taken unless the arenas are cached (dory_stm32h7_config.h). */
+/* Clocks of MDMA and D2 SRAM, the erratum of AXI SRAM in chips before revision V, MPU regions of
+ * the arenas, zeros in the arenas, cycle counter (one that runs already goes on). Caches are left as
+ * they are. Two regions of the MPU are taken unless the arenas are cached; they lie above all
+ * regions of lower numbers. dory_stm32h7_config.h says which, and has all other choices. */
 void dory_stm32h7_init(void);
 
 /* Runs the network on the arenas of this application; results as of dory_network_run. An output
@@ -24,9 +26,16 @@ int dory_stm32h7_run(const void *input, void *output,
 /* Where the last layer leaves the output, with DORY_OUTPUT_IN_PLACE; valid until the next run. */
 void *dory_stm32h7_output(void);
 
-/* The MDMA reports an error in a transfer: its channel, its error status register. Does not
- * return. The application's version ends the program; define another one where that is wrong. */
+/* Status of a transfer that has not ended after DORY_MDMA_POLLS looks at its flags. */
+#define DORY_STM32H7_TIMEOUT 0x80000000u
+
+/* The MDMA reports an error in a transfer: its channel, its error status register or
+ * DORY_STM32H7_TIMEOUT. Does not return. The application's version ends the program; define another one where that is wrong. */
 void dory_stm32h7_fault(uint32_t channel, uint32_t status);
+
+/* Called again and again while the core waits for a transfer. Does nothing; define another one to
+ * sleep until an interrupt or to yield to other tasks. */
+void dory_stm32h7_wait(void);
 
 /* Called by dory_stm32h7_init: forgets all transfers. */
 void dory_dma_init(void);

@@ -6,6 +6,13 @@
 
 #define REG32(address) (*(volatile uint32_t *)(uintptr_t)(address))
 
+/* Revision of the chip, and how many reads the interconnect has under way to AXI SRAM. */
+#define DBGMCU_IDCODE REG32(0x5C001000u)
+#define DBGMCU_IDCODE_REVISION(idcode) ((idcode) >> 16)
+#define REVISION_V 0x2003u
+#define AXI_TARG7_FN_MOD REG32(0x51008108u)
+#define AXI_TARG7_FN_MOD_ONE_READ (1u << 0)
+
 /* Reset and clock control. */
 #define RCC_AHB3ENR REG32(0x580244D4u)
 #define RCC_AHB3ENR_MDMAEN (1u << 0)
@@ -97,6 +104,20 @@ static inline void every_line_of_data_cache(volatile uint32_t *operation)
   }
   dsb();
 }
+
+/* Turns interrupts off; returns what interrupts_restore turns back. */
+static inline uint32_t interrupts_off(void)
+{
+  uint32_t mask;
+  __asm__ volatile("mrs %0, primask\n\tcpsid i" : "=r"(mask) : : "memory");
+  return mask;
+}
+
+static inline void interrupts_restore(uint32_t mask)
+{
+  __asm__ volatile("msr primask, %0" : : "r"(mask) : "memory");
+}
+
 static inline void isb(void) { __asm__ volatile("isb 0xF" ::: "memory"); }
 
 #endif

@@ -1,0 +1,145 @@
+"""What a program can choose of the driver: memories, interrupts, waiting, time-outs."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pytest
+from dory_stm32h7.emulator.elf import read_elf
+from dory_stm32h7.emulator.machine import Machine
+from dory_stm32h7.emulator.mdma import Channel
+from dory_stm32h7.toolchain import find_toolchain
+from image import require_emulator
+
+from dory_core.api import Window, build_program, load_plugins
+from dory_core.testing.apps import build_app
+from dory_core.testing.graphs import GraphBuilder
+
+DRIVER = "hal/stm32h7/dory_mdma.c"
+ARENAS = ("dory_l1_arena", "dory_l2_arena", "dory_d2_arena")
+XN = 1 << 28
+
+# Weak functions and calls of a program of its own.
+HOOKS = """
+#include "board.h"
+#include "dory_stm32h7.h"
+void dory_stm32h7_wait(void) { board_print("."); }
+"""
+
+
+@dataclass
+class Observed:
+    """A chip that has run. masked: interrupts are off, before and after the driver is set up.
+    left: bytes of each arena that are not zero then."""
+
+    chip: Machine
+    masked: list[bool] = field(default_factory=list)
+    left: list[int] = field(default_factory=list)
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    require_emulator()
+    builder = GraphBuilder((4, 9, 9), name="tiny", seed=2)
+    builder.conv(4, Window(kernel=(3, 3), pads=(1, 1, 1, 1)))
+    directory = tmp_path_factory.mktemp("options") / "app"
+    build_app(builder.graph(), "stm32h7", directory, plugins=load_plugins())
+    return directory
+
+
+def machine(directory: Path, **macros: int) -> Machine:
+    """Return a chip with the image of an application, built with macros."""
+    toolchain = find_toolchain()
+    variant = "_".join(f"{name}{value}" for name, value in macros.items()) or "plain"
+    recipe = toolchain.recipe(variant=variant, defines=macros)
+    return Machine(read_elf(build_program(directory, recipe, toolchain.compiler)))
+
+
+@pytest.fixture(scope="module")
+def plain(sound: Path) -> Observed:
+    return observed(machine(sound))
+
+
+def observed(chip: Machine) -> Observed:
+    """Run an image; look at it when the driver is called first and when it is ready."""
+    found = Observed(chip)
+
+    def start(chip: Machine) -> None:
+        found.masked.append(chip.core.masked())
+
+    def ready(chip: Machine) -> None:
+        found.masked.append(chip.core.masked())
+        for symbol in filter(None, map(chip.image.find, ARENAS)):
+            view = chip.memories.view(symbol.address, symbol.size, "arena")
+            found.left.append(int(np.count_nonzero(view)))
+
+    chip.at("dory_stm32h7_init", start)
+    chip.at("dory_dma_init", ready)
+    chip.run(60)
+    assert chip.exit_code == 0
+    assert len(found.left) >= 2
+    return found
+
+
+def test_arenas_are_written_before_the_first_inference(plain: Observed) -> None:
+    assert not any(plain.left)
+
+
+def test_interrupts_are_as_before_when_the_driver_is_ready(plain: Observed) -> None:
+    assert plain.masked == [False, False]
+
+
+def test_functions_in_ram_may_run(plain: Observed) -> None:
+    for address in (0x2400_0000, 0x3000_0000):
+        attributes = plain.chip.core.region(address)
+        assert attributes is not None
+        assert not attributes & XN
+    assert plain.chip.core.region(0x2000_0000) is None
+
+
+def test_the_program_may_clear_arenas_itself_and_forbid_execution(sound: Path) -> None:
+    found = observed(machine(sound, DORY_ARENAS_CLEARED=0, DORY_ARENAS_EXECUTE_NEVER=1))
+    assert all(found.left)
+    for address in (0x2400_0000, 0x3000_0000):
+        attributes = found.chip.core.region(address)
+        assert attributes is not None
+        assert attributes & XN
+
+
+def test_waiting_calls_the_program_and_ends(sound: Path, tmp_path: Path) -> None:
+    """A transfer that nobody requested: the core looks at its flags for a while."""
+    directory = tmp_path / "app"
+    shutil.copytree(sound, directory)
+    driver = directory / DRIVER
+    text = driver.read_text()
+    assert "MDMA_CR_EN | MDMA_CR_SWRQ" in text
+    driver.write_text(text.replace("MDMA_CR_EN | MDMA_CR_SWRQ", "MDMA_CR_EN"))
+    (directory / "board/hooks.c").write_text(HOOKS)
+    chip = machine(directory, DORY_MDMA_POLLS=10)
+    chip.run(60)
+    assert chip.exit_code == 70
+    waits, _, rest = chip.output.partition("MDMA error, channel ")
+    assert waits == 9 * "."
+    assert rest.endswith(f", status {1 << 31}\n")
+
+
+def test_a_copy_cleans_only_the_nodes_that_it_uses(sound: Path) -> None:
+    """A copy of one block has no node: no line of the cache is cleaned for the list."""
+    chip = machine(sound, DORY_ARENAS_CACHED=1)
+    lists = chip.image.symbol("nodes")
+    cleaned: list[set[int]] = []
+    request = chip.mdma._request
+
+    def requested(channel: Channel) -> None:
+        count = sum(1 for _ in chip.mdma._blocks(channel)) - 1
+        lines = {a for a in chip.core.maintained if lists.address <= a < lists.address + lists.size}
+        cleaned.append(lines)
+        assert len(lines) <= (40 * count + 62) // 32
+        request(channel)
+
+    chip.mdma._request = requested  # type: ignore[method-assign]
+    chip.run(60)
+    assert cleaned
