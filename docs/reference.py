@@ -148,7 +148,7 @@ def _comment(module: Any, name: str) -> str:
 
 def _module(name: str, module: Any) -> str:
     """Return the options that a module of the core offers to commands, and its functions."""
-    found = {key: getattr(module, key) for key in dir(module)}
+    found = {key: getattr(module, key) for key in getattr(module, "__all__", dir(module))}
     functions = {key: value for key, value in found.items() if inspect.isfunction(value)}
     others = ", ".join(f"`{name}.{key}`" for key in found if key not in functions)
     text = "".join(_member(name, key, value) for key, value in functions.items())

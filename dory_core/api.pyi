@@ -1,6 +1,7 @@
 """The names of ``dory_core.api``, the one list of them; see ``dory_core.lazy``."""
 
 from dory_core import cli as cli
+from dory_core import quoting as quoting
 from dory_core.application import read_plan as read_plan
 from dory_core.codegen.application_record import Application as Application
 from dory_core.codegen.application_record import ApplicationLayer as ApplicationLayer

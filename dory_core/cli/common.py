@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dory_core import quoting
 from dory_core.errors import DoesNotFit, DoryError, NotSupported, UsageError
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on s
 
 class _LevelFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        return f"dory: {record.levelname.lower()}: {record.getMessage()}"
+        return f"dory: {record.levelname.lower()}: {quoting.lines(record.getMessage())}"
 
 
 class _StderrHandler(logging.StreamHandler[Any]):
@@ -157,7 +158,28 @@ def write_file(path: Path, data: bytes) -> None:
 
 def console() -> Console:
     """Return a console on stdout; piped output is wide, so that no table is folded."""
-    from rich.console import Console
+    from rich.console import Console, ConsoleOptions, ConsoleRenderable, RenderHook, RenderResult
+    from rich.segment import Segment
+
+    class Visible:
+        """What is printed with every character visible: only rich itself controls the terminal."""
+
+        def __init__(self, content: ConsoleRenderable) -> None:
+            self.content = content
+
+        def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+            for segment in console.render(self.content, options):
+                lines = segment.text.split("\n")
+                text = "\n".join(map(quoting.visible, lines))
+                yield segment if segment.control else Segment(text, segment.style)
+
+    class Names(RenderHook):
+        """Makes what is printed visible."""
+
+        def process_renderables(
+            self, renderables: list[ConsoleRenderable]
+        ) -> list[ConsoleRenderable]:
+            return [Visible(content) for content in renderables]
 
     class PipeConsole(Console):
         """Leaves a closed pipe to the command line; rich would end with the status of a bug."""
@@ -166,7 +188,9 @@ def console() -> Console:
             raise BrokenPipeError
 
     piped = not sys.stdout.isatty() and "COLUMNS" not in os.environ
-    return PipeConsole(width=_PIPED_COLUMNS if piped else None, highlight=False)
+    out = PipeConsole(width=_PIPED_COLUMNS if piped else None, highlight=False)
+    out.push_render_hook(Names())
+    return out
 
 
 def print_json(document: Mapping[str, Any] | Sequence[Any]) -> None:
@@ -188,14 +212,14 @@ def report_error(error: BaseException) -> int:
             "make its tensors smaller, or compile it on a machine with more memory",
         )
     if isinstance(error, DoryError):
-        print(f"dory: error: {error.message}", file=sys.stderr)
+        print(f"dory: error: {quoting.lines(error.message)}", file=sys.stderr)
         usual = (hint for kind, hint in _USUAL_HINTS if isinstance(error, kind))
         hint = error.hint or next(usual, "")
         if hint:
-            print(f"dory: hint: {hint}", file=sys.stderr)
+            print(f"dory: hint: {quoting.lines(hint)}", file=sys.stderr)
         return error.exit_code
     text = " ".join(str(error).split())
-    print(f"dory: error: {type(error).__name__}: {text}", file=sys.stderr)
+    print(f"dory: error: {type(error).__name__}: {quoting.visible(text)}", file=sys.stderr)
     print("dory: this is a bug in dory, not in your network; please report it", file=sys.stderr)
     if not settings.debug:
         print("dory: hint: the same command with --debug shows the traceback", file=sys.stderr)

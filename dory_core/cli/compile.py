@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dory_core import quoting
 from dory_core.cli.common import (
     Debug,
     Json,
@@ -207,7 +207,9 @@ def _show(plan: dict[str, Any], options: CompileOptions, result: CompileResult) 
     if result.golden_exact:
         out.print(f"golden: all {len(plan['layers'])} layers are exact", markup=False)
     if result.output is not None:
-        how = shlex.join(("dory", "run", str(result.output)))
-        out.print(f"written: {result.output} (run it with: {how})", markup=False)
+        how = quoting.shell("dory", "run", quoting.path(result.output))
+        out.print(
+            f"written: {quoting.visible(str(result.output))} (run it with: {how})", markup=False
+        )
     elif options.plan_only:
         out.print("plan only: no application was written", markup=False)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from dory_core import quoting
 from dory_core.cli.common import Debug, Quiet, Verbose, console, settings
 
 
@@ -37,5 +37,7 @@ def new(
     directory = output or Path(plugin.distribution)
     write_plugin(kind.value, plugin, directory)
     if settings.verbosity >= 0:
-        how = shlex.join(("pip", "install", "-e", str(directory)))
-        console().print(f"written: {directory} (install it with: {how})", markup=False)
+        how = quoting.shell("pip", "install", "-e", quoting.path(directory))
+        console().print(
+            f"written: {quoting.visible(str(directory))} (install it with: {how})", markup=False
+        )

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dory_core.plan import Place, Plan
+from dory_core.quoting import c_comment
 
 
 @dataclass(frozen=True, slots=True)
 class ApplicationLayer:
     """A layer of an application.
 
-    index: in the order of the file that was read. title: its name, which may stand in a C comment.
+    index: in the order of the file that was read. title: its name, for a comment of C.
     kind: of its operator. engine: that computes it, empty for the cores. inputs, output: where its
     tensors lie. declaration: of its C function; empty for a view, which names bytes anew.
     """
@@ -29,11 +30,11 @@ class ApplicationLayer:
 class Application:
     """A network as it is compiled for a target.
 
-    title: name of the network, which may stand in a C comment. reported: the layers in the order
-    in which they are reported, views included. inputs, outputs: of the network. cores: that run
-    it. l1_bytes, l2_bytes: of the arenas, as far as they are used, of L2 in the first memory.
-    uses_l3: data moves between L2 and L3. l3_file:
-    path of the file with what L3 holds before the first inference, empty without one.
+    title: name of the network, for a comment of C or of a Makefile. reported: the layers in the
+    order in which they are reported, views included. inputs, outputs: of the network. cores: that
+    run it. l1_bytes, l2_bytes: of the arenas, as far as they are used, of L2 in the first memory.
+    uses_l3: data moves between L2 and L3. l3_file: path of the file with what L3 holds before the
+    first inference, empty without one.
     l3_read_only_bytes: from the start of L3, how many lie in a memory for constants alone.
     readme: the README without what the target adds.
     """
@@ -69,7 +70,6 @@ class Application:
 def application_record(plan: Plan) -> Application:
     """Return what the target is told of a plan."""
     from dory_core.codegen.application import render
-    from dory_core.codegen.cexpr import comment
     from dory_core.codegen.names import layer_parameters, layer_symbol
     from dory_core.codegen.network import l3_image_bytes
     from dory_core.planning.constants import L3_IMAGE
@@ -77,7 +77,7 @@ def application_record(plan: Plan) -> Application:
     reported = tuple(
         ApplicationLayer(
             step.index,
-            comment(step.layer.op.name),
+            c_comment(step.layer.op.name),
             step.layer.op.kind,
             step.kernel.engine,
             tuple(operand.place for operand in step.inputs),
@@ -87,7 +87,7 @@ def application_record(plan: Plan) -> Application:
         for step in plan.steps
     )
     return Application(
-        title=comment(plan.network),
+        title=c_comment(plan.network),
         target=plan.target,
         reported=reported,
         inputs=plan.inputs,

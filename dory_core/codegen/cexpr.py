@@ -273,16 +273,3 @@ def _line_text(index: str, step: int, start: int) -> tuple[str, int]:
     if not start:
         return text
     return f"{text[0]} {'+' if start > 0 else '-'} {abs(start)}", _SUM
-
-
-def string(text: str) -> str:
-    """Return a C string literal of ``text`` in ASCII."""
-    plain = (c if ord(c) < 256 else "?" for c in text)
-    escaped = (c if " " <= c <= "~" and c not in '"\\?' else f"\\{ord(c):03o}" for c in plain)
-    return f'"{"".join(escaped)}"'
-
-
-def comment(text: str) -> str:
-    """Return ``text`` so that it can stand inside a C comment, in ASCII."""
-    plain = "".join(c if " " <= c <= "~" else "?" for c in text)
-    return plain.replace("*/", "* /").replace("/*", "/ *").replace("\\", "/")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dory_core.codegen.cexpr import comment, wrapped
+from dory_core.codegen.cexpr import wrapped
 from dory_core.codegen.network import place_address
 from dory_core.ir.layout import Layout
 from dory_core.plan import Conversion, Plan
+from dory_core.quoting import c_comment
 
 
 def layout_symbols(plan: Plan) -> dict[str, str]:
@@ -41,8 +42,8 @@ def conversion_lines(plan: Plan, conversion: Conversion) -> Iterator[str]:
         yield "dory_barrier();"
     else:
         yield from marks
-    layouts = (comment(place.layout.name) for place in (source, target))
-    yield f"/* {comment(conversion.tensor.name)}: {' to '.join(layouts)} */"
+    layouts = (c_comment(place.layout.name) for place in (source, target))
+    yield f"/* {c_comment(conversion.tensor.name)}: {' to '.join(layouts)} */"
     sides = (
         f"{place_address(place)}, &{symbols[layout_definition(place.layout)]}"
         for place in (target, source)
@@ -58,7 +59,7 @@ def layer_layouts(plan: Plan) -> tuple[str, ...]:
         layout = step.output.place.layout
         if not layout.is_hwc:
             c, h, w = step.layer.output.shape
-            name = comment(layout.name)
+            name = c_comment(layout.name)
             rows.append(
                 f"{{{step.index}, {layout_definition(layout)}, {c}, {h}, {w}}}, /* {name} */"
             )

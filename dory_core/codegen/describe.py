@@ -5,6 +5,7 @@ from __future__ import annotations
 from dory_core.ir import AvgPool, Conv, Layer, MaxPool, Window
 from dory_core.plan import IN_PLACE, RESIDENT, LayerStep, OperandPlan, Plan
 from dory_core.plan.operations import Copy, LayerProgram, all_operations
+from dory_core.quoting import shortened
 
 
 def describe_window(window: Window) -> str:
@@ -36,7 +37,8 @@ def describe_step(plan: Plan, step: LayerStep) -> tuple[str, ...]:
     lines = [_tensor_line("input", transfer) for transfer in step.inputs]
     lines.append(_tensor_line("output", step.output))
     lines += [
-        f"kept      {p.tensor.name}, {p.size_bytes} B at {p.offset} of L1, for a later layer"
+        f"kept      {shortened(p.tensor.name)}, {p.size_bytes} B at {p.offset} of L1, "
+        "for a later layer"
         for p in step.kept
     ]
     if step.weights is not None:
@@ -87,7 +89,7 @@ def _tensor_line(what: str, transfer: OperandPlan) -> str:
     tensor = transfer.place.tensor
     shape = " x ".join(str(n) for n in tensor.shape)
     return (
-        f"{what:9} {tensor.name} {tensor.type_name} {shape} (C x H x W), "
+        f"{what:9} {shortened(tensor.name)} {tensor.type_name} {shape} (C x H x W), "
         f"L{transfer.place.level} + {transfer.place.offset}"
         f"{f' of memory {transfer.place.memory}' if transfer.place.memory else ''}, "
         f"{'' if transfer.layout.is_hwc else f'layout {transfer.layout.name}, '}"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from dory_core.codegen.arguments import call_lines
-from dory_core.codegen.cexpr import c_type, comment, string, wrapped
+from dory_core.codegen.cexpr import c_type, wrapped
 from dory_core.codegen.copies import INDENT, Copies
 from dory_core.codegen.names import layer_parameters, layer_symbol
 from dory_core.codegen.values import Values
@@ -32,6 +32,7 @@ from dory_core.plan.operations import (
     When,
     all_operations,
 )
+from dory_core.quoting import c_comment, c_string
 
 
 def print_layer(step: LayerStep, program: LayerProgram, cores: int) -> tuple[list[str], list[str]]:
@@ -214,14 +215,14 @@ class _Printer:
 
     def _mark(self, mark: Mark) -> str:
         if mark.kind is MarkKind.LAYER:
-            return f"DORY_SIM_LAYER({self.step.index}, {string(self.step.layer.op.name)});"
+            return f"DORY_SIM_LAYER({self.step.index}, {c_string(self.step.layer.op.name)});"
         if mark.kind is MarkKind.LAYER_END:
             return "DORY_SIM_LAYER_END();"
         if mark.kind is MarkKind.TILE:
             return f"DORY_SIM_TILE({self.values.tile_number});"
         assert mark.address is not None
         name = "L1_KEEP" if mark.kind is MarkKind.KEEP else mark.kind.name
-        text = f" /* {comment(mark.text)} */" if mark.text else ""
+        text = f" /* {c_comment(mark.text)} */" if mark.text else ""
         where = self.values.address(mark.address)
         return f"DORY_SIM_{name}({where}, {self.values.text(mark.bytes)});{text}"
 

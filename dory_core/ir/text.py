@@ -25,6 +25,7 @@ from dory_core.ir.ops import (
     Window,
 )
 from dory_core.ir.requant import Requant
+from dory_core.quoting import visible
 
 #: Arrays with more elements are printed as bytes in hexadecimal digits.
 MOST_NUMBERS = 64
@@ -161,7 +162,7 @@ def _constants(values: tuple[int, ...], every: bool) -> str:
 
 
 def _line(text: str) -> str:
-    return " ".join(text.split())
+    return visible(" ".join(text.split()))
 
 
 def _name(name: str) -> str:

@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from dory_core.cli.tables.plan import engine_names, memory_table, new_table
+from dory_core.quoting import visible_document
 
 
 def print_check(document: Mapping[str, Any], out: Console, details: bool = False) -> None:
@@ -18,6 +19,7 @@ def print_check(document: Mapping[str, Any], out: Console, details: bool = False
     Where the target has several engines, also which one, and why others were passed over. details:
     also why kernels that were preferred did not take a layer, and which channels are not computed.
     """
+    document = visible_document(document)
     if document["layers"]:
         out.print(_layers(document, details))
     if document.get("levels"):

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from dory_core.cli.tables.units import bytes_text, count_text, share_text, tile_text
+from dory_core.quoting import visible_document
 
 _KERNEL_COLUMN_MINIMUM = 14
 
@@ -29,6 +30,7 @@ def print_plan(plan: Mapping[str, Any], out: Console, details: bool = False) -> 
 
     details: also why kernels that were preferred did not take a layer.
     """
+    plan = visible_document(plan)
     network = plan["network"]
     out.print(
         Text(

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from dory_core.cli.tables.plan import new_table
 from dory_core.cli.tables.units import count_text
+from dory_core.quoting import visible_document
 
 
 def print_run(document: Mapping[str, Any], out: Console, details: bool = False) -> None:
@@ -17,6 +18,7 @@ def print_run(document: Mapping[str, Any], out: Console, details: bool = False) 
 
     details: the layers of every run.
     """
+    document = visible_document(document)
     runs = document["runs"]
     for number, run in enumerate(runs):
         layers = run["layers"]

@@ -1,11 +1,11 @@
-<%! from dory_core.codegen.cexpr import comment %>\
+<%! from dory_core.quoting import LONGEST, c_comment %>\
 <%! from dory_core.codegen.describe import describe_layer, describe_step, who_runs %>\
 <%! from dory_core.codegen.copies import copies_by_helper %>\
 <% who = who_runs(plan, program) %>\
-/* Layer ${step.index} ${comment(step.layer.op.name)}: ${describe_layer(step.layer)}
+/* Layer ${step.index} ${c_comment(step.layer.op.name)}: ${describe_layer(step.layer)}
  *
 % for line in describe_step(plan, step):
- *   ${comment(line)}
+ *   ${c_comment(line, 5 * LONGEST)}
 % endfor
 % if who:
  *

@@ -1,5 +1,5 @@
 <%! from dory_core.codegen.body import network_body %>\
-<%! from dory_core.codegen.cexpr import comment, string %>\
+<%! from dory_core.quoting import c_comment, c_string %>\
 <%! from dory_core.codegen.conversions import layer_layouts, layout_symbols %>\
 <%! from dory_core.codegen.names import weights_symbol %>\
 <%! from dory_core.codegen.network import copied, l2_bases, linked_steps, used_arenas %>\
@@ -10,7 +10,7 @@ symbols, others = layout_symbols(plan), layer_layouts(plan)
 tickets = 1 + max((t.slot for t in plan.transfers), default=-1)
 copy_bytes = "copy_bytes" if plan.cores > 1 else "memcpy"
 %>\
-/* Network ${comment(plan.network)}: runs the layers in order. */
+/* Network ${c_comment(plan.network)}: runs the layers in order. */
 #include "network.h"
 
 #include <stddef.h>
@@ -35,7 +35,7 @@ const dory_layer_layout_t dory_layer_layouts[DORY_NETWORK_LAYOUTS] = {
 
 const dory_l2_const_t dory_l2_consts[] = {
 % for step in linked:
-  {${string(f"constants of layer {step.index}")}, ${weights_symbol(step)}, sizeof ${weights_symbol(step)}},
+  {${c_string(f"constants of layer {step.index}")}, ${weights_symbol(step)}, sizeof ${weights_symbol(step)}},
 % endfor
   {"", NULL, 0},
 };

@@ -1,9 +1,9 @@
-<%! from dory_core.codegen.cexpr import comment %>\
+<%! from dory_core.quoting import c_comment %>\
 <%! from dory_core.codegen.conversions import layer_layouts, layout_symbols %>\
 <%! from dory_core.codegen.names import layer_parameters, layer_symbol, weights_symbol %>\
 <%! from dory_core.codegen.network import constants_text, l3_image_bytes, l3_parts, level_of, linked_steps, shape_text, total_bytes %>\
 <% others = layer_layouts(plan) %>\
-/* Network ${comment(plan.network)}
+/* Network ${c_comment(plan.network)}
  *
  *   generated for ${plan.target}: ${len(plan.steps)} layers, ${plan.macs} MAC
  *   input   ${shape_text(plan.inputs)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dory_core.api import OutputFile
+from dory_core.api import OutputFile, quoting
 
 if TYPE_CHECKING:
     from dory_core.api import Application, ApplicationLayer, Place
@@ -52,7 +52,8 @@ def _layer(layer: ApplicationLayer) -> str:
 def _place(place: Place) -> str:
     tensor = place.tensor
     size = "x".join(str(n) for n in tensor.shape)
+    name, layout = quoting.c_comment(tensor.name), quoting.c_comment(place.layout.name)
     return (
-        f"{tensor.name}: {tensor.type_name} {size}, layout {place.layout.name}, "
+        f"{name}: {tensor.type_name} {size}, layout {layout}, "
         f"{place.size_bytes} bytes at {place.offset}"
     )

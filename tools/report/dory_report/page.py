@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from dory_core.api import quoting
 from dory_report.drawing import javascript
 from dory_report.tables import Table
 
@@ -39,7 +39,7 @@ class Page:
     def specs(self) -> str:
         """The specifications by name, as JSON that may stand inside a script element."""
         content = {figure.name: figure.spec for figure in self.figures}
-        return json.dumps(content, separators=(",", ":")).replace("</", "<\\/")
+        return quoting.script(quoting.visible_document(content))
 
 
 def render(page: Page) -> str:
@@ -55,5 +55,6 @@ def _template() -> Any:
         filename=str(_TEMPLATE),
         strict_undefined=True,
         input_encoding="utf-8",
-        default_filters=["h"],
+        imports=["from dory_core.api import quoting"],
+        default_filters=["quoting.html"],
     )

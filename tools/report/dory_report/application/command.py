@@ -25,7 +25,7 @@ def report(
     debug: cli.Debug = False,
 ) -> None:
     """Show layers, tiles, memory and estimate of an application."""
-    from dory_core.api import cli, read_plan
+    from dory_core.api import cli, quoting, read_plan
 
     plan = read_plan(app)
     wrote = []
@@ -50,4 +50,4 @@ def report(
     if not wrote:
         cli.print_plan(plan, out, details=cli.settings.verbosity > 0)
     for path in wrote:
-        out.print(f"written: {path}", markup=False)
+        out.print(f"written: {quoting.visible(str(path))}", markup=False)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dory_core.api import DoesNotFit, NotSupported, UsageError, cli
+from dory_core.api import DoesNotFit, NotSupported, UsageError, cli, quoting
 from dory_report.options import Html, ImageFormat, Images
 
 if TYPE_CHECKING:
@@ -122,7 +121,7 @@ def compare(
 def _command() -> str:
     """Return the command line, with names of files instead of paths that hold on this machine."""
     words = (word.rpartition("/")[2] if word.startswith("/") else word for word in sys.argv[1:])
-    return shlex.join(["dory", *words])
+    return quoting.shell("dory", *words)
 
 
 def _points(targets: str, vary: list[str], study: Study) -> tuple[Point, ...]:

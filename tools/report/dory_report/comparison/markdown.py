@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from dory_core.api import quoting
 from dory_report.comparison.columns import estimated_at, reasons, variation_texts, verdict
 from dory_report.tables import number_cell
 
@@ -25,9 +26,9 @@ def comparison_markdown(document: Mapping[str, Any], command: str) -> str:
     columns, varied = document["columns"], document["varied"]
     heads = ("target", *varied, "fits", *_NUMBERS)
     lines = [
-        f"# {document['network']}: {len(columns)} plans compared",
+        f"# {quoting.markdown(document['network'])}: {len(columns)} plans compared",
         "",
-        f"Made by `{command}`.",
+        f"Made by {quoting.markdown_code(command)}.",
         "",
         _MEANINGS,
         "",
@@ -37,12 +38,12 @@ def comparison_markdown(document: Mapping[str, Any], command: str) -> str:
     ]
     notes = (*reasons(columns), *estimated_at(columns))
     if notes:
-        lines += ["", *(f"- {note}" for note in notes)]
+        lines += ["", *(f"- {quoting.markdown(note)}" for note in notes)]
     return "\n".join(lines) + "\n"
 
 
 def _row(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+    return "| " + " | ".join(quoting.markdown(cell) for cell in cells) + " |"
 
 
 def _cells(column: Mapping[str, Any], varied: Sequence[str]) -> list[str]:

@@ -49,7 +49,7 @@ figure { display: inline-block; vertical-align: top; margin: 0 1em 2em 0; max-wi
 % for row in table.rows:
 <tr class="row${' openable' if row.details else ''}">
 % for cell in row.cells:
-<td${' class="number"' if cell.number else '' | n} data-key="${cell.key}"${f' title="{cell.hint}"' if cell.hint else '' | n}>${cell.text}</td>
+<td${' class="number"' if cell.number else '' | n} data-key="${cell.key}"${f' title="{quoting.html(cell.hint)}"' if cell.hint else '' | n}>${cell.text}</td>
 % endfor
 </tr>
 % if row.details:
