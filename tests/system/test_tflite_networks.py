@@ -14,6 +14,7 @@ from dory_core.compiler import CompileOptions, compile_network
 from dory_core.errors import DoesNotFit, DoryError
 from dory_core.plugins import load_plugins
 from dory_core.testing.apps import assert_exact
+from dory_core.testing.sanitizers import require_sanitizer
 from tests.nets import tflite_names, tflite_net
 
 TARGETS = ("gap8", "stm32h7")
@@ -22,6 +23,16 @@ FAST = {
     ("mlperf_kws_ref_model", "gap8"),
     ("tflm_hello_world", "stm32h7"),
 }
+# Every kind of layer of the collection: branches, views, state, tables, movers, padding values.
+SANITIZED = (
+    "esphome_okay_nabu",
+    "mlonmcu_cnn_s",
+    "mlonmcu_micro_kws_m",
+    "mlonmcu_rnnoise_int8",
+    "mlperf_kws_ref_model",
+    "mlperf_pretrainedResnet_quant",
+    "openmv_fomo_face",
+)
 REFUSED: dict[tuple[str, str], tuple[type[DoryError], str]] = {
     ("openmv_movenet_192", "stm32h7"): (DoesNotFit, "needs 884736 B, L2 offers 802816 B"),
 }
@@ -48,3 +59,14 @@ def test_every_layer_is_exact(name: str, target: str, tmp_path: Path) -> None:
         return
     assert compile_network(options, plugins).golden_exact
     assert_exact(tmp_path / "app", plugins=plugins)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sanitizer", ["address,undefined", "thread"])
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", SANITIZED)
+def test_sanitizers_find_nothing(name: str, target: str, sanitizer: str, tmp_path: Path) -> None:
+    require_sanitizer(sanitizer)
+    net, plugins = tflite_net(name), load_plugins()
+    compile_network(CompileOptions(net.path, target, "tflite", tmp_path / "app"), plugins)
+    assert_exact(tmp_path / "app", dma=("random",), sanitize=sanitizer, plugins=plugins)

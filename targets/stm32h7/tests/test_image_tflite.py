@@ -1,0 +1,40 @@
+"""Images of TensorFlow Lite networks on the emulated chip: every element of every layer, twice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from image import require_emulator, run_image
+
+from dory_core.api import load_plugins
+from dory_core.testing import CompileOptions, compile_network
+from tests.nets import tflite_names, tflite_net
+
+FAST = "tflm_hello_world"
+# Its largest tensors need more than the SRAM of the chip.
+TOO_LARGE = ("openmv_movenet_192",)
+
+
+def params() -> list[object]:
+    skip = pytest.mark.skip(reason="no TensorFlow Lite networks beside the project")
+    slow = pytest.mark.slow
+    found: list[object] = [
+        pytest.param(name, marks=() if name == FAST else slow)
+        for name in tflite_names()
+        if name not in TOO_LARGE
+    ]
+    return found or [pytest.param("", marks=skip)]
+
+
+@pytest.mark.parametrize("name", params())
+def test_image_is_exact(name: str, tmp_path: Path) -> None:
+    require_emulator()
+    net, plugins = tflite_net(name), load_plugins()
+    options = CompileOptions(net.path, "stm32h7", "tflite", tmp_path / "app", golden=(net.golden,))
+    result = compile_network(options, plugins)
+    assert result.golden_exact and result.plan.deployable
+    first, second, *_ = run_image(tmp_path / "app", plugins).runs
+    indices = sorted(step.index for step in result.plan.steps)
+    assert sorted(layer.index for layer in first.layers) == indices
+    assert len(second.layers) == len(indices)
