@@ -17,6 +17,8 @@ from dory_core.expr import Number as Number
 from dory_core.expr import ceil_div as ceil_div
 from dory_core.expr import maximum as maximum
 from dory_core.expr import minimum as minimum
+from dory_core.frontend import Desktop as Desktop
+from dory_core.frontend import DesktopRun as DesktopRun
 from dory_core.frontend import Frontend as Frontend
 from dory_core.frontend import FrontendOptions as FrontendOptions
 from dory_core.hardware import Cache as Cache
@@ -87,6 +89,7 @@ from dory_core.kernels import portable_kernels as portable_kernels
 from dory_core.passes import Pass as Pass
 from dory_core.plan import Place as Place
 from dory_core.plugins import load_plugins as load_plugins
+from dory_core.reference import run_layer as run_layer
 from dory_core.requantisation import Narrow as Narrow
 from dory_core.requantisation import Staircase as Staircase
 from dory_core.requantisation import cached_per_layer as cached_per_layer

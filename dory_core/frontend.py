@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dory_core.ir import Graph
+    import numpy.typing as npt
+
+    from dory_core.ir import Graph, Layer
+
+    # Tensors of a Graph by name, shape (C, H, W), integers as in the file.
+    Tensors = Mapping[str, npt.NDArray[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +28,34 @@ class FrontendOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class DesktopRun:
+    """One inference of an interpreter for desktop computers.
+
+    interpreter: how users call it. tensors: what it computed, and what its inputs were: tensors of
+    the Graph by name, shape (C, H, W). refused: why it does not run the network, else empty.
+    """
+
+    interpreter: str
+    tensors: Tensors
+    refused: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Desktop:
+    """Interpreters of a format that people run on desktop computers, loaded with one network.
+
+    name: package and version. graph: the network. run: every interpreter on network inputs by
+    name, shape (C, H, W). explain: why an interpreter's result of a layer is another one: called
+    with its name, the layer, its operands and its result; one sentence.
+    """
+
+    name: str
+    graph: Graph
+    run: Callable[[Tensors], Sequence[DesktopRun]]
+    explain: Callable[[str, Layer, Sequence[npt.NDArray[Any]], npt.NDArray[Any]], str]
+
+
+@dataclass(frozen=True, slots=True)
 class Frontend:
     """A way to read networks of one file format.
 
@@ -30,12 +63,15 @@ class Frontend:
     reader: reads a file; it imports what it needs when it is called.
     recognises: tells from a file's bytes that it is of this format, so that ``--frontend`` may be
         left out; None where the file does not show it. It imports nothing heavy.
+    desktop: loads the interpreters of this format that are installed, for ``dory check
+        --compare-desktop``; it raises ToolMissing when none is. None where the format has none.
     """
 
     name: str
     summary: str
     reader: Callable[[Path, FrontendOptions], Graph]
     recognises: Callable[[Path], bool] | None = None
+    desktop: Callable[[Path], Desktop] | None = None
 
     def parse(self, path: Path, options: FrontendOptions | None = None) -> Graph:
         """Return the integer network of a file.

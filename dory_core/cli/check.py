@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -24,6 +24,10 @@ from dory_core.cli.compile import (
 )
 from dory_core.errors import DoesNotFit, NotSupported, UsageError
 
+if TYPE_CHECKING:
+    from dory_core.compiler import CompileOptions
+    from dory_core.plugins import Plugins
+
 
 def check(
     network: Network,
@@ -41,6 +45,14 @@ def check(
     l3: L3 = None,
     set_: Set = None,
     kernels: Kernels = None,
+    compare_desktop: Annotated[
+        bool,
+        typer.Option(
+            "--compare-desktop",
+            help="Run the interpreters for desktop computers that are installed, and tell in which "
+            "operators their values differ from the chip's, and why.",
+        ),
+    ] = False,
     json: Json = False,
     verbose: Verbose = 0,
     quiet: Quiet = False,
@@ -68,13 +80,32 @@ def check(
         settings=target_settings(set_, kernels),
     )
     document: dict[str, Any] = check_network(options, plugins).to_json()
+    if compare_desktop and document["supported"]:
+        document["desktop"] = _desktop(options, plugins)
     if json:
         print_json(document)
     elif cli_settings.verbosity >= 0:
         from dory_core.cli.tables.check import print_check
 
-        print_check(document, console(), details=cli_settings.verbosity > 0)
+        out = console()
+        print_check(document, out, details=cli_settings.verbosity > 0)
+        if "desktop" in document:
+            from dory_core.cli.tables.desktop import print_desktop
+
+            print_desktop(document["desktop"], out, details=cli_settings.verbosity > 0)
     raise typer.Exit(_status(document))
+
+
+def _desktop(options: CompileOptions, plugins: Plugins) -> dict[str, Any]:
+    from dory_core.desktop import compare_desktop
+
+    frontend = plugins.frontend(options.frontend)
+    if frontend.desktop is None:
+        raise UsageError(
+            f"frontend {frontend.name} knows no desktop interpreter to compare with",
+            "leave --compare-desktop out",
+        )
+    return compare_desktop(frontend.desktop(options.network)).to_json()
 
 
 def _status(document: dict[str, Any]) -> int:

@@ -40,6 +40,7 @@ _HOMES = {
     "check_network": ("dory_core.check", "check_network"),
     "compare_golden": ("dory_core.golden", "compare"),
     "golden_input": ("dory_core.golden", "input_of"),
+    "compare_desktop": ("dory_core.desktop", "compare_desktop"),
     "compile_network": ("dory_core.compiler", "compile_network"),
     "evaluate": ("dory_core.expr", "evaluate"),
     "extract_layer": ("dory_core.passes.extract", "extract_layer"),

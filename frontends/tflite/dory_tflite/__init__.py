@@ -13,7 +13,7 @@ from dory_core.api import hookimpl
 if TYPE_CHECKING:
     import typer
 
-    from dory_core.api import Frontend, FrontendOptions, Graph
+    from dory_core.api import Desktop, Frontend, FrontendOptions, Graph
 
 
 def _read(path: Path, options: FrontendOptions) -> Graph:
@@ -30,13 +30,19 @@ def _recognises(path: Path) -> bool:
         return False
 
 
+def _desktop(path: Path) -> Desktop:
+    from dory_tflite.desktop import load_desktop
+
+    return load_desktop(path)
+
+
 @hookimpl
 def dory_frontends() -> list[Frontend]:
     """Return the frontend ``tflite``."""
     from dory_core.api import Frontend
 
     summary = "TensorFlow Lite files of 8-bit networks, exact to TensorFlow Lite Micro"
-    return [Frontend("tflite", summary, _read, _recognises)]
+    return [Frontend("tflite", summary, _read, _recognises, _desktop)]
 
 
 @hookimpl

@@ -278,6 +278,21 @@ def file_values(tensor: FileTensor, bound: Bound, values: Values) -> npt.NDArray
     return (shaped - zero_point).astype(np.float32) * np.float32(scale)
 
 
+def graph_values(bound: Bound, shape: Triple, values: npt.NDArray[Any]) -> Values | None:
+    """Return the elements of a Graph tensor, shape (C, H, W), from a tensor of the file.
+
+    The inverse of :func:`file_values`; None where the file's tensor has padding or is of reals.
+    """
+    if any(bound.pads) or bound.real is not None:
+        return None
+    axes: tuple[int, ...] = _MEMORY_ORDER
+    if bound.axes is not None:
+        used = [axis for axis in bound.axes if axis is not None]
+        axes = (*(axis for axis in range(3) if axis not in used), *used)
+    found = values.astype(np.int64).reshape([shape[axis] for axis in axes])
+    return found.transpose([axes.index(axis) for axis in range(3)])
+
+
 def broadcastable(values: Values, shape: Triple) -> bool:
     """True when an array of shape (C, H, W) serves a tensor of this shape."""
     return all(size in (1, whole) for size, whole in zip(values.shape, shape, strict=True))
