@@ -59,6 +59,7 @@ from dory_core.ir import Softmax as Softmax
 from dory_core.ir import Tensor as Tensor
 from dory_core.ir import Transpose as Transpose
 from dory_core.ir import Window as Window
+from dory_core.ir import float_requant as float_requant
 from dory_core.ir import mean_requant as mean_requant
 from dory_core.ir import requant as requant
 from dory_core.ir import storage_for as storage_for

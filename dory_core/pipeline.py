@@ -24,6 +24,7 @@ from dory_core.kernel import Kernel, Term
 from dory_core.options import KEEP_CONSTANT_CHANNELS
 from dory_core.passes import Pass, run_passes
 from dory_core.passes.constant_channels import remove_constant_channels
+from dory_core.passes.float_scales import integer_steps
 from dory_core.passes.offsets import choose_offsets
 from dory_core.passes.order import order_branches
 from dory_core.passes.storage import choose_storage
@@ -94,11 +95,12 @@ def parse(source: Source, plugins: Plugins) -> Graph:
 
 
 def passes_of(setup: Setup) -> tuple[Pass, ...]:
-    """Return all passes in order: channels, the target's, sums, storage and order of execution.
+    """Return all passes in order: scales, channels, the target's, sums, storage and order.
 
-    Channels that cannot change go first, so that everything behind sees the network that is
-    computed. Storage comes late because it depends on the kernels of the layers as the target's
-    passes leave them. Raises DoryError when two passes have one name.
+    Scales in binary32 become integers first, so that every pass sees plain steps. Channels that
+    cannot change go next, so that everything behind sees the network that is computed. Storage
+    comes late because it depends on the kernels of the layers as the target's passes leave them.
+    Raises DoryError when two passes have one name.
     """
     ctx = setup.ctx
     widths = ctx.memory.storage_bits
@@ -108,7 +110,9 @@ def passes_of(setup: Setup) -> tuple[Pass, ...]:
         "removes channels that have one value for every input",
         lambda graph: remove_constant_channels(graph, multiple, setup.kernels),
     )
+    scales = Pass("scales", "turns scales in binary32 into integers", integer_steps)
     passes = (
+        scales,
         *(() if ctx.options.get(KEEP_CONSTANT_CHANNELS.name) else (channels,)),
         *setup.plugins.passes(ctx),
         Pass("sums", "rounds residual sums once instead of three times", simplify_sums),

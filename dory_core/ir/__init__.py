@@ -27,7 +27,7 @@ from dory_core.ir.ops import (
     Softmax,
     Window,
 )
-from dory_core.ir.requant import Requant, mean_requant, requant
+from dory_core.ir.requant import Requant, float_requant, mean_requant, requant
 
 __all__ = [
     "Add",
@@ -57,6 +57,7 @@ __all__ = [
     "Tensor",
     "Transpose",
     "Window",
+    "float_requant",
     "mean_requant",
     "pixel_bytes",
     "requant",

@@ -13,6 +13,8 @@ from dory_core.ir.ops import AvgPool, Conv, Pairwise
 TWO_ADDENDS = "a second addend for accumulators below zero"
 #: The same with accumulators that count from elsewhere (``Requant.turn``).
 TURN = "a second addend for accumulators below another value than zero"
+#: A requantisation in binary32 (``Requant.float32``).
+FLOAT32 = "a requantisation that rounds as binary32"
 #: Padding that is not zero (``Window.pad_value``).
 PAD_VALUE = "padding with another value than zero"
 #: A mean over the part of the window in the image (``AvgPool.counts_padding``).
@@ -20,7 +22,7 @@ MEAN_INSIDE = "averages over the part of the window that lies in the image"
 #: A second operand of another shape than the first, or a constant (``Pairwise``).
 OTHER_OPERAND = "a second operand that is smaller than the first, or a constant"
 #: All of them.
-FEATURES = frozenset({OTHER_OPERAND, TWO_ADDENDS, TURN, PAD_VALUE, MEAN_INSIDE})
+FEATURES = frozenset({OTHER_OPERAND, TWO_ADDENDS, TURN, FLOAT32, PAD_VALUE, MEAN_INSIDE})
 
 
 def features_of(layer: Layer) -> frozenset[str]:
@@ -32,6 +34,8 @@ def features_of(layer: Layer) -> frozenset[str]:
             found.add(OTHER_OPERAND)
     if any(step.add_negative is not None for step in op.steps):
         found.add(TWO_ADDENDS)
+    if any(step.float32 for step in op.steps):
+        found.add(FLOAT32)
     if any(step.turn for step in op.steps):
         found.add(TURN)
     if isinstance(op, AvgPool) and not op.counts_padding:

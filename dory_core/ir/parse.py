@@ -62,8 +62,8 @@ _ACC = re.compile(r"acc \[(-?\d+), (-?\d+)\]")
 _BITS = re.compile(r"(\d+) bit, values \[(-?\d+), (-?\d+)\]")
 _C = r"-?\d+|\[-?\d+(?:, -?\d+)*\]"
 _REQUANT = re.compile(
-    rf"(?:(?P<operand>x2?): )?\(?acc(?: \* (?P<mul>{_C}))?"
-    rf"(?: \+ (?P<add>{_C})(?: \| (?P<negative>{_C})(?: below (?P<turn>-?\d+))?)?)?\)?"
+    rf"(?:(?P<operand>x2?): )?(?P<float32>f32 )?\(?acc(?: \* (?P<mul>{_C}))?"
+    rf"(?: \+ (?P<add>{_C})(?: \| (?P<negative>{_C}))?)?(?: below (?P<turn>-?\d+))?\)?"
     r"(?: / (?P<div>\d+|2\^\d+))?(?: clip \[(?P<lo>-?\d+), (?P<hi>-?\d+)\])?"
 )
 _TRIPLE = r"-?\d+,-?\d+,-?\d+"
@@ -196,7 +196,8 @@ def _requant(match: re.Match[str]) -> Requant:
     lo, hi = (None if match[key] is None else int(match[key]) for key in ("lo", "hi"))
     negative = None if match["negative"] is None else constants(match["negative"], 0)
     mul, add = constants(match["mul"], 1), constants(match["add"], 0)
-    return Requant(mul, add, divisor, lo, hi, negative, int(match["turn"] or 0))
+    turn, float32 = int(match["turn"] or 0), match["float32"] is not None
+    return Requant(mul, add, divisor, lo, hi, negative, turn, float32)
 
 
 def _array(shape_text: str, text: str, number: int) -> Array:

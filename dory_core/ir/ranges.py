@@ -219,6 +219,10 @@ class _Widths:
 
     def apply(self, step: Requant, lo: Bounds, hi: Bounds) -> tuple[Bounds, Bounds]:
         """Return the bounds behind ``step``; Raises: NotSupported when it may overflow."""
+        if step.float32:
+            assert step.lo is not None and step.hi is not None
+            self.bits = 64
+            return one(step.lo), one(step.hi)
         largest = max(abs(int(lo.min())), abs(int(hi.max())), 1)
         product = largest * max(abs(m) for m in step.mul)
         addends = [a for values in step.addends for a in values]

@@ -3,13 +3,17 @@
 y = clip(floor((mul[c] * acc + add[c]) / div), lo, hi)
 
 where accumulators below a turning point may have another addend: rounding that is symmetric around
-a zero point is that.
+a zero point is that. Steps of formats that rescale in binary32 are marked (``Requant.float32``):
+
+y = clip(even(f32(f32(acc - turn) * S[c])) + add / div, lo, hi), S[c] = mul[c] / div
+
+with f32 the rounding to binary32 and even that to the nearest integer, both with ties to even.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import gcd
 
 import numpy as np
@@ -25,6 +29,7 @@ class Requant:
         accumulator counts from somewhere else, as a stored value with a zero point does.
     div: positive divisor; nearly always a power of two, 2^k - 1 occurs in real files.
     lo, hi: clip bounds, both None when the graph has no Clip.
+    float32: the step is computed in binary32, with one add for all channels, a multiple of div.
     """
 
     mul: tuple[int, ...]
@@ -34,6 +39,7 @@ class Requant:
     hi: int | None = None
     add_negative: tuple[int, ...] | None = None
     turn: int = 0
+    float32: bool = False
 
     @property
     def is_identity(self) -> bool:
@@ -51,6 +57,11 @@ class Requant:
         return (self.mul, *self.addends)
 
     @property
+    def scales(self) -> npt.NDArray[np.float32]:
+        """mul / div in binary32, one per channel or one for all; exact for float32 steps."""
+        return np.array([m / self.div for m in self.mul], dtype=np.float32)
+
+    @property
     def shift(self) -> int | None:
         """log2(div) when div is a power of two, else None."""
         return self.div.bit_length() - 1 if self.div & (self.div - 1) == 0 else None
@@ -59,6 +70,10 @@ class Requant:
         """Return the step for ``acc + before`` that gives what this one gives for acc, + after."""
         if not before and not after:
             return self
+        if self.float32:
+            low, high = (b if b is None else b + after for b in (self.lo, self.hi))
+            zero = (self.add[0] + after * self.div,)
+            return replace(self, add=zero, lo=low, hi=high, turn=self.turn + before)
         channels = max(len(values) for values in self.parameters)
         mul, *addends = (values * (channels // len(values)) for values in self.parameters)
         add, *other = (
@@ -76,6 +91,8 @@ class Requant:
     def apply(self, acc: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Return the step applied to ``acc``, shape (C, ...), int64; exact by range analysis."""
         shape = (-1,) + (1,) * (acc.ndim - 1)
+        if self.float32:
+            return self._rounded(acc, self.scales.reshape(shape))
         mul, add, *other = (np.array(p, dtype=np.int64).reshape(shape) for p in self.parameters)
         if other:
             add = np.where(acc < self.turn, other[0], add)
@@ -86,6 +103,9 @@ class Requant:
 
     def scalar(self, acc: int, channel: int) -> int:
         """Return the step applied to one accumulator value of one channel, in Python integers."""
+        if self.float32:
+            scales = self.scales[channel if len(self.mul) > 1 else 0 :][:1]
+            return int(self._rounded(np.array([acc], dtype=np.int64), scales)[0])
         mul = self.mul[channel if len(self.mul) > 1 else 0]
         addends = self.addends[-1 if acc < self.turn else 0]
         add = addends[channel if len(addends) > 1 else 0]
@@ -93,6 +113,16 @@ class Requant:
         if self.lo is not None and self.hi is not None:
             value = min(max(value, self.lo), self.hi)
         return value
+
+    def _rounded(
+        self, acc: npt.NDArray[np.int64], scales: npt.NDArray[np.float32]
+    ) -> npt.NDArray[np.int64]:
+        """Return the float32 step with the scales of the accumulators."""
+        assert self.lo is not None and self.hi is not None
+        zero = self.add[0] // self.div
+        product = (acc - self.turn).astype(np.float32) * scales
+        inside = np.clip(np.rint(product), self.lo - zero, self.hi - zero)
+        return np.asarray(inside.astype(np.int64) + zero)
 
 
 _IDENTITY = Requant((1,), (0,), 1)
@@ -136,3 +166,35 @@ def mean_requant(count: int, lo: int | None = None, hi: int | None = None) -> Re
     """
     half = count // 2
     return requant(1, half, count, lo, hi, add_negative=count - 1 - half)
+
+
+#: Clip bounds of float32 steps: integers up to here are numbers of binary32.
+LARGEST_FLOAT_BOUND = 1 << 23
+
+
+def float_requant(
+    scales: Iterable[float], zero_point: int, lo: int, hi: int, turn: int = 0
+) -> Requant:
+    """Return ``clip(even(f32(f32(acc - turn) * scale)) + zero_point, lo, hi)`` in normal form.
+
+    scales: positive normal numbers of binary32, one per channel or one for all; others raise
+    ValueError, and so do bounds that leave no room for the rounding.
+    """
+    given = [float(scale) for scale in scales]
+    for scale in given:
+        if not _is_normal(scale):
+            raise ValueError(f"{scale} is no positive normal number of binary32")
+    ratios = [scale.as_integer_ratio() for scale in given]
+    if not -LARGEST_FLOAT_BOUND < lo - zero_point <= hi - zero_point < LARGEST_FLOAT_BOUND:
+        raise ValueError(f"bounds of {lo} and {hi} with the zero point {zero_point}")
+    div = max(div for _, div in ratios)
+    muls = _uniform(tuple(mul * (div // own) for mul, own in ratios))
+    return Requant(muls, (zero_point * div,), div, lo, hi, None, turn, float32=True)
+
+
+def _is_normal(scale: float) -> bool:
+    single = np.float32(scale)
+    return bool(np.isfinite(single)) and float(single) == scale and bool(single >= _TINY)
+
+
+_TINY = np.finfo(np.float32).tiny

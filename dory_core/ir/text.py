@@ -140,7 +140,8 @@ def requant_text(step: Requant, constants: bool = False) -> str:
     """Return a requantisation as one formula.
 
     Constants of channels are printed as [lowest..highest], or all of them; two addends as
-    ``acc + ADD | ADD``, the second one for acc below 0, or below N where ``below N`` follows.
+    ``acc + ADD | ADD``, the second one for acc below 0, or below N where ``below N`` follows. Steps
+    in binary32 are marked ``f32``, and there N is subtracted from acc first.
     """
     text = "acc" if step.mul == (1,) else f"acc * {_constants(step.mul, constants)}"
     if step.addends != ((0,),):
@@ -150,6 +151,7 @@ def requant_text(step: Requant, constants: bool = False) -> str:
     if step.div != 1:
         text = f"({text})" if " " in text else text
         text += " / " + (str(step.div) if step.shift is None else f"2^{step.shift}")
+    text = f"f32 {text}" if step.float32 else text
     return text if step.lo is None else f"{text} clip [{step.lo}, {step.hi}]"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import frexp
 
 import numpy as np
 
@@ -17,6 +18,8 @@ _ALIGNMENT = 8
 def unsuitable_step(steps: Iterable[Requant]) -> str | None:
     """Return why a step cannot be computed in 64 bits, or None."""
     for step in steps:
+        if step.float32:
+            continue
         if step.div not in _INT64 or any(
             value not in _INT64 for values in step.parameters for value in values
         ):
@@ -26,7 +29,7 @@ def unsuitable_step(steps: Iterable[Requant]) -> str | None:
 
 def table_bytes(steps: Iterable[Requant], c_out: Number) -> Number:
     """Return the bytes of the int64 tables of ``steps`` for ``c_out`` channels."""
-    tables = (values for step in steps for values in step.parameters)
+    tables = (values for step in steps for values in _tables(step))
     return 8 * sum(c_out if len(values) > 1 else 1 for values in tables)
 
 
@@ -35,9 +38,22 @@ def table(steps: Iterable[Requant], c_out: tuple[int, int]) -> bytes:
     rows = [
         values[slice(*c_out)] if len(values) > 1 else values
         for step in steps
-        for values in step.parameters
+        for values in _tables(step)
     ]
     return b"".join(np.array(row, dtype="<i8").tobytes() for row in rows)
+
+
+def _tables(step: Requant) -> tuple[tuple[int, ...], ...]:
+    """Return the tables of a step: mul and the addends, or the scales in binary32."""
+    if not step.float32:
+        return step.parameters
+    return (tuple(_scale(float(scale)) for scale in step.scales),)
+
+
+def _scale(scale: float) -> int:
+    """Return a scale as mantissa of 24 bits and exponent << 32: mantissa / 2^exponent."""
+    fraction, exponent = frexp(scale)
+    return int(fraction * (1 << 24)) + ((24 - exponent) << 32)
 
 
 def block(parts: Iterable[tuple[str, bytes]]) -> WeightBlock:
@@ -61,8 +77,9 @@ def step_initialisers(steps: Iterable[Requant]) -> tuple[str, ...]:
     for step in steps:
         lo = "INT64_MIN" if step.lo is None else _int64(step.lo)
         hi = "INT64_MAX" if step.hi is None else _int64(step.hi)
-        shift = -1 if step.shift is None else step.shift
+        shift = -1 if step.shift is None or step.float32 else step.shift
         negative = step.add_negative
+        div = step.add[0] // step.div if step.float32 else step.div
         flags = ", ".join(
             str(int(flag))
             for flag in (
@@ -70,9 +87,10 @@ def step_initialisers(steps: Iterable[Requant]) -> tuple[str, ...]:
                 len(step.add) > 1,
                 negative is not None,
                 negative is not None and len(negative) > 1,
+                step.float32,
             )
         )
-        texts.append(f"{{{_int64(step.div)}, {lo}, {hi}, {_int64(step.turn)}, {shift}, {flags}}}")
+        texts.append(f"{{{_int64(div)}, {lo}, {hi}, {_int64(step.turn)}, {shift}, {flags}}}")
     return tuple(texts)
 
 

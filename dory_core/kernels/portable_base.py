@@ -34,7 +34,7 @@ from dory_core.kernel import Constraint, FunctionCall, Kernel, Rejection, Traits
 from dory_core.kernels import constants
 
 SOURCES = Path(__file__).parent / "c"
-_COMMON = ("dory_portable.h", "dory_portable_elements.h")
+_COMMON = ("dory_portable.h", "dory_portable_elements.h", "dory_portable_float.h")
 _WEIGHT_BITS = (2, 4, 8, 16)
 
 
@@ -134,7 +134,7 @@ class Portable(Kernel):
         steps = self._steps(layer)
         costs = self.costs
         output = costs.output + sum(
-            costs.step if s.shift is not None else costs.division for s in steps
+            costs.step if s.shift is not None or s.float32 else costs.division for s in steps
         )
         each = output + self._sum_cycles(layer, tile)
         return costs.call + ceil_div(units, self.cores) * per_unit * each

@@ -91,6 +91,8 @@ def _of_channels(step: Requant, channels: _Ints) -> Requant:
         values if len(values) == 1 else tuple(values[c] for c in channels)
         for values in step.parameters
     )
+    if step.float32:
+        return replace(step, mul=mul)
     negative = other[0] if other else None
     return requant(mul, add, step.div, step.lo, step.hi, negative, step.turn)
 

@@ -1,5 +1,6 @@
 """What requantisations do to every reachable accumulator, and cheaper ones that do the same."""
 
+from dory_core.requantisation.halves import integer_form
 from dory_core.requantisation.layers import cached_per_layer, search_steps, steps_of_sums
 from dory_core.requantisation.narrow import (
     Narrow,
@@ -11,6 +12,7 @@ from dory_core.requantisation.narrow import (
     narrow_limbs,
     narrow_product,
     reach,
+    widest,
 )
 from dory_core.requantisation.staircase import (
     SignedStaircase,
@@ -25,6 +27,7 @@ __all__ = [
     "Staircase",
     "Stairs",
     "exact_addend_interval",
+    "integer_form",
     "narrow",
     "narrow_32",
     "narrow_clamped",
@@ -36,4 +39,5 @@ __all__ = [
     "signed_staircase",
     "staircase",
     "steps_of_sums",
+    "widest",
 ]

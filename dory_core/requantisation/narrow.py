@@ -173,6 +173,14 @@ def narrow_product(stairs: Stairs, shift: int, wide: bool = False) -> Narrow | N
     return None if found is None else _found(stairs, found, shift)
 
 
+def widest(stairs: Stairs) -> Narrow | None:
+    """Return parameters whose mul * acc + add fits 62 bits, with the largest shift there is.
+
+    Where it finds none, there are none that are narrower.
+    """
+    return _narrow(stairs, None, 0, _PRODUCT)
+
+
 def _sides(stairs: Stairs) -> tuple[Staircase, ...]:
     """Return the staircases that have an addend of their own: of x >= 0 before that of x < 0."""
     return (stairs,) if isinstance(stairs, Staircase) else (stairs.above, stairs.below)
@@ -307,35 +315,73 @@ class _Lines:
     hi: Integers
 
 
-def _search(sides: Sequence[_Points], lo: Integers, hi: Integers, unit: int) -> _Lines | None:
+def has_line(stairs: Staircase, shift: int) -> npt.NDArray[np.bool_]:
+    """Return which channels have parameters of 62 bits with this shift, shape (C,).
+
+    No channel falls.
+    """
+    found = np.ones(len(stairs.first), dtype=bool)
+    moving = np.flatnonzero(~stairs.constant)
+    if len(moving):
+        part = stairs.take(moving)
+        limit = 1 << _PRODUCT
+        points = _Points.of(part, part.x_lo, part.x_hi, 1 << shift, limit)
+        missed = np.zeros(len(moving), dtype=bool)
+        _search([points], *_slope_bounds(points, limit), 1, missed)
+        found[moving] = ~missed
+    return found
+
+
+def widest_shift(stairs: Staircase) -> int:
+    """Return the largest shift, but for two, with which all lines may fit 62 bits."""
+    moving = np.flatnonzero(~stairs.constant)
+    part = stairs.take(moving) if len(moving) else stairs
+    return _largest_shift(part, part.x_lo, part.x_hi, _PRODUCT) - 2
+
+
+def _search(
+    sides: Sequence[_Points],
+    lo: Integers,
+    hi: Integers,
+    unit: int,
+    without: npt.NDArray[np.bool_] | None = None,
+) -> _Lines | None:
     """Return a line for each channel, None when one has none.
 
     sides: each has an addend of its own. lo, hi: slopes to choose from. unit: what the addends are
-    multiples of.
+    multiples of. without: shape (C,), is set for channels that have no line, whose parameters
+    are arbitrary then.
     """
     lo, hi = lo.copy(), hi.copy()
     mul = np.zeros_like(lo)
     adds = [np.zeros_like(lo) for _ in sides]
     left = np.arange(len(lo))
     while len(left):
-        if (lo[left] > hi[left]).any():
-            return None
+        none = lo[left] > hi[left]
+        if none.any():
+            if without is None:
+                return None
+            without[left] |= none
+            left = left[~none]
+            continue
         middle = (lo[left] + hi[left]) >> 1
         mul[left] = middle
-        steeper, flatter = np.zeros((2, len(left)), dtype=bool)
+        steeper, flatter, none = np.zeros((3, len(left)), dtype=bool)
         for points, add in zip(sides, adds, strict=True):
             first, last, growth = points.rows(left).interval(middle)
             add[left] = -(-first // unit) * unit
             missed = add[left] > last
-            if ((growth == 0) & missed).any():
-                return None
+            none |= missed & (growth == 0)
             steeper |= missed & (growth > 0)
             flatter |= missed & (growth < 0)
-        if (steeper & flatter).any():
-            return None
+        none |= steeper & flatter
+        if none.any():
+            if without is None:
+                return None
+            without[left] |= none
         lo[left] = np.where(steeper, middle + 1, lo[left])
         hi[left] = np.where(flatter, middle - 1, hi[left])
-        left = left[steeper | flatter]
+        left = left[(steeper | flatter) & ~none]
     return _Lines(mul, adds, lo, hi)
 
 
@@ -363,12 +409,17 @@ def _largest_shift(stairs: Staircase, x_lo: Integers, x_hi: Integers, bits: int)
     return bits - int(np.floor(np.log2(largest)))
 
 
-def _narrow(stairs: Stairs, bound: Integers | None, low_bits: int) -> Narrow | None:
-    """Return lines for all channels with the largest shift that has them."""
+def _narrow(
+    stairs: Stairs, bound: Integers | None, low_bits: int, word: int = _WORD
+) -> Narrow | None:
+    """Return lines for all channels with the largest shift that has them.
+
+    word: bits of the magnitude of the sum without the low limb.
+    """
     sides, whole = _sides(stairs), _whole(stairs)
     if not _are_numbers(sides):
         return None
-    bits = _WORD + low_bits
+    bits = word + low_bits
     moving = np.flatnonzero(~whole.constant)
     still = whole.first[whole.constant]
     largest = bits - 1

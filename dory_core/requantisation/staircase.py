@@ -73,6 +73,35 @@ class Staircase:
             self.clip,
         )
 
+    def between(self, lo: Integers, hi: Integers) -> Staircase:
+        """Return the part of each channel with x of [lo, hi], shape (C,), lo <= hi."""
+        count = self.thresholds.shape[1]
+        levels = np.broadcast_to(self.levels, self.thresholds.shape)
+        passed, reached = (
+            np.where(self.constant, 0, (self.thresholds <= end[:, None]).sum(axis=1))
+            for end in (lo, hi)
+        )
+        rows = np.arange(len(lo))
+        first, last = (
+            np.where(steps > 0, levels[rows, np.maximum(steps, 1) - 1], self.first)
+            for steps in (passed, reached)
+        )
+        kept = np.clip(np.arange(count)[None, :], passed[:, None], reached[:, None] - 1)
+        kept = np.clip(kept, 0, count - 1)
+        thresholds, values = (
+            np.take_along_axis(array, kept, axis=1) for array in (self.thresholds, levels)
+        )
+        return Staircase(self.falling, lo, hi, first, last, values, thresholds, self.clip)
+
+    def moved(self, offset: Integers) -> Staircase:
+        """Return the same steps as a function of x + offset, shape (C,); no channel falls."""
+        return replace(
+            self,
+            x_lo=self.x_lo + offset,
+            x_hi=self.x_hi + offset,
+            thresholds=self.thresholds + offset[:, None],
+        )
+
     def window(self) -> tuple[Integers, Integers]:
         """Return (lo, hi), shape (C,): the accumulators between which y changes.
 
@@ -86,13 +115,14 @@ class Staircase:
 def staircase(steps: Sequence[Requant], acc_lo: Integers, acc_hi: Integers) -> Staircase | None:
     """Return the staircase of a sequence of steps, None when it has too many to be listed.
 
-    None as well where a step with two addends falls, or falls at its turn. steps: applied first
+    None as well where a step with two addends falls, or falls at its turn, and where a step in
+    binary32 is not the last. steps: applied first
     to last; parameters per channel or one for all. acc_lo, acc_hi: shape (C,) or (1,), integers,
     acc_lo <= acc_hi. Raises: ValueError without a step.
     """
     if not steps:
         raise ValueError("no step")
-    if not all(_rises(step) for step in steps):
+    if not all(_rises(step) for step in steps) or any(step.float32 for step in steps[:-1]):
         return None
     ends = _ends(steps, acc_lo, acc_hi)
     channels = len(ends[0])
@@ -110,7 +140,11 @@ def staircase(steps: Sequence[Requant], acc_lo: Integers, acc_hi: Integers) -> S
     if int(first.max()) > bottom or int(last.min()) < top:
         levels = np.clip(levels, np.minimum(first + 1, last)[:, None], last[:, None])
     thresholds: Integers = levels
-    for step in reversed(steps):
+    rest = steps
+    if steps[-1].float32:
+        rest = steps[:-1]
+        thresholds = _float_preimage(steps[-1], levels, *_behind(rest, ends))
+    for step in reversed(rest):
         thresholds = _preimage(step, thresholds)
     thresholds = np.where(falling[:, None], 1 - thresholds, thresholds)
     lo = steps[-1].lo
@@ -171,6 +205,20 @@ def signed_staircase(
     return SignedStaircase(offset, whole, below, above)
 
 
+def split_staircase(stairs: Staircase, turn: Integers) -> SignedStaircase:
+    """Return a staircase in two sides, x < turn and x >= turn; turn: shape (C,).
+
+    No channel falls.
+    """
+    offset = -turn
+    whole = stairs.moved(offset)
+    below = whole.between(np.minimum(whole.x_lo, -1), np.minimum(whole.x_hi, -1))
+    above = whole.between(np.maximum(whole.x_lo, 0), np.maximum(whole.x_hi, 0))
+    below = _constant_where(whole.x_lo >= 0, below, whole.first)
+    above = _constant_where(whole.x_hi < 0, above, whole.last)
+    return SignedStaircase(offset, whole, below, above)
+
+
 def _constant_where(empty: npt.NDArray[np.bool_], side: Staircase, value: Integers) -> Staircase:
     """Return a side with this y where a channel does not reach it."""
     first, last = (np.where(empty, value, end) for end in (side.first, side.last))
@@ -218,8 +266,41 @@ def _narrowed(values: Integers) -> Integers:
     return values
 
 
+def _behind(steps: Sequence[Requant], ends: Sequence[Integers]) -> tuple[Integers, Integers]:
+    """Return the interval of values behind some steps, shape (C,)."""
+    first, last = ends
+    for step in steps:
+        first, last = _apply(step, first), _apply(step, last)
+    return np.minimum(first, last), np.maximum(first, last)
+
+
+def _float_preimage(step: Requant, levels: Integers, lo: Integers, hi: Integers) -> Integers:
+    """Return the smallest acc of [lo, hi] whose y of a float32 step reaches a level, else hi.
+
+    A guess is right up to the rounding; it is moved while that is wrong, which is never far.
+    """
+    below = np.broadcast_to(lo[:, None], (len(lo), levels.shape[1])).astype(np.int64)
+    above = np.broadcast_to(hi[:, None], below.shape).astype(np.int64)
+    zero = step.add[0] // step.div
+    guess = (levels - zero - 0.5) / step.scales.astype(np.float64)[:, None] + step.turn
+    near = np.abs(guess) * 2.0**-22 + 2
+    for sign in (-1, 1):
+        bound = np.floor(np.clip(guess + sign * near, below, above)).astype(np.int64)
+        reached = step.apply(bound) >= levels
+        above = np.where(reached, np.minimum(above, bound), above)
+        below = np.where(reached, below, np.minimum(np.maximum(below, bound + 1), above))
+    while (below < above).any():
+        middle = (below + above) >> 1
+        reached = step.apply(middle) >= levels
+        above = np.where(reached, middle, above)
+        below = np.where(reached, below, np.minimum(middle + 1, above))
+    return below
+
+
 def _apply(step: Requant, acc: Integers) -> Integers:
     """Return ``step`` of one accumulator per channel, shape (C,)."""
+    if step.float32:
+        return step.apply(acc.astype(np.int64))
     mul, add, *other = (_array(p) for p in step.parameters)
     if other:
         add = np.where(acc < step.turn, other[0], add)

@@ -196,6 +196,6 @@ def _shape_of(value: Any) -> Any:
         return (
             (len(value.mul), min(value.mul) < 0, max(abs(m) for m in value.mul).bit_length()),
             (len(value.add), min(value.add) < 0, max(abs(a) for a in value.add).bit_length()),
-            (value.div, value.lo, value.hi),
+            (value.div, value.lo, value.hi, value.float32),
         )
     return value

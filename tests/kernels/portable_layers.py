@@ -18,6 +18,7 @@ from dory_core.ir import (
     Requant,
     Tensor,
     Window,
+    float_requant,
     requant,
 )
 
@@ -49,6 +50,8 @@ class Sampler:
 
     def step(self, channels: int, clip: tuple[int, int] | None) -> Requant:
         rng = self.rng
+        if clip is not None and clip[1] - clip[0] < 1 << 20 and rng.random() < 0.3:
+            return self.float_step(channels, clip)
         mul = rng.integers(-300, 300, channels) if rng.random() < 0.5 else [rng.integers(-300, 300)]
         add = rng.integers(-(1 << 20), 1 << 20, channels)
         if rng.random() < 0.3:
@@ -60,6 +63,15 @@ class Sampler:
         turn = self.pick([0, 0, -30, 70])
         muls, adds = [int(m) for m in mul], [int(a) for a in add]
         return requant(muls, adds, div, *bounds, add_negative=negative, turn=turn)
+
+    def float_step(self, channels: int, clip: tuple[int, int]) -> Requant:
+        """A step in binary32; scales of powers of two have ties."""
+        rng = self.rng
+        scales = np.float32(2.0) ** np.float32(rng.integers(-30, 3, self.pick([1, channels])))
+        if rng.random() < 0.7:
+            scales = scales * rng.uniform(0.5, 1, len(scales)).astype(np.float32)
+        zero = int(rng.integers(clip[0], clip[1] + 1))
+        return float_requant(scales.tolist(), zero, *clip, turn=self.pick([0, 0, -30, 1 << 20]))
 
     def steps(self, channels: int, y: tuple[int, bool]) -> tuple[Requant, ...]:
         """One or two steps that end within the output type."""

@@ -20,13 +20,15 @@ typedef struct {
 /* One requantisation, in 64 bits: clip(floor((mul * value + add) / div), lo, hi), with another add
  * for values below `turn` where there are two. Its numbers stand in the parameter table as int64:
  * first every mul, then every add, then those for values below `turn`; one per channel of the tile or
- * a single one. The tables of consecutive steps follow one another. */
+ * a single one. The tables of consecutive steps follow one another. A step in binary32 computes
+ * clip(even(f32(f32(value - turn) * S)) + div, lo, hi), rounded twice with ties to even, with
+ * S = (mul & (2^32 - 1)) * 2^(-(mul >> 32)); it has no add. */
 typedef struct {
-  int64_t div;     /* positive */
+  int64_t div;     /* positive; the zero point of a step in binary32 */
   int64_t lo, hi;  /* the limits of int64_t when there is no clip */
   int64_t turn;
   int8_t shift;    /* log2(div), or -1 when div is no power of two */
-  uint8_t mul_per_channel, add_per_channel, two_addends, negative_per_channel;
+  uint8_t mul_per_channel, add_per_channel, two_addends, negative_per_channel, float32;
 } dory_portable_step_t;
 
 typedef struct {

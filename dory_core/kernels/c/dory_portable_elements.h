@@ -6,6 +6,7 @@
 
 #include "dory_hal.h"
 #include "dory_portable.h"
+#include "dory_portable_float.h"
 
 /* Bytes of one pixel. */
 static inline uint32_t dory_portable_pixel_bytes(uint32_t channels, dory_portable_type_t type)
@@ -104,6 +105,9 @@ static inline uint32_t dory_portable_table_bytes(const dory_portable_steps_t *st
 
   for (uint32_t i = 0; i < steps->count; i++) {
     entries += steps->step[i].mul_per_channel ? channels : 1u;
+    if (steps->step[i].float32) {
+      continue;
+    }
     entries += steps->step[i].add_per_channel ? channels : 1u;
     if (steps->step[i].two_addends) {
       entries += steps->step[i].negative_per_channel ? channels : 1u;
@@ -120,6 +124,12 @@ static inline int64_t dory_portable_apply(const dory_portable_steps_t *steps, co
     const dory_portable_step_t *const step = &steps->step[i];
     const uint64_t mul = (uint64_t)dory_portable_int64(table, step->mul_per_channel ? c : 0u);
     table += 8u * (step->mul_per_channel ? channels : 1u);
+    if (step->float32) {
+      value = step->div + dory_portable_even_product(value - step->turn, (int64_t)mul);
+      value = value < step->lo ? step->lo : value;
+      value = value > step->hi ? step->hi : value;
+      continue;
+    }
     uint64_t add = (uint64_t)dory_portable_int64(table, step->add_per_channel ? c : 0u);
     table += 8u * (step->add_per_channel ? channels : 1u);
     if (step->two_addends) {
