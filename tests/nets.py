@@ -7,7 +7,10 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pytest
 
 from dory_core.api import FrontendOptions, Graph
@@ -136,3 +139,63 @@ def tflite_net(name: str) -> TfliteNet:
         pytest.skip(f"no TensorFlow Lite network {name} beside $DORY_NETS or {_BESIDE}")
     meta = json.loads((folder / name / "meta.json").read_text())
     return TfliteNet(folder / name, meta["sha256_of_tensors_left_out"])
+
+
+@dataclass(frozen=True)
+class OnnxNet:
+    """A folder of the collection of other quantised ONNX: net.onnx, golden.npz, meta.json."""
+
+    folder: Path
+
+    @property
+    def path(self) -> Path:
+        """The network."""
+        return self.folder / "net.onnx"
+
+    def golden_of_layers(self, graph: Graph, path: Path) -> Path:
+        """Write the golden of the first inference, by layer and in HWC order, to ``path``.
+
+        The collection names values after the file's tensors, in CHW order.
+        """
+        with np.load(self.folder / "golden.npz") as golden:
+            arrays = {"input": _hwc(golden[f"in0__{self._input_name()}"], graph, graph.inputs[0])}
+            for op in graph.ops:
+                arrays[f"layer_{op.index:02d}"] = _hwc(
+                    golden[f"run0__{op.tensor}"], graph, op.output
+                )
+        np.savez(path, **arrays)
+        return path
+
+    def _input_name(self) -> str:
+        with np.load(self.folder / "golden.npz") as golden:
+            (name,) = (key for key in golden.files if key.startswith("in0__"))
+        return name.removeprefix("in0__")
+
+
+def _hwc(values: npt.NDArray[Any], graph: Graph, name: str) -> npt.NDArray[np.int64]:
+    return values.astype(np.int64).reshape(graph.tensors[name].shape).transpose(1, 2, 0)
+
+
+def _onnx_folder() -> Path | None:
+    folder = Path(os.environ.get("DORY_NETS", _BESIDE)).with_name("nets_onnx")
+    return folder if folder.is_dir() else None
+
+
+def onnx_names(prefix: str) -> list[str]:
+    """Return the networks of other quantised ONNX that start with ``prefix``."""
+    folder = _onnx_folder()
+    return sorted(p.parent.name for p in folder.glob(f"{prefix}*/meta.json")) if folder else []
+
+
+def onnx_params(prefix: str) -> list[object]:
+    """Return the names as test parameters; one skipped parameter when there are none."""
+    skip = pytest.mark.skip(reason="no quantised ONNX networks beside the project")
+    return list(onnx_names(prefix)) or [pytest.param("", marks=skip)]
+
+
+def onnx_net(name: str) -> OnnxNet:
+    """Return one network of other quantised ONNX, or skip the test when it is not there."""
+    folder = _onnx_folder()
+    if folder is None or not (folder / name).is_dir():
+        pytest.skip(f"no quantised ONNX network {name} beside $DORY_NETS or {_BESIDE}")
+    return OnnxNet(folder / name)

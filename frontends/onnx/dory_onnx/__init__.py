@@ -4,21 +4,23 @@ A dialect plugin subclasses :class:`Dialect` for what is its own and reads files
 :func:`import_onnx`.
 """
 
-from dory_onnx.arithmetic import Step, requants_of
+from dory_onnx.arithmetic import Step, integers, requants_of
 from dory_onnx.dialect import AddMeaning, Dialect, Operand, normal_add
 from dory_onnx.importer import import_onnx
 from dory_onnx.marks import OTHER_FORMS, holds
-from dory_onnx.model import Node
+from dory_onnx.model import Node, OnnxModel
 
 __all__ = [
     "AddMeaning",
     "Dialect",
     "Node",
     "OTHER_FORMS",
+    "OnnxModel",
     "Operand",
     "Step",
     "holds",
     "import_onnx",
+    "integers",
     "normal_add",
     "requants_of",
 ]

@@ -23,6 +23,8 @@ ARITHMETIC = frozenset(["Mul", "Add", "Div", "Floor", "Cast", "Clip"])
 
 _FLOAT_TYPES = (1, 11)  # float, double
 _INT32, _INT64 = 6, 7
+#: ONNX types of a Cast that is exact only for values in a range, by their number.
+NARROW_TYPES = {2: (0, 255), 3: (-128, 127), 4: (0, 65535), 5: (-32768, 32767)}
 _UNBOUNDED = 3.0e38
 _INT64_LIMIT = 2.0**63
 
@@ -33,7 +35,8 @@ class Step:
 
     constant: operand of Mul, Add, Div: one value, or one per channel, as in the file.
     source: name of the constant's tensor, for messages. lo, hi: bounds of a Clip.
-    to_integer: for a Cast, whether its result is an integer type.
+    to_integer: for a Cast, whether its result is an integer type. kind: its operator, where one
+    node stands for several steps.
     """
 
     node: Node
@@ -42,11 +45,12 @@ class Step:
     lo: int = 0
     hi: int = 0
     to_integer: bool = False
+    kind: str = ""
 
     @property
     def op(self) -> str:
         """The ONNX operator."""
-        return self.node.op
+        return self.kind or self.node.op
 
     def integers(self) -> list[int]:
         """Return the constant as exact integers; NotSupported when it holds anything else."""
@@ -84,7 +88,7 @@ def integers(node: Node, source: str, content: npt.NDArray[Any]) -> npt.NDArray[
 
 def data_input(model: OnnxModel, node: Node) -> str | None:
     """Return the one input of an arithmetic node that is not constant; None if there are two."""
-    if node.op in ("Floor", "Cast", "Clip"):
+    if node.op not in ("Mul", "Add", "Div"):
         return node.input(0)
     if len(node.inputs) != 2:
         return None
@@ -94,6 +98,11 @@ def data_input(model: OnnxModel, node: Node) -> str | None:
     if node.op != "Div" and model.is_constant(left) and not model.is_constant(right):
         return right
     return None
+
+
+def is_narrow_cast(node: Node) -> bool:
+    """Return whether a node is a Cast to 8 or 16 bits, exact only for values that fit."""
+    return node.op == "Cast" and node.attributes.get("to") in NARROW_TYPES
 
 
 def step_of(model: OnnxModel, node: Node, shape: tuple[int, ...]) -> Step:

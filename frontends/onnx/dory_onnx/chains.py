@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dory_onnx.arithmetic import ARITHMETIC, Step, data_input, step_of
+from dory_onnx.arithmetic import Step, data_input, is_narrow_cast
+from dory_onnx.dialect import Dialect
 from dory_onnx.model import Node, OnnxModel
 from dory_onnx.operators import chw_of
 from dory_onnx.shapes import Shape
@@ -24,16 +25,21 @@ def keeps_order(node: Node, shapes: Mapping[str, Shape], chw: tuple[int, int, in
 
 
 def follow_chain(
-    model: OnnxModel, shapes: Mapping[str, Shape], value: str, chw: tuple[int, int, int]
+    model: OnnxModel,
+    shapes: Mapping[str, Shape],
+    dialect: Dialect,
+    value: str,
+    chw: tuple[int, int, int],
 ) -> tuple[tuple[Step, ...], list[Node], str]:
     """Return (steps, their nodes, last value) of the arithmetic behind a layer's output ``value``.
 
     The chain ends where a value has several readers, is a network output, or where something other
-    than arithmetic with a constant reads it. Factors that lead to an Add of two tensors without a
-    rounding in between are left to that Add. chw: shape of the layer's output.
+    than arithmetic with a constant reads it; a Cast to 8 or 16 bits is no arithmetic. Factors that
+    lead to an Add of two tensors without a rounding in between are left to that Add. chw: shape of
+    the layer's output.
     """
     start = value
-    found: list[tuple[Step, list[Node], str]] = []
+    found: list[tuple[tuple[Step, ...], list[Node], str]] = []
     passed: list[Node] = []
     while value not in model.outputs:
         readers = model.readers(value)
@@ -42,14 +48,22 @@ def follow_chain(
         node = readers[0]
         if keeps_order(node, shapes, chw):
             passed.append(node)
-        elif node.op in ARITHMETIC and data_input(model, node) is not None:
-            step = step_of(model, node, shapes[value])
-            found.append((step, [*passed, node], node.outputs[0]))
+        elif (
+            node.op in dialect.arithmetic
+            and not is_narrow_cast(node)
+            and data_input(model, node) is not None
+        ):
+            steps = dialect.steps_of(model, node, shapes[value])
+            found.append((steps, [*passed, node], node.outputs[0]))
             passed = []
         else:
-            while node.op == "Add" and found and found[-1][0].op in ("Mul", "Add", "Cast"):
+            while node.op == "Add" and found and found[-1][0][-1].op in ("Mul", "Add", "Cast"):
                 found.pop()
             break
         value = node.outputs[0]
     nodes = [n for _, together, _ in found for n in together]
-    return tuple(step for step, _, _ in found), nodes, found[-1][2] if found else start
+    return (
+        tuple(step for steps, _, _ in found for step in steps),
+        nodes,
+        found[-1][2] if found else start,
+    )

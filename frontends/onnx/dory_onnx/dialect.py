@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from math import gcd
 
 from dory_core.api import NotSupported, Requant, Tensor, requant
-from dory_onnx.arithmetic import Step, requants_of
-from dory_onnx.model import Node
+from dory_onnx.arithmetic import ARITHMETIC, Step, requants_of, step_of
+from dory_onnx.model import Node, OnnxModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +32,27 @@ class Dialect:
     """What differs between dialects; the base class is the plain reading of the nodes.
 
     extra_attributes: attribute names that the exporter adds to layer nodes. reference: whose
-    arithmetic the Graph has, for ``Graph.reference``.
+    arithmetic the Graph has, for ``Graph.reference``. arithmetic: operators that belong to the
+    layer before them. rounding_operands: those of them that may also stand between a tensor with
+    several readers and a residual Add. byte_weights: weights of type uint8 are the bytes of signed
+    weights.
     """
 
     extra_attributes: frozenset[str] = frozenset()
     reference: str = ""
+    arithmetic: frozenset[str] = ARITHMETIC
+    rounding_operands: frozenset[str] = frozenset()
+    byte_weights: bool = False
+
+    def steps_of(self, model: OnnxModel, node: Node, shape: tuple[int, ...]) -> tuple[Step, ...]:
+        """Return what a node of ``arithmetic`` does to a value of ``shape`` (batch, channels, ...).
+
+        Raises: NotSupported for constants and bounds that have no exact meaning.
+        """
+        return (step_of(model, node, shape),)
+
+    def check_host(self, node: Node) -> None:
+        """Raise NotSupported for a node that must not be left to the host."""
 
     def weight_bits(self, node: Node) -> int:
         """Return the storage bits of the weights of a Conv, Gemm or MatMul."""

@@ -27,7 +27,7 @@ from dory_core.api import (
     storage_for,
     value_range,
 )
-from dory_onnx.arithmetic import ARITHMETIC, Step, data_input, step_of
+from dory_onnx.arithmetic import ARITHMETIC, NARROW_TYPES, Step, data_input, is_narrow_cast
 from dory_onnx.chains import follow_chain, keeps_order
 from dory_onnx.dialect import Dialect, Operand
 from dory_onnx.model import Node, OnnxModel, load
@@ -54,6 +54,8 @@ _SUPPORTED_HINT = (
     "supported are Conv, Gemm, MatMul, MaxPool, AveragePool, GlobalAveragePool and Add, each with"
     " its requantisation; float operators only behind the last of them"
 )
+
+_BYTES_NOTE = "weights of type uint8 are read as the bytes of signed weights"
 
 _GENERAL_HINT = (
     "change this part of the network or its export; `dory check` tells whether the result can be"
@@ -90,6 +92,7 @@ class _Common(TypedDict):
     name: str
     inputs: tuple[str, ...]
     output: str
+    tensor: str
 
 
 class _Import:
@@ -100,7 +103,7 @@ class _Import:
             check_inputs(node)
         self.model = model
         self.dialect = dialect
-        self.shapes: dict[str, Shape] = infer_shapes(model)
+        self.shapes: dict[str, Shape] = infer_shapes(model, dialect.arithmetic - ARITHMETIC)
         self.inputs = _input_tensors(model, options)
         self.chw = {t.name: t.shape for t in self.inputs}
         self.tensors = {t.name: t for t in self.inputs}
@@ -110,6 +113,7 @@ class _Import:
         }
         self.layers: list[Op] = []
         self.labels: dict[str, str] = {}  # of the node that computes a tensor
+        self.names: dict[str, str] = {}  # of tensors in the file
         self.notes: list[str] = []
         self.taken: set[int] = set()  # positions of nodes that belong to a chain
         self.host: list[Node] = []
@@ -159,7 +163,7 @@ class _Import:
 
     def _conv(self, node: Node, value: _Value, shape: Shape) -> Op:
         bits = self.dialect.weight_bits(node)
-        values = weights_of(self.model, node, bits)
+        values = self._weights(node, bits)
         window = conv_window(node, values, shape, value.pads)
         steps, bias = self._chain(node, bias_of(self.model, node, len(values)))
         return Conv(
@@ -193,7 +197,7 @@ class _Import:
             check_gemm(node)
         self._reject_pads(value)
         bits = self.dialect.weight_bits(node)
-        weights = weights_of(self.model, node, bits)
+        weights = self._weights(node, bits)
         outputs, columns = weights.shape
         if len(shape) != 2 or columns != shape[1]:
             raise NotSupported(
@@ -208,6 +212,13 @@ class _Import:
             weight_bits=bits,
             bias=None if bias is None else Array(bias),
         )
+
+    def _weights(self, node: Node, bits: int) -> npt.NDArray[np.int64]:
+        """Return the weights of a layer; a note says where their type is not what they mean."""
+        values, stored_as_bytes = weights_of(self.model, node, bits, self.dialect.byte_weights)
+        if stored_as_bytes and _BYTES_NOTE not in self.notes:
+            self.notes.append(_BYTES_NOTE)
+        return values
 
     def _residual(self, node: Node) -> bool:
         """Import an Add of two tensors; False when ``node`` is none."""
@@ -238,11 +249,13 @@ class _Import:
 
     def _common(self, node: Node, value: _Value) -> _Common:
         index = len(self.layers)
+        output = f"layer_{index:02d}"
         return {
             "index": index,
             "name": node.title,
             "inputs": (value.tensor,),
-            "output": f"layer_{index:02d}",
+            "output": output,
+            "tensor": self.names[output],
         }
 
     # --- chains -------------------------------------------------------------------------------
@@ -261,19 +274,25 @@ class _Import:
             raise NotSupported(f"{node.label}: its output shape is {shown}, not that of one image")
         tensor = f"layer_{len(self.layers):02d}"
         self.chw[tensor] = chw
-        steps, passed, end = follow_chain(self.model, self.shapes, node.outputs[0], chw)
+        steps, passed, end = follow_chain(
+            self.model, self.shapes, self.dialect, node.outputs[0], chw
+        )
         self.taken.update(n.position for n in passed)
         self.values[end] = _Value(tensor)
-        if steps and steps[0].op == "Add" and (node.op == "Conv" or node.op in MATRICES):
-            total = added_bias(steps[0], bias, chw[0])
-            return steps[1:], total if total.any() else None
+        self.names[tensor] = end
+        if node.op == "Conv" or node.op in MATRICES:
+            first = next((i for i, step in enumerate(steps) if step.op != "Cast"), 0)
+            if steps and steps[first].op == "Add":
+                total = added_bias(steps[first], bias, chw[0])
+                return steps[first + 1 :], total if total.any() else None
         return steps, bias
 
     # --- between layers -----------------------------------------------------------------------
 
     def _passed(self, node: Node) -> bool:
-        """Carry a tensor through a reshape, a Pad or a factor of a residual Add."""
-        source = data_input(self.model, node) if node.op in ARITHMETIC else node.input(0)
+        """Carry a tensor through a reshape, a Pad or the steps of an operand of a residual Add."""
+        arithmetic = node.op in self.dialect.arithmetic
+        source = data_input(self.model, node) if arithmetic else node.input(0)
         if source is None or source not in self.values:
             return False
         value = self.values[source]
@@ -285,11 +304,26 @@ class _Import:
         if keeps_order(node, self.shapes, self.chw[value.tensor]):
             self.values[node.outputs[0]] = value
             return True
-        if node.op in ("Mul", "Add", "Cast"):
-            step = step_of(self.model, node, self.shapes[source])
-            self.values[node.outputs[0]] = replace(value, steps=(*value.steps, step))
+        if is_narrow_cast(node):
+            self._check_range(node, value)
+            self.values[node.outputs[0]] = value
+            return True
+        if node.op in ("Mul", "Add", "Cast") or node.op in self.dialect.rounding_operands:
+            steps = self.dialect.steps_of(self.model, node, self.shapes[source])
+            self.values[node.outputs[0]] = replace(value, steps=(*value.steps, *steps))
             return True
         return False
+
+    def _check_range(self, node: Node, value: _Value) -> None:
+        """Raise NotSupported for a Cast that changes values of its tensor."""
+        tensor = self.tensors[value.tensor]
+        lo, hi = NARROW_TYPES[node.attributes["to"]]
+        if any(step.op != "Cast" for step in value.steps) or tensor.lo < lo or tensor.hi > hi:
+            raise NotSupported(
+                f"{node.label}: cast of {self._origin(value)}, whose values reach from {tensor.lo}"
+                f" to {tensor.hi}, to a type of [{lo}, {hi}] may wrap",
+                "export with a Clip to the type's range in front of the Cast",
+            )
 
     def _padded(self, node: Node, value: _Value) -> _Value:
         self._reject_steps(value)
@@ -322,9 +356,10 @@ class _Import:
 
     def _leave_to_host(self, node: Node) -> None:
         """Leave out a node behind the last layer; NotSupported when it is before it."""
+        self.dialect.check_host(node)
         if node.position in self.feeding:
             read = next((self.values[i] for i in node.inputs if i in self.values), None)
-            if node.op in ARITHMETIC and read is not None:
+            if node.op in self.dialect.arithmetic and read is not None:
                 raise NotSupported(
                     f"{node.label}: it works on {self._origin(read)}, but belongs to no layer:"
                     " a requantisation needs a constant operand and must be the only reader of"
@@ -343,6 +378,8 @@ class _Import:
 
     def _end(self, value: _Value, reader: str) -> None:
         self._reject_pads(value)
+        for step in value.steps:
+            self.dialect.check_host(step.node)
         self.host.extend(s.node for s in value.steps if s.node not in self.host)
         self.ends.setdefault(value.tensor, reader)
 

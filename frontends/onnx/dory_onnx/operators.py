@@ -131,8 +131,13 @@ def _with_pads(window: Window, padded: Pads) -> Window:
     return replace(window, pads=(top, left, bottom, right))
 
 
-def weights_of(model: OnnxModel, node: Node, bits: int) -> npt.NDArray[np.int64]:
+def weights_of(
+    model: OnnxModel, node: Node, bits: int, byte_weights: bool
+) -> tuple[npt.NDArray[np.int64], bool]:
     """Return the weights of a Conv, or of a Gemm or MatMul as (outputs, inputs).
+
+    byte_weights: an uint8 tensor holds the bytes of signed weights. The second result says whether
+    the tensor is such a one and holds negative weights.
 
     Raises: NotSupported when they are not constant, not integers, or outside ``bits`` signed bits.
     """
@@ -143,6 +148,9 @@ def weights_of(model: OnnxModel, node: Node, bits: int) -> npt.NDArray[np.int64]
             f"{node.label}: its second operand '{source}' is not a constant weight tensor"
         )
     values = integers(node, source, content)
+    as_bytes = byte_weights and content.dtype == np.uint8 and bool((content > 127).any())
+    if as_bytes:
+        values = content.view(np.int8).astype(np.int64)
     if values.size == 0:
         raise NotSupported(f"{node.label}: weight tensor '{source}' is empty")
     if node.op in MATRICES:
@@ -162,7 +170,7 @@ def weights_of(model: OnnxModel, node: Node, bits: int) -> npt.NDArray[np.int64]
             f" {name} [{low}, {high}]",
             "quantise the weights again with fewer bits, or export them centred on zero",
         )
-    return values
+    return values, as_bytes
 
 
 def bias_of(model: OnnxModel, node: Node, channels: int) -> npt.NDArray[np.int64] | None:

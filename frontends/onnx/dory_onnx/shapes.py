@@ -6,7 +6,7 @@ here: it matters only when an integer layer reads it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,10 +24,11 @@ _BROADCAST = frozenset(["Add", "Mul", "Div", "Sub", "Pow", "Max", "Min"])
 _FOLDABLE_ELEMENTS = 4096  # shape arithmetic is tiny; weights are folded by few operators only
 
 
-def infer_shapes(model: OnnxModel) -> dict[str, Shape]:
+def infer_shapes(model: OnnxModel, keeping: Collection[str] = ()) -> dict[str, Shape]:
     """Return the shape of every value that follows from the inputs; fold shape arithmetic.
 
-    Folded values become constants of ``model``.
+    keeping: operators of a dialect whose result has the shape of their first input. Folded values
+    become constants of ``model``.
     """
     shapes: dict[str, Shape] = dict(model.inputs)
     for node in model.nodes:
@@ -35,7 +36,10 @@ def infer_shapes(model: OnnxModel) -> dict[str, Shape]:
         if folded is not None:
             model.define_constant(node.outputs[0], folded)
             continue
-        shape = _shape_of(model, node, shapes)
+        if node.op in keeping:
+            shape = shapes.get(node.input(0))
+        else:
+            shape = _shape_of(model, node, shapes)
         if shape is not None:
             shapes[node.outputs[0]] = shape
     return shapes

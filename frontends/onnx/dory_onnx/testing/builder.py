@@ -110,9 +110,10 @@ class OnnxBuilder:
             ],
             self.initializers,
         )
-        return helper.make_model(
-            graph, opset_imports=[helper.make_opsetid("", self.opset)], ir_version=6
-        )
+        others = sorted({node.domain for node in self.nodes} - {""})
+        opsets = [helper.make_opsetid("", self.opset)]
+        opsets += [helper.make_opsetid(domain, 1) for domain in others]
+        return helper.make_model(graph, opset_imports=opsets, ir_version=6)
 
     def save(self, path: Path) -> Path:
         """Write the model to ``path`` and return it."""

@@ -8,6 +8,7 @@ of the evaluator get asymmetric pads wrong (onnx 1.23 forgets the ones in front)
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,15 @@ from dory_onnx.testing.builder import OnnxBuilder
 
 
 def evaluate(
-    model: onnx.ModelProto, image: npt.NDArray[np.int64], values: list[str]
+    model: onnx.ModelProto,
+    image: npt.NDArray[np.int64],
+    values: list[str],
+    operators: Sequence[type[OpRun]] = (),
 ) -> dict[str, npt.NDArray[np.float64]]:
-    """Return the named values for one input without batch, shape as the network's input."""
+    """Return the named values for one input without batch, shape as the network's input.
+
+    operators: those of a dialect that ONNX does not define.
+    """
     double = onnx.ModelProto()
     double.CopyFrom(model)
     graph = double.graph
@@ -48,7 +55,7 @@ def evaluate(
         value.type.tensor_type.elem_type = TensorProto.DOUBLE
     del graph.output[:]
     graph.output.extend(helper.make_tensor_value_info(v, TensorProto.DOUBLE, None) for v in values)
-    evaluator = ReferenceEvaluator(double, new_ops=[MaxPool, AveragePool, Floor])
+    evaluator = ReferenceEvaluator(double, new_ops=[MaxPool, AveragePool, Floor, *operators])
     name = graph.input[0].name
     results = evaluator.run(None, {name: image[None].astype(np.float64)})
     return {v: np.asarray(r)[0] for v, r in zip(values, results, strict=True)}

@@ -1,0 +1,35 @@
+"""Deeploy frontend of dory: integer networks with RequantShift nodes.
+
+This module is the plugin: it declares the frontend and imports nothing heavy.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dory_core.api import hookimpl
+
+if TYPE_CHECKING:
+    from dory_core.api import Frontend, FrontendOptions, Graph
+
+
+def _read(path: Path, options: FrontendOptions) -> Graph:
+    from dory_deeploy.dialect import parse
+
+    return parse(path, options)
+
+
+def _recognises(path: Path) -> bool:
+    from dory_onnx import holds
+
+    return holds(path, ("RequantShift", "div"), ("QuantizeLinear", "QLinear"))
+
+
+@hookimpl
+def dory_frontends() -> list[Frontend]:
+    """Return the frontend ``deeploy``."""
+    from dory_core.api import Frontend
+
+    summary = "networks of Deeploy (integer ONNX with RequantShift)"
+    return [Frontend("deeploy", summary, _read, _recognises)]

@@ -1,0 +1,25 @@
+"""The frontend through the command line."""
+
+from pathlib import Path
+
+import pytest
+from dory_deeploy.testing import DeeployBuilder
+
+from tests.cli.command_line import dory
+
+PLUGINS = "nemo,quantlab,deeploy"
+
+
+@pytest.mark.parametrize("domain", ["", "PACTOps"])
+def test_the_frontend_is_found_from_the_file(domain: str, tmp_path: Path) -> None:
+    path = DeeployBuilder((3, 6, 6), domain=domain).conv(8, 1).save(tmp_path / "net.onnx")
+    outcome = dory("check", path, DORY_PLUGINS=PLUGINS)
+    assert outcome.status == 0, outcome.stderr
+
+
+def test_a_refused_operator_is_one_sentence_and_a_way_out(tmp_path: Path) -> None:
+    builder = DeeployBuilder((3, 6, 6)).conv(8, 1)
+    builder.node("iSoftmax", builder.value)
+    outcome = dory("check", builder.save(tmp_path / "net.onnx"), DORY_PLUGINS=PLUGINS)
+    assert outcome.status == 3
+    assert "operator iSoftmax on '" in outcome.stdout + outcome.stderr
