@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dory_core.errors import DoryError, UsageError
-from dory_core.simulate.cache import ObjectCache, cache_dir
+from dory_core.simulate.cache import CLEAN, ObjectCache, cache_dir, file_digest, synchronise
 from dory_core.simulate.compiler import (
     Compiler,
     find_compiler,
@@ -120,7 +120,8 @@ def _key(parts: list[bytes]) -> str:
     return digest.hexdigest()
 
 
-def _call(command: list[str], cwd: Path, what: str) -> None:
+def _call(command: list[str], cwd: Path, what: str, also: str = "") -> None:
+    """Run a compiler or linker. also: what else may be at fault. Raises UsageError, DoryError."""
     result = run_process(command, cwd, None, what, {**os.environ, "LC_ALL": "C"})
     if result.returncode != 0:
         lines = (result.stderr or result.stdout).strip().splitlines()[:_SHOWN_LINES]
@@ -131,8 +132,8 @@ def _call(command: list[str], cwd: Path, what: str) -> None:
             )
         raise DoryError(
             "\n".join([f"{what} fails", *lines]),
-            "generated C compiles without warnings: unless files were edited by hand, this is a "
-            "bug in dory or in the plugin that supplied the file",
+            f"generated C compiles without warnings: unless files were edited by hand{also}, this "
+            "is a bug in dory or in the plugin that supplied the file",
         )
 
 
@@ -206,9 +207,20 @@ def build_program(app_dir: Path, recipe: Recipe, compiler: Compiler) -> Path:
 
 
 def _is_current(program: Path, key: str) -> bool:
-    """True when ``program`` was linked from the objects that ``key`` stands for."""
-    stamp = program.with_name(f"{program.name}.key")
-    return program.is_file() and stamp.is_file() and stamp.read_text() == key
+    """True when ``program`` was linked from the objects that ``key`` stands for, and is whole."""
+    try:
+        stamp = _stamp(program).read_text(encoding="ascii", errors="replace")
+        return stamp == _stamp_text(program, key)
+    except OSError:
+        return False
+
+
+def _stamp(program: Path) -> Path:
+    return program.with_name(f"{program.name}.key")
+
+
+def _stamp_text(program: Path, key: str) -> str:
+    return f"{key} {file_digest(program)}\n"
 
 
 def _writable(folder: Path) -> bool:
@@ -240,16 +252,21 @@ def _link(
         if _is_current(folder / recipe.program, key):
             return (folder / recipe.program).resolve()
     program = folder / recipe.program
-    stamp = program.with_name(f"{program.name}.key")
     handle, name = tempfile.mkstemp(dir=folder, prefix=f"{program.stem}-", suffix=program.suffix)
     os.close(handle)
     try:
         inputs = [str(objects.path(key).resolve()) for key in keys]
         command = [*compiler.command, *recipe.all_flags, *inputs, "-o", os.path.abspath(name)]
-        _call([*command, *recipe.link_flags], app_dir, f"linking with {compiler.name}")
-        stamp.unlink(missing_ok=True)
+        _call(
+            [*command, *recipe.link_flags],
+            app_dir,
+            f"linking with {compiler.name}",
+            also=f" or in the cache {objects.folder} (`{CLEAN}` empties it)",
+        )
+        synchronise(Path(name))
+        _stamp(program).unlink(missing_ok=True)
         Path(name).replace(program)
-        stamp.write_text(key)
+        _stamp(program).write_text(_stamp_text(program, key), encoding="ascii")
     finally:
         Path(name).unlink(missing_ok=True)
     return program.resolve()

@@ -1,16 +1,24 @@
-"""A bounded cache of object files, keyed by what went into them."""
+"""What dory keeps for later runs: files with checksums, and objects by what went into them."""
 
 from __future__ import annotations
 
+import hashlib
 import os
+import shutil
 import tempfile
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from dory_core.errors import UsageError
 
 LIMIT_BYTES = 500 << 20
+CLEAN = "dory cache clean"
 _HINT = "let the environment variable DORY_CACHE name a directory that you may write to"
+_SUM = ".sum"
+#: Below the cache's directory: nothing else there is ours, should DORY_CACHE name a shared one.
+_FOLDERS = ("libraries", "objects", "programs", "report")
 
 
 def cache_dir() -> Path:
@@ -23,6 +31,97 @@ def cache_dir() -> Path:
         return (Path(base) if base else Path.home() / ".cache") / "dory"
     except RuntimeError as error:
         raise UsageError("there is no place for the cache: you have no home", _HINT) from error
+
+
+@dataclass(frozen=True, slots=True)
+class CacheUse:
+    """What lies in a folder of the cache."""
+
+    folder: str
+    files: int
+    bytes: int
+
+
+def cache_use() -> tuple[CacheUse, ...]:
+    """Return what lies in each folder of the cache; raises UsageError when nobody has one."""
+    found = []
+    for name in _FOLDERS:
+        sizes = []
+        for path in (cache_dir() / name).rglob("*"):
+            with suppress(OSError):
+                if path.is_file():
+                    sizes.append(path.stat().st_size)
+        found.append(CacheUse(name, len(sizes), sum(sizes)))
+    return tuple(found)
+
+
+def clean_cache() -> None:
+    """Remove everything that dory keeps; raises UsageError where that is not possible."""
+    for name in _FOLDERS:
+        folder = cache_dir() / name
+        try:
+            shutil.rmtree(folder)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise UsageError(
+                f"the cache {folder} cannot be removed: {error.strerror}", "remove it yourself"
+            ) from error
+
+
+def file_digest(path: Path) -> str:
+    """Return the checksum of a file; raises OSError."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def synchronise(path: Path) -> None:
+    """Have the system write a file to its disk, before another one gives way to it."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def is_whole(path: Path) -> bool:
+    """Return whether a file is there as :func:`keep` left it."""
+    try:
+        return _sum(path).read_text(encoding="ascii", errors="replace") == file_digest(path)
+    except OSError:
+        return False
+
+
+def keep(scratch: Path, path: Path) -> None:
+    """Make ``scratch``, in the same folder, the file at ``path``, with a checksum beside it.
+
+    Who is interrupted leaves a file that is not whole. Raises OSError.
+    """
+    synchronise(scratch)
+    digest = file_digest(scratch)
+    scratch.replace(path)
+    _sum(path).write_text(digest, encoding="ascii")
+
+
+def cached_file(path: Path, make: Callable[[Path], None]) -> Path:
+    """Return ``path``, a file of the cache; it is made anew where it is missing or damaged.
+
+    make: writes the file that it is given. Raises OSError, and what ``make`` raises.
+    """
+    if not is_whole(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, suffix=path.suffix)
+        os.close(handle)
+        try:
+            make(Path(name))
+            keep(Path(name), path)
+        finally:
+            Path(name).unlink(missing_ok=True)
+    return path
+
+
+def _sum(path: Path) -> Path:
+    return path.with_name(path.name + _SUM)
 
 
 class ObjectCache:
@@ -50,12 +149,12 @@ class ObjectCache:
         return self.folder / f"{key}.o"
 
     def has(self, key: str) -> bool:
-        """True when the object is present; it then counts as used now."""
+        """True when the object is present and whole; it then counts as used now."""
         try:
             os.utime(self.path(key))
         except OSError:
             return False
-        return True
+        return is_whole(self.path(key))
 
     def scratch(self) -> Path:
         """Return an empty file in the cache's folder, to be given to :meth:`store`."""
@@ -65,21 +164,23 @@ class ObjectCache:
 
     def store(self, key: str, scratch: Path) -> None:
         """Make ``scratch`` the object of ``key``, in one step."""
-        scratch.replace(self.path(key))
+        keep(scratch, self.path(key))
 
     def prune(self) -> None:
         """Remove the files unused for longest when the cache is above its limit."""
         entries = []
         for entry in os.scandir(self.folder):
             with suppress(OSError):
-                status = entry.stat()
-                entries.append((status.st_mtime, status.st_size, entry.path))
+                if not entry.name.endswith(_SUM):  # it goes with its file
+                    status = entry.stat()
+                    entries.append((status.st_mtime, status.st_size, entry.path))
         total = sum(size for _, size, _ in entries)
         if total <= self.limit_bytes:
             return
         for _, size, path in sorted(entries):
             if total <= self.limit_bytes * 4 // 5:
                 return
-            with suppress(OSError):
-                os.unlink(path)
+            for name in (path, path + _SUM):
+                with suppress(OSError):
+                    os.unlink(name)
             total -= size

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import stat
+import subprocess
+from itertools import cycle
 from pathlib import Path
 
 import pytest
 
-from dory_core.errors import ToolMissing, UsageError
+from dory_core.errors import DoryError, ToolMissing, UsageError
 from dory_core.simulate import build as build_module
 from dory_core.simulate import compiler as compiler_module
 from dory_core.simulate.build import build
-from dory_core.simulate.cache import ObjectCache, cache_dir
+from dory_core.simulate.cache import ObjectCache, cache_dir, cache_use, cached_file, clean_cache
 from dory_core.simulate.compiler import find_compiler, probe_sanitizer
 from dory_core.testing.sanitizers import require_sanitizer
 
@@ -93,12 +95,12 @@ def compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     seen: list[str] = []
     call = build_module._call
 
-    def spy(command: list[str], cwd: Path, what: str) -> None:
+    def spy(command: list[str], cwd: Path, what: str, also: str = "") -> None:
         if "-c" in command:
             seen.append(command[command.index("-c") + 1])
         else:
             seen.append("link")
-        call(command, cwd, what)
+        call(command, cwd, what, also)
 
     monkeypatch.setattr(build_module, "_call", spy)
     return seen
@@ -130,6 +132,46 @@ def test_change_of_a_header_recompiles_who_includes_it(tmp_path: Path, compiled:
     assert sorted(compiled) == ["hal/host/main_host.c", "link", "src/network.c"]
 
 
+def test_what_is_damaged_is_made_again(tmp_path: Path, compiled: list[str]) -> None:
+    app = write_app(tmp_path / "a")
+    program = build(app)
+    everything = sorted(compiled)
+    for how in ("truncated", "flipped", "empty"):
+        _damage(program, how)
+        compiled.clear()
+        assert build(app) == program
+        assert compiled == ["link"]
+    for file, how in zip(sorted((tmp_path / "cache/objects").glob("*.o")), cycle(DAMAGES)):
+        _damage(file, how)
+    program.unlink()
+    compiled.clear()
+    assert subprocess.run([build(app)], cwd=app, capture_output=True).returncode == 0
+    assert sorted(compiled) == everything
+
+
+DAMAGES = ("truncated", "flipped", "empty", "no checksum")
+
+
+def _damage(file: Path, how: str) -> None:
+    data = bytearray(file.read_bytes())
+    if how == "no checksum":
+        file.with_name(f"{file.name}.sum").unlink()
+    elif how == "flipped":
+        data[len(data) // 2] ^= 16
+    else:
+        del data[len(data) // 2 if how == "truncated" else 0 :]
+    file.write_bytes(data)
+
+
+def test_a_failing_link_names_the_cache(tmp_path: Path, compiled: list[str]) -> None:
+    app = write_app(tmp_path)
+    (app / "src/network.c").write_text("int nothing_that_main_needs;\n")
+    with pytest.raises(DoryError) as caught:
+        build(app)
+    assert str(tmp_path / "cache/objects") in caught.value.hint
+    assert "dory cache clean" in caught.value.hint
+
+
 @pytest.mark.sanitizer
 def test_variants_lie_side_by_side(tmp_path: Path) -> None:
     require_sanitizer("address,undefined")
@@ -151,6 +193,7 @@ def test_cache_forgets_what_was_not_used_for_longest(tmp_path: Path) -> None:
     assert cache.has("a")  # used now
     cache.prune()
     assert [key for key in "abcd" if cache.has(key)] == ["a", "d"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.o", "a.o.sum", "d.o", "d.o.sum"]
 
 
 def test_cache_directory_can_be_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,3 +215,30 @@ def test_user_without_a_home_is_told_to_name_a_cache(monkeypatch: pytest.MonkeyP
     with pytest.raises(UsageError) as caught:
         cache_dir()
     assert "no home" in caught.value.message and "DORY_CACHE" in caught.value.hint
+
+
+def test_a_damaged_file_of_the_cache_is_made_again(tmp_path: Path) -> None:
+    made = []
+
+    def make(file: Path) -> None:
+        made.append(file)
+        file.write_text("text")
+
+    path = cached_file(tmp_path / "folder" / "file.js", make)
+    assert cached_file(path, make).read_text() == "text" and len(made) == 1
+    path.write_text("te")
+    assert cached_file(path, make).read_text() == "text" and len(made) == 2
+    assert sorted(file.name for file in path.parent.iterdir()) == ["file.js", "file.js.sum"]
+
+
+def test_cleaning_the_cache_leaves_what_is_not_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DORY_CACHE", str(tmp_path))
+    (tmp_path / "mine").write_text("x")
+    cached_file(tmp_path / "objects" / "a.o", lambda file: file.write_bytes(b"abc") and None)
+    assert [(use.folder, use.files) for use in cache_use() if use.files] == [("objects", 2)]
+    clean_cache()
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+    assert sum(use.bytes for use in cache_use()) == 0
+    clean_cache()

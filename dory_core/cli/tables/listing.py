@@ -13,6 +13,7 @@ from dory_core.cli.tables.units import bytes_text
 
 if TYPE_CHECKING:
     from dory_core.discovery import PluginState
+    from dory_core.simulate.cache import CacheUse
 
 _NOTHING = "none: each one comes with a Python package of its own; see also `dory plugins`"
 
@@ -77,3 +78,15 @@ def _origin(row: Mapping[str, Any]) -> str:
 
 def _value(value: int | str | bool) -> str:
     return ("on" if value else "off") if isinstance(value, bool) else str(value)
+
+
+def print_cache(directory: str, uses: Sequence[CacheUse], limit: int, out: Console) -> None:
+    """Print what lies in each folder of the cache. limit: bytes of its objects."""
+    table = new_table("folder", "files", "size", right=("files", "size"))
+    for use in uses:
+        table.add_row(use.folder, str(use.files), bytes_text(use.bytes))
+    total = bytes_text(sum(use.bytes for use in uses))
+    table.add_row("total", str(sum(use.files for use in uses)), total, style="bold")
+    out.print(Text(f"cache: {directory}"))
+    out.print(table)
+    out.print(Text(f"objects unused for longest go when they take more than {bytes_text(limit)}"))

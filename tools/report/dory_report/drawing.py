@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Sequence
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dory_core.api import UsageError, cache_dir, cli
+from dory_core.api import UsageError, cache_dir, cached_file, cli
 
 if TYPE_CHECKING:
     from dory_report.page import Figure
@@ -51,19 +50,19 @@ def javascript() -> str:
     version = metadata.version("vl-convert-python")
     path = cache_dir() / "report" / f"vega-{version}.js"
     try:
-        return path.read_text(encoding="utf-8")
+        whole = cached_file(path, lambda file: _write(file, _bundle()))
+        return whole.read_text(encoding="utf-8")
     except OSError:
-        import vl_convert
+        return _bundle()  # a cache that cannot be written costs time, nothing else
 
-        bundle: Any = vl_convert.javascript_bundle  # its stub demands the optional argument
-        text = str(bundle())
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(
-            "w", dir=path.parent, delete=False, encoding="utf-8"
-        ) as file:
-            file.write(text)
-        os.replace(file.name, path)
-    except OSError:
-        return text  # a cache that cannot be written costs time, nothing else
-    return text
+
+def _write(file: Path, text: str) -> None:
+    file.write_text(text, encoding="utf-8")
+
+
+@cache
+def _bundle() -> str:
+    import vl_convert
+
+    bundle: Any = vl_convert.javascript_bundle  # its stub demands the optional argument
+    return str(bundle())

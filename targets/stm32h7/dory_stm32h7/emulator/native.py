@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
-import os
 import subprocess
 import sys
-import tempfile
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from dory_core.api import ToolMissing, cache_dir, find_compiler
+from dory_core.api import ToolMissing, cache_dir, cached_file, find_compiler
 
 
 def add_hook(
@@ -47,25 +45,21 @@ def _library(name: str) -> ctypes.CDLL:
     compiler = find_compiler()
     text = source.read_bytes()
     key = hashlib.sha256(text + compiler.version.encode() + sys.version.encode()).hexdigest()[:24]
-    folder = cache_dir() / "libraries"
-    folder.mkdir(parents=True, exist_ok=True)
-    library = folder / f"{source.stem}-{key}.so"
-    if not library.is_file():
-        handle, temporary = tempfile.mkstemp(dir=folder, suffix=".so")
-        os.close(handle)
+
+    def make(library: Path) -> None:
         command = [*compiler.command, "-O2", "-std=c99", "-shared", "-fPIC", str(source)]
         result = subprocess.run(
-            [*command, "-o", temporary],
+            [*command, "-o", str(library)],
             capture_output=True,
             text=True,
             check=False,
             errors="replace",
         )
         if result.returncode != 0:
-            Path(temporary).unlink(missing_ok=True)
             raise ToolMissing(
                 f"{compiler.name} cannot build {name} of the emulator: {result.stderr[:200]}",
                 "let CC name a working C compiler, or pip install ziglang",
             )
-        Path(temporary).replace(library)
+
+    library = cached_file(cache_dir() / "libraries" / f"{source.stem}-{key}.so", make)
     return ctypes.CDLL(str(library))
