@@ -15,6 +15,11 @@ where each factor belongs to the operand that feeds its Mul, and an activation b
 second rounding. D is 2^k, or 2^k - 1 in files of older exporters: the graph is the truth. All of
 this is the plain reading of the nodes that :class:`Dialect` gives; weights are 8 bits, and layer
 nodes carry no attributes beyond the ONNX standard.
+
+Files that PLiNIO exports for MATCH are of this kind, with integer types instead of floats: a Cast
+to int32 behind each layer, one to uint8 behind each Clip, and weights of type int8 or uint8.
+Weights of type uint8 are the bytes of signed weights (200 is -56): read so, the largest magnitude
+of every output channel of such files is 127 or 128, as per-channel quantisation makes it.
 """
 
 from __future__ import annotations
@@ -27,9 +32,10 @@ from dory_core.api import FrontendOptions, Graph
 
 
 class NemoDialect(Dialect):
-    """The plain reading of all nodes."""
+    """The plain reading of all nodes, with weights of type uint8 as bytes of signed weights."""
 
     reference = "nemo"
+    byte_weights = True
 
 
 def parse(path: Path, options: FrontendOptions) -> Graph:

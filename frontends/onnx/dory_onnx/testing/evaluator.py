@@ -21,6 +21,8 @@ from onnx.reference.op_run import OpRun
 
 from dory_onnx.testing.builder import OnnxBuilder
 
+_OF_TWO_NUMBERS = frozenset(["Mul", "Add", "Div", "Conv", "Gemm", "MatMul"])
+
 
 def evaluate(
     model: onnx.ModelProto,
@@ -35,7 +37,7 @@ def evaluate(
     double = onnx.ModelProto()
     double.CopyFrom(model)
     graph = double.graph
-    operands = {i for node in graph.node if node.op_type in ("Mul", "Div") for i in node.input}
+    operands = {i for node in graph.node if node.op_type in _OF_TWO_NUMBERS for i in node.input}
     for tensor in graph.initializer:
         _widen(tensor, tensor.name in operands)
     nodes = list(graph.node)
