@@ -79,6 +79,8 @@ BOUNDS_EXTRA = 4
 SECOND = 14
 # Two addends, counted: two more words of parameters, the sign, a mask, sums of 32 and 64 bits.
 TURNED_EXTRA = 7
+# A shift per channel, counted: one more word of parameters, the shift.
+SHIFTED_EXTRA = 2
 # Columns: a pixel, a run of taps, one that is first copied as bytes, ten elements widened, ten
 # elements copied.
 PIXEL = 20

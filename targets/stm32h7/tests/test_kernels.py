@@ -158,6 +158,27 @@ def test_halves_of_words_reach_their_ends() -> None:
     HostLibrary([whole_case(LinearKernel(), layer, (values.astype(np.int64),))]).check()
 
 
+def test_weights_beyond_a_byte_take_two() -> None:
+    """A uint8 network's weights have 9 bits; all kernels, all remainders of their blocks."""
+    random = np.random.default_rng(6)
+    cases = []
+    for channels, outputs in ((8, 6), (5, 7), (3, 3)):
+        for window in (POINT, SAME):
+            shape = (outputs, channels, *window.kernel)
+            weights = random.integers(-256, 256, shape)
+            weights.reshape(-1)[:2] = (-32768, 32767)
+            layer = _conv(channels, outputs, (5, 6), window, weights=weights)
+            cases.append(whole_case(ConvKernel(), layer, random))
+        weights = random.integers(-256, 256, (channels, 1, 3, 3))
+        layer = _conv(channels, channels, (5, 6), SAME, groups=channels, weights=weights)
+        cases.append(whole_case(DepthwiseKernel(), layer, random))
+        op = alone(Linear, weights=Array(random.integers(-300, 300, (outputs, channels * 3))))
+        cases.append(whole_case(LinearKernel(), typed(op, (channels * 3, 1, 1, 0, 255)), random))
+    assert all("_i16_" in case.kernel.symbol(case.layer) for case in cases)
+    HostLibrary(cases).check()
+    CortexM7(cases, cortex_m7.require()).check()
+
+
 def test_weights_lie_in_pairs_of_rows_behind_the_parameters() -> None:
     layer = _conv(3, 3, (4, 4), Window(kernel=(1, 2)))
     block = ConvKernel().weight_block(layer, (0, 3), (0, 3))
@@ -189,6 +210,21 @@ def test_products_keep_the_upper_half_while_scales_are_small(scale: float, shift
     layer = _conv(8, 4, (5, 5), POINT, steps=(step,))
     assert f"_q{shift}_u8" in ConvKernel().symbol(layer)
     HostLibrary([whole_case(ConvKernel(), layer)]).check()
+
+
+def test_channels_far_apart_have_shifts_of_their_own() -> None:
+    """Rounded twice as TensorFlow Lite Micro does: the first rounding depends on the scale."""
+    scale = np.geomspace(1e-4, 0.6, 24)
+    exponents = np.maximum(-np.floor(np.log2(scale)).astype(int) - 1, 0).tolist()
+    first = [round(float(s) * (1 << 31 + e)) for s, e in zip(scale, exponents, strict=True)]
+    mul = [m << 19 - e for m, e in zip(first, exponents, strict=True)]
+    small = [1 << 49 - e if e else 0 for e in exponents]
+    add, below = ([(1 << 49) + sign * s for s in small] for sign in (1, -1))
+    step = requant(mul, add, 1 << 50, -128, 127, below)
+    layer = _conv(64, 24, (5, 5), POINT, steps=(step,), lo=-128)
+    assert "_turned_q31up_i8" in ConvKernel().symbol(layer)
+    random = np.random.default_rng(8)
+    HostLibrary([whole_case(ConvKernel(), layer, random) for _ in range(3)]).check()
 
 
 @pytest.mark.parametrize("div", [(1 << 16) - 1, ((1 << 20) - 1) // 15, 77777, 1 << 40])
@@ -226,8 +262,8 @@ def test_rejections_say_why() -> None:
     assert "without padding" in reason(ConvKernel(), _conv(4, 4, (5, 5), padded))
     assert "one input channel" in reason(ConvKernel(), shared)
     assert "one filter per channel, not 2" in reason(DepthwiseKernel(), shared)
-    wide = _conv(4, 4, (5, 5), POINT, weights=np.full((4, 4, 1, 1), 200), steps=())
-    assert "not in 8 bits" in reason(ConvKernel(), wide)
+    wide = _conv(4, 4, (5, 5), POINT, weights=np.full((4, 4, 1, 1), 40_000), steps=())
+    assert "not in 16 bits" in reason(ConvKernel(), wide)
     assert "fully connected" in reason(LinearKernel(), shared)
     halves = _linear(8, 4, lo=0, hi=65535)
     assert "reaches 65535" in reason(LinearKernel(), halves)

@@ -73,7 +73,7 @@ def find_parameters(layer: Layer) -> Parameters | Rejection:
     if not found.steps:
         return Parameters(found.bias)
     line = found.steps[0]
-    if len(found.steps) > 1 or line.shift != 32 or found.turned:
+    if len(found.steps) > 1 or line.shift != 32 or found.turned or found.shifted:
         return Rejection("its requantisation is no product of which the upper half is the output")
     channels = layer.output.channels
     mul = np.broadcast_to(line.mul, (channels,))

@@ -21,7 +21,13 @@ from dory_stm32h7 import calibration as costs
 from dory_stm32h7.backend.accesses import columns
 from dory_stm32h7.backend.epilogue import epilogue
 from dory_stm32h7.backend.instance import step_arguments, tile_arguments
-from dory_stm32h7.backend.weighted import WeightedKernel, interleaved, output_instructions, vectors
+from dory_stm32h7.backend.weighted import (
+    WeightedKernel,
+    interleaved,
+    output_instructions,
+    vectors,
+    weight_bits,
+)
 
 
 class ConvKernel(WeightedKernel, MemoryAccesses):
@@ -51,7 +57,7 @@ class ConvKernel(WeightedKernel, MemoryAccesses):
 
     def rows_bytes(self, layer: Layer, count: Number) -> Number:
         """Taps and channels of a group, in whole words."""
-        return count * vectors(_fan_in(layer)) * 4
+        return count * vectors(_fan_in(layer)) * 4 * (weight_bits(layer) // 8)
 
     def weight_block(
         self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
@@ -62,7 +68,10 @@ class ConvKernel(WeightedKernel, MemoryAccesses):
             c_out[1] - c_out[0], -1
         )
         group = layer.output.channels // conv.groups if conv.groups > 1 else len(rows)
-        data = b"".join(interleaved(rows[g : g + group], 2) for g in range(0, len(rows), group))
+        bits = weight_bits(layer)
+        data = b"".join(
+            interleaved(rows[g : g + group], 2, bits) for g in range(0, len(rows), group)
+        )
         return self.block(layer, c_out, data)
 
     def instructions(self, layer: Layer, tile: Tile) -> Number:

@@ -23,7 +23,7 @@ from dory_stm32h7 import calibration as costs
 from dory_stm32h7.backend.accesses import channel_blocks
 from dory_stm32h7.backend.epilogue import epilogue
 from dory_stm32h7.backend.instance import BYTES, step_arguments, tile_arguments
-from dory_stm32h7.backend.weighted import WeightedKernel, output_instructions
+from dory_stm32h7.backend.weighted import WeightedKernel, in_fours, output_instructions, weight_bits
 
 
 class DepthwiseKernel(WeightedKernel, MemoryAccesses):
@@ -47,7 +47,7 @@ class DepthwiseKernel(WeightedKernel, MemoryAccesses):
 
     def rows_bytes(self, layer: Layer, count: Number) -> Number:
         """Blocks of four channels with a word per tap."""
-        return 4 * ceil_div(count, 4) * layer.window.taps
+        return 4 * ceil_div(count, 4) * layer.window.taps * (weight_bits(layer) // 8)
 
     def weight_block(
         self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
@@ -55,10 +55,12 @@ class DepthwiseKernel(WeightedKernel, MemoryAccesses):
         """Blocks of four channels; the last one ends with the last channel."""
         weights = layer.conv.weights.values[slice(*c_out)]
         count = len(weights)
-        rows = np.zeros((max(count, 4), weights.shape[2] * weights.shape[3]), dtype=np.int8)
+        rows = np.zeros((max(count, 4), weights.shape[2] * weights.shape[3]), dtype=np.int16)
         rows[:count] = weights.reshape(count, -1)
         starts = [min(c, len(rows) - 4) for c in range(0, count, 4)]
-        return self.block(layer, c_out, b"".join(rows[c : c + 4].T.tobytes() for c in starts))
+        bits = weight_bits(layer)
+        fours = (in_fours(rows[c : c + 4].T, bits).tobytes() for c in starts)
+        return self.block(layer, c_out, b"".join(fours))
 
     def instructions(self, layer: Layer, tile: Tile) -> Number:
         """Rows of pixels, those at borders apart; fewer than four channels one by one."""

@@ -8,7 +8,7 @@ searches mul and add that have the same value for every accumulator that can occ
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -31,11 +31,10 @@ Bounds = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
 # for scales of one half and more.
 _SHIFTS = (32, 33, 34, 35, 36, 37, 38, 39, 40, 31, 30, 29, 28, 26, 22, 18, 14, 10, 6, 2, 0)
 _INT32 = (1 << 31) - 1
+# Those of channels that have their own. Products have 61 bits: behind any of these, 32 at most.
+_SHIFTS_UP = (*range(32, 41), 31, 30)
 # Results below this leave room for the largest shift.
 _ROOM = 1 << 19
-# Words of a channel's record: mul, the low and the high word of add; with two addends also the
-# offset and what is added below zero.
-_RECORD_WORDS, _TURNED_WORDS = 3, 2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,7 +42,7 @@ class Line:
     """A step y = clip((mul * x + add) >> shift). mul, add: int64, shape (C,) or (1,).
 
     offset, below: None, or of the same form: x is the accumulator with the offset, and below is
-    added as well where x is negative.
+    added as well where x is negative. beyond: None, or how much more each channel is shifted.
     """
 
     mul: npt.NDArray[np.int64]
@@ -52,6 +51,7 @@ class Line:
     clip: tuple[int, int] | None
     offset: npt.NDArray[np.int64] | None = None
     below: npt.NDArray[np.int64] | None = None
+    beyond: npt.NDArray[np.int64] | None = None
 
     def initialiser(self) -> str:
         """Return the fields of a ``dory_stm32h7_line_t``, for one channel."""
@@ -81,6 +81,11 @@ class Epilogue:
         return bool(self.steps) and self.steps[0].below is not None
 
     @property
+    def shifted(self) -> bool:
+        """Whether channels have shifts of their own."""
+        return bool(self.steps) and self.steps[0].beyond is not None
+
+    @property
     def part(self) -> str:
         """Name of the part of a weight block with the parameters."""
         return "mul" if self.steps else "bias"
@@ -96,7 +101,8 @@ class Epilogue:
     def records(self) -> npt.NDArray[np.int32]:
         """The records of the first step, int32, shape (C, words)."""
         line = self.steps[0]
-        more = [values for values in (line.offset, line.below) if values is not None]
+        fields = (line.offset, line.below, line.beyond)
+        more = [values for values in fields if values is not None]
         mul, add, *turned = np.broadcast_arrays(line.mul, line.add, *more)
         low = (add & 0xFFFFFFFF).astype(np.uint32).view(np.int32)
         words = [mul.astype(np.int32), low, (add >> 32).astype(np.int32)]
@@ -123,7 +129,8 @@ class Epilogue:
             return ""
         form, bits = self.clip
         text = (
-            f"_{'turned_' if self.turned else ''}q{self.steps[0].shift}_"
+            f"_{'turned_' if self.turned else ''}q{self.steps[0].shift}"
+            f"{'up' if self.shifted else ''}_"
             + {
                 "NONE": "noclip",
                 "BOUNDS": "bounds",
@@ -143,6 +150,7 @@ class Epilogue:
             form, bits = self.clip
             found.append(("DORY_SHIFT", self.steps[0].shift))
             found.append(("DORY_TURNED", int(self.turned)))
+            found.append(("DORY_SHIFTED", int(self.shifted)))
             found.append(("DORY_CLIP", f"DORY_{form}"))
             if bits:
                 found.append(("DORY_CLIP_BITS", bits))
@@ -241,7 +249,47 @@ def find_line(steps: Sequence[Requant], bounds: Bounds) -> Line | None:
     if clip is not None and not -_INT32 - 1 <= clip[0] <= clip[1] <= _INT32:
         return None
     room = _has_room(steps, bounds)
-    return search_steps(lambda stairs: _line(stairs, clip, room), steps, *bounds)
+    found = search_steps(lambda stairs: _line(stairs, clip, room), steps, *bounds)
+    return found if found is not None else _by_channel(steps, bounds, clip)
+
+
+def _by_channel(
+    steps: Sequence[Requant], bounds: Bounds, clip: tuple[int, int] | None
+) -> Line | None:
+    """Return a step with a shift and, channel by channel, more."""
+    count = max(len(p) for ends in (bounds, *(s.parameters for s in steps)) for p in ends)
+    lines: list[Line] = []
+    for c in range(count if count > 1 else 0):
+        one = tuple(_channel(step, c) for step in steps)
+        lo, hi = (b[c : c + 1] if len(b) > 1 else b for b in bounds)
+        line = search_steps(lambda stairs: _line(stairs, clip, False, _SHIFTS_UP), one, lo, hi)
+        if line is None:
+            return None
+        lines.append(line)
+    if not lines:
+        return None
+    turned = any(line.below is not None for line in lines)
+    none = np.zeros(1, np.int64)
+    base = min(line.shift for line in lines)
+    return Line(
+        np.concatenate([line.mul for line in lines]),
+        np.concatenate([line.add for line in lines]),
+        base,
+        clip,
+        np.concatenate([_or(line.offset, none) for line in lines]) if turned else None,
+        np.concatenate([_or(line.below, none) for line in lines]) if turned else None,
+        np.array([line.shift - base for line in lines], np.int64),
+    )
+
+
+def _or(values: npt.NDArray[np.int64] | None, other: npt.NDArray[np.int64]) -> Any:
+    return other if values is None else values
+
+
+def _channel(step: Requant, c: int) -> Requant:
+    """Return a step of one channel."""
+    mul, *addends = ((p[c % len(p)],) for p in step.parameters)
+    return replace(step, mul=mul, add=addends[0], add_negative=(addends[1:] or [None])[0])
 
 
 def _has_room(steps: Sequence[Requant], bounds: Bounds) -> bool:
@@ -253,15 +301,17 @@ def _has_room(steps: Sequence[Requant], bounds: Bounds) -> bool:
     return y < _ROOM
 
 
-def _line(stairs: Any, clip: tuple[int, int] | None, room: bool) -> Line | None:
+def _line(
+    stairs: Any, clip: tuple[int, int] | None, room: bool, shifts: Sequence[int] = _SHIFTS
+) -> Line | None:
     """Return a product with the stairs, of one kind or the other, the cheapest shift first.
 
     room: as of :func:`_has_room`.
     """
-    for shift in _SHIFTS:
+    for shift in shifts:
         found = narrow_product(stairs, shift)
         if found is None:
-            asked = room and shift == _SHIFTS[0]
+            asked = room and shift == shifts[0]
             if asked and narrow_product(stairs, max(_SHIFTS), wide=True) is None:
                 return None  # no product of any size has them
             continue

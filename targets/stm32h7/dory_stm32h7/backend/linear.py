@@ -18,7 +18,13 @@ from dory_stm32h7 import calibration as costs
 from dory_stm32h7.backend.accesses import fully_connected
 from dory_stm32h7.backend.epilogue import epilogue
 from dory_stm32h7.backend.instance import tile_arguments
-from dory_stm32h7.backend.weighted import WeightedKernel, interleaved, output_instructions, vectors
+from dory_stm32h7.backend.weighted import (
+    WeightedKernel,
+    interleaved,
+    output_instructions,
+    vectors,
+    weight_bits,
+)
 
 
 class LinearKernel(WeightedKernel, MemoryAccesses):
@@ -36,13 +42,14 @@ class LinearKernel(WeightedKernel, MemoryAccesses):
 
     def rows_bytes(self, layer: Layer, count: Number) -> Number:
         """All inputs, in whole words."""
-        return count * vectors(layer.inputs[0].elements) * 4
+        return count * vectors(layer.inputs[0].elements) * 4 * (weight_bits(layer) // 8)
 
     def weight_block(
         self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
     ) -> WeightBlock:
         """Rows in the order of the input tensor, four at a time."""
-        return self.block(layer, c_out, interleaved(layer.linear.weights.values[slice(*c_out)], 4))
+        rows = layer.linear.weights.values[slice(*c_out)]
+        return self.block(layer, c_out, interleaved(rows, 4, weight_bits(layer)))
 
     def instructions(self, layer: Layer, tile: Tile) -> Number:
         """Outputs in fours, then one by one."""

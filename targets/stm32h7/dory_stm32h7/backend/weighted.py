@@ -25,22 +25,36 @@ def vectors(elements: Number) -> Number:
     return ceil_div(elements, 4)
 
 
-def interleaved(rows: npt.NDArray[Any], together: int) -> bytes:
+def weight_bits(layer: Layer) -> int:
+    """Return the bits of a weight in memory: 8, or 16 where one of them needs more."""
+    weights = layer.weighted.weights.values
+    return 8 if weights.min() >= -128 and weights.max() <= 127 else 16
+
+
+def in_fours(weights: npt.NDArray[Any], bits: int) -> npt.NDArray[Any]:
+    """Return weights, shape (..., 4), as they lie in memory: int8, or int16 by even and odd."""
+    if bits == 8:
+        return weights.astype(np.int8)
+    return weights[..., (0, 2, 1, 3)].astype("<i2")
+
+
+def interleaved(rows: npt.NDArray[Any], together: int, bits: int) -> bytes:
     """Return rows, shape (C, n), padded to multiples of four, ``together`` of them interleaved.
 
-    The rows that are left over follow one by one.
+    The rows that are left over follow one by one. bits: of a weight.
     """
     count, length = rows.shape
-    padded = np.zeros((count, -(-length // 4) * 4), dtype=np.int8)
+    padded = np.zeros((count, -(-length // 4) * 4), dtype=np.int16)
     padded[:, :length] = rows
     whole = count // together * together
     shape = (whole // together, together, padded.shape[1] // 4, 4)
     blocks = padded[:whole].reshape(shape).swapaxes(1, 2)
-    return blocks.tobytes() + padded[whole:].tobytes()
+    rest = padded[whole:].reshape(count - whole, padded.shape[1] // 4, 4)
+    return in_fours(blocks, bits).tobytes() + in_fours(rest, bits).tobytes()
 
 
 class WeightedKernel(InstanceKernel):
-    """Convolutions and fully connected layers with 8-bit weights. inputs: types that it takes."""
+    """Convolutions and fully connected layers; weights of up to 16 bits. inputs: types it takes."""
 
     inputs: ClassVar[tuple[str, ...]] = (*BYTES, *HALVES)
 
@@ -48,9 +62,9 @@ class WeightedKernel(InstanceKernel):
         """Return why types, weights or requantisation are not possible."""
         kind = layer.weighted
         weights = kind.weights.values
-        if weights.min() < -128 or weights.max() > 127:
+        if weights.min() < -32768 or weights.max() > 32767:
             return Rejection(
-                f"its weights lie in [{weights.min()}, {weights.max()}], not in 8 bits"
+                f"its weights lie in [{weights.min()}, {weights.max()}], not in 16 bits"
             )
         outputs, x = OUTPUTS if kind.requants else ("i32",), layer.inputs[0]
         if x.hi > 32767:
@@ -82,12 +96,14 @@ class WeightedKernel(InstanceKernel):
     def macros(self, layer: Layer) -> tuple[tuple[str, object], ...]:
         """Return the macros of types and requantisation."""
         x, y = layer.inputs[0], layer.output
-        return (*type_macros("X", x), *type_macros("Y", y), *epilogue(layer).macros)
+        weights = ("DORY_W_BITS", weight_bits(layer))
+        return (*type_macros("X", x), *type_macros("Y", y), weights, *epilogue(layer).macros)
 
     def types(self, layer: Layer) -> str:
         """Return types and requantisation as part of a name."""
         x, y = layer.inputs[0].type_name, layer.output.type_name
-        return f"{x}_{y}{epilogue(layer).suffix}"
+        weights = "" if weight_bits(layer) == 8 else "_i16"
+        return f"{x}{weights}_{y}{epilogue(layer).suffix}"
 
 
 def output_instructions(chosen: Epilogue) -> int:
@@ -97,5 +113,6 @@ def output_instructions(chosen: Epilogue) -> int:
         count += costs.SHIFT_EXTRA * (chosen.steps[0].shift != 32)
         count += costs.BOUNDS_EXTRA * (chosen.clip[0] == "BOUNDS")
         count += costs.TURNED_EXTRA * chosen.turned
+        count += costs.SHIFTED_EXTRA * chosen.shifted
         count += costs.SECOND * (len(chosen.steps) - 1)
     return count

@@ -1,7 +1,6 @@
 /* Convolution: the columns of two pixels are gathered as 16-bit numbers, then multiplied with all
  * rows of weights. An instance defines DORY_KERNEL, DORY_Y_T, the macros of
- * dory_stm32h7_vector_impl.h and of
- * dory_stm32h7_requant_impl.h, and
+ * dory_stm32h7_vector_impl.h, dory_stm32h7_weights_impl.h and dory_stm32h7_requant_impl.h, and
  *
  *   DORY_KERNEL_H, DORY_KERNEL_W  size of the filter
  *   DORY_PAD_VALUE                what stands around the image
@@ -174,7 +173,7 @@ void DORY_KERNEL(const dory_stm32h7_conv_t *a)
       dory_two_pixels(&a->requant, w, columns, vectors, c, a->group_out, y, a->y_c);
       y += 2 * a->y_c;
     }
-    w += vectors * a->group_out;
+    w += DORY_W_WORDS * vectors * a->group_out;
     x += a->group_in;
   }
 }

@@ -2,28 +2,30 @@
  * inputs and one of weights. Two pixels at a time would share the words of weights, but their sums
  * and addresses exceed the registers, and what is spilled costs more than is shared. An instance
  * defines DORY_KERNEL, DORY_X_SIGNED, DORY_Y_T, DORY_KERNEL_H, DORY_KERNEL_W and the macros of
- * dory_stm32h7_requant_impl.h.
+ * dory_stm32h7_weights_impl.h and dory_stm32h7_requant_impl.h.
  *
- * Weights: blocks of four channels, per tap four bytes. When channels are no multiple of four, the
+ * Weights: blocks of four channels, per tap four weights. When channels are no multiple of four, the
  * last block has the last four channels and shares some with the block before; fewer than four
  * channels have one block with zeros behind them. */
 #include "dory_stm32h7_simd.h"
 
 #include "dory_stm32h7_requant_impl.h"
 
+#include "dory_stm32h7_weights_impl.h"
+
 /* The sums of channels 0 to 3. No array: compilers keep what they need not index in registers. */
 typedef struct {
   int32_t c0, c1, c2, c3;
 } dory_sums_t;
 
-/* even, odd: weights of channels 0 and 2, of 1 and 3; x: a word of inputs. */
-static inline dory_sums_t dory_tap(dory_sums_t sums, uint32_t even, uint32_t odd, uint32_t x)
+/* w: weights of a tap; x: a word of inputs. */
+static inline dory_sums_t dory_tap(dory_sums_t sums, dory_weights_t w, uint32_t x)
 {
   const uint32_t x_even = DORY_EVEN(DORY_X_SIGNED, x), x_odd = DORY_ODD(DORY_X_SIGNED, x);
-  sums.c0 = dory_smlabb(x_even, even, sums.c0);
-  sums.c2 = dory_smlatt(x_even, even, sums.c2);
-  sums.c1 = dory_smlabb(x_odd, odd, sums.c1);
-  sums.c3 = dory_smlatt(x_odd, odd, sums.c3);
+  sums.c0 = dory_smlabb(x_even, w.even, sums.c0);
+  sums.c2 = dory_smlatt(x_even, w.even, sums.c2);
+  sums.c1 = dory_smlabb(x_odd, w.odd, sums.c1);
+  sums.c3 = dory_smlatt(x_odd, w.odd, sums.c3);
   return sums;
 }
 
@@ -70,17 +72,17 @@ DORY_SEPARATE void dory_border(const dory_block_t *b, int32_t x, dory_taps_t row
   const int32_t column = b->column;
   const int32_t taps = columns.end - columns.first;
   const int32_t next = b->row - taps * column;
-  const uint32_t *w = b->w + rows.first * DORY_KERNEL_W + columns.first;
+  const uint32_t *w = b->w + (rows.first * DORY_KERNEL_W + columns.first) * DORY_W_WORDS;
   const uint8_t *from = b->x + (x + rows.first * b->row + columns.first * column);
   dory_sums_t sums = {0, 0, 0, 0};
   for (int32_t i = rows.first; i < rows.end; i++) {
     DORY_ROLLED
     for (int32_t j = taps; j > 0; j--) {
-      const uint32_t word = *w++;
-      sums = dory_tap(sums, dory_sxtb16(word), dory_sxtb16_odd(word), dory_load4(from));
+      sums = dory_tap(sums, dory_weights_at(w), dory_load4(from));
+      w += DORY_W_WORDS;
       from += column;
     }
-    w += DORY_KERNEL_W - taps;
+    w += (DORY_KERNEL_W - taps) * DORY_W_WORDS;
     from += next;
   }
   dory_outputs(&q, sums, y);
@@ -93,8 +95,8 @@ DORY_SEPARATE void dory_pixels(const dory_block_t *b, int32_t x, dory_taps_t row
   const dory_stm32h7_requant_t q = dory_requant_from(&b->a->requant, b->first);
   const int32_t step = b->a->stride_w * b->a->x_c, pitch = b->a->y_c;
   const int32_t column = b->column, next = b->row - DORY_KERNEL_W * column;
-  const uint32_t *const weights = b->w + rows.first * DORY_KERNEL_W;
-  const uint32_t *const end = b->w + rows.end * DORY_KERNEL_W;
+  const uint32_t *const weights = b->w + rows.first * DORY_KERNEL_W * DORY_W_WORDS;
+  const uint32_t *const end = b->w + rows.end * DORY_KERNEL_W * DORY_W_WORDS;
   const uint8_t *start = b->x + (x + rows.first * b->row);
   for (; count > 0; count--) {
     dory_sums_t sums = {0, 0, 0, 0};
@@ -102,8 +104,8 @@ DORY_SEPARATE void dory_pixels(const dory_block_t *b, int32_t x, dory_taps_t row
     for (const uint32_t *w = weights; w < end; from += next) {
       DORY_UNROLLED
       for (int32_t j = 0; j < DORY_KERNEL_W; j++) {
-        const uint32_t word = *w++;
-        sums = dory_tap(sums, dory_sxtb16(word), dory_sxtb16_odd(word), dory_load4(from));
+        sums = dory_tap(sums, dory_weights_at(w), dory_load4(from));
+        w += DORY_W_WORDS;
         from += column;
       }
     }
@@ -123,7 +125,8 @@ DORY_SEPARATE void dory_narrow(const dory_block_t *b, int32_t x, dory_taps_t row
     for (int32_t i = rows.first; i < rows.end; i++) {
       for (int32_t j = columns.first; j < columns.end; j++) {
         const uint8_t byte = b->x[x + i * b->row + j * b->column + k];
-        const int8_t weight = (int8_t)(b->w[i * DORY_KERNEL_W + j] >> (8 * k));
+        const dory_weights_t four = dory_weights_at(b->w + (i * DORY_KERNEL_W + j) * DORY_W_WORDS);
+        const int16_t weight = (int16_t)((k & 1 ? four.odd : four.even) >> (k & 2 ? 16 : 0));
         sum += (DORY_X_SIGNED ? (int32_t)(int8_t)byte : (int32_t)byte) * weight;
       }
     }
@@ -179,6 +182,6 @@ void DORY_KERNEL(const dory_stm32h7_conv_t *a)
     block.first = c + block.count > a->y_c ? a->y_c - block.count : c;
     block.x = (const uint8_t *)a->x + block.first;
     dory_channels(&block);
-    block.w += DORY_KERNEL_H * DORY_KERNEL_W;
+    block.w += DORY_KERNEL_H * DORY_KERNEL_W * DORY_W_WORDS;
   }
 }

@@ -1,8 +1,8 @@
 /* Fully connected layer: four output channels at a time share the widened inputs. An instance
- * defines DORY_KERNEL, DORY_Y_T and the macros of dory_stm32h7_vector_impl.h and of
- * dory_stm32h7_requant_impl.h.
+ * defines DORY_KERNEL, DORY_Y_T and the macros of dory_stm32h7_vector_impl.h,
+ * dory_stm32h7_weights_impl.h and dory_stm32h7_requant_impl.h.
  *
- * Rows of weights are bytes, padded with zeros to multiples of four. The rows of four channels are
+ * Rows of weights are padded with zeros to multiples of four. The rows of four channels are
  * interleaved by fours; the rows of the last one to three channels follow one after the other. */
 #include "dory_stm32h7_simd.h"
 
@@ -10,18 +10,21 @@
 
 #include "dory_stm32h7_vector_impl.h"
 
-static inline int32_t dory_product(uint32_t w, dory_vector_t x, int32_t sum)
+#include "dory_stm32h7_weights_impl.h"
+
+static inline int32_t dory_product(const uint32_t *w, dory_vector_t x, int32_t sum)
 {
-  return dory_smlad(dory_sxtb16_odd(w), x.odd, dory_smlad(dory_sxtb16(w), x.even, sum));
+  const dory_weights_t four = dory_weights_at(w);
+  return dory_smlad(four.odd, x.odd, dory_smlad(four.even, x.even, sum));
 }
 
 static inline int32_t dory_row(const uint32_t *w, const DORY_X_T *x, int32_t n)
 {
   int32_t sum = 0;
-  for (; n >= 4; n -= 4, x += 4, w++) {
-    sum = dory_product(*w, dory_vector_at(x), sum);
+  for (; n >= 4; n -= 4, x += 4, w += DORY_W_WORDS) {
+    sum = dory_product(w, dory_vector_at(x), sum);
   }
-  return n > 0 ? dory_product(*w, dory_rest_at(x, n), sum) : sum;
+  return n > 0 ? dory_product(w, dory_rest_at(x, n), sum) : sum;
 }
 
 typedef struct {
@@ -30,8 +33,9 @@ typedef struct {
 
 static inline dory_sums_t dory_four(const uint32_t *w, dory_vector_t x, dory_sums_t sums)
 {
-  const dory_sums_t result = {dory_product(w[0], x, sums.s0), dory_product(w[1], x, sums.s1),
-                              dory_product(w[2], x, sums.s2), dory_product(w[3], x, sums.s3)};
+  const dory_sums_t result = {
+    dory_product(w, x, sums.s0), dory_product(w + DORY_W_WORDS, x, sums.s1),
+    dory_product(w + 2 * DORY_W_WORDS, x, sums.s2), dory_product(w + 3 * DORY_W_WORDS, x, sums.s3)};
   return result;
 }
 
@@ -44,12 +48,12 @@ void DORY_KERNEL(const dory_stm32h7_linear_t *a)
     const DORY_X_T *x = a->x;
     dory_sums_t four = {0, 0, 0, 0};
     int32_t n = a->x_c;
-    for (; n >= 4; n -= 4, x += 4, w += 4) {
+    for (; n >= 4; n -= 4, x += 4, w += 4 * DORY_W_WORDS) {
       four = dory_four(w, dory_vector_at(x), four);
     }
     if (n > 0) {
       four = dory_four(w, dory_rest_at(x, n), four);
-      w += 4;
+      w += 4 * DORY_W_WORDS;
     }
     const int32_t sums[4] = {four.s0, four.s1, four.s2, four.s3};
     for (int k = 0; k < 4; k++) {
@@ -59,6 +63,6 @@ void DORY_KERNEL(const dory_stm32h7_linear_t *a)
   for (; c < a->y_c; c++) {
     const int32_t sum = dory_row(w, a->x, a->x_c);
     y[c] = (DORY_Y_T)dory_requant(&a->requant, dory_channel(&a->requant, c), sum);
-    w += (a->x_c + 3) / 4;
+    w += (a->x_c + 3) / 4 * DORY_W_WORDS;
   }
 }

@@ -4,8 +4,9 @@
  * form with a rotation make of four bytes, without any further shuffling. Columns of two pixels
  * are interleaved: the two words of the first pixel, the two words of the second.
  *
- * Rows of weights are bytes, padded with zeros to multiples of four. The rows of two channels are
+ * Rows of weights are padded with zeros to multiples of four. The rows of two channels are
  * interleaved by fours; an odd last channel has its row alone. */
+#include "dory_stm32h7_weights_impl.h"
 
 /* Words of a column of two pixels for one vector of four elements. */
 enum { DORY_COLUMN = 4 };
@@ -17,18 +18,16 @@ static inline void dory_block_2x2(const uint32_t *w, const uint32_t *x, int32_t 
   int32_t a0 = 0, a1 = 0, b0 = 0, b1 = 0;
   do {
     const uint32_t x0e = x[0], x0o = x[1], x1e = x[2], x1o = x[3];
-    const uint32_t a = w[0], b = w[1];
-    const uint32_t ae = dory_sxtb16(a), ao = dory_sxtb16_odd(a);
-    a0 = dory_smlad(ae, x0e, a0);
-    a1 = dory_smlad(ae, x1e, a1);
-    a0 = dory_smlad(ao, x0o, a0);
-    a1 = dory_smlad(ao, x1o, a1);
-    const uint32_t be = dory_sxtb16(b), bo = dory_sxtb16_odd(b);
-    b0 = dory_smlad(be, x0e, b0);
-    b1 = dory_smlad(be, x1e, b1);
-    b0 = dory_smlad(bo, x0o, b0);
-    b1 = dory_smlad(bo, x1o, b1);
-    w += 2;
+    const dory_weights_t a = dory_weights_at(w), b = dory_weights_at(w + DORY_W_WORDS);
+    a0 = dory_smlad(a.even, x0e, a0);
+    a1 = dory_smlad(a.even, x1e, a1);
+    a0 = dory_smlad(a.odd, x0o, a0);
+    a1 = dory_smlad(a.odd, x1o, a1);
+    b0 = dory_smlad(b.even, x0e, b0);
+    b1 = dory_smlad(b.even, x1e, b1);
+    b0 = dory_smlad(b.odd, x0o, b0);
+    b1 = dory_smlad(b.odd, x1o, b1);
+    w += 2 * DORY_W_WORDS;
     x += DORY_COLUMN;
   } while (--vectors != 0);
   sums[0] = a0;
@@ -37,15 +36,16 @@ static inline void dory_block_2x2(const uint32_t *w, const uint32_t *x, int32_t 
   sums[3] = b1;
 }
 
-/* The product of one row, whose words are `step` apart, and one pixel of the columns x. */
+/* The product of one row, whose vectors are `step` vectors apart, and one pixel of the columns x. */
 static inline int32_t dory_block_1x1(const uint32_t *w, int32_t step, const uint32_t *x,
                                      int32_t vectors)
 {
   int32_t sum = 0;
   do {
-    sum = dory_smlad(dory_sxtb16(*w), x[0], sum);
-    sum = dory_smlad(dory_sxtb16_odd(*w), x[1], sum);
-    w += step;
+    const dory_weights_t a = dory_weights_at(w);
+    sum = dory_smlad(a.even, x[0], sum);
+    sum = dory_smlad(a.odd, x[1], sum);
+    w += step * DORY_W_WORDS;
     x += DORY_COLUMN;
   } while (--vectors != 0);
   return sum;
@@ -64,7 +64,7 @@ static inline void dory_two_pixels(const dory_stm32h7_requant_t *requant, const 
   for (; c < channels - 1; c += 2) {
     int32_t sums[4];
     dory_block_2x2(w, x, vectors, sums);
-    w += 2 * vectors;
+    w += 2 * DORY_W_WORDS * vectors;
     const dory_channel_t a = dory_channel(q, first + c), b = dory_channel(q, first + c + 1);
     y[c] = (DORY_Y_T)dory_requant(q, a, sums[0]);
     y2[c] = (DORY_Y_T)dory_requant(q, a, sums[1]);
@@ -85,7 +85,7 @@ static inline void dory_one_pixel(const dory_stm32h7_requant_t *q, const uint32_
 {
   for (int32_t c = 0; c < channels; c++) {
     const int paired = (c | 1) < channels;
-    const uint32_t *const row = w + (c & ~1) * vectors + (paired ? c & 1 : 0);
+    const uint32_t *const row = w + DORY_W_WORDS * ((c & ~1) * vectors + (paired ? c & 1 : 0));
     const int32_t sum = dory_block_1x1(row, paired ? 2 : 1, x, vectors);
     y[c] = (DORY_Y_T)dory_requant(q, dory_channel(q, first + c), sum);
   }

@@ -6,6 +6,7 @@
  *               DORY_CLIP_BITS bits; DORY_BOUNDS: lo and hi; DORY_NONE
  *   DORY_TURNED 1: an offset is added to the accumulator, and where that is negative then, `below` to
  *               the product of the first step; both are of the channel
+ *   DORY_SHIFTED  1: the channel has a further shift
  *   DORY_CLIP2  1: the second step has bounds
  *
  * The generator proves that all of it has the result of the network's own parameters for every
@@ -54,13 +55,16 @@ static inline int32_t dory_requant(const dory_stm32h7_requant_t *q, dory_channel
 
 #else
 
-#define DORY_RECORD (3 + 2 * DORY_TURNED) /* words */
+#define DORY_RECORD (3 + 2 * DORY_TURNED + DORY_SHIFTED) /* words */
 
 typedef struct {
   int32_t mul;
   int64_t add;
 #if DORY_TURNED
   int32_t offset, below;
+#endif
+#if DORY_SHIFTED
+  int32_t beyond;
 #endif
 } dory_channel_t;
 
@@ -73,6 +77,9 @@ static inline dory_channel_t dory_channel(const dory_stm32h7_requant_t *q, int32
 #if DORY_TURNED
     .offset = record[3],
     .below = record[4],
+#endif
+#if DORY_SHIFTED
+    .beyond = record[3 + 2 * DORY_TURNED],
 #endif
   };
   return channel;
@@ -97,7 +104,11 @@ static inline int32_t dory_requant(const dory_stm32h7_requant_t *q, dory_channel
   const int32_t x = acc;
   const int64_t add = channel.add;
 #endif
+#if DORY_SHIFTED
+  const int32_t value = (int32_t)(((int64_t)x * channel.mul + add) >> DORY_SHIFT) >> channel.beyond;
+#else
   const int32_t value = (int32_t)(((int64_t)x * channel.mul + add) >> DORY_SHIFT);
+#endif
 #if DORY_CLIP == DORY_UNSIGNED
   const int32_t first = dory_usat(value, DORY_CLIP_BITS);
 #elif DORY_CLIP == DORY_SIGNED
