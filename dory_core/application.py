@@ -33,6 +33,10 @@ def read_plan(directory: Path) -> dict[str, Any]:
     """Return plan.json of an application; raises UsageError when it is none of ours."""
     path = directory / "plan.json"
     if not directory.is_dir():
+        from dory_core.codegen.replace import recover
+
+        recover(directory.absolute())
+    if not directory.is_dir():
         raise UsageError(f"{directory} is no directory", "compile a network first: dory NETWORK")
     try:
         plan = json.loads(path.read_text(encoding="utf-8"))

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from dory_core.codegen.writer import MARKER, write_application
+from dory_core.codegen import replace as replacing
+from dory_core.codegen.replace import MARKER, exchange, locked
+from dory_core.codegen.writer import check_complete, check_destination, write_application
 from dory_core.errors import UsageError
 from dory_core.hardware import OutputFile
 
@@ -76,29 +83,157 @@ def test_failure_while_writing_keeps_the_old_application(
     assert tree(tmp_path) == before
 
 
+def systems(monkeypatch: pytest.MonkeyPatch, exchanges: bool) -> None:
+    """Have the system exchange paths, or not."""
+    if not exchanges:
+        monkeypatch.setattr(replacing, "exchange", lambda first, second: False)
+    elif not sys.platform.startswith("linux"):
+        pytest.skip("this system does not exchange paths")
+
+
+@pytest.mark.parametrize("inside", [False, True], ids=["beside", "inside"])
+@pytest.mark.parametrize("exchanges", [True, False], ids=["exchange", "rename"])
 @pytest.mark.parametrize("error", [OSError(errno.EIO, "I/O error"), KeyboardInterrupt()])
-def test_failure_or_interrupt_while_renaming_keeps_the_old_application(
-    error: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_failure_or_interrupt_at_any_rename_keeps_the_old_application(
+    error: BaseException,
+    exchanges: bool,
+    inside: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    systems(monkeypatch, exchanges)
     write_application(tmp_path / "app", OLD)
+    if inside:
+        monkeypatch.chdir(tmp_path / "app")
     before = tree(tmp_path)
-    rename = os.rename
+    moved, names = {"renames": 0}, ("rename", "replace", "exchange")
+    originals = {name: getattr(os, name, None) or replacing.exchange for name in names}
 
-    def fail(source: Path, target: Path) -> None:
-        if Path(target).name == "app" and Path(source).name != "application":
-            raise error
-        rename(source, target)
+    def failing(name: str, at: int) -> Callable[[Path, Path], object]:
+        def move(source: Path, target: Path) -> object:
+            moved["renames"] += 1
+            if moved["renames"] == at:
+                raise error
+            return originals[name](source, target)
 
-    monkeypatch.setattr(os, "rename", fail)
-    with pytest.raises((UsageError, KeyboardInterrupt)):
-        write_application(tmp_path / "app", NEW)
-    assert tree(tmp_path) == before
+        return move
+
+    for at in range(1, 30):
+        moved["renames"] = 0
+        with pytest.MonkeyPatch.context() as patch:
+            for name in names:
+                patch.setattr(os if name != "exchange" else replacing, name, failing(name, at))
+            try:
+                write_application(tmp_path / "app", NEW)
+            except (UsageError, KeyboardInterrupt):
+                assert tree(tmp_path) == before, f"after move {at}"
+                continue
+        break
+    assert at > 1 and tree(tmp_path / "app").keys() == {"plan.json", "weights/w.c", MARKER}
+    assert [path.name for path in tmp_path.iterdir()] == ["app"]
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from dory_core.codegen import replace
+from dory_core.codegen.writer import write_application
+from dory_core.hardware import OutputFile
+target, at, exchanges = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3] == "True"
+done = 0
+def dying(function):
+    def move(*arguments):
+        global done
+        done += 1
+        if done == at:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return function(*arguments)
+    return move
+replace.exchange = dying(replace.exchange if exchanges else lambda first, second: False)
+os.rename, os.replace = dying(os.rename), dying(os.replace)
+if sys.argv[4] == "True":
+    os.chdir(target)
+write_application(target, (OutputFile("plan.json", "new"), OutputFile("weights/w.c", b"w")))
+"""
+
+
+@pytest.mark.parametrize("at", [1, 2, 3])
+@pytest.mark.parametrize("exchanges", [True, False], ids=["exchange", "rename"])
+def test_who_is_killed_leaves_an_application(at: int, exchanges: bool, tmp_path: Path) -> None:
+    if exchanges and not sys.platform.startswith("linux"):
+        pytest.skip("this system does not exchange paths")
+    app = tmp_path / "app"
+    write_application(app, OLD)
+    old = tree(app)
+    command = [sys.executable, "-c", KILLED, str(app), str(at), str(exchanges), "False"]
+    killed = subprocess.run(command, check=False).returncode == -signal.SIGKILL
+    assert killed == (not exchanges or at == 1)
+    if killed and exchanges:
+        assert tree(app) == old
+    check_destination(app)  # as the next start does
+    assert tree(app) == old or tree(app).keys() == {"plan.json", "weights/w.c", MARKER}
+    for left in tmp_path.iterdir():
+        os.utime(left, (1, 1))
+    write_application(app, OLD)
+    assert tree(app) == old
+    assert [path.name for path in tmp_path.iterdir()] == ["app"]
+
+
+@pytest.mark.parametrize("at", [3, 4])
+def test_who_is_killed_inside_leaves_what_may_be_replaced(at: int, tmp_path: Path) -> None:
+    app = tmp_path / "app"
+    write_application(app, OLD)
+    command = [sys.executable, "-c", KILLED, str(app), str(at), "True", "True"]
+    assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
+    with pytest.raises(UsageError, match="lacks its file"):
+        check_complete(app)
+    write_application(app, NEW)
+    check_complete(app)
+    assert tree(app).keys() == {"plan.json", "weights/w.c", MARKER}
+
+
+def test_at_no_moment_is_there_no_application(tmp_path: Path) -> None:
+    app = tmp_path / "app"
+    write_application(app, OLD)
+    if not exchange(app, app):
+        pytest.skip("this system does not exchange paths")
+    done, missing = threading.Event(), []
+
+    def watch() -> None:
+        while not done.is_set():
+            if not (app / "plan.json").is_file():
+                missing.append(1)
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    for _ in range(50):
+        write_application(app, NEW)
+    done.set()
+    watcher.join()
+    assert not missing
+
+
+def test_only_what_is_ours_and_abandoned_is_removed(tmp_path: Path) -> None:
+    app = tmp_path / "app"
+    living, dead, mine, other = (tmp_path / f".app.{c * 8}" for c in "abcd")
+    write_application(tmp_path / ".app.keep", OLD)
+    for folder in (living, dead, mine):
+        folder.mkdir()
+    for folder in (living, dead):
+        (folder / MARKER).write_text("x\n")
+    other.write_text("a file")
+    (mine / "notes.txt").write_text("x")
+    (dead / "half").write_text("x")
+    for folder in (living, dead, mine):
+        os.utime(folder, (1, 1))
+    with locked(living):
+        write_application(app, OLD)
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == [living.name, mine.name, other.name, ".app.keep", "app"]
 
 
 def test_full_disk_for_real(tmp_path: Path) -> None:
     """A file system of a few kB, where the kernel can lend one."""
-    import subprocess
-
     mount = tmp_path / "small"
     mount.mkdir()
     command = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(mount)]
