@@ -26,7 +26,7 @@ from dory_core.pipeline import (
     run,
     setup_for,
 )
-from dory_core.plan import Plan
+from dory_core.plan import DEFAULT_PREFIX, Plan
 from dory_core.plugins import Plugins
 from dory_core.tiling.network import Progress
 from dory_core.vectors import Vector
@@ -39,7 +39,8 @@ class CompileOptions:
     """What the user asked for.
 
     budgets: bytes per level number. settings: target options as text. layer: index of the one layer
-    to emit. golden: folders or .npz files, several for several vectors. input: test input.
+    to emit. golden: folders or .npz files, several for several vectors. input: test input. prefix:
+    of all public names in C.
     """
 
     network: Path
@@ -56,6 +57,7 @@ class CompileOptions:
     objective: str = "heuristic"
     plan_only: bool = False
     dump_stages: Path | None = None
+    prefix: str = DEFAULT_PREFIX
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "budgets", MappingProxyType(dict(self.budgets)))
@@ -83,6 +85,7 @@ class CompileOptions:
             objective=self.objective,
             progress=progress,
             watch=watch,
+            prefix=self.prefix,
         )
 
 

@@ -7,6 +7,7 @@ Compiling, checking, comparing, testing and ``--dump-stages`` run this list.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,13 +30,14 @@ from dory_core.passes.offsets import choose_offsets
 from dory_core.passes.order import order_branches
 from dory_core.passes.storage import choose_storage
 from dory_core.passes.sums import simplify_sums
-from dory_core.plan import Plan
+from dory_core.plan import DEFAULT_PREFIX, Plan
 from dory_core.planning.planner import make_plan
 from dory_core.plugins import Plugins
 from dory_core.tiling.network import Progress, TiledGraph, tile_graph, tiled_text
 
 #: Receives the result of every stage and of every pass by its name, in order.
 Watch = Callable[[str, Any], None]
+_PREFIX = re.compile(r"[a-z][a-z0-9_]{0,30}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,7 @@ class Setup:
     """What all stages share.
 
     frontend: name for the plan. objective: of tiling. progress, watch: told what is being done and
-    what came out; they change no result.
+    what came out; they change no result. prefix: of the names in C.
     """
 
     ctx: TargetContext
@@ -63,6 +65,7 @@ class Setup:
     objective: str = "heuristic"
     progress: Progress | None = None
     watch: Watch | None = None
+    prefix: str = DEFAULT_PREFIX
 
     def kernels(self, layer: Layer) -> Sequence[Kernel]:
         """Return the candidate kernels of a layer, best first."""
@@ -154,7 +157,7 @@ def _tile(bound: BoundGraph, setup: Setup) -> TiledGraph:
 
 def _plan(tiled: TiledGraph, setup: Setup) -> Plan:
     hal = setup.plugins.dma_hal(setup.ctx)
-    return make_plan(tiled, setup.ctx, setup.budgets, setup.frontend, hal)
+    return make_plan(tiled, setup.ctx, setup.budgets, setup.frontend, hal, setup.prefix)
 
 
 IMPORTED, PASSES, BOUND, TILED, PLAN = "imported", "passes", "bound", "tiled", "plan"
@@ -192,15 +195,21 @@ def setup_for(
     objective: str = "heuristic",
     progress: Progress | None = None,
     watch: Watch | None = None,
+    prefix: str = DEFAULT_PREFIX,
 ) -> Setup:
     """Return the setup for a target by name; raises UsageError for unknown names and sizes.
 
     settings: options of the target as text. budgets: bytes by level number. The other arguments are
     fields of :class:`Setup`.
     """
+    if not _PREFIX.fullmatch(prefix):
+        raise UsageError(
+            f"--prefix {prefix!r} is no beginning of names in C",
+            "take a small letter, then at most 30 small letters, digits and underscores",
+        )
     ctx = plugins.context(target, settings or {})
     resolved = resolve_budgets(ctx.memory, budgets or {})
-    return Setup(ctx, resolved, plugins, frontend, objective, progress, watch)
+    return Setup(ctx, resolved, plugins, frontend, objective, progress, watch, prefix)
 
 
 # -- results as text ----------------------------------------------------------------------------

@@ -153,6 +153,10 @@ def compile_(
             help="Write what each stage and pass gives.",
         ),
     ] = None,
+    prefix: Annotated[
+        str,
+        typer.Option("--prefix", metavar="NAME", help="What all public names in C begin with."),
+    ] = "dory",
     json: Json = False,
     verbose: Verbose = 0,
     quiet: Quiet = False,
@@ -185,6 +189,7 @@ def compile_(
         objective=objective.value,
         plan_only=plan_only,
         dump_stages=dump_stages,
+        prefix=prefix,
     )
     with progress_bar(enabled=not json) as progress:
         result = compile_network(options, plugins, progress)

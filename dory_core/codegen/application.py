@@ -40,13 +40,16 @@ def render(name: str, **values: object) -> str:
 
 def layer_file(plan: Plan, step: LayerStep, program: LayerProgram) -> str:
     """Return the C file of one layer."""
-    definitions, body = print_layer(step, program, plan.cores)
+    definitions, body = print_layer(plan.prefix, step, program, plan.cores)
     values = {"plan": plan, "step": step, "program": program}
     return render("layer.c.mako", **values, definitions=definitions, body=body)
 
 
-def weights_file(step: LayerStep) -> str:
-    """Return the C file with the constants of one layer as little-endian 32-bit words."""
+def weights_file(prefix: str, step: LayerStep) -> str:
+    """Return the C file with the constants of one layer as little-endian 32-bit words.
+
+    prefix: of the Plan.
+    """
     assert step.weights is not None
     data = table_bytes(step.weights)
     words = np.frombuffer(data, dtype="<u4").tolist()
@@ -54,7 +57,7 @@ def weights_file(step: LayerStep) -> str:
         "  " + " ".join(f"0x{word:08x}," for word in words[i : i + 8])
         for i in range(0, len(words), 8)
     )
-    symbol = weights_symbol(step)
+    symbol = weights_symbol(prefix, step)
     return (
         f"/* Constants of layer {step.index}: {len(data)} bytes, the blocks of its tiles in the\n"
         " * order in which they are loaded. */\n"
@@ -71,6 +74,7 @@ def application_files(provided: Iterable[OutputFile], plan: Plan) -> tuple[Outpu
     Raises DoryError when two providers disagree about a file.
     """
     provided = tuple(provided)
+    prefix = plan.prefix
     chip_hal = any(f.path.startswith("hal/") for f in provided)
     files = [
         OutputFile("plan.json", json.dumps(plan.to_json(), indent=1) + "\n"),
@@ -78,15 +82,20 @@ def application_files(provided: Iterable[OutputFile], plan: Plan) -> tuple[Outpu
         OutputFile("Makefile", render("Makefile.mako", plan=plan)),
         OutputFile("README.md", render("README.md.mako", plan=plan, chip_hal=chip_hal)),
         OutputFile(".clang-format", (TEMPLATES / "clang-format").read_text(encoding="utf-8")),
+        OutputFile(f"inc/{prefix}_network.h", render("public.h.mako", plan=plan)),
         OutputFile("inc/network.h", render("network.h.mako", plan=plan)),
         OutputFile("src/network.c", render("network.c.mako", plan=plan)),
     ]
     for step, program in zip(plan.steps, plan.program.layers, strict=True):
         if step.is_view:
             continue
-        files.append(OutputFile(f"src/{layer_symbol(step)}.c", layer_file(plan, step, program)))
+        files.append(
+            OutputFile(f"src/{layer_symbol(prefix, step)}.c", layer_file(plan, step, program))
+        )
         if step.weights is not None and step.weights.linked:
-            files.append(OutputFile(f"weights/{weights_symbol(step)}.c", weights_file(step)))
+            files.append(
+                OutputFile(f"weights/{weights_symbol(prefix, step)}.c", weights_file(prefix, step))
+            )
     helper = any(map(copies_by_helper, plan.program.layers))
     files += [
         OutputFile(path, content)

@@ -30,7 +30,8 @@ class ApplicationLayer:
 class Application:
     """A network as it is compiled for a target.
 
-    title: name of the network, for a comment of C or of a Makefile. reported: the layers in the
+    title: name of the network, for a comment of C or of a Makefile. prefix: of its public names in
+    C, as in ``PREFIX_network_run``. reported: the layers in the
     order in which they are reported, views included. inputs, outputs: of the network. cores: that
     run it. l1_bytes, l2_bytes: of the arenas, as far as they are used, of L2 in the first memory.
     uses_l3: data moves between L2 and L3. l3_file: path of the file with what L3 holds before the
@@ -41,6 +42,7 @@ class Application:
 
     title: str
     target: str
+    prefix: str
     reported: tuple[ApplicationLayer, ...]
     inputs: tuple[Place, ...]
     outputs: tuple[Place, ...]
@@ -82,13 +84,16 @@ def application_record(plan: Plan) -> Application:
             step.kernel.engine,
             tuple(operand.place for operand in step.inputs),
             step.output.place,
-            "" if step.is_view else f"void {layer_symbol(step)}({layer_parameters(step)});",
+            ""
+            if step.is_view
+            else f"void {layer_symbol(plan.prefix, step)}({layer_parameters(step)});",
         )
         for step in plan.steps
     )
     return Application(
         title=c_comment(plan.network),
         target=plan.target,
+        prefix=plan.prefix,
         reported=reported,
         inputs=plan.inputs,
         outputs=plan.outputs,

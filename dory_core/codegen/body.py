@@ -54,9 +54,9 @@ def network_body(plan: Plan) -> NetworkBody:
     )
 
 
-def _call(step: LayerStep, number: str) -> str:
+def _call(prefix: str, step: LayerStep, number: str) -> str:
     arguments = (*layer_arenas(step), *((number,) if len(step.parts) > 1 else ()))
-    return f"{layer_symbol(step)}({', '.join(arguments)});"
+    return f"{layer_symbol(prefix, step)}({', '.join(arguments)});"
 
 
 @dataclass(slots=True)
@@ -79,7 +79,7 @@ class _Resident:
 
     def _operation(self, operation: NetworkOperation) -> Iterator[str]:
         if isinstance(operation, RunPart):
-            yield _call(self.plan.steps[operation.step], str(operation.part))
+            yield _call(self.plan.prefix, self.plan.steps[operation.step], str(operation.part))
         elif isinstance(operation, Report):
             base = "l1" if operation.level == 1 else l2_name(operation.memory)
             where = address(base, operation.offset)
@@ -133,11 +133,11 @@ class _Streamed:
         """Yield the statements that run a part; those of parts without conversions are a loop."""
         first = 1 if step.conversions else 0
         if len(step.parts) == 1 or part < first:
-            yield from (_STEP, *conversions, _call(step, str(part)))
+            yield from (_STEP, *conversions, _call(self.plan.prefix, step, str(part)))
         elif part == first:
             yield f"for (uint32_t part = {first}; part < {len(step.parts)}; part++) {{"
             yield INDENT + _STEP
-            yield INDENT + _call(step, "part")
+            yield INDENT + _call(self.plan.prefix, step, "part")
             yield "}"
 
     def _close(self, title: str, rows: list[str]) -> None:

@@ -6,14 +6,14 @@ from dory_core.plan import RESIDENT, LayerStep
 from dory_core.plan.operations import l2_name
 
 
-def weights_symbol(step: LayerStep) -> str:
-    """Return the C name of a layer's constants."""
-    return f"dory_weights_{step.index:02d}"
+def weights_symbol(prefix: str, step: LayerStep) -> str:
+    """Return the C name of a layer's constants. prefix: of the Plan."""
+    return f"{prefix}_weights_{step.index:02d}"
 
 
-def layer_symbol(step: LayerStep) -> str:
-    """Return the C name of a layer's function."""
-    return f"dory_layer_{step.index:02d}"
+def layer_symbol(prefix: str, step: LayerStep) -> str:
+    """Return the C name of a layer's function. prefix: of the Plan."""
+    return f"{prefix}_layer_{step.index:02d}"
 
 
 def address(base: str, offset: int) -> str:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from dory_core.codegen.names import address, layer_arenas
 from dory_core.plan import LayerStep, Place, Plan
 from dory_core.plan.operations import l2_name
 from dory_core.planning.constants import L3_IMAGE
+
+if TYPE_CHECKING:
+    from dory_core.ir import Tensor
 
 
 def shape_text(places: Sequence[Place]) -> str:
@@ -32,6 +36,38 @@ def linked_steps(plan: Plan) -> list[LayerStep]:
 def l3_image_bytes(plan: Plan) -> int:
     """Return the size of the file with what L3 holds before the first inference."""
     return next((len(file.content) for file in plan.files if file.path == L3_IMAGE), 0)
+
+
+def quantisation_text(tensor: Tensor) -> str:
+    """Return what the integers of a tensor mean, where the file says it."""
+    if tensor.scale is None:
+        return ""
+    return f", value = {tensor.scale!r} * (q - {tensor.zero_point})"
+
+
+def tensor_macros(plan: Plan) -> Iterator[str]:
+    """Yield the macros with shape and meaning of each input and output of the public header.
+
+    Of several, the names carry a number; ``AT`` is the first byte in the caller's buffer.
+    """
+    for role, places in (("INPUT", plan.inputs), ("OUTPUT", plan.outputs)):
+        at = 0
+        for number, tensor in enumerate(place.tensor for place in places):
+            name = f"#define {plan.prefix.upper()}_{role}"
+            if len(places) > 1:
+                name += f"_{number}"
+                yield f"{name}_AT {at}u"
+            yield f"{name}_HEIGHT {tensor.height}u"
+            yield f"{name}_WIDTH {tensor.width}u"
+            yield f"{name}_CHANNELS {tensor.channels}u"
+            if tensor.scale is not None:
+                yield f"{name}_SCALE {tensor.scale!r}f"
+                yield f"{name}_ZERO_POINT {_c_number(tensor.zero_point)}"
+            at += tensor.size_bytes
+
+
+def _c_number(value: int) -> str:
+    return str(value) if value >= 0 else f"({value})"
 
 
 def total_bytes(places: Sequence[Place]) -> int:

@@ -35,12 +35,14 @@ from dory_core.plan.operations import (
 from dory_core.quoting import c_comment, c_string
 
 
-def print_layer(step: LayerStep, program: LayerProgram, cores: int) -> tuple[list[str], list[str]]:
+def print_layer(
+    prefix: str, step: LayerStep, program: LayerProgram, cores: int
+) -> tuple[list[str], list[str]]:
     """Return the C of a layer's program: what stands before its function, and the function's lines.
 
-    cores: that run it; one of them needs no barriers.
+    prefix: of the Plan. cores: that run it; one of them needs no barriers.
     """
-    values = Values(step, program)
+    values = Values(prefix, step, program)
     return _Printer(step, program, cores, values, Copies(values, cores)).text()
 
 
@@ -109,7 +111,9 @@ class _Printer:
     # -- the function ----------------------------------------------------------------------------
 
     def _body(self) -> Iterator[str]:
-        head = f"void {layer_symbol(self.step)}({layer_parameters(self.step)}) {{"
+        head = (
+            f"void {layer_symbol(self.values.prefix, self.step)}({layer_parameters(self.step)}) {{"
+        )
         yield head
         main = list(self._main())
         lines: list[str] = []

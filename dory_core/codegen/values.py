@@ -28,6 +28,7 @@ class Values:
     """The values of a layer's program. single: the loop has one axis, which is its counter; the
     position in others is a struct. reader: knows which tables the texts so far need."""
 
+    prefix: str
     step: LayerStep
     program: LayerProgram
     axes: tuple[LoopAxis, ...] = ()
@@ -81,7 +82,9 @@ class Values:
 
     def address(self, address: Address, of: Of | None = Of.CURRENT) -> str:
         """Return a pointer to a byte. of: None for the first tile."""
-        base = {L1: "l1", CONSTANTS: weights_symbol(self.step)}.get(address.memory, address.memory)
+        base = {L1: "l1", CONSTANTS: weights_symbol(self.prefix, self.step)}.get(
+            address.memory, address.memory
+        )
         terms, constant = self.reader.sum_terms(address.offset)
         texts = [base]
         block = self.step.block(address.operand) if address.memory == L1 else None

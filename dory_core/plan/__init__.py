@@ -64,6 +64,8 @@ class Conversion:
 IN_PLACE = "in place"
 BLOCKS = "blocks"
 RESIDENT = "resident"
+#: Of all public names in C, where the user gives no other.
+DEFAULT_PREFIX = "dory"
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,7 +316,7 @@ class Plan:
     L3 that lie in a memory for constants alone; 0 when all of L3 is one memory. program: all
     operations of one inference. timeline: what they take. final_conversions: of network outputs,
     behind the last layer. reason: why the plan cannot be deployed on the chip, empty when it can.
-    reference: of the Graph, whose arithmetic it has.
+    reference: of the Graph, whose arithmetic it has. prefix: of all public names in C.
     """
 
     target: str
@@ -345,6 +347,7 @@ class Plan:
     reason: str = ""
     notes: tuple[str, ...] = field(default=())
     reference: str = ""
+    prefix: str = DEFAULT_PREFIX
 
     def __post_init__(self) -> None:
         for name in ("options", "arena_bytes", "static_bytes"):

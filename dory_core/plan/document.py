@@ -25,6 +25,7 @@ def plan_json(plan: Plan) -> dict[str, Any]:
         "generator": GENERATOR,
         "target": plan.target,
         "frontend": plan.frontend,
+        "prefix": plan.prefix,
         "options": dict(plan.options),
         "deployable": plan.deployable,
         "reason": plan.reason,

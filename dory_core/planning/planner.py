@@ -18,7 +18,15 @@ from dory_core.estimate.timeline import link_name
 from dory_core.hardware import DmaHal, OutputFile, TargetContext
 from dory_core.kernels.convert import conversion_files
 from dory_core.memory.contents import verify_contents
-from dory_core.plan import LayerStep, LayerWeights, OperandPlan, Place, Plan, Roofline
+from dory_core.plan import (
+    DEFAULT_PREFIX,
+    LayerStep,
+    LayerWeights,
+    OperandPlan,
+    Place,
+    Plan,
+    Roofline,
+)
 from dory_core.plan.operations import Program
 from dory_core.planning.bins import BinPlan
 from dory_core.planning.constants import L3_IMAGE, encode_chunks, table_bytes, table_size
@@ -298,8 +306,12 @@ def make_plan(
     budgets: Budgets,
     frontend: str,
     hal: DmaHal | None,
+    prefix: str = DEFAULT_PREFIX,
 ) -> Plan:
-    """Return the Plan of a network. Raises: NotSupported or DoesNotFit."""
+    """Return the Plan of a network. prefix: of its names in C.
+
+    Raises: NotSupported or DoesNotFit.
+    """
     graph = tiling.graph
     budgets = shared(tiling, ctx, budgets)
     planned = place_network(tiling, ctx, budgets)
@@ -317,6 +329,7 @@ def make_plan(
         target=ctx.name,
         frontend=frontend,
         network=graph.name,
+        prefix=prefix,
         reference=graph.reference,
         options=ctx.options,
         steps=found.steps,

@@ -11,7 +11,7 @@ from dory_core.application import read_plan, run_application
 from dory_core.compiler import write_network
 from dory_core.ir import Graph
 from dory_core.pipeline import IMPORTED, PASSES, setup_for
-from dory_core.plan import Plan
+from dory_core.plan import DEFAULT_PREFIX, Plan
 from dory_core.plugins import Plugins, load_plugins
 from dory_core.reference import random_inputs, run
 from dory_core.simulate.result import Run
@@ -29,13 +29,22 @@ def build_app(
     plugins: Plugins | None = None,
     seeds: tuple[int, ...] = (0,),
     objective: str = "heuristic",
+    prefix: str = DEFAULT_PREFIX,
 ) -> Plan:
     """Plan ``graph`` for ``target`` and write the application with one random vector per seed.
 
     Raises the errors of planning: NotSupported, DoesNotFit.
     """
     plugins = plugins or load_plugins()
-    setup = setup_for(plugins, target, settings, budgets, frontend="testing", objective=objective)
+    setup = setup_for(
+        plugins,
+        target,
+        settings,
+        budgets,
+        frontend="testing",
+        objective=objective,
+        prefix=prefix,
+    )
     graph = pipeline.run(graph, setup, after=IMPORTED, until=PASSES)
     plan: Plan = pipeline.run(graph, setup, after=PASSES)
     vectors = [run(graph, random_inputs(graph, seed)) for seed in seeds]

@@ -28,7 +28,7 @@ NETWORK_H = """\
 #ifndef NETWORK_H
 #define NETWORK_H
 #include <stdint.h>
-#include "dory_network.h"
+#include "dory_io.h"
 #define DORY_CORES 4
 #define DORY_L1_SIZE 200
 #define DORY_L2_SIZE 1205
@@ -36,6 +36,7 @@ NETWORK_H = """\
 #define DORY_NETWORK_INPUT_BYTES 600
 #define DORY_NETWORK_OUTPUT_BYTES 600
 #define DORY_NETWORK_LAYERS 1
+int dory_network_run(const dory_network_io_t *io);
 typedef struct { const char *name; const void *data; uint32_t bytes; } dory_l2_const_t;
 extern const dory_l2_const_t dory_l2_consts[];
 extern const uint32_t dory_l2_const_count;

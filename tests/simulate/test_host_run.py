@@ -184,7 +184,7 @@ def test_runtime_is_complete_and_in_order() -> None:
     assert paths == sorted(paths)
     assert {
         "hal/include/dory_hal.h",
-        "hal/include/dory_network.h",
+        "hal/include/dory_io.h",
         "hal/host/dory_hal_impl.h",
         "hal/host/main_host.c",
         "hal/host/host.mk",

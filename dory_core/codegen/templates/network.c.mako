@@ -35,7 +35,7 @@ const dory_layer_layout_t dory_layer_layouts[DORY_NETWORK_LAYOUTS] = {
 
 const dory_l2_const_t dory_l2_consts[] = {
 % for step in linked:
-  {${c_string(f"constants of layer {step.index}")}, ${weights_symbol(step)}, sizeof ${weights_symbol(step)}},
+  {${c_string(f"constants of layer {step.index}")}, ${weights_symbol(plan.prefix, step)}, sizeof ${weights_symbol(plan.prefix, step)}},
 % endfor
   {"", NULL, 0},
 };
@@ -84,7 +84,7 @@ static void report(const dory_network_io_t *io, int layer, const uint8_t *data, 
 }
 % endif
 
-int dory_network_run(const dory_network_io_t *io) {
+int ${plan.prefix}_network_run(const dory_network_io_t *io) {
 <% given = ["l1", "l2"] + ["input"] * bool(inputs) + ["output"] * bool(outputs) %>\
   if (io == NULL || ${" || ".join(f"io->{name} == NULL" for name in given)}) {
     return DORY_EINVAL;

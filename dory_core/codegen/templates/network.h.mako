@@ -3,7 +3,7 @@
 <%! from dory_core.codegen.names import layer_parameters, layer_symbol, weights_symbol %>\
 <%! from dory_core.codegen.network import constants_text, l3_image_bytes, l3_parts, level_of, linked_steps, shape_text, total_bytes %>\
 <% others = layer_layouts(plan) %>\
-/* Network ${c_comment(plan.network)}
+/* Network ${c_comment(plan.network)}: for its own files and the programs of this application.
  *
  *   generated for ${plan.target}: ${len(plan.steps)} layers, ${plan.macs} MAC
  *   input   ${shape_text(plan.inputs)}
@@ -16,12 +16,19 @@
 
 #include <stdint.h>
 
-#include "dory_network.h"
+#include "${plan.prefix}_network.h"
 % if layout_symbols(plan) or others:
 #include "dory_layout.h"
 % endif
 
-#define DORY_CORES ${plan.cores}u /* cores that call dory_network_run */
+% if plan.prefix != "dory":
+/* What the programs of this application call them. */
+% for public in ("network_run", "l2_consts", "l2_const_count", "layer_layouts"):
+#define dory_${public} ${plan.prefix}_${public}
+% endfor
+
+% endif
+#define DORY_CORES ${plan.cores}u /* cores that call ${plan.prefix}_network_run */
 #define DORY_L1_SIZE ${plan.arena_bytes[1]}u /* bytes of the arenas */
 #define DORY_L2_SIZE ${plan.arena_bytes[2]}u
 #define DORY_L1_USED ${plan.levels[0].used}u /* bytes of them that are used, from their start */
@@ -83,7 +90,7 @@
 
 /* Constants that are linked, in the order in which tiles load them. */
 % for step in linked_steps(plan):
-extern const uint32_t ${weights_symbol(step)}[${-(-step.weights.size // 4)}];
+extern const uint32_t ${weights_symbol(plan.prefix, step)}[${-(-step.weights.size // 4)}];
 % endfor
 
 typedef struct {
@@ -110,7 +117,7 @@ extern const dory_layer_layout_t dory_layer_layouts[DORY_NETWORK_LAYOUTS];
 /* One function per layer, in order of execution; every core calls them. */
 % for step in plan.steps:
 % if not step.is_view:
-void ${layer_symbol(step)}(${layer_parameters(step)});
+void ${layer_symbol(plan.prefix, step)}(${layer_parameters(step)});
 % endif
 % endfor
 

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "dory_network.h"
+#include "dory_io.h"
 #include "network.h"
 
 /* Properties of the target that network.h may state. */

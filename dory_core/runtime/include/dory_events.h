@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "dory_hal.h"
-#include "dory_network.h"
+#include "dory_io.h"
 
 /* What core 0 does; write the rows with the macros below. */
 typedef struct {

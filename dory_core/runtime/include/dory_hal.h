@@ -14,15 +14,7 @@
 
 #include <stdint.h>
 
-/* Results of dory_network_run. */
-#define DORY_OK 0
-#define DORY_EINVAL (-1) /* a missing pointer or a bad argument */
-#define DORY_EL1 (-2)    /* the L1 arena is too small */
-#define DORY_EL2 (-3)    /* the L2 arena is too small */
-#define DORY_EALIGN (-4) /* an arena does not start on a multiple of DORY_ARENA_ALIGN */
-
-/* Arenas start on a multiple of this many bytes. */
-#define DORY_ARENA_ALIGN 16
+#include "dory_io.h"
 
 /* dory_copy_t.dir */
 #define DORY_L2_TO_L1 0

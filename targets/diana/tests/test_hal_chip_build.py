@@ -42,7 +42,7 @@ ANALOG(analog_fully_connected)
 """
 MAIN = """
 #include "dory_diana_hal.h"
-#include "dory_network.h"
+#include "dory_io.h"
 #include "network.h"
 static uint8_t l2[DORY_L2_SIZE] __attribute__((aligned(16)));
 static uint8_t input[DORY_NETWORK_INPUT_BYTES], output[DORY_NETWORK_OUTPUT_BYTES];

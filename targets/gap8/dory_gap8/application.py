@@ -191,8 +191,8 @@ The main program, `hal/gap8/main_gap8.c`,
 Compile with `--set profile=layers` for the cycles of each layer.
 {l3}{erratum}
 In a program of your own, include `hal/gap8` and `hal/include`, call `dory_gap8_open_flash` and
-`dory_gap8_open_l3` first where L3 is used, and `dory_network_run` on every core of a team of
-{app.cores} (`pi_cl_team_fork`).
+`dory_gap8_open_l3` first where L3 is used, and `{app.prefix}_network_run` on every core of a team
+of {app.cores} (`pi_cl_team_fork`).
 """
 
 

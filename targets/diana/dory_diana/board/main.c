@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "dory_diana_hal.h"
-#include "dory_network.h"
+#include "dory_io.h"
 #include "dory_vectors.h"
 #include "network.h"
 

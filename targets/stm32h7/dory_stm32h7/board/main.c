@@ -2,7 +2,7 @@
 #include <stddef.h>
 
 #include "board.h"
-#include "dory_network.h"
+#include "dory_io.h"
 #include "dory_stm32h7.h"
 #include "dory_vectors.h"
 #include "network.h"

@@ -104,7 +104,7 @@ class Session:
         self._image = read_elf(program)
         self.machine = Machine(self._image, request.seed)
         self.machine.at("board_input", self._on_input)
-        self.machine.at("dory_network_run", self._on_start)
+        self.machine.at(f"{self._plan['prefix']}_network_run", self._on_start)
         self.machine.at("board_layer", self._on_layer)
         self.machine.at("board_output", self._on_output)
         self._executions: list[Execution] = []

@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#include "dory_network.h"
+#include "dory_io.h"
 #include "dory_stm32h7_config.h"
 
 /* Clocks of MDMA and D2 SRAM, the erratum of AXI SRAM in chips before revision V, MPU regions of

@@ -1,8 +1,18 @@
-/* The entry point of a generated network: the same for all networks. */
-#ifndef DORY_NETWORK_H
-#define DORY_NETWORK_H
+/* What a program hands to a generated network: the same for all networks. */
+#ifndef DORY_IO_H
+#define DORY_IO_H
 
 #include <stdint.h>
+
+/* Results of a run. */
+#define DORY_OK 0
+#define DORY_EINVAL (-1) /* a missing pointer or a bad argument */
+#define DORY_EL1 (-2)    /* the L1 arena is too small */
+#define DORY_EL2 (-3)    /* the L2 arena is too small */
+#define DORY_EALIGN (-4) /* an arena does not start on a multiple of DORY_ARENA_ALIGN */
+
+/* Arenas start on a multiple of this many bytes. */
+#define DORY_ARENA_ALIGN 16
 
 /* An arena in a further memory of L2; no tensor straddles two memories. */
 typedef struct {
@@ -19,11 +29,7 @@ typedef struct {
    * output lies in L3 is handed out piece by piece, from its first byte to its last. */
   void (*on_layer)(void *user, int layer, const void *data, uint32_t bytes);
   void *user;                 /* handed to on_layer */
-  const dory_memory_t *l2_more; /* DORY_L2_MORE of them; NULL where network.h names none */
+  const dory_memory_t *l2_more; /* of the number that the header of the network names, else NULL */
 } dory_network_io_t;
-
-/* Runs the network once. Every core calls it with the same io.
- * Returns DORY_OK or a negative DORY_E* (dory_hal.h), the same on every core. */
-int dory_network_run(const dory_network_io_t *io);
 
 #endif
