@@ -109,6 +109,9 @@ POOL_NARROW = 7
 ADD_ELEMENT = 4
 ADD_SCALED = 2
 ADD_CLIPPED = 4
+# Slices and padding: a run of bytes, 16 of them.
+MOVE_RUN = 70
+MOVE_16 = 13
 # CMSIS-NN: instructions per hundred multiplications, by function; per output; per element of a
 # column and per tap that is copied into it; per tap of a maximum; per word whose bits turn over.
 CMSIS_CONV = 165

@@ -42,6 +42,15 @@ class TestKernels(KernelConformance):
     cases = staticmethod(cases_of)
 
 
+@pytest.mark.parametrize("kind", ["slice", "pad"])
+def test_runs_of_bytes_are_those_of_the_reference(kind: str) -> None:
+    """On this machine and as code of the chip; slices of channels, steps, pads on every side."""
+    cases = cases_of(kind, 7, 30, most=20)
+    assert {case.kernel.name for case in cases} == {"dory_stm32h7_move"}
+    HostLibrary(cases).check()
+    CortexM7(cases, cortex_m7.require()).check()
+
+
 class TestTwoAddends(KernelConformance):
     """Rounding that is symmetric around some value."""
 

@@ -33,6 +33,7 @@ def builtin_kernels() -> list[Kernel]:
     from dory_stm32h7.backend.conv import ConvKernel
     from dory_stm32h7.backend.depthwise import DepthwiseKernel
     from dory_stm32h7.backend.linear import LinearKernel
+    from dory_stm32h7.backend.move import MoveKernel
     from dory_stm32h7.backend.pool import AvgPoolKernel, MaxPoolKernel
 
     return [
@@ -42,4 +43,5 @@ def builtin_kernels() -> list[Kernel]:
         MaxPoolKernel(),
         AvgPoolKernel(),
         AddKernel(),
+        MoveKernel(),
     ]

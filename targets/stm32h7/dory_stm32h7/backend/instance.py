@@ -35,6 +35,7 @@ _INCLUDES = {
     "maxpool": ("pool_window",),
     "avgpool": ("pool_window", "requant_impl"),
     "add": ("requant_impl",),
+    "move": (),
 }
 _ARGUMENTS = {"depthwise": "conv", "maxpool": "pool", "avgpool": "pool"}
 

@@ -56,6 +56,16 @@ typedef struct {
   dory_stm32h7_requant_t requant;
 } dory_stm32h7_pool_t;
 
+/* A slice or padding. row, column, channel: where the first output lies in the input, whose rows and
+ * columns are taken by steps. */
+typedef struct {
+  const void *x;
+  void *y;
+  int32_t x_h, x_w, x_c, y_h, y_w, y_c;
+  int32_t row, column, channel;
+  int32_t step_h, step_w;
+} dory_stm32h7_move_t;
+
 /* A sum of two tensors of `elements` elements; operand: the step of each before the sum. */
 typedef struct {
   const void *x;

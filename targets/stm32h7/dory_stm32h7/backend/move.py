@@ -1,0 +1,91 @@
+"""Slices and padding."""
+
+from __future__ import annotations
+
+from dory_core.api import (
+    FunctionCall,
+    Layer,
+    Number,
+    OutputFile,
+    Pad,
+    Rejection,
+    Slice,
+    Tile,
+    ceil_div,
+    reject_type,
+)
+from dory_stm32h7 import calibration as costs
+from dory_stm32h7.backend.instance import BYTES, InstanceKernel, tile_arguments
+
+
+class MoveKernel(InstanceKernel):
+    """Copies of runs of bytes, and a value beside them."""
+
+    name = "dory_stm32h7_move"
+    template = "move"
+    summary = "Slices and padding by runs of bytes"
+
+    def accepts(self, layer: Layer) -> Rejection | None:
+        """Bytes as they are; a slice takes all channels of a range."""
+        kind = layer.op
+        if not isinstance(kind, Slice | Pad):
+            return Rejection("it computes slices and padding only")
+        if isinstance(kind, Slice) and kind.step[0] != 1:
+            return Rejection(f"it takes every channel of a range, not one in {kind.step[0]}")
+        if kind.requants:
+            return Rejection("it has no requantisation behind copies")
+        x, y = layer.inputs[0], layer.output
+        if x.type_name != y.type_name:
+            return Rejection(f"its input is {x.type_name}, its output {y.type_name}")
+        return reject_type(x, "input", BYTES)
+
+    def instructions(self, layer: Layer, tile: Tile) -> Number:
+        """Rows as one run each, else pixels."""
+        if _whole_rows(layer):
+            run = costs.MOVE_RUN + ceil_div(tile.w * tile.c_out, 16) * costs.MOVE_16
+            return costs.CALL + tile.h * run
+        pixel = costs.MOVE_RUN + ceil_div(tile.c_out, 16) * costs.MOVE_16
+        return costs.CALL + tile.h * tile.w * pixel
+
+    def symbol(self, layer: Layer) -> str:
+        """The byte beside the input."""
+        value = _value(layer) & 0xFF
+        return f"{self.name}_{value}" if isinstance(layer.op, Pad) else self.name
+
+    def call(self, layer: Layer) -> FunctionCall:
+        """One call with the place of the tile's first element in the input."""
+        op = layer.op
+        begin, step = (0, 0, 0), (1, 1, 1)
+        if isinstance(op, Slice):
+            begin, step = op.begin, op.step
+        elif isinstance(op, Pad):
+            c, h, w = op.before
+            begin = (-c, -h, -w)
+        names = ("channel", "row", "column")
+        places = (
+            (name, f"(int32_t)($y_{name}) * {by} + {first} - (int32_t)($x_{name})")
+            for name, first, by in zip(names, begin, step, strict=True)
+        )
+        arguments = (
+            *tile_arguments("x", "y", "x_h", "x_w", "x_c", "y_h", "y_w", "y_c"),
+            *places,
+            ("step_h", str(step[1])),
+            ("step_w", str(step[2])),
+        )
+        return self.instance_call(layer, arguments)
+
+    def sources(self, layer: Layer) -> tuple[OutputFile, ...]:
+        """The instance and the templates."""
+        return self.instance(layer, (("DORY_VALUE", f"({_value(layer)})"),))
+
+
+def _value(layer: Layer) -> int:
+    return layer.op.value if isinstance(layer.op, Pad) else 0
+
+
+def _whole_rows(layer: Layer) -> bool:
+    """Return True when runs are rows: all channels, one column after the other."""
+    op = layer.op
+    if isinstance(op, Slice):
+        return op.step[2] == 1 and layer.inputs[0].channels == layer.output.channels
+    return layer.inputs[0].channels == layer.output.channels
