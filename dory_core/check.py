@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dory_core.binding import CORES, BoundLayer, EngineRejection, KernelRejection
@@ -38,10 +38,20 @@ class LayerCheck:
 
 
 @dataclass(frozen=True, slots=True)
+class Format:
+    """How a file was read. frontend, summary: of the record; dist, version: who provides it."""
+
+    frontend: str
+    summary: str
+    dist: str
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
 class CheckReport:
     """The answer. fits: None without a target or for an unsupported network.
 
-    reason, hint: of the first problem, empty without any.
+    reason, hint: of the first problem, empty without any. format: None for a report of a part.
     """
 
     supported: bool
@@ -51,10 +61,13 @@ class CheckReport:
     reason: str = ""
     hint: str = ""
     notes: tuple[str, ...] = ()
+    format: Format | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the document of ``dory check --json``."""
+        columns = ("frontend", "summary", "dist", "version")
         return {
+            "format": None if self.format is None else row(self.format, *columns),
             **row(self, "supported", "fits"),
             "layers": [
                 {
@@ -77,6 +90,13 @@ def check_network(options: CompileOptions, plugins: Plugins) -> CheckReport:
     Raises UsageError for a missing file or unknown names; what is wrong with the network is in the
     report, for every layer and not only the first.
     """
+    frontend = plugins.frontend(options.frontend)
+    provider = plugins.provider("frontend", frontend.name)
+    read_as = Format(frontend.name, frontend.summary, provider.dist, provider.version)
+    return replace(_checked(options, plugins), format=read_as)
+
+
+def _checked(options: CompileOptions, plugins: Plugins) -> CheckReport:
     layers: tuple[LayerCheck, ...] = ()
     notes: tuple[str, ...] = ()
     try:

@@ -15,7 +15,7 @@ from typing import Any
 
 from dory_core.binding import BoundGraph, bind, bound_text
 from dory_core.budgets import Budgets, check_tensors, resolve_budgets
-from dory_core.errors import DoryError, UsageError
+from dory_core.errors import DoryError, NotSupported, UsageError
 from dory_core.frontend import FrontendOptions
 from dory_core.hardware import TargetContext
 from dory_core.ir import Graph, Layer
@@ -92,9 +92,21 @@ class Stage:
 
 
 def parse(source: Source, plugins: Plugins) -> Graph:
-    """Return the network as the frontend reads it; raises NotSupported or UsageError."""
+    """Return the network as the frontend reads it; raises NotSupported or UsageError.
+
+    A refusal names the frontend that recognises the file where another one was chosen.
+    """
     frontend = plugins.frontend(source.frontend)
-    return frontend.parse(source.path, FrontendOptions(source.input_bits, source.input_signed))
+    try:
+        return frontend.parse(source.path, FrontendOptions(source.input_bits, source.input_signed))
+    except NotSupported as error:
+        others = [found.name for found in plugins.recognising(source.path)]
+        if not others or frontend.name in others:
+            raise
+        raise NotSupported(
+            error.message,
+            f"it is a file for --frontend {' or '.join(others)}, not for {frontend.name}",
+        ) from error
 
 
 def passes_of(setup: Setup) -> tuple[Pass, ...]:

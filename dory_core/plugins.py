@@ -153,7 +153,7 @@ class Plugins:
 
     def frontend_for(self, path: Path) -> Frontend:
         """Return the one frontend that recognises a file; raises UsageError."""
-        found = [f for f in self.frontends() if f.recognises is not None and f.recognises(path)]
+        found = self.recognising(path)
         if len(found) == 1:
             return found[0]
         names = ", ".join(f.name for f in found or self.frontends()) or "none is installed"
@@ -162,6 +162,10 @@ class Plugins:
             " file",
             f"give --frontend NAME, one of: {names}",
         )
+
+    def recognising(self, path: Path) -> tuple[Frontend, ...]:
+        """Return the frontends that recognise a file."""
+        return tuple(f for f in self.frontends() if f.recognises is not None and f.recognises(path))
 
     def target(self, name: str) -> Target:
         """Return the target called ``name``; raises UsageError."""

@@ -20,6 +20,10 @@ def print_check(document: Mapping[str, Any], out: Console, details: bool = False
     also why kernels that were preferred did not take a layer, and which channels are not computed.
     """
     document = visible_document(document)
+    if document.get("format"):
+        read = document["format"]
+        by = f"{read['dist']} {read['version']}".strip() or "a plugin"
+        out.print(Text(f"format: {read['frontend']} ({read['summary']}), read by {by}"))
     if document["layers"]:
         out.print(_layers(document, details))
     if document.get("levels"):

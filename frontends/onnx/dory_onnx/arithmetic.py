@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dory_core.api import NotSupported, Requant, requant
+from dory_onnx.marks import FLOAT_HINT
 from dory_onnx.model import Node, OnnxModel
 
 ARITHMETIC = frozenset(["Mul", "Add", "Div", "Floor", "Cast", "Clip"])
@@ -81,7 +82,7 @@ def integers(node: Node, source: str, content: npt.NDArray[Any]) -> npt.NDArray[
         index = f" at {list(at)}" if at else ""
         raise NotSupported(
             f"{node.label}: constant '{source}' holds {values[at]}{index}, which is not an integer",
-            "export the integer network, not the float or fake-quantised one",
+            FLOAT_HINT,
         )
     return values.astype(np.int64)
 

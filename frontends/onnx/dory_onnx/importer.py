@@ -30,6 +30,7 @@ from dory_core.api import (
 from dory_onnx.arithmetic import ARITHMETIC, NARROW_TYPES, Step, data_input, is_narrow_cast
 from dory_onnx.chains import follow_chain, keeps_order
 from dory_onnx.dialect import Dialect, Operand
+from dory_onnx.marks import reader_of
 from dory_onnx.model import Node, OnnxModel, load
 from dory_onnx.operators import (
     LAYER_OPERATORS,
@@ -40,6 +41,7 @@ from dory_onnx.operators import (
     check_attributes,
     check_gemm,
     check_inputs,
+    check_quantised,
     chw_of,
     conv_window,
     hwc_columns,
@@ -69,12 +71,14 @@ def import_onnx(path: Path, options: FrontendOptions, dialect: Dialect) -> Graph
     Raises: UsageError when the file is missing, NotSupported when it is no network that can be
     computed exactly; the message names the node.
     """
+    model = None
     try:
-        return _Import(load(Path(path)), options, dialect).run()
+        model = load(Path(path))
+        return _Import(model, options, dialect).run()
     except NotSupported as error:
-        if error.hint:
-            raise
-        raise NotSupported(error.message, _GENERAL_HINT) from error
+        operators = {node.op for node in model.nodes} if model is not None else set()
+        hint = reader_of(operators - dialect.arithmetic) or error.hint or _GENERAL_HINT
+        raise NotSupported(error.message, hint) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +126,7 @@ class _Import:
 
     def run(self) -> Graph:
         """Walk over the nodes once and return the typed Graph."""
+        check_quantised(self.model)
         for node in self.model.nodes:
             if node.position in self.taken or all(self.model.is_constant(o) for o in node.outputs):
                 continue
