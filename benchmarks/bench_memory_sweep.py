@@ -78,7 +78,7 @@ class Sweep:
         folder = folder_of(NETWORK)
         options = CompileOptions(network=folder / "net.onnx", target="gap8", frontend="nemo")
         self.graph = run(options.source, options.setup(self.plugins), until=PASSES)
-        self.vectors, _ = make_vectors(self.graph, (folder / "golden.npz",), None)
+        self.vectors, _ = make_vectors(self.graph, (folder / "golden.npz",))
 
     def plan(self, l1_kb: int, l2_kb: int) -> Plan:
         """Return the plan of one point. Raises: DoesNotFit."""

@@ -135,6 +135,7 @@ def run_application(
     *,
     plugins: Plugins,
     inputs: Sequence[Path] = (),
+    input_layout: str = "",
     golden: Sequence[Path] = (),
     dump: Path | None = None,
     dma: str = "early",
@@ -146,22 +147,24 @@ def run_application(
     """Build and run an application and compare every layer, element by element.
 
     inputs, golden: other test vectors than the embedded ones; a golden must agree with the
-    reference executor on the embedded network. dump: directory for ``layer_NN.npy``. runner: name;
-    None for the one that the target prefers, and for the host simulation when dma or sanitize ask
-    for what only that has.
+    reference executor on the embedded network. input_layout: of arrays, ``hwc`` or ``chw``.
+    dump: directory for ``layer_NN.npy``. runner: name; None for the one that the target prefers,
+    and for the host simulation when dma or sanitize ask for what only that has.
 
     Raises: UsageError, ToolMissing, or VerificationFailed when the program was stopped; values that
     differ are in the result.
     """
     from dory_core.codegen.writer import check_complete
+    from dory_core.inputs import read_inputs
 
     plan = read_plan(directory)
     check_complete(directory)
     graph = read_graph(directory)
     chosen = find_runner(runner, plan, plugins, host=dma != "early" or sanitize is not None)
+    read = [(path, read_inputs(path, graph, input_layout)) for path in inputs]
     given = [
-        *((str(path), make_vectors(graph, [path], None)[0]) for path in golden),
-        *((str(path), make_vectors(graph, [], path)[0]) for path in inputs),
+        *((str(path), make_vectors(graph, [path])[0]) for path in golden),
+        *((str(path), make_vectors(graph, [], one.values)[0]) for path, one in read),
     ]
     names = [
         name if len(found) == 1 else f"{name} run {run}"
@@ -204,4 +207,6 @@ def run_application(
         sanitize=sanitize,
         dump=dump,
     )
-    return replace(chosen.run(directory, request), reference=graph.reference)
+    result = chosen.run(directory, request)
+    notes = tuple(one.done for _, one in read)
+    return replace(result, reference=graph.reference, notes=notes)

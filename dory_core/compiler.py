@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,14 +34,17 @@ from dory_core.vectors import Vector
 
 GRAPH_FILE = "vectors/graph.txt"
 
+_LOG = logging.getLogger("dory")
+
 
 @dataclass(frozen=True, slots=True)
 class CompileOptions:
     """What the user asked for.
 
     budgets: bytes per level number. settings: target options as text. layer: index of the one layer
-    to emit. golden: folders or .npz files, several for several vectors. input: test input. prefix:
-    of all public names in C.
+    to emit. golden: folders or .npz files, several for several vectors. input: test input.
+    input_layout: of its arrays, ``hwc`` or ``chw``; empty where it is not said. prefix: of all
+    public names in C.
     """
 
     network: Path
@@ -49,6 +53,7 @@ class CompileOptions:
     output: Path | None = None
     golden: tuple[Path, ...] = ()
     input: Path | None = None
+    input_layout: str = ""
     input_bits: int = 8
     input_signed: bool = False
     budgets: Mapping[int, int] = field(default_factory=dict)
@@ -154,35 +159,41 @@ def with_vectors(
         check_tensors(graph, setup.ctx.memory, setup.budgets)
     passes = passes_of(setup)
     if all(step.exact for step in passes):
-        return graph, *make_vectors(graph, options.golden, options.input)
+        return graph, *_make_vectors(graph, options)
     from dory_core.approximation import measure
 
     exact = run_passes([step for step in passes if step.exact], imported)
-    vectors, confirmed = make_vectors(exact, options.golden, options.input)
+    vectors, confirmed = _make_vectors(exact, options)
     return *measure(exact, graph, vectors), confirmed
 
 
+def _make_vectors(graph: Graph, options: CompileOptions) -> tuple[tuple[Vector, ...], bool | None]:
+    from dory_core.inputs import read_inputs
+
+    if options.input is None or options.golden:
+        return make_vectors(graph, options.golden)
+    given = read_inputs(options.input, graph, options.input_layout)
+    _LOG.info(given.done)
+    return make_vectors(graph, (), given.values)
+
+
 def make_vectors(
-    graph: Graph, goldens: Sequence[Path], input_: Path | None
+    graph: Graph, goldens: Sequence[Path], inputs: Vector | None = None
 ) -> tuple[tuple[Vector, ...], bool | None]:
     """Return the test vectors and whether goldens confirmed the import (None without goldens).
 
     They come from the goldens, compared layer by layer with the reference executor, else from the
-    reference executor on the given input or a seeded random one.
+    reference executor on the given inputs or seeded random ones.
 
     Raises: VerificationFailed naming the first layer and element that differ.
     """
     from dory_core import reference
-    from dory_core.golden import read_goldens, read_input
+    from dory_core.golden import read_goldens
 
     graph = numbered_order(graph)
     if not goldens:
-        inputs = (
-            reference.random_inputs(graph)
-            if input_ is None
-            else {graph.inputs[0]: read_input(input_, graph)}
-        )
-        return (reference.run(graph, inputs),), None
+        values = reference.random_inputs(graph) if inputs is None else inputs
+        return (reference.run(graph, values),), None
     vectors = []
     for golden in (one for path in goldens for one in read_goldens(path)):
         values = reference.run(graph, golden.values_of_inputs(graph))

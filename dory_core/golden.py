@@ -83,7 +83,7 @@ def read_goldens(path: Path) -> tuple[Golden, ...] | tuple[TensorGolden, ...]:
     path = Path(path)
     file = path / "golden.npz" if (path / "golden.npz").is_file() else path
     if file.is_file() and not (path / "input.txt").is_file():
-        found = tensor_goldens(file, _load(file, ""))
+        found = tensor_goldens(file, load_arrays(file, ""))
         if found:
             return found
     return (read_golden(path),)
@@ -92,25 +92,6 @@ def read_goldens(path: Path) -> tuple[Golden, ...] | tuple[TensorGolden, ...]:
 def input_of(graph: Graph, golden: Golden) -> Values:
     """Return the golden's input as (C, H, W). Raises: UsageError when its size is wrong."""
     return _shaped(golden.title(0), golden.input, graph.tensors[graph.inputs[0]])
-
-
-def read_input(path: Path, graph: Graph) -> Values:
-    """Read a network input, shape (C, H, W): a text file, or a .npy or .npz (array ``input``).
-
-    Values stand in HWC order, as in a golden. Raises: UsageError for an unreadable file, a wrong
-    number of values, or values that are no integers.
-    """
-    path = Path(path)
-    if not path.is_file():
-        raise UsageError(f"{path}: input does not exist", "give a .txt, .npy or .npz file")
-    if path.suffix in (".npy", ".npz"):
-        arrays = _load(path, "input")
-        if "input" not in arrays:
-            raise UsageError(f"{path}: array 'input' is missing", _ARRAYS_HINT)
-        values = _integers(f"{path}", arrays["input"])
-    else:
-        values = _read_text(path)
-    return _shaped(f"{path}", values, graph.tensors[graph.inputs[0]])
 
 
 def compare(
@@ -155,7 +136,7 @@ def _shaped(what: str, values: Values, tensor: Tensor) -> Values:
 
 
 def _read_npz(path: Path) -> Golden:
-    arrays = _load(path, "")
+    arrays = load_arrays(path, "")
     if "" in arrays:
         raise UsageError(
             f"{path}: holds one array, not input and layers", "an input alone is given with --input"
@@ -163,11 +144,11 @@ def _read_npz(path: Path) -> Golden:
     if "input" not in arrays:
         raise UsageError(f"{path}: array 'input' is missing", _ARRAYS_HINT)
     names = _in_order(path, arrays, r"layer_(\d+)", "layer_{:02d}")
-    values = [_integers(f"{path}: array '{n}'", arrays[n]) for n in ("input", *names)]
+    values = [integers(f"{path}: array '{n}'", arrays[n]) for n in ("input", *names)]
     return Golden(path, values[0], tuple(values[1:]), ("input", *names))
 
 
-def _load(path: Path, lone: str) -> dict[str, npt.NDArray[Any]]:
+def load_arrays(path: Path, lone: str) -> dict[str, npt.NDArray[Any]]:
     """Return the arrays of an .npz file; that of an .npy file is called ``lone``."""
     try:
         loaded = np.load(path, allow_pickle=False)
@@ -187,7 +168,7 @@ def _load(path: Path, lone: str) -> dict[str, npt.NDArray[Any]]:
 def _read_texts(folder: Path) -> Golden:
     files = {file.name: file for file in sorted(folder.glob("*.txt"))}
     names = _in_order(folder, files, r"out_layer(\d+)\.txt", "out_layer{}.txt")
-    values = [_read_text(files[n]) for n in ("input.txt", *names)]
+    values = [integers(f"{files[n]}", read_numbers(files[n])) for n in ("input.txt", *names)]
     return Golden(folder, values[0], tuple(values[1:]), ("input.txt", *names))
 
 
@@ -215,8 +196,11 @@ def _in_order(
     return tuple(numbered[number] for number in sorted(numbered))
 
 
-def _read_text(file: Path) -> Values:
-    """Read one value per line; a trailing comma or backslash and '#' lines are allowed."""
+def read_numbers(file: Path) -> npt.NDArray[np.float64]:
+    """Read one value per line; a trailing comma or backslash and '#' lines are allowed.
+
+    Raises: UsageError for what is no text or no number.
+    """
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -234,10 +218,11 @@ def _read_text(file: Path) -> Values:
                 raise UsageError(
                     f"{file}: line {number}: '{item}' is not a number", "give integers, one a line"
                 ) from None
-    return _integers(f"{file}", np.array(values, dtype=np.float64))
+    return np.array(values, dtype=np.float64)
 
 
-def _integers(what: str, values: npt.NDArray[Any]) -> Values:
+def integers(what: str, values: npt.NDArray[Any]) -> Values:
+    """Return integers, flattened; raises UsageError for what is none of at most 32 bits."""
     flat = values.reshape(-1)
     if flat.dtype.kind in "iub":
         return flat.astype(np.int64)
@@ -252,6 +237,7 @@ def _integers(what: str, values: npt.NDArray[Any]) -> Values:
         at = int((~good).argmax())
         raise UsageError(
             f"{what}: value {at} is {flat[at]}, not an integer of at most 32 bits",
-            "dory reads the values of the integer network, not of the float one",
+            "dory reads the values of the integer network; an application compiled with --float-io"
+            " takes real numbers",
         )
     return flat.astype(np.int64)

@@ -20,6 +20,7 @@ import numpy.typing as npt
 from dory_core.errors import UsageError
 from dory_core.ir import Graph, Op, Tensor
 from dory_core.ir.channels import file_channels, stored
+from dory_core.ir.reals import quantise
 from dory_core.simulate.result import LayerOutput, LayerResult, compare_layer
 
 Values = npt.NDArray[np.int64]
@@ -84,10 +85,7 @@ class TensorGolden:
                 f" '{tensor.name}'",
                 "use the golden that was made of this network",
             )
-        scaled = real[0][1].astype(np.float32) / np.float32(tensor.scale)
-        rounded = np.copysign(np.floor(np.abs(scaled) + np.float32(0.5)), scaled)
-        low, high = tensor.lo - tensor.offset, tensor.hi - tensor.offset
-        quantised = np.clip(rounded.astype(np.int64) + tensor.zero_point, low, high)
+        quantised = quantise(tensor, real[0][1])
         values = self._shaped(real[0][0], quantised, tensor)
         return stored(tensor, values).transpose(2, 0, 1)
 

@@ -10,6 +10,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -90,6 +91,24 @@ Quiet = Annotated[
     bool, typer.Option("-q", "--quiet", help="Say nothing but errors.", callback=_set_quiet)
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
+
+
+class Layout(StrEnum):
+    """Order of the dimensions of an array."""
+
+    hwc = "hwc"
+    chw = "chw"
+
+
+InputLayout = Annotated[
+    Layout | None,
+    typer.Option(
+        "--input-layout",
+        help="Order of the dimensions of the arrays of --input; it must fit the network's shape."
+        " Without it, H x W x C.",
+        show_default=False,
+    ),
+]
 
 
 class _LevelFormatter(logging.Formatter):

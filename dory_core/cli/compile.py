@@ -11,6 +11,7 @@ import typer
 from dory_core import quoting
 from dory_core.cli.common import (
     Debug,
+    InputLayout,
     Json,
     Quiet,
     Verbose,
@@ -126,6 +127,7 @@ def compile_(
     ] = None,
     golden: Golden = None,
     input_: Input = None,
+    input_layout: InputLayout = None,
     input_bits: InputBits = 8,
     input_signed: InputSigned = False,
     l1: L1 = None,
@@ -181,6 +183,7 @@ def compile_(
         output=None if plan_only else output or Path(f"{network.stem}_{target}"),
         golden=tuple(golden or ()),
         input=input_,
+        input_layout=input_layout or "",
         input_bits=input_bits,
         input_signed=input_signed,
         budgets=budgets(l1, l2, l3),

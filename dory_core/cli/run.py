@@ -8,7 +8,16 @@ from typing import Annotated, Any
 
 import typer
 
-from dory_core.cli.common import Debug, Json, Quiet, Verbose, console, print_json, settings
+from dory_core.cli.common import (
+    Debug,
+    InputLayout,
+    Json,
+    Quiet,
+    Verbose,
+    console,
+    print_json,
+    settings,
+)
 from dory_core.errors import VerificationFailed
 
 _MOST_SEED = (1 << 64) - 1
@@ -26,8 +35,14 @@ def run(
     app: Annotated[Path, typer.Argument(metavar="DIR", help="An application made by dory.")],
     input_: Annotated[
         list[Path] | None,
-        typer.Option("--input", metavar="FILE", help="Run this input; may be repeated."),
+        typer.Option(
+            "--input",
+            metavar="FILE",
+            help="Run this input: .npy, .npz with an array per input, .bin, .txt or a picture; may"
+            " be repeated.",
+        ),
     ] = None,
+    input_layout: InputLayout = None,
     golden: Annotated[
         list[Path] | None,
         typer.Option("--golden", metavar="PATH", help="Compare with this golden; may be repeated."),
@@ -68,6 +83,7 @@ def run(
     result = run_application(
         app,
         inputs=tuple(input_ or ()),
+        input_layout=input_layout or "",
         golden=tuple(golden or ()),
         dump=dump,
         dma=dma.value,

@@ -11,15 +11,26 @@ import numpy.typing as npt
 from dory_core.errors import UsageError
 
 
-def save_values(folder: Path, values: Mapping[int, npt.NDArray[np.int64]]) -> None:
+def save_values(
+    folder: Path,
+    values: Mapping[int, npt.NDArray[np.int64]],
+    computed: Mapping[int, npt.NDArray[np.int64]],
+) -> None:
     """Write ``layer_NN.npy`` of every layer into a folder; raises UsageError.
 
-    values: (H, W, C) by index of the layer, true integers.
+    values: (H, W, C) by index of the layer, true integers. computed: of layers where nothing
+    computes some channels, those that are computed: the others are left out, and
+    ``layer_NN_channels.npy`` has the numbers of those that are written.
     """
     make_folder(folder)
     for index, array in values.items():
+        name = f"layer_{index:02d}"
         try:
-            np.save(folder / f"layer_{index:02d}.npy", array)
+            if index in computed:
+                np.save(folder / f"{name}_channels.npy", computed[index])
+                np.save(folder / f"{name}.npy", array[..., computed[index]])
+            else:
+                np.save(folder / f"{name}.npy", array)
         except OSError as error:  # numpy's own has no errno when the disk is full
             raise _no_dump(folder, error) from error
 

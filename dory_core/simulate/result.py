@@ -137,7 +137,10 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """All executions of one call of a runner. reference: whose arithmetic the network has."""
+    """All executions of one call of a runner.
+
+    reference: whose arithmetic the network has. notes: how the given inputs were read.
+    """
 
     target: str
     runner: str
@@ -145,6 +148,7 @@ class RunResult:
     runs: tuple[Run, ...]
     version: int = SCHEMA_VERSION
     reference: str = ""
+    notes: tuple[str, ...] = ()
 
     @property
     def exact(self) -> bool:
@@ -167,6 +171,7 @@ class RunResult:
             "dma": self.dma,
             "reference": self.reference,
             "exact": self.exact,
+            "notes": list(self.notes),
             "runs": [
                 {"input": run.input, "layers": [asdict(layer) for layer in run.layers]}
                 for run in self.runs

@@ -10,6 +10,7 @@ from typing import Any
 import numpy.typing as npt
 
 from dory_core.errors import UsageError
+from dory_core.ir.channels import computed_channels
 from dory_core.simulate.dump import save_values
 from dory_core.simulate.result import LayerOutput, LayerResult, Run, RunResult, compare_layer
 
@@ -101,8 +102,14 @@ class RunRequest:
     def save(self, execution: int, values: Mapping[int, npt.NDArray[Any]]) -> None:
         """Write the values of an inference by layer where ``dump`` asks for it; UsageError."""
         if self.dump is not None:
-            several = self.executions > 1
-            save_values(self.dump / f"run_{execution:02d}" if several else self.dump, values)
+            folder = self.dump / f"run_{execution:02d}" if self.executions > 1 else self.dump
+            channels = {n.index: computed_channels(n.tensor) for n in self.layers}
+            partly = {
+                index: kept
+                for index, kept in channels.items()
+                if index in values and len(kept) < values[index].shape[-1]
+            }
+            save_values(folder, values, partly)
 
 
 @dataclass(frozen=True, slots=True)

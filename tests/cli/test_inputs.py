@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dory_core.ir.parse import parse_graph
 from tests.cli.command_line import dory
 
 
@@ -151,3 +152,20 @@ def test_budget_beyond_what_c_can_count(pipeline: tuple[str, ...], net: Path, si
 def test_seed_beyond_64_bits(application: Path) -> None:
     assert dory("run", application, "--dma", "random", "--seed", str(2**64 - 1)).status == 0
     assert dory("run", application, "--dma", "random", "--seed", str(2**64)).status == 2
+
+
+def test_run_refuses_another_layout_and_tells_what_it_did(
+    network: tuple[Path, Path], application: Path, tmp_path: Path
+) -> None:
+    graph = parse_graph(network[0].read_text(encoding="utf-8"))
+    tensor = graph.tensors[graph.inputs[0]]
+    image = np.load(network[1])["input"].reshape(tensor.height, tensor.width, tensor.channels)
+    np.save(tmp_path / "chw.npy", image.transpose(2, 0, 1))
+    np.save(tmp_path / "hwc.npy", image)
+    refused = dory("run", application, "--input", tmp_path / "chw.npy")
+    assert refused.status == 2 and "--input-layout chw" in refused.stderr
+    converted = dory("run", application, "--input", tmp_path / "chw.npy", "--input-layout", "chw")
+    plain = dory("run", application, "--input", tmp_path / "hwc.npy", "--json")
+    assert (converted.status, plain.status) == (0, 0), converted.stderr
+    assert "C x H x W, rearranged to H x W x C" in converted.stdout.splitlines()[0]
+    assert plain.json["notes"][0].endswith("as H x W x C")

@@ -273,19 +273,19 @@ def test_a_golden_confirms_removed_channels_too(tmp_path: Path) -> None:
     before = parse_graph(POINTWISE)
     golden = write_golden(before, tmp_path / "golden.npz")
     after = remove_constant_channels(before, 1)
-    vectors, confirmed = make_vectors(after, [golden], None)
+    vectors, confirmed = make_vectors(after, [golden])
     assert confirmed and vectors[0]["layer_00"].shape == (2, 2, 2)
     arrays = dict(np.load(golden))
     arrays["layer_00"][4 * 3 + 1] = 8  # channel 1 of the last pixel, proven to be 7
     np.savez(golden, **arrays)
     with pytest.raises(VerificationFailed, match=r"\(1, 1, 1\): expected 8, got 7"):
-        make_vectors(after, [golden], None)
+        make_vectors(after, [golden])
 
 
 def test_unread_channels_are_not_compared(tmp_path: Path) -> None:
     before = parse_graph(DEPTHWISE)
     golden = write_golden(before, tmp_path / "golden.npz")
-    assert make_vectors(remove_constant_channels(before, 1), [golden], None)[1]
+    assert make_vectors(remove_constant_channels(before, 1), [golden])[1]
 
 
 @pytest.mark.parametrize("keep", ["no", "yes"])

@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 from dory_core.errors import DoryError, UsageError
+from dory_core.ir import Tensor
 from dory_core.runtime import runtime_files
 from dory_core.simulate.compiler import ZIGLANG, Compiler, find_compiler
+from dory_core.simulate.result import LayerOutput
 from dory_core.simulate.run import DMA_MODES
 from dory_core.simulate.runner import HOST_RUNNER, RunRequest
 from dory_core.testing.sanitizers import require_sanitizer
@@ -72,6 +74,7 @@ def test_first_mismatch_is_named(tmp_path: Path) -> None:
         "dma": "random",
         "reference": "",
         "exact": False,
+        "notes": [],
         "runs": [
             {
                 "input": "a.txt",
@@ -92,6 +95,20 @@ def test_first_mismatch_is_named(tmp_path: Path) -> None:
             }
         ],
     }
+
+
+def test_dump_leaves_out_what_nothing_computes(tmp_path: Path) -> None:
+    tensor = Tensor("y", 2, 1, 2, 0, 9, 8, False, removed=((0, 7), (2, None)))
+    layer = LayerOutput(3, "layer", tensor)
+    values = layer.full(np.array([[[1, 2], [3, 4]]]))
+    request = RunRequest([layer], [{3: values}], dump=tmp_path)
+    request.save(0, {3: values})
+    assert np.load(tmp_path / "layer_03_channels.npy").tolist() == [0, 1, 3]
+    assert np.load(tmp_path / "layer_03.npy").tolist() == [[[7, 1, 2], [7, 3, 4]]]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "layer_03.npy",
+        "layer_03_channels.npy",
+    ]
 
 
 def test_dump_holds_true_integers(tmp_path: Path) -> None:

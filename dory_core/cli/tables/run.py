@@ -20,6 +20,8 @@ def print_run(document: Mapping[str, Any], out: Console, details: bool = False) 
     """
     document = visible_document(document)
     runs = document["runs"]
+    for note in document.get("notes", ()):
+        out.print(Text(note))
     for number, run in enumerate(runs):
         layers = run["layers"]
         exact = sum(1 for layer in layers if layer["exact"])

@@ -1,0 +1,188 @@
+"""Network inputs that a user gives as a file: text, arrays, bytes or a picture.
+
+Each is checked against the shape of the tensor that it is for, and what was done to it is told in
+one line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dory_core.errors import UsageError
+from dory_core.golden import integers, load_arrays, read_numbers
+from dory_core.ir import Graph, Tensor
+from dory_core.ir.packing import unpack
+from dory_core.ir.reals import quantise
+from dory_core.pictures import SUFFIXES, read_picture
+
+Values = npt.NDArray[np.int64]
+
+LAYOUTS = ("hwc", "chw")
+_SUFFIXES = (".txt", ".npy", ".npz", ".bin")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GivenInputs:
+    """The inputs of an inference. values: by name, shape (C, H, W). done: how the file was read."""
+
+    values: Mapping[str, Values]
+    done: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """How a user means files. layout: hwc, chw, or empty where it is not said. reals: arrays of
+    floats are real numbers."""
+
+    graph: Graph
+    layout: str
+    reals: bool
+
+
+def read_inputs(path: Path, graph: Graph, layout: str = "", reals: bool = False) -> GivenInputs:
+    """Read the inputs of one inference.
+
+    .txt: one number per line. .npy: the only input. .npz: arrays named as the inputs are. .bin: the
+    bytes of all inputs, one after the other, as the application takes them. Pictures: the only
+    input. layout: of arrays with several dimensions and of text, ``hwc`` unless ``chw`` is said.
+    reals: the application takes real numbers, so that floats are quantised.
+
+    Raises: UsageError for an unreadable file, a shape that does not fit, or values that are no
+    integers; ToolMissing for pictures without Pillow.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise UsageError(f"{path}: input does not exist", f"give a file: {_listed()}")
+    reader, suffix = _Reader(graph, layout, reals), path.suffix.lower()
+    if suffix == ".bin":
+        return _from_bytes(reader, path)
+    if suffix == ".npz":
+        return _from_arrays(reader, path)
+    tensor = _only_input(graph, path)
+    if suffix in SUFFIXES:
+        values, done = read_picture(path, tensor)
+    else:
+        array = load_arrays(path, "")[""] if suffix == ".npy" else read_numbers(path)
+        values, done = _arranged(reader, f"{path}", array, tensor)
+    return GivenInputs({tensor.name: values}, f"{path}: {done}")
+
+
+def _listed() -> str:
+    return ", ".join((*_SUFFIXES, *SUFFIXES))
+
+
+def _only_input(graph: Graph, path: Path) -> Tensor:
+    if len(graph.inputs) > 1:
+        raise UsageError(
+            f"{path}: the network has {len(graph.inputs)} inputs: {', '.join(graph.inputs)}",
+            "give an .npz file with an array for each, or a .bin file with all of them",
+        )
+    return graph.tensors[graph.inputs[0]]
+
+
+def _from_arrays(reader: _Reader, path: Path) -> GivenInputs:
+    arrays, names = load_arrays(path, ""), reader.graph.inputs
+    values, done = {}, []
+    for name in names:
+        known = [name, f"in0__{name}", *(["input", *arrays] if len(names) == 1 else [])]
+        key = next((key for key in known if key in arrays), None)
+        if key is None or (key not in known[:3] and len(arrays) > 1):
+            raise UsageError(
+                f"{path}: no array '{name}', it holds {', '.join(sorted(arrays)) or 'none'}",
+                f"write it with numpy.savez and the arrays {', '.join(names)}",
+            )
+        tensor = reader.graph.tensors[name]
+        values[name], said = _arranged(reader, f"{path}: array '{key}'", arrays[key], tensor)
+        done.append(f"'{key}' {said}")
+    return GivenInputs(values, f"{path}: {'; '.join(done)}")
+
+
+def _from_bytes(reader: _Reader, path: Path) -> GivenInputs:
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from error
+    tensors = [reader.graph.tensors[name] for name in reader.graph.inputs]
+    sizes = [4 * t.elements if reader.reals else t.size_bytes for t in tensors]
+    if len(data) != sum(sizes):
+        raise UsageError(
+            f"{path} holds {len(data)} bytes, the inputs of the network have {sum(sizes)}",
+            "give the bytes that the application takes, H x W x C, all inputs one after the other",
+        )
+    values, at = {}, 0
+    for tensor, size in zip(tensors, sizes, strict=True):
+        part = data[at : at + size]
+        if reader.reals:
+            array = np.frombuffer(part, "<f4").reshape(tensor.height, tensor.width, tensor.channels)
+            values[tensor.name] = quantise(tensor, array).transpose(2, 0, 1)
+        else:
+            values[tensor.name] = unpack(part, tensor).transpose(2, 0, 1)
+        at += size
+    kinds = ", ".join("float32" if reader.reals else t.type_name for t in tensors)
+    return GivenInputs(values, f"{path}: {len(data)} bytes as {kinds}, H x W x C")
+
+
+def _arranged(
+    reader: _Reader, what: str, array: npt.NDArray[Any], tensor: Tensor
+) -> tuple[Values, str]:
+    """Return an array as (C, H, W), and in words what was done."""
+    numbers, kind = _numbers(reader, what, array, tensor)
+    channels, height, width = tensor.shape
+    shapes = {"hwc": (height, width, channels), "chw": (channels, height, width)}
+    if numbers.size != tensor.elements:
+        raise UsageError(
+            f"{what} holds {numbers.size} values, tensor '{tensor.name}' of the network has"
+            f" {tensor.elements} ({_by(shapes['hwc'])})",
+            "give values of this network, H x W x C",
+        )
+    layout = reader.layout or "hwc"
+    if array.ndim > 1 and _wide(array.shape) != _wide(shapes[layout]):
+        raise _misfit(what, array.shape, tensor, layout, shapes)
+    shaped = numbers.reshape(shapes[layout])
+    values = shaped.transpose(2, 0, 1) if layout == "hwc" else shaped
+    order = "H x W x C" if layout == "hwc" else "C x H x W, rearranged to H x W x C"
+    return values, f"{_by(array.shape)} {kind} as {order}"
+
+
+def _numbers(
+    reader: _Reader, what: str, array: npt.NDArray[Any], tensor: Tensor
+) -> tuple[Values, str]:
+    """Return an array, flattened, as values of the file, and in words what they were."""
+    if reader.reals and array.dtype.kind == "f":
+        return quantise(tensor, array).reshape(-1), "real numbers, quantised,"
+    return integers(what, array), str(array.dtype)
+
+
+def _misfit(
+    what: str,
+    shape: tuple[int, ...],
+    tensor: Tensor,
+    layout: str,
+    shapes: Mapping[str, tuple[int, ...]],
+) -> UsageError:
+    (other,) = (name for name in LAYOUTS if name != layout)
+    wanted = f"the network takes {_by(shapes['hwc'])} (H x W x C) for '{tensor.name}'"
+    if _wide(shape) == _wide(shapes[other]):
+        order = " x ".join(other.upper())
+        return UsageError(
+            f"{what} has the shape {_by(shape)}, which is {order}; {wanted}",
+            f"--input-layout {other} takes it as {order}",
+        )
+    return UsageError(
+        f"{what} has the shape {_by(shape)}; {wanted}",
+        "give this shape, or flat values in the order of memory",
+    )
+
+
+def _wide(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(size for size in shape if size != 1)
+
+
+def _by(shape: tuple[int, ...]) -> str:
+    return " x ".join(map(str, shape))

@@ -1,0 +1,51 @@
+"""Real numbers at the border of a network: how integers of a tensor stand for them.
+
+A value v of the file stands for scale * (v - zero_point). Both directions are those of TensorFlow
+Lite (``AffineQuantize`` and ``Dequantize``), in float32, and of the generated C (dory_float.h).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dory_core.ir.graph import Tensor
+
+Integers = npt.NDArray[np.int64]
+Reals = npt.NDArray[np.float32]
+
+_MOST = np.float32(1 << 30)
+
+
+def round_away(values: Reals) -> Integers:
+    """Return the nearest integers, ties away from zero; numbers that are none become 0."""
+    numbers = np.where(np.isnan(values), np.float32(0), values)
+    bounded = np.clip(numbers, -_MOST, _MOST)
+    whole: Integers = np.trunc(bounded).astype(np.int64)
+    rest = bounded - np.trunc(bounded)  # exact
+    found: Integers = whole + (rest >= 0.5) - (rest <= -0.5)
+    return found
+
+
+def quantise(tensor: Tensor, reals: npt.NDArray[Any]) -> Integers:
+    """Return the values of the file that stand for real numbers, of the same shape.
+
+    The tensor has a scale. What is beyond its range becomes its bound.
+    """
+    assert tensor.scale is not None
+    with np.errstate(over="ignore"):
+        scaled = np.asarray(reals).astype(np.float32) / np.float32(tensor.scale)
+    low, high = tensor.lo - tensor.offset, tensor.hi - tensor.offset
+    return np.clip(round_away(scaled) + tensor.zero_point, low, high)
+
+
+def dequantise(tensor: Tensor, values: npt.NDArray[Any]) -> Reals:
+    """Return the real numbers, float32, that values of the file stand for.
+
+    The tensor has a scale.
+    """
+    assert tensor.scale is not None
+    apart = np.asarray(values, np.int64) - tensor.zero_point
+    return apart.astype(np.float32) * np.float32(tensor.scale)
