@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,14 @@ from dory_core.plan import GENERATOR, PLAN_VERSION, TIMELINE_FILE
 from dory_core.plugins import Plugins
 from dory_core.simulate.result import LayerOutput, RunResult
 from dory_core.simulate.runner import HOST_RUNNER, Runner, RunRequest
-from dory_core.vectors import hwc, input_bytes, read_vectors
+from dory_core.vectors import (
+    Vector,
+    float_bytes,
+    hwc,
+    input_bytes,
+    read_vectors,
+    reals_of,
+)
 
 # What commands read of plan.json, and its types.
 _READ = {
@@ -161,7 +168,8 @@ def run_application(
     check_complete(directory)
     graph = read_graph(directory)
     chosen = find_runner(runner, plan, plugins, host=dma != "early" or sanitize is not None)
-    read = [(path, read_inputs(path, graph, input_layout)) for path in inputs]
+    reals = bool(plan["network"].get("float_io"))
+    read = [(path, read_inputs(path, graph, input_layout, reals)) for path in inputs]
     given = [
         *((str(path), make_vectors(graph, [path])[0]) for path in golden),
         *((str(path), make_vectors(graph, [], one.values)[0]) for path, one in read),
@@ -175,6 +183,11 @@ def run_application(
         vectors = [vector for _, found in given for vector in found]
     else:
         vectors = list(read_vectors(directory / "vectors", graph))
+    floats = None
+    if reals:  # behind goldens, the given inputs are the last vectors
+        own: list[Mapping[str, Any]] = [{} for _ in range(len(vectors) - len(read))]
+        own += [one.reals for _, one in read]
+        floats = [_floats(graph, *pair) for pair in zip(vectors, own, strict=True)]
     layouts = _layouts(plan)
     layers = [
         LayerOutput(
@@ -200,6 +213,7 @@ def run_application(
         inputs=[input_bytes(graph, vector) for vector in vectors] if names else None,
         input_names=names or None,
         output_layers=[producers[name] for name in graph.outputs],
+        floats=floats,
         target=plan["target"],
         dma=dma,
         seed=seed,
@@ -208,5 +222,22 @@ def run_application(
         dump=dump,
     )
     result = chosen.run(directory, request)
-    notes = tuple(one.done for _, one in read)
+    notes = tuple(one.done for _, one in read) + _float_notes(graph, floats, result.runner)
     return replace(result, reference=graph.reference, notes=notes)
+
+
+def _floats(graph: Graph, vector: Vector, given: Mapping[str, Any]) -> tuple[bytes, bytes]:
+    """Return inputs and outputs as float32. given: inputs that the user gave as real numbers."""
+    reals = reals_of(graph, vector)
+    return float_bytes(graph.inputs, {**reals, **given}), float_bytes(graph.outputs, reals)
+
+
+def _float_notes(
+    graph: Graph, floats: list[tuple[bytes, bytes]] | None, runner: str
+) -> tuple[str, ...]:
+    if floats is None:
+        return ()
+    if runner != HOST_RUNNER.name:
+        return (f"runner {runner} compares the integers, not the floats made of them",)
+    count = sum(graph.tensors[name].elements for name in graph.outputs)
+    return (f"float input and output: {count} outputs are equal to the bit",)

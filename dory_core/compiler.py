@@ -9,6 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from dory_core.budgets import check_tensors
+from dory_core.codegen.float_border import with_float_border
 from dory_core.errors import VerificationFailed
 from dory_core.hardware import OutputFile, TargetContext
 from dory_core.ir import Graph
@@ -44,7 +45,7 @@ class CompileOptions:
     budgets: bytes per level number. settings: target options as text. layer: index of the one layer
     to emit. golden: folders or .npz files, several for several vectors. input: test input.
     input_layout: of its arrays, ``hwc`` or ``chw``; empty where it is not said. prefix: of all
-    public names in C.
+    public names in C. float_io: the application converts real numbers at its border.
     """
 
     network: Path
@@ -59,6 +60,7 @@ class CompileOptions:
     budgets: Mapping[int, int] = field(default_factory=dict)
     settings: Mapping[str, str] = field(default_factory=dict)
     layer: int | None = None
+    float_io: bool = False
     objective: str = "heuristic"
     plan_only: bool = False
     dump_stages: Path | None = None
@@ -137,6 +139,8 @@ def compile_network(
         graph = extract_layer(graph, options.layer)
         setup.show(f"layer_{options.layer:02d}", graph)
     plan = run(graph, setup, after=PASSES)
+    if options.float_io:
+        plan = with_float_border(plan)
     output = None
     if options.output is not None and not options.plan_only:
         if progress is not None:
@@ -234,7 +238,7 @@ def write_network(
     graph = numbered_order(graph)
     provided = plugins.application(ctx, application_record(plan))
     files = application_files((*plan.files, *provided), plan)
-    files += vector_files(graph, vectors)
+    files += vector_files(graph, vectors, floats=plan.float_io)
     files += (OutputFile(GRAPH_FILE, graph_text(graph, constants=True)),)
     if report:
         taken = {file.path for file in files}

@@ -7,7 +7,7 @@ one line.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -29,20 +29,30 @@ _SUFFIXES = (".txt", ".npy", ".npz", ".bin")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GivenInputs:
-    """The inputs of an inference. values: by name, shape (C, H, W). done: how the file was read."""
+    """The inputs of an inference, by name, shape (C, H, W).
+
+    values: integers. done: how the file was read. reals: of inputs that were given as real numbers.
+    """
 
     values: Mapping[str, Values]
     done: str
+    reals: Mapping[str, npt.NDArray[np.float32]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
     """How a user means files. layout: hwc, chw, or empty where it is not said. reals: arrays of
-    floats are real numbers."""
+    floats are real numbers. found: those that were given."""
 
     graph: Graph
     layout: str
     reals: bool
+    found: dict[str, npt.NDArray[np.float32]] = field(default_factory=dict)
+
+    def quantised(self, tensor: Tensor, reals: npt.NDArray[Any]) -> Values:
+        """Keep real numbers (C, H, W) and return the integers that stand for them."""
+        self.found[tensor.name] = reals.astype(np.float32)
+        return quantise(tensor, reals)
 
 
 def read_inputs(path: Path, graph: Graph, layout: str = "", reals: bool = False) -> GivenInputs:
@@ -70,7 +80,7 @@ def read_inputs(path: Path, graph: Graph, layout: str = "", reals: bool = False)
     else:
         array = load_arrays(path, "")[""] if suffix == ".npy" else read_numbers(path)
         values, done = _arranged(reader, f"{path}", array, tensor)
-    return GivenInputs({tensor.name: values}, f"{path}: {done}")
+    return GivenInputs({tensor.name: values}, f"{path}: {done}", reader.found)
 
 
 def _listed() -> str:
@@ -100,7 +110,7 @@ def _from_arrays(reader: _Reader, path: Path) -> GivenInputs:
         tensor = reader.graph.tensors[name]
         values[name], said = _arranged(reader, f"{path}: array '{key}'", arrays[key], tensor)
         done.append(f"'{key}' {said}")
-    return GivenInputs(values, f"{path}: {'; '.join(done)}")
+    return GivenInputs(values, f"{path}: {'; '.join(done)}", reader.found)
 
 
 def _from_bytes(reader: _Reader, path: Path) -> GivenInputs:
@@ -120,43 +130,40 @@ def _from_bytes(reader: _Reader, path: Path) -> GivenInputs:
         part = data[at : at + size]
         if reader.reals:
             array = np.frombuffer(part, "<f4").reshape(tensor.height, tensor.width, tensor.channels)
-            values[tensor.name] = quantise(tensor, array).transpose(2, 0, 1)
+            values[tensor.name] = reader.quantised(tensor, array.transpose(2, 0, 1))
         else:
             values[tensor.name] = unpack(part, tensor).transpose(2, 0, 1)
         at += size
     kinds = ", ".join("float32" if reader.reals else t.type_name for t in tensors)
-    return GivenInputs(values, f"{path}: {len(data)} bytes as {kinds}, H x W x C")
+    return GivenInputs(values, f"{path}: {len(data)} bytes as {kinds}, H x W x C", reader.found)
 
 
 def _arranged(
     reader: _Reader, what: str, array: npt.NDArray[Any], tensor: Tensor
 ) -> tuple[Values, str]:
     """Return an array as (C, H, W), and in words what was done."""
-    numbers, kind = _numbers(reader, what, array, tensor)
     channels, height, width = tensor.shape
     shapes = {"hwc": (height, width, channels), "chw": (channels, height, width)}
-    if numbers.size != tensor.elements:
+    if array.size != tensor.elements:
         raise UsageError(
-            f"{what} holds {numbers.size} values, tensor '{tensor.name}' of the network has"
+            f"{what} holds {array.size} values, tensor '{tensor.name}' of the network has"
             f" {tensor.elements} ({_by(shapes['hwc'])})",
             "give values of this network, H x W x C",
         )
     layout = reader.layout or "hwc"
     if array.ndim > 1 and _wide(array.shape) != _wide(shapes[layout]):
         raise _misfit(what, array.shape, tensor, layout, shapes)
-    shaped = numbers.reshape(shapes[layout])
-    values = shaped.transpose(2, 0, 1) if layout == "hwc" else shaped
     order = "H x W x C" if layout == "hwc" else "C x H x W, rearranged to H x W x C"
-    return values, f"{_by(array.shape)} {kind} as {order}"
-
-
-def _numbers(
-    reader: _Reader, what: str, array: npt.NDArray[Any], tensor: Tensor
-) -> tuple[Values, str]:
-    """Return an array, flattened, as values of the file, and in words what they were."""
     if reader.reals and array.dtype.kind == "f":
-        return quantise(tensor, array).reshape(-1), "real numbers, quantised,"
-    return integers(what, array), str(array.dtype)
+        reals = _channels_first(array.reshape(shapes[layout]), layout)
+        done = f"{_by(array.shape)} real numbers as {order}, quantised"
+        return reader.quantised(tensor, reals), done
+    values = integers(what, array).reshape(shapes[layout])
+    return _channels_first(values, layout), f"{_by(array.shape)} {array.dtype} as {order}"
+
+
+def _channels_first(values: npt.NDArray[Any], layout: str) -> npt.NDArray[Any]:
+    return values.transpose(2, 0, 1) if layout == "hwc" else values
 
 
 def _misfit(

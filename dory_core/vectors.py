@@ -13,6 +13,7 @@ from dory_core.errors import UsageError
 from dory_core.hardware import Option, OutputFile
 from dory_core.ir import Graph
 from dory_core.ir.packing import pack, unpack
+from dory_core.ir.reals import dequantise
 
 # Every tensor of a network by name, shape (C, H, W), for one input.
 Vector = Mapping[str, npt.NDArray[Any]]
@@ -38,8 +39,33 @@ def input_bytes(graph: Graph, vector: Vector) -> bytes:
     return b"".join(pack(hwc(vector[name]), graph.tensors[name]) for name in graph.inputs)
 
 
-def vector_files(graph: Graph, vectors: Sequence[Vector]) -> tuple[OutputFile, ...]:
-    """Return the files of ``vectors/``: several vectors stand one after the other in each file."""
+def float_bytes(names: Sequence[str], reals: Vector) -> bytes:
+    """Return real numbers (C, H, W) by name as float32, H x W x C, one after the other."""
+    return b"".join(hwc(reals[name]).astype("<f4").tobytes() for name in names)
+
+
+def reals_of(graph: Graph, vector: Vector) -> dict[str, npt.NDArray[np.float32]]:
+    """Return the real numbers, (C, H, W) by name, of the network's inputs and outputs."""
+    names = (*graph.inputs, *graph.outputs)
+    return {name: dequantise(graph.tensors[name], vector[name]) for name in names}
+
+
+def _float_files(graph: Graph, vectors: Sequence[Vector]) -> list[OutputFile]:
+    reals = [reals_of(graph, vector) for vector in vectors]
+    sides = {"input": graph.inputs, "output": graph.outputs}
+    return [
+        OutputFile(f"vectors/{side}_float.bin", b"".join(float_bytes(names, one) for one in reals))
+        for side, names in sides.items()
+    ]
+
+
+def vector_files(
+    graph: Graph, vectors: Sequence[Vector], floats: bool = False
+) -> tuple[OutputFile, ...]:
+    """Return the files of ``vectors/``: several vectors stand one after the other in each file.
+
+    floats: also input and output as real numbers.
+    """
     files = [OutputFile("vectors/input.bin", b"".join(input_bytes(graph, v) for v in vectors))]
     for layer in graph.ops:
         tensor = graph.tensors[layer.output]
@@ -49,6 +75,7 @@ def vector_files(graph: Graph, vectors: Sequence[Vector]) -> tuple[OutputFile, .
         pack(hwc(vector[name]), graph.tensors[name]) for vector in vectors for name in graph.outputs
     )
     files.append(OutputFile("vectors/output.bin", outputs))
+    files += _float_files(graph, vectors) if floats else []
     return tuple(files)
 
 

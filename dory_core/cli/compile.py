@@ -141,6 +141,13 @@ def compile_(
             "--layer", metavar="N", min=0, help="Emit this layer alone, as a callable function."
         ),
     ] = None,
+    float_io: Annotated[
+        bool,
+        typer.Option(
+            "--float-io",
+            help="Add functions that convert float input and output; without it both are integers.",
+        ),
+    ] = False,
     objective: Annotated[
         Objective, typer.Option("--objective", help="What the tiler makes best.")
     ] = Objective.heuristic,
@@ -189,6 +196,7 @@ def compile_(
         budgets=budgets(l1, l2, l3),
         settings=target_settings(set_, kernels),
         layer=layer,
+        float_io=float_io,
         objective=objective.value,
         plan_only=plan_only,
         dump_stages=dump_stages,

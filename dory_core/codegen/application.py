@@ -23,6 +23,8 @@ from dory_core.runtime import runtime_files
 TEMPLATES = Path(__file__).parent / "templates"
 #: Of applications with copies that the DMA does not make in one command.
 COPY_HELPER = "hal/include/dory_copy.h"
+#: Of applications with float input and output.
+FLOAT_HELPER = "hal/include/dory_float.h"
 REPLACEABLE = {"Makefile", "README.md"}
 
 
@@ -96,11 +98,14 @@ def application_files(provided: Iterable[OutputFile], plan: Plan) -> tuple[Outpu
             files.append(
                 OutputFile(f"weights/{weights_symbol(prefix, step)}.c", weights_file(prefix, step))
             )
-    helper = any(map(copies_by_helper, plan.program.layers))
+    if plan.float_io:
+        files.append(OutputFile("src/float_io.c", render("float_io.c.mako", plan=plan)))
+    needed = {
+        COPY_HELPER: any(map(copies_by_helper, plan.program.layers)),
+        FLOAT_HELPER: plan.float_io,
+    }
     files += [
-        OutputFile(path, content)
-        for path, content in runtime_files()
-        if helper or path != COPY_HELPER
+        OutputFile(path, content) for path, content in runtime_files() if needed.get(path, True)
     ]
     replaced = {f.path for f in provided} & REPLACEABLE
     files = [f for f in files if f.path not in replaced]

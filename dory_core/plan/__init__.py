@@ -316,7 +316,8 @@ class Plan:
     L3 that lie in a memory for constants alone; 0 when all of L3 is one memory. program: all
     operations of one inference. timeline: what they take. final_conversions: of network outputs,
     behind the last layer. reason: why the plan cannot be deployed on the chip, empty when it can.
-    reference: of the Graph, whose arithmetic it has. prefix: of all public names in C.
+    reference: of the Graph, whose arithmetic it has. prefix: of all public names in C. float_io:
+    the application has functions that convert real numbers at its border.
     """
 
     target: str
@@ -348,6 +349,7 @@ class Plan:
     notes: tuple[str, ...] = field(default=())
     reference: str = ""
     prefix: str = DEFAULT_PREFIX
+    float_io: bool = False
 
     def __post_init__(self) -> None:
         for name in ("options", "arena_bytes", "static_bytes"):

@@ -34,6 +34,7 @@ def plan_json(plan: Plan) -> dict[str, Any]:
             "reference": plan.reference,
             "inputs": [_place_json(p) for p in plan.inputs],
             "outputs": [_place_json(p) for p in plan.outputs],
+            "float_io": plan.float_io,
             "macs": plan.macs,
             "parameters": plan.parameters,
         },

@@ -51,6 +51,9 @@ def run_host(app_dir: Path, request: RunRequest, *, compiler: Compiler | None = 
             vectors = Path(folder, "vectors")
             vectors.mkdir()
             (vectors / "input.bin").write_bytes(b"".join(request.inputs))
+            if request.floats is not None:
+                floats = b"".join(given for given, _ in request.floats)
+                (vectors / "input_float.bin").write_bytes(floats)
         raw = Path(folder, "dump")
         command = [str(program), "--vectors", str(vectors), "--dump", str(raw)]
         command += ["--dma", request.dma, "--seed", str(request.seed)]
@@ -70,6 +73,9 @@ def _compare(number: int, execution: Path, request: RunRequest) -> Run:
     values = {layer.index: _load(execution, layer) for layer in request.layers}
     run = request.compare(number, values)
     _check_output(execution, request, run.input)
+    if request.floats is not None:
+        _, expected = request.floats[number % len(request.floats)]
+        _check_floats((execution / "output_float.bin").read_bytes(), expected, run.input)
     counts = _read_counts(execution / "counts.txt")
     external = counts.pop(_EXTERNAL, Counts(0, 0, 0))
     return replace(run, counts=counts, external_counts=external)
@@ -120,6 +126,17 @@ def _check_output(execution: Path, request: RunRequest, name: str) -> None:
     if (execution / "output.bin").read_bytes() != made:
         listed = ", ".join(str(index) for index in request.output_layers)
         raise VerificationFailed(f"{name}: the network's output is not that of layer {listed}")
+
+
+def _check_floats(data: bytes, expected: bytes, name: str) -> None:
+    """Raise unless the network's output as float32 is as expected, to the bit."""
+    if data != expected:
+        got, wanted = np.frombuffer(data, "<f4"), np.frombuffer(expected, "<f4")
+        at = int((got.view("<u4") != wanted.view("<u4")).argmax())
+        raise VerificationFailed(
+            f"{name}: float output {at} is {got[at]!r}, expected {wanted[at]!r}",
+            "the integers behind it are exact: its conversion is at fault",
+        )
 
 
 def _execute(command: list[str], cwd: Path, timeout_s: float) -> None:

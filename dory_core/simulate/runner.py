@@ -24,6 +24,8 @@ class RunRequest:
         vectors embedded in the application. input_names: for the report.
     output_layers: layers whose outputs, one after the other, are the network's output; it is then
         checked that the application hands out exactly those bytes.
+    floats: per input, the network's inputs and expected outputs as float32, all of each one after
+        the other, for an application that converts them; None for one that does not.
     dma, seed: when transfers move their bytes: early, late, or random by seed.
     repeat: executions of all inputs, in one process, on the same arenas.
     sanitize: "address,undefined" or "thread". dump: directory for ``layer_NN.npy``, shape
@@ -38,6 +40,7 @@ class RunRequest:
     inputs: Sequence[bytes] | None = None
     input_names: Sequence[str] | None = None
     output_layers: Sequence[int] = ()
+    floats: Sequence[tuple[bytes, bytes]] | None = None
     target: str = ""
     dma: str = "early"
     seed: int = 1

@@ -33,6 +33,11 @@ for the chip. ${"Every core then calls" if plan.cores > 1 else "Then call"}
     };
     int status = ${plan.prefix}_network_run(&io);  /* DORY_OK, or a negative DORY_E* */
 
+% if plan.float_io:
+Input and output as floats (`--float-io`): one core calls `${plan.prefix}_quantize_input(values, input)` before the run and
+`${plan.prefix}_dequantize_output(output, values)` after it.
+
+% endif
 Two networks in one firmware: compile each with a `--prefix` of its own. Build `src/` and `weights/` of each with its
 own `inc/`; `hal/` and what both have in `kernels/` are built once. They may use the same arenas.
 

@@ -2,6 +2,7 @@
 <%! from dory_core.codegen.conversions import layer_layouts, layout_symbols %>\
 <%! from dory_core.codegen.names import layer_parameters, layer_symbol, weights_symbol %>\
 <%! from dory_core.codegen.network import constants_text, l3_image_bytes, l3_parts, level_of, linked_steps, shape_text, total_bytes %>\
+<%! from dory_core.codegen.float_border import FLOAT_FUNCTIONS, values_of %>\
 <% others = layer_layouts(plan) %>\
 /* Network ${c_comment(plan.network)}: for its own files and the programs of this application.
  *
@@ -23,7 +24,7 @@
 
 % if plan.prefix != "dory":
 /* What the programs of this application call them. */
-% for public in ("network_run", "l2_consts", "l2_const_count", "layer_layouts"):
+% for public in ("network_run", "l2_consts", "l2_const_count", "layer_layouts", *FLOAT_FUNCTIONS * plan.float_io):
 #define dory_${public} ${plan.prefix}_${public}
 % endfor
 
@@ -43,6 +44,11 @@
 #define DORY_NETWORK_LAYERS ${len(plan.steps)}
 #define DORY_NETWORK_INPUT_BYTES ${total_bytes(plan.inputs)}u
 #define DORY_NETWORK_OUTPUT_BYTES ${total_bytes(plan.outputs)}u
+% if plan.float_io:
+#define DORY_NETWORK_FLOAT_IO 1 /* floats are converted beside the network */
+#define DORY_NETWORK_INPUT_VALUES ${values_of(plan.inputs)}u
+#define DORY_NETWORK_OUTPUT_VALUES ${values_of(plan.outputs)}u
+% endif
 /* What the DMA of the chip can do; the host simulation insists on it. */
 #define DORY_DMA_EACH_CORE ${int(plan.any_core)} /* 1: each core may start transfers */
 #define DORY_DMA_TICKETS ${plan.dma_tickets}u /* most that are open at once in all; 0: any number */

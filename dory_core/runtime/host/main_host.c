@@ -281,6 +281,38 @@ static void write_counts(const char *path) {
   if (fclose(file) != 0) usage("cannot write ", path);
 }
 
+#ifdef DORY_NETWORK_FLOAT_IO
+/* The inputs of an inference from floats, as the caller converts them; they may be missing. */
+static void convert_input(const progress_t *progress, void *input) {
+  const uint32_t bytes = DORY_NETWORK_INPUT_VALUES * sizeof(float);
+  float *const values = malloc(bytes);
+  char path[PATH_ROOM];
+  if (values == NULL) usage("no memory for the input as floats", "");
+  path_of(path, "%s/input_float.bin", progress->options->vectors);
+  if (read_part(path, (uint64_t)progress->input_index * bytes, values, bytes))
+    dory_quantize_input(values, input);
+  free(values);
+}
+
+/* The outputs as floats, compared and dumped. */
+static void convert_output(progress_t *progress, const void *output) {
+  const uint32_t bytes = DORY_NETWORK_OUTPUT_VALUES * sizeof(float);
+  float *const values = malloc(bytes);
+  char path[PATH_ROOM];
+  if (values == NULL) usage("no memory for the output as floats", "");
+  dory_dequantize_output(output, values);
+  path_of(path, "%s/output_float.bin", progress->options->vectors);
+  compare(progress, path, "output as floats", (const uint8_t *)values, bytes,
+          (uint64_t)progress->input_index * bytes);
+  if (progress->options->dump) {
+    path_of(path, "%s/run_%02lu/output_float.bin", progress->options->dump,
+            (unsigned long)progress->run);
+    write_file(path, "wb", values, bytes);
+  }
+  free(values);
+}
+#endif
+
 static int run_network(void *argument) { return dory_network_run(argument); }
 
 static void load_l3(const char *path) {
@@ -370,6 +402,9 @@ int main(int argc, char **argv) {
     if (!read_part(path, (uint64_t)progress.input_index * DORY_NETWORK_INPUT_BYTES, input,
                    DORY_NETWORK_INPUT_BYTES))
       usage("no input: ", path);
+#ifdef DORY_NETWORK_FLOAT_IO
+    convert_input(&progress, input);
+#endif
     memset(output, SIM_POISON, DORY_NETWORK_OUTPUT_BYTES);
 #if DORY_NETWORK_INPUT_LEVEL == 3
     const uint8_t *given = input;
@@ -394,6 +429,9 @@ int main(int argc, char **argv) {
     path_of(path, "%s/output.bin", options.vectors);
     compare(&progress, path, "output", output, DORY_NETWORK_OUTPUT_BYTES,
             (uint64_t)progress.input_index * DORY_NETWORK_OUTPUT_BYTES);
+#ifdef DORY_NETWORK_FLOAT_IO
+    convert_output(&progress, output);
+#endif
     if (options.dump) {
       path_of(path, "%s/run_%02lu/output.bin", options.dump, (unsigned long)progress.run);
       write_file(path, "wb", output, DORY_NETWORK_OUTPUT_BYTES);

@@ -1,0 +1,50 @@
+"""Float input and output of an application: ``--float-io``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from dory_core.errors import NotSupported
+from dory_core.ir.graph import value_range
+from dory_core.plan import Place, Plan
+
+#: Functions of the application, behind its prefix.
+FLOAT_FUNCTIONS = ("quantize_input", "dequantize_output")
+
+
+def with_float_border(plan: Plan) -> Plan:
+    """Return a plan whose application converts real numbers at its border.
+
+    Raises: NotSupported when an input or an output has no scale, or elements narrower than a byte.
+    """
+    for place in (*plan.inputs, *plan.outputs):
+        tensor = place.tensor
+        if tensor.scale is None:
+            raise NotSupported(
+                f"--float-io: the file gives no scale and zero point for '{tensor.name}'",
+                "leave --float-io out and convert in the program that calls the network",
+            )
+        if tensor.bits < 8:
+            raise NotSupported(
+                f"--float-io: '{tensor.name}' has elements of {tensor.bits} bits",
+                "leave --float-io out: narrow elements are packed by the caller",
+            )
+    return replace(plan, float_io=True)
+
+
+def quantized_rows(places: Sequence[Place]) -> Iterator[str]:
+    """Yield the ``dory_quantized_t`` of each tensor as it is stored."""
+    for tensor in (place.tensor for place in places):
+        zero_point, (lo, hi) = tensor.zero_point + tensor.offset, (tensor.lo, tensor.hi)
+        if tensor.signed and lo >= 0:  # its sign tells how it is read
+            lo, _ = value_range(tensor.bits, tensor.signed)
+        yield (
+            f"{{{tensor.elements}u, {tensor.bits // 8}u, {tensor.scale!r}f, {zero_point},"
+            f" {lo}, {hi}}}, /* {tensor.type_name} */"
+        )
+
+
+def values_of(places: Sequence[Place]) -> int:
+    """Return the real numbers of all inputs or outputs."""
+    return sum(place.tensor.elements for place in places)
