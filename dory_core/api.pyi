@@ -56,6 +56,7 @@ from dory_core.ir import Reshape as Reshape
 from dory_core.ir import Resize as Resize
 from dory_core.ir import Slice as Slice
 from dory_core.ir import Softmax as Softmax
+from dory_core.ir import State as State
 from dory_core.ir import Tensor as Tensor
 from dory_core.ir import Transpose as Transpose
 from dory_core.ir import Window as Window

@@ -23,6 +23,7 @@ from dory_core.vectors import (
     input_bytes,
     read_vectors,
     reals_of,
+    starts,
 )
 
 # What commands read of plan.json, and its types.
@@ -154,9 +155,10 @@ def run_application(
     """Build and run an application and compare every layer, element by element.
 
     inputs, golden: other test vectors than the embedded ones; a golden must agree with the
-    reference executor on the embedded network. input_layout: of arrays, ``hwc`` or ``chw``.
-    dump: directory for ``layer_NN.npy``. runner: name; None for the one that the target prefers,
-    and for the host simulation when dma or sanitize ask for what only that has.
+    reference executor on the embedded network. State goes from one inference of a golden to the
+    next, and from one input to the next. input_layout: of arrays, ``hwc`` or ``chw``. dump:
+    directory for ``layer_NN.npy``. runner: name; None for the one that the target prefers, and for
+    the host simulation when dma or sanitize ask for what only that has.
 
     Raises: UsageError, ToolMissing, or VerificationFailed when the program was stopped; values that
     differ are in the result.
@@ -170,19 +172,16 @@ def run_application(
     chosen = find_runner(runner, plan, plugins, host=dma != "early" or sanitize is not None)
     reals = bool(plan["network"].get("float_io"))
     read = [(path, read_inputs(path, graph, input_layout, reals)) for path in inputs]
-    given = [
-        *((str(path), make_vectors(graph, [path])[0]) for path in golden),
-        *((str(path), make_vectors(graph, [], one.values)[0]) for path, one in read),
-    ]
-    names = [
-        name if len(found) == 1 else f"{name} run {run}"
-        for name, found in given
-        for run in range(len(found))
-    ]
-    if given:
-        vectors = [vector for _, found in given for vector in found]
-    else:
-        vectors = list(read_vectors(directory / "vectors", graph))
+    vectors: list[Vector] = []
+    names: list[str] = []
+    for path in golden:
+        found, _ = make_vectors(graph, [path])
+        vectors += found
+        names += [str(path)] if len(found) == 1 else [f"{path} run {n}" for n in range(len(found))]
+    if inputs:
+        vectors += make_vectors(graph, (), [one.values for _, one in read])[0]
+        names += map(str, inputs)
+    vectors = vectors or list(read_vectors(directory / "vectors", graph))
     floats = None
     if reals:  # behind goldens, the given inputs are the last vectors
         own: list[Mapping[str, Any]] = [{} for _ in range(len(vectors) - len(read))]
@@ -200,6 +199,8 @@ def run_application(
         )
         for one in graph.layers
     ]
+    order = {one["name"]: n for n, one in enumerate(plan["network"].get("states", ()))}
+    states = sorted(graph.states, key=lambda state: order[state.name])
     producers = {layer.output: layer.index for layer in graph.ops}
     request = RunRequest(
         layers=layers,
@@ -214,6 +215,8 @@ def run_application(
         input_names=names or None,
         output_layers=[producers[name] for name in graph.outputs],
         floats=floats,
+        state_layers=[producers[state.written] for state in states],
+        starts=starts(graph, vectors) if graph.states else (),
         target=plan["target"],
         dma=dma,
         seed=seed,

@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from dory_core.ir import Graph
-from dory_core.reference import run
-from dory_core.vectors import Vector
+from dory_core.reference import next_state, run
+from dory_core.vectors import Vector, starts
 
 
 def measure(
@@ -21,7 +21,7 @@ def measure(
     ``exact``; the inputs are taken from them. Noted are the layers that were changed and the
     outputs of the network, with the differences that earlier layers hand on to them.
     """
-    own = tuple(run(fitted, {name: v[name] for name in fitted.inputs}) for v in vectors)
+    own = _own(fitted, vectors)
     notes = []
     originals = {op.index: op for op in exact.ops}
     for after in sorted(fitted.ops, key=lambda op: op.index):
@@ -31,6 +31,15 @@ def measure(
     for name in fitted.outputs:
         notes.append(f"network output {name}: {_difference(name, vectors, own)}")
     return replace(fitted, notes=(*fitted.notes, *notes)), own
+
+
+def _own(fitted: Graph, vectors: Sequence[Vector]) -> tuple[Vector, ...]:
+    """Return the vectors of a network on the inputs of others, with its own state."""
+    found: list[Vector] = []
+    for vector, first in zip(vectors, starts(fitted, vectors), strict=True):
+        state = None if first else next_state(fitted, found[-1])
+        found.append(run(fitted, {name: vector[name] for name in fitted.inputs}, state))
+    return tuple(found)
 
 
 def _difference(tensor: str, vectors: Sequence[Vector], others: Sequence[Vector]) -> str:

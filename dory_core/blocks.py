@@ -75,8 +75,8 @@ def requests(graph: Graph, order: Sequence[int]) -> tuple[Request, ...]:
     """Return one Request per activation tensor of ``graph``, executed in ``order``.
 
     order: position in ``graph.ops`` of the layer executed at each step. A tensor lives from the
-    step that writes it (-1 for a network input) to the last step that reads it; a network output
-    lives to the last step. The result is in order of ``first``.
+    step that writes it (-1 for a network input) to the last step that reads it; network outputs and
+    state live to the last step. The result is in order of ``first``.
 
     Raises DoryError when ``order`` leaves a layer out, repeats one or reads before writing.
     """
@@ -86,8 +86,8 @@ def requests(graph: Graph, order: Sequence[int]) -> tuple[Request, ...]:
             f"the {len(graph.ops)} layers once"
         )
     end = len(order) - 1
-    first = dict.fromkeys(graph.inputs, -1)
-    last = dict.fromkeys(graph.inputs, -1)
+    first = dict.fromkeys(graph.sources, -1)
+    last = dict.fromkeys(graph.sources, -1)
     for step, position in enumerate(order):
         layer = graph.ops[position]
         for name in layer.inputs:
@@ -98,7 +98,7 @@ def requests(graph: Graph, order: Sequence[int]) -> tuple[Request, ...]:
                 )
             last[name] = step
         first[layer.output] = last[layer.output] = step
-    for name in graph.outputs:
+    for name in (*graph.sinks, *(state.read for state in graph.states)):
         last[name] = end
     return tuple(
         Request(name, graph.tensors[name].size_bytes, start, last[name])

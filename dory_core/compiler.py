@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from dory_core.budgets import check_tensors
 from dory_core.codegen.float_border import with_float_border
@@ -33,7 +34,13 @@ from dory_core.plugins import Plugins
 from dory_core.tiling.network import Progress
 from dory_core.vectors import Vector
 
+if TYPE_CHECKING:
+    from dory_core.golden import Golden
+    from dory_core.golden_tensors import TensorGolden
+
 GRAPH_FILE = "vectors/graph.txt"
+#: Random inferences of a network with state.
+_RANDOM_SEQUENCE = 3
 
 _LOG = logging.getLogger("dory")
 
@@ -178,16 +185,18 @@ def _make_vectors(graph: Graph, options: CompileOptions) -> tuple[tuple[Vector, 
         return make_vectors(graph, options.golden)
     given = read_inputs(options.input, graph, options.input_layout)
     _LOG.info(given.done)
-    return make_vectors(graph, (), given.values)
+    return make_vectors(graph, (), (given.values,))
 
 
 def make_vectors(
-    graph: Graph, goldens: Sequence[Path], inputs: Vector | None = None
+    graph: Graph, goldens: Sequence[Path], inputs: Sequence[Vector] = ()
 ) -> tuple[tuple[Vector, ...], bool | None]:
     """Return the test vectors and whether goldens confirmed the import (None without goldens).
 
     They come from the goldens, compared layer by layer with the reference executor, else from the
-    reference executor on the given inputs or seeded random ones.
+    reference executor on the given inputs or seeded random ones. The inferences of one golden, and
+    given inputs, follow one another: each finds the state that the one before has left. Of a
+    network with state there are several random ones.
 
     Raises: VerificationFailed naming the first layer and element that differ.
     """
@@ -196,23 +205,41 @@ def make_vectors(
 
     graph = numbered_order(graph)
     if not goldens:
-        values = reference.random_inputs(graph) if inputs is None else inputs
-        return (reference.run(graph, values),), None
-    vectors = []
-    for golden in (one for path in goldens for one in read_goldens(path)):
-        values = reference.run(graph, golden.values_of_inputs(graph))
+        sequence = inputs or [
+            reference.random_inputs(graph, seed)
+            for seed in range(_RANDOM_SEQUENCE if graph.states else 1)
+        ]
+        return tuple(reference.run_sequence(graph, sequence)), None
+    vectors: list[Vector] = []
+    for path in goldens:
+        vectors += _confirmed(graph, read_goldens(path))
+    return tuple(vectors), True
+
+
+def _confirmed(graph: Graph, goldens: Sequence[Golden | TensorGolden]) -> Iterator[Vector]:
+    """Yield the vectors of the inferences of one golden, which follow one another.
+
+    Raises: VerificationFailed like :func:`make_vectors`.
+    """
+    from dory_core import reference
+
+    values: Vector = {}
+    for number, golden in enumerate(goldens):
+        state = None if golden.begins(graph) else reference.next_state(graph, values)
+        values = reference.run(graph, golden.values_of_inputs(graph), state)
         for layer in golden.compare(graph, values):
             if layer.first is not None:
                 at = layer.first
+                where = f" in run {number}" if len(goldens) > 1 else ""
                 raise VerificationFailed(
-                    f"the imported network does not reproduce {golden.source}: layer {layer.index} "
-                    f"'{layer.name}' differs in {layer.mismatches} values, first at (c, h, w) = "
-                    f"({at.c}, {at.h}, {at.w}): expected {at.expected}, got {at.got}",
+                    f"the imported network does not reproduce {golden.source}{where}: layer "
+                    f"{layer.index} '{layer.name}' differs in {layer.mismatches} values, "
+                    f"first at (c, h, w) = ({at.c}, {at.h}, {at.w}): expected {at.expected}, "
+                    f"got {at.got}",
                     "check --frontend, --input-bits and --input-signed, and that the golden "
                     "belongs to this file",
                 )
-        vectors.append(values)
-    return tuple(vectors), True
+        yield values
 
 
 def write_network(

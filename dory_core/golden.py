@@ -50,6 +50,10 @@ class Golden:
         """Return the network input by name, shape (C, H, W); raises UsageError."""
         return {graph.inputs[0]: input_of(graph, self)}
 
+    def begins(self, graph: Graph) -> bool:
+        """Return True: a golden of this form is one inference."""
+        return True
+
     def compare(
         self, graph: Graph, outputs: Mapping[str, npt.NDArray[Any]]
     ) -> tuple[LayerResult, ...]:

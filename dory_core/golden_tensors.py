@@ -2,8 +2,9 @@
 
 ``golden.npz`` of formats whose tensors have names: arrays ``in0__NAME`` and ``run0__NAME`` hold the
 network inputs and every other tensor of the first inference, ``in1__``, ``run1__`` those of the
-second. NAME is that of :attr:`dory_core.ir.Op.tensor`, or of a network input. Values are those of
-the file, flattened in HWC order; tensors may be left out.
+second. State goes from one to the next, unless the tensors that an inference read of it are here
+and have their initial values. NAME is that of :attr:`dory_core.ir.Op.tensor`, or of a network
+input. Values are those of the file, flattened in HWC order; tensors may be left out.
 """
 
 from __future__ import annotations
@@ -47,6 +48,20 @@ class TensorGolden:
         Raises: UsageError for a missing array or a wrong size.
         """
         return {name: self._input(graph, graph.tensors[name]) for name in graph.inputs}
+
+    def begins(self, graph: Graph) -> bool:
+        """Return whether the inference found the initial state, as far as the golden says.
+
+        The first one does. Raises: UsageError for a tensor of another size.
+        """
+        known = [state for state in graph.states if state.read in self.tensors]
+        found = (
+            self._shaped(state.read, self.tensors[state.read], graph.tensors[state.read])
+            for state in known
+        )
+        initial = (state.initial.values.transpose(1, 2, 0) for state in known)
+        same = all(np.array_equal(one, other) for one, other in zip(found, initial, strict=True))
+        return self.run == 0 or (bool(known) and same)
 
     def compare(
         self, graph: Graph, outputs: Mapping[str, npt.NDArray[Any]]

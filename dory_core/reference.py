@@ -6,7 +6,7 @@ partial sum of integers stays within 32 bits, far below the 2^53 that a double c
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -19,11 +19,16 @@ from dory_core.ir.execution import compute
 Values = npt.NDArray[np.int64]
 
 
-def run(graph: Graph, inputs: Mapping[str, npt.NDArray[Any]]) -> dict[str, Values]:
+def run(
+    graph: Graph,
+    inputs: Mapping[str, npt.NDArray[Any]],
+    state: Mapping[str, npt.NDArray[Any]] | None = None,
+) -> dict[str, Values]:
     """Return every tensor of the network by name, shape (C, H, W), int64.
 
     inputs: by tensor name, shape (C, H, W), integers within the range of the tensor. They and the
-    result are values as in the file: the elements of a tensor have ``Tensor.offset`` more.
+    result are values as in the file: the elements of a tensor have ``Tensor.offset`` more. state:
+    of an inference that is not the first one, what :func:`next_state` gives of the one before.
 
     Raises: UsageError for a missing input, a wrong shape or values out of range.
     """
@@ -32,6 +37,9 @@ def run(graph: Graph, inputs: Mapping[str, npt.NDArray[Any]]) -> dict[str, Value
         if name not in inputs:
             raise UsageError(f"no values for the network input '{name}'")
         tensors[name] = _checked(graph.tensors[name], inputs[name])
+    for one in graph.states:
+        values = one.initial.values if state is None else state[one.read]
+        tensors[one.read] = _checked(graph.tensors[one.read], values)
     for typed in graph.layers:
         operands = tuple(tensors[name] for name in typed.op.inputs)
         tensors[typed.op.output] = run_layer(typed, operands)
@@ -39,6 +47,22 @@ def run(graph: Graph, inputs: Mapping[str, npt.NDArray[Any]]) -> dict[str, Value
         if tensor.offset:
             tensors[name] = tensors[name] - tensor.offset
     return tensors
+
+
+def next_state(graph: Graph, tensors: Mapping[str, npt.NDArray[Any]]) -> dict[str, Any]:
+    """Return what the next inference finds as state, of the tensors of one inference."""
+    return {state.read: tensors[state.written] for state in graph.states}
+
+
+def run_sequence(
+    graph: Graph, sequence: Iterable[Mapping[str, npt.NDArray[Any]]]
+) -> Iterator[dict[str, Values]]:
+    """Yield the tensors of inferences one after the other; each finds the state of the last one."""
+    state = None
+    for inputs in sequence:
+        tensors = run(graph, inputs, state)
+        state = next_state(graph, tensors)
+        yield tensors
 
 
 def run_layer(typed: Layer, inputs: tuple[Values, ...]) -> Values:

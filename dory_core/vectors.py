@@ -14,6 +14,7 @@ from dory_core.hardware import Option, OutputFile
 from dory_core.ir import Graph
 from dory_core.ir.packing import pack, unpack
 from dory_core.ir.reals import dequantise
+from dory_core.runtime import RESETS_FILE
 
 # Every tensor of a network by name, shape (C, H, W), for one input.
 Vector = Mapping[str, npt.NDArray[Any]]
@@ -37,6 +38,17 @@ def hwc(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
 def input_bytes(graph: Graph, vector: Vector) -> bytes:
     """Return the network inputs in storage form, one after the other."""
     return b"".join(pack(hwc(vector[name]), graph.tensors[name]) for name in graph.inputs)
+
+
+def starts(graph: Graph, vectors: Sequence[Vector]) -> tuple[bool, ...]:
+    """Return which vectors begin with the initial state; the others follow the one before.
+
+    Without state all of them do.
+    """
+    return tuple(
+        all(np.array_equal(vector[one.read], one.initial.values) for one in graph.states)
+        for vector in vectors
+    )
 
 
 def float_bytes(names: Sequence[str], reals: Vector) -> bytes:
@@ -76,6 +88,8 @@ def vector_files(
     )
     files.append(OutputFile("vectors/output.bin", outputs))
     files += _float_files(graph, vectors) if floats else []
+    if graph.states:
+        files.append(OutputFile(f"vectors/{RESETS_FILE}", bytes(starts(graph, vectors))))
     return tuple(files)
 
 
@@ -85,17 +99,22 @@ def read_vectors(folder: Path, graph: Graph) -> tuple[Vector, ...]:
         data = (folder / "input.bin").read_bytes()
         names = {layer.output: f"layer_{layer.index:02d}.bin" for layer in graph.ops}
         outputs = {tensor: (folder / name).read_bytes() for tensor, name in names.items()}
+        resets = (folder / RESETS_FILE).read_bytes() if graph.states else b""
     except OSError as error:
         raise UsageError(
             f"cannot read {error.filename}: {error.strerror}", "compile the network again"
         ) from error
     size = sum(graph.tensors[name].size_bytes for name in graph.inputs)
     count = len(data) // size
-    if count == 0 or any(
-        len(chunk) != count * graph.tensors[name].size_bytes for name, chunk in outputs.items()
+    if (
+        count == 0
+        or any(
+            len(chunk) != count * graph.tensors[name].size_bytes for name, chunk in outputs.items()
+        )
+        or (graph.states and (len(resets) != count or not resets[0]))
     ):
         raise UsageError(f"{folder}: the vectors have wrong sizes", "compile the network again")
-    vectors = []
+    vectors: list[Vector] = []
     for n in range(count):
         values: dict[str, npt.NDArray[np.int64]] = {}
         at = n * size
@@ -107,5 +126,8 @@ def read_vectors(folder: Path, graph: Graph) -> tuple[Vector, ...]:
             tensor = graph.tensors[name]
             part = chunk[n * tensor.size_bytes : (n + 1) * tensor.size_bytes]
             values[name] = unpack(part, tensor).transpose(2, 0, 1)
+        for one in graph.states:
+            before = one.initial.values if resets[n] else vectors[-1][one.written]
+            values[one.read] = before.astype(np.int64)
         vectors.append(values)
     return tuple(vectors)

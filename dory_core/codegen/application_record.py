@@ -37,7 +37,8 @@ class Application:
     uses_l3: data moves between L2 and L3. l3_file: path of the file with what L3 holds before the
     first inference, empty without one.
     l3_read_only_bytes: from the start of L3, how many lie in a memory for constants alone.
-    readme: the README without what the target adds.
+    readme: the README without what the target adds. has_state: tensors live from one inference to
+    the next; its vectors then say which of them begin with the initial state.
     """
 
     title: str
@@ -53,6 +54,7 @@ class Application:
     l3_file: str
     l3_read_only_bytes: int
     readme: str
+    has_state: bool = False
 
     @property
     def layers(self) -> tuple[ApplicationLayer, ...]:
@@ -104,4 +106,5 @@ def application_record(plan: Plan) -> Application:
         l3_file=L3_IMAGE if l3_image_bytes(plan) else "",
         l3_read_only_bytes=plan.constants_apart,
         readme=render("README.md.mako", plan=plan, chip_hal=True),
+        has_state=bool(plan.states),
     )

@@ -10,12 +10,15 @@ from dory_core.codegen.conversions import conversion_lines
 from dory_core.codegen.names import address, layer_arenas, layer_symbol
 from dory_core.plan import LayerStep, Plan
 from dory_core.plan.operations import (
+    BeginStates,
     Convert,
     Dead,
+    EndStates,
     ExtStart,
     ExtWait,
     Inputs,
     NetworkOperation,
+    Outputs,
     Report,
     RunPart,
     View,
@@ -39,7 +42,9 @@ class NetworkBody:
 
 def network_body(plan: Plan) -> NetworkBody:
     """Return the program of a network in C."""
-    program = plan.program.operations[:-1]  # the template copies the outputs
+    # The template copies inputs, outputs and state.
+    copied = (Outputs, BeginStates, EndStates)
+    program = [one for one in plan.program.operations if not isinstance(one, copied)]
     printer: _Streamed | _Resident = _Streamed(plan) if plan.transfers else _Resident(plan)
     inputs = next(n for n, operation in enumerate(program) if isinstance(operation, Inputs))
     before = tuple(printer.lines(program[:inputs]))

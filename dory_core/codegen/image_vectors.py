@@ -19,7 +19,8 @@ def image_vectors(application: Application, which: str, folder: str) -> tuple[Ou
 
     which: ``none``, ``io`` or ``all``, as in the option. The header declares
     ``dory_vector_count()``, and ``dory_vector_input(run)``, ``dory_vector_output(run)`` and
-    ``dory_vector_layer(run, layer)``, which return NULL for what the image does not hold. The
+    ``dory_vector_layer(run, layer)``, which return NULL for what the image does not hold; of a
+    network with state also ``dory_vector_begins(run)``: whether it begins with the initial one. The
     assembler has to run in the application's directory.
     """
     sizes = {
@@ -29,7 +30,14 @@ def image_vectors(application: Application, which: str, folder: str) -> tuple[Ou
     layers = {one.index: one.output.tensor.size_bytes for one in application.by_index}
     sizes |= {f"layer_{index:02d}": size for index, size in layers.items()}
     names = {"none": [], "io": ["input", "output"], "all": list(sizes)}[which]
-    values = {"names": names, "sizes": sizes, "layers": layers if which == "all" else ()}
+    if names and application.has_state:
+        names.append("resets")
+    values = {
+        "state": application.has_state,
+        "names": names,
+        "sizes": sizes,
+        "layers": layers if which == "all" else (),
+    }
     return (
         OutputFile(f"{folder}/{HEADER}", render("dory_vectors.h.mako", **values)),
         OutputFile(f"{folder}/{SOURCE}", render("dory_vectors.S.mako", **values)),

@@ -110,7 +110,8 @@ def used_arenas(plan: Plan) -> tuple[tuple[str, str], ...]:
     if plan.transfers:
         used.add(l2_name(0))
     converted = (place for c in plan.conversions for place in (c.source, c.target))
-    for place in (*plan.inputs, *plan.outputs, *converted):
+    states = (place for state in plan.states for place in (state.place, state.left))
+    for place in (*plan.inputs, *plan.outputs, *converted, *states):
         if place.level == 2:
             used.add(l2_name(place.memory))
     if any(step.output.place.level == 1 for step in plan.steps):

@@ -183,13 +183,29 @@ def _known(op: Op, kind: type[_Kind]) -> _Kind:
 
 
 @dataclass(frozen=True, slots=True)
+class State:
+    """A tensor that lives from one inference to the next.
+
+    name: in the file. read: the tensor that an inference finds; no layer computes it. written: what
+    it leaves for the next one, computed by a layer: same shape and width as ``read``, and no value
+    that ``read`` cannot have. initial: what the first inference finds, shape (C, H, W).
+    """
+
+    name: str
+    read: str
+    written: str
+    initial: Array
+
+
+@dataclass(frozen=True, slots=True)
 class Graph:
     """An integer network.
 
     inputs: names of the network inputs. ops: in the order of the file, which is topological.
     outputs: names of the result tensors. tensors, ranges: by tensor name and layer index, from
     range analysis. notes: what the frontend left out or assumed, for the user. reference: whose
-    arithmetic "exact" means: the name of a quantiser or an interpreter, for the user.
+    arithmetic "exact" means: the name of a quantiser or an interpreter, for the user. states: what
+    lives between inferences.
     """
 
     name: str = field(compare=False)
@@ -200,9 +216,20 @@ class Graph:
     ranges: tuple[LayerRanges, ...]
     notes: tuple[str, ...] = field(default=(), compare=False)
     reference: str = field(default="", compare=False)
+    states: tuple[State, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tensors", MappingProxyType(dict(self.tensors)))
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Names of the tensors that no layer computes: network inputs, and state as it is read."""
+        return (*self.inputs, *(state.read for state in self.states))
+
+    @property
+    def sinks(self) -> tuple[str, ...]:
+        """Names of the tensors that outlive the last layer: outputs, and state as it is left."""
+        return tuple(dict.fromkeys((*self.outputs, *(state.written for state in self.states))))
 
     def layer(self, position: int) -> Layer:
         """Return the operator at ``position`` in ``ops`` with its tensors and ranges."""
@@ -222,3 +249,27 @@ class Graph:
     def consumers(self, tensor: str) -> tuple[Op, ...]:
         """Return the operators that read ``tensor``, in order."""
         return tuple(op for op in self.ops if tensor in op.inputs)
+
+
+def check_states(graph: Graph) -> None:
+    """Raise ValueError unless the state of a network is as :class:`State` says."""
+    computed = {op.output for op in graph.ops}
+    names = [state.name for state in graph.states]
+    reads = [state.read for state in graph.states]
+    if len(set(names)) < len(names) or len(set(reads)) < len(reads):
+        raise ValueError("two states have one name, or are read as one tensor")
+    for state in graph.states:
+        if state.read in computed or state.read not in graph.tensors:
+            raise ValueError(f"state '{state.name}': tensor '{state.read}' is not read alone")
+        if state.read in graph.inputs or state.read in graph.outputs:
+            raise ValueError(f"state '{state.name}': '{state.read}' is an input or output, too")
+        if state.written not in computed:
+            raise ValueError(f"state '{state.name}': no layer computes '{state.written}'")
+        before, behind = graph.tensors[state.read], graph.tensors[state.written]
+        if (before.shape, before.bits, before.offset) != (behind.shape, behind.bits, behind.offset):
+            raise ValueError(f"state '{state.name}': it is read and written in different forms")
+        if behind.lo < before.lo or before.hi < behind.hi:
+            raise ValueError(f"state '{state.name}': a value is left that is not expected")
+        values = state.initial.values
+        if values.shape != before.shape or values.min() < before.lo or before.hi < values.max():
+            raise ValueError(f"state '{state.name}': it cannot have its initial values")

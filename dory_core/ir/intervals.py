@@ -110,7 +110,7 @@ def channel_intervals(graph: Graph) -> dict[str, Interval]:
 
     A kind of layer that is not known here has the range of its output in all channels.
     """
-    found = {name: _whole(graph.tensors[name]) for name in graph.inputs}
+    found = {name: _whole(graph.tensors[name]) for name in graph.sources}
     for typed in graph.layers:
         output = typed.output
         acc = accumulator(typed, [found[name] for name in typed.op.inputs])

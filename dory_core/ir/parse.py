@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from dory_core.ir.array import Array
 from dory_core.ir.channels import parse_removed
-from dory_core.ir.graph import Graph, LayerRanges, Tensor
+from dory_core.ir.graph import Graph, LayerRanges, State, Tensor, check_states
 from dory_core.ir.movers import Concat, Pad, Reshape, Resize, Slice, Transpose
 from dory_core.ir.ops import (
     Add,
@@ -41,6 +41,9 @@ from dory_core.ir.requant import Requant
 _NAME = r'(?:"(?:[^"\\]|\\.)*"|[\w./-]+)'
 _NAMES = re.compile(rf"{_NAME}(?:, {_NAME})*")
 _INPUT = re.compile(rf"input (?P<name>{_NAME}): (?P<type>.*)")
+_STATE = re.compile(
+    rf"state (?P<name>{_NAME}): (?P<type>.*) from (?P<written>{_NAME})(?:  # ?(?P<title>.*))?"
+)
 _LAYER = re.compile(
     rf"(?P<output>{_NAME}) = (?P<kind>\w+)\((?P<inputs>{_NAMES.pattern})\)"
     r"(?P<words>.*?)(?: -> (?P<type>.*))?"
@@ -53,7 +56,7 @@ _TENSOR = re.compile(
 )
 _FILE = re.compile(rf"tensor (?P<name>{_NAME})")
 _ARRAY = re.compile(
-    r"(?P<name>weights|bias|constant|table|rows|columns) "
+    r"(?P<name>weights|bias|constant|table|rows|columns|initial) "
     r"\((?P<shape>[\d, ]+)\) = (?P<values>.*)"
 )
 _RANDOM = re.compile(r"random\((\d+), (-?\d+), (-?\d+)\)")
@@ -105,6 +108,7 @@ def parse_graph(text: str) -> Graph:
     inputs: list[str] = []
     outputs: tuple[str, ...] = ()
     layers: list[_Lines] = []
+    states: list[State] = []
     for number, line in enumerate(text.splitlines(), 1):
         found = line.strip()
         if not found:
@@ -112,6 +116,8 @@ def parse_graph(text: str) -> Graph:
         head, _, rest = found.partition(" ")
         if line[:1].isspace() and layers:
             _detail(layers[-1], found, number)
+        elif line[:1].isspace() and states:
+            states[-1] = _with_initial(states[-1], found, number)
         elif head == "network":
             name = rest
         elif head == "reference":
@@ -124,6 +130,11 @@ def parse_graph(text: str) -> Graph:
             key = _name(match["name"])
             tensors[key] = _tensor(key, match["type"], number)
             inputs.append(key)
+        elif match := _STATE.fullmatch(found):
+            key = _name(match["name"])
+            tensors[key] = _tensor(key, match["type"], number)
+            title, zeros = match["title"] or key, Array(np.zeros(tensors[key].shape, np.int8))
+            states.append(State(title, key, _name(match["written"]), zeros))
         else:
             body, node = [*re.split(r"  # ?", found, maxsplit=1), ""][:2]
             layer = _LAYER.fullmatch(body)
@@ -138,9 +149,27 @@ def parse_graph(text: str) -> Graph:
         ranges.append(proven)
     if not ops or not outputs or not set(outputs) <= set(tensors):
         raise ValueError("no layers, or no output that one of them computes")
-    return Graph(
-        name, tuple(inputs), outputs, tuple(ops), tensors, tuple(ranges), tuple(notes), reference
+    graph = Graph(
+        name,
+        tuple(inputs),
+        outputs,
+        tuple(ops),
+        tensors,
+        tuple(ranges),
+        tuple(notes),
+        reference,
+        tuple(states),
     )
+    check_states(graph)
+    return graph
+
+
+def _with_initial(state: State, text: str, number: int) -> State:
+    """Return a state with the initial values of its second line; without one they are 0."""
+    match = _ARRAY.fullmatch(text)
+    if match is None or match["name"] != "initial":
+        raise _wrong(number, f"{text!r} are no initial values of a state")
+    return replace(state, initial=_array(match["shape"], match["values"], number))
 
 
 def _wrong(number: int, text: str) -> ValueError:

@@ -31,13 +31,14 @@ from dory_core.ir import (
     Reshape,
     Resize,
     Slice,
+    State,
     Tensor,
     Transpose,
     Window,
     storage_for,
 )
 from dory_core.ir.bounds import Accumulator, Bounds, bounds, one
-from dory_core.ir.graph import value_range
+from dory_core.ir.graph import check_states, value_range
 from dory_core.ir.shapes import label, output_shape
 
 INT32 = (-(2**31), 2**31 - 1)
@@ -57,13 +58,15 @@ def infer_types(
     notes: tuple[str, ...] = (),
     reference: str = "",
     scales: Mapping[str, tuple[float, int]] | None = None,
+    states: tuple[State, ...] = (),
 ) -> Graph:
     """Return the Graph of ``layers`` with the type and range of every tensor.
 
     A tensor behind a Clip has the range of the Clip, any other its reachable interval. A Conv,
     ConvTranspose, Linear or AvgPool without requantisation gives its 32-bit signed accumulator, as
     an ArgMax does; copies of elements are stored as the elements. scales: (scale,
-    zero point) of computed tensors by name, where the format says them.
+    zero point) of computed tensors by name, where the format says them. inputs: all tensors that no
+    layer computes, those of states included.
 
     Raises: NotSupported, naming the layer, when shapes do not fit, an accumulator may leave 32
     bits, or mul * acc + add may leave 64 bits.
@@ -84,16 +87,20 @@ def infer_types(
     missing = [output for output in outputs if output not in tensors]
     if missing:
         raise ValueError(f"output '{missing[0]}' is computed by no layer")
-    return Graph(
+    reads = {state.read for state in states}
+    graph = Graph(
         name=name,
-        inputs=tuple(tensor.name for tensor in inputs),
+        inputs=tuple(tensor.name for tensor in inputs if tensor.name not in reads),
         outputs=outputs,
         ops=layers,
         tensors=tensors,
         ranges=tuple(ranges),
         notes=notes,
         reference=reference,
+        states=states,
     )
+    check_states(graph)
+    return graph
 
 
 def infer_layer(layer: Op, tensors: Mapping[str, Tensor]) -> tuple[Tensor, LayerRanges]:

@@ -10,7 +10,7 @@ import re
 
 from dory_core.ir.array import Array
 from dory_core.ir.channels import removed_text
-from dory_core.ir.graph import Graph, Layer, Tensor
+from dory_core.ir.graph import Graph, Layer, State, Tensor
 from dory_core.ir.movers import Concat, Pad, Reshape, Resize, Slice, Transpose
 from dory_core.ir.ops import (
     AvgPool,
@@ -44,10 +44,21 @@ def graph_text(graph: Graph, constants: bool = False) -> str:
     lines += [f"reference {_line(graph.reference)}"] if graph.reference else []
     lines += [f"note {_line(note)}" for note in graph.notes]
     lines += [f"input {_name(name)}: {_tensor(graph.tensors[name])}" for name in graph.inputs]
+    for state in graph.states:
+        lines += _state(state, graph.tensors[state.read], constants)
     for typed in graph.layers:
         lines += _layer(typed, constants)
     lines.append(f"output {_names(graph.outputs)}")
     return "\n".join(lines) + "\n"
+
+
+def _state(state: State, tensor: Tensor, constants: bool) -> list[str]:
+    """Return the tensor that is read, the one that is left for the next inference, and the name."""
+    head = f"state {_name(state.read)}: {_tensor(tensor)} from {_name(state.written)}"
+    values = state.initial.values
+    short = constants or values.min() == values.max()
+    initial = array_text(state.initial) if short else f"[{values.min()}, {values.max()}]"
+    return [f"{head}  # {_line(state.name)}", f"    initial {initial}"]
 
 
 def _layer(typed: Layer, constants: bool) -> list[str]:

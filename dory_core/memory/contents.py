@@ -18,8 +18,10 @@ from dory_core.kernel import OPERANDS
 from dory_core.plan import Conversion, ExtTransfer, LayerStep, OperandPlan, Place
 from dory_core.plan.operations import (
     L1,
+    BeginStates,
     Convert,
     Dead,
+    EndStates,
     ExtStart,
     ExtWait,
     Inputs,
@@ -55,7 +57,7 @@ class _Range:
 
 
 def verify_contents(program: Program, steps: Sequence[LayerStep]) -> None:
-    """Raise DoryError (a bug) unless every part finds its inputs, and the end the outputs.
+    """Raise DoryError (a bug) unless every part finds its inputs, and the end outputs and state.
 
     Tensors in L2 and L3 keep their bytes until something overlaps them, those in L1 until the next
     layer that does not find them there as its input. What a transfer brings is there when it is
@@ -73,6 +75,11 @@ def verify_contents(program: Program, steps: Sequence[LayerStep]) -> None:
             for place in operation.places:
                 if place.level == 2:
                     memory.take(_memory_of(place), _range(place))
+        elif isinstance(operation, BeginStates):
+            for state in operation.states:
+                memory.take(_memory_of(state.place), _range(state.place))
+        elif isinstance(operation, EndStates):
+            memory.keep_states(operation)
         elif isinstance(operation, Convert):
             memory.convert(operation.conversion)
         elif isinstance(operation, Dead):
@@ -209,6 +216,15 @@ class _Memory:
         if _memory_of(target) == _memory_of(source) and _range(target).meets(_range(source)):
             raise _bug(f"{who} writes over what it reads")
         self.take(_memory_of(target), _range(target))
+
+    def keep_states(self, operation: EndStates) -> None:
+        """Copy new state to its places, and check that all of it lies there in the end."""
+        for state in operation.states:
+            if state.copied:
+                self.read(state.left, HWC, f"the copy of state '{state.name}'")
+                self.take(_memory_of(state.place), _range(state.at_end))
+        for state in operation.states:
+            self.read(state.at_end, HWC, f"the next inference, state '{state.name}',")
 
     # -- layers ------------------------------------------------------------------------------------
 

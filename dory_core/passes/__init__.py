@@ -58,4 +58,5 @@ def _run(step: Pass, graph: Graph) -> Graph:
 
 def _outline(graph: Graph) -> tuple[object, ...]:
     layers = sorted((op.index, op.output) for op in graph.ops)
-    return graph.inputs, graph.outputs, layers
+    states = [(state.name, state.read, state.written) for state in graph.states]
+    return graph.inputs, graph.outputs, states, layers

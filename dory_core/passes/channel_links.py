@@ -118,7 +118,7 @@ class Kept:
         for name, tensor in graph.tensors.items():
             starts[name] = count
             count += tensor.channels
-        pairs, fixed = [], [*graph.inputs, *graph.outputs]
+        pairs, fixed = [], [*graph.sources, *graph.sinks]
         for layer in graph.layers:
             linked = links(layer)
             if linked is None:

@@ -31,7 +31,7 @@ def remove_constant_channels(
 ) -> Graph:
     """Return the network without channels that are constant or that nobody reads.
 
-    Network inputs and outputs keep their channels, and no layer goes. Of each other tensor a
+    Network inputs, outputs and state keep their channels, and no layer goes. Of each other tensor a
     multiple of ``multiple`` channels stays, or all; of a narrow one whole groups of so many bytes.
     kernels: candidates of a layer; where the best one would take a layer no more, the layer keeps
     more channels. The notes of the new network say what is gone.

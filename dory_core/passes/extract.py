@@ -29,4 +29,5 @@ def extract_layer(graph: Graph, index: int) -> Graph:
         ops=(op,),
         tensors={name: graph.tensors[name] for name in (*names, op.output)},
         ranges=(graph.ranges[position],),
+        states=(),
     )

@@ -52,8 +52,8 @@ def choose_offsets(graph: Graph, kernels: Candidates) -> Graph:
     """Return ``graph`` with bytes stored as unsigned ones where that gives layers better kernels.
 
     Tried are the inputs of layers that pad with -128, and all tensors that may be stored so. What
-    gives the layers the kernels of highest preference is taken, with the fewest changes. Inputs and
-    outputs of the network stay as they are in the file.
+    gives the layers the kernels of highest preference is taken, with the fewest changes. Inputs,
+    outputs and state of the network stay as they are in the file.
     """
     padded = {op.inputs[0] for op in graph.ops if _pads(op) == -OFFSET}
     if not padded:
@@ -82,7 +82,7 @@ def with_offsets(graph: Graph, names: Iterable[str], offset: int = OFFSET) -> Gr
     network, and all or none of those that must have one offset.
     """
     offsets = dict.fromkeys(names, offset)
-    tensors = {name: graph.tensors[name] for name in graph.inputs}
+    tensors = {name: graph.tensors[name] for name in graph.sources}
     ops: list[Op] = []
     ranges: list[LayerRanges] = []
     for op in graph.ops:
@@ -126,7 +126,7 @@ def _groups(graph: Graph) -> list[set[str]]:
         if isinstance(op, _ALIKE) or (isinstance(op, MaxPool) and not op.requants):
             joined = set().union(*(groups[name] for name in (*op.inputs, op.output)))
             groups.update(dict.fromkeys(joined, joined))
-    fixed = {*graph.inputs, *graph.outputs}
+    fixed = {*graph.sources, *graph.sinks}
     for op in graph.ops:
         if not isinstance(op, _KNOWN):
             fixed.update((*op.inputs, op.output))

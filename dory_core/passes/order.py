@@ -16,7 +16,7 @@ def order_branches(graph: Graph) -> Graph:
     of the file among equals.
     """
     consumers = {name: len(graph.consumers(name)) for name in graph.tensors}
-    if max(consumers.values(), default=0) < 2 and len(graph.inputs) == 1:
+    if max(consumers.values(), default=0) < 2 and len(graph.sources) == 1:
         return graph  # a chain
     orders = [
         list(range(len(graph.ops))),

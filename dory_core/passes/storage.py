@@ -28,6 +28,7 @@ def choose_storage(graph: Graph, widths: Sequence[int], kernels: Candidates) -> 
     widths: in bits, rising, up to 32 (``MemoryHierarchy.storage_bits``).
     """
     stored = {name: _stored(t, t.bits, widths) for name, t in graph.tensors.items()}
+    stored |= _states_alike(graph, stored)
     if any(tensor.bits < _BYTE for tensor in stored.values()):
         whole = {name: _stored(t, max(t.bits, _BYTE), widths) for name, t in stored.items()}
         typed = replace(graph, tensors=whole).layers
@@ -39,9 +40,20 @@ def choose_storage(graph: Graph, widths: Sequence[int], kernels: Candidates) -> 
                 widened = _widened(_with(layer, stored), rank, widths, kernels)
                 settled = settled and not widened
                 stored |= widened
+                stored |= _states_alike(graph, stored)
     if stored == graph.tensors:
         return graph
     return replace(graph, tensors=stored)
+
+
+def _states_alike(graph: Graph, stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return both tensors of each state in the wider storage of the two, where they differ."""
+    found: dict[str, Tensor] = {}
+    for state in graph.states:
+        ends = (stored[state.read], stored[state.written])
+        bits = max(tensor.bits for tensor in ends)
+        found |= {t.name: replace(t, bits=bits) for t in ends if t.bits < bits}
+    return found
 
 
 def _stored(tensor: Tensor, least: int, widths: Sequence[int]) -> Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -59,6 +59,47 @@ class Conversion:
     def tensor(self) -> Tensor:
         """What is converted."""
         return self.source.tensor
+
+
+@dataclass(frozen=True, slots=True)
+class StatePlan:
+    """State of a network: a tensor that lives from one inference to the next.
+
+    name: in the file. place: where an inference finds it; nothing else lies there at any time.
+    left: where its layer leaves it for the next inference: the same place, or it is copied there
+    behind the last layer. initial: what the first inference finds, in storage form.
+    """
+
+    name: str
+    place: Place
+    left: Place
+    initial: bytes
+
+    @property
+    def at_end(self) -> Place:
+        """Where what is left lies when the inference has ended."""
+        return replace(self.left, memory=self.place.memory, offset=self.place.offset)
+
+    @property
+    def copied(self) -> bool:
+        """Whether it is copied at the end."""
+        return (self.left.memory, self.left.offset) != (self.place.memory, self.place.offset)
+
+    @property
+    def overlaps(self) -> bool:
+        """Whether the copy reads bytes that it writes."""
+        near = abs(self.left.offset - self.place.offset) < self.place.size_bytes
+        return self.copied and near and self.left.memory == self.place.memory
+
+    @property
+    def table_bytes(self) -> int:
+        """Bytes of the table of initial values that is linked; 0 where all bytes are one value."""
+        return initial_table_bytes(self.initial)
+
+
+def initial_table_bytes(initial: bytes) -> int:
+    """Return the bytes of a table of initial values, in whole words; 0 where one byte fills all."""
+    return 0 if len(set(initial)) == 1 else -(-len(initial) // 4) * 4
 
 
 IN_PLACE = "in place"
@@ -317,7 +358,8 @@ class Plan:
     operations of one inference. timeline: what they take. final_conversions: of network outputs,
     behind the last layer. reason: why the plan cannot be deployed on the chip, empty when it can.
     reference: of the Graph, whose arithmetic it has. prefix: of all public names in C. float_io:
-    the application has functions that convert real numbers at its border.
+    the application has functions that convert real numbers at its border. states: what lives
+    between inferences, in the order in which it is copied at the end.
     """
 
     target: str
@@ -350,6 +392,7 @@ class Plan:
     reference: str = ""
     prefix: str = DEFAULT_PREFIX
     float_io: bool = False
+    states: tuple[StatePlan, ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("options", "arena_bytes", "static_bytes"):
@@ -419,8 +462,10 @@ __all__ = [
     "Place",
     "Plan",
     "Roofline",
+    "StatePlan",
     "PLAN_VERSION",
     "OperandPlan",
     "WeightChunk",
     "WeightTile",
+    "initial_table_bytes",
 ]

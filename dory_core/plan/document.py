@@ -10,7 +10,15 @@ from dory_core.ir.channels import removed_text
 if TYPE_CHECKING:
     from dory_core.hardware import OperatingPoint
     from dory_core.ir import Tensor
-    from dory_core.plan import Conversion, ExtTransfer, LayerStep, LevelUse, Place, Plan
+    from dory_core.plan import (
+        Conversion,
+        ExtTransfer,
+        LayerStep,
+        LevelUse,
+        Place,
+        Plan,
+        StatePlan,
+    )
 
 PLAN_VERSION = 1
 GENERATOR = "dory"
@@ -34,6 +42,7 @@ def plan_json(plan: Plan) -> dict[str, Any]:
             "reference": plan.reference,
             "inputs": [_place_json(p) for p in plan.inputs],
             "outputs": [_place_json(p) for p in plan.outputs],
+            "states": [_state_json(state) for state in plan.states],
             "float_io": plan.float_io,
             "macs": plan.macs,
             "parameters": plan.parameters,
@@ -124,6 +133,17 @@ def _place_json(place: Place) -> dict[str, Any]:
         "memory": place.memory,
         "offset": place.offset,
         "layout": place.layout.to_json(),
+    }
+
+
+def _state_json(state: StatePlan) -> dict[str, Any]:
+    return {
+        "name": state.name,
+        "bytes": state.place.size_bytes,
+        "place": _place_json(state.place),
+        "left": _place_json(state.left),
+        "copied": state.copied,
+        "table_bytes": state.table_bytes,
     }
 
 

@@ -22,7 +22,7 @@ from dory_core.kernel import FunctionCall
 
 if TYPE_CHECKING:
     from dory_core.blocks import Block
-    from dory_core.plan import Conversion, ExtTransfer, Place
+    from dory_core.plan import Conversion, ExtTransfer, Place, StatePlan
 
 Value = int | Expr
 
@@ -256,6 +256,20 @@ class Outputs:
 
 
 @dataclass(frozen=True, slots=True)
+class BeginStates:
+    """State is there: as the inference before left it, or its initial values."""
+
+    states: tuple[StatePlan, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EndStates:
+    """State that lies elsewhere is copied to its places, behind the outputs and in this order."""
+
+    states: tuple[StatePlan, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Convert:
     """All cores change the layout of a tensor."""
 
@@ -277,7 +291,19 @@ class View:
     step: int
 
 
-NetworkOperation = View | ExtStart | ExtWait | Dead | Report | Inputs | Outputs | Convert | RunPart
+NetworkOperation = (
+    View
+    | ExtStart
+    | ExtWait
+    | Dead
+    | Report
+    | Inputs
+    | Outputs
+    | BeginStates
+    | EndStates
+    | Convert
+    | RunPart
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

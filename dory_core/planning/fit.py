@@ -110,6 +110,8 @@ class _Fitter:
         # Forms that are converted and what is made of them lie in L2 as a whole, as do views.
         self.fixed = {name for pairs in self.flow.before for pair in pairs for name in pair}
         self.fixed |= network.views.groups.keys()
+        # State is read and left where it stays.
+        self.fixed |= {name for pair in self.flow.states for name in pair}
         self.chunks = cache(lambda n, tiles, split: chunks(n, tile(n, tiles), split))
         self.least_groups = self._least_groups()
 

@@ -35,8 +35,8 @@ class LayoutPlan:
 
     forms: by name of the block, in the order in which they are made. reads: forms of the operands
     of each layer. writes: form of its output. before: (source, target) of the conversions that run
-    before each layer; behind the last one those of network outputs. outputs: forms of the network
-    outputs.
+    before each layer; behind the last one those of network outputs and state. outputs: forms of the
+    network outputs. states: forms in which each state is read and left.
     """
 
     forms: Mapping[str, StoredTensor]
@@ -45,9 +45,20 @@ class LayoutPlan:
     before: tuple[tuple[tuple[str, str], ...], ...]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    states: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "forms", MappingProxyType(dict(self.forms)))
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """What is there when the network begins."""
+        return (*self.inputs, *(read for read, _ in self.states))
+
+    @property
+    def sinks(self) -> tuple[str, ...]:
+        """What must be there when it ends, as its layers left it."""
+        return tuple(dict.fromkeys((*self.outputs, *(left for _, left in self.states))))
 
 
 def plan_layouts(graph: Graph, bound: Sequence[tuple[Layer, Traits]]) -> LayoutPlan:
@@ -63,7 +74,7 @@ class _Builder:
     of_tensor: dict[str, list[StoredTensor]] = field(default_factory=dict)
 
     def run(self, bound: Sequence[tuple[Layer, Traits]]) -> LayoutPlan:
-        for name in self.graph.inputs:
+        for name in self.graph.sources:
             self._add(StoredTensor(name, self.graph.tensors[name], HWC))
         reads, writes, before = [], [], []
         for layer, traits in bound:
@@ -74,11 +85,17 @@ class _Builder:
             self._add(StoredTensor(layer.output.name, layer.output, traits.output))
             writes.append(layer.output.name)
         conversions = []
-        tensors = (self.graph.tensors[name] for name in self.graph.outputs)
-        outputs = tuple(self._form(tensor, HWC, conversions) for tensor in tensors)
+        tensors = self.graph.tensors
+        ends = {n: self._form(tensors[n], HWC, conversions) for n in self.graph.sinks}
         before.append(tuple(conversions))
         return LayoutPlan(
-            self.forms, tuple(reads), tuple(writes), tuple(before), self.graph.inputs, outputs
+            self.forms,
+            tuple(reads),
+            tuple(writes),
+            tuple(before),
+            self.graph.inputs,
+            tuple(ends[name] for name in self.graph.outputs),
+            tuple((state.read, ends[state.written]) for state in self.graph.states),
         )
 
     def _add(self, form: StoredTensor) -> None:

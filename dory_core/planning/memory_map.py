@@ -10,7 +10,7 @@ from dory_core.blocks import Block
 from dory_core.budgets import Budgets
 from dory_core.errors import DoesNotFit
 from dory_core.hardware import TargetContext
-from dory_core.plan import Conversion, ExtTransfer, LayerStep, LevelUse, Place
+from dory_core.plan import Conversion, ExtTransfer, LayerStep, LevelUse, Place, StatePlan
 from dory_core.plan.timeline import NetworkTimeline
 
 
@@ -25,7 +25,7 @@ class MemoryMap:
     the budget. stack_bytes, packed_bytes: peak of home by both methods, as if it were one memory.
     straddles: why the activations do not fit the memories of home without one that lies in two of
     them; the map is then that of one memory. final_conversions: of network outputs, behind the
-    last layer.
+    last layer. states: in the order in which they are copied at the end.
     """
 
     steps: tuple[LayerStep, ...]
@@ -45,6 +45,7 @@ class MemoryMap:
     transfers: tuple[ExtTransfer, ...] = ()
     straddles: str = ""
     final_conversions: tuple[Conversion, ...] = field(default=())
+    states: tuple[StatePlan, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "blocks", MappingProxyType(dict(self.blocks)))

@@ -26,6 +26,7 @@ from dory_core.plan import (
     Place,
     Plan,
     Roofline,
+    StatePlan,
 )
 from dory_core.plan.operations import Program
 from dory_core.planning.bins import BinPlan
@@ -132,8 +133,8 @@ def _planned(problem: Problem, way: Way) -> Planned:
     image = b"" if not any(way.chunks) else _image([table for _, table in held])
     below = _below(problem, way, len(image))
     places = {name: replace(at, offset=below.starts[name]) for name, at in way.below.items()}
-    ends = {name: way.places[name] for name in flow.outputs if name in way.places}
-    ends |= {n: way.places[f"{n}.back"] for n in flow.outputs if f"{n}.back" in way.places}
+    ends = {name: way.places[name] for name in flow.sinks if name in way.places}
+    ends |= {n: way.places[f"{n}.back"] for n in flow.sinks if f"{n}.back" in way.places}
 
     def source(event: Fetch | Store) -> int:
         if isinstance(event, Store):
@@ -147,6 +148,13 @@ def _planned(problem: Problem, way: Way) -> Planned:
     for step, table in held:
         block = Block(f"weights_{step.index:02d}", table.offset, table.size, -1, program.end - 1)
         blocks[table.level] = (*blocks.get(table.level, ()), block)
+    states, tables_size = _states(problem, way, ends), problem.state_tables
+    if tables_size:
+        start = max((b.offset + b.size for b in blocks.get(level, ())), default=0)
+        if level == HOME:
+            start = max(start, way.peak)
+        block = Block("initial state", align_up(start, 4), tables_size, -1, program.end - 1)
+        blocks[level] = (*blocks.get(level, ()), block)
     return Planned(
         way,
         MemoryMap(
@@ -158,7 +166,7 @@ def _planned(problem: Problem, way: Way) -> Planned:
             peaks=tuple(packed.peak_bytes for packed in way.packings),
             blocks=blocks,
             static_level=level,
-            static_bytes=0 if image else sum(table.size for _, table in held),
+            static_bytes=tables_size + (0 if image else sum(table.size for _, table in held)),
             stack_bytes=way.memory.stack_bytes,
             packed_bytes=way.memory.packed_bytes,
             below_bytes=below.used_bytes,
@@ -167,8 +175,24 @@ def _planned(problem: Problem, way: Way) -> Planned:
             transfers=problem.transfers(program, way.places, source),
             straddles=way.straddles,
             final_conversions=way.final,
+            states=states,
         ),
     )
+
+
+def _states(problem: Problem, way: Way, ends: Mapping[str, Place]) -> tuple[StatePlan, ...]:
+    """Return where state is found and left; first what is copied from elsewhere.
+
+    A copy that moves bytes within its block comes last: others may read what it writes over.
+    """
+    names = (state.name for state in problem.tiling.graph.states)
+    found = [
+        StatePlan(name, way.places[read], ends[left], initial)
+        for name, (read, left), initial in zip(
+            names, problem.network.flow.states, problem.initial_state, strict=True
+        )
+    ]
+    return tuple(sorted(found, key=lambda state: state.overlaps))
 
 
 def _numbered(way: Way) -> Iterator[Block]:
@@ -346,6 +370,7 @@ def make_plan(
         files=_files(planned, hal),
         transfers=found.transfers,
         final_conversions=found.final_conversions,
+        states=found.states,
         more_l2_bytes=arenas[1:],
         arena_used=found.peaks[0],
         constants_apart=found.constants_apart,
@@ -367,6 +392,7 @@ def _lower(found: MemoryMap, any_core: bool) -> Program:
         found.outputs,
         found.final_conversions,
         found.blocks[HOME],
+        found.states,
     )
     return lower(found.steps, operations, any_core)
 

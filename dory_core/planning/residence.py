@@ -133,7 +133,7 @@ def _candidates(tiled: Sequence[TiledLayer], flow: LayoutPlan) -> list[ResidentT
 
     A tensor is there once for each number of layers that may find it.
     """
-    elsewhere = {source for pairs in flow.before for source, _ in pairs} | set(flow.outputs)
+    elsewhere = {source for pairs in flow.before for source, _ in pairs} | set(flow.sinks)
     readers_of: dict[str, list[int]] = {name: [] for name in flow.writes}
     for n, reads in enumerate(flow.reads):
         for name in dict.fromkeys(reads):

@@ -145,8 +145,9 @@ class Sequencer:
         self.name = graph.name
         self.layers = graph.layers
         self.flow = flow
-        self.outputs = frozenset(flow.outputs)
-        self.makers = dict.fromkeys(flow.inputs, -1)  # -1: there from the start
+        self.states = frozenset(read for read, _ in flow.states)
+        self.outlive = frozenset(flow.sinks) | self.states  # the last layer
+        self.makers = dict.fromkeys(flow.sources, -1)  # -1: there from the start
         self.converted: set[str] = set()
         self.readers: dict[str, list[int]] = {name: [] for name in flow.forms}
         end = len(self.layers) - 1
@@ -181,7 +182,7 @@ class Sequencer:
         return range(min(span.start for span in spans), max(span.stop for span in spans))
 
     def _layers_of(self, name: str) -> range:
-        last = len(self.layers) - 1 if name in self.outputs else max(self.readers[name], default=-1)
+        last = len(self.layers) - 1 if name in self.outlive else max(self.readers[name], default=-1)
         return range(max(self.makers[name], 0), max(self.makers[name], last, 0) + 1)
 
     def _find_parts(self, n: int, split: Split) -> tuple[Part, ...]:
@@ -286,15 +287,19 @@ class _Builder:
             lives = [self._life(one) for one in network.views.groups[name]]
             start, last = min(first for first, _ in lives), max(last for _, last in lives)
             within, at = network.views.places.get(name, ("", 0))
-            program.requests[name] = Request(name, size, start, last, within=within, at_bytes=at)
+            keeps = not network.states.isdisjoint(network.views.groups[name])
+            program.requests[name] = Request(
+                name, size, start, last, within=within, at_bytes=at, persistent=keeps
+            )
             return
         if name in decision.in_l3:
-            end = self.end if name in network.outputs else last
+            end = self.end if name in network.outlive else last
             program.l3_requests.append(Request(name, size, start, end))
             return
         gap = network.gap(decision, name) if name in decision.spilled else None
         if gap is None:
-            program.requests[name] = Request(name, size, start, last)
+            keeps = name in network.states
+            program.requests[name] = Request(name, size, start, last, persistent=keeps)
             return
         before, late = gap
         wait = min(made + 2, program.first[late])
@@ -313,7 +318,7 @@ class _Builder:
         network, program = self.network, self.program
         n = network.makers[name]
         start = program.first[n] if n >= 0 else -1
-        if name in network.outputs:
+        if name in network.outlive:
             return start, self.end - 1
         made = network.made(self.decision, name)
         return start, max([made, *(program.last[n] for n in network.readers[name])])

@@ -14,7 +14,8 @@ from dory_core.errors import DoesNotFit
 from dory_core.estimate.moves import weight_unit
 from dory_core.hardware import Link, TargetContext
 from dory_core.ir.layout import HWC
-from dory_core.plan import Conversion, ExtTransfer, LayerStep, Place
+from dory_core.ir.packing import pack
+from dory_core.plan import Conversion, ExtTransfer, LayerStep, Place, initial_table_bytes
 from dory_core.plan.timeline import NetworkTimeline
 from dory_core.planning.bins import Bin, pack_bins
 from dory_core.planning.constants import chunk_sizes
@@ -150,11 +151,30 @@ class Problem:
         """Return those that pass through home when the network is streamed."""
         return () if self.linked_elsewhere else self.constants(n, tiled, split)
 
+    @property
+    def initial_state(self) -> tuple[bytes, ...]:
+        """What each state is in front of the first inference, in storage form."""
+        graph = self.tiling.graph
+        return tuple(
+            pack(state.initial.values.transpose(1, 2, 0), graph.tensors[state.read])
+            for state in graph.states
+        )
+
+    @property
+    def state_tables(self) -> int:
+        """Bytes of the tables of initial values of state."""
+        return sum(map(initial_table_bytes, self.initial_state))
+
+    @property
+    def linked_home(self) -> int:
+        """Bytes of constants in home that are never fetched: the tables of state."""
+        return 0 if self.linked_elsewhere else self.state_tables
+
     def least_static(self) -> int:
         """Return the least bytes of constants that are linked into home when all fits."""
         if self.linked_elsewhere:
             return 0
-        return sum(
+        return self.state_tables + sum(
             min(sum(self.constants(n, tiled, cuts.whole)) for tiled in one.tilings)
             for n, (one, cuts) in enumerate(zip(self.tiling.layers, self.network.cuts, strict=True))
         )
@@ -169,19 +189,21 @@ class Problem:
             sizes = map(
                 self.constants, range(len(residency.tiled)), residency.tiled, decision.splits
             )
-            static = sum(map(sum, sizes))
+            static = self.linked_home + sum(map(sum, sizes))
         return self._way(decision, residency, ((),) * len(residency.tiled), static)
 
     def streamed(self) -> Way:
         """Return the best way to stream the network. Raises: DoesNotFit."""
         assert self.link is not None
-        network, room, alignment = self.network, self.room, self.alignment
+        network, alignment = self.network, self.alignment
+        room = max(0, self.room - self.linked_home)
         fitted = fit_network(network, self.part, self.fetched, room, alignment, self.link)
         # What the stack would have needed is free for fetching early: the peak stays below its own.
         arena = max(fitted.memory.chosen.peak_bytes, min(fitted.memory.stack_bytes, room))
         moved = Residency(fitted.tiled, (MOVED,) * len(fitted.tiled), frozenset())
         arena -= arena % alignment
-        way = self._way(fitted.decision, moved, fitted.chunks, 0, fitted.memory, arena)
+        static = self.linked_home
+        way = self._way(fitted.decision, moved, fitted.chunks, static, fitted.memory, arena)
         residency = self._residency(fitted.decision, fitted.tiled)
         if residency.stays == moved.stays:
             return way
@@ -197,7 +219,7 @@ class Problem:
             # Fewer blocks, none larger: they fit where they lay.
             offsets = {block.name: block.offset for block in fitted.memory.chosen.blocks}
             memory = replace(memory, chosen=packing(wanted, offsets, alignment, "as without"))
-        other = self._way(decision, residency, chunks, 0, memory, way.peak)
+        other = self._way(decision, residency, chunks, static, memory, way.peak)
         better = other.timeline.cycles < way.timeline.cycles and other.peak <= way.peak
         return other if better else way
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from dory_core.blocks import Block
-from dory_core.plan import Conversion, ExtTransfer, LayerStep, Place
+from dory_core.plan import Conversion, ExtTransfer, LayerStep, Place, StatePlan
 from dory_core.plan.operations import (
+    BeginStates,
     Convert,
     Dead,
+    EndStates,
     ExtStart,
     ExtWait,
     Inputs,
@@ -39,15 +41,19 @@ def lower_network(
     outputs: tuple[Place, ...] = (),
     final: Iterable[Conversion] = (),
     blocks: Iterable[Block] = (),
+    states: tuple[StatePlan, ...] = (),
 ) -> Iterator[NetworkOperation]:
     """Yield the operations of one inference, without those of the layers.
 
     steps: in the order of execution. transfers: between L3 and L2, in the order of their start.
     inputs, outputs: of the network. final: conversions behind the last layer. blocks: of L2.
+    states: in the order in which they are copied at the end.
     """
     events = _Events(transfers, blocks, sum(len(step.parts) for step in steps))
     yield from events.at(-1)
     yield Inputs(inputs)
+    if states:
+        yield BeginStates(states)
     position = -1
     for number, step in enumerate(steps):
         for index, part in enumerate(step.parts):
@@ -63,6 +69,8 @@ def lower_network(
     yield from events.at(position + 1)
     yield from map(Convert, final)
     yield Outputs(outputs)
+    if states:
+        yield EndStates(states)
 
 
 class _Events:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from importlib.resources import files
 
+#: Of networks with state: which of the vectors begin with the initial one, a byte each, 1 or 0.
+RESETS_FILE = "resets.bin"
+
 _SUFFIXES = (".c", ".h", ".mk")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import tempfile
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import numpy.typing as npt
 
 from dory_core.errors import DoesNotFit, UsageError, VerificationFailed
 from dory_core.ir.layout import HWC
+from dory_core.runtime import RESETS_FILE
 from dory_core.simulate.build import build
 from dory_core.simulate.compiler import Compiler
 from dory_core.simulate.dump import make_folder
@@ -54,6 +56,8 @@ def run_host(app_dir: Path, request: RunRequest, *, compiler: Compiler | None = 
             if request.floats is not None:
                 floats = b"".join(given for given, _ in request.floats)
                 (vectors / "input_float.bin").write_bytes(floats)
+            if request.starts:
+                (vectors / RESETS_FILE).write_bytes(bytes(request.starts))
         raw = Path(folder, "dump")
         command = [str(program), "--vectors", str(vectors), "--dump", str(raw)]
         command += ["--dma", request.dma, "--seed", str(request.seed)]
@@ -72,7 +76,8 @@ def run_host(app_dir: Path, request: RunRequest, *, compiler: Compiler | None = 
 def _compare(number: int, execution: Path, request: RunRequest) -> Run:
     values = {layer.index: _load(execution, layer) for layer in request.layers}
     run = request.compare(number, values)
-    _check_output(execution, request, run.input)
+    _check_bytes(execution, request, "output", request.output_layers, run.input)
+    _check_bytes(execution, request, "state", request.state_layers, run.input)
     if request.floats is not None:
         _, expected = request.floats[number % len(request.floats)]
         _check_floats((execution / "output_float.bin").read_bytes(), expected, run.input)
@@ -111,21 +116,23 @@ def _load(execution: Path, layer: LayerOutput) -> npt.NDArray[np.int64]:
     return layer.full(values.transpose(1, 2, 0))
 
 
-def _check_output(execution: Path, request: RunRequest, name: str) -> None:
-    """Raise unless the network's output, in HWC, is what its layers handed out."""
-    if not request.output_layers:
+def _check_bytes(
+    execution: Path, request: RunRequest, what: str, layers: Sequence[int], name: str
+) -> None:
+    """Raise unless the network's output or state, in HWC, is what its layers handed out."""
+    if not layers:
         return
     layouts = {layer.index: layer for layer in request.layers if not layer.layout.is_hwc}
     made = b""
-    for index in request.output_layers:
+    for index in layers:
         data = (execution / f"layer_{index:02d}.bin").read_bytes()
         if index in layouts:
             layer = layouts[index]
             data = HWC.pack(layer.layout.unpack(data, layer.tensor), layer.tensor)
         made += data
-    if (execution / "output.bin").read_bytes() != made:
-        listed = ", ".join(str(index) for index in request.output_layers)
-        raise VerificationFailed(f"{name}: the network's output is not that of layer {listed}")
+    if (execution / f"{what}.bin").read_bytes() != made:
+        listed = ", ".join(str(index) for index in layers)
+        raise VerificationFailed(f"{name}: the network's {what} is not that of layer {listed}")
 
 
 def _check_floats(data: bytes, expected: bytes, name: str) -> None:

@@ -26,6 +26,9 @@ class RunRequest:
         checked that the application hands out exactly those bytes.
     floats: per input, the network's inputs and expected outputs as float32, all of each one after
         the other, for an application that converts them; None for one that does not.
+    state_layers: layers whose outputs, one after the other, are the state that an inference leaves.
+    starts: per input, whether the network begins with its initial state; empty for one without
+        state. Every repetition begins so.
     dma, seed: when transfers move their bytes: early, late, or random by seed.
     repeat: executions of all inputs, in one process, on the same arenas.
     sanitize: "address,undefined" or "thread". dump: directory for ``layer_NN.npy``, shape
@@ -41,6 +44,8 @@ class RunRequest:
     input_names: Sequence[str] | None = None
     output_layers: Sequence[int] = ()
     floats: Sequence[tuple[bytes, bytes]] | None = None
+    state_layers: Sequence[int] = ()
+    starts: Sequence[bool] = ()
     target: str = ""
     dma: str = "early"
     seed: int = 1

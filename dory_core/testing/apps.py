@@ -13,7 +13,7 @@ from dory_core.ir import Graph
 from dory_core.pipeline import IMPORTED, PASSES, setup_for
 from dory_core.plan import DEFAULT_PREFIX, Plan
 from dory_core.plugins import Plugins, load_plugins
-from dory_core.reference import random_inputs, run
+from dory_core.reference import random_inputs, run_sequence
 from dory_core.simulate.result import Run
 
 DMA_MODES = ("early", "late", "random")
@@ -33,6 +33,8 @@ def build_app(
 ) -> Plan:
     """Plan ``graph`` for ``target`` and write the application with one random vector per seed.
 
+    State goes from one vector to the next.
+
     Raises the errors of planning: NotSupported, DoesNotFit.
     """
     plugins = plugins or load_plugins()
@@ -47,7 +49,7 @@ def build_app(
     )
     graph = pipeline.run(graph, setup, after=IMPORTED, until=PASSES)
     plan: Plan = pipeline.run(graph, setup, after=PASSES)
-    vectors = [run(graph, random_inputs(graph, seed)) for seed in seeds]
+    vectors = tuple(run_sequence(graph, (random_inputs(graph, seed) for seed in seeds)))
     write_network(directory, graph, plan, vectors, plugins, setup.ctx)
     return plan
 

@@ -265,6 +265,23 @@ def _zero_points() -> Graph:
     return infer_types(graph.name, inputs, tuple(ops), graph.outputs)
 
 
+def _state() -> Graph:
+    """Three states: the last rows of a tensor, a sum that runs on, and what a layer reads before it
+    is written anew."""
+    b = GraphBuilder((6, 2, 9), seed=7, name="state")
+    rows, sums, late = b.state((8, 4, 9), U8, 3), b.state((8, 2, 9)), b.state((8, 2, 9), U8, 255)
+    new = b.conv(8, _win(1))
+    seen = b.concat(rows, new, axis=1)
+    b.conv(8, _win((5, 3), 1, (0, 1, 0, 1)), source=seen)
+    total = b.add(b.last, sums, requants=(requant(1, 0, 90, 0, 255),))
+    b.conv(8, _win(3, 1, 1), source=late)
+    joined = b.add(b.last, total, requants=(requant(1, 0, 80, 0, 255),))
+    delayed = b.conv(8, _win(1), source=joined)
+    left = b.slice((0, 2, 0), (8, 4, 9), source=seen)
+    out = b.linear(5, source=delayed)
+    return b.graph((out,), {rows: left, sums: total, late: delayed})
+
+
 def _zeros(window: Window) -> Window:
     return replace(window, pad_value=-128)
 
@@ -295,5 +312,6 @@ def network_cases() -> tuple[Case, ...]:
         Case("temporal", frozenset({"dilation", "add"}), _temporal),
         Case("residual_from_input", frozenset({"add", "16-bit"}), _from_input),
         Case("zero_points", frozenset({"add", "depthwise", "pool", "signed"}), _zero_points),
+        Case("state", frozenset({"add", "kinds", "state"}), _state),
         *(Case(name, frozenset({"kinds"}), build) for name, build in KINDS_NETWORKS),
     )

@@ -6,7 +6,7 @@ and a wrong value anywhere shows in the result.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import sqrt
 from typing import Any
@@ -26,6 +26,7 @@ from dory_core.ir import (
     Requant,
     Reshape,
     Slice,
+    State,
     Tensor,
     Window,
     requant,
@@ -52,6 +53,7 @@ class GraphBuilder:
     name: str = "network"
     _layers: list[Op] = field(default_factory=list)
     _extra: list[Tensor] = field(default_factory=list)
+    _states: dict[str, Array] = field(default_factory=dict)
     _rng: np.random.Generator = field(init=False)
 
     def __post_init__(self) -> None:
@@ -67,6 +69,14 @@ class GraphBuilder:
         """Add a second network input of the same shape (for a lone Add)."""
         name = f"input_{len(self._extra)}"
         self._extra.append(self._tensor(name, self.shape, values))
+        return name
+
+    def state(self, shape: tuple[int, int, int], values: Range = U8, initial: int = 0) -> str:
+        """Add a tensor that an inference finds as the one before has left it; :meth:`graph` says as
+        what. initial: of all elements."""
+        name = f"state_{len(self._states)}"
+        self._extra.append(self._tensor(name, shape, values))
+        self._states[name] = Array(np.full(shape, initial))
         return name
 
     # -- layers -------------------------------------------------------------------------------
@@ -218,10 +228,16 @@ class GraphBuilder:
         head["inputs"] = sources
         return self._append(kind(**head, **fields))
 
-    def graph(self, outputs: Iterable[str] | None = None) -> Graph:
-        """Return the Graph; outputs: by default the last tensor."""
+    def graph(
+        self, outputs: Iterable[str] | None = None, states: Mapping[str, str] | None = None
+    ) -> Graph:
+        """Return the Graph; outputs: by default the last tensor. states: as what each is left."""
+        kept = tuple(
+            State(name, name, written, self._states[name])
+            for name, written in (states or {}).items()
+        )
         names = tuple(outputs) if outputs is not None else (self._layers[-1].output,)
-        return infer_types(self.name, tuple(self._extra), tuple(self._layers), names)
+        return infer_types(self.name, tuple(self._extra), tuple(self._layers), names, states=kept)
 
     def shape_of(self, name: str) -> tuple[int, int, int]:
         """Return (C, H, W) of a tensor."""

@@ -7,10 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dory_core.ir import Array, AvgPool, Conv, Graph, Requant, Tensor, mean_requant
+from dory_core.ir import Array, AvgPool, Conv, Graph, Requant, Tensor, mean_requant, requant
 from dory_core.ir.parse import parse_graph
 from dory_core.ir.ranges import infer_types
 from dory_core.ir.text import array_text, graph_text
+from dory_core.testing.graphs import GraphBuilder
 from tests.planning.random_graphs import random_graph
 
 SMALL = """\
@@ -51,6 +52,43 @@ def same(a: Graph, b: Graph) -> None:
     assert a == b
     assert (a.name, a.notes, a.reference) == (b.name, b.notes, b.reference)
     assert [(op.name, op.tensor) for op in a.ops] == [(op.name, op.tensor) for op in b.ops]
+
+
+def test_state_is_read_back_with_its_initial_values() -> None:
+    b = GraphBuilder((4, 3, 5))
+    old, table = b.state((4, 3, 5), (0, 255), 7), b.state((4, 3, 5))
+    total = b.add("input", old, requants=(requant(1, 0, 90, 0, 255),))
+    graph = b.graph((total,), {old: total, table: total})
+    values = Array(np.arange(60).reshape(4, 3, 5))
+    states = (graph.states[0], replace(graph.states[1], initial=values))
+    graph = replace(graph, states=states)
+    text = graph_text(graph, constants=True)
+    assert "state state_0: u8 (4, 3, 5) [0, 255] from layer_00" in text
+    assert parse_graph(text) == graph
+    assert graph_text(parse_graph(text), constants=True) == text
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("state s: u8 (4, 3, 5) [0, 255] from input", "no layer computes 'input'"),
+        ("state s: u8 (4, 3, 4) [0, 255] from layer_00", "in different forms"),
+        ("state s: u8 (4, 3, 5) [0, 1] from layer_00", "a value is left"),
+        ("state s: u8 (4, 3, 5) [1, 255] from layer_00", "initial values"),
+        ("state input: u8 (4, 3, 5) [0, 255] from layer_00", "an input or output, too"),
+    ],
+)
+def test_state_that_cannot_be_is_refused(line: str, reason: str) -> None:
+    text = f"""network net
+input input: u8 (4, 3, 5) [0, 255]
+{line}
+layer_00 = MaxPool(input) 1x1
+output layer_00
+"""
+    if "[1, 255]" in line:
+        text = text.replace("[0, 255]", "[1, 255]", 1)
+    with pytest.raises(ValueError, match=reason):
+        parse_graph(text)
 
 
 def test_what_is_left_out_follows_from_the_rest() -> None:

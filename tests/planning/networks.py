@@ -43,7 +43,13 @@ def changed_plan(plan: Plan, **changes: Any) -> Plan:
     plan = replace(plan, **changes)
     blocks = next(level.blocks for level in plan.levels if level.name == "L2")
     operations = lower_network(
-        plan.steps, plan.transfers, plan.inputs, plan.outputs, plan.final_conversions, blocks
+        plan.steps,
+        plan.transfers,
+        plan.inputs,
+        plan.outputs,
+        plan.final_conversions,
+        blocks,
+        plan.states,
     )
     program = lower(plan.steps, operations, plan.any_core and plan.cores > 1)
     return replace(plan, program=program)

@@ -35,9 +35,11 @@ from dory_core.plan.operations import (
     L1,
     Address,
     Barrier,
+    BeginStates,
     Call,
     Copy,
     Dead,
+    EndStates,
     ExtStart,
     ExtWait,
     Inputs,
@@ -217,6 +219,10 @@ class Machine:
             elif isinstance(operation, Outputs):
                 for place in operation.places:
                     self._expect(_memory(place), *self._elements(place), "end")
+            elif isinstance(operation, BeginStates):
+                self._inputs(state.place for state in operation.states)
+            elif isinstance(operation, EndStates):
+                self._end_states(operation)
             elif isinstance(operation, View):
                 for operand in plan.steps[operation.step].inputs:
                     where = f"view {operand.place.tensor.name}"
@@ -233,6 +239,18 @@ class Machine:
         for place in places:
             ids = self._number(place.tensor.name, place.tensor.size_bytes)
             self._define(_memory(place), place.offset, ids, place.tensor.name)
+
+    def _end_states(self, operation: EndStates) -> None:
+        """Copy new state to its places, all of which lies there in the end."""
+        for state in operation.states:
+            if state.copied:
+                at, ids = self._elements(state.left)
+                self._expect(_memory(state.left), at, ids, f"copy of state {state.name}")
+                at, ids = self._elements(state.at_end)
+                self.memories[_memory(state.place)][at] = ids
+        for state in operation.states:
+            where = f"the next inference, state {state.name}"
+            self._expect(_memory(state.at_end), *self._elements(state.at_end), where)
 
     def _report(self, report: Report) -> None:
         place = next(s.output.place for s in self.plan.steps if s.index == report.layer)

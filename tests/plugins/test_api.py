@@ -163,7 +163,7 @@ ConvTranspose Desktop DesktopRun DmaHal DoesNotFit DoryError Frontend FrontendOp
 Graph Kernel Layer LayerOutput LayerRanges LayerResult Layout Level Linear Link Lut MEAN_INSIDE
 MaxPool Maximum Memory MemoryAccesses MemoryHierarchy Minimum Mul Narrow NotSupported Number Op
 OperatingPoint Option OutputFile PAD_VALUE Pad Pass Place Recipe Rejection Requant Reshape Resize
-RunRequest RunResult Runner Slice Softmax Staircase StructValue TURN TWO_ADDENDS Target
+RunRequest RunResult Runner Slice Softmax Staircase State StructValue TURN TWO_ADDENDS Target
 TargetContext Tensor Term Tile ToolMissing Traits Transpose UsageError VECTORS_OPTION
 VerificationFailed WeightBlock Window build_program cache_dir cached_file cached_per_layer ceil_div
 cli exact_addend_interval extent find_compiler float_requant hookimpl image_vectors infer_layer

@@ -27,7 +27,7 @@ for the chip. ${"Every core then calls" if plan.cores > 1 else "Then call"}
     #include "${plan.prefix}_network.h"
 
     dory_network_io_t io = {
-      .l1 = arena_l1, .l1_size = ${name}_L1_BYTES, /* aligned to DORY_ARENA_ALIGN, free between two runs */
+      .l1 = arena_l1, .l1_size = ${name}_L1_BYTES, /* aligned to DORY_ARENA_ALIGN${"" if plan.states else ", free between two runs"} */
       .l2 = arena_l2, .l2_size = ${name}_L2_BYTES,
       .input = input, .output = output,            /* ${name}_INPUT_BYTES, ${name}_OUTPUT_BYTES */
     };
@@ -38,8 +38,13 @@ Input and output as floats (`--float-io`): one core calls `${plan.prefix}_quanti
 `${plan.prefix}_dequantize_output(output, values)` after it.
 
 % endif
+% if plan.states:
+The network has state: ${sum(state.place.size_bytes for state in plan.states)} bytes of the L2 arena (`${name}_STATE_PARTS`) stay as they are between two runs.
+`${plan.prefix}_network_reset()` lets the next run begin with the initial state; the first one does so by itself.
+
+% endif
 Two networks in one firmware: compile each with a `--prefix` of its own. Build `src/` and `weights/` of each with its
-own `inc/`; `hal/` and what both have in `kernels/` are built once. They may use the same arenas.
+own `inc/`; `hal/` and what both have in `kernels/` are built once. They may use the same arenas${", but for state" if plan.states else ""}.
 
 Memory used: ${plan.levels[0].used} bytes of L1 and ${plan.arena_used} bytes of L2 as arenas, of budgets of ${plan.arena_bytes[1]} and ${plan.arena_bytes[2]} bytes; ${constants_text(plan)}.
 % if plan.more_l2_bytes:

@@ -27,6 +27,18 @@ static inline const uint8_t *dory_vector_input(uint32_t run)
   return ${one("input")};
 }
 
+% if state:
+/* Whether a run begins with the initial state; others follow the run before. */
+static inline int dory_vector_begins(uint32_t run)
+{
+% if names:
+  return run >= dory_vector_count() ? run == 0 : dory_vectors_resets[run];
+% else:
+  return run == 0;
+% endif
+}
+
+% endif
 static inline const uint8_t *dory_vector_output(uint32_t run)
 {
   (void)run;

@@ -2,7 +2,8 @@
 <%! from dory_core.quoting import c_comment, c_string %>\
 <%! from dory_core.codegen.conversions import layer_layouts, layout_symbols %>\
 <%! from dory_core.codegen.names import weights_symbol %>\
-<%! from dory_core.codegen.network import copied, l2_bases, linked_steps, used_arenas %>\
+<%! from dory_core.codegen.network import copied, l2_bases, linked_steps, place_address, used_arenas %>\
+<%! from dory_core.codegen.state import initial_lines, kept_lines, table_rows %>\
 <%
 body, linked = network_body(plan), linked_steps(plan)
 inputs, outputs = list(copied("input", plan.inputs)), list(copied("output", plan.outputs))
@@ -41,7 +42,7 @@ const dory_l2_const_t dory_l2_consts[] = {
 };
 const uint32_t dory_l2_const_count = ${len(linked)};
 
-% if plan.cores > 1 and (inputs or outputs):
+% if plan.cores > 1 and (inputs or outputs or plan.states):
 /* Copies bytes with all cores, each its own part. */
 static void copy_bytes(uint8_t *dst, const uint8_t *src, uint32_t bytes) {
   const uint32_t part = (bytes + DORY_CORES - 1) / DORY_CORES;
@@ -84,6 +85,26 @@ static void report(const dory_network_io_t *io, int layer, const uint8_t *data, 
 }
 % endif
 
+% if plan.states:
+% for number, state in enumerate(plan.states):
+% if state.table_bytes:
+/* Initial values of state ${c_comment(state.name)}. */
+static const uint8_t initial_${number}[${len(state.initial)}] = {
+% for row in table_rows(state.initial):
+${row}
+% endfor
+};
+
+% endif
+% endfor
+/* Whether state is what the inference before has left. */
+static uint8_t state_is_set;
+
+void ${plan.prefix}_network_reset(void) {
+  state_is_set = 0;
+}
+
+% endif
 int ${plan.prefix}_network_run(const dory_network_io_t *io) {
 <% given = ["l1", "l2"] + ["input"] * bool(inputs) + ["output"] * bool(outputs) %>\
   if (io == NULL || ${" || ".join(f"io->{name} == NULL" for name in given)}) {
@@ -151,17 +172,33 @@ int ${plan.prefix}_network_run(const dory_network_io_t *io) {
     ${copy_bytes}(${place}, ${buffer}, ${bytes});
   }
 % endfor
+% if plan.states:
+  if (!state_is_set) {
+% for number, state in enumerate(plan.states):
+% for line in initial_lines(state, number, plan.cores):
+    ${line}
+% endfor
+% endfor
+  }
+% endif
 % if plan.cores > 1:
   dory_barrier();
 % endif
-% if inputs and plan.cores > 1:
+<% defined = [(place, bytes) for _, place, bytes in inputs] + [(place_address(s.place), s.place.size_bytes) for s in plan.states] %>\
+% if defined and plan.cores > 1:
   if (dory_core_id() == 0) {
-% for _, place, bytes in inputs:
+% if plan.states:
+    state_is_set = 1;
+% endif
+% for place, bytes in defined:
     DORY_SIM_L2_DEFINE(${place}, ${bytes});
 % endfor
   }
 % else:
-% for _, place, bytes in inputs:
+% if plan.states:
+  state_is_set = 1;
+% endif
+% for place, bytes in defined:
   DORY_SIM_L2_DEFINE(${place}, ${bytes});
 % endfor
 % endif
@@ -181,6 +218,21 @@ int ${plan.prefix}_network_run(const dory_network_io_t *io) {
     ${copy_bytes}(${buffer}, ${place}, ${bytes});
   }
 % endfor
+% if plan.states:
+% if plan.cores > 1 and outputs and any(state.copied for state in plan.states):
+  dory_barrier(); /* outputs may lie where the new state goes */
+% endif
+% for state in plan.states:
+% if state.copied:
+% if plan.cores > 1 and state.overlaps and not loop.first:
+  dory_barrier(); /* others read what this writes over */
+% endif
+% for line in kept_lines(state, plan.cores):
+  ${line}
+% endfor
+% endif
+% endfor
+% endif
 % if plan.cores > 1:
   dory_barrier();
 % endif

@@ -9,6 +9,9 @@
  *   generated for ${plan.target}: ${len(plan.steps)} layers, ${plan.macs} MAC
  *   input   ${shape_text(plan.inputs)}
  *   output  ${shape_text(plan.outputs)}
+% if plan.states:
+ *   state   ${len(plan.states)} tensors, ${sum(s.place.size_bytes for s in plan.states)} B of L2 that live from one inference to the next
+% endif
  *   L1      ${plan.arena_bytes[1]} B arena
  *   L2      ${" + ".join(f"{n} B" for n in (plan.arena_bytes[2], *plan.more_l2_bytes))} arena, ${constants_text(plan)}
  */
@@ -24,7 +27,7 @@
 
 % if plan.prefix != "dory":
 /* What the programs of this application call them. */
-% for public in ("network_run", "l2_consts", "l2_const_count", "layer_layouts", *FLOAT_FUNCTIONS * plan.float_io):
+% for public in ("network_run", "l2_consts", "l2_const_count", "layer_layouts", *FLOAT_FUNCTIONS * plan.float_io, *["network_reset"] * bool(plan.states)):
 #define dory_${public} ${plan.prefix}_${public}
 % endfor
 
@@ -87,6 +90,10 @@
 #define DORY_NETWORK_OUTPUT_PARTS ${l3_parts(plan.outputs)} /* offset in L3 and bytes of each */
 % endif
 
+% if plan.states:
+#define DORY_NETWORK_STATES ${len(plan.states)} /* tensors that live from one inference to the next */
+#define DORY_NETWORK_STATE_PARTS ${plan.prefix.upper()}_STATE_PARTS
+% endif
 /* Tables of constants hold 64-bit numbers, and a DMA likes them aligned. */
 #ifdef __GNUC__
 #define DORY_TABLE __attribute__((aligned(${max(8, plan.dma.alignment_bytes)})))

@@ -4,7 +4,8 @@
  *       [--l3 FILE] [--timeout SECONDS]
  *
  * vectors/input.bin holds the inputs in storage form one after the other, layer_NN.bin the outputs
- * of layer NN for the same inputs. Exit status: 0 exact, 2 wrong usage, 5 values differ,
+ * of layer NN for the same inputs, and resets.bin one byte for each: 1 where the network begins with
+ * its initial state. Every repetition begins so. Exit status: 0 exact, 2 wrong usage, 5 values differ,
  * 70 the simulator found a fault. */
 #include "sim_internal.h"
 
@@ -313,6 +314,27 @@ static void convert_output(progress_t *progress, const void *output) {
 }
 #endif
 
+#ifdef DORY_NETWORK_STATES
+/* Lets an inference begin with the initial state where the vectors say so. */
+static void reset_state(const options_t *options, uint32_t input_index) {
+  char path[PATH_ROOM];
+  uint8_t begins = 0;
+  path_of(path, "%s/resets.bin", options->vectors);
+  if (!read_part(path, input_index, &begins, 1) || begins || input_index == 0)
+    dory_network_reset();
+}
+
+/* Writes the state that an inference has left. */
+static void write_state(const dory_network_io_t *io, const char *path) {
+  static const struct { uint32_t memory, offset, bytes; } parts[] = DORY_NETWORK_STATE_PARTS;
+  for (uint32_t i = 0; i < DORY_NETWORK_STATES; ++i) {
+    const uint8_t *const base =
+        parts[i].memory ? io->l2_more[parts[i].memory - 1].base : io->l2;
+    write_file(path, i ? "ab" : "wb", base + parts[i].offset, parts[i].bytes);
+  }
+}
+#endif
+
 static int run_network(void *argument) { return dory_network_run(argument); }
 
 static void load_l3(const char *path) {
@@ -414,6 +436,10 @@ int main(int argc, char **argv) {
     }
 #endif
 
+#ifdef DORY_NETWORK_STATES
+    /* The first inference of all begins with the initial state by itself. */
+    if (progress.run > 0) reset_state(&options, progress.input_index);
+#endif
     const int result = dory_sim_run(run_network, &io);
     if (result != DORY_OK) dory_sim_fault(NULL, 0, "dory_network_run returns %d", result);
     if (progress.layers != DORY_NETWORK_LAYERS)
@@ -435,6 +461,10 @@ int main(int argc, char **argv) {
     if (options.dump) {
       path_of(path, "%s/run_%02lu/output.bin", options.dump, (unsigned long)progress.run);
       write_file(path, "wb", output, DORY_NETWORK_OUTPUT_BYTES);
+#ifdef DORY_NETWORK_STATES
+      path_of(path, "%s/run_%02lu/state.bin", options.dump, (unsigned long)progress.run);
+      write_state(&io, path);
+#endif
       path_of(path, "%s/run_%02lu/counts.txt", options.dump, (unsigned long)progress.run);
       write_counts(path);
     }

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
-from dory_core.api import FrontendOptions, Graph, NotSupported, infer_types
+from dory_core.api import Array, FrontendOptions, Graph, NotSupported, State, infer_types
 from dory_tflite.fixed_point import FactorError
 from dory_tflite.model import FileTensor, Model, Subgraph
-from dory_tflite.network import Bound, Network
+from dory_tflite.network import Bound, Network, Triple
 from dory_tflite.node import BYTES, Node
 from dory_tflite.operators import OPERATORS
 from dory_tflite.reader import read_model
@@ -72,20 +73,37 @@ def import_model(model: Model) -> Imported:
     return _finish(model.name, subgraph, network)
 
 
-def _state_notes(network: Network) -> list[str]:
-    variables, notes = network.variables, []
-    for name, tensor in variables.assigned.items():
-        first = variables.initial.get(name)
-        start = "" if first is None else f", at first {_extent(first)}"
-        notes.append(
-            f"state '{name}': output {tensor.label} is an input of the next inference{start}"
+def _states(network: Network) -> tuple[State, ...]:
+    """Return the variables that an inference reads before it assigns them."""
+    variables, states = network.variables, []
+    for name, read in variables.read.items():
+        left = variables.assigned.get(name, read)
+        place = network.place(read).name
+        shape = network.tensors[place].shape
+        if left.type != read.type or left.elements != read.elements:
+            raise NotSupported(
+                f"variable '{name}': {left.label} of {left.elements} {left.type} is assigned,"
+                f" {read.label} of {read.elements} {read.type} is read",
+                "the file is damaged; export it again",
+            )
+        written = network.computed(network.reshaped(left, shape), left)
+        states.append(
+            State(name, place, written, _initial(variables.initial.get(name), left, shape))
         )
-    return notes
+    return tuple(states)
 
 
-def _extent(values: npt.NDArray[Any]) -> str:
-    lo, hi = values.min(), values.max()
-    return f"{lo} everywhere" if lo == hi else f"values of {lo} to {hi}"
+def _initial(values: npt.NDArray[Any] | None, tensor: FileTensor, shape: Triple) -> Array:
+    """Return what a variable is at first: the zero point of what is assigned where nobody says."""
+    channels, height, width = shape
+    if values is None:
+        return Array(np.full(shape, tensor.zero_points[0] if tensor.zero_points else 0))
+    if values.size != channels * height * width:
+        raise NotSupported(
+            f"{tensor.label} has {channels * height * width} elements, {values.size} at first",
+            "the file is damaged; export it again",
+        )
+    return Array(values.reshape(height, width, channels).transpose(2, 0, 1))
 
 
 def _add_input(network: Network, tensor: FileTensor) -> None:
@@ -102,9 +120,12 @@ def _add_input(network: Network, tensor: FileTensor) -> None:
 
 def _finish(name: str, subgraph: Subgraph, network: Network) -> Imported:
     results = [subgraph.tensors[index] for index in subgraph.outputs]
-    results += network.variables.assigned.values()
-    outputs = tuple(dict.fromkeys(network.flat(tensor) for tensor in results))
-    network.notes += _state_notes(network)
+    places = (network.flat(tensor) for tensor in results)
+    found = [
+        network.computed(place, tensor) if place in network.states else place
+        for place, tensor in zip(places, results, strict=True)
+    ]
+    outputs, states = tuple(dict.fromkeys(found)), _states(network)
     if not outputs:
         raise NotSupported(f"{name}: it has no output")
     direct = [output for output in outputs if output in network.inputs]
@@ -114,11 +135,12 @@ def _finish(name: str, subgraph: Subgraph, network: Network) -> Imported:
         raise NotSupported(f"{name}: it holds no integer layer behind a network input")
     graph = infer_types(
         name,
-        tuple(network.tensors[name] for name in network.inputs),
+        tuple(network.tensors[name] for name in (*network.inputs, *network.states)),
         tuple(network.ops),
         outputs,
         tuple(network.notes),
         REFERENCE,
         network.scales,
+        states,
     )
     return Imported(graph, dict(network.bound))

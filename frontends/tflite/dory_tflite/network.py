@@ -74,12 +74,14 @@ class Variables:
     """State of the file: what is kept from one inference to the next.
 
     handles: name of the variable by the tensor that names it. values: where the value lies that a
-    read gives. assigned: tensor of the file that an inference leaves, by variable. initial: what
-    the first inference finds, by variable.
+    read gives. read: tensor of the file that holds what the inference before has left, by variable.
+    assigned: tensor of the file that an inference leaves, by variable. initial: what the first
+    inference finds, by variable.
     """
 
     handles: dict[int, str] = field(default_factory=dict)
     values: dict[str, Bound] = field(default_factory=dict)
+    read: dict[str, FileTensor] = field(default_factory=dict)
     assigned: dict[str, FileTensor] = field(default_factory=dict)
     initial: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
 
@@ -91,6 +93,7 @@ class Network:
         self.file = subgraph.tensors
         self.ops: list[Op] = []
         self.inputs: list[str] = []
+        self.states: list[str] = []
         self.tensors: dict[str, Tensor] = {}
         self.scales: dict[str, tuple[float, int]] = {}
         self.bound: dict[int, Bound] = {}
@@ -99,13 +102,20 @@ class Network:
 
     def add_input(self, tensor: FileTensor, lo: int, hi: int) -> None:
         """Make a tensor of the file an input of the network."""
+        self.inputs.append(self._add_source(tensor, lo, hi))
+
+    def add_state(self, tensor: FileTensor, lo: int, hi: int) -> None:
+        """Make a tensor of the file one that an inference finds as the one before has left it."""
+        self.states.append(self._add_source(tensor, lo, hi))
+
+    def _add_source(self, tensor: FileTensor, lo: int, hi: int) -> str:
         name = f"t{tensor.index}"
         shape = canonical_shape(tensor)
         scale, zero_point = tensor.scales[0], tensor.zero_points[0]
         found = Tensor(name, *shape, lo, hi, 8, lo < 0, scale, zero_point)
-        self.inputs.append(name)
         self.tensors[name] = found
         self.bind(tensor, Bound(name))
+        return name
 
     def bind(self, tensor: FileTensor, bound: Bound) -> None:
         """Say where a tensor of the file lies."""
@@ -161,7 +171,7 @@ class Network:
         self.flat(tensor)
         bound = self.place(tensor)
         shape = canonical_shape(tensor)
-        if self.tensors[bound.name].shape != shape and not self._reshaped_input(bound.name, shape):
+        if self.tensors[bound.name].shape != shape and not self._reshaped_source(bound.name, shape):
             bound = self._moved(bound, Reshape, tensor, shape=shape)
         return bound.name
 
@@ -182,9 +192,9 @@ class Network:
         before, after = (0, top, left), (0, bottom, right)
         self._moved(bound, Pad, tensor, before=before, after=after, value=bound.pad_value)
 
-    def _reshaped_input(self, name: str, shape: Triple) -> bool:
-        """Give a network input that nothing has read yet another shape; False where it cannot."""
-        if name not in self.inputs or any(name in op.inputs for op in self.ops):
+    def _reshaped_source(self, name: str, shape: Triple) -> bool:
+        """Give an input or state that nothing has read yet another shape; False where it cannot."""
+        if name not in (*self.inputs, *self.states) or any(name in op.inputs for op in self.ops):
             return False
         channels, height, width = shape
         self.tensors[name] = replace(
@@ -195,8 +205,17 @@ class Network:
     def reshaped(self, tensor: FileTensor, shape: Triple) -> str:
         """Return the elements of a tensor in the order of the file and in another shape."""
         name = self.flat(tensor)
-        if self.tensors[name].shape == shape or self._reshaped_input(name, shape):
+        if self.tensors[name].shape == shape or self._reshaped_source(name, shape):
             return name
+        return self._renamed(name, tensor, shape)
+
+    def computed(self, name: str, tensor: FileTensor) -> str:
+        """Return a tensor that a layer computes with the elements of ``name``."""
+        if name not in (*self.inputs, *self.states):
+            return name
+        return self._renamed(name, tensor, self.tensors[name].shape)
+
+    def _renamed(self, name: str, tensor: FileTensor, shape: Triple) -> str:
         return self._append(
             Reshape,
             f"Reshape of tensor {tensor.index}",

@@ -82,25 +82,24 @@ def test_state_goes_from_one_inference_to_the_next() -> None:
     model = read_model(path)
     imported = import_model(model)
     graph, tensors = imported.graph, model.subgraphs[0].tensors
-    assert (len(graph.inputs), len(graph.outputs)) == (7, 7)
-    notes = [note for note in graph.notes if note.startswith("state ")]
-    assert len(notes) == 6
-    assert all("at first -128 everywhere" in note for note in notes)
+    assert (len(graph.inputs), len(graph.outputs), len(graph.states)) == (1, 1, 6)
+    assert all((state.initial.values == -128).all() for state in graph.states)
+    kept = {int(s.read.removeprefix("t")): s.written for s in graph.states}
+    assert kept == {before: imported.tensors[behind].name for before, behind in STATES.items()}
     interpreter, random = Interpreter(path.read_bytes(), model), np.random.default_rng(3)
-    values = {f"t{n}": np.full(graph.tensors[f"t{n}"].shape, -128) for n in STATES}
+    found = None
     for _ in range(4):
         audio = random.integers(-128, 128, tensors[0].shape).astype(np.int8)
         expected = interpreter.run({0: audio})
         shape = graph.tensors["t0"].shape
-        values["t0"] = audio.astype(np.int64).reshape(*shape[1:], shape[0]).transpose(2, 0, 1)
-        found = run_reference(graph, {name: values[name] for name in graph.inputs})
+        given = audio.astype(np.int64).reshape(*shape[1:], shape[0]).transpose(2, 0, 1)
+        state = None if found is None else {s.read: found[s.written] for s in graph.states}
+        found = run_reference(graph, {"t0": given}, state)
         for index, wanted in expected.items():
             bound = imported.tensors.get(index)
             if bound is not None:
                 got = file_values(tensors[index], bound, found[bound.name])
                 assert np.array_equal(got, wanted), index
-        for before, behind in STATES.items():
-            values[f"t{before}"] = found[imported.tensors[behind].name]
 
 
 # Tensors of the state in front of an inference and behind it.

@@ -143,6 +143,8 @@ def _require_sdk() -> None:
 def _replace_vectors(app: Path, request: RunRequest, inputs: Sequence[bytes]) -> None:
     folder = app / "vectors"
     (folder / "input.bin").write_bytes(b"".join(inputs))
+    if request.starts:
+        (folder / "resets.bin").write_bytes(bytes(request.starts))
     for layer in request.layers:
         data = b"".join(layer.pack(values[layer.index]) for values in request.expected)
         (folder / f"layer_{layer.index:02d}.bin").write_bytes(data)

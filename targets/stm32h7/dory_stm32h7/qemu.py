@@ -59,6 +59,7 @@ def run_qemu(app_dir: Path, request: RunRequest) -> RunResult:
         data = (app_dir / "vectors/input.bin").read_bytes()
     with tempfile.TemporaryDirectory(prefix="dory-qemu-") as folder:
         Path(folder, "input.bin").write_bytes(data * request.repeat)
+        Path(folder, "resets.bin").write_bytes(bytes(request.starts) * request.repeat)
         _execute(_build(app_dir), Path(folder), request.timeout_s or _TIMEOUT_S)
         results = Path(folder, "results.bin")
         records = list(_records(results.read_bytes() if results.exists() else b""))

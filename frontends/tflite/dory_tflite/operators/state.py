@@ -1,7 +1,7 @@
 """State between inferences: CALL_ONCE, VAR_HANDLE, READ_VARIABLE and ASSIGN_VARIABLE.
 
-A variable becomes a network input, which is its value before the inference, and a network output,
-its value behind it: the caller hands the output of one inference to the next one.
+A variable becomes state of the network: the tensor that an inference finds, and the one that it
+leaves for the next inference.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ def _read(node: Node) -> None:
     variables, output = node.network.variables, node.output()
     name = variables.handles[node.input().index]
     if name not in variables.values:
-        node.network.add_input(output, *node.quantisation(output).bounds)
+        node.network.add_state(output, *node.quantisation(output).bounds)
         variables.values[name] = node.network.place(output)
+        variables.read[name] = output
     node.network.bind(output, variables.values[name])
 
 
@@ -80,7 +81,7 @@ OPERATORS = (
     Operator("VAR_HANDLE", "state", _handle),
     Operator(
         "READ_VARIABLE",
-        "a network input",
+        "state",
         _read,
         (
             _RESOURCE,
@@ -91,7 +92,7 @@ OPERATORS = (
     ),
     Operator(
         "ASSIGN_VARIABLE",
-        "a network output",
+        "state",
         _assign,
         (
             _RESOURCE,

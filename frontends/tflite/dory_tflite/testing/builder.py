@@ -1,4 +1,4 @@
-"""A writer of .tflite files: tensors, operators with their attributes, one subgraph."""
+"""A writer of .tflite files: tensors, operators with their attributes, state."""
 
 from __future__ import annotations
 
@@ -27,15 +27,20 @@ class _Tensor:
     scales: tuple[float, ...] = ()
     zero_points: tuple[int, ...] = ()
     axis: int = 0
+    variable: bool = False
 
 
 @dataclass(slots=True)
 class TfliteBuilder:
-    """Collects tensors and operators of one network; ``build`` returns the file."""
+    """Collects tensors and operators of one network; ``build`` returns the file.
+
+    initialiser: what CALL_ONCE calls, the second subgraph.
+    """
 
     tensors: list[_Tensor] = field(default_factory=list)
     operators: list[tuple[str, list[int], list[int], dict[str, Any]]] = field(default_factory=list)
     inputs: list[int] = field(default_factory=list)
+    initialiser: TfliteBuilder | None = None
 
     def tensor(
         self, shape: Sequence[int], scale: float, zero_point: int, type: str = "INT8"
@@ -66,6 +71,32 @@ class TfliteBuilder:
         data = np.ascontiguousarray(array).tobytes()
         return self._add(_Tensor("", array.shape, kind, data, tuple(scales), zeros, axis))
 
+    def variable(
+        self, shape: Sequence[int], scale: float, zero_point: int, type: str = "INT8"
+    ) -> int:
+        """Add a tensor that its operator keeps from one inference to the next."""
+        kept = _Tensor("", tuple(shape), type, None, (scale,), (zero_point,), variable=True)
+        return self._add(kept)
+
+    def handle(self, name: str) -> int:
+        """Add the VAR_HANDLE of a variable; returns its tensor."""
+        resource = self.plain((), "RESOURCE")
+        self.operator("VAR_HANDLE", (), (resource,), SharedName=name, Container="")
+        return resource
+
+    def initial(self, name: str, values: int) -> None:
+        """Let CALL_ONCE assign a constant to a variable before the first inference.
+
+        values: tensor of this network with the constant.
+        """
+        if self.initialiser is None:
+            self.initialiser = TfliteBuilder()
+            self.operators.insert(0, ("CALL_ONCE", [], [], {"InitSubgraphIndex": 1}))
+        other = self.initialiser
+        other.operator(
+            "ASSIGN_VARIABLE", (other.handle(name), other._add(self.tensors[values])), ()
+        )
+
     def operator(
         self, code: str, inputs: Sequence[int], outputs: Sequence[int], **options: Any
     ) -> None:
@@ -75,12 +106,30 @@ class TfliteBuilder:
     def build(self, outputs: Sequence[int]) -> bytes:
         """Return the file whose network outputs are these tensors."""
         builder = flatbuffers.Builder(1024)
-        codes = sorted({code for code, *_ in self.operators})
+        networks = [(self, outputs)]
+        networks += [] if self.initialiser is None else [(self.initialiser, ())]
+        codes = sorted({code for network, _ in networks for code, *_ in network.operators})
         buffers = [_buffer(builder, None)]
-        for tensor in self.tensors:
-            if tensor.data is not None:
-                buffers.append(_buffer(builder, tensor.data))
-        tensors = self._tensor_tables(builder)
+        tables = []
+        for network, results in networks:
+            first = len(buffers)
+            buffers += [_buffer(builder, t.data) for t in network.tensors if t.data is not None]
+            tables.append(network._subgraph(builder, codes, results, first))
+        subgraphs = _tables(builder, tables)
+        code_vector = _tables(builder, [_code(builder, code) for code in codes])
+        buffer_vector = _tables(builder, buffers)
+        tflite.ModelStart(builder)
+        tflite.ModelAddVersion(builder, _SCHEMA_VERSION)
+        tflite.ModelAddOperatorCodes(builder, code_vector)
+        tflite.ModelAddSubgraphs(builder, subgraphs)
+        tflite.ModelAddBuffers(builder, buffer_vector)
+        builder.Finish(tflite.ModelEnd(builder), b"TFL3")
+        return bytes(builder.Output())
+
+    def _subgraph(
+        self, builder: Any, codes: list[str], outputs: Sequence[int], first_buffer: int
+    ) -> int:
+        tensors = self._tensor_tables(builder, first_buffer)
         operators = [
             _operator(builder, codes.index(code), code, i, o, options)
             for code, i, o, options in self.operators
@@ -93,23 +142,14 @@ class TfliteBuilder:
         tflite.SubGraphAddInputs(builder, inputs)
         tflite.SubGraphAddOutputs(builder, results)
         tflite.SubGraphAddOperators(builder, operator_vector)
-        subgraphs = _tables(builder, [tflite.SubGraphEnd(builder)])
-        code_vector = _tables(builder, [_code(builder, code) for code in codes])
-        buffer_vector = _tables(builder, buffers)
-        tflite.ModelStart(builder)
-        tflite.ModelAddVersion(builder, _SCHEMA_VERSION)
-        tflite.ModelAddOperatorCodes(builder, code_vector)
-        tflite.ModelAddSubgraphs(builder, subgraphs)
-        tflite.ModelAddBuffers(builder, buffer_vector)
-        builder.Finish(tflite.ModelEnd(builder), b"TFL3")
-        return bytes(builder.Output())
+        return int(tflite.SubGraphEnd(builder))
 
     def _add(self, tensor: _Tensor) -> int:
         self.tensors.append(tensor)
         return len(self.tensors) - 1
 
-    def _tensor_tables(self, builder: Any) -> list[int]:
-        tables, next_buffer = [], 1
+    def _tensor_tables(self, builder: Any, next_buffer: int) -> list[int]:
+        tables = []
         for index, tensor in enumerate(self.tensors):
             name = builder.CreateString(tensor.name or f"tensor_{index}")
             shape = _numbers(builder, tensor.shape, np.int32)
@@ -123,6 +163,8 @@ class TfliteBuilder:
             tflite.TensorAddName(builder, name)
             if quantisation is not None:
                 tflite.TensorAddQuantization(builder, quantisation)
+            if tensor.variable:
+                tflite.TensorAddIsVariable(builder, True)
             tables.append(tflite.TensorEnd(builder))
         return tables
 
@@ -196,6 +238,8 @@ def _options(builder: Any, code: str, given: dict[str, Any]) -> int:
     for key, value in given.items():
         if key in VECTORS:
             value = _numbers(builder, value, np.int32)
+        elif isinstance(value, str) and key not in ENUMERATIONS:
+            value = builder.CreateString(value)
         elif key in ENUMERATIONS:
             value = next(n for n, member in ENUMERATIONS[key].items() if member == value)
         stored[key] = value

@@ -39,6 +39,11 @@ int main(void)
         .input = dory_vector_input(run),
         .output = output,
     };
+#ifdef DORY_NETWORK_STATES
+    if (dory_vector_begins(run)) {
+      dory_network_reset();
+    }
+#endif
     const int result = dory_network_run(&io);
     if (result != 0) {
       dory_diana_result = result;

@@ -5,6 +5,7 @@
 #   make clean all run platform=board PMSIS_OS=pulpos      on the board
 #
 # GOLDEN: the files of vectors/ that are compared on the target. L3_FILES: constants in L3.
+# STATE_FILES: which vectors begin with the initial state.
 
 APP := dory
 APP_SRCS := $(wildcard src/*.c weights/*.c kernels/*.c kernels/external/*.c hal/gap8/*.c)
@@ -22,7 +23,7 @@ $(addprefix %/,$(patsubst %.c,%.o,$(wildcard kernels/*.c kernels/external/*.c)))
 
 # One file with all layers: an open file costs memory, the name of each one too.
 GOLDEN_FILE := $(CURDIR)/BUILD/golden.bin
-READFS_FILES := $(addprefix $(CURDIR)/,$(L3_FILES) vectors/input.bin) $(GOLDEN_FILE)
+READFS_FILES := $(addprefix $(CURDIR)/,$(L3_FILES) vectors/input.bin $(STATE_FILES)) $(GOLDEN_FILE)
 
 # The file must be there before the flash image is made; `all` alone is the goal of most builds.
 all:: $(GOLDEN_FILE)

@@ -2,6 +2,7 @@
  *
  * For each vector of the flash the network runs twice: once alone, for its cycles and its output,
  * and once handing out every layer, which core 0 compares with the vectors while the others wait.
+ * A network with state runs the vectors before it again each time, from the initial state on.
  * Results are printed after each run, one line per layer; the program ends with 0 when all is exact,
  * 5 when values differ, 70 when something else went wrong. */
 #include "dory_gap8_ext.h"
@@ -44,6 +45,9 @@ static uint8_t part[1024] __attribute__((aligned(8))); /* of a golden, and of th
 static result_t results[DORY_NETWORK_LAYERS];
 static struct pi_device cluster;
 static pi_fs_file_t *golden, *inputs;
+#ifdef DORY_NETWORK_STATES
+static pi_fs_file_t *resets; /* a byte per vector: 1 where it begins with the initial state */
+#endif
 static uint32_t vectors;
 
 static void fail(const char *what)
@@ -214,6 +218,31 @@ static void run(job_t *job, void (*on_layer)(void *, int, const void *, uint32_t
   }
 }
 
+#ifdef DORY_NETWORK_STATES
+/* Whether a vector begins with the initial state. */
+static int begins(uint32_t vector)
+{
+  pi_fs_copy(resets, vector, part, 1, 1);
+  return vector == 0 || part[0] != 0;
+}
+
+/* Runs the vectors that the state of a vector comes from. */
+static void prepare_state(job_t *job)
+{
+  const uint32_t vector = job->vector;
+  while (!begins(job->vector)) {
+    job->vector--;
+  }
+  dory_network_reset();
+  for (; job->vector < vector; job->vector++) {
+    load_input(job->vector, (void *)job->io.input);
+    run(job, NULL);
+  }
+}
+#else
+static void prepare_state(job_t *job) { (void)job; }
+#endif
+
 /* Prints what the run that is measured gave; its output is compared here. Returns wrong elements. */
 static uint32_t report_cycles(const job_t *job)
 {
@@ -280,6 +309,12 @@ static void open_all(job_t *job)
   if (golden == NULL || inputs == NULL) {
     fail("the flash does not hold golden.bin and input.bin");
   }
+#ifdef DORY_NETWORK_STATES
+  resets = dory_gap8_open_file("resets.bin");
+  if (resets == NULL) {
+    fail("the flash does not hold resets.bin");
+  }
+#endif
   vectors = inputs->size / DORY_NETWORK_INPUT_BYTES;
   if (vectors == 0 || golden->size != vectors * DORY_GAP8_GOLDEN_BYTES) {
     fail("the vectors do not have the sizes of the network");
@@ -331,9 +366,11 @@ static void application(void)
   for (uint32_t n = 0; n < vectors * DORY_GAP8_REPEAT; n++) {
     job.vector = n % vectors;
     printf("dory: run %u input %u\n", (unsigned)n, (unsigned)job.vector);
+    prepare_state(&job);
     load_input(job.vector, (void *)job.io.input);
     run(&job, DORY_GAP8_PROFILE_LAYERS ? time_layer : NULL);
     wrong += report_cycles(&job);
+    prepare_state(&job);
     load_input(job.vector, (void *)job.io.input);
     run(&job, check_layer);
     wrong += report_layers();

@@ -11,6 +11,10 @@ enum { BOARD_EXIT_OK = 0, BOARD_EXIT_DIFFERS = 5, BOARD_EXIT_FAULT = 70 };
  * the image, one after the other. */
 const void *board_input(uint32_t run);
 
+/* Whether a network with state begins a run with its initial state, not with that of the run before.
+ * Default: as the test vectors in the image do. */
+int board_begins(uint32_t run);
+
 /* A layer is complete, or the next piece of it. Default: compares it when the image holds goldens
  * of all layers. */
 void board_layer(int layer, const void *data, uint32_t bytes);

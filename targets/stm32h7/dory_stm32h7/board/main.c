@@ -47,6 +47,10 @@ __attribute__((weak)) const void *board_input(uint32_t run)
   return run < dory_vector_count() ? dory_vector_input(run) : NULL;
 }
 
+#ifdef DORY_NETWORK_STATES
+__attribute__((weak)) int board_begins(uint32_t run) { return dory_vector_begins(run); }
+#endif
+
 __attribute__((weak)) void board_layer(int layer, const void *data, uint32_t bytes)
 {
   const uint8_t *const golden =
@@ -93,6 +97,11 @@ int main(void)
     if (input == NULL) {
       break;
     }
+#ifdef DORY_NETWORK_STATES
+    if (board_begins(current_run)) {
+      dory_network_reset();
+    }
+#endif
     const int result = dory_stm32h7_run(input, output, on_layer, NULL);
     if (result != 0) {
       board_print("dory_network_run fails: -");

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -52,7 +53,8 @@ def run_cortex_m7(app_dir: Path, request: RunRequest) -> RunResult:
     runs = []
     for number, execution in enumerate(executions):
         run = request.compare(number, execution.values, execution.instructions)
-        execution.check_output(request.output_layers, run.input)
+        execution.check("output", execution.output, request.output_layers, run.input)
+        execution.check("state", execution.state, request.state_layers, run.input)
         runs.append(run)
     result = request.result(NAME, runs, session.dma)
     if request.inputs is None and result.exact and session.found_differences:
@@ -71,12 +73,13 @@ class Execution:
         self.values: dict[int, npt.NDArray[np.int64]] = {}
         self.instructions: dict[int, int] = {}
         self.output = b""
+        self.state = b""
 
-    def check_output(self, layers: Sequence[int], name: str) -> None:
-        """Raise VerificationFailed unless the output is that of the layers, in their order."""
-        if layers and self.output != b"".join(self.raw[index] for index in layers):
+    def check(self, what: str, found: bytes, layers: Sequence[int], name: str) -> None:
+        """Raise VerificationFailed unless bytes are those of the layers, in their order."""
+        if layers and found != b"".join(self.raw[index] for index in layers):
             listed = ", ".join(str(index) for index in layers)
-            raise VerificationFailed(f"{name}: the network's output is not that of layer {listed}")
+            raise VerificationFailed(f"{name}: the network's {what} is not that of layer {listed}")
 
 
 class Session:
@@ -94,7 +97,7 @@ class Session:
         self._order = [layer["index"] for layer in self._plan["layers"]]
         self._layers = {layer.index: layer for layer in request.layers}
         self._count, self._repeat = len(request.expected), request.repeat
-        self._inputs = request.inputs
+        self._inputs, self._starts = request.inputs, request.starts
         if request.inputs is None and self._plan["options"]["vectors"] == "none":
             data = (app_dir / "vectors/input.bin").read_bytes()
             size = len(data) // self._count
@@ -104,6 +107,8 @@ class Session:
         self._image = read_elf(program)
         self.machine = Machine(self._image, request.seed)
         self.machine.at("board_input", self._on_input)
+        if self._starts:
+            self.machine.at("board_begins", self._on_begins)
         self.machine.at(f"{self._plan['prefix']}_network_run", self._on_start)
         self.machine.at("board_layer", self._on_layer)
         self.machine.at("board_output", self._on_output)
@@ -158,12 +163,18 @@ class Session:
         elif self._inputs is None:
             machine.set_argument(0, run % self._count)
         else:
-            place = self._plan["network"]["inputs"][0]
-            names = ("dory_l2_arena", "dory_d2_arena")
-            address = self._image.symbol(names[place["memory"]]).address + place["offset"]
+            address = self._address(self._plan["network"]["inputs"][0])
             data = self._inputs[run % self._count]
             machine.memories.view(address, len(data), "input")[:] = np.frombuffer(data, np.uint8)
             machine.return_from(address)
+
+    def _address(self, place: Mapping[str, Any]) -> int:
+        """Return the address of a place of plan.json."""
+        names = ("dory_l2_arena", "dory_d2_arena")
+        return int(self._image.symbol(names[place["memory"]]).address + place["offset"])
+
+    def _on_begins(self, machine: Machine) -> None:
+        machine.return_from(int(self._starts[machine.argument(0) % self._count]))
 
     def _on_start(self, machine: Machine) -> None:
         self._executions.append(Execution())
@@ -188,6 +199,9 @@ class Session:
         address, size = machine.argument(1), machine.argument(2)
         execution = self._executions[-1]
         execution.output = machine.memories.view(address, size, "output").tobytes()
+        for state in self._plan["network"]["states"]:
+            start, count = self._address(state["place"]), state["bytes"]
+            execution.state += machine.memories.view(start, count, "state").tobytes()
         missing = [index for index in self._order if index not in execution.raw]
         if missing:
             raise ChipFault(f"layer {missing[0]} did not run")

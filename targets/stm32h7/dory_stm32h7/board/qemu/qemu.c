@@ -1,4 +1,5 @@
-/* Input and results as files of the host, for QEMU: reads input.bin, writes results.bin.
+/* Input and results as files of the host, for QEMU: reads input.bin, writes results.bin. Of a
+ * network with state, a byte of resets.bin for each run is 1 where it begins with the initial one.
  *
  * results.bin is a sequence of records: layer (-1 for the network's output), bytes and ticks as
  * 32-bit words, then the bytes. Ticks are those of a timer that QEMU derives from the number of
@@ -64,6 +65,21 @@ const void *board_input(uint32_t run)
   mark = TIMER_VALUE;
   return missing == 0 ? input : NULL;
 }
+
+#ifdef DORY_NETWORK_STATES
+int board_begins(uint32_t run)
+{
+  static uint32_t file;
+  static uint8_t begins;
+  if (run == 0) {
+    file = open_file("resets.bin", 10, MODE_READ_BINARY);
+  }
+  const uint32_t arguments[3] = {file, (uint32_t)(uintptr_t)&begins, 1};
+  const uint32_t missing = call(SYS_READ, arguments);
+  mark = TIMER_VALUE;
+  return missing != 0 || begins != 0;
+}
+#endif
 
 void board_layer(int layer, const void *data, uint32_t bytes) { record(layer, data, bytes); }
 

@@ -1,0 +1,212 @@
+"""State between inferences: where it lies, what is copied, and that sequences are exact."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dory_core import pipeline
+from dory_core.application import read_plan, run_application
+from dory_core.errors import DoryError, VerificationFailed
+from dory_core.ir import Array, Graph, Window, requant
+from dory_core.memory.contents import verify_contents
+from dory_core.pipeline import IMPORTED, setup_for
+from dory_core.plan import Plan
+from dory_core.reference import random_inputs, run, run_sequence
+from dory_core.testing.apps import assert_exact, build_app
+from dory_core.testing.cases import network_cases
+from dory_core.testing.graphs import I8, U8, GraphBuilder
+from tests.planning.networks import changed_plan
+from tests.planning.symbolic import Wrong, check_plan
+from tests.toy.array import array_chip
+from tests.toy.chip import NAME, ToyChip
+from tests.toy.limited import limited, streaming
+
+POINT = Window(kernel=(1, 1))
+SAME = Window(kernel=(3, 3), pads=(1, 1, 1, 1))
+SEQUENCE = (0, 1, 2, 3, 4)
+
+
+def three_states() -> Graph:
+    return next(case for case in network_cases() if case.name == "state").build()
+
+
+def built(
+    graph: Graph, directory: Path, chip: ToyChip | None = None, l2: int | None = None
+) -> Plan:
+    """Plan and write a network with a sequence of inferences; every one of them is exact."""
+    plugins = (chip or limited({}, cores=3)).plugins()
+    budgets = {} if l2 is None else {2: l2}
+    plan = build_app(graph, NAME, directory, plugins=plugins, budgets=budgets, seeds=SEQUENCE)
+    check_plan(plan)
+    assert_exact(directory, plugins=plugins)
+    return plan
+
+
+def test_state_goes_from_one_inference_to_the_next() -> None:
+    graph = three_states()
+    inputs = [random_inputs(graph, seed) for seed in SEQUENCE]
+    found = list(run_sequence(graph, inputs))
+    for state in graph.states:
+        assert np.array_equal(found[0][state.read], state.initial.values)
+        for before, behind in pairwise(found):
+            assert np.array_equal(behind[state.read], before[state.written])
+    alone = run(graph, inputs[-1])
+    assert not np.array_equal(alone[graph.outputs[0]], found[-1][graph.outputs[0]])
+
+
+def test_what_is_read_late_is_copied_and_what_is_dead_is_written_in_place(tmp_path: Path) -> None:
+    plan = built(three_states(), tmp_path / "app")
+    how = {state.name: (state.copied, state.overlaps) for state in plan.states}
+    # The last rows of a tensor move within its block; a sum is read while it is written.
+    assert how == {"state_0": (True, True), "state_1": (True, False), "state_2": (False, False)}
+    assert [state.overlaps for state in plan.states] == [False, False, True]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "streaming",
+        "layouts",
+        pytest.param("resident", marks=pytest.mark.slow),
+        pytest.param("one core", marks=pytest.mark.slow),
+    ],
+)
+def test_every_way_to_run_a_network_keeps_its_state(name: str, tmp_path: Path) -> None:
+    chips = {
+        "resident": (limited({}, cores=3), None),
+        "streaming": (streaming({}, {"alignment_bytes": 8}, 4096, 8 << 10), 2600),
+        "layouts": (array_chip(l1_bytes=6 << 10), None),
+        "one core": (limited({}), None),
+    }
+    plan = built(three_states(), tmp_path / "app", *chips[name])
+    assert bool(plan.transfers) == (name == "streaming")
+
+
+def planned() -> Plan:
+    plugins = limited({}, cores=3).plugins()
+    plan: Plan = pipeline.run(three_states(), setup_for(plugins, NAME), after=IMPORTED)
+    return plan
+
+
+def test_no_other_block_lies_where_state_lives() -> None:
+    plan = planned()
+    blocks = next(level.blocks for level in plan.levels if level.name == "L2")
+    first, last = min(b.first for b in blocks), max(b.last for b in blocks)
+    for state in plan.states:
+        start, end = state.place.offset, state.place.offset + state.place.size_bytes
+        here = [b for b in blocks if b.offset < end and start < b.end]
+        assert all((b.first, b.last) == (first, last) for b in here)
+
+
+FAULTS: dict[str, Callable[[Plan], Plan]] = {
+    "state is found elsewhere": lambda plan: _moved(plan, "place", 0),
+    "another tensor is copied": lambda plan: _moved(plan, "left", 1),
+    "a copy overwrites what the next one reads": lambda plan: changed_plan(
+        plan,
+        states=tuple(
+            replace(s, place=replace(s.place, offset=plan.states[-1].left.offset)) if n == 0 else s
+            for n, s in enumerate(plan.states)
+        ),
+    ),
+}
+
+
+def _moved(plan: Plan, field: str, number: int) -> Plan:
+    states = list(plan.states)
+    place = getattr(states[number], field)
+    states[number] = replace(states[number], **{field: replace(place, offset=place.offset + 8)})
+    return changed_plan(plan, states=tuple(states))
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_faults_of_state_are_found_in_the_plan(fault: str) -> None:
+    wrong = FAULTS[fault](planned())
+    with pytest.raises(DoryError, match="memory plan is wrong"):
+        verify_contents(wrong.program, wrong.steps)
+    with pytest.raises(Wrong):
+        check_plan(wrong)
+
+
+EDITS = {
+    "nothing is moved at the end": ("memmove(l2, l2 + 144, 288)", "memmove(l2, l2 + 144, 280)"),
+    "reset does nothing": ("state_is_set = 0;", "state_is_set = 1;"),
+    "every inference begins anew": ("    state_is_set = 1;", "    state_is_set = 0;"),
+}
+
+
+@pytest.mark.parametrize("fault", EDITS)
+def test_faults_of_generated_code_are_found_by_a_run(fault: str, tmp_path: Path) -> None:
+    plugins = limited({}, cores=3).plugins()
+    build_app(three_states(), NAME, tmp_path / "app", plugins=plugins, seeds=SEQUENCE)
+    source = tmp_path / "app/src/network.c"
+    before, after = EDITS[fault]
+    text = source.read_text()
+    assert before in text
+    source.write_text(text.replace(before, after))
+    try:
+        result = run_application(tmp_path / "app", plugins=plugins, repeat=2, runner="host")
+    except VerificationFailed as error:
+        assert "state" in error.message
+    else:
+        assert not result.exact
+
+
+def test_initial_values_that_differ_are_a_table_of_constants(tmp_path: Path) -> None:
+    graph = three_states()
+    values = np.random.default_rng(3).integers(0, 256, graph.states[1].initial.shape)
+    states = list(graph.states)
+    states[1] = replace(states[1], initial=Array(values))
+    uniform = planned()
+    plan = built(replace(graph, states=tuple(states)), tmp_path / "app")
+    size = values.size
+    assert sum(plan.static_bytes.values()) == sum(uniform.static_bytes.values()) + size
+    assert plan.arena_bytes[2] == uniform.arena_bytes[2] - size
+    assert "static const uint8_t initial_" in (tmp_path / "app/src/network.c").read_text()
+
+
+def test_output_that_is_state_is_handed_out_before_it_is_copied(tmp_path: Path) -> None:
+    b = GraphBuilder((4, 3, 5), I8, name="accumulator")
+    old = b.state((4, 3, 5), I8, -7)
+    total = b.add("input", old, operands=(None, None), requants=(requant(1, 0, 2, *I8),))
+    plan = built(b.graph((total,), {old: total}), tmp_path / "app")
+    assert [state.copied for state in plan.states] == [True]
+
+
+def test_state_that_follows_another_one_is_a_delay_of_two(tmp_path: Path) -> None:
+    """The older state is left as what the newer one was: a layer that only names it anew."""
+    b = GraphBuilder((4, 2, 3), U8, name="delay")
+    new, old = b.state((4, 2, 3), U8, 1), b.state((4, 2, 3), U8, 2)
+    shifted = b.reshape((4, 2, 3), source=new)
+    fresh = b.conv(4, POINT)
+    out = b.add(fresh, old, requants=(requant(1, 0, 100, 0, 255),))
+    graph = b.graph((out,), {new: fresh, old: shifted})
+    built(graph, tmp_path / "app")
+    tensors = list(run_sequence(graph, [random_inputs(graph, seed) for seed in SEQUENCE]))
+    assert np.array_equal(tensors[3][old], tensors[1][fresh])
+
+
+def test_plan_json_and_header_name_the_state(tmp_path: Path) -> None:
+    plugins = limited({}, cores=3).plugins()
+    plan = build_app(three_states(), NAME, tmp_path / "app", plugins=plugins)
+    states = read_plan(tmp_path / "app")["network"]["states"]
+    assert [(one["name"], one["copied"], one["bytes"]) for one in states] == [
+        (state.name, state.copied, state.place.size_bytes) for state in plan.states
+    ]
+    header = (tmp_path / "app/inc/dory_network.h").read_text()
+    assert "void dory_network_reset(void);" in header
+    size = sum(state.place.size_bytes for state in plan.states)
+    assert f"#define DORY_STATE_BYTES {size}u" in header
+
+
+def test_network_without_state_has_no_reset(tmp_path: Path) -> None:
+    b = GraphBuilder((4, 3, 5))
+    b.conv(4, SAME)
+    build_app(b.graph(), NAME, tmp_path / "app", plugins=limited({}).plugins())
+    assert "reset" not in (tmp_path / "app/inc/dory_network.h").read_text()
+    assert not (tmp_path / "app/vectors/resets.bin").exists()
