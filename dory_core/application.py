@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +11,8 @@ from dory_core.compiler import GRAPH_FILE, make_vectors
 from dory_core.errors import UsageError
 from dory_core.ir import Graph
 from dory_core.ir.layout import HWC, Layout
-from dory_core.plan import GENERATOR, PLAN_VERSION, TIMELINE_FILE
+from dory_core.plan import TIMELINE_FILE
+from dory_core.plan.schema import check_plan, check_timeline
 from dory_core.plugins import Plugins
 from dory_core.simulate.result import LayerOutput, RunResult
 from dory_core.simulate.runner import HOST_RUNNER, Runner, RunRequest
@@ -26,16 +26,6 @@ from dory_core.vectors import (
     starts,
 )
 
-# What commands read of plan.json, and its types.
-_READ = {
-    "target": str,
-    "options": dict,
-    "network": dict,
-    "layers": list,
-    "memory": dict,
-    "totals": dict,
-}
-
 
 def read_plan(directory: Path) -> dict[str, Any]:
     """Return plan.json of an application; raises UsageError when it is none of ours."""
@@ -46,36 +36,21 @@ def read_plan(directory: Path) -> dict[str, Any]:
         recover(directory.absolute())
     if not directory.is_dir():
         raise UsageError(f"{directory} is no directory", "compile a network first: dory NETWORK")
-    try:
-        plan = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise UsageError(
-            f"{directory} is no application of dory: plan.json {_reason(error)}",
-            "give the directory that `dory ... -o DIR` wrote",
-        ) from error
-    if not isinstance(plan, dict) or plan.get("generator") != GENERATOR:
-        raise UsageError(f"{path} was not written by dory", "give the directory of an application")
-    whole = all(isinstance(plan.get(key), kind) for key, kind in _READ.items())
-    if plan.get("version") == PLAN_VERSION and not whole:
-        raise UsageError(f"{path} is damaged", "compile the network again")
-    if plan.get("version") != PLAN_VERSION:
-        raise UsageError(
-            f"{path} has version {plan.get('version')}, this dory reads {PLAN_VERSION}",
-            "compile the network again",
-        )
-    return plan
+    return check_plan(path, _content(path, f"{directory} is no application of dory: plan.json"))
 
 
 def read_timeline(directory: Path) -> dict[str, Any]:
     """Return timeline.json of an application; raises UsageError."""
     path = directory / TIMELINE_FILE
+    return check_timeline(path, _content(path, str(path)))
+
+
+def _content(path: Path, what: str) -> bytes:
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{path} {_reason(error)}", "compile the network again") from error
-    if not isinstance(document, dict) or document.get("version") != PLAN_VERSION:
-        raise UsageError(f"{path} is none that this dory reads", "compile the network again")
-    return document
+        return path.read_bytes()
+    except OSError as error:
+        hint = "give the directory that `dory ... -o DIR` wrote"
+        raise UsageError(f"{what} {_reason(error)}", hint) from error
 
 
 def _reason(error: Exception) -> str:
@@ -163,11 +138,11 @@ def run_application(
     Raises: UsageError, ToolMissing, or VerificationFailed when the program was stopped; values that
     differ are in the result.
     """
-    from dory_core.codegen.writer import check_complete
+    from dory_core.codegen.writer import check_files
     from dory_core.inputs import read_inputs
 
     plan = read_plan(directory)
-    check_complete(directory)
+    check_files(directory)
     graph = read_graph(directory)
     chosen = find_runner(runner, plan, plugins, host=dma != "early" or sanitize is not None)
     reals = bool(plan["network"].get("float_io"))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import hashlib
+import logging
 import os
 import shutil
 import signal
@@ -13,6 +15,7 @@ from pathlib import Path
 
 from dory_core.codegen.replace import (
     MARKER,
+    is_mixed,
     listed,
     locked,
     marker_text,
@@ -22,8 +25,13 @@ from dory_core.codegen.replace import (
 )
 from dory_core.errors import UsageError
 from dory_core.hardware import OutputFile
+from dory_core.simulate.cache import file_digest
 
 BUILD_FOLDERS = frozenset({"build", "BUILD"})
+
+_LOG = logging.getLogger("dory")
+_CODE = (".c", ".h", ".S", ".mk", ".ld", "Makefile", ".md", ".html", ".clang-format")
+_MOST_NAMED = 5
 
 _OTHER = "choose another -o DIR"
 
@@ -80,13 +88,30 @@ def _foreign_file(application: Path) -> Path | None:
     return None
 
 
-def check_complete(application: Path) -> None:
-    """Raise UsageError when a file that dory wrote is missing; knows nothing without a marker."""
+def check_files(application: Path) -> None:
+    """Compare the files that dory wrote with what its marker says of them; none: nothing is known.
+
+    Raises UsageError for one that is missing, and for data that is not that of the plan: then
+    nobody knows what "exact" means. Edited code is only logged, since people look into kernels.
+    """
     if not (application / MARKER).is_file():
         return
-    for name in listed(application):
-        if not (application / name).is_file():
-            raise UsageError(f"{application} lacks its file {name}", "compile the network again")
+    again = "compile the network again"
+    if is_mixed(application):
+        raise UsageError(f"the replacement of {application} was interrupted", again)
+    edited = []
+    for name, digest in listed(application).items():
+        path = application / name
+        if not path.is_file():
+            raise UsageError(f"{application} lacks its file {name}", again)
+        if digest and file_digest(path) != digest:
+            edited.append(name)
+    for name in edited:
+        if not name.endswith(_CODE):
+            raise UsageError(f"{application / name} is not the file that dory wrote", again)
+    if edited:
+        listed_ = ", ".join(edited[:_MOST_NAMED]) + (", ..." if len(edited) > _MOST_NAMED else "")
+        _LOG.warning("edited since dory wrote them: %s", listed_)
 
 
 def write_application(directory: Path, files: Iterable[OutputFile]) -> None:
@@ -171,7 +196,7 @@ def _hint(error: OSError) -> str:
 
 def _write_all(directory: Path, files: Iterable[OutputFile]) -> None:
     made: set[Path] = set()
-    written: list[str] = []
+    written: dict[str, str] = {}
     (directory / MARKER).write_text(marker_text(written), encoding="utf-8")
     for file in files:
         path = directory / file.path
@@ -180,7 +205,7 @@ def _write_all(directory: Path, files: Iterable[OutputFile]) -> None:
             made.add(path.parent)
         data = file.content.encode() if isinstance(file.content, str) else file.content
         path.write_bytes(data)
-        written.append(file.path)
+        written[file.path] = hashlib.sha256(data).hexdigest()
     (directory / MARKER).write_text(marker_text(written), encoding="utf-8")
     umask = os.umask(0)
     os.umask(umask)

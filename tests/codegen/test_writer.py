@@ -15,7 +15,7 @@ import pytest
 
 from dory_core.codegen import replace as replacing
 from dory_core.codegen.replace import MARKER, exchange, locked
-from dory_core.codegen.writer import check_complete, check_destination, write_application
+from dory_core.codegen.writer import check_destination, check_files, write_application
 from dory_core.errors import UsageError
 from dory_core.hardware import OutputFile
 
@@ -179,17 +179,41 @@ def test_who_is_killed_leaves_an_application(at: int, exchanges: bool, tmp_path:
     assert [path.name for path in tmp_path.iterdir()] == ["app"]
 
 
-@pytest.mark.parametrize("at", [3, 4])
+@pytest.mark.parametrize("at", [3, 4, 5, 6])
 def test_who_is_killed_inside_leaves_what_may_be_replaced(at: int, tmp_path: Path) -> None:
     app = tmp_path / "app"
     write_application(app, OLD)
     command = [sys.executable, "-c", KILLED, str(app), str(at), "True", "True"]
     assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
-    with pytest.raises(UsageError, match="lacks its file"):
-        check_complete(app)
+    with pytest.raises(UsageError, match="was interrupted"):
+        check_files(app)
     write_application(app, NEW)
-    check_complete(app)
+    check_files(app)
     assert tree(app).keys() == {"plan.json", "weights/w.c", MARKER}
+
+
+def test_data_of_another_application_is_refused_and_edited_code_is_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    files = ("plan.json", "vectors/input.bin", "weights/l3.bin", "src/a.c")
+    write_application(tmp_path, [OutputFile(name, name) for name in files])
+    check_files(tmp_path)
+    (tmp_path / "src/a.c").write_text("/* a look inside */")
+    check_files(tmp_path)
+    assert "edited since dory wrote them: src/a.c" in caplog.text
+    for name in files[:3]:
+        (tmp_path / name).write_text("other")
+        with pytest.raises(UsageError, match=f"{name} is not the file that dory wrote"):
+            check_files(tmp_path)
+        (tmp_path / name).write_text(name)
+
+
+def test_markers_without_sums_are_read(tmp_path: Path) -> None:
+    write_application(tmp_path, OLD)
+    (tmp_path / MARKER).write_text("An application\nplan.json\nsrc/a.c\n")
+    check_files(tmp_path)
+    write_application(tmp_path, NEW)
+    assert tree(tmp_path).keys() == {"plan.json", "weights/w.c", MARKER}
 
 
 def test_at_no_moment_is_there_no_application(tmp_path: Path) -> None:

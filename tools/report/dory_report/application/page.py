@@ -17,7 +17,7 @@ def figures(plan: Mapping[str, Any], timeline: Mapping[str, Any]) -> tuple[Figur
     found = [
         Figure("cycles", charts.cycles(plan)),
         Figure("timeline", charts.timeline(timeline)),
-        Figure("memory-l2", charts.memory_map(plan, "L2")),
+        *(Figure("memory-l2", charts.memory_map(plan, n)) for n in ("L2",) if n in plan["memory"]),
         Figure("memory-l1", charts.local_memory(plan)),
     ]
     roof = charts.roofline(plan)
