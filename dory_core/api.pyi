@@ -51,6 +51,7 @@ from dory_core.ir import Minimum as Minimum
 from dory_core.ir import Mul as Mul
 from dory_core.ir import Op as Op
 from dory_core.ir import Pad as Pad
+from dory_core.ir import RealMean as RealMean
 from dory_core.ir import Requant as Requant
 from dory_core.ir import Reshape as Reshape
 from dory_core.ir import Resize as Resize
@@ -99,6 +100,7 @@ from dory_core.requantisation import exact_addend_interval as exact_addend_inter
 from dory_core.requantisation import narrow as narrow
 from dory_core.requantisation import narrow_32 as narrow_32
 from dory_core.requantisation import narrow_product as narrow_product
+from dory_core.requantisation import pair_line_of as pair_line_of
 from dory_core.requantisation import search_steps as search_steps
 from dory_core.requantisation import staircase as staircase
 from dory_core.requantisation import steps_of_sums as steps_of_sums

@@ -13,10 +13,13 @@ import numpy as np
 import numpy.typing as npt
 
 from dory_core.errors import UsageError
-from dory_core.ir import AvgPool, Conv, Graph, Layer, Linear, MaxPool, Tensor, Window
+from dory_core.ir import AvgPool, Conv, Graph, Layer, Linear, MaxPool, RealMean, Tensor, Window
 from dory_core.ir.execution import compute
 
 Values = npt.NDArray[np.int64]
+
+# Beyond every element of a byte: means in binary32 are bounded by it before they are integers.
+LARGEST = 1 << 23
 
 
 def run(
@@ -149,6 +152,8 @@ def _convolve(layer: Conv, source: Values, output: Tensor) -> Values:
 
 def _average(layer: AvgPool, source: Values, output: Tensor) -> Values:
     """Return the accumulator: the sum, or the mean of the elements inside the image."""
+    if layer.real is not None:
+        return _real_average(layer, layer.real, source, output)
     fill = layer.window.pad_value if layer.counts_padding else layer.origin
     value = np.zeros(output.shape, dtype=np.int64)
     for view in _taps(_pad(source, layer.window, fill), layer.window, output):
@@ -162,7 +167,21 @@ def _average(layer: AvgPool, source: Values, output: Tensor) -> Values:
     return np.where(value < 0, layer.origin - magnitude, layer.origin + magnitude)
 
 
-def _pad(source: Values, window: Window, fill: int) -> Values:
+def _real_average(layer: AvgPool, real: RealMean, source: Values, output: Tensor) -> Values:
+    """Return the mean of reals in binary32, in the order in which they are added."""
+    reals = (source - real.zero_point).astype(np.float32) * np.float32(real.scale)
+    total = np.zeros(output.shape, dtype=np.float32)
+    for view in _taps(_pad(reals, layer.window, 0), layer.window, output):
+        total = total + view
+    count: npt.NDArray[np.float32] = np.full(output.shape, layer.window.taps, dtype=np.float32)
+    if not layer.counts_padding:
+        inside = _pad(np.ones((1, *source.shape[1:]), dtype=np.int64), layer.window, 0)
+        count = np.asarray(sum(_taps(inside, layer.window, output)), dtype=np.float32)
+    scaled = total / count / np.float32(real.out_scale) + np.float32(real.out_zero)
+    return np.asarray(np.rint(np.clip(scaled, -LARGEST, LARGEST)).astype(np.int64))
+
+
+def _pad(source: npt.NDArray[Any], window: Window, fill: int) -> npt.NDArray[Any]:
     top, left, bottom, right = window.pads
     if not any(window.pads):
         return source

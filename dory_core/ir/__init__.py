@@ -25,6 +25,7 @@ from dory_core.ir.ops import (
     Mul,
     Op,
     Pairwise,
+    RealMean,
     Softmax,
     Window,
 )
@@ -50,6 +51,7 @@ __all__ = [
     "Op",
     "Pad",
     "Pairwise",
+    "RealMean",
     "Requant",
     "Reshape",
     "Resize",

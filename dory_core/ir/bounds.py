@@ -35,6 +35,7 @@ Bounds = npt.NDArray[Any]
 Apply = Callable[[Requant, Bounds, Bounds], tuple[Bounds, Bounds]]
 
 _INT32_MAX = 2**31 - 1
+_INFINITE = 0x7F800000  # bits of the infinity of binary32
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ def bounds(layer: Op, sources: tuple[Tensor, ...], apply: Apply) -> Accumulator:
         return _table(layer, sources[0])
     if isinstance(layer, Softmax):
         _check_softmax(layer, sources[0])
-        return Accumulator.of(one(0), one(256))
+        return Accumulator.of(one(0), one(layer.factor or 256))
     if isinstance(layer, ArgMax):
         return Accumulator.of(one(0), one(sources[0].channels - 1))
     if isinstance(layer, Resize):
@@ -125,6 +126,8 @@ def _check_softmax(layer: Softmax, source: Tensor) -> None:
             f" {source.hi}]; possible are 256 entries and as many values"
         )
     falls = bool((np.diff(table) <= 0).all()) and table[-1] >= 0
+    if layer.factor and falls and table[0] < _INFINITE and 0 < layer.factor < 1 << 20:
+        return
     if not falls or not 1 << SUM_SHIFT <= int(table[0]) <= _INT32_MAX:
         raise NotSupported(f"{label(layer)}: its table does not fall from a large number to 0")
     if source.channels << 31 - SUM_SHIFT > _INT32_MAX:

@@ -41,10 +41,21 @@ def compute(layer: Op, inputs: tuple[Values, ...]) -> Values:
         channels = np.arange(len(source)).reshape(-1, 1, 1)
         return np.asarray(table[source & 255] if table.ndim == 1 else table[channels, source & 255])
     if isinstance(layer, Softmax):
+        if layer.factor:
+            return _real_softmax(layer, source)
         return softmax(source.max(axis=0) - source, layer.table.values.astype(np.int64))
     if isinstance(layer, ArgMax):
         return np.asarray(source.argmax(axis=0)[None], dtype=np.int64)
     return np.array(_moved(layer, inputs))
+
+
+def _real_softmax(layer: Softmax, source: Values) -> Values:
+    table = layer.table.values.astype(np.int32).view(np.float32)
+    powers = table[source.max(axis=0) - source]
+    total = np.zeros(source.shape[1:], np.float32)
+    for channel in powers:
+        total = total + channel
+    return np.asarray(np.rint(powers * np.float32(layer.factor) / total).astype(np.int64))
 
 
 def _pair(layer: Pairwise, inputs: tuple[Values, ...]) -> Values:

@@ -7,7 +7,7 @@ more. So a kernel that was written before a feature existed never computes a lay
 from __future__ import annotations
 
 from dory_core.ir.graph import Layer
-from dory_core.ir.ops import AvgPool, Conv, Pairwise
+from dory_core.ir.ops import AvgPool, Conv, Pairwise, Softmax
 
 #: A requantisation with another addend for negative accumulators (``Requant.add_negative``).
 TWO_ADDENDS = "a second addend for accumulators below zero"
@@ -19,10 +19,12 @@ FLOAT32 = "a requantisation that rounds as binary32"
 PAD_VALUE = "padding with another value than zero"
 #: A mean over the part of the window in the image (``AvgPool.counts_padding``).
 MEAN_INSIDE = "averages over the part of the window that lies in the image"
+#: A mean or a softmax in binary32 (``AvgPool.real``, ``Softmax.factor``).
+REALS = "sums of reals in binary32"
 #: A second operand of another shape than the first, or a constant (``Pairwise``).
 OTHER_OPERAND = "a second operand that is smaller than the first, or a constant"
 #: All of them.
-FEATURES = frozenset({OTHER_OPERAND, TWO_ADDENDS, TURN, FLOAT32, PAD_VALUE, MEAN_INSIDE})
+FEATURES = frozenset({OTHER_OPERAND, TWO_ADDENDS, TURN, FLOAT32, PAD_VALUE, MEAN_INSIDE, REALS})
 
 
 def features_of(layer: Layer) -> frozenset[str]:
@@ -38,6 +40,8 @@ def features_of(layer: Layer) -> frozenset[str]:
         found.add(FLOAT32)
     if any(step.turn for step in op.steps):
         found.add(TURN)
+    if (isinstance(op, AvgPool) and op.real) or (isinstance(op, Softmax) and op.factor):
+        found.add(REALS)
     if isinstance(op, AvgPool) and not op.counts_padding:
         found.add(MEAN_INSIDE)
     elif isinstance(op, Conv | AvgPool) and op.window.pad_value and any(op.window.pads):

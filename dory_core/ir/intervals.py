@@ -135,6 +135,8 @@ def accumulator(layer: Layer, sources: Sequence[Interval]) -> Interval | None:
     if isinstance(op, MaxPool):
         return source
     if isinstance(op, AvgPool):
+        if op.real is not None:
+            return None
         if not op.counts_padding:
             return source
         lo, hi = _under_taps(op.window, source, layer.inputs[0], layer.output)

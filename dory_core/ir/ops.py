@@ -115,6 +115,21 @@ class MaxPool(Op):
     window: Window
 
 
+@dataclass(frozen=True, slots=True)
+class RealMean:
+    """A mean that is computed in binary32, ties of every operation to even.
+
+    Elements mean f32(scale * (element - zero_point)). They are added one after the other, row by
+    row; the accumulator is even(f32(f32(mean / out_scale) + out_zero)). Source: onnxruntime,
+    QLinearAveragePool.
+    """
+
+    scale: float
+    zero_point: int
+    out_scale: float
+    out_zero: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AvgPool(Op):
     """Sum over a window (the accumulator); the division is part of the requantisation.
@@ -123,11 +138,13 @@ class AvgPool(Op):
         elements of the window that lie in the image, rounded with ties away from ``origin``:
         origin + round(sum of (element - origin) / their number). Frontends use it only where that
         number varies.
+    real: the mean is that of reals instead, of as many as ``counts_padding`` says; padding is 0.
     """
 
     window: Window
     counts_padding: bool = True
     origin: int = 0
+    real: RealMean | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,9 +243,13 @@ class Softmax(Op):
 
     table: shape (256,), exp(-difference) in Q0.31, falling from at most 2^31 - 1; 0 where the
     reference skips the element. The largest value of the input is at most 255 above the lowest.
+    factor: 0; or the accumulator is even(f32(f32(e[c] * factor) / sum)) in binary32, with the sum
+    of e in the order of the channels, and the table holds e as bits of binary32. Source:
+    onnxruntime, QLinearSoftmax.
     """
 
     table: Array
+    factor: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

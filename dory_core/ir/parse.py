@@ -32,6 +32,7 @@ from dory_core.ir.ops import (
     Mul,
     Op,
     Pairwise,
+    RealMean,
     Softmax,
     Window,
 )
@@ -77,7 +78,8 @@ _WORDS = re.compile(
     r"axis (?P<axis>[012])|zero (?P<zero_point>-?\d+)|value (?P<value>-?\d+)|"
     rf"begin (?P<begin>{_TRIPLE})|size (?P<size>{_TRIPLE})|step (?P<step>{_TRIPLE})|"
     rf"before (?P<before>{_TRIPLE})|after (?P<after>{_TRIPLE})|perm (?P<perm>{_TRIPLE})|"
-    rf"shape (?P<shape>{_TRIPLE})"
+    rf"shape (?P<shape>{_TRIPLE})|factor (?P<factor>\d+)|"
+    r"real (?P<real>[\d.e+-]+ -?\d+ to [\d.e+-]+ -?\d+)"
 )
 
 
@@ -323,6 +325,9 @@ def _operator(lines: _Lines, words: dict[str, str], head: dict[str, Any]) -> Op:
         fields["window"] = _window(words)
     if kind is AvgPool and "origin" in words:
         fields |= {"counts_padding": False, "origin": int(words["origin"])}
+    if kind is AvgPool and "real" in words:
+        scale, zero, _, out_scale, out_zero = words["real"].split()
+        fields["real"] = RealMean(float(scale), int(zero), float(out_scale), int(out_zero))
     if issubclass(kind, Pairwise):
         fields["operand_requants"] = (lines.operands.get("x"), lines.operands.get("x2"))
         fields["constant"] = lines.arrays.get("constant")
@@ -353,6 +358,7 @@ _NUMBERS: dict[type[Op], dict[str, str | None]] = {
     ConvTranspose: {"zero_point": "0"},
     Concat: {"axis": None},
     Pad: {"value": "0"},
+    Softmax: {"factor": "0"},
 }
 _TRIPLES: dict[type[Op], dict[str, str | None]] = {
     Slice: {"begin": None, "size": None, "step": "1,1,1"},

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from math import ceil, floor
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +28,7 @@ from dory_core.ir import (
     Minimum,
     Op,
     Pad,
+    RealMean,
     Requant,
     Reshape,
     Resize,
@@ -171,6 +173,8 @@ def _accumulate(layer: Op, sources: tuple[Tensor, ...], widths: _Widths) -> Accu
         return Accumulator(one(source.lo), one(source.hi), source.lo, source.hi)
     if isinstance(layer, AvgPool):
         count = layer.window.taps
+        if layer.real is not None:
+            return _real_mean(layer.real, source, bool(any(layer.window.pads)))
         if layer.counts_padding:
             lo, hi = (end * count for end in _seen(layer, layer.window, source))
             return Accumulator(one(lo), one(hi), min(lo, 0), max(hi, 0))
@@ -178,6 +182,15 @@ def _accumulate(layer: Op, sources: tuple[Tensor, ...], widths: _Widths) -> Accu
         low, high = min(lo, source.lo, 0) * count, max(hi, source.hi, 0) * count
         return Accumulator(one(source.lo), one(source.hi), low, high)
     return bounds(layer, sources, widths.apply)
+
+
+def _real_mean(real: RealMean, source: Tensor, padded: bool) -> Accumulator:
+    """Return bounds of a mean in binary32; rounding moves it by less than one."""
+    factor = real.scale / real.out_scale
+    ends = [(end - real.zero_point) * factor for end in (source.lo, source.hi)]
+    ends += [0.0] if padded else []
+    lo, hi = floor(min(ends)) - 1 + real.out_zero, ceil(max(ends)) + 1 + real.out_zero
+    return Accumulator(one(lo), one(hi), lo, hi)
 
 
 def _seen(layer: Op, window: Window, source: Tensor) -> tuple[int, int]:

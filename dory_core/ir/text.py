@@ -71,6 +71,9 @@ def _layer(typed: Layer, constants: bool) -> list[str]:
         words.append(_window(layer.window))
     if isinstance(layer, AvgPool) and not layer.counts_padding:
         words.append(f"inside origin {layer.origin}")
+    if isinstance(layer, AvgPool) and layer.real is not None:
+        real = layer.real
+        words.append(f"real {real.scale} {real.zero_point} to {real.out_scale} {real.out_zero}")
     if isinstance(layer, Conv | ConvTranspose | Linear):
         words.append(f"w{layer.weight_bits}")
     words += _own_words(layer)
@@ -99,6 +102,8 @@ def _own_words(layer: Op) -> list[str]:
         words = [("groups", layer.groups)]
     elif isinstance(layer, ConvTranspose) and layer.zero_point:
         words = [("zero", layer.zero_point)]
+    elif isinstance(layer, Softmax) and layer.factor:
+        words = [("factor", layer.factor)]
     elif isinstance(layer, Concat):
         words = [("axis", layer.axis)]
     elif isinstance(layer, Slice):

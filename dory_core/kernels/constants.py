@@ -51,9 +51,15 @@ def _tables(step: Requant) -> tuple[tuple[int, ...], ...]:
 
 
 def _scale(scale: float) -> int:
-    """Return a scale as mantissa of 24 bits and exponent << 32: mantissa / 2^exponent."""
+    """Return a scale as mantissa + (digits << 32), which are those of :func:`mantissa`."""
+    value, digits = mantissa(scale)
+    return value + (digits << 32)
+
+
+def mantissa(scale: float) -> tuple[int, int]:
+    """Return a normal number of binary32 as (mantissa of 24 bits, n): mantissa / 2^n."""
     fraction, exponent = frexp(scale)
-    return int(fraction * (1 << 24)) + ((24 - exponent) << 32)
+    return int(fraction * (1 << 24)), 24 - exponent
 
 
 def block(parts: Iterable[tuple[str, bytes]]) -> WeightBlock:

@@ -23,6 +23,7 @@ from dory_core.ir.geometry import (
     channel_granule,
 )
 from dory_core.kernel import FunctionCall, Kernel
+from dory_core.kernels import constants
 from dory_core.kernels.portable_base import (
     COUNTED,
     Accumulating,
@@ -152,6 +153,15 @@ class PortableAvgPool(PortablePool):
         """Return the members that say what stands around the image."""
         op = layer.op
         assert isinstance(op, AvgPool)
+        if op.real is not None:
+            (x_mantissa, x_digits), (y_mantissa, y_digits) = (
+                constants.mantissa(scale) for scale in (op.real.scale, op.real.out_scale)
+            )
+            values = (x_mantissa, y_mantissa, x_digits, y_digits)
+            zeros = (op.real.zero_point, op.real.out_zero)
+            inside = int(not op.counts_padding)
+            members = ", ".join(str(value) for value in (*values, *zeros))
+            return (f".inside = {inside}", ".is_real = 1", f".real = {{{members}}}")
         if op.counts_padding:
             return (f".pad_value = {op.window.pad_value}",)
         return (".inside = 1", f".origin = {op.origin}")

@@ -120,7 +120,7 @@ class PortableSoftmax(_Kind):
 
     __slots__ = ()
     name = "dory_portable_softmax"
-    summary = "softmax of TensorFlow Lite's integers in plain C"
+    summary = "softmax of TensorFlow Lite's integers, or in binary32, in plain C"
     kind = Softmax
 
     def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
@@ -145,7 +145,11 @@ class PortableSoftmax(_Kind):
 
     def call(self, layer: Layer) -> FunctionCall:
         """Return the call, with the layer as constants."""
-        fields = (*self._io(layer), f".steps = {steps_of(0, len(layer.op.requants))}")
+        fields = (
+            *self._io(layer),
+            f".factor = {layer.of(Softmax).factor}",
+            f".steps = {steps_of(0, len(layer.op.requants))}",
+        )
         arguments = {
             "channel": "$y_channel",
             "x": "$x",

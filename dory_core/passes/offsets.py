@@ -158,6 +158,9 @@ def _moved(op: Op, offsets: Mapping[str, int], tensors: Mapping[str, Tensor]) ->
         return replace(op, bias=_bias(op, before[0]), requants=_steps(op.requants, 0, after))
     if isinstance(op, AvgPool):
         each = before[0]
+        if op.real is not None:
+            real = replace(op.real, zero_point=op.real.zero_point + each)
+            return replace(op, real=real, requants=_steps(op.requants, 0, after))
         if not op.counts_padding:
             steps = _steps(op.requants, each, after)
             return replace(op, requants=steps, origin=op.origin + each)

@@ -14,6 +14,7 @@ from dory_core.requantisation.narrow import (
     reach,
     widest,
 )
+from dory_core.requantisation.pairs import PairLine, pair_line_of
 from dory_core.requantisation.staircase import (
     SignedStaircase,
     Staircase,
@@ -23,6 +24,7 @@ from dory_core.requantisation.staircase import (
 
 __all__ = [
     "Narrow",
+    "PairLine",
     "SignedStaircase",
     "Staircase",
     "Stairs",
@@ -33,6 +35,7 @@ __all__ = [
     "narrow_clamped",
     "narrow_limbs",
     "narrow_product",
+    "pair_line_of",
     "cached_per_layer",
     "reach",
     "search_steps",

@@ -59,7 +59,21 @@ def pair_line(layer: Layer) -> PairLine | None:
         return None
     values = [np.arange(x.lo, x.hi + 1, dtype=np.int64) for x in layer.inputs]
     y = _results(op, values)
-    return next(_lines(values, y, (last.lo, last.hi), _slopes(op)), None)
+    return pair_line_of((values[0], values[1]), y, (last.lo, last.hi), _slopes(op))
+
+
+def pair_line_of(
+    values: tuple[Integers, Integers],
+    y: Integers,
+    clip: tuple[int, int],
+    slopes: tuple[Fraction, Fraction],
+) -> PairLine | None:
+    """Return one line for a function of two operands, None where there is none.
+
+    values: of each operand, rising. y: shape (first operand, second operand), inside of clip.
+    slopes: how much y grows with each operand, without rounding.
+    """
+    return next(_lines(list(values), y, clip, slopes), None)
 
 
 def _results(op: Add, values: list[Integers]) -> Integers:

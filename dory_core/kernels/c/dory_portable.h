@@ -81,13 +81,23 @@ void dory_portable_linear(const dory_portable_linear_t *layer, const dory_portab
                           const uint8_t *x, const uint8_t *weights, const uint8_t *bias,
                           const uint8_t *steps, int32_t *psum, int first, int last, uint8_t *y);
 
+/* A mean in binary32: what an element means, and what the mean is divided by. Scales are
+ * mantissa / 2^digits with mantissas of 24 bits. */
+typedef struct {
+  uint32_t x_mantissa, y_mantissa;
+  int16_t x_digits, y_digits;
+  int32_t x_zero, y_zero;
+} dory_portable_real_t;
+
 /* Pooling. pad_value: the element that stands around the image, which a maximum does not see.
- * inside: an average is that of the elements in the image, rounded with ties away from origin. */
+ * inside: an average is that of the elements in the image, rounded with ties away from origin.
+ * is_real: the average is computed in binary32, of the elements in the image or of all. */
 typedef struct {
   dory_portable_type_t x, y;
   dory_portable_window_t window;
   int32_t pad_value, origin;
-  uint8_t inside;
+  uint8_t inside, is_real;
+  dory_portable_real_t real;
   dory_portable_steps_t steps;
 } dory_portable_pool_t;
 

@@ -57,4 +57,96 @@ static inline int64_t dory_portable_even_product(int64_t value, int64_t scale)
   return value < 0 ? -(int64_t)rounded : (int64_t)rounded;
 }
 
+/* Returns a number of either sign rounded to the significant bits of binary32. */
+static inline int64_t dory_portable_round_signed(int64_t value)
+{
+  return value < 0 ? -(int64_t)dory_portable_round((uint64_t)-value)
+                   : (int64_t)dory_portable_round((uint64_t)value);
+}
+
+/* digits * 2^exponent. Results have no more digits than binary32; its least and largest exponents
+ * bound nothing here. */
+typedef struct {
+  uint64_t digits;
+  int exponent;
+} dory_portable_positive_t;
+
+/* Returns the same number rounded to binary32, with no more than 24 bits of digits. */
+static inline dory_portable_positive_t dory_portable_positive(dory_portable_positive_t value)
+{
+  const int excess = dory_portable_bits(value.digits) - DORY_PORTABLE_DIGITS;
+
+  if (excess > 0) {
+    value.digits = dory_portable_even_shift(value.digits, excess);
+    value.exponent += excess;
+  }
+  return value;
+}
+
+/* Returns the quotient of two numbers; the divisor has at most 32 bits of digits and is not 0. */
+static inline dory_portable_positive_t dory_portable_divide(dory_portable_positive_t value,
+                                                            dory_portable_positive_t by)
+{
+  const int shift = 62 - dory_portable_bits(value.digits);
+  const uint64_t wide = value.digits << shift;
+  const dory_portable_positive_t quotient = {
+      wide / by.digits | (wide % by.digits != 0), /* what is left cannot make a tie */
+      value.exponent - shift - by.exponent};
+
+  return dory_portable_positive(quotient);
+}
+
+/* Returns the sum of two numbers. */
+static inline dory_portable_positive_t dory_portable_sum(dory_portable_positive_t a,
+                                                         dory_portable_positive_t b)
+{
+  dory_portable_positive_t larger = a, smaller = b;
+
+  if (a.digits == 0 || (b.digits != 0 && dory_portable_bits(a.digits) + a.exponent <
+                                             dory_portable_bits(b.digits) + b.exponent)) {
+    larger = b;
+    smaller = a;
+  }
+  if (smaller.digits == 0) {
+    return larger;
+  }
+  const int up = 60 - dory_portable_bits(larger.digits); /* as far as there is room */
+  const int shift = larger.exponent - up - smaller.exponent;
+  larger.digits <<= up;
+  larger.exponent -= up;
+  if (shift <= 0) {
+    larger.digits += smaller.digits << -shift;
+  } else if (shift < 63) { /* what falls off is below all digits that count, but makes no tie */
+    larger.digits += smaller.digits >> shift;
+    larger.digits |= (smaller.digits & (((uint64_t)1 << shift) - 1u)) != 0;
+  } else {
+    larger.digits |= 1u;
+  }
+  return dory_portable_positive(larger);
+}
+
+/* Returns even(f32(value + zero)) for value * -1 where is_negative; beyond 2^22 any number that is. */
+static inline int64_t dory_portable_even_sum(dory_portable_positive_t value, int is_negative,
+                                             int32_t zero)
+{
+  const int bits = dory_portable_bits(value.digits) + value.exponent;
+
+  if (value.digits == 0 || bits < -1) {
+    return zero; /* below a quarter */
+  }
+  if (bits > 23) {
+    return is_negative ? -((int64_t)1 << 23) : (int64_t)1 << 23;
+  }
+  /* At most 24 digits, so that no more than 25 lie behind the point; a positive exponent adds. */
+  const int shift = value.exponent < 0 ? -value.exponent : 0;
+  const int64_t magnitude =
+      (int64_t)(value.exponent < 0 ? value.digits : value.digits << value.exponent);
+  const int64_t sum =
+      (is_negative ? -magnitude : magnitude) + (int64_t)zero * ((int64_t)1 << shift);
+  const uint64_t rounded = dory_portable_round((uint64_t)(sum < 0 ? -sum : sum));
+  const int64_t result = (int64_t)dory_portable_even_shift(rounded, shift);
+
+  return sum < 0 ? -result : result;
+}
+
 #endif

@@ -25,15 +25,18 @@ typedef struct {
 void dory_portable_lut(const dory_portable_lut_t *layer, const dory_portable_tile_t *tile,
                        const uint8_t *x, const uint8_t *table, uint8_t *y);
 
-/* Functions of the channels of each pixel. steps: those behind the accumulator. */
+/* Functions of the channels of each pixel. steps: those behind the accumulator. factor: 0, or of a
+ * softmax in binary32. */
 typedef struct {
   dory_portable_type_t x, y;
+  uint32_t factor;
   dory_portable_steps_t steps;
 } dory_portable_pixelwise_t;
 
 /* Softmax in the integers of TensorFlow Lite: 256 times the share of each channel, then the steps.
  * The input tile has all channels, the output tile those from `channel` on. table: 256 int32, the
- * exponential in Q0.31 of a difference to the largest channel. */
+ * exponential in Q0.31 of a difference to the largest channel; with a factor, the bits of that in
+ * binary32, and the accumulator is the factor times the share. */
 void dory_portable_softmax(const dory_portable_pixelwise_t *layer, const dory_portable_tile_t *tile,
                            uint32_t channel, const uint8_t *x, const uint8_t *table,
                            const uint8_t *steps, uint8_t *y);

@@ -2,7 +2,7 @@
  *
  *   DORY_POOL                        name of the function
  *   DORY_POOL_START                  value of an empty window
- *   DORY_POOL_FOLD(value, element)   value of the window with one element more
+ *   DORY_POOL_FOLD(layer, value, element)  value of the window with one element more
  *   DORY_POOL_BESIDE(layer, value)   value of the window with one element outside of the image more
  *   DORY_POOL_END(layer, value, n)   result of a window with n elements in the image
  */
@@ -28,7 +28,7 @@ static int64_t pool(const dory_portable_pool_t *layer, const dory_portable_tile_
       }
       const uint32_t place = (uint32_t)iy * tile->x_w + (uint32_t)ix;
       const int64_t element = dory_portable_get(x + place * pixel_bytes, c, layer->x);
-      value = DORY_POOL_FOLD(value, element);
+      value = DORY_POOL_FOLD(layer, value, element);
       inside++;
     }
   }

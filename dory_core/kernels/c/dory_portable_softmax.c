@@ -1,4 +1,4 @@
-/* Softmax in the integers of TensorFlow Lite, and its fixed-point functions. */
+/* Softmax in the integers of TensorFlow Lite with its fixed-point functions, or in binary32. */
 #include "dory_portable_elements.h"
 #include "dory_portable_kinds.h"
 
@@ -44,6 +44,48 @@ static uint32_t leading_zeros(uint32_t value)
   return zeros;
 }
 
+/* Returns a number that is not negative from its bits in binary32. */
+static dory_portable_positive_t from_bits(int32_t bits)
+{
+  const int exponent = (int)(bits >> 23);
+  const uint64_t fraction = (uint64_t)bits & 0x7fffffu;
+  const dory_portable_positive_t value = {exponent > 0 ? fraction | 0x800000u : fraction,
+                                          (exponent > 0 ? exponent : 1) - 150};
+
+  return value;
+}
+
+static uint32_t below(const dory_portable_pixelwise_t *layer, const uint8_t *pixel, uint32_t c,
+                      int64_t largest)
+{
+  return (uint32_t)(largest - dory_portable_get(pixel, c, layer->x));
+}
+
+/* Returns the sum of the exponentials of a pixel in binary32, one channel after the other. */
+static dory_portable_positive_t real_total(const dory_portable_pixelwise_t *layer,
+                                           const uint8_t *pixel, uint32_t channels,
+                                           int64_t largest, const uint8_t *table)
+{
+  dory_portable_positive_t total = {0, 0};
+
+  for (uint32_t c = 0; c < channels; c++) {
+    const int32_t bits = dory_portable_int32(table, below(layer, pixel, c, largest));
+    total = dory_portable_sum(total, from_bits(bits));
+  }
+  return total;
+}
+
+/* Returns factor times the share of an exponential, in binary32, rounded. */
+static int64_t real_share(const dory_portable_pixelwise_t *layer, int32_t bits,
+                          dory_portable_positive_t total)
+{
+  dory_portable_positive_t share = from_bits(bits);
+
+  share.digits *= layer->factor;
+  share = dory_portable_positive(share);
+  return dory_portable_even_sum(dory_portable_divide(share, total), 0, 0);
+}
+
 void dory_portable_softmax(const dory_portable_pixelwise_t *layer, const dory_portable_tile_t *tile,
                            uint32_t channel, const uint8_t *x, const uint8_t *table,
                            const uint8_t *steps, uint8_t *y)
@@ -62,15 +104,25 @@ void dory_portable_softmax(const dory_portable_pixelwise_t *layer, const dory_po
       const int64_t value = dory_portable_get(from, c, layer->x);
       largest = value > largest ? value : largest;
     }
+    if (layer->factor) {
+      const dory_portable_positive_t total = real_total(layer, from, tile->x_c, largest, table);
+      for (uint32_t c = 0; c < tile->y_c; c++) {
+        const int32_t bits = dory_portable_int32(table, below(layer, from, channel + c, largest));
+        dory_portable_put(y + pixel * y_bytes, c, layer->y,
+                          dory_portable_apply(&layer->steps, steps, tile->y_c, c,
+                                              real_share(layer, bits, total)));
+      }
+      continue;
+    }
     for (uint32_t c = 0; c < tile->x_c; c++) {
-      const uint32_t below = (uint32_t)(largest - dory_portable_get(from, c, layer->x));
-      sum += (uint32_t)rounded_shift(dory_portable_int32(table, below), 12);
+      const int32_t power = dory_portable_int32(table, below(layer, from, c, largest));
+      sum += (uint32_t)rounded_shift(power, 12);
     }
     const uint32_t zeros = leading_zeros(sum);
     const int32_t scale = reciprocal((int32_t)((sum << zeros) - 0x80000000u));
     for (uint32_t c = 0; c < tile->y_c; c++) {
-      const uint32_t below = (uint32_t)(largest - dory_portable_get(from, channel + c, layer->x));
-      const int32_t share = high_product(scale, dory_portable_int32(table, below));
+      const int32_t power = dory_portable_int32(table, below(layer, from, channel + c, largest));
+      const int32_t share = high_product(scale, power);
       dory_portable_put(y + pixel * y_bytes, c, layer->y,
                         dory_portable_apply(&layer->steps, steps, tile->y_c, c,
                                             rounded_shift(share, 35u - zeros)));

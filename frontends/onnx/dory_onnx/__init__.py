@@ -8,7 +8,8 @@ from dory_onnx.arithmetic import Step, integers, requants_of
 from dory_onnx.dialect import AddMeaning, Dialect, Operand, normal_add
 from dory_onnx.importer import import_onnx
 from dory_onnx.marks import OTHER_FORMS, holds
-from dory_onnx.model import Node, OnnxModel
+from dory_onnx.model import Node, OnnxModel, load
+from dory_onnx.shapes import window_of
 
 __all__ = [
     "AddMeaning",
@@ -21,6 +22,8 @@ __all__ = [
     "holds",
     "import_onnx",
     "integers",
+    "load",
     "normal_add",
     "requants_of",
+    "window_of",
 ]

@@ -1,0 +1,35 @@
+"""QDQ frontend of dory: 8-bit ONNX networks, exact to onnxruntime's integer operators.
+
+This module is the plugin: it declares the frontend and imports nothing heavy.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dory_core.api import hookimpl
+
+if TYPE_CHECKING:
+    from dory_core.api import Frontend, FrontendOptions, Graph
+
+
+def _read(path: Path, options: FrontendOptions) -> Graph:
+    from dory_qdq.importer import parse
+
+    return parse(path, options)
+
+
+def _recognises(path: Path) -> bool:
+    from dory_onnx import holds
+
+    return holds(path, ("QuantizeLinear",), ()) or holds(path, ("QLinear",), ())
+
+
+@hookimpl
+def dory_frontends() -> list[Frontend]:
+    """Return the frontend ``qdq``."""
+    from dory_core.api import Frontend
+
+    summary = "QDQ and QOperator ONNX of 8 bits, exact to onnxruntime's integer operators"
+    return [Frontend("qdq", summary, _read, _recognises)]

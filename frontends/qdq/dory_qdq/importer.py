@@ -1,0 +1,413 @@
+"""From a quantised ONNX file to a Graph: one walk over its operators.
+
+DequantizeLinear, an operator and QuantizeLinear are one layer, as onnxruntime fuses them. So a real
+operator waits (``Pending``) until a QuantizeLinear says what its result is rounded to; operators
+that move elements are computed on stored integers at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import MappingProxyType
+
+import numpy as np
+from dory_onnx import Node, OnnxModel, load
+
+from dory_core.api import FrontendOptions, Graph, NotSupported, infer_types
+from dory_qdq.call import QUANTISE_HINT, Call
+from dory_qdq.network import Network, standard_axes
+from dory_qdq.numerics import Quantisation, quantise
+from dory_qdq.operators import movers
+from dory_qdq.operators.pairs import lower_pair
+from dory_qdq.operators.pools import lower_average, lower_mean
+from dory_qdq.operators.products import lower_conv, lower_gemm, lower_matmul
+from dory_qdq.operators.tables import (
+    FUNCTIONS,
+    clip_bounds,
+    lower_function,
+    lower_softmax,
+    requantised,
+)
+from dory_qdq.parameters import constant_of, quantisation_of
+from dory_qdq.qlinear import FORMS, quantised_form
+from dory_qdq.values import (
+    Constant,
+    FloatInput,
+    Pending,
+    Place,
+    QuantisedConstant,
+    Real,
+    Stored,
+    Sums,
+    Value,
+)
+
+REFERENCE = "onnxruntime"
+
+#: What an operator of reals becomes once its result is quantised.
+LOWERED: Mapping[str, Callable[[Call], Place | Sums]] = MappingProxyType(
+    {
+        "Conv": lower_conv,
+        "Gemm": lower_gemm,
+        "MatMul": lower_matmul,
+        "Add": lower_pair,
+        "Sub": lower_pair,
+        "Mul": lower_pair,
+        "Div": lower_pair,
+        "AveragePool": lower_average,
+        "GlobalAveragePool": lower_mean,
+        "ReduceMean": lower_mean,
+        "Softmax": lower_softmax,
+        "Concat": movers.concat,
+        **dict.fromkeys(FUNCTIONS, lower_function),
+    }
+)
+#: What moves elements, computed on stored integers.
+MOVED: Mapping[str, Callable[[Call, Real], Place]] = MappingProxyType(
+    {
+        **dict.fromkeys(
+            ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Dropout"), movers.reshape
+        ),
+        "Transpose": movers.transpose,
+        "MaxPool": movers.max_pool,
+        "Slice": movers.slice_of,
+        "Pad": movers.pad,
+        "Resize": movers.resize,
+        "Upsample": movers.resize,
+    }
+)
+#: Reals behind the last integers, which the host computes.
+_HEADS = frozenset(["Softmax", "LogSoftmax", "Sigmoid", "ArgMax", "Exp", "Tanh"])
+_ACTIVATIONS = frozenset(["Relu", "Clip"])
+#: Sums of products, which an activation or an Add may follow directly.
+_SUMS = frozenset(["Conv", "Gemm", "MatMul"])
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """A network and where values of the file lie in it, by name."""
+
+    graph: Graph
+    places: Mapping[str, Place]
+
+
+def parse(path: Path, options: FrontendOptions) -> Graph:
+    """Return the integer network of a quantised ONNX file.
+
+    Raises: UsageError when the file is missing, NotSupported when it cannot be computed exactly.
+    """
+    return import_file(path).graph
+
+
+def import_file(path: Path) -> Imported:
+    """Return the network of a file with the places of its values; raises like :func:`parse`."""
+    return _Import(load(Path(path))).run()
+
+
+class _Import:
+    """State of one import."""
+
+    def __init__(self, model: OnnxModel) -> None:
+        self.model = model
+        self.network = Network()
+        self.values: dict[str, Value] = {}
+        self.places: dict[str, Place] = {}
+        self.quantised: dict[tuple[str, Quantisation], Place] = {}
+        self.heads: list[str] = []
+
+    def run(self) -> Imported:
+        """Walk over the operators and return the typed Graph."""
+        for name, shape in self.model.inputs.items():
+            self.values[name] = FloatInput(name, shape)
+        for node in self.model.nodes:
+            if all(self.model.is_constant(output) for output in node.outputs):
+                continue
+            self._node(node)
+        outputs = [self._output(name) for name in self.model.outputs]
+        network = self.network
+        if not network.ops or not network.inputs:
+            raise NotSupported(
+                f"{self.model.path.name}: it holds no quantised layer", QUANTISE_HINT
+            )
+        if self.heads:
+            network.notes.append(f"host post-processing left out: {', '.join(self.heads)}")
+        graph = infer_types(
+            self.model.path.stem,
+            tuple(network.tensors[name] for name in network.inputs),
+            tuple(network.ops),
+            tuple(dict.fromkeys(outputs)),
+            tuple(network.notes),
+            REFERENCE,
+            network.scales,
+        )
+        return Imported(graph, dict(self.places))
+
+    def _node(self, node: Node) -> None:
+        op = node.op
+        if op.endswith("DequantizeLinear"):
+            self._dequantise(node)
+        elif op.endswith("QuantizeLinear"):
+            self._quantise(node)
+        elif op.removeprefix("com.microsoft.") in FORMS:
+            self._quantised_form(node)
+        elif op in MOVED:
+            self._move(node)
+        elif op == "Split":
+            self._split(node)
+        elif op in LOWERED or op in _HEADS:
+            self._wait(node)
+        else:
+            raise NotSupported(
+                f"{node.label}: the operator is not supported",
+                "frontends/qdq/README.md lists those that are; replace it and quantise again",
+            )
+
+    # --- quantisation -------------------------------------------------------------------------
+
+    def _dequantise(self, node: Node) -> None:
+        value = self._value(node, 0)
+        if isinstance(value, Constant):
+            self.values[node.outputs[0]] = constant_of(self.model, node, value.values)
+            return
+        x = quantisation_of(self.model, node, 1, 2)
+        if isinstance(value, FloatInput):  # a network input of stored integers
+            value = Stored(self._input(node.input(0), value, x), x.signed)
+        if not isinstance(value, Stored):
+            raise NotSupported(f"{node.label}: its input '{node.input(0)}' holds no integers")
+        if value.signed != x.signed:
+            raise NotSupported(
+                f"{node.label}: its zero point has another type than '{node.input(0)}'"
+            )
+        self._scale(value.place, x)
+        self.values[node.outputs[0]] = Real(value.place, x)
+
+    def _quantise(self, node: Node) -> None:
+        value = self._value(node, 0)
+        y = quantisation_of(self.model, node, 1, 2)
+        name = node.outputs[0]
+        if isinstance(value, Constant | QuantisedConstant):
+            reals = value.reals if isinstance(value, QuantisedConstant) else value.values
+            stored = quantise(reals, y.scale, y.zero_point, *y.bounds)
+            kind = np.int8 if y.signed else np.uint8
+            self.values[name] = Constant(stored.astype(kind))
+            return
+        known = self.quantised.get((node.input(0), y))
+        place = known or self._rounded(node, value, y, name)
+        self.quantised[node.input(0), y] = place
+        self.values[name] = Stored(place, y.signed)
+        self._keep(name, place)
+
+    def _rounded(self, node: Node, value: Value | None, y: Quantisation, name: str) -> Place:
+        """Return where the integers of a real value lie, computed by a new layer if need be."""
+        if isinstance(value, FloatInput):
+            return self._input(name, value, y)
+        if isinstance(value, Pending):
+            return self._lowered(value, y, name)
+        if isinstance(value, Real):
+            call = Call(node, self.network, (value,), y, name)
+            source = requantised(call, value.place.tensor, value.x, y, y.bounds)
+            return replace(value.place, tensor=source)
+        if isinstance(value, Sums):
+            raise NotSupported(f"{node.label}: the sums '{node.input(0)}' are quantised twice")
+        raise NotSupported(f"{node.label}: its input '{node.input(0)}' holds integers already")
+
+    def _input(self, name: str, value: FloatInput, x: Quantisation) -> Place:
+        axes = _input_axes(value)
+        place = self.network.add_input(name, value.shape, x, axes)
+        self.places[value.name] = place
+        for node, inputs in value.moves:
+            call = Call(node, self.network, inputs, None, node.outputs[0])
+            place = MOVED[node.op](call, Real(place, x))
+        return place
+
+    def _lowered(self, pending: Pending, y: Quantisation | None, name: str) -> Place:
+        """Append the layer of a waiting operator whose result is quantised to ``y``."""
+        inputs = tuple(self._operand(pending, value) for value in pending.inputs)
+        result = name if not pending.moves else ""
+        call = Call(pending.node, self.network, inputs, y, result, pending.lo, pending.hi)
+        place = LOWERED[pending.node.op](call)
+        if isinstance(place, Sums):
+            place = place.place
+        elif y is not None:
+            self._scale(place, y)
+        for node, others in pending.moves:
+            assert y is not None
+            place = MOVED[node.op](Call(node, self.network, others, y, ""), Real(place, y))
+        return place
+
+    def _operand(self, pending: Pending, value: Value | None) -> Value | None:
+        """Return an operand; sums that only an Add reads are computed as 32-bit numbers."""
+        waits = isinstance(value, Pending) and value.node.op in _SUMS and not value.moves
+        if pending.node.op != "Add" or not waits:
+            return value
+        assert isinstance(value, Pending)
+        if value.lo is not None or value.hi is not None:
+            return value
+        call = Call(value.node, self.network, value.inputs, None, "")
+        found = LOWERED[value.node.op](call)
+        assert isinstance(found, Sums)
+        return found
+
+    # --- operators ----------------------------------------------------------------------------
+
+    def _quantised_form(self, node: Node) -> None:
+        inputs = tuple(self._value(node, n) for n in range(len(node.inputs)))
+        form = quantised_form(self.model, node, inputs, self._dequantised)
+        name = node.outputs[0]
+        if form.y is None:
+            self.values[name] = Pending(form.node, form.inputs)
+            return
+        call = Call(form.node, self.network, form.inputs, form.y, name)
+        place = LOWERED[form.node.op](call)
+        assert isinstance(place, Place)
+        self._scale(place, form.y)
+        self.values[name] = Stored(place, form.y.signed)
+        self._keep(name, place)
+
+    def _dequantised(self, node: Node, position: int, value: Value | None, x: Quantisation) -> Real:
+        """Return stored integers of an input of a QLinear operator with what they mean."""
+        if isinstance(value, FloatInput):
+            name = node.input(position)
+            value = Stored(self._input(name, value, x), x.signed)
+            self.values[name] = value
+        if not isinstance(value, Stored) or value.signed != x.signed:
+            raise NotSupported(
+                f"{node.label}: its input '{node.input(position)}' holds no integers of the type"
+                " of its zero point"
+            )
+        self._scale(value.place, x)
+        return Real(value.place, x)
+
+    def _move(self, node: Node) -> None:
+        value = self._value(node, 0)
+        others = (None, *(self._value(node, n) for n in range(1, len(node.inputs))))
+        name = node.outputs[0]
+        if isinstance(value, FloatInput):
+            if node.op not in (
+                "Reshape",
+                "Flatten",
+                "Squeeze",
+                "Unsqueeze",
+                "Identity",
+                "Transpose",
+            ):
+                raise NotSupported(
+                    f"{node.label}: its input '{node.input(0)}' is not quantised", QUANTISE_HINT
+                )
+            self.values[name] = replace(value, moves=(*value.moves, (node, others)))
+        elif isinstance(value, Pending):
+            self.values[name] = replace(value, moves=(*value.moves, (node, others)))
+        elif isinstance(value, Real | Stored):
+            x = value.x if isinstance(value, Real) else _unscaled(value)
+            result = name if isinstance(value, Stored) else ""
+            call = Call(node, self.network, (value, *others[1:]), None, result)
+            place = MOVED[node.op](call, Real(value.place, x))
+            self._scaled_as(place, value.place)
+            self.values[name] = replace(value, place=place)
+            self._keep(name, place)
+        elif value is None:
+            raise NotSupported(f"{node.label}: it has no input")
+        else:
+            raise Call(node, self.network, (value,), None, name).unquantised(0)
+
+    def _split(self, node: Node) -> None:
+        value = self._value(node, 0)
+        others = tuple(self._value(node, n) for n in range(1, len(node.inputs)))
+        call = Call(node, self.network, (value, *others), None, "")
+        if not isinstance(value, Real | Stored):
+            raise call.unquantised(0)
+        x = value.x if isinstance(value, Real) else _unscaled(value)
+        for name, place in zip(node.outputs, movers.split(call, Real(value.place, x)), strict=True):
+            self._scaled_as(place, value.place)
+            self.values[name] = replace(value, place=place)
+            self._keep(name, place)
+
+    def _wait(self, node: Node) -> None:
+        inputs = tuple(self._value(node, n) for n in range(len(node.inputs)))
+        name = node.outputs[0]
+        first = inputs[0] if inputs else None
+        if node.op in _ACTIVATIONS and isinstance(first, Pending) and first.node.op in LOWERED:
+            lo, hi = clip_bounds(Call(node, self.network, inputs, None, name))
+            lows = [b for b in (lo, first.lo) if b is not None]
+            highs = [b for b in (hi, first.hi) if b is not None]
+            bounds = max(lows, default=None), min(highs, default=None)
+            self.values[name] = replace(first, lo=bounds[0], hi=bounds[1])
+            return
+        self.values[name] = Pending(node, inputs)
+
+    # --- results ------------------------------------------------------------------------------
+
+    def _output(self, name: str) -> str:
+        value = self.values.get(name)
+        if isinstance(value, Real | Stored | Sums):
+            return value.place.tensor
+        if isinstance(value, Pending):
+            if value.node.op in _SUMS and value.lo is None and value.hi is None and not value.moves:
+                return self._lowered(value, None, value.node.outputs[0]).tensor
+            first = value.inputs[0]
+            if value.node.op in _HEADS and not value.moves:
+                self.heads.append(value.node.op)
+                if isinstance(first, Real):
+                    return first.place.tensor
+                return self._output(value.node.input(0))
+            raise NotSupported(
+                f"{value.node.label}: no QuantizeLinear rounds its result"
+                f" '{value.node.outputs[0]}', which has no scale",
+                QUANTISE_HINT,
+            )
+        raise NotSupported(
+            f"network output '{name}' is computed by no quantised layer", QUANTISE_HINT
+        )
+
+    def _value(self, node: Node, position: int) -> Value | None:
+        name = node.input(position)
+        if not name:
+            return None
+        if name not in self.values:
+            content = self.model.constant(name)
+            if content is None:
+                raise NotSupported(f"{node.label}: its input '{name}' is computed by no operator")
+            self.values[name] = Constant(content)
+        return self.values[name]
+
+    def _keep(self, name: str, place: Place) -> None:
+        self.places[name] = place
+        self.network.named(place, name)
+
+    def _scale(self, place: Place, x: Quantisation) -> None:
+        if place.tensor not in self.network.inputs:
+            self.network.scales.setdefault(place.tensor, (x.scale, x.zero_point))
+
+    def _scaled_as(self, place: Place, source: Place) -> None:
+        found = self.network.scales.get(source.tensor)
+        tensor = self.network.tensors[source.tensor]
+        if found is None and tensor.scale is not None:
+            found = tensor.scale, tensor.zero_point
+        if found is not None and place.tensor != source.tensor:
+            self.network.scales.setdefault(place.tensor, found)
+
+
+def _unscaled(value: Stored) -> Quantisation:
+    """Return a quantisation for moving stored integers whose scale nobody has told yet."""
+    return Quantisation(1.0, 0, value.signed)
+
+
+def _input_axes(value: FloatInput) -> tuple[int | None, ...]:
+    """Return how a network input lies in memory: (1, H, W, C) where a Transpose says so."""
+    perms = [tuple(n.attributes.get("perm", ())) for n, _ in value.moves if n.op == "Transpose"]
+    shape = value.shape
+    if len(shape) == 4 and perms[:1] == [(0, 3, 1, 2)] and shape[0] == 1:
+        return (None, 1, 2, 0)
+    axes = standard_axes(shape)
+    if axes is None:
+        wide = [n for n, size in enumerate(shape) if size > 1]
+        if len(wide) > 3:
+            raise NotSupported(
+                f"network input '{value.name}' has the shape {list(shape)}",
+                "export the network with a fixed batch of 1",
+            )
+        found = dict(zip(wide, (1, 2, 0)[3 - len(wide) :], strict=True))
+        axes = tuple(found.get(n) for n in range(len(shape)))
+    return axes

@@ -1,0 +1,189 @@
+"""The Graph under construction: layers, and how values of the file lie in its tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from dory_core.api import NotSupported, Op, Reshape, Tensor, Transpose, infer_layer
+from dory_qdq.numerics import Integers, Quantisation
+from dory_qdq.values import Place, Shape
+
+Triple = tuple[int, int, int]
+#: Axis of (C, H, W) of every dimension; None for dimensions of size 1.
+Axes = tuple[int | None, ...]
+
+#: Axes of a tensor in the order of memory, the slowest one first.
+MEMORY_ORDER = (1, 2, 0)
+_STANDARD: Mapping[int, Axes] = MappingProxyType(
+    {
+        0: (),
+        1: (0,),
+        2: (None, 0),
+        3: (None, 0, 2),
+        4: (None, 0, 1, 2),
+    }
+)
+
+
+def standard_axes(shape: Shape) -> Axes | None:
+    """Return how (N, C, H, W), (N, C, W) or (N, C) lie in (C, H, W); None for other shapes."""
+    axes = _STANDARD.get(len(shape))
+    if axes is None or any(
+        size > 1 for size, axis in zip(shape, axes, strict=True) if axis is None
+    ):
+        return None
+    return axes
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """Where values of the file lie, by name, with what a stored value there means."""
+
+    places: Mapping[str, Place]
+
+
+class Network:
+    """Layers in order, with the types of their tensors."""
+
+    def __init__(self) -> None:
+        self.ops: list[Op] = []
+        self.inputs: list[str] = []
+        self.tensors: dict[str, Tensor] = {}
+        self.scales: dict[str, tuple[float, int]] = {}
+        self.notes: list[str] = []
+
+    def add_input(self, name: str, shape: Shape, x: Quantisation, axes: Axes) -> Place:
+        """Add a network input whose dimensions lie along ``axes``."""
+        sizes = [1, 1, 1]
+        for size, axis in zip(shape, axes, strict=True):
+            if axis is not None:
+                sizes[axis] = size
+        tensor = Tensor(name, *sizes, *x.bounds, 8, x.signed, x.scale, x.zero_point)
+        self.inputs.append(name)
+        self.tensors[name] = tensor
+        return self.placed(name, shape, axes)
+
+    def placed(self, tensor: str, shape: Shape, axes: Axes) -> Place:
+        """Return the place of a value whose dimensions lie along ``axes``."""
+        sizes = self.tensors[tensor].shape
+        order = tuple(axis for axis in axes if axis is not None and sizes[axis] > 1)
+        return Place(tensor, shape, order)
+
+    def axes(self, place: Place) -> Axes | None:
+        """Return the axis of every dimension; None where a dimension is no single axis."""
+        sizes, rest = self.tensors[place.tensor].shape, list(place.order)
+        found: list[int | None] = []
+        for size in place.shape:
+            if size == 1:
+                found.append(None)
+            elif rest and sizes[rest[0]] == size:
+                found.append(rest.pop(0))
+            else:
+                return None
+        return tuple(found)
+
+    def arranged(self, place: Place, axes: Axes) -> str:
+        """Return a tensor in which the dimensions of a value lie along ``axes``.
+
+        Layers are added where the elements must move for that.
+        """
+        wanted = [1, 1, 1]
+        for size, axis in zip(place.shape, axes, strict=True):
+            if axis is not None:
+                wanted[axis] = size
+            elif size != 1:
+                raise NotSupported(
+                    f"a value of shape {list(place.shape)} has a batch, or too many dimensions",
+                    "export the network with a fixed batch of 1",
+                )
+        order = tuple(axis for axis in axes if axis is not None and wanted[axis] > 1)
+        shape = (wanted[0], wanted[1], wanted[2])
+        tensor = self.tensors[place.tensor]
+        if tensor.shape == shape and place.order == order:
+            return place.tensor
+        if self._reshaped_input(place, shape, order):
+            return place.tensor
+        name = place.tensor
+        sizes = [tensor.shape[axis] for axis in place.order]
+        if sizes == [wanted[axis] for axis in order]:  # axes change places alone
+            perm = [3, 3, 3]
+            for source, axis in zip(place.order, order, strict=True):
+                perm[axis] = source
+            free = [axis for axis in range(3) if axis not in place.order]
+            perm = [free.pop(0) if source == 3 else source for source in perm]
+            return self._transposed(name, (perm[0], perm[1], perm[2]))
+        slow = [axis for axis in range(3) if axis not in place.order] + list(place.order)
+        name = self._transposed(name, (slow[2], slow[0], slow[1]))
+        # Memory now has the order of the file: give it the sizes wanted, slowest axis first.
+        free = [axis for axis in range(3) if axis not in order] + list(order)
+        turned = (wanted[free[2]], wanted[free[0]], wanted[free[1]])
+        if self.tensors[name].shape != turned:
+            name = self.append(Reshape, f"Reshape of {name}", (name,), shape=turned)
+        perm = [0, 0, 0]
+        for axis, source in zip(free, (1, 2, 0), strict=True):
+            perm[axis] = source
+        return self._transposed(name, (perm[0], perm[1], perm[2]))
+
+    def positions(self, place: Place) -> Integers:
+        """Return per element in the order of memory its number in the order of the file."""
+        sizes = self.tensors[place.tensor].shape
+        axes = [axis for axis in range(3) if axis not in place.order] + list(place.order)
+        numbers = np.arange(prod(sizes)).reshape([sizes[axis] for axis in axes])
+        return numbers.transpose([axes.index(axis) for axis in MEMORY_ORDER]).reshape(-1)
+
+    def append(
+        self,
+        kind: type[Op],
+        label: str,
+        inputs: Sequence[str],
+        tensor: str = "",
+        y: Quantisation | None = None,
+        **fields: Any,
+    ) -> str:
+        """Append a layer; returns its output. tensor: the value of the file that it computes.
+
+        y: what the output means; that of the first input where it is not given.
+        """
+        position = len(self.ops)
+        name = f"layer_{position:02d}"
+        op = kind(
+            index=position, name=label, inputs=tuple(inputs), output=name, tensor=tensor, **fields
+        )
+        output, _ = infer_layer(op, self.tensors)
+        self.ops.append(op)
+        self.tensors[name] = output
+        if y is not None:
+            self.scales[name] = (y.scale, y.zero_point)
+        return name
+
+    def named(self, place: Place, value: str) -> None:
+        """Say that a tensor holds a value of the file, unless it holds another one."""
+        for position, op in enumerate(self.ops):
+            if op.output == place.tensor and not op.tensor:
+                self.ops[position] = replace(op, tensor=value)
+
+    def _transposed(self, name: str, perm: Triple) -> str:
+        if perm == (0, 1, 2):
+            return name
+        return self.append(Transpose, f"Transpose of {name}", (name,), perm=perm)
+
+    def _reshaped_input(self, place: Place, shape: Triple, order: tuple[int, ...]) -> bool:
+        """Give a network input that nothing has read yet another shape; False where it cannot."""
+        name = place.tensor
+        if name not in self.inputs or any(name in op.inputs for op in self.ops):
+            return False
+        sizes = self.tensors[name].shape
+        memory = [axis for axis in MEMORY_ORDER if sizes[axis] > 1]
+        if list(place.order) != memory or [a for a in MEMORY_ORDER if shape[a] > 1] != list(order):
+            return False
+        channels, height, width = shape
+        self.tensors[name] = replace(
+            self.tensors[name], channels=channels, height=height, width=width
+        )
+        return True

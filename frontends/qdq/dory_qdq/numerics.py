@@ -1,0 +1,89 @@
+"""Arithmetic of onnxruntime's CPU operators in binary32.
+
+Sources: microsoft/onnxruntime, core/mlas/lib/quantize.cpp, contrib_ops/cpu/quantization; verified
+against onnxruntime on x86. Every operation rounds to binary32 as it does there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float32]
+Integers = npt.NDArray[np.int64]
+
+_BOUNDS = {True: (-128, 127), False: (0, 255)}
+
+
+@dataclass(frozen=True, slots=True)
+class Quantisation:
+    """What stored values of 8 bits mean: scale * (value - zero_point).
+
+    scale: positive normal number of binary32. signed: int8 or uint8.
+    """
+
+    scale: float
+    zero_point: int
+    signed: bool
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """Lowest and highest stored value."""
+        return _BOUNDS[self.signed]
+
+    @property
+    def values(self) -> Integers:
+        """All stored values, rising."""
+        lo, hi = self.bounds
+        return np.arange(lo, hi + 1, dtype=np.int64)
+
+
+def single(value: float | Floats) -> Floats:
+    """Return a number or an array in binary32."""
+    return np.asarray(value, dtype=np.float32)
+
+
+def quantise(reals: Floats, scale: float, zero: int, lo: int, hi: int) -> Integers:
+    """Return QuantizeLinear: division in binary32, ties to even, saturated."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        rounded = np.rint(np.asarray(single(reals) / single(scale)))
+    inside = np.clip(np.nan_to_num(rounded, nan=0.0), lo - zero, hi - zero)
+    return np.asarray(inside.astype(np.int64) + zero)
+
+
+def quantise_to(reals: Floats, y: Quantisation, clip: tuple[int, int] | None = None) -> Integers:
+    """Return QuantizeLinear to a quantisation, inside the clip of a fused activation."""
+    return quantise(reals, y.scale, y.zero_point, *(clip or y.bounds))
+
+
+def dequantise(values: Integers, x: Quantisation) -> Floats:
+    """Return DequantizeLinear."""
+    return np.asarray((values - x.zero_point).astype(np.float32) * single(x.scale))
+
+
+def product_scales(x: float, weights: Floats, y: float) -> Floats:
+    """Return the factors behind sums of products: f32(f32(x * w) / y)."""
+    return np.asarray(single(x) * single(weights) / single(y)).reshape(-1)
+
+
+def sums(a: Quantisation, b: Quantisation, y: Quantisation, clip: tuple[int, int]) -> Integers:
+    """Return QLinearAdd on x86 for all pairs of bytes, shape (256, 256), rows of the first one."""
+    ra, rb = single(a.scale) / single(y.scale), single(b.scale) / single(y.scale)
+    zeros = ra * single(a.zero_point) + rb * single(b.zero_point)
+    fixed = single(y.zero_point) - zeros
+    first = np.asarray(fixed + a.values.astype(np.float32) * ra)
+    second = b.values.astype(np.float32) * rb
+    return clipped(np.rint(first[:, None] + second[None, :]), clip)
+
+
+def products(a: Quantisation, b: Quantisation, y: Quantisation, clip: tuple[int, int]) -> Integers:
+    """Return QLinearMul for all pairs of bytes, shape (256, 256), rows of the first one."""
+    both = dequantise(a.values, a)[:, None] * dequantise(b.values, b)[None, :]
+    return quantise_to(both, y, clip)
+
+
+def clipped(values: Floats, clip: tuple[int, int]) -> Integers:
+    """Return rounded values inside bounds as integers."""
+    return np.asarray(np.clip(values, *clip).astype(np.int64))

@@ -1,0 +1,310 @@
+"""Operators that move elements or keep some: results have the quantisation of the input."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+from dory_onnx import window_of
+
+from dory_core.api import Array, Concat, MaxPool, Pad, Resize, Slice
+from dory_qdq.call import Call
+from dory_qdq.network import standard_axes
+from dory_qdq.operators.tables import requantised
+from dory_qdq.values import Place, Real
+
+_MOST = 1 << 62
+
+
+def reshape(call: Call, source: Real) -> Place:
+    """Reshape, Flatten, Squeeze, Unsqueeze and Identity: another shape, the same order."""
+    place, op = source.place, call.node.op
+    shape = place.shape
+    if op == "Reshape":
+        wanted = call.integers(1) or []
+        keep = not call.attribute("allowzero", 0)
+        sizes = [
+            shape[n] if s == 0 and keep and n < len(shape) else s for n, s in enumerate(wanted)
+        ]
+        if sizes.count(-1) == 1:
+            known = prod(size for size in sizes if size != -1)
+            sizes[sizes.index(-1)] = prod(shape) // known if known else 0
+        shape = tuple(sizes)
+    elif op == "Flatten":
+        axis = int(call.attribute("axis", 1)) % (len(shape) + 1)
+        shape = (prod(shape[:axis]), prod(shape[axis:]))
+    elif op == "Squeeze":
+        axes = call.integers(1, "axes")
+        gone = (
+            _dimensions(call, axes, len(shape))
+            if axes
+            else [n for n, size in enumerate(shape) if size == 1]
+        )
+        if any(shape[n] != 1 for n in gone):
+            raise call.error(f"axes {gone} of shape {list(shape)} are not of size 1")
+        shape = tuple(size for n, size in enumerate(shape) if n not in gone)
+    elif op == "Unsqueeze":
+        axes = call.integers(1, "axes") or []
+        new = _dimensions(call, axes, len(shape) + len(axes))
+        rest = list(shape)
+        shape = tuple(1 if n in new else rest.pop(0) for n in range(len(shape) + len(new)))
+    if prod(shape) != prod(place.shape) or min(shape, default=1) < 1:
+        raise call.error(f"shape {list(place.shape)} becomes {list(shape)}")
+    return Place(place.tensor, shape, place.order)
+
+
+def transpose(call: Call, source: Real) -> Place:
+    """Transpose: no element moves until a layer needs another order."""
+    place = source.place
+    rank = len(place.shape)
+    perm = [int(p) for p in call.attribute("perm", tuple(reversed(range(rank))))]
+    if sorted(perm) != list(range(rank)):
+        raise call.error(f"{perm} is no order of {rank} dimensions")
+    axes = call.network.axes(place)
+    if axes is None:
+        name, axes = call.tensor(place, _spread(call, place))
+        place = call.network.placed(name, place.shape, axes)
+    found = [axes[p] for p in perm if axes[p] is not None]
+    return Place(
+        place.tensor,
+        tuple(place.shape[p] for p in perm),
+        tuple(axis for axis in found if axis is not None),
+    )
+
+
+def _spread(call: Call, place: Place) -> tuple[int | None, ...]:
+    """Return an axis for each dimension that is larger than 1, in the order of memory."""
+    wide = [n for n, size in enumerate(place.shape) if size > 1]
+    if len(wide) > 3:
+        raise call.error(f"shape {list(place.shape)} has more than three dimensions")
+    axes: list[int | None] = [None] * len(place.shape)
+    for dimension, axis in zip(wide, (1, 2, 0)[3 - len(wide) :], strict=True):
+        axes[dimension] = axis
+    return tuple(axes)
+
+
+def max_pool(call: Call, source: Real) -> Place:
+    """MaxPool over stored values."""
+    place = source.place
+    name = call.image(place)
+    if call.attribute("ceil_mode", 0):
+        raise call.error("ceil_mode = 1 is not supported", "pad the input instead")
+    window = window_of(call.node, call.attribute("kernel_shape", ()), place.shape[2:])
+    output = call.emit(MaxPool, name, window=window)
+    return pooled(call, output, place)
+
+
+def pooled(call: Call, output: str, place: Place) -> Place:
+    """Return the place of the result of a pool."""
+    _, height, width = call.network.tensors[output].shape
+    spatial = (height, width) if len(place.shape) == 4 else (width,)
+    shape = (1, place.shape[1], *spatial)
+    return call.network.placed(output, shape, standard_axes(shape) or ())
+
+
+def slice_of(call: Call, source: Real) -> Place:
+    """Slice: begin, end and step of some dimensions."""
+    place = source.place
+    rank = len(place.shape)
+    starts, ends = call.integers(1, "starts"), call.integers(2, "ends")
+    if starts is None or ends is None or len(starts) != len(ends):
+        raise call.error("its starts and ends do not fit together")
+    dimensions = _dimensions(call, call.integers(3, "axes") or list(range(len(starts))), rank)
+    steps = call.integers(4) or [1] * len(starts)
+    if not len(dimensions) == len(steps) == len(starts) or 0 in steps:
+        raise call.error("its axes and steps do not fit its starts")
+    ranges = [range(size) for size in place.shape]
+    for dimension, start, end, step in zip(dimensions, starts, ends, steps, strict=True):
+        whole = place.shape[dimension]
+        stop = None if end <= -_MOST else end
+        ranges[dimension] = range(whole)[slice(start, stop, step)]
+        if not ranges[dimension]:
+            raise call.error(f"nothing of dimension {dimension} is left")
+    return _taken(call, place, ranges)
+
+
+def _taken(call: Call, place: Place, ranges: Sequence[range]) -> Place:
+    """Return some elements of each dimension."""
+    shape = tuple(len(r) for r in ranges)
+    if shape == place.shape and all(r.step == 1 for r in ranges):
+        return place
+    name, axes = call.tensor(place)
+    begin, step, size = [0, 0, 0], [1, 1, 1], list(call.network.tensors[name].shape)
+    for dimension, axis in enumerate(axes):
+        if axis is not None:
+            begin[axis], step[axis] = ranges[dimension].start, ranges[dimension].step
+            size[axis] = shape[dimension]
+    output = call.emit(Slice, name, begin=tuple(begin), size=tuple(size), step=tuple(step))
+    return call.network.placed(output, shape, axes)
+
+
+def split(call: Call, source: Real) -> list[Place]:
+    """Split: every output is a part."""
+    place = source.place
+    (dimension,) = _dimensions(call, [int(call.attribute("axis", 0))], len(place.shape))
+    whole, count = place.shape[dimension], len(call.node.outputs)
+    each = -(-whole // count)
+    parts = call.integers(1, "split") or [min(each, whole - n * each) for n in range(count)]
+    if len(parts) != count or sum(parts) != whole or min(parts) < 1:
+        raise call.error(f"parts {parts} of {whole}")
+    found, at = [], 0
+    for part in parts:
+        ranges = [range(size) for size in place.shape]
+        ranges[dimension] = range(at, at + part)
+        found.append(_taken(call, place, ranges))
+        at += part
+    return found
+
+
+def pad(call: Call, source: Real) -> Place:
+    """Pad with a constant, which is quantised as the input is."""
+    place = source.place
+    if call.attribute("mode", "constant") != "constant":
+        raise call.error("it pads with other values than a constant")
+    pads = call.integers(1, "pads") or []
+    rank = len(place.shape)
+    if call.has(3):
+        axes = _dimensions(call, call.integers(3) or [], rank)
+        full = [0] * (2 * rank)
+        for n, axis in enumerate(axes):
+            full[axis], full[rank + axis] = pads[n], pads[len(axes) + n]
+        pads = full
+    if len(pads) != 2 * rank or min(pads) < 0:
+        raise call.error(f"pads {pads} do not fit shape {list(place.shape)}")
+    value = call.constant(2).reshape(-1)[0] if call.has(2) else call.attribute("value", 0.0)
+    stored = int(np.rint(np.float32(value) / np.float32(source.x.scale))) + source.x.zero_point
+    lo, hi = source.x.bounds
+    shape = tuple(s + b + a for s, b, a in zip(place.shape, pads[:rank], pads[rank:], strict=True))
+    name, axes = call.tensor(place)
+    before, after = [0, 0, 0], [0, 0, 0]
+    for dimension, axis in enumerate(_with_axes(call, axes, shape)):
+        if axis is not None:
+            before[axis], after[axis] = pads[dimension], pads[rank + dimension]
+    output = call.emit(
+        Pad, name, before=tuple(before), after=tuple(after), value=min(max(stored, lo), hi)
+    )
+    return call.network.placed(output, shape, _with_axes(call, axes, shape))
+
+
+def _with_axes(
+    call: Call, axes: tuple[int | None, ...], shape: tuple[int, ...]
+) -> tuple[int | None, ...]:
+    """Return an axis for every dimension that is larger than 1 in ``shape``."""
+    standard = standard_axes(shape)
+    free = [axis for axis in range(3) if axis not in axes]
+    found = list(axes)
+    for dimension, size in enumerate(shape):
+        if size > 1 and found[dimension] is None:
+            wanted = None if standard is None else standard[dimension]
+            if not free:
+                raise call.error(f"shape {list(shape)} has more than three dimensions")
+            found[dimension] = wanted if wanted in free else free[0]
+            free.remove(found[dimension] if found[dimension] is not None else free[0])
+    return tuple(found)
+
+
+def resize(call: Call, source: Real) -> Place:
+    """Resize to the nearest neighbour."""
+    place = source.place
+    mode = call.attribute("mode", "nearest")
+    if mode != "nearest":
+        raise call.error(f"mode '{mode}' is not supported", "use the mode 'nearest'")
+    if len(place.shape) not in (3, 4):
+        raise call.error(f"an input of shape {list(place.shape)} is no image")
+    sizes, scales = _resized(call, place)
+    name = call.image(place)
+    taps = []
+    for dimension in range(2, len(place.shape)):
+        whole, size, scale = place.shape[dimension], sizes[dimension], scales[dimension]
+        where = _nearest(call, whole, size, scale)
+        taps.append(Array(np.array([(k, k, 1, 0) for k in where])))
+    if len(taps) == 1:
+        taps.insert(0, Array(np.array([(0, 0, 1, 0)])))
+    output = call.emit(Resize, name, rows=taps[0], columns=taps[1])
+    shape = tuple(sizes)
+    return call.network.placed(output, shape, standard_axes(shape) or ())
+
+
+def _resized(call: Call, place: Place) -> tuple[list[int], list[float]]:
+    old = call.node.op == "Upsample" or len(call.inputs) == 2
+    position = 1 if old else 2
+    rank = len(place.shape)
+    if not old and call.has(3) and call.constant(3).size:
+        sizes = [int(v) for v in call.constant(3).reshape(-1)]
+        scales = [s / whole for s, whole in zip(sizes, place.shape, strict=False)]
+    elif call.has(position) and call.constant(position).size:
+        scales = [float(v) for v in call.constant(position).reshape(-1)]
+        sizes = [int(np.floor(w * s)) for w, s in zip(place.shape, scales, strict=False)]
+    else:
+        raise call.error("it has neither sizes nor scales")
+    if len(sizes) != rank or sizes[:2] != list(place.shape[:2]) or min(sizes) < 1:
+        raise call.error(f"shape {list(place.shape)} becomes {sizes}")
+    return sizes, scales
+
+
+def _nearest(call: Call, whole: int, size: int, scale: float) -> list[int]:
+    """Return the source of each output along a dimension, as onnxruntime computes it."""
+    out = np.arange(size, dtype=np.float32)
+    factor = np.float32(scale)
+    how = call.attribute("coordinate_transformation_mode", "half_pixel")
+    if call.node.op == "Upsample":
+        how = "asymmetric"
+    if how == "asymmetric":
+        x = out / factor
+    elif how == "align_corners":
+        x = out * np.float32(whole - 1) / np.float32(max(size - 1, 1))
+    elif how in ("half_pixel", "pytorch_half_pixel"):
+        x = (out + np.float32(0.5)) / factor - np.float32(0.5)
+        if how == "pytorch_half_pixel" and size == 1:
+            x = np.zeros(1, np.float32)
+    else:
+        raise call.error(f"coordinate_transformation_mode '{how}' is not supported")
+    rounding = call.attribute("nearest_mode", "round_prefer_floor")
+    if call.node.op == "Upsample":
+        rounding = "floor"
+    if rounding == "round_prefer_floor":
+        found = np.ceil(x - np.float32(0.5))
+    elif rounding == "round_prefer_ceil":
+        found = np.floor(x + np.float32(0.5))
+    elif rounding in ("floor", "ceil"):
+        found = np.floor(x) if rounding == "floor" else np.ceil(x)
+    else:
+        raise call.error(f"nearest_mode '{rounding}' is not supported")
+    return [int(k) for k in np.clip(found, 0, whole - 1)]
+
+
+def concat(call: Call) -> Place:
+    """Concat: each input goes through a table where its quantisation is another one."""
+    y = call.output
+    reals = [call.real(n) for n in range(len(call.inputs))]
+    shapes = [real.place.shape for real in reals]
+    rank = len(shapes[0])
+    (dimension,) = _dimensions(call, [int(call.attribute("axis", 0))], rank)
+    if any(
+        len(s) != rank
+        or s[:dimension] != shapes[0][:dimension]
+        or s[dimension + 1 :] != shapes[0][dimension + 1 :]
+        for s in shapes
+    ):
+        raise call.error(f"its inputs have the shapes {[list(s) for s in shapes]}")
+    shape = list(shapes[0])
+    shape[dimension] = sum(s[dimension] for s in shapes)
+    axes = standard_axes(tuple(shape)) or _spread(call, Place("", tuple(shape), ()))
+    names = [
+        requantised(call, call.tensor(real.place, axes)[0], real.x, y, call.clip())
+        for real in reals
+    ]
+    axis = axes[dimension]
+    if axis is None or len(names) == 1:
+        if len(names) > 1:
+            raise call.error("it joins along the batch")
+        return call.network.placed(names[0], tuple(shape), axes)
+    output = call.emit(Concat, *names, axis=axis)
+    return call.network.placed(output, tuple(shape), axes)
+
+
+def _dimensions(call: Call, given: Sequence[int], rank: int) -> list[int]:
+    if any(not -rank <= n < rank for n in given):
+        raise call.error(f"axes {list(given)} of {rank} dimensions")
+    return [n % rank for n in given]

@@ -1,0 +1,327 @@
+"""Add, Sub and Mul of two tensors, or of a tensor and a constant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from dory_core.api import Add, Lut, Mul, Requant, float_requant, pair_line_of, requant
+from dory_qdq.call import Call
+from dory_qdq.network import Axes
+from dory_qdq.numerics import Integers, Quantisation, dequantise, products, quantise_to, sums
+from dory_qdq.operators.tables import by_byte
+from dory_qdq.values import Constant, Place, QuantisedConstant, Real, Sums
+
+#: Multipliers of operands whose scales have a simple ratio.
+_MOST_RATIO = 1 << 12
+#: Steps of 2^-23 by which a factor is moved.
+_NEAR_SCALES = (0, 1, -1, 2, -2)
+#: Bits behind the point of tables that are added, and rounds of the search for them.
+_FRACTIONS = (7, 14, 21)
+_ROUNDS = 60
+#: Bits of 32-bit operands of a sum, and of their products with a factor.
+_SUM_BITS = 29
+_PRODUCT_BITS = 58
+
+
+@dataclass(frozen=True, slots=True)
+class _Operand:
+    """A tensor with the axes of its dimensions."""
+
+    name: str
+    x: Quantisation
+
+
+def lower_pair(call: Call) -> Place:
+    """Append a sum, difference or product."""
+    first, second = call.inputs[0], call.inputs[1]
+    if isinstance(second, Constant | QuantisedConstant):
+        return _with_constant(call, 0, 1)
+    if isinstance(first, Constant | QuantisedConstant):
+        return _with_constant(call, 1, 0)
+    if any(isinstance(value, Sums) for value in (first, second)):
+        return _of_sums(call)
+    one, other = call.real(0), call.real(1)
+    if call.node.op.endswith("Sub"):
+        raise call.error("a difference of two tensors is not supported", "add the negative one")
+    rank = max(len(one.place.shape), len(other.place.shape))
+    places = [_of_rank(real.place, rank) for real in (one, other)]
+    shape = np.broadcast_shapes(places[0].shape, places[1].shape)
+    order = (0, 1) if places[0].shape == shape else (1, 0)
+    if places[order[0]].shape != shape:
+        raise call.error(
+            f"operands of shapes {list(one.place.shape)} and {list(other.place.shape)} are both"
+            " broadcast"
+        )
+    reals = [(one, other)[n] for n in order]
+    whole, part = (places[n] for n in order)
+    name, axes = call.tensor(whole, _common(call, whole, part))
+    second_name, _ = call.tensor(part, axes)
+    operands = _Operand(name, reals[0].x), _Operand(second_name, reals[1].x)
+    build = _product if call.node.op.endswith("Mul") else _sum
+    output = build(call, operands, order)
+    return call.network.placed(output, tuple(shape), axes)
+
+
+def _of_sums(call: Call) -> Place:
+    """Append a sum with 32-bit operands, which nothing has rounded: it is rounded once here."""
+    values = [value for value in call.inputs[:2] if isinstance(value, Sums | Real)]
+    if call.node.op != "Add" or len(values) != 2:
+        raise call.unquantised(0 if isinstance(call.inputs[1], Sums | Real) else 1)
+    shape = values[0].place.shape
+    if values[1].place.shape != shape:
+        raise call.error(f"operands of shapes {list(shape)} and {list(values[1].place.shape)}")
+    y, clip = call.output, call.clip()
+    names, axes = [], call.network.axes(values[0].place)
+    for value in values:
+        name, axes = call.tensor(value.place, axes)
+        names.append(name)
+    factors = [
+        (value.scales if isinstance(value, Sums) else np.float64([value.x.scale])) / y.scale
+        for value in values
+    ]
+    ends = [max(abs(t.lo), abs(t.hi), 1) for t in map(call.network.tensors.get, names) if t]
+    largest = max(float(np.max(f)) * end for f, end in zip(factors, ends, strict=True))
+    fraction = max(_SUM_BITS - max(int(np.ceil(np.log2(largest + 1))), 8), 0)
+    steps = []
+    for value, factor, end in zip(values, factors, ends, strict=True):
+        shift = max(_PRODUCT_BITS - int(np.ceil(np.log2(float(np.max(factor)) * end + 1))), 0)
+        muls = [round(float(f) * 2.0**shift) for f in np.broadcast_to(factor, factor.shape)]
+        zero = value.x.zero_point if isinstance(value, Real) else 0
+        down = 1 << shift - fraction
+        steps.append(requant(muls, [down // 2 - m * zero for m in muls], down))
+    half = (1 << fraction) // 2 + (y.zero_point << fraction)
+    output = call.emit(
+        Add,
+        *names,
+        operand_requants=(steps[0], steps[1]),
+        requants=(requant(1, half, 1 << fraction, *clip),),
+    )
+    return call.network.placed(output, shape, axes or ())
+
+
+def _of_rank(place: Place, rank: int) -> Place:
+    """Return a place with leading dimensions of 1, as broadcasting has it."""
+    return Place(place.tensor, (1,) * (rank - len(place.shape)) + place.shape, place.order)
+
+
+def _common(call: Call, whole: Place, part: Place) -> Axes | None:
+    """Return axes in which no operand moves, None where there are none."""
+    axes, second = call.network.axes(whole), call.network.axes(part)
+    if axes is None or second is None:
+        return None
+    agree = all(a == b for a, b in zip(axes, second, strict=True) if b is not None)
+    return axes if agree else None
+
+
+def _sum(call: Call, operands: tuple[_Operand, _Operand], order: tuple[int, int]) -> str:
+    """Append a sum: one line, or a sum of integers scaled once, or of two tables."""
+    a, b = (operand.x for operand in operands)
+    y, clip = call.output, call.clip()
+    table = _in_order(sums, (a, b), order, y, clip)
+    values = a.values, b.values
+    names = operands[0].name, operands[1].name
+    slopes = Fraction(a.scale) / Fraction(y.scale), Fraction(b.scale) / Fraction(y.scale)
+    line = pair_line_of(values, table, clip, slopes)
+    if line is not None:
+        first, second = (None if mul == 1 else requant(mul) for mul in line.mul)
+        step = requant(1, line.add, 1 << line.shift, *clip)
+        return call.emit(Add, *names, operand_requants=(first, second), requants=(step,))
+    exact = _ratio_sum((a, b), y, clip, table)
+    if exact is not None:
+        return call.emit(Add, *names, operand_requants=exact[:2], requants=exact[2:])
+    return _sum_of_tables(call, operands, table, clip)
+
+
+def _in_order(
+    function: Callable[[Quantisation, Quantisation, Quantisation, tuple[int, int]], Integers],
+    operands: tuple[Quantisation, Quantisation],
+    order: tuple[int, int],
+    y: Quantisation,
+    clip: tuple[int, int],
+) -> Integers:
+    """Return a function of two operands that the file has in another order."""
+    if order == (0, 1):
+        return function(*operands, y, clip)
+    return function(operands[1], operands[0], y, clip).T
+
+
+def _ratio_sum(
+    operands: tuple[Quantisation, Quantisation],
+    y: Quantisation,
+    clip: tuple[int, int],
+    table: Integers,
+) -> tuple[Requant, Requant, Requant] | None:
+    """Return steps of a sum whose operands have a simple ratio of scales, None without."""
+    a, b = operands
+    ratio = Fraction(a.scale) / Fraction(b.scale)
+    if max(ratio.numerator, ratio.denominator) > _MOST_RATIO:
+        return None
+    muls = ratio.numerator, ratio.denominator
+    acc = a.values[:, None] * muls[0] + b.values[None, :] * muls[1]
+    turn = a.zero_point * muls[0] + b.zero_point * muls[1]
+    for step in _near_steps(a.scale / y.scale / muls[0], y, clip, turn):
+        if np.array_equal(step.apply(acc[None])[0], table):
+            return requant(muls[0]), requant(muls[1]), step
+    return None
+
+
+def _near_steps(
+    scale: float, y: Quantisation, clip: tuple[int, int], turn: int
+) -> Iterator[Requant]:
+    """Yield steps in binary32 whose factors are next to a number."""
+    bits = int(np.float32(scale).view(np.int32))
+    for near in _NEAR_SCALES:
+        factor = float(np.int32(bits + near).view(np.float32))
+        try:
+            yield float_requant([factor], y.zero_point, *clip, turn)
+        except ValueError:
+            return
+
+
+def _sum_of_tables(
+    call: Call, operands: tuple[_Operand, _Operand], table: Integers, clip: tuple[int, int]
+) -> str:
+    """Append a sum of two tables of fractions, the nearest one with a note where none is exact."""
+    y = call.output
+    best: tuple[int, int, Integers, Integers] | None = None
+    for fraction in _FRACTIONS:
+        first, second, missed = _tables(operands, y, table, clip, fraction)
+        if best is None or missed < best[0]:
+            best = missed, fraction, first, second
+        if not missed:
+            break
+    assert best is not None
+    missed, fraction, first, second = best
+    if missed:
+        call.network.notes.append(
+            f"{call.node.label}: {missed} of {table.size} pairs of operands are one step from"
+            " onnxruntime, whose ties no integers reproduce"
+        )
+    names = [
+        call.network.append(Lut, call.node.title, (operand.name,), table=by_byte(own, operand.x))
+        for operand, own in zip(operands, (first, second), strict=True)
+    ]
+    return call.emit(Add, *names, requants=(requant(1, 0, 1 << fraction, *clip),))
+
+
+def _tables(
+    operands: tuple[_Operand, _Operand],
+    y: Quantisation,
+    table: Integers,
+    clip: tuple[int, int],
+    fraction: int,
+) -> tuple[Integers, Integers, int]:
+    """Return a table per operand, and for how many pairs their sum is another one."""
+    one = 1 << fraction
+    lo = np.where(table > clip[0], table * one, -(1 << 40))
+    hi = np.where(table < clip[1], (table + 1) * one - 1, 1 << 40)
+    first, second = (
+        np.rint((o.x.values - o.x.zero_point) * (o.x.scale / y.scale) * one).astype(np.int64)
+        for o in operands
+    )
+    first = first + (y.zero_point * one + one // 2)
+    for _ in range(_ROUNDS):
+        sums_now = first[:, None] + second[None, :]
+        if ((sums_now >= lo) & (sums_now <= hi)).all():
+            break
+        low, high = (lo - second[None, :]).max(axis=1), (hi - second[None, :]).min(axis=1)
+        first = np.where(low <= high, np.clip(first, low, high), (low + high) // 2)
+        low, high = (lo - first[:, None]).max(axis=0), (hi - first[:, None]).min(axis=0)
+        second = np.where(low <= high, np.clip(second, low, high), (low + high) // 2)
+    found = np.clip((first[:, None] + second[None, :]) >> fraction, *clip)
+    return first, second, int((found != table).sum())
+
+
+def _product(call: Call, operands: tuple[_Operand, _Operand], order: tuple[int, int]) -> str:
+    """Append a product of integers, scaled once."""
+    a, b = (operand.x for operand in operands)
+    y, clip = call.output, call.clip()
+    table = products(a, b, y, clip)
+    acc = (a.values - a.zero_point)[:, None] * (b.values - b.zero_point)[None, :]
+    best: tuple[int, Requant] | None = None
+    for step in _near_steps(a.scale * b.scale / y.scale, y, clip, 0):
+        missed = int((step.apply(acc[None])[0] != table).sum())
+        if best is None or missed < best[0]:
+            best = missed, step
+        if not missed:
+            break
+    if best is None:
+        raise call.error("its scales give a factor that binary32 does not hold")
+    if best[0]:
+        call.network.notes.append(
+            f"{call.node.label}: {best[0]} of {table.size} pairs of operands are one step from"
+            " onnxruntime, which rounds each product three times"
+        )
+    steps = tuple(requant(add=-x.zero_point) if x.zero_point else None for x in (a, b))
+    names = operands[0].name, operands[1].name
+    return call.emit(Mul, *names, operand_requants=steps, requants=(best[1],))
+
+
+def _with_constant(call: Call, tensor: int, constant: int) -> Place:
+    """Append tables: a constant per tensor or per channel leaves a function of one byte."""
+    real, value = call.real(tensor), call.inputs[constant]
+    assert isinstance(value, Constant | QuantisedConstant)
+    shape = real.place.shape
+    content = call.constant(constant)
+    if np.broadcast_shapes(content.shape, shape) != shape:
+        raise call.error(f"a constant of shape {list(content.shape)} on {list(shape)}")
+    content = content.reshape((1,) * (len(shape) - content.ndim) + content.shape)
+    name, axes = call.tensor(real.place)
+    wide = [n for n, size in enumerate(content.shape) if size > 1]
+    if len(wide) > 1 or (wide and axes[wide[0]] != 0):
+        others = [n for n, size in enumerate(shape) if size > 1 and n not in wide]
+        if len(wide) > 1 or len(others) > 2:
+            raise call.error(
+                f"a constant of shape {list(content.shape)} on {list(shape)}; supported are one"
+                " value and one per channel"
+            )
+        found = dict(zip(others, (1, 2), strict=False)) | {wide[0]: 0}
+        name, axes = call.tensor(real.place, tuple(found.get(n) for n in range(len(shape))))
+    flat = content.reshape(-1)
+    x = real.x
+    if isinstance(value, QuantisedConstant) and value.scales.size == 1 and value.bits == 8:
+        tables = _columns(call, real, value, tensor)
+    else:
+        reals = dequantise(x.values, x)[None, :]
+        other = flat.astype(np.float32)[:, None]
+        op = call.node.op
+        if op.endswith("Add"):
+            result = reals + other
+        elif op.endswith("Mul"):
+            result = reals * other
+        elif op == "Sub":
+            result = reals - other if tensor == 0 else other - reals
+        elif op == "Div" and tensor == 0 and np.all(other != 0):
+            result = reals / other
+        else:
+            raise call.error("its operands cannot be divided")
+        tables = quantise_to(np.asarray(result), call.output, call.clip())
+    table = tables[0] if len(tables) == 1 else tables
+    output = call.emit(Lut, name, table=by_byte(table, x))
+    return call.network.placed(output, shape, axes)
+
+
+def _columns(call: Call, real: Real, value: QuantisedConstant, tensor: int) -> Integers:
+    """Return the function of the tensor's byte for each stored value of the constant."""
+    signed = bool(value.values.min() < 0 or value.zeros.min() < 0)
+    other = Quantisation(
+        float(value.scales.reshape(-1)[0]), int(value.zeros.reshape(-1)[0]), signed
+    )
+    x, y, clip = real.x, call.output, call.clip()
+    op = call.node.op
+    if not op.endswith(("Add", "Mul")):
+        reals = dequantise(x.values, x)[None, :]
+        flat = value.reals.reshape(-1)[:, None]
+        result = reals - flat if op == "Sub" and tensor == 0 else flat - reals
+        if op == "Div":
+            result = reals / flat if tensor == 0 else flat / reals
+        return quantise_to(np.asarray(result), y, clip)
+    function = products if op.endswith("Mul") else sums
+    order = (0, 1) if tensor == 0 else (1, 0)
+    table = _in_order(function, (x, other), order, y, clip)
+    stored = value.values.reshape(-1) - other.bounds[0]
+    return np.asarray(table[:, stored].T)

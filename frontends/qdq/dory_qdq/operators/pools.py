@@ -1,0 +1,96 @@
+"""Average pools and means."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+from dory_onnx import window_of
+
+from dory_core.api import AvgPool, RealMean, Window, requant
+from dory_qdq.call import Call
+from dory_qdq.numerics import Quantisation, single
+from dory_qdq.operators.movers import pooled
+from dory_qdq.operators.products import scaled
+from dory_qdq.values import Place
+
+#: Steps of binary32 that are rounded away from a sum of products to its mean, per element and once.
+_ROUNDINGS = 2.0**-23
+
+
+def lower_average(call: Call) -> Place:
+    """Append AveragePool: sums of reals in binary32, as QLinearAveragePool has them."""
+    real = call.real()
+    if call.attribute("ceil_mode", 0):
+        raise call.error("ceil_mode = 1 is not supported", "pad the input instead")
+    place = real.place
+    name = call.image(place)
+    window = window_of(call.node, call.attribute("kernel_shape", ()), place.shape[2:])
+    if window.dilations != (1, 1):
+        raise call.error("dilations of an average are not supported")
+    inside = any(window.pads) and not call.attribute("count_include_pad", 0)
+    x, y, clip = real.x, call.output, call.clip()
+    if any(window.pads):
+        window = replace(window, pad_value=x.zero_point)
+    if inside or not _is_certain(x, y, window.taps, clip):
+        mean = RealMean(x.scale, x.zero_point, y.scale, y.zero_point)
+        fields = {"window": window, "counts_padding": not inside, "real": mean}
+        output = call.emit(AvgPool, name, requants=(requant(1, 0, 1, *clip),), **fields)
+        return pooled(call, output, place)
+    factor = single(x.scale / (window.taps * y.scale))
+    step = scaled(call, factor, y.zero_point, clip, window.taps * x.zero_point)
+    output = call.emit(AvgPool, name, window=window, requants=(step,))
+    return pooled(call, output, place)
+
+
+def _is_certain(x: Quantisation, y: Quantisation, taps: int, clip: tuple[int, int]) -> bool:
+    """Return whether every sum of ``taps`` values is rounded alike, however reals are added.
+
+    No sum is nearer to a tie than what binary32 can be wrong by.
+    """
+    lo, hi = ((end - x.zero_point) * taps for end in x.bounds)
+    factor = Fraction(x.scale) / (taps * Fraction(y.scale))
+    exact = np.arange(lo, hi + 1, dtype=np.float64) * float(factor) + y.zero_point
+    reached = (exact > clip[0] - 1) & (exact < clip[1] + 1)
+    wrong = _ROUNDINGS * (taps + 4) * (np.abs(exact) + 2 * abs(y.zero_point) + 1)
+    return bool((np.abs(exact - np.floor(exact) - 0.5) > wrong)[reached].all())
+
+
+def lower_mean(call: Call) -> Place:
+    """Append GlobalAveragePool or ReduceMean over rows and columns, as QLinearGlobalAveragePool."""
+    real = call.real()
+    place = real.place
+    rank = len(place.shape)
+    if call.node.op.endswith("GlobalAveragePool"):
+        if rank not in (3, 4):
+            raise call.error(f"an input of shape {list(place.shape)} is no image")
+        dimensions, keeps = list(range(2, rank)), True
+    else:
+        given = call.integers(1, "axes")
+        dimensions = sorted({d % rank for d in given}) if given else list(range(1, rank))
+        keeps = bool(call.attribute("keepdims", 1))
+    wide = [d for d in dimensions if place.shape[d] > 1]
+    axes = call.network.axes(place)
+    if axes is None or any(axes[d] not in (1, 2) for d in wide):
+        rest = [d for d in range(rank) if place.shape[d] > 1 and d not in wide]
+        if len(wide) > 2 or len(rest) > 1:
+            raise call.error(f"a mean over dimensions {dimensions} of {list(place.shape)}")
+        found = dict(zip(wide, (1, 2), strict=False)) | dict.fromkeys(rest, 0)
+        axes = tuple(found.get(d) for d in range(rank))
+    name, axes = call.tensor(place, axes)
+    sizes = call.network.tensors[name].shape
+    reduced = {axes[d] for d in wide}
+    kernel = (sizes[1] if 1 in reduced else 1, sizes[2] if 2 in reduced else 1)
+    count = kernel[0] * kernel[1]
+    x, y = real.x, call.output
+    factor = np.asarray(single(x.scale) / (single(y.scale) * single(count)))
+    step = scaled(call, factor, y.zero_point, call.clip(), count * x.zero_point)
+    window = Window(kernel=kernel, strides=kernel)
+    output = call.emit(AvgPool, name, window=window, requants=(step,))
+    shape = [1 if d in dimensions else size for d, size in enumerate(place.shape)]
+    kept = [None if d in dimensions else axes[d] for d in range(rank)]
+    if not keeps:
+        left = [d for d in range(rank) if d not in dimensions]
+        shape, kept = [shape[d] for d in left], [kept[d] for d in left]
+    return call.network.placed(output, tuple(shape), tuple(kept))

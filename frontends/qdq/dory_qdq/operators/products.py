@@ -1,0 +1,194 @@
+"""Conv, Gemm and MatMul, and their QLinear forms: sums of products with a scale in binary32."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from dory_onnx import window_of
+
+from dory_core.api import Array, Conv, Linear, Requant, Window, float_requant
+from dory_qdq.call import QUANTISE_HINT, Call
+from dory_qdq.network import standard_axes
+from dory_qdq.numerics import Floats, Integers, product_scales, single
+from dory_qdq.values import Constant, Place, QuantisedConstant, Real, Sums
+
+#: Scales of a bias may be rounded otherwise than the product that they are.
+_SAME_SCALE = 1e-3
+_INT32 = 1 << 31
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Products:
+    """What is multiplied and added.
+
+    rows: weights without zero points, shape (Cout, ...). bias: shape (Cout,), the zero point of
+    the input taken out. scales: of the sums, one or one per output channel.
+    """
+
+    x: Real
+    rows: Integers
+    bias: Integers
+    scales: Floats
+    factors: Floats | None
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """Fields of the layer that hold weights and bias."""
+        bits = 8 if int(self.rows.min()) >= -128 and int(self.rows.max()) <= 127 else 16
+        return {"weights": Array(self.rows), "weight_bits": bits, "bias": Array(self.bias)}
+
+
+def lower_conv(call: Call) -> Place | Sums:
+    """Append a convolution."""
+    x, weights = call.real(0), _weights(call, 1)
+    shape = weights.values.shape
+    if not 3 <= len(shape) <= 4 or 0 in shape or len(x.place.shape) != len(shape):
+        raise call.error(f"weights of shape {list(shape)} on an input of {list(x.place.shape)}")
+    if weights.axis != 0 and weights.scales.size > 1:
+        raise call.error(f"its weights have scales along axis {weights.axis}, not axis 0")
+    rows = weights.centred
+    rows = rows if rows.ndim == 4 else rows[:, :, None, :]
+    kernel = call.attribute("kernel_shape", shape[2:])
+    if tuple(kernel) != tuple(shape[2:]):
+        raise call.error(f"kernel_shape {list(kernel)} for weights of shape {list(shape)}")
+    name = call.image(x.place)
+    window = window_of(call.node, shape[2:], x.place.shape[2:])
+    if any(window.pads):
+        window = replace(window, pad_value=x.x.zero_point)
+    found = _products(call, x, rows, weights.scales, 2)
+    groups = int(call.attribute("group", 1))
+    if groups < 1 or rows.shape[1] * groups != x.place.shape[1]:
+        raise call.error(
+            f"weights of shape {list(shape)} in {groups} groups on {x.place.shape[1]} channels"
+        )
+    output = call.emit(
+        Conv, name, window=window, groups=groups, requants=_steps(call, found), **found.fields
+    )
+    _, height, width = call.network.tensors[output].shape
+    spatial = (height, width) if len(shape) == 4 else (width,)
+    result = (1, len(rows), *spatial)
+    place = call.network.placed(output, result, standard_axes(result) or ())
+    return _result(call, place, found)
+
+
+def lower_gemm(call: Call) -> Place | Sums:
+    """Append a Gemm with constant weights."""
+    if call.attribute("transA", 0) or any(
+        call.attribute(name, 1.0) != 1.0 for name in ("alpha", "beta")
+    ):
+        raise call.error("transA, alpha and beta are not those of a fully connected layer")
+    weights = _weights(call, 1)
+    turned = bool(call.attribute("transB", 0))
+    return _matrix(call, weights, not turned, 2)
+
+
+def lower_matmul(call: Call) -> Place | Sums:
+    """Append a MatMul with constant weights."""
+    return _matrix(call, _weights(call, 1), True, None)
+
+
+def _matrix(call: Call, weights: QuantisedConstant, turned: bool, bias: int | None) -> Place | Sums:
+    """Append a fully connected layer. turned: columns of the weights are output channels."""
+    x = call.real(0)
+    if weights.values.ndim != 2 or 0 in weights.values.shape:
+        raise call.error(f"weights of shape {list(weights.values.shape)} are no matrix")
+    axis = weights.axis % 2
+    if weights.scales.size > 1 and axis != int(turned):
+        raise call.error(f"its weights have scales along axis {axis}, not axis {int(turned)}")
+    rows = weights.centred.T if turned else weights.centred
+    shape = x.place.shape
+    if not shape or shape[-1] != rows.shape[1]:
+        raise call.error(f"weights for {rows.shape[1]} inputs on an input of {list(shape)}")
+    found = _products(call, x, rows, weights.scales, bias)
+    result = (*shape[:-1], len(rows))
+    steps = _steps(call, found)
+    if all(size == 1 for size in shape[:-1]):
+        # Columns follow the elements in memory, so that nothing moves.
+        columns = found.rows[:, call.network.positions(x.place)]
+        fields = found.fields | {"weights": Array(columns)}
+        output = call.emit(Linear, x.place.tensor, requants=steps, **fields)
+        place = Place(output, result, (0,) if len(rows) > 1 else ())
+        return _result(call, place, found)
+    axes = (None,) * (len(shape) - 3) + (1, 2, 0)[-len(shape) :]
+    name, _ = call.tensor(x.place, axes)
+    fields = found.fields | {"weights": Array(found.rows[:, :, None, None])}
+    output = call.emit(Conv, name, window=Window(kernel=(1, 1)), requants=steps, **fields)
+    return _result(call, call.network.placed(output, result, axes), found)
+
+
+def _result(call: Call, place: Place, found: _Products) -> Place | Sums:
+    return place if found.factors is not None else Sums(place, found.scales)
+
+
+def _weights(call: Call, position: int) -> QuantisedConstant:
+    value = call.inputs[position] if position < len(call.inputs) else None
+    if isinstance(value, QuantisedConstant):
+        if value.bits > 8:
+            raise call.error(f"its weights '{call.node.input(position)}' have {value.bits} bits")
+        return value
+    if isinstance(value, Constant):
+        raise call.error(
+            f"its weights '{call.node.input(position)}' are {value.values.dtype}, not quantised",
+            QUANTISE_HINT,
+        )
+    raise call.error(
+        f"its second operand '{call.node.input(position)}' is no constant",
+        "products of two computed tensors are not supported",
+    )
+
+
+def _products(call: Call, x: Real, rows: Integers, scales: Floats, bias: int | None) -> _Products:
+    sums = np.asarray(single(x.x.scale) * scales).reshape(-1)
+    if scales.size not in (1, len(rows)):
+        raise call.error(f"{scales.size} scales for {len(rows)} output channels")
+    added = np.zeros(len(rows), dtype=np.int64)
+    if bias is not None and call.has(bias):
+        added = _bias(call, bias, sums, len(rows))
+    taken = x.x.zero_point * rows.reshape(len(rows), -1).sum(axis=1)
+    total = added - taken
+    if int(np.abs(total).max()) >= _INT32:
+        raise call.error("its bias exceeds 32 bits")
+    factors = None if call.y is None else product_scales(x.x.scale, scales, call.y.scale)
+    return _Products(x, rows, total, sums, factors)
+
+
+def _bias(call: Call, position: int, sums: Floats, channels: int) -> Integers:
+    """Return the bias as integers with the scale of the sums."""
+    value, name = call.inputs[position], call.node.input(position)
+    if isinstance(value, Constant) and value.values.dtype == np.int32:  # of QLinearConv
+        given = value.values.astype(np.int64).reshape(-1)
+    elif isinstance(value, QuantisedConstant) and _same_scales(value, sums):
+        given = value.centred.reshape(-1)
+    else:
+        reals = call.constant(position).astype(np.float64).reshape(-1)
+        given = np.rint(np.clip(reals / sums, -_INT32, _INT32 - 1)).astype(np.int64)
+    if given.size not in (1, channels):
+        raise call.error(f"its bias '{name}' has {given.size} values for {channels} channels")
+    return np.broadcast_to(given, (channels,)).astype(np.int64)
+
+
+def _same_scales(value: QuantisedConstant, sums: Floats) -> bool:
+    if value.bits != 32 or value.scales.size not in (1, sums.size):
+        return False
+    return bool(np.all(np.abs(value.scales / sums - 1) < _SAME_SCALE))
+
+
+def _steps(call: Call, found: _Products) -> tuple[Requant, ...]:
+    if found.factors is None:
+        return ()
+    return (scaled(call, found.factors, call.output.zero_point, call.clip()),)
+
+
+def scaled(
+    call: Call, factors: Floats, zero: int, bounds: tuple[int, int], turn: int = 0
+) -> Requant:
+    """Return the step by factors in binary32; raises NotSupported when there is none."""
+    try:
+        return float_requant([float(f) for f in factors.reshape(-1)], zero, *bounds, turn)
+    except ValueError as error:
+        raise call.error(
+            f"the scales of its tensors give a factor that binary32 does not hold ({error})",
+            "quantise it again; scales of unused channels may be too small",
+        ) from None

@@ -1,0 +1,141 @@
+"""Functions of one byte as tables, and Softmax."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+import numpy as np
+
+from dory_core.api import Array, Lut, Softmax, requant
+from dory_qdq.call import Call
+from dory_qdq.numerics import Floats, Integers, Quantisation, dequantise, quantise_to, single
+from dory_qdq.values import Place
+
+# What onnxruntime keeps free of the exponents of binary32, as a logarithm.
+_RESERVE = 5
+
+Function = Callable[[Call, Floats], Floats]
+
+
+def by_byte(table: Integers, x: Quantisation) -> Array:
+    """Return a table for rising stored values as one for the bytes that store them."""
+    return Array(np.roll(table, x.bounds[0], axis=-1))
+
+
+def requantised(
+    call: Call, name: str, x: Quantisation, y: Quantisation, clip: tuple[int, int]
+) -> str:
+    """Return stored values of another quantisation; the tensor itself where it is the same."""
+    tensor = call.network.tensors[name]
+    if x == y and clip[0] <= tensor.lo and tensor.hi <= clip[1]:
+        return name
+    table = quantise_to(dequantise(x.values, x), y, clip)
+    return call.network.append(Lut, call.node.title, (name,), "", y, table=by_byte(table, x))
+
+
+def lower_function(call: Call) -> Place:
+    """Append the table of a function of one operand."""
+    source = call.real()
+    name, axes = call.tensor(source.place)
+    with np.errstate(all="ignore"):
+        reals = FUNCTIONS[call.node.op.split(".")[-1].removeprefix("QLinear")](
+            call, dequantise(source.x.values, source.x)
+        )
+    table = quantise_to(reals, call.output, call.clip())
+    output = call.emit(Lut, name, table=by_byte(table, source.x))
+    return call.network.placed(output, source.place.shape, axes)
+
+
+def lower_softmax(call: Call) -> Place:
+    """Append QLinearSoftmax over one dimension."""
+    source = call.real()
+    place, x, y = source.place, source.x, call.output
+    rank = len(place.shape)
+    axis = int(call.attribute("axis", -1))
+    if not -rank <= axis < rank:
+        raise call.error(f"axis {axis} of shape {list(place.shape)}")
+    axis %= rank
+    others = [n for n, size in enumerate(place.shape) if size > 1 and n != axis]
+    if len(others) > 2:
+        raise call.error(f"an input of shape {list(place.shape)} has too many dimensions")
+    found = dict(zip(others, (1, 2), strict=False)) | {axis: 0}
+    axes: tuple[int | None, ...] = tuple(found.get(n) for n in range(rank))
+    name, axes = call.tensor(place, axes)
+    with np.errstate(over="ignore"):
+        room = np.log(float(np.finfo(np.float32).max) / place.shape[axis]) - _RESERVE
+        differences = np.arange(256) * x.scale
+        powers = single(np.exp(max(0.0, room) - differences))
+    factor = int(np.floor(single(1) / single(y.scale)))
+    if factor < 1:
+        raise call.error(f"the scale {y.scale} of its result is above 1")
+    step = requant(1, y.zero_point, 1, *call.clip())
+    table = Array(powers.view(np.int32).astype(np.int64))
+    output = call.emit(Softmax, name, table=table, factor=factor, requants=(step,))
+    return call.network.placed(output, place.shape, axes)
+
+
+def _sigmoid(call: Call, x: Floats) -> Floats:
+    return single(1 / (1 + np.exp(-x.astype(np.float64))))
+
+
+def _leaky(call: Call, x: Floats) -> Floats:
+    return np.where(x >= 0, x, x * single(call.attribute("alpha", 0.01)))
+
+
+def _elu(call: Call, x: Floats) -> Floats:
+    alpha = float(call.attribute("alpha", 1.0))
+    return single(np.where(x >= 0, x, alpha * np.expm1(x.astype(np.float64))))
+
+
+def _hard_sigmoid(call: Call, x: Floats) -> Floats:
+    alpha, beta = single(call.attribute("alpha", 0.2)), single(call.attribute("beta", 0.5))
+    return np.clip(alpha * x + beta, 0, 1)
+
+
+def _hard_swish(call: Call, x: Floats) -> Floats:
+    sixth = single(1 / 6)
+    return np.asarray(x * np.clip(sixth * x + single(0.5), 0, 1), dtype=np.float32)
+
+
+def _clip(call: Call, x: Floats) -> Floats:
+    lo, hi = clip_bounds(call)
+    return np.clip(x, -np.inf if lo is None else lo, np.inf if hi is None else hi)
+
+
+def clip_bounds(call: Call) -> tuple[float | None, float | None]:
+    """Return the bounds of a Relu, Relu6 or Clip."""
+    if call.node.op == "Relu":
+        return 0.0, None
+    found = []
+    for position, name in enumerate(("min", "max"), 1):
+        value = call.node.attributes.get(name)
+        if value is None and call.has(position):
+            value = call.constant(position).reshape(-1)[0]
+        found.append(None if value is None else float(value))
+    return found[0], found[1]
+
+
+def _gelu(call: Call, x: Floats) -> Floats:
+    from math import erf
+
+    wide = x.astype(np.float64)
+    return single(wide * 0.5 * (1 + np.array([erf(v / 2**0.5) for v in wide])))
+
+
+FUNCTIONS: Mapping[str, Function] = MappingProxyType(
+    {
+        "Sigmoid": _sigmoid,
+        "LeakyRelu": _leaky,
+        "Elu": _elu,
+        "HardSigmoid": _hard_sigmoid,
+        "HardSwish": _hard_swish,
+        "Relu": _clip,
+        "Clip": _clip,
+        "Gelu": _gelu,
+        "Tanh": lambda call, x: single(np.tanh(x.astype(np.float64))),
+        "Exp": lambda call, x: single(np.exp(x.astype(np.float64))),
+        "Abs": lambda call, x: np.abs(x),
+        "Neg": lambda call, x: np.asarray(-x),
+    }
+)

@@ -1,0 +1,116 @@
+"""What a value of the file is while the network is read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from dory_onnx import Node
+
+from dory_qdq.numerics import Floats, Integers, Quantisation
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the elements of a value lie.
+
+    tensor: of the Graph. shape: of the file. order: axes (0 C, 1 H, 2 W) of the tensor from the
+    slowest to the fastest one in the order of the file; axes of size 1 are left out.
+    """
+
+    tensor: str
+    shape: Shape
+    order: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """Stored integers of 8 bits. signed: int8 or uint8."""
+
+    place: Place
+    signed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Real:
+    """Reals that are dequantised integers."""
+
+    place: Place
+    x: Quantisation
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """32-bit sums of products that nothing quantises: an output, or an operand of an Add.
+
+    scales: of each channel.
+    """
+
+    place: Place
+    scales: Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Constant:
+    """A constant of the file."""
+
+    values: npt.NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class QuantisedConstant:
+    """A dequantised constant: scales * (values - zeros) along ``axis``, or one scale for all."""
+
+    values: Integers
+    scales: Floats
+    zeros: Integers
+    axis: int
+    bits: int = 8
+
+    @property
+    def centred(self) -> Integers:
+        """Values without their zero points."""
+        return self.values - self._along(self.zeros)
+
+    @property
+    def reals(self) -> Floats:
+        """What the values mean, in binary32."""
+        return np.asarray(self.centred.astype(np.float32) * self._along(self.scales))
+
+    def _along(self, each: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        if each.size == 1:
+            return each.reshape(-1)[0]
+        shape = [1] * self.values.ndim
+        shape[self.axis] = each.size
+        return each.reshape(shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """Reals that an operator computes and that a QuantizeLinear behind it will round.
+
+    inputs: of the operator. lo, hi: bounds of the activations behind it. moves: what moves its
+    elements before they are rounded.
+    """
+
+    node: Node
+    inputs: tuple[Value | None, ...]
+    lo: float | None = None
+    hi: float | None = None
+    moves: tuple[tuple[Node, tuple[Value | None, ...]], ...] = field(default=())
+
+
+@dataclass(frozen=True, slots=True)
+class FloatInput:
+    """A network input of reals that nothing has quantised yet."""
+
+    name: str
+    shape: Shape
+    moves: tuple[tuple[Node, tuple[Value | None, ...]], ...] = ()
+
+
+Value = Stored | Real | Sums | Constant | QuantisedConstant | Pending | FloatInput
