@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -70,26 +70,49 @@ def read_graph(directory: Path) -> Graph:
         raise UsageError(f"{path} {_reason(error)}", "compile the network again") from error
 
 
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A runner, and why it is the one; empty where there is nothing to say."""
+
+    runner: Runner
+    reason: str = ""
+
+
 def find_runner(
     name: str | None, plan: dict[str, Any], plugins: Plugins, host: bool = False
-) -> Runner:
+) -> Choice:
     """Return the runner called ``name``; raises UsageError naming the known ones.
 
     None: the one that the target prefers, else the host simulation. host: what was asked for is
     of the host simulation alone, so that it is the one; it alone also has room for an application
     that is not deployable.
     """
-    if name == HOST_RUNNER.name or (name is None and (host or not plan.get("deployable", True))):
-        return HOST_RUNNER
+    if name == HOST_RUNNER.name:
+        return Choice(HOST_RUNNER)
     ctx = plugins.context(plan["target"], _settings(plan))
     runners = {runner.name: runner for runner in (HOST_RUNNER, *plugins.runners(ctx))}
     if name is None:
-        return next((runner for runner in runners.values() if runner.preferred), HOST_RUNNER)
+        return _default_runner(runners, plan, host)
     if name not in runners:
         raise UsageError(
             f"target {plan['target']} has no runner {name!r}", f"known: {', '.join(runners)}"
         )
-    return runners[name]
+    return Choice(runners[name])
+
+
+def _default_runner(runners: Mapping[str, Runner], plan: dict[str, Any], host: bool) -> Choice:
+    """Return the runner that nobody named, with the reason where the target has another one."""
+    wanted = [one for one in runners.values() if one.preferred or one.missing]
+    if not wanted:
+        return Choice(HOST_RUNNER)
+    [best, *_] = sorted(wanted, key=lambda one: not one.preferred)
+    if host:
+        return Choice(HOST_RUNNER, f"{best.name} has no DMA modes and sanitizers")
+    if not plan.get("deployable", True):
+        return Choice(HOST_RUNNER, f"{best.name} has no room for it: {plan['reason']}")
+    if best.preferred:
+        return Choice(best, f"target {plan['target']} prefers it")
+    return Choice(HOST_RUNNER, f"{best.name} cannot run: {best.missing}")
 
 
 def _layouts(plan: dict[str, Any]) -> dict[int, Layout]:
@@ -199,8 +222,11 @@ def run_application(
         sanitize=sanitize,
         dump=dump,
     )
-    result = chosen.run(directory, request)
-    notes = tuple(one.done for _, one in read) + _float_notes(graph, floats, result.runner)
+    result = chosen.runner.run(directory, request)
+    notes: tuple[str, ...] = (
+        (f"runner {chosen.runner.name}: {chosen.reason}",) if chosen.reason else ()
+    )
+    notes += tuple(one.done for _, one in read) + _float_notes(graph, floats, result.runner)
     return replace(result, reference=graph.reference, notes=notes)
 
 

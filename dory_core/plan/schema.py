@@ -167,6 +167,17 @@ PLAN = _record(
         reference=_TEXT,
         inputs=_list(_PLACE, 1),
         outputs=_list(_PLACE, 1),
+        states=_list(
+            _record(
+                name=_TEXT,
+                bytes=_COUNT,
+                place=_PLACE,
+                left=_PLACE,
+                copied=_FLAG,
+                table_bytes=_COUNT,
+            )
+        ),
+        float_io=_FLAG,
         macs=_COUNT,
         parameters=_COUNT,
     ),

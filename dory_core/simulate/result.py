@@ -139,7 +139,8 @@ class Run:
 class RunResult:
     """All executions of one call of a runner.
 
-    reference: whose arithmetic the network has. notes: how the given inputs were read.
+    reference: whose arithmetic the network has. notes: which runner ran and why, how
+    the given inputs were read.
     """
 
     target: str

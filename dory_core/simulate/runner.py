@@ -128,13 +128,15 @@ class Runner:
     a directory and compares its layers, as :func:`dory_core.simulate.run.run_host` does: it raises
     VerificationFailed when the program was stopped, and UsageError for a dma, seed, sanitize or
     dump other than the default that it has no use for. preferred: it is what runs when nobody asks
-    for another one; a target says so when the tools for it are there.
+    for another one; a target says so when the tools for it are there. missing: why it is not, and
+    what to install, for a runner that would be preferred then.
     """
 
     name: str
     summary: str
     run: Callable[[Path, RunRequest], RunResult]
     preferred: bool = False
+    missing: str = ""
 
 
 def _run_host(app_dir: Path, request: RunRequest) -> RunResult:

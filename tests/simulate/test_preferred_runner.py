@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dory_core.api import hookimpl
-from dory_core.application import find_runner
+from dory_core.application import Choice, find_runner
 from dory_core.errors import UsageError
 from dory_core.hardware import Target, TargetContext
 from dory_core.plugins import Plugins
@@ -37,22 +37,32 @@ def plugins(*runners: Runner) -> Plugins:
 def test_the_host_simulation_is_the_default() -> None:
     assert isinstance(ToyChip().dory_targets()[0], Target)
     board = Runner("board", "a board", never)
-    assert find_runner(None, PLAN, plugins(board)) is HOST_RUNNER
-    assert find_runner("board", PLAN, plugins(board)) is board
+    assert find_runner(None, PLAN, plugins(board)).runner is HOST_RUNNER
+    assert find_runner("board", PLAN, plugins(board)).runner is board
 
 
 def test_a_target_may_prefer_another_one() -> None:
     board = Runner("board", "a board", never)
     emulator = Runner("emulator", "an emulator", never, preferred=True)
     known = plugins(board, emulator)
-    assert find_runner(None, PLAN, known) is emulator
-    assert find_runner("host", PLAN, known) is HOST_RUNNER
+    assert find_runner(None, PLAN, known) == Choice(emulator, "target toy prefers it")
+    assert find_runner("host", PLAN, known).runner is HOST_RUNNER
 
 
 def test_what_only_the_host_can_do_runs_on_the_host() -> None:
     emulator = Runner("emulator", "an emulator", never, preferred=True)
-    assert find_runner(None, PLAN, plugins(emulator), host=True) is HOST_RUNNER
-    assert find_runner("emulator", PLAN, plugins(emulator), host=True) is emulator
+    host = find_runner(None, PLAN, plugins(emulator), host=True)
+    assert host == Choice(HOST_RUNNER, "emulator has no DMA modes and sanitizers")
+    assert find_runner("emulator", PLAN, plugins(emulator), host=True).runner is emulator
+    large = {**PLAN, "deployable": False, "reason": "its budget"}
+    other = find_runner(None, large, plugins(emulator))
+    assert other == Choice(HOST_RUNNER, "emulator has no room for it: its budget")
+
+
+def test_a_runner_that_lacks_a_tool_says_what_to_install() -> None:
+    emulator = Runner("emulator", "an emulator", never, missing="pip install emulator")
+    chosen = find_runner(None, PLAN, plugins(emulator))
+    assert chosen == Choice(HOST_RUNNER, "emulator cannot run: pip install emulator")
 
 
 def test_unknown_names_list_the_known_ones() -> None:

@@ -66,6 +66,9 @@ L3_FILES := {app.l3_file}
 GOLDEN := {golden}
 STATE_FILES := {state}
 include hal/gap8/gap8.mk
+else ifdef platform
+$(error platform=$(platform) needs the GreenWaves SDK: source its configuration, \
+which sets RULES_DIR (now "$(RULES_DIR)"). Without platform= the host simulation is built)
 else
 include hal/host/host.mk
 endif

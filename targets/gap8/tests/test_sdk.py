@@ -126,6 +126,21 @@ def test_make_clean_all_run_is_one_command(copy: Path) -> None:
     assert "-O3" in done.stdout and "-Os" in done.stdout
 
 
+@pytest.mark.parametrize("rules", ["", "/nowhere"])
+def test_a_platform_of_the_sdk_without_the_sdk_says_so(
+    copy: Path, monkeypatch: pytest.MonkeyPatch, rules: str
+) -> None:
+    monkeypatch.setenv("RULES_DIR", rules)
+    for platform in ("gvsoc", "board"):
+        command = ["make", "clean", "all", "run", f"platform={platform}"]
+        done = subprocess.run(command, cwd=copy, capture_output=True, text=True, check=False)
+        assert done.returncode == 2
+        assert f"platform={platform} needs the GreenWaves SDK" in done.stderr
+        assert f'RULES_DIR (now "{rules}")' in " ".join(done.stderr.split())
+        assert "exact" not in done.stdout
+    assert not (copy / "build").exists()
+
+
 def test_the_same_directory_builds_for_the_host_without_the_sdk(
     copy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,9 +13,11 @@ _APPLICATION = """\
 ## On the chip
 
 `make image` builds `build/{variant}/{program}` with arm-none-eabi-gcc, or else with the compiler of
-the ziglang wheel. `dory run .` executes that very image on an emulated Cortex-M7 and counts
-instructions. On a board, load it with a debugger that answers semihosting: the program prints which
-outputs are exact and ends with 0 when all are, 5 when values differ, 70 when something failed.
+the ziglang wheel. With `pip install 'dory-stm32h7[emulator]'`, `dory run .` executes that very
+image on an emulated Cortex-M7 and counts instructions; without it the host simulation runs, and
+`dory run` says which one ran and why. On a board, load it with a debugger that answers semihosting:
+the program prints which outputs are exact and ends with 0 when all are, 5 when values differ, 70
+when something failed.
 
 `board/` is start-up code, linker script, a small C library and main. `board/board.h` names the weak
 functions that another board replaces: where inputs come from, where outputs go. The clock stays

@@ -38,12 +38,17 @@ def _qemu(app_dir: Path, request: RunRequest) -> RunResult:
 def runners(ctx: TargetContext) -> list[Runner]:
     """Return the emulated chip, preferred when its tools are installed, and QEMU."""
     has_main = ctx.options.get("form") != "library"
+    missing = "" if has_main else "an application of form library has no image"
+    if has_main and not (has_emulator() and has_toolchain()):
+        what = "arm-none-eabi-gcc or ziglang" if has_emulator() else "the Python package unicorn"
+        missing = f"{what} is not installed (pip install 'dory-stm32h7[emulator]')"
     return [
         Runner(
             "cortex-m7",
             "the image for the chip on an emulated STM32H743 that insists on the MDMA's rules",
             _cortex_m7,
-            preferred=has_main and has_emulator() and has_toolchain(),
+            preferred=not missing,
+            missing=missing,
         ),
         Runner("qemu", "the same C on the Cortex-M7 board of QEMU, copies instead of MDMA", _qemu),
     ]

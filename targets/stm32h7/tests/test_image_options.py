@@ -170,7 +170,12 @@ def test_form_without_main_has_neither_board_nor_image(plugins: Plugins, tmp_pat
         assert "make image" not in (directory / name).read_text()
     with pytest.raises(UsageError, match="has no main"):
         run_application(directory, plugins=plugins, runner=RUNNER)
-    assert run_application(directory, plugins=plugins).runner == "host"
+    result = run_application(directory, plugins=plugins)
+    assert result.runner == "host"
+    assert result.notes == (
+        f"runner host: {RUNNER} cannot run: the Python package unicorn is not installed "
+        "(pip install 'dory-stm32h7[emulator]')",
+    )
 
 
 CUBE_MEMORIES = """\
