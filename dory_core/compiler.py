@@ -201,7 +201,6 @@ def make_vectors(
     Raises: VerificationFailed naming the first layer and element that differ.
     """
     from dory_core import reference
-    from dory_core.golden import read_goldens
 
     graph = numbered_order(graph)
     if not goldens:
@@ -210,6 +209,8 @@ def make_vectors(
             for seed in range(_RANDOM_SEQUENCE if graph.states else 1)
         ]
         return tuple(reference.run_sequence(graph, sequence)), None
+    from dory_core.golden import read_goldens
+
     vectors: list[Vector] = []
     for path in goldens:
         vectors += _confirmed(graph, read_goldens(path))

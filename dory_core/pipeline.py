@@ -6,7 +6,6 @@ Compiling, checking, comparing, testing and ``--dump-stages`` run this list.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from typing import Any
 
 from dory_core.binding import BoundGraph, bind, bound_text
 from dory_core.budgets import Budgets, check_tensors, resolve_budgets
+from dory_core.documents import json_text
 from dory_core.errors import DoryError, NotSupported, UsageError
 from dory_core.frontend import FrontendOptions
 from dory_core.hardware import TargetContext
@@ -230,7 +230,7 @@ def setup_for(
 def text_of(value: object) -> tuple[str, str]:
     """Return (ending of a file, text) of the result of a stage."""
     if isinstance(value, Plan):
-        return "json", json.dumps(value.to_json(), indent=1) + "\n"
+        return "json", json_text(value.to_json())
     if isinstance(value, BoundGraph):
         return "txt", bound_text(value)
     if isinstance(value, TiledGraph):

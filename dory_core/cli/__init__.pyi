@@ -24,11 +24,11 @@ from dory_core.cli.compile import Objective as Objective
 from dory_core.cli.compile import budgets as budgets
 from dory_core.cli.compile import frontend_name as frontend_name
 from dory_core.cli.compile import target_settings as target_settings
-from dory_core.cli.tables.plan import conversions_text as conversions_text
-from dory_core.cli.tables.plan import cycles_text as cycles_text
-from dory_core.cli.tables.plan import engines_text as engines_text
 from dory_core.cli.tables.plan import new_table as new_table
 from dory_core.cli.tables.plan import print_plan as print_plan
+from dory_core.cli.tables.texts import conversions_text as conversions_text
+from dory_core.cli.tables.texts import cycles_text as cycles_text
+from dory_core.cli.tables.texts import engines_text as engines_text
 from dory_core.cli.tables.units import bytes_text as bytes_text
 from dory_core.cli.tables.units import count_text as count_text
 from dory_core.cli.tables.units import share_text as share_text

@@ -204,11 +204,10 @@ def compile_(
     )
     with progress_bar(enabled=not json) as progress:
         result = compile_network(options, plugins, progress)
-    plan = result.plan.to_json()
     if json:
-        print_json(plan)
+        print_json(result.plan.to_json())
     elif settings.verbosity >= 0:
-        _show(plan, options, result)
+        _show(result.plan.to_json(), options, result)
     if result.golden_exact is False:
         raise VerificationFailed("the imported network differs from the golden")
 

@@ -11,6 +11,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from dory_core.cli.tables.texts import (
+    conversions_text,
+    cycle_parts,
+    cycles_text,
+    engine_names,
+    engines_text,
+    sum_of,
+)
 from dory_core.cli.tables.units import bytes_text, count_text, share_text, tile_text
 from dory_core.quoting import visible_document
 
@@ -71,8 +79,8 @@ class _Column:
 
 def _layer_table(plan: Mapping[str, Any]) -> Table:
     """Return a row for each layer; cycles and what follows them add up to those of the network."""
-    layers, parts = plan["layers"], _cycle_parts(plan)
-    behind = {name: parts[name] - _sum(layers, key) for name, key in _BESIDE.items()}
+    layers, parts = plan["layers"], cycle_parts(plan)
+    behind = {name: parts[name] - sum_of(layers, key) for name, key in _BESIDE.items()}
     end = {name: count if count > len(layers) else 0 for name, count in behind.items()}
     columns = [
         _Column("layer", lambda n: f"{n['index']:02d} {n['name']}", "end", "total", number=False),
@@ -111,34 +119,6 @@ def _layer_table(plan: Mapping[str, Any]) -> Table:
 _BESIDE = {"wait L3": "l3_stall_cycles", "convert": "conversion_cycles"}
 
 
-def cycles_text(plan: Mapping[str, Any]) -> str:
-    """Return what the cycles of a network are made of in one line, empty where all are layers'."""
-    parts = _cycle_parts(plan)
-    texts = ("in layers", "waiting for L3", "converting layouts")
-    shown = [
-        f"{count_text(count)} {text}"
-        for text, count in zip(texts, parts.values(), strict=True)
-        if count > len(plan["layers"])
-    ]
-    return f"cycles: {', '.join(shown)}" if len(shown) > 1 else ""
-
-
-def _cycle_parts(plan: Mapping[str, Any]) -> dict[str, int]:
-    """Return the cycles in layers and beside them; at most a cycle per layer is rounding.
-
-    The cores wait for L3 before layers and at the end of the network, and convert layouts before
-    layers and behind the last one.
-    """
-    layers, totals = _sum(plan["layers"], "cycles"), plan["totals"]
-    convert = totals["conversion_cycles"]
-    wait = max(totals["cycles"] - layers - convert, 0)
-    return {"layers": layers, "wait L3": wait, "convert": convert}
-
-
-def _sum(layers: Iterable[Mapping[str, Any]], key: str) -> int:
-    return sum(layer["estimate"][key] for layer in layers)
-
-
 def _cycles(key: str) -> Callable[[Mapping[str, Any]], str]:
     return lambda layer: _count(layer["estimate"][key])
 
@@ -154,49 +134,6 @@ def _rate(layer: Mapping[str, Any]) -> str:
 
 def _use(used: int, budget: int) -> str:
     return f"{bytes_text(used)} {share_text(used, budget):>4}"
-
-
-def engine_names(layers: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
-    """Return the engines that compute layers or were passed over, in their order."""
-    names: dict[str, None] = {}
-    for layer in layers:
-        asked = (passed["engine"] for passed in layer.get("passed_over", ()))
-        names |= dict.fromkeys(name for name in (*asked, layer.get("engine")) if name)
-    return tuple(names)
-
-
-def engines_text(plan: Mapping[str, Any]) -> str:
-    """Return what each engine computes in one line, empty where there is one."""
-    engines = plan["totals"].get("engines", {})
-    if len(engine_names(plan["layers"])) < 2:
-        return ""
-    macs = plan["network"]["macs"]
-    peaks = plan["roofline"].get("engines", {})
-    texts = (
-        f"{name} {one['layers']} layers, {count_text(one['macs'])} MAC "
-        f"({share_text(one['macs'], macs)}), {count_text(one['cycles'])} cycles"
-        f"{_of_peak(one, peaks.get(name))}"
-        for name, one in engines.items()
-    )
-    return f"engines: {'; '.join(texts)}"
-
-
-def _of_peak(engine: Mapping[str, Any], peak: float | None) -> str:
-    """Return what an engine reaches of its peak, empty where that is not known."""
-    if not peak or not engine["cycles"]:
-        return ""
-    return f", {engine['macs'] / engine['cycles']:.1f} of {peak:g} MAC/cycle"
-
-
-def conversions_text(plan: Mapping[str, Any]) -> str:
-    """Return how often the layout changes and what it costs in one line, empty without."""
-    changes = [c for layer in plan["layers"] for c in layer.get("conversions", ())]
-    changes += plan.get("final_conversions", ())
-    if not changes:
-        return ""
-    cycles = plan["totals"]["conversion_cycles"]
-    many = f"{len(changes)} conversion{'s' if len(changes) > 1 else ''}"
-    return f"layouts: {many}, {count_text(cycles)} cycles"
 
 
 def memory_table(levels: Iterable[tuple[str, Mapping[str, Any]]]) -> Table:

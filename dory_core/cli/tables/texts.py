@@ -1,0 +1,80 @@
+"""Sentences about a plan.json document, for the terminal and for pages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from dory_core.cli.tables.units import count_text, share_text
+
+
+def cycles_text(plan: Mapping[str, Any]) -> str:
+    """Return what the cycles of a network are made of in one line, empty where all are layers'."""
+    parts = cycle_parts(plan)
+    texts = ("in layers", "waiting for L3", "converting layouts")
+    shown = [
+        f"{count_text(count)} {text}"
+        for text, count in zip(texts, parts.values(), strict=True)
+        if count > len(plan["layers"])
+    ]
+    return f"cycles: {', '.join(shown)}" if len(shown) > 1 else ""
+
+
+def cycle_parts(plan: Mapping[str, Any]) -> dict[str, int]:
+    """Return the cycles in layers and beside them; at most a cycle per layer is rounding.
+
+    The cores wait for L3 before layers and at the end of the network, and convert layouts before
+    layers and behind the last one.
+    """
+    layers, totals = sum_of(plan["layers"], "cycles"), plan["totals"]
+    convert = totals["conversion_cycles"]
+    wait = max(totals["cycles"] - layers - convert, 0)
+    return {"layers": layers, "wait L3": wait, "convert": convert}
+
+
+def sum_of(layers: Iterable[Mapping[str, Any]], key: str) -> int:
+    """Return the sum of an estimate, as ``cycles``, over layers."""
+    return sum(layer["estimate"][key] for layer in layers)
+
+
+def engine_names(layers: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Return the engines that compute layers or were passed over, in their order."""
+    names: dict[str, None] = {}
+    for layer in layers:
+        asked = (passed["engine"] for passed in layer.get("passed_over", ()))
+        names |= dict.fromkeys(name for name in (*asked, layer.get("engine")) if name)
+    return tuple(names)
+
+
+def engines_text(plan: Mapping[str, Any]) -> str:
+    """Return what each engine computes in one line, empty where there is one."""
+    engines = plan["totals"].get("engines", {})
+    if len(engine_names(plan["layers"])) < 2:
+        return ""
+    macs = plan["network"]["macs"]
+    peaks = plan["roofline"].get("engines", {})
+    texts = (
+        f"{name} {one['layers']} layers, {count_text(one['macs'])} MAC "
+        f"({share_text(one['macs'], macs)}), {count_text(one['cycles'])} cycles"
+        f"{_of_peak(one, peaks.get(name))}"
+        for name, one in engines.items()
+    )
+    return f"engines: {'; '.join(texts)}"
+
+
+def _of_peak(engine: Mapping[str, Any], peak: float | None) -> str:
+    """Return what an engine reaches of its peak, empty where that is not known."""
+    if not peak or not engine["cycles"]:
+        return ""
+    return f", {engine['macs'] / engine['cycles']:.1f} of {peak:g} MAC/cycle"
+
+
+def conversions_text(plan: Mapping[str, Any]) -> str:
+    """Return how often the layout changes and what it costs in one line, empty without."""
+    changes = [c for layer in plan["layers"] for c in layer.get("conversions", ())]
+    changes += plan.get("final_conversions", ())
+    if not changes:
+        return ""
+    cycles = plan["totals"]["conversion_cycles"]
+    many = f"{len(changes)} conversion{'s' if len(changes) > 1 else ''}"
+    return f"layouts: {many}, {count_text(cycles)} cycles"
