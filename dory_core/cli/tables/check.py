@@ -9,7 +9,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from dory_core.cli.tables.plan import engine_names, memory_table, new_table
+from dory_core.cli.tables.plan import memory_table, new_table
+from dory_core.cli.tables.texts import engine_names
 from dory_core.quoting import visible_document
 
 
