@@ -74,8 +74,8 @@ def import_model(model: Model) -> Imported:
 
 
 def _states(network: Network) -> tuple[State, ...]:
-    """Return the variables that an inference reads before it assigns them."""
-    variables, states = network.variables, []
+    """Return what operators keep, and the variables that are read before they are assigned."""
+    variables, states = network.variables, list(network.variables.own)
     for name, read in variables.read.items():
         left = variables.assigned.get(name, read)
         place = network.place(read).name

@@ -9,7 +9,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.api import NotSupported, Op, Pad, Reshape, Tensor, Transpose, infer_layer
+from dory_core.api import (
+    NotSupported,
+    Op,
+    Pad,
+    Reshape,
+    State,
+    Tensor,
+    Transpose,
+    infer_layer,
+    storage_for,
+)
 from dory_tflite.model import FileTensor, Subgraph
 
 Triple = tuple[int, int, int]
@@ -76,7 +86,7 @@ class Variables:
     handles: name of the variable by the tensor that names it. values: where the value lies that a
     read gives. read: tensor of the file that holds what the inference before has left, by variable.
     assigned: tensor of the file that an inference leaves, by variable. initial: what the first
-    inference finds, by variable.
+    inference finds, by variable. own: state of operators that keep some.
     """
 
     handles: dict[int, str] = field(default_factory=dict)
@@ -84,6 +94,7 @@ class Variables:
     read: dict[str, FileTensor] = field(default_factory=dict)
     assigned: dict[str, FileTensor] = field(default_factory=dict)
     initial: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
+    own: list[State] = field(default_factory=list)
 
 
 class Network:
@@ -116,6 +127,19 @@ class Network:
         self.tensors[name] = found
         self.bind(tensor, Bound(name))
         return name
+
+    def kept(self, tensor: FileTensor, shape: Triple, bounds: tuple[int, int]) -> str:
+        """Add state (C, H, W) of an operator; tensor: that of the file that it keeps."""
+        name = f"t{tensor.index}"
+        bits, signed = storage_for(*bounds)
+        scale, zero_point = tensor.scales[0], tensor.zero_points[0]
+        self.tensors[name] = Tensor(name, *shape, *bounds, bits, signed, scale, zero_point)
+        self.states.append(name)
+        return name
+
+    def hidden(self, kind: type[Op], label: str, inputs: Sequence[str], **fields: Any) -> str:
+        """Append a layer whose output is no tensor of the file; returns the output's name."""
+        return self._append(kind, label, inputs, "", fields)
 
     def bind(self, tensor: FileTensor, bound: Bound) -> None:
         """Say where a tensor of the file lies."""

@@ -43,6 +43,7 @@ OPTION_TABLES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "LEAKY_RELU": ("LeakyReluOptions", ("Alpha",)),
     "MEAN": ("ReducerOptions", ("KeepDims",)),
     "SUM": ("ReducerOptions", ("KeepDims",)),
+    "REDUCE_MAX": ("ReducerOptions", ("KeepDims",)),
     "PACK": ("PackOptions", ("Axis", "ValuesCount")),
     "UNPACK": ("UnpackOptions", ("Axis", "Num")),
     "SPLIT": ("SplitOptions", ("NumSplits",)),

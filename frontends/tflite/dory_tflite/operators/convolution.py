@@ -37,7 +37,8 @@ def _weights(node: Node, tensor: FileTensor) -> Integers:
     return tensor.data.astype(np.int64) - tensor.zero_points[0]
 
 
-def _bias(node: Node, position: int, channels: int) -> Integers:
+def bias_of(node: Node, position: int, channels: int) -> Integers:
+    """Return a bias that may be missing; raises NotSupported for one of another size."""
     if not node.has(position):
         return np.zeros(channels, np.int64)
     values = node.constant(position)
@@ -74,7 +75,8 @@ def _requants(
     return (step,)
 
 
-def _weight_fields(weights: Integers, bias: Integers) -> dict[str, Any]:
+def weight_fields(weights: Integers, bias: Integers) -> dict[str, Any]:
+    """Return the fields of a layer with weights, which may be of 16 bits, and a bias."""
     fits = _NARROW[0] <= int(weights.min()) and int(weights.max()) <= _NARROW[1]
     return {
         "weights": Array(weights),
@@ -129,7 +131,7 @@ def _convolve(node: Node, weights: Integers, groups: int) -> None:
     source = node.network.tensors[name]
     window = _window(node, (weights.shape[2], weights.shape[3]), bound)
     rows = weights.reshape(len(weights), -1)
-    bias = _bias(node, 2, len(weights)) - x.zero_point * rows.sum(axis=1)
+    bias = bias_of(node, 2, len(weights)) - x.zero_point * rows.sum(axis=1)
     lo, hi = min(source.lo, x.zero_point), max(source.hi, x.zero_point)
     if not any(window.pads):
         window, (lo, hi) = replace(window, pad_value=0), (source.lo, source.hi)
@@ -143,7 +145,7 @@ def _convolve(node: Node, weights: Integers, groups: int) -> None:
         window=window,
         groups=groups,
         requants=_requants(node, rows, bias, lo, hi, factors),
-        **_weight_fields(weights, bias),
+        **weight_fields(weights, bias),
     )
 
 
@@ -170,13 +172,13 @@ def _linear(node: Node) -> None:
     rows = source.elements // columns
     if rows * columns != source.elements:
         raise node.error(f"weights for {columns} inputs on {source.elements} elements")
-    bias = _bias(node, 2, outputs) - x.zero_point * weights.sum(axis=1)
+    bias = bias_of(node, 2, outputs) - x.zero_point * weights.sum(axis=1)
     factors = _factors(node, node.input(1), single_float=len(node.input(1).scales) == 1)
     name = node.network.flat(source) if rows == 1 else _rows(node, source, rows, columns)
     read = node.network.tensors[name]
     requants = _requants(node, weights, bias, read.lo, read.hi, factors)
     if rows == 1:
-        fields = _weight_fields(weights, bias)
+        fields = weight_fields(weights, bias)
         node.emit(Linear, node.output(), name, requants=requants, **fields)
         return
     node.emit(
@@ -185,7 +187,7 @@ def _linear(node: Node) -> None:
         name,
         window=Window(kernel=(1, 1)),
         requants=requants,
-        **_weight_fields(weights[:, :, None, None], bias),
+        **weight_fields(weights[:, :, None, None], bias),
     )
 
 
@@ -214,7 +216,7 @@ def _transposed(node: Node) -> None:
         total = max(0, (-(-out // s) - 1) * s + k - out) if node.option("Padding") == "SAME" else 0
         pads.append((total // 2, (size - 1) * s + k - out - total // 2))
     rows = weights.reshape(len(weights), -1)
-    bias = _bias(node, 3, len(weights))
+    bias = bias_of(node, 3, len(weights))
     lo, hi = min(read.lo - x.zero_point, 0), max(read.hi - x.zero_point, 0)
     node.emit(
         ConvTranspose,
@@ -227,7 +229,7 @@ def _transposed(node: Node) -> None:
         ),
         zero_point=x.zero_point,
         requants=_requants(node, rows, bias, lo, hi, _factors(node, node.input(1), False)),
-        **_weight_fields(weights, bias),
+        **weight_fields(weights, bias),
     )
 
 

@@ -1,8 +1,22 @@
-"""AVERAGE_POOL_2D, MAX_POOL_2D, MEAN and SUM."""
+"""AVERAGE_POOL_2D, MAX_POOL_2D, MEAN, SUM and REDUCE_MAX."""
 
 from __future__ import annotations
 
-from dory_core.api import AvgPool, MaxPool, Window, mean_requant, requant
+from typing import Any
+
+import numpy as np
+
+from dory_core.api import (
+    Array,
+    AvgPool,
+    Conv,
+    MaxPool,
+    Op,
+    Transpose,
+    Window,
+    mean_requant,
+    requant,
+)
 from dory_tflite.fixed_point import quantize_multiplier
 from dory_tflite.network import MOST_PIXELS, Bound, canonical_shape
 from dory_tflite.node import Constraint, Node, Operator
@@ -68,29 +82,16 @@ def _reduce(node: Node) -> None:
         axes = node.network.axes(source)
     reduced = {axes[d] for d in dimensions} - {None}
     name = node.network.place(source).name
-    if _CHANNELS in reduced:
-        raise node.error("it reduces the channels", "transpose the tensor before")
     read = node.network.tensors[name]
     kernel = (
         read.height if _HEIGHT in reduced else 1,
         read.width if _WIDTH in reduced else 1,
     )
-    count = kernel[0] * kernel[1]
-    x, y = node.quantisation(source), node.quantisation(output)
-    factor = quantize_multiplier(x.scale / y.scale)
-    if node.op.code == "MEAN":
-        factor = mean_multiplier(x.scale, y.scale, count)
-    reach = (count * (read.lo - x.zero_point), count * (read.hi - x.zero_point))
-    step = rescaling([factor], [reach], y.zero_point, y.bounds, turn=count * x.zero_point)
-    result = node.network.emit(
-        AvgPool,
-        node.label,
-        output,
-        (name,),
-        ordered=False,
-        window=Window(kernel=kernel, strides=kernel),
-        requants=(step,),
-    )
+    window = Window(kernel=kernel, strides=kernel)
+    if node.op.code == "REDUCE_MAX":
+        result = _largest(node, name, window, _CHANNELS in reduced)
+    else:
+        result = _summed(node, name, window, _CHANNELS in reduced)
     kept = [
         None if d in dimensions else axis
         for d, axis in enumerate(axes)
@@ -100,6 +101,54 @@ def _reduce(node: Node) -> None:
     node.network.bind(output, bound)
     if not node.network.in_order(bound):
         node.network.unnamed(result)
+
+
+def _summed(node: Node, name: str, window: Window, channels: bool) -> str:
+    """Append the layer of a MEAN or SUM over windows, and over all channels; return its output."""
+    read, source = node.network.tensors[name], node.input()
+    count = window.taps * (read.channels if channels else 1)
+    x, y = node.quantisation(source), node.quantisation(node.output())
+    factor = quantize_multiplier(x.scale / y.scale)
+    if node.op.code == "MEAN":
+        factor = mean_multiplier(x.scale, y.scale, count)
+    reach = (count * (read.lo - x.zero_point), count * (read.hi - x.zero_point))
+    if not channels:
+        step = rescaling([factor], [reach], y.zero_point, y.bounds, turn=count * x.zero_point)
+        return _emit(node, AvgPool, name, window=window, requants=(step,))
+    step = rescaling([factor], [reach], y.zero_point, y.bounds)
+    offset = -count * x.zero_point
+    return _emit(
+        node,
+        Conv,
+        name,
+        window=window,
+        weights=Array(np.ones((1, read.channels, *window.kernel), np.int64)),
+        weight_bits=8,
+        bias=Array(np.array([offset])) if offset else None,
+        requants=(step,),
+    )
+
+
+def _largest(node: Node, name: str, window: Window, channels: bool) -> str:
+    """Append the layers of a REDUCE_MAX over windows, and over all channels; return the output.
+
+    Channels become rows for that: a pool looks along rows and columns alone.
+    """
+    if not channels:
+        return _emit(node, MaxPool, name, window=window)
+    network, swapped = node.network, (1, 0, 2)
+    if window.taps > 1:
+        name = network.hidden(MaxPool, f"{node.label} rows and columns", (name,), window=window)
+    rows = network.hidden(Transpose, f"{node.label} channels as rows", (name,), perm=swapped)
+    column = (network.tensors[rows].height, 1)
+    most = network.hidden(
+        MaxPool, f"{node.label} rows", (rows,), window=Window(kernel=column, strides=column)
+    )
+    return _emit(node, Transpose, most, perm=swapped)
+
+
+def _emit(node: Node, kind: type[Op], name: str, **fields: Any) -> str:
+    return node.network.emit(kind, node.label, node.output(), (name,), ordered=False, **fields)
 
 
 def _dimensions_in_range(node: Node) -> bool:
@@ -130,6 +179,12 @@ _REDUCE = (
 OPERATORS = (
     Operator("AVERAGE_POOL_2D", "AvgPool", _average, _POOL),
     Operator("MAX_POOL_2D", "MaxPool", _maximum, _POOL),
-    Operator("MEAN", "AvgPool", _reduce, _REDUCE),
-    Operator("SUM", "AvgPool", _reduce, _REDUCE),
+    Operator("MEAN", "AvgPool, or Conv over channels", _reduce, _REDUCE),
+    Operator("SUM", "AvgPool, or Conv over channels", _reduce, _REDUCE),
+    Operator(
+        "REDUCE_MAX",
+        "MaxPool, and Transpose for channels",
+        _reduce,
+        (*_REDUCE, SAME_QUANTISATION),
+    ),
 )

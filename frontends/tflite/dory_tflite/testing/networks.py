@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -247,16 +247,18 @@ def _pool(code: str) -> Callable[[Draft, int], int]:
     return build
 
 
-def _mean(draft: Draft, x: int) -> int:
-    _, height, width, channels = draft.shape(x)
-    axes = [(1, 2), (1,), (2,), (2, 1)][draft.number(0, 3)]
-    size = [1 if 1 in axes else height, 1 if 2 in axes else width]
-    y = draft.output((1, *size, channels), 60 * draft.quantisation(x)[0])
-    if draft.flag():
-        y = draft.like(x, (1, *size, channels))
-    dimensions = draft.builder.constant(np.array(axes, np.int32))
-    draft.builder.operator("MEAN", [x, dimensions], [y], KeepDims=True)
-    return y
+def _reduction(code: str, axes: Sequence[tuple[int, ...]]) -> Callable[[Draft, int], int]:
+    def build(draft: Draft, x: int) -> int:
+        chosen = axes[draft.number(0, len(axes) - 1)]
+        shape = [1 if n in chosen else size for n, size in enumerate(draft.shape(x))]
+        y = draft.output(shape, 60 * draft.quantisation(x)[0])
+        if draft.flag() or code == "REDUCE_MAX":
+            y = draft.like(x, shape)
+        dimensions = draft.builder.constant(np.array(chosen, np.int32))
+        draft.builder.operator(code, [x, dimensions], [y], KeepDims=True)
+        return y
+
+    return build
 
 
 def _unary(code: str, fixed: tuple[float, int] | None = None) -> Callable[[Draft, int], int]:
@@ -418,7 +420,10 @@ OPERATIONS: Mapping[str, Callable[[Draft, int], int]] = {
     "MINIMUM": _pair("MINIMUM"),
     "AVERAGE_POOL_2D": _pool("AVERAGE_POOL_2D"),
     "MAX_POOL_2D": _pool("MAX_POOL_2D"),
-    "MEAN": _mean,
+    "MEAN": _reduction("MEAN", ((1, 2), (1,), (2,), (2, 1))),
+    "MEAN of channels": _reduction("MEAN", ((3,), (1, 3), (3, 2, 1))),
+    "SUM of channels": _reduction("SUM", ((3,), (2, 3))),
+    "REDUCE_MAX": _reduction("REDUCE_MAX", ((1,), (2, 1), (3,), (3, 1), (1, 2, 3))),
     "LOGISTIC": _unary("LOGISTIC", (1 / 256, -128)),
     "TANH": _unary("TANH", (1 / 128, 0)),
     "SOFTMAX": _unary("SOFTMAX", (1 / 256, -128)),
