@@ -36,9 +36,10 @@ class Application:
     run it. l1_bytes, l2_bytes: of the arenas, as far as they are used, of L2 in the first memory.
     uses_l3: data moves between L2 and L3. l3_file: path of the file with what L3 holds before the
     first inference, empty without one.
-    l3_read_only_bytes: from the start of L3, how many lie in a memory for constants alone.
-    readme: the README without what the target adds. has_state: tensors live from one inference to
-    the next; its vectors then say which of them begin with the initial state.
+    l3_read_only_bytes: from the start of L3, how many lie in a memory for constants alone. cycles:
+    estimate of one inference. readme: the README without what the target adds. has_state: tensors
+    live from one inference to the next; its vectors then say which of them begin with the initial
+    state.
     """
 
     title: str
@@ -53,6 +54,7 @@ class Application:
     uses_l3: bool
     l3_file: str
     l3_read_only_bytes: int
+    cycles: int
     readme: str
     has_state: bool = False
 
@@ -105,6 +107,7 @@ def application_record(plan: Plan) -> Application:
         uses_l3=bool(plan.transfers),
         l3_file=L3_IMAGE if l3_image_bytes(plan) else "",
         l3_read_only_bytes=plan.constants_apart,
+        cycles=plan.cycles,
         readme=render("README.md.mako", plan=plan, chip_hal=True),
         has_state=bool(plan.states),
     )

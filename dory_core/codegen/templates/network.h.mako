@@ -67,6 +67,7 @@
 % endif
 % if plan.arena_bytes.get(3):
 #define DORY_L3_SIZE ${plan.arena_bytes[3]}u /* bytes of L3; it starts with weights/l3.bin */
+#define DORY_L3_USED ${plan.levels[2].used}u /* bytes of it that are used, from its start */
 #define DORY_L3_IMAGE_BYTES ${l3_image_bytes(plan)}u /* bytes of that file */
 #define DORY_EXT_IN_FLIGHT ${1 + max((t.slot for t in plan.transfers), default=-1)}u /* transfers of L3 under way at once */
 #define DORY_EXT_ALIGN ${plan.ext.alignment_bytes}u

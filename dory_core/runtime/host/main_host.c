@@ -409,7 +409,7 @@ int main(int argc, char **argv) {
   }
   dory_network_io_t io = {dory_sim_l1(), dory_sim_l2(), DORY_L1_SIZE, DORY_L2_SIZE,
                           input, output, on_layer_anywhere, &progress,
-                          config.more_l2 ? more : NULL};
+                          config.more_l2 ? more : NULL, 0};
   if (options.dump) make_directory(options.dump);
   for (progress.run = 0; progress.run < inputs * options.repeat; ++progress.run) {
     progress.input_index = progress.run % inputs;

@@ -60,11 +60,11 @@ static inline void dory_stream_step(dory_stream_t *stream) {
     switch (event->kind) {
       case DORY_KIND_LOAD:
         stream->tickets[event->number] =
-            dory_ext_start(place, event->l3, event->bytes, DORY_L3_TO_L2);
+            dory_ext_start(place, stream->io->l3 + event->l3, event->bytes, DORY_L3_TO_L2);
         break;
       case DORY_KIND_STORE:
         stream->tickets[event->number] =
-            dory_ext_start(place, event->l3, event->bytes, DORY_L2_TO_L3);
+            dory_ext_start(place, stream->io->l3 + event->l3, event->bytes, DORY_L2_TO_L3);
         break;
       case DORY_KIND_WAIT:
         dory_ext_wait(stream->tickets[event->number]);

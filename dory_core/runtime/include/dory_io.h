@@ -30,6 +30,7 @@ typedef struct {
   void (*on_layer)(void *user, int layer, const void *data, uint32_t bytes);
   void *user;                 /* handed to on_layer */
   const dory_memory_t *l2_more; /* of the number that the header of the network names, else NULL */
+  uint32_t l3; /* first byte of L3 that is the network's; 0 where all of it is */
 } dory_network_io_t;
 
 #endif

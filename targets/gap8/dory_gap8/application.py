@@ -9,7 +9,7 @@ from dory_core.api import OutputFile
 from dory_gap8.hardware import STACK_CORE_BYTES, millivolts, stack_core0_bytes
 
 if TYPE_CHECKING:
-    from dory_core.api import Application, TargetContext, Tensor
+    from dory_core.api import Application, OperatingPoint, TargetContext, Tensor
 
 HAL_FOLDER = "hal/gap8"
 # Files of the HAL as they are, whatever the network.
@@ -95,6 +95,7 @@ def board_header(ctx: TargetContext, app: Application) -> str:
         ("L3", f"{int(app.uses_l3)}", "1: the network uses L3"),
         ("CONSTANTS_IN_FLASH", f"{int(in_flash > 0)}", "1: not copied to the RAM"),
         ("L3_RAM_START", f"{in_flash}u", "first byte of L3 that lies in the RAM then"),
+        ("TIMEOUT_MS", f"{timeout_ms(app, point)}u", "of a run, far beyond what one takes"),
         ("INPUTS", f"{len(app.inputs)}", ""),
         ("OUTPUTS", f"{len(app.outputs)}", ""),
     )
@@ -106,6 +107,16 @@ def board_header(ctx: TargetContext, app: Application) -> str:
         f"/* {app.title} on board {ctx.options['board']} at {point.name}. */\n"
         f"#ifndef DORY_GAP8_BOARD_H\n#define DORY_GAP8_BOARD_H\n\n{lines}\n#endif\n"
     )
+
+
+def timeout_ms(app: Application, point: OperatingPoint) -> int:
+    """Return the milliseconds after which a run of the main program counts as hanging.
+
+    Twenty times the estimate, and the time to read the goldens of all layers from the flash, at
+    100 kB/s, a tenth of what it gives.
+    """
+    golden_bytes = sum(layer.output.tensor.size_bytes for layer in app.by_index)
+    return 1000 + round(20e3 * app.cycles / point.core_hz) + golden_bytes // 100
 
 
 def layers_header(app: Application) -> str:
@@ -197,7 +208,10 @@ Compile with `--set profile=layers` for the cycles of each layer.
 {l3}{erratum}
 In a program of your own, include `hal/gap8` and `hal/include`, call `dory_gap8_open_flash` and
 `dory_gap8_open_l3` first where L3 is used, and `{app.prefix}_network_run` on every core of a team
-of {app.cores} (`pi_cl_team_fork`).
+of {app.cores} (`pi_cl_team_fork`); `dory_gap8_l3_failure` tells afterwards whether all data
+came. L3 is taken from the SDK's allocator of the HyperRAM, which serves the rest of the program
+too. Code, stacks, the heap and the arena share L2: `--l2-reserve BYTES` leaves room for what your
+program adds.
 """
 
 

@@ -31,6 +31,8 @@ DMA_COUNTERS = 16  # of the cluster's DMA; each open ticket has one
 L1_BYTES = 64 * 1024
 L2_BYTES = 512 * 1024
 L3_BYTES = 8 * 1024 * 1024
+# The SDK's allocator of the HyperRAM keeps the first bytes, so that no block is at address 0.
+L3_RESERVED_BYTES = 64
 # The flash also holds the program and the test vectors.
 FLASH_BYTES = 64 * 1024 * 1024
 FLASH_RESERVED_BYTES = 16 * 1024 * 1024
@@ -221,7 +223,7 @@ def hierarchy(ctx: TargetContext) -> MemoryHierarchy:
             holds=frozenset({"weights"}),
             read_only=True,
         )
-        levels.append(Level(3, (Memory("HyperRAM", L3_BYTES, 0, data), flash)))
+        levels.append(Level(3, (Memory("HyperRAM", L3_BYTES, L3_RESERVED_BYTES, data), flash)))
         links.append(hyper_ram(ctx.operating_point or LOW_VOLTAGE))
     peak = MACS_PER_CYCLE_AND_CORE * cores
     kernels = str(ctx.options.get("kernels", KERNELS[0]))

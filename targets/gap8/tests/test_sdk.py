@@ -6,6 +6,8 @@ and flash behind them. The program is the one for the chip: main, HAL, network a
 
 from __future__ import annotations
 
+import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -249,6 +251,77 @@ FAULTS = {
         "did not end properly",
     ),
 }
+
+
+@pytest.fixture(scope="module")
+def streamed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("streamed") / "app"
+    plan = build_app(graph("residual"), "gap8", directory, budgets=THREE_LEVELS)
+    assert plan.transfers
+    return directory
+
+
+@pytest.fixture(scope="module")
+def from_flash(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("flash") / "app"
+    budgets = {**THREE_LEVELS, 3: 1000}
+    assert build_app(graph("residual"), "gap8", directory, budgets=budgets).constants_apart
+    return directory
+
+
+HARDWARE = {
+    # what does not work: (environment of the model, application, words of the message)
+    "no_room_in_the_ram": ("MODEL_NO_RAM=1", "streamed", "smaller --l3"),
+    "file_is_not_there": ("MODEL_NO_FILES=l3.bin", "streamed", "does not hold the file"),
+    "no_heap_for_the_file": (
+        "MODEL_NO_FILES=l3.bin MODEL_NO_HEAP=1",
+        "streamed",
+        "the heap in L2 has no room .* --l2-reserve",
+    ),
+    "flash_gives_nothing": ("MODEL_BAD_FLASH=1", "streamed", "flash cannot be read"),
+    "cluster_reads_no_constants": (
+        "MODEL_BAD_CLUSTER_FLASH=1",
+        "from_flash",
+        "constants cannot be read from the flash",
+    ),
+    "cluster_reads_no_goldens": (
+        "MODEL_BAD_CLUSTER_FLASH=1",
+        "streamed",
+        "goldens cannot be read from the flash",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", HARDWARE)
+def test_hardware_that_does_not_work_is_named(
+    case: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environment, app, words = HARDWARE[case]
+    for setting in environment.split():
+        monkeypatch.setenv(*setting.split("="))
+    with pytest.raises(VerificationFailed, match=words):
+        run(request.getfixturevalue(app))
+
+
+def test_a_run_that_hangs_ends_with_a_message(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Core 0 waits at a barrier to which no other core comes."""
+    layer = copy / "src/dory_layer_02.c"
+    text = layer.read_text()
+    assert "{\n  const uint32_t core = dory_core_id();\n" in text
+    lost = "{\n  const uint32_t core = dory_core_id();\n  if (core == 0) dory_barrier();\n"
+    layer.write_text(text.replace("{\n  const uint32_t core = dory_core_id();\n", lost, 1))
+    monkeypatch.setenv("MODEL_HANGS", "1")
+    board = copy / "hal/gap8/dory_gap8_board.h"
+    board.write_text(re.sub(r"(TIMEOUT_MS) \d+u", r"\1 3000000u", board.read_text()))
+    with pytest.raises(VerificationFailed, match="has not ended after 3000000 ms"):
+        run(copy)
+
+
+def test_time_limit_of_a_run_is_far_beyond_its_estimate(streamed: Path) -> None:
+    board = (streamed / "hal/gap8/dory_gap8_board.h").read_text()
+    limit = int(re.findall(r"TIMEOUT_MS (\d+)u", board)[0])
+    plan = json.loads((streamed / "plan.json").read_text())
+    assert limit > 20 * plan["totals"]["latency_ms"]
 
 
 @pytest.mark.parametrize("fault", FAULTS)

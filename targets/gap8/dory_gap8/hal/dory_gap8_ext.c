@@ -1,9 +1,9 @@
 /* HyperFlash, HyperRAM, and the transfers between L3 and L2.
  *
  * The external bus belongs to the fabric controller, whose uDMA moves the data; core 0 of the cluster
- * sends it requests, goes on, and sleeps until they are done when it needs the data. The program
- * owns the whole HyperRAM: offsets in L3 are addresses in it. Constants that have no room beside the
- * activations there are read from the flash file each time. */
+ * sends it requests, goes on, and sleeps until they are done when it needs the data. The HyperRAM is
+ * shared with the program through its allocator. Constants that have no room beside the activations
+ * there are read from the flash file each time. */
 #include "dory_gap8_ext.h"
 
 #include "dory_hal.h"
@@ -36,79 +36,140 @@ pi_fs_file_t *dory_gap8_open_file(const char *name)
   return pi_fs_open(&file_system, name, 0);
 }
 
+const char *dory_gap8_read_file(pi_fs_file_t *file, uint32_t at, void *l2, uint32_t bytes)
+{
+  return pi_fs_copy(file, at, l2, bytes, 1) < 0 ? "a file of the flash cannot be read" : NULL;
+}
+
 #if DORY_GAP8_L3
+
+/* A firmware with several networks takes the largest of their numbers. */
+#ifndef DORY_GAP8_IN_FLIGHT
+#define DORY_GAP8_IN_FLIGHT DORY_EXT_IN_FLIGHT
+#endif
 
 static struct pi_device ram;
 static struct pi_hyperram_conf ram_conf;
-static pi_fs_file_t *constants;
+static int ram_is_open;
+static pi_fs_file_t *constants; /* that stay in their file */
+static uint32_t ram_behind;     /* where the RAM goes on behind them */
+static const char *volatile failure;
 
 /* Requests under way, by ticket - 1. Only core 0 takes and returns them. */
 static struct {
   pi_cl_ram_req_t ram;
   pi_cl_fs_req_t file;
   uint8_t busy, from_file;
-} requests[DORY_EXT_IN_FLIGHT];
+} requests[DORY_GAP8_IN_FLIGHT];
 
-static int is_in_file(uint32_t l3_offset)
+static int is_in_file(uint32_t l3)
 {
-  return DORY_GAP8_CONSTANTS_IN_FLASH && l3_offset < DORY_L3_IMAGE_BYTES;
+#if DORY_GAP8_CONSTANTS_IN_FLASH
+  return l3 < DORY_GAP8_L3_RAM_START;
+#else
+  (void)l3;
+  return 0;
+#endif
 }
 
-/* Where an offset of L3 lies in the RAM. */
-static uint32_t ram_address(uint32_t l3_offset)
+/* Where a byte of L3 lies in the RAM. */
+static uint32_t ram_address(uint32_t l3)
 {
-  return DORY_GAP8_CONSTANTS_IN_FLASH ? l3_offset - DORY_GAP8_L3_RAM_START : l3_offset;
+  return DORY_GAP8_CONSTANTS_IN_FLASH ? l3 - DORY_GAP8_L3_RAM_START + ram_behind : l3;
 }
 
-const char *dory_gap8_open_l3(void *buffer, uint32_t bytes)
+/* Why a file does not open: it is not there, or the SDK finds no memory for it. */
+static const char *why_not_open(void)
 {
-  pi_hyperram_conf_init(&ram_conf);
-  pi_open_from_conf(&ram, &ram_conf);
-  if (pi_ram_open(&ram) != 0) {
-    return "the HyperRAM does not open";
+  enum { FILE_BYTES = 2048 }; /* of the heap in L2, with its buffers */
+  void *const probe = pi_l2_malloc(FILE_BYTES);
+  if (probe == NULL) {
+    return "the heap in L2 has no room to open the file with the constants: compile the network "
+           "with a smaller --l2, or a larger --l2-reserve";
   }
-  if (DORY_L3_IMAGE_BYTES == 0) {
-    return NULL;
-  }
-  constants = dory_gap8_open_file("l3.bin");
-  if (constants == NULL) {
-    return "the flash does not hold l3.bin";
-  }
-  if (constants->size != DORY_L3_IMAGE_BYTES) {
-    return "l3.bin does not have the size that network.h states";
-  }
-  if (DORY_GAP8_CONSTANTS_IN_FLASH) {
-    return NULL;
-  }
+  pi_l2_free(probe, FILE_BYTES);
+  return "the flash does not hold the file with the constants";
+}
+
+static const char *copy_to_ram(pi_fs_file_t *file, uint32_t address, void *buffer, uint32_t bytes)
+{
   bytes -= bytes % 4;
-  for (uint32_t at = 0; at < DORY_L3_IMAGE_BYTES; at += bytes) {
-    const uint32_t left = DORY_L3_IMAGE_BYTES - at;
+  for (uint32_t at = 0; at < file->size; at += bytes) {
+    const uint32_t left = file->size - at;
     const uint32_t part = left < bytes ? left : bytes;
-    pi_fs_copy(constants, at, buffer, part, 1);
-    pi_ram_write(&ram, at, buffer, part);
+    const char *const error = dory_gap8_read_file(file, at, buffer, part);
+    if (error != NULL) {
+      return error;
+    }
+    pi_ram_write(&ram, address + at, buffer, part);
   }
   return NULL;
 }
 
-void dory_gap8_write_l3(uint32_t l3_offset, void *l2, uint32_t bytes)
+const char *dory_gap8_open_l3(const char *file, uint32_t image_bytes, uint32_t ram_bytes,
+                              void *buffer, uint32_t buffer_bytes, uint32_t *l3)
 {
-  pi_ram_write(&ram, ram_address(l3_offset), l2, bytes);
+  uint32_t address = 0;
+  *l3 = 0;
+  if (!ram_is_open) {
+    pi_hyperram_conf_init(&ram_conf);
+    pi_open_from_conf(&ram, &ram_conf);
+    if (pi_ram_open(&ram) != 0) {
+      return "the HyperRAM does not open";
+    }
+    ram_is_open = 1;
+  }
+  if (ram_bytes > 0 && pi_ram_alloc(&ram, &address, ram_bytes) != 0) {
+    return "the HyperRAM has no room for the network: compile it with a smaller --l3";
+  }
+  if (DORY_GAP8_CONSTANTS_IN_FLASH) {
+    ram_behind = address;
+  } else {
+    *l3 = address;
+  }
+  if (image_bytes == 0) {
+    return NULL;
+  }
+  pi_fs_file_t *const image = dory_gap8_open_file(file);
+  if (image == NULL) {
+    return why_not_open();
+  }
+  if (image->size != image_bytes) {
+    return "the file with the constants does not have the size that network.h states";
+  }
+  if (DORY_GAP8_CONSTANTS_IN_FLASH) {
+    constants = image;
+    return NULL;
+  }
+  return copy_to_ram(image, address, buffer, buffer_bytes);
 }
 
-dory_ticket_t dory_ext_start(void *l2, uint32_t l3_offset, uint32_t bytes, int dir)
+void dory_gap8_write_l3(uint32_t l3, void *l2, uint32_t bytes)
+{
+  pi_ram_write(&ram, ram_address(l3), l2, bytes);
+}
+
+const char *dory_gap8_l3_failure(void)
+{
+  const char *const found = failure;
+  failure = NULL;
+  return found;
+}
+
+dory_ticket_t dory_ext_start(void *l2, uint32_t l3, uint32_t bytes, int dir)
 {
   uint32_t slot = 0;
   while (requests[slot].busy) {
     slot++; /* the network never has more under way than there are */
   }
   requests[slot].busy = 1;
-  requests[slot].from_file = (uint8_t)is_in_file(l3_offset);
+  requests[slot].from_file = (uint8_t)is_in_file(l3);
   if (requests[slot].from_file) {
-    pi_cl_fs_copy(constants, l3_offset, l2, bytes, 1, &requests[slot].file);
+    pi_cl_fs_copy(constants, l3, l2, bytes, 1, &requests[slot].file);
   } else if (dir == DORY_L3_TO_L2) {
-    pi_cl_ram_read(&ram, ram_address(l3_offset), l2, bytes, &requests[slot].ram);
+    pi_cl_ram_read(&ram, ram_address(l3), l2, bytes, &requests[slot].ram);
   } else {
-    pi_cl_ram_write(&ram, ram_address(l3_offset), l2, bytes, &requests[slot].ram);
+    pi_cl_ram_write(&ram, ram_address(l3), l2, bytes, &requests[slot].ram);
   }
   return (dory_ticket_t)(slot + 1);
 }
@@ -116,28 +177,38 @@ dory_ticket_t dory_ext_start(void *l2, uint32_t l3_offset, uint32_t bytes, int d
 void dory_ext_wait(dory_ticket_t ticket)
 {
   const uint32_t slot = (uint32_t)ticket - 1;
-  if (requests[slot].from_file) {
-    (void)pi_cl_fs_wait(&requests[slot].file);
-  } else {
+  if (!requests[slot].from_file) {
     pi_cl_ram_copy_wait(&requests[slot].ram);
+  } else if (pi_cl_fs_wait(&requests[slot].file) < 0) {
+    failure = "constants cannot be read from the flash";
   }
   requests[slot].busy = 0;
 }
 
 #else
 
-const char *dory_gap8_open_l3(void *buffer, uint32_t bytes)
+const char *dory_gap8_open_l3(const char *file, uint32_t image_bytes, uint32_t ram_bytes,
+                              void *buffer, uint32_t buffer_bytes, uint32_t *l3)
 {
+  (void)file;
+  (void)image_bytes;
+  (void)ram_bytes;
   (void)buffer;
-  (void)bytes;
+  (void)buffer_bytes;
+  *l3 = 0;
   return NULL;
 }
 
-void dory_gap8_write_l3(uint32_t l3_offset, void *l2, uint32_t bytes)
+void dory_gap8_write_l3(uint32_t l3, void *l2, uint32_t bytes)
 {
-  (void)l3_offset;
+  (void)l3;
   (void)l2;
   (void)bytes;
+}
+
+const char *dory_gap8_l3_failure(void)
+{
+  return NULL;
 }
 
 #endif

@@ -49,11 +49,21 @@ static pi_fs_file_t *golden, *inputs;
 static pi_fs_file_t *resets; /* a byte per vector: 1 where it begins with the initial state */
 #endif
 static uint32_t vectors;
+static volatile int last_layer;  /* that was handed out, -1: none */
+static volatile int has_ended;   /* the run of the cluster */
+static volatile int golden_is_lost; /* a file could not be read */
 
 static void fail(const char *what)
 {
   printf("dory: error: %s\n", what);
   pmsis_exit(EXIT_FAILED);
+}
+
+static void check(const char *error)
+{
+  if (error != NULL) {
+    fail(error);
+  }
 }
 
 /* --- comparison --- */
@@ -62,11 +72,13 @@ static void fail(const char *what)
 static void read_golden(uint32_t at, uint32_t bytes)
 {
   if (pi_is_fc()) {
-    pi_fs_copy(golden, at, part, bytes, 1);
+    check(dory_gap8_read_file(golden, at, part, bytes));
   } else {
     pi_cl_fs_req_t request;
     pi_cl_fs_copy(golden, at, part, bytes, 1, &request);
-    (void)pi_cl_fs_wait(&request);
+    if (pi_cl_fs_wait(&request) < 0) {
+      golden_is_lost = 1;
+    }
   }
 }
 
@@ -141,6 +153,7 @@ static uint32_t position_of(int layer)
 static void check_layer(void *user, int layer, const void *data, uint32_t bytes)
 {
   const job_t *const job = user;
+  last_layer = layer;
   compare(position_of(layer), job->vector, data, bytes);
 }
 
@@ -175,30 +188,46 @@ static void run_cluster(void *argument)
   job->last = start;
   pi_cl_team_fork(DORY_GAP8_CORES, run_core, job);
   job->cycles = dory_cycles() - start;
+  has_ended = 1;
 }
 
 /* --- on the fabric controller --- */
 
 /* Puts a vector where the network takes its input from. */
-static void load_input(uint32_t vector, void *input)
+static void load_input(const job_t *job)
 {
-  const uint32_t start = vector * DORY_NETWORK_INPUT_BYTES;
+  const uint32_t start = job->vector * DORY_NETWORK_INPUT_BYTES;
 #if DORY_NETWORK_INPUT_LEVEL == 3
-  (void)input;
   for (uint32_t at = 0; at < DORY_NETWORK_INPUT_BYTES; at += sizeof part) {
     const uint32_t left = DORY_NETWORK_INPUT_BYTES - at;
     const uint32_t size = left < sizeof part ? left : sizeof part;
-    pi_fs_copy(inputs, start + at, part, size, 1);
-    dory_gap8_write_l3(DORY_NETWORK_INPUT_OFFSET + at, part, size);
+    check(dory_gap8_read_file(inputs, start + at, part, size));
+    dory_gap8_write_l3(job->io.l3 + DORY_NETWORK_INPUT_OFFSET + at, part, size);
   }
 #else
-  pi_fs_copy(inputs, start, input, DORY_NETWORK_INPUT_BYTES, 1);
+  check(dory_gap8_read_file(inputs, start, (void *)job->io.input, DORY_NETWORK_INPUT_BYTES));
 #endif
+}
+
+/* Waits until the cluster has ended its run, for a time that no run takes: a transfer that never
+ * ends, or cores that do not meet at a barrier, would be waited for without end. */
+static void wait_for_the_end(pi_task_t *end)
+{
+  for (uint32_t waited_ms = 0; !has_ended; waited_ms++) {
+    if (waited_ms == DORY_GAP8_TIMEOUT_MS) {
+      printf("dory: error: the network has not ended after %u ms; the last layer handed out is %d\n",
+             (unsigned)waited_ms, last_layer);
+      pmsis_exit(EXIT_FAILED);
+    }
+    pi_time_wait_us(1000);
+  }
+  pi_task_wait_on(end);
 }
 
 static void run(job_t *job, void (*on_layer)(void *, int, const void *, uint32_t))
 {
   struct pi_cluster_task task;
+  pi_task_t end;
   job->io.on_layer = on_layer;
   job->io.user = job;
   for (uint32_t position = 0; position < DORY_NETWORK_LAYERS; position++) {
@@ -209,20 +238,24 @@ static void run(job_t *job, void (*on_layer)(void *, int, const void *, uint32_t
   task.stack_size = DORY_GAP8_STACK_CORE0;
   task.slave_stack_size = DORY_GAP8_STACK_CORE;
   task.nb_cores = DORY_GAP8_CORES;
-  if (pi_cluster_send_task_to_cl(&cluster, &task) != 0) {
+  has_ended = 0;
+  last_layer = -1;
+  if (pi_cluster_send_task_to_cl_async(&cluster, &task, pi_task_block(&end)) != 0) {
     fail("the stacks do not fit L1");
   }
+  wait_for_the_end(&end);
   if (job->status != DORY_OK) {
     printf("dory: error: dory_network_run returns %d\n", job->status);
     pmsis_exit(EXIT_FAILED);
   }
+  check(golden_is_lost ? "goldens cannot be read from the flash" : dory_gap8_l3_failure());
 }
 
 #ifdef DORY_NETWORK_STATES
 /* Whether a vector begins with the initial state. */
 static int begins(uint32_t vector)
 {
-  pi_fs_copy(resets, vector, part, 1, 1);
+  check(dory_gap8_read_file(resets, vector, part, 1));
   return vector == 0 || part[0] != 0;
 }
 
@@ -235,7 +268,7 @@ static void prepare_state(job_t *job)
   }
   dory_network_reset();
   for (; job->vector < vector; job->vector++) {
-    load_input(job->vector, (void *)job->io.input);
+    load_input(job);
     run(job, NULL);
   }
 }
@@ -297,13 +330,11 @@ static uint32_t report_layers(void)
 
 static void open_all(job_t *job)
 {
-  const char *error = dory_gap8_open_flash();
-  if (error == NULL) {
-    error = dory_gap8_open_l3(l2_arena, sizeof l2_arena);
-  }
-  if (error != NULL) {
-    fail(error);
-  }
+  check(dory_gap8_open_flash());
+#if DORY_GAP8_L3
+  check(dory_gap8_open_l3("l3.bin", DORY_L3_IMAGE_BYTES, DORY_L3_USED - DORY_GAP8_L3_RAM_START,
+                          l2_arena, sizeof l2_arena, &job->io.l3));
+#endif
   golden = dory_gap8_open_file("golden.bin");
   inputs = dory_gap8_open_file("input.bin");
   if (golden == NULL || inputs == NULL) {
@@ -367,11 +398,11 @@ static void application(void)
     job.vector = n % vectors;
     printf("dory: run %u input %u\n", (unsigned)n, (unsigned)job.vector);
     prepare_state(&job);
-    load_input(job.vector, (void *)job.io.input);
+    load_input(&job);
     run(&job, DORY_GAP8_PROFILE_LAYERS ? time_layer : NULL);
     wrong += report_cycles(&job);
     prepare_state(&job);
-    load_input(job.vector, (void *)job.io.input);
+    load_input(&job);
     run(&job, check_layer);
     wrong += report_layers();
   }

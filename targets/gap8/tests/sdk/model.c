@@ -308,7 +308,48 @@ struct pi_cluster_task *pi_cluster_task(struct pi_cluster_task *task, void (*ent
   return task;
 }
 
-int pi_cluster_send_task_to_cl(struct pi_device *device, struct pi_cluster_task *task)
+static pthread_t cluster;
+static pthread_cond_t cluster_has_ended = PTHREAD_COND_INITIALIZER;
+static int cluster_runs;
+
+static void *run_task(void *argument)
+{
+  const struct pi_cluster_task *const task = argument;
+  on_cluster = 1;
+  task->entry(task->arg);
+  model_finish();
+  pthread_mutex_lock(&lock);
+  cluster_runs = 0;
+  pthread_cond_signal(&cluster_has_ended);
+  pthread_mutex_unlock(&lock);
+  return NULL;
+}
+
+pi_task_t *pi_task_block(pi_task_t *task)
+{
+  task->ready = 1;
+  return task;
+}
+
+void pi_task_wait_on(pi_task_t *task)
+{
+  if (task->ready != 2) model_fail("nothing was started with the task");
+  pthread_join(cluster, NULL);
+  task->ready = 0;
+}
+
+/* Where nothing hangs, time stands still until the cluster has ended. */
+void pi_time_wait_us(int microseconds)
+{
+  (void)microseconds;
+  pthread_mutex_lock(&lock);
+  while (cluster_runs && getenv("MODEL_HANGS") == NULL)
+    pthread_cond_wait(&cluster_has_ended, &lock);
+  pthread_mutex_unlock(&lock);
+}
+
+int pi_cluster_send_task_to_cl_async(struct pi_device *device, struct pi_cluster_task *task,
+                                     pi_task_t *end)
 {
   const uint32_t size =
       task->stack_size + task->slave_stack_size * (uint32_t)(task->nb_cores - 1);
@@ -320,11 +361,11 @@ int pi_cluster_send_task_to_cl(struct pi_device *device, struct pi_cluster_task 
     if (l1_take(size) == NULL) return -1;
     stacks = size;
   }
-  on_cluster = 1;
+  if (end->ready != 1) model_fail("the task of the end is not prepared");
+  end->ready = 2;
   team_cores = task->nb_cores;
-  task->entry(task->arg);
-  on_cluster = 0;
-  model_finish();
+  cluster_runs = 1;
+  pthread_create(&cluster, NULL, run_task, task);
   return 0;
 }
 
@@ -347,7 +388,6 @@ unsigned int PMU_set_voltage(unsigned int voltage, unsigned int check)
   millivolt = voltage;
   return 0;
 }
-void pi_time_wait_us(int microseconds) { (void)microseconds; }
 int32_t pi_freq_set(int domain, uint32_t frequency)
 {
   if (millivolt == 0) model_fail("a clock is set before the voltage");
@@ -358,12 +398,19 @@ void pi_open_from_conf(struct pi_device *device, void *conf) { device->config = 
 
 void *pi_l2_malloc(int size)
 {
+  if (getenv("MODEL_NO_HEAP") != NULL) return NULL;
   static uint8_t heap[1 << 20];
   static uint32_t used;
   used = (used + 7u) & ~7u;
   if ((uint32_t)size > sizeof heap - used) return NULL;
   used += (uint32_t)size;
   return heap + used - size;
+}
+
+void pi_l2_free(void *chunk, int size)
+{
+  (void)chunk;
+  (void)size;
 }
 
 /* The program starts with the paths of the flash's files. */

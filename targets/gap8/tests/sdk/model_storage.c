@@ -18,20 +18,33 @@
 
 static uint8_t ram[RAM_BYTES];
 static int ram_open;
+static uint32_t ram_taken = 64; /* what lies before belongs to somebody else */
 
 void pi_hyperram_conf_init(struct pi_hyperram_conf *conf) { conf->ready = 1; }
 int32_t pi_ram_open(struct pi_device *device)
 {
   memset(ram, MODEL_POISON, sizeof ram);
+  if (ram_open) model_fail("the RAM is opened twice");
   ram_open = 1;
   return ((struct pi_hyperram_conf *)device->config)->ready != 1;
+}
+
+int pi_ram_alloc(struct pi_device *device, uint32_t *address, uint32_t size)
+{
+  (void)device;
+  if (!ram_open) model_fail("the RAM is not open");
+  size = (size + 3u) & ~3u;
+  if (getenv("MODEL_NO_RAM") != NULL || size > RAM_BYTES - ram_taken) return -1;
+  *address = ram_taken;
+  ram_taken += size;
+  return 0;
 }
 
 static void ram_check(uint32_t address, uint32_t size)
 {
   if (!ram_open) model_fail("the RAM is not open");
-  if (size == 0 || address > RAM_BYTES || size > RAM_BYTES - address)
-    model_fail("a transfer does not lie in the RAM");
+  if (size == 0 || address < 64 || address > ram_taken || size > ram_taken - address)
+    model_fail("a transfer does not lie in what was allocated in the RAM");
 }
 
 void pi_ram_write(struct pi_device *device, uint32_t address, void *data, uint32_t size)
@@ -92,6 +105,7 @@ pi_fs_file_t *pi_fs_open(struct pi_device *device, const char *name, int flags)
 {
   (void)device;
   (void)flags;
+  if (getenv("MODEL_NO_FILES") != NULL && strcmp(name, getenv("MODEL_NO_FILES")) == 0) return NULL;
   for (int i = 0; i < file_count; i++)
     if (strcmp(names[i], name) == 0) return &files[i];
   return NULL;
@@ -107,6 +121,7 @@ int32_t pi_fs_copy(pi_fs_file_t *file, uint32_t index, void *buffer, uint32_t si
 {
   if (model_on_cluster()) model_fail("the cluster calls a function of the fabric controller");
   if (!ext2loc) model_fail("a file of the flash is written");
+  if (getenv("MODEL_BAD_FLASH") != NULL) return -1;
   file_copy(file, index, buffer, size);
   return 0;
 }
@@ -122,6 +137,7 @@ void pi_cl_fs_copy(pi_fs_file_t *file, uint32_t index, void *buffer, uint32_t si
 
 int32_t pi_cl_fs_wait(pi_cl_fs_req_t *request)
 {
+  if (getenv("MODEL_BAD_CLUSTER_FLASH") != NULL) return -1;
   file_copy(request->file, request->index, request->buffer, request->size);
   return (int32_t)request->size;
 }

@@ -20,6 +20,7 @@ enum { PI_FREQ_DOMAIN_FC, PI_FREQ_DOMAIN_CL };
 int32_t pi_freq_set(int domain, uint32_t hertz);
 
 void *pi_l2_malloc(int size);
+void pi_l2_free(void *chunk, int size);
 uint32_t pi_is_fc(void);
 
 struct pi_cluster_conf {
@@ -38,7 +39,13 @@ int pi_cluster_close(struct pi_device *device);
 void *pi_cl_l1_malloc(struct pi_device *device, uint32_t size);
 struct pi_cluster_task *pi_cluster_task(struct pi_cluster_task *task, void (*entry)(void *),
                                         void *arg);
-int pi_cluster_send_task_to_cl(struct pi_device *device, struct pi_cluster_task *task);
+typedef struct {
+  int ready;
+} pi_task_t;
+pi_task_t *pi_task_block(pi_task_t *task);
+void pi_task_wait_on(pi_task_t *task);
+int pi_cluster_send_task_to_cl_async(struct pi_device *device, struct pi_cluster_task *task,
+                                     pi_task_t *end);
 void pi_cl_team_fork(int cores, void (*entry)(void *), void *arg);
 void pi_cl_team_barrier(int id);
 uint32_t pi_core_id(void);

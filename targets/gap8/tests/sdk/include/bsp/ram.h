@@ -9,6 +9,7 @@ typedef struct {
   int write;
 } pi_cl_ram_req_t;
 int32_t pi_ram_open(struct pi_device *device);
+int pi_ram_alloc(struct pi_device *device, uint32_t *address, uint32_t size);
 void pi_ram_write(struct pi_device *device, uint32_t address, void *data, uint32_t size);
 void pi_cl_ram_read(struct pi_device *device, uint32_t address, void *data, uint32_t size,
                     pi_cl_ram_req_t *request);
