@@ -47,13 +47,19 @@ def memory_budgets(hierarchy: MemoryHierarchy, number: int, budget: int) -> tupl
     return tuple(sizes)
 
 
-def resolve_budgets(hierarchy: MemoryHierarchy, wanted: Mapping[int, int]) -> Budgets:
+def resolve_budgets(
+    hierarchy: MemoryHierarchy, wanted: Mapping[int, int], l2_reserve: int = 0
+) -> Budgets:
     """Return the budgets of all levels: what the user asked for, else size minus reserved.
 
-    A budget above the default is legal, but the application is then not deployable. Raises
-    UsageError for a level that the target lacks or a size that is not from 1 to MOST_BYTES.
+    l2_reserve: bytes of L2 that the default leaves to the program around the network. A budget
+    above the default is legal, but the application is then not deployable. Raises UsageError for a
+    level that the target lacks, a size that is not from 1 to MOST_BYTES, or a reserve that leaves
+    nothing or stands beside a budget of L2.
     """
     budgets = {level.number: level.usable_bytes for level in hierarchy.levels}
+    if l2_reserve:
+        budgets[2] = _less(l2_reserve, budgets, wanted)
     reasons = []
     for number, size in wanted.items():
         if number not in budgets:
@@ -73,6 +79,23 @@ def resolve_budgets(hierarchy: MemoryHierarchy, wanted: Mapping[int, int]) -> Bu
             )
         budgets[number] = size
     return Budgets(budgets, "; ".join(reasons))
+
+
+def _less(reserve: int, budgets: Mapping[int, int], wanted: Mapping[int, int]) -> int:
+    """Return the budget of L2 less what the program keeps."""
+    if 2 not in budgets:
+        raise UsageError("--l2-reserve: the target has no L2", "leave the option out")
+    if 2 in wanted:
+        raise UsageError(
+            f"--l2 {wanted[2]} and --l2-reserve {reserve} both set the bytes of L2 for the network",
+            "leave one of them out",
+        )
+    if not 0 < reserve < budgets[2]:
+        raise UsageError(
+            f"--l2-reserve {reserve} leaves the network nothing",
+            f"the target offers {budgets[2]} bytes of L2 in all",
+        )
+    return budgets[2] - reserve
 
 
 def check_tensors(graph: Graph, hierarchy: MemoryHierarchy, budgets: Budgets) -> None:

@@ -53,6 +53,7 @@ class CompileOptions:
     to emit. golden: folders or .npz files, several for several vectors. input: test input.
     input_layout: of its arrays, ``hwc`` or ``chw``; empty where it is not said. prefix: of all
     public names in C. float_io: the application converts real numbers at its border.
+    l2_reserve: bytes of L2 that the program around the network keeps.
     """
 
     network: Path
@@ -72,6 +73,7 @@ class CompileOptions:
     plan_only: bool = False
     dump_stages: Path | None = None
     prefix: str = DEFAULT_PREFIX
+    l2_reserve: int = 0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "budgets", MappingProxyType(dict(self.budgets)))
@@ -100,6 +102,7 @@ class CompileOptions:
             progress=progress,
             watch=watch,
             prefix=self.prefix,
+            l2_reserve=self.l2_reserve,
         )
 
 

@@ -208,11 +208,12 @@ def setup_for(
     progress: Progress | None = None,
     watch: Watch | None = None,
     prefix: str = DEFAULT_PREFIX,
+    l2_reserve: int = 0,
 ) -> Setup:
     """Return the setup for a target by name; raises UsageError for unknown names and sizes.
 
-    settings: options of the target as text. budgets: bytes by level number. The other arguments are
-    fields of :class:`Setup`.
+    settings: options of the target as text. budgets: bytes by level number; l2_reserve: those of
+    L2 that the program keeps. The other arguments are fields of :class:`Setup`.
     """
     if not _PREFIX.fullmatch(prefix):
         raise UsageError(
@@ -220,7 +221,7 @@ def setup_for(
             "take a small letter, then at most 30 small letters, digits and underscores",
         )
     ctx = plugins.context(target, settings or {})
-    resolved = resolve_budgets(ctx.memory, budgets or {})
+    resolved = resolve_budgets(ctx.memory, budgets or {}, l2_reserve)
     return Setup(ctx, resolved, plugins, frontend, objective, progress, watch, prefix)
 
 

@@ -16,6 +16,7 @@ from dory_core.cli.compile import (
     InputBits,
     InputSigned,
     Kernels,
+    L2Reserve,
     Network,
     Set,
     budgets,
@@ -43,6 +44,7 @@ def check(
     l1: L1 = None,
     l2: L2 = None,
     l3: L3 = None,
+    l2_reserve: L2Reserve = None,
     set_: Set = None,
     kernels: Kernels = None,
     compare_desktop: Annotated[
@@ -60,7 +62,7 @@ def check(
 ) -> None:
     """Tell whether a network is supported and fits, layer by layer."""
     existing_file(network, "network")
-    if target is None and (set_ or kernels or budgets(l1, l2, l3)):
+    if target is None and (set_ or kernels or budgets(l1, l2, l3) or l2_reserve):
         raise UsageError(
             "budgets and settings are those of a target, and none is named",
             "give --target NAME, too; `dory targets` lists them",
@@ -77,6 +79,7 @@ def check(
         input_bits=input_bits,
         input_signed=input_signed,
         budgets=budgets(l1, l2, l3),
+        l2_reserve=l2_reserve or 0,
         settings=target_settings(set_, kernels),
     )
     document: dict[str, Any] = check_network(options, plugins).to_json()

@@ -88,6 +88,16 @@ L3 = Annotated[
     typer.Option("--l3", parser=byte_size, metavar="BYTES", help="Bytes of L3 for the network."),
 ]
 
+L2Reserve = Annotated[
+    int | None,
+    typer.Option(
+        "--l2-reserve",
+        parser=byte_size,
+        metavar="BYTES",
+        help="Bytes of L2 that your program needs beside the network.",
+    ),
+]
+
 
 def budgets(l1: int | None, l2: int | None, l3: int | None) -> dict[int, int]:
     """Return the given budgets by level number."""
@@ -133,6 +143,7 @@ def compile_(
     l1: L1 = None,
     l2: L2 = None,
     l3: L3 = None,
+    l2_reserve: L2Reserve = None,
     set_: Set = None,
     kernels: Kernels = None,
     layer: Annotated[
@@ -201,6 +212,7 @@ def compile_(
         plan_only=plan_only,
         dump_stages=dump_stages,
         prefix=prefix,
+        l2_reserve=l2_reserve or 0,
     )
     with progress_bar(enabled=not json) as progress:
         result = compile_network(options, plugins, progress)

@@ -35,3 +35,17 @@ def test_budget_without_sense_is_refused(wanted: dict[int, int]) -> None:
     with pytest.raises(UsageError) as caught:
         resolve_budgets(HIERARCHY, wanted)
     assert caught.value.hint
+
+
+def test_a_reserve_of_l2_is_what_the_network_does_not_get() -> None:
+    hierarchy = HIERARCHY
+    whole = hierarchy.level(2).usable_bytes
+    assert resolve_budgets(hierarchy, {}, 1000).bytes[2] == whole - 1000
+    assert not resolve_budgets(hierarchy, {}, 1000).reason
+    for reserve, wanted, words in (
+        (whole, {}, "leaves the network nothing"),
+        (-1, {}, "leaves the network nothing"),
+        (1000, {2: 5000}, "both set the bytes of L2"),
+    ):
+        with pytest.raises(UsageError, match=words):
+            resolve_budgets(hierarchy, wanted, reserve)
