@@ -73,7 +73,7 @@ def import_onnx(path: Path, options: FrontendOptions, dialect: Dialect) -> Graph
     """
     model = None
     try:
-        model = load(Path(path))
+        model = load(Path(path), check_quantised)
         return _Import(model, options, dialect).run()
     except NotSupported as error:
         operators = {node.op for node in model.nodes} if model is not None else set()
@@ -126,7 +126,6 @@ class _Import:
 
     def run(self) -> Graph:
         """Walk over the nodes once and return the typed Graph."""
-        check_quantised(self.model)
         for node in self.model.nodes:
             if node.position in self.taken or all(self.model.is_constant(o) for o in node.outputs):
                 continue

@@ -6,7 +6,7 @@ This module knows the file format only. What the nodes mean as integer layers is
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -99,11 +99,12 @@ class OnnxModel:
         return tuple(n for n in nodes if not all(self.is_constant(o) for o in n.outputs))
 
 
-def load(path: Path) -> OnnxModel:
+def load(path: Path, check: Callable[[OnnxModel], None] | None = None) -> OnnxModel:
     """Read an ONNX file.
 
-    Raises: UsageError when there is no such file, NotSupported when it is not a valid ONNX model
-    or has dynamic shapes.
+    check: raises for what is more to the point than shapes that are open; the model that it is
+    given has no inputs yet. Raises: UsageError when there is no such file, NotSupported when it is
+    not a valid ONNX model or has dynamic shapes.
     """
     path = Path(path)
     graph = _read(path)
@@ -115,17 +116,19 @@ def load(path: Path) -> OnnxModel:
     used = _used(nodes, outputs)
     _check_order(path, used, stored, {i.name for i in graph.input})
     read = {name for node in used for name in node.inputs} | set(outputs)
-    inputs = {
-        i.name: _static_shape(path, i)
-        for i in graph.input
-        if i.name not in stored and i.name in read
-    }
     constants = {
         node.outputs[0]: np.asarray(node.attributes[key])
         for node in used
         if node.op == "Constant"
         for key in ("value_int", "value_ints", "value_float", "value_floats")
         if key in node.attributes
+    }
+    if check is not None:
+        check(OnnxModel(path, used, {}, outputs, stored, constants))
+    inputs = {
+        i.name: _static_shape(path, i)
+        for i in graph.input
+        if i.name not in stored and i.name in read
     }
     return OnnxModel(path, used, MappingProxyType(inputs), outputs, stored, constants)
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from dory_onnx import Dialect, import_onnx
 from dory_onnx.testing import OnnxBuilder
@@ -44,6 +45,14 @@ def test_operators_of_another_form_name_its_frontend(
     builder.node(operator, builder.value, builder.constant(0.5), builder.constant(0, np.uint8))
     builder.node("Conv", builder.value, builder.constant(np.ones((4, 3, 1, 1))))
     assert f"dory-{frontend} reads it (--frontend {frontend})" in refusal(builder, tmp_path).hint
+
+
+def test_an_open_batch_is_not_the_first_thing_to_say(tmp_path: Path) -> None:
+    builder = OnnxBuilder((3, 4, 4))
+    builder.node("Conv", builder.value, builder.constant(np.full((4, 3, 1, 1), 0.3)))
+    onnx.save(builder.model(("batch", 3, 4, 4)), str(tmp_path / "net.onnx"))
+    with pytest.raises(NotSupported, match="the network is not quantised"):
+        import_onnx(tmp_path / "net.onnx", FrontendOptions(), Dialect())
 
 
 def test_a_single_fraction_is_an_error_of_its_weight(tmp_path: Path) -> None:

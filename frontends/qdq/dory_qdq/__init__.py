@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from dory_core.api import hookimpl
 
 if TYPE_CHECKING:
+    import typer
+
     from dory_core.api import Frontend, FrontendOptions, Graph
 
 
@@ -33,3 +35,11 @@ def dory_frontends() -> list[Frontend]:
 
     summary = "QDQ and QOperator ONNX of 8 bits, exact to onnxruntime's integer operators"
     return [Frontend("qdq", summary, _read, _recognises)]
+
+
+@hookimpl
+def dory_commands(app: typer.Typer) -> None:
+    """Add ``dory quantize``."""
+    from dory_qdq.quantize.command import quantize
+
+    app.command()(quantize)

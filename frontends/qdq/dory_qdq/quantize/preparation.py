@@ -1,0 +1,148 @@
+"""Float ONNX made ready for the quantiser: batch of one, opset, folded constants, known shapes."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from dory_core.api import NotSupported, UsageError
+from dory_qdq.quantize.runtime import quiet_session, reason_of
+
+_QUANTISED = ("QuantizeLinear", "DequantizeLinear", "QLinear", "ConvInteger", "MatMulInteger")
+_QUANTISED_DOMAINS = ("qonnx", "brevitas", "finn")
+_LEAST_OPSET = 13  # a scale per channel needs DequantizeLinear with an axis
+_EXPORT_HINT = "export the trained float network as ONNX"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FloatModel:
+    """A model that is ready. proto: an onnx.ModelProto. inputs: shape by name, (1, ...)."""
+
+    proto: Any
+    inputs: Mapping[str, tuple[int, ...]]
+
+
+def prepare(path: Path) -> FloatModel:
+    """Read a float model and make it ready.
+
+    Batch normalisations behind convolutions are folded into them. Raises: UsageError for a missing
+    file, NotSupported for a model that is damaged, quantised already, of dynamic shapes, or
+    that onnxruntime does not run.
+    """
+    proto = _read(path)
+    _check_float(path, proto)
+    _fix_batch(path, proto)
+    proto = _with_opset(path, proto)
+    optimised = _optimised(path, proto)
+    shapes = {value.name: _static_shape(path, value) for value in _inputs(optimised)}
+    return FloatModel(optimised, MappingProxyType(shapes))
+
+
+def _read(path: Path) -> Any:
+    import onnx
+    from google.protobuf.message import DecodeError
+
+    try:
+        proto = onnx.load(str(path))
+    except OSError as error:
+        raise UsageError(
+            f"{path}: cannot be read: {error.strerror or error}", "give the path of the .onnx file"
+        ) from error
+    except (DecodeError, ValueError, TypeError, onnx.checker.ValidationError) as error:
+        raise NotSupported(
+            f"{path}: not a valid ONNX model ({reason_of(error)})", _EXPORT_HINT
+        ) from error
+    if not proto.graph.node or not proto.graph.output:
+        raise NotSupported(f"{path}: not a valid ONNX model: it holds no graph", _EXPORT_HINT)
+    return proto
+
+
+def _check_float(path: Path, proto: Any) -> None:
+    for node in proto.graph.node:
+        if node.op_type.startswith(_QUANTISED) or node.domain.startswith(_QUANTISED_DOMAINS):
+            raise NotSupported(
+                f"{path.name}: it is quantised already: it holds {node.op_type}"
+                f" '{node.name or node.output[0]}'",
+                "`dory check` tells who reads it; quantise the float network that it was made from",
+            )
+
+
+def _inputs(proto: Any) -> list[Any]:
+    stored = {tensor.name for tensor in proto.graph.initializer}
+    return [value for value in proto.graph.input if value.name not in stored]
+
+
+def _fix_batch(path: Path, proto: Any) -> None:
+    """Set a batch that the file leaves open to 1, at inputs and outputs."""
+    import onnx
+
+    if not _inputs(proto):
+        raise NotSupported(f"{path.name}: it has no input", _EXPORT_HINT)
+    names = set()
+    for value in _inputs(proto):
+        tensor = value.type.tensor_type
+        if tensor.elem_type != onnx.TensorProto.FLOAT:
+            kind = onnx.helper.tensor_dtype_to_string(tensor.elem_type).removeprefix("TensorProto.")
+            raise NotSupported(
+                f"{path.name}: input '{value.name}' is {kind}, not FLOAT",
+                "export a network whose inputs are float32",
+            )
+        if tensor.shape.dim and not tensor.shape.dim[0].dim_value:
+            names.add(tensor.shape.dim[0].dim_param)
+            tensor.shape.dim[0].dim_value = 1
+        shape = _static_shape(path, value)
+        if shape[0] != 1:
+            raise NotSupported(
+                f"{path.name}: input '{value.name}' has shape {list(shape)}, a batch of {shape[0]}",
+                "export the network for a batch of 1",
+            )
+    del proto.graph.value_info[:]
+    for value in proto.graph.output:
+        for dim in value.type.tensor_type.shape.dim:
+            if dim.dim_param and dim.dim_param in names:
+                dim.dim_value = 1
+
+
+def _static_shape(path: Path, value: Any) -> tuple[int, ...]:
+    dims = value.type.tensor_type.shape.dim
+    shape = tuple(dim.dim_value for dim in dims)
+    if not shape or min(shape) < 1:
+        shown = ", ".join(str(d.dim_value or d.dim_param or "?") for d in dims) or "unknown"
+        raise NotSupported(
+            f"{path.name}: input '{value.name}' has the dynamic shape [{shown}]",
+            "export with a fixed input size; only the batch may be open",
+        )
+    return shape
+
+
+def _with_opset(path: Path, proto: Any) -> Any:
+    from onnx import version_converter
+
+    opset = next((o.version for o in proto.opset_import if o.domain in ("", "ai.onnx")), 0)
+    if opset >= _LEAST_OPSET:
+        return proto
+    try:
+        return version_converter.convert_version(proto, _LEAST_OPSET)
+    except (RuntimeError, ValueError) as error:
+        raise NotSupported(
+            f"{path.name}: opset {opset} cannot be raised to {_LEAST_OPSET} ({reason_of(error)})",
+            f"export with opset_version={_LEAST_OPSET} or higher",
+        ) from error
+
+
+def _optimised(path: Path, proto: Any) -> Any:
+    """Return the model as onnxruntime simplifies it without fusing activations, with shapes."""
+    import onnx
+    from onnxruntime.quantization.quant_utils import add_pre_process_metadata
+
+    with tempfile.TemporaryDirectory() as folder:
+        target = Path(folder) / "simplified.onnx"
+        quiet_session(proto, path.name, level="basic", optimised=target)
+        simplified = onnx.load(str(target))
+    simplified = onnx.shape_inference.infer_shapes(simplified)
+    add_pre_process_metadata(simplified)
+    return simplified

@@ -1,0 +1,90 @@
+"""Sessions of onnxruntime that say nothing and fail in one line."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from dory_core.api import NotSupported, ToolMissing
+
+_LEVELS = {
+    "none": "ORT_DISABLE_ALL",
+    "basic": "ORT_ENABLE_BASIC",
+    "extended": "ORT_ENABLE_EXTENDED",
+}
+_FATAL = 4
+_ERRORS = (
+    "EPFail",
+    "Fail",
+    "InvalidArgument",
+    "InvalidGraph",
+    "InvalidProtobuf",
+    "NotImplemented",
+    "RuntimeException",
+)
+
+
+def need_onnxruntime() -> None:
+    """Raise ToolMissing when onnxruntime or its quantiser cannot be imported."""
+    try:
+        importlib.import_module("onnxruntime.quantization")
+    except ImportError as error:
+        raise ToolMissing(
+            f"onnxruntime cannot be imported: {error}", 'pip install "dory-qdq[quantize]"'
+        ) from error
+
+
+def quiet_session(
+    proto: Any,
+    name: str,
+    *,
+    level: str = "extended",
+    outputs: Sequence[str] = (),
+    optimised: Path | None = None,
+) -> Any:
+    """Return a session of a model on the CPU.
+
+    level: of optimisation: none, basic or extended. outputs: tensors to give besides the model's.
+    optimised: where the optimised model is written. Raises: NotSupported when onnxruntime does not
+    take the model; name: of it, for the message.
+    """
+    import onnxruntime
+    from onnx import helper
+
+    if outputs:
+        copied = type(proto)()
+        copied.CopyFrom(proto)
+        there = {value.name for value in copied.graph.output}
+        copied.graph.output.extend(
+            helper.make_empty_tensor_value_info(output) for output in outputs if output not in there
+        )
+        proto = copied
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = _FATAL
+    options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, _LEVELS[level])
+    options.intra_op_num_threads = 1
+    if optimised is not None:
+        options.optimized_model_filepath = str(optimised)
+    try:
+        return onnxruntime.InferenceSession(
+            proto.SerializeToString(), options, providers=["CPUExecutionProvider"]
+        )
+    except runtime_errors() as error:
+        raise NotSupported(
+            f"{name}: onnxruntime does not run it ({reason_of(error)})",
+            "export the float network again",
+        ) from error
+
+
+def runtime_errors() -> tuple[type[Exception], ...]:
+    """Return the errors of onnxruntime: they have no type in common."""
+    from onnxruntime.capi import onnxruntime_pybind11_state as state
+
+    return tuple(getattr(state, name) for name in _ERRORS if hasattr(state, name))
+
+
+def reason_of(error: BaseException) -> str:
+    """Return what an error says in one line."""
+    return " ".join(str(error).split())[:300] or type(error).__name__
