@@ -50,7 +50,7 @@ class Node:
 class OnnxModel:
     """Nodes in file order (unused ones removed), inputs with static shapes, outputs, constants.
 
-    inputs: shape by name of each network input, initialisers excluded.
+    inputs: shape by name of each network input, initialisers excluded. opsets: version by domain.
     """
 
     path: Path
@@ -59,6 +59,7 @@ class OnnxModel:
     outputs: tuple[str, ...]
     _stored: Mapping[str, Any]
     _constants: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
+    opsets: Mapping[str, int] = field(default_factory=dict)
     _readers: dict[str, list[Node]] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -107,7 +108,7 @@ def load(path: Path, check: Callable[[OnnxModel], None] | None = None) -> OnnxMo
     not a valid ONNX model or has dynamic shapes.
     """
     path = Path(path)
-    graph = _read(path)
+    graph, opsets = _read(path)
     stored: dict[str, Any] = {}
     for tensor in graph.initializer:
         _store(path, stored, tensor.name, tensor)
@@ -123,18 +124,19 @@ def load(path: Path, check: Callable[[OnnxModel], None] | None = None) -> OnnxMo
         for key in ("value_int", "value_ints", "value_float", "value_floats")
         if key in node.attributes
     }
+    versions = MappingProxyType(opsets)
     if check is not None:
-        check(OnnxModel(path, used, {}, outputs, stored, constants))
+        check(OnnxModel(path, used, {}, outputs, stored, constants, versions))
     inputs = {
         i.name: _static_shape(path, i)
         for i in graph.input
         if i.name not in stored and i.name in read
     }
-    return OnnxModel(path, used, MappingProxyType(inputs), outputs, stored, constants)
+    return OnnxModel(path, used, MappingProxyType(inputs), outputs, stored, constants, versions)
 
 
-def _read(path: Path) -> Any:
-    """Return the GraphProto of a file. Raises like :func:`load`."""
+def _read(path: Path) -> tuple[Any, dict[str, int]]:
+    """Return the GraphProto of a file and its opsets by domain. Raises like :func:`load`."""
     if not path.is_file():
         what = "is a directory, not an ONNX file" if path.is_dir() else "does not exist"
         raise UsageError(f"{path}: {what}", "give the path of the .onnx file")
@@ -155,7 +157,7 @@ def _read(path: Path) -> Any:
         ) from error
     if not model.HasField("graph") or not model.graph.node or not model.graph.output:
         raise _invalid(path, "it holds no graph")
-    return model.graph
+    return model.graph, {opset.domain: opset.version for opset in model.opset_import}
 
 
 def _invalid(path: Path, reason: str) -> NotSupported:

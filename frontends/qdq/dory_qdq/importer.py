@@ -17,6 +17,7 @@ from dory_onnx import Node, OnnxModel, load
 
 from dory_core.api import FrontendOptions, Graph, NotSupported, infer_types
 from dory_qdq.call import QUANTISE_HINT, Call
+from dory_qdq.forms import check_form
 from dory_qdq.network import Network, standard_axes
 from dory_qdq.numerics import Quantisation, quantise
 from dory_qdq.operators import movers
@@ -103,7 +104,7 @@ def parse(path: Path, options: FrontendOptions) -> Graph:
 
 def import_file(path: Path) -> Imported:
     """Return the network of a file with the places of its values; raises like :func:`parse`."""
-    return _Import(load(Path(path))).run()
+    return _Import(load(Path(path), check_form)).run()
 
 
 class _Import:

@@ -13,7 +13,7 @@ from dory_qdq.call import Call
 from dory_qdq.network import Axes
 from dory_qdq.numerics import Integers, Quantisation, dequantise, products, quantise_to, sums
 from dory_qdq.operators.tables import by_byte
-from dory_qdq.values import Constant, Place, QuantisedConstant, Real, Sums
+from dory_qdq.values import Constant, Place, QuantisedConstant, Real, Shape, Sums
 
 #: Multipliers of operands whose scales have a simple ratio.
 _MOST_RATIO = 1 << 12
@@ -37,6 +37,8 @@ class _Operand:
 
 def lower_pair(call: Call) -> Place:
     """Append a sum, difference or product."""
+    if len(call.inputs) < 2:
+        raise call.unquantised(1)
     first, second = call.inputs[0], call.inputs[1]
     if isinstance(second, Constant | QuantisedConstant):
         return _with_constant(call, 0, 1)
@@ -49,7 +51,7 @@ def lower_pair(call: Call) -> Place:
         raise call.error("a difference of two tensors is not supported", "add the negative one")
     rank = max(len(one.place.shape), len(other.place.shape))
     places = [_of_rank(real.place, rank) for real in (one, other)]
-    shape = np.broadcast_shapes(places[0].shape, places[1].shape)
+    shape = _broadcast(call, places[0].shape, places[1].shape)
     order = (0, 1) if places[0].shape == shape else (1, 0)
     if places[order[0]].shape != shape:
         raise call.error(
@@ -64,6 +66,15 @@ def lower_pair(call: Call) -> Place:
     build = _product if call.node.op.endswith("Mul") else _sum
     output = build(call, operands, order)
     return call.network.placed(output, tuple(shape), axes)
+
+
+def _broadcast(call: Call, one: Shape, other: Shape) -> Shape:
+    try:
+        return tuple(int(size) for size in np.broadcast_shapes(one, other))
+    except ValueError:
+        raise call.error(
+            f"operands of shapes {list(one)} and {list(other)} do not fit together"
+        ) from None
 
 
 def _of_sums(call: Call) -> Place:
@@ -267,7 +278,7 @@ def _with_constant(call: Call, tensor: int, constant: int) -> Place:
     assert isinstance(value, Constant | QuantisedConstant)
     shape = real.place.shape
     content = call.constant(constant)
-    if np.broadcast_shapes(content.shape, shape) != shape:
+    if _broadcast(call, content.shape, shape) != shape:
         raise call.error(f"a constant of shape {list(content.shape)} on {list(shape)}")
     content = content.reshape((1,) * (len(shape) - content.ndim) + content.shape)
     name, axes = call.tensor(real.place)

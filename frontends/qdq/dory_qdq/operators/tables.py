@@ -66,9 +66,15 @@ def lower_softmax(call: Call) -> Place:
         room = np.log(float(np.finfo(np.float32).max) / place.shape[axis]) - _RESERVE
         differences = np.arange(256) * x.scale
         powers = single(np.exp(max(0.0, room) - differences))
-    factor = int(np.floor(single(1) / single(y.scale)))
+        factor = int(np.floor(single(1) / single(y.scale)))
+        finite = bool(np.isfinite(powers[0] * single(factor)))
     if factor < 1:
         raise call.error(f"the scale {y.scale} of its result is above 1")
+    if not finite:  # onnxruntime saturates its infinity
+        if place.shape[axis] > 1:
+            raise call.error(f"the scale {y.scale} of its result is too small for binary32")
+        table = Array(np.full(256, call.clip()[1], dtype=np.int64))
+        return call.network.placed(call.emit(Lut, name, table=table), place.shape, axes)
     step = requant(1, y.zero_point, 1, *call.clip())
     table = Array(powers.view(np.int32).astype(np.int64))
     output = call.emit(Softmax, name, table=table, factor=factor, requants=(step,))

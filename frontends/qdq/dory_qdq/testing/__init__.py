@@ -1,0 +1,7 @@
+"""For tests: random quantised networks, and onnxruntime as their reference. Needs onnxruntime."""
+
+from dory_qdq.testing.builder import Builder
+from dory_qdq.testing.networks import OPERATORS, random_network
+from dory_qdq.testing.reference import Outcome, compare
+
+__all__ = ["OPERATORS", "Builder", "Outcome", "compare", "random_network"]

@@ -1,0 +1,261 @@
+"""Random networks of one operator or of several."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from dory_qdq.testing.builder import Builder, Tensor
+
+Layer = Callable[[Builder, Tensor], Tensor]
+
+
+def random_network(seed: int, operators: int = 1, operator: str = "") -> bytes:
+    """Return a QDQ file. operator: its name in :data:`OPERATORS`, random where it is empty."""
+    rng = np.random.default_rng(seed)
+    b = Builder(rng, signed=bool(rng.random() < 0.4))
+    if operator in _FLAT or (operators == 1 and not operator and rng.random() < 0.2):
+        shape: tuple[int, ...] = (1, int(rng.integers(1, 20)))
+    else:
+        shape = (1, int(rng.integers(1, 9)), int(rng.integers(3, 9)), int(rng.integers(3, 9)))
+    last = b.input(shape)
+    names = list(OPERATORS)
+    done = 0
+    while done < operators:
+        name = operator or str(rng.choice(names))
+        if (name in _FLAT) != (len(last.shape) == 2) and name not in _ANY:
+            if operator or operators == 1:
+                name = "gemm" if len(last.shape) == 2 else "conv"
+            elif len(last.shape) == 2 or rng.random() < 0.8:
+                continue
+            else:
+                last = flatten(b, last)
+        last = OPERATORS[name](b, last)
+        done += 1
+    return b.model([(last.stored, last.shape)])
+
+
+def _activation(b: Builder, name: str) -> str:
+    """Put a Relu or a Clip behind reals, or nothing."""
+    choice = b.rng.random()
+    if choice < 0.3:
+        return b.node("Relu", [name])
+    if choice < 0.4:
+        bounds = [b.constant(np.float32(v)) for v in (0, 0.9)]
+        return b.node("Clip", [name, *bounds])
+    return name
+
+
+def _products(b: Builder, rows: int, fan_in: int) -> tuple[Any, Any, Any]:
+    """Return random weights (rows, fan_in), scales and a bias as integers."""
+    limit = 64 if not b.signed else 127
+    values = b.rng.integers(-limit, limit + 1, (rows, fan_in)).astype(np.int8)
+    each = b.rng.uniform(0.002, 0.01, rows).astype(np.float32)
+    scales = each if b.rng.random() < 0.5 else each[0]
+    return values, scales, b.rng.integers(-3000, 3000, rows).astype(np.int32)
+
+
+def _with_bias(b: Builder, x: Tensor, scales: Any, bias: Any) -> list[str]:
+    if b.rng.random() < 0.3:
+        return []
+    product = np.broadcast_to(np.float32(x.scale) * np.float32(scales), np.shape(scales))
+    return [b.weights(bias, product, 0)]
+
+
+def _size(fan_in: int) -> float:
+    return 0.25 * float(np.sqrt(fan_in))
+
+
+def conv(b: Builder, x: Tensor) -> Tensor:
+    """Conv, dense or depthwise."""
+    _, channels, height, width = x.shape
+    depthwise = b.rng.random() < 0.3
+    kernel = [int(b.rng.integers(1, min(4, size + 1))) for size in (height, width)]
+    rows = channels if depthwise else int(b.rng.integers(1, 9))
+    inner = 1 if depthwise else channels
+    values, scales, bias = _products(b, rows, inner * kernel[0] * kernel[1])
+    weights = b.weights(values.reshape(rows, inner, *kernel), scales, 0)
+    strides = [int(b.rng.integers(1, 3)) for _ in range(2)]
+    pads = [int(b.rng.integers(0, k)) for k in (*kernel, *kernel)]
+    out = b.node(
+        "Conv",
+        [x.name, weights, *_with_bias(b, x, scales, bias)],
+        kernel_shape=kernel,
+        strides=strides,
+        pads=pads,
+        group=channels if depthwise else 1,
+    )
+    sizes = [
+        (size + pads[n] + pads[n + 2] - kernel[n]) // strides[n] + 1
+        for n, size in enumerate((height, width))
+    ]
+    shape = (1, rows, *sizes)
+    return b.quantised(_activation(b, out), shape, b.scale(_size(values.shape[1])))
+
+
+def gemm(b: Builder, x: Tensor) -> Tensor:
+    """Gemm with turned weights or not."""
+    columns = x.shape[-1]
+    values, scales, bias = _products(b, int(b.rng.integers(1, 12)), columns)
+    turned = bool(b.rng.random() < 0.5)
+    weights = b.weights(
+        values if turned else np.ascontiguousarray(values.T), scales, int(not turned)
+    )
+    inputs = [x.name, weights, *_with_bias(b, x, scales, bias)]
+    out = b.node("Gemm", inputs, transB=int(turned))
+    return b.quantised(_activation(b, out), (1, len(values)), b.scale(_size(columns)))
+
+
+def matmul(b: Builder, x: Tensor) -> Tensor:
+    """MatMul."""
+    values, scales, _ = _products(b, int(b.rng.integers(1, 12)), x.shape[-1])
+    weights = b.weights(np.ascontiguousarray(values.T), np.float32(np.max(scales)), 0)
+    out = b.node("MatMul", [x.name, weights])
+    return b.quantised(out, (1, len(values)), b.scale(_size(values.shape[1])))
+
+
+def _other(b: Builder, x: Tensor) -> Tensor:
+    """Return a second operand: of the same shape, from another branch."""
+    return relu(b, x) if b.rng.random() < 0.5 else leaky_relu(b, x)
+
+
+def add(b: Builder, x: Tensor) -> Tensor:
+    """Add of two tensors."""
+    out = b.node("Add", [x.name, _other(b, x).name])
+    return b.quantised(_activation(b, out), x.shape, b.scale(2))
+
+
+def mul(b: Builder, x: Tensor) -> Tensor:
+    """Mul of two tensors."""
+    out = b.node("Mul", [x.name, _other(b, x).name])
+    return b.quantised(_activation(b, out), x.shape, b.scale())
+
+
+def max_pool(b: Builder, x: Tensor) -> Tensor:
+    """MaxPool, whose result has the scale of its input."""
+    kernel = [int(b.rng.integers(1, min(4, size + 1))) for size in x.shape[2:]]
+    out = b.node("MaxPool", [x.name], kernel_shape=kernel, strides=[1, 2])
+    sizes = [
+        (s - k) // stride + 1 for s, k, stride in zip(x.shape[2:], kernel, (1, 2), strict=True)
+    ]
+    return b.quantised(out, (1, x.shape[1], *sizes), x.scale, x.zero)
+
+
+def average_pool(b: Builder, x: Tensor) -> Tensor:
+    """AveragePool, with and without padding."""
+    kernel = [int(b.rng.integers(1, min(5, size + 1))) for size in x.shape[2:]]
+    pads = [int(b.rng.integers(0, k)) if b.rng.random() < 0.4 else 0 for k in (*kernel, *kernel)]
+    attributes = {"count_include_pad": int(b.rng.integers(0, 2))}
+    out = b.node("AveragePool", [x.name], kernel_shape=kernel, pads=pads, **attributes)
+    sizes = [s + pads[n] + pads[n + 2] - kernel[n] + 1 for n, s in enumerate(x.shape[2:])]
+    same = b.rng.random() < 0.4
+    shape = (1, x.shape[1], *sizes)
+    return b.quantised(out, shape, x.scale if same else b.scale(), x.zero if same else None)
+
+
+def global_average_pool(b: Builder, x: Tensor) -> Tensor:
+    """GlobalAveragePool."""
+    out = b.node("GlobalAveragePool", [x.name])
+    return b.quantised(out, (1, x.shape[1], 1, 1), b.scale(0.5))
+
+
+def reduce_mean(b: Builder, x: Tensor) -> Tensor:
+    """ReduceMean over rows and columns."""
+    out = b.node("ReduceMean", [x.name], axes=[2, 3], keepdims=1)
+    return b.quantised(out, (1, x.shape[1], 1, 1), b.scale(0.5))
+
+
+def _unary(op: str, size: float = 1.0, **attributes: Any) -> Layer:
+    def layer(b: Builder, x: Tensor) -> Tensor:
+        return b.quantised(b.node(op, [x.name], **attributes), x.shape, b.scale(size))
+
+    return layer
+
+
+relu = _unary("Relu")
+leaky_relu = _unary("LeakyRelu", alpha=0.1)
+
+
+def softmax(b: Builder, x: Tensor) -> Tensor:
+    """Softmax over the last dimension."""
+    out = b.node("Softmax", [x.name], axis=-1)
+    return b.quantised(out, x.shape, 1 / 256, -128 if b.signed else 0)
+
+
+def concat(b: Builder, x: Tensor) -> Tensor:
+    """Concat with a branch of another scale."""
+    out = b.node("Concat", [x.name, _other(b, x).name], axis=1)
+    return b.quantised(out, (1, 2 * x.shape[1], *x.shape[2:]), b.scale())
+
+
+def transpose(b: Builder, x: Tensor) -> Tensor:
+    """Transpose of rows, columns and channels, in front of a Relu."""
+    perm = [0, *(int(p) + 1 for p in b.rng.permutation(3))]
+    out = b.node("Transpose", [x.name], perm=perm)
+    return relu(b, b.quantised(out, tuple(x.shape[p] for p in perm), x.scale, x.zero))
+
+
+def slice_of(b: Builder, x: Tensor) -> Tensor:
+    """Slice of rows with a step."""
+    step, begin = int(b.rng.choice([1, 2])), min(1, x.shape[2] - 1)
+    values = ([begin], [x.shape[2]], [2], [step])
+    out = b.node("Slice", [x.name, *(b.constant(np.array(v, np.int64)) for v in values)])
+    rows = len(range(begin, x.shape[2], step))
+    return b.quantised(out, (*x.shape[:2], rows, x.shape[3]), x.scale, x.zero)
+
+
+def pad(b: Builder, x: Tensor) -> Tensor:
+    """Pad with zeros."""
+    pads = np.array([0, 0, 1, 0, 0, 0, 0, 2], np.int64)
+    out = b.node("Pad", [x.name, b.constant(pads), b.constant(np.float32(0))])
+    return b.quantised(out, (*x.shape[:2], x.shape[2] + 1, x.shape[3] + 2), x.scale, x.zero)
+
+
+def resize(b: Builder, x: Tensor) -> Tensor:
+    """Resize to the nearest neighbour."""
+    scales = b.constant(np.array([1, 1, 2, 2], np.float32))
+    mode = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    out = b.node("Resize", [x.name, "", scales], mode="nearest", **mode)
+    return b.quantised(out, (*x.shape[:2], 2 * x.shape[2], 2 * x.shape[3]), x.scale, x.zero)
+
+
+def flatten(b: Builder, x: Tensor) -> Tensor:
+    """Reshape to one dimension."""
+    size = int(np.prod(x.shape))
+    shape = b.constant(np.array([1, -1], np.int64))
+    out = b.node("Reshape", [x.name, shape])
+    return b.quantised(out, (1, size), x.scale, x.zero)
+
+
+OPERATORS: Mapping[str, Layer] = MappingProxyType(
+    {
+        "conv": conv,
+        "gemm": gemm,
+        "matmul": matmul,
+        "add": add,
+        "mul": mul,
+        "max_pool": max_pool,
+        "average_pool": average_pool,
+        "global_average_pool": global_average_pool,
+        "reduce_mean": reduce_mean,
+        "relu": relu,
+        "leaky_relu": leaky_relu,
+        "sigmoid": _unary("Sigmoid", 0.4),
+        "hard_swish": _unary("HardSwish"),
+        "hard_sigmoid": _unary("HardSigmoid", 0.4),
+        "tanh": _unary("Tanh"),
+        "softmax": softmax,
+        "concat": concat,
+        "transpose": transpose,
+        "slice": slice_of,
+        "pad": pad,
+        "resize": resize,
+    }
+)
+_FLAT = frozenset(["gemm", "matmul", "softmax"])
+_ANY = frozenset(
+    ["relu", "leaky_relu", "sigmoid", "hard_swish", "hard_sigmoid", "tanh", "add", "mul"]
+)

@@ -1,0 +1,92 @@
+"""onnxruntime as the reference: what it computes of a file, and how the import compares."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dory_core.testing import run_reference
+from dory_qdq.importer import import_file
+from dory_qdq.values import Place
+
+#: Operators of a fused network that compute no reals.
+_EXACT = ("QLinear", "QGemm", "QuantizeLinear", "DequantizeLinear")
+_MOVES = frozenset(
+    ["MaxPool", "Reshape", "Transpose", "Slice", "Resize", "Concat", "Flatten", "Squeeze"]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How an import compares with onnxruntime.
+
+    elements: of the outputs. differing, largest: how many differ, and by how much. reals: operators
+    that onnxruntime computed in reals.
+    """
+
+    elements: int
+    differing: int
+    largest: int
+    reals: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def compare(model: bytes, folder: Path, seed: int = 0) -> Outcome:
+    """Run a file with onnxruntime at ORT_ENABLE_EXTENDED and with the reference executor."""
+    import onnx
+    import onnxruntime as ort
+
+    path, fused = folder / "net.onnx", folder / "fused.onnx"
+    path.write_bytes(model)
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+    options.optimized_model_filepath = str(fused)
+    options.log_severity_level = 3
+    options.intra_op_num_threads = 1
+    session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    rng = np.random.default_rng(seed)
+    inputs = {
+        i.name: rng.uniform(-1.5, 1.5, i.shape).astype(np.float32) for i in session.get_inputs()
+    }
+    wanted = session.run(None, inputs)
+    imported = import_file(path)
+    values = run_reference(imported.graph, _stored(imported.graph, imported.places, inputs))
+    elements = differing = largest = 0
+    for output, expected in zip(session.get_outputs(), wanted, strict=True):
+        place = imported.places[output.name]
+        found = _file_values(place, values[place.tensor])
+        difference = np.abs(found - np.asarray(expected).astype(np.int64))
+        elements += difference.size
+        differing += int((difference > 0).sum())
+        largest = max(largest, int(difference.max()))
+    ops = [node.op_type for node in onnx.load(str(fused)).graph.node]
+    reals = tuple(op for op in ops if not op.startswith(_EXACT) and op not in _MOVES)
+    return Outcome(elements, differing, largest, reals, tuple(imported.graph.notes))
+
+
+def _axes(place: Place) -> list[int]:
+    return [axis for axis in range(3) if axis not in place.order] + list(place.order)
+
+
+def _file_values(place: Place, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    return values.transpose(_axes(place)).reshape(place.shape)
+
+
+def _stored(
+    graph: Any, places: Mapping[str, Place], inputs: Mapping[str, npt.NDArray[np.float32]]
+) -> dict[str, npt.NDArray[Any]]:
+    found = {}
+    for name, reals in inputs.items():
+        place = places[name]
+        tensor = graph.tensors[place.tensor]
+        rounded = np.rint(reals / np.float32(tensor.scale)) + tensor.zero_point
+        stored = np.clip(rounded, tensor.lo, tensor.hi).astype(np.int64)
+        axes = _axes(place)
+        shaped = stored.reshape([tensor.shape[axis] for axis in axes])
+        found[place.tensor] = shaped.transpose(np.argsort(axes))
+    return found
