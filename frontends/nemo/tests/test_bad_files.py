@@ -120,12 +120,6 @@ def test_constant_that_is_no_integer(op: str, value: float, tmp_path: Path) -> N
     rejected(builder, tmp_path, f"{op} '.*': constant 'constant_.*' holds {value}")
 
 
-def test_two_integer_end_tensors(tmp_path: Path) -> None:
-    builder = start().output()
-    builder.linear(4).output()
-    rejected(builder, tmp_path, "ends in 2 different integer tensors.*Conv.*MatMul")
-
-
 def test_divisor_must_be_positive(tmp_path: Path) -> None:
     builder = NemoBuilder((3, 4, 4)).conv(4, 1, activation=False)
     builder.node("Div", builder.value, builder.constant(0))
@@ -169,12 +163,6 @@ def test_pad_with_another_value_or_mode(tmp_path: Path) -> None:
 def test_pad_that_nothing_takes(tmp_path: Path) -> None:
     builder = start().pad(1, 1, 1, 1)
     rejected(builder.linear(3), tmp_path, "Pad '.*': it is not followed by a Conv or pool")
-
-
-def test_zeros_that_could_win_a_max_pool(tmp_path: Path) -> None:
-    builder = NemoBuilder((3, 8, 8)).conv(4, 3, lo=-128, hi=127).pad(1, 1, 1, 1).maxpool(2)
-    rejected(builder, tmp_path, "MaxPool '.*': the zeros of the Pad")
-    parse(start().pad(1, 1, 1, 1).maxpool(2).save(tmp_path / "ok.onnx"), FrontendOptions())
 
 
 def test_average_that_leaves_padding_out(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from dory_onnx.testing import evaluate
 from dory_core.api import Add, Conv, FrontendOptions, Graph, Linear, requant
 from dory_core.testing import random_inputs
 from dory_core.testing import run_reference as run
+from tests.cli.command_line import dory
 
 
 def imported(builder: NemoBuilder, folder: Path, options: FrontendOptions | None = None) -> Graph:
@@ -257,3 +258,42 @@ def test_plugin_offers_the_frontend(tmp_path: Path) -> None:
     path = NemoBuilder((3, 6, 6)).conv(8, 3).save(tmp_path / "net.onnx")
     assert frontend.name == "nemo"
     assert len(frontend.parse(path).ops) == 1
+
+
+def test_ceil_mode_of_a_maximum(tmp_path: Path) -> None:
+    builder = NemoBuilder((3, 8, 11)).conv(4, 3, lo=-128, hi=127)
+    builder.maxpool((3, 2), stride=(2, 3), size=(3, 4)).maxpool(1, stride=2, size=(2, 2))
+    check(builder.linear(5, activation=False), tmp_path)
+
+
+def test_zeros_that_win_a_maximum_are_a_layer(tmp_path: Path) -> None:
+    builder = NemoBuilder((3, 8, 8)).conv(4, 3, lo=-128, hi=127).pad(1, 0, 2, 1).end_layer()
+    graph = check(builder.maxpool(2).linear(5), tmp_path)
+    assert [op.kind for op in graph.ops] == ["Conv", "Pad", "MaxPool", "Linear"]
+
+
+def test_windows_that_see_zeros_only(tmp_path: Path) -> None:
+    builder = NemoBuilder((3, 8, 8)).conv(4, 3).pad(2, 2, 2, 2).end_layer().maxpool(2)
+    assert check(builder.linear(5), tmp_path).ops[1].kind == "Pad"
+    folded = NemoBuilder((3, 8, 8)).conv(4, 3).pad(1, 1, 1, 1).maxpool(2).linear(5)
+    assert check(folded, tmp_path).ops[1].kind == "MaxPool"
+
+
+def test_maximum_of_the_whole_image(tmp_path: Path) -> None:
+    check(NemoBuilder((3, 6, 7)).conv(9, 3).global_maxpool().linear(5), tmp_path)
+
+
+def test_several_integer_outputs(tmp_path: Path) -> None:
+    """A detector: two heads, one of which reads the other's tensor."""
+    builder = NemoBuilder((3, 9, 8)).conv(8, 3)
+    trunk = builder.value
+    builder.conv(4, 1).output()
+    builder.at(trunk).conv(6, 3).output()
+    builder.linear(5, activation=False).output()
+    graph = check(builder, tmp_path)
+    assert graph.outputs == ("layer_01", "layer_02", "layer_03")
+    app = tmp_path / "app"
+    outcome = dory("--target", "gap8", tmp_path / "net.onnx", "-o", app, "-q")
+    assert outcome.status == 0, outcome.stderr
+    outcome = dory("run", app)
+    assert outcome.status == 0 and "4 of 4 layers exact" in outcome.stdout, outcome.stderr

@@ -21,6 +21,7 @@ from dory_core.api import (
     MaxPool,
     NotSupported,
     Op,
+    Pad,
     Tensor,
     UsageError,
     infer_layer,
@@ -53,7 +54,7 @@ from dory_onnx.shapes import Shape, infer_shapes
 
 _NO_PADS: Pads = (0, 0, 0, 0)
 _SUPPORTED_HINT = (
-    "supported are Conv, Gemm, MatMul, MaxPool, AveragePool, GlobalAveragePool and Add, each with"
+    "supported are Conv, Gemm, MatMul, MaxPool, AveragePool, their global forms and Add, each with"
     " its requantisation; float operators only behind the last of them"
 )
 
@@ -181,20 +182,42 @@ class _Import:
         )
 
     def _pool(self, node: Node, value: _Value, shape: Shape) -> Op:
+        if node.op.endswith("MaxPool"):
+            value = self._zeros_of_maximum(node, value, shape)
         window = pool_window(node, shape, value.pads)
         steps, _ = self._chain(node, None)
         common = self._common(node, value)
-        if node.op == "MaxPool":
+        if node.op.endswith("MaxPool"):
             requants = self.dialect.layer_requants(node, steps, 1)
-            if value.pads != _NO_PADS and self.tensors[value.tensor].lo < 0:
-                raise NotSupported(
-                    f"{node.label}: the zeros of the Pad before it could win over negative values",
-                    "use the pads of the pool, which never win",
-                )
             return MaxPool(**common, requants=requants, window=window)
         kh, kw = window.kernel
         requants = self.dialect.layer_requants(node, steps, kh * kw)
         return AvgPool(**common, requants=requants, window=window)
+
+    def _zeros_of_maximum(self, node: Node, value: _Value, shape: Shape) -> _Value:
+        """Return the value that a maximum reads; where zeros around it may win, they are a layer.
+
+        Pads of a maximum never win. Zeros do over negative values, and where a window sees nothing
+        but them.
+        """
+        if value.pad_node is None:
+            return value
+        window = pool_window(node, shape, _NO_PADS)
+        sees_input = window.dilations == (1, 1) and all(
+            pad < window.kernel[side % 2] for side, pad in enumerate(value.pads)
+        )
+        if self.tensors[value.tensor].lo >= 0 and sees_input:
+            return value
+        channels, height, width = self.chw[value.tensor]
+        top, left, bottom, right = value.pads
+        padded = f"layer_{len(self.layers):02d}"
+        self.labels[padded] = value.pad_node.label
+        self.names[padded] = node.input(0)
+        self.chw[padded] = (channels, height + top + bottom, width + left + right)
+        around: _Common = {**self._common(value.pad_node, value), "output": padded}
+        self._append(Pad(**around, before=(0, top, left), after=(0, bottom, right)))
+        self.labels[f"layer_{len(self.layers):02d}"] = node.label
+        return _Value(padded)
 
     def _linear(self, node: Node, value: _Value, shape: Shape) -> Op:
         if node.op == "Gemm":
@@ -371,8 +394,8 @@ class _Import:
                     _SUPPORTED_HINT,
                 )
             raise NotSupported(
-                f"{node.label}: operator {node.op} in the middle of the network cannot be computed"
-                " in integers",
+                f"{node.label}: operator {node.op} in the middle of the network is not supported in"
+                " networks of this format",
                 _SUPPORTED_HINT,
             )
         for name in node.inputs:
@@ -395,32 +418,20 @@ class _Import:
             raise NotSupported(
                 f"{self.model.path.name}: it holds no integer layer", _SUPPORTED_HINT
             )
-        if len(self.ends) > 1:
-            ways = " and ".join(
-                f"{self._origin(_Value(tensor))} (read by {reader})"
-                for tensor, reader in self.ends.items()
-            )
-            raise NotSupported(
-                f"the network ends in {len(self.ends)} different integer tensors, only one is"
-                f" supported: {ways}",
-                "remove an output, or deploy two networks",
-            )
         if not self.ends:
             raise NotSupported(
                 f"{self.model.path.name}: no output of it is computed by an integer layer",
                 _SUPPORTED_HINT,
             )
-        (end,) = self.ends
         if self.host:
             names = ", ".join(dict.fromkeys(n.op for n in self.host if n.op != "Cast"))
             if names:
-                self.notes.append(
-                    f"host post-processing left out: {names} (behind {self.labels.get(end, end)})"
-                )
+                ends = " and ".join(self.labels.get(end, end) for end in self.ends)
+                self.notes.append(f"host post-processing left out: {names} (behind {ends})")
         return Graph(
             name=self.model.path.stem,
             inputs=tuple(tensor.name for tensor in self.inputs),
-            outputs=(end,),
+            outputs=tuple(self.ends),
             ops=tuple(self.layers),
             tensors=self.tensors,
             ranges=tuple(self.ranges),

@@ -14,14 +14,15 @@ from dory_onnx.marks import FLOAT_HINT
 from dory_onnx.model import EXPORT_HINT, Node, OnnxModel
 from dory_onnx.shapes import Shape, integers_of, window_of
 
-WINDOWED = frozenset(["Conv", "MaxPool", "AveragePool", "GlobalAveragePool"])
+WINDOWED = frozenset(["Conv", "MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool"])
 MATRICES = frozenset(["Gemm", "MatMul"])
 LAYER_OPERATORS = WINDOWED | MATRICES
 """Operators that are always a layer; an Add of two tensors is one, too."""
 
 # Least and most inputs of the operators that are computed, absent ones at the end not counted.
 _INPUTS: Mapping[str, tuple[int, int]] = {
-    **dict.fromkeys(("Floor", "Cast", "MaxPool", "AveragePool", "GlobalAveragePool"), (1, 1)),
+    **dict.fromkeys(("Floor", "Cast", "MaxPool", "AveragePool"), (1, 1)),
+    **dict.fromkeys(("GlobalAveragePool", "GlobalMaxPool"), (1, 1)),
     **dict.fromkeys(("Mul", "Add", "Div", "MatMul"), (2, 2)),
     **dict.fromkeys(("Conv", "Gemm"), (2, 3)),
     "Clip": (1, 3),
@@ -108,18 +109,18 @@ def conv_window(node: Node, values: npt.NDArray[np.int64], shape: Shape, padded:
 def pool_window(node: Node, shape: Shape, padded: Pads) -> Window:
     """Return the window of a pool over a value of ``shape``, folded Pad nodes included.
 
-    Raises: NotSupported for ceil_mode that enlarges the output and for padding left out of a mean.
+    Raises: NotSupported for means over windows that reach beyond the input.
     """
     if len(shape) not in (3, 4):
         raise NotSupported(f"{node.label}: a pool over an input {list(shape)} is not supported")
-    if node.op == "GlobalAveragePool":
+    if node.op in ("GlobalAveragePool", "GlobalMaxPool"):
         size = (1, *shape[2:]) if len(shape) == 3 else shape[2:]
         return Window(kernel=(size[0], size[1]), pads=padded)
     kernel = node.attributes.get("kernel_shape")
     if kernel is None:
         raise NotSupported(f"{node.label}: attribute kernel_shape is missing")
     window = window_of(node, kernel, shape[2:])
-    if node.attributes.get("ceil_mode", 0):
+    if node.op == "AveragePool" and node.attributes.get("ceil_mode", 0):
         _check_ceil(node, window, shape)
     if node.attributes.get("storage_order", 0):
         raise NotSupported(f"{node.label}: attribute storage_order = 1 is not supported")
@@ -140,7 +141,8 @@ def _check_ceil(node: Node, window: Window, shape: Shape) -> None:
         reach = (window.kernel[axis] - 1) * window.dilations[axis] + 1
         if (extent - reach) % window.strides[axis]:
             raise NotSupported(
-                f"{node.label}: ceil_mode = 1 reads beyond the border of the input",
+                f"{node.label}: ceil_mode = 1 makes means of fewer elements at the border, which no"
+                " single requantisation can express",
                 "export the pool with ceil_mode=False, or pad the input",
             )
 

@@ -78,6 +78,8 @@ def window_of(node: Node, kernel: Sequence[int], size: Sequence[int]) -> Window:
         raise NotSupported(f"{node.label}: attribute auto_pad = '{auto}' is unknown")
     if min(pads) < 0:
         raise NotSupported(f"{node.label}: negative pads {list(pads)} are not supported")
+    if node.op == "MaxPool" and node.attributes.get("ceil_mode", 0):
+        pads = _rounded_up(size, kernel, strides, dilations, pads)
     if rank == 1:
         return Window(
             kernel=(1, kernel[0]),
@@ -91,6 +93,27 @@ def window_of(node: Node, kernel: Sequence[int], size: Sequence[int]) -> Window:
         dilations=(dilations[0], dilations[1]),
         pads=(pads[0], pads[1], pads[2], pads[3]),
     )
+
+
+def _rounded_up(
+    size: Sequence[int],
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    pads: Sequence[int],
+) -> tuple[int, ...]:
+    """Return the pads with which a maximum reads the windows that ceil_mode adds.
+
+    A window that would begin behind the input is not added, as in onnxruntime and PyTorch.
+    """
+    rank = len(size)
+    begin, end = list(pads[:rank]), list(pads[rank:])
+    for axis, extent in enumerate(size):
+        reach = (kernel[axis] - 1) * dilations[axis] + 1
+        steps, rest = divmod(begin[axis] + extent + end[axis] - reach, strides[axis])
+        if rest and (steps + 1) * strides[axis] < begin[axis] + extent:
+            end[axis] += strides[axis] - rest
+    return (*begin, *end)
 
 
 def integers_of(model: OnnxModel, node: Node, name: str) -> tuple[int, ...] | None:
@@ -227,6 +250,7 @@ _RULES: Mapping[str, Callable[[OnnxModel, Node, Shape], Shape | None]] = {
     "Conv": _conv,
     "MaxPool": _pool,
     "AveragePool": _pool,
+    "GlobalMaxPool": lambda model, node, shape: (*shape[:2], *(1 for _ in shape[2:])),
     "GlobalAveragePool": lambda model, node, shape: (*shape[:2], *(1 for _ in shape[2:])),
     "Gemm": _matrix,
     "MatMul": _matrix,

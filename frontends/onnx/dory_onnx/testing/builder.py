@@ -232,13 +232,30 @@ class OnnxBuilder:
         channels = self.shape[0]
         return self.conv(channels, kernel, groups=channels, **options)
 
-    def maxpool(self, kernel: Pair = 2, *, stride: Pair | None = None, pads: Pair = 0) -> Self:
-        """Append a MaxPool."""
-        attributes, size = self.window(kernel, kernel if stride is None else stride, pads, 1)
+    def maxpool(
+        self,
+        kernel: Pair = 2,
+        *,
+        stride: Pair | None = None,
+        pads: Pair = 0,
+        size: tuple[int, ...] | None = None,
+    ) -> Self:
+        """Append a MaxPool. size: of its output in ceil_mode, None without it."""
+        attributes, floor_size = self.window(kernel, kernel if stride is None else stride, pads, 1)
         del attributes["dilations"]
         channels = self.shape[0]
+        if size is not None:
+            attributes["ceil_mode"] = 1
+        size = size or floor_size
         self.node("MaxPool", self.value, **attributes)
         self.shapes[self.value] = (channels, *size)
+        return self.end_layer()
+
+    def global_maxpool(self) -> Self:
+        """Append a GlobalMaxPool."""
+        channels, *size = self.shape
+        self.node("GlobalMaxPool", self.value)
+        self.shapes[self.value] = (channels, *(1 for _ in size))
         return self.end_layer()
 
     def end_layer(self) -> Self:

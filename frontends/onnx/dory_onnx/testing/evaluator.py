@@ -105,7 +105,15 @@ class MaxPool(OpRun):
     op_domain = ""
 
     def _run(self, x, kernel_shape=None, strides=None, pads=None, **others):  # type: ignore[no-untyped-def]
-        assert not others.get("ceil_mode") and others.get("auto_pad") in (None, "NOTSET")
+        assert others.get("auto_pad") in (None, "NOTSET")
+        rank = len(kernel_shape)
+        pads = list(pads or [0] * 2 * rank)
+        for axis in range(rank if others.get("ceil_mode") else 0):
+            stride = (strides or [1] * rank)[axis]
+            extent = x.shape[2 + axis] + pads[axis]
+            starts = range(0, extent + pads[rank + axis] - kernel_shape[axis] + stride, stride)
+            last = max(start for start in starts if start < extent)
+            pads[rank + axis] = max(pads[rank + axis], last + kernel_shape[axis] - extent)
         windows = _windows(x, kernel_shape, strides, pads, -np.inf)
         return (windows.max(axis=tuple(range(-len(kernel_shape), 0))),)
 
