@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -263,6 +264,30 @@ def test_inputs_of_16_bits_meet_weights_of_16_bits(x: str) -> None:
     odd = conv(5, 5, (5, 7), SAME, (requant(3, 5, 1 << 14, -128, 127),), x)
     cases.append(whole(GatherKernel(), odd))
     HostLibrary([*cases, whole(WindowKernel(), conv(45, 4, (3, 3), SAME, None, x))]).check()
+
+
+@pytest.mark.parametrize("x", ["u8", "i8"])
+def test_weights_of_9_bits_are_sums_of_two(x: str) -> None:
+    random = np.random.default_rng(9)
+    windows = (Window(kernel=(1, 1)), SAME, replace(SAME, strides=(2, 2)))
+    cases = []
+    for window, c_in in itertools.product(windows, (3, 8, 12, 45)):
+        layer = conv(c_in, 6, (5, 7), window, x=x)
+        weights = random.integers(-255, 255, layer.op.weights.shape)
+        weights.reshape(-1)[:2] = (-256, 254)
+        layer = alone(Conv, weights=Array(weights), window=window, requants=layer.op.requants)
+        layer = typed(layer, (c_in, 5, 7, *RANGES[x]))
+        kernel = next(k for k in (WindowKernel(), GatherKernel()) if k.accepts(layer) is None)
+        assert "_wide_" in kernel.symbol(layer)
+        cases.append(whole(kernel, layer))
+    HostLibrary(cases).check()
+
+
+def test_weights_beyond_9_bits_are_refused() -> None:
+    layer = conv(8, 4, (3, 3), SAME)
+    weights = np.full(layer.op.weights.shape, 255)
+    layer = typed(alone(Conv, weights=Array(weights), window=SAME), (8, 3, 3, 0, 255))
+    assert WindowKernel().accepts(layer).reason == "its weights lie in [255, 255], not in 9 bits"
 
 
 def test_filters_beyond_the_table_are_refused() -> None:

@@ -16,7 +16,15 @@ BLOCKS, WEIGHTS, PARAMETERS, OUTPUTS, ARGUMENTS, STACK = (
 ROWS = 4
 
 
-def assembly(form: int, reach: int, clip: int, x_signed: int, stride: int, per_channel: int) -> str:
+def assembly(
+    form: int,
+    reach: int,
+    clip: int,
+    x_signed: int,
+    stride: int,
+    per_channel: int,
+    turned: int = 0,
+) -> str:
     """Return the assembly text of a variant, as the preprocessor leaves it."""
     macros = {
         "DORY_KERNEL": "kernel",
@@ -26,6 +34,7 @@ def assembly(form: int, reach: int, clip: int, x_signed: int, stride: int, per_c
         "DORY_Q_FORM": form,
         "DORY_Q_REACH": reach,
         "DORY_Q_CLIP": clip,
+        "DORY_Q_TURNED": turned,
         "DORY_X_SIGNED": x_signed,
         "DORY_STRIDE": stride,
         "DORY_PER_CHANNEL": per_channel,
@@ -33,9 +42,9 @@ def assembly(form: int, reach: int, clip: int, x_signed: int, stride: int, per_c
     return assembly_of("dory_gap8_depthwise_3x3_asm.h", macros)
 
 
-def check(variant: tuple[int, int, int, int, int, int], count: int, seed: int) -> Machine:
+def check(variant: tuple[int, ...], count: int, seed: int) -> Machine:
     """Run `count` outputs along b of some channels on random values and compare with numpy's."""
-    form, reach, clip, x_signed, stride, per_channel = variant
+    form, reach, clip, x_signed, stride, per_channel, turned = variant
     random = np.random.default_rng(seed)
     machine = Machine(Program.parse(assembly(*variant)))
     channels, lane = (4, 0) if seed % 2 else (2, 1)
@@ -52,13 +61,17 @@ def check(variant: tuple[int, int, int, int, int, int], count: int, seed: int) -
 
     records = channels if per_channel else 1
     low_bits = int(random.integers(3, 12))
-    words = [random.integers(100, 30000, records)] if reach else []
+    words = [random.integers(-3000, 3000, records)] if turned else []
+    words += [random.integers(100, 30000, records)] if reach else []
     if form == LIMBS:
         words.append(random.integers(-(1 << (low_bits - 1)), 1 << (low_bits - 1), records))
     words.append(random.integers(-3000, 3000, records))
     words.append(random.integers(-(1 << 20), 1 << 20, records))
+    words += [random.integers(-(1 << 20), 1 << 20, records)] if turned else []
     machine.put(PARAMETERS, *np.stack(words, axis=1).reshape(-1).tolist())
     shift, hi = int(random.integers(8, 20)), int(random.choice([255, 127, 63, 1]))
+    if turned:  # with two addends the clip is that of a byte
+        hi = 255 if clip == UNSIGNED else 127
 
     # Strips of one to four outputs: those that are none fall on the last one.
     valid = int(random.integers(1, 5))
@@ -82,11 +95,13 @@ def check(variant: tuple[int, int, int, int, int, int], count: int, seed: int) -
         for i in range(count):
             box = rows[i * stride : i * stride + 3, :, o * stride : o * stride + 3]
             windows[o, i] = np.einsum("bca,cba->c", box, w[..., :3])
-    v = np.clip(windows, -words[0] - 1, words[0]) if reach else windows
-    last = signed(v * words[-2])
+    v = windows + words[0] if turned else windows
+    v = np.clip(v, -words[turned] - 1, words[turned]) if reach else v
+    last = signed(v * words[-2 - turned])
     if form == LIMBS:
-        last = last + (signed(v * words[-3]) >> low_bits)
-    v = signed(last + words[-1]) >> shift
+        last = last + (signed(v * words[-3 - turned]) >> low_bits)
+    below = np.where(v < 0, words[-1], 0) if turned else 0
+    v = signed(last + words[-1 - turned] + below) >> shift
     if clip != NO_CLIP:
         v = np.clip(v, 0 if clip == UNSIGNED else -hi - 1, hi)
     expected = np.zeros(valid * row, dtype=np.uint8)
@@ -106,9 +121,27 @@ def check(variant: tuple[int, int, int, int, int, int], count: int, seed: int) -
 @pytest.mark.parametrize("stride", [1, 2])
 def test_every_variant_of_a_strip(form, reach, clip, x_signed, stride) -> None:
     for count in (1, 2, 5):
-        variant = (form, reach, clip, x_signed, stride, count % 2)
+        variant = (form, reach, clip, x_signed, stride, count % 2, 0)
         machine = check(variant, count, seed=count)
         assert machine.stalls <= 4, "an instruction in a loop waits for a load"
+
+
+@pytest.mark.parametrize("clip", [UNSIGNED, SIGNED])
+@pytest.mark.parametrize(("form", "reach"), [(NARROW, 0), (NARROW, 1), (LIMBS, 0), (LIMBS, 1)])
+@pytest.mark.parametrize("stride", [1, 2])
+def test_every_variant_with_another_addend_below_zero(form, reach, clip, stride) -> None:
+    for count in (1, 2, 5):
+        variant = (form, reach, clip, count % 2, stride, count % 2, 1)
+        machine = check(variant, count, seed=count)
+        waits = 4 * count if form == LIMBS and reach and stride == 1 else 0
+        assert machine.stalls <= 4 + waits, "an instruction in a loop waits for a load"
+
+
+@pytest.mark.parametrize(("stride", "label", "outputs"), [(1, 2, 8), (2, 1, 4)])
+def test_another_addend_costs_13_instructions_for_four_outputs(stride, label, outputs) -> None:
+    lengths = [len(_loop(assembly(LIMBS, 0, SIGNED, 0, stride, 1, t))) for t in (0, 1)]
+    assert lengths[1] - lengths[0] == label * 13
+    assert outputs == 4 * label
 
 
 def _loop(text: str) -> list[str]:

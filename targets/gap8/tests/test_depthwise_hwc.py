@@ -130,6 +130,49 @@ def test_extreme_products_do_not_overflow() -> None:
         assert np.abs(library.run(0)).max() == 128 * abs(value) * 9
 
 
+@pytest.mark.parametrize("stride", [1, 2])
+def test_weights_of_9_bits_are_sums_of_two(stride: int) -> None:
+    random = np.random.default_rng(stride)
+    weights = random.integers(-255, 255, (5, 1, 3, 3))
+    weights[0, 0, 0] = (-256, 254, 200)
+    layers = [
+        _layer(5, image, _square(3, stride), weights=weights, signed=signed)
+        for image in ((1, 1), (7, 9), (10, 6))
+        for signed in (False, True)
+    ]
+    assert form_of(layers[0]).row == 24
+    HostLibrary([_whole(layer) for layer in layers]).check()
+    large = random.integers(-255, 255, (5, 1, 5, 5))
+    rejection = DepthwiseHwcKernel().accepts(_layer(5, (9, 9), _square(5), weights=large))
+    assert rejection is not None
+    assert "not in 8 bits" in rejection.reason
+
+
+@pytest.mark.parametrize("size", [3, 5])
+@pytest.mark.parametrize("stride", [1, 2])
+def test_padding_has_any_value(size: int, stride: int) -> None:
+    square = _square(size, stride)
+    layers = [
+        _layer(5, image, replace(square, pad_value=value), signed=value < 0)
+        for value in (-128, -5, 255)
+        for image in ((1, 2), (7, 9))
+    ]
+    HostLibrary([_whole(layer) for layer in layers]).check()
+
+
+@pytest.mark.parametrize("hi", [127, 100])
+def test_another_addend_below_zero_is_assembly_with_the_clip_of_a_byte(hi: int) -> None:
+    mul = [3000, 2001, 1507, 4000, 77]
+    add = [m * 300 + (1 << 17) for m in mul]
+    below = [a - (1 << 16) for a in add]
+    step = requant(mul, add, 1 << 18, -hi - 1, hi, add_negative=below, turn=-300)
+    layer = _layer(5, (6, 7), _square(3), steps=(step,), signed=True)
+    symbol = DepthwiseHwcKernel().symbol(layer)
+    assert "turned" in symbol
+    assert symbol.endswith("_full") == (hi == 127)
+    HostLibrary([_whole(layer)]).check()
+
+
 def test_filters_up_to_3x3_have_a_kernel_of_their_own() -> None:
     image = (12, 12)
     assert DepthwiseHwcKernel().symbol(_layer(8, image, _square(3))) == (

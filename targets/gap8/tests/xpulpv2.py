@@ -191,6 +191,8 @@ class Machine:
             "sra": lambda: a >> (b & 31),
             "p.addNr": lambda: signed(old + a) >> (b & 31),
             "p.clipur": lambda: min(max(a, 0), b),
+            "p.clip": lambda: min(max(a, -(1 << (b - 1))), (1 << (b - 1)) - 1),
+            "p.clipu": lambda: min(max(a, 0), (1 << (b - 1)) - 1),
             "p.clipr": lambda: min(max(a, -b - 1), b),
             "pv.shuffle2.b": lambda: self._shuffle(old, a, b),
             "pv.packlo.b": lambda: (old & 0xFFFF0000) | (a & 255) << 8 | (b & 255),

@@ -22,6 +22,7 @@ from dory_core.api import (
     OutputFile,
     Rejection,
     WeightBlock,
+    cached_per_layer,
     ceil_div,
     minimum,
     reject_type,
@@ -37,7 +38,7 @@ from dory_gap8.backend.instance import (
 )
 from dory_gap8.backend.packing import Constants
 from dory_gap8.backend.requant import LIMBS, Epilogue
-from dory_gap8.backend.weights import encode, padded
+from dory_gap8.backend.weights import encode, is_wide, padded, two_parts
 
 if TYPE_CHECKING:
     from dory_core.api import StructValue, Tile
@@ -150,14 +151,22 @@ class BlockKernel(ClusterKernel):
         wrong = reject_type(layer.inputs[0], "input", BLOCK_INPUTS)
         if wrong is not None:
             return wrong
-        return self._reject_channels(layer) or reject_weighted(layer)
+        wide = layer.inputs[0].bits == 8
+        return self._reject_channels(layer) or reject_weighted(layer, wide=wide)
 
     def _reject_channels(self, layer: Layer) -> Rejection | None:
         return None
 
-    @abstractmethod
     def row_bytes(self, layer: Layer) -> int:
-        """Return the bytes of the weights of one output channel: words, as many as inputs have."""
+        """Return the bytes of the weights of one output channel: words, as many as inputs have.
+
+        Weights of 9 bits are sums of two of 8 bits, which are multiplied one after the other.
+        """
+        return passes(layer) * self._words(layer)
+
+    @abstractmethod
+    def _words(self, layer: Layer) -> int:
+        """Return the bytes of a column of inputs, in words."""
 
     def constants(self, layer: Layer) -> Constants:
         """Return the form of the weight block."""
@@ -202,13 +211,26 @@ class BlockKernel(ClusterKernel):
 
     def _rows(self, layer: Layer, c_out: tuple[int, int]) -> npt.NDArray[Any]:
         """Return the weights of a range of channels, shape (c_out, row_bytes)."""
-        weights = np.moveaxis(layer.weighted.weights.values[c_out[0] : c_out[1]], 1, 3)
-        weights = self._arranged(layer, weights)
+        weights = layer.weighted.weights.values[c_out[0] : c_out[1]]
+        if passes(layer) == 1:
+            return self._filled(layer, weights).reshape(len(weights), -1).view(np.int8)
+        # The parts of a segment follow one another.
+        parts = [self._filled(layer, part) for part in two_parts(weights)]
+        split = [part.reshape(len(weights), self._segments(layer), -1) for part in parts]
+        return np.stack(split, axis=2).reshape(len(weights), -1).view(np.int8)
+
+    def _filled(self, layer: Layer, weights: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return weights (c_out, c_in, kernel_h, kernel_w) as rows in the order of the inputs."""
+        weights = self._arranged(layer, np.moveaxis(weights, 1, 3))
         runs = weights.reshape(weights.shape[0], -1, self._run(layer))
-        total = self.row_bytes(layer) // (runs.shape[1] * (layer.inputs[0].bits // 8))
+        total = self._words(layer) // (runs.shape[1] * (layer.inputs[0].bits // 8))
         rows = np.zeros((*runs.shape[:2], total), dtype=f"<i{layer.inputs[0].bits // 8}")
         rows[:, :, : runs.shape[2]] = runs
-        return rows.reshape(weights.shape[0], -1).view(np.int8)
+        return rows
+
+    @abstractmethod
+    def _segments(self, layer: Layer) -> int:
+        """Return the segments of a column, each of which a second pass repeats."""
 
     @abstractmethod
     def _run(self, layer: Layer) -> int:
@@ -268,6 +290,7 @@ class BlockKernel(ClusterKernel):
         if any(window.pads):
             tokens.append("pad" + f"{window.pad_value or ''}".replace("-", "m"))
         tokens += self._tokens(layer)
+        tokens += ["wide"] if passes(layer) > 1 else []
         x, y = layer.inputs[0].type_name, layer.output.type_name
         done = finish(layer)
         end = done.token
@@ -300,6 +323,7 @@ class BlockKernel(ClusterKernel):
             ("DORY_BLOCK_REACH", str(int(done.reach))),
             ("DORY_BLOCK_TURNED", str(int(done.turned))),
             ("DORY_BLOCK_CLIP", done.clip),
+            ("DORY_PASSES", str(passes(layer))),
             ("DORY_PADDED", str(int(any(window.pads)))),
             ("DORY_PAD_VALUE", str(window.pad_value)),
         ]
@@ -341,6 +365,12 @@ class BlockKernel(ClusterKernel):
         """Return whether calls need scratch memory."""
 
 
+@cached_per_layer
+def passes(layer: Layer) -> int:
+    """Return how often inputs are multiplied: twice for weights of 9 bits."""
+    return 2 if layer.inputs[0].bits == 8 and is_wide(layer.weighted.weights.values) else 1
+
+
 def _pixel_bytes(layer: Layer) -> int:
     """Return the bytes of an input pixel."""
     return layer.inputs[0].channels * layer.inputs[0].bits // 8
@@ -361,9 +391,9 @@ class WindowKernel(BlockKernel):
 
     def _reject_channels(self, layer: Layer) -> Rejection | None:
         """Pixels of eight bytes at least, whole words unless a column is long."""
-        pixel, taps = _pixel_bytes(layer), layer.window.taps
-        if taps > MOST_TAPS:
-            return Rejection(f"its filter has {taps} taps, at most {MOST_TAPS} are possible")
+        pixel, taps, most = _pixel_bytes(layer), layer.window.taps, MOST_TAPS // passes(layer)
+        if taps > most:
+            return Rejection(f"its filter has {taps} taps, at most {most} are possible")
         if pixel < 8:
             return Rejection(f"it wants 8 bytes in a pixel at least, this one has {pixel}")
         window = layer.window
@@ -373,7 +403,11 @@ class WindowKernel(BlockKernel):
             return Rejection(f"its pixels of {pixel} bytes are no words")
         return None
 
-    def row_bytes(self, layer: Layer) -> int:
+    def _segments(self, layer: Layer) -> int:
+        """The rows of the window."""
+        return layer.window.kernel[0]
+
+    def _words(self, layer: Layer) -> int:
         """Taps times the words of a pixel."""
         kernel_h, kernel_w = layer.window.kernel
         return kernel_h * kernel_w * int(padded(_pixel_bytes(layer)))
@@ -406,7 +440,7 @@ class WindowKernel(BlockKernel):
         segments = kernel_h
         if _pixel_bytes(layer) % 4 or layer.window.dilations[1] > 1:
             segments = kernel_h * kernel_w
-        return cal.BLOCK_GROUP + cal.BLOCK_SEGMENT * (segments - 1)
+        return cal.BLOCK_GROUP + cal.BLOCK_SEGMENT * (passes(layer) * segments - 1)
 
     def _border_cycles(self, layer: Layer) -> tuple[int, int]:
         """Taps instead of rows, and entering each of them."""
@@ -414,7 +448,7 @@ class WindowKernel(BlockKernel):
         if not any(window.pads):
             return 0, 0
         kernel_h, kernel_w = window.kernel
-        group = cal.BLOCK_SEGMENT * kernel_h * (kernel_w - 1)
+        group = cal.BLOCK_SEGMENT * passes(layer) * kernel_h * (kernel_w - 1)
         if _pixel_bytes(layer) % 4 or window.dilations[1] > 1:
             group = 0
         return group, cal.BLOCK_TAP * kernel_h * kernel_w
@@ -442,7 +476,11 @@ class GatherKernel(BlockKernel):
             )
         return None
 
-    def row_bytes(self, layer: Layer) -> int:
+    def _segments(self, layer: Layer) -> int:
+        """A column is one."""
+        return 1
+
+    def _words(self, layer: Layer) -> int:
         """The words of a column; two steps of the block at least."""
         return max(8, int(padded(_column_bytes(layer))))
 
@@ -464,7 +502,7 @@ class GatherKernel(BlockKernel):
 
     def scratch_bytes(self, layer: Layer, tile: Tile) -> Number:
         """Four columns per core."""
-        return 4 * self.cores * self.row_bytes(layer)
+        return 4 * self.cores * self._words(layer)
 
     def _needs_scratch(self, layer: Layer) -> bool:
         return True
@@ -486,5 +524,5 @@ class GatherKernel(BlockKernel):
 
     def _pixel_cycles(self, layer: Layer) -> int:
         kernel_h, _ = layer.window.kernel
-        row = self.row_bytes(layer)
+        row = self._words(layer)
         return cal.GATHER_PIXELS + cal.GATHER_ROW * kernel_h + cal.GATHER_TENTHS * row // 10

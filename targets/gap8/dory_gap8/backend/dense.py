@@ -33,7 +33,7 @@ from dory_gap8.backend.instance import (
 )
 from dory_gap8.backend.packing import Columns, weight_bits
 from dory_gap8.backend.requant import INT32, Epilogue, epilogue, fits, reject_requants
-from dory_gap8.backend.weights import block_bytes, encode_bytes, reject_weights
+from dory_gap8.backend.weights import block_bytes, encode_bytes, reject_weights, reject_wide
 
 if TYPE_CHECKING:
     from dory_core.api import Tile
@@ -44,10 +44,11 @@ def weighted_epilogue(layer: Layer) -> Epilogue:
     return epilogue(layer)
 
 
-def reject_weighted(layer: Layer, packed: bool = False) -> Rejection | None:
+def reject_weighted(layer: Layer, packed: bool = False, wide: bool = False) -> Rejection | None:
     """Return why types, weights or requantisation of a layer with weights are not possible.
 
-    packed: whether the kernel takes elements below 8 bits.
+    packed: whether the kernel takes elements below 8 bits. wide: whether it takes weights that are
+    sums of two of 8 bits.
     """
     kind = layer.weighted
     inputs, outputs = (INPUT_TYPES, OUTPUT_TYPES) if packed else (BYTE_TYPES, (*BYTE_TYPES, "i32"))
@@ -55,7 +56,7 @@ def reject_weighted(layer: Layer, packed: bool = False) -> Rejection | None:
         reject_type(layer.inputs[0], "input", inputs),
         reject_type(layer.output, "output", outputs if kind.requants else ("i32",)),
         None if packed else _reject_packed_weights(kind),
-        reject_weights(kind.weights.values),
+        (reject_wide if wide else reject_weights)(kind.weights.values),
         reject_requants(layer, kind.requants),
     )
     return next((c for c in checks if c is not None), None)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from dory_core.api import (
+    PAD_VALUE,
     Conv,
     FunctionCall,
     Layer,
@@ -17,6 +18,7 @@ from dory_core.api import (
     Rejection,
     WeightBlock,
     Window,
+    cached_per_layer,
     ceil_div,
     minimum,
     reject_type,
@@ -33,7 +35,8 @@ from dory_gap8.backend.instance import (
     vector_macros,
 )
 from dory_gap8.backend.packing import Constants
-from dory_gap8.backend.weights import block_bytes, encode
+from dory_gap8.backend.requant import LIMBS
+from dory_gap8.backend.weights import block_bytes, encode, is_wide, two_parts
 
 if TYPE_CHECKING:
     from dory_core.api import Tile
@@ -50,10 +53,12 @@ WALK, WALK_ANY = 32, 16
 class Form:
     """How the kernel sees a window: axis a is the one of strips, b the one along which they go.
 
-    swapped: a is horizontal. stride: of the kernel for filters up to 3x3; 0 is the one for any
-    window. kernel, strides, dilations, pads (before): (a, b).
+    passes: 2 for weights of 9 bits, sums of two of 8. swapped: a is horizontal. stride: of
+    the kernel for filters up to 3x3; 0 is the one for any window. kernel, strides, dilations, pads
+    (before): (a, b).
     """
 
+    passes: int
     swapped: bool
     stride: int
     kernel: tuple[int, int]
@@ -75,13 +80,14 @@ class Form:
     @property
     def row(self) -> int:
         """Bytes of the weights of one output channel."""
-        return 12 if self.stride else 4 * STRIP * self.words * self.kernel[1]
+        return 12 * self.passes if self.stride else 4 * STRIP * self.words * self.kernel[1]
 
     @property
     def quad(self) -> int:
         """Cycles of the sums of four outputs."""
         if self.stride:
-            return cal.STRIP_S1 if self.stride == 1 else cal.STRIP_S2
+            quad = cal.STRIP_S1 if self.stride == 1 else cal.STRIP_S2
+            return quad + cal.STRIP_PASS * (self.passes - 1)
         runs = 1 if self.dilations[1] == 1 else self.kernel[1]
         words = self.words * self.kernel[1]
         return cal.STRIP_ANY + runs * cal.STRIP_RUN + words * cal.STRIP_WORD
@@ -102,6 +108,9 @@ class Form:
 
     def rows(self, taps: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Return the weights (c, row) of taps (c, rows, columns)."""
+        if self.passes == 2:
+            parts = [replace(self, passes=1).rows(part) for part in two_parts(taps)]
+            return np.concatenate(parts, axis=1)
         taps = taps.transpose(0, 1, 2) if self.swapped else taps.transpose(0, 2, 1)
         count, kernel_b, kernel_a = taps.shape
         if self.stride:
@@ -117,7 +126,13 @@ class Form:
         return words.transpose(0, 1, 3, 2, 4).reshape(count, -1)
 
 
-def _form(window: Window, swapped: bool) -> Form:
+def _is_small(window: Window) -> bool:
+    """Return whether the kernel for filters up to 3x3 takes a window."""
+    together = all(d == 1 or k == 1 for d, k in zip(window.dilations, window.kernel, strict=True))
+    return max(window.kernel) <= 3 and together and window.strides in ((1, 1), (2, 2))
+
+
+def _form(window: Window, swapped: bool, passes: int = 1) -> Form:
     def axes(values: tuple[int, ...]) -> tuple[int, int]:
         return (values[1], values[0]) if swapped else (values[0], values[1])
 
@@ -126,10 +141,11 @@ def _form(window: Window, swapped: bool) -> Form:
     dilations = axes(
         tuple(d if k > 1 else 1 for d, k in zip(window.dilations, window.kernel, strict=True))
     )
-    small = max(kernel) <= 3 and dilations == (1, 1) and strides in ((1, 1), (2, 2))
-    return Form(swapped, strides[0] if small else 0, kernel, strides, dilations, axes(window.pads))
+    stride = window.strides[0] if _is_small(window) else 0
+    return Form(passes, swapped, stride, kernel, strides, dilations, axes(window.pads))
 
 
+@cached_per_layer
 def form_of(layer: Layer) -> Form:
     """Return the cheaper of the two directions for an image of many rows and columns.
 
@@ -138,7 +154,8 @@ def form_of(layer: Layer) -> Form:
     have different ones, and one kernel.
     """
     window = layer.window
-    forms = [_form(window, swapped) for swapped in (False, True)]
+    passes = 1 + is_wide(layer.conv.weights.values)
+    forms = [_form(window, swapped, passes) for swapped in (False, True)]
 
     def cost(form: Form) -> int:
         a, b = form.axes(*(_TYPICAL if k > 1 else 1 for k in window.kernel))
@@ -156,6 +173,7 @@ class DepthwiseHwcKernel(ClusterKernel):
     """
 
     name = "dory_gap8_depthwise_hwc"
+    features = ClusterKernel.features | {PAD_VALUE}
     summary = "depthwise convolution, channels last"
 
     def accepts(self, layer: Layer) -> Rejection | None:
@@ -168,7 +186,7 @@ class DepthwiseHwcKernel(ClusterKernel):
         return (
             reject_type(layer.inputs[0], "input", ("u8", "i8"))
             or reject_type(layer.output, "output", (*BYTE_TYPES, "i32"))
-            or reject_weighted(layer, packed=True)
+            or reject_weighted(layer, packed=True, wide=_is_small(layer.window))
         )
 
     def scratch_bytes(self, layer: Layer, tile: Tile) -> Number:
@@ -203,9 +221,7 @@ class DepthwiseHwcKernel(ClusterKernel):
         walk = ceil_div(b, walks)
         positions = ceil_div(a, STRIP) * walks
         units = ceil_div(tile.c_out * positions, self.cores)
-        quad = form.quad + STRIP * weighted_epilogue(layer).step_cycles
-        if form.stride and not self._in_assembly(layer):
-            quad += cal.STRIP_COMPILED
+        quad = form.quad + self._outputs(layer)
         per_strip = LANES * (layer.output.channels // conv.groups)
         if form.stride:  # the last block of a strip is the first one of the next
             blocks = ceil_div(units, per_strip) * form.stride + units // (per_strip * positions) + 1
@@ -215,12 +231,29 @@ class DepthwiseHwcKernel(ClusterKernel):
         block = cal.STRIP_BLOCK + form.columns(walk) * column
         return cal.STRIP_CALL + units * (form.channel + walk * quad) + blocks * block
 
+    def _outputs(self, layer: Layer) -> int:
+        """Return the cycles from the sums of four outputs to what is stored."""
+        chosen = weighted_epilogue(layer)
+        if not form_of(layer).stride:
+            return STRIP * chosen.step_cycles
+        if not self._in_assembly(layer):
+            return STRIP * chosen.step_cycles + cal.STRIP_COMPILED
+        extra = cal.STRIP_LIMBS * (chosen.form == LIMBS) + cal.STRIP_CLAMP * chosen.reach
+        return STRIP * cal.STEP_32 + extra + cal.STRIP_TURNED * chosen.turned
+
     def symbol(self, layer: Layer) -> str:
-        """Form, types and requantisation."""
+        """Form, padding, types and requantisation."""
         form = form_of(layer)
         kind = f"depthwise_3x3_s{form.stride}" if form.stride else form.kind
+        kind += "_wide" if form.passes == 2 else ""
+        # Parts of a layer without padding have the kernel of the others.
+        pad = layer.window.pad_value
+        kind += f"_pad{pad}".replace("-", "m") if pad else ""
         x, y = layer.inputs[0].type_name, layer.output.type_name
-        return f"dory_gap8_{kind}_{x}_i8_{y}{weighted_epilogue(layer).suffix}"
+        end = weighted_epilogue(layer).suffix
+        if weighted_epilogue(layer).turned and self._in_assembly(layer):
+            end += "_full"
+        return f"dory_gap8_{kind}_{x}_i8_{y}{end}"
 
     def call(self, layer: Layer) -> FunctionCall:
         """One call with the tile's sizes and padding along the kernel's axes."""
@@ -258,6 +291,7 @@ class DepthwiseHwcKernel(ClusterKernel):
             assembly = str(int(self._in_assembly(layer)))
             own = (
                 ("DORY_STRIDE", str(form.stride)),
+                ("DORY_PASSES", str(form.passes)),
                 ("DORY_WALK", str(WALK)),
                 ("DORY_STRIP_ASM", assembly),
             )
@@ -267,6 +301,7 @@ class DepthwiseHwcKernel(ClusterKernel):
             ("DORY_DOT4Z", f"dory_gap8_dot4z_{x}"),
             ("DORY_SHUFFLE_X", f"dory_gap8_shuffle4_{x}"),
             ("DORY_Y_T", c_type(y)),
+            ("DORY_PAD_WORD", f"0x{(layer.window.pad_value & 255) * 0x01010101:08x}u"),
             *own,
             *chosen.macros,
         )
@@ -277,9 +312,12 @@ class DepthwiseHwcKernel(ClusterKernel):
     @staticmethod
     def _in_assembly(layer: Layer) -> bool:
         """Return True when the assembly of the chip has the requantisation of a 3x3 filter."""
-        chosen = weighted_epilogue(layer)
-        narrow = chosen.narrow is not None and not chosen.turned
-        return narrow and chosen.clip_form != "DORY_CLIP_BOUNDS" and layer.output.bits == 8
+        chosen, form = weighted_epilogue(layer), form_of(layer)
+        if chosen.narrow is None or layer.output.bits != 8 or form.passes > 1:
+            return False
+        if chosen.turned:  # no register is left for the bounds of the clip
+            return chosen.clip in ((0, 255), (-128, 127))
+        return chosen.clip_form != "DORY_CLIP_BOUNDS"
 
     @staticmethod
     def _window_arguments(form: Form) -> tuple[tuple[str, str], ...]:

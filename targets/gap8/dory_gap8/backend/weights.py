@@ -47,8 +47,26 @@ def encode_bytes(
     return WeightBlock(data + bytes(-len(data) % 8), parts)
 
 
+def is_wide(weights: npt.NDArray[Any]) -> bool:
+    """Return whether weights exceed 8 bits, as those of 8 bits minus a zero point do."""
+    return bool(weights.size) and (int(weights.min()) < -128 or int(weights.max()) > 127)
+
+
+def reject_wide(weights: npt.NDArray[Any]) -> Rejection | None:
+    """Return why weights are not the sum of two of 8 bits."""
+    if weights.size and (int(weights.min()) < -256 or int(weights.max()) > 254):
+        return Rejection(f"its weights lie in [{weights.min()}, {weights.max()}], not in 9 bits")
+    return None
+
+
+def two_parts(weights: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """Return two arrays of 8-bit weights whose sum the weights are."""
+    half = weights >> 1
+    return half, weights - half
+
+
 def reject_weights(weights: npt.NDArray[Any]) -> Rejection | None:
     """Return why the weights cannot be stored in 8 bits."""
-    if weights.size and (int(weights.min()) < -128 or int(weights.max()) > 127):
+    if is_wide(weights):
         return Rejection(f"its weights lie in [{weights.min()}, {weights.max()}], not in 8 bits")
     return None

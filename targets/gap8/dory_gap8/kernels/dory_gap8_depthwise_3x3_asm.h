@@ -7,8 +7,9 @@
  *              columns of inputs in s6, s7 and s8, s9, pointers to the blocks in a4, a5
  *   stride 2   weights in s0, s2, s4, a column of inputs in s6 .. s9, pointers in a4, a5, s1
  *
- * ra points to the arguments but for forms of two limbs, where all registers are in use. No
- * instruction uses what the one before it loaded.
+ * ra points to the arguments but for forms of two limbs or two addends, where all registers are in
+ * use. With two addends t6 is what is added below zero, and the clip is that of a whole byte. No
+ * instruction of a loop uses what the one before it loaded, but the clamp behind an offset.
  *
  * Hardware loop 0 runs over outputs, loop 1 over channels; the end of a hardware loop is its last
  * instruction. */
@@ -43,6 +44,7 @@ void dory_strip_run(dory_strip_t *s) __asm__(DORY_STRIP_NAME);
 #define DORY_FRAME_ARGUMENTS "0(sp)"
 #define DORY_FRAME_REACH "4(sp)"
 #define DORY_FRAME_ORDER "8(sp)"
+#define DORY_FRAME_OFFSET "64(sp)"
 
 #if DORY_X_SIGNED
 #define DORY_START "pv.dotsp.b "
@@ -93,6 +95,30 @@ void dory_strip_run(dory_strip_t *s) __asm__(DORY_STRIP_NAME);
   DORY_I("p.clipr a0, a0, " DORY_REACH)
 #endif
 
+/* An offset of the sums, from the frame; what is added to a product where its sum is negative then:
+ * the sign, moved to its place of 1, multiplies it. */
+#if DORY_Q_TURNED
+#define DORY_LOAD_OFFSET DORY_I("p.lw a3, 4(a1!)")
+#define DORY_KEEP_OFFSET DORY_I("sw a3, " DORY_FRAME_OFFSET)
+#define DORY_LOAD_BELOW DORY_I("p.lw t6, 4(a1!)")
+#define DORY_FETCH_OFFSET DORY_I("lw ra, " DORY_FRAME_OFFSET)
+#define DORY_TURN                    \
+  DORY_I("add a3, a3, ra")           \
+  DORY_I("add a2, a2, ra")           \
+  DORY_I("add a1, a1, ra")           \
+  DORY_I("add a0, a0, ra")
+#define DORY_BELOW(to, sum)                   \
+  DORY_I("srli " #sum ", " #sum ", 31")       \
+  DORY_I("p.mac " #to ", " #sum ", t6")
+#else
+#define DORY_LOAD_OFFSET
+#define DORY_KEEP_OFFSET
+#define DORY_LOAD_BELOW
+#define DORY_FETCH_OFFSET
+#define DORY_TURN
+#define DORY_BELOW(to, sum)
+#endif
+
 #if DORY_PER_CHANNEL
 #define DORY_NEXT_PARAMETERS DORY_I("sw a1, " DORY_AT_PARAMETERS)
 #else
@@ -101,7 +127,11 @@ void dory_strip_run(dory_strip_t *s) __asm__(DORY_STRIP_NAME);
 
 /* -- from sums to outputs -- */
 
-#if DORY_Q_CLIP == DORY_CLIP_UNSIGNED
+#if DORY_Q_TURNED && DORY_Q_CLIP == DORY_CLIP_UNSIGNED
+#define DORY_CLIP(r) DORY_I("p.clipu " #r ", " #r ", 9")
+#elif DORY_Q_TURNED
+#define DORY_CLIP(r) DORY_I("p.clip " #r ", " #r ", 8")
+#elif DORY_Q_CLIP == DORY_CLIP_UNSIGNED
 #define DORY_CLIP(r) DORY_I("p.clipur " #r ", " #r ", t6")
 #elif DORY_Q_CLIP == DORY_CLIP_SIGNED
 #define DORY_CLIP(r) DORY_I("p.clipr " #r ", " #r ", t6")
@@ -109,43 +139,64 @@ void dory_strip_run(dory_strip_t *s) __asm__(DORY_STRIP_NAME);
 #define DORY_CLIP(r)
 #endif
 
-#if DORY_Q_FORM == DORY_Q_LIMBS
+#if DORY_Q_FORM == DORY_Q_LIMBS || DORY_Q_TURNED
 
 /* mul_low in s11, low_bits in s10. The first value is made in ra, each of the others in the register
  * of the sum before, which is no longer needed. */
-#define DORY_LOW(to, sum) DORY_I("mul " #to ", " #sum ", s11")
+#if DORY_Q_FORM == DORY_Q_LIMBS
+#define DORY_START_VALUE(to, sum) DORY_I("mul " #to ", " #sum ", s11")
 #define DORY_LOW_SHIFT(to) DORY_I("sra " #to ", " #to ", s10")
 #define DORY_HIGH(to, sum) DORY_I("p.mac " #to ", " #sum ", t3")
+#else
+#define DORY_START_VALUE(to, sum) DORY_I("mul " #to ", " #sum ", t3")
+#define DORY_LOW_SHIFT(to)
+#define DORY_HIGH(to, sum)
+#endif
 #define DORY_FINISH(r) DORY_I("p.addNr " #r ", t4, t5")
 #define DORY_OUTPUT(label)        \
+  DORY_TURN                       \
+  DORY_FETCH_CLAMP                \
   DORY_CLAMP                      \
-  DORY_LOW(ra, a3)                \
+  DORY_START_VALUE(ra, a3)        \
   DORY_LOW_SHIFT(ra)              \
   DORY_HIGH(ra, a3)               \
-  DORY_LOW(a3, a2)                \
+  DORY_BELOW(ra, a3)              \
+  DORY_START_VALUE(a3, a2)        \
   DORY_FINISH(ra)                 \
   DORY_LOW_SHIFT(a3)              \
   DORY_CLIP(ra)                   \
   DORY_HIGH(a3, a2)               \
   DORY_I("p.sb ra, t2(t1!)")      \
-  DORY_LOW(a2, a1)                \
+  DORY_BELOW(a3, a2)              \
+  DORY_START_VALUE(a2, a1)        \
   DORY_FINISH(a3)                 \
   DORY_LOW_SHIFT(a2)              \
   DORY_CLIP(a3)                   \
   DORY_HIGH(a2, a1)               \
   DORY_I("p.sb a3, t2(t0!)")      \
-  DORY_LOW(a1, a0)                \
+  DORY_BELOW(a2, a1)              \
+  DORY_START_VALUE(a1, a0)        \
   DORY_FINISH(a2)                 \
   DORY_LOW_SHIFT(a1)              \
   DORY_CLIP(a2)                   \
   DORY_HIGH(a1, a0)               \
   DORY_I("p.sb a2, t2(a7!)")      \
+  DORY_BELOW(a1, a0)              \
   DORY_FINISH(a1)                 \
   DORY_CLIP(a1)                   \
   label DORY_I("p.sb a1, t2(a6!)")
+/* ra holds the offset before the clamp. */
+#if DORY_Q_TURNED
+#define DORY_FETCH_CLAMP DORY_FETCH_REACH
+#define DORY_FETCH_FIRST DORY_FETCH_OFFSET
+#else
+#define DORY_FETCH_CLAMP
+#define DORY_FETCH_FIRST DORY_FETCH_REACH
+#endif
 
 #else
 
+#define DORY_FETCH_FIRST DORY_FETCH_REACH
 #define DORY_EACH(op, rest)       \
   DORY_I(op " a3, " rest)         \
   DORY_I(op " a2, " rest)         \
@@ -197,7 +248,7 @@ void dory_strip_run(dory_strip_t *s) __asm__(DORY_STRIP_NAME);
   DORY_I("p.lw " #l ", 16(a5!)")                                  \
   DORY_DOTS(DORY_ADD, v, m, s2, s3)                               \
   DORY_I("pv.shuffle2.b " #l ", " #u ", " DORY_SHUFFLE_ORDER)     \
-  DORY_FETCH_REACH                                                \
+  DORY_FETCH_FIRST                                                \
   DORY_DOTS(DORY_ADD, u, l, s4, s5)                               \
   DORY_OUTPUT(label)
 
@@ -265,8 +316,8 @@ void dory_strip_run(dory_strip_t *s) __asm__(DORY_STRIP_NAME);
   DORY_COLUMN                        \
   DORY_DOTS(DORY_ADD, s2)            \
   DORY_COLUMN                        \
+  DORY_FETCH_FIRST                   \
   DORY_DOTS(DORY_ADD, s4)            \
-  DORY_FETCH_REACH                   \
   DORY_OUTPUT("1: ")                 \
   DORY_I("lw ra, " DORY_FRAME_ARGUMENTS)
 
@@ -294,7 +345,7 @@ __asm__(DORY_I(".pushsection .text." DORY_STRIP_NAME ", \"ax\", @progbits")
         DORY_I(".globl " DORY_STRIP_NAME)
         DORY_I(".type " DORY_STRIP_NAME ", @function")
         DORY_STRIP_NAME ":\n\t"
-        DORY_I("addi sp, sp, -64")
+        DORY_I("addi sp, sp, -80")
         DORY_SAVED("sw")
         DORY_I("mv ra, a0")
         DORY_I("sw a0, " DORY_FRAME_ARGUMENTS)
@@ -318,12 +369,15 @@ __asm__(DORY_I(".pushsection .text." DORY_STRIP_NAME ", \"ax\", @progbits")
         DORY_I("p.lw s0, 4(a0!)")
         DORY_I("p.lw s2, 4(a0!)")
         DORY_I("p.lw s4, 4(a0!)")
+        DORY_LOAD_OFFSET
         DORY_LOAD_REACH
         DORY_LOAD_LOW
         DORY_I("p.lw t3, 4(a1!)")
         DORY_I("p.lw t4, 4(a1!)")
+        DORY_LOAD_BELOW
         DORY_I("sw a0, " DORY_AT_WEIGHTS)
         DORY_KEEP_REACH
+        DORY_KEEP_OFFSET
         DORY_NEXT_PARAMETERS
         DORY_FIRST_COLUMNS
         DORY_OUTPUTS
@@ -337,7 +391,7 @@ __asm__(DORY_I(".pushsection .text." DORY_STRIP_NAME ", \"ax\", @progbits")
         DORY_I("sub a4, a4, a1")
         "4: " DORY_I("sub a5, a5, a1")
         DORY_SAVED("lw")
-        DORY_I("addi sp, sp, 64")
+        DORY_I("addi sp, sp, 80")
         DORY_I("ret")
         DORY_I(".size " DORY_STRIP_NAME ", . - " DORY_STRIP_NAME)
         DORY_I(".option pop")

@@ -5,6 +5,7 @@
  *   DORY_STRIDE     1 or 2, along both axes
  *   DORY_WALK       outputs along b whose inputs are in the scratch at a time
  *   DORY_STRIP_ASM  whether the assembly for the chip has this requantisation and type of output
+ *   DORY_PASSES     2 where weights of 9 bits are sums of two of 8 bits, which follow one another
  *   DORY_X_SIGNED   whether inputs are signed
  *   DORY_X_T, DORY_X4_T, DORY_LOAD4_X, DORY_DOT4, DORY_DOT4Z, DORY_SHUFFLE_X   an input; four of them
  *
@@ -13,6 +14,8 @@
 #include "dory_gap8_depthwise_strips.h"
 
 #define DORY_BLOCKS (DORY_STRIDE + 1)
+/* Bytes of the weights of a channel. */
+#define DORY_FILTER (12 * DORY_PASSES)
 /* Bytes of a column: four words. */
 #define DORY_COLUMN_BYTES 16
 
@@ -46,6 +49,13 @@ static inline DORY_X4_T dory_word(const uint8_t *p) {
 static inline DORY_X4_T dory_middle(DORY_X4_T a, DORY_X4_T b) {
   return DORY_SHUFFLE_X(b, a, dory_gap8_order4(6, 7, 0, 1));
 }
+
+/* The products with the second part of the weights. */
+#if DORY_PASSES == 2
+#define DORY_SECOND(acc, x, w) dory_add_column(acc, x, w);
+#else
+#define DORY_SECOND(acc, x, w)
+#endif
 
 /* Stores the outputs of a strip at one place along b. */
 #define DORY_STORE(acc)                      \
@@ -101,9 +111,13 @@ static inline void dory_add_column(int32_t *acc, dory_column_t x, dory_taps_t w)
 /* Channel i. A column serves three outputs along b: the two that are in registers change places from
  * one output to the next. */
 static inline void dory_strip_channel(const dory_strip_t *s, int32_t i, dory_gap8_requant_t r) {
-  const int8_t *const weights = s->weights + 12 * i;
+  const int8_t *const weights = s->weights + DORY_FILTER * i;
   const dory_taps_t w0 = dory_taps(weights), w1 = dory_taps(weights + 4);
   const dory_taps_t w2 = dory_taps(weights + 8);
+#if DORY_PASSES == 2
+  const dory_taps_t v0 = dory_taps(weights + 12), v1 = dory_taps(weights + 16);
+  const dory_taps_t v2 = dory_taps(weights + 20);
+#endif
   const dory_channel_t q = dory_channel(s->channel + i, &r);
   const int32_t step = s->step;
   const uint8_t *first = s->block[0] + 4 * i, *second = s->block[1] + 4 * i;
@@ -117,11 +131,14 @@ static inline void dory_strip_channel(const dory_strip_t *s, int32_t i, dory_gap
   {                                          \
     int32_t acc[4];                          \
     dory_start_column(acc, oldest, w0);      \
+    DORY_SECOND(acc, oldest, v0)             \
     oldest = dory_column(first, second);     \
     first += DORY_COLUMN_BYTES;              \
     second += DORY_COLUMN_BYTES;             \
     dory_add_column(acc, middle, w1);        \
+    DORY_SECOND(acc, middle, v1)             \
     dory_add_column(acc, oldest, w2);        \
+    DORY_SECOND(acc, oldest, v2)             \
     DORY_STORE(acc)                          \
   }
   for (int32_t n = 0; n < s->loops; n++) {
@@ -164,10 +181,15 @@ static inline void dory_add_column(int32_t *acc, dory_column_t x, dory_gap8_i8x4
 
 /* Channel i. The last column of an output along b is the first one of the next. */
 static inline void dory_strip_channel(const dory_strip_t *s, int32_t i, dory_gap8_requant_t r) {
-  const int8_t *const weights = s->weights + 12 * i;
+  const int8_t *const weights = s->weights + DORY_FILTER * i;
   const dory_gap8_i8x4_t w0 = dory_gap8_load4_i8(weights);
   const dory_gap8_i8x4_t w1 = dory_gap8_load4_i8(weights + 4);
   const dory_gap8_i8x4_t w2 = dory_gap8_load4_i8(weights + 8);
+#if DORY_PASSES == 2
+  const dory_gap8_i8x4_t v0 = dory_gap8_load4_i8(weights + 12);
+  const dory_gap8_i8x4_t v1 = dory_gap8_load4_i8(weights + 16);
+  const dory_gap8_i8x4_t v2 = dory_gap8_load4_i8(weights + 20);
+#endif
   const dory_channel_t q = dory_channel(s->channel + i, &r);
   const int32_t step = s->step;
   const uint8_t *first = s->block[0] + 4 * i, *second = s->block[1] + 4 * i;
@@ -177,16 +199,21 @@ static inline void dory_strip_channel(const dory_strip_t *s, int32_t i, dory_gap
   dory_column_t kept = dory_column(first, second, third);
   for (int32_t n = 0; n < s->loops; n++) {
     int32_t acc[4];
+    dory_column_t middle;
     dory_start_column(acc, kept, w0);
+    DORY_SECOND(acc, kept, v0)
     first += DORY_COLUMN_BYTES;
     second += DORY_COLUMN_BYTES;
     third += DORY_COLUMN_BYTES;
-    dory_add_column(acc, dory_column(first, second, third), w1);
+    middle = dory_column(first, second, third);
+    dory_add_column(acc, middle, w1);
+    DORY_SECOND(acc, middle, v1)
     first += DORY_COLUMN_BYTES;
     second += DORY_COLUMN_BYTES;
     third += DORY_COLUMN_BYTES;
     kept = dory_column(first, second, third);
     dory_add_column(acc, kept, w2);
+    DORY_SECOND(acc, kept, v2)
     DORY_STORE(acc)
   }
 }
@@ -244,8 +271,8 @@ void DORY_KERNEL(const dory_gap8_strips_t *a) {
     if (blanked != w) {
       c = dory_gap8_columns(a, b * DORY_STRIDE - a->pad_b, columns);
       for (int32_t i = 0; i < DORY_BLOCKS; i++) {
-        dory_gap8_zeros(4 * c.before, block[i]);
-        dory_gap8_zeros(4 * c.after, block[i] + (columns - c.after) * DORY_COLUMN_BYTES);
+        dory_gap8_padding(4 * c.before, block[i]);
+        dory_gap8_padding(4 * c.after, block[i] + (columns - c.after) * DORY_COLUMN_BYTES);
       }
       blanked = w;
     }
@@ -267,7 +294,7 @@ void DORY_KERNEL(const dory_gap8_strips_t *a) {
       for (int32_t i = 0; i < DORY_BLOCKS; i++) {
         s.block[i] = block[i] + lane;
       }
-      s.weights = (const int8_t *)a->weights + 12 * s.channel;
+      s.weights = (const int8_t *)a->weights + DORY_FILTER * s.channel;
 #if DORY_STRIP_ASM
       s.parameters = a->requant.channels + (DORY_PER_CHANNEL ? s.channel * DORY_Q_WORDS : 0);
 #endif

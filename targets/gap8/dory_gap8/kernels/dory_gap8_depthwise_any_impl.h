@@ -82,8 +82,8 @@ void DORY_KERNEL(const dory_gap8_strips_t *a) {
     s.count = dory_gap8_min(walk, a->y_b - b);
     for (int32_t lane = 0; lane < 4; lane++) {
       uint8_t *const out = scratch + lane * lane_bytes;
-      dory_gap8_zeros(inside.before * words, out);
-      dory_gap8_zeros(inside.after * words, out + lane_bytes - inside.after * 4 * words);
+      dory_gap8_padding(inside.before * words, out);
+      dory_gap8_padding(inside.after * words, out + lane_bytes - inside.after * 4 * words);
     }
     for (int32_t i = 0; i < words; i++) {
       dory_gap8_stage(a, inside, x, 4 * (strip * a->stride_a + i) - a->pad_a, lane_bytes,

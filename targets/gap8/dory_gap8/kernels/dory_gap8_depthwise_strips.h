@@ -4,7 +4,8 @@
  * Outputs are computed in strips: four neighbours along the axis a, one by one along the axis b (a is
  * vertical and b horizontal, or the other way round, as the call says). For that a core takes four
  * channels at a time, transposes 4 x 4 bytes in registers, and lays them into its part of the
- * scratch, so that a word is four neighbours along a of one channel, with zeros for the padding.
+ * scratch, so that a word is four neighbours along a of one channel, padding included: four times
+ * its value is DORY_PAD_WORD.
  *
  * The channels of all strips in a row are the units of work that the cores share; DORY_CORES is their
  * number. */
@@ -164,10 +165,10 @@ static inline dory_gap8_columns_t dory_gap8_columns(const dory_gap8_strips_t *s,
   return columns;
 }
 
-static inline void dory_gap8_zeros(int32_t words, uint8_t *out) {
-  const dory_gap8_u8x4_t zero = dory_gap8_set4_u8(0, 0, 0, 0);
+static inline void dory_gap8_padding(int32_t words, uint8_t *out) {
+  const dory_gap8_u8x4_t padding = dory_gap8_from_word_u8(DORY_PAD_WORD);
   for (int32_t i = 0; i < words; i++, out += 4) {
-    dory_gap8_store4_u8(out, zero);
+    dory_gap8_store4_u8(out, padding);
   }
 }
 
@@ -176,13 +177,13 @@ static inline void dory_gap8_zeros(int32_t words, uint8_t *out) {
 static inline void dory_gap8_stage(const dory_gap8_strips_t *s, dory_gap8_columns_t c,
                                    const uint8_t *x, int32_t a, int32_t lane_bytes,
                                    int32_t column_bytes, uint8_t *out) {
-  const dory_gap8_u8x4_t zero = dory_gap8_set4_u8(0, 0, 0, 0);
+  const dory_gap8_u8x4_t padding = dory_gap8_from_word_u8(DORY_PAD_WORD);
   const uint32_t rows = (uint32_t)s->x_a;
   int32_t offset = a * s->x_step_a;
   const uint8_t *row[4];
   int32_t step[4];
   for (int32_t i = 0; i < 4; i++, offset += s->x_step_a) {
-    row[i] = (const uint8_t *)&zero;
+    row[i] = (const uint8_t *)&padding;
     step[i] = 0;
     if ((uint32_t)(a + i) < rows) {
       row[i] = x + offset;

@@ -82,12 +82,13 @@ static DORY_GAP8_NOINLINE void dory_gather_border(DORY_X_T *column, const dory_g
 void DORY_KERNEL(const dory_gap8_window_t *a) {
   const int32_t x_row = a->x_w * DORY_CHANNELS;
   const dory_gap8_work_t work = dory_block_share(a->y_h * a->y_w, a->y_c);
-  const dory_block_tile_t tile = {a->weights, a->parameters, 16 * DORY_GATHERED,
+  const dory_block_tile_t tile = {a->weights, a->parameters, 16 * DORY_PASSES * DORY_GATHERED,
                                   a->y_c,     work.channels, a->requant};
   DORY_X_T *const columns =
       (DORY_X_T *)a->scratch + (int32_t)dory_core_id() * (4 * DORY_PITCH);
-  const DORY_X_T *const table[4] = {columns, columns + DORY_PITCH, columns + 2 * DORY_PITCH,
-                                    columns + 3 * DORY_PITCH};
+  const DORY_X_T *const table[8] = {columns, columns + DORY_PITCH, columns + 2 * DORY_PITCH,
+                                    columns + 3 * DORY_PITCH, columns, columns + DORY_PITCH,
+                                    columns + 2 * DORY_PITCH, columns + 3 * DORY_PITCH};
   /* Windows whose first tap is in the first of so many rows and columns lie in the tile. */
   const uint32_t rows_inside =
       (uint32_t)dory_gap8_max(0, a->x_h - (DORY_KERNEL_H - 1) * DORY_DILATION_H);
@@ -104,7 +105,7 @@ void DORY_KERNEL(const dory_gap8_window_t *a) {
   dory_clear(columns, 4 * DORY_PITCH);
   dory_block_start(&b, &tile, a);
   b.table = table;
-  b.table_end = table + 4;
+  b.table_end = table + 4 * DORY_PASSES;
   b.steps = DORY_GATHERED;
   b.inputs = DORY_PITCH;
   row = work.pixels.first / a->y_w;

@@ -4,6 +4,8 @@
  *   DORY_KERNEL_H, DORY_KERNEL_W, DORY_STRIDE_H, DORY_STRIDE_W, DORY_DILATION_H, DORY_DILATION_W
  *   DORY_PADDED   whether windows reach beyond the tensor
  *   DORY_WORDS    whether a pixel is a number of words
+ *   DORY_PASSES   2 where weights of 9 bits are sums of two of 8 bits, else 1: the segments of a row
+ *                 of the window come twice, with the one and with the other
  *
  * A segment of the block is a row of a window, all of its columns and channels at once; rows that are
  * padding for all four windows are left out. Where columns are padding, or rows for some of the
@@ -50,7 +52,11 @@ static DORY_GAP8_NOINLINE void dory_enter_taps(const DORY_X_T **table, const dor
         const int32_t column = windows->column + kx * DORY_DILATION_W;
         const int inside = row_inside & ((uint32_t)column < (uint32_t)a->x_w);
         *to = DORY_PADDED && !inside ? zeros : dory_at(from, kx * DORY_DILATION_W * a->x_c);
+#if DORY_PASSES == 2
+        to[4 * DORY_KERNEL_W] = *to;
+#endif
       }
+      to += 4 * DORY_KERNEL_W * (DORY_PASSES - 1);
       row += DORY_DILATION_H;
       from = dory_at(from, DORY_DILATION_H * x_row);
     }
@@ -64,9 +70,9 @@ void DORY_KERNEL(const dory_gap8_window_t *a) {
   const int32_t tap = DORY_WORDS ? x_c : (x_c + DORY_LANES - 1) & -DORY_LANES;
   const int32_t x_row = a->x_w * x_c;
   const dory_gap8_work_t work = dory_block_share(a->y_h * a->y_w, a->y_c);
-  const dory_block_tile_t tile = {a->weights, a->parameters, 16 * DORY_TAPS * (tap / DORY_LANES),
+  const dory_block_tile_t tile = {a->weights, a->parameters, 16 * DORY_PASSES * DORY_TAPS * (tap / DORY_LANES),
                                   a->y_c,     work.channels, a->requant};
-  const DORY_X_T *table[4 * DORY_TAPS];
+  const DORY_X_T *table[4 * DORY_PASSES * DORY_TAPS];
 #if DORY_PADDED
   DORY_X_T *const zeros = (DORY_X_T *)a->scratch + (int32_t)dory_core_id() * tap;
 #else
@@ -81,7 +87,7 @@ void DORY_KERNEL(const dory_gap8_window_t *a) {
   DORY_Y_T *y = (DORY_Y_T *)a->y + work.pixels.first * a->y_c;
   int32_t left = work.pixels.end - work.pixels.first;
   /* Of the weights of a group in a row of the window. */
-  const int32_t row_bytes = 16 * DORY_KERNEL_W * (tap / DORY_LANES);
+  const int32_t row_bytes = 16 * DORY_PASSES * DORY_KERNEL_W * (tap / DORY_LANES);
   const int8_t *weights;
   dory_window_t w, windows[4];
   dory_block_t b;
@@ -103,7 +109,10 @@ void DORY_KERNEL(const dory_gap8_window_t *a) {
     for (int32_t j = 0; j < four; j++) {
       const DORY_X_T *const first = dory_at(a->x, w.place);
       for (int32_t ky = 0; ky < DORY_KERNEL_H * DORY_BY_ROWS; ky++) {
-        table[4 * ky + j] = dory_at(first, ky * DORY_DILATION_H * x_row);
+        const DORY_X_T *const from = dory_at(first, ky * DORY_DILATION_H * x_row);
+        for (int32_t pass = 0; pass < DORY_PASSES; pass++) {
+          table[4 * (DORY_PASSES * ky + pass) + j] = from;
+        }
       }
       by_rows &= !DORY_PADDED || (uint32_t)w.column < columns;
       windows[j] = w;
@@ -126,14 +135,14 @@ void DORY_KERNEL(const dory_gap8_window_t *a) {
     }
 #endif
     if (by_rows) {
-      b.table = table + 4 * inside.first;
-      b.table_end = table + 4 * inside.end;
+      b.table = table + 4 * DORY_PASSES * inside.first;
+      b.table_end = table + 4 * DORY_PASSES * inside.end;
       b.weights = weights + inside.first * row_bytes;
       b.skip = (DORY_KERNEL_H - (inside.end - inside.first)) * row_bytes;
     } else {
       dory_enter_taps(table, a, windows, zeros);
       b.table = table;
-      b.table_end = table + 4 * DORY_TAPS;
+      b.table_end = table + 4 * DORY_PASSES * DORY_TAPS;
       b.weights = weights;
       b.skip = 0;
     }
