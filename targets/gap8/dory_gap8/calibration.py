@@ -80,6 +80,10 @@ BLOCK_TAP = 40
 BLOCK_CALL = 900
 BLOCK_RAW = 60
 BLOCK_TURNED = 36
+# Going on to the next four pixels in assembly, and moving the pointers of a segment for them:
+# 18 and 12 instructions, two branches that are taken.
+BLOCK_FOURS = 22
+BLOCK_FOURS_SEGMENT = 15
 # Gathering the columns of four pixels: fixed part, per row, tenths of a cycle per element and, at
 # borders, per tap. Longer columns are not gathered: they take too much of L1.
 GATHER_PIXELS = 180

@@ -42,20 +42,24 @@ def check(variant: tuple[int, int, int, int, int, int], seed: int) -> Machine:
     form, reach, clip, x_signed, lanes, turned = variant
     random = np.random.default_rng(seed)
     machine = Machine(Program.parse(assembly(*variant)))
-    segments, steps, groups = (int(random.integers(*r)) for r in ((1, 4), (2, 6), (1, 4)))
+    segments, steps, groups, fours = (
+        int(random.integers(*r)) for r in ((1, 4), (2, 6), (1, 4), (1, 4))
+    )
+    pixels = 4 * fours
     bits = 32 // lanes
     low, high = (-(1 << (bits - 1)), 1 << (bits - 1)) if x_signed else (0, 1 << bits)
     if bits == 16:
         low, high = max(low, -2000), min(high, 2000)
-    x = random.integers(low, high, (segments, 4, steps, lanes))
+    x = random.integers(low, high, (segments, pixels, steps, lanes))
     w = random.integers(-128, 128, (groups, segments, steps, 4, lanes))
-    for segment, pixel in itertools.product(range(segments), range(4)):
-        address = INPUTS + 4 * (steps + 1) * (4 * segment + pixel)
+    for segment, pixel in itertools.product(range(segments), range(pixels)):
+        address = INPUTS + 4 * (steps + 1) * (pixels * segment + pixel)
         data = (
             x[segment, pixel].astype(f"<i{bits // 8}" if x_signed else f"<u{bits // 8}").tobytes()
         )
         machine.memory[address : address + len(data)] = data
-        machine.put(TABLE + 16 * segment + 4 * pixel, address)
+        if pixel < 4:
+            machine.put(TABLE + 16 * segment + 4 * pixel, address)
     skip = 16 * int(random.integers(0, 3))
     groups_of_weights = w.astype(f"<i{bits // 8}").reshape(groups, -1)
     weights = b"".join(group.tobytes() + bytes([85]) * skip for group in groups_of_weights)
@@ -80,9 +84,10 @@ def check(variant: tuple[int, int, int, int, int, int], seed: int) -> Machine:
     y_bytes = (channels + 4 * int(random.integers(0, 3))) * (4 if form == RAW else 1)
     ends = (TABLE, TABLE + 16 * segments, steps, groups)
     machine.put(ARGUMENTS, *ends, WEIGHTS, PARAMETERS, OUTPUTS, y_bytes, shift, low_bits, hi, skip)
+    machine.put(ARGUMENTS + 52, fours, 16 * (steps + 1))
     machine.call(ARGUMENTS, STACK)
 
-    v = np.einsum("apsl,gascl->pgc", x, w).reshape(4, channels)
+    v = np.einsum("apsl,gascl->pgc", x, w).reshape(pixels, channels)
     if form != RAW:
         if turned:
             v = v + columns[0]
@@ -96,7 +101,7 @@ def check(variant: tuple[int, int, int, int, int, int], seed: int) -> Machine:
         if clip != NO_CLIP:
             v = np.clip(v, 0 if clip == UNSIGNED else -hi - 1, hi)
     kind, size = ("<i4", 4) if form == RAW else ("<u1", 1)
-    for pixel in range(4):
+    for pixel in range(pixels):
         start = OUTPUTS + pixel * y_bytes
         got = np.frombuffer(machine.memory, kind, channels, start)
         assert np.array_equal(got, v[pixel] if form == RAW else v[pixel] & 255), (variant, pixel)

@@ -7,7 +7,8 @@
  *
  * Hardware loop 0 runs over the steps of a segment, loop 1 over groups of channels; the end of a
  * hardware loop is its last instruction. The first step of a group starts the sums, which is why a
- * segment has two steps at least. */
+ * segment has two steps at least. Around them runs a loop over fours of pixels, which moves the
+ * pointers of the table in place. */
 
 #define DORY_BLOCK_TEXT_(s) #s
 #define DORY_BLOCK_TEXT(s) DORY_BLOCK_TEXT_(s)
@@ -29,6 +30,12 @@ void dory_block_run(const dory_block_t *b) __asm__(DORY_BLOCK_NAME);
 #define DORY_AT_LOW_BITS "32(sp)"
 #define DORY_AT_HI "36(sp)"
 #define DORY_AT_SKIP "40(sp)"
+#define DORY_AT_GROUPS "96(sp)"
+#define DORY_AT_WEIGHTS "100(sp)"
+#define DORY_AT_FIRST_PARAMETERS "104(sp)"
+#define DORY_AT_FIRST_Y "108(sp)"
+#define DORY_AT_FOURS "112(sp)"
+#define DORY_AT_X_STEP "116(sp)"
 
 /* -- the steps -- */
 
@@ -284,7 +291,7 @@ __asm__(DORY_I(".pushsection .text." DORY_BLOCK_NAME ", \"ax\", @progbits")
         DORY_I(".globl " DORY_BLOCK_NAME)
         DORY_I(".type " DORY_BLOCK_NAME ", @function")
         DORY_BLOCK_NAME ":\n\t"
-        DORY_I("addi sp, sp, -96")
+        DORY_I("addi sp, sp, -128")
         DORY_SAVED("sw")
         DORY_I("lw t0, 0(a0)")  /* table */
         DORY_I("lw t1, 4(a0)")  /* table_end */
@@ -311,7 +318,15 @@ __asm__(DORY_I(".pushsection .text." DORY_BLOCK_NAME ", \"ax\", @progbits")
         DORY_I("sw a3, " DORY_AT_HI)
         DORY_I("sw a5, " DORY_AT_SKIP)
         DORY_I("sub t6, t6, a5")
-        DORY_I("lp.setup x1, a4, 4f")
+        DORY_I("lw a1, 52(a0)") /* fours */
+        DORY_I("lw a2, 56(a0)") /* x_step */
+        DORY_I("sw a4, " DORY_AT_GROUPS)
+        DORY_I("sw t6, " DORY_AT_WEIGHTS)
+        DORY_I("sw t3, " DORY_AT_FIRST_PARAMETERS)
+        DORY_I("sw t4, " DORY_AT_FIRST_Y)
+        DORY_I("sw a1, " DORY_AT_FOURS)
+        DORY_I("sw a2, " DORY_AT_X_STEP)
+        "5: " DORY_I("lp.setup x1, a4, 4f")
         DORY_I("lw ra, " DORY_AT_TABLE)
         DORY_I("lw t0, " DORY_AT_SKIP)
         DORY_POINTERS
@@ -327,8 +342,39 @@ __asm__(DORY_I(".pushsection .text." DORY_BLOCK_NAME ", \"ax\", @progbits")
         DORY_I("lw t1, " DORY_AT_PARAMETERS)
         DORY_I("bne ra, t0, 1b")
         DORY_OUTPUT
-        DORY_SAVED("lw")
-        DORY_I("addi sp, sp, 96")
+        DORY_I("lw t0, " DORY_AT_FOURS)
+        DORY_I("lw t1, " DORY_AT_Y_BYTES)
+        DORY_I("addi t0, t0, -1")
+        DORY_I("beqz t0, 7f")
+        DORY_I("sw t0, " DORY_AT_FOURS)
+        DORY_I("lw ra, " DORY_AT_TABLE)
+        DORY_I("lw t0, " DORY_AT_TABLE_END)
+        DORY_I("lw t2, " DORY_AT_X_STEP)
+        "6: " DORY_I("lw a0, 0(ra)")
+        DORY_I("lw a1, 4(ra)")
+        DORY_I("lw a2, 8(ra)")
+        DORY_I("lw a3, 12(ra)")
+        DORY_I("add a0, a0, t2")
+        DORY_I("add a1, a1, t2")
+        DORY_I("add a2, a2, t2")
+        DORY_I("add a3, a3, t2")
+        DORY_I("p.sw a0, 4(ra!)")
+        DORY_I("p.sw a1, 4(ra!)")
+        DORY_I("p.sw a2, 4(ra!)")
+        DORY_I("p.sw a3, 4(ra!)")
+        DORY_I("bne ra, t0, 6b")
+        DORY_I("lw t4, " DORY_AT_FIRST_Y)
+        DORY_I("lw t3, " DORY_AT_FIRST_PARAMETERS)
+        DORY_I("slli t1, t1, 2")
+        DORY_I("lw t6, " DORY_AT_WEIGHTS)
+        DORY_I("add t4, t4, t1")
+        DORY_I("lw a4, " DORY_AT_GROUPS)
+        DORY_I("sw t4, " DORY_AT_FIRST_Y)
+        DORY_I("sw t4, " DORY_AT_Y)
+        DORY_I("sw t3, " DORY_AT_PARAMETERS)
+        DORY_I("j 5b")
+        "7: " DORY_SAVED("lw")
+        DORY_I("addi sp, sp, 128")
         DORY_I("ret")
         DORY_I(".size " DORY_BLOCK_NAME ", . - " DORY_BLOCK_NAME)
         DORY_I(".option pop")

@@ -44,8 +44,8 @@ typedef DORY_Y_T dory_block_y_t;
 
 /* The assembly knows the order of the fields. */
 typedef struct {
-  const DORY_X_T *const *table;     /* where each segment of the four pixels begins */
-  const DORY_X_T *const *table_end; /* four pointers per segment */
+  const DORY_X_T **table;     /* where each segment of the four pixels begins */
+  const DORY_X_T **table_end; /* four pointers per segment */
   int32_t steps;                    /* words of a segment, 2 at least */
   int32_t groups;                   /* four output channels each, 1 at least */
   const int8_t *weights;
@@ -55,6 +55,8 @@ typedef struct {
   int32_t shift, low_bits, hi;
   int32_t skip;   /* bytes of weights between two groups, of rows that all are padding */
   int32_t inputs; /* of a segment: the C function reads no more, the assembly whole steps */
+  int32_t fours;  /* fours of pixels that follow one another, 1 at least */
+  int32_t x_step; /* bytes by which the pointers move from one four to the next */
 } dory_block_t;
 
 #if defined(__riscv) && DORY_GAP8_XPULPV2
@@ -105,13 +107,13 @@ static inline int32_t dory_block_dot(const DORY_X_T *x, int32_t n, const int8_t 
 #endif
 }
 
-/* Computes `groups` times four channels of four pixels. */
-static inline void dory_block_run(const dory_block_t *b) {
+/* Computes `groups` times four channels of four pixels, from `first` on. */
+static inline void dory_block_four(const dory_block_t *b, dory_block_y_t *first) {
   for (int32_t group = 0; group < b->groups; group++) {
     const int32_t words = (int32_t)(b->table_end - b->table) / 4 * b->steps;
     const int8_t *w = b->weights + group * (16 * words + b->skip);
     int32_t sum[4][4] = {{0}};
-    for (const DORY_X_T *const *row = b->table; row != b->table_end; row += 4) {
+    for (const DORY_X_T **row = b->table; row != b->table_end; row += 4) {
       const DORY_X_T *x[4] = {row[0], row[1], row[2], row[3]};
       for (int32_t step = 0; step < b->steps; step++, w += 16) {
         for (int j = 0; j < 4; j++) {
@@ -124,11 +126,26 @@ static inline void dory_block_run(const dory_block_t *b) {
     }
     for (int32_t j = 0; j < 4; j++) {
       dory_block_y_t *const y =
-          b->y + j * (b->y_bytes / (int32_t)sizeof(dory_block_y_t)) + 4 * group;
+          first + j * (b->y_bytes / (int32_t)sizeof(dory_block_y_t)) + 4 * group;
       for (int32_t c = 0; c < 4; c++) {
         const int32_t *const p = b->parameters + (4 * group + c) * DORY_BLOCK_PARAMETERS;
         y[c] = (dory_block_y_t)dory_block_value(sum[j][c], p, b);
       }
+    }
+  }
+}
+
+/* Computes `groups` times four channels of `fours` times four pixels. */
+static inline void dory_block_run(const dory_block_t *b) {
+  const int32_t step = b->x_step / (int32_t)sizeof(DORY_X_T);
+  dory_block_y_t *y = b->y;
+  for (int32_t n = b->fours;; y += 4 * (b->y_bytes / (int32_t)sizeof(dory_block_y_t))) {
+    dory_block_four(b, y);
+    if (--n == 0) {
+      return;
+    }
+    for (const DORY_X_T **entry = b->table; entry != b->table_end; entry++) {
+      *entry += step;
     }
   }
 }

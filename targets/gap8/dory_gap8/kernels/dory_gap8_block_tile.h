@@ -95,6 +95,8 @@ static inline void dory_block_start(dory_block_t *b, const dory_block_tile_t *t,
   b->groups = (t->channels.end - c) >> 2;
   b->weights = dory_block_weights(t, c);
   b->skip = 0;
+  b->fours = 1;
+  b->x_step = 0;
   b->parameters = t->parameters + c * DORY_BLOCK_PARAMETERS;
   b->y_bytes = t->y_c * (int32_t)sizeof(dory_block_y_t);
   b->shift = a->shift;
@@ -132,6 +134,11 @@ static DORY_GAP8_NOINLINE void dory_block_rest(const dory_block_t *start, const 
       }
     }
   }
+}
+
+/* Whether the block stores all channels of the core itself, so that it may go on to the next pixels. */
+static inline int dory_block_is_whole(const dory_block_t *b, const dory_block_tile_t *t) {
+  return DORY_BLOCK_FORM != DORY_BLOCK_RAW && 4 * b->groups == t->channels.end - t->channels.first;
 }
 
 /* Computes the channels of the core for the first `pixels` of four pixels; y: the first of them. */

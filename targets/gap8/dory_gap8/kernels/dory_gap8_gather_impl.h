@@ -86,7 +86,7 @@ void DORY_KERNEL(const dory_gap8_window_t *a) {
                                   a->y_c,     work.channels, a->requant};
   DORY_X_T *const columns =
       (DORY_X_T *)a->scratch + (int32_t)dory_core_id() * (4 * DORY_PITCH);
-  const DORY_X_T *const table[8] = {columns, columns + DORY_PITCH, columns + 2 * DORY_PITCH,
+  const DORY_X_T *table[8] = {columns, columns + DORY_PITCH, columns + 2 * DORY_PITCH,
                                     columns + 3 * DORY_PITCH, columns, columns + DORY_PITCH,
                                     columns + 2 * DORY_PITCH, columns + 3 * DORY_PITCH};
   /* Windows whose first tap is in the first of so many rows and columns lie in the tile. */

@@ -63,6 +63,14 @@ static DORY_GAP8_NOINLINE void dory_enter_taps(const DORY_X_T **table, const dor
   }
 }
 
+/* How many of the pixels from a window on, `most` at most, lie in its row of outputs and see none of
+ * the padding left and right. columns: of such windows. */
+static inline int32_t dory_pixels_alike(const dory_window_t *w, int32_t last_column,
+                                        uint32_t columns, int32_t most) {
+  const int32_t last = DORY_PADDED ? dory_gap8_min(last_column, (int32_t)columns - 1) : last_column;
+  return dory_gap8_min((last - w->column) / DORY_STRIDE_W + 1, most);
+}
+
 /* Computes one tile. Every core calls it; no core reads what another one writes. */
 void DORY_KERNEL(const dory_gap8_window_t *a) {
   const int32_t x_c = a->x_c;
@@ -148,6 +156,34 @@ void DORY_KERNEL(const dory_gap8_window_t *a) {
     }
     b.steps = (by_rows ? DORY_KERNEL_W : 1) * tap / DORY_LANES;
     b.inputs = (by_rows ? DORY_KERNEL_W : 1) * x_c;
+    b.fours = 1;
+#if DORY_TAPS == 1 && DORY_STRIDE_W == 1 && DORY_STRIDE_H == 1
+    /* Windows of one tap follow one another through all rows. */
+    if (left >= 8 && dory_block_is_whole(&b, &tile)) {
+      b.fours = left >> 2;
+      w.place = windows[0].place + 4 * b.fours * x_c;
+    }
+#else
+    if (by_rows && windows[0].row == windows[3].row && dory_block_is_whole(&b, &tile)) {
+      b.fours = dory_pixels_alike(windows, last_column, columns, left) >> 2;
+      if (b.fours > 1) {
+        const int32_t columns_on = 4 * b.fours * DORY_STRIDE_W;
+        w = windows[0];
+        w.column += columns_on;
+        w.place += columns_on * x_c;
+        if (w.column > last_column) {
+          w.column -= a->y_w * DORY_STRIDE_W;
+          w.row += DORY_STRIDE_H;
+          w.place += next_row;
+        }
+      } else {
+        b.fours = 1;
+      }
+    }
+#endif
+    b.x_step = 4 * DORY_STRIDE_W * x_c * (int32_t)sizeof(DORY_X_T);
     dory_block_pixels(&b, &tile, dory_gap8_min(4, left), y);
+    left -= 4 * (b.fours - 1);
+    y += 4 * (b.fours - 1) * a->y_c;
   }
 }
