@@ -182,3 +182,16 @@ ADD_BYTES_WORDS = 85
 ADD_BYTES_SHIFT = 20
 ADD_BYTES_LOOKUP = 20
 ADD_BYTES_STORE = 10
+
+# What moves bytes, by counting instructions of compiled loops, misaligned words at half weight:
+# four look-ups; a pixel that is copied with what stands around it, and a word of it; the places and
+# weights of a pixel that is interpolated, and a channel of it beside its requantisation; a pixel
+# of a softmax, a channel of its maximum and sum, and of its shares (two long products).
+LUT_FOUR = 16
+MOVE_PIXEL = 60
+MOVE_WORD = 4
+RESIZE_PIXEL = 70
+RESIZE_CHANNEL = 12
+SOFTMAX_PIXEL = 330
+SOFTMAX_SUM = 16
+SOFTMAX_SHARE = 34

@@ -16,9 +16,13 @@ from dory_gap8.backend import (
     GatherKernel,
     LinearBytesKernel,
     LinearKernel,
+    LutKernel,
     MaxPoolBytesKernel,
     MaxPoolKernel,
+    MoveKernel,
     PointwiseKernel,
+    ResizeKernel,
+    SoftmaxKernel,
     UnpackingKernel,
     WindowKernel,
 )
@@ -70,6 +74,11 @@ def kernels_for(kind: str, cores: int = CORES) -> tuple[Kernel, ...]:
         "maxpool": (MaxPoolBytesKernel(cores), MaxPoolKernel(cores)),
         "avgpool": (AvgPoolBytesKernel(cores), AvgPoolKernel(cores)),
         "add": (AddBytesKernel(cores), AddKernel(cores)),
+        "lut": (LutKernel(cores),),
+        "slice": (MoveKernel(cores),),
+        "pad": (MoveKernel(cores),),
+        "resize": (ResizeKernel(cores),),
+        "softmax": (SoftmaxKernel(cores),),
     }[kind]
 
 

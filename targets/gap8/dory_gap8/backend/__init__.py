@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from dory_core.api import AvgPool, Conv, Kernel, Layer, Linear, MaxPool
+from dory_core.api import (
+    AvgPool,
+    Conv,
+    Kernel,
+    Layer,
+    Linear,
+    Lut,
+    MaxPool,
+    Pad,
+    Resize,
+    Slice,
+    Softmax,
+)
 from dory_gap8.backend.add import AddKernel
 from dory_gap8.backend.add_bytes import AddBytesKernel
 from dory_gap8.backend.block import GatherKernel, WindowKernel
@@ -11,6 +23,7 @@ from dory_gap8.backend.depthwise import DepthwiseKernel
 from dory_gap8.backend.depthwise_hwc import DepthwiseHwcKernel
 from dory_gap8.backend.linear import LinearKernel
 from dory_gap8.backend.linear_bytes import LinearBytesKernel
+from dory_gap8.backend.movers import LutKernel, MoveKernel, ResizeKernel, SoftmaxKernel
 from dory_gap8.backend.pool import AvgPoolKernel, MaxPoolKernel
 from dory_gap8.backend.pool_bytes import AvgPoolBytesKernel, MaxPoolBytesKernel
 from dory_gap8.backend.unpacked import UnpackingKernel, is_packed
@@ -27,8 +40,12 @@ __all__ = [
     "DepthwiseKernel",
     "GatherKernel",
     "LinearKernel",
+    "LutKernel",
     "MaxPoolKernel",
+    "MoveKernel",
     "PointwiseKernel",
+    "ResizeKernel",
+    "SoftmaxKernel",
     "UnpackingKernel",
     "WindowKernel",
     "candidates",
@@ -54,4 +71,12 @@ def candidates(layer: Layer, cores: int) -> list[Kernel]:
         return [MaxPoolBytesKernel(cores), MaxPoolKernel(cores)]
     if isinstance(kind, AvgPool):
         return [AvgPoolBytesKernel(cores), AvgPoolKernel(cores)]
+    if isinstance(kind, Lut):
+        return [LutKernel(cores)]
+    if isinstance(kind, Slice | Pad):
+        return [MoveKernel(cores)]
+    if isinstance(kind, Resize):
+        return [ResizeKernel(cores)]
+    if isinstance(kind, Softmax):
+        return [SoftmaxKernel(cores)]
     return [AddBytesKernel(cores), AddKernel(cores)]

@@ -39,6 +39,10 @@ _INCLUDES = {
     "linear_bytes": ("requant_impl", "share"),
     "pool_bytes": ("requant_impl", "share"),
     "add_bytes": ("share",),
+    "lut": ("share",),
+    "move": ("bytes", "share"),
+    "resize": ("bytes", "requant_impl", "share"),
+    "softmax": ("share",),
 }
 _ARGUMENTS = {
     "depthwise_3x3": "strips",
@@ -52,6 +56,10 @@ _ARGUMENTS = {
     "linear_bytes": "linear_bytes",
     "pool_bytes": "pool",
     "add_bytes": "add_bytes",
+    "lut": "lut",
+    "move": "move",
+    "resize": "resize",
+    "softmax": "softmax",
 }
 
 

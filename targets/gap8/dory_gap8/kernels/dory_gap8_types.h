@@ -126,4 +126,44 @@ typedef struct {
   int32_t hi;
 } dory_gap8_add_bytes_t;
 
+/* Functions of one byte: table[256]. */
+typedef struct {
+  const void *x;
+  const void *table;
+  void *y;
+  int32_t elements;
+} dory_gap8_lut_t;
+
+/* Output element (h, w, c) is the element (h + row, w + column, c + channel) of the tile x[x_h][x_w][x_c],
+ * `value` outside of it: a byte, four times. */
+typedef struct {
+  const void *x;
+  void *y;
+  int32_t x_h, x_w, x_c;
+  int32_t y_h, y_w, y_c;
+  int32_t row, column, channel;
+  uint32_t value;
+} dory_gap8_move_t;
+
+/* taps: for all rows, then all columns of the output [first, second, weight of first, of second];
+ * height: rows. x_row ... y_column: where the tiles begin. */
+typedef struct {
+  const void *x;
+  const int32_t *taps;
+  void *y;
+  int32_t x_w, x_row, x_column;
+  int32_t y_h, y_w, y_c, y_row, y_column;
+  int32_t height;
+  dory_gap8_requant_t requant;
+} dory_gap8_resize_t;
+
+/* table: exponentials by the distance from the largest channel; channel: the first one of y. */
+typedef struct {
+  const void *x;
+  const int32_t *table;
+  void *y;
+  int32_t pixels, x_c, y_c, channel;
+  int32_t add, lo, hi;
+} dory_gap8_softmax_t;
+
 #endif

@@ -1,0 +1,293 @@
+"""Kernels of bytes without sums of products: tables, slices and padding, interpolation, softmax."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dory_core.api import (
+    FunctionCall,
+    Layer,
+    Lut,
+    Number,
+    OutputFile,
+    Pad,
+    Rejection,
+    Resize,
+    Slice,
+    Softmax,
+    WeightBlock,
+    ceil_div,
+    reject_type,
+)
+from dory_gap8 import calibration as cal
+from dory_gap8.backend.conv import tile_arguments
+from dory_gap8.backend.instance import (
+    ClusterKernel,
+    c_type,
+    call_text,
+    reject_channelwise,
+    sources,
+)
+from dory_gap8.backend.requant import Epilogue, epilogue, reject_requants
+
+if TYPE_CHECKING:
+    from dory_core.api import Tile
+
+_BYTES = ("u8", "i8")
+
+
+def _reject_bytes(layer: Layer) -> Rejection | None:
+    return reject_type(layer.inputs[0], "input", _BYTES) or reject_type(
+        layer.output, "output", _BYTES
+    )
+
+
+@dataclass(frozen=True)
+class LutKernel(ClusterKernel):
+    """Function of one byte, the same for all channels."""
+
+    name = "dory_gap8_lut"
+    summary = "function of one byte by a table"
+
+    def accepts(self, layer: Layer) -> Rejection | None:
+        """Bytes to bytes by one table."""
+        if not isinstance(layer.op, Lut):
+            return Rejection("it computes functions of one byte only", other_kind=True)
+        if layer.of(Lut).table.values.ndim == 2:
+            return Rejection("it has a table for each channel")
+        return _reject_bytes(layer)
+
+    def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
+        """Return the bytes of the table."""
+        return 256
+
+    def weight_block(
+        self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
+    ) -> WeightBlock:
+        """Encode the table; bytes that the input never has may stand for anything."""
+        values = np.clip(layer.of(Lut).table.values, layer.output.lo, layer.output.hi)
+        return WeightBlock(values.astype(np.int64).astype(np.uint8).tobytes(), {"weights": 0})
+
+    def cycles(self, layer: Layer, tile: Tile) -> Number:
+        """Four elements at a time."""
+        fours = ceil_div(ceil_div(tile.h * tile.w * tile.c_out, 4), self.cores)
+        return cal.CALL + fours * cal.LUT_FOUR
+
+    def symbol(self, layer: Layer) -> str:
+        """One for all layers."""
+        return self.name
+
+    def call(self, layer: Layer) -> FunctionCall:
+        """One call for all elements of the tile."""
+        arguments = (
+            ("x", "$x"),
+            ("table", "$weights"),
+            ("y", "$y"),
+            ("elements", "$y_h * $y_w * $y_c"),
+        )
+        return call_text(self.symbol(layer), "lut", arguments)
+
+    def sources(self, layer: Layer) -> tuple[OutputFile, ...]:
+        """The instance and the template."""
+        macros = (("DORY_CORES", str(self.cores)),)
+        return sources("lut", self.symbol(layer), "Function of one byte by a table.", macros)
+
+
+@dataclass(frozen=True)
+class MoveKernel(ClusterKernel):
+    """Slices of neighbours, and padding along any axis."""
+
+    name = "dory_gap8_move"
+    summary = "slices and padding of bytes"
+
+    def accepts(self, layer: Layer) -> Rejection | None:
+        """Bytes that stay what they are and keep their order."""
+        op = layer.op
+        if not isinstance(op, Slice | Pad):
+            return Rejection("it computes Slice and Pad only", other_kind=True)
+        if isinstance(op, Slice) and op.step != (1, 1, 1):
+            return Rejection("it takes neighbours only, not every second element or backwards")
+        if op.requants:
+            return Rejection("it has no requantisation behind copies")
+        if layer.inputs[0].type_name != layer.output.type_name:
+            return Rejection("its output has another type than its input")
+        return _reject_bytes(layer)
+
+    def cycles(self, layer: Layer, tile: Tile) -> Number:
+        """Pixels of a core, word by word."""
+        pixel = cal.MOVE_PIXEL + ceil_div(tile.c_out, 4) * cal.MOVE_WORD
+        return cal.CALL + ceil_div(tile.h * tile.w, self.cores) * pixel
+
+    def symbol(self, layer: Layer) -> str:
+        """One for all layers."""
+        return self.name
+
+    def call(self, layer: Layer) -> FunctionCall:
+        """One call with the places of the tiles."""
+        op, value = layer.op, 0
+        if isinstance(op, Pad):
+            begin, value = tuple(-n for n in op.before), op.value
+        else:
+            begin = layer.of(Slice).begin
+        channel, row, column = begin
+        arguments = (
+            *tile_arguments("x", "y", "x_h", "x_w", "x_c", "y_h", "y_w", "y_c"),
+            ("row", f"{row} + $y_row - $x_row"),
+            ("column", f"{column} + $y_column - $x_column"),
+            ("channel", f"{channel} + $y_channel - $x_channel"),
+            ("value", f"0x{(value & 255) * 0x01010101:08x}u"),
+        )
+        return call_text(self.symbol(layer), "move", arguments)
+
+    def sources(self, layer: Layer) -> tuple[OutputFile, ...]:
+        """The instance and the template."""
+        macros = (("DORY_CORES", str(self.cores)),)
+        return sources("move", self.symbol(layer), "Slices and padding of bytes.", macros)
+
+
+@dataclass(frozen=True)
+class ResizeKernel(ClusterKernel):
+    """Interpolation between two rows and two columns, or nearest neighbours."""
+
+    name = "dory_gap8_resize"
+    summary = "interpolation and nearest neighbours of bytes"
+
+    def accepts(self, layer: Layer) -> Rejection | None:
+        """Bytes; a requantisation that is the same for all channels."""
+        op = layer.op
+        if not isinstance(op, Resize):
+            return Rejection("it computes Resize only", other_kind=True)
+        if not op.requants and not op.is_gather:
+            return Rejection("its sums are not requantised")
+        if not op.requants and layer.inputs[0].type_name != layer.output.type_name:
+            return Rejection("its output has another type than its input")
+        return (
+            _reject_bytes(layer)
+            or reject_channelwise(op.requants)
+            or reject_requants(layer, op.requants)
+        )
+
+    def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
+        """Return the bytes of the taps of all rows and columns."""
+        return 16 * (layer.output.height + layer.output.width)
+
+    def weight_block(
+        self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
+    ) -> WeightBlock:
+        """Encode the taps of all rows, then of all columns."""
+        op = layer.of(Resize)
+        taps = np.concatenate([op.rows.values, op.columns.values])
+        return WeightBlock(taps.astype("<i4").tobytes(), {"weights": 0})
+
+    def cycles(self, layer: Layer, tile: Tile) -> Number:
+        """Pixels of a core, channel by channel."""
+        channels = ceil_div(tile.c_out, 4) * cal.MOVE_WORD
+        if layer.op.requants:
+            channels = tile.c_out * (cal.RESIZE_CHANNEL + self._epilogue(layer).step_cycles)
+        pixels = ceil_div(tile.h * tile.w, self.cores)
+        return cal.CALL + pixels * (cal.RESIZE_PIXEL + channels)
+
+    def symbol(self, layer: Layer) -> str:
+        """Types and requantisation."""
+        x, y = layer.inputs[0].type_name, layer.output.type_name
+        return f"{self.name}_{x}_{y}{self._epilogue(layer).suffix}"
+
+    def call(self, layer: Layer) -> FunctionCall:
+        """One call with the places of the tiles."""
+        chosen = self._epilogue(layer)
+        requant = (("requant", chosen.struct(arrays=False)),) if chosen.steps else ()
+        arguments = (
+            ("x", "$x"),
+            ("taps", "(const int32_t *)(const void *)$weights"),
+            ("y", "$y"),
+            *tile_arguments("x_w", "x_row", "x_column"),
+            *tile_arguments("y_h", "y_w", "y_c", "y_row", "y_column"),
+            ("height", str(layer.output.height)),
+            *requant,
+        )
+        return call_text(self.symbol(layer), "resize", arguments)
+
+    def sources(self, layer: Layer) -> tuple[OutputFile, ...]:
+        """The instance and the templates."""
+        x, y = layer.inputs[0].type_name, layer.output.type_name
+        macros = (
+            ("DORY_X_T", c_type(x)),
+            ("DORY_Y_T", c_type(y)),
+            ("DORY_CORES", str(self.cores)),
+            ("DORY_COPIES", str(int(not layer.op.requants))),
+            *self._epilogue(layer).macros,
+        )
+        purpose = f"Interpolation between two rows and two columns, {x} to {y}."
+        return sources("resize", self.symbol(layer), purpose, macros)
+
+    @staticmethod
+    def _epilogue(layer: Layer) -> Epilogue:
+        return epilogue(layer)
+
+
+@dataclass(frozen=True)
+class SoftmaxKernel(ClusterKernel):
+    """Softmax over the channels of each pixel, in the integers of TensorFlow Lite."""
+
+    name = "dory_gap8_softmax"
+    summary = "softmax of bytes"
+
+    def accepts(self, layer: Layer) -> Rejection | None:
+        """Bytes; what follows adds a zero point and clips."""
+        op = layer.op
+        if not isinstance(op, Softmax):
+            return Rejection("it computes Softmax only", other_kind=True)
+        steps = op.requants
+        adds = len(steps) == 1 and (steps[0].mul, steps[0].div) == ((1,), 1)
+        if not adds or len(steps[0].add) > 1 or steps[0].add_negative or steps[0].lo is None:
+            return Rejection("what follows it is more than a sum and a clip")
+        return _reject_bytes(layer)
+
+    def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
+        """Return the bytes of the exponentials."""
+        return 4 * 256
+
+    def weight_block(
+        self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
+    ) -> WeightBlock:
+        """Encode the exponentials."""
+        table = layer.of(Softmax).table.values
+        return WeightBlock(table.astype("<i4").tobytes(), {"weights": 0})
+
+    def cycles(self, layer: Layer, tile: Tile) -> Number:
+        """Pixels of a core: largest channel and sum, then shares."""
+        pixel = cal.SOFTMAX_PIXEL + tile.c_in * cal.SOFTMAX_SUM + tile.c_out * cal.SOFTMAX_SHARE
+        return cal.CALL + ceil_div(tile.h * tile.w, self.cores) * pixel
+
+    def symbol(self, layer: Layer) -> str:
+        """The types."""
+        return f"{self.name}_{layer.inputs[0].type_name}_{layer.output.type_name}"
+
+    def call(self, layer: Layer) -> FunctionCall:
+        """One call for the pixels of the tile."""
+        step = layer.op.requants[0]
+        arguments = (
+            ("x", "$x"),
+            ("table", "(const int32_t *)(const void *)$weights"),
+            ("y", "$y"),
+            ("pixels", "$y_h * $y_w"),
+            *tile_arguments("x_c", "y_c"),
+            ("channel", "$y_channel"),
+            ("add", str(step.add[0])),
+            ("lo", str(step.lo)),
+            ("hi", str(step.hi)),
+        )
+        return call_text(self.symbol(layer), "softmax", arguments)
+
+    def sources(self, layer: Layer) -> tuple[OutputFile, ...]:
+        """The instance and the template."""
+        x, y = layer.inputs[0].type_name, layer.output.type_name
+        macros = (
+            ("DORY_X_T", c_type(x)),
+            ("DORY_Y_T", c_type(y)),
+            ("DORY_CORES", str(self.cores)),
+        )
+        return sources("softmax", self.symbol(layer), f"Softmax, {x} to {y}.", macros)
