@@ -132,6 +132,11 @@ STRIP_BLOCK = 90
 STRIP_TRANSPOSE = 20
 STRIP_UNALIGNED = 4
 STRIP_CALL = 600
+# Any window in the 4x4 block, by counting instructions: copying parameters, entering the block with
+# a table of pointers, a run in it; storing the sixteen outputs of a block at their places.
+STRIP_TABLE = 150
+STRIP_TABLE_RUN = 24
+STRIP_SPREAD = 44
 
 # Pools, measured on the model of the chip. Maximum: a pixel, each of its taps, a word of a tap and
 # each further field of packed elements; 16-bit elements go one by one. Sum: a pixel, per tap and

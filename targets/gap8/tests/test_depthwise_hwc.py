@@ -242,8 +242,12 @@ def test_scratch_does_not_grow_with_the_image_beyond_a_walk() -> None:
     ],
 )
 def test_cycles_meet_the_measured_tiles(channels, size, window, measured) -> None:
-    """8 cores, 32-bit requantisation without clamp."""
-    step = requant([1] * channels, list(range(channels)), 1 << 8, 0, 255)
+    """8 cores, 32-bit requantisation without clamp; any window without the 4x4 block.
+
+    The block does not have a clip of two bounds.
+    """
+    lowest = 0 if max(window.kernel) <= 3 and window.dilations == (1, 1) else 1
+    step = requant([1] * channels, list(range(channels)), 1 << 8, lowest, 255)
     layer = _layer(
         channels,
         (size, size),
@@ -253,6 +257,26 @@ def test_cycles_meet_the_measured_tiles(channels, size, window, measured) -> Non
     )
     tile = make_tile(layer, channels, layer.output.height, layer.output.width)
     assert DepthwiseHwcKernel().cycles(layer, tile) == pytest.approx(measured, rel=0.08)
+
+
+def test_any_window_is_cheaper_in_the_block_from_some_outputs_on() -> None:
+    """A block of four outputs along the strip by four beside it shares the loads of weights."""
+    step = requant([1] * 16, list(range(16)), 1 << 8, 0, 255)
+    for size, least in ((5, 0.75), (7, 0.7)):
+        layer = _layer(16, (32, 32), _square(size), steps=(step,))
+        bounds = _layer(16, (32, 32), _square(size), steps=(replace(step, lo=1),))
+        tile = make_tile(layer, 16, 16, 16)
+        ratio = DepthwiseHwcKernel().cycles(layer, tile) / DepthwiseHwcKernel().cycles(bounds, tile)
+        assert least - 0.1 < ratio < least + 0.1
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+def test_any_window_in_blocks_and_what_is_left_over(stride: int) -> None:
+    windows = (_square(5, stride), _square(7, stride), _square(3, stride, dilation=2))
+    images = [(9, 12), (17, 41), (6, 13)]
+    HostLibrary(
+        [_whole(_layer(5, image, window)) for image in images for window in windows]
+    ).check()
 
 
 def test_sixteen_bit_inputs_are_left_to_the_other_kernel() -> None:

@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 MOST_TAPS = 49
 # Element types of inputs: the chip multiplies words of them.
 BLOCK_INPUTS = ("u8", "i8", "u16", "i16")
+# The form whose sums are left to C.
+RAW = "DORY_BLOCK_RAW"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,6 +72,16 @@ class Finish:
     token: str
     cycles: int
 
+    @property
+    def macros(self) -> tuple[tuple[str, str], ...]:
+        """The macros of ``dory_gap8_block_impl.h`` for the sums."""
+        return (
+            ("DORY_BLOCK_FORM", self.form),
+            ("DORY_BLOCK_REACH", str(int(self.reach))),
+            ("DORY_BLOCK_TURNED", str(int(self.turned))),
+            ("DORY_BLOCK_CLIP", self.clip),
+        )
+
 
 # Clips that the block has, and what they are called in a name; the others are left to C.
 _CLIPS = {
@@ -92,7 +104,7 @@ def _finish(epilogue: Epilogue, bits: int, channels: int) -> Finish:
         none = np.zeros((channels, 0), dtype=np.int64)
         raw = 10 * epilogue.cycles + cal.BLOCK_RAW
         clip = "DORY_BLOCK_NO_CLIP"
-        return Finish("DORY_BLOCK_RAW", False, False, clip, none, 0, 0, 0, "raw", raw)
+        return Finish(RAW, False, False, clip, none, 0, 0, 0, "raw", raw)
     limbs = epilogue.form == LIMBS
     macro, token = _CLIPS[epilogue.clip_form]
     form = ("t" if epilogue.turned else "") + ("c" if epilogue.reach else "")
@@ -171,7 +183,7 @@ class BlockKernel(ClusterKernel):
     def constants(self, layer: Layer) -> Constants:
         """Return the form of the weight block."""
         done = finish(layer)
-        raw = done.form == "DORY_BLOCK_RAW"
+        raw = done.form == RAW
         parameters = weighted_epilogue(layer).channel_bytes if raw else 0
         parameters += 4 * done.parameters.shape[1]
         return Constants(4, parameters, self.row_bytes(layer))
@@ -181,7 +193,7 @@ class BlockKernel(ClusterKernel):
         done = finish(layer)
         channel = self.row_bytes(layer) + 4 * done.parameters.shape[1]
         size = padded(tile.c_out) * channel
-        if done.form == "DORY_BLOCK_RAW":
+        if done.form == RAW:
             size = size + padded(tile.c_out) * weighted_epilogue(layer).channel_bytes
         return ceil_div(size, 8) * 8
 
@@ -194,7 +206,7 @@ class BlockKernel(ClusterKernel):
         four = -(-rows.shape[0] // 4) * 4
         parts: dict[str, int] = {}
         data = b""
-        if done.form == "DORY_BLOCK_RAW":
+        if done.form == RAW:
             epilogue = weighted_epilogue(layer)
             arrays = encode(epilogue, np.zeros((rows.shape[0], 0), np.int8), c_out)
             parts |= {n: o for n, o in arrays.parts.items() if n != "weights"}
@@ -295,7 +307,7 @@ class BlockKernel(ClusterKernel):
         x, y = layer.inputs[0].type_name, layer.output.type_name
         done = finish(layer)
         end = done.token
-        if done.form == "DORY_BLOCK_RAW":
+        if done.form == RAW:
             end += weighted_epilogue(layer).suffix
         return f"dory_gap8_{self.kind}_{'_'.join(tokens)}_{x}_i8_{y}_{end}"
 
@@ -320,10 +332,7 @@ class BlockKernel(ClusterKernel):
             ("DORY_Y_T", c_type(y)),
             ("DORY_CORES", str(self.cores)),
             ("DORY_BLOCK_SHARED", str(self._shared())),
-            ("DORY_BLOCK_FORM", done.form),
-            ("DORY_BLOCK_REACH", str(int(done.reach))),
-            ("DORY_BLOCK_TURNED", str(int(done.turned))),
-            ("DORY_BLOCK_CLIP", done.clip),
+            *done.macros,
             ("DORY_PASSES", str(passes(layer))),
             ("DORY_PADDED", str(int(any(window.pads)))),
             ("DORY_PAD_VALUE", str(window.pad_value)),
@@ -335,7 +344,7 @@ class BlockKernel(ClusterKernel):
         ):
             macros += [(f"DORY_{name}_H", str(pair[0])), (f"DORY_{name}_W", str(pair[1]))]
         macros += self._macros(layer)
-        if done.form == "DORY_BLOCK_RAW":
+        if done.form == RAW:
             macros += weighted_epilogue(layer).macros
         purpose = f"{self.summary}: {x} inputs, i8 weights, {y} outputs."
         return sources(self.kind, self.symbol(layer), purpose, macros)
@@ -347,7 +356,7 @@ class BlockKernel(ClusterKernel):
         """One call with the tile's sizes and padding."""
         done = finish(layer)
         scratch = self._needs_scratch(layer)
-        raw = done.form == "DORY_BLOCK_RAW"
+        raw = done.form == RAW
         names = ("x", "weights", "y", *(("scratch",) if scratch else ()))
         names = (*names, "x_h", "x_w", "x_c", "y_h", "y_w", "y_c")
         if any(layer.window.pads):
@@ -469,7 +478,7 @@ class WindowKernel(BlockKernel):
         either side, and through all rows where windows have one tap.
         """
         window, y = layer.window, layer.output
-        if finish(layer).form == "DORY_BLOCK_RAW" or y.channels % 4:
+        if finish(layer).form == RAW or y.channels % 4:
             return 0
         if window.kernel == window.strides == (1, 1):
             return 100

@@ -24,6 +24,7 @@ from dory_core.api import (
     reject_type,
 )
 from dory_gap8 import calibration as cal
+from dory_gap8.backend.block import RAW, finish
 from dory_gap8.backend.conv import tile_arguments
 from dory_gap8.backend.dense import reject_weighted, weighted_epilogue
 from dory_gap8.backend.instance import (
@@ -47,6 +48,8 @@ STRIP = LANES = 4
 _TYPICAL = 16
 # Outputs along b whose inputs are in the scratch at a time: filters up to 3x3, any window.
 WALK, WALK_ANY = 32, 16
+# Outputs along b from which on the 4x4 block computes any window.
+BLOCK_LEAST = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +86,23 @@ class Form:
         return 12 * self.passes if self.stride else 4 * STRIP * self.words * self.kernel[1]
 
     @property
+    def runs(self) -> int:
+        """Runs of words that are neighbours in the scratch: one without dilation along b."""
+        return 1 if self.dilations[1] == 1 else self.kernel[1]
+
+    @property
+    def run_words(self) -> int:
+        """Words of a run."""
+        return self.words * self.kernel[1] // self.runs
+
+    @property
     def quad(self) -> int:
         """Cycles of the sums of four outputs."""
         if self.stride:
             quad = cal.STRIP_S1 if self.stride == 1 else cal.STRIP_S2
             return quad + cal.STRIP_PASS * (self.passes - 1)
-        runs = 1 if self.dilations[1] == 1 else self.kernel[1]
         words = self.words * self.kernel[1]
-        return cal.STRIP_ANY + runs * cal.STRIP_RUN + words * cal.STRIP_WORD
+        return cal.STRIP_ANY + self.runs * cal.STRIP_RUN + words * cal.STRIP_WORD
 
     @property
     def channel(self) -> int:
@@ -195,7 +207,11 @@ class DepthwiseHwcKernel(ClusterKernel):
         _, b = form.axes(tile.h, tile.w)
         blocks = form.stride + 1 if form.stride else form.words
         longest = WALK if form.stride else WALK_ANY
-        return self.cores * 4 * LANES * blocks * form.columns(minimum(b, longest))
+        columns = form.columns(minimum(b, longest))
+        longest_b = form.axes(layer.output.height, layer.output.width)[1]
+        if not form.stride and finish(layer).form != RAW and longest_b >= BLOCK_LEAST:
+            columns = columns + 3 * form.strides[1]  # whole blocks of four outputs
+        return self.cores * 4 * LANES * blocks * columns
 
     def constants(self, layer: Layer) -> Constants:
         """Return the form of the weight block."""
@@ -229,7 +245,20 @@ class DepthwiseHwcKernel(ClusterKernel):
             blocks = ceil_div(units, per_strip) * form.words
         column = cal.STRIP_TRANSPOSE + cal.STRIP_UNALIGNED * minimum(tile.c_in % LANES, 1)
         block = cal.STRIP_BLOCK + form.columns(walk) * column
-        return cal.STRIP_CALL + units * (form.channel + walk * quad) + blocks * block
+        unit = walk * quad
+        if finish(layer).form != RAW and not form.stride and form.run_words >= 2:
+            unit = minimum(unit, self._in_blocks(layer, walk))
+        return cal.STRIP_CALL + units * (form.channel + unit) + blocks * block
+
+    @staticmethod
+    def _in_blocks(layer: Layer, walk: Number) -> Number:
+        """Return the cycles of a channel of a strip of any window in blocks of four by four."""
+        form, done = form_of(layer), finish(layer)
+        four = (cal.BLOCK_STEP * form.runs * form.run_words + 16 * done.cycles) // 10
+        four += cal.BLOCK_GROUP + cal.BLOCK_SEGMENT * (form.runs - 1)
+        four += cal.BLOCK_FOURS + cal.BLOCK_FOURS_SEGMENT * form.runs + cal.STRIP_SPREAD
+        table = cal.STRIP_TABLE + cal.STRIP_TABLE_RUN * form.runs
+        return table + ceil_div(walk, 4) * four
 
     def _outputs(self, layer: Layer) -> int:
         """Return the cycles from the sums of four outputs to what is stored."""
@@ -286,7 +315,12 @@ class DepthwiseHwcKernel(ClusterKernel):
         x, y = layer.inputs[0].type_name, layer.output.type_name
         chosen, form = weighted_epilogue(layer), form_of(layer)
         end = f"{chosen.bits}-bit requantisation" if chosen.steps else "no requantisation"
-        own: tuple[tuple[str, str], ...] = (("DORY_WALK", str(WALK_ANY)),)
+        own: tuple[tuple[str, str], ...] = (
+            ("DORY_WALK", str(WALK_ANY)),
+            ("DORY_LANES", "4"),
+            ("DORY_STRIP_BLOCK", str(int(finish(layer).form != RAW))),
+            *finish(layer).macros,
+        )
         if form.stride:
             assembly = str(int(self._in_assembly(layer)))
             own = (

@@ -31,7 +31,7 @@ _INCLUDES = {
     "gather": ("block_tile", "block_impl", "block_asm", "requant_impl", "share"),
     "linear": ("matmul_impl", "packed", "requant_impl", "share"),
     "depthwise_3x3": ("depthwise_3x3_asm", "depthwise_strips", "requant_impl", "share"),
-    "depthwise_any": ("depthwise_strips", "requant_impl", "share"),
+    "depthwise_any": ("block_impl", "block_asm", "depthwise_strips", "requant_impl", "share"),
     "depthwise": ("packed", "requant_impl", "share"),
     "maxpool": ("packed", "share"),
     "avgpool": ("packed", "requant_impl", "share"),
