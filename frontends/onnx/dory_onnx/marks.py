@@ -15,8 +15,6 @@ _READERS = {
     "QuantizeLinear": _QDQ,
     "DequantizeLinear": _QDQ,
     "QLinear": _QDQ,
-    "ConvInteger": _QDQ,
-    "MatMulInteger": _QDQ,
 }
 
 #: What to do about a network of floats.

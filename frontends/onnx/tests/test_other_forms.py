@@ -34,7 +34,6 @@ def test_a_float_network_is_not_quantised(matrix: bool, tmp_path: Path) -> None:
         ("QuantizeLinear", "qdq"),
         ("DequantizeLinear", "qdq"),
         ("QLinearConv", "qdq"),
-        ("ConvInteger", "qdq"),
         ("RequantShift", "deeploy"),
     ],
 )

@@ -137,6 +137,17 @@ def test_a_prepared_model_has_a_batch_of_one_and_no_batch_normalisation(
     assert max(o.version for o in model.proto.opset_import if o.domain == "") >= 13
 
 
+def test_constants_that_are_listed_as_inputs_are_no_inputs(tmp_path: Path) -> None:
+    model = network().model()
+    for tensor in model.graph.initializer:
+        value = helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
+        model.graph.input.append(value)
+    onnx.save(model, str(tmp_path / "net.onnx"))
+    ready = prepare(tmp_path / "net.onnx")
+    assert dict(ready.inputs) == INPUT
+    assert "BatchNormalization" not in [node.op_type for node in ready.proto.graph.node]
+
+
 def test_dynamic_sizes_are_refused(tmp_path: Path) -> None:
     with pytest.raises(NotSupported, match=r"'image' has the dynamic shape \[1, 3, height, 8\]"):
         prepare(saved(network(), tmp_path, ("batch", 3, "height", 8)))
@@ -269,6 +280,17 @@ def test_operators_left_in_float_are_named_with_the_reason(tmp_path: Path) -> No
     (one,) = left_in_float(proto)
     assert (one.op, one.reason) == ("Elu", "onnxruntime's quantiser does not quantise Elu")
     _, proto, _ = quantised(network(), tmp_path)
+    assert left_in_float(proto) == ()
+
+
+def test_moving_the_input_is_no_arithmetic_in_float(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    builder = OnnxBuilder(SHAPE, opset=17)
+    builder.node("Transpose", builder.value, perm=[0, 2, 3, 1])
+    builder.node("Flatten", builder.value, axis=1)
+    weights = builder.constant(random.standard_normal((4, 192)))
+    builder.node("Gemm", builder.value, weights, transB=1)
+    _, proto, _ = quantised(builder, tmp_path)
     assert left_in_float(proto) == ()
 
 

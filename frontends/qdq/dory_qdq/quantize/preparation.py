@@ -38,7 +38,7 @@ def prepare(path: Path) -> FloatModel:
     _fix_batch(path, proto)
     proto = _with_opset(path, proto)
     optimised = _optimised(path, proto)
-    shapes = {value.name: _static_shape(path, value) for value in _inputs(optimised)}
+    shapes = {value.name: _static_shape(path, value) for value in optimised.graph.input}
     return FloatModel(optimised, MappingProxyType(shapes))
 
 
@@ -71,19 +71,15 @@ def _check_float(path: Path, proto: Any) -> None:
             )
 
 
-def _inputs(proto: Any) -> list[Any]:
-    stored = {tensor.name for tensor in proto.graph.initializer}
-    return [value for value in proto.graph.input if value.name not in stored]
-
-
 def _fix_batch(path: Path, proto: Any) -> None:
     """Set a batch that the file leaves open to 1, at inputs and outputs."""
     import onnx
 
-    if not _inputs(proto):
+    _remove_constant_inputs(proto)
+    if not proto.graph.input:
         raise NotSupported(f"{path.name}: it has no input", _EXPORT_HINT)
     names = set()
-    for value in _inputs(proto):
+    for value in proto.graph.input:
         tensor = value.type.tensor_type
         if tensor.elem_type != onnx.TensorProto.FLOAT:
             kind = onnx.helper.tensor_dtype_to_string(tensor.elem_type).removeprefix("TensorProto.")
@@ -105,6 +101,14 @@ def _fix_batch(path: Path, proto: Any) -> None:
         for dim in value.type.tensor_type.shape.dim:
             if dim.dim_param and dim.dim_param in names:
                 dim.dim_value = 1
+
+
+def _remove_constant_inputs(proto: Any) -> None:
+    """Make constants of what older exporters list as inputs, too: only constants are folded."""
+    stored = {tensor.name for tensor in proto.graph.initializer}
+    kept = [value for value in proto.graph.input if value.name not in stored]
+    del proto.graph.input[:]
+    proto.graph.input.extend(kept)
 
 
 def _static_shape(path: Path, value: Any) -> tuple[int, ...]:

@@ -16,6 +16,7 @@ from dory_qdq.quantize.samples import Samples
 _COMPARED = 32  # samples for the noise; more change it by fractions of a decibel
 _SUFFIX = "_QuantizeLinear_Input"  # the quantiser renames what feeds a network output
 _QUANTISERS = ("QuantizeLinear", "DequantizeLinear")
+_MOVERS = ("Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,10 @@ def accuracy_of(model: FloatModel, quantised: Any, samples: Samples) -> Accuracy
 
 
 def left_in_float(quantised: Any) -> tuple[LeftInFloat, ...]:
-    """Return the operators whose inputs or results are not stored in integers, and why."""
+    """Return the operators whose inputs or results are not stored in integers, and why.
+
+    Those that only move the network's input in front of its QuantizeLinear are none.
+    """
     from onnxruntime.quantization.registry import QDQRegistry, QLinearOpsRegistry
 
     known = set(QDQRegistry) | set(QLinearOpsRegistry)
@@ -95,12 +99,16 @@ def left_in_float(quantised: Any) -> tuple[LeftInFloat, ...]:
     makers = {output: node for node in graph.node for output in node.output}
     constants = {tensor.name for tensor in graph.initializer}
     readers: dict[str, list[Any]] = {}
+    moved = {value.name for value in graph.input}
     for node in graph.node:
         for name in node.input:
             readers.setdefault(name, []).append(node)
     found = []
     for node in graph.node:
         if node.op_type in (*_QUANTISERS, "Constant"):
+            continue
+        if node.op_type in _MOVERS and node.input[0] in moved:
+            moved.update(node.output)
             continue
         reason = _reason(node, known, makers, constants, readers)
         if reason:

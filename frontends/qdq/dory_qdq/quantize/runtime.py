@@ -27,9 +27,10 @@ _ERRORS = (
 
 
 def need_onnxruntime() -> None:
-    """Raise ToolMissing when onnxruntime or its quantiser cannot be imported."""
+    """Silence onnxruntime; raise ToolMissing when it or its quantiser cannot be imported."""
     try:
         importlib.import_module("onnxruntime.quantization")
+        importlib.import_module("onnxruntime").set_default_logger_severity(_FATAL)
     except ImportError as error:
         raise ToolMissing(
             f"onnxruntime cannot be imported: {error}", 'pip install "dory-qdq[quantize]"'
