@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from dory_core.errors import NotSupported
 from dory_core.ir import Graph, Layer, Tensor
 from dory_core.ir.features import OTHER_OPERAND, features_of
-from dory_core.kernel import Kernel, Rejection, Traits
+from dory_core.kernel import Kernel, Rejection, Traits, kernel_error
 
 #: The candidate kernels of a layer, best first.
 Candidates = Callable[[Layer], Sequence[Kernel]]
@@ -163,9 +163,13 @@ def _ask(kernel: Kernel, layer: Layer) -> BoundKernel | Rejection:
     missing = sorted(features_of(layer) - kernel.features)
     if OTHER_OPERAND in missing:  # a kernel may take two tensors of one shape for granted
         return Rejection(f"it does not know {OTHER_OPERAND}", other_kind=True)
-    rejection = kernel.accepts(layer)
-    if rejection is not None:
+    rejection: object = kernel.accepts(layer)
+    if isinstance(rejection, Rejection):
         return rejection
+    if rejection is not None:
+        raise kernel_error(
+            kernel, layer, f"answers {rejection!r} to accepts(), not None or a Rejection"
+        )
     if missing:
         return Rejection(f"it does not know {missing[0]}")
     bound = bind_kernel(kernel, layer)

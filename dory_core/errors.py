@@ -60,3 +60,13 @@ class ToolMissing(DoryError):
     """A compiler, sanitizer or emulator is missing."""
 
     exit_code = 6
+
+
+class PluginError(DoryError):
+    """A plugin raised, returned or declared something that it must not: a bug of the plugin."""
+
+
+def declared_in(thing: object) -> str:
+    """Return the module of what a plugin made, for messages: it names the plugin's package."""
+    owner = thing if isinstance(thing, type) or callable(thing) else type(thing)
+    return str(getattr(owner, "__module__", type(thing).__module__))

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import Any
+
+from dory_core.errors import PluginError
 
 # Widths of elements in memory. Those below 8 are packed along the channels of a pixel.
 STORAGE_BITS = (2, 4, 8, 16, 32)
@@ -414,10 +416,28 @@ class TargetContext:
 
 @dataclass(frozen=True, slots=True)
 class OutputFile:
-    """A file of an application: path relative to its directory, and its content."""
+    """A file of an application: path relative to its directory, and its content.
+
+    Raises PluginError for a path that leaves the directory or is not written in its plain form.
+    """
 
     path: str
     content: str | bytes
+
+    def __post_init__(self) -> None:
+        plain = self.path.isprintable() and not self.path.startswith("-") and "\\" not in self.path
+        parts = PurePosixPath(self.path).parts
+        inside = parts and parts[0] != "/" and ".." not in parts
+        if not (plain and inside and str(PurePosixPath(self.path)) == self.path):
+            raise PluginError(
+                f"an application has no place for a file called {self.path!r}",
+                "a plugin names files by plain paths relative to the application, such as src/a.c",
+            )
+        if not isinstance(self.content, (str, bytes)):
+            raise PluginError(
+                f"the content of file {self.path!r} is {type(self.content).__name__}",
+                "a plugin gives text or bytes",
+            )
 
     @classmethod
     def from_package(cls, source: Path, path: str) -> OutputFile:

@@ -9,9 +9,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from math import isfinite
 from types import MappingProxyType
+from typing import Any
 
+from dory_core.errors import PluginError, declared_in
 from dory_core.expr import Number
 from dory_core.hardware import OutputFile
 from dory_core.ir import Layer, MaxPool, Tensor
@@ -52,6 +56,16 @@ class Term:
     name: str
     weight: float
     value: Number
+
+    def __post_init__(self) -> None:
+        weight: object = self.weight
+        number = isinstance(weight, (int, float)) and not isinstance(weight, bool)
+        if not number or not isfinite(2 * self.weight) or 2 * self.weight % 1:
+            raise PluginError(
+                f"term {self.name!r} of the objective has the weight {weight!r}, which is no "
+                "multiple of 1/2",
+                "report this to the authors of the plugin that declares the term",
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,6 +264,33 @@ class Kernel(ABC):
     @abstractmethod
     def sources(self, layer: Layer) -> tuple[OutputFile, ...]:
         """Return every file that the call needs, at paths below ``kernels/``."""
+
+
+def kernel_error(kernel: Kernel, layer: Layer, what: str) -> PluginError:
+    """Return the error of a kernel that does not keep to its contract."""
+    return PluginError(
+        f"{layer.op.kind} '{layer.op.name}': kernel {kernel.name} of {declared_in(kernel)} {what}",
+        "report this to the authors of the kernel",
+    )
+
+
+def declared_cycles(kernel: Kernel, layer: Layer, tile: Tile) -> int:
+    """Return the estimated cycles of one call on a tile of integers. Raises PluginError."""
+    return _declared(kernel, layer, "cycles", kernel.cycles(layer, tile))
+
+
+def declared_weight_bytes(kernel: Kernel, layer: Layer, tile: Tile) -> int:
+    """Return the size of the constants of a tile of integers. Raises PluginError."""
+    return _declared(kernel, layer, "weight_bytes", kernel.weight_bytes(layer, tile))
+
+
+def _declared(kernel: Kernel, layer: Layer, what: str, value: Any) -> int:
+    number = -1
+    with suppress(TypeError, ValueError, OverflowError):
+        number = int(value)
+    if number < 0:
+        raise kernel_error(kernel, layer, f"says that its {what} are {value!r}")
+    return number
 
 
 class MemoryAccesses(ABC):

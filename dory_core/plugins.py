@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from dory_core.discovery import PluginState, advertising, installed
-from dory_core.errors import DoryError, UsageError
+from dory_core.errors import DoryError, PluginError, UsageError
 from dory_core.hooks import Hook, Refused, describe, hooks_of, specifications
 
 # `dory --help` loads this module: it does without the records and without importlib.metadata.
@@ -50,10 +50,6 @@ _RECORDS = {
 }
 
 log = logging.getLogger("dory")
-
-
-class PluginError(DoryError):
-    """A hook of a plugin raised or returned something that it must not: a bug of the plugin."""
 
 
 def _same(thing: Any) -> Any:

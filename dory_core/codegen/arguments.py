@@ -78,4 +78,7 @@ def _members(path: str, fields: Fields) -> Iterator[tuple[str, str | StructValue
 
 
 def _substituted(text: Template, names: Names) -> str:
+    for match in text.pattern.finditer(text.template):
+        if match["invalid"] is not None:  # a $ that begins no name
+            names(text.template[match.end() :].partition(",")[0])
     return text.substitute({name: names(name).atom for name in text.get_identifiers()})

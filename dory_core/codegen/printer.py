@@ -10,11 +10,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from dory_core.codegen.arguments import call_lines
+from dory_core.codegen.arguments import ArgumentText, call_lines
 from dory_core.codegen.cexpr import c_type, wrapped
 from dory_core.codegen.copies import INDENT, Copies
 from dory_core.codegen.names import layer_parameters, layer_symbol
 from dory_core.codegen.values import Values
+from dory_core.errors import PluginError
 from dory_core.expr import Expr
 from dory_core.plan import LayerStep
 from dory_core.plan.operations import (
@@ -131,9 +132,7 @@ class _Printer:
 
     def _main(self) -> Iterator[str]:
         call = next(op for op in all_operations(self.program) if isinstance(op, Call))
-        before, self.call = call_lines(
-            call.call, lambda name: self.values.argument(call.arguments[name])
-        )
+        before, self.call = call_lines(call.call, lambda name: self._argument(call, name))
         if self.program.loop is not None and not self.values.single:
             yield from self._counters(self.program.loop)
         yield from self.copies.declarations()
@@ -141,6 +140,18 @@ class _Printer:
             yield "/* Of the kernel: what is equal for all tiles. The loop sets the rest. */"
         yield from before
         yield from self._lines(self.program.operations)
+
+    def _argument(self, call: Call, name: str) -> ArgumentText:
+        """Return what a ``$name`` of the kernel's call stands for; raises PluginError."""
+        if name not in call.arguments:
+            known = ", ".join(f"${key}" for key in sorted(call.arguments))
+            layer, kernel = self.step.layer.op, self.step.kernel
+            raise PluginError(
+                f"{layer.kind} '{layer.name}': kernel {kernel.name} is called with ${name}, which "
+                f"is unknown; known are {known}",
+                "report this to the authors of the kernel",
+            )
+        return self.values.argument(call.arguments[name])
 
     def _counters(self, loop: Loop) -> Iterator[str]:
         """Yield the declarations of what a loop along several axes counts."""

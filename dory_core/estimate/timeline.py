@@ -20,6 +20,7 @@ from dory_core.hardware import Link, MemoryHierarchy
 from dory_core.ir import Layer, Linear, pixel_bytes
 from dory_core.ir.geometry import Tile
 from dory_core.ir.places import whole_axes
+from dory_core.kernel import declared_cycles
 from dory_core.tiles.schedule import Schedule, TileStep
 
 
@@ -136,7 +137,7 @@ class LayerCosts:
         """Return the cycles of the kernel on a tile of these sizes."""
         key = (c_out, h, w, c_in, x_h, x_w)
         if key not in self._compute:
-            self._compute[key] = int(self.kernel.cycles(self.layer, Tile(*key)))
+            self._compute[key] = declared_cycles(self.kernel, self.layer, Tile(*key))
         return self._compute[key]
 
     def load_x(self, rows: int, columns: int, channels: int) -> tuple[Charge, ...]:

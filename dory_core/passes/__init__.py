@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from dory_core.errors import DoryError
-
-if TYPE_CHECKING:
-    from dory_core.ir import Graph
+from dory_core.errors import DoryError, PluginError, declared_in
+from dory_core.ir import Graph
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +48,13 @@ def _run(step: Pass, graph: Graph) -> Graph:
         error.message = f"pass {step.name!r}: {error.message}"
         error.args = (error.message,)
         raise
+    given: object = after
+    if not isinstance(given, Graph):
+        raise PluginError(
+            f"pass {step.name!r} of {declared_in(step.run)} returned {type(given).__name__}, not a "
+            "Graph",
+            "report this to the authors of the pass",
+        )
     if _outline(after) != _outline(graph):
         raise DoryError(f"pass {step.name!r} changed which layers, inputs or outputs there are")
     return after

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from dory_core.blocks import align_up
-from dory_core.errors import DoryError
+from dory_core.hardware import BUFFER_ALIGNMENT
 from dory_core.ir import Layer
+from dory_core.kernel import kernel_error
 from dory_core.plan import LayerWeights, WeightChunk, WeightTile
 from dory_core.tiles.schedule import Schedule
 from dory_core.tiling.outer import Split, group_spans
@@ -67,13 +68,13 @@ def encode_chunks(
     the group. unit, chunk_unit: blocks are padded to multiples of the one, chunks start on
     multiples of the other.
 
-    Raises: DoryError when a block of the kernel is larger than it said.
+    Raises: PluginError when the largest block of the kernel has another size than it said.
     """
     if not has_constants(tiled):
         return ()
     kernel, most = tiled.kernel, weight_buffer_bytes(tiled)
     chunks: list[WeightChunk] = []
-    offset = 0
+    offset = largest = 0
     for first, schedule in groups:
         data = bytearray()
         rows: list[tuple[WeightTile, ...]] = []
@@ -86,20 +87,23 @@ def encode_chunks(
                     (source.start, source.start + source.size),
                 )
                 if block is None:
-                    raise TypeError(f"kernel {kernel.name} has weight_bytes but no weight_block")
+                    raise kernel_error(kernel, layer, "has weight_bytes but no weight_block")
                 if len(block.data) > most:
-                    raise DoryError(
-                        f"{layer.op.kind} '{layer.op.name}': a weight_block of kernel "
-                        f"{kernel.name} has {len(block.data)} bytes, its weight_bytes says {most}",
-                        "report this to the authors of the kernel",
-                    )
+                    raise kernel_error(kernel, layer, _other_size(len(block.data), most))
+                largest = max(largest, len(block.data))
                 padded = block.data + bytes(-len(block.data) % unit)
                 row.append(WeightTile(len(data), len(padded), output.size, block.parts))
                 data += padded
             rows.append(tuple(row))
         chunks.append(WeightChunk(offset, bytes(data), tuple(rows)))
         offset += align_up(len(data), max(WORD, chunk_unit))
+    if align_up(largest, BUFFER_ALIGNMENT) < most:
+        raise kernel_error(kernel, layer, _other_size(largest, most))
     return tuple(chunks)
+
+
+def _other_size(found: int, said: int) -> str:
+    return f"has a weight_block of {found} bytes, its weight_bytes says {said}"
 
 
 def table_size(chunks: Sequence[WeightChunk]) -> int:

@@ -26,7 +26,7 @@ from dory_core.ir.geometry import (
     is_channelwise,
     partial_sum_bytes,
 )
-from dory_core.kernel import OPERANDS
+from dory_core.kernel import OPERANDS, kernel_error
 from dory_core.tiles.boxes import tile_bytes
 
 WEIGHTS_OUTER = "c_out,h,w,c_in"
@@ -233,6 +233,10 @@ def l1_buffers(
     split = tile.c_in < extent(layer).c_in if not is_channelwise(layer) else 0
     kernel, traits = bound.kernel, bound.traits
     weights = 0 if traits.fetches else kernel.weight_bytes(layer, tile)
+    scratch = kernel.scratch_bytes(layer, tile)
+    for what, size in (("weight_bytes", weights), ("scratch_bytes", scratch)):
+        if isinstance(size, int) and size < 0:
+            raise kernel_error(kernel, layer, f"says that its {what} are {size}")
     candidates = [
         L1Buffer(name, _aligned(tile_bytes(layer, name, layout, tile)), buffering.x)
         for name, _, layout in zip(OPERANDS, layer.inputs, traits.inputs, strict=False)
@@ -241,7 +245,7 @@ def l1_buffers(
         L1Buffer("w", _aligned(weights), buffering.w),
         L1Buffer("y", _aligned(tile_bytes(layer, "y", traits.output, tile)), buffering.y),
         L1Buffer("psum", _aligned(partial_sum_bytes(tile)) * split, 1),
-        L1Buffer("scratch", _aligned(kernel.scratch_bytes(layer, tile)), 1),
+        L1Buffer("scratch", _aligned(scratch), 1),
     ]
     return tuple(b for b in candidates if not _is_zero(b.bytes))
 

@@ -17,7 +17,13 @@ from dory_core.estimate.timeline import Event, LayerEstimate, PartTimeline, Traf
 from dory_core.hardware import MemoryHierarchy
 from dory_core.ir import Layer, Linear
 from dory_core.ir.geometry import Tile, extent, make_tile
-from dory_core.kernel import OPERANDS, Kernel, MemoryAccesses
+from dory_core.kernel import (
+    OPERANDS,
+    Kernel,
+    MemoryAccesses,
+    declared_cycles,
+    declared_weight_bytes,
+)
 from dory_core.tiles.boxes import fetch_constraints
 from dory_core.tiles.schedule import Buffering, L1Buffer, Schedule, l1_buffers, make_schedule
 from dory_core.tiles.tiling import Tiling
@@ -74,7 +80,7 @@ def whole_layer(
             "raise --l1 if the chip has more, or make the layer smaller",
             used,
         )
-    has_weights = int(kernel.weight_bytes(layer, tile)) > 0
+    has_weights = declared_weight_bytes(kernel, layer, tile) > 0
     schedule = make_schedule(layer, tile, _SINGLE, has_weights=has_weights)
     tiling = Tiling(tile, _SINGLE, buffers, budget_bytes, (), "whole")
     estimate = whole_timeline(layer, kernel, hierarchy).estimate
@@ -94,7 +100,7 @@ def whole_timeline(
     part: the one tile of a part of the layer, None for all of it.
     """
     tile = whole_tile(layer) if part is None else _part_tile(layer, part)
-    compute = int(kernel.cycles(layer, tile))
+    compute = declared_cycles(kernel, layer, tile)
     places = {name: hierarchy.level(2).memories[memories.get(name, 0)] for name in (*OPERANDS, "y")}
     places["w"] = hierarchy.level(hierarchy.constants_level).memories[0]
     waiting = 0
