@@ -13,6 +13,7 @@ import importlib.util
 import inspect
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,10 +48,7 @@ SECTIONS = {
     ),
     "Runners": (
         "dory_core.application",
-        "dory_core.simulate.build",
-        "dory_core.simulate.cache",
-        "dory_core.simulate.compiler",
-        "dory_core.simulate.process",
+        "dory_core.simulate",
         "dory_core.simulate.result",
         "dory_core.simulate.runner",
     ),
@@ -98,17 +96,27 @@ def _parts(docstring: str) -> tuple[str, str]:
 
 
 def api_text() -> str:
-    """Return docs/api.md; KeyError when a module of a name is in no section, or in two."""
-    homes = [module for modules in SECTIONS.values() for module in modules]
-    known = {*api.HOMES.values()}
-    if sorted(homes) != sorted(known):
-        raise KeyError(f"SECTIONS differ: {sorted({*homes} ^ known)}")
-    parts = [_INTRODUCTION]
+    """Return docs/api.md; KeyError when a name is in no section, or in two."""
+    homes = [home for modules in SECTIONS.values() for home in modules]
+    parts, listed = [_INTRODUCTION], []
     for title, modules in SECTIONS.items():
         parts.append(f"\n## {title}\n")
-        names = [name for home in modules for name, at in api.HOMES.items() if at == home]
+        names = [name for home in modules for name in _at(home, homes)]
         parts += [_name(api, name) for name in names]
+        listed += names
+    if sorted(listed) != sorted(api.HOMES):
+        raise KeyError(f"SECTIONS differ: {sorted({*listed} ^ {*api.HOMES})}")
     return "".join(parts)
+
+
+def _at(home: str, homes: Sequence[str]) -> list[str]:
+    """Return the names of a module, or of a package that is listed for itself."""
+    paths = {name: f"{module}.{name}" for name, module in api.HOMES.items()}
+    return [
+        name
+        for name, module in api.HOMES.items()
+        if paths[name] == home or (module == home and paths[name] not in homes)
+    ]
 
 
 def onnx_text() -> str:
@@ -147,12 +155,30 @@ def _comment(module: Any, name: str) -> str:
 
 
 def _module(name: str, module: Any) -> str:
-    """Return the options that a module of the core offers to commands, and its functions."""
-    found = {key: getattr(module, key) for key in getattr(module, "__all__", dir(module))}
+    """Return what a module offers: its types, its functions, and the names of the others."""
+    found = {key: getattr(module, key) for key in _names(module)}
+    classes = {key: value for key, value in found.items() if inspect.isclass(value)}
     functions = {key: value for key, value in found.items() if inspect.isfunction(value)}
-    others = ", ".join(f"`{name}.{key}`" for key in found if key not in functions)
-    text = "".join(_member(name, key, value) for key, value in functions.items())
-    return f"\nTypes and values: {others}.\n{text}"
+    others = ", ".join(f"`{name}.{key}`" for key in found if key not in classes | functions)
+    text = f"\nTypes and values: {others}.\n" if others else ""
+    for key, value in classes.items():
+        text += _member(name, key, value)
+        text += "".join(_member(f"{name}.{key}", *member) for member in _members(value))
+    return text + "".join(_member(name, key, value) for key, value in functions.items())
+
+
+def _names(module: Any) -> list[str]:
+    """Return the names that a module lists, else those that it defines."""
+    if hasattr(module, "HOMES"):
+        return dir(module)
+    listed = getattr(module, "__all__", None)
+    own = (key for key, value in vars(module).items() if _is_own(module, value))
+    return list(listed or own)
+
+
+def _is_own(module: Any, value: Any) -> bool:
+    kinds = (inspect.isclass, inspect.isfunction)
+    return any(kind(value) for kind in kinds) and value.__module__ == module.__name__
 
 
 def _entry(heading: str, docstring: str) -> str:
@@ -172,7 +198,9 @@ def _members(thing: type) -> list[tuple[str, Any]]:
 
 
 def _member(owner: str, name: str, found: Any) -> str:
-    if isinstance(found, property):
+    if inspect.isclass(found):
+        heading, docstring = name, inspect.getdoc(found) or ""
+    elif isinstance(found, property):
         heading, docstring = name, inspect.getdoc(found.fget) or ""
     else:
         function = getattr(found, "__func__", found)

@@ -10,11 +10,11 @@ from dory_core.ir.graph import (
     pixel_bytes,
     storage_for,
 )
-from dory_core.ir.movers import Concat, Pad, Reshape, Resize, Slice, Transpose
 from dory_core.ir.ops import (
     Add,
     ArgMax,
     AvgPool,
+    Concat,
     Conv,
     ConvTranspose,
     Linear,
@@ -24,9 +24,14 @@ from dory_core.ir.ops import (
     Minimum,
     Mul,
     Op,
+    Pad,
     Pairwise,
     RealMean,
+    Reshape,
+    Resize,
+    Slice,
     Softmax,
+    Transpose,
     Window,
 )
 from dory_core.ir.requant import Requant, float_requant, mean_requant, requant

@@ -17,11 +17,11 @@ import numpy as np
 from dory_core.ir.array import Array
 from dory_core.ir.channels import parse_removed
 from dory_core.ir.graph import Graph, LayerRanges, State, Tensor, check_states
-from dory_core.ir.movers import Concat, Pad, Reshape, Resize, Slice, Transpose
 from dory_core.ir.ops import (
     Add,
     ArgMax,
     AvgPool,
+    Concat,
     Conv,
     ConvTranspose,
     Linear,
@@ -31,9 +31,14 @@ from dory_core.ir.ops import (
     Minimum,
     Mul,
     Op,
+    Pad,
     Pairwise,
     RealMean,
+    Reshape,
+    Resize,
+    Slice,
     Softmax,
+    Transpose,
     Window,
 )
 from dory_core.ir.ranges import infer_layer

@@ -11,17 +11,22 @@ import re
 from dory_core.ir.array import Array
 from dory_core.ir.channels import removed_text
 from dory_core.ir.graph import Graph, Layer, State, Tensor
-from dory_core.ir.movers import Concat, Pad, Reshape, Resize, Slice, Transpose
 from dory_core.ir.ops import (
     AvgPool,
+    Concat,
     Conv,
     ConvTranspose,
     Linear,
     Lut,
     MaxPool,
     Op,
+    Pad,
     Pairwise,
+    Reshape,
+    Resize,
+    Slice,
     Softmax,
+    Transpose,
     Window,
 )
 from dory_core.ir.requant import Requant

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import accumulate
 
 from dory_core.ir.graph import Layer, Tensor
-from dory_core.ir.movers import Concat, Reshape, Slice, Triple
+from dory_core.ir.ops import Concat, Reshape, Slice, Triple
 
 
 def offsets_of(layer: Layer) -> tuple[int, ...] | None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dory_core.api import Application, OutputFile, Window, hookimpl
+from dory_core.api import Application, OutputFile, hookimpl, ops
 from dory_core.plugins import Plugins
 from dory_core.testing.apps import build_app
 from dory_core.testing.graphs import GraphBuilder
@@ -29,8 +29,8 @@ class Listener:
 def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Application]:
     directory = tmp_path_factory.mktemp("record") / "app"
     builder = GraphBuilder((8, 9, 9), name="a*/b")
-    trunk = builder.conv(8, Window(kernel=(3, 3), pads=(1, 1, 1, 1)))
-    side = builder.conv(8, Window(kernel=(1, 1)))
+    trunk = builder.conv(8, ops.Window(kernel=(3, 3), pads=(1, 1, 1, 1)))
+    side = builder.conv(8, ops.Window(kernel=(1, 1)))
     builder.add(trunk, side)
     listener = Listener()
     plugins = Plugins.from_objects(toy=ToyChip(cores=2), listener=listener)

@@ -6,7 +6,7 @@ from dataclasses import fields, replace
 
 import pytest
 
-from dory_core.api import Window
+from dory_core.api import ops
 from dory_core.ir.geometry import make_tile
 from dory_core.kernels import PortableCosts, portable_kernels
 from dory_core.testing.graphs import GraphBuilder
@@ -17,10 +17,10 @@ COUNTED = PortableCosts()
 def cycles(costs: PortableCosts) -> list[int]:
     """Return the estimate of a tile of every layer kind."""
     builder = GraphBuilder((4, 8, 8))
-    trunk = builder.conv(4, Window(kernel=(3, 3), pads=(1, 1, 1, 1)))
-    side = builder.conv(4, Window(kernel=(1, 1)))
+    trunk = builder.conv(4, ops.Window(kernel=(3, 3), pads=(1, 1, 1, 1)))
+    side = builder.conv(4, ops.Window(kernel=(1, 1)))
     builder.add(trunk, side)
-    builder.max_pool(Window(kernel=(2, 2), strides=(2, 2)))
+    builder.max_pool(ops.Window(kernel=(2, 2), strides=(2, 2)))
     builder.linear(3)
     found = []
     for layer in builder.graph().layers:

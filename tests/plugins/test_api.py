@@ -158,17 +158,13 @@ def test_a_new_plugin_imports_the_public_names_alone(kind: str) -> None:
 
 
 NAMES = """
-Access Add Application ApplicationLayer ArgMax Array AvgPool Cache Compiler Concat Constraint Conv
-ConvTranspose Desktop DesktopRun DmaHal DoesNotFit DoryError Frontend FrontendOptions FunctionCall
-Graph Kernel Layer LayerOutput LayerRanges LayerResult Layout Level Linear Link Lut MEAN_INSIDE
-MaxPool Maximum Memory MemoryAccesses MemoryHierarchy Minimum Mul Narrow NotSupported Number Op
-OperatingPoint Option OutputFile PAD_VALUE Pad Pass Place RealMean Recipe Rejection Requant
-Reshape Resize RunRequest RunResult Runner Slice Softmax Staircase State StructValue TURN
-TWO_ADDENDS Target TargetContext Tensor Term Tile ToolMissing Traits Transpose UsageError
-VECTORS_OPTION VerificationFailed WeightBlock Window build_program cache_dir cached_file
-cached_per_layer ceil_div cli exact_addend_interval extent find_compiler float_requant hookimpl
-image_vectors infer_layer infer_types load_plugins maximum mean_requant minimum narrow narrow_32
-narrow_product pair_line_of portable_kernels quoting read_plan reject_maximum reject_type requant
-run_layer run_process search_steps staircase steps_of_sums storage_for tensor_bytes value_range
-window_access
+Access Application ApplicationLayer Array Cache Constraint Desktop DesktopRun DmaHal DoesNotFit
+DoryError Frontend FrontendOptions FunctionCall Graph Kernel Layer LayerOutput LayerRanges
+LayerResult Layout Level Link MEAN_INSIDE Memory MemoryAccesses MemoryHierarchy NotSupported Number
+OperatingPoint Option OutputFile PAD_VALUE Pass Place Rejection Requant RunRequest RunResult Runner
+State StructValue TURN TWO_ADDENDS Target TargetContext Tensor Term Tile ToolMissing Traits
+UsageError VECTORS_OPTION VerificationFailed WeightBlock ceil_div cli extent float_requant hookimpl
+image_vectors infer_layer infer_types load_plugins maximum mean_requant minimum ops portable_kernels
+quoting read_plan reject_maximum reject_type requant requantisation run_layer simulate storage_for
+tensor_bytes value_range window_access
 """

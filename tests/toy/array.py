@@ -12,13 +12,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dory_core.api import (
-    Add,
-    Conv,
     FunctionCall,
     Kernel,
     Layer,
     Layout,
-    Linear,
     Link,
     Memory,
     Number,
@@ -27,6 +24,7 @@ from dory_core.api import (
     Tile,
     Traits,
     WeightBlock,
+    ops,
     portable_kernels,
 )
 from tests.toy.chip import Kernels, ToyChip
@@ -53,7 +51,7 @@ class Array(Kernel):
     fetches: str = "array weights"
     name: str = "array"
     reads_padding: bool = False
-    kind: ClassVar[type] = Conv
+    kind: ClassVar[type] = ops.Conv
 
     def accepts(self, layer: Layer) -> Rejection | None:
         if not isinstance(layer.op, self.kind):
@@ -136,7 +134,7 @@ class ArrayConv(Array):
 
     def _refusal(self, layer: Layer) -> Rejection | None:
         conv = layer.op
-        assert isinstance(conv, Conv)
+        assert isinstance(conv, ops.Conv)
         if conv.groups > 1 and not conv.is_depthwise:
             return Rejection("it knows no groups but depthwise ones")
         if conv.window.dilations != (1, 1):
@@ -154,7 +152,7 @@ class ArrayConv(Array):
 
     def call(self, layer: Layer) -> FunctionCall:
         conv = layer.op
-        assert isinstance(conv, Conv)
+        assert isinstance(conv, ops.Conv)
         return self._call(
             layer,
             "array_conv",
@@ -174,7 +172,7 @@ class ArrayLinear(Array):
     """Fully connected layer whose input is HWC with padded channels."""
 
     __slots__ = ()
-    kind = Linear
+    kind = ops.Linear
 
     def traits(self, layer: Layer) -> Traits:
         return Traits((VECTOR,), VECTOR, fetches=self.fetches)
@@ -200,11 +198,11 @@ class ArrayAdd(Array):
     """Sum of two tensors."""
 
     __slots__ = ()
-    kind = Add
+    kind = ops.Add
 
     def _refusal(self, layer: Layer) -> Rejection | None:
         add = layer.op
-        assert isinstance(add, Add)
+        assert isinstance(add, ops.Add)
         if any(r is not None and not r.is_identity for r in add.operand_requants):
             return Rejection("it does not requantise operands")
         if layer.inputs[0].signed != layer.inputs[1].signed:

@@ -7,7 +7,7 @@ import pytest
 from dory_deeploy.dialect import parse
 from dory_deeploy.testing import DeeployBuilder, values_of
 
-from dory_core.api import Add, FrontendOptions, Graph, requant
+from dory_core.api import FrontendOptions, Graph, ops, requant
 from dory_core.testing import random_inputs
 from dory_core.testing import run_reference as run
 
@@ -61,7 +61,7 @@ def test_each_operand_of_an_add_keeps_its_step(tmp_path: Path) -> None:
     builder.conv(8, 3, pads=1, signed=True).add(branch).conv(4, 1)
     graph = check(builder, tmp_path)
     residual = graph.ops[2]
-    assert isinstance(residual, Add)
+    assert isinstance(residual, ops.Add)
     one, other = residual.operand_requants
     assert one is None, "the step of the only reader belongs to the Conv before it"
     assert other is not None and (other.lo, other.hi) == (-128, 127)

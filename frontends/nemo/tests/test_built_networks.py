@@ -8,7 +8,7 @@ from dory_nemo.dialect import parse
 from dory_nemo.testing import NemoBuilder
 from dory_onnx.testing import evaluate
 
-from dory_core.api import Add, Conv, FrontendOptions, Graph, Linear, requant
+from dory_core.api import FrontendOptions, Graph, ops, requant
 from dory_core.testing import random_inputs
 from dory_core.testing import run_reference as run
 from tests.cli.command_line import dory
@@ -82,8 +82,8 @@ def test_grouped_conv_is_neither_depthwise_nor_dense(tmp_path: Path) -> None:
     builder = NemoBuilder((8, 6, 6)).conv(12, 3, pads=1, groups=4).depthwise(pads=1)
     graph = check(builder.conv(24, 3, groups=12), tmp_path)
     grouped, depthwise, multiplier = graph.ops
-    assert isinstance(grouped, Conv) and isinstance(depthwise, Conv)
-    assert isinstance(multiplier, Conv)
+    assert isinstance(grouped, ops.Conv) and isinstance(depthwise, ops.Conv)
+    assert isinstance(multiplier, ops.Conv)
     assert (grouped.groups, grouped.is_depthwise, depthwise.is_depthwise) == (4, False, True)
     assert multiplier.weights.shape == (24, 1, 3, 3)
 
@@ -120,7 +120,7 @@ def test_each_factor_of_an_add_stays_with_its_operand(
     )
     graph = check(builder.conv(4, 1), tmp_path)
     add = graph.ops[2]
-    assert isinstance(add, Add)
+    assert isinstance(add, ops.Add)
     factors = dict(zip(add.inputs, add.operand_requants, strict=True))
     assert factors == {"layer_01": requant(3), "layer_00": requant(11)}
     assert add.requants[0] == requant(1, 0, 8)
@@ -141,7 +141,7 @@ def test_a_common_factor_of_both_operands_moves_behind_the_sum(tmp_path: Path) -
     branch = builder.value
     builder.conv(8, 1).add(branch, factors=(32, 32), divisor=32)
     add = check(builder, tmp_path).ops[2]
-    assert isinstance(add, Add)
+    assert isinstance(add, ops.Add)
     assert (add.operand_requants, add.requants) == ((None, None), ())
 
 
@@ -189,7 +189,7 @@ def test_hidden_linear_with_bias_and_square_weights(
     graph = check(builder.linear(16, gemm=gemm, bias=True, activation=False), tmp_path)
     assert [layer.kind for layer in graph.ops] == ["Linear"] * 3
     last = graph.ops[2]
-    assert isinstance(last, Linear) and last.bias is not None
+    assert isinstance(last, ops.Linear) and last.bias is not None
     assert graph.tensors["layer_02"].type_name == "i32"
 
 

@@ -10,21 +10,15 @@ import numpy as np
 import numpy.typing as npt
 
 from dory_core.api import (
-    Add,
     Array,
-    AvgPool,
-    Conv,
     FrontendOptions,
     Graph,
     LayerRanges,
-    Linear,
-    MaxPool,
     NotSupported,
-    Op,
-    Pad,
     Tensor,
     UsageError,
     infer_layer,
+    ops,
     storage_for,
     value_range,
 )
@@ -116,7 +110,7 @@ class _Import:
         self.values = {
             value: _Value(t.name) for value, t in zip(model.inputs, self.inputs, strict=True)
         }
-        self.layers: list[Op] = []
+        self.layers: list[ops.Op] = []
         self.labels: dict[str, str] = {}  # of the node that computes a tensor
         self.names: dict[str, str] = {}  # of tensors in the file
         self.notes: list[str] = []
@@ -160,18 +154,18 @@ class _Import:
             layer = make(node, value, shape)
         self._append(layer)
 
-    def _append(self, layer: Op) -> None:
+    def _append(self, layer: ops.Op) -> None:
         tensor, proven = infer_layer(layer, self.tensors)
         self.tensors[layer.output] = tensor
         self.layers.append(layer)
         self.ranges.append(proven)
 
-    def _conv(self, node: Node, value: _Value, shape: Shape) -> Op:
+    def _conv(self, node: Node, value: _Value, shape: Shape) -> ops.Op:
         bits = self.dialect.weight_bits(node)
         values = self._weights(node, bits)
         window = conv_window(node, values, shape, value.pads)
         steps, bias = self._chain(node, bias_of(self.model, node, len(values)))
-        return Conv(
+        return ops.Conv(
             **self._common(node, value),
             requants=self.dialect.layer_requants(node, steps, 1),
             weights=Array(values[:, :, None, :] if values.ndim == 3 else values),
@@ -181,7 +175,7 @@ class _Import:
             groups=int(node.attributes.get("group", 1)),
         )
 
-    def _pool(self, node: Node, value: _Value, shape: Shape) -> Op:
+    def _pool(self, node: Node, value: _Value, shape: Shape) -> ops.Op:
         if node.op.endswith("MaxPool"):
             value = self._zeros_of_maximum(node, value, shape)
         window = pool_window(node, shape, value.pads)
@@ -189,10 +183,10 @@ class _Import:
         common = self._common(node, value)
         if node.op.endswith("MaxPool"):
             requants = self.dialect.layer_requants(node, steps, 1)
-            return MaxPool(**common, requants=requants, window=window)
+            return ops.MaxPool(**common, requants=requants, window=window)
         kh, kw = window.kernel
         requants = self.dialect.layer_requants(node, steps, kh * kw)
-        return AvgPool(**common, requants=requants, window=window)
+        return ops.AvgPool(**common, requants=requants, window=window)
 
     def _zeros_of_maximum(self, node: Node, value: _Value, shape: Shape) -> _Value:
         """Return the value that a maximum reads; where zeros around it may win, they are a layer.
@@ -215,11 +209,11 @@ class _Import:
         self.names[padded] = node.input(0)
         self.chw[padded] = (channels, height + top + bottom, width + left + right)
         around: _Common = {**self._common(value.pad_node, value), "output": padded}
-        self._append(Pad(**around, before=(0, top, left), after=(0, bottom, right)))
+        self._append(ops.Pad(**around, before=(0, top, left), after=(0, bottom, right)))
         self.labels[f"layer_{len(self.layers):02d}"] = node.label
         return _Value(padded)
 
-    def _linear(self, node: Node, value: _Value, shape: Shape) -> Op:
+    def _linear(self, node: Node, value: _Value, shape: Shape) -> ops.Op:
         if node.op == "Gemm":
             check_gemm(node)
         self._reject_pads(value)
@@ -232,7 +226,7 @@ class _Import:
                 f" layer reads shape {list(shape)}: it must be fully connected over [1, {columns}]"
             )
         steps, bias = self._chain(node, bias_of(self.model, node, outputs))
-        return Linear(
+        return ops.Linear(
             **self._common(node, value),
             requants=self.dialect.layer_requants(node, steps, 1),
             weights=Array(hwc_columns(weights, self.chw[value.tensor])),
@@ -271,7 +265,9 @@ class _Import:
         self.notes.extend(meaning.notes)
         common = self._common(node, left)
         common["inputs"] = (left.tensor, right.tensor)
-        self._append(Add(**common, requants=meaning.requants, operand_requants=meaning.operands))
+        self._append(
+            ops.Add(**common, requants=meaning.requants, operand_requants=meaning.operands)
+        )
         return True
 
     def _common(self, node: Node, value: _Value) -> _Common:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.api import NotSupported, Window, value_range
+from dory_core.api import NotSupported, ops, value_range
 from dory_onnx.arithmetic import Step, integers
 from dory_onnx.marks import FLOAT_HINT
 from dory_onnx.model import EXPORT_HINT, Node, OnnxModel
@@ -86,7 +86,9 @@ def check_quantised(model: OnnxModel) -> None:
             )
 
 
-def conv_window(node: Node, values: npt.NDArray[np.int64], shape: Shape, padded: Pads) -> Window:
+def conv_window(
+    node: Node, values: npt.NDArray[np.int64], shape: Shape, padded: Pads
+) -> ops.Window:
     """Return the window of a Conv over a value of ``shape``, folded Pad nodes included.
 
     values: the weights. shape: (1, C, H, W) or (1, C, L). Raises: NotSupported, naming the node.
@@ -106,7 +108,7 @@ def conv_window(node: Node, values: npt.NDArray[np.int64], shape: Shape, padded:
     return _with_pads(window_of(node, kernel, shape[2:]), padded)
 
 
-def pool_window(node: Node, shape: Shape, padded: Pads) -> Window:
+def pool_window(node: Node, shape: Shape, padded: Pads) -> ops.Window:
     """Return the window of a pool over a value of ``shape``, folded Pad nodes included.
 
     Raises: NotSupported for means over windows that reach beyond the input.
@@ -115,7 +117,7 @@ def pool_window(node: Node, shape: Shape, padded: Pads) -> Window:
         raise NotSupported(f"{node.label}: a pool over an input {list(shape)} is not supported")
     if node.op in ("GlobalAveragePool", "GlobalMaxPool"):
         size = (1, *shape[2:]) if len(shape) == 3 else shape[2:]
-        return Window(kernel=(size[0], size[1]), pads=padded)
+        return ops.Window(kernel=(size[0], size[1]), pads=padded)
     kernel = node.attributes.get("kernel_shape")
     if kernel is None:
         raise NotSupported(f"{node.label}: attribute kernel_shape is missing")
@@ -134,7 +136,7 @@ def pool_window(node: Node, shape: Shape, padded: Pads) -> Window:
     return _with_pads(window, padded)
 
 
-def _check_ceil(node: Node, window: Window, shape: Shape) -> None:
+def _check_ceil(node: Node, window: ops.Window, shape: Shape) -> None:
     height, width = (1, shape[2]) if len(shape) == 3 else (shape[2], shape[3])
     top, left, bottom, right = window.pads
     for axis, extent in enumerate((height + top + bottom, width + left + right)):
@@ -147,7 +149,7 @@ def _check_ceil(node: Node, window: Window, shape: Shape) -> None:
             )
 
 
-def _with_pads(window: Window, padded: Pads) -> Window:
+def _with_pads(window: ops.Window, padded: Pads) -> ops.Window:
     top, left, bottom, right = (a + b for a, b in zip(window.pads, padded, strict=True))
     return replace(window, pads=(top, left, bottom, right))
 

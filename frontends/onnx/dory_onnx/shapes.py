@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.api import NotSupported, Window
+from dory_core.api import NotSupported, ops
 from dory_onnx.model import Node, OnnxModel
 
 Shape = tuple[int, ...]
@@ -45,7 +45,7 @@ def infer_shapes(model: OnnxModel, keeping: Collection[str] = ()) -> dict[str, S
     return shapes
 
 
-def window_of(node: Node, kernel: Sequence[int], size: Sequence[int]) -> Window:
+def window_of(node: Node, kernel: Sequence[int], size: Sequence[int]) -> ops.Window:
     """Return the window of a Conv or pool node over an input of spatial ``size``.
 
     kernel, size: one element for 1-D data, (vertical, horizontal) for 2-D data. 1-D becomes H = 1.
@@ -81,13 +81,13 @@ def window_of(node: Node, kernel: Sequence[int], size: Sequence[int]) -> Window:
     if node.op == "MaxPool" and node.attributes.get("ceil_mode", 0):
         pads = _rounded_up(size, kernel, strides, dilations, pads)
     if rank == 1:
-        return Window(
+        return ops.Window(
             kernel=(1, kernel[0]),
             strides=(1, strides[0]),
             dilations=(1, dilations[0]),
             pads=(0, pads[0], 0, pads[1]),
         )
-    return Window(
+    return ops.Window(
         kernel=(kernel[0], kernel[1]),
         strides=(strides[0], strides[1]),
         dilations=(dilations[0], dilations[1]),

@@ -10,7 +10,7 @@ from dory_onnx import Dialect, import_onnx
 from dory_onnx.testing import OnnxBuilder
 from onnx import TensorProto, helper
 
-from dory_core.api import Add, AvgPool, Conv, FrontendOptions, Graph, NotSupported, Requant, requant
+from dory_core.api import FrontendOptions, Graph, NotSupported, Requant, ops, requant
 
 
 def imported(builder: OnnxBuilder, folder: Path, dialect: Dialect | None = None) -> Graph:
@@ -52,7 +52,7 @@ def test_steps_are_exact_rational_arithmetic(
 
 def test_add_directly_behind_a_conv_is_bias(tmp_path: Path) -> None:
     layer = chain(tmp_path, ("Add", 7), ("Mul", 3)).ops[0]
-    assert isinstance(layer, Conv) and layer.bias is not None
+    assert isinstance(layer, ops.Conv) and layer.bias is not None
     assert (layer.bias.values.tolist(), layer.requants) == ([7], (requant(3),))
 
 
@@ -72,7 +72,7 @@ def test_average_times_a_constant_is_exact_from_the_sum(
     builder.node("Div", builder.value, builder.constant(16))
     builder.node("Floor", builder.value)
     layer = imported(builder, tmp_path).ops[0]
-    assert isinstance(layer, AvgPool)
+    assert isinstance(layer, ops.AvgPool)
     assert layer.requants == (expected,)
 
 
@@ -156,7 +156,7 @@ def test_declared_weight_bits_are_checked(weight: int, fits: bool, tmp_path: Pat
     builder.node("Conv", builder.value, builder.constant([[[[weight]]]]), bits=2)
     if fits:
         layer = imported(builder, tmp_path, Declared()).ops[0]
-        assert isinstance(layer, Conv) and layer.weight_bits == 2
+        assert isinstance(layer, ops.Conv) and layer.weight_bits == 2
     else:
         with pytest.raises(NotSupported, match="outside signed 2 bits"):
             imported(builder, tmp_path, Declared())
@@ -170,7 +170,7 @@ def test_plain_add_of_two_layers(tmp_path: Path) -> None:
     right = builder.node("Conv", builder.input, builder.constant([[[[3]]]]))
     builder.node("Add", left, right)
     layer = imported(builder, tmp_path).ops[2]
-    assert isinstance(layer, Add)
+    assert isinstance(layer, ops.Add)
     assert (layer.inputs, layer.operand_requants) == (("layer_00", "layer_01"), (None, None))
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from dory_onnx import Node
 
-from dory_core.api import NotSupported, Op
+from dory_core.api import NotSupported, ops
 from dory_qdq.network import Axes, Network, standard_axes
 from dory_qdq.numerics import Quantisation, quantise
 from dory_qdq.values import Constant, Place, QuantisedConstant, Real, Value
@@ -122,6 +122,6 @@ class Call:
         """Return the tensor of a value of shape (1, C, H, W) or (1, C, W)."""
         return self.tensor(place, standard_axes(place.shape))[0]
 
-    def emit(self, kind: type[Op], *inputs: str, **fields: Any) -> str:
+    def emit(self, kind: type[ops.Op], *inputs: str, **fields: Any) -> str:
         """Append a layer; returns its output."""
         return self.network.append(kind, self.node.title, inputs, self.result, self.y, **fields)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dory_core.api import NotSupported, Op, Reshape, Tensor, Transpose, infer_layer
+from dory_core.api import NotSupported, Tensor, infer_layer, ops
 from dory_qdq.numerics import Integers, Quantisation
 from dory_qdq.values import Place, Shape
 
@@ -52,7 +52,7 @@ class Network:
     """Layers in order, with the types of their tensors."""
 
     def __init__(self) -> None:
-        self.ops: list[Op] = []
+        self.ops: list[ops.Op] = []
         self.inputs: list[str] = []
         self.tensors: dict[str, Tensor] = {}
         self.scales: dict[str, tuple[float, int]] = {}
@@ -124,7 +124,7 @@ class Network:
         free = [axis for axis in range(3) if axis not in order] + list(order)
         turned = (wanted[free[2]], wanted[free[0]], wanted[free[1]])
         if self.tensors[name].shape != turned:
-            name = self.append(Reshape, f"Reshape of {name}", (name,), shape=turned)
+            name = self.append(ops.Reshape, f"Reshape of {name}", (name,), shape=turned)
         perm = [0, 0, 0]
         for axis, source in zip(free, (1, 2, 0), strict=True):
             perm[axis] = source
@@ -139,7 +139,7 @@ class Network:
 
     def append(
         self,
-        kind: type[Op],
+        kind: type[ops.Op],
         label: str,
         inputs: Sequence[str],
         tensor: str = "",
@@ -171,7 +171,7 @@ class Network:
     def _transposed(self, name: str, perm: Triple) -> str:
         if perm == (0, 1, 2):
             return name
-        return self.append(Transpose, f"Transpose of {name}", (name,), perm=perm)
+        return self.append(ops.Transpose, f"Transpose of {name}", (name,), perm=perm)
 
     def _reshaped_input(self, place: Place, shape: Triple, order: tuple[int, ...]) -> bool:
         """Give a network input that nothing has read yet another shape; False where it cannot."""

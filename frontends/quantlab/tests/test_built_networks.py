@@ -9,7 +9,7 @@ from dory_onnx.testing import evaluate
 from dory_quantlab.dialect import parse
 from dory_quantlab.testing import QuantlabBuilder
 
-from dory_core.api import Add, Conv, FrontendOptions, Graph, Linear, requant
+from dory_core.api import FrontendOptions, Graph, ops, requant
 from dory_core.testing import random_inputs
 from dory_core.testing import run_reference as run
 from frontends.quantlab.tests.standard_onnx import Signs, standard
@@ -90,7 +90,7 @@ def test_every_precision_of_weights_and_activations(
     builder.linear(64, weight_bits=weight_bits, lo=lo, hi=hi, bias=True)
     graph = check(builder.linear(4, weight_bits=weight_bits, activation=False), tmp_path)
     for layer in graph.ops:
-        if isinstance(layer, Conv | Linear):
+        if isinstance(layer, ops.Conv | ops.Linear):
             assert layer.weight_bits == weight_bits
     for index in range(4):
         tensor = graph.tensors[f"layer_{index:02d}"]
@@ -176,7 +176,7 @@ def test_one_dimensional_network_with_pad_nodes_and_inner_padding(tmp_path: Path
     builder.add(branch, in1=(600, ROUND, 10), signed=True).maxpool(2)
     builder.conv(6, 3, stride=2, pads=(0, 1), groups=2).avgpool(2, stride=2)
     graph = check(builder.linear(3, activation=False), tmp_path, signs=[(True, False, True)])
-    windows = [layer.window for layer in graph.ops if isinstance(layer, Conv)]
+    windows = [layer.window for layer in graph.ops if isinstance(layer, ops.Conv)]
     assert [w.pads for w in windows] == [(0, 6, 0, 0), (0, 4, 0, 0), (0, 0, 0, 1)]
     assert [w.dilations for w in windows] == [(1, 2), (1, 2), (1, 1)]
 
@@ -208,7 +208,7 @@ def test_each_step_of_a_residual(
     )
     graph = check(builder.conv(4, 1), tmp_path, signs=[(signed, signed, signed)])
     add = graph.ops[2]
-    assert isinstance(add, Add)
+    assert isinstance(add, ops.Add)
     assert add.inputs == ("layer_01", "layer_00")
     assert add.operand_requants == (
         requant(700, 100, 1024) if first else None,
@@ -224,7 +224,7 @@ def test_operand_steps_stay_with_their_operand(tmp_path: Path) -> None:
     builder.at(builder.input).add(conv, in1=(100, 0, 8), in2=(300, 0, 10))
     graph = check(builder, tmp_path, signs=[(False, False, False)])
     add = graph.ops[1]
-    assert isinstance(add, Add)
+    assert isinstance(add, ops.Add)
     assert add.inputs == ("input", "layer_00")
     assert add.operand_requants == (requant(100, 0, 256), requant(300, 0, 1024))
 

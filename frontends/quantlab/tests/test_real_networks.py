@@ -3,7 +3,7 @@
 import pytest
 from dory_quantlab.dialect import parse
 
-from dory_core.api import Conv, Graph, Linear
+from dory_core.api import Graph, ops
 from tests.nets import assert_equals_golden, import_net, net_names, net_params
 
 
@@ -41,14 +41,14 @@ def test_signed_bottlenecks_are_signed_and_files_with_out_signed_need_no_assumpt
 
 def test_weight_bits_and_ranges_of_a_mixed_network() -> None:
     graph = imported("quantlab_mixed_conv")
-    weighted = [layer for layer in graph.ops if isinstance(layer, Conv | Linear)]
+    weighted = [layer for layer in graph.ops if isinstance(layer, ops.Conv | ops.Linear)]
     assert [layer.weight_bits for layer in weighted] == [8, 4, 8, 2, 4, 4]
     assert sorted({tensor.hi for tensor in graph.tensors.values()})[:3] == [3, 15, 255]
 
 
 def test_causal_padding_of_a_1d_network_is_on_the_left() -> None:
     graph = imported("quantlab_tcn1d_pad")
-    windows = [layer.window for layer in graph.ops if isinstance(layer, Conv)]
+    windows = [layer.window for layer in graph.ops if isinstance(layer, ops.Conv)]
     assert len(windows) == 5
     assert all(w.pads[1] > 0 and w.pads[::2] == (0, 0) and w.pads[3] == 0 for w in windows)
     assert any(w.dilations[1] > 1 for w in windows)

@@ -9,17 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.api import (
-    NotSupported,
-    Op,
-    Pad,
-    Reshape,
-    State,
-    Tensor,
-    Transpose,
-    infer_layer,
-    storage_for,
-)
+from dory_core.api import NotSupported, State, Tensor, infer_layer, ops, storage_for
 from dory_tflite.model import FileTensor, Subgraph
 
 Triple = tuple[int, int, int]
@@ -102,7 +92,7 @@ class Network:
 
     def __init__(self, subgraph: Subgraph) -> None:
         self.file = subgraph.tensors
-        self.ops: list[Op] = []
+        self.ops: list[ops.Op] = []
         self.inputs: list[str] = []
         self.states: list[str] = []
         self.tensors: dict[str, Tensor] = {}
@@ -137,7 +127,7 @@ class Network:
         self.states.append(name)
         return name
 
-    def hidden(self, kind: type[Op], label: str, inputs: Sequence[str], **fields: Any) -> str:
+    def hidden(self, kind: type[ops.Op], label: str, inputs: Sequence[str], **fields: Any) -> str:
         """Append a layer whose output is no tensor of the file; returns the output's name."""
         return self._append(kind, label, inputs, "", fields)
 
@@ -153,7 +143,7 @@ class Network:
 
     def emit(
         self,
-        kind: type[Op],
+        kind: type[ops.Op],
         label: str,
         tensor: FileTensor,
         inputs: Sequence[str],
@@ -196,7 +186,7 @@ class Network:
         bound = self.place(tensor)
         shape = canonical_shape(tensor)
         if self.tensors[bound.name].shape != shape and not self._reshaped_source(bound.name, shape):
-            bound = self._moved(bound, Reshape, tensor, shape=shape)
+            bound = self._moved(bound, ops.Reshape, tensor, shape=shape)
         return bound.name
 
     def flat(self, tensor: FileTensor) -> str:
@@ -214,7 +204,7 @@ class Network:
         bound = self.place(tensor)
         top, left, bottom, right = bound.pads
         before, after = (0, top, left), (0, bottom, right)
-        self._moved(bound, Pad, tensor, before=before, after=after, value=bound.pad_value)
+        self._moved(bound, ops.Pad, tensor, before=before, after=after, value=bound.pad_value)
 
     def _reshaped_source(self, name: str, shape: Triple) -> bool:
         """Give an input or state that nothing has read yet another shape; False where it cannot."""
@@ -241,7 +231,7 @@ class Network:
 
     def _renamed(self, name: str, tensor: FileTensor, shape: Triple) -> str:
         return self._append(
-            Reshape,
+            ops.Reshape,
             f"Reshape of tensor {tensor.index}",
             (name,),
             f"t{tensor.index}",
@@ -277,9 +267,9 @@ class Network:
         wide = [axis for axis in bound.axes if axis is not None and shape[axis] > 1]
         narrow = [axis for axis in _MEMORY_ORDER if axis not in wide]
         height, width, channels = (*narrow, *wide)
-        return self._moved(bound, Transpose, tensor, perm=(channels, height, width))
+        return self._moved(bound, ops.Transpose, tensor, perm=(channels, height, width))
 
-    def _moved(self, bound: Bound, kind: type[Op], tensor: FileTensor, **fields: Any) -> Bound:
+    def _moved(self, bound: Bound, kind: type[ops.Op], tensor: FileTensor, **fields: Any) -> Bound:
         label = f"{kind.__name__} of tensor {tensor.index}"
         name = self._append(kind, label, (bound.name,), f"t{tensor.index}", fields)
         if bound.name in self.scales:
@@ -288,7 +278,12 @@ class Network:
         return self.place(tensor)
 
     def _append(
-        self, kind: type[Op], label: str, inputs: Sequence[str], tensor: str, fields: dict[str, Any]
+        self,
+        kind: type[ops.Op],
+        label: str,
+        inputs: Sequence[str],
+        tensor: str,
+        fields: dict[str, Any],
     ) -> str:
         position = len(self.ops)
         name = f"layer_{position:02d}"

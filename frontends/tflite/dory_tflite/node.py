@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.api import NotSupported, Op
+from dory_core.api import NotSupported, ops
 from dory_tflite.byte_functions import Quantisation
 from dory_tflite.model import FileOperator, FileTensor, Model
 from dory_tflite.network import Network, canonical_shape
@@ -118,7 +118,7 @@ class Node:
         values = tensor.data.astype(np.int64).reshape(height, width, channels)
         return values.transpose(2, 0, 1)
 
-    def emit(self, kind: type[Op], tensor: FileTensor, *inputs: str, **fields: Any) -> str:
+    def emit(self, kind: type[ops.Op], tensor: FileTensor, *inputs: str, **fields: Any) -> str:
         """Append a layer whose output is a tensor of the file; returns its name."""
         return self.network.emit(kind, self.label, tensor, inputs, **fields)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dory_core.api import Array, Conv, Graph, Layer, Linear, Pass, Tensor, infer_types
+from dory_core.api import Array, Graph, Layer, Pass, Tensor, infer_types, ops
 from dory_diana.backend.forms import NO_ADC, NO_SHIFT
 from dory_diana.requant.common import steps_of
 from dory_diana.requant.nearest import Nearest, nearest_adc, nearest_shift
@@ -51,7 +51,7 @@ def _approximated(layer: Layer, ctx: TargetContext) -> Layer | None:
     from dory_diana.options import adc_scale
 
     kind = layer.op
-    if not isinstance(kind, (Conv, Linear)):
+    if not isinstance(kind, (ops.Conv, ops.Linear)):
         return None
     inputs = tuple(_in_bytes(t) for t in layer.inputs)
     layer = replace(layer, inputs=inputs, output=_in_bytes(layer.output))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dory_core.api import Graph, Requant, Window, requant
+from dory_core.api import Graph, Requant, ops, requant
 from dory_core.testing.graphs import GraphBuilder, Range
 
 BYTES: Range = (-128, 127)
@@ -25,12 +25,12 @@ class ArrayBuilder(GraphBuilder):
 
     is_ternary: bool = False
 
-    def digital(self, channels: int, window: Window, output: Range = SEVEN, **more: Any) -> str:
+    def digital(self, channels: int, window: ops.Window, output: Range = SEVEN, **more: Any) -> str:
         """Add a Conv: a factor per channel, a bias, a shift."""
         self.is_ternary = False
         return self.conv(channels, window, output=output, weights=_SMALL, **more)
 
-    def ternary(self, channels: int, window: Window, output: Range = SEVEN, **more: Any) -> str:
+    def ternary(self, channels: int, window: ops.Window, output: Range = SEVEN, **more: Any) -> str:
         """Add a Conv of ternary weights behind the converters."""
         self.is_ternary = True
         return self.conv(channels, window, output=output, weights=_TERNARY, **more)
@@ -93,13 +93,13 @@ def win(
     kernel: int | tuple[int, int] = 3,
     stride: int = 1,
     pads: int | tuple[int, int, int, int] | None = None,
-) -> Window:
+) -> ops.Window:
     """Return a window; by default padded to the same size."""
     sides = (kernel, kernel) if isinstance(kernel, int) else kernel
     if pads is None:
         pads = (sides[0] // 2, sides[1] // 2) * 2
     four = (pads,) * 4 if isinstance(pads, int) else pads
-    return Window(kernel=sides, strides=(stride, stride), pads=four)
+    return ops.Window(kernel=sides, strides=(stride, stride), pads=four)
 
 
 def _one(

@@ -14,7 +14,7 @@ import diana_bytes as layout
 import numpy as np
 from diana_machine import SANITIZE, Machine, library
 
-from dory_core.api import Add, Array, Conv, Layer, Linear, Window, requant
+from dory_core.api import Array, Layer, ops, requant
 from dory_core.testing import Op, reference
 from dory_core.testing.kernels import alone, typed
 
@@ -56,14 +56,16 @@ def _values(random: np.random.Generator, lo: int, hi: int, shape: tuple[int, ...
     return values.astype(np.int64)
 
 
-def _window(random: np.random.Generator, h: int, w: int, *, most: int, same: bool) -> Window:
+def _window(random: np.random.Generator, h: int, w: int, *, most: int, same: bool) -> ops.Window:
     """Return a window that the padding fields can say; same: the right border is like the left."""
     while True:
         fy, fx = (int(random.choice([1, 1, 3, 3, 5, 7])) for _ in range(2))
         stride = int(random.integers(1, 3))
         top, bottom = (int(random.integers(0, min(fy - 1, most) + 1)) for _ in range(2))
         left, right = (int(random.integers(0, min(fx - 1, most) + 1)) for _ in range(2))
-        window = Window(kernel=(fy, fx), strides=(stride, stride), pads=(top, left, bottom, right))
+        window = ops.Window(
+            kernel=(fy, fx), strides=(stride, stride), pads=(top, left, bottom, right)
+        )
         oh, ow = window.output_size(h, w)
         if oh < 1 or ow < 1:
             continue
@@ -88,7 +90,7 @@ def conv_case(random: np.random.Generator, *, depthwise: bool = False) -> Case:
     shift = int(random.choice([0, 5, 9, 12, 31], p=[0.1, 0.2, 0.4, 0.2, 0.1]))
     activation = int(random.integers(0, 2))
     layer = alone(
-        Conv,
+        ops.Conv,
         requants=(requant(1, 0, 1 << shift, *_clip(activation)),),
         weights=Array(weights),
         window=window,
@@ -106,7 +108,7 @@ def linear_case(random: np.random.Generator) -> Case:
     k = int(random.integers(1, 40))
     shift, activation = int(random.integers(0, 14)), int(random.integers(0, 2))
     layer = alone(
-        Linear,
+        ops.Linear,
         requants=(requant(1, 0, 1 << shift, *_clip(activation)),),
         weights=Array(_values(random, -128, 127, (k, c * h * w))),
         bias=Array(random.integers(-50000, 50000, k)),
@@ -120,7 +122,7 @@ def sum_case(random: np.random.Generator) -> Case:
     shape = tuple(int(n) for n in random.integers(1, 30, 3))
     shift, activation = int(random.integers(0, 3)), int(random.integers(0, 2))
     layer = alone(
-        Add,
+        ops.Add,
         requants=(requant(1, 0, 1 << shift, *_clip(activation)),),
     )
     source = (*shape, -128, 127)
@@ -132,7 +134,7 @@ def analog_case(random: np.random.Generator, *, linear: bool = False) -> Case:
     """Return a random layer with ternary weights."""
     while True:
         h, w = (1, 1) if linear else (int(random.integers(1, 14)) for _ in range(2))
-        window = Window(kernel=(1, 1)) if linear else _window(random, h, w, most=3, same=False)
+        window = ops.Window(kernel=(1, 1)) if linear else _window(random, h, w, most=3, same=False)
         fy, fx = window.kernel
         c = int(random.integers(1, 1100 if linear else 80))
         if layout.up(c, 16) * fy * fx <= 1152:
@@ -150,9 +152,9 @@ def analog_case(random: np.random.Generator, *, linear: bool = False) -> Case:
     )
     layer: Op
     if linear:
-        layer = alone(Linear, weights=Array(weights.reshape(k, c)), requants=steps)
+        layer = alone(ops.Linear, weights=Array(weights.reshape(k, c)), requants=steps)
     else:
-        layer = alone(Conv, weights=Array(weights), window=window, requants=steps)
+        layer = alone(ops.Conv, weights=Array(weights), window=window, requants=steps)
     inputs = (_values(random, lo, hi, (c, h, w)),)
     return Case(typed(layer, (c, h, w, lo, hi)), inputs, shift, activation, mul, add)
 
@@ -172,7 +174,7 @@ class Rows:
     bottom: int
 
 
-def row_tiles(window: Window, height: int, out: int, size: int) -> list[Rows]:
+def row_tiles(window: ops.Window, height: int, out: int, size: int) -> list[Rows]:
     """Cut ``out`` output rows into tiles of at most ``size``."""
     tiles = []
     for first in range(0, out, size):
@@ -191,7 +193,7 @@ def run_conv(
 ) -> Values:
     """Return the output of a digital convolution, in tiles of rows and, if dense, of channels."""
     conv = case.layer.op
-    assert isinstance(conv, Conv) and conv.bias is not None
+    assert isinstance(conv, ops.Conv) and conv.bias is not None
     x, out = case.inputs[0], case.layer.output
     pack = layout.depthwise_weights if depthwise else layout.conv_weights
     data = pack(conv.weights.values.astype(np.int64), conv.bias.values.astype(np.int64))
@@ -238,7 +240,7 @@ def run_conv(
 def run_linear(case: Case, machine: Machine, random: np.random.Generator) -> Values:
     """Return the output of a digital fully connected layer, in tiles of 16 outputs."""
     linear = case.layer.op
-    assert isinstance(linear, Linear) and linear.bias is not None
+    assert isinstance(linear, ops.Linear) and linear.bias is not None
     c, h, w = case.inputs[0].shape
     outputs = case.layer.output.channels
     c16 = layout.up(c, 16)
@@ -301,8 +303,8 @@ def run_analog(case: Case, machine: Machine, random: np.random.Generator) -> Val
     """Return the output of an analog layer, in tiles of rows."""
     layer = case.layer.op
     out, x = case.layer.output, case.inputs[0]
-    linear = isinstance(layer, Linear)
-    window = Window(kernel=(1, 1)) if linear else layer.window
+    linear = isinstance(layer, ops.Linear)
+    window = ops.Window(kernel=(1, 1)) if linear else layer.window
     weights = layer.weights.values.astype(np.int64).reshape(
         out.channels, x.shape[0], *window.kernel
     )

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from array_networks import network_cases
 
-from dory_core.api import find_compiler
+from dory_core.api import simulate
 from dory_core.testing import INCLUDE_FOLDERS
 from dory_core.testing.apps import assert_exact, build_app
 
@@ -80,7 +80,7 @@ def test_application_is_clean_under_strict_warnings(
     files = [str(p) for folder in folders for p in sorted((app / folder).glob("*.c"))]
     flags = ("-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror", *STRICT, "-fsyntax-only")
     done = subprocess.run(
-        [*find_compiler().command, *flags, *(f"-I{app / f}" for f in includes), *files],
+        [*simulate.find_compiler().command, *flags, *(f"-I{app / f}" for f in includes), *files],
         capture_output=True,
         text=True,
         check=False,

@@ -14,7 +14,7 @@ from dory_diana.requant.nearest import nearest_adc, nearest_shift
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dory_core.api import Conv, Graph, infer_types, requant
+from dory_core.api import Graph, infer_types, ops, requant
 from dory_core.testing import IMPORTED, PASSES, Plugins, Setup, reference, resolve_budgets
 from dory_core.testing import run_stages as run
 
@@ -93,7 +93,7 @@ def test_a_ternary_layer_takes_the_array_that_is_nearer() -> None:
     builder = ArrayBuilder((16, 8, 8), values=SEVEN, seed=5)
     builder.ternary(24, win())
     graph = builder.graph()
-    assert isinstance(graph.ops[0], Conv)
+    assert isinstance(graph.ops[0], ops.Conv)
     fine = replace(graph.ops[0], requants=(requant(1237, 1 << 15, 1 << 16, *SEVEN),))
     inputs = tuple(graph.tensors[name] for name in graph.inputs)
     graph = infer_types("net", inputs, (fine,), graph.outputs)

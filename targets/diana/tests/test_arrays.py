@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from array_networks import ArrayCase, layer_cases, network_cases
 
-from dory_core.api import DoesNotFit, ToolMissing, find_compiler
+from dory_core.api import DoesNotFit, ToolMissing, simulate
 from dory_core.testing import probe_sanitizer
 from dory_core.testing.apps import assert_exact, build_app
 
@@ -47,7 +47,7 @@ def test_networks_are_exact(case: ArrayCase, tmp_path: Path) -> None:
 @pytest.mark.parametrize("sanitizer", ["address,undefined", "thread"])
 def test_sanitizers_find_nothing(case: ArrayCase, sanitizer: str, tmp_path: Path) -> None:
     try:
-        probe_sanitizer(find_compiler(), sanitizer)
+        probe_sanitizer(simulate.find_compiler(), sanitizer)
     except ToolMissing as missing:
         pytest.skip(f"sanitizer missing: {missing.message}")
     build_app(case.build(), "diana", tmp_path / "app", budgets={1: 16384})

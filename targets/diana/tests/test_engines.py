@@ -14,17 +14,7 @@ from dory_diana.backend import candidates
 from dory_diana.backend.analog import AnalogConv, AnalogLinear
 from dory_diana.backend.digital import DigitalConv, DigitalDepthwise, DigitalLinear, DigitalSum
 
-from dory_core.api import (
-    Array,
-    Conv,
-    Layer,
-    Requant,
-    UsageError,
-    Window,
-    extent,
-    infer_types,
-    requant,
-)
+from dory_core.api import Array, Layer, Requant, UsageError, extent, infer_types, ops, requant
 from dory_core.testing import Plugins, make_tile
 from dory_core.testing.graphs import GraphBuilder, Range
 
@@ -37,9 +27,9 @@ def context(**settings: str) -> Any:
     return Plugins.from_objects(diana=plugin).context("diana", settings)
 
 
-def window(kernel: int = 3, stride: int = 1, pads: Any = 1, dilation: int = 1) -> Window:
+def window(kernel: int = 3, stride: int = 1, pads: Any = 1, dilation: int = 1) -> ops.Window:
     four = (pads,) * 4 if isinstance(pads, int) else pads
-    return Window(
+    return ops.Window(
         kernel=(kernel, kernel), strides=(stride, stride), pads=four, dilations=(dilation, dilation)
     )
 
@@ -47,7 +37,7 @@ def window(kernel: int = 3, stride: int = 1, pads: Any = 1, dilation: int = 1) -
 def conv(
     shape: tuple[int, int, int] = (8, 16, 16),
     channels: int = 24,
-    win: Window | None = None,
+    win: ops.Window | None = None,
     values: Range = SIGNED,
     weights: Range = (-30, 30),
     requants: tuple[Requant, ...] = (requant(1, 0, 128, *SEVEN),),
@@ -191,7 +181,7 @@ def test_options_that_mean_nothing_are_wrong_usage(settings: dict[str, str]) -> 
 
 
 def test_columns_behind_the_image_are_zero_where_a_window_reaches_them() -> None:
-    def clean(width: int, win: Window) -> bool:
+    def clean(width: int, win: ops.Window) -> bool:
         layer = conv(shape=(8, 12, width), win=win)
         assert DigitalConv().accepts(layer) is None
         return DigitalConv().traits(layer).inputs[0].clean
@@ -319,7 +309,7 @@ def test_the_analog_array_takes_neighbouring_columns_at_once() -> None:
 def test_weights_beyond_a_byte_are_rejected() -> None:
     layer = conv()
     kind = layer.op
-    assert isinstance(kind, Conv)
+    assert isinstance(kind, ops.Conv)
     wide = Array(np.full(kind.weights.shape, 200))
     changed = replace(layer, op=replace(kind, weights=wide))
     assert "weights reach [200, 200]" in reason(changed, "digital")

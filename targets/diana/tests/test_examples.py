@@ -13,17 +13,15 @@ import pytest
 from dory_diana import plugin
 
 from dory_core.api import (
-    AvgPool,
-    Conv,
     DoesNotFit,
     Kernel,
     Layer,
-    MaxPool,
     NotSupported,
     TargetContext,
     cli,
     hookimpl,
     load_plugins,
+    ops,
 )
 from dory_core.testing import (
     IMPORTED,
@@ -80,7 +78,7 @@ def test_example_is_exact_on_the_engines_that_it_is_made_for(
     macs: Counter[str] = Counter()
     for step in result.plan.steps:
         macs[step.kernel.engine] += step.layer.macs
-        if isinstance(step.layer.op, (AvgPool, MaxPool)):
+        if isinstance(step.layer.op, (ops.AvgPool, ops.MaxPool)):
             assert step.kernel.engine == "host"
     for engine, share in SHARES[name].items():
         assert macs[engine] >= share * result.plan.macs, macs
@@ -145,6 +143,6 @@ def test_activations_use_their_range(make: ModuleType, tmp_path: Path, plugins: 
         graph = plugins.frontend("quantlab").parse(file, FrontendOptions(8, True))
         values = reference.run(graph, reference.random_inputs(graph))
         for layer in graph.ops:
-            if isinstance(layer, Conv):
+            if isinstance(layer, ops.Conv):
                 found = np.unique(values[layer.output])
                 assert len(found) > 60, f"{name}: {layer.name} has {len(found)} different values"

@@ -14,7 +14,7 @@ import pytest
 from diana_layers import KINDS, SCALE, Case, check, run_conv
 from diana_machine import Machine, library
 
-from dory_core.api import Array, Conv, Window, requant
+from dory_core.api import Array, ops, requant
 from dory_core.testing.kernels import alone, typed
 
 HERE = Path(__file__).parent
@@ -78,9 +78,9 @@ def test_products_are_counted_with_those_of_the_padding() -> None:
 
 def _one_channel_conv(x: np.ndarray, *, pads: tuple[int, int, int, int]) -> np.ndarray:
     """Return x under a filter of ones, 1 x 3, or 1 x 1 where there is no padding."""
-    window = Window(kernel=(1, 3 if any(pads) else 1), pads=pads)
+    window = ops.Window(kernel=(1, 3 if any(pads) else 1), pads=pads)
     layer = alone(
-        Conv,
+        ops.Conv,
         requants=(requant(1, 0, 1, -128, 127),),
         weights=Array(np.ones((1, 1, *window.kernel), np.int64)),
         window=window,

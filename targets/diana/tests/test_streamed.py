@@ -9,11 +9,11 @@ import pytest
 from array_networks import ArrayBuilder
 from dory_diana import hardware
 
-from dory_core.api import Graph, Level, Link, Memory, MemoryHierarchy, TargetContext, Window
+from dory_core.api import Graph, Level, Link, Memory, MemoryHierarchy, TargetContext, ops
 from dory_core.testing.apps import assert_exact, build_app
 
-SAME = Window(kernel=(3, 3), pads=(1, 1, 1, 1))
-HALF = Window(kernel=(3, 3), strides=(2, 2), pads=(1, 1, 1, 1))
+SAME = ops.Window(kernel=(3, 3), pads=(1, 1, 1, 1))
+HALF = ops.Window(kernel=(3, 3), strides=(2, 2), pads=(1, 1, 1, 1))
 
 
 def with_ram(hierarchy: MemoryHierarchy) -> MemoryHierarchy:
@@ -28,7 +28,7 @@ def network() -> Graph:
     builder.digital(32, SAME)
     builder.digital(64, HALF)
     builder.digital(128, SAME)
-    builder.max_pool(Window(kernel=(2, 2), strides=(2, 2)))
+    builder.max_pool(ops.Window(kernel=(2, 2), strides=(2, 2)))
     return builder.graph()
 
 

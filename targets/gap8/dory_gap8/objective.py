@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from dory_core.api import (
-    Conv,
     Kernel,
     Layer,
-    Linear,
     Number,
     Term,
     Tile,
@@ -14,6 +12,7 @@ from dory_core.api import (
     extent,
     maximum,
     minimum,
+    ops,
     tensor_bytes,
 )
 from dory_gap8.backend.block import BlockKernel
@@ -63,9 +62,9 @@ def kernel_terms(layer: Layer, kernel: Kernel, tile: Tile, cores: int) -> list[T
             Term("WORD", BETA_BALANCE, _whole(tile.c_in, LANES, full.c_in)),
             Term("WALK", BETA_BALANCE, minimum(walk, WALK) // 4),
         ]
-    if isinstance(kind, Conv) and kind.groups > 1:
+    if isinstance(kind, ops.Conv) and kind.groups > 1:
         return [Term("PAR_BALANCE", BETA_BALANCE, (tile.c_out - 1) % cores)]
-    if isinstance(kind, Linear):
+    if isinstance(kind, ops.Linear):
         return [Term("MATMUL_CH", BETA_BALANCE, (tile.c_out - 1) % 4)]
     if isinstance(kernel, BlockKernel):
         full = extent(layer)
@@ -76,10 +75,10 @@ def kernel_terms(layer: Layer, kernel: Kernel, tile: Tile, cores: int) -> list[T
             Term("HIDE_IM2COL", BETA_IM2COL, tile.c_out),
         ]
     terms = [Term("PAR_BALANCE", BETA_BALANCE, (tile.h - 1) % cores)]
-    if not isinstance(kind, Conv):
+    if not isinstance(kind, ops.Conv):
         whole = tile.c_out == extent(layer).c_out
         terms.append(Term("WHOLE_PIXELS", BETA_BALANCE, cores * whole))
-    if isinstance(kind, Conv):
+    if isinstance(kind, ops.Conv):
         terms += [
             Term("HIDE_IM2COL", BETA_IM2COL, tile.c_out),
             Term("MATMUL_W", BETA_BALANCE, (tile.w - 1) % 2),

@@ -23,7 +23,7 @@ from dory_core.api import (
     ToolMissing,
     UsageError,
     VerificationFailed,
-    run_process,
+    simulate,
 )
 
 RULES = "pmsis_rules.mk"
@@ -153,7 +153,9 @@ def _replace_vectors(app: Path, request: RunRequest, inputs: Sequence[bytes]) ->
 def _make(app: Path, repeat: int, timeout_s: float) -> str:
     """Build and run; return what was printed."""
     variables = ["platform=gvsoc", "PMSIS_OS=pulpos", f"REPEAT={repeat}"]
-    build = run_process(["make", "clean", "all", *variables], app, timeout_s, "make clean all")
+    build = simulate.run_process(
+        ["make", "clean", "all", *variables], app, timeout_s, "make clean all"
+    )
     if build.returncode != 0:
         shown = "\n".join((build.stderr or build.stdout).strip().splitlines()[-_SHOWN_LINES:])
         raise VerificationFailed(
@@ -161,7 +163,7 @@ def _make(app: Path, repeat: int, timeout_s: float) -> str:
             "compare with `make clean all platform=gvsoc PMSIS_OS=pulpos` in its directory",
         )
     # The exit status says whether values differ, which the lines say too and better.
-    return run_process(["make", "run", *variables], app, timeout_s, "make run").stdout
+    return simulate.run_process(["make", "run", *variables], app, timeout_s, "make run").stdout
 
 
 GVSOC_RUNNER = Runner(

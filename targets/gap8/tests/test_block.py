@@ -11,18 +11,18 @@ from dory_gap8.backend import GatherKernel, WindowKernel
 from dory_gap8.backend.block import BlockKernel, finish, interleave
 from gap8_layers import CLIPS, RANGES, SPACE, make_case
 
-from dory_core.api import Array, Conv, Layer, Requant, Window, requant
+from dory_core.api import Array, Layer, Requant, ops, requant
 from dory_core.testing.kernels import HostLibrary, KernelCase, alone, typed, whole_case
 from dory_core.testing.random_layers import RandomLayers
 
-SAME = Window(kernel=(3, 3), pads=(1, 1, 1, 1))
+SAME = ops.Window(kernel=(3, 3), pads=(1, 1, 1, 1))
 
 
 def conv(
     c_in: int,
     c_out: int,
     image: tuple[int, int],
-    window: Window,
+    window: ops.Window,
     steps: tuple[Requant, ...] | None = None,
     x: str = "u8",
 ) -> Layer:
@@ -34,7 +34,7 @@ def conv(
         add = [int(v) for v in random.integers(-(1 << 14), 1 << 14, c_out)]
         steps = (requant(mul, add, 1 << (10 + k.bit_length() // 2), 0, 255),)
     layer = alone(
-        Conv,
+        ops.Conv,
         weights=Array(random.integers(-128, 128, (c_out, c_in, *window.kernel))),
         window=window,
         requants=steps,
@@ -62,7 +62,7 @@ def random_cases(seed: int, count: int, cores: int = 8) -> list[KernelCase]:
         weights = random.weights(c_out, c_in, *window.kernel)
         reach = 255 * 128 * c_in * window.taps // 4
         layer = alone(
-            Conv,
+            ops.Conv,
             weights=weights,
             window=window,
             requants=() if y == "i32" else random.requants(c_out, reach, CLIPS[y]),
@@ -112,7 +112,7 @@ def test_another_addend_below_zero_is_part_of_the_block(hi: int, div: int) -> No
 
 
 def test_filters_of_many_taps_are_gathered() -> None:
-    window = Window(kernel=(10, 8), strides=(2, 2), pads=(4, 3, 5, 4), pad_value=-7)
+    window = ops.Window(kernel=(10, 8), strides=(2, 2), pads=(4, 3, 5, 4), pad_value=-7)
     layer = conv(1, 8, (23, 20), window, x="i8")
     rejection = WindowKernel().accepts(conv(8, 8, (23, 20), window, x="i8"))
     assert rejection is not None
@@ -125,7 +125,7 @@ def test_filters_of_many_taps_are_gathered() -> None:
 def test_tails_of_channels_and_pixels(c_out: int, width: int) -> None:
     HostLibrary(
         [
-            whole(WindowKernel(), conv(8, c_out, (3, width), Window(kernel=(1, 1)))),
+            whole(WindowKernel(), conv(8, c_out, (3, width), ops.Window(kernel=(1, 1)))),
             whole(GatherKernel(), conv(5, c_out, (3, width), SAME)),
         ]
     ).check()
@@ -141,7 +141,7 @@ def test_four_channels_of_weights_are_interleaved_four_inputs_at_a_time() -> Non
 
 def test_a_weight_block_holds_parameters_of_channels_in_fours_then_weights() -> None:
     step = requant([5, 6, 7, 8, 9], [-1, -2, -3, -4, -5], 1 << 12, 0, 255)
-    layer = conv(8, 5, (4, 4), Window(kernel=(1, 1)), (step,))
+    layer = conv(8, 5, (4, 4), ops.Window(kernel=(1, 1)), (step,))
     block = WindowKernel().weight_block(layer, (4, 5), (0, 8))
     assert dict(block.parts) == {"mul": 0, "weights": 32}
     assert np.frombuffer(block.data, "<i4", 8).tolist() == [9, -5, *(0,) * 6]
@@ -150,7 +150,7 @@ def test_a_weight_block_holds_parameters_of_channels_in_fours_then_weights() -> 
 
 def test_a_clip_between_odd_bounds_leaves_the_sums_to_c() -> None:
     step = requant([1 << 40, 3, 5], [1 << 50, 1, 2], 1 << 55, -3, 99)
-    layer = conv(8, 3, (4, 4), Window(kernel=(1, 1)), (step,))
+    layer = conv(8, 3, (4, 4), ops.Window(kernel=(1, 1)), (step,))
     assert finish(layer).form == "DORY_BLOCK_RAW"
     assert "_raw_" in WindowKernel().symbol(layer)
     HostLibrary([whole(WindowKernel(), layer)]).check()
@@ -166,7 +166,7 @@ def test_a_clip_between_odd_bounds_leaves_the_sums_to_c() -> None:
     ],
 )
 def test_every_form_of_requantisation_is_in_the_block(inputs, step, token) -> None:
-    layer = conv(inputs, 3, (9, 9), Window(kernel=(1, 1)), (step,))
+    layer = conv(inputs, 3, (9, 9), ops.Window(kernel=(1, 1)), (step,))
     assert WindowKernel().symbol(layer).endswith(token)
     HostLibrary([whole(WindowKernel(), layer)]).check()
 
@@ -191,10 +191,10 @@ def test_extreme_values_do_not_overflow() -> None:
 
 def test_windows_of_all_shapes_read_their_inputs_in_place() -> None:
     windows = (
-        Window(kernel=(1, 1), strides=(2, 2)),
-        Window(kernel=(3, 2), strides=(1, 2), dilations=(2, 3), pads=(0, 3, 4, 1)),
-        Window(kernel=(1, 7), dilations=(1, 4), pads=(0, 24, 0, 0)),
-        Window(kernel=(5, 5), strides=(2, 2), pads=(2, 1, 2, 3)),
+        ops.Window(kernel=(1, 1), strides=(2, 2)),
+        ops.Window(kernel=(3, 2), strides=(1, 2), dilations=(2, 3), pads=(0, 3, 4, 1)),
+        ops.Window(kernel=(1, 7), dilations=(1, 4), pads=(0, 24, 0, 0)),
+        ops.Window(kernel=(5, 5), strides=(2, 2), pads=(2, 1, 2, 3)),
     )
     HostLibrary([whole(WindowKernel(), conv(8, 6, (9, 25), w)) for w in windows]).check()
     HostLibrary([whole(WindowKernel(), conv(162, 6, (9, 25), w)) for w in windows]).check()
@@ -210,8 +210,8 @@ def test_rows_that_are_padding_for_four_windows_are_left_out(
     steps = () if y == "i32" else None
     windows = (
         SAME,
-        Window(kernel=(5, 3), pads=(4, 1, 4, 1)),
-        Window(kernel=(3, 1), strides=(2, 1), pads=(2, 0, 2, 0)),
+        ops.Window(kernel=(5, 3), pads=(4, 1, 4, 1)),
+        ops.Window(kernel=(3, 1), strides=(2, 1), pads=(2, 0, 2, 0)),
     )
     HostLibrary(
         [
@@ -225,9 +225,9 @@ def test_rows_that_are_padding_for_four_windows_are_left_out(
 @pytest.mark.parametrize(
     ("channels", "window", "order"),
     [
-        (1, Window(kernel=(2, 5)), [0, 1, 2, 3, 5, 6, 7, 8, 4, 9]),
-        (1, Window(kernel=(1, 5), dilations=(1, 2)), [0, 1, 2, 3, 4]),
-        (5, Window(kernel=(1, 2), dilations=(1, 3)), [0, 1, 2, 3, 5, 6, 7, 8, 4, 9]),
+        (1, ops.Window(kernel=(2, 5)), [0, 1, 2, 3, 5, 6, 7, 8, 4, 9]),
+        (1, ops.Window(kernel=(1, 5), dilations=(1, 2)), [0, 1, 2, 3, 4]),
+        (5, ops.Window(kernel=(1, 2), dilations=(1, 3)), [0, 1, 2, 3, 5, 6, 7, 8, 4, 9]),
     ],
 )
 def test_gathered_columns_begin_with_the_words_of_all_runs(channels, window, order) -> None:
@@ -269,13 +269,13 @@ def test_inputs_of_16_bits_meet_weights_of_16_bits(x: str) -> None:
 @pytest.mark.parametrize("x", ["u8", "i8"])
 def test_weights_of_9_bits_are_sums_of_two(x: str) -> None:
     random = np.random.default_rng(9)
-    windows = (Window(kernel=(1, 1)), SAME, replace(SAME, strides=(2, 2)))
+    windows = (ops.Window(kernel=(1, 1)), SAME, replace(SAME, strides=(2, 2)))
     cases = []
     for window, c_in in itertools.product(windows, (3, 8, 12, 45)):
         layer = conv(c_in, 6, (5, 7), window, x=x)
         weights = random.integers(-255, 255, layer.op.weights.shape)
         weights.reshape(-1)[:2] = (-256, 254)
-        layer = alone(Conv, weights=Array(weights), window=window, requants=layer.op.requants)
+        layer = alone(ops.Conv, weights=Array(weights), window=window, requants=layer.op.requants)
         layer = typed(layer, (c_in, 5, 7, *RANGES[x]))
         kernel = next(k for k in (WindowKernel(), GatherKernel()) if k.accepts(layer) is None)
         assert "_wide_" in kernel.symbol(layer)
@@ -286,12 +286,12 @@ def test_weights_of_9_bits_are_sums_of_two(x: str) -> None:
 def test_weights_beyond_9_bits_are_refused() -> None:
     layer = conv(8, 4, (3, 3), SAME)
     weights = np.full(layer.op.weights.shape, 255)
-    layer = typed(alone(Conv, weights=Array(weights), window=SAME), (8, 3, 3, 0, 255))
+    layer = typed(alone(ops.Conv, weights=Array(weights), window=SAME), (8, 3, 3, 0, 255))
     assert WindowKernel().accepts(layer).reason == "its weights lie in [255, 255], not in 9 bits"
 
 
 def test_filters_beyond_the_table_are_refused() -> None:
-    layer = conv(8, 4, (9, 9), Window(kernel=(9, 9)))
+    layer = conv(8, 4, (9, 9), ops.Window(kernel=(9, 9)))
     assert WindowKernel().accepts(layer).reason == (
         "its filter has 81 taps, at most 49 are possible"
     )

@@ -15,19 +15,7 @@ from dory_gap8.backend import (
 )
 from dory_gap8.backend.add_bytes import GAP
 
-from dory_core.api import (
-    Add,
-    Array,
-    AvgPool,
-    Kernel,
-    Layer,
-    Linear,
-    MaxPool,
-    Requant,
-    Window,
-    extent,
-    requant,
-)
+from dory_core.api import Array, Kernel, Layer, Requant, extent, ops, requant
 from dory_core.testing import make_tile
 from dory_core.testing.kernels import HostLibrary, KernelCase, alone, typed, whole_case
 
@@ -39,7 +27,7 @@ def linear(
 ) -> Layer:
     random = np.random.default_rng(inputs * 1000 + outputs)
     layer = alone(
-        Linear,
+        ops.Linear,
         weights=Array(random.integers(-128, 128, (outputs, inputs))),
         bias=Array(random.integers(-9999, 9999, outputs)) if bias else None,
         requants=steps,
@@ -47,7 +35,7 @@ def linear(
     return typed(layer, (inputs, 1, 1, lo, hi))
 
 
-def pool(kind: type, window: Window, image: tuple[int, int, int], *steps: Requant, lo: int = 0):
+def pool(kind: type, window: ops.Window, image: tuple[int, int, int], *steps: Requant, lo: int = 0):
     layer = alone(kind, window=window, requants=steps)
     return typed(layer, (*image, lo, lo + 255))
 
@@ -58,7 +46,7 @@ def add(
     ranges: tuple[tuple[int, int], tuple[int, int]] = (UNSIGNED, UNSIGNED),
     image: tuple[int, int, int] = (1, 256, 256),
 ) -> Layer:
-    layer = alone(Add, operand_requants=operands, requants=steps)
+    layer = alone(ops.Add, operand_requants=operands, requants=steps)
     return typed(layer, *((*image, *r) for r in ranges))
 
 
@@ -110,11 +98,11 @@ def test_weights_of_four_outputs_are_interleaved() -> None:
 # --- pools ------------------------------------------------------------------------------------
 
 WINDOWS = (
-    Window(kernel=(2, 2), strides=(2, 2)),
-    Window(kernel=(3, 3), strides=(2, 2), pads=(1, 1, 1, 1)),
-    Window(kernel=(3, 2), strides=(1, 2), pads=(2, 0, 1, 1)),
-    Window(kernel=(1, 5), strides=(1, 1), pads=(0, 4, 0, 3)),
-    Window(kernel=(7, 7)),
+    ops.Window(kernel=(2, 2), strides=(2, 2)),
+    ops.Window(kernel=(3, 3), strides=(2, 2), pads=(1, 1, 1, 1)),
+    ops.Window(kernel=(3, 2), strides=(1, 2), pads=(2, 0, 1, 1)),
+    ops.Window(kernel=(1, 5), strides=(1, 1), pads=(0, 4, 0, 3)),
+    ops.Window(kernel=(7, 7)),
 )
 
 
@@ -126,11 +114,11 @@ def test_pools_of_all_windows_and_numbers_of_channels(channels: int) -> None:
     cases = []
     for window in WINDOWS:
         cases += [
-            whole_case(MaxPoolBytesKernel(), pool(MaxPool, window, image)),
-            whole_case(MaxPoolBytesKernel(), pool(MaxPool, window, image, lo=-128)),
-            whole_case(AvgPoolBytesKernel(), pool(AvgPool, window, image, step)),
-            whole_case(AvgPoolBytesKernel(), pool(AvgPool, window, image, signed, lo=-128)),
-            whole_case(AvgPoolBytesKernel(), pool(AvgPool, window, image)),
+            whole_case(MaxPoolBytesKernel(), pool(ops.MaxPool, window, image)),
+            whole_case(MaxPoolBytesKernel(), pool(ops.MaxPool, window, image, lo=-128)),
+            whole_case(AvgPoolBytesKernel(), pool(ops.AvgPool, window, image, step)),
+            whole_case(AvgPoolBytesKernel(), pool(ops.AvgPool, window, image, signed, lo=-128)),
+            whole_case(AvgPoolBytesKernel(), pool(ops.AvgPool, window, image)),
         ]
     cases += [replace(c, tile=(max(1, channels // 2), 2, 3, c.tile[3])) for c in cases]
     HostLibrary(cases).check()
@@ -138,24 +126,24 @@ def test_pools_of_all_windows_and_numbers_of_channels(channels: int) -> None:
 
 @pytest.mark.parametrize("cores", [1, 5])
 def test_pools_on_other_numbers_of_cores(cores: int) -> None:
-    window = Window(kernel=(3, 3), pads=(1, 1, 1, 1))
+    window = ops.Window(kernel=(3, 3), pads=(1, 1, 1, 1))
     image = (12, 5, 7)
     step = requant(1, 0, 9, 0, 255)
-    cases = [whole_case(MaxPoolBytesKernel(cores), pool(MaxPool, window, image))]
-    cases += [whole_case(AvgPoolBytesKernel(cores), pool(AvgPool, window, image, step))]
+    cases = [whole_case(MaxPoolBytesKernel(cores), pool(ops.MaxPool, window, image))]
+    cases += [whole_case(AvgPoolBytesKernel(cores), pool(ops.AvgPool, window, image, step))]
     HostLibrary(cases).check()
 
 
 def test_sums_of_16_bits_are_stored() -> None:
-    layer = pool(AvgPool, Window(kernel=(5, 5)), (6, 9, 9), requant(33, 0, 1 << 2))
+    layer = pool(ops.AvgPool, ops.Window(kernel=(5, 5)), (6, 9, 9), requant(33, 0, 1 << 2))
     assert layer.output.bits == 16
     HostLibrary([whole_case(AvgPoolBytesKernel(), layer)]).check()
 
 
 def test_windows_that_need_a_test_per_tap_are_refused() -> None:
-    dilated = pool(MaxPool, Window(kernel=(2, 2), dilations=(1, 2)), (4, 9, 9))
+    dilated = pool(ops.MaxPool, ops.Window(kernel=(2, 2), dilations=(1, 2)), (4, 9, 9))
     assert MaxPoolBytesKernel().accepts(dilated).reason == "its window is dilated"
-    wide = pool(AvgPool, Window(kernel=(2, 2), pads=(2, 0, 0, 0)), (4, 9, 9))
+    wide = pool(ops.AvgPool, ops.Window(kernel=(2, 2), pads=(2, 0, 0, 0)), (4, 9, 9))
     assert "padding is as wide as its window" in AvgPoolBytesKernel().accepts(wide).reason
 
 
@@ -267,15 +255,15 @@ def test_a_wide_sum_with_a_rough_scale_is_left_to_the_general_kernel() -> None:
         (LinearBytesKernel(), linear(256, 64, requant(1, 0, 1 << 12, 0, 255)), 1430),
         (
             AvgPoolBytesKernel(),
-            pool(AvgPool, WINDOWS[0], (32, 16, 16), requant(1, 0, 4, 0, 255)),
+            pool(ops.AvgPool, WINDOWS[0], (32, 16, 16), requant(1, 0, 4, 0, 255)),
             4300,
         ),
         (
             AvgPoolBytesKernel(),
-            pool(AvgPool, Window(kernel=(8, 8)), (64, 8, 8), requant(1, 0, 64, 0, 255)),
+            pool(ops.AvgPool, ops.Window(kernel=(8, 8)), (64, 8, 8), requant(1, 0, 64, 0, 255)),
             1010,
         ),
-        (MaxPoolBytesKernel(), pool(MaxPool, WINDOWS[0], (32, 16, 16)), 2435),
+        (MaxPoolBytesKernel(), pool(ops.MaxPool, WINDOWS[0], (32, 16, 16)), 2435),
         (
             AddBytesKernel(),
             add((requant(5), requant(8)), requant(1, 0, 8, 0, 255), image=(32, 16, 16)),

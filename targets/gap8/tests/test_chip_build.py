@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from dory_gap8.hardware import STACK_CORE_BYTES
 
-from dory_core.api import Graph, Window
+from dory_core.api import Graph, ops
 from dory_core.testing.apps import build_app
 from dory_core.testing.cases import network_cases
 from dory_core.testing.graphs import GraphBuilder
@@ -80,18 +80,21 @@ def test_program_links_for_32_bit_risc_v(app: Path, tmp_path: Path) -> None:
 def most_taps() -> Graph:
     """Filters of as many taps as block kernels take, then sums that go through the stack."""
     b = GraphBuilder((7, 12, 50), name="taps")
-    b.conv(8, Window(kernel=(1, 49), pads=(0, 24, 0, 24)))
-    b.conv(8, Window(kernel=(7, 7), pads=(3, 3, 3, 3)))
-    b.conv(6, Window(kernel=(3, 3), pads=(1, 1, 1, 1)), output=(-300, 700))
-    b.add(b.conv(6, Window(kernel=(1, 1))), b.conv(6, Window(kernel=(3, 3), pads=(1, 1, 1, 1))))
+    b.conv(8, ops.Window(kernel=(1, 49), pads=(0, 24, 0, 24)))
+    b.conv(8, ops.Window(kernel=(7, 7), pads=(3, 3, 3, 3)))
+    b.conv(6, ops.Window(kernel=(3, 3), pads=(1, 1, 1, 1)), output=(-300, 700))
+    b.add(
+        b.conv(6, ops.Window(kernel=(1, 1))),
+        b.conv(6, ops.Window(kernel=(3, 3), pads=(1, 1, 1, 1))),
+    )
     return b.graph()
 
 
 def wide_inputs() -> Graph:
     """Inputs of 16 bits with weights of two, which the compiler unpacks beside each other."""
     b = GraphBuilder((12, 9, 9), values=(0, 1020), name="wide")
-    b.conv(8, Window(kernel=(3, 3)), weights=(-2, 1), output=(-300, 700))
-    b.conv(8, Window(kernel=(3, 3), pads=(1, 1, 1, 1)), groups=8)
+    b.conv(8, ops.Window(kernel=(3, 3)), weights=(-2, 1), output=(-300, 700))
+    b.conv(8, ops.Window(kernel=(3, 3), pads=(1, 1, 1, 1)), groups=8)
     return b.graph()
 
 

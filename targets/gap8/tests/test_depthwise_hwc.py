@@ -10,7 +10,7 @@ from dory_gap8.backend import DepthwiseHwcKernel
 from dory_gap8.backend.depthwise_hwc import form_of
 from gap8_layers import CLIPS, SPACE, make_case
 
-from dory_core.api import Array, Conv, Layer, NotSupported, Window, requant
+from dory_core.api import Array, Layer, NotSupported, ops, requant
 from dory_core.testing import make_tile
 from dory_core.testing.kernels import HostLibrary, KernelCase, alone, typed, whole_case
 from dory_core.testing.random_layers import RandomLayers
@@ -21,7 +21,7 @@ STEP = requant(37, 1 << 9, 1 << 12, 0, 255)
 def _layer(
     channels: int,
     image: tuple[int, int],
-    window: Window,
+    window: ops.Window,
     *,
     multiplier: int = 1,
     signed: bool = False,
@@ -32,7 +32,7 @@ def _layer(
     random = np.random.default_rng(count * 100 + image[0])
     shape = (count, 1, *window.kernel)
     conv = alone(
-        Conv,
+        ops.Conv,
         weights=Array(random.integers(-128, 128, shape) if weights is None else weights),
         window=window,
         groups=channels,
@@ -41,9 +41,9 @@ def _layer(
     return typed(conv, (channels, *image, *((-128, 127) if signed else (0, 255))))
 
 
-def _square(size: int, stride: int = 1, pad: int | None = None, dilation: int = 1) -> Window:
+def _square(size: int, stride: int = 1, pad: int | None = None, dilation: int = 1) -> ops.Window:
     pad = size // 2 if pad is None else pad
-    return Window(
+    return ops.Window(
         kernel=(size, size),
         strides=(stride, stride),
         dilations=(dilation, dilation),
@@ -75,7 +75,7 @@ def _random_cases(seed: int, count: int, cores: int) -> list[KernelCase]:
         clip = CLIPS[random.pick("u8", "i8", "i16")]
         steps = random.requants(c_out, 64 * 255 * size[0] * size[1], clip)
         conv = alone(
-            Conv,
+            ops.Conv,
             weights=random.weights(c_out, 1, *size),
             window=window,
             groups=c,
@@ -179,16 +179,16 @@ def test_filters_up_to_3x3_have_a_kernel_of_their_own() -> None:
         "dory_gap8_depthwise_3x3_s1_u8_i8_u8_q32_scalar"
     )
     assert form_of(_layer(8, image, _square(3, 2))).stride == 2
-    assert form_of(_layer(8, image, Window(kernel=(3, 1), pads=(1, 0, 1, 0)))).stride == 1
-    assert form_of(_layer(8, image, Window(kernel=(1, 2)))).stride == 1
+    assert form_of(_layer(8, image, ops.Window(kernel=(3, 1), pads=(1, 0, 1, 0)))).stride == 1
+    assert form_of(_layer(8, image, ops.Window(kernel=(1, 2)))).stride == 1
     assert form_of(_layer(8, image, _square(5))).stride == 0
     assert form_of(_layer(8, image, _square(3, dilation=2))).stride == 0
-    assert form_of(_layer(8, image, Window(kernel=(3, 3), strides=(1, 2)))).stride == 0
+    assert form_of(_layer(8, image, ops.Window(kernel=(3, 3), strides=(1, 2)))).stride == 0
 
 
 def test_a_row_of_samples_is_cut_into_strips_along_its_length() -> None:
     """One-dimensional data has one row: strips of four rows would be three quarters empty."""
-    layer = _layer(8, (1, 60), Window(kernel=(1, 9), pads=(0, 4, 0, 4)))
+    layer = _layer(8, (1, 60), ops.Window(kernel=(1, 9), pads=(0, 4, 0, 4)))
     form = form_of(layer)
     assert form.swapped
     assert (form.kernel, form.pads, form.words) == ((9, 1), (4, 0), 3)
@@ -209,7 +209,7 @@ def test_weights_of_a_3x3_filter_are_a_word_per_tap_column() -> None:
 
 def test_weights_of_other_windows_are_spread_for_each_output_of_a_strip() -> None:
     """Stride 2, dilation 3 along the strip: outputs start 2 rows apart, taps are 3 rows apart."""
-    window = Window(kernel=(2, 1), strides=(2, 1), dilations=(3, 1))
+    window = ops.Window(kernel=(2, 1), strides=(2, 1), dilations=(3, 1))
     layer = _layer(2, (40, 5), window, weights=np.array([1, 2, 3, 4]).reshape(2, 1, 2, 1))
     form = form_of(layer)
     assert (form.swapped, form.words, form.row) == (False, 3, 48)

@@ -15,7 +15,7 @@ from dory_gap8.backend import (
 )
 from gap8_layers import cases_of, make_case, turned_cases
 
-from dory_core.api import Add, Array, Compiler, Conv, Linear, Requant, Window, requant
+from dory_core.api import Array, Requant, ops, requant, simulate
 from dory_core.testing import ZIGLANG, KernelConformance
 from dory_core.testing.kernels import HostLibrary, alone, typed, whole_case
 from dory_core.testing.random_layers import KINDS
@@ -48,7 +48,7 @@ def _conv(
     c_in: int,
     c_out: int,
     image: tuple[int, int],
-    window: Window,
+    window: ops.Window,
     *,
     steps: tuple[Requant, ...] = (),
     groups: int = 1,
@@ -59,7 +59,7 @@ def _conv(
     random = np.random.default_rng(c_in * 100 + c_out)
     shape = (c_out, c_in // groups, *window.kernel)
     layer = alone(
-        Conv,
+        ops.Conv,
         weights=Array(random.integers(-128, 128, shape) if weights is None else weights),
         window=window,
         groups=groups,
@@ -68,7 +68,7 @@ def _conv(
     return typed(layer, (c_in, *image, lo, hi))
 
 
-WINDOW = Window(kernel=(3, 3), pads=(1, 1, 1, 1))
+WINDOW = ops.Window(kernel=(3, 3), pads=(1, 1, 1, 1))
 STEP = requant([3, -2, 5, 1], [100, 0, -7, 9], 1 << 12, 0, 255)
 
 
@@ -83,7 +83,7 @@ def test_extreme_values_do_not_overflow() -> None:
 
 
 def test_strides_and_dilations_differ_by_axis() -> None:
-    window = Window(kernel=(3, 2), strides=(1, 2), dilations=(2, 3), pads=(0, 3, 4, 1))
+    window = ops.Window(kernel=(3, 2), strides=(1, 2), dilations=(2, 3), pads=(0, 3, 4, 1))
     dense = _conv(5, 4, (7, 9), window, steps=(STEP,))
     depthwise = _conv(4, 4, (7, 9), window, steps=(STEP,), groups=4)
     HostLibrary([whole_case(ConvKernel(), dense), whole_case(DepthwiseKernel(), depthwise)]).check()
@@ -97,7 +97,7 @@ def test_depthwise_filters_may_share_an_input_channel() -> None:
 def test_partial_sums_over_three_tiles_of_input_channels() -> None:
     layer = _conv(20, 6, (4, 5), WINDOW, steps=(requant(7, 3, 1 << 14, 0, 255),))
     cases = [replace(whole_case(ConvKernel(8, True), layer), tile=(4, 3, 5, 7))]
-    one = _conv(20, 6, (4, 5), Window(kernel=(1, 1)), steps=(requant(7, 3, 1 << 9, -128, 127),))
+    one = _conv(20, 6, (4, 5), ops.Window(kernel=(1, 1)), steps=(requant(7, 3, 1 << 9, -128, 127),))
     cases.append(replace(whole_case(PointwiseKernel(8, True), one), tile=(6, 4, 5, 7)))
     HostLibrary(cases).check()
 
@@ -108,7 +108,7 @@ def test_division_floors_over_the_whole_range(div: int, mul: int) -> None:
     """Sums of both signs, numerators up to 2^53, signed outputs: floor, never truncation."""
     random = np.random.default_rng(div)
     layer = alone(
-        Linear,
+        ops.Linear,
         weights=Array(random.integers(-128, 128, (400, 500))),
         requants=(Requant((mul,), (-12345,), div, -(1 << 15), (1 << 15) - 1),),
     )
@@ -119,7 +119,7 @@ def test_division_floors_over_the_whole_range(div: int, mul: int) -> None:
 @pytest.mark.parametrize("div", [7, 3, 15])
 def test_short_division_is_exact_for_every_numerator(div: int) -> None:
     """All numbers of 16 bits, among them those that two folds leave below zero."""
-    layer = alone(Add, operand_requants=(requant(1, 0, div), None))
+    layer = alone(ops.Add, operand_requants=(requant(1, 0, div), None))
     x = typed(layer, (1, 256, 256, -(1 << 15), (1 << 15) - 1), (1, 256, 256, -128, 127))
     values = np.arange(-(1 << 15), 1 << 15, dtype=np.int64).reshape(1, 256, 256)
     assert "_scaled_ones_noclip_as_is" in AddKernel().symbol(x)
@@ -127,7 +127,7 @@ def test_short_division_is_exact_for_every_numerator(div: int) -> None:
 
 
 def test_weight_rows_follow_taps_then_channels_and_end_on_words() -> None:
-    layer = _conv(3, 4, (4, 4), Window(kernel=(1, 2)), steps=(STEP,))
+    layer = _conv(3, 4, (4, 4), ops.Window(kernel=(1, 2)), steps=(STEP,))
     block = ConvKernel().weight_block(layer, (1, 3), (0, 3))
     assert dict(block.parts) == {"mul": 0, "weights": 16}
     assert len(block.data) == 16 + 2 * 8
@@ -138,7 +138,7 @@ def test_weight_rows_follow_taps_then_channels_and_end_on_words() -> None:
 
 def test_clang_compiles_instances_without_warnings() -> None:
     """Everything else here is compiled by the system's compiler, with -Werror as well."""
-    compiler = next((c for c in [("clang",), ZIGLANG] if Compiler.identify(*c)), None)
+    compiler = next((c for c in [("clang",), ZIGLANG] if simulate.Compiler.identify(*c)), None)
     if compiler is None:
         pytest.skip("neither clang nor ziglang is installed")
     HostLibrary([c for kind in KINDS for c in cases_of(kind, 55, 3)], compiler=compiler).check()

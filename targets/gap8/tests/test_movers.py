@@ -9,7 +9,7 @@ import pytest
 from dory_gap8.backend import LutKernel, MoveKernel, ResizeKernel, SoftmaxKernel
 from gap8_layers import RANGES, TURNED, cases_of
 
-from dory_core.api import Array, Layer, Lut, Pad, Resize, Slice, Softmax, requant
+from dory_core.api import Array, Layer, ops, requant
 from dory_core.testing.kernels import HostLibrary, alone, typed, whole_case
 
 BYTES = replace(
@@ -42,7 +42,7 @@ def test_sanitizers_find_nothing(kind: str, sanitizer: str) -> None:
 
 def lut(shape: tuple[int, int, int]) -> Layer:
     table = np.random.default_rng(1).integers(-128, 128, 256)
-    return typed(alone(Lut, table=Array(table)), (*shape, 0, 255))
+    return typed(alone(ops.Lut, table=Array(table)), (*shape, 0, 255))
 
 
 def test_sizes_that_are_no_words() -> None:
@@ -50,10 +50,10 @@ def test_sizes_that_are_no_words() -> None:
     pads = [((0, 0, 0), (n, 0, 0)) for n in (1, 4, 7)]
     pads += [((n, 1, 2), (0, 2, 1)) for n in (0, 1, 6)]
     for before, after in pads:
-        layer = alone(Pad, before=before, after=after, value=-3)
+        layer = alone(ops.Pad, before=before, after=after, value=-3)
         cases.append(whole_case(MoveKernel(), typed(layer, (9, 4, 5, -128, 127))))
     for begin, size in (((3, 0, 0), (5, 6, 4)), ((0, 2, 1), (9, 3, 2)), ((8, 5, 3), (1, 1, 1))):
-        layer = alone(Slice, begin=begin, size=size)
+        layer = alone(ops.Slice, begin=begin, size=size)
         cases.append(whole_case(MoveKernel(), typed(layer, (9, 6, 4, 0, 255))))
     HostLibrary(cases).check()
 
@@ -63,7 +63,7 @@ def test_softmax_of_one_and_of_many_channels() -> None:
     step = requant(1, -128, 1, -128, 127)
     cases = []
     for channels in (1, 2, 12, 1001, 4095):
-        layer = alone(Softmax, table=Array(table.astype(np.int64)), requants=(step,))
+        layer = alone(ops.Softmax, table=Array(table.astype(np.int64)), requants=(step,))
         made = typed(layer, (channels, 1, 1, -128, 127))
         cases.append(whole_case(SoftmaxKernel(), made))
         equal = (np.full((channels, 1, 1), 7),)
@@ -73,9 +73,9 @@ def test_softmax_of_one_and_of_many_channels() -> None:
 
 def test_what_they_leave_to_portable_kernels() -> None:
     rows = Array(np.array([[0, 1, 3, 5]] * 4))
-    no_step = typed(alone(Resize, rows=rows, columns=rows), (3, 4, 4, 0, 9))
-    backwards = alone(Slice, begin=(8, 0, 0), size=(3, 2, 2), step=(-2, 1, 1))
-    per_channel = alone(Lut, table=Array(np.zeros((3, 256), int)))
+    no_step = typed(alone(ops.Resize, rows=rows, columns=rows), (3, 4, 4, 0, 9))
+    backwards = alone(ops.Slice, begin=(8, 0, 0), size=(3, 2, 2), step=(-2, 1, 1))
+    per_channel = alone(ops.Lut, table=Array(np.zeros((3, 256), int)))
     reasons = [
         (ResizeKernel(), no_step, "its sums are not requantised"),
         (

@@ -13,20 +13,15 @@ from dory_gap8.hardware import DMA_COUNTERS, HIGH_VOLTAGE, MAX_CORES, TARGET
 from gap8_layers import SPACE, kernels_for
 
 from dory_core.api import (
-    Add,
     Array,
-    AvgPool,
-    Conv,
     Kernel,
     Layer,
-    Linear,
-    MaxPool,
     TargetContext,
     Term,
     Tile,
     UsageError,
-    Window,
     extent,
+    ops,
     read_plan,
     requant,
 )
@@ -60,9 +55,9 @@ def context(cores: int = 8, kernels: str = "dory", **fields) -> TargetContext:
 
 def conv(c_in: int, c_out: int, size: int, kernel: int, stride: int = 1, groups: int = 1, **more):
     pad = kernel // 2
-    window = Window(kernel=(kernel, kernel), strides=(stride, stride), pads=(pad,) * 4)
+    window = ops.Window(kernel=(kernel, kernel), strides=(stride, stride), pads=(pad,) * 4)
     layer = alone(
-        Conv,
+        ops.Conv,
         weights=Array(np.ones((c_out, c_in // groups, kernel, kernel), int)),
         window=window,
         groups=groups,
@@ -257,20 +252,24 @@ def test_refusals_are_sentences() -> None:
     second = conv(8, 2, 8, 3)
     steps = (requant(1, 0, 1, 0, 255), requant([1, 3], 0, 4, 0, 255))
     two = typed(
-        alone(Conv, weights=second.op.weights, window=second.op.window, requants=steps),
+        alone(ops.Conv, weights=second.op.weights, window=second.op.window, requants=steps),
         (8, 8, 8, 0, 255),
     )
     assert why(two, "conv") == "the second of two requantisations differs from channel to channel"
-    big = alone(Linear, weights=Array([[200, 1]]))
+    big = alone(ops.Linear, weights=Array([[200, 1]]))
     reason = why(typed(big, (2, 1, 1, 0, 255)), "linear")
     assert reason == "its weights lie in [1, 200], not in 8 bits"
-    pool = alone(AvgPool, window=Window(kernel=(2, 2)), requants=(requant([1, 2], 0, 4, 0, 255),))
+    pool = alone(
+        ops.AvgPool, window=ops.Window(kernel=(2, 2)), requants=(requant([1, 2], 0, 4, 0, 255),)
+    )
     reason = why(typed(pool, (2, 4, 4, 0, 255)), "avgpool")
     assert reason == "its requantisation differs from channel to channel"
-    maximum = alone(MaxPool, window=Window(kernel=(2, 2)), requants=(requant(1, 0, 4, 0, 255),))
+    maximum = alone(
+        ops.MaxPool, window=ops.Window(kernel=(2, 2)), requants=(requant(1, 0, 4, 0, 255),)
+    )
     reason = why(typed(maximum, (2, 4, 4, 0, 255)), "maxpool")
     assert reason == "it has no requantisation after the maximum"
-    add = alone(Add)
+    add = alone(ops.Add)
     wide = typed(add, (2, 4, 4, 0, 255), (2, 4, 4, 0, 255))
     unsigned = replace(wide.output, bits=32, signed=False)
     assert why(Layer(wide.op, wide.inputs, unsigned, wide.ranges), "add") == (
@@ -313,7 +312,7 @@ def test_sizes_and_cycles_read_alike_as_integers_arrays_and_expressions(kind: st
             if kernel.traits(layer).accumulates and not is_channelwise(layer):
                 names.append("c_in")
             granule = 1
-            if isinstance(layer.op, Conv) and layer.op.groups > 1:
+            if isinstance(layer.op, ops.Conv) and layer.op.groups > 1:
                 granule = full.c_out // layer.op.groups
             ranges = {
                 n: range(granule if n == "c_out" else 1, getattr(full, n) + 1, granule)
@@ -362,9 +361,9 @@ def test_code_of_the_layers_leaves_less_of_l2_to_their_data() -> None:
 def test_temporal_layers_that_fit_are_one_tile_of_odd_channels_and_pixels() -> None:
     """11 channels at 140 times: neither the rest of four channels nor that of 32 pixels splits."""
     layer = alone(
-        Conv,
+        ops.Conv,
         weights=Array(np.ones((11, 11, 1, 11), int)),
-        window=Window(kernel=(1, 11), dilations=(1, 4), pads=(0, 40, 0, 0)),
+        window=ops.Window(kernel=(1, 11), dilations=(1, 4), pads=(0, 40, 0, 0)),
         requants=(requant(1, 0, 256, 0, 255),),
     )
     temporal = typed(layer, (11, 1, 140, 0, 255))
@@ -383,7 +382,7 @@ def test_temporal_layers_that_fit_are_one_tile_of_odd_channels_and_pixels() -> N
 def test_depthwise_planes_of_a_tile_are_as_many_as_fit(tmp_path: Path) -> None:
     """The copies of a core's channels share one ticket, so that nothing else limits them."""
     net = GraphBuilder((600, 3, 3), values=(0, 1020))
-    net.conv(600, Window(kernel=(2, 2)), groups=600)
+    net.conv(600, ops.Window(kernel=(2, 2)), groups=600)
     plan = build_app(net.graph(), "gap8", tmp_path / "app")
     assert plan.steps[0].kernel.name == "dory_gap8_depthwise"
     planes = read_plan(tmp_path / "app")["layers"][0]["tiles"]["c_out"]

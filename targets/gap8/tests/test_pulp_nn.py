@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from dory_gap8.pulp_nn import Library, find_library, pulp_nn_kernels
 
-from dory_core.api import DoryError, Graph, UsageError, Window, requant
+from dory_core.api import DoryError, Graph, UsageError, ops, requant
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.graphs import GraphBuilder
 
@@ -42,16 +42,16 @@ def library(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 def network(h: int = 11, w: int = 9, shift: int = 12) -> Graph:
     """Every layer that the library computes exactly, of odd sizes."""
     net = GraphBuilder((3, h, w), seed=5)
-    net.conv(10, Window(kernel=(3, 3), pads=(1, 1, 1, 1)))
-    skip = net.conv(12, Window(kernel=(1, 1)))
-    net.conv(12, Window(kernel=(3, 3), pads=(1, 1, 1, 1)), groups=12, bias=True)
+    net.conv(10, ops.Window(kernel=(3, 3), pads=(1, 1, 1, 1)))
+    skip = net.conv(12, ops.Window(kernel=(1, 1)))
+    net.conv(12, ops.Window(kernel=(3, 3), pads=(1, 1, 1, 1)), groups=12, bias=True)
     halves = (requant(3), requant(5))
     net.add(
-        net.conv(12, Window(kernel=(1, 1))), skip, operands=halves, requants=(requant(1, 0, 8),)
+        net.conv(12, ops.Window(kernel=(1, 1))), skip, operands=halves, requants=(requant(1, 0, 8),)
     )
-    net.conv(12, Window(kernel=(3, 3), strides=(2, 2), pads=(1, 1, 1, 1)), groups=12)
-    net.conv(6, Window(kernel=(5, 3), strides=(1, 2), pads=(2, 0, 1, 1)), bias=True)
-    net.avg_pool(Window(kernel=(2, 2), strides=(2, 2)))
+    net.conv(12, ops.Window(kernel=(3, 3), strides=(2, 2), pads=(1, 1, 1, 1)), groups=12)
+    net.conv(6, ops.Window(kernel=(5, 3), strides=(1, 2), pads=(2, 0, 1, 1)), bias=True)
+    net.avg_pool(ops.Window(kernel=(2, 2), strides=(2, 2)))
     net.linear(9, output=(0, 255))
     net.linear(4, bias=True)
     return net.graph()
@@ -87,11 +87,11 @@ def reasons(layer: int, graph: Graph, bits: int = 64, cores: int = 8) -> dict[st
 def single(**options: object) -> Graph:
     """A network of one convolution."""
     values = {"kernel": (3, 3), "pads": (1, 1, 1, 1)} | {
-        k: v for k, v in options.items() if k in Window.__dataclass_fields__
+        k: v for k, v in options.items() if k in ops.Window.__dataclass_fields__
     }
     rest = {k: v for k, v in options.items() if k not in values}
     net = GraphBuilder((8, 9, 9), seed=1)
-    net.conv(8, Window(**values), **rest)  # type: ignore[arg-type]
+    net.conv(8, ops.Window(**values), **rest)  # type: ignore[arg-type]
     return net.graph()
 
 
@@ -142,7 +142,7 @@ def test_add_with_a_multiplier_of_16_bits_is_rejected() -> None:
 
 def test_max_pool_is_left_to_others() -> None:
     net = GraphBuilder((4, 4, 4), seed=2)
-    net.max_pool(Window(kernel=(2, 2), strides=(2, 2)))
+    net.max_pool(ops.Window(kernel=(2, 2), strides=(2, 2)))
     assert "overwrites its input" in reasons(0, net.graph())["pulp_nn_maxpool"]
 
 

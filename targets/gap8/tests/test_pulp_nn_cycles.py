@@ -12,7 +12,7 @@ from dory_gap8.objective import terms
 from dory_gap8.pulp_nn import Library, cycles
 from dory_gap8.pulp_nn.weighted import UpstreamConv
 
-from dory_core.api import Kernel, Layer, Term, Tile, Window, load_plugins
+from dory_core.api import Kernel, Layer, Term, Tile, load_plugins, ops
 from dory_core.testing import TiledLayer, Tiler, bind_layer
 from dory_core.testing.graphs import GraphBuilder
 
@@ -87,7 +87,7 @@ def test_losses_are_those_of_the_paper() -> None:
 def tiled(h: int, w: int, betas: bool) -> TiledLayer:
     """Tile a 3x3 layer of 32 channels for 36 kB of L1, with the heuristics or for size alone."""
     net = GraphBuilder((32, h, w), seed=1)
-    net.conv(32, Window(kernel=(3, 3), pads=(1, 1, 1, 1)))
+    net.conv(32, ops.Window(kernel=(3, 3), pads=(1, 1, 1, 1)))
     layer = net.graph().layer(0)
     kernels = [UpstreamConv(Library(Path("anywhere"), 64), CORES)]
     memory = load_plugins().context("gap8", {}).memory

@@ -7,7 +7,7 @@ import pytest
 from dory_gap8.backend import AvgPoolKernel, LinearKernel
 from dory_gap8.backend.requant import LIMBS, NARROW, STEPS, epilogue
 
-from dory_core.api import Array, AvgPool, Layer, Linear, Requant, Window, requant
+from dory_core.api import Array, Layer, Requant, ops, requant
 from dory_core.testing.kernels import HostLibrary, KernelCase, alone, typed, values_of
 
 
@@ -24,7 +24,10 @@ def linear(
         random = np.random.default_rng(inputs)
         weights = random.integers(-127, 128, (4, inputs)) // np.array([[16], [8], [2], [1]])
     layer = alone(
-        Linear, weights=Array(weights), bias=None if bias is None else Array(bias), requants=steps
+        ops.Linear,
+        weights=Array(weights),
+        bias=None if bias is None else Array(bias),
+        requants=steps,
     )
     return typed(layer, (weights.shape[1], 1, 1, lo, hi))
 
@@ -181,8 +184,8 @@ def test_a_bias_beyond_the_arithmetic_is_exact_modulo_it() -> None:
 
 def test_one_record_serves_all_channels_alike() -> None:
     pool = alone(
-        AvgPool,
-        window=Window(kernel=(5, 5)),
+        ops.AvgPool,
+        window=ops.Window(kernel=(5, 5)),
         requants=(requant(3**25, 7**13, (1 << 45) - 1, 0, 255),),
     )
     layer = typed(pool, (6, 9, 9, 0, 255))

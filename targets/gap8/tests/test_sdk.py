@@ -22,8 +22,8 @@ from dory_core.api import (
     ToolMissing,
     UsageError,
     VerificationFailed,
-    Window,
     load_plugins,
+    ops,
 )
 from dory_core.testing import extract_layer, random_inputs, run_application
 from dory_core.testing.apps import build_app
@@ -191,14 +191,14 @@ def test_elements_of_any_width_and_several_inputs(case: str, tmp_path: Path) -> 
         network = extract_layer(graph("residual"), 3)
     elif case == "view":  # the output only names the bytes of another tensor anew
         builder = GraphBuilder((8, 9, 7), seed=5)
-        first = builder.conv(6, Window(kernel=(1, 1)))
+        first = builder.conv(6, ops.Window(kernel=(1, 1)))
         flat = builder.reshape((126, 3, 1))
-        network = builder.graph((flat, builder.conv(5, Window(kernel=(1, 1)), source=first)))
+        network = builder.graph((flat, builder.conv(5, ops.Window(kernel=(1, 1)), source=first)))
     else:
         builder = GraphBuilder((8, 9, 7), seed=5)
-        builder.conv(6, Window(kernel=(3, 3), pads=(1, 1, 1, 1)), output=U16)
-        builder.conv(5, Window(kernel=(1, 1)), output=(0, 15))
-        builder.conv(3, Window(kernel=(1, 1)), output=None)
+        builder.conv(6, ops.Window(kernel=(3, 3), pads=(1, 1, 1, 1)), output=U16)
+        builder.conv(5, ops.Window(kernel=(1, 1)), output=(0, 15))
+        builder.conv(3, ops.Window(kernel=(1, 1)), output=None)
         network = builder.graph()
     build_app(network, "gap8", tmp_path / "app")
     assert run(tmp_path / "app").exact

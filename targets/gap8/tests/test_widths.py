@@ -29,19 +29,7 @@ from dory_gap8.backend.packing import slots, weight_words
 from dory_gap8.backend.unpacked import wide
 from gap8_layers import CLIPS, RANGES, make_case
 
-from dory_core.api import (
-    Add,
-    Array,
-    AvgPool,
-    Conv,
-    Kernel,
-    Layer,
-    Linear,
-    MaxPool,
-    Requant,
-    Window,
-    requant,
-)
+from dory_core.api import Array, Kernel, Layer, Requant, ops, requant
 from dory_core.testing.kernels import HostLibrary, KernelCase, alone, typed
 
 INPUTS = tuple(RANGES)
@@ -94,10 +82,10 @@ def filtered(kind: str, x: str, bits: int, output: str) -> Layer:
         "requants": step(output, reach, c_out),
     }
     if not any(kernel):
-        return typed(alone(Linear, **common), (c_in, height, width, lo, hi), packed=True)
+        return typed(alone(ops.Linear, **common), (c_in, height, width, lo, hi), packed=True)
     pads = (1, 2, 0, 1) if kernel[1] > 1 else (0, 0, 0, 0)
-    window = Window(kernel=kernel, pads=pads)
-    layer = alone(Conv, window=window, groups=groups, **common)
+    window = ops.Window(kernel=kernel, pads=pads)
+    layer = alone(ops.Conv, window=window, groups=groups, **common)
     return typed(layer, (c_in, height, width, lo, hi), packed=True)
 
 
@@ -143,19 +131,19 @@ def test_every_combination_of_inputs_weights_and_outputs(kind: str, x: str) -> N
 
 @pytest.mark.parametrize("x", INPUTS)
 def test_pools_of_every_input_and_output(x: str) -> None:
-    window = Window(kernel=(2, 3), strides=(1, 2), pads=(1, 1, 0, 2))
+    window = ops.Window(kernel=(2, 3), strides=(1, 2), pads=(1, 1, 0, 2))
     source = (7, 5, 6, *RANGES[x])
     reach = 6 * max(-RANGES[x][0], RANGES[x][1])
     averages = [
         typed(
-            alone(AvgPool, window=window, requants=step(y, reach)),
+            alone(ops.AvgPool, window=window, requants=step(y, reach)),
             source,
             packed=True,
         )
         for y in OUTPUTS
     ]
     check(AvgPoolKernel(CORES), averages, len(OUTPUTS))
-    maximum = typed(alone(MaxPool, window=window), source, packed=True)
+    maximum = typed(alone(ops.MaxPool, window=window), source, packed=True)
     assert maximum.output.type_name == maximum.inputs[0].type_name == x
     check(MaxPoolKernel(CORES), [maximum], 1)
 
@@ -163,7 +151,7 @@ def test_pools_of_every_input_and_output(x: str) -> None:
 def sums(pairs: list[tuple[str, str]], channels: int) -> Iterator[Layer]:
     for n, (first, second) in enumerate(pairs):
         layer = alone(
-            Add,
+            ops.Add,
             operand_requants=(requant(3, 1, 2), None),
             requants=step(OUTPUTS[n * 5 % len(OUTPUTS)], 4000),
         )
@@ -181,7 +169,7 @@ def test_sums_of_every_pair_of_operands(channels: int) -> None:
 def test_accumulators_without_room_take_sign_extended_weights() -> None:
     """-2 * 65535 in a column of 300 leaves no room for six bits more."""
     weights = np.full((3, 300, 1, 1), -2)
-    layer = alone(Conv, weights=Array(weights), weight_bits=2, window=Window(kernel=(1, 1)))
+    layer = alone(ops.Conv, weights=Array(weights), weight_bits=2, window=ops.Window(kernel=(1, 1)))
     x = typed(layer, (300, 2, 2, 0, 65535))
     assert PointwiseKernel(CORES).symbol(x) == "dory_gap8_pointwise_extended_u16_i2_i32"
     inputs = (np.full((300, 2, 2), 65535, dtype=np.int64),)

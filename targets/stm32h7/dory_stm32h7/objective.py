@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dory_core.api import Conv, Kernel, Layer, Linear, Term, Tile, tensor_bytes
+from dory_core.api import Kernel, Layer, Term, Tile, ops, tensor_bytes
 
 # Weights after the DORY paper, section 4.2.2: alpha of the memory use, beta of the kernels' wishes.
 ALPHA = 0.5
@@ -17,14 +17,14 @@ def kernel_terms(layer: Layer, tile: Tile) -> list[Term]:
     channels in fours, and few pixels at borders: wide tiles. Fully connected: outputs in fours.
     """
     kind = layer.op
-    if isinstance(kind, Linear):
+    if isinstance(kind, ops.Linear):
         return [Term("OUTPUTS_IN_FOURS", BETA_BLOCK, (tile.c_out - 1) % 4)]
-    if isinstance(kind, Conv) and kind.is_depthwise:
+    if isinstance(kind, ops.Conv) and kind.is_depthwise:
         return [
             Term("CHANNELS_IN_FOURS", BETA_BLOCK, (tile.c_out - 1) % 4),
             Term("WIDE_TILE", BETA_REUSE, tile.w),
         ]
-    if isinstance(kind, Conv):
+    if isinstance(kind, ops.Conv):
         return [
             Term("HIDE_COLUMNS", BETA_REUSE, tile.c_out),
             Term("PIXELS_IN_PAIRS", BETA_BLOCK, (tile.h * tile.w - 1) % 2),

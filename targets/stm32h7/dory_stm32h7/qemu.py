@@ -18,8 +18,7 @@ from dory_core.api import (
     ToolMissing,
     UsageError,
     VerificationFailed,
-    build_program,
-    run_process,
+    simulate,
 )
 
 NAME = "qemu"
@@ -85,14 +84,14 @@ def _build(app_dir: Path) -> Path:
     toolchain = find_toolchain()
     defines = {"BOARD_ALWAYS_SEMIHOSTING": 1, "DORY_OTHER_CHIP": 1}
     recipe = toolchain.recipe(VARIANT, SCRIPT, ("board/qemu",), defines)
-    return build_program(app_dir, recipe, toolchain.compiler)
+    return simulate.build_program(app_dir, recipe, toolchain.compiler)
 
 
 def _execute(program: Path, folder: Path, timeout_s: float) -> None:
     command = [PROGRAM, "-M", "mps2-an500", "-display", "none", "-monitor", "none"]
     command += ["-serial", "none", "-semihosting-config", "enable=on,target=native"]
     command += ["-icount", f"shift={SHIFT}", "-kernel", str(program)]
-    result = run_process(command, folder, timeout_s, "the image")
+    result = simulate.run_process(command, folder, timeout_s, "the image")
     if result.returncode not in (0, _EXIT_DIFFERS):
         text = (result.stdout + result.stderr).strip()[:400]
         raise VerificationFailed(f"the image ends with status {result.returncode}: {text}")

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from dory_core.api import Compiler, Recipe, ToolMissing
+from dory_core.api import ToolMissing, simulate
 
 GCC = "arm-none-eabi-gcc"
 GCC_FLAGS = ("-mcpu=cortex-m7", "-mthumb", "-mfpu=fpv5-d16", "-mfloat-abi=hard")
@@ -42,7 +42,7 @@ PROGRAM = "app.elf"
 class Toolchain:
     """A cross compiler with the flags that only it needs."""
 
-    compiler: Compiler
+    compiler: simulate.Compiler
     flags: tuple[str, ...]
     link_flags: tuple[str, ...]
 
@@ -52,10 +52,10 @@ class Toolchain:
         script: str = LINKER_SCRIPT,
         folders: tuple[str, ...] = (),
         defines: Mapping[str, int] | None = None,
-    ) -> Recipe:
+    ) -> simulate.Recipe:
         """Return how the image is built. folders: of further sources. defines: macros."""
         macros = tuple(f"-D{name}={value}" for name, value in sorted((defines or {}).items()))
-        return Recipe(
+        return simulate.Recipe(
             variant=variant,
             program=PROGRAM,
             folders=(*SOURCES, *folders),
@@ -71,11 +71,13 @@ def find_toolchain() -> Toolchain:
 
     Raises ToolMissing when there is none, or when $ARM_CC is set and cannot be run.
     """
-    compiler = Compiler.named("ARM_CC", "an arm-none-eabi-gcc") or Compiler.identify(GCC)
+    compiler = simulate.Compiler.named(
+        "ARM_CC", "an arm-none-eabi-gcc"
+    ) or simulate.Compiler.identify(GCC)
     if compiler is not None:
         return Toolchain(compiler, GCC_FLAGS, GCC_LINK_FLAGS)
     if importlib.util.find_spec("ziglang") is not None:
-        compiler = Compiler.identify(sys.executable, "-m", "ziglang", "cc")
+        compiler = simulate.Compiler.identify(sys.executable, "-m", "ziglang", "cc")
         if compiler is not None:
             return Toolchain(compiler, ZIG_FLAGS, ())
     raise ToolMissing(

@@ -10,13 +10,13 @@ from dory_stm32h7.emulator.system import D_CACHE_SIZE
 from dory_stm32h7.hardware import DATA_CACHE
 from image import require_emulator, session
 
-from dory_core.api import Window, extent, load_plugins
+from dory_core.api import extent, load_plugins, ops
 from dory_core.testing import Plugins, make_tile, missed_lines
 from dory_core.testing.apps import build_app
 from dory_core.testing.graphs import GraphBuilder
 
-SAME = Window(kernel=(3, 3), pads=(1, 1, 1, 1))
-POINT = Window(kernel=(1, 1))
+SAME = ops.Window(kernel=(3, 3), pads=(1, 1, 1, 1))
+POINT = ops.Window(kernel=(1, 1))
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +25,7 @@ def plugins() -> Plugins:
     return load_plugins()
 
 
-def conv(shape: tuple[int, int, int], channels: int, window: Window) -> GraphBuilder:
+def conv(shape: tuple[int, int, int], channels: int, window: ops.Window) -> GraphBuilder:
     net = GraphBuilder(shape, name="one", seed=3)
     net.conv(channels, window)
     return net
@@ -45,7 +45,7 @@ def linear(inputs: int, outputs: int) -> GraphBuilder:
 
 def pool() -> GraphBuilder:
     net = GraphBuilder((16, 32, 32), name="one", seed=3)
-    net.max_pool(Window(kernel=(2, 2), strides=(2, 2)))
+    net.max_pool(ops.Window(kernel=(2, 2), strides=(2, 2)))
     return net
 
 

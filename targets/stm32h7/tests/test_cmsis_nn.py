@@ -24,7 +24,7 @@ from dory_stm32h7.backend.cmsis_library import CmsisNn, find_cmsis_nn
 from image import L1_BYTES, compiled, require_emulator, run_image
 from stm32h7_layers import SPACE
 
-from dory_core.api import Array, Conv, Layer, Requant, UsageError, Window, load_plugins, requant
+from dory_core.api import Array, Layer, Requant, UsageError, load_plugins, ops, requant
 from dory_core.testing import accumulator_bounds, make_tile, reference, run_application
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.graphs import GraphBuilder
@@ -32,8 +32,8 @@ from dory_core.testing.kernels import HostLibrary, KernelCase, alone, make_case,
 from dory_core.testing.random_layers import RandomLayers
 
 KINDS = ("conv", "grouped", "pointwise", "depthwise", "linear", "maxpool")
-SAME = Window(kernel=(3, 3), pads=(1, 1, 1, 1))
-POINT = Window(kernel=(1, 1))
+SAME = ops.Window(kernel=(3, 3), pads=(1, 1, 1, 1))
+POINT = ops.Window(kernel=(1, 1))
 
 
 @pytest.fixture(scope="session")
@@ -123,7 +123,7 @@ def _conv(
     c_in: int,
     c_out: int,
     image: tuple[int, int],
-    window: Window,
+    window: ops.Window,
     groups: int = 1,
     steps: tuple[Requant, ...] | None = None,
 ) -> Layer:
@@ -131,7 +131,7 @@ def _conv(
     shape = (c_out, c_in // groups, *window.kernel)
     reach = int(np.prod(shape[1:])) * 64 * 255
     layer = alone(
-        Conv,
+        ops.Conv,
         weights=Array(random.integers(-128, 128, shape)),
         window=window,
         groups=groups,
@@ -153,11 +153,11 @@ def test_layers_without_exact_parameters_are_left_to_others(tmp_path: Path) -> N
     constant = requant((0, 7), (5 << 12, 0), 1 << 12, 0, 255)
     assert "constant" in _reason(kernel, _conv(4, 2, (3, 3), POINT, steps=(constant,)))
     assert "output is i32" in _reason(kernel, _conv(4, 2, (3, 3), POINT, steps=()))
-    wide = Window(kernel=(3, 3), pads=(2, 2, 2, 2))
+    wide = ops.Window(kernel=(3, 3), pads=(2, 2, 2, 2))
     assert "pads by one" in _reason(
         CmsisDepthwise3x3(CmsisNn(tmp_path)), _conv(4, 4, (5, 5), wide, groups=4)
     )
-    dilated = Window(kernel=(3, 3), dilations=(2, 1))
+    dilated = ops.Window(kernel=(3, 3), dilations=(2, 1))
     assert "dilated" in _reason(
         CmsisDepthwise(CmsisNn(tmp_path)), _conv(4, 4, (8, 8), dilated, groups=4)
     )
@@ -233,7 +233,7 @@ def test_scratch_is_what_the_library_asks_for(library: CmsisNn, tmp_path: Path) 
     subprocess.run(command, check=True)
     sizes = ctypes.CDLL(str(tmp_path / "sizes.so"))
     for c, kernel in ((3, (3, 3)), (8, (5, 2)), (17, (1, 4))):
-        window = Window(kernel=kernel)
+        window = ops.Window(kernel=kernel)
         dense, own = (_conv(c, n, (9, 9), window, groups=g) for n, g in ((4, 1), (c, c)))
         tile = make_tile(dense, *dense.output.shape)
         assert CmsisConv(library).buffer_bytes(dense, tile) == sizes.conv(c, *kernel)
@@ -283,7 +283,7 @@ def test_copies_of_inputs_in_place_have_room_for_what_no_window_reaches(
 ) -> None:
     """Unsigned inputs are copied to scratch memory as a whole; the last row is not read."""
     builder = GraphBuilder((16, 4, 8), name="skipped", values=(0, 255))
-    builder.conv(8, Window(kernel=(3, 3), strides=(2, 2)))
+    builder.conv(8, ops.Window(kernel=(3, 3), strides=(2, 2)))
     settings = {"kernels": f"cmsis-nn={library.root}", "memory": "dcache"}
     plan = build_app(builder.graph(), "stm32h7", tmp_path / "app", settings=settings)
     assert [step.kernel.name for step in plan.steps] == ["arm_convolve_s8"]

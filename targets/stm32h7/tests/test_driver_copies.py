@@ -10,7 +10,7 @@ from dory_stm32h7.emulator.machine import Machine
 from dory_stm32h7.toolchain import find_toolchain
 from image import require_emulator
 
-from dory_core.api import Window, build_program, load_plugins
+from dory_core.api import load_plugins, ops, simulate
 from dory_core.testing.apps import build_app
 from dory_core.testing.graphs import GraphBuilder
 
@@ -146,7 +146,7 @@ def test_copies_are_those_of_a_loop(
     require_emulator()
     plugins = load_plugins()
     builder = GraphBuilder((4, 5, 5), name="tiny")
-    builder.conv(4, Window(kernel=(1, 1)))
+    builder.conv(4, ops.Window(kernel=(1, 1)))
     directory = tmp_path / "app"
     budgets, settings = {1: 4096, 2: 4096}, {"dma": driver}
     build_app(
@@ -165,7 +165,8 @@ def test_copies_are_those_of_a_loop(
     (directory / "board/main.c").write_text(MAIN)
     toolchain = find_toolchain()
     machine = Machine(
-        read_elf(build_program(directory, toolchain.recipe(), toolchain.compiler)), seed=cached
+        read_elf(simulate.build_program(directory, toolchain.recipe(), toolchain.compiler)),
+        seed=cached,
     )
     machine.run(120)
     assert machine.exit_code == 0

@@ -11,7 +11,7 @@ import pytest
 from dory_stm32h7 import hardware
 from image import RUNNER, require_emulator, run_image
 
-from dory_core.api import VerificationFailed, Window, load_plugins, requant
+from dory_core.api import VerificationFailed, load_plugins, ops, requant
 from dory_core.testing import Plugins, run_application
 from dory_core.testing.apps import build_app
 from dory_core.testing.graphs import GraphBuilder
@@ -262,13 +262,13 @@ def plugins() -> Plugins:
 @pytest.fixture(scope="module")
 def sound(plugins: Plugins, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Tiles with slices of the channels, lists, odd widths and both memories of L2."""
-    window = Window(kernel=(3, 3), pads=(1, 1, 1, 1))
+    window = ops.Window(kernel=(3, 3), pads=(1, 1, 1, 1))
     builder = GraphBuilder((15, 31, 33), name="faulty", seed=5)
     first = builder.conv(32, window)
     second = builder.conv(32, window)
     builder.add(first, second, requants=(requant(1, 0, 512, 0, 255),))
-    builder.conv(24, Window(kernel=(1, 1)))
-    builder.max_pool(Window(kernel=(2, 2), strides=(2, 2)))
+    builder.conv(24, ops.Window(kernel=(1, 1)))
+    builder.max_pool(ops.Window(kernel=(2, 2), strides=(2, 2)))
     directory = tmp_path_factory.mktemp("sound") / "app"
     small = replace(hardware.AXI_SRAM, reserved_bytes=hardware.AXI_BYTES - 70_000)
     with pytest.MonkeyPatch.context() as patch:

@@ -14,7 +14,7 @@ from dory_stm32h7.emulator.mdma import Channel
 from dory_stm32h7.toolchain import find_toolchain
 from image import require_emulator
 
-from dory_core.api import Window, build_program, load_plugins
+from dory_core.api import load_plugins, ops, simulate
 from dory_core.testing.apps import build_app
 from dory_core.testing.graphs import GraphBuilder
 
@@ -44,7 +44,7 @@ class Observed:
 def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
     require_emulator()
     builder = GraphBuilder((4, 9, 9), name="tiny", seed=2)
-    builder.conv(4, Window(kernel=(3, 3), pads=(1, 1, 1, 1)))
+    builder.conv(4, ops.Window(kernel=(3, 3), pads=(1, 1, 1, 1)))
     directory = tmp_path_factory.mktemp("options") / "app"
     build_app(builder.graph(), "stm32h7", directory, plugins=load_plugins())
     return directory
@@ -55,7 +55,7 @@ def machine(directory: Path, **macros: int) -> Machine:
     toolchain = find_toolchain()
     variant = "_".join(f"{name}{value}" for name, value in macros.items()) or "plain"
     recipe = toolchain.recipe(variant=variant, defines=macros)
-    return Machine(read_elf(build_program(directory, recipe, toolchain.compiler)))
+    return Machine(read_elf(simulate.build_program(directory, recipe, toolchain.compiler)))
 
 
 @pytest.fixture(scope="module")

@@ -8,20 +8,11 @@ from pathlib import Path
 import pytest
 from dory_stm32h7 import hardware
 
-from dory_core.api import (
-    Graph,
-    Level,
-    Link,
-    Memory,
-    MemoryHierarchy,
-    TargetContext,
-    Window,
-    requant,
-)
+from dory_core.api import Graph, Level, Link, Memory, MemoryHierarchy, TargetContext, ops, requant
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.graphs import GraphBuilder
 
-SAME = Window(kernel=(3, 3), pads=(1, 1, 1, 1))
+SAME = ops.Window(kernel=(3, 3), pads=(1, 1, 1, 1))
 
 
 def with_sdram(hierarchy: MemoryHierarchy) -> MemoryHierarchy:
@@ -44,9 +35,9 @@ def network() -> Graph:
     builder = GraphBuilder((16, 40, 13), name="tall")
     first = builder.conv(16, SAME)
     builder.conv(16, SAME)
-    second = builder.conv(16, Window(kernel=(1, 1)))
+    second = builder.conv(16, ops.Window(kernel=(1, 1)))
     builder.add(first, second, operands=(None, None), requants=(requant(1, 0, 2, 0, 255),))
-    builder.conv(8, Window(kernel=(3, 3), strides=(2, 2), pads=(1, 1, 1, 1)))
+    builder.conv(8, ops.Window(kernel=(3, 3), strides=(2, 2), pads=(1, 1, 1, 1)))
     return builder.graph()
 
 

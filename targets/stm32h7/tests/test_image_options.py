@@ -17,11 +17,11 @@ from dory_core.api import (
     ToolMissing,
     UsageError,
     VerificationFailed,
-    Window,
-    build_program,
     load_plugins,
+    ops,
     read_plan,
     requant,
+    simulate,
 )
 from dory_core.testing import Plugins, run_application
 from dory_core.testing.apps import assert_exact, build_app
@@ -37,12 +37,12 @@ def plugins() -> Plugins:
 
 def small() -> GraphBuilder:
     """Two convolutions, a residual and a pool."""
-    window = Window(kernel=(3, 3), pads=(1, 1, 1, 1))
+    window = ops.Window(kernel=(3, 3), pads=(1, 1, 1, 1))
     builder = GraphBuilder((8, 15, 17), name="small", seed=3)
     first = builder.conv(12, window)
     second = builder.conv(12, window)
     builder.add(first, second, requants=(requant(1, 0, 512, 0, 255),))
-    builder.max_pool(Window(kernel=(2, 2), strides=(2, 2)))
+    builder.max_pool(ops.Window(kernel=(2, 2), strides=(2, 2)))
     return builder
 
 
@@ -129,7 +129,7 @@ def test_a_peak_of_640000_bytes_fits_as_two_tensors_in_two_memories(
     plugins: Plugins, tmp_path: Path
 ) -> None:
     builder = GraphBuilder((10, 200, 200), name="wide")
-    builder.conv(6, Window(kernel=(1, 1)))
+    builder.conv(6, ops.Window(kernel=(1, 1)))
     directory = tmp_path / "app"
     plan = build_app(builder.graph(), "stm32h7", directory, plugins=plugins)
     step = plan.steps[0]
@@ -233,7 +233,7 @@ def test_form_without_main_links_with_a_main_of_the_user(
         "{ dory_stm32h7_init(); return dory_stm32h7_run(input, output, 0, 0); }\n"
     )
     toolchain = find_toolchain()
-    program = build_program(library, toolchain.recipe(), toolchain.compiler)
+    program = simulate.build_program(library, toolchain.recipe(), toolchain.compiler)
     from dory_stm32h7.emulator.machine import Machine
 
     machine = Machine(read_elf(program))
@@ -247,12 +247,12 @@ def test_arenas_are_as_large_as_what_is_used(memory: str, plugins: Plugins, tmp_
     """A project of one's own has the rest of DTCM and AXI SRAM for itself, but for whole words."""
     directory = tmp_path / "app"
     builder = GraphBuilder((8, 16, 16), name="pool", seed=3)
-    builder.max_pool(Window(kernel=(2, 2), strides=(2, 2)))
+    builder.max_pool(ops.Window(kernel=(2, 2), strides=(2, 2)))
     settings = {"memory": memory}
     plan = build_app(builder.graph(), "stm32h7", directory, plugins=plugins, settings=settings)
     run_image(directory, plugins)
     toolchain = find_toolchain()
-    image = read_elf(build_program(directory, toolchain.recipe(), toolchain.compiler))
+    image = read_elf(simulate.build_program(directory, toolchain.recipe(), toolchain.compiler))
     used = {"dory_l1_arena": plan.levels[0].used, "dory_l2_arena": plan.arena_used}
     assert used["dory_l2_arena"] == 8 * (16 * 16 + 8 * 8)
     assert (used["dory_l1_arena"] == 0) == (memory == "dcache")
@@ -302,7 +302,7 @@ def test_instructions_are_counted_exactly(plugins: Plugins, tmp_path: Path) -> N
 
     directory = tmp_path / "app"
     builder = GraphBuilder((4, 5, 5), name="tiny")
-    builder.conv(4, Window(kernel=(1, 1)))
+    builder.conv(4, ops.Window(kernel=(1, 1)))
     build_app(builder.graph(), "stm32h7", directory, plugins=plugins)
     image = session(directory)
     flash = image.machine.memories.flash

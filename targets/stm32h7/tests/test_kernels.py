@@ -17,22 +17,7 @@ from dory_stm32h7.backend.linear import LinearKernel
 from dory_stm32h7.backend.pool import AvgPoolKernel, MaxPoolKernel
 from stm32h7_layers import cases_of, turned_cases
 
-from dory_core.api import (
-    Add,
-    Array,
-    AvgPool,
-    Conv,
-    Kernel,
-    Layer,
-    Linear,
-    MaxPool,
-    Narrow,
-    Requant,
-    Staircase,
-    Window,
-    narrow_32,
-    requant,
-)
+from dory_core.api import Array, Kernel, Layer, Requant, ops, requant, requantisation
 from dory_core.testing import KernelConformance, make_tile, reference
 from dory_core.testing.kernels import HostLibrary, alone, typed, whole_case
 from dory_core.testing.random_layers import KINDS
@@ -65,7 +50,7 @@ def test_double_rounding_is_a_product_with_two_addends() -> None:
     mul = random.integers(1 << 30, 1 << 31, 16).tolist()
     step = requant(mul, half + small - (5 << 39), 1 << 39, -128, 127, half - small - (5 << 39))
     bias = Array(random.integers(-3000, 3000, 16))
-    linear = alone(Linear, weights=weights, bias=bias, requants=(step,))
+    linear = alone(ops.Linear, weights=weights, bias=bias, requants=(step,))
     layer = typed(linear, (64, 1, 1, -128, 127))
     found = epilogue(layer)
     assert found.turned and found.channel_bytes == 20 and found.steps[0].shift == 32
@@ -93,14 +78,14 @@ def test_steps_of_operands_are_searched_once(monkeypatch: pytest.MonkeyPatch) ->
     """The search takes milliseconds, and tiling asks for costs tens of thousands of times."""
     searched = []
 
-    def search(stairs: Staircase) -> Narrow | None:
+    def search(stairs: requantisation.Staircase) -> requantisation.Narrow | None:
         searched.append(stairs)
-        return narrow_32(stairs)
+        return requantisation.narrow_32(stairs)
 
     monkeypatch.setattr(add, "narrow_32", search)
     scaled = requant(3, 5, 16, 0, 255)
     layer = typed(
-        alone(Add, operand_requants=(scaled, scaled), requants=(requant(1, 0, 2, 0, 255),)),
+        alone(ops.Add, operand_requants=(scaled, scaled), requants=(requant(1, 0, 2, 0, 255),)),
         *[(8, 6, 6, 0, 255)] * 2,
     )
     for height in (1, 2, 3):
@@ -120,7 +105,7 @@ def _conv(
     c_in: int,
     c_out: int,
     image: tuple[int, int],
-    window: Window,
+    window: ops.Window,
     *,
     groups: int = 1,
     steps: tuple[Requant, ...] | None = None,
@@ -131,7 +116,7 @@ def _conv(
     shape = (c_out, c_in // groups, *window.kernel)
     fan_in = c_in // groups * window.taps
     layer = alone(
-        Conv,
+        ops.Conv,
         weights=Array(random.integers(-128, 128, shape) if weights is None else weights),
         window=window,
         groups=groups,
@@ -144,12 +129,12 @@ def _linear(
     inputs: int, outputs: int, steps: tuple[Requant, ...] = (), lo: int = 0, hi: int = 255
 ) -> Layer:
     weights = np.random.default_rng(inputs).integers(-128, 128, (outputs, inputs))
-    layer = alone(Linear, weights=Array(weights), requants=steps)
+    layer = alone(ops.Linear, weights=Array(weights), requants=steps)
     return typed(layer, (inputs, 1, 1, lo, hi))
 
 
-SAME = Window(kernel=(3, 3), pads=(1, 1, 1, 1))
-POINT = Window(kernel=(1, 1))
+SAME = ops.Window(kernel=(3, 3), pads=(1, 1, 1, 1))
+POINT = ops.Window(kernel=(1, 1))
 
 
 def test_extreme_values_do_not_overflow() -> None:
@@ -181,7 +166,7 @@ def test_weights_beyond_a_byte_take_two() -> None:
         weights = random.integers(-256, 256, (channels, 1, 3, 3))
         layer = _conv(channels, channels, (5, 6), SAME, groups=channels, weights=weights)
         cases.append(whole_case(DepthwiseKernel(), layer, random))
-        op = alone(Linear, weights=Array(random.integers(-300, 300, (outputs, channels * 3))))
+        op = alone(ops.Linear, weights=Array(random.integers(-300, 300, (outputs, channels * 3))))
         cases.append(whole_case(LinearKernel(), typed(op, (channels * 3, 1, 1, 0, 255)), random))
     assert all("_i16_" in case.kernel.symbol(case.layer) for case in cases)
     HostLibrary(cases).check()
@@ -189,7 +174,7 @@ def test_weights_beyond_a_byte_take_two() -> None:
 
 
 def test_weights_lie_in_pairs_of_rows_behind_the_parameters() -> None:
-    layer = _conv(3, 3, (4, 4), Window(kernel=(1, 2)))
+    layer = _conv(3, 3, (4, 4), ops.Window(kernel=(1, 2)))
     block = ConvKernel().weight_block(layer, (0, 3), (0, 3))
     assert dict(block.parts) == {"mul": 0, "weights": 36}
     rows = layer.op.weights.values.transpose(0, 2, 3, 1).reshape(3, 6).astype(np.int8)
@@ -203,7 +188,7 @@ def test_weights_lie_in_pairs_of_rows_behind_the_parameters() -> None:
 
 
 def test_last_depthwise_block_ends_with_the_last_channel() -> None:
-    layer = _conv(6, 6, (4, 4), Window(kernel=(1, 2)), groups=6)
+    layer = _conv(6, 6, (4, 4), ops.Window(kernel=(1, 2)), groups=6)
     block = DepthwiseKernel().weight_block(layer, (0, 6), (0, 6))
     image = np.frombuffer(block.data, np.int8)[block.parts["weights"] :].reshape(2, 2, 4)
     weights = layer.op.weights.values[:, 0, 0]
@@ -266,7 +251,7 @@ def test_rejections_say_why() -> None:
         assert rejection is not None
         return rejection.reason
 
-    padded = Window(kernel=(1, 1), pads=(1, 1, 1, 1))
+    padded = ops.Window(kernel=(1, 1), pads=(1, 1, 1, 1))
     shared = _conv(3, 6, (5, 5), SAME, groups=3)
     assert "without padding" in reason(ConvKernel(), _conv(4, 4, (5, 5), padded))
     assert "one input channel" in reason(ConvKernel(), shared)
@@ -276,20 +261,20 @@ def test_rejections_say_why() -> None:
     assert "fully connected" in reason(LinearKernel(), shared)
     halves = _linear(8, 4, lo=0, hi=65535)
     assert "reaches 65535" in reason(LinearKernel(), halves)
-    window = Window(kernel=(20, 20))
-    pool = alone(AvgPool, window=window)
+    window = ops.Window(kernel=(20, 20))
+    pool = alone(ops.AvgPool, window=window)
     assert "exceed 16 bits" in reason(AvgPoolKernel(), typed(pool, (4, 20, 20, 0, 255)))
 
 
-def _pool(make: type[MaxPool] | type[AvgPool], kernel: int) -> Layer:
-    steps = () if make is MaxPool else (requant(1 << 10, 5, kernel * kernel << 10, 0, 255),)
-    layer = alone(make, window=Window(kernel=(kernel, kernel), strides=(2, 2)), requants=steps)
+def _pool(make: type[ops.MaxPool] | type[ops.AvgPool], kernel: int) -> Layer:
+    steps = () if make is ops.MaxPool else (requant(1 << 10, 5, kernel * kernel << 10, 0, 255),)
+    layer = alone(make, window=ops.Window(kernel=(kernel, kernel), strides=(2, 2)), requants=steps)
     return typed(layer, (16, 14, 14, 0, 255))
 
 
 def _sum() -> Layer:
     layer = alone(
-        Add,
+        ops.Add,
         operand_requants=(requant(77, 3, 256, 0, 255), None),
         requants=(requant(200, 9, 256, 0, 255),),
     )
@@ -315,10 +300,10 @@ ESTIMATES: dict[str, tuple[Kernel, Layer]] = {
     "odd channels": (ConvKernel(), _conv(15, 15, (7, 7), SAME)),
     "depthwise 5x5": (
         DepthwiseKernel(),
-        _conv(8, 8, (12, 12), Window(kernel=(5, 5), pads=(2, 2, 2, 2)), groups=8),
+        _conv(8, 8, (12, 12), ops.Window(kernel=(5, 5), pads=(2, 2, 2, 2)), groups=8),
     ),
-    "maximum": (MaxPoolKernel(), _pool(MaxPool, 2)),
-    "average": (AvgPoolKernel(), _pool(AvgPool, 4)),
+    "maximum": (MaxPoolKernel(), _pool(ops.MaxPool, 2)),
+    "average": (AvgPoolKernel(), _pool(ops.AvgPool, 4)),
     "sum": (AddKernel(), _sum()),
 }
 

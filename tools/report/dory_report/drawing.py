@@ -8,7 +8,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dory_core.api import UsageError, cache_dir, cached_file, cli
+from dory_core.api import UsageError, cli, simulate
 
 if TYPE_CHECKING:
     from dory_report.page import Figure
@@ -48,9 +48,9 @@ def javascript() -> str:
     Putting it together takes seconds, so it is kept in the cache of this user.
     """
     version = metadata.version("vl-convert-python")
-    path = cache_dir() / "report" / f"vega-{version}.js"
+    path = simulate.cache_dir() / "report" / f"vega-{version}.js"
     try:
-        whole = cached_file(path, lambda file: _write(file, _bundle()))
+        whole = simulate.cached_file(path, lambda file: _write(file, _bundle()))
         return whole.read_text(encoding="utf-8")
     except OSError:
         return _bundle()  # a cache that cannot be written costs time, nothing else

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dory_core.api import Window
+from dory_core.api import ops
 from dory_core.testing.apps import build_app
 from dory_core.testing.graphs import GraphBuilder
 from tests.cli.command_line import TOYS
@@ -38,8 +38,8 @@ _OPTIONS = (
 def app(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small network on the chip of the tests, whose name HTML could stumble over."""
     net = GraphBuilder((8, 12, 12), seed=3, name="a <b> & </script>")
-    net.conv(16, Window(kernel=(3, 3), pads=(1, 1, 1, 1)))
-    net.conv(8, Window(kernel=(1, 1)))
+    net.conv(16, ops.Window(kernel=(3, 3), pads=(1, 1, 1, 1)))
+    net.conv(8, ops.Window(kernel=(1, 1)))
     net.linear(5)
     folder = tmp_path_factory.mktemp("report") / "app"
     build_app(net.graph(), NAME, folder, plugins=ToyChip().plugins(), budgets={1: 4000})

@@ -10,7 +10,7 @@ from dory_report.comparison.points import Comparison, Point, outcome_of
 from dory_report.comparison.tables import print_comparison
 from rich.console import Console
 
-from dory_core.api import Graph, Window
+from dory_core.api import Graph, ops
 from dory_core.testing import Plan
 from dory_core.testing.apps import build_app
 from dory_core.testing.graphs import GraphBuilder
@@ -20,9 +20,9 @@ from tests.toy.chip import NAME
 
 def network() -> Graph:
     b = GraphBuilder((16, 8, 8), name="net")
-    b.conv(16, Window(kernel=(1, 1)))
-    b.max_pool(Window(kernel=(2, 2), strides=(2, 2)))
-    b.conv(16, Window(kernel=(3, 3), dilations=(2, 2), pads=(2, 2, 2, 2)))
+    b.conv(16, ops.Window(kernel=(1, 1)))
+    b.max_pool(ops.Window(kernel=(2, 2), strides=(2, 2)))
+    b.conv(16, ops.Window(kernel=(3, 3), dilations=(2, 2), pads=(2, 2, 2, 2)))
     b.linear(10)
     return b.graph()
 

@@ -13,7 +13,7 @@ from dory_report.application.charts import KEPT, local_memory
 from dory_report.application.page import report_page
 from dory_report.vega import layer_label
 
-from dory_core.api import Window, cli, read_plan
+from dory_core.api import cli, ops, read_plan
 from dory_core.testing.apps import build_app
 from dory_core.testing.graphs import GraphBuilder
 
@@ -150,9 +150,9 @@ def test_tensors_that_stay_in_l1_are_shown_beside_the_layers_that_leave_them_alo
     tmp_path: Path,
 ) -> None:
     b = GraphBuilder((8, 6, 6), name="residual")
-    stem = b.conv(8, Window(kernel=(1, 1)))
-    b.conv(8, Window(kernel=(1, 1)))
-    b.add(stem, b.conv(8, Window(kernel=(1, 1))))
+    stem = b.conv(8, ops.Window(kernel=(1, 1)))
+    b.conv(8, ops.Window(kernel=(1, 1)))
+    b.add(stem, b.conv(8, ops.Window(kernel=(1, 1))))
     build_app(b.graph(), "toy", tmp_path / "app")
     plan = read_plan(tmp_path / "app")
     kept = [{t["name"] for t in layer["kept"]} for layer in plan["layers"]]

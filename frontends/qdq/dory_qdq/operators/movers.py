@@ -8,7 +8,7 @@ from math import prod
 import numpy as np
 from dory_onnx import window_of
 
-from dory_core.api import Array, Concat, MaxPool, Pad, Resize, Slice
+from dory_core.api import Array, ops
 from dory_qdq.call import Call
 from dory_qdq.network import standard_axes
 from dory_qdq.operators.tables import requantised
@@ -91,7 +91,7 @@ def max_pool(call: Call, source: Real) -> Place:
     if call.attribute("ceil_mode", 0):
         raise call.error("ceil_mode = 1 is not supported", "pad the input instead")
     window = window_of(call.node, call.attribute("kernel_shape", ()), place.shape[2:])
-    output = call.emit(MaxPool, name, window=window)
+    output = call.emit(ops.MaxPool, name, window=window)
     return pooled(call, output, place)
 
 
@@ -135,7 +135,7 @@ def _taken(call: Call, place: Place, ranges: Sequence[range]) -> Place:
         if axis is not None:
             begin[axis], step[axis] = ranges[dimension].start, ranges[dimension].step
             size[axis] = shape[dimension]
-    output = call.emit(Slice, name, begin=tuple(begin), size=tuple(size), step=tuple(step))
+    output = call.emit(ops.Slice, name, begin=tuple(begin), size=tuple(size), step=tuple(step))
     return call.network.placed(output, shape, axes)
 
 
@@ -182,7 +182,7 @@ def pad(call: Call, source: Real) -> Place:
         if axis is not None:
             before[axis], after[axis] = pads[dimension], pads[rank + dimension]
     output = call.emit(
-        Pad, name, before=tuple(before), after=tuple(after), value=min(max(stored, lo), hi)
+        ops.Pad, name, before=tuple(before), after=tuple(after), value=min(max(stored, lo), hi)
     )
     return call.network.placed(output, shape, _with_axes(call, axes, shape))
 
@@ -221,7 +221,7 @@ def resize(call: Call, source: Real) -> Place:
         taps.append(Array(np.array([(k, k, 1, 0) for k in where])))
     if len(taps) == 1:
         taps.insert(0, Array(np.array([(0, 0, 1, 0)])))
-    output = call.emit(Resize, name, rows=taps[0], columns=taps[1])
+    output = call.emit(ops.Resize, name, rows=taps[0], columns=taps[1])
     shape = tuple(sizes)
     return call.network.placed(output, shape, standard_axes(shape) or ())
 
@@ -300,7 +300,7 @@ def concat(call: Call) -> Place:
         if len(names) > 1:
             raise call.error("it joins along the batch")
         return call.network.placed(names[0], tuple(shape), axes)
-    output = call.emit(Concat, *names, axis=axis)
+    output = call.emit(ops.Concat, *names, axis=axis)
     return call.network.placed(output, tuple(shape), axes)
 
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from dory_core.api import Add, Lut, Mul, Requant, float_requant, pair_line_of, requant
+from dory_core.api import Requant, float_requant, ops, requant, requantisation
 from dory_qdq.call import Call
 from dory_qdq.network import Axes
 from dory_qdq.numerics import Integers, Quantisation, dequantise, products, quantise_to, sums
@@ -106,7 +106,7 @@ def _of_sums(call: Call) -> Place:
         steps.append(requant(muls, [down // 2 - m * zero for m in muls], down))
     half = (1 << fraction) // 2 + (y.zero_point << fraction)
     output = call.emit(
-        Add,
+        ops.Add,
         *names,
         operand_requants=(steps[0], steps[1]),
         requants=(requant(1, half, 1 << fraction, *clip),),
@@ -136,14 +136,14 @@ def _sum(call: Call, operands: tuple[_Operand, _Operand], order: tuple[int, int]
     values = a.values, b.values
     names = operands[0].name, operands[1].name
     slopes = Fraction(a.scale) / Fraction(y.scale), Fraction(b.scale) / Fraction(y.scale)
-    line = pair_line_of(values, table, clip, slopes)
+    line = requantisation.pair_line_of(values, table, clip, slopes)
     if line is not None:
         first, second = (None if mul == 1 else requant(mul) for mul in line.mul)
         step = requant(1, line.add, 1 << line.shift, *clip)
-        return call.emit(Add, *names, operand_requants=(first, second), requants=(step,))
+        return call.emit(ops.Add, *names, operand_requants=(first, second), requants=(step,))
     exact = _ratio_sum((a, b), y, clip, table)
     if exact is not None:
-        return call.emit(Add, *names, operand_requants=exact[:2], requants=exact[2:])
+        return call.emit(ops.Add, *names, operand_requants=exact[:2], requants=exact[2:])
     return _sum_of_tables(call, operands, table, clip)
 
 
@@ -213,10 +213,12 @@ def _sum_of_tables(
             " onnxruntime, whose ties no integers reproduce"
         )
     names = [
-        call.network.append(Lut, call.node.title, (operand.name,), table=by_byte(own, operand.x))
+        call.network.append(
+            ops.Lut, call.node.title, (operand.name,), table=by_byte(own, operand.x)
+        )
         for operand, own in zip(operands, (first, second), strict=True)
     ]
-    return call.emit(Add, *names, requants=(requant(1, 0, 1 << fraction, *clip),))
+    return call.emit(ops.Add, *names, requants=(requant(1, 0, 1 << fraction, *clip),))
 
 
 def _tables(
@@ -269,7 +271,7 @@ def _product(call: Call, operands: tuple[_Operand, _Operand], order: tuple[int, 
         )
     steps = tuple(requant(add=-x.zero_point) if x.zero_point else None for x in (a, b))
     names = operands[0].name, operands[1].name
-    return call.emit(Mul, *names, operand_requants=steps, requants=(best[1],))
+    return call.emit(ops.Mul, *names, operand_requants=steps, requants=(best[1],))
 
 
 def _with_constant(call: Call, tensor: int, constant: int) -> Place:
@@ -312,7 +314,7 @@ def _with_constant(call: Call, tensor: int, constant: int) -> Place:
             raise call.error("its operands cannot be divided")
         tables = quantise_to(np.asarray(result), call.output, call.clip())
     table = tables[0] if len(tables) == 1 else tables
-    output = call.emit(Lut, name, table=by_byte(table, x))
+    output = call.emit(ops.Lut, name, table=by_byte(table, x))
     return call.network.placed(output, shape, axes)
 
 

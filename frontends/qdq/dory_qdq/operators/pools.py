@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 from dory_onnx import window_of
 
-from dory_core.api import AvgPool, RealMean, Window, requant
+from dory_core.api import ops, requant
 from dory_qdq.call import Call
 from dory_qdq.numerics import Quantisation, single
 from dory_qdq.operators.movers import pooled
@@ -34,13 +34,13 @@ def lower_average(call: Call) -> Place:
     if any(window.pads):
         window = replace(window, pad_value=x.zero_point)
     if inside or not _is_certain(x, y, window.taps, clip):
-        mean = RealMean(x.scale, x.zero_point, y.scale, y.zero_point)
+        mean = ops.RealMean(x.scale, x.zero_point, y.scale, y.zero_point)
         fields = {"window": window, "counts_padding": not inside, "real": mean}
-        output = call.emit(AvgPool, name, requants=(requant(1, 0, 1, *clip),), **fields)
+        output = call.emit(ops.AvgPool, name, requants=(requant(1, 0, 1, *clip),), **fields)
         return pooled(call, output, place)
     factor = single(x.scale / (window.taps * y.scale))
     step = scaled(call, factor, y.zero_point, clip, window.taps * x.zero_point)
-    output = call.emit(AvgPool, name, window=window, requants=(step,))
+    output = call.emit(ops.AvgPool, name, window=window, requants=(step,))
     return pooled(call, output, place)
 
 
@@ -86,8 +86,8 @@ def lower_mean(call: Call) -> Place:
     x, y = real.x, call.output
     factor = np.asarray(single(x.scale) / (single(y.scale) * single(count)))
     step = scaled(call, factor, y.zero_point, call.clip(), count * x.zero_point)
-    window = Window(kernel=kernel, strides=kernel)
-    output = call.emit(AvgPool, name, window=window, requants=(step,))
+    window = ops.Window(kernel=kernel, strides=kernel)
+    output = call.emit(ops.AvgPool, name, window=window, requants=(step,))
     shape = [1 if d in dimensions else size for d, size in enumerate(place.shape)]
     kept = [None if d in dimensions else axes[d] for d in range(rank)]
     if not keeps:

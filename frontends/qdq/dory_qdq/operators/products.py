@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from dory_onnx import window_of
 
-from dory_core.api import Array, Conv, Linear, Requant, Window, float_requant
+from dory_core.api import Array, Requant, float_requant, ops
 from dory_qdq.call import QUANTISE_HINT, Call
 from dory_qdq.network import standard_axes
 from dory_qdq.numerics import Floats, Integers, product_scales, single
@@ -64,7 +64,7 @@ def lower_conv(call: Call) -> Place | Sums:
             f"weights of shape {list(shape)} in {groups} groups on {x.place.shape[1]} channels"
         )
     output = call.emit(
-        Conv, name, window=window, groups=groups, requants=_steps(call, found), **found.fields
+        ops.Conv, name, window=window, groups=groups, requants=_steps(call, found), **found.fields
     )
     _, height, width = call.network.tensors[output].shape
     spatial = (height, width) if len(shape) == 4 else (width,)
@@ -108,13 +108,13 @@ def _matrix(call: Call, weights: QuantisedConstant, turned: bool, bias: int | No
         # Columns follow the elements in memory, so that nothing moves.
         columns = found.rows[:, call.network.positions(x.place)]
         fields = found.fields | {"weights": Array(columns)}
-        output = call.emit(Linear, x.place.tensor, requants=steps, **fields)
+        output = call.emit(ops.Linear, x.place.tensor, requants=steps, **fields)
         place = Place(output, result, (0,) if len(rows) > 1 else ())
         return _result(call, place, found)
     axes = (None,) * (len(shape) - 3) + (1, 2, 0)[-len(shape) :]
     name, _ = call.tensor(x.place, axes)
     fields = found.fields | {"weights": Array(found.rows[:, :, None, None])}
-    output = call.emit(Conv, name, window=Window(kernel=(1, 1)), requants=steps, **fields)
+    output = call.emit(ops.Conv, name, window=ops.Window(kernel=(1, 1)), requants=steps, **fields)
     return _result(call, call.network.placed(output, result, axes), found)
 
 

@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from dory_core.api import Array, Lut, Softmax, requant
+from dory_core.api import Array, ops, requant
 from dory_qdq.call import Call
 from dory_qdq.numerics import Floats, Integers, Quantisation, dequantise, quantise_to, single
 from dory_qdq.values import Place
@@ -31,7 +31,7 @@ def requantised(
     if x == y and clip[0] <= tensor.lo and tensor.hi <= clip[1]:
         return name
     table = quantise_to(dequantise(x.values, x), y, clip)
-    return call.network.append(Lut, call.node.title, (name,), "", y, table=by_byte(table, x))
+    return call.network.append(ops.Lut, call.node.title, (name,), "", y, table=by_byte(table, x))
 
 
 def lower_function(call: Call) -> Place:
@@ -43,7 +43,7 @@ def lower_function(call: Call) -> Place:
             call, dequantise(source.x.values, source.x)
         )
     table = quantise_to(reals, call.output, call.clip())
-    output = call.emit(Lut, name, table=by_byte(table, source.x))
+    output = call.emit(ops.Lut, name, table=by_byte(table, source.x))
     return call.network.placed(output, source.place.shape, axes)
 
 
@@ -74,10 +74,10 @@ def lower_softmax(call: Call) -> Place:
         if place.shape[axis] > 1:
             raise call.error(f"the scale {y.scale} of its result is too small for binary32")
         table = Array(np.full(256, call.clip()[1], dtype=np.int64))
-        return call.network.placed(call.emit(Lut, name, table=table), place.shape, axes)
+        return call.network.placed(call.emit(ops.Lut, name, table=table), place.shape, axes)
     step = requant(1, y.zero_point, 1, *call.clip())
     table = Array(powers.view(np.int32).astype(np.int64))
-    output = call.emit(Softmax, name, table=table, factor=factor, requants=(step,))
+    output = call.emit(ops.Softmax, name, table=table, factor=factor, requants=(step,))
     return call.network.placed(output, place.shape, axes)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.api import Array, Conv, ConvTranspose, Linear, Requant, Window
+from dory_core.api import Array, Requant, ops
 from dory_tflite.fixed_point import quantize_multiplier
 from dory_tflite.model import FileTensor
 from dory_tflite.network import MOST_PIXELS, Bound, canonical_shape
@@ -99,7 +99,7 @@ def _source(node: Node) -> tuple[str, Bound]:
     return bound.name, bound
 
 
-def _window(node: Node, kernel: tuple[int, int], bound: Bound) -> Window:
+def _window(node: Node, kernel: tuple[int, int], bound: Bound) -> ops.Window:
     _, height, width = canonical_shape(node.input())
     strides = (node.option("StrideH"), node.option("StrideW"))
     dilations = (node.option("DilationHFactor"), node.option("DilationWFactor"))
@@ -110,7 +110,7 @@ def _window(node: Node, kernel: tuple[int, int], bound: Bound) -> Window:
             for axis in zip((height, width), kernel, strides, dilations, strict=True)
         ]
     outer_top, outer_left, outer_bottom, outer_right = bound.pads
-    return Window(
+    return ops.Window(
         kernel=kernel,
         strides=strides,
         dilations=dilations,
@@ -139,7 +139,7 @@ def _convolve(node: Node, weights: Integers, groups: int) -> None:
     if len(factors) not in (1, len(weights)):
         raise node.error(f"{len(factors)} scales of weights for {len(weights)} channels")
     node.emit(
-        Conv,
+        ops.Conv,
         node.output(),
         name,
         window=window,
@@ -179,13 +179,13 @@ def _linear(node: Node) -> None:
     requants = _requants(node, weights, bias, read.lo, read.hi, factors)
     if rows == 1:
         fields = weight_fields(weights, bias)
-        node.emit(Linear, node.output(), name, requants=requants, **fields)
+        node.emit(ops.Linear, node.output(), name, requants=requants, **fields)
         return
     node.emit(
-        Conv,
+        ops.Conv,
         node.output(),
         name,
-        window=Window(kernel=(1, 1)),
+        window=ops.Window(kernel=(1, 1)),
         requants=requants,
         **weight_fields(weights[:, :, None, None], bias),
     )
@@ -219,10 +219,10 @@ def _transposed(node: Node) -> None:
     bias = bias_of(node, 3, len(weights))
     lo, hi = min(read.lo - x.zero_point, 0), max(read.hi - x.zero_point, 0)
     node.emit(
-        ConvTranspose,
+        ops.ConvTranspose,
         node.output(),
         name,
-        window=Window(
+        window=ops.Window(
             kernel=kernel,
             strides=strides,
             pads=(pads[0][0], pads[1][0], pads[0][1], pads[1][1]),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dory_core.api import Array, Concat, Pad, Resize, Slice, requant
+from dory_core.api import Array, ops, requant
 from dory_tflite.model import FileTensor
 from dory_tflite.network import Bound, axis_of, canonical_shape
 from dory_tflite.node import Constraint, Node, Operator
@@ -52,7 +52,7 @@ def _pad(node: Node) -> None:
         value = int(node.constant(2).reshape(-1)[0])
     name = node.network.value(source)
     if before[0] or after[0]:
-        node.emit(Pad, output, name, before=tuple(before), after=tuple(after), value=value)
+        node.emit(ops.Pad, output, name, before=tuple(before), after=tuple(after), value=value)
         return
     # Convolutions that read it take the padding; others have it computed.
     pads = (before[1], before[2], after[1], after[2])
@@ -71,7 +71,7 @@ def _join(node: Node, axis: int | None, names: list[str]) -> None:
         return
     if axis is None:
         raise node.error("it joins along the batch")
-    node.emit(Concat, node.output(), *names, axis=axis)
+    node.emit(ops.Concat, node.output(), *names, axis=axis)
 
 
 def _pack(node: Node) -> None:
@@ -110,7 +110,7 @@ def _slice_of(
         node.network.bind(output, Bound(name))
         return name
     triple = tuple(begins), tuple(sizes), tuple(steps)
-    return node.emit(Slice, output, name, begin=triple[0], size=triple[1], step=triple[2])
+    return node.emit(ops.Slice, output, name, begin=triple[0], size=triple[1], step=triple[2])
 
 
 def _slice(node: Node) -> None:
@@ -206,7 +206,7 @@ def _resize_nearest(node: Node) -> None:
         positions = nearest_axis(source[axis], output[axis], *_corners(node))
         taps.append(Array(np.array([(place, place, 1, 0) for place in positions])))
     name = node.network.value(node.input())
-    node.emit(Resize, node.output(), name, rows=taps[0], columns=taps[1])
+    node.emit(ops.Resize, node.output(), name, rows=taps[0], columns=taps[1])
 
 
 def _resize_bilinear(node: Node) -> None:
@@ -222,7 +222,7 @@ def _resize_bilinear(node: Node) -> None:
     half = _WHOLE * _WHOLE // 2
     bounds = node.quantisation(node.output()).bounds
     node.emit(
-        Resize,
+        ops.Resize,
         node.output(),
         node.network.value(node.input()),
         rows=taps[0],

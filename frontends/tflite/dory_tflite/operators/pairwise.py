@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dory_core.api import Add, Array, Maximum, Minimum, Mul, Op, Requant, requant
+from dory_core.api import Array, Requant, ops, requant
 from dory_tflite.fixed_point import quantize_multiplier
 from dory_tflite.model import FileTensor
 from dory_tflite.network import broadcastable, canonical_shape
@@ -16,7 +16,9 @@ from dory_tflite.requantisation import negated, operand_step, rescaling
 Steps = tuple[Requant | None, Requant | None]
 
 
-def _pair(node: Node, kind: type[Op], steps: Steps | None, requants: tuple[Requant, ...]) -> None:
+def _pair(
+    node: Node, kind: type[ops.Op], steps: Steps | None, requants: tuple[Requant, ...]
+) -> None:
     """Append the layer; the operand with the shape of the output comes first."""
     first, second = node.input(0), node.input(1)
     whole = canonical_shape(node.output())
@@ -52,7 +54,7 @@ def _sum(node: Node, factors: AddFactors, difference: bool) -> None:
         steps[1] = negated(steps[1])
     reach = 2 * 255 << ADD_SHIFT  # both operands have factors of at most 1/2
     step = rescaling([factors.output], [(-reach, reach)], y.zero_point, node.clip(node.output()))
-    _pair(node, Add, (steps[0], steps[1]), (step,))
+    _pair(node, ops.Add, (steps[0], steps[1]), (step,))
 
 
 def _scales(node: Node) -> tuple[float, float, float]:
@@ -81,11 +83,11 @@ def _mul(node: Node) -> None:
         node.clip(node.output()),
     )
     steps = [requant(add=-zero) if zero else None for zero in zeros]
-    _pair(node, Mul, (steps[0], steps[1]), (step,))
+    _pair(node, ops.Mul, (steps[0], steps[1]), (step,))
 
 
 def _extreme(node: Node) -> None:
-    _pair(node, Maximum if node.op.code == "MAXIMUM" else Minimum, None, ())
+    _pair(node, ops.Maximum if node.op.code == "MAXIMUM" else ops.Minimum, None, ())
 
 
 def _not_both_constant(node: Node) -> bool:

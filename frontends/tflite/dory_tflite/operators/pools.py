@@ -6,17 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dory_core.api import (
-    Array,
-    AvgPool,
-    Conv,
-    MaxPool,
-    Op,
-    Transpose,
-    Window,
-    mean_requant,
-    requant,
-)
+from dory_core.api import Array, mean_requant, ops, requant
 from dory_tflite.fixed_point import quantize_multiplier
 from dory_tflite.network import MOST_PIXELS, Bound, canonical_shape
 from dory_tflite.node import Constraint, Node, Operator
@@ -33,7 +23,7 @@ from dory_tflite.requantisation import rescaling
 _CHANNELS, _HEIGHT, _WIDTH = 0, 1, 2
 
 
-def _window(node: Node) -> Window:
+def _window(node: Node) -> ops.Window:
     _, height, width = canonical_shape(node.input())
     kernel = (node.option("FilterHeight"), node.option("FilterWidth"))
     strides = (node.option("StrideH"), node.option("StrideW"))
@@ -44,7 +34,7 @@ def _window(node: Node) -> Window:
             for size, k, s in zip((height, width), kernel, strides, strict=True)
         ]
     (top, bottom), (left, right) = pads
-    return Window(kernel=kernel, strides=strides, pads=(top, left, bottom, right))
+    return ops.Window(kernel=kernel, strides=strides, pads=(top, left, bottom, right))
 
 
 def _average(node: Node) -> None:
@@ -52,11 +42,11 @@ def _average(node: Node) -> None:
     if any(window.pads):
         step = requant(1, 0, 1, *bounds)
         node.emit(
-            AvgPool, node.output(), name, window=window, counts_padding=False, requants=(step,)
+            ops.AvgPool, node.output(), name, window=window, counts_padding=False, requants=(step,)
         )
         return
     step = mean_requant(window.taps, *bounds)
-    node.emit(AvgPool, node.output(), name, window=window, requants=(step,))
+    node.emit(ops.AvgPool, node.output(), name, window=window, requants=(step,))
 
 
 def _maximum(node: Node) -> None:
@@ -64,7 +54,7 @@ def _maximum(node: Node) -> None:
     read = node.network.tensors[name]
     clips = not bounds[0] <= read.lo <= read.hi <= bounds[1]
     node.emit(
-        MaxPool,
+        ops.MaxPool,
         node.output(),
         name,
         window=_window(node),
@@ -87,7 +77,7 @@ def _reduce(node: Node) -> None:
         read.height if _HEIGHT in reduced else 1,
         read.width if _WIDTH in reduced else 1,
     )
-    window = Window(kernel=kernel, strides=kernel)
+    window = ops.Window(kernel=kernel, strides=kernel)
     if node.op.code == "REDUCE_MAX":
         result = _largest(node, name, window, _CHANNELS in reduced)
     else:
@@ -103,7 +93,7 @@ def _reduce(node: Node) -> None:
         node.network.unnamed(result)
 
 
-def _summed(node: Node, name: str, window: Window, channels: bool) -> str:
+def _summed(node: Node, name: str, window: ops.Window, channels: bool) -> str:
     """Append the layer of a MEAN or SUM over windows, and over all channels; return its output."""
     read, source = node.network.tensors[name], node.input()
     count = window.taps * (read.channels if channels else 1)
@@ -114,12 +104,12 @@ def _summed(node: Node, name: str, window: Window, channels: bool) -> str:
     reach = (count * (read.lo - x.zero_point), count * (read.hi - x.zero_point))
     if not channels:
         step = rescaling([factor], [reach], y.zero_point, y.bounds, turn=count * x.zero_point)
-        return _emit(node, AvgPool, name, window=window, requants=(step,))
+        return _emit(node, ops.AvgPool, name, window=window, requants=(step,))
     step = rescaling([factor], [reach], y.zero_point, y.bounds)
     offset = -count * x.zero_point
     return _emit(
         node,
-        Conv,
+        ops.Conv,
         name,
         window=window,
         weights=Array(np.ones((1, read.channels, *window.kernel), np.int64)),
@@ -129,25 +119,25 @@ def _summed(node: Node, name: str, window: Window, channels: bool) -> str:
     )
 
 
-def _largest(node: Node, name: str, window: Window, channels: bool) -> str:
+def _largest(node: Node, name: str, window: ops.Window, channels: bool) -> str:
     """Append the layers of a REDUCE_MAX over windows, and over all channels; return the output.
 
     Channels become rows for that: a pool looks along rows and columns alone.
     """
     if not channels:
-        return _emit(node, MaxPool, name, window=window)
+        return _emit(node, ops.MaxPool, name, window=window)
     network, swapped = node.network, (1, 0, 2)
     if window.taps > 1:
-        name = network.hidden(MaxPool, f"{node.label} rows and columns", (name,), window=window)
-    rows = network.hidden(Transpose, f"{node.label} channels as rows", (name,), perm=swapped)
+        name = network.hidden(ops.MaxPool, f"{node.label} rows and columns", (name,), window=window)
+    rows = network.hidden(ops.Transpose, f"{node.label} channels as rows", (name,), perm=swapped)
     column = (network.tensors[rows].height, 1)
     most = network.hidden(
-        MaxPool, f"{node.label} rows", (rows,), window=Window(kernel=column, strides=column)
+        ops.MaxPool, f"{node.label} rows", (rows,), window=ops.Window(kernel=column, strides=column)
     )
-    return _emit(node, Transpose, most, perm=swapped)
+    return _emit(node, ops.Transpose, most, perm=swapped)
 
 
-def _emit(node: Node, kind: type[Op], name: str, **fields: Any) -> str:
+def _emit(node: Node, kind: type[ops.Op], name: str, **fields: Any) -> str:
     return node.network.emit(kind, node.label, node.output(), (name,), ordered=False, **fields)
 
 

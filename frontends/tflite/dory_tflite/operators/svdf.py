@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dory_core.api import Array, Concat, Conv, Linear, Lut, Requant, Slice, State, Window
+from dory_core.api import Array, Requant, State, ops
 from dory_tflite.fixed_point import Integers, quantize_multiplier
 from dory_tflite.node import Constraint, Node, Operator
 from dory_tflite.operators.common import constant
@@ -35,10 +35,10 @@ def _svdf(node: Node) -> None:
     bias = bias_of(node, _BIAS, units) - state.zero_points[0] * rows.sum(axis=1)
     scales = (state.scales[0], node.input(_TIME).scales[0], y.scale)
     node.emit(
-        Conv,
+        ops.Conv,
         node.output(),
         seen,
-        window=Window(kernel=(memory, 1)),
+        window=ops.Window(kernel=(memory, 1)),
         groups=units,
         requants=(_step(rows, bias, bounds, scales, y.zero_point, y.bounds),),
         **weight_fields(weights, bias),
@@ -63,23 +63,23 @@ def _features(node: Node, weights: Integers, bounds: tuple[int, int]) -> str:
     lo, hi = int(np.min(ends)) + zero_point, int(np.max(ends)) + zero_point
     if bounds[0] <= lo and hi <= bounds[1]:
         step = _step(weights, bias, values, scales, zero_point, bounds)
-        return network.hidden(Linear, label, (name,), requants=(step,), **fields)
+        return network.hidden(ops.Linear, label, (name,), requants=(step,), **fields)
     network.notes.append(
         f"{node.label}: {state.label} has the zero point {zero_point}, and its values can saturate:"
         " this is the arithmetic of versions of TensorFlow Lite Micro that add it behind the clip,"
         " where the sum wraps; later ones add it before"
     )
-    name = network.hidden(Linear, label, (name,), requants=(reached,), **fields)
+    name = network.hidden(ops.Linear, label, (name,), requants=(reached,), **fields)
     wrapped = (np.arange(256) + zero_point).astype(np.uint8).astype(np.int8)  # by stored byte
-    return network.hidden(Lut, f"{node.label} zero point", (name,), table=Array(wrapped))
+    return network.hidden(ops.Lut, f"{node.label} zero point", (name,), table=Array(wrapped))
 
 
 def _remembered(node: Node, row: str, shape: tuple[int, int, int], bounds: tuple[int, int]) -> str:
     """Return the values of the last inferences and this one, and keep all but the oldest."""
     state, network = node.input(_STATE), node.network
     old = network.kept(state, shape, bounds)
-    seen = network.hidden(Concat, f"{node.label} memory", (old, row), axis=1)
-    new = network.hidden(Slice, f"{node.label} state", (seen,), begin=(0, 1, 0), size=shape)
+    seen = network.hidden(ops.Concat, f"{node.label} memory", (old, row), axis=1)
+    new = network.hidden(ops.Slice, f"{node.label} state", (seen,), begin=(0, 1, 0), size=shape)
     initial = Array(np.full(shape, state.zero_points[0]))
     network.variables.own.append(State(state.name or f"t{state.index}", old, new, initial))
     return seen

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from dory_core.api import ArgMax, Array, Lut, Softmax, requant
+from dory_core.api import Array, ops, requant
 from dory_tflite.byte_functions import (
     Quantisation,
     hard_swish_table,
@@ -38,7 +38,7 @@ def _unary(
     def lower(node: Node) -> None:
         x, y = node.quantisation(node.input()), node.quantisation(node.output())
         table = function(node, x, y)
-        node.emit(Lut, node.output(), node.network.value(node.input()), table=by_byte(table, x))
+        node.emit(ops.Lut, node.output(), node.network.value(node.input()), table=by_byte(table, x))
 
     return lower
 
@@ -63,14 +63,14 @@ def _prelu(node: Node) -> None:
     if len(rows) not in (1, whole):
         raise node.error(f"{len(rows)} slopes for {whole} channels")
     table = np.stack(rows) if len(rows) > 1 else rows[0]
-    node.emit(Lut, node.output(), node.network.value(node.input()), table=by_byte(table, x))
+    node.emit(ops.Lut, node.output(), node.network.value(node.input()), table=by_byte(table, x))
 
 
 def _softmax(node: Node) -> None:
     x, y = node.quantisation(node.input()), node.quantisation(node.output())
     table = softmax_table(node.option("Beta"), x.scale)
     node.emit(
-        Softmax,
+        ops.Softmax,
         node.output(),
         node.network.value(node.input()),
         table=Array(np.array(table.exps, np.int64)),
@@ -82,7 +82,7 @@ def _arg_max(node: Node) -> None:
     rank = max(len(node.input().shape), 1)
     if [dimension % rank for dimension in node.integers(1)] != [rank - 1]:
         raise node.error("it looks along another dimension than the last one")
-    node.emit(ArgMax, node.output(), node.network.value(node.input()))
+    node.emit(ops.ArgMax, node.output(), node.network.value(node.input()))
 
 
 def _output_is(scale: float, zero_point: dict[str, int]) -> Constraint:

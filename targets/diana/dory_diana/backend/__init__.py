@@ -24,21 +24,21 @@ def array_kernels(ctx: TargetContext, layer: Layer) -> list[Kernel]:
 
     It takes ternary layers alone, which are those that were trained for it.
     """
-    from dory_core.api import Add, Conv, Linear
+    from dory_core.api import ops
     from dory_diana.backend import analog, digital
     from dory_diana.options import adc_scale, engines_of
 
     kind, engines = layer.op, engines_of(ctx)
     found: list[Kernel] = []
     if analog.ENGINE in engines:
-        linear = isinstance(kind, Linear)
+        linear = isinstance(kind, ops.Linear)
         found.append((analog.AnalogLinear if linear else analog.AnalogConv)(adc_scale(ctx)))
     if digital.ENGINE in engines:
-        if isinstance(kind, Linear):
+        if isinstance(kind, ops.Linear):
             found.append(digital.DigitalLinear())
-        elif isinstance(kind, Add):
+        elif isinstance(kind, ops.Add):
             found.append(digital.DigitalSum())
-        elif isinstance(kind, Conv) and kind.is_depthwise:
+        elif isinstance(kind, ops.Conv) and kind.is_depthwise:
             found.append(digital.DigitalDepthwise())
         else:
             found.append(digital.DigitalConv())

@@ -10,10 +10,8 @@ import numpy as np
 
 from dory_core.api import (
     Constraint,
-    Conv,
     FunctionCall,
     Layer,
-    Linear,
     Number,
     Rejection,
     Tensor,
@@ -21,6 +19,7 @@ from dory_core.api import (
     Traits,
     WeightBlock,
     ceil_div,
+    ops,
 )
 from dory_diana.backend.array import ArrayKernel, l1, l2, reject_bytes, reject_filter
 from dory_diana.backend.digital import pixel_rows
@@ -58,7 +57,7 @@ class AnalogKernel(ArrayKernel):
     array: ClassVar[str] = ENGINE
     engine = ENGINE
 
-    def reject_layer(self, kind: Conv | Linear, layer: Layer) -> Rejection | None:
+    def reject_layer(self, kind: ops.Conv | ops.Linear, layer: Layer) -> Rejection | None:
         """Reject what is not ternary or not of 7 bits, and what the converters cannot do."""
         values = kind.weights.values
         lo, hi = int(values.min()), int(values.max())
@@ -163,7 +162,7 @@ class AnalogConv(AnalogKernel):
     def accepts(self, layer: Layer) -> Rejection | None:
         """Ternary weights, 7-bit activations, and outputs that the converters can tell apart."""
         conv = layer.op
-        if not isinstance(conv, Conv):
+        if not isinstance(conv, ops.Conv):
             return _OTHER_KIND
         if conv.groups != 1:
             return Rejection(f"it has {conv.groups} groups, the array sums over all inputs")
@@ -231,7 +230,7 @@ class AnalogLinear(AnalogKernel):
     def accepts(self, layer: Layer) -> Rejection | None:
         """Ternary weights, 7-bit activations, and outputs that the converters can tell apart."""
         linear = layer.op
-        if not isinstance(linear, Linear):
+        if not isinstance(linear, ops.Linear):
             return _OTHER_KIND
         return self.reject_layer(linear, layer)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from dory_core.api import Conv, FunctionCall, Kernel, Layer, OutputFile, Rejection, Tensor
+from dory_core.api import FunctionCall, Kernel, Layer, OutputFile, Rejection, Tensor, ops
 
 #: Sides of filters that the arrays have.
 SIDES = (1, 3, 5, 7)
@@ -72,7 +72,7 @@ def reject_bytes(tensors: Sequence[Tensor]) -> Rejection | None:
     return None
 
 
-def reject_filter(conv: Conv) -> Rejection | None:
+def reject_filter(conv: ops.Conv) -> Rejection | None:
     """Reject filters and steps that neither array has."""
     window = conv.window
     if any(side not in SIDES for side in window.kernel):

@@ -8,12 +8,9 @@ from typing import ClassVar
 import numpy as np
 
 from dory_core.api import (
-    Add,
     Constraint,
-    Conv,
     FunctionCall,
     Layer,
-    Linear,
     Number,
     Rejection,
     Tensor,
@@ -21,6 +18,7 @@ from dory_core.api import (
     Traits,
     WeightBlock,
     ceil_div,
+    ops,
 )
 from dory_diana.backend.array import ArrayKernel, l1, l2, reject_bytes, reject_filter
 from dory_diana.backend.forms import (
@@ -98,7 +96,7 @@ class DigitalConv(DigitalKernel):
     def accepts(self, layer: Layer) -> Rejection | None:
         """Filters of 1, 3, 5 and 7, strides 1 and 2, signed bytes, a right shift."""
         conv = layer.op
-        if not isinstance(conv, Conv):
+        if not isinstance(conv, ops.Conv):
             return _OTHER_KIND
         return (
             self.reject_groups(conv)
@@ -109,7 +107,7 @@ class DigitalConv(DigitalKernel):
             or rejection(digital_form(layer))
         )
 
-    def reject_groups(self, conv: Conv) -> Rejection | None:
+    def reject_groups(self, conv: ops.Conv) -> Rejection | None:
         """Dense ones only."""
         if conv.groups == 1:
             return None
@@ -182,7 +180,7 @@ class DigitalDepthwise(DigitalConv):
     summary = "depthwise convolution on the digital array"
     function = "digital_depthwise_conv_2d"
 
-    def reject_groups(self, conv: Conv) -> Rejection | None:
+    def reject_groups(self, conv: ops.Conv) -> Rejection | None:
         """One filter per channel only."""
         if conv.is_depthwise and conv.weights.shape[0] == conv.groups:
             return None
@@ -224,7 +222,7 @@ class DigitalLinear(DigitalKernel):
     def accepts(self, layer: Layer) -> Rejection | None:
         """Signed bytes and a right shift."""
         linear = layer.op
-        if not isinstance(linear, Linear):
+        if not isinstance(linear, ops.Linear):
             return _OTHER_KIND
         return (
             self.reject_tensors(layer) or _reject_weights(linear) or rejection(digital_form(layer))
@@ -282,7 +280,7 @@ class DigitalSum(DigitalKernel):
 
     def accepts(self, layer: Layer) -> Rejection | None:
         """Plain sums of signed bytes with a right shift."""
-        if not isinstance(layer.op, Add):
+        if not isinstance(layer.op, ops.Add):
             return _OTHER_KIND
         return self.reject_tensors(layer) or rejection(sum_form(layer))
 
@@ -337,19 +335,19 @@ def _inputs(layer: Layer) -> int:
     return x.height * x.width * _up(x.channels)
 
 
-def _reach(conv: Conv, y: Tensor) -> int:
+def _reach(conv: ops.Conv, y: Tensor) -> int:
     """Return the last column that a window of the output reads."""
     return (y.width - 1) * conv.window.strides[1] + conv.window.kernel[1] - 1 - conv.window.pads[1]
 
 
-def _reject_weights(kind: Conv | Linear) -> Rejection | None:
+def _reject_weights(kind: ops.Conv | ops.Linear) -> Rejection | None:
     lo, hi = int(kind.weights.values.min()), int(kind.weights.values.max())
     if lo < INT8[0] or hi > INT8[1]:
         return Rejection(f"its weights reach [{lo}, {hi}], those of the array are signed bytes")
     return None
 
 
-def _reject_columns(conv: Conv, x: Tensor, y: Tensor) -> Rejection | None:
+def _reject_columns(conv: ops.Conv, x: Tensor, y: Tensor) -> Rejection | None:
     """The array pads both sides by one number, behind the padded columns of the image."""
     if max(conv.window.pads) > _MOST_PADDING:
         return Rejection(f"it pads by {max(conv.window.pads)}, {_MOST_PADDING} are possible")

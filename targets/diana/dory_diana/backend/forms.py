@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from dory_core.api import Conv, Layer, Linear, Rejection, cached_per_layer, exact_addend_interval
+from dory_core.api import Layer, Rejection, ops, requantisation
 from dory_diana.requant import Adc, Shift, find_adc, find_shift
 from dory_diana.requant.common import Integers, Steps, clipped, steps_of, sum_steps
 from dory_diana.requant.shift import MOST_SHIFT, RELU, SIGNED
@@ -38,7 +38,7 @@ def rejection(form: object) -> Rejection | None:
     return form if isinstance(form, Rejection) else None
 
 
-@cached_per_layer
+@requantisation.cached_per_layer
 def digital_form(layer: Layer) -> Shift | Rejection:
     """Return the shift of a Conv or Linear, or why it has none."""
     steps = steps_of(layer)
@@ -48,7 +48,7 @@ def digital_form(layer: Layer) -> Shift | Rejection:
     return find_shift(steps, factors, largest) or NO_SHIFT
 
 
-def weight_factors(kind: Conv | Linear) -> tuple[tuple[Integers, Integers], Integers]:
+def weight_factors(kind: ops.Conv | ops.Linear) -> tuple[tuple[Integers, Integers], Integers]:
     """Return ((lowest, highest) factor of each channel's weights, its largest sum of products).
 
     Each of shape (C,); factors leave the weights bytes. The sums are of any bytes: the array
@@ -62,7 +62,7 @@ def weight_factors(kind: Conv | Linear) -> tuple[tuple[Integers, Integers], Inte
     return (lowest, highest), np.abs(rows).sum(axis=1) * -INT8[0]
 
 
-@cached_per_layer
+@requantisation.cached_per_layer
 def sum_form(layer: Layer) -> Shift | Rejection:
     """Return the shift of an Add, or why it has none."""
     steps = sum_steps(layer)
@@ -73,13 +73,13 @@ def sum_form(layer: Layer) -> Shift | Rejection:
             continue
         one, none = np.ones_like(bounded.first), np.zeros_like(bounded.first)
         for shift in range(MOST_SHIFT + 1):
-            lo, hi = exact_addend_interval(bounded, one, 1 << shift)
+            lo, hi = requantisation.exact_addend_interval(bounded, one, 1 << shift)
             if ((lo <= 0) & (hi >= 0)).all():
                 return Shift(one, none, shift, relu=clip == RELU)
     return NO_PLAIN_SUM
 
 
-@cached_per_layer
+@requantisation.cached_per_layer
 def analog_form(layer: Layer, scale: int) -> Adc | Rejection:
     """Return what follows the converters of a Conv or Linear, or why nothing does.
 

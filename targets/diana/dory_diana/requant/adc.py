@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dory_core.api import narrow_32, requant, staircase
+from dory_core.api import requant, requantisation
 from dory_diana.requant.common import Integers, Steps, clipped
 
 T_LO, T_HI = -32, 31
@@ -41,10 +41,10 @@ def find_adc(steps: Steps, scale: int) -> Adc | None:
         return None
     t_lo, t_hi = (np.clip(b // scale, T_LO, T_HI) for b in (steps.lo, steps.hi))
     over_t = (requant(scale), *steps.steps)
-    stairs = staircase(over_t, t_lo, t_hi)
+    stairs = requantisation.staircase(over_t, t_lo, t_hi)
     for clip in (RELU, SIGNED):
         bounded = None if stairs is None else clipped(stairs, clip)
-        found = None if bounded is None else narrow_32(bounded)
+        found = None if bounded is None else requantisation.narrow_32(bounded)
         if found is not None and found.shift <= MOST_SHIFT:
             return Adc(found.mul, found.add, found.shift, relu=clip == RELU)
     return None

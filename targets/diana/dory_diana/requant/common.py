@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.api import Layer, Requant, Staircase, requant, staircase, steps_of_sums
+from dory_core.api import Layer, Requant, requant, requantisation
 
 Integers = npt.NDArray[np.int64]
 
@@ -38,16 +38,16 @@ class Steps:
             value = step.apply(value)
         return value
 
-    def stairs(self) -> Staircase | None:
+    def stairs(self) -> requantisation.Staircase | None:
         """Return the staircase of the steps, None when it has too many to be listed."""
-        return staircase(self.steps, self.lo, self.hi)
+        return requantisation.staircase(self.steps, self.lo, self.hi)
 
 
 def steps_of(layer: Layer) -> Steps | None:
     """Return the steps of a layer, None when its outputs are the sums themselves."""
     if not layer.op.requants:
         return None
-    steps, *bounds = steps_of_sums(layer)
+    steps, *bounds = requantisation.steps_of_sums(layer)
     lo, hi = (np.broadcast_to(b, (layer.output.channels,)).copy() for b in bounds)
     return Steps(steps, lo, hi)
 
@@ -75,7 +75,9 @@ def sum_steps(layer: Layer) -> Steps | None:
     return Steps((both, *layer.op.requants), lo, hi)
 
 
-def clipped(stairs: Staircase, bounds: tuple[int, int]) -> Staircase | None:
+def clipped(
+    stairs: requantisation.Staircase, bounds: tuple[int, int]
+) -> requantisation.Staircase | None:
     """Return the staircase with other bounds as its clip, None when its values exceed them."""
     if int(stairs.first.min()) < bounds[0] or int(stairs.last.max()) > bounds[1]:
         return None

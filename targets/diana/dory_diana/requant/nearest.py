@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.api import Requant, Staircase, requant
+from dory_core.api import Requant, requant, requantisation
 from dory_diana.requant import adc, shift
 from dory_diana.requant.common import Integers, Steps, slopes
 
@@ -95,14 +95,14 @@ def nearest_adc(steps: Steps, rows: Integers, scale: int) -> Nearest | None:
 
 
 def _clip(
-    stairs: Staircase, relu: tuple[int, int], signed: tuple[int, int]
+    stairs: requantisation.Staircase, relu: tuple[int, int], signed: tuple[int, int]
 ) -> tuple[int, int] | None:
     """Return the narrower clip of the array that holds all outputs."""
     lo, hi = int(stairs.first.min()), int(stairs.last.max())
     return next((c for c in (relu, signed) if c[0] <= lo and hi <= c[1]), None)
 
 
-def _offsets(stairs: Staircase, slope: Reals, scale: int, unit: int) -> Reals:
+def _offsets(stairs: requantisation.Staircase, slope: Reals, scale: int, unit: int) -> Reals:
     """Return what is added to ``slope * x``: the median over the levels, shape (C,).
 
     x: accumulators, mirrored where they fall, in steps of ``scale``. unit: of one level.
@@ -115,7 +115,7 @@ def _offsets(stairs: Staircase, slope: Reals, scale: int, unit: int) -> Reals:
 
 def _error(
     steps: Steps,
-    stairs: Staircase,
+    stairs: requantisation.Staircase,
     approximate: Callable[[Reals], Reals],
     clip: tuple[int, int],
 ) -> float:

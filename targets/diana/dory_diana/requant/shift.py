@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.api import Staircase, exact_addend_interval
+from dory_core.api import requantisation
 from dory_diana.requant.common import Integers, Steps, clipped, slopes
 
 RELU, SIGNED = (0, 127), (-128, 127)
@@ -53,7 +53,10 @@ def find_shift(steps: Steps, factors: tuple[Integers, Integers], largest: Intege
 
 
 def _search(
-    steps: Steps, stairs: Staircase, factors: tuple[Integers, Integers], largest: Integers
+    steps: Steps,
+    stairs: requantisation.Staircase,
+    factors: tuple[Integers, Integers],
+    largest: Integers,
 ) -> tuple[Integers, Integers, int] | None:
     """Return (factor, bias, shift), the smallest shift that there is."""
     slope = slopes(steps.steps, len(largest))
@@ -69,7 +72,7 @@ def _search(
 
 
 def _with_shift(
-    stairs: Staircase,
+    stairs: requantisation.Staircase,
     scaled: npt.NDArray[np.float64],
     factors: tuple[Integers, Integers],
     largest: Integers,
@@ -80,7 +83,7 @@ def _with_shift(
     left = np.ones(len(largest), dtype=bool)
     down = np.floor(scaled).astype(np.int64)
     for candidate in (np.where(stairs.constant, 0, down), down + 1, down - 1):
-        lo, hi = exact_addend_interval(stairs, candidate, 1 << shift)
+        lo, hi = requantisation.exact_addend_interval(stairs, candidate, 1 << shift)
         nearest = np.clip(0, lo, np.maximum(lo, hi))
         fits = (lo <= hi) & (factors[0] <= candidate) & (candidate <= factors[1])
         fits &= np.abs(candidate) * largest + np.abs(nearest) <= _INT32

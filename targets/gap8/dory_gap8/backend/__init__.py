@@ -2,19 +2,7 @@
 
 from __future__ import annotations
 
-from dory_core.api import (
-    AvgPool,
-    Conv,
-    Kernel,
-    Layer,
-    Linear,
-    Lut,
-    MaxPool,
-    Pad,
-    Resize,
-    Slice,
-    Softmax,
-)
+from dory_core.api import Kernel, Layer, ops
 from dory_gap8.backend.add import AddKernel
 from dory_gap8.backend.add_bytes import AddBytesKernel
 from dory_gap8.backend.block import GatherKernel, WindowKernel
@@ -59,24 +47,24 @@ def candidates(layer: Layer, cores: int) -> list[Kernel]:
     of storage is a reason for the other.
     """
     kind = layer.op
-    if isinstance(kind, Conv):
+    if isinstance(kind, ops.Conv):
         bytewise = (WindowKernel(cores), GatherKernel(cores), DepthwiseHwcKernel(cores))
         *block, depthwise = (UnpackingKernel(k) if is_packed(layer) else k for k in bytewise)
         plain: list[Kernel] = [PointwiseKernel(cores), ConvKernel(cores)]
         partial: list[Kernel] = [PointwiseKernel(cores, True), ConvKernel(cores, True)]
         return [*block, *plain, *partial, depthwise, DepthwiseKernel(cores)]
-    if isinstance(kind, Linear):
+    if isinstance(kind, ops.Linear):
         return [LinearBytesKernel(cores), LinearKernel(cores), LinearKernel(cores, True)]
-    if isinstance(kind, MaxPool):
+    if isinstance(kind, ops.MaxPool):
         return [MaxPoolBytesKernel(cores), MaxPoolKernel(cores)]
-    if isinstance(kind, AvgPool):
+    if isinstance(kind, ops.AvgPool):
         return [AvgPoolBytesKernel(cores), AvgPoolKernel(cores)]
-    if isinstance(kind, Lut):
+    if isinstance(kind, ops.Lut):
         return [LutKernel(cores)]
-    if isinstance(kind, Slice | Pad):
+    if isinstance(kind, ops.Slice | ops.Pad):
         return [MoveKernel(cores)]
-    if isinstance(kind, Resize):
+    if isinstance(kind, ops.Resize):
         return [ResizeKernel(cores)]
-    if isinstance(kind, Softmax):
+    if isinstance(kind, ops.Softmax):
         return [SoftmaxKernel(cores)]
     return [AddBytesKernel(cores), AddKernel(cores)]

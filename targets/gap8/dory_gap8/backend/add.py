@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dory_core.api import (
-    Add,
     FunctionCall,
     Layer,
     Number,
@@ -16,6 +15,7 @@ from dory_core.api import (
     Requant,
     StructValue,
     ceil_div,
+    ops,
     reject_type,
 )
 from dory_gap8 import calibration as cal
@@ -61,7 +61,7 @@ class AddKernel(ClusterKernel):
     def accepts(self, layer: Layer) -> Rejection | None:
         """Parameters of all requantisations are the same for all channels."""
         kind = layer.op
-        if not isinstance(kind, Add):
+        if not isinstance(kind, ops.Add):
             return Rejection("it adds two tensors only")
         steps = [r for r in (*kind.operand_requants, *kind.requants) if r is not None]
         checks = (

@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 from dory_core.api import (
-    Add,
     FunctionCall,
     Layer,
     Number,
@@ -25,9 +24,9 @@ from dory_core.api import (
     Tensor,
     WeightBlock,
     ceil_div,
-    narrow_32,
+    ops,
     reject_type,
-    staircase,
+    requantisation,
 )
 from dory_gap8 import calibration as cal
 from dory_gap8.backend.conv import tile_arguments
@@ -194,8 +193,10 @@ def _multiplied(layer: Layer, one: Operand, two: Operand) -> Scheme | None:
     """Return a scheme whose tables have been multiplied: one shift is left."""
     steps = layer.op.requants
     last = steps[-1]
-    stairs = staircase(steps, np.array([one.lo + two.lo]), np.array([one.hi + two.hi]))
-    found = None if stairs is None else narrow_32(stairs)
+    stairs = requantisation.staircase(
+        steps, np.array([one.lo + two.lo]), np.array([one.hi + two.hi])
+    )
+    found = None if stairs is None else requantisation.narrow_32(stairs)
     if found is None or not _is_clip((last.lo, last.hi)):
         return None
     mul = int(found.mul[0])
@@ -223,7 +224,7 @@ class AddBytesKernel(ClusterKernel):
     def accepts(self, layer: Layer) -> Rejection | None:
         """8-bit operands; what follows the sum is a shift, a table or nothing."""
         kind = layer.op
-        if not isinstance(kind, Add):
+        if not isinstance(kind, ops.Add):
             return Rejection("it adds two tensors only")
         steps = [r for r in (*kind.operand_requants, *kind.requants) if r is not None]
         checks = (

@@ -15,17 +15,17 @@ import numpy.typing as npt
 
 from dory_core.api import (
     PAD_VALUE,
-    Conv,
     FunctionCall,
     Layer,
     Number,
     OutputFile,
     Rejection,
     WeightBlock,
-    cached_per_layer,
     ceil_div,
     minimum,
+    ops,
     reject_type,
+    requantisation,
 )
 from dory_gap8 import calibration as cal
 from dory_gap8.backend.dense import reject_weighted, weighted_epilogue
@@ -156,7 +156,7 @@ class BlockKernel(ClusterKernel):
 
     def accepts(self, layer: Layer) -> Rejection | None:
         """Dense convolutions of 8- and 16-bit inputs."""
-        if not isinstance(layer.op, Conv):
+        if not isinstance(layer.op, ops.Conv):
             return Rejection("it computes convolutions only")
         if layer.op.groups > 1:
             return Rejection("it computes dense convolutions only, this one has groups")
@@ -375,7 +375,7 @@ class BlockKernel(ClusterKernel):
         """Return whether calls need scratch memory."""
 
 
-@cached_per_layer
+@requantisation.cached_per_layer
 def passes(layer: Layer) -> int:
     """Return how often inputs are multiplied: twice for weights of 9 bits."""
     return 2 if layer.inputs[0].bits == 8 and is_wide(layer.weighted.weights.values) else 1

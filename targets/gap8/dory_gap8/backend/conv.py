@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.api import Constraint, Conv, FunctionCall, Layer, Number, Rejection, Window, extent
+from dory_core.api import Constraint, FunctionCall, Layer, Number, Rejection, extent, ops
 from dory_gap8 import calibration as cal
 from dory_gap8.backend.dense import DenseKernel, reject_weighted, weighted_epilogue
 from dory_gap8.backend.instance import call_text
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dory_core.api import Tile
 
 
-def geometry_arguments(window: Window) -> tuple[tuple[str, str], ...]:
+def geometry_arguments(window: ops.Window) -> tuple[tuple[str, str], ...]:
     """Return the arguments that the shape of a window fixes."""
     return (
         ("kernel_h", str(window.kernel[0])),
@@ -135,7 +135,7 @@ def merged_groups(layer: Layer) -> int:
 def group_channels(layer: Layer) -> tuple[int, int]:
     """Return input and output channels of a (merged) group; (0, 0) for a dense convolution."""
     conv = layer.op
-    if not isinstance(conv, Conv) or conv.groups == 1:
+    if not isinstance(conv, ops.Conv) or conv.groups == 1:
         return 0, 0
     merged = merged_groups(layer)
     return merged * conv.weights.shape[1], merged * (layer.output.channels // conv.groups)
@@ -151,7 +151,7 @@ class ConvKernel(ConvolutionKernel):
     def accepts(self, layer: Layer) -> Rejection | None:
         """Any filter, stride, dilation, padding and groups, but for one input channel per group."""
         conv = layer.op
-        if not isinstance(conv, Conv):
+        if not isinstance(conv, ops.Conv):
             return Rejection("it computes convolutions only")
         if conv.groups > 1 and conv.weights.shape[1] == 1:
             return Rejection("it computes no depthwise convolution: one input channel per filter")
@@ -194,7 +194,7 @@ class PointwiseKernel(ConvolutionKernel):
 
     def accepts(self, layer: Layer) -> Rejection | None:
         """Dense 1x1 filters without padding."""
-        if not isinstance(layer.op, Conv) or not layer.op.is_pointwise:
+        if not isinstance(layer.op, ops.Conv) or not layer.op.is_pointwise:
             return Rejection("it computes dense 1x1 convolutions only")
         if any(layer.op.window.pads):
             return Rejection("it computes 1x1 convolutions without padding only")

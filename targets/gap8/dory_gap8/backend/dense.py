@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy.typing as npt
 
 from dory_core.api import (
-    Conv,
     Layer,
-    Linear,
     Number,
     OutputFile,
     Rejection,
@@ -19,6 +17,7 @@ from dory_core.api import (
     WeightBlock,
     ceil_div,
     minimum,
+    ops,
     reject_type,
 )
 from dory_gap8 import calibration as cal
@@ -62,7 +61,7 @@ def reject_weighted(layer: Layer, packed: bool = False, wide: bool = False) -> R
     return next((c for c in checks if c is not None), None)
 
 
-def _reject_packed_weights(kind: Conv | Linear) -> Rejection | None:
+def _reject_packed_weights(kind: ops.Conv | ops.Linear) -> Rejection | None:
     bits = weight_bits(kind)
     return (
         Rejection(f"its weights are packed in {bits} bits each, it takes 8") if bits < 8 else None

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dory_core.api import (
-    Conv,
     FunctionCall,
     Layer,
     Number,
@@ -18,6 +17,7 @@ from dory_core.api import (
     WeightBlock,
     ceil_div,
     minimum,
+    ops,
 )
 from dory_gap8 import calibration as cal
 from dory_gap8.backend.conv import geometry_arguments, tile_arguments
@@ -43,7 +43,7 @@ class DepthwiseKernel(ClusterKernel):
     def accepts(self, layer: Layer) -> Rejection | None:
         """One input channel per filter; several filters may share one."""
         kind = layer.op
-        if not isinstance(kind, Conv) or kind.groups == 1 or kind.weights.shape[1] != 1:
+        if not isinstance(kind, ops.Conv) or kind.groups == 1 or kind.weights.shape[1] != 1:
             return Rejection(
                 "it computes depthwise convolutions only: one input channel per filter"
             )

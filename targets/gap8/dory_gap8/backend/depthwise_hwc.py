@@ -10,18 +10,17 @@ import numpy.typing as npt
 
 from dory_core.api import (
     PAD_VALUE,
-    Conv,
     FunctionCall,
     Layer,
     Number,
     OutputFile,
     Rejection,
     WeightBlock,
-    Window,
-    cached_per_layer,
     ceil_div,
     minimum,
+    ops,
     reject_type,
+    requantisation,
 )
 from dory_gap8 import calibration as cal
 from dory_gap8.backend.block import RAW, finish
@@ -138,13 +137,13 @@ class Form:
         return words.transpose(0, 1, 3, 2, 4).reshape(count, -1)
 
 
-def _is_small(window: Window) -> bool:
+def _is_small(window: ops.Window) -> bool:
     """Return whether the kernel for filters up to 3x3 takes a window."""
     together = all(d == 1 or k == 1 for d, k in zip(window.dilations, window.kernel, strict=True))
     return max(window.kernel) <= 3 and together and window.strides in ((1, 1), (2, 2))
 
 
-def _form(window: Window, swapped: bool, passes: int = 1) -> Form:
+def _form(window: ops.Window, swapped: bool, passes: int = 1) -> Form:
     def axes(values: tuple[int, ...]) -> tuple[int, int]:
         return (values[1], values[0]) if swapped else (values[0], values[1])
 
@@ -157,7 +156,7 @@ def _form(window: Window, swapped: bool, passes: int = 1) -> Form:
     return Form(passes, swapped, stride, kernel, strides, dilations, axes(window.pads))
 
 
-@cached_per_layer
+@requantisation.cached_per_layer
 def form_of(layer: Layer) -> Form:
     """Return the cheaper of the two directions for an image of many rows and columns.
 
@@ -191,7 +190,7 @@ class DepthwiseHwcKernel(ClusterKernel):
     def accepts(self, layer: Layer) -> Rejection | None:
         """One 8-bit input channel per filter; several filters may share one."""
         kind = layer.op
-        if not isinstance(kind, Conv) or kind.groups == 1 or kind.weights.shape[1] != 1:
+        if not isinstance(kind, ops.Conv) or kind.groups == 1 or kind.weights.shape[1] != 1:
             return Rejection(
                 "it computes depthwise convolutions only: one input channel per filter"
             )

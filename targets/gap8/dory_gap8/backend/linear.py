@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
-from dory_core.api import FunctionCall, Layer, Linear, Number, Rejection, ceil_div
+from dory_core.api import FunctionCall, Layer, Number, Rejection, ceil_div, ops
 from dory_gap8 import calibration as cal
 from dory_gap8.backend.conv import tile_arguments
 from dory_gap8.backend.dense import (
@@ -32,7 +32,7 @@ class LinearKernel(DenseKernel):
 
     def accepts(self, layer: Layer) -> Rejection | None:
         """Any number of inputs and outputs."""
-        if not isinstance(layer.op, Linear):
+        if not isinstance(layer.op, ops.Linear):
             return Rejection("it computes fully connected layers only")
         return reject_weighted(layer, packed=True)
 

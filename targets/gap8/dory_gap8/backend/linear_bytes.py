@@ -10,13 +10,13 @@ import numpy as np
 from dory_core.api import (
     FunctionCall,
     Layer,
-    Linear,
     Number,
     OutputFile,
     Rejection,
     WeightBlock,
     ceil_div,
     minimum,
+    ops,
 )
 from dory_gap8 import calibration as cal
 from dory_gap8.backend.block import interleave
@@ -38,7 +38,7 @@ class LinearBytesKernel(ClusterKernel):
 
     def accepts(self, layer: Layer) -> Rejection | None:
         """8-bit inputs and weights."""
-        if not isinstance(layer.op, Linear):
+        if not isinstance(layer.op, ops.Linear):
             return Rejection("it computes fully connected layers only")
         if layer.inputs[0].bits != 8:
             return Rejection(f"its input is {layer.inputs[0].type_name}, possible are u8, i8")

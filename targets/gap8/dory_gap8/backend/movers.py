@@ -10,16 +10,12 @@ import numpy as np
 from dory_core.api import (
     FunctionCall,
     Layer,
-    Lut,
     Number,
     OutputFile,
-    Pad,
     Rejection,
-    Resize,
-    Slice,
-    Softmax,
     WeightBlock,
     ceil_div,
+    ops,
     reject_type,
 )
 from dory_gap8 import calibration as cal
@@ -54,9 +50,9 @@ class LutKernel(ClusterKernel):
 
     def accepts(self, layer: Layer) -> Rejection | None:
         """Bytes to bytes by one table."""
-        if not isinstance(layer.op, Lut):
+        if not isinstance(layer.op, ops.Lut):
             return Rejection("it computes functions of one byte only", other_kind=True)
-        if layer.of(Lut).table.values.ndim == 2:
+        if layer.of(ops.Lut).table.values.ndim == 2:
             return Rejection("it has a table for each channel")
         return _reject_bytes(layer)
 
@@ -68,7 +64,7 @@ class LutKernel(ClusterKernel):
         self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
     ) -> WeightBlock:
         """Encode the table; bytes that the input never has may stand for anything."""
-        values = np.clip(layer.of(Lut).table.values, layer.output.lo, layer.output.hi)
+        values = np.clip(layer.of(ops.Lut).table.values, layer.output.lo, layer.output.hi)
         return WeightBlock(values.astype(np.int64).astype(np.uint8).tobytes(), {"weights": 0})
 
     def cycles(self, layer: Layer, tile: Tile) -> Number:
@@ -106,9 +102,9 @@ class MoveKernel(ClusterKernel):
     def accepts(self, layer: Layer) -> Rejection | None:
         """Bytes that stay what they are and keep their order."""
         op = layer.op
-        if not isinstance(op, Slice | Pad):
+        if not isinstance(op, ops.Slice | ops.Pad):
             return Rejection("it computes Slice and Pad only", other_kind=True)
-        if isinstance(op, Slice) and op.step != (1, 1, 1):
+        if isinstance(op, ops.Slice) and op.step != (1, 1, 1):
             return Rejection("it takes neighbours only, not every second element or backwards")
         if op.requants:
             return Rejection("it has no requantisation behind copies")
@@ -128,10 +124,10 @@ class MoveKernel(ClusterKernel):
     def call(self, layer: Layer) -> FunctionCall:
         """One call with the places of the tiles."""
         op, value = layer.op, 0
-        if isinstance(op, Pad):
+        if isinstance(op, ops.Pad):
             begin, value = tuple(-n for n in op.before), op.value
         else:
-            begin = layer.of(Slice).begin
+            begin = layer.of(ops.Slice).begin
         channel, row, column = begin
         arguments = (
             *tile_arguments("x", "y", "x_h", "x_w", "x_c", "y_h", "y_w", "y_c"),
@@ -158,7 +154,7 @@ class ResizeKernel(ClusterKernel):
     def accepts(self, layer: Layer) -> Rejection | None:
         """Bytes; a requantisation that is the same for all channels."""
         op = layer.op
-        if not isinstance(op, Resize):
+        if not isinstance(op, ops.Resize):
             return Rejection("it computes Resize only", other_kind=True)
         if not op.requants and not op.is_gather:
             return Rejection("its sums are not requantised")
@@ -178,7 +174,7 @@ class ResizeKernel(ClusterKernel):
         self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
     ) -> WeightBlock:
         """Encode the taps of all rows, then of all columns."""
-        op = layer.of(Resize)
+        op = layer.of(ops.Resize)
         taps = np.concatenate([op.rows.values, op.columns.values])
         return WeightBlock(taps.astype("<i4").tobytes(), {"weights": 0})
 
@@ -238,7 +234,7 @@ class SoftmaxKernel(ClusterKernel):
     def accepts(self, layer: Layer) -> Rejection | None:
         """Bytes; what follows adds a zero point and clips."""
         op = layer.op
-        if not isinstance(op, Softmax):
+        if not isinstance(op, ops.Softmax):
             return Rejection("it computes Softmax only", other_kind=True)
         steps = op.requants
         adds = len(steps) == 1 and (steps[0].mul, steps[0].div) == ((1,), 1)
@@ -254,7 +250,7 @@ class SoftmaxKernel(ClusterKernel):
         self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
     ) -> WeightBlock:
         """Encode the exponentials."""
-        table = layer.of(Softmax).table.values
+        table = layer.of(ops.Softmax).table.values
         return WeightBlock(table.astype("<i4").tobytes(), {"weights": 0})
 
     def cycles(self, layer: Layer, tile: Tile) -> Number:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.api import Conv, Linear, Number, ceil_div
+from dory_core.api import Number, ceil_div, ops
 
 WEIGHT_BITS = (2, 4, 8)
 
@@ -29,7 +29,7 @@ def packed_bytes(elements: Number, bits: int) -> Number:
     return elements * (bits // 8) if bits >= 8 else ceil_div(elements, per_byte(bits))
 
 
-def weight_bits(kind: Conv | Linear) -> int:
+def weight_bits(kind: ops.Conv | ops.Linear) -> int:
     """Return the storage of the weights: what the layer declares, or more where they need it."""
     low, high = int(kind.weights.values.min()), int(kind.weights.values.max())
     for bits in WEIGHT_BITS:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dory_core.api import (
-    AvgPool,
     FunctionCall,
     Layer,
     Number,
@@ -16,6 +15,7 @@ from dory_core.api import (
     StructValue,
     ceil_div,
     minimum,
+    ops,
     reject_maximum,
     reject_type,
 )
@@ -112,7 +112,7 @@ class AvgPoolKernel(ClusterKernel):
     def accepts(self, layer: Layer) -> Rejection | None:
         """Any window; parameters of the requantisation are the same for all channels."""
         kind = layer.op
-        if not isinstance(kind, AvgPool):
+        if not isinstance(kind, ops.AvgPool):
             return Rejection("it computes average pooling only")
         return (
             reject_channelwise(kind.requants)

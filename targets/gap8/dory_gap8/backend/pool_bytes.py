@@ -5,17 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dory_core.api import (
-    AvgPool,
-    Layer,
-    MaxPool,
-    Number,
-    OutputFile,
-    Rejection,
-    ceil_div,
-    minimum,
-    reject_type,
-)
+from dory_core.api import Layer, Number, OutputFile, Rejection, ceil_div, minimum, ops, reject_type
 from dory_gap8 import calibration as cal
 from dory_gap8.backend.instance import (
     BYTE_TYPES,
@@ -64,7 +54,7 @@ class MaxPoolBytesKernel(MaxPoolKernel):
 
     def accepts(self, layer: Layer) -> Rejection | None:
         """Windows of neighbouring taps."""
-        if not isinstance(layer.op, MaxPool):
+        if not isinstance(layer.op, ops.MaxPool):
             return Rejection("it computes maximum pooling only")
         return _reject_window(layer) or super().accepts(layer)
 
@@ -101,7 +91,7 @@ class AvgPoolBytesKernel(AvgPoolKernel):
 
     def accepts(self, layer: Layer) -> Rejection | None:
         """Windows of neighbouring taps."""
-        if not isinstance(layer.op, AvgPool):
+        if not isinstance(layer.op, ops.AvgPool):
             return Rejection("it computes average pooling only")
         return (
             _reject_window(layer)

@@ -13,18 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.api import (
-    Layer,
-    Narrow,
-    Rejection,
-    Requant,
-    StructValue,
-    Tensor,
-    cached_per_layer,
-    narrow,
-    search_steps,
-    steps_of_sums,
-)
+from dory_core.api import Layer, Rejection, Requant, StructValue, Tensor, requantisation
 from dory_gap8 import calibration as cal
 
 INT32 = (-(1 << 31), (1 << 31) - 1)
@@ -168,7 +157,7 @@ class Epilogue:
     steps: tuple[Step, ...]
     bits: int
     records: npt.NDArray[np.int32]
-    narrow: Narrow | None = None
+    narrow: requantisation.Narrow | None = None
     clip: tuple[int, int] | None = None
     bias: tuple[int, ...] | None = None
 
@@ -372,7 +361,7 @@ def epilogue(layer: Layer, least_bits: int = 32) -> Epilogue:
     return _epilogue(layer, least_bits)
 
 
-@cached_per_layer
+@requantisation.cached_per_layer
 def _epilogue(layer: Layer, least_bits: int) -> Epilogue:
     requants, ranges = layer.op.requants, layer.ranges
     biases = None if layer.bias is None else tuple(int(b) for b in layer.bias.values)
@@ -385,7 +374,7 @@ def _epilogue(layer: Layer, least_bits: int) -> Epilogue:
     last = requants[-1]
     clip = None if last.lo is None or last.hi is None else (last.lo, last.hi)
     if len(steps) == 1 and bits == 32 and first.form == SHIFT and first.below is None:
-        found: Narrow | None = _as_it_is(first)
+        found: requantisation.Narrow | None = _as_it_is(first)
     else:
         found = narrow_form(layer)
     if found is None:
@@ -393,12 +382,12 @@ def _epilogue(layer: Layer, least_bits: int) -> Epilogue:
     return Epilogue(steps, least_bits, _narrow_records(found), found, clip)
 
 
-def narrow_form(layer: Layer) -> Narrow | None:
+def narrow_form(layer: Layer) -> requantisation.Narrow | None:
     """Return parameters for the accumulator without bias that do what all steps of a layer do."""
-    steps, lo, hi = steps_of_sums(layer)
+    steps, lo, hi = requantisation.steps_of_sums(layer)
     if all(len(p) == 1 for s in steps for p in s.parameters):
         lo, hi = lo.min(keepdims=True), hi.max(keepdims=True)
-    return search_steps(narrow, steps, lo, hi)
+    return requantisation.search_steps(requantisation.narrow, steps, lo, hi)
 
 
 def _offset(step: Requant, biases: tuple[int, ...] | None) -> tuple[int, ...] | None:
@@ -408,10 +397,10 @@ def _offset(step: Requant, biases: tuple[int, ...] | None) -> tuple[int, ...] | 
     return tuple(b - step.turn for b in biases or (0,))
 
 
-def _as_it_is(step: Step) -> Narrow:
+def _as_it_is(step: Step) -> requantisation.Narrow:
     """Return a step that range analysis has proven to fit 32 bits."""
     mul, add = np.broadcast_arrays(_modular(step.mul, 32), _modular(step.add, 32))
-    return Narrow(mul, add, step.shift)
+    return requantisation.Narrow(mul, add, step.shift)
 
 
 def _modular(values: Sequence[int], bits: int) -> npt.NDArray[np.int64]:
@@ -426,7 +415,7 @@ def _words(columns: Sequence[npt.NDArray[np.int64]]) -> npt.NDArray[np.int32]:
     return words
 
 
-def _narrow_records(found: Narrow) -> npt.NDArray[np.int32]:
+def _narrow_records(found: requantisation.Narrow) -> npt.NDArray[np.int32]:
     """Return the records of a narrow form: [offset], [reach], [mul_low], mul, add, [below]."""
     below = found.below_high
     optional = (found.offset, found.reach, found.mul_low if found.low_bits else None)

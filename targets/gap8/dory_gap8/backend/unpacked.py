@@ -15,11 +15,9 @@ import numpy as np
 
 from dory_core.api import (
     Constraint,
-    Conv,
     FunctionCall,
     Kernel,
     Layer,
-    Linear,
     Number,
     OutputFile,
     Rejection,
@@ -27,8 +25,9 @@ from dory_core.api import (
     Tensor,
     Traits,
     WeightBlock,
-    cached_per_layer,
     ceil_div,
+    ops,
+    requantisation,
 )
 from dory_gap8 import calibration as cal
 from dory_gap8.backend.instance import ClusterKernel, shipped
@@ -81,7 +80,7 @@ class UnpackingKernel(Kernel):
     def accepts(self, layer: Layer) -> Rejection | None:
         """Convolutions with something packed that the kernel inside takes as bytes."""
         x, y = layer.inputs[0], layer.output
-        if not isinstance(layer.op, Conv):
+        if not isinstance(layer.op, ops.Conv):
             return Rejection("it computes convolutions only")
         w_bits = weight_bits(layer.op)
         if not is_packed(layer):
@@ -229,7 +228,7 @@ class UnpackingKernel(Kernel):
 def is_packed(layer: Layer) -> bool:
     """Return True when inputs, weights or outputs are stored in less than 8 bits."""
     narrow = any(t.bits < 8 for t in (*layer.inputs, layer.output))
-    return narrow or (isinstance(layer.op, Conv | Linear) and weight_bits(layer.op) < 8)
+    return narrow or (isinstance(layer.op, ops.Conv | ops.Linear) and weight_bits(layer.op) < 8)
 
 
 def wide(layer: Layer) -> Layer:
@@ -238,8 +237,8 @@ def wide(layer: Layer) -> Layer:
     return replace(layer, op=_wide_weights(layer), inputs=inputs, output=_wide_tensor(layer.output))
 
 
-@cached_per_layer
-def _wide_weights(layer: Layer) -> Conv | Linear:
+@requantisation.cached_per_layer
+def _wide_weights(layer: Layer) -> ops.Conv | ops.Linear:
     """Return one and the same layer each time: what is found of it is kept by its identity."""
     kind = layer.weighted
     return kind if kind.weight_bits == 8 else replace(kind, weight_bits=8)

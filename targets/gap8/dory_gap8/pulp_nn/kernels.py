@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dory_core.api import Add, Conv, Kernel, Layer, Linear
+from dory_core.api import Kernel, Layer, ops
 from dory_gap8.pulp_nn.library import Library
 from dory_gap8.pulp_nn.unweighted import UpstreamAdd, UpstreamAvgPool, UpstreamMaxPool
 from dory_gap8.pulp_nn.upstream import UpstreamKernel
@@ -19,11 +19,11 @@ def pulp_nn_kernels(library: Library, layer: Layer, cores: int) -> list[Kernel]:
     """Return the library's kernels for the kind of ``layer``, best first."""
     kind = layer.op
     families: tuple[type[UpstreamKernel], ...]
-    if isinstance(kind, Conv):
+    if isinstance(kind, ops.Conv):
         families = (UpstreamPointwise, UpstreamConv, UpstreamDepthwise)
-    elif isinstance(kind, Linear):
+    elif isinstance(kind, ops.Linear):
         families = (UpstreamLinear, UpstreamLinear32)
-    elif isinstance(kind, Add):
+    elif isinstance(kind, ops.Add):
         families = (UpstreamAdd,)
     else:
         families = (UpstreamAvgPool, UpstreamMaxPool)

@@ -5,17 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dory_core.api import (
-    Add,
-    AvgPool,
-    FunctionCall,
-    Layer,
-    MaxPool,
-    Number,
-    Rejection,
-    Requant,
-    ceil_div,
-)
+from dory_core.api import FunctionCall, Layer, Number, Rejection, Requant, ceil_div, ops
 from dory_gap8.pulp_nn import cycles as cost
 from dory_gap8.pulp_nn.upstream import (
     INT16_MAX,
@@ -42,7 +32,7 @@ class UpstreamAdd(UpstreamKernel):
     def rejection_of(self, layer: Layer) -> Rejection | None:
         """Multipliers of 15 bits without offsets, one division by a power of two."""
         kind = layer.op
-        if not isinstance(kind, Add):
+        if not isinstance(kind, ops.Add):
             return Rejection("it adds two tensors only")
         scales = [_scale(step) for step in kind.operand_requants]
         if None in scales:
@@ -108,7 +98,7 @@ class UpstreamAvgPool(UpstreamKernel):
     def rejection_of(self, layer: Layer) -> Rejection | None:
         """No padding (the library mixes up top and bottom), unsigned arithmetic of 32 bits."""
         kind = layer.op
-        if not isinstance(kind, AvgPool):
+        if not isinstance(kind, ops.AvgPool):
             return Rejection("it computes average pools only")
         if any(kind.window.pads):
             return Rejection("the average pool of PULP-NN mixes up the paddings")
@@ -172,7 +162,7 @@ class UpstreamMaxPool(UpstreamKernel):
 
     def rejection_of(self, layer: Layer) -> Rejection | None:
         """Never: the next tile would read what this one left."""
-        if not isinstance(layer.op, MaxPool):
+        if not isinstance(layer.op, ops.MaxPool):
             return Rejection("it computes maximum pools only")
         return Rejection("the maximum pool of PULP-NN overwrites its input tile")
 

@@ -10,18 +10,16 @@ import numpy as np
 
 from dory_core.api import (
     Constraint,
-    Conv,
     FunctionCall,
     Layer,
-    Linear,
     Number,
     Rejection,
     Requant,
     Traits,
     WeightBlock,
-    Window,
     ceil_div,
     extent,
+    ops,
 )
 from dory_gap8.pulp_nn import cycles as cost
 from dory_gap8.pulp_nn.upstream import INT32, U8_MAX, U16_MAX, UpstreamKernel, first, reject_u8
@@ -56,7 +54,7 @@ def reject_weights(layer: Layer) -> Rejection | None:
     return None
 
 
-def reject_window(window: Window) -> Rejection | None:
+def reject_window(window: ops.Window) -> Rejection | None:
     """Return why the window is none of the library."""
     if window.dilations != (1, 1):
         return Rejection("PULP-NN has no dilation")
@@ -152,7 +150,7 @@ class WeightedKernel(UpstreamKernel):
             reject_u8(layer.inputs[0], "input"),
             reject_u8(layer.output, "output"),
             reject_weights(layer),
-            reject_window(layer.window) if isinstance(layer.op, Conv) else None,
+            reject_window(layer.window) if isinstance(layer.op, ops.Conv) else None,
             reject_requant(layer, self.library.bits),
             None
             if all(low <= v <= high for v in (*mul, *add))
@@ -184,7 +182,7 @@ class UpstreamConv(WeightedKernel):
 
     def rejection_of(self, layer: Layer) -> Rejection | None:
         """Dense filters without dilation, 8 bits everywhere."""
-        if not isinstance(layer.op, Conv) or layer.op.groups > 1:
+        if not isinstance(layer.op, ops.Conv) or layer.op.groups > 1:
             return Rejection("it computes dense convolutions only")
         return self.judge_convolution(layer)
 
@@ -216,7 +214,7 @@ class UpstreamPointwise(UpstreamConv):
     def rejection_of(self, layer: Layer) -> Rejection | None:
         """1x1, stride 1, no padding."""
         conv = layer.op
-        if not isinstance(conv, Conv) or not conv.is_pointwise:
+        if not isinstance(conv, ops.Conv) or not conv.is_pointwise:
             return Rejection("it computes 1x1 convolutions only")
         if conv.window.strides != (1, 1):
             return Rejection("the 1x1 kernel of PULP-NN ignores the stride")
@@ -248,7 +246,7 @@ class UpstreamDepthwise(WeightedKernel):
     def rejection_of(self, layer: Layer) -> Rejection | None:
         """One filter per channel, at least four taps, an odd width, half of it as left padding."""
         conv = layer.op
-        if not isinstance(conv, Conv) or not conv.is_depthwise:
+        if not isinstance(conv, ops.Conv) or not conv.is_depthwise:
             return Rejection("it computes depthwise convolutions only, one filter per channel")
         (kh, kw), (_, left, _, right) = conv.window.kernel, conv.window.pads
         if kh * kw < 4:
@@ -313,7 +311,7 @@ class UpstreamLinear(WeightedKernel):
 
     def rejection_of(self, layer: Layer) -> Rejection | None:
         """8 bits everywhere."""
-        if not isinstance(layer.op, Linear):
+        if not isinstance(layer.op, ops.Linear):
             return Rejection("it computes fully connected layers only")
         if extent(layer).c_in > U16_MAX:
             return Rejection("PULP-NN counts inputs in 16 bits")
@@ -353,7 +351,7 @@ class UpstreamLinear32(UpstreamLinear):
 
     def rejection_of(self, layer: Layer) -> Rejection | None:
         """u8 inputs, no requantisation."""
-        if not isinstance(layer.op, Linear):
+        if not isinstance(layer.op, ops.Linear):
             return Rejection("it computes fully connected layers only")
         if layer.op.requants:
             return Rejection("it has no requantisation")

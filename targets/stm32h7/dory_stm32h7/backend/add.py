@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from dory_core.api import (
-    Add,
     FunctionCall,
     Layer,
     Number,
@@ -16,10 +15,9 @@ from dory_core.api import (
     Requant,
     Tensor,
     Tile,
-    cached_per_layer,
-    narrow_32,
+    ops,
     reject_type,
-    staircase,
+    requantisation,
 )
 from dory_stm32h7 import calibration as costs
 from dory_stm32h7.backend.epilogue import Line, epilogue, reject_epilogue
@@ -66,7 +64,7 @@ class AddKernel(InstanceKernel):
     def accepts(self, layer: Layer) -> Rejection | None:
         """Parameters of all requantisations are the same for all channels."""
         kind = layer.op
-        if not isinstance(kind, Add):
+        if not isinstance(kind, ops.Add):
             return Rejection("it adds two tensors only")
         steps = [r for r in (*kind.operand_requants, *kind.requants) if r is not None]
         if any(len(p) > 1 for r in steps for p in r.parameters):
@@ -120,7 +118,7 @@ class AddKernel(InstanceKernel):
         return self.instance(layer, macros)
 
 
-@cached_per_layer
+@requantisation.cached_per_layer
 def _operands(layer: Layer) -> tuple[Operand | None, ...]:
     """Return both operands; None where no 32-bit arithmetic has its values."""
     kind = layer.add
@@ -135,8 +133,8 @@ def _operand(step: Requant | None, x: Tensor) -> Operand | None:
         if max(*map(abs, (*ends, step.mul[0], step.add[0]))) < 1 << 31:
             mul, add = (np.array(values, dtype=np.int64) for values in (step.mul, step.add))
             return Operand("DORY_SCALED", Line(mul, add, 0, None))
-    stairs = staircase((step,), np.array([x.lo]), np.array([x.hi]))
-    found = None if stairs is None else narrow_32(stairs)
+    stairs = requantisation.staircase((step,), np.array([x.lo]), np.array([x.hi]))
+    found = None if stairs is None else requantisation.narrow_32(stairs)
     if found is None or stairs is None:
         return None
     clip = stairs.clip

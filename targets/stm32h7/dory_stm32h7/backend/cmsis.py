@@ -9,17 +9,15 @@ import numpy.typing as npt
 
 from dory_core.api import (
     Access,
-    Conv,
     Kernel,
     Layer,
-    Linear,
     MemoryAccesses,
     Number,
     Rejection,
     Tile,
     WeightBlock,
-    Window,
     ceil_div,
+    ops,
     reject_maximum,
 )
 from dory_stm32h7 import calibration as costs
@@ -45,7 +43,7 @@ class CmsisConv(WeightedCmsisKernel, MemoryAccesses):
     def accepts(self, layer: Layer) -> Rejection | None:
         """Any window; one input channel per group is for the depthwise kernels."""
         conv = layer.op
-        if not isinstance(conv, Conv):
+        if not isinstance(conv, ops.Conv):
             return Rejection("it computes convolutions only")
         if conv.groups > 1 and conv.weights.shape[1] == 1:
             return Rejection("it computes no depthwise convolution")
@@ -83,7 +81,7 @@ class CmsisPointwise(WeightedCmsisKernel, MemoryAccesses):
     def accepts(self, layer: Layer) -> Rejection | None:
         """Dense 1x1 filters without padding."""
         conv = layer.op
-        if not isinstance(conv, Conv) or not conv.is_pointwise:
+        if not isinstance(conv, ops.Conv) or not conv.is_pointwise:
             return Rejection("it computes dense 1x1 convolutions only")
         if any(conv.window.pads):
             return Rejection("it computes 1x1 convolutions without padding only")
@@ -106,14 +104,14 @@ class CmsisPointwise(WeightedCmsisKernel, MemoryAccesses):
     @staticmethod
     def _strided(layer: Layer) -> bool:
         conv = layer.op
-        return isinstance(conv, Conv) and conv.window.strides != (1, 1)
+        return isinstance(conv, ops.Conv) and conv.window.strides != (1, 1)
 
 
 class _Depthwise(WeightedCmsisKernel, MemoryAccesses):
     def accepts(self, layer: Layer) -> Rejection | None:
         """One filter per channel, no dilation."""
         conv = layer.op
-        if not isinstance(conv, Conv) or not conv.is_depthwise:
+        if not isinstance(conv, ops.Conv) or not conv.is_depthwise:
             return Rejection("it computes depthwise convolutions only")
         if conv.groups != layer.output.channels:
             return Rejection("it computes one filter per channel")
@@ -121,7 +119,7 @@ class _Depthwise(WeightedCmsisKernel, MemoryAccesses):
             return Rejection("it computes no dilated filters")
         return self.reject_window(conv.window) or self.reject(layer)
 
-    def reject_window(self, window: Window) -> Rejection | None:
+    def reject_window(self, window: ops.Window) -> Rejection | None:
         """Return why the window is not possible."""
         return None
 
@@ -142,7 +140,7 @@ class CmsisDepthwise3x3(_Depthwise):
     summary = "CMSIS-NN: depthwise convolution with 3x3 filters"
     hundredths = costs.CMSIS_DEPTHWISE_3X3
 
-    def reject_window(self, window: Window) -> Rejection | None:
+    def reject_window(self, window: ops.Window) -> Rejection | None:
         """At most one column and row of padding."""
         if window.kernel != (3, 3):
             return Rejection("it computes filters of 3x3 only")
@@ -176,7 +174,7 @@ class CmsisLinear(WeightedCmsisKernel, MemoryAccesses):
 
     def accepts(self, layer: Layer) -> Rejection | None:
         """Any number of inputs and outputs."""
-        if not isinstance(layer.op, Linear):
+        if not isinstance(layer.op, ops.Linear):
             return Rejection("it computes fully connected layers only")
         return self.reject(layer)
 
@@ -194,7 +192,7 @@ class CmsisLogits(CmsisKernel, MemoryAccesses):
     def accepts(self, layer: Layer) -> Rejection | None:
         """No requantisation."""
         kind = layer.op
-        if not isinstance(kind, Linear):
+        if not isinstance(kind, ops.Linear):
             return Rejection("it computes fully connected layers only")
         if kind.requants:
             return Rejection("it has no requantisation")

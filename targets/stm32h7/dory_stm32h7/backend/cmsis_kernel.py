@@ -9,19 +9,16 @@ import numpy as np
 import numpy.typing as npt
 
 from dory_core.api import (
-    Conv,
     FunctionCall,
     Layer,
-    Linear,
-    MaxPool,
     Number,
     OutputFile,
     Rejection,
     StructValue,
     Tile,
     WeightBlock,
-    Window,
     ceil_div,
+    ops,
     reject_type,
 )
 from dory_stm32h7 import calibration as costs
@@ -60,7 +57,7 @@ class CmsisKernel(CountedKernel):
 
     def copied_bytes(self, layer: Layer, tile: Tile) -> Number:
         """Return the bytes of the copy of the input."""
-        x = tile.c_in if isinstance(layer.op, Linear) else tile.x_h * tile.x_w * tile.c_in
+        x = tile.c_in if isinstance(layer.op, ops.Linear) else tile.x_h * tile.x_w * tile.c_in
         return x if turned(layer.inputs[0]) else 0
 
     def scratch_bytes(self, layer: Layer, tile: Tile) -> Number:
@@ -109,8 +106,10 @@ class CmsisKernel(CountedKernel):
     def call(self, layer: Layer) -> FunctionCall:
         """One call with the sizes of the tile."""
         kind, y = layer.op, layer.output
-        window = kind.window if isinstance(kind, (Conv, MaxPool)) else Window(kernel=(1, 1))
-        grouped = isinstance(kind, Conv) and kind.groups > 1
+        window = (
+            kind.window if isinstance(kind, (ops.Conv, ops.MaxPool)) else ops.Window(kernel=(1, 1))
+        )
+        grouped = isinstance(kind, ops.Conv) and kind.groups > 1
         turned_y = turned(y)
         lo, hi = output_bounds(layer)
         has = block_parts(layer)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.api import Conv, Layer, Linear, MaxPool, Rejection, Tensor
+from dory_core.api import Layer, Rejection, Tensor, ops
 from dory_stm32h7.backend.epilogue import find_epilogue
 
 _INT32 = (1 << 31) - 1
@@ -31,7 +31,7 @@ def turned(tensor: Tensor) -> bool:
 def weights_of(layer: Layer) -> npt.NDArray[Any]:
     """Return the weights, shape (C, ...) for C outputs; (1, 0) where a layer has none."""
     kind = layer.op
-    if not isinstance(kind, (Conv, Linear)):
+    if not isinstance(kind, (ops.Conv, ops.Linear)):
         return np.zeros((1, 0), dtype=np.int8)
     return kind.weights.values
 
@@ -39,7 +39,7 @@ def weights_of(layer: Layer) -> npt.NDArray[Any]:
 def taps_of(layer: Layer) -> int:
     """Return the number of elements of a filter in one channel."""
     kind = layer.op
-    return kind.window.taps if isinstance(kind, Conv) else 1
+    return kind.window.taps if isinstance(kind, ops.Conv) else 1
 
 
 def output_bounds(layer: Layer) -> tuple[int, int]:
@@ -56,7 +56,7 @@ def output_bounds(layer: Layer) -> tuple[int, int]:
 
 def block_parts(layer: Layer) -> tuple[str, ...]:
     """Return the parts of a weight block."""
-    if isinstance(layer.op, MaxPool):
+    if isinstance(layer.op, ops.MaxPool):
         return ()
     found = find_parameters(layer)
     if isinstance(found, Rejection):

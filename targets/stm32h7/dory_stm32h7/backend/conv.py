@@ -7,7 +7,6 @@ import numpy as np
 from dory_core.api import (
     PAD_VALUE,
     Access,
-    Conv,
     FunctionCall,
     Layer,
     MemoryAccesses,
@@ -16,6 +15,7 @@ from dory_core.api import (
     Rejection,
     Tile,
     WeightBlock,
+    ops,
 )
 from dory_stm32h7 import calibration as costs
 from dory_stm32h7.backend.accesses import columns
@@ -41,7 +41,7 @@ class ConvKernel(WeightedKernel, MemoryAccesses):
     def accepts(self, layer: Layer) -> Rejection | None:
         """Any filter, stride, dilation, padding and groups, but one input channel per group."""
         conv = layer.op
-        if not isinstance(conv, Conv):
+        if not isinstance(conv, ops.Conv):
             return Rejection("it computes convolutions only")
         if conv.groups > 1 and conv.weights.shape[1] == 1:
             return Rejection("it computes no depthwise convolution: one input channel per filter")

@@ -6,7 +6,6 @@ import numpy as np
 
 from dory_core.api import (
     Access,
-    Conv,
     FunctionCall,
     Layer,
     MemoryAccesses,
@@ -18,6 +17,7 @@ from dory_core.api import (
     ceil_div,
     maximum,
     minimum,
+    ops,
 )
 from dory_stm32h7 import calibration as costs
 from dory_stm32h7.backend.accesses import channel_blocks
@@ -37,7 +37,7 @@ class DepthwiseKernel(WeightedKernel, MemoryAccesses):
     def accepts(self, layer: Layer) -> Rejection | None:
         """One filter per input channel."""
         kind = layer.op
-        if not isinstance(kind, Conv) or kind.groups == 1 or kind.weights.shape[1] != 1:
+        if not isinstance(kind, ops.Conv) or kind.groups == 1 or kind.weights.shape[1] != 1:
             return Rejection("it computes depthwise convolutions only")
         if layer.output.channels != kind.groups:
             return Rejection(

@@ -15,15 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.api import (
-    Layer,
-    Rejection,
-    Requant,
-    cached_per_layer,
-    narrow_product,
-    search_steps,
-    steps_of_sums,
-)
+from dory_core.api import Layer, Rejection, Requant, requantisation
 
 Bounds = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
 
@@ -198,7 +190,7 @@ def reject_epilogue(layer: Layer) -> Rejection | None:
     return found if isinstance(found, Rejection) else None
 
 
-@cached_per_layer
+@requantisation.cached_per_layer
 def find_epilogue(layer: Layer) -> Epilogue | Rejection:
     """Return the epilogue of a layer, or why there is none."""
     kind, ranges = layer.op, layer.ranges
@@ -208,7 +200,7 @@ def find_epilogue(layer: Layer) -> Epilogue | Rejection:
         return Epilogue((), None if layer.bias is None else layer.bias.values.astype(np.int64))
     if len(kind.requants) > 2:
         return Rejection(f"it has {len(kind.requants)} requantisations in sequence")
-    steps, lo, hi = steps_of_sums(layer)
+    steps, lo, hi = requantisation.steps_of_sums(layer)
     if all(len(p) == 1 for s in steps for p in s.parameters):
         lo, hi = lo.min(keepdims=True), hi.max(keepdims=True)
     whole = find_line(steps, (lo, hi))
@@ -249,7 +241,7 @@ def find_line(steps: Sequence[Requant], bounds: Bounds) -> Line | None:
     if clip is not None and not -_INT32 - 1 <= clip[0] <= clip[1] <= _INT32:
         return None
     room = _has_room(steps, bounds)
-    found = search_steps(lambda stairs: _line(stairs, clip, room), steps, *bounds)
+    found = requantisation.search_steps(lambda stairs: _line(stairs, clip, room), steps, *bounds)
     return found if found is not None else _by_channel(steps, bounds, clip)
 
 
@@ -262,7 +254,9 @@ def _by_channel(
     for c in range(count if count > 1 else 0):
         one = tuple(_channel(step, c) for step in steps)
         lo, hi = (b[c : c + 1] if len(b) > 1 else b for b in bounds)
-        line = search_steps(lambda stairs: _line(stairs, clip, False, _SHIFTS_UP), one, lo, hi)
+        line = requantisation.search_steps(
+            lambda stairs: _line(stairs, clip, False, _SHIFTS_UP), one, lo, hi
+        )
         if line is None:
             return None
         lines.append(line)
@@ -309,10 +303,10 @@ def _line(
     room: as of :func:`_has_room`.
     """
     for shift in shifts:
-        found = narrow_product(stairs, shift)
+        found = requantisation.narrow_product(stairs, shift)
         if found is None:
             asked = room and shift == shifts[0]
-            if asked and narrow_product(stairs, max(_SHIFTS), wide=True) is None:
+            if asked and requantisation.narrow_product(stairs, max(_SHIFTS), wide=True) is None:
                 return None  # no product of any size has them
             continue
         if found.add_negative is None:

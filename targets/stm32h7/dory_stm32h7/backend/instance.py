@@ -18,7 +18,7 @@ from dory_core.api import (
     StructValue,
     Tensor,
     Tile,
-    Window,
+    ops,
 )
 from dory_stm32h7 import calibration
 
@@ -105,7 +105,7 @@ def tile_arguments(*names: str) -> tuple[tuple[str, str], ...]:
     return tuple((name, f"${name}") for name in names)
 
 
-def step_arguments(window: Window) -> tuple[tuple[str, str], ...]:
+def step_arguments(window: ops.Window) -> tuple[tuple[str, str], ...]:
     """Return strides and dilations."""
     return (
         ("stride_h", str(window.strides[0])),
@@ -115,7 +115,7 @@ def step_arguments(window: Window) -> tuple[tuple[str, str], ...]:
     )
 
 
-def kernel_arguments(window: Window) -> tuple[tuple[str, str], ...]:
+def kernel_arguments(window: ops.Window) -> tuple[tuple[str, str], ...]:
     """Return the size of a window."""
     return (("kernel_h", str(window.kernel[0])), ("kernel_w", str(window.kernel[1])))
 

@@ -6,13 +6,13 @@ from dory_core.api import (
     Access,
     FunctionCall,
     Layer,
-    Linear,
     MemoryAccesses,
     Number,
     OutputFile,
     Rejection,
     Tile,
     WeightBlock,
+    ops,
 )
 from dory_stm32h7 import calibration as costs
 from dory_stm32h7.backend.accesses import fully_connected
@@ -36,7 +36,7 @@ class LinearKernel(WeightedKernel, MemoryAccesses):
 
     def accepts(self, layer: Layer) -> Rejection | None:
         """Any number of inputs and outputs."""
-        if not isinstance(layer.op, Linear):
+        if not isinstance(layer.op, ops.Linear):
             return Rejection("it computes fully connected layers only")
         return self.reject(layer)
 

@@ -7,11 +7,10 @@ from dory_core.api import (
     Layer,
     Number,
     OutputFile,
-    Pad,
     Rejection,
-    Slice,
     Tile,
     ceil_div,
+    ops,
     reject_type,
 )
 from dory_stm32h7 import calibration as costs
@@ -28,9 +27,9 @@ class MoveKernel(InstanceKernel):
     def accepts(self, layer: Layer) -> Rejection | None:
         """Bytes as they are; a slice takes all channels of a range."""
         kind = layer.op
-        if not isinstance(kind, Slice | Pad):
+        if not isinstance(kind, ops.Slice | ops.Pad):
             return Rejection("it computes slices and padding only")
-        if isinstance(kind, Slice) and kind.step[0] != 1:
+        if isinstance(kind, ops.Slice) and kind.step[0] != 1:
             return Rejection(f"it takes every channel of a range, not one in {kind.step[0]}")
         if kind.requants:
             return Rejection("it has no requantisation behind copies")
@@ -50,15 +49,15 @@ class MoveKernel(InstanceKernel):
     def symbol(self, layer: Layer) -> str:
         """The byte beside the input."""
         value = _value(layer) & 0xFF
-        return f"{self.name}_{value}" if isinstance(layer.op, Pad) else self.name
+        return f"{self.name}_{value}" if isinstance(layer.op, ops.Pad) else self.name
 
     def call(self, layer: Layer) -> FunctionCall:
         """One call with the place of the tile's first element in the input."""
         op = layer.op
         begin, step = (0, 0, 0), (1, 1, 1)
-        if isinstance(op, Slice):
+        if isinstance(op, ops.Slice):
             begin, step = op.begin, op.step
-        elif isinstance(op, Pad):
+        elif isinstance(op, ops.Pad):
             c, h, w = op.before
             begin = (-c, -h, -w)
         names = ("channel", "row", "column")
@@ -80,12 +79,12 @@ class MoveKernel(InstanceKernel):
 
 
 def _value(layer: Layer) -> int:
-    return layer.op.value if isinstance(layer.op, Pad) else 0
+    return layer.op.value if isinstance(layer.op, ops.Pad) else 0
 
 
 def _whole_rows(layer: Layer) -> bool:
     """Return True when runs are rows: all channels, one column after the other."""
     op = layer.op
-    if isinstance(op, Slice):
+    if isinstance(op, ops.Slice):
         return op.step[2] == 1 and layer.inputs[0].channels == layer.output.channels
     return layer.inputs[0].channels == layer.output.channels

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dory_core.api import (
     Access,
-    AvgPool,
     FunctionCall,
     Layer,
     MemoryAccesses,
@@ -12,6 +11,7 @@ from dory_core.api import (
     OutputFile,
     Rejection,
     Tile,
+    ops,
     reject_maximum,
     reject_type,
 )
@@ -80,7 +80,7 @@ class AvgPoolKernel(InstanceKernel, MemoryAccesses):
     def accepts(self, layer: Layer) -> Rejection | None:
         """Windows whose sums fit 16 bits; parameters are the same for all channels."""
         kind = layer.op
-        if not isinstance(kind, AvgPool):
+        if not isinstance(kind, ops.AvgPool):
             return Rejection("it computes average pooling only")
         if any(len(p) > 1 for r in kind.requants for p in r.parameters):
             return Rejection("its requantisation differs from channel to channel")

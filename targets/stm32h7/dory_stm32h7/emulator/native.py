@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from dory_core.api import ToolMissing, cache_dir, cached_file, find_compiler
+from dory_core.api import ToolMissing, simulate
 
 
 def add_hook(
@@ -42,7 +42,7 @@ def add_hook(
 @cache
 def _library(name: str) -> ctypes.CDLL:
     source = Path(__file__).with_name(name)
-    compiler = find_compiler()
+    compiler = simulate.find_compiler()
     text = source.read_bytes()
     key = hashlib.sha256(text + compiler.version.encode() + sys.version.encode()).hexdigest()[:24]
 
@@ -61,5 +61,7 @@ def _library(name: str) -> ctypes.CDLL:
                 "let CC name a working C compiler, or pip install ziglang",
             )
 
-    library = cached_file(cache_dir() / "libraries" / f"{source.stem}-{key}.so", make)
+    library = simulate.cached_file(
+        simulate.cache_dir() / "libraries" / f"{source.stem}-{key}.so", make
+    )
     return ctypes.CDLL(str(library))

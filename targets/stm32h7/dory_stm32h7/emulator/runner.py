@@ -10,14 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.api import (
-    RunRequest,
-    RunResult,
-    UsageError,
-    VerificationFailed,
-    build_program,
-    read_plan,
-)
+from dory_core.api import RunRequest, RunResult, UsageError, VerificationFailed, read_plan, simulate
 from dory_stm32h7.emulator.elf import read_elf
 from dory_stm32h7.emulator.faults import ChipFault
 from dory_stm32h7.emulator.machine import Machine
@@ -103,7 +96,7 @@ class Session:
             size = len(data) // self._count
             self._inputs = [data[n * size : (n + 1) * size] for n in range(self._count)]
         toolchain = find_toolchain()
-        program = build_program(app_dir, toolchain.recipe(), toolchain.compiler)
+        program = simulate.build_program(app_dir, toolchain.recipe(), toolchain.compiler)
         self._image = read_elf(program)
         self.machine = Machine(self._image, request.seed)
         self.machine.at("board_input", self._on_input)
