@@ -15,6 +15,7 @@ from dory_core.ir import (
     Add,
     ArgMax,
     ConvTranspose,
+    LogSoftmax,
     Lut,
     Maximum,
     Mul,
@@ -35,6 +36,9 @@ Bounds = npt.NDArray[Any]
 Apply = Callable[[Requant, Bounds, Bounds], tuple[Bounds, Bounds]]
 
 _INT32_MAX = 2**31 - 1
+_ONE_Q19 = 1 << 19
+#: Sixteenths of -20 - log(4096), rounded away.
+_LOG_LEAST = -454
 _INFINITE = 0x7F800000  # bits of the infinity of binary32
 
 
@@ -75,6 +79,9 @@ def bounds(layer: Op, sources: tuple[Tensor, ...], apply: Apply) -> Accumulator:
     if isinstance(layer, Softmax):
         _check_softmax(layer, sources[0])
         return Accumulator.of(one(0), one(layer.factor or 256))
+    if isinstance(layer, LogSoftmax):
+        _check_log_softmax(layer, sources[0])
+        return Accumulator.of(one(_LOG_LEAST), one(1))
     if isinstance(layer, ArgMax):
         return Accumulator.of(one(0), one(sources[0].channels - 1))
     if isinstance(layer, Resize):
@@ -134,6 +141,25 @@ def _check_softmax(layer: Softmax, source: Tensor) -> None:
         raise NotSupported(
             f"{label(layer)}: the sum over {source.channels} channels exceeds 32 bits",
             f"split it: {(_INT32_MAX >> 31 - SUM_SHIFT)} channels fit",
+        )
+
+
+def _check_log_softmax(layer: LogSoftmax, source: Tensor) -> None:
+    table = layer.table.values.astype(np.int64)
+    if table.shape != (2, 256) or source.hi - source.lo > 255:
+        raise NotSupported(
+            f"{label(layer)}: a table of shape {table.shape} for values in [{source.lo},"
+            f" {source.hi}]; possible are 2 x 256 entries and as many values"
+        )
+    powers, differences = table
+    falls = bool((np.diff(table, axis=1) <= 0).all())
+    whole = powers[0] == _ONE_Q19 and powers[-1] >= 0
+    if not falls or not whole or differences[0] or differences[-1] < -20 << 26:
+        raise NotSupported(f"{label(layer)}: its tables do not fall from 1 and from 0")
+    if source.channels * _ONE_Q19 > _INT32_MAX:
+        raise NotSupported(
+            f"{label(layer)}: the sum over {source.channels} channels exceeds 32 bits",
+            f"split it: {_INT32_MAX // _ONE_Q19} channels fit",
         )
 
 

@@ -10,6 +10,7 @@ from dory_core.ir import (
     ArgMax,
     Concat,
     ConvTranspose,
+    LogSoftmax,
     Lut,
     Maximum,
     Mul,
@@ -22,7 +23,7 @@ from dory_core.ir import (
     Softmax,
     Transpose,
 )
-from dory_core.ir.fixed_point import softmax
+from dory_core.ir.fixed_point import log_softmax, softmax
 
 Values = npt.NDArray[np.int64]
 
@@ -44,6 +45,9 @@ def compute(layer: Op, inputs: tuple[Values, ...]) -> Values:
         if layer.factor:
             return _real_softmax(layer, source)
         return softmax(source.max(axis=0) - source, layer.table.values.astype(np.int64))
+    if isinstance(layer, LogSoftmax):
+        table = layer.table.values.astype(np.int64)
+        return log_softmax(source.max(axis=0) - source, table)
     if isinstance(layer, ArgMax):
         return np.asarray(source.argmax(axis=0)[None], dtype=np.int64)
     return np.array(_moved(layer, inputs))

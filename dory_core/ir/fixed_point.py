@@ -46,3 +46,42 @@ def softmax(differences: Values, table: Values) -> Values:
     zeros = 31 - np.floor(np.log2(total)).astype(np.int64)  # exact: totals are below 2^53
     share = high_product(powers, reciprocal((total << zeros) - (1 << 31)))
     return rounded_shift(share, 35 - zeros)
+
+
+def logarithm(a: Values) -> Values:
+    """Return log(a) in Q5.26 for a from 1 on in Q12.19.
+
+    a is a power of 2 times r in [0.707, 1.414), and log(r) a quotient of polynomials about the
+    fourth root of 1/2. Source: TensorFlow Lite, log_x_for_x_greater_than_or_equal_to_1.
+    """
+    log_2, root, fourth_root, quarter = 1488522236, 1518500250, 1805811301, 1 << 23
+    zeros = _leading_zeros(a)
+    first = _saturated(high_product(a << (zeros - 1), root) << 1)
+    first_power = ((12 - zeros) << 25) + quarter
+    headroom = _leading_zeros(high_product(a, root)) - 1
+    second = _saturated(a << headroom)
+    second_power = ((12 - headroom) << 25) - quarter
+    r, power = np.minimum(first, second), np.maximum(first_power, second_power)
+    p = (r + fourth_root + 1) >> 1
+    q = 2 * (r - fourth_root)
+    square = high_product(q, q)
+    over = high_product(q, r) + high_product(high_product(q, square), 117049297)
+    factor = 1057819769 + q + high_product(square, 127690142)
+    under = high_product(p, factor) + high_product(q, 638450708)
+    fraction = high_product(rounded_shift(over, 6), reciprocal(under))
+    return _saturated((high_product(power, log_2) + fraction) << 1)
+
+
+def _leading_zeros(a: Values) -> Values:
+    """Return the leading zeros of positive numbers in 32 bits."""
+    return np.asarray(31 - np.floor(np.log2(a)).astype(np.int64))
+
+
+def _saturated(a: Values) -> Values:
+    return np.asarray(np.clip(a, -(1 << 31), (1 << 31) - 1), dtype=np.int64)
+
+
+def log_softmax(differences: Values, table: Values) -> Values:
+    """Return 16 times the logarithms of the shares along axis 0 (see ``ir.LogSoftmax``)."""
+    total = table[0][differences].sum(axis=0)
+    return rounded_shift(table[1][differences] - logarithm(total), 22)

@@ -256,6 +256,23 @@ class Softmax(Op):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LogSoftmax(Op):
+    """Logarithm of the softmax over the channels of each pixel, in the integers of TensorFlow Lite.
+
+    With n = max(x) - x[c] and sum = sum of table[0, n], the accumulator is round((table[1, n] -
+    log(sum)) / 2^22), halves away from zero, with the fixed-point logarithm in Q5.26 of a sum in
+    Q12.19 (``dory_core.ir.fixed_point``): sixteenths, at most 0. The requantisation adds the zero
+    point and clips. Source: TensorFlow Lite, reference/log_softmax.h.
+
+    table: shape (2, 256). First exp(-difference) in Q12.19, falling from 2^19, 0 where the
+    reference skips the element; then minus the difference in Q5.26, falling from 0 to at least
+    -20 * 2^26. The largest value of the input is at most 255 above the lowest.
+    """
+
+    table: Array
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ArgMax(Op):
     """Index of the largest channel of each pixel, the first one of equals; output (1, H, W)."""
 

@@ -25,6 +25,7 @@ from dory_core.ir.ops import (
     Conv,
     ConvTranspose,
     Linear,
+    LogSoftmax,
     Lut,
     Maximum,
     MaxPool,
@@ -349,13 +350,14 @@ _KINDS: dict[str, type[Op]] = {
     kind.__name__: kind
     for kind in (
         *(Conv, ConvTranspose, Linear, MaxPool, AvgPool, Add, Mul, Maximum, Minimum),
-        *(Lut, Softmax, ArgMax, Concat, Slice, Pad, Resize, Transpose, Reshape),
+        *(Lut, Softmax, LogSoftmax, ArgMax, Concat, Slice, Pad, Resize, Transpose, Reshape),
     )
 }
 #: Constants, numbers and triples that a kind has, with what is meant where one is left out.
 _ARRAYS: dict[type[Op], tuple[str, ...]] = {
     Lut: ("table",),
     Softmax: ("table",),
+    LogSoftmax: ("table",),
     Resize: ("rows", "columns"),
 }
 _NUMBERS: dict[type[Op], dict[str, str | None]] = {

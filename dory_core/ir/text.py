@@ -17,6 +17,7 @@ from dory_core.ir.ops import (
     Conv,
     ConvTranspose,
     Linear,
+    LogSoftmax,
     Lut,
     MaxPool,
     Op,
@@ -133,7 +134,7 @@ def _arrays(layer: Op) -> dict[str, Array]:
         found = {"weights": layer.weights, "bias": layer.bias}
     elif isinstance(layer, Pairwise):
         found = {"constant": layer.constant}
-    elif isinstance(layer, Lut | Softmax):
+    elif isinstance(layer, Lut | Softmax | LogSoftmax):
         found = {"table": layer.table}
     elif isinstance(layer, Resize):
         found = {"rows": layer.rows, "columns": layer.columns}

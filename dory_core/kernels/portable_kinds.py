@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,9 @@ from dory_core.ir import (
     Concat,
     ConvTranspose,
     Layer,
+    LogSoftmax,
     Lut,
+    Op,
     Pad,
     Reshape,
     Resize,
@@ -54,7 +56,7 @@ class _Kind(Portable):
     """What the kernels of ``dory_portable_kinds.h`` share."""
 
     __slots__ = ()
-    parts = (_HEADER,)
+    parts: ClassVar[tuple[str, ...]] = (_HEADER,)
 
     def headers(self, layer: Layer) -> tuple[str, ...]:
         """Return the header of the kernel."""
@@ -121,7 +123,8 @@ class PortableSoftmax(_Kind):
     __slots__ = ()
     name = "dory_portable_softmax"
     summary = "softmax of TensorFlow Lite's integers, or in binary32, in plain C"
-    kind = Softmax
+    kind: ClassVar[type[Op]] = Softmax
+    parts = (_HEADER, "dory_portable_fixed.h")
 
     def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
         """Return the bytes of the steps and of the exponentials."""
@@ -145,9 +148,12 @@ class PortableSoftmax(_Kind):
 
     def call(self, layer: Layer) -> FunctionCall:
         """Return the call, with the layer as constants."""
+        return self._pixelwise(layer, (f".factor = {layer.of(Softmax).factor}",))
+
+    def _pixelwise(self, layer: Layer, more: tuple[str, ...]) -> FunctionCall:
         fields = (
             *self._io(layer),
-            f".factor = {layer.of(Softmax).factor}",
+            *more,
             f".steps = {steps_of(0, len(layer.op.requants))}",
         )
         arguments = {
@@ -158,6 +164,30 @@ class PortableSoftmax(_Kind):
             "y": "$y",
         }
         return self._call(layer, "dory_portable_pixelwise_t", fields, arguments)
+
+
+class PortableLogSoftmax(PortableSoftmax):
+    """Logarithm of the softmax over the channels of each pixel."""
+
+    __slots__ = ()
+    name = "dory_portable_log_softmax"
+    summary = "logarithm of the softmax of TensorFlow Lite's integers in plain C"
+    kind = LogSoftmax
+
+    def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
+        """Return the bytes of the steps, the exponentials and the differences."""
+        return self._with_table(layer, tile, 2 * 4 * 256)
+
+    def weight_block(
+        self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
+    ) -> WeightBlock | None:
+        """Encode the steps as ``mul``, exponentials and differences as ``weights``."""
+        rows = layer.of(LogSoftmax).table.values.reshape(-1)
+        return self._table_block(layer, c_out, packed(rows, 32, True))
+
+    def call(self, layer: Layer) -> FunctionCall:
+        """Return the call, with the layer as constants."""
+        return self._pixelwise(layer, ())
 
 
 class PortableArgMax(_Kind):
@@ -383,6 +413,7 @@ KERNELS: tuple[Callable[..., Kernel], ...] = (
     PortableMinimum,
     PortableLut,
     PortableSoftmax,
+    PortableLogSoftmax,
     PortableArgMax,
     PortableMove,
     PortableReshape,

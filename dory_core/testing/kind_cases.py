@@ -13,6 +13,7 @@ from dory_core.ir import (
     Concat,
     ConvTranspose,
     Graph,
+    LogSoftmax,
     Lut,
     Maximum,
     Minimum,
@@ -59,6 +60,12 @@ def _table(seed: int, rows: int = 1, values: tuple[int, int] = I8) -> Array:
 def _softmax(scale: float) -> Array:
     falling = np.floor(np.exp(-np.arange(256) * scale) * 2**31)
     return Array(np.minimum(falling, 2**31 - 1).astype(np.int64))
+
+
+def _log_softmax(scale: float) -> Array:
+    differences = np.arange(256) * scale
+    powers = np.rint(np.exp(-differences) * 2**19)
+    return Array(np.stack([powers, -differences * 2**26]).astype(np.int64))
 
 
 def _halves(size: int, count: int) -> Array:
@@ -123,6 +130,12 @@ KIND_LAYERS: tuple[KindCase, ...] = (
         "softmax",
         lambda b: b.layer(
             Softmax, "input", table=_softmax(0.02), requants=(requant(1, -128, 1, -128, 127),)
+        ),
+    ),
+    KindCase(
+        "log_softmax",
+        lambda b: b.layer(
+            LogSoftmax, "input", table=_log_softmax(0.05), requants=(requant(1, 127, 1, *I8),)
         ),
     ),
     KindCase("argmax", lambda b: b.layer(ArgMax, "input")),

@@ -15,6 +15,7 @@ from dory_core.ir import (
     Concat,
     ConvTranspose,
     Layer,
+    LogSoftmax,
     Lut,
     Maximum,
     Minimum,
@@ -90,6 +91,17 @@ def _softmax(draw: RandomLayers) -> Layer:
     table[draw.integer(1, 256) :] = 0
     zero = draw.pick(-128, 0)
     layer = alone(Softmax, table=Array(table), requants=(requant(1, zero, 1, zero, zero + 255),))
+    return typed(layer, (*shape, lo, hi), packed=draw.space.packed)
+
+
+def _log_softmax(draw: RandomLayers) -> Layer:
+    shape, (lo, hi) = _shape(draw), _byte(draw)
+    differences = np.arange(256) * draw.numbers.uniform(0.001, 0.3)
+    powers = np.rint(np.exp(-differences) * 2**19).astype(np.int64)
+    powers[draw.integer(1, 256) :] = 0
+    table = np.stack([powers, -np.minimum(differences * 2**26, 20 * 2**26).astype(np.int64)])
+    step = requant(1, 127, 1, *draw.pick((-128, 127), (0, 127)))
+    layer = alone(LogSoftmax, table=Array(table), requants=(step,))
     return typed(layer, (*shape, lo, hi), packed=draw.space.packed)
 
 
@@ -197,6 +209,7 @@ MAKERS: dict[str, Callable[[RandomLayers], Layer]] = {
     "minimum": partial(_pair, Minimum),
     "lut": _lut,
     "softmax": _softmax,
+    "log_softmax": _log_softmax,
     "argmax": _argmax,
     "concat": _concat,
     "slice": _slice,

@@ -18,6 +18,7 @@ from dory_core.ir import (
     ConvTranspose,
     Graph,
     Layer,
+    LogSoftmax,
     Lut,
     Maximum,
     Mul,
@@ -33,6 +34,7 @@ from dory_core.ir import (
     Window,
     requant,
 )
+from dory_core.ir.fixed_point import logarithm
 from dory_core.ir.parse import parse_graph
 from dory_core.ir.ranges import infer_types
 from dory_core.ir.text import graph_text
@@ -106,7 +108,7 @@ def scalar(layer: Op, x: list[np.ndarray], shape: tuple[int, ...], place: tuple[
     return total
 
 
-@pytest.mark.parametrize("kind", [kind for kind in MAKERS if kind != "softmax"])
+@pytest.mark.parametrize("kind", [kind for kind in MAKERS if "softmax" not in kind])
 def test_elements_are_those_of_the_definition(kind: str) -> None:
     draw = RandomLayers(LayerSpace(), seed=len(kind))
     for _ in range(12):
@@ -178,6 +180,27 @@ def test_softmax_is_that_of_the_reference() -> None:
             assert [step.scalar(v, 0) for v in expected] == found[:, h, w].tolist()
 
 
+def test_logarithm_is_that_of_reals() -> None:
+    sums = np.unique(np.geomspace(1 << 19, (1 << 31) - 1, 20_000).astype(np.int64))
+    wanted = np.log(sums / 2.0**19) * 2**26
+    assert np.abs(logarithm(sums) - wanted).max() < 2**26 / 10_000
+
+
+def test_log_softmax_is_that_of_reals_to_a_sixteenth() -> None:
+    scale, distances = 0.07, np.arange(256)
+    powers = np.rint(np.exp(-distances * scale) * 2**19)
+    table = Array(np.stack([powers, -distances * scale * 2**26]).astype(np.int64))
+    layer = typed(
+        alone(LogSoftmax, table=table, requants=(requant(1, 127, 1, -128, 127),)),
+        (9, 20, 20, -128, 127),
+    )
+    x = values_of(layer.inputs[0], np.random.default_rng(4))
+    real = (x - x.max(axis=0)) * scale
+    real -= np.log(np.exp(real).sum(axis=0))
+    found = reference.run_layer(layer, (x,))
+    assert np.abs(found - np.maximum(real * 16 + 127, -128)).max() < 0.51
+
+
 def test_one_of_two_equal_channels_has_half_of_a_softmax() -> None:
     table = Array(np.minimum(np.floor(np.exp(-np.arange(256) / 10) * 2**31), 2**31 - 1).astype(int))
     layer = typed(
@@ -207,6 +230,8 @@ X = (3, 4, 5, -128, 127)
         (alone(Lut, table=Array(np.zeros((2, 256), int))), "table of shape"),
         (alone(Lut, table=Array(np.zeros(256, int)), requants=(requant(2),)), "no requantisation"),
         (alone(Softmax, table=Array(np.arange(256))), "does not fall"),
+        (alone(LogSoftmax, table=Array(np.arange(256))), "a table of shape"),
+        (alone(LogSoftmax, table=Array(np.zeros((2, 256), np.int8))), "do not fall from 1"),
         (alone(Mul, constant=Array(np.ones((3, 2, 1), int)), inputs=("a",)), "operands of shapes"),
         (alone(Mul, constant=Array(np.ones((3, 1, 1), int))), "2 inputs, expected 1"),
         (

@@ -17,6 +17,7 @@ from dory_core.cli.tables.texts import (
     cycles_text,
     engine_names,
     engines_text,
+    state_text,
     sum_of,
 )
 from dory_core.cli.tables.units import bytes_text, count_text, share_text, tile_text
@@ -51,7 +52,7 @@ def print_plan(plan: Mapping[str, Any], out: Console, details: bool = False) -> 
     out.print(_layer_table(plan))
     out.print(memory_table(plan["memory"].items()))
     out.print(Text(_totals(plan)))
-    for line in (cycles_text(plan), engines_text(plan), conversions_text(plan)):
+    for line in (cycles_text(plan), engines_text(plan), conversions_text(plan), state_text(plan)):
         if line:
             out.print(Text(line))
     if details:

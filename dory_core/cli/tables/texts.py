@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from dory_core.cli.tables.units import count_text, share_text
+from dory_core.cli.tables.units import bytes_text, count_text, share_text
 
 
 def cycles_text(plan: Mapping[str, Any]) -> str:
@@ -67,6 +67,20 @@ def _of_peak(engine: Mapping[str, Any], peak: float | None) -> str:
     if not peak or not engine["cycles"]:
         return ""
     return f", {engine['macs'] / engine['cycles']:.1f} of {peak:g} MAC/cycle"
+
+
+def state_text(plan: Mapping[str, Any]) -> str:
+    """Return what lives between inferences in one line, empty without."""
+    states = plan["network"].get("states", ())
+    if not states:
+        return ""
+    size = sum(state["bytes"] for state in states)
+    moved = sum(state["bytes"] for state in states if state["copied"])
+    many = f"{len(states)} tensor{'s' if len(states) > 1 else ''}"
+    return (
+        f"state: {many}, {bytes_text(size)} of L2 that live between inferences,"
+        f" {bytes_text(moved)} copied at the end of each"
+    )
 
 
 def conversions_text(plan: Mapping[str, Any]) -> str:

@@ -41,6 +41,14 @@ void dory_portable_softmax(const dory_portable_pixelwise_t *layer, const dory_po
                            uint32_t channel, const uint8_t *x, const uint8_t *table,
                            const uint8_t *steps, uint8_t *y);
 
+/* Logarithm of the softmax in the integers of TensorFlow Lite, in sixteenths, then the steps. Tiles
+ * are those of a softmax. table: 256 int32, the exponential in Q12.19 of a difference to the largest
+ * channel; behind them 256 int32, the difference in Q5.26. */
+void dory_portable_log_softmax(const dory_portable_pixelwise_t *layer,
+                               const dory_portable_tile_t *tile, uint32_t channel,
+                               const uint8_t *x, const uint8_t *table, const uint8_t *steps,
+                               uint8_t *y);
+
 /* Number of the largest channel, the first one of equals. */
 void dory_portable_argmax(const dory_portable_pixelwise_t *layer, const dory_portable_tile_t *tile,
                           const uint8_t *x, const uint8_t *steps, uint8_t *y);

@@ -1,48 +1,7 @@
 /* Softmax in the integers of TensorFlow Lite with its fixed-point functions, or in binary32. */
 #include "dory_portable_elements.h"
+#include "dory_portable_fixed.h"
 #include "dory_portable_kinds.h"
-
-/* Returns a * b / 2^31, rounded to nearest, halves up. */
-static int32_t high_product(int32_t a, int32_t b)
-{
-  const int64_t sum = (int64_t)a * b + ((int64_t)1 << 30);
-  return (int32_t)(sum < 0 ? ~(~sum >> 31) : sum >> 31);
-}
-
-/* Returns a / 2^shift of a number that is not negative, rounded to nearest. */
-static int32_t rounded_shift(int32_t a, uint32_t shift)
-{
-  return (int32_t)(((int64_t)a + ((int64_t)1 << (shift - 1u))) >> shift);
-}
-
-static int32_t saturated(int64_t value)
-{
-  return value > INT32_MAX ? INT32_MAX : value < INT32_MIN ? INT32_MIN : (int32_t)value;
-}
-
-/* Returns 1 / (1 + a) in Q0.31 for a in [0, 1) of Q0.31: three steps of Newton-Raphson. */
-static int32_t reciprocal(int32_t a)
-{
-  const int32_t half = (int32_t)(((int64_t)a + INT32_MAX + 1) / 2);
-  int32_t x = 1515870810 + high_product(half, -1010580540);
-
-  for (int i = 0; i < 3; i++) {
-    const int32_t error = ((int32_t)1 << 29) - high_product(half, x);
-    x += saturated((int64_t)high_product(x, error) * 4);
-  }
-  return saturated((int64_t)x * 2);
-}
-
-static uint32_t leading_zeros(uint32_t value)
-{
-  uint32_t zeros = 0;
-
-  while ((value & 0x80000000u) == 0u) {
-    value <<= 1;
-    zeros++;
-  }
-  return zeros;
-}
 
 /* Returns a number that is not negative from its bits in binary32. */
 static dory_portable_positive_t from_bits(int32_t bits)
@@ -116,16 +75,16 @@ void dory_portable_softmax(const dory_portable_pixelwise_t *layer, const dory_po
     }
     for (uint32_t c = 0; c < tile->x_c; c++) {
       const int32_t power = dory_portable_int32(table, below(layer, from, c, largest));
-      sum += (uint32_t)rounded_shift(power, 12);
+      sum += (uint32_t)dory_fixed_rounded_shift(power, 12);
     }
-    const uint32_t zeros = leading_zeros(sum);
-    const int32_t scale = reciprocal((int32_t)((sum << zeros) - 0x80000000u));
+    const uint32_t zeros = dory_fixed_leading_zeros(sum);
+    const int32_t scale = dory_fixed_reciprocal((int32_t)((sum << zeros) - 0x80000000u));
     for (uint32_t c = 0; c < tile->y_c; c++) {
       const int32_t power = dory_portable_int32(table, below(layer, from, channel + c, largest));
-      const int32_t share = high_product(scale, power);
+      const int32_t share = dory_fixed_high_product(scale, power);
       dory_portable_put(y + pixel * y_bytes, c, layer->y,
                         dory_portable_apply(&layer->steps, steps, tile->y_c, c,
-                                            rounded_shift(share, 35u - zeros)));
+                                            dory_fixed_rounded_shift(share, 35u - zeros)));
     }
   }
 }

@@ -127,14 +127,32 @@ def softmax_factor(beta: float, scale: float) -> Multiplier:
     return quantize_multiplier(min(beta * scale * 2.0**26, 2.0**31 - 1))
 
 
+def _least(factor: Multiplier) -> int:
+    """Return the largest distance that is not left out."""
+    return -math.floor(31 * 2.0**26 / 2.0**factor.exponent)
+
+
 def softmax_table(beta: float, scale: float) -> SoftmaxTable:
     """Return the table of SOFTMAX for an input of this scale."""
     factor = softmax_factor(beta, scale)
-    least = -math.floor(31 * 2.0**26 / 2.0**factor.exponent)
     distances = -np.arange(256, dtype=np.int64)
-    kept = distances >= least
+    kept = distances >= _least(factor)
     exps = exp_of_negative(multiply(np.where(kept, distances, 0), factor), 5)
     return SoftmaxTable(tuple(int(e) for e in np.where(kept, exps, 0)))
+
+
+def log_softmax_tables(scale: float) -> Integers:
+    """Return the tables of LOG_SOFTMAX for an input of this scale, shape (2, 256).
+
+    For distances 0, -1, ..., -255 to the maximum: exp in Q12.19, 0 where the element is left out;
+    and the distance in Q5.26, no less than -20, behind which every result is the lowest.
+    """
+    factor = softmax_factor(1.0, scale)
+    powers = divide_by_power(np.array(softmax_table(1.0, scale).exps, np.int64), 12)
+    kept = -np.arange(256, dtype=np.int64) >= _least(factor)
+    distances = multiply(np.where(kept, -np.arange(256, dtype=np.int64), 0), factor)
+    lowest = -20 << 26
+    return np.stack([powers, np.where(kept, np.maximum(distances, lowest), lowest)])
 
 
 def softmax(values: npt.ArrayLike, table: SoftmaxTable) -> Integers:

@@ -21,6 +21,16 @@ from dory_tflite.reader import read_model
 
 REFERENCE = "tflm"
 
+#: What to do instead of operators that are not supported.
+_WAYS_OUT = dict.fromkeys(
+    (
+        *("UNIDIRECTIONAL_SEQUENCE_LSTM", "BIDIRECTIONAL_SEQUENCE_LSTM", "LSTM"),
+        *("UNIDIRECTIONAL_SEQUENCE_RNN", "WHILE"),
+    ),
+    "export the recurrent layer unrolled (Keras: unroll=True): the operators that it consists of"
+    " are supported; keep its state in variables where inferences follow one another",
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Imported:
@@ -61,10 +71,8 @@ def import_model(model: Model) -> Imported:
             written.add(index)
         known = OPERATORS.get(op.code)
         if known is None:
-            raise node.error(
-                "the operator is not supported",
-                "`dory tflite-operators` lists those that are",
-            )
+            hint = _WAYS_OUT.get(op.code, "`dory tflite-operators` lists those that are")
+            raise node.error("the operator is not supported", hint)
         known.check(node)
         try:
             known.lower(node)

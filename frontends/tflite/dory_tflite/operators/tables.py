@@ -1,4 +1,4 @@
-"""Functions of one byte, SOFTMAX and ARG_MAX."""
+"""Functions of one byte, SOFTMAX, LOG_SOFTMAX and ARG_MAX."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dory_tflite.byte_functions import (
     relu_table,
     tanh_table,
 )
-from dory_tflite.exponentials import softmax_table
+from dory_tflite.exponentials import log_softmax_tables, softmax_table
 from dory_tflite.fixed_point import Integers
 from dory_tflite.network import canonical_shape
 from dory_tflite.node import Constraint, Node, Operator
@@ -74,6 +74,17 @@ def _softmax(node: Node) -> None:
         node.output(),
         node.network.value(node.input()),
         table=Array(np.array(table.exps, np.int64)),
+        requants=(requant(1, y.zero_point, 1, *y.bounds),),
+    )
+
+
+def _log_softmax(node: Node) -> None:
+    x, y = node.quantisation(node.input()), node.quantisation(node.output())
+    node.emit(
+        ops.LogSoftmax,
+        node.output(),
+        node.network.value(node.input()),
+        table=Array(log_softmax_tables(x.scale)),
         requants=(requant(1, y.zero_point, 1, *y.bounds),),
     )
 
@@ -138,6 +149,12 @@ OPERATORS = (
             _output_is(1 / 256, {"INT8": -128, "UINT8": 0}),
             Constraint("beta is positive", lambda node: node.option("Beta") > 0),
         ),
+    ),
+    Operator(
+        "LOG_SOFTMAX",
+        "LogSoftmax",
+        _log_softmax,
+        (*_COMMON, _SIGNED, _output_is(1 / 16, {"INT8": 127})),
     ),
     Operator(
         "ARG_MAX",

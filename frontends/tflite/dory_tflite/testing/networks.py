@@ -426,6 +426,7 @@ OPERATIONS: Mapping[str, Callable[[Draft, int], int]] = {
     "REDUCE_MAX": _reduction("REDUCE_MAX", ((1,), (2, 1), (3,), (3, 1), (1, 2, 3))),
     "LOGISTIC": _unary("LOGISTIC", (1 / 256, -128)),
     "TANH": _unary("TANH", (1 / 128, 0)),
+    "LOG_SOFTMAX": _unary("LOG_SOFTMAX", (1 / 16, 127)),
     "SOFTMAX": _unary("SOFTMAX", (1 / 256, -128)),
     "HARD_SWISH": _unary("HARD_SWISH"),
     "LEAKY_RELU": _unary("LEAKY_RELU"),

@@ -37,6 +37,15 @@ def report_page(plan: Mapping[str, Any], timeline: Mapping[str, Any]) -> str:
     return render(page)
 
 
+def _state(network: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    states = network.get("states", ())
+    if not states:
+        return ()
+    size = sum(state["bytes"] for state in states)
+    names = ", ".join(state["name"] for state in states)
+    return (("state between inferences", f"{size:,} B: {names}"),)
+
+
 def _facts(plan: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     network, totals = plan["network"], plan["totals"]
     facts = [
@@ -47,6 +56,7 @@ def _facts(plan: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
         ("deployable", "yes" if plan["deployable"] else f"no: {plan['reason']}"),
         ("MAC", f"{network['macs']:,}"),
         ("parameters", f"{network['parameters']:,}"),
+        *_state(network),
         ("estimated cycles", f"{totals['cycles']:,}"),
     ]
     for key, title, digits in (
