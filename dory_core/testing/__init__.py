@@ -47,6 +47,7 @@ _HOMES = {
     "formulate": ("dory_core.tiling.problem", "formulate"),
     "is_channelwise": ("dory_core.ir.geometry", "is_channelwise"),
     "l2_after_code": ("dory_core.planning.planner", "l2_after_code"),
+    "make_vectors": ("dory_core.compiler", "make_vectors"),
     "make_tile": ("dory_core.ir.geometry", "make_tile"),
     "missed_lines": ("dory_core.estimate.cache", "missed_lines"),
     "parse_network": ("dory_core.pipeline", "parse"),

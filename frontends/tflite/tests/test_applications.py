@@ -12,7 +12,7 @@ from dory_tflite.reader import model_of
 from dory_tflite.testing import TfliteBuilder, random_network
 
 from dory_core.api import NotSupported, load_plugins
-from dory_core.testing import CompileOptions, compile_network
+from dory_core.testing import CompileOptions, compile_network, make_vectors
 from dory_core.testing.apps import assert_exact
 
 pytest.importorskip("tflite_micro", reason="the extra golden is not installed")
@@ -49,8 +49,6 @@ def test_operator_is_exact(operator: str, target: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("scale", [0.003, 0.02, 0.1, 0.7])
 def test_log_softmax_of_many_classes(scale: float, tmp_path: Path) -> None:
     """Sums of up to 300 exponentials, flat and steep ones."""
-    from dory_core.compiler import make_vectors
-
     b = TfliteBuilder()
     x, y = b.input((1, 300), scale, 5), b.tensor((1, 300), 1 / 16, 127)
     b.operator("LOG_SOFTMAX", (x,), (y,))

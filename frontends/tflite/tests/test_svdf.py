@@ -13,7 +13,7 @@ from dory_tflite.reader import model_of
 from dory_tflite.testing import TfliteBuilder
 
 from dory_core.api import Graph, NotSupported, load_plugins
-from dory_core.testing import CompileOptions, compile_network, run_application
+from dory_core.testing import CompileOptions, compile_network, make_vectors, run_application
 from dory_core.testing.apps import assert_exact
 
 pytest.importorskip("tflite_micro", reason="the extra golden is not installed")
@@ -102,8 +102,6 @@ def test_applications_are_exact_with_a_reset_between(
 @pytest.mark.parametrize("name", FILES)
 def test_every_form_is_exact(name: str, tmp_path: Path) -> None:
     """The reference executor on the imported network, against the golden."""
-    from dory_core.compiler import make_vectors
-
     data = svdf(**FILES[name])
     model, random = model_of(data, Path("net.tflite")), np.random.default_rng(2)
     inferences = [random_inputs(model, random) for _ in range(INFERENCES)]
