@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from dory_core.compiler import GRAPH_FILE, make_vectors
-from dory_core.errors import UsageError
+from dory_core.errors import UsageError, VerificationFailed
 from dory_core.ir import Graph
 from dory_core.ir.layout import HWC, Layout
 from dory_core.plan import TIMELINE_FILE
 from dory_core.plan.schema import check_plan, check_timeline
 from dory_core.plugins import Plugins
 from dory_core.simulate.result import LayerOutput, RunResult
-from dory_core.simulate.runner import HOST_RUNNER, Runner, RunRequest
+from dory_core.simulate.runner import DMA_MODES, HOST_RUNNER, Runner, RunRequest
 from dory_core.vectors import (
     Vector,
     float_bytes,
@@ -25,6 +25,8 @@ from dory_core.vectors import (
     reals_of,
     starts,
 )
+
+_CHEAP_MACS = 20_000_000  # of all inferences: well below a second on any machine
 
 
 def read_plan(directory: Path) -> dict[str, Any]:
@@ -144,7 +146,7 @@ def run_application(
     input_layout: str = "",
     golden: Sequence[Path] = (),
     dump: Path | None = None,
-    dma: str = "early",
+    dma: str | None = DMA_MODES[0],
     seed: int = 1,
     repeat: int = 1,
     sanitize: str | None = None,
@@ -156,7 +158,8 @@ def run_application(
     reference executor on the embedded network. State goes from one inference of a golden to the
     next, and from one input to the next. input_layout: of arrays, ``hwc`` or ``chw``. dump:
     directory for ``layer_NN.npy``. runner: name; None for the one that the target prefers, and for
-    the host simulation when dma or sanitize ask for what only that has.
+    the host simulation when dma or sanitize ask for what only that has. dma: when transfers move
+    their bytes; None for every mode where the host simulation takes little time for them all.
 
     Raises: UsageError, ToolMissing, or VerificationFailed when the program was stopped; values that
     differ are in the result.
@@ -167,7 +170,9 @@ def run_application(
     plan = read_plan(directory)
     check_files(directory)
     graph = read_graph(directory)
-    chosen = find_runner(runner, plan, plugins, host=dma != "early" or sanitize is not None)
+    chosen = find_runner(
+        runner, plan, plugins, host=dma not in (None, DMA_MODES[0]) or sanitize is not None
+    )
     reals = bool(plan["network"].get("float_io"))
     read = [(path, read_inputs(path, graph, input_layout, reals)) for path in inputs]
     vectors: list[Vector] = []
@@ -216,18 +221,65 @@ def run_application(
         state_layers=[producers[state.written] for state in states],
         starts=starts(graph, vectors) if graph.states else (),
         target=plan["target"],
-        dma=dma,
+        dma=dma or DMA_MODES[0],
         seed=seed,
         repeat=repeat,
         sanitize=sanitize,
         dump=dump,
     )
+    modes = (dma,) if dma else _modes(chosen.runner, plan, request)
     result = chosen.runner.run(directory, request)
+    check_counts(result, plan)
+    for mode in modes[1:]:
+        if result.exact:
+            other = chosen.runner.run(directory, replace(request, dma=mode, dump=None))
+            check_counts(other, plan)
+            result = replace(result, dma=f"{result.dma}, {mode}") if other.exact else other
     notes: tuple[str, ...] = (
         (f"runner {chosen.runner.name}: {chosen.reason}",) if chosen.reason else ()
     )
     notes += tuple(one.done for _, one in read) + _float_notes(graph, floats, result.runner)
     return replace(result, reference=graph.reference, notes=notes)
+
+
+def _modes(runner: Runner, plan: dict[str, Any], request: RunRequest) -> tuple[str, ...]:
+    """Return the DMA modes of a run for which nobody named one."""
+    macs = plan["network"]["macs"] * request.executions
+    cheap = runner is HOST_RUNNER and request.sanitize is None and macs <= _CHEAP_MACS
+    return DMA_MODES if cheap else DMA_MODES[:1]
+
+
+def check_counts(result: RunResult, plan: dict[str, Any]) -> None:
+    """Compare how often each run called kernels and moved bytes with the plan, where counted.
+
+    Raises VerificationFailed: the code does something else than the plan says, although all values
+    are exact.
+    """
+    keys = ("calls", "transfers", "transfer_bytes")
+    planned = {n["index"]: tuple(n["estimate"][key] for key in keys) for n in plan["layers"]}
+    outside = (len(plan["transfers"]), sum(one["bytes"] for one in plan["transfers"]))
+    for run in result.runs if result.exact else ():
+        if run.counts is None or run.external_counts is None:
+            continue
+        for index, wanted in planned.items():
+            one = run.counts.get(index)
+            found = (0, 0, 0) if one is None else (one.calls, one.transfers, one.bytes)
+            if found != wanted:
+                raise VerificationFailed(
+                    f"layer {index}: {_counted(*found)}, the plan says {_counted(*wanted)}",
+                    "every value is exact, but the code is not that of the plan: compile it again",
+                )
+        external = run.external_counts
+        if (external.transfers, external.bytes) != outside:
+            raise VerificationFailed(
+                f"{external.transfers} transfers of {external.bytes} B between L3 and L2, the plan "
+                f"says {outside[0]} of {outside[1]} B",
+                "every value is exact, but the code is not that of the plan: compile it again",
+            )
+
+
+def _counted(calls: int, transfers: int, size: int) -> str:
+    return f"{calls} calls of its kernel, {transfers} transfers of {size} B"
 
 
 def _floats(graph: Graph, vector: Vector, given: Mapping[str, Any]) -> tuple[bytes, bytes]:

@@ -16,6 +16,7 @@ from dory_core.cli.common import (
     Verbose,
     console,
     print_json,
+    report_error,
     settings,
 )
 from dory_core.errors import VerificationFailed
@@ -52,8 +53,13 @@ def run(
         typer.Option("--dump", metavar="DIR", help="Write every layer's output as layer_NN.npy."),
     ] = None,
     dma: Annotated[
-        Dma, typer.Option("--dma", help="When simulated transfers happen: start, wait, between.")
-    ] = Dma.early,
+        Dma | None,
+        typer.Option(
+            "--dma",
+            help="When simulated transfers happen: start, wait, between; default: all of them "
+            "where that is quick, else early.",
+        ),
+    ] = None,
     seed: Annotated[
         int,
         typer.Option("--seed", metavar="N", min=0, max=_MOST_SEED, help="Seed of --dma random."),
@@ -86,7 +92,7 @@ def run(
         input_layout=input_layout or "",
         golden=tuple(golden or ()),
         dump=dump,
-        dma=dma.value,
+        dma=dma.value if dma is not None else None,
         seed=seed,
         repeat=repeat,
         sanitize=sanitize,
@@ -100,5 +106,9 @@ def run(
         from dory_core.cli.tables.run import print_run
 
         print_run(document, console(), details=settings.verbosity > 0)
+    elif not document["exact"]:
+        from dory_core.cli.tables.run import first_mismatch
+
+        report_error(VerificationFailed(first_mismatch(document["runs"])))
     if not document["exact"]:
         raise typer.Exit(VerificationFailed.exit_code)

@@ -20,9 +20,7 @@ from dory_core.simulate.compiler import Compiler
 from dory_core.simulate.dump import make_folder
 from dory_core.simulate.process import run_process
 from dory_core.simulate.result import Counts, LayerOutput, Run, RunResult
-from dory_core.simulate.runner import RunRequest
-
-DMA_MODES = ("early", "late", "random")
+from dory_core.simulate.runner import DMA_MODES, RunRequest
 
 _EXIT_DIFFERS = 5
 _TIMEOUT_S = 600.0

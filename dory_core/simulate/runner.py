@@ -14,6 +14,9 @@ from dory_core.ir.channels import computed_channels
 from dory_core.simulate.dump import save_values
 from dory_core.simulate.result import LayerOutput, LayerResult, Run, RunResult, compare_layer
 
+#: When the simulated DMA moves the bytes of a transfer.
+DMA_MODES = ("early", "late", "random")
+
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -16,7 +18,8 @@ def test_application_is_exact_and_json_is_the_only_output(application: Path) -> 
     assert outcome.status == 0, outcome.stderr
     document = outcome.json
     assert document["exact"] is True
-    assert (document["target"], document["runner"], document["dma"]) == ("toy", "host", "early")
+    assert (document["target"], document["runner"]) == ("toy", "host")
+    assert document["dma"] == "early, late, random"
     [run] = document["runs"]
     assert [layer["index"] for layer in run["layers"]] == list(range(LAYERS))
     assert all(layer["mismatches"] == 0 and layer["first"] is None for layer in run["layers"])
@@ -30,6 +33,16 @@ def test_run_says_that_every_layer_is_exact(application: Path, dma: str) -> None
     assert f"exact to toys: every element of every layer matches the golden (host, DMA {dma})" in (
         outcome.stdout
     )
+
+
+def test_quiet_runs_name_the_first_value_that_differs(application: Path, tmp_path: Path) -> None:
+    app = Path(shutil.copytree(application, tmp_path / "app"))
+    file = app / "weights" / "dory_weights_00.c"
+    file.write_text(re.sub(r"0x[0-9a-f]{8},", "0x01010101,", file.read_text(), count=1))
+    outcome = dory("run", app, "-q")
+    assert outcome.status == 5 and outcome.stdout == ""
+    assert re.search(r"dory: error: layer 00 .* \(c \d+, .*expected -?\d+, got", outcome.stderr)
+    assert dory("run", application, "-q").stderr == ""
 
 
 def test_compile_and_no_command_are_the_same(

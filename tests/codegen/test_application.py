@@ -16,7 +16,7 @@ from dory_core.application import read_graph, read_plan, run_application
 from dory_core.check import check_network
 from dory_core.codegen.replace import MARKER
 from dory_core.compiler import CompileOptions, compile_network
-from dory_core.errors import NotSupported, UsageError
+from dory_core.errors import NotSupported, UsageError, VerificationFailed
 from dory_core.ir import Conv, Layer
 from dory_core.kernel import Kernel
 from dory_core.kernels import portable_kernels
@@ -155,6 +155,32 @@ def test_value_that_differs_is_reported_with_its_place(
     assert layer.first is not None
     assert (layer.first.c, layer.first.h, layer.first.w) == (3, 2, 1)
     assert layer.first.expected == layer.first.got ^ 1
+
+
+@pytest.mark.parametrize(
+    ("line", "more", "says"),
+    [
+        (r"DORY_SIM_TILE\(0\);", r"\g<0> \g<0>", "2 calls of its kernel"),
+        (
+            r"(dory_dma_start\(.*\));\n((?s:.*)dory_dma_wait\(w_ticket\);)",
+            r"\1;\n\2 dory_dma_wait(\1);",
+            "3 transfers of",
+        ),
+    ],
+    ids=["call", "transfer"],
+)
+def test_what_runs_more_often_than_planned_is_found_though_exact(
+    line: str, more: str, says: str, app: tuple[Path, Plan], tmp_path: Path
+) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(app[0], copy, ignore=shutil.ignore_patterns("build"))
+    file = copy / "src" / "dory_layer_00.c"
+    text, made = re.subn(line, more, file.read_text(), count=1)
+    assert made == 1
+    file.write_text(text)
+    with pytest.raises(VerificationFailed, match=rf"^layer 0: .*{says}.*the plan says") as caught:
+        run_application(copy, plugins=load_plugins())
+    assert "every value is exact" in caught.value.hint
 
 
 def test_directory_that_is_no_application_is_refused(tmp_path: Path) -> None:
