@@ -105,6 +105,7 @@ class ConvKernel(WeightedKernel, MemoryAccesses):
         """Filter, types and requantisation."""
         kernel_h, kernel_w = layer.window.kernel
         form = "_odd" if _odd_runs(layer) else ""
+        form += "_pairs" if _in_assembly(layer) else ""
         pads = f"_pads_{pad_value(layer)}".replace("-", "m") if pad_value(layer) else ""
         return f"{self.name}{form}_{kernel_h}x{kernel_w}{pads}_{self.types(layer)}"
 
@@ -129,6 +130,7 @@ class ConvKernel(WeightedKernel, MemoryAccesses):
             ("DORY_KERNEL_H", kernel_h),
             ("DORY_KERNEL_W", kernel_w),
             ("DORY_PAD_VALUE", pad_value(layer)),
+            ("DORY_PAIRS", int(_in_assembly(layer))),
             ("DORY_ODD_RUNS", int(_odd_runs(layer))),
             *self.macros(layer),
         )
@@ -145,6 +147,11 @@ def _fan_in(layer: Layer) -> int:
     """Return the weights of one output channel."""
     _, channels, kernel_h, kernel_w = layer.conv.weights.shape
     return channels * kernel_h * kernel_w
+
+
+def _in_assembly(layer: Layer) -> bool:
+    """Return True when pairs of channels are computed in assembly on the chip."""
+    return weight_bits(layer) == 8 and epilogue(layer).in_assembly
 
 
 def _odd_runs(layer: Layer) -> bool:

@@ -78,6 +78,16 @@ class Epilogue:
         return bool(self.steps) and self.steps[0].beyond is not None
 
     @property
+    def in_assembly(self) -> bool:
+        """Whether the assembly of the chip computes it: one step with immediate bounds."""
+        if len(self.steps) != 1 or self.shifted or self.steps[0].shift < 32:
+            return False
+        if self.clip[0] not in ("UNSIGNED", "SIGNED"):
+            return False
+        line = self.steps[0]
+        return line.below is None or _is_above(line)
+
+    @property
     def part(self) -> str:
         """Name of the part of a weight block with the parameters."""
         return "mul" if self.steps else "bias"
@@ -92,7 +102,7 @@ class Epilogue:
     @cached_property
     def records(self) -> npt.NDArray[np.int32]:
         """The records of the first step, int32, shape (C, words)."""
-        line = self.steps[0]
+        line = _above(self.steps[0])
         fields = (line.offset, line.below, line.beyond)
         more = [values for values in fields if values is not None]
         mul, add, *turned = np.broadcast_arrays(line.mul, line.add, *more)
@@ -141,7 +151,8 @@ class Epilogue:
         if self.steps:
             form, bits = self.clip
             found.append(("DORY_SHIFT", self.steps[0].shift))
-            found.append(("DORY_TURNED", int(self.turned)))
+            side = "DORY_ABOVE" if _is_above(self.steps[0]) else "DORY_BELOW"
+            found.append(("DORY_TURNED", side if self.turned else 0))
             found.append(("DORY_SHIFTED", int(self.shifted)))
             found.append(("DORY_CLIP", f"DORY_{form}"))
             if bits:
@@ -170,6 +181,18 @@ class Epilogue:
         if len(self.steps) == 2:
             fields.append(f".next = {self.steps[1].initialiser()}")
         return "{" + ", ".join(fields) + "}"
+
+
+def _is_above(line: Line) -> bool:
+    """Return True when what is added below zero is never positive: its opposite is, above."""
+    return line.below is not None and int(line.below.max()) <= 0
+
+
+def _above(line: Line) -> Line:
+    """Return the step with a non-negative value to be added where x is not negative, if it can."""
+    if line.below is None or not _is_above(line):
+        return line
+    return replace(line, add=line.add + line.below, below=-line.below)
 
 
 def _word(value: int) -> str:

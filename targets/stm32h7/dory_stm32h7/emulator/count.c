@@ -8,6 +8,7 @@ typedef struct {
   const uint8_t *code;
   uint64_t base, size;
   uint16_t *known_size, *known_count; /* per half-word of the memory */
+  uint64_t *executed;                 /* how often the block there was entered */
 } counter_t;
 
 static uint16_t count(const uint8_t *code, uint32_t bytes)
@@ -33,4 +34,5 @@ void dory_count_block(void *engine, uint64_t address, uint32_t bytes, void *user
     counter->known_count[slot] = count(counter->code + offset, bytes);
   }
   counter->instructions += counter->known_count[slot];
+  ++counter->executed[slot];
 }

@@ -25,6 +25,7 @@ class _Counter(ctypes.Structure):
         ("size", ctypes.c_uint64),
         ("known_size", ctypes.c_void_p),
         ("known_count", ctypes.c_void_p),
+        ("executed", ctypes.c_void_p),
     )
 
 
@@ -33,7 +34,10 @@ class InstructionCounter:
 
     def __init__(self, code: Region) -> None:
         slots = code.size // 2
-        self._tables = np.zeros(slots, np.uint16), np.zeros(slots, np.uint16)
+        self._base = code.base
+        self._sizes, known = np.zeros(slots, np.uint16), np.zeros(slots, np.uint16)
+        self._executed = np.zeros(slots, np.uint64)
+        self._tables = self._sizes, known, self._executed
         self._state = _Counter(
             0, 0, code.pointer, code.base, code.size, *(t.ctypes.data for t in self._tables)
         )
@@ -49,6 +53,14 @@ class InstructionCounter:
     def instructions(self) -> int:
         """Instructions executed so far."""
         return int(self._state.instructions)
+
+    def blocks(self) -> dict[tuple[int, int], int]:
+        """Return how often each block was entered so far, by its address and its bytes."""
+        (slots,) = np.nonzero(self._executed)
+        return {
+            (self._base + 2 * int(slot), int(self._sizes[slot])): int(self._executed[slot])
+            for slot in slots
+        }
 
 
 class _Memory(ctypes.Structure):

@@ -170,6 +170,11 @@ class Machine:
         """Instructions executed since reset."""
         return self._counter.instructions
 
+    @property
+    def blocks(self) -> dict[tuple[int, int], int]:
+        """How often each block of code was entered since reset, by its address and its bytes."""
+        return self._counter.blocks()
+
     def argument(self, number: int) -> int:
         """Return argument 0 to 3 of the function that the core enters."""
         return int(self._uc.reg_read(self._register(number)))

@@ -13,9 +13,12 @@
 /* Words of 64 bits, on which AXI SRAM has its check bits. */
 #define WORDS(bytes_) ((ROOM(bytes_) + 7u) / 8u)
 
+/* Kernels read up to 12 bytes behind their last operand, and do not use them. */
+#define L1_WORDS (WORDS(DORY_L1_USED) + 2u)
+
 /* One arena per memory, of what is used: the rest of the memory is the program's. The sections are
  * not loaded: nothing in them has a first value. */
-static uint64_t dory_l1_arena[WORDS(DORY_L1_USED)] ARENA(".dory_l1");
+static uint64_t dory_l1_arena[L1_WORDS] ARENA(".dory_l1");
 static uint64_t dory_l2_arena[WORDS(DORY_L2_USED)] ARENA(".dory_l2");
 #ifdef DORY_L2_MORE
 static uint64_t dory_d2_arena[WORDS(DORY_L2_1_SIZE)] ARENA(".dory_l2_1");
@@ -33,7 +36,7 @@ static void clear(volatile uint64_t *arena, uint32_t words)
 
 static void clear_arenas(void)
 {
-  clear(dory_l1_arena, WORDS(DORY_L1_USED));
+  clear(dory_l1_arena, L1_WORDS);
   clear(dory_l2_arena, WORDS(DORY_L2_USED));
 #ifdef DORY_L2_MORE
   clear(dory_d2_arena, WORDS(DORY_L2_1_SIZE));
@@ -116,7 +119,7 @@ int dory_stm32h7_run(const void *input, void *output,
   const dory_network_io_t io = {
     .l1 = dory_l1_arena,
     .l2 = dory_l2_arena,
-    .l1_size = sizeof dory_l1_arena,
+    .l1_size = 8u * WORDS(DORY_L1_USED),
     .l2_size = sizeof dory_l2_arena,
     .input = input,
     .output = output,

@@ -5,11 +5,22 @@
  * are interleaved: the two words of the first pixel, the two words of the second.
  *
  * Rows of weights are padded with zeros to multiples of four. The rows of two channels are
- * interleaved by fours; an odd last channel has its row alone. */
+ * interleaved by fours; an odd last channel has its row alone.
+ *
+ * DORY_PAIRS is 1 where pairs of channels may be computed by dory_stm32h7_pairs_impl.h. */
 #include "dory_stm32h7_weights_impl.h"
 
 /* Words of a column of two pixels for one vector of four elements. */
 enum { DORY_COLUMN = 4 };
+
+#if DORY_PAIRS && defined(__GNUC__) && defined(__thumb2__) && defined(__ARM_FEATURE_DSP)
+#define DORY_ASSEMBLY 1
+#include "dory_stm32h7_pairs_impl.h"
+/* Vectors from which the assembly is faster. */
+enum { DORY_LEAST_VECTORS = 3 };
+#else
+#define DORY_ASSEMBLY 0
+#endif
 
 /* Four products of rows a, b and both pixels of the columns x. */
 static inline void dory_block_2x2(const uint32_t *w, const uint32_t *x, int32_t vectors,
@@ -61,6 +72,22 @@ static inline void dory_two_pixels(const dory_stm32h7_requant_t *requant, const 
   const dory_stm32h7_requant_t copy = *requant, *const q = &copy;
   DORY_Y_T *y2 = y + pitch;
   int32_t c = 0;
+#if DORY_ASSEMBLY
+  if (vectors >= DORY_LEAST_VECTORS && channels > 1) {
+    dory_pairs_t pairs = {
+      .weights = w,
+      .columns = x,
+      .vectors = vectors,
+      .records = q->channels + DORY_RECORD * first,
+      .y = y,
+      .pitch = pitch * (int32_t)sizeof(DORY_Y_T),
+      .pairs = channels / 2,
+    };
+    dory_pairs(&pairs);
+    c = channels & ~1;
+    w += c * vectors * DORY_W_WORDS;
+  }
+#endif
   for (; c < channels - 1; c += 2) {
     int32_t sums[4];
     dory_block_2x2(w, x, vectors, sums);

@@ -4,8 +4,9 @@
  *   DORY_SHIFT  of the first step. 32 costs nothing: the upper half of a 64-bit product
  *   DORY_CLIP   DORY_UNSIGNED: [0, 2^DORY_CLIP_BITS - 1]; DORY_SIGNED: those of a signed number of
  *               DORY_CLIP_BITS bits; DORY_BOUNDS: lo and hi; DORY_NONE
- *   DORY_TURNED 1: an offset is added to the accumulator, and where that is negative then, `below` to
- *               the product of the first step; both are of the channel
+ *   DORY_TURNED an offset is added to the accumulator, and then to the product of the first step
+ *               DORY_BELOW: `more` where that is negative; DORY_ABOVE: `more`, which is not negative
+ *               itself, where that is not. Both are of the channel. 0: nothing of that
  *   DORY_SHIFTED  1: the channel has a further shift
  *   DORY_CLIP2  1: the second step has bounds
  *
@@ -15,6 +16,8 @@
 #define DORY_SIGNED 2
 #define DORY_BOUNDS 3
 #define DORY_NONE 4
+#define DORY_BELOW 1
+#define DORY_ABOVE 2
 
 static inline int32_t dory_bounded(int32_t value, int32_t lo, int32_t hi)
 {
@@ -55,13 +58,13 @@ static inline int32_t dory_requant(const dory_stm32h7_requant_t *q, dory_channel
 
 #else
 
-#define DORY_RECORD (3 + 2 * DORY_TURNED + DORY_SHIFTED) /* words */
+#define DORY_RECORD (3 + (DORY_TURNED ? 2 : 0) + DORY_SHIFTED) /* words */
 
 typedef struct {
   int32_t mul;
   int64_t add;
 #if DORY_TURNED
-  int32_t offset, below;
+  int32_t offset, more;
 #endif
 #if DORY_SHIFTED
   int32_t beyond;
@@ -76,10 +79,10 @@ static inline dory_channel_t dory_channel(const dory_stm32h7_requant_t *q, int32
     .add = (int64_t)((uint64_t)(uint32_t)record[2] << 32 | (uint32_t)record[1]),
 #if DORY_TURNED
     .offset = record[3],
-    .below = record[4],
+    .more = record[4],
 #endif
 #if DORY_SHIFTED
-    .beyond = record[3 + 2 * DORY_TURNED],
+    .beyond = record[DORY_RECORD - 1],
 #endif
   };
   return channel;
@@ -99,7 +102,11 @@ static inline int32_t dory_requant(const dory_stm32h7_requant_t *q, dory_channel
   DORY_KEEP(acc);
 #if DORY_TURNED
   const int32_t x = acc + channel.offset;
-  const int64_t add = channel.add + (channel.below & (x >> 31));
+#if DORY_TURNED == DORY_ABOVE
+  const int64_t add = channel.add + (uint32_t)(channel.more & ~(x >> 31));
+#else
+  const int64_t add = channel.add + (channel.more & (x >> 31));
+#endif
 #else
   const int32_t x = acc;
   const int64_t add = channel.add;

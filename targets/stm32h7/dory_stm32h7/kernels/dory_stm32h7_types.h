@@ -12,8 +12,8 @@ typedef struct {
 } dory_stm32h7_line_t;
 
 /* What happens to accumulators.
- * channels: per output channel mul, then the low and the high word of add, the offset and what is
- * added below zero (DORY_TURNED), a further shift (DORY_SHIFTED); or one such record for
+ * channels: per output channel mul, then the low and the high word of add, the offset and what
+ * is added on one side of zero (DORY_TURNED), a further shift (DORY_SHIFTED); or one such record for
  * all channels of a kernel without weights. bias: per output channel, where there is no step.
  * lo, hi: bounds of the first step, where its instance has no immediate ones. next: second step. */
 typedef struct {
