@@ -3,9 +3,10 @@
 python benchmarks/bench_m7_cycles.py [--app DIR] [--mca] [--json FILE] NETWORK...
 
 Compiles each network (a folder of the collection or of nets_tflite) for stm32h7, runs its image on
-the emulated chip, and prints per layer: instructions, cycles of the model (m7_pipeline.py), those
-that the plan estimates for computing, and their ratio. Totals add the stalls of the plan's
-transfers. --mca: llvm-mca's model of the Cortex-M7 instead of ours. Needs llvm-objdump.
+the emulated chip, and prints per layer: instructions, cycles of the model of the pipeline
+(dory_stm32h7.emulator.pipeline), those that the plan estimates for computing, and their ratio.
+Totals add the stalls of the plan's transfers. --mca: llvm-mca's model of the Cortex-M7 instead of
+ours. Needs llvm-objdump.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-import m7_pipeline
 from collection import folder_of
+from dory_stm32h7.emulator import pipeline
 
 from dory_core.api import LayerOutput, RunRequest, read_plan
 from dory_core.compiler import CompileOptions, compile_network
@@ -100,7 +101,7 @@ def mca_cycles(lines: list[str]) -> float:
         check=False,
     )
     total = re.search(r"Total Cycles:\s+(\d+)", done.stdout)
-    return int(total[1]) / 100 if total else m7_pipeline.cycles(lines)
+    return int(total[1]) / 100 if total else pipeline.cycles(lines)
 
 
 class Weights:
@@ -115,7 +116,7 @@ class Weights:
         if block not in self._known:
             start, size = block
             lines = [self._code[a] for a in range(start, start + size, 2) if a in self._code]
-            model = mca_cycles if self._mca else m7_pipeline.cycles
+            model = mca_cycles if self._mca else pipeline.cycles
             self._known[block] = len(lines), model(lines)
         return self._known[block]
 

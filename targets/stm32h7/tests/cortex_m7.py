@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import shutil
 import struct
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import dory_stm32h7
 import numpy as np
 import pytest
+from dory_stm32h7.emulator import pipeline
 
 from dory_core.testing.kernels import (
     NUMBERS,
@@ -62,10 +65,25 @@ def require(compiler: tuple[str, ...] = ZIG) -> tuple[str, ...]:
     return compiler
 
 
+def _listing(program: Path) -> dict[int, str]:
+    if shutil.which("llvm-objdump") is None:
+        return {}
+    command = ["llvm-objdump", "-d", "--no-show-raw-insn", "--mcpu=cortex-m7", str(program)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    lines = (re.match(r"^\s*([0-9a-f]+):\s+(\S.*)$", line) for line in done.stdout.splitlines())
+    return {int(m[1], 16): m[2] for m in lines if m}
+
+
+def _inside(block: tuple[int, int]) -> range:
+    return range(block[0], sum(block), 2)
+
+
 class CortexM7(Machine):
     """The kernels of several cases as Cortex-M7 code.
 
-    instructions: executed since the last :meth:`reset`.
+    instructions: executed since the last :meth:`reset`; blocks: how often each block of code was
+    entered since, by its address and its bytes. listing: the code by address, empty without
+    llvm-objdump.
     """
 
     def __init__(self, cases: Sequence[KernelCase], compiler: tuple[str, ...] = ZIG) -> None:
@@ -86,6 +104,7 @@ class CortexM7(Machine):
             done = subprocess.run(command, capture_output=True, text=True)
             assert done.returncode == 0, done.stderr[:4000]
             image = program.read_bytes()
+            self.listing = _listing(program)
         self._machine = unicorn.Uc(
             unicorn.UC_ARCH_ARM, unicorn.UC_MODE_THUMB | unicorn.UC_MODE_MCLASS
         )
@@ -94,13 +113,27 @@ class CortexM7(Machine):
             self._machine.mem_map(start, size)
         self._symbols = self._load(image)
         self.instructions = 0
+        self.blocks: Counter[tuple[int, int]] = Counter()
         self._machine.hook_add(unicorn.UC_HOOK_CODE, self._count)
+        self._machine.hook_add(unicorn.UC_HOOK_BLOCK, self._enter)
 
     def _count(self, *_: object) -> None:
         self.instructions += 1
 
+    def _enter(self, _uc: object, address: int, size: int, _data: object) -> None:
+        self.blocks[address, size] += 1
+
     def reset(self) -> None:
         self.instructions = 0
+        self.blocks.clear()
+
+    @property
+    def cycles(self) -> float:
+        """Cycles since the last reset, by the model of the pipeline."""
+        return sum(
+            count * pipeline.cycles([self.listing[a] for a in _inside(block) if a in self.listing])
+            for block, count in self.blocks.items()
+        )
 
     def _load(self, image: bytes) -> dict[str, int]:
         """Load the segments of a 32-bit ELF file; return the addresses of its symbols."""

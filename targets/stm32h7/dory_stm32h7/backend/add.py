@@ -27,7 +27,7 @@ from dory_stm32h7.backend.instance import (
     tile_arguments,
     type_macros,
 )
-from dory_stm32h7.backend.weighted import output_instructions
+from dory_stm32h7.backend.weighted import output_extra
 
 _OPERANDS = ("u8", "i8", "u16", "i16")
 
@@ -43,15 +43,6 @@ class Operand:
     def token(self) -> str:
         """The part of an instance's name."""
         return self.form.removeprefix("DORY_").lower()
-
-    @property
-    def instructions(self) -> int:
-        """Instructions per element."""
-        return {
-            "DORY_AS_IS": 0,
-            "DORY_SCALED": costs.ADD_SCALED,
-            "DORY_CLIPPED": costs.ADD_SCALED + costs.ADD_CLIPPED,
-        }[self.form]
 
 
 class AddKernel(InstanceKernel):
@@ -79,10 +70,12 @@ class AddKernel(InstanceKernel):
             return Rejection("no 32-bit numbers have exactly the values of an operand's step")
         return rejection
 
-    def instructions(self, layer: Layer, tile: Tile) -> Number:
+    def tenths(self, layer: Layer, tile: Tile) -> Number:
         """Elements."""
-        element = costs.ADD_ELEMENT + output_instructions(epilogue(layer))
-        element += sum(o.instructions for o in _operands(layer) if o is not None)
+        element = costs.ADD_ELEMENT + output_extra(epilogue(layer))
+        forms = [o.form for o in _operands(layer) if o is not None and o.form != "DORY_AS_IS"]
+        element += (0, costs.ADD_SCALED, costs.ADD_SCALED_BOTH)[len(forms)]
+        element += costs.ADD_CLIPPED * forms.count("DORY_CLIPPED")
         return costs.CALL + tile.h * tile.w * tile.c_out * element
 
     def symbol(self, layer: Layer) -> str:

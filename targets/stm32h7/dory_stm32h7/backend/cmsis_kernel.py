@@ -146,7 +146,7 @@ class CmsisKernel(CountedKernel):
 
     def copy_instructions(self, layer: Layer, tile: Tile) -> Number:
         """Return the instructions that turn bits of input and output."""
-        count = costs.CALL + costs.CMSIS_TURN * self.copied_bytes(layer, tile) // 4
+        count = costs.CMSIS_CALL + costs.CMSIS_TURN * self.copied_bytes(layer, tile) // 4
         if turned(layer.output):
             count = count + costs.CMSIS_TURN * tile.h * tile.w * tile.c_out // 4
         return count

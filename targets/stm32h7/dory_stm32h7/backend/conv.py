@@ -24,10 +24,13 @@ from dory_stm32h7.backend.instance import step_arguments, tile_arguments
 from dory_stm32h7.backend.weighted import (
     WeightedKernel,
     interleaved,
-    output_instructions,
+    output_extra,
     vectors,
     weight_bits,
 )
+
+# Vectors of four from which the assembly computes pairs of channels (DORY_LEAST_VECTORS).
+_LEAST_VECTORS = 3
 
 
 class ConvKernel(WeightedKernel, MemoryAccesses):
@@ -74,26 +77,33 @@ class ConvKernel(WeightedKernel, MemoryAccesses):
         )
         return self.block(layer, c_out, data)
 
-    def instructions(self, layer: Layer, tile: Tile) -> Number:
+    def tenths(self, layer: Layer, tile: Tile) -> Number:
         """Filling columns, blocks, and the rows and pixels that no block takes."""
         conv = layer.conv
         length = int(vectors(_fan_in(layer)))
-        output = output_instructions(epilogue(layer))
-        block = costs.BLOCK_VECTOR * length + costs.BLOCK + 4 * output
-        single = costs.SINGLE_VECTOR * length + costs.SINGLE + output
+        turned, extra = epilogue(layer).turned, output_extra(epilogue(layer))
+        if _in_assembly(layer) and length >= _LEAST_VECTORS:
+            block = costs.BLOCK_VECTOR * (length // 4 * 4) + costs.BLOCK_REST * (length % 4)
+            block += costs.BLOCK + costs.BLOCK_TURNED * turned
+        else:
+            block = costs.BLOCK_C_VECTOR * length + costs.BLOCK_C
+            block += costs.BLOCK_C_TURNED * turned + 4 * extra
+        single = costs.SINGLE_VECTOR * length + costs.SINGLE
+        single += costs.SINGLE_TURNED * turned + extra
         group = layer.output.channels // conv.groups if conv.groups > 1 else tile.c_out
-        column = costs.PIXEL + costs.TEN_WIDENED * 4 * length // 10
+        column = costs.PIXEL + costs.WIDENED * 4 * length
         if conv.window.kernel != (1, 1):
             merged = conv.groups == 1 and conv.window.dilations[1] == 1
             runs = conv.window.kernel[0] * (1 if merged else conv.window.kernel[1])
             column += (costs.RUN_COPIED if _odd_runs(layer) else costs.RUN) * runs
         if _odd_runs(layer):
-            column += costs.TEN_COPIED * 4 * length // 10
+            column += costs.COPIED * 4 * length
         pair = 2 * column + group // 2 * block + group % 2 * 2 * single
         last = column + group * single
         pixels = tile.h * tile.w
         groups = tile.c_out // group if conv.groups > 1 else 1
-        return costs.CALL + groups * (pixels // 2 * pair + pixels % 2 * last)
+        each = costs.CONV_GROUP + pixels // 2 * pair + pixels % 2 * last
+        return costs.CALL + groups * each
 
     def accesses(self, layer: Layer, tile: Tile, line_bytes: int) -> tuple[Access, ...]:
         """Columns of two pixels, then all weights."""

@@ -23,7 +23,7 @@ from dory_stm32h7 import calibration as costs
 from dory_stm32h7.backend.accesses import channel_blocks
 from dory_stm32h7.backend.epilogue import epilogue
 from dory_stm32h7.backend.instance import BYTES, step_arguments, tile_arguments
-from dory_stm32h7.backend.weighted import WeightedKernel, in_fours, output_instructions, weight_bits
+from dory_stm32h7.backend.weighted import WeightedKernel, in_fours, output_extra, weight_bits
 
 
 class DepthwiseKernel(WeightedKernel, MemoryAccesses):
@@ -62,12 +62,12 @@ class DepthwiseKernel(WeightedKernel, MemoryAccesses):
         fours = (in_fours(rows[c : c + 4].T, bits).tobytes() for c in starts)
         return self.block(layer, c_out, b"".join(fours))
 
-    def instructions(self, layer: Layer, tile: Tile) -> Number:
+    def tenths(self, layer: Layer, tile: Tile) -> Number:
         """Rows of pixels, those at borders apart; fewer than four channels one by one."""
         window = layer.window
         _, kernel_w = window.kernel
         taps = window.taps
-        output = output_instructions(epilogue(layer))
+        output = output_extra(epilogue(layer)) + costs.DEPTHWISE_TURNED * epilogue(layer).turned
         pixel = costs.DEPTHWISE_PIXEL + 4 * output + costs.DEPTHWISE_TAP * taps
         border = costs.DEPTHWISE_BORDER + 4 * output + costs.DEPTHWISE_TAP * taps
         reach = (kernel_w - 1) * window.dilations[1] + 1
@@ -76,9 +76,8 @@ class DepthwiseKernel(WeightedKernel, MemoryAccesses):
         row = costs.DEPTHWISE_ROW + (tile.w - at_border) * pixel + at_border * border
         blocks = tile.c_out // 4 + minimum(tile.c_out % 4, 1) * minimum(tile.c_out // 4, 1)
         narrow = maximum(4 - tile.c_out, 0) * minimum(tile.c_out, 3) * tile.h * tile.w
-        return (
-            costs.CALL + blocks * tile.h * row + narrow * (taps * costs.DEPTHWISE_NARROW + output)
-        )
+        one = taps * costs.DEPTHWISE_NARROW + costs.DEPTHWISE_NARROW_OUTPUT + output
+        return costs.CALL + blocks * tile.h * row + narrow * one
 
     def accesses(self, layer: Layer, tile: Tile, line_bytes: int) -> tuple[Access, ...]:
         """The whole image for every four channels."""

@@ -18,6 +18,7 @@ from dory_core.api import (
     StructValue,
     Tensor,
     Tile,
+    ceil_div,
     ops,
 )
 from dory_stm32h7 import calibration
@@ -52,11 +53,19 @@ class CountedKernel(Kernel):
         return self.instructions(layer, tile) * calibration.CPI_HUNDREDTHS // 100
 
 
-class InstanceKernel(CountedKernel):
+class InstanceKernel(Kernel):
     """A kernel whose C is an instance of the template ``template``, ``dory_stm32h7_*_impl.h``."""
 
     template: str
     features = frozenset({TWO_ADDENDS, TURN})
+
+    @abstractmethod
+    def tenths(self, layer: Layer, tile: Tile) -> Number:
+        """Return the tenths of cycles of one call on ``tile``."""
+
+    def cycles(self, layer: Layer, tile: Tile) -> Number:
+        """Return the cycles of one call on ``tile``."""
+        return ceil_div(self.tenths(layer, tile), 10)
 
     def headers(self, layer: Layer) -> tuple[str, ...]:
         """The header of the instance."""

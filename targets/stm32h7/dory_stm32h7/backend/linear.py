@@ -21,7 +21,7 @@ from dory_stm32h7.backend.instance import tile_arguments
 from dory_stm32h7.backend.weighted import (
     WeightedKernel,
     interleaved,
-    output_instructions,
+    output_extra,
     vectors,
     weight_bits,
 )
@@ -51,12 +51,12 @@ class LinearKernel(WeightedKernel, MemoryAccesses):
         rows = layer.linear.weights.values[slice(*c_out)]
         return self.block(layer, c_out, interleaved(rows, 4, weight_bits(layer)))
 
-    def instructions(self, layer: Layer, tile: Tile) -> Number:
+    def tenths(self, layer: Layer, tile: Tile) -> Number:
         """Outputs in fours, then one by one."""
         length = int(vectors(layer.inputs[0].elements))
-        output = output_instructions(epilogue(layer))
-        four = costs.LINEAR_ENTRY + costs.LINEAR_FOUR * length + 4 * output
-        one = costs.LINEAR_ENTRY + costs.LINEAR_ONE * length + output
+        output = output_extra(epilogue(layer)) + costs.LINEAR_TURNED * epilogue(layer).turned
+        four = costs.LINEAR_FOUR * length + costs.LINEAR_FOUR_OUTPUTS + 4 * output
+        one = costs.LINEAR_ONE * length + costs.LINEAR_ONE_OUTPUT + output
         return costs.CALL + tile.c_out // 4 * four + tile.c_out % 4 * one
 
     def accesses(self, layer: Layer, tile: Tile, line_bytes: int) -> tuple[Access, ...]:

@@ -38,7 +38,7 @@ class MoveKernel(InstanceKernel):
             return Rejection(f"its input is {x.type_name}, its output {y.type_name}")
         return reject_type(x, "input", BYTES)
 
-    def instructions(self, layer: Layer, tile: Tile) -> Number:
+    def tenths(self, layer: Layer, tile: Tile) -> Number:
         """Rows as one run each, else pixels."""
         if _whole_rows(layer):
             run = costs.MOVE_RUN + ceil_div(tile.w * tile.c_out, 16) * costs.MOVE_16

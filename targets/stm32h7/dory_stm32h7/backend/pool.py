@@ -27,7 +27,7 @@ from dory_stm32h7.backend.instance import (
     tile_arguments,
     type_macros,
 )
-from dory_stm32h7.backend.weighted import output_instructions
+from dory_stm32h7.backend.weighted import output_extra
 
 _TILE = ("x", "y", "x_h", "x_w", "y_h", "y_w", "y_c", "pad_top", "pad_left")
 
@@ -43,7 +43,7 @@ class MaxPoolKernel(InstanceKernel, MemoryAccesses):
         """Any window; the maximum is stored as it is."""
         return reject_maximum(layer) or reject_type(layer.inputs[0], "input", BYTES)
 
-    def instructions(self, layer: Layer, tile: Tile) -> Number:
+    def tenths(self, layer: Layer, tile: Tile) -> Number:
         """Taps of four channels, and of the channels that are left."""
         taps = layer.window.taps
         four = costs.POOL_FOUR + taps * costs.MAXPOOL_TAP
@@ -93,9 +93,9 @@ class AvgPoolKernel(InstanceKernel, MemoryAccesses):
             or reject_epilogue(layer)
         )
 
-    def instructions(self, layer: Layer, tile: Tile) -> Number:
+    def tenths(self, layer: Layer, tile: Tile) -> Number:
         """Taps of four channels, and of the channels that are left."""
-        taps, output = layer.window.taps, output_instructions(epilogue(layer))
+        taps, output = layer.window.taps, costs.POOL_OUTPUT + output_extra(epilogue(layer))
         four = costs.POOL_FOUR + taps * costs.AVGPOOL_TAP + 4 * output
         one = costs.POOL_FOUR + taps * costs.POOL_NARROW + output
         pixel = costs.POOL_PIXEL + tile.c_out // 4 * four + tile.c_out % 4 * one

@@ -106,13 +106,12 @@ class WeightedKernel(InstanceKernel):
         return f"{x}{weights}_{y}{epilogue(layer).suffix}"
 
 
-def output_instructions(chosen: Epilogue) -> int:
-    """Return what an output takes after its accumulator."""
-    count = costs.OUTPUT
+def output_extra(chosen: Epilogue) -> int:
+    """Return the tenths of cycles of an output beyond one step, a shift of 32, immediate bounds."""
+    count = 0
     if chosen.steps:
         count += costs.SHIFT_EXTRA * (chosen.steps[0].shift != 32)
         count += costs.BOUNDS_EXTRA * (chosen.clip[0] == "BOUNDS")
-        count += costs.TURNED_EXTRA * chosen.turned
         count += costs.SHIFTED_EXTRA * chosen.shifted
         count += costs.SECOND * (len(chosen.steps) - 1)
     return count

@@ -61,6 +61,10 @@ def _registers(text: str) -> list[str]:
     return _REGISTER.findall(text)
 
 
+def _all(operands: list[list[str]]) -> list[str]:
+    return [register for operand in operands for register in operand]
+
+
 def parse(line: str) -> Instruction:
     """Return an instruction of a disassembly: ``smlad r3, r9, r11, r3``."""
     text = re.sub(r"<.*>", "", line.replace("\t", " ")).strip()
@@ -130,15 +134,15 @@ def _product(one: Instruction, name: str, operands: list[str]) -> None:
     elif re.match(r"^(smla|mla|mls|smmla|smlsd)", name):
         one.results, one.sources, one.accumulator = r[0], r[1] + r[2], r[3]
     else:
-        one.results, one.sources = r[0], sum(r[1:], []) or r[0]
+        one.results, one.sources = r[0], _all(r[1:]) or r[0]
 
 
 def _plain(one: Instruction, name: str, rest: str, operands: list[str]) -> None:
     r = [_registers(o) for o in operands]
     if name in _COMPARE:
-        one.sets_flags, one.sources = True, sum(r, [])
+        one.sets_flags, one.sources = True, _all(r)
     else:
-        one.results, one.sources = r[0], sum(r[1:], [])
+        one.results, one.sources = r[0], _all(r[1:])
         one.sets_flags = name.endswith("s")
         if len(operands) == 2 and _TWO_OPERANDS.match(name):
             one.sources = r[0] + r[1]
