@@ -64,10 +64,11 @@ _HEAD = """\
 Written by `python benchmarks/bench_mlperf.py`. The four reference models of MLPerf Tiny as int8
 `.tflite` files; every layer of the applications equals TensorFlow Lite Micro. Cycles, latency and
 energy are the plan's estimates at the default operating point of the target; those of stm32h7
-follow a model of its pipeline, no chip has confirmed them. MAC are those that are computed: channels that cannot change are removed. "below" is the level below L2: RAM beside
-the chip for gap8, flash for stm32h7. Published results are those of MLPerf Tiny v1.0 (GAP9), v1.1
-(Plumerai, Bosch) and v1.2 (X-CUBE-AI), measured on chips; cycles are the clock divided by
-inferences per second.
+follow a model of its pipeline, no chip has confirmed them. MAC are those that are computed:
+channels that cannot change are removed. "below" is the level below L2: RAM beside the chip for
+gap8, flash for stm32h7. Published results are those of MLPerf Tiny v1.0 (GAP9), v1.1 (Plumerai,
+Bosch) and v1.2 (X-CUBE-AI), measured on chips; cycles are the clock divided by inferences per
+second.
 
 | model | target | MAC computed | cycles | MAC/cycle | latency | energy | L1 | L2 | below |
 | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |

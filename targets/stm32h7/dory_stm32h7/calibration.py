@@ -119,8 +119,9 @@ ADD_CLIPPED = 30
 # Slices and padding: a run of bytes, 16 of them.
 MOVE_RUN = 400
 MOVE_16 = 70
-# CMSIS-NN: instructions of a call; per hundred multiplications, by function; per output; per element
-# of a column and per tap that is copied into it; per tap of a maximum; per word whose bits turn over.
+# CMSIS-NN: instructions of a call; per hundred multiplications, by function; per output; per
+# element of a column and per tap that is copied into it; per tap of a maximum; per word whose bits
+# turn over.
 CMSIS_CALL = 60
 CMSIS_CONV = 165
 CMSIS_POINTWISE = 165
