@@ -127,6 +127,10 @@ class AccessCounter:
             add_hook(engine, kinds, "accesses.c", "dory_count_access", self._state)
         )
 
+    def empty_cache(self) -> None:
+        """Forget all lines that the cache holds."""
+        self._tags[:] = 0
+
     def counts(self) -> dict[str, MemoryAccesses]:
         """Return what was counted so far, by the name of the memory."""
         found = zip(self._names, self._state.memory, strict=False)
