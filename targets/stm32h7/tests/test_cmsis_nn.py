@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import cortex_m7
@@ -21,15 +22,33 @@ from dory_stm32h7.backend.cmsis import (
     cmsis_kernels,
 )
 from dory_stm32h7.backend.cmsis_library import CmsisNn, find_cmsis_nn
+from dory_stm32h7.backend.cmsis_parameters import Parameters, find_native, rounded_twice
 from image import L1_BYTES, compiled, require_emulator, run_image
 from stm32h7_layers import SPACE
 
-from dory_core.api import Array, Layer, Requant, UsageError, load_plugins, ops, requant
-from dory_core.testing import accumulator_bounds, make_tile, reference, run_application
+from dory_core.api import (
+    Array,
+    Layer,
+    Rejection,
+    Requant,
+    UsageError,
+    load_plugins,
+    ops,
+    requant,
+)
+from dory_core.testing import (
+    CompileOptions,
+    accumulator_bounds,
+    compile_network,
+    make_tile,
+    reference,
+    run_application,
+)
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.graphs import GraphBuilder
 from dory_core.testing.kernels import HostLibrary, KernelCase, alone, make_case, typed, whole_case
 from dory_core.testing.random_layers import RandomLayers
+from tests.nets import tflite_net
 
 KINDS = ("conv", "grouped", "pointwise", "depthwise", "linear", "maxpool")
 SAME = ops.Window(kernel=(3, 3), pads=(1, 1, 1, 1))
@@ -102,7 +121,10 @@ def test_sources_follow_calls_and_stay_untouched(tmp_path: Path) -> None:
     (root / "Source" / "arm_max_pool_s8.c").write_text(first)
     (root / "Source" / "helpers.c").write_text("int arm_helper(void)\n{\n  return 0;\n}\n")
     (root / "Source" / "arm_other.c").write_text("int arm_other(void)\n{\n  return 1;\n}\n")
-    files = {f.path: f.content for f in CmsisNn(root).application_files("arm_max_pool_s8")}
+    files = {
+        f.path: f.content
+        for f in CmsisNn(root).application_files("arm_max_pool_s8", "arm_max_pool_s8", False)
+    }
     external = "kernels/external"
     assert files[f"{external}/cmsis-nn/Source/arm_max_pool_s8.c"] == first
     assert f"{external}/cmsis-nn/Source/helpers.c" in files
@@ -180,6 +202,209 @@ def test_parameters_are_a_bias_a_multiplier_and_a_rest_below_it(tmp_path: Path) 
         acc = np.arange(lowest[c], highest[c] + 1).astype(object)
         got = np.clip(((acc + bias[c]) * mul[c] + rest[c]) >> 32, 0, 255)
         assert (got == np.clip((acc * step.mul[c] + step.add[c]) // step.div, 0, 255)).all()
+
+
+def _tflm_step(
+    channels: int, reach: int, zero_point: int, bounds: tuple[int, int], seed: int = 0
+) -> tuple[Requant, list[tuple[int, int]]]:
+    """Return a requantisation with two roundings, ties away, and (mantissa, shift) of each channel.
+
+    The closed form: the addend depends on the sign of the accumulator.
+    """
+    random = np.random.default_rng(seed)
+    size = max(1, reach // 200).bit_length()
+    pairs = [(int(random.integers(1 << 30, 1 << 31)), 1 - size) for _ in range(channels)]
+    forms = []
+    for mantissa, shift in pairs:
+        right = -shift
+        half = 1 << (30 + right) if right else 0
+        zero = zero_point << (31 + right)
+        away = (1 << 30) if right else 0
+        start = half if right else 1 << 30
+        forms.append((mantissa, start + away + zero, start - away + zero, 31 + right))
+    (bits,) = {form[3] for form in forms}
+    muls, adds, lows = ([form[k] for form in forms] for k in range(3))
+    return requant(muls, adds, 1 << bits, *bounds, add_negative=lows), pairs
+
+
+def _tflm_layer(
+    kind: str, seed: int, zero_point: int = -7, bounds: tuple[int, int] = (-128, 127)
+) -> Layer:
+    """Return a layer of signed bytes as TensorFlow Lite Micro computes it."""
+    random = np.random.default_rng(seed)
+    c_in, c_out = int(random.integers(1, 20)), int(random.integers(1, 20))
+    height, width = (int(n) for n in random.integers(4, 9, 2))
+    pad = int(random.choice([-128, -5, 0, 3, 127]))
+    if kind == "linear":
+        shape: tuple[int, ...] = (c_out, c_in)
+        fields: dict[str, object] = {}
+        image = (c_in, 1, 1)
+    else:
+        own = kind == "depthwise"
+        c_out = c_in if own else c_out
+        kernel = (1, 1) if kind == "pointwise" else tuple(int(n) for n in random.integers(1, 4, 2))
+        if own and seed % 2:
+            kernel = (3, 3)
+        pads = tuple(int(random.integers(0, k)) for k in (*kernel, *kernel))
+        window = ops.Window(kernel=kernel, pads=pads, pad_value=pad)
+        shape = (c_out, 1 if own else c_in, *kernel)
+        fields = {"window": window, "groups": c_in if own else 1}
+        image = (c_in, height, width)
+    weights = random.integers(-128, 128, shape)
+    step, _ = _tflm_step(c_out, int(np.prod(shape[1:])) * 128 * 100, zero_point, bounds, seed)
+    op = alone(
+        ops.Linear if kind == "linear" else ops.Conv,
+        weights=Array(weights),
+        bias=Array(random.integers(-3000, 3000, c_out)),
+        requants=(step,),
+        **fields,
+    )
+    layer = typed(op, (*image, -128, 127))
+    return replace(layer, output=replace(layer.output, scale=0.5, zero_point=zero_point))
+
+
+def _requantize_as_in_c(value: int, mantissa: int, shift: int) -> int:
+    """arm_nn_requantize of arm_nnsupportfunctions.h, word for word in Python integers."""
+    product = (value << max(shift, 0)) * mantissa + (1 << 30)
+    result, exponent = product >> 31, max(-shift, 0)
+    mask = (1 << exponent) - 1
+    remainder, result_threshold = mask & result, mask >> 1
+    result_threshold += result < 0
+    return (result >> exponent) + (remainder > result_threshold)
+
+
+@pytest.mark.parametrize("kind", ["conv", "pointwise", "depthwise", "linear"])
+def test_native_parameters_give_the_network_for_every_accumulator(kind: str) -> None:
+    for seed in range(6):
+        layer = _tflm_layer(kind, seed)
+        found = find_native(layer)
+        assert isinstance(found, Parameters) and found.mul is not None and found.rest is not None
+        step = layer.op.requants[0]
+        lowest, highest = accumulator_bounds(layer.op, layer.inputs)
+        for c in range(layer.output.channels):
+            for acc in range(int(lowest[c]), int(highest[c]) + 1, 997):
+                got = _requantize_as_in_c(acc, int(found.mul[c]), int(found.rest[c]))
+                assert min(max(got - 7, -128), 127) == step.scalar(acc, c)
+
+
+def test_native_multipliers_are_those_of_the_file() -> None:
+    layer = _tflm_layer("conv", 4)
+    reach = int(np.prod(layer.conv.weights.shape[1:])) * 128 * 100
+    _, pairs = _tflm_step(layer.output.channels, reach, -7, (-128, 127), 4)
+    found = find_native(layer)
+    assert isinstance(found, Parameters) and found.mul is not None and found.rest is not None
+    assert list(zip(found.mul.tolist(), found.rest.tolist(), strict=True)) == pairs
+
+
+def test_every_accumulator_of_every_channel_of_one_layer_is_equal() -> None:
+    layer = _tflm_layer("depthwise", 1)
+    found, step = find_native(layer), layer.op.requants[0]
+    assert isinstance(found, Parameters) and found.mul is not None and found.rest is not None
+    acc = np.arange(layer.ranges.acc_lo, layer.ranges.acc_hi + 1)
+    both = np.broadcast_to(acc, (layer.output.channels, len(acc)))
+    got = rounded_twice(both, found.mul[:, None], found.rest[:, None]) - 7
+    assert np.array_equal(np.clip(got, -128, 127), step.apply(both))
+
+
+def test_other_roundings_are_not_taken_for_the_library_s_own() -> None:
+    layer = _tflm_layer("conv", 2)
+    step = layer.op.requants[0]
+    up = requant(step.mul, step.add, step.div, step.lo, step.hi)
+    for wrong in (
+        up,
+        requant(step.mul, [a + step.div // 64 for a in step.add], step.div, -128, 127),
+    ):
+        other = replace(layer, op=replace(layer.op, requants=(wrong,)))
+        assert isinstance(find_native(other), Rejection)
+    unscaled = replace(layer, output=replace(layer.output, scale=None))
+    assert isinstance(find_native(unscaled), Rejection)
+
+
+def test_roundings_that_a_relu_hides_are_taken() -> None:
+    layer = _tflm_layer("conv", 2, zero_point=-128, bounds=(-128, 127))
+    step = layer.op.requants[0]
+    plain = requant(step.mul, step.add, step.div, -128, 127)
+    assert isinstance(
+        find_native(replace(layer, op=replace(layer.op, requants=(plain,)))), Parameters
+    )
+
+
+def test_channels_that_are_constant_and_huge_biases_are_taken() -> None:
+    layer = _tflm_layer("conv", 4)
+    step, channels = layer.op.requants[0], layer.output.channels
+    assert step.add_negative is not None
+    parts = (step.mul, step.add, step.add_negative)
+    mul, add, low = (list(part * (channels // len(part))) for part in parts)
+    mul[0], add[0], low[0] = 0, -7 * step.div, -7 * step.div
+    bias = np.zeros(channels, np.int64)
+    bias[1] = -(1 << 30)  # it is clipped, whatever the input
+    steps = (requant(mul, add, step.div, -128, 127, add_negative=low),)
+    op = replace(layer.conv, bias=Array(bias), requants=steps)
+    shape = layer.inputs[0].shape
+    other = typed(op, (*shape, -128, 127))
+    other = replace(other, output=replace(other.output, scale=0.5, zero_point=-7))
+    found = find_native(other)
+    assert isinstance(found, Parameters) and found.mul is not None
+    assert found.mul[0] == 0 and (found.mul[1:] >= 1 << 30).all()
+
+
+def _native_cases(library: CmsisNn, seeds: range) -> list[KernelCase]:
+    random, cases = np.random.default_rng(5), []
+    for kind in ("conv", "pointwise", "depthwise", "linear"):
+        for seed in seeds:
+            layer = _tflm_layer(kind, seed)
+            taken = [k for k in cmsis_kernels(library) if k.accepts(layer) is None]
+            assert taken[0].name.endswith("_tflm")
+            cases += [make_case(k, layer, random) for k in taken if k.name.endswith("_tflm")]
+    return cases
+
+
+def test_native_tiles_equal_the_reference(library: CmsisNn) -> None:
+    HostLibrary(_native_cases(library, range(8))).check()
+
+
+@pytest.mark.parametrize("compiler", [cortex_m7.ZIG, cortex_m7.GCC], ids=["ziglang", "gcc"])
+def test_native_code_of_the_chip_equals_the_reference(
+    compiler: tuple[str, ...], library: CmsisNn
+) -> None:
+    cortex_m7.require(compiler)
+    CortexM7(_native_cases(library, range(20, 26)), compiler).check()
+
+
+def test_both_forms_of_the_library_are_in_one_program(library: CmsisNn) -> None:
+    native = _native_cases(library, range(2))
+    HostLibrary([*native, *_cases(library, "conv", 3, 3), *_cases(library, "linear", 3, 3)]).check()
+
+
+NATIVE = ("mlperf_kws_ref_model", "tflm_micro_speech")
+LARGER = ("mlperf_pretrainedResnet_quant", "mlperf_ad01_int8", "mlperf_vww_96_int8", "mcunet_vww")
+
+
+@pytest.mark.parametrize(
+    "name", [*NATIVE, *(pytest.param(name, marks=pytest.mark.slow) for name in LARGER)]
+)
+def test_tflite_networks_run_on_the_library_as_it_is(
+    name: str, library: CmsisNn, tmp_path: Path
+) -> None:
+    plugins, net = load_plugins(), tflite_net(name)
+    options = CompileOptions(
+        net.path,
+        "stm32h7",
+        "tflite",
+        tmp_path / "app",
+        golden=(net.golden,),
+        settings={"kernels": f"cmsis-nn={library.root}"},
+    )
+    result = compile_network(options, plugins)
+    assert result.golden_exact
+    steps = result.plan.steps
+    weighted = [s.kernel.name for s in steps if isinstance(s.layer.op, (ops.Conv, ops.Linear))]
+    assert weighted and all(kernel.endswith("_tflm") for kernel in weighted)
+    includes = [p.read_text() for p in (tmp_path / "app/kernels/external").glob("*.c")]
+    assert not any("dory_cmsis_nn_requantize.h" in text for text in includes)
+    assert run_application(tmp_path / "app", plugins=plugins, runner="host", dma="late").exact
+    require_emulator()
+    run_image(tmp_path / "app", plugins)
 
 
 def _cases(library: CmsisNn, kind: str, seed: int, count: int) -> list[KernelCase]:

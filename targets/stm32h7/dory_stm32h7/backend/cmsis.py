@@ -1,4 +1,8 @@
-"""The kernels of CMSIS-NN, exact: requantisation is replaced and its parameters are proven."""
+"""The kernels of CMSIS-NN, exact, with proven parameters, each with weights in two forms.
+
+One is the library as it is, whose requantisation is that of TensorFlow Lite Micro; in the other one
+requantisation is replaced, for all other networks.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dory_core.api import (
+    PAD_VALUE,
+    TWO_ADDENDS,
     Access,
     Kernel,
     Layer,
@@ -30,14 +36,21 @@ from dory_stm32h7.backend.accesses import (
 )
 from dory_stm32h7.backend.cmsis_kernel import CmsisKernel, WeightedCmsisKernel
 from dory_stm32h7.backend.cmsis_library import CmsisNn
-from dory_stm32h7.backend.cmsis_parameters import taps_of, turned, weights_of
+from dory_stm32h7.backend.cmsis_parameters import (
+    Parameters,
+    find_parameters,
+    taps_of,
+    turned,
+    weights_of,
+)
 
 
 class CmsisConv(WeightedCmsisKernel, MemoryAccesses):
     """Convolution with any filter and groups."""
 
-    name = "arm_convolve_s8"
+    name = function = "arm_convolve_s8"
     summary = "CMSIS-NN: convolution"
+    features = frozenset({PAD_VALUE})
     hundredths = costs.CMSIS_CONV
 
     def accepts(self, layer: Layer) -> Rejection | None:
@@ -74,7 +87,7 @@ class CmsisConv(WeightedCmsisKernel, MemoryAccesses):
 class CmsisPointwise(WeightedCmsisKernel, MemoryAccesses):
     """1x1 convolution; the copy of the input leaves out pixels that strides skip."""
 
-    name = "arm_convolve_1x1_s8_fast"
+    name = function = "arm_convolve_1x1_s8_fast"
     summary = "CMSIS-NN: 1x1 convolution"
     hundredths = costs.CMSIS_POINTWISE
 
@@ -108,6 +121,8 @@ class CmsisPointwise(WeightedCmsisKernel, MemoryAccesses):
 
 
 class _Depthwise(WeightedCmsisKernel, MemoryAccesses):
+    features = frozenset({PAD_VALUE})
+
     def accepts(self, layer: Layer) -> Rejection | None:
         """One filter per channel, no dilation."""
         conv = layer.op
@@ -136,7 +151,7 @@ class _Depthwise(WeightedCmsisKernel, MemoryAccesses):
 class CmsisDepthwise3x3(_Depthwise):
     """Depthwise convolution with filters of 3x3."""
 
-    name = "arm_depthwise_conv_3x3_s8"
+    name = function = "arm_depthwise_conv_3x3_s8"
     summary = "CMSIS-NN: depthwise convolution with 3x3 filters"
     hundredths = costs.CMSIS_DEPTHWISE_3X3
 
@@ -152,7 +167,7 @@ class CmsisDepthwise3x3(_Depthwise):
 class CmsisDepthwise(_Depthwise):
     """Depthwise convolution with filters of any size."""
 
-    name = "arm_depthwise_conv_s8_opt"
+    name = function = "arm_depthwise_conv_s8_opt"
     summary = "CMSIS-NN: depthwise convolution"
     hundredths = costs.CMSIS_DEPTHWISE
 
@@ -168,7 +183,7 @@ class CmsisDepthwise(_Depthwise):
 class CmsisLinear(WeightedCmsisKernel, MemoryAccesses):
     """Fully connected layer."""
 
-    name = "arm_fully_connected_per_channel_s8"
+    name = function = "arm_fully_connected_per_channel_s8"
     summary = "CMSIS-NN: fully connected layer"
     hundredths = costs.CMSIS_LINEAR
 
@@ -186,8 +201,9 @@ class CmsisLinear(WeightedCmsisKernel, MemoryAccesses):
 class CmsisLogits(CmsisKernel, MemoryAccesses):
     """Fully connected layer with 32-bit outputs."""
 
-    name = "arm_nn_mat_mult_nt_t_s8_s32"
+    name = function = "arm_nn_mat_mult_nt_t_s8_s32"
     summary = "CMSIS-NN: fully connected layer with 32-bit outputs"
+    native = True  # it has no requantisation
 
     def accepts(self, layer: Layer) -> Rejection | None:
         """No requantisation."""
@@ -200,6 +216,10 @@ class CmsisLogits(CmsisKernel, MemoryAccesses):
         if weights.min() < -128 or weights.max() > 127:
             return Rejection("its weights exceed 8 bits")
         return self.reject_types(layer, ("i32",))
+
+    def parameters(self, layer: Layer) -> Parameters | Rejection | None:
+        """The bias alone."""
+        return find_parameters(layer)
 
     def accesses(self, layer: Layer, tile: Tile, line_bytes: int) -> tuple[Access, ...]:
         """All inputs for every output."""
@@ -215,8 +235,9 @@ class CmsisLogits(CmsisKernel, MemoryAccesses):
 class CmsisMaxPool(CmsisKernel, MemoryAccesses):
     """Maximum pooling."""
 
-    name = "arm_max_pool_s8"
+    name = function = "arm_max_pool_s8"
     summary = "CMSIS-NN: maximum pooling"
+    native = True  # it has no requantisation
 
     def accepts(self, layer: Layer) -> Rejection | None:
         """Any window without dilation."""
@@ -249,9 +270,56 @@ class CmsisMaxPool(CmsisKernel, MemoryAccesses):
         return self.copy_instructions(layer, tile) + taps * costs.CMSIS_MAXPOOL_TAP
 
 
+class _Native(WeightedCmsisKernel):
+    """The library as it is: its requantisation is that of TensorFlow Lite Micro."""
+
+    native = True
+    features = frozenset({PAD_VALUE, TWO_ADDENDS})
+
+
+class NativePointwise(_Native, CmsisPointwise):
+    """1x1 convolution with the library's own requantisation."""
+
+    name = "arm_convolve_1x1_s8_fast_tflm"
+    summary = "CMSIS-NN as it is: 1x1 convolution"
+
+
+class NativeConv(_Native, CmsisConv):
+    """Convolution with the library's own requantisation."""
+
+    name = "arm_convolve_s8_tflm"
+    summary = "CMSIS-NN as it is: convolution"
+
+
+class NativeDepthwise3x3(_Native, CmsisDepthwise3x3):
+    """Depthwise convolution with filters of 3x3 and the library's own requantisation."""
+
+    name = "arm_depthwise_conv_3x3_s8_tflm"
+    summary = "CMSIS-NN as it is: depthwise convolution with 3x3 filters"
+
+
+class NativeDepthwise(_Native, CmsisDepthwise):
+    """Depthwise convolution with the library's own requantisation."""
+
+    name = "arm_depthwise_conv_s8_opt_tflm"
+    summary = "CMSIS-NN as it is: depthwise convolution"
+
+
+class NativeLinear(_Native, CmsisLinear):
+    """Fully connected layer with the library's own requantisation."""
+
+    name = "arm_fully_connected_per_channel_s8_tflm"
+    summary = "CMSIS-NN as it is: fully connected layer"
+
+
 def cmsis_kernels(library: CmsisNn) -> list[Kernel]:
-    """Return the kernels of CMSIS-NN, the more special ones first."""
+    """Return the kernels of CMSIS-NN: as they are first, the more special ones first."""
     return [
+        NativePointwise(library),
+        NativeConv(library),
+        NativeDepthwise3x3(library),
+        NativeDepthwise(library),
+        NativeLinear(library),
         CmsisPointwise(library),
         CmsisConv(library),
         CmsisDepthwise3x3(library),

@@ -24,7 +24,8 @@ from dory_core.api import (
 from dory_stm32h7 import calibration as costs
 from dory_stm32h7.backend.cmsis_library import CmsisNn
 from dory_stm32h7.backend.cmsis_parameters import (
-    block_parts,
+    Parameters,
+    find_native,
     find_parameters,
     output_bounds,
     turned,
@@ -35,13 +36,23 @@ from dory_stm32h7.backend.instance import BYTES, CountedKernel, tile_arguments
 
 @dataclass(frozen=True)
 class CmsisKernel(CountedKernel):
-    """A function of CMSIS-NN, whose name is the kernel's. library: where its sources lie."""
+    """A function of CMSIS-NN. library: where its sources lie.
+
+    function: its name, which is that of the kernel, too, unless there is another form of it.
+    native: the library is compiled as it is; else its requantisation is replaced.
+    """
 
     library: CmsisNn
+    function: ClassVar[str]
+    native: ClassVar[bool] = False
 
     def symbol(self, layer: Layer) -> str:
         """Our call of the function."""
         return f"dory_{self.name}"
+
+    def parameters(self, layer: Layer) -> Parameters | Rejection | None:
+        """Return the parameters of weights, or why none are exact; None without weights."""
+        return None
 
     def headers(self, layer: Layer) -> tuple[str, ...]:
         """The header of all calls."""
@@ -49,7 +60,7 @@ class CmsisKernel(CountedKernel):
 
     def sources(self, layer: Layer) -> tuple[OutputFile, ...]:
         """The library's files, untouched, and ours."""
-        return self.library.application_files(self.name)
+        return self.library.application_files(self.function, self.name, self.native)
 
     def buffer_bytes(self, layer: Layer, tile: Tile) -> Number:
         """Return what the library's own function says about its buffer."""
@@ -72,8 +83,8 @@ class CmsisKernel(CountedKernel):
 
     def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
         """Parameters of each channel, then weights."""
-        found = find_parameters(layer)
-        if isinstance(found, Rejection):
+        found = self.parameters(layer)
+        if found is None or isinstance(found, Rejection):
             return 0
         channel = 4 * sum(p is not None for p in (found.mul, found.rest, found.bias))
         return ceil_div(tile.c_out * (channel + weights_of(layer)[0].size), 8) * 8
@@ -82,8 +93,8 @@ class CmsisKernel(CountedKernel):
         self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
     ) -> WeightBlock | None:
         """``mul``, ``add`` and ``bias`` of each channel, then ``weights`` as the library wants."""
-        found = find_parameters(layer)
-        if isinstance(found, Rejection):
+        found = self.parameters(layer)
+        if found is None or isinstance(found, Rejection):
             return None
         parts: dict[str, int] = {}
         data = b""
@@ -110,12 +121,18 @@ class CmsisKernel(CountedKernel):
             kind.window if isinstance(kind, (ops.Conv, ops.MaxPool)) else ops.Window(kernel=(1, 1))
         )
         grouped = isinstance(kind, ops.Conv) and kind.groups > 1
-        turned_y = turned(y)
+        x_turned, y_turned = turned(layer.inputs[0]), turned(y)
         lo, hi = output_bounds(layer)
-        has = block_parts(layer)
+        found = self.parameters(layer)
+        assert not isinstance(found, Rejection)
+        known = Parameters(None, x_offset=128 * x_turned, y_offset=-128 * y_turned)
+        values = found or known
+        has = {
+            name for name, part in (("mul", values.mul), ("bias", values.bias)) if part is not None
+        }
         arguments = [
             *tile_arguments("x", "y"),
-            ("weights", "$weights" if "weights" in has else "0"),
+            ("weights", "$weights" if found is not None else "0"),
             ("mul", "(const int32_t *)(const void *)$mul" if "mul" in has else "0"),
             ("rest", "(const int32_t *)(const void *)$add" if "mul" in has else "0"),
             ("bias", "(const int32_t *)(const void *)$bias" if "bias" in has else "0"),
@@ -129,8 +146,10 @@ class CmsisKernel(CountedKernel):
             ("stride_w", str(window.strides[1])),
             ("dilation_h", str(window.dilations[0])),
             ("dilation_w", str(window.dilations[1])),
-            ("x_offset", str(128 * turned(layer.inputs[0]))),
-            ("y_offset", str(128 * turned_y)),
+            ("x_turned", str(int(x_turned))),
+            ("y_turned", str(int(y_turned))),
+            ("x_offset", str(values.x_offset)),
+            ("y_offset", str(values.y_offset)),
             ("lo", str(lo)),
             ("hi", str(hi)),
         ]
@@ -165,12 +184,17 @@ class WeightedCmsisKernel(CmsisKernel):
         rejection = self.reject_types(layer)
         if rejection is not None:
             return rejection
-        found = find_parameters(layer)
+        found = self.parameters(layer)
         return found if isinstance(found, Rejection) else None
+
+    def parameters(self, layer: Layer) -> Parameters | Rejection | None:
+        """Those of the library's own requantisation where it is native."""
+        return find_native(layer) if self.native else find_parameters(layer)
 
     def instructions(self, layer: Layer, tile: Tile) -> Number:
         """Multiplications, requantisation, copies."""
         outputs = tile.h * tile.w * tile.c_out
         fan_in = int(weights_of(layer)[0].size)
-        each = self.hundredths * fan_in // 100 + costs.CMSIS_OUTPUT
+        output = costs.CMSIS_NATIVE_OUTPUT if self.native else costs.CMSIS_OUTPUT
+        each = self.hundredths * fan_in // 100 + output
         return self.copy_instructions(layer, tile) + outputs * each

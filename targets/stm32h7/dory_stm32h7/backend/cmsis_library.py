@@ -65,17 +65,22 @@ class CmsisNn:
             waiting += [n for n in _NAME.findall(_code(path)) if n in self._defined]
         return tuple(found)
 
-    def application_files(self, function: str) -> tuple[OutputFile, ...]:
+    def application_files(self, function: str, kernel: str, native: bool) -> tuple[OutputFile, ...]:
         """Return what an application that calls ``function`` contains: untouched sources, headers,
-        a file per source that includes our requantisation first, and our call."""
+        a file per source that includes it, and our call.
+
+        kernel: whose call it is. native: the library is compiled as it is; else behind our
+        requantisation, and its functions have other names, so that both forms are linked together.
+        """
         result: dict[str, OutputFile] = {}
         headers: dict[str, None] = {HEADER: None}
+        before, mark = ("plain", "plain_") if native else ("requantize", "")
         for path in self.sources(function):
             where = path.relative_to(self.root).as_posix()
             text = _read(path)
             result[where] = OutputFile(f"{EXTERNAL}/cmsis-nn/{where}", text)
-            wrapper = f'#include "dory_cmsis_nn_requantize.h"\n\n#include "cmsis-nn/{where}"\n'
-            result[path.name] = OutputFile(f"{EXTERNAL}/{path.name}", wrapper)
+            wrapper = f'#include "dory_cmsis_nn_{before}.h"\n\n#include "cmsis-nn/{where}"\n'
+            result[path.name] = OutputFile(f"{EXTERNAL}/{mark}{path.name}", wrapper)
             headers.update(dict.fromkeys(_INCLUDE.findall(text)))
         waiting = list(headers)
         while waiting:
@@ -86,8 +91,12 @@ class CmsisNn:
             result[name] = OutputFile(f"{EXTERNAL}/{name}", _read(path))
             nested = [self._beside(name, n) for n in _INCLUDE.findall(_read(path))]
             waiting += [n for n in nested if n not in result]
-        for ours in ("dory_cmsis_nn_requantize.h", "dory_cmsis_nn_impl.h", f"dory_{function}.c"):
+        for part in ("plain", "requantize", "impl"):
+            ours = f"dory_cmsis_nn_{part}.h"
             result[ours] = OutputFile(f"{EXTERNAL}/{ours}", _shipped(ours))
+        names = "dory_cmsis_nn_names.h"
+        result[names] = OutputFile(f"{EXTERNAL}/{names}", self._renamed)
+        result["call"] = OutputFile(f"{EXTERNAL}/dory_{kernel}.c", _call(function, kernel, native))
         result["dory_cmsis_nn.h"] = OutputFile(
             "kernels/dory_cmsis_nn.h", _shipped("dory_cmsis_nn.h")
         )
@@ -95,6 +104,15 @@ class CmsisNn:
         if licence.is_file():
             result["LICENSE"] = OutputFile(f"{EXTERNAL}/cmsis-nn/LICENSE", _read(licence))
         return tuple(result.values())
+
+    @cached_property
+    def _renamed(self) -> str:
+        """Names of the library's functions where its requantisation is replaced."""
+        defines = "".join(f"#define {name} dory_exact_{name}\n" for name in sorted(self._defined))
+        return (
+            "/* Functions behind dory_cmsis_nn_requantize.h have names of their own. */\n"
+            f"#ifndef DORY_CMSIS_NN_NAMES_H\n#define DORY_CMSIS_NN_NAMES_H\n\n{defines}\n#endif\n"
+        )
 
     def _beside(self, header: str, name: str) -> str:
         """Return the path below Include of a header that ``header`` names."""
@@ -132,6 +150,14 @@ def find_cmsis_nn(path: Path | None) -> CmsisNn:
         f"there is no CMSIS-NN in {path}",
         f"a folder with Include/{HEADER} and Source, an STM32Cube package or a CMSIS pack",
     )
+
+
+def _call(function: str, kernel: str, native: bool) -> str:
+    """Return the C file of our call."""
+    text = _shipped(f"dory_{function}.c")
+    lines = "#define DORY_CMSIS_NN_NATIVE\n" if native else ""
+    lines += f"#define dory_{function} dory_{kernel}\n" if kernel != function else ""
+    return f"{lines}\n{text}" if lines else text
 
 
 def _version(path: Path) -> tuple[int, ...]:

@@ -12,7 +12,7 @@ static const int8_t *pixels(const dory_cmsis_nn_t *a)
   for (int32_t i = 0; i < a->y_h; i++) {
     const uint8_t *from = (const uint8_t *)a->x + i * a->stride_h * a->x_w * a->x_c;
     for (int32_t j = 0; j < a->y_w; j++, to += a->x_c, from += a->stride_w * a->x_c) {
-      if (a->x_offset != 0) {
+      if (a->x_turned) {
         dory_turn(to, from, a->x_c);
       } else {
         memcpy(to, from, (size_t)a->x_c);

@@ -8,7 +8,7 @@ void dory_arm_fully_connected_per_channel_s8(const dory_cmsis_nn_t *a)
   cmsis_nn_fc_params params;
   params.input_offset = a->x_offset;
   params.filter_offset = 0;
-  params.output_offset = -a->y_offset;
+  params.output_offset = a->y_offset;
   params.activation = dory_bounds(a);
   const cmsis_nn_dims x = dory_dims(1, 1, 1, a->x_c);
   const cmsis_nn_dims filter = dory_dims(a->x_c, 1, 1, a->y_c);

@@ -4,7 +4,11 @@
 
 #include "dory_cmsis_nn.h"
 
+#ifdef DORY_CMSIS_NN_NATIVE
+#include "dory_cmsis_nn_plain.h"
+#else
 #include "dory_cmsis_nn_requantize.h"
+#endif
 
 #include "arm_nnfunctions.h"
 
@@ -25,7 +29,7 @@ static inline void dory_turn(uint8_t *to, const uint8_t *from, int32_t bytes)
 /* The input as signed bytes. */
 static inline const int8_t *dory_signed_input(const dory_cmsis_nn_t *a, int32_t elements)
 {
-  if (a->x_offset == 0) {
+  if (!a->x_turned) {
     return a->x;
   }
   uint8_t *const copy = (uint8_t *)a->scratch + a->buffer;
@@ -40,7 +44,7 @@ static inline void dory_finish(const dory_cmsis_nn_t *a, arm_cmsis_nn_status sta
   if (status != ARM_CMSIS_NN_SUCCESS) {
     __builtin_trap();
   }
-  if (a->y_offset != 0) {
+  if (a->y_turned) {
     dory_turn(a->y, a->y, a->y_h * a->y_w * a->y_c);
   }
 }
@@ -79,7 +83,7 @@ static inline cmsis_nn_dw_conv_params dory_depthwise_params(const dory_cmsis_nn_
 {
   cmsis_nn_dw_conv_params params;
   params.input_offset = a->x_offset;
-  params.output_offset = -a->y_offset;
+  params.output_offset = a->y_offset;
   params.ch_mult = 1;
   params.stride = dory_tile(a->stride_w, a->stride_h);
   params.padding = dory_tile(a->pad_left, a->pad_top);
@@ -92,7 +96,7 @@ static inline cmsis_nn_conv_params dory_conv_params(const dory_cmsis_nn_t *a)
 {
   cmsis_nn_conv_params params;
   params.input_offset = a->x_offset;
-  params.output_offset = -a->y_offset;
+  params.output_offset = a->y_offset;
   params.stride = dory_tile(a->stride_w, a->stride_h);
   params.padding = dory_tile(a->pad_left, a->pad_top);
   params.dilation = dory_tile(a->dilation_w, a->dilation_h);

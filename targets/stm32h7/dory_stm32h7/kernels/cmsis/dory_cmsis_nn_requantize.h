@@ -1,20 +1,13 @@
-/* Included before every source of CMSIS-NN: requantisation without its rounding.
+/* Included before sources of CMSIS-NN: requantisation without its rounding.
  *
  * What the library calls shift is the addend of a product whose upper half is the result: with the
  * parameters that the generator has proven, exactly the value that the network defines. */
 #ifndef DORY_CMSIS_NN_REQUANTIZE_H
 #define DORY_CMSIS_NN_REQUANTIZE_H
 
-#include <stdint.h>
-#include <string.h>
+#include "dory_cmsis_nn_names.h"
 
-/* A freestanding program would call a function for each word that the library reads. */
-#if defined(__GNUC__)
-#undef memcpy
-#define memcpy(to, from, bytes) __builtin_memcpy((to), (from), (bytes))
-#endif
-
-#include "arm_nnsupportfunctions.h"
+#include "dory_cmsis_nn_plain.h"
 
 static inline int32_t dory_cmsis_nn_requantize(int32_t val, int32_t mul, int32_t rest)
 {
