@@ -132,19 +132,18 @@ def _compared(desktop: Desktop, one: DesktopRun, seed: int) -> InterpreterDiffer
     def explain(position: int, operands: Sequence[Values], got: Values) -> str:
         return desktop.explain(one.interpreter, graph.layer(position), operands, got)
 
-    layers = tuple(_layers(graph, one, inputs, expected, explain))
+    layers = tuple(_layers(graph, one, expected, explain))
     return InterpreterDifference(one.interpreter, layers, sum(outputs, Difference()))
 
 
 def _layers(
     graph: Graph,
     one: DesktopRun,
-    inputs: dict[str, Values],
     expected: dict[str, Values],
     explain: Callable[[int, Sequence[Values], Values], str],
 ) -> Iterator[OperatorDifference]:
     """Yield every layer; where the interpreter shows no result, that of the reference goes on."""
-    values = dict(inputs)
+    values = {name: expected[name] for name in graph.sources}
     for position, layer in enumerate(graph.layers):
         op = layer.op
         operands = tuple(values[name] for name in op.inputs)

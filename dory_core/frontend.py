@@ -45,8 +45,9 @@ class Desktop:
     """Interpreters of a format that people run on desktop computers, loaded with one network.
 
     name: package and version. graph: the network. run: every interpreter on network inputs by
-    name, shape (C, H, W). explain: why an interpreter's result of a layer is another one: called
-    with its name, the layer, its operands and its result; one sentence.
+    name, shape (C, H, W), with state as it is at first. explain: why an interpreter's result of a
+    layer is another one: called with its name, the layer, its operands and its result; one
+    sentence.
     """
 
     name: str

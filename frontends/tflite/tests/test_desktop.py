@@ -25,6 +25,7 @@ NETWORKS = (
     "mlonmcu_rnnoise_int8",
     "openmv_force_int_quant",
     "tflm_micro_speech",
+    "esphome_okay_nabu",
 )
 PROVEN = "its formula gives every element here"
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.api import Layer, Rejection, Tensor, cached_per_layer, ops
+from dory_core.api import Layer, Rejection, Tensor, ops, requantisation
 from dory_stm32h7.backend.epilogue import find_epilogue
 
 _INT32 = (1 << 31) - 1
@@ -105,7 +105,7 @@ def _fits(layer: Layer, bias: npt.NDArray[np.int64]) -> bool:
     return max(-ends[0], ends[1]) + margin <= _INT32
 
 
-@cached_per_layer
+@requantisation.cached_per_layer
 def find_native(layer: Layer) -> Parameters | Rejection:
     """Return mantissas and shifts of the library's own requantisation, or why none are exact.
 
