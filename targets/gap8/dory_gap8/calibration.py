@@ -91,6 +91,10 @@ GATHER_ROW = 8
 GATHER_TENTHS = 12
 GATHER_TAP = 60
 GATHER_COLUMN = 160
+# Tiles with rows of at most so many bytes are copied with their padding first: a row takes fewer
+# cycles than bytes, by counting, and so many around it.
+GATHER_SHORT_ROW = 128
+GATHER_COPIED_ROW = 60
 
 # A convolution on all input channels at once is worth it from this many output channels per tile.
 LEAST_CHANNELS = 8

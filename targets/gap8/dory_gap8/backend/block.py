@@ -486,6 +486,23 @@ class WindowKernel(BlockKernel):
         return max(0, 100 - 400 * others // y.width)
 
 
+def _has_short_rows(layer: Layer) -> bool:
+    """Return whether rows of the image are so short that it pays to copy tiles with their padding.
+
+    Not by its padding, nor by its rows: the part of a layer by which tiles are chosen may have none
+    of it, or fewer rows.
+    """
+    window, x = layer.window, layer.inputs[0]
+    reach = (window.kernel[1] - 1) * window.dilations[1]
+    row = (x.width + reach) * _pixel_bytes(layer)
+    return window.kernel != (1, 1) and row <= cal.GATHER_SHORT_ROW
+
+
+def _is_copied(layer: Layer) -> bool:
+    """Return whether tiles are copied with their padding."""
+    return any(layer.window.pads) and _has_short_rows(layer)
+
+
 @dataclass(frozen=True)
 class GatherKernel(BlockKernel):
     """Any dense filter on pixels that are no words: four columns per core are gathered."""
@@ -530,8 +547,29 @@ class GatherKernel(BlockKernel):
         return np.concatenate([p.reshape(weights.shape[0], -1) for p in parts], axis=1)
 
     def scratch_bytes(self, layer: Layer, tile: Tile) -> Number:
-        """Four columns per core."""
-        return 4 * self.cores * self._words(layer)
+        """Four columns per core, and the tile with its padding where it is copied."""
+        columns = 4 * self.cores * self._words(layer)
+        if not _has_short_rows(layer):
+            return columns
+        rows, row = self._image(layer, tile)
+        return columns + ceil_div(rows * row, 4) * 4
+
+    @staticmethod
+    def _image(layer: Layer, tile: Tile) -> tuple[Number, Number]:
+        """Return rows, and bytes of a row, of what the windows of a tile see."""
+        window = layer.window
+        reach = [(k - 1) * d + 1 for k, d in zip(window.kernel, window.dilations, strict=True)]
+        rows = (tile.h - 1) * window.strides[0] + reach[0]
+        columns = (tile.w - 1) * window.strides[1] + reach[1]
+        return rows, columns * _pixel_bytes(layer)
+
+    def cycles(self, layer: Layer, tile: Tile) -> Number:
+        """Those of the blocks, and copying the tile."""
+        cycles = super().cycles(layer, tile)
+        if not _is_copied(layer):
+            return cycles
+        rows, row = self._image(layer, tile)
+        return cycles + ceil_div(rows, self.cores) * (cal.GATHER_COPIED_ROW + row)
 
     def _needs_scratch(self, layer: Layer) -> bool:
         return True
@@ -540,16 +578,20 @@ class GatherKernel(BlockKernel):
         return 1
 
     def _tokens(self, layer: Layer) -> list[str]:
-        return [f"c{layer.inputs[0].channels}"]
+        copied = ["copied"] if _is_copied(layer) else []
+        return [f"c{layer.inputs[0].channels}", *copied]
 
     def _macros(self, layer: Layer) -> tuple[tuple[str, str], ...]:
-        return (("DORY_CHANNELS", str(layer.inputs[0].channels)),)
+        return (
+            ("DORY_CHANNELS", str(layer.inputs[0].channels)),
+            ("DORY_COPIED", str(int(_is_copied(layer)))),
+        )
 
     def _border_cycles(self, layer: Layer) -> tuple[int, int]:
         """Gathering tap by tap."""
         window = layer.window
         taps = window.kernel[0] * window.kernel[1]
-        return 0, cal.GATHER_TAP * taps if any(window.pads) else 0
+        return 0, cal.GATHER_TAP * taps if any(window.pads) and not _is_copied(layer) else 0
 
     def _pixel_cycles(self, layer: Layer) -> int:
         kernel_h, _ = layer.window.kernel

@@ -3,6 +3,8 @@
  *
  *   DORY_CHANNELS   input channels
  *   DORY_PAD_VALUE  what stands around the image
+ *   DORY_COPIED     whether the cores first copy the tile, with what stands around it, into the scratch:
+ *                   no window has a border then. For tiles of short rows, where most windows do.
  *
  * Each core lays the inputs of four pixels into its part of the scratch, a column for each pixel. The
  * inputs of a window are runs of neighbours in memory: its rows, or its taps where they are apart.
@@ -49,6 +51,54 @@ static inline void dory_gather_run(DORY_X_T *column, int32_t run, const DORY_X_T
   }
 }
 
+#define DORY_BORDERS (DORY_PADDED && !DORY_COPIED)
+
+/* The tile in which windows lie. */
+typedef struct {
+  const DORY_X_T *x;
+  int32_t h, w;
+} dory_image_t;
+
+#if DORY_COPIED
+
+/* Copies the rows of the calling core with what stands around them to `to`, behind the columns of all
+ * cores. All windows lie in it once every core has done so. */
+static DORY_GAP8_NOINLINE dory_image_t dory_copy_image(const dory_gap8_window_t *a, DORY_X_T *to) {
+  const dory_image_t image = {
+      to, (a->y_h - 1) * DORY_STRIDE_H + (DORY_KERNEL_H - 1) * DORY_DILATION_H + 1,
+      (a->y_w - 1) * DORY_STRIDE_W + (DORY_KERNEL_W - 1) * DORY_DILATION_W + 1};
+  const int32_t before = dory_gap8_min(a->pad_left, image.w) * DORY_CHANNELS;
+  const int32_t end = before + dory_gap8_min(a->x_w, image.w - a->pad_left) * DORY_CHANNELS;
+  const int32_t pitch = image.w * DORY_CHANNELS;
+  for (int32_t row = (int32_t)dory_core_id(); row < image.h; row += DORY_CORES) {
+    const int32_t x_row = row - a->pad_top;
+    const int inside = (uint32_t)x_row < (uint32_t)a->x_h;
+    const DORY_X_T *const from =
+        (const DORY_X_T *)a->x + (inside ? x_row * a->x_w * DORY_CHANNELS : 0);
+    DORY_X_T *const out = to + row * pitch;
+    const int32_t first = inside ? before : pitch, last = inside ? dory_gap8_max(end, before) : pitch;
+    int32_t i = 0;
+    for (; i < first; i++) {
+      out[i] = (DORY_X_T)DORY_PAD_VALUE;
+    }
+    for (; i + DORY_LANES <= last; i += DORY_LANES) {
+      dory_gap8_store4_u8(out + i, dory_gap8_load4_u8(from + (i - before)));
+    }
+    for (; i < last; i++) {
+      out[i] = from[i - before];
+    }
+    for (; i < pitch; i++) {
+      out[i] = (DORY_X_T)DORY_PAD_VALUE;
+    }
+  }
+  dory_barrier();
+  return image;
+}
+
+#endif
+
+#if DORY_BORDERS
+
 /* Gathers the runs of a window that are not all in the tile; `place`: of the first tap, behind the
  * first input. */
 static DORY_GAP8_NOINLINE void dory_gather_border(DORY_X_T *column, const dory_gap8_window_t *a,
@@ -78,9 +128,17 @@ static DORY_GAP8_NOINLINE void dory_gather_border(DORY_X_T *column, const dory_g
   }
 }
 
-/* Computes one tile. Every core calls it; no core reads what another one writes. */
+#endif
+
+/* Computes one tile. Every core calls it; of what another core writes it reads the copy alone. */
 void DORY_KERNEL(const dory_gap8_window_t *a) {
-  const int32_t x_row = a->x_w * DORY_CHANNELS;
+#if DORY_COPIED
+  const dory_image_t image =
+      dory_copy_image(a, (DORY_X_T *)a->scratch + DORY_CORES * 4 * DORY_PITCH);
+#else
+  const dory_image_t image = {a->x, a->x_h, a->x_w};
+#endif
+  const int32_t x_row = image.w * DORY_CHANNELS;
   const dory_gap8_work_t work = dory_block_share(a->y_h * a->y_w, a->y_c);
   const dory_block_tile_t tile = {a->weights, a->parameters, 16 * DORY_PASSES * DORY_GATHERED,
                                   a->y_c,     work.channels, a->requant};
@@ -91,10 +149,10 @@ void DORY_KERNEL(const dory_gap8_window_t *a) {
                                     columns + 2 * DORY_PITCH, columns + 3 * DORY_PITCH};
   /* Windows whose first tap is in the first of so many rows and columns lie in the tile. */
   const uint32_t rows_inside =
-      (uint32_t)dory_gap8_max(0, a->x_h - (DORY_KERNEL_H - 1) * DORY_DILATION_H);
+      (uint32_t)dory_gap8_max(0, image.h - (DORY_KERNEL_H - 1) * DORY_DILATION_H);
   const uint32_t columns_inside =
-      (uint32_t)dory_gap8_max(0, a->x_w - (DORY_KERNEL_W - 1) * DORY_DILATION_W);
-  const int32_t last_column = (a->y_w - 1) * DORY_STRIDE_W - (DORY_PADDED ? a->pad_left : 0);
+      (uint32_t)dory_gap8_max(0, image.w - (DORY_KERNEL_W - 1) * DORY_DILATION_W);
+  const int32_t last_column = (a->y_w - 1) * DORY_STRIDE_W - (DORY_BORDERS ? a->pad_left : 0);
   DORY_Y_T *y = (DORY_Y_T *)a->y + work.pixels.first * a->y_c;
   int32_t left = work.pixels.end - work.pixels.first;
   int32_t row, column, place;
@@ -109,17 +167,17 @@ void DORY_KERNEL(const dory_gap8_window_t *a) {
   b.steps = DORY_GATHERED;
   b.inputs = DORY_PITCH;
   row = work.pixels.first / a->y_w;
-  column = (work.pixels.first - row * a->y_w) * DORY_STRIDE_W - (DORY_PADDED ? a->pad_left : 0);
-  row = row * DORY_STRIDE_H - (DORY_PADDED ? a->pad_top : 0);
+  column = (work.pixels.first - row * a->y_w) * DORY_STRIDE_W - (DORY_BORDERS ? a->pad_left : 0);
+  row = row * DORY_STRIDE_H - (DORY_BORDERS ? a->pad_top : 0);
   place = row * x_row + column * DORY_CHANNELS;
   for (; left > 0; left -= 4, y += 4 * a->y_c) {
     const int32_t pixels = dory_gap8_min(4, left);
     DORY_X_T *to = columns;
     for (int32_t j = 0; j < pixels; j++, to += DORY_PITCH) {
       const int next = column == last_column;
-      if (!DORY_PADDED ||
+      if (!DORY_BORDERS ||
           (((uint32_t)row < rows_inside) & ((uint32_t)column < columns_inside))) {
-        const DORY_X_T *from = (const DORY_X_T *)a->x + place;
+        const DORY_X_T *from = image.x + place;
         for (int32_t run = 0; run < DORY_RUNS; run++) {
           dory_gather_run(to, run, from + run % DORY_ROW_RUNS *
                                               (DORY_DILATION_W * DORY_CHANNELS));
@@ -127,9 +185,12 @@ void DORY_KERNEL(const dory_gap8_window_t *a) {
             from += DORY_DILATION_H * x_row;
           }
         }
-      } else {
+      }
+#if DORY_BORDERS
+      else {
         dory_gather_border(to, a, row, column, place);
       }
+#endif
       column += DORY_STRIDE_W;
       place += DORY_STRIDE_W * DORY_CHANNELS;
       if (next) {
