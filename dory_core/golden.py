@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 import zipfile
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,15 @@ from dory_core.simulate.result import LayerOutput, LayerResult, compare_layer
 Values = npt.NDArray[np.int64]
 
 _MOST = 2.0**32
+_ARCHIVE_ERRORS = (
+    EOFError,
+    KeyError,
+    NotImplementedError,
+    RuntimeError,
+    ValueError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 _ARRAYS_HINT = "write it with numpy.savez and the arrays input, layer_00, layer_01, ..."
 
 
@@ -162,7 +172,7 @@ def load_arrays(path: Path, lone: str) -> dict[str, npt.NDArray[Any]]:
             return {name: np.asarray(archive[name]) for name in archive.files}
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from error
-    except (ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
+    except _ARCHIVE_ERRORS as error:
         raise UsageError(
             f"{path}: not a readable array file, or damaged",
             "write it with numpy.savez, integers in HWC order; Python objects are not read",

@@ -1,5 +1,6 @@
 """Reading goldens in both forms, and comparing element by element."""
 
+import contextlib
 from dataclasses import replace
 from pathlib import Path
 
@@ -207,3 +208,16 @@ def test_goldens_with_names_that_do_not_fit(graph: Graph, tmp_path: Path) -> Non
         golden.compare(network, {"layer_00": np.zeros((2, 1, 3), int)})
     with pytest.raises(UsageError, match=r"inferences \[0, 2\]"):
         read_goldens(write(tmp_path, in0__t0=[0], in2__t0=[0]))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_damaged_archive_is_wrong_usage(seed: int, tmp_path: Path) -> None:
+    path = tmp_path / "golden.npz"
+    np.savez_compressed(path, input=np.arange(300), layer_00=np.arange(200) % 7)
+    content = bytearray(path.read_bytes())
+    random = np.random.default_rng(seed)
+    for at in random.integers(0, len(content), 3):
+        content[at] ^= int(random.integers(1, 256))
+    path.write_bytes(content)
+    with contextlib.suppress(UsageError):
+        read_golden(path)

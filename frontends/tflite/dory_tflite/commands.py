@@ -69,6 +69,7 @@ def golden(
 
 def _inputs(subgraph: Subgraph, path: Path) -> dict[int, npt.NDArray[Any]]:
     import zipfile
+    import zlib
 
     import numpy as np
 
@@ -78,7 +79,16 @@ def _inputs(subgraph: Subgraph, path: Path) -> dict[int, npt.NDArray[Any]]:
     try:
         loaded = np.load(path, allow_pickle=False)
         arrays = {"": loaded} if isinstance(loaded, np.ndarray) else dict(loaded)
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile):
+    except (
+        EOFError,
+        KeyError,
+        NotImplementedError,
+        OSError,
+        RuntimeError,
+        ValueError,
+        zipfile.BadZipFile,
+        zlib.error,
+    ):
         raise UsageError(f"{path}: not a readable array file", "write it with numpy.save") from None
     found = {}
     for index in subgraph.inputs:

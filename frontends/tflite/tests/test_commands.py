@@ -1,5 +1,6 @@
 """``dory golden`` and ``dory tflite-operators``, as a user runs them."""
 
+import contextlib
 import json
 import subprocess
 import sys
@@ -46,3 +47,24 @@ def test_table_of_operators_is_that_of_the_importer() -> None:
     for row in rows:
         sentences = [one.sentence for one in OPERATORS[row["operator"]].constraints]
         assert row["constraints"] == sentences
+
+
+def test_damaged_archives_of_inputs_are_wrong_usage(tmp_path: Path) -> None:
+    from dory_tflite.commands import _inputs
+    from dory_tflite.reader import read_model
+
+    from dory_core.api import UsageError
+
+    model = read_model(Path(__file__).parents[3] / "examples" / "tones" / "net.tflite")
+    path = tmp_path / "inputs.npz"
+    values = np.random.default_rng(0).integers(-128, 128, (1, 48, 24, 1)).astype(np.int8)
+    np.savez_compressed(path, t0=values)
+    whole = path.read_bytes()
+    for seed in range(40):
+        content = bytearray(whole)
+        random = np.random.default_rng(seed)
+        for at in random.integers(0, len(content), 3):
+            content[at] ^= int(random.integers(1, 256))
+        path.write_bytes(content)
+        with contextlib.suppress(UsageError):
+            _inputs(model.subgraphs[0], path)

@@ -56,8 +56,14 @@ def _read(path: Path) -> Any:
         raise NotSupported(
             f"{path}: not a valid ONNX model ({reason_of(error)})", _EXPORT_HINT
         ) from error
-    if not proto.graph.node or not proto.graph.output:
+    graph = proto.graph
+    if not graph.node or not graph.output:
         raise NotSupported(f"{path}: not a valid ONNX model: it holds no graph", _EXPORT_HINT)
+    texts = [
+        text for n in graph.node for text in (n.op_type, n.domain, n.name, *n.input, *n.output)
+    ]
+    if not all(isinstance(text, str) for text in texts):
+        raise NotSupported(f"{path}: not a valid ONNX model: names are damaged", _EXPORT_HINT)
     return proto
 
 
@@ -82,7 +88,9 @@ def _fix_batch(path: Path, proto: Any) -> None:
     for value in proto.graph.input:
         tensor = value.type.tensor_type
         if tensor.elem_type != onnx.TensorProto.FLOAT:
-            kind = onnx.helper.tensor_dtype_to_string(tensor.elem_type).removeprefix("TensorProto.")
+            types = onnx.TensorProto.DataType
+            known = tensor.elem_type in types.values()
+            kind = types.Name(tensor.elem_type) if known else f"type {tensor.elem_type}"
             raise NotSupported(
                 f"{path.name}: input '{value.name}' is {kind}, not FLOAT",
                 "export a network whose inputs are float32",
@@ -124,14 +132,19 @@ def _static_shape(path: Path, value: Any) -> tuple[int, ...]:
 
 
 def _with_opset(path: Path, proto: Any) -> Any:
-    from onnx import version_converter
+    from onnx import shape_inference, version_converter
 
     opset = next((o.version for o in proto.opset_import if o.domain in ("", "ai.onnx")), 0)
     if opset >= _LEAST_OPSET:
         return proto
     try:
         return version_converter.convert_version(proto, _LEAST_OPSET)
-    except (RuntimeError, ValueError) as error:
+    except (
+        RuntimeError,
+        ValueError,
+        shape_inference.InferenceError,
+        version_converter.ConvertError,
+    ) as error:
         raise NotSupported(
             f"{path.name}: opset {opset} cannot be raised to {_LEAST_OPSET} ({reason_of(error)})",
             f"export with opset_version={_LEAST_OPSET} or higher",
@@ -147,6 +160,11 @@ def _optimised(path: Path, proto: Any) -> Any:
         target = Path(folder) / "simplified.onnx"
         quiet_session(proto, path.name, level="basic", optimised=target)
         simplified = onnx.load(str(target))
-    simplified = onnx.shape_inference.infer_shapes(simplified)
+    try:
+        simplified = onnx.shape_inference.infer_shapes(simplified)
+    except (RuntimeError, ValueError, onnx.shape_inference.InferenceError) as error:
+        raise NotSupported(
+            f"{path.name}: its shapes do not fit together ({reason_of(error)})", _EXPORT_HINT
+        ) from error
     add_pre_process_metadata(simplified)
     return simplified

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
-import logging
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from dory_core.api import NotSupported
 from dory_qdq.quantize.choices import UINT8, Choices
 from dory_qdq.quantize.preparation import FloatModel
-from dory_qdq.quantize.runtime import reason_of, runtime_errors
+from dory_qdq.quantize.runtime import reason_of, runtime_errors, silent
 from dory_qdq.quantize.samples import Samples
 
 _QUANTISER_ERRORS: tuple[type[Exception], ...] = (
@@ -44,7 +40,7 @@ def quantise(model: FloatModel, samples: Samples, choices: Choices, method: str)
     )
     proto = onnx.ModelProto()  # the quantiser changes the one that it is given
     proto.CopyFrom(model.proto)
-    with tempfile.TemporaryDirectory() as folder, _silent():
+    with tempfile.TemporaryDirectory() as folder, silent():
         target = Path(folder) / "quantised.onnx"
         try:
             quantization.quantize_static(
@@ -82,15 +78,3 @@ def _reader(samples: Samples) -> Any:
             return next(self.feeds, None)
 
     return Reader()
-
-
-@contextlib.contextmanager
-def _silent() -> Iterator[None]:
-    """Keep what the quantiser prints and logs off the terminal."""
-    before = logging.root.manager.disable
-    logging.disable(logging.WARNING)
-    try:
-        with contextlib.redirect_stdout(io.StringIO()):
-            yield
-    finally:
-        logging.disable(before)

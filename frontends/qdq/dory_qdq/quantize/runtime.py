@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
-from collections.abc import Sequence
+import io
+import logging
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -69,10 +72,11 @@ def quiet_session(
     if optimised is not None:
         options.optimized_model_filepath = str(optimised)
     try:
-        return onnxruntime.InferenceSession(
-            proto.SerializeToString(), options, providers=["CPUExecutionProvider"]
-        )
-    except runtime_errors() as error:
+        with silent():
+            return onnxruntime.InferenceSession(
+                proto.SerializeToString(), options, providers=["CPUExecutionProvider"]
+            )
+    except (*runtime_errors(), RuntimeError, ValueError) as error:
         raise NotSupported(
             f"{name}: onnxruntime does not run it ({reason_of(error)})",
             "export the float network again",
@@ -84,6 +88,18 @@ def runtime_errors() -> tuple[type[Exception], ...]:
     from onnxruntime.capi import onnxruntime_pybind11_state as state
 
     return tuple(getattr(state, name) for name in _ERRORS if hasattr(state, name))
+
+
+@contextlib.contextmanager
+def silent() -> Iterator[None]:
+    """Keep what onnxruntime prints and logs off the terminal."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            yield
+    finally:
+        logging.disable(before)
 
 
 def reason_of(error: BaseException) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,16 @@ Array = npt.NDArray[Any]
 
 LABELS = "labels"
 FEWEST = 8
+_ARCHIVE_ERRORS = (
+    EOFError,
+    KeyError,
+    NotImplementedError,
+    OSError,
+    RuntimeError,
+    ValueError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 _FEW_HINT = "64 to 500 samples that look like those of the application are usual"
 
 
@@ -65,7 +76,7 @@ def _arrays(path: Path) -> dict[str, Array]:
             raise UsageError(f"{path}: holds one array without a name", hint)
         with loaded as archive:
             return {name: np.asarray(archive[name]) for name in archive.files}
-    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
+    except _ARCHIVE_ERRORS as error:
         raise UsageError(f"{path}: not a readable .npz file, or damaged", hint) from error
 
 
