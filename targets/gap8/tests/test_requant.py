@@ -125,6 +125,14 @@ FORMS = {
         ),
         "_turned_q64steps_noclip",
     ),
+    "any divisor, met exactly by every third sum": (
+        linear(requant([10**9, 10**9, 5 * 10**8, 7**11], [0, 0, 0, 0], 3 * 10**9)),
+        "_q64steps_div_noclip",
+    ),
+    "divisor of ones, met exactly by every seventh sum": (
+        linear(requant(1, 0, 7)),
+        "_q32steps_ones_noclip_scalar",
+    ),
     "64 bits at last": (
         linear(requant([1 << 31, 3**19, 5**13, 1], [1 << 40, -(1 << 41), 3, 4], 1 << 33)),
         "_q64steps_noclip",
