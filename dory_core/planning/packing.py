@@ -14,19 +14,16 @@ from functools import lru_cache
 from dory_core.blocks import (
     Packing,
     Request,
-    align_up,
     fullest_step,
     owners,
     packing,
     with_slices,
 )
 from dory_core.errors import DoryError
-from dory_core.planning.heuristics import Offsets, best_fit, lowest_place, peak_of
+from dory_core.planning.exact import SOLVER_EFFORT, Bin, solve
+from dory_core.planning.heuristics import best_fit, lowest_place, peak_of
 from dory_core.planning.stack import bidirectional_stack
 
-# Solver effort in deterministic units, which do not depend on the machine: the same input always
-# gives the same packing. A quarter proves 50 dense random blocks and ends 300 within a second.
-SOLVER_EFFORT = 0.25
 # Of more blocks the solver's effort goes into reading the model.
 SOLVER_BLOCKS = 1000
 
@@ -85,47 +82,13 @@ def optimal_packing(
         return packing(requests, start, alignment, method), True
     if len(requests) > SOLVER_BLOCKS:
         return packing(requests, start, alignment, method), False
-    solved, proven = _solve(requests, alignment, start, bound, effort)
+    room = Bin("memory", peak_of(requests, start, alignment), alignment)
+    solved, proven = solve(requests, (room,), effort, start, bound)
     if solved is None:
         return packing(requests, start, alignment, method), proven
     # The solver leaves blocks floating; let them sink, which never raises one.
-    sunk = lowest_place(sorted(requests, key=lambda r: (solved[r.name], r.name)), alignment)
+    sunk = lowest_place(sorted(requests, key=lambda r: (solved[r.name].offset, r.name)), alignment)
     return packing(requests, sunk, alignment, "optimal" if proven else "solver"), proven
-
-
-def _solve(
-    requests: Sequence[Request], alignment: int, start: Offsets, bound: int, effort: float
-) -> tuple[Offsets | None, bool]:
-    """Improve ``start`` with CP-SAT. Returns (better offsets or None, optimum proven)."""
-    from ortools.sat.python import cp_model
-
-    highest = peak_of(requests, start, alignment) // alignment
-    model = cp_model.CpModel()
-    peak = model.new_int_var(bound // alignment, highest, "peak")
-    offsets = {}
-    rows, columns = [], []
-    for r in requests:
-        size = align_up(r.size_bytes, alignment) // alignment
-        offset = model.new_int_var(0, highest - size, r.name)
-        model.add(offset + size <= peak)
-        model.add_hint(offset, start[r.name] // alignment)
-        offsets[r.name] = offset
-        rows.append(model.new_fixed_size_interval_var(offset, size, f"{r.name}_bytes"))
-        life = r.last - r.first + 1
-        columns.append(model.new_fixed_size_interval_var(r.first, life, f"{r.name}_steps"))
-    model.add_no_overlap_2d(columns, rows)
-    model.minimize(peak)
-    solver = cp_model.CpSolver()
-    solver.parameters.num_workers = 1
-    solver.parameters.random_seed = 0
-    solver.parameters.max_deterministic_time = effort
-    status = solver.solve(model)
-    if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-        return None, False
-    proven = status == cp_model.OPTIMAL
-    if solver.value(peak) >= highest:
-        return None, proven
-    return {name: solver.value(v) * alignment for name, v in offsets.items()}, proven
 
 
 def check_names(requests: Sequence[Request]) -> None:

@@ -29,7 +29,6 @@ from dory_core.plan import (
     StatePlan,
 )
 from dory_core.plan.operations import Program
-from dory_core.planning.bins import BinPlan
 from dory_core.planning.constants import L3_IMAGE, encode_chunks, table_bytes, table_size
 from dory_core.planning.layouts import LayoutPlan
 from dory_core.planning.memory_map import MemoryMap
@@ -318,7 +317,7 @@ def _verify(planned: Planned, problem: Problem) -> None:
     bins = problem.bins(planned.map.static_in(HOME))
     packings = {b.name: packed for b, packed in zip(bins, planned.way.packings, strict=False)}
     wanted = tuple(planned.way.program.requests.values())
-    verify_bins(wanted, BinPlan(packings), bins)
+    verify_bins(wanted, packings, bins)
 
 
 # -- the Plan -----------------------------------------------------------------------------------

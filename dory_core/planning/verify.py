@@ -7,7 +7,7 @@ two neighbours at the moment it appears.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ from dory_core.errors import DoryError
 
 if TYPE_CHECKING:
     from dory_core.blocks import Block, Packing, Request
-    from dory_core.planning.bins import Bin, BinPlan
+    from dory_core.planning.exact import Bin
 
 
 def verify_packing(
@@ -40,15 +40,17 @@ def verify_packing(
     _verify_overlaps(own, memory)
 
 
-def verify_bins(requests: Sequence[Request], plan: BinPlan, bins: Sequence[Bin]) -> None:
+def verify_bins(
+    requests: Sequence[Request], packings: Mapping[str, Packing], bins: Sequence[Bin]
+) -> None:
     """Raise DoryError unless every bin is legal and every block lies in one that takes it."""
     known = {b.name: b for b in bins}
-    for name in plan.packings:
+    for name in packings:
         if name not in known:
             raise _bug(f"a plan uses memory '{name}', which the level does not have")
     roles = {r.name: r.role for r in requests}
     everything: list[Block] = []
-    for name, packing in plan.packings.items():
+    for name, packing in packings.items():
         memory = known[name]
         own = _verify_slices(requests, packing.blocks, name)
         _verify_extent(replace(packing, blocks=own), memory.alignment, memory.size_bytes, name)

@@ -17,8 +17,9 @@ from dory_core.ir.layout import HWC
 from dory_core.ir.packing import pack
 from dory_core.plan import Conversion, ExtTransfer, LayerStep, Place, initial_table_bytes
 from dory_core.plan.timeline import NetworkTimeline
-from dory_core.planning.bins import Bin, pack_bins
+from dory_core.planning.bins import pack_bins
 from dory_core.planning.constants import chunk_sizes
+from dory_core.planning.exact import Bin
 from dory_core.planning.fit import fit_network
 from dory_core.planning.layouts import plan_layouts
 from dory_core.planning.packing import MemoryPlan, plan_memory
@@ -311,10 +312,10 @@ class Problem:
         if len(bins) == 1 or memory.chosen.peak_bytes <= bins[0].usable_bytes:
             return (memory.chosen,), ""
         try:
-            plan = pack_bins(tuple(program.requests.values()), bins)
+            packings = pack_bins(tuple(program.requests.values()), bins)
         except DoesNotFit as error:
             return (memory.chosen,), error.message
-        return tuple(plan.packings[b.name] for b in bins), ""
+        return tuple(packings[b.name] for b in bins), ""
 
     def _place(self, block: Block, memory: int) -> Place:
         """Return the place of a block of home; of constants that of any tensor."""

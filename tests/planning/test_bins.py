@@ -1,20 +1,23 @@
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dory_core.blocks import Request, fullest_step
+from dory_core.blocks import Packing, Request, fullest_step
 from dory_core.errors import DoesNotFit
-from dory_core.planning.bins import Bin, BinPlan, pack_bins
+from dory_core.planning.bins import pack_bins
+from dory_core.planning.exact import Bin
 from dory_core.planning.packing import plan_memory
 from dory_core.planning.verify import verify_bins
 from tests.planning.samples import lifetimes
 
 
-def bins_of(plan: BinPlan) -> dict[str, str]:
+def bins_of(plan: Mapping[str, Packing]) -> dict[str, str]:
     """Return the bin of every block."""
-    return {b.name: name for name, packed in plan.packings.items() for b in packed.blocks}
+    return {b.name: name for name, packed in plan.items() for b in packed.blocks}
 
 
 def test_preferred_bin_is_filled_first_and_no_block_straddles():
@@ -32,18 +35,18 @@ def test_solver_finds_the_only_assignment():
     bins = (Bin("one", 15, 1), Bin("two", 15, 1))
     plan = pack_bins(blocks, bins)
     verify_bins(blocks, plan, bins)
-    assert [plan.packings[n].peak_bytes for n in ("one", "two")] == [15, 15]
+    assert [plan[n].peak_bytes for n in ("one", "two")] == [15, 15]
 
 
 def test_block_that_fits_no_single_bin_is_named():
     with pytest.raises(DoesNotFit, match=r"block 'big' \(activations, 90 bytes, steps 3 to 4\)"):
-        pack_bins([Request("big", 90, 3, 4)], (("one", 80, 1), ("two", 80, 1)))
+        pack_bins([Request("big", 90, 3, 4)], (Bin("one", 80, 1), Bin("two", 80, 1)))
 
 
 def test_sum_of_live_blocks_above_all_bins_names_step_and_blocks():
     blocks = [Request("a", 60, 0, 2), Request("b", 50, 2, 3), Request("c", 55, 2, 2)]
     with pytest.raises(DoesNotFit) as caught:
-        pack_bins(blocks, (("one", 80, 1), ("two", 80, 1)))
+        pack_bins(blocks, (Bin("one", 80, 1), Bin("two", 80, 1)))
     assert "step 2 needs 165 bytes at once (a 60, c 55, b 50)" in caught.value.message
     assert "have 160 (one 80, two 80)" in caught.value.message
     assert caught.value.exit_code == 4
@@ -52,7 +55,7 @@ def test_sum_of_live_blocks_above_all_bins_names_step_and_blocks():
 def test_fragmented_over_bins_is_an_error_though_the_sum_fits():
     blocks = [Request(n, 60, 0, 0) for n in "abc"]
     with pytest.raises(DoesNotFit, match="no placement keeps every block within one memory"):
-        pack_bins(blocks, (("one", 100, 1), ("two", 100, 1)))
+        pack_bins(blocks, (Bin("one", 100, 1), Bin("two", 100, 1)))
 
 
 def test_roles_are_respected():
@@ -67,11 +70,11 @@ def test_roles_are_respected():
 
 def test_one_bin_takes_the_plan_of_one_memory():
     blocks = [Request("a", 60, 0, 1), Request("b", 50, 1, 2)]
-    plan = pack_bins(blocks, (("only", 120, 8),))
-    assert plan.packings["only"] == plan_memory(blocks, 8).chosen
-    assert plan.packings["only"].peak_bytes == 120
+    plan = pack_bins(blocks, (Bin("only", 120, 8),))
+    assert plan["only"] == plan_memory(blocks, 8).chosen
+    assert plan["only"].peak_bytes == 120
     with pytest.raises(DoesNotFit, match=r"step 1 needs 110 .* packed, they take 120"):
-        pack_bins(blocks, (("only", 119, 8),))
+        pack_bins(blocks, (Bin("only", 119, 8),))
 
 
 @given(lifetimes(most=10, largest=40), st.integers(40, 80), st.integers(40, 80))

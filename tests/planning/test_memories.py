@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from dory_core.binding import bind_layer
-from dory_core.blocks import Request
+from dory_core.blocks import Packing, Request
 from dory_core.budgets import memory_budgets
 from dory_core.errors import DoesNotFit, DoryError, NotSupported, VerificationFailed
 from dory_core.hardware import Link, Memory
@@ -21,7 +21,7 @@ from dory_core.kernel import Traits
 from dory_core.kernels import portable_kernels
 from dory_core.plan import Plan
 from dory_core.planning import ways
-from dory_core.planning.bins import Bin, BinPlan
+from dory_core.planning.exact import Bin
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.graphs import GraphBuilder
 from dory_core.tiling.tiler import Tiler
@@ -186,12 +186,11 @@ def test_writing_behind_the_second_memory_is_a_fault(tmp_path: Path) -> None:
 def test_a_packing_that_overlaps_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     right = ways.pack_bins
 
-    def wrong(requests: Sequence[Request], bins: Sequence[Bin]) -> BinPlan:
-        packings = {
+    def wrong(requests: Sequence[Request], bins: Sequence[Bin]) -> dict[str, Packing]:
+        return {
             name: replace(packed, blocks=tuple(replace(b, offset=0) for b in packed.blocks))
-            for name, packed in right(requests, bins).packings.items()
+            for name, packed in right(requests, bins).items()
         }
-        return BinPlan(packings)
 
     monkeypatch.setattr(ways, "pack_bins", wrong)
     with pytest.raises(DoryError, match=r"memory plan is wrong: .* are both live"):

@@ -8,7 +8,8 @@ import pytest
 
 from dory_core.blocks import Block, Packing, Request, owners
 from dory_core.errors import DoesNotFit, DoryError
-from dory_core.planning.bins import Bin, pack_bins
+from dory_core.planning.bins import pack_bins
+from dory_core.planning.exact import Bin
 from dory_core.planning.packing import plan_memory
 from dory_core.planning.verify import verify_bins, verify_packing
 
@@ -52,7 +53,7 @@ def test_slices_go_into_the_memory_of_their_block() -> None:
     bins = (Bin("A", 64, 8), Bin("B", 80, 8))
     plan = pack_bins(CONCAT, bins)
     verify_bins(CONCAT, plan, bins)
-    [mine] = [p for p in plan.packings.values() if "both" in places(p)]
+    [mine] = [p for p in plan.values() if "both" in places(p)]
     assert {"left", "right"} <= places(mine).keys()
     with pytest.raises(DoesNotFit):
         pack_bins(CONCAT, (Bin("A", 48, 8), Bin("B", 48, 8)))

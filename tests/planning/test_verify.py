@@ -6,7 +6,7 @@ import pytest
 
 from dory_core.blocks import Block, Packing, Request
 from dory_core.errors import DoryError
-from dory_core.planning.bins import Bin, BinPlan
+from dory_core.planning.exact import Bin
 from dory_core.planning.verify import verify_bins, verify_packing
 
 REQUESTS = (
@@ -77,8 +77,8 @@ BINS = (Bin("one", 40, 8), Bin("two", 16, 8, frozenset({"weights"})))
 )
 def test_seeded_fault_in_bins_is_found(packings, reason):
     with pytest.raises(DoryError, match=reason):
-        verify_bins(REQUESTS, BinPlan(packings), BINS)
+        verify_bins(REQUESTS, packings, BINS)
 
 
 def test_good_bins_pass():
-    verify_bins(REQUESTS, BinPlan({"one": GOOD, "two": Packing((), 0, "test")}), BINS)
+    verify_bins(REQUESTS, ({"one": GOOD, "two": Packing((), 0, "test")}), BINS)

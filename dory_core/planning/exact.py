@@ -1,0 +1,104 @@
+"""The exact packing: blocks are rectangles, lifetime x bytes, in one memory or in several."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from dory_core.blocks import Request, align_up
+
+# Solver effort in deterministic units, which do not depend on the machine: the same input always
+# gives the same packing. A quarter proves 50 dense random blocks and ends 300 within a second.
+SOLVER_EFFORT = 0.25
+
+
+class Bin(NamedTuple):
+    """A memory to pack into. holds: roles that it takes, None for every role."""
+
+    name: str
+    size_bytes: int
+    alignment: int
+    holds: frozenset[str] | None = None
+
+    def takes(self, request: Request) -> bool:
+        """Return True when the block may lie here and is not larger than the memory."""
+        return (self.holds is None or request.role in self.holds) and (
+            align_up(request.size_bytes, self.alignment) <= self.usable_bytes
+        )
+
+    @property
+    def usable_bytes(self) -> int:
+        """Size rounded down to the alignment."""
+        return self.size_bytes // self.alignment * self.alignment
+
+
+class PlaceInBin(NamedTuple):
+    """Where a block lies: name of the memory, byte offset."""
+
+    bin: str
+    offset: int
+
+
+def solve(
+    requests: Sequence[Request],
+    bins: Sequence[Bin],
+    effort: float,
+    start: Mapping[str, int] | None = None,
+    least_bytes: int = 0,
+) -> tuple[dict[str, PlaceInBin] | None, bool]:
+    """Return (a place of every block or None, whether that is proven), found by CP-SAT.
+
+    start: offsets in the only bin that are known, and need all of it: then the peak is made the
+    smallest, from ``least_bytes`` on, and None says that nothing better was found.
+    """
+    from ortools.sat.python import cp_model
+
+    model = cp_model.CpModel()
+    peak = None
+    if start is not None:
+        (only,) = bins
+        highest = only.usable_bytes // only.alignment
+        peak = model.new_int_var(least_bytes // only.alignment, highest, "peak")
+    chosen: dict[str, list[tuple[Bin, cp_model.IntVar | None, cp_model.IntVar]]] = {
+        r.name: [] for r in requests
+    }
+    for b in bins:
+        rows, columns = [], []
+        for r in (r for r in requests if b.takes(r)):
+            size, life = align_up(r.size_bytes, b.alignment) // b.alignment, r.last - r.first + 1
+            inside = model.new_bool_var(f"{r.name} in {b.name}") if len(bins) > 1 else None
+            offset = model.new_int_var(0, b.usable_bytes // b.alignment - size, r.name)
+            chosen[r.name].append((b, inside, offset))
+            if inside is None:
+                rows.append(model.new_fixed_size_interval_var(offset, size, r.name))
+                columns.append(model.new_fixed_size_interval_var(r.first, life, r.name))
+            else:
+                model.add(offset == 0).only_enforce_if(~inside)
+                for intervals, at, length in ((rows, offset, size), (columns, r.first, life)):
+                    intervals.append(
+                        model.new_optional_fixed_size_interval_var(at, length, inside, r.name)
+                    )
+            if peak is not None and start is not None:
+                model.add(offset + size <= peak)
+                model.add_hint(offset, start[r.name] // b.alignment)
+        model.add_no_overlap_2d(columns, rows)
+    for options in chosen.values() if len(bins) > 1 else ():
+        model.add_exactly_one(inside for _, inside, _ in options if inside is not None)
+    if peak is not None:
+        model.minimize(peak)
+    solver = cp_model.CpSolver()
+    solver.parameters.num_workers = 1
+    solver.parameters.random_seed = 0
+    solver.parameters.max_deterministic_time = effort
+    status = solver.solve(model)
+    if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+        return None, status == cp_model.INFEASIBLE
+    proven = status == cp_model.OPTIMAL
+    if peak is not None and solver.value(peak) >= highest:
+        return None, proven
+    return {
+        name: PlaceInBin(b.name, solver.value(offset) * b.alignment)
+        for name, options in chosen.items()
+        for b, inside, offset in options
+        if inside is None or solver.value(inside)
+    }, proven
