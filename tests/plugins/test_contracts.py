@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dory_core.api import Kernel, OutputFile, Pass, Term, Window, portable_kernels
+from dory_core.api import Kernel, OutputFile, Pass, Term, ops, portable_kernels
 from dory_core.errors import PluginError
 from dory_core.ir import Graph
 from dory_core.kernel import WeightBlock
@@ -21,7 +21,7 @@ from tests.toy.chip import NAME, ToyChip
 
 def graph() -> Graph:
     builder = GraphBuilder((8, 6, 6))
-    builder.conv(8, Window(kernel=(1, 1)))
+    builder.conv(8, ops.Window(kernel=(1, 1)))
     return builder.graph()
 
 
