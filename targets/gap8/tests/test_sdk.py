@@ -95,6 +95,14 @@ def test_every_layer_is_exact_with_late_transfers(
     assert result.exact
 
 
+def test_state_is_that_of_the_vectors_before(tmp_path: Path) -> None:
+    """Each vector runs twice there; state is brought back by the vectors in front of it."""
+    build_app(graph("state"), "gap8", tmp_path / "app", settings={"cores": "3"}, seeds=(3, 4, 5))
+    result = run(tmp_path / "app", repeat=2)
+    assert result.exact
+    assert [one.input for one in result.runs] == [f"input {n}" for n in (0, 1, 2)] * 2
+
+
 def test_a_library_of_kernels_gets_the_number_of_cores(tmp_path: Path) -> None:
     """The contract of PULP-NN in 64 bits; it names cores as the library does."""
     library = tmp_path / "64bit"

@@ -25,6 +25,7 @@ from dory_core.api import (
 )
 from dory_core.testing import Plugins, run_application
 from dory_core.testing.apps import assert_exact, build_app
+from dory_core.testing.cases import network_cases
 from dory_core.testing.graphs import GraphBuilder
 from tests.nets import net_names, nets_dir
 
@@ -82,6 +83,18 @@ def test_image_says_itself_that_all_layers_are_exact(plugins: Plugins, tmp_path:
         for line in (*(f"layer {n} exact" for n in range(4)), f"output of run {run} exact")
     ]
     assert image.machine.exit_code == 0
+
+
+def test_state_goes_from_run_to_run_and_is_reset(plugins: Plugins, tmp_path: Path) -> None:
+    """The image does it from its vectors; the runner does it for as many repetitions as wanted."""
+    (graph,) = (case.build() for case in network_cases() if case.name == "state")
+    directory, settings, seeds = tmp_path / "app", {"vectors": "io"}, (3, 4, 5)
+    build_app(graph, "stm32h7", directory, plugins=plugins, settings=settings, seeds=seeds)
+    image = session(directory, inputs=3)
+    image.run(60)
+    lines = [line.split(",")[0] for line in image.machine.output.splitlines()]
+    assert lines == [f"output of run {run} exact" for run in range(3)]
+    assert len(run_image(directory, plugins).runs) == 6
 
 
 def test_wrong_golden_in_the_image_is_noticed(plugins: Plugins, tmp_path: Path) -> None:
