@@ -173,8 +173,8 @@ def run_application(
     chosen = find_runner(
         runner, plan, plugins, host=dma not in (None, DMA_MODES[0]) or sanitize is not None
     )
-    reals = bool(plan["network"].get("float_io"))
-    read = [(path, read_inputs(path, graph, input_layout, reals)) for path in inputs]
+    reals, ties_even = (bool(plan["network"].get(key)) for key in ("float_io", "ties_even"))
+    read = [(path, read_inputs(path, graph, input_layout, reals, ties_even)) for path in inputs]
     vectors: list[Vector] = []
     names: list[str] = []
     for path in golden:

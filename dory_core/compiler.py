@@ -150,7 +150,8 @@ def compile_network(
         setup.show(f"layer_{options.layer:02d}", graph)
     plan = run(graph, setup, after=PASSES)
     if options.float_io:
-        plan = with_float_border(plan)
+        frontend = plugins.frontend(options.frontend)
+        plan = with_float_border(plan, frontend.ties_even)
     output = None
     if options.output is not None and not options.plan_only:
         if progress is not None:

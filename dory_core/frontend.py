@@ -66,6 +66,8 @@ class Frontend:
         left out; None where the file does not show it. It imports nothing heavy.
     desktop: loads the interpreters of this format that are installed, for ``dory check
         --compare-desktop``; it raises ToolMissing when none is. None where the format has none.
+    ties_even: how the format makes integers of real numbers (``--float-io``): ties go to even, else
+        away from zero.
     """
 
     name: str
@@ -73,6 +75,7 @@ class Frontend:
     reader: Callable[[Path, FrontendOptions], Graph]
     recognises: Callable[[Path], bool] | None = None
     desktop: Callable[[Path], Desktop] | None = None
+    ties_even: bool = False
 
     def parse(self, path: Path, options: FrontendOptions | None = None) -> Graph:
         """Return the integer network of a file.

@@ -42,26 +42,30 @@ class GivenInputs:
 @dataclass(frozen=True, slots=True)
 class _Reader:
     """How a user means files. layout: hwc, chw, or empty where it is not said. reals: arrays of
-    floats are real numbers. found: those that were given."""
+    floats are real numbers. ties_even: of their rounding. found: those that were given."""
 
     graph: Graph
     layout: str
     reals: bool
+    ties_even: bool
     found: dict[str, npt.NDArray[np.float32]] = field(default_factory=dict)
 
     def quantised(self, tensor: Tensor, reals: npt.NDArray[Any]) -> Values:
         """Keep real numbers (C, H, W) and return the integers that stand for them."""
         self.found[tensor.name] = reals.astype(np.float32)
-        return quantise(tensor, reals)
+        return quantise(tensor, reals, self.ties_even)
 
 
-def read_inputs(path: Path, graph: Graph, layout: str = "", reals: bool = False) -> GivenInputs:
+def read_inputs(
+    path: Path, graph: Graph, layout: str = "", reals: bool = False, ties_even: bool = False
+) -> GivenInputs:
     """Read the inputs of one inference.
 
     .txt: one number per line. .npy: the only input. .npz: arrays named as the inputs are. .bin: the
     bytes of all inputs, one after the other, as the application takes them. Pictures: the only
     input. layout: of arrays with several dimensions and of text, ``hwc`` unless ``chw`` is said.
-    reals: the application takes real numbers, so that floats are quantised.
+    reals: the application takes real numbers, so that floats are quantised, ties_even or away from
+    zero.
 
     Raises: UsageError for an unreadable file, a shape that does not fit, or values that are no
     integers; ToolMissing for pictures without Pillow.
@@ -69,7 +73,7 @@ def read_inputs(path: Path, graph: Graph, layout: str = "", reals: bool = False)
     path = Path(path)
     if not path.is_file():
         raise UsageError(f"{path}: input does not exist", f"give a file: {_listed()}")
-    reader, suffix = _Reader(graph, layout, reals), path.suffix.lower()
+    reader, suffix = _Reader(graph, layout, reals, ties_even), path.suffix.lower()
     if suffix == ".bin":
         return _from_bytes(reader, path)
     if suffix == ".npz":

@@ -13,8 +13,10 @@ from dory_core.plan import Place, Plan
 FLOAT_FUNCTIONS = ("quantize_input", "dequantize_output")
 
 
-def with_float_border(plan: Plan) -> Plan:
+def with_float_border(plan: Plan, ties_even: bool) -> Plan:
     """Return a plan whose application converts real numbers at its border.
+
+    ties_even: of its rounding; else ties go away from zero.
 
     Raises: NotSupported when an input or an output has no scale, or elements narrower than a byte.
     """
@@ -30,7 +32,7 @@ def with_float_border(plan: Plan) -> Plan:
                 f"--float-io: '{tensor.name}' has elements of {tensor.bits} bits",
                 "leave --float-io out: narrow elements are packed by the caller",
             )
-    return replace(plan, float_io=True)
+    return replace(plan, float_io=True, ties_even=ties_even)
 
 
 def quantized_rows(places: Sequence[Place]) -> Iterator[str]:

@@ -1,7 +1,8 @@
 """Real numbers at the border of a network: how integers of a tensor stand for them.
 
-A value v of the file stands for scale * (v - zero_point). Both directions are those of TensorFlow
-Lite (``AffineQuantize`` and ``Dequantize``), in float32, and of the generated C (dory_float.h).
+A value v of the file stands for scale * (v - zero_point). Both directions are in float32, as in the
+generated C (dory_float.h). Ties go away from zero (TensorFlow Lite: ``AffineQuantize``) or to even
+(ONNX: QuantizeLinear).
 """
 
 from __future__ import annotations
@@ -19,26 +20,30 @@ Reals = npt.NDArray[np.float32]
 _MOST = np.float32(1 << 30)
 
 
-def round_away(values: Reals) -> Integers:
-    """Return the nearest integers, ties away from zero; numbers that are none become 0."""
+def nearest(values: Reals, ties_even: bool = False) -> Integers:
+    """Return the nearest integers, ties away from zero or to even; what is no number becomes 0."""
     numbers = np.where(np.isnan(values), np.float32(0), values)
     bounded = np.clip(numbers, -_MOST, _MOST)
+    if ties_even:
+        even: Integers = np.rint(bounded).astype(np.int64)
+        return even
     whole: Integers = np.trunc(bounded).astype(np.int64)
     rest = bounded - np.trunc(bounded)  # exact
     found: Integers = whole + (rest >= 0.5) - (rest <= -0.5)
     return found
 
 
-def quantise(tensor: Tensor, reals: npt.NDArray[Any]) -> Integers:
+def quantise(tensor: Tensor, reals: npt.NDArray[Any], ties_even: bool = False) -> Integers:
     """Return the values of the file that stand for real numbers, of the same shape.
 
-    The tensor has a scale. What is beyond its range becomes its bound.
+    The tensor has a scale. What is beyond its range becomes its bound. ties_even: else ties go away
+    from zero.
     """
     assert tensor.scale is not None
     with np.errstate(over="ignore"):
         scaled = np.asarray(reals).astype(np.float32) / np.float32(tensor.scale)
     low, high = tensor.lo - tensor.offset, tensor.hi - tensor.offset
-    return np.clip(round_away(scaled) + tensor.zero_point, low, high)
+    return np.clip(nearest(scaled, ties_even) + tensor.zero_point, low, high)
 
 
 def dequantise(tensor: Tensor, values: npt.NDArray[Any]) -> Reals:

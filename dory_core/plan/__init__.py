@@ -358,8 +358,8 @@ class Plan:
     operations of one inference. timeline: what they take. final_conversions: of network outputs,
     behind the last layer. reason: why the plan cannot be deployed on the chip, empty when it can.
     reference: of the Graph, whose arithmetic it has. prefix: of all public names in C. float_io:
-    the application has functions that convert real numbers at its border. states: what lives
-    between inferences, in the order in which it is copied at the end.
+    the application has functions that convert real numbers at its border, with ties_even or away
+    from zero. states: what lives between inferences, in the order in which it is copied at the end.
     """
 
     target: str
@@ -392,6 +392,7 @@ class Plan:
     reference: str = ""
     prefix: str = DEFAULT_PREFIX
     float_io: bool = False
+    ties_even: bool = False
     states: tuple[StatePlan, ...] = ()
 
     def __post_init__(self) -> None:

@@ -44,6 +44,7 @@ def plan_json(plan: Plan) -> dict[str, Any]:
             "outputs": [_place_json(p) for p in plan.outputs],
             "states": [_state_json(state) for state in plan.states],
             "float_io": plan.float_io,
+            "ties_even": plan.ties_even,
             "macs": plan.macs,
             "parameters": plan.parameters,
         },

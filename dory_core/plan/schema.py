@@ -178,6 +178,7 @@ PLAN = _record(
             )
         ),
         float_io=_FLAG,
+        ties_even=_FLAG,
         macs=_COUNT,
         parameters=_COUNT,
     ),

@@ -37,8 +37,10 @@ def network(scale: float | None = 0.3, values: tuple[int, int] = I8) -> Graph:
     return replace(graph, tensors=tensors)
 
 
-def compiled(graph: Graph, folder: Path, prefix: str = "dory") -> tuple[Path, Plugins]:
-    plugins = Plugins.from_objects(toy=ToyChip(), built=reading(graph))
+def compiled(
+    graph: Graph, folder: Path, prefix: str = "dory", ties_even: bool = False
+) -> tuple[Path, Plugins]:
+    plugins = Plugins.from_objects(toy=ToyChip(), built=reading(graph, ties_even))
     (folder / "net").touch()
     options = CompileOptions(
         folder / "net", NAME, "built", folder / "app", float_io=True, prefix=prefix
@@ -47,19 +49,21 @@ def compiled(graph: Graph, folder: Path, prefix: str = "dory") -> tuple[Path, Pl
     return folder / "app", plugins
 
 
-@pytest.mark.parametrize("prefix", ["dory", "cat"])
-def test_real_numbers_are_rounded_and_compared_to_the_bit(tmp_path: Path, prefix: str) -> None:
-    graph = network()
-    app, plugins = compiled(graph, tmp_path, prefix)
+@pytest.mark.parametrize(("prefix", "even"), [("dory", False), ("cat", True)])
+def test_real_numbers_are_rounded_and_compared_to_the_bit(
+    tmp_path: Path, prefix: str, even: bool
+) -> None:
+    graph = network(0.25)  # quotients are exact, and their ties
+    app, plugins = compiled(graph, tmp_path, prefix, even)
     tensor = graph.tensors["input"]
     quotients = np.random.default_rng(0).integers(-160, 160, (4, 5, 3)) + np.float32(0.5)
-    reals = (quotients * np.float32(0.3)).astype(np.float32)
+    reals = (quotients * np.float32(0.25)).astype(np.float32)
     reals[0, 0] = np.nan, np.inf, -np.inf
-    reals[0, 1] = 3e38, -3e38, np.float32(0.3) * np.float32(0.49999997)
+    reals[0, 1] = 3e38, -3e38, np.float32(0.25) * np.float32(0.49999997)
     np.save(tmp_path / "x.npy", reals)
     np.save(tmp_path / "chw.npy", reals.transpose(2, 0, 1))
     (tmp_path / "x.bin").write_bytes(reals.tobytes())
-    np.save(tmp_path / "integers.npy", quantise(tensor, reals))
+    np.save(tmp_path / "integers.npy", quantise(tensor, reals, even))
     files = [tmp_path / name for name in ("x.npy", "x.bin", "integers.npy")]
     dumps = []
     for path in files:

@@ -25,11 +25,12 @@ def dory_frontends() -> list[Frontend]:
     return [Frontend(NAME, "the text form of networks", _read)]
 
 
-def reading(graph: Graph) -> Any:
+def reading(graph: Graph, ties_even: bool = False) -> Any:
     """Return a plugin whose frontend ``built`` reads this graph from any file."""
 
     @hookimpl
     def dory_frontends() -> list[Frontend]:
-        return [Frontend("built", "a graph of the tests", lambda path, options: graph)]
+        summary = "a graph of the tests"
+        return [Frontend("built", summary, lambda path, options: graph, ties_even=ties_even)]
 
     return SimpleNamespace(dory_frontends=dory_frontends)

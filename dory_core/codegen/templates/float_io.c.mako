@@ -18,7 +18,7 @@ void ${plan.prefix}_quantize_input(const float *values, void *input)
 {
   uint8_t *elements = input;
   for (uint32_t i = 0; i < sizeof inputs / sizeof *inputs; i++) {
-    dory_quantize_all(&inputs[i], values, elements);
+    dory_quantize_all(&inputs[i], ${int(plan.ties_even)}, values, elements);
     values += inputs[i].count;
     elements += inputs[i].count * inputs[i].bytes;
   }

@@ -65,7 +65,7 @@ void ${plan.prefix}_network_reset(void);
  * stand one after the other in each buffer, H x W x C; an integer q stands for SCALE * (q - ZERO_POINT). */
 #define ${name}_INPUT_VALUES ${values_of(plan.inputs)}u
 #define ${name}_OUTPUT_VALUES ${values_of(plan.outputs)}u
-/* Writes the ${name}_INPUT_BYTES of io.input, rounded to nearest, ties away from zero, and saturated. */
+/* Writes the ${name}_INPUT_BYTES of io.input, rounded to nearest, ties ${"to even" if plan.ties_even else "away from zero"}, and saturated. */
 void ${plan.prefix}_quantize_input(const float *values, void *input);
 /* Reads the ${name}_OUTPUT_BYTES of io.output. */
 void ${plan.prefix}_dequantize_output(const void *output, float *values);

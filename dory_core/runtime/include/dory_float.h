@@ -1,8 +1,8 @@
 /* Real numbers at the border of a network: a stored integer q stands for scale * (q - zero_point).
  *
- * Rounding is that of TensorFlow Lite: the quotient is a float, its ties go away from zero. Nothing
- * of the C library is called. What is beyond the range becomes its bound; what is no number, the
- * zero point. */
+ * The quotient is a float; its ties go away from zero, as in TensorFlow Lite, or to even, as in
+ * ONNX. Nothing of the C library is called. What is beyond the range becomes its bound; what is no
+ * number, the zero point. */
 #ifndef DORY_FLOAT_H
 #define DORY_FLOAT_H
 
@@ -15,7 +15,7 @@ typedef struct {
   int32_t zero_point, lo, hi;
 } dory_quantized_t;
 
-static inline int32_t dory_quantize(const dory_quantized_t *tensor, float value)
+static inline int32_t dory_quantize(const dory_quantized_t *tensor, int ties_even, float value)
 {
   const float most = 1073741824.0f;
   const float scaled = value / tensor->scale;
@@ -23,8 +23,9 @@ static inline int32_t dory_quantize(const dory_quantized_t *tensor, float value)
   if (scaled <= -most) return tensor->lo;
   int32_t found = scaled == scaled ? (int32_t)scaled : 0;
   const float rest = scaled == scaled ? scaled - (float)found : 0.0f; /* exact */
-  if (rest >= 0.5f) found++;
-  if (rest <= -0.5f) found--;
+  const int tie_stays = ties_even && found % 2 == 0;
+  if (rest > 0.5f || (rest == 0.5f && !tie_stays)) found++;
+  if (rest < -0.5f || (rest == -0.5f && !tie_stays)) found--;
   found += tensor->zero_point;
   return found < tensor->lo ? tensor->lo : found > tensor->hi ? tensor->hi : found;
 }
@@ -35,11 +36,11 @@ static inline float dory_dequantize(const dory_quantized_t *tensor, int32_t valu
 }
 
 /* Writes tensor->count elements. */
-static inline void dory_quantize_all(const dory_quantized_t *tensor, const float *values,
-                                     uint8_t *elements)
+static inline void dory_quantize_all(const dory_quantized_t *tensor, int ties_even,
+                                     const float *values, uint8_t *elements)
 {
   for (uint32_t i = 0; i < tensor->count; i++) {
-    const uint32_t found = (uint32_t)dory_quantize(tensor, values[i]);
+    const uint32_t found = (uint32_t)dory_quantize(tensor, ties_even, values[i]);
     for (uint32_t k = 0; k < tensor->bytes; k++) {
       *elements++ = (uint8_t)(found >> 8 * k & 255u);
     }

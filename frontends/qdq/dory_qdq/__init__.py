@@ -34,7 +34,7 @@ def dory_frontends() -> list[Frontend]:
     from dory_core.api import Frontend
 
     summary = "QDQ and QOperator ONNX of 8 bits, exact to onnxruntime's integer operators"
-    return [Frontend("qdq", summary, _read, _recognises)]
+    return [Frontend("qdq", summary, _read, _recognises, ties_even=True)]
 
 
 @hookimpl
