@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from dory_core.budgets import check_tensors
 from dory_core.codegen.float_border import with_float_border
-from dory_core.errors import VerificationFailed
+from dory_core.errors import DoesNotFit, VerificationFailed
 from dory_core.hardware import OutputFile, TargetContext
 from dory_core.ir import Graph
 from dory_core.options import KEEP_CONSTANT_CHANNELS
@@ -53,7 +53,8 @@ class CompileOptions:
     to emit. golden: folders or .npz files, several for several vectors. input: test input.
     input_layout: of its arrays, ``hwc`` or ``chw``; empty where it is not said. prefix: of all
     public names in C. float_io: the application converts real numbers at its border.
-    l2_reserve: bytes of L2 that the program around the network keeps.
+    l2_reserve: bytes of L2 that the program around the network keeps. deployable_only: no
+    application is written that cannot run on the chip.
     """
 
     network: Path
@@ -74,6 +75,7 @@ class CompileOptions:
     dump_stages: Path | None = None
     prefix: str = DEFAULT_PREFIX
     l2_reserve: int = 0
+    deployable_only: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "budgets", MappingProxyType(dict(self.budgets)))
@@ -149,6 +151,11 @@ def compile_network(
         graph = extract_layer(graph, options.layer)
         setup.show(f"layer_{options.layer:02d}", graph)
     plan = run(graph, setup, after=PASSES)
+    if options.deployable_only and not options.plan_only and plan.reason:
+        raise DoesNotFit(
+            f"the application could not run on the chip: {plan.reason}",
+            "lower the budget, or give --not-deployable-ok for one that runs in simulation alone",
+        )
     if options.float_io:
         frontend = plugins.frontend(options.frontend)
         plan = with_float_border(plan, frontend.ties_even)

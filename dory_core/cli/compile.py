@@ -177,6 +177,13 @@ def compile_(
         str,
         typer.Option("--prefix", metavar="NAME", help="What all public names in C begin with."),
     ] = "dory",
+    not_deployable_ok: Annotated[
+        bool,
+        typer.Option(
+            "--not-deployable-ok",
+            help="Also write an application whose budgets are beyond the chip's memory.",
+        ),
+    ] = False,
     json: Json = False,
     verbose: Verbose = 0,
     quiet: Quiet = False,
@@ -213,6 +220,7 @@ def compile_(
         dump_stages=dump_stages,
         prefix=prefix,
         l2_reserve=l2_reserve or 0,
+        deployable_only=not not_deployable_ok,
     )
     with progress_bar(enabled=not json) as progress:
         result = compile_network(options, plugins, progress)

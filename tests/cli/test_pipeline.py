@@ -128,6 +128,20 @@ def test_budget_beyond_the_chip_is_not_deployable(pipeline: tuple[str, ...], net
     assert f"deployable: no, {plan['reason']}" in text
 
 
+@pytest.mark.parametrize("quiet", [(), ("-q",)])
+def test_an_application_that_cannot_run_on_the_chip_is_written_on_request(
+    pipeline: tuple[str, ...], net: Path, tmp_path: Path, quiet: tuple[str, ...]
+) -> None:
+    app = tmp_path / "app"
+    outcome = dory(*pipeline, net, *quiet, "--l1", "1M", "-o", app)
+    assert outcome.status == 4
+    assert "could not run on the chip: the L1 budget of 1048576 B exceeds" in outcome.stderr
+    assert "--not-deployable-ok" in outcome.stderr
+    assert not app.exists()
+    assert dory(*pipeline, net, "--l1", "1M", "-o", app, "--not-deployable-ok").status == 0
+    assert app.is_dir()
+
+
 def test_too_small_a_budget_does_not_fit_and_writes_nothing(
     pipeline: tuple[str, ...], net: Path, tmp_path: Path
 ) -> None:

@@ -133,7 +133,8 @@ def test_arenas_beyond_the_memory_of_this_machine_are_status_4(
     pipeline: tuple[str, ...], net: Path, tmp_path: Path
 ) -> None:
     app = tmp_path / "app"
-    assert dory(*pipeline, net, "-o", app, "--l1", "4294967295", "-q").status == 0
+    larger = ("--l1", "4294967295", "--not-deployable-ok")
+    assert dory(*pipeline, net, "-o", app, *larger, "-q").status == 0
     result = run_behind(("sh", "-c", 'ulimit -v 3000000; exec "$@"', "sh"), app)
     assert result.returncode == 4, result.stderr
     assert "no memory for L1 of 4294967295 bytes" in result.stderr
