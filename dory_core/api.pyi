@@ -47,6 +47,7 @@ from dory_core.ir import mean_requant as mean_requant
 from dory_core.ir import ops as ops
 from dory_core.ir import requant as requant
 from dory_core.ir import storage_for as storage_for
+from dory_core.ir.features import FLOAT32 as FLOAT32
 from dory_core.ir.features import MEAN_INSIDE as MEAN_INSIDE
 from dory_core.ir.features import PAD_VALUE as PAD_VALUE
 from dory_core.ir.features import TURN as TURN

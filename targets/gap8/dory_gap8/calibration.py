@@ -34,6 +34,9 @@ CLAMP_EXTRA = 2
 LIMBS_EXTRA = 4
 # Another addend below zero: two more words of parameters and four instructions, by counting them.
 TURNED_EXTRA = 6
+# A step in binary32: twenty instructions instead of five, by counting them.
+EPILOGUE_EVEN = 48
+STEP_EVEN = 24
 # A step alone: another one in sequence, that of an operand of a sum, that of a pool.
 STEP_32 = 5
 STEP_64 = 22

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from dory_gap8.backend import AvgPoolKernel, LinearKernel
-from dory_gap8.backend.requant import LIMBS, NARROW, STEPS, epilogue
+from dory_gap8.backend.requant import EVEN, LIMBS, NARROW, STEPS, epilogue
 
-from dory_core.api import Array, Layer, Requant, ops, requant
+from dory_core.api import Array, Layer, Requant, float_requant, ops, requant
 from dory_core.testing.kernels import HostLibrary, KernelCase, alone, typed, values_of
 
 
@@ -208,3 +208,49 @@ def test_cheaper_forms_come_first() -> None:
     costs = [epilogue(FORMS[name][0]).step_cycles for name in order]
     assert costs == sorted(set(costs))
     assert epilogue(FORMS["64 bits at last"][0]).form == STEPS
+
+
+def even(
+    scales: list[float], zero: int, bounds: tuple[int, int], weights: np.ndarray | None = None
+) -> Layer:
+    """Return a layer with a step in binary32, with biases of its outputs."""
+    single = [float(np.float32(scale)) for scale in scales]
+    step = float_requant(single, zero, *bounds)
+    return linear(step, weights=weights, bias=[17, -900, 0, 40], lo=-128, hi=127)
+
+
+EVENS = {
+    "ties of powers of two": even([1 / 64, 1 / 32, 1 / 256, 0.5], 3, (-128, 127)),
+    "scales far apart": even([0.9, 2.0**-30, 2.0**-45, 0.0123], 0, (0, 255)),
+    "one scale": even([0.003], 128, (0, 255)),
+    "other bounds": even([0.01, 0.02, 0.03, 0.04], 10, (10, 200)),
+    "near ties": even([0.6 / 256, 0.3, 0.7 / 255, 1 / 3], -7, (-128, 127)),
+}
+
+
+@pytest.mark.parametrize("name", EVENS)
+def test_steps_in_binary32_are_exact(name: str) -> None:
+    layer = EVENS[name]
+    assert LinearKernel().accepts(layer) is None
+    assert epilogue(layer).form == EVEN
+    check(layer)
+
+
+def test_ties_of_binary32_are_exact_at_every_accumulator() -> None:
+    """Four outputs see one element each: all accumulators of a range, step by step."""
+    weights = np.array([[1, 16], [3, 48], [5, 80], [7, 112]]) * np.array([[1, 1]])
+    layer = even([0.5, 0.25, 0.1, 0.375], 0, (-128, 127), weights=weights)
+    pairs = [(a, b) for a in range(-128, 128, 3) for b in (-9, -1, 0, 1, 8)]
+    cases = [
+        KernelCase(LinearKernel(), layer, (np.array(pair).reshape(2, 1, 1),), (4, 1, 1, 2))
+        for pair in pairs
+    ]
+    HostLibrary(cases).check()
+
+
+def test_wide_accumulators_in_binary32_are_refused() -> None:
+    layer = linear(
+        float_requant([2.0**-14], 0, -128, 127), weights=np.full((4, 2000), 127), lo=0, hi=255
+    )
+    rejection = LinearKernel().accepts(layer)
+    assert rejection is not None and "24 digits" in rejection.reason

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 
 from dory_core.api import (
+    FLOAT32,
     TURN,
     TWO_ADDENDS,
     FunctionCall,
@@ -67,7 +68,7 @@ _ARGUMENTS = {
 class ClusterKernel(Kernel):
     """A kernel that is an instance of a template. cores: cores that share a tile."""
 
-    features = frozenset({TWO_ADDENDS, TURN})
+    features = frozenset({FLOAT32, TWO_ADDENDS, TURN})
     cores: int = 8
 
     def headers(self, layer: Layer) -> tuple[str, ...]:

@@ -2,7 +2,8 @@
 
 Of the forms of ``dory_gap8_requant_impl.h`` a layer gets the cheapest that is proven for every
 accumulator that can occur: one multiplication in 32 bits, the same behind a clamp, two limbs, two
-limbs behind a clamp, and at last the steps as the network has them.
+limbs behind a clamp, and at last the steps as the network has them. A step in binary32 that no
+integers equal is computed as it is, in integers.
 """
 
 from __future__ import annotations
@@ -13,14 +14,18 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.api import Layer, Rejection, Requant, StructValue, Tensor, requantisation
+from dory_core.api import Layer, Rejection, Requant, StructValue, Tensor, ops, requantisation
 from dory_gap8 import calibration as cal
 
 INT32 = (-(1 << 31), (1 << 31) - 1)
 INT64 = (-(1 << 63), (1 << 63) - 1)
+# Accumulators and scales of steps in binary32.
+_DIGITS = 1 << 24
+_LARGEST_SCALE = 1.0
 
 # Forms of an epilogue, by the macro that selects them.
 STEPS, NARROW, LIMBS = "DORY_Q_STEPS", "DORY_Q_NARROW", "DORY_Q_LIMBS"
+EVEN = "DORY_Q_EVEN"
 # Forms of a divisor likewise: 2^k, 2^k - 1, any.
 SHIFT, ONES, EXACT, NO_STEP = "DORY_SHIFT", "DORY_ONES", "DORY_EXACT", "DORY_NO_STEP"
 
@@ -152,6 +157,7 @@ class Epilogue:
     clip: bounds of the last step. records: int32, shape (C, words) or (1, words) when all channels
     have the same: the parameters as they lie in memory.
     bias: per channel, only where there is no step (the first step takes it otherwise).
+    zero: of a step in binary32, what is added to its product; None for others.
     """
 
     steps: tuple[Step, ...]
@@ -160,10 +166,13 @@ class Epilogue:
     narrow: requantisation.Narrow | None = None
     clip: tuple[int, int] | None = None
     bias: tuple[int, ...] | None = None
+    zero: int | None = None
 
     @property
     def form(self) -> str:
         """The macro that selects how the steps are computed."""
+        if self.zero is not None:
+            return EVEN
         if self.narrow is None:
             return STEPS
         return LIMBS if self.narrow.low_bits else NARROW
@@ -219,7 +228,9 @@ class Epilogue:
         if not self.steps:
             return ""
         turned = ["turned"] if self.turned else []
-        if self.narrow is not None:
+        if self.zero is not None:
+            tokens = ["even", *_CLIP_TOKENS[self.clip_form]]
+        elif self.narrow is not None:
             tokens = [*turned, "clamp"] if self.reach else turned
             tokens += ["limbs"] if self.form == LIMBS else [] if self.reach else ["q32"]
             tokens += _CLIP_TOKENS[self.clip_form]
@@ -241,7 +252,7 @@ class Epilogue:
             return tuple(found)
         found.append(("DORY_PER_CHANNEL", str(int(self.per_channel))))
         found.append(("DORY_Q_TURNED", str(int(self.turned))))
-        if self.narrow is not None:
+        if self.narrow is not None or self.zero is not None:
             found += [("DORY_Q_REACH", str(int(self.reach))), ("DORY_Q_CLIP", self.clip_form)]
             return tuple(found)
         for n, step in enumerate(self.steps, 1):
@@ -266,7 +277,11 @@ class Epilogue:
         else:
             words = ", ".join(c_int(int(w)) for w in self.records[0])
             fields.append(("channels", f"(const int32_t[]){{{words}}}"))
-        if self.narrow is None:
+        if self.zero is not None:
+            fields.append(("zero", str(self.zero)))
+            if self.clip is not None:
+                fields += [("lo", c_int(self.clip[0])), ("hi", c_int(self.clip[1]))]
+        elif self.narrow is None:
             steps = ", ".join(str(s.struct(with_scalars=n > 0)) for n, s in enumerate(self.steps))
             fields.append(("steps", f"(const dory_gap8_step_t[]){{{steps}}}"))
         else:
@@ -282,6 +297,8 @@ class Epilogue:
         """Estimated cycles per output of a dense kernel, store included."""
         if not self.steps:
             return cal.EPILOGUE_NONE
+        if self.zero is not None:
+            return cal.EPILOGUE_EVEN
         if self.narrow is not None:
             return cal.EPILOGUE_32 + self._extra
         first = cal.EPILOGUE_64 if self.bits == 64 else cal.EPILOGUE_32
@@ -295,6 +312,8 @@ class Epilogue:
     @property
     def step_cycles(self) -> int:
         """Estimated cycles per output of the steps alone."""
+        if self.zero is not None:
+            return cal.STEP_EVEN
         if self.narrow is not None:
             return cal.STEP_32 + self._extra
         turned = cal.TURNED_EXTRA * self.turned
@@ -331,6 +350,8 @@ def reject_steps(requants: Sequence[Requant | None]) -> Rejection | None:
     for r in requants:
         if r is None:
             continue
+        if r.float32:
+            return Rejection("a step in binary32 is computed behind sums alone")
         if not fits(INT64, *describe(r)) or r.div > 1 << 62:
             return Rejection("a requantisation parameter exceeds 64 bits")
         if r.lo is not None and r.hi is not None and not fits(INT32, r.lo, r.hi):
@@ -340,6 +361,8 @@ def reject_steps(requants: Sequence[Requant | None]) -> Rejection | None:
 
 def reject_requants(layer: Layer, requants: Sequence[Requant]) -> Rejection | None:
     """Return why the sequence of requantisations after the accumulator is not possible."""
+    if len(requants) == 1 and requants[0].float32:
+        return _reject_even(layer, requants[0])
     if len(requants) > 2:
         return Rejection(f"it has {len(requants)} requantisations in sequence, two are possible")
     if len(requants) == 2 and any(len(p) > 1 for p in requants[1].parameters):
@@ -351,6 +374,19 @@ def reject_requants(layer: Layer, requants: Sequence[Requant]) -> Rejection | No
     if not fits(INT32, *ends, *(end - turn for end in ends)):
         return Rejection("its accumulator exceeds 32 bits")
     return reject_steps(requants)
+
+
+def _reject_even(layer: Layer, step: Requant) -> Rejection | None:
+    """Return why a step in binary32 is not possible."""
+    ends = (layer.ranges.acc_lo - step.turn, layer.ranges.acc_hi - step.turn)
+    if not fits((-_DIGITS, _DIGITS), *ends):
+        return Rejection("its accumulator exceeds the 24 digits of binary32")
+    if isinstance(layer.op, ops.Add | ops.Mul) or float(step.scales.max()) >= _LARGEST_SCALE:
+        return Rejection("a step in binary32 follows sums of products, with a scale below 1")
+    zero = step.add[0] // step.div
+    if step.lo is None or step.hi is None or step.hi - zero > 256 or step.lo - zero < -256:
+        return Rejection("a step in binary32 ends in bytes")
+    return None
 
 
 def epilogue(layer: Layer, least_bits: int = 32) -> Epilogue:
@@ -369,6 +405,8 @@ def _epilogue(layer: Layer, least_bits: int) -> Epilogue:
         return Epilogue((), least_bits, np.zeros((1, 0), np.int32), bias=biases)
     bits = max(least_bits, arithmetic(layer, requants))
     values = (ranges.value_lo, ranges.value_hi)
+    if requants[0].float32:
+        return _even(requants[0], biases, least_bits)
     first = _step(requants[0].from_turn(), values, bits, _offset(requants[0], biases))
     steps = (first, *(_step(r, values, bits) for r in requants[1:]))
     last = requants[-1]
@@ -380,6 +418,23 @@ def _epilogue(layer: Layer, least_bits: int) -> Epilogue:
     if found is None:
         return Epilogue(steps, bits, _step_records(first, bits))
     return Epilogue(steps, least_bits, _narrow_records(found), found, clip)
+
+
+def _even(step: Requant, biases: tuple[int, ...] | None, bits: int) -> Epilogue:
+    """Return the epilogue of a step in binary32: factors of 32 bits behind at least 32 digits."""
+    assert step.lo is not None and step.hi is not None
+    fractions, exponents = np.frexp(step.scales.astype(np.float64))
+    digits = 24 - exponents.astype(np.int64)
+    up = np.maximum(32 - digits, 0)
+    mul = (fractions * (1 << 24)).astype(np.int64) << up
+    shift = digits + up - 32
+    mul, shift = np.where(shift > 31, 0, mul), np.minimum(shift, 31)  # products below a quarter
+    offset = np.array(biases or (0,), dtype=np.int64) - step.turn
+    records = _words(np.broadcast_arrays(offset, _modular(mul.tolist(), 32), shift))
+    clip = (step.lo, step.hi)
+    known = Step((1,), (0,), 1, SHIFT, 0, clip)
+    zero = step.add[0] // step.div
+    return Epilogue((known,), bits, records, clip=clip, zero=zero)
 
 
 def narrow_form(layer: Layer) -> requantisation.Narrow | None:

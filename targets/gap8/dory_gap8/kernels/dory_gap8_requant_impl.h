@@ -6,6 +6,7 @@
  *     DORY_Q_NARROW     clip((x * mul + add) >> shift), all within 32 bits
  *     DORY_Q_LIMBS      clip((x * mul_high + (x * mul_low >> low_bits) + add) >> shift), likewise
  *     DORY_Q_STEPS      step by step as the network has them
+ *     DORY_Q_EVEN       clip(even(f32(x * S)) + zero), one step with the roundings of binary32
  *   DORY_Q_REACH      narrow forms: whether x is the accumulator clamped to [-reach - 1, reach]
  *                     (one p.clipr), which changes no output; otherwise x is the accumulator
  *   DORY_Q_TURNED     whether x is offset more than the accumulator, and `below` more is added
@@ -22,6 +23,7 @@
  *   DORY_Q_NARROW   [offset] [reach] mul add [below]
  *   DORY_Q_LIMBS    [offset] [reach] mul_low mul_high add [below]
  *   DORY_Q_STEPS    [offset] mul add [below]; with 64 bits each of them two words, the lower first
+ *   DORY_Q_EVEN     offset mul shift: x is the accumulator plus offset, S = mul / 2^(32 + shift)
  *
  * shift, low_bits and the bounds of the clip are the same for all channels. Sums and products are
  * taken modulo 2^32 (2^64): what is shifted lies in range. Right shifts of negative numbers are
@@ -33,6 +35,7 @@
 #define DORY_Q_STEPS 0
 #define DORY_Q_NARROW 1
 #define DORY_Q_LIMBS 2
+#define DORY_Q_EVEN 3
 
 #define DORY_CLIP_NONE 0
 #define DORY_CLIP_UNSIGNED 1
@@ -40,7 +43,9 @@
 #define DORY_CLIP_BOUNDS 3
 
 /* Words of a record. */
-#if DORY_Q_FORM == DORY_Q_STEPS
+#if DORY_Q_FORM == DORY_Q_EVEN
+#define DORY_Q_WORDS 3
+#elif DORY_Q_FORM == DORY_Q_STEPS
 #define DORY_Q_WORDS ((1 + DORY_Q_TURNED) * DORY_Q_BITS / 16)
 #else
 #define DORY_Q_WORDS (DORY_Q_REACH + 1 + DORY_Q_FORM + 2 * DORY_Q_TURNED)
@@ -114,7 +119,55 @@ static inline dory_parameters_t dory_parameters(int32_t c, const dory_gap8_requa
   return p;
 }
 
-#if DORY_Q_FORM == DORY_Q_STEPS
+#if DORY_Q_FORM == DORY_Q_EVEN
+
+/* Rounds product / 2^(32 + shift) = whole + a fraction near a half, as binary32 does: the product
+ * has 24 digits, so that fractions nearer to the half than half of the last digit are ties. */
+static uint32_t dory_even_tie(uint64_t product, uint32_t whole, uint32_t shift) {
+  const uint64_t half = (uint64_t)1 << (shift + 31);
+  const uint64_t fraction = product & (2 * half - 1);
+  uint32_t bits = 0;
+  while (bits < 16 && whole >> bits) {
+    bits++;
+  }
+  const uint64_t reach = (uint64_t)1 << (shift + 7 + bits);
+  return whole + (whole & 1 ? fraction + reach >= half : fraction > half + reach);
+}
+
+/* The product of x, |x| < 2^24, with mul / 2^(32 + shift), rounded as in binary32 and then to an
+ * integer, ties to even. Products of 2^9 and more are any number that is. */
+static inline int32_t dory_even(int32_t x, uint32_t mul, uint32_t shift) {
+  const int32_t sign = x >> 31;
+  const uint64_t product = (uint64_t)(uint32_t)((x ^ sign) - sign) * mul;
+  const uint32_t high = (uint32_t)(product >> 32);
+  const uint32_t fraction = high << 1 << (31 - shift) | (uint32_t)product >> shift;
+  uint32_t whole = high >> shift;
+  if (fraction - 0x7fff0000u <= 0x20000u) {
+    whole = dory_even_tie(product, whole, shift);
+  } else {
+    whole += fraction >> 31;
+  }
+  return ((int32_t)whole ^ sign) - sign;
+}
+
+static inline int32_t dory_clipped(int32_t q, const dory_gap8_requant_t *r) {
+#if DORY_Q_CLIP == DORY_CLIP_UNSIGNED
+  return dory_gap8_clip_unsigned(q, r->hi);
+#elif DORY_Q_CLIP == DORY_CLIP_SIGNED
+  return dory_gap8_clip_signed(q, r->hi);
+#else
+  return dory_gap8_clip(q, r->lo, r->hi);
+#endif
+}
+
+static inline DORY_Y_T dory_apply(dory_q_t acc, const dory_parameters_t *p,
+                                  const dory_gap8_requant_t *r) {
+  const int32_t x = (int32_t)acc + p->word[0];
+  const int32_t q = dory_even(x, (uint32_t)p->word[1], (uint32_t)p->word[2]);
+  return (DORY_Y_T)dory_clipped(q + r->zero, r);
+}
+
+#elif DORY_Q_FORM == DORY_Q_STEPS
 
 #if DORY_Q_BITS == 64
 #define DORY_PARAMETER(p, i) \
