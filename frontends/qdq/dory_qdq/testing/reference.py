@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.testing import run_reference
+from dory_core.api import Graph
 from dory_qdq.importer import import_file
 from dory_qdq.values import Place
 
@@ -19,6 +19,10 @@ _EXACT = ("QLinear", "QGemm", "QuantizeLinear", "DequantizeLinear")
 _MOVES = frozenset(
     ["MaxPool", "Reshape", "Transpose", "Slice", "Resize", "Concat", "Flatten", "Squeeze"]
 )
+
+
+#: Returns the tensors of a network by name for its inputs by name.
+Run = Callable[[Graph, Mapping[str, npt.NDArray[Any]]], Mapping[str, npt.NDArray[Any]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +40,11 @@ class Outcome:
     notes: tuple[str, ...]
 
 
-def compare(model: bytes, folder: Path, seed: int = 0) -> Outcome:
-    """Run a file with onnxruntime at ORT_ENABLE_EXTENDED and with the reference executor."""
+def compare(model: bytes, folder: Path, run: Run, seed: int = 0) -> Outcome:
+    """Run a file with onnxruntime at ORT_ENABLE_EXTENDED and its import with ``run``.
+
+    run: the reference executor, ``dory_core.testing.run_reference``.
+    """
     import onnx
     import onnxruntime as ort
 
@@ -55,7 +62,7 @@ def compare(model: bytes, folder: Path, seed: int = 0) -> Outcome:
     }
     wanted = session.run(None, inputs)
     imported = import_file(path)
-    values = run_reference(imported.graph, _stored(imported.graph, imported.places, inputs))
+    values = run(imported.graph, _stored(imported.graph, imported.places, inputs))
     elements = differing = largest = 0
     for output, expected in zip(session.get_outputs(), wanted, strict=True):
         place = imported.places[output.name]
@@ -78,7 +85,7 @@ def _file_values(place: Place, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def _stored(
-    graph: Any, places: Mapping[str, Place], inputs: Mapping[str, npt.NDArray[np.float32]]
+    graph: Graph, places: Mapping[str, Place], inputs: Mapping[str, npt.NDArray[np.float32]]
 ) -> dict[str, npt.NDArray[Any]]:
     found = {}
     for name, reals in inputs.items():
