@@ -148,6 +148,49 @@ def test_constants_that_are_listed_as_inputs_are_no_inputs(tmp_path: Path) -> No
     assert "BatchNormalization" not in [node.op_type for node in ready.proto.graph.node]
 
 
+def dense(two_readers: bool = False, scalar: bool = False, gemm: bool = True) -> OnnxBuilder:
+    """A Gemm or MatMul with a batch normalisation written as Mul and Add, and a ReLU."""
+    random = np.random.default_rng(3)
+    builder = OnnxBuilder((6,), opset=17)
+    weights = random.standard_normal((4, 6))
+    if gemm:
+        operands = builder.constant(weights), builder.constant(random.standard_normal(4))
+        builder.node("Gemm", builder.value, *operands, transB=1)
+    else:
+        builder.node("MatMul", builder.value, builder.constant(weights.T))
+        builder.node("Add", builder.value, builder.constant(random.standard_normal(4)))
+    sums = builder.value
+    factors = 1.5 if scalar else random.standard_normal((1, 4))
+    builder.node("Mul", builder.constant(factors), builder.value)
+    builder.node("Add", builder.value, builder.constant(random.standard_normal(4)))
+    builder.node("Relu", builder.value)
+    if two_readers:
+        builder.node("Add", builder.value, sums)
+    return builder
+
+
+@pytest.mark.parametrize("scalar", [False, True])
+@pytest.mark.parametrize("gemm", [False, True])
+def test_a_batch_normalisation_behind_a_gemm_is_folded(
+    scalar: bool, gemm: bool, tmp_path: Path
+) -> None:
+    from onnx.reference import ReferenceEvaluator
+
+    path = saved(dense(scalar=scalar, gemm=gemm), tmp_path)
+    model = prepare(path)
+    assert [node.op_type for node in model.proto.graph.node] == ["Gemm", "Relu"]
+    onnx.checker.check_model(model.proto)
+    image = np.random.default_rng(4).standard_normal((1, 6)).astype(np.float32)
+    (expected,) = ReferenceEvaluator(str(path)).run(None, {"image": image})
+    (found,) = ReferenceEvaluator(model.proto).run(None, {"image": image})
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_sums_that_others_read_are_not_folded(tmp_path: Path) -> None:
+    model = prepare(saved(dense(two_readers=True), tmp_path))
+    assert "Mul" in [node.op_type for node in model.proto.graph.node]
+
+
 def test_dynamic_sizes_are_refused(tmp_path: Path) -> None:
     with pytest.raises(NotSupported, match=r"'image' has the dynamic shape \[1, 3, height, 8\]"):
         prepare(saved(network(), tmp_path, ("batch", 3, "height", 8)))

@@ -10,6 +10,7 @@ bias_bits, mult_bits, add_bits and out_bits, which describe the storage of numbe
 file anyway.
 
 A residual is one Add node whose attributes carry everything; see :mod:`dory_quantlab.residual`.
+The exporter of PLiNIO writes the same attributes, but a plain Add with Mul, Div, Floor and Clip.
 """
 
 from __future__ import annotations
@@ -51,7 +52,13 @@ class QuantlabDialect(Dialect):
     def residual_add(
         self, node: Node, operands: tuple[Operand, Operand], steps: tuple[Step, ...]
     ) -> AddMeaning:
-        """Return what the attributes of an Add say, followed by ``steps``."""
+        """Return what the attributes of an Add say, followed by ``steps``.
+
+        PLiNIO writes an Add without them, whose requantisation stands behind it as nodes.
+        """
+        plain = ADD_ATTRIBUTES.isdisjoint(set(node.attributes) - {"add_bits"})
+        if plain and any(step.op == "Clip" for step in steps):
+            return super().residual_add(node, operands, steps)
         return add_meaning(node, operands, steps)
 
 

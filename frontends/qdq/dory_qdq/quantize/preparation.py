@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from dory_core.api import NotSupported, UsageError
+from dory_qdq.quantize.folding import fold_into_gemm
 from dory_qdq.quantize.runtime import quiet_session, reason_of
 
 _QUANTISED = ("QuantizeLinear", "DequantizeLinear", "QLinear", "ConvInteger", "MatMulInteger")
@@ -29,7 +30,7 @@ class FloatModel:
 def prepare(path: Path) -> FloatModel:
     """Read a float model and make it ready.
 
-    Batch normalisations behind convolutions are folded into them. Raises: UsageError for a missing
+    Batch normalisations behind a Conv or Gemm are folded into it. Raises: UsageError for a missing
     file, NotSupported for a model that is damaged, quantised already, of dynamic shapes, or
     that onnxruntime does not run.
     """
@@ -160,6 +161,8 @@ def _optimised(path: Path, proto: Any) -> Any:
         target = Path(folder) / "simplified.onnx"
         quiet_session(proto, path.name, level="basic", optimised=target)
         simplified = onnx.load(str(target))
+    fold_into_gemm(simplified)
+    del simplified.graph.value_info[:]
     try:
         simplified = onnx.shape_inference.infer_shapes(simplified)
     except (RuntimeError, ValueError, onnx.shape_inference.InferenceError) as error:
