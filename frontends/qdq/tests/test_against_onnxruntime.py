@@ -6,17 +6,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from dory_qdq.testing import OPERATORS, Builder, compare, random_network
+
+from dory_core.testing import run_reference
 
 pytest.importorskip("onnxruntime", reason="the extra test of dory-qdq is not installed")
-
-from dory_qdq.testing import OPERATORS, Builder, compare, random_network
 
 
 def wrong(seeds: range, folder: Path, operators: int, names: tuple[str, ...]) -> Iterator[object]:
     """Yield what differs: by more than one, or at all where nothing is computed in reals."""
     for seed in seeds:
         name = names[seed % len(names)] if names else ""
-        outcome = compare(random_network(seed, operators, name), folder, seed)
+        outcome = compare(random_network(seed, operators, name), folder, run_reference, seed)
         allowed = bool(outcome.reals or outcome.notes)
         if outcome.differing and (outcome.largest > 1 or not allowed):
             yield seed, name, outcome
@@ -47,4 +48,4 @@ def test_softmax_saturates_as_onnxruntime_does(channels: int, tmp_path: Path) ->
     builder = Builder(np.random.default_rng(channels))
     last = OPERATORS["softmax"](builder, builder.input((1, channels)))
     model = builder.model([(last.stored, last.shape)])
-    assert compare(model, tmp_path, 3).differing == 0
+    assert compare(model, tmp_path, run_reference, 3).differing == 0
