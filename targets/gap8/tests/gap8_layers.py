@@ -44,6 +44,11 @@ SPACE = LayerSpace(
     packed=True,
     numerator_bits=(28, 44, 44, 58),
 )
+BYTES = LayerSpace(
+    inputs=(RANGES["u8"], RANGES["i8"]),
+    outputs=((0, 255), (-128, 127), (-100, 90)),
+    features=frozenset({PAD_VALUE, TWO_ADDENDS, TURN}),
+)
 TURNED = replace(SPACE, features=frozenset({PAD_VALUE, TWO_ADDENDS, TURN}))
 
 
@@ -105,3 +110,8 @@ def cases_of(
 def turned_cases(kind: str, seed: int, count: int) -> list[KernelCase]:
     """Return cases of layers whose requantisation has two addends now and then."""
     return cases_of(kind, 100 + seed, count, space=TURNED)
+
+
+def byte_cases(kind: str, seed: int, count: int) -> list[KernelCase]:
+    """Return cases of layers whose inputs and outputs are bytes."""
+    return cases_of(kind, seed, count, space=BYTES)

@@ -7,37 +7,30 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from dory_gap8.backend import LutKernel, MoveKernel, ResizeKernel, SoftmaxKernel
-from gap8_layers import RANGES, TURNED, cases_of
+from gap8_layers import BYTES, byte_cases, cases_of
 
 from dory_core.api import Array, Layer, ops, requant
+from dory_core.testing import KernelConformance
 from dory_core.testing.kernels import HostLibrary, alone, typed, whole_case
 
-BYTES = replace(
-    TURNED,
-    inputs=(RANGES["u8"], RANGES["i8"]),
-    outputs=((0, 255), (-128, 127), (-100, 90)),
-    packed=False,
-)
 MOVERS = ("lut", "slice", "pad", "resize", "softmax")
 
 
-@pytest.mark.parametrize("kind", MOVERS)
-def test_random_tiles_equal_the_reference(kind: str) -> None:
-    HostLibrary(cases_of(kind, 5, 12, space=BYTES)).check()
+class TestMovers(KernelConformance):
+    cases = staticmethod(byte_cases)
+    kinds = MOVERS
+
+    @pytest.mark.slow
+    def test_sanitizers_find_nothing_in_a_sample(self, sanitizer: str) -> None:
+        """Every kind of layer."""
+        super().test_sanitizers_find_nothing_in_a_sample(sanitizer)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", MOVERS)
 @pytest.mark.parametrize("cores", range(1, 9))
-def test_many_random_tiles_equal_the_reference(kind: str, cores: int) -> None:
-    HostLibrary(cases_of(kind, 100 + cores, 40, cores, space=BYTES)).check()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", MOVERS)
-@pytest.mark.parametrize("sanitizer", ["address,undefined", "thread"])
-def test_sanitizers_find_nothing(kind: str, sanitizer: str) -> None:
-    HostLibrary(cases_of(kind, 200, 10, space=BYTES), sanitizer=sanitizer).check()
+def test_every_number_of_cores_computes_the_whole_tile(kind: str, cores: int) -> None:
+    HostLibrary(cases_of(kind, 100 + cores, 20, cores, space=BYTES)).check()
 
 
 def lut(shape: tuple[int, int, int]) -> Layer:
