@@ -279,7 +279,7 @@ class DepthwiseHwcKernel(ClusterKernel):
         kind += f"_pad{pad}".replace("-", "m") if pad else ""
         x, y = layer.inputs[0].type_name, layer.output.type_name
         end = weighted_epilogue(layer).suffix
-        if weighted_epilogue(layer).turned and self._in_assembly(layer):
+        if form.stride and weighted_epilogue(layer).turned and self._in_assembly(layer):
             end += "_full"
         return f"dory_gap8_{kind}_{x}_i8_{y}{end}"
 
