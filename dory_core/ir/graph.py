@@ -187,8 +187,9 @@ class State:
     """A tensor that lives from one inference to the next.
 
     name: in the file. read: the tensor that an inference finds; no layer computes it. written: what
-    it leaves for the next one, computed by a layer: same shape and width as ``read``, and no value
-    that ``read`` cannot have. initial: what the first inference finds, shape (C, H, W).
+    it leaves for the next one, computed by a layer: same shape as ``read``, and no value that
+    ``read`` cannot have. The storage pass gives both the same width. initial: what the first
+    inference finds, shape (C, H, W).
     """
 
     name: str
@@ -266,7 +267,7 @@ def check_states(graph: Graph) -> None:
         if state.written not in computed:
             raise ValueError(f"state '{state.name}': no layer computes '{state.written}'")
         before, behind = graph.tensors[state.read], graph.tensors[state.written]
-        if (before.shape, before.bits, before.offset) != (behind.shape, behind.bits, behind.offset):
+        if (before.shape, before.offset) != (behind.shape, behind.offset):
             raise ValueError(f"state '{state.name}': it is read and written in different forms")
         if behind.lo < before.lo or before.hi < behind.hi:
             raise ValueError(f"state '{state.name}': a value is left that is not expected")

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from dory_core.blocks import Block, Request, align_up, level_alignment
 from dory_core.budgets import Budgets, memory_budgets
-from dory_core.errors import DoesNotFit
+from dory_core.errors import DoesNotFit, DoryError
 from dory_core.estimate.moves import l1_dma, weight_unit
 from dory_core.estimate.timeline import link_name
 from dory_core.hardware import DmaHal, OutputFile, TargetContext
@@ -191,6 +191,13 @@ def _states(problem: Problem, way: Way, ends: Mapping[str, Place]) -> tuple[Stat
             names, problem.network.flow.states, problem.initial_state, strict=True
         )
     ]
+    for state in found:
+        if state.place.size_bytes != state.left.size_bytes:
+            raise DoryError(
+                f"state '{state.name}' is read as {state.place.size_bytes} B and left as"
+                f" {state.left.size_bytes} B",
+                "a pass gave its tensors different storage: this is a bug in it",
+            )
     return tuple(sorted(found, key=lambda state: state.overlaps))
 
 

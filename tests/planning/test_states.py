@@ -210,3 +210,15 @@ def test_network_without_state_has_no_reset(tmp_path: Path) -> None:
     build_app(b.graph(), NAME, tmp_path / "app", plugins=limited({}).plugins())
     assert "reset" not in (tmp_path / "app/inc/dory_network.h").read_text()
     assert not (tmp_path / "app/vectors/resets.bin").exists()
+
+
+@pytest.mark.parametrize("most", [15, 255])
+def test_both_tensors_of_a_state_get_the_wider_storage(most: int, tmp_path: Path) -> None:
+    """What is left has four bits, what is read has four or eight."""
+    b = GraphBuilder((4, 3, 5), name="narrow")
+    old = b.state((4, 3, 5), (0, most), 9)
+    left = b.conv(4, POINT, output=(0, 15))
+    out = b.add(left, old, requants=(requant(1, 0, 90, 0, 255),))
+    plan = built(b.graph((out,), {old: left}), tmp_path / "app")
+    (state,) = plan.states
+    assert state.place.tensor.bits == state.left.tensor.bits

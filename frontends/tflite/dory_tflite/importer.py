@@ -104,11 +104,20 @@ def _states(network: Network) -> tuple[State, ...]:
 def _initial(values: npt.NDArray[Any] | None, tensor: FileTensor, shape: Triple) -> Array:
     """Return what a variable is at first: the zero point of what is assigned where nobody says."""
     channels, height, width = shape
+    lo, hi = (-128, 127) if tensor.type == "INT8" else (0, 255)
     if values is None:
-        return Array(np.full(shape, tensor.zero_points[0] if tensor.zero_points else 0))
-    if values.size != channels * height * width:
+        zero_point = tensor.zero_points[0] if tensor.zero_points else 0
+        values = np.full((height, width, channels), zero_point)
+    if values.size != channels * height * width or values.dtype.kind not in "iu":
         raise NotSupported(
-            f"{tensor.label} has {channels * height * width} elements, {values.size} at first",
+            f"{tensor.label} has {channels * height * width} elements, {values.size} of type"
+            f" {values.dtype} at first",
+            "the file is damaged; export it again",
+        )
+    if values.min() < lo or hi < values.max():
+        raise NotSupported(
+            f"{tensor.label}: {tensor.type} cannot have its first values, {values.min()} to"
+            f" {values.max()}",
             "the file is damaged; export it again",
         )
     return Array(values.reshape(height, width, channels).transpose(2, 0, 1))

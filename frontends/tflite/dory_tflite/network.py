@@ -121,6 +121,8 @@ class Network:
     def kept(self, tensor: FileTensor, shape: Triple, bounds: tuple[int, int]) -> str:
         """Add state (C, H, W) of an operator; tensor: that of the file that it keeps."""
         name = f"t{tensor.index}"
+        if name in self.tensors:
+            raise NotSupported(f"{tensor.label} is the state of two operators")
         bits, signed = storage_for(*bounds)
         scale, zero_point = tensor.scales[0], tensor.zero_points[0]
         self.tensors[name] = Tensor(name, *shape, *bounds, bits, signed, scale, zero_point)

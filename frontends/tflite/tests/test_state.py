@@ -12,7 +12,7 @@ from dory_tflite.reader import model_of
 from dory_tflite.testing import TfliteBuilder
 
 from dory_core.api import Graph, NotSupported, load_plugins
-from dory_core.testing import CompileOptions, compile_network, run_application
+from dory_core.testing import CompileOptions, compile_network, run_application, run_reference
 from dory_core.testing.apps import assert_exact
 
 pytest.importorskip("tflite_micro", reason="the extra golden is not installed")
@@ -163,4 +163,44 @@ def test_variable_of_another_type_than_its_value_is_refused() -> None:
     b.operator("ADD", (x, x), (y,))
     b.operator("ASSIGN_VARIABLE", (handle, y), ())
     with pytest.raises(NotSupported, match=r"variable '/v'.*of 4 INT8 is assigned"):
+        imported(b.build((y,)))
+
+
+def reader(assigned: bool) -> bytes:
+    """A variable that is read and maybe not assigned, and one that is assigned and not read."""
+    b = TfliteBuilder()
+    x, seen, unread = b.input((1, 1, 1, 4), SCALE, 0), b.handle("seen"), b.handle("unread")
+    old, y = (b.tensor((1, 1, 1, 4), SCALE, 0) for _ in range(2))
+    b.operator("READ_VARIABLE", (seen,), (old,))
+    b.operator("ADD", (x, old), (y,))
+    b.operator("ASSIGN_VARIABLE", (unread, y), ())
+    if assigned:
+        b.operator("ASSIGN_VARIABLE", (seen, y), ())
+    b.initial("seen", b.constant(np.full((1, 1, 1, 4), 3, np.int8), (SCALE,)))
+    return b.build((y,))
+
+
+def test_variable_that_nobody_reads_is_left_out() -> None:
+    assert [state.name for state in imported(reader(assigned=True)).states] == ["/seen"]
+
+
+def test_variable_that_nobody_assigns_keeps_its_value(tmp_path: Path) -> None:
+    graph = imported(reader(assigned=False))
+    (state,) = graph.states
+    values = {name: np.ones(graph.tensors[name].shape, np.int64) for name in graph.inputs}
+    assert np.array_equal(run_reference(graph, values)[state.written], state.initial.values)
+
+
+@pytest.mark.parametrize(
+    "first", [np.full((1, 1, 1, 4), 0.5, np.float32), np.full((1, 1, 1, 4), 300, np.int32)]
+)
+def test_first_values_of_another_type_are_refused(first: np.ndarray) -> None:
+    b = TfliteBuilder()
+    x, seen = b.input((1, 1, 1, 4), SCALE, 0), b.handle("seen")
+    old, y = (b.tensor((1, 1, 1, 4), SCALE, 0) for _ in range(2))
+    b.operator("READ_VARIABLE", (seen,), (old,))
+    b.operator("ADD", (x, old), (y,))
+    b.operator("ASSIGN_VARIABLE", (seen, y), ())
+    b.initial("seen", b.constant(first))
+    with pytest.raises(NotSupported, match=r"at first|first values"):
         imported(b.build((y,)))

@@ -81,7 +81,7 @@ def _remembered(node: Node, row: str, shape: tuple[int, int, int], bounds: tuple
     seen = network.hidden(ops.Concat, f"{node.label} memory", (old, row), axis=1)
     new = network.hidden(ops.Slice, f"{node.label} state", (seen,), begin=(0, 1, 0), size=shape)
     initial = Array(np.full(shape, state.zero_points[0]))
-    network.variables.own.append(State(state.name or f"t{state.index}", old, new, initial))
+    network.variables.own.append(State(node.label, old, new, initial))
     return seen
 
 
@@ -136,6 +136,9 @@ def _shapes(node: Node) -> bool:
 def _quantised(node: Node) -> bool:
     tensors = [node.input(n) for n in (_FEATURE, _TIME, _STATE)]
     symmetric = tensors if tensors[2].type == "INT16" else tensors[:2]
+    lo, hi = _BOUNDS[tensors[2].type]
+    if not all(lo <= zero <= hi for zero in tensors[2].zero_points):
+        return False
     return all(len(t.scales) == 1 and t.scales[0] > 0 for t in tensors) and not any(
         t.zero_points[0] for t in symmetric
     )
