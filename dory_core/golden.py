@@ -13,8 +13,9 @@ import zipfile
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +29,8 @@ from dory_core.simulate.result import LayerOutput, LayerResult, compare_layer
 Values = npt.NDArray[np.int64]
 
 _MOST = 2.0**32
+# Of goldens of both forms; other arrays of an archive are not looked at.
+_NAMES = r"input|layer_\d+|(?:in|run)\d+__.+"
 _ARCHIVE_ERRORS = (
     EOFError,
     KeyError,
@@ -97,7 +100,7 @@ def read_goldens(path: Path) -> tuple[Golden, ...] | tuple[TensorGolden, ...]:
     path = Path(path)
     file = path / "golden.npz" if (path / "golden.npz").is_file() else path
     if file.is_file() and not (path / "input.txt").is_file():
-        found = tensor_goldens(file, load_arrays(file, ""))
+        found = tensor_goldens(file, load_arrays(file, "", _NAMES))
         if found:
             return found
     return (read_golden(path),)
@@ -150,7 +153,7 @@ def _shaped(what: str, values: Values, tensor: Tensor) -> Values:
 
 
 def _read_npz(path: Path) -> Golden:
-    arrays = load_arrays(path, "")
+    arrays = load_arrays(path, "", _NAMES)
     if "" in arrays:
         raise UsageError(
             f"{path}: holds one array, not input and layers", "an input alone is given with --input"
@@ -162,14 +165,24 @@ def _read_npz(path: Path) -> Golden:
     return Golden(path, values[0], tuple(values[1:]), ("input", *names))
 
 
-def load_arrays(path: Path, lone: str) -> dict[str, npt.NDArray[Any]]:
-    """Return the arrays of an .npz file; that of an .npy file is called ``lone``."""
+def load_arrays(path: Path, lone: str, names: str = ".*") -> dict[str, npt.NDArray[Any]]:
+    """Return the arrays of an .npz file; that of an .npy file is called ``lone``.
+
+    names: pattern of those that are read. Raises: UsageError.
+    """
     try:
-        loaded = np.load(path, allow_pickle=False)
-        if isinstance(loaded, np.ndarray):
-            return {lone: loaded}
-        with loaded as archive:
-            return {name: np.asarray(archive[name]) for name in archive.files}
+        if not zipfile.is_zipfile(path):
+            with path.open("rb") as file:
+                check_size(str(path), file, path.stat().st_size)
+            return {lone: np.asarray(np.load(path, allow_pickle=False))}
+        with zipfile.ZipFile(path) as members:
+            for info in members.infolist():
+                if _is_read(info.filename, names):
+                    with members.open(info) as member:
+                        check_size(f"{path}: {info.filename}", member, info.file_size)
+        with np.load(path, allow_pickle=False) as archive:
+            read = (name for name in archive.files if _is_read(name, names))
+            return {name: np.asarray(archive[name]) for name in read}
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from error
     except _ARCHIVE_ERRORS as error:
@@ -177,6 +190,26 @@ def load_arrays(path: Path, lone: str) -> dict[str, npt.NDArray[Any]]:
             f"{path}: not a readable array file, or damaged",
             "write it with numpy.savez, integers in HWC order; Python objects are not read",
         ) from error
+
+
+def _is_read(name: str, names: str) -> bool:
+    return re.fullmatch(names, name.removesuffix(".npy"), re.DOTALL) is not None
+
+
+def check_size(what: str, file: IO[bytes], size: int) -> None:
+    """Compare what the head of an array file claims with the bytes that there are.
+
+    Raises: UsageError for another size, before memory is taken for it; ValueError for no array.
+    """
+    version = np.lib.format.read_magic(file)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else None
+    shape, _, dtype = (read or np.lib.format.read_array_header_2_0)(file)
+    claimed = prod(shape) * dtype.itemsize
+    if not dtype.hasobject and claimed != size - file.tell():
+        raise UsageError(
+            f"{what} claims {claimed} bytes of values and has {size - file.tell()}",
+            "the file is damaged or was cut off: write it again",
+        )
 
 
 def _read_texts(folder: Path) -> Golden:
@@ -190,11 +223,14 @@ def _in_order(
     source: Path, entries: Mapping[str, object], pattern: str, form: str
 ) -> tuple[str, ...]:
     """Return the names that match ``pattern`` by their number, which must count from 0."""
-    numbered = {}
+    numbered: dict[int, str] = {}
     for name in entries:
         match = re.fullmatch(pattern, name)
-        if match:
-            numbered[int(match[1])] = name
+        if match and numbered.setdefault(int(match[1]), name) != name:
+            raise UsageError(
+                f"{source}: '{name}' and '{numbered[int(match[1])]}' are the same layer",
+                "leave the one that is right",
+            )
     if not numbered:
         raise UsageError(
             f"{source}: holds no layers ('{form.format(0)}', ...)",
@@ -238,7 +274,14 @@ def read_numbers(file: Path) -> npt.NDArray[np.float64]:
 def integers(what: str, values: npt.NDArray[Any]) -> Values:
     """Return integers, flattened; raises UsageError for what is none of at most 32 bits."""
     flat = values.reshape(-1)
-    if flat.dtype.kind in "iub":
+    if flat.dtype.kind in "iu":
+        large = (flat >= _MOST) | (flat <= -_MOST)
+        if large.any():
+            at = int(large.argmax())
+            raise UsageError(
+                f"{what}: value {at} is {flat[at]}, not an integer of at most 32 bits",
+                "dory reads the values of the integer network",
+            )
         return flat.astype(np.int64)
     if flat.dtype.kind != "f":
         raise UsageError(

@@ -8,6 +8,7 @@ would leave them.
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
@@ -24,6 +25,9 @@ OURS = frozenset(path.parent.name for path in TESTS.parent.glob("*/*/dory_*/__in
 TOYS = "toy,plain"
 
 sys.path.append(str(SITE))
+
+# A shell's background job ignores interrupts, and children would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class _Refuse(MetaPathFinder):

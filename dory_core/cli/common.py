@@ -41,6 +41,7 @@ _SYSTEM_ERRORS = frozenset(
     {
         *(errno.EACCES, errno.EPERM, errno.EROFS),
         *(errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE),
+        *(errno.ENOMEM, errno.EAGAIN),
         *(errno.EEXIST, errno.EISDIR, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG),
     }
 )
@@ -250,6 +251,8 @@ def _from_system(error: OSError) -> UsageError:
     reason = error.strerror or str(error)
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         hint = "free some space, or choose another place for output, TMPDIR and DORY_CACHE"
+    elif error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN):
+        hint = "raise the limits of this shell (ulimit -a shows them), or close other programs"
     else:
         hint = "check the permissions, or choose another path"
     return UsageError(f"{error.filename}: {reason}" if error.filename else reason, hint)

@@ -25,7 +25,7 @@ from dory_core.errors import UsageError
 DEFAULT_COMMAND = "compile"
 _SHARED_FLAGS = frozenset({"--debug", "-v", "-vv", "--verbose", "-q", "--quiet"})
 _OWN_OPTIONS = frozenset({"--help", "--version"})
-_STATUS_INTERRUPTED = 130
+INTERRUPTED = 130
 _STATUS_PIPE_CLOSED = 141
 _STATUS_TERMINATED = 143
 
@@ -86,7 +86,7 @@ class DoryGroup(TyperGroup):
             return result
         except KeyboardInterrupt:
             print("dory: interrupted", file=sys.stderr)
-            raise SystemExit(_STATUS_INTERRUPTED) from None
+            raise SystemExit(INTERRUPTED) from None
         except BrokenPipeError:
             # Nobody reads any more; what is still buffered must not be written at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -165,9 +165,22 @@ def _terminate(number: int, frame: FrameType | None) -> None:
     raise _Terminated
 
 
+def _open_streams() -> None:
+    """Open what the shell has closed (``>&-``): a file must not become the standard output."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # it gets the lowest number that is free
+        if getattr(sys, name) is None:
+            mode = "r" if name == "stdin" else "w"
+            setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; ends with SystemExit."""
     signal.signal(signal.SIGTERM, _terminate)
+    _open_streams()
     # One short job: rare collections, and none of the modules when Python ends, save 0.2 s.
     gc.set_threshold(100_000, 50, 50)
     atexit.register(gc.freeze)

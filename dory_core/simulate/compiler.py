@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib.util
 import os
 import shlex
@@ -21,6 +22,7 @@ from dory_core.errors import ToolMissing, UsageError
 ZIGLANG = (sys.executable, "-m", "ziglang", "cc", "-mcpu=baseline")
 
 _PROBE_TIMEOUT_S = 120
+_EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN})
 
 _PROBES = {
     "address": """\
@@ -113,7 +115,10 @@ def _identify(command: tuple[str, ...]) -> Compiler | None:
 
 
 def _run(*command: str) -> subprocess.CompletedProcess[str] | None:
-    """Return how a command ended, None when it cannot be run or does not end."""
+    """Return how a command ended, None when it cannot be run or does not end.
+
+    Raises OSError when this process may open no more files, or start no more processes.
+    """
     try:
         return subprocess.run(
             command,
@@ -123,7 +128,11 @@ def _run(*command: str) -> subprocess.CompletedProcess[str] | None:
             timeout=_PROBE_TIMEOUT_S,
             check=False,
         )
-    except (OSError, subprocess.TimeoutExpired):
+    except OSError as error:
+        if error.errno in _EXHAUSTED:  # says nothing about the compiler
+            raise
+        return None
+    except subprocess.TimeoutExpired:
         return None
 
 

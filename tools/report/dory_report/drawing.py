@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Sequence
 from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dory_core.api import UsageError, cli, simulate
+from dory_core.api import ToolMissing, UsageError, cli, simulate
 
 if TYPE_CHECKING:
     from dory_report.page import Figure
@@ -62,7 +64,15 @@ def _write(file: Path, text: str) -> None:
 
 @cache
 def _bundle() -> str:
-    import vl_convert
-
-    bundle: Any = vl_convert.javascript_bundle  # its stub demands the optional argument
-    return str(bundle())
+    """Return the bundle, put together by another process: the library aborts without memory."""
+    text = "import sys, vl_convert; sys.stdout.reconfigure(encoding='utf-8')\n"
+    text += "sys.stdout.write(vl_convert.javascript_bundle())"
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, check=False)
+    if done.returncode:
+        last = done.stderr.decode("utf-8", "replace").strip().splitlines()[-1:]
+        raise ToolMissing(
+            f"the library that draws charts ended with status {done.returncode}"
+            + "".join(f": {line}" for line in last),
+            "give it more memory (ulimit -v), or install dory-report again",
+        )
+    return done.stdout.decode("utf-8")

@@ -1,0 +1,95 @@
+"""Limits and habits of the shell that dory is started from are blamed on nothing else."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dory_core.__main__ import main
+from dory_core.cli import main as cli_main
+from dory_core.errors import ToolMissing
+from dory_core.simulate import run as run_module
+from dory_core.simulate.process import subprocess as processes
+from tests.cli.command_line import environment
+
+DORY = [sys.executable, "-m", "dory_core"]
+
+
+def shell(command: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["sh", "-c", command], cwd=cwd, env=environment(), capture_output=True, text=True
+    )
+
+
+def test_closed_streams_are_no_bug_and_become_no_file(application: Path, tmp_path: Path) -> None:
+    dory = f"{sys.executable} -m dory_core"
+    for closed in (">&-", "2>&-", "<&-", "<&- >&- 2>&-"):
+        done = shell(f"{dory} run {application} {closed}", tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert done.stderr == ""
+    wrong = shell(f"{dory} run nothing >&-", tmp_path)
+    assert wrong.returncode == 2 and "nothing is no directory" in wrong.stderr
+
+
+def test_few_file_descriptors_are_not_a_missing_compiler(
+    application: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from dory_core.simulate import compiler
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(24, os.strerror(24))
+
+    monkeypatch.setattr(compiler.subprocess, "run", full)
+    with pytest.raises(OSError, match="Too many open files"):
+        compiler._run("cc", "--version")
+    from dory_core.cli.common import report_error
+
+    assert report_error(OSError(24, os.strerror(24))) == 2
+
+
+def test_an_interrupt_while_dory_is_loaded_is_quiet(tmp_path: Path) -> None:
+    (tmp_path / "typer.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+    done = subprocess.run(
+        [*DORY, "plugins"],
+        env=environment(tmp_path),
+        capture_output=True,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    assert done.returncode == -signal.SIGINT
+    assert done.stdout == done.stderr == ""
+
+
+def test_an_interrupt_between_loading_and_running_is_status_130(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli_main, "main", interrupted)
+    with pytest.raises(SystemExit) as caught:
+        main()
+    assert caught.value.code == 130
+
+
+@pytest.mark.parametrize(
+    "report",
+    [
+        "==1==ERROR: AddressSanitizer failed to allocate 0xdfff0001000 bytes of LowShadow",
+        "==1==ReserveShadowMemoryRange failed while trying to map 0xdfff0001000 bytes. Perhaps "
+        "you're using ulimit -v",
+        "FATAL: ThreadSanitizer: unexpected memory mapping 0x5c6a-0x5c6b",
+    ],
+)
+def test_a_sanitizer_without_memory_is_a_missing_tool(
+    report: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failed = subprocess.CompletedProcess(["app"], 1, "", f"{report}\n")
+    monkeypatch.setattr(processes, "run", lambda *_, **__: failed)
+    with pytest.raises(ToolMissing, match="cannot reserve the memory"):
+        run_module._execute(["app"], tmp_path, 1.0)
