@@ -23,6 +23,7 @@ from dory_core.hooks import specifications
 DOCS = Path(__file__).parent
 #: Titles of docs/api.md, and the modules whose names stand below them.
 SECTIONS = {
+    "From Python": ("dory_core.cli.python",),
     "Hooks and errors": ("dory_core.hooks", "dory_core.errors"),
     "Chips": ("dory_core.hardware", "dory_core.vectors"),
     "Networks": (

@@ -5,6 +5,11 @@ from dory_core import quoting as quoting
 from dory_core import requantisation as requantisation
 from dory_core import simulate as simulate
 from dory_core.application import read_plan as read_plan
+from dory_core.cli.python import ApplicationRun as ApplicationRun
+from dory_core.cli.python import CompiledNetwork as CompiledNetwork
+from dory_core.cli.python import check as check
+from dory_core.cli.python import compile as compile
+from dory_core.cli.python import run as run
 from dory_core.codegen.application_record import Application as Application
 from dory_core.codegen.application_record import ApplicationLayer as ApplicationLayer
 from dory_core.codegen.image_vectors import image_vectors as image_vectors

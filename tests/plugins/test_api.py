@@ -159,13 +159,14 @@ def test_a_new_plugin_imports_the_public_names_alone(kind: str) -> None:
 
 
 NAMES = """
-Access Application ApplicationLayer Array Cache Constraint Desktop DesktopRun DmaHal DoesNotFit
-DoryError FLOAT32 Frontend FrontendOptions FunctionCall Graph Kernel Layer LayerOutput LayerRanges
-LayerResult Layout Level Link MEAN_INSIDE Memory MemoryAccesses MemoryHierarchy NotSupported
-Number OperatingPoint Option OutputFile PAD_VALUE Pass Place Rejection Requant RunRequest
-RunResult Runner State StructValue TURN TWO_ADDENDS Target TargetContext Tensor Term Tile
-ToolMissing Traits UsageError VECTORS_OPTION VerificationFailed WeightBlock ceil_div cli extent
-float_requant hookimpl image_vectors infer_layer infer_types load_plugins maximum mean_requant
-minimum ops portable_kernels quoting read_plan reject_maximum reject_type requant requantisation
+Access Application ApplicationLayer ApplicationRun Array Cache CompiledNetwork Constraint
+Desktop DesktopRun DmaHal DoesNotFit DoryError FLOAT32 Frontend FrontendOptions FunctionCall
+Graph Kernel Layer LayerOutput LayerRanges LayerResult Layout Level Link MEAN_INSIDE Memory
+MemoryAccesses MemoryHierarchy NotSupported Number OperatingPoint Option OutputFile PAD_VALUE
+Pass Place Rejection Requant RunRequest RunResult Runner State StructValue TURN TWO_ADDENDS
+Target TargetContext Tensor Term Tile ToolMissing Traits UsageError VECTORS_OPTION
+VerificationFailed WeightBlock ceil_div check cli compile extent float_requant hookimpl
+image_vectors infer_layer infer_types load_plugins maximum mean_requant minimum ops
+portable_kernels quoting read_plan reject_maximum reject_type requant requantisation run
 run_layer simulate storage_for tensor_bytes value_range window_access
 """
