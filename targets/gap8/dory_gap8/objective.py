@@ -15,6 +15,7 @@ from dory_core.api import (
     ops,
     tensor_bytes,
 )
+from dory_gap8.backend import LinearBytesKernel
 from dory_gap8.backend.block import BlockKernel
 from dory_gap8.backend.depthwise_hwc import LANES, STRIP, WALK, DepthwiseHwcKernel, form_of
 from dory_gap8.backend.unpacked import UnpackingKernel
@@ -46,8 +47,9 @@ def kernel_terms(layer: Layer, kernel: Kernel, tile: Tile, cores: int) -> list[T
     in fours for the 4x2 block; on the 4x4 block pixels in fours that divide among the cores. What
     is left over of a whole axis is no worse: other tiles have it, too.
     Depthwise: channels divide among the cores; on channels last, the channels of all strips do,
-    strips are whole and long, and pixels start on a word. Fully connected: as the channels of a
-    convolution. Others share pixels: rows that divide among the cores.
+    strips are whole and long, and pixels start on a word. Fully connected: outputs in fours, which
+    divide among the cores where inputs are bytes. Others share pixels: rows that divide among the
+    cores.
     """
     kind = layer.op
     if isinstance(kernel, UnpackingKernel):
@@ -65,7 +67,8 @@ def kernel_terms(layer: Layer, kernel: Kernel, tile: Tile, cores: int) -> list[T
     if isinstance(kind, ops.Conv) and kind.groups > 1:
         return [Term("PAR_BALANCE", BETA_BALANCE, (tile.c_out - 1) % cores)]
     if isinstance(kind, ops.Linear):
-        return [Term("MATMUL_CH", BETA_BALANCE, (tile.c_out - 1) % 4)]
+        unit = 4 * cores if isinstance(kernel, LinearBytesKernel) else 4
+        return [Term("MATMUL_CH", BETA_BALANCE, _whole(tile.c_out, unit, extent(layer).c_out))]
     if isinstance(kernel, BlockKernel):
         full = extent(layer)
         pixels = _whole(tile.h * tile.w, BLOCK_PIXELS * cores, full.h * full.w)

@@ -14,6 +14,7 @@ from dory_gap8.backend import (
     MaxPoolBytesKernel,
 )
 from dory_gap8.backend.add_bytes import GAP
+from dory_gap8.objective import kernel_terms
 
 from dory_core.api import Array, Kernel, Layer, Requant, extent, ops, requant
 from dory_core.testing import make_tile
@@ -68,6 +69,18 @@ def test_outputs_and_inputs_are_shared_in_any_number(cores: int) -> None:
     sizes = [(1024, 16), (1, 1), (3, 5), (30, 33), (35, 64), (66, 100), (4, 29), (257, 2)]
     kernel = LinearBytesKernel(cores)
     HostLibrary([whole_case(kernel, linear(k, n, step)) for k, n in sizes]).check()
+
+
+def test_tiles_of_outputs_divide_among_the_cores_or_are_whole() -> None:
+    """Groups of four outputs that are left over are shared by their inputs, which costs more."""
+    layer, kernel = linear(128, 60, requant(3, 70, 1 << 12, 0, 255)), LinearBytesKernel()
+    found = {}
+    for size in (32, 28, 33, 60):
+        terms = kernel_terms(layer, kernel, make_tile(layer, size, 1, 1), 8)
+        found[size] = [(t.name, t.value) for t in terms]
+    assert found[32] == found[60] == [("MATMUL_CH", 31)]
+    assert found[28] == [("MATMUL_CH", 27)]
+    assert found[33] == [("MATMUL_CH", 0)]
 
 
 @pytest.mark.parametrize("tile", [1, 6, 32, 35])
