@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dory_core.errors import UsageError
-from dory_core.ir import AvgPool, Conv, Graph, Layer, Linear, MaxPool, RealMean, Tensor, Window
+from dory_core.ir import Graph, Layer, Tensor, ops
 from dory_core.ir.execution import compute
 
 Values = npt.NDArray[np.int64]
@@ -72,18 +72,18 @@ def run_layer(typed: Layer, inputs: tuple[Values, ...]) -> Values:
     """Return the output of one layer, shape (C, H, W), for inputs of the same form: elements."""
     layer = typed.op
     source = inputs[0]
-    if isinstance(layer, Conv):
+    if isinstance(layer, ops.Conv):
         value = _convolve(layer, source, typed.output)
-    elif isinstance(layer, Linear):
+    elif isinstance(layer, ops.Linear):
         columns = source.transpose(1, 2, 0).reshape(-1).astype(np.float64)
         value = (layer.weights.values.astype(np.float64) @ columns).astype(np.int64)
         value = value.reshape(-1, 1, 1)
-    elif isinstance(layer, MaxPool):
+    elif isinstance(layer, ops.MaxPool):
         padded = _pad(source, layer.window, np.iinfo(np.int64).min)
         value = np.full(typed.output.shape, np.iinfo(np.int64).min, dtype=np.int64)
         for view in _taps(padded, layer.window, typed.output):
             np.maximum(value, view, out=value)
-    elif isinstance(layer, AvgPool):
+    elif isinstance(layer, ops.AvgPool):
         value = _average(layer, source, typed.output)
     else:
         value = compute(layer, inputs)
@@ -129,7 +129,7 @@ def _checked(tensor: Tensor, values: npt.NDArray[Any]) -> Values:
     return values.astype(np.int64) + tensor.offset
 
 
-def _convolve(layer: Conv, source: Values, output: Tensor) -> Values:
+def _convolve(layer: ops.Conv, source: Values, output: Tensor) -> Values:
     padded = _pad(source, layer.window, layer.window.pad_value).astype(np.float64)
     groups, pixels = layer.groups, output.height * output.width
     weights = layer.weights.values.astype(np.float64)
@@ -150,7 +150,7 @@ def _convolve(layer: Conv, source: Values, output: Tensor) -> Values:
     return sums.astype(np.int64)
 
 
-def _average(layer: AvgPool, source: Values, output: Tensor) -> Values:
+def _average(layer: ops.AvgPool, source: Values, output: Tensor) -> Values:
     """Return the accumulator: the sum, or the mean of the elements inside the image."""
     if layer.real is not None:
         return _real_average(layer, layer.real, source, output)
@@ -167,7 +167,7 @@ def _average(layer: AvgPool, source: Values, output: Tensor) -> Values:
     return np.where(value < 0, layer.origin - magnitude, layer.origin + magnitude)
 
 
-def _real_average(layer: AvgPool, real: RealMean, source: Values, output: Tensor) -> Values:
+def _real_average(layer: ops.AvgPool, real: ops.RealMean, source: Values, output: Tensor) -> Values:
     """Return the mean of reals in binary32, in the order in which they are added."""
     reals = (source - real.zero_point).astype(np.float32) * np.float32(real.scale)
     total = np.zeros(output.shape, dtype=np.float32)
@@ -181,14 +181,14 @@ def _real_average(layer: AvgPool, real: RealMean, source: Values, output: Tensor
     return np.asarray(np.rint(np.clip(scaled, -LARGEST, LARGEST)).astype(np.int64))
 
 
-def _pad(source: npt.NDArray[Any], window: Window, fill: int) -> npt.NDArray[Any]:
+def _pad(source: npt.NDArray[Any], window: ops.Window, fill: int) -> npt.NDArray[Any]:
     top, left, bottom, right = window.pads
     if not any(window.pads):
         return source
     return np.pad(source, ((0, 0), (top, bottom), (left, right)), constant_values=fill)
 
 
-def _taps(padded: npt.NDArray[Any], window: Window, output: Tensor) -> list[npt.NDArray[Any]]:
+def _taps(padded: npt.NDArray[Any], window: ops.Window, output: Tensor) -> list[npt.NDArray[Any]]:
     """Return per filter tap, row by row, the (C, H, W) elements that it sees."""
     (kh, kw), (sh, sw), (dh, dw) = window.kernel, window.strides, window.dilations
     rows, columns = (output.height - 1) * sh + 1, (output.width - 1) * sw + 1

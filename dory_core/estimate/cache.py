@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from dory_core.hardware import Cache, Memory
-from dory_core.ir import AvgPool, Conv, Layer, Linear, MaxPool, Pairwise, pixel_bytes
+from dory_core.ir import Layer, ops, pixel_bytes
 from dory_core.ir.geometry import Tile
 from dory_core.kernel import OPERANDS, Access, Kernel
 
@@ -86,24 +86,24 @@ def pixel_by_pixel(kernel: Kernel, layer: Layer, tile: Tile) -> tuple[Access, ..
     outputs = tile.h * tile.w * tile.c_out
     weights = int(kernel.weight_bytes(layer, tile))
     stores = Access("y", outputs, tile.h * tile.w * pixel_bytes(tile.c_out, y.bits))
-    if not isinstance(kind, (Conv, Linear, MaxPool, AvgPool)):
+    if not isinstance(kind, (ops.Conv, ops.Linear, ops.MaxPool, ops.AvgPool)):
         operands = zip(OPERANDS, layer.inputs, strict=False)
         tables: tuple[tuple[str, int], ...] = ()
-        if weights and not isinstance(kind, Pairwise):
+        if weights and not isinstance(kind, ops.Pairwise):
             tables = (("w", weights),)
         loads = (*((name, t.size_bytes) for name, t in operands), *tables)
         return (*(Access(name, outputs, size) for name, size in loads), stores)
     x = layer.inputs[0]
-    if isinstance(kind, Linear):
+    if isinstance(kind, ops.Linear):
         again = (tile.c_out - 1) * x.size_bytes
         row = x.size_bytes + weights // tile.c_out
         reads = Access("x", tile.c_out * x.elements, x.size_bytes, ((again, row),))
         return (reads, Access("w", tile.c_out * x.elements, weights), stores)
     taps = kind.window.taps
-    fan_in = kind.weights.values[0].size if isinstance(kind, Conv) else taps
+    fan_in = kind.weights.values[0].size if isinstance(kind, ops.Conv) else taps
     step = weights + taps * pixel_bytes(x.channels, x.bits) + pixel_bytes(tile.c_out, y.bits)
     reads = window_access(layer, tile, outputs * fan_in, step)
-    if not isinstance(kind, Conv):
+    if not isinstance(kind, ops.Conv):
         return (reads, stores)
     again = (tile.h * tile.w - 1) * weights
     return (reads, Access("w", outputs * fan_in, weights, ((again, step),)), stores)

@@ -11,22 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dory_core.errors import NotSupported
-from dory_core.ir import (
-    Add,
-    ArgMax,
-    ConvTranspose,
-    LogSoftmax,
-    Lut,
-    Maximum,
-    Mul,
-    Op,
-    Pad,
-    Pairwise,
-    Requant,
-    Resize,
-    Softmax,
-    Tensor,
-)
+from dory_core.ir import LogSoftmax, Requant, Tensor, ops
 from dory_core.ir.fixed_point import SUM_SHIFT
 from dory_core.ir.shapes import label
 
@@ -64,35 +49,35 @@ def one(value: int) -> Bounds:
     return np.array([value], dtype=np.int64)
 
 
-def bounds(layer: Op, sources: tuple[Tensor, ...], apply: Apply) -> Accumulator:
+def bounds(layer: ops.Op, sources: tuple[Tensor, ...], apply: Apply) -> Accumulator:
     """Return what the accumulator of a layer can be.
 
     apply: follows values through the step of an operand. Raises: NotSupported, naming the layer,
     when a table does not fit the values of the input.
     """
-    if isinstance(layer, Pairwise):
+    if isinstance(layer, ops.Pairwise):
         return _pair(layer, sources, apply)
-    if isinstance(layer, ConvTranspose):
+    if isinstance(layer, ops.ConvTranspose):
         return _transposed(layer, sources[0])
-    if isinstance(layer, Lut):
+    if isinstance(layer, ops.Lut):
         return _table(layer, sources[0])
-    if isinstance(layer, Softmax):
+    if isinstance(layer, ops.Softmax):
         _check_softmax(layer, sources[0])
         return Accumulator.of(one(0), one(layer.factor or 256))
     if isinstance(layer, LogSoftmax):
         _check_log_softmax(layer, sources[0])
         return Accumulator.of(one(_LOG_LEAST), one(1))
-    if isinstance(layer, ArgMax):
+    if isinstance(layer, ops.ArgMax):
         return Accumulator.of(one(0), one(sources[0].channels - 1))
-    if isinstance(layer, Resize):
+    if isinstance(layer, ops.Resize):
         return _interpolated(layer, sources[0])
-    values = [layer.value] if isinstance(layer, Pad) else []
+    values = [layer.value] if isinstance(layer, ops.Pad) else []
     lo = min(*values, *(s.lo for s in sources), sources[0].lo)
     hi = max(*values, *(s.hi for s in sources), sources[0].hi)
     return Accumulator.of(one(lo), one(hi))
 
 
-def _pair(layer: Pairwise, sources: tuple[Tensor, ...], apply: Apply) -> Accumulator:
+def _pair(layer: ops.Pairwise, sources: tuple[Tensor, ...], apply: Apply) -> Accumulator:
     ends: list[tuple[Bounds, Bounds]] = [(one(s.lo), one(s.hi)) for s in sources]
     if layer.constant is not None:
         rows = layer.constant.values.reshape(layer.constant.shape[0], -1).astype(np.int64)
@@ -101,18 +86,18 @@ def _pair(layer: Pairwise, sources: tuple[Tensor, ...], apply: Apply) -> Accumul
         if step is not None:
             ends[number] = apply(step, *ends[number])
     first, second = ends
-    if isinstance(layer, Add):
+    if isinstance(layer, ops.Add):
         found = first[0] + second[0], first[1] + second[1]
-    elif isinstance(layer, Mul):
+    elif isinstance(layer, ops.Mul):
         corners = np.stack(np.broadcast_arrays(*(a * b for a, b in product(first, second))))
         found = corners.min(axis=0), corners.max(axis=0)
     else:
-        pick = np.maximum if isinstance(layer, Maximum) else np.minimum
+        pick = np.maximum if isinstance(layer, ops.Maximum) else np.minimum
         found = pick(first[0], second[0]), pick(first[1], second[1])
     return Accumulator.of(*found, *first, *second)
 
 
-def _table(layer: Lut, source: Tensor) -> Accumulator:
+def _table(layer: ops.Lut, source: Tensor) -> Accumulator:
     if not ((source.lo >= 0 and source.hi <= 255) or (source.lo >= -128 and source.hi <= 127)):
         raise NotSupported(
             f"{label(layer)}: its input has values in [{source.lo}, {source.hi}], a table takes"
@@ -125,7 +110,7 @@ def _table(layer: Lut, source: Tensor) -> Accumulator:
     return Accumulator.of(rows.min(axis=1), rows.max(axis=1))
 
 
-def _check_softmax(layer: Softmax, source: Tensor) -> None:
+def _check_softmax(layer: ops.Softmax, source: Tensor) -> None:
     table = layer.table.values.astype(np.int64)
     if table.shape != (256,) or source.hi - source.lo > 255:
         raise NotSupported(
@@ -163,7 +148,7 @@ def _check_log_softmax(layer: LogSoftmax, source: Tensor) -> None:
         )
 
 
-def _interpolated(layer: Resize, source: Tensor) -> Accumulator:
+def _interpolated(layer: ops.Resize, source: Tensor) -> Accumulator:
     signs = []
     for taps in (layer.rows, layer.columns):
         weights = taps.values[:, 2:].astype(np.int64)
@@ -176,7 +161,7 @@ def _interpolated(layer: Resize, source: Tensor) -> Accumulator:
     return _sums(positive, negative, source.lo, source.hi)
 
 
-def _transposed(layer: ConvTranspose, source: Tensor) -> Accumulator:
+def _transposed(layer: ops.ConvTranspose, source: Tensor) -> Accumulator:
     """Return bounds with all taps, or any of them: which ones depends on the place."""
     weights = layer.weights.values.reshape(layer.weights.shape[0], -1).astype(np.int64)
     positive, negative = np.maximum(weights, 0).sum(axis=1), np.minimum(weights, 0).sum(axis=1)

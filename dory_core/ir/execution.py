@@ -5,55 +5,38 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.ir import (
-    Add,
-    ArgMax,
-    Concat,
-    ConvTranspose,
-    LogSoftmax,
-    Lut,
-    Maximum,
-    Mul,
-    Op,
-    Pad,
-    Pairwise,
-    Reshape,
-    Resize,
-    Slice,
-    Softmax,
-    Transpose,
-)
+from dory_core.ir import LogSoftmax, ops
 from dory_core.ir.fixed_point import log_softmax, softmax
 
 Values = npt.NDArray[np.int64]
 
 
-def compute(layer: Op, inputs: tuple[Values, ...]) -> Values:
+def compute(layer: ops.Op, inputs: tuple[Values, ...]) -> Values:
     """Return the accumulator of a layer without its bias, shape (C, H, W), as a new array."""
     source = inputs[0]
-    if isinstance(layer, Pairwise):
+    if isinstance(layer, ops.Pairwise):
         return _pair(layer, inputs)
-    if isinstance(layer, ConvTranspose):
+    if isinstance(layer, ops.ConvTranspose):
         return _transposed(layer, source)
-    if isinstance(layer, Resize):
+    if isinstance(layer, ops.Resize):
         return _interpolated(layer, source)
-    if isinstance(layer, Lut):
+    if isinstance(layer, ops.Lut):
         table = layer.table.values.astype(np.int64)
         channels = np.arange(len(source)).reshape(-1, 1, 1)
         return np.asarray(table[source & 255] if table.ndim == 1 else table[channels, source & 255])
-    if isinstance(layer, Softmax):
+    if isinstance(layer, ops.Softmax):
         if layer.factor:
             return _real_softmax(layer, source)
         return softmax(source.max(axis=0) - source, layer.table.values.astype(np.int64))
     if isinstance(layer, LogSoftmax):
         table = layer.table.values.astype(np.int64)
         return log_softmax(source.max(axis=0) - source, table)
-    if isinstance(layer, ArgMax):
+    if isinstance(layer, ops.ArgMax):
         return np.asarray(source.argmax(axis=0)[None], dtype=np.int64)
     return np.array(_moved(layer, inputs))
 
 
-def _real_softmax(layer: Softmax, source: Values) -> Values:
+def _real_softmax(layer: ops.Softmax, source: Values) -> Values:
     table = layer.table.values.astype(np.int32).view(np.float32)
     powers = table[source.max(axis=0) - source]
     total = np.zeros(source.shape[1:], np.float32)
@@ -62,7 +45,7 @@ def _real_softmax(layer: Softmax, source: Values) -> Values:
     return np.asarray(np.rint(powers * np.float32(layer.factor) / total).astype(np.int64))
 
 
-def _pair(layer: Pairwise, inputs: tuple[Values, ...]) -> Values:
+def _pair(layer: ops.Pairwise, inputs: tuple[Values, ...]) -> Values:
     constants = () if layer.constant is None else (layer.constant.values.astype(np.int64),)
     shape = inputs[0].shape
     first, second = (
@@ -73,34 +56,36 @@ def _pair(layer: Pairwise, inputs: tuple[Values, ...]) -> Values:
             strict=True,
         )
     )
-    if isinstance(layer, Add):
+    if isinstance(layer, ops.Add):
         return first + second
-    if isinstance(layer, Mul):
+    if isinstance(layer, ops.Mul):
         return first * second
-    return np.maximum(first, second) if isinstance(layer, Maximum) else np.minimum(first, second)
+    return (
+        np.maximum(first, second) if isinstance(layer, ops.Maximum) else np.minimum(first, second)
+    )
 
 
-def _moved(layer: Op, inputs: tuple[Values, ...]) -> Values:
+def _moved(layer: ops.Op, inputs: tuple[Values, ...]) -> Values:
     source = inputs[0]
-    if isinstance(layer, Concat):
+    if isinstance(layer, ops.Concat):
         return np.concatenate(inputs, axis=layer.axis)
-    if isinstance(layer, Pad):
+    if isinstance(layer, ops.Pad):
         widths = tuple(zip(layer.before, layer.after, strict=True))
         return np.pad(source, widths, constant_values=layer.value)
-    if isinstance(layer, Slice):
+    if isinstance(layer, ops.Slice):
         places = (
             begin + step * np.arange(size)
             for begin, size, step in zip(layer.begin, layer.size, layer.step, strict=True)
         )
         return source[np.ix_(*places)]
-    if isinstance(layer, Transpose):
+    if isinstance(layer, ops.Transpose):
         return source.transpose(layer.perm)
-    assert isinstance(layer, Reshape)
+    assert isinstance(layer, ops.Reshape)
     channels, height, width = layer.shape
     return source.transpose(1, 2, 0).reshape(height, width, channels).transpose(2, 0, 1)
 
 
-def _interpolated(layer: Resize, source: Values) -> Values:
+def _interpolated(layer: ops.Resize, source: Values) -> Values:
     rows, columns = layer.rows.values.astype(np.int64), layer.columns.values.astype(np.int64)
     first, second = (source[:, rows[:, k]] * rows[None, :, 2 + k, None] for k in (0, 1))
     between = first + second
@@ -108,7 +93,7 @@ def _interpolated(layer: Resize, source: Values) -> Values:
     return first + second
 
 
-def _transposed(layer: ConvTranspose, source: Values) -> Values:
+def _transposed(layer: ops.ConvTranspose, source: Values) -> Values:
     """Return the sums: every tap adds an image with gaps, cut at the borders of the output."""
     weights = layer.weights.values.astype(np.float64)
     (kh, kw), (sh, sw) = layer.window.kernel, layer.window.strides

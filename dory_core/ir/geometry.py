@@ -12,7 +12,7 @@ from functools import cache
 from math import gcd, lcm
 
 from dory_core.expr import Number, ceil_div, lookup
-from dory_core.ir import AvgPool, Conv, Layer, Linear, MaxPool, Tensor, Window, pixel_bytes
+from dory_core.ir import Layer, Tensor, ops, pixel_bytes
 from dory_core.ir.places import Places, keeps_channels, places_of, whole_axes
 
 
@@ -52,24 +52,24 @@ class Tile:
     last: Tile | None = None
 
 
-def window_of(layer: Layer) -> Window | None:
+def window_of(layer: Layer) -> ops.Window | None:
     """Return the sliding window of a layer, None when it has none."""
     kind = layer.op
-    return kind.window if isinstance(kind, (Conv, MaxPool, AvgPool)) else None
+    return kind.window if isinstance(kind, (ops.Conv, ops.MaxPool, ops.AvgPool)) else None
 
 
 def is_channelwise(layer: Layer) -> bool:
     """Return True when an output channel depends only on its own group of input channels."""
     kind = layer.op
-    if isinstance(kind, Conv):
+    if isinstance(kind, ops.Conv):
         return kind.groups > 1
-    return isinstance(kind, (MaxPool, AvgPool)) or keeps_channels(layer)
+    return isinstance(kind, (ops.MaxPool, ops.AvgPool)) or keeps_channels(layer)
 
 
 def channel_granule(layer: Layer) -> int:
     """Return the number of output channels that a tile can only take together (one group)."""
     kind = layer.op
-    if isinstance(kind, Conv) and kind.groups > 1:
+    if isinstance(kind, ops.Conv) and kind.groups > 1:
         return layer.output.channels // kind.groups
     return 1
 
@@ -77,7 +77,7 @@ def channel_granule(layer: Layer) -> int:
 def input_channels(layer: Layer) -> int:
     """Return the input channels that can be tiled: all elements of the input for a Linear."""
     x = layer.inputs[0]
-    return x.elements if isinstance(layer.op, Linear) else x.channels
+    return x.elements if isinstance(layer.op, ops.Linear) else x.channels
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ def _input_size(layer: Layer, size: Number, axis: int) -> Number:
 
 
 @cache
-def _input_sizes(source: Window | Places, axis: int, full: int, total: int) -> tuple[int, ...]:
+def _input_sizes(source: ops.Window | Places, axis: int, full: int, total: int) -> tuple[int, ...]:
     """Return the largest input size for every output size 0..total of one axis."""
     sizes = [0]
     for size in range(1, total + 1):
@@ -123,7 +123,7 @@ def _input_sizes(source: Window | Places, axis: int, full: int, total: int) -> t
     return tuple(sizes)
 
 
-def _reads(window: Window | Places, axis: int, start: int, size: int) -> tuple[int, int]:
+def _reads(window: ops.Window | Places, axis: int, start: int, size: int) -> tuple[int, int]:
     """Return the input range of ``size`` outputs from ``start``, beyond the borders as well."""
     if isinstance(window, tuple):
         places = window[start : start + size]
@@ -164,7 +164,7 @@ def with_border(layer: Layer, tile: Tile) -> Tile:
 
 def _groups(layer: Layer) -> int:
     kind = layer.op
-    return kind.groups if isinstance(kind, Conv) else layer.output.channels
+    return kind.groups if isinstance(kind, ops.Conv) else layer.output.channels
 
 
 def output_granule(layer: Layer) -> int:
@@ -194,7 +194,7 @@ def input_granule(layer: Layer) -> int:
     """
     x = layer.inputs[0]
     per_byte = 8 // min(x.bits, 8)
-    if isinstance(layer.op, Linear) and x.channels % per_byte:
+    if isinstance(layer.op, ops.Linear) and x.channels % per_byte:
         return x.channels
     return per_byte
 
@@ -202,7 +202,7 @@ def input_granule(layer: Layer) -> int:
 def input_bytes(layer: Layer, tile: Tile, operand: int = 0) -> Number:
     """Return the bytes of one input tile in L1 (one buffer, without double buffering)."""
     x, tile = layer.inputs[operand], operand_tile(layer, tile, operand)
-    if isinstance(layer.op, Linear):
+    if isinstance(layer.op, ops.Linear):
         if x.bits < 8 and x.channels * x.bits % 8:
             return tile.c_in // x.channels * pixel_bytes(x.channels, x.bits)
         return pixel_bytes(tile.c_in, x.bits)

@@ -14,31 +14,7 @@ from itertools import product
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.ir import (
-    Add,
-    AvgPool,
-    Concat,
-    Conv,
-    ConvTranspose,
-    Graph,
-    Layer,
-    Linear,
-    Lut,
-    Maximum,
-    MaxPool,
-    Minimum,
-    Mul,
-    Op,
-    Pad,
-    Pairwise,
-    Requant,
-    Reshape,
-    Resize,
-    Slice,
-    Tensor,
-    Transpose,
-    Window,
-)
+from dory_core.ir import Graph, Layer, Requant, Tensor, ops
 
 _Ints = npt.NDArray[np.int64]
 
@@ -89,7 +65,7 @@ class Taps:
         return np.asarray(~(self.inside | self.outside))
 
 
-def taps_of(window: Window, source: Tensor, output: Tensor) -> Taps:
+def taps_of(window: ops.Window, source: Tensor, output: Tensor) -> Taps:
     """Return where the taps of a window lie that slides over ``source``."""
     inside, outside = [], []
     for axis, (extent, size) in enumerate(
@@ -130,24 +106,24 @@ def accumulator(layer: Layer, sources: Sequence[Interval]) -> Interval | None:
     sources: of its inputs. None for a kind that mixes all channels, or is not known.
     """
     op, source = layer.op, sources[0]
-    if isinstance(op, Conv | Linear):
+    if isinstance(op, ops.Conv | ops.Linear):
         return _dot_products(op, source, layer.inputs[0], layer.output)
-    if isinstance(op, MaxPool):
+    if isinstance(op, ops.MaxPool):
         return source
-    if isinstance(op, AvgPool):
+    if isinstance(op, ops.AvgPool):
         if op.real is not None:
             return None
         if not op.counts_padding:
             return source
         lo, hi = _under_taps(op.window, source, layer.inputs[0], layer.output)
         return Interval(lo.sum(axis=1), hi.sum(axis=1))
-    if isinstance(op, Pairwise):
+    if isinstance(op, ops.Pairwise):
         return _pair(op, sources)
-    if isinstance(op, ConvTranspose):
+    if isinstance(op, ops.ConvTranspose):
         return _transposed(op, source)
-    if isinstance(op, Lut):
+    if isinstance(op, ops.Lut):
         return _table(op, source)
-    if isinstance(op, Resize):
+    if isinstance(op, ops.Resize):
         return _interpolated(op, source)
     return _moved(op, sources, layer.inputs[0], layer.output)
 
@@ -162,7 +138,7 @@ def _whole(tensor: Tensor) -> Interval:
 
 
 def _under_taps(
-    window: Window, source: Interval, inputs: Tensor, output: Tensor
+    window: ops.Window, source: Interval, inputs: Tensor, output: Tensor
 ) -> tuple[_Ints, _Ints]:
     """Return the bounds of what each tap sees of each channel, shape (C, kh * kw)."""
     taps, pad = taps_of(window, inputs, output), window.pad_value
@@ -173,10 +149,12 @@ def _under_taps(
     return lo, hi
 
 
-def _dot_products(op: Conv | Linear, source: Interval, inputs: Tensor, output: Tensor) -> Interval:
+def _dot_products(
+    op: ops.Conv | ops.Linear, source: Interval, inputs: Tensor, output: Tensor
+) -> Interval:
     """Return the intervals of sums over a window or over the whole input."""
     weights = op.weights.values.reshape(len(op.weights.values), -1)
-    if isinstance(op, Linear):
+    if isinstance(op, ops.Linear):
         lo, hi = (
             np.tile(end, inputs.height * inputs.width)[None] for end in (source.lo, source.hi)
         )
@@ -194,7 +172,7 @@ def _dot_products(op: Conv | Linear, source: Interval, inputs: Tensor, output: T
     return Interval(acc_lo, acc_hi)
 
 
-def _pair(op: Pairwise, sources: Sequence[Interval]) -> Interval | None:
+def _pair(op: ops.Pairwise, sources: Sequence[Interval]) -> Interval | None:
     operands = list(sources)
     if op.constant is not None:
         rows = op.constant.values.reshape(op.constant.shape[0], -1).astype(np.int64)
@@ -208,18 +186,18 @@ def _pair(op: Pairwise, sources: Sequence[Interval]) -> Interval | None:
         if step is not None:
             operands[number] = one.behind(step)
     first, second = operands
-    if isinstance(op, Add):
+    if isinstance(op, ops.Add):
         return Interval(first.lo + second.lo, first.hi + second.hi)
-    if isinstance(op, Mul):
+    if isinstance(op, ops.Mul):
         corners = [a * b for a, b in product((first.lo, first.hi), (second.lo, second.hi))]
         return Interval(np.min(corners, axis=0), np.max(corners, axis=0))
-    if isinstance(op, Maximum | Minimum):
-        pick = np.maximum if isinstance(op, Maximum) else np.minimum
+    if isinstance(op, ops.Maximum | ops.Minimum):
+        pick = np.maximum if isinstance(op, ops.Maximum) else np.minimum
         return Interval(pick(first.lo, second.lo), pick(first.hi, second.hi))
     return None
 
 
-def _transposed(op: ConvTranspose, source: Interval) -> Interval:
+def _transposed(op: ops.ConvTranspose, source: Interval) -> Interval:
     """Return bounds with all taps, or any of them: which ones depends on the place."""
     moved = Interval(source.lo - op.zero_point, source.hi - op.zero_point).including(0)
     weights = op.weights.values.reshape(*op.weights.shape[:2], -1).astype(np.int64)
@@ -231,7 +209,7 @@ def _transposed(op: ConvTranspose, source: Interval) -> Interval:
     )
 
 
-def _table(op: Lut, source: Interval) -> Interval:
+def _table(op: ops.Lut, source: Interval) -> Interval:
     rows = op.table.values.reshape(-1, 256)
     ends = []
     for channel, (lo, hi) in enumerate(zip(source.lo.tolist(), source.hi.tolist(), strict=True)):
@@ -241,7 +219,7 @@ def _table(op: Lut, source: Interval) -> Interval:
     return Interval(np.array(lows, np.int64), np.array(highs, np.int64))
 
 
-def _interpolated(op: Resize, source: Interval) -> Interval:
+def _interpolated(op: ops.Resize, source: Interval) -> Interval:
     rows, columns = (taps.values[:, 2:].astype(np.int64) for taps in (op.rows, op.columns))
     weights = np.einsum("ra,cb->rcab", rows, columns).reshape(-1, 4)
     positive, negative = np.maximum(weights, 0).sum(axis=1), np.minimum(weights, 0).sum(axis=1)
@@ -250,24 +228,26 @@ def _interpolated(op: Resize, source: Interval) -> Interval:
     return Interval(lows.min(axis=1), highs.max(axis=1))
 
 
-def _moved(op: Op, sources: Sequence[Interval], inputs: Tensor, output: Tensor) -> Interval | None:
+def _moved(
+    op: ops.Op, sources: Sequence[Interval], inputs: Tensor, output: Tensor
+) -> Interval | None:
     source = sources[0]
-    if isinstance(op, Concat):
+    if isinstance(op, ops.Concat):
         if op.axis == 0:
             return Interval(*(np.concatenate(ends) for ends in _both(sources)))
         lows, highs = _both(sources)
         return Interval(np.min(lows, axis=0), np.max(highs, axis=0))
-    if isinstance(op, Slice):
+    if isinstance(op, ops.Slice):
         return source[op.begin[0] + np.arange(op.size[0]) * op.step[0]]
-    if isinstance(op, Pad):
+    if isinstance(op, ops.Pad):
         inner = source.including(op.value) if any(op.before[1:] + op.after[1:]) else source
         around = (op.before[0], op.after[0])
         return Interval(
             *(np.pad(end, around, constant_values=op.value) for end in (inner.lo, inner.hi))
         )
-    if isinstance(op, Transpose) and op.perm[0] == 0:
+    if isinstance(op, ops.Transpose) and op.perm[0] == 0:
         return source
-    if isinstance(op, Reshape):  # elements keep their order, channels change fastest
+    if isinstance(op, ops.Reshape):  # elements keep their order, channels change fastest
         pixels = inputs.height * inputs.width
         lo, hi = (
             np.tile(end, pixels).reshape(-1, output.channels) for end in (source.lo, source.hi)

@@ -5,18 +5,7 @@ Axes are 0 (h) and 1 (w), as in ``dory_core.ir.geometry``.
 
 from __future__ import annotations
 
-from dory_core.ir import (
-    Concat,
-    ConvTranspose,
-    Layer,
-    Lut,
-    Pad,
-    Pairwise,
-    Reshape,
-    Resize,
-    Slice,
-    Transpose,
-)
+from dory_core.ir import Layer, ops
 
 #: First and last input element of every output element, beyond the borders as well.
 Places = tuple[tuple[int, int], ...]
@@ -27,21 +16,21 @@ def places_of(layer: Layer, axis: int) -> Places | None:
     op, x, y = layer.op, layer.inputs[0], layer.output
     full, total = (x.height, y.height) if axis == 0 else (x.width, y.width)
     logical = axis + 1  # of (C, H, W)
-    if isinstance(op, Slice):
+    if isinstance(op, ops.Slice):
         if (op.begin[logical], op.step[logical], full) == (0, 1, total):
             return None
         return _single(op.begin[logical], op.step[logical], total)
-    if isinstance(op, Pad):
+    if isinstance(op, ops.Pad):
         return _single(-op.before[logical], 1, total) if full != total else None
-    if isinstance(op, Resize):
+    if isinstance(op, ops.Resize):
         taps = (op.rows if axis == 0 else op.columns).values[:, :2].tolist()
         return tuple((min(pair), max(pair)) for pair in taps)
-    if isinstance(op, ConvTranspose):
+    if isinstance(op, ops.ConvTranspose):
         return _upsampled(op, axis, total)
     whole = (
-        isinstance(op, Reshape)
-        or (isinstance(op, Transpose) and op.perm[logical] != logical)
-        or (isinstance(op, Concat) and op.axis == logical)
+        isinstance(op, ops.Reshape)
+        or (isinstance(op, ops.Transpose) and op.perm[logical] != logical)
+        or (isinstance(op, ops.Concat) and op.axis == logical)
     )
     return ((0, full - 1),) * total if whole else None
 
@@ -50,7 +39,7 @@ def _single(first: int, step: int, count: int) -> Places:
     return tuple((first + n * step, first + n * step) for n in range(count))
 
 
-def _upsampled(op: ConvTranspose, axis: int, total: int) -> Places:
+def _upsampled(op: ops.ConvTranspose, axis: int, total: int) -> Places:
     window = op.window
     stride, before = window.strides[axis], window.pads[axis]
     reach = (window.kernel[axis] - 1) * window.dilations[axis]
@@ -63,11 +52,11 @@ def whole_axes(layer: Layer, operand: int) -> tuple[bool, bool, bool]:
     Of the others it takes the channels, rows and columns of the first operand.
     """
     op = layer.op
-    if isinstance(op, Pairwise) and operand:
+    if isinstance(op, ops.Pairwise) and operand:
         sizes = zip(layer.inputs[operand].shape, layer.output.shape, strict=True)
         c, h, w = (mine != total for mine, total in sizes)
         return c, h, w
-    if isinstance(op, Concat):
+    if isinstance(op, ops.Concat):
         return op.axis == 0, op.axis == 1, op.axis == 2
     return False, False, False
 
@@ -75,15 +64,15 @@ def whole_axes(layer: Layer, operand: int) -> tuple[bool, bool, bool]:
 def keeps_channels(layer: Layer) -> bool:
     """Return whether output channel c of a layer without a window needs input channel c alone."""
     op = layer.op
-    if isinstance(op, Slice):
+    if isinstance(op, ops.Slice):
         return (op.begin[0], op.step[0], op.size[0]) == (0, 1, layer.inputs[0].channels)
-    if isinstance(op, Pad):
+    if isinstance(op, ops.Pad):
         return op.before[0] == op.after[0] == 0
-    if isinstance(op, Concat):
+    if isinstance(op, ops.Concat):
         return op.axis != 0
-    if isinstance(op, Transpose):
+    if isinstance(op, ops.Transpose):
         return op.perm[0] == 0
-    return isinstance(op, Pairwise | Resize | Lut)
+    return isinstance(op, ops.Pairwise | ops.Resize | ops.Lut)
 
 
 def is_local(layer: Layer, axis: int) -> bool:
@@ -93,5 +82,5 @@ def is_local(layer: Layer, axis: int) -> bool:
     """
     if places_of(layer, axis) is not None:
         return False
-    constant = layer.op.constant if isinstance(layer.op, Pairwise) else None
+    constant = layer.op.constant if isinstance(layer.op, ops.Pairwise) else None
     return constant is None or constant.shape[axis + 1] == 1

@@ -14,31 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dory_core.errors import NotSupported
-from dory_core.ir import (
-    ArgMax,
-    AvgPool,
-    Concat,
-    Conv,
-    ConvTranspose,
-    Graph,
-    LayerRanges,
-    Linear,
-    Maximum,
-    MaxPool,
-    Minimum,
-    Op,
-    Pad,
-    RealMean,
-    Requant,
-    Reshape,
-    Resize,
-    Slice,
-    State,
-    Tensor,
-    Transpose,
-    Window,
-    storage_for,
-)
+from dory_core.ir import Graph, LayerRanges, Requant, State, Tensor, ops, storage_for
 from dory_core.ir.bounds import Accumulator, Bounds, bounds, one
 from dory_core.ir.graph import check_states, value_range
 from dory_core.ir.shapes import label, output_shape
@@ -47,15 +23,25 @@ INT32 = (-(2**31), 2**31 - 1)
 INT64 = (-(2**63), 2**63 - 1)
 
 # Without a requantisation these give their accumulator as 32 bits ...
-_SUMS = Conv | ConvTranspose | Linear | AvgPool | ArgMax
+_SUMS = ops.Conv | ops.ConvTranspose | ops.Linear | ops.AvgPool | ops.ArgMax
 # ... and these elements of their inputs, stored as there.
-_COPIES = MaxPool | Maximum | Minimum | Concat | Slice | Pad | Resize | Transpose | Reshape
+_COPIES = (
+    ops.MaxPool
+    | ops.Maximum
+    | ops.Minimum
+    | ops.Concat
+    | ops.Slice
+    | ops.Pad
+    | ops.Resize
+    | ops.Transpose
+    | ops.Reshape
+)
 
 
 def infer_types(
     name: str,
     inputs: tuple[Tensor, ...],
-    layers: tuple[Op, ...],
+    layers: tuple[ops.Op, ...],
     outputs: tuple[str, ...],
     notes: tuple[str, ...] = (),
     reference: str = "",
@@ -105,7 +91,7 @@ def infer_types(
     return graph
 
 
-def infer_layer(layer: Op, tensors: Mapping[str, Tensor]) -> tuple[Tensor, LayerRanges]:
+def infer_layer(layer: ops.Op, tensors: Mapping[str, Tensor]) -> tuple[Tensor, LayerRanges]:
     """Return the output tensor of one layer and what is proven about it.
 
     tensors: those computed before, by name. Raises: NotSupported like :func:`infer_types`.
@@ -142,7 +128,7 @@ def infer_layer(layer: Op, tensors: Mapping[str, Tensor]) -> tuple[Tensor, Layer
 
 
 def accumulator_bounds(
-    layer: Op, sources: tuple[Tensor, ...]
+    layer: ops.Op, sources: tuple[Tensor, ...]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Return (lo, hi): the reachable interval of the accumulator that is requantised.
 
@@ -165,13 +151,13 @@ def _storage_of_copies(sources: tuple[Tensor, ...], lo: int, hi: int) -> tuple[i
 # --- values -----------------------------------------------------------------------------------
 
 
-def _accumulate(layer: Op, sources: tuple[Tensor, ...], widths: _Widths) -> Accumulator:
+def _accumulate(layer: ops.Op, sources: tuple[Tensor, ...], widths: _Widths) -> Accumulator:
     source = sources[0]
-    if isinstance(layer, Conv | Linear):
+    if isinstance(layer, ops.Conv | ops.Linear):
         return _dot_products(layer, source)
-    if isinstance(layer, MaxPool):
+    if isinstance(layer, ops.MaxPool):
         return Accumulator(one(source.lo), one(source.hi), source.lo, source.hi)
-    if isinstance(layer, AvgPool):
+    if isinstance(layer, ops.AvgPool):
         count = layer.window.taps
         if layer.real is not None:
             return _real_mean(layer.real, source, bool(any(layer.window.pads)))
@@ -184,7 +170,7 @@ def _accumulate(layer: Op, sources: tuple[Tensor, ...], widths: _Widths) -> Accu
     return bounds(layer, sources, widths.apply)
 
 
-def _real_mean(real: RealMean, source: Tensor, padded: bool) -> Accumulator:
+def _real_mean(real: ops.RealMean, source: Tensor, padded: bool) -> Accumulator:
     """Return bounds of a mean in binary32; rounding moves it by less than one."""
     factor = real.scale / real.out_scale
     ends = [(end - real.zero_point) * factor for end in (source.lo, source.hi)]
@@ -193,7 +179,7 @@ def _real_mean(real: RealMean, source: Tensor, padded: bool) -> Accumulator:
     return Accumulator(one(lo), one(hi), lo, hi)
 
 
-def _seen(layer: Op, window: Window, source: Tensor) -> tuple[int, int]:
+def _seen(layer: ops.Op, window: ops.Window, source: Tensor) -> tuple[int, int]:
     """Return the range of the elements under a window, padding included."""
     if not any(window.pads):
         return source.lo, source.hi
@@ -207,7 +193,7 @@ def _seen(layer: Op, window: Window, source: Tensor) -> tuple[int, int]:
     return min(source.lo, window.pad_value), max(source.hi, window.pad_value)
 
 
-def _dot_products(layer: Conv | Linear, source: Tensor) -> Accumulator:
+def _dot_products(layer: ops.Conv | ops.Linear, source: Tensor) -> Accumulator:
     weights = layer.weights.values.reshape(layer.weights.shape[0], -1)
     positive = np.maximum(weights, 0).sum(axis=1, dtype=np.int64)
     negative = np.minimum(weights, 0).sum(axis=1, dtype=np.int64)
@@ -217,7 +203,7 @@ def _dot_products(layer: Conv | Linear, source: Tensor) -> Accumulator:
         if int(bias.min()) < INT32[0] or int(bias.max()) > INT32[1]:
             raise NotSupported(f"{label(layer)}: its bias exceeds 32 bits")
     lo, hi = source.lo, source.hi
-    if isinstance(layer, Conv):
+    if isinstance(layer, ops.Conv):
         lo, hi = _seen(layer, layer.window, source)
     low, high = min(lo, 0), max(hi, 0)
     return Accumulator(

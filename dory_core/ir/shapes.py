@@ -7,30 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from dory_core.errors import NotSupported
-from dory_core.ir import (
-    ArgMax,
-    AvgPool,
-    Concat,
-    Conv,
-    ConvTranspose,
-    Linear,
-    Lut,
-    MaxPool,
-    Op,
-    Pad,
-    Pairwise,
-    Reshape,
-    Resize,
-    Slice,
-    Tensor,
-    Transpose,
-    Window,
-)
+from dory_core.ir import Tensor, ops
 
 Shape = tuple[int, int, int]
 
 
-def output_shape(layer: Op, sources: Sequence[Tensor]) -> Shape:
+def output_shape(layer: ops.Op, sources: Sequence[Tensor]) -> Shape:
     """Return (C, H, W) of the output of a layer.
 
     Raises: NotSupported, naming the layer, when its parameters do not fit the sources.
@@ -39,7 +21,7 @@ def output_shape(layer: Op, sources: Sequence[Tensor]) -> Shape:
     shape = _shape(layer, sources)
     if min(shape) < 1:
         raise _refused(layer, f"its output has the shape {shape}")
-    bias = layer.bias if isinstance(layer, Conv | Linear | ConvTranspose) else None
+    bias = layer.bias if isinstance(layer, ops.Conv | ops.Linear | ops.ConvTranspose) else None
     if bias is not None and bias.shape != shape[:1]:
         raise _refused(layer, "its bias has another number of channels")
     for step in layer.steps:
@@ -49,54 +31,54 @@ def output_shape(layer: Op, sources: Sequence[Tensor]) -> Shape:
     return shape
 
 
-def label(layer: Op) -> str:
+def label(layer: ops.Op) -> str:
     """Return how messages name a layer."""
     return f"{layer.kind} '{layer.name}'"
 
 
-def _refused(layer: Op, reason: str) -> NotSupported:
+def _refused(layer: ops.Op, reason: str) -> NotSupported:
     return NotSupported(f"{label(layer)}: {reason}")
 
 
-def _check_count(layer: Op, count: int) -> None:
-    if isinstance(layer, Concat):
+def _check_count(layer: ops.Op, count: int) -> None:
+    if isinstance(layer, ops.Concat):
         if count < 1:
             raise _refused(layer, "it has no input")
         return
-    expected = 2 if isinstance(layer, Pairwise) and layer.constant is None else 1
+    expected = 2 if isinstance(layer, ops.Pairwise) and layer.constant is None else 1
     if count != expected:
         raise _refused(layer, f"{count} inputs, expected {expected}")
 
 
-def _shape(layer: Op, sources: Sequence[Tensor]) -> Shape:
+def _shape(layer: ops.Op, sources: Sequence[Tensor]) -> Shape:
     source = sources[0]
-    if isinstance(layer, Conv | MaxPool | AvgPool):
+    if isinstance(layer, ops.Conv | ops.MaxPool | ops.AvgPool):
         return _windowed(layer, source)
-    if isinstance(layer, ConvTranspose):
+    if isinstance(layer, ops.ConvTranspose):
         return _transposed(layer, source)
-    if isinstance(layer, Linear):
+    if isinstance(layer, ops.Linear):
         outputs, columns = layer.weights.shape
         if columns != source.elements:
             raise _refused(layer, f"weights for {columns} inputs on {source.elements} elements")
         return outputs, 1, 1
-    if isinstance(layer, Pairwise):
+    if isinstance(layer, ops.Pairwise):
         _check_second(layer, sources)
-    elif isinstance(layer, Lut):
+    elif isinstance(layer, ops.Lut):
         if layer.table.shape not in ((256,), (source.channels, 256)):
             raise _refused(layer, f"a table of shape {layer.table.shape} for {source.shape}")
-    elif isinstance(layer, ArgMax):
+    elif isinstance(layer, ops.ArgMax):
         return 1, source.height, source.width
-    elif isinstance(layer, Concat):
+    elif isinstance(layer, ops.Concat):
         return _joined(layer, sources)
-    elif isinstance(layer, Slice | Pad | Resize | Transpose | Reshape):
+    elif isinstance(layer, ops.Slice | ops.Pad | ops.Resize | ops.Transpose | ops.Reshape):
         return _moved(layer, source)
     return source.shape
 
 
-def _windowed(layer: Conv | MaxPool | AvgPool, source: Tensor) -> Shape:
+def _windowed(layer: ops.Conv | ops.MaxPool | ops.AvgPool, source: Tensor) -> Shape:
     window = layer.window
     channels = source.channels
-    if isinstance(layer, Conv):
+    if isinstance(layer, ops.Conv):
         channels, fan_in = layer.weights.shape[:2]
         if layer.groups < 1 or fan_in * layer.groups != source.channels or channels % layer.groups:
             raise _refused(
@@ -112,12 +94,14 @@ def _windowed(layer: Conv | MaxPool | AvgPool, source: Tensor) -> Shape:
             f"its window {list(window.kernel)} does not fit into an input of"
             f" {source.height} x {source.width}",
         )
-    if isinstance(layer, MaxPool) or (isinstance(layer, AvgPool) and not layer.counts_padding):
+    if isinstance(layer, ops.MaxPool) or (
+        isinstance(layer, ops.AvgPool) and not layer.counts_padding
+    ):
         _check_no_empty_window(layer, window, source, (height, width))
     return channels, height, width
 
 
-def _check_taps(layer: Conv | ConvTranspose) -> None:
+def _check_taps(layer: ops.Conv | ops.ConvTranspose) -> None:
     if layer.weights.shape[2:] != layer.window.kernel:
         raise _refused(
             layer,
@@ -126,7 +110,7 @@ def _check_taps(layer: Conv | ConvTranspose) -> None:
 
 
 def _check_no_empty_window(
-    layer: MaxPool | AvgPool, window: Window, source: Tensor, size: tuple[int, int]
+    layer: ops.MaxPool | ops.AvgPool, window: ops.Window, source: Tensor, size: tuple[int, int]
 ) -> None:
     for axis, extent in enumerate((source.height, source.width)):
         taps = np.arange(window.kernel[axis]) * window.dilations[axis] - window.pads[axis]
@@ -135,7 +119,7 @@ def _check_no_empty_window(
             raise _refused(layer, f"pads {list(window.pads)} leave windows without an element")
 
 
-def _transposed(layer: ConvTranspose, source: Tensor) -> Shape:
+def _transposed(layer: ops.ConvTranspose, source: Tensor) -> Shape:
     channels, fan_in = layer.weights.shape[:2]
     if fan_in != source.channels:
         raise _refused(
@@ -148,14 +132,14 @@ def _transposed(layer: ConvTranspose, source: Tensor) -> Shape:
     return (channels, *layer.output_size(source.height, source.width))
 
 
-def _check_second(layer: Pairwise, sources: Sequence[Tensor]) -> None:
+def _check_second(layer: ops.Pairwise, sources: Sequence[Tensor]) -> None:
     first = sources[0].shape
     second = sources[1].shape if layer.constant is None else layer.constant.shape
     if len(second) != 3 or any(b not in (1, a) for a, b in zip(first, second, strict=True)):
         raise _refused(layer, f"operands of shapes {first} and {second}")
 
 
-def _joined(layer: Concat, sources: Sequence[Tensor]) -> Shape:
+def _joined(layer: ops.Concat, sources: Sequence[Tensor]) -> Shape:
     if layer.axis not in range(3):
         raise _refused(layer, f"axis {layer.axis} is none of 0 (C), 1 (H) and 2 (W)")
     sizes = list(sources[0].shape)
@@ -169,22 +153,24 @@ def _joined(layer: Concat, sources: Sequence[Tensor]) -> Shape:
     return sizes[0], sizes[1], sizes[2]
 
 
-def _moved(layer: Slice | Pad | Resize | Transpose | Reshape, source: Tensor) -> Shape:
-    if isinstance(layer, Transpose):
+def _moved(
+    layer: ops.Slice | ops.Pad | ops.Resize | ops.Transpose | ops.Reshape, source: Tensor
+) -> Shape:
+    if isinstance(layer, ops.Transpose):
         if sorted(layer.perm) != [0, 1, 2]:
             raise _refused(layer, f"{list(layer.perm)} is no permutation of 0, 1, 2")
         a, b, c = layer.perm
         return source.shape[a], source.shape[b], source.shape[c]
-    if isinstance(layer, Reshape):
+    if isinstance(layer, ops.Reshape):
         if int(np.prod(layer.shape)) != source.elements:
             raise _refused(layer, f"{source.elements} elements in a shape {layer.shape}")
         return layer.shape
-    if isinstance(layer, Pad):
+    if isinstance(layer, ops.Pad):
         if min(*layer.before, *layer.after) < 0:
             raise _refused(layer, "it takes elements away; that is a Slice")
         c, h, w = (sum(p) for p in zip(source.shape, layer.before, layer.after, strict=True))
         return c, h, w
-    if isinstance(layer, Resize):
+    if isinstance(layer, ops.Resize):
         for taps, size in ((layer.rows, source.height), (layer.columns, source.width)):
             found = taps.values
             if found.ndim != 2 or found.shape[1] != 4:

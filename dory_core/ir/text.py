@@ -8,28 +8,11 @@ from __future__ import annotations
 import json
 import re
 
+from dory_core.ir import ops
 from dory_core.ir.array import Array
 from dory_core.ir.channels import removed_text
 from dory_core.ir.graph import Graph, Layer, State, Tensor
-from dory_core.ir.ops import (
-    AvgPool,
-    Concat,
-    Conv,
-    ConvTranspose,
-    Linear,
-    LogSoftmax,
-    Lut,
-    MaxPool,
-    Op,
-    Pad,
-    Pairwise,
-    Reshape,
-    Resize,
-    Slice,
-    Softmax,
-    Transpose,
-    Window,
-)
+from dory_core.ir.ops import LogSoftmax
 from dory_core.ir.requant import Requant
 from dory_core.quoting import visible
 
@@ -73,14 +56,14 @@ def _layer(typed: Layer, constants: bool) -> list[str]:
     if layer.output != f"layer_{layer.index:02d}":
         words.append(f"index {layer.index}")
     values = []
-    if isinstance(layer, Conv | ConvTranspose | MaxPool | AvgPool):
+    if isinstance(layer, ops.Conv | ops.ConvTranspose | ops.MaxPool | ops.AvgPool):
         words.append(_window(layer.window))
-    if isinstance(layer, AvgPool) and not layer.counts_padding:
+    if isinstance(layer, ops.AvgPool) and not layer.counts_padding:
         words.append(f"inside origin {layer.origin}")
-    if isinstance(layer, AvgPool) and layer.real is not None:
+    if isinstance(layer, ops.AvgPool) and layer.real is not None:
         real = layer.real
         words.append(f"real {real.scale} {real.zero_point} to {real.out_scale} {real.out_zero}")
-    if isinstance(layer, Conv | ConvTranspose | Linear):
+    if isinstance(layer, ops.Conv | ops.ConvTranspose | ops.Linear):
         words.append(f"w{layer.weight_bits}")
     words += _own_words(layer)
     if constants:
@@ -91,7 +74,7 @@ def _layer(typed: Layer, constants: bool) -> list[str]:
     lines = [" ".join(words), *values]
     lines += [f"    tensor {_name(layer.tensor)}"] if layer.tensor else []
     lines.append(f"    acc [{ranges.acc_lo}, {ranges.acc_hi}]")
-    if isinstance(layer, Pairwise):
+    if isinstance(layer, ops.Pairwise):
         for operand, step in zip(("x", "x2"), layer.operand_requants, strict=True):
             if step is not None:
                 lines.append(f"    {operand}: {requant_text(step, constants)}")
@@ -101,25 +84,25 @@ def _layer(typed: Layer, constants: bool) -> list[str]:
     return lines
 
 
-def _own_words(layer: Op) -> list[str]:
+def _own_words(layer: ops.Op) -> list[str]:
     """Return the parameters that only the kind of the layer has, each with its name."""
     words: list[tuple[str, int | tuple[int, ...]]] = []
-    if isinstance(layer, Conv) and layer.groups > 1:
+    if isinstance(layer, ops.Conv) and layer.groups > 1:
         words = [("groups", layer.groups)]
-    elif isinstance(layer, ConvTranspose) and layer.zero_point:
+    elif isinstance(layer, ops.ConvTranspose) and layer.zero_point:
         words = [("zero", layer.zero_point)]
-    elif isinstance(layer, Softmax) and layer.factor:
+    elif isinstance(layer, ops.Softmax) and layer.factor:
         words = [("factor", layer.factor)]
-    elif isinstance(layer, Concat):
+    elif isinstance(layer, ops.Concat):
         words = [("axis", layer.axis)]
-    elif isinstance(layer, Slice):
+    elif isinstance(layer, ops.Slice):
         words = [("begin", layer.begin), ("size", layer.size)]
         words += [("step", layer.step)] if layer.step != (1, 1, 1) else []
-    elif isinstance(layer, Pad):
+    elif isinstance(layer, ops.Pad):
         words = [("before", layer.before), ("after", layer.after), ("value", layer.value)]
-    elif isinstance(layer, Transpose):
+    elif isinstance(layer, ops.Transpose):
         words = [("perm", layer.perm)]
-    elif isinstance(layer, Reshape):
+    elif isinstance(layer, ops.Reshape):
         words = [("shape", layer.shape)]
     return [
         f"{name} {value if isinstance(value, int) else ','.join(str(one) for one in value)}"
@@ -127,16 +110,16 @@ def _own_words(layer: Op) -> list[str]:
     ]
 
 
-def _arrays(layer: Op) -> dict[str, Array]:
+def _arrays(layer: ops.Op) -> dict[str, Array]:
     """Return the constants of a layer by name."""
     found: dict[str, Array | None] = {}
-    if isinstance(layer, Conv | ConvTranspose | Linear):
+    if isinstance(layer, ops.Conv | ops.ConvTranspose | ops.Linear):
         found = {"weights": layer.weights, "bias": layer.bias}
-    elif isinstance(layer, Pairwise):
+    elif isinstance(layer, ops.Pairwise):
         found = {"constant": layer.constant}
-    elif isinstance(layer, Lut | Softmax | LogSoftmax):
+    elif isinstance(layer, ops.Lut | ops.Softmax | LogSoftmax):
         found = {"table": layer.table}
-    elif isinstance(layer, Resize):
+    elif isinstance(layer, ops.Resize):
         found = {"rows": layer.rows, "columns": layer.columns}
     return {name: array for name, array in found.items() if array is not None}
 
@@ -208,7 +191,7 @@ def _tensor(tensor: Tensor) -> str:
     return " ".join(words)
 
 
-def _window(window: Window) -> str:
+def _window(window: ops.Window) -> str:
     words = ["x".join(str(k) for k in window.kernel)]
     if window.strides != (1, 1):
         words.append("stride " + "x".join(str(s) for s in window.strides))

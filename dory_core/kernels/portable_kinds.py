@@ -9,21 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dory_core.expr import Number, ceil_div
-from dory_core.ir import (
-    ArgMax,
-    Concat,
-    ConvTranspose,
-    Layer,
-    LogSoftmax,
-    Lut,
-    Op,
-    Pad,
-    Reshape,
-    Resize,
-    Slice,
-    Softmax,
-    Transpose,
-)
+from dory_core.ir import Layer, LogSoftmax, ops
 from dory_core.ir.geometry import Tile
 from dory_core.kernel import OPERANDS, FunctionCall, Kernel, Traits, WeightBlock
 from dory_core.kernels import constants
@@ -80,7 +66,7 @@ class PortableLut(_Kind):
     __slots__ = ()
     name = "dory_portable_lut"
     summary = "function of one byte by a table in plain C"
-    kind = Lut
+    kind = ops.Lut
 
     def _entry(self, layer: Layer) -> tuple[int, bool]:
         """Return (bits, signed) of the elements of the table."""
@@ -88,14 +74,14 @@ class PortableLut(_Kind):
 
     def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
         """Return the bytes of the tables of the tile's channels."""
-        rows = tile.c_out if len(layer.of(Lut).table.shape) == 2 else 1
+        rows = tile.c_out if len(layer.of(ops.Lut).table.shape) == 2 else 1
         return rows * (256 * self._entry(layer)[0] // 8)
 
     def weight_block(
         self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
     ) -> WeightBlock | None:
         """Encode the table, or those of the channels, as ``weights``."""
-        table = layer.of(Lut).table.values
+        table = layer.of(ops.Lut).table.values
         rows = table[slice(*c_out)] if table.ndim == 2 else table
         # Bytes that the input never has may stand for anything.
         lo, hi = layer.output.lo, layer.output.hi
@@ -110,7 +96,7 @@ class PortableLut(_Kind):
         fields = (
             *self._io(layer),
             f".entry = {{{bits}, {int(signed)}}}",
-            f".per_channel = {int(len(layer.of(Lut).table.shape) == 2)}",
+            f".per_channel = {int(len(layer.of(ops.Lut).table.shape) == 2)}",
         )
         return self._call(
             layer, "dory_portable_lut_t", fields, {"x": "$x", "weights": "$weights", "y": "$y"}
@@ -123,7 +109,7 @@ class PortableSoftmax(_Kind):
     __slots__ = ()
     name = "dory_portable_softmax"
     summary = "softmax of TensorFlow Lite's integers, or in binary32, in plain C"
-    kind: ClassVar[type[Op]] = Softmax
+    kind: ClassVar[type[ops.Op]] = ops.Softmax
     parts = (_HEADER, "dory_portable_fixed.h")
 
     def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
@@ -134,7 +120,7 @@ class PortableSoftmax(_Kind):
         self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
     ) -> WeightBlock | None:
         """Encode the steps as ``mul``, the exponentials as ``weights``."""
-        return self._table_block(layer, c_out, packed(layer.of(Softmax).table.values, 32, True))
+        return self._table_block(layer, c_out, packed(layer.of(ops.Softmax).table.values, 32, True))
 
     def _sum_cycles(self, layer: Layer, tile: Tile) -> Number:
         return self.costs.step
@@ -148,7 +134,7 @@ class PortableSoftmax(_Kind):
 
     def call(self, layer: Layer) -> FunctionCall:
         """Return the call, with the layer as constants."""
-        return self._pixelwise(layer, (f".factor = {layer.of(Softmax).factor}",))
+        return self._pixelwise(layer, (f".factor = {layer.of(ops.Softmax).factor}",))
 
     def _pixelwise(self, layer: Layer, more: tuple[str, ...]) -> FunctionCall:
         fields = (
@@ -196,7 +182,7 @@ class PortableArgMax(_Kind):
     __slots__ = ()
     name = "dory_portable_argmax"
     summary = "number of the largest channel in plain C"
-    kind = ArgMax
+    kind = ops.ArgMax
 
     def _sum_cycles(self, layer: Layer, tile: Tile) -> Number:
         return tile.c_in * self.costs.element
@@ -223,7 +209,7 @@ class PortableMove(_Mover):
     __slots__ = ()
     name = "dory_portable_move"
     summary = "slices, padding and transposition in plain C, any precision"
-    kind = Slice | Pad | Transpose
+    kind = ops.Slice | ops.Pad | ops.Transpose
 
     def _sum_cycles(self, layer: Layer, tile: Tile) -> Number:
         return 4 * self.costs.element
@@ -232,13 +218,13 @@ class PortableMove(_Mover):
         """Return the call, with the layer as constants."""
         op = layer.op
         perm, begin, step, value = (0, 1, 2), (0, 0, 0), (1, 1, 1), 0
-        if isinstance(op, Slice):
+        if isinstance(op, ops.Slice):
             begin, step = op.begin, op.step
-        elif isinstance(op, Pad):
+        elif isinstance(op, ops.Pad):
             c, h, w = op.before
             begin, value = (-c, -h, -w), op.value
         else:
-            perm = layer.of(Transpose).perm
+            perm = layer.of(ops.Transpose).perm
         fields = (
             *self._io(layer),
             *(
@@ -257,7 +243,7 @@ class PortableReshape(_Mover):
     __slots__ = ()
     name = "dory_portable_reshape"
     summary = "another shape in plain C, any precision"
-    kind = Reshape
+    kind = ops.Reshape
 
     def _sum_cycles(self, layer: Layer, tile: Tile) -> Number:
         return 2 * (self.costs.element + _DIVISION)
@@ -276,7 +262,7 @@ class PortableConcat(_Mover):
     __slots__ = ()
     name = "dory_portable_concat"
     summary = "inputs one after the other in plain C, any precision"
-    kind = Concat
+    kind = ops.Concat
 
     def _unsuitable(self, layer: Layer) -> str | None:
         if len(layer.inputs) > len(OPERANDS):
@@ -288,7 +274,7 @@ class PortableConcat(_Mover):
 
     def call(self, layer: Layer) -> FunctionCall:
         """Return the call, with the layer as constants."""
-        axis, inputs = layer.of(Concat).axis, layer.inputs
+        axis, inputs = layer.of(ops.Concat).axis, layer.inputs
         types = ", ".join(c_type(x) for x in inputs)
         sizes = ", ".join(str(x.shape[axis]) for x in inputs)
         names = ", ".join(f"${name}" for name in OPERANDS[: len(inputs)])
@@ -315,7 +301,7 @@ class PortableResize(_Kind):
     __slots__ = ()
     name = "dory_portable_resize"
     summary = "interpolation and nearest neighbours in plain C, any precision"
-    kind = Resize
+    kind = ops.Resize
 
     def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
         """Return the bytes of the steps and of the taps of all rows and columns."""
@@ -326,7 +312,7 @@ class PortableResize(_Kind):
         self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
     ) -> WeightBlock | None:
         """Encode the steps as ``mul``, the taps of all rows, then of all columns as ``weights``."""
-        op = layer.of(Resize)
+        op = layer.of(ops.Resize)
         taps = np.concatenate([op.rows.values, op.columns.values])
         return self._table_block(layer, c_out, packed(taps, 32, True))
 
@@ -356,7 +342,7 @@ class PortableConvTranspose(Accumulating):
     __slots__ = ()
     name = "dory_portable_conv_transpose"
     summary = "transposed convolution in plain C, any precision"
-    kind = ConvTranspose
+    kind = ops.ConvTranspose
     parts = (_HEADER,)
 
     def headers(self, layer: Layer) -> tuple[str, ...]:
@@ -368,20 +354,20 @@ class PortableConvTranspose(Accumulating):
         return Traits(in_place=self.in_place)
 
     def _weight_rows(self, layer: Layer, tile: Tile) -> tuple[int, Number]:
-        return layer.of(ConvTranspose).window.taps, layer.inputs[0].channels
+        return layer.of(ops.ConvTranspose).window.taps, layer.inputs[0].channels
 
     def _rows(self, layer: Layer, c_out: slice, c_in: slice) -> npt.NDArray[Any]:
-        return layer.of(ConvTranspose).weights.values[c_out].transpose(0, 2, 3, 1)
+        return layer.of(ops.ConvTranspose).weights.values[c_out].transpose(0, 2, 3, 1)
 
     def _sum_cycles(self, layer: Layer, tile: Tile) -> Number:
-        window = layer.of(ConvTranspose).window
+        window = layer.of(ops.ConvTranspose).window
         strides = window.strides[0] * window.strides[1]
         products = self._fan_in(layer, tile) * self.costs.generic_mac // strides
         return window.taps * self.costs.tap + products
 
     def call(self, layer: Layer) -> FunctionCall:
         """Return the call, with the layer as constants."""
-        op = layer.of(ConvTranspose)
+        op = layer.of(ops.ConvTranspose)
         bits, signed = weight_type(layer)
         fields = (
             f".x = {c_type(layer.inputs[0])}",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dory_core.expr import Number
-from dory_core.ir import Add, Array, Layer, Maximum, Minimum, Mul, Pairwise, Requant
+from dory_core.ir import Array, Layer, Requant, ops
 from dory_core.ir.geometry import Tile
 from dory_core.ir.graph import storage_for
 from dory_core.ir.packing import pack_rows
@@ -20,7 +20,7 @@ class PortablePair(Portable):
     parts = ("dory_portable_pair_impl.h",)
 
     def _operands(self, layer: Layer) -> tuple[tuple[Requant, ...], tuple[Requant, ...]]:
-        a, b = layer.of(Pairwise).operand_requants
+        a, b = layer.of(ops.Pairwise).operand_requants
         return (() if a is None else (a,)), (() if b is None else (b,))
 
     def _steps(self, layer: Layer) -> tuple[Requant, ...]:
@@ -29,7 +29,7 @@ class PortablePair(Portable):
     def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
         """Return the bytes of tables and of a constant operand."""
         size = constants.table_bytes(self._steps(layer), tile.c_out)
-        constant = layer.of(Pairwise).constant
+        constant = layer.of(ops.Pairwise).constant
         if constant is not None:
             channels, height, width = constant.shape
             count = tile.c_out if channels > 1 else 1
@@ -40,7 +40,7 @@ class PortablePair(Portable):
         self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
     ) -> WeightBlock | None:
         """Encode the tables as ``mul``, all rows of a constant operand as ``weights``, HWC."""
-        constant, steps = layer.of(Pairwise).constant, self._steps(layer)
+        constant, steps = layer.of(ops.Pairwise).constant, self._steps(layer)
         parts = [("mul", constants.table(steps, c_out))] if steps else []
         if constant is not None:
             rows = constant.values[slice(*c_out)] if constant.shape[0] > 1 else constant.values
@@ -54,7 +54,7 @@ class PortablePair(Portable):
     def call(self, layer: Layer) -> FunctionCall:
         """Return the call, with the layer as constants."""
         a, b = (len(steps) for steps in self._operands(layer))
-        constant = layer.of(Pairwise).constant
+        constant = layer.of(ops.Pairwise).constant
         if constant is None:
             shared, x2_type = whole_axes(layer, 1), c_type(layer.inputs[1])
             place = f"0, 0, 0, {'1' if shared[2] else '$x_w'}, {'1' if shared[0] else '$x_c'}"
@@ -93,7 +93,7 @@ class PortableAdd(PortablePair):
     __slots__ = ()
     name = "dory_portable_add"
     summary = "sum in plain C, any precision"
-    kind = Add
+    kind = ops.Add
 
 
 class PortableMul(PortablePair):
@@ -102,7 +102,7 @@ class PortableMul(PortablePair):
     __slots__ = ()
     name = "dory_portable_mul"
     summary = "product in plain C, any precision"
-    kind = Mul
+    kind = ops.Mul
 
 
 class PortableMaximum(PortablePair):
@@ -111,7 +111,7 @@ class PortableMaximum(PortablePair):
     __slots__ = ()
     name = "dory_portable_maximum"
     summary = "larger one of two operands in plain C, any precision"
-    kind = Maximum
+    kind = ops.Maximum
 
 
 class PortableMinimum(PortablePair):
@@ -120,7 +120,7 @@ class PortableMinimum(PortablePair):
     __slots__ = ()
     name = "dory_portable_minimum"
     summary = "smaller one of two operands in plain C, any precision"
-    kind = Minimum
+    kind = ops.Minimum
 
 
 def _storage(constant: Array) -> tuple[int, bool]:

@@ -12,37 +12,22 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.ir import (
-    AvgPool,
-    Concat,
-    Conv,
-    ConvTranspose,
-    Graph,
-    Layer,
-    Linear,
-    Lut,
-    MaxPool,
-    Pad,
-    Pairwise,
-    Reshape,
-    Resize,
-    Slice,
-    Tensor,
-    Transpose,
-)
+from dory_core.ir import Graph, Layer, Tensor, ops
 from dory_core.ir.intervals import Interval, taps_of
 
 _Ints = npt.NDArray[np.int64]
 _Mask = npt.NDArray[np.bool_]
 
 #: Layers of which every output channel reads every input channel.
-Dense = Conv | Linear | ConvTranspose
+Dense = ops.Conv | ops.Linear | ops.ConvTranspose
 
 
 def is_dense(layer: Layer) -> bool:
     """Whether the inputs and outputs of a layer may lose channels apart from each other."""
     op = layer.op
-    return isinstance(op, Linear | ConvTranspose) or (isinstance(op, Conv) and op.groups == 1)
+    return isinstance(op, ops.Linear | ops.ConvTranspose) or (
+        isinstance(op, ops.Conv) and op.groups == 1
+    )
 
 
 def links(layer: Layer) -> Iterator[tuple[int, _Ints, _Ints]] | None:
@@ -54,23 +39,23 @@ def links(layer: Layer) -> Iterator[tuple[int, _Ints, _Ints]] | None:
     same = np.arange(source.channels)
     if is_dense(layer):
         return iter(())
-    if isinstance(op, Conv):
+    if isinstance(op, ops.Conv):
         return _groups(op.groups, source.channels, output.channels)
-    if isinstance(op, MaxPool | AvgPool | Lut | Resize):
+    if isinstance(op, ops.MaxPool | ops.AvgPool | ops.Lut | ops.Resize):
         return iter([(0, same, same)])
-    if isinstance(op, Pairwise):
+    if isinstance(op, ops.Pairwise):
         wide = [n for n, one in enumerate(layer.inputs) if one.channels == output.channels]
         return iter([(n, same, same) for n in wide])
-    if isinstance(op, Concat):
+    if isinstance(op, ops.Concat):
         return _joined(op, layer.inputs)
-    if isinstance(op, Slice) and abs(op.step[0]) == 1:
+    if isinstance(op, ops.Slice) and abs(op.step[0]) == 1:
         taken = np.arange(op.size[0])
         return iter([(0, op.begin[0] + taken * op.step[0], taken)])
-    if isinstance(op, Pad):
+    if isinstance(op, ops.Pad):
         return iter([(0, same, op.before[0] + same)])
-    if isinstance(op, Transpose) and op.perm[0] == 0:
+    if isinstance(op, ops.Transpose) and op.perm[0] == 0:
         return iter([(0, same, same)])
-    if isinstance(op, Reshape):
+    if isinstance(op, ops.Reshape):
         return _reshaped(source, output)
     return None
 
@@ -83,7 +68,7 @@ def _groups(groups: int, inputs: int, outputs: int) -> Iterator[tuple[int, _Ints
     yield 0, behind // fan_out * fan_in, behind
 
 
-def _joined(op: Concat, inputs: tuple[Tensor, ...]) -> Iterator[tuple[int, _Ints, _Ints]]:
+def _joined(op: ops.Concat, inputs: tuple[Tensor, ...]) -> Iterator[tuple[int, _Ints, _Ints]]:
     at = 0
     for number, source in enumerate(inputs):
         channels = np.arange(source.channels)
@@ -188,7 +173,7 @@ class Kept:
 
 def _whole_operands(layer: Layer) -> list[str]:
     """Return the operands of a pair whose one channel serves all channels of the output."""
-    if not isinstance(layer.op, Pairwise):
+    if not isinstance(layer.op, ops.Pairwise):
         return []
     return [one.name for one in layer.inputs if one.channels != layer.output.channels]
 
@@ -219,11 +204,11 @@ def needed_inputs(layer: Layer, rows: _Mask, source: Interval) -> _Mask:
     """
     op, tensor = layer.op, layer.inputs[0]
     assert isinstance(op, Dense)
-    if isinstance(op, Linear):
+    if isinstance(op, ops.Linear):
         weights = op.weights.values[rows].reshape(-1, tensor.channels)
         return np.asarray(~source.constant & weights.any(axis=0))
     by_tap = op.weights.values[rows].any(axis=0).reshape(tensor.channels, -1)
-    if isinstance(op, ConvTranspose):
+    if isinstance(op, ops.ConvTranspose):
         depends = ~(source.constant & (source.lo == op.zero_point))
         return np.asarray(depends & by_tap.any(axis=1))
     taps = taps_of(op.window, tensor, layer.output)

@@ -8,22 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.ir import (
-    Array,
-    Conv,
-    ConvTranspose,
-    Layer,
-    Linear,
-    Lut,
-    Op,
-    Pad,
-    Pairwise,
-    Requant,
-    Reshape,
-    Slice,
-    Tensor,
-    requant,
-)
+from dory_core.ir import Array, Layer, Requant, Tensor, ops, requant
 from dory_core.ir.intervals import Interval, accumulator, reached, taps_of
 from dory_core.passes.channel_links import Dense, is_dense
 
@@ -44,7 +29,7 @@ class Selection:
         return all(bool(mask.all()) for mask in (*self.inputs, self.output))
 
 
-def select(layer: Layer, selection: Selection, intervals: Mapping[str, Interval]) -> Op:
+def select(layer: Layer, selection: Selection, intervals: Mapping[str, Interval]) -> ops.Op:
     """Return the layer with the channels that stay.
 
     intervals: of all channels of the tensors by name. Constant input channels that go are part of
@@ -54,25 +39,25 @@ def select(layer: Layer, selection: Selection, intervals: Mapping[str, Interval]
     changes: dict[str, object] = {"requants": _steps(op.requants, out)}
     if is_dense(layer):
         changes |= _dense(layer, selection, intervals)
-    elif isinstance(op, Conv):
+    elif isinstance(op, ops.Conv):
         changes |= {
             "weights": Array(op.weights.values[out]),
             "bias": None if op.bias is None else Array(op.bias.values[out]),
             "groups": len(out) * op.groups // len(selection.output),
         }
-    elif isinstance(op, Pairwise):
+    elif isinstance(op, ops.Pairwise):
         first, second = op.operand_requants
         changes["operand_requants"] = (_step(first, out), _step(second, out))
         changes["constant"] = _rows(op.constant, out)
-    elif isinstance(op, Lut):
+    elif isinstance(op, ops.Lut):
         changes["table"] = _rows(op.table, out) if len(op.table.shape) > 1 else op.table
-    elif isinstance(op, Slice):
+    elif isinstance(op, ops.Slice):
         changes |= _slice(op, selection)
-    elif isinstance(op, Pad):
+    elif isinstance(op, ops.Pad):
         before, inner = op.before[0], len(selection.inputs[0])
         kept = int(selection.output[:before].sum()), int(selection.output[before + inner :].sum())
         changes |= {"before": (kept[0], *op.before[1:]), "after": (kept[1], *op.after[1:])}
-    elif isinstance(op, Reshape):
+    elif isinstance(op, ops.Reshape):
         changes["shape"] = (len(out), *op.shape[1:])
     return replace(op, **changes)  # type: ignore[arg-type]
 
@@ -104,7 +89,7 @@ def _rows(array: Array | None, channels: _Ints) -> Array | None:
     return Array(array.values[channels])
 
 
-def _slice(op: Slice, selection: Selection) -> dict[str, object]:
+def _slice(op: ops.Slice, selection: Selection) -> dict[str, object]:
     [before] = selection.inputs
     begin, count = op.begin[0], int(selection.output.sum())
     first = int(before[:begin].sum())
@@ -144,10 +129,10 @@ def _folded(layer: Layer, weights: _Ints, source: Interval) -> _Ints:
     places, or for other inputs, their weights are 0, or the output is constant.
     """
     op = layer.op
-    if isinstance(op, ConvTranspose):
+    if isinstance(op, ops.ConvTranspose):
         return np.zeros(len(weights), np.int64)  # such channels are at the zero point
     seen = np.repeat(np.where(source.constant, source.lo, 0)[:, None], weights.shape[2], axis=1)
-    if isinstance(op, Conv):
+    if isinstance(op, ops.Conv):
         outside = taps_of(op.window, layer.inputs[0], layer.output).outside
         seen[:, outside] = op.window.pad_value
     return np.asarray(np.einsum("oct,ct->o", weights, seen))
@@ -156,13 +141,13 @@ def _folded(layer: Layer, weights: _Ints, source: Interval) -> _Ints:
 def _by_channel(op: Dense, source: Tensor) -> _Ints:
     """Return the weights as (Cout, Cin, taps); those of a Linear are the places of its input."""
     weights = op.weights.values.astype(np.int64)
-    if isinstance(op, Linear):
+    if isinstance(op, ops.Linear):
         return weights.reshape(len(weights), -1, source.channels).transpose(0, 2, 1)
     return weights.reshape(*weights.shape[:2], -1)
 
 
 def _as_stored(op: Dense, weights: _Ints) -> _Ints:
     """Return weights of shape (Cout, Cin, taps) in the shape that the layer has them."""
-    if isinstance(op, Linear):
+    if isinstance(op, ops.Linear):
         return weights.transpose(0, 2, 1).reshape(len(weights), -1)
     return weights.reshape(*weights.shape[:2], *op.weights.shape[2:])

@@ -13,25 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from dory_core.ir import (
-    Add,
-    Array,
-    AvgPool,
-    Concat,
-    Conv,
-    Graph,
-    Linear,
-    MaxPool,
-    Op,
-    Requant,
-    Reshape,
-    Slice,
-    State,
-    Tensor,
-    Window,
-    requant,
-    storage_for,
-)
+from dory_core.ir import Array, Graph, Requant, State, Tensor, ops, requant, storage_for
 from dory_core.ir.ranges import infer_types
 
 Range = tuple[int, int]
@@ -51,7 +33,7 @@ class GraphBuilder:
     values: Range = U8
     seed: int = 0
     name: str = "network"
-    _layers: list[Op] = field(default_factory=list)
+    _layers: list[ops.Op] = field(default_factory=list)
     _extra: list[Tensor] = field(default_factory=list)
     _states: dict[str, Array] = field(default_factory=dict)
     _rng: np.random.Generator = field(init=False)
@@ -84,7 +66,7 @@ class GraphBuilder:
     def conv(
         self,
         channels: int,
-        window: Window,
+        window: ops.Window,
         *,
         source: str | None = None,
         groups: int = 1,
@@ -116,7 +98,7 @@ class GraphBuilder:
         if second and requants:
             requants += (requant(3, 5, 4, *output) if output else requant(3, 5, 4),)
         return self._append(
-            Conv(
+            ops.Conv(
                 **self._head("Conv", source),
                 weights=Array(self._weights(shape, weights)),
                 weight_bits=storage_for(*weights)[0],
@@ -142,7 +124,7 @@ class GraphBuilder:
         sums = _sums(x, x.elements, weights)
         requants = self._requants(channels, sums, output, wide, None, True)
         return self._append(
-            Linear(
+            ops.Linear(
                 **self._head("Gemm", source),
                 weights=Array(self._weights((channels, x.elements), weights)),
                 weight_bits=storage_for(*weights)[0],
@@ -152,18 +134,18 @@ class GraphBuilder:
         )
 
     def max_pool(
-        self, window: Window, *, source: str | None = None, onto: Range | None = None
+        self, window: ops.Window, *, source: str | None = None, onto: Range | None = None
     ) -> str:
         """Add a MaxPool. onto: range that its values are mapped to, None for none."""
         x = self._type(source)
         requants = () if onto is None else (mapped((x.lo, x.hi), onto),)
         return self._append(
-            MaxPool(**self._head("MaxPool", source), window=window, requants=requants)
+            ops.MaxPool(**self._head("MaxPool", source), window=window, requants=requants)
         )
 
     def avg_pool(
         self,
-        window: Window,
+        window: ops.Window,
         *,
         source: str | None = None,
         output: Range | None = U8,
@@ -181,7 +163,7 @@ class GraphBuilder:
         if onto is not None:
             step = mapped((x.lo, x.hi), onto, count)
         return self._append(
-            AvgPool(**self._head("AveragePool", source), window=window, requants=(step,))
+            ops.AvgPool(**self._head("AveragePool", source), window=window, requants=(step,))
         )
 
     def add(
@@ -199,11 +181,11 @@ class GraphBuilder:
             requants = (requant(1, 0, 128),)
         head = self._head("Add", first)
         head["inputs"] = (first, second)
-        return self._append(Add(**head, operand_requants=operands, requants=requants))
+        return self._append(ops.Add(**head, operand_requants=operands, requants=requants))
 
     def reshape(self, shape: tuple[int, int, int], *, source: str | None = None) -> str:
         """Add a Reshape to (C, H, W)."""
-        return self._append(Reshape(**self._head("Reshape", source), shape=shape))
+        return self._append(ops.Reshape(**self._head("Reshape", source), shape=shape))
 
     def slice(
         self,
@@ -214,15 +196,17 @@ class GraphBuilder:
         source: str | None = None,
     ) -> str:
         """Add a Slice."""
-        return self._append(Slice(**self._head("Slice", source), begin=begin, size=size, step=step))
+        return self._append(
+            ops.Slice(**self._head("Slice", source), begin=begin, size=size, step=step)
+        )
 
     def concat(self, *sources: str, axis: int) -> str:
         """Add a Concat of tensors along an axis of (C, H, W)."""
         head = self._head("Concat", sources[0])
         head["inputs"] = sources
-        return self._append(Concat(**head, axis=axis))
+        return self._append(ops.Concat(**head, axis=axis))
 
-    def layer(self, kind: type[Op], *sources: str, **fields: Any) -> str:
+    def layer(self, kind: type[ops.Op], *sources: str, **fields: Any) -> str:
         """Add a layer of any kind. fields: what its class takes beyond names and tensors."""
         head = self._head(kind.__name__, sources[0])
         head["inputs"] = sources
@@ -272,7 +256,7 @@ class GraphBuilder:
             "output": f"layer_{index:02d}",
         }
 
-    def _append(self, layer: Op) -> str:
+    def _append(self, layer: ops.Op) -> str:
         self._layers.append(layer)
         return layer.output
 

@@ -8,28 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dory_core.ir import (
-    Add,
-    ArgMax,
-    Array,
-    Concat,
-    ConvTranspose,
-    Layer,
-    LogSoftmax,
-    Lut,
-    Maximum,
-    Minimum,
-    Mul,
-    Pad,
-    Pairwise,
-    Requant,
-    Reshape,
-    Resize,
-    Slice,
-    Softmax,
-    Transpose,
-    requant,
-)
+from dory_core.ir import Array, Layer, LogSoftmax, Requant, ops, requant
 from dory_core.testing.kernels import alone, typed
 
 if TYPE_CHECKING:
@@ -50,7 +29,7 @@ def _byte(draw: RandomLayers) -> tuple[int, int]:
     return known[draw.integer(0, len(known) - 1)]
 
 
-def _pair(kind: type[Pairwise], draw: RandomLayers) -> Layer:
+def _pair(kind: type[ops.Pairwise], draw: RandomLayers) -> Layer:
     """Return a pair of tensors, of a tensor and a smaller one, or of a tensor and a constant."""
     shape = _shape(draw)
     small = np.where(draw.numbers.random(3) < 0.7, shape, 1).tolist()
@@ -61,7 +40,7 @@ def _pair(kind: type[Pairwise], draw: RandomLayers) -> Layer:
         zero = requant(1, -draw.integer(lo, hi))
         scale = draw.step(shape[0], max(abs(lo), abs(hi)), draw.pick(None, (-128, 127)))
         steps.append(draw.pick(None, zero, scale))
-    reach = 60000 if kind is Mul else 500
+    reach = 60000 if kind is ops.Mul else 500
     outputs = draw.requants(shape[0], reach, draw.pick(*draw.space.outputs))
     fields: dict[str, Any] = {
         "operand_requants": (steps[0], steps[1]),
@@ -81,7 +60,7 @@ def _lut(draw: RandomLayers) -> Layer:
     low, high = draw.pick(*_BYTES, (-3000, 3000), (-100000, 100000))
     rows = draw.pick((), (), (shape[0],))
     table = draw.numbers.integers(low, high + 1, (*rows, 256))
-    return typed(alone(Lut, table=Array(table)), (*shape, lo, hi), packed=draw.space.packed)
+    return typed(alone(ops.Lut, table=Array(table)), (*shape, lo, hi), packed=draw.space.packed)
 
 
 def _softmax(draw: RandomLayers) -> Layer:
@@ -90,7 +69,9 @@ def _softmax(draw: RandomLayers) -> Layer:
     table = np.minimum(np.floor(falling * 2**31), 2**31 - 1).astype(np.int64)
     table[draw.integer(1, 256) :] = 0
     zero = draw.pick(-128, 0)
-    layer = alone(Softmax, table=Array(table), requants=(requant(1, zero, 1, zero, zero + 255),))
+    layer = alone(
+        ops.Softmax, table=Array(table), requants=(requant(1, zero, 1, zero, zero + 255),)
+    )
     return typed(layer, (*shape, lo, hi), packed=draw.space.packed)
 
 
@@ -107,7 +88,7 @@ def _log_softmax(draw: RandomLayers) -> Layer:
 
 def _argmax(draw: RandomLayers) -> Layer:
     source = (*_shape(draw), *draw.pick(*draw.space.inputs))
-    return typed(alone(ArgMax), source, packed=draw.space.packed)
+    return typed(alone(ops.ArgMax), source, packed=draw.space.packed)
 
 
 def _concat(draw: RandomLayers) -> Layer:
@@ -118,7 +99,7 @@ def _concat(draw: RandomLayers) -> Layer:
         lo, hi = draw.pick(bounds, bounds, draw.pick(*draw.space.inputs))
         sources.append((c, h, w, lo, hi))
     names = tuple(f"input_{n}" for n in range(len(sources)))
-    return typed(alone(Concat, inputs=names, axis=axis), *sources, packed=draw.space.packed)
+    return typed(alone(ops.Concat, inputs=names, axis=axis), *sources, packed=draw.space.packed)
 
 
 def _slice(draw: RandomLayers) -> Layer:
@@ -132,14 +113,14 @@ def _slice(draw: RandomLayers) -> Layer:
         first, last = sorted(draw.integer(0, extent - 1) for _ in range(2))
         axes.append((first if stride > 0 else last, (last - first) // abs(stride) + 1, stride))
     begin, size, step = zip(*axes, strict=True)
-    layer = alone(Slice, begin=begin, size=size, step=step)
+    layer = alone(ops.Slice, begin=begin, size=size, step=step)
     return typed(layer, (*shape, *draw.pick(*draw.space.inputs)), packed=draw.space.packed)
 
 
 def _pad(draw: RandomLayers) -> Layer:
     bounds = draw.pick(*draw.space.inputs)
     before, after = (tuple(draw.pick(0, 0, 1, 2, 5) for _ in range(3)) for _ in range(2))
-    layer = alone(Pad, before=before, after=after, value=draw.pick(0, bounds[0], bounds[1], 77))
+    layer = alone(ops.Pad, before=before, after=after, value=draw.pick(0, bounds[0], bounds[1], 77))
     return typed(layer, (*_shape(draw), *bounds), packed=draw.space.packed)
 
 
@@ -161,14 +142,14 @@ def _resize(draw: RandomLayers) -> Layer:
     shape, gathers = _shape(draw), bool(draw.integer(0, 1))
     steps = () if gathers else draw.pick((), (requant(1, 1 << 19, 1 << 20),))
     rows, columns = (_taps(draw, size, gathers) for size in shape[1:])
-    layer = alone(Resize, rows=rows, columns=columns, requants=steps)
+    layer = alone(ops.Resize, rows=rows, columns=columns, requants=steps)
     return typed(layer, (*shape, *draw.pick(*draw.space.inputs)), packed=draw.space.packed)
 
 
 def _transpose(draw: RandomLayers) -> Layer:
     perm = tuple(int(a) for a in draw.numbers.permutation(3))
     source = (*_shape(draw), *draw.pick(*draw.space.inputs))
-    return typed(alone(Transpose, perm=perm), source, packed=draw.space.packed)
+    return typed(alone(ops.Transpose, perm=perm), source, packed=draw.space.packed)
 
 
 def _reshape(draw: RandomLayers) -> Layer:
@@ -180,7 +161,7 @@ def _reshape(draw: RandomLayers) -> Layer:
         if np.prod(shape) % (c * h) == 0
     ]
     source = (*shape, *draw.pick(*draw.space.inputs))
-    return typed(alone(Reshape, shape=draw.pick(*others)), source, packed=draw.space.packed)
+    return typed(alone(ops.Reshape, shape=draw.pick(*others)), source, packed=draw.space.packed)
 
 
 def _transposed(draw: RandomLayers) -> Layer:
@@ -190,7 +171,7 @@ def _transposed(draw: RandomLayers) -> Layer:
     c_out, c_in, h, w = (draw.integer(1, 7) for _ in range(4))
     weights = draw.weights(c_out, c_in, *window.kernel, bits=bits)
     layer = alone(
-        ConvTranspose,
+        ops.ConvTranspose,
         **fields,
         weights=weights,
         weight_bits=bits,
@@ -203,10 +184,10 @@ def _transposed(draw: RandomLayers) -> Layer:
 
 #: Returns a random layer of a kind.
 MAKERS: dict[str, Callable[[RandomLayers], Layer]] = {
-    "sum": partial(_pair, Add),
-    "mul": partial(_pair, Mul),
-    "maximum": partial(_pair, Maximum),
-    "minimum": partial(_pair, Minimum),
+    "sum": partial(_pair, ops.Add),
+    "mul": partial(_pair, ops.Mul),
+    "maximum": partial(_pair, ops.Maximum),
+    "minimum": partial(_pair, ops.Minimum),
     "lut": _lut,
     "softmax": _softmax,
     "log_softmax": _log_softmax,

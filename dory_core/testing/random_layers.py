@@ -12,18 +12,7 @@ from typing import TypeVar
 import numpy as np
 
 from dory_core.errors import NotSupported
-from dory_core.ir import (
-    Add,
-    Array,
-    AvgPool,
-    Conv,
-    Layer,
-    Linear,
-    MaxPool,
-    Requant,
-    Window,
-    requant,
-)
+from dory_core.ir import Array, Layer, Requant, ops, requant
 from dory_core.ir.features import PAD_VALUE, TURN, TWO_ADDENDS
 from dory_core.testing.kernels import alone, typed
 from dory_core.testing.random_kinds import MAKERS
@@ -110,22 +99,22 @@ class RandomLayers:
         first = self._two_addends(first, reach)
         return (first, self.step(1, 1000, clip))
 
-    def window(self, kernel: tuple[int, int]) -> Window:
+    def window(self, kernel: tuple[int, int]) -> ops.Window:
         """Return a window with random strides, dilations and pads of less than its reach."""
         dilations = self.pick((1, 1), (1, 1), (2, 1), (1, 2), (3, 2))
         reach = [(k - 1) * d for k, d in zip(kernel, dilations, strict=True)]
         top, left, bottom, right = (self.integer(0, r) for r in (*reach, *reach))
         pads = (top, left, bottom, right) if self.integer(0, 2) else (0, 0, 0, 0)
         strides = self.pick((1, 1), (1, 1), (2, 2), (1, 2), (2, 1), (3, 2))
-        return Window(kernel=kernel, strides=strides, dilations=dilations, pads=pads)
+        return ops.Window(kernel=kernel, strides=strides, dilations=dilations, pads=pads)
 
-    def padded(self, window: Window, source: Source) -> Window:
+    def padded(self, window: ops.Window, source: Source) -> ops.Window:
         """Return the window with padding that is no zero now and then."""
         if PAD_VALUE not in self.space.features:
             return window
         return replace(window, pad_value=self.pick(0, source[3], source[4]))
 
-    def image(self, window: Window) -> tuple[int, int]:
+    def image(self, window: ops.Window) -> tuple[int, int]:
         """Return (h, w) with at least one output, now and then exactly one."""
         sizes = []
         for axis in (0, 1):
@@ -187,12 +176,12 @@ class RandomLayers:
         """Return a convolution or a fully connected layer."""
         bits = self.pick(*self.space.weight_bits)
         c_out = self.pick(1, 2, 3, 4, 5, 8, 9, 16, 17, 20)
-        layer: Conv | Linear
+        layer: ops.Conv | ops.Linear
         if kind == "linear":
             source = self._source(self.pick(1, 3, 8, 16), self.pick(1, 1, 2, 3), self.pick(1, 1, 4))
             weights = self.weights(c_out, source[0] * source[1] * source[2], bits=bits)
             layer = alone(
-                Linear,
+                ops.Linear,
                 name=kind,
                 weights=weights,
                 weight_bits=bits,
@@ -201,7 +190,7 @@ class RandomLayers:
             )
             return typed(layer, source, packed=self.space.packed)
         if kind == "pointwise":
-            window = Window(kernel=(1, 1), strides=self.pick((1, 1), (2, 2), (1, 3)))
+            window = ops.Window(kernel=(1, 1), strides=self.pick((1, 1), (2, 2), (1, 3)))
         else:
             window = self.window(self.pick(*self.space.kernels))
         groups, per_group = 1, self.pick(1, 2, 3, 4, 5, 7, 8, 16, 33)
@@ -215,7 +204,7 @@ class RandomLayers:
         window = self.padded(window, source)
         weights = self.weights(c_out, per_group, *window.kernel, bits=bits)
         layer = alone(
-            Conv,
+            ops.Conv,
             name=kind,
             weights=weights,
             weight_bits=bits,
@@ -244,7 +233,9 @@ class RandomLayers:
         if kind == "avgpool" and self.integer(0, 5):
             reach = window.taps * max(abs(source[3]), source[4])
             steps = self.requants(1, reach, self.pick(*self.space.outputs))
-        make: type[MaxPool] | type[AvgPool] = MaxPool if kind == "maxpool" else AvgPool
+        make: type[ops.MaxPool] | type[ops.AvgPool] = (
+            ops.MaxPool if kind == "maxpool" else ops.AvgPool
+        )
         layer = alone(make, name=kind, window=window, requants=steps)
         return typed(layer, source, packed=self.space.packed)
 
@@ -259,6 +250,8 @@ class RandomLayers:
             operands.append(self.pick(None, step, step))
         steps = self.requants(1, 1000, self.pick(*self.space.outputs))
         layer = alone(
-            Add, operand_requants=(operands[0], operands[1]), requants=self.pick((), steps, steps)
+            ops.Add,
+            operand_requants=(operands[0], operands[1]),
+            requants=self.pick((), steps, steps),
         )
         return typed(layer, first, second, packed=self.space.packed)

@@ -12,16 +12,7 @@ from dataclasses import dataclass, replace
 from math import gcd, lcm
 from typing import NamedTuple
 
-from dory_core.ir import (
-    AvgPool,
-    Conv,
-    Layer,
-    Linear,
-    MaxPool,
-    Tensor,
-    Window,
-    pixel_bytes,
-)
+from dory_core.ir import Layer, Tensor, ops, pixel_bytes
 from dory_core.ir.geometry import (
     Span,
     Tile,
@@ -101,7 +92,7 @@ UNCUT = Cuts(WHOLE, 1, 1)
 
 def stripe_axis(layer: Layer) -> int | None:
     """Return the axis along which stripes are contiguous: 0 rows, 1 columns; None: no stripes."""
-    if isinstance(layer.op, Linear):
+    if isinstance(layer.op, ops.Linear):
         return None
     if layer.output.height > 1:
         return 0 if is_local(layer, 0) else None
@@ -170,7 +161,7 @@ def max_groups(layer: Layer, step: int = GROUP_STEP, in_place: bool = False) -> 
 
     in_place: the kernel writes its output where it lies, so a group must be a range of bytes.
     """
-    if is_channelwise(layer) or not isinstance(layer.op, (Conv, Linear)):
+    if is_channelwise(layer) or not isinstance(layer.op, (ops.Conv, ops.Linear)):
         return 1
     if in_place and (layer.output.height, layer.output.width) != (1, 1):
         return 1
@@ -244,7 +235,7 @@ def largest_part(layer: Layer, split: Split) -> Layer:
 def _inner_rows(layer: Layer, rows: int, x_rows: int) -> Layer:
     axis = stripe_axis(layer) or 0
     kind = layer.op
-    if isinstance(kind, (Conv, MaxPool, AvgPool)):
+    if isinstance(kind, (ops.Conv, ops.MaxPool, ops.AvgPool)):
         window = kind.window
         kind = replace(kind, window=_without_pads(window, axis))
         reach = (window.kernel[axis] - 1) * window.dilations[axis] + 1
@@ -261,7 +252,7 @@ def _with_rows(tensor: Tensor, axis: int, rows: int) -> Tensor:
     return replace(tensor, height=rows) if axis == 0 else replace(tensor, width=rows)
 
 
-def _without_pads(window: Window, axis: int) -> Window:
+def _without_pads(window: ops.Window, axis: int) -> ops.Window:
     top, left, bottom, right = window.pads
     return replace(window, pads=(0, left, 0, right) if axis == 0 else (top, 0, bottom, 0))
 
