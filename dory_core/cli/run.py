@@ -40,7 +40,7 @@ def run(
             "--input",
             metavar="FILE",
             help="Run this input: .npy, .npz with an array per input, .bin, .txt or a picture; may"
-            " be repeated.",
+            " be repeated: state goes from one to the next.",
         ),
     ] = None,
     input_layout: InputLayout = None,

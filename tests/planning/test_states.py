@@ -222,3 +222,19 @@ def test_both_tensors_of_a_state_get_the_wider_storage(most: int, tmp_path: Path
     plan = built(b.graph((out,), {old: left}), tmp_path / "app")
     (state,) = plan.states
     assert state.place.tensor.bits == state.left.tensor.bits
+
+
+def test_inputs_of_one_run_follow_one_another(tmp_path: Path) -> None:
+    plugins, graph = limited({}, cores=3).plugins(), three_states()
+    build_app(graph, NAME, tmp_path / "app", plugins=plugins)
+    (name,) = graph.inputs
+    np.save(tmp_path / "x.npy", random_inputs(graph, 5)[name].transpose(1, 2, 0))
+    twice = [tmp_path / "x.npy"] * 2
+    dump = tmp_path / "dump"
+    result = run_application(
+        tmp_path / "app", plugins=plugins, inputs=twice, runner="host", dump=dump
+    )
+    assert result.exact and len(result.runs) == 2
+    last = f"layer_{graph.ops[-1].index:02d}.npy"
+    first, second = (np.load(dump / f"run_{n:02d}" / last) for n in (0, 1))
+    assert not np.array_equal(first, second)

@@ -181,6 +181,9 @@ def readme(ctx: TargetContext, app: Application) -> str:
             "waits for each\ncommand at once, so double buffers would hide nothing and are not "
             "used.\n"
         )
+    state = ""
+    if app.has_state:
+        state = ". State comes from the vectors before it, which run\n  again each time"
     return f"""{app.readme}
 ## On GAP8
 
@@ -201,7 +204,7 @@ The main program, `hal/gap8/main_gap8.c`,
   {stack_core0_bytes(l1, app.cores)} B for core 0 and {STACK_CORE_BYTES} B for each other one, and
   an arena of {l1} B; L2 an arena of {l2} B;
 - runs each vector twice, once for its cycles and once to compare every element of every layer with
-  the vectors in the flash;
+  the vectors in the flash{state};
 - ends with 0 when all are equal, 5 when values differ, 70 when something failed.
 
 Compile with `--set profile=layers` for the cycles of each layer.
