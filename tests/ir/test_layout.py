@@ -117,8 +117,8 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     """dory_convert_layout for two cores, one after the other."""
     folder = tmp_path_factory.mktemp("convert")
     for path, content in runtime_files():
-        if path == "hal/include/dory_hal.h":
-            (folder / "dory_hal.h").write_bytes(content)
+        if path.startswith("hal/include/"):
+            (folder / Path(path).name).write_bytes(content)
     for file in conversion_files():
         (folder / Path(file.path).name).write_text(str(file.content))
     (folder / "dory_hal_impl.h").write_text(
