@@ -104,6 +104,14 @@ DEPTHWISE_ROW = 861
 DEPTHWISE_TURNED = 22
 DEPTHWISE_NARROW = 170
 DEPTHWISE_NARROW_OUTPUT = 200
+# Depthwise from pairs of columns, four channels: a strip of rows, a row, a pair laid out. One
+# channel: a block of four outputs, or of two by a step of 2; an output; two addends.
+PLANAR_STRIP = 3786
+PLANAR_ROW = 184
+PLANAR_PAIR = 168
+PLANAR_BLOCK = (281, 177)
+PLANAR_OUTPUT = 72
+PLANAR_TURNED = 36
 # Pooling: a pixel, four channels, a tap of four channels, of one; an output of an average.
 POOL_PIXEL = 560
 POOL_FOUR = 190

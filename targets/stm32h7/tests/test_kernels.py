@@ -152,6 +152,25 @@ def test_halves_of_words_reach_their_ends() -> None:
     HostLibrary([whole_case(LinearKernel(), layer, (values.astype(np.int64),))]).check()
 
 
+@pytest.mark.parametrize("strides", [(1, 1), (2, 2), (1, 2), (2, 1)])
+def test_depthwise_from_pairs_of_columns(strides: tuple[int, int]) -> None:
+    """All remainders of blocks, strips and channels; padding on every side; both types."""
+    random = np.random.default_rng(12)
+    cases = []
+    for number in range(16):
+        pads = tuple(random.integers(0, 3, 4).tolist())
+        window = ops.Window(kernel=(3, 3), strides=strides, pads=pads)
+        image = tuple(random.integers(13, 24, 2).tolist())
+        channels = 4 + number % 5
+        layer = _conv(
+            channels, channels, image, window, groups=channels, lo=0 if number % 2 else -128
+        )
+        cases.append(whole_case(DepthwiseKernel(), layer, random))
+    assert all("_planar" in case.kernel.symbol(case.layer) for case in cases)
+    HostLibrary(cases).check()
+    CortexM7(cases, cortex_m7.require()).check()
+
+
 def test_weights_beyond_a_byte_take_two() -> None:
     """A uint8 network's weights have 9 bits; all kernels, all remainders of their blocks."""
     random = np.random.default_rng(6)
@@ -298,6 +317,15 @@ ESTIMATES: dict[str, tuple[Kernel, Layer]] = {
     **{name: (kernel, layer) for name, (kernel, layer, *_) in GOALS.items()},
     "first layer": (ConvKernel(), _conv(3, 16, (10, 10), SAME)),
     "odd channels": (ConvKernel(), _conv(15, 15, (7, 7), SAME)),
+    "depthwise 6x6": (DepthwiseKernel(), _conv(16, 16, (6, 6), SAME, groups=16)),
+    "depthwise by twos": (
+        DepthwiseKernel(),
+        _conv(8, 8, (20, 20), ops.Window(kernel=(3, 3), strides=(2, 2)), groups=8),
+    ),
+    "depthwise by twos, small": (
+        DepthwiseKernel(),
+        _conv(8, 8, (8, 8), ops.Window(kernel=(3, 3), strides=(2, 2)), groups=8),
+    ),
     "depthwise 5x5": (
         DepthwiseKernel(),
         _conv(8, 8, (12, 12), ops.Window(kernel=(5, 5), pads=(2, 2, 2, 2)), groups=8),

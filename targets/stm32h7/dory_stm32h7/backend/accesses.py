@@ -40,9 +40,16 @@ def columns(
 
 
 def channel_blocks(
-    layer: Layer, tile: Tile, weight_bytes: int, parameter_words: int, line_bytes: int
+    layer: Layer,
+    tile: Tile,
+    weight_bytes: int,
+    parameter_words: int,
+    line_bytes: int,
+    loads: tuple[int, int] | None = None,
 ) -> tuple[Access, ...]:
     """A depthwise convolution that goes through the whole image for every four channels.
+
+    loads: of inputs and of constants, where they are not taken pixel by pixel.
 
     A line of the cache holds several such blocks of a pixel, and is loaded for each of them when
     the image does not stay in the cache meanwhile.
@@ -57,14 +64,18 @@ def channel_blocks(
     image = x_pass + y_pass
     x_bytes, y_bytes = tile.x_h * tile.x_w * tile.c_out, pixels * tile.c_out
     again_x = max(blocks * x_pass - x_bytes, 0)
+    inputs, constants = loads or (
+        pixels * taps * blocks,
+        blocks * pixels * (taps + 4 * parameter_words),
+    )
     return (
         Access(
             "x",
-            pixels * taps * blocks,
+            inputs,
             x_bytes,
             ((again_x, image), (blocks * max(window - x_pass, 0), rows)),
         ),
-        Access("w", blocks * pixels * (taps + 4 * parameter_words), weight_bytes),
+        Access("w", constants, weight_bytes),
         Access("y", pixels * tile.c_out, y_bytes, ((max(blocks * y_pass - y_bytes, 0), image),)),
     )
 

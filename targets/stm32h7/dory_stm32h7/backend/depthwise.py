@@ -18,12 +18,16 @@ from dory_core.api import (
     maximum,
     minimum,
     ops,
+    requantisation,
 )
 from dory_stm32h7 import calibration as costs
 from dory_stm32h7.backend.accesses import channel_blocks
 from dory_stm32h7.backend.epilogue import epilogue
 from dory_stm32h7.backend.instance import BYTES, step_arguments, tile_arguments
 from dory_stm32h7.backend.weighted import WeightedKernel, in_fours, output_extra, weight_bits
+
+# Rows of outputs in a strip of pairs of columns (DORY_STRIP).
+_STRIP = 8
 
 
 class DepthwiseKernel(WeightedKernel, MemoryAccesses):
@@ -49,6 +53,14 @@ class DepthwiseKernel(WeightedKernel, MemoryAccesses):
         """Blocks of four channels with a word per tap."""
         return 4 * ceil_div(count, 4) * layer.window.taps * (weight_bits(layer) // 8)
 
+    def scratch_bytes(self, layer: Layer, tile: Tile) -> Number:
+        """Weights and the rows of a strip."""
+        step = _planar(layer)
+        if not step:
+            return 0
+        rows = (minimum(tile.h, _STRIP) - 1) * layer.window.strides[0] + 3
+        return 4 * (24 + 4 * rows * _pairs(tile.w, step))
+
     def weight_block(
         self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
     ) -> WeightBlock:
@@ -63,6 +75,10 @@ class DepthwiseKernel(WeightedKernel, MemoryAccesses):
         return self.block(layer, c_out, b"".join(fours))
 
     def tenths(self, layer: Layer, tile: Tile) -> Number:
+        """From pairs of columns, or pixel by pixel."""
+        return _from_pairs(layer, tile) if _planar(layer) else self._pixels(layer, tile)
+
+    def _pixels(self, layer: Layer, tile: Tile) -> Number:
         """Rows of pixels, those at borders apart; fewer than four channels one by one."""
         window = layer.window
         _, kernel_w = window.kernel
@@ -83,17 +99,25 @@ class DepthwiseKernel(WeightedKernel, MemoryAccesses):
         """The whole image for every four channels."""
         parameters = epilogue(layer).channel_bytes // 4
         weights = int(self.weight_bytes(layer, tile))
-        return channel_blocks(layer, tile, weights, parameters, line_bytes)
+        if not _planar(layer):
+            return channel_blocks(layer, tile, weights, parameters, line_bytes)
+        blocks = ceil_div(tile.c_out, 4)
+        rows, strips = int(_laid_rows(layer, tile)), ceil_div(tile.h, _STRIP)
+        loads = min(rows, tile.x_h * strips) * tile.x_w * blocks
+        taps = 12 * weight_bits(layer) // 8
+        constants = blocks * (taps + 4 * strips * parameters)
+        return channel_blocks(layer, tile, weights, parameters, line_bytes, (loads, constants))
 
     def symbol(self, layer: Layer) -> str:
         """Filter, types and requantisation."""
         kernel_h, kernel_w = layer.window.kernel
-        return f"{self.name}_{kernel_h}x{kernel_w}_{self.types(layer)}"
+        form = f"planar{_planar(layer)}_" if _planar(layer) else ""
+        return f"{self.name}_{form}{kernel_h}x{kernel_w}_{self.types(layer)}"
 
     def call(self, layer: Layer) -> FunctionCall:
         """One call with the tile's sizes and padding."""
         arguments = (
-            *tile_arguments("x", "weights", "y"),
+            *tile_arguments("x", "weights", "y", *(("scratch",) if _planar(layer) else ())),
             *tile_arguments("x_h", "x_w", "x_c", "y_h", "y_w", "y_c", "pad_top", "pad_left"),
             *step_arguments(layer.window),
             ("requant", epilogue(layer).initialiser()),
@@ -103,5 +127,49 @@ class DepthwiseKernel(WeightedKernel, MemoryAccesses):
     def sources(self, layer: Layer) -> tuple[OutputFile, ...]:
         """The instance and the templates."""
         kernel_h, kernel_w = layer.window.kernel
-        macros = (("DORY_KERNEL_H", kernel_h), ("DORY_KERNEL_W", kernel_w), *self.macros(layer))
+        macros = (
+            ("DORY_KERNEL_H", kernel_h),
+            ("DORY_KERNEL_W", kernel_w),
+            ("DORY_PLANAR", _planar(layer)),
+            *self.macros(layer),
+        )
         return self.instance(layer, macros)
+
+
+@requantisation.cached_per_layer
+def _planar(layer: Layer) -> int:
+    """Return the step along a row where pairs of columns are laid out first, else 0.
+
+    For 3x3 filters; on small images laying them out takes longer than it saves.
+    """
+    window = layer.window
+    step = window.strides[1]
+    if window.kernel != (3, 3) or window.dilations != (1, 1) or step not in (1, 2):
+        return 0
+    c, h, w = layer.output.shape
+    if c < 4 or window.pads[1] > 2:
+        return 0
+    return step if min(h, w) >= (3 if step == 1 else 6) else 0
+
+
+def _pairs(width: Number, step: int) -> Number:
+    """Return the pairs of columns that are laid out for a row of outputs."""
+    return 2 * ceil_div(width, 4 // step) + 1
+
+
+def _laid_rows(layer: Layer, tile: Tile) -> Number:
+    """Return the rows that are laid out for four channels."""
+    strips = ceil_div(tile.h, _STRIP)
+    return (tile.h - strips) * layer.window.strides[0] + 3 * strips
+
+
+def _from_pairs(layer: Layer, tile: Tile) -> Number:
+    """Return the tenths of cycles from pairs of columns."""
+    step, chosen = _planar(layer), epilogue(layer)
+    output = costs.PLANAR_OUTPUT + output_extra(chosen) + costs.PLANAR_TURNED * chosen.turned
+    blocks = ceil_div(tile.w, 4 // step) * costs.PLANAR_BLOCK[step - 1]
+    row = costs.PLANAR_ROW + blocks + tile.w * output
+    laid = costs.PLANAR_ROW + _pairs(tile.w, step) * costs.PLANAR_PAIR
+    strips = ceil_div(tile.h, _STRIP) * costs.PLANAR_STRIP
+    four = strips + _laid_rows(layer, tile) * laid + 4 * tile.h * row
+    return costs.CALL + ceil_div(tile.c_out, 4) * four

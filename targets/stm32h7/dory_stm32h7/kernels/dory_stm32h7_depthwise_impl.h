@@ -6,12 +6,18 @@
  *
  * Weights: blocks of four channels, per tap four weights. When channels are no multiple of four, the
  * last block has the last four channels and shares some with the block before; fewer than four
- * channels have one block with zeros behind them. */
+ * channels have one block with zeros behind them.
+ *
+ * DORY_PLANAR: 0, or dory_stm32h7_planar_impl.h computes it instead. */
 #include "dory_stm32h7_simd.h"
 
 #include "dory_stm32h7_requant_impl.h"
 
 #include "dory_stm32h7_weights_impl.h"
+
+#if DORY_PLANAR
+#include "dory_stm32h7_planar_impl.h"
+#else
 
 /* The sums of channels 0 to 3. No array: compilers keep what they need not index in registers. */
 typedef struct {
@@ -185,3 +191,5 @@ void DORY_KERNEL(const dory_stm32h7_conv_t *a)
     block.w += DORY_KERNEL_H * DORY_KERNEL_W * DORY_W_WORDS;
   }
 }
+
+#endif

@@ -62,6 +62,9 @@ static inline void dory_store4(void *bytes, uint32_t word) { dory_copy4(bytes, &
 /* sum + a.low * b.low; sum + a.high * b.high */
 #define dory_smlabb(a, b, sum) __smlabb((int32_t)(a), (int32_t)(b), (sum))
 #define dory_smlatt(a, b, sum) __smlatt((int32_t)(a), (int32_t)(b), (sum))
+/* sum + a.low * b.high; sum + a.high * b.low */
+#define dory_smlabt(a, b, sum) __smlabt((int32_t)(a), (int32_t)(b), (sum))
+#define dory_smlatb(a, b, sum) __smlatb((int32_t)(a), (int32_t)(b), (sum))
 /* Bytes 0 and 2, zero-extended or sign-extended. */
 #define dory_uxtb16(word) ((uint32_t)__uxtb16((uint8x4_t)(word)))
 #define dory_sxtb16(word) ((uint32_t)__sxtb16((int8x4_t)(word)))
@@ -108,6 +111,16 @@ static inline int32_t dory_smlabb(uint32_t a, uint32_t b, int32_t sum)
 static inline int32_t dory_smlatt(uint32_t a, uint32_t b, int32_t sum)
 {
   return (int32_t)((uint32_t)sum + (uint32_t)(dory_high16(a) * dory_high16(b)));
+}
+
+static inline int32_t dory_smlabt(uint32_t a, uint32_t b, int32_t sum)
+{
+  return dory_smlabb(a, b >> 16, sum);
+}
+
+static inline int32_t dory_smlatb(uint32_t a, uint32_t b, int32_t sum)
+{
+  return dory_smlabb(a >> 16, b, sum);
 }
 
 static inline int32_t dory_smlad(uint32_t a, uint32_t b, int32_t sum)
@@ -173,6 +186,14 @@ static inline int32_t dory_ssat(int32_t value, uint32_t bits)
 }
 
 #endif
+
+/* The low, the high halves of two words: one PKHBT, one PKHTB. */
+static inline uint32_t dory_low_halves(uint32_t a, uint32_t b) { return (a & 0xFFFFu) | b << 16; }
+
+static inline uint32_t dory_high_halves(uint32_t a, uint32_t b)
+{
+  return (b & 0xFFFF0000u) | a >> 16;
+}
 
 /* The greater of each pair of unsigned bytes. */
 static inline uint32_t dory_umax8(uint32_t a, uint32_t b)

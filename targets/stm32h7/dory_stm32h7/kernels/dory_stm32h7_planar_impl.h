@@ -1,0 +1,227 @@
+/* Depthwise convolution 3x3 from words of two columns: strips of rows of four channels are first
+ * laid out as pairs of 16-bit neighbours, with zeros around the image, so that no output is at a
+ * border and a word has two inputs of a row. The words of the four channels of a pair of columns
+ * follow each other. DORY_PLANAR is the step along a row, 1 or 2; dilation 1; at least four
+ * channels. Included by dory_stm32h7_depthwise_impl.h.
+ *
+ * Scratch: 24 words of weights, then the rows of a strip. */
+
+/* Outputs that are computed together read the columns of three words. */
+enum { DORY_TOGETHER = DORY_PLANAR == 1 ? 4 : 2 };
+
+/* Rows of outputs in a strip. */
+enum { DORY_STRIP = 8 };
+
+/* Rows of a strip, and pairs of columns of a row. */
+typedef struct {
+  int32_t rows, pairs;
+} dory_rows_t;
+
+/* Lays out two pixels of four channels; returns where the next ones go. */
+static inline uint32_t *dory_put(uint32_t *p, uint32_t a, uint32_t b)
+{
+  const uint32_t a_even = DORY_EVEN(DORY_X_SIGNED, a), a_odd = DORY_ODD(DORY_X_SIGNED, a);
+  const uint32_t b_even = DORY_EVEN(DORY_X_SIGNED, b), b_odd = DORY_ODD(DORY_X_SIGNED, b);
+  p[0] = dory_low_halves(a_even, b_even);
+  p[1] = dory_low_halves(a_odd, b_odd);
+  p[2] = dory_high_halves(a_even, b_even);
+  p[3] = dory_high_halves(a_odd, b_odd);
+  return p + 4;
+}
+
+/* Lays out `count` pairs of zeros. */
+static inline uint32_t *dory_put_zeros(uint32_t *p, int32_t count)
+{
+  for (; count > 0; count--) {
+    p = dory_put(p, 0, 0);
+  }
+  return p;
+}
+
+/* The four channels of column `column` of a row, zeros beside the image. */
+static inline uint32_t dory_pixel(const dory_stm32h7_conv_t *a, const uint8_t *row, int32_t column)
+{
+  return column >= 0 && column < a->x_w ? dory_load4(row + column * a->x_c) : 0u;
+}
+
+/* Lays out a row, any pair of columns of which may lie beside the image. */
+static uint32_t *dory_lay_out_ends(const dory_stm32h7_conv_t *a, const uint8_t *row, int32_t column,
+                                   int32_t count, uint32_t *p)
+{
+  for (; count > 0; count--, column += 2) {
+    p = dory_put(p, dory_pixel(a, row, column), dory_pixel(a, row, column + 1));
+  }
+  return p;
+}
+
+/* Lays out the rows of a strip; top: the first one in the image. */
+DORY_SEPARATE void dory_lay_out(const dory_stm32h7_conv_t *a, const uint8_t *x, int32_t top,
+                                dory_rows_t size, uint32_t *p)
+{
+  const int32_t pixel = a->x_c, left = a->pad_left;
+  /* Pairs begin .. end - 1 lie inside. */
+  const int32_t begin = (left + 1) / 2;
+  const int32_t last = (a->x_w + left) / 2;
+  const int32_t end = last < size.pairs ? last : size.pairs;
+  for (int32_t i = 0; i < size.rows; i++, top++) {
+    if (top < 0 || top >= a->x_h) {
+      p = dory_put_zeros(p, size.pairs);
+      continue;
+    }
+    const uint8_t *const row = x + top * a->x_w * pixel;
+    const uint8_t *from = row + (2 * begin - left) * pixel;
+    p = dory_lay_out_ends(a, row, -left, begin, p);
+    for (int32_t k = begin; k < end; k++) {
+      p = dory_put(p, dory_load4(from), dory_load4(from + pixel));
+      from += 2 * pixel;
+    }
+    const int32_t done = end > begin ? end : begin;
+    const int32_t ends = size.pairs - done < 1 ? size.pairs - done : 1;
+    p = dory_lay_out_ends(a, row, 2 * done - left, ends, p);
+    p = dory_put_zeros(p, size.pairs - done - ends);
+  }
+}
+
+/* The taps of a row and channel as two words: the first and the second, the second and the third. */
+static inline void dory_pair_taps(const uint32_t *w, uint32_t *to)
+{
+  for (int32_t i = 0; i < 3; i++, w += 3 * DORY_W_WORDS) {
+    for (int32_t j = 0; j < 2; j++, to++) {
+      const dory_weights_t a = dory_weights_at(w + j * DORY_W_WORDS);
+      const dory_weights_t b = dory_weights_at(w + (j + 1) * DORY_W_WORDS);
+      to[0] = dory_low_halves(a.even, b.even);
+      to[6] = dory_low_halves(a.odd, b.odd);
+      to[12] = dory_high_halves(a.even, b.even);
+      to[18] = dory_high_halves(a.odd, b.odd);
+    }
+  }
+}
+
+/* Sums of outputs beside each other. x: the first row; pairs: of a row; w: taps of the channel. The order of the assembly is that of a core that issues two instructions at a time: a
+ * product beside a load, each load two cycles before its use. */
+#if defined(__GNUC__) && defined(__thumb2__) && defined(__ARM_FEATURE_DSP)
+
+static inline void dory_block(const uint32_t *x, const uint32_t *w, int32_t pairs,
+                              int32_t s[DORY_TOGETHER])
+{
+  uint32_t a, b, c, u, v;
+  int32_t s0, s1;
+#if DORY_PLANAR == 1
+  int32_t s2, s3;
+  __asm__ volatile(
+    "ldr %[a], [%[x]]\n ldr %[u], [%[w]]\n ldr %[b], [%[x], #16]\n ldr %[v], [%[w], #4]\n"
+    "smuad %[s0], %[a], %[u]\n ldr %[c], [%[x], #32]\n smultb %[s1], %[a], %[u]\n"
+    "add %[x], %[x], %[row]\n smuad %[s2], %[b], %[u]\n ldr %[a], [%[x]]\n"
+    "smultb %[s3], %[b], %[u]\n ldr %[u], [%[w], #8]\n smlabt %[s0], %[b], %[v], %[s0]\n"
+    "smlad %[s1], %[b], %[v], %[s1]\n ldr %[b], [%[x], #16]\n smlabt %[s2], %[c], %[v], %[s2]\n"
+    "smlad %[s3], %[c], %[v], %[s3]\n ldr %[v], [%[w], #12]\n"
+    "smlad %[s0], %[a], %[u], %[s0]\n ldr %[c], [%[x], #32]\n smlatb %[s1], %[a], %[u], %[s1]\n"
+    "add %[x], %[x], %[row]\n smlad %[s2], %[b], %[u], %[s2]\n ldr %[a], [%[x]]\n"
+    "smlatb %[s3], %[b], %[u], %[s3]\n ldr %[u], [%[w], #16]\n smlabt %[s0], %[b], %[v], %[s0]\n"
+    "smlad %[s1], %[b], %[v], %[s1]\n ldr %[b], [%[x], #16]\n smlabt %[s2], %[c], %[v], %[s2]\n"
+    "smlad %[s3], %[c], %[v], %[s3]\n ldr %[v], [%[w], #20]\n"
+    "smlad %[s0], %[a], %[u], %[s0]\n ldr %[c], [%[x], #32]\n smlatb %[s1], %[a], %[u], %[s1]\n"
+    "smlad %[s2], %[b], %[u], %[s2]\n smlatb %[s3], %[b], %[u], %[s3]\n"
+    "smlabt %[s0], %[b], %[v], %[s0]\n smlad %[s1], %[b], %[v], %[s1]\n"
+    "smlabt %[s2], %[c], %[v], %[s2]\n smlad %[s3], %[c], %[v], %[s3]\n"
+    : [s0] "=&r"(s0), [s1] "=&r"(s1), [s2] "=&r"(s2), [s3] "=&r"(s3), [a] "=&r"(a), [b] "=&r"(b),
+      [c] "=&r"(c), [u] "=&r"(u), [v] "=&r"(v), [x] "+r"(x)
+    : [w] "r"(w), [row] "r"(16 * pairs)
+    : "memory");
+  s[2] = s2;
+  s[3] = s3;
+#else
+  __asm__ volatile(
+    "ldr %[a], [%[x]]\n ldr %[u], [%[w]]\n ldr %[b], [%[x], #16]\n ldr %[v], [%[w], #4]\n"
+    "smuad %[s0], %[a], %[u]\n ldr %[c], [%[x], #32]\n add %[x], %[x], %[row]\n"
+    "smuad %[s1], %[b], %[u]\n ldr %[a], [%[x]]\n ldr %[u], [%[w], #8]\n"
+    "smlabt %[s0], %[b], %[v], %[s0]\n ldr %[b], [%[x], #16]\n smlabt %[s1], %[c], %[v], %[s1]\n"
+    "ldr %[v], [%[w], #12]\n smlad %[s0], %[a], %[u], %[s0]\n ldr %[c], [%[x], #32]\n"
+    "add %[x], %[x], %[row]\n smlad %[s1], %[b], %[u], %[s1]\n ldr %[a], [%[x]]\n"
+    "ldr %[u], [%[w], #16]\n smlabt %[s0], %[b], %[v], %[s0]\n ldr %[b], [%[x], #16]\n"
+    "smlabt %[s1], %[c], %[v], %[s1]\n ldr %[v], [%[w], #20]\n smlad %[s0], %[a], %[u], %[s0]\n"
+    "ldr %[c], [%[x], #32]\n smlad %[s1], %[b], %[u], %[s1]\n smlabt %[s0], %[b], %[v], %[s0]\n"
+    "smlabt %[s1], %[c], %[v], %[s1]\n"
+    : [s0] "=&r"(s0), [s1] "=&r"(s1), [a] "=&r"(a), [b] "=&r"(b), [c] "=&r"(c), [u] "=&r"(u),
+      [v] "=&r"(v), [x] "+r"(x)
+    : [w] "r"(w), [row] "r"(16 * pairs)
+    : "memory");
+#endif
+  s[0] = s0;
+  s[1] = s1;
+}
+
+#else
+
+static inline void dory_block(const uint32_t *x, const uint32_t *w, int32_t pairs,
+                              int32_t s[DORY_TOGETHER])
+{
+  for (int32_t k = 0; k < DORY_TOGETHER; k++) {
+    s[k] = 0;
+  }
+  for (int32_t i = 0; i < 3; i++, x += 4 * pairs, w += 2) {
+    s[0] = dory_smlabt(x[4], w[1], dory_smlad(x[0], w[0], s[0]));
+#if DORY_PLANAR == 1
+    s[1] = dory_smlad(x[4], w[1], dory_smlatb(x[0], w[0], s[1]));
+    s[2] = dory_smlabt(x[8], w[1], dory_smlad(x[4], w[0], s[2]));
+    s[3] = dory_smlad(x[8], w[1], dory_smlatb(x[4], w[0], s[3]));
+#else
+    s[1] = dory_smlabt(x[8], w[1], dory_smlad(x[4], w[0], s[1]));
+#endif
+  }
+}
+
+#endif
+
+/* All outputs of a strip of one channel. q: its parameters. */
+DORY_SEPARATE void dory_strip(const dory_stm32h7_conv_t *a, const uint32_t *x, int32_t pairs,
+                              const uint32_t *w, int32_t rows, const dory_stm32h7_requant_t *q,
+                              DORY_Y_T *y)
+{
+  const dory_channel_t channel = dory_channel(q, 0);
+  const int32_t pitch = a->y_c, row = 4 * a->stride_h * pairs, width = a->y_w;
+  for (; rows > 0; rows--, x += row) {
+    const uint32_t *at = x;
+    for (int32_t n = width; n > 0; n -= DORY_TOGETHER, at += 8) {
+      int32_t s[DORY_TOGETHER];
+      dory_block(at, w, pairs, s);
+      y[0] = (DORY_Y_T)dory_requant(q, channel, s[0]);
+      y += pitch;
+      if (n > 1) {
+        y[0] = (DORY_Y_T)dory_requant(q, channel, s[1]);
+        y += pitch;
+      }
+#if DORY_PLANAR == 1
+      if (n > 2) {
+        y[0] = (DORY_Y_T)dory_requant(q, channel, s[2]);
+        y += pitch;
+      }
+      if (n > 3) {
+        y[0] = (DORY_Y_T)dory_requant(q, channel, s[3]);
+        y += pitch;
+      }
+#endif
+    }
+  }
+}
+
+void DORY_KERNEL(const dory_stm32h7_conv_t *a)
+{
+  uint32_t *const taps = a->scratch, *const laid = taps + 24;
+  const uint32_t *w = a->weights;
+  const int32_t pairs = 2 * ((a->y_w + DORY_TOGETHER - 1) / DORY_TOGETHER) + 1;
+  for (int32_t c = 0; c < a->y_c; c += 4, w += 9 * DORY_W_WORDS) {
+    const int32_t first = c + 4 > a->y_c ? a->y_c - 4 : c;
+    dory_pair_taps(w, taps);
+    for (int32_t i = 0; i < a->y_h; i += DORY_STRIP) {
+      const int32_t rows = a->y_h - i < DORY_STRIP ? a->y_h - i : DORY_STRIP;
+      const dory_rows_t size = {(rows - 1) * a->stride_h + 3, pairs};
+      dory_lay_out(a, (const uint8_t *)a->x + first, i * a->stride_h - a->pad_top, size, laid);
+      for (int32_t k = 0; k < 4; k++) {
+        const dory_stm32h7_requant_t q = dory_requant_from(&a->requant, first + k);
+        DORY_Y_T *const y = (DORY_Y_T *)a->y + (i * a->y_w * a->y_c + first + k);
+        dory_strip(a, laid + k, pairs, taps + 6 * k, rows, &q, y);
+      }
+    }
+  }
+}
