@@ -17,7 +17,16 @@ from dory_stm32h7.backend.linear import LinearKernel
 from dory_stm32h7.backend.pool import AvgPoolKernel, MaxPoolKernel
 from stm32h7_layers import cases_of, turned_cases
 
-from dory_core.api import Array, Kernel, Layer, Requant, ops, requant, requantisation
+from dory_core.api import (
+    Array,
+    Kernel,
+    Layer,
+    Requant,
+    float_requant,
+    ops,
+    requant,
+    requantisation,
+)
 from dory_core.testing import KernelConformance, make_tile, reference
 from dory_core.testing.kernels import HostLibrary, alone, typed, whole_case
 from dory_core.testing.random_layers import KINDS
@@ -55,6 +64,30 @@ def test_double_rounding_is_a_product_with_two_addends() -> None:
     found = epilogue(layer)
     assert found.turned and found.channel_bytes == 20 and found.steps[0].shift == 32
     HostLibrary([whole_case(LinearKernel(), layer, random) for _ in range(9)]).check()
+
+
+EVENS = {
+    "ties of powers of two": ([1 / 64, 1 / 32, 1 / 256, 0.5], 3, (-128, 127)),
+    "scales far apart": ([0.9, 2.0**-30, 2.0**-45, 0.0123], 0, (0, 255)),
+    "one scale with other bounds": ([0.003], 128, (10, 200)),
+    "near ties": ([0.6 / 256, 0.3, 0.7 / 255, 1 / 3], -7, (-128, 127)),
+}
+
+
+@pytest.mark.parametrize("name", EVENS)
+def test_steps_in_binary32_are_exact_on_this_machine_and_the_chip(name: str) -> None:
+    scales, zero, bounds = EVENS[name]
+    random = np.random.default_rng(7)
+    step = float_requant([float(np.float32(scale)) for scale in scales], zero, *bounds)
+    weights = random.integers(-127, 128, (4, 16)) // np.array([[16], [8], [2], [1]])
+    bias = Array(np.array([17, -900, 0, 40]))
+    linear = alone(ops.Linear, weights=Array(weights), bias=bias, requants=(step,))
+    layer = typed(linear, (16, 1, 1, -128, 127))
+    assert LinearKernel().accepts(layer) is None
+    assert epilogue(layer).even or name == "one scale with other bounds"
+    cases = [whole_case(LinearKernel(), layer, random) for _ in range(60)]
+    HostLibrary(cases).check()
+    CortexM7(cases, cortex_m7.require()).check()
 
 
 @pytest.mark.parametrize("compiler", [cortex_m7.ZIG, cortex_m7.GCC], ids=["ziglang", "gcc"])

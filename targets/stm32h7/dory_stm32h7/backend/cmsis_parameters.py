@@ -85,7 +85,7 @@ def find_parameters(layer: Layer) -> Parameters | Rejection:
     if not found.steps:
         return Parameters(found.bias, x_offset=x_offset)
     line = found.steps[0]
-    if len(found.steps) > 1 or line.shift != 32 or found.turned or found.shifted:
+    if len(found.steps) > 1 or line.shift != 32 or found.turned or found.shifted or found.even:
         return Rejection("its requantisation is no product of which the upper half is the output")
     mul = np.broadcast_to(line.mul, (channels,))
     add = np.broadcast_to(line.add, (channels,))

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.api import Layer, Rejection, Requant, requantisation
+from dory_core.api import Layer, Rejection, Requant, ops, requantisation
 
 Bounds = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
 
@@ -23,6 +23,8 @@ Bounds = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
 # for scales of one half and more.
 _SHIFTS = (32, 33, 34, 35, 36, 37, 38, 39, 40, 31, 30, 29, 28, 26, 22, 18, 14, 10, 6, 2, 0)
 _INT32 = (1 << 31) - 1
+# Accumulators of steps in binary32 are below this.
+_DIGITS = 1 << 24
 # Those of channels that have their own. Products have 61 bits: behind any of these, 32 at most.
 _SHIFTS_UP = (*range(32, 41), 31, 30)
 # Results below this leave room for the largest shift.
@@ -35,6 +37,8 @@ class Line:
 
     offset, below: None, or of the same form: x is the accumulator with the offset, and below is
     added as well where x is negative. beyond: None, or how much more each channel is shifted.
+    even: None, or of the same form: y = clip(even(f32(x * mul / 2^(32 + even))) + add) with the
+    roundings of binary32.
     """
 
     mul: npt.NDArray[np.int64]
@@ -44,6 +48,7 @@ class Line:
     offset: npt.NDArray[np.int64] | None = None
     below: npt.NDArray[np.int64] | None = None
     beyond: npt.NDArray[np.int64] | None = None
+    even: npt.NDArray[np.int64] | None = None
 
     def initialiser(self) -> str:
         """Return the fields of a ``dory_stm32h7_line_t``, for one channel."""
@@ -78,9 +83,14 @@ class Epilogue:
         return bool(self.steps) and self.steps[0].beyond is not None
 
     @property
+    def even(self) -> bool:
+        """Whether the step has the roundings of binary32."""
+        return bool(self.steps) and self.steps[0].even is not None
+
+    @property
     def in_assembly(self) -> bool:
         """Whether the assembly of the chip computes it: one step with immediate bounds."""
-        if len(self.steps) != 1 or self.shifted or self.steps[0].shift < 32:
+        if self.even or len(self.steps) != 1 or self.shifted or self.steps[0].shift < 32:
             return False
         if self.clip[0] not in ("UNSIGNED", "SIGNED"):
             return False
@@ -102,6 +112,11 @@ class Epilogue:
     @cached_property
     def records(self) -> npt.NDArray[np.int32]:
         """The records of the first step, int32, shape (C, words)."""
+        if self.even:
+            first = self.steps[0]
+            assert first.offset is not None and first.even is not None
+            columns = np.broadcast_arrays(first.mul, first.add, first.offset, first.even)
+            return np.stack(columns, axis=1).astype(np.int32)
         line = _above(self.steps[0])
         fields = (line.offset, line.below, line.beyond)
         more = [values for values in fields if values is not None]
@@ -131,7 +146,8 @@ class Epilogue:
             return ""
         form, bits = self.clip
         text = (
-            f"_{'turned_' if self.turned else ''}q{self.steps[0].shift}"
+            f"_{'turned_' if self.turned else ''}{'even' if self.even else 'q'}"
+            f"{self.steps[0].shift}"
             f"{'up' if self.shifted else ''}_"
             + {
                 "NONE": "noclip",
@@ -151,9 +167,10 @@ class Epilogue:
         if self.steps:
             form, bits = self.clip
             found.append(("DORY_SHIFT", self.steps[0].shift))
-            side = "DORY_ABOVE" if _is_above(self.steps[0]) else "DORY_BELOW"
+            side = "DORY_ABOVE" if self.turned and _is_above(self.steps[0]) else "DORY_BELOW"
             found.append(("DORY_TURNED", side if self.turned else 0))
             found.append(("DORY_SHIFTED", int(self.shifted)))
+            found.append(("DORY_BINARY32", int(self.even)))
             found.append(("DORY_CLIP", f"DORY_{form}"))
             if bits:
                 found.append(("DORY_CLIP_BITS", bits))
@@ -221,6 +238,8 @@ def find_epilogue(layer: Layer) -> Epilogue | Rejection:
         return Rejection("its accumulator exceeds 32 bits")
     if not kind.requants:
         return Epilogue((), None if layer.bias is None else layer.bias.values.astype(np.int64))
+    if kind.requants[0].float32 and len(kind.requants) == 1:
+        return _even(layer, kind.requants[0])
     if len(kind.requants) > 2:
         return Rejection(f"it has {len(kind.requants)} requantisations in sequence")
     steps, lo, hi = requantisation.steps_of_sums(layer)
@@ -235,6 +254,29 @@ def find_epilogue(layer: Layer) -> Epilogue | Rejection:
         if first is not None and second is not None:
             return Epilogue((first, second))
     return Rejection("no product of 32-bit numbers has exactly the values of its requantisation")
+
+
+def _even(layer: Layer, step: Requant) -> Epilogue | Rejection:
+    """Return a step in binary32: factors of 32 bits behind at least 32 digits."""
+    ends = (layer.ranges.acc_lo - step.turn, layer.ranges.acc_hi - step.turn)
+    zero = step.add[0] // step.div
+    if max(map(abs, ends)) >= _DIGITS:
+        return Rejection("its accumulator exceeds the 24 digits of binary32")
+    if isinstance(layer.op, ops.Add | ops.Mul) or float(step.scales.max()) >= 1:
+        return Rejection("a step in binary32 follows sums of products, with a scale below 1")
+    if step.lo is None or step.hi is None or step.hi - zero > 256 or step.lo - zero < -256:
+        return Rejection("a step in binary32 ends in bytes")
+    fractions, exponents = np.frexp(step.scales.astype(np.float64))
+    digits = 24 - exponents.astype(np.int64)
+    up = np.maximum(32 - digits, 0)
+    mul = (fractions * _DIGITS).astype(np.int64) << up
+    shift = digits + up - 32
+    mul, shift = np.where(shift > 31, 0, mul), np.minimum(shift, 31)  # products below a quarter
+    mul = np.where(mul > _INT32, mul - (1 << 32), mul)
+    bias = np.zeros(1, np.int64) if layer.bias is None else layer.bias.values.astype(np.int64)
+    add = np.array([zero], dtype=np.int64)
+    clip = (step.lo, step.hi)
+    return Epilogue((Line(mul, add, 32, clip, offset=bias - step.turn, even=shift),))
 
 
 def _second(steps: Sequence[Requant], layer: Layer) -> Line | None:

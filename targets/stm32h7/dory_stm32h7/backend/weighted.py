@@ -113,5 +113,6 @@ def output_extra(chosen: Epilogue) -> int:
         count += costs.SHIFT_EXTRA * (chosen.steps[0].shift != 32)
         count += costs.BOUNDS_EXTRA * (chosen.clip[0] == "BOUNDS")
         count += costs.SHIFTED_EXTRA * chosen.shifted
+        count += costs.EVEN_EXTRA * chosen.even
         count += costs.SECOND * (len(chosen.steps) - 1)
     return count
