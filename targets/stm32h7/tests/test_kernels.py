@@ -418,3 +418,19 @@ def test_every_layer_of_a_kind_has_one_kernel() -> None:
 def test_tiles_of_one_row_and_one_channel() -> None:
     layer = _conv(5, 7, (6, 6), SAME)
     HostLibrary([replace(whole_case(ConvKernel(), layer), tile=(1, 1, 6, 5))]).check()
+
+
+def test_files_of_one_name_are_equal_whatever_side_of_zero_has_the_second_addend() -> None:
+    """Networks have layers of both sides; two instances of one name cannot be linked."""
+    weights = Array(np.random.default_rng(3).integers(-127, 128, (4, 64)))
+    symbols, files = set(), {}
+    for less in (-1, 1):
+        add = 1 << 38
+        step = requant([3 << 28] * 4, add, 1 << 39, -128, 127, add + less * (1 << 30))
+        linear = alone(ops.Linear, weights=weights, requants=(step,))
+        layer = typed(linear, (64, 1, 1, -128, 127))
+        assert epilogue(layer).turned
+        symbols.add(LinearKernel().symbol(layer))
+        for file in LinearKernel().sources(layer):
+            assert files.setdefault(file.path, file.content) == file.content
+    assert len(symbols) == 2

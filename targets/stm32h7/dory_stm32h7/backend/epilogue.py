@@ -145,8 +145,9 @@ class Epilogue:
         if not self.steps:
             return ""
         form, bits = self.clip
+        side = "turned_" if _is_above(self.steps[0]) else "turned_below_"
         text = (
-            f"_{'turned_' if self.turned else ''}{'even' if self.even else 'q'}"
+            f"_{side if self.turned else ''}{'even' if self.even else 'q'}"
             f"{self.steps[0].shift}"
             f"{'up' if self.shifted else ''}_"
             + {
