@@ -263,7 +263,9 @@ class BlockKernel(ClusterKernel):
         if any(at_border):
             # Blocks of four pixels with padding: the first and the last of a row, and some rows.
             y, (top, left, bottom, right) = layer.output, layer.window.pads
-            rows, sides = (top > 0) + (bottom > 0), (left > 0) + (right > 0)
+            stride_h, stride_w = layer.window.strides
+            rows = sum(int(ceil_div(pad, stride_h)) for pad in (top, bottom))
+            sides = sum(int(ceil_div(pad, 4 * stride_w)) for pad in (left, right))
             hundredths = min(100, 400 * sides // y.width + 100 * rows // y.height)
             group += at_border[0] * hundredths // 100
             pixel += at_border[1] * hundredths // 100
