@@ -487,3 +487,23 @@ def test_wrong_arguments_are_usage_errors(tmp_path: Path, arguments: dict[str, o
 def test_directory_without_sources_is_a_usage_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is no application"):
         simulate(tmp_path, layers=[LAYER], expected=EXPECTED)
+
+
+STORE = "copy = copy_of(l2 + 600 + t * TILE, y, DORY_L1_TO_L2);\n      dory_dma_wait(dory_dma_start(&copy));"
+
+
+@every_mode
+@pytest.mark.parametrize(
+    ("store", "byte"),
+    [
+        (STORE.replace("600", "599"), 599),  # the last byte of the input
+        (f"{STORE} dory_dma_wait(dory_dma_start(&copy));", 600),  # again: all values are right
+        (STORE.replace("t * TILE", "t * (TILE - 1)"), 649),  # into the tile before
+    ],
+    ids=["its neighbour", "twice", "overlap"],
+)
+def test_store_into_a_live_tensor_of_l2_is_found(
+    store: str, byte: int, dma: str, tmp_path: Path
+) -> None:
+    message = fault(write_app(tmp_path, {STORE: store}), dma)
+    assert f"transfer writes byte {byte} of L2, which holds a live tensor" in message

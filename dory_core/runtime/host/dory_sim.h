@@ -58,6 +58,10 @@ void dory_sim_mutable(void *ptr, uint32_t bytes);
  * to_write: and may be written. For models of devices that find their data in L2. */
 int dory_sim_in_l2(const void *ptr, uint64_t bytes, int to_write);
 
+/* L2 has an owner: a transfer that writes bytes which were written and not given up since is a
+ * fault. Not in this range, where the tensor of one inference is replaced by that for the next. */
+void dory_sim_replaced(const void *ptr, uint32_t bytes);
+
 void *dory_sim_l1(void);
 void *dory_sim_l2(void);
 void *dory_sim_more_l2(uint32_t number); /* from 0 */

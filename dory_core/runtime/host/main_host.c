@@ -324,14 +324,17 @@ static void reset_state(const options_t *options, uint32_t input_index) {
     dory_network_reset();
 }
 
+static const struct { uint32_t memory, offset, bytes; } state_parts[] = DORY_NETWORK_STATE_PARTS;
+
+static const uint8_t *state_part(const dory_network_io_t *io, uint32_t i) {
+  const uint32_t memory = state_parts[i].memory;
+  return (const uint8_t *)(memory ? io->l2_more[memory - 1].base : io->l2) + state_parts[i].offset;
+}
+
 /* Writes the state that an inference has left. */
 static void write_state(const dory_network_io_t *io, const char *path) {
-  static const struct { uint32_t memory, offset, bytes; } parts[] = DORY_NETWORK_STATE_PARTS;
-  for (uint32_t i = 0; i < DORY_NETWORK_STATES; ++i) {
-    const uint8_t *const base =
-        parts[i].memory ? io->l2_more[parts[i].memory - 1].base : io->l2;
-    write_file(path, i ? "ab" : "wb", base + parts[i].offset, parts[i].bytes);
-  }
+  for (uint32_t i = 0; i < DORY_NETWORK_STATES; ++i)
+    write_file(path, i ? "ab" : "wb", state_part(io, i), state_parts[i].bytes);
 }
 #endif
 
@@ -410,6 +413,10 @@ int main(int argc, char **argv) {
   dory_network_io_t io = {dory_sim_l1(), dory_sim_l2(), DORY_L1_SIZE, DORY_L2_SIZE,
                           input, output, on_layer_anywhere, &progress,
                           config.more_l2 ? more : NULL, 0};
+#ifdef DORY_NETWORK_STATES
+  for (uint32_t i = 0; i < DORY_NETWORK_STATES; ++i)
+    dory_sim_replaced(state_part(&io, i), state_parts[i].bytes);
+#endif
   if (options.dump) make_directory(options.dump);
   for (progress.run = 0; progress.run < inputs * options.repeat; ++progress.run) {
     progress.input_index = progress.run % inputs;

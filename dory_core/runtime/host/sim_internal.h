@@ -70,6 +70,8 @@ extern uint32_t sim_l3_image; /* bytes of L3 that the image fills; nobody writes
 extern uint32_t sim_l3_end;   /* one past the last byte of L3 that a run wrote */
 
 /* --- sim_memory.c --- */
+/* 1 when the byte holds a tensor of L2 that something wrote and nothing gave up. */
+int sim_has_owner(const sim_arena_t *arena, uint32_t offset);
 sim_place_t sim_locate(const void *ptr, uint64_t bytes);
 void sim_check_canaries(const char *file, int line);
 void sim_check_strays(void);    /* nobody wrote bytes of L1 that no buffer in use holds */

@@ -129,6 +129,26 @@ void dory_sim_const(const void *ptr, uint32_t bytes) { region_add(ptr, bytes, 0)
 
 void dory_sim_mutable(void *ptr, uint32_t bytes) { region_add(ptr, bytes, 1); }
 
+static struct {
+  const uint8_t *from, *to;
+} *replaced;
+static uint32_t replaced_count;
+
+void dory_sim_replaced(const void *ptr, uint32_t bytes) {
+  replaced = realloc(replaced, (replaced_count + 1) * sizeof *replaced);
+  if (replaced == NULL) dory_sim_fault(NULL, 0, "no memory for %u states", replaced_count + 1);
+  replaced[replaced_count].from = ptr;
+  replaced[replaced_count++].to = (const uint8_t *)ptr + bytes;
+}
+
+int sim_has_owner(const sim_arena_t *arena, uint32_t offset) {
+  if (arena == &sim_l1 || arena == &sim_l3 || !(arena->shadow[offset] & SIM_DEFINED)) return 0;
+  const uint8_t *const byte = arena->base + offset;
+  for (uint32_t i = 0; i < replaced_count; ++i)
+    if (byte >= replaced[i].from && byte < replaced[i].to) return 0;
+  return 1;
+}
+
 void *dory_sim_l1(void) { return sim_l1.base; }
 
 void *dory_sim_l2(void) { return sim_memories[1].base; }

@@ -231,6 +231,9 @@ static void claim_destination(const transfer_t *transfer, const uint8_t *row, ui
   for (uint32_t i = 0; i < bytes; ++i) {
     if (shadow[i] & (SIM_WRITING | SIM_READERS))
       sim_conflict("transfer writes", arena, offset + i, file, line);
+    if (sim_has_owner(arena, offset + i))
+      dory_sim_fault(file, line, "transfer writes byte %lu of %s, which holds a live tensor",
+                     (unsigned long)(offset + i), arena->name);
     shadow[i] = SIM_WRITING;
   }
 }
