@@ -85,7 +85,12 @@ class Call:
         given = self.node.attributes.get(attribute)
         if given is None and self.has(position):
             given = self.constant(position)
-        return None if given is None else [int(v) for v in np.reshape(given, -1)]
+        if given is None:
+            return None
+        values = np.reshape(given, -1)
+        if values.size and values.dtype.kind not in "iu":
+            raise self.error(f"input '{self.node.input(position)}' holds no integers")
+        return [int(v) for v in values]
 
     def clip(self) -> tuple[int, int]:
         """Return the bounds of stored results: those of the type and of activations behind."""

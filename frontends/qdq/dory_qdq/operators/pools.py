@@ -17,6 +17,8 @@ from dory_qdq.values import Place
 
 #: Steps of binary32 that are rounded away from a sum of products to its mean, per element and once.
 _ROUNDINGS = 2.0**-23
+#: Elements of a window, so that a damaged size costs neither time nor memory.
+_MOST_TAPS = 1 << 16
 
 
 def lower_average(call: Call) -> Place:
@@ -30,6 +32,8 @@ def lower_average(call: Call) -> Place:
     if window.dilations != (1, 1):
         raise call.error("dilations of an average are not supported")
     inside = any(window.pads) and not call.attribute("count_include_pad", 0)
+    if window.taps > _MOST_TAPS:
+        raise call.error(f"a window of {window.taps} elements; {_MOST_TAPS} are possible")
     x, y, clip = real.x, call.output, call.clip()
     if any(window.pads):
         window = replace(window, pad_value=x.zero_point)
