@@ -104,8 +104,12 @@ def test_wrong_golden_in_the_image_is_noticed(plugins: Plugins, tmp_path: Path) 
     data = bytearray(path.read_bytes())
     data[5] ^= 1
     path.write_bytes(data)
-    with pytest.raises(VerificationFailed, match="output of run 0 differs, wrong bytes: 1"):
+    with pytest.raises(UsageError, match="not the file that dory wrote"):
         run_application(directory, plugins=plugins, runner=RUNNER)
+    image = session(directory)
+    image.run(60)
+    assert image.found_differences
+    assert "output of run 0 differs, wrong bytes: 1" in image.machine.output
 
 
 def test_an_input_of_the_user_runs_in_place(plugins: Plugins, tmp_path: Path) -> None:
@@ -186,8 +190,7 @@ def test_form_without_main_has_neither_board_nor_image(plugins: Plugins, tmp_pat
     result = run_application(directory, plugins=plugins)
     assert result.runner == "host"
     assert result.notes == (
-        f"runner host: {RUNNER} cannot run: the Python package unicorn is not installed "
-        "(pip install 'dory-stm32h7[emulator]')",
+        f"runner host: {RUNNER} cannot run: an application of form library has no image",
     )
 
 
