@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from dory_core.errors import NotSupported
-from dory_core.ir import LogSoftmax, Requant, Tensor, ops
+from dory_core.ir import LogSoftmax, Lstm, Requant, Tensor, ops
 from dory_core.ir.fixed_point import SUM_SHIFT
+from dory_core.ir.recurrence import WORD
 from dory_core.ir.shapes import label
 
 # Bounds per channel, or one for all channels: int64, or Python integers where those are short.
@@ -21,6 +22,8 @@ Bounds = npt.NDArray[Any]
 Apply = Callable[[Requant, Bounds, Bounds], tuple[Bounds, Bounds]]
 
 _INT32_MAX = 2**31 - 1
+_BYTE = (-128, 127)
+_PRODUCT = 1 << 30  # of two values in Q0.15, or of one and a cell
 _ONE_Q19 = 1 << 19
 #: Sixteenths of -20 - log(4096), rounded away.
 _LOG_LEAST = -454
@@ -67,6 +70,8 @@ def bounds(layer: ops.Op, sources: tuple[Tensor, ...], apply: Apply) -> Accumula
     if isinstance(layer, LogSoftmax):
         _check_log_softmax(layer, sources[0])
         return Accumulator.of(one(_LOG_LEAST), one(1))
+    if isinstance(layer, Lstm):
+        return _recurrent(layer, sources[0], sources[1], apply)
     if isinstance(layer, ops.ArgMax):
         return Accumulator.of(one(0), one(sources[0].channels - 1))
     if isinstance(layer, ops.Resize):
@@ -146,6 +151,45 @@ def _check_log_softmax(layer: LogSoftmax, source: Tensor) -> None:
             f"{label(layer)}: the sum over {source.channels} channels exceeds 32 bits",
             f"split it: {_INT32_MAX // _ONE_Q19} channels fit",
         )
+
+
+def _recurrent(layer: Lstm, source: Tensor, state: Tensor, apply: Apply) -> Accumulator:
+    """Return the bounds of the output's bytes, and of all sums and products on the way."""
+    table, features = layer.table.values.astype(np.int64), source.channels
+    if table[0] != 1 << 15 or table[-1] >= 1 << 16 or (np.diff(table) < 0).any():
+        raise NotSupported(f"{label(layer)}: its table does not rise from 1/2 to below 1")
+    if layer.requants or not 0 <= layer.clip <= WORD[1]:
+        raise NotSupported(f"{label(layer)}: a step behind it, or a clip of {layer.clip}")
+    if not (_BYTE[0] <= state.lo and state.hi <= _BYTE[1]):
+        raise NotSupported(f"{label(layer)}: its state is {state.type_name}, possible is i8")
+    reached = []
+    for number, step in enumerate(layer.gates[:8]):
+        side, gate = divmod(number, 4)
+        columns = slice(features, None) if side else slice(None, features)
+        lo, hi = (state.lo, state.hi) if side else (source.lo, source.hi)
+        rows = layer.weights.values[gate, :, columns].astype(np.int64)
+        bias = layer.bias.values[side, gate].astype(np.int64)
+        low, high = _dot(rows, min(lo, 0), max(hi, 0))
+        _check_range(layer, WORD, apply(step, low + bias, high + bias))
+        reached += [low, high, low + bias, high + bias]
+    product = one(-_PRODUCT), one(_PRODUCT)
+    kept, added, argument, hidden = layer.gates[8:]
+    for step in (kept, added):
+        _check_range(layer, WORD, apply(step, *product))
+    apply(argument, one(WORD[0]), one(WORD[1]))
+    _check_range(layer, _BYTE, apply(hidden, *product))
+    return Accumulator.of(one(_BYTE[0]), one(_BYTE[1]), *reached, *product)
+
+
+def _dot(rows: Bounds, lo: int, hi: int) -> tuple[Bounds, Bounds]:
+    positive, negative = np.maximum(rows, 0).sum(axis=1), np.minimum(rows, 0).sum(axis=1)
+    return positive * lo + negative * hi, positive * hi + negative * lo
+
+
+def _check_range(layer: Lstm, most: tuple[int, int], found: tuple[Bounds, Bounds]) -> None:
+    lo, hi = int(found[0].min()), int(found[1].max())
+    if lo < most[0] or most[1] < hi:
+        raise NotSupported(f"{label(layer)}: a step gives [{lo}, {hi}], beyond {list(most)}")
 
 
 def _interpolated(layer: ops.Resize, source: Tensor) -> Accumulator:

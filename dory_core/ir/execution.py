@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.ir import LogSoftmax, ops
+from dory_core.ir import LogSoftmax, Lstm, ops
 from dory_core.ir.fixed_point import log_softmax, softmax
+from dory_core.ir.recurrence import lstm
 
 Values = npt.NDArray[np.int64]
 
@@ -31,6 +32,8 @@ def compute(layer: ops.Op, inputs: tuple[Values, ...]) -> Values:
     if isinstance(layer, LogSoftmax):
         table = layer.table.values.astype(np.int64)
         return log_softmax(source.max(axis=0) - source, table)
+    if isinstance(layer, Lstm):
+        return lstm(layer, *inputs)
     if isinstance(layer, ops.ArgMax):
         return np.asarray(source.argmax(axis=0)[None], dtype=np.int64)
     return np.array(_moved(layer, inputs))

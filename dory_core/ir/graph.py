@@ -10,7 +10,17 @@ from typing import TypeVar, overload
 from dory_core.expr import Expr, Number
 from dory_core.hardware import STORAGE_BITS
 from dory_core.ir.array import Array
-from dory_core.ir.ops import Add, AvgPool, Conv, ConvTranspose, Linear, MaxPool, Op, Window
+from dory_core.ir.ops import (
+    Add,
+    AvgPool,
+    Conv,
+    ConvTranspose,
+    Linear,
+    Lstm,
+    MaxPool,
+    Op,
+    Window,
+)
 
 _Kind = TypeVar("_Kind", bound=Op)
 
@@ -163,7 +173,7 @@ class Layer:
 
     @property
     def macs(self) -> int:
-        """Multiply-accumulates of a Conv, ConvTranspose or Linear; 0 for other kinds."""
+        """Multiply-accumulates of a Conv, ConvTranspose, Linear or Lstm; 0 for other kinds."""
         op = self.op
         if isinstance(op, Conv):
             _, c_in, kh, kw = op.weights.shape
@@ -173,6 +183,8 @@ class Layer:
             return self.inputs[0].elements * c_out * kh * kw
         if isinstance(op, Linear):
             return op.weights.values.size
+        if isinstance(op, Lstm):
+            return self.inputs[0].height * op.weights.values.size
         return 0
 
 

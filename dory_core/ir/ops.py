@@ -272,6 +272,44 @@ class LogSoftmax(Op):
     table: Array
 
 
+#: What the steps of an Lstm follow: the sums over the input for the gates in the order of the
+#: weights, those over the hidden state, then the four values of a cell.
+LSTM_STEPS = ("xi", "xf", "xg", "xo", "hi", "hf", "hg", "ho", "kept", "added", "argument", "hidden")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lstm(Op):
+    """Long short-term memory over the rows of the input, in the integers of TensorFlow Lite.
+
+    Inputs: x of shape (F, T, 1) and the state of shape (S, 3, 1), output of shape (S, T + 2, 1).
+    The state's rows are the hidden state, and the low and the high byte of the cell: 256 * high +
+    (low & 255). The first T rows of the output are the hidden state behind each row of x, the last
+    three are the state for the next inference.
+
+    Per row, with S-vectors and ``step_NAME`` the steps of ``LSTM_STEPS``: gate k is step_xk(weights
+    of x @ x + bias) + step_hk(weights of h @ h + bias), clipped to 16 bits; then
+    cell = step_kept(sigmoid(f) * cell) + step_added(sigmoid(i) * tanh(g)), clipped to 16 bits and
+    to [-clip, clip] unless clip is 0; then h = step_hidden(tanh(step_argument(cell)) * sigmoid(o)).
+    Arguments of tanh are those of :func:`dory_core.ir.recurrence.tanh`; the gate's is three times
+    the gate. Source: tflite-micro, kernels/lstm_eval.h.
+
+    weights: shape (4, S, F + S), gates in the order input, forget, cell, output. bias: shape
+    (2, 4, S), of the sums over x and of those over h. gates: twelve steps. table: shape (256,), the
+    sigmoid of n / 24 in Q0.16.
+    """
+
+    weights: Array
+    bias: Array
+    gates: tuple[Requant, ...]
+    table: Array
+    clip: int = 0
+
+    @property
+    def steps(self) -> tuple[Requant, ...]:
+        """Every requantisation of the layer, in the order of ``LSTM_STEPS``."""
+        return (*self.gates, *self.requants)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArgMax(Op):
     """Index of the largest channel of each pixel, the first one of equals; output (1, H, W)."""

@@ -18,6 +18,7 @@ from dory_core.ir.array import Array
 from dory_core.ir.channels import parse_removed
 from dory_core.ir.graph import Graph, LayerRanges, State, Tensor, check_states
 from dory_core.ir.ops import (
+    LSTM_STEPS,
     Add,
     ArgMax,
     AvgPool,
@@ -26,6 +27,7 @@ from dory_core.ir.ops import (
     ConvTranspose,
     Linear,
     LogSoftmax,
+    Lstm,
     Lut,
     Maximum,
     MaxPool,
@@ -72,7 +74,7 @@ _ACC = re.compile(r"acc \[(-?\d+), (-?\d+)\]")
 _BITS = re.compile(r"(\d+) bit, values \[(-?\d+), (-?\d+)\]")
 _C = r"-?\d+|\[-?\d+(?:, -?\d+)*\]"
 _REQUANT = re.compile(
-    rf"(?:(?P<operand>x2?): )?(?P<float32>f32 )?\(?acc(?: \* (?P<mul>{_C}))?"
+    rf"(?:(?P<operand>x2?|{'|'.join(LSTM_STEPS)}): )?(?P<float32>f32 )?\(?acc(?: \* (?P<mul>{_C}))?"
     rf"(?: \+ (?P<add>{_C})(?: \| (?P<negative>{_C}))?)?(?: below (?P<turn>-?\d+))?\)?"
     r"(?: / (?P<div>\d+|2\^\d+))?(?: clip \[(?P<lo>-?\d+), (?P<hi>-?\d+)\])?"
 )
@@ -84,7 +86,7 @@ _WORDS = re.compile(
     r"axis (?P<axis>[012])|zero (?P<zero_point>-?\d+)|value (?P<value>-?\d+)|"
     rf"begin (?P<begin>{_TRIPLE})|size (?P<size>{_TRIPLE})|step (?P<step>{_TRIPLE})|"
     rf"before (?P<before>{_TRIPLE})|after (?P<after>{_TRIPLE})|perm (?P<perm>{_TRIPLE})|"
-    rf"shape (?P<shape>{_TRIPLE})|factor (?P<factor>\d+)|"
+    rf"shape (?P<shape>{_TRIPLE})|factor (?P<factor>\d+)|clip (?P<clip>\d+)|"
     r"real (?P<real>[\d.e+-]+ -?\d+ to [\d.e+-]+ -?\d+)"
 )
 
@@ -337,6 +339,8 @@ def _operator(lines: _Lines, words: dict[str, str], head: dict[str, Any]) -> Op:
     if issubclass(kind, Pairwise):
         fields["operand_requants"] = (lines.operands.get("x"), lines.operands.get("x2"))
         fields["constant"] = lines.arrays.get("constant")
+    if kind is Lstm:
+        fields["gates"] = tuple(lines.operands[name] for name in LSTM_STEPS)
     fields |= {name: lines.arrays[name] for name in _ARRAYS.get(kind, ())}
     for name, default in _NUMBERS.get(kind, {}).items():
         fields[name] = int(words[name] if default is None else words.get(name, default))
@@ -350,7 +354,7 @@ _KINDS: dict[str, type[Op]] = {
     kind.__name__: kind
     for kind in (
         *(Conv, ConvTranspose, Linear, MaxPool, AvgPool, Add, Mul, Maximum, Minimum),
-        *(Lut, Softmax, LogSoftmax, ArgMax, Concat, Slice, Pad, Resize, Transpose, Reshape),
+        *(Lut, Softmax, LogSoftmax, Lstm, ArgMax, Concat, Slice, Pad, Resize, Transpose, Reshape),
     )
 }
 #: Constants, numbers and triples that a kind has, with what is meant where one is left out.
@@ -358,6 +362,7 @@ _ARRAYS: dict[type[Op], tuple[str, ...]] = {
     Lut: ("table",),
     Softmax: ("table",),
     LogSoftmax: ("table",),
+    Lstm: ("weights", "bias", "table"),
     Resize: ("rows", "columns"),
 }
 _NUMBERS: dict[type[Op], dict[str, str | None]] = {
@@ -366,6 +371,7 @@ _NUMBERS: dict[type[Op], dict[str, str | None]] = {
     Concat: {"axis": None},
     Pad: {"value": "0"},
     Softmax: {"factor": "0"},
+    Lstm: {"clip": "0"},
 }
 _TRIPLES: dict[type[Op], dict[str, str | None]] = {
     Slice: {"begin": None, "size": None, "step": "1,1,1"},

@@ -28,7 +28,7 @@ def places_of(layer: Layer, axis: int) -> Places | None:
     if isinstance(op, ops.ConvTranspose):
         return _upsampled(op, axis, total)
     whole = (
-        isinstance(op, ops.Reshape)
+        isinstance(op, ops.Reshape | ops.Lstm)
         or (isinstance(op, ops.Transpose) and op.perm[logical] != logical)
         or (isinstance(op, ops.Concat) and op.axis == logical)
     )
@@ -58,6 +58,8 @@ def whole_axes(layer: Layer, operand: int) -> tuple[bool, bool, bool]:
         return c, h, w
     if isinstance(op, ops.Concat):
         return op.axis == 0, op.axis == 1, op.axis == 2
+    if isinstance(op, ops.Lstm) and operand:
+        return True, True, True
     return False, False, False
 
 

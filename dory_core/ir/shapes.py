@@ -45,7 +45,10 @@ def _check_count(layer: ops.Op, count: int) -> None:
         if count < 1:
             raise _refused(layer, "it has no input")
         return
-    expected = 2 if isinstance(layer, ops.Pairwise) and layer.constant is None else 1
+    two = isinstance(layer, ops.Lstm) or (
+        isinstance(layer, ops.Pairwise) and layer.constant is None
+    )
+    expected = 2 if two else 1
     if count != expected:
         raise _refused(layer, f"{count} inputs, expected {expected}")
 
@@ -66,6 +69,8 @@ def _shape(layer: ops.Op, sources: Sequence[Tensor]) -> Shape:
     elif isinstance(layer, ops.Lut):
         if layer.table.shape not in ((256,), (source.channels, 256)):
             raise _refused(layer, f"a table of shape {layer.table.shape} for {source.shape}")
+    elif isinstance(layer, ops.Lstm):
+        return _recurrent(layer, *sources)
     elif isinstance(layer, ops.ArgMax):
         return 1, source.height, source.width
     elif isinstance(layer, ops.Concat):
@@ -73,6 +78,21 @@ def _shape(layer: ops.Op, sources: Sequence[Tensor]) -> Shape:
     elif isinstance(layer, ops.Slice | ops.Pad | ops.Resize | ops.Transpose | ops.Reshape):
         return _moved(layer, source)
     return source.shape
+
+
+def _recurrent(layer: ops.Lstm, source: Tensor, state: Tensor) -> Shape:
+    units, features = state.channels, source.channels
+    if source.width != 1 or state.shape != (units, 3, 1):
+        raise _refused(layer, f"an input of {source.shape} and a state of {state.shape}")
+    found = layer.weights.shape, layer.bias.shape, layer.table.shape, len(layer.gates)
+    expected = (4, units, features + units), (2, 4, units), (256,), len(ops.LSTM_STEPS)
+    if found != expected:
+        raise _refused(
+            layer,
+            f"weights, biases, table and steps are {found}, expected {expected} for {features}"
+            f" features and {units} units",
+        )
+    return units, source.height + 2, 1
 
 
 def _windowed(layer: ops.Conv | ops.MaxPool | ops.AvgPool, source: Tensor) -> Shape:

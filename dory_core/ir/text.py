@@ -12,7 +12,7 @@ from dory_core.ir import ops
 from dory_core.ir.array import Array
 from dory_core.ir.channels import removed_text
 from dory_core.ir.graph import Graph, Layer, State, Tensor
-from dory_core.ir.ops import LogSoftmax
+from dory_core.ir.ops import LSTM_STEPS, LogSoftmax, Lstm
 from dory_core.ir.requant import Requant
 from dory_core.quoting import visible
 
@@ -78,6 +78,9 @@ def _layer(typed: Layer, constants: bool) -> list[str]:
         for operand, step in zip(("x", "x2"), layer.operand_requants, strict=True):
             if step is not None:
                 lines.append(f"    {operand}: {requant_text(step, constants)}")
+    if isinstance(layer, Lstm):
+        named = zip(LSTM_STEPS, layer.gates, strict=True)
+        lines += [f"    {name}: {requant_text(step, constants)}" for name, step in named]
     lines += [f"    {requant_text(step, constants)}" for step in layer.requants]
     if ranges.bits:
         lines.append(f"    {ranges.bits} bit, values [{ranges.value_lo}, {ranges.value_hi}]")
@@ -93,6 +96,8 @@ def _own_words(layer: ops.Op) -> list[str]:
         words = [("zero", layer.zero_point)]
     elif isinstance(layer, ops.Softmax) and layer.factor:
         words = [("factor", layer.factor)]
+    elif isinstance(layer, Lstm) and layer.clip:
+        words = [("clip", layer.clip)]
     elif isinstance(layer, ops.Concat):
         words = [("axis", layer.axis)]
     elif isinstance(layer, ops.Slice):
@@ -115,6 +120,8 @@ def _arrays(layer: ops.Op) -> dict[str, Array]:
     found: dict[str, Array | None] = {}
     if isinstance(layer, ops.Conv | ops.ConvTranspose | ops.Linear):
         found = {"weights": layer.weights, "bias": layer.bias}
+    elif isinstance(layer, Lstm):
+        found = {"weights": layer.weights, "bias": layer.bias, "table": layer.table}
     elif isinstance(layer, ops.Pairwise):
         found = {"constant": layer.constant}
     elif isinstance(layer, ops.Lut | ops.Softmax | LogSoftmax):

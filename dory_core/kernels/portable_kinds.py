@@ -22,6 +22,7 @@ from dory_core.kernels.portable_base import (
     steps_of,
     weight_type,
 )
+from dory_core.kernels.portable_lstm import PortableLstm
 from dory_core.kernels.portable_pairs import (
     PortableAdd,
     PortableMaximum,
@@ -400,6 +401,7 @@ KERNELS: tuple[Callable[..., Kernel], ...] = (
     PortableLut,
     PortableSoftmax,
     PortableLogSoftmax,
+    PortableLstm,
     PortableArgMax,
     PortableMove,
     PortableReshape,

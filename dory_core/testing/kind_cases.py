@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dory_core.ir import Array, Graph, LogSoftmax, Requant, ops, requant
+from dory_core.ir import Array, Graph, LogSoftmax, Lstm, Requant, ops, requant
 from dory_core.testing.graphs import I8, U8, GraphBuilder
 
 __all__ = ["KINDS_NETWORKS", "KIND_LAYERS"]
@@ -184,7 +184,38 @@ def _pyramid() -> Graph:
     return b.graph((b.linear(4, source=flat), turned))
 
 
+_WORD = (-(1 << 15), (1 << 15) - 1)
+
+
+def _recurrent() -> Graph:
+    """An LSTM over the rows of the input, with state, and a classifier of its last row."""
+    b = GraphBuilder((11, 9, 1), values=I8, seed=23, name="recurrent")
+    random, half = np.random.default_rng(24), 1 << 15
+    state = b.state((13, 3, 1), values=I8, initial=-3)
+    found = b.layer(
+        Lstm,
+        "input",
+        state,
+        weights=Array(random.integers(-128, 128, (4, 13, 11 + 13))),
+        bias=Array(random.integers(-3000, 3000, (2, 4, 13))),
+        gates=(
+            *(requant(9, 4, 8, *_WORD, add_negative=3) for _ in range(8)),
+            requant(1, half // 2, half, *_WORD),
+            requant(1, half, 2 * half, *_WORD),
+            requant(3, 1, 2),
+            requant(1, -11 << 23, 1 << 23, *I8),
+        ),
+        table=Array(np.rint(65535 / (1 + np.exp(-np.arange(256) / 24)) + 0.5).astype(np.int64)),
+        clip=20000,
+    )
+    left = b.layer(ops.Slice, found, begin=(0, 8, 0), size=(13, 3, 1))
+    rows = b.layer(ops.Slice, found, begin=(0, 0, 0), size=(13, 9, 1))
+    last = b.layer(ops.Slice, rows, begin=(0, 8, 0), size=(13, 1, 1))
+    return b.graph((b.linear(5, source=last, output=I8), rows), {state: left})
+
+
 KINDS_NETWORKS: tuple[tuple[str, Callable[[], Graph]], ...] = (
     ("excited", _excited),
     ("pyramid", _pyramid),
+    ("recurrent", _recurrent),
 )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dory_core.ir import Array, Layer, LogSoftmax, Requant, ops, requant
+from dory_core.ir import Array, Layer, LogSoftmax, Lstm, Requant, ops, requant
 from dory_core.testing.kernels import alone, typed
 
 if TYPE_CHECKING:
@@ -84,6 +84,35 @@ def _log_softmax(draw: RandomLayers) -> Layer:
     step = requant(1, 127, 1, *draw.pick((-128, 127), (0, 127)))
     layer = alone(LogSoftmax, table=Array(table), requants=(step,))
     return typed(layer, (*shape, lo, hi), packed=draw.space.packed)
+
+
+def _lstm(draw: RandomLayers) -> Layer:
+    features, rows, units = (draw.integer(1, 9) for _ in range(3))
+    lo, hi = draw.pick(*draw.space.inputs)
+    word, reach = (-(1 << 15), (1 << 15) - 1), max(abs(lo), abs(hi))
+    weights = draw.numbers.integers(-128, 128, (4, units, features + units))
+    sums = (draw.integer(8, 16) - reach.bit_length(), draw.integer(1, 8))
+    half = 1 << 15
+    table = np.minimum(np.rint(65536 / (1 + np.exp(-np.arange(256) / 24))), 65535)
+    hidden = 1 << draw.integer(22, 24)
+    steps = (
+        *(requant(1 << max(size, 0), 77, 16, *word) for size in sums for _ in range(4)),
+        requant(1, half // 2, half, *word),
+        requant(draw.integer(1, 3), half // 2, half, *word, add_negative=half // 2 - 1),
+        requant(3, draw.integer(0, 3), draw.pick(1, 4)),
+        requant(1, hidden * draw.integer(-90, 90), hidden, -128, 127),
+    )
+    layer = alone(
+        Lstm,
+        inputs=("input", "state"),
+        weights=Array(weights),
+        bias=Array(draw.numbers.integers(-9000, 9000, (2, 4, units))),
+        gates=steps,
+        table=Array(table.astype(np.int64)),
+        clip=draw.pick(0, draw.integer(1, 32767)),
+    )
+    sources = (features, rows, 1, lo, hi), (units, 3, 1, -128, 127)
+    return typed(layer, *sources, packed=draw.space.packed)
 
 
 def _argmax(draw: RandomLayers) -> Layer:
@@ -191,6 +220,7 @@ MAKERS: dict[str, Callable[[RandomLayers], Layer]] = {
     "lut": _lut,
     "softmax": _softmax,
     "log_softmax": _log_softmax,
+    "lstm": _lstm,
     "argmax": _argmax,
     "concat": _concat,
     "slice": _slice,

@@ -23,10 +23,7 @@ REFERENCE = "tflm"
 
 #: What to do instead of operators that are not supported.
 _WAYS_OUT = dict.fromkeys(
-    (
-        *("UNIDIRECTIONAL_SEQUENCE_LSTM", "BIDIRECTIONAL_SEQUENCE_LSTM", "LSTM"),
-        *("UNIDIRECTIONAL_SEQUENCE_RNN", "WHILE"),
-    ),
+    (*("BIDIRECTIONAL_SEQUENCE_LSTM", "LSTM", "UNIDIRECTIONAL_SEQUENCE_RNN", "WHILE"),),
     "export the recurrent layer unrolled (Keras: unroll=True): the operators that it consists of"
     " are supported; keep its state in variables where inferences follow one another",
 )

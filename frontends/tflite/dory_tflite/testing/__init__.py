@@ -9,5 +9,6 @@ data = builder.build([y])
 
 from dory_tflite.testing.builder import TfliteBuilder
 from dory_tflite.testing.networks import OPERATIONS, random_network
+from dory_tflite.testing.sequences import lstm_network
 
-__all__ = ["OPERATIONS", "TfliteBuilder", "random_network"]
+__all__ = ["OPERATIONS", "TfliteBuilder", "lstm_network", "random_network"]
