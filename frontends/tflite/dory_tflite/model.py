@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dory_core.api import quoting
+
 #: numpy types of the elements that are read; others have no constants.
 ELEMENT_TYPES: Mapping[str, type[np.generic]] = {
     "FLOAT32": np.float32,
@@ -48,8 +50,8 @@ class FileTensor:
 
     @property
     def label(self) -> str:
-        """How messages call the tensor."""
-        return f"tensor {self.index} '{self.name}'"
+        """How messages call the tensor: in one line, whatever its name holds."""
+        return f"tensor {self.index} '{quoting.shortened(quoting.visible(self.name))}'"
 
 
 @dataclass(frozen=True, slots=True)

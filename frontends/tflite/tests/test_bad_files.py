@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from dory_tflite.importer import parse
+from dory_tflite.model import FileTensor
 from dory_tflite.reader import model_of, read_model
 
 from dory_core.api import FrontendOptions, NotSupported, UsageError, load_plugins
@@ -38,3 +39,8 @@ def test_identifier_with_nothing_behind_it(data: bytes, tmp_path: Path) -> None:
     assert "\n" not in caught.value.message
     (tmp_path / "net.tflite").write_bytes(data)
     assert load_plugins().frontend_for(tmp_path / "net.tflite").name == "tflite"
+
+
+def test_names_of_tensors_stay_in_one_line() -> None:
+    name = FileTensor(3, "a\nb\x1b" + "c" * 300, (1,), "INT8", None).label
+    assert name.startswith("tensor 3 'a<U+000A>b<U+001B>ccc") and len(name) < 250

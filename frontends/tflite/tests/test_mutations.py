@@ -2,14 +2,14 @@
 
 import resource
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 from dory_tflite.importer import import_model
 from dory_tflite.reader import model_of
-from dory_tflite.testing import random_network
+from dory_tflite.testing import lstm_network, random_network
 
 from dory_core.api import DoryError
 
@@ -62,11 +62,10 @@ def read(data: bytes) -> str:
     return "read"
 
 
-def check(networks: int, each: int) -> None:
+def check(files: Iterable[bytes], each: int) -> None:
     outcomes = []
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    for seed in range(networks):
-        data = random_network(seed, operations=5)
+    for seed, data in enumerate(files):
         assert read(data) == "read"
         for damaged in mutations(data, seed, each):
             start = time.process_time()
@@ -78,9 +77,18 @@ def check(networks: int, each: int) -> None:
 
 
 def test_some_damaged_files() -> None:
-    check(networks=4, each=50)
+    check((random_network(seed, operations=5) for seed in range(4)), each=50)
 
 
 @pytest.mark.slow
 def test_many_damaged_files() -> None:
-    check(networks=20, each=100)
+    check((random_network(seed, operations=5) for seed in range(20)), each=100)
+
+
+def test_damaged_files_with_state() -> None:
+    check([lstm_network(layers=2)], each=100)
+
+
+@pytest.mark.slow
+def test_many_damaged_files_with_state() -> None:
+    check((lstm_network(seed=seed) for seed in range(20)), each=100)
