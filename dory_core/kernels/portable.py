@@ -34,7 +34,7 @@ from dory_core.kernels.portable_base import (
     per_byte,
     steps_of,
 )
-from dory_core.kernels.portable_kinds import KERNELS
+from dory_core.kernels.portable_kinds import IN_PLACE, KERNELS
 
 
 def portable_kernels(
@@ -46,7 +46,8 @@ def portable_kernels(
     in_place, engine: see :class:`Traits` and :class:`Kernel`.
     """
     kinds = (PortableConv, PortableLinear, PortableMaxPool, PortableAvgPool, *KERNELS)
-    return tuple(kind(cores, in_place, engine, costs) for kind in kinds)
+    own = IN_PLACE if in_place else {}
+    return tuple(own.get(kind, kind)(cores, in_place, engine, costs) for kind in kinds)
 
 
 class PortableConv(Accumulating):

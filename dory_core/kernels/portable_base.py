@@ -153,7 +153,7 @@ class Portable(Kernel):
 
     def sources(self, layer: Layer) -> tuple[OutputFile, ...]:
         """Return the headers and the one C file of the kind."""
-        return _sources(f"{self.name}.c", *self.parts)
+        return _sources(f"{self.symbol(layer)}.c", *self.parts)
 
     def _call(
         self,
@@ -182,7 +182,7 @@ class Portable(Kernel):
         lines += [f"  .{member} = ${member}," for member in members]
         lines.append("};")
         first = {"layer": "&layer", "tile": "&tile"}
-        return FunctionCall(self.name, {**first, **arguments}, tuple(lines))
+        return FunctionCall(self.symbol(layer), {**first, **arguments}, tuple(lines))
 
     def _table(self, layer: Layer) -> str:
         return "$mul" if self._steps(layer) else "NULL"

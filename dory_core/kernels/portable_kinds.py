@@ -22,7 +22,7 @@ from dory_core.kernels.portable_base import (
     steps_of,
     weight_type,
 )
-from dory_core.kernels.portable_lstm import PortableLstm
+from dory_core.kernels.portable_lstm import PortableLstm, PortableLstmInPlace
 from dory_core.kernels.portable_pairs import (
     PortableAdd,
     PortableMaximum,
@@ -409,3 +409,6 @@ KERNELS: tuple[Callable[..., Kernel], ...] = (
     PortableResize,
     PortableConvTranspose,
 )
+
+#: Those that have another name where they work in place, since a target may offer both.
+IN_PLACE: dict[Callable[..., Kernel], Callable[..., Kernel]] = {PortableLstm: PortableLstmInPlace}

@@ -80,8 +80,9 @@ class PortableLstm(Portable):
         """Return cycles of the core with the most units."""
         x, units = layer.inputs[0], layer.output.channels
         costs = self.costs
-        mac = costs.mac if x.bits == 8 else costs.generic_mac
-        products = _GATES * (x.channels * mac + units * costs.mac)
+        near = costs.generic_mac if self.traits(layer).in_place else costs.mac
+        mac = near if x.bits == 8 else costs.generic_mac
+        products = _GATES * (x.channels * mac + units * near)
         each = products + len(self._steps(layer)) * costs.step + 10 * costs.element
         return costs.call + x.height * (costs.call + ceil_div(units, self.cores) * each)
 
@@ -104,3 +105,15 @@ class PortableLstm(Portable):
             "y": "$y",
         }
         return self._call(layer, "dory_portable_lstm_t", fields, arguments)
+
+
+class PortableLstmInPlace(PortableLstm):
+    """Long short-term memory whose weights need not fit L1: a target's cores reach L2."""
+
+    __slots__ = ()
+    name = "dory_portable_lstm_in_place"
+    summary = "long short-term memory of TensorFlow Lite's integers in L2, in plain C"
+
+    def symbol(self, layer: Layer) -> str:
+        """Return the C function, which is that of tiles in L1."""
+        return PortableLstm.name

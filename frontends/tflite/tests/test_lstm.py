@@ -84,6 +84,19 @@ def test_random_files_are_exact(seed: int, tmp_path: Path) -> None:
     assert make_vectors(imported(data), [golden_of(data, tmp_path, seed)])[1]
 
 
+@pytest.mark.parametrize("target", ["gap8", "stm32h7"])
+def test_more_than_l1_holds_is_computed_in_l2(target: str, tmp_path: Path) -> None:
+    """112 units need 116 kB; a layer that fits stays in L1, by either objective."""
+    large = lstm_network(features=148, rows=2, units=112, gain=4.0)
+    (tmp_path / "net.tflite").write_bytes(large)
+    golden, plugins = golden_of(large, tmp_path), load_plugins()
+    options = CompileOptions(tmp_path / "net.tflite", target, "tflite", tmp_path / "app", (golden,))
+    compiled = compile_network(options, plugins)
+    assert compiled.golden_exact
+    assert compiled.plan.steps[0].kernel.name == "dory_portable_lstm_in_place"
+    assert_exact(tmp_path / "app", plugins=plugins)
+
+
 FAST = {("clipped cell", "gap8"), ("time major", "stm32h7")}
 
 

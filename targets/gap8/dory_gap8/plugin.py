@@ -83,9 +83,12 @@ def dory_kernels(ctx: TargetContext, layer: Layer) -> list[Kernel]:
     Forms with partial sums come after all plain forms: they are for layers whose im2col columns or
     weights leave no tile otherwise.
     """
-    from dory_core.api import portable_kernels
+    from dory_core.api import ops, portable_kernels
 
     portable = list(portable_kernels(ctx.memory.cores))
+    if isinstance(layer.op, ops.Lstm):  # it is not tiled: in L2 where L1 is too small
+        whole = portable_kernels(ctx.memory.cores, in_place=True)
+        portable += [kernel for kernel in whole if kernel.accepts(layer) is None]
     chosen = str(ctx.options.get("kernels", "dory"))
     if chosen == "portable":
         return portable

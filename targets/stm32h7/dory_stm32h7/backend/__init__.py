@@ -10,11 +10,14 @@ if TYPE_CHECKING:
 
 def candidates(ctx: TargetContext, layer: Layer) -> list[Kernel]:
     """Return the kernels that may compute ``layer``, best first, portable C last."""
-    from dory_core.api import portable_kernels
+    from dory_core.api import ops, portable_kernels
     from dory_stm32h7.hardware import CMSIS_NN
     from dory_stm32h7.options import cmsis_nn_path, kernels_of
 
     portable = list(portable_kernels(ctx.memory.cores))
+    if isinstance(layer.op, ops.Lstm):  # it is not tiled: in L2 where L1 is too small
+        whole = portable_kernels(ctx.memory.cores, in_place=True)
+        portable += [kernel for kernel in whole if kernel.accepts(layer) is None]
     chosen = kernels_of(ctx)
     if chosen == "portable":
         return portable
