@@ -100,8 +100,7 @@ def formulate(
 ) -> Formulation:
     """Return the formulation of ``layer`` on a kernel with the objective terms of ``terms``.
 
-    conditions: what must hold beside the kernel's own constraints. Raises ValueError when a weight
-    is no multiple of 1/2.
+    conditions: what must hold beside the kernel's own constraints.
     """
     kernel, traits, full = bound.kernel, bound.traits, extent(layer)
     c_out = _axis("c_out", full.c_out, tile_granule(layer, traits))
@@ -117,8 +116,6 @@ def formulate(
     if conditions is not None:
         constraints += tuple(conditions(tile))
     chosen = tuple(terms(tile)) if terms is not None else ()
-    for term in chosen:
-        doubled_weight(term)
     return Formulation(
         layer,
         bound,
@@ -145,11 +142,8 @@ def _even_parts(name: str, size: int, granule: int) -> Number:
 
 
 def doubled_weight(term: Term) -> int:
-    """Return twice the weight of ``term``, an integer. Raises ValueError."""
-    doubled = term.weight * 2
-    if doubled != int(doubled):
-        raise ValueError(f"the weight {term.weight} of {term.name} is no multiple of 1/2")
-    return int(doubled)
+    """Return twice the weight of ``term``, an integer."""
+    return int(term.weight * 2)
 
 
 def _axis(name: str, size: int, granule: int) -> Number:

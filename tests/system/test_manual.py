@@ -7,14 +7,32 @@ import shlex
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
+from dory_deeploy.testing import DeeployBuilder
 from dory_nemo.testing import NemoBuilder
+from dory_onnx.testing import OnnxBuilder
+from dory_qdq.testing.networks import random_network
 
 from tests.cli.command_line import EXAMPLE, ROOT, dory
 from tests.cli.test_manual import PAGES, commands
 
 TONES = ROOT / "examples" / "tones"
-COMMANDS = ("compile", "run", "check", "compare", "report")
+COMMANDS = ("compile", "run", "check", "compare", "report", "quantize")
+
+
+def save_float(folder: Path) -> None:
+    """Write a float network and samples for it."""
+    draw = np.random.default_rng(1)
+    builder = OnnxBuilder((3, 8, 8))
+    weights = draw.normal(size=(4, 3, 3, 3)).astype(np.float32)
+    builder.node("Conv", builder.value, builder.constant(weights))
+    builder.node("Relu", builder.value)
+    builder.node("Flatten", builder.value)
+    builder.node("Gemm", builder.value, builder.constant(draw.normal(size=(144, 5)).astype("f")))
+    builder.save(folder / "float.onnx")
+    samples = draw.normal(size=(16, 3, 8, 8)).astype(np.float32)
+    np.savez(folder / "data.npz", **{builder.input: samples})
 
 
 def lay_out(page: Path, folder: Path) -> None:
@@ -22,6 +40,14 @@ def lay_out(page: Path, folder: Path) -> None:
     text = page.read_text(encoding="utf-8")
     if "--frontend nemo" in text:
         NemoBuilder((3, 8, 8)).conv(8, 3, pads=1).linear(4).save(folder / "net.onnx")
+        return
+    if page.parent.name == "deeploy":
+        DeeployBuilder((3, 8, 8)).conv(8, 3, pads=1).linear(4).save(folder / "network.onnx")
+        return
+    if page.parent.name == "qdq":
+        pytest.importorskip("onnxruntime", reason="dory quantize needs it")
+        (folder / "net.onnx").write_bytes(random_network(1))
+        save_float(folder)
         return
     shutil.copytree(
         TONES if "net.tflite" in text else EXAMPLE,

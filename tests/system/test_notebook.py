@@ -30,7 +30,10 @@ def test_cells_of_the_notebook_run(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert "CONV_2D_00" in names["result"]._repr_html_()
 
 
-def test_results_print_the_tables_of_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_results_print_the_tables_of_the_command_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "140")
     planned = dory.compile(NETWORK, "gap8")
     planned.report()
     assert "dory_gap8_gather" in capsys.readouterr().out

@@ -9,7 +9,7 @@ import pytest
 
 import dory_core.tiling.reduce as reduce_module
 from dory_core.binding import bind_kernel
-from dory_core.errors import DoesNotFit
+from dory_core.errors import DoesNotFit, PluginError
 from dory_core.expr import Var
 from dory_core.ir.geometry import make_tile, with_border
 from dory_core.kernel import Constraint, Term
@@ -113,7 +113,7 @@ def test_huge_weights_are_solved_in_two_stages_with_the_same_tie_break():
 
 
 def test_weights_that_are_no_multiple_of_one_half_are_refused():
-    with pytest.raises(ValueError, match=r"0\.3 of FILL"):
+    with pytest.raises(PluginError, match=r"term 'FILL' .* weight 0\.3, .* multiple of 1/2"):
         formulated(conv(), SampleKernel(), lambda tile: [Term("FILL", 0.3, tile.h)])
 
 
