@@ -29,6 +29,7 @@ from dory_core.testing.precisions import precision_cases
 from dory_core.testing.sanitizers import declared_mark, require_sanitizer
 
 SANITIZERS = ("address,undefined", "thread")
+_IDS = {"address,undefined": "asan_ubsan", "thread": "tsan"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,22 +55,34 @@ class TargetConformance:
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         """Spread the matrix over the tests."""
         capabilities = self.capabilities
+        slow = declared_mark(metafunc.config, "slow")
         if "layer_case" in metafunc.fixturenames:
-            metafunc.parametrize("layer_case", layer_cases(), ids=str)
-        if "network_case" in metafunc.fixturenames:
+            # Every layer with the first budget; each other budget with a share of the layers.
+            budgets = capabilities.l1_budgets
+            pairs = [
+                pytest.param(
+                    case, l1, id=f"{case}-{l1}", marks=slow if k and n % len(budgets) else ()
+                )
+                for n, case in enumerate(layer_cases())
+                for k, l1 in enumerate(budgets)
+            ]
+            metafunc.parametrize(("layer_case", "l1_bytes"), pairs)
+        elif "sanitizer" in metafunc.fixturenames:
+            # Every network with one sanitizer, in turns.
+            marks = declared_mark(metafunc.config, "sanitizer")
+            pairs = [
+                pytest.param(
+                    case, name, id=f"{case}-{_IDS[name]}", marks=marks + slow * (n + k & 1)
+                )
+                for n, case in enumerate(network_cases())
+                for k, name in enumerate(SANITIZERS)
+            ]
+            metafunc.parametrize(("network_case", "sanitizer"), pairs)
+        elif "network_case" in metafunc.fixturenames:
             metafunc.parametrize("network_case", network_cases(), ids=str)
         if "precision_case" in metafunc.fixturenames:
             cases = precision_cases(weights=[(-8, 7)], operands=[(-8, 7)])
             metafunc.parametrize("precision_case", cases, ids=str)
-        if "l1_bytes" in metafunc.fixturenames:
-            metafunc.parametrize("l1_bytes", capabilities.l1_budgets)
-        if "sanitizer" in metafunc.fixturenames:
-            marks = declared_mark(metafunc.config, "sanitizer")
-            params = [
-                pytest.param(name, marks=marks, id=id_)
-                for name, id_ in zip(SANITIZERS, ("asan_ubsan", "tsan"), strict=True)
-            ]
-            metafunc.parametrize("sanitizer", params)
 
     @pytest.fixture
     def plugins(self) -> Plugins:

@@ -28,7 +28,7 @@ _SANITIZED = """
 from {module} import {function} as cases_of
 from dory_core.testing.kernels import SANITIZE, HostLibrary
 
-HostLibrary([c for kind in {kinds} for c in cases_of(kind, 7, 4)], SANITIZE).check()
+HostLibrary([c for kind in {kinds} for c in cases_of(kind, 7, {count})], SANITIZE).check()
 print("computed")
 """
 
@@ -55,15 +55,20 @@ class KernelConformance:
         if "sanitizer" in metafunc.fixturenames:
             marks = declared_mark(config, "sanitizer")
             metafunc.parametrize("sanitizer", [pytest.param("address,undefined", marks=marks)])
+            more = pytest.param(8, marks=declared_mark(config, "slow"))
+            metafunc.parametrize("count", [2, more])
 
     def test_random_tiles_equal_the_reference(self, kind: str, draw: tuple[int, int]) -> None:
         """Every element of every tile."""
         HostLibrary(type(self).cases(kind, *draw)).check()
 
-    def test_sanitizers_find_nothing_in_a_sample(self, sanitizer: str) -> None:
+    def test_sanitizers_find_nothing_in_a_sample(self, sanitizer: str, count: int) -> None:
         """No byte beside buffers of exactly their sizes, nothing that C leaves undefined."""
         cases = type(self).cases
         program = _SANITIZED.format(
-            module=cases.__module__, function=cases.__qualname__, kinds=type(self).kinds
+            module=cases.__module__,
+            function=cases.__qualname__,
+            kinds=type(self).kinds,
+            count=count,
         )
         assert run_sanitized(["-c", program]) == "computed\n"

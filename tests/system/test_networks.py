@@ -31,6 +31,11 @@ TWO_LEVEL_NETS = (
     "nemo_mv2_035_96",
 )
 THREE_LEVEL_NETS = ("nemo_dronet_complete", "nemo_proxylessnas_pulp_dronet", "nemo_mv1_100_128")
+# The large ones with sanitizers and with other budgets are slow.
+SMALL_FIRST = [
+    *TWO_LEVEL_NETS,
+    *(pytest.param(name, marks=pytest.mark.slow) for name in THREE_LEVEL_NETS),
+]
 # Budgets: two levels suffice with all of L2; the others stream with what the chip leaves.
 BUDGETS: dict[str, dict[int, int]] = {
     **{name: {2: L2} for name in TWO_LEVEL_NETS},
@@ -74,6 +79,7 @@ def test_network_is_exact_in_all_dma_modes_twice(
 
 @pytest.mark.sanitizer
 @pytest.mark.parametrize("sanitize", ["address,undefined", "thread"])
+@pytest.mark.parametrize("application", SMALL_FIRST, indirect=True)
 def test_network_is_clean_under_sanitizers(
     application: Application, sanitize: str, plugins: Plugins
 ) -> None:
@@ -81,6 +87,7 @@ def test_network_is_clean_under_sanitizers(
     assert_exact(application.directory, plugins=plugins, sanitize=sanitize)
 
 
+@pytest.mark.parametrize("application", SMALL_FIRST, indirect=True)
 @pytest.mark.parametrize(
     "l1",
     [22528, *(pytest.param(l1, marks=pytest.mark.slow) for l1 in (38236, 65536))],

@@ -171,7 +171,7 @@ def test_every_random_layer_is_exact_or_exceeds_l3(
 
 @pytest.mark.sanitizer
 @pytest.mark.parametrize("sanitize", ["address,undefined", "thread"])
-@pytest.mark.parametrize("layer", RANDOM[::26], ids=str)
+@pytest.mark.parametrize("layer", RANDOM[::52], ids=str)
 def test_random_layer_is_clean_under_sanitizers(
     layer: Layer, sanitize: str, plugins: Plugins, tmp_path: Path
 ) -> None:
@@ -182,7 +182,7 @@ def test_random_layer_is_clean_under_sanitizers(
 @pytest.mark.slow
 @pytest.mark.sanitizer
 @pytest.mark.parametrize("sanitize", ["address,undefined", "thread"])
-@pytest.mark.parametrize("layer", [x for x in RANDOM if x not in RANDOM[::26]], ids=str)
+@pytest.mark.parametrize("layer", [x for x in RANDOM if x not in RANDOM[::52]], ids=str)
 def test_every_random_layer_is_clean_under_sanitizers(
     layer: Layer, sanitize: str, plugins: Plugins, tmp_path: Path
 ) -> None:

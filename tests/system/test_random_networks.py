@@ -10,7 +10,7 @@ from tests.system.random_checks import Way, check_family
 from tests.system.random_networks import FAMILIES, Family
 from tests.toy.chip import NAME, three_levels
 
-EXAMPLES = {NAME: 8, "gap8": 5}
+EXAMPLES = {NAME: 4, "gap8": 5}
 
 
 @pytest.fixture(scope="module", params=EXAMPLES)

@@ -34,9 +34,9 @@ class TestTwoAddends(KernelConformance):
     cases = staticmethod(turned_cases)
 
     @pytest.mark.slow
-    def test_sanitizers_find_nothing_in_a_sample(self, sanitizer: str) -> None:
+    def test_sanitizers_find_nothing_in_a_sample(self, sanitizer: str, count: int) -> None:
         """Every kind of layer."""
-        super().test_sanitizers_find_nothing_in_a_sample(sanitizer)
+        super().test_sanitizers_find_nothing_in_a_sample(sanitizer, count)
 
 
 @pytest.mark.parametrize("cores", [1, 3, 6])

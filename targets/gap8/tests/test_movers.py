@@ -21,9 +21,9 @@ class TestMovers(KernelConformance):
     kinds = MOVERS
 
     @pytest.mark.slow
-    def test_sanitizers_find_nothing_in_a_sample(self, sanitizer: str) -> None:
+    def test_sanitizers_find_nothing_in_a_sample(self, sanitizer: str, count: int) -> None:
         """Every kind of layer."""
-        super().test_sanitizers_find_nothing_in_a_sample(sanitizer)
+        super().test_sanitizers_find_nothing_in_a_sample(sanitizer, count)
 
 
 @pytest.mark.slow

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from dory_core.testing import Capabilities, TargetConformance
+from dory_core.testing.cases import Case
 
 
 class TestStm32h7(TargetConformance):
@@ -21,6 +24,13 @@ class TestStm32h7Cache(TargetConformance):
     capabilities = Capabilities(
         target="stm32h7", settings=(("memory", "dcache"),), l1_budgets=(102400,)
     )
+
+    @pytest.mark.slow
+    def test_layer_is_exact(
+        self, layer_case: Case, l1_bytes: int, plugins: Any, tmp_path: Path
+    ) -> None:
+        """The networks run the same C; this adds each kind of layer alone."""
+        super().test_layer_is_exact(layer_case, l1_bytes, plugins, tmp_path)
 
 
 @pytest.mark.slow
