@@ -113,9 +113,10 @@ def test_steps_of_operands_are_searched_once(monkeypatch: pytest.MonkeyPatch) ->
 
     def search(stairs: requantisation.Staircase) -> requantisation.Narrow | None:
         searched.append(stairs)
-        return requantisation.narrow_32(stairs)
+        return narrow_32(stairs)
 
-    monkeypatch.setattr(add, "narrow_32", search)
+    narrow_32 = requantisation.narrow_32
+    monkeypatch.setattr(add.requantisation, "narrow_32", search)
     scaled = requant(3, 5, 16, 0, 255)
     layer = typed(
         alone(ops.Add, operand_requants=(scaled, scaled), requants=(requant(1, 0, 2, 0, 255),)),
@@ -199,6 +200,28 @@ def test_depthwise_from_pairs_of_columns(strides: tuple[int, int]) -> None:
             channels, channels, image, window, groups=channels, lo=0 if number % 2 else -128
         )
         cases.append(whole_case(DepthwiseKernel(), layer, random))
+    assert all("_planar" in case.kernel.symbol(case.layer) for case in cases)
+    HostLibrary(cases).check()
+    CortexM7(cases, cortex_m7.require()).check()
+
+
+@pytest.mark.parametrize("strides", [(1, 1), (2, 2)])
+def test_depthwise_tiles_of_fewer_than_four_channels(strides: tuple[int, int]) -> None:
+    """A layer of more channels ends with such a tile: in fours, in twos, in threes, one by one."""
+    random = np.random.default_rng(13)
+    window = ops.Window(kernel=(3, 3), strides=strides, pads=(1, 1, 1, 1))
+    cases = []
+    for together, bits, hi, lo in (
+        *((4, 8, 255, 0), (4, 16, 3, -128), (4, 8, 15, 0)),
+        *((2, 16, 255, 0), (3, 8, 1, -128), (1, 8, 255, -128)),
+    ):
+        weights = random.integers(-(1 << bits - 1), 1 << bits - 1, (7, 1, 3, 3))
+        steps = (_step(7, 9 * 255 << bits - 2, hi),)
+        layer = _conv(7, 7, (12, 13), window, groups=7, steps=steps, weights=weights, lo=lo)
+        layer = replace(layer, output=replace(layer.output, bits=8))
+        whole = whole_case(DepthwiseKernel(), layer, random)
+        _, h, w, c_in = whole.tile
+        cases += [replace(whole, tile=(together, *size, c_in)) for size in ((h, w), (3, w - 1))]
     assert all("_planar" in case.kernel.symbol(case.layer) for case in cases)
     HostLibrary(cases).check()
     CortexM7(cases, cortex_m7.require()).check()

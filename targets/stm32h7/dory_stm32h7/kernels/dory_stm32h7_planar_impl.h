@@ -1,8 +1,9 @@
 /* Depthwise convolution 3x3 from words of two columns: strips of rows of four channels are first
  * laid out as pairs of 16-bit neighbours, with zeros around the image, so that no output is at a
  * border and a word has two inputs of a row. The words of the four channels of a pair of columns
- * follow each other. DORY_PLANAR is the step along a row, 1 or 2; dilation 1; at least four
- * channels. Included by dory_stm32h7_depthwise_impl.h.
+ * follow each other. DORY_PLANAR is the step along a row, 1 or 2; dilation 1. Fewer than four
+ * channels, as in the last tile of a layer, are read one by one. Included by
+ * dory_stm32h7_depthwise_impl.h.
  *
  * Scratch: 24 words of weights, then the rows of a strip. */
 
@@ -38,13 +39,25 @@ static inline uint32_t *dory_put_zeros(uint32_t *p, int32_t count)
   return p;
 }
 
-/* The four channels of column `column` of a row, zeros beside the image. */
+/* The four channels of column `column` of a row, zeros beside the image and for channels that a
+ * tile of fewer than four has not. */
 static inline uint32_t dory_pixel(const dory_stm32h7_conv_t *a, const uint8_t *row, int32_t column)
 {
-  return column >= 0 && column < a->x_w ? dory_load4(row + column * a->x_c) : 0u;
+  if (column < 0 || column >= a->x_w) {
+    return 0;
+  }
+  const uint8_t *const pixel = row + column * a->x_c;
+  if (a->x_c >= 4) {
+    return dory_load4(pixel);
+  }
+  uint32_t word = 0;
+  for (int32_t c = 0; c < a->x_c; c++) {
+    word |= (uint32_t)pixel[c] << 8 * c;
+  }
+  return word;
 }
 
-/* Lays out a row, any pair of columns of which may lie beside the image. */
+/* Lays out a row, any pair of columns of which may lie beside the image; any number of channels. */
 static uint32_t *dory_lay_out_ends(const dory_stm32h7_conv_t *a, const uint8_t *row, int32_t column,
                                    int32_t count, uint32_t *p)
 {
@@ -69,6 +82,10 @@ DORY_SEPARATE void dory_lay_out(const dory_stm32h7_conv_t *a, const uint8_t *x, 
       continue;
     }
     const uint8_t *const row = x + top * a->x_w * pixel;
+    if (pixel < 4) {
+      p = dory_lay_out_ends(a, row, -left, size.pairs, p);
+      continue;
+    }
     const uint8_t *from = row + (2 * begin - left) * pixel;
     p = dory_lay_out_ends(a, row, -left, begin, p);
     for (int32_t k = begin; k < end; k++) {
@@ -210,14 +227,15 @@ void DORY_KERNEL(const dory_stm32h7_conv_t *a)
   uint32_t *const taps = a->scratch, *const laid = taps + 24;
   const uint32_t *w = a->weights;
   const int32_t pairs = 2 * ((a->y_w + DORY_TOGETHER - 1) / DORY_TOGETHER) + 1;
+  const int32_t together = a->y_c < 4 ? a->y_c : 4;
   for (int32_t c = 0; c < a->y_c; c += 4, w += 9 * DORY_W_WORDS) {
-    const int32_t first = c + 4 > a->y_c ? a->y_c - 4 : c;
+    const int32_t first = c + together > a->y_c ? a->y_c - together : c;
     dory_pair_taps(w, taps);
     for (int32_t i = 0; i < a->y_h; i += DORY_STRIP) {
       const int32_t rows = a->y_h - i < DORY_STRIP ? a->y_h - i : DORY_STRIP;
       const dory_rows_t size = {(rows - 1) * a->stride_h + 3, pairs};
       dory_lay_out(a, (const uint8_t *)a->x + first, i * a->stride_h - a->pad_top, size, laid);
-      for (int32_t k = 0; k < 4; k++) {
+      for (int32_t k = 0; k < together; k++) {
         const dory_stm32h7_requant_t q = dory_requant_from(&a->requant, first + k);
         DORY_Y_T *const y = (DORY_Y_T *)a->y + (i * a->y_w * a->y_c + first + k);
         dory_strip(a, laid + k, pairs, taps + 6 * k, rows, &q, y);
