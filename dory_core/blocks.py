@@ -165,6 +165,30 @@ class Block:
         return self.offset + self.size
 
 
+def with_padding(blocks: Sequence[Block], alignment: int) -> tuple[Block, ...]:
+    """Return the blocks with the bytes behind them that nothing else holds when they end.
+
+    Transfers move whole units, so these bytes, up to a multiple of ``alignment``, are written with
+    a block. A slice that ends inside of a block which is needed longer has none.
+    """
+    return tuple(_padded(block, blocks, alignment) for block in blocks)
+
+
+def _padded(block: Block, blocks: Iterable[Block], alignment: int) -> Block:
+    end = align_up(block.end, alignment)
+    if end == block.end:
+        return block
+    for other in blocks:
+        if (
+            other.first <= block.last < other.last
+            and other.memory == block.memory
+            and other.offset < end
+            and other.end > block.end
+        ):
+            return block
+    return replace(block, size=end - block.offset)
+
+
 @dataclass(frozen=True, slots=True)
 class Packing:
     """Blocks of one memory.

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from dory_core.blocks import Block, Request, align_up, level_alignment
+from dory_core.blocks import Block, Request, align_up, level_alignment, with_padding
 from dory_core.budgets import Budgets, memory_budgets
 from dory_core.errors import DoesNotFit, DoryError
 from dory_core.estimate.moves import l1_dma, weight_unit
@@ -350,7 +350,8 @@ def make_plan(
     if not any(found.peaks[1:]):
         arenas = arenas[:1]
     any_core = hal is not None and hal.any_core
-    program = _lower(found, any_core and ctx.memory.cores > 1)
+    alignment = level_alignment(ctx.memory, HOME)
+    program = _lower(found, alignment, any_core and ctx.memory.cores > 1)
     verify_contents(program, found.steps)
     arena_bytes = {1: budgets.bytes[1], HOME: arenas[0] - found.static_in(HOME)}
     if found.transfers:
@@ -389,15 +390,18 @@ def make_plan(
     )
 
 
-def _lower(found: MemoryMap, any_core: bool) -> Program:
-    """Return the operations of a network with everything in its place."""
+def _lower(found: MemoryMap, alignment: int, any_core: bool) -> Program:
+    """Return the operations of a network with everything in its place.
+
+    alignment: of blocks of home.
+    """
     operations = lower_network(
         found.steps,
         found.transfers,
         found.inputs,
         found.outputs,
         found.final_conversions,
-        found.blocks[HOME],
+        with_padding(found.blocks[HOME], alignment),
         found.states,
     )
     return lower(found.steps, operations, any_core)

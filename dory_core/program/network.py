@@ -46,7 +46,8 @@ def lower_network(
     """Yield the operations of one inference, without those of the layers.
 
     steps: in the order of execution. transfers: between L3 and L2, in the order of their start.
-    inputs, outputs: of the network. final: conversions behind the last layer. blocks: of L2.
+    inputs, outputs: of the network. final: conversions behind the last layer. blocks: of L2,
+    with their padding.
     states: in the order in which they are copied at the end.
     """
     events = _Events(transfers, blocks, sum(len(step.parts) for step in steps))
@@ -85,7 +86,7 @@ class _Events:
             if transfer.start < transfer.wait:
                 self.waits.setdefault(transfer.wait, []).append(transfer)
         for block in blocks:
-            if 0 <= block.last < end - 1:
+            if block.last < end - 1:  # -1: of an input that no layer reads
                 self.dead.setdefault(block.last + 1, []).append(block)
 
     def at(self, position: int) -> Iterator[NetworkOperation]:

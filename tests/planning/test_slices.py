@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from dory_core.blocks import Block, Packing, Request, owners
+from dory_core.blocks import Block, Packing, Request, owners, with_padding
 from dory_core.errors import DoesNotFit, DoryError
 from dory_core.planning.bins import pack_bins
 from dory_core.planning.exact import Bin
@@ -124,3 +124,12 @@ def test_blocks_without_slices_are_planned_as_before() -> None:
     plain = tuple(r for r in CONCAT if not r.within)
     assert owners(plain) == plain
     assert Block("next", 0, 16, 4, 5).end == 16
+
+
+def test_padding_belongs_to_a_block_unless_a_longer_lived_one_lies_there() -> None:
+    whole, first = Block("whole", 0, 30, 0, 3), Block("first", 0, 10, 0, 1)
+    later, other = Block("later", 32, 5, 2, 3), Block("other", 0, 16, 0, 3, memory=1)
+    padded = with_padding((whole, first, later, other), 8)
+    assert [block.size for block in padded] == [32, 10, 8, 16]
+    # What begins in the padding when the block has ended takes nothing from it.
+    assert with_padding((first, Block("next", 8, 8, 2, 3)), 8)[0].size == 16
