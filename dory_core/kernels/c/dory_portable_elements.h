@@ -194,6 +194,19 @@ static inline int32_t dory_portable_weight_sum(const uint8_t *weights, dory_port
   return sum;
 }
 
+/* Returns the largest element of a pixel. */
+static inline int64_t dory_portable_largest(const uint8_t *pixel, uint32_t channels,
+                                            dory_portable_type_t type)
+{
+  int64_t largest = dory_portable_get(pixel, 0, type);
+
+  for (uint32_t c = 1; c < channels; c++) {
+    const int64_t value = dory_portable_get(pixel, c, type);
+    largest = value > largest ? value : largest;
+  }
+  return largest;
+}
+
 /* Ends the sum of one output: keeps it for the next tile of input channels, or requantises and
  * stores it. */
 static inline void dory_portable_finish(const dory_portable_steps_t *steps, const uint8_t *table,

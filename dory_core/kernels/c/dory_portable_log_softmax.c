@@ -59,13 +59,9 @@ void dory_portable_log_softmax(const dory_portable_pixelwise_t *layer,
 
   for (uint32_t pixel = core; pixel < pixels; pixel += cores) {
     const uint8_t *const from = x + pixel * x_bytes;
-    int64_t largest = dory_portable_get(from, 0, layer->x);
+    const int64_t largest = dory_portable_largest(from, tile->x_c, layer->x);
     int32_t sum = 0;
 
-    for (uint32_t c = 1; c < tile->x_c; c++) {
-      const int64_t value = dory_portable_get(from, c, layer->x);
-      largest = value > largest ? value : largest;
-    }
     for (uint32_t c = 0; c < tile->x_c; c++) {
       const uint32_t below = (uint32_t)(largest - dory_portable_get(from, c, layer->x));
       sum += dory_portable_int32(table, below);

@@ -56,13 +56,9 @@ void dory_portable_softmax(const dory_portable_pixelwise_t *layer, const dory_po
 
   for (uint32_t pixel = core; pixel < pixels; pixel += cores) {
     const uint8_t *const from = x + pixel * x_bytes;
-    int64_t largest = dory_portable_get(from, 0, layer->x);
+    const int64_t largest = dory_portable_largest(from, tile->x_c, layer->x);
     uint32_t sum = 0;
 
-    for (uint32_t c = 1; c < tile->x_c; c++) {
-      const int64_t value = dory_portable_get(from, c, layer->x);
-      largest = value > largest ? value : largest;
-    }
     if (layer->factor) {
       const dory_portable_positive_t total = real_total(layer, from, tile->x_c, largest, table);
       for (uint32_t c = 0; c < tile->y_c; c++) {
