@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -41,12 +41,30 @@ def _reject_bytes(layer: Layer) -> Rejection | None:
     )
 
 
+class _OneInstance(ClusterKernel):
+    """A kernel with one instance for all layers. template: of its C. purpose: in a sentence."""
+
+    template: ClassVar[str]
+    purpose: ClassVar[str]
+
+    def symbol(self, layer: Layer) -> str:
+        """One for all layers."""
+        return self.name
+
+    def sources(self, layer: Layer) -> tuple[OutputFile, ...]:
+        """The instance and the template."""
+        macros = (("DORY_CORES", str(self.cores)),)
+        return sources(self.template, self.symbol(layer), self.purpose, macros)
+
+
 @dataclass(frozen=True)
-class LutKernel(ClusterKernel):
+class LutKernel(_OneInstance):
     """Function of one byte, the same for all channels."""
 
     name = "dory_gap8_lut"
     summary = "function of one byte by a table"
+    template = "lut"
+    purpose = "Function of one byte by a table."
 
     def accepts(self, layer: Layer) -> Rejection | None:
         """Bytes to bytes by one table."""
@@ -72,10 +90,6 @@ class LutKernel(ClusterKernel):
         fours = ceil_div(ceil_div(tile.h * tile.w * tile.c_out, 4), self.cores)
         return cal.CALL + fours * cal.LUT_FOUR
 
-    def symbol(self, layer: Layer) -> str:
-        """One for all layers."""
-        return self.name
-
     def call(self, layer: Layer) -> FunctionCall:
         """One call for all elements of the tile."""
         arguments = (
@@ -84,20 +98,17 @@ class LutKernel(ClusterKernel):
             ("y", "$y"),
             ("elements", "$y_h * $y_w * $y_c"),
         )
-        return call_text(self.symbol(layer), "lut", arguments)
-
-    def sources(self, layer: Layer) -> tuple[OutputFile, ...]:
-        """The instance and the template."""
-        macros = (("DORY_CORES", str(self.cores)),)
-        return sources("lut", self.symbol(layer), "Function of one byte by a table.", macros)
+        return call_text(self.symbol(layer), self.template, arguments)
 
 
 @dataclass(frozen=True)
-class MoveKernel(ClusterKernel):
+class MoveKernel(_OneInstance):
     """Slices of neighbours, and padding along any axis."""
 
     name = "dory_gap8_move"
     summary = "slices and padding of bytes"
+    template = "move"
+    purpose = "Slices and padding of bytes."
 
     def accepts(self, layer: Layer) -> Rejection | None:
         """Bytes that stay what they are and keep their order."""
@@ -117,10 +128,6 @@ class MoveKernel(ClusterKernel):
         pixel = cal.MOVE_PIXEL + ceil_div(tile.c_out, 4) * cal.MOVE_WORD
         return cal.CALL + ceil_div(tile.h * tile.w, self.cores) * pixel
 
-    def symbol(self, layer: Layer) -> str:
-        """One for all layers."""
-        return self.name
-
     def call(self, layer: Layer) -> FunctionCall:
         """One call with the places of the tiles."""
         op, value = layer.op, 0
@@ -136,12 +143,7 @@ class MoveKernel(ClusterKernel):
             ("channel", f"{channel} + $y_channel - $x_channel"),
             ("value", f"0x{(value & 255) * 0x01010101:08x}u"),
         )
-        return call_text(self.symbol(layer), "move", arguments)
-
-    def sources(self, layer: Layer) -> tuple[OutputFile, ...]:
-        """The instance and the template."""
-        macros = (("DORY_CORES", str(self.cores)),)
-        return sources("move", self.symbol(layer), "Slices and padding of bytes.", macros)
+        return call_text(self.symbol(layer), self.template, arguments)
 
 
 @dataclass(frozen=True)
