@@ -41,7 +41,7 @@ SECTIONS = {
     ),
     "Tiles": ("dory_core.ir.geometry", "dory_core.expr"),
     "Requantisation": ("dory_core.requantisation",),
-    "Frontends": ("dory_core.frontend", "dory_core.reference"),
+    "Frontends": ("dory_core.frontend", "dory_core.golden", "dory_core.reference"),
     "Applications": (
         "dory_core.plan",
         "dory_core.codegen.image_vectors",

@@ -28,6 +28,7 @@ from dory_core.frontend import Desktop as Desktop
 from dory_core.frontend import DesktopRun as DesktopRun
 from dory_core.frontend import Frontend as Frontend
 from dory_core.frontend import FrontendOptions as FrontendOptions
+from dory_core.golden import load_arrays as load_arrays
 from dory_core.hardware import Cache as Cache
 from dory_core.hardware import DmaHal as DmaHal
 from dory_core.hardware import Level as Level

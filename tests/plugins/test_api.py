@@ -166,7 +166,7 @@ MemoryAccesses MemoryHierarchy NotSupported Number OperatingPoint Option OutputF
 Pass Place Rejection Requant RunRequest RunResult Runner State StructValue TURN TWO_ADDENDS
 Target TargetContext Tensor Term Tile ToolMissing Traits UsageError VECTORS_OPTION
 VerificationFailed WeightBlock ceil_div check cli compile extent float_requant hookimpl
-image_vectors infer_layer infer_types load_plugins maximum mean_requant minimum ops
+image_vectors infer_layer infer_types load_arrays load_plugins maximum mean_requant minimum ops
 portable_kernels quoting read_plan reject_maximum reject_type requant requantisation run
 run_layer simulate storage_for tensor_bytes value_range window_access
 """

@@ -68,28 +68,11 @@ def golden(
 
 
 def _inputs(subgraph: Subgraph, path: Path) -> dict[int, npt.NDArray[Any]]:
-    import zipfile
-    import zlib
-
-    import numpy as np
-
+    from dory_core.api import load_arrays
     from dory_tflite.model import ELEMENT_TYPES
 
     cli.existing_file(path, "input")
-    try:
-        loaded = np.load(path, allow_pickle=False)
-        arrays = {"": loaded} if isinstance(loaded, np.ndarray) else dict(loaded)
-    except (
-        EOFError,
-        KeyError,
-        NotImplementedError,
-        OSError,
-        RuntimeError,
-        ValueError,
-        zipfile.BadZipFile,
-        zlib.error,
-    ):
-        raise UsageError(f"{path}: not a readable array file", "write it with numpy.save") from None
+    arrays = load_arrays(path, "")
     found = {}
     for index in subgraph.inputs:
         tensor = subgraph.tensors[index]
