@@ -14,6 +14,7 @@ import inspect
 import re
 import sys
 from collections.abc import Sequence
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +26,9 @@ DOCS = Path(__file__).parent
 SECTIONS = {
     "From Python": ("dory_core.cli.python",),
     "Hooks and errors": ("dory_core.hooks", "dory_core.errors"),
-    "Chips": ("dory_core.hardware", "dory_core.vectors"),
+    "Chips": ("dory_core.hardware",),
     "Networks": (
         "dory_core.ir",
-        "dory_core.ir.graph",
         "dory_core.ir.layout",
         "dory_core.ir.ranges",
         "dory_core.passes",
@@ -37,22 +37,13 @@ SECTIONS = {
         "dory_core.kernel",
         "dory_core.kernels",
         "dory_core.ir.features",
-        "dory_core.estimate.cache",
+        "dory_core.estimate.caches",
     ),
     "Tiles": ("dory_core.ir.geometry", "dory_core.expr"),
     "Requantisation": ("dory_core.requantisation",),
-    "Frontends": ("dory_core.frontend", "dory_core.golden", "dory_core.reference"),
-    "Applications": (
-        "dory_core.plan",
-        "dory_core.codegen.image_vectors",
-        "dory_core.codegen.application_record",
-    ),
-    "Runners": (
-        "dory_core.application",
-        "dory_core.simulate",
-        "dory_core.simulate.result",
-        "dory_core.simulate.runner",
-    ),
+    "Frontends": ("dory_core.frontend", "dory_core.desktop", "dory_core.golden"),
+    "Applications": ("dory_core.plan", "dory_core.codegen.application_record"),
+    "Runners": ("dory_core.application", "dory_core.simulate"),
     "Commands": ("dory_core", "dory_core.plugins"),
 }
 _HOOKS_BEGIN, _HOOKS_END = "<!-- hooks: docs/reference.py -->\n", "<!-- end of hooks -->\n"
@@ -136,32 +127,45 @@ def _name(namespace: Any, name: str) -> str:
     thing = inspect.unwrap(getattr(namespace, name))
     kinds = (inspect.isclass, inspect.isfunction, inspect.ismodule)
     if thing is Any or not any(kind(thing) for kind in kinds):
-        home = api.HOMES.get(name, "dory_onnx.marks")
-        return _entry(name, _comment(importlib.import_module(home), name))
+        home = importlib.import_module(api.HOMES.get(name, "dory_onnx.marks"))
+        if not (comment := _comment(home, name)):
+            raise ValueError(f"{home.__name__}.{name} has no docstring and no comment with #:")
+        return _entry(name, comment)
     if inspect.ismodule(thing):
         return _entry(name, inspect.getdoc(thing) or "") + _module(name, thing)
     heading = name if inspect.isclass(thing) else f"{name}{_signature(thing)}"
     text = _entry(heading, inspect.getdoc(thing) or "")
     if inspect.isclass(thing):
+        if issubclass(thing, Enum):
+            text += "".join(
+                f"\n- `{name}.{key}`: {_comment(thing, key)}\n" for key in thing.__members__
+            )
         text += "".join(_member(name, member, found) for member, found in _members(thing))
     return text
 
 
 def _comment(module: Any, name: str) -> str:
-    """Return the comment of ``#:`` lines above a constant; ValueError without one."""
-    found = re.search(rf"((?:^#: .*\n)+){name}\b.* =", inspect.getsource(module), re.MULTILINE)
-    if found is None:
-        raise ValueError(f"{module.__name__}.{name} has neither a docstring nor a comment with #:")
-    return found[1].replace("#: ", "").strip()
+    """Return the comment of ``#:`` lines above a constant of a module or class, or nothing."""
+    lines = rf"((?:^ *#: .*\n)+) *{name}\b.* ="
+    found = re.search(lines, inspect.getsource(module), re.MULTILINE)
+    return re.sub(" *#: ", "", found[1]).strip() if found else ""
 
 
 def _module(name: str, module: Any) -> str:
-    """Return what a module offers: its types, its functions, and the names of the others."""
+    """Return what a module offers: its types, its constants, its functions."""
     found = {key: getattr(module, key) for key in _names(module)}
     classes = {key: value for key, value in found.items() if inspect.isclass(value)}
     functions = {key: value for key, value in found.items() if inspect.isfunction(value)}
-    others = ", ".join(f"`{name}.{key}`" for key in found if key not in classes | functions)
-    text = f"\nTypes and values: {others}.\n" if others else ""
+    others = {
+        key: _comment(
+            importlib.import_module(getattr(module, "HOMES", {}).get(key, module.__name__)), key
+        )
+        for key in found
+        if key not in classes | functions
+    }
+    plain = ", ".join(f"`{name}.{key}`" for key, comment in others.items() if not comment)
+    text = f"\nTypes and values: {plain}.\n" if plain else ""
+    text += "".join(f"\n- `{name}.{key}`: {said}\n" for key, said in others.items() if said)
     for key, value in classes.items():
         text += _member(name, key, value)
         text += "".join(_member(f"{name}.{key}", *member) for member in _members(value))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from dory_core.errors import NotSupported
 from dory_core.ir import Graph, Layer, Tensor
-from dory_core.ir.features import OTHER_OPERAND, features_of
+from dory_core.ir.features import Feature, features_of
 from dory_core.kernel import Kernel, Rejection, Traits, kernel_error
 
 #: The candidate kernels of a layer, best first.
@@ -161,8 +161,8 @@ def bind_kernel(kernel: Kernel, layer: Layer) -> BoundKernel:
 
 def _ask(kernel: Kernel, layer: Layer) -> BoundKernel | Rejection:
     missing = sorted(features_of(layer) - kernel.features)
-    if OTHER_OPERAND in missing:  # a kernel may take two tensors of one shape for granted
-        return Rejection(f"it does not know {OTHER_OPERAND}", other_kind=True)
+    if Feature.OTHER_OPERAND in missing:  # a kernel may take two tensors of one shape for granted
+        return Rejection(f"it does not know {Feature.OTHER_OPERAND}", other_kind=True)
     rejection: object = kernel.accepts(layer)
     if isinstance(rejection, Rejection):
         return rejection

@@ -18,6 +18,8 @@ from dory_core.frontend import Desktop, DesktopRun
 from dory_core.ir import Graph
 from dory_core.reference import random_inputs, run, run_layer
 
+__all__ = ["Desktop", "DesktopRun", "run_layer"]
+
 Values = npt.NDArray[Any]
 
 

@@ -204,12 +204,12 @@ def dory_runners(ctx: TargetContext) -> list[Runner]:
     ``Runner.run`` executes an application and compares every layer with the expected values of
     a ``RunRequest``.
 
-    >>> from dory_core.api import Runner, ToolMissing, hookimpl
+    >>> from dory_core.api import ToolMissing, hookimpl, simulate
     >>> def run_on_board(app_dir, request):
     ...     raise ToolMissing("no blinky board is connected", "connect one with USB")
     >>> @hookimpl(target="blinky")
     ... def dory_runners():
-    ...     return [Runner("board", "a blinky board on USB", run_on_board)]
+    ...     return [simulate.Runner("board", "a blinky board on USB", run_on_board)]
     >>> [runner.name for runner in dory_runners()]
     ['board']
     """

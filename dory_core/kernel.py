@@ -19,6 +19,7 @@ from dory_core.errors import PluginError, declared_in
 from dory_core.expr import Number
 from dory_core.hardware import OutputFile
 from dory_core.ir import Layer, MaxPool, Tensor
+from dory_core.ir.features import Feature
 from dory_core.ir.geometry import Tile
 from dory_core.ir.layout import HWC, Layout
 
@@ -197,14 +198,14 @@ class Kernel(ABC):
     name: unique within the target; our own are prefixed ``dory_<target>_``.
     symbol is given per layer by :meth:`symbol`, since one family has many precisions.
     engine: name of the unit that computes, for reports; empty for the target's cores.
-    features: what it computes beyond the plain arithmetic, of ``dory_core.ir.features``.
+    features: what it computes beyond the plain arithmetic, of :class:`Feature`.
     What only some kernels do is said by their :meth:`traits`, and by :class:`MemoryAccesses`.
     """
 
     name: str
     summary: str = ""
     engine: str = ""
-    features: frozenset[str] = frozenset()
+    features: frozenset[Feature] = frozenset()
 
     @abstractmethod
     def accepts(self, layer: Layer) -> Rejection | None:

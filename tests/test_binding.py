@@ -10,7 +10,7 @@ from dory_core.binding import rejection_of
 from dory_core.expr import Number
 from dory_core.hardware import OutputFile
 from dory_core.ir import AvgPool, Layer, Op, Window, mean_requant, requant
-from dory_core.ir.features import MEAN_INSIDE, PAD_VALUE, TWO_ADDENDS
+from dory_core.ir.features import Feature
 from dory_core.ir.geometry import Tile
 from dory_core.kernel import FunctionCall, Kernel, Rejection
 from dory_core.testing.kernels import alone, typed
@@ -53,15 +53,15 @@ def pool(**values: object) -> Op:
 @pytest.mark.parametrize(
     ("op", "needed"),
     [
-        (pool(requants=(mean_requant(4, -128, 127),)), TWO_ADDENDS),
-        (pool(requants=(PLAIN, mean_requant(2, -128, 127))), TWO_ADDENDS),
-        (pool(window=replace(PADDED, pad_value=-3)), PAD_VALUE),
-        (pool(counts_padding=False), MEAN_INSIDE),
+        (pool(requants=(mean_requant(4, -128, 127),)), Feature.TWO_ADDENDS),
+        (pool(requants=(PLAIN, mean_requant(2, -128, 127))), Feature.TWO_ADDENDS),
+        (pool(window=replace(PADDED, pad_value=-3)), Feature.PAD_VALUE),
+        (pool(counts_padding=False), Feature.MEAN_INSIDE),
     ],
 )
 def test_layer_goes_to_kernels_that_name_what_it_needs(op: Op, needed: str) -> None:
     layer = typed(op, (3, 5, 5, -128, 127))
-    others = {TWO_ADDENDS, PAD_VALUE, MEAN_INSIDE} - {needed}
+    others = {Feature.TWO_ADDENDS, Feature.PAD_VALUE, Feature.MEAN_INSIDE} - {needed}
     assert rejection_of(Willing(*others), layer) == Rejection(f"it does not know {needed}")
     assert rejection_of(Willing(needed), layer) is None
 

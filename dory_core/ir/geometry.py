@@ -15,6 +15,8 @@ from dory_core.expr import Number, ceil_div, lookup
 from dory_core.ir import Layer, Tensor, ops, pixel_bytes
 from dory_core.ir.places import Places, keeps_channels, places_of, whole_axes
 
+__all__ = ["Extent", "extent", "tensor_bytes"]
+
 
 @dataclass(frozen=True, slots=True)
 class Span:

@@ -19,6 +19,8 @@ from dory_core.ir.bounds import Accumulator, Bounds, bounds, one
 from dory_core.ir.graph import check_states, value_range
 from dory_core.ir.shapes import label, output_shape
 
+__all__ = ["LayerRanges", "infer_layer", "infer_types", "storage_for", "value_range"]
+
 INT32 = (-(2**31), 2**31 - 1)
 INT64 = (-(2**63), 2**63 - 1)
 

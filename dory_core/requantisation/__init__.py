@@ -1,5 +1,6 @@
 """What requantisations do to every reachable accumulator, and cheaper ones that do the same."""
 
+from dory_core.ir import float_requant, mean_requant
 from dory_core.requantisation.halves import integer_form
 from dory_core.requantisation.layers import cached_per_layer, search_steps, steps_of_sums
 from dory_core.requantisation.narrow import (
@@ -29,7 +30,9 @@ __all__ = [
     "Staircase",
     "Stairs",
     "exact_addend_interval",
+    "float_requant",
     "integer_form",
+    "mean_requant",
     "narrow",
     "narrow_32",
     "narrow_clamped",

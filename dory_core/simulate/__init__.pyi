@@ -1,5 +1,6 @@
 """The names of ``dory_core.simulate`` for plugins; see ``dory_core.lazy``."""
 
+from dory_core.codegen.image_vectors import image_vectors as image_vectors
 from dory_core.simulate.build import Recipe as Recipe
 from dory_core.simulate.build import build_program as build_program
 from dory_core.simulate.cache import cache_dir as cache_dir
@@ -7,3 +8,9 @@ from dory_core.simulate.cache import cached_file as cached_file
 from dory_core.simulate.compiler import Compiler as Compiler
 from dory_core.simulate.compiler import find_compiler as find_compiler
 from dory_core.simulate.process import run_process as run_process
+from dory_core.simulate.result import LayerOutput as LayerOutput
+from dory_core.simulate.result import LayerResult as LayerResult
+from dory_core.simulate.result import RunResult as RunResult
+from dory_core.simulate.runner import Runner as Runner
+from dory_core.simulate.runner import RunRequest as RunRequest
+from dory_core.vectors import VECTORS_OPTION as VECTORS_OPTION

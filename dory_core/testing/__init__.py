@@ -49,7 +49,7 @@ _HOMES = {
     "l2_after_code": ("dory_core.planning.planner", "l2_after_code"),
     "make_vectors": ("dory_core.compiler", "make_vectors"),
     "make_tile": ("dory_core.ir.geometry", "make_tile"),
-    "missed_lines": ("dory_core.estimate.cache", "missed_lines"),
+    "missed_lines": ("dory_core.estimate.caches", "missed_lines"),
     "parse_network": ("dory_core.pipeline", "parse"),
     "probe_sanitizer": ("dory_core.simulate.compiler", "probe_sanitizer"),
     "random_inputs": ("dory_core.reference", "random_inputs"),

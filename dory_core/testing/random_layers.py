@@ -13,7 +13,7 @@ import numpy as np
 
 from dory_core.errors import NotSupported
 from dory_core.ir import Array, Layer, Requant, ops, requant
-from dory_core.ir.features import PAD_VALUE, TURN, TWO_ADDENDS
+from dory_core.ir.features import Feature
 from dory_core.testing.kernels import alone, typed
 from dory_core.testing.random_kinds import MAKERS
 
@@ -54,7 +54,7 @@ class LayerSpace:
     filters_per_channel: tuple[int, ...] = (1, 1, 2, 3)
     kernels: tuple[tuple[int, int], ...] = ((3, 3), (1, 1), (5, 2), (1, 4), (2, 1))
     numerator_bits: tuple[int, ...] = (18, 28, 44, 58)
-    features: frozenset[str] = frozenset()
+    features: frozenset[Feature] = frozenset()
 
 
 class RandomLayers:
@@ -110,7 +110,7 @@ class RandomLayers:
 
     def padded(self, window: ops.Window, source: Source) -> ops.Window:
         """Return the window with padding that is no zero now and then."""
-        if PAD_VALUE not in self.space.features:
+        if Feature.PAD_VALUE not in self.space.features:
             return window
         return replace(window, pad_value=self.pick(0, source[3], source[4]))
 
@@ -158,10 +158,10 @@ class RandomLayers:
 
     def _two_addends(self, step: Requant, reach: int) -> Requant:
         """Return the step, now and then with another addend below its turn, and mostly rising."""
-        if TWO_ADDENDS not in self.space.features or self.integer(0, 2) == 0:
+        if Feature.TWO_ADDENDS not in self.space.features or self.integer(0, 2) == 0:
             return step
         turn = self.pick(0, 0, self.integer(-reach // 4, reach // 4))
-        turn = turn if TURN in self.space.features else 0
+        turn = turn if Feature.TURN in self.space.features else 0
         less = [self.integer(0, step.div) for _ in step.add]
         negative = [add - difference for add, difference in zip(step.add, less, strict=True)]
         mul = step.mul if self.integer(0, 5) == 0 else tuple(abs(m) for m in step.mul)

@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from dory_core.binding import BoundKernel
 from dory_core.errors import DoesNotFit, NotSupported
-from dory_core.estimate.cache import pixel_by_pixel, waiting_cycles
+from dory_core.estimate.caches import pixel_by_pixel, waiting_cycles
 from dory_core.estimate.timeline import Event, LayerEstimate, PartTimeline, Traffic
 from dory_core.hardware import MemoryHierarchy
 from dory_core.ir import Layer, Linear

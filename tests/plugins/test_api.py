@@ -37,6 +37,36 @@ def imports_of_core(source: str) -> Iterator[str]:
             yield from (n.name for n in node.names if n.name.split(".")[0] == "dory_core")
 
 
+def is_group(name: str) -> bool:
+    """Whether a name of the namespace is a module with names of its own."""
+    return inspect.ismodule(getattr(api, name))
+
+
+def names_of(group: str) -> list[str]:
+    """Return the public names of a group: those that it lists, else the types it defines."""
+    module = getattr(api, group)
+    listed = getattr(module, "HOMES", None) or getattr(module, "__all__", None)
+    own = (n for n, v in vars(module).items() if getattr(v, "__module__", "") == module.__name__)
+    return sorted(listed or (name for name in own if not name.startswith("_")))
+
+
+def names_used_of_groups(source: str) -> Iterator[str]:
+    """Yield ``group.name`` for every name of a group that a Python source uses."""
+    tree = ast.parse(source)
+    imports = (n for n in ast.walk(tree) if isinstance(n, ast.ImportFrom))
+    imported = {
+        alias.asname or alias.name: alias.name
+        for node in imports
+        if node.module == "dory_core.api"
+        for alias in node.names
+        if is_group(alias.name)
+    }
+    for node in ast.walk(tree):
+        match node:
+            case ast.Attribute(value=ast.Name(id=name), attr=attribute) if name in imported:
+                yield f"{imported[name]}.{attribute}"
+
+
 def packages_of_ours(source: str) -> set[str]:
     """Return the packages of dory, core and plugins, that a Python source imports."""
     found = set()
@@ -62,6 +92,12 @@ def is_allowed(module: str, allowed: tuple[str, ...]) -> bool:
 def test_the_list_of_names_is_pinned() -> None:
     """A name that goes breaks plugins: raise API_VERSION; one that comes needs a reason."""
     assert sorted(api.HOMES) == sorted(NAMES.split())
+
+
+@pytest.mark.parametrize("group", sorted(name for name in api.HOMES if is_group(name)))
+def test_names_of_a_group_are_pinned(group: str) -> None:
+    assert group in GROUPS
+    assert names_of(group) == sorted(GROUPS[group].split())
 
 
 @pytest.mark.parametrize("name", sorted(api.HOMES))
@@ -125,6 +161,17 @@ def test_plugin_imports_the_public_names_alone(package: Path) -> None:
 
 
 @pytest.mark.parametrize("package", PACKAGES, ids=lambda path: path.name)
+def test_plugin_uses_the_pinned_names_of_groups_alone(package: Path) -> None:
+    public = {f"{group}.{name}" for group, names in GROUPS.items() for name in names.split()}
+    used = {
+        name
+        for path in package.parent.rglob("*.py")
+        for name in names_used_of_groups(path.read_text(encoding="utf-8"))
+    }
+    assert used <= public
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda path: path.name)
 def test_plugin_imports_no_other_plugin(package: Path) -> None:
     """Plugins depend on the core alone, those that read ONNX on ``dory_onnx``, too."""
     assert requirements_of(package) <= {"dory_core", "dory_onnx"}
@@ -159,14 +206,52 @@ def test_a_new_plugin_imports_the_public_names_alone(kind: str) -> None:
 
 
 NAMES = """
-Access Application ApplicationLayer ApplicationRun Array Cache CompiledNetwork Constraint
-Desktop DesktopRun DmaHal DoesNotFit DoryError FLOAT32 Frontend FrontendOptions FunctionCall
-Graph Kernel Layer LayerOutput LayerRanges LayerResult Layout Level Link MEAN_INSIDE Memory
-MemoryAccesses MemoryHierarchy NotSupported Number OperatingPoint Option OutputFile PAD_VALUE
-Pass Place Rejection Requant RunRequest RunResult Runner State StructValue TURN TWO_ADDENDS
-Target TargetContext Tensor Term Tile ToolMissing Traits UsageError VECTORS_OPTION
-VerificationFailed WeightBlock ceil_div check cli compile extent float_requant hookimpl
-image_vectors infer_layer infer_types load_arrays load_plugins maximum mean_requant minimum ops
-portable_kernels quoting read_plan reject_maximum reject_type requant requantisation run
-run_layer simulate storage_for tensor_bytes value_range window_access
+Application ApplicationLayer ApplicationRun Array CompiledNetwork Constraint DmaHal DoesNotFit
+DoryError Feature Frontend FrontendOptions FunctionCall Graph Kernel Layer Layout Level Link
+Memory MemoryHierarchy NotSupported Number OperatingPoint Option OutputFile Pass Place Rejection
+Requant State StructValue Target TargetContext Tensor Term Tile ToolMissing Traits UsageError
+VerificationFailed WeightBlock caches ceil_div check cli compile desktop geometry hookimpl
+load_arrays load_plugins maximum minimum ops portable_kernels quoting ranges read_plan
+reject_maximum reject_type requant requantisation run simulate
 """
+
+# The names of the groups: what is behind ``ranges`` in ``from dory_core.api import ranges``.
+GROUPS = {
+    "caches": """
+        Access Cache MemoryAccesses window_access
+    """,
+    "cli": """
+        BUDGET_NAMES CompileOptions Debug Frontend InputBits InputSigned Json L1 L2 L3 Network
+        Objective Plan Quiet Verbose budgets byte_size bytes_text console conversions_text
+        count_text cycles_text engines_text existing_file frontend_name new_table plan_only
+        print_json print_plan progress_bar read_timeline settings share_text target_settings
+        tile_text write_file
+    """,
+    "desktop": """
+        Desktop DesktopRun run_layer
+    """,
+    "geometry": """
+        Extent extent tensor_bytes
+    """,
+    "ops": """
+        Add ArgMax AvgPool Concat Conv ConvTranspose Linear LogSoftmax Lstm Lut MaxPool Maximum
+        Minimum Mul Op Pad Pairwise RealMean Reshape Resize Slice Softmax Transpose Window
+    """,
+    "quoting": """
+        LONGEST c_comment c_string html lines makefile markdown markdown_code path script shell
+        shortened visible visible_document
+    """,
+    "ranges": """
+        LayerRanges infer_layer infer_types storage_for value_range
+    """,
+    "requantisation": """
+        Narrow PairLine SignedStaircase Staircase Stairs cached_per_layer exact_addend_interval
+        float_requant integer_form mean_requant narrow narrow_32 narrow_clamped narrow_limbs
+        narrow_product pair_line_of reach search_steps signed_staircase staircase steps_of_sums
+        widest
+    """,
+    "simulate": """
+        Compiler LayerOutput LayerResult Recipe RunRequest RunResult Runner VECTORS_OPTION
+        build_program cache_dir cached_file find_compiler image_vectors run_process
+    """,
+}

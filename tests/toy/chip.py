@@ -22,9 +22,9 @@ from dory_core.api import (
     TargetContext,
     Term,
     Tile,
+    geometry,
     hookimpl,
     portable_kernels,
-    tensor_bytes,
 )
 from dory_core.plugins import Plugins
 from tests.toy import frontend
@@ -114,7 +114,7 @@ class ToyChip:
 
 def even_rows(layer: Layer, kernel: Kernel, tile: Tile, cores: int) -> list[Term]:
     """Prefer large tiles whose rows divide among the cores, and even numbers of channels."""
-    used = tensor_bytes(layer, tile) + kernel.weight_bytes(layer, tile)
+    used = geometry.tensor_bytes(layer, tile) + kernel.weight_bytes(layer, tile)
     return [
         Term("UTILISATION", 0.5, used),
         Term("EVEN_ROWS", 1e6, (tile.h - 1) % cores),

@@ -13,14 +13,11 @@ from dory_core.api import (
     Array,
     FrontendOptions,
     Graph,
-    LayerRanges,
     NotSupported,
     Tensor,
     UsageError,
-    infer_layer,
     ops,
-    storage_for,
-    value_range,
+    ranges,
 )
 from dory_onnx.arithmetic import ARITHMETIC, NARROW_TYPES, Step, data_input, is_narrow_cast
 from dory_onnx.chains import follow_chain, keeps_order
@@ -106,7 +103,7 @@ class _Import:
         self.inputs = _input_tensors(model, options)
         self.chw = {t.name: t.shape for t in self.inputs}
         self.tensors = {t.name: t for t in self.inputs}
-        self.ranges: list[LayerRanges] = []
+        self.ranges: list[ranges.LayerRanges] = []
         self.values = {
             value: _Value(t.name) for value, t in zip(model.inputs, self.inputs, strict=True)
         }
@@ -155,7 +152,7 @@ class _Import:
         self._append(layer)
 
     def _append(self, layer: ops.Op) -> None:
-        tensor, proven = infer_layer(layer, self.tensors)
+        tensor, proven = ranges.infer_layer(layer, self.tensors)
         self.tensors[layer.output] = tensor
         self.layers.append(layer)
         self.ranges.append(proven)
@@ -440,8 +437,8 @@ def _input_tensors(model: OnnxModel, options: FrontendOptions) -> tuple[Tensor, 
     bits, signed = options.input_bits, options.input_signed
     if not 1 <= bits <= 16:
         raise UsageError(f"an input of {bits} bits is not supported", "use 1 to 16 bits")
-    lo, hi = value_range(bits, signed)
-    storage, _ = storage_for(lo, hi)
+    lo, hi = ranges.value_range(bits, signed)
+    storage, _ = ranges.storage_for(lo, hi)
     tensors = []
     for position, (name, shape) in enumerate(model.inputs.items()):
         chw = chw_of(shape)

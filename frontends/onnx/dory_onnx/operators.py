@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.api import NotSupported, ops, value_range
+from dory_core.api import NotSupported, ops, ranges
 from dory_onnx.arithmetic import Step, integers
 from dory_onnx.marks import FLOAT_HINT
 from dory_onnx.model import EXPORT_HINT, Node, OnnxModel
@@ -185,7 +185,7 @@ def weights_of(
         if node.op == "MatMul" or not node.attributes.get("transB", 0):
             values = values.T
     lo, hi = int(values.min()), int(values.max())
-    low, high = value_range(bits, signed=True)
+    low, high = ranges.value_range(bits, signed=True)
     if lo < low or hi > high:
         name = "int8" if bits == 8 else f"signed {bits} bits"
         raise NotSupported(

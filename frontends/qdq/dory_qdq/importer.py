@@ -15,7 +15,7 @@ from types import MappingProxyType
 import numpy as np
 from dory_onnx import Node, OnnxModel, load
 
-from dory_core.api import FrontendOptions, Graph, NotSupported, infer_types
+from dory_core.api import FrontendOptions, Graph, NotSupported, ranges
 from dory_qdq.call import QUANTISE_HINT, Call
 from dory_qdq.forms import check_form
 from dory_qdq.network import Network, standard_axes
@@ -134,7 +134,7 @@ class _Import:
             )
         if self.heads:
             network.notes.append(f"host post-processing left out: {', '.join(self.heads)}")
-        graph = infer_types(
+        graph = ranges.infer_types(
             self.model.path.stem,
             tuple(network.tensors[name] for name in network.inputs),
             tuple(network.ops),

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dory_core.api import NotSupported, Tensor, infer_layer, ops
+from dory_core.api import NotSupported, Tensor, ops, ranges
 from dory_qdq.numerics import Integers, Quantisation
 from dory_qdq.values import Place, Shape
 
@@ -155,7 +155,7 @@ class Network:
         op = kind(
             index=position, name=label, inputs=tuple(inputs), output=name, tensor=tensor, **fields
         )
-        output, _ = infer_layer(op, self.tensors)
+        output, _ = ranges.infer_layer(op, self.tensors)
         self.ops.append(op)
         self.tensors[name] = output
         if y is not None:

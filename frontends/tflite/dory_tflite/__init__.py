@@ -13,7 +13,7 @@ from dory_core.api import hookimpl
 if TYPE_CHECKING:
     import typer
 
-    from dory_core.api import Desktop, Frontend, FrontendOptions, Graph
+    from dory_core.api import Frontend, FrontendOptions, Graph, desktop
 
 
 def _read(path: Path, options: FrontendOptions) -> Graph:
@@ -30,7 +30,7 @@ def _recognises(path: Path) -> bool:
         return False
 
 
-def _desktop(path: Path) -> Desktop:
+def _desktop(path: Path) -> desktop.Desktop:
     from dory_tflite.desktop import load_desktop
 
     return load_desktop(path)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.api import Desktop, DesktopRun, Graph, Layer, NotSupported, ToolMissing
+from dory_core.api import Graph, Layer, NotSupported, ToolMissing, desktop
 from dory_tflite.desktop_reasons import reason
 from dory_tflite.golden import computed_tensors
 from dory_tflite.importer import Imported, import_model
@@ -35,7 +35,7 @@ _OUTPUTS = 8  # slot of the field in the table of a subgraph
 _PACKAGE = "ai-edge-litert"
 
 
-def load_desktop(path: Path) -> Desktop:
+def load_desktop(path: Path) -> desktop.Desktop:
     """Return the interpreters of LiteRT with the network of a file.
 
     Raises: ToolMissing without ai-edge-litert, and what the import raises.
@@ -45,13 +45,13 @@ def load_desktop(path: Path) -> Desktop:
     data = path.read_bytes()
     version = _version()
 
-    def run(inputs: Mapping[str, Array]) -> list[DesktopRun]:
+    def run(inputs: Mapping[str, Array]) -> list[desktop.DesktopRun]:
         return [_run(name, data, model, imported, inputs) for name in INTERPRETERS]
 
     def explain(name: str, layer: Layer, operands: Sequence[Array], got: Array) -> str:
         return reason(INTERPRETERS[name], model.subgraphs[0], layer, operands, got)
 
-    return Desktop(f"{_PACKAGE} {version}", imported.graph, run, explain)
+    return desktop.Desktop(f"{_PACKAGE} {version}", imported.graph, run, explain)
 
 
 def _version() -> str:
@@ -70,7 +70,7 @@ def _version() -> str:
 
 def _run(
     name: str, data: bytes, model: Model, imported: Imported, inputs: Mapping[str, Array]
-) -> DesktopRun:
+) -> desktop.DesktopRun:
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
     given = file_inputs(model, imported.graph, inputs)
@@ -87,8 +87,8 @@ def _run(
         interpreter.invoke()
         found = given | {index: interpreter.get_tensor(index) for index in indices}
     except (RuntimeError, ValueError) as error:
-        return DesktopRun(name, {}, " ".join(str(error).split()))
-    return DesktopRun(name, _graph_tensors(model, imported, found))
+        return desktop.DesktopRun(name, {}, " ".join(str(error).split()))
+    return desktop.DesktopRun(name, _graph_tensors(model, imported, found))
 
 
 def file_inputs(model: Model, graph: Graph, inputs: Mapping[str, Array]) -> dict[int, Array]:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.api import Layer, Requant, run_layer
+from dory_core.api import Layer, Requant, desktop
 from dory_tflite.model import FileOperator, Subgraph
 
 Array = npt.NDArray[Any]
@@ -129,7 +129,7 @@ def _sums(
         return None
     bare = replace(layer, op=replace(layer.op, requants=()))
     return Sums(
-        run_layer(bare, tuple(operands)),
+        desktop.run_layer(bare, tuple(operands)),
         layer.op.requants[0],
         output.zero_points[0],
         (

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.api import Array, FrontendOptions, Graph, NotSupported, State, infer_types
+from dory_core.api import Array, FrontendOptions, Graph, NotSupported, State, ranges
 from dory_tflite.fixed_point import FactorError
 from dory_tflite.model import FileTensor, Model, Subgraph
 from dory_tflite.network import Bound, Network, Triple
@@ -147,7 +147,7 @@ def _finish(name: str, subgraph: Subgraph, network: Network) -> Imported:
         raise NotSupported(f"{name}: its output is its input")
     if not network.inputs or not network.ops:
         raise NotSupported(f"{name}: it holds no integer layer behind a network input")
-    graph = infer_types(
+    graph = ranges.infer_types(
         name,
         tuple(network.tensors[name] for name in (*network.inputs, *network.states)),
         tuple(network.ops),

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.api import NotSupported, State, Tensor, infer_layer, ops, storage_for
+from dory_core.api import NotSupported, State, Tensor, ops, ranges
 from dory_tflite.model import FileTensor, Subgraph
 
 Triple = tuple[int, int, int]
@@ -123,7 +123,7 @@ class Network:
         name = f"t{tensor.index}"
         if name in self.tensors:
             raise NotSupported(f"{tensor.label} is the state of two operators")
-        bits, signed = storage_for(*bounds)
+        bits, signed = ranges.storage_for(*bounds)
         scale, zero_point = tensor.scales[0], tensor.zero_points[0]
         self.tensors[name] = Tensor(name, *shape, *bounds, bits, signed, scale, zero_point)
         self.states.append(name)
@@ -292,7 +292,7 @@ class Network:
         op = kind(
             index=position, name=label, inputs=tuple(inputs), output=name, tensor=tensor, **fields
         )
-        output, _ = infer_layer(op, self.tensors)
+        output, _ = ranges.infer_layer(op, self.tensors)
         self.ops.append(op)
         self.tensors[name] = replace(output)
         return name

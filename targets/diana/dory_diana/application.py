@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dory_core.api import OutputFile, image_vectors
+from dory_core.api import OutputFile, simulate
 from dory_diana.options import adc_scale
 from dory_diana.runtime import driver_files, model_files
 
@@ -44,6 +44,6 @@ def application_files(ctx: TargetContext, app: Application) -> tuple[OutputFile,
     return (
         *files,
         *(OutputFile.from_package(_HERE / "board" / name, f"board/{name}") for name in _BOARD),
-        *image_vectors(app, "io", "board"),
+        *simulate.image_vectors(app, "io", "board"),
         OutputFile("Makefile", makefile),
     )

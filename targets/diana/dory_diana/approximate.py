@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dory_core.api import Array, Graph, Layer, Pass, Tensor, infer_types, ops
+from dory_core.api import Array, Graph, Layer, Pass, Tensor, ops, ranges
 from dory_diana.backend.forms import NO_ADC, NO_SHIFT
 from dory_diana.requant.common import steps_of
 from dory_diana.requant.nearest import Nearest, nearest_adc, nearest_shift
@@ -41,7 +41,9 @@ def approximate(graph: Graph, ctx: TargetContext) -> Graph:
         changed = _approximated(current.layer(position), ctx)
         if changed is not None:
             layers[position] = changed
-            current = infer_types(graph.name, inputs, tuple(layers), graph.outputs, graph.notes)
+            current = ranges.infer_types(
+                graph.name, inputs, tuple(layers), graph.outputs, graph.notes
+            )
     return current
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dory_core.api import Kernel, Layer, Term, Tile, tensor_bytes
+from dory_core.api import Kernel, Layer, Term, Tile, geometry
 
 # Weights after the DORY paper, section 4.2.2: alpha of the memory use, beta of the kernels' wishes.
 ALPHA = 0.5
@@ -35,7 +35,7 @@ def engine_terms(engine: str, tile: Tile) -> list[Term]:
 
 def terms(layer: Layer, kernel: Kernel, tile: Tile) -> list[Term]:
     """Return all terms; those of the engines for the border tile too."""
-    found = [Term("UTILISATION", ALPHA, tensor_bytes(layer, tile))]
+    found = [Term("UTILISATION", ALPHA, geometry.tensor_bytes(layer, tile))]
     found += engine_terms(kernel.engine, tile)
     if tile.last is not None:
         found += [

@@ -14,7 +14,7 @@ from dory_diana.requant.nearest import nearest_adc, nearest_shift
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dory_core.api import Graph, infer_types, ops, requant
+from dory_core.api import Graph, ops, ranges, requant
 from dory_core.testing import IMPORTED, PASSES, Plugins, Setup, reference, resolve_budgets
 from dory_core.testing import run_stages as run
 
@@ -35,7 +35,7 @@ def with_scale(graph: Graph, *muls: int, shift: int = 16) -> Graph:
         scaled = requant(mul, 1 << shift - 1, 1 << shift, step.lo, step.hi)
         layers[n] = replace(layers[n], requants=(*layers[n].requants[:-1], scaled))
     inputs = tuple(graph.tensors[name] for name in graph.inputs)
-    return infer_types(graph.name, inputs, tuple(layers), graph.outputs)
+    return ranges.infer_types(graph.name, inputs, tuple(layers), graph.outputs)
 
 
 def two_convolutions() -> Graph:
@@ -96,7 +96,7 @@ def test_a_ternary_layer_takes_the_array_that_is_nearer() -> None:
     assert isinstance(graph.ops[0], ops.Conv)
     fine = replace(graph.ops[0], requants=(requant(1237, 1 << 15, 1 << 16, *SEVEN),))
     inputs = tuple(graph.tensors[name] for name in graph.inputs)
-    graph = infer_types("net", inputs, (fine,), graph.outputs)
+    graph = ranges.infer_types("net", inputs, (fine,), graph.outputs)
     ctx = context(requant="approximate")
     assert engines(passed(graph, ctx), ctx) == ["digital"]
     analog = context(requant="approximate", engines="analog,host")

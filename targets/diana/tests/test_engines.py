@@ -14,7 +14,7 @@ from dory_diana.backend import candidates
 from dory_diana.backend.analog import AnalogConv, AnalogLinear
 from dory_diana.backend.digital import DigitalConv, DigitalDepthwise, DigitalLinear, DigitalSum
 
-from dory_core.api import Array, Layer, Requant, UsageError, extent, infer_types, ops, requant
+from dory_core.api import Array, Layer, Requant, UsageError, geometry, ops, ranges, requant
 from dory_core.testing import Plugins, make_tile
 from dory_core.testing.graphs import GraphBuilder, Range
 
@@ -48,7 +48,7 @@ def conv(
     graph = builder.graph()
     layer = replace(graph.ops[0], requants=requants)
     tensors = tuple(graph.tensors[name] for name in graph.inputs)
-    return infer_types("net", tensors, (layer,), (layer.output,)).layer(0)
+    return ranges.infer_types("net", tensors, (layer,), (layer.output,)).layer(0)
 
 
 def linear(
@@ -63,7 +63,7 @@ def linear(
     graph = builder.graph()
     layer = replace(graph.ops[0], requants=requants)
     tensors = tuple(graph.tensors[name] for name in graph.inputs)
-    return infer_types("net", tensors, (layer,), (layer.output,)).layer(0)
+    return ranges.infer_types("net", tensors, (layer,), (layer.output,)).layer(0)
 
 
 def ternary(**more: Any) -> Layer:
@@ -289,7 +289,7 @@ def test_analog_rows_of_a_tensor_follow_its_padded_pixels() -> None:
 )
 def test_the_digital_array_is_never_faster_than_its_multipliers(kernel: Any, layer: Layer) -> None:
     assert kernel.accepts(layer) is None
-    full = extent(layer)
+    full = geometry.extent(layer)
     cycles = kernel.cycles(layer, make_tile(layer, full.c_out, full.h, full.w))
     assert cycles * 256 >= layer.macs and cycles > 70
 

@@ -9,11 +9,10 @@ from dory_core.api import (
     Term,
     Tile,
     ceil_div,
-    extent,
+    geometry,
     maximum,
     minimum,
     ops,
-    tensor_bytes,
 )
 from dory_gap8.backend import LinearBytesKernel
 from dory_gap8.backend.block import BlockKernel
@@ -31,7 +30,7 @@ BLOCK_PIXELS = 4
 
 def utilisation(layer: Layer, kernel: Kernel, tile: Tile) -> Term:
     """Fill the memory: bytes of all tiles."""
-    used = tensor_bytes(layer, tile) + kernel.weight_bytes(layer, tile)
+    used = geometry.tensor_bytes(layer, tile) + kernel.weight_bytes(layer, tile)
     return Term("UTILISATION", ALPHA, used)
 
 
@@ -55,7 +54,7 @@ def kernel_terms(layer: Layer, kernel: Kernel, tile: Tile, cores: int) -> list[T
     if isinstance(kernel, UnpackingKernel):
         kernel = kernel.inner
     if isinstance(kernel, DepthwiseHwcKernel):
-        form, full = form_of(layer), extent(layer)
+        form, full = form_of(layer), geometry.extent(layer)
         along, walk = form.axes(tile.h, tile.w)
         shared = tile.c_out * ceil_div(along, STRIP)
         return [
@@ -68,9 +67,11 @@ def kernel_terms(layer: Layer, kernel: Kernel, tile: Tile, cores: int) -> list[T
         return [Term("PAR_BALANCE", BETA_BALANCE, (tile.c_out - 1) % cores)]
     if isinstance(kind, ops.Linear):
         unit = 4 * cores if isinstance(kernel, LinearBytesKernel) else 4
-        return [Term("MATMUL_CH", BETA_BALANCE, _whole(tile.c_out, unit, extent(layer).c_out))]
+        return [
+            Term("MATMUL_CH", BETA_BALANCE, _whole(tile.c_out, unit, geometry.extent(layer).c_out))
+        ]
     if isinstance(kernel, BlockKernel):
-        full = extent(layer)
+        full = geometry.extent(layer)
         pixels = _whole(tile.h * tile.w, BLOCK_PIXELS * cores, full.h * full.w)
         return [
             Term("PAR_BALANCE", BETA_BALANCE, pixels),
@@ -79,7 +80,7 @@ def kernel_terms(layer: Layer, kernel: Kernel, tile: Tile, cores: int) -> list[T
         ]
     terms = [Term("PAR_BALANCE", BETA_BALANCE, (tile.h - 1) % cores)]
     if not isinstance(kind, ops.Conv):
-        whole = tile.c_out == extent(layer).c_out
+        whole = tile.c_out == geometry.extent(layer).c_out
         terms.append(Term("WHOLE_PIXELS", BETA_BALANCE, cores * whole))
     if isinstance(kind, ops.Conv):
         terms += [

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
         Layer,
         MemoryHierarchy,
         OutputFile,
-        Runner,
         Target,
         TargetContext,
         Term,
         Tile,
+        simulate,
     )
 
 DORY_API = 1
@@ -69,7 +69,7 @@ def dory_application(ctx: TargetContext, application: Application) -> list[Outpu
 
 
 @hookimpl(target=NAME)
-def dory_runners() -> list[Runner]:
+def dory_runners() -> list[simulate.Runner]:
     """Return the runner that builds with the SDK and runs on its simulator."""
     from dory_gap8.runner import GVSOC_RUNNER
 

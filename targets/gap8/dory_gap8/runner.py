@@ -14,17 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from dory_core.api import (
-    LayerOutput,
-    LayerResult,
-    Runner,
-    RunRequest,
-    RunResult,
-    ToolMissing,
-    UsageError,
-    VerificationFailed,
-    simulate,
-)
+from dory_core.api import ToolMissing, UsageError, VerificationFailed, simulate
 
 RULES = "pmsis_rules.mk"
 _SHOWN_LINES = 20
@@ -54,7 +44,7 @@ class _Lines:
     differs: dict[int, tuple[int, int, int, int]] = field(default_factory=dict)
 
 
-def run_gvsoc(app_dir: Path, request: RunRequest) -> RunResult:
+def run_gvsoc(app_dir: Path, request: simulate.RunRequest) -> simulate.RunResult:
     """Build ``app_dir`` in a copy with the SDK, run it on GVSOC and read what it printed.
 
     Inputs replace the vectors of the copy. Raises ToolMissing without an SDK, UsageError for what
@@ -116,7 +106,7 @@ def read_lines(text: str) -> list[_Lines]:
     return runs
 
 
-def _result(layer: LayerOutput, lines: _Lines) -> LayerResult:
+def _result(layer: simulate.LayerOutput, lines: _Lines) -> simulate.LayerResult:
     cycles = lines.cycles.get(layer.index)
     if layer.index in lines.exact:
         return layer.reported(None, cycles)
@@ -140,7 +130,7 @@ def _require_sdk() -> None:
         raise ToolMissing("make is not installed", "the SDK needs it")
 
 
-def _replace_vectors(app: Path, request: RunRequest, inputs: Sequence[bytes]) -> None:
+def _replace_vectors(app: Path, request: simulate.RunRequest, inputs: Sequence[bytes]) -> None:
     folder = app / "vectors"
     (folder / "input.bin").write_bytes(b"".join(inputs))
     if request.starts:
@@ -166,7 +156,7 @@ def _make(app: Path, repeat: int, timeout_s: float) -> str:
     return simulate.run_process(["make", "run", *variables], app, timeout_s, "make run").stdout
 
 
-GVSOC_RUNNER = Runner(
+GVSOC_RUNNER = simulate.Runner(
     name="gvsoc",
     summary="the application built with the GreenWaves SDK, on its simulator GVSOC",
     run=run_gvsoc,

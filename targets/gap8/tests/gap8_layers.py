@@ -28,7 +28,7 @@ from dory_gap8.backend import (
 )
 from dory_gap8.backend.conv import group_channels
 
-from dory_core.api import PAD_VALUE, TURN, TWO_ADDENDS, Kernel, Layer
+from dory_core.api import Feature, Kernel, Layer
 from dory_core.testing import kernels
 from dory_core.testing.kernels import KernelCase
 from dory_core.testing.random_layers import LayerSpace, RandomLayers
@@ -47,9 +47,9 @@ SPACE = LayerSpace(
 BYTES = LayerSpace(
     inputs=(RANGES["u8"], RANGES["i8"]),
     outputs=((0, 255), (-128, 127), (-100, 90)),
-    features=frozenset({PAD_VALUE, TWO_ADDENDS, TURN}),
+    features=frozenset({Feature.PAD_VALUE, Feature.TWO_ADDENDS, Feature.TURN}),
 )
-TURNED = replace(SPACE, features=frozenset({PAD_VALUE, TWO_ADDENDS, TURN}))
+TURNED = replace(SPACE, features=frozenset({Feature.PAD_VALUE, Feature.TWO_ADDENDS, Feature.TURN}))
 
 
 def kernels_for(kind: str, cores: int = CORES) -> tuple[Kernel, ...]:

@@ -16,7 +16,7 @@ from dory_gap8.backend import (
 from dory_gap8.backend.add_bytes import GAP
 from dory_gap8.objective import kernel_terms
 
-from dory_core.api import Array, Kernel, Layer, Requant, extent, ops, requant
+from dory_core.api import Array, Kernel, Layer, Requant, geometry, ops, requant
 from dory_core.testing import make_tile
 from dory_core.testing.kernels import HostLibrary, KernelCase, alone, typed, whole_case
 
@@ -285,6 +285,6 @@ def test_a_wide_sum_with_a_rough_scale_is_left_to_the_general_kernel() -> None:
     ],
 )
 def test_cycles_meet_the_measured_tiles(kernel: Kernel, layer: Layer, measured: int) -> None:
-    full = extent(layer)
+    full = geometry.extent(layer)
     estimated = kernel.cycles(layer, make_tile(layer, full.c_out, full.h, full.w))
     assert estimated == pytest.approx(measured, rel=0.08)

@@ -20,7 +20,7 @@ from dory_core.api import (
     Term,
     Tile,
     UsageError,
-    extent,
+    geometry,
     ops,
     read_plan,
     requant,
@@ -304,7 +304,7 @@ def test_sizes_and_cycles_read_alike_as_integers_arrays_and_expressions(kind: st
     random = RandomLayers(SPACE, 11)
     for _ in range(5):
         layer = random.layer(kind)
-        full = extent(layer)
+        full = geometry.extent(layer)
         for kernel in kernels_for(kind):
             if kernel.accepts(layer) is not None:
                 continue

@@ -7,7 +7,7 @@ import pytest
 from dory_gap8.backend import AvgPoolKernel, LinearKernel
 from dory_gap8.backend.requant import EVEN, LIMBS, NARROW, STEPS, epilogue
 
-from dory_core.api import Array, Layer, Requant, float_requant, ops, requant
+from dory_core.api import Array, Layer, Requant, ops, requant, requantisation
 from dory_core.testing.kernels import HostLibrary, KernelCase, alone, typed, values_of
 
 
@@ -215,7 +215,7 @@ def even(
 ) -> Layer:
     """Return a layer with a step in binary32, with biases of its outputs."""
     single = [float(np.float32(scale)) for scale in scales]
-    step = float_requant(single, zero, *bounds)
+    step = requantisation.float_requant(single, zero, *bounds)
     return linear(step, weights=weights, bias=[17, -900, 0, 40], lo=-128, hi=127)
 
 
@@ -250,7 +250,10 @@ def test_ties_of_binary32_are_exact_at_every_accumulator() -> None:
 
 def test_wide_accumulators_in_binary32_are_refused() -> None:
     layer = linear(
-        float_requant([2.0**-14], 0, -128, 127), weights=np.full((4, 2000), 127), lo=0, hi=255
+        requantisation.float_requant([2.0**-14], 0, -128, 127),
+        weights=np.full((4, 2000), 127),
+        lo=0,
+        hi=255,
     )
     rejection = LinearKernel().accepts(layer)
     assert rejection is not None and "24 digits" in rejection.reason

@@ -18,12 +18,12 @@ import pytest
 from dory_core.api import (
     DoesNotFit,
     Graph,
-    RunResult,
     ToolMissing,
     UsageError,
     VerificationFailed,
     load_plugins,
     ops,
+    simulate,
 )
 from dory_core.testing import extract_layer, random_inputs, run_application
 from dory_core.testing.apps import build_app
@@ -47,7 +47,7 @@ def sdk_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RULES_DIR", str(SDK / "rules"))
 
 
-def run(app: Path, **options: object) -> RunResult:
+def run(app: Path, **options: object) -> simulate.RunResult:
     return run_application(app, plugins=load_plugins(), runner="gvsoc", **options)
 
 

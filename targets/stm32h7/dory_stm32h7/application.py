@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dory_core.api import OutputFile, image_vectors
+from dory_core.api import OutputFile, simulate
 from dory_stm32h7 import toolchain
 from dory_stm32h7.hardware import UNCACHED, in_place
 
@@ -155,7 +155,7 @@ def application_files(ctx: TargetContext, app: Application) -> tuple[OutputFile,
     return (
         *own,
         *(OutputFile.from_package(_HERE / "board" / name, f"board/{name}") for name in _BOARD),
-        *image_vectors(app, str(ctx.options.get("vectors", "io")), "board"),
+        *simulate.image_vectors(app, str(ctx.options.get("vectors", "io")), "board"),
         OutputFile("board/board.mk", text),
         OutputFile("Makefile", main),
     )

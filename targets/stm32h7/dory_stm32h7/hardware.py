@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from dory_core.api import (
-    VECTORS_OPTION,
-    Cache,
     Level,
     Link,
     Memory,
@@ -13,6 +11,8 @@ from dory_core.api import (
     Option,
     Target,
     TargetContext,
+    caches,
+    simulate,
 )
 from dory_stm32h7 import calibration
 
@@ -36,7 +36,7 @@ CODE_BYTES = 128 * 1024
 
 CACHE_LINE = 32
 # The L1 data cache of this core (data sheet DS12110; Cortex-M7 manual DDI 0489).
-DATA_CACHE = Cache(size_bytes=16 * 1024, ways=4, line_bytes=CACHE_LINE)
+DATA_CACHE = caches.Cache(size_bytes=16 * 1024, ways=4, line_bytes=CACHE_LINE)
 # Values of the option ``memory``: where kernels work.
 DTCM, D_CACHE, UNCACHED = "dtcm", "dcache", "uncached"
 # SMLAD multiplies two pairs and adds the products; one per cycle.
@@ -92,7 +92,7 @@ TARGET = Target(
             "of your own",
             ("application", "library"),
         ),
-        VECTORS_OPTION,
+        simulate.VECTORS_OPTION,
     ),
     operating_points=(VOS0, VOS1),
 )

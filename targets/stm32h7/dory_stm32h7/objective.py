@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dory_core.api import Kernel, Layer, Term, Tile, ops, tensor_bytes
+from dory_core.api import Kernel, Layer, Term, Tile, geometry, ops
 
 # Weights after the DORY paper, section 4.2.2: alpha of the memory use, beta of the kernels' wishes.
 ALPHA = 0.5
@@ -35,7 +35,7 @@ def kernel_terms(layer: Layer, tile: Tile) -> list[Term]:
 
 def terms(layer: Layer, kernel: Kernel, tile: Tile) -> list[Term]:
     """Return all terms; those of the kernels for the border tile too."""
-    used = tensor_bytes(layer, tile) + kernel.weight_bytes(layer, tile)
+    used = geometry.tensor_bytes(layer, tile) + kernel.weight_bytes(layer, tile)
     found = [Term("UTILISATION", ALPHA, used), *kernel_terms(layer, tile)]
     if tile.last is not None:
         found += [

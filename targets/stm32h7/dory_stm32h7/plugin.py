@@ -15,11 +15,11 @@ if TYPE_CHECKING:
         Layer,
         MemoryHierarchy,
         OutputFile,
-        Runner,
         Target,
         TargetContext,
         Term,
         Tile,
+        simulate,
     )
 
 DORY_API = 1
@@ -67,7 +67,7 @@ def dory_dma_hal(ctx: TargetContext) -> DmaHal:
 
 
 @hookimpl(target=NAME)
-def dory_runners(ctx: TargetContext) -> list[Runner]:
+def dory_runners(ctx: TargetContext) -> list[simulate.Runner]:
     """Return the emulated chip."""
     from dory_stm32h7.runners import runners
 

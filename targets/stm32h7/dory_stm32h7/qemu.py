@@ -12,14 +12,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from dory_core.api import (
-    RunRequest,
-    RunResult,
-    ToolMissing,
-    UsageError,
-    VerificationFailed,
-    simulate,
-)
+from dory_core.api import ToolMissing, UsageError, VerificationFailed, simulate
 
 NAME = "qemu"
 PROGRAM = "qemu-system-arm"
@@ -34,7 +27,7 @@ _TIMEOUT_S = 600.0
 _OUTPUT = 0xFFFF_FFFF
 
 
-def run_qemu(app_dir: Path, request: RunRequest) -> RunResult:
+def run_qemu(app_dir: Path, request: simulate.RunRequest) -> simulate.RunResult:
     """Build the application for QEMU's board, execute it and compare every layer.
 
     Raises UsageError for an application that needs the MDMA, ToolMissing without QEMU,

@@ -6,11 +6,11 @@ import importlib.util
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dory_core.api import Runner, RunRequest, ToolMissing
+from dory_core.api import ToolMissing, simulate
 from dory_stm32h7.toolchain import has_toolchain
 
 if TYPE_CHECKING:
-    from dory_core.api import RunResult, TargetContext
+    from dory_core.api import TargetContext, simulate
 
 
 def has_emulator() -> bool:
@@ -18,7 +18,7 @@ def has_emulator() -> bool:
     return importlib.util.find_spec("unicorn") is not None
 
 
-def _cortex_m7(app_dir: Path, request: RunRequest) -> RunResult:
+def _cortex_m7(app_dir: Path, request: simulate.RunRequest) -> simulate.RunResult:
     if not has_emulator():
         raise ToolMissing(
             "the emulator of the Cortex-M7 is missing (Python package unicorn)",
@@ -29,13 +29,13 @@ def _cortex_m7(app_dir: Path, request: RunRequest) -> RunResult:
     return run_cortex_m7(app_dir, request)
 
 
-def _qemu(app_dir: Path, request: RunRequest) -> RunResult:
+def _qemu(app_dir: Path, request: simulate.RunRequest) -> simulate.RunResult:
     from dory_stm32h7.qemu import run_qemu
 
     return run_qemu(app_dir, request)
 
 
-def runners(ctx: TargetContext) -> list[Runner]:
+def runners(ctx: TargetContext) -> list[simulate.Runner]:
     """Return the emulated chip, preferred when its tools are installed, and QEMU."""
     has_main = ctx.options.get("form") != "library"
     missing = "" if has_main else "an application of form library has no image"
@@ -43,12 +43,14 @@ def runners(ctx: TargetContext) -> list[Runner]:
         what = "arm-none-eabi-gcc or ziglang" if has_emulator() else "the Python package unicorn"
         missing = f"{what} is not installed (pip install 'dory-stm32h7[emulator]')"
     return [
-        Runner(
+        simulate.Runner(
             "cortex-m7",
             "the image for the chip on an emulated STM32H743 that insists on the MDMA's rules",
             _cortex_m7,
             preferred=not missing,
             missing=missing,
         ),
-        Runner("qemu", "the same C on the Cortex-M7 board of QEMU, copies instead of MDMA", _qemu),
+        simulate.Runner(
+            "qemu", "the same C on the Cortex-M7 board of QEMU, copies instead of MDMA", _qemu
+        ),
     ]

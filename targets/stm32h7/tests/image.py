@@ -10,7 +10,7 @@ from dory_stm32h7.emulator.runner import Session
 from dory_stm32h7.runners import has_emulator
 from dory_stm32h7.toolchain import has_toolchain
 
-from dory_core.api import LayerOutput, RunRequest, RunResult, read_plan
+from dory_core.api import read_plan, simulate
 from dory_core.testing import CompileResult, Plugins, read_graph, run_application
 from tests.compiled import compiled as compile_for
 
@@ -64,13 +64,15 @@ def session(directory: Path, inputs: int = 1) -> Session:
     plan = read_plan(directory)
     graph = read_graph(directory)
     layers = [
-        LayerOutput(n["index"], n["name"], graph.tensors[n["output"]["name"]])
+        simulate.LayerOutput(n["index"], n["name"], graph.tensors[n["output"]["name"]])
         for n in plan["layers"]
     ]
-    return Session(directory, RunRequest(layers, [{}] * inputs))
+    return Session(directory, simulate.RunRequest(layers, [{}] * inputs))
 
 
-def run_image(directory: Path, plugins: Plugins, repeat: int = 2, seed: int = 1) -> RunResult:
+def run_image(
+    directory: Path, plugins: Plugins, repeat: int = 2, seed: int = 1
+) -> simulate.RunResult:
     """Run the image; asserts that every element of every layer is exact, in every repetition."""
     result = run_application(directory, plugins=plugins, runner=RUNNER, repeat=repeat, seed=seed)
     wrong = result.first_difference

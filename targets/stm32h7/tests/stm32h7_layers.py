@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from dory_stm32h7.backend import builtin_kernels
 
-from dory_core.api import PAD_VALUE, TURN, TWO_ADDENDS
+from dory_core.api import Feature
 from dory_core.testing.kernels import KernelCase, make_case, takes
 from dory_core.testing.random_layers import LayerSpace, RandomLayers
 
@@ -17,7 +17,7 @@ SPACE = LayerSpace(
 )
 
 
-TURNED = replace(SPACE, features=frozenset({PAD_VALUE, TWO_ADDENDS, TURN}))
+TURNED = replace(SPACE, features=frozenset({Feature.PAD_VALUE, Feature.TWO_ADDENDS, Feature.TURN}))
 
 
 def cases_of(

@@ -11,7 +11,7 @@ from dory_stm32h7.emulator.system import D_CACHE_SIZE
 from dory_stm32h7.hardware import DATA_CACHE
 from image import require_emulator, session
 
-from dory_core.api import extent, load_plugins, ops
+from dory_core.api import geometry, load_plugins, ops
 from dory_core.testing import Plugins, make_tile, missed_lines
 from dory_core.testing.apps import build_app
 from dory_core.testing.graphs import GraphBuilder
@@ -92,7 +92,7 @@ def test_accesses_and_filled_lines_are_near_the_counts(
     candidates = plugins.kernels(plugins.context("stm32h7", settings), step.layer)
     kernel = next(k for k in candidates if k.name == step.kernel.name)
     assert kernel.name.startswith("dory_stm32h7_")
-    full = extent(step.layer)
+    full = geometry.extent(step.layer)
     tile = make_tile(step.layer, full.c_out, full.h, full.w, full.c_in)
     found = counted(directory)
     accesses = kernel.accesses(step.layer, tile, DATA_CACHE.line_bytes)

@@ -17,16 +17,7 @@ from dory_stm32h7.backend.linear import LinearKernel
 from dory_stm32h7.backend.pool import AvgPoolKernel, MaxPoolKernel
 from stm32h7_layers import cases_of, turned_cases
 
-from dory_core.api import (
-    Array,
-    Kernel,
-    Layer,
-    Requant,
-    float_requant,
-    ops,
-    requant,
-    requantisation,
-)
+from dory_core.api import Array, Kernel, Layer, Requant, ops, requant, requantisation
 from dory_core.testing import KernelConformance, make_tile, reference
 from dory_core.testing.kernels import HostLibrary, alone, typed, whole_case
 from dory_core.testing.random_layers import KINDS
@@ -78,7 +69,9 @@ EVENS = {
 def test_steps_in_binary32_are_exact_on_this_machine_and_the_chip(name: str) -> None:
     scales, zero, bounds = EVENS[name]
     random = np.random.default_rng(7)
-    step = float_requant([float(np.float32(scale)) for scale in scales], zero, *bounds)
+    step = requantisation.float_requant(
+        [float(np.float32(scale)) for scale in scales], zero, *bounds
+    )
     weights = random.integers(-127, 128, (4, 16)) // np.array([[16], [8], [2], [1]])
     bias = Array(np.array([17, -900, 0, 40]))
     linear = alone(ops.Linear, weights=Array(weights), bias=bias, requants=(step,))

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from dory_core.api import Requant, float_requant, ops, requant, requantisation
+from dory_core.api import Requant, ops, requant, requantisation
 from dory_qdq.call import Call
 from dory_qdq.network import Axes
 from dory_qdq.numerics import Integers, Quantisation, dequantise, products, quantise_to, sums
@@ -188,7 +188,7 @@ def _near_steps(
     for near in _NEAR_SCALES:
         factor = float(np.int32(bits + near).view(np.float32))
         try:
-            yield float_requant([factor], y.zero_point, *clip, turn)
+            yield requantisation.float_requant([factor], y.zero_point, *clip, turn)
         except ValueError:
             return
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from dory_onnx import window_of
 
-from dory_core.api import Array, Requant, float_requant, ops
+from dory_core.api import Array, Requant, ops, requantisation
 from dory_qdq.call import QUANTISE_HINT, Call
 from dory_qdq.network import standard_axes
 from dory_qdq.numerics import Floats, Integers, product_scales, single
@@ -186,7 +186,9 @@ def scaled(
 ) -> Requant:
     """Return the step by factors in binary32; raises NotSupported when there is none."""
     try:
-        return float_requant([float(f) for f in factors.reshape(-1)], zero, *bounds, turn)
+        return requantisation.float_requant(
+            [float(f) for f in factors.reshape(-1)], zero, *bounds, turn
+        )
     except ValueError as error:
         raise call.error(
             f"the scales of its tensors give a factor that binary32 does not hold ({error})",

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dory_core.api import Array, mean_requant, ops, requant
+from dory_core.api import Array, ops, requant, requantisation
 from dory_tflite.fixed_point import quantize_multiplier
 from dory_tflite.network import MOST_PIXELS, Bound, canonical_shape
 from dory_tflite.node import Constraint, Node, Operator
@@ -45,7 +45,7 @@ def _average(node: Node) -> None:
             ops.AvgPool, node.output(), name, window=window, counts_padding=False, requants=(step,)
         )
         return
-    step = mean_requant(window.taps, *bounds)
+    step = requantisation.mean_requant(window.taps, *bounds)
     node.emit(ops.AvgPool, node.output(), name, window=window, requants=(step,))
 
 

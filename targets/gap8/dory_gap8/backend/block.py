@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dory_core.api import (
-    PAD_VALUE,
+    Feature,
     FunctionCall,
     Layer,
     Number,
@@ -510,7 +510,7 @@ class GatherKernel(BlockKernel):
     """Any dense filter on pixels that are no words: four columns per core are gathered."""
 
     kind = "gather"
-    features = BlockKernel.features | {PAD_VALUE}
+    features = BlockKernel.features | {Feature.PAD_VALUE}
     title = "convolution, inputs gathered"
 
     def _reject_channels(self, layer: Layer) -> Rejection | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.api import Constraint, FunctionCall, Layer, Number, Rejection, extent, ops
+from dory_core.api import Constraint, FunctionCall, Layer, Number, Rejection, geometry, ops
 from dory_gap8 import calibration as cal
 from dory_gap8.backend.dense import DenseKernel, reject_weighted, weighted_epilogue
 from dory_gap8.backend.instance import call_text
@@ -171,7 +171,7 @@ class ConvKernel(ConvolutionKernel):
             return (Constraint(tile.c_out % group == 0, whole),)
         if self.partial or layer.inputs[0].channels == 1:
             return ()
-        full = extent(layer)
+        full = geometry.extent(layer)
         channels = min(cal.LEAST_CHANNELS, full.c_out)
         pixels = min(self.cores, full.h * full.w)
         return (

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dory_core.api import (
-    PAD_VALUE,
+    Feature,
     FunctionCall,
     Layer,
     Number,
@@ -184,7 +184,7 @@ class DepthwiseHwcKernel(ClusterKernel):
     """
 
     name = "dory_gap8_depthwise_hwc"
-    features = ClusterKernel.features | {PAD_VALUE}
+    features = ClusterKernel.features | {Feature.PAD_VALUE}
     summary = "depthwise convolution, channels last"
 
     def accepts(self, layer: Layer) -> Rejection | None:

@@ -8,9 +8,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 
 from dory_core.api import (
-    FLOAT32,
-    TURN,
-    TWO_ADDENDS,
+    Feature,
     FunctionCall,
     Kernel,
     Layer,
@@ -68,7 +66,7 @@ _ARGUMENTS = {
 class ClusterKernel(Kernel):
     """A kernel that is an instance of a template. cores: cores that share a tile."""
 
-    features = frozenset({FLOAT32, TWO_ADDENDS, TURN})
+    features = frozenset({Feature.FLOAT32, Feature.TWO_ADDENDS, Feature.TURN})
     cores: int = 8
 
     def headers(self, layer: Layer) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from dory_core.api import (
     Traits,
     WeightBlock,
     ceil_div,
-    extent,
+    geometry,
     ops,
 )
 from dory_gap8.pulp_nn import cycles as cost
@@ -264,7 +264,7 @@ class UpstreamDepthwise(WeightedKernel):
         least = ceil_div(window.pads[1], window.strides[1]) + window.pads[3] + 1
         reason = "depthwise kernels of PULP-NN need the full width of the image in one tile"
         return (
-            Constraint(tile.w == extent(layer).w, reason),
+            Constraint(tile.w == geometry.extent(layer).w, reason),
             Constraint(tile.w >= least, "and a pixel between left and right border"),
         )
 
@@ -313,13 +313,13 @@ class UpstreamLinear(WeightedKernel):
         """8 bits everywhere."""
         if not isinstance(layer.op, ops.Linear):
             return Rejection("it computes fully connected layers only")
-        if extent(layer).c_in > U16_MAX:
+        if geometry.extent(layer).c_in > U16_MAX:
             return Rejection("PULP-NN counts inputs in 16 bits")
         return self.judge_convolution(layer)
 
     def row(self, layer: Layer) -> int:
         """All inputs."""
-        return extent(layer).c_in
+        return geometry.extent(layer).c_in
 
     def cycles(self, layer: Layer, tile: Tile) -> Number:
         """Cycles of the core with the most outputs."""
@@ -355,7 +355,7 @@ class UpstreamLinear32(UpstreamLinear):
             return Rejection("it computes fully connected layers only")
         if layer.op.requants:
             return Rejection("it has no requantisation")
-        if extent(layer).c_in > U16_MAX:
+        if geometry.extent(layer).c_in > U16_MAX:
             return Rejection("PULP-NN counts inputs in 16 bits")
         return first(reject_u8(layer.inputs[0], "input"), reject_weights(layer))
 

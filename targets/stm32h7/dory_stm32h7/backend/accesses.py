@@ -6,12 +6,12 @@ copies of the input are scratch memory, in DTCM.
 
 from __future__ import annotations
 
-from dory_core.api import Access, Layer, Tile, ceil_div, window_access
+from dory_core.api import Layer, Tile, caches, ceil_div
 
 
 def columns(
     layer: Layer, tile: Tile, weight_bytes: int, parameter_words: int, word: int
-) -> tuple[Access, ...]:
+) -> tuple[caches.Access, ...]:
     """A convolution that lays out the columns of two pixels, then goes through all weights.
 
     weight_bytes: of the whole block. parameter_words: of one output channel. word: bytes of a load
@@ -27,14 +27,16 @@ def columns(
     elements = ceil_div(fan_in, 4) * 4
     weight_words = weight_bytes // 4 - tile.c_out * parameter_words
     return (
-        window_access(layer, tile, pixels * groups * column // word, step),
-        Access(
+        caches.window_access(layer, tile, pixels * groups * column // word, step),
+        caches.Access(
             "w",
             pairs * (weight_words + tile.c_out * parameter_words),
             weight_bytes,
             (((pairs - 1) * weight_bytes, step),),
         ),
-        Access("scratch", pixels * groups * elements // 2 + pairs * weight_words * 2, 4 * elements),
+        caches.Access(
+            "scratch", pixels * groups * elements // 2 + pairs * weight_words * 2, 4 * elements
+        ),
         _stores(layer, tile),
     )
 
@@ -46,7 +48,7 @@ def channel_blocks(
     parameter_words: int,
     line_bytes: int,
     loads: tuple[int, int] | None = None,
-) -> tuple[Access, ...]:
+) -> tuple[caches.Access, ...]:
     """A depthwise convolution that goes through the whole image for every four channels.
 
     loads: of inputs and of constants, where they are not taken pixel by pixel.
@@ -69,20 +71,22 @@ def channel_blocks(
         blocks * pixels * (taps + 4 * parameter_words),
     )
     return (
-        Access(
+        caches.Access(
             "x",
             inputs,
             x_bytes,
             ((again_x, image), (blocks * max(window - x_pass, 0), rows)),
         ),
-        Access("w", constants, weight_bytes),
-        Access("y", pixels * tile.c_out, y_bytes, ((max(blocks * y_pass - y_bytes, 0), image),)),
+        caches.Access("w", constants, weight_bytes),
+        caches.Access(
+            "y", pixels * tile.c_out, y_bytes, ((max(blocks * y_pass - y_bytes, 0), image),)
+        ),
     )
 
 
 def pixels_first(
     layer: Layer, tile: Tile, weight_bytes: int = 0, copied_bytes: int = 0, word: int = 1
-) -> tuple[Access, ...]:
+) -> tuple[caches.Access, ...]:
     """A depthwise convolution or a pool that computes all channels of a pixel, four at a time.
 
     copied_bytes: of a copy of the input that it reads instead, 0 for none. word: outputs that are
@@ -91,18 +95,20 @@ def pixels_first(
     taps, pixels = layer.window.taps, tile.h * tile.w
     words = ceil_div(tile.c_out, 4)
     step = weight_bytes + (taps + 1) * tile.c_out
-    reads = window_access(layer, tile, pixels * taps * words, step)
+    reads = caches.window_access(layer, tile, pixels * taps * words, step)
     found = [*copied(reads, copied_bytes), _stores(layer, tile, word)]
     if weight_bytes:
         # Parameters beside the taps: multiplier, addend, bias.
         count = pixels * (taps * words + 3 * tile.c_out)
-        found.append(Access("w", count, weight_bytes, (((pixels - 1) * weight_bytes, step),)))
+        found.append(
+            caches.Access("w", count, weight_bytes, (((pixels - 1) * weight_bytes, step),))
+        )
     return tuple(found)
 
 
 def rows_first(
     layer: Layer, tile: Tile, weight_bytes: int, copied_bytes: int, line_bytes: int
-) -> tuple[Access, ...]:
+) -> tuple[caches.Access, ...]:
     """A product of matrices that goes through all pixels for every two rows of weights.
 
     copied_bytes: of a copy of the input that it reads instead, 0 for none. A line of the output
@@ -113,42 +119,42 @@ def rows_first(
     y_bytes = pixels * tile.c_out * layer.output.bits // 8
     y_pass = min(y_bytes, pixels * line_bytes)
     distance = y_pass + (0 if copied_bytes else x_bytes)
-    reads = Access("x", pairs * x_bytes // 4, x_bytes, (((pairs - 1) * x_bytes, distance),))
+    reads = caches.Access("x", pairs * x_bytes // 4, x_bytes, (((pairs - 1) * x_bytes, distance),))
     products = pairs * ceil_div(pixels, 2) * tile.c_in // 2
     return (
         *copied(reads, copied_bytes),
-        Access("w", products + pairs * 2 * tile.c_in, weight_bytes),
-        Access("y", outputs, y_bytes, ((max(pairs * y_pass - y_bytes, 0), distance),)),
+        caches.Access("w", products + pairs * 2 * tile.c_in, weight_bytes),
+        caches.Access("y", outputs, y_bytes, ((max(pairs * y_pass - y_bytes, 0), distance),)),
     )
 
 
 def fully_connected(
     layer: Layer, tile: Tile, weight_bytes: int, together: int
-) -> tuple[Access, ...]:
+) -> tuple[caches.Access, ...]:
     """A fully connected layer whose inputs are loaded once for so many outputs together."""
     x = layer.inputs[0]
     blocks = ceil_div(tile.c_out, together)
     distance = x.size_bytes + weight_bytes // blocks
     again = ((blocks - 1) * x.size_bytes, distance)
     return (
-        Access("x", blocks * ceil_div(x.size_bytes, 4), x.size_bytes, (again,)),
-        Access("w", weight_bytes // 4, weight_bytes),
+        caches.Access("x", blocks * ceil_div(x.size_bytes, 4), x.size_bytes, (again,)),
+        caches.Access("w", weight_bytes // 4, weight_bytes),
         _stores(layer, tile),
     )
 
 
-def copied(reads: Access, copied_bytes: int) -> tuple[Access, ...]:
+def copied(reads: caches.Access, copied_bytes: int) -> tuple[caches.Access, ...]:
     """Return the reads of a tensor, or those of its copy in scratch memory and the copying."""
     if not copied_bytes:
         return (reads,)
     words = ceil_div(copied_bytes, 4)
     return (
-        Access("x", words, reads.bytes),
-        Access("scratch", reads.count + words, copied_bytes),
+        caches.Access("x", words, reads.bytes),
+        caches.Access("scratch", reads.count + words, copied_bytes),
     )
 
 
-def _stores(layer: Layer, tile: Tile, word: int = 1) -> Access:
+def _stores(layer: Layer, tile: Tile, word: int = 1) -> caches.Access:
     pixels = tile.h * tile.w
     stores = ceil_div(pixels * tile.c_out, word)
-    return Access("y", stores, pixels * tile.c_out * layer.output.bits // 8)
+    return caches.Access("y", stores, pixels * tile.c_out * layer.output.bits // 8)

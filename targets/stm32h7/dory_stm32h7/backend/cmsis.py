@@ -12,16 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from dory_core.api import (
-    PAD_VALUE,
-    TWO_ADDENDS,
-    Access,
+    Feature,
     Kernel,
     Layer,
-    MemoryAccesses,
     Number,
     Rejection,
     Tile,
     WeightBlock,
+    caches,
     ceil_div,
     ops,
     reject_maximum,
@@ -45,12 +43,12 @@ from dory_stm32h7.backend.cmsis_parameters import (
 )
 
 
-class CmsisConv(WeightedCmsisKernel, MemoryAccesses):
+class CmsisConv(WeightedCmsisKernel, caches.MemoryAccesses):
     """Convolution with any filter and groups."""
 
     name = function = "arm_convolve_s8"
     summary = "CMSIS-NN: convolution"
-    features = frozenset({PAD_VALUE})
+    features = frozenset({Feature.PAD_VALUE})
     hundredths = costs.CMSIS_CONV
 
     def accepts(self, layer: Layer) -> Rejection | None:
@@ -70,7 +68,7 @@ class CmsisConv(WeightedCmsisKernel, MemoryAccesses):
         """The same with the channels of the tile."""
         return f"({taps_of(layer)} * $x_c + 3) / 4 * 16"
 
-    def accesses(self, layer: Layer, tile: Tile, line_bytes: int) -> tuple[Access, ...]:
+    def accesses(self, layer: Layer, tile: Tile, line_bytes: int) -> tuple[caches.Access, ...]:
         """Columns of two pixels, then all weights; columns are copies of rows of channels."""
         weights = int(self.weight_bytes(layer, tile))
         x, *others = columns(layer, tile, weights, 3, 4)
@@ -84,7 +82,7 @@ class CmsisConv(WeightedCmsisKernel, MemoryAccesses):
         return super().instructions(layer, tile) + tile.h * tile.w * groups * column
 
 
-class CmsisPointwise(WeightedCmsisKernel, MemoryAccesses):
+class CmsisPointwise(WeightedCmsisKernel, caches.MemoryAccesses):
     """1x1 convolution; the copy of the input leaves out pixels that strides skip."""
 
     name = function = "arm_convolve_1x1_s8_fast"
@@ -106,7 +104,7 @@ class CmsisPointwise(WeightedCmsisKernel, MemoryAccesses):
             return tile.h * tile.w * tile.c_in
         return super().copied_bytes(layer, tile)
 
-    def accesses(self, layer: Layer, tile: Tile, line_bytes: int) -> tuple[Access, ...]:
+    def accesses(self, layer: Layer, tile: Tile, line_bytes: int) -> tuple[caches.Access, ...]:
         """All pixels for every two output channels."""
         weights, copies = self.weight_bytes(layer, tile), self.copied_bytes(layer, tile)
         return rows_first(layer, tile, int(weights), int(copies), line_bytes)
@@ -120,8 +118,8 @@ class CmsisPointwise(WeightedCmsisKernel, MemoryAccesses):
         return isinstance(conv, ops.Conv) and conv.window.strides != (1, 1)
 
 
-class _Depthwise(WeightedCmsisKernel, MemoryAccesses):
-    features = frozenset({PAD_VALUE})
+class _Depthwise(WeightedCmsisKernel, caches.MemoryAccesses):
+    features = frozenset({Feature.PAD_VALUE})
 
     def accepts(self, layer: Layer) -> Rejection | None:
         """One filter per channel, no dilation."""
@@ -138,7 +136,7 @@ class _Depthwise(WeightedCmsisKernel, MemoryAccesses):
         """Return why the window is not possible."""
         return None
 
-    def accesses(self, layer: Layer, tile: Tile, line_bytes: int) -> tuple[Access, ...]:
+    def accesses(self, layer: Layer, tile: Tile, line_bytes: int) -> tuple[caches.Access, ...]:
         """All channels of a pixel."""
         weights, copies = self.weight_bytes(layer, tile), self.copied_bytes(layer, tile)
         return pixels_first(layer, tile, int(weights), int(copies))
@@ -180,7 +178,7 @@ class CmsisDepthwise(_Depthwise):
         return f"{2 * taps_of(layer)} * $x_c"
 
 
-class CmsisLinear(WeightedCmsisKernel, MemoryAccesses):
+class CmsisLinear(WeightedCmsisKernel, caches.MemoryAccesses):
     """Fully connected layer."""
 
     name = function = "arm_fully_connected_per_channel_s8"
@@ -193,12 +191,12 @@ class CmsisLinear(WeightedCmsisKernel, MemoryAccesses):
             return Rejection("it computes fully connected layers only")
         return self.reject(layer)
 
-    def accesses(self, layer: Layer, tile: Tile, line_bytes: int) -> tuple[Access, ...]:
+    def accesses(self, layer: Layer, tile: Tile, line_bytes: int) -> tuple[caches.Access, ...]:
         """All inputs for every output."""
         return fully_connected(layer, tile, int(self.weight_bytes(layer, tile)), 1)
 
 
-class CmsisLogits(CmsisKernel, MemoryAccesses):
+class CmsisLogits(CmsisKernel, caches.MemoryAccesses):
     """Fully connected layer with 32-bit outputs."""
 
     name = function = "arm_nn_mat_mult_nt_t_s8_s32"
@@ -221,7 +219,7 @@ class CmsisLogits(CmsisKernel, MemoryAccesses):
         """The bias alone."""
         return find_parameters(layer)
 
-    def accesses(self, layer: Layer, tile: Tile, line_bytes: int) -> tuple[Access, ...]:
+    def accesses(self, layer: Layer, tile: Tile, line_bytes: int) -> tuple[caches.Access, ...]:
         """All inputs for every output."""
         return fully_connected(layer, tile, int(self.weight_bytes(layer, tile)), 1)
 
@@ -232,7 +230,7 @@ class CmsisLogits(CmsisKernel, MemoryAccesses):
         return self.copy_instructions(layer, tile) + tile.c_out * each
 
 
-class CmsisMaxPool(CmsisKernel, MemoryAccesses):
+class CmsisMaxPool(CmsisKernel, caches.MemoryAccesses):
     """Maximum pooling."""
 
     name = function = "arm_max_pool_s8"
@@ -260,7 +258,7 @@ class CmsisMaxPool(CmsisKernel, MemoryAccesses):
         """No constants."""
         return None
 
-    def accesses(self, layer: Layer, tile: Tile, line_bytes: int) -> tuple[Access, ...]:
+    def accesses(self, layer: Layer, tile: Tile, line_bytes: int) -> tuple[caches.Access, ...]:
         """All channels of a pixel."""
         return pixels_first(layer, tile, copied_bytes=int(self.copied_bytes(layer, tile)))
 
@@ -274,7 +272,7 @@ class _Native(WeightedCmsisKernel):
     """The library as it is: its requantisation is that of TensorFlow Lite Micro."""
 
     native = True
-    features = frozenset({PAD_VALUE, TWO_ADDENDS})
+    features = frozenset({Feature.PAD_VALUE, Feature.TWO_ADDENDS})
 
 
 class NativePointwise(_Native, CmsisPointwise):

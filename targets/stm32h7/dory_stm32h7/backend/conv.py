@@ -5,16 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from dory_core.api import (
-    PAD_VALUE,
-    Access,
+    Feature,
     FunctionCall,
     Layer,
-    MemoryAccesses,
     Number,
     OutputFile,
     Rejection,
     Tile,
     WeightBlock,
+    caches,
     ops,
 )
 from dory_stm32h7 import calibration as costs
@@ -33,12 +32,12 @@ from dory_stm32h7.backend.weighted import (
 _LEAST_VECTORS = 3
 
 
-class ConvKernel(WeightedKernel, MemoryAccesses):
+class ConvKernel(WeightedKernel, caches.MemoryAccesses):
     """Convolution: columns of two pixels, then blocks of 2 channels x 2 pixels."""
 
     name = "dory_stm32h7_conv"
     template = "conv"
-    features = WeightedKernel.features | {PAD_VALUE}
+    features = WeightedKernel.features | {Feature.PAD_VALUE}
     summary = "Convolution of two pixels and two channels at a time"
 
     def accepts(self, layer: Layer) -> Rejection | None:
@@ -105,7 +104,7 @@ class ConvKernel(WeightedKernel, MemoryAccesses):
         each = costs.CONV_GROUP + pixels // 2 * pair + pixels % 2 * last
         return costs.CALL + groups * each
 
-    def accesses(self, layer: Layer, tile: Tile, line_bytes: int) -> tuple[Access, ...]:
+    def accesses(self, layer: Layer, tile: Tile, line_bytes: int) -> tuple[caches.Access, ...]:
         """Columns of two pixels, then all weights."""
         word = 1 if _odd_runs(layer) else 4
         parameters = epilogue(layer).channel_bytes // 4

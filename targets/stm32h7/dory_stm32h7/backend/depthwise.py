@@ -5,15 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from dory_core.api import (
-    Access,
     FunctionCall,
     Layer,
-    MemoryAccesses,
     Number,
     OutputFile,
     Rejection,
     Tile,
     WeightBlock,
+    caches,
     ceil_div,
     maximum,
     minimum,
@@ -30,7 +29,7 @@ from dory_stm32h7.backend.weighted import WeightedKernel, in_fours, output_extra
 _STRIP = 8
 
 
-class DepthwiseKernel(WeightedKernel, MemoryAccesses):
+class DepthwiseKernel(WeightedKernel, caches.MemoryAccesses):
     """Convolution of each channel on its own, four channels at a time."""
 
     name = "dory_stm32h7_depthwise"
@@ -95,7 +94,7 @@ class DepthwiseKernel(WeightedKernel, MemoryAccesses):
         one = taps * costs.DEPTHWISE_NARROW + costs.DEPTHWISE_NARROW_OUTPUT + output
         return costs.CALL + blocks * tile.h * row + narrow * one
 
-    def accesses(self, layer: Layer, tile: Tile, line_bytes: int) -> tuple[Access, ...]:
+    def accesses(self, layer: Layer, tile: Tile, line_bytes: int) -> tuple[caches.Access, ...]:
         """The whole image for every four channels."""
         parameters = epilogue(layer).channel_bytes // 4
         weights = int(self.weight_bytes(layer, tile))

@@ -8,9 +8,7 @@ from collections.abc import Iterable
 from importlib.resources import files
 
 from dory_core.api import (
-    FLOAT32,
-    TURN,
-    TWO_ADDENDS,
+    Feature,
     FunctionCall,
     Kernel,
     Layer,
@@ -58,7 +56,7 @@ class InstanceKernel(Kernel):
     """A kernel whose C is an instance of the template ``template``, ``dory_stm32h7_*_impl.h``."""
 
     template: str
-    features = frozenset({FLOAT32, TWO_ADDENDS, TURN})
+    features = frozenset({Feature.FLOAT32, Feature.TWO_ADDENDS, Feature.TURN})
 
     @abstractmethod
     def tenths(self, layer: Layer, tile: Tile) -> Number:

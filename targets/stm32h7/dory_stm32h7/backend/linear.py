@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dory_core.api import (
-    Access,
     FunctionCall,
     Layer,
-    MemoryAccesses,
     Number,
     OutputFile,
     Rejection,
     Tile,
     WeightBlock,
+    caches,
     ops,
 )
 from dory_stm32h7 import calibration as costs
@@ -27,7 +26,7 @@ from dory_stm32h7.backend.weighted import (
 )
 
 
-class LinearKernel(WeightedKernel, MemoryAccesses):
+class LinearKernel(WeightedKernel, caches.MemoryAccesses):
     """Fully connected layer, four outputs at a time."""
 
     name = "dory_stm32h7_linear"
@@ -59,7 +58,7 @@ class LinearKernel(WeightedKernel, MemoryAccesses):
         one = costs.LINEAR_ONE * length + costs.LINEAR_ONE_OUTPUT + output
         return costs.CALL + tile.c_out // 4 * four + tile.c_out % 4 * one
 
-    def accesses(self, layer: Layer, tile: Tile, line_bytes: int) -> tuple[Access, ...]:
+    def accesses(self, layer: Layer, tile: Tile, line_bytes: int) -> tuple[caches.Access, ...]:
         """All inputs for every four outputs."""
         return fully_connected(layer, tile, int(self.weight_bytes(layer, tile)), 4)
 

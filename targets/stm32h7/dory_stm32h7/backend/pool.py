@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dory_core.api import (
-    Access,
     FunctionCall,
     Layer,
-    MemoryAccesses,
     Number,
     OutputFile,
     Rejection,
     Tile,
+    caches,
     ops,
     reject_maximum,
     reject_type,
@@ -32,7 +31,7 @@ from dory_stm32h7.backend.weighted import output_extra
 _TILE = ("x", "y", "x_h", "x_w", "y_h", "y_w", "y_c", "pad_top", "pad_left")
 
 
-class MaxPoolKernel(InstanceKernel, MemoryAccesses):
+class MaxPoolKernel(InstanceKernel, caches.MemoryAccesses):
     """Maximum over a window, four channels at a time."""
 
     name = "dory_stm32h7_maxpool"
@@ -51,7 +50,7 @@ class MaxPoolKernel(InstanceKernel, MemoryAccesses):
         pixel = costs.POOL_PIXEL + tile.c_out // 4 * four + tile.c_out % 4 * one
         return costs.CALL + tile.h * tile.w * pixel
 
-    def accesses(self, layer: Layer, tile: Tile, line_bytes: int) -> tuple[Access, ...]:
+    def accesses(self, layer: Layer, tile: Tile, line_bytes: int) -> tuple[caches.Access, ...]:
         """All channels of a pixel, four at a time."""
         return pixels_first(layer, tile, word=4)
 
@@ -70,7 +69,7 @@ class MaxPoolKernel(InstanceKernel, MemoryAccesses):
         return self.instance(layer, type_macros("X", layer.inputs[0]))
 
 
-class AvgPoolKernel(InstanceKernel, MemoryAccesses):
+class AvgPoolKernel(InstanceKernel, caches.MemoryAccesses):
     """Sum over a window, four channels at a time; requantisation divides."""
 
     name = "dory_stm32h7_avgpool"
@@ -101,7 +100,7 @@ class AvgPoolKernel(InstanceKernel, MemoryAccesses):
         pixel = costs.POOL_PIXEL + tile.c_out // 4 * four + tile.c_out % 4 * one
         return costs.CALL + tile.h * tile.w * pixel
 
-    def accesses(self, layer: Layer, tile: Tile, line_bytes: int) -> tuple[Access, ...]:
+    def accesses(self, layer: Layer, tile: Tile, line_bytes: int) -> tuple[caches.Access, ...]:
         """All channels of a pixel, four at a time."""
         return pixels_first(layer, tile)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dory_core.api import Cache
+from dory_core.api import caches
 from dory_stm32h7.emulator.memories import Region
 from dory_stm32h7.emulator.native import add_hook
 
@@ -101,7 +101,7 @@ class AccessCounter:
     The cache replaces lines at random. Accesses to DTCM and those of the MDMA do not pass it.
     """
 
-    def __init__(self, memories: Sequence[Region], cache: Cache) -> None:
+    def __init__(self, memories: Sequence[Region], cache: caches.Cache) -> None:
         self._names = [memory.name for memory in memories]
         self._tags = np.zeros(cache.sets * cache.ways, np.uint64)
         places = (_Memory * _MOST_MEMORIES)(

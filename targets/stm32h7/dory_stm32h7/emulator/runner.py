@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.api import RunRequest, RunResult, UsageError, VerificationFailed, read_plan, simulate
+from dory_core.api import UsageError, VerificationFailed, read_plan, simulate
 from dory_stm32h7.emulator.elf import read_elf
 from dory_stm32h7.emulator.faults import ChipFault
 from dory_stm32h7.emulator.machine import Machine
@@ -21,7 +21,7 @@ _EXIT_DIFFERS = 5
 _TIMEOUT_S = 600.0
 
 
-def run_cortex_m7(app_dir: Path, request: RunRequest) -> RunResult:
+def run_cortex_m7(app_dir: Path, request: simulate.RunRequest) -> simulate.RunResult:
     """Build the image, execute it from reset, and compare what every layer hands out.
 
     The MDMA always copies late, so ``dma`` has no meaning here. ``seed``: of how often a program
@@ -78,7 +78,7 @@ class Execution:
 class Session:
     """One run of the image over all inputs and repetitions."""
 
-    def __init__(self, app_dir: Path, request: RunRequest) -> None:
+    def __init__(self, app_dir: Path, request: simulate.RunRequest) -> None:
         from dory_stm32h7.toolchain import find_toolchain
 
         if not (app_dir / "board").is_dir():

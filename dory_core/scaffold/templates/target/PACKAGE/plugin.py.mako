@@ -37,9 +37,9 @@ def dory_memory_hierarchy(ctx: TargetContext) -> MemoryHierarchy:
 @hookimpl(target=NAME)
 def dory_objective_terms(layer: Layer, kernel: Kernel, tile: Tile) -> list[Term]:
     """Return what makes a tile good: here, that it fills the memory."""
-    from dory_core.api import Term, tensor_bytes
+    from dory_core.api import Term, geometry
 
-    used = tensor_bytes(layer, tile) + kernel.weight_bytes(layer, tile)
+    used = geometry.tensor_bytes(layer, tile) + kernel.weight_bytes(layer, tile)
     return [Term("UTILISATION", 0.5, used)]
 
 

@@ -15,7 +15,9 @@ from functools import lru_cache
 from dory_core.hardware import Cache, Memory
 from dory_core.ir import Layer, ops, pixel_bytes
 from dory_core.ir.geometry import Tile
-from dory_core.kernel import OPERANDS, Access, Kernel
+from dory_core.kernel import OPERANDS, Access, Kernel, MemoryAccesses
+
+__all__ = ["Access", "Cache", "MemoryAccesses", "window_access"]
 
 
 @lru_cache(maxsize=4096)

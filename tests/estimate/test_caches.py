@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dory_core.estimate.cache import missed_lines, missed_share, pixel_by_pixel, waiting_cycles
+from dory_core.estimate.caches import missed_lines, missed_share, pixel_by_pixel, waiting_cycles
 from dory_core.hardware import Cache, Level, Link, Memory, MemoryHierarchy
 from dory_core.ir import Layer, Window
 from dory_core.ir.geometry import make_tile
