@@ -3,10 +3,10 @@
 from dory_core.ir import float_requant, mean_requant
 from dory_core.requantisation.halves import integer_form
 from dory_core.requantisation.layers import cached_per_layer, search_steps, steps_of_sums
+from dory_core.requantisation.lines import exact_addend_interval
 from dory_core.requantisation.narrow import (
     Narrow,
     Stairs,
-    exact_addend_interval,
     narrow,
     narrow_32,
     narrow_clamped,

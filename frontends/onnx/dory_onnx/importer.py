@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TypedDict
 
@@ -14,8 +14,6 @@ from dory_core.api import (
     FrontendOptions,
     Graph,
     NotSupported,
-    Tensor,
-    UsageError,
     ops,
     ranges,
 )
@@ -27,7 +25,6 @@ from dory_onnx.model import Node, OnnxModel, load
 from dory_onnx.operators import (
     LAYER_OPERATORS,
     MATRICES,
-    Pads,
     added_bias,
     bias_of,
     check_attributes,
@@ -42,8 +39,8 @@ from dory_onnx.operators import (
     zero_pads,
 )
 from dory_onnx.shapes import Shape, infer_shapes
+from dory_onnx.values import NO_PADS, Value, input_tensors, nodes_feeding_layers
 
-_NO_PADS: Pads = (0, 0, 0, 0)
 _SUPPORTED_HINT = (
     "supported are Conv, Gemm, MatMul, MaxPool, AveragePool, their global forms and Add, each with"
     " its requantisation; float operators only behind the last of them"
@@ -73,16 +70,6 @@ def import_onnx(path: Path, options: FrontendOptions, dialect: Dialect) -> Graph
         raise NotSupported(error.message, hint) from error
 
 
-@dataclass(frozen=True, slots=True)
-class _Value:
-    """An ONNX value that stands for a tensor: zeros around it, arithmetic applied to it."""
-
-    tensor: str
-    pads: Pads = _NO_PADS
-    pad_node: Node | None = None
-    steps: tuple[Step, ...] = ()
-
-
 class _Common(TypedDict):
     index: int
     name: str
@@ -100,12 +87,12 @@ class _Import:
         self.model = model
         self.dialect = dialect
         self.shapes: dict[str, Shape] = infer_shapes(model, dialect.arithmetic - ARITHMETIC)
-        self.inputs = _input_tensors(model, options)
+        self.inputs = input_tensors(model, options)
         self.chw = {t.name: t.shape for t in self.inputs}
         self.tensors = {t.name: t for t in self.inputs}
         self.ranges: list[ranges.LayerRanges] = []
         self.values = {
-            value: _Value(t.name) for value, t in zip(model.inputs, self.inputs, strict=True)
+            value: Value(t.name) for value, t in zip(model.inputs, self.inputs, strict=True)
         }
         self.layers: list[ops.Op] = []
         self.labels: dict[str, str] = {}  # of the node that computes a tensor
@@ -114,7 +101,7 @@ class _Import:
         self.taken: set[int] = set()  # positions of nodes that belong to a chain
         self.host: list[Node] = []
         self.ends: dict[str, str] = {}  # tensors that leave the network, and who reads them
-        self.feeding = _nodes_feeding_layers(model)
+        self.feeding = nodes_feeding_layers(model)
 
     def run(self) -> Graph:
         """Walk over the nodes once and return the typed Graph."""
@@ -157,7 +144,7 @@ class _Import:
         self.layers.append(layer)
         self.ranges.append(proven)
 
-    def _conv(self, node: Node, value: _Value, shape: Shape) -> ops.Op:
+    def _conv(self, node: Node, value: Value, shape: Shape) -> ops.Op:
         bits = self.dialect.weight_bits(node)
         values = self._weights(node, bits)
         window = conv_window(node, values, shape, value.pads)
@@ -172,7 +159,7 @@ class _Import:
             groups=int(node.attributes.get("group", 1)),
         )
 
-    def _pool(self, node: Node, value: _Value, shape: Shape) -> ops.Op:
+    def _pool(self, node: Node, value: Value, shape: Shape) -> ops.Op:
         if node.op.endswith("MaxPool"):
             value = self._zeros_of_maximum(node, value, shape)
         window = pool_window(node, shape, value.pads)
@@ -185,7 +172,7 @@ class _Import:
         requants = self.dialect.layer_requants(node, steps, kh * kw)
         return ops.AvgPool(**common, requants=requants, window=window)
 
-    def _zeros_of_maximum(self, node: Node, value: _Value, shape: Shape) -> _Value:
+    def _zeros_of_maximum(self, node: Node, value: Value, shape: Shape) -> Value:
         """Return the value that a maximum reads; where zeros around it may win, they are a layer.
 
         Pads of a maximum never win. Zeros do over negative values, and where a window sees nothing
@@ -193,7 +180,7 @@ class _Import:
         """
         if value.pad_node is None:
             return value
-        window = pool_window(node, shape, _NO_PADS)
+        window = pool_window(node, shape, NO_PADS)
         sees_input = window.dilations == (1, 1) and all(
             pad < window.kernel[side % 2] for side, pad in enumerate(value.pads)
         )
@@ -208,9 +195,9 @@ class _Import:
         around: _Common = {**self._common(value.pad_node, value), "output": padded}
         self._append(ops.Pad(**around, before=(0, top, left), after=(0, bottom, right)))
         self.labels[f"layer_{len(self.layers):02d}"] = node.label
-        return _Value(padded)
+        return Value(padded)
 
-    def _linear(self, node: Node, value: _Value, shape: Shape) -> ops.Op:
+    def _linear(self, node: Node, value: Value, shape: Shape) -> ops.Op:
         if node.op == "Gemm":
             check_gemm(node)
         self._reject_pads(value)
@@ -267,7 +254,7 @@ class _Import:
         )
         return True
 
-    def _common(self, node: Node, value: _Value) -> _Common:
+    def _common(self, node: Node, value: Value) -> _Common:
         index = len(self.layers)
         output = f"layer_{index:02d}"
         return {
@@ -298,7 +285,7 @@ class _Import:
             self.model, self.shapes, self.dialect, node.outputs[0], chw
         )
         self.taken.update(n.position for n in passed)
-        self.values[end] = _Value(tensor)
+        self.values[end] = Value(tensor)
         self.names[tensor] = end
         if node.op == "Conv" or node.op in MATRICES:
             first = next((i for i, step in enumerate(steps) if step.op != "Cast"), 0)
@@ -334,7 +321,7 @@ class _Import:
             return True
         return False
 
-    def _check_range(self, node: Node, value: _Value) -> None:
+    def _check_range(self, node: Node, value: Value) -> None:
         """Raise NotSupported for a Cast that changes values of its tensor."""
         tensor = self.tensors[value.tensor]
         lo, hi = NARROW_TYPES[node.attributes["to"]]
@@ -345,7 +332,7 @@ class _Import:
                 "export with a Clip to the type's range in front of the Cast",
             )
 
-    def _padded(self, node: Node, value: _Value) -> _Value:
+    def _padded(self, node: Node, value: Value) -> Value:
         self._reject_steps(value)
         new = zero_pads(self.model, node, self.shapes[node.input(0)])
         if not any(new):
@@ -353,14 +340,14 @@ class _Import:
         top, left, bottom, right = (a + b for a, b in zip(value.pads, new, strict=True))
         return replace(value, pads=(top, left, bottom, right), pad_node=node)
 
-    def _reject_pads(self, value: _Value) -> None:
+    def _reject_pads(self, value: Value) -> None:
         if value.pad_node is not None:
             raise NotSupported(
                 f"{value.pad_node.label}: it is not followed by a Conv or pool that could take the"
                 " padding"
             )
 
-    def _reject_steps(self, value: _Value) -> None:
+    def _reject_steps(self, value: Value) -> None:
         for step in value.steps:
             if step.op != "Cast":
                 raise NotSupported(
@@ -368,7 +355,7 @@ class _Import:
                     " readers; only a residual Add can carry that"
                 )
 
-    def _origin(self, value: _Value) -> str:
+    def _origin(self, value: Value) -> str:
         label = self.labels.get(value.tensor)
         return "the network input" if label is None else f"the output of {label}"
 
@@ -396,7 +383,7 @@ class _Import:
                 self._end(self.values[name], node.label)
         self.host.append(node)
 
-    def _end(self, value: _Value, reader: str) -> None:
+    def _end(self, value: Value, reader: str) -> None:
         self._reject_pads(value)
         for step in value.steps:
             self.dialect.check_host(step.node)
@@ -431,34 +418,3 @@ class _Import:
             notes=tuple(self.notes),
             reference=self.dialect.reference,
         )
-
-
-def _input_tensors(model: OnnxModel, options: FrontendOptions) -> tuple[Tensor, ...]:
-    bits, signed = options.input_bits, options.input_signed
-    if not 1 <= bits <= 16:
-        raise UsageError(f"an input of {bits} bits is not supported", "use 1 to 16 bits")
-    lo, hi = ranges.value_range(bits, signed)
-    storage, _ = ranges.storage_for(lo, hi)
-    tensors = []
-    for position, (name, shape) in enumerate(model.inputs.items()):
-        chw = chw_of(shape)
-        if chw is None:
-            raise NotSupported(
-                f"input '{name}' has shape {list(shape)}: only [1, C, H, W], [1, C, L] and [1, F]"
-                " are supported",
-                "export the network for one image (batch 1)",
-            )
-        tensor = "input" if position == 0 else f"input_{position}"
-        tensors.append(Tensor(tensor, *chw, lo, hi, storage, signed))
-    return tuple(tensors)
-
-
-def _nodes_feeding_layers(model: OnnxModel) -> frozenset[int]:
-    """Return the positions of nodes that are a layer by their operator or lead to one."""
-    wanted: set[str] = set()
-    feeding = set()
-    for node in reversed(model.nodes):
-        if node.op in LAYER_OPERATORS or wanted.intersection(node.outputs):
-            feeding.add(node.position)
-            wanted.update(i for i in node.inputs if not model.is_constant(i))
-    return frozenset(feeding)

@@ -1,0 +1,201 @@
+"""A layer of a Plan: its tiles, buffers, constants, transfers and kernel call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from dory_core.binding import EngineRejection, KernelRejection
+from dory_core.copies import Carriage
+from dory_core.estimate.timeline import LayerEstimate, PartTimeline, Traffic
+from dory_core.ir import Layer
+from dory_core.ir.layout import HWC, Layout
+from dory_core.kernel import FunctionCall
+from dory_core.plan.places import Conversion, Place
+from dory_core.tiles.schedule import PlacedBuffer, Schedule
+from dory_core.tiles.tiling import Tiling
+
+IN_PLACE = "in place"
+BLOCKS = "blocks"
+RESIDENT = "resident"
+
+
+@dataclass(frozen=True, slots=True)
+class OperandPlan:
+    """How tiles of a tensor move between L2 and L1.
+
+    form: ``rows``: full-channel pixels, one row of the copy is a row of the tile;
+    ``pixels``: a slice of the channels, one row of the copy is a pixel;
+    ``channels``: HWC in L2, CHW in L1, one copy per channel with rows of one element;
+    ``blocks``: whole rows of a layout that keeps blocks of channels apart, one row of the copy is
+    what the tile has of a block;
+    ``in place``: not at all, the kernel works on the tensor in L2;
+    ``resident``: not at all, the whole tensor is a tile that stays in L1, where its place is.
+    layout: as which the kernel reads or writes it.
+    """
+
+    form: str
+    place: Place
+    layout: Layout = HWC
+
+
+@dataclass(frozen=True, slots=True)
+class WeightTile:
+    """One WeightBlock: byte offset and size in its chunk, offsets of its parts.
+
+    channels: output channels whose constants it holds.
+    """
+
+    offset: int
+    size: int
+    channels: int
+    parts: Mapping[str, int]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "parts", MappingProxyType(dict(self.parts)))
+
+
+@dataclass(frozen=True, slots=True)
+class WeightChunk:
+    """The constants of one group of output channels: what is fetched from L3 at once.
+
+    offset: byte offset in the layer's table. tiles: [output tile][input tile].
+    """
+
+    offset: int
+    data: bytes
+    tiles: tuple[tuple[WeightTile, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LayerWeights:
+    """Constants of one layer, cut into the blocks that its tiles load.
+
+    level: where the table lives. linked: as a C table from which tiles are loaded; else it is
+    streamed from there through L2. offset: byte offset of the table in the budget of its level.
+    size: its bytes.
+    """
+
+    level: int
+    offset: int
+    size: int
+    chunks: tuple[WeightChunk, ...]
+    linked: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PartPlan:
+    """A part of a layer: one run of the L2-L1 pipeline.
+
+    position: in the execution of the network. schedule: the tile loop, relative to the part's data.
+    inputs, output: byte offsets in the L2 arena of the first row of each. chunk: which constants.
+    weights: their byte offset in the L2 arena when streamed, None when linked.
+    report: (byte offset in the L2 arena, bytes) of the output that is complete after this part.
+    """
+
+    position: int
+    schedule: Schedule
+    inputs: tuple[int, ...]
+    output: int
+    chunk: int = 0
+    weights: int | None = None
+    report: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KernelCall:
+    """A kernel bound to one layer: what the generated code includes and calls.
+
+    engine: what computes, empty for the cores. fetches: memory of level 1 that the call fills with
+    the constants of a tile, empty when they are loaded into L1.
+    """
+
+    name: str
+    symbol: str
+    headers: tuple[str, ...]
+    call: FunctionCall
+    engine: str = ""
+    fetches: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LayerStep:
+    """One layer of the execution: tiles, buffers, transfers and kernel call.
+
+    conversions: run before it. passed_over: engines that were preferred. kept: where tensors lie in
+    L1 behind it that later layers find there, its own output or others. carriages: how the copies
+    of x, x2, w and y between L2 and L1 are made, of those that are moved. is_view: nothing runs,
+    the output lies where the inputs do.
+    """
+
+    layer: Layer
+    kernel: KernelCall
+    rejections: tuple[KernelRejection, ...]
+    tiling: Tiling
+    parts: tuple[PartPlan, ...]
+    l1: tuple[PlacedBuffer, ...]
+    inputs: tuple[OperandPlan, ...]
+    output: OperandPlan
+    weights: LayerWeights | None
+    estimate: LayerEstimate
+    timelines: tuple[PartTimeline, ...]
+    conversions: tuple[Conversion, ...] = ()
+    passed_over: tuple[EngineRejection, ...] = ()
+    kept: tuple[Place, ...] = ()
+    carriages: Mapping[str, Carriage] = field(default_factory=dict)
+    is_view: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "carriages", MappingProxyType(dict(self.carriages)))
+
+    @property
+    def conversion_cycles(self) -> int:
+        """Estimated cycles of the conversions before it, which are not part of its estimate."""
+        return sum(c.cycles for c in self.conversions)
+
+    @property
+    def traffic(self) -> Traffic:
+        """What all parts move and compute."""
+        return sum((t.traffic for t in self.timelines), Traffic(0, 0, 0))
+
+    @property
+    def index(self) -> int:
+        """Index of the layer in the order of the file."""
+        return self.layer.op.index
+
+    @property
+    def schedule(self) -> Schedule:
+        """The tile loop of the first part; of the layer when there is only one."""
+        return self.parts[0].schedule
+
+    @property
+    def in_place(self) -> bool:
+        """Nothing is moved: the kernel works where tensors and constants lie."""
+        return self.output.form == IN_PLACE
+
+    @property
+    def tile_count(self) -> int:
+        """Tiles of all parts."""
+        return sum(part.schedule.count for part in self.parts)
+
+    @property
+    def l1_bytes(self) -> int:
+        """Bytes of L1 that the layer uses, from its start."""
+        return max((b.offsets[-1] + b.bytes for b in self.l1), default=0)
+
+    @property
+    def beside(self) -> tuple[Place, ...]:
+        """Where tensors lie in L1 that the layer neither reads there nor writes."""
+        own = {t.place.tensor.name for t in self.inputs if t.form == RESIDENT}
+        own.add(self.layer.output.name)
+        return tuple(place for place in self.kept if place.tensor.name not in own)
+
+    @property
+    def found(self) -> tuple[Place, ...]:
+        """Where tensors lie in L1 when the layer begins."""
+        return (*(t.place for t in self.inputs if t.form == RESIDENT), *self.beside)
+
+    def block(self, name: str) -> PlacedBuffer | None:
+        """Return the L1 buffer with this name."""
+        return next((b for b in self.l1 if b.name == name), None)
