@@ -507,3 +507,26 @@ def test_store_into_a_live_tensor_of_l2_is_found(
 ) -> None:
     message = fault(write_app(tmp_path, {STORE: store}), dma)
     assert f"transfer writes byte {byte} of L2, which holds a live tensor" in message
+
+
+@every_mode
+@pytest.mark.parametrize(
+    ("statement", "reason"),
+    [
+        ("b[0] = 99;", "byte 150 of L1, which holds data of others"),
+        ("y[50] = 99;", "byte 150 of L1, which holds data of others"),
+        ("x[t & 1][7] ^= 1;", "byte 7 of L1, which holds data of others"),
+        ("l1[200 - 1] ^= 1;", "byte 199 of L1, which holds data of others"),
+        ("l2[599] ^= 1;", "byte 599 of L2, which holds data of others"),
+        ("l2[1200] = 1;", "byte 1200 of L2, which belongs to no buffer in use"),
+    ],
+)
+def test_kernel_that_writes_what_it_does_not_own(
+    tmp_path: Path, statement: str, reason: str, dma: str
+) -> None:
+    """Each value that is compared may be right: the byte is written behind its last use."""
+    call = "    add(x[t & 1], b, y);"
+    change = f"{call}\n    if (core == 2 && t == 10) {statement}"
+    message = fault(write_app(tmp_path, {call: change}), dma)
+    assert message.startswith("dory-sim: error: layer 3 'add3', tile 1")
+    assert f"something wrote {reason}" in message

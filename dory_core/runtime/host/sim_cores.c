@@ -81,6 +81,13 @@ static void deadlock(void) {
                  missing);
 }
 
+uint32_t sim_meetings(void) {
+  pthread_mutex_lock(&barrier.mutex);
+  const uint32_t meetings = barrier.generation;
+  pthread_mutex_unlock(&barrier.mutex);
+  return meetings;
+}
+
 void dory_sim_barrier(const char *file, int line) {
   sim_progress();
   struct timespec deadline;
@@ -136,6 +143,7 @@ int dory_sim_run(int (*entry)(void *arg), void *arg) {
   pthread_t threads[DORY_SIM_MAX_CORES];
   task_t tasks[DORY_SIM_MAX_CORES];
   sim_forget_arenas();
+  sim_expect_all();
   sim_transfers_reset();
   sim_report_reset();
   sim_counts_reset();

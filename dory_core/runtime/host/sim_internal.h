@@ -44,6 +44,7 @@ typedef struct {
   uint8_t *front, *back;   /* canaries: [front, base) and [base + size, back) */
   uint8_t *map, *map_end;  /* everything mapped, guard pages included */
   sim_shadow_t *shadow;    /* size entries; NULL for memory that is not followed */
+  uint8_t *expected;       /* size bytes: what the arena shall hold; NULL where nobody compares */
 } sim_arena_t;
 
 /* Where a range of addresses lies. */
@@ -74,11 +75,19 @@ extern uint32_t sim_l3_end;   /* one past the last byte of L3 that a run wrote *
 int sim_has_owner(const sim_arena_t *arena, uint32_t offset);
 sim_place_t sim_locate(const void *ptr, uint64_t bytes);
 void sim_check_canaries(const char *file, int line);
-void sim_check_strays(void);    /* nobody wrote bytes of L1 that no buffer in use holds */
 void sim_forget_arenas(void);   /* nothing counts as written but the image of L3 */
 void sim_poison_l1(void);       /* and nothing in it counts as written */
 /* Finds the arena whose guard pages or canaries hold the address; NULL if none. */
 const sim_arena_t *sim_guarding(const void *address);
+
+/* --- sim_owners.c --- */
+/* What lies there now is what shall lie there. arena: NULL for memory that is not followed. */
+void sim_expect(const sim_arena_t *arena, const void *from, uint32_t bytes);
+void sim_expect_all(void); /* of every memory */
+/* A kernel may write these bytes until the cores have met again. Called with the lock. */
+void sim_allow(sim_arena_t *arena, uint32_t offset, uint32_t bytes, uint32_t meetings);
+/* Faults when L1, or any memory, holds what nobody was to write there. */
+void sim_check_owners(int also_l2);
 
 /* --- sim_transfer.c --- */
 /* Advances transfers of the calling core in random mode. */
@@ -91,6 +100,7 @@ void sim_conflict(const char *action, const sim_arena_t *arena, uint32_t offset,
                   const char *file, int line);
 
 /* --- sim_cores.c --- */
+uint32_t sim_meetings(void); /* how often all cores met at a barrier */
 /* The lock of all bookkeeping. ThreadSanitizer does not see it, nor what is read and written
  * under it: it must not order the program under test. */
 void sim_lock(void);

@@ -50,9 +50,13 @@ static void arena_create_at(sim_arena_t *arena, void *where, const char *name, u
   arena->size = size;
   memset(arena->front, SIM_POISON, inner);
   arena->shadow = NULL;
+  arena->expected = NULL;
   if (shadow) {
     arena->shadow = calloc(size ? size : 1, sizeof *arena->shadow);
     if (arena->shadow == NULL) dory_sim_fault(NULL, 0, "no memory for the shadow of %s", name);
+    arena->expected = arena == &sim_l3 ? NULL : malloc(size ? size : 1);
+    if (arena->expected == NULL && arena != &sim_l3)
+      dory_sim_fault(NULL, 0, "no memory for a copy of %s", name);
   }
 }
 
@@ -219,6 +223,7 @@ static uint32_t kept_count, kept_room;
 
 static void poison_part(uint32_t offset, uint32_t bytes) {
   memset(sim_l1.base + offset, SIM_POISON, bytes);
+  sim_expect(&sim_l1, sim_l1.base + offset, bytes);
   sim_lock();
   shadow_set(&sim_l1, offset, bytes, 0);
   sim_unlock();
@@ -300,18 +305,6 @@ void sim_check_canaries(const char *file, int line) {
   dory_sim_l1_end();
 }
 
-void sim_check_strays(void) {
-  dory_sim_l1_begin();
-  sim_lock();
-  for (uint32_t i = 0; i < sim_l1.size; ++i) {
-    if (sim_l1.shadow[i] != 0 || sim_l1.base[i] == SIM_POISON) continue;
-    dory_sim_fault(NULL, 0, "something wrote byte %lu of L1, which belongs to no buffer in use",
-                   (unsigned long)i);
-  }
-  sim_unlock();
-  dory_sim_l1_end();
-}
-
 const sim_arena_t *sim_guarding(const void *address) {
   const uint8_t *const at = address;
   for (uint32_t i = 0; i < sim_memory_count; ++i)
@@ -377,12 +370,13 @@ static void redefine(const char *action, const void *ptr, uint32_t bytes, sim_sh
                    : only_l2                      ? "outside L2"
                                                   : "outside L1 and L2");
   if (place.arena == NULL) return;
-  const uint32_t end = place.offset + bytes;
+  const uint32_t end = place.offset + bytes, meetings = sim_meetings();
   sim_lock();
   const uint32_t at = place.offset + run_length(place.arena, place.offset, end,
                                                 SIM_WRITING | SIM_READERS, 0);
   if (at < end) sim_conflict(action, place.arena, at, file, line);
   shadow_set(place.arena, place.offset, bytes, value);
+  if (value != 0) sim_allow(place.arena, place.offset, bytes, meetings);
   sim_unlock();
 }
 
@@ -398,4 +392,5 @@ void dory_sim_l2_dead(void *ptr, uint32_t bytes, const char *file, int line) {
   if (bytes == 0 || dory_core_id() != 0) return;
   redefine("the network gives up", ptr, bytes, 0, 1, file, line);
   memset(ptr, SIM_POISON, bytes);
+  sim_expect(sim_locate(ptr, bytes).arena, ptr, bytes);
 }

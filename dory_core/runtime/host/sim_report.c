@@ -212,14 +212,12 @@ void dory_sim_layer_end(const char *file, int line) {
   if (dory_core_id() != 0) return;
   sim_require_idle(0, file, line);
   sim_check_canaries(file, line);
-  sim_check_strays();
+  sim_check_owners(1);
 }
 
 void dory_sim_tile(int32_t tile) {
   if (dory_core_id() != 0) return;
-#ifndef SIM_TSAN /* it explains better why another core wrote before it should */
-  sim_check_strays(); /* of the tile before */
-#endif
+  sim_check_owners(0); /* of the tile before */
   sim_lock();
   current.tile = tile;
   sim_count_call(current.index);

@@ -86,6 +86,7 @@ static void move(transfer_t *transfer) {
         memcpy(dst, src, bytes);
       else
         for (uint32_t i = 0; i < bytes; ++i) dst[i] = src[i];
+      sim_expect(transfer->dst_arena, dst, bytes);
     }
   }
   dory_sim_l1_end();
@@ -93,11 +94,14 @@ static void move(transfer_t *transfer) {
 }
 
 /* A destination holds nothing useful while its transfer is in flight. */
-static void poison_destination(const dory_copy_t *copy) {
+static void poison_destination(const transfer_t *transfer) {
+  const dory_copy_t *const copy = &transfer->copy;
   dory_sim_l1_begin();
   for (uint32_t plane = 0; plane < copy->n2; ++plane)
-    for (uint32_t row = 0; row < copy->n1; ++row)
+    for (uint32_t row = 0; row < copy->n1; ++row) {
       memset(dst_row(copy, row, plane), SIM_POISON, row_bytes(copy));
+      sim_expect(transfer->dst_arena, dst_row(copy, row, plane), row_bytes(copy));
+    }
   dory_sim_l1_end();
 }
 
@@ -269,6 +273,7 @@ static void release(const transfer_t *transfer) {
         if (transfer->padding > 0) {
           dory_sim_l1_begin();
           memset(dst_row(copy, row, plane) + bytes, SIM_POISON, transfer->padding);
+          sim_expect(transfer->dst_arena, dst_row(copy, row, plane) + bytes, transfer->padding);
           dory_sim_l1_end();
         }
       }
@@ -334,7 +339,7 @@ static dory_ticket_t launch(transfer_t *draft, dory_ticket_t ticket, const char 
   if (sim_config.dma == DORY_SIM_EARLY)
     move(&transfers[core][slot]);
   else
-    poison_destination(&draft->copy);
+    poison_destination(draft);
   return ticket;
 }
 
