@@ -9,11 +9,13 @@ from typing import Any
 
 from dory_core.compiler import GRAPH_FILE, make_vectors
 from dory_core.errors import UsageError, VerificationFailed
+from dory_core.extremes import find_extremes
 from dory_core.ir import Graph
 from dory_core.ir.layout import HWC, Layout
 from dory_core.plan import TIMELINE_FILE
 from dory_core.plan.schema import check_plan, check_timeline
 from dory_core.plugins import Plugins
+from dory_core.reference import run as execute
 from dory_core.simulate.result import LayerOutput, RunResult
 from dory_core.simulate.runner import DMA_MODES, HOST_RUNNER, Runner, RunRequest
 from dory_core.vectors import (
@@ -27,6 +29,7 @@ from dory_core.vectors import (
 )
 
 _CHEAP_MACS = 20_000_000  # of all inferences: well below a second on any machine
+_SEARCHES = 48  # executions of the network in search of extreme values
 
 
 def read_plan(directory: Path) -> dict[str, Any]:
@@ -207,13 +210,7 @@ def run_application(
     producers = {layer.output: layer.index for layer in graph.ops}
     request = RunRequest(
         layers=layers,
-        expected=[
-            {
-                layer.index: one.full(hwc(vector[layer.output]))
-                for layer, one in zip(graph.ops, layers, strict=True)
-            }
-            for vector in vectors
-        ],
+        expected=_expected(graph, layers, vectors),
         inputs=[input_bytes(graph, vector) for vector in vectors] if names else None,
         input_names=names or None,
         output_layers=[producers[name] for name in graph.outputs],
@@ -235,11 +232,63 @@ def run_application(
             other = chosen.runner.run(directory, replace(request, dma=mode, dump=None))
             check_counts(other, plan)
             result = replace(result, dma=f"{result.dma}, {mode}") if other.exact else other
+    searched = ""
+    if len(modes) > 1 and not names and result.exact:
+        result, searched = _run_extremes(directory, chosen.runner, graph, request, vectors, result)
     notes: tuple[str, ...] = (
         (f"runner {chosen.runner.name}: {chosen.reason}",) if chosen.reason else ()
     )
     notes += tuple(one.done for _, one in read) + _float_notes(graph, floats, result.runner)
+    notes += (searched,) if searched else ()
     return replace(result, reference=graph.reference, notes=notes)
+
+
+def _expected(
+    graph: Graph, layers: Sequence[LayerOutput], vectors: Sequence[Vector]
+) -> list[dict[int, Any]]:
+    """Return the values of each layer, (H, W, C) by its index, for each vector."""
+    return [
+        {
+            layer.index: one.full(hwc(vector[layer.output]))
+            for layer, one in zip(graph.ops, layers, strict=True)
+        }
+        for vector in vectors
+    ]
+
+
+def _run_extremes(
+    directory: Path,
+    runner: Runner,
+    graph: Graph,
+    request: RunRequest,
+    vectors: Sequence[Vector],
+    result: RunResult,
+) -> tuple[RunResult, str]:
+    """Run inputs that drive layers to ends of their ranges which the vectors do not reach.
+
+    Returns the result, that of these inputs where it is not exact, and what was done.
+    """
+    found = find_extremes(graph, _SEARCHES, known=vectors)
+    if not found.inputs:
+        return result, ""
+    more = [execute(graph, inputs) for inputs in found.inputs]
+    own = replace(
+        request,
+        expected=_expected(graph, request.layers, more),
+        inputs=[input_bytes(graph, vector) for vector in more],
+        input_names=[f"searched input {n}" for n in range(len(more))],
+        floats=request.floats and [_floats(graph, vector, {}) for vector in more],
+        starts=starts(graph, more) if graph.states else (),
+        dma=DMA_MODES[-1],
+        repeat=1,
+        dump=None,
+    )
+    extreme = runner.run(directory, own)
+    if not extreme.exact:
+        return extreme, ""
+    count = f"{len(more)} searched input{'s' if len(more) > 1 else ''}"
+    ends = f"{len(found.reached)} end{'s' if len(found.reached) > 1 else ''}"
+    return result, f"{count}: exact; {ends} of ranges reached that the vectors do not reach"
 
 
 def _modes(runner: Runner, plan: dict[str, Any], request: RunRequest) -> tuple[str, ...]:
