@@ -120,14 +120,29 @@ MAXPOOL_TAP = 54
 AVGPOOL_TAP = 50
 POOL_NARROW = 45
 POOL_OUTPUT = 50
-# Sums: an element with both operands as they are; one scaled operand, two; a clipped one.
-ADD_ELEMENT = 100
-ADD_SCALED = 20
-ADD_SCALED_BOTH = 90
-ADD_CLIPPED = 30
-# Slices and padding: a run of bytes, 16 of them.
+# Pairs: an element with both operands as they are or with an offset; one scaled operand, two; a
+# clipped one; a product. Where the second one is smaller or a constant: a run of channels.
+PAIR_ELEMENT = 58
+PAIR_SCALED = 20
+PAIR_SCALED_BOTH = 75
+PAIR_CLIPPED = 15
+PAIR_PRODUCT = 21
+PAIR_RUN = 280
+# Slices and padding: a run of bytes, 16 of them. Concatenation: a run of an input.
 MOVE_RUN = 400
 MOVE_16 = 70
+CONCAT_RUN = 300
+# Tables: an element, one of a channel with its own table.
+LUT_ELEMENT = 24
+LUT_CHANNELWISE = 80
+# Interpolation: a pixel of nearest neighbours, one of sums, a channel of it.
+RESIZE_COPIED = 170
+RESIZE_PIXEL = 350
+RESIZE_CHANNEL = 142
+# Softmax of integers and in binary32: a pixel, a channel of the sum, one of the output.
+SOFTMAX_PIXEL = (1400, 120)
+SOFTMAX_SUM = (110, 300)
+SOFTMAX_SHARE = (212, 416)
 # CMSIS-NN: instructions of a call; per hundred multiplications, by function; per output; per
 # element of a column and per tap that is copied into it; per tap of a maximum; per word whose bits
 # turn over.

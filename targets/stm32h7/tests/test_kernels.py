@@ -8,12 +8,14 @@ import cortex_m7
 import numpy as np
 import pytest
 from cortex_m7 import CortexM7
-from dory_stm32h7.backend import add, builtin_kernels
-from dory_stm32h7.backend.add import AddKernel
+from dory_stm32h7.backend import builtin_kernels, pairs
+from dory_stm32h7.backend.bytes import LutKernel, ResizeKernel, SoftmaxKernel
 from dory_stm32h7.backend.conv import ConvKernel
 from dory_stm32h7.backend.depthwise import DepthwiseKernel
 from dory_stm32h7.backend.epilogue import epilogue
 from dory_stm32h7.backend.linear import LinearKernel
+from dory_stm32h7.backend.movers import ConcatKernel
+from dory_stm32h7.backend.pairs import AddKernel, MulKernel
 from dory_stm32h7.backend.pool import AvgPoolKernel, MaxPoolKernel
 from stm32h7_layers import cases_of, turned_cases
 
@@ -27,11 +29,49 @@ class TestKernels(KernelConformance):
     cases = staticmethod(cases_of)
 
 
-@pytest.mark.parametrize("kind", ["slice", "pad"])
-def test_runs_of_bytes_are_those_of_the_reference(kind: str) -> None:
-    """On this machine and as code of the chip; slices of channels, steps, pads on every side."""
-    cases = cases_of(kind, 7, 30, most=20)
-    assert {case.kernel.name for case in cases} == {"dory_stm32h7_move"}
+# Kinds without sums of products, and the kernel of each.
+OTHER_KINDS = {
+    "slice": "move",
+    "pad": "move",
+    "concat": "concat",
+    "lut": "lut",
+    "resize": "resize",
+    "softmax": "softmax",
+    "sum": "add",
+    "mul": "mul",
+    "maximum": "maximum",
+    "minimum": "minimum",
+}
+
+
+@pytest.mark.parametrize("kind", OTHER_KINDS)
+def test_other_kinds_are_those_of_the_reference(kind: str) -> None:
+    """On this machine and as code of the chip, in tiles of any size."""
+    cases = cases_of(kind, 7, 16, most=40)
+    assert {case.kernel.name for case in cases} == {f"dory_stm32h7_{OTHER_KINDS[kind]}"}
+    HostLibrary(cases).check()
+    CortexM7(cases, cortex_m7.require()).check()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", OTHER_KINDS)
+def test_more_of_the_other_kinds(kind: str) -> None:
+    cases = [case for seed in range(20, 26) for case in cases_of(kind, seed, 20, most=40)]
+    HostLibrary(cases).check()
+    CortexM7(cases[::3], cortex_m7.require()).check()
+
+
+@pytest.mark.parametrize("channels", [1, 10, 37])
+def test_softmax_in_binary32(channels: int) -> None:
+    """As onnxruntime: sums in the order of the channels, every operation rounded."""
+    random = np.random.default_rng(channels)
+    powers = np.exp(-np.arange(256) * 0.043 + 7).astype(np.float32)
+    table = Array(powers.view(np.int32).astype(np.int64))
+    steps = (requant(1, -128, 1, -128, 127),)
+    layer = typed(
+        alone(ops.Softmax, table=table, factor=256, requants=steps), (channels, 4, 3, -128, 127)
+    )
+    cases = [whole_case(SoftmaxKernel(), layer, random) for _ in range(4)]
     HostLibrary(cases).check()
     CortexM7(cases, cortex_m7.require()).check()
 
@@ -109,7 +149,7 @@ def test_steps_of_operands_are_searched_once(monkeypatch: pytest.MonkeyPatch) ->
         return narrow_32(stairs)
 
     narrow_32 = requantisation.narrow_32
-    monkeypatch.setattr(add.requantisation, "narrow_32", search)
+    monkeypatch.setattr(pairs.requantisation, "narrow_32", search)
     scaled = requant(3, 5, 16, 0, 255)
     layer = typed(
         alone(ops.Add, operand_requants=(scaled, scaled), requants=(requant(1, 0, 2, 0, 255),)),
@@ -349,6 +389,42 @@ def _sum() -> Layer:
     return typed(layer, (16, 8, 8, 0, 255), (16, 8, 8, 0, 255))
 
 
+def _product(second: tuple[int, int, int]) -> Layer:
+    zeros, step = (requant(add=5), requant(add=-3)), requant(3000, 1 << 19, 1 << 20, -128, 127)
+    layer = alone(ops.Mul, operand_requants=zeros, requants=(step,))
+    return typed(layer, (16, 8, 8, -128, 127), (*second, -128, 127))
+
+
+def _bilinear(channels: int) -> Layer:
+    first = np.arange(16) // 2
+    taps = Array(np.stack([first, np.minimum(first + 1, 7), 768 - first, 256 + first], axis=1))
+    layer = alone(ops.Resize, rows=taps, columns=taps, requants=(requant(1, 1 << 19, 1 << 20),))
+    return typed(layer, (channels, 8, 8, -128, 127))
+
+
+def _nearest() -> Layer:
+    first = np.arange(16) // 2
+    taps = Array(np.stack([first, first, np.ones(16, int), np.zeros(16, int)], axis=1))
+    return typed(alone(ops.Resize, rows=taps, columns=taps), (32, 8, 8, -128, 127))
+
+
+def _softmax(channels: int) -> Layer:
+    table = np.minimum(np.floor(np.exp(-np.arange(256) * 0.06) * 2**31), 2**31 - 1)
+    steps = (requant(1, -128, 1, -128, 127),)
+    layer = alone(ops.Softmax, table=Array(table.astype(np.int64)), requants=steps)
+    return typed(layer, (channels, 1, 1, -128, 127))
+
+
+def _table(*shape: int) -> Layer:
+    table = Array(np.random.default_rng(1).integers(-128, 128, shape))
+    return typed(alone(ops.Lut, table=table), (16, 10, 10, -128, 127))
+
+
+def _concat() -> Layer:
+    layer = alone(ops.Concat, inputs=("a", "b"), axis=0)
+    return typed(layer, (16, 10, 10, -128, 127), (24, 10, 10, -128, 127))
+
+
 # Bounds of instructions per multiplication: what must be reached (a prototype's 3x3, CMSIS-NN's 1x1
 # and depthwise with the replaced requantisation), then a little above what ziglang and gcc reach.
 GOALS: dict[str, tuple[Kernel, Layer, float, float, float]] = {
@@ -382,6 +458,14 @@ ESTIMATES: dict[str, tuple[Kernel, Layer]] = {
     "maximum": (MaxPoolKernel(), _pool(ops.MaxPool, 2)),
     "average": (AvgPoolKernel(), _pool(ops.AvgPool, 4)),
     "sum": (AddKernel(), _sum()),
+    "product": (MulKernel(), _product((16, 8, 8))),
+    "product by channel": (MulKernel(), _product((16, 1, 1))),
+    "bilinear": (ResizeKernel(), _bilinear(32)),
+    "nearest": (ResizeKernel(), _nearest()),
+    "softmax": (SoftmaxKernel(), _softmax(10)),
+    "table": (LutKernel(), _table(256)),
+    "table by channel": (LutKernel(), _table(16, 256)),
+    "concatenation": (ConcatKernel(), _concat()),
 }
 
 

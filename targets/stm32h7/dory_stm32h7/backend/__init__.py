@@ -32,11 +32,12 @@ def candidates(ctx: TargetContext, layer: Layer) -> list[Kernel]:
 
 def builtin_kernels() -> list[Kernel]:
     """Return the target's own kernels."""
-    from dory_stm32h7.backend.add import AddKernel
+    from dory_stm32h7.backend.bytes import LutKernel, ResizeKernel, SoftmaxKernel
     from dory_stm32h7.backend.conv import ConvKernel
     from dory_stm32h7.backend.depthwise import DepthwiseKernel
     from dory_stm32h7.backend.linear import LinearKernel
-    from dory_stm32h7.backend.move import MoveKernel
+    from dory_stm32h7.backend.movers import ConcatKernel, MoveKernel
+    from dory_stm32h7.backend.pairs import AddKernel, MaximumKernel, MinimumKernel, MulKernel
     from dory_stm32h7.backend.pool import AvgPoolKernel, MaxPoolKernel
 
     return [
@@ -46,5 +47,12 @@ def builtin_kernels() -> list[Kernel]:
         MaxPoolKernel(),
         AvgPoolKernel(),
         AddKernel(),
+        MulKernel(),
+        MaximumKernel(),
+        MinimumKernel(),
+        LutKernel(),
         MoveKernel(),
+        ConcatKernel(),
+        ResizeKernel(),
+        SoftmaxKernel(),
     ]

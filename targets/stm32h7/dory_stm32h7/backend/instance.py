@@ -34,8 +34,12 @@ _INCLUDES = {
     "linear": ("requant_impl", "vector_impl", "weights_impl"),
     "maxpool": ("pool_window",),
     "avgpool": ("pool_window", "requant_impl"),
-    "add": ("requant_impl",),
-    "move": (),
+    "pair": ("requant_impl",),
+    "move": ("copy_impl",),
+    "lut": (),
+    "concat": ("copy_impl",),
+    "resize": ("copy_impl", "requant_impl"),
+    "softmax": ("binary32_impl",),
 }
 _ARGUMENTS = {"depthwise": "conv", "maxpool": "pool", "avgpool": "pool"}
 

@@ -9,7 +9,8 @@ branches are predicted, loads are aligned.
   operand; the second packs or extends; both load, and not from different banks of one base
   register; either moves several registers.
 - Results: a load's after 1 cycle (2 for bytes, one more for addresses and shifted operands, 2 for
-  a multiplication); a product's after 2, for the accumulator of the next one after 1.
+  a multiplication); a product's after 2, for the accumulator of the next one after 1; of the
+  floating-point unit after 3, of its division after 14, a move's from or to it after 1.
 """
 
 from __future__ import annotations
@@ -82,6 +83,16 @@ def parse(line: str) -> Instruction:
         _one_word(one, name, rest, operands)
     elif _MULTIPLE.match(name):
         _several_words(one, name, rest, operands)
+    elif name in ("vldr", "vstr"):
+        one.kind = "load" if name == "vldr" else "store"
+        moved, one.address = _registers(operands[0]), _registers(operands[1])
+        (one.results if name == "vldr" else one.sources).extend(moved)
+    elif name.startswith("vmov"):
+        one.kind = "vmov"
+        one.results, one.sources = (
+            _registers(operands[0]),
+            _all([_registers(o) for o in operands[1:]]),
+        )
     elif name.startswith("v"):
         one.kind = "fp"
         one.results, one.sources = _registers(rest)[:1], _registers(rest)[1:]
@@ -165,6 +176,8 @@ def _latency(first: Instruction, second: Instruction, role: str) -> int:
             return 2 + (first.kind == "loads")
         base = 2 if first.is_narrow or first.kind == "loads" else 1
         return base + (role in ("early", "address"))
+    if first.kind == "fp":
+        return 14 if first.text.startswith("vdiv") else 3
     if first.kind == "multiply":
         if role == "accumulator" and second.kind == "multiply":
             return 1
@@ -178,7 +191,7 @@ def _pairs(a: Instruction, b: Instruction) -> bool:
     if a.kind in (*several, "none", "branch") or b.kind in several or b.kind == "pack":
         return False
     kinds = {a.kind, b.kind}
-    if kinds in ({"multiply"}, {"multiply", "store"}, {"store"}, {"fp"}):
+    if kinds in ({"multiply"}, {"multiply", "store"}, {"store"}, {"fp"}, {"vmov"}):
         return False
     if kinds == {"load"} and (
         a.bank is None or b.bank is None or a.bank[0] != b.bank[0] or a.bank[1] == b.bank[1]

@@ -66,14 +66,55 @@ typedef struct {
   int32_t step_h, step_w;
 } dory_stm32h7_move_t;
 
-/* A sum of two tensors of `elements` elements; operand: the step of each before the sum. */
+/* A function of one byte. table: 256 outputs, or as many for each channel. */
+typedef struct {
+  const void *x;
+  const void *table;
+  void *y;
+  int32_t pixels, y_c;
+} dory_stm32h7_lut_t;
+
+/* Inputs one after another: outer groups of count slices of the axis, the first of which is slice
+ * number first. slice: in bytes. x, sizes: inputs and their slices. */
+typedef struct {
+  const void *const *x;
+  const int32_t *sizes;
+  void *y;
+  int32_t outer, first, count, slice;
+} dory_stm32h7_concat_t;
+
+/* An interpolation. taps: four numbers for each of `height` rows of the output and each of its columns:
+ * the first and the second row or column of the input, their weights. row, column: where a tile lies. */
+typedef struct {
+  const void *x;
+  const int32_t *taps;
+  void *y;
+  int32_t x_w, x_row, x_column, y_h, y_w, y_c, y_row, y_column;
+  int32_t height;
+  dory_stm32h7_requant_t requant;
+} dory_stm32h7_resize_t;
+
+/* A softmax. table: 256 exponentials. channel: of the input where the tile begins. factor: in
+ * binary32, of the exponentials. add, lo, hi: what follows. */
+typedef struct {
+  const void *x;
+  const void *table;
+  void *y;
+  int32_t pixels, x_c, y_c, channel;
+  float factor;
+  int32_t add, lo, hi;
+} dory_stm32h7_softmax_t;
+
+/* A function of two operands. row, column: from a row of the second one to the next, and from a
+ * column. operand: the step of each before. */
 typedef struct {
   const void *x;
   const void *x2;
   void *y;
-  int32_t elements;
+  int32_t y_h, y_w, y_c;
+  int32_t row, column;
   dory_stm32h7_line_t operand[2];
   dory_stm32h7_requant_t requant;
-} dory_stm32h7_add_t;
+} dory_stm32h7_pair_t;
 
 #endif

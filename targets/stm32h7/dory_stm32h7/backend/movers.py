@@ -1,4 +1,4 @@
-"""Slices and padding."""
+"""Slices, padding and concatenation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dory_core.api import (
     reject_type,
 )
 from dory_stm32h7 import calibration as costs
-from dory_stm32h7.backend.instance import BYTES, InstanceKernel, tile_arguments
+from dory_stm32h7.backend.instance import BYTES, OUTPUTS, InstanceKernel, tile_arguments
 
 
 class MoveKernel(InstanceKernel):
@@ -76,6 +76,65 @@ class MoveKernel(InstanceKernel):
     def sources(self, layer: Layer) -> tuple[OutputFile, ...]:
         """The instance and the templates."""
         return self.instance(layer, (("DORY_VALUE", f"({_value(layer)})"),))
+
+
+class ConcatKernel(InstanceKernel):
+    """Copies of runs of bytes from several inputs."""
+
+    name = "dory_stm32h7_concat"
+    template = "concat"
+    summary = "Inputs one after another by runs of bytes"
+
+    def accepts(self, layer: Layer) -> Rejection | None:
+        """Inputs of one size, of whole bytes."""
+        if not isinstance(layer.op, ops.Concat):
+            return Rejection("it computes concatenation only")
+        if layer.op.requants:
+            return Rejection("it has no requantisation behind copies")
+        y = layer.output
+        # Where both hold a value its bytes are the same, whatever the sign.
+        other = next((x for x in layer.inputs if x.bits != y.bits), None)
+        if other is not None:
+            return Rejection(f"its input {other.name} is {other.type_name}, not {y.type_name}")
+        return reject_type(y, "output", OUTPUTS)
+
+    def tenths(self, layer: Layer, tile: Tile) -> Number:
+        """Runs: those of all inputs in every group."""
+        axis, element = layer.of(ops.Concat).axis, layer.output.bits // 8
+        outer = (tile.h * tile.w, 1, tile.h)[axis]
+        moved = ceil_div(tile.h * tile.w * tile.c_out * element, 16) * costs.MOVE_16
+        runs = outer * len(layer.inputs)
+        return costs.CALL + runs * costs.CONCAT_RUN + moved
+
+    def symbol(self, layer: Layer) -> str:
+        """One for all layers."""
+        return self.name
+
+    def call(self, layer: Layer) -> FunctionCall:
+        """One call with the slices of the axis and their bytes."""
+        axis, element = layer.of(ops.Concat).axis, layer.output.bits // 8
+        outer, slices, slice_ = (
+            ("$y_h * $y_w", "channel", ""),
+            ("1", "row", "$y_w * $y_c * "),
+            ("$y_h", "column", "$y_c * "),
+        )[axis]
+        names = ("x", *(f"x{n}" for n in range(2, len(layer.inputs) + 1)))
+        inputs = ", ".join(f"${name}" for name in names)
+        sizes = ", ".join(str(x.shape[axis]) for x in layer.inputs)
+        arguments = (
+            ("x", f"(const void *const[]){{{inputs}}}"),
+            ("sizes", f"(const int32_t[]){{{sizes}}}"),
+            *tile_arguments("y"),
+            ("outer", outer),
+            ("first", f"(int32_t)($y_{slices})"),
+            ("count", f"$y_{'chw'[axis]}"),
+            ("slice", f"{slice_}{element}"),
+        )
+        return self.instance_call(layer, arguments)
+
+    def sources(self, layer: Layer) -> tuple[OutputFile, ...]:
+        """The instance and the templates."""
+        return self.instance(layer, ())
 
 
 def _value(layer: Layer) -> int:

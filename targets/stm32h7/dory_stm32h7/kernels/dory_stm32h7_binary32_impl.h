@@ -1,0 +1,39 @@
+/* Arithmetic of binary32 with one rounding for each operation. Compilers may join a product and a sum
+ * and skip a rounding: dory_real keeps a value from that. Roundings are the default ones, to nearest,
+ * ties to even, as the core has them after reset. */
+#if defined(__ARM_FEATURE_DIRECTED_ROUNDING) && defined(__ARM_FP) && defined(__GNUC__)
+
+static inline float dory_real(float value)
+{
+  __asm__("" : "+t"(value));
+  return value;
+}
+
+/* The integer next to a value, ties to even, saturated. */
+static inline int32_t dory_even(float value)
+{
+  float bits;
+  int32_t whole;
+  __asm__("vcvtn.s32.f32 %0, %1" : "=t"(bits) : "t"(value));
+  __asm__("vmov %0, %1" : "=r"(whole) : "t"(bits));
+  return whole;
+}
+
+#else
+
+static inline float dory_real(float value)
+{
+  volatile float rounded = value;
+  return rounded;
+}
+
+/* The integer next to a value, ties to even; beyond 2^22 some one that is. */
+static inline int32_t dory_even(float value)
+{
+  const float limit = 4194304.0f; /* 2^22: sums with 3 * 2^22 have no digits behind the point */
+  const float inside = value < -limit ? -limit : value > limit ? limit : value;
+  const float whole = dory_real(dory_real(inside + 3.0f * limit) - 3.0f * limit);
+  return (int32_t)whole;
+}
+
+#endif
