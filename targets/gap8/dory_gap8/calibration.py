@@ -34,9 +34,11 @@ CLAMP_EXTRA = 2
 LIMBS_EXTRA = 4
 # Another addend below zero: two more words of parameters and four instructions, by counting them.
 TURNED_EXTRA = 6
-# A step in binary32: twenty instructions instead of five, by counting them.
+# A step in binary32: twenty instructions instead of five, by counting them; two more to see that an
+# accumulator, which may have more digits, has not.
 EPILOGUE_EVEN = 48
 STEP_EVEN = 24
+EVEN_WIDE = 2
 # A step alone: another one in sequence, that of an operand of a sum, that of a pool.
 STEP_32 = 5
 STEP_64 = 22
@@ -195,11 +197,23 @@ ADD_BYTES_SHIFT = 20
 ADD_BYTES_LOOKUP = 20
 ADD_BYTES_STORE = 10
 
+# Pairs of operands, by counting instructions of compiled loops with a tenth for stalls: an element
+# beside its requantisation, what forms of a contribution add, a pixel; what that is in channels.
+PAIR_ELEMENT = 6
+PAIR_LINEAR = 2
+PAIR_TABLE = 3
+PAIR_SHIFTED = 16
+PAIR_PIXEL = 40
+PAIR_PIXEL_CHANNELS = 4
+
 # What moves bytes, by counting instructions of compiled loops, misaligned words at half weight:
-# four look-ups; a pixel that is copied with what stands around it, and a word of it; the places and
-# weights of a pixel that is interpolated, and a channel of it beside its requantisation; a pixel
-# of a softmax, a channel of its maximum and sum, and of its shares (two long products).
+# four look-ups, one of a channel; a run of an input of a concatenation; a pixel that is copied with
+# what stands around it, and a word of it; the places and weights of a pixel that is interpolated,
+# and a channel of it beside its requantisation; a pixel of a softmax, a channel of its maximum and
+# sum, and of its shares (two long products).
 LUT_FOUR = 16
+LUT_CHANNEL = 8
+CONCAT_RUN = 40
 MOVE_PIXEL = 60
 MOVE_WORD = 4
 RESIZE_PIXEL = 70

@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from dory_gap8.backend import LutKernel, MoveKernel, ResizeKernel, SoftmaxKernel
+from dory_gap8.backend import ConcatKernel, LutKernel, MoveKernel, ResizeKernel, SoftmaxKernel
 from gap8_layers import BYTES, byte_cases, cases_of
 
 from dory_core.api import Array, Layer, ops, requant
 from dory_core.testing import KernelConformance
 from dory_core.testing.kernels import HostLibrary, alone, typed, whole_case
 
-MOVERS = ("lut", "slice", "pad", "resize", "softmax")
+MOVERS = ("lut", "concat", "mul", "maximum", "minimum", "slice", "pad", "resize", "softmax")
 
 
 class TestMovers(KernelConformance):
@@ -64,11 +64,55 @@ def test_softmax_of_one_and_of_many_channels() -> None:
     HostLibrary(cases).check()
 
 
+def test_a_table_for_each_channel() -> None:
+    table = np.random.default_rng(2).integers(-128, 128, (7, 256))
+    cases = []
+    for h, w in ((1, 1), (3, 2), (5, 9)):
+        layer = typed(alone(ops.Lut, table=Array(table)), (7, h, w, -128, 127))
+        cases.append(whole_case(LutKernel(), layer))
+        cases.append(replace(cases[-1], tile=(3, h, w, 3)))
+    HostLibrary(cases).check()
+
+
+@pytest.mark.parametrize("kind", (ops.Add, ops.Mul, ops.Maximum, ops.Minimum))
+def test_pairs_with_one_number_are_tables(kind: type[ops.Pairwise]) -> None:
+    steps = (requant(2, -9, 1), requant(-3, 5, 1))
+    layer = alone(
+        kind,
+        inputs=("input",),
+        constant=Array(np.full((1, 1, 1), 31)),
+        operand_requants=steps,
+        requants=(requant(77, 300, 1 << 9, -128, 127),),
+    )
+    HostLibrary([whole_case(LutKernel(), typed(layer, (5, 4, 7, 0, 255)))]).check()
+
+
+def test_inputs_one_after_the_other_along_each_axis() -> None:
+    cases = []
+    for axis in range(3):
+        for widest in (1, 7):
+            sizes = [[5, 3, 6], [5, 3, 6], [5, 3, 6]]
+            for n, one in enumerate(sizes):
+                one[axis] = (widest, 1, 4)[n]
+            names = ("input", "input_1", "input_2")
+            layer = alone(ops.Concat, inputs=names, axis=axis)
+            made = typed(layer, *((*one, -128, 127) for one in sizes))
+            case = whole_case(ConcatKernel(), made)
+            cases.append(case)
+            c, h, w, _ = case.tile
+            cases.append(replace(case, tile=(min(c, 4), min(h, 2), min(w, 3), case.tile[3])))
+    HostLibrary(cases).check()
+
+
+_NO_TABLE = "it computes functions of one byte only"
+_NO_BYTES = "its inputs and its output are not of one size, in whole bytes"
+
+
 def test_what_they_leave_to_portable_kernels() -> None:
     rows = Array(np.array([[0, 1, 3, 5]] * 4))
     no_step = typed(alone(ops.Resize, rows=rows, columns=rows), (3, 4, 4, 0, 9))
     backwards = alone(ops.Slice, begin=(8, 0, 0), size=(3, 2, 2), step=(-2, 1, 1))
-    per_channel = alone(ops.Lut, table=Array(np.zeros((3, 256), int)))
+    mixed = alone(ops.Concat, inputs=("input", "input_1"), axis=0)
     reasons = [
         (ResizeKernel(), no_step, "its sums are not requantised"),
         (
@@ -76,7 +120,8 @@ def test_what_they_leave_to_portable_kernels() -> None:
             typed(backwards, (9, 2, 2, 0, 255)),
             "it takes neighbours only, not every second element or backwards",
         ),
-        (LutKernel(), typed(per_channel, (3, 2, 2, 0, 255)), "it has a table for each channel"),
+        (LutKernel(), typed(alone(ops.Mul), *[(3, 2, 2, 0, 9)] * 2), _NO_TABLE),
+        (ConcatKernel(), typed(mixed, (3, 2, 2, 0, 255), (3, 2, 2, 0, 999)), _NO_BYTES),
     ]
     for kernel, layer, reason in reasons:
         assert kernel.accepts(layer).reason == reason

@@ -248,12 +248,25 @@ def test_ties_of_binary32_are_exact_at_every_accumulator() -> None:
     HostLibrary(cases).check()
 
 
-def test_wide_accumulators_in_binary32_are_refused() -> None:
+def test_accumulators_with_more_digits_than_binary32_are_rounded_first() -> None:
+    """With 5 / 2^25, 2^24 + 1 is 2.5 and an even 2; without the first rounding it would be 3."""
+    single = float(np.float32(5 / 2**25))
+    step = requantisation.float_requant([single], 0, -128, 127)
+    bias = [2**24, -(2**24), 2**28, 2**26 + 3]
+    layer = linear(step, weights=np.ones((4, 2), int), bias=bias, lo=-128, hi=127)
+    assert epilogue(layer).wide
+    pairs = [(a, b) for a in range(-128, 128, 5) for b in (-7, 0, 1, 2)]
+    cases = [
+        KernelCase(LinearKernel(), layer, (np.array(pair).reshape(2, 1, 1),), (4, 1, 1, 2))
+        for pair in [(1, 0), *pairs]
+    ]
+    HostLibrary(cases).check()
+
+
+def test_products_in_binary32_beyond_31_bits_are_refused() -> None:
+    weights, bias = np.full((4, 2), 127), [2**31 - 2**16] * 4
     layer = linear(
-        requantisation.float_requant([2.0**-14], 0, -128, 127),
-        weights=np.full((4, 2000), 127),
-        lo=0,
-        hi=255,
+        requantisation.float_requant([0.75], 0, -128, 127), weights=weights, bias=bias, lo=0, hi=255
     )
     rejection = LinearKernel().accepts(layer)
-    assert rejection is not None and "24 digits" in rejection.reason
+    assert rejection is not None and "31 bits" in rejection.reason

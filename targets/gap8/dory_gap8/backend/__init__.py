@@ -11,7 +11,9 @@ from dory_gap8.backend.depthwise import DepthwiseKernel
 from dory_gap8.backend.depthwise_hwc import DepthwiseHwcKernel
 from dory_gap8.backend.linear import LinearKernel
 from dory_gap8.backend.linear_bytes import LinearBytesKernel
-from dory_gap8.backend.movers import LutKernel, MoveKernel, ResizeKernel, SoftmaxKernel
+from dory_gap8.backend.lut import LutKernel
+from dory_gap8.backend.movers import ConcatKernel, MoveKernel, ResizeKernel, SoftmaxKernel
+from dory_gap8.backend.pair import PairKernel
 from dory_gap8.backend.pool import AvgPoolKernel, MaxPoolKernel
 from dory_gap8.backend.pool_bytes import AvgPoolBytesKernel, MaxPoolBytesKernel
 from dory_gap8.backend.unpacked import UnpackingKernel, is_packed
@@ -23,6 +25,7 @@ __all__ = [
     "MaxPoolBytesKernel",
     "AddKernel",
     "AvgPoolKernel",
+    "ConcatKernel",
     "ConvKernel",
     "DepthwiseHwcKernel",
     "DepthwiseKernel",
@@ -31,6 +34,7 @@ __all__ = [
     "LutKernel",
     "MaxPoolKernel",
     "MoveKernel",
+    "PairKernel",
     "PointwiseKernel",
     "ResizeKernel",
     "SoftmaxKernel",
@@ -67,4 +71,11 @@ def candidates(layer: Layer, cores: int) -> list[Kernel]:
         return [ResizeKernel(cores)]
     if isinstance(kind, ops.Softmax):
         return [SoftmaxKernel(cores)]
-    return [AddBytesKernel(cores), AddKernel(cores)]
+    if isinstance(kind, ops.Concat):
+        return [ConcatKernel(cores)]
+    if isinstance(kind, ops.Add):
+        sums: list[Kernel] = [AddBytesKernel(cores), AddKernel(cores)]
+        return [LutKernel(cores), *sums, PairKernel(cores)]
+    if isinstance(kind, ops.Pairwise):
+        return [LutKernel(cores), PairKernel(cores)]
+    return []

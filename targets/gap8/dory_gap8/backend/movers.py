@@ -1,4 +1,4 @@
-"""Kernels of bytes without sums of products: tables, slices and padding, interpolation, softmax."""
+"""Kernels of bytes without sums of products: copies, interpolation, softmax."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from dory_core.api import (
     Rejection,
     WeightBlock,
     ceil_div,
+    minimum,
     ops,
     reject_type,
 )
@@ -33,15 +34,18 @@ if TYPE_CHECKING:
     from dory_core.api import Tile
 
 _BYTES = ("u8", "i8")
+# Of a concatenation, as many as ``dory_gap8_concat_t`` has places for.
+_MOST_INPUTS = 16
 
 
-def _reject_bytes(layer: Layer) -> Rejection | None:
+def reject_bytes(layer: Layer) -> Rejection | None:
+    """Return why input or output are no bytes."""
     return reject_type(layer.inputs[0], "input", _BYTES) or reject_type(
         layer.output, "output", _BYTES
     )
 
 
-class _OneInstance(ClusterKernel):
+class OneInstance(ClusterKernel):
     """A kernel with one instance for all layers. template: of its C. purpose: in a sentence."""
 
     template: ClassVar[str]
@@ -58,51 +62,65 @@ class _OneInstance(ClusterKernel):
 
 
 @dataclass(frozen=True)
-class LutKernel(_OneInstance):
-    """Function of one byte, the same for all channels."""
+class ConcatKernel(OneInstance):
+    """Inputs one after the other along an axis."""
 
-    name = "dory_gap8_lut"
-    summary = "function of one byte by a table"
-    template = "lut"
-    purpose = "Function of one byte by a table."
+    name = "dory_gap8_concat"
+    summary = "inputs one after the other"
+    template = "concat"
+    purpose = "Inputs one after the other along an axis."
 
     def accepts(self, layer: Layer) -> Rejection | None:
-        """Bytes to bytes by one table."""
-        if not isinstance(layer.op, ops.Lut):
-            return Rejection("it computes functions of one byte only", other_kind=True)
-        if layer.of(ops.Lut).table.values.ndim == 2:
-            return Rejection("it has a table for each channel")
-        return _reject_bytes(layer)
-
-    def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
-        """Return the bytes of the table."""
-        return 256
-
-    def weight_block(
-        self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
-    ) -> WeightBlock:
-        """Encode the table; bytes that the input never has may stand for anything."""
-        values = np.clip(layer.of(ops.Lut).table.values, layer.output.lo, layer.output.hi)
-        return WeightBlock(values.astype(np.int64).astype(np.uint8).tobytes(), {"weights": 0})
+        """Whole bytes; elements that keep their size."""
+        if not isinstance(layer.op, ops.Concat):
+            return Rejection("it puts inputs one after the other only", other_kind=True)
+        if len(layer.inputs) > _MOST_INPUTS:
+            return Rejection(f"it takes up to {_MOST_INPUTS} inputs")
+        bits = {x.bits for x in (*layer.inputs, layer.output)}
+        if len(bits) > 1 or min(bits) < 8:
+            return Rejection("its inputs and its output are not of one size, in whole bytes")
+        return None
 
     def cycles(self, layer: Layer, tile: Tile) -> Number:
-        """Four elements at a time."""
-        fours = ceil_div(ceil_div(tile.h * tile.w * tile.c_out, 4), self.cores)
-        return cal.CALL + fours * cal.LUT_FOUR
+        """Runs of each input, word by word; cores share the runs, or each of them."""
+        axis, size = layer.of(ops.Concat).axis, layer.output.bits // 8
+        runs = {0: tile.h * tile.w, 1: 1, 2: tile.h}[axis]
+        words = ceil_div(tile.h * tile.w * tile.c_out * size, 4)
+        per_run = len(layer.inputs) * cal.CONCAT_RUN
+        ways = [
+            ceil_div(runs, self.cores // n)
+            * (per_run + ceil_div(ceil_div(words, runs), n) * cal.MOVE_WORD)
+            for n in (1, 2, 4, 8)
+            if n <= self.cores
+        ]
+        return cal.CALL + (ways[0] if len(ways) == 1 else minimum(*ways))
 
     def call(self, layer: Layer) -> FunctionCall:
-        """One call for all elements of the tile."""
+        """One call with all inputs."""
+        axis, inputs = layer.of(ops.Concat).axis, layer.inputs
+        size = layer.output.bits // 8
+        # Runs, elements of a unit, units of the output tile and the first of them, by axis.
+        count, unit, length, first = (
+            ("$y_h * $y_w", f"{size}", "$y_c", "$y_channel"),
+            ("1", f"$y_w * $y_c * {size}", "$y_h", "$y_row"),
+            ("$y_h", f"$y_c * {size}", "$y_w", "$y_column"),
+        )[axis]
+        names = (f"$x{n}" if n > 1 else "$x" for n in range(1, len(inputs) + 1))
         arguments = (
-            ("x", "$x"),
-            ("table", "$weights"),
+            *((f"x[{n}]", name) for n, name in enumerate(names)),
+            *((f"sizes[{n}]", str(x.shape[axis])) for n, x in enumerate(inputs)),
             ("y", "$y"),
-            ("elements", "$y_h * $y_w * $y_c"),
+            ("inputs", str(len(inputs))),
+            ("count", count),
+            ("unit", unit),
+            ("first", first),
+            ("length", length),
         )
         return call_text(self.symbol(layer), self.template, arguments)
 
 
 @dataclass(frozen=True)
-class MoveKernel(_OneInstance):
+class MoveKernel(OneInstance):
     """Slices of neighbours, and padding along any axis."""
 
     name = "dory_gap8_move"
@@ -121,7 +139,7 @@ class MoveKernel(_OneInstance):
             return Rejection("it has no requantisation behind copies")
         if layer.inputs[0].type_name != layer.output.type_name:
             return Rejection("its output has another type than its input")
-        return _reject_bytes(layer)
+        return reject_bytes(layer)
 
     def cycles(self, layer: Layer, tile: Tile) -> Number:
         """Pixels of a core, word by word."""
@@ -163,7 +181,7 @@ class ResizeKernel(ClusterKernel):
         if not op.requants and layer.inputs[0].type_name != layer.output.type_name:
             return Rejection("its output has another type than its input")
         return (
-            _reject_bytes(layer)
+            reject_bytes(layer)
             or reject_channelwise(op.requants)
             or reject_requants(layer, op.requants)
         )
@@ -242,7 +260,7 @@ class SoftmaxKernel(ClusterKernel):
         adds = len(steps) == 1 and (steps[0].mul, steps[0].div) == ((1,), 1)
         if not adds or len(steps[0].add) > 1 or steps[0].add_negative or steps[0].lo is None:
             return Rejection("what follows it is more than a sum and a clip")
-        return _reject_bytes(layer)
+        return reject_bytes(layer)
 
     def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
         """Return the bytes of the exponentials."""

@@ -5,7 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dory_core.api import Layer, Number, OutputFile, Rejection, ceil_div, minimum, ops, reject_type
+from dory_core.api import (
+    Feature,
+    Layer,
+    Number,
+    OutputFile,
+    Rejection,
+    ceil_div,
+    minimum,
+    ops,
+    reject_type,
+)
 from dory_gap8 import calibration as cal
 from dory_gap8.backend.instance import (
     BYTE_TYPES,
@@ -43,6 +53,11 @@ def _pool_cycles(cores: int, tile: Tile, group: int) -> Number:
         if n <= cores
     ]
     return cal.POOL_BYTES_CALL + (ways[0] if len(ways) == 1 else minimum(*ways))
+
+
+def _padding(layer: Layer) -> int:
+    """Return the value that padding adds to a sum; 0 where there is none."""
+    return layer.window.pad_value if any(layer.window.pads) else 0
 
 
 @dataclass(frozen=True)
@@ -88,6 +103,7 @@ class AvgPoolBytesKernel(AvgPoolKernel):
 
     name = "dory_gap8_avgpool_bytes"
     summary = "average pooling of bytes"
+    features = AvgPoolKernel.features | {Feature.PAD_VALUE}
 
     def accepts(self, layer: Layer) -> Rejection | None:
         """Windows of neighbouring taps."""
@@ -109,7 +125,9 @@ class AvgPoolBytesKernel(AvgPoolKernel):
     def symbol(self, layer: Layer) -> str:
         """Types and requantisation."""
         x, y = layer.inputs[0].type_name, layer.output.type_name
-        return f"{self.name}_{x}_{y}{epilogue(layer).suffix}"
+        pad = _padding(layer)
+        token = f"_pad{pad}".replace("-", "m") if pad else ""
+        return f"{self.name}_{x}_{y}{token}{epilogue(layer).suffix}"
 
     def sources(self, layer: Layer) -> tuple[OutputFile, ...]:
         """The instance and the templates."""
@@ -119,6 +137,7 @@ class AvgPoolBytesKernel(AvgPoolKernel):
             ("DORY_Y_T", c_type(y)),
             ("DORY_Y_BYTES", str(layer.output.bits // 8)),
             ("DORY_POOL_MAX", "0"),
+            ("DORY_POOL_PAD", f"({_padding(layer)})"),
             ("DORY_CORES", str(self.cores)),
             *epilogue(layer).macros,
         )

@@ -19,8 +19,9 @@ from dory_gap8 import calibration as cal
 
 INT32 = (-(1 << 31), (1 << 31) - 1)
 INT64 = (-(1 << 63), (1 << 63) - 1)
-# Accumulators and scales of steps in binary32.
+# Accumulators of steps in binary32 that are numbers of it; their largest scale and product.
 _DIGITS = 1 << 24
+_LARGEST_PRODUCT = 1 << 30
 _LARGEST_SCALE = 1.0
 
 # Forms of an epilogue, by the macro that selects them.
@@ -157,7 +158,8 @@ class Epilogue:
     clip: bounds of the last step. records: int32, shape (C, words) or (1, words) when all channels
     have the same: the parameters as they lie in memory.
     bias: per channel, only where there is no step (the first step takes it otherwise).
-    zero: of a step in binary32, what is added to its product; None for others.
+    zero: of a step in binary32, what is added to its product; None for others. wide: accumulators
+    of that step have more digits than binary32.
     """
 
     steps: tuple[Step, ...]
@@ -167,6 +169,7 @@ class Epilogue:
     clip: tuple[int, int] | None = None
     bias: tuple[int, ...] | None = None
     zero: int | None = None
+    wide: bool = False
 
     @property
     def form(self) -> str:
@@ -229,7 +232,7 @@ class Epilogue:
             return ""
         turned = ["turned"] if self.turned else []
         if self.zero is not None:
-            tokens = ["even", *_CLIP_TOKENS[self.clip_form]]
+            tokens = ["even", *(["wide"] if self.wide else []), *_CLIP_TOKENS[self.clip_form]]
         elif self.narrow is not None:
             tokens = [*turned, "clamp"] if self.reach else turned
             tokens += ["limbs"] if self.form == LIMBS else [] if self.reach else ["q32"]
@@ -254,6 +257,8 @@ class Epilogue:
         found.append(("DORY_Q_TURNED", str(int(self.turned))))
         if self.narrow is not None or self.zero is not None:
             found += [("DORY_Q_REACH", str(int(self.reach))), ("DORY_Q_CLIP", self.clip_form)]
+            if self.zero is not None:
+                found.append(("DORY_Q_WIDE", str(int(self.wide))))
             return tuple(found)
         for n, step in enumerate(self.steps, 1):
             found += [
@@ -298,7 +303,7 @@ class Epilogue:
         if not self.steps:
             return cal.EPILOGUE_NONE
         if self.zero is not None:
-            return cal.EPILOGUE_EVEN
+            return cal.EPILOGUE_EVEN + cal.EVEN_WIDE * self.wide
         if self.narrow is not None:
             return cal.EPILOGUE_32 + self._extra
         first = cal.EPILOGUE_64 if self.bits == 64 else cal.EPILOGUE_32
@@ -313,7 +318,7 @@ class Epilogue:
     def step_cycles(self) -> int:
         """Estimated cycles per output of the steps alone."""
         if self.zero is not None:
-            return cal.STEP_EVEN
+            return cal.STEP_EVEN + cal.EVEN_WIDE * self.wide
         if self.narrow is not None:
             return cal.STEP_32 + self._extra
         turned = cal.TURNED_EXTRA * self.turned
@@ -379,10 +384,12 @@ def reject_requants(layer: Layer, requants: Sequence[Requant]) -> Rejection | No
 def _reject_even(layer: Layer, step: Requant) -> Rejection | None:
     """Return why a step in binary32 is not possible."""
     ends = (layer.ranges.acc_lo - step.turn, layer.ranges.acc_hi - step.turn)
-    if not fits((-_DIGITS, _DIGITS), *ends):
-        return Rejection("its accumulator exceeds the 24 digits of binary32")
-    if isinstance(layer.op, ops.Add | ops.Mul) or float(step.scales.max()) >= _LARGEST_SCALE:
+    if not fits(INT32, layer.ranges.acc_lo, layer.ranges.acc_hi, *ends):
+        return Rejection("its accumulator exceeds 32 bits")
+    if isinstance(layer.op, ops.Pairwise) or float(step.scales.max()) >= _LARGEST_SCALE:
         return Rejection("a step in binary32 follows sums of products, with a scale below 1")
+    if max(map(abs, ends)) * float(step.scales.max()) > _LARGEST_PRODUCT:
+        return Rejection("what a step in binary32 makes of its accumulator exceeds 31 bits")
     zero = step.add[0] // step.div
     if step.lo is None or step.hi is None or step.hi - zero > 256 or step.lo - zero < -256:
         return Rejection("a step in binary32 ends in bytes")
@@ -406,7 +413,7 @@ def _epilogue(layer: Layer, least_bits: int) -> Epilogue:
     bits = max(least_bits, arithmetic(layer, requants))
     values = (ranges.value_lo, ranges.value_hi)
     if requants[0].float32:
-        return _even(requants[0], biases, least_bits)
+        return _even(layer, biases, least_bits)
     first = _step(requants[0].from_turn(), values, bits, _offset(requants[0], biases))
     steps = (first, *(_step(r, values, bits) for r in requants[1:]))
     last = requants[-1]
@@ -420,8 +427,9 @@ def _epilogue(layer: Layer, least_bits: int) -> Epilogue:
     return Epilogue(steps, least_bits, _narrow_records(found), found, clip)
 
 
-def _even(step: Requant, biases: tuple[int, ...] | None, bits: int) -> Epilogue:
+def _even(layer: Layer, biases: tuple[int, ...] | None, bits: int) -> Epilogue:
     """Return the epilogue of a step in binary32: factors of 32 bits behind at least 32 digits."""
+    step = layer.op.requants[0]
     assert step.lo is not None and step.hi is not None
     fractions, exponents = np.frexp(step.scales.astype(np.float64))
     digits = 24 - exponents.astype(np.int64)
@@ -434,7 +442,9 @@ def _even(step: Requant, biases: tuple[int, ...] | None, bits: int) -> Epilogue:
     clip = (step.lo, step.hi)
     known = Step((1,), (0,), 1, SHIFT, 0, clip)
     zero = step.add[0] // step.div
-    return Epilogue((known,), bits, records, clip=clip, zero=zero)
+    ends = (layer.ranges.acc_lo - step.turn, layer.ranges.acc_hi - step.turn)
+    wide = not fits((-_DIGITS, _DIGITS), *ends)
+    return Epilogue((known,), bits, records, clip=clip, zero=zero, wide=wide)
 
 
 def narrow_form(layer: Layer) -> requantisation.Narrow | None:

@@ -1,6 +1,7 @@
 /* Function of one byte by a table: template of the kernel DORY_KERNEL.
  *
- *   DORY_CORES   cores that share a tile
+ *   DORY_CORES      cores that share a tile
+ *   DORY_CHANNELS   whether each channel has a table; otherwise there is one
  *
  * Cores share the words of a tile. Four bytes are loaded, looked up one after the other, and stored as
  * a word; no load waits for the one before it. */
@@ -16,6 +17,15 @@ void DORY_KERNEL(const dory_gap8_lut_t *a) {
   const uint8_t *const x = a->x;
   int8_t *const y = a->y;
   int32_t i = 4 * words.first;
+#if DORY_CHANNELS
+  const int32_t length = 256 * a->channels;
+  int32_t row = 256 * (int32_t)((uint32_t)i % (uint32_t)a->channels);
+  for (; i < end; i++) {
+    y[i] = (int8_t)dory_gap8_lookup_i8(table, row + x[i]);
+    row += 256;
+    row = row == length ? 0 : row;
+  }
+#else
   for (; i + 4 <= end; i += 4) {
     const int32_t x0 = x[i], x1 = x[i + 1], x2 = x[i + 2], x3 = x[i + 3];
     const int32_t y0 = dory_gap8_lookup_i8(table, x0), y1 = dory_gap8_lookup_i8(table, x1);
@@ -25,4 +35,5 @@ void DORY_KERNEL(const dory_gap8_lut_t *a) {
   for (; i < end; i++) {
     y[i] = table[x[i]];
   }
+#endif
 }

@@ -6,11 +6,16 @@
  *   DORY_STORE4_X, DORY_FROM_WORD_X, DORY_MAX4   likewise, of a maximum
  *   DORY_LOWEST                            the least value, four times
  *   DORY_DOT4, DORY_Y_BYTES                likewise, of a sum, and the size of an output
+ *   DORY_POOL_PAD                          of a sum: the value of its padding
  *
  * Four neighbouring channels at once. A sum of each of four bytes is a dot product with a unit
  * vector, which takes the byte apart and adds it in one instruction. The window of a pixel is cut
  * at the borders once, before its channels.
  */
+#ifndef DORY_POOL_PAD
+#define DORY_POOL_PAD 0
+#endif
+
 #if DORY_POOL_MAX
 #include "dory_gap8_types.h"
 #else
@@ -24,6 +29,7 @@ typedef struct {
   int32_t rows, columns;
   int32_t pitch; /* elements from row to row */
   int32_t step;  /* elements from tap to tap */
+  int32_t start; /* of a sum: what its padding adds */
 } dory_taps_t;
 
 /* Pixels and groups of four channels of one core. */
@@ -132,6 +138,11 @@ typedef struct {
   int32_t sum[4];
 } dory_sums_t;
 
+static inline dory_sums_t dory_sums(const dory_taps_t *t) {
+  const dory_sums_t s = {{t->start, t->start, t->start, t->start}};
+  return s;
+}
+
 static inline void dory_add_tap(dory_sums_t *s, DORY_X4_T v, const dory_gap8_i8x4_t *unit) {
   s->sum[0] = DORY_DOT4(v, unit[0], s->sum[0]);
   s->sum[1] = DORY_DOT4(v, unit[1], s->sum[1]);
@@ -153,7 +164,7 @@ static inline void dory_store_sums(DORY_Y_T *y, const dory_sums_t *s, const dory
 
 static inline void dory_pool_four(const dory_taps_t *t, const DORY_X_T *x, DORY_Y_T *y,
                                   const dory_pooled_t *q) {
-  dory_sums_t s = {{0, 0, 0, 0}};
+  dory_sums_t s = dory_sums(t);
   int32_t rows = t->rows;
   do {
     const DORY_X_T *tap = x;
@@ -170,7 +181,7 @@ static inline void dory_pool_four(const dory_taps_t *t, const DORY_X_T *x, DORY_
 /* Eight channels: no operation waits for the load before it. */
 static inline void dory_pool_eight(const dory_taps_t *t, const DORY_X_T *x, DORY_Y_T *y,
                                    const dory_pooled_t *q) {
-  dory_sums_t s = {{0, 0, 0, 0}}, s2 = {{0, 0, 0, 0}};
+  dory_sums_t s = dory_sums(t), s2 = s;
   int32_t rows = t->rows;
   do {
     const DORY_X_T *tap = x;
@@ -189,7 +200,7 @@ static inline void dory_pool_eight(const dory_taps_t *t, const DORY_X_T *x, DORY
 
 static inline void dory_pool_one(const dory_taps_t *t, const DORY_X_T *x, DORY_Y_T *y,
                                  const dory_pooled_t *q) {
-  int32_t sum = 0;
+  int32_t sum = t->start;
   for (int32_t ky = 0; ky < t->rows; ky++) {
     for (int32_t kx = 0; kx < t->columns; kx++) {
       sum += x[kx * t->step];
@@ -244,12 +255,16 @@ void DORY_KERNEL(const dory_gap8_pool_t *a) {
 #endif
   t.pitch = x_w * channels;
   t.step = channels;
+  t.start = 0;
   for (int32_t pixel = share.pixels.first; pixel < share.pixels.end; pixel++) {
     const int32_t iy = oy * stride_h - a->pad_top, ix = ox * stride_w - a->pad_left;
     const int32_t top = dory_gap8_max(iy, 0), left = dory_gap8_max(ix, 0);
     t.x = (const DORY_X_T *)a->x + (top * x_w + left) * channels;
     t.rows = dory_gap8_min(iy + kernel_h, x_h) - top;
     t.columns = dory_gap8_min(ix + kernel_w, x_w) - left;
+#if DORY_POOL_PAD
+    t.start = (kernel_h * kernel_w - t.rows * t.columns) * (DORY_POOL_PAD);
+#endif
     dory_pool_pixel(&t, y, c0, c1 DORY_ARGUMENTS);
     y += channels;
     if (++ox == y_w) {

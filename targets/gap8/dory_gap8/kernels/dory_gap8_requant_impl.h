@@ -11,6 +11,8 @@
  *                     (one p.clipr), which changes no output; otherwise x is the accumulator
  *   DORY_Q_TURNED     whether x is offset more than the accumulator, and `below` more is added
  *                     where x is negative (of steps: in the first one)
+ *   DORY_Q_WIDE       of DORY_Q_EVEN: whether accumulators exceed 2^24 and are rounded to the digits of
+ *                     binary32 first
  *   DORY_Q_CLIP       narrow forms: DORY_CLIP_NONE, DORY_CLIP_UNSIGNED (0 .. hi), DORY_CLIP_SIGNED
  *                     (-hi - 1 .. hi), DORY_CLIP_BOUNDS (lo .. hi)
  *   DORY_PER_CHANNEL  whether each channel has a record of parameters; otherwise there is only one
@@ -134,11 +136,28 @@ static uint32_t dory_even_tie(uint64_t product, uint32_t whole, uint32_t shift) 
   return whole + (whole & 1 ? fraction + reach >= half : fraction > half + reach);
 }
 
-/* The product of x, |x| < 2^24, with mul / 2^(32 + shift), rounded as in binary32 and then to an
+/* A magnitude rounded to the 24 digits of binary32, ties to even. */
+static inline uint32_t dory_single(uint32_t magnitude) {
+#if DORY_Q_WIDE
+  if (magnitude >> 24) {
+    uint32_t shift = 1;
+    while (magnitude >> 24 >> shift) {
+      shift++;
+    }
+    const uint32_t rest = magnitude & ((1u << shift) - 1), half = 1u << (shift - 1);
+    uint32_t digits = magnitude >> shift;
+    digits += rest > half || (rest == half && (digits & 1));
+    return digits << shift;
+  }
+#endif
+  return magnitude;
+}
+
+/* The product of x, rounded to 24 digits, with mul / 2^(32 + shift), rounded as in binary32 and then to an
  * integer, ties to even. Products of 2^9 and more are any number that is. */
 static inline int32_t dory_even(int32_t x, uint32_t mul, uint32_t shift) {
   const int32_t sign = x >> 31;
-  const uint64_t product = (uint64_t)(uint32_t)((x ^ sign) - sign) * mul;
+  const uint64_t product = (uint64_t)dory_single((uint32_t)((x ^ sign) - sign)) * mul;
   const uint32_t high = (uint32_t)(product >> 32);
   const uint32_t fraction = high << 1 << (31 - shift) | (uint32_t)product >> shift;
   uint32_t whole = high >> shift;

@@ -128,13 +128,40 @@ typedef struct {
   int32_t hi;
 } dory_gap8_add_bytes_t;
 
-/* Functions of one byte: table[256]. */
+/* What an operand contributes, see dory_gap8_pair_impl.h. */
+typedef struct {
+  const int32_t *records;
+  int32_t shift;
+  int32_t lo, hi;
+} dory_gap8_operand_t;
+
+/* Two operands. first: elements of x2 before the one that the first pixel has; row, column: elements
+ * of x2 from row to row and from column to column, 0 where all have the same one. */
+typedef struct {
+  const void *x, *x2;
+  void *y;
+  int32_t pixels, y_w, channels;
+  int32_t first, row, column;
+  dory_gap8_operand_t operand[2];
+  dory_gap8_requant_t requant;
+} dory_gap8_pair_t;
+
+/* Functions of one byte: table[256], or one such table for each of the channels. */
 typedef struct {
   const void *x;
   const void *table;
   void *y;
-  int32_t elements;
+  int32_t elements, channels;
 } dory_gap8_lut_t;
+
+/* Inputs one after the other along an axis, each in `count` runs of sizes[] * unit bytes, of which
+ * the output has `length` units from unit `first` on. */
+typedef struct {
+  const void *x[16];
+  int32_t sizes[16];
+  void *y;
+  int32_t inputs, count, unit, first, length;
+} dory_gap8_concat_t;
 
 /* Output element (h, w, c) is the element (h + row, w + column, c + channel) of the tile x[x_h][x_w][x_c],
  * `value` outside of it: a byte, four times. */
