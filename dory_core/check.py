@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dory_core.binding import CORES, BoundLayer, EngineRejection, KernelRejection
 from dory_core.compiler import CompileOptions, with_vectors
@@ -17,6 +17,9 @@ from dory_core.planning.planner import resident_map
 from dory_core.plugins import Plugins
 from dory_core.tiling.network import TiledGraph
 from dory_core.tiling.tiled import LayerTilings
+
+if TYPE_CHECKING:
+    from dory_core.desktop import DesktopReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,7 @@ class CheckReport:
     """The answer. fits: None without a target or for an unsupported network.
 
     reason, hint: of the first problem, empty without any. format: None for a report of a part.
+    desktop: how desktop interpreters differ, None where nobody asked for it.
     """
 
     supported: bool
@@ -62,6 +66,7 @@ class CheckReport:
     hint: str = ""
     notes: tuple[str, ...] = ()
     format: Format | None = None
+    desktop: DesktopReport | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the document of ``dory check --json``."""
@@ -81,6 +86,7 @@ class CheckReport:
             ],
             "levels": [row(level, "name", "used", "budget", "dominant") for level in self.levels],
             **row(self, "reason", "hint", "notes"),
+            **({} if self.desktop is None else {"desktop": self.desktop.to_json()}),
         }
 
 

@@ -8,11 +8,9 @@ from dory_core.cli.common import Quiet as Quiet
 from dory_core.cli.common import Verbose as Verbose
 from dory_core.cli.common import byte_size as byte_size
 from dory_core.cli.common import console as console
-from dory_core.cli.common import existing_file as existing_file
 from dory_core.cli.common import print_json as print_json
 from dory_core.cli.common import progress_bar as progress_bar
 from dory_core.cli.common import settings as settings
-from dory_core.cli.common import write_file as write_file
 from dory_core.cli.compile import L1 as L1
 from dory_core.cli.compile import L2 as L2
 from dory_core.cli.compile import L3 as L3
@@ -21,9 +19,12 @@ from dory_core.cli.compile import InputBits as InputBits
 from dory_core.cli.compile import InputSigned as InputSigned
 from dory_core.cli.compile import Network as Network
 from dory_core.cli.compile import Objective as Objective
-from dory_core.cli.compile import budgets as budgets
-from dory_core.cli.compile import frontend_name as frontend_name
 from dory_core.cli.compile import target_settings as target_settings
+from dory_core.cli.files import existing_file as existing_file
+from dory_core.cli.files import write_file as write_file
+from dory_core.cli.python import compile_options as compile_options
+from dory_core.cli.python import frontend_name as frontend_name
+from dory_core.cli.python import given_budgets as given_budgets
 from dory_core.cli.tables.plan import new_table as new_table
 from dory_core.cli.tables.plan import print_plan as print_plan
 from dory_core.cli.tables.texts import conversions_text as conversions_text

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from dory_core.cli.common import Debug, Json, Quiet, Verbose, console, existing_file, print_json
+from dory_core.cli.common import Debug, Json, Quiet, Verbose, console, print_json
 from dory_core.cli.common import settings as cli_settings
 from dory_core.cli.compile import (
     L1,
@@ -19,15 +19,9 @@ from dory_core.cli.compile import (
     L2Reserve,
     Network,
     Set,
-    budgets,
-    frontend_name,
     target_settings,
 )
-from dory_core.errors import DoesNotFit, NotSupported, UsageError
-
-if TYPE_CHECKING:
-    from dory_core.compiler import CompileOptions
-    from dory_core.plugins import Plugins
+from dory_core.errors import DoesNotFit, NotSupported
 
 
 def check(
@@ -61,30 +55,22 @@ def check(
     debug: Debug = False,
 ) -> None:
     """Tell whether a network is supported and fits, layer by layer."""
-    existing_file(network, "network")
-    if target is None and (set_ or kernels or budgets(l1, l2, l3) or l2_reserve):
-        raise UsageError(
-            "budgets and settings are those of a target, and none is named",
-            "give --target NAME, too; `dory targets` lists them",
-        )
-    from dory_core.check import check_network
-    from dory_core.compiler import CompileOptions
-    from dory_core.plugins import load_plugins
+    from dory_core.cli import python as dory
 
-    plugins = load_plugins()
-    options = CompileOptions(
-        network=network,
-        target=target or "",
-        frontend=frontend_name(frontend, network, plugins),
+    report = dory.check(
+        network,
+        target or "",
+        frontend=frontend,
         input_bits=input_bits,
         input_signed=input_signed,
-        budgets=budgets(l1, l2, l3),
+        l1=l1,
+        l2=l2,
+        l3=l3,
         l2_reserve=l2_reserve or 0,
         settings=target_settings(set_, kernels),
+        compare_desktop=compare_desktop,
     )
-    document: dict[str, Any] = check_network(options, plugins).to_json()
-    if compare_desktop and document["supported"]:
-        document["desktop"] = _desktop(options, plugins)
+    document: dict[str, Any] = report.to_json()
     if json:
         print_json(document)
     elif cli_settings.verbosity >= 0:
@@ -97,18 +83,6 @@ def check(
 
             print_desktop(document["desktop"], out, details=cli_settings.verbosity > 0)
     raise typer.Exit(_status(document))
-
-
-def _desktop(options: CompileOptions, plugins: Plugins) -> dict[str, Any]:
-    from dory_core.desktop import compare_desktop
-
-    frontend = plugins.frontend(options.frontend)
-    if frontend.desktop is None:
-        raise UsageError(
-            f"frontend {frontend.name} knows no desktop interpreter to compare with",
-            "leave --compare-desktop out",
-        )
-    return compare_desktop(frontend.desktop(options.network)).to_json()
 
 
 def _status(document: dict[str, Any]) -> int:

@@ -11,7 +11,6 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -155,25 +154,6 @@ def key_values(pairs: Sequence[str]) -> dict[str, str]:
             raise UsageError(f"--set takes KEY=VALUE, not {pair!r}")
         result[key] = value
     return result
-
-
-def existing_file(path: Path, what: str) -> Path:
-    """Return ``path``; raises UsageError when there is no such file."""
-    hint = f"give the path of the {what}'s file"
-    if path.is_dir():
-        raise UsageError(f"{what} {path} is a directory", hint)
-    if not path.is_file():
-        state = "is no regular file" if path.exists() else "does not exist"
-        raise UsageError(f"{what} {path} {state}", hint)
-    return path
-
-
-def write_file(path: Path, data: bytes) -> None:
-    """Write a file that the user asked for; raises UsageError when that is not possible."""
-    try:
-        path.write_bytes(data)
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}", "choose another FILE") from error
 
 
 def console() -> Console:

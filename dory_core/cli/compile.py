@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,7 +17,6 @@ from dory_core.cli.common import (
     Verbose,
     byte_size,
     console,
-    existing_file,
     key_values,
     print_json,
     progress_bar,
@@ -26,8 +25,7 @@ from dory_core.cli.common import (
 from dory_core.errors import UsageError, VerificationFailed
 
 if TYPE_CHECKING:
-    from dory_core.compiler import CompileOptions, CompileResult
-    from dory_core.plugins import Plugins
+    from dory_core.cli.python import CompiledNetwork
 
 
 class Objective(StrEnum):
@@ -97,19 +95,6 @@ L2Reserve = Annotated[
         help="Bytes of L2 that your program needs beside the network.",
     ),
 ]
-
-
-def budgets(l1: int | None, l2: int | None, l3: int | None) -> dict[int, int]:
-    """Return the given budgets by level number."""
-    return {level: size for level, size in enumerate((l1, l2, l3), start=1) if size is not None}
-
-
-def frontend_name(frontend: str | None, path: Path, plugins: Plugins) -> str:
-    """Return the frontend's name as given, or of the one that recognises the file.
-
-    Raises: UsageError when none was given and not exactly one recognises it.
-    """
-    return frontend or plugins.frontend_for(path).name
 
 
 def target_settings(pairs: list[str] | None, kernels: str | None) -> dict[str, str]:
@@ -190,61 +175,51 @@ def compile_(
     debug: Debug = False,
 ) -> None:
     """Compile a network into a C application (the default command)."""
-    existing_file(network, "network")
-    if input_ is not None:
-        if golden:
-            raise UsageError(
-                "--golden brings its own input; --input would be ignored", "leave one of them out"
-            )
-        existing_file(input_, "input")
-    from dory_core.compiler import CompileOptions, compile_network
-    from dory_core.plugins import load_plugins
+    from dory_core.cli import python as dory
 
-    plugins = load_plugins()
-    options = CompileOptions(
-        network=network,
-        target=target,
-        frontend=frontend_name(frontend, network, plugins),
-        output=None if plan_only else output or Path(f"{network.stem}_{target}"),
-        golden=tuple(golden or ()),
-        input=input_,
-        input_layout=input_layout or "",
-        input_bits=input_bits,
-        input_signed=input_signed,
-        budgets=budgets(l1, l2, l3),
-        settings=target_settings(set_, kernels),
-        layer=layer,
-        float_io=float_io,
-        objective=objective.value,
-        plan_only=plan_only,
-        dump_stages=dump_stages,
-        prefix=prefix,
-        l2_reserve=l2_reserve or 0,
-        deployable_only=not not_deployable_ok,
-    )
     with progress_bar(enabled=not json) as progress:
-        result = compile_network(options, plugins, progress)
+        compiled = dory.compile(
+            network,
+            target,
+            output=None if plan_only else output or Path(f"{network.stem}_{target}"),
+            frontend=frontend,
+            golden=golden or (),
+            input=input_,
+            input_layout=input_layout or "",
+            input_bits=input_bits,
+            input_signed=input_signed,
+            l1=l1,
+            l2=l2,
+            l3=l3,
+            l2_reserve=l2_reserve or 0,
+            settings=target_settings(set_, kernels),
+            objective=objective.value,
+            layer=layer,
+            prefix=prefix,
+            float_io=float_io,
+            not_deployable_ok=not_deployable_ok,
+            dump_stages=dump_stages,
+            progress=progress,
+        )
     if json:
-        print_json(result.plan.to_json())
+        print_json(compiled.plan)
     elif settings.verbosity >= 0:
-        _show(result.plan.to_json(), options, result)
-    if result.golden_exact is False:
+        _show(compiled)
+    if compiled.golden_exact is False:
         raise VerificationFailed("the imported network differs from the golden")
 
 
-def _show(plan: dict[str, Any], options: CompileOptions, result: CompileResult) -> None:
-    from dory_core.cli.tables.plan import print_plan
-
+def _show(compiled: CompiledNetwork) -> None:
+    compiled.report(details=settings.verbosity > 0)
     out = console()
-    print_plan(plan, out, details=settings.verbosity > 0)
     if settings.verbosity > 0:
-        out.print(f"passes: {', '.join(result.passes)}", markup=False)
-    if result.golden_exact:
-        out.print(f"golden: all {len(plan['layers'])} layers are exact", markup=False)
-    if result.output is not None:
-        how = quoting.shell("dory", "run", quoting.path(result.output))
+        out.print(f"passes: {', '.join(compiled.passes)}", markup=False)
+    if compiled.golden_exact:
+        out.print(f"golden: all {len(compiled.plan['layers'])} layers are exact", markup=False)
+    if compiled.path is not None:
+        how = quoting.shell("dory", "run", quoting.path(compiled.path))
         out.print(
-            f"written: {quoting.visible(str(result.output))} (run it with: {how})", markup=False
+            f"written: {quoting.visible(str(compiled.path))} (run it with: {how})", markup=False
         )
-    elif options.plan_only:
+    else:
         out.print("plan only: no application was written", markup=False)

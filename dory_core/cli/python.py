@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dory_core.cli.files import existing_file
 from dory_core.errors import UsageError
 from dory_core.plan import DEFAULT_PREFIX
 
@@ -25,10 +26,14 @@ if TYPE_CHECKING:
 
     from dory_core.check import CheckReport
     from dory_core.compiler import CompileOptions
+    from dory_core.desktop import DesktopReport
     from dory_core.plugins import Plugins
     from dory_core.simulate.result import RunResult
 
-_Path = str | Path
+PathName = str | Path
+#: Called with (stage, steps done, steps in all).
+Progress = Callable[[str, int, int], None]
+
 _COLUMNS = 110
 _PAGE = "<pre style='font-family:monospace;line-height:1.25'>{code}</pre>"
 
@@ -39,11 +44,13 @@ class CompiledNetwork:
 
     plan: the document plan.json, which docs/json.md describes. path: of the application, None when
     it was only planned. golden_exact: whether the golden confirmed the import, None without one.
+    passes: names of the passes over the graph, in order.
     """
 
     plan: Mapping[str, Any]
     path: Path | None
     golden_exact: bool | None
+    passes: tuple[str, ...] = ()
 
     @property
     def cycles(self) -> int:
@@ -97,100 +104,222 @@ class ApplicationRun:
 
 
 def compile(
-    network: _Path,
+    network: PathName,
     target: str,
     *,
-    output: _Path | None = None,
+    output: PathName | None = None,
     frontend: str | None = None,
-    golden: Sequence[_Path] = (),
-    input: _Path | None = None,
+    golden: Sequence[PathName] = (),
+    input: PathName | None = None,
+    input_layout: str = "",
+    input_bits: int = 8,
+    input_signed: bool = False,
     l1: int | None = None,
     l2: int | None = None,
     l3: int | None = None,
+    l2_reserve: int = 0,
     settings: Mapping[str, str] | None = None,
     objective: str = "heuristic",
+    layer: int | None = None,
     prefix: str = DEFAULT_PREFIX,
     float_io: bool = False,
     not_deployable_ok: bool = False,
+    dump_stages: PathName | None = None,
+    progress: Progress | None = None,
     plugins: Plugins | None = None,
 ) -> CompiledNetwork:
     """Compile a network for a target as ``dory`` does, and write the application to ``output``.
 
     output: directory; None plans and writes nothing. frontend: None takes the one that recognises
-    the file. golden, input: test vectors. l1, l2, l3: bytes for the network. settings: options of
-    the target. The others are those of the command line.
+    the file. golden: files or folders of test vectors; input: one input instead, of which
+    input_layout is ``hwc`` or ``chw``. input_bits, input_signed: type of the network input where
+    the file does not say it. l1, l2, l3: bytes for the network; l2_reserve: bytes of L2 that the
+    program around it keeps. settings: options of the target. objective: ``heuristic`` or
+    ``latency``. layer: index of the one layer to emit. prefix: of all public names in C. float_io:
+    also functions that convert real numbers. not_deployable_ok: also write what cannot run on the
+    chip. dump_stages: directory for what each stage gives. progress: called with (stage, steps
+    done, steps in all).
 
     Raises: the errors of each stage; see docs/errors.md.
     """
-    from dory_core.compiler import CompileOptions, compile_network
+    from dory_core.compiler import compile_network
 
+    path = existing_file(Path(network), "network")
+    if input is not None and golden:
+        raise UsageError(
+            "--golden brings its own input; --input would be ignored", "leave one of them out"
+        )
     plugins = plugins or _plugins()
-    path = _existing(network)
-    options = CompileOptions(
-        network=path,
-        target=target,
-        frontend=frontend or plugins.frontend_for(path).name,
+    options = compile_options(
+        path,
+        target,
+        plugins,
+        frontend=frontend,
+        input_bits=input_bits,
+        input_signed=input_signed,
+        budgets=given_budgets(l1, l2, l3),
+        l2_reserve=l2_reserve,
+        settings=settings,
         output=None if output is None else Path(output),
         golden=tuple(Path(one) for one in golden),
-        input=None if input is None else _existing(input),
-        budgets={n: size for n, size in enumerate((l1, l2, l3), start=1) if size is not None},
-        settings=dict(settings or {}),
+        input=None if input is None else existing_file(Path(input), "input"),
+        input_layout=input_layout,
         objective=objective,
+        layer=layer,
         plan_only=output is None,
         prefix=prefix,
         float_io=float_io,
+        dump_stages=None if dump_stages is None else Path(dump_stages),
         deployable_only=not not_deployable_ok,
     )
-    result = compile_network(options, plugins)
-    return CompiledNetwork(result.plan.to_json(), result.output, result.golden_exact)
+    result = compile_network(options, plugins, progress)
+    plan = result.plan.to_json()
+    return CompiledNetwork(plan, result.output, result.golden_exact, result.passes)
 
 
-def run(application: _Path, **options: Any) -> ApplicationRun:
-    """Build and run an application, and compare every layer, element by element.
+def run(
+    application: PathName,
+    *,
+    inputs: Sequence[PathName] = (),
+    input_layout: str = "",
+    golden: Sequence[PathName] = (),
+    dump: PathName | None = None,
+    dma: str | None = "early",
+    seed: int = 1,
+    repeat: int = 1,
+    sanitize: str | None = None,
+    runner: str | None = None,
+    plugins: Plugins | None = None,
+) -> ApplicationRun:
+    """Build and run an application as ``dory run`` does, and compare every layer, all elements.
 
-    options: those of :func:`dory_core.application.run_application`, such as ``dma="late"``,
-    ``sanitize="thread"``, ``inputs=[path]`` and ``runner="host"``.
+    inputs, golden: other test vectors than the embedded ones; state goes from one input to the
+    next. input_layout: of arrays, ``hwc`` or ``chw``. dump: directory for ``layer_NN.npy``. dma:
+    when simulated transfers move their bytes: ``early``, ``late``, ``random`` by seed, or None for
+    all of them where that is quick. repeat: runs of each input. sanitize: ``address,undefined`` or
+    ``thread``. runner: where to run; None for the one that the target prefers.
 
     Raises: UsageError, ToolMissing, or VerificationFailed when the program was stopped; values that
     differ are in the result.
     """
     from dory_core.application import run_application
 
-    return ApplicationRun(run_application(Path(application), **{"plugins": _plugins(), **options}))
+    return ApplicationRun(
+        run_application(
+            Path(application),
+            plugins=plugins or _plugins(),
+            inputs=tuple(Path(one) for one in inputs),
+            input_layout=input_layout,
+            golden=tuple(Path(one) for one in golden),
+            dump=None if dump is None else Path(dump),
+            dma=dma,
+            seed=seed,
+            repeat=repeat,
+            sanitize=sanitize,
+            runner=runner,
+        )
+    )
 
 
 def check(
-    network: _Path,
+    network: PathName,
     target: str = "",
     *,
     frontend: str | None = None,
+    input_bits: int = 8,
+    input_signed: bool = False,
+    l1: int | None = None,
+    l2: int | None = None,
+    l3: int | None = None,
+    l2_reserve: int = 0,
     settings: Mapping[str, str] | None = None,
+    compare_desktop: bool = False,
     plugins: Plugins | None = None,
 ) -> CheckReport:
     """Return whether a network is supported and fits, layer by layer; writes nothing.
 
-    target: none checks the import alone. Raises: UsageError.
+    target: none checks the import alone, and there are no budgets and settings then. The others are
+    those of :func:`compile`. compare_desktop: also run the desktop interpreters of the format.
+    Raises: UsageError, ToolMissing.
     """
     from dory_core.check import check_network
+
+    budgets = given_budgets(l1, l2, l3)
+    path = existing_file(Path(network), "network")
+    if not target and (settings or budgets or l2_reserve):
+        raise UsageError(
+            "budgets and settings are those of a target, and none is named",
+            "give --target NAME, too; `dory targets` lists them",
+        )
+    plugins = plugins or _plugins()
+    options = compile_options(
+        path,
+        target,
+        plugins,
+        frontend=frontend,
+        input_bits=input_bits,
+        input_signed=input_signed,
+        budgets=budgets,
+        l2_reserve=l2_reserve,
+        settings=settings,
+    )
+    report = check_network(options, plugins)
+    if compare_desktop and report.supported:
+        return replace(report, desktop=_desktop(options, plugins))
+    return report
+
+
+def compile_options(
+    network: PathName,
+    target: str,
+    plugins: Plugins,
+    *,
+    frontend: str | None = None,
+    settings: Mapping[str, str] | None = None,
+    **others: Any,
+) -> CompileOptions:
+    """Return what compile, check and comparisons are asked for; others: fields of CompileOptions.
+
+    frontend: None takes the one that recognises the file. Raises: UsageError when there is no such
+    file, or when not exactly one frontend recognises it.
+    """
     from dory_core.compiler import CompileOptions
 
-    plugins = plugins or _plugins()
-    path = _existing(network)
-    name = frontend or plugins.frontend_for(path).name
-    options: CompileOptions = CompileOptions(path, target, name, settings=dict(settings or {}))
-    return check_network(options, plugins)
+    path = existing_file(Path(network), "network")
+    return CompileOptions(
+        path, target, frontend_name(frontend, path, plugins), settings=settings or {}, **others
+    )
+
+
+def frontend_name(frontend: str | None, path: Path, plugins: Plugins) -> str:
+    """Return the frontend's name as given, or of the one that recognises the file.
+
+    Raises: UsageError when none was given and not exactly one recognises it.
+    """
+    return frontend or plugins.frontend_for(path).name
+
+
+def given_budgets(l1: int | None, l2: int | None, l3: int | None) -> dict[int, int]:
+    """Return the given budgets by level number."""
+    return {level: size for level, size in enumerate((l1, l2, l3), start=1) if size is not None}
+
+
+def _desktop(options: CompileOptions, plugins: Plugins) -> DesktopReport:
+    from dory_core.desktop import compare_desktop
+
+    frontend = plugins.frontend(options.frontend)
+    if frontend.desktop is None:
+        raise UsageError(
+            f"frontend {frontend.name} knows no desktop interpreter to compare with",
+            "leave --compare-desktop out",
+        )
+    return compare_desktop(frontend.desktop(options.network))
 
 
 def _plugins() -> Plugins:
     from dory_core.plugins import load_plugins
 
     return load_plugins()
-
-
-def _existing(path: _Path) -> Path:
-    if not Path(path).is_file():
-        raise UsageError(f"{path} is no file", "check the path")
-    return Path(path)
 
 
 def _page(show: Callable[[Console], None]) -> str:

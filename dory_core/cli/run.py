@@ -83,23 +83,21 @@ def run(
     debug: Debug = False,
 ) -> None:
     """Run an application and compare every layer with the golden."""
-    from dory_core.application import run_application
-    from dory_core.plugins import load_plugins
+    from dory_core.cli import python as dory
 
-    result = run_application(
+    done = dory.run(
         app,
-        inputs=tuple(input_ or ()),
+        inputs=input_ or (),
         input_layout=input_layout or "",
-        golden=tuple(golden or ()),
+        golden=golden or (),
         dump=dump,
         dma=dma.value if dma is not None else None,
         seed=seed,
         repeat=repeat,
         sanitize=sanitize,
         runner=runner,
-        plugins=load_plugins(),
     )
-    document: dict[str, Any] = result.to_json()
+    document: dict[str, Any] = done.result.to_json()
     if json:
         print_json(document)
     elif settings.verbosity >= 0:

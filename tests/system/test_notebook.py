@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import shutil
 from pathlib import Path
@@ -14,6 +15,7 @@ from dory_core.api import DoesNotFit, UsageError
 
 ROOT = Path(__file__).parents[2]
 NETWORK = ROOT / "examples/tones/net.tflite"
+COMMANDS = ("compile", "check", "run")
 
 
 def test_cells_of_the_notebook_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,8 +45,44 @@ def test_results_print_the_tables_of_the_command_line(
 
 
 def test_wrong_use_is_an_error_with_a_way_out(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="is no file"):
+    with pytest.raises(UsageError, match="does not exist"):
         dory.compile(tmp_path / "none.tflite", "gap8")
     with pytest.raises(DoesNotFit, match="could not run on the chip"):
         dory.compile(NETWORK, "gap8", l1=1 << 20, output=tmp_path / "app")
     assert not (tmp_path / "app").exists()
+
+
+def test_the_command_line_calls_these_functions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every option of a command is an argument of its function, and has the same meaning."""
+    from dory_core.cli import python
+    from dory_core.cli.main import app as command_line
+
+    called: dict[str, dict[str, Any]] = {}
+    declared = {n: set(inspect.signature(getattr(python, n)).parameters) for n in COMMANDS}
+    for name in COMMANDS:
+        original = getattr(python, name)
+
+        def spy(*arguments: Any, name: str = name, original: Any = original, **options: Any) -> Any:
+            called[name] = options
+            return original(*arguments, **options)
+
+        monkeypatch.setattr(python, name, spy)
+    app = str(tmp_path / "app")
+    for arguments in (
+        ["check", str(NETWORK), "-t", "gap8", "--l1", "40k", "--json"],
+        ["compile", str(NETWORK), "-t", "gap8", "--l2-reserve", "1k", "-o", app, "--json"],
+        ["run", app, "--dma", "late", "--json"],
+    ):
+        with pytest.raises(SystemExit) as ended:
+            command_line(arguments)
+        assert ended.value.code == 0, arguments
+        printed = json.loads(capsys.readouterr().out)
+    assert printed["exact"]
+    assert called["check"]["l1"] == 40 << 10
+    assert called["compile"]["l2_reserve"] == 1 << 10
+    assert called["run"]["dma"] == "late"
+    for name, options in called.items():
+        unset = declared[name] - {"network", "target", "application", "plugins", *options}
+        assert not unset, f"`dory {name}` has no option for {unset}"

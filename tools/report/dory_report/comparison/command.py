@@ -85,7 +85,7 @@ def compare(
         input_signed=input_signed,
         objective=objective.value,
         settings=cli.target_settings(set_, None),
-        budgets=cli.budgets(l1, l2, l3),
+        budgets=cli.given_budgets(l1, l2, l3),
     )
     points = _points(targets, vary or [], study)
     with cli.progress_bar(enabled=not json and len(points) > 1) as progress:

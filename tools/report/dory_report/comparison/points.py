@@ -148,6 +148,7 @@ def measure(study: Study, point: Point) -> Outcome:
 @contextmanager
 def _options(study: Study, point: Point) -> Iterator[cli.CompileOptions]:
     """Give the options of one point, with the network in a file of this machine."""
+    from dory_core.api import load_plugins
 
     settings = {}
     for name, value in study.settings.items():
@@ -165,9 +166,10 @@ def _options(study: Study, point: Point) -> Iterator[cli.CompileOptions]:
         if not network.is_file():
             network = Path(folder, study.network.name)
             network.write_bytes(study.content)
-        yield cli.CompileOptions(
-            network=network,
-            target=point.target,
+        yield cli.compile_options(
+            network,
+            point.target,
+            load_plugins(),
             frontend=study.frontend,
             input_bits=study.input_bits,
             input_signed=study.input_signed,
