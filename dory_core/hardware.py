@@ -238,8 +238,9 @@ class MemoryHierarchy:
     resident_l1: a tensor stays in L1 for layers that have it there as a whole, where there is room
     (``dory_core.planning.residence``).
     engine_peaks: (name, MACs per cycle that it cannot exceed) of the engines of kernels.
-    one_memory: L1 and L2 are shares of one memory. It follows from a single level without links,
-    whose kernels work in place: L1 is then the scratch memory of kernels, L2 what that leaves.
+    one_memory: L1 and L2 are shares of one memory: L1 is the scratch memory of kernels, which work
+    in place, L2 what that leaves. It follows from a single level without links; who has levels
+    below sets it, with the same memory as level 1 and level 2.
     """
 
     levels: tuple[Level, ...]
@@ -260,6 +261,10 @@ class MemoryHierarchy:
     def __post_init__(self) -> None:
         if len(self.levels) == 1:
             self._share_the_only_level()
+        if self.one_memory:
+            _require(self.in_place, "kernels work in place where L1 and L2 are one memory")
+            one, other = (level.memories for level in self.levels[:2])
+            _require(one == other and len(one) == 1, "L1 and L2 of one memory name the same one")
         known = tuple(bits for bits in STORAGE_BITS if bits in self.storage_bits)
         _require(
             self.storage_bits == known and known[-1:] == STORAGE_BITS[-1:],
@@ -342,7 +347,9 @@ class OperatingPoint:
     """Clock and energy of one operating point.
 
     core_hz: clock of the cores that compute. io_hz: clock that moves data from the outermost level.
-    energy_j_per_cycle: average energy of a cycle of the cores. source: where the numbers stand.
+    energy_j_per_cycle: average energy of a cycle of the cores, 0 where nobody knows it. source:
+    where the numbers stand. only: an option of the target and the values with which there is this
+    point, None for a point that there always is.
     """
 
     name: str
@@ -350,10 +357,15 @@ class OperatingPoint:
     io_hz: float
     energy_j_per_cycle: float
     source: str
+    only: tuple[str, tuple[str, ...]] | None = None
 
     def __post_init__(self) -> None:
         clocks = self.core_hz > 0 and self.io_hz > 0
         _require(clocks, f"operating point {self.name}: a clock does not run")
+
+    def exists(self, options: Mapping[str, Any]) -> bool:
+        """Return True when there is this point with these options."""
+        return self.only is None or str(options.get(self.only[0])) in self.only[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -377,7 +389,7 @@ class Option:
 class Target:
     """A chip family that dory can generate applications for.
 
-    operating_points: the first is the default.
+    operating_points: the first that there is with the other options is the default.
     """
 
     name: str

@@ -26,7 +26,7 @@ def all_options(target: Target) -> tuple[Option, ...]:
     """
     options = (*target.options, KEEP_CONSTANT_CHANNELS)
     if target.operating_points and all(option.name != OPERATING_POINT for option in options):
-        names = tuple(point.name for point in target.operating_points)
+        names = tuple(dict.fromkeys(point.name for point in target.operating_points))
         options += (Option(OPERATING_POINT, str, names[0], "clock and energy", names),)
     return options
 
@@ -36,11 +36,11 @@ def resolve_options(
 ) -> tuple[dict[str, Any], OperatingPoint | None]:
     """Return every option of ``target`` with its value, and the operating point.
 
-    The operating point is chosen with the setting ``operating_point``; the first is the default.
-    Options with a ``clock`` replace the point's clocks unless they are 0.
-    Raises UsageError for an unknown key, a value of the wrong type or a clock below 0.
+    The operating point is chosen with the setting ``operating_point``; the first that there is with
+    the other options is the default. Options with a ``clock`` replace the point's clocks unless
+    they are 0. Raises UsageError for an unknown key, a value of the wrong type, a point that the
+    other options exclude, or a clock below 0.
     """
-    points = target.operating_points
     known = {option.name: option for option in all_options(target)}
     for key in settings:
         if key not in known:
@@ -53,9 +53,28 @@ def resolve_options(
         name: _value(target, option, settings[name]) if name in settings else option.default
         for name, option in known.items()
     }
-    chosen = next((p for p in points if p.name == values.get(OPERATING_POINT)), None)
-    point = chosen or (points[0] if points else None)
+    point = _point(target, settings, values)
+    if point is not None and OPERATING_POINT in values:
+        values[OPERATING_POINT] = point.name
     return values, point and _with_clocks(point, target.options, values)
+
+
+def _point(
+    target: Target, settings: Mapping[str, str], values: Mapping[str, Any]
+) -> OperatingPoint | None:
+    """Return the point that was asked for, else the default; None of a target without points."""
+    points = [point for point in target.operating_points if point.exists(values)]
+    chosen = next((p for p in points if p.name == values.get(OPERATING_POINT)), None)
+    if chosen is not None or not points:
+        return chosen
+    if OPERATING_POINT in settings and any(
+        point.name == settings[OPERATING_POINT] for point in target.operating_points
+    ):
+        raise UsageError(
+            f"{OPERATING_POINT}={settings[OPERATING_POINT]} does not go with the other options",
+            f"there is: {', '.join(point.name for point in points)}",
+        )
+    return points[0]
 
 
 def _with_clocks(

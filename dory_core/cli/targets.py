@@ -43,7 +43,7 @@ def _row(plugins: Plugins, name: str) -> dict[str, Any]:
             for option in plugins.options(name)
         ],
         "operating_points": [
-            row(point, "name", "core_hz", "energy_j_per_cycle", "source")
+            row(point, "name", "core_hz", "energy_j_per_cycle", "source", "only")
             for point in target.operating_points
         ],
     }

@@ -60,7 +60,7 @@ def plan_json(plan: Plan) -> dict[str, Any]:
             "cycles": cycles,
             "macs_per_cycle": round(plan.macs / cycles, 3) if cycles else None,
             "latency_ms": round(cycles / point.core_hz * 1e3, 4) if point else None,
-            "energy_mj": round(cycles * point.energy_j_per_cycle * 1e3, 5) if point else None,
+            "energy_mj": _energy_mj(cycles, point),
             "operating_point": point.name if point else None,
             "conversion_cycles": sum(c.cycles for c in plan.conversions),
             "engines": plan.engines,
@@ -102,6 +102,13 @@ def timeline_json(plan: Plan) -> dict[str, Any]:
             for e in events
         ],
     }
+
+
+def _energy_mj(cycles: int, point: OperatingPoint | None) -> float | None:
+    """Return the energy of one inference, None where nobody knows that of a cycle."""
+    if point is None or not point.energy_j_per_cycle:
+        return None
+    return round(cycles * point.energy_j_per_cycle * 1e3, 5)
 
 
 def _point_json(point: OperatingPoint) -> dict[str, Any]:

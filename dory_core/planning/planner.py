@@ -101,7 +101,8 @@ def shared(tiling: TiledGraph, ctx: TargetContext, budgets: Budgets) -> Budgets:
         return budgets
     alignment = level_alignment(ctx.memory, HOME)
     scratch = align_up(max(one.l1_bytes for one in tiling.best), alignment)
-    return Budgets({1: scratch, HOME: max(0, budgets.bytes[HOME] - scratch)}, budgets.reason)
+    left = {1: scratch, HOME: max(0, budgets.bytes[HOME] - scratch)}
+    return Budgets({**budgets.bytes, **left}, budgets.reason)
 
 
 def l2_after_code(

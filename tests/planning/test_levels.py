@@ -112,6 +112,19 @@ def test_a_single_level_has_kernels_in_place_and_one_memory() -> None:
     assert shared.one_memory and [level.number for level in shared.levels] == [1, 2]
 
 
+def test_one_memory_may_have_levels_below_it() -> None:
+    memory, rom = Memory("SRAM", 1 << 16), Memory("ROM", 1 << 20, mapped=True)
+    links = (Link(1, 2, 1, 1.0), Link(2, 3, 1, 1.0))
+    levels = (Level(1, (memory,)), Level(2, (memory,)), Level(3, (rom,)))
+    shared = MemoryHierarchy(levels, links, in_place=True, one_memory=True)
+    assert shared.constants_level == 3
+    with pytest.raises(ValueError, match="kernels work in place where"):
+        MemoryHierarchy(levels, links, one_memory=True)
+    other = (Level(1, (Memory("TCM", 1 << 16),)), *levels[1:])
+    with pytest.raises(ValueError, match="name the same one"):
+        MemoryHierarchy(other, links, in_place=True, one_memory=True)
+
+
 def test_a_fourth_level_below_one_that_holds_all_is_left_alone(tmp_path: Path) -> None:
     chip = streaming({}, {}, 6 << 10, 12 << 10)
     fourth = Link(3, 4, setup_cycles=1000, bytes_per_cycle=0.5)

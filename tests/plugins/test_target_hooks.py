@@ -124,6 +124,39 @@ def test_settings_are_typed_and_reach_the_hierarchy(plugins: Plugins) -> None:
     assert ctx.memory.cores == 8
 
 
+class Family(Chip):
+    """Two chips with a clock of their own, and one that both have."""
+
+    @hookimpl
+    def dory_targets(self) -> list[Target]:
+        only = {name: ("kernels", (name,)) for name in ("own", "vendor")}
+        points = (
+            OperatingPoint("fast", 9e6, 1e6, 0.0, "data sheet of one", only["own"]),
+            OperatingPoint("fast", 7e6, 1e6, 0.0, "data sheet of the other", only["vendor"]),
+            OperatingPoint("turbo", 8e6, 1e6, 0.0, "data sheet of the other", only["vendor"]),
+            POINTS[0],
+        )
+        return [Target("chip", "a chip", OPTIONS, operating_points=points)]
+
+
+def test_operating_points_may_depend_on_an_option() -> None:
+    plugins = Plugins.from_objects(chip=Family())
+
+    def clock(**settings: str) -> tuple[str, float]:
+        ctx = plugins.context("chip", settings)
+        assert ctx.operating_point is not None
+        assert ctx.options["operating_point"] == ctx.operating_point.name
+        return ctx.operating_point.name, ctx.operating_point.core_hz
+
+    assert clock() == ("fast", 9e6)
+    assert clock(kernels="vendor") == ("fast", 7e6)
+    assert clock(kernels="vendor", operating_point="turbo") == ("turbo", 8e6)
+    assert clock(operating_point="low") == ("low", 1e6)
+    with pytest.raises(UsageError, match="turbo does not go with the other options") as caught:
+        clock(operating_point="turbo")
+    assert caught.value.hint == "there is: fast, low"
+
+
 @pytest.mark.parametrize(
     ("settings", "words"),
     [

@@ -41,7 +41,8 @@ def print_targets(rows: Sequence[Mapping[str, Any]], out: Console) -> None:
             out.print(Text(f"  {level['name']}  {memories}: {usable} of {size} for the network"))
         for point in row["operating_points"]:
             clock = f"{point['core_hz'] / 1e6:g} MHz"
-            out.print(Text(f"  operating point {point['name']}: {clock} ({point['source']})"))
+            only = f" with {point['only'][0]}={'|'.join(point['only'][1])}" if point["only"] else ""
+            out.print(Text(f"  operating point {point['name']}{only}: {clock} ({point['source']})"))
         if row["options"]:
             table = new_table("  --set", "default", "meaning")
             for option in row["options"]:

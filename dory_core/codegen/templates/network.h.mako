@@ -95,11 +95,17 @@
 #define DORY_NETWORK_STATES ${len(plan.states)} /* tensors that live from one inference to the next */
 #define DORY_NETWORK_STATE_PARTS ${plan.prefix.upper()}_STATE_PARTS
 % endif
-/* Tables of constants hold 64-bit numbers, and a DMA likes them aligned. */
-#ifdef __GNUC__
-#define DORY_TABLE __attribute__((aligned(${max(8, plan.dma.alignment_bytes)})))
+/* Tables of constants hold 64-bit numbers, and a DMA likes them aligned. They go to the section that
+ * DORY_WEIGHTS_SECTION names, such as ".external_flash", else to where the compiler has constants. */
+#ifdef DORY_WEIGHTS_SECTION
+#define DORY_TABLE_PLACE __attribute__((section(DORY_WEIGHTS_SECTION)))
 #else
-#define DORY_TABLE
+#define DORY_TABLE_PLACE
+#endif
+#ifdef __GNUC__
+#define DORY_TABLE __attribute__((aligned(${max(8, plan.dma.alignment_bytes)}))) DORY_TABLE_PLACE
+#else
+#define DORY_TABLE DORY_TABLE_PLACE
 #endif
 
 /* Constants that are linked, in the order in which tiles load them. */

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 from dory_core.api import OutputFile, simulate
 from dory_stm32h7 import toolchain
-from dory_stm32h7.hardware import UNCACHED, in_place
+from dory_stm32h7.hardware import UNCACHED, copies, memory_mode
+from dory_stm32h7.part_files import defines, linker_script, part_header, script_path
+from dory_stm32h7.parts import part_of
 
 if TYPE_CHECKING:
     from dory_core.api import Application, TargetContext
@@ -27,7 +29,6 @@ _BOARD = (
     "semihosting.c",
     "libc.c",
     "libc/string.h",
-    "stm32h743.ld",
     "sections.ld",
     "qemu/qemu.c",
     "qemu/mps2_an500.ld",
@@ -38,19 +39,19 @@ _CONFIG = """\
 #ifndef DORY_STM32H7_CONFIG_H
 #define DORY_STM32H7_CONFIG_H
 
-/* 1: AXI and D2 SRAM are cached; the driver of the MDMA cleans and invalidates what it moves.
- * 0: they lie in regions of the MPU that are not cached; dory_stm32h7_init sets them up. */
+/* 1: the memories of the arenas are cached; the driver of the MDMA cleans and invalidates what it
+ * moves. 0: they lie in regions of the MPU that are not cached; dory_stm32h7_init sets them up. */
 #ifndef DORY_ARENAS_CACHED
 #define DORY_ARENAS_CACHED {cached}
 #endif
 
-/* The first of the two regions of the MPU for that. A region of a higher number lies above. */
+/* The first of the regions of the MPU for that. A region of a higher number lies above. */
 #ifndef DORY_MPU_REGION
-#define DORY_MPU_REGION 14
+#define DORY_MPU_REGION {region}
 #endif
 
-/* 1: nothing is executed from those regions, all of AXI SRAM and D2 SRAM 1 to 3. With 0 functions
- * in RAM work as before. */
+/* 1: nothing is executed from those regions, which are whole memories. With 0 functions in RAM work
+ * as before. */
 #ifndef DORY_ARENAS_EXECUTE_NEVER
 #define DORY_ARENAS_EXECUTE_NEVER 0
 #endif
@@ -96,18 +97,22 @@ include board/board.mk
 
 def hal_files(ctx: TargetContext) -> tuple[OutputFile, ...]:
     """Return the HAL: ``hal/stm32h7/``, all that an application with a main of its own needs."""
-    driver = "dory_memcpy.c" if _copies(ctx) else "dory_mdma.c"
-    files = [
-        OutputFile.from_package(_HERE / "hal" / name, f"hal/stm32h7/{name}")
-        for name in (*_HAL, driver)
-    ]
-    return tuple(files)
+    driver = "dory_memcpy.c" if copies(ctx.options) else "dory_mdma.c"
+    return (
+        part_header(part_of(ctx.options)),
+        *(
+            OutputFile.from_package(_HERE / "hal" / name, f"hal/stm32h7/{name}")
+            for name in (*_HAL, driver)
+        ),
+    )
 
 
 def _config(ctx: TargetContext, app: Application) -> OutputFile:
+    part = part_of(ctx.options)
     text = _CONFIG.format(
         cached=int(_cached(ctx)),
-        data_cache=int(ctx.options.get("memory") != UNCACHED),
+        region=part.mpu_regions - len(part.uncached),
+        data_cache=int(memory_mode(ctx.options) != UNCACHED),
         in_place=int(len(app.outputs) == 1),
     )
     return OutputFile("hal/stm32h7/dory_stm32h7_config.h", text)
@@ -115,12 +120,7 @@ def _config(ctx: TargetContext, app: Application) -> OutputFile:
 
 def _cached(ctx: TargetContext) -> bool:
     """The arenas stay in the D-cache."""
-    return _copies(ctx) and ctx.options.get("memory") != UNCACHED
-
-
-def _copies(ctx: TargetContext) -> bool:
-    """The core moves all data itself."""
-    return ctx.options.get("dma") == "memcpy" or in_place(ctx)
+    return copies(ctx.options) and memory_mode(ctx.options) != UNCACHED
 
 
 def application_files(ctx: TargetContext, app: Application) -> tuple[OutputFile, ...]:
@@ -132,29 +132,33 @@ def application_files(ctx: TargetContext, app: Application) -> tuple[OutputFile,
         return own
     from mako.template import Template
 
+    part = part_of(ctx.options)
     makefile = Template(filename=str(_HERE / "board/board.mk.mako"), strict_undefined=True)
     text = makefile.render(
         gcc=toolchain.GCC,
-        gcc_flags=toolchain.GCC_FLAGS,
+        part=part.name,
+        flash=part.flash.address,
+        defines=defines(part),
+        gcc_flags=part.core.gcc,
         gcc_link_flags=toolchain.GCC_LINK_FLAGS,
-        zig_flags=toolchain.ZIG_FLAGS,
+        zig_flags=toolchain.zig_flags(part.core),
         flags=toolchain.FLAGS,
         includes=toolchain.INCLUDES,
         sources=toolchain.SOURCES,
-        script=toolchain.LINKER_SCRIPT,
+        script=script_path(part),
         sections=toolchain.SECTIONS,
-        variant=toolchain.VARIANT,
         program=toolchain.PROGRAM,
     )
     main = _MAKEFILE.format(
         name=f"Network {app.title}",
         target=app.target,
-        variant=toolchain.VARIANT,
+        variant=part.name,
         program=toolchain.PROGRAM,
     )
     return (
         *own,
         *(OutputFile.from_package(_HERE / "board" / name, f"board/{name}") for name in _BOARD),
+        linker_script(part),
         *simulate.image_vectors(app, str(ctx.options.get("vectors", "io")), "board"),
         OutputFile("board/board.mk", text),
         OutputFile("Makefile", main),

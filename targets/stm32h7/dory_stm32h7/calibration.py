@@ -26,18 +26,32 @@ ENERGY_J_PER_CYCLE_VOS0 = ENERGY_J_PER_CYCLE_VOS1 * 1.35 / 1.20
 # arbitrated anew. By counting.
 MDMA_SETUP = 200
 MDMA_ISSUE = 140
-MDMA_BYTES_PER_CYCLE = 1.6
+MDMA_BYTES_PER_CYCLE = 3.2  # of the bus
 MDMA_ROW = 8.0
 MDMA_ELEMENT = 6.0
 # From flash. It answers with 256 bits after 2 to 4 wait states at the AXI clock, so that the 32-bit
 # side of the transfer stays the narrow one.
 FLASH_SETUP = 220
-FLASH_BYTES_PER_CYCLE = 1.4
+FLASH_BYTES_PER_CYCLE = 2.8  # of the bus
 # A copy loop of the core: four bytes per load and store from non-cacheable SRAM. By counting.
 MEMCPY_SETUP = 60
 MEMCPY_BYTES_PER_CYCLE = 0.8
 MEMCPY_ROW = 12.0
 MEMCPY_ELEMENT = 4.0
+# The same from flash, which answers with 256 bits after its wait states: a wait for every 32 bytes.
+MEMCPY_FLASH_BYTES_PER_CYCLE = 0.7
+# Flash behind QUADSPI: four bits per cycle of a clock of 100 MHz, which most such chips and boards
+# reach, at 480 MHz of the core; a command, an address and dummy cycles, some thirty of that clock,
+# before a run.
+EXTERNAL_SETUP = 350
+EXTERNAL_BYTES_PER_CYCLE = 0.1
+EXTERNAL_ACCESS = 180
+EXTERNAL_LINE = 450
+
+# Cycles of the kernels on a core that issues one instruction at a time, by those of a Cortex-M7:
+# the kernels take 1.4 to 1.5 instructions per cycle of the model (emulator/pipeline.py), and SMLAD
+# takes a cycle there as well. By counting; nobody has measured it.
+SINGLE_ISSUE_PERCENT = 150
 
 # Layers in place: what the core waits for an access that reaches the bus, in cycles of its own
 # beyond those of an access to DTCM. The way to AXI SRAM and back is some three cycles of the bus at
@@ -46,14 +60,15 @@ MEMCPY_ELEMENT = 4.0
 # cycles are 6 for each access if a quarter of some 300000 instructions are loads and stores. The
 # paper (IEEE TC 2021, section 6.5): CMSIS-NN loses 58.5 % without the cache, which is 5 to 6 cycles
 # for each of the 6 loads that a convolution takes for 16 multiplications.
-AXI_ACCESS = 6
+# In cycles of the bus, of which the core has one or two.
+AXI_ACCESS = 3
 # A line of the cache: the word that is wanted comes first and the core goes on (Cortex-M7 manual,
 # DDI 0489, section 5.9); the others follow at 64 bits per cycle of the bus, and kernels that read
 # in order wait for them.
-AXI_LINE = AXI_ACCESS + 3 * 2
+AXI_LINE = AXI_ACCESS + 3
 # SRAM1 to 3 lie behind a bridge to another bus of 32 bits.
-D2_ACCESS = 12
-D2_LINE = D2_ACCESS + 7 * 2
+AHB_ACCESS = 6
+AHB_LINE = AHB_ACCESS + 7
 # Flash: wait states (RM0433, embedded flash memory) in cycles of the bus, once for every 256 bits.
 FLASH_WAITS_VOS1 = 2
 FLASH_WAITS_VOS0 = 4

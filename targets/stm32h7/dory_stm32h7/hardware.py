@@ -1,30 +1,28 @@
-"""Memories, links, options and operating points of the STM32H743, as data with their sources."""
+"""Memories, links and options of the target, for each part of its table (parts.py)."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
 
 from dory_core.api import (
     Level,
     Link,
     Memory,
     MemoryHierarchy,
-    OperatingPoint,
     Option,
     Target,
     TargetContext,
-    caches,
+    UsageError,
     simulate,
 )
-from dory_stm32h7 import calibration
+from dory_stm32h7 import calibration as costs
+from dory_stm32h7 import parts
 
 NAME = "stm32h7"
 KERNELS = ("builtin", "portable")
 CMSIS_NN = "cmsis-nn"  # cmsis-nn=PATH, or CMSIS_NN_PATH
-
-# RM0433 rev 8, section 2.3: memory map.
-DTCM_ADDRESS, DTCM_BYTES = 0x2000_0000, 128 * 1024
-AXI_ADDRESS, AXI_BYTES = 0x2400_0000, 512 * 1024
-D2_ADDRESS, D2_BYTES = 0x3000_0000, 288 * 1024  # SRAM1, SRAM2 and SRAM3 in a row
-FLASH_ADDRESS, FLASH_BYTES = 0x0800_0000, 2 * 1024 * 1024
 
 # Stack and variables of the application lie in DTCM, above the arena.
 STACK_BYTES = 8 * 1024
@@ -34,39 +32,19 @@ DESCRIPTORS_BYTES = 16 * 1024
 # Code, its constants, vector table and test vectors lie in flash before the network's constants.
 CODE_BYTES = 128 * 1024
 
-CACHE_LINE = 32
-# The L1 data cache of this core (data sheet DS12110; Cortex-M7 manual DDI 0489).
-DATA_CACHE = caches.Cache(size_bytes=16 * 1024, ways=4, line_bytes=CACHE_LINE)
 # Values of the option ``memory``: where kernels work.
-DTCM, D_CACHE, UNCACHED = "dtcm", "dcache", "uncached"
+AUTO, DTCM, D_CACHE, UNCACHED = "auto", "dtcm", "dcache", "uncached"
+# Values of the option ``dma``.
+MDMA, MEMCPY = "mdma", "memcpy"
+_ACTIVATIONS = frozenset({"activations"})
 # SMLAD multiplies two pairs and adds the products; one per cycle.
 PEAK_MACS_PER_CYCLE = 2.0
 
-VOS1 = OperatingPoint(
-    "400MHz",
-    core_hz=400e6,
-    io_hz=200e6,
-    energy_j_per_cycle=calibration.ENERGY_J_PER_CYCLE_VOS1,
-    source="data sheet DS12110: VOS1, core 400 MHz, AXI 200 MHz; product page: 275 uA/MHz, 3.3 V",
-)
-VOS0 = OperatingPoint(
-    "480MHz",
-    core_hz=480e6,
-    io_hz=240e6,
-    energy_j_per_cycle=calibration.ENERGY_J_PER_CYCLE_VOS0,
-    source="data sheet DS12110: VOS0, core 480 MHz, AXI 240 MHz, 1.35 V; 275 uA/MHz scaled from "
-    "the 1.20 V of VOS1",
-)
-
-FLASH_WAITS = {
-    VOS1.name: calibration.FLASH_WAITS_VOS1,
-    VOS0.name: calibration.FLASH_WAITS_VOS0,
-}
-
 TARGET = Target(
     NAME,
-    "STM32H743: Cortex-M7, 128 KiB of DTCM filled by the MDMA, 800 KiB of SRAM, 2 MiB of flash",
+    "STM32H7 and F7, and other chips with a Cortex-M7, M4 or M33; STM32H743 unless part= says more",
     options=(
+        Option(parts.OPTION, str, parts.DEFAULT.name, "the chip", parts.NAMES),
         Option(
             "kernels",
             str,
@@ -75,15 +53,25 @@ TARGET = Target(
             "those of CMSIS-NN first, from sources at PATH or CMSIS_NN_PATH; portable: portable C "
             "only",
         ),
-        Option("dma", str, "mdma", "who moves the data: mdma or memcpy", ("mdma", "memcpy")),
+        Option(
+            "dma",
+            str,
+            AUTO,
+            "who moves the data: the mdma of parts that have one, or the core (memcpy)",
+            (AUTO, MDMA, MEMCPY),
+        ),
         Option(
             "memory",
             str,
-            DTCM,
-            "dtcm: tiles are moved to DTCM; dcache: layers run on SRAM and flash through the "
-            "D-cache; uncached: the same with the D-cache off",
-            (DTCM, D_CACHE, UNCACHED),
+            AUTO,
+            "dtcm: tiles are moved to DTCM, of parts that have it; dcache: layers run on SRAM and "
+            "flash through the D-cache; uncached: the same without a D-cache",
+            (AUTO, DTCM, D_CACHE, UNCACHED),
         ),
+        Option("flash_kib", int, 0, "KiB of flash, of a part with less or of a generic one"),
+        Option("ram_kib", int, 0, "KiB of RAM of a generic part"),
+        Option("external_flash_kib", int, 0, "KiB of the external flash of a part with one"),
+        Option("clock_mhz", int, 0, "clock of the core in MHz", clock="core"),
         Option(
             "form",
             str,
@@ -94,91 +82,145 @@ TARGET = Target(
         ),
         simulate.VECTORS_OPTION,
     ),
-    operating_points=(VOS0, VOS1),
-)
-
-MDMA = Link(
-    upper=1,
-    lower=2,
-    setup_cycles=calibration.MDMA_SETUP,
-    bytes_per_cycle=calibration.MDMA_BYTES_PER_CYCLE,
-    row_cycles=calibration.MDMA_ROW,
-    issue_cycles=calibration.MDMA_ISSUE,
-    element_cycles=calibration.MDMA_ELEMENT,
-)
-FLASH = Link(
-    upper=2,
-    lower=3,
-    setup_cycles=calibration.FLASH_SETUP,
-    bytes_per_cycle=calibration.FLASH_BYTES_PER_CYCLE,
-    issue_cycles=calibration.MDMA_ISSUE,
-)
-MEMCPY = Link(
-    upper=1,
-    lower=2,
-    setup_cycles=calibration.MEMCPY_SETUP,
-    bytes_per_cycle=calibration.MEMCPY_BYTES_PER_CYCLE,
-    row_cycles=calibration.MEMCPY_ROW,
-    issue_cycles=calibration.MEMCPY_SETUP,
-    element_cycles=calibration.MEMCPY_ELEMENT,
+    operating_points=parts.operating_points(),
 )
 
 
-_ACTIVATIONS = frozenset({"activations"})
-AXI_SRAM = Memory(
-    "AXI SRAM",
-    AXI_BYTES,
-    DESCRIPTORS_BYTES,
-    _ACTIVATIONS,
-    CACHE_LINE,
-    access_cycles=calibration.AXI_ACCESS,
-    line_cycles=calibration.AXI_LINE,
-)
-D2_SRAM = Memory(
-    "D2 SRAM",
-    D2_BYTES,
-    0,
-    _ACTIVATIONS,
-    CACHE_LINE,
-    access_cycles=calibration.D2_ACCESS,
-    line_cycles=calibration.D2_LINE,
-)
+def memory_mode(options: Mapping[str, Any]) -> str:
+    """Return where kernels work: DTCM, D_CACHE or UNCACHED. Raises UsageError."""
+    part, wanted = parts.part_of(options), options.get("memory", AUTO)
+    offered = [DTCM] if part.tcm else []
+    offered += [D_CACHE] if part.cache else []
+    offered.append(UNCACHED)
+    if wanted == AUTO:
+        return offered[0]
+    if wanted not in offered:
+        missing = "DTCM" if wanted == DTCM else "D-cache"
+        raise UsageError(
+            f"memory={wanted}: part {part.name} has no {missing}",
+            f"it takes {', '.join(offered)}",
+        )
+    return str(wanted)
 
 
-def _flash(ctx: TargetContext) -> Memory:
-    """Return the flash, whose wait states depend on the operating point."""
-    point = ctx.operating_point or VOS0
-    # Wait states are cycles of the bus, which has half the clock of the core.
-    waiting = 2 * FLASH_WAITS[point.name]
-    words = CACHE_LINE // 4
-    return Memory(
-        "flash",
-        FLASH_BYTES,
-        CODE_BYTES,
-        frozenset({"weights", "code"}),
-        mapped=True,
-        access_cycles=calibration.AXI_ACCESS + waiting / words,
-        line_cycles=calibration.AXI_LINE + waiting,
-    )
+def copies(options: Mapping[str, Any]) -> bool:
+    """Return True when the core moves all data itself. Raises UsageError."""
+    part, wanted = parts.part_of(options), options.get("dma", AUTO)
+    if wanted == MDMA and part.mdma is None:
+        raise UsageError(
+            f"dma={MDMA}: part {part.name} has no MDMA", f"leave it out: the core copies ({MEMCPY})"
+        )
+    return part.mdma is None or wanted == MEMCPY or memory_mode(options) != DTCM
 
 
 def in_place(ctx: TargetContext) -> bool:
     """Return True when kernels work on SRAM and flash instead of tiles in DTCM."""
-    return ctx.options.get("memory", DTCM) != DTCM
+    return memory_mode(ctx.options) != DTCM
 
 
 def hierarchy(ctx: TargetContext) -> MemoryHierarchy:
-    """Return the memories of the chip for the chosen way of moving data."""
-    link = MEMCPY if ctx.options.get("dma") == "memcpy" else MDMA
+    """Return the memories of the part for the chosen way of moving data. Raises UsageError."""
+    part = parts.part_of(ctx.options)
+    mode, by_core = memory_mode(ctx.options), copies(ctx.options)
+    point = ctx.operating_point or part.points[0].clock
+    rams = tuple(_ram(part, number) for number in range(len(part.rams)))
+    if part.tcm is None:
+        own = STACK_BYTES + VARIABLES_BYTES
+        rams = (replace(rams[0], reserved_bytes=own),)
+        l1: tuple[Memory, ...] = rams
+    else:
+        l1 = (Memory("DTCM", part.tcm.size_bytes, STACK_BYTES + VARIABLES_BYTES),)
     return MemoryHierarchy(
-        (
-            Level(1, (Memory("DTCM", DTCM_BYTES, STACK_BYTES + VARIABLES_BYTES),)),
-            Level(2, (AXI_SRAM, D2_SRAM)),
-            Level(3, (_flash(ctx),)),
-        ),
-        (link, FLASH),
+        (Level(1, l1), Level(2, rams), Level(3, (_flash(part, point.name),))),
+        (_copy_link(part, by_core), _flash_link(part, by_core)),
         peak_macs_per_cycle=PEAK_MACS_PER_CYCLE,
         storage_bits=(8, 16, 32),
-        in_place=in_place(ctx),
-        cache=DATA_CACHE if ctx.options.get("memory") == D_CACHE else None,
+        in_place=mode != DTCM,
+        cache=part.cache if mode == D_CACHE else None,
+        one_memory=part.tcm is None,
+    )
+
+
+def _ram(part: parts.Part, number: int) -> Memory:
+    """Return a memory of activations. The first one ends with the lists of the MDMA."""
+    ram = part.rams[number]
+    access, line = {
+        "axi": (costs.AXI_ACCESS, costs.AXI_LINE),
+        "ahb": (costs.AHB_ACCESS, costs.AHB_LINE),
+        "core": (0, 0),
+    }[ram.bus]
+    return Memory(
+        ram.name,
+        ram.size_bytes,
+        DESCRIPTORS_BYTES if part.mdma and number == 0 else 0,
+        _ACTIVATIONS,
+        parts.CACHE_LINE,
+        access_cycles=access * part.bus_ratio,
+        line_cycles=line * part.bus_ratio,
+    )
+
+
+def _flash(part: parts.Part, point: str) -> Memory:
+    """Return the memory of constants, with the wait states of an operating point."""
+    if part.external is not None:
+        name, reserved, holds = part.external.name, 0, frozenset({"weights"})
+        access, line = float(costs.EXTERNAL_ACCESS), float(costs.EXTERNAL_LINE)
+    else:
+        name, reserved, holds = part.flash.name, CODE_BYTES, frozenset({"weights", "code"})
+        waiting = part.bus_ratio * part.flash_waits(point)
+        # Chips whose RAM is at the core have their flash there, too.
+        bus = 0 if part.rams[0].bus == "core" else part.bus_ratio
+        access = costs.AXI_ACCESS * bus + waiting / (parts.CACHE_LINE // 4)
+        line = costs.AXI_LINE * bus + waiting
+    return Memory(
+        name,
+        part.constants.size_bytes,
+        reserved,
+        holds,
+        mapped=True,
+        access_cycles=access,
+        line_cycles=line,
+    )
+
+
+def _copy_link(part: parts.Part, by_core: bool) -> Link:
+    """Return the link between the tiles and the memories of activations."""
+    if by_core:
+        return Link(
+            upper=1,
+            lower=2,
+            setup_cycles=costs.MEMCPY_SETUP,
+            bytes_per_cycle=costs.MEMCPY_BYTES_PER_CYCLE,
+            row_cycles=costs.MEMCPY_ROW,
+            issue_cycles=costs.MEMCPY_SETUP,
+            element_cycles=costs.MEMCPY_ELEMENT,
+            blocking=True,
+        )
+    return Link(
+        upper=1,
+        lower=2,
+        setup_cycles=costs.MDMA_SETUP,
+        bytes_per_cycle=costs.MDMA_BYTES_PER_CYCLE / part.bus_ratio,
+        row_cycles=costs.MDMA_ROW,
+        issue_cycles=costs.MDMA_ISSUE,
+        element_cycles=costs.MDMA_ELEMENT,
+    )
+
+
+def _flash_link(part: parts.Part, by_core: bool) -> Link:
+    """Return the link over which constants come into tiles."""
+    setup, rate = costs.FLASH_SETUP, costs.FLASH_BYTES_PER_CYCLE / part.bus_ratio
+    issue = costs.MDMA_ISSUE
+    if by_core:
+        setup = issue = costs.MEMCPY_SETUP
+        rate = costs.MEMCPY_FLASH_BYTES_PER_CYCLE
+    if part.external is not None:
+        setup, rate = setup + costs.EXTERNAL_SETUP, costs.EXTERNAL_BYTES_PER_CYCLE
+    return Link(
+        upper=2,
+        lower=3,
+        setup_cycles=setup,
+        bytes_per_cycle=rate,
+        issue_cycles=issue,
+        blocking=by_core,
     )

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dory_stm32h7 import toolchain
+from dory_stm32h7.part_files import cube_aliases
+from dory_stm32h7.parts import part_of
 
 if TYPE_CHECKING:
     from dory_core.api import Application, TargetContext
@@ -14,14 +16,14 @@ _APPLICATION = """\
 
 `make image` builds `build/{variant}/{program}` with arm-none-eabi-gcc, or else with the compiler of
 the ziglang wheel. With `pip install 'dory-stm32h7[emulator]'`, `dory run .` executes that very
-image on an emulated Cortex-M7 and counts instructions; without it the host simulation runs, and
+image on an emulated {core} and counts instructions; without it the host simulation runs, and
 `dory run` says which one ran and why. On a board, load it with a debugger that answers semihosting:
 the program prints which outputs are exact and ends with 0 when all are, 5 when values differ, 70
 when something failed.
 
 `board/` is start-up code, linker script, a small C library and main. `board/board.h` names the weak
 functions that another board replaces: where inputs come from, where outputs go. The clock stays
-that of reset (64 MHz) until `board_clock` is defined.
+that of reset until `board_clock` is defined.
 """
 
 _LIBRARY = """\
@@ -35,9 +37,7 @@ For example one of CubeIDE:
 - Linker script: `INCLUDE dory_sections.ld` (in `hal/stm32h7/`) inside SECTIONS. It needs memories
   called DTCM, AXI_SRAM and D2_SRAM; in a script of CubeIDE, put before it
 
-      REGION_ALIAS("DTCM", DTCMRAM)
-      REGION_ALIAS("AXI_SRAM", RAM_D1)
-      REGION_ALIAS("D2_SRAM", RAM_D2)
+      {aliases}
 
 - Program: `dory_stm32h7_init()` once, after clocks and caches are set up, then
   `dory_stm32h7_run(input, output, 0, 0)` for each input; `hal/stm32h7/dory_stm32h7.h` says the
@@ -58,9 +58,11 @@ _UNCACHED = """\
 
 def readme(ctx: TargetContext, app: Application, cached: bool) -> str:
     """Return the README. cached: the arenas stay in the D-cache."""
+    part = part_of(ctx.options)
     if ctx.options.get("form") == "library":
-        own = _LIBRARY.format(l1=app.l1_bytes, l2=app.l2_bytes)
+        aliases = "\n      ".join(cube_aliases(part))
+        own = _LIBRARY.format(l1=app.l1_bytes, l2=app.l2_bytes, aliases=aliases)
         own += "" if cached else _UNCACHED
     else:
-        own = _APPLICATION.format(variant=toolchain.VARIANT, program=toolchain.PROGRAM)
+        own = _APPLICATION.format(variant=part.name, program=toolchain.PROGRAM, core=part.core.name)
     return f"{app.readme}\n{own}"

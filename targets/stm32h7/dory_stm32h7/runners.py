@@ -45,7 +45,7 @@ def runners(ctx: TargetContext) -> list[simulate.Runner]:
     return [
         simulate.Runner(
             "cortex-m7",
-            "the image for the chip on an emulated STM32H743 that insists on the MDMA's rules",
+            "the image for the part on an emulated chip that insists on the rules of its hardware",
             _cortex_m7,
             preferred=not missing,
             missing=missing,

@@ -1,4 +1,4 @@
-"""Compilers for the Cortex-M7 and how the image is built, for Runner and Makefile alike."""
+"""Compilers for the cores of parts and how images are built, for Runner and Makefile alike."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dory_core.api import ToolMissing, simulate
+from dory_stm32h7 import part_files, parts
 
 GCC = "arm-none-eabi-gcc"
-GCC_FLAGS = ("-mcpu=cortex-m7", "-mthumb", "-mfpu=fpv5-d16", "-mfloat-abi=hard")
 GCC_LINK_FLAGS = ("-nostdlib", "-lgcc")
-ZIG_FLAGS = ("-target", "thumb-freestanding-eabihf", "-mcpu=cortex_m7+fp_armv8d16")
 
 FLAGS = (
     "-O2",
@@ -32,31 +31,37 @@ INCLUDES = (
     *("inc", "hal/include", "hal/stm32h7", "kernels", "kernels/external"),
     *("board", "board/libc"),
 )
-LINKER_SCRIPT = "board/stm32h743.ld"
 SECTIONS = "board/sections.ld"  # included by the linker scripts
-VARIANT = "stm32h743"
 PROGRAM = "app.elf"
+
+
+def zig_flags(core: parts.Core) -> tuple[str, ...]:
+    """Return the flags of the compiler of the ziglang wheel for a core."""
+    return ("-target", "thumb-freestanding-eabihf", f"-mcpu={core.zig}")
 
 
 @dataclass(frozen=True, slots=True)
 class Toolchain:
-    """A cross compiler with the flags that only it needs."""
+    """A cross compiler for a part, with the flags that only it needs."""
 
     compiler: simulate.Compiler
     flags: tuple[str, ...]
     link_flags: tuple[str, ...]
+    part: parts.Part
 
     def recipe(
         self,
-        variant: str = VARIANT,
-        script: str = LINKER_SCRIPT,
+        variant: str = "",
+        script: str = "",
         folders: tuple[str, ...] = (),
         defines: Mapping[str, int] | None = None,
     ) -> simulate.Recipe:
         """Return how the image is built. folders: of further sources. defines: macros."""
-        macros = tuple(f"-D{name}={value}" for name, value in sorted((defines or {}).items()))
+        named = dict(part_files.defines(self.part)) | (defines or {})
+        macros = tuple(f"-D{name}={value}" for name, value in sorted(named.items()))
+        script = script or part_files.script_path(self.part)
         return simulate.Recipe(
-            variant=variant,
+            variant=variant or self.part.name,
             program=PROGRAM,
             folders=(*SOURCES, *folders),
             includes=INCLUDES,
@@ -66,7 +71,7 @@ class Toolchain:
         )
 
 
-def find_toolchain() -> Toolchain:
+def find_toolchain(part: parts.Part = parts.DEFAULT) -> Toolchain:
     """Return $ARM_CC, arm-none-eabi-gcc, else the compiler of the ``ziglang`` wheel.
 
     Raises ToolMissing when there is none, or when $ARM_CC is set and cannot be run.
@@ -75,13 +80,13 @@ def find_toolchain() -> Toolchain:
         "ARM_CC", "an arm-none-eabi-gcc"
     ) or simulate.Compiler.identify(GCC)
     if compiler is not None:
-        return Toolchain(compiler, GCC_FLAGS, GCC_LINK_FLAGS)
+        return Toolchain(compiler, part.core.gcc, GCC_LINK_FLAGS, part)
     if importlib.util.find_spec("ziglang") is not None:
         compiler = simulate.Compiler.identify(sys.executable, "-m", "ziglang", "cc")
         if compiler is not None:
-            return Toolchain(compiler, ZIG_FLAGS, ())
+            return Toolchain(compiler, zig_flags(part.core), (), part)
     raise ToolMissing(
-        f"no compiler for the Cortex-M7 found (tried $ARM_CC, {GCC} and the ziglang wheel)",
+        f"no compiler for the {part.core.name} found (tried $ARM_CC, {GCC} and the ziglang wheel)",
         "pip install 'dory-stm32h7[emulator]', or install arm-none-eabi-gcc",
     )
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from dory_stm32h7.emulator.counter import AccessCounter, MemoryAccesses
 from dory_stm32h7.emulator.machine import Machine
-from dory_stm32h7.emulator.system import D_CACHE_SIZE
-from dory_stm32h7.hardware import DATA_CACHE
+from dory_stm32h7.emulator.system import cache_size
+from dory_stm32h7.parts import CACHE_16K
 from image import require_emulator, session
 
 from dory_core.api import geometry, load_plugins, ops
@@ -65,7 +65,7 @@ def counted(directory: Path) -> dict[str, MemoryAccesses]:
     """Return what the core did with each memory while the only layer ran."""
     image = session(directory)
     machine = image.machine
-    counter = AccessCounter(machine.memories.all, DATA_CACHE)
+    counter = AccessCounter(machine.memories.all, CACHE_16K)
     machine.count_accesses(counter)
     marks: list[dict[str, MemoryAccesses]] = []
 
@@ -95,24 +95,24 @@ def test_accesses_and_filled_lines_are_near_the_counts(
     full = geometry.extent(step.layer)
     tile = make_tile(step.layer, full.c_out, full.h, full.w, full.c_in)
     found = counted(directory)
-    accesses = kernel.accesses(step.layer, tile, DATA_CACHE.line_bytes)
+    accesses = kernel.accesses(step.layer, tile, CACHE_16K.line_bytes)
     for memory, operands in (("AXI SRAM", "xy"), ("flash", "w")):
         own = [a for a in accesses if a.operand in operands]
         if not own:
             continue
         loads_stores = found[memory].loads + found[memory].stores
         assert sum(a.count for a in own) == pytest.approx(loads_stores, rel=0.2), memory
-        lines = sum(missed_lines(a, DATA_CACHE) for a in own)
+        lines = sum(missed_lines(a, CACHE_16K) for a in own)
         # Lines are replaced at random, and what lies beside the tensors takes part in it.
         assert lines == pytest.approx(found[memory].fills, rel=0.5, abs=200), memory
 
 
 def test_emulated_core_names_the_size_of_its_data_cache() -> None:
     """CCSIDR, as the Armv7-M manual lays it out: start-up goes through all sets and ways."""
-    size = D_CACHE_SIZE
+    size = cache_size(CACHE_16K)
     sets, ways, words = (size >> 13 & 0x7FFF) + 1, (size >> 3 & 0x3FF) + 1, 4 << (size & 7)
-    assert (sets, ways) == (DATA_CACHE.sets, DATA_CACHE.ways)
-    assert 4 * words == DATA_CACHE.line_bytes
+    assert (sets, ways) == (CACHE_16K.sets, CACHE_16K.ways)
+    assert 4 * words == CACHE_16K.line_bytes
 
 
 def test_dtcm_is_not_cached(plugins: Plugins, tmp_path: Path) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 import shutil
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from dory_stm32h7 import hardware
+from dory_stm32h7 import hardware, parts
 from image import RUNNER, require_emulator, run_image
 
 from dory_core.api import VerificationFailed, load_plugins, ops, requant
@@ -19,6 +19,7 @@ from dory_core.testing.graphs import GraphBuilder
 DRIVER = "hal/stm32h7/dory_mdma.c"
 CHIP = "hal/stm32h7/dory_stm32h7.c"
 REGISTERS = "hal/stm32h7/dory_stm32h7_registers.h"
+PART = "hal/stm32h7/dory_stm32h7_part.h"
 LINKER = "board/sections.ld"
 
 
@@ -86,16 +87,16 @@ FAULTS = (
     ),
     Fault(
         "mdma_clock_off",
-        CHIP,
-        "  RCC_AHB3ENR |= RCC_AHB3ENR_MDMAEN;\n",
-        "",
+        PART,
+        "{0x580244D4u, 0x1u}",
+        "{0x580244D4u, 0x0u}",
         "its clock is off",
     ),
     Fault(
         "sram_clock_off",
-        CHIP,
-        "  RCC_AHB2ENR |= RCC_AHB2ENR_SRAM123EN;\n",
-        "",
+        PART,
+        "{0x580244DCu, 0xE0000000u}",
+        "{0x580244DCu, 0x60000000u}",
         "D2 SRAM.* clock is off|clock of D2 SRAM is off",
     ),
     Fault(
@@ -216,9 +217,9 @@ FAULTS = (
     ),
     Fault(
         "uncached_region_too_small",
-        CHIP,
-        "mpu_uncached(DORY_MPU_REGION, 0x24000000u, 19);",
-        "mpu_uncached(DORY_MPU_REGION, 0x24000000u, 10);",
+        PART,
+        "{0x24000000u, 19u}",
+        "{0x24000000u, 10u}",
         "the data cache holds AXI SRAM",
     ),
     Fault(
@@ -270,9 +271,9 @@ def sound(plugins: Plugins, tmp_path_factory: pytest.TempPathFactory) -> Path:
     builder.conv(24, ops.Window(kernel=(1, 1)))
     builder.max_pool(ops.Window(kernel=(2, 2), strides=(2, 2)))
     directory = tmp_path_factory.mktemp("sound") / "app"
-    small = replace(hardware.AXI_SRAM, reserved_bytes=hardware.AXI_BYTES - 70_000)
+    taken = parts.DEFAULT.rams[0].size_bytes - 70_000
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(hardware, "AXI_SRAM", small)
+        patch.setattr(hardware, "DESCRIPTORS_BYTES", taken)
         plan = build_app(builder.graph(), "stm32h7", directory, plugins=plugins, budgets={1: 12000})
     assert {t.place.memory for s in plan.steps for t in (*s.inputs, s.output)} == {0, 1}
     assert any(t.form == "pixels" for s in plan.steps for t in (*s.inputs, s.output))

@@ -22,7 +22,7 @@ class Chip:
     def __init__(self) -> None:
         self.memories = Memories()
         self.mdma = Mdma(self.memories, lambda: True, lambda _: False, set())
-        self.memories.axi.data[:256] = np.arange(256)
+        self.memories.rams[0].data[:256] = np.arange(256)
 
     def write(self, register: int, value: int, channel: int = 0) -> None:
         self.mdma.write(0x40 + 0x40 * channel + register, 4, value)
@@ -55,7 +55,7 @@ class Chip:
         raise AssertionError("the transfer does not end")
 
     def dtcm(self, count: int) -> list[int]:
-        return self.memories.dtcm.data[:count].tolist()
+        return self.memories.tcms[0].data[:count].tolist()
 
 
 def test_bytes_move_when_the_program_sees_the_end() -> None:
@@ -63,7 +63,7 @@ def test_bytes_move_when_the_program_sees_the_end() -> None:
     chip.program()
     chip.start()
     assert chip.dtcm(16) == [POISON] * 16
-    chip.memories.axi.data[3] = 99  # overwritten too early: it arrives
+    chip.memories.rams[0].data[3] = 99  # overwritten too early: it arrives
     assert chip.wait() >= 1
     assert chip.dtcm(16) == [0, 1, 2, 99, *range(4, 16)]
     assert chip.read(registers.CR) == 0

@@ -22,12 +22,24 @@ def candidates(ctx: TargetContext, layer: Layer) -> list[Kernel]:
     if chosen == "portable":
         return portable
     if chosen != CMSIS_NN:
-        return [*builtin_kernels(), *portable]
+        return [*_on_core(ctx, builtin_kernels()), *portable]
     from dory_stm32h7.backend.cmsis import cmsis_kernels
     from dory_stm32h7.backend.cmsis_library import find_cmsis_nn
 
     library = find_cmsis_nn(cmsis_nn_path(ctx))
-    return [*cmsis_kernels(library), *builtin_kernels(), *portable]
+    return [*_on_core(ctx, [*cmsis_kernels(library), *builtin_kernels()]), *portable]
+
+
+def _on_core(ctx: TargetContext, kernels: list[Kernel]) -> list[Kernel]:
+    """Return new kernels with the speed of the part's core. All are legal on each core."""
+    from dory_stm32h7.backend.instance import CountedKernel, InstanceKernel
+    from dory_stm32h7.parts import part_of
+
+    percent = part_of(ctx.options).core.cycles_percent
+    for kernel in kernels:
+        if percent != 100 and isinstance(kernel, CountedKernel | InstanceKernel):
+            kernel.percent = percent
+    return kernels
 
 
 def builtin_kernels() -> list[Kernel]:

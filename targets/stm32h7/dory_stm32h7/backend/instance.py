@@ -45,21 +45,31 @@ _ARGUMENTS = {"depthwise": "conv", "maxpool": "pool", "avgpool": "pool"}
 
 
 class CountedKernel(Kernel):
-    """A kernel whose instructions are known."""
+    """A kernel whose instructions are known.
+
+    percent: of a core's cycles for the kernel by those of a Cortex-M7 (``parts.Core``).
+    """
 
     @abstractmethod
     def instructions(self, layer: Layer, tile: Tile) -> Number:
         """Return the instructions of one call on ``tile``."""
 
+    percent = 100
+
     def cycles(self, layer: Layer, tile: Tile) -> Number:
         """Return the instructions in cycles."""
-        return self.instructions(layer, tile) * calibration.CPI_HUNDREDTHS // 100
+        scale = calibration.CPI_HUNDREDTHS * self.percent // 100
+        return self.instructions(layer, tile) * scale // 100
 
 
 class InstanceKernel(Kernel):
-    """A kernel whose C is an instance of the template ``template``, ``dory_stm32h7_*_impl.h``."""
+    """A kernel whose C is an instance of the template ``template``, ``dory_stm32h7_*_impl.h``.
+
+    percent: of a core's cycles for the kernel by those of a Cortex-M7 (``parts.Core``).
+    """
 
     template: str
+    percent = 100
     features = frozenset({Feature.FLOAT32, Feature.TWO_ADDENDS, Feature.TURN})
 
     @abstractmethod
@@ -68,7 +78,9 @@ class InstanceKernel(Kernel):
 
     def cycles(self, layer: Layer, tile: Tile) -> Number:
         """Return the cycles of one call on ``tile``."""
-        return ceil_div(self.tenths(layer, tile), 10)
+        if self.percent == 100:
+            return ceil_div(self.tenths(layer, tile), 10)
+        return ceil_div(self.tenths(layer, tile) * self.percent, 1000)
 
     def headers(self, layer: Layer) -> tuple[str, ...]:
         """The header of the instance."""

@@ -1,6 +1,6 @@
-# Builds the image for the STM32H743; included by the application's Makefile.
+# Builds the image for the part ${part}; included by the application's Makefile.
 #
-#   make image      build/stm32h743/app.elf, with arm-none-eabi-gcc or else the ziglang wheel
+#   make image      build/${part}/${program}, with arm-none-eabi-gcc or else the ziglang wheel
 #   make flash      writes it with st-flash
 
 ifneq ($(shell command -v ${gcc}),)
@@ -13,9 +13,9 @@ ARM_FLAGS ?= ${" ".join(zig_flags)}
 ARM_LINK_FLAGS ?=
 endif
 
-IMAGE := build/${variant}
+IMAGE := build/${part}
 IMAGE_FLAGS := $(ARM_FLAGS) ${" ".join(flags)} \
-  ${" ".join(f"-I{folder}" for folder in includes)}
+  ${" ".join((*(f"'-D{name}={value}'" for name, value in defines), *(f"-I{folder}" for folder in includes)))}
 IMAGE_SOURCES := $(wildcard ${" ".join(f"{folder}/*.c {folder}/*.S" for folder in sources)})
 IMAGE_OBJECTS := $(addprefix $(IMAGE)/,$(addsuffix .o,$(IMAGE_SOURCES)))
 
@@ -32,6 +32,6 @@ $(IMAGE)/%.o: %
 
 flash: $(IMAGE)/${program}
 	arm-none-eabi-objcopy -O binary $< $(IMAGE)/app.bin
-	st-flash write $(IMAGE)/app.bin 0x08000000
+	st-flash write $(IMAGE)/app.bin ${f"0x{flash:08x}"}
 
 -include $(IMAGE_OBJECTS:.o=.d)

@@ -4,6 +4,7 @@
 
 #include "board.h"
 #include "dory_stm32h7_config.h"
+#include "dory_stm32h7_part.h"
 #include "dory_stm32h7_registers.h"
 
 extern uint8_t stack_top[], data_load[], data_start[], data_end[], bss_start[], bss_end[];
@@ -26,11 +27,12 @@ __attribute__((section(".isr_vector"), used)) static const handler_t vectors[16]
   stop, 0, stop, stop,
 };
 
-#if DORY_DATA_CACHE
+#if DORY_PART_CACHES && DORY_DATA_CACHE
 /* Invalidates the L1 data cache set by set, way by way: its content after reset is not defined. */
 static void invalidate_data_cache(void) { every_line_of_data_cache(&SCB_DCISW); }
 #endif
 
+#if DORY_PART_CACHES
 static void enable_caches(void)
 {
   SCB_ICIALLU = 0;
@@ -44,9 +46,12 @@ static void enable_caches(void)
   dsb();
   isb();
 }
+#else
+static void enable_caches(void) {}
+#endif
 
-/* The clock stays the internal 64 MHz of reset unless the application defines this function; a
- * board that runs faster sets voltage, flash wait states and PLL here. */
+/* The clock stays that of reset unless the application defines this function; a board that runs
+ * faster sets voltage, flash wait states and PLL here, and maps an external flash. */
 __attribute__((weak)) void board_clock(void) {}
 
 void Reset_Handler(void)

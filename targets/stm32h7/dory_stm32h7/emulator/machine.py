@@ -23,6 +23,7 @@ from dory_stm32h7.emulator.system import (
     identity,
     read_only,
 )
+from dory_stm32h7.parts import DEFAULT, Part
 
 MDMA_BASE = 0x5200_0000
 PAGE = 0x1000
@@ -40,14 +41,14 @@ Breakpoint = Callable[["Machine"], None]
 class Machine:
     """A chip with an image in flash. output: what it printed. exit_code: None while it runs."""
 
-    def __init__(self, image: Elf, seed: int = 1) -> None:
-        from unicorn import UC_ARCH_ARM, UC_MODE_MCLASS, UC_MODE_THUMB, Uc
-        from unicorn.arm_const import UC_CPU_ARM_CORTEX_M7
+    def __init__(self, image: Elf, seed: int = 1, part: Part = DEFAULT) -> None:
+        from unicorn import UC_ARCH_ARM, UC_MODE_MCLASS, UC_MODE_THUMB, Uc, arm_const
 
         self.image = image
-        self.memories = Memories()
-        self.clocks = Clocks(self.memories)
-        self.core = Core(masked=lambda: self._interrupts_off)
+        self.part = part
+        self.memories = Memories(part)
+        self.clocks = Clocks(self.memories, part)
+        self.core = Core(masked=lambda: self._interrupts_off, part=part)
         self.interconnect = Interconnect()
         self.mdma = Mdma(
             self.memories,
@@ -63,7 +64,7 @@ class Machine:
         for address, content in image.segments:
             self.memories.load(address, content)
         self._uc: Any = Uc(UC_ARCH_ARM, UC_MODE_THUMB | UC_MODE_MCLASS)
-        self._uc.ctl_set_cpu_model(UC_CPU_ARM_CORTEX_M7)
+        self._uc.ctl_set_cpu_model(getattr(arm_const, part.core.emulated))
         self._map()
         self._watch_barriers()
         self._counter = InstructionCounter(self.memories.flash)
@@ -85,11 +86,14 @@ class Machine:
             if region.clocked:
                 pointer = region.pointer
                 self._uc.mem_map_ptr(region.base, region.size, UC_PROT_READ | access, pointer)
-        self._mmio(MDMA_BASE, PAGE, self.mdma.read, self.mdma.write)
-        self._mmio(RCC_BASE, PAGE, self.clocks.read, self._write_clocks)
-        self._mmio(DBGMCU_BASE, PAGE, identity, read_only)
-        interconnect = self.interconnect
-        self._mmio(INTERCONNECT_BASE, PAGE, interconnect.read, interconnect.write)
+        if self.part.mdma is not None:
+            self._mmio(MDMA_BASE, PAGE, self.mdma.read, self.mdma.write)
+        if self.part.clocks:
+            self._mmio(RCC_BASE, PAGE, self.clocks.read, self._write_clocks)
+        if self.part.one_read:
+            self._mmio(DBGMCU_BASE, PAGE, identity, read_only)
+            interconnect = self.interconnect
+            self._mmio(INTERCONNECT_BASE, PAGE, interconnect.read, interconnect.write)
         self._mmio(PPB_BASE, PPB_BYTES, self._read_core, self.core.write)
         self._uc.hook_add(UC_HOOK_INTR, self._interrupt)
         self._uc.hook_add(UC_HOOK_MEM_INVALID, self._invalid)
@@ -132,14 +136,14 @@ class Machine:
         self._uc.mmio_map(base, size, reading, None, writing, None)
 
     def _write_clocks(self, offset: int, size: int, value: int) -> None:
-        before = self.memories.d2.clocked
-        self.clocks.write(offset, size, value)
-        if self.memories.d2.clocked and not before:
-            from unicorn import UC_PROT_READ, UC_PROT_WRITE
+        from unicorn import UC_PROT_READ, UC_PROT_WRITE
 
-            region = self.memories.d2
-            access = UC_PROT_READ | UC_PROT_WRITE
-            self._uc.mem_map_ptr(region.base, region.size, access, region.pointer)
+        off = [region for region in self.memories.rams if not region.clocked]
+        self.clocks.write(offset, size, value)
+        for region in off:
+            if region.clocked:
+                access = UC_PROT_READ | UC_PROT_WRITE
+                self._uc.mem_map_ptr(region.base, region.size, access, region.pointer)
 
     def _read_core(self, offset: int, size: int) -> int:
         self.core.instructions = self.instructions

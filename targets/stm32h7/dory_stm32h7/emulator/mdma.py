@@ -238,7 +238,7 @@ class Mdma:
         region = self._region(setup, side, what)
         if side.name == "destination" and not region.writable:
             raise ChipFault(f"{what}: {region.name} is read-only")
-        if region is self.memories.axi and side.name == "source" and not self._one_read():
+        if region.one_read and side.name == "source" and not self._one_read():
             raise ChipFault(
                 f"{what}: the interconnect of revision Y has several reads of AXI SRAM under way, "
                 "which may return wrong data (ES0392, 2.2.9)"

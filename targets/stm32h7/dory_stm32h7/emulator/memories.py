@@ -1,4 +1,4 @@
-"""The memories of the STM32H743, as bytes on the host that core and MDMA share."""
+"""The memories of a part, as bytes on the host that core and MDMA share."""
 
 from __future__ import annotations
 
@@ -8,15 +8,19 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from dory_stm32h7 import hardware
 from dory_stm32h7.emulator.faults import ChipFault
+from dory_stm32h7.parts import DEFAULT, Part
 
 POISON = 0xA5
 
 
 @dataclass(slots=True)
 class Region:
-    """A memory. tcm: it is reached over the TCM port of the MDMA. clocked: it answers."""
+    """A memory.
+
+    tcm: it is reached over the TCM port of the MDMA. clocked: it answers. one_read: what is read
+    may be wrong unless the interconnect has one read under way at a time.
+    """
 
     name: str
     base: int
@@ -24,6 +28,7 @@ class Region:
     writable: bool
     tcm: bool = False
     clocked: bool = True
+    one_read: bool = False
     buffer: mmap.mmap = field(init=False, repr=False)
     data: npt.NDArray[np.uint8] = field(init=False, repr=False)
 
@@ -46,12 +51,20 @@ class Region:
 class Memories:
     """All memories. Contents after reset: flash erased, everything else poisoned."""
 
-    def __init__(self) -> None:
-        self.dtcm = Region("DTCM", hardware.DTCM_ADDRESS, hardware.DTCM_BYTES, True, tcm=True)
-        self.axi = Region("AXI SRAM", hardware.AXI_ADDRESS, hardware.AXI_BYTES, True)
-        self.d2 = Region("D2 SRAM", hardware.D2_ADDRESS, hardware.D2_BYTES, True, clocked=False)
-        self.flash = Region("flash", hardware.FLASH_ADDRESS, hardware.FLASH_BYTES, False)
-        self.all = (self.dtcm, self.axi, self.d2, self.flash)
+    def __init__(self, part: Part = DEFAULT) -> None:
+        tcm = (part.tcm,) if part.tcm else ()
+        self.tcms = tuple(
+            Region(ram.name, ram.address, ram.size_bytes, True, tcm=True) for ram in tcm
+        )
+        self.rams = tuple(
+            Region(ram.name, ram.address, ram.size_bytes, True, clocked=ram.clock is None)
+            for ram in part.rams
+        )
+        self.rams[0].one_read = part.one_read
+        self.flash = Region("flash", part.flash.address, part.flash.size_bytes, False)
+        far = (part.external,) if part.external else ()
+        self.external = tuple(Region(one.name, one.address, one.size_bytes, False) for one in far)
+        self.all = (*self.tcms, *self.rams, self.flash, *self.external)
 
     def region(self, address: int, bytes_: int, what: str) -> Region:
         """Return the memory that holds all of the bytes; raises ChipFault when none does."""

@@ -15,6 +15,7 @@ from dory_stm32h7.emulator.elf import read_elf
 from dory_stm32h7.emulator.faults import ChipFault
 from dory_stm32h7.emulator.machine import Machine
 from dory_stm32h7.emulator.memories import POISON
+from dory_stm32h7.parts import part_of
 
 NAME = "cortex-m7"
 _EXIT_DIFFERS = 5
@@ -95,10 +96,11 @@ class Session:
             data = (app_dir / "vectors/input.bin").read_bytes()
             size = len(data) // self._count
             self._inputs = [data[n * size : (n + 1) * size] for n in range(self._count)]
-        toolchain = find_toolchain()
+        part = part_of(self._plan["options"])
+        toolchain = find_toolchain(part)
         program = simulate.build_program(app_dir, toolchain.recipe(), toolchain.compiler)
         self._image = read_elf(program)
-        self.machine = Machine(self._image, request.seed)
+        self.machine = Machine(self._image, request.seed, part)
         self.machine.at("board_input", self._on_input)
         if self._starts:
             self.machine.at("board_begins", self._on_begins)

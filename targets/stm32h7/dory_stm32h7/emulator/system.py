@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from dory_core.api import caches
 from dory_stm32h7.emulator.faults import ChipFault
 from dory_stm32h7.emulator.memories import Memories
-from dory_stm32h7.hardware import DTCM_ADDRESS, DTCM_BYTES
+from dory_stm32h7.parts import DEFAULT, Bits, Part
 
 RCC_BASE = 0x5802_4000
-RCC_AHB3ENR, RCC_AHB2ENR = 0x4D4, 0x4DC
-MDMAEN = 1 << 0
-SRAM123EN = 7 << 29
-
 DBGMCU_BASE, INTERCONNECT_BASE = 0x5C00_1000, 0x5100_8000
 REVISION_Y = 0x1003_6450  # DBGMCU_IDCODE
 TARG7_FN_MOD = 0x108
@@ -28,17 +25,27 @@ DCCISW = 0xEF74
 
 CCR_DC = 1 << 16
 CCR_IC = 1 << 17
-D_CACHE_SIZE = 0xF00FE019  # CCSIDR of the 16 KiB data cache: 4 ways, 128 sets, lines of 32 bytes
-_SETS_AND_WAYS = frozenset(s << 5 | w << 30 for s in range(128) for w in range(4))
+_OF_CACHES = (CCR, ICIALLU, DCIMVAC, DCISW, DCCMVAC, DCCIMVAC, DCCISW, CSSELR)
 _PLAIN = (CSSELR, CPACR, DEMCR, DWT_CTRL, DWT_CYCCNT, DWT_LAR, MPU_RNR, MPU_CTRL)
-_REGIONS = 16
+
+
+def cache_size(cache: caches.Cache) -> int:
+    """Return CCSIDR of a data cache: write-back, and how many sets, ways and words of a line."""
+    words_log2 = (cache.line_bytes // 4).bit_length() - 1
+    return 0xF000_0000 | (cache.sets - 1) << 13 | (cache.ways - 1) << 3 | (words_log2 - 2)
+
+
+def _sets_and_ways(cache: caches.Cache) -> frozenset[int]:
+    """Return what operations by set and way name, each line of a cache of four ways."""
+    return frozenset(s << 5 | w << 30 for s in range(cache.sets) for w in range(cache.ways))
 
 
 class Clocks:
-    """Reset and clock control: the clocks of MDMA and D2 SRAM, off after reset."""
+    """Reset and clock control: the clocks of MDMA and memories, off after reset."""
 
-    def __init__(self, memories: Memories) -> None:
+    def __init__(self, memories: Memories, part: Part = DEFAULT) -> None:
         self._memories = memories
+        self._part = part
         self._registers: dict[int, int] = {}
 
     def read(self, offset: int, size: int) -> int:
@@ -50,15 +57,18 @@ class Clocks:
         if size != 4:
             raise ChipFault(f"RCC register {offset:#05x} is written with {size} bytes")
         self._registers[offset] = value
-        self._memories.d2.clocked = self._on(RCC_AHB2ENR, SRAM123EN)
+        for region, ram in zip(self._memories.rams, self._part.rams, strict=True):
+            region.clocked = self._on(ram.clock)
 
-    def _on(self, register: int, bits: int) -> bool:
-        return self._registers.get(register, 0) & bits == bits
+    def _on(self, clock: Bits | None) -> bool:
+        if clock is None:
+            return True
+        return self._registers.get(clock.address - RCC_BASE, 0) & clock.mask == clock.mask
 
     @property
     def mdma(self) -> bool:
         """The MDMA has a clock."""
-        return self._on(RCC_AHB3ENR, MDMAEN)
+        return self._on(self._part.mdma)
 
 
 class Interconnect:
@@ -99,13 +109,14 @@ class Core:
     maintained: addresses of the lines of the data cache that were cleaned or invalidated.
     emptied: sets and ways of the data cache that were written back and emptied while it was on.
     instructions: what the cycle counter shows; the emulator counts no cycles.
-    masked: tells whether interrupts are off.
+    masked: tells whether interrupts are off. part: whose caches and MPU these are.
     """
 
     maintained: set[int] = field(default_factory=set)
     emptied: set[int] = field(default_factory=set)
     instructions: int = 0
     masked: Callable[[], bool] = lambda: True
+    part: Part = DEFAULT
     _registers: dict[int, int] = field(default_factory=dict)
     _regions: dict[int, tuple[int, int]] = field(default_factory=dict)
 
@@ -114,7 +125,7 @@ class Core:
         if offset == DWT_CYCCNT:
             return self.instructions & 0xFFFF_FFFF
         if offset == CCSIDR:
-            return D_CACHE_SIZE
+            return cache_size(self._cache())
         if offset == DHCSR:
             return 1  # a debugger is attached: semihosting works
         return self._registers.get(offset, 0)
@@ -123,6 +134,8 @@ class Core:
         """Write a register; raises ChipFault."""
         if size != 4:
             raise ChipFault(f"system register {offset:#06x} is written with {size} bytes")
+        if offset in _OF_CACHES:
+            self._cache()
         if offset in (DCIMVAC, DCCMVAC, DCCIMVAC):
             self.maintained.add(value & ~31)
         elif offset in (MPU_RBAR, MPU_RASR):
@@ -141,12 +154,19 @@ class Core:
         elif offset not in (ICIALLU, DCISW):
             raise ChipFault(f"system register {offset:#06x} is written: this model lacks it")
 
+    def _cache(self) -> caches.Cache:
+        """Return the data cache; raises ChipFault on a core without one."""
+        if self.part.cache is None:
+            raise ChipFault(f"a register of caches is used: the {self.part.core.name} has none")
+        return self.part.cache
+
     def _set_region(self, offset: int, value: int) -> None:
         if self._registers.get(MPU_CTRL, 0) & 1:
             raise ChipFault("a region of the MPU is written while the MPU is on")
         number = self._registers.get(MPU_RNR, 0)
-        if number >= _REGIONS:
-            raise ChipFault(f"the MPU has {_REGIONS} regions, region {number} is written")
+        count = self.part.mpu_regions
+        if number >= count:
+            raise ChipFault(f"the MPU has {count} regions, region {number} is written")
         base, attributes = self._regions.get(number, (0, 0))
         if offset == MPU_RBAR:
             base = value & ~0x1F
@@ -166,7 +186,7 @@ class Core:
         """Memory that bypasses the data cache from now on must not lie in it."""
         bypassing = any(a & 1 and not a & 1 << 17 for _, a in self._regions.values())
         on = self.data_cache and self._registers[MPU_CTRL] & 1
-        if on and bypassing and not self.emptied >= _SETS_AND_WAYS:
+        if on and bypassing and not self.emptied >= _sets_and_ways(self._cache()):
             raise ChipFault(
                 "the MPU makes memory bypass the data cache, which was not written back before: "
                 "the core no longer sees what it wrote there"
@@ -190,7 +210,8 @@ class Core:
         """Return True when the data cache may hold the address."""
         if not self.data_cache:
             return False
-        if DTCM_ADDRESS <= address < DTCM_ADDRESS + DTCM_BYTES:
+        tcm = self.part.tcm
+        if tcm is not None and tcm.address <= address < tcm.address + tcm.size_bytes:
             return False
         attributes = self.region(address)
         return attributes is None or bool(attributes & (1 << 17))  # C

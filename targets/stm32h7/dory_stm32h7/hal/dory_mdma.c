@@ -197,7 +197,7 @@ static void start(uint32_t number)
   mdma->cr = MDMA_CR_EN | MDMA_CR_SWRQ;
 }
 
-static int in_tcm(uint32_t address) { return address >> 17 == 0x20000000u >> 17; }
+static int in_tcm(uint32_t address) { return address - DORY_DTCM_ADDRESS < DORY_DTCM_BYTES; }
 
 /* log2 of the widest element, at most `most`, that divides all of them. */
 static uint32_t width(uint32_t address, const job_t *job, int32_t row, int32_t plane, uint32_t most)

@@ -46,11 +46,15 @@ static void clear_arenas(void)
 static void clear_arenas(void) {}
 #endif
 
-#if !DORY_ARENAS_CACHED
+#if !DORY_ARENAS_CACHED && defined(DORY_UNCACHED)
 /* Writes back and empties the data cache, set by set. A program may have used it for the memories
  * that bypass it from now on: the core would no longer see what it wrote there, and lines that
  * leave the cache later would be written over the arenas. */
 static void empty_data_cache(void) { every_line_of_data_cache(&SCB_DCCISW); }
+
+static const struct {
+  uint32_t base, size_log2;
+} uncached[] = DORY_UNCACHED;
 
 static void mpu_uncached(uint32_t region, uint32_t base, uint32_t size_log2)
 {
@@ -71,8 +75,9 @@ static void uncache_arenas(void)
   }
   dsb();
   MPU_CTRL &= ~MPU_CTRL_ENABLE;
-  mpu_uncached(DORY_MPU_REGION, 0x24000000u, 19);
-  mpu_uncached(DORY_MPU_REGION + 1, 0x30000000u, 19);
+  for (uint32_t i = 0; i < sizeof uncached / sizeof *uncached; i++) {
+    mpu_uncached(DORY_MPU_REGION + i, uncached[i].base, uncached[i].size_log2);
+  }
   MPU_CTRL |= MPU_CTRL_ENABLE | MPU_CTRL_PRIVDEFENA;
   dsb();
   isb();
@@ -92,17 +97,36 @@ static void start_cycle_counter(void)
   }
 }
 
-void dory_stm32h7_init(void)
+#if defined(DORY_CLOCKS) && !defined(DORY_OTHER_CHIP) /* of an emulator: a core without clocks */
+static void start_clocks(void)
 {
-#ifndef DORY_OTHER_CHIP /* a Cortex-M7 without the clocks of this one */
-  RCC_AHB3ENR |= RCC_AHB3ENR_MDMAEN;
-  RCC_AHB2ENR |= RCC_AHB2ENR_SRAM123EN;
-  (void)RCC_AHB2ENR; /* the clocks run two bus cycles after the write: wait for it to arrive */
+  static const struct {
+    uint32_t address, bits;
+  } clocks[] = DORY_CLOCKS;
+  for (uint32_t i = 0; i < sizeof clocks / sizeof *clocks; i++) {
+    REG32(clocks[i].address) |= clocks[i].bits;
+    (void)REG32(clocks[i].address); /* they run two bus cycles after the write: wait for it */
+  }
+}
+#else
+static void start_clocks(void) {}
+#endif
+
+#if DORY_AXI_READ_ERRATUM && !defined(DORY_OTHER_CHIP)
+static void one_read_at_a_time(void)
+{
   if (DBGMCU_IDCODE_REVISION(DBGMCU_IDCODE) < REVISION_V) {
-    /* Reads of AXI SRAM may be wrong with several of them under way (ES0392, 2.2.9). */
     AXI_TARG7_FN_MOD = AXI_TARG7_FN_MOD_ONE_READ;
   }
+}
+#else
+static void one_read_at_a_time(void) {}
 #endif
+
+void dory_stm32h7_init(void)
+{
+  start_clocks();
+  one_read_at_a_time();
   uncache_arenas();
   clear_arenas();
   start_cycle_counter();

@@ -1,4 +1,4 @@
-/* The network on an STM32H743: memories, preparation of the chip, one call per inference.
+/* The network on the chip of dory_stm32h7_part.h: memories, preparation of the chip, one call per inference.
  *
  * With a main of your own, for example in a CubeIDE project, call dory_stm32h7_init once and
  * dory_stm32h7_run for each input. The linker script has to place the sections of
@@ -10,11 +10,16 @@
 
 #include "dory_io.h"
 #include "dory_stm32h7_config.h"
+#include "dory_stm32h7_part.h"
 
-/* Clocks of MDMA and D2 SRAM, the erratum of AXI SRAM in chips before revision V, MPU regions of
- * the arenas, zeros in the arenas, cycle counter (one that runs already goes on). Caches are left as
- * they are. Two regions of the MPU are taken unless the arenas are cached; they lie above all
- * regions of lower numbers. dory_stm32h7_config.h says which, and has all other choices. */
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* As far as the part has them: clocks of MDMA and D2 SRAM, the erratum of AXI SRAM in chips before
+ * revision V, MPU regions of the arenas, zeros in the arenas, cycle counter (one that runs already
+ * goes on). Caches are left as they are. Regions of the MPU are taken unless the arenas are cached;
+ * they lie above all regions of lower numbers. dory_stm32h7_config.h says which, and has all other choices. */
 void dory_stm32h7_init(void);
 
 /* Runs the network on the arenas of this application; results as of dory_network_run. An output
@@ -39,5 +44,9 @@ void dory_stm32h7_wait(void);
 
 /* Called by dory_stm32h7_init: forgets all transfers. */
 void dory_dma_init(void);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -13,12 +13,6 @@
 #define AXI_TARG7_FN_MOD REG32(0x51008108u)
 #define AXI_TARG7_FN_MOD_ONE_READ (1u << 0)
 
-/* Reset and clock control. */
-#define RCC_AHB3ENR REG32(0x580244D4u)
-#define RCC_AHB3ENR_MDMAEN (1u << 0)
-#define RCC_AHB2ENR REG32(0x580244DCu)
-#define RCC_AHB2ENR_SRAM123EN (7u << 29)
-
 /* System control block. */
 #define SCB_CCR REG32(0xE000ED14u)
 #define SCB_CCR_DC (1u << 16)
