@@ -40,6 +40,7 @@ _ARCHIVE_ERRORS = (
     zipfile.BadZipFile,
     zlib.error,
 )
+_FILE_HINT = "write it with numpy.savez, integers in HWC order; Python objects are not read"
 _ARRAYS_HINT = "write it with numpy.savez and the arrays input, layer_00, layer_01, ..."
 
 
@@ -165,10 +166,12 @@ def _read_npz(path: Path) -> Golden:
     return Golden(path, values[0], tuple(values[1:]), ("input", *names))
 
 
-def load_arrays(path: Path, lone: str, names: str = ".*") -> dict[str, npt.NDArray[Any]]:
+def load_arrays(
+    path: Path, lone: str, names: str = ".*", hint: str = _FILE_HINT
+) -> dict[str, npt.NDArray[Any]]:
     """Return the arrays of an .npz file; that of an .npy file is called ``lone``.
 
-    names: pattern of those that are read. Raises: UsageError.
+    names: pattern of those that are read. hint: how such a file is written. Raises: UsageError.
     """
     try:
         if not zipfile.is_zipfile(path):
@@ -186,10 +189,7 @@ def load_arrays(path: Path, lone: str, names: str = ".*") -> dict[str, npt.NDArr
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from error
     except _ARCHIVE_ERRORS as error:
-        raise UsageError(
-            f"{path}: not a readable array file, or damaged",
-            "write it with numpy.savez, integers in HWC order; Python objects are not read",
-        ) from error
+        raise UsageError(f"{path}: not a readable array file, or damaged", hint) from error
 
 
 def _is_read(name: str, names: str) -> bool:

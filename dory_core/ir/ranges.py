@@ -6,9 +6,10 @@ All bounds follow from the input type and the actual weights. They prove that no
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from math import ceil, floor
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +20,14 @@ from dory_core.ir.bounds import Accumulator, Bounds, bounds, one
 from dory_core.ir.graph import check_states, value_range
 from dory_core.ir.shapes import label, output_shape
 
-__all__ = ["LayerRanges", "infer_layer", "infer_types", "storage_for", "value_range"]
+__all__ = [
+    "LayerRanges",
+    "append_layer",
+    "infer_layer",
+    "infer_types",
+    "storage_for",
+    "value_range",
+]
 
 INT32 = (-(2**31), 2**31 - 1)
 INT64 = (-(2**63), 2**63 - 1)
@@ -127,6 +135,30 @@ def infer_layer(layer: ops.Op, tensors: Mapping[str, Tensor]) -> tuple[Tensor, L
     return output, LayerRanges(
         acc.partial_lo, acc.partial_hi, widths.bits, widths.value_lo, widths.value_hi
     )
+
+
+def append_layer(
+    layers: list[ops.Op],
+    tensors: dict[str, Tensor],
+    kind: type[ops.Op],
+    name: str,
+    inputs: Iterable[str],
+    tensor: str = "",
+    **fields: Any,
+) -> str:
+    """Append a layer to a network under construction, and its output to the tensors.
+
+    name: of the layer, for people. tensor: the value of the file that it computes. fields: the
+    others of ``kind``. Returns the name of the output. Raises: NotSupported like
+    :func:`infer_types`.
+    """
+    output = f"layer_{len(layers):02d}"
+    layer = kind(
+        index=len(layers), name=name, inputs=tuple(inputs), output=output, tensor=tensor, **fields
+    )
+    tensors[output], _ = infer_layer(layer, tensors)
+    layers.append(layer)
+    return output
 
 
 def accumulator_bounds(

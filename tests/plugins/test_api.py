@@ -242,7 +242,7 @@ GROUPS = {
         shortened visible visible_document
     """,
     "ranges": """
-        LayerRanges infer_layer infer_types storage_for value_range
+        LayerRanges append_layer infer_layer infer_types storage_for value_range
     """,
     "requantisation": """
         Narrow PairLine SignedStaircase Staircase Stairs cached_per_layer exact_addend_interval

@@ -150,14 +150,7 @@ class Network:
 
         y: what the output means; that of the first input where it is not given.
         """
-        position = len(self.ops)
-        name = f"layer_{position:02d}"
-        op = kind(
-            index=position, name=label, inputs=tuple(inputs), output=name, tensor=tensor, **fields
-        )
-        output, _ = ranges.infer_layer(op, self.tensors)
-        self.ops.append(op)
-        self.tensors[name] = output
+        name = ranges.append_layer(self.ops, self.tensors, kind, label, inputs, tensor, **fields)
         if y is not None:
             self.scales[name] = (y.scale, y.zero_point)
         return name

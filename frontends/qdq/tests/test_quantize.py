@@ -113,7 +113,7 @@ def test_inputs_of_different_counts(tmp_path: Path) -> None:
 def test_a_file_that_is_no_archive(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "data.npz"
     path.write_bytes(content)
-    with pytest.raises(UsageError, match=r"data\.npz: not a readable \.npz file"):
+    with pytest.raises(UsageError, match=r"data\.npz: not a readable array file"):
         read_samples(path, INPUT)
 
 

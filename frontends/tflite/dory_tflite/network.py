@@ -131,7 +131,7 @@ class Network:
 
     def hidden(self, kind: type[ops.Op], label: str, inputs: Sequence[str], **fields: Any) -> str:
         """Append a layer whose output is no tensor of the file; returns the output's name."""
-        return self._append(kind, label, inputs, "", fields)
+        return self._append(kind, label, inputs, **fields)
 
     def bind(self, tensor: FileTensor, bound: Bound) -> None:
         """Say where a tensor of the file lies."""
@@ -158,7 +158,7 @@ class Network:
         ordered: the dimensions of the file are those of the result in the order H, W, C.
         Raises: NotSupported when the file's tensor has other sizes than the layer's result.
         """
-        name = self._append(kind, label, inputs, f"t{tensor.index}", fields)
+        name = self._append(kind, label, inputs, f"t{tensor.index}", **fields)
         self.check_shape(label, tensor, self.tensors[name].shape, ordered)
         if tensor.scales:
             self.scales[name] = (tensor.scales[0], tensor.zero_points[0])
@@ -237,7 +237,7 @@ class Network:
             f"Reshape of tensor {tensor.index}",
             (name,),
             f"t{tensor.index}",
-            {"shape": shape},
+            shape=shape,
         )
 
     def unnamed(self, name: str) -> None:
@@ -271,31 +271,23 @@ class Network:
         height, width, channels = (*narrow, *wide)
         return self._moved(bound, ops.Transpose, tensor, perm=(channels, height, width))
 
-    def _moved(self, bound: Bound, kind: type[ops.Op], tensor: FileTensor, **fields: Any) -> Bound:
-        label = f"{kind.__name__} of tensor {tensor.index}"
-        name = self._append(kind, label, (bound.name,), f"t{tensor.index}", fields)
-        if bound.name in self.scales:
-            self.scales[name] = self.scales[bound.name]
-        self.bind(tensor, Bound(name))
-        return self.place(tensor)
-
     def _append(
         self,
         kind: type[ops.Op],
         label: str,
         inputs: Sequence[str],
-        tensor: str,
-        fields: dict[str, Any],
+        tensor: str = "",
+        **fields: Any,
     ) -> str:
-        position = len(self.ops)
-        name = f"layer_{position:02d}"
-        op = kind(
-            index=position, name=label, inputs=tuple(inputs), output=name, tensor=tensor, **fields
-        )
-        output, _ = ranges.infer_layer(op, self.tensors)
-        self.ops.append(op)
-        self.tensors[name] = replace(output)
-        return name
+        return ranges.append_layer(self.ops, self.tensors, kind, label, inputs, tensor, **fields)
+
+    def _moved(self, bound: Bound, kind: type[ops.Op], tensor: FileTensor, **fields: Any) -> Bound:
+        label = f"{kind.__name__} of tensor {tensor.index}"
+        name = self._append(kind, label, (bound.name,), f"t{tensor.index}", **fields)
+        if bound.name in self.scales:
+            self.scales[name] = self.scales[bound.name]
+        self.bind(tensor, Bound(name))
+        return self.place(tensor)
 
 
 def file_values(tensor: FileTensor, bound: Bound, values: Values) -> npt.NDArray[Any]:

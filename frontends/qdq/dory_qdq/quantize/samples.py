@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
-import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,23 +10,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.api import UsageError
+from dory_core.api import UsageError, load_arrays
 
 Shape = tuple[int, ...]
 Array = npt.NDArray[Any]
 
 LABELS = "labels"
 FEWEST = 8
-_ARCHIVE_ERRORS = (
-    EOFError,
-    KeyError,
-    NotImplementedError,
-    OSError,
-    RuntimeError,
-    ValueError,
-    zipfile.BadZipFile,
-    zlib.error,
-)
+_NAMELESS = "\0"  # no archive has an array of this name
 _FEW_HINT = "64 to 500 samples that look like those of the application are usual"
 
 
@@ -70,14 +59,10 @@ def read_samples(path: Path, shapes: Mapping[str, Shape], fewest: int = FEWEST) 
 
 def _arrays(path: Path) -> dict[str, Array]:
     hint = "write it with numpy.savez, an array of samples for each input"
-    try:
-        loaded = np.load(path, allow_pickle=False)
-        if isinstance(loaded, np.ndarray):
-            raise UsageError(f"{path}: holds one array without a name", hint)
-        with loaded as archive:
-            return {name: np.asarray(archive[name]) for name in archive.files}
-    except _ARCHIVE_ERRORS as error:
-        raise UsageError(f"{path}: not a readable .npz file, or damaged", hint) from error
+    arrays = load_arrays(path, _NAMELESS, hint=hint)
+    if _NAMELESS in arrays:
+        raise UsageError(f"{path}: holds one array without a name", hint)
+    return arrays
 
 
 def _input(path: Path, arrays: Mapping[str, Array], name: str, shape: Shape) -> Array:
