@@ -186,9 +186,12 @@ def load_arrays(
         with np.load(path, allow_pickle=False) as archive:
             read = (name for name in archive.files if _is_read(name, names))
             return {name: np.asarray(archive[name]) for name in read}
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from error
-    except _ARCHIVE_ERRORS as error:
+    except (OSError, *_ARCHIVE_ERRORS) as error:
+        # Seeking to where a damaged archive points is an error of no file.
+        if isinstance(error, OSError) and error.filename is not None:
+            raise UsageError(
+                f"{path}: cannot be read: {error.strerror or error}", "check path and permissions"
+            ) from error
         raise UsageError(f"{path}: not a readable array file, or damaged", hint) from error
 
 
