@@ -25,7 +25,7 @@ from typing import Any
 from collection import folder_of
 from dory_stm32h7.emulator import pipeline
 
-from dory_core.api import LayerOutput, RunRequest, read_plan
+from dory_core.api import read_plan, simulate
 from dory_core.compiler import CompileOptions, compile_network
 from dory_core.plugins import Plugins, load_plugins
 from dory_core.testing import read_graph
@@ -58,10 +58,10 @@ def executed(directory: Path) -> tuple[dict[int, Blocks], dict[int, str]]:
 
     plan, graph = read_plan(directory), read_graph(directory)
     layers = [
-        LayerOutput(n["index"], n["name"], graph.tensors[n["output"]["name"]])
+        simulate.LayerOutput(n["index"], n["name"], graph.tensors[n["output"]["name"]])
         for n in plan["layers"]
     ]
-    session = Session(directory, RunRequest(layers, [{}]))
+    session = Session(directory, simulate.RunRequest(layers, [{}]))
     found: dict[int, Blocks] = {}
     before: Blocks = {}
 

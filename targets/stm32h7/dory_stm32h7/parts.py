@@ -142,7 +142,8 @@ class Part:
 
 
 def _gcc(core: str, fpu: str) -> tuple[str, ...]:
-    return (f"-mcpu={core}", "-mthumb", f"-mfpu={fpu}", "-mfloat-abi=hard")
+    # Constants come from MOVW and MOVT: loads from flash are for weights.
+    return (f"-mcpu={core}", "-mthumb", f"-mfpu={fpu}", "-mfloat-abi=hard", "-mslow-flash-data")
 
 
 M7 = Core(
