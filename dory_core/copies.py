@@ -125,11 +125,8 @@ class DmaCost:
         commands = moved.commands(carriage)
         if carriage.by == DMA:
             return Charge(moved.cycles(link), link.issue_cycles, commands, moved.bytes)
-        per_row = max(moved.rows - commands, 0) * link.row_cycles
-        data = moved.bytes / link.bytes_per_cycle
-        if moved.single_elements and link.element_cycles:
-            data, per_row = moved.bytes * link.element_cycles, 0.0
-        cycles = max(commands * link.setup_cycles + data + per_row, commands * link.minimum_cycles)
+        data = link.data_cycles(moved.bytes, max(moved.rows - commands, 0), moved.single_elements)
+        cycles = max(commands * link.setup_cycles + data, commands * link.minimum_cycles)
         return Charge(cycles, commands * link.issue_cycles, commands, moved.bytes)
 
 

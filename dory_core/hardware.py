@@ -140,9 +140,12 @@ class Link:
     upper, lower: level numbers, upper is nearer to the cores.
     setup_cycles: cost of one transfer from start until its wait returns, without data.
     issue_cycles: part of it that the issuing core spends itself.
-    bytes_per_cycle: sustained rate once started. row_cycles: extra cost of each row of a strided
-    transfer. minimum_cycles: shortest transfer. element_cycles: cost per element of a transfer
-    whose rows are single elements (layout change), 0 when it is no dearer than others.
+    bytes_per_cycle: sustained rate once started. port_bytes_per_cycle: what the port of the lower
+    memory carries, where that is less: it is busy for so long after the start, and neither the next
+    transfer nor a core that waits gets through before; 0 where it holds up nobody.
+    row_cycles: extra cost of each row of a strided transfer. minimum_cycles: shortest transfer.
+    element_cycles: cost per element of a transfer whose rows are single elements (layout change), 0
+    when it is no dearer than others.
     blocking: the issuing core waits for each transfer before it goes on, so nothing overlaps.
     alignment_bytes: starts of rows on both sides and lengths of rows are multiples of it.
     max_bytes: of one transfer, 0 without a limit. dimensions: 1 when a transfer is one row, 2 when
@@ -166,12 +169,15 @@ class Link:
     dimensions: int = 3
     dma: bool = True
     core_cycles_per_byte: float = 1.0
+    port_bytes_per_cycle: float = 0.0
 
     def __post_init__(self) -> None:
         what = f"link of levels {self.upper} and {self.lower}"
         unit = self.alignment_bytes
         _require(self.lower == self.upper + 1, f"{what}: they are no neighbours, upper first")
         _require(self.bytes_per_cycle > 0, f"{what}: bytes_per_cycle is {self.bytes_per_cycle}")
+        port = self.port_bytes_per_cycle
+        _require(port >= 0, f"{what}: port_bytes_per_cycle is {port}")
         _require(
             unit > 0 and unit & (unit - 1) == 0 and unit <= MOST_ALIGNMENT,
             f"{what}: alignment_bytes {unit} is no power of two up to {MOST_ALIGNMENT}",
@@ -198,10 +204,24 @@ class Link:
 
     def cycles(self, bytes_: int, rows: int = 1, single_elements: bool = False) -> float:
         """Return the cycles of one transfer of ``bytes_`` in ``rows`` rows."""
-        if single_elements and self.element_cycles:
-            return self.setup_cycles + bytes_ * self.element_cycles
-        data = bytes_ / self.bytes_per_cycle + (rows - 1) * self.row_cycles
+        data = self.data_cycles(bytes_, rows - 1, single_elements)
         return max(self.setup_cycles + data, self.minimum_cycles)
+
+    @property
+    def rate(self) -> float:
+        """Bytes per cycle of transfers that follow one another."""
+        return min(self.bytes_per_cycle, self.port_bytes_per_cycle or self.bytes_per_cycle)
+
+    def data_cycles(self, bytes_: int, more_rows: int = 0, single_elements: bool = False) -> float:
+        """Return the cycles of the data of a transfer, set-up apart.
+
+        more_rows: rows beyond the first one of each command.
+        """
+        if single_elements and self.element_cycles:
+            moved = bytes_ * self.element_cycles
+        else:
+            moved = bytes_ / self.bytes_per_cycle + more_rows * self.row_cycles
+        return max(moved, bytes_ / self.rate)
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,3 +93,20 @@ def test_pieces_are_counted_and_charged(link: Link, shape: DmaCost, commands: in
 def test_the_cores_copy_where_pieces_take_longer() -> None:
     assert way(ROWS, DmaCost(8 * 30, 30), pitch=32) == "cores"
     assert way(ROWS, DmaCost(200 * 30, 30), pitch=256) == "pieces"
+
+
+@pytest.mark.parametrize("by", ("dma", "pieces"))
+def test_a_busy_port_holds_up_data_but_neither_set_up_nor_slow_rows(by: str) -> None:
+    link = replace(PLAIN, port_bytes_per_cycle=2.0)
+    carriage = Carriage(by)
+    plain, narrow = DmaCost(64, 64), DmaCost(6400, 64)
+    assert plain.charge(link, carriage, 1) == plain.charge(PLAIN, carriage, 1)
+    assert plain.charge(link, carriage, 1).cycles == 40 + 16 + 63 * 2
+    assert narrow.charge(link, carriage, 1).cycles == 40 + 3200
+    assert link.rate == 2.0 and replace(link, port_bytes_per_cycle=8.0).rate == 4.0
+
+
+def test_a_busy_port_does_not_change_copies_of_single_elements_that_are_slower() -> None:
+    link = replace(PLAIN, element_cycles=1.0, port_bytes_per_cycle=2.0)
+    assert link.cycles(100, 100, single_elements=True) == 140
+    assert replace(link, port_bytes_per_cycle=0.5).cycles(100, 100, single_elements=True) == 240

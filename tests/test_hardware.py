@@ -32,6 +32,10 @@ IMPOSSIBLE: dict[str, tuple[Callable[[], object], str]] = {
     "twins": (lambda: Level(2, (L2, replace(L2, size_bytes=5))), "level 2: memories share"),
     "far link": (lambda: replace(DMA, lower=3), "levels 1 and 3: they are no neighbours"),
     "idle link": (lambda: replace(DMA, bytes_per_cycle=0.0), "bytes_per_cycle is 0.0"),
+    "idle port": (
+        lambda: replace(DMA, port_bytes_per_cycle=-1.0),
+        "port_bytes_per_cycle is -1.0",
+    ),
     "unaligned link": (lambda: replace(DMA, alignment_bytes=0), "alignment_bytes 0 is no power"),
     "odd link": (lambda: replace(DMA, alignment_bytes=12), "12 is no power of two up to 16"),
     "wide link": (lambda: replace(DMA, alignment_bytes=32), "32 is no power of two up to 16"),

@@ -159,7 +159,7 @@ class LayerCosts:
     @property
     def bytes_per_cycle(self) -> float:
         """Most bytes per cycle of a copy."""
-        rate, by_core = self.link.bytes_per_cycle, self.link.core_cycles_per_byte
+        rate, by_core = self.link.rate, self.link.core_cycles_per_byte
         if self.link.is_plain or not by_core:
             return rate
         return max(rate, self._hierarchy.cores / by_core)

@@ -71,6 +71,14 @@ def test_a_double_buffered_input_alone_leaves_the_store_exposed():
     assert result.cycles == 266 + 1000 + 266 + 1000 + 266
 
 
+def test_a_busy_port_is_waited_for_unless_the_kernel_hides_it():
+    chip = hierarchy(port_bytes_per_cycle=0.5)
+    single, *_ = run(POINTWISE, HALF, Buffering(1, 1, 1), chip=chip)
+    assert single.cycles == 2 * 1000 + 4 * (10 + 512)
+    double, *_ = run(POINTWISE, HALF, Buffering(2, 1, 2), chip=chip)
+    assert double.cycles == 2 * 1000 + 2 * (10 + 512)
+
+
 def test_transfers_longer_than_the_kernel_bind_the_layer_to_the_link():
     chip = hierarchy(bytes_per_cycle=1 / 64)
     result, *_ = run(POINTWISE, make_tile(POINTWISE, 8, 1, 8), Buffering(2, 1, 2), chip=chip)
@@ -99,7 +107,9 @@ def test_estimate_lies_between_its_bounds_for_every_buffering(order):
         y = layer.output
         tile = make_tile(layer, y.channels, (y.height + 1) // 2, (y.width + 2) // 3)
         for copies in product((1, 2), repeat=3):
-            chip = hierarchy(cores=8, row_cycles=1.0, issue_cycles=3)
+            chip = hierarchy(
+                cores=8, row_cycles=1.0, issue_cycles=3, port_bytes_per_cycle=seed % 3 / 2
+            )
             result, costs, schedule = run(
                 layer, tile, Buffering(*copies), SampleKernel(), chip, order
             )

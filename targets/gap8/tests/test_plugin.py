@@ -95,7 +95,8 @@ def test_every_width_is_stored_but_with_kernels_of_bytes() -> None:
 def test_links_cost_what_was_measured() -> None:
     dma, ram = context().memory.link(1), context().memory.link(2)
     assert dma.cycles(8) == 34
-    assert dma.cycles(4096) == 26 + 512
+    assert dma.cycles(8192) == pytest.approx(2086, rel=0.01)
+    assert dma.cycles(32768) == pytest.approx(8231, rel=0.01)
     assert dma.cycles(1024, single_elements=True) == 26 + 1024
     assert ram.cycles(4096) == pytest.approx(700 + 1.23 * 4096)
     fast = context(operating_point=HIGH_VOLTAGE).memory.link(2)
