@@ -39,6 +39,7 @@ from dory_core.hardware import Target as Target
 from dory_core.hardware import TargetContext as TargetContext
 from dory_core.hooks import hookimpl as hookimpl
 from dory_core.ir import Array as Array
+from dory_core.ir import FileForm as FileForm
 from dory_core.ir import Graph as Graph
 from dory_core.ir import Layer as Layer
 from dory_core.ir import Requant as Requant

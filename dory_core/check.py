@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from dory_core.binding import CORES, BoundLayer, EngineRejection, KernelRejection
-from dory_core.compiler import CompileOptions, with_vectors
+from dory_core.compiler import CompileOptions, make_vectors, with_vectors
 from dory_core.documents import row
 from dory_core.errors import DoesNotFit, NotSupported
+from dory_core.golden import GoldenReport
 from dory_core.ir.channels import removed_text
 from dory_core.pipeline import IMPORTED, PASSES, TILED, Setup, parse, passes_of, run
 from dory_core.plan import LevelUse
@@ -56,6 +57,7 @@ class CheckReport:
 
     reason, hint: of the first problem, empty without any. format: None for a report of a part.
     desktop: how desktop interpreters differ, None where nobody asked for it.
+    golden: how goldens confirmed the import, None without one.
     """
 
     supported: bool
@@ -67,6 +69,7 @@ class CheckReport:
     notes: tuple[str, ...] = ()
     format: Format | None = None
     desktop: DesktopReport | None = None
+    golden: GoldenReport | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the document of ``dory check --json``."""
@@ -87,14 +90,16 @@ class CheckReport:
             "levels": [row(level, "name", "used", "budget", "dominant") for level in self.levels],
             **row(self, "reason", "hint", "notes"),
             **({} if self.desktop is None else {"desktop": self.desktop.to_json()}),
+            "golden": None if self.golden is None else self.golden.to_json(),
         }
 
 
 def check_network(options: CompileOptions, plugins: Plugins) -> CheckReport:
     """Import the network and, with a target, bind, tile and place it; write nothing.
 
-    Raises UsageError for a missing file or unknown names; what is wrong with the network is in the
-    report, for every layer and not only the first.
+    Raises UsageError for a missing file or unknown names, and VerificationFailed where the network
+    differs from a golden; what is wrong with the network otherwise is in the report, for every
+    layer and not only the first.
     """
     frontend = plugins.frontend(options.frontend)
     provider = plugins.provider("frontend", frontend.name)
@@ -105,24 +110,26 @@ def check_network(options: CompileOptions, plugins: Plugins) -> CheckReport:
 def _checked(options: CompileOptions, plugins: Plugins) -> CheckReport:
     layers: tuple[LayerCheck, ...] = ()
     notes: tuple[str, ...] = ()
+    golden: GoldenReport | None = None
     try:
         if not options.target:
             graph = parse(options.source, plugins)
             layers = tuple(LayerCheck(n.index, n.name, n.kind) for n in graph.ops)
-            return CheckReport(True, None, layers, notes=graph.notes)
+            golden = make_vectors(graph, options.golden)[1] if options.golden else None
+            return CheckReport(True, None, layers, notes=graph.notes, golden=golden)
         setup = options.setup(plugins)
         imported = run(options.source, setup, until=IMPORTED)
         graph = run(imported, setup, after=IMPORTED, until=PASSES)
         layers = tuple(LayerCheck(n.index, n.name, n.kind) for n in imported.ops)
-        if not all(step.exact for step in passes_of(setup)):
-            graph, _, _ = with_vectors(imported, graph, options, setup)
+        if options.golden or not all(step.exact for step in passes_of(setup)):
+            graph, _, golden = with_vectors(imported, graph, options, setup)
         notes = graph.notes
         tiled = run(graph, setup, after=PASSES, until=TILED)
     except NotSupported as error:
         return CheckReport(False, None, layers, (), error.message, error.hint, notes)
     except DoesNotFit as error:
-        return CheckReport(True, False, layers, (), error.message, error.hint, notes)
-    return _check_tiled(tiled, setup, notes)
+        return CheckReport(True, False, layers, (), error.message, error.hint, notes, golden=golden)
+    return replace(_check_tiled(tiled, setup, notes), golden=golden)
 
 
 def _check_tiled(tiled: TiledGraph, setup: Setup, notes: tuple[str, ...]) -> CheckReport:

@@ -35,8 +35,8 @@ from dory_core.tiling.network import Progress
 from dory_core.vectors import Vector
 
 if TYPE_CHECKING:
-    from dory_core.golden import Golden
-    from dory_core.golden_tensors import TensorGolden
+    from dory_core.golden import Golden, GoldenReport
+    from dory_core.golden_tensors import Compared, TensorGolden
 
 GRAPH_FILE = "vectors/graph.txt"
 #: Random inferences of a network with state.
@@ -110,14 +110,19 @@ class CompileOptions:
 
 @dataclass(frozen=True, slots=True)
 class CompileResult:
-    """The outcome. output: the application, None when only planned. golden_exact: whether the
-    imported Graph reproduces the golden, None without one. passes: names, in order."""
+    """The outcome. output: the application, None when only planned. golden: how the imported Graph
+    reproduces the goldens, None without one. passes: names, in order."""
 
     plan: Plan
     graph: Graph
     output: Path | None
-    golden_exact: bool | None
+    golden: GoldenReport | None
     passes: tuple[str, ...] = ()
+
+    @property
+    def golden_exact(self) -> bool | None:
+        """Whether the imported Graph reproduces the goldens, None without one."""
+        return None if self.golden is None else True
 
 
 def plan_only(options: CompileOptions, plugins: Plugins) -> Plan:
@@ -146,7 +151,7 @@ def compile_network(
         progress("import", 0, 1)
     imported = run(options.source, setup, until=IMPORTED)
     graph = run(imported, setup, after=IMPORTED, until=PASSES)
-    graph, vectors, exact = with_vectors(imported, graph, options, setup)
+    graph, vectors, golden = with_vectors(imported, graph, options, setup)
     if options.layer is not None:
         graph = extract_layer(graph, options.layer)
         setup.show(f"layer_{options.layer:02d}", graph)
@@ -165,12 +170,12 @@ def compile_network(
             progress("write", 0, 1)
         output = options.output
         write_network(output, graph, plan, vectors, plugins, setup.ctx, report=True)
-    return CompileResult(plan, graph, output, exact, tuple(p.name for p in passes_of(setup)))
+    return CompileResult(plan, graph, output, golden, tuple(p.name for p in passes_of(setup)))
 
 
 def with_vectors(
     imported: Graph, graph: Graph, options: CompileOptions, setup: Setup
-) -> tuple[Graph, tuple[Vector, ...], bool | None]:
+) -> tuple[Graph, tuple[Vector, ...], GoldenReport | None]:
     """Return the network after the passes, its test vectors, and what goldens said about it.
 
     Goldens are compared with the network after all exact passes. Where another pass may change
@@ -189,7 +194,9 @@ def with_vectors(
     return *measure(exact, graph, vectors), confirmed
 
 
-def _make_vectors(graph: Graph, options: CompileOptions) -> tuple[tuple[Vector, ...], bool | None]:
+def _make_vectors(
+    graph: Graph, options: CompileOptions
+) -> tuple[tuple[Vector, ...], GoldenReport | None]:
     from dory_core.inputs import read_inputs
 
     if options.input is None or options.golden:
@@ -201,8 +208,8 @@ def _make_vectors(graph: Graph, options: CompileOptions) -> tuple[tuple[Vector, 
 
 def make_vectors(
     graph: Graph, goldens: Sequence[Path], inputs: Sequence[Vector] = ()
-) -> tuple[tuple[Vector, ...], bool | None]:
-    """Return the test vectors and whether goldens confirmed the import (None without goldens).
+) -> tuple[tuple[Vector, ...], GoldenReport | None]:
+    """Return the test vectors and how goldens confirmed the import (None without goldens).
 
     They come from the goldens, compared layer by layer with the reference executor, else from the
     reference executor on the given inputs or seeded random ones. The inferences of one golden, and
@@ -220,15 +227,20 @@ def make_vectors(
             for seed in range(_RANDOM_SEQUENCE if graph.states else 1)
         ]
         return tuple(reference.run_sequence(graph, sequence)), None
-    from dory_core.golden import read_goldens
+    from dory_core.golden import read_goldens, report
 
     vectors: list[Vector] = []
+    compared: list[Sequence[Compared]] = []
     for path in goldens:
-        vectors += _confirmed(graph, read_goldens(path))
-    return tuple(vectors), True
+        for values, layers in _confirmed(graph, read_goldens(path)):
+            vectors.append(values)
+            compared.append(layers)
+    return tuple(vectors), report(graph.reference, compared)
 
 
-def _confirmed(graph: Graph, goldens: Sequence[Golden | TensorGolden]) -> Iterator[Vector]:
+def _confirmed(
+    graph: Graph, goldens: Sequence[Golden | TensorGolden]
+) -> Iterator[tuple[Vector, tuple[Compared, ...]]]:
     """Yield the vectors of the inferences of one golden, which follow one another.
 
     Raises: VerificationFailed like :func:`make_vectors`.
@@ -239,7 +251,8 @@ def _confirmed(graph: Graph, goldens: Sequence[Golden | TensorGolden]) -> Iterat
     for number, golden in enumerate(goldens):
         state = None if golden.begins(graph) else reference.next_state(graph, values)
         values = reference.run(graph, golden.values_of_inputs(graph), state)
-        for layer in golden.compare(graph, values):
+        compared = golden.compare(graph, values)
+        for layer in (one.result for one in compared):
             if layer.first is not None:
                 at = layer.first
                 where = f" in run {number}" if len(goldens) > 1 else ""
@@ -251,7 +264,7 @@ def _confirmed(graph: Graph, goldens: Sequence[Golden | TensorGolden]) -> Iterat
                     "check --frontend, --input-bits and --input-signed, and that the golden "
                     "belongs to this file",
                 )
-        yield values
+        yield values, compared
 
 
 def write_network(

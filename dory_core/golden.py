@@ -11,8 +11,8 @@ from __future__ import annotations
 import re
 import zipfile
 import zlib
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from math import prod
 from pathlib import Path
 from typing import IO, Any
@@ -20,8 +20,9 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
+from dory_core.documents import row
 from dory_core.errors import UsageError
-from dory_core.golden_tensors import TensorGolden, tensor_goldens
+from dory_core.golden_tensors import Compared, TensorGolden, tensor_goldens
 from dory_core.ir import Graph, Tensor
 from dory_core.ir.channels import file_channels
 from dory_core.simulate.result import LayerOutput, LayerResult, compare_layer
@@ -70,9 +71,59 @@ class Golden:
 
     def compare(
         self, graph: Graph, outputs: Mapping[str, npt.NDArray[Any]]
-    ) -> tuple[LayerResult, ...]:
+    ) -> tuple[Compared, ...]:
         """Compare every layer: see :func:`compare`."""
-        return compare(graph, self, outputs)
+        results = compare(graph, self, outputs)
+        return tuple(Compared(one, self.layers[one.index].size) for one in results)
+
+
+@dataclass(frozen=True, slots=True)
+class LayerGolden:
+    """A layer that goldens confirmed.
+
+    elements: how many were compared, over all inferences. apart: how many of them are a step from
+    the golden, because the reference computes the layer in real numbers.
+    """
+
+    index: int
+    name: str
+    tensor: str
+    elements: int
+    apart: int
+
+
+@dataclass(frozen=True, slots=True)
+class GoldenReport:
+    """What goldens said of a network: the layers that they have, in the order of the file.
+
+    reference: whose arithmetic they hold. inferences: how many there were.
+    """
+
+    reference: str
+    inferences: int
+    layers: tuple[LayerGolden, ...]
+
+    @property
+    def apart(self) -> tuple[LayerGolden, ...]:
+        """The layers with elements that are a step from the golden."""
+        return tuple(layer for layer in self.layers if layer.apart)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the object ``golden`` of ``dory check --json``."""
+        return {**row(self, "reference", "inferences"), "layers": [asdict(n) for n in self.layers]}
+
+
+def report(reference: str, inferences: Sequence[Sequence[Compared]]) -> GoldenReport:
+    """Return the sum of all inferences."""
+    found: dict[int, LayerGolden] = {}
+    for one in (one for inference in inferences for one in inference):
+        result = one.result
+        before = found.get(result.index)
+        elements, apart = (before.elements, before.apart) if before else (0, 0)
+        found[result.index] = LayerGolden(
+            result.index, result.name, result.tensor, elements + one.elements, apart + one.apart
+        )
+    return GoldenReport(reference, len(inferences), tuple(found[n] for n in sorted(found)))
 
 
 def read_golden(path: Path) -> Golden:

@@ -4,7 +4,11 @@
 network inputs and every other tensor of the first inference, ``in1__``, ``run1__`` those of the
 second. State goes from one to the next, unless the tensors that an inference read of it are here
 and have their initial values. NAME is that of :attr:`dory_core.ir.Op.tensor`, or of a network
-input. Values are those of the file, flattened in HWC order; tensors may be left out.
+input. Values are those of the file in the order of the file, which is HWC unless a
+:class:`dory_core.ir.FileForm` says another one; tensors may be left out.
+
+Some references compute some layers in real numbers (``FileForm.apart``). Such a layer may be so
+many steps from the golden; those behind it are compared on the golden's values.
 """
 
 from __future__ import annotations
@@ -19,14 +23,28 @@ import numpy as np
 import numpy.typing as npt
 
 from dory_core.errors import UsageError
-from dory_core.ir import Graph, Op, Tensor
-from dory_core.ir.channels import file_channels, stored
+from dory_core.ir import Graph, Layer, Op, Tensor
+from dory_core.ir.channels import computed_channels, file_channels, stored
 from dory_core.ir.reals import quantise
+from dory_core.reference import run_layer
 from dory_core.simulate.result import LayerOutput, LayerResult, compare_layer
 
 Values = npt.NDArray[np.int64]
 
 _KEY = re.compile(r"(in|run)(\d+)__(.+)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """How a layer compares with a golden.
+
+    elements: that were compared. apart: how many of them are another value, where the reference
+    computes the layer in real numbers and all are within the steps that this allows.
+    """
+
+    result: LayerResult
+    elements: int
+    apart: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,7 +62,7 @@ class TensorGolden:
     def values_of_inputs(self, graph: Graph) -> dict[str, Values]:
         """Return the network inputs by name, shape (C, H, W).
 
-        A single input of reals is quantised, ties away from zero, where the file's input is.
+        Reals are quantised, as the file says, where the golden has the network's input as reals.
         Raises: UsageError for a missing array or a wrong size.
         """
         return {name: self._input(graph, graph.tensors[name]) for name in graph.inputs}
@@ -56,7 +74,7 @@ class TensorGolden:
         """
         known = [state for state in graph.states if state.read in self.tensors]
         found = (
-            self._shaped(state.read, self.tensors[state.read], graph.tensors[state.read])
+            self._shaped(graph, state.read, self.tensors[state.read], graph.tensors[state.read])
             for state in known
         )
         initial = (state.initial.values.transpose(1, 2, 0) for state in known)
@@ -65,46 +83,83 @@ class TensorGolden:
 
     def compare(
         self, graph: Graph, outputs: Mapping[str, npt.NDArray[Any]]
-    ) -> tuple[LayerResult, ...]:
+    ) -> tuple[Compared, ...]:
         """Compare every layer whose tensor is here, every element.
 
         outputs: values of the file by tensor name, shape (C, H, W). Channels that are not stored
         are compared with their values, too. Raises: UsageError when no tensor is that of a layer,
         or one has another size.
         """
-        found = [op for op in graph.ops if op.tensor and op.tensor in self.tensors]
-        if not found:
+        here = [op.output for op in graph.ops if self._holds(graph, op)]
+        if not here:
             raise UsageError(
                 f"{self.source}: none of its arrays is named after the tensor of a layer",
                 "use the golden that was made of this network",
             )
-        return tuple(self._compared(op, graph.tensors[op.output], outputs) for op in found)
+        found: list[Compared] = []
+        taken: dict[str, Values] = {}
+        for typed in graph.layers:
+            op = typed.op
+            own = np.asarray(outputs[op.output])
+            if not taken.keys().isdisjoint(op.inputs):
+                own = _computed(graph, typed, {**outputs, **taken})
+                taken[op.output] = own
+            if op.output not in here:
+                continue
+            one = self._compared(graph, op, own)
+            found.append(one)
+            if one.apart:
+                values = self._shaped(graph, op.tensor, self.tensors[op.tensor], typed.output)
+                taken[op.output] = stored(typed.output, values).transpose(2, 0, 1)
+        return tuple(found)
 
-    def _compared(
-        self, op: Op, tensor: Tensor, outputs: Mapping[str, npt.NDArray[Any]]
-    ) -> LayerResult:
+    def _holds(self, graph: Graph, op: Op) -> bool:
+        """Return whether integers of a layer's result are here."""
+        if not op.tensor or op.tensor not in self.tensors:
+            return False
+        reals = graph.form(op.output).source == op.tensor
+        return not (reals and self.tensors[op.tensor].dtype.kind == "f")
+
+    def _compared(self, graph: Graph, op: Op, own: npt.NDArray[Any]) -> Compared:
+        tensor, steps = graph.tensors[op.output], graph.form(op.output).apart
         layer = LayerOutput(op.index, op.name, tensor, result=op.tensor)
-        expected = self._shaped(op.tensor, self.tensors[op.tensor], tensor)
-        computed = layer.full(outputs[op.output].transpose(1, 2, 0))
-        return compare_layer(layer, computed, {op.index: expected})
+        computed = layer.full(own.transpose(1, 2, 0))
+        expected = self._shaped(graph, op.tensor, self.tensors[op.tensor], tensor)
+        known = computed_channels(tensor)
+        difference = np.abs(expected[..., known] - computed[..., known])
+        apart = int(np.count_nonzero(difference)) if int(difference.max()) <= steps else 0
+        result = compare_layer(layer, computed, {op.index: computed if apart else expected})
+        return Compared(result, difference.size, apart)
 
     def _input(self, graph: Graph, tensor: Tensor) -> Values:
-        for arrays in (self.inputs, self.tensors):
-            if tensor.name in arrays:
-                values = self._shaped(tensor.name, arrays[tensor.name], tensor)
+        form = graph.form(tensor.name)
+        for arrays, name in (
+            (self.inputs, tensor.name),
+            (self.tensors, tensor.name),
+            (self.inputs, form.source),
+        ):
+            if name in arrays and arrays[name].dtype.kind != "f":
+                values = self._shaped(graph, name, arrays[name], tensor)
                 return stored(tensor, values).transpose(2, 0, 1)
-        real = [(name, array) for name, array in self.inputs.items() if array.dtype.kind == "f"]
-        if len(real) != 1 or len(graph.inputs) != 1 or tensor.scale is None:
-            raise UsageError(
-                f"{self.source}: no array 'in{self.run}__{tensor.name}' for the network input"
-                f" '{tensor.name}'",
-                "use the golden that was made of this network",
-            )
-        quantised = quantise(tensor, real[0][1])
-        values = self._shaped(real[0][0], quantised, tensor)
-        return stored(tensor, values).transpose(2, 0, 1)
+        name = self._reals_of(graph, tensor, form.source)
+        quantised = quantise(tensor, self.inputs[name], form.ties_even)
+        return stored(tensor, self._shaped(graph, name, quantised, tensor)).transpose(2, 0, 1)
 
-    def _shaped(self, name: str, array: npt.NDArray[Any], tensor: Tensor) -> Values:
+    def _reals_of(self, graph: Graph, tensor: Tensor, source: str) -> str:
+        """Return the name of the real numbers that a network input is made of."""
+        real = [name for name, array in self.inputs.items() if array.dtype.kind == "f"]
+        if tensor.scale is not None:
+            if source in real:
+                return source
+            if len(real) == len(graph.inputs) == 1:
+                return real[0]
+        raise UsageError(
+            f"{self.source}: no array 'in{self.run}__{source or tensor.name}' for the network"
+            f" input '{tensor.name}'",
+            "use the golden that was made of this network",
+        )
+
+    def _shaped(self, graph: Graph, name: str, array: npt.NDArray[Any], tensor: Tensor) -> Values:
         """Return an array as values of a tensor of the file, shape (H, W, C)."""
         channels = file_channels(tensor)
         if array.dtype.kind not in "iub":
@@ -116,7 +171,15 @@ class TensorGolden:
                 f" {elements} ({channels} x {tensor.height} x {tensor.width})",
                 "use the golden that was made of this network",
             )
-        return array.astype(np.int64).reshape(tensor.height, tensor.width, channels)
+        order, sizes = graph.form(tensor.name).order, (channels, tensor.height, tensor.width)
+        shaped = array.astype(np.int64).reshape([sizes[axis] for axis in order])
+        return shaped.transpose([order.index(axis) for axis in (1, 2, 0)])
+
+
+def _computed(graph: Graph, typed: Layer, values: Mapping[str, npt.NDArray[Any]]) -> Values:
+    """Return a layer's result, values of the file, of operands that are such."""
+    operands = tuple(values[tensor.name] + tensor.offset for tensor in typed.inputs)
+    return run_layer(typed, operands) - typed.output.offset
 
 
 def tensor_goldens(

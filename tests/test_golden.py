@@ -7,9 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dory_core.errors import UsageError
+from dory_core.compiler import make_vectors
+from dory_core.errors import UsageError, VerificationFailed
 from dory_core.golden import Golden, compare, input_of, read_golden, read_goldens
-from dory_core.ir import Graph, MaxPool, Tensor, Window
+from dory_core.ir import FileForm, Graph, MaxPool, Tensor, Window
 from dory_core.ir.ranges import infer_types
 from dory_core.reference import run
 from dory_core.simulate.result import LayerResult
@@ -158,13 +159,14 @@ def test_every_inference_of_a_golden_with_names_of_tensors(graph: Graph, tmp_pat
         inputs = golden.values_of_inputs(network)
         assert inputs["t0"][:, 0, 0].tolist() == [number, number + 1]
         (layer,) = golden.compare(network, run(network, inputs))
-        assert layer.exact and layer.tensor == "t7"
+        assert layer.result.exact and layer.result.tensor == "t7" and layer.elements == 6
 
 
 def test_an_element_of_a_named_tensor_that_differs_is_told(graph: Graph, tmp_path: Path) -> None:
     network = named(graph)
     (golden,) = read_goldens(write(tmp_path, in0__t0=range(6), run0__t7=[0, 1, 2, 3, 9, 5]))
-    (layer,) = golden.compare(network, run(network, golden.values_of_inputs(network)))
+    (found,) = golden.compare(network, run(network, golden.values_of_inputs(network)))
+    layer = found.result
     assert layer.first is not None
     assert (layer.first.w, layer.first.c, layer.first.expected, layer.first.got) == (2, 0, 9, 4)
 
@@ -185,13 +187,76 @@ def test_goldens_hold_values_of_the_file_whatever_is_stored(graph: Graph, tmp_pa
     arrays = [0, 7, 1, 2, 7, 3, 4, 7, 5]
     (golden,) = read_goldens(write(tmp_path, in0__t0=range(6), run0__t7=arrays))
     computed = run(network, golden.values_of_inputs(network))
-    (layer,) = golden.compare(changed, computed)
-    assert layer.exact
+    (found,) = golden.compare(changed, computed)
+    assert found.result.exact
     arrays[4] = 8
     (golden,) = read_goldens(write(tmp_path, in0__t0=range(6), run0__t7=arrays))
-    (layer,) = golden.compare(changed, computed)
+    layer = golden.compare(changed, computed)[0].result
     assert layer.first is not None
     assert (layer.first.w, layer.first.c, layer.first.expected, layer.first.got) == (1, 1, 8, 7)
+
+
+def test_values_in_the_order_of_the_file(graph: Graph, tmp_path: Path) -> None:
+    form = FileForm(order=(0, 1, 2))
+    network = replace(named(graph), forms={"t0": form, "layer_00": form})
+    (golden,) = read_goldens(write(tmp_path, in0__t0=range(6), run0__t7=range(6)))
+    inputs = golden.values_of_inputs(network)
+    assert inputs["t0"].reshape(-1).tolist() == list(range(6))
+    assert golden.compare(network, run(network, inputs))[0].result.exact
+
+
+def test_reals_of_the_file_are_found_by_their_names_and_rounded_as_it_says(
+    graph: Graph, tmp_path: Path
+) -> None:
+    reals = np.array([0.25, -0.25, 0.75, 200.0, -200.0, 1.0], np.float32)
+    network = replace(named(graph), forms={"t0": FileForm(source="x", ties_even=True)})
+    (golden,) = read_goldens(write(tmp_path, in0__x=reals, in0__y=reals, run0__t7=range(6)))
+    found = golden.values_of_inputs(network)["t0"]
+    assert found.transpose(1, 2, 0).reshape(-1).tolist() == [10, 10, 12, 255, 0, 12]
+    with pytest.raises(UsageError, match="no array 'in0__z'"):
+        golden.values_of_inputs(replace(network, forms={"t0": FileForm(source="z")}))
+
+
+def chain(graph: Graph) -> Graph:
+    """Three layers that hand on their input; the reference computes the first one in reals."""
+    network = named(graph)
+    (op,) = network.ops
+    ops = [
+        replace(op, index=n, inputs=(source,), output=f"layer_{n:02d}", tensor=f"t{7 + n}")
+        for n, source in enumerate(("t0", "layer_00", "layer_01"))
+    ]
+    found = infer_types("net", (network.tensors["t0"],), tuple(ops), ("layer_02",))
+    return replace(found, forms={"layer_00": FileForm(apart=1)})
+
+
+def test_a_layer_in_reals_may_be_a_step_away_and_those_behind_follow_it(
+    graph: Graph, tmp_path: Path
+) -> None:
+    network, own = chain(graph), np.arange(6)
+    other = own + np.array([0, 1, 0, -1, 0, 0])
+    arrays = {"in0__t0": own, "run0__t7": other, "run0__t8": other, "run0__t9": other}
+    vectors, report = make_vectors(network, [write(tmp_path, **arrays)])
+    assert report is not None
+    assert [(one.elements, one.apart) for one in report.layers] == [(6, 2), (6, 0), (6, 0)]
+    assert [one.index for one in report.apart] == [0]
+    assert np.array_equal(vectors[0]["layer_02"].transpose(1, 2, 0).reshape(-1), own)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"run0__t7": [0, 3, 2, 3, 4, 5]},  # two steps
+        {"run0__t8": [0, 2, 2, 3, 4, 5]},  # not in reals
+        {"run0__t7": [0, 2, 2, 3, 4, 5], "run0__t8": range(6)},  # not what follows
+    ],
+)
+def test_what_is_no_step_of_a_layer_in_reals_is_an_error(
+    changed: dict[str, object], graph: Graph, tmp_path: Path
+) -> None:
+    names = ("in0__t0", "run0__t7", "run0__t8", "run0__t9")
+    arrays = dict.fromkeys(names, range(6)) | changed
+    with pytest.raises(VerificationFailed, match="differs in 1 values"):
+        make_vectors(chain(graph), [write(tmp_path, **arrays)])
 
 
 def test_goldens_with_names_that_do_not_fit(graph: Graph, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from dory_core.cli.compile import (
     L2,
     L3,
     Frontend,
+    Golden,
     InputBits,
     InputSigned,
     Kernels,
@@ -33,6 +34,7 @@ def check(
             "--target", "-t", metavar="NAME", help="Check whether it fits this chip, too."
         ),
     ] = None,
+    golden: Golden = None,
     input_bits: InputBits = 8,
     input_signed: InputSigned = False,
     l1: L1 = None,
@@ -61,6 +63,7 @@ def check(
         network,
         target or "",
         frontend=frontend,
+        golden=golden or (),
         input_bits=input_bits,
         input_signed=input_signed,
         l1=l1,

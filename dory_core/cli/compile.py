@@ -22,7 +22,7 @@ from dory_core.cli.common import (
     progress_bar,
     settings,
 )
-from dory_core.errors import UsageError, VerificationFailed
+from dory_core.errors import UsageError
 
 if TYPE_CHECKING:
     from dory_core.cli.python import CompiledNetwork
@@ -205,8 +205,6 @@ def compile_(
         print_json(compiled.plan)
     elif settings.verbosity >= 0:
         _show(compiled)
-    if compiled.golden_exact is False:
-        raise VerificationFailed("the imported network differs from the golden")
 
 
 def _show(compiled: CompiledNetwork) -> None:
@@ -214,8 +212,11 @@ def _show(compiled: CompiledNetwork) -> None:
     out = console()
     if settings.verbosity > 0:
         out.print(f"passes: {', '.join(compiled.passes)}", markup=False)
-    if compiled.golden_exact:
-        out.print(f"golden: all {len(compiled.plan['layers'])} layers are exact", markup=False)
+    if compiled.golden is not None:
+        from dory_core.cli.tables.golden import golden_lines
+
+        for line in golden_lines(compiled.golden.to_json(), len(compiled.plan["layers"])):
+            out.print(line, markup=False)
     if compiled.path is not None:
         how = quoting.shell("dory", "run", quoting.path(compiled.path))
         out.print(

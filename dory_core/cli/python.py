@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from dory_core.check import CheckReport
     from dory_core.compiler import CompileOptions
     from dory_core.desktop import DesktopReport
+    from dory_core.golden import GoldenReport
     from dory_core.plugins import Plugins
     from dory_core.simulate.result import RunResult
 
@@ -43,13 +44,13 @@ class CompiledNetwork:
     """A network that was compiled.
 
     plan: the document plan.json, which docs/json.md describes. path: of the application, None when
-    it was only planned. golden_exact: whether the golden confirmed the import, None without one.
+    it was only planned. golden: how goldens confirmed the import, None without one.
     passes: names of the passes over the graph, in order.
     """
 
     plan: Mapping[str, Any]
     path: Path | None
-    golden_exact: bool | None
+    golden: GoldenReport | None
     passes: tuple[str, ...] = ()
 
     @property
@@ -174,7 +175,7 @@ def compile(
     )
     result = compile_network(options, plugins, progress)
     plan = result.plan.to_json()
-    return CompiledNetwork(plan, result.output, result.golden_exact, result.passes)
+    return CompiledNetwork(plan, result.output, result.golden, result.passes)
 
 
 def run(
@@ -226,6 +227,7 @@ def check(
     target: str = "",
     *,
     frontend: str | None = None,
+    golden: Sequence[PathName] = (),
     input_bits: int = 8,
     input_signed: bool = False,
     l1: int | None = None,
@@ -240,7 +242,7 @@ def check(
 
     target: none checks the import alone, and there are no budgets and settings then. The others are
     those of :func:`compile`. compare_desktop: also run the desktop interpreters of the format.
-    Raises: UsageError, ToolMissing.
+    Raises: UsageError, ToolMissing, VerificationFailed where the network differs from a golden.
     """
     from dory_core.check import check_network
 
@@ -257,6 +259,7 @@ def check(
         target,
         plugins,
         frontend=frontend,
+        golden=tuple(Path(one) for one in golden),
         input_bits=input_bits,
         input_signed=input_signed,
         budgets=budgets,

@@ -2,6 +2,7 @@
 
 from dory_core.ir.array import Array
 from dory_core.ir.graph import (
+    FileForm,
     Graph,
     Layer,
     LayerRanges,
@@ -46,6 +47,7 @@ __all__ = [
     "Concat",
     "Conv",
     "ConvTranspose",
+    "FileForm",
     "Graph",
     "Layer",
     "LayerRanges",

@@ -211,6 +211,22 @@ class State:
 
 
 @dataclass(frozen=True, slots=True)
+class FileForm:
+    """How a tensor stands in the file, where the network itself does not show it.
+
+    order: axes (0 C, 1 H, 2 W) of its elements there, the slowest one first. source: name of the
+    input of the file, or of the real numbers that it stands for, where it has no name of its own.
+    ties_even: reals become integers with ties to even, else away from zero. apart: by how many
+    steps the reference may be from its values, because it computes the layer in real numbers.
+    """
+
+    order: tuple[int, int, int] = (1, 2, 0)
+    source: str = ""
+    ties_even: bool = False
+    apart: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Graph:
     """An integer network.
 
@@ -218,7 +234,8 @@ class Graph:
     outputs: names of the result tensors. tensors, ranges: by tensor name and layer index, from
     range analysis. notes: what the frontend left out or assumed, for the user. reference: whose
     arithmetic "exact" means: the name of a quantiser or an interpreter, for the user. states: what
-    lives between inferences.
+    lives between inferences. forms: of tensors by name that the file has in another form than the
+    usual one, for goldens.
     """
 
     name: str = field(compare=False)
@@ -230,9 +247,15 @@ class Graph:
     notes: tuple[str, ...] = field(default=(), compare=False)
     reference: str = field(default="", compare=False)
     states: tuple[State, ...] = ()
+    forms: Mapping[str, FileForm] = field(default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tensors", MappingProxyType(dict(self.tensors)))
+        object.__setattr__(self, "forms", MappingProxyType(dict(self.forms)))
+
+    def form(self, tensor: str) -> FileForm:
+        """Return how a tensor stands in the file."""
+        return self.forms.get(tensor, FileForm())
 
     @property
     def sources(self) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ import numpy as np
 
 from dory_core.ir.array import Array
 from dory_core.ir.channels import parse_removed
-from dory_core.ir.graph import Graph, LayerRanges, State, Tensor, check_states
+from dory_core.ir.graph import FileForm, Graph, LayerRanges, State, Tensor, check_states
 from dory_core.ir.ops import (
     LSTM_STEPS,
     Add,
@@ -62,6 +62,10 @@ _TENSOR = re.compile(
     r"([ui])(\d+) \((\d+), (\d+), (\d+)\) \[(-?\d+), (-?\d+)\]"
     r"(?: scale (?P<scale>[\d.e+-]+) zero (?P<zero>-?\d+))?(?: offset (?P<offset>-?\d+))?"
     rf"(?: without (?P<removed>{_REMOVED}(?:,{_REMOVED})*))?"
+)
+_FORM = re.compile(
+    rf"form (?P<name>{_NAME}): order (?P<order>[CHW]{{3}})(?: source (?P<source>{_NAME}))?"
+    r"(?P<even> even)?(?: apart (?P<apart>\d+))?"
 )
 _FILE = re.compile(rf"tensor (?P<name>{_NAME})")
 _ARRAY = re.compile(
@@ -119,6 +123,7 @@ def parse_graph(text: str) -> Graph:
     outputs: tuple[str, ...] = ()
     layers: list[_Lines] = []
     states: list[State] = []
+    forms: dict[str, FileForm] = {}
     for number, line in enumerate(text.splitlines(), 1):
         found = line.strip()
         if not found:
@@ -145,6 +150,8 @@ def parse_graph(text: str) -> Graph:
             tensors[key] = _tensor(key, match["type"], number)
             title, zeros = match["title"] or key, Array(np.zeros(tensors[key].shape, np.int8))
             states.append(State(title, key, _name(match["written"]), zeros))
+        elif match := _FORM.fullmatch(found):
+            forms[_name(match["name"])] = _form(match, number)
         else:
             body, node = [*re.split(r"  # ?", found, maxsplit=1), ""][:2]
             layer = _LAYER.fullmatch(body)
@@ -169,9 +176,20 @@ def parse_graph(text: str) -> Graph:
         tuple(notes),
         reference,
         tuple(states),
+        forms,
     )
     check_states(graph)
     return graph
+
+
+def _form(match: re.Match[str], number: int) -> FileForm:
+    """Return how a tensor stands in the file."""
+    first, second, third = ("CHW".index(axis) for axis in match["order"])
+    if len({first, second, third}) < 3:
+        raise _wrong(number, f"{match['order']!r} is no order of C, H and W")
+    source = _name(match["source"]) if match["source"] else ""
+    order = (first, second, third)
+    return FileForm(order, source, match["even"] is not None, int(match["apart"] or 0))
 
 
 def _with_initial(state: State, text: str, number: int) -> State:

@@ -11,7 +11,7 @@ import re
 from dory_core.ir import ops
 from dory_core.ir.array import Array
 from dory_core.ir.channels import removed_text
-from dory_core.ir.graph import Graph, Layer, State, Tensor
+from dory_core.ir.graph import FileForm, Graph, Layer, State, Tensor
 from dory_core.ir.ops import LSTM_STEPS, LogSoftmax, Lstm
 from dory_core.ir.requant import Requant
 from dory_core.quoting import visible
@@ -37,6 +37,7 @@ def graph_text(graph: Graph, constants: bool = False) -> str:
         lines += _state(state, graph.tensors[state.read], constants)
     for typed in graph.layers:
         lines += _layer(typed, constants)
+    lines += [f"form {_name(name)}: {_form(form)}" for name, form in graph.forms.items()]
     lines.append(f"output {_names(graph.outputs)}")
     return "\n".join(lines) + "\n"
 
@@ -48,6 +49,15 @@ def _state(state: State, tensor: Tensor, constants: bool) -> list[str]:
     short = constants or values.min() == values.max()
     initial = array_text(state.initial) if short else f"[{values.min()}, {values.max()}]"
     return [f"{head}  # {_line(state.name)}", f"    initial {initial}"]
+
+
+def _form(form: FileForm) -> str:
+    """Return how a tensor stands in the file: order, name of its source, steps apart."""
+    words = ["order " + "".join("CHW"[axis] for axis in form.order)]
+    words += [f"source {_name(form.source)}"] if form.source else []
+    words += ["even"] if form.ties_even else []
+    words += [f"apart {form.apart}"] if form.apart else []
+    return " ".join(words)
 
 
 def _layer(typed: Layer, constants: bool) -> list[str]:

@@ -7,6 +7,7 @@ import re
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.cli.command_line import ROOT, dory
@@ -96,13 +97,15 @@ def test_plan_only_writes_nothing_and_its_json_is_the_plan(
 
 
 def test_every_key_of_the_documents_is_in_the_manual(
-    pipeline: tuple[str, ...], net: Path, application: Path
+    pipeline: tuple[str, ...], net: Path, golden: Path, application: Path
 ) -> None:
+    checked = dory("check", net, "--frontend", "plain", "--golden", golden, "--json").json
     plan = dory(*pipeline, net, "--plan-only", "--json").json
     check = dory("check", *pipeline, net, "--json").json
     run = dory("run", application, "--json").json
     documents = [plan, plan["network"], plan["totals"], plan["memory"]["L1"], plan["layers"][0]]
     documents += [plan["layers"][0]["estimate"], check, check["layers"][0], check["levels"][0]]
+    documents += [checked["golden"], checked["golden"]["layers"][0]]
     documents += [dory("plugins", "--json").json[0], dory("targets", "--json").json[0]]
     documents += [run, run["runs"][0], run["runs"][0]["layers"][0]]
     manual = (ROOT / "docs" / "json.md").read_text(encoding="utf-8")
@@ -237,6 +240,22 @@ def test_check_supports_and_fits(pipeline: tuple[str, ...], net: Path) -> None:
     assert [layer["index"] for layer in document["layers"]] == list(range(LAYERS))
     assert {level["name"] for level in document["levels"]} == {"L1", "L2", "L3"}
     assert "supported, and fits" in dory("check", *pipeline, net).stdout
+
+
+def test_check_compares_with_a_golden(
+    pipeline: tuple[str, ...], net: Path, golden: Path, tmp_path: Path
+) -> None:
+    outcome = dory("check", *pipeline, net, "--golden", golden, "--json")
+    assert outcome.status == 0, outcome.stderr
+    found = outcome.json["golden"]
+    assert [layer["apart"] for layer in found["layers"]] == [0] * LAYERS
+    with np.load(golden) as archive:
+        arrays = {name: archive[name] for name in archive.files}
+    arrays["layer_01"] = arrays["layer_01"] ^ 1
+    np.savez(tmp_path / "wrong.npz", **arrays)
+    wrong = dory("check", *pipeline, net, "--golden", tmp_path / "wrong.npz")
+    assert wrong.status == 5
+    assert "layer 1 '" in wrong.stderr and not wrong.stdout
 
 
 def test_check_tells_what_does_not_fit(pipeline: tuple[str, ...], net: Path) -> None:

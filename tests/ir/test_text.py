@@ -7,7 +7,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dory_core.ir import Array, AvgPool, Conv, Graph, Requant, Tensor, mean_requant, requant
+from dory_core.ir import (
+    Array,
+    AvgPool,
+    Conv,
+    FileForm,
+    Graph,
+    Requant,
+    Tensor,
+    mean_requant,
+    requant,
+)
 from dory_core.ir.parse import parse_graph
 from dory_core.ir.ranges import infer_types
 from dory_core.ir.text import array_text, graph_text
@@ -127,6 +137,17 @@ def test_random_networks_come_back(seed: int) -> None:
     text = graph_text(graph, constants=True)
     same(parse_graph(text), graph)
     assert graph_text(parse_graph(text), constants=True) == text
+
+
+def test_forms_of_tensors_in_the_file_come_back() -> None:
+    forms = {
+        "input": FileForm((0, 1, 2), "a real input", ties_even=True),
+        "layer_00": FileForm((2, 0, 1), apart=1),
+    }
+    graph = replace(parse_graph(SMALL), forms=forms)
+    assert parse_graph(graph_text(graph, constants=True)).forms == forms
+    with pytest.raises(ValueError, match="'CCW' is no order"):
+        parse_graph(graph_text(graph, constants=True).replace("order WCH", "order CCW"))
 
 
 def test_order_and_odd_names_are_kept() -> None:

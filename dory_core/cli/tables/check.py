@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from dory_core.cli.tables.golden import golden_lines
 from dory_core.cli.tables.plan import memory_table, new_table
 from dory_core.cli.tables.texts import engine_names
 from dory_core.quoting import visible_document
@@ -31,6 +32,9 @@ def print_check(document: Mapping[str, Any], out: Console, details: bool = False
         out.print(memory_table((level["name"], level) for level in document["levels"]))
     for note in document.get("notes", ()):
         out.print(Text(f"note: {note}"))
+    if document.get("golden"):
+        for line in golden_lines(document["golden"], len(document["layers"])):
+            out.print(Text(line))
     reason = document.get("reason")
     because = f": {reason}" if reason else ""
     if not document["supported"]:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from dory_core.api import (
     Array,
+    FileForm,
     FrontendOptions,
     Graph,
     NotSupported,
@@ -41,6 +42,7 @@ from dory_onnx.operators import (
 from dory_onnx.shapes import Shape, infer_shapes
 from dory_onnx.values import NO_PADS, Value, input_tensors, nodes_feeding_layers
 
+_CHW = (0, 1, 2)
 _SUPPORTED_HINT = (
     "supported are Conv, Gemm, MatMul, MaxPool, AveragePool, their global forms and Add, each with"
     " its requantisation; float operators only behind the last of them"
@@ -417,4 +419,12 @@ class _Import:
             ranges=tuple(self.ranges),
             notes=tuple(self.notes),
             reference=self.dialect.reference,
+            forms=self._forms(),
         )
+
+    def _forms(self) -> dict[str, FileForm]:
+        """Return how tensors stand in the file: in CHW order, inputs with their names there."""
+        forms = dict.fromkeys(self.tensors, FileForm(_CHW))
+        for name, tensor in zip(self.model.inputs, self.inputs, strict=True):
+            forms[tensor.name] = FileForm(_CHW, name)
+        return forms

@@ -18,6 +18,7 @@ from dory_onnx import Node, OnnxModel, load
 from dory_core.api import FrontendOptions, Graph, NotSupported, ranges
 from dory_qdq.call import QUANTISE_HINT, Call
 from dory_qdq.forms import check_form
+from dory_qdq.fusion import Fusion
 from dory_qdq.network import Network, standard_axes
 from dory_qdq.numerics import Quantisation, quantise
 from dory_qdq.operators import movers
@@ -113,6 +114,7 @@ class _Import:
     def __init__(self, model: OnnxModel) -> None:
         self.model = model
         self.network = Network()
+        self.fusion = Fusion(model)
         self.values: dict[str, Value] = {}
         self.places: dict[str, Place] = {}
         self.quantised: dict[tuple[str, Quantisation], Place] = {}
@@ -143,7 +145,8 @@ class _Import:
             REFERENCE,
             network.scales,
         )
-        return Imported(graph, dict(self.places))
+        named = {name: form for name, form in network.forms.items() if name in graph.tensors}
+        return Imported(replace(graph, forms=named), dict(self.places))
 
     def _node(self, node: Node) -> None:
         op = node.op
@@ -218,6 +221,7 @@ class _Import:
         axes = _input_axes(value)
         place = self.network.add_input(name, value.shape, x, axes)
         self.places[value.name] = place
+        self.network.stands_for(place, value.name)
         for node, inputs in value.moves:
             call = Call(node, self.network, inputs, None, node.outputs[0])
             place = MOVED[node.op](call, Real(place, x))
@@ -233,6 +237,8 @@ class _Import:
             place = place.place
         elif y is not None:
             self._scale(place, y)
+        if y is not None and not self.fusion.is_integer(pending.node, y, pending.lo, pending.hi):
+            self.network.is_apart(place.tensor)
         for node, others in pending.moves:
             assert y is not None
             place = MOVED[node.op](Call(node, self.network, others, y, ""), Real(place, y))
@@ -346,7 +352,10 @@ class _Import:
             return value.place.tensor
         if isinstance(value, Pending):
             if value.node.op in _SUMS and value.lo is None and value.hi is None and not value.moves:
-                return self._lowered(value, None, value.node.outputs[0]).tensor
+                place = self._lowered(value, None, name)
+                self.network.named(place, name)
+                self.network.stands_for(place, name)
+                return place.tensor
             first = value.inputs[0]
             if value.node.op in _HEADS and not value.moves:
                 self.heads.append(value.node.op)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from dory_core.api import NotSupported, Tensor, ops, ranges
+from dory_core.api import FileForm, NotSupported, Tensor, ops, ranges
 from dory_qdq.numerics import Integers, Quantisation
 from dory_qdq.values import Place, Shape
 
@@ -41,11 +41,11 @@ def standard_axes(shape: Shape) -> Axes | None:
     return axes
 
 
-@dataclass(frozen=True, slots=True)
-class Imported:
-    """Where values of the file lie, by name, with what a stored value there means."""
-
-    places: Mapping[str, Place]
+def file_order(place: Place) -> Triple:
+    """Return the axes of a tensor in the order of the file, the slowest one first."""
+    free = [axis for axis in range(3) if axis not in place.order]
+    first, second, third = free + list(place.order)
+    return first, second, third
 
 
 class Network:
@@ -57,6 +57,7 @@ class Network:
         self.tensors: dict[str, Tensor] = {}
         self.scales: dict[str, tuple[float, int]] = {}
         self.notes: list[str] = []
+        self.forms: dict[str, FileForm] = {}
 
     def add_input(self, name: str, shape: Shape, x: Quantisation, axes: Axes) -> Place:
         """Add a network input whose dimensions lie along ``axes``."""
@@ -158,8 +159,20 @@ class Network:
     def named(self, place: Place, value: str) -> None:
         """Say that a tensor holds a value of the file, unless it holds another one."""
         for position, op in enumerate(self.ops):
-            if op.output == place.tensor and not op.tensor:
+            if op.output == place.tensor and op.tensor in ("", value):
                 self.ops[position] = replace(op, tensor=value)
+                self._form(place.tensor, order=file_order(place))
+
+    def stands_for(self, place: Place, reals: str) -> None:
+        """Say that a tensor is integers of reals of the file."""
+        self._form(place.tensor, order=file_order(place), source=reals, ties_even=True)
+
+    def is_apart(self, tensor: str) -> None:
+        """Say that onnxruntime may be one step from the values of a tensor."""
+        self._form(tensor, apart=1)
+
+    def _form(self, tensor: str, **fields: Any) -> None:
+        self.forms[tensor] = replace(self.forms.get(tensor, FileForm()), **fields)
 
     def _transposed(self, name: str, perm: Triple) -> str:
         if perm == (0, 1, 2):
@@ -179,4 +192,6 @@ class Network:
         self.tensors[name] = replace(
             self.tensors[name], channels=channels, height=height, width=width
         )
+        if name in self.forms:
+            self.forms[name] = replace(self.forms[name], order=MEMORY_ORDER)
         return True

@@ -14,6 +14,7 @@ from dory_qdq.values import Place
 
 from dory_core.api import Graph
 from dory_core.testing import run_reference
+from tests.cli.command_line import dory
 from tests.nets import onnx_names, onnx_net
 
 NAMES = [name for prefix in ("made", "ortq", "qdq") for name in onnx_names(prefix)]
@@ -112,3 +113,37 @@ def test_a_golden_that_differs_is_found() -> None:
     golden[key] = golden[key] ^ 1
     imported, values = computed(onnx_net(NAMES[0]).path, golden, 0)
     assert dict(differing(imported, values, golden, 0)) == {"quantize_per_tensor_3": 1}
+
+
+@pytest.mark.parametrize("name", cases())
+def test_the_command_line_takes_the_golden_as_onnxruntime_wrote_it(name: str) -> None:
+    golden, folder = golden_of(name), onnx_net(name).folder
+    outcome = dory("check", folder / "fused.onnx", "--golden", folder / "golden.npz", "--json")
+    assert outcome.status == 0, outcome.stderr
+    layers = outcome.json["golden"]["layers"]
+    assert len(layers) > len(outcome.json["layers"]) / 2
+    assert outcome.json["golden"]["inferences"] == len({k for k in golden if k.startswith("in")})
+    assert sum(layer["apart"] for layer in layers) == 0
+
+
+def test_a_step_is_counted_where_onnxruntime_computes_reals_and_an_error_elsewhere(
+    tmp_path: Path,
+) -> None:
+    if not NAMES:
+        pytest.skip("no quantised ONNX networks beside the project")
+    name, path = "made_torch_pt2e", onnx_net("made_torch_pt2e").path
+    golden = {key: array for key, array in golden_of(name).items() if "0__" in key}
+    of_sum = "run0__quantize_per_tensor_3"
+    golden[of_sum] = golden[of_sum].copy()
+    golden[of_sum].reshape(-1)[5] ^= 1
+    kept = ("in0__x", "run0__quantize_per_tensor", of_sum)
+    np.savez(tmp_path / "golden.npz", **{key: golden[key] for key in kept})
+    outcome = dory("check", path, "--golden", tmp_path / "golden.npz")
+    assert outcome.status == 0, outcome.stderr
+    assert ": 1 of 4096 elements are one step from onnxruntime, which computes" in outcome.stdout
+    of_conv = "run0__quantize_per_tensor_2"
+    golden[of_conv] = golden[of_conv] ^ 1
+    np.savez(tmp_path / "golden.npz", **{key: golden[key] for key in (*kept, of_conv)})
+    outcome = dory("check", path, "--golden", tmp_path / "golden.npz")
+    assert outcome.status == 5
+    assert "does not reproduce" in outcome.stderr

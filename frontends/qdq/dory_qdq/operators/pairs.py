@@ -218,7 +218,10 @@ def _sum_of_tables(
         )
         for operand, own in zip(operands, (first, second), strict=True)
     ]
-    return call.emit(ops.Add, *names, requants=(requant(1, 0, 1 << fraction, *clip),))
+    output = call.emit(ops.Add, *names, requants=(requant(1, 0, 1 << fraction, *clip),))
+    if missed:
+        call.network.is_apart(output)
+    return output
 
 
 def _tables(
@@ -271,7 +274,10 @@ def _product(call: Call, operands: tuple[_Operand, _Operand], order: tuple[int, 
         )
     steps = tuple(requant(add=-x.zero_point) if x.zero_point else None for x in (a, b))
     names = operands[0].name, operands[1].name
-    return call.emit(ops.Mul, *names, operand_requants=steps, requants=(best[1],))
+    output = call.emit(ops.Mul, *names, operand_requants=steps, requants=(best[1],))
+    if best[0]:
+        call.network.is_apart(output)
+    return output
 
 
 def _with_constant(call: Call, tensor: int, constant: int) -> Place:

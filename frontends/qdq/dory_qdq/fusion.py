@@ -1,0 +1,129 @@
+"""Which layers onnxruntime computes in integers, and which it leaves in real numbers.
+
+onnxruntime turns DequantizeLinear, an operator and QuantizeLinear into one integer operator only
+where its conditions hold. Elsewhere it computes the operator in binary32, and a result may be one
+step from the integer operator that this frontend makes of it. Source: microsoft/onnxruntime,
+core/optimizer/qdq_transformer (qdq_selectors.cc, qdq_s8_to_u8.cc, relu_quantizelinear.cc,
+clip_quantizelinear.cc), for x86 and ORT_ENABLE_EXTENDED.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from dory_onnx import Node, OnnxModel
+
+from dory_qdq.numerics import Quantisation
+
+#: Operators that have an integer form there.
+_FORMS = frozenset(
+    [
+        "Add",
+        "AveragePool",
+        "Concat",
+        "Conv",
+        "Gemm",
+        "GlobalAveragePool",
+        "LeakyRelu",
+        "MatMul",
+        "Mul",
+        "Sigmoid",
+        "Softmax",
+    ]
+)
+#: Of these, those whose integer form takes no int8 on x86.
+_UNSIGNED = frozenset(["Conv", "MatMul"])
+_BIASED = frozenset(["Conv", "Gemm"])
+_EPSILON = float(np.finfo(np.float32).eps)
+
+
+class Fusion:
+    """Answers for the operators of one file."""
+
+    def __init__(self, model: OnnxModel) -> None:
+        self._model = model
+        self._makers = {name: node for node in model.nodes for name in node.outputs}
+
+    def is_integer(
+        self, node: Node, y: Quantisation, lo: float | None = None, hi: float | None = None
+    ) -> bool:
+        """Return whether onnxruntime computes an operator of reals in integers.
+
+        y: what the QuantizeLinear behind it rounds to. lo, hi: bounds of activations between them.
+        """
+        if node.op == "Relu":  # goes where the type cannot hold less than zero
+            return y.zero_point == y.bounds[0]
+        if node.op not in _FORMS or not _is_whole(y, lo, hi):
+            return False
+        rounding = self._rounding(node)
+        sources = [self._maker(name) for name in node.inputs if name]
+        if rounding is None or any(s is None or not _dequantises(s) for s in sources):
+            return False
+        operands = [source for source in sources if source is not None]
+        if node.op in _BIASED and not self._biased(operands[2:]):
+            return False
+        data = operands[:1] if node.op in ("Conv", "Gemm", "MatMul") else operands
+        kinds = {self._kind(source.input(0), source) for source in data}
+        kind = self._kind(rounding.outputs[0], rounding)
+        if kinds != {kind}:
+            return False
+        if kind == "int8" and node.op in _UNSIGNED:
+            return False
+        if kind == "int8" and node.op == "Gemm":
+            return self._stored_kind(operands[1].input(0)) == "int8"
+        return True
+
+    def _biased(self, biases: Sequence[Node]) -> bool:
+        return all(self._stored_kind(bias.input(0)) == "int32" for bias in biases)
+
+    def _maker(self, name: str) -> Node | None:
+        return self._makers.get(name)
+
+    def _rounding(self, node: Node) -> Node | None:
+        """Return the QuantizeLinear that alone reads a result, behind activations or not."""
+        name = node.outputs[0]
+        while name not in self._model.outputs:
+            readers = self._model.readers(name)
+            if len(readers) != 1 or readers[0].inputs.count(name) != 1:
+                return None
+            if readers[0].op.endswith("QuantizeLinear"):
+                return readers[0]
+            if readers[0].op not in ("Relu", "Clip"):
+                return None
+            name = readers[0].outputs[0]
+        return None
+
+    def _kind(self, stored: str, node: Node) -> str:
+        """Return the type of integers once onnxruntime has turned some int8 into uint8."""
+        kind = self._stored_kind(node.input(2)) or "uint8"
+        return "uint8" if kind == "int8" and self._is_turned(stored) else kind
+
+    def _is_turned(self, stored: str) -> bool:
+        """Return whether int8 becomes uint8: between a QuantizeLinear and its one reader."""
+        maker = self._maker(stored)
+        if maker is None or not maker.op.endswith("QuantizeLinear") or _dequantises(maker):
+            return maker is None and self._model.is_constant(stored)
+        readers = self._model.readers(stored)
+        if stored in self._model.outputs or len(readers) != 1 or not _dequantises(readers[0]):
+            return False
+        if not (maker.input(2) and readers[0].input(2)):
+            return False
+        reals = readers[0].outputs[0]
+        edges = sum(node.inputs.count(reals) for node in self._model.readers(reals))
+        return edges + (reals in self._model.outputs) <= 1
+
+    def _stored_kind(self, name: str) -> str:
+        content = self._model.constant(name) if name else None
+        return "" if content is None else str(content.dtype)
+
+
+def _dequantises(node: Node) -> bool:
+    return node.op.endswith("DequantizeLinear")
+
+
+def _is_whole(y: Quantisation, lo: float | None, hi: float | None) -> bool:
+    """Return whether bounds of activations are no tighter than those of the stored type."""
+    lowest, highest = (y.scale * (end - y.zero_point) for end in y.bounds)
+    below = lo is None or lo - lowest <= _EPSILON
+    return below and (hi is None or highest - hi <= _EPSILON)
