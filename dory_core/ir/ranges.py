@@ -149,9 +149,15 @@ def append_layer(
     """Append a layer to a network under construction, and its output to the tensors.
 
     name: of the layer, for people. tensor: the value of the file that it computes. fields: the
-    others of ``kind``. Returns the name of the output. Raises: NotSupported like
-    :func:`infer_types`.
+    others of ``kind``. Padding that the storage of the input does not hold is a layer of its own.
+    Returns the name of the output. Raises: NotSupported like :func:`infer_types`.
     """
+    window: Any = fields.get("window")
+    if kind is ops.Conv or (kind is ops.AvgPool and fields.get("counts_padding", True)):
+        (source,) = inputs = tuple(inputs)
+        if source in tensors and not _holds_padding(window, tensors[source]):
+            inputs = (_append_padding(layers, tensors, window, name, source),)
+            fields["window"] = replace(window, pads=(0, 0, 0, 0), pad_value=0)
     output = f"layer_{len(layers):02d}"
     layer = kind(
         index=len(layers), name=name, inputs=tuple(inputs), output=output, tensor=tensor, **fields
@@ -159,6 +165,21 @@ def append_layer(
     tensors[output], _ = infer_layer(layer, tensors)
     layers.append(layer)
     return output
+
+
+def _holds_padding(window: ops.Window, source: Tensor) -> bool:
+    low, high = value_range(source.bits, source.signed)
+    return not any(window.pads) or low <= window.pad_value <= high
+
+
+def _append_padding(
+    layers: list[ops.Op], tensors: dict[str, Tensor], window: ops.Window, name: str, source: str
+) -> str:
+    """Append the padding of a window as a layer; returns its output."""
+    top, left, bottom, right = window.pads
+    around: dict[str, Any] = {"before": (0, top, left), "after": (0, bottom, right)}
+    around["value"] = window.pad_value
+    return append_layer(layers, tensors, ops.Pad, f"Padding of {name}", (source,), **around)
 
 
 def accumulator_bounds(

@@ -21,7 +21,7 @@ from dory_core.ir import (
     Window,
     requant,
 )
-from dory_core.ir.ranges import infer_types
+from dory_core.ir.ranges import append_layer, infer_types
 from dory_core.testing.kernels import alone
 
 
@@ -260,3 +260,19 @@ def test_scales_and_reference_are_kept() -> None:
     )
     output = graph.tensors[layer.output]
     assert (graph.reference, output.scale, output.zero_point) == ("somebody", 0.5, -3)
+
+
+@pytest.mark.parametrize("kind", [Conv, AvgPool])
+def test_padding_that_the_storage_does_not_hold_is_a_layer(kind: type[Op]) -> None:
+    """A tensor of values above zero is stored as u8, also where the file pads with -128."""
+    tensors = {"input": Tensor("input", 2, 2, 3, 0, 100, 8, False)}
+    layers: list[Op] = []
+    window = Window(kernel=(1, 2), pads=(0, 1, 1, 0), pad_value=-128)
+    fields = {"weights": Array(np.ones((1, 2, 1, 2), np.int64))} if kind is Conv else {}
+    output = append_layer(layers, tensors, kind, "net", ("input",), window=window, **fields)
+    assert [layer.kind for layer in layers] == ["Pad", kind.__name__]
+    assert tensors[layers[0].output].shape == (2, 3, 4)
+    assert tensors[output].lo == -256 * (2 if kind is Conv else 1)
+    inside = replace(window, pad_value=7)
+    append_layer(layers, tensors, kind, "net", ("input",), window=inside, **fields)
+    assert len(layers) == 3

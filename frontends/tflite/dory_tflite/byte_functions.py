@@ -95,7 +95,10 @@ def tanh_table(x: Quantisation, y: Quantisation) -> Integers:
 
 def _sigmoid_table(x: Quantisation, function: object, shift: int, zero_point: int) -> Integers:
     assert callable(function)
-    factor = quantize_multiplier(float(np.float32(x.scale)) * 2.0**27)
+    real = float(np.float32(x.scale)) * 2.0**27
+    if real >= 2.0**31:  # no value is within the radius, which is 0
+        return np.where(x.centred <= 0, -128, 127)
+    factor = quantize_multiplier(real)
     radius = math.floor(15 * 2.0**27 / 2.0**factor.exponent)
     inside = np.abs(x.centred) < radius
     scaled = multiply(np.where(inside, x.centred, 0), factor)

@@ -52,6 +52,11 @@ def test_networks_of_several_operators(seed: int) -> None:
     assert differing(random_network(1000 + seed, operations=6), seed) == []
 
 
+@pytest.mark.parametrize("seed", [5091, 5118], ids=["pads_below_the_storage", "large_scale"])
+def test_networks_that_were_refused(seed: int) -> None:
+    assert differing(random_network(seed, operations=3 + seed % 8), seed) == []
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("operation", sorted(OPERATIONS))
 def test_many_single_operators(operation: str) -> None:

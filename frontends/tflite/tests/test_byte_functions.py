@@ -85,3 +85,12 @@ def test_softmax_is_close_to_the_real_one(scale: float, size: int) -> None:
 def test_softmax_leaves_out_what_is_too_far() -> None:
     assert softmax([-128, 127, 127], softmax_table(1.0, 0.5)).tolist() == [-128, 0, 0]
     assert softmax_table(1.0, 0.5).exps[63:65] == (0, 0)
+
+
+@pytest.mark.parametrize("scale", [7.9, 8.0, 16.0, 20.0, 1e9])
+def test_scales_beyond_the_radius_of_the_kernels_saturate(scale: float) -> None:
+    x = Quantisation(scale, 3)
+    table = tanh_table(x, Quantisation(1 / 128, 0))
+    below = -128 if scale >= 8 else 0
+    assert table[x.values == 3] == below and set(table[x.values > 3]) == {127}
+    assert set(table[x.values < 3]) == {-128}
