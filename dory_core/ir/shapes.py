@@ -9,6 +9,7 @@ import numpy as np
 from dory_core.errors import NotSupported
 from dory_core.ir import Tensor, ops
 
+_MOST_WINDOWS = 1 << 20
 Shape = tuple[int, int, int]
 
 
@@ -133,9 +134,16 @@ def _check_no_empty_window(
     layer: ops.MaxPool | ops.AvgPool, window: ops.Window, source: Tensor, size: tuple[int, int]
 ) -> None:
     for axis, extent in enumerate((source.height, source.width)):
-        taps = np.arange(window.kernel[axis]) * window.dilations[axis] - window.pads[axis]
-        seen = np.arange(size[axis])[:, None] * window.strides[axis] + taps
-        if not ((seen >= 0) & (seen < extent)).any(axis=1).all():
+        pad, stride, dilation = window.pads[axis], window.strides[axis], window.dilations[axis]
+        before = min(size[axis], -(-pad // stride))  # windows that begin before the image
+        last = (size[axis] - 1) * stride - pad
+        empty = (window.kernel[axis] - 1) * dilation < pad or last >= extent
+        if not empty and dilation > extent:  # the image may lie between two taps
+            if before > _MOST_WINDOWS:
+                raise _refused(layer, f"pads {list(window.pads)} are too large")
+            firsts = (np.arange(before, dtype=np.int64) * stride - pad) % dilation
+            empty = bool((firsts >= extent).any())
+        if empty:
             raise _refused(layer, f"pads {list(window.pads)} leave windows without an element")
 
 
