@@ -140,6 +140,13 @@ def test_a_float_network_is_told_how_to_be_quantised(tmp_path: Path) -> None:
     assert not target.exists()
 
 
+@pytest.mark.parametrize("scale", [np.inf, np.nan, 1e30, 0, -1])
+def test_scales_of_a_resize_that_are_none(scale: float, tmp_path: Path) -> None:
+    model = onnx.load_from_string(random_network(0, 1, "resize"))
+    replaced(model, node(model, "Resize").input[2], np.array([1, 1, scale, 2], np.float32))
+    refused(model, tmp_path, "its scales are")
+
+
 def damaged(seed: int) -> bytes:
     """Return a file with other bytes, or with operators and constants that do not fit."""
     draw = random.Random(seed)

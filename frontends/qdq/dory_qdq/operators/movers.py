@@ -17,6 +17,9 @@ from dory_qdq.values import Place, Real
 _MOST = 1 << 62
 
 
+_LARGEST_SCALE = 1 << 16  # of a Resize; beyond it the file is damaged
+
+
 def reshape(call: Call, source: Real) -> Place:
     """Reshape, Flatten, Squeeze, Unsqueeze and Identity: another shape, the same order."""
     place, op = source.place, call.node.op
@@ -235,10 +238,13 @@ def _resized(call: Call, place: Place) -> tuple[list[int], list[float]]:
         scales = [s / whole for s, whole in zip(sizes, place.shape, strict=False)]
     elif call.has(position) and call.constant(position).size:
         scales = [float(v) for v in call.constant(position).reshape(-1)]
+        if not all(0 < scale <= _LARGEST_SCALE for scale in scales):
+            raise call.error(f"its scales are {scales}", "export the network again")
         sizes = [int(np.floor(w * s)) for w, s in zip(place.shape, scales, strict=False)]
     else:
         raise call.error("it has neither sizes nor scales")
-    if len(sizes) != rank or sizes[:2] != list(place.shape[:2]) or min(sizes) < 1:
+    fits = len(sizes) == rank and sizes[:2] == list(place.shape[:2]) and min(sizes) >= 1
+    if not fits or max(scales) > _LARGEST_SCALE:
         raise call.error(f"shape {list(place.shape)} becomes {sizes}")
     return sizes, scales
 
