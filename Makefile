@@ -4,6 +4,7 @@
 # make lint       ruff, mypy, and the directions of imports
 # make docs       the pages of docs/ that are written from the code
 # make bench      benchmarks
+# make fuzz       the campaign of docs/campaign.md (FUZZ="--seconds 600 --workers 4")
 #
 # Everything is installed into $(VENV) on first use.
 
@@ -12,6 +13,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 VENV ?= .venv
 WORKERS ?= 2
 ARGS ?=
+FUZZ ?=
 
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.dory-installed
@@ -26,7 +28,7 @@ DEMO_NET := examples/tones/net.tflite
 DEMO_GOLDEN := examples/tones/golden.npz
 DEMO_OUT := demo
 
-.PHONY: demo test test-all lint format docs bench install compiler zig test-tools clean
+.PHONY: demo test test-all lint format docs bench fuzz install compiler zig test-tools clean
 
 demo: install compiler
 	$(BIN)/dory --target gap8 $(DEMO_NET) --golden $(DEMO_GOLDEN) -o $(DEMO_OUT)
@@ -53,6 +55,9 @@ docs: install
 
 bench: install
 	@for file in benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+
+fuzz: install compiler test-tools
+	$(BIN)/python -m tests.fuzz --workers $(WORKERS) $(FUZZ)
 
 install: $(STAMP)
 

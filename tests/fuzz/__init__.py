@@ -1,0 +1,1 @@
+"""The campaign: random networks, damaged files and mutants; see docs/campaign.md."""

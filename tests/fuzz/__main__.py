@@ -1,0 +1,58 @@
+"""``python -m tests.fuzz``: the campaign, or one case of it."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.fuzz.campaign import CHECKS, cases, save, shrunk, table, try_all, try_case
+from tests.fuzz.cases import Case
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
+    parser.add_argument("--case", type=Case.parse, help="try this one, as a report names it")
+    parser.add_argument("--kinds", default=",".join(CHECKS), help=f"of {', '.join(CHECKS)}")
+    parser.add_argument("--seed", type=int, default=0, help="the first one")
+    parser.add_argument("--count", type=int, default=0, help="cases in all, 0: no limit")
+    parser.add_argument("--seconds", type=float, default=120.0)
+    parser.add_argument("--workers", type=int, default=2, help="processes")
+    parser.add_argument("--dask", default="", help="address of a scheduler, instead of processes")
+    parser.add_argument("--out", type=Path, default=Path("fuzz"), help="where bad cases go")
+    return parser.parse_args()
+
+
+def _limited(options: argparse.Namespace) -> Iterator[Case]:
+    end = time.monotonic() + options.seconds
+    for number, case in enumerate(cases(options.kinds.split(","), options.seed)):
+        if time.monotonic() > end or number == options.count > 0:
+            return
+        yield case
+
+
+def main() -> int:
+    """Return 1 when something is bad."""
+    options = _options()
+    if options.case is not None:
+        verdict = try_case(options.case)
+        print(f"{verdict.case}: {verdict.outcome}: {verdict.text}")
+        return int(verdict.bad)
+    counts: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+    bad = False
+    for verdict in try_all(_limited(options), options.workers, options.dask):
+        counts[verdict.case.kind, verdict.case.subject][verdict.outcome] += 1
+        if verdict.outcome in ("survives", "does not compile"):
+            print(f"{verdict.case}: {verdict.outcome}: {verdict.text}", flush=True)
+        if verdict.bad:
+            bad = True
+            small = shrunk(verdict)
+            place = save(small, options.out)
+            print(f"{small.case}: {small.outcome}: {small.text}\n  see {place}", flush=True)
+    print(table(counts))
+    return int(bad)
+
+
+raise SystemExit(main())

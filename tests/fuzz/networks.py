@@ -1,0 +1,256 @@
+"""Random networks of every format as files, with what an interpreter without our code computes.
+
+The interpreters are onnx's evaluator in float64 for the formats of ONNX with integers in floats,
+TensorFlow Lite Micro, and onnxruntime.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from dory_core.api import FrontendOptions
+from dory_core.application import run_application
+from dory_core.compiler import CompileOptions, CompileResult, compile_network
+from dory_core.errors import DoesNotFit, DoryError, UsageError, VerificationFailed
+from dory_core.reference import run
+from tests.fuzz.cases import Case, Verdict, plugins, refusal
+
+TARGETS = ("gap8", "stm32h7", "diana")
+L1 = (3000, 4096, 6000, 8192, 11111, 16384, 30000, 65536, 131072, 262144)
+L2 = (6000, 12000, 24000, 50000, 100000, 200000, 400000)
+MOST_STEPS = 6
+_TRIES = 3  # with more memory each
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A network file. goldens: layers by the interpreter. signed: values of its input. differs:
+    what the interpreter has otherwise than the import, empty where nothing; None: goldens say."""
+
+    path: Path
+    frontend: str
+    goldens: tuple[Path, ...] = ()
+    signed: bool = False
+    differs: str | None = None
+
+
+# -- formats of integers in float ONNX ---------------------------------------------------------
+
+
+def _grow(builder: Any, draw: random.Random, steps: int, features: frozenset[str]) -> None:
+    """Append random layers. features: what a dialect has beyond Conv, MaxPool, Add and Gemm."""
+    for _ in range(steps):
+        channels, *size = builder.shape
+        kind = draw.choice(["conv", "conv", "depthwise", "residual", "maxpool", "avgpool"])
+        kernel = tuple(draw.randint(1, min(5, 2 * extent)) for extent in size)
+        pads = tuple(k // 2 for k in kernel) * 2
+        if any(s + 2 * (k // 2) < k for s, k in zip(size, kernel, strict=True)):
+            kind = "residual"
+        options: dict[str, Any] = {"stride": draw.choice([1, 1, 2]), "pads": pads}
+        if "bits" in features:
+            bits = draw.choice([2, 4, 8, 8])
+            options |= {"weight_bits": bits, "hi": draw.choice([3, 15, 255, 255])}
+        if "signed" in features:
+            options |= {"signed": draw.random() < 0.4}
+        if kind == "conv":
+            builder.conv(draw.choice([1, 3, 8, 16, 21, 32]), kernel, **options)
+        elif kind == "depthwise":
+            builder.conv(channels, kernel, groups=channels, **options)
+        elif kind == "residual":
+            branch = builder.value
+            builder.conv(channels, 1).add(branch)
+        elif kind == "maxpool" and min(size) > 1:
+            builder.maxpool(2)
+        elif kind == "avgpool" and "mean" in features and min(size) > 1:
+            builder.avgpool(2)
+    if draw.random() < 0.6 or not builder.layer_values:
+        builder.linear(draw.randint(1, 20))
+
+
+def _image(draw: random.Random) -> tuple[int, ...]:
+    if draw.random() < 0.2:
+        return draw.choice([1, 4, 9]), draw.randint(3, 60)
+    return draw.choice([1, 3, 4, 8, 17]), draw.randint(1, 20), draw.randint(1, 20)
+
+
+def _bounds(draw: random.Random) -> dict[str, int]:
+    return {"input_lo": -128, "input_hi": 127} if draw.random() < 0.3 else {}
+
+
+def _nemo(draw: random.Random, folder: Path, steps: int) -> Drawn:
+    from dory_nemo.testing import NemoBuilder
+    from dory_onnx.testing import write_golden
+
+    bounds = _bounds(draw)
+    builder = NemoBuilder(_image(draw), seed=draw.randrange(1 << 30), **bounds)
+    _grow(builder, draw, steps, frozenset({"mean"}))
+    goldens = tuple(write_golden(builder, folder / f"golden_{n}.npz", n) for n in range(2))
+    return Drawn(builder.save(folder / "net.onnx"), "nemo", goldens, bool(bounds))
+
+
+def _quantlab(draw: random.Random, folder: Path, steps: int) -> Drawn:
+    from dory_onnx.testing import evaluate
+    from dory_quantlab.testing import QuantlabBuilder
+
+    from frontends.quantlab.tests.standard_onnx import standard
+
+    bounds, rounding = _bounds(draw), draw.random() < 0.5
+    shape, seed, state = _image(draw), draw.randrange(1 << 30), draw.getstate()
+    builders = []
+    for nodes in (rounding, False):  # the evaluator rounds every Div down: it takes the second one
+        draw.setstate(state)
+        builder = QuantlabBuilder(shape, seed=seed, rounding_nodes=nodes, **bounds)
+        _grow(builder, draw, steps, frozenset({"bits"} if rounding else {"bits", "mean"}))
+        builders.append(builder)
+    builder, judged = builders
+    model = judged.model()
+    residuals = sum(any(a.name == "in1_rq" for a in node.attribute) for node in model.graph.node)
+    plain = standard(model, [(False, False, False)] * residuals)
+    goldens = _goldens(judged, folder, lambda image: evaluate(plain, image, judged.layer_values))
+    return Drawn(builder.save(folder / "net.onnx"), "quantlab", goldens, bool(bounds))
+
+
+def _deeploy(draw: random.Random, folder: Path, steps: int) -> Drawn:
+    from dory_deeploy.dialect import parse
+    from dory_deeploy.testing import DeeployBuilder, values_of
+
+    bounds = _bounds(draw)
+    domain, old = draw.choice(["", "PACTOps"]), draw.random() < 0.5
+    builder = DeeployBuilder(
+        _image(draw), seed=draw.randrange(1 << 30), domain=domain, old=old, **bounds
+    )
+    _grow(builder, draw, steps, frozenset({"signed"}))
+    path = builder.save(folder / "net.onnx")
+    # Steps of an operand join the layer before it: the import says where its layers end.
+    graph = parse(path, FrontendOptions(8, bool(bounds)))
+    names = [layer.op.tensor for layer in graph.layers]
+    goldens = _goldens(builder, folder, lambda image: values_of(builder, image, names))
+    return Drawn(path, "deeploy", goldens, bool(bounds))
+
+
+def _goldens(
+    builder: Any, folder: Path, values: Callable[[Any], Mapping[str, Any]]
+) -> tuple[Path, ...]:
+    """Write what an evaluator says of every layer for two inputs."""
+    paths = []
+    for number in range(2):
+        lo, hi = builder.bounds[builder.input]
+        shape = builder.shapes[builder.input]
+        image = np.random.default_rng(number).integers(lo, hi, shape, endpoint=True)
+        layers = [image, *map(np.asarray, values(image).values())]
+        flat = [np.moveaxis(one, 0, -1).reshape(-1) for one in layers]
+        names = ["input", *(f"layer_{n:02d}" for n in range(len(layers) - 1))]
+        paths.append(folder / f"golden_{number}.npz")
+        np.savez(paths[-1], **dict(zip(names, flat, strict=True)))
+    return tuple(paths)
+
+
+# -- formats of quantised files ----------------------------------------------------------------
+
+
+def _tflite(draw: random.Random, folder: Path, steps: int) -> Drawn:
+    from dory_tflite.golden import golden_arrays, random_inputs
+    from dory_tflite.reader import model_of
+    from dory_tflite.testing import random_network
+
+    path, golden = folder / "net.tflite", folder / "golden.npz"
+    data = random_network(draw.randrange(1 << 30), operations=max(steps, 1))
+    path.write_bytes(data)
+    model, numbers = model_of(data, path), np.random.default_rng(1)
+    given = [random_inputs(model, numbers) for _ in range(2)]
+    np.savez(golden, **golden_arrays(data, model, given))
+    return Drawn(path, "tflite", (golden,))
+
+
+def _qdq(draw: random.Random, folder: Path, steps: int) -> Drawn:
+    from dory_qdq.testing import compare, random_network
+
+    path, seed = folder / "net.onnx", draw.randrange(1 << 30)
+    data = random_network(seed, max(steps, 1))
+    outcome = compare(data, folder, run, seed)
+    path.write_bytes(data)
+    allowed = bool(outcome.reals or outcome.notes)
+    wrong = outcome.differing and (outcome.largest > 1 or not allowed)
+    return Drawn(path, "qdq", differs=f"onnxruntime: {outcome}" if wrong else "")
+
+
+FORMATS: Mapping[str, Callable[[random.Random, Path, int], Drawn]] = MappingProxyType(
+    {"nemo": _nemo, "quantlab": _quantlab, "deeploy": _deeploy, "tflite": _tflite, "qdq": _qdq}
+)
+
+
+def drawn(case: Case, folder: Path) -> Drawn:
+    """Return the network of a case, of ``size`` layers where that is not 0."""
+    draw = case.draw
+    steps = draw.randint(1, MOST_STEPS)
+    return FORMATS[case.subject](draw, folder, min(case.size, steps) if case.size else steps)
+
+
+def compiled(
+    network: Drawn, draw: random.Random, folder: Path
+) -> tuple[CompileResult, dict[str, Any]]:
+    """Compile for a random target, objective and memory, with more memory where that is too little.
+
+    Returns also what was chosen. Raises DoryError.
+    """
+    chosen: dict[str, Any] = {"target": draw.choice(TARGETS)}
+    chosen["objective"] = draw.choice(["heuristic", "latency"])
+    first, second = draw.randrange(len(L1)), draw.randrange(len(L2))
+    for extra in range(_TRIES):
+        sizes = L1[min(first + 3 * extra, len(L1) - 1)], L2[min(second + 3 * extra, len(L2) - 1)]
+        chosen["budgets"] = dict(enumerate(sizes, start=1))
+        options = CompileOptions(
+            network.path,
+            frontend=network.frontend,
+            output=folder / "app",
+            golden=network.goldens,
+            input_signed=network.signed,
+            **chosen,
+        )
+        try:
+            return compile_network(options, plugins()), chosen
+        except (DoesNotFit, UsageError):  # budgets beyond the chip are refused by name
+            if extra == _TRIES - 1:
+                raise
+    raise AssertionError("the last attempt returns or raises")
+
+
+def check_network(case: Case, folder: Path) -> Verdict:
+    """Draw, compile and run a network: exact, or refused with a reason."""
+    network = drawn(case, folder)
+    if network.differs:
+        return Verdict(case, "wrong", f"import: {network.differs}", bad=True)
+    draw = random.Random(f"way of {case}" if not case.size else f"way of {_whole(case)}")
+    sanitize = draw.choice([None] * 15 + ["address,undefined"])
+    mode = draw.choice([None, None, "early", "late", "random"]) if sanitize is None else "early"
+    try:
+        result, chosen = compiled(network, draw, folder)
+    except VerificationFailed as error:
+        return Verdict(case, "wrong", f"import: {error.message}", bad=True)
+    except DoryError as error:
+        return refusal(case, error)
+    way = f"{chosen} dma {mode} sanitize {sanitize}"
+    try:
+        done = run_application(
+            folder / "app", plugins=plugins(), dma=mode, sanitize=sanitize, runner="host"
+        )
+    except VerificationFailed as error:
+        return Verdict(case, "wrong", f"{way}: {error.message}", bad=True)
+    except DoryError as error:
+        return refusal(case, error)
+    wrong = done.first_difference
+    if wrong is not None:
+        text = f"{way}: {wrong[0].input}: layer {wrong[1].index} {wrong[1].name}: {wrong[1].first}"
+        return Verdict(case, "wrong", text, bad=True)
+    return Verdict(case, "exact", f"{len(result.plan.steps)} layers; {way}")
+
+
+def _whole(case: Case) -> Case:
+    return Case(case.kind, case.subject, case.seed)

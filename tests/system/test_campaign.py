@@ -1,0 +1,70 @@
+"""A few seconds of the campaign with fixed seeds, and the campaign's own parts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.fuzz.campaign import cases, save, shrunk, subjects, table, try_all, try_case
+from tests.fuzz.cases import Case, Verdict
+from tests.fuzz.mutants import mutations
+
+for package in ("tflite_micro", "onnxruntime"):
+    pytest.importorskip(package, reason="an interpreter of the extra test is not installed")
+
+
+@pytest.mark.parametrize("subject", subjects("network"))
+def test_networks_are_exact(subject: str) -> None:
+    verdict = try_case(Case("network", subject, 7))
+    assert verdict.outcome == "exact", verdict.text
+
+
+@pytest.mark.parametrize("subject", subjects("damage"))
+def test_damaged_files_are_refused_with_a_reason(subject: str) -> None:
+    found = Counter(try_case(Case("damage", subject, seed)).outcome for seed in range(0, 400, 10))
+    assert set(found) <= {"refused", "read"}
+    assert found["refused"] > found["read"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["network", "damage"])
+def test_many_cases(kind: str, tmp_path: Path) -> None:
+    count = {"network": 200, "damage": 3000}[kind]
+    tried = (case for case, _ in zip(cases([kind], 50_000), range(count), strict=False))
+    assert [str(v.case) for v in try_all(tried, 2) if v.bad] == []
+
+
+@pytest.mark.slow
+def test_most_mutants_are_found() -> None:
+    tried = (Case("mutant", "code", seed) for seed in range(40))
+    found = Counter(verdict.outcome for verdict in try_all(tried, 2))
+    assert found["found"] >= 10 * found["survives"] / 4, found
+
+
+def test_a_case_is_the_same_every_time() -> None:
+    case = Case("damage", "qdq", 11)
+    assert Case.parse(str(case)) == case
+    assert Case.parse("network:tflite:3:2") == Case("network", "tflite", 3, 2)
+    first, second = try_case(case), try_case(case)
+    assert (first.outcome, first.case) == (second.outcome, second.case)
+
+
+def test_changes_of_a_line_leave_comments_and_marks_alone() -> None:
+    text = "/* a < 1\n 2 */\n#if 3\n  DORY_SIM_TILE(4);\n  y[i] = x + 5; /* 6 */\n"
+    made = {mutation.new.strip() for mutation in mutations("a.c", text)}
+    assert made == {";", "y[i] = x - 5; /* 6 */", "y[i] = x + 6; /* 6 */", "y[i] = x + 4; /* 6 */"}
+
+
+def test_a_bad_case_is_shrunk_and_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def bad_from_two(case: Case) -> Verdict:
+        return Verdict(case, "wrong", "no", bad=case.size in (0, 2, 3))
+
+    monkeypatch.setattr("tests.fuzz.campaign.try_case", bad_from_two)
+    small = shrunk(bad_from_two(Case("network", "qdq", 3)))
+    assert small.case.size == 2
+    place = save(small, tmp_path)
+    assert (place / "net.onnx").is_file()
+    assert "--case network:qdq:3:2" in (place / "report.txt").read_text()
+    assert "1 wrong" in table({("network", "qdq"): Counter({"wrong": 1})})
