@@ -89,16 +89,21 @@ BLOCK_TURNED = 36
 # 18 and 12 instructions, two branches that are taken.
 BLOCK_FOURS = 22
 BLOCK_FOURS_SEGMENT = 15
-# Gathering the columns of four pixels: fixed part, per row, tenths of a cycle per element and, at
-# borders, per tap. Longer columns are not gathered: they take too much of L1.
+# Gathering the columns of four pixels: fixed part, per row, per run where taps are apart (by
+# counting), tenths of a cycle per element and, at borders, per tap and per element of a column: 11
+# taps of 11 channels add 2700 cycles to four pixels. Longer columns are not gathered: they take too
+# much of L1.
 GATHER_PIXELS = 180
 GATHER_ROW = 8
+GATHER_RUN = 36
 GATHER_TENTHS = 12
-GATHER_TAP = 60
+GATHER_TAP = 42
+GATHER_INPUT = 18
 GATHER_COLUMN = 160
 # Tiles with rows of at most so many bytes are copied with their padding first: a row takes fewer
-# cycles than bytes, by counting, and so many around it.
+# cycles than bytes, by counting, and so many around it. LONG_ROW: of windows along a row.
 GATHER_SHORT_ROW = 128
+GATHER_LONG_ROW = 4096
 GATHER_COPIED_ROW = 60
 
 # A convolution on all input channels at once is worth it from this many output channels per tile.

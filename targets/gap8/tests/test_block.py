@@ -240,6 +240,23 @@ def test_gathered_columns_begin_with_the_words_of_all_runs(channels, window, ord
     HostLibrary([whole(GatherKernel(), layer)]).check()
 
 
+@pytest.mark.parametrize("dilation", (1, 4))
+def test_windows_along_a_row_are_copied_by_all_cores(dilation: int) -> None:
+    """All borders of a causal filter are in the first pixels: no core has them alone."""
+    kernel, cases = GatherKernel(), []
+    for width, pads in ((140, (0, 10, 0, 0)), (37, (0, 3, 0, 7)), (41, (0, 0, 0, 0))):
+        left, right = pads[1] * dilation, pads[3] * dilation
+        window = ops.Window(
+            kernel=(1, 11), dilations=(1, dilation), pads=(0, left, 0, right), pad_value=3
+        )
+        layer = conv(11, 11, (1, width + 40 * (not any(pads))), window)
+        assert ("copied" in kernel.symbol(layer)) == any(pads)
+        cases.append(whole(kernel, layer))
+        y = layer.output
+        cases.append(KernelCase(kernel, layer, cases[-1].inputs, (8, 1, y.width // 2, 11)))
+    HostLibrary(cases).check()
+
+
 def test_long_columns_of_odd_channels_are_not_gathered() -> None:
     layer = conv(102, 32, (8, 8), SAME)
     assert GatherKernel().accepts(layer).reason == (

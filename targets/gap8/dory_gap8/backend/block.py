@@ -491,13 +491,18 @@ class WindowKernel(BlockKernel):
 def _has_short_rows(layer: Layer) -> bool:
     """Return whether rows of the image are so short that it pays to copy tiles with their padding.
 
+    Windows along a row, of which many are at a border and all of these belong to few cores, may
+    have longer ones.
+
     Not by its padding, nor by its rows: the part of a layer by which tiles are chosen may have none
     of it, or fewer rows.
     """
     window, x = layer.window, layer.inputs[0]
     reach = (window.kernel[1] - 1) * window.dilations[1]
     row = (x.width + reach) * _pixel_bytes(layer)
-    return window.kernel != (1, 1) and row <= cal.GATHER_SHORT_ROW
+    along_a_row = window.kernel[0] == 1 and reach >= 4
+    longest = cal.GATHER_LONG_ROW if along_a_row else cal.GATHER_SHORT_ROW
+    return window.kernel != (1, 1) and row <= longest
 
 
 def _is_copied(layer: Layer) -> bool:
@@ -571,7 +576,9 @@ class GatherKernel(BlockKernel):
         if not _is_copied(layer):
             return cycles
         rows, row = self._image(layer, tile)
-        return cycles + ceil_div(rows, self.cores) * (cal.GATHER_COPIED_ROW + row)
+        by_rows = ceil_div(rows, self.cores) * (cal.GATHER_COPIED_ROW + row)
+        by_pieces = rows * (cal.GATHER_COPIED_ROW + ceil_div(row, self.cores))
+        return cycles + minimum(by_rows, by_pieces)
 
     def _needs_scratch(self, layer: Layer) -> bool:
         return True
@@ -590,12 +597,15 @@ class GatherKernel(BlockKernel):
         )
 
     def _border_cycles(self, layer: Layer) -> tuple[int, int]:
-        """Gathering tap by tap."""
+        """Gathering tap by tap, and input by input."""
         window = layer.window
         taps = window.kernel[0] * window.kernel[1]
-        return 0, cal.GATHER_TAP * taps if any(window.pads) and not _is_copied(layer) else 0
+        column = cal.GATHER_TAP * taps + cal.GATHER_INPUT * _column_bytes(layer)
+        return 0, column if any(window.pads) and not _is_copied(layer) else 0
 
     def _pixel_cycles(self, layer: Layer) -> int:
-        kernel_h, _ = layer.window.kernel
+        kernel_h, kernel_w = layer.window.kernel
         row = self._words(layer)
-        return cal.GATHER_PIXELS + cal.GATHER_ROW * kernel_h + cal.GATHER_TENTHS * row // 10
+        runs = kernel_h * kernel_w if layer.window.dilations[1] > 1 else 0
+        fixed = cal.GATHER_PIXELS + cal.GATHER_ROW * kernel_h + cal.GATHER_RUN * runs
+        return fixed + cal.GATHER_TENTHS * row // 10

@@ -4,7 +4,8 @@
  *   DORY_CHANNELS   input channels
  *   DORY_PAD_VALUE  what stands around the image
  *   DORY_COPIED     whether the cores first copy the tile, with what stands around it, into the scratch:
- *                   no window has a border then. For tiles of short rows, where most windows do.
+ *                   no window has a border then. For tiles of short rows, where most windows do, and
+ *                   of windows along a row, where the first cores had all of the borders.
  *
  * Each core lays the inputs of four pixels into its part of the scratch, a column for each pixel. The
  * inputs of a window are runs of neighbours in memory: its rows, or its taps where they are apart.
@@ -61,35 +62,47 @@ typedef struct {
 
 #if DORY_COPIED
 
-/* Copies the rows of the calling core with what stands around them to `to`, behind the columns of all
- * cores. All windows lie in it once every core has done so. */
+/* Copies inputs first .. end - 1 of a row with what stands around it; inputs before .. last - 1 of it
+ * are those from `from` on. */
+static inline void dory_copy_row(DORY_X_T *out, const DORY_X_T *from, int32_t before, int32_t last,
+                                 int32_t first, int32_t end) {
+  const int32_t begin = dory_gap8_clip(before, first, end), stop = dory_gap8_clip(last, begin, end);
+  int32_t i = first;
+  for (; i < begin; i++) {
+    out[i] = (DORY_X_T)DORY_PAD_VALUE;
+  }
+  for (; i + DORY_LANES <= stop; i += DORY_LANES) {
+    dory_gap8_store4_u8(out + i, dory_gap8_load4_u8(from + (i - before)));
+  }
+  for (; i < stop; i++) {
+    out[i] = from[i - before];
+  }
+  for (; i < end; i++) {
+    out[i] = (DORY_X_T)DORY_PAD_VALUE;
+  }
+}
+
+/* Copies the calling core's part of the tile with what stands around it to `to`, behind the columns of
+ * all cores: rows, or a piece of each where there are fewer rows than cores. All windows lie in it once
+ * every core has done so. */
 static DORY_GAP8_NOINLINE dory_image_t dory_copy_image(const dory_gap8_window_t *a, DORY_X_T *to) {
   const dory_image_t image = {
       to, (a->y_h - 1) * DORY_STRIDE_H + (DORY_KERNEL_H - 1) * DORY_DILATION_H + 1,
       (a->y_w - 1) * DORY_STRIDE_W + (DORY_KERNEL_W - 1) * DORY_DILATION_W + 1};
-  const int32_t before = dory_gap8_min(a->pad_left, image.w) * DORY_CHANNELS;
-  const int32_t end = before + dory_gap8_min(a->x_w, image.w - a->pad_left) * DORY_CHANNELS;
+  const int32_t before = a->pad_left * DORY_CHANNELS, last = before + a->x_w * DORY_CHANNELS;
   const int32_t pitch = image.w * DORY_CHANNELS;
-  for (int32_t row = (int32_t)dory_core_id(); row < image.h; row += DORY_CORES) {
+  const int by_rows = image.h >= DORY_CORES;
+  const int32_t core = (int32_t)dory_core_id();
+  const dory_gap8_range_t all = {0, pitch};
+  const dory_gap8_range_t piece =
+      by_rows ? all : dory_gap8_part(pitch, DORY_LANES, DORY_CORES, core);
+  for (int32_t row = by_rows ? core : 0; row < image.h; row += by_rows ? DORY_CORES : 1) {
     const int32_t x_row = row - a->pad_top;
     const int inside = (uint32_t)x_row < (uint32_t)a->x_h;
     const DORY_X_T *const from =
         (const DORY_X_T *)a->x + (inside ? x_row * a->x_w * DORY_CHANNELS : 0);
-    DORY_X_T *const out = to + row * pitch;
-    const int32_t first = inside ? before : pitch, last = inside ? dory_gap8_max(end, before) : pitch;
-    int32_t i = 0;
-    for (; i < first; i++) {
-      out[i] = (DORY_X_T)DORY_PAD_VALUE;
-    }
-    for (; i + DORY_LANES <= last; i += DORY_LANES) {
-      dory_gap8_store4_u8(out + i, dory_gap8_load4_u8(from + (i - before)));
-    }
-    for (; i < last; i++) {
-      out[i] = from[i - before];
-    }
-    for (; i < pitch; i++) {
-      out[i] = (DORY_X_T)DORY_PAD_VALUE;
-    }
+    dory_copy_row(to + row * pitch, from, inside ? before : pitch, inside ? last : pitch, piece.first,
+                  piece.end);
   }
   dory_barrier();
   return image;
@@ -178,12 +191,12 @@ void DORY_KERNEL(const dory_gap8_window_t *a) {
       if (!DORY_BORDERS ||
           (((uint32_t)row < rows_inside) & ((uint32_t)column < columns_inside))) {
         const DORY_X_T *from = image.x + place;
-        for (int32_t run = 0; run < DORY_RUNS; run++) {
-          dory_gather_run(to, run, from + run % DORY_ROW_RUNS *
-                                              (DORY_DILATION_W * DORY_CHANNELS));
-          if ((run + 1) % DORY_ROW_RUNS == 0) {
-            from += DORY_DILATION_H * x_row;
+        for (int32_t ky = 0; ky < DORY_KERNEL_H; ky++) {
+          for (int32_t kx = 0; kx < DORY_ROW_RUNS; kx++) {
+            dory_gather_run(to, ky * DORY_ROW_RUNS + kx,
+                            from + kx * (DORY_DILATION_W * DORY_CHANNELS));
           }
+          from += DORY_DILATION_H * x_row;
         }
       }
 #if DORY_BORDERS
