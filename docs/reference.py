@@ -47,6 +47,7 @@ SECTIONS = {
     "Commands": ("dory_core", "dory_core.plugins"),
 }
 _HOOKS_BEGIN, _HOOKS_END = "<!-- hooks: docs/reference.py -->\n", "<!-- end of hooks -->\n"
+_ORDER = "in this order: hooks marked `first`, the plugin of the target, the others"
 _INTRODUCTION = """\
 # Names of dory_core.api
 
@@ -70,10 +71,11 @@ def hooks_text() -> str:
 def _hook(name: str, parameters: tuple[str, ...]) -> str:
     function = getattr(hookspecs, name)
     returns = str(inspect.signature(function).return_annotation)
+    asked = _ORDER if "ctx" in parameters else "in load order"
     if returns.endswith(" | None"):
-        joined = "The first plugin, in load order, that returns something else than None decides."
+        joined = f"The first plugin, {asked}, that returns something else than None decides."
     elif returns.startswith("list"):
-        joined = "The lists of all plugins are joined in load order."
+        joined = f"The lists of all plugins are joined {asked}."
     else:
         joined = "Every plugin is asked, in load order, for a command that is not dory's own."
     text, example = _parts(inspect.getdoc(function) or "")

@@ -80,7 +80,9 @@ class CheckReport:
             "layers": [
                 {
                     **row(layer, "index", "node", "op", "kernel"),
-                    "rejections": [row(r, "kernel", "reason") for r in layer.rejections],
+                    "rejections": [
+                        row(r, "kernel", "reason", "other_kind") for r in layer.rejections
+                    ],
                     "engine": layer.engine,
                     "passed_over": [row(p, "engine", "reason") for p in layer.passed_over],
                     "removed": removed_text(layer.removed),

@@ -156,6 +156,8 @@ def compile_network(
         graph = extract_layer(graph, options.layer)
         setup.show(f"layer_{options.layer:02d}", graph)
     plan = run(graph, setup, after=PASSES)
+    for line in _foreign(plan, plugins.foreign_kernels(options.target)):
+        _LOG.info(line)
     if options.deployable_only and not options.plan_only and plan.reason:
         raise DoesNotFit(
             f"the application could not run on the chip: {plan.reason}",
@@ -171,6 +173,21 @@ def compile_network(
         output = options.output
         write_network(output, graph, plan, vectors, plugins, setup.ctx, report=True)
     return CompileResult(plan, graph, output, golden, tuple(p.name for p in passes_of(setup)))
+
+
+def _foreign(plan: Plan, kernels: Mapping[str, str]) -> Iterator[str]:
+    """Yield what kernels compute that come from other plugins than the target's.
+
+    kernels: plugins by the names of such kernels.
+    """
+    for plugin in dict.fromkeys(kernels.values()):
+        layers = [
+            f"{step.index:02d} ({step.kernel.name})"
+            for step in plan.steps
+            if kernels.get(step.kernel.name) == plugin
+        ]
+        computed = f"layers {', '.join(layers)}" if layers else "no layer"
+        yield f"kernels of plugin {plugin} compute {computed}"
 
 
 def with_vectors(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,17 @@ if TYPE_CHECKING:
 
     # Tensors of a Graph by name, shape (C, H, W), integers as in the file.
     Tensors = Mapping[str, npt.NDArray[Any]]
+
+
+# What every other file with a network is called.
+_ANY_NETWORK = frozenset({"graph", "model", "net", "network"})
+
+
+def network_name(path: Path) -> str:
+    """Return what a network is called: as its file, or as the folder of a ``net.onnx``."""
+    name = Path(path).stem
+    folder = Path(path).absolute().parent.name
+    return folder if folder and name.lower() in _ANY_NETWORK else name
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +91,10 @@ class Frontend:
     def parse(self, path: Path, options: FrontendOptions | None = None) -> Graph:
         """Return the integer network of a file.
 
-        Raises: UsageError when the file is missing, NotSupported when it cannot be computed
-        exactly.
+        A network that is called as its file gets the name of :func:`network_name`. Raises:
+        UsageError when the file is missing, NotSupported when it cannot be computed exactly.
         """
-        return self.reader(Path(path), options or FrontendOptions())
+        graph = self.reader(Path(path), options or FrontendOptions())
+        if graph.name != Path(path).stem:
+            return graph
+        return replace(graph, name=network_name(path))

@@ -19,6 +19,8 @@ STORAGE_BITS = (2, 4, 8, 16, 32)
 
 # Arenas start on multiples of it (DORY_ARENA_ALIGN), so no link can ask for more.
 MOST_ALIGNMENT = 16
+# A fifth level has no budget and nothing that would move to it.
+MOST_LEVELS = 4
 # Buffers in L1 start on multiples of it.
 BUFFER_ALIGNMENT = 8
 
@@ -296,6 +298,7 @@ class MemoryHierarchy:
             count > 0 and [level.number for level in self.levels] == [*range(1, count + 1)],
             "levels are numbered 1, 2, ... in their order",
         )
+        _require(count <= MOST_LEVELS, f"there are at most {MOST_LEVELS} levels, not {count}")
         _require(
             sorted(link.upper for link in self.links) == [*range(1, count)],
             f"each of the levels 1 to {count - 1} has one link to the next level",
@@ -369,7 +372,9 @@ class OperatingPoint:
     core_hz: clock of the cores that compute. io_hz: clock that moves data from the outermost level.
     energy_j_per_cycle: average energy of a cycle of the cores, 0 where nobody knows it. source:
     where the numbers stand. only: an option of the target and the values with which there is this
-    point, None for a point that there always is.
+    point, None for a point that there always is. cores: that worked when the energy was measured,
+    fewer take their share; 0 where that makes no difference. engines: whose cycles the energy is
+    of, empty for all.
     """
 
     name: str
@@ -378,6 +383,8 @@ class OperatingPoint:
     energy_j_per_cycle: float
     source: str
     only: tuple[str, tuple[str, ...]] | None = None
+    cores: int = 0
+    engines: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         clocks = self.core_hz > 0 and self.io_hz > 0
@@ -403,6 +410,19 @@ class Option:
     help: str
     choices: tuple[str, ...] = ()
     clock: str = ""
+
+    def __post_init__(self) -> None:
+        what = f"option {self.name}"
+        _require(self.type in (int, str, bool), f"{what}: type is int, str or bool")
+        _require(
+            type(self.default) is self.type,
+            f"{what}: the default {self.default!r} is no {self.type.__name__}",
+        )
+        _require(
+            not self.choices or str(self.default) in self.choices,
+            f"{what}: the default {self.default} is none of {', '.join(self.choices)}",
+        )
+        _require(self.clock in ("", "core", "io"), f"{what}: clock is core or io")
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from typing import Any, TypeVar, overload
 API_VERSION = 1
 
 _MARK = "__dory_hook__"
+_FIRST = "__dory_first__"
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
@@ -22,13 +23,18 @@ class Refused(Exception):
 @overload
 def hookimpl(function: _Function) -> _Function: ...
 @overload
-def hookimpl(*, target: str | tuple[str, ...]) -> Callable[[_Function], _Function]: ...
-def hookimpl(function: Any = None, *, target: str | tuple[str, ...] = ()) -> Any:
+def hookimpl(
+    *, target: str | tuple[str, ...] = (), first: bool = False
+) -> Callable[[_Function], _Function]: ...
+def hookimpl(
+    function: Any = None, *, target: str | tuple[str, ...] = (), first: bool = False
+) -> Any:
     """Mark a function of a plugin as its implementation of the hook of the same name.
 
     target: the target, or targets, that it answers for; it is not called for others. The plugin
     need not provide the target itself. Without it the function is called for every target and may
-    ask ``ctx.name``.
+    ask ``ctx.name``. first: its answers go before those of the plugin that provides the target, as
+    kernels do that are preferred to the target's; without it they go behind.
 
     >>> @hookimpl(target="blinky")
     ... def dory_dma_hal(ctx):
@@ -38,6 +44,7 @@ def hookimpl(function: Any = None, *, target: str | tuple[str, ...] = ()) -> Any
 
     def mark(function: _Function) -> _Function:
         setattr(function, _MARK, targets)
+        setattr(function, _FIRST, first)
         return function
 
     return mark if function is None else mark(function)
@@ -48,13 +55,14 @@ class Hook:
     """A hook as a plugin implements it.
 
     parameters: those of the specification that the function takes. targets: that it answers for,
-    empty for all.
+    empty for all. first: before the plugin of the target.
     """
 
     name: str
     function: Callable[..., Any]
     parameters: tuple[str, ...]
     targets: tuple[str, ...] = ()
+    first: bool = False
 
     def __call__(self, values: Mapping[str, Any]) -> Any:
         """Return what the plugin answers. values: of all parameters of the specification."""
@@ -124,7 +132,7 @@ def _hook(name: str, function: Callable[..., Any], targets: tuple[str, ...]) -> 
             raise Refused(
                 f"wrong signature: {name} has a parameter {parameter.name!r}, dory offers {offers}"
             )
-    return Hook(name, function, tuple(taken), targets)
+    return Hook(name, function, tuple(taken), targets, getattr(function, _FIRST, False))
 
 
 def describe(error: BaseException) -> str:

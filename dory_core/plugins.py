@@ -13,7 +13,7 @@ import importlib
 import logging
 import os
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -212,7 +212,7 @@ class Plugins:
         return ctx.with_hierarchy(hierarchy)
 
     def kernels(self, ctx: TargetContext, layer: Layer) -> tuple[Kernel, ...]:
-        """Return the candidates of all plugins for ``layer``, in load order.
+        """Return the candidates of all plugins for ``layer``, best first; see ``hookimpl``.
 
         A name belongs to the plugin that offered it first; another plugin's kernel of that name is
         left out and the clash reported. Raises: PluginError when a plugin fails.
@@ -230,6 +230,15 @@ class Plugins:
             else:
                 kernels[kernel.name] = kernel
         return tuple(kernels.values())
+
+    def foreign_kernels(self, target: str) -> Mapping[str, str]:
+        """Return plugins by the names of kernels that they offered for a target of another one."""
+        provider = self.provider("target", target)
+        return {
+            name: plugin.label
+            for (owner, name), plugin in self._kernel_owners.items()
+            if owner == target and plugin is not provider
+        }
 
     def objective_terms(
         self, ctx: TargetContext, layer: Layer, kernel: Kernel, tile: Tile
@@ -310,15 +319,27 @@ class Plugins:
 
     # -- asking ----------------------------------------------------------------------------------
 
+    def _asked(self, name: str, values: Mapping[str, Any]) -> Sequence[tuple[PluginState, Hook]]:
+        """Return the hooks in the order in which they are asked.
+
+        For a target: who declares to be first, the plugin of the target, the others; each in load
+        order.
+        """
+        ctx = values.get("ctx")
+        if ctx is None or ctx.name not in self._targets:
+            return self._hooks[name]
+        provider = self._targets[ctx.name][1]
+        return sorted(self._hooks[name], key=lambda one: (not one[1].first, one[0] is not provider))
+
     def _first(self, name: str, **values: Any) -> Any:
-        for plugin, hook in self._hooks[name]:
+        for plugin, hook in self._asked(name, values):
             answer = _ask(plugin, hook, values)
             if answer is not None:
                 return _checked(name, plugin, answer, _record_type(name))
         return None
 
     def _records(self, name: str, **values: Any) -> Iterator[tuple[PluginState, Any]]:
-        for plugin, hook in self._hooks[name]:
+        for plugin, hook in self._asked(name, values):
             for record in _records_of(plugin, hook, values):
                 yield plugin, record
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 from types import SimpleNamespace
@@ -79,3 +80,19 @@ def test_check_says_which_format_it_is_and_who_reads_it(name: str, plugins: Plug
     out = StringIO()
     print_check(document, Console(file=out, width=200))
     assert f"format: {name} (files of {name}), read by " in out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("kws/net.one", "kws"),
+        ("kws/Model.one", "kws"),
+        ("kws/ds_cnn.one", "ds_cnn"),
+        ("/net.one", "net"),
+    ],
+)
+def test_a_network_is_called_as_its_file_or_its_folder(path: str, name: str) -> None:
+    read = replace(network(), name=Path(path).stem)
+    assert Frontend("one", "", lambda path, options: read).parse(Path(path)).name == name
+    own = Frontend("one", "", lambda path, options: replace(read, name="its own"))
+    assert own.parse(Path(path)).name == "its own"

@@ -8,7 +8,15 @@ from dataclasses import replace
 import pytest
 
 from dory_core.api import hookimpl
-from dory_core.hardware import Level, Link, Memory, MemoryHierarchy, OperatingPoint, TargetContext
+from dory_core.hardware import (
+    Level,
+    Link,
+    Memory,
+    MemoryHierarchy,
+    OperatingPoint,
+    Option,
+    TargetContext,
+)
 from dory_core.plugins import PluginError, Plugins
 from tests.toy.chip import NAME, ToyChip
 
@@ -62,6 +70,22 @@ IMPOSSIBLE: dict[str, tuple[Callable[[], object], str]] = {
         "alignment_bytes 16, buffers in L1 start on multiples of 8",
     ),
     "no cores": (lambda: hierarchy(L1, L2, cores=0), "0 cores"),
+    "five levels": (
+        lambda: hierarchy(
+            L1, L2, L2, L2, L2, links=tuple(replace(DMA, upper=n, lower=n + 1) for n in range(1, 5))
+        ),
+        "at most 4 levels, not 5",
+    ),
+    "no such choice": (
+        lambda: Option("board", str, "red", "its board", ("blue", "green")),
+        "option board: the default red is none of blue, green",
+    ),
+    "a number as text": (
+        lambda: Option("cores", int, "4", "its cores"),
+        "option cores: the default '4' is no int",
+    ),
+    "a type of its own": (lambda: Option("x", float, 1.0, "x"), "type is int, str or bool"),  # type: ignore[arg-type]
+    "a foreign clock": (lambda: Option("f", int, 0, "MHz", clock="bus"), "clock is core or io"),
     "a stopped clock": (lambda: OperatingPoint("slow", 0, 1e6, 1e-9, "a test"), "slow: a clock"),
 }
 

@@ -80,7 +80,7 @@ def check(
         from dory_core.cli.tables.check import print_check
 
         out = console()
-        print_check(document, out, details=cli_settings.verbosity > 0)
+        print_check(document, out, details=cli_settings.verbosity)
         if "desktop" in document:
             from dory_core.cli.tables.desktop import print_desktop
 

@@ -208,7 +208,7 @@ def compile_(
 
 
 def _show(compiled: CompiledNetwork) -> None:
-    compiled.report(details=settings.verbosity > 0)
+    compiled.report(details=settings.verbosity)
     out = console()
     if settings.verbosity > 0:
         out.print(f"passes: {', '.join(compiled.passes)}", markup=False)

@@ -58,8 +58,11 @@ class CompiledNetwork:
         """Estimated cycles of one inference."""
         return int(self.plan["totals"]["cycles"])
 
-    def report(self, *, details: bool = False) -> None:
-        """Print layers, memory and totals. details: also which kernels did not take a layer."""
+    def report(self, *, details: int = 0) -> None:
+        """Print layers, memory and totals.
+
+        details: 1: also which kernels for its kind did not take a layer, and why; 2: all kernels.
+        """
         from dory_core.cli.common import console
         from dory_core.cli.tables.plan import print_plan
 

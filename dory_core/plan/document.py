@@ -60,7 +60,7 @@ def plan_json(plan: Plan) -> dict[str, Any]:
             "cycles": cycles,
             "macs_per_cycle": round(plan.macs / cycles, 3) if cycles else None,
             "latency_ms": round(cycles / point.core_hz * 1e3, 4) if point else None,
-            "energy_mj": _energy_mj(cycles, point),
+            "energy_mj": _energy_mj(plan),
             "operating_point": point.name if point else None,
             "conversion_cycles": sum(c.cycles for c in plan.conversions),
             "engines": plan.engines,
@@ -104,11 +104,16 @@ def timeline_json(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _energy_mj(cycles: int, point: OperatingPoint | None) -> float | None:
-    """Return the energy of one inference, None where nobody knows that of a cycle."""
+def _energy_mj(plan: Plan) -> float | None:
+    """Return the energy of one inference, None where nobody knows that of its cycles."""
+    point = plan.operating_point
     if point is None or not point.energy_j_per_cycle:
         return None
-    return round(cycles * point.energy_j_per_cycle * 1e3, 5)
+    cycles = plan.cycles
+    if point.engines:
+        cycles = sum(plan.engines[name]["cycles"] for name in point.engines if name in plan.engines)
+    working = min(plan.cores, point.cores) / point.cores if point.cores else 1.0
+    return round(cycles * working * point.energy_j_per_cycle * 1e3, 5) if cycles else None
 
 
 def _point_json(point: OperatingPoint) -> dict[str, Any]:
@@ -213,7 +218,12 @@ def _step_json(
         "kernel": step.kernel.name,
         "symbol": step.kernel.symbol,
         "rejections": [
-            {"kernel": r.kernel, "engine": r.engine or CORES, "reason": r.reason}
+            {
+                "kernel": r.kernel,
+                "engine": r.engine or CORES,
+                "reason": r.reason,
+                "other_kind": r.other_kind,
+            }
             for r in step.rejections
         ],
         "conversions": [_conversion_json(c) for c in step.conversions],

@@ -111,7 +111,7 @@ _LAYER = _record(
     passed_over=_list(_record(engine=_TEXT, reason=_TEXT)),
     kernel=_TEXT,
     symbol=_TEXT,
-    rejections=_list(_record(kernel=_TEXT, engine=_TEXT, reason=_TEXT)),
+    rejections=_list(_record(kernel=_TEXT, engine=_TEXT, reason=_TEXT, other_kind=_FLAG)),
     conversions=_list(_CONVERSION),
     inputs=_list(_MOVED),
     output=_MOVED,

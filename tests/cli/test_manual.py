@@ -39,3 +39,10 @@ def test_readme_shows_the_two_commands() -> None:
 def test_links_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text(encoding="utf-8")):
         assert (page.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "targets").glob("*/README.md")), ids=str)
+def test_the_readme_of_a_target_installs_the_frontends_that_it_uses(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    installed = set(re.findall(r"\./frontends/(\w+)", text))
+    assert set(re.findall(r"--frontend (\w+)", text)) <= installed

@@ -243,14 +243,39 @@ def test_kernel_clash_keeps_the_first_and_names_both() -> None:
     )
 
 
-def test_first_hierarchy_wins_in_load_order() -> None:
-    class Second:
+def test_the_plugin_of_the_target_is_asked_before_others_unless_these_declare_it() -> None:
+    """Whatever the order of their names is."""
+
+    class Behind:
         @hookimpl
+        def dory_memory_hierarchy(self) -> MemoryHierarchy:
+            return memories(cores=98)
+
+        @hookimpl(target="chip")
+        def dory_kernels(self) -> list[Kernel]:
+            return [NamedKernel("theirs")]
+
+    class Before:
+        @hookimpl(first=True)
         def dory_memory_hierarchy(self) -> MemoryHierarchy:
             return memories(cores=99)
 
-    assert Plugins.from_objects(a=Chip(), b=Second()).context("chip").memory.cores == 4
-    assert Plugins.from_objects(a=Second(), b=Chip()).context("chip").memory.cores == 99
+        @hookimpl(target="chip", first=True)
+        def dory_kernels(self) -> list[Kernel]:
+            return [NamedKernel("theirs")]
+
+    layer: Any = None
+    for other, cores, names in (
+        (Behind(), 4, ["first", "second", "theirs"]),
+        (Before(), 99, ["theirs", "first", "second"]),
+    ):
+        for objects in ({"a": Chip(), "b": other}, {"a": other, "b": Chip()}):
+            plugins = Plugins.from_objects(**objects)
+            ctx = plugins.context("chip")
+            assert ctx.memory.cores == cores
+            assert [kernel.name for kernel in plugins.kernels(ctx, layer)] == names
+            (owner,) = plugins.foreign_kernels("chip").values()
+            assert objects[owner] is other
 
 
 def test_target_without_memories_names_the_hook_and_the_plugin() -> None:

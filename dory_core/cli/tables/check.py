@@ -15,11 +15,12 @@ from dory_core.cli.tables.texts import engine_names
 from dory_core.quoting import visible_document
 
 
-def print_check(document: Mapping[str, Any], out: Console, details: bool = False) -> None:
+def print_check(document: Mapping[str, Any], out: Console, details: int = 0) -> None:
     """Print which layers are supported, by which kernel, and whether the network fits.
 
     Where the target has several engines, also which one, and why others were passed over. details:
-    also why kernels that were preferred did not take a layer, and which channels are not computed.
+    1: also why kernels for layers of this kind did not take a layer, and which channels are not
+    computed; 2: all kernels.
     """
     document = visible_document(document)
     if document.get("format"):
@@ -49,7 +50,7 @@ def print_check(document: Mapping[str, Any], out: Console, details: bool = False
         out.print(Text(f"hint: {document['hint']}"))
 
 
-def _layers(document: Mapping[str, Any], details: bool) -> Table:
+def _layers(document: Mapping[str, Any], details: int) -> Table:
     """Return the table of layers, with what speaks against engines and kernels below each."""
     layers = document["layers"]
     bound = document.get("fits") is not None or any(n["kernel"] for n in layers)
@@ -63,7 +64,9 @@ def _layers(document: Mapping[str, Any], details: bool) -> Table:
         table.add_row(*cells, *([Text(layer["kernel"] or "-")] if bound else []))
         refused = [(p["engine"], p["reason"]) for p in layer["passed_over"] if several]
         if details or not (layer["kernel"] or document["supported"]):
-            refused += [(r["kernel"], r["reason"]) for r in layer["rejections"]]
+            asked = [r for r in layer["rejections"] if details > 1 or not r["other_kind"]]
+            asked = asked if layer["kernel"] or asked else layer["rejections"]
+            refused += [(r["kernel"], r["reason"]) for r in asked]
         if details and layer.get("removed"):
             table.add_row(*blank, Text(f"without channels {layer['removed']}"))
         for name, reason in refused:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,10 +34,10 @@ def new_table(*columns: str, right: tuple[str, ...] = ()) -> Table:
     return table
 
 
-def print_plan(plan: Mapping[str, Any], out: Console, details: bool = False) -> None:
+def print_plan(plan: Mapping[str, Any], out: Console, details: int = 0) -> None:
     """Print layers, memory, totals and notes of a plan.json document.
 
-    details: also why kernels that were preferred did not take a layer.
+    details: 1: also why kernels for layers of this kind did not take a layer; 2: all kernels.
     """
     plan = visible_document(plan)
     network = plan["network"]
@@ -55,9 +55,8 @@ def print_plan(plan: Mapping[str, Any], out: Console, details: bool = False) -> 
     for line in (cycles_text(plan), engines_text(plan), conversions_text(plan), state_text(plan)):
         if line:
             out.print(Text(line))
-    if details:
-        for line in _rejections(plan["layers"]):
-            out.print(Text(line))
+    for line in _rejections(plan["layers"], details):
+        out.print(Text(line))
     for note in plan.get("notes", ()):
         out.print(Text(f"note: {note}"))
     if plan["deployable"]:
@@ -160,9 +159,14 @@ def _totals(plan: Mapping[str, Any]) -> str:
     return ", ".join(parts) + (f" (at {point})" if point else "")
 
 
-def _rejections(layers: list[Mapping[str, Any]]) -> list[str]:
-    return [
-        f"{layer['name']}: not {rejection['kernel']}: {rejection['reason']}"
-        for layer in layers
-        for rejection in layer.get("rejections", ())
-    ]
+def _rejections(layers: Iterable[Mapping[str, Any]], details: int) -> Iterator[str]:
+    """Yield why kernels did not take layers, those with the same reason together."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for layer in layers:
+        for rejection in layer.get("rejections", ()):
+            if details > (1 if rejection["other_kind"] else 0):
+                key = (rejection["kernel"], rejection["reason"])
+                found.setdefault(key, []).append(f"{layer['index']:02d}")
+    for (kernel, reason), numbers in found.items():
+        many = f"layer{'s' if len(numbers) > 1 else ''} {', '.join(numbers)}"
+        yield f"not {kernel} for {many}: {reason}"

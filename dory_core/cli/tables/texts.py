@@ -53,6 +53,8 @@ def engines_text(plan: Mapping[str, Any]) -> str:
         return ""
     macs = plan["network"]["macs"]
     peaks = plan["roofline"].get("engines", {})
+    idle = {"layers": 0, "macs": 0, "cycles": 0}
+    engines = {name: engines.get(name, idle) for name in (*engines, *engine_names(plan["layers"]))}
     texts = (
         f"{name} {one['layers']} layers, {count_text(one['macs'])} MAC "
         f"({share_text(one['macs'], macs)}), {count_text(one['cycles'])} cycles"

@@ -12,8 +12,11 @@
 % if plan.states:
  *   state   ${len(plan.states)} tensors, ${sum(s.place.size_bytes for s in plan.states)} B of L2 that live from one inference to the next
 % endif
- *   L1      ${plan.arena_bytes[1]} B arena
- *   L2      ${" + ".join(f"{n} B" for n in (plan.arena_bytes[2], *plan.more_l2_bytes))} arena, ${constants_text(plan)}
+ *   L1      ${plan.levels[0].used} B used of an arena of ${plan.arena_bytes[1]} B
+ *   L2      ${plan.arena_used} B used of an arena of ${plan.arena_bytes[2]} B, ${constants_text(plan)}
+% for size in plan.more_l2_bytes:
+ *           another arena of ${size} B
+% endfor
  */
 #ifndef DORY_NETWORK_CONFIG_H
 #define DORY_NETWORK_CONFIG_H
@@ -33,10 +36,10 @@
 
 % endif
 #define DORY_CORES ${plan.cores}u /* cores that call ${plan.prefix}_network_run */
-#define DORY_L1_SIZE ${plan.arena_bytes[1]}u /* bytes of the arenas */
-#define DORY_L2_SIZE ${plan.arena_bytes[2]}u
-#define DORY_L1_USED ${plan.levels[0].used}u /* bytes of them that are used, from their start */
+#define DORY_L1_USED ${plan.levels[0].used}u /* bytes of the arenas that are used, from their start */
 #define DORY_L2_USED ${plan.arena_used}u
+#define DORY_L1_SIZE ${plan.arena_bytes[1]}u /* bytes of the arenas, as the budget has them */
+#define DORY_L2_SIZE ${plan.arena_bytes[2]}u
 % if plan.more_l2_bytes:
 #define DORY_L2_MORE ${len(plan.more_l2_bytes)} /* further memories of L2, each with an arena of its own */
 % for size in plan.more_l2_bytes:

@@ -39,7 +39,8 @@ NOMINAL = OperatingPoint(
     io_hz=260e6,
     energy_j_per_cycle=2 * DIGITAL_MACS_PER_CYCLE / 14e12,
     source="public cost models of the arrays: 260 MHz; JSSC 2023: 14 TOP/s/W at 8 bits, the best "
-    "that the digital array reaches, taken for every cycle: a lower bound",
+    "that the digital array reaches, taken for every cycle of the arrays: a lower bound",
+    engines=("digital", "analog"),
 )
 
 TARGET = Target(

@@ -68,6 +68,7 @@ LOW_VOLTAGE = OperatingPoint(
     io_hz=100e6,
     # 63 pJ/MAC at about 8 MAC/cycle.
     energy_j_per_cycle=63e-12 * 8,
+    cores=8,
     source="DORY (IEEE TC 2021): 100/100 MHz at 1.0 V, MobileNetV1-1.0-128 on average 63 pJ/MAC "
     "at about 8 MAC/cycle",
 )
@@ -76,6 +77,7 @@ HIGH_VOLTAGE = OperatingPoint(
     core_hz=175e6,
     io_hz=250e6,
     energy_j_per_cycle=63e-12 * 8 * 1.44,
+    cores=8,
     source="vendor: cluster 175 MHz, fabric 250 MHz at 1.2 V; energy scaled from 1.0 V with the "
     "square of the voltage",
 )

@@ -48,6 +48,6 @@ def report(
         return
     out = cli.console()
     if not wrote:
-        cli.print_plan(plan, out, details=cli.settings.verbosity > 0)
+        cli.print_plan(plan, out, details=cli.settings.verbosity)
     for path in wrote:
         out.print(f"written: {quoting.visible(str(path))}", markup=False)
