@@ -176,9 +176,9 @@ def _qdq(draw: random.Random, folder: Path, steps: int) -> Drawn:
     data = random_network(seed, max(steps, 1))
     outcome = compare(data, folder, run, seed)
     path.write_bytes(data)
-    allowed = bool(outcome.reals or outcome.notes)
-    wrong = outcome.differing and (outcome.largest > 1 or not allowed)
-    return Drawn(path, "qdq", differs=f"onnxruntime: {outcome}" if wrong else "")
+    wrong = outcome.differing and (outcome.largest > 1 or not outcome.apart)
+    bad = wrong or outcome.unexpected
+    return Drawn(path, "qdq", differs=f"onnxruntime: {outcome}" if bad else "")
 
 
 FORMATS: Mapping[str, Callable[[random.Random, Path, int], Drawn]] = MappingProxyType(
