@@ -27,6 +27,43 @@ from dory_core.ir.layout import HWC, Layout
 #: layer has as many inputs at most.
 OPERANDS = ("x", *(f"x{n}" for n in range(2, 17)))
 
+#: The C values that the call of a kernel names as ``$name``, and what they are. ``x``, ``l2_x`` and
+#: ``x_pitch`` exist for every operand of the layer: ``x2``, ``l2_x2``, ``x2_pitch`` and so on.
+CALL_NAMES: Mapping[str, str] = MappingProxyType(
+    {
+        "x": "first byte of the tile of the first input, in L1 or in place",
+        "y": "first byte of the tile of the output",
+        "weights": "first byte of part `weights` of the tile's constants (`WeightBlock.parts`)",
+        "mul": "the same of the part `mul`",
+        "add": "the same of the part `add`",
+        "bias": "the same of the part `bias`",
+        "psum": "partial sums of the output tile, `int32_t *`; `NULL` where nothing accumulates",
+        "scratch": "`scratch_bytes` bytes in L1 that hold anything; `NULL` without",
+        "l2_x": "first byte of the input's tile in L2; 0 when it stayed in L1",
+        "x_pitch": "bytes from a row of the tile to the next, of one block of channels where the "
+        "layout has blocks; more than `x_w` pixels where the kernel has whole rows",
+        "y_pitch": "the same of the output tile",
+        "x_h": "rows of the input that the tile needs, without padding",
+        "x_w": "columns of the input that the tile needs: no pitch, a layout tile has whole rows",
+        "x_c": "input channels of the tile, without the padding of layouts; all inputs of a Linear",
+        "y_h": "rows of the output tile",
+        "y_w": "columns of the output tile",
+        "y_c": "output channels of the tile, without the padding of layouts",
+        "x_row": "first row of the first input's tile in its tensor",
+        "x_column": "first column of it",
+        "x_channel": "first channel of it",
+        "y_row": "first row of the output tile in its tensor",
+        "y_column": "first column of it",
+        "y_channel": "first channel of it",
+        "pad_top": "rows of padding above the tile",
+        "pad_left": "columns of padding left of the tile",
+        "pad_bottom": "rows of padding below the tile, as far as its windows reach",
+        "pad_right": "columns of padding right of the tile, likewise",
+        "first": "1 for the first tile of input channels: partial sums start; else 0",
+        "last": "1 for the last tile of input channels: the output is written; else 0",
+    }
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
@@ -249,13 +286,8 @@ class Kernel(ABC):
     def call(self, layer: Layer) -> FunctionCall:
         """Return the call of the kernel on one tile.
 
-        Its texts name C expressions of the generated tile loop as ``$name``: x, x2... (inputs), y,
-        weights, mul, add, bias (parts of the weight block), psum, scratch; l2_x, l2_x2... (the
-        first byte of an input's tile in L2, 0 when it stayed in L1); x_h, x_w, x_c, y_h, y_w,
-        y_c (sizes of this tile, without the padding of layouts); x_row, x_column, x_channel, y_row,
-        y_column, y_channel (where the tiles of the first input and of the output start in their
-        tensors); pad_top, pad_left, pad_bottom, pad_right; first, last (whether this is the first
-        or last input-channel tile). Constants of the layer are immediates.
+        Its texts name C values of the generated tile loop as ``$name``: those of
+        :data:`CALL_NAMES`, which docs/plugins.md lists. Constants of the layer are immediates.
         """
 
     @abstractmethod

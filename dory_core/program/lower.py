@@ -263,6 +263,18 @@ class _Lowering:
         box = operand_box(self.step, self.tiles, name)
         return Address(l2_name(plan.place.memory), box.offset, name)
 
+    def _pitch(self, name: str) -> Value:
+        """Return the bytes from one row of an operand's tile to the next where the kernel has it.
+
+        That is more than the columns which the tile needs where the kernel has whole rows.
+        """
+        plan, box = operand_plan(self.step, name), operand_box(self.step, self.tiles, name)
+        if self.step.in_place or box.block:
+            return box.row
+        if plan.form == CHANNELS:
+            return product(box.w, plan.place.tensor.bits // 8)
+        return product(box.w, box.c_bytes)
+
     def _block(self, field: str) -> Value:
         """Return a field of the block of constants of the tile."""
         weights = self.step.weights
@@ -335,6 +347,7 @@ class _Lowering:
         for name in OPERANDS[: len(step.inputs)]:
             arguments[name] = self._operand(name)
             arguments[f"l2_{name}"] = self._in_l2(name)
+            arguments[f"{name}_pitch"] = self._pitch(name)
         if step.weights is not None:
             for part in CONSTANT_PARTS:
                 arguments[part] = self._constant_part(self._block(part))
@@ -342,4 +355,5 @@ class _Lowering:
             if step.block(name) is not None:
                 arguments[name] = self._buffer(name)
         arguments["y"] = self._operand("y")
+        arguments["y_pitch"] = self._pitch("y")
         return Call(step.kernel.call, arguments)

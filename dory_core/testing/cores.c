@@ -3,22 +3,16 @@
 #include <pthread.h>
 
 #include "dory_hal.h"
+#include "dory_testing.h"
 
 #define MOST_CORES 64
 
-typedef void call_t(void *const *pointers, const int32_t *numbers);
-
 typedef struct {
-  call_t *call;
+  dory_testing_call_t *call;
   void *const *pointers;
   const int32_t *numbers;
   uint32_t id;
 } core_t;
-
-/* Runs `call` on `cores` cores: one after another, or at once where they meet at barriers.
-   Returns 0, or -1 where there are more than MOST_CORES or a thread cannot be started. */
-int dory_testing_run(call_t *call, void *const *pointers, const int32_t *numbers, uint32_t cores,
-                     int at_once);
 
 static __thread uint32_t core_id;
 static uint32_t core_count;
@@ -38,8 +32,8 @@ static void *run_core(void *argument)
   return NULL;
 }
 
-int dory_testing_run(call_t *call, void *const *pointers, const int32_t *numbers, uint32_t cores,
-                     int at_once)
+int dory_testing_run(dory_testing_call_t *call, void *const *pointers, const int32_t *numbers,
+                     uint32_t cores, int at_once)
 {
   pthread_t threads[MOST_CORES];
   core_t state[MOST_CORES];

@@ -1,22 +1,33 @@
-"""The conformance kit for kernels on their own: random layers in random tiles.
+"""The conformance kit for kernels on their own: layers that they accept, in random tiles.
+
+    class TestMyKernels(KernelConformance):
+        target = "mychip"
+
+Each kernel of the target runs on this machine, in a process of its own, and is compared with the
+reference, element by element. A kernel that crashes, or of which no layer can be drawn, fails. What
+ran is printed at the end.
+
+Who knows better what to draw says so:
 
     class TestMyKernels(KernelConformance):
         cases = staticmethod(cases_of)      # (kind, seed, count) -> list[KernelCase]
-
-Each case runs on this machine and is compared with the reference, element by element. ``cases_of``
-is a function of a module of its own, because the sanitizers run it in another process.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from functools import cache
 from typing import ClassVar
 
 import pytest
 
-from dory_core.testing.kernels import HostLibrary, KernelCase
+from dory_core.testing.coverage import ran_in
+from dory_core.testing.draws import Candidates, Draws, kernels_of_target, names_of
+from dory_core.testing.kernels import SANITIZE, HostLibrary, KernelCase
+from dory_core.testing.pytest_plugin import PROPERTY, register
 from dory_core.testing.random_layers import KINDS
-from dory_core.testing.sanitizers import declared_mark, run_sanitized
+from dory_core.testing.sanitizers import declared_mark, require_sanitizer
 
 __all__ = ["KernelConformance"]
 
@@ -24,51 +35,74 @@ __all__ = ["KernelConformance"]
 _QUICK = tuple((seed, 12) for seed in range(2))
 _SWEEP = tuple((seed, 25) for seed in range(2, 22))
 
-_SANITIZED = """
-from {module} import {function} as cases_of
-from dory_core.testing.kernels import SANITIZE, HostLibrary
 
-HostLibrary([c for kind in {kinds} for c in cases_of(kind, 7, {count})], SANITIZE).check()
-print("computed")
-"""
+@cache
+def _draws(candidates: Candidates, name: str) -> Draws:
+    return Draws(candidates, name)
 
 
 class KernelConformance:
-    """Subclass it, set ``cases``, and pytest runs random cases of every kind of layer.
+    """Subclass it, set ``target`` or ``cases``, and pytest runs random cases.
 
-    cases: returns so many cases of a kind (one of ``kinds``) for a seed. kinds: those of
-    ``random_layers.ALL_KINDS`` that the kernels compute.
+    target: whose kernels to test, those of all installed plugins but the portable ones. settings:
+    its options. candidates: returns the kernels of a layer, in place of those of an installed
+    target. cases: returns so many cases for a kind of layers and a seed. kinds: those of
+    ``random_layers.ALL_KINDS`` that ``cases`` draws; without ``cases`` the names of kernels.
     """
 
+    target: ClassVar[str] = ""
+    settings: ClassVar[tuple[tuple[str, str], ...]] = ()
+    candidates: ClassVar[Candidates]
     cases: ClassVar[Callable[[str, int, int], list[KernelCase]]]
     kinds: ClassVar[tuple[str, ...]] = KINDS
+
+    @classmethod
+    def _setup(cls) -> tuple[str, ...]:
+        """Return what is drawn: kinds of layers, or every kernel of the target."""
+        if hasattr(cls, "cases") or not (cls.target or hasattr(cls, "candidates")):
+            return cls.kinds
+        if not hasattr(cls, "candidates"):
+            cls.candidates = staticmethod(kernels_of_target(cls.target, cls.settings))
+        return names_of(cls.candidates)
+
+    @classmethod
+    def _drawn(cls, what: str, seed: int, count: int) -> list[KernelCase]:
+        if hasattr(cls, "cases"):
+            return cls.cases(what, seed, count)
+        return _draws(cls.candidates, what).cases(seed, count)
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         """Spread kinds and seeds over the tests; sweeps are marked where ``slow`` is declared."""
         config = metafunc.config
+        register(config)
+        what = type(self)._setup()
         if "draw" in metafunc.fixturenames:
             slow = declared_mark(config, "slow")
             params = [pytest.param(draw, id=f"seed{draw[0]}") for draw in _QUICK]
             params += [pytest.param(draw, id=f"seed{draw[0]}", marks=slow) for draw in _SWEEP]
             metafunc.parametrize("draw", params)
-            metafunc.parametrize("kind", self.kinds)
+            metafunc.parametrize("kind", what)
         if "sanitizer" in metafunc.fixturenames:
             marks = declared_mark(config, "sanitizer")
             metafunc.parametrize("sanitizer", [pytest.param("address,undefined", marks=marks)])
             more = pytest.param(8, marks=declared_mark(config, "slow"))
             metafunc.parametrize("count", [2, more])
 
-    def test_random_tiles_equal_the_reference(self, kind: str, draw: tuple[int, int]) -> None:
-        """Every element of every tile."""
-        HostLibrary(type(self).cases(kind, *draw)).check()
+    def test_random_tiles_equal_the_reference(
+        self,
+        kind: str,
+        draw: tuple[int, int],
+        record_property: Callable[[str, object], None],
+    ) -> None:
+        """Every element of every tile. Without ``cases``, kind is the name of a kernel."""
+        library = HostLibrary(type(self)._drawn(kind, *draw))
+        library.check()
+        runs = ran_in(library)
+        assert runs, f"{kind}: no kernel ran"
+        record_property(PROPERTY, json.dumps([ran.to_json() for ran in runs.values()]))
 
     def test_sanitizers_find_nothing_in_a_sample(self, sanitizer: str, count: int) -> None:
         """No byte beside buffers of exactly their sizes, nothing that C leaves undefined."""
-        cases = type(self).cases
-        program = _SANITIZED.format(
-            module=cases.__module__,
-            function=cases.__qualname__,
-            kinds=type(self).kinds,
-            count=count,
-        )
-        assert run_sanitized(["-c", program]) == "computed\n"
+        require_sanitizer(sanitizer)
+        drawn = [c for kind in type(self)._setup() for c in type(self)._drawn(kind, 7, count)]
+        HostLibrary(drawn, SANITIZE).check()

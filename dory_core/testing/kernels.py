@@ -12,16 +12,18 @@ A :class:`Machine` of your own runs the same cases elsewhere, for example on an 
 
 from __future__ import annotations
 
-import ctypes
 import itertools
-import string
+import os
+import signal
+import struct
 import subprocess
 import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -29,10 +31,9 @@ import numpy.typing as npt
 import dory_core
 from dory_core import reference
 from dory_core.binding import rejection_of
-from dory_core.ir import Layer, Linear, Op, Pairwise, Tensor, pixel_bytes, storage_for
+from dory_core.ir import Layer, Op, Pairwise, Tensor, storage_for
 from dory_core.ir.geometry import (
     Span,
-    Tile,
     axis_spans,
     channel_spans,
     extent,
@@ -41,12 +42,21 @@ from dory_core.ir.geometry import (
     output_granule,
     spans,
 )
-from dory_core.ir.packing import pack_rows, unpack_rows
-from dory_core.ir.places import whole_axes
 from dory_core.ir.ranges import infer_types
-from dory_core.kernel import OPERANDS, Kernel
-from dory_core.simulate.build import EXTERNAL_FLAGS, EXTERNAL_FOLDER, FLAGS, SOURCE_FOLDERS
+from dory_core.kernel import Kernel
 from dory_core.simulate.compiler import find_compiler
+from dory_core.testing.buffers import (
+    NUMBERS,
+    POINTERS,
+    WRITTEN,
+    Buffers,
+    TileSpans,
+    output_buffer,
+    output_values,
+    tile_buffers,
+    tile_numbers,
+)
+from dory_core.testing.sources import source_flags, texts_of, write_sources
 
 __all__ = [
     "NUMBERS",
@@ -66,21 +76,12 @@ __all__ = [
 ]
 
 Values = npt.NDArray[np.int64]
-Buffers = dict[str, npt.NDArray[Any]]
 _Kind = TypeVar("_Kind", bound=Op)
 
 #: Flags that a :class:`HostLibrary` is compiled with for :func:`sanitizers.run_sanitized`.
 SANITIZE = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
-#: What ``void call_N(void *const *pointers, const int32_t *numbers)`` gets, in this order.
-POINTERS = ("x", "x2", "y", "weights", "mul", "add", "bias", "psum", "scratch", *OPERANDS[2:])
-NUMBERS = (
-    *("x_h", "x_w", "x_c", "y_h", "y_w", "y_c"),
-    *("pad_top", "pad_left", "pad_bottom", "pad_right", "first", "last"),
-    *("x_row", "x_column", "x_channel", "y_row", "y_column", "y_channel"),
-)
-
 _DRAWS = 50  # of tile sizes, until constraints allow them
-_WRITTEN = ("y", "psum", "scratch")
+_SECONDS = 120  # that a call may take under sanitizers on a loaded machine
 _HERE = Path(__file__).parent
 _RUNTIME = Path(dory_core.__file__).parent / "runtime" / "include"
 
@@ -102,6 +103,11 @@ class KernelCase:
     def cores(self) -> int:
         """How many cores call the kernel: its attribute ``cores``, 1 where it has none."""
         return int(getattr(self.kernel, "cores", 1))
+
+    @property
+    def channels(self) -> int:
+        """The input channels that tiles can split: all elements of the input of a Linear."""
+        return extent(self.layer).c_in
 
     @property
     def label(self) -> str:
@@ -200,10 +206,14 @@ def whole_case(
 
 
 class Machine(ABC):
-    """Runs the cases that it was made for, by :meth:`call`."""
+    """Runs the cases that it was made for, by :meth:`call`.
+
+    calls: of the kernel of each case, so far.
+    """
 
     def __init__(self, cases: Sequence[KernelCase]) -> None:
         self.cases = tuple(cases)
+        self.calls = [0] * len(self.cases)
 
     @abstractmethod
     def call(self, number: int, buffers: Buffers, numbers: Mapping[str, int]) -> None:
@@ -221,12 +231,8 @@ class Machine(ABC):
         for c, h, w in itertools.product(
             channel_spans(layer, size_c), axis_spans(layer, 0, size_h), axis_spans(layer, 1, size_w)
         ):
-            y = self._tile(number, c, h, w)
-            values = unpack_rows(y, c.size, output.bits, output.signed)
-            stored = pack_rows(values, output.bits, output.signed)
-            assert np.array_equal(stored, y), f"padding bits are not zero: {case.label}"
             box = (slice(s.start, s.start + s.size) for s in (c, h, w))
-            out[tuple(box)] = values.transpose(2, 0, 1)
+            out[tuple(box)] = self._tile(number, c, h, w)
         return out
 
     def check(self) -> None:
@@ -240,144 +246,39 @@ class Machine(ABC):
                 f"{got[tuple(wrong[0])]}, not {expected[tuple(wrong[0])]}"
             )
 
-    def _tile(self, number: int, c: Span, h: Span, w: Span) -> npt.NDArray[np.uint8]:
-        """Return the bytes (h, w, bytes of a pixel) of one output tile."""
+    def _tile(self, number: int, c: Span, h: Span, w: Span) -> Values:
+        """Return the values (c, h, w) of one output tile."""
         case = self.cases[number]
         layer, kernel = case.layer, case.kernel
-        full, splits = extent(layer), kernel.traits(layer).accumulates
-        y = np.full((h.size, w.size, pixel_bytes(c.size, layer.output.bits)), 0xB5, dtype=np.uint8)
+        splits = kernel.traits(layer).accumulates
         psum = np.full((h.size, w.size, c.size), 123456789, dtype=np.int32)
-        parts = spans(full.c_in, case.tile[3]) if splits else ((c.x_start, c.x_size),)
+        at = TileSpans(c, h, w, c.x_start, c.x_size)
+        y = output_buffer(case, at)
+        parts = spans(case.channels, case.tile[3]) if splits else ((c.x_start, c.x_size),)
         for start, count in parts:
+            at = TileSpans(c, h, w, start, count)
             tile = make_tile(layer, c.size, h.size, w.size, count)
-            buffers = _inputs(case, start, count, h, w) | _constants(case, tile, c, start, count)
+            buffers = tile_buffers(case, at, tile)
             buffers["y"] = y
             if splits:
                 buffers["psum"] = psum
             scratch = int(kernel.scratch_bytes(layer, tile))
             if scratch:
                 buffers["scratch"] = np.full(scratch, 0xA5, np.uint8)
-            before = {n: a.copy() for n, a in buffers.items() if n not in _WRITTEN}
-            numbers = {
-                "x_h": h.x_size,
-                "x_w": w.x_size,
-                "x_c": count,
-                "y_h": h.size,
-                "y_w": w.size,
-                "y_c": c.size,
-                "pad_top": h.pad_before,
-                "pad_left": w.pad_before,
-                "pad_bottom": h.pad_after,
-                "pad_right": w.pad_after,
-                "x_row": h.x_start,
-                "x_column": w.x_start,
-                "x_channel": start,
-                "y_row": h.start,
-                "y_column": w.start,
-                "y_channel": c.start,
-                "first": int(start == 0 or not splits),
-                "last": int(start + count == full.c_in or not splits),
-            }
-            self.call(number, buffers, numbers)
+            before = {n: a.copy() for n, a in buffers.items() if n not in WRITTEN}
+            self.calls[number] += 1
+            self.call(number, buffers, tile_numbers(case, at))
             for name, copy in before.items():
                 assert np.array_equal(copy, buffers[name]), f"{name} was written: {case.label}"
-        return y
-
-
-def _inputs(case: KernelCase, start: int, count: int, h: Span, w: Span) -> Buffers:
-    """Return the input tiles with channels (of a Linear: elements) start:start + count."""
-    layer = case.layer
-    buffers: Buffers = {}
-    for operand, (values, tensor) in enumerate(zip(case.inputs, layer.inputs, strict=True)):
-        name, (all_c, all_h, all_w) = OPERANDS[operand], whole_axes(layer, operand)
-        if isinstance(layer.op, Linear):
-            box = values.transpose(1, 2, 0).reshape(-1)[start : start + count]
-            if tensor.channels * tensor.bits % 8:  # every pixel starts on a byte
-                box = box.reshape(-1, tensor.channels)
-        else:
-            axes = (start, count), (h.x_start, h.x_size), (w.x_start, w.x_size)
-            box = values[
-                tuple(
-                    slice(None) if whole else slice(first, first + size)
-                    for whole, (first, size) in zip((all_c, all_h, all_w), axes, strict=True)
-                )
-            ]
-            if not case.kernel.traits(layer).planar:
-                box = box.transpose(1, 2, 0)
-        buffers[name] = _exact(pack_rows(box, tensor.bits, tensor.signed))
-    return buffers
-
-
-def _constants(case: KernelCase, tile: Tile, c: Span, start: int, count: int) -> Buffers:
-    """Return the parts of the weight block of a tile, each in a memory block of its own."""
-    channels = (c.start, c.start + c.size)
-    block = case.kernel.weight_block(case.layer, channels, (start, start + count))
-    expected = case.kernel.weight_bytes(case.layer, tile)
-    given = 0 if block is None else len(block.data)
-    assert given == expected, f"weight_bytes {expected}, block of {given}: {case.label}"
-    if block is None:
-        return {}
-    assert expected % 8 == 0, f"a block of {expected} bytes: {case.label}"
-    image = np.frombuffer(block.data, np.uint8)
-    parts = sorted(block.parts.items(), key=lambda part: part[1])
-    ends = [*(offset for _, offset in parts[1:]), len(image)]
-    buffers: Buffers = {}
-    for (name, offset), end in zip(parts, ends, strict=True):
-        assert offset % 4 == 0, f"{name} at byte {offset} of its block: {case.label}"
-        buffers[name] = _exact(image[offset:end])
-    return buffers
-
-
-def _exact(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return a copy in a memory block of exactly its size."""
-    return np.ascontiguousarray(array).copy()
-
-
-def write_sources(cases: Sequence[KernelCase], folder: Path) -> list[str]:
-    """Write the kernels of the cases, and a function ``call_N`` for each; return the C files.
-
-    The functions get POINTERS and NUMBERS and call the kernel as one core.
-    """
-    files: dict[str, str | bytes] = {}
-    for case in cases:
-        for file in case.kernel.sources(case.layer):
-            content = files.setdefault(file.path, file.content)
-            assert content == file.content, f"two contents of {file.path}"
-    headers = sorted({h for case in cases for h in case.kernel.headers(case.layer)})
-    text = "".join(f'#include "{name}"\n' for name in ("stdint.h", *headers))
-    for number, case in enumerate(cases):
-        names = {name: f"pointers[{i}]" for i, name in enumerate(POINTERS)}
-        names |= {name: f"numbers[{i}]" for i, name in enumerate(NUMBERS)}
-        call = string.Template(str(case.kernel.call(case.layer))).substitute(names)
-        head = f"void call_{number}(void *const *pointers, const int32_t *numbers)"
-        text += f"{head};\n{head}\n{{\n(void)numbers;\n{call}\n}}\n"
-    for path, data in {**files, "calls.c": text}.items():
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_bytes(data.encode() if isinstance(data, str) else data)
-    compiled = [n for n in files if n.endswith(".c") and str(Path(n).parent) in SOURCE_FOLDERS]
-    return [str(folder / name) for name in (*compiled, "calls.c")]
-
-
-def source_flags(folder: Path) -> list[str]:
-    """Return flags and folders of headers for what :func:`write_sources` wrote to ``folder``.
-
-    All warnings are errors, but a library's sources are compiled as they are.
-    """
-    external = folder / EXTERNAL_FOLDER
-    headers = (folder / "kernels", external, external / "host", folder)
-    return [
-        *FLAGS,
-        *(EXTERNAL_FLAGS if external.exists() else ()),
-        *(f"-I{path}" for path in headers),
-    ]
+        return output_values(case, at, y)
 
 
 class HostLibrary(Machine):
-    """The kernels of several cases on this machine.
+    """The kernels of several cases on this machine, in a process of their own.
 
-    Cores call one after another, or as threads where the code of the kernel meets at barriers.
-    flags: of the compiler, beside warnings as errors. compiler: by default the one that
-    applications are built with.
+    A kernel that crashes or does not end fails its case. Cores call one after another, or as
+    threads where the code of the kernel meets at barriers. flags: of the compiler, beside warnings
+    as errors. compiler: by default the one that applications are built with.
     """
 
     def __init__(
@@ -387,32 +288,96 @@ class HostLibrary(Machine):
         compiler: tuple[str, ...] | None = None,
     ) -> None:
         super().__init__(cases)
-        with tempfile.TemporaryDirectory() as directory:
-            folder = Path(directory)
-            sources = [*write_sources(cases, folder), str(_HERE / "cores.c")]
-            (folder / "dory_hal_impl.h").write_text("/* nothing is inline */\n")
-            library = folder / "kernels.so"
-            command = [*(compiler or find_compiler().command), *source_flags(folder)]
-            command += ["-O1", "-fPIC", "-shared", "-pthread", f"-I{_RUNTIME}", *flags]
-            command += [*sources, "-o", str(library)]
-            done = subprocess.run(command, capture_output=True, text=True)
-            assert done.returncode == 0, done.stderr[:4000]
-            self._library = ctypes.CDLL(str(library))
-        self._at_once = [any("dory_barrier(" in text for text in _texts(c)) for c in self.cases]
+        self._process: subprocess.Popen[bytes] | None = None
+        self._at_once = [any("dory_barrier(" in text for text in texts_of(c)) for c in self.cases]
+        self._directory = tempfile.TemporaryDirectory()
+        folder = Path(self._directory.name)
+        sources = [*write_sources(cases, folder), str(folder / "table.c")]
+        (folder / "table.c").write_text(_table(len(self.cases)))
+        (folder / "dory_hal_impl.h").write_text("/* nothing is inline */\n")
+        self._program = folder / "kernels.out"
+        command = [*(compiler or find_compiler().command), *source_flags(folder)]
+        command += [f"-D{name}={value}" for name, value in _SIZES.items()]
+        command += ["-O1", "-pthread", f"-I{_RUNTIME}", f"-I{_HERE}", *flags]
+        command += [*sources, *(str(_HERE / name) for name in ("cores.c", "host.c"))]
+        command += ["-o", str(self._program)]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr[:4000]
 
     def call(self, number: int, buffers: Buffers, numbers: Mapping[str, int]) -> None:
-        """Call the kernel with every core of the case."""
-        pointers = (ctypes.c_void_p * len(POINTERS))(
-            *(buffers[n].ctypes.data if n in buffers else None for n in POINTERS)
-        )
-        values = (ctypes.c_int32 * len(NUMBERS))(*(numbers[n] for n in NUMBERS))
-        function = getattr(self._library, f"call_{number}")
-        cores, at_once = self.cases[number].cores, int(self._at_once[number])
-        status = self._library.dory_testing_run(function, pointers, values, cores, at_once)
-        assert status == 0, f"{cores} cores cannot be started"
+        """Call the kernel with every core of the case.
+
+        Raises AssertionError, with the kernel's name, when its process ends.
+        """
+        case = self.cases[number]
+        given = [buffers.get(name) for name in POINTERS]
+        request = struct.pack("=3I", number, case.cores, self._at_once[number])
+        request += struct.pack(f"={len(NUMBERS)}i", *(numbers[n] for n in NUMBERS))
+        sizes = (-1 if buffer is None else buffer.nbytes for buffer in given)
+        request += struct.pack(f"={len(POINTERS)}q", *sizes)
+        present = [buffer for buffer in given if buffer is not None]
+        process = self._running()
+        assert process.stdin is not None and process.stdout is not None
+        try:
+            process.stdin.write(b"".join([request, *(buffer.tobytes() for buffer in present)]))
+            process.stdin.flush()
+        except BrokenPipeError:
+            self._ended(case)
+        wanted = sum(buffer.nbytes for buffer in present)
+        answer = process.stdout.read(wanted)
+        if len(answer) < wanted:
+            self._ended(case)
+        at = 0
+        for buffer in present:
+            part = np.frombuffer(answer, buffer.dtype, buffer.size, at)
+            buffer[...] = part.reshape(buffer.shape)
+            at += buffer.nbytes
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        if self._process is None:
+            pipe, log = subprocess.PIPE, Path(self._directory.name) / "log.txt"
+            command = [str(self._program), str(_SECONDS)]
+            environment = {**_NO_LEAKS, **os.environ}
+            with log.open("wb") as errors:
+                self._process = subprocess.Popen(
+                    command, stdin=pipe, stdout=pipe, stderr=errors, env=environment
+                )
+        return self._process
+
+    def _ended(self, case: KernelCase) -> NoReturn:
+        """Say how the process of a kernel has ended."""
+        assert self._process is not None
+        status = self._process.wait()
+        self._close()
+        log = (Path(self._directory.name) / "log.txt").read_text(errors="replace")
+        how = f"ended with status {status}"
+        if status == -signal.SIGALRM:
+            how = f"did not end within {_SECONDS} s"
+        elif status < 0:
+            how = f"crashed: {signal.Signals(-status).name}"
+        raise AssertionError(f"{case.kernel.name} {how}: {case.label}\n{log[-3000:]}".rstrip())
+
+    def _close(self) -> None:
+        if self._process is not None:
+            for pipe in (self._process.stdin, self._process.stdout):
+                with suppress(BrokenPipeError):
+                    if pipe is not None:
+                        pipe.close()
+            self._process.wait()
+            self._process = None
+
+    def __del__(self) -> None:
+        if getattr(self, "_process", None) is not None:
+            self._close()
 
 
-def _texts(case: KernelCase) -> list[str]:
-    """Return the call and the code of a kernel."""
-    contents = (file.content for file in case.kernel.sources(case.layer))
-    return [str(case.kernel.call(case.layer)), *(c for c in contents if isinstance(c, str))]
+_SIZES = {"DORY_TESTING_NUMBERS": len(NUMBERS), "DORY_TESTING_POINTERS": len(POINTERS)}
+_NO_LEAKS = {"ASAN_OPTIONS": "detect_leaks=0"}
+
+
+def _table(cases: int) -> str:
+    """Return the C of the table of the cases' functions."""
+    names = [f"call_{number}" for number in range(cases)]
+    heads = "".join(f"dory_testing_call_t {name};\n" for name in names)
+    table = f"dory_testing_call_t *const dory_testing_calls[] = {{{', '.join(names)}}};\n"
+    return f'#include "dory_testing.h"\n\n{heads}\n{table}'

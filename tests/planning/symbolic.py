@@ -446,7 +446,10 @@ class Called:
         rows, tensor_rows = self._taps(0, tensor.height, "x_h", "pad_top", "pad_bottom")
         columns, tensor_columns = self._taps(1, tensor.width, "x_w", "pad_left", "pad_right")
         if not plan.layout.is_hwc:
-            there = plan.layout.offsets(replace(tensor, channels=size, height=self.sizes["x_h"]))
+            tile = replace(tensor, channels=size, height=self.sizes["x_h"])
+            there = plan.layout.offsets(tile)
+            if plan.layout.strides(tile)[1] != self.sizes[f"{name}_pitch"]:
+                raise Wrong(f"{self.where}: {name}_pitch is {self.sizes[f'{name}_pitch']}")
             wanted = first + HWC.offsets(tensor)[start : start + size]
             wanted = wanted[:, tensor_rows][:, :, tensor_columns]
             self.machine._expect(memory, at + there[:, rows][:, :, columns], wanted, self.where)
@@ -459,11 +462,11 @@ class Called:
             pixel = element
         else:
             inner, pixel = bytes_, len(bytes_)
-        pixels = rows[:, None] * self.sizes["x_w"] + columns
+        pixels = rows[:, None] * self.sizes[f"{name}_pitch"] + columns * pixel
         whole = tensor_rows[:, None] * tensor.width + tensor_columns
         wanted = whole[..., None] * pixel_bytes(tensor.channels, tensor.bits) + bytes_
         wanted = wanted + first + start * tensor.bits // 8
-        self.machine._expect(memory, at + pixels[..., None] * pixel + inner, wanted, self.where)
+        self.machine._expect(memory, at + pixels[..., None] + inner, wanted, self.where)
 
     def _taps(
         self, axis: int, total: int, tile: str, before: str, after: str
@@ -529,8 +532,13 @@ class Called:
         if not layout.is_hwc:
             tile = replace(tensor, channels=c, height=h)
             size = layout.size_bytes(tile)
+            row = layout.strides(tile)[1]
+        else:
+            row = w * pixel_bytes(c, tensor.bits)
         if at < 0 or at + size > len(content):
             raise Wrong(f"{self.where}: writes outside of {memory}")
+        if self.sizes["y_pitch"] != row:
+            raise Wrong(f"{self.where}: y_pitch is {self.sizes['y_pitch']}, not {row}")
         if layout.is_hwc:
             content[at : at + size] = ids.reshape(-1)
         else:

@@ -1,0 +1,108 @@
+"""What the kit ran of each kernel: how often, and with which shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from dory_core.ir import Layer, ops
+from dory_core.ir.geometry import window_of
+from dory_core.testing.kernels import KernelCase, Machine
+
+__all__ = ["Ran", "coverage_lines", "ran_in"]
+
+_MULTIPLES = (64, 32, 16, 8, 4, 2, 1)
+
+
+@dataclass(slots=True)
+class Ran:
+    """What one kernel was called with. Each set holds texts.
+
+    layers, calls: how many. sizes: of windows. multiples: the largest power of two up to 64 that
+    divides the channels (input, output) of a layer.
+    """
+
+    kernel: str
+    layers: int = 0
+    calls: int = 0
+    kinds: set[str] = field(default_factory=set)
+    types: set[str] = field(default_factory=set)
+    sizes: set[str] = field(default_factory=set)
+    strides: set[str] = field(default_factory=set)
+    pads: set[str] = field(default_factory=set)
+    multiples: set[str] = field(default_factory=set)
+
+    def add(self, layer: Layer, calls: int) -> None:
+        """Take what a layer has."""
+        self.layers += 1
+        self.calls += calls
+        op, x, y = layer.op, layer.inputs[0], layer.output
+        self.kinds.add(op.kind)
+        self.types.add(f"{x.type_name}>{y.type_name}")
+        self.multiples.add(f"{_multiple(x.channels)}>{_multiple(y.channels)}")
+        window = window_of(layer)
+        if window is not None:
+            self.sizes.add("x".join(map(str, window.kernel)))
+            self.strides.add("x".join(map(str, window.strides)))
+            self.pads.add(",".join(map(str, window.pads)))
+        elif isinstance(op, ops.Linear):
+            self.sizes.add("x".join(map(str, (x.height, x.width))))
+
+    def merge(self, other: Ran) -> None:
+        """Take what the same kernel was called with elsewhere."""
+        self.layers += other.layers
+        self.calls += other.calls
+        for name in ("kinds", "types", "sizes", "strides", "pads", "multiples"):
+            getattr(self, name).update(getattr(other, name))
+
+    def to_json(self) -> dict[str, object]:
+        """Return it as a document."""
+        document = {name: getattr(self, name) for name in self.__slots__}
+        return {n: sorted(v) if isinstance(v, set) else v for n, v in document.items()}
+
+    @classmethod
+    def from_json(cls, document: dict[str, object]) -> Ran:
+        """Return what :meth:`to_json` wrote."""
+        fields = {n: set(v) if isinstance(v, list) else v for n, v in document.items()}
+        return cls(**fields)  # type: ignore[arg-type]
+
+
+def _multiple(channels: int) -> int:
+    return next(m for m in _MULTIPLES if channels % m == 0)
+
+
+def ran_in(machine: Machine) -> dict[str, Ran]:
+    """Return what a machine has run, by the names of kernels."""
+    pairs = zip(machine.cases, machine.calls, strict=True)
+    return gathered((case, calls) for case, calls in pairs if calls)
+
+
+def gathered(runs: Iterable[tuple[KernelCase, int]]) -> dict[str, Ran]:
+    """Return cases with how often their kernels were called, by the names of kernels."""
+    found: dict[str, Ran] = {}
+    for case, calls in runs:
+        found.setdefault(case.kernel.name, Ran(case.kernel.name)).add(case.layer, calls)
+    return found
+
+
+def coverage_lines(runs: Sequence[Ran]) -> list[str]:
+    """Return the runs as text, two lines or more for each kernel."""
+    lines: list[str] = []
+    for ran in runs:
+        lines.append(f"{ran.kernel}: {ran.calls} calls on {ran.layers} layers")
+        for title, values in (
+            ("kinds", ran.kinds),
+            ("types", ran.types),
+            ("windows", ran.sizes),
+            ("strides", ran.strides),
+            ("pads", ran.pads),
+            ("channels in multiples of", ran.multiples),
+        ):
+            if values:
+                lines.append(f"  {title}: {' '.join(sorted(values, key=_natural))}")
+    return lines
+
+
+def _natural(text: str) -> tuple[object, ...]:
+    numbers = text.replace(">", " ").replace("x", " ").replace(",", " ").split()
+    return (0, *map(int, numbers)) if all(n.isdigit() for n in numbers) else (1, text)

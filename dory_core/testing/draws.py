@@ -1,0 +1,198 @@
+"""Cases for kernels that nobody wrote cases for: from what each kernel accepts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+
+import numpy as np
+
+from dory_core.errors import UsageError
+from dory_core.ir import Layer
+from dory_core.kernel import Kernel
+from dory_core.plugins import Plugins, load_plugins
+from dory_core.testing.cases import layer_cases, network_cases
+from dory_core.testing.kernels import KernelCase, make_case, takes
+from dory_core.testing.random_kinds import MAKERS
+from dory_core.testing.random_layers import LayerSpace, RandomLayers
+from dory_core.testing.recipes import OPTIONS, RECIPE_KINDS, Recipe, layer_of, starts
+
+__all__ = ["Candidates", "Draws", "kernels_of_target", "names_of"]
+
+#: The candidate kernels of a layer.
+Candidates = Callable[[Layer], Sequence[Kernel]]
+
+_CORE = "dory_core."
+_TRIES = 60  # of random layers of a kind without recipes
+_PROBES = 60  # of properties that are changed alone
+_FORCED = 3  # properties that a layer takes from what is left to see
+_BYTES = LayerSpace(inputs=((0, 255), (-128, 127)), outputs=((0, 255), (-128, 127)))
+
+
+def kernels_of_target(
+    target: str, settings: Iterable[tuple[str, str]] = (), plugins: Plugins | None = None
+) -> Candidates:
+    """Return the candidates of a target, but for the portable ones of the core."""
+    found = plugins or load_plugins()
+    ctx = found.context(target, dict(settings))
+
+    def candidates(layer: Layer) -> list[Kernel]:
+        kernels = found.kernels(ctx, layer)
+        return [k for k in kernels if not type(k).__module__.startswith(_CORE)]
+
+    return candidates
+
+
+@cache
+def _samples() -> tuple[Layer, ...]:
+    """Return the layers of the conformance matrix."""
+    cases = (*layer_cases(), *network_cases())
+    return tuple(layer for case in cases for layer in case.build().layers)
+
+
+def names_of(candidates: Candidates) -> tuple[str, ...]:
+    """Return the names of all kernels, in the order of preference."""
+    usual = (layer_of(Recipe(kind)) for kind in RECIPE_KINDS)
+    layers = (*(layer for layer in usual if layer is not None), *_samples())
+    return tuple(dict.fromkeys(k.name for layer in layers for k in candidates(layer)))
+
+
+@dataclass(slots=True)
+class Draws:
+    """Layers that a kernel accepts. name: of the kernel among the candidates.
+
+    recipes: the first of each kind that it accepts. fixed: layers of the conformance matrix, of
+    kinds without recipes, or where it accepts none of them.
+    """
+
+    candidates: Candidates
+    name: str
+    recipes: dict[str, Recipe] = field(init=False)
+    makers: tuple[str, ...] = field(init=False, default=())
+    fixed: tuple[Layer, ...] = field(init=False, default=())
+
+    _known: dict[Recipe, Layer | None] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.recipes = self._search(1) or self._search(2)
+        if not self.recipes:
+            self.makers = tuple(kind for kind in MAKERS if self._random(kind, 3) is not None)
+            self.fixed = tuple(layer for layer in _samples() if self.kernel_for(layer) is not None)
+        if not (self.recipes or self.makers or self.fixed):
+            self.recipes = self._search(3)
+
+    def kernel_for(self, layer: Layer) -> Kernel | None:
+        """Return the kernel for a layer; None where it does not take the layer."""
+        kernel = next((k for k in self.candidates(layer) if k.name == self.name), None)
+        return kernel if kernel is not None and takes(kernel, layer) else None
+
+    def cases(self, seed: int, count: int) -> list[KernelCase]:
+        """Return so many cases with tiles that the kernel's constraints allow.
+
+        Raises UsageError for a kernel that takes none of the layers that are drawn.
+        """
+        random = np.random.default_rng(seed)
+        layers = self._layers(seed, count, random)
+        return [make_case(self._sure(layer), layer, random) for layer in layers]
+
+    def _sure(self, layer: Layer) -> Kernel:
+        kernel = self.kernel_for(layer)
+        assert kernel is not None
+        return kernel
+
+    def _layers(self, seed: int, count: int, random: np.random.Generator) -> list[Layer]:
+        kinds = (*self.recipes, *self.makers)
+        if not kinds and not self.fixed:
+            raise UsageError(
+                f"kernel {self.name} never ran: it accepts no layer of the kit",
+                "draw layers of its own for it: set `cases` of your KernelConformance",
+            )
+        walks = {kind: _Walk(self, recipe, random) for kind, recipe in self.recipes.items()}
+        layers: list[Layer] = []
+        for number in range(count):
+            if not kinds or (self.fixed and number % 2):
+                layers.append(self.fixed[int(random.integers(len(self.fixed)))])
+                continue
+            kind = kinds[number % len(kinds)]
+            if kind in walks:
+                layers.append(walks[kind].step())
+                continue
+            layer = self._random(kind, 1000 * seed + number)
+            if layer is not None:
+                layers.append(layer)
+        return layers
+
+    def _random(self, kind: str, seed: int) -> Layer | None:
+        random = RandomLayers(_BYTES, seed)
+        layers = (random.layer(kind) for _ in range(_TRIES))
+        return next((layer for layer in layers if self.kernel_for(layer) is not None), None)
+
+    def accepted(self, recipe: Recipe) -> Layer | None:
+        """Return the layer of a recipe where the kernel takes it."""
+        if recipe not in self._known:
+            layer = layer_of(recipe)
+            taken = layer is not None and self.kernel_for(layer) is not None
+            self._known[recipe] = layer if taken else None
+        return self._known[recipe]
+
+    def _search(self, changes: int) -> dict[str, Recipe]:
+        found = {}
+        for kind in RECIPE_KINDS:
+            if not self._other_kind(kind):
+                tried = starts(kind, changes)
+                first = next((r for r in tried if self.accepted(r) is not None), None)
+                if first is not None:
+                    found[kind] = first
+        return found
+
+    def _other_kind(self, kind: str) -> bool:
+        """Return whether the kernel says that it computes other kinds of layers."""
+        layer = layer_of(Recipe(kind))
+        assert layer is not None
+        kernel = next((k for k in self.candidates(layer) if k.name == self.name), None)
+        rejection = None if kernel is None else kernel.accepts(layer)
+        return rejection is not None and bool(getattr(rejection, "other_kind", False))
+
+
+class _Walk:
+    """Goes from one layer that a kernel takes to the next, a property at a time."""
+
+    def __init__(self, draws: Draws, recipe: Recipe, random: np.random.Generator) -> None:
+        self.draws, self.recipe, self.random = draws, recipe, random
+        others = [
+            (name, option)
+            for name, options in OPTIONS.items()
+            for option in options
+            if option != getattr(recipe, name)
+        ]
+        some = (others[n] for n in random.permutation(len(others))[:_PROBES])
+        wanted = [(n, o) for n, o in some if draws.accepted(replace(recipe, **{n: o})) is not None]
+        # What the kernel takes beside its first layer comes first, each once.
+        self.wanted = wanted
+        self.rest = dict[str, list[object]]()
+        for name, option in wanted:
+            self.rest.setdefault(name, [getattr(recipe, name)]).append(option)
+
+    def step(self) -> Layer:
+        """Return the next layer."""
+        recipe = self._seeded(self.recipe)
+        changes: list[tuple[str, object]] = []
+        for name in self.random.permutation(sorted(self.rest)):
+            options = self.rest[str(name)]
+            if self.random.random() < 0.5:
+                changes.append((str(name), options[int(self.random.integers(len(options)))]))
+        forced, self.wanted = self.wanted[:_FORCED], self.wanted[_FORCED:]
+        for name, option in (*changes, *forced):
+            changed = replace(recipe, **{name: option})
+            if self.draws.accepted(changed) is not None:
+                recipe = changed
+        self.recipe = recipe
+        layer = self.draws.accepted(recipe)
+        assert layer is not None
+        return layer
+
+    def _seeded(self, recipe: Recipe) -> Recipe:
+        """Return the recipe with other values, where acceptance does not depend on them."""
+        other = replace(recipe, seed=int(self.random.integers(1 << 30)))
+        return recipe if self.draws.accepted(other) is None else other
