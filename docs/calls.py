@@ -1,0 +1,44 @@
+"""Write the table of names in the calls of kernels into docs/plugins.md.
+
+python docs/calls.py            writes it
+python docs/calls.py --check    says whether it is stale, status 1 when it is
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from dory_core.kernel import CALL_NAMES
+
+PAGE = Path(__file__).parent / "plugins.md"
+_BEGIN, _END = "<!-- names: docs/calls.py -->\n", "<!-- end of names -->\n"
+
+
+def table() -> str:
+    """Return the table."""
+    rows = (f"| `${name}` | {meaning} |\n" for name, meaning in CALL_NAMES.items())
+    return "| name | value |\n| --- | --- |\n" + "".join(rows)
+
+
+def page(text: str) -> str:
+    """Return the page with the table."""
+    before, _, rest = text.partition(_BEGIN)
+    _, _, after = rest.partition(_END)
+    return f"{before}{_BEGIN}{table()}{_END}{after}"
+
+
+def main(arguments: list[str]) -> int:
+    """Write or check the page."""
+    text = PAGE.read_text(encoding="utf-8")
+    new = page(text)
+    if "--check" in arguments:
+        if new != text:
+            print("docs/plugins.md is stale: python docs/calls.py", file=sys.stderr)
+        return int(new != text)
+    PAGE.write_text(new, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
