@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
+from itertools import islice
+from typing import Any
 
 import numpy as np
 
@@ -25,7 +28,7 @@ Candidates = Callable[[Layer], Sequence[Kernel]]
 
 _CORE = "dory_core."
 _TRIES = 60  # of random layers of a kind without recipes
-_PROBES = 60  # of properties that are changed alone
+_EVERY = 5  # of recipes with three changes, which are many
 _FORCED = 3  # properties that a layer takes from what is left to see
 _BYTES = LayerSpace(inputs=((0, 255), (-128, 127)), outputs=((0, 255), (-128, 127)))
 
@@ -140,7 +143,7 @@ class Draws:
         found = {}
         for kind in RECIPE_KINDS:
             if not self._other_kind(kind):
-                tried = starts(kind, changes)
+                tried = islice(starts(kind, changes), 0, None, _EVERY if changes > 2 else 1)
                 first = next((r for r in tried if self.accepted(r) is not None), None)
                 if first is not None:
                     found[kind] = first
@@ -166,18 +169,24 @@ class _Walk:
             for option in options
             if option != getattr(recipe, name)
         ]
-        some = (others[n] for n in random.permutation(len(others))[:_PROBES])
+        some = [others[n] for n in random.permutation(len(others))]
         wanted = [(n, o) for n, o in some if draws.accepted(replace(recipe, **{n: o})) is not None]
-        # What the kernel takes beside its first layer comes first, each once.
-        self.wanted = wanted
-        self.rest = dict[str, list[object]]()
+        # What the kernel takes beside its first layer comes first, each once, and of each property
+        # one before another one of the same.
+        seen = Counter[str]()
+        turns: list[tuple[int, tuple[str, Any]]] = []
+        for name, option in wanted:
+            seen[name] += 1
+            turns.append((seen[name], (name, option)))
+        self.wanted = [one for _, one in sorted(turns, key=lambda turn: turn[0])]
+        self.rest = dict[str, list[Any]]()
         for name, option in wanted:
             self.rest.setdefault(name, [getattr(recipe, name)]).append(option)
 
     def step(self) -> Layer:
         """Return the next layer."""
         recipe = self._seeded(self.recipe)
-        changes: list[tuple[str, object]] = []
+        changes: list[tuple[str, Any]] = []
         for name in self.random.permutation(sorted(self.rest)):
             options = self.rest[str(name)]
             if self.random.random() < 0.5:

@@ -34,6 +34,7 @@ __all__ = ["KernelConformance"]
 # Seeds and how many cases each of them draws: of every run, and of long sweeps.
 _QUICK = tuple((seed, 12) for seed in range(2))
 _SWEEP = tuple((seed, 25) for seed in range(2, 22))
+_MORE = 2  # times as many of a kernel as of a kind of layers
 
 
 @cache
@@ -69,7 +70,7 @@ class KernelConformance:
     def _drawn(cls, what: str, seed: int, count: int) -> list[KernelCase]:
         if hasattr(cls, "cases"):
             return cls.cases(what, seed, count)
-        return _draws(cls.candidates, what).cases(seed, count)
+        return _draws(cls.candidates, what).cases(seed, _MORE * count)
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         """Spread kinds and seeds over the tests; sweeps are marked where ``slow`` is declared."""

@@ -81,6 +81,7 @@ _Kind = TypeVar("_Kind", bound=Op)
 #: Flags that a :class:`HostLibrary` is compiled with for :func:`sanitizers.run_sanitized`.
 SANITIZE = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 _DRAWS = 50  # of tile sizes, until constraints allow them
+_UNITS = (1, 1, 1, 2, 4, 8, 16)  # that sizes are multiples of, as constraints like them
 _SECONDS = 120  # that a call may take under sanitizers on a loaded machine
 _HERE = Path(__file__).parent
 _RUNTIME = Path(dory_core.__file__).parent / "runtime" / "include"
@@ -168,18 +169,27 @@ def make_case(
     kernel's constraints allow; else also those that come about at borders alone.
     """
     case = whole_case(kernel, layer, random)
-    full = extent(layer)
-    together, step = int(np.lcm(output_granule(layer), granule)), input_granule(layer)
+    full, traits = extent(layer), kernel.traits(layer)
+    if traits.in_place:
+        return case
+    layouts = [layout for layout in (*traits.inputs, traits.output) if not layout.is_hwc]
+    multiples = (layout.channel_multiple for layout in layouts)
+    together, step = int(np.lcm.reduce([output_granule(layer), granule])), input_granule(layer)
+    together = int(np.lcm.reduce([together, *multiples]))
 
     def size(total: int, unit: int = 1) -> int:
         if random.random() < 0.4:
             return total
+        unit *= int(random.choice(_UNITS)) if constrained else 1
         return min(int(random.integers(1, -(-total // unit) + 1)) * unit, total)
 
     for _ in range(_DRAWS):
         c_in = -(-full.c_in // (step * int(random.integers(1, 4)))) * step
-        sizes = (size(full.c_out, together), size(full.h), size(full.w), min(c_in, full.c_in))
-        tile = make_tile(layer, *sizes[:3], sizes[3] if kernel.traits(layer).accumulates else None)
+        width = full.w if layouts else size(full.w)
+        sizes = (size(full.c_out, together), size(full.h), width, min(c_in, full.c_in))
+        splits = traits.accumulates and not layouts
+        sizes = sizes if splits else (*sizes[:3], full.c_in)
+        tile = make_tile(layer, *sizes[:3], sizes[3] if splits else None)
         if not constrained or all(c.condition for c in kernel.constraints(layer, tile)):
             return replace(case, tile=sizes)
     return case

@@ -84,7 +84,7 @@ OPTIONS: dict[str, tuple[Any, ...]] = {
     "dilations": ((1, 1), (2, 2), (1, 2), (3, 1)),
     "pads": ("none", "same", "before", "after", "top", "left", "most"),
     "pad_value": ("zero", "low", "high"),
-    "steps": ("channels", "scalar", "negative", "division", "two", "none"),
+    "steps": ("channels", "scalar", "shift", "negative", "division", "two", "none"),
     "rounding": ("floor", "away", "turn"),
     "operands": ("as they are", "scaled", "clipped"),
     "bits": (18, 28, 44, 58),
@@ -112,6 +112,7 @@ _CHANGES: tuple[dict[str, Any], ...] = (
     {"c_in": 1, "c_out": 1},
     {"c_in": 3, "c_out": 8},
     {"steps": "scalar"},
+    {"steps": "shift"},
     {"steps": "two"},
     {"steps": "division"},
     {"bits": 18},
@@ -225,8 +226,8 @@ def _pool(
     if recipe.kind == "maxpool":
         return typed(alone(ops.MaxPool, window=window), source, packed=recipe.packed)
     spread = _spread(source[3:]) * window.taps
-    steps = _steps(replace(recipe, steps="scalar"), random, 1, spread)
-    steps = () if recipe.steps == "none" else steps
+    form = recipe.steps if recipe.steps in ("none", "shift", "two") else "scalar"
+    steps = _steps(replace(recipe, steps=form), random, 1, spread)
     return typed(alone(ops.AvgPool, window=window, requants=steps), source, packed=recipe.packed)
 
 
@@ -237,7 +238,7 @@ def _sum(recipe: Recipe, random: np.random.Generator) -> Layer:
         clip = (-128, 127) if recipe.operands == "clipped" else (None, None)
         operands = [requant(int(m), int(a), 64, *clip) for m, a in random.integers(40, 90, (2, 2))]
     spread = _spread(recipe.x) + _spread(recipe.x2)
-    form = recipe.steps if recipe.steps in ("none", "two", "division") else "scalar"
+    form = "scalar" if recipe.steps in ("channels", "negative") else recipe.steps
     steps = _steps(replace(recipe, steps=form), random, 1, spread)
     layer = alone(ops.Add, operand_requants=(operands[0], operands[1]), requants=steps)
     return typed(layer, (*shape, *recipe.x), (*shape, *recipe.x2), packed=recipe.packed)
@@ -256,6 +257,8 @@ def _steps(
         return ()
     lo, hi = recipe.y or (None, None)
     target = 200 if recipe.y is None else max(recipe.y[1] - recipe.y[0], 1)
+    if recipe.steps == "shift":
+        return (requant(1, 0, 1 << max(int(2 * spread / target), 1).bit_length(), lo, hi),)
     shift = min(max(recipe.bits - target.bit_length() - 1, 1), 62)
     div = (1 << shift) - (recipe.steps == "division")
     scale = max(1, int(target * div / (2 * spread)))

@@ -13,6 +13,9 @@ from dory_core.testing.buffers import NUMBERS, POINTERS
 if TYPE_CHECKING:
     from dory_core.testing.kernels import KernelCase
 
+# Of pointers, as applications have them.
+_TYPES = {"psum": "int32_t"}
+
 __all__ = ["source_flags", "texts_of", "write_sources"]
 
 
@@ -29,7 +32,10 @@ def write_sources(cases: Sequence[KernelCase], folder: Path) -> list[str]:
     headers = sorted({h for case in cases for h in case.kernel.headers(case.layer)})
     text = "".join(f'#include "{name}"\n' for name in ("stdint.h", *headers))
     for number, case in enumerate(cases):
-        names = {name: f"pointers[{i}]" for i, name in enumerate(POINTERS)}
+        names = {
+            name: f"(({_TYPES.get(name, 'uint8_t')} *)pointers[{i}])"
+            for i, name in enumerate(POINTERS)
+        }
         names |= {name: f"numbers[{i}]" for i, name in enumerate(NUMBERS)}
         call = string.Template(str(case.kernel.call(case.layer))).substitute(names)
         head = f"void call_{number}(void *const *pointers, const int32_t *numbers)"

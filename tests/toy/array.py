@@ -207,6 +207,8 @@ class ArrayAdd(Array):
             return Rejection("it does not requantise operands")
         if layer.inputs[0].signed != layer.inputs[1].signed:
             return Rejection("one operand has a sign")
+        if any((step.mul, step.add) != ((1,), (0,)) for step in add.requants):
+            return Rejection("it shifts sums, without a factor")
         return Array._refusal(self, layer)
 
     def _inputs(self, layer: Layer) -> tuple[Layout, ...]:

@@ -1,0 +1,1 @@
+"""dory target: Kite, a RISC-V microcontroller that nobody makes."""

@@ -1,0 +1,6 @@
+def hal_files():
+    return ()
+
+
+def application_files(app):
+    return []
