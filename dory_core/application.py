@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from dory_core.ir.layout import HWC, Layout
 from dory_core.plan import TIMELINE_FILE
 from dory_core.plan.schema import check_plan, check_timeline
 from dory_core.plugins import Plugins
+from dory_core.records import dataclass
 from dory_core.reference import run as execute
 from dory_core.simulate.result import LayerOutput, RunResult
 from dory_core.simulate.runner import DMA_MODES, HOST_RUNNER, Runner, RunRequest

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from configparser import ConfigParser
 from configparser import Error as ConfigError
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from dory_core.documents import row
+from dory_core.records import dataclass
 
 GROUP = "dory"
 #: Entry points of this group name the plugin modules whose commands ``dory --help`` lists.

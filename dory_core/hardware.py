@@ -6,12 +6,13 @@ Level 1 is nearest to the cores. The core knows no chip: everything here comes f
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import Any
 
 from dory_core.errors import PluginError
+from dory_core.records import dataclass
 
 # Widths of elements in memory. Those below 8 are packed along the channels of a pixel.
 STORAGE_BITS = (2, 4, 8, 16, 32)

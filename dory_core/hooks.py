@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeVar, overload
+
+from dory_core.records import dataclass
 
 #: Version of the hooks and of ``dory_core.api``. A plugin names the one it needs as ``DORY_API``.
 API_VERSION = 1

@@ -7,7 +7,7 @@ one line.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from dory_core.ir import Graph, Tensor
 from dory_core.ir.packing import unpack
 from dory_core.ir.reals import quantise
 from dory_core.pictures import SUFFIXES, read_picture
+from dory_core.records import dataclass
 
 Values = npt.NDArray[np.int64]
 

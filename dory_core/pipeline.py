@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +32,7 @@ from dory_core.passes.sums import simplify_sums
 from dory_core.plan import DEFAULT_PREFIX, Plan
 from dory_core.planning.planner import make_plan
 from dory_core.plugins import Plugins
+from dory_core.records import dataclass
 from dory_core.tiling.network import Progress, TiledGraph, tile_graph, tiled_text
 
 #: Receives the result of every stage and of every pass by its name, in order.

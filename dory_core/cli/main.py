@@ -182,7 +182,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     signal.signal(signal.SIGTERM, _terminate)
     _open_streams()
     # One short job: rare collections, and none of the modules when Python ends, save 0.2 s.
-    gc.set_threshold(100_000, 50, 50)
+    gc.set_threshold(400_000, 50, 50)
     atexit.register(gc.freeze)
     # The matrices of a network are small: threads of numpy's BLAS wait longer than they compute.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

@@ -6,10 +6,11 @@ up to the next layer: its requantisations are part of it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from dory_core.ir.array import Array
 from dory_core.ir.requant import Requant
+from dory_core.records import dataclass
 
 #: Of (C, H, W).
 Triple = tuple[int, int, int]

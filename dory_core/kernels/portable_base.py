@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import UnionType
@@ -32,6 +31,7 @@ from dory_core.ir.geometry import (
 from dory_core.ir.packing import pack_rows
 from dory_core.kernel import Constraint, FunctionCall, Kernel, Rejection, Traits, WeightBlock
 from dory_core.kernels import constants
+from dory_core.records import dataclass
 
 SOURCES = Path(__file__).parent / "c"
 _COMMON = ("dory_portable.h", "dory_portable_elements.h", "dory_portable_float.h")

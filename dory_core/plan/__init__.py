@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import Any
 
@@ -27,6 +27,7 @@ from dory_core.plan.layers import (
 from dory_core.plan.operations import Program
 from dory_core.plan.places import Conversion, Place, StatePlan, initial_table_bytes
 from dory_core.plan.timeline import NetworkTimeline
+from dory_core.records import dataclass
 
 TIMELINE_FILE = "timeline.json"
 #: Of all public names in C, where the user gives no other.

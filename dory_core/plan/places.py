@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from dory_core.ir import Tensor
 from dory_core.ir.layout import HWC, Layout
+from dory_core.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

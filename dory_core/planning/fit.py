@@ -10,7 +10,7 @@ L3, whichever moves the fewest bytes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from itertools import accumulate
 from math import log2
@@ -21,6 +21,7 @@ from dory_core.hardware import Link
 from dory_core.planning.coarsen import coarsen
 from dory_core.planning.packing import MemoryPlan, plan_memory
 from dory_core.planning.sequence import Decision, PartSequence, Sequencer, differing
+from dory_core.records import dataclass
 from dory_core.tiling.outer import Split, group_spans
 from dory_core.tiling.tiled import TiledLayer
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 
 from dory_core.blocks import Block
@@ -12,6 +12,7 @@ from dory_core.errors import DoesNotFit
 from dory_core.hardware import TargetContext
 from dory_core.plan import Conversion, ExtTransfer, LayerStep, LevelUse, Place, StatePlan
 from dory_core.plan.timeline import NetworkTimeline
+from dory_core.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ A network that fits is the way in which every layer has one part and nothing is 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from dory_core.blocks import Block, Packing, align_up, level_alignment, packing
 from dory_core.budgets import Budgets, memory_budgets
@@ -30,6 +30,7 @@ from dory_core.planning.steps import conversions_before, make_steps, schedule_of
 from dory_core.planning.views import Views, plan_views
 from dory_core.program.network import lower_network
 from dory_core.program.timeline import network_timeline
+from dory_core.records import dataclass
 from dory_core.tiles.schedule import Schedule
 from dory_core.tiling.network import TiledGraph, split_is_whole
 from dory_core.tiling.outer import UNCUT, Cuts, Split

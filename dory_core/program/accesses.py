@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from dory_core.plan.operations import (
     Value,
     all_operations,
 )
+from dory_core.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ The order of what a tile does is ``dory_core.tiles.schedule.TILE_PHASES``.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
 
 from dory_core.copies import AS_IT_IS, Carriage
@@ -38,6 +38,7 @@ from dory_core.plan.operations import (
 )
 from dory_core.program.boxes import CHANNELS, operand_box, operand_bytes, operand_plan, shaped
 from dory_core.program.spans import Tiles, product, table
+from dory_core.records import dataclass
 from dory_core.tiles.schedule import TILE_PHASES, Phase
 
 #: Parts of a block of constants that a kernel's call can name.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from rich.box import SIMPLE
@@ -22,6 +21,7 @@ from dory_core.cli.tables.texts import (
 )
 from dory_core.cli.tables.units import bytes_text, count_text, share_text, tile_text
 from dory_core.quoting import visible_document
+from dory_core.records import dataclass
 
 _KERNEL_COLUMN_MINIMUM = 14
 
