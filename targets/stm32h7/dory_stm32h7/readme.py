@@ -9,7 +9,52 @@ from dory_stm32h7.part_files import cube_aliases
 from dory_stm32h7.parts import part_of
 
 if TYPE_CHECKING:
-    from dory_core.api import Application, TargetContext
+    from dory_core.api import Application, TargetContext, Tensor
+
+_EXAMPLE = """\
+## The least main
+
+```c
+#include "dory_stm32h7.h"
+#include "{prefix}_network.h"
+
+static {x} input[{name}_INPUT_BYTES / sizeof({x})];
+static {y} output[{name}_OUTPUT_BYTES / sizeof({y})];
+
+int main(void)
+{{
+  dory_stm32h7_init();
+  for (unsigned i = 0; i < sizeof input / sizeof *input; i++) {{
+    input[i] = 0; /* element i of the input, H x W x C */
+  }}
+  if (dory_stm32h7_run(input, output, 0, 0) != DORY_OK) {{
+    return -1;
+  }}
+  int best = 0; /* the class with the largest output */
+  for (int i = 1; i < (int)(sizeof output / sizeof *output); i++) {{
+    best = output[i] > output[best] ? i : best;
+  }}
+  return best;
+}}
+```
+
+"""
+
+_PROJECTS = """## In other builds
+
+- CMake: `add_subdirectory` of this folder, and
+  `target_link_libraries(firmware PRIVATE {prefix}_network)`. Variables `DORY_L1_SECTION`,
+  `DORY_L2_SECTION`, `DORY_WEIGHTS_SECTION` and so on name sections of a linker script of yours.
+  Without a cross compiler the library is the host simulation.
+- STM32CubeIDE: drag this folder into the project, exclude `hal/host/`, `board/` and `build/` from
+  the build and add the include paths `inc`, `hal/include`, `hal/stm32h7`, `kernels`; or make a
+  CMake project of it as above.
+- Zephyr: a module. Name this folder in `ZEPHYR_EXTRA_MODULES`, set `CONFIG_{name}_NETWORK=y`.
+- PlatformIO: name this folder in `lib_deps`. Unless the framework is Arduino or the linker script
+  has the sections of dory, give macros such as `DORY_L1_SECTION` names that begin with `.bss`.
+- Arduino IDE: `make arduino` writes `build/arduino/{prefix}_network`, for `libraries/`.
+
+"""
 
 _APPLICATION = """\
 ## On the chip
@@ -65,4 +110,11 @@ def readme(ctx: TargetContext, app: Application, cached: bool) -> str:
         own += "" if cached else _UNCACHED
     else:
         own = _APPLICATION.format(variant=part.name, program=toolchain.PROGRAM, core=part.core.name)
-    return f"{app.readme}\n{own}"
+    names = {"prefix": app.prefix, "name": app.prefix.upper()}
+    types = {"x": _c_type(app.inputs[0].tensor), "y": _c_type(app.outputs[0].tensor)}
+    example, projects = _EXAMPLE.format(**names, **types), _PROJECTS.format(**names)
+    return f"{app.readme}\n{example}{projects}{own}"
+
+
+def _c_type(tensor: Tensor) -> str:
+    return f"{'int' if tensor.signed else 'uint'}{tensor.bits}_t"

@@ -40,7 +40,7 @@ typedef struct {
   uint8_t active;
 } channel_t;
 
-static node_t nodes[MDMA_CHANNELS][NODES] __attribute__((section(".dory_mdma"), aligned(8)));
+static node_t nodes[MDMA_CHANNELS][NODES] __attribute__((section(DORY_MDMA_SECTION), aligned(8)));
 static channel_t channels[MDMA_CHANNELS];
 static uint32_t members[MDMA_CHANNELS]; /* of the ticket that a channel stands for, as bits */
 static uint32_t next_channel;

@@ -18,10 +18,10 @@
 
 /* One arena per memory, of what is used: the rest of the memory is the program's. The sections are
  * not loaded: nothing in them has a first value. */
-static uint64_t dory_l1_arena[L1_WORDS] ARENA(".dory_l1");
-static uint64_t dory_l2_arena[WORDS(DORY_L2_USED)] ARENA(".dory_l2");
+static uint64_t dory_l1_arena[L1_WORDS] ARENA(DORY_L1_SECTION);
+static uint64_t dory_l2_arena[WORDS(DORY_L2_USED)] ARENA(DORY_L2_SECTION);
 #ifdef DORY_L2_MORE
-static uint64_t dory_d2_arena[WORDS(DORY_L2_1_SIZE)] ARENA(".dory_l2_1");
+static uint64_t dory_d2_arena[WORDS(DORY_L2_1_SIZE)] ARENA(DORY_L2_1_SECTION);
 #endif
 
 #if DORY_ARENAS_CLEARED

@@ -57,6 +57,15 @@ static inline void dory_store4(void *bytes, uint32_t word) { dory_copy4(bytes, &
 
 #include <arm_acle.h>
 
+/* Bytes to extend: ACLE has them unsigned, clang signed. */
+#if defined(__clang__)
+typedef int8x4_t dory_bytes_t;
+typedef int16x2_t dory_halves_t;
+#else
+typedef uint8x4_t dory_bytes_t;
+typedef uint16x2_t dory_halves_t;
+#endif
+
 /* sums + a.low * b.low + a.high * b.high */
 #define dory_smlad(a, b, sum) __smlad((int16x2_t)(a), (int16x2_t)(b), (sum))
 /* sum + a.low * b.low; sum + a.high * b.high */
@@ -66,10 +75,10 @@ static inline void dory_store4(void *bytes, uint32_t word) { dory_copy4(bytes, &
 #define dory_smlabt(a, b, sum) __smlabt((int32_t)(a), (int32_t)(b), (sum))
 #define dory_smlatb(a, b, sum) __smlatb((int32_t)(a), (int32_t)(b), (sum))
 /* Bytes 0 and 2, zero-extended or sign-extended. */
-#define dory_uxtb16(word) ((uint32_t)__uxtb16((uint8x4_t)(word)))
+#define dory_uxtb16(word) ((uint32_t)__uxtb16((dory_bytes_t)(word)))
 #define dory_sxtb16(word) ((uint32_t)__sxtb16((int8x4_t)(word)))
 /* The same added to two 16-bit sums. */
-#define dory_uxtab16(sums, word) ((uint32_t)__uxtab16((uint16x2_t)(sums), (uint8x4_t)(word)))
+#define dory_uxtab16(sums, word) ((uint32_t)__uxtab16((dory_halves_t)(sums), (dory_bytes_t)(word)))
 #define dory_sxtab16(sums, word) ((uint32_t)__sxtab16((int16x2_t)(sums), (int8x4_t)(word)))
 /* Differences of bytes, not below 0; sums of bytes modulo 256. */
 #define dory_uqsub8(a, b) ((uint32_t)__uqsub8((uint8x4_t)(a), (uint8x4_t)(b)))

@@ -1,0 +1,43 @@
+"""Files with which other builds take an application: CMake, Zephyr, PlatformIO, Arduino."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+from dory_core.api import OutputFile
+from dory_stm32h7.part_files import WEIGHTS_SECTION
+
+if TYPE_CHECKING:
+    from dory_core.api import Application
+    from dory_stm32h7.parts import Part
+
+_FILES = (
+    "CMakeLists.txt",
+    "zephyr/module.yml",
+    "zephyr/Kconfig",
+    "zephyr/CMakeLists.txt",
+    "library.properties",
+    "library.json",
+)
+
+
+def project_files(part: Part, app: Application) -> tuple[OutputFile, ...]:
+    """Return the files, with names and facts of the network and the part."""
+    values = {
+        "TITLE": app.title,
+        "PART": part.name,
+        "PREFIX": app.prefix,
+        "NAME": app.prefix.upper(),
+        "WEIGHTS_SECTION": WEIGHTS_SECTION if part.external else "",
+        "ZEPHYR_L1": part.tcm.region if part.tcm else ".noinit.dory_l1",
+        "CACHED": str(int(part.cache is not None)),
+    }
+    return tuple(OutputFile(name, _filled(name, values)) for name in _FILES)
+
+
+def _filled(name: str, values: dict[str, str]) -> str:
+    text = (files("dory_stm32h7") / "project" / name).read_text(encoding="utf-8")
+    for key, value in values.items():
+        text = text.replace(f"@{key}@", value)
+    return text

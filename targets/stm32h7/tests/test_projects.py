@@ -1,0 +1,357 @@
+"""Applications in other projects: CMake, Zephyr, PlatformIO, Arduino, C++, a main of the user."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from dory_stm32h7.emulator.elf import read_elf
+from dory_stm32h7.emulator.machine import Machine
+from dory_stm32h7.parts import Part, part_of
+from dory_stm32h7.toolchain import find_toolchain, zig_flags
+from image import require_emulator
+
+from dory_core.api import load_plugins, ops, read_plan, simulate
+from dory_core.testing import Plugins
+from dory_core.testing.apps import build_app
+from dory_core.testing.graphs import GraphBuilder
+
+ZIG = (sys.executable, "-m", "ziglang")
+STRICT = (
+    *("-Wall", "-Wextra", "-Wpedantic", "-Werror", "-Wconversion", "-Wundef"),
+    *("-Wshadow", "-Wcast-qual", "-Wvla", "-Wstrict-prototypes", "-Wmissing-prototypes"),
+)
+PREFIX = "eye"
+FOLDERS = ("src", "weights", "kernels", "hal/stm32h7")  # with sources
+
+
+@dataclass(frozen=True)
+class Library:
+    """An application of form library with a prefix of its own."""
+
+    directory: Path
+    part: Part
+
+
+def classifier() -> GraphBuilder:
+    builder = GraphBuilder((4, 9, 9), name="tiny", seed=2)
+    builder.conv(8, ops.Window(kernel=(3, 3), pads=(1, 1, 1, 1)))
+    builder.avg_pool(ops.Window(kernel=(9, 9)))
+    builder.linear(6)
+    return builder
+
+
+@pytest.fixture(scope="module")
+def plugins() -> Plugins:
+    require_emulator()
+    pytest.importorskip("ziglang")
+    return load_plugins()
+
+
+def build(directory: Path, plugins: Plugins, part: str, prefix: str = PREFIX, **more: str) -> None:
+    build_app(
+        classifier().graph(),
+        "stm32h7",
+        directory,
+        plugins=plugins,
+        settings={"part": part, **more},
+        prefix=prefix,
+    )
+
+
+@pytest.fixture(scope="module", params=["stm32h743", "cortex-m4"])
+def library(
+    request: pytest.FixtureRequest, plugins: Plugins, tmp_path_factory: pytest.TempPathFactory
+) -> Library:
+    directory = tmp_path_factory.mktemp("library") / "app"
+    build(directory, plugins, request.param, form="library")
+    return Library(directory, part_of({"part": request.param}))
+
+
+def call(*command: object, cwd: Path) -> str:
+    done = subprocess.run([*map(str, command)], capture_output=True, text=True, cwd=cwd)
+    assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
+    return done.stdout + done.stderr
+
+
+def test_all_files_are_clean_under_strict_warnings(library: Library, tmp_path: Path) -> None:
+    app = library.directory
+    includes = [f"-I{app / name}" for name in ("inc", "hal/include", "hal/stm32h7", "kernels")]
+    sources = [path for name in FOLDERS for path in app.glob(f"{name}/*.c")]
+    assert len(sources) > 8
+    (tmp_path / "string.h").write_text(
+        "#include <stddef.h>\nvoid *memcpy(void *restrict, const void *restrict, size_t);\n"
+        "void *memmove(void *, const void *, size_t);\nvoid *memset(void *, int, size_t);\n"
+    )
+    core = (*zig_flags(library.part.core), "-std=c99", "-ffreestanding", "-Os", f"-I{tmp_path}")
+    for source in sources:
+        made = ("-c", source, "-o", tmp_path / f"{source.stem}.o")
+        call(*ZIG, "cc", *core, *STRICT, *includes, *made, cwd=tmp_path)
+
+
+def cmake(project: Path, build: Path, *arguments: str, only_configure: bool = False) -> None:
+    """Configure and build with the tools of the wheels cmake and ninja, where they are there."""
+    if shutil.which("cmake") is None or shutil.which("ninja") is None:
+        pytest.skip("needs cmake and ninja: pip install cmake ninja")
+    call("cmake", "-G", "Ninja", "-S", project, "-B", build, *arguments, cwd=project)
+    if not only_configure:
+        call("cmake", "--build", build, cwd=project)
+
+
+def toolchain_file(folder: Path, part: Part) -> Path:
+    """Return a toolchain of CMake for a part, with the compiler of the ziglang wheel."""
+    for name in ("cc", "ar", "ranlib"):
+        script = folder / f"zig-{name}"
+        script.write_text(f'#!/bin/sh\nexec {sys.executable} -m ziglang {name} "$@"\n')
+        script.chmod(0o755)
+    text = "\n".join(
+        (
+            "set(CMAKE_SYSTEM_NAME Generic)",
+            "set(CMAKE_SYSTEM_PROCESSOR arm)",
+            f"set(CMAKE_C_COMPILER {folder}/zig-cc)",
+            f"set(CMAKE_AR {folder}/zig-ar CACHE FILEPATH archiver)",
+            f"set(CMAKE_RANLIB {folder}/zig-ranlib CACHE FILEPATH ranlib)",
+            f'set(CMAKE_C_FLAGS_INIT "{" ".join(zig_flags(part.core))} -ffreestanding")',
+            "set(CMAKE_TRY_COMPILE_TARGET_TYPE STATIC_LIBRARY)",
+        )
+    )
+    path = folder / "zig.cmake"
+    path.write_text(text)
+    return path
+
+
+USER = """\
+cmake_minimum_required(VERSION 3.16)
+project(firmware LANGUAGES C)
+add_subdirectory({app} network)
+add_executable(firmware main.c {more})
+target_include_directories(firmware PRIVATE {include})
+target_link_libraries(firmware PRIVATE eye_network)
+{options}
+"""
+
+
+def test_cmake_builds_a_program_of_the_user_for_this_machine(
+    library: Library, tmp_path: Path
+) -> None:
+    """The simulation computes the network, called as any program calls it."""
+    (tmp_path / "CMakeLists.txt").write_text(
+        USER.format(app=library.directory, more="", include=".", options="")
+    )
+    (tmp_path / "main.c").write_text(
+        '#include <stdio.h>\n#include "eye_network.h"\n'
+        'int main(void)\n{\n  printf("%u\\n", (unsigned)EYE_OUTPUT_BYTES);\n'
+        "  return eye_network_run(0) == DORY_EINVAL ? 0 : 1;\n}\n"
+    )
+    cmake(tmp_path, tmp_path / "build")
+    assert call(tmp_path / "build/firmware", cwd=tmp_path).strip().isdigit()
+
+
+def test_cmake_builds_a_firmware_of_the_user_that_runs(plugins: Plugins, tmp_path: Path) -> None:
+    """With the README's main, start-up and linker script of the board, and constants in a section
+    of their own."""
+    app, user = tmp_path / "app", tmp_path / "user"
+    build(app, plugins, "stm32h743")
+    user.mkdir()
+    part = part_of({})
+    board = app / "board"
+    more = " ".join(str(board / name) for name in ("startup.c", "semihosting.c", "libc.c"))
+    sections = (board / "sections.ld").read_text()
+    sections = sections.replace("*(.rodata .rodata.*)", "*(.rodata .rodata.*) *(.mine)")
+    memories = (board / "stm32h743.ld").read_text()
+    (user / "chip.ld").write_text(memories.replace("INCLUDE board/sections.ld", sections))
+    script = f"-Wl,-T,{user / 'chip.ld'} -Wl,--gc-sections"
+    (user / "CMakeLists.txt").write_text(
+        USER.format(
+            app=app,
+            more=more + " fault.c",
+            include=f"{board} {board / 'libc'}",
+            options=f'target_link_options(firmware PRIVATE "SHELL:{script}")\n'
+            f"target_include_directories(eye_network PRIVATE {board / 'libc'})\n"
+            "target_compile_options(eye_network PRIVATE -O2)",
+        )
+    )
+    vectors = [np.fromfile(app / f"vectors/{name}.bin", np.uint8) for name in ("input", "output")]
+    values = ", ".join(map(str, vectors[0]))
+    main = example(app).replace(
+        "int main", f"static const uint8_t vector[] = {{{values}}};\n\nint main"
+    )
+    assert main.count("input[i] = 0;") == 1
+    (user / "main.c").write_text(main.replace("input[i] = 0;", "input[i] = vector[i];"))
+    (user / "fault.c").write_text(
+        '#include "dory_stm32h7.h"\n#include "board.h"\n'
+        "void dory_stm32h7_fault(uint32_t channel, uint32_t status)\n"
+        "{ (void)channel; (void)status; board_exit(70); }\n"
+    )
+    cmake(
+        user,
+        user / "build",
+        f"-DCMAKE_TOOLCHAIN_FILE={toolchain_file(tmp_path, part)}",
+        "-DDORY_WEIGHTS_SECTION=.mine",
+    )
+    chip = Machine(read_elf(user / "build/firmware"))
+    chip.run(60)
+    assert chip.exit_code == int(np.argmax(vectors[1].view(output_type(app))))
+    assert chip.mdma.transfers > 0
+
+
+def output_type(app: Path) -> str:
+    """Return the numpy type of the network's output."""
+    match = re.search(r"static (u?int\d+)_t output", example(app))
+    assert match is not None
+    return match[1]
+
+
+def example(app: Path) -> str:
+    """Return the main of an application's README."""
+    match = re.search(r"```c\n(.*?)```", (app / "README.md").read_text(), re.DOTALL)
+    assert match is not None
+    assert len(match[1].strip().splitlines()) <= 25
+    return match[1]
+
+
+def test_the_example_of_the_readme_is_short_and_clean(library: Library, tmp_path: Path) -> None:
+    """Compiled for the part, as C and as the body of a C++ program."""
+    (tmp_path / "main.c").write_text(example(library.directory))
+    (tmp_path / "main.cpp").write_text(example(library.directory))
+    includes = [f"-I{library.directory / name}" for name in ("inc", "hal/include", "hal/stm32h7")]
+    core = zig_flags(library.part.core)
+    call(*ZIG, "cc", *core, "-std=c99", *STRICT, *includes, "-c", "main.c", cwd=tmp_path)
+    strict = (flag for flag in STRICT if "prototypes" not in flag)
+    call(*ZIG, "c++", *core, "-std=c++11", *strict, *includes, "-c", "main.cpp", cwd=tmp_path)
+
+
+def test_an_image_with_link_time_optimisation_is_exact(plugins: Plugins, tmp_path: Path) -> None:
+    """The arenas, the lists of the MDMA and the assembly outlive it."""
+    directory = tmp_path / "app"
+    build(directory, plugins, "stm32h743", "dory")
+    toolchain = find_toolchain()
+    recipe = toolchain.recipe()
+    flags = tuple("-Os" if flag == "-O2" else flag for flag in recipe.flags)
+    small = replace(recipe, variant="lto", flags=(*flags, "-flto"))
+    chip = Machine(read_elf(simulate.build_program(directory, small, toolchain.compiler)))
+    chip.run(60)
+    assert chip.exit_code == 0 and "exact" in chip.output
+    assert chip.mdma.transfers > 0
+
+
+# Zephyr's functions that the module calls, with the same meaning in a plain project.
+ZEPHYR = """\
+cmake_minimum_required(VERSION 3.16)
+project(zephyr_application LANGUAGES C)
+macro(zephyr_library_named name)
+  set(library ${{name}})
+  add_library(${{name}} STATIC)
+  target_include_directories(${{name}} PRIVATE ${{includes}} {libc})
+endmacro()
+macro(zephyr_library_sources)
+  target_sources(${{library}} PRIVATE ${{ARGN}})
+endmacro()
+macro(zephyr_library_include_directories)
+  target_include_directories(${{library}} PRIVATE ${{ARGN}})
+endmacro()
+macro(zephyr_library_compile_definitions)
+  target_compile_definitions(${{library}} PRIVATE ${{ARGN}})
+endmacro()
+macro(zephyr_include_directories)
+  set(includes ${{ARGN}})
+endmacro()
+{configuration}
+add_subdirectory({app}/zephyr module)
+"""
+
+
+def test_zephyr_takes_the_module(plugins: Plugins, tmp_path: Path) -> None:
+    """Kconfig by its own parser; the module's CMake with stand-ins for the functions of Zephyr."""
+    import yaml
+
+    kconfiglib = pytest.importorskip("kconfiglib", reason="pip install kconfiglib")
+    app = tmp_path / "app"
+    build(app, plugins, "stm32h743", form="library")
+    module = yaml.safe_load((app / "zephyr/module.yml").read_text())
+    assert module == {
+        "name": "eye_network",
+        "build": {"cmake": "zephyr", "kconfig": "zephyr/Kconfig"},
+    }
+    assert (app / module["build"]["kconfig"]).is_file()
+    assert (app / module["build"]["cmake"] / "CMakeLists.txt").is_file()
+    kconfig = kconfiglib.Kconfig(str(app / "zephyr/Kconfig"), warn_to_stderr=False)
+    assert not kconfig.warnings
+    kconfig.syms["EYE_NETWORK"].set_value(2)
+    settings = {name: symbol.str_value for name, symbol in kconfig.syms.items() if symbol.nodes}
+    assert settings["EYE_NETWORK_L1_SECTION"] == "DTCM"
+    configuration = "\n".join(f'set(CONFIG_{k} "{v}")' for k, v in settings.items())
+    user = tmp_path / "user"
+    user.mkdir()
+    board = Path(sys.modules["dory_stm32h7"].__file__ or "").parent / "board/libc"
+    text = ZEPHYR.format(configuration=configuration, app=app, libc=board)
+    (user / "CMakeLists.txt").write_text(text)
+    tools = f"-DCMAKE_TOOLCHAIN_FILE={toolchain_file(tmp_path, part_of({}))}"
+    cmake(user, user / "build", tools, only_configure=True)
+    commands = (user / "build/build.ninja").read_text()
+    for source in (path for name in FOLDERS for path in app.glob(f"{name}/*.c")):
+        assert f"{source.name}.o" in commands
+    assert 'DORY_L2_SECTION=\\".noinit.dory_l2\\"' in commands
+    assert "DORY_ARENAS_CACHED=1" in commands
+
+
+def test_arduino_takes_the_library(library: Library, tmp_path: Path) -> None:
+    """All files lie in one folder, found without any flag."""
+    if shutil.which("make") is None:
+        pytest.skip("needs make")
+    app = tmp_path / "app"
+    shutil.copytree(library.directory, app)
+    call("make", "arduino", cwd=app)
+    made = app / "build/arduino/eye_network"
+    properties = dict(
+        line.split("=", 1) for line in (made / "library.properties").read_text().splitlines()
+    )
+    required = ("version", "author", "maintainer", "sentence", "paragraph", "category", "url")
+    assert all(properties[key] for key in (*required, "architectures"))
+    assert properties["name"] == "eye_network" and re.fullmatch(
+        r"\d+\.\d+\.\d+", properties["version"]
+    )
+    headers = properties["includes"].split(",")
+    assert all((made / "src" / header).is_file() for header in headers)
+    sketch = "".join(f"#include <{header}>\n" for header in headers)
+    (tmp_path / "sketch.cpp").write_text(sketch + "void setup() { dory_stm32h7_init(); }\n")
+    sources = sorted((made / "src").glob("*.c"))
+    out = tmp_path / "out"
+    out.mkdir()
+    board = Path(sys.modules["dory_stm32h7"].__file__ or "").parent / "board/libc"
+    flags = (*zig_flags(library.part.core), "-Os", "-DARDUINO=10800", f"-I{made / 'src'}")
+    own = next(path for path in sources if path.name == "dory_stm32h7.c")
+    assert {path.name for path in sources} >= {"network.c", "eye_layer_00.c", "eye_weights_00.c"}
+    for path in (own, *(made / "src").glob("eye_*.c"), *(made / "src").glob("*_conv_*.c")):
+        call(*ZIG, "cc", *flags, "-std=gnu11", f"-I{board}", "-w", "-c", path, cwd=out)
+    call(*ZIG, "c++", *flags, "-std=gnu++14", "-c", tmp_path / "sketch.cpp", cwd=out)
+    assert b".bss.dory_l1" in (out / "dory_stm32h7.o").read_bytes()
+
+
+def test_platformio_finds_sources_and_headers(library: Library) -> None:
+    app = library.directory
+    manifest = json.loads((app / "library.json").read_text())
+    assert manifest["name"] == "eye_network"
+    build_ = manifest["build"]
+    patterns = [f[2:-1] for f in build_["srcFilter"] if f.startswith("+")]
+    chosen = {path for pattern in patterns for path in app.glob(pattern)}
+    assert chosen == {path for folder in FOLDERS for path in app.glob(f"{folder}/*.c")}
+    includes = [flag[2:] for flag in build_["flags"]]
+    for header in manifest["headers"]:
+        assert any((app / folder / header).is_file() for folder in includes)
+
+
+def test_versions_of_tools_do_not_change_the_files(library: Library) -> None:
+    """Nothing of this machine is in them."""
+    for name in ("CMakeLists.txt", "library.json", "library.properties", "zephyr/Kconfig"):
+        text = (library.directory / name).read_text()
+        assert "@" not in text and os.fspath(library.directory) not in text
+        assert read_plan(library.directory)["prefix"] in text
