@@ -185,10 +185,9 @@ static inline dory_gap8_u8x4_t dory_gap8_low4_u8(dory_gap8_u8x4_t a, dory_gap8_u
     return acc + dory_gap8_dot4z_##name(x, w);                                                \
   }                                                                                           \
   static inline type dory_gap8_max4_##name(type a, type b) {                                  \
-    for (int i = 0; i < 4; i++) {                                                             \
-      a.e[i] = a.e[i] > b.e[i] ? a.e[i] : b.e[i];                                             \
-    }                                                                                         \
-    return a;                                                                                 \
+    const type v = {{a.e[0] > b.e[0] ? a.e[0] : b.e[0], a.e[1] > b.e[1] ? a.e[1] : b.e[1],    \
+                     a.e[2] > b.e[2] ? a.e[2] : b.e[2], a.e[3] > b.e[3] ? a.e[3] : b.e[3]}};  \
+    return v;                                                                                 \
   }                                                                                           \
   static inline type dory_gap8_shuffle4_##name(type a, type b, dory_gap8_i8x4_t m) {          \
     type v;                                                                                   \
@@ -199,10 +198,7 @@ static inline dory_gap8_u8x4_t dory_gap8_low4_u8(dory_gap8_u8x4_t a, dory_gap8_u
     return v;                                                                                 \
   }                                                                                           \
   static inline type dory_gap8_from_word_##name(uint32_t w) {                                 \
-    type v;                                                                                   \
-    for (int i = 0; i < 4; i++) {                                                             \
-      v.e[i] = (element)(w >> (8 * i));                                                       \
-    }                                                                                         \
+    const type v = {{(element)w, (element)(w >> 8), (element)(w >> 16), (element)(w >> 24)}}; \
     return v;                                                                                 \
   }                                                                                           \
   static inline uint32_t dory_gap8_to_word_##name(type v) {                                   \

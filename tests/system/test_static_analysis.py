@@ -1,0 +1,113 @@
+"""Generated C and kernels of all targets have nothing to say to programs that analyse C."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from dory_core.compiler import CompileOptions, compile_network
+from dory_core.plugins import load_plugins
+from dory_core.simulate.build import INCLUDE_FOLDERS
+from dory_core.simulate.compiler import find_compiler
+from dory_core.testing.apps import build_app
+from tests.codegen.test_strict_warnings import STRICT, every_kind
+from tests.nets import net
+
+TARGETS = ("gap8", "stm32h7", "diana")
+FOLDERS = ("src", "kernels")
+# Pointers and products of sizes have 32 bits on the chips: nothing is widened there. Fields of
+# words are taken with shifts of signed values, as on every compiler of these targets.
+TIDY = (
+    "-*,bugprone-*,cert-*,-bugprone-easily-swappable-parameters,-bugprone-signed-bitwise,"
+    "-bugprone-implicit-widening-of-multiplication-result"
+)
+# It takes functions that one macro makes, and which have one place, for one function.
+NOT_CPPCHECK = ("--suppress=ctunullpointer",)
+
+every_target = pytest.mark.parametrize("target", TARGETS)
+networks = pytest.mark.parametrize(
+    "network", ["nemo_resnet8", "nemo_mv2_035_96", "quantlab_mixed_conv", "quantlab_mv1_025_96_4b"]
+)
+
+
+def application(network: str, target: str, folder: Path) -> Path:
+    """Compile a real network, or that of every kind where there is no name."""
+    if not network:
+        build_app(every_kind().graph(), target, folder)
+        return folder
+    found = net(network)
+    options = CompileOptions(
+        found.onnx, target, found.frontend, folder, input_signed=found.input_signed
+    )
+    compile_network(options, load_plugins())
+    return folder
+
+
+def files(app: Path) -> list[str]:
+    found = [p.relative_to(app).as_posix() for f in FOLDERS for p in (app / f).glob("*.c")]
+    assert len(found) > 5
+    return sorted(found)
+
+
+def said(app: Path, *command: str) -> str:
+    done = subprocess.run(command, cwd=app, capture_output=True, text=True)
+    return done.stdout + done.stderr
+
+
+def analysed(app: Path) -> str:
+    """Return what gcc's analyser and its warnings of conversions say."""
+    compiler = find_compiler()
+    if "Free Software Foundation" not in compiler.version:
+        pytest.skip("gcc is not here")
+    folders = [f"-I{folder}" for folder in INCLUDE_FOLDERS]
+    command = [*compiler.command, "-std=c99", "-O1", "-fanalyzer", *STRICT, *folders]
+    return "".join(said(app, *command, "-c", name, "-o", "/dev/null") for name in files(app))
+
+
+@every_target
+def test_the_analyser_of_gcc_finds_nothing(target: str, tmp_path: Path) -> None:
+    assert analysed(application("", target, tmp_path / "app")) == ""
+
+
+@pytest.mark.slow
+@networks
+@every_target
+def test_the_analyser_of_gcc_finds_nothing_in_networks(
+    network: str, target: str, tmp_path: Path
+) -> None:
+    assert analysed(application(network, target, tmp_path / "app")) == ""
+
+
+@pytest.mark.slow
+@networks
+@every_target
+def test_clang_tidy_finds_nothing(network: str, target: str, tmp_path: Path) -> None:
+    if shutil.which("clang-tidy") is None:
+        pytest.skip("clang-tidy is not installed")
+    app = application(network, target, tmp_path / "app")
+    folders = [f"-I{folder}" for folder in INCLUDE_FOLDERS]
+    own = subprocess.run(
+        [*find_compiler().command, "-print-file-name=include"], capture_output=True, text=True
+    ).stdout.strip()
+    options = ["--", "-std=c99", *folders, "-isystem", own]
+    text = "".join(
+        said(app, "clang-tidy", "--quiet", f"--checks={TIDY}", name, *options)
+        for name in files(app)
+    )
+    assert [line for line in text.splitlines() if " warning: " in line or " error: " in line] == []
+
+
+@pytest.mark.slow
+@networks
+@every_target
+def test_cppcheck_finds_nothing(network: str, target: str, tmp_path: Path) -> None:
+    if shutil.which("cppcheck") is None:
+        pytest.skip("cppcheck is not installed")
+    app = application(network, target, tmp_path / "app")
+    folders = [f"-I{folder}" for folder in INCLUDE_FOLDERS]
+    asked = ("--enable=warning,portability", "--std=c99", "--quiet", *NOT_CPPCHECK)
+    text = "".join(said(app, "cppcheck", *asked, *folders, name) for name in files(app))
+    assert text == ""
