@@ -2,10 +2,10 @@
 
 python benchmarks/bench_m7_cycles.py [--app DIR] [--mca] [--json FILE] NETWORK...
 
-Compiles each network (a folder of the collection or of nets_tflite) for stm32h7, runs its image on
-the emulated chip, and prints per layer: instructions, cycles of the model of the pipeline
-(dory_stm32h7.emulator.pipeline), those that the plan estimates for computing, and their ratio.
-Totals add the stalls of the plan's transfers. --mca: llvm-mca's model of the Cortex-M7 instead of
+Compiles each network (a folder of the collection, of nets_tflite or of nets_onnx) for stm32h7, runs
+its image on the emulated chip, and prints per layer: instructions, cycles of the model of the
+pipeline (dory_stm32h7.emulator.pipeline), those that the plan estimates for computing, and their
+ratio. Totals add the stalls of the plan's transfers. --mca: llvm-mca's model instead of
 ours. Needs llvm-objdump.
 """
 
@@ -26,6 +26,7 @@ from collection import folder_of
 from dory_stm32h7.emulator import pipeline
 
 from dory_core.api import read_plan, simulate
+from dory_core.cli.compile import frontend_name
 from dory_core.compiler import CompileOptions, compile_network
 from dory_core.plugins import Plugins, load_plugins
 from dory_core.testing import read_graph
@@ -34,10 +35,14 @@ Blocks = dict[tuple[int, int], int]
 
 
 def compile_app(name: str, directory: Path, plugins: Plugins) -> None:
-    """Compile a network of either collection into a directory."""
+    """Compile a network of any collection into a directory."""
     folder = folder_of("").parent / "nets_tflite" / name
+    onnx = folder_of("").parent / "nets_onnx" / name
     if folder.is_dir():
         options = CompileOptions(folder / "net.tflite", "stm32h7", "tflite", output=directory)
+    elif onnx.is_dir():
+        path = onnx / "net.onnx"
+        options = CompileOptions(path, "stm32h7", frontend_name(None, path, plugins), directory)
     else:
         folder = folder_of(name)
         meta = json.loads((folder / "meta.json").read_text())

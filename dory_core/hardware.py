@@ -261,6 +261,8 @@ class MemoryHierarchy:
     resident_l1: a tensor stays in L1 for layers that have it there as a whole, where there is room
     (``dory_core.planning.residence``).
     engine_peaks: (name, MACs per cycle that it cannot exceed) of the engines of kernels.
+    keeps_binary32: requantisations in binary32 reach the kernels as they are, which compute them in
+    a floating-point unit or look for integers themselves; others get integers where there are any.
     one_memory: L1 and L2 are shares of one memory: L1 is the scratch memory of kernels, which work
     in place, L2 what that leaves. It follows from a single level without links; who has levels
     below sets it, with the same memory as level 1 and level 2.
@@ -280,6 +282,7 @@ class MemoryHierarchy:
     resident_l1: bool = False
     engine_peaks: tuple[tuple[str, float], ...] = ()
     one_memory: bool = False
+    keeps_binary32: bool = False
 
     def __post_init__(self) -> None:
         if len(self.levels) == 1:

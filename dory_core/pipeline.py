@@ -127,7 +127,7 @@ def passes_of(setup: Setup) -> tuple[Pass, ...]:
     )
     scales = Pass("scales", "turns scales in binary32 into integers", integer_steps)
     passes = (
-        scales,
+        *(() if ctx.memory.keeps_binary32 else (scales,)),
         *(() if ctx.options.get(KEEP_CONSTANT_CHANNELS.name) else (channels,)),
         *setup.plugins.passes(ctx),
         Pass("sums", "rounds residual sums once instead of three times", simplify_sums),

@@ -21,7 +21,8 @@ from dory_stm32h7 import calibration as costs
 from dory_stm32h7 import parts
 
 NAME = "stm32h7"
-KERNELS = ("builtin", "portable")
+PORTABLE = "portable"
+KERNELS = ("builtin", PORTABLE)
 CMSIS_NN = "cmsis-nn"  # cmsis-nn=PATH, or CMSIS_NN_PATH
 
 # Stack and variables of the application lie in DTCM, above the arena.
@@ -138,6 +139,8 @@ def hierarchy(ctx: TargetContext) -> MemoryHierarchy:
         in_place=mode != DTCM,
         cache=part.cache if mode == D_CACHE else None,
         one_memory=part.tcm is None,
+        # The Cortex-M4 rounds to integers in another way: it gets integers.
+        keeps_binary32=part.core is not parts.M4 and ctx.options.get("kernels") != PORTABLE,
     )
 
 

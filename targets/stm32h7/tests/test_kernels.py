@@ -21,7 +21,7 @@ from stm32h7_layers import cases_of, turned_cases
 
 from dory_core.api import Array, Kernel, Layer, Requant, ops, requant, requantisation
 from dory_core.testing import KernelConformance, make_tile, reference
-from dory_core.testing.kernels import HostLibrary, alone, typed, whole_case
+from dory_core.testing.kernels import HostLibrary, alone, make_case, typed, whole_case
 from dory_core.testing.random_layers import KINDS
 
 
@@ -117,8 +117,46 @@ def test_steps_in_binary32_are_exact_on_this_machine_and_the_chip(name: str) -> 
     linear = alone(ops.Linear, weights=Array(weights), bias=bias, requants=(step,))
     layer = typed(linear, (16, 1, 1, -128, 127))
     assert LinearKernel().accepts(layer) is None
-    assert epilogue(layer).even or name == "one scale with other bounds"
+    assert epilogue(layer).even
     cases = [whole_case(LinearKernel(), layer, random) for _ in range(60)]
+    HostLibrary(cases).check()
+    CortexM7(cases, cortex_m7.require()).check()
+
+
+def _even_step(channels: int, reach: int) -> Requant:
+    """Return a step in binary32, every third scale a power of two: ties to even."""
+    scales = 100 / reach * (1 + np.arange(channels) / channels)
+    scales[::3] = 2.0 ** np.floor(np.log2(scales[::3]))
+    rounded = [float(np.float32(scale)) for scale in scales]
+    return requantisation.float_requant(rounded, -5, -128, 127)
+
+
+def test_steps_in_binary32_of_convolutions() -> None:
+    """In assembly and in C, pairs of channels and single ones, depthwise layers of both kinds."""
+    random = np.random.default_rng(9)
+    layers = [
+        (ConvKernel(), _conv(16, 7, (5, 3), POINT, steps=(_even_step(7, 16 << 14),), lo=-128)),
+        (ConvKernel(), _conv(4, 6, (4, 4), SAME, steps=(_even_step(6, 36 << 14),), lo=-128)),
+        (ConvKernel(), _conv(5, 5, (3, 3), POINT, steps=(_even_step(5, 5 << 14),), lo=-128)),
+    ]
+    for image in ((14, 14), (3, 3)):
+        steps = (_even_step(6, 9 << 14),)
+        layer = _conv(6, 6, image, SAME, groups=6, steps=steps, lo=-128)
+        layers.append((DepthwiseKernel(), layer))
+    cases = [whole_case(kernel, layer, random) for kernel, layer in layers for _ in range(8)]
+    assert any("_pairs" in case.kernel.symbol(case.layer) for case in cases)
+    assert any("_planar" in case.kernel.symbol(case.layer) for case in cases)
+    HostLibrary(cases).check()
+    CortexM7(cases, cortex_m7.require()).check()
+
+
+def test_sums_beyond_the_digits_of_binary32_are_rounded_first() -> None:
+    random = np.random.default_rng(10)
+    weights = Array(random.integers(60, 128, (4, 4000)))
+    linear = alone(ops.Linear, weights=weights, requants=(_even_step(4, 4000 << 14),))
+    layer = typed(linear, (4000, 1, 1, 0, 255))
+    assert layer.ranges.acc_hi > 1 << 25
+    cases = [whole_case(LinearKernel(), layer, random) for _ in range(20)]
     HostLibrary(cases).check()
     CortexM7(cases, cortex_m7.require()).check()
 
@@ -198,6 +236,24 @@ def _linear(
     weights = np.random.default_rng(inputs).integers(-128, 128, (outputs, inputs))
     layer = alone(ops.Linear, weights=Array(weights), requants=steps)
     return typed(layer, (inputs, 1, 1, lo, hi))
+
+
+def test_columns_of_few_channels_are_copied_in_runs_of_known_size() -> None:
+    """Within the image and at its borders; tiles; dilated rows; both sizes of inputs."""
+    random = np.random.default_rng(11)
+    windows = (
+        ops.Window(kernel=(3, 3), strides=(2, 2), pads=(0, 0, 1, 1)),
+        ops.Window(kernel=(5, 3), pads=(2, 1, 2, 1), dilations=(2, 1)),
+        ops.Window(kernel=(1, 4), pads=(0, 2, 0, 1)),
+    )
+    cases = []
+    for channels, lo in ((3, -128), (1, 0), (5, -1000)):
+        for window in windows:
+            layer = _conv(channels, 5, (12, 11), window, lo=lo)
+            assert f"_odd{channels}_" in ConvKernel().symbol(layer)
+            cases += [make_case(ConvKernel(), layer, random) for _ in range(2)]
+    HostLibrary(cases).check()
+    CortexM7(cases, cortex_m7.require()).check()
 
 
 SAME = ops.Window(kernel=(3, 3), pads=(1, 1, 1, 1))
@@ -439,6 +495,10 @@ GOALS: dict[str, tuple[Kernel, Layer, float, float, float]] = {
 }
 COMPILERS = {"ziglang": cortex_m7.ZIG, "gcc": cortex_m7.GCC}
 ESTIMATES: dict[str, tuple[Kernel, Layer]] = {
+    "binary32": (
+        ConvKernel(),
+        _conv(32, 32, (8, 8), POINT, steps=(_even_step(32, 32 << 14),), lo=-128),
+    ),
     **{name: (kernel, layer) for name, (kernel, layer, *_) in GOALS.items()},
     "first layer": (ConvKernel(), _conv(3, 16, (10, 10), SAME)),
     "odd channels": (ConvKernel(), _conv(15, 15, (7, 7), SAME)),

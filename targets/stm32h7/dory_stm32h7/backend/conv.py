@@ -30,6 +30,8 @@ from dory_stm32h7.backend.weighted import (
 
 # Vectors of four from which the assembly computes pairs of channels (DORY_LEAST_VECTORS).
 _LEAST_VECTORS = 3
+# Inputs of an output up to which their copies are straight code.
+_MOST_INNER = 96
 
 
 class ConvKernel(WeightedKernel, caches.MemoryAccesses):
@@ -84,6 +86,7 @@ class ConvKernel(WeightedKernel, caches.MemoryAccesses):
         if _in_assembly(layer) and length >= _LEAST_VECTORS:
             block = costs.BLOCK_VECTOR * (length // 4 * 4) + costs.BLOCK_REST * (length % 4)
             block += costs.BLOCK + costs.BLOCK_TURNED * turned
+            block += costs.BLOCK_EVEN * epilogue(layer).even
         else:
             block = costs.BLOCK_C_VECTOR * length + costs.BLOCK_C
             block += costs.BLOCK_C_TURNED * turned + 4 * extra
@@ -97,6 +100,10 @@ class ConvKernel(WeightedKernel, caches.MemoryAccesses):
             column += (costs.RUN_COPIED if _odd_runs(layer) else costs.RUN) * runs
         if _odd_runs(layer):
             column += costs.COPIED * 4 * length
+        if _known_channels(layer):
+            inner, total = _inner_outputs(layer)
+            known = costs.INNER_PIXEL + costs.INNER_VECTOR * length
+            column = (column * (total - inner) + known * inner) // total
         pair = 2 * column + group // 2 * block + group % 2 * 2 * single
         last = column + group * single
         pixels = tile.h * tile.w
@@ -114,6 +121,7 @@ class ConvKernel(WeightedKernel, caches.MemoryAccesses):
         """Filter, types and requantisation."""
         kernel_h, kernel_w = layer.window.kernel
         form = "_odd" if _odd_runs(layer) else ""
+        form += str(_known_channels(layer) or "")
         form += "_pairs" if _in_assembly(layer) else ""
         pads = f"_pads_{pad_value(layer)}".replace("-", "m") if pad_value(layer) else ""
         return f"{self.name}{form}_{kernel_h}x{kernel_w}{pads}_{self.types(layer)}"
@@ -141,6 +149,7 @@ class ConvKernel(WeightedKernel, caches.MemoryAccesses):
             ("DORY_PAD_VALUE", pad_value(layer)),
             ("DORY_PAIRS", int(_in_assembly(layer))),
             ("DORY_ODD_RUNS", int(_odd_runs(layer))),
+            ("DORY_CHANNELS", _known_channels(layer)),
             *self.macros(layer),
         )
         return self.instance(layer, macros)
@@ -167,3 +176,21 @@ def _odd_runs(layer: Layer) -> bool:
     """Return True when taps do not begin on vectors of four."""
     conv = layer.conv
     return conv.window.kernel != (1, 1) and conv.weights.shape[1] % 4 != 0
+
+
+def _known_channels(layer: Layer) -> int:
+    """Return the input channels where columns of few of them are copied in runs of known size."""
+    conv = layer.conv
+    few = conv.groups == 1 and conv.window.dilations[1] == 1 and _fan_in(layer) <= _MOST_INNER
+    return conv.weights.shape[1] if few and _odd_runs(layer) else 0
+
+
+def _inner_outputs(layer: Layer) -> tuple[int, int]:
+    """Return how many pixels of the output see no padding, and how many there are."""
+    window, x, y = layer.window, layer.inputs[0], layer.output
+    inner = 1
+    for axis, (size, outputs) in enumerate(((x.height, y.height), (x.width, y.width))):
+        reach = (window.kernel[axis] - 1) * window.dilations[axis]
+        firsts = (n * window.strides[axis] - window.pads[axis] for n in range(outputs))
+        inner *= sum(0 <= first < size - reach for first in firsts)
+    return inner, y.height * y.width

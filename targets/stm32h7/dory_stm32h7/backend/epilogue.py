@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.api import Layer, Rejection, Requant, ops, requantisation
+from dory_core.api import Layer, Rejection, Requant, requantisation
 
 Bounds = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
 
@@ -23,10 +23,12 @@ Bounds = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
 # for scales of one half and more.
 _SHIFTS = (32, 33, 34, 35, 36, 37, 38, 39, 40, 31, 30, 29, 28, 26, 22, 18, 14, 10, 6, 2, 0)
 _INT32 = (1 << 31) - 1
-# Accumulators of steps in binary32 are below this.
-_DIGITS = 1 << 24
+# Products of steps in binary32 are below this: a zero point is added as an integer.
+_ROOM_EVEN = 1 << 30
 # Those of channels that have their own. Products have 61 bits: behind any of these, 32 at most.
 _SHIFTS_UP = (*range(32, 41), 31, 30)
+# Those of the upper half of a product.
+_SHIFTS_UPPER = tuple(range(32, 41))
 # Results below this leave room for the largest shift.
 _ROOM = 1 << 19
 
@@ -37,8 +39,7 @@ class Line:
 
     offset, below: None, or of the same form: x is the accumulator with the offset, and below is
     added as well where x is negative. beyond: None, or how much more each channel is shifted.
-    even: None, or of the same form: y = clip(even(f32(x * mul / 2^(32 + even))) + add) with the
-    roundings of binary32.
+    even: y = clip(even(f32(f32(x) * mul)) + add) with the roundings of binary32, mul as its bits.
     """
 
     mul: npt.NDArray[np.int64]
@@ -48,7 +49,7 @@ class Line:
     offset: npt.NDArray[np.int64] | None = None
     below: npt.NDArray[np.int64] | None = None
     beyond: npt.NDArray[np.int64] | None = None
-    even: npt.NDArray[np.int64] | None = None
+    even: bool = False
 
     def initialiser(self) -> str:
         """Return the fields of a ``dory_stm32h7_line_t``, for one channel."""
@@ -85,12 +86,12 @@ class Epilogue:
     @property
     def even(self) -> bool:
         """Whether the step has the roundings of binary32."""
-        return bool(self.steps) and self.steps[0].even is not None
+        return bool(self.steps) and self.steps[0].even
 
     @property
     def in_assembly(self) -> bool:
         """Whether the assembly of the chip computes it: one step with immediate bounds."""
-        if self.even or len(self.steps) != 1 or self.shifted or self.steps[0].shift < 32:
+        if len(self.steps) != 1 or self.shifted or self.steps[0].shift < 32:
             return False
         if self.clip[0] not in ("UNSIGNED", "SIGNED"):
             return False
@@ -114,8 +115,8 @@ class Epilogue:
         """The records of the first step, int32, shape (C, words)."""
         if self.even:
             first = self.steps[0]
-            assert first.offset is not None and first.even is not None
-            columns = np.broadcast_arrays(first.mul, first.add, first.offset, first.even)
+            assert first.offset is not None
+            columns = np.broadcast_arrays(first.mul, first.add, first.offset)
             return np.stack(columns, axis=1).astype(np.int32)
         line = _above(self.steps[0])
         fields = (line.offset, line.below, line.beyond)
@@ -240,7 +241,7 @@ def find_epilogue(layer: Layer) -> Epilogue | Rejection:
     if not kind.requants:
         return Epilogue((), None if layer.bias is None else layer.bias.values.astype(np.int64))
     if kind.requants[0].float32 and len(kind.requants) == 1:
-        return _even(layer, kind.requants[0])
+        return _integer_line(layer) or _even(layer, kind.requants[0])
     if len(kind.requants) > 2:
         return Rejection(f"it has {len(kind.requants)} requantisations in sequence")
     steps, lo, hi = requantisation.steps_of_sums(layer)
@@ -257,27 +258,36 @@ def find_epilogue(layer: Layer) -> Epilogue | Rejection:
     return Rejection("no product of 32-bit numbers has exactly the values of its requantisation")
 
 
+def _integer_line(layer: Layer) -> Epilogue | None:
+    """Return one integer step with one addend and the upper half of a product, None without one.
+
+    It takes fewer cycles than a step in binary32, others take more.
+    """
+    steps, lo, hi = requantisation.steps_of_sums(layer)
+    if all(len(p) == 1 for s in steps for p in s.parameters):
+        lo, hi = lo.min(keepdims=True), hi.max(keepdims=True)
+    if max(abs(int(b.max())) for b in (lo, -lo, hi)) > _INT32:
+        return None
+    stairs = requantisation.staircase(steps, lo, hi)
+    if stairs is None or steps[-1].lo is None or steps[-1].hi is None:
+        return None
+    line = _line(stairs, (steps[-1].lo, steps[-1].hi), False, _SHIFTS_UPPER)
+    return None if line is None else Epilogue((line,))
+
+
 def _even(layer: Layer, step: Requant) -> Epilogue | Rejection:
-    """Return a step in binary32: factors of 32 bits behind at least 32 digits."""
+    """Return a step in binary32: scale as bits, zero point and offset of each channel."""
     ends = (layer.ranges.acc_lo - step.turn, layer.ranges.acc_hi - step.turn)
-    zero = step.add[0] // step.div
-    if max(map(abs, ends)) >= _DIGITS:
-        return Rejection("its accumulator exceeds the 24 digits of binary32")
-    if isinstance(layer.op, ops.Add | ops.Mul) or float(step.scales.max()) >= 1:
-        return Rejection("a step in binary32 follows sums of products, with a scale below 1")
-    if step.lo is None or step.hi is None or step.hi - zero > 256 or step.lo - zero < -256:
-        return Rejection("a step in binary32 ends in bytes")
-    fractions, exponents = np.frexp(step.scales.astype(np.float64))
-    digits = 24 - exponents.astype(np.int64)
-    up = np.maximum(32 - digits, 0)
-    mul = (fractions * _DIGITS).astype(np.int64) << up
-    shift = digits + up - 32
-    mul, shift = np.where(shift > 31, 0, mul), np.minimum(shift, 31)  # products below a quarter
-    mul = np.where(mul > _INT32, mul - (1 << 32), mul)
+    if max(map(abs, ends)) > _INT32:
+        return Rejection("its accumulator exceeds 32 bits beside its zero point")
+    if max(map(abs, ends)) * float(step.scales.max()) >= _ROOM_EVEN:
+        return Rejection("its products in binary32 reach 2^30")
+    assert step.lo is not None and step.hi is not None
+    mul = step.scales.astype(np.float32).view(np.int32).astype(np.int64)
     bias = np.zeros(1, np.int64) if layer.bias is None else layer.bias.values.astype(np.int64)
-    add = np.array([zero], dtype=np.int64)
+    add = np.array([step.add[0] // step.div], dtype=np.int64)
     clip = (step.lo, step.hi)
-    return Epilogue((Line(mul, add, 32, clip, offset=bias - step.turn, even=shift),))
+    return Epilogue((Line(mul, add, 32, clip, offset=bias - step.turn, even=True),))
 
 
 def _second(steps: Sequence[Requant], layer: Layer) -> Line | None:

@@ -102,7 +102,9 @@ class InstanceKernel(Kernel):
             f'/* {purpose} */\n#include "{symbol}.h"\n\n#define DORY_KERNEL {symbol}\n{defines}\n'
             f'#include "{PREFIX}_{self.template}_impl.h"\n'
         )
-        shipped = ("simd", "types", f"{self.template}_impl", *_INCLUDES[self.template])
+        parts = _INCLUDES[self.template]
+        parts += ("binary32_impl",) if "requant_impl" in parts else ()
+        shipped = ("simd", "types", f"{self.template}_impl", *parts)
         return (
             OutputFile(f"kernels/{symbol}.c", body),
             OutputFile(f"kernels/{symbol}.h", header),

@@ -1,7 +1,10 @@
 /* Arithmetic of binary32 with one rounding for each operation. Compilers may join a product and a sum
  * and skip a rounding: dory_real keeps a value from that. Roundings are the default ones, to nearest,
- * ties to even, as the core has them after reset. */
-#if defined(__ARM_FEATURE_DIRECTED_ROUNDING) && defined(__ARM_FP) && defined(__GNUC__)
+ * ties to even, as the core has them after reset. DORY_HAS_BINARY32: whether the core rounds itself. */
+#if defined(__GNUC__) && defined(__thumb2__) && \
+    (defined(__ARM_FPV5__) || (defined(__ARM_FP) && defined(__ARM_FEATURE_DIRECTED_ROUNDING)))
+
+#define DORY_HAS_BINARY32 1
 
 static inline float dory_real(float value)
 {
@@ -20,6 +23,8 @@ static inline int32_t dory_even(float value)
 }
 
 #else
+
+#define DORY_HAS_BINARY32 0
 
 static inline float dory_real(float value)
 {

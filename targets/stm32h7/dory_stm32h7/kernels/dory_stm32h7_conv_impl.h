@@ -5,7 +5,9 @@
  *   DORY_KERNEL_H, DORY_KERNEL_W  size of the filter
  *   DORY_PAD_VALUE                what stands around the image
  *   DORY_ODD_RUNS                 1: runs of input channels are no multiples of four (and there is
- *                                 more than one): columns are first laid out as elements */
+ *                                 more than one): columns are first laid out as elements
+ *   DORY_CHANNELS                 0; with DORY_ODD_RUNS the input channels of a layer of one group
+ *                                 whose taps are neighbours in a row, to copy runs of known size */
 #include "dory_stm32h7_simd.h"
 
 #include "dory_stm32h7_requant_impl.h"
@@ -90,6 +92,59 @@ static inline uint32_t *dory_append_pads(int32_t n, uint32_t *at)
 }
 #endif
 
+#if DORY_CHANNELS
+
+enum {
+  DORY_RUN = DORY_KERNEL_W * DORY_CHANNELS,
+  DORY_LENGTH = DORY_KERNEL_H * DORY_RUN,
+  DORY_WHOLE_VECTORS = DORY_LENGTH / 4
+};
+
+/* Copies n elements, n known to the compiler. */
+static inline void dory_copy_run(const DORY_X_T *x, int32_t n, DORY_X_T *to)
+{
+  DORY_UNROLLED
+  for (int32_t k = 0; k < n / (32 / DORY_X_BITS); k++) {
+    dory_store4(to + k * (32 / DORY_X_BITS), dory_load4(x + k * (32 / DORY_X_BITS)));
+  }
+  DORY_UNROLLED
+  for (int32_t k = n / (32 / DORY_X_BITS) * (32 / DORY_X_BITS); k < n; k++) {
+    to[k] = x[k];
+  }
+}
+
+/* Lays the column of an output whose taps all lie in the image; x: the first of them. cells: for its
+ * elements. */
+static inline void dory_inner_column(const dory_stm32h7_conv_t *a, const DORY_X_T *x, DORY_X_T *cells,
+                                     uint32_t *column)
+{
+  const int32_t row = a->dilation_h * a->x_w * DORY_CHANNELS;
+  DORY_UNROLLED
+  for (int32_t i = 0; i < DORY_KERNEL_H; i++) {
+    dory_copy_run(x + i * row, DORY_RUN, cells + i * DORY_RUN);
+  }
+  DORY_UNROLLED
+  for (int32_t k = 0; k < DORY_WHOLE_VECTORS; k++) {
+    const dory_vector_t four = dory_vector_at(cells + 4 * k);
+    column[k * DORY_COLUMN] = four.even;
+    column[k * DORY_COLUMN + 1] = four.odd;
+  }
+  if (DORY_LENGTH % 4 != 0) {
+    const dory_vector_t rest = dory_rest_at(cells + 4 * DORY_WHOLE_VECTORS, DORY_LENGTH % 4);
+    column[DORY_WHOLE_VECTORS * DORY_COLUMN] = rest.even;
+    column[DORY_WHOLE_VECTORS * DORY_COLUMN + 1] = rest.odd;
+  }
+}
+
+/* Whether all taps of an output lie in the image; top, left: the first one. */
+static inline int dory_is_inner(const dory_stm32h7_conv_t *a, int32_t top, int32_t left)
+{
+  return top >= 0 && left >= 0 && left + DORY_KERNEL_W <= a->x_w &&
+         top + (DORY_KERNEL_H - 1) * a->dilation_h < a->x_h;
+}
+
+#endif
+
 /* Appends the inputs of all taps of one output, those in the padding as well. x: the first
  * channel of the group in the first pixel. top, left: where the first tap lies. */
 static void dory_gather(const dory_stm32h7_conv_t *a, const DORY_X_T *x, int32_t top, int32_t left,
@@ -138,6 +193,12 @@ static inline void dory_column(const dory_stm32h7_conv_t *a, const DORY_X_T *x, 
 #elif DORY_ODD_RUNS
   const int32_t length = DORY_KERNEL_H * DORY_KERNEL_W * a->group_in;
   DORY_X_T *const cells = (DORY_X_T *)(void *)((uint32_t *)a->scratch + (length + 3) / 4 * 4);
+#if DORY_CHANNELS
+  if (dory_is_inner(a, top, left)) {
+    dory_inner_column(a, x + (top * a->x_w + left) * DORY_CHANNELS, cells, column);
+    return;
+  }
+#endif
   dory_gather(a, x, top, left, cells);
   dory_widen(cells, length, column);
 #else

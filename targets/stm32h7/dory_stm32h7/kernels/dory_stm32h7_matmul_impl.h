@@ -13,7 +13,8 @@
 /* Words of a column of two pixels for one vector of four elements. */
 enum { DORY_COLUMN = 4 };
 
-#if DORY_PAIRS && defined(__GNUC__) && defined(__thumb2__) && defined(__ARM_FEATURE_DSP)
+#if DORY_PAIRS && defined(__GNUC__) && defined(__thumb2__) && defined(__ARM_FEATURE_DSP) && \
+    (!DORY_BINARY32 || DORY_HAS_BINARY32)
 #define DORY_ASSEMBLY 1
 #include "dory_stm32h7_pairs_impl.h"
 /* Vectors from which the assembly is faster. */

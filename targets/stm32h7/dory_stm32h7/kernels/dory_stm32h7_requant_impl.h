@@ -61,55 +61,26 @@ static inline int32_t dory_requant(const dory_stm32h7_requant_t *q, dory_channel
 
 #if DORY_BINARY32
 
-#define DORY_RECORD 4 /* words */
+#include "dory_stm32h7_binary32_impl.h"
+
+#define DORY_RECORD 3 /* words */
 
 typedef struct {
-  uint32_t mul;
+  float mul;
   int32_t zero, offset;
-  uint32_t shift;
 } dory_channel_t;
 
 static inline dory_channel_t dory_channel(const dory_stm32h7_requant_t *q, int32_t c)
 {
   const int32_t *const record = q->channels + DORY_RECORD * c;
-  const dory_channel_t channel = {
-    (uint32_t)record[0], record[1], record[2], (uint32_t)record[3]};
+  dory_channel_t channel = {.zero = record[1], .offset = record[2]};
+  dory_copy4(&channel.mul, record);
   return channel;
 }
 
-/* Rounds product / 2^(32 + shift) = whole + a fraction near a half, as binary32 does: the product
- * has 24 digits, so that fractions nearer to the half than half of the last digit are ties. */
-static uint32_t dory_even_tie(uint64_t product, uint32_t whole, uint32_t shift)
-{
-  const uint64_t half = (uint64_t)1 << (shift + 31);
-  const uint64_t fraction = product & (2 * half - 1);
-  uint32_t bits = 0;
-
-  while (bits < 16 && whole >> bits) {
-    bits++;
-  }
-  const uint64_t reach = (uint64_t)1 << (shift + 7 + bits);
-  return whole + (whole & 1 ? fraction + reach >= half : fraction > half + reach);
-}
-
-/* The product of the accumulator, |acc + offset| < 2^24, with mul / 2^(32 + shift), rounded as in
- * binary32 and then to an integer, ties to even. Products of 2^9 and more are any number that is. */
 static inline int32_t dory_value(dory_channel_t channel, int32_t acc)
 {
-  const int32_t x = acc + channel.offset;
-  const int32_t sign = x >> 31;
-  const uint64_t product = (uint64_t)(uint32_t)((x ^ sign) - sign) * channel.mul;
-  const uint32_t high = (uint32_t)(product >> 32);
-  const uint32_t fraction =
-      high << 1 << (31 - channel.shift) | (uint32_t)product >> channel.shift;
-  uint32_t whole = high >> channel.shift;
-
-  if (fraction - 0x7fff0000u <= 0x20000u) {
-    whole = dory_even_tie(product, whole, channel.shift);
-  } else {
-    whole += fraction >> 31;
-  }
-  return ((int32_t)whole ^ sign) - sign + channel.zero;
+  return dory_even(dory_real((float)(acc + channel.offset) * channel.mul)) + channel.zero;
 }
 
 #else

@@ -28,7 +28,7 @@
 #define DORY_UNROLLED _Pragma("clang loop unroll(full)")
 #define DORY_ROLLED _Pragma("clang loop unroll(disable)")
 #elif defined(__GNUC__)
-#define DORY_UNROLLED _Pragma("GCC unroll 8")
+#define DORY_UNROLLED _Pragma("GCC unroll 32")
 #define DORY_ROLLED _Pragma("GCC unroll 1")
 #else
 #define DORY_UNROLLED

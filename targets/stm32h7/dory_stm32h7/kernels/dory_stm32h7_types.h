@@ -13,8 +13,8 @@ typedef struct {
 
 /* What happens to accumulators.
  * channels: per output channel mul, then the low and the high word of add, the offset and what
- * is added on one side of zero (DORY_TURNED), a further shift (DORY_SHIFTED); with DORY_BINARY32 mul,
- * the zero point, the offset and the shift; or one such record for all channels of a kernel without weights. bias: per output channel, where there is no step.
+ * is added on one side of zero (DORY_TURNED), a further shift (DORY_SHIFTED); with DORY_BINARY32 the
+ * scale as bits of binary32, the zero point and the offset; or one such record for all channels of a kernel without weights. bias: per output channel, where there is no step.
  * lo, hi: bounds of the first step, where its instance has no immediate ones. next: second step. */
 typedef struct {
   const int32_t *channels;
