@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.api import NotSupported, UsageError
+from dory_core.api import NotSupported, UsageError, quoting
 
 EXPORT_HINT = "export the integer network from the quantiser again, as a static ONNX file"
 
@@ -161,7 +161,8 @@ def _read(path: Path) -> tuple[Any, dict[str, int]]:
 
 
 def _invalid(path: Path, reason: str) -> NotSupported:
-    return NotSupported(f"{path}: not a valid ONNX model: {reason}", EXPORT_HINT)
+    text = f"{path}: not a valid ONNX model: {quoting.visible(reason)}"
+    return NotSupported(text, EXPORT_HINT)
 
 
 def _node(path: Path, position: int, proto: Any, stored: dict[str, Any]) -> Node:

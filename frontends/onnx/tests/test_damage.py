@@ -34,6 +34,13 @@ def node(model: onnx.ModelProto, op: str) -> onnx.NodeProto:
     return next(node for node in model.graph.node if node.op_type == op)
 
 
+def test_a_name_with_the_end_of_a_line_stays_in_one_line(tmp_path: Path) -> None:
+    model = network()
+    node(model, "Conv").input[0] = "other\nname"
+    error = refused(model, tmp_path, "reads value 'other<U\\+000A>name', which no node")
+    assert "\n" not in error.message
+
+
 def test_the_network_itself_is_imported(tmp_path: Path) -> None:
     onnx.save(network(), str(tmp_path / "net.onnx"))
     graph = import_onnx(tmp_path / "net.onnx", FrontendOptions(), Dialect())
