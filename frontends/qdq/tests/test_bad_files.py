@@ -147,6 +147,12 @@ def test_scales_of_a_resize_that_are_none(scale: float, tmp_path: Path) -> None:
     refused(model, tmp_path, "its scales are")
 
 
+def test_a_resize_of_a_huge_image(tmp_path: Path) -> None:
+    model = onnx.load_from_string(random_network(0, 1, "resize"))
+    model.graph.input[0].type.tensor_type.shape.dim[2].dim_value = 1 << 40
+    refused(model, tmp_path, "1099511627776")
+
+
 def damaged(seed: int) -> bytes:
     """Return a file with other bytes, or with operators and constants that do not fit."""
     draw = random.Random(seed)

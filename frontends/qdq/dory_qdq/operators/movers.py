@@ -17,7 +17,9 @@ from dory_qdq.values import Place, Real
 _MOST = 1 << 62
 
 
-_LARGEST_SCALE = 1 << 16  # of a Resize; beyond it the file is damaged
+# Of a Resize; beyond them the file is damaged.
+_LARGEST_SCALE = 1 << 16
+_LARGEST_SIZE = 1 << 24
 
 
 def reshape(call: Call, source: Real) -> Place:
@@ -244,8 +246,8 @@ def _resized(call: Call, place: Place) -> tuple[list[int], list[float]]:
     else:
         raise call.error("it has neither sizes nor scales")
     fits = len(sizes) == rank and sizes[:2] == list(place.shape[:2]) and min(sizes) >= 1
-    if not fits or max(scales) > _LARGEST_SCALE:
-        raise call.error(f"shape {list(place.shape)} becomes {sizes}")
+    if not fits or max(scales) > _LARGEST_SCALE or max(sizes) > _LARGEST_SIZE:
+        raise call.error(f"shape {list(place.shape)} becomes {sizes}", "export the network again")
     return sizes, scales
 
 
