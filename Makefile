@@ -2,7 +2,8 @@
 # make test       the test suite
 # make test-all   the test suite with its long sweeps
 # make lint       ruff, mypy, and the directions of imports
-# make docs       the pages of docs/ that are written from the code
+# make docs       the pages of docs/ that are written from the code, and the site in build/site
+# make wheels     wheels of all packages in dist/
 # make bench      benchmarks
 # make fuzz       the campaign of docs/campaign.md (FUZZ="--seconds 600 --workers 4")
 #
@@ -52,6 +53,10 @@ format: install
 
 docs: install
 	@for file in docs/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+
+wheels: install
+	rm -rf dist
+	$(BIN)/python .ci/wheels.py dist
 
 bench: install
 	@for file in benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
