@@ -23,7 +23,7 @@ TOOLS_STAMP := $(VENV)/.dory-test-tools
 PROJECTS := $(wildcard frontends/*/pyproject.toml targets/*/pyproject.toml tools/*/pyproject.toml)
 EDITABLE := $(foreach project,$(PROJECTS),-e $(patsubst %/,%,$(dir $(project))))
 TEST_TOOLS := $(foreach project,$(PROJECTS),-e "$(patsubst %/,%,$(dir $(project)))[test]")
-PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 DEMO_NET := examples/tones/net.tflite
 DEMO_GOLDEN := examples/tones/golden.npz

@@ -162,16 +162,27 @@ def console() -> Console:
     from rich.segment import Segment
 
     class Visible:
-        """What is printed with every character visible: only rich itself controls the terminal."""
+        """What is printed: every character visible, as only rich itself controls the terminal, and
+        no blanks at the ends of lines."""
 
         def __init__(self, content: ConsoleRenderable) -> None:
             self.content = content
 
         def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+            blanks = ""  # of the end of the line so far
             for segment in console.render(self.content, options):
-                lines = segment.text.split("\n")
-                text = "\n".join(map(quoting.visible, lines))
-                yield segment if segment.control else Segment(text, segment.style)
+                if segment.control:
+                    yield segment
+                    continue
+                for number, line in enumerate(segment.text.split("\n")):
+                    if number:
+                        blanks = ""
+                        yield Segment.line()
+                    text = quoting.visible(line)
+                    if shown := text.rstrip(" "):
+                        yield Segment(blanks + shown, segment.style)
+                        blanks = ""
+                    blanks += text[len(shown) :]
 
     class Names(RenderHook):
         """Makes what is printed visible."""

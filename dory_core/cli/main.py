@@ -24,7 +24,7 @@ from dory_core.errors import UsageError
 
 DEFAULT_COMMAND = "compile"
 _SHARED_FLAGS = frozenset({"--debug", "-v", "-vv", "--verbose", "-q", "--quiet"})
-_OWN_OPTIONS = frozenset({"--help", "--version"})
+_OWN_OPTIONS = frozenset({"-h", "--help", "--version", "--install-completion", "--show-completion"})
 INTERRUPTED = 130
 _STATUS_PIPE_CLOSED = 141
 _STATUS_TERMINATED = 143
@@ -116,7 +116,7 @@ app = typer.Typer(
     name="dory",
     cls=DoryGroup,
     no_args_is_help=True,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # plain text, and half the time to the first line of --help
     help="Turn a quantised network into a C application for a microcontroller.",

@@ -9,12 +9,15 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from dory_core.cli.common import console
+from dory_core.cli.tables.fitted import FittedTable
 from dory_core.cli.tables.plan import cycles_text, print_plan
 from dory_core.cli.tables.run import print_run
 from dory_core.cli.tables.units import count_text
 from dory_core.ir import Window
 from dory_core.testing.apps import build_app
 from dory_core.testing.graphs import GraphBuilder
+from tests.cli.command_line import dory
 from tests.toy.array import array_chip
 from tests.toy.chip import NAME, three_levels
 
@@ -101,3 +104,58 @@ def test_run_names_whose_arithmetic_it_has_and_the_tensor_of_the_file() -> None:
     print_run(document | {"exact": False, "runs": [{"input": "0", "layers": [layer]}]}, console)
     assert "exact to somebody: every element" in out.getvalue()
     assert "NOT EXACT: layer 07 conv (tensor a/b) (c 1, h 2, w 3) expected 4" in out.getvalue()
+
+
+def printed(table: FittedTable, width: int) -> list[str]:
+    out = StringIO()
+    Console(file=out, width=width).print(table)
+    return out.getvalue().splitlines()
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 120, 200])
+def test_tables_are_no_wider_than_the_terminal(
+    streamed: dict[str, Any],
+    width: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A layer is one line; what has no room is named, and the important columns stay."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    print_plan(streamed, console())
+    lines = capsys.readouterr().out.splitlines()
+    assert all(len(line) <= width and line == line.rstrip() for line in lines)
+    _, heads, rule, *rest = lines
+    assert set(rule) == {"─"}
+    for title in ("layer", "kernel", "L1", "cycles", "MAC/cy"):
+        assert title in heads
+    for number in range(len(streamed["layers"])):
+        assert sum(line.startswith(f"{number:02d} ") for line in rest) == 1
+    left_out = [line for line in lines if line.startswith("(a wider terminal")]
+    assert bool(left_out) == ("bound" not in heads) == (width < 120)
+
+
+def test_columns_go_by_priority_then_names_lose_their_middle() -> None:
+    table = FittedTable(("name", "much", "less"), right=("much", "less"), drop=("less", "much"))
+    table.add_row("a_very_long_name_of_a_layer", "12345678", "1")
+    table.add_line("a sentence below the row that is longer than the table is wide")
+    assert printed(table, 80)[2] == "a_very_long_name_of_a_layer  12345678     1"
+    assert printed(table, 38)[2] == "a_very_long_name_of_a_layer  12345678"
+    narrow = printed(table, 20)
+    assert narrow[2] == "a_very_lo..._a_layer"
+    assert "(a wider terminal also shows: less, much)" in " ".join(narrow[-3:])
+    assert all(len(line) <= 20 for line in narrow)
+
+
+def test_sentences_are_wrapped_in_their_column() -> None:
+    table = FittedTable(("option", "meaning"), wrap="meaning")
+    table.add_row("cores", "how many cores of the cluster run kernels at once")
+    assert printed(table, 36)[2:] == [
+        "cores   how many cores of the",
+        "        cluster run kernels at once",
+    ]
+
+
+def test_what_is_piped_has_no_blanks_at_the_ends_of_lines() -> None:
+    for arguments in (("targets",), ("frontends",), ("plugins",), ("cache",)):
+        shown = dory(*arguments).stdout
+        assert shown and all(line == line.rstrip() for line in shown.splitlines())

@@ -235,3 +235,23 @@ def test_closed_pipe_is_quiet(arguments: list[str]) -> None:
     stderr = process.stderr.read()
     assert process.wait(timeout=60) == 141
     assert stderr == ""
+
+
+@pytest.mark.parametrize("arguments", [("-h",), ("compile", "-h"), ("run", "-h")])
+def test_help_has_a_short_name(arguments: tuple[str, ...]) -> None:
+    assert dory(*arguments).stdout == dory(*arguments[:-1], "--help").stdout != ""
+
+
+def test_dory_is_a_module_that_runs() -> None:
+    outcome = python("-m", "dory_core", "--version", env=environment())
+    assert (outcome.status, outcome.stdout) == (0, f"dory {__version__}\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [("dory comp", "compile"), ("dory compile --targ", "--target"), ("dory net.onnx --l1", "--l1")],
+)
+def test_the_shell_completes_commands_and_options(words: str, offered: str) -> None:
+    position = str(len(words.split()) - 1)
+    asked = {"COMP_WORDS": words, "COMP_CWORD": position, "_DORY_COMPLETE": "complete_bash"}
+    assert offered in dory(**asked).stdout.split()

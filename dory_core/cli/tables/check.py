@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
+from dory_core.cli.tables.fitted import FittedTable
 from dory_core.cli.tables.golden import golden_lines
 from dory_core.cli.tables.plan import memory_table, new_table
 from dory_core.cli.tables.texts import engine_names
@@ -50,14 +50,13 @@ def print_check(document: Mapping[str, Any], out: Console, details: int = 0) -> 
         out.print(Text(f"hint: {document['hint']}"))
 
 
-def _layers(document: Mapping[str, Any], details: int) -> Table:
+def _layers(document: Mapping[str, Any], details: int) -> FittedTable:
     """Return the table of layers, with what speaks against engines and kernels below each."""
     layers = document["layers"]
     bound = document.get("fits") is not None or any(n["kernel"] for n in layers)
     several = len(engine_names(layers)) > 1
     heads = [*(["engine"] if several else []), *(["kernel"] if bound else [])]
     table = new_table("layer", "op", *heads)
-    blank = [""] * (len(heads) + 1)
     for layer in layers:
         cells = [Text(f"{layer['index']:02d} {layer['node']}"), Text(layer["op"])]
         cells += [Text(layer["engine"] or "-")] if several else []
@@ -68,7 +67,7 @@ def _layers(document: Mapping[str, Any], details: int) -> Table:
             asked = asked if layer["kernel"] or asked else layer["rejections"]
             refused += [(r["kernel"], r["reason"]) for r in asked]
         if details and layer.get("removed"):
-            table.add_row(*blank, Text(f"without channels {layer['removed']}"))
+            table.add_line(f"without channels {layer['removed']}")
         for name, reason in refused:
-            table.add_row(*blank, Text(f"not {name}: {reason}"))
+            table.add_line(f"not {name}: {reason}")
     return table

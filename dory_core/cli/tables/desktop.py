@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
+from dory_core.cli.tables.fitted import FittedTable
 from dory_core.cli.tables.plan import new_table
 
 _MOST_NAMES = 3
@@ -40,7 +40,7 @@ def print_desktop(document: Mapping[str, Any], out: Console, details: bool = Fal
         )
 
 
-def _interpreters(interpreters: Sequence[Mapping[str, Any]]) -> Table:
+def _interpreters(interpreters: Sequence[Mapping[str, Any]]) -> FittedTable:
     table = new_table("interpreter", "first operator", "differs", "all", "outputs", right=("all",))
     for found in interpreters:
         own = [layer for layer in found["layers"] if layer["own"]["differ"]]
@@ -55,7 +55,7 @@ def _interpreters(interpreters: Sequence[Mapping[str, Any]]) -> Table:
     return table
 
 
-def _operators(layers: Sequence[Mapping[str, Any]]) -> Table:
+def _operators(layers: Sequence[Mapping[str, Any]]) -> FittedTable:
     table = new_table("operator", "by itself", "after those before")
     for layer in layers:
         table.add_row(Text(_title(layer)), _extent(layer["own"]), _extent(layer["whole"]))

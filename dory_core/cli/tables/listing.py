@@ -23,7 +23,7 @@ def print_frontends(rows: Sequence[Mapping[str, Any]], out: Console) -> None:
     if not rows:
         out.print(Text(_NOTHING))
         return
-    table = new_table("frontend", "reads", "from")
+    table = new_table("frontend", "reads", "from", wrap="reads")
     for row in rows:
         table.add_row(Text(row["name"]), Text(row["summary"]), Text(_origin(row)))
     out.print(table)
@@ -44,7 +44,7 @@ def print_targets(rows: Sequence[Mapping[str, Any]], out: Console) -> None:
             only = f" with {point['only'][0]}={'|'.join(point['only'][1])}" if point["only"] else ""
             out.print(Text(f"  operating point {point['name']}{only}: {clock} ({point['source']})"))
         if row["options"]:
-            table = new_table("  --set", "default", "meaning")
+            table = new_table("  --set", "default", "meaning", wrap="meaning")
             for option in row["options"]:
                 choices = f" ({', '.join(option['choices'])})" if option["choices"] else ""
                 table.add_row(
@@ -61,7 +61,7 @@ def print_plugins(states: Iterable[PluginState], out: Console) -> None:
     if not states:
         out.print(Text("no plugin is installed (or DORY_PLUGINS is empty)"))
         return
-    table = new_table("plugin", "distribution", "state", "hooks or reason")
+    table = new_table("plugin", "distribution", "state", "hooks or reason", wrap="hooks or reason")
     for state in states:
         hooks = ", ".join(name.removeprefix("dory_") for name in state.hooks)
         table.add_row(

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from rich.box import SIMPLE
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
+from dory_core.cli.tables.fitted import FittedTable
 from dory_core.cli.tables.texts import (
     conversions_text,
     cycle_parts,
@@ -23,15 +22,21 @@ from dory_core.cli.tables.units import bytes_text, count_text, share_text, tile_
 from dory_core.quoting import visible_document
 from dory_core.records import dataclass
 
-_KERNEL_COLUMN_MINIMUM = 14
+# Columns that narrow terminals go without, the least important first.
+_DROPPED = (
+    "bound", "tiles", "tile CxHxW", "L3 tiles", "kind", "MAC", "engine", "convert", "wait L3",
+)  # fmt: skip
 
 
-def new_table(*columns: str, right: tuple[str, ...] = ()) -> Table:
-    """Return an empty table whose columns of numbers, ``right``, are aligned to the right."""
-    table = Table(box=SIMPLE, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
-    for column in columns:
-        table.add_column(column, justify="right" if column in right else "left")
-    return table
+def new_table(
+    *columns: str, right: tuple[str, ...] = (), drop: tuple[str, ...] = (), wrap: str = ""
+) -> FittedTable:
+    """Return an empty table with these columns, for ``console().print``.
+
+    right: columns of numbers. drop: columns that are left out where the terminal is too narrow, the
+    least important first. wrap: the column of sentences. Rows are added by ``add_row(*cells)``.
+    """
+    return FittedTable(columns, right, drop, wrap)
 
 
 def print_plan(plan: Mapping[str, Any], out: Console, details: int = 0) -> None:
@@ -77,7 +82,7 @@ class _Column:
     number: bool = True
 
 
-def _layer_table(plan: Mapping[str, Any]) -> Table:
+def _layer_table(plan: Mapping[str, Any]) -> FittedTable:
     """Return a row for each layer; cycles and what follows them add up to those of the network."""
     layers, parts = plan["layers"], cycle_parts(plan)
     behind = {name: parts[name] - sum_of(layers, key) for name, key in _BESIDE.items()}
@@ -104,9 +109,7 @@ def _layer_table(plan: Mapping[str, Any]) -> Table:
     if len(engine_names(layers)) > 1:
         columns.insert(2, _Column("engine", lambda n: str(n["engine"]), number=False))
     right = tuple(column.title for column in columns if column.number)
-    table = new_table(*(column.title for column in columns), right=right)
-    titles = [column.title for column in columns]
-    table.columns[titles.index("kernel")].min_width = _KERNEL_COLUMN_MINIMUM
+    table = new_table(*(column.title for column in columns), right=right, drop=_DROPPED)
     for layer in layers:
         table.add_row(*(Text(column.text(layer)) for column in columns))
     if any(end.values()):
@@ -136,7 +139,7 @@ def _use(used: int, budget: int) -> str:
     return f"{bytes_text(used)} {share_text(used, budget):>4}"
 
 
-def memory_table(levels: Iterable[tuple[str, Mapping[str, Any]]]) -> Table:
+def memory_table(levels: Iterable[tuple[str, Mapping[str, Any]]]) -> FittedTable:
     """Return the table of memories. levels: (name, ``used``, ``budget`` and ``dominant``)."""
     table = new_table("memory", "used", "budget", "", "largest block", right=("used", "budget", ""))
     for name, level in levels:

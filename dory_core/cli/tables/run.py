@@ -44,7 +44,13 @@ def _layer_table(layers: list[Mapping[str, Any]]) -> Any:
     counted = ("instructions", "per MAC") if any(n.get("instructions") for n in layers) else ()
     numbers = ("cycles", *counted)
     table = new_table(
-        "layer", "exact", "wrong", "first wrong element", *numbers, right=("wrong", *numbers)
+        "layer",
+        "exact",
+        "wrong",
+        "first wrong element",
+        *numbers,
+        right=("wrong", *numbers),
+        drop=("per MAC", "instructions", "cycles"),
     )
     for layer in layers:
         cycles, instructions, macs = (layer.get(k) for k in ("cycles", "instructions", "macs"))

@@ -115,7 +115,9 @@ def tflite_operators(
         for row in rows:
             typer.echo(f"| {' | '.join(row)} |")
         return
-    table = cli.new_table("operator", "becomes", "what it must be like")
+    table = cli.new_table(
+        "operator", "becomes", "what it must be like", wrap="what it must be like"
+    )
     for row in rows:
         table.add_row(*row)
     cli.console().print(table)

@@ -33,6 +33,11 @@ def test_an_application_has_its_report_and_can_write_it_again(
     assert (refused.status, "cannot write" in refused.stderr) == (2, True)
 
 
+def test_report_prints_the_plan_as_json(application: Path) -> None:
+    shown = dory("report", application, "--json")
+    assert shown.json == json.loads((application / "plan.json").read_text(encoding="utf-8"))
+
+
 def test_report_without_an_application_is_status_2() -> None:
     outcome = dory("report", EXAMPLE)
     assert (outcome.status, outcome.stdout) == (2, "")

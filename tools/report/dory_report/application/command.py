@@ -20,6 +20,7 @@ def report(
         Path | None,
         typer.Option("--trace", metavar="FILE", help="Write the timeline for Perfetto."),
     ] = None,
+    json: cli.Json = False,
     verbose: cli.Verbose = 0,
     quiet: cli.Quiet = False,
     debug: cli.Debug = False,
@@ -44,6 +45,9 @@ def report(
 
         cli.write_file(trace, trace_bytes(plan, cli.read_timeline(app)))
         wrote.append(trace)
+    if json:
+        cli.print_json(plan)
+        return
     if cli.settings.verbosity < 0:
         return
     out = cli.console()
