@@ -85,7 +85,8 @@ def vector_cycles(layer: Layer, columns: Columns, outputs: int, pixels: int) -> 
     """
     x = layer.inputs[0]
     if x.bits > 8:
-        products, weight, value = (cal.VECTOR_16,) * 3
+        each = cal.VECTOR_16 if pixels > 1 else cal.VECTOR_16_ALONE
+        products, weight, value = (each,) * 3
     else:
         products, weight, value = cal.VECTOR_DOT, cal.VECTOR_LOAD, cal.VECTOR_LOAD
     if columns.w_bits < 8:
