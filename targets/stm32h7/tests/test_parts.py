@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from itertools import pairwise
 from pathlib import Path
 
@@ -164,6 +166,22 @@ def test_names_of_parts_are_distinct_and_sizes_are_whole() -> None:
 def test_what_a_part_lacks_is_refused(settings: dict[str, str], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         context(**settings)
+
+
+def test_a_budget_beyond_a_part_is_loud(tmp_path: Path) -> None:
+    """64 KiB of DTCM less stack and variables on one part; on another one it fits."""
+    pytest.importorskip("dory_tflite", reason="the plugin tflite is not installed")
+    network = Path(__file__).parents[3] / "examples/tones/net.tflite"
+    for part, fits in (("stm32f746", False), ("stm32f767", True)):
+        command = ["--target", "stm32h7", "--set", f"part={part}", "--l1", "100000", "-q"]
+        command += [str(network), "-o", str(tmp_path / part)]
+        outcome = subprocess.run(
+            [sys.executable, "-m", "dory_core", *command], capture_output=True, text=True
+        )
+        assert outcome.returncode == (0 if fits else 4), outcome.stderr
+        assert (tmp_path / part).is_dir() == fits
+        assert fits or "exceeds the 53248 B that the chip leaves" in outcome.stderr
+        assert fits or "--not-deployable-ok" in outcome.stderr
 
 
 def test_sizes_and_clock_of_a_generic_part_are_the_users() -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from dory_stm32h7.emulator.elf import read_elf
 from dory_stm32h7.emulator.machine import Machine
@@ -41,11 +42,11 @@ class Library:
     part: Part
 
 
-def classifier() -> GraphBuilder:
+def classifier(classes: int) -> GraphBuilder:
     builder = GraphBuilder((4, 9, 9), name="tiny", seed=2)
     builder.conv(8, ops.Window(kernel=(3, 3), pads=(1, 1, 1, 1)))
     builder.avg_pool(ops.Window(kernel=(9, 9)))
-    builder.linear(6)
+    builder.linear(classes)
     return builder
 
 
@@ -56,9 +57,16 @@ def plugins() -> Plugins:
     return load_plugins()
 
 
-def build(directory: Path, plugins: Plugins, part: str, prefix: str = PREFIX, **more: str) -> None:
+def build(
+    directory: Path,
+    plugins: Plugins,
+    part: str,
+    prefix: str = PREFIX,
+    classes: int = 6,
+    **more: str,
+) -> None:
     build_app(
-        classifier().graph(),
+        classifier(classes).graph(),
         "stm32h7",
         directory,
         plugins=plugins,
@@ -134,7 +142,7 @@ project(firmware LANGUAGES C)
 add_subdirectory({app} network)
 add_executable(firmware main.c {more})
 target_include_directories(firmware PRIVATE {include})
-target_link_libraries(firmware PRIVATE eye_network)
+target_link_libraries(firmware PRIVATE {library})
 {options}
 """
 
@@ -144,7 +152,7 @@ def test_cmake_builds_a_program_of_the_user_for_this_machine(
 ) -> None:
     """The simulation computes the network, called as any program calls it."""
     (tmp_path / "CMakeLists.txt").write_text(
-        USER.format(app=library.directory, more="", include=".", options="")
+        USER.format(app=library.directory, more="", include=".", options="", library="eye_network")
     )
     (tmp_path / "main.c").write_text(
         '#include <stdio.h>\n#include "eye_network.h"\n'
@@ -155,52 +163,112 @@ def test_cmake_builds_a_program_of_the_user_for_this_machine(
     assert call(tmp_path / "build/firmware", cwd=tmp_path).strip().isdigit()
 
 
-def test_cmake_builds_a_firmware_of_the_user_that_runs(plugins: Plugins, tmp_path: Path) -> None:
-    """With the README's main, start-up and linker script of the board, and constants in a section
-    of their own."""
-    app, user = tmp_path / "app", tmp_path / "user"
-    build(app, plugins, "stm32h743")
-    user.mkdir()
-    part = part_of({})
-    board = app / "board"
-    more = " ".join(str(board / name) for name in ("startup.c", "semihosting.c", "libc.c"))
+def firmware(folder: Path, main: str, *apps: Path, section: str = "") -> Machine:
+    """Return a chip with a program of the user: its main, the networks as libraries of CMake, and
+    start-up and linker script of the first one's board. section: where constants go."""
+    part, board = part_of({}), apps[0] / "board"
+    folder.mkdir()
     sections = (board / "sections.ld").read_text()
-    sections = sections.replace("*(.rodata .rodata.*)", "*(.rodata .rodata.*) *(.mine)")
+    if section:
+        sections = sections.replace("*(.rodata .rodata.*)", f"*(.rodata .rodata.*) *({section})")
     memories = (board / "stm32h743.ld").read_text()
-    (user / "chip.ld").write_text(memories.replace("INCLUDE board/sections.ld", sections))
-    script = f"-Wl,-T,{user / 'chip.ld'} -Wl,--gc-sections"
-    (user / "CMakeLists.txt").write_text(
-        USER.format(
-            app=app,
-            more=more + " fault.c",
-            include=f"{board} {board / 'libc'}",
-            options=f'target_link_options(firmware PRIVATE "SHELL:{script}")\n'
-            f"target_include_directories(eye_network PRIVATE {board / 'libc'})\n"
-            "target_compile_options(eye_network PRIVATE -O2)",
-        )
+    (folder / "chip.ld").write_text(memories.replace("INCLUDE board/sections.ld", sections))
+    script = f"-Wl,-T,{folder / 'chip.ld'} -Wl,--gc-sections"
+    names = [f"{read_plan(app)['prefix']}_network" for app in apps]
+    options = [f'target_link_options(firmware PRIVATE "SHELL:{script}")']
+    for app, name in zip(apps, names, strict=True):
+        options += [
+            f"target_include_directories({name} PRIVATE {board / 'libc'})",
+            f"target_compile_options({name} PRIVATE -O2)",
+        ]
+        options += [f"add_subdirectory({app} {name})"] if app != apps[0] else []
+    options.append(f"target_link_libraries(firmware PRIVATE {' '.join(names)})")
+    text = USER.format(
+        app=apps[0],
+        more=" ".join(str(board / name) for name in ("startup.c", "semihosting.c", "libc.c")),
+        include=f"{board} {board / 'libc'}",
+        options="\n".join(sorted(options, key=lambda line: not line.startswith("add_"))),
+        library=names[0],
     )
-    vectors = [np.fromfile(app / f"vectors/{name}.bin", np.uint8) for name in ("input", "output")]
-    values = ", ".join(map(str, vectors[0]))
-    main = example(app).replace(
-        "int main", f"static const uint8_t vector[] = {{{values}}};\n\nint main"
-    )
+    (folder / "CMakeLists.txt").write_text(text)
+    (folder / "main.c").write_text(main)
+    tools = f"-DCMAKE_TOOLCHAIN_FILE={toolchain_file(folder, part)}"
+    cmake(folder, folder / "build", tools, f"-DDORY_WEIGHTS_SECTION={section}")
+    return Machine(read_elf(folder / "build/firmware"))
+
+
+def vector(app: Path, name: str) -> npt.NDArray[np.uint8]:
+    """Return bytes of a test vector."""
+    return np.fromfile(app / f"vectors/{name}.bin", np.uint8)
+
+
+def c_array(name: str, data: npt.NDArray[np.uint8]) -> str:
+    return f"static const uint8_t {name}[] = {{{', '.join(map(str, data))}}};\n"
+
+
+def test_cmake_builds_a_firmware_of_the_user_that_runs(plugins: Plugins, tmp_path: Path) -> None:
+    """The README's main with an input, and constants in a section of their own."""
+    app = tmp_path / "app"
+    build(app, plugins, "stm32h743")
+    array = c_array("vector", vector(app, "input"))
+    main = example(app).replace("int main", f"{array}\nint main")
     assert main.count("input[i] = 0;") == 1
-    (user / "main.c").write_text(main.replace("input[i] = 0;", "input[i] = vector[i];"))
-    (user / "fault.c").write_text(
-        '#include "dory_stm32h7.h"\n#include "board.h"\n'
-        "void dory_stm32h7_fault(uint32_t channel, uint32_t status)\n"
-        "{ (void)channel; (void)status; board_exit(70); }\n"
-    )
-    cmake(
-        user,
-        user / "build",
-        f"-DCMAKE_TOOLCHAIN_FILE={toolchain_file(tmp_path, part)}",
-        "-DDORY_WEIGHTS_SECTION=.mine",
-    )
-    chip = Machine(read_elf(user / "build/firmware"))
+    main = main.replace("input[i] = 0;", "input[i] = vector[i];")
+    chip = firmware(tmp_path / "user", main, app, section=".mine")
     chip.run(60)
-    assert chip.exit_code == int(np.argmax(vectors[1].view(output_type(app))))
+    assert chip.exit_code == int(np.argmax(vector(app, "output").view(output_type(app))))
     assert chip.mdma.transfers > 0
+
+
+TWO = """\
+#include <string.h>
+
+#include "cat_network.h"
+#include "dog_network.h"
+#include "dory_stm32h7.h"
+
+{vectors}
+#define MOST(a, b) ((a) > (b) ? (a) : (b))
+#define ARENA(place) __attribute__((aligned(32), section(place)))
+static uint8_t l1[MOST(CAT_L1_BYTES, DOG_L1_BYTES)] ARENA(".dory_l1");
+static uint8_t l2[MOST(CAT_L2_BYTES, DOG_L2_BYTES)] ARENA(".dory_l2");
+static uint8_t output[MOST(CAT_OUTPUT_BYTES, DOG_OUTPUT_BYTES)];
+
+static int wrong(int (*run)(const dory_network_io_t *), const uint8_t *input, const uint8_t *want,
+                 uint32_t bytes)
+{{
+  const dory_network_io_t io = {{.l1 = l1, .l2 = l2, .l1_size = sizeof l1, .l2_size = sizeof l2,
+                                .input = input, .output = output}};
+  return run(&io) != DORY_OK || memcmp(output, want, bytes) != 0;
+}}
+
+int main(void)
+{{
+  int count = 0;
+  dory_stm32h7_init();
+  for (int i = 0; i < 3; i++) {{
+    count += wrong(cat_network_run, cat_input, cat_output, sizeof cat_output);
+    count += wrong(dog_network_run, dog_input, dog_output, sizeof dog_output);
+  }}
+  return count;
+}}
+"""
+
+
+def test_two_networks_run_in_turn_in_one_firmware(plugins: Plugins, tmp_path: Path) -> None:
+    """Both as libraries of CMake, on the same arenas."""
+    apps = [tmp_path / "cat", tmp_path / "dog"]
+    for app in apps:
+        build(app, plugins, "stm32h743", app.name, classes=6 if app.name == "cat" else 9)
+    arrays = "".join(
+        c_array(f"{app.name}_{name}", vector(app, name))
+        for app in apps
+        for name in ("input", "output")
+    )
+    chip = firmware(tmp_path / "user", TWO.format(vectors=arrays), *apps)
+    chip.run(60)
+    assert chip.exit_code == 0
+    assert chip.mdma.transfers >= 6
 
 
 def output_type(app: Path) -> str:

@@ -272,6 +272,18 @@ static void clean(const job_t *job) { (void)job; }
 static void invalidate(const job_t *job) { (void)job; }
 #endif
 
+/* The program's, if it has one; nothing goes on behind a transfer that failed. */
+__attribute__((weak)) void dory_stm32h7_fault(uint32_t channel, uint32_t status);
+
+static void fail(uint32_t number, uint32_t status)
+{
+  if (dory_stm32h7_fault) {
+    dory_stm32h7_fault(number, status);
+  }
+  for (;;) {
+  }
+}
+
 /* Waits until a channel has ended. */
 static void wait_for(uint32_t number)
 {
@@ -279,12 +291,12 @@ static void wait_for(uint32_t number)
   uint32_t looks = 0, flags;
   while (!((flags = mdma->isr) & (MDMA_ISR_CTCIF | MDMA_ISR_TEIF))) {
     if (++looks == DORY_MDMA_POLLS) {
-      dory_stm32h7_fault(number, DORY_STM32H7_TIMEOUT);
+      fail(number, DORY_STM32H7_TIMEOUT);
     }
     dory_stm32h7_wait();
   }
   if (flags & MDMA_ISR_TEIF) {
-    dory_stm32h7_fault(number, mdma->esr);
+    fail(number, mdma->esr);
   }
 }
 

@@ -35,7 +35,8 @@ void *dory_stm32h7_output(void);
 #define DORY_STM32H7_TIMEOUT 0x80000000u
 
 /* The MDMA reports an error in a transfer: its channel, its error status register or
- * DORY_STM32H7_TIMEOUT. Does not return. The application's version ends the program; define another one where that is wrong. */
+ * DORY_STM32H7_TIMEOUT. Does not return. The program may define it; board/main.c has one that ends
+ * the program. Without any the core stays in an endless loop. */
 void dory_stm32h7_fault(uint32_t channel, uint32_t status);
 
 /* Called again and again while the core waits for a transfer. Does nothing; define another one to
