@@ -20,6 +20,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.dory-installed
 ZIG_STAMP := $(VENV)/.dory-zig
 TOOLS_STAMP := $(VENV)/.dory-test-tools
+DOCS_STAMP := $(VENV)/.dory-docs
 PROJECTS := $(wildcard frontends/*/pyproject.toml targets/*/pyproject.toml tools/*/pyproject.toml)
 EDITABLE := $(foreach project,$(PROJECTS),-e $(patsubst %/,%,$(dir $(project))))
 TEST_TOOLS := $(foreach project,$(PROJECTS),-e "$(patsubst %/,%,$(dir $(project)))[test]")
@@ -51,7 +52,7 @@ format: install
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-docs: install
+docs: $(DOCS_STAMP)
 	@for file in docs/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
 
 wheels: install
@@ -92,6 +93,10 @@ test-tools: $(TOOLS_STAMP)
 
 $(TOOLS_STAMP): $(STAMP)
 	$(PIP) install --no-build-isolation $(TEST_TOOLS)
+	@touch $@
+
+$(DOCS_STAMP): $(STAMP)
+	$(PIP) install --no-build-isolation -e ".[docs]"
 	@touch $@
 
 clean:

@@ -12,6 +12,7 @@ It works as it is, on the host simulation and with the plain C kernels of dory. 
 - `${n.package}/hardware.py`: memories, DMA and number of cores, as data. The numbers there are examples.
 - `${n.package}/plugin.py`: the hooks. Add kernels of your own before the portable ones in `dory_kernels`, the C
   files that drive your DMA in `dory_dma_hal`, main, start-up code and linker script in `dory_application`.
-- `tests/test_conformance.py`: the matrix of layers that every target of dory has to compute exactly.
+- `tests/test_conformance.py`: the matrix of layers that every target of dory has to compute exactly. Subclass
+  `KernelConformance` there, too, with `target = "${n.name}"`, once there are kernels of your own.
 
 The manual of all hooks is docs/plugins.md of dory.
