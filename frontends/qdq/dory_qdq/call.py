@@ -22,7 +22,8 @@ class Call:
     """One operator with its inputs, and what its result is quantised to.
 
     y: None where nothing quantises the result. lo, hi: bounds of activations behind it, as reals.
-    result: the value of the file that holds the result.
+    result: the value of the file that holds the result. turned: onnxruntime computes with uint8
+    what the file has as int8.
     """
 
     node: Node
@@ -32,6 +33,12 @@ class Call:
     result: str
     lo: float | None = None
     hi: float | None = None
+    turned: bool = False
+
+    @property
+    def shift(self) -> int:
+        """What onnxruntime adds to stored values and zero points before it computes."""
+        return 128 if self.turned else 0
 
     def error(self, reason: str, hint: str = "") -> NotSupported:
         """Return the refusal of this operator."""

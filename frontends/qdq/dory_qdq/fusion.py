@@ -74,6 +74,14 @@ class Fusion:
             return self._stored_kind(operands[1].input(0)) == "int8"
         return True
 
+    def is_turned(self, node: Node, y: Quantisation) -> bool:
+        """Return whether an operator of int8 that :meth:`is_integer` computes with uint8.
+
+        Each zero point is 128 higher there, which sums in binary32 round otherwise.
+        """
+        rounding = self._rounding(node)
+        return y.signed and rounding is not None and self._is_turned(rounding.outputs[0])
+
     def _biased(self, biases: Sequence[Node]) -> bool:
         return all(self._stored_kind(bias.input(0)) == "int32" for bias in biases)
 

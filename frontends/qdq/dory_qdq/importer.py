@@ -25,6 +25,7 @@ from dory_qdq.operators import movers
 from dory_qdq.operators.pairs import lower_pair
 from dory_qdq.operators.pools import lower_average, lower_mean
 from dory_qdq.operators.products import lower_conv, lower_gemm, lower_matmul
+from dory_qdq.operators.resize import lower_linear, lower_nearest
 from dory_qdq.operators.tables import (
     FUNCTIONS,
     clip_bounds,
@@ -48,6 +49,9 @@ from dory_qdq.values import (
 
 REFERENCE = "onnxruntime"
 
+#: Operators that move elements to the nearest place, or compute reals between them.
+LINEAR = ("Resize", "Upsample")
+
 #: What an operator of reals becomes once its result is quantised.
 LOWERED: Mapping[str, Callable[[Call], Place | Sums]] = MappingProxyType(
     {
@@ -63,6 +67,7 @@ LOWERED: Mapping[str, Callable[[Call], Place | Sums]] = MappingProxyType(
         "ReduceMean": lower_mean,
         "Softmax": lower_softmax,
         "Concat": movers.concat,
+        **dict.fromkeys(LINEAR, lower_linear),
         **dict.fromkeys(FUNCTIONS, lower_function),
     }
 )
@@ -76,8 +81,8 @@ MOVED: Mapping[str, Callable[[Call, Real], Place]] = MappingProxyType(
         "MaxPool": movers.max_pool,
         "Slice": movers.slice_of,
         "Pad": movers.pad,
-        "Resize": movers.resize,
-        "Upsample": movers.resize,
+        "Resize": lower_nearest,
+        "Upsample": lower_nearest,
     }
 )
 #: Reals behind the last integers, which the host computes.
@@ -156,7 +161,7 @@ class _Import:
             self._quantise(node)
         elif op.removeprefix("com.microsoft.") in FORMS:
             self._quantised_form(node)
-        elif op in MOVED:
+        elif op in MOVED and not (op in LINEAR and _is_linear(node)):
             self._move(node)
         elif op == "Split":
             self._split(node)
@@ -231,13 +236,16 @@ class _Import:
         """Append the layer of a waiting operator whose result is quantised to ``y``."""
         inputs = tuple(self._operand(pending, value) for value in pending.inputs)
         result = name if not pending.moves else ""
-        call = Call(pending.node, self.network, inputs, y, result, pending.lo, pending.hi)
+        node, lo, hi = pending.node, pending.lo, pending.hi
+        integer = y is not None and self.fusion.is_integer(node, y, lo, hi)
+        turned = y is not None and integer and self.fusion.is_turned(node, y)
+        call = Call(node, self.network, inputs, y, result, lo, hi, turned)
         place = LOWERED[pending.node.op](call)
         if isinstance(place, Sums):
             place = place.place
         elif y is not None:
             self._scale(place, y)
-        if y is not None and not self.fusion.is_integer(pending.node, y, pending.lo, pending.hi):
+        if y is not None and not integer:
             self.network.is_apart(place.tensor)
         for node, others in pending.moves:
             assert y is not None
@@ -313,7 +321,7 @@ class _Import:
             place = MOVED[node.op](call, Real(value.place, x))
             self._scaled_as(place, value.place)
             self.values[name] = replace(value, place=place)
-            self._keep(name, place)
+            self._moved(name, value, place)
         elif value is None:
             raise NotSupported(f"{node.label}: it has no input")
         else:
@@ -329,7 +337,7 @@ class _Import:
         for name, place in zip(node.outputs, movers.split(call, Real(value.place, x)), strict=True):
             self._scaled_as(place, value.place)
             self.values[name] = replace(value, place=place)
-            self._keep(name, place)
+            self._moved(name, value, place)
 
     def _wait(self, node: Node) -> None:
         inputs = tuple(self._value(node, n) for n in range(len(node.inputs)))
@@ -382,6 +390,12 @@ class _Import:
             self.values[name] = Constant(content)
         return self.values[name]
 
+    def _moved(self, name: str, value: Real | Stored, place: Place) -> None:
+        """Record where a moved value lies; reals get the name of what rounds them."""
+        self.places[name] = place
+        if isinstance(value, Stored):
+            self.network.named(place, name)
+
     def _keep(self, name: str, place: Place) -> None:
         self.places[name] = place
         self.network.named(place, name)
@@ -397,6 +411,10 @@ class _Import:
             found = tensor.scale, tensor.zero_point
         if found is not None and place.tensor != source.tensor:
             self.network.scales.setdefault(place.tensor, found)
+
+
+def _is_linear(node: Node) -> bool:
+    return node.attributes.get("mode", "nearest") in ("linear", "bilinear")
 
 
 def _unscaled(value: Stored) -> Quantisation:

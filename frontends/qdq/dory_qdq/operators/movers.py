@@ -8,18 +8,13 @@ from math import prod
 import numpy as np
 from dory_onnx import window_of
 
-from dory_core.api import Array, ops
+from dory_core.api import ops
 from dory_qdq.call import Call
 from dory_qdq.network import standard_axes
 from dory_qdq.operators.tables import requantised
 from dory_qdq.values import Place, Real
 
 _MOST = 1 << 62
-
-
-# Of a Resize; beyond them the file is damaged.
-_LARGEST_SCALE = 1 << 16
-_LARGEST_SIZE = 1 << 24
 
 
 def reshape(call: Call, source: Real) -> Place:
@@ -207,79 +202,6 @@ def _with_axes(
             found[dimension] = wanted if wanted in free else free[0]
             free.remove(found[dimension] if found[dimension] is not None else free[0])
     return tuple(found)
-
-
-def resize(call: Call, source: Real) -> Place:
-    """Resize to the nearest neighbour."""
-    place = source.place
-    mode = call.attribute("mode", "nearest")
-    if mode != "nearest":
-        raise call.error(f"mode '{mode}' is not supported", "use the mode 'nearest'")
-    if len(place.shape) not in (3, 4):
-        raise call.error(f"an input of shape {list(place.shape)} is no image")
-    sizes, scales = _resized(call, place)
-    name = call.image(place)
-    taps = []
-    for dimension in range(2, len(place.shape)):
-        whole, size, scale = place.shape[dimension], sizes[dimension], scales[dimension]
-        where = _nearest(call, whole, size, scale)
-        taps.append(Array(np.array([(k, k, 1, 0) for k in where])))
-    if len(taps) == 1:
-        taps.insert(0, Array(np.array([(0, 0, 1, 0)])))
-    output = call.emit(ops.Resize, name, rows=taps[0], columns=taps[1])
-    shape = tuple(sizes)
-    return call.network.placed(output, shape, standard_axes(shape) or ())
-
-
-def _resized(call: Call, place: Place) -> tuple[list[int], list[float]]:
-    old = call.node.op == "Upsample" or len(call.inputs) == 2
-    position = 1 if old else 2
-    rank = len(place.shape)
-    if not old and call.has(3) and call.constant(3).size:
-        sizes = [int(v) for v in call.constant(3).reshape(-1)]
-        scales = [s / whole for s, whole in zip(sizes, place.shape, strict=False)]
-    elif call.has(position) and call.constant(position).size:
-        scales = [float(v) for v in call.constant(position).reshape(-1)]
-        if not all(0 < scale <= _LARGEST_SCALE for scale in scales):
-            raise call.error(f"its scales are {scales}", "export the network again")
-        sizes = [int(np.floor(w * s)) for w, s in zip(place.shape, scales, strict=False)]
-    else:
-        raise call.error("it has neither sizes nor scales")
-    fits = len(sizes) == rank and sizes[:2] == list(place.shape[:2]) and min(sizes) >= 1
-    if not fits or max(scales) > _LARGEST_SCALE or max(sizes) > _LARGEST_SIZE:
-        raise call.error(f"shape {list(place.shape)} becomes {sizes}", "export the network again")
-    return sizes, scales
-
-
-def _nearest(call: Call, whole: int, size: int, scale: float) -> list[int]:
-    """Return the source of each output along a dimension, as onnxruntime computes it."""
-    out = np.arange(size, dtype=np.float32)
-    factor = np.float32(scale)
-    how = call.attribute("coordinate_transformation_mode", "half_pixel")
-    if call.node.op == "Upsample":
-        how = "asymmetric"
-    if how == "asymmetric":
-        x = out / factor
-    elif how == "align_corners":
-        x = out * np.float32(whole - 1) / np.float32(max(size - 1, 1))
-    elif how in ("half_pixel", "pytorch_half_pixel"):
-        x = (out + np.float32(0.5)) / factor - np.float32(0.5)
-        if how == "pytorch_half_pixel" and size == 1:
-            x = np.zeros(1, np.float32)
-    else:
-        raise call.error(f"coordinate_transformation_mode '{how}' is not supported")
-    rounding = call.attribute("nearest_mode", "round_prefer_floor")
-    if call.node.op == "Upsample":
-        rounding = "floor"
-    if rounding == "round_prefer_floor":
-        found = np.ceil(x - np.float32(0.5))
-    elif rounding == "round_prefer_ceil":
-        found = np.floor(x + np.float32(0.5))
-    elif rounding in ("floor", "ceil"):
-        found = np.floor(x) if rounding == "floor" else np.ceil(x)
-    else:
-        raise call.error(f"nearest_mode '{rounding}' is not supported")
-    return [int(k) for k in np.clip(found, 0, whole - 1)]
 
 
 def concat(call: Call) -> Place:

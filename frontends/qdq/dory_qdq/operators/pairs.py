@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -25,6 +25,9 @@ _ROUNDS = 60
 #: Bits of 32-bit operands of a sum, and of their products with a factor.
 _SUM_BITS = 29
 _PRODUCT_BITS = 58
+
+
+_Function = Callable[[Quantisation, Quantisation, Quantisation, tuple[int, int]], Integers]
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +135,7 @@ def _sum(call: Call, operands: tuple[_Operand, _Operand], order: tuple[int, int]
     """Append a sum: one line, or a sum of integers scaled once, or of two tables."""
     a, b = (operand.x for operand in operands)
     y, clip = call.output, call.clip()
-    table = _in_order(sums, (a, b), order, y, clip)
+    table = _in_order(_sums_of(call), (a, b), order, y, clip)
     values = a.values, b.values
     names = operands[0].name, operands[1].name
     slopes = Fraction(a.scale) / Fraction(y.scale), Fraction(b.scale) / Fraction(y.scale)
@@ -147,8 +150,26 @@ def _sum(call: Call, operands: tuple[_Operand, _Operand], order: tuple[int, int]
     return _sum_of_tables(call, operands, table, clip)
 
 
+def _sums_of(call: Call) -> _Function:
+    """Return sums as onnxruntime computes them, with uint8 where it turns int8 into that."""
+    shift = call.shift
+    if not shift:
+        return sums
+
+    def turned(
+        a: Quantisation, b: Quantisation, y: Quantisation, clip: tuple[int, int]
+    ) -> Integers:
+        lo, hi = clip
+        first, second, third = (
+            replace(one, zero_point=one.zero_point + shift, signed=False) for one in (a, b, y)
+        )
+        return sums(first, second, third, (lo + shift, hi + shift)) - shift
+
+    return turned
+
+
 def _in_order(
-    function: Callable[[Quantisation, Quantisation, Quantisation, tuple[int, int]], Integers],
+    function: _Function,
     operands: tuple[Quantisation, Quantisation],
     order: tuple[int, int],
     y: Quantisation,
@@ -326,7 +347,7 @@ def _with_constant(call: Call, tensor: int, constant: int) -> Place:
 
 def _columns(call: Call, real: Real, value: QuantisedConstant, tensor: int) -> Integers:
     """Return the function of the tensor's byte for each stored value of the constant."""
-    signed = bool(value.values.min() < 0 or value.zeros.min() < 0)
+    signed = call.turned or bool(value.values.min() < 0 or value.zeros.min() < 0)
     other = Quantisation(
         float(value.scales.reshape(-1)[0]), int(value.zeros.reshape(-1)[0]), signed
     )
@@ -339,7 +360,7 @@ def _columns(call: Call, real: Real, value: QuantisedConstant, tensor: int) -> I
         if op == "Div":
             result = reals / flat if tensor == 0 else flat / reals
         return quantise_to(np.asarray(result), y, clip)
-    function = products if op.endswith("Mul") else sums
+    function = products if op.endswith("Mul") else _sums_of(call)
     order = (0, 1) if tensor == 0 else (1, 0)
     table = _in_order(function, (x, other), order, y, clip)
     stored = value.values.reshape(-1) - other.bounds[0]

@@ -38,9 +38,10 @@ def lower_average(call: Call) -> Place:
     if any(window.pads):
         window = replace(window, pad_value=x.zero_point)
     if inside or not _is_certain(x, y, window.taps, clip):
-        mean = ops.RealMean(x.scale, x.zero_point, y.scale, y.zero_point)
+        mean = ops.RealMean(x.scale, x.zero_point, y.scale, y.zero_point + call.shift)
         fields = {"window": window, "counts_padding": not inside, "real": mean}
-        output = call.emit(ops.AvgPool, name, requants=(requant(1, 0, 1, *clip),), **fields)
+        step = requant(1, -call.shift, 1, *clip)
+        output = call.emit(ops.AvgPool, name, requants=(step,), **fields)
         return pooled(call, output, place)
     factor = single(x.scale / (window.taps * y.scale))
     step = scaled(call, factor, y.zero_point, clip, window.taps * x.zero_point)

@@ -2,6 +2,6 @@
 
 from dory_qdq.testing.builder import Builder
 from dory_qdq.testing.networks import OPERATORS, random_network
-from dory_qdq.testing.reference import Outcome, compare
+from dory_qdq.testing.reference import Inference, infer, write_golden
 
-__all__ = ["OPERATORS", "Builder", "Outcome", "compare", "random_network"]
+__all__ = ["OPERATORS", "Builder", "Inference", "infer", "random_network", "write_golden"]

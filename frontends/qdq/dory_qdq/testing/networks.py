@@ -222,6 +222,22 @@ def resize(b: Builder, x: Tensor) -> Tensor:
     return b.quantised(out, (*x.shape[:2], 2 * x.shape[2], 2 * x.shape[3]), x.scale, x.zero)
 
 
+def resize_linear(b: Builder, x: Tensor) -> Tensor:
+    """Resize between neighbours, to sizes or by scales."""
+    how = ("half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric")
+    mode = {"coordinate_transformation_mode": str(b.rng.choice(how))}
+    sizes = [int(b.rng.integers(1, 2 * size + 2)) for size in x.shape[2:]]
+    given = b.constant(np.array([*x.shape[:2], *sizes], np.int64))
+    inputs = [x.name, "", "", given]
+    if b.rng.random() < 0.5:
+        sizes = [2 * size for size in x.shape[2:]]
+        inputs = [x.name, "", b.constant(np.array([1, 1, 2, 2], np.float32))]
+    out = b.node("Resize", inputs, mode="linear", **mode)
+    same = b.rng.random() < 0.6
+    shape = (*x.shape[:2], *sizes)
+    return b.quantised(out, shape, x.scale if same else b.scale(), x.zero if same else None)
+
+
 def flatten(b: Builder, x: Tensor) -> Tensor:
     """Reshape to one dimension."""
     size = int(np.prod(x.shape))
@@ -253,6 +269,7 @@ OPERATORS: Mapping[str, Layer] = MappingProxyType(
         "slice": slice_of,
         "pad": pad,
         "resize": resize,
+        "resize_linear": resize_linear,
     }
 )
 _FLAT = frozenset(["gemm", "matmul", "softmax"])

@@ -1,8 +1,8 @@
-"""onnxruntime as the reference: what it computes of a file, and how the import compares."""
+"""onnxruntime as the reference: what it computes of a file, as a golden, and in which form."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,77 +11,33 @@ import numpy as np
 import numpy.typing as npt
 
 from dory_core.api import Graph
-from dory_qdq.importer import import_file
-from dory_qdq.values import Place
 
-#: Operators of a fused network that compute no reals.
+#: Operators of a fused network that compute no reals ...
 _EXACT = ("QLinear", "QGemm", "QuantizeLinear", "DequantizeLinear")
+#: ... and that move elements.
 _MOVES = frozenset(
     ["MaxPool", "Reshape", "Transpose", "Slice", "Resize", "Pad", "Flatten", "Squeeze"]
 )
 
-
-#: Returns the tensors of a network by name for its inputs by name.
-Run = Callable[[Graph, Mapping[str, npt.NDArray[Any]]], Mapping[str, npt.NDArray[Any]]]
+Arrays = dict[str, npt.NDArray[Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """How an import compares with onnxruntime.
+class Inference:
+    """What onnxruntime made of a network at ORT_ENABLE_EXTENDED.
 
-    elements: of the outputs. differing, largest: how many differ, and by how much. apart: layers
-    that may be a step from onnxruntime, as the import says. unexpected: layers that onnxruntime
-    computed in reals although the import does not say so, and the other way round.
+    golden: its inputs and stored tensors, named as in a golden. reals: names of the operators that
+    it computed in reals.
     """
 
-    elements: int
-    differing: int
-    largest: int
-    apart: tuple[str, ...]
-    unexpected: tuple[str, ...]
+    golden: Arrays
+    reals: frozenset[str]
 
-
-def compare(model: bytes, folder: Path, run: Run, seed: int = 0) -> Outcome:
-    """Run a file with onnxruntime at ORT_ENABLE_EXTENDED and its import with ``run``.
-
-    run: the reference executor, ``dory_core.testing.run_reference``.
-    """
-    import onnx
-    import onnxruntime as ort
-
-    path, fused = folder / "net.onnx", folder / "fused.onnx"
-    path.write_bytes(model)
-    options = ort.SessionOptions()
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
-    options.optimized_model_filepath = str(fused)
-    options.log_severity_level = 3
-    options.intra_op_num_threads = 1
-    session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-    rng = np.random.default_rng(seed)
-    inputs = {
-        i.name: rng.uniform(-1.5, 1.5, i.shape).astype(np.float32) for i in session.get_inputs()
-    }
-    wanted = session.run(None, inputs)
-    imported = import_file(path)
-    values = run(imported.graph, _stored(imported.graph, imported.places, inputs))
-    elements = differing = largest = 0
-    for output, expected in zip(session.get_outputs(), wanted, strict=True):
-        place = imported.places[output.name]
-        found = _file_values(place, values[place.tensor])
-        difference = np.abs(found - np.asarray(expected).astype(np.int64))
-        elements += difference.size
-        differing += int((difference > 0).sum())
-        largest = max(largest, int(difference.max()))
-    graph = imported.graph
-    apart = {op.name for op in graph.ops if graph.form(op.output).apart}
-    reals = {
-        node.name.removeprefix("fused ")
-        for node in onnx.load(str(fused)).graph.node
-        if not node.op_type.startswith(_EXACT) and node.op_type not in _MOVES
-    }
-    unexpected = apart ^ (reals & {op.name for op in graph.ops})
-    unexpected -= {name for name in unexpected if _is_no_answer(name, graph)}
-    return Outcome(elements, differing, largest, tuple(sorted(apart)), tuple(sorted(unexpected)))
+    def unexpected(self, graph: Graph) -> frozenset[str]:
+        """Return the layers of which the import is wrong about who computes them in reals."""
+        apart = {op.name for op in graph.ops if graph.form(op.output).apart}
+        found = apart ^ (self.reals & {op.name for op in graph.ops})
+        return frozenset(name for name in found if not _is_no_answer(name, graph))
 
 
 def _is_no_answer(name: str, graph: Graph) -> bool:
@@ -92,24 +48,86 @@ def _is_no_answer(name: str, graph: Graph) -> bool:
     return name.startswith("HardSwish") or any(f"'{name}'" in note for note in graph.notes)
 
 
-def _axes(place: Place) -> list[int]:
-    return [axis for axis in range(3) if axis not in place.order] + list(place.order)
+def infer(model: bytes, folder: Path, seed: int = 0, inferences: int = 1) -> Inference:
+    """Run a file with onnxruntime on random inputs. folder: for the network that it makes of it."""
+    import onnx
+    import onnxruntime as ort
+
+    fused = folder / "fused.onnx"
+    _session(ort, model, fused)
+    made = onnx.load(str(fused))
+    names = _stored_names(onnx.load_from_string(model), made)
+    outputs = {output.name for output in made.graph.output}
+    made.graph.output.extend(
+        onnx.ValueInfoProto(name=name) for name in names if name not in outputs
+    )
+    session = _session(ort, made.SerializeToString())
+    rng = np.random.default_rng(seed)
+    golden: Arrays = {}
+    for run in range(inferences):
+        inputs = {
+            i.name: rng.uniform(-1.5, 1.5, i.shape).astype(np.float32) for i in session.get_inputs()
+        }
+        golden |= {f"in{run}__{name}": values for name, values in inputs.items()}
+        for name, values in zip(names, session.run(list(names), inputs), strict=True):
+            stored, signed = names[name]
+            turned = signed and values.dtype == np.uint8
+            golden[f"run{run}__{stored}"] = values.astype(np.int64) - 128 if turned else values
+    return Inference(golden, _reals(made))
 
 
-def _file_values(place: Place, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    return values.transpose(_axes(place)).reshape(place.shape)
+def _session(ort: Any, model: bytes, fused: Path | None = None) -> Any:
+    """Return a session of one thread; one that fuses writes what it made of the network.
+
+    Transposes stay where they are, so that tensors have the shapes of the file.
+    """
+    options = ort.SessionOptions()
+    levels = ort.GraphOptimizationLevel
+    options.graph_optimization_level = levels.ORT_DISABLE_ALL
+    if fused is not None:
+        options.graph_optimization_level = levels.ORT_ENABLE_EXTENDED
+        options.optimized_model_filepath = str(fused)
+    options.log_severity_level = 3
+    options.intra_op_num_threads = 1
+    providers = ["CPUExecutionProvider"]
+    kept = ["TransposeOptimizer", "TransposeOptimizer_CPUExecutionProvider"]
+    return ort.InferenceSession(model, options, providers=providers, disabled_optimizers=kept)
 
 
-def _stored(
-    graph: Graph, places: Mapping[str, Place], inputs: Mapping[str, npt.NDArray[np.float32]]
-) -> dict[str, npt.NDArray[Any]]:
+def _stored_names(model: Any, made: Any) -> dict[str, tuple[str, bool]]:
+    """Return (name in the file, whether it is int8 there) of stored tensors of a fused network.
+
+    onnxruntime gives tensors that become uint8 other names, and keeps those of operators.
+    """
+    nodes = {node.name: node for node in model.graph.node}
+    readers = {name: node for node in model.graph.node for name in node.input}
+    zeros = {tensor.name: tensor.data_type for tensor in model.graph.initializer}
     found = {}
-    for name, reals in inputs.items():
-        place = places[name]
-        tensor = graph.tensors[place.tensor]
-        rounded = np.rint(reals / np.float32(tensor.scale)) + tensor.zero_point
-        stored = np.clip(rounded, tensor.lo, tensor.hi).astype(np.int64)
-        axes = _axes(place)
-        shaped = stored.reshape([tensor.shape[axis] for axis in axes])
-        found[place.tensor] = shaped.transpose(np.argsort(axes))
+    for one in made.graph.node:
+        node = nodes.get(one.name)
+        while node is not None and node.op_type != "QuantizeLinear":
+            node = readers.get(node.output[0]) if node.output[0] != one.output[0] else None
+        if node is not None and _is_stored(one.output[0], node):
+            signed = len(node.input) > 2 and zeros[node.input[2]] == 3  # INT8
+            found[one.output[0]] = node.output[0], signed
     return found
+
+
+def _is_stored(name: str, rounding: Any) -> bool:
+    """Return whether a tensor of the fused network is what a QuantizeLinear of the file gave."""
+    return name == rounding.output[0] or name.startswith("qdq_s8_to_u8_quant")
+
+
+def _reals(made: Any) -> frozenset[str]:
+    return frozenset(
+        node.name.removeprefix("fused ")
+        for node in made.graph.node
+        if not node.op_type.startswith(_EXACT)
+        and (node.op_type not in _MOVES or any(a.s == b"linear" for a in node.attribute))
+    )
+
+
+def write_golden(golden: Mapping[str, npt.NDArray[Any]], path: Path) -> Path:
+    """Write a golden and return its path."""
+    np.savez(path, **dict(golden))
+    return path
