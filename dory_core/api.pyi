@@ -27,16 +27,10 @@ from dory_core.expr import minimum as minimum
 from dory_core.frontend import Frontend as Frontend
 from dory_core.frontend import FrontendOptions as FrontendOptions
 from dory_core.golden import load_arrays as load_arrays
-from dory_core.hardware import DmaHal as DmaHal
 from dory_core.hardware import Level as Level
 from dory_core.hardware import Link as Link
 from dory_core.hardware import Memory as Memory
 from dory_core.hardware import MemoryHierarchy as MemoryHierarchy
-from dory_core.hardware import OperatingPoint as OperatingPoint
-from dory_core.hardware import Option as Option
-from dory_core.hardware import OutputFile as OutputFile
-from dory_core.hardware import Target as Target
-from dory_core.hardware import TargetContext as TargetContext
 from dory_core.hooks import hookimpl as hookimpl
 from dory_core.ir import Array as Array
 from dory_core.ir import FileForm as FileForm
@@ -66,3 +60,9 @@ from dory_core.kernels import portable_kernels as portable_kernels
 from dory_core.passes import Pass as Pass
 from dory_core.plan import Place as Place
 from dory_core.plugins import load_plugins as load_plugins
+from dory_core.target import DmaHal as DmaHal
+from dory_core.target import OperatingPoint as OperatingPoint
+from dory_core.target import Option as Option
+from dory_core.target import OutputFile as OutputFile
+from dory_core.target import Target as Target
+from dory_core.target import TargetContext as TargetContext

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from dory_core.budgets import check_tensors
 from dory_core.codegen.float_border import with_float_border
 from dory_core.errors import DoesNotFit, VerificationFailed
-from dory_core.hardware import OutputFile, TargetContext
 from dory_core.ir import Graph
 from dory_core.options import KEEP_CONSTANT_CHANNELS
 from dory_core.passes import run_passes
@@ -32,6 +31,7 @@ from dory_core.pipeline import (
 from dory_core.plan import DEFAULT_PREFIX, Plan
 from dory_core.plugins import Plugins
 from dory_core.records import dataclass
+from dory_core.target import OutputFile, TargetContext
 from dory_core.tiling.network import Progress
 from dory_core.vectors import Vector
 

@@ -1,17 +1,12 @@
-"""Memory hierarchy, links, DMA and operating points of a target, as data.
+"""Memory hierarchy and links of a target, as data.
 
 Level 1 is nearest to the cores. The core knows no chip: everything here comes from target plugins.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import field, replace
-from pathlib import Path, PurePosixPath
-from types import MappingProxyType
-from typing import Any
+from dataclasses import replace
 
-from dory_core.errors import PluginError
 from dory_core.records import dataclass
 
 # Widths of elements in memory. Those below 8 are packed along the channels of a pixel.
@@ -26,7 +21,7 @@ MOST_LEVELS = 4
 BUFFER_ALIGNMENT = 8
 
 
-def _require(holds: object, otherwise: str) -> None:
+def require(holds: object, otherwise: str) -> None:
     """Raise ValueError, which names the plugin's hook that made a record, unless it is sound."""
     if not holds:
         raise ValueError(otherwise)
@@ -65,13 +60,13 @@ class Memory:
     def __post_init__(self) -> None:
         sizes = (self.size_bytes, self.reserved_bytes)
         whole = all(isinstance(size, int) and size >= 0 for size in sizes)
-        _require(whole, f"memory {self.name}: sizes are whole numbers of bytes, not {sizes}")
-        _require(
+        require(whole, f"memory {self.name}: sizes are whole numbers of bytes, not {sizes}")
+        require(
             self.reserved_bytes <= self.size_bytes,
             f"memory {self.name}: {self.reserved_bytes} of its {self.size_bytes} B are reserved",
         )
         unit = self.alignment_bytes
-        _require(
+        require(
             unit > 0 and unit & (unit - 1) == 0,
             f"memory {self.name}: alignment_bytes {unit} is no power of two",
         )
@@ -91,10 +86,8 @@ class Level:
 
     def __post_init__(self) -> None:
         names = {memory.name for memory in self.memories}
-        _require(names, f"level {self.number} has no memory")
-        _require(
-            len(names) == len(self.memories), f"level {self.number}: memories share their name"
-        )
+        require(names, f"level {self.number} has no memory")
+        require(len(names) == len(self.memories), f"level {self.number}: memories share their name")
 
     @property
     def name(self) -> str:
@@ -177,20 +170,20 @@ class Link:
     def __post_init__(self) -> None:
         what = f"link of levels {self.upper} and {self.lower}"
         unit = self.alignment_bytes
-        _require(self.lower == self.upper + 1, f"{what}: they are no neighbours, upper first")
-        _require(self.bytes_per_cycle > 0, f"{what}: bytes_per_cycle is {self.bytes_per_cycle}")
+        require(self.lower == self.upper + 1, f"{what}: they are no neighbours, upper first")
+        require(self.bytes_per_cycle > 0, f"{what}: bytes_per_cycle is {self.bytes_per_cycle}")
         port = self.port_bytes_per_cycle
-        _require(port >= 0, f"{what}: port_bytes_per_cycle is {port}")
-        _require(
+        require(port >= 0, f"{what}: port_bytes_per_cycle is {port}")
+        require(
             unit > 0 and unit & (unit - 1) == 0 and unit <= MOST_ALIGNMENT,
             f"{what}: alignment_bytes {unit} is no power of two up to {MOST_ALIGNMENT}",
         )
-        _require(
+        require(
             self.max_bytes == 0 or self.max_bytes >= unit,
             f"{what}: max_bytes {self.max_bytes} is less than alignment_bytes {unit}",
         )
-        _require(self.dimensions in (1, 2, 3), f"{what}: dimensions are 1, 2 or 3")
-        _require(
+        require(self.dimensions in (1, 2, 3), f"{what}: dimensions are 1, 2 or 3")
+        require(
             self.core_cycles_per_byte >= 0 and (self.dma or self.core_cycles_per_byte > 0),
             f"{what}: without a DMA core_cycles_per_byte is more than 0",
         )
@@ -288,41 +281,41 @@ class MemoryHierarchy:
         if len(self.levels) == 1:
             self._share_the_only_level()
         if self.one_memory:
-            _require(self.in_place, "kernels work in place where L1 and L2 are one memory")
+            require(self.in_place, "kernels work in place where L1 and L2 are one memory")
             one, other = (level.memories for level in self.levels[:2])
-            _require(one == other and len(one) == 1, "L1 and L2 of one memory name the same one")
+            require(one == other and len(one) == 1, "L1 and L2 of one memory name the same one")
         known = tuple(bits for bits in STORAGE_BITS if bits in self.storage_bits)
-        _require(
+        require(
             self.storage_bits == known and known[-1:] == STORAGE_BITS[-1:],
             f"storage_bits {self.storage_bits}: rising widths of {STORAGE_BITS} up to 32",
         )
-        _require(self.channel_multiple > 0, f"channel_multiple {self.channel_multiple} is below 1")
+        require(self.channel_multiple > 0, f"channel_multiple {self.channel_multiple} is below 1")
         count = len(self.levels)
-        _require(
+        require(
             count > 0 and [level.number for level in self.levels] == [*range(1, count + 1)],
             "levels are numbered 1, 2, ... in their order",
         )
-        _require(count <= MOST_LEVELS, f"there are at most {MOST_LEVELS} levels, not {count}")
-        _require(
+        require(count <= MOST_LEVELS, f"there are at most {MOST_LEVELS} levels, not {count}")
+        require(
             sorted(link.upper for link in self.links) == [*range(1, count)],
             f"each of the levels 1 to {count - 1} has one link to the next level",
         )
         for level in self.levels[:2]:
             holding = (m for m in level.memories if not m.mapped and not m.read_only)
-            _require(
+            require(
                 any("activations" in memory.holds for memory in holding),
                 f"no memory of {level.name} holds activations",
             )
-        _require(self.cores > 0, f"{self.cores} cores run no kernels")
+        require(self.cores > 0, f"{self.cores} cores run no kernels")
         for link in self.links:
             lower = self.level(link.lower)
-            _require(
+            require(
                 link.dma or link.upper == 1 or any(m.mapped for m in lower.memories),
                 f"{lower.name} is reached by transfers alone, so the link to it has a DMA; where "
                 "the HAL copies with a core, the link is blocking",
             )
         unit = max(self.link(1).alignment_bytes, self.constants_link.alignment_bytes)
-        _require(
+        require(
             unit <= BUFFER_ALIGNMENT,
             f"a link to L1 needs alignment_bytes {unit}, buffers in L1 start on multiples of "
             f"{BUFFER_ALIGNMENT}",
@@ -331,8 +324,8 @@ class MemoryHierarchy:
     def _share_the_only_level(self) -> None:
         """Make two levels of one: scratch memory, and all the rest."""
         only = self.levels[0]
-        _require(self.in_place, "kernels work in place on a chip with one level of memory")
-        _require(
+        require(self.in_place, "kernels work in place on a chip with one level of memory")
+        require(
             len(only.memories) == 1 and not self.links,
             "a chip with one level has one memory there and no links",
         )
@@ -367,150 +360,3 @@ class MemoryHierarchy:
             if link.upper == upper:
                 return link
         raise KeyError(upper)
-
-
-@dataclass(frozen=True, slots=True)
-class OperatingPoint:
-    """Clock and energy of one operating point.
-
-    core_hz: clock of the cores that compute. io_hz: clock that moves data from the outermost level.
-    energy_j_per_cycle: average energy of a cycle of the cores, 0 where nobody knows it. source:
-    where the numbers stand. only: an option of the target and the values with which there is this
-    point, None for a point that there always is. cores: that worked when the energy was measured,
-    fewer take their share; 0 where that makes no difference. engines: whose cycles the energy is
-    of, empty for all.
-    """
-
-    name: str
-    core_hz: float
-    io_hz: float
-    energy_j_per_cycle: float
-    source: str
-    only: tuple[str, tuple[str, ...]] | None = None
-    cores: int = 0
-    engines: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        clocks = self.core_hz > 0 and self.io_hz > 0
-        _require(clocks, f"operating point {self.name}: a clock does not run")
-
-    def exists(self, options: Mapping[str, Any]) -> bool:
-        """Return True when there is this point with these options."""
-        return self.only is None or str(options.get(self.only[0])) in self.only[1]
-
-
-@dataclass(frozen=True, slots=True)
-class Option:
-    """An option of a target, given as ``--set name=value``.
-
-    type: ``int``, ``str`` or ``bool`` (``bool`` accepts on/off, true/false, 1/0).
-    choices: allowed values, empty for any. clock: ``core`` or ``io`` for an option that sets that
-    clock of the operating point, in MHz; with 0 the point's own stays.
-    """
-
-    name: str
-    type: type
-    default: int | str | bool
-    help: str
-    choices: tuple[str, ...] = ()
-    clock: str = ""
-
-    def __post_init__(self) -> None:
-        what = f"option {self.name}"
-        _require(self.type in (int, str, bool), f"{what}: type is int, str or bool")
-        _require(
-            type(self.default) is self.type,
-            f"{what}: the default {self.default!r} is no {self.type.__name__}",
-        )
-        _require(
-            not self.choices or str(self.default) in self.choices,
-            f"{what}: the default {self.default} is none of {', '.join(self.choices)}",
-        )
-        _require(self.clock in ("", "core", "io"), f"{what}: clock is core or io")
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """A chip family that dory can generate applications for.
-
-    operating_points: the first that there is with the other options is the default.
-    """
-
-    name: str
-    summary: str
-    options: tuple[Option, ...] = ()
-    operating_points: tuple[OperatingPoint, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class TargetContext:
-    """What every target hook sees.
-
-    options: every option of the target with its value. hierarchy: None only for the hook that
-    makes it. operating_point: None when the target declares none.
-    """
-
-    name: str
-    options: Mapping[str, Any] = field(default_factory=dict)
-    hierarchy: MemoryHierarchy | None = None
-    operating_point: OperatingPoint | None = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "options", MappingProxyType(dict(self.options)))
-
-    @property
-    def memory(self) -> MemoryHierarchy:
-        """The hierarchy; ValueError in ``dory_memory_hierarchy``, which is called before it is."""
-        if self.hierarchy is None:
-            raise ValueError("dory_memory_hierarchy is called before there is a hierarchy")
-        return self.hierarchy
-
-    def with_hierarchy(self, hierarchy: MemoryHierarchy) -> TargetContext:
-        """Return the complete context."""
-        return replace(self, options=dict(self.options), hierarchy=hierarchy)
-
-
-@dataclass(frozen=True, slots=True)
-class OutputFile:
-    """A file of an application: path relative to its directory, and its content.
-
-    Raises PluginError for a path that leaves the directory or is not written in its plain form.
-    """
-
-    path: str
-    content: str | bytes
-
-    def __post_init__(self) -> None:
-        plain = self.path.isprintable() and not self.path.startswith("-") and "\\" not in self.path
-        parts = PurePosixPath(self.path).parts
-        inside = parts and parts[0] != "/" and ".." not in parts
-        if not (plain and inside and str(PurePosixPath(self.path)) == self.path):
-            raise PluginError(
-                f"an application has no place for a file called {self.path!r}",
-                "a plugin names files by plain paths relative to the application, such as src/a.c",
-            )
-        if not isinstance(self.content, (str, bytes)):
-            raise PluginError(
-                f"the content of file {self.path!r} is {type(self.content).__name__}",
-                "a plugin gives text or bytes",
-            )
-
-    @classmethod
-    def from_package(cls, source: Path, path: str) -> OutputFile:
-        """Read a file that a plugin ships as package data."""
-        return cls(path, source.read_text(encoding="utf-8"))
-
-
-@dataclass(frozen=True, slots=True)
-class DmaHal:
-    """The DMA HAL of a chip.
-
-    files: C sources and headers that implement the HAL of ``dory_hal.h`` on the chip.
-    any_core: each core may issue its own transfers, else only core 0 does.
-    tickets: most tickets of transfers between L2 and L1 that may be open at once, of all cores; 0
-    for any number. The host simulation insists on it.
-    """
-
-    files: tuple[OutputFile, ...] = ()
-    any_core: bool = False
-    tickets: int = 0

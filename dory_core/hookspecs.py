@@ -20,12 +20,13 @@ if TYPE_CHECKING:
 
     from dory_core.codegen.application_record import Application
     from dory_core.frontend import Frontend
-    from dory_core.hardware import DmaHal, MemoryHierarchy, OutputFile, Target, TargetContext
+    from dory_core.hardware import MemoryHierarchy
     from dory_core.ir import Layer
     from dory_core.ir.geometry import Tile
     from dory_core.kernel import Kernel, Term
     from dory_core.passes import Pass
     from dory_core.simulate.runner import Runner
+    from dory_core.target import DmaHal, OutputFile, Target, TargetContext
 
 
 def dory_frontends() -> list[Frontend]:

@@ -17,11 +17,11 @@ from typing import Any
 
 from dory_core.errors import PluginError, declared_in
 from dory_core.expr import Number
-from dory_core.hardware import OutputFile
 from dory_core.ir import Layer, MaxPool, Tensor
 from dory_core.ir.features import Feature
 from dory_core.ir.geometry import Tile
 from dory_core.ir.layout import HWC, Layout
+from dory_core.target import OutputFile
 
 #: What the operands of a layer are called: placeholders in kernels' calls, and buffers in L1. A
 #: layer has as many inputs at most.

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from dory_core.errors import UsageError
-from dory_core.hardware import OperatingPoint, Option, Target
+from dory_core.target import OperatingPoint, Option, Target
 
 #: Setting that chooses the operating point; every target that declares points has it.
 OPERATING_POINT = "operating_point"

@@ -16,7 +16,6 @@ from dory_core.budgets import Budgets, check_tensors, resolve_budgets
 from dory_core.documents import json_text
 from dory_core.errors import DoryError, NotSupported, UsageError
 from dory_core.frontend import FrontendOptions
-from dory_core.hardware import TargetContext
 from dory_core.ir import Graph, Layer
 from dory_core.ir.geometry import Tile
 from dory_core.ir.text import graph_text
@@ -33,6 +32,7 @@ from dory_core.plan import DEFAULT_PREFIX, Plan
 from dory_core.planning.planner import make_plan
 from dory_core.plugins import Plugins
 from dory_core.records import dataclass
+from dory_core.target import TargetContext
 from dory_core.tiling.network import Progress, TiledGraph, tile_graph, tiled_text
 
 #: Receives the result of every stage and of every pass by its name, in order.

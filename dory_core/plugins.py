@@ -26,27 +26,27 @@ from dory_core.hooks import Hook, Refused, describe, hooks_of, specifications
 if TYPE_CHECKING:
     from dory_core.codegen.application_record import Application
     from dory_core.frontend import Frontend
-    from dory_core.hardware import DmaHal, Option, OutputFile, Target, TargetContext
     from dory_core.ir import Layer
     from dory_core.ir.geometry import Tile
     from dory_core.kernel import Kernel, Term
     from dory_core.passes import Pass
     from dory_core.simulate.runner import Runner
+    from dory_core.target import DmaHal, Option, OutputFile, Target, TargetContext
 
 _LEAVE_OUT = "report this to its authors; DORY_PLUGINS=NAME,... leaves it out"
 
 #: Records that hooks return, alone or in a list; a module is imported when its hook is asked.
 _RECORDS = {
     "dory_frontends": ("dory_core.frontend", "Frontend"),
-    "dory_targets": ("dory_core.hardware", "Target"),
+    "dory_targets": ("dory_core.target", "Target"),
     "dory_memory_hierarchy": ("dory_core.hardware", "MemoryHierarchy"),
     "dory_kernels": ("dory_core.kernel", "Kernel"),
     "dory_objective_terms": ("dory_core.kernel", "Term"),
-    "dory_dma_hal": ("dory_core.hardware", "DmaHal"),
+    "dory_dma_hal": ("dory_core.target", "DmaHal"),
     "dory_passes": ("dory_core.passes", "Pass"),
-    "dory_application": ("dory_core.hardware", "OutputFile"),
+    "dory_application": ("dory_core.target", "OutputFile"),
     "dory_runners": ("dory_core.simulate.runner", "Runner"),
-    "dory_reports": ("dory_core.hardware", "OutputFile"),
+    "dory_reports": ("dory_core.target", "OutputFile"),
 }
 
 log = logging.getLogger("dory")
@@ -197,8 +197,8 @@ class Plugins:
         Raises UsageError for an unknown target, option or value, PluginError when no plugin
         describes the target's memories.
         """
-        from dory_core.hardware import TargetContext
         from dory_core.options import resolve_options
+        from dory_core.target import TargetContext
 
         record = self.target(target)
         options, point = resolve_options(record, settings or {})

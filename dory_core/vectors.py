@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from dory_core.errors import UsageError
-from dory_core.hardware import Option, OutputFile
 from dory_core.ir import Graph
 from dory_core.ir.packing import pack, unpack
 from dory_core.ir.reals import dequantise
 from dory_core.runtime import RESETS_FILE
+from dory_core.target import Option, OutputFile
 
 # Every tensor of a network by name, shape (C, H, W), for one input.
 Vector = Mapping[str, npt.NDArray[Any]]

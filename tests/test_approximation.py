@@ -17,11 +17,11 @@ from dory_core.check import check_network
 from dory_core.compiler import CompileOptions, compile_network
 from dory_core.errors import VerificationFailed
 from dory_core.frontend import Frontend
-from dory_core.hardware import TargetContext
 from dory_core.ir import Graph, requant
 from dory_core.ir.ranges import infer_types
 from dory_core.passes import Pass
 from dory_core.plugins import Plugins
+from dory_core.target import TargetContext
 from dory_core.testing.graphs import GraphBuilder
 from tests.toy.chip import ToyChip
 

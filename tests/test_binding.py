@@ -8,11 +8,11 @@ import pytest
 
 from dory_core.binding import rejection_of
 from dory_core.expr import Number
-from dory_core.hardware import OutputFile
 from dory_core.ir import AvgPool, Layer, Op, Window, mean_requant, requant
 from dory_core.ir.features import Feature
 from dory_core.ir.geometry import Tile
 from dory_core.kernel import FunctionCall, Kernel, Rejection
+from dory_core.target import OutputFile
 from dory_core.testing.kernels import alone, typed
 
 PADDED = Window(kernel=(2, 2), pads=(0, 1, 1, 0))

@@ -8,16 +8,9 @@ from dataclasses import replace
 import pytest
 
 from dory_core.api import hookimpl
-from dory_core.hardware import (
-    Level,
-    Link,
-    Memory,
-    MemoryHierarchy,
-    OperatingPoint,
-    Option,
-    TargetContext,
-)
+from dory_core.hardware import Level, Link, Memory, MemoryHierarchy
 from dory_core.plugins import PluginError, Plugins
+from dory_core.target import OperatingPoint, Option, TargetContext
 from tests.toy.chip import NAME, ToyChip
 
 L1, L2 = Memory("scratchpad", 4096, 96), Memory("SRAM", 65536)

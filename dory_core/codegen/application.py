@@ -17,12 +17,12 @@ from dory_core.codegen.names import layer_symbol, weights_symbol
 from dory_core.codegen.printer import print_layer
 from dory_core.documents import json_text
 from dory_core.errors import DoryError
-from dory_core.hardware import OutputFile
 from dory_core.plan import TIMELINE_FILE, LayerStep, Plan
 from dory_core.plan.operations import LayerProgram
 from dory_core.planning.constants import table_bytes
 from dory_core.quoting import LONGEST, c_comment, makefile
 from dory_core.runtime import runtime_files
+from dory_core.target import OutputFile
 
 TEMPLATES = Path(__file__).parent / "templates"
 #: Of applications with copies that the DMA does not make in one command.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dory_core.codegen.application import render
 from dory_core.codegen.application_record import Application
-from dory_core.hardware import OutputFile
+from dory_core.target import OutputFile
 
 HEADER = "dory_vectors.h"
 SOURCE = "dory_vectors.S"

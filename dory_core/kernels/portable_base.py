@@ -12,7 +12,7 @@ from typing import Any, ClassVar, get_args
 import numpy.typing as npt
 
 from dory_core.expr import Number, ceil_div, maximum
-from dory_core.hardware import STORAGE_BITS, OutputFile
+from dory_core.hardware import STORAGE_BITS
 from dory_core.ir import (
     Layer,
     Op,
@@ -32,6 +32,7 @@ from dory_core.ir.packing import pack_rows
 from dory_core.kernel import Constraint, FunctionCall, Kernel, Rejection, Traits, WeightBlock
 from dory_core.kernels import constants
 from dory_core.records import dataclass
+from dory_core.target import OutputFile
 
 SOURCES = Path(__file__).parent / "c"
 _COMMON = ("dory_portable.h", "dory_portable_elements.h", "dory_portable_float.h")

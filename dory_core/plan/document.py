@@ -8,7 +8,6 @@ from dory_core.binding import CORES
 from dory_core.ir.channels import removed_text
 
 if TYPE_CHECKING:
-    from dory_core.hardware import OperatingPoint
     from dory_core.ir import Tensor
     from dory_core.plan import (
         Conversion,
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
         Plan,
         StatePlan,
     )
+    from dory_core.target import OperatingPoint
 
 PLAN_VERSION = 1
 GENERATOR = "dory"

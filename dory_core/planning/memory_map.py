@@ -9,10 +9,10 @@ from types import MappingProxyType
 from dory_core.blocks import Block
 from dory_core.budgets import Budgets
 from dory_core.errors import DoesNotFit
-from dory_core.hardware import TargetContext
 from dory_core.plan import Conversion, ExtTransfer, LayerStep, LevelUse, Place, StatePlan
 from dory_core.plan.timeline import NetworkTimeline
 from dory_core.records import dataclass
+from dory_core.target import TargetContext
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,6 @@ from dory_core.budgets import Budgets, memory_budgets
 from dory_core.errors import DoesNotFit, DoryError
 from dory_core.estimate.moves import l1_dma, weight_unit
 from dory_core.estimate.timeline import link_name
-from dory_core.hardware import DmaHal, OutputFile, TargetContext
 from dory_core.kernels.convert import conversion_files
 from dory_core.memory.contents import verify_contents
 from dory_core.plan import (
@@ -38,6 +37,7 @@ from dory_core.planning.verify import verify_bins, verify_packing
 from dory_core.planning.ways import BELOW, HOME, Problem, Way
 from dory_core.program.network import lower, lower_network
 from dory_core.records import dataclass
+from dory_core.target import DmaHal, OutputFile, TargetContext
 from dory_core.tiles.schedule import Schedule
 from dory_core.tiling.network import TiledGraph
 

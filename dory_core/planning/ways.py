@@ -12,7 +12,7 @@ from dory_core.blocks import Block, Packing, align_up, level_alignment, packing
 from dory_core.budgets import Budgets, memory_budgets
 from dory_core.errors import DoesNotFit
 from dory_core.estimate.moves import weight_unit
-from dory_core.hardware import Link, TargetContext
+from dory_core.hardware import Link
 from dory_core.ir.layout import HWC
 from dory_core.ir.packing import pack
 from dory_core.plan import Conversion, ExtTransfer, LayerStep, Place, initial_table_bytes
@@ -31,6 +31,7 @@ from dory_core.planning.views import Views, plan_views
 from dory_core.program.network import lower_network
 from dory_core.program.timeline import network_timeline
 from dory_core.records import dataclass
+from dory_core.target import TargetContext
 from dory_core.tiles.schedule import Schedule
 from dory_core.tiling.network import TiledGraph, split_is_whole
 from dory_core.tiling.outer import UNCUT, Cuts, Split

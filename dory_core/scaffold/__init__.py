@@ -14,7 +14,7 @@ from typing import Any
 
 from dory_core import __version__
 from dory_core.errors import UsageError
-from dory_core.hardware import OutputFile
+from dory_core.target import OutputFile
 
 TEMPLATES = Path(__file__).parent / "templates"
 _SUFFIX = ".mako"

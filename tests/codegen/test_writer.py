@@ -17,7 +17,7 @@ from dory_core.codegen import replace as replacing
 from dory_core.codegen.replace import MARKER, exchange, locked
 from dory_core.codegen.writer import check_destination, check_files, write_application
 from dory_core.errors import UsageError
-from dory_core.hardware import OutputFile
+from dory_core.target import OutputFile
 
 OLD = (OutputFile("plan.json", "old"), OutputFile("src/a.c", "a"))
 NEW = (OutputFile("plan.json", "new"), OutputFile("weights/w.c", b"w"))

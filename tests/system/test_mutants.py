@@ -13,9 +13,9 @@ import dory_kite.plugin
 import pytest
 
 from dory_core.errors import UsageError
-from dory_core.hardware import OutputFile
 from dory_core.ir import Conv, Layer
 from dory_core.kernel import FunctionCall, Kernel, Rejection, StructValue, WeightBlock
+from dory_core.target import OutputFile
 from dory_core.testing import Plugins
 from dory_core.testing.coverage import Ran, ran_in
 from dory_core.testing.draws import Candidates, Draws, kernels_of_target, names_of
