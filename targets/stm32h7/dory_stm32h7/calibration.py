@@ -109,9 +109,10 @@ COPIED = 16
 # One of few channels within the image: a pixel, a vector of four elements.
 INNER_PIXEL = 450
 INNER_VECTOR = 96
-# Fully connected: four rows and a vector, their entry and outputs; one row.
-LINEAR_FOUR = 170
-LINEAR_FOUR_OUTPUTS = 522
+# Fully connected: four rows and a vector, in assembly and in C; entry and outputs; one row.
+LINEAR_FOUR = 127
+LINEAR_FOUR_C = 170
+LINEAR_FOUR_OUTPUTS = 540
 LINEAR_ONE = 54
 LINEAR_ONE_OUTPUT = 277
 LINEAR_TURNED = 45

@@ -268,6 +268,18 @@ def test_extreme_values_do_not_overflow() -> None:
     assert reference.run_layer(layer, case.inputs).min() == -128 * 255 * 9 * 33
 
 
+def test_rows_of_bytes_with_all_remainders() -> None:
+    """Four rows at a time in assembly; both signs of inputs; vectors of any length."""
+    random = np.random.default_rng(15)
+    cases = []
+    for inputs in (1, 3, 4, 6, 16, 17, 31, 640):
+        for lo, hi in ((-128, 127), (0, 255)):
+            layer = _linear(inputs, 9, (_step(9, inputs << 14),) if inputs % 2 else (), lo, hi)
+            cases.append(whole_case(LinearKernel(), layer, random))
+    HostLibrary(cases).check()
+    CortexM7(cases, cortex_m7.require()).check()
+
+
 def test_halves_of_words_reach_their_ends() -> None:
     """-32768 and 32767 times -128 and 127, an odd number of each."""
     layer = _linear(37, 5, lo=-32768, hi=32767)
@@ -491,7 +503,7 @@ GOALS: dict[str, tuple[Kernel, Layer, float, float, float]] = {
     "1x1 32": (ConvKernel(), _conv(32, 32, (8, 8), POINT), 2.19, 1.73, 1.80),
     "1x1 64": (ConvKernel(), _conv(64, 64, (4, 4), POINT), 1.80, 1.45, 1.57),
     "depthwise": (DepthwiseKernel(), _conv(16, 16, (12, 12), SAME, groups=16), 6.5, 4.95, 5.20),
-    "linear": (LinearKernel(), _linear(256, 16), 2.0, 1.86, 1.75),
+    "linear": (LinearKernel(), _linear(256, 16), 2.0, 1.60, 1.75),
 }
 COMPILERS = {"ziglang": cortex_m7.ZIG, "gcc": cortex_m7.GCC}
 ESTIMATES: dict[str, tuple[Kernel, Layer]] = {

@@ -54,7 +54,9 @@ class LinearKernel(WeightedKernel, caches.MemoryAccesses):
         """Outputs in fours, then one by one."""
         length = int(vectors(layer.inputs[0].elements))
         output = output_extra(epilogue(layer)) + costs.LINEAR_TURNED * epilogue(layer).turned
-        four = costs.LINEAR_FOUR * length + costs.LINEAR_FOUR_OUTPUTS + 4 * output
+        in_assembly = layer.inputs[0].bits == weight_bits(layer) == 8
+        vector = costs.LINEAR_FOUR if in_assembly else costs.LINEAR_FOUR_C
+        four = vector * length + costs.LINEAR_FOUR_OUTPUTS + 4 * output
         one = costs.LINEAR_ONE * length + costs.LINEAR_ONE_OUTPUT + output
         return costs.CALL + tile.c_out // 4 * four + tile.c_out % 4 * one
 

@@ -12,6 +12,14 @@
 
 #include "dory_stm32h7_weights_impl.h"
 
+#if DORY_X_BITS == 8 && DORY_W_BITS == 8 && defined(__GNUC__) && defined(__thumb2__) && \
+    defined(__ARM_FEATURE_DSP)
+#define DORY_ASSEMBLY 1
+#include "dory_stm32h7_rows_impl.h"
+#else
+#define DORY_ASSEMBLY 0
+#endif
+
 static inline int32_t dory_product(const uint32_t *w, dory_vector_t x, int32_t sum)
 {
   const dory_weights_t four = dory_weights_at(w);
@@ -27,6 +35,8 @@ static inline int32_t dory_row(const uint32_t *w, const DORY_X_T *x, int32_t n)
   return n > 0 ? dory_product(w, dory_rest_at(x, n), sum) : sum;
 }
 
+#if !DORY_ASSEMBLY
+
 typedef struct {
   int32_t s0, s1, s2, s3;
 } dory_sums_t;
@@ -39,30 +49,53 @@ static inline dory_sums_t dory_four(const uint32_t *w, dory_vector_t x, dory_sum
   return result;
 }
 
+/* Products of four rows and the inputs; returns the weights behind them. */
+static inline const uint32_t *dory_four_rows(const uint32_t *w, const DORY_X_T *x, int32_t n,
+                                             int32_t sums[4])
+{
+  dory_sums_t four = {0, 0, 0, 0};
+  for (; n >= 4; n -= 4, x += 4, w += 4 * DORY_W_WORDS) {
+    four = dory_four(w, dory_vector_at(x), four);
+  }
+  if (n > 0) {
+    four = dory_four(w, dory_rest_at(x, n), four);
+    w += 4 * DORY_W_WORDS;
+  }
+  sums[0] = four.s0;
+  sums[1] = four.s1;
+  sums[2] = four.s2;
+  sums[3] = four.s3;
+  return w;
+}
+
+#endif
+
 void DORY_KERNEL(const dory_stm32h7_linear_t *a)
 {
+  /* A copy: stores of bytes could change anything that is reached by a pointer. */
+  const dory_stm32h7_requant_t q = a->requant;
   const uint32_t *w = a->weights;
   DORY_Y_T *const y = a->y;
   int32_t c = 0;
   for (; c < a->y_c - 3; c += 4) {
-    const DORY_X_T *x = a->x;
-    dory_sums_t four = {0, 0, 0, 0};
-    int32_t n = a->x_c;
-    for (; n >= 4; n -= 4, x += 4, w += 4 * DORY_W_WORDS) {
-      four = dory_four(w, dory_vector_at(x), four);
-    }
-    if (n > 0) {
-      four = dory_four(w, dory_rest_at(x, n), four);
-      w += 4 * DORY_W_WORDS;
-    }
-    const int32_t sums[4] = {four.s0, four.s1, four.s2, four.s3};
+    int32_t sums[4];
+#if DORY_ASSEMBLY
+    w = dory_four_rows(w, a->x, (a->x_c + 3) / 4, sums);
+#else
+    w = dory_four_rows(w, a->x, a->x_c, sums);
+#endif
+    DORY_UNROLLED
     for (int k = 0; k < 4; k++) {
-      y[c + k] = (DORY_Y_T)dory_requant(&a->requant, dory_channel(&a->requant, c + k), sums[k]);
+      sums[k] = dory_requant(&q, dory_channel(&q, c + k), sums[k]);
+    }
+    DORY_UNROLLED
+    for (int k = 0; k < 4; k++) {
+      y[c + k] = (DORY_Y_T)sums[k];
     }
   }
   for (; c < a->y_c; c++) {
     const int32_t sum = dory_row(w, a->x, a->x_c);
-    y[c] = (DORY_Y_T)dory_requant(&a->requant, dory_channel(&a->requant, c), sum);
+    y[c] = (DORY_Y_T)dory_requant(&q, dory_channel(&q, c), sum);
     w += (a->x_c + 3) / 4 * DORY_W_WORDS;
   }
 }
