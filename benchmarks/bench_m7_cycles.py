@@ -26,7 +26,6 @@ from collection import folder_of
 from dory_stm32h7.emulator import pipeline
 
 from dory_core.api import read_plan, simulate
-from dory_core.cli.compile import frontend_name
 from dory_core.compiler import CompileOptions, compile_network
 from dory_core.plugins import Plugins, load_plugins
 from dory_core.testing import read_graph
@@ -42,7 +41,7 @@ def compile_app(name: str, directory: Path, plugins: Plugins) -> None:
         options = CompileOptions(folder / "net.tflite", "stm32h7", "tflite", output=directory)
     elif onnx.is_dir():
         path = onnx / "net.onnx"
-        options = CompileOptions(path, "stm32h7", frontend_name(None, path, plugins), directory)
+        options = CompileOptions(path, "stm32h7", plugins.frontend_for(path).name, directory)
     else:
         folder = folder_of(name)
         meta = json.loads((folder / "meta.json").read_text())

@@ -56,6 +56,14 @@ _PROJECTS = """## In other builds
 
 """
 
+_ARENAS = """## Arenas of your own
+
+`dory_stm32h7_run` has arenas. With one of your own for `dory_network_run`, leave 16 bytes behind
+the `{name}_L1_BYTES` of L1, and behind the constants, that may be read: kernels in assembly load up
+to 12 bytes behind an operand before they know that it has ended, and use none of them.
+
+"""
+
 _APPLICATION = """\
 ## On the chip
 
@@ -113,7 +121,7 @@ def readme(ctx: TargetContext, app: Application, cached: bool) -> str:
     names = {"prefix": app.prefix, "name": app.prefix.upper()}
     types = {"x": _c_type(app.inputs[0].tensor), "y": _c_type(app.outputs[0].tensor)}
     example, projects = _EXAMPLE.format(**names, **types), _PROJECTS.format(**names)
-    return f"{app.readme}\n{example}{projects}{own}"
+    return f"{app.readme}\n{example}{_ARENAS.format(**names)}{projects}{own}"
 
 
 def _c_type(tensor: Tensor) -> str:
