@@ -138,7 +138,7 @@ import os, signal, sys
 from pathlib import Path
 from dory_core.codegen import replace
 from dory_core.codegen.writer import write_application
-from dory_core.hardware import OutputFile
+from dory_core.target import OutputFile
 target, at, exchanges = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3] == "True"
 done = 0
 def dying(function):
