@@ -7,10 +7,9 @@ that move elements are computed on stored integers at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import MappingProxyType
 
 import numpy as np
 from dory_onnx import Node, OnnxModel, load
@@ -19,20 +18,11 @@ from dory_core.api import FrontendOptions, Graph, NotSupported, ranges
 from dory_qdq.call import QUANTISE_HINT, Call
 from dory_qdq.forms import check_form
 from dory_qdq.fusion import Fusion
+from dory_qdq.known import HEADS, LOWERED, MOVED, check_operators, moves
 from dory_qdq.network import Network, standard_axes
 from dory_qdq.numerics import Quantisation, quantise
 from dory_qdq.operators import movers
-from dory_qdq.operators.pairs import lower_pair
-from dory_qdq.operators.pools import lower_average, lower_mean
-from dory_qdq.operators.products import lower_conv, lower_gemm, lower_matmul
-from dory_qdq.operators.resize import lower_linear, lower_nearest
-from dory_qdq.operators.tables import (
-    FUNCTIONS,
-    clip_bounds,
-    lower_function,
-    lower_softmax,
-    requantised,
-)
+from dory_qdq.operators.tables import clip_bounds, requantised
 from dory_qdq.parameters import constant_of, quantisation_of
 from dory_qdq.qlinear import FORMS, quantised_form
 from dory_qdq.values import (
@@ -49,44 +39,6 @@ from dory_qdq.values import (
 
 REFERENCE = "onnxruntime"
 
-#: Operators that move elements to the nearest place, or compute reals between them.
-LINEAR = ("Resize", "Upsample")
-
-#: What an operator of reals becomes once its result is quantised.
-LOWERED: Mapping[str, Callable[[Call], Place | Sums]] = MappingProxyType(
-    {
-        "Conv": lower_conv,
-        "Gemm": lower_gemm,
-        "MatMul": lower_matmul,
-        "Add": lower_pair,
-        "Sub": lower_pair,
-        "Mul": lower_pair,
-        "Div": lower_pair,
-        "AveragePool": lower_average,
-        "GlobalAveragePool": lower_mean,
-        "ReduceMean": lower_mean,
-        "Softmax": lower_softmax,
-        "Concat": movers.concat,
-        **dict.fromkeys(LINEAR, lower_linear),
-        **dict.fromkeys(FUNCTIONS, lower_function),
-    }
-)
-#: What moves elements, computed on stored integers.
-MOVED: Mapping[str, Callable[[Call, Real], Place]] = MappingProxyType(
-    {
-        **dict.fromkeys(
-            ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Dropout"), movers.reshape
-        ),
-        "Transpose": movers.transpose,
-        "MaxPool": movers.max_pool,
-        "Slice": movers.slice_of,
-        "Pad": movers.pad,
-        "Resize": lower_nearest,
-        "Upsample": lower_nearest,
-    }
-)
-#: Reals behind the last integers, which the host computes.
-_HEADS = frozenset(["Softmax", "LogSoftmax", "Sigmoid", "ArgMax", "Exp", "Tanh"])
 _ACTIVATIONS = frozenset(["Relu", "Clip"])
 #: Sums of products, which an activation or an Add may follow directly.
 _SUMS = frozenset(["Conv", "Gemm", "MatMul"])
@@ -127,6 +79,7 @@ class _Import:
 
     def run(self) -> Imported:
         """Walk over the operators and return the typed Graph."""
+        check_operators(self.model)
         for name, shape in self.model.inputs.items():
             self.values[name] = FloatInput(name, shape)
         for node in self.model.nodes:
@@ -161,17 +114,12 @@ class _Import:
             self._quantise(node)
         elif op.removeprefix("com.microsoft.") in FORMS:
             self._quantised_form(node)
-        elif op in MOVED and not (op in LINEAR and _is_linear(node)):
+        elif moves(node):
             self._move(node)
         elif op == "Split":
             self._split(node)
-        elif op in LOWERED or op in _HEADS:
-            self._wait(node)
         else:
-            raise NotSupported(
-                f"{node.label}: the operator is not supported",
-                "frontends/qdq/README.md lists those that are; replace it and quantise again",
-            )
+            self._wait(node)
 
     # --- quantisation -------------------------------------------------------------------------
 
@@ -365,7 +313,7 @@ class _Import:
                 self.network.stands_for(place, name)
                 return place.tensor
             first = value.inputs[0]
-            if value.node.op in _HEADS and not value.moves:
+            if value.node.op in HEADS and not value.moves:
                 self.heads.append(value.node.op)
                 if isinstance(first, Real):
                     return first.place.tensor
@@ -411,10 +359,6 @@ class _Import:
             found = tensor.scale, tensor.zero_point
         if found is not None and place.tensor != source.tensor:
             self.network.scales.setdefault(place.tensor, found)
-
-
-def _is_linear(node: Node) -> bool:
-    return node.attributes.get("mode", "nearest") in ("linear", "bilinear")
 
 
 def _unscaled(value: Stored) -> Quantisation:

@@ -97,6 +97,18 @@ def test_operators_that_are_not_known(op: str, reason: str, tmp_path: Path) -> N
     refused(model, tmp_path, op, reason)
 
 
+def test_all_operators_that_are_not_known_are_named(tmp_path: Path) -> None:
+    model = network()
+    node(model, "Conv").op_type = "LSTM"
+    node(model, "Relu").op_type = "Einsum"
+    refused(model, tmp_path, "2 operators are not supported: LSTM '", ", Einsum '")
+    for _ in range(20):
+        last = model.graph.output[0].name
+        model.graph.node.append(helper.make_node("Einsum", [last], [f"{last}+"]))
+        model.graph.output[0].name += "+"
+    refused(model, tmp_path, "22 operators are not supported: LSTM '", " and 10 more")
+
+
 def test_unknown_domains_and_versions(tmp_path: Path) -> None:
     model = network()
     node(model, "Conv").domain = "com.example"
