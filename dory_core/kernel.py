@@ -104,6 +104,13 @@ class Term:
                 "multiple of 1/2",
                 "report this to the authors of the plugin that declares the term",
             )
+        value: object = self.value
+        if value is None or isinstance(value, (str, bytes, float, list, tuple)):
+            raise PluginError(
+                f"term {self.name!r} of the objective has the value {value!r}, which is no integer "
+                "expression over the tile",
+                "report this to the authors of the plugin that declares the term",
+            )
 
 
 @dataclass(frozen=True, slots=True)

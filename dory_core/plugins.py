@@ -356,6 +356,9 @@ def _ask(plugin: PluginState, hook: Hook, values: Mapping[str, Any]) -> Any:
     """Return what a plugin says for the target of ``values``, None when it is not its target."""
     try:
         return hook(values) if hook.answers_for(values) else None
+    except PluginError as error:  # of a record that cannot be: it does not know whose it is
+        reason = f"plugin {plugin.label} failed in {hook.name}: {error.message}"
+        raise PluginError(reason, error.hint) from error
     except DoryError:
         raise
     except Exception as error:

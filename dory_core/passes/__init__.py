@@ -48,6 +48,14 @@ def _run(step: Pass, graph: Graph) -> Graph:
         error.message = f"pass {step.name!r}: {error.message}"
         error.args = (error.message,)
         raise
+    except Exception as error:
+        module = declared_in(step.run)
+        if module.startswith("dory_core."):
+            raise
+        raise PluginError(
+            f"pass {step.name!r} of {module} failed: {type(error).__name__}: {error}",
+            "report this to the authors of the pass",
+        ) from error
     given: object = after
     if not isinstance(given, Graph):
         raise PluginError(

@@ -8,7 +8,21 @@ from typing import Any
 
 import pytest
 
-from dory_core.api import Kernel, OutputFile, Pass, Term, ops, portable_kernels
+from dory_core.api import (
+    Kernel,
+    Level,
+    Link,
+    Memory,
+    MemoryHierarchy,
+    Option,
+    OutputFile,
+    Pass,
+    Target,
+    Term,
+    hookimpl,
+    ops,
+    portable_kernels,
+)
 from dory_core.errors import PluginError
 from dory_core.ir import Graph
 from dory_core.kernel import WeightBlock
@@ -115,3 +129,60 @@ def test_a_pass_that_returns_nothing_is_named() -> None:
     ) as caught:
         run_passes([Pass("mine", "does nothing", nothing)], graph())
     assert "authors of the pass" in caught.value.hint
+
+
+def test_a_pass_that_raises_is_named() -> None:
+    def broken(_: Graph) -> Graph:
+        raise ZeroDivisionError("by zero")
+
+    with pytest.raises(PluginError, match=rf"pass 'mine' of {__name__} failed: ZeroDivisionError"):
+        run_passes([Pass("mine", "divides", broken)], graph())
+
+
+@pytest.mark.parametrize("value", [None, "x", 0.5, [1]])
+def test_values_of_terms_are_expressions(value: Any) -> None:
+    with pytest.raises(PluginError, match="term 'T' of the objective has the value"):
+        Term("T", 1.0, value)
+
+
+@pytest.mark.parametrize(
+    ("hook", "answer", "message"),
+    [
+        ("dory_application", lambda: OutputFile("../evil.c", ""), "has no place for a file"),
+        ("dory_objective_terms", lambda: Term("T", 0.3, 1), "term 'T'"),
+        ("dory_passes", lambda: Pass("mine", "does nothing", nothing), "pass 'mine'"),
+    ],
+)
+def test_the_plugin_of_a_wrong_record_is_named(
+    hook: str, answer: Any, message: str, tmp_path: Path
+) -> None:
+    acme = type("Acme", (), {hook: hookimpl(target=NAME)(lambda self: [answer()])})()
+    plugins = Plugins.from_objects(toy=ToyChip(), acme=acme)
+    with pytest.raises(PluginError, match=message) as caught:
+        build_app(graph(), NAME, tmp_path / "app", plugins=plugins)
+    named = f"plugin acme failed in {hook}" in caught.value.message or hook == "dory_passes"
+    assert named, caught.value.message
+
+
+@pytest.mark.parametrize("count", [0, 5])
+def test_a_chip_with_a_number_of_levels_that_cannot_be_is_named(count: int) -> None:
+    def hierarchy(self: object) -> MemoryHierarchy:
+        levels = tuple(Level(n, (Memory("M", 1 << 16),)) for n in range(1, count + 1))
+        links = tuple(Link(n, n + 1, 10, 4.0) for n in range(1, count))
+        return MemoryHierarchy(levels, links)
+
+    hooks = {"dory_targets": hookimpl(lambda self: [Target("acme", "a chip")])}
+    hooks["dory_memory_hierarchy"] = hookimpl(target="acme")(hierarchy)
+    plugins = Plugins.from_objects(acme=type("Acme", (), hooks)())
+    with pytest.raises(PluginError, match=r"plugin acme failed in dory_memory_hierarchy: .*levels"):
+        plugins.context("acme", {})
+
+
+def test_an_option_whose_default_is_none_of_its_choices_leaves_the_plugin_out() -> None:
+    def targets(self: object) -> list[Target]:
+        return [Target("acme", "a chip", options=(Option("n", str, "c", "x", ("a", "b")),))]
+
+    plugins = Plugins.from_objects(acme=type("Acme", (), {"dory_targets": hookimpl(targets)})())
+    [state] = plugins.states
+    assert (state.state, state.entry) == ("failed", "acme")
+    assert "option n: the default c is none of a, b" in state.reason
