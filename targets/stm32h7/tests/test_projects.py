@@ -417,6 +417,18 @@ def test_platformio_finds_sources_and_headers(library: Library) -> None:
         assert any((app / folder / header).is_file() for folder in includes)
 
 
+@pytest.mark.parametrize("name", ["library.json", "library.properties"])
+def test_platformio_accepts_the_metadata(name: str, library: Library) -> None:
+    """By its own schema, where it is installed."""
+    manifest = pytest.importorskip("platformio.package.manifest", reason="pip install platformio")
+    assert manifest
+    from platformio.package.manifest.parser import ManifestParserFactory
+    from platformio.package.manifest.schema import ManifestSchema
+
+    raw = ManifestParserFactory.new_from_file(str(library.directory / name)).as_dict()
+    assert ManifestSchema().load_manifest(raw)["name"] == "eye_network"
+
+
 def test_versions_of_tools_do_not_change_the_files(library: Library) -> None:
     """Nothing of this machine is in them."""
     for name in ("CMakeLists.txt", "library.json", "library.properties", "zephyr/Kconfig"):
