@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from dory_core.api import NotSupported, UsageError, quoting
 
+_EXTERNAL_HINT = "put the file with the external data beside the network, or save it as one file"
 EXPORT_HINT = "export the integer network from the quantiser again, as a static ONNX file"
 
 
@@ -152,8 +153,9 @@ def _read(path: Path) -> tuple[Any, dict[str, int]]:
         raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from error
     except Exception as error:  # protobuf and onnx have several unrelated error types
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        hint = _EXTERNAL_HINT if "should be stored in" in reason else EXPORT_HINT
         raise NotSupported(
-            f"{path}: not a valid ONNX model, or truncated ({reason})", EXPORT_HINT
+            f"{path}: not a valid ONNX model, or truncated ({reason})", hint
         ) from error
     if not model.HasField("graph") or not model.graph.node or not model.graph.output:
         raise _invalid(path, "it holds no graph")

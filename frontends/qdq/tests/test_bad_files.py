@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -129,8 +130,47 @@ def test_external_data_that_is_missing(tmp_path: Path) -> None:
     )
     import_file(path)
     (tmp_path / "weights.bin").unlink()
-    with pytest.raises(DoryError, match=r"weights\.bin"):
+    with pytest.raises(DoryError, match=r"weights\.bin") as caught:
         import_file(path)
+    assert "beside the network" in caught.value.hint
+
+
+def half_quantised() -> onnx.ModelProto:
+    model = network()
+    node(model, "Conv").input[0] = model.graph.input[0].name
+    return model
+
+
+def zero_scale() -> onnx.ModelProto:
+    model = network()
+    replaced(model, node(model, "QuantizeLinear").input[1], np.array(0, np.float32))
+    return model
+
+
+def wide_zero_point() -> onnx.ModelProto:
+    model = network()
+    replaced(model, node(model, "QuantizeLinear").input[2], np.array(300, np.int32))
+    return model
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (half_quantised, "' is not quantised: no DequantizeLinear gives it a scale"),
+        (zero_scale, " holds 0.0; a scale is a positive number"),
+        (wide_zero_point, " is int32; supported are int8 and uint8"),
+    ],
+)
+def test_the_command_line_says_one_line_and_the_way_out_and_writes_nothing(
+    make: Callable[[], onnx.ModelProto], reason: str, tmp_path: Path
+) -> None:
+    onnx.save(make(), str(tmp_path / "net.onnx"))
+    outcome = dory("--target", "gap8", "net.onnx", "-o", "app", cwd=tmp_path)
+    assert outcome.status == 3 and outcome.stdout == ""
+    error, hint = (line for line in outcome.stderr.splitlines() if line)
+    assert error.startswith("dory: error: ") and reason in error
+    assert hint.startswith("dory: hint: quantise ")
+    assert [path.name for path in tmp_path.iterdir()] == ["net.onnx"]
 
 
 def test_a_float_network_is_told_how_to_be_quantised(tmp_path: Path) -> None:
