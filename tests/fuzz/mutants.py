@@ -171,15 +171,16 @@ def _executed(directory: Path, mutation: Mutation) -> bool:
     listing = subprocess.run(
         ["gcov", "--stdout", *map(str, objects)], cwd=directory, capture_output=True, text=True
     ).stdout
-    source, counted = "", False
+    source, counts = "", []
     for row in listing.splitlines():
         count, _, rest = (part.strip() for part in row.partition(":"))
         number, _, content = rest.partition(":")
         if content.startswith("Source:"):
             source = content.removeprefix("Source:")
         elif source == mutation.path and number.strip() == str(mutation.line):
-            counted |= count.rstrip("*").isdigit() or count == "-"  # "-": within a statement
-    return counted
+            counts.append(count.rstrip("*"))
+    # "-": no code of its own in this file, "#####": never executed.
+    return any(count.isdigit() for count in counts) or "#####" not in counts
 
 
 def _differs(directory: Path, sanitize: str | None) -> bool:
