@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from dory_core.errors import DoesNotFit, UsageError
-from dory_core.hardware import MemoryHierarchy
+from dory_core.hardware import Level, MemoryHierarchy
 from dory_core.records import dataclass
 
 if TYPE_CHECKING:
@@ -99,12 +99,15 @@ def _less(reserve: int, budgets: Mapping[int, int], wanted: Mapping[int, int]) -
 
 
 def check_tensors(graph: Graph, hierarchy: MemoryHierarchy, budgets: Budgets) -> None:
-    """Raise DoesNotFit for a tensor that is larger than every memory in which one lies whole.
+    """Raise DoesNotFit for a tensor that is larger than every memory in which one lies whole, and
+    for more layers than a memory has room for code.
 
     Such a network needs no search for tiles and no test vectors, which may be larger than the
     memory of the machine that searches. What exceeds a budget below that of the chip is left to
     the planner, which knows all that is needed.
     """
+    for level in hierarchy.levels:
+        check_code(level, len(graph.ops), budgets)
     sizes = {
         level.name: max(budgets.bytes[level.number], level.usable_bytes)
         for level in hierarchy.levels
@@ -120,3 +123,32 @@ def check_tensors(graph: Graph, hierarchy: MemoryHierarchy, budgets: Budgets) ->
                     f" {tensor.size_bytes} B, {name} offers {most} B",
                     "make the image smaller, or take a target with more memory",
                 )
+
+
+def check_code(level: Level, layers: int, budgets: Budgets, streamed: bool = False) -> None:
+    """Raise DoesNotFit where the code of so many layers leaves a level no byte for their data.
+
+    Budgets that the chip does not have are not checked: nothing else will run with them.
+    """
+    if budgets.reason or level.room_bytes(layers, streamed) > 0:
+        return
+    raise DoesNotFit(
+        f"{code_text(level, layers, streamed)}, the chip leaves {level.usable_bytes} B to networks",
+        code_hint(level, layers),
+    )
+
+
+def code_text(level: Level, layers: int, streamed: bool) -> str:
+    """Return the sentence that says how many bytes of a level the code of layers takes."""
+    code = level.usable_bytes - level.room_bytes(layers, streamed)
+    what = "that are streamed " if streamed else ""
+    return f"the code of {layers} layers {what}takes {code} B of {level.name}"
+
+
+def code_hint(level: Level, layers: int) -> str:
+    """Return the way out where code takes the room that data need."""
+    return (
+        f"the network has too many layers: {layers}. Code lies in {level.name} beside the data, so "
+        f"that a larger --l{level.number} does not help: take fewer layers, or a target with more "
+        "memory"
+    )

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from dory_core.blocks import Block, Request, align_up, level_alignment, with_padding
-from dory_core.budgets import Budgets, memory_budgets
+from dory_core.budgets import Budgets, check_code, code_hint, code_text, memory_budgets
 from dory_core.errors import DoesNotFit, DoryError
 from dory_core.estimate.moves import l1_dma, weight_unit
 from dory_core.estimate.timeline import link_name
@@ -76,7 +76,8 @@ def place_network(tiling: TiledGraph, ctx: TargetContext, budgets: Budgets) -> P
         if not problem.streams or (problem.linked_elsewhere and not constants_fit):
             refusals.append(found.too_large(name, problem.budgets))
     if refusals:
-        raise refusals[0]
+        raise _beside_code(refusals[0], ctx, budgets, layers, streamed=False)
+    check_code(ctx.memory.level(HOME), layers, budgets, streamed=True)
     for problem in problems:
         problem = replace(problem, budgets=l2_after_code(ctx, budgets, layers, streamed=True))
         try:
@@ -86,7 +87,7 @@ def place_network(tiling: TiledGraph, ctx: TargetContext, budgets: Budgets) -> P
         else:
             _verify(planned, problem)
             return planned
-    raise refusals[0]
+    raise _beside_code(refusals[0], ctx, budgets, layers, streamed=True)
 
 
 def resident_map(tiling: TiledGraph, ctx: TargetContext, budgets: Budgets) -> MemoryMap:
@@ -117,6 +118,17 @@ def l2_after_code(
     if budgets.reason or budgets.bytes[HOME] <= room:
         return budgets
     return Budgets({**budgets.bytes, HOME: max(room, 0)})
+
+
+def _beside_code(
+    error: DoesNotFit, ctx: TargetContext, budgets: Budgets, layers: int, streamed: bool
+) -> DoesNotFit:
+    """Return the error, which says that code takes what is missing where this is so."""
+    if l2_after_code(ctx, budgets, layers, streamed) == budgets:
+        return error
+    level = ctx.memory.level(HOME)
+    text = f"{error.message}; {code_text(level, layers, streamed)}"
+    return DoesNotFit(text, code_hint(level, layers))
 
 
 # -- what a way leaves open -------------------------------------------------------------------
