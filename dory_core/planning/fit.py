@@ -15,10 +15,11 @@ from functools import cache
 from itertools import accumulate
 from math import log2
 
-from dory_core.blocks import WEIGHTS, align_up, fullest_step, owners
+from dory_core.blocks import WEIGHTS, Request, align_up, fullest_step, owners
 from dory_core.errors import DoesNotFit
 from dory_core.hardware import Link
 from dory_core.planning.coarsen import coarsen
+from dory_core.planning.heuristics import best_fit, peak_of
 from dory_core.planning.packing import MemoryPlan, plan_memory
 from dory_core.planning.sequence import Decision, PartSequence, Sequencer, differing
 from dory_core.records import dataclass
@@ -30,7 +31,7 @@ TileFunction = Callable[[int, Split], TiledLayer]
 # not fetched.
 Chunks = Callable[[int, TiledLayer, Split], tuple[int, ...]]
 
-# What a step of the cascade changes shows in so many layers before and behind it.
+# What a step of the cascade changes shows in so many positions before and behind it.
 _NEAR = 2
 # Steps of the cascade per layer, far beyond what any network needed.
 _MOST_STEPS = 100
@@ -125,9 +126,8 @@ class _Fitter:
             needed = max(peaks.bytes)
             n = peaks.bytes.index(needed)
             if needed <= self.limit:
-                fitted = self._packed(decision)
-                if fitted is not None:
-                    return self._coarse(fitted)
+                if self._fits(decision):
+                    return self._coarse(decision)
                 lost = 0 if self.peak is None else max(0, self.peak - self.budget) // 2
                 self.limit = min(self.limit, needed) - max(self.alignment, lost)
             changed = self._relieve(decision, _Peak(peaks, n), needed - self.limit)
@@ -161,8 +161,16 @@ class _Fitter:
 
     # -- what is needed where -----------------------------------------------------------------
 
-    def _near(self, first: int, last: int) -> range:
-        return range(max(0, first - _NEAR), min(len(self.layers), last + _NEAR + 1))
+    def _near(self, decision: Decision, first: int, last: int) -> range:
+        """Return the layers with the ones before and behind them in which changes show."""
+        before = behind = 0
+        while first > 0 and before < _NEAR:
+            first -= 1
+            before += len(self.network.parts_of(first, decision.splits[first]))
+        while last < len(self.layers) - 1 and behind < _NEAR:
+            last += 1
+            behind += len(self.network.parts_of(last, decision.splits[last]))
+        return range(max(0, first), last + 1)
 
     def changed(self, before: Decision, after: Decision) -> range:
         """Return layers beyond which two decisions need the same."""
@@ -177,7 +185,7 @@ class _Fitter:
             layers = self.network.layers_of(name)
             if layers[0] <= last and layers[-1] >= first:
                 first, last = min(first, layers[0]), max(last, layers[-1])
-        return self._near(first, last) if changed or names else range(0)
+        return self._near(after, first, last) if changed or names else range(0)
 
     def update(
         self,
@@ -193,7 +201,7 @@ class _Fitter:
         """
         if not layers:
             return
-        program = self._build(decision, self._near(layers[0], layers[-1]), tiles)
+        program = self._build(decision, self._near(decision, layers[0], layers[-1]), tiles)
         start = program.first[layers[0]] if layers[0] else -1
         end = program.last[layers[-1]] + (layers[-1] == len(self.layers) - 1)
         change = [0] * (end - start + 2)
@@ -211,32 +219,38 @@ class _Fitter:
             peaks.part[n] = here.index(peaks.bytes[n]) + first - program.first[n]
             peaks.program[n] = program
 
-    def _coarse(self, fitted: Fitted) -> Fitted:
+    def _coarse(self, fitting: Decision) -> Fitted:
         """Return the network with as little moved and cut as still fits."""
         for margin in (0, self.budget // 16):
             # The tiles of similar parts do for a trial; what is kept is tiled anew.
-            fits = _Trials(self, fitted.decision, self.limit - margin)
-            decision = coarsen(
-                self.network, fitted.decision, fits, self._with_split, self.least_groups
-            )
-            if decision == fitted.decision:
+            fits = _Trials(self, fitting, self.limit - margin)
+            decision = coarsen(self.network, fitting, fits, self._with_split, self.least_groups)
+            if decision == fitting:
                 break
-            coarse = self._packed(decision)
-            if coarse is not None:
-                return coarse
-        return fitted
+            if self._fits(decision):
+                return self._packed(decision)
+        return self._packed(fitting)
 
-    def _packed(self, decision: Decision) -> Fitted | None:
-        """Return the network with its blocks placed, None when they exceed the budget."""
-        program = self._build(decision)
-        requests = tuple(program.requests.values())
-        if fullest_step(owners(requests), self.alignment)[1] > self.budget:
-            return None
-        memory = plan_memory(requests, self.alignment)
-        peak = memory.chosen.peak_bytes
+    def _requests(self, decision: Decision) -> tuple[Request, ...]:
+        return tuple(self._build(decision).requests.values())
+
+    def _fits(self, decision: Decision) -> bool:
+        """Return whether the blocks find places within the budget; else note what they need."""
+        requests = owners(requested := self._requests(decision))
+        if fullest_step(requests, self.alignment)[1] > self.budget:
+            return False
+        # Any packing that fits will do: the best one is searched when the decision is final.
+        offsets = best_fit(requests, self.alignment, self.budget)
+        if peak_of(requests, offsets, self.alignment) <= self.budget:
+            return True
+        peak = plan_memory(requested, self.alignment).chosen.peak_bytes
         if peak > self.budget:
             self.peak = peak if self.peak is None else min(self.peak, peak)
-            return None
+        return peak <= self.budget
+
+    def _packed(self, decision: Decision) -> Fitted:
+        """Return the network with its blocks placed."""
+        memory = plan_memory(self._requests(decision), self.alignment)
         tiled = tuple(self.tile(n, split) for n, split in enumerate(decision.splits))
         chunks = tuple(self.chunks(n, split, split) for n, split in enumerate(decision.splits))
         return Fitted(decision, memory, tiled, chunks)

@@ -46,7 +46,7 @@ class Arena:
         self.alignment = alignment
         self.offsets: Offsets = dict(offsets)
         self._neighbours = neighbours
-        self._ends = {n: offset + align_up(sizes[n], alignment) for n, offset in offsets.items()}
+        self._spans = {n: (at, at + align_up(sizes[n], alignment)) for n, at in offsets.items()}
 
     def place(self, request: Request, *, tight: bool = False, limit: int | None = None) -> bool:
         """Put the block at the lowest free offset, or with ``tight`` in the smallest gap.
@@ -54,13 +54,13 @@ class Arena:
         Returns False, and places nothing, when it would end behind ``limit``.
         """
         size = align_up(request.size_bytes, self.alignment)
-        placed, ends = self.offsets, self._ends
-        near = self._neighbours[request.name]
-        offset = gap(sorted((placed[n], ends[n]) for n in near if n in placed), size, tight)
+        spans = self._spans
+        near = sorted([spans[n] for n in self._neighbours[request.name] if n in spans])
+        offset = gap(near, size, tight)
         if limit is not None and offset + size > limit:
             return False
-        placed[request.name] = offset
-        ends[request.name] = offset + size
+        self.offsets[request.name] = offset
+        spans[request.name] = offset, offset + size
         return True
 
 
@@ -135,14 +135,15 @@ def best_fit(requests: Sequence[Request], alignment: int, enough: int) -> Offset
             if best_peak <= enough:
                 return best
     order = best_order
-    seen = {order}
+    seen = {_names(order)}
     effort = max(8, _REORDERINGS // max(1, len(requests) // 16))
     offsets = lowest_place(order, alignment, near=near)
     for _ in range(effort):
         order = _promote(order, offsets, alignment)
-        if order in seen:
+        names = _names(order)
+        if names in seen:
             break
-        seen.add(order)
+        seen.add(names)
         offsets = lowest_place(order, alignment, near=near)
         peak = peak_of(requests, offsets, alignment)
         if peak < best_peak:
@@ -150,6 +151,10 @@ def best_fit(requests: Sequence[Request], alignment: int, enough: int) -> Offset
             if peak <= enough:
                 break
     return best
+
+
+def _names(order: Sequence[Request]) -> tuple[str, ...]:
+    return tuple(r.name for r in order)
 
 
 def _promote(
