@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING
 from dory_core.api import OutputFile, simulate
 from dory_stm32h7 import toolchain
 from dory_stm32h7.hardware import UNCACHED, copies, memory_mode
-from dory_stm32h7.part_files import defines, linker_script, part_header, script_path
+from dory_stm32h7.part_files import (
+    WEIGHTS_SECTION,
+    defines,
+    linker_script,
+    part_header,
+    script_path,
+)
 from dory_stm32h7.parts import part_of
 from dory_stm32h7.project import project_files
 
@@ -191,6 +197,7 @@ def _board(ctx: TargetContext, app: Application, part: Part) -> tuple[OutputFile
         gcc=toolchain.GCC,
         part=part.name,
         flash=part.flash.address,
+        external=WEIGHTS_SECTION if part.external else "",
         defines=defines(part),
         gcc_flags=part.core.gcc,
         gcc_link_flags=toolchain.GCC_LINK_FLAGS,

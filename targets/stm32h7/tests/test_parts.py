@@ -106,6 +106,8 @@ def test_constants_lie_in_the_external_flash_of_a_part_with_one(
     )
     weights = [s for s in image.symbols if "_weights_" in s.name]
     assert weights and part.external is not None
+    makefile = (tmp_path / "app/board/board.mk").read_text()  # a file for each of the two flashes
+    assert all(f"{option} .dory_weights" in makefile for option in ("-j", "-R"))
     assert all(s.address >= part.external.address for s in weights)
     assert all(
         address >= part.external.address or address + len(data) <= part.flash.address + 128 * KIB

@@ -1,7 +1,11 @@
 # Builds the image for the part ${part}; included by the application's Makefile.
 #
 #   make image      build/${part}/${program}, with arm-none-eabi-gcc or else the ziglang wheel
-#   make flash      writes it with st-flash
+#   make flash      writes it with st-flash\
+% if external:
+; external.bin is for the external flash, with a loader of the board\
+% endif
+
 
 ifneq ($(shell command -v ${gcc}),)
 ARM_CC ?= ${gcc}
@@ -31,7 +35,12 @@ $(IMAGE)/%.o: %
 	  -MMD -MP -c $< -o $@
 
 flash: $(IMAGE)/${program}
+% if external:
+	arm-none-eabi-objcopy -O binary -j ${external} $< $(IMAGE)/external.bin
+	arm-none-eabi-objcopy -O binary -R ${external} $< $(IMAGE)/app.bin
+% else:
 	arm-none-eabi-objcopy -O binary $< $(IMAGE)/app.bin
+% endif
 	st-flash write $(IMAGE)/app.bin ${f"0x{flash:08x}"}
 
 -include $(IMAGE_OBJECTS:.o=.d)
