@@ -15,7 +15,7 @@ from dory_core.api import Array, FrontendOptions, Graph, NotSupported, State, ra
 from dory_tflite.fixed_point import FactorError
 from dory_tflite.model import FileTensor, Model, Subgraph
 from dory_tflite.network import Bound, Network, Triple
-from dory_tflite.node import BYTES, Node
+from dory_tflite.node import BYTES, Node, conversion_of
 from dory_tflite.operators import OPERATORS
 from dory_tflite.reader import read_model
 
@@ -127,7 +127,7 @@ def _add_input(network: Network, tensor: FileTensor) -> None:
         raise NotSupported(
             f"network input {tensor.label} is {tensor.type} with {len(tensor.scales)} scales, not"
             " INT8 or UINT8 with one",
-            "convert the network with full integer quantisation",
+            conversion_of(tensor),
         )
     network.add_input(tensor, *((-128, 127) if tensor.type == "INT8" else (0, 255)))
 

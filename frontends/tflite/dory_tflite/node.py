@@ -20,6 +20,13 @@ BYTES = {"INT8": True, "UINT8": False}
 _BOUNDS = {"INT8": (-128, 127), "UINT8": (0, 255)}
 
 
+def conversion_of(tensor: FileTensor) -> str:
+    """Return how a network is converted whose tensor is not of 8 bits."""
+    if tensor.type == "INT16":
+        return "convert the network with activations of 8 bits (TFLITE_BUILTINS_INT8), not 16x8"
+    return "convert the network with full integer quantisation"
+
+
 @dataclass(frozen=True, slots=True)
 class Node:
     """One operator with the file's tensors and the Graph that is built.
@@ -93,7 +100,7 @@ class Node:
         if tensor.type not in BYTES:
             raise self.error(
                 f"{tensor.label} is {tensor.type}, not INT8 or UINT8",
-                "convert the network with full integer quantisation",
+                conversion_of(tensor),
             )
         if len(tensor.scales) != 1:
             raise self.error(f"{tensor.label} has {len(tensor.scales)} scales, expected one")

@@ -1,11 +1,13 @@
 """Files that are no .tflite files, or damaged: one line, exit status 3, no traceback."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from dory_tflite.importer import parse
+from dory_tflite.importer import import_model, parse
 from dory_tflite.model import FileTensor
 from dory_tflite.reader import model_of, read_model
+from dory_tflite.testing import random_network
 
 from dory_core.api import FrontendOptions, NotSupported, UsageError, load_plugins
 
@@ -44,3 +46,16 @@ def test_identifier_with_nothing_behind_it(data: bytes, tmp_path: Path) -> None:
 def test_names_of_tensors_stay_in_one_line() -> None:
     name = FileTensor(3, "a\nb\x1b" + "c" * 300, (1,), "INT8", None).label
     assert name.startswith("tensor 3 'a<U+000A>b<U+001B>ccc") and len(name) < 250
+
+
+@pytest.mark.parametrize("operation", ["CONV_2D", "FULLY_CONNECTED", "ADD", "SOFTMAX"])
+def test_activations_of_16_bits_are_refused_with_the_way_out(operation: str) -> None:
+    model = model_of(random_network(3, only=operation), Path("net.tflite"))
+    (subgraph,) = model.subgraphs
+    tensors = tuple(
+        tensor if tensor.data is not None else replace(tensor, type="INT16")
+        for tensor in subgraph.tensors
+    )
+    with pytest.raises(NotSupported, match="INT16") as caught:
+        import_model(replace(model, subgraphs=(replace(subgraph, tensors=tensors),)))
+    assert "not 16x8" in caught.value.hint
