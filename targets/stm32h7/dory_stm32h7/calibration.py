@@ -140,6 +140,9 @@ MAXPOOL_TAP = 54
 AVGPOOL_TAP = 50
 POOL_NARROW = 45
 POOL_OUTPUT = 50
+# An average in binary32: a tap of a channel, an output.
+REALPOOL_TAP = 52
+REALPOOL_OUTPUT = 480
 # Pairs: an element with both operands as they are or with an offset; one scaled operand, two; a
 # clipped one; a product. Where the second one is smaller or a constant: a run of channels.
 PAIR_ELEMENT = 58

@@ -16,7 +16,7 @@ from dory_stm32h7.backend.epilogue import epilogue
 from dory_stm32h7.backend.linear import LinearKernel
 from dory_stm32h7.backend.movers import ConcatKernel
 from dory_stm32h7.backend.pairs import AddKernel, MulKernel
-from dory_stm32h7.backend.pool import AvgPoolKernel, MaxPoolKernel
+from dory_stm32h7.backend.pool import AvgPoolKernel, MaxPoolKernel, RealPoolKernel
 from stm32h7_layers import cases_of, turned_cases
 
 from dory_core.api import Array, Kernel, Layer, Requant, ops, requant, requantisation
@@ -59,6 +59,32 @@ def test_more_of_the_other_kinds(kind: str) -> None:
     cases = [case for seed in range(20, 26) for case in cases_of(kind, seed, 20, most=40)]
     HostLibrary(cases).check()
     CortexM7(cases[::3], cortex_m7.require()).check()
+
+
+def _real_mean(random: np.random.Generator, window: ops.Window, channels: int = 6) -> Layer:
+    x, y = (float(np.float32(random.uniform(0.001, 3))) for _ in range(2))
+    zeros = random.integers(-128, 128, 2).tolist()
+    layer = alone(
+        ops.AvgPool,
+        window=window,
+        counts_padding=bool(random.integers(2)),
+        real=ops.RealMean(x, zeros[0], y, zeros[1]),
+        requants=(requant(1, 0, 1, -128, 127),),
+    )
+    return typed(layer, (channels, 8, 8, -128, 127))
+
+
+def test_means_in_binary32() -> None:
+    """As onnxruntime: every operation rounded, with and without padding, tiles."""
+    random = np.random.default_rng(5)
+    cases = []
+    for _ in range(20):
+        h, w = random.integers(1, 5, 2).tolist()
+        pads = tuple(int(random.integers(0, size)) for size in (h, w, h, w))
+        layer = _real_mean(random, ops.Window(kernel=(h, w), pads=pads))
+        cases.append(make_case(RealPoolKernel(), layer, random))
+    HostLibrary(cases).check()
+    CortexM7(cases, cortex_m7.require()).check()
 
 
 @pytest.mark.parametrize("channels", [1, 10, 37])
@@ -529,6 +555,10 @@ ESTIMATES: dict[str, tuple[Kernel, Layer]] = {
     ),
     "maximum": (MaxPoolKernel(), _pool(ops.MaxPool, 2)),
     "average": (AvgPoolKernel(), _pool(ops.AvgPool, 4)),
+    "average in binary32": (
+        RealPoolKernel(),
+        _real_mean(np.random.default_rng(0), ops.Window(kernel=(8, 8)), 64),
+    ),
     "sum": (AddKernel(), _sum()),
     "product": (MulKernel(), _product((16, 8, 8))),
     "product by channel": (MulKernel(), _product((16, 1, 1))),

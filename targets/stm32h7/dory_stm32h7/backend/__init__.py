@@ -50,7 +50,7 @@ def builtin_kernels() -> list[Kernel]:
     from dory_stm32h7.backend.linear import LinearKernel
     from dory_stm32h7.backend.movers import ConcatKernel, MoveKernel
     from dory_stm32h7.backend.pairs import AddKernel, MaximumKernel, MinimumKernel, MulKernel
-    from dory_stm32h7.backend.pool import AvgPoolKernel, MaxPoolKernel
+    from dory_stm32h7.backend.pool import AvgPoolKernel, MaxPoolKernel, RealPoolKernel
 
     return [
         ConvKernel(),
@@ -58,6 +58,7 @@ def builtin_kernels() -> list[Kernel]:
         LinearKernel(),
         MaxPoolKernel(),
         AvgPoolKernel(),
+        RealPoolKernel(),
         AddKernel(),
         MulKernel(),
         MaximumKernel(),

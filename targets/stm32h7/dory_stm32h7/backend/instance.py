@@ -34,6 +34,7 @@ _INCLUDES = {
     "linear": ("requant_impl", "rows_impl", "vector_impl", "weights_impl"),
     "maxpool": ("pool_window",),
     "avgpool": ("pool_window", "requant_impl"),
+    "realpool": ("binary32_impl", "pool_window"),
     "pair": ("requant_impl",),
     "move": ("copy_impl",),
     "lut": (),
@@ -41,7 +42,7 @@ _INCLUDES = {
     "resize": ("copy_impl", "requant_impl"),
     "softmax": ("binary32_impl",),
 }
-_ARGUMENTS = {"depthwise": "conv", "maxpool": "pool", "avgpool": "pool"}
+_ARGUMENTS = {"depthwise": "conv", "maxpool": "pool", "avgpool": "pool", "realpool": "pool"}
 
 
 class CountedKernel(Kernel):

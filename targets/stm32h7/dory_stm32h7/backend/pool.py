@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dory_core.api import (
+    Feature,
     FunctionCall,
     Layer,
     Number,
@@ -124,3 +125,62 @@ class AvgPoolKernel(InstanceKernel, caches.MemoryAccesses):
         """The instance and the templates."""
         types = (*type_macros("X", layer.inputs[0]), *type_macros("Y", layer.output))
         return self.instance(layer, (*types, *epilogue(layer).macros))
+
+
+class RealPoolKernel(InstanceKernel):
+    """Average over a window in binary32, as onnxruntime computes it."""
+
+    name = "dory_stm32h7_realpool"
+    template = "realpool"
+    features = InstanceKernel.features | {Feature.REALS, Feature.MEAN_INSIDE}
+    summary = "Average pooling in binary32"
+
+    def accepts(self, layer: Layer) -> Rejection | None:
+        """Any window; only a clip follows."""
+        op = layer.op
+        if not isinstance(op, ops.AvgPool) or op.real is None:
+            return Rejection("it computes averages in binary32 only")
+        steps = op.requants
+        clips = len(steps) == 1 and (steps[0].mul, steps[0].add, steps[0].div) == ((1,), (0,), 1)
+        if not clips or steps[0].lo is None:
+            return Rejection("what follows it is more than a clip")
+        return reject_type(layer.inputs[0], "input", BYTES) or reject_type(
+            layer.output, "output", BYTES
+        )
+
+    def tenths(self, layer: Layer, tile: Tile) -> Number:
+        """Taps of each channel, and its divisions."""
+        channel = costs.REALPOOL_OUTPUT + layer.window.taps * costs.REALPOOL_TAP
+        pixel = costs.POOL_PIXEL + tile.c_out * channel
+        return costs.CALL + tile.h * tile.w * pixel
+
+    def symbol(self, layer: Layer) -> str:
+        """Types, and what counts."""
+        inside = "" if layer.of(ops.AvgPool).counts_padding else "_inside"
+        return f"{self.name}{inside}_{layer.inputs[0].type_name}_{layer.output.type_name}"
+
+    def call(self, layer: Layer) -> FunctionCall:
+        """One call with the tile's sizes and padding."""
+        op = layer.of(ops.AvgPool)
+        real, step = op.real, op.requants[0]
+        assert real is not None
+        arguments = (
+            *tile_arguments(*_TILE),
+            *kernel_arguments(op.window),
+            *step_arguments(op.window),
+            ("requant", f"{{.lo = {step.lo}, .hi = {step.hi}}}"),
+            ("scale", f"{real.scale.hex()}f"),
+            ("out_scale", f"{real.out_scale.hex()}f"),
+            ("zero_point", str(real.zero_point)),
+            ("out_zero", str(real.out_zero)),
+        )
+        return self.instance_call(layer, arguments)
+
+    def sources(self, layer: Layer) -> tuple[OutputFile, ...]:
+        """The instance and the template."""
+        macros = (
+            *type_macros("X", layer.inputs[0]),
+            *type_macros("Y", layer.output),
+            ("DORY_INSIDE", int(not layer.of(ops.AvgPool).counts_padding)),
+        )
+        return self.instance(layer, macros)

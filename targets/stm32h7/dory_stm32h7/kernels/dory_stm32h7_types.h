@@ -46,7 +46,7 @@ typedef struct {
   dory_stm32h7_requant_t requant;
 } dory_stm32h7_linear_t;
 
-/* A pooling layer. */
+/* A pooling layer. scale to out_zero: of a mean in binary32, whose bounds are those of requant. */
 typedef struct {
   const void *x;
   void *y;
@@ -54,6 +54,8 @@ typedef struct {
   int32_t pad_top, pad_left;
   int32_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w;
   dory_stm32h7_requant_t requant;
+  float scale, out_scale;
+  int32_t zero_point, out_zero;
 } dory_stm32h7_pool_t;
 
 /* A slice or padding. row, column, channel: where the first output lies in the input, whose rows and
