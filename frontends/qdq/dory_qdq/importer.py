@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from dory_onnx import Node, OnnxModel, load
 
-from dory_core.api import FrontendOptions, Graph, NotSupported, ranges
+from dory_core.api import FrontendOptions, Graph, NotSupported, ops, ranges
 from dory_qdq.call import QUANTISE_HINT, Call
 from dory_qdq.forms import check_form
 from dory_qdq.fusion import Fusion
@@ -22,7 +22,7 @@ from dory_qdq.known import HEADS, LOWERED, MOVED, check_operators, moves
 from dory_qdq.network import Network, standard_axes
 from dory_qdq.numerics import Quantisation, quantise
 from dory_qdq.operators import movers
-from dory_qdq.operators.tables import clip_bounds, requantised
+from dory_qdq.operators.tables import by_byte, clip_bounds, requantised
 from dory_qdq.parameters import constant_of, quantisation_of
 from dory_qdq.qlinear import FORMS, quantised_form
 from dory_qdq.values import (
@@ -291,6 +291,9 @@ class _Import:
         inputs = tuple(self._value(node, n) for n in range(len(node.inputs)))
         name = node.outputs[0]
         first = inputs[0] if inputs else None
+        if node.op == "Clip" and isinstance(first, Stored):
+            self._clip_stored(node, inputs, first)
+            return
         if node.op in _ACTIVATIONS and isinstance(first, Pending) and first.node.op in LOWERED:
             lo, hi = clip_bounds(Call(node, self.network, inputs, None, name))
             lows = [b for b in (lo, first.lo) if b is not None]
@@ -299,6 +302,21 @@ class _Import:
             self.values[name] = replace(first, lo=bounds[0], hi=bounds[1])
             return
         self.values[name] = Pending(node, inputs)
+
+    def _clip_stored(self, node: Node, inputs: tuple[Value | None, ...], value: Stored) -> None:
+        """Clip stored integers, as Brevitas writes types of fewer than 8 bits (QCDQ)."""
+        name, x = node.outputs[0], _unscaled(value)
+        call = Call(node, self.network, inputs, None, name)
+        bounds = [call.constant(n).reshape(-1) if call.has(n) else None for n in (1, 2)]
+        if any(b is not None and (b.size != 1 or b.dtype.kind not in "iu") for b in bounds):
+            raise call.error("its bounds are no integers", QUANTISE_HINT)
+        lo, hi = (end if b is None else int(b[0]) for b, end in zip(bounds, x.bounds, strict=True))
+        table = by_byte(np.clip(x.values, lo, hi), x)
+        output = call.emit(ops.Lut, value.place.tensor, table=table)
+        place = replace(value.place, tensor=output)
+        self._scaled_as(place, value.place)
+        self.values[name] = replace(value, place=place)
+        self._keep(name, place)
 
     # --- results ------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from dory_qdq.importer import parse
 from dory_qdq.testing import OPERATORS, Builder, infer, random_network, write_golden
+from onnx import TensorProto, helper
 
 from dory_core.api import FrontendOptions, VerificationFailed
 from dory_core.testing import make_vectors
@@ -76,6 +77,28 @@ def test_sums_of_int8_round_with_the_zero_points_of_uint8(
     out = builder.node("Add", [first.name, other])
     last = builder.quantised(out, shape, builder.scale(2))
     assert difference(builder.model([(last.stored, shape)]), tmp_path, seed) == ""
+
+
+@pytest.mark.parametrize("behind", [False, True], ids=["input", "layer"])
+def test_clips_of_stored_integers_as_brevitas_writes_them(behind: bool, tmp_path: Path) -> None:
+    """QCDQ: 4 bits in a type of 8 bits."""
+    builder = Builder(np.random.default_rng(4), signed=True)
+    shape = (1, 3, 6, 6)
+    if behind:
+        reals = OPERATORS["relu"](builder, builder.input(shape)).name
+    else:
+        reals = "x"
+        builder.inputs.append(helper.make_tensor_value_info("x", TensorProto.FLOAT, shape))
+    parameters = builder.parameters(0.05, 0, True)
+    stored = builder.node("QuantizeLinear", [reals, *parameters])
+    bounds = [builder.constant(np.array(bound, np.int8)) for bound in (-8, 7)]
+    clipped = builder.node("Clip", [stored, *bounds])
+    real = builder.node("DequantizeLinear", [clipped, *parameters])
+    values = builder.rng.integers(-8, 8, (4, 3, 3, 3)).astype(np.int8)
+    weights = builder.weights(values, np.full(4, 0.05, np.float32), 0)
+    out = builder.node("Conv", [real, weights])
+    last = builder.quantised(out, (1, 4, 4, 4), builder.scale())
+    assert difference(builder.model([(last.stored, last.shape)]), tmp_path) == ""
 
 
 @pytest.mark.slow

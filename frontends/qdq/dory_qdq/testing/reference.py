@@ -43,9 +43,12 @@ class Inference:
 def _is_no_answer(name: str, graph: Graph) -> bool:
     """Return whether the names of fused operators do not tell who computed a layer in reals.
 
-    HardSwish is split into others there, and layers that no integers reproduce have a note.
+    HardSwish is split into others there, a Clip may be one of stored integers, and layers that no
+    integers reproduce have a note.
     """
-    return name.startswith("HardSwish") or any(f"'{name}'" in note for note in graph.notes)
+    return name.startswith(("Clip", "HardSwish")) or any(
+        f"'{name}'" in note for note in graph.notes
+    )
 
 
 def infer(model: bytes, folder: Path, seed: int = 0, inferences: int = 1) -> Inference:
