@@ -70,7 +70,7 @@ static inline void dory_lay_rows(const dory_gap8_conv_t *a, const dory_band_t *b
 #if DORY_X_BITS < 8
   if (follows && a->dilation_h == 1 && a->stride_h < a->kernel_h) {
     ky = a->kernel_h - a->stride_h;
-    memmove(band, band + a->stride_h * b->pitch, (size_t)(ky * b->pitch));
+    memmove(band, band + a->stride_h * b->pitch, (size_t)ky * (size_t)b->pitch);
   }
 #else
   (void)follows;
