@@ -33,7 +33,6 @@ from dory_core.hardware import Memory as Memory
 from dory_core.hardware import MemoryHierarchy as MemoryHierarchy
 from dory_core.hooks import hookimpl as hookimpl
 from dory_core.ir import Array as Array
-from dory_core.ir import FileForm as FileForm
 from dory_core.ir import Graph as Graph
 from dory_core.ir import Layer as Layer
 from dory_core.ir import Requant as Requant

@@ -15,12 +15,13 @@ import numpy as np
 import numpy.typing as npt
 
 from dory_core.errors import NotSupported
-from dory_core.ir import Graph, LayerRanges, Requant, State, Tensor, ops, storage_for
+from dory_core.ir import FileForm, Graph, LayerRanges, Requant, State, Tensor, ops, storage_for
 from dory_core.ir.bounds import Accumulator, Bounds, bounds, one
 from dory_core.ir.graph import check_states, value_range
 from dory_core.ir.shapes import label, output_shape
 
 __all__ = [
+    "FileForm",
     "LayerRanges",
     "append_layer",
     "infer_layer",

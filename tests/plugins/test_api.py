@@ -207,7 +207,7 @@ def test_a_new_plugin_imports_the_public_names_alone(kind: str) -> None:
 
 NAMES = """
 Application ApplicationLayer ApplicationRun Array CompiledNetwork Constraint DmaHal DoesNotFit
-DoryError Feature FileForm Frontend FrontendOptions FunctionCall Graph Kernel Layer Layout Level
+DoryError Feature Frontend FrontendOptions FunctionCall Graph Kernel Layer Layout Level
 Link Memory MemoryHierarchy NotSupported Number OperatingPoint Option OutputFile Pass Place
 Rejection Requant State StructValue Target TargetContext Tensor Term Tile ToolMissing Traits
 UsageError VerificationFailed WeightBlock caches ceil_div check cli compile desktop geometry
@@ -242,7 +242,7 @@ GROUPS = {
         shortened visible visible_document
     """,
     "ranges": """
-        LayerRanges append_layer infer_layer infer_types storage_for value_range
+        FileForm LayerRanges append_layer infer_layer infer_types storage_for value_range
     """,
     "requantisation": """
         Narrow PairLine SignedStaircase Staircase Stairs cached_per_layer exact_addend_interval

@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from dory_core.api import (
     Array,
-    FileForm,
     FrontendOptions,
     Graph,
     NotSupported,
@@ -422,9 +421,9 @@ class _Import:
             forms=self._forms(),
         )
 
-    def _forms(self) -> dict[str, FileForm]:
+    def _forms(self) -> dict[str, ranges.FileForm]:
         """Return how tensors stand in the file: in CHW order, inputs with their names there."""
-        forms = dict.fromkeys(self.tensors, FileForm(_CHW))
+        forms = dict.fromkeys(self.tensors, ranges.FileForm(_CHW))
         for name, tensor in zip(self.model.inputs, self.inputs, strict=True):
-            forms[tensor.name] = FileForm(_CHW, name)
+            forms[tensor.name] = ranges.FileForm(_CHW, name)
         return forms

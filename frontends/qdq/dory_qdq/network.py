@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dory_core.api import FileForm, NotSupported, Tensor, ops, ranges
+from dory_core.api import NotSupported, Tensor, ops, ranges
 from dory_qdq.numerics import Integers, Quantisation
 from dory_qdq.values import Place, Shape
 
@@ -57,7 +57,7 @@ class Network:
         self.tensors: dict[str, Tensor] = {}
         self.scales: dict[str, tuple[float, int]] = {}
         self.notes: list[str] = []
-        self.forms: dict[str, FileForm] = {}
+        self.forms: dict[str, ranges.FileForm] = {}
 
     def add_input(self, name: str, shape: Shape, x: Quantisation, axes: Axes) -> Place:
         """Add a network input whose dimensions lie along ``axes``."""
@@ -172,7 +172,7 @@ class Network:
         self._form(tensor, apart=1)
 
     def _form(self, tensor: str, **fields: Any) -> None:
-        self.forms[tensor] = replace(self.forms.get(tensor, FileForm()), **fields)
+        self.forms[tensor] = replace(self.forms.get(tensor, ranges.FileForm()), **fields)
 
     def _transposed(self, name: str, perm: Triple) -> str:
         if perm == (0, 1, 2):
