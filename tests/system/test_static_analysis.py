@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,14 @@ def said(app: Path, *command: str) -> str:
     return done.stdout + done.stderr
 
 
+def installed(program: str) -> str:
+    """Return where a program of the extra `test` is, beside this Python or on the PATH."""
+    found = shutil.which(program, path=str(Path(sys.executable).parent)) or shutil.which(program)
+    if found is None:
+        pytest.skip(f"{program} is not installed (extra test)")
+    return found
+
+
 def analysed(app: Path) -> str:
     """Return what gcc's analyser and its warnings of conversions say."""
     compiler = find_compiler()
@@ -89,8 +98,7 @@ def test_the_analyser_of_gcc_finds_nothing_in_networks(
 @networks
 @every_target
 def test_clang_tidy_finds_nothing(network: str, target: str, tmp_path: Path) -> None:
-    if shutil.which("clang-tidy") is None:
-        pytest.skip("clang-tidy is not installed")
+    program = installed("clang-tidy")
     app = application(network, target, tmp_path / "app")
     folders = [f"-I{folder}" for folder in INCLUDE_FOLDERS]
     own = subprocess.run(
@@ -98,8 +106,7 @@ def test_clang_tidy_finds_nothing(network: str, target: str, tmp_path: Path) -> 
     ).stdout.strip()
     options = ["--", "-std=c99", *folders, "-isystem", own]
     text = "".join(
-        said(app, "clang-tidy", "--quiet", f"--checks={TIDY}", name, *options)
-        for name in files(app)
+        said(app, program, "--quiet", f"--checks={TIDY}", name, *options) for name in files(app)
     )
     assert [line for line in text.splitlines() if " warning: " in line or " error: " in line] == []
 
@@ -108,10 +115,9 @@ def test_clang_tidy_finds_nothing(network: str, target: str, tmp_path: Path) -> 
 @networks
 @every_target
 def test_cppcheck_finds_nothing(network: str, target: str, tmp_path: Path) -> None:
-    if shutil.which("cppcheck") is None:
-        pytest.skip("cppcheck is not installed")
+    program = installed("cppcheck")
     app = application(network, target, tmp_path / "app")
     folders = [f"-I{folder}" for folder in INCLUDE_FOLDERS]
     asked = ("--enable=warning,portability", "--std=c99", "--quiet", *NOT_CPPCHECK)
-    text = "".join(said(app, "cppcheck", *asked, *folders, name) for name in files(app))
+    text = "".join(said(app, program, *asked, *folders, name) for name in files(app))
     assert text == ""
