@@ -70,6 +70,18 @@ class Desktop:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadOperator:
+    """An operator of a format that is read: a row of ``dory --list-operators``.
+
+    name: in the file. becomes: kinds of layers. constraints: what it must be like, a sentence each.
+    """
+
+    name: str
+    becomes: str
+    constraints: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Frontend:
     """A way to read networks of one file format.
 
@@ -81,6 +93,8 @@ class Frontend:
         --compare-desktop``; it raises ToolMissing when none is. None where the format has none.
     ties_even: how the format makes integers of real numbers (``--float-io``): ties go to even, else
         away from zero.
+    operators: lists what is read, by name; it imports what it needs when it is called. None where
+        the format has no operators that one could list.
     """
 
     name: str
@@ -89,6 +103,7 @@ class Frontend:
     recognises: Callable[[Path], bool] | None = None
     desktop: Callable[[Path], Desktop] | None = None
     ties_even: bool = False
+    operators: Callable[[], Sequence[ReadOperator]] | None = None
 
     def parse(self, path: Path, options: FrontendOptions | None = None) -> Graph:
         """Return the integer network of a file.

@@ -20,6 +20,7 @@ from dory_core.cli import cache, check, frontends, new, plugins, run, targets
 from dory_core.cli import compile as compile_
 from dory_core.cli.common import Debug, Quiet, Verbose, report_error, set_verbosity, settings
 from dory_core.cli.extensions import find_command, missing_command, plugin_commands
+from dory_core.cli.frontends import LIST_OPERATORS
 from dory_core.errors import UsageError
 
 DEFAULT_COMMAND = "compile"
@@ -39,7 +40,8 @@ _PARSER_ERRORS: tuple[type[BaseException], ...] = (typer.Exit, typer.Abort, _CLI
 def expand(arguments: Sequence[str]) -> list[str]:
     """Return the arguments with a command's name in front.
 
-    Without a command ``compile`` is meant. Flags that all commands share may stand before it.
+    Without a command ``compile`` is meant, or ``frontends`` with ``--list-operators``. Flags that
+    all commands share may stand before it.
     """
     rest = list(arguments)
     flags = []
@@ -47,6 +49,8 @@ def expand(arguments: Sequence[str]) -> list[str]:
         flags.append(rest.pop(0))
     if not rest or rest[0] in _OWN_OPTIONS:
         return rest
+    if rest[0].startswith("-") and LIST_OPERATORS in rest:
+        return [frontends.frontends.__name__, *flags, *rest]
     if rest[0].startswith("-") or Path(rest[0]).suffix or Path(rest[0]).is_file():
         return [DEFAULT_COMMAND, *flags, *rest]
     return [rest[0], *flags, *rest[1:]]

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from dory_core.discovery import PluginState
     from dory_core.simulate.cache import CacheUse
 
+_TAKEN = "what it must be like"
 _NOTHING = "none: each one comes with a Python package of its own; see also `dory plugins`"
 
 
@@ -26,6 +27,19 @@ def print_frontends(rows: Sequence[Mapping[str, Any]], out: Console) -> None:
     table = new_table("frontend", "reads", "from", wrap="reads")
     for row in rows:
         table.add_row(Text(row["name"]), Text(row["summary"]), Text(_origin(row)))
+    out.print(table)
+
+
+def print_operators(rows: Sequence[Mapping[str, Any]], out: Console) -> None:
+    """Print one line per operator of a frontend."""
+    if not rows:
+        out.print(Text("no frontend that is installed lists its operators"))
+        return
+    table = new_table("frontend", "operator", "becomes", _TAKEN, wrap=_TAKEN)
+    for row in rows:
+        taken = "; ".join(row["constraints"])
+        cells = (row["frontend"], row["operator"], row["becomes"], taken)
+        table.add_row(*map(Text, cells))
     out.print(table)
 
 

@@ -13,7 +13,7 @@ from dory_core.api import hookimpl
 if TYPE_CHECKING:
     import typer
 
-    from dory_core.api import Frontend, FrontendOptions, Graph
+    from dory_core.api import Frontend, FrontendOptions, Graph, ReadOperator
 
 
 def _read(path: Path, options: FrontendOptions) -> Graph:
@@ -28,13 +28,19 @@ def _recognises(path: Path) -> bool:
     return holds(path, ("QuantizeLinear",), ()) or holds(path, ("QLinear",), ())
 
 
+def _operators() -> list[ReadOperator]:
+    from dory_qdq.known import read_operators
+
+    return read_operators()
+
+
 @hookimpl
 def dory_frontends() -> list[Frontend]:
     """Return the frontend ``qdq``."""
     from dory_core.api import Frontend
 
     summary = "QDQ and QOperator ONNX of 8 bits, exact to onnxruntime's integer operators"
-    return [Frontend("qdq", summary, _read, _recognises, ties_even=True)]
+    return [Frontend("qdq", summary, _read, _recognises, ties_even=True, operators=_operators)]
 
 
 @hookimpl

@@ -18,7 +18,7 @@ from dory_core.api import FrontendOptions, Graph, NotSupported, ops, ranges
 from dory_qdq.call import QUANTISE_HINT, Call
 from dory_qdq.forms import check_form
 from dory_qdq.fusion import Fusion
-from dory_qdq.known import HEADS, LOWERED, MOVED, check_operators, moves
+from dory_qdq.known import HEADS, check_operators, is_lowered, lower, move, moves
 from dory_qdq.network import Network, standard_axes
 from dory_qdq.numerics import Quantisation, quantise
 from dory_qdq.operators import movers
@@ -177,7 +177,7 @@ class _Import:
         self.network.stands_for(place, value.name)
         for node, inputs in value.moves:
             call = Call(node, self.network, inputs, None, node.outputs[0])
-            place = MOVED[node.op](call, Real(place, x))
+            place = move(call, Real(place, x))
         return place
 
     def _lowered(self, pending: Pending, y: Quantisation | None, name: str) -> Place:
@@ -188,7 +188,7 @@ class _Import:
         integer = y is not None and self.fusion.is_integer(node, y, lo, hi)
         turned = y is not None and integer and self.fusion.is_turned(node, y)
         call = Call(node, self.network, inputs, y, result, lo, hi, turned)
-        place = LOWERED[pending.node.op](call)
+        place = lower(call)
         if isinstance(place, Sums):
             place = place.place
         elif y is not None:
@@ -197,7 +197,7 @@ class _Import:
             self.network.is_apart(place.tensor)
         for node, others in pending.moves:
             assert y is not None
-            place = MOVED[node.op](Call(node, self.network, others, y, ""), Real(place, y))
+            place = move(Call(node, self.network, others, y, ""), Real(place, y))
         return place
 
     def _operand(self, pending: Pending, value: Value | None) -> Value | None:
@@ -209,7 +209,7 @@ class _Import:
         if value.lo is not None or value.hi is not None:
             return value
         call = Call(value.node, self.network, value.inputs, None, "")
-        found = LOWERED[value.node.op](call)
+        found = lower(call)
         assert isinstance(found, Sums)
         return found
 
@@ -223,7 +223,7 @@ class _Import:
             self.values[name] = Pending(form.node, form.inputs)
             return
         call = Call(form.node, self.network, form.inputs, form.y, name)
-        place = LOWERED[form.node.op](call)
+        place = lower(call)
         assert isinstance(place, Place)
         self._scale(place, form.y)
         self.values[name] = Stored(place, form.y.signed)
@@ -266,7 +266,7 @@ class _Import:
             x = value.x if isinstance(value, Real) else _unscaled(value)
             result = name if isinstance(value, Stored) else ""
             call = Call(node, self.network, (value, *others[1:]), None, result)
-            place = MOVED[node.op](call, Real(value.place, x))
+            place = move(call, Real(value.place, x))
             self._scaled_as(place, value.place)
             self.values[name] = replace(value, place=place)
             self._moved(name, value, place)
@@ -294,7 +294,7 @@ class _Import:
         if node.op == "Clip" and isinstance(first, Stored):
             self._clip_stored(node, inputs, first)
             return
-        if node.op in _ACTIVATIONS and isinstance(first, Pending) and first.node.op in LOWERED:
+        if node.op in _ACTIVATIONS and isinstance(first, Pending) and is_lowered(first.node.op):
             lo, hi = clip_bounds(Call(node, self.network, inputs, None, name))
             lows = [b for b in (lo, first.lo) if b is not None]
             highs = [b for b in (hi, first.hi) if b is not None]

@@ -7,8 +7,9 @@ from types import MappingProxyType
 
 from dory_onnx import Node, OnnxModel
 
-from dory_core.api import NotSupported
+from dory_core.api import NotSupported, ReadOperator
 from dory_qdq.call import Call
+from dory_qdq.constraints import CONSTRAINTS, check
 from dory_qdq.operators import movers
 from dory_qdq.operators.pairs import lower_pair
 from dory_qdq.operators.pools import lower_average, lower_mean
@@ -22,7 +23,7 @@ from dory_qdq.values import Place, Real, Sums
 LINEAR = ("Resize", "Upsample")
 
 #: What an operator of reals becomes once its result is quantised.
-LOWERED: Mapping[str, Callable[[Call], Place | Sums]] = MappingProxyType(
+_LOWERED: Mapping[str, Callable[[Call], Place | Sums]] = MappingProxyType(
     {
         "Conv": lower_conv,
         "Gemm": lower_gemm,
@@ -41,7 +42,7 @@ LOWERED: Mapping[str, Callable[[Call], Place | Sums]] = MappingProxyType(
     }
 )
 #: What moves elements, computed on stored integers.
-MOVED: Mapping[str, Callable[[Call, Real], Place]] = MappingProxyType(
+_MOVED: Mapping[str, Callable[[Call, Real], Place]] = MappingProxyType(
     {
         **dict.fromkeys(
             ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Dropout"), movers.reshape
@@ -56,6 +57,37 @@ MOVED: Mapping[str, Callable[[Call, Real], Place]] = MappingProxyType(
 )
 #: Reals behind the last integers, which the host computes.
 HEADS = frozenset(["Softmax", "LogSoftmax", "Sigmoid", "ArgMax", "Exp", "Tanh"])
+#: Operators that quantise, or that the import knows by itself.
+_OTHERS = ("QuantizeLinear", "DequantizeLinear", "Split", "Constant")
+#: Kinds of layers; an operator that is left out becomes a table of one byte.
+_BECOMES: Mapping[str, str] = MappingProxyType(
+    {
+        "QuantizeLinear": "network input, rounding of a layer, or Lut",
+        "DequantizeLinear": "nothing",
+        "Constant": "nothing",
+        "Conv": "Conv",
+        "Gemm": "Linear; Conv of 1x1 for several rows",
+        "MatMul": "Linear; Conv of 1x1 for several rows",
+        "Add": "Add; Lut with a constant",
+        "Mul": "Mul; Lut with a constant",
+        **dict.fromkeys(("AveragePool", "GlobalAveragePool", "ReduceMean"), "AvgPool"),
+        "Softmax": "Softmax",
+        "Concat": "Concat; Lut for inputs of another scale",
+        "MaxPool": "MaxPool",
+        "Split": "Slice",
+        "Slice": "Slice",
+        "Pad": "Pad",
+        **dict.fromkeys(LINEAR, "Resize"),
+        **dict.fromkeys(("Relu", "Clip"), "bounds of the layer before, or Lut"),
+        "Transpose": "nothing, or Transpose",
+        **dict.fromkeys(
+            ("Reshape", "Flatten", "Squeeze", "Unsqueeze"), "nothing, or Transpose and Reshape"
+        ),
+        **dict.fromkeys(("Identity", "Dropout"), "nothing"),
+        **dict.fromkeys(("ArgMax", "LogSoftmax"), "nothing: left to the host"),
+    }
+)
+_AT_THE_END = "it stands behind the last integers"
 #: Unknown operators that a refusal names.
 _MOST_NAMES = 12
 
@@ -69,7 +101,9 @@ def check_operators(model: OnnxModel) -> None:
     ]
     if not unknown:
         return
-    hint = "frontends/qdq/README.md lists those that are; replace it and quantise again"
+    hint = (
+        "`dory --list-operators --frontend qdq` lists those that are; replace it and quantise again"
+    )
     if len(unknown) == 1:
         raise NotSupported(f"{unknown[0].label}: the operator is not supported", hint)
     shown = ", ".join(node.label for node in unknown[:_MOST_NAMES])
@@ -87,10 +121,45 @@ def _is_known(op: str) -> bool:
         or op.removeprefix("com.microsoft.") in FORMS
     ):
         return True
-    return op in MOVED or op in LOWERED or op in HEADS or op in ("Constant", "Split")
+    return is_lowered(op) or op in _MOVED or op in HEADS or op in _OTHERS
+
+
+def is_lowered(op: str) -> bool:
+    """Return whether an operator of reals becomes layers once its result is quantised."""
+    return op in _LOWERED
+
+
+def lower(call: Call) -> Place | Sums:
+    """Append the layers of an operator of reals; raises NotSupported."""
+    if not is_lowered(call.node.op):
+        raise call.unquantised(0)
+    check(call)
+    return _LOWERED[call.node.op](call)
+
+
+def move(call: Call, source: Real) -> Place:
+    """Move stored integers; raises NotSupported."""
+    check(call)
+    return _MOVED[call.node.op](call, source)
+
+
+def read_operators() -> list[ReadOperator]:
+    """Return the operators that are read, with the constraints that the import checks."""
+    plain = sorted({*_LOWERED, *_MOVED, *HEADS, *_OTHERS})
+    forms = {name: form.op for name, form in FORMS.items()}
+    return [_row(name, name) for name in plain] + [_row(*item) for item in sorted(forms.items())]
+
+
+def _row(name: str, op: str) -> ReadOperator:
+    sentences = [constraint.sentence for constraint in CONSTRAINTS.get(op, ())]
+    if op in HEADS and not is_lowered(op):
+        sentences.append(_AT_THE_END)
+    if name in FORMS:
+        sentences.append("channels_last is 0")
+    return ReadOperator(name, _BECOMES.get(op, "Lut"), tuple(sentences))
 
 
 def moves(node: Node) -> bool:
     """Return whether an operator moves elements, and computes none."""
     linear = node.attributes.get("mode", "nearest") in ("linear", "bilinear")
-    return node.op in MOVED and not (node.op in LINEAR and linear)
+    return node.op in _MOVED and not (node.op in LINEAR and linear)

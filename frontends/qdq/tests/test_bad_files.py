@@ -9,7 +9,9 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from dory_qdq.constraints import CONSTRAINTS
 from dory_qdq.importer import import_file
+from dory_qdq.qlinear import FORMS
 from dory_qdq.testing import OPERATORS, Builder, random_network
 from onnx import helper, numpy_helper
 
@@ -41,6 +43,30 @@ def node(model: onnx.ModelProto, op: str) -> onnx.NodeProto:
 def replaced(model: onnx.ModelProto, name: str, values: np.ndarray) -> None:
     tensor = next(tensor for tensor in model.graph.initializer if tensor.name == name)
     tensor.CopyFrom(numpy_helper.from_array(values, name))
+
+
+def test_list_of_operators_is_that_of_the_import_and_of_its_refusals(tmp_path: Path) -> None:
+    rows = dory("--list-operators", "--frontend", "qdq", "--json").json
+    taken = {row["operator"]: row["constraints"] for row in rows}
+    assert set(FORMS) < taken.keys() and "QuantizeLinear" in taken
+    assert taken["Gemm"] == [one.sentence for one in CONSTRAINTS["Gemm"]]
+    assert all(set(taken[form.op]) < set(taken[name]) for name, form in FORMS.items())
+    builder = Builder(np.random.default_rng(2))
+    x = builder.input((1, 5))
+    values = np.ones((3, 5), np.int8)
+    out = builder.node("Gemm", [x.name, builder.weights(values, np.float32(1), 0)], transA=1)
+    last = builder.quantised(out, (1, 3), 0.1)
+    model = onnx.load_from_string(builder.model([(last.stored, last.shape)]))
+    refused(model, tmp_path, "Gemm", f"supported only if {taken['Gemm'][1]}")
+
+
+def test_a_product_of_two_tensors_names_the_second(tmp_path: Path) -> None:
+    builder = Builder(np.random.default_rng(2))
+    one, other = builder.input((1, 5)), builder.input((5, 1))
+    out = builder.node("MatMul", [one.name, other.name])
+    last = builder.quantised(out, (1, 1), 0.1)
+    model = onnx.load_from_string(builder.model([(last.stored, last.shape)]))
+    refused(model, tmp_path, f"supported only if the weights are constant: '{other.name}'")
 
 
 @pytest.mark.parametrize("scale", [0.0, float("nan"), float("inf"), -0.5, 1e-42])

@@ -13,7 +13,7 @@ from dory_core.api import hookimpl
 if TYPE_CHECKING:
     import typer
 
-    from dory_core.api import Frontend, FrontendOptions, Graph, desktop
+    from dory_core.api import Frontend, FrontendOptions, Graph, ReadOperator, desktop
 
 
 def _read(path: Path, options: FrontendOptions) -> Graph:
@@ -36,19 +36,24 @@ def _desktop(path: Path) -> desktop.Desktop:
     return load_desktop(path)
 
 
+def _operators() -> list[ReadOperator]:
+    from dory_tflite.operators import read_operators
+
+    return read_operators()
+
+
 @hookimpl
 def dory_frontends() -> list[Frontend]:
     """Return the frontend ``tflite``."""
     from dory_core.api import Frontend
 
     summary = "TensorFlow Lite files of 8-bit networks, exact to TensorFlow Lite Micro"
-    return [Frontend("tflite", summary, _read, _recognises, _desktop)]
+    return [Frontend("tflite", summary, _read, _recognises, _desktop, operators=_operators)]
 
 
 @hookimpl
 def dory_commands(app: typer.Typer) -> None:
-    """Add ``dory golden`` and ``dory tflite-operators``."""
-    from dory_tflite.commands import golden, tflite_operators
+    """Add ``dory golden``."""
+    from dory_tflite.commands import golden
 
     app.command()(golden)
-    app.command("tflite-operators")(tflite_operators)

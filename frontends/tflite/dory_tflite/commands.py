@@ -1,4 +1,4 @@
-"""``dory golden`` and ``dory tflite-operators``."""
+"""``dory golden``."""
 
 from __future__ import annotations
 
@@ -86,38 +86,3 @@ def _inputs(subgraph: Subgraph, path: Path) -> dict[int, npt.NDArray[Any]]:
             )
         found[index] = array.astype(ELEMENT_TYPES[tensor.type]).reshape(tensor.shape)
     return found
-
-
-def tflite_operators(
-    markdown: Annotated[bool, typer.Option("--markdown", help="As a table for a manual.")] = False,
-    json: cli.Json = False,
-    debug: cli.Debug = False,
-) -> None:
-    """List the operators of .tflite files that are supported, and what they must be like."""
-    from dory_tflite.operators import OPERATORS
-
-    operators = [operator for _, operator in sorted(OPERATORS.items())]
-    sentences = [[constraint.sentence for constraint in one.constraints] for one in operators]
-    if json:
-        cli.print_json(
-            [
-                {"operator": one.code, "becomes": one.becomes, "constraints": found}
-                for one, found in zip(operators, sentences, strict=True)
-            ]
-        )
-        return
-    rows = [
-        (one.code, one.becomes, "; ".join(found))
-        for one, found in zip(operators, sentences, strict=True)
-    ]
-    if markdown:
-        typer.echo("| operator | becomes | what it must be like |\n| --- | --- | --- |")
-        for row in rows:
-            typer.echo(f"| {' | '.join(row)} |")
-        return
-    table = cli.new_table(
-        "operator", "becomes", "what it must be like", wrap="what it must be like"
-    )
-    for row in rows:
-        table.add_row(*row)
-    cli.console().print(table)

@@ -68,7 +68,9 @@ def import_model(model: Model) -> Imported:
             written.add(index)
         known = OPERATORS.get(op.code)
         if known is None:
-            hint = _WAYS_OUT.get(op.code, "`dory tflite-operators` lists those that are")
+            hint = _WAYS_OUT.get(
+                op.code, "`dory --list-operators --frontend tflite` lists those that are"
+            )
             raise node.error("the operator is not supported", hint)
         known.check(node)
         try:

@@ -134,7 +134,7 @@ class Node:
 class Constraint:
     """What an operator must be like.
 
-    sentence: what the user reads, in `dory tflite-operators` and in the refusal. holds: whether an
+    sentence: what the user reads, in `dory --list-operators` and in the refusal. holds: whether an
     operator is. hint: the way out.
     """
 

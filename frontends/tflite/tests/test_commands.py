@@ -1,4 +1,4 @@
-"""``dory golden`` and ``dory tflite-operators``, as a user runs them."""
+"""``dory golden`` and ``dory --list-operators``, as a user runs them."""
 
 import contextlib
 import json
@@ -40,8 +40,15 @@ def test_golden_of_a_file_equals_that_of_the_collection(tmp_path: Path) -> None:
     assert wrong.returncode == 2 and "no array 't0' of 1 values" in wrong.stderr
 
 
+def test_a_frontend_without_a_table_says_so() -> None:
+    done = dory("frontends", "--list-operators", "--frontend", "nemo")
+    assert done.returncode == 2 and "'nemo' has no list of operators" in done.stderr
+    done = dory("--list-operators")
+    assert done.returncode == 0 and "DEPTHWISE_CONV_2D" in done.stdout
+
+
 def test_table_of_operators_is_that_of_the_importer() -> None:
-    done = dory("tflite-operators", "--json")
+    done = dory("--list-operators", "--frontend", "tflite", "--json")
     rows = json.loads(done.stdout)
     assert [row["operator"] for row in rows] == sorted(OPERATORS)
     for row in rows:

@@ -50,8 +50,6 @@ def lower_pair(call: Call) -> Place:
     if any(isinstance(value, Sums) for value in (first, second)):
         return _of_sums(call)
     one, other = call.real(0), call.real(1)
-    if call.node.op.endswith("Sub"):
-        raise call.error("a difference of two tensors is not supported", "add the negative one")
     rank = max(len(one.place.shape), len(other.place.shape))
     places = [_of_rank(real.place, rank) for real in (one, other)]
     shape = _broadcast(call, places[0].shape, places[1].shape)
@@ -335,10 +333,8 @@ def _with_constant(call: Call, tensor: int, constant: int) -> Place:
             result = reals * other
         elif op == "Sub":
             result = reals - other if tensor == 0 else other - reals
-        elif op == "Div" and tensor == 0 and np.all(other != 0):
-            result = reals / other
         else:
-            raise call.error("its operands cannot be divided")
+            result = reals / other if tensor == 0 else other / reals
         tables = quantise_to(np.asarray(result), call.output, call.clip())
     table = tables[0] if len(tables) == 1 else tables
     output = call.emit(ops.Lut, name, table=by_byte(table, x))

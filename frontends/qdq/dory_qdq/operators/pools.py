@@ -24,13 +24,9 @@ _MOST_TAPS = 1 << 16
 def lower_average(call: Call) -> Place:
     """Append AveragePool: sums of reals in binary32, as QLinearAveragePool has them."""
     real = call.real()
-    if call.attribute("ceil_mode", 0):
-        raise call.error("ceil_mode = 1 is not supported", "pad the input instead")
     place = real.place
     name = call.image(place)
     window = window_of(call.node, call.attribute("kernel_shape", ()), place.shape[2:])
-    if window.dilations != (1, 1):
-        raise call.error("dilations of an average are not supported")
     inside = any(window.pads) and not call.attribute("count_include_pad", 0)
     if window.taps > _MOST_TAPS:
         raise call.error(f"a window of {window.taps} elements; {_MOST_TAPS} are possible")

@@ -75,10 +75,6 @@ def lower_conv(call: Call) -> Place | Sums:
 
 def lower_gemm(call: Call) -> Place | Sums:
     """Append a Gemm with constant weights."""
-    if call.attribute("transA", 0) or any(
-        call.attribute(name, 1.0) != 1.0 for name in ("alpha", "beta")
-    ):
-        raise call.error("transA, alpha and beta are not those of a fully connected layer")
     weights = _weights(call, 1)
     turned = bool(call.attribute("transB", 0))
     return _matrix(call, weights, not turned, 2)
@@ -133,10 +129,7 @@ def _weights(call: Call, position: int) -> QuantisedConstant:
             f"its weights '{call.node.input(position)}' are {value.values.dtype}, not quantised",
             QUANTISE_HINT,
         )
-    raise call.error(
-        f"its second operand '{call.node.input(position)}' is no constant",
-        "products of two computed tensors are not supported",
-    )
+    raise call.unquantised(position)
 
 
 def _products(call: Call, x: Real, rows: Integers, scales: Floats, bias: int | None) -> _Products:

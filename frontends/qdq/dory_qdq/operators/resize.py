@@ -19,7 +19,6 @@ _WHOLE = 1 << 10
 _LARGEST_SCALE = 1 << 16
 _LARGEST_SIZE = 1 << 16
 
-_NEAREST_HINT = "use the mode 'nearest' or 'linear'"
 
 #: Returns per output element (first, second, weight of first, weight of second) for the places of
 #: outputs in a dimension of the given size.
@@ -28,20 +27,12 @@ _Taps = Callable[[Call, Floats, int], Integers]
 
 def lower_nearest(call: Call, source: Real) -> Place:
     """Append a Resize to the nearest neighbour."""
-    mode = call.attribute("mode", "nearest")
-    if mode != "nearest":
-        raise call.error(f"mode '{mode}' is not supported", _NEAREST_HINT)
     return _resized(call, source.place, _nearest)
 
 
 def lower_linear(call: Call) -> Place:
     """Append a linear Resize, which onnxruntime computes in reals."""
     source = call.real()
-    if call.attribute("mode", "nearest") not in ("linear", "bilinear"):
-        raise call.unquantised(0)
-    for name in ("antialias", "exclude_outside"):
-        if call.attribute(name, 0):
-            raise call.error(f"{name} = 1 is not supported", "leave it out")
     x, y, clip, one = source.x, call.output, call.clip(), _WHOLE * _WHOLE
     if (x.scale, x.zero_point) == (y.scale, y.zero_point):
         step = requant(1, one // 2, one, *clip)

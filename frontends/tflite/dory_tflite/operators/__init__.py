@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from dory_core.api import ReadOperator
 from dory_tflite.node import Operator
 from dory_tflite.operators import (
     border,
@@ -22,3 +23,11 @@ OPERATORS: Mapping[str, Operator] = {
     for module in (convolution, pools, pairwise, tables, movers, border, state, svdf, lstm)
     for operator in module.OPERATORS
 }
+
+
+def read_operators() -> list[ReadOperator]:
+    """Return the operators with the sentences of the constraints that the importer checks."""
+    return [
+        ReadOperator(code, one.becomes, tuple(c.sentence for c in one.constraints))
+        for code, one in sorted(OPERATORS.items())
+    ]

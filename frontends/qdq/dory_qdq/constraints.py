@@ -1,0 +1,123 @@
+"""What operators must be like: checked before one becomes layers, and listed for users."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from dory_qdq.call import Call
+from dory_qdq.values import Constant, QuantisedConstant, Real
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """What an operator must be like.
+
+    sentence: what the user reads, in ``dory --list-operators`` and in the refusal. holds: whether
+    an operator is. hint: the way out. position: the input that it speaks of.
+    """
+
+    sentence: str
+    holds: Callable[[Call], bool]
+    hint: str = ""
+    position: int | None = None
+
+
+def check(call: Call) -> None:
+    """Raise NotSupported with the first constraint of an operator that does not hold."""
+    for constraint in CONSTRAINTS.get(call.node.op, ()):
+        if not constraint.holds(call):
+            at = constraint.position
+            which = "" if at is None else f": '{call.node.input(at)}'"
+            raise call.error(f"supported only if {constraint.sentence}{which}", constraint.hint)
+
+
+def _has(name: str, value: float, hint: str) -> Constraint:
+    """Return the constraint that an attribute has its default."""
+    return Constraint(
+        f"{name} is {value:g}", lambda call: call.attribute(name, value) == value, hint
+    )
+
+
+def _ones(name: str) -> Constraint:
+    return Constraint(
+        f"{name} are 1",
+        lambda call: all(n == 1 for n in call.attribute(name, ())),
+        "leave them out",
+    )
+
+
+def _is_linear(call: Call) -> bool:
+    return call.attribute("mode", "nearest") in ("linear", "bilinear")
+
+
+def _is_constant(call: Call, position: int) -> bool:
+    value = call.inputs[position] if position < len(call.inputs) else None
+    return isinstance(value, Constant | QuantisedConstant)
+
+
+_WEIGHTS = Constraint(
+    "the weights are constant",
+    lambda call: _is_constant(call, 1),
+    "products of two computed tensors are not supported",
+    position=1,
+)
+_CEIL = _has("ceil_mode", 0, "pad the input instead")
+_GEMM = "export it as a fully connected layer"
+_PAD = Constraint(
+    "it pads with a constant",
+    lambda call: call.attribute("mode", "constant") in ("constant", b"constant"),
+    "pad with a constant, or leave the padding to the application",
+)
+_RESIZE = (
+    Constraint(
+        "mode is nearest, linear or bilinear",
+        lambda call: call.attribute("mode", "nearest") in ("nearest", "linear", "bilinear"),
+        "use the mode 'nearest' or 'linear'",
+    ),
+    *(
+        Constraint(
+            f"{name} is 0 where mode is linear",
+            lambda call, name=name: not _is_linear(call) or not call.attribute(name, 0),
+            "leave it out",
+        )
+        for name in ("antialias", "exclude_outside")
+    ),
+)
+_ONE_CONSTANT = Constraint(
+    "one operand is constant",
+    lambda call: not all(isinstance(value, Real) for value in call.inputs[:2]),
+    "add the negative one",
+)
+_DIVISOR = Constraint(
+    "the divisor is constant and not 0, or the dividend is a quantised constant",
+    lambda call: (
+        bool((call.constant(1) != 0).all())
+        if _is_constant(call, 1)
+        else isinstance(call.inputs[0], QuantisedConstant)
+    ),
+    "multiply by the inverse",
+    position=1,
+)
+
+#: By operator of reals; the QLinear forms have those of their operator.
+CONSTRAINTS: Mapping[str, tuple[Constraint, ...]] = MappingProxyType(
+    {
+        "Conv": (_WEIGHTS,),
+        "Gemm": (
+            _WEIGHTS,
+            _has("transA", 0, _GEMM),
+            _has("alpha", 1, _GEMM),
+            _has("beta", 1, _GEMM),
+        ),
+        "MatMul": (_WEIGHTS,),
+        "AveragePool": (_CEIL, _ones("dilations")),
+        "MaxPool": (_CEIL,),
+        "Pad": (_PAD,),
+        "Sub": (_ONE_CONSTANT,),
+        "Div": (_DIVISOR,),
+        "Resize": _RESIZE,
+        "Upsample": _RESIZE,
+    }
+)
