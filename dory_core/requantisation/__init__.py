@@ -22,6 +22,7 @@ from dory_core.requantisation.staircase import (
     signed_staircase,
     staircase,
 )
+from dory_core.requantisation.tables import byte_table
 
 __all__ = [
     "Narrow",
@@ -29,6 +30,7 @@ __all__ = [
     "SignedStaircase",
     "Staircase",
     "Stairs",
+    "byte_table",
     "exact_addend_interval",
     "float_requant",
     "integer_form",

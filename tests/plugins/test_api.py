@@ -245,10 +245,10 @@ GROUPS = {
         FileForm LayerRanges append_layer infer_layer infer_types storage_for value_range
     """,
     "requantisation": """
-        Narrow PairLine SignedStaircase Staircase Stairs cached_per_layer exact_addend_interval
-        float_requant integer_form mean_requant narrow narrow_32 narrow_clamped narrow_limbs
-        narrow_product pair_line_of reach search_steps signed_staircase staircase steps_of_sums
-        widest
+        Narrow PairLine SignedStaircase Staircase Stairs byte_table cached_per_layer
+        exact_addend_interval float_requant integer_form mean_requant narrow narrow_32
+        narrow_clamped narrow_limbs narrow_product pair_line_of reach search_steps
+        signed_staircase staircase steps_of_sums widest
     """,
     "simulate": """
         Compiler LayerOutput LayerResult Recipe RunRequest RunResult Runner VECTORS_OPTION

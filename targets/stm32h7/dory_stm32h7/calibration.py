@@ -157,7 +157,7 @@ MOVE_16 = 70
 CONCAT_RUN = 300
 # Tables: an element, one of a channel with its own table.
 LUT_ELEMENT = 24
-LUT_CHANNELWISE = 80
+LUT_CHANNELWISE = 76
 # Interpolation: a pixel of nearest neighbours, one of sums, a channel of it.
 RESIZE_COPIED = 170
 RESIZE_PIXEL = 350

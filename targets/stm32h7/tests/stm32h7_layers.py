@@ -31,8 +31,8 @@ def cases_of(
         layer = random.layer(kind)
         tried += 1
         taken = [k for k in builtin_kernels() if takes(k, layer)]
-        assert len(taken) <= 1
-        cases += [make_case(k, layer, random.numbers) for k in taken]
+        assert len(taken) <= 1 or {k.name for k in taken[1:]} == {"dory_stm32h7_lut"}
+        cases += [make_case(k, layer, random.numbers) for k in taken[:1]]
     assert tried <= most * count
     return cases
 

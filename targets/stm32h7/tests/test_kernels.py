@@ -42,13 +42,16 @@ OTHER_KINDS = {
     "maximum": "maximum",
     "minimum": "minimum",
 }
+# Those that are a table where their own kernel has no numbers for them.
+PAIRS = ("sum", "mul", "maximum", "minimum")
 
 
 @pytest.mark.parametrize("kind", OTHER_KINDS)
 def test_other_kinds_are_those_of_the_reference(kind: str) -> None:
     """On this machine and as code of the chip, in tiles of any size."""
     cases = cases_of(kind, 7, 16, most=40)
-    assert {case.kernel.name for case in cases} == {f"dory_stm32h7_{OTHER_KINDS[kind]}"}
+    tables = {"dory_stm32h7_lut"} if kind in PAIRS else set()
+    assert {case.kernel.name for case in cases} - tables == {f"dory_stm32h7_{OTHER_KINDS[kind]}"}
     HostLibrary(cases).check()
     CortexM7(cases, cortex_m7.require()).check()
 
@@ -59,6 +62,40 @@ def test_more_of_the_other_kinds(kind: str) -> None:
     cases = [case for seed in range(20, 26) for case in cases_of(kind, seed, 20, most=40)]
     HostLibrary(cases).check()
     CortexM7(cases[::3], cortex_m7.require()).check()
+
+
+# The difference that follows a sigmoid in a network of TensorFlow Lite: its operands keep 19 bits
+# below the point and have two addends.
+_FAR = requant(-1040384, -133169151, 4, add_negative=-133169150, turn=-128)
+_LAST = requant(4210931, -140187728347136, 1 << 40, -128, 127)
+
+
+@pytest.mark.parametrize(("numbers", "shape"), [(1, (24, 1, 1)), (1, (5, 7, 3)), (5, (5, 7, 3))])
+def test_pairs_of_a_tensor_and_numbers_become_tables(
+    numbers: int, shape: tuple[int, int, int]
+) -> None:
+    """Where no 32-bit numbers have the values of a step: by a table, or one for each channel."""
+    random = np.random.default_rng(numbers)
+    constant = Array(random.integers(-128, 128, (numbers, 1, 1)))
+    steps = (_FAR, requant(1 << 20, 1, 2))
+    layer = typed(
+        alone(
+            ops.Add, inputs=("input",), constant=constant, operand_requants=steps, requants=(_LAST,)
+        ),
+        (*shape, -128, 127),
+    )
+    assert AddKernel().accepts(layer) is not None
+    assert LutKernel().weight_bytes(layer, make_tile(layer, *shape)) == 256 * numbers
+    cases = [make_case(LutKernel(), layer, random) for _ in range(3)]
+    HostLibrary(cases).check()
+    CortexM7(cases, cortex_m7.require()).check()
+
+
+def test_a_table_for_each_channel_of_few_pixels_is_not_worth_it() -> None:
+    numbers = Array(np.arange(24).reshape(24, 1, 1))
+    layer = alone(ops.Add, inputs=("input",), constant=numbers, requants=(_LAST,))
+    rejection = LutKernel().accepts(typed(layer, (24, 3, 5, -128, 127)))
+    assert rejection is not None and "15 pixels" in rejection.reason
 
 
 def _real_mean(random: np.random.Generator, window: ops.Window, channels: int = 6) -> Layer:

@@ -28,37 +28,6 @@ if TYPE_CHECKING:
     from dory_core.api import Tile
 
 
-@requantisation.cached_per_layer
-def byte_table(layer: Layer) -> npt.NDArray[np.int64] | None:
-    """Return what a layer makes of each bit pattern of a byte; None when it is no such function.
-
-    Shape (256,), or (C, 256) when it differs from channel to channel. A pair of a tensor and one
-    number is such a function.
-    """
-    op, x = layer.op, layer.inputs[0]
-    patterns = np.arange(256, dtype=np.int64)
-    values = np.where(patterns > 127, patterns - 256, patterns) if x.signed else patterns
-    if isinstance(op, ops.Lut):
-        return np.asarray(np.clip(op.table.values, layer.output.lo, layer.output.hi), np.int64)
-    if not isinstance(op, ops.Pairwise) or op.constant is None or op.constant.values.size > 1:
-        return None
-    if any(len(p) > 1 for step in op.steps for p in step.parameters):
-        return None
-    number = op.constant.values.reshape(1, 1).astype(np.int64)
-    operands = (np.clip(values, x.lo, x.hi)[None], number)
-    one, two = (
-        v if step is None else step.apply(v)
-        for v, step in zip(operands, op.operand_requants, strict=True)
-    )
-    result = _PAIRS[type(op)](one, two)
-    for step in op.requants:
-        result = step.apply(result)
-    return np.asarray(result[0], np.int64)
-
-
-_PAIRS = {ops.Add: np.add, ops.Mul: np.multiply, ops.Maximum: np.maximum, ops.Minimum: np.minimum}
-
-
 @dataclass(frozen=True)
 class LutKernel(OneInstance):
     """Function of one byte, for all channels or for each of them."""
@@ -74,8 +43,10 @@ class LutKernel(OneInstance):
         if not isinstance(layer.op, ops.Lut | ops.Pairwise):
             return Rejection("it computes functions of one byte only", other_kind=True)
         rejection = reject_bytes(layer)
-        if rejection is None and byte_table(layer) is None:
+        if rejection is None and requantisation.byte_table(layer) is None:
             return Rejection("it computes functions of one byte only", other_kind=True)
+        if rejection is None and isinstance(layer.op, ops.Pairwise) and self._per_channel(layer):
+            return Rejection("tables of channels are larger than their numbers")
         return rejection
 
     def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
@@ -125,7 +96,7 @@ class LutKernel(OneInstance):
 
     @staticmethod
     def _table(layer: Layer) -> npt.NDArray[np.int64]:
-        table = byte_table(layer)
+        table = requantisation.byte_table(layer)
         if table is None:
             raise TypeError("the layer was rejected")
         return table

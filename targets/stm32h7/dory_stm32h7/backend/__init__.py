@@ -43,7 +43,7 @@ def _on_core(ctx: TargetContext, kernels: list[Kernel]) -> list[Kernel]:
 
 
 def builtin_kernels() -> list[Kernel]:
-    """Return the target's own kernels."""
+    """Return the target's own kernels; those of pairs before the table that some pairs are."""
     from dory_stm32h7.backend.bytes import LutKernel, ResizeKernel, SoftmaxKernel
     from dory_stm32h7.backend.conv import ConvKernel
     from dory_stm32h7.backend.depthwise import DepthwiseKernel

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from dory_core.api import (
     Feature,
@@ -16,6 +17,7 @@ from dory_core.api import (
     ceil_div,
     ops,
     reject_type,
+    requantisation,
 )
 from dory_stm32h7 import calibration as costs
 from dory_stm32h7.backend.epilogue import epilogue, reject_epilogue
@@ -29,6 +31,9 @@ from dory_stm32h7.backend.instance import (
 )
 from dory_stm32h7.backend.weighted import output_extra
 
+# Pixels from which on a pair of a tensor and numbers becomes a table for each channel.
+_TABLE_PIXELS = 16
+
 
 class LutKernel(InstanceKernel):
     """A table of 256 outputs, or one for each channel."""
@@ -36,11 +41,17 @@ class LutKernel(InstanceKernel):
     name = "dory_stm32h7_lut"
     template = "lut"
     summary = "Function of one byte by a table"
+    features = InstanceKernel.features | {Feature.OTHER_OPERAND}
 
     def accepts(self, layer: Layer) -> Rejection | None:
-        """Bytes to numbers of whole bytes."""
-        if not isinstance(layer.op, ops.Lut):
+        """Bytes to numbers of whole bytes; pairs of a tensor and numbers are such functions."""
+        if not isinstance(layer.op, ops.Lut | ops.Pairwise) or (
+            requantisation.byte_table(layer) is None
+        ):
             return Rejection("it computes functions of one byte only")
+        pixels = layer.output.height * layer.output.width
+        if isinstance(layer.op, ops.Pairwise) and _is_channelwise(layer) and pixels < _TABLE_PIXELS:
+            return Rejection(f"tables of channels are too large for {pixels} pixels")
         return reject_type(layer.inputs[0], "input", BYTES) or reject_type(
             layer.output, "output", OUTPUTS
         )
@@ -53,7 +64,7 @@ class LutKernel(InstanceKernel):
         self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
     ) -> WeightBlock:
         """Tables in the type of the output; bytes that the input never has may be anything."""
-        table, y = layer.of(ops.Lut).table.values, layer.output
+        table, y = _table(layer), layer.output
         rows = table[slice(*c_out)] if _is_channelwise(layer) else table
         kind = f"<{'i' if y.signed else 'u'}{y.bits // 8}"
         return WeightBlock(np.clip(rows, y.lo, y.hi).astype(kind).tobytes(), {"weights": 0})
@@ -230,8 +241,15 @@ class SoftmaxKernel(InstanceKernel):
         return self.instance(layer, macros)
 
 
+def _table(layer: Layer) -> npt.NDArray[np.int64]:
+    table = requantisation.byte_table(layer)
+    if table is None:
+        raise TypeError("the layer was rejected")
+    return table
+
+
 def _is_channelwise(layer: Layer) -> bool:
-    return layer.of(ops.Lut).table.values.ndim == 2
+    return _table(layer).ndim == 2
 
 
 def _copies(layer: Layer) -> bool:

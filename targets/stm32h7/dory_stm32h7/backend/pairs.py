@@ -189,7 +189,7 @@ class AddKernel(PairKernel):
     """Sum."""
 
     name = "dory_stm32h7_add"
-    summary = "Sum"
+    summary = "Sum, element by element"
     kind = ops.Add
     value = "DORY_SUM"
     other = "it computes sums only"
