@@ -26,6 +26,7 @@ from dory_core.expr import maximum as maximum
 from dory_core.expr import minimum as minimum
 from dory_core.frontend import Frontend as Frontend
 from dory_core.frontend import FrontendOptions as FrontendOptions
+from dory_core.frontend import GoldenRequest as GoldenRequest
 from dory_core.frontend import ReadOperator as ReadOperator
 from dory_core.golden import load_arrays as load_arrays
 from dory_core.hardware import Level as Level

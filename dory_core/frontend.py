@@ -82,6 +82,19 @@ class ReadOperator:
 
 
 @dataclass(frozen=True, slots=True)
+class GoldenRequest:
+    """What a format's reference computes for ``dory golden``.
+
+    inputs: files with one inference each. runs, seed: inferences on random inputs, where no file is
+    given.
+    """
+
+    inputs: tuple[Path, ...] = ()
+    runs: int = 1
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Frontend:
     """A way to read networks of one file format.
 
@@ -95,6 +108,8 @@ class Frontend:
         away from zero.
     operators: lists what is read, by name; it imports what it needs when it is called. None where
         the format has no operators that one could list.
+    golden: runs the format's reference on a file and returns the arrays of a golden; it raises
+        ToolMissing when the reference is not installed. None where the format has none.
     """
 
     name: str
@@ -104,6 +119,7 @@ class Frontend:
     desktop: Callable[[Path], Desktop] | None = None
     ties_even: bool = False
     operators: Callable[[], Sequence[ReadOperator]] | None = None
+    golden: Callable[[Path, GoldenRequest], Tensors] | None = None
 
     def parse(self, path: Path, options: FrontendOptions | None = None) -> Graph:
         """Return the integer network of a file.

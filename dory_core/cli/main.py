@@ -16,7 +16,7 @@ import typer
 from typer.core import TyperGroup
 
 from dory_core import __version__
-from dory_core.cli import cache, check, frontends, new, plugins, run, targets
+from dory_core.cli import cache, check, frontends, golden, new, plugins, run, targets
 from dory_core.cli import compile as compile_
 from dory_core.cli.common import Debug, Quiet, Verbose, report_error, set_verbosity, settings
 from dory_core.cli.extensions import find_command, missing_command, plugin_commands
@@ -153,6 +153,7 @@ def options(
 app.command("compile")(compile_.compile_)
 app.command("run")(run.run)
 app.command("check")(check.check)
+app.command("golden")(golden.golden)
 app.command("targets")(targets.targets)
 app.command("frontends")(frontends.frontends)
 app.command("plugins")(plugins.plugins)

@@ -209,7 +209,7 @@ NAMES = """
 Application ApplicationLayer ApplicationRun Array CompiledNetwork Constraint DmaHal DoesNotFit
 DoryError Feature Frontend FrontendOptions FunctionCall Graph Kernel Layer Layout Level Link
 Memory MemoryHierarchy NotSupported Number OperatingPoint Option OutputFile Pass Place
-ReadOperator Rejection Requant State StructValue Target TargetContext Tensor Term Tile
+GoldenRequest ReadOperator Rejection Requant State StructValue Target TargetContext Tensor Term Tile
 ToolMissing Traits UsageError VerificationFailed WeightBlock caches ceil_div check cli compile
 desktop geometry hookimpl load_arrays load_plugins maximum minimum ops portable_kernels quoting
 ranges read_plan reject_maximum reject_type requant requantisation run simulate

@@ -6,14 +6,15 @@ This module is the plugin: it declares the frontend and imports nothing heavy.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dory_core.api import hookimpl
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
     import typer
 
-    from dory_core.api import Frontend, FrontendOptions, Graph, ReadOperator
+    from dory_core.api import Frontend, FrontendOptions, GoldenRequest, Graph, ReadOperator
 
 
 def _read(path: Path, options: FrontendOptions) -> Graph:
@@ -34,13 +35,23 @@ def _operators() -> list[ReadOperator]:
     return read_operators()
 
 
+def _golden(path: Path, request: GoldenRequest) -> dict[str, npt.NDArray[Any]]:
+    from dory_qdq.golden import golden_of
+
+    return golden_of(path, request)
+
+
 @hookimpl
 def dory_frontends() -> list[Frontend]:
     """Return the frontend ``qdq``."""
     from dory_core.api import Frontend
 
     summary = "QDQ and QOperator ONNX of 8 bits, exact to onnxruntime's integer operators"
-    return [Frontend("qdq", summary, _read, _recognises, ties_even=True, operators=_operators)]
+    return [
+        Frontend(
+            "qdq", summary, _read, _recognises, ties_even=True, operators=_operators, golden=_golden
+        )
+    ]
 
 
 @hookimpl

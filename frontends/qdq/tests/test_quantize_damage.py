@@ -12,8 +12,8 @@ import onnx
 import pytest
 from dory_onnx.testing import OnnxBuilder
 from dory_qdq.quantize.preparation import prepare
-from dory_qdq.quantize.runtime import need_onnxruntime
 from dory_qdq.quantize.samples import read_samples
+from dory_qdq.runtime import need_onnxruntime
 
 from dory_core.api import DoryError
 

@@ -14,7 +14,7 @@ from dory_qdq.values import Place
 
 from dory_core.api import Graph
 from dory_core.testing import run_reference
-from tests.cli.command_line import dory
+from tests.cli.command_line import EXAMPLE, dory
 from tests.nets import onnx_names, onnx_net
 
 NAMES = [name for prefix in ("made", "ortq", "qdq") for name in onnx_names(prefix)]
@@ -124,6 +124,33 @@ def test_the_command_line_takes_the_golden_as_onnxruntime_wrote_it(name: str) ->
     assert len(layers) > len(outcome.json["layers"]) / 2
     assert outcome.json["golden"]["inferences"] == len({k for k in golden if k.startswith("in")})
     assert sum(layer["apart"] for layer in layers) == 0
+
+
+@pytest.mark.parametrize("name", ["qdq_micro_kws_m", "qdq_mlperf_kws_k1"])
+def test_goldens_of_a_users_file_have_every_layer(name: str, tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime", reason="the extra quantize is not installed")
+    net = onnx_net(name)
+    kept, path = golden_of(name), tmp_path / "golden.npz"
+    (given,) = (key for key in kept if key.startswith("in0__"))
+    np.save(tmp_path / "input.npy", kept[given])
+    made = dory("golden", net.path, "--input", tmp_path / "input.npy", "-o", path)
+    assert made.status == 0, made.stderr
+    with np.load(path) as archive:
+        assert np.array_equal(archive[given], kept[given])
+    outcome = dory("check", net.path, "--golden", path, "--json")
+    assert outcome.status == 0, outcome.stderr
+    layers = outcome.json["golden"]["layers"]
+    assert {layer["index"] for layer in layers} == {row["index"] for row in outcome.json["layers"]}
+    assert sum(layer["apart"] for layer in layers) == 0
+    np.save(tmp_path / "input.npy", kept[given][..., 1:])
+    wrong = dory("golden", net.path, "--input", tmp_path / "input.npy", "-o", path)
+    assert wrong.status == 2 and f"no array '{given.removeprefix('in0__')}'" in wrong.stderr
+
+
+def test_formats_without_a_reference_have_no_golden(tmp_path: Path) -> None:
+    outcome = dory("golden", EXAMPLE / "net.onnx", "--frontend", "nemo", cwd=tmp_path)
+    assert outcome.status == 2 and "'nemo' runs no reference" in outcome.stderr
+    assert not any(tmp_path.iterdir())
 
 
 def test_a_step_is_counted_where_onnxruntime_computes_reals_and_an_error_elsewhere(

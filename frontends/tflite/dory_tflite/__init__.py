@@ -6,14 +6,14 @@ This module is the plugin: it declares the frontend and imports nothing heavy.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dory_core.api import hookimpl
 
 if TYPE_CHECKING:
-    import typer
+    import numpy.typing as npt
 
-    from dory_core.api import Frontend, FrontendOptions, Graph, ReadOperator, desktop
+    from dory_core.api import Frontend, FrontendOptions, GoldenRequest, Graph, ReadOperator, desktop
 
 
 def _read(path: Path, options: FrontendOptions) -> Graph:
@@ -42,18 +42,26 @@ def _operators() -> list[ReadOperator]:
     return read_operators()
 
 
+def _golden(path: Path, request: GoldenRequest) -> dict[str, npt.NDArray[Any]]:
+    from dory_tflite.golden_request import golden_of
+
+    return golden_of(path, request)
+
+
 @hookimpl
 def dory_frontends() -> list[Frontend]:
     """Return the frontend ``tflite``."""
     from dory_core.api import Frontend
 
     summary = "TensorFlow Lite files of 8-bit networks, exact to TensorFlow Lite Micro"
-    return [Frontend("tflite", summary, _read, _recognises, _desktop, operators=_operators)]
-
-
-@hookimpl
-def dory_commands(app: typer.Typer) -> None:
-    """Add ``dory golden``."""
-    from dory_tflite.commands import golden
-
-    app.command()(golden)
+    return [
+        Frontend(
+            "tflite",
+            summary,
+            _read,
+            _recognises,
+            _desktop,
+            operators=_operators,
+            golden=_golden,
+        )
+    ]

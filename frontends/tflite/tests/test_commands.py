@@ -57,7 +57,7 @@ def test_table_of_operators_is_that_of_the_importer() -> None:
 
 
 def test_damaged_archives_of_inputs_are_wrong_usage(tmp_path: Path) -> None:
-    from dory_tflite.commands import _inputs
+    from dory_tflite.golden_request import inputs_of
     from dory_tflite.reader import read_model
 
     from dory_core.api import UsageError
@@ -74,4 +74,4 @@ def test_damaged_archives_of_inputs_are_wrong_usage(tmp_path: Path) -> None:
             content[at] ^= int(random.integers(1, 256))
         path.write_bytes(content)
         with contextlib.suppress(UsageError):
-            _inputs(model.subgraphs[0], path)
+            inputs_of(model.subgraphs[0], path)

@@ -59,7 +59,7 @@ def quantize(
     debug: cli.Debug = False,
 ) -> None:
     """Quantise a float ONNX network with samples, to a QDQ network of 8 bits."""
-    from dory_qdq.quantize import runtime
+    from dory_qdq import runtime
 
     cli.existing_file(model, "network")
     cli.existing_file(calibration, "calibration")

@@ -11,7 +11,7 @@ from typing import Any
 
 from dory_core.api import NotSupported, UsageError
 from dory_qdq.quantize.folding import fold_into_gemm
-from dory_qdq.quantize.runtime import quiet_session, reason_of
+from dory_qdq.runtime import quiet_session, reason_of
 
 _QUANTISED = ("QuantizeLinear", "DequantizeLinear", "QLinear", "ConvInteger", "MatMulInteger")
 _QUANTISED_DOMAINS = ("qonnx", "brevitas", "finn")

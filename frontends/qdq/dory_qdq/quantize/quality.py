@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from dory_qdq.quantize.preparation import FloatModel
-from dory_qdq.quantize.runtime import quiet_session
 from dory_qdq.quantize.samples import Samples
+from dory_qdq.runtime import quiet_session
 
 _COMPARED = 32  # samples for the noise; more change it by fractions of a decibel
 _SUFFIX = "_QuantizeLinear_Input"  # the quantiser renames what feeds a network output

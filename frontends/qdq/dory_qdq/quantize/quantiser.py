@@ -9,8 +9,8 @@ from typing import Any
 from dory_core.api import NotSupported
 from dory_qdq.quantize.choices import UINT8, Choices
 from dory_qdq.quantize.preparation import FloatModel
-from dory_qdq.quantize.runtime import reason_of, runtime_errors, silent
 from dory_qdq.quantize.samples import Samples
+from dory_qdq.runtime import reason_of, runtime_errors, silent
 
 _QUANTISER_ERRORS: tuple[type[Exception], ...] = (
     ArithmeticError,

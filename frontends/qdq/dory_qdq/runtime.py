@@ -47,12 +47,14 @@ def quiet_session(
     level: str = "extended",
     outputs: Sequence[str] = (),
     optimised: Path | None = None,
+    kept: Sequence[str] = (),
+    hint: str = "export the float network again",
 ) -> Any:
     """Return a session of a model on the CPU.
 
     level: of optimisation: none, basic or extended. outputs: tensors to give besides the model's.
-    optimised: where the optimised model is written. Raises: NotSupported when onnxruntime does not
-    take the model; name: of it, for the message.
+    optimised: where the optimised model is written. kept: optimisers that are left out. name, hint:
+    for the message. Raises: NotSupported when onnxruntime does not take the model.
     """
     import onnxruntime
     from onnx import helper
@@ -74,12 +76,14 @@ def quiet_session(
     try:
         with silent():
             return onnxruntime.InferenceSession(
-                proto.SerializeToString(), options, providers=["CPUExecutionProvider"]
+                proto.SerializeToString(),
+                options,
+                providers=["CPUExecutionProvider"],
+                disabled_optimizers=list(kept),
             )
     except (*runtime_errors(), RuntimeError, ValueError) as error:
         raise NotSupported(
-            f"{name}: onnxruntime does not run it ({reason_of(error)})",
-            "export the float network again",
+            f"{name}: onnxruntime does not run it ({reason_of(error)})", hint
         ) from error
 
 

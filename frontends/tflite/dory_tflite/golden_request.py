@@ -1,0 +1,45 @@
+"""What ``dory golden`` asks of TensorFlow Lite Micro."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dory_core.api import GoldenRequest, UsageError, load_arrays
+from dory_tflite.golden import golden_arrays, random_inputs
+from dory_tflite.model import ELEMENT_TYPES, Subgraph
+from dory_tflite.reader import read_model
+
+Array = npt.NDArray[Any]
+
+
+def golden_of(path: Path, request: GoldenRequest) -> dict[str, Array]:
+    """Return the arrays of a golden; raises ToolMissing, NotSupported and UsageError."""
+    model = read_model(path)
+    if request.inputs:
+        given = [inputs_of(model.subgraphs[0], file) for file in request.inputs]
+    else:
+        generator = np.random.default_rng(request.seed)
+        given = [random_inputs(model, generator) for _ in range(request.runs)]
+    return golden_arrays(path.read_bytes(), model, given)
+
+
+def inputs_of(subgraph: Subgraph, path: Path) -> dict[int, Array]:
+    """Return the network inputs by index, of an archive with arrays ``t0`` or their names."""
+    arrays = load_arrays(path, "")
+    found = {}
+    for index in subgraph.inputs:
+        tensor = subgraph.tensors[index]
+        names = [f"in0__t{index}", f"t{index}", tensor.name]
+        names += ["", "input"] if len(subgraph.inputs) == 1 else []
+        array = next((arrays[name] for name in names if name in arrays), None)
+        if array is None or array.size != tensor.elements:
+            raise UsageError(
+                f"{path}: no array 't{index}' of {tensor.elements} values for the network input"
+                f" '{tensor.name}'"
+            )
+        found[index] = array.astype(ELEMENT_TYPES[tensor.type]).reshape(tensor.shape)
+    return found
