@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from dory_core.ir import Array, Graph, Requant, State, Tensor, ops, requant, storage_for
-from dory_core.ir.ranges import infer_types
+from dory_core.ir.ranges import infer_layer, infer_types
 
 Range = tuple[int, int]
 U8: Range = (0, 255)
@@ -36,6 +36,8 @@ class GraphBuilder:
     _layers: list[ops.Op] = field(default_factory=list)
     _extra: list[Tensor] = field(default_factory=list)
     _states: dict[str, Array] = field(default_factory=dict)
+    _types: dict[str, Tensor] = field(default_factory=dict)
+    _typed: int = 0  # so many layers have their type in _types
     _rng: np.random.Generator = field(init=False)
 
     def __post_init__(self) -> None:
@@ -239,13 +241,11 @@ class GraphBuilder:
     # -- parts --------------------------------------------------------------------------------
 
     def _type(self, name: str | None) -> Tensor:
-        graph = infer_types(
-            self.name,
-            tuple(self._extra),
-            tuple(self._layers),
-            (self._layers[-1].output,) if self._layers else (),
-        )
-        return graph.tensors[name or self.last]
+        self._types.update((tensor.name, tensor) for tensor in self._extra)
+        for layer in self._layers[self._typed :]:
+            self._types[layer.output], _ = infer_layer(layer, self._types)
+            self._typed += 1
+        return self._types[name or self.last]
 
     def _head(self, operator: str, source: str | None) -> dict[str, Any]:
         index = len(self._layers)
