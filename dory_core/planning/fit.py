@@ -21,7 +21,8 @@ from dory_core.hardware import Link
 from dory_core.planning.coarsen import coarsen
 from dory_core.planning.heuristics import best_fit, peak_of
 from dory_core.planning.packing import MemoryPlan, plan_memory
-from dory_core.planning.sequence import Decision, PartSequence, Sequencer, differing
+from dory_core.planning.sequence import Decision, PartSequence, Sequencer
+from dory_core.planning.splits import Splits
 from dory_core.records import dataclass
 from dory_core.tiling.outer import Split, group_spans
 from dory_core.tiling.tiled import TiledLayer
@@ -119,7 +120,7 @@ class _Fitter:
 
     def run(self) -> Fitted:
         cuts = zip(self.least_groups, self.network.cuts, strict=True)
-        decision = Decision(tuple(cut.whole._replace(groups=groups) for groups, cut in cuts))
+        decision = Decision(Splits.of(cut.whole._replace(groups=groups) for groups, cut in cuts))
         peaks = _Peaks(len(self.layers))
         self.update(peaks, decision, range(len(self.layers)))
         for _ in range(_MOST_STEPS * len(self.layers)):
@@ -174,17 +175,14 @@ class _Fitter:
 
     def changed(self, before: Decision, after: Decision) -> range:
         """Return layers beyond which two decisions need the same."""
-        changed = differing(before.splits, after.splits)
+        changed = before.splits.differing(after.splits)
         first, last = min(changed, default=len(self.layers)), max(changed, default=-1)
-        names = (before.in_l3 ^ after.in_l3) | (before.spilled ^ after.spilled)
-        for name in names:
+        names = _others(before.in_l3, after.in_l3) | _others(before.spilled, after.spilled)
+        # When a tensor is spilled depends on the positions of all layers that it waits for.
+        alive = {name for n in changed for name in self.network.alive[n]}
+        for name in names | (alive & after.spilled):
             layers = self.network.layers_of(name)
             first, last = min(first, layers[0]), max(last, layers[-1])
-        # When a tensor is spilled depends on the positions of all layers that it waits for.
-        for name in after.spilled:
-            layers = self.network.layers_of(name)
-            if layers[0] <= last and layers[-1] >= first:
-                first, last = min(first, layers[0]), max(last, layers[-1])
         return self._near(after, first, last) if changed or names else range(0)
 
     def update(
@@ -345,13 +343,14 @@ class _Fitter:
             return None
         if maker >= 0 and self.network.cuts[maker].stripes == 1:
             return None
-        splits = list(decision.splits)
+        splits = decision.splits
         for n in layers:
             most = self.network.cuts[n].stripes
-            splits[n] = splits[n]._replace(stripes=min(most, max(2, splits[n].stripes)))
+            stripes = min(most, max(2, splits[n].stripes))
+            splits = splits.having(n, splits[n]._replace(stripes=stripes))
         moved = replace(
             decision,
-            splits=tuple(splits),
+            splits=splits,
             in_l3=decision.in_l3 | {name},
             spilled=decision.spilled - {name},
         )
@@ -378,9 +377,8 @@ class _Fitter:
 
     def _with_split(self, decision: Decision, n: int, split: Split) -> Decision:
         """Return the decision with another split of a layer, its outer loop chosen anew."""
-        splits = list(decision.splits)
-        splits[n] = split._replace(stripes_outer=self._stripes_outer(decision, n, split))
-        return replace(decision, splits=tuple(splits))
+        split = split._replace(stripes_outer=self._stripes_outer(decision, n, split))
+        return replace(decision, splits=decision.splits.having(n, split))
 
     def _stripes_outer(self, decision: Decision, n: int, split: Split) -> bool:
         if self.flow.writes[n] in decision.in_l3 or split.stripes == 1 or split.groups == 1:
@@ -402,6 +400,11 @@ class _Fitter:
             f"raise --l2 to at least {needed}, or make the layer smaller",
             needed,
         )
+
+
+def _others(before: frozenset[str], after: frozenset[str]) -> frozenset[str]:
+    """Return the names that are in one set alone; at once when nothing has changed them."""
+    return before ^ after if before is not after else frozenset()
 
 
 class _Peaks:

@@ -17,32 +17,27 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from itertools import accumulate, compress, groupby
-from operator import is_not
+from itertools import groupby
 from typing import NamedTuple
 
 from dory_core.blocks import WEIGHTS, Request, align_up
 from dory_core.ir import Graph
 from dory_core.planning.layouts import LayoutPlan
+from dory_core.planning.splits import Counter, Positions, Splits
 from dory_core.planning.views import Views
 from dory_core.tiling.outer import Cuts, Part, Split, input_range, output_range, parts
-
-
-def differing(before: Sequence[object], after: Sequence[object]) -> list[int]:
-    """Return where two sequences have different objects; fast, since decisions are many."""
-    return list(compress(range(len(after)), map(is_not, before, after)))
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
     """What of a network is streamed or lies in L3.
 
-    splits: per layer position. in_l3: tensors that live in L3 and pass through L2 in stripes.
+    splits: of each layer. in_l3: tensors that live in L3 and pass through L2 in stripes.
     spilled: tensors that leave L2 between their early and their late readers. nearer: tensors that
     stay in L1 and need no block of L2.
     """
 
-    splits: tuple[Split, ...]
+    splits: Splits
     in_l3: frozenset[str] = frozenset()
     spilled: frozenset[str] = frozenset()
     nearer: frozenset[str] = frozenset()
@@ -100,8 +95,8 @@ class Visit(NamedTuple):
 class PartSequence:
     """Runs by position, requests for L2 by name, transfers, and the lifetimes of tensors in L3.
 
-    stripes: blocks of stripes, and their layer. first, last: positions of each layer's parts.
-    runs: of no part when the sequence is that of some layers alone.
+    stripes: blocks of stripes, and their layer. first, last: positions of each layer's parts. end:
+    the position behind the last part. runs: of no part when the sequence is of some layers alone.
     """
 
     runs: list[Run] = field(default_factory=list)
@@ -110,13 +105,9 @@ class PartSequence:
     stores: list[Store] = field(default_factory=list)
     l3_requests: list[Request] = field(default_factory=list)
     stripes: dict[str, int] = field(default_factory=dict)
-    first: Sequence[int] = ()
-    last: Sequence[int] = ()
-
-    @property
-    def end(self) -> int:
-        """The position behind the last part."""
-        return self.last[-1] + 1
+    first: Sequence[int] | Positions = ()
+    last: Sequence[int] | Positions = ()
+    end: int = 0
 
 
 # Returns the bytes of a layer's groups of constants that are fetched; empty for none.
@@ -166,12 +157,8 @@ class Sequencer:
         for name in flow.forms:
             for n in self.layers_of(name):
                 self.alive[n].append(name)
-        self._counted: tuple[Sequence[Split | None], list[int]] = (
-            [None] * len(self.layers),
-            [0] * len(self.layers),
-        )
-        self._positions: tuple[list[int], list[int]] = ([], [])
         self.parts_of = cache(self._find_parts)
+        self._counter = Counter(lambda n, split: len(self.parts_of(n, split)))
         self.ranges_of = cache(self._find_ranges)
         self.visits_of = cache(self._find_visits)
 
@@ -213,17 +200,9 @@ class Sequencer:
             first += visits[-1].parts
         return tuple(visits)
 
-    def positions(self, decision: Decision) -> tuple[list[int], list[int]]:
+    def positions(self, decision: Decision) -> tuple[Positions, Positions]:
         """Return the first and the last position of each layer."""
-        # Nearly always all but a few layers are cut as they were the last time.
-        before, counts = self._counted
-        if decision.splits is not before:
-            for n in differing(before, decision.splits):
-                counts[n] = len(self.parts_of(n, decision.splits[n]))
-            self._counted = (decision.splits, counts)
-            ends = list(accumulate(counts, initial=0))
-            self._positions = (ends[:-1], list(map((-1).__add__, ends[1:])))
-        return self._positions
+        return self._counter.positions(decision.splits)
 
     def build(
         self, decision: Decision, chunks: ChunkFunction = _no_chunks, layers: range | None = None
@@ -262,10 +241,11 @@ class _Builder:
     def build(self, layers: range | None) -> PartSequence:
         network = self.network
         first, last = network.positions(self.decision)
-        self.program = PartSequence(first=first, last=last)
-        self.end = last[-1] + 1
+        self.end = last[len(self.layers) - 1] + 1
+        self.program = PartSequence(first=first, last=last, end=self.end)
         runs = layers is None
         if layers is None:
+            self.program.first, self.program.last = tuple(first), tuple(last)
             layers, names = range(len(self.layers)), list(network.flow.forms)
         else:
             names = list(dict.fromkeys(name for n in layers for name in network.alive[n]))

@@ -26,6 +26,7 @@ from dory_core.planning.packing import MemoryPlan, plan_memory
 from dory_core.planning.prefetch import prefetch
 from dory_core.planning.residence import MOVED, Residency, plan_residency
 from dory_core.planning.sequence import Decision, Fetch, PartSequence, Sequencer, Store
+from dory_core.planning.splits import Splits
 from dory_core.planning.steps import conversions_before, make_steps, schedule_of
 from dory_core.planning.views import Views, plan_views
 from dory_core.program.network import lower_network
@@ -184,7 +185,7 @@ class Problem:
 
     def resident(self) -> Way:
         """Return the way without transfers, whether it fits or not."""
-        decision = Decision(tuple(cuts.whole for cuts in self.network.cuts))
+        decision = Decision(Splits.of(cuts.whole for cuts in self.network.cuts))
         residency = self._residency(decision, self.tiled)
         decision = replace(decision, nearer=residency.tensors)
         static = 0

@@ -13,6 +13,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 import bench_depth as deep
 
+from dory_core.testing import graphs
+
 
 def calls(layers: int, network: str, kind: str) -> int:
     """Return how many functions planning calls."""
@@ -44,3 +46,11 @@ def test_deep_and_shallow_networks_keep_the_same_share_in_l1() -> None:
     """Beyond some hundred layers L1 is packed in windows, which must lose next to nothing."""
     per_layer = [deep.plan(deep.chain(n), deep.CHIPS["resident"]).cycles / n for n in (80, 400)]
     assert per_layer[1] < 1.005 * per_layer[0]
+
+
+def test_graphs_of_tests_are_built_in_linear_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    typed = []
+    infer = graphs.infer_layer
+    monkeypatch.setattr(graphs, "infer_layer", lambda *of: typed.append(of[0]) or infer(*of))
+    deep.chain(50)
+    assert len(typed) < 60
