@@ -391,6 +391,55 @@ def test_depthwise_tiles_of_fewer_than_four_channels(strides: tuple[int, int]) -
     CortexM7(cases, cortex_m7.require()).check()
 
 
+PADDED = {
+    "pairs of columns": ((3, 3), (1, 1), (1, 1), 9),
+    "every other pair": ((3, 3), (2, 2), (1, 1), 6),
+    "pixels": ((5, 3), (1, 2), (1, 1), 7),
+    "far taps": ((3, 3), (1, 1), (2, 2), 6),
+    "a row": ((1, 3), (1, 1), (1, 1), 5),
+    "three channels": ((3, 4), (1, 1), (1, 1), 3),
+}
+
+
+@pytest.mark.parametrize("lo", [0, -128])
+@pytest.mark.parametrize("name", PADDED)
+def test_depthwise_padding_with_a_value(name: str, lo: int) -> None:
+    """On every side, also of images that no window lies in as a whole; whole and in tiles."""
+    random = np.random.default_rng(17 - lo)
+    kernel, strides, dilations, channels = PADDED[name]
+    cases = []
+    for image in ((12, 13), (3, 2)):
+        most = [(size - 1) * far + 1 for size, far in zip(kernel, dilations, strict=True)]
+        pads = tuple(min(size - 1, 2) for size in (*most, *most))
+        value = int(random.choice([lo, lo + 255, lo + 9]))
+        window = ops.Window(
+            kernel=kernel, strides=strides, dilations=dilations, pads=pads, pad_value=value
+        )
+        size = [n + a + b for n, a, b in zip(image, pads[:2], pads[2:], strict=True)]
+        if any(n < reach for n, reach in zip(size, most, strict=True)):
+            continue
+        layer = _conv(channels, channels, image, window, groups=channels, lo=lo)
+        cases.append(whole_case(DepthwiseKernel(), layer, random))
+        cases += [make_case(DepthwiseKernel(), layer, random) for _ in range(3)]
+    HostLibrary(cases).check()
+    CortexM7(cases, cortex_m7.require()).check()
+
+
+@pytest.mark.parametrize("lo", [0, -128])
+def test_averages_count_what_padding_is(lo: int) -> None:
+    random = np.random.default_rng(18)
+    cases = []
+    for kernel, pads in (((1, 3), (0, 2, 0, 0)), ((3, 2), (2, 1, 1, 1)), ((4, 4), (3, 0, 2, 3))):
+        for value in (lo + 7, lo + 255):
+            window = ops.Window(kernel=kernel, pads=pads, pad_value=value)
+            step = requant(1 << 10, 5, window.taps << 10, lo, lo + 255)
+            layer = alone(ops.AvgPool, window=window, requants=(step,))
+            case = typed(layer, (7, 6, 5, lo, lo + 255))
+            cases += [make_case(AvgPoolKernel(), case, random) for _ in range(2)]
+    HostLibrary(cases).check()
+    CortexM7(cases, cortex_m7.require()).check()
+
+
 def test_weights_beyond_a_byte_take_two() -> None:
     """A uint8 network's weights have 9 bits; all kernels, all remainders of their blocks."""
     random = np.random.default_rng(6)
@@ -503,6 +552,10 @@ def test_rejections_say_why() -> None:
     window = ops.Window(kernel=(20, 20))
     pool = alone(ops.AvgPool, window=window)
     assert "exceed 16 bits" in reason(AvgPoolKernel(), typed(pool, (4, 20, 20, 0, 255)))
+    # A few elements inside, but their sum alone needs 17 bits before padding makes it smaller.
+    beside = ops.Window(kernel=(2, 257), pads=(0, 80, 0, 80), pad_value=-1)
+    pool = alone(ops.AvgPool, window=beside)
+    assert "exceed 16 bits" in reason(AvgPoolKernel(), typed(pool, (4, 2, 97, -127, 127)))
 
 
 def _pool(make: type[ops.MaxPool] | type[ops.AvgPool], kernel: int) -> Layer:

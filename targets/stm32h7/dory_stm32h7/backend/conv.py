@@ -19,7 +19,7 @@ from dory_core.api import (
 from dory_stm32h7 import calibration as costs
 from dory_stm32h7.backend.accesses import columns
 from dory_stm32h7.backend.epilogue import epilogue
-from dory_stm32h7.backend.instance import step_arguments, tile_arguments
+from dory_stm32h7.backend.instance import pad_token, pad_value, step_arguments, tile_arguments
 from dory_stm32h7.backend.weighted import (
     WeightedKernel,
     interleaved,
@@ -123,7 +123,7 @@ class ConvKernel(WeightedKernel, caches.MemoryAccesses):
         form = "_odd" if _odd_runs(layer) else ""
         form += str(_known_channels(layer) or "")
         form += "_pairs" if _in_assembly(layer) else ""
-        pads = f"_pads_{pad_value(layer)}".replace("-", "m") if pad_value(layer) else ""
+        pads = pad_token(layer)
         return f"{self.name}{form}_{kernel_h}x{kernel_w}{pads}_{self.types(layer)}"
 
     def call(self, layer: Layer) -> FunctionCall:
@@ -153,12 +153,6 @@ class ConvKernel(WeightedKernel, caches.MemoryAccesses):
             *self.macros(layer),
         )
         return self.instance(layer, macros)
-
-
-def pad_value(layer: Layer) -> int:
-    """Return what stands around the image, 0 where there is no padding."""
-    window = layer.window
-    return window.pad_value if any(window.pads) else 0
 
 
 def _fan_in(layer: Layer) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dory_core.api import (
+    Feature,
     FunctionCall,
     Layer,
     Number,
@@ -22,7 +23,13 @@ from dory_core.api import (
 from dory_stm32h7 import calibration as costs
 from dory_stm32h7.backend.accesses import channel_blocks
 from dory_stm32h7.backend.epilogue import epilogue
-from dory_stm32h7.backend.instance import BYTES, step_arguments, tile_arguments
+from dory_stm32h7.backend.instance import (
+    BYTES,
+    pad_token,
+    pad_value,
+    step_arguments,
+    tile_arguments,
+)
 from dory_stm32h7.backend.weighted import WeightedKernel, in_fours, output_extra, weight_bits
 
 # Rows of outputs in a strip of pairs of columns (DORY_STRIP).
@@ -35,6 +42,7 @@ class DepthwiseKernel(WeightedKernel, caches.MemoryAccesses):
     name = "dory_stm32h7_depthwise"
     template = "depthwise"
     summary = "Depthwise convolution of four channels at a time"
+    features = WeightedKernel.features | {Feature.PAD_VALUE}
     inputs = BYTES
 
     def accepts(self, layer: Layer) -> Rejection | None:
@@ -111,7 +119,7 @@ class DepthwiseKernel(WeightedKernel, caches.MemoryAccesses):
         """Filter, types and requantisation."""
         kernel_h, kernel_w = layer.window.kernel
         form = f"planar{_planar(layer)}_" if _planar(layer) else ""
-        return f"{self.name}_{form}{kernel_h}x{kernel_w}_{self.types(layer)}"
+        return f"{self.name}_{form}{kernel_h}x{kernel_w}{pad_token(layer)}_{self.types(layer)}"
 
     def call(self, layer: Layer) -> FunctionCall:
         """One call with the tile's sizes and padding."""
@@ -129,6 +137,7 @@ class DepthwiseKernel(WeightedKernel, caches.MemoryAccesses):
         macros = (
             ("DORY_KERNEL_H", kernel_h),
             ("DORY_KERNEL_W", kernel_w),
+            ("DORY_PAD_WORD", f"0x{(pad_value(layer) & 255) * 0x01010101:08x}u"),
             ("DORY_PLANAR", _planar(layer)),
             *self.macros(layer),
         )

@@ -142,6 +142,17 @@ def step_arguments(window: ops.Window) -> tuple[tuple[str, str], ...]:
     )
 
 
+def pad_value(layer: Layer) -> int:
+    """Return what stands around the image, 0 where there is no padding."""
+    window = layer.window
+    return window.pad_value if any(window.pads) else 0
+
+
+def pad_token(layer: Layer) -> str:
+    """Return the part of an instance's name that tells its padding."""
+    return f"_pads_{pad_value(layer)}".replace("-", "m") if pad_value(layer) else ""
+
+
 def kernel_arguments(window: ops.Window) -> tuple[tuple[str, str], ...]:
     """Return the size of a window."""
     return (("kernel_h", str(window.kernel[0])), ("kernel_w", str(window.kernel[1])))

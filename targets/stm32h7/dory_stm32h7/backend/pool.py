@@ -23,6 +23,8 @@ from dory_stm32h7.backend.instance import (
     OUTPUTS,
     InstanceKernel,
     kernel_arguments,
+    pad_token,
+    pad_value,
     step_arguments,
     tile_arguments,
     type_macros,
@@ -75,6 +77,7 @@ class AvgPoolKernel(InstanceKernel, caches.MemoryAccesses):
 
     name = "dory_stm32h7_avgpool"
     template = "avgpool"
+    features = InstanceKernel.features | {Feature.PAD_VALUE}
     summary = "Average pooling of four channels at a time"
 
     def accepts(self, layer: Layer) -> Rejection | None:
@@ -84,8 +87,12 @@ class AvgPoolKernel(InstanceKernel, caches.MemoryAccesses):
             return Rejection("it computes average pooling only")
         if any(len(p) > 1 for r in kind.requants for p in r.parameters):
             return Rejection("its requantisation differs from channel to channel")
-        most = 32767 if layer.inputs[0].signed else 65535
-        if layer.ranges.acc_lo < -32768 or layer.ranges.acc_hi > most:
+        x, taps = layer.inputs[0], kind.window.taps
+        most = 32767 if x.signed else 65535
+        lo, hi = layer.ranges.acc_lo, layer.ranges.acc_hi
+        if pad_value(layer):  # it is added to the sum of the elements inside
+            lo, hi = min(lo, taps * min(x.lo, 0)), max(hi, taps * x.hi)
+        if lo < -32768 or hi > most:
             return Rejection("the sums of its windows exceed 16 bits")
         return (
             reject_type(layer.inputs[0], "input", BYTES)
@@ -108,7 +115,7 @@ class AvgPoolKernel(InstanceKernel, caches.MemoryAccesses):
     def symbol(self, layer: Layer) -> str:
         """Types and requantisation."""
         x, y = layer.inputs[0].type_name, layer.output.type_name
-        return f"{self.name}_{x}_{y}{epilogue(layer).suffix}"
+        return f"{self.name}{pad_token(layer)}_{x}_{y}{epilogue(layer).suffix}"
 
     def call(self, layer: Layer) -> FunctionCall:
         """One call with the tile's sizes and padding."""
@@ -124,7 +131,8 @@ class AvgPoolKernel(InstanceKernel, caches.MemoryAccesses):
     def sources(self, layer: Layer) -> tuple[OutputFile, ...]:
         """The instance and the templates."""
         types = (*type_macros("X", layer.inputs[0]), *type_macros("Y", layer.output))
-        return self.instance(layer, (*types, *epilogue(layer).macros))
+        padding = ("DORY_PAD_VALUE", pad_value(layer))
+        return self.instance(layer, (*types, padding, *epilogue(layer).macros))
 
 
 class RealPoolKernel(InstanceKernel):

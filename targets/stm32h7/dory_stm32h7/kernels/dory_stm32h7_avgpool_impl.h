@@ -1,6 +1,7 @@
 /* Average pooling of bytes: sums of four channels in two words, then requantisation with the same
  * parameters for all channels. An instance defines DORY_KERNEL, DORY_X_SIGNED, DORY_X_T, DORY_Y_T
- * and the macros of dory_stm32h7_requant_impl.h. The sums of a window fit 16 bits. */
+ * the value of padding DORY_PAD_VALUE and the macros of dory_stm32h7_requant_impl.h. The sums of a
+ * window fit 16 bits. */
 #include "dory_stm32h7_pool_window.h"
 #include "dory_stm32h7_simd.h"
 
@@ -58,16 +59,18 @@ void DORY_KERNEL(const dory_stm32h7_pool_t *a)
     for (int32_t j = 0; j < a->y_w; j++, y += a->y_c) {
       const dory_stm32h7_box_t box = dory_box(a, i, j);
       const DORY_X_T *const x = (const DORY_X_T *)a->x + box.offset;
+      const int32_t padding =
+        (a->kernel_h * a->kernel_w - box.rows * box.columns) * (DORY_PAD_VALUE);
       int32_t c = 0;
       for (; c <= a->y_c - 4; c += 4) {
         int32_t sums[4];
         dory_sums((const uint8_t *)(x + c), &box, sums);
         for (int k = 0; k < 4; k++) {
-          y[c + k] = (DORY_Y_T)dory_requant(q, channel, sums[k]);
+          y[c + k] = (DORY_Y_T)dory_requant(q, channel, padding + sums[k]);
         }
       }
       for (; c < a->y_c; c++) {
-        y[c] = (DORY_Y_T)dory_requant(q, channel, dory_sum(x + c, &box));
+        y[c] = (DORY_Y_T)dory_requant(q, channel, padding + dory_sum(x + c, &box));
       }
     }
   }

@@ -8,6 +8,7 @@
  * last block has the last four channels and shares some with the block before; fewer than four
  * channels have one block with zeros behind them.
  *
+ * DORY_PAD_WORD: what stands around the image, four times.
  * DORY_PLANAR: 0, or dory_stm32h7_planar_impl.h computes it instead. */
 #include "dory_stm32h7_simd.h"
 
@@ -70,6 +71,30 @@ static inline void dory_outputs(const dory_stm32h7_requant_t *q, dory_sums_t sum
   y[3] = (DORY_Y_T)dory_requant(q, dory_channel(q, 3), sums.c3);
 }
 
+#if DORY_PAD_WORD != 0
+
+/* One pixel with part of its window, the rest of which lies on padding. */
+DORY_SEPARATE void dory_border(const dory_block_t *b, int32_t x, dory_taps_t rows, dory_taps_t columns,
+                        DORY_Y_T *y)
+{
+  const dory_stm32h7_requant_t q = dory_requant_from(&b->a->requant, b->first);
+  const uint32_t *w = b->w;
+  dory_sums_t sums = {0, 0, 0, 0};
+  for (int32_t i = 0; i < DORY_KERNEL_H; i++) {
+    const int row = i >= rows.first && i < rows.end;
+    DORY_ROLLED
+    for (int32_t j = 0; j < DORY_KERNEL_W; j++) {
+      const int inside = row && j >= columns.first && j < columns.end;
+      const uint32_t word = inside ? dory_load4(b->x + (x + i * b->row + j * b->column)) : DORY_PAD_WORD;
+      sums = dory_tap(sums, dory_weights_at(w), word);
+      w += DORY_W_WORDS;
+    }
+  }
+  dory_outputs(&q, sums, y);
+}
+
+#else
+
 /* One pixel with part of its window; x: where the first tap would lie. */
 DORY_SEPARATE void dory_border(const dory_block_t *b, int32_t x, dory_taps_t rows, dory_taps_t columns,
                         DORY_Y_T *y)
@@ -93,6 +118,8 @@ DORY_SEPARATE void dory_border(const dory_block_t *b, int32_t x, dory_taps_t row
   }
   dory_outputs(&q, sums, y);
 }
+
+#endif
 
 /* Pixels of a row whose columns all lie inside. */
 DORY_SEPARATE void dory_pixels(const dory_block_t *b, int32_t x, dory_taps_t rows, int32_t count,
@@ -126,11 +153,14 @@ DORY_SEPARATE void dory_narrow(const dory_block_t *b, int32_t x, dory_taps_t row
                         DORY_Y_T *y)
 {
   const dory_stm32h7_requant_t *const q = &b->a->requant;
+  const int all = DORY_PAD_WORD != 0; /* Taps on padding count. */
   for (int32_t k = 0; k < b->count; k++) {
     int32_t sum = 0;
-    for (int32_t i = rows.first; i < rows.end; i++) {
-      for (int32_t j = columns.first; j < columns.end; j++) {
-        const uint8_t byte = b->x[x + i * b->row + j * b->column + k];
+    for (int32_t i = all ? 0 : rows.first; i < (all ? DORY_KERNEL_H : rows.end); i++) {
+      for (int32_t j = all ? 0 : columns.first; j < (all ? DORY_KERNEL_W : columns.end); j++) {
+        const int inside = !all || (i >= rows.first && i < rows.end && j >= columns.first && j < columns.end);
+        const uint8_t byte =
+          inside ? b->x[x + i * b->row + j * b->column + k] : (uint8_t)(DORY_PAD_WORD & 0xFFu);
         const dory_weights_t four = dory_weights_at(b->w + (i * DORY_KERNEL_W + j) * DORY_W_WORDS);
         const int16_t weight = (int16_t)((k & 1 ? four.odd : four.even) >> (k & 2 ? 16 : 0));
         sum += (DORY_X_SIGNED ? (int32_t)(int8_t)byte : (int32_t)byte) * weight;
@@ -154,9 +184,10 @@ static void dory_channels(const dory_block_t *b)
   for (int32_t i = 0; i < a->y_h; i++) {
     const int32_t top = i * a->stride_h - a->pad_top;
     const dory_taps_t rows = dory_inside(top, a->dilation_h, DORY_KERNEL_H, a->x_h);
+    const int cut = DORY_PAD_WORD != 0 && rows.end - rows.first < DORY_KERNEL_H;
     int32_t x = (top * a->x_w - a->pad_left) * a->x_c;
     for (int32_t j = 0; j < a->y_w;) {
-      const int32_t inside = j < left || b->count < 4 ? 0 : end - j;
+      const int32_t inside = cut || j < left || b->count < 4 ? 0 : end - j;
       if (inside > 0) {
         dory_pixels(b, x, rows, inside, y);
         y += inside * a->y_c;

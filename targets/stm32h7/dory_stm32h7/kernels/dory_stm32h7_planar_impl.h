@@ -30,21 +30,21 @@ static inline uint32_t *dory_put(uint32_t *p, uint32_t a, uint32_t b)
   return p + 4;
 }
 
-/* Lays out `count` pairs of zeros. */
-static inline uint32_t *dory_put_zeros(uint32_t *p, int32_t count)
+/* Lays out `count` pairs of what stands around the image. */
+static inline uint32_t *dory_put_padding(uint32_t *p, int32_t count)
 {
   for (; count > 0; count--) {
-    p = dory_put(p, 0, 0);
+    p = dory_put(p, DORY_PAD_WORD, DORY_PAD_WORD);
   }
   return p;
 }
 
-/* The four channels of column `column` of a row, zeros beside the image and for channels that a
- * tile of fewer than four has not. */
+/* The four channels of column `column` of a row, or what stands beside the image; zeros for
+ * channels that a tile of fewer than four has not. */
 static inline uint32_t dory_pixel(const dory_stm32h7_conv_t *a, const uint8_t *row, int32_t column)
 {
   if (column < 0 || column >= a->x_w) {
-    return 0;
+    return DORY_PAD_WORD;
   }
   const uint8_t *const pixel = row + column * a->x_c;
   if (a->x_c >= 4) {
@@ -78,7 +78,7 @@ DORY_SEPARATE void dory_lay_out(const dory_stm32h7_conv_t *a, const uint8_t *x, 
   const int32_t end = last < size.pairs ? last : size.pairs;
   for (int32_t i = 0; i < size.rows; i++, top++) {
     if (top < 0 || top >= a->x_h) {
-      p = dory_put_zeros(p, size.pairs);
+      p = dory_put_padding(p, size.pairs);
       continue;
     }
     const uint8_t *const row = x + top * a->x_w * pixel;
@@ -95,7 +95,7 @@ DORY_SEPARATE void dory_lay_out(const dory_stm32h7_conv_t *a, const uint8_t *x, 
     const int32_t done = end > begin ? end : begin;
     const int32_t ends = size.pairs - done < 1 ? size.pairs - done : 1;
     p = dory_lay_out_ends(a, row, 2 * done - left, ends, p);
-    p = dory_put_zeros(p, size.pairs - done - ends);
+    p = dory_put_padding(p, size.pairs - done - ends);
   }
 }
 
