@@ -6,13 +6,16 @@ onnxruntime's values. Which layers those are is compared with the operators that
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from dory_qdq.importer import parse
-from dory_qdq.testing import OPERATORS, Builder, infer, random_network, write_golden
+from dory_qdq.qlinear import FORMS
+from dory_qdq.testing import OPERATORS, Builder, as_qoperator, infer, random_network, write_golden
 from onnx import TensorProto, helper
 
 from dory_core.api import FrontendOptions, VerificationFailed
@@ -21,6 +24,10 @@ from dory_core.testing import make_vectors
 pytest.importorskip("onnxruntime", reason="the extra test of dory-qdq is not installed")
 
 MULTI = 6
+#: Forms of QDQ files with QLinear operators, with weights of int8 and of uint8.
+QOPERATOR = {zero: partial(as_qoperator, weight_zero=zero) for zero in (0, 128, 77)}
+
+Form = Callable[[bytes], bytes]
 
 
 def difference(model: bytes, folder: Path, seed: int = 0) -> str:
@@ -39,11 +46,13 @@ def difference(model: bytes, folder: Path, seed: int = 0) -> str:
     return " ".join(sorted(inference.unexpected(graph)))
 
 
-def wrong(seeds: range, folder: Path, operators: int, names: tuple[str, ...]) -> Iterator[object]:
-    """Yield the networks that differ, and how."""
+def wrong(
+    seeds: range, folder: Path, operators: int, names: tuple[str, ...], form: Form = bytes
+) -> Iterator[object]:
+    """Yield the networks that differ, and how. form: makes another form of each file."""
     for seed in seeds:
         name = names[seed % len(names)] if names else ""
-        how = difference(random_network(seed, operators, name), folder, seed)
+        how = difference(form(random_network(seed, operators, name)), folder, seed)
         if how:
             yield seed, name, how
 
@@ -54,6 +63,30 @@ def test_networks_of_one_operator_are_exact(tmp_path: Path) -> None:
 
 def test_networks_of_several_operators_are_exact(tmp_path: Path) -> None:
     assert list(wrong(range(12), tmp_path, MULTI, ())) == []
+
+
+def test_files_of_qlinear_operators_have_them_all() -> None:
+    found = set()
+    for seed in range(2 * len(OPERATORS)):
+        name = tuple(OPERATORS)[seed % len(OPERATORS)]
+        model = onnx.load_from_string(as_qoperator(random_network(seed, 1, name)))
+        found |= {node.op_type for node in model.graph.node}
+    assert set(FORMS) <= found and found.isdisjoint({"Conv", "Gemm", "MatMul", "Add", "Mul"})
+
+
+@pytest.mark.parametrize("zero", QOPERATOR)
+def test_qlinear_operators_are_exact(zero: int, tmp_path: Path) -> None:
+    seeds, names = range(2 * len(OPERATORS)), tuple(OPERATORS)
+    assert list(wrong(seeds, tmp_path, 1, names, QOPERATOR[zero])) == []
+    assert list(wrong(range(6), tmp_path, MULTI, (), QOPERATOR[zero])) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("zero", QOPERATOR)
+def test_many_networks_of_qlinear_operators_are_exact(zero: int, tmp_path: Path) -> None:
+    seeds, names = range(14 * len(OPERATORS)), tuple(OPERATORS)
+    assert list(wrong(seeds, tmp_path, 1, names, QOPERATOR[zero])) == []
+    assert list(wrong(range(200), tmp_path, MULTI, (), QOPERATOR[zero])) == []
 
 
 @pytest.mark.parametrize("seed", [88, 103])

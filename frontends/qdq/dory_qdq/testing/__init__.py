@@ -2,6 +2,15 @@
 
 from dory_qdq.testing.builder import Builder
 from dory_qdq.testing.networks import OPERATORS, random_network
+from dory_qdq.testing.qoperator import as_qoperator
 from dory_qdq.testing.reference import Inference, infer, write_golden
 
-__all__ = ["OPERATORS", "Builder", "Inference", "infer", "random_network", "write_golden"]
+__all__ = [
+    "OPERATORS",
+    "Builder",
+    "Inference",
+    "as_qoperator",
+    "infer",
+    "random_network",
+    "write_golden",
+]
