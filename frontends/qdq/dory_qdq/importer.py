@@ -172,6 +172,10 @@ class _Import:
 
     def _input(self, name: str, value: FloatInput, x: Quantisation) -> Place:
         axes = _input_axes(value)
+        # In the order of the reals, which is not that of integers behind a Transpose.
+        turned = any(node.op == "Transpose" for node, _ in value.moves)
+        if turned and value.name not in self.network.tensors:
+            name = value.name
         place = self.network.add_input(name, value.shape, x, axes)
         self.places[value.name] = place
         self.network.stands_for(place, value.name)

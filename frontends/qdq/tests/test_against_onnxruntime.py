@@ -66,11 +66,15 @@ def test_networks_of_several_operators_are_exact(tmp_path: Path) -> None:
 
 
 def test_files_of_qlinear_operators_have_them_all() -> None:
-    found = set()
+    found, weights = set(), set()
     for seed in range(2 * len(OPERATORS)):
         name = tuple(OPERATORS)[seed % len(OPERATORS)]
-        model = onnx.load_from_string(as_qoperator(random_network(seed, 1, name)))
+        model = onnx.load_from_string(QOPERATOR[77](random_network(seed, 1, name)))
         found |= {node.op_type for node in model.graph.node}
+        kinds = {tensor.name: tensor.data_type for tensor in model.graph.initializer}
+        gemms = (node for node in model.graph.node if node.op_type == "QGemm")
+        weights |= {kinds[node.input[3]] for node in gemms}
+    assert TensorProto.UINT8 in weights
     assert set(FORMS) <= found and found.isdisjoint({"Conv", "Gemm", "MatMul", "Add", "Mul"})
 
 
@@ -110,6 +114,19 @@ def test_sums_of_int8_round_with_the_zero_points_of_uint8(
     out = builder.node("Add", [first.name, other])
     last = builder.quantised(out, shape, builder.scale(2))
     assert difference(builder.model([(last.stored, shape)]), tmp_path, seed) == ""
+
+
+def test_inputs_that_are_transposed_first_are_read_from_goldens_in_their_order(
+    tmp_path: Path,
+) -> None:
+    """NHWC exporters: the golden has the stored input behind the Transpose."""
+    builder = Builder(np.random.default_rng(5))
+    builder.inputs.append(helper.make_tensor_value_info("x", TensorProto.FLOAT, (1, 6, 5, 3)))
+    turned = builder.node("Transpose", ["x"], perm=[0, 3, 1, 2])
+    last = OPERATORS["conv"](builder, builder.quantised(turned, (1, 3, 6, 5), 0.01))
+    model = builder.model([(last.stored, last.shape)])
+    assert difference(model, tmp_path) == ""
+    assert parse(tmp_path / "net.onnx", FrontendOptions()).inputs == ("x",)
 
 
 @pytest.mark.parametrize("behind", [False, True], ids=["input", "layer"])
