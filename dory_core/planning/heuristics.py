@@ -7,6 +7,7 @@ trying good orders finds the optimum nearly always and the exact solver is seldo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from types import MappingProxyType
 
 from dory_core.blocks import Request, align_up
@@ -120,10 +121,39 @@ def best_fit(requests: Sequence[Request], alignment: int, enough: int) -> Offset
     """Return the best packing of all orders; stops at once when its peak is ``enough`` or less.
 
     After the fixed orders the best one is improved: the block that ends highest moves in front of
-    the blocks that it shares a step with.
+    the blocks that it shares a step with. For the same blocks a search is continued where the last
+    one stopped.
     """
+    return _search(tuple(requests), alignment).until(enough)
+
+
+@lru_cache(maxsize=1)
+def _search(requests: tuple[Request, ...], alignment: int) -> _Search:
+    return _Search(requests, alignment)
+
+
+class _Search:
+    """The search of the best packing, which stops and goes on."""
+
+    def __init__(self, requests: tuple[Request, ...], alignment: int) -> None:
+        self._found: list[tuple[int, Offsets]] = []
+        self._rest = _improvements(requests, alignment)
+
+    def until(self, enough: int) -> Offsets:
+        """Return the first packing whose peak is ``enough`` or less, else the best one."""
+        for peak, offsets in self._found:
+            if peak <= enough:
+                return offsets
+        for peak, offsets in self._rest:
+            self._found.append((peak, offsets))
+            if peak <= enough:
+                return offsets
+        return self._found[-1][1]
+
+
+def _improvements(requests: tuple[Request, ...], alignment: int) -> Iterator[tuple[int, Offsets]]:
+    """Yield (peak, offsets) of packings, each better than the one before."""
     near = neighbours(requests)
-    best: Offsets = {}
     best_peak = -1
     best_order: tuple[Request, ...] = ()
     for order in orders(requests):
@@ -131,9 +161,8 @@ def best_fit(requests: Sequence[Request], alignment: int, enough: int) -> Offset
             offsets = lowest_place(order, alignment, tight, near)
             peak = peak_of(requests, offsets, alignment)
             if best_peak < 0 or peak < best_peak:
-                best, best_peak, best_order = offsets, peak, order
-            if best_peak <= enough:
-                return best
+                best_peak, best_order = peak, order
+                yield peak, offsets
     order = best_order
     seen = {_names(order)}
     effort = max(8, _REORDERINGS // max(1, len(requests) // 16))
@@ -147,10 +176,8 @@ def best_fit(requests: Sequence[Request], alignment: int, enough: int) -> Offset
         offsets = lowest_place(order, alignment, near=near)
         peak = peak_of(requests, offsets, alignment)
         if peak < best_peak:
-            best, best_peak = offsets, peak
-            if peak <= enough:
-                break
-    return best
+            best_peak = peak
+            yield peak, offsets
 
 
 def _names(order: Sequence[Request]) -> tuple[str, ...]:
