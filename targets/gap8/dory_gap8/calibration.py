@@ -191,6 +191,10 @@ POOL_BYTES_PIXEL = 60
 POOL_BYTES_ROW = 4
 AVGPOOL_BYTES_GROUP = 9
 AVGPOOL_BYTES_TAP = 5
+# A mean in binary32: 24 instructions of RV32, a long product, loads. A tap of one near a tie, whose
+# arithmetic is that of the compiler's library: assumed.
+REALPOOL_OUTPUT = 36
+REALPOOL_TAP = 150
 MAXPOOL_BYTES_GROUP = 8
 MAXPOOL_BYTES_TAP = 3
 # Sums, tenths per element: of multiplied operands, of operands looked up as bytes and as words;

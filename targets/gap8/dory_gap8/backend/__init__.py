@@ -16,6 +16,7 @@ from dory_gap8.backend.movers import ConcatKernel, MoveKernel, ResizeKernel, Sof
 from dory_gap8.backend.pair import PairKernel
 from dory_gap8.backend.pool import AvgPoolKernel, MaxPoolKernel
 from dory_gap8.backend.pool_bytes import AvgPoolBytesKernel, MaxPoolBytesKernel
+from dory_gap8.backend.realpool import RealPoolKernel
 from dory_gap8.backend.unpacked import UnpackingKernel, is_packed
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "MoveKernel",
     "PairKernel",
     "PointwiseKernel",
+    "RealPoolKernel",
     "ResizeKernel",
     "SoftmaxKernel",
     "UnpackingKernel",
@@ -62,7 +64,7 @@ def candidates(layer: Layer, cores: int) -> list[Kernel]:
     if isinstance(kind, ops.MaxPool):
         return [MaxPoolBytesKernel(cores), MaxPoolKernel(cores)]
     if isinstance(kind, ops.AvgPool):
-        return [AvgPoolBytesKernel(cores), AvgPoolKernel(cores)]
+        return [AvgPoolBytesKernel(cores), AvgPoolKernel(cores), RealPoolKernel(cores)]
     if isinstance(kind, ops.Lut):
         return [LutKernel(cores)]
     if isinstance(kind, ops.Slice | ops.Pad):

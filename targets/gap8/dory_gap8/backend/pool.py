@@ -37,7 +37,7 @@ from dory_gap8.backend.requant import Epilogue, epilogue, reject_requants
 if TYPE_CHECKING:
     from dory_core.api import Tile
 
-_TILE = ("x", "y", "x_h", "x_w", "y_h", "y_w", "y_c", "pad_top", "pad_left")
+TILE = ("x", "y", "x_h", "x_w", "y_h", "y_w", "y_c", "pad_top", "pad_left")
 
 
 def _shared_cycles(cores: int, tile: Tile, unit: int, pixel: Callable[[Number], Number]) -> Number:
@@ -84,7 +84,7 @@ class MaxPoolKernel(ClusterKernel):
 
     def call(self, layer: Layer) -> FunctionCall:
         """One call with the tile's sizes and padding."""
-        arguments = (*tile_arguments(*_TILE), *geometry_arguments(layer.window))
+        arguments = (*tile_arguments(*TILE), *geometry_arguments(layer.window))
         return call_text(self.symbol(layer), "maxpool", arguments)
 
     def sources(self, layer: Layer) -> tuple[OutputFile, ...]:
@@ -139,7 +139,7 @@ class AvgPoolKernel(ClusterKernel):
     def call(self, layer: Layer) -> FunctionCall:
         """One call with the tile's sizes and padding."""
         arguments = (
-            *tile_arguments(*_TILE),
+            *tile_arguments(*TILE),
             *geometry_arguments(layer.window),
             *_requant_argument(self._epilogue(layer)),
         )

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from dory_core.api import Tile
 
 
-def _reject_window(layer: Layer) -> Rejection | None:
+def reject_window(layer: Layer) -> Rejection | None:
     """Windows are cut at borders by arithmetic, not tap by tap."""
     window = layer.window
     if layer.inputs[0].bits != 8:
@@ -44,7 +44,7 @@ def _reject_window(layer: Layer) -> Rejection | None:
     return None
 
 
-def _pool_cycles(cores: int, tile: Tile, group: int) -> Number:
+def pool_cycles(cores: int, tile: Tile, group: int) -> Number:
     """Return the cycles of a call; group: those of four channels of a pixel."""
     groups = ceil_div(tile.c_out, 4)
     ways = [
@@ -71,13 +71,13 @@ class MaxPoolBytesKernel(MaxPoolKernel):
         """Windows of neighbouring taps."""
         if not isinstance(layer.op, ops.MaxPool):
             return Rejection("it computes maximum pooling only")
-        return _reject_window(layer) or super().accepts(layer)
+        return reject_window(layer) or super().accepts(layer)
 
     def cycles(self, layer: Layer, tile: Tile) -> Number:
         """Rows of a window and their taps."""
         kernel_h, kernel_w = layer.window.kernel
         row = cal.POOL_BYTES_ROW + kernel_w * cal.MAXPOOL_BYTES_TAP
-        return _pool_cycles(self.cores, tile, cal.MAXPOOL_BYTES_GROUP + kernel_h * row)
+        return pool_cycles(self.cores, tile, cal.MAXPOOL_BYTES_GROUP + kernel_h * row)
 
     def symbol(self, layer: Layer) -> str:
         """The element type."""
@@ -110,7 +110,7 @@ class AvgPoolBytesKernel(AvgPoolKernel):
         if not isinstance(layer.op, ops.AvgPool):
             return Rejection("it computes average pooling only")
         return (
-            _reject_window(layer)
+            reject_window(layer)
             or reject_type(layer.output, "output", (*BYTE_TYPES, "i32"))
             or super().accepts(layer)
         )
@@ -120,7 +120,7 @@ class AvgPoolBytesKernel(AvgPoolKernel):
         kernel_h, kernel_w = layer.window.kernel
         row = cal.POOL_BYTES_ROW + kernel_w * cal.AVGPOOL_BYTES_TAP
         done = cal.AVGPOOL_BYTES_GROUP + 4 * epilogue(layer).step_cycles
-        return _pool_cycles(self.cores, tile, done + kernel_h * row)
+        return pool_cycles(self.cores, tile, done + kernel_h * row)
 
     def symbol(self, layer: Layer) -> str:
         """Types and requantisation."""

@@ -101,6 +101,18 @@ typedef struct {
   dory_gap8_requant_t requant;
 } dory_gap8_pool_t;
 
+/* A mean in binary32 of `taps` elements, scale * (x - zero_point) each: that of the nearest integer of
+ * (sum * mul + add) / 2^shift unless less than margin / 2^shift from a tie. */
+typedef struct {
+  dory_gap8_pool_t pool;
+  int64_t add;
+  int32_t mul;
+  uint32_t shift, margin;
+  int32_t lo, hi;
+  int32_t zero_point, out_zero, taps;
+  float scale, out_scale;
+} dory_gap8_realpool_t;
+
 typedef struct {
   const void *x, *x2;
   void *y;
