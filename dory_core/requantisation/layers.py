@@ -18,7 +18,10 @@ _More = ParamSpec("_More")
 _Found = TypeVar("_Found")
 _Integers = npt.NDArray[np.int64]
 
-_MOST_KEPT = 512
+# What is kept keeps its layer alive: of so many always, of more while they are small.
+_ALWAYS_KEPT = 512
+_MOST_BYTES = 1 << 28
+_ENTRY_BYTES = 1 << 12  # about what is found takes with its key
 
 
 def steps_of_sums(layer: Layer) -> tuple[tuple[Requant, ...], _Integers, _Integers]:
@@ -53,6 +56,11 @@ def search_steps(
     return None if sides is None else search(sides)
 
 
+def _bytes_of(op: Op) -> int:
+    weights = getattr(op, "weights", None)
+    return 0 if weights is None else int(weights.values.nbytes)
+
+
 def cached_per_layer(
     find: Callable[Concatenate[Layer, _More], _Found],
 ) -> Callable[Concatenate[Layer, _More], _Found]:
@@ -63,6 +71,8 @@ def cached_per_layer(
     the layer, its proven ranges and those of its inputs, not on how tensors are stored.
     """
     kept: dict[tuple[object, ...], tuple[Op, _Found]] = {}
+    sized: set[int] = set()  # identities of the layers that are kept
+    kept_bytes = 0
 
     @wraps(find)
     def found(layer: Layer, /, *args: _More.args, **kwargs: _More.kwargs) -> _Found:
@@ -70,9 +80,16 @@ def cached_per_layer(
         key = (id(layer.op), reachable, layer.ranges, *args, *kwargs.items())
         known = kept.get(key)
         if known is None:
-            if len(kept) >= _MOST_KEPT:
+            nonlocal kept_bytes
+            if len(kept) >= _ALWAYS_KEPT and kept_bytes > _MOST_BYTES:
                 kept.clear()
+                sized.clear()
+                kept_bytes = 0
             known = kept[key] = (layer.op, find(layer, *args, **kwargs))
+            if id(layer.op) not in sized:
+                sized.add(id(layer.op))
+                kept_bytes += _bytes_of(layer.op)
+            kept_bytes += _ENTRY_BYTES
         return known[1]
 
     return found

@@ -16,6 +16,7 @@ from dory_core.requantisation import (
     Narrow,
     cached_per_layer,
     exact_addend_interval,
+    layers,
     narrow,
     narrow_32,
     narrow_clamped,
@@ -376,3 +377,35 @@ def test_what_is_found_of_a_layer_is_found_once() -> None:
     other = replace(layer, inputs=(replace(layer.inputs[0], hi=5),))
     assert [find(other, 1), find(other, 1), find(layer, 1)] == [3, 3, 1]
     assert find(biased(None), 1) == 4
+
+
+def test_what_is_found_of_many_layers_is_found_once() -> None:
+    """A deep network is asked about layer by layer, several times in the same order."""
+    asked = []
+
+    @cached_per_layer
+    def find(layer: Layer) -> int:
+        asked.append(layer.op)
+        return len(asked)
+
+    deep = [biased(None) for _ in range(3000)]
+    assert [find(layer) for layer in deep] == [find(layer) for layer in deep]
+    assert len(asked) == 3000
+
+
+def test_what_is_found_of_large_layers_keeps_a_bounded_number_of_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(layers, "_MOST_BYTES", 0)
+    asked = []
+
+    @cached_per_layer
+    def find(layer: Layer) -> int:
+        asked.append(layer.op)
+        return len(asked)
+
+    deep = [biased(None) for _ in range(600)]
+    first = [find(layer) for layer in deep[:500]]
+    assert [find(layer) for layer in deep[:500]] == first
+    assert [find(layer) for layer in deep] == [*first, *range(501, 601)]
+    assert find(deep[0]) == 601
