@@ -124,7 +124,11 @@ def best_fit(requests: Sequence[Request], alignment: int, enough: int) -> Offset
     the blocks that it shares a step with. For the same blocks a search is continued where the last
     one stopped.
     """
-    return _search(tuple(requests), alignment).until(enough)
+    try:
+        return _search(tuple(requests), alignment).until(enough)
+    except BaseException:  # an interrupted search cannot go on
+        _search.cache_clear()
+        raise
 
 
 @lru_cache(maxsize=1)

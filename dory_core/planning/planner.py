@@ -124,9 +124,10 @@ def _beside_code(
     error: DoesNotFit, ctx: TargetContext, budgets: Budgets, layers: int, streamed: bool
 ) -> DoesNotFit:
     """Return the error, which says that code takes what is missing where this is so."""
-    if l2_after_code(ctx, budgets, layers, streamed) == budgets:
-        return error
     level = ctx.memory.level(HOME)
+    missing_elsewhere = level.name not in error.message
+    if missing_elsewhere or l2_after_code(ctx, budgets, layers, streamed) == budgets:
+        return error
     text = f"{error.message}; {code_text(level, layers, streamed)}"
     return DoesNotFit(text, code_hint(level, layers))
 

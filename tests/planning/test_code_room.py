@@ -71,3 +71,16 @@ def test_code_that_leaves_too_little_is_named_beside_what_is_needed() -> None:
 
 def test_a_network_that_fits_beside_its_code_is_planned() -> None:
     assert run(chain(), setup(20_000, 20_000), after=IMPORTED).levels[1].used <= 20_000
+
+
+def test_code_is_not_blamed_for_constants_beyond_the_outer_level() -> None:
+    chip = setup(20_000, 20_000)
+    *inner, outer = chip.ctx.memory.levels
+    small = replace(outer.memories[0], size_bytes=4096, reserved_bytes=0)
+    levels = (*inner, replace(outer, memories=(small,)))
+    ctx = chip.ctx.with_hierarchy(replace(chip.ctx.memory, levels=levels))
+    chip = replace(chip, ctx=ctx, budgets=resolve_budgets(ctx.memory, {}))
+    with pytest.raises(DoesNotFit) as caught:
+        run(chain(), chip, after=IMPORTED)
+    assert "L3" in caught.value.message and "code" not in caught.value.message
+    assert "too many layers" not in caught.value.hint

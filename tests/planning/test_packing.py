@@ -200,3 +200,20 @@ def test_a_search_without_success_is_not_repeated(monkeypatch):
     assert count >= 10
     assert heuristics.best_fit(blocks, 1, 0) == first
     assert len(tried) == count
+
+
+def test_an_interrupted_search_begins_anew(monkeypatch):
+    blocks = [Request(f"c{n}", 8 + n % 5, n, n + n % 4) for n in range(20)]
+    place = heuristics.lowest_place
+    calls = []
+
+    def interrupted(*of, **more):
+        calls.append(of)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        return place(*of, **more)
+
+    monkeypatch.setattr(heuristics, "lowest_place", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        heuristics.best_fit(blocks, 1, 0)
+    assert heuristics.best_fit(blocks, 1, 0).keys() == {block.name for block in blocks}
