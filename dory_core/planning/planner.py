@@ -125,8 +125,9 @@ def _beside_code(
 ) -> DoesNotFit:
     """Return the error, which says that code takes what is missing where this is so."""
     level = ctx.memory.level(HOME)
-    missing_elsewhere = level.name not in error.message
-    if missing_elsewhere or l2_after_code(ctx, budgets, layers, streamed) == budgets:
+    code_matters = l2_after_code(ctx, budgets, layers, streamed) != budgets
+    too_large_without = error.needed_bytes is not None and error.needed_bytes > budgets.bytes[HOME]
+    if level.name not in error.message or too_large_without or not code_matters:
         return error
     text = f"{error.message}; {code_text(level, layers, streamed)}"
     return DoesNotFit(text, code_hint(level, layers))
