@@ -160,7 +160,7 @@ LUT_ELEMENT = 24
 LUT_CHANNELWISE = 76
 # Interpolation: a pixel of nearest neighbours (between the code of two compilers), one of sums, a
 # channel of it.
-RESIZE_COPIED = 275
+RESIZE_COPIED = 192
 RESIZE_PIXEL = 350
 RESIZE_CHANNEL = 142
 # Softmax of integers and in binary32: a pixel, a channel of the sum, one of the output.
