@@ -109,8 +109,9 @@ def operand_box(step: LayerStep, tiles: Tiles, name: str) -> Box:
     if not is_output:
         all_c, all_h, all_w = whole_axes(step.layer, operand)
         h_start, h = (0, tensor.height) if all_h else (h_start, h)
-        # A kernel in place gets whole rows.
-        w_start, w = (0, tensor.width) if all_w or (step.in_place and not linear) else (w_start, w)
+        # A kernel in place gets whole rows, but for columns that are cut into parts.
+        all_w = all_w or (step.in_place and not linear and not cuts_columns(step, tiles))
+        w_start, w = (0, tensor.width) if all_w else (w_start, w)
         c_start, c = (0, tensor.channels) if all_c else (c_start, c)
     pixel, row, block = layout.strides(tensor)
     if layout.is_hwc:
@@ -134,6 +135,15 @@ def operand_box(step: LayerStep, tiles: Tiles, name: str) -> Box:
         block=block,
         whole_blocks=_is(h, tensor.height),
     )
+
+
+def cuts_columns(step: LayerStep, tiles: Tiles) -> bool:
+    """Return whether each part of a layer in place has columns of its own, of the only row.
+
+    Parts that are groups of channels have all columns.
+    """
+    columns = tiles.axes["w"].get("size")
+    return step.in_place and len(step.parts) > 1 and not _is(columns, step.layer.output.width)
 
 
 def _channel_bytes(step: LayerStep, name: str, channels: Value) -> Value:

@@ -36,7 +36,14 @@ from dory_core.plan.operations import (
     When,
     l2_name,
 )
-from dory_core.program.boxes import CHANNELS, operand_box, operand_bytes, operand_plan, shaped
+from dory_core.program.boxes import (
+    CHANNELS,
+    cuts_columns,
+    operand_box,
+    operand_bytes,
+    operand_plan,
+    shaped,
+)
 from dory_core.program.spans import Tiles, product, table
 from dory_core.records import dataclass
 from dory_core.tiles.schedule import TILE_PHASES, Phase
@@ -81,10 +88,10 @@ class _Lowering:
         if step.in_place and not isinstance(step.layer.op, Linear):
             # Rows and columns that nothing reaches are there all the same, but for those of which
             # a part has its own.
-            x, whole = step.layer.inputs[0], len(step.parts) == 1
-            if whole or step.layer.output.height > 1:
+            x = step.layer.inputs[0]
+            if not cuts_columns(step, self.tiles):
                 self.sizes |= {"x_w": x.width, "x_column": 0}
-            if whole:
+            if len(step.parts) == 1:
                 self.sizes["x_h"] = x.height - self.sizes["x_row"]
         axes = {
             "x": self.tiles.x_axes,
@@ -267,10 +274,12 @@ class _Lowering:
     def _pitch(self, name: str) -> Value:
         """Return the bytes from one row of an operand's tile to the next where the kernel has it.
 
-        That is more than the columns which the tile needs where the kernel has whole rows.
+        That is more than the columns which the tile needs where the kernel has whole rows. In
+        place, a part of an only row has the bytes of its own columns and channels: the whole row
+        may not be there.
         """
         plan, box = operand_plan(self.step, name), operand_box(self.step, self.tiles, name)
-        if self.step.in_place or box.block:
+        if box.block or (self.step.in_place and plan.place.tensor.height > 1):
             return box.row
         if plan.form == CHANNELS:
             return product(box.w, plan.place.tensor.bits // 8)

@@ -462,6 +462,9 @@ class Called:
             pixel = element
         else:
             inner, pixel = bytes_, len(bytes_)
+        row = self.sizes["x_w"] * pixel
+        if self.sizes[f"{name}_pitch"] != row:
+            raise Wrong(f"{self.where}: {name}_pitch is {self.sizes[f'{name}_pitch']}, not {row}")
         pixels = rows[:, None] * self.sizes[f"{name}_pitch"] + columns * pixel
         whole = tensor_rows[:, None] * tensor.width + tensor_columns
         wanted = whole[..., None] * pixel_bytes(tensor.channels, tensor.bits) + bytes_

@@ -101,6 +101,15 @@ def test_constants_of_a_linear_layer_in_place_come_in_chunks(tmp_path: Path) -> 
     assert plan.steps[0].weights is not None and len(plan.steps[0].weights.chunks) > 1
 
 
+def test_groups_of_channels_in_place_read_whole_rows(tmp_path: Path) -> None:
+    """The only output needs three of four columns of each row; a part is a group of channels."""
+    b = GraphBuilder((16, 3, 4), name="groups")
+    b.conv(64, Window(kernel=(3, 3), strides=(2, 2)))
+    b.conv(64, POINT)
+    plan = built(b.graph(), in_place(), tmp_path / "app", 6 * 1024)
+    assert plan.steps[0].weights is not None and len(plan.steps[0].weights.chunks) > 1
+
+
 def test_a_wide_input_in_place_keeps_its_pitch_in_stripes(tmp_path: Path) -> None:
     """The last column is read by no window; the stripes have it all the same."""
     b = GraphBuilder((8, 41, 22), name="pitch")
