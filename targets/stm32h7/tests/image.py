@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import importlib.util
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from dory_stm32h7 import toolchain
 from dory_stm32h7.emulator.runner import Session
 from dory_stm32h7.runners import has_emulator
-from dory_stm32h7.toolchain import has_toolchain
 
 from dory_core.api import read_plan, simulate
 from dory_core.testing import CompileResult, Plugins, read_graph, run_application
 from tests.compiled import compiled as compile_for
 
 RUNNER = "cortex-m7"
+COMPILERS = (toolchain.GCC, "ziglang")
 L1_BYTES = 100 * 1024
 
 # All networks that fit the chip; those of CI are short.
@@ -43,8 +46,19 @@ LONG = (
 
 def require_emulator() -> None:
     """Skip the test unless an image can be built and run."""
-    if not (has_emulator() and has_toolchain()):
+    if not (has_emulator() and toolchain.has_toolchain()):
         pytest.skip("needs the emulator and a compiler for it: pip install dory-stm32h7[emulator]")
+
+
+def choose_compiler(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let images be built with one of COMPILERS; skip the test where it is missing."""
+    monkeypatch.delenv("ARM_CC", raising=False)
+    there = shutil.which(name) if name == toolchain.GCC else importlib.util.find_spec(name)
+    if there is None:
+        pytest.skip(f"{name} is not installed")
+    if name != toolchain.GCC:
+        monkeypatch.setattr(toolchain, "GCC", "no-such-compiler")
+    assert name in toolchain.find_toolchain().compiler.name
 
 
 def compiled(

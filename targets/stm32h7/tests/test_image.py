@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
-from dory_stm32h7 import toolchain
-from image import IN_CI, L1_BYTES, LONG, compiled, require_emulator, run_image
+from image import (
+    COMPILERS,
+    IN_CI,
+    L1_BYTES,
+    LONG,
+    choose_compiler,
+    compiled,
+    require_emulator,
+    run_image,
+)
 
 from dory_core.api import load_plugins
 from dory_core.testing import Plugins, run_application
@@ -53,17 +60,11 @@ def test_image_is_exact(
     check(name, tmp_path / "app", plugins, l1_bytes, doubled)
 
 
-@pytest.mark.parametrize("compiler", [toolchain.GCC, "ziglang"])
+@pytest.mark.parametrize("compiler", COMPILERS)
 def test_image_of_each_compiler_is_exact(
     compiler: str, plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv("ARM_CC", raising=False)
-    if compiler == toolchain.GCC:
-        if shutil.which(compiler) is None:
-            pytest.skip(f"{compiler} is not installed")
-    else:
-        monkeypatch.setattr(toolchain, "GCC", "no-such-compiler")
-    assert compiler in toolchain.find_toolchain().compiler.name
+    choose_compiler(compiler, monkeypatch)
     compiled("nemo_small_cnn", tmp_path / "app", plugins)
     run_image(tmp_path / "app", plugins)
 

@@ -18,7 +18,7 @@ from dory_stm32h7.emulator.elf import read_elf
 from dory_stm32h7.emulator.machine import Machine
 from dory_stm32h7.parts import Part, part_of
 from dory_stm32h7.toolchain import find_toolchain, zig_flags
-from image import require_emulator
+from image import COMPILERS, choose_compiler, require_emulator
 
 from dory_core.api import load_plugins, ops, read_plan, simulate
 from dory_core.testing import Plugins
@@ -297,8 +297,12 @@ def test_the_example_of_the_readme_is_short_and_clean(library: Library, tmp_path
     call(*ZIG, "c++", *core, "-std=c++11", *strict, *includes, "-c", "main.cpp", cwd=tmp_path)
 
 
-def test_an_image_with_link_time_optimisation_is_exact(plugins: Plugins, tmp_path: Path) -> None:
-    """The arenas, the lists of the MDMA and the assembly outlive it."""
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_an_image_with_link_time_optimisation_is_exact(
+    compiler: str, plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The arenas, the lists of the MDMA, the assembly and the memory functions outlive it."""
+    choose_compiler(compiler, monkeypatch)
     directory = tmp_path / "app"
     build(directory, plugins, "stm32h743", "dory")
     toolchain = find_toolchain()

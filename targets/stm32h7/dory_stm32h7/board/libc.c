@@ -1,18 +1,22 @@
 /* Memory functions for a program without a C library.
  *
  * Compilers recognise loops that copy or set memory and call these very functions for them, here
- * without end: an empty assembly statement in a loop keeps them from it. */
+ * without end: an empty assembly statement in a loop keeps them from it.
+ * Compilers also make calls of these functions that no source has, for assignments of structures
+ * and initialisers. With link-time optimisation they do so after unused functions were dropped:
+ * LIBCALL keeps the functions until then. */
 #include <stdint.h>
 #include <string.h>
 
 #define KEEP_LOOP() __asm__ volatile("" ::: "memory")
+#define LIBCALL __attribute__((used))
 
 static int word_aligned(const void *a, const void *b)
 {
   return (((uintptr_t)a | (uintptr_t)b) & 3u) == 0;
 }
 
-void *memcpy(void *restrict dst, const void *restrict src, size_t bytes)
+LIBCALL void *memcpy(void *restrict dst, const void *restrict src, size_t bytes)
 {
   uint8_t *to = dst;
   const uint8_t *from = src;
@@ -43,7 +47,7 @@ void *memcpy(void *restrict dst, const void *restrict src, size_t bytes)
   return dst;
 }
 
-void *memmove(void *dst, const void *src, size_t bytes)
+LIBCALL void *memmove(void *dst, const void *src, size_t bytes)
 {
   uint8_t *const to = dst;
   const uint8_t *const from = src;
@@ -61,7 +65,7 @@ void *memmove(void *dst, const void *src, size_t bytes)
   return dst;
 }
 
-void *memset(void *dst, int value, size_t bytes)
+LIBCALL void *memset(void *dst, int value, size_t bytes)
 {
   uint8_t *to = dst;
   const uint8_t byte = (uint8_t)value;
@@ -82,7 +86,7 @@ void *memset(void *dst, int value, size_t bytes)
   return dst;
 }
 
-int memcmp(const void *a, const void *b, size_t bytes)
+LIBCALL int memcmp(const void *a, const void *b, size_t bytes)
 {
   const uint8_t *const x = a;
   const uint8_t *const y = b;
