@@ -20,7 +20,7 @@ from tests.cli.test_manual import PAGES, commands
 TONES = ROOT / "examples" / "tones"
 # The target of this page is installed by none of ours: tests/system/test_wheels.py runs it.
 APART = ROOT / "examples" / "vendor_target" / "README.md"
-COMMANDS = ("compile", "run", "check", "compare", "report", "quantize")
+COMMANDS = ("compile", "run", "check", "compare", "report", "quantize", "golden", "frontends")
 
 
 def save_float(folder: Path) -> None:
