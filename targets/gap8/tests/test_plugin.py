@@ -294,10 +294,29 @@ def test_kernels_of_bytes_refuse_packed_layers_which_get_them_unpacked() -> None
     assert why(packed) == "its output is u4, possible are u8, i8, u16, i16, i32"
     packed = replace(dense, op=replace(dense.op, weights=Array([[[[1]]]]), weight_bits=2))
     assert why(packed) == "its weights are packed in 2 bits each, it takes 8"
-    few = replace(packed, output=replace(packed.output, height=2, width=5))
+    few = replace(packed, output=replace(packed.output, height=1, width=7))
     rejection = candidates(few, 8)[0].accepts(few)
     assert rejection is not None
-    assert rejection.reason == "10 output pixels do not repay unpacking the weights"
+    assert rejection.reason == "7 output pixels do not repay unpacking the weights"
+
+
+@pytest.mark.parametrize(
+    ("groups", "image", "pays"), [(1, (2, 4), True), (1, (1, 1), False), (128, (2, 2), True)]
+)
+def test_weights_are_unpacked_from_the_output_pixels_on_that_repay_it(groups, image, pays) -> None:
+    depthwise = ops.Window(kernel=(3, 3), pads=(1, 1, 1, 1))
+    window = depthwise if groups > 1 else ops.Window(kernel=(1, 1))
+    weights = Array(np.ones((128, 128 // groups, *window.kernel), dtype=int))
+    step = requant([20] * 128, [3] * 128, 1 << 14, 0, 15)
+    op = alone(
+        ops.Conv, weights=weights, window=window, groups=groups, weight_bits=4, requants=(step,)
+    )
+    layer = typed(op, (128, *image, 0, 15))
+    found = next(k for k in candidates(layer, 8) if k.accepts(layer) is None)
+    assert found.name.endswith("_unpacked") == pays
+    tile = geometry.extent(layer)
+    others = [k for k in candidates(layer, 8) if k.accepts(layer) is None]
+    assert found.cycles(layer, tile) == min(k.cycles(layer, tile) for k in others)
 
 
 @pytest.mark.parametrize("kind", KINDS)
