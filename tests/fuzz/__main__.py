@@ -21,6 +21,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=120.0)
     parser.add_argument("--workers", type=int, default=2, help="processes")
     parser.add_argument("--dask", default="", help="address of a scheduler, instead of processes")
+    parser.add_argument("--log", type=Path, help="append a line of each case to this file")
     parser.add_argument("--out", type=Path, default=Path("fuzz"), help="where bad cases go")
     return parser.parse_args()
 
@@ -44,6 +45,9 @@ def main() -> int:
     bad = False
     for verdict in try_all(_limited(options), options.workers, options.dask):
         counts[verdict.case.kind, verdict.case.subject][verdict.outcome] += 1
+        if options.log is not None:
+            with options.log.open("a", encoding="utf-8") as log:
+                print(verdict.line, file=log)
         if verdict.outcome in ("survives", "does not compile"):
             print(f"{verdict.case}: {verdict.outcome}: {verdict.text}", flush=True)
         if verdict.bad:

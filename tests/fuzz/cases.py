@@ -53,6 +53,12 @@ class Verdict:
     bad: bool = False
     seconds: float = 0.0
 
+    @property
+    def line(self) -> str:
+        """The verdict as one line of a log."""
+        text = " ".join(self.text.split())
+        return f"{self.case}\t{self.outcome}\t{self.seconds:.2f}\t{text}"
+
 
 #: Tries a case in an empty folder.
 Check = Callable[[Case, Path], Verdict]

@@ -7,7 +7,7 @@ TensorFlow Lite Micro, and onnxruntime.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -20,11 +20,27 @@ from dory_core.application import run_application
 from dory_core.compiler import CompileOptions, CompileResult, compile_network
 from dory_core.errors import DoesNotFit, DoryError, UsageError, VerificationFailed
 from tests.fuzz.cases import Case, Verdict, plugins, refusal
+from tests.fuzz.quick import quick_runs
 
 TARGETS = ("gap8", "stm32h7", "diana")
 L1 = (3000, 4096, 6000, 8192, 11111, 16384, 30000, 65536, 131072, 262144)
 L2 = (6000, 12000, 24000, 50000, 100000, 200000, 400000)
-MOST_STEPS = 6
+MOST_STEPS = 12
+#: Layers of a network, at most: mostly few, since small ones find as much in less time.
+_STEPS = (1, 2, 2, 3, 3, 4, 5, 6, 7, MOST_STEPS)
+_PARTS = ("stm32h743", "stm32h743", "stm32h723", "stm32h7a3", "stm32f746", "stm32f767")
+#: Options of targets: half of the networks have them as they are.
+SETTINGS: Mapping[str, Mapping[str, Sequence[str]]] = MappingProxyType(
+    {
+        "gap8": {"cores": "12345678", "board": ("gvsoc", "gapuino", "gapuino-l2")},
+        "stm32h7": {
+            "part": _PARTS,
+            "dma": ("auto", "auto", "memcpy"),
+            "memory": ("auto", "dtcm", "dcache", "uncached"),
+        },
+        "diana": {"l1_kib": ("256", "128"), "engines": ("digital,analog,host", "host")},
+    }
+)
 _TRIES = 3  # with more memory each
 
 
@@ -167,24 +183,44 @@ def _tflite(draw: random.Random, folder: Path, steps: int) -> Drawn:
 
 
 def _qdq(draw: random.Random, folder: Path, steps: int) -> Drawn:
-    from dory_qdq.testing import infer, random_network, write_golden
+    from dory_qdq.testing import random_network
 
-    path, seed = folder / "net.onnx", draw.randrange(1 << 30)
-    data = random_network(seed, max(steps, 1))
+    return _inferred(random_network(seed := draw.randrange(1 << 30), max(steps, 1)), seed, folder)
+
+
+def _qoperator(draw: random.Random, folder: Path, steps: int) -> Drawn:
+    from dory_qdq.testing import as_qoperator, random_network
+
+    data = random_network(seed := draw.randrange(1 << 30), max(steps, 1))
+    return _inferred(as_qoperator(data, draw.choice([0, 0, 77, 128])), seed, folder)
+
+
+def _inferred(data: bytes, seed: int, folder: Path) -> Drawn:
+    """Write a file of quantised ONNX, and what onnxruntime computes."""
+    from dory_qdq.testing import infer, write_golden
+
+    path = folder / "net.onnx"
     path.write_bytes(data)
     golden = infer(data, folder, seed, inferences=2).golden
     return Drawn(path, "qdq", (write_golden(golden, folder / "golden.npz"),))
 
 
 FORMATS: Mapping[str, Callable[[random.Random, Path, int], Drawn]] = MappingProxyType(
-    {"nemo": _nemo, "quantlab": _quantlab, "deeploy": _deeploy, "tflite": _tflite, "qdq": _qdq}
+    {
+        "nemo": _nemo,
+        "quantlab": _quantlab,
+        "deeploy": _deeploy,
+        "tflite": _tflite,
+        "qdq": _qdq,
+        "qoperator": _qoperator,
+    }
 )
 
 
 def drawn(case: Case, folder: Path) -> Drawn:
     """Return the network of a case, of ``size`` layers where that is not 0."""
     draw = case.draw
-    steps = draw.randint(1, MOST_STEPS)
+    steps = draw.choice(_STEPS)
     return FORMATS[case.subject](draw, folder, min(case.size, steps) if case.size else steps)
 
 
@@ -197,6 +233,9 @@ def compiled(
     """
     chosen: dict[str, Any] = {"target": draw.choice(TARGETS)}
     chosen["objective"] = draw.choice(["heuristic", "latency"])
+    settings = {"keep_constant_channels": draw.choice(["yes", "no"])}
+    settings |= {name: draw.choice(some) for name, some in SETTINGS[chosen["target"]].items()}
+    chosen["settings"] = settings if draw.random() < 0.5 else {}
     first, second = draw.randrange(len(L1)), draw.randrange(len(L2))
     for extra in range(_TRIES):
         sizes = L1[min(first + 3 * extra, len(L1) - 1)], L2[min(second + 3 * extra, len(L2) - 1)]
@@ -231,9 +270,10 @@ def check_network(case: Case, folder: Path) -> Verdict:
         return refusal(case, error)
     way = f"{chosen} dma {mode} sanitize {sanitize}"
     try:
-        done = run_application(
-            folder / "app", plugins=plugins(), dma=mode, sanitize=sanitize, runner="host"
-        )
+        with quick_runs():
+            done = run_application(
+                folder / "app", plugins=plugins(), dma=mode, sanitize=sanitize, runner="host"
+            )
     except VerificationFailed as error:
         return Verdict(case, "wrong", f"{way}: {error.message}", bad=True)
     except DoryError as error:

@@ -1,0 +1,72 @@
+"""Building applications of the campaign with few calls of the compiler.
+
+The files of a network and the main program, which depend on it, are one unit that includes them all;
+kernels and the simulation are objects of the cache, which networks share.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from unittest.mock import patch
+
+from dory_core.errors import DoryError
+from dory_core.simulate.build import FLAGS, INCLUDE_FOLDERS, Recipe, build, build_program
+from dory_core.simulate.compiler import Compiler, find_compiler
+
+# Addresses in L1, which each layer names alike, and what only its file sees.
+_OWN = re.compile(r"^  (L\d_\w+) = |^static \w[\w *]*[ *](\w+)(?:\(|\[)", re.MULTILINE)
+_MAIN = "hal/host/main_host.c"
+_UNIT = "src/unit"
+_SIMULATION = "hal/quick"
+# -O1: more costs the compiler more than it spares in such short runs.
+_RECIPE = Recipe(
+    "quick",
+    "app",
+    (_UNIT, "kernels", "kernels/external", _SIMULATION),
+    INCLUDE_FOLDERS,
+    ("-O1", *FLAGS),
+    ("-lpthread",),
+)
+
+
+def quick_build(app: Path, sanitize: str | None = None, compiler: Compiler | None = None) -> Path:
+    """Build an application as :func:`dory_core.simulate.build.build` does, in less time.
+
+    With sanitizers it is built as users build it.
+    """
+    if sanitize is not None:
+        return build(app, sanitize, compiler)
+    sources = [*sorted(app.glob("src/*.c")), *sorted(app.glob("weights/*.c")), app / _MAIN]
+    (app / _UNIT).mkdir(exist_ok=True)
+    unit = "".join(_included(n, source, app) for n, source in enumerate(sources))
+    (app / _UNIT / "all.c").write_text(unit, encoding="ascii")
+    links = app / _SIMULATION
+    if not links.exists():
+        links.mkdir()
+        for source in app.glob("hal/host/*.c"):
+            if source.name != Path(_MAIN).name:
+                os.symlink(source, links / source.name)
+    try:
+        return build_program(app, _RECIPE, compiler or find_compiler())
+    except DoryError:  # files that are right, but not in one unit
+        return build(app, None, compiler)
+
+
+def _included(number: int, source: Path, app: Path) -> str:
+    """Return the lines that include a file, whose own names get a number."""
+    text = source.read_text(encoding="utf-8")
+    names = sorted({match.group(match.lastindex or 0) for match in _OWN.finditer(text)})
+    before = "".join(f"#define {name} {name}_{number}\n" for name in names)
+    after = "".join(f"#undef {name}\n" for name in names)
+    return f'{before}#include "../../{source.relative_to(app).as_posix()}"\n{after}'
+
+
+@contextmanager
+def quick_runs() -> Iterator[None]:
+    """Have runs on the host simulation build their applications quickly."""
+    with patch("dory_core.simulate.run.build", quick_build):
+        yield
