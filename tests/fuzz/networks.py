@@ -260,7 +260,7 @@ def check_network(case: Case, folder: Path) -> Verdict:
     """Draw, compile and run a network: exact, or refused with a reason."""
     network = drawn(case, folder)
     draw = random.Random(f"way of {case}" if not case.size else f"way of {_whole(case)}")
-    sanitize = draw.choice([None] * 15 + ["address,undefined"])
+    sanitize = draw.choice([None] * 31 + ["address,undefined"])
     mode = draw.choice([None, None, "early", "late", "random"]) if sanitize is None else "early"
     try:
         result, chosen = compiled(network, draw, folder)

@@ -1,7 +1,7 @@
 """Building applications of the campaign with few calls of the compiler.
 
-The files of a network and the main program, which depend on it, are one unit that includes them all;
-kernels and the simulation are objects of the cache, which networks share.
+The files of a network, and the main program, which depends on it, are one unit that includes them
+all; kernels and the simulation are objects of the cache, which networks share.
 """
 
 from __future__ import annotations
@@ -15,31 +15,36 @@ from unittest.mock import patch
 
 from dory_core.errors import DoryError
 from dory_core.simulate.build import FLAGS, INCLUDE_FOLDERS, Recipe, build, build_program
-from dory_core.simulate.compiler import Compiler, find_compiler
+from dory_core.simulate.compiler import (
+    Compiler,
+    find_compiler,
+    probe_sanitizer,
+    sanitizer_names,
+)
 
 # Addresses in L1, which each layer names alike, and what only its file sees.
 _OWN = re.compile(r"^  (L\d_\w+) = |^static \w[\w *]*[ *](\w+)(?:\(|\[)", re.MULTILINE)
 _MAIN = "hal/host/main_host.c"
 _UNIT = "src/unit"
 _SIMULATION = "hal/quick"
-# -O1: more costs the compiler more than it spares in such short runs.
-_RECIPE = Recipe(
-    "quick",
-    "app",
-    (_UNIT, "kernels", "kernels/external", _SIMULATION),
-    INCLUDE_FOLDERS,
-    ("-O1", *FLAGS),
-    ("-lpthread",),
-)
+_FOLDERS = (_UNIT, "kernels", "kernels/external", _SIMULATION)
+
+
+def _recipe(sanitizers: tuple[str, ...]) -> Recipe:
+    flags = ("-O1", *FLAGS)  # more costs the compiler more than it spares in such short runs
+    if sanitizers:
+        names = ",".join(sanitizers)
+        flags += (f"-fsanitize={names}", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
+    variant = "-".join(("quick", *sanitizers))
+    return Recipe(variant, "app", _FOLDERS, INCLUDE_FOLDERS, flags, ("-lpthread",))
 
 
 def quick_build(app: Path, sanitize: str | None = None, compiler: Compiler | None = None) -> Path:
-    """Build an application as :func:`dory_core.simulate.build.build` does, in less time.
-
-    With sanitizers it is built as users build it.
-    """
+    """Build an application as :func:`dory_core.simulate.build.build` does, in less time."""
+    compiler = compiler or find_compiler()
     if sanitize is not None:
-        return build(app, sanitize, compiler)
+        probe_sanitizer(compiler, sanitize)
+    sanitizers = () if sanitize is None else sanitizer_names(sanitize)
     sources = [*sorted(app.glob("src/*.c")), *sorted(app.glob("weights/*.c")), app / _MAIN]
     (app / _UNIT).mkdir(exist_ok=True)
     unit = "".join(_included(n, source, app) for n, source in enumerate(sources))
@@ -51,9 +56,9 @@ def quick_build(app: Path, sanitize: str | None = None, compiler: Compiler | Non
             if source.name != Path(_MAIN).name:
                 os.symlink(source, links / source.name)
     try:
-        return build_program(app, _RECIPE, compiler or find_compiler())
+        return build_program(app, _recipe(sanitizers), compiler)
     except DoryError:  # files that are right, but not in one unit
-        return build(app, None, compiler)
+        return build(app, sanitize, compiler)
 
 
 def _included(number: int, source: Path, app: Path) -> str:
