@@ -1,4 +1,4 @@
-"""Mutants of generated C and of kernels: one small change, which `dory run` has to find."""
+"""Mutants of generated C, kernels and plans: one small change, which `dory run` has to find."""
 
 from __future__ import annotations
 
@@ -7,20 +7,30 @@ import re
 import shutil
 import subprocess
 import tempfile
+from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 from dory_core.application import run_application
-from dory_core.errors import DoryError, ToolMissing, VerificationFailed
-from dory_core.simulate.build import build
+from dory_core.codegen.application import application_files
+from dory_core.errors import DoryError, ToolMissing
+from dory_core.plan import Plan
+from dory_core.simulate.build import FLAGS, INCLUDE_FOLDERS
+from dory_core.simulate.compiler import find_compiler
+from tests.fuzz import plan_mutants
 from tests.fuzz.cases import Case, Verdict, plugins
 from tests.fuzz.networks import FORMATS, compiled, drawn
+from tests.fuzz.quick import quick_build, quick_runs
 
-#: Where a mutant is made: the code of layers and network, or their kernels.
-SUBJECTS = {"code": ("src/*.c",), "kernels": ("kernels/*.h", "kernels/*.c")}
-_APPLICATIONS = 24
+#: Where a mutant is made: the code of layers and network, their kernels, or the plan before it is
+#: printed.
+SUBJECTS = {"code": ("src/*.c",), "kernels": ("kernels/*.h", "kernels/*.c"), "plans": ()}
+_APPLICATIONS = 48
+_TIMEOUT_S = 10.0
+# What making operations of a plan raises that makes no sense.
+_NO_PLAN = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
 _SANITIZERS = ("address,undefined", "thread")
 
 _OPERATORS = {
@@ -91,15 +101,21 @@ def _others(token: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Application:
-    """A correct application, its program, and what keeps its folder."""
+    """A correct application, its program, what is printed of its plan, and what keeps its folder.
+
+    executed: lines of each file that are executed, by its path; None where nobody counted.
+    """
 
     directory: Path
     program: bytes
     way: str
+    plan: Plan
+    printed: dict[str, str]
+    executed: dict[str, frozenset[int]] | None
     keeper: object
 
 
-@lru_cache(maxsize=4)
+@cache
 def _application(number: int) -> _Application | None:
     """Return one of the applications that are mutated; None where it is refused."""
     keeper = tempfile.TemporaryDirectory(prefix="dory-fuzz-")
@@ -107,11 +123,25 @@ def _application(number: int) -> _Application | None:
     case = Case("mutant", sorted(FORMATS)[number % len(FORMATS)], number)
     try:
         network = drawn(case, folder)
-        _, chosen = compiled(network, random.Random(number), folder)
-        program = build(folder / "app").read_bytes()
+        result, chosen = compiled(network, random.Random(number), folder)
+        program = quick_build(folder / "app").read_bytes()
     except DoryError:
         return None
-    return _Application(folder / "app", program, f"{case} {chosen}", keeper)
+    plan, printed = result.plan, _printed(result.plan)
+    executed = _executed(folder / "app")
+    return _Application(
+        folder / "app", program, f"{case} {chosen}", plan, printed, executed, keeper
+    )
+
+
+def _printed(plan: Plan) -> dict[str, str]:
+    """Return the code that is printed of a plan, by its path."""
+    files = application_files((), plan)
+    return {
+        file.path: str(file.content)
+        for file in files
+        if file.path.startswith(("src/", "weights/")) or file.path == "inc/network.h"
+    }
 
 
 def chosen_mutation(case: Case) -> tuple[_Application, Mutation] | None:
@@ -130,67 +160,126 @@ def chosen_mutation(case: Case) -> tuple[_Application, Mutation] | None:
 
 def check_mutant(case: Case, folder: Path) -> Verdict:
     """Run one mutant as `dory run` does; those that it does not find, with sanitizers as well."""
+    if case.subject == "plans":
+        return _check_plan(case, folder)
     chosen = chosen_mutation(case)
     if chosen is None:
         return Verdict(case, "nothing to change")
     app, mutation = chosen
-    copy = folder / "app"
-    shutil.copytree(app.directory, copy, ignore=shutil.ignore_patterns("build"))
-    path = copy / mutation.path
-    lines = path.read_text().splitlines(keepends=True)
+    lines = (app.directory / mutation.path).read_text().splitlines(keepends=True)
     lines[mutation.line - 1] = mutation.new + "\n"
-    path.write_text("".join(lines))
-    text = f"{mutation} ({app.way})"
+    verdict = _run(case, app, {mutation.path: "".join(lines)}, folder, str(mutation))
+    if verdict.outcome != "survives" or app.executed is None:
+        return verdict
+    lines_run = app.executed.get(mutation.path, frozenset({mutation.line}))
+    return verdict if mutation.line in lines_run else replace(verdict, outcome="not executed")
+
+
+def _check_plan(case: Case, folder: Path) -> Verdict:
+    """Change a plan; print and run what its verifier does not find."""
+    app = _application(case.seed % _APPLICATIONS)
+    if app is None:
+        return Verdict(case, "nothing to change")
+    what, make = plan_mutants.mutants(app.plan, case.draw)
+    text = f"{what} ({app.way})"
     try:
-        program = build(copy)
-    except DoryError:
-        return Verdict(case, "does not compile", text)
-    if program.read_bytes() == app.program:
+        plan = make()
+        plan_mutants.verify(plan)
+    except DoryError as error:
+        return Verdict(case, "found by the verifier", f"{error.message}: {text}")
+    except _NO_PLAN as error:
+        return Verdict(case, "is no plan", f"{type(error).__name__}: {text}")
+    try:
+        printed = _printed(plan)
+    except (*_NO_PLAN, DoryError) as error:
+        return Verdict(case, "is no plan", f"{type(error).__name__}: {text}")
+    changed = {path: content for path, content in printed.items() if content != app.printed[path]}
+    if not changed:
         return Verdict(case, "same program", text)
+    return _run(case, app, changed, folder, what)
+
+
+def _run(
+    case: Case, app: _Application, changed: dict[str, str], folder: Path, what: str
+) -> Verdict:
+    """Run an application with other files."""
+    text = f"{what} ({app.way})"
+    before = {path: (app.directory / path).read_text() for path in changed}
     try:
-        if _differs(copy, None):
+        for path, content in changed.items():
+            (app.directory / path).write_text(content)
+        try:
+            program = quick_build(app.directory)
+        except DoryError:
+            return Verdict(case, "does not compile", text)
+        if program.read_bytes() == app.program:
+            return Verdict(case, "same program", text)
+        if _differs(app.directory, None):
             return Verdict(case, "found", text)
+        if _same_objects(app.directory, before, changed, folder):
+            return Verdict(case, "same program", text)
         for sanitizer in _SANITIZERS:
-            if _differs(copy, sanitizer):
+            if _differs(app.directory, sanitizer):
                 return Verdict(case, f"found by {sanitizer}", text)
-    except TimeoutError:
-        return Verdict(case, "found: never ends", text)
-    executed = _executed(copy, mutation)
-    return Verdict(case, "survives" if executed else "not executed", text)
+        return Verdict(case, "survives", text)
+    finally:
+        for path, content in before.items():
+            (app.directory / path).write_text(content)
 
 
-def _executed(directory: Path, mutation: Mutation) -> bool:
-    """Return whether the line of a mutant is executed at all, as gcov counts; True without it."""
+def _same_objects(app: Path, before: dict[str, str], changed: dict[str, str], folder: Path) -> bool:
+    """Return whether an optimising compiler makes the same of both, and so they are equivalent."""
+
+    def objects(contents: dict[str, str]) -> Iterator[bytes]:
+        for path, content in contents.items():
+            (app / path).write_text(content)
+        paths = list(contents)
+        if any(path.endswith(".h") for path in paths):
+            paths = [p.relative_to(app).as_posix() for p in sorted(app.glob("kernels/*.c"))]
+        for path in paths:
+            output = folder / "one.o"
+            command = [*find_compiler().command, "-O3", *FLAGS, "-c", path, "-o", str(output)]
+            command += [f"-I{name}" for name in INCLUDE_FOLDERS]
+            subprocess.run(command, cwd=app, capture_output=True, check=True)
+            yield output.read_bytes()
+
+    return list(objects(before)) == list(objects(changed))
+
+
+def _executed(app: Path) -> dict[str, frozenset[int]] | None:
+    """Return the lines that are executed, as gcov counts; None without it."""
+    if shutil.which("gcov") is None:
+        return None
     flags = ("CFLAGS=-O0 --coverage", "BUILD=build/counted")
-    steps = (["make", "-j2", *flags, "build/counted/app"], ["build/counted/app"])
-    for command in steps:
-        subprocess.run(command, cwd=directory, capture_output=True, check=False)
-    objects = [path.relative_to(directory) for path in directory.glob("build/counted/**/*.gcda")]
-    if not objects or shutil.which("gcov") is None:
-        return True
+    for command in (["make", "-j2", *flags, "build/counted/app"], ["build/counted/app"]):
+        subprocess.run(command, cwd=app, capture_output=True, check=False)
+    objects = [path.relative_to(app) for path in app.glob("build/counted/**/*.gcda")]
+    if not objects:
+        return None
     listing = subprocess.run(
-        ["gcov", "--stdout", *map(str, objects)], cwd=directory, capture_output=True, text=True
+        ["gcov", "--stdout", *map(str, objects)], cwd=app, capture_output=True, text=True
     ).stdout
-    source, counts = "", []
+    source, found, silent = "", defaultdict(set), defaultdict(set)
     for row in listing.splitlines():
         count, _, rest = (part.strip() for part in row.partition(":"))
         number, _, content = rest.partition(":")
         if content.startswith("Source:"):
             source = content.removeprefix("Source:")
-        elif source == mutation.path and number.strip() == str(mutation.line):
-            counts.append(count.rstrip("*"))
-    # "-": no code of its own in this file, "#####": never executed.
-    return any(count.isdigit() for count in counts) or "#####" not in counts
+        elif number.strip().isdigit():
+            # "#####": never executed; a line without code of its own belongs to one that has some.
+            into = silent if count.startswith(("#####", "=====")) else found
+            into[source].add(int(number))
+    shutil.rmtree(app / "build/counted", ignore_errors=True)
+    return {path: frozenset(found[path]) for path in {*found, *silent}}
 
 
 def _differs(directory: Path, sanitize: str | None) -> bool:
     mode = None if sanitize is None else "early"
     try:
-        result = run_application(
-            directory, plugins=plugins(), dma=mode, sanitize=sanitize, runner="host"
-        )
-    except VerificationFailed:
-        return True
-    except ToolMissing:
-        return False
+        with quick_runs(_TIMEOUT_S):
+            result = run_application(
+                directory, plugins=plugins(), dma=mode, sanitize=sanitize, runner="host"
+            )
+    except (DoryError, UnicodeDecodeError) as error:
+        return not isinstance(error, ToolMissing)
     return not result.exact

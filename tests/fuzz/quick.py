@@ -71,7 +71,8 @@ def _included(number: int, source: Path, app: Path) -> str:
 
 
 @contextmanager
-def quick_runs() -> Iterator[None]:
-    """Have runs on the host simulation build their applications quickly."""
-    with patch("dory_core.simulate.run.build", quick_build):
+def quick_runs(timeout_s: float = 600.0) -> Iterator[None]:
+    """Have runs on the host simulation build their applications quickly, and end in time."""
+    run = "dory_core.simulate.run"
+    with patch(f"{run}.build", quick_build), patch(f"{run}._TIMEOUT_S", timeout_s):
         yield
