@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Capabilities": ("dory_core.testing.conformance", "Capabilities"),
+    "Case": ("dory_core.testing.cases", "Case"),
     "KernelConformance": ("dory_core.testing.kernel_conformance", "KernelConformance"),
     "TargetConformance": ("dory_core.testing.conformance", "TargetConformance"),
     # What tests look into, which moves between versions; an empty name is the module itself.

@@ -142,6 +142,13 @@ def layer_cases() -> tuple[Case, ...]:
         _with("avg_pool_padded", "pool", (7, 13, 13), lambda b: b.avg_pool(_win(3, 2, 1))),
         _with("avg_pool_global", "pool", (50, 7, 7), lambda b: b.avg_pool(_win(7))),
         _with(
+            "avg_pool_in_reals",
+            "pool signed reals",
+            (18, 10, 9),
+            lambda b: b.real_mean(_win((3, 2), 2)),
+            I8,
+        ),
+        _with(
             "avg_pool_16_bit",
             "pool 16-bit",
             (9, 8, 8),

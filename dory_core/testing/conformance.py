@@ -25,6 +25,7 @@ from dory_core.plan import Plan
 from dory_core.plugins import Plugins, load_plugins
 from dory_core.testing.apps import DMA_MODES, assert_exact, build_app
 from dory_core.testing.cases import Case, layer_cases, network_cases
+from dory_core.testing.choices import choices_of
 from dory_core.testing.precisions import precision_cases
 from dory_core.testing.sanitizers import declared_mark, require_sanitizer
 
@@ -48,9 +49,13 @@ class Capabilities:
 
 
 class TargetConformance:
-    """Subclass it, set ``capabilities``, and pytest runs the matrix."""
+    """Subclass it, set ``capabilities``, and pytest runs the matrix.
+
+    cases: further layers of the target, for kernels that take none of the matrix.
+    """
 
     capabilities: ClassVar[Capabilities]
+    cases: ClassVar[tuple[Case, ...]] = ()
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         """Spread the matrix over the tests."""
@@ -63,7 +68,7 @@ class TargetConformance:
                 pytest.param(
                     case, l1, id=f"{case}-{l1}", marks=slow if k and n % len(budgets) else ()
                 )
-                for n, case in enumerate(layer_cases())
+                for n, case in enumerate((*layer_cases(), *self.cases))
                 for k, l1 in enumerate(budgets)
             ]
             metafunc.parametrize(("layer_case", "l1_bytes"), pairs)
@@ -152,6 +157,42 @@ class TargetConformance:
         require_sanitizer(sanitizer)
         self._build(network_case, tmp_path / "app", plugins, self.capabilities.l1_budgets[0])
         assert_exact(tmp_path / "app", plugins=plugins, sanitize=sanitizer)
+
+    def test_every_kernel_of_the_plugins_is_chosen(self, plugins: Plugins, tmp_path: Path) -> None:
+        """For a layer of the matrix, or one that is drawn for it and runs here.
+
+        A kernel that never ran proves nothing. The message has the reason for each layer that was
+        offered.
+        """
+        capabilities = self.capabilities
+        precisions = precision_cases(weights=[(-8, 7)], operands=[(-8, 7)])
+        cases = (*layer_cases(), *self.cases, *network_cases(), *precisions)
+        names, choices = choices_of(
+            plugins,
+            capabilities.target,
+            capabilities.settings,
+            capabilities.l1_budgets,
+            [case for case in cases if not case.tags & capabilities.refused],
+        )
+        never = [name for name in names if name not in choices.chosen]
+        assert not never, (
+            f"{len(never)} of {len(names)} kernels for {capabilities.target} were never chosen, so "
+            f"that none of them ran. Why not, by number of layers:\n{choices.text(never)}\n"
+            "Return such a kernel in front of those that go before it (dory_kernels: best first), "
+            "let it accept more, or leave it out. Layers that only you know are `cases` of your "
+            "TargetConformance."
+        )
+        for number, choice in enumerate(c for c in choices.chosen.values() if c.drawn):
+            directory = tmp_path / f"drawn_{number}"
+            build_app(
+                choice.graph,
+                capabilities.target,
+                directory,
+                budgets={1: choice.l1_bytes},
+                settings=self._settings,
+                plugins=plugins,
+            )
+            assert_exact(directory, plugins=plugins, dma=("late",))
 
     # -- properties of the generator ----------------------------------------------------------
 

@@ -96,7 +96,7 @@ class Draws:
         Raises UsageError for a kernel that takes none of the layers that are drawn.
         """
         random = np.random.default_rng(seed)
-        layers = self._layers(seed, count, random)
+        layers = self.layers(seed, count, random)
         return [make_case(self._sure(layer), layer, random) for layer in layers]
 
     def _sure(self, layer: Layer) -> Kernel:
@@ -104,7 +104,8 @@ class Draws:
         assert kernel is not None
         return kernel
 
-    def _layers(self, seed: int, count: int, random: np.random.Generator) -> list[Layer]:
+    def layers(self, seed: int, count: int, random: np.random.Generator) -> list[Layer]:
+        """Return up to so many layers that the kernel accepts; raises UsageError as `cases`."""
         kinds = (*self.recipes, *self.makers)
         if not kinds and not self.fixed:
             raise UsageError(

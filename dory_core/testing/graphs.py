@@ -168,6 +168,13 @@ class GraphBuilder:
             ops.AvgPool(**self._head("AveragePool", source), window=window, requants=(step,))
         )
 
+    def real_mean(self, window: ops.Window) -> str:
+        """Add the mean of an int8 input over a window as onnxruntime computes it, in binary32."""
+        real = ops.RealMean(0.37109375, -11, 0.2890625, 9)
+        step = requant(1, 0, 1, -128, 127)
+        head = self._head("AveragePool", None)
+        return self._append(ops.AvgPool(**head, window=window, requants=(step,), real=real))
+
     def add(
         self,
         first: str,

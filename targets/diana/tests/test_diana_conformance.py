@@ -9,6 +9,7 @@ from dory_core.api import DoesNotFit, load_plugins
 from dory_core.testing import (
     IMPORTED,
     Capabilities,
+    Case,
     Plan,
     Setup,
     TargetConformance,
@@ -22,6 +23,12 @@ class TestDiana(TargetConformance):
     """Layers of unsigned bytes and any scale: most of them are the host's, in place in L2."""
 
     capabilities = Capabilities(target="diana", l1_budgets=(131072,))
+    # Weights of -1, 0 and 1, inputs of 7 bits.
+    cases = tuple(
+        Case(case.name, frozenset(), case.build)
+        for case in layer_cases()
+        if case.name in ("digital_depthwise", "digital_linear", "analog_3x3_odd", "analog_linear")
+    )
 
 
 @pytest.mark.parametrize("name", ["digital_3x3", "digital_depthwise", "analog_3x3"])
