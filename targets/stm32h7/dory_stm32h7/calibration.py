@@ -8,9 +8,6 @@ the buses, and from published measurements of the same core.
 
 from __future__ import annotations
 
-# Cycles per hundred instructions of CMSIS-NN's kernels, by the same model.
-CPI_HUNDREDTHS = 72
-
 # 275 uA/MHz in run mode at 3.3 V and 25 C, peripherals off: the figure of ST's product page of the
 # STM32H743, which does not name the voltage of the core; taken for the 1.20 V of VOS1. Not measured
 # with a network, and less than a core draws that multiplies all the time. 480 MHz needs the 1.35 V
@@ -167,18 +164,53 @@ RESIZE_CHANNEL = 142
 SOFTMAX_PIXEL = (1400, 120)
 SOFTMAX_SUM = (110, 300)
 SOFTMAX_SHARE = (212, 416)
-# CMSIS-NN: instructions of a call; per hundred multiplications, by function; per output; per
-# element of a column and per tap that is copied into it; per tap of a maximum; per word whose bits
-# turn over.
-CMSIS_CALL = 60
-CMSIS_CONV = 165
-CMSIS_POINTWISE = 165
-CMSIS_DEPTHWISE_3X3 = 400
-CMSIS_DEPTHWISE = 930
-CMSIS_LINEAR = 350
-CMSIS_OUTPUT = 20
-CMSIS_NATIVE_OUTPUT = 40  # its own requantisation, with two roundings
-CMSIS_COLUMN_TENTHS = 45
-CMSIS_TAP = 60
-CMSIS_MAXPOOL_TAP = 4
-CMSIS_TURN = 5
+# CMSIS-NN (sources of July 2026), by the same model: least squares over code of gcc and of clang,
+# which differ by up to 30 %. Pairs: requantisation replaced, the library's own with two roundings.
+CMSIS_CALL = 1700
+CMSIS_TURN = 20  # a word whose bits turn over, or that is copied
+# 1x1 convolutions: a weight, summed up in every call; two channels; a block of two pixels and two
+# channels: four weights of each, a rest, itself; the same of a pixel or channel that is left.
+CMSIS_POINTWISE_SUM = 21
+CMSIS_POINTWISE_PAIR = 540
+CMSIS_POINTWISE_VECTOR = 176
+CMSIS_POINTWISE_REST = 123
+CMSIS_POINTWISE_BLOCK = (611, 1107)
+CMSIS_POINTWISE_ONE_VECTOR = 118
+CMSIS_POINTWISE_ONE = (258, 526)
+# Other convolutions: a pixel, a tap and an element of its column; blocks as above; one channel of a
+# pixel that is left: four weights, itself.
+CMSIS_CONV_PIXEL = 1294
+CMSIS_CONV_TAP = 262
+CMSIS_CONV_ELEMENT = 22
+CMSIS_CONV_VECTOR = 182
+CMSIS_CONV_REST = 123
+CMSIS_CONV_BLOCK = (668, 1130)
+CMSIS_CONV_ONE_VECTOR = 78
+CMSIS_CONV_ONE = (371, 482)
+# Depthwise 3x3: a pixel; four channels: a row of taps, a tap, itself; one channel.
+CMSIS_DEPTHWISE_3X3_PIXEL = 329
+CMSIS_DEPTHWISE_3X3_ROW = 106
+CMSIS_DEPTHWISE_3X3_TAP = 89
+CMSIS_DEPTHWISE_3X3_FOUR = (623, 1089)
+CMSIS_DEPTHWISE_3X3_ONE = (764, 897)
+# Depthwise: a pixel, a tap and an element of its column with the products; four channels, one.
+CMSIS_DEPTHWISE_PIXEL = 1512
+CMSIS_DEPTHWISE_TAP = 71
+CMSIS_DEPTHWISE_ELEMENT = 58
+CMSIS_DEPTHWISE_FOUR = (574, 1072)
+CMSIS_DEPTHWISE_ONE = (2185, 2084)
+# Fully connected: two outputs and four inputs, a rest; one output and four inputs; an output.
+CMSIS_LINEAR_VECTOR = 121
+CMSIS_LINEAR_REST = 90
+CMSIS_LINEAR_ONE_VECTOR = 90
+CMSIS_LINEAR_OUTPUT = (223, 380)
+# 32-bit outputs: an output and eight, four, one inputs; eight inputs.
+CMSIS_LOGITS_EIGHT = 224
+CMSIS_LOGITS_FOUR = 136
+CMSIS_LOGITS_ONE = 39
+CMSIS_LOGITS_STEP = 287
+# Maximum: a tap of a pixel; four channels of a pixel, of a tap; one channel.
+CMSIS_MAXPOOL_TAP = 226
+CMSIS_MAXPOOL_FOUR = 498
+CMSIS_MAXPOOL_TAP_FOUR = 142
+CMSIS_MAXPOOL_ONE = 247

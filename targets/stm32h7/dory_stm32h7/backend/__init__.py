@@ -32,12 +32,12 @@ def candidates(ctx: TargetContext, layer: Layer) -> list[Kernel]:
 
 def _on_core(ctx: TargetContext, kernels: list[Kernel]) -> list[Kernel]:
     """Return new kernels with the speed of the part's core. All are legal on each core."""
-    from dory_stm32h7.backend.instance import CountedKernel, InstanceKernel
+    from dory_stm32h7.backend.instance import TimedKernel
     from dory_stm32h7.parts import part_of
 
     percent = part_of(ctx.options).core.cycles_percent
     for kernel in kernels:
-        if percent != 100 and isinstance(kernel, CountedKernel | InstanceKernel):
+        if percent != 100 and isinstance(kernel, TimedKernel):
             kernel.percent = percent
     return kernels
 

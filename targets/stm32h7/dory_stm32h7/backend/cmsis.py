@@ -49,7 +49,6 @@ class CmsisConv(WeightedCmsisKernel, caches.MemoryAccesses):
     name = function = "arm_convolve_s8"
     summary = "CMSIS-NN: convolution"
     features = frozenset({Feature.PAD_VALUE})
-    hundredths = costs.CMSIS_CONV
 
     def accepts(self, layer: Layer) -> Rejection | None:
         """Any window; one input channel per group is for the depthwise kernels."""
@@ -74,12 +73,18 @@ class CmsisConv(WeightedCmsisKernel, caches.MemoryAccesses):
         x, *others = columns(layer, tile, weights, 3, 4)
         return (*copied(x, int(self.copied_bytes(layer, tile))), *others)
 
-    def instructions(self, layer: Layer, tile: Tile) -> Number:
-        """Columns beside what all have."""
-        fan_in, taps = int(weights_of(layer)[0].size), taps_of(layer)
-        column = costs.CMSIS_COLUMN_TENTHS * fan_in // 10 + costs.CMSIS_TAP * taps
+    def tenths(self, layer: Layer, tile: Tile) -> Number:
+        """Columns of pixels, two at a time, by rows of weights, two at a time; for each group."""
+        length = int(weights_of(layer)[0].size)
         groups = tile.c_in // weights_of(layer).shape[1]
-        return super().instructions(layer, tile) + tile.h * tile.w * groups * column
+        pixels, channels = tile.h * tile.w, tile.c_out // groups
+        taps = costs.CMSIS_CONV_TAP * taps_of(layer)
+        column = costs.CMSIS_CONV_PIXEL + taps + costs.CMSIS_CONV_ELEMENT * length
+        block = costs.CMSIS_CONV_VECTOR * (length // 4) + costs.CMSIS_CONV_REST * (length % 4)
+        block += costs.CMSIS_CONV_BLOCK[self.native]
+        one = costs.CMSIS_CONV_ONE_VECTOR * (length // 4) + costs.CMSIS_CONV_ONE[self.native]
+        blocks = pixels // 2 * ceil_div(channels, 2) * block + pixels % 2 * channels * one
+        return self.copy_tenths(layer, tile) + groups * (pixels * column + blocks)
 
 
 class CmsisPointwise(WeightedCmsisKernel, caches.MemoryAccesses):
@@ -87,7 +92,7 @@ class CmsisPointwise(WeightedCmsisKernel, caches.MemoryAccesses):
 
     name = function = "arm_convolve_1x1_s8_fast"
     summary = "CMSIS-NN: 1x1 convolution"
-    hundredths = costs.CMSIS_POINTWISE
+    sums_weights = True
 
     def accepts(self, layer: Layer) -> Rejection | None:
         """Dense 1x1 filters without padding."""
@@ -108,6 +113,21 @@ class CmsisPointwise(WeightedCmsisKernel, caches.MemoryAccesses):
         """All pixels for every two output channels."""
         weights, copies = self.weight_bytes(layer, tile), self.copied_bytes(layer, tile)
         return rows_first(layer, tile, int(weights), int(copies), line_bytes)
+
+    def tenths(self, layer: Layer, tile: Tile) -> Number:
+        """Each call sums its weights up; then blocks of two pixels and two channels."""
+        length = int(weights_of(layer)[0].size)
+        pixels, channels = tile.h * tile.w, tile.c_out
+        sums = channels * length * costs.CMSIS_POINTWISE_SUM
+        rows = sums + ceil_div(channels, 2) * costs.CMSIS_POINTWISE_PAIR
+        rest = costs.CMSIS_POINTWISE_REST * (length % 4)
+        block = costs.CMSIS_POINTWISE_VECTOR * (length // 4) + rest
+        block += costs.CMSIS_POINTWISE_BLOCK[self.native]
+        one = costs.CMSIS_POINTWISE_ONE_VECTOR * (length // 4)
+        one += costs.CMSIS_POINTWISE_ONE[self.native]
+        single = pixels % 2 * (channels // 2) + channels % 2 * pixels
+        blocks = pixels // 2 * (channels // 2) * block + single * one
+        return self.copy_tenths(layer, tile) + rows + blocks
 
     def _has_scratch(self, layer: Layer) -> bool:
         return self._strided(layer) or super()._has_scratch(layer)
@@ -151,7 +171,6 @@ class CmsisDepthwise3x3(_Depthwise):
 
     name = function = "arm_depthwise_conv_3x3_s8"
     summary = "CMSIS-NN: depthwise convolution with 3x3 filters"
-    hundredths = costs.CMSIS_DEPTHWISE_3X3
 
     def reject_window(self, window: ops.Window) -> Rejection | None:
         """At most one column and row of padding."""
@@ -161,13 +180,21 @@ class CmsisDepthwise3x3(_Depthwise):
             return Rejection("it pads by one row and column at most")
         return None
 
+    def tenths(self, layer: Layer, tile: Tile) -> Number:
+        """Taps within the image, in fours of channels."""
+        rows, columns = _taps_inside(layer)
+        taps = (costs.CMSIS_DEPTHWISE_3X3_ROW + costs.CMSIS_DEPTHWISE_3X3_TAP * columns) * rows
+        four = int(taps) + costs.CMSIS_DEPTHWISE_3X3_FOUR[self.native]
+        pixel = costs.CMSIS_DEPTHWISE_3X3_PIXEL + tile.c_out // 4 * four
+        pixel = pixel + tile.c_out % 4 * costs.CMSIS_DEPTHWISE_3X3_ONE[self.native]
+        return self.copy_tenths(layer, tile) + tile.h * tile.w * pixel
+
 
 class CmsisDepthwise(_Depthwise):
     """Depthwise convolution with filters of any size."""
 
     name = function = "arm_depthwise_conv_s8_opt"
     summary = "CMSIS-NN: depthwise convolution"
-    hundredths = costs.CMSIS_DEPTHWISE
 
     def buffer_bytes(self, layer: Layer, tile: Tile) -> Number:
         """arm_depthwise_conv_s8_opt_get_buffer_size_dsp: a window of 16-bit numbers."""
@@ -177,13 +204,35 @@ class CmsisDepthwise(_Depthwise):
         """The same with the channels of the tile."""
         return f"{2 * taps_of(layer)} * $x_c"
 
+    def tenths(self, layer: Layer, tile: Tile) -> Number:
+        """Columns, then four channels at a time."""
+        taps = taps_of(layer)
+        element = costs.CMSIS_DEPTHWISE_ELEMENT * taps
+        pixel = costs.CMSIS_DEPTHWISE_PIXEL + costs.CMSIS_DEPTHWISE_TAP * taps
+        pixel = pixel + tile.c_out * element
+        pixel = pixel + tile.c_out // 4 * costs.CMSIS_DEPTHWISE_FOUR[self.native]
+        pixel = pixel + tile.c_out % 4 * costs.CMSIS_DEPTHWISE_ONE[self.native]
+        return self.copy_tenths(layer, tile) + tile.h * tile.w * pixel
+
+
+def _taps_inside(layer: Layer) -> tuple[float, float]:
+    """Return how many rows and columns of a filter lie within the image, in the mean."""
+    window, (_, *sizes), (_, *outputs) = layer.window, layer.inputs[0].shape, layer.output.shape
+    rows, columns = (
+        sum(0 <= i * stride - before + tap < size for i in range(count) for tap in range(length))
+        / count
+        for length, stride, before, size, count in zip(
+            window.kernel, window.strides, window.pads[:2], sizes, outputs, strict=True
+        )
+    )
+    return rows, columns
+
 
 class CmsisLinear(WeightedCmsisKernel, caches.MemoryAccesses):
     """Fully connected layer."""
 
     name = function = "arm_fully_connected_per_channel_s8"
     summary = "CMSIS-NN: fully connected layer"
-    hundredths = costs.CMSIS_LINEAR
 
     def accepts(self, layer: Layer) -> Rejection | None:
         """Any number of inputs and outputs."""
@@ -194,6 +243,15 @@ class CmsisLinear(WeightedCmsisKernel, caches.MemoryAccesses):
     def accesses(self, layer: Layer, tile: Tile, line_bytes: int) -> tuple[caches.Access, ...]:
         """All inputs for every output."""
         return fully_connected(layer, tile, int(self.weight_bytes(layer, tile)), 1)
+
+    def tenths(self, layer: Layer, tile: Tile) -> Number:
+        """Two outputs at a time."""
+        length = int(weights_of(layer)[0].size)
+        two = costs.CMSIS_LINEAR_VECTOR * (length // 4) + costs.CMSIS_LINEAR_REST * (length % 4)
+        blocks = tile.c_out // 2 * two
+        blocks = blocks + tile.c_out % 2 * costs.CMSIS_LINEAR_ONE_VECTOR * (length // 4)
+        outputs = tile.c_out * costs.CMSIS_LINEAR_OUTPUT[self.native]
+        return self.copy_tenths(layer, tile) + blocks + outputs
 
 
 class CmsisLogits(CmsisKernel, caches.MemoryAccesses):
@@ -223,11 +281,13 @@ class CmsisLogits(CmsisKernel, caches.MemoryAccesses):
         """All inputs for every output."""
         return fully_connected(layer, tile, int(self.weight_bytes(layer, tile)), 1)
 
-    def instructions(self, layer: Layer, tile: Tile) -> Number:
-        """Multiplications and copies."""
-        fan_in = int(weights_of(layer)[0].size)
-        each = costs.CMSIS_LINEAR * fan_in // 100 + costs.CMSIS_OUTPUT
-        return self.copy_instructions(layer, tile) + tile.c_out * each
+    def tenths(self, layer: Layer, tile: Tile) -> Number:
+        """Eight inputs by all outputs, and again."""
+        length = int(weights_of(layer)[0].size)
+        each = costs.CMSIS_LOGITS_EIGHT * (length // 8) + costs.CMSIS_LOGITS_ONE * (length % 4)
+        each += costs.CMSIS_LOGITS_FOUR * (length % 8 // 4)
+        steps = costs.CMSIS_LOGITS_STEP * int(ceil_div(length, 8))
+        return self.copy_tenths(layer, tile) + steps + tile.c_out * each
 
 
 class CmsisMaxPool(CmsisKernel, caches.MemoryAccesses):
@@ -262,10 +322,13 @@ class CmsisMaxPool(CmsisKernel, caches.MemoryAccesses):
         """All channels of a pixel."""
         return pixels_first(layer, tile, copied_bytes=int(self.copied_bytes(layer, tile)))
 
-    def instructions(self, layer: Layer, tile: Tile) -> Number:
-        """Taps and copies."""
-        taps = tile.h * tile.w * tile.c_out * layer.window.taps
-        return self.copy_instructions(layer, tile) + taps * costs.CMSIS_MAXPOOL_TAP
+    def tenths(self, layer: Layer, tile: Tile) -> Number:
+        """Taps, in fours of channels."""
+        taps = layer.window.taps
+        four = costs.CMSIS_MAXPOOL_FOUR + costs.CMSIS_MAXPOOL_TAP_FOUR * taps
+        pixel = costs.CMSIS_MAXPOOL_TAP * taps + tile.c_out // 4 * four
+        pixel = pixel + tile.c_out % 4 * costs.CMSIS_MAXPOOL_ONE
+        return self.copy_tenths(layer, tile) + tile.h * tile.w * pixel
 
 
 class _Native(WeightedCmsisKernel):

@@ -31,11 +31,11 @@ from dory_stm32h7.backend.cmsis_parameters import (
     turned,
     weights_of,
 )
-from dory_stm32h7.backend.instance import BYTES, CountedKernel, tile_arguments
+from dory_stm32h7.backend.instance import BYTES, TimedKernel, tile_arguments
 
 
 @dataclass(frozen=True)
-class CmsisKernel(CountedKernel):
+class CmsisKernel(TimedKernel):
     """A function of CMSIS-NN. library: where its sources lie.
 
     function: its name, which is that of the kernel, too, unless there is another form of it.
@@ -163,8 +163,8 @@ class CmsisKernel(CountedKernel):
     def _has_scratch(self, layer: Layer) -> bool:
         return self.buffer_text(layer) != "0" or turned(layer.inputs[0])
 
-    def copy_instructions(self, layer: Layer, tile: Tile) -> Number:
-        """Return the instructions that turn bits of input and output."""
+    def copy_tenths(self, layer: Layer, tile: Tile) -> Number:
+        """Return the tenths of cycles of a call, and of turning bits of input and output."""
         count = costs.CMSIS_CALL + costs.CMSIS_TURN * self.copied_bytes(layer, tile) // 4
         if turned(layer.output):
             count = count + costs.CMSIS_TURN * tile.h * tile.w * tile.c_out // 4
@@ -172,9 +172,7 @@ class CmsisKernel(CountedKernel):
 
 
 class WeightedCmsisKernel(CmsisKernel):
-    """A kernel with weights. hundredths: instructions per hundred multiplications."""
-
-    hundredths: ClassVar[int]
+    """A kernel with weights."""
 
     def reject(self, layer: Layer) -> Rejection | None:
         """Return why types, weights or requantisation are not possible."""
@@ -190,11 +188,3 @@ class WeightedCmsisKernel(CmsisKernel):
     def parameters(self, layer: Layer) -> Parameters | Rejection | None:
         """Those of the library's own requantisation where it is native."""
         return find_native(layer) if self.native else find_parameters(layer)
-
-    def instructions(self, layer: Layer, tile: Tile) -> Number:
-        """Multiplications, requantisation, copies."""
-        outputs = tile.h * tile.w * tile.c_out
-        fan_in = int(weights_of(layer)[0].size)
-        output = costs.CMSIS_NATIVE_OUTPUT if self.native else costs.CMSIS_OUTPUT
-        each = self.hundredths * fan_in // 100 + output
-        return self.copy_instructions(layer, tile) + outputs * each

@@ -6,6 +6,7 @@ import functools
 from abc import abstractmethod
 from collections.abc import Iterable
 from importlib.resources import files
+from typing import ClassVar
 
 from dory_core.api import (
     Feature,
@@ -20,7 +21,6 @@ from dory_core.api import (
     ceil_div,
     ops,
 )
-from dory_stm32h7 import calibration
 
 PREFIX = "dory_stm32h7"
 BYTES = ("u8", "i8")
@@ -45,33 +45,15 @@ _INCLUDES = {
 _ARGUMENTS = {"depthwise": "conv", "maxpool": "pool", "avgpool": "pool", "realpool": "pool"}
 
 
-class CountedKernel(Kernel):
-    """A kernel whose instructions are known.
+class TimedKernel(Kernel):
+    """A kernel whose cycles are known.
 
     percent: of a core's cycles for the kernel by those of a Cortex-M7 (``parts.Core``).
+    sums_weights: each call sums the weights of all channels up, so that few calls are cheap.
     """
 
-    @abstractmethod
-    def instructions(self, layer: Layer, tile: Tile) -> Number:
-        """Return the instructions of one call on ``tile``."""
-
     percent = 100
-
-    def cycles(self, layer: Layer, tile: Tile) -> Number:
-        """Return the instructions in cycles."""
-        scale = calibration.CPI_HUNDREDTHS * self.percent // 100
-        return self.instructions(layer, tile) * scale // 100
-
-
-class InstanceKernel(Kernel):
-    """A kernel whose C is an instance of the template ``template``, ``dory_stm32h7_*_impl.h``.
-
-    percent: of a core's cycles for the kernel by those of a Cortex-M7 (``parts.Core``).
-    """
-
-    template: str
-    percent = 100
-    features = frozenset({Feature.FLOAT32, Feature.TWO_ADDENDS, Feature.TURN})
+    sums_weights: ClassVar[bool] = False
 
     @abstractmethod
     def tenths(self, layer: Layer, tile: Tile) -> Number:
@@ -82,6 +64,13 @@ class InstanceKernel(Kernel):
         if self.percent == 100:
             return ceil_div(self.tenths(layer, tile), 10)
         return ceil_div(self.tenths(layer, tile) * self.percent, 1000)
+
+
+class InstanceKernel(TimedKernel):
+    """A kernel whose C is an instance of the template ``template``, ``dory_stm32h7_*_impl.h``."""
+
+    template: str
+    features = frozenset({Feature.FLOAT32, Feature.TWO_ADDENDS, Feature.TURN})
 
     def headers(self, layer: Layer) -> tuple[str, ...]:
         """The header of the instance."""
