@@ -1,16 +1,17 @@
 """A small model of the Cortex-M7's pipeline: in order, two instructions per cycle.
 
-Rules that were measured on an STM32H743 by the public project jnk0le/random (pipeline cycle test),
-and latencies of the SLOTHY optimiser's model. Memory answers at once (DTCM, flash in the cache),
-branches are predicted, loads are aligned.
+Rules that were measured on an STM32H743 by the public project jnk0le/random (pipeline cycle test,
+doc/cortex_m7.md), and latencies of the SLOTHY optimiser's model. Memory answers at once (DTCM,
+flash in the cache), branches are predicted, loads are aligned.
 
 - Two neighbours issue together unless: the second needs what the first gives (data of a store
   excepted); both multiply, or one multiplies and the other stores; both store; both shift an
   operand; the second packs or extends; both load, and not from different banks of one base
   register; either moves several registers.
 - Results: a load's after 1 cycle (2 for bytes, one more for addresses and shifted operands, 2 for
-  a multiplication); a product's after 2, for the accumulator of the next one after 1; of the
-  floating-point unit after 3, of its division after 14, a move's from or to it after 1.
+  a multiplication); a product's after 2, for the accumulator of the next one after 1.
+- Floating point of single precision: results after 3, for a store after 1; a move's to it or within
+  it after 3, from it after 1. A division takes 16 cycles, a square root 14; nothing follows before.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ _PACK = re.compile(
 )
 _SHIFT = re.compile(r"(lsl|lsr|asr|ror) #")
 _COMPARE = ("cmp", "cmn", "tst", "teq")
+_LONG = {"vdiv": 16, "vsqrt": 14}
 _CONDITIONAL = re.compile(rf"^(mov|mvn|add|sub|and|orr|eor|rsb|bic|asr|lsl|lsr)s?({_CONDITIONS})$")
 _TWO_OPERANDS = re.compile(r"^(add|sub|and|orr|eor|mul|lsl|lsr|asr|bic|adc|sbc)")
 
@@ -95,6 +97,7 @@ def parse(line: str) -> Instruction:
         )
     elif name.startswith("v"):
         one.kind = "fp"
+        one.cycles = next((n for start, n in _LONG.items() if name.startswith(start)), 1)
         one.results, one.sources = _registers(rest)[:1], _registers(rest)[1:]
     elif _MULTIPLY.match(name):
         _product(one, name, operands)
@@ -176,8 +179,8 @@ def _latency(first: Instruction, second: Instruction, role: str) -> int:
             return 2 + (first.kind == "loads")
         base = 2 if first.is_narrow or first.kind == "loads" else 1
         return base + (role in ("early", "address"))
-    if first.kind == "fp":
-        return 14 if first.text.startswith("vdiv") else 3
+    if first.kind == "fp" or (first.kind == "vmov" and first.results[0][0] in "sd"):
+        return 1 if second.kind == "store" else 3
     if first.kind == "multiply":
         if role == "accumulator" and second.kind == "multiply":
             return 1
