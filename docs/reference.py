@@ -138,6 +138,8 @@ def _name(namespace: Any, name: str) -> str:
     heading = name if inspect.isclass(thing) else f"{name}{_signature(thing)}"
     text = _entry(heading, inspect.getdoc(thing) or "")
     if inspect.isclass(thing):
+        if made := _fields(thing):
+            text += f"\n```python\n{_folded(made)}\n```\n"
         if issubclass(thing, Enum):
             text += "".join(
                 f"\n- `{name}.{key}`: {_comment(thing, key)}\n" for key in thing.__members__
@@ -206,7 +208,8 @@ def _members(thing: type) -> list[tuple[str, Any]]:
 
 def _member(owner: str, name: str, found: Any) -> str:
     if inspect.isclass(found):
-        heading, docstring = name, inspect.getdoc(found) or ""
+        made = _fields(found)
+        heading, docstring = made or name, inspect.getdoc(found) or ""
     elif isinstance(found, property):
         heading, docstring = name, inspect.getdoc(found.fget) or ""
     else:
@@ -220,11 +223,69 @@ def _member(owner: str, name: str, found: Any) -> str:
 def _signature(function: Any) -> str:
     """Return the parameters and the result, without ``self``."""
     signature = inspect.signature(function)
-    first = next(iter(signature.parameters), "")
-    if first in ("self", "cls"):
-        rest = [p for n, p in signature.parameters.items() if n != first]
-        signature = signature.replace(parameters=rest)
-    return str(signature).replace("'", "")
+    parts, star = [], False
+    for name, parameter in signature.parameters.items():
+        if parameter.kind is parameter.KEYWORD_ONLY and not star:
+            parts.append("*")
+        star = star or parameter.kind in (parameter.KEYWORD_ONLY, parameter.VAR_POSITIONAL)
+        if name not in ("self", "cls"):
+            parts.append(_parameter(parameter))
+    result = signature.return_annotation
+    returns = "" if result is signature.empty else f" -> {_annotation(result)}"
+    return f"({', '.join(parts)}){returns}"
+
+
+def _parameter(parameter: inspect.Parameter) -> str:
+    stars = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
+    text = stars + parameter.name
+    if parameter.annotation is not parameter.empty:
+        text += f": {_annotation(parameter.annotation)}"
+    if parameter.default is parameter.empty:
+        return text
+    default = parameter.default.name if isinstance(parameter.default, Enum) else parameter.default
+    return f"{text} = {_default(default)}"
+
+
+def _annotation(annotation: Any) -> str:
+    return annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "None")
+
+
+def _folded(made: str) -> str:
+    """Return how a record is made, a line for each field where it is longer than a line."""
+    name, _, rest = made.partition("(")
+    if len(made) <= 100:
+        return made
+    depth, lines, start = 0, [], 0
+    for position, letter in enumerate(rest[:-1]):
+        depth += (letter in "([{") - (letter in ")]}")
+        if letter == "," and not depth:
+            lines.append(rest[start:position])
+            start = position + 2
+    lines.append(rest[start:-1])
+    return f"{name}(\n" + "".join(f"    {line},\n" for line in lines) + ")"
+
+
+def _default(value: Any) -> str:
+    """Return a default value; a record that is all defaults as its name."""
+    if type(value).__module__.startswith("dory_"):
+        return f"{type(value).__name__}()" if value == _made(type(value)) else repr(value)
+    if isinstance(value, frozenset) and value:
+        return f"frozenset({{{', '.join(map(repr, sorted(value)))}}})"
+    return "..." if repr(value) == "<factory>" else repr(value)
+
+
+def _made(kind: type) -> Any:
+    try:
+        return kind()
+    except TypeError:
+        return None
+
+
+def _fields(kind: type) -> str:
+    """Return how a record is made: its fields, types and defaults; nothing for other classes."""
+    if not hasattr(kind, "__dataclass_fields__") or not inspect.signature(kind).parameters:
+        return ""
+    return kind.__name__ + _signature(kind).removesuffix(" -> None")
 
 
 def texts() -> dict[Path, str]:

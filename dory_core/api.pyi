@@ -7,6 +7,7 @@ from dory_core import requantisation as requantisation
 from dory_core import simulate as simulate
 from dory_core.application import read_plan as read_plan
 from dory_core.cli.python import ApplicationRun as ApplicationRun
+from dory_core.cli.python import CheckedNetwork as CheckedNetwork
 from dory_core.cli.python import CompiledNetwork as CompiledNetwork
 from dory_core.cli.python import check as check
 from dory_core.cli.python import compile as compile

@@ -6,7 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from dory_core.cli.common import Debug, Json, Quiet, Verbose, console, print_json
+from dory_core.cli import completion
+from dory_core.cli.common import Debug, Json, Quiet, Verbose, print_json
 from dory_core.cli.common import settings as cli_settings
 from dory_core.cli.compile import (
     L1,
@@ -31,7 +32,11 @@ def check(
     target: Annotated[
         str | None,
         typer.Option(
-            "--target", "-t", metavar="NAME", help="Check whether it fits this chip, too."
+            "--target",
+            "-t",
+            metavar="NAME",
+            help="Check whether it fits this chip, too.",
+            autocompletion=completion.target_names,
         ),
     ] = None,
     golden: Golden = None,
@@ -77,14 +82,7 @@ def check(
     if json:
         print_json(document)
     elif cli_settings.verbosity >= 0:
-        from dory_core.cli.tables.check import print_check
-
-        out = console()
-        print_check(document, out, details=cli_settings.verbosity)
-        if "desktop" in document:
-            from dory_core.cli.tables.desktop import print_desktop
-
-            print_desktop(document["desktop"], out, details=cli_settings.verbosity > 0)
+        report.report(details=cli_settings.verbosity)
     raise typer.Exit(_status(document))
 
 

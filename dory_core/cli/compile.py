@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dory_core import quoting
+from dory_core.cli import completion
 from dory_core.cli.common import (
     Debug,
     InputLayout,
@@ -37,7 +38,14 @@ class Objective(StrEnum):
 
 Network = Annotated[Path, typer.Argument(metavar="NETWORK", help="The quantised network.")]
 Target = Annotated[
-    str, typer.Option("--target", "-t", metavar="NAME", help="The chip; `dory targets` lists them.")
+    str,
+    typer.Option(
+        "--target",
+        "-t",
+        metavar="NAME",
+        help="The chip; `dory targets` lists them.",
+        autocompletion=completion.target_names,
+    ),
 ]
 Frontend = Annotated[
     str | None,
@@ -46,6 +54,7 @@ Frontend = Annotated[
         "-f",
         metavar="NAME",
         help="The format of the file, if the file does not show it; `dory frontends` lists them.",
+        autocompletion=completion.frontend_names,
     ),
 ]
 Golden = Annotated[
@@ -68,10 +77,21 @@ InputSigned = Annotated[
 ]
 Set = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="An option of the target; may be repeated."),
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="An option of the target; may be repeated.",
+        autocompletion=completion.target_options,
+    ),
 ]
 Kernels = Annotated[
-    str | None, typer.Option("--kernels", metavar="NAME", help="Same as --set kernels=NAME.")
+    str | None,
+    typer.Option(
+        "--kernels",
+        metavar="NAME",
+        help="Same as --set kernels=NAME.",
+        autocompletion=completion.kernels,
+    ),
 ]
 L1 = Annotated[
     int | None,

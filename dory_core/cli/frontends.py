@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dory_core.cli import completion
 from dory_core.cli.common import Debug, Json, console, print_json
 from dory_core.documents import row
 from dory_core.errors import UsageError
@@ -28,7 +29,13 @@ def frontends(
     ] = False,
     frontend: Annotated[
         str | None,
-        typer.Option("--frontend", "-f", metavar="NAME", help="Only this one."),
+        typer.Option(
+            "--frontend",
+            "-f",
+            metavar="NAME",
+            help="Only this one.",
+            autocompletion=completion.frontend_names,
+        ),
     ] = None,
     json: Json = False,
     debug: Debug = False,

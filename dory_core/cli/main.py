@@ -19,6 +19,7 @@ from dory_core import __version__
 from dory_core.cli import cache, check, frontends, golden, new, plugins, run, targets
 from dory_core.cli import compile as compile_
 from dory_core.cli.common import Debug, Quiet, Verbose, report_error, set_verbosity, settings
+from dory_core.cli.completion import words_of_bash
 from dory_core.cli.extensions import find_command, missing_command, plugin_commands
 from dory_core.cli.frontends import LIST_OPERATORS
 from dory_core.errors import UsageError
@@ -194,7 +195,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     settings.debug = False
     set_verbosity(0)
     try:
-        app(args=None if arguments is None else list(arguments), prog_name="dory")
+        with words_of_bash():
+            app(args=None if arguments is None else list(arguments), prog_name="dory")
     except _Terminated:
         raise SystemExit(_STATUS_TERMINATED) from None
 

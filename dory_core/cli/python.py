@@ -108,6 +108,59 @@ class ApplicationRun:
         return _page(lambda out: print_run(self.result.to_json(), out, details=True))
 
 
+@dataclass(frozen=True, slots=True)
+class CheckedNetwork:
+    """Whether a network is supported and fits. result: kernels, refusals and memory, as records."""
+
+    result: CheckReport
+
+    @property
+    def supported(self) -> bool:
+        """True when there is a kernel for every layer; without a target, when it can be read."""
+        return self.result.supported
+
+    @property
+    def fits(self) -> bool | None:
+        """True when memory suffices; None without a target, and where it is not supported."""
+        return self.result.fits
+
+    @property
+    def reason(self) -> str:
+        """Why not: the first problem, empty without any."""
+        return self.result.reason
+
+    @property
+    def hint(self) -> str:
+        """What to change, empty where there is nothing to suggest."""
+        return self.result.hint
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the document of ``dory check --json``, which docs/json.md describes."""
+        return self.result.to_json()
+
+    def report(self, *, details: int = 0) -> None:
+        """Print the kernel of each layer, memory and the verdict.
+
+        details: 1: also which kernels for its kind did not take a layer, and why; 2: all kernels.
+        """
+        from dory_core.cli.common import console
+
+        self._print(console(), details)
+
+    def _repr_html_(self) -> str:
+        return _page(self._print)
+
+    def _print(self, out: Console, details: int = 0) -> None:
+        from dory_core.cli.tables.check import print_check
+
+        document = self.to_json()
+        print_check(document, out, details=details)
+        if "desktop" in document:
+            from dory_core.cli.tables.desktop import print_desktop
+
+            print_desktop(document["desktop"], out, details=details > 0)
+
+
 def compile(
     network: PathName,
     target: str,
@@ -241,7 +294,7 @@ def check(
     settings: Mapping[str, str] | None = None,
     compare_desktop: bool = False,
     plugins: Plugins | None = None,
-) -> CheckReport:
+) -> CheckedNetwork:
     """Return whether a network is supported and fits, layer by layer; writes nothing.
 
     target: none checks the import alone, and there are no budgets and settings then. The others are
@@ -272,8 +325,8 @@ def check(
     )
     report = check_network(options, plugins)
     if compare_desktop and report.supported:
-        return replace(report, desktop=_desktop(options, plugins))
-    return report
+        report = replace(report, desktop=_desktop(options, plugins))
+    return CheckedNetwork(report)
 
 
 def compile_options(

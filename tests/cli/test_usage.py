@@ -255,3 +255,35 @@ def test_the_shell_completes_commands_and_options(words: str, offered: str) -> N
     position = str(len(words.split()) - 1)
     asked = {"COMP_WORDS": words, "COMP_CWORD": position, "_DORY_COMPLETE": "complete_bash"}
     assert offered in dory(**asked).stdout.split()
+
+
+def completed(words: str) -> list[str]:
+    """Return what bash is offered for a line whose last word is being written."""
+    line = words.split(" ")
+    asked = {"COMP_WORDS": words, "COMP_CWORD": str(len(line) - 1)}
+    return dory(**asked, _DORY_COMPLETE="complete_bash").stdout.split()
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        ("dory --target ", "toy"),
+        ("dory net.onnx -t to", "toy"),
+        ("dory check net.onnx --target t", "toy"),
+        ("dory compile net.onnx --frontend ", "plain"),
+        ("dory --list-operators --frontend pl", "plain"),
+        ("dory net.onnx --target toy --set cor", "cores="),
+        ("dory net.onnx --target toy --set keep_constant_channels = ", "on off"),
+        ("dory net.onnx --target toy --set keep_constant_channels = of", "off"),
+    ],
+)
+def test_the_shell_completes_names_of_plugins(words: str, offered: str) -> None:
+    """Bash splits KEY=VALUE into three words, and replaces the last one."""
+    assert completed(words) == offered.split()
+
+
+def test_shells_that_split_nothing_get_key_and_value() -> None:
+    line = "dory net.onnx --target toy --set keep_constant_channels=o"
+    asked = {"_TYPER_COMPLETE_ARGS": line, "_DORY_COMPLETE": "complete_zsh"}
+    stdout = dory(**asked).stdout
+    assert '"keep_constant_channels=on"' in stdout and '"keep_constant_channels=off"' in stdout

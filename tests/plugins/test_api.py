@@ -206,7 +206,8 @@ def test_a_new_plugin_imports_the_public_names_alone(kind: str) -> None:
 
 
 NAMES = """
-Application ApplicationLayer ApplicationRun Array CompiledNetwork Constraint DmaHal DoesNotFit
+Application ApplicationLayer ApplicationRun Array CheckedNetwork CompiledNetwork Constraint DmaHal
+DoesNotFit
 DoryError Feature Frontend FrontendOptions FunctionCall Graph Kernel Layer Layout Level Link
 Memory MemoryHierarchy NotSupported Number OperatingPoint Option OutputFile Pass Place
 GoldenRequest ReadOperator Rejection Requant State StructValue Target TargetContext Tensor Term Tile

@@ -28,6 +28,7 @@ def test_cells_of_the_notebook_run(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         if cell["cell_type"] == "code":
             exec(compile("".join(cell["source"]), cell["id"], "exec"), names)
     assert names["result"].exact
+    assert "CONV_2D_00" in names["report"]._repr_html_()
     assert "CONV_2D_00" in names["gap8"]._repr_html_()
     assert "CONV_2D_00" in names["result"]._repr_html_()
 
@@ -42,6 +43,20 @@ def test_results_print_the_tables_of_the_command_line(
     assert planned.path is None and planned.cycles == planned.plan["totals"]["cycles"]
     with pytest.raises(UsageError, match="only planned"):
         planned.run()
+
+
+def test_checks_say_what_the_command_says(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "140")
+    checked = dory.check(NETWORK, "gap8")
+    checked.report()
+    assert capsys.readouterr().out.endswith("supported, and fits\n")
+    assert "supported, and fits" in checked._repr_html_()
+    small = dory.check(NETWORK, "gap8", l1=64)
+    assert (small.supported, small.fits) == (True, False)
+    assert "64 are available" in small.reason and small.hint
+    assert "does not fit" in small._repr_html_()
 
 
 def test_wrong_use_is_an_error_with_a_way_out(tmp_path: Path) -> None:

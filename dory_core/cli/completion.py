@@ -1,0 +1,119 @@
+"""What the shell completes behind options: names of targets, formats, and options of a target.
+
+Only the modules that the entry points name are imported, and nothing is said about broken ones: the
+user is in the middle of a line.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
+from io import StringIO
+from typing import TYPE_CHECKING
+
+import typer
+
+from dory_core.errors import DoryError
+
+if TYPE_CHECKING:
+    from dory_core.plugins import Plugins
+    from dory_core.target import Option
+
+Offers = list[tuple[str, str]]
+
+
+def target_names(incomplete: str) -> Offers:
+    """Return the installed targets that begin so, with their summaries."""
+    return _beginning(incomplete, ((t.name, t.summary) for t in _plugins().targets()))
+
+
+def list_of_targets(incomplete: str) -> Offers:
+    """Return the same for a list ``A,B``: what is there, and one more target."""
+    done, comma, rest = incomplete.rpartition(",")
+    given = done.split(",")
+    offers = [(n, summary) for n, summary in target_names(rest) if n not in given]
+    return [(done + comma + name, summary) for name, summary in offers]
+
+
+def frontend_names(incomplete: str) -> Offers:
+    """Return the installed file formats that begin so, with their summaries."""
+    return _beginning(incomplete, ((f.name, f.summary) for f in _plugins().frontends()))
+
+
+def target_options(ctx: typer.Context, incomplete: str) -> Offers:
+    """Return ``KEY=`` or ``KEY=VALUE`` of the target that the line names, else of all targets."""
+    key, equals, value = incomplete.partition("=")
+    if not equals:
+        return _beginning(key, ((f"{o.name}=", o.help) for o in _options(ctx)))
+    values = (v for o in _options(ctx) if o.name == key for v in _values(o))
+    return [(f"{key}={v}", "") for v in values if v.startswith(value)]
+
+
+def kernels(ctx: typer.Context, incomplete: str) -> Offers:
+    """Return the values of option ``kernels``."""
+    values = (v for o in _options(ctx) if o.name == "kernels" for v in _values(o))
+    return _beginning(incomplete, ((v, "") for v in values))
+
+
+@contextmanager
+def words_of_bash() -> Iterator[None]:
+    """Let the shell complete ``KEY=VALUE``: bash splits it at ``=`` and replaces VALUE alone.
+
+    The parser of options gets one word, and bash what stands behind ``=``.
+    """
+    if os.environ.get("_DORY_COMPLETE") != "complete_bash":
+        yield
+        return
+    words = os.environ.get("COMP_WORDS", "").split()
+    position = int(os.environ.get("COMP_CWORD", "0"))
+    words += [""] * (position + 1 - len(words))
+    joined: list[str] = []
+    for number, word in enumerate(words[: position + 1]):
+        if joined and (word == "=" or words[number - 1] == "="):
+            joined[-1] += word
+        else:
+            joined.append(word)
+    os.environ |= {"COMP_WORDS": " ".join(joined), "COMP_CWORD": str(len(joined) - 1)}
+    if len(joined) > position or "=" not in joined[-1]:
+        yield
+        return
+    offers = StringIO()
+    try:
+        with redirect_stdout(offers):
+            yield
+    finally:
+        sys.stdout.writelines(line.partition("=")[2] for line in offers.getvalue().splitlines(True))
+
+
+def _plugins() -> Plugins:
+    from dory_core.plugins import load_plugins
+
+    logging.getLogger("dory").setLevel(logging.CRITICAL)
+    return load_plugins()
+
+
+def _options(ctx: typer.Context) -> Iterator[Option]:
+    plugins = _plugins()
+    target = ctx.params.get("target")
+    names = [t.name for t in plugins.targets()]
+    seen = set()
+    for name in [target] if target in names else names:
+        try:
+            options = plugins.options(name)
+        except DoryError:
+            continue
+        for option in options:
+            if option.name not in seen or target in names:
+                seen.add(option.name)
+                yield option
+
+
+def _values(option: Option) -> tuple[str, ...]:
+    return ("on", "off") if option.type is bool else tuple(str(v) for v in option.choices)
+
+
+def _beginning(start: str, offers: Iterator[tuple[str, str]]) -> Offers:
+    return [(name, text) for name, text in offers if name.startswith(start)]
