@@ -9,6 +9,7 @@ flattened in HWC order. Formats whose tensors have names have goldens of another
 from __future__ import annotations
 
 import re
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
@@ -39,6 +40,9 @@ _ARCHIVE_ERRORS = (
     NotImplementedError,
     RuntimeError,
     ValueError,
+    # Python of the damaged head of an array:
+    SyntaxError,
+    tokenize.TokenError,
     zipfile.BadZipFile,
     zlib.error,
 )
@@ -245,6 +249,15 @@ def load_arrays(
                 f"{path}: cannot be read: {error.strerror or error}", "check path and permissions"
             ) from error
         raise UsageError(f"{path}: not a readable array file, or damaged", hint) from error
+
+
+def array_names(path: Path) -> list[str]:
+    """Return the names of the arrays of an .npz file; none where it is no archive."""
+    try:
+        with zipfile.ZipFile(path) as members:
+            return [name.removesuffix(".npy") for name in members.namelist()]
+    except (OSError, *_ARCHIVE_ERRORS):
+        return []
 
 
 def _is_read(name: str, names: str) -> bool:

@@ -6,6 +6,7 @@ one line.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import field
 from pathlib import Path
@@ -15,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dory_core.errors import UsageError
-from dory_core.golden import integers, load_arrays, read_numbers
+from dory_core.golden import array_names, integers, load_arrays, read_numbers
 from dory_core.ir import Graph, Tensor
 from dory_core.ir.packing import unpack
 from dory_core.ir.reals import quantise
@@ -102,14 +103,18 @@ def _only_input(graph: Graph, path: Path) -> Tensor:
 
 
 def _from_arrays(reader: _Reader, path: Path) -> GivenInputs:
-    arrays, names = load_arrays(path, ""), reader.graph.inputs
+    names, listed = reader.graph.inputs, array_names(path)
+    own = {"input", *names, *(f"in0__{name}" for name in names)}
+    read = [name for name in listed if name in own or len(listed) == 1]
+    # What is beside the inputs may be larger than memory.
+    arrays = load_arrays(path, "", "|".join(map(re.escape, read)) if listed else ".*")
     values, done = {}, []
     for name in names:
         known = [name, f"in0__{name}", *(["input", *arrays] if len(names) == 1 else [])]
         key = next((key for key in known if key in arrays), None)
         if key is None or (key not in known[:3] and len(arrays) > 1):
             raise UsageError(
-                f"{path}: no array '{name}', it holds {', '.join(sorted(arrays)) or 'none'}",
+                f"{path}: no array '{name}', it holds {', '.join(sorted(listed)) or 'none'}",
                 f"write it with numpy.savez and the arrays {', '.join(names)}",
             )
         tensor = reader.graph.tensors[name]

@@ -39,6 +39,20 @@ def test_other_members_of_an_archive_are_not_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("old", "new"),
+    [(b"}", b" "), (b"'descr'", b"'descr("), (b"(4,)", b"(04)"), (b"'<i8'", b"'<i8\\")],
+    ids=["no end", "a bracket", "an octal", "no quote"],
+)
+def test_a_damaged_head_of_an_array_is_damage(old: bytes, new: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "a.npy"
+    np.save(path, np.arange(4))
+    head, data = path.read_bytes()[:128], path.read_bytes()[128:]
+    path.write_bytes(head.replace(old, new).ljust(128)[:128] + data)
+    with pytest.raises(UsageError, match="not a readable array file, or damaged"):
+        read_goldens(path)
+
+
+@pytest.mark.parametrize(
     "values",
     [
         np.array([1, 2, 3, 1 << 63], dtype=np.uint64),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -37,6 +38,7 @@ def _limited(options: argparse.Namespace) -> Iterator[Case]:
 def main() -> int:
     """Return 1 when something is bad."""
     options = _options()
+    logging.getLogger("dory").setLevel(logging.ERROR)  # mutants are files edited by hand
     if options.case is not None:
         verdict = try_case(options.case)
         print(f"{verdict.case}: {verdict.outcome}: {verdict.text}")

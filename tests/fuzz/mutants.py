@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import random
 import re
-import shutil
 import subprocess
 import tempfile
-from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
@@ -31,7 +29,7 @@ _APPLICATIONS = 48
 _TIMEOUT_S = 10.0
 # What making operations of a plan raises that makes no sense.
 _NO_PLAN = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
-_SANITIZERS = ("address,undefined", "thread")
+_LONGEST_STATEMENT = 6  # lines
 
 _OPERATORS = {
     " < ": (" <= ", " > "),
@@ -101,17 +99,13 @@ def _others(token: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Application:
-    """A correct application, its program, what is printed of its plan, and what keeps its folder.
-
-    executed: lines of each file that are executed, by its path; None where nobody counted.
-    """
+    """A correct application, its program, what is printed of its plan; keeper: of its folder."""
 
     directory: Path
     program: bytes
     way: str
     plan: Plan
     printed: dict[str, str]
-    executed: dict[str, frozenset[int]] | None
     keeper: object
 
 
@@ -128,10 +122,7 @@ def _application(number: int) -> _Application | None:
     except DoryError:
         return None
     plan, printed = result.plan, _printed(result.plan)
-    executed = _executed(folder / "app")
-    return _Application(
-        folder / "app", program, f"{case} {chosen}", plan, printed, executed, keeper
-    )
+    return _Application(folder / "app", program, f"{case} {chosen}", plan, printed, keeper)
 
 
 def _printed(plan: Plan) -> dict[str, str]:
@@ -169,10 +160,9 @@ def check_mutant(case: Case, folder: Path) -> Verdict:
     lines = (app.directory / mutation.path).read_text().splitlines(keepends=True)
     lines[mutation.line - 1] = mutation.new + "\n"
     verdict = _run(case, app, {mutation.path: "".join(lines)}, folder, str(mutation))
-    if verdict.outcome != "survives" or app.executed is None:
-        return verdict
-    lines_run = app.executed.get(mutation.path, frozenset({mutation.line}))
-    return verdict if mutation.line in lines_run else replace(verdict, outcome="not executed")
+    if verdict.outcome == "survives" and not _is_reached(app, mutation):
+        return replace(verdict, outcome="not executed")
+    return verdict
 
 
 def _check_plan(case: Case, folder: Path) -> Verdict:
@@ -214,11 +204,11 @@ def _run(
             return Verdict(case, "does not compile", text)
         if program.read_bytes() == app.program:
             return Verdict(case, "same program", text)
-        if _differs(app.directory, None):
+        if not _passes(program, app.directory) or _differs(app.directory, None):
             return Verdict(case, "found", text)
         if _same_objects(app.directory, before, changed, folder):
             return Verdict(case, "same program", text)
-        for sanitizer in _SANITIZERS:
+        for sanitizer in _sanitizers(what, app):
             if _differs(app.directory, sanitizer):
                 return Verdict(case, f"found by {sanitizer}", text)
         return Verdict(case, "survives", text)
@@ -234,8 +224,10 @@ def _same_objects(app: Path, before: dict[str, str], changed: dict[str, str], fo
         for path, content in contents.items():
             (app / path).write_text(content)
         paths = list(contents)
-        if any(path.endswith(".h") for path in paths):
-            paths = [p.relative_to(app).as_posix() for p in sorted(app.glob("kernels/*.c"))]
+        headers = [path.rsplit("/", 1)[1] for path in paths if path.startswith("kernels/dory_")]
+        if headers and headers[0].endswith(".h"):
+            found = (p for p in sorted(app.glob("kernels/*.c")) if _reaches(p, headers[0]))
+            paths = [p.relative_to(app).as_posix() for p in found]
         for path in paths:
             output = folder / "one.o"
             command = [*find_compiler().command, "-O3", *FLAGS, "-c", path, "-o", str(output)]
@@ -246,31 +238,58 @@ def _same_objects(app: Path, before: dict[str, str], changed: dict[str, str], fo
     return list(objects(before)) == list(objects(changed))
 
 
-def _executed(app: Path) -> dict[str, frozenset[int]] | None:
-    """Return the lines that are executed, as gcov counts; None without it."""
-    if shutil.which("gcov") is None:
-        return None
-    flags = ("CFLAGS=-O0 --coverage", "BUILD=build/counted")
-    for command in (["make", "-j2", *flags, "build/counted/app"], ["build/counted/app"]):
-        subprocess.run(command, cwd=app, capture_output=True, check=False)
-    objects = [path.relative_to(app) for path in app.glob("build/counted/**/*.gcda")]
-    if not objects:
-        return None
-    listing = subprocess.run(
-        ["gcov", "--stdout", *map(str, objects)], cwd=app, capture_output=True, text=True
-    ).stdout
-    source, found, silent = "", defaultdict(set), defaultdict(set)
-    for row in listing.splitlines():
-        count, _, rest = (part.strip() for part in row.partition(":"))
-        number, _, content = rest.partition(":")
-        if content.startswith("Source:"):
-            source = content.removeprefix("Source:")
-        elif number.strip().isdigit():
-            # "#####": never executed; a line without code of its own belongs to one that has some.
-            into = silent if count.startswith(("#####", "=====")) else found
-            into[source].add(int(number))
-    shutil.rmtree(app / "build/counted", ignore_errors=True)
-    return {path: frozenset(found[path]) for path in {*found, *silent}}
+def _reaches(source: Path, header: str) -> bool:
+    """Return whether a kernel's file includes a header, directly or through others."""
+    pending, seen = [source.name], set[str]()
+    while pending:
+        name = pending.pop()
+        path = source.parent / name
+        if name in seen or not path.is_file():
+            continue
+        seen.add(name)
+        pending += re.findall(r'#include "([^"]+)"', path.read_text())
+    return header in seen
+
+
+def _sanitizers(what: str, app: _Application) -> Iterator[str]:
+    """Yield those that may see what changed: threads where the order of cores is in question."""
+    if app.plan.cores > 1 and re.search("barrier|wait|core|Wait|Barrier|After|after", what):
+        yield "thread"
+    yield "address,undefined"
+
+
+def _passes(program: Path, app: Path) -> bool:
+    """Return whether a program ends well by its own comparison, which takes less than all."""
+    try:
+        done = subprocess.run(
+            [program, "--vectors", "vectors", "--dma", "early"],
+            cwd=app,
+            capture_output=True,
+            timeout=_TIMEOUT_S,
+        )
+    except subprocess.TimeoutExpired:
+        return False
+    return done.returncode == 0
+
+
+def _is_reached(app: _Application, mutation: Mutation) -> bool:
+    """Return whether a program that ends at the line of a mutant ends there; True: nobody knows."""
+    path = app.directory / mutation.path
+    before = path.read_text()
+    lines = before.splitlines(keepends=True)
+    first = mutation.line - 1
+    try:
+        for number in range(first, max(first - _LONGEST_STATEMENT, -1), -1):
+            changed = [*lines[:number], f"__builtin_trap(); {lines[number]}", *lines[number + 1 :]]
+            path.write_text("".join(changed))
+            try:
+                program = quick_build(app.directory)
+            except DoryError:  # the middle of a statement
+                continue
+            return not _passes(program, app.directory)
+        return True
+    finally:
+        path.write_text(before)
 
 
 def _differs(directory: Path, sanitize: str | None) -> bool:

@@ -14,14 +14,25 @@ from dory_core.ir.layout import Layout
 from dory_core.kernel import FunctionCall
 from dory_core.memory.contents import verify_contents
 from dory_core.plan import KernelCall, Plan
-from dory_core.plan.operations import Barrier, Call, Copy, Dead, Loop, Mark, Program, Wait, When
+from dory_core.plan.operations import (
+    Barrier,
+    Call,
+    Copy,
+    Dead,
+    Loop,
+    Mark,
+    Program,
+    Report,
+    Wait,
+    When,
+)
 from dory_core.program.lower import lower_layer
 from dory_core.tiles.tiling import Tiling
 
 #: What no mutant changes: constants of the network, text, and what the simulation alone reads.
 _LEFT_ALONE = (
     *(Layer, Tensor, Layout, FunctionCall, KernelCall, LayerEstimate, PartTimeline, Tiling),
-    *(Mark, Dead, str, bytes),
+    *(Mark, Dead, Report, str, bytes),
 )
 _OPERATIONS = (Barrier, Call, Copy, Loop, Wait, When)
 #: Fields that only comments, reports and estimates read.
@@ -75,6 +86,10 @@ def mutants(plan: Plan, draw: random.Random) -> tuple[str, Callable[[], Plan]]:
         operations = plan.program.operations
         found = list(changes(operations, "network"))
         for n in range(len(operations) - 1):
+            if isinstance(operations[n], (Dead, Report)) or isinstance(
+                operations[n + 1], (Dead, Report)
+            ):
+                continue
             text = f"network[{n}] {type(operations[n]).__name__} comes after the next operation"
             swapped = (*operations[:n], operations[n + 1], operations[n], *operations[n + 2 :])
             found.append((text, lambda swapped=swapped: swapped))
