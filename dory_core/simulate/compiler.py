@@ -68,6 +68,29 @@ _MARKS = {
     "thread": "ThreadSanitizer: data race",
 }
 
+# What a sanitizer prints that finds no room for its shadow memory.
+_NO_SHADOW = (
+    "ReserveShadowMemoryRange failed",
+    "Shadow memory range interleaves",
+    "unexpected memory mapping",
+    "Sanitizer failed to allocate",
+    "Sanitizer: failed to ",
+    "Sanitizer: CHECK failed: sanitizer_allocator",
+)
+
+
+def lacks_shadow(report: str) -> bool:
+    """Return whether a program ended because its sanitizer had no room for itself."""
+    return any(mark in report for mark in _NO_SHADOW)
+
+
+def no_shadow() -> ToolMissing:
+    """Return the error of a sanitizer without room for itself."""
+    return ToolMissing(
+        "the sanitizer cannot reserve the memory that it needs for itself",
+        "raise the limit of address space (ulimit -v unlimited), or run without --sanitize",
+    )
+
 
 @dataclass(frozen=True, slots=True)
 class Compiler:
@@ -176,7 +199,10 @@ def sanitizer_names(sanitize: str) -> tuple[str, ...]:
 
 @cache
 def _works(compiler: Compiler, name: str) -> bool:
-    """True when the sanitizer links and finds the fault of its probe."""
+    """True when the sanitizer links and finds the fault of its probe.
+
+    Raises ToolMissing when it has no room for itself.
+    """
     with tempfile.TemporaryDirectory(prefix="dory-probe-") as folder:
         source = Path(folder, "probe.c")
         source.write_text(_PROBES[name])
@@ -184,6 +210,8 @@ def _works(compiler: Compiler, name: str) -> bool:
         flags = ("-std=c99", "-g", f"-fsanitize={name}")
         compiled = _run(*compiler.command, *flags, str(source), "-o", str(program), "-lpthread")
         ran = _run(str(program)) if compiled and not compiled.returncode else None
+        if ran is not None and lacks_shadow(ran.stderr):
+            raise no_shadow()
         return ran is not None and _MARKS[name] in ran.stderr
 
 

@@ -12,11 +12,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.errors import DoesNotFit, ToolMissing, UsageError, VerificationFailed
+from dory_core.errors import DoesNotFit, UsageError, VerificationFailed
 from dory_core.ir.layout import HWC
 from dory_core.runtime import RESETS_FILE
 from dory_core.simulate.build import build
-from dory_core.simulate.compiler import Compiler
+from dory_core.simulate.compiler import Compiler, lacks_shadow, no_shadow
 from dory_core.simulate.dump import make_folder
 from dory_core.simulate.process import run_process
 from dory_core.simulate.result import Counts, LayerOutput, Run, RunResult
@@ -28,14 +28,6 @@ _EXTERNAL = -1  # stands for a layer in counts.txt
 _EXIT_USAGE = 2
 _REPORT_LINES = 25
 _FAULT = "dory-sim: error: "
-# What a sanitizer prints that finds no room for its shadow memory.
-_NO_SHADOW = (
-    "ReserveShadowMemoryRange failed",
-    "Shadow memory range interleaves",
-    "unexpected memory mapping",
-    "Sanitizer failed to allocate",
-    "Sanitizer: failed to ",
-)
 _NO_MEMORY = "no memory for "
 _REPORT_MARKS = ("ERROR: AddressSanitizer", "runtime error:", "WARNING: ThreadSanitizer")
 
@@ -164,11 +156,8 @@ def _execute(command: list[str], cwd: Path, timeout_s: float) -> None:
         reason = result.stderr.strip().splitlines()[0] if result.stderr else "no input"
         written = "cannot write" in reason
         raise UsageError(reason, "let TMPDIR name a directory with free space" if written else "")
-    if any(mark in result.stderr for mark in _NO_SHADOW):
-        raise ToolMissing(
-            "the sanitizer cannot reserve the memory that it needs for itself",
-            "raise the limit of address space (ulimit -v unlimited), or run without --sanitize",
-        )
+    if lacks_shadow(result.stderr):
+        raise no_shadow()
     failure = _failure(result.returncode, result.stderr)
     if _NO_MEMORY in failure:
         raise DoesNotFit(

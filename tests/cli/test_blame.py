@@ -14,6 +14,7 @@ from dory_core.__main__ import main
 from dory_core.cli import main as cli_main
 from dory_core.errors import ToolMissing
 from dory_core.simulate import run as run_module
+from dory_core.simulate.compiler import Compiler, probe_sanitizer
 from dory_core.simulate.process import subprocess as processes
 from tests.cli.command_line import environment
 
@@ -93,3 +94,16 @@ def test_a_sanitizer_without_memory_is_a_missing_tool(
     monkeypatch.setattr(processes, "run", lambda *_, **__: failed)
     with pytest.raises(ToolMissing, match="cannot reserve the memory"):
         run_module._execute(["app"], tmp_path, 1.0)
+
+
+def test_a_probe_without_memory_says_so(tmp_path: Path) -> None:
+    """The thread sanitizer of gcc ends so under `ulimit -v`, before the application is built."""
+    report = "ThreadSanitizer: CHECK failed: sanitizer_allocator_primary64.h:131 address_range.Init"
+    compiler = tmp_path / "cc"
+    compiler.write_text(
+        '#!/bin/sh\nwhile [ "$1" != -o ]; do shift; done\n'
+        f'printf "#!/bin/sh\\necho {report} >&2; exit 1\\n" > "$2"; chmod +x "$2"\n'
+    )
+    compiler.chmod(0o755)
+    with pytest.raises(ToolMissing, match="cannot reserve the memory"):
+        probe_sanitizer(Compiler((str(compiler),), "1"), "thread")
