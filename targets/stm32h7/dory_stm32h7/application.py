@@ -198,6 +198,7 @@ def _board(ctx: TargetContext, app: Application, part: Part) -> tuple[OutputFile
         part=part.name,
         flash=part.flash.address,
         external=WEIGHTS_SECTION if part.external else "",
+        serial=part.flash.serial is not None,
         defines=defines(part),
         gcc_flags=part.core.gcc,
         gcc_link_flags=toolchain.GCC_LINK_FLAGS,

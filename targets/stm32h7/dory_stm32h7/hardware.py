@@ -139,8 +139,8 @@ def hierarchy(ctx: TargetContext) -> MemoryHierarchy:
         in_place=mode != DTCM,
         cache=part.cache if mode == D_CACHE else None,
         one_memory=part.tcm is None,
-        # The Cortex-M4 rounds to integers in another way: it gets integers.
-        keeps_binary32=part.core is not parts.M4 and ctx.options.get("kernels") != PORTABLE,
+        # Other FPUs round to integers in another way: they get integers.
+        keeps_binary32=part.core.fpv5 and ctx.options.get("kernels") != PORTABLE,
     )
 
 
@@ -165,19 +165,21 @@ def _ram(part: parts.Part, number: int) -> Memory:
 
 def _flash(part: parts.Part, point: str) -> Memory:
     """Return the memory of constants, with the wait states of an operating point."""
+    flash = part.constants
+    holds, reserved = frozenset({"weights", "code"}), CODE_BYTES
     if part.external is not None:
-        name, reserved, holds = part.external.name, 0, frozenset({"weights"})
-        access, line = float(costs.EXTERNAL_ACCESS), float(costs.EXTERNAL_LINE)
+        holds, reserved = frozenset({"weights"}), 0
+    if flash.serial is not None:
+        access, line = float(flash.serial.access_cycles), float(flash.serial.line_cycles)
     else:
-        name, reserved, holds = part.flash.name, CODE_BYTES, frozenset({"weights", "code"})
         waiting = part.bus_ratio * part.flash_waits(point)
         # Chips whose RAM is at the core have their flash there, too.
         bus = 0 if part.rams[0].bus == "core" else part.bus_ratio
         access = costs.AXI_ACCESS * bus + waiting / (parts.CACHE_LINE // 4)
         line = costs.AXI_LINE * bus + waiting
     return Memory(
-        name,
-        part.constants.size_bytes,
+        flash.name,
+        flash.size_bytes,
         reserved,
         holds,
         mapped=True,
@@ -217,8 +219,9 @@ def _flash_link(part: parts.Part, by_core: bool) -> Link:
     if by_core:
         setup = issue = costs.MEMCPY_SETUP
         rate = costs.MEMCPY_FLASH_BYTES_PER_CYCLE
-    if part.external is not None:
-        setup, rate = setup + costs.EXTERNAL_SETUP, costs.EXTERNAL_BYTES_PER_CYCLE
+    serial = part.constants.serial
+    if serial is not None:
+        setup, rate = setup + serial.setup_cycles, serial.bytes_per_cycle
     return Link(
         upper=2,
         lower=3,

@@ -24,14 +24,16 @@ OPTION = "part"
 class Core:
     """A processor core.
 
-    gcc, zig: what these compilers are told. emulated: its name in unicorn. cycles_percent: cycles
-    of kernels, of those of a Cortex-M7, which issues up to two instructions per cycle.
+    gcc, zig: what these compilers are told. emulated: its name in unicorn. fpv5: its FPU rounds to
+    integers in any direction (VCVTN). cycles_percent: cycles of kernels, of those of a Cortex-M7,
+    which issues up to two instructions per cycle.
     """
 
     name: str
     gcc: tuple[str, ...]
     zig: str
     emulated: str
+    fpv5: bool = True
     cycles_percent: int = 100
 
 
@@ -62,12 +64,30 @@ class Ram:
 
 
 @dataclass(frozen=True, slots=True)
+class Serial:
+    """What reading a flash behind a serial bus takes, in cycles of the core.
+
+    setup_cycles: before a run. bytes_per_cycle: within it. access_cycles, line_cycles: an access
+    that goes there, a line of the cache.
+    """
+
+    setup_cycles: int
+    bytes_per_cycle: float
+    access_cycles: float
+    line_cycles: float
+
+
+@dataclass(frozen=True, slots=True)
 class Flash:
-    """A memory that is read like any other and holds constants."""
+    """A memory that is read like any other and holds constants.
+
+    serial: the bus that it lies behind, None on the chip.
+    """
 
     address: int
     size_bytes: int
     name: str = "flash"
+    serial: Serial | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +105,10 @@ class Part:
     also: other names of chips with the same facts. source: of the facts. tcm: the memory for tiles;
     None where kernels work in place. rams: memories of activations, best first. external: mapped
     flash outside of the chip that holds the constants, of the size that is assumed; ``window``
-    bytes can be mapped. bus_ratio: clock of the core by that of its bus. mdma: what turns the MDMA
-    on; None where the core copies. cache: for data. mpu_regions: of the MPU. one_read: reads of the
-    first memory may be wrong in early revisions unless only one is under way (ES0392, 2.2.9).
-    generic: sizes of its memories are examples.
+    bytes can be mapped, of it or of the flash where that is outside. bus_ratio: clock of the core
+    by that of its bus. mdma: what turns the MDMA on; None where the core copies. cache: for data.
+    mpu_regions: of the MPU. one_read: reads of the first memory may be wrong in early revisions
+    unless only one is under way (ES0392, 2.2.9). generic: sizes of its memories are examples.
     """
 
     name: str
@@ -157,6 +177,7 @@ M4 = Core(
     _gcc("cortex-m4", "fpv4-sp-d16"),
     "cortex_m4+vfp4d16sp",
     "UC_CPU_ARM_CORTEX_M4",
+    False,
     calibration.SINGLE_ISSUE_PERCENT,
 )
 M33 = Core(
@@ -164,12 +185,26 @@ M33 = Core(
     _gcc("cortex-m33", "fpv5-sp-d16"),
     "cortex_m33+dsp+fp_armv8d16sp",
     "UC_CPU_ARM_CORTEX_M33",
+    True,
     calibration.SINGLE_ISSUE_PERCENT,
 )
 
 #: Caches of four ways; data sheets name their size.
 CACHE_4K, CACHE_16K, CACHE_32K = (
     caches.Cache(size_bytes=size * KIB, ways=4, line_bytes=CACHE_LINE) for size in (4, 16, 32)
+)
+
+QUADSPI = Serial(
+    calibration.EXTERNAL_SETUP,
+    calibration.EXTERNAL_BYTES_PER_CYCLE,
+    calibration.EXTERNAL_ACCESS,
+    calibration.EXTERNAL_LINE,
+)
+XSPI = Serial(
+    calibration.XSPI_SETUP,
+    calibration.XSPI_BYTES_PER_CYCLE,
+    calibration.XSPI_ACCESS,
+    calibration.XSPI_LINE,
 )
 
 _RCC = 0x5802_4400
@@ -232,7 +267,7 @@ STM32H750 = replace(
     summary="128 kB of flash, constants in a QUADSPI flash",
     source="RM0433 rev 8, section 2.3; DS12556",
     flash=Flash(0x0800_0000, 128 * KIB),
-    external=Flash(0x9000_0000, 8192 * KIB, "QUADSPI flash"),
+    external=Flash(0x9000_0000, 8192 * KIB, "QUADSPI flash", QUADSPI),
     window=256 * KIB * KIB,
     points=(
         _clock(480, 240, 4, "data sheet DS12556: VOS0, AXI 240 MHz"),
@@ -285,6 +320,22 @@ STM32H7A3 = replace(
     bus_ratio=1,
     mdma=Bits(_RCC + 0x134, 1),
     one_read=False,
+)
+# AHB SRAM of 32 KiB and the parts of AXI SRAM that can be TCM are the program's.
+STM32H7S7 = Part(
+    name="stm32h7s7",
+    also=("stm32h7s3", "stm32h7r3", "stm32h7r7"),
+    summary="runs from an XSPI flash, as after reset; the core copies",
+    source="RM0477, section 2.3; DS14359",
+    core=M7,
+    tcm=replace(_DTCM, size_bytes=64 * KIB, cube="DTCM"),
+    rams=(replace(_AXI, size_bytes=456 * KIB, cube="RAM"),),
+    flash=Flash(0x7000_0000, 32 * 1024 * KIB, "XSPI flash", XSPI),
+    window=256 * KIB * KIB,
+    points=(_clock(600, 300, 0, "data sheet DS14359: VOS high, AXI 300 MHz"),),
+    bus_ratio=2,
+    cache=CACHE_32K,
+    mpu_regions=16,
 )
 STM32F746 = Part(
     name="stm32f746",
@@ -343,6 +394,7 @@ PARTS = (
     STM32H750,
     STM32H723,
     STM32H7A3,
+    STM32H7S7,
     STM32F746,
     STM32F767,
     CORTEX_M7,
@@ -381,7 +433,8 @@ def part_of(options: Mapping[str, Any]) -> Part:
 def _sized(name: str, flash: int, ram: int, external: int) -> Part:
     part = next(part for part in PARTS if name in part.names)
     if flash:
-        most = 0 if part.generic else part.flash.size_bytes // KIB
+        own = part.window if part.flash.serial else part.flash.size_bytes
+        most = 0 if part.generic else own // KIB
         _check(part, "flash_kib", flash, most)
         part = replace(part, flash=replace(part.flash, size_bytes=flash * KIB))
     if ram:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from itertools import pairwise
@@ -10,10 +11,11 @@ from pathlib import Path
 import dory_stm32h7
 import pytest
 from dory_stm32h7 import hardware, plugin
+from dory_stm32h7.backend import candidates
 from dory_stm32h7.emulator.elf import read_elf
 from dory_stm32h7.emulator.machine import Machine
 from dory_stm32h7.parts import DEFAULT, KIB, PARTS, STM32H743, Part, part_of
-from dory_stm32h7.toolchain import find_toolchain
+from dory_stm32h7.toolchain import GCC, find_toolchain
 from image import compiled, require_emulator, run_image
 
 from dory_core.api import (
@@ -31,7 +33,7 @@ from dory_core.testing.apps import build_app
 from dory_core.testing.graphs import GraphBuilder
 
 # Parts whose images differ in more than sizes; all others are run by the slow test.
-IN_CI = ("stm32h7a3", "stm32f746", "cortex-m4", "cortex-m33")
+IN_CI = ("stm32h7a3", "stm32h7s7", "stm32f746", "cortex-m4", "cortex-m33")
 NETWORKS = ("nemo_small_cnn", "quantlab_small_conv8", "nemo_ds_cnn_kws", "nemo_eegnet_1d_8b_1xW")
 
 
@@ -115,6 +117,48 @@ def test_constants_lie_in_the_external_flash_of_a_part_with_one(
     )
 
 
+def test_a_program_in_external_flash_has_its_own_vectors_and_loader(
+    plugins: Plugins, tmp_path: Path
+) -> None:
+    """A boot program maps the flash and jumps there."""
+    build(tmp_path / "app", "stm32h7s7", plugins)
+    toolchain = find_toolchain(part_of({"part": "stm32h7s7"}))
+    program = simulate.build_program(tmp_path / "app", toolchain.recipe(), toolchain.compiler)
+    machine = Machine(read_elf(program), part=part_of({"part": "stm32h7s7"}))
+    machine.run(60)
+    assert machine.exit_code == 0
+    assert machine.core.read(0xED08, 4) == 0x7000_0000
+    makefile = (tmp_path / "app/board/board.mk").read_text()
+    assert "-w $(IMAGE)/app.bin 0x70000000" in makefile and "st-flash" not in makefile
+
+
+@pytest.mark.parametrize(
+    ("part", "rounds"), [("stm32f746", True), ("stm32h743", True), ("cortex-m4", False)]
+)
+def test_kernels_know_the_fpu_of_the_part(part: str, rounds: bool) -> None:
+    """gcc does not say whether an FPU of single precision has VCVTN."""
+    layer = small().graph().layers[0]
+    kernel = candidates(context(part=part), layer)[0]
+    (instance,) = (file for file in kernel.sources(layer) if file.path.endswith(".c"))
+    assert (
+        ("#define DORY_FPV5 1" in instance.content) == rounds == part_of({"part": part}).core.fpv5
+    )
+
+
+@pytest.mark.parametrize("fpu", ["-mfpu=fpv5-sp-d16 -mfloat-abi=hard", "-mfloat-abi=soft"])
+def test_gcc_rounds_with_an_fpu_of_single_precision(fpu: str, tmp_path: Path) -> None:
+    if shutil.which(GCC) is None:
+        pytest.skip(f"{GCC} is not installed")
+    header = Path(dory_stm32h7.__file__).parent / "kernels/dory_stm32h7_binary32_impl.h"
+    text = '#include <stdint.h>\n#define DORY_FPV5 1\n#include "{}"\n'
+    (tmp_path / "a.c").write_text(
+        text.format(header) + "int32_t f(float x) { return dory_even(x); }\n"
+    )
+    command = [GCC, "-mcpu=cortex-m7", "-mthumb", *fpu.split(), "-O2", "-S", "a.c"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    assert ("vcvtn.s32.f32" in (tmp_path / "a.s").read_text()) == ("fpv5" in fpu)
+
+
 def test_an_unknown_part_is_an_error_that_lists_the_known_ones() -> None:
     with pytest.raises(UsageError, match="cannot be 'stm32h999'") as caught:
         context(part="stm32h999")
@@ -191,6 +235,8 @@ def test_sizes_and_clock_of_a_generic_part_are_the_users() -> None:
     assert ctx.memory.level(2).size_bytes == 96 * KIB
     assert ctx.memory.level(3).size_bytes == 512 * KIB
     assert ctx.operating_point is not None and ctx.operating_point.core_hz == 64e6
+    mapped = context(part="stm32h7s7", flash_kib="131072").memory
+    assert mapped.level(3).size_bytes == 131072 * KIB
     larger = context(part="stm32h750", external_flash_kib="65536").memory
     assert larger.level(3).size_bytes == 65536 * KIB
     assert context(flash_kib="1024").memory.level(3).size_bytes == 1024 * KIB

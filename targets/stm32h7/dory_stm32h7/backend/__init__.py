@@ -31,14 +31,16 @@ def candidates(ctx: TargetContext, layer: Layer) -> list[Kernel]:
 
 
 def _on_core(ctx: TargetContext, kernels: list[Kernel]) -> list[Kernel]:
-    """Return new kernels with the speed of the part's core. All are legal on each core."""
-    from dory_stm32h7.backend.instance import TimedKernel
+    """Return new kernels with the speed and the FPU of the part's core; all are legal on each."""
+    from dory_stm32h7.backend.instance import InstanceKernel, TimedKernel
     from dory_stm32h7.parts import part_of
 
-    percent = part_of(ctx.options).core.cycles_percent
+    core = part_of(ctx.options).core
     for kernel in kernels:
-        if percent != 100 and isinstance(kernel, TimedKernel):
-            kernel.percent = percent
+        if core.cycles_percent != 100 and isinstance(kernel, TimedKernel):
+            kernel.percent = core.cycles_percent
+        if core.fpv5 and isinstance(kernel, InstanceKernel):
+            kernel.fpv5 = True
     return kernels
 
 

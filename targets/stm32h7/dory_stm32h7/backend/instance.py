@@ -67,9 +67,13 @@ class TimedKernel(Kernel):
 
 
 class InstanceKernel(TimedKernel):
-    """A kernel whose C is an instance of the template ``template``, ``dory_stm32h7_*_impl.h``."""
+    """A kernel whose C is an instance of the template ``template``, ``dory_stm32h7_*_impl.h``.
+
+    fpv5: what compilers may not say of the FPU of the part's core (``parts.Core``).
+    """
 
     template: str
+    fpv5 = False
     features = frozenset({Feature.FLOAT32, Feature.TWO_ADDENDS, Feature.TURN})
 
     def headers(self, layer: Layer) -> tuple[str, ...]:
@@ -87,7 +91,8 @@ class InstanceKernel(TimedKernel):
             f'#include "{PREFIX}_types.h"\n\n'
             f"void {symbol}(const {self._argument()} *a);\n\n#endif\n"
         )
-        defines = "".join(f"#define {name} {value}\n" for name, value in macros)
+        core = (("DORY_FPV5", 1),) if self.fpv5 else ()
+        defines = "".join(f"#define {name} {value}\n" for name, value in (*core, *macros))
         body = (
             f'/* {purpose} */\n#include "{symbol}.h"\n\n#define DORY_KERNEL {symbol}\n{defines}\n'
             f'#include "{PREFIX}_{self.template}_impl.h"\n'

@@ -1,7 +1,11 @@
 # Builds the image for the part ${part}; included by the application's Makefile.
 #
 #   make image      build/${part}/${program}, with arm-none-eabi-gcc or else the ziglang wheel
+% if serial:
+#   make flash LOADER=FILE   writes it with STM32CubeProgrammer and the loader of the board's flash
+% else:
 #   make flash      writes it with st-flash\
+% endif
 % if external:
 ; external.bin is for the external flash, with a loader of the board\
 % endif
@@ -41,6 +45,10 @@ flash: $(IMAGE)/${program}
 % else:
 	arm-none-eabi-objcopy -O binary $< $(IMAGE)/app.bin
 % endif
+% if serial:
+	STM32_Programmer_CLI -c port=SWD -el "$(LOADER)" -w $(IMAGE)/app.bin ${f"0x{flash:08x}"}
+% else:
 	st-flash write $(IMAGE)/app.bin ${f"0x{flash:08x}"}
+% endif
 
 -include $(IMAGE_OBJECTS:.o=.d)

@@ -56,6 +56,7 @@ __attribute__((weak)) void board_clock(void) {}
 
 void Reset_Handler(void)
 {
+  SCB_VTOR = (uint32_t)(uintptr_t)vectors; /* a boot program has had its own */
   SCB_CPACR |= SCB_CPACR_FPU;
   dsb();
   isb();

@@ -1,10 +1,10 @@
 /* Arithmetic of binary32 with one rounding for each operation. Compilers may join a product and a sum
  * and skip a rounding: dory_real keeps a value from that. Roundings are the default ones, to nearest,
  * ties to even, as the core has them after reset. DORY_HAS_BINARY32: whether the core rounds itself. */
-/* FPv5 has VCVTN. clang says that it is there; gcc does not, but doubles (bit 3 of __ARM_FP) and
- * Armv8-M have nothing else. FPv5 of single precision on an Armv7-M core is not seen with gcc. */
+/* FPv5 has VCVTN. clang says that it is there, gcc does not: doubles (bit 3 of __ARM_FP) and Armv8-M
+ * have nothing else, and DORY_FPV5 is what the part's core has, if the code uses an FPU at all. */
 #if defined(__GNUC__) && defined(__thumb2__) && defined(__ARM_FP) && \
-    (defined(__ARM_FPV5__) || defined(__ARM_FEATURE_DIRECTED_ROUNDING) || \
+    (defined(DORY_FPV5) || defined(__ARM_FPV5__) || defined(__ARM_FEATURE_DIRECTED_ROUNDING) || \
      (__ARM_ARCH_PROFILE == 'M' && ((__ARM_FP & 8) != 0 || __ARM_ARCH >= 8)))
 
 #define DORY_HAS_BINARY32 1
