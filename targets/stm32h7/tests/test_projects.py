@@ -17,7 +17,7 @@ import pytest
 from dory_stm32h7.emulator.elf import read_elf
 from dory_stm32h7.emulator.machine import Machine
 from dory_stm32h7.parts import Part, part_of
-from dory_stm32h7.toolchain import find_toolchain, zig_flags
+from dory_stm32h7.toolchain import GCC, find_toolchain, zig_flags
 from image import COMPILERS, choose_compiler, require_emulator
 
 from dory_core.api import load_plugins, ops, read_plan, simulate
@@ -26,6 +26,10 @@ from dory_core.testing.apps import build_app
 from dory_core.testing.graphs import GraphBuilder
 
 ZIG = (sys.executable, "-m", "ziglang")
+BOTH = pytest.mark.parametrize("compiler", COMPILERS)
+GCC_SLOW = pytest.mark.parametrize(
+    "compiler", [pytest.param(GCC, marks=pytest.mark.slow), "ziglang"]
+)
 STRICT = (
     *("-Wall", "-Wextra", "-Wpedantic", "-Werror", "-Wconversion", "-Wundef"),
     *("-Wshadow", "-Wcast-qual", "-Wvla", "-Wstrict-prototypes", "-Wmissing-prototypes"),
@@ -90,7 +94,20 @@ def call(*command: object, cwd: Path) -> str:
     return done.stdout + done.stderr
 
 
-def test_all_files_are_clean_under_strict_warnings(library: Library, tmp_path: Path) -> None:
+def cross(compiler: str, part: Part, language: str = "cc") -> tuple[str, ...]:
+    """Return a compiler for a part with its flags; skip the test where it is missing."""
+    if compiler != GCC:
+        return (*ZIG, language, *zig_flags(part.core))
+    name = GCC if language == "cc" else GCC.replace("gcc", "g++")
+    if shutil.which(name) is None:
+        pytest.skip(f"{name} is not installed")
+    return (name, *part.core.gcc)
+
+
+@GCC_SLOW
+def test_all_files_are_clean_under_strict_warnings(
+    compiler: str, library: Library, tmp_path: Path
+) -> None:
     app = library.directory
     includes = [f"-I{app / name}" for name in ("inc", "hal/include", "hal/stm32h7", "kernels")]
     sources = [path for name in FOLDERS for path in app.glob(f"{name}/*.c")]
@@ -99,10 +116,10 @@ def test_all_files_are_clean_under_strict_warnings(library: Library, tmp_path: P
         "#include <stddef.h>\nvoid *memcpy(void *restrict, const void *restrict, size_t);\n"
         "void *memmove(void *, const void *, size_t);\nvoid *memset(void *, int, size_t);\n"
     )
-    core = (*zig_flags(library.part.core), "-std=c99", "-ffreestanding", "-Os", f"-I{tmp_path}")
+    core = (*cross(compiler, library.part), "-std=c99", "-ffreestanding", "-Os", f"-I{tmp_path}")
     for source in sources:
         made = ("-c", source, "-o", tmp_path / f"{source.stem}.o")
-        call(*ZIG, "cc", *core, *STRICT, *includes, *made, cwd=tmp_path)
+        call(*core, *STRICT, *includes, *made, cwd=tmp_path)
 
 
 def cmake(project: Path, build: Path, *arguments: str, only_configure: bool = False) -> None:
@@ -114,24 +131,29 @@ def cmake(project: Path, build: Path, *arguments: str, only_configure: bool = Fa
         call("cmake", "--build", build, cwd=project)
 
 
-def toolchain_file(folder: Path, part: Part) -> Path:
-    """Return a toolchain of CMake for a part, with the compiler of the ziglang wheel."""
-    for name in ("cc", "ar", "ranlib"):
-        script = folder / f"zig-{name}"
+def toolchain_file(folder: Path, part: Part, compiler: str = "ziglang") -> Path:
+    """Return a toolchain of CMake for a part."""
+    tools = {name: folder / f"zig-{name}" for name in ("cc", "ar", "ranlib")}
+    for name, script in tools.items():
         script.write_text(f'#!/bin/sh\nexec {sys.executable} -m ziglang {name} "$@"\n')
         script.chmod(0o755)
+    flags = zig_flags(part.core)
+    if compiler == GCC:
+        flags = part.core.gcc
+        tools = {name: Path(GCC.replace("gcc", name)) for name in ("gcc", "ar", "ranlib")}
+    first, archiver, indexer = tools.values()
     text = "\n".join(
         (
             "set(CMAKE_SYSTEM_NAME Generic)",
             "set(CMAKE_SYSTEM_PROCESSOR arm)",
-            f"set(CMAKE_C_COMPILER {folder}/zig-cc)",
-            f"set(CMAKE_AR {folder}/zig-ar CACHE FILEPATH archiver)",
-            f"set(CMAKE_RANLIB {folder}/zig-ranlib CACHE FILEPATH ranlib)",
-            f'set(CMAKE_C_FLAGS_INIT "{" ".join(zig_flags(part.core))} -ffreestanding")',
+            f"set(CMAKE_C_COMPILER {first})",
+            f"find_program(CMAKE_AR {archiver} REQUIRED)",
+            f"find_program(CMAKE_RANLIB {indexer} REQUIRED)",
+            f'set(CMAKE_C_FLAGS_INIT "{" ".join(flags)} -ffreestanding")',
             "set(CMAKE_TRY_COMPILE_TARGET_TYPE STATIC_LIBRARY)",
         )
     )
-    path = folder / "zig.cmake"
+    path = folder / "tools.cmake"
     path.write_text(text)
     return path
 
@@ -163,17 +185,41 @@ def test_cmake_builds_a_program_of_the_user_for_this_machine(
     assert call(tmp_path / "build/firmware", cwd=tmp_path).strip().isdigit()
 
 
-def firmware(folder: Path, main: str, *apps: Path, section: str = "") -> Machine:
+# What programs for a chip have seen before any header of ours: names as CMSIS gives them.
+DEVICE = """\
+#include <stdint.h>
+#define __IO volatile
+#define __STATIC_INLINE static inline
+typedef struct { __IO uint32_t CPUID, ICSR, VTOR; } SCB_Type;
+typedef struct { __IO uint32_t TYPE, CTRL, RNR, RBAR, RASR; } MPU_Type;
+typedef struct { __IO uint32_t GISR0; } MDMA_TypeDef;
+#define FLASH_BASE 0x08000000UL
+#define D1_AXISRAM_BASE 0x24000000UL
+#define SCB_BASE 0xE000ED00UL
+#define SCB ((SCB_Type *)SCB_BASE)
+#define MPU ((MPU_Type *)0xE000ED90UL)
+#define MDMA ((MDMA_TypeDef *)0x52000000UL)
+#define DTCM 1
+__STATIC_INLINE void __DSB(void) { __asm volatile("dsb 0xF" ::: "memory"); }
+"""
+
+
+def firmware(
+    folder: Path, main: str, *apps: Path, compiler: str = "ziglang", section: str = ""
+) -> Machine:
     """Return a chip with a program of the user: its main, the networks as libraries of CMake, and
     start-up and linker script of the first one's board. section: where constants go."""
     part, board = part_of({}), apps[0] / "board"
+    cross(compiler, part)
     folder.mkdir()
+    (folder / "device.h").write_text(DEVICE)
     sections = (board / "sections.ld").read_text()
     if section:
         sections = sections.replace("*(.rodata .rodata.*)", f"*(.rodata .rodata.*) *({section})")
     memories = (board / "stm32h743.ld").read_text()
     (folder / "chip.ld").write_text(memories.replace("INCLUDE board/sections.ld", sections))
-    script = f"-Wl,-T,{folder / 'chip.ld'} -Wl,--gc-sections"
+    script = "-nostdlib " if compiler == GCC else ""
+    script += f"-Wl,-T,{folder / 'chip.ld'} -Wl,--gc-sections"
     names = [f"{read_plan(app)['prefix']}_network" for app in apps]
     options = [f'target_link_options(firmware PRIVATE "SHELL:{script}")']
     for app, name in zip(apps, names, strict=True):
@@ -182,6 +228,7 @@ def firmware(folder: Path, main: str, *apps: Path, section: str = "") -> Machine
             f"target_compile_options({name} PRIVATE -O2)",
         ]
         options += [f"add_subdirectory({app} {name})"] if app != apps[0] else []
+    names += ["gcc"] if compiler == GCC else []
     options.append(f"target_link_libraries(firmware PRIVATE {' '.join(names)})")
     text = USER.format(
         app=apps[0],
@@ -192,7 +239,7 @@ def firmware(folder: Path, main: str, *apps: Path, section: str = "") -> Machine
     )
     (folder / "CMakeLists.txt").write_text(text)
     (folder / "main.c").write_text(main)
-    tools = f"-DCMAKE_TOOLCHAIN_FILE={toolchain_file(folder, part)}"
+    tools = f"-DCMAKE_TOOLCHAIN_FILE={toolchain_file(folder, part, compiler)}"
     cmake(folder, folder / "build", tools, f"-DDORY_WEIGHTS_SECTION={section}")
     return Machine(read_elf(folder / "build/firmware"))
 
@@ -206,7 +253,10 @@ def c_array(name: str, data: npt.NDArray[np.uint8]) -> str:
     return f"static const uint8_t {name}[] = {{{', '.join(map(str, data))}}};\n"
 
 
-def test_cmake_builds_a_firmware_of_the_user_that_runs(plugins: Plugins, tmp_path: Path) -> None:
+@GCC_SLOW
+def test_cmake_builds_a_firmware_of_the_user_that_runs(
+    compiler: str, plugins: Plugins, tmp_path: Path
+) -> None:
     """The README's main with an input, and constants in a section of their own."""
     app = tmp_path / "app"
     build(app, plugins, "stm32h743")
@@ -214,13 +264,15 @@ def test_cmake_builds_a_firmware_of_the_user_that_runs(plugins: Plugins, tmp_pat
     main = example(app).replace("int main", f"{array}\nint main")
     assert main.count("input[i] = 0;") == 1
     main = main.replace("input[i] = 0;", "input[i] = vector[i];")
-    chip = firmware(tmp_path / "user", main, app, section=".mine")
+    chip = firmware(tmp_path / "user", main, app, compiler=compiler, section=".mine")
     chip.run(60)
     assert chip.exit_code == int(np.argmax(vector(app, "output").view(output_type(app))))
     assert chip.mdma.transfers > 0
 
 
 TWO = """\
+#include "device.h"
+
 #include <string.h>
 
 #include "cat_network.h"
@@ -246,6 +298,8 @@ int main(void)
 {{
   int count = 0;
   dory_stm32h7_init();
+  __DSB();
+  count += SCB->VTOR != FLASH_BASE;
   for (int i = 0; i < 3; i++) {{
     count += wrong(cat_network_run, cat_input, cat_output, sizeof cat_output);
     count += wrong(dog_network_run, dog_input, dog_output, sizeof dog_output);
@@ -255,7 +309,10 @@ int main(void)
 """
 
 
-def test_two_networks_run_in_turn_in_one_firmware(plugins: Plugins, tmp_path: Path) -> None:
+@BOTH
+def test_two_networks_run_in_turn_in_one_firmware(
+    compiler: str, plugins: Plugins, tmp_path: Path
+) -> None:
     """Both as libraries of CMake, on the same arenas."""
     apps = [tmp_path / "cat", tmp_path / "dog"]
     for app in apps:
@@ -265,7 +322,7 @@ def test_two_networks_run_in_turn_in_one_firmware(plugins: Plugins, tmp_path: Pa
         for app in apps
         for name in ("input", "output")
     )
-    chip = firmware(tmp_path / "user", TWO.format(vectors=arrays), *apps)
+    chip = firmware(tmp_path / "user", TWO.format(vectors=arrays), *apps, compiler=compiler)
     chip.run(60)
     assert chip.exit_code == 0
     assert chip.mdma.transfers >= 6
@@ -286,18 +343,22 @@ def example(app: Path) -> str:
     return match[1]
 
 
-def test_the_example_of_the_readme_is_short_and_clean(library: Library, tmp_path: Path) -> None:
+@BOTH
+def test_the_example_of_the_readme_is_short_and_clean(
+    compiler: str, library: Library, tmp_path: Path
+) -> None:
     """Compiled for the part, as C and as the body of a C++ program."""
     (tmp_path / "main.c").write_text(example(library.directory))
-    (tmp_path / "main.cpp").write_text(example(library.directory))
     includes = [f"-I{library.directory / name}" for name in ("inc", "hal/include", "hal/stm32h7")]
-    core = zig_flags(library.part.core)
-    call(*ZIG, "cc", *core, "-std=c99", *STRICT, *includes, "-c", "main.c", cwd=tmp_path)
+    (tmp_path / "main.cpp").write_text(f'#include "device.h"\n{example(library.directory)}')
+    (tmp_path / "device.h").write_text(DEVICE)
+    core, plus = (cross(compiler, library.part, language) for language in ("cc", "c++"))
+    call(*core, "-std=c99", *STRICT, *includes, "-c", "main.c", cwd=tmp_path)
     strict = (flag for flag in STRICT if "prototypes" not in flag)
-    call(*ZIG, "c++", *core, "-std=c++11", *strict, *includes, "-c", "main.cpp", cwd=tmp_path)
+    call(*plus, "-std=c++11", *strict, *includes, "-c", "main.cpp", cwd=tmp_path)
 
 
-@pytest.mark.parametrize("compiler", COMPILERS)
+@BOTH
 def test_an_image_with_link_time_optimisation_is_exact(
     compiler: str, plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -416,6 +477,8 @@ def test_platformio_finds_sources_and_headers(library: Library) -> None:
     patterns = [f[2:-1] for f in build_["srcFilter"] if f.startswith("+")]
     chosen = {path for pattern in patterns for path in app.glob(pattern)}
     assert chosen == {path for folder in FOLDERS for path in app.glob(f"{folder}/*.c")}
+    packed = manifest["export"]["include"]
+    assert {"library.json", *FOLDERS, "inc", "hal/include"} <= set(packed)
     includes = [flag[2:] for flag in build_["flags"]]
     for header in manifest["headers"]:
         assert any((app / folder / header).is_file() for folder in includes)
