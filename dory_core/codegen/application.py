@@ -11,14 +11,15 @@ from typing import Any
 
 import numpy as np
 
+from dory_core.codegen.cexpr import wrapped
 from dory_core.codegen.copies import copies_by_helper
 from dory_core.codegen.describe import describe_layer, describe_step, who_runs
-from dory_core.codegen.names import layer_symbol, weights_symbol
+from dory_core.codegen.names import function_symbol, weights_symbol
 from dory_core.codegen.printer import print_layer
 from dory_core.documents import json_text
 from dory_core.errors import DoryError
 from dory_core.plan import TIMELINE_FILE, LayerStep, Plan
-from dory_core.plan.operations import LayerProgram
+from dory_core.plan.operations import LayerFunction
 from dory_core.planning.constants import table_bytes
 from dory_core.quoting import LONGEST, c_comment, makefile
 from dory_core.runtime import runtime_files
@@ -65,12 +66,18 @@ def render(name: str, **values: object) -> str:
     return str(_template(name).render(**values))
 
 
-def layer_file(plan: Plan, step: LayerStep, program: LayerProgram) -> str:
-    """Return the C file of one layer."""
-    definitions, body = print_layer(plan.prefix, step, program, plan.cores)
+def layer_file(plan: Plan, function: LayerFunction) -> str:
+    """Return the C file of one layer, or of several that share their function."""
+    steps = [plan.steps[number] for number in function.steps]
+    step, program = steps[0], function.program
+    definitions, body = print_layer(plan.prefix, steps, function, plan.cores)
     title = f"Layer {step.index} {c_comment(step.layer.op.name)}: {describe_layer(step.layer)}"
     facts = (f" *   {c_comment(line, 5 * LONGEST)}" for line in describe_step(plan, step))
-    lines = [f"/* {title}", " *", *facts]
+    lines = [f"/* {title}"]
+    if function.is_shared:
+        others = ", ".join(str(one.index) for one in steps[1:])
+        lines += wrapped(f" * and the layers that are equal but for addresses: {others}", 0)
+    lines += [" *", *facts]
     who = who_runs(plan, program)
     if who:
         lines += [" *", f" * {who}"]
@@ -121,12 +128,10 @@ def application_files(provided: Iterable[OutputFile], plan: Plan) -> tuple[Outpu
         OutputFile("inc/network.h", render("network.h.mako", plan=plan)),
         OutputFile("src/network.c", render("network.c.mako", plan=plan)),
     ]
-    for step, program in zip(plan.steps, plan.program.layers, strict=True):
-        if step.is_view:
-            continue
-        files.append(
-            OutputFile(f"src/{layer_symbol(prefix, step)}.c", layer_file(plan, step, program))
-        )
+    for function in plan.program.functions:
+        symbol = function_symbol(prefix, plan.steps[function.steps[0]], function)
+        files.append(OutputFile(f"src/{symbol}.c", layer_file(plan, function)))
+    for step in plan.steps:
         if step.weights is not None and step.weights.linked:
             files.append(
                 OutputFile(f"weights/{weights_symbol(prefix, step)}.c", weights_file(prefix, step))

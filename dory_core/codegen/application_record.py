@@ -13,7 +13,8 @@ class ApplicationLayer:
 
     index: in the order of the file that was read. title: its name, for a comment of C.
     kind: of its operator. engine: that computes it, empty for the cores. inputs, output: where its
-    tensors lie. declaration: of its C function; empty for a view, which names bytes anew.
+    tensors lie. declaration: of its C function; empty for a view, which names bytes anew. row: what
+    the function's parameter ``row`` is for this layer; None where no other layer runs it.
     """
 
     index: int
@@ -23,6 +24,7 @@ class ApplicationLayer:
     inputs: tuple[Place, ...]
     output: Place
     declaration: str
+    row: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +77,23 @@ class Application:
 def application_record(plan: Plan) -> Application:
     """Return what the target is told of a plan."""
     from dory_core.codegen.application import render
-    from dory_core.codegen.names import layer_parameters, layer_symbol
+    from dory_core.codegen.names import function_parameters, function_symbol
     from dory_core.codegen.network import l3_image_bytes
     from dory_core.planning.constants import L3_IMAGE
+
+    functions = plan.program.by_step
+
+    def declaration(number: int) -> str:
+        if number not in functions:
+            return ""
+        function, _ = functions[number]
+        first = plan.steps[function.steps[0]]
+        symbol = function_symbol(plan.prefix, first, function)
+        return f"void {symbol}({function_parameters(first, function)});"
+
+    def row(number: int) -> int | None:
+        function, row = functions.get(number, (None, 0))
+        return row if function is not None and function.is_shared else None
 
     reported = tuple(
         ApplicationLayer(
@@ -87,11 +103,10 @@ def application_record(plan: Plan) -> Application:
             step.kernel.engine,
             tuple(operand.place for operand in step.inputs),
             step.output.place,
-            ""
-            if step.is_view
-            else f"void {layer_symbol(plan.prefix, step)}({layer_parameters(step)});",
+            declaration(number),
+            row(number),
         )
-        for step in plan.steps
+        for number, step in enumerate(plan.steps)
     )
     return Application(
         title=c_comment(plan.network),

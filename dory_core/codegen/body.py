@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 from dory_core.codegen.conversions import conversion_lines
-from dory_core.codegen.names import address, layer_arenas, layer_symbol
-from dory_core.plan import LayerStep, Plan
+from dory_core.codegen.names import address, function_symbol, layer_arenas
+from dory_core.plan import Plan
 from dory_core.plan.operations import (
     BeginStates,
     Convert,
@@ -17,6 +17,7 @@ from dory_core.plan.operations import (
     ExtStart,
     ExtWait,
     Inputs,
+    LayerFunction,
     NetworkOperation,
     Outputs,
     Report,
@@ -45,7 +46,8 @@ def network_body(plan: Plan) -> NetworkBody:
     # The template copies inputs, outputs and state.
     copied = (Outputs, BeginStates, EndStates)
     program = [one for one in plan.program.operations if not isinstance(one, copied)]
-    printer: _Streamed | _Resident = _Streamed(plan) if plan.transfers else _Resident(plan)
+    kind = _Streamed if plan.transfers else _Resident
+    printer: _Streamed | _Resident = kind(plan, _Calls(plan))
     inputs = next(n for n, operation in enumerate(program) if isinstance(operation, Inputs))
     before = tuple(printer.lines(program[:inputs]))
     after = tuple(printer.lines(program[inputs + 1 :]))
@@ -59,9 +61,25 @@ def network_body(plan: Plan) -> NetworkBody:
     )
 
 
-def _call(prefix: str, step: LayerStep, number: str) -> str:
-    arguments = (*layer_arenas(step), *((number,) if len(step.parts) > 1 else ()))
-    return f"{layer_symbol(prefix, step)}({', '.join(arguments)});"
+@dataclass(slots=True)
+class _Calls:
+    """The calls of layers' functions."""
+
+    plan: Plan
+    functions: dict[int, tuple[LayerFunction, int]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.functions = self.plan.program.by_step
+
+    def statement(self, number: int, part: str) -> str:
+        """Return the call that runs a part of a step."""
+        step = self.plan.steps[number]
+        function, row = self.functions[number]
+        symbol = function_symbol(self.plan.prefix, self.plan.steps[function.steps[0]], function)
+        rows = (str(row),) if function.is_shared else ()
+        parts = (part,) if len(step.parts) > 1 else ()
+        text = f"{symbol}({', '.join((*layer_arenas(step), *rows, *parts))});"
+        return f"{text} /* layer {step.index} */" if rows else text
 
 
 @dataclass(slots=True)
@@ -69,6 +87,7 @@ class _Resident:
     """A network whose data lies in L2: a statement for each operation."""
 
     plan: Plan
+    calls: _Calls
 
     def lines(self, program: Iterable[NetworkOperation]) -> Iterator[str]:
         """Yield the statements of operations."""
@@ -84,7 +103,7 @@ class _Resident:
 
     def _operation(self, operation: NetworkOperation) -> Iterator[str]:
         if isinstance(operation, RunPart):
-            yield _call(self.plan.prefix, self.plan.steps[operation.step], str(operation.part))
+            yield self.calls.statement(operation.step, str(operation.part))
         elif isinstance(operation, Report):
             base = "l1" if operation.level == 1 else l2_name(operation.memory)
             where = address(base, operation.offset)
@@ -110,6 +129,7 @@ class _Streamed:
     """
 
     plan: Plan
+    calls: _Calls
     groups: list[tuple[str, list[str]]] = field(default_factory=list)
     dead: list[str] = field(default_factory=list)
     events: int = 0
@@ -122,7 +142,7 @@ class _Streamed:
             if isinstance(operation, RunPart):
                 step = self.plan.steps[operation.step]
                 self._close(f"{step.index}.{operation.part}", rows)
-                yield from self._run(step, operation.part, conversions)
+                yield from self._run(operation, conversions)
                 conversions, rows = [], []
             elif isinstance(operation, Convert):
                 conversions += conversion_lines(self.plan, operation.conversion)
@@ -134,15 +154,17 @@ class _Streamed:
         yield _STEP
         yield from conversions
 
-    def _run(self, step: LayerStep, part: int, conversions: Sequence[str]) -> Iterator[str]:
+    def _run(self, operation: RunPart, conversions: Sequence[str]) -> Iterator[str]:
         """Yield the statements that run a part; those of parts without conversions are a loop."""
+        number, part = operation.step, operation.part
+        step = self.plan.steps[number]
         first = 1 if step.conversions else 0
         if len(step.parts) == 1 or part < first:
-            yield from (_STEP, *conversions, _call(self.plan.prefix, step, str(part)))
+            yield from (_STEP, *conversions, self.calls.statement(number, str(part)))
         elif part == first:
             yield f"for (uint32_t part = {first}; part < {len(step.parts)}; part++) {{"
             yield INDENT + _STEP
-            yield INDENT + _call(self.plan.prefix, step, "part")
+            yield INDENT + self.calls.statement(number, "part")
             yield "}"
 
     def _close(self, title: str, rows: list[str]) -> None:

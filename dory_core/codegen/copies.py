@@ -80,8 +80,8 @@ class Copies:
         if copy.operand not in self.functions:
             return self._start(copy, l1)
         arguments = [l1]
-        if copy.l2.memory != CONSTANTS:
-            arguments.append(copy.l2.memory)
+        if copy.l2.base or copy.l2.memory != CONSTANTS:
+            arguments.append(values.base(copy.l2))
         for _, name in self._used(copy):
             is_position = bool(values.axes) and name == values.position
             arguments.append(values.position_of(copy.of) if is_position else name)
@@ -97,8 +97,8 @@ class Copies:
         what = "the constants" if copy.operand == "w" else "the input"
         of = f" of tile {self.values.position}" if self.values.axes else ""
         parameters = ["uint8_t *to"]
-        if copy.l2.memory != CONSTANTS:
-            parameters.append(f"const uint8_t *{copy.l2.memory}")
+        if copy.l2.base or copy.l2.memory != CONSTANTS:
+            parameters.append(f"const uint8_t *{self.values.base(copy.l2)}")
         parameters += (kind + name for kind, name in self._used(copy))
         lines = self._start_lines(copy, "to")
         by_cores = copy.carriage.by_cores

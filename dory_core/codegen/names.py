@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dory_core.plan import RESIDENT, LayerStep
-from dory_core.plan.operations import l2_name
+from dory_core.plan.operations import LayerFunction, l2_name
 
 
 def weights_symbol(prefix: str, step: LayerStep) -> str:
@@ -11,9 +11,13 @@ def weights_symbol(prefix: str, step: LayerStep) -> str:
     return f"{prefix}_weights_{step.index:02d}"
 
 
-def layer_symbol(prefix: str, step: LayerStep) -> str:
-    """Return the C name of a layer's function. prefix: of the Plan."""
-    return f"{prefix}_layer_{step.index:02d}"
+def function_symbol(prefix: str, first: LayerStep, function: LayerFunction) -> str:
+    """Return the C name of a function, which is also that of its file. prefix: of the Plan.
+
+    first: the first step that runs it, which names it: ``dory_layer_04``, or ``dory_layers_04``
+    where others run it as well.
+    """
+    return f"{prefix}_layer{'s' if function.is_shared else ''}_{first.index:02d}"
 
 
 def address(base: str, offset: int) -> str:
@@ -31,7 +35,9 @@ def layer_arenas(step: LayerStep) -> tuple[str, ...]:
     return (*l1, *(l2_name(memory) for memory in sorted(memories)))
 
 
-def layer_parameters(step: LayerStep) -> str:
-    """Return the parameters of a layer's function: arenas, and which part of it when several."""
+def function_parameters(step: LayerStep, function: LayerFunction) -> str:
+    """Return the parameters of the function that runs a step: arenas, the row of the layer when
+    several run it, and which part of the layer when it has several."""
+    row = ("uint32_t row",) if function.is_shared else ()
     number = ("uint32_t number",) if len(step.parts) > 1 else ()
-    return ", ".join((*(f"uint8_t *{name}" for name in layer_arenas(step)), *number))
+    return ", ".join((*(f"uint8_t *{name}" for name in layer_arenas(step)), *row, *number))

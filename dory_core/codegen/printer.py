@@ -13,17 +13,20 @@ from itertools import groupby
 from dory_core.codegen.arguments import ArgumentText, call_lines
 from dory_core.codegen.cexpr import c_type, wrapped
 from dory_core.codegen.copies import INDENT, Copies
-from dory_core.codegen.names import layer_parameters, layer_symbol
+from dory_core.codegen.names import function_parameters, function_symbol
+from dory_core.codegen.rows import Rows
 from dory_core.codegen.values import Values
 from dory_core.errors import PluginError
 from dory_core.expr import Expr
 from dory_core.plan import LayerStep
 from dory_core.plan.operations import (
     AXES,
+    L1,
     Barrier,
     Call,
     Changes,
     Copy,
+    LayerFunction,
     LayerProgram,
     Loop,
     Mark,
@@ -33,18 +36,19 @@ from dory_core.plan.operations import (
     When,
     all_operations,
 )
-from dory_core.quoting import c_comment, c_string
+from dory_core.quoting import c_comment
 
 
 def print_layer(
-    prefix: str, step: LayerStep, program: LayerProgram, cores: int
+    prefix: str, steps: Sequence[LayerStep], function: LayerFunction, cores: int
 ) -> tuple[list[str], list[str]]:
-    """Return the C of a layer's program: what stands before its function, and the function's lines.
+    """Return the C of a function: what stands before it, and its lines.
 
-    prefix: of the Plan. cores: that run it; one of them needs no barriers.
+    prefix: of the Plan. steps: that run it. cores: that run it; one of them needs no barriers.
     """
-    values = Values(prefix, step, program)
-    return _Printer(step, program, cores, values, Copies(values, cores)).text()
+    values = Values(prefix, steps[0], function)
+    rows = Rows(prefix, steps, function)
+    return _Printer(steps[0], function.program, cores, values, Copies(values, cores), rows).text()
 
 
 @dataclass(slots=True)
@@ -56,6 +60,7 @@ class _Printer:
     cores: int
     values: Values
     copies: Copies
+    rows: Rows
     call: Sequence[str] = ()
 
     # -- definitions -----------------------------------------------------------------------------
@@ -64,14 +69,17 @@ class _Printer:
         """Return definitions, each several lines, and the lines of the function."""
         functions = list(self.copies.definitions())
         body = list(self._body())
-        return [*self._offsets(), *self._parts(), *self._tables(), *functions], body
+        columns = self.values.reader.columns
+        tables = (*self.rows.parts(columns), *self.rows.definitions(bool(columns)))
+        return [*self._offsets(), *tables, *self._tables(), *functions], body
 
     def _offsets(self) -> Iterator[str]:
         """Yield the names of the buffers' offsets in L1."""
         rows = []
         for block in self.step.l1:
             name = f"L1_{block.name.upper()}"
-            rows.append(f"{name} = {block.offsets[0]},")
+            if f"{L1}_{block.name}" not in self.rows.function.bases:
+                rows.append(f"{name} = {block.offsets[0]},")
             if len(block.offsets) > 1:
                 rows.append(f"{name}_STEP = {block.bytes},")
         if rows:
@@ -79,25 +87,6 @@ class _Printer:
             what = " and from one copy to the next" if several else ""
             lines = "".join(f"\n{INDENT}{row}" for row in rows)
             yield f"/* Bytes from the start of L1{what}. */\nenum {{{lines}\n}};"
-
-    def _parts(self) -> Iterator[str]:
-        """Yield the table of what differs between the parts of the layer."""
-        columns = self.values.reader.columns
-        if not columns:
-            return
-        by_type: dict[str, list[str]] = {}
-        for name, values in columns.items():
-            by_type.setdefault(c_type(values), []).append(name)
-        order = [name for names in by_type.values() for name in names]
-        members = (f"{INDENT}{type_} {', '.join(names)};" for type_, names in by_type.items())
-        count = self.program.parts
-        rows = (", ".join(str(columns[name][k]) for name in order) for k in range(count))
-        lines = "".join(f"\n{INDENT}{{{row}}}," for row in rows)
-        yield (
-            "/* What differs between the parts of the layer. */\n"
-            "typedef struct {\n" + "\n".join(members) + "\n} part_t;\n"
-            f"static const part_t parts[{count}] = {{{lines}\n}};"
-        )
 
     def _tables(self) -> Iterator[str]:
         """Yield the tables of what has no short formula."""
@@ -112,17 +101,16 @@ class _Printer:
     # -- the function ----------------------------------------------------------------------------
 
     def _body(self) -> Iterator[str]:
-        head = (
-            f"void {layer_symbol(self.values.prefix, self.step)}({layer_parameters(self.step)}) {{"
-        )
-        yield head
+        function = self.rows.function
+        symbol = function_symbol(self.values.prefix, self.step, function)
+        yield f"void {symbol}({function_parameters(self.step, function)}) {{"
         main = list(self._main())
-        lines: list[str] = []
+        columns = bool(self.values.reader.columns)
+        lines = list(self.rows.locals(self.values.bases, columns))
         if self.program.parts > 1:
+            table = "own->parts" if function.is_shared else "parts"
             lines.append(
-                "const part_t *const part = &parts[number];"
-                if self.values.reader.columns
-                else "(void)number;"
+                f"const part_t *const part = &{table}[number];" if columns else "(void)number;"
             )
         if self.cores > 1:
             lines.append("const uint32_t core = dory_core_id();")
@@ -230,7 +218,7 @@ class _Printer:
 
     def _mark(self, mark: Mark) -> str:
         if mark.kind is MarkKind.LAYER:
-            return f"DORY_SIM_LAYER({self.step.index}, {c_string(self.step.layer.op.name)});"
+            return f"DORY_SIM_LAYER({self.rows.mark});"
         if mark.kind is MarkKind.LAYER_END:
             return "DORY_SIM_LAYER_END();"
         if mark.kind is MarkKind.TILE:
@@ -238,7 +226,7 @@ class _Printer:
         assert mark.address is not None
         name = "L1_KEEP" if mark.kind is MarkKind.KEEP else mark.kind.name
         text = f" /* {c_comment(mark.text)} */" if mark.text else ""
-        where = self.values.address(mark.address)
+        where = self.values.marked(mark.address)
         return f"DORY_SIM_{name}({where}, {self.values.text(mark.bytes)});{text}"
 
     def _condition(self, condition: Expr | Changes) -> str:

@@ -13,8 +13,10 @@ from dory_core.plan import LayerStep
 from dory_core.plan.operations import (
     CONSTANTS,
     L1,
+    ROW,
     Address,
     Argument,
+    LayerFunction,
     LayerProgram,
     LoopAxis,
     Of,
@@ -25,16 +27,23 @@ from dory_core.plan.operations import (
 
 @dataclass(slots=True)
 class Values:
-    """The values of a layer's program. single: the loop has one axis, which is its counter; the
-    position in others is a struct. reader: knows which tables the texts so far need."""
+    """The values of a function's program. step: that runs it, the first one where it has several.
+    single: the loop has one axis, which is its counter; the position in others is a struct.
+    reader: knows which tables the texts so far need; bases: which pointers."""
 
     prefix: str
     step: LayerStep
-    program: LayerProgram
+    function: LayerFunction
     axes: tuple[LoopAxis, ...] = ()
     slots: tuple[Slot, ...] = ()
     single: bool = False
     reader: Reader = field(init=False)
+    bases: set[str] = field(default_factory=set)
+
+    @property
+    def program(self) -> LayerProgram:
+        """The operations."""
+        return self.function.program
 
     def __post_init__(self) -> None:
         loop = self.program.loop
@@ -45,6 +54,7 @@ class Values:
         for slot in self.slots:
             always = self.changes_always(slot.axes)
             names[slot.name] = f"{self.tile_number} % {slot.copies}" if always else slot.name
+        names |= {ROW + name: f"own->{name}" for name in self.function.scalars}
         self.reader.variables = names
 
     def text(self, value: Value) -> str:
@@ -80,25 +90,43 @@ class Values:
             return self.text(self.axes[0].first) if self.single else "t"
         return f"{self.position} + 1" if self.single else "next"
 
+    def base(self, address: Address) -> str:
+        """Return the pointer from which an offset counts."""
+        if address.base:
+            self.bases.add(address.base)
+            return address.base
+        if address.memory == CONSTANTS:
+            return weights_symbol(self.prefix, self.step)
+        return address.memory
+
+    def marked(self, address: Address) -> str:
+        """Return a pointer to a byte for a mark, which needs no variable for it."""
+        if not address.base:
+            return self.address(address)
+        names = set(self.bases)
+        text, base = self.address(address), address.base
+        self.bases = names
+        start = f"own->{base}" if address.memory == CONSTANTS else f"{address.memory} + own->{base}"
+        return start + text.removeprefix(base)
+
     def address(self, address: Address, of: Of | None = Of.CURRENT) -> str:
         """Return a pointer to a byte. of: None for the first tile."""
-        base = {L1: "l1", CONSTANTS: weights_symbol(self.prefix, self.step)}.get(
-            address.memory, address.memory
-        )
+        base = self.base(address)
         terms, constant = self.reader.sum_terms(address.offset)
         texts = [base]
         block = self.step.block(address.operand) if address.memory == L1 else None
         if block is not None:
             name = f"L1_{address.operand.upper()}"
-            texts.append(name)
-            constant -= block.offsets[0]
+            if not address.base:
+                texts.append(name)
+                constant -= block.offsets[0]
             slots = [term for _, term in terms if isinstance(term, Var) and _is_slot(term)]
             terms = [term for term in terms if not _is_slot(term[1])]
             if of is not None:
                 texts += (f"{self._slot(slot, of)} * {name}_STEP" for slot in slots)
         if terms or constant:
             texts.append(self.reader.behind(terms, constant))
-        if address.memory == CONSTANTS and len(texts) > 1:
+        if address.memory == CONSTANTS and not address.base and len(texts) > 1:
             texts[0] = f"(const uint8_t *){base}"
         return " + ".join(texts)
 
@@ -120,7 +148,7 @@ class Values:
         text = self.address(argument)
         if argument.operand == "psum":
             text = f"(int32_t *)(void *)({text})"
-        if argument.memory == CONSTANTS and not text.startswith("("):
+        if argument.memory == CONSTANTS and not argument.base and not text.startswith("("):
             text = f"(const uint8_t *){text}"
         atom = text if text.isidentifier() or text.startswith("(int32_t *)") else f"({text})"
         return ArgumentText(text, atom, _of_tile(argument.offset))
@@ -128,7 +156,9 @@ class Values:
 
 def _of_tile(value: Value) -> bool:
     """Return whether a value differs between the tiles of a part."""
-    return isinstance(value, Expr) and any(v.name != "part" for v in value.variables)
+    if not isinstance(value, Expr):
+        return False
+    return any(v.name != "part" and not v.name.startswith(ROW) for v in value.variables)
 
 
 def _is_slot(term: Expr) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from dory_core.binding import CORES
@@ -50,8 +51,10 @@ def plan_json(plan: Plan) -> dict[str, Any]:
         },
         "cores": plan.cores,
         "layers": [
-            _step_json(step, plan.levels, stall)
-            for step, stall in zip(plan.steps, plan.timeline.stalls, strict=False)
+            {**_step_json(step, plan.levels, stall), "code": code}
+            for step, stall, code in zip(
+                plan.steps, plan.timeline.stalls, _code_json(plan), strict=False
+            )
         ],
         "memory": {level.name: _level_json(level) for level in plan.levels},
         "transfers": [_transfer_json(t) for t in plan.transfers],
@@ -200,6 +203,18 @@ def _level_json(level: LevelUse) -> dict[str, Any]:
             for b in level.blocks
         ],
     }
+
+
+def _code_json(plan: Plan) -> Iterator[dict[str, Any] | None]:
+    """Yield the function that runs each step, null for a view."""
+    functions = plan.program.by_step
+    for number in range(len(plan.steps)):
+        function, row = functions.get(number, (None, 0))
+        if function is None:
+            yield None
+        else:
+            first = plan.steps[function.steps[0]].index
+            yield {"layer": first, "row": row, "rows": len(function.steps)}
 
 
 def _step_json(

@@ -11,7 +11,8 @@ a ping-pong buffer the tile uses. What is equal for all tiles is a plain integer
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import field
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -32,6 +33,8 @@ AXES = ("o", "h", "w", "i")
 L1 = "l1"
 #: The table of a layer's constants where it is linked.
 CONSTANTS = "constants"
+#: What the names of variables begin with that are numbers of a row (LayerFunction.scalars).
+ROW = "row_"
 
 
 def l2_name(memory: int) -> str:
@@ -42,11 +45,13 @@ def l2_name(memory: int) -> str:
 @dataclass(frozen=True, slots=True, eq=False)
 class Address:
     """A byte of a memory: ``l1``, ``l2``, ``l2_1`` ... or CONSTANTS, and the offset from its
-    start. operand: of which the byte is, x, x2, w or y, or the buffer psum or scratch."""
+    start. operand: of which the byte is, x, x2, w or y, or the buffer psum or scratch. base: name
+    of the Base from which the offset counts, where layers share the program."""
 
     memory: str
     offset: Value
     operand: str = ""
+    base: str = ""
 
 
 class Of(Enum):
@@ -206,6 +211,39 @@ def all_operations(program: LayerProgram | Loop | When) -> Iterator[Operation]:
             yield from all_operations(operation)
 
 
+# -- what layers share ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """Where an operand begins in a memory, in bytes from its start: another place in each layer."""
+
+    memory: str
+    starts: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LayerFunction:
+    """The program of one layer, or of several that are equal but for numbers in a table.
+
+    steps: of the execution, in its order; a row of the table for each. program: of the first one,
+    where other layers have other numbers with the names of those. bases: of addresses. scalars:
+    numbers that kernels are called with. columns: numbers of the parts of each layer; the layers
+    may have different numbers of parts. These have a value for each step.
+    """
+
+    steps: tuple[int, ...]
+    program: LayerProgram
+    bases: Mapping[str, Base] = field(default_factory=dict)
+    scalars: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    columns: Mapping[str, tuple[tuple[int, ...], ...]] = field(default_factory=dict)
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether several layers run it."""
+        return len(self.steps) > 1
+
+
 # -- of the network ----------------------------------------------------------------------------
 
 
@@ -308,10 +346,21 @@ NetworkOperation = (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Program:
-    """The operations of one inference. layers: those that the parts of each step run."""
+    """The operations of one inference. layers: those that the parts of each step run. functions:
+    what is printed of them, views apart."""
 
     operations: tuple[NetworkOperation, ...]
     layers: tuple[LayerProgram, ...]
+    functions: tuple[LayerFunction, ...] = ()
+
+    @property
+    def by_step(self) -> dict[int, tuple[LayerFunction, int]]:
+        """The function that runs each step, views apart, and the step's row there."""
+        return {
+            step: (function, row)
+            for function in self.functions
+            for row, step in enumerate(function.steps)
+        }
 
     @property
     def given(self) -> tuple[Place, ...]:

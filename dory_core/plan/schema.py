@@ -132,6 +132,7 @@ _LAYER = _record(
     ),
     requant=_record(bits=_COUNT, acc=_INTERVAL, value=_INTERVAL),
     estimate=_ESTIMATE,
+    code=_or_null(_record(layer=_COUNT, row=_COUNT, rows=_COUNT)),
 )
 _BLOCK = _record(
     name=_TEXT, memory=_COUNT, offset=_COUNT, size=_COUNT, first=_INTEGER, last=_INTEGER

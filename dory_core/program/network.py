@@ -22,6 +22,7 @@ from dory_core.plan.operations import (
     View,
 )
 from dory_core.program.lower import lower_layer
+from dory_core.program.share import layer_functions
 
 
 def lower(
@@ -31,7 +32,8 @@ def lower(
 
     operations: those of the network. any_core: each core may start transfers.
     """
-    return Program(tuple(operations), tuple(lower_layer(step, any_core) for step in steps))
+    layers = tuple(lower_layer(step, any_core) for step in steps)
+    return Program(tuple(operations), layers, layer_functions(steps, layers))
 
 
 def lower_network(

@@ -1,6 +1,6 @@
 <%! from dory_core.quoting import c_comment %>\
 <%! from dory_core.codegen.conversions import layer_layouts, layout_symbols %>\
-<%! from dory_core.codegen.names import layer_parameters, layer_symbol, weights_symbol %>\
+<%! from dory_core.codegen.names import function_parameters, function_symbol, weights_symbol %>\
 <%! from dory_core.codegen.network import constants_text, l3_image_bytes, l3_parts, level_of, linked_steps, shape_text, total_bytes %>\
 <%! from dory_core.codegen.float_border import FLOAT_FUNCTIONS, values_of %>\
 <% others = layer_layouts(plan) %>\
@@ -137,11 +137,14 @@ typedef struct {
 extern const dory_layer_layout_t dory_layer_layouts[DORY_NETWORK_LAYOUTS];
 
 % endif
-/* One function per layer, in order of execution; every core calls them. */
-% for step in plan.steps:
-% if not step.is_view:
-void ${layer_symbol(plan.prefix, step)}(${layer_parameters(step)});
+/* The functions of the layers, in order of execution; every core calls them.
+% if any(function.is_shared for function in plan.program.functions):
+ * Several layers run one: its parameter row says which of them.
 % endif
+ */
+% for function in plan.program.functions:
+<% step = plan.steps[function.steps[0]] %>\
+void ${function_symbol(plan.prefix, step, function)}(${function_parameters(step, function)});
 % endfor
 
 #endif

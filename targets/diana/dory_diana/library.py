@@ -45,7 +45,11 @@ def library_header(app: Application) -> OutputFile:
 def _layer(layer: ApplicationLayer) -> str:
     lines = [f"/* {layer.title}: {layer.kind} on the {layer.engine or 'host'}."]
     lines += [f" *   reads {_place(place)}" for place in layer.inputs]
-    lines += [f" *   writes {_place(layer.output)} */", layer.declaration]
+    lines.append(f" *   writes {_place(layer.output)}")
+    if layer.row is not None:
+        lines.append(f" *   called with row {layer.row}")
+    lines[-1] += " */"
+    lines.append(layer.declaration)
     return "\n".join(lines) + "\n"
 
 

@@ -1,0 +1,143 @@
+"""What differs between the layers that run one function, as tables in C."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from dory_core.codegen.cexpr import c_type
+from dory_core.codegen.names import weights_symbol
+from dory_core.plan import LayerStep
+from dory_core.plan.operations import CONSTANTS, Base, LayerFunction
+from dory_core.quoting import c_string
+
+INDENT = "  "
+_WORD = 4  # bytes of an element of a table of constants
+
+
+@dataclass(slots=True)
+class Rows:
+    """The table of a function: a row for each step. Without several steps there is none."""
+
+    prefix: str
+    steps: Sequence[LayerStep]
+    function: LayerFunction
+
+    @property
+    def mark(self) -> str:
+        """Number and name of the layer that runs, for the simulation."""
+        if self.function.is_shared:
+            return "names[row].layer, names[row].name"
+        step = self.steps[0]
+        return f"{step.index}, {c_string(step.layer.op.name)}"
+
+    # -- parts of layers -------------------------------------------------------------------------
+
+    def parts(self, columns: Mapping[str, tuple[int, ...]]) -> Iterator[str]:
+        """Yield the tables of what differs between the parts of a layer.
+
+        columns: of the first layer, by the names that the function reads.
+        """
+        if not columns:
+            return
+        values = {
+            name: self.function.columns[name] if self.function.is_shared else (column,)
+            for name, column in columns.items()
+        }
+        by_type: dict[str, list[str]] = {}
+        for name, found in values.items():
+            by_type.setdefault(c_type(n for column in found for n in column), []).append(name)
+        order = [name for names in by_type.values() for name in names]
+        members = (f"{INDENT}{type_} {', '.join(names)};" for type_, names in by_type.items())
+        tables = []
+        for number, step in enumerate(self.steps):
+            count = len(step.parts)
+            rows = (", ".join(str(values[name][number][k]) for name in order) for k in range(count))
+            lines = "".join(f"\n{INDENT}{{{row}}}," for row in rows)
+            tables.append(f"static const part_t {self._parts(step)}[{count}] = {{{lines}\n}};")
+        yield (
+            "/* What differs between the parts of the layer. */\n"
+            "typedef struct {\n" + "\n".join(members) + "\n} part_t;\n" + "\n".join(tables)
+        )
+
+    def _parts(self, step: LayerStep) -> str:
+        return f"parts_{step.index:02d}" if self.function.is_shared else "parts"
+
+    # -- layers ------------------------------------------------------------------------------------
+
+    def definitions(self, has_parts: bool) -> Iterator[str]:
+        """Yield the table of the layers. has_parts: each has a table of its parts."""
+        if not self.function.is_shared:
+            return
+        members, rows = self._members(has_parts)
+        if members:
+            lines = "".join(f"\n{INDENT}{{{row}}}," for row in rows)
+            yield (
+                "/* What differs between the layers that run this function. */\n"
+                "typedef struct {\n" + "\n".join(members) + "\n} row_t;\n"
+                f"static const row_t rows[{len(self.steps)}] = {{{lines}\n}};"
+            )
+        names = "".join(
+            f"\n{INDENT}{{{step.index}, {c_string(step.layer.op.name)}}}," for step in self.steps
+        )
+        yield (
+            "#ifdef DORY_SIMULATION\n"
+            "/* Which layers these are. */\n"
+            f"static const struct {{\n{INDENT}int layer;\n{INDENT}const char *name;\n"
+            f"}} names[{len(self.steps)}] = {{{names}\n}};\n"
+            "#endif"
+        )
+
+    def _members(self, has_parts: bool) -> tuple[list[str], Iterator[str]]:
+        """Return the members of a row, and the values of each row."""
+        members: list[str] = []
+        columns: list[Sequence[str]] = []
+        for name, base in self.function.bases.items():
+            if base.memory == CONSTANTS:
+                members.append(f"{INDENT}const uint32_t *{name};")
+                columns.append([*map(self._constants, self.steps, base.starts)])
+        if has_parts:
+            members.append(f"{INDENT}const part_t *parts;")
+            columns.append([self._parts(step) for step in self.steps])
+        numbers = {n: b.starts for n, b in self.function.bases.items() if b.memory != CONSTANTS}
+        if numbers:
+            type_ = c_type(n for starts in numbers.values() for n in starts)
+            where = " and ".join(sorted({self._memory(n) for n in numbers}))
+            of = f" /* bytes from the start of {where} */"
+            members.append(f"{INDENT}{type_} {', '.join(numbers)};{of}")
+            columns += [[str(n) for n in starts] for starts in numbers.values()]
+        scalars: dict[str, list[str]] = {}
+        for name, values in self.function.scalars.items():
+            scalars.setdefault(c_type(values), []).append(name)
+        for type_, names in scalars.items():
+            members.append(f"{INDENT}{type_} {', '.join(names)}; /* of the kernel */")
+            columns += [[str(n) for n in self.function.scalars[name]] for name in names]
+        return members, (", ".join(row) for row in zip(*columns, strict=True))
+
+    def _memory(self, name: str) -> str:
+        return self.function.bases[name].memory
+
+    def _constants(self, step: LayerStep, start: int) -> str:
+        """Return where the constants of a layer begin."""
+        symbol = weights_symbol(self.prefix, step)
+        if start % _WORD:
+            return f"(const uint32_t *)(const void *)((const uint8_t *){symbol} + {start})"
+        return f"{symbol} + {start // _WORD}" if start else symbol
+
+    def locals(self, bases: Collection[str], has_parts: bool) -> Iterator[str]:
+        """Yield the variables of the function. bases: those that it reads."""
+        if not self.function.is_shared:
+            return
+        if self.function.bases or self.function.scalars or has_parts:
+            yield "const row_t *const own = &rows[row];"
+        else:
+            yield "(void)row;"
+        for name, base in self.function.bases.items():
+            if name in bases:
+                yield self._pointer(name, base)
+
+    @staticmethod
+    def _pointer(name: str, base: Base) -> str:
+        if base.memory == CONSTANTS:
+            return f"const uint8_t *const {name} = (const uint8_t *)own->{name};"
+        return f"uint8_t *const {name} = {base.memory} + own->{name};"
