@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import re
 import shutil
 import struct
 import subprocess
@@ -17,6 +16,7 @@ import dory_stm32h7
 import numpy as np
 import pytest
 from dory_stm32h7.emulator import pipeline
+from dory_stm32h7.emulator.cycles import has_disassembler, listing
 
 from dory_core.testing.kernels import (
     NUMBERS,
@@ -65,15 +65,6 @@ def require(compiler: tuple[str, ...] = ZIG) -> tuple[str, ...]:
     return compiler
 
 
-def _listing(program: Path) -> dict[int, str]:
-    if shutil.which("llvm-objdump") is None:
-        return {}
-    command = ["llvm-objdump", "-d", "--no-show-raw-insn", "--mcpu=cortex-m7", str(program)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    lines = (re.match(r"^\s*([0-9a-f]+):\s+(\S.*)$", line) for line in done.stdout.splitlines())
-    return {int(m[1], 16): m[2] for m in lines if m}
-
-
 def _inside(block: tuple[int, int]) -> range:
     return range(block[0], sum(block), 2)
 
@@ -83,7 +74,7 @@ class CortexM7(Machine):
 
     instructions: executed since the last :meth:`reset`; blocks: how often each block of code was
     entered since, by its address and its bytes. listing: the code by address, empty without
-    llvm-objdump.
+    a disassembler.
     """
 
     def __init__(self, cases: Sequence[KernelCase], compiler: tuple[str, ...] = ZIG) -> None:
@@ -104,7 +95,7 @@ class CortexM7(Machine):
             done = subprocess.run(command, capture_output=True, text=True)
             assert done.returncode == 0, done.stderr[:4000]
             image = program.read_bytes()
-            self.listing = _listing(program)
+            self.listing = listing(program) if has_disassembler() else {}
         self._machine = unicorn.Uc(
             unicorn.UC_ARCH_ARM, unicorn.UC_MODE_THUMB | unicorn.UC_MODE_MCLASS
         )

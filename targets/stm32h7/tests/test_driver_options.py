@@ -143,3 +143,18 @@ def test_a_copy_cleans_only_the_nodes_that_it_uses(sound: Path) -> None:
     chip.mdma._request = requested  # type: ignore[method-assign]
     chip.run(60)
     assert cleaned
+
+
+def test_the_driver_touches_only_the_channels_that_it_may_take(sound: Path) -> None:
+    chip = machine(sound, DORY_MDMA_CHANNELS=0x0A00)
+    touched = set()
+    write = chip.mdma._write
+
+    def written(channel: Channel, register: int, value: int) -> None:
+        touched.add(channel.number)
+        write(channel, register, value)
+
+    chip.mdma._write = written  # type: ignore[method-assign]
+    chip.run(60)
+    assert chip.exit_code == 0 and chip.mdma.transfers > 2
+    assert touched == {9, 11}

@@ -77,7 +77,7 @@ class Execution:
 
 
 class Session:
-    """One run of the image over all inputs and repetitions."""
+    """One run of the image over all inputs and repetitions. plan: plan.json. program: the image."""
 
     def __init__(self, app_dir: Path, request: simulate.RunRequest) -> None:
         from dory_stm32h7.toolchain import find_toolchain
@@ -87,24 +87,24 @@ class Session:
                 f"{app_dir} has no main: it is the form for a project of your own",
                 "compile with --set form=application, or run it with --runner host",
             )
-        self._plan = json.loads((app_dir / "plan.json").read_text())
-        self._order = [layer["index"] for layer in self._plan["layers"]]
+        self.plan = json.loads((app_dir / "plan.json").read_text())
+        self._order = [layer["index"] for layer in self.plan["layers"]]
         self._layers = {layer.index: layer for layer in request.layers}
         self._count, self._repeat = len(request.expected), request.repeat
         self._inputs, self._starts = request.inputs, request.starts
-        if request.inputs is None and self._plan["options"]["vectors"] == "none":
+        if request.inputs is None and self.plan["options"]["vectors"] == "none":
             data = (app_dir / "vectors/input.bin").read_bytes()
             size = len(data) // self._count
             self._inputs = [data[n * size : (n + 1) * size] for n in range(self._count)]
-        part = part_of(self._plan["options"])
+        part = part_of(self.plan["options"])
         toolchain = find_toolchain(part)
-        program = simulate.build_program(app_dir, toolchain.recipe(), toolchain.compiler)
-        self._image = read_elf(program)
+        self.program = simulate.build_program(app_dir, toolchain.recipe(), toolchain.compiler)
+        self._image = read_elf(self.program)
         self.machine = Machine(self._image, request.seed, part)
         self.machine.at("board_input", self._on_input)
         if self._starts:
             self.machine.at("board_begins", self._on_begins)
-        self.machine.at(f"{self._plan['prefix']}_network_run", self._on_start)
+        self.machine.at(f"{self.plan['prefix']}_network_run", self._on_start)
         self.machine.at("board_layer", self._on_layer)
         self.machine.at("board_output", self._on_output)
         self._executions: list[Execution] = []
@@ -158,7 +158,7 @@ class Session:
         elif self._inputs is None:
             machine.set_argument(0, run % self._count)
         else:
-            address = self._address(self._plan["network"]["inputs"][0])
+            address = self._address(self.plan["network"]["inputs"][0])
             data = self._inputs[run % self._count]
             machine.memories.view(address, len(data), "input")[:] = np.frombuffer(data, np.uint8)
             machine.return_from(address)
@@ -194,7 +194,7 @@ class Session:
         address, size = machine.argument(1), machine.argument(2)
         execution = self._executions[-1]
         execution.output = machine.memories.view(address, size, "output").tobytes()
-        for state in self._plan["network"]["states"]:
+        for state in self.plan["network"]["states"]:
             start, count = self._address(state["place"]), state["bytes"]
             execution.state += machine.memories.view(start, count, "state").tobytes()
         missing = [index for index in self._order if index not in execution.raw]
