@@ -1,13 +1,14 @@
 """Cycles of the layers of STM32H7 images: executed blocks weighted by a model of the Cortex-M7.
 
-python benchmarks/bench_m7_cycles.py [--mca] [--json FILE] NETWORK...
+python benchmarks/bench_m7_cycles.py [--mca] [--set KEY=VALUE] [--json FILE] NETWORK...
 python benchmarks/bench_m7_cycles.py --table
 
 Compiles each network (a folder of examples/, of the collection, of nets_tflite or of nets_onnx) for
 stm32h7, runs its image on the emulated chip, and prints per layer: instructions, cycles of the
 model of the pipeline (dory_stm32h7.emulator.pipeline), those that the plan estimates for computing,
 and their ratio. Totals add the stalls of the plan's transfers. --mca: llvm-mca's model instead of
-ours. --table: write m7_cycles.json, which a test compares: commit it after a change of kernels.
+ours. --set: an option of the target, such as kernels=cmsis-nn=PATH or part=stm32h7a3. --table:
+write m7_cycles.json, which a test compares: commit it after a change of kernels.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from collection import folder_of
 from dory_stm32h7.emulator import pipeline
@@ -36,33 +38,24 @@ from dory_core.testing import read_graph
 
 ROOT = Path(__file__).resolve().parents[1]
 TABLE = Path(__file__).with_name("m7_cycles.json")
+OTHERS = ("nets_tflite", "nets_onnx")
+Settings = dict[str, str]
 NETWORKS = ("tones", "line_follower", "nemo_small_cnn", "mlperf_kws_ref_model")
 
 
-def compile_app(name: str, directory: Path, plugins: Plugins) -> None:
+def compile_app(name: str, directory: Path, plugins: Plugins, settings: Settings) -> None:
     """Compile a network of any collection into a directory."""
-    folder = folder_of("").parent / "nets_tflite" / name
-    onnx = folder_of("").parent / "nets_onnx" / name
-    (example,) = sorted(ROOT.glob(f"examples/{name}/net.*")) or [None]
-    if example is not None:
-        frontend = plugins.frontend_for(example).name
-        options = CompileOptions(example, "stm32h7", frontend, directory)
-    elif folder.is_dir():
-        options = CompileOptions(folder / "net.tflite", "stm32h7", "tflite", output=directory)
-    elif onnx.is_dir():
-        path = onnx / "net.onnx"
-        options = CompileOptions(path, "stm32h7", plugins.frontend_for(path).name, directory)
-    else:
-        folder = folder_of(name)
+    folder = folder_of(name)
+    meta: dict[str, Any] = {}
+    folders = (ROOT / "examples" / name, *(folder_of("").parent / n / name for n in OTHERS))
+    found = [path for one in folders for path in sorted(one.glob("net.*"))]
+    if not found:
         meta = json.loads((folder / "meta.json").read_text())
-        options = CompileOptions(
-            folder / "net.onnx",
-            "stm32h7",
-            meta["frontend"],
-            output=directory,
-            input_bits=meta["input_bits"],
-            input_signed=meta["input_signed"],
-        )
+        meta = {key: meta[key] for key in ("frontend", "input_bits", "input_signed")}
+        found = [folder / "net.onnx"]
+    path = found[0]
+    frontend = meta.pop("frontend", None) or plugins.frontend_for(path).name
+    options = CompileOptions(path, "stm32h7", frontend, directory, settings=settings, **meta)
     compile_network(options, plugins)
 
 
@@ -119,12 +112,15 @@ def show(name: str, rows: list[LayerCycles]) -> None:
 
 
 def figures_of(
-    name: str, plugins: Plugins, model: Callable[[list[str]], float] = pipeline.cycles
+    name: str,
+    plugins: Plugins,
+    settings: Settings | None = None,
+    model: Callable[[list[str]], float] = pipeline.cycles,
 ) -> list[LayerCycles]:
     """Compile a network, run its image, return the figures of its layers."""
     with tempfile.TemporaryDirectory(prefix="dory-m7-") as folder:
         directory = Path(folder, "app")
-        compile_app(name, directory, plugins)
+        compile_app(name, directory, plugins, settings or {})
         return measure(session_of(directory), model)
 
 
@@ -149,6 +145,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("networks", nargs="*")
     parser.add_argument("--mca", action="store_true", help="use llvm-mca")
+    parser.add_argument("--set", action="append", default=[], help="an option of the target")
     parser.add_argument("--json", type=Path, help="write all figures there")
     parser.add_argument("--table", action="store_true", help=f"write {TABLE.name}")
     arguments = parser.parse_args()
@@ -160,7 +157,8 @@ def main() -> int:
         TABLE.write_text(json.dumps(table(plugins), indent=1) + "\n", encoding="utf-8")
     found = {}
     for name in arguments.networks:
-        rows = figures_of(name, plugins, mca_cycles if arguments.mca else pipeline.cycles)
+        settings = dict(text.split("=", 1) for text in arguments.set)
+        rows = figures_of(name, plugins, settings, mca_cycles if arguments.mca else pipeline.cycles)
         show(name, rows)
         found[name] = [asdict(row) for row in rows]
         if arguments.json:

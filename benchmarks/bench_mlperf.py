@@ -3,8 +3,9 @@
 python benchmarks/bench_mlperf.py [--check]
 
 Plans each reference model and prints cycles, latency, energy and memory, as the plan estimates
-them, beside published results of other tools. --check: compare with the page, status 1 when it
-differs. The models lie in nets_tflite beside the folder of the collection.
+them. For the STM32H7A3, of which others have published results, their cycles stand beside those of
+the executed code by the model of the Cortex-M7 (bench_m7_cycles.py). --check: compare with the
+page, status 1 when it differs. The models lie in nets_tflite beside the folder of the collection.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench_m7_cycles import figures_of
 from collection import folder_of
 
 from dory_core.compiler import CompileOptions, compile_network
@@ -23,39 +25,34 @@ PAGE = Path(__file__).resolve().parents[1] / "docs" / "mlperf_tiny.md"
 TARGETS = ("gap8", "stm32h7")
 
 
+#: The chip of the published results, and its clock.
+CHIP, CHIP_MHZ = "stm32h7a3", 280
+
+
 @dataclass(frozen=True)
 class Model:
-    """A reference model. published: results of other tools, as they state them."""
+    """A reference model, and what others have published.
+
+    cube_ai, plumerai: inferences per second on an STM32H7A3 at 280 MHz (MLPerf Tiny v1.2, v1.1).
+    bosch: Mcycles on the same chip (v1.1). gap9: inferences per second of GAP9 at 370 MHz (v1.0).
+    cmsis_nn: Mcycles of `bench_m7_cycles.py --set kernels=cmsis-nn=PATH --set part=stm32h7a3` with
+    the sources of July 2026 and arm-none-eabi-gcc 12.
+    """
 
     task: str
     name: str
-    published: str
+    cube_ai: float
+    plumerai: float | None
+    bosch: float | None
+    gap9: float
+    cmsis_nn: float
 
 
 MODELS = (
-    Model(
-        "visual wake words",
-        "mlperf_vww_96_int8",
-        "STM32H7A3, 280 MHz: X-CUBE-AI 42.0 inf/s (6.7 M cycles), Plumerai 37.3 (7.5 M), Bosch 12.2"
-        " M cycles; GAP9, 370 MHz: 889 inf/s",
-    ),
-    Model(
-        "image classification",
-        "mlperf_pretrainedResnet_quant",
-        "STM32H7A3: X-CUBE-AI 24.5 inf/s (11.4 M cycles), Plumerai 19.6 (14.3 M), Bosch 13.1 M"
-        " cycles; GAP9: 1623 inf/s",
-    ),
-    Model(
-        "keyword spotting",
-        "mlperf_kws_ref_model",
-        "STM32H7A3: X-CUBE-AI 88.4 inf/s (3.2 M cycles), Plumerai 72.1 (3.9 M), Bosch 4.1 M cycles;"
-        " GAP9: 2103 inf/s",
-    ),
-    Model(
-        "anomaly detection",
-        "mlperf_ad01_int8",
-        "STM32H7A3: X-CUBE-AI 816 inf/s (0.34 M cycles); GAP9: 5692 inf/s",
-    ),
+    Model("visual wake words", "mlperf_vww_96_int8", 42.0, 37.3, 12.2, 889, 11.86),
+    Model("image classification", "mlperf_pretrainedResnet_quant", 24.5, 19.6, 13.1, 1623, 20.57),
+    Model("keyword spotting", "mlperf_kws_ref_model", 88.4, 72.1, 4.1, 2103, 5.53),
+    Model("anomaly detection", "mlperf_ad01_int8", 816, None, None, 5692, 0.55),
 )
 
 _HEAD = """\
@@ -66,13 +63,41 @@ Written by `python benchmarks/bench_mlperf.py`. The four reference models of MLP
 energy are the plan's estimates at the default operating point of the target; those of stm32h7
 follow a model of its pipeline, no chip has confirmed them. MAC are those that are computed:
 channels that cannot change are removed. "below" is the level below L2: RAM beside the chip for
-gap8, flash for stm32h7. Published results are those of MLPerf Tiny v1.0 (GAP9), v1.1 (Plumerai,
-Bosch) and v1.2 (X-CUBE-AI), measured on chips; cycles are the clock divided by inferences per
-second.
+gap8, flash for stm32h7.
 
 | model | target | MAC computed | cycles | MAC/cycle | latency | energy | L1 | L2 | below |
 | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
 """
+
+
+_SIDE = """
+## Beside others
+
+Mcycles per inference on an STM32H7A3 at 280 MHz. dory and CMSIS-NN: the code that the image
+executes, weighted by the model of the Cortex-M7 (`benchmarks/bench_m7_cycles.py`), and the plan's
+stalls; both exact. CMSIS-NN is `--set kernels=cmsis-nn=PATH` with its sources of July 2026, in
+dory's tiles, with the same channels removed. The others were measured on chips:
+X-CUBE-AI 9 in MLPerf Tiny v1.2, Plumerai and Bosch in v1.1, clock divided by inferences per second.
+
+| model | dory, plan | dory, executed | CMSIS-NN, executed | X-CUBE-AI | Plumerai | Bosch |
+| --- | --- | --- | --- | --- | --- | --- |
+"""
+
+
+def beside(model: Model, file: Path, plugins: Plugins) -> str:
+    """Return the line of a model beside published results."""
+    settings = {"part": CHIP}
+    options = CompileOptions(file, "stm32h7", "tflite", plan_only=True, settings=settings)
+    plan = compile_network(options, plugins).plan.to_json()["totals"]["cycles"] / 1e6
+    rows = figures_of(model.name, plugins, settings)
+    code = sum(row.cycles + row.stalls for row in rows) / 1e6
+    cells = (
+        *(f"{figure:.2f}" for figure in (plan, code, model.cmsis_nn)),
+        f"{CHIP_MHZ / model.cube_ai:.2f}",
+        "-" if model.plumerai is None else f"{CHIP_MHZ / model.plumerai:.2f}",
+        "-" if model.bosch is None else f"{model.bosch:.1f}",
+    )
+    return f"| {model.task} | {' | '.join(cells)} |\n"
 
 
 def row(model: Model, target: str, file: Path, plugins: Plugins) -> str:
@@ -103,8 +128,10 @@ def page(nets: Path) -> str:
         for model in MODELS
         for target in TARGETS
     ]
-    published = [f"- {model.task}: {model.published}.\n" for model in MODELS]
-    return f"{_HEAD}{''.join(rows)}\nPublished:\n\n{''.join(published)}"
+    others = [beside(model, nets / model.name / "net.tflite", plugins) for model in MODELS]
+    published = [f"{model.task} {model.gap9:g}" for model in MODELS]
+    gap9 = f"\nGAP9 at 370 MHz, inferences per second in v1.0: {', '.join(published)}.\n"
+    return f"{_HEAD}{''.join(rows)}{_SIDE}{''.join(others)}{gap9}"
 
 
 def main() -> int:
