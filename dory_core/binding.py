@@ -156,7 +156,9 @@ def rejection_of(kernel: Kernel, layer: Layer) -> Rejection | None:
 
 def bind_kernel(kernel: Kernel, layer: Layer) -> BoundKernel:
     """Return a kernel with how it handles a layer that it accepts."""
-    traits = kernel.traits(layer)
+    traits: object = kernel.traits(layer)
+    if not isinstance(traits, Traits):
+        raise kernel_error(kernel, layer, f"answers {traits!r} to traits(), not Traits")
     return BoundKernel(kernel, replace(traits, inputs=traits.input_layouts(layer)))
 
 

@@ -368,7 +368,7 @@ def _ask(plugin: PluginState, hook: Hook, values: Mapping[str, Any]) -> Any:
 
 def _records_of(plugin: PluginState, hook: Hook, values: Mapping[str, Any]) -> Iterator[Any]:
     answer = _ask(plugin, hook, values)
-    for record in () if answer is None else _checked(hook.name, plugin, answer, list, tuple):
+    for record in _checked(hook.name, plugin, answer, list, tuple):
         yield _checked(hook.name, plugin, record, _record_type(hook.name))
 
 
@@ -393,7 +393,7 @@ def _checked(name: str, plugin: PluginState, answer: Any, *types: type[Any]) -> 
     if isinstance(answer, types):
         return answer
     wanted = "a list" if len(types) > 1 else types[0].__name__
-    got = type(answer).__name__
+    got = "None" if answer is None else type(answer).__name__
     raise PluginError(f"plugin {plugin.label} returned {got} from {name}, not {wanted}", _LEAVE_OUT)
 
 
@@ -402,11 +402,12 @@ def _offers(hooks: Mapping[str, Hook], name: str) -> list[Any]:
     if name not in hooks:
         return []
     try:
-        records = hooks[name]({}) or []
+        records = hooks[name]({})
     except (Exception, SystemExit) as error:
         raise Refused(f"{name} raised {describe(error)}") from error
     if not isinstance(records, (list, tuple)):
-        raise Refused(f"{name} returned {type(records).__name__}, not a list")
+        got = "None" if records is None else type(records).__name__
+        raise Refused(f"{name} returned {got}, not a list")
     type_ = _record_type(name)
     for record in records:
         if not isinstance(record, type_):

@@ -229,9 +229,18 @@ def report_error(error: BaseException) -> int:
         if hint:
             print(f"dory: hint: {quoting.lines(hint)}", file=sys.stderr)
         return error.exit_code
-    text = " ".join(str(error).split())
-    print(f"dory: error: {type(error).__name__}: {quoting.visible(text)}", file=sys.stderr)
-    print("dory: this is a bug in dory, not in your network; please report it", file=sys.stderr)
+    from dory_core.cli.blame import plugin_at_fault
+
+    text = quoting.visible(" ".join(str(error).split()))
+    fault = plugin_at_fault(error)
+    where = f" ({quoting.visible(fault[1])})" if fault else ""
+    owner = f"plugin {quoting.visible(fault[0].label)}" if fault else "dory"
+    whom = "it to its authors" if fault else "it"
+    print(f"dory: error: {type(error).__name__}: {text}{where}", file=sys.stderr)
+    print(
+        f"dory: this is a bug in {owner}, not in your network; please report {whom}",
+        file=sys.stderr,
+    )
     if not settings.debug:
         print("dory: hint: the same command with --debug shows the traceback", file=sys.stderr)
     return _STATUS_BUG

@@ -137,7 +137,7 @@ class _Printer:
             raise PluginError(
                 f"{layer.kind} '{layer.name}': kernel {kernel.name} is called with ${name}, which "
                 f"is unknown; known are {known}",
-                "report this to the authors of the kernel",
+                "report this to the authors of the kernel; docs/plugins.md says what each name is",
             )
         return self.values.argument(call.arguments[name])
 

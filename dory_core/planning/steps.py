@@ -19,7 +19,7 @@ from dory_core.hardware import MemoryHierarchy
 from dory_core.ir import Layer, Linear
 from dory_core.ir.layout import Layout
 from dory_core.ir.places import whole_axes
-from dory_core.kernel import OPERANDS, FunctionCall, Traits
+from dory_core.kernel import OPERANDS, FunctionCall, Traits, kernel_error
 from dory_core.plan import (
     BLOCKS,
     IN_PLACE,
@@ -177,7 +177,12 @@ class _StepMaker:
         if self.tiled.view:
             return KernelCall("view", "", (), FunctionCall("", {}))
         kernel, layer = self.tiled.kernel, self.layer
-        headers, call = kernel.headers(layer), kernel.call(layer)
+        headers: object = kernel.headers(layer)
+        call: object = kernel.call(layer)
+        if not isinstance(call, FunctionCall):
+            raise kernel_error(kernel, layer, f"answers {call!r} to call(), not a FunctionCall")
+        if not isinstance(headers, tuple):  # the letters of a text are no headers
+            raise kernel_error(kernel, layer, f"answers {headers!r} to headers(), not a tuple")
         fetches = self.tiled.traits.fetches
         return KernelCall(kernel.name, kernel.symbol(layer), headers, call, kernel.engine, fetches)
 

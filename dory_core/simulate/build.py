@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import json
 import os
 import re
 import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 from dory_core.errors import DoryError, UsageError
@@ -133,8 +135,20 @@ def _call(command: list[str], cwd: Path, what: str, also: str = "") -> None:
         raise DoryError(
             "\n".join([f"{what} fails", *lines]),
             f"generated C compiles without warnings: unless files were edited by hand{also}, this "
-            "is a bug in dory or in the plugin that supplied the file",
+            f"is a bug in dory or in the plugin that supplied the file{_kernels_in(cwd, lines)}",
         )
+
+
+def _kernels_in(app_dir: Path, lines: Sequence[str]) -> str:
+    """Return which kernels messages of a compiler or linker are about, empty where none is."""
+    with suppress(OSError, ValueError, LookupError, TypeError):
+        layers = json.loads((app_dir / "plan.json").read_text(encoding="utf-8"))["layers"]
+        text = "\n".join(lines)
+        names = dict.fromkeys(str(layer["kernel"]) for layer in layers)
+        named = [name for name in names if name and name in text]
+        if named:
+            return f" (here: kernel {', '.join(named)})"
+    return ""
 
 
 def build(app_dir: Path, sanitize: str | None = None, compiler: Compiler | None = None) -> Path:

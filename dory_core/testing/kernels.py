@@ -113,7 +113,30 @@ class KernelCase:
     @property
     def label(self) -> str:
         """Kernel, layer and tile, for messages."""
-        return f"{self.kernel.symbol(self.layer)} {self.layer.op} tile {self.tile}"
+        return f"{self.kernel.symbol(self.layer)}: {described(self.layer)}, tile {self.tile}"
+
+
+def described(layer: Layer) -> str:
+    """Return what sets a layer apart in one line: kind, types, sizes, window, requantisations."""
+    op = layer.op
+    shapes = (f"{t.type_name} {t.channels}x{t.height}x{t.width}" for t in layer.inputs)
+    y = layer.output
+    text = f"{op.kind} {', '.join(shapes)} > {y.type_name} {y.channels}x{y.height}x{y.width}"
+    for name in ("window", "groups", "counts_padding", "real", "operand_requants"):
+        if hasattr(op, name):
+            text += f", {name}={getattr(op, name)}"
+    if getattr(op, "bias", None) is not None:
+        text += ", with bias"
+    steps = (
+        f"div={s.div} lo={s.lo} hi={s.hi} mul={_few(s.mul)} add={_few(s.add)}"
+        + (f" add_negative={_few(s.add_negative)} turn={s.turn}" if s.add_negative else "")
+        for s in op.requants
+    )
+    return text + "".join(f", requant({step})" for step in steps)
+
+
+def _few(values: Sequence[int]) -> str:
+    return ",".join(map(str, values[:2])) + (",..." if len(values) > 2 else "")
 
 
 def alone(kind: type[_Kind], **fields: Any) -> _Kind:

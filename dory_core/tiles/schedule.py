@@ -235,7 +235,7 @@ def l1_buffers(
     weights = 0 if traits.fetches else kernel.weight_bytes(layer, tile)
     scratch = kernel.scratch_bytes(layer, tile)
     for what, size in (("weight_bytes", weights), ("scratch_bytes", scratch)):
-        if isinstance(size, int) and size < 0:
+        if size is None or (isinstance(size, int) and size < 0):
             raise kernel_error(kernel, layer, f"says that its {what} are {size}")
     candidates = [
         L1Buffer(name, _aligned(tile_bytes(layer, name, layout, tile)), buffering.x)

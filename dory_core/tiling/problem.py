@@ -19,7 +19,7 @@ from dory_core.ir.geometry import (
     make_tile,
     with_border,
 )
-from dory_core.kernel import Constraint, Kernel, Term
+from dory_core.kernel import Constraint, Kernel, Term, kernel_error
 from dory_core.records import dataclass
 from dory_core.tiles.boxes import tile_granule
 from dory_core.tiles.schedule import Buffering, L1Buffer, l1_buffers
@@ -113,7 +113,10 @@ def formulate(
             c_in = _even_parts("c_in", full.c_in, input_granule(layer))
     sizes = (c_out, _axis("h", full.h, 1), w, c_in)
     tile = with_border(layer, make_tile(layer, *sizes))
-    constraints = tuple(kernel.constraints(layer, tile))
+    declared: object = kernel.constraints(layer, tile)
+    if not isinstance(declared, (tuple, list)):
+        raise kernel_error(kernel, layer, f"answers {declared!r} to constraints(), not a tuple")
+    constraints: tuple[Constraint, ...] = tuple(declared)
     if conditions is not None:
         constraints += tuple(conditions(tile))
     chosen = tuple(terms(tile)) if terms is not None else ()

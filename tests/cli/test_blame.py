@@ -107,3 +107,29 @@ def test_a_probe_without_memory_says_so(tmp_path: Path) -> None:
     compiler.chmod(0o755)
     with pytest.raises(ToolMissing, match="cannot reserve the memory"):
         probe_sanitizer(Compiler((str(compiler),), "1"), "thread")
+
+
+def test_an_exception_in_a_plugin_names_it_and_the_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from dory_core.cli import blame
+    from dory_core.cli.common import report_error
+    from dory_core.discovery import PluginState
+
+    state = PluginState("dory-acme", "1.2", "acme", "loaded")
+    monkeypatch.setattr(blame, "installed", lambda: [(state, "acme_dory.plugin:it", None)])
+    names: dict[str, object] = {"__name__": "acme_dory.kernels"}
+    code = "import json\ndef cycles(layer):\n    return json.loads(layer)\n"
+    exec(compile(code, "/somewhere/kernels.py", "exec"), names)
+    try:
+        names["cycles"]("{")  # type: ignore[operator]
+    except ValueError as error:
+        assert report_error(error) == 1
+    stderr = capsys.readouterr().err
+    assert "(acme_dory/kernels.py, line 3, in cycles())\n" in stderr
+    assert "this is a bug in plugin acme (dory-acme 1.2), not in your network" in stderr
+    try:
+        raise KeyError("h")
+    except KeyError as error:
+        assert report_error(error) == 1
+    assert "this is a bug in dory, not in your network" in capsys.readouterr().err

@@ -186,3 +186,48 @@ def test_an_option_whose_default_is_none_of_its_choices_leaves_the_plugin_out() 
     [state] = plugins.states
     assert (state.state, state.entry) == ("failed", "acme")
     assert "option n: the default c is none of a, b" in state.reason
+
+
+@pytest.mark.parametrize(
+    ("method", "said"),
+    [
+        ("call", "answers None to call(), not a FunctionCall"),
+        ("headers", "answers None to headers(), not a tuple"),
+        ("traits", "answers None to traits(), not Traits"),
+        ("constraints", "answers None to constraints(), not a tuple"),
+        ("weight_bytes", "says that its weight_bytes are None"),
+        ("scratch_bytes", "says that its scratch_bytes are None"),
+        ("cycles", "says that its cycles are None"),
+    ],
+)
+def test_methods_without_a_result_are_the_kernels_error(
+    method: str, said: str, tmp_path: Path
+) -> None:
+    with pytest.raises(PluginError) as caught:
+        build(tmp_path, **{method: lambda *_: None})
+    assert said in caught.value.message and "of acme.kernels " in caught.value.message
+
+
+@pytest.mark.parametrize("hook", ["dory_kernels", "dory_passes"])
+def test_a_hook_that_forgets_its_list_is_the_plugins_error(hook: str, tmp_path: Path) -> None:
+    class Forgetful(ToyChip):
+        pass
+
+    def nothing(self: object) -> None:
+        return None
+
+    nothing.__name__ = hook
+    setattr(Forgetful, hook, hookimpl(target=NAME)(nothing))
+    plugins = Plugins.from_objects(forgetful=Forgetful())
+    with pytest.raises(PluginError, match=f"forgetful returned None from {hook}, not a list"):
+        build_app(graph(), NAME, tmp_path / "app", plugins=plugins)
+
+
+def test_a_plugin_that_forgets_its_targets_is_left_out() -> None:
+    class Targetless:
+        @hookimpl
+        def dory_targets(self) -> None:
+            return None
+
+    [state] = Plugins.from_objects(targetless=Targetless()).states
+    assert (state.state, state.reason) == ("failed", "dory_targets returned None, not a list")

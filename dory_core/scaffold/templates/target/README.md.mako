@@ -4,8 +4,8 @@ A target of dory: ${n.name}.
 
     pip install -e ".[test]"
     dory targets
-    dory --target ${n.name} --frontend quantlab net.onnx -o app && dory run app
-    pytest
+    dory --target ${n.name} net.tflite -o app && dory run app    # with dory-tflite installed
+    pytest                                # pytest -m '' adds long sweeps
 
 It works as it is, on the host simulation and with the plain C kernels of dory. What makes it your chip:
 

@@ -21,3 +21,10 @@ include = ["${n.package}", "${n.package}.*"]
 
 [tool.setuptools.package-data]
 "*" = ["**/*.c", "**/*.h"]
+
+[tool.pytest.ini_options]
+addopts = "-m 'not slow' -p dory_core.testing.pytest_plugin"
+markers = [
+  "slow: long sweeps of the conformance kit (pytest -m '' runs them, too)",
+  "sanitizer: needs the sanitizers of the C compiler",
+]

@@ -1,0 +1,28 @@
+"""Whose bug an unexpected exception is: the plugin's in whose code it was raised, else dory's."""
+
+from __future__ import annotations
+
+import os
+import traceback
+
+from dory_core.discovery import PluginState, installed
+
+
+def plugin_at_fault(error: BaseException) -> tuple[PluginState, str] | None:
+    """Return the plugin in whose package an exception was raised, and where; None for the core.
+
+    It is the innermost frame that belongs to a plugin: what it calls may be numpy or the core.
+    """
+    packages = {_package(value): state for state, value, _ in installed()}
+    found = None
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        module = str(frame.f_globals.get("__name__", ""))
+        state = packages.get(module.partition(".")[0])
+        if state is not None:
+            file = os.path.join(*module.split(".")[:-1], os.path.basename(frame.f_code.co_filename))
+            found = state, f"{file}, line {line}, in {frame.f_code.co_name}()"
+    return found
+
+
+def _package(value: str) -> str:
+    return value.partition(":")[0].strip().partition(".")[0]
