@@ -58,6 +58,13 @@ def publish(
     if options.markdown is not None:
         options.markdown.write_text(text, encoding="utf-8")
     if options.image is not None:
-        from dory_report.drawing import image
+        options.image.write_bytes(_image(spec, options.image.suffix))
 
-        options.image.write_bytes(image(spec, options.image.suffix.lstrip(".")))
+
+def _image(spec: dict[str, Any], suffix: str) -> bytes:
+    """Return a Vega-Lite chart as an image; the package is the extra ``figures`` of dory-core."""
+    import vl_convert
+
+    if suffix == ".png":
+        return bytes(vl_convert.vegalite_to_png(spec, scale=2.0))
+    return str(vl_convert.vegalite_to_svg(spec)).encode()

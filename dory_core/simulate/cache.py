@@ -18,7 +18,7 @@ CLEAN = "dory cache clean"
 _HINT = "let the environment variable DORY_CACHE name a directory that you may write to"
 _SUM = ".sum"
 #: Below the cache's directory: nothing else there is ours, should DORY_CACHE name a shared one.
-_FOLDERS = ("libraries", "objects", "programs", "report")
+_FOLDERS = ("libraries", "objects", "programs")
 
 
 def cache_dir() -> Path:

@@ -10,6 +10,7 @@ from dory_report.comparison.page import compare_figures, compare_page
 from dory_report.comparison.points import Comparison, Outcome, Point
 
 from dory_core.api import read_plan
+from tools.report.tests.looks import hover, load, media, overflow, resize, violations
 
 CLOCK = {"name": "slow", "core_hz": 5e7, "io_hz": 1e7, "source": "a data sheet"}
 
@@ -42,19 +43,15 @@ def document(app: Path) -> dict[str, Any]:
 def test_page_of_a_comparison_loads_sorts_and_says_why_not(
     document: dict[str, Any], browser: Any, tmp_path: Path
 ) -> None:
-    file = tmp_path / "compare.html"
-    file.write_text(compare_page(document), encoding="utf-8")
-    browser.get(file.as_uri())
-    from selenium.webdriver.support.ui import WebDriverWait
-
     figures = [figure.name for figure in compare_figures(document)]
-    assert figures == ["rate", "layers-cycles"], "the chip of the tests has no operating point"
-    WebDriverWait(browser, 30).until(
-        lambda driver: len(driver.find_elements("css selector", "figure canvas")) == len(figures)
-    )
+    assert figures == ["rate", "layers-cycles-0", "layers-cycles-1"], "no operating point"
+    resize(browser, 1400)
+    load(browser, compare_page(document), tmp_path)
+    charts = browser.find_elements("css selector", "figure svg.chart")
+    assert len(charts) == len(figures)
     assert browser.get_log("browser") == []
     rows = browser.find_elements("css selector", "#totals tr.row")
-    assert [row.find_elements("tag name", "td")[2].text for row in rows] == [
+    assert [row.find_elements("tag name", "td")[1].text for row in rows] == [
         "fits",
         "fits",
         "does not fit",
@@ -62,9 +59,38 @@ def test_page_of_a_comparison_loads_sorts_and_says_why_not(
     body = browser.find_element("tag name", "body").text
     assert "toy l1=64: too small for <L1>; hint: more" in body
     assert "estimates at slow (cores 50 MHz, I/O 10 MHz); source: a data sheet" in body
-    assert [row.find_elements("tag name", "td")[1].text for row in rows] == ["8k", "16k", "64"]
-    browser.find_element("css selector", "#totals th:nth-child(4)").click()
+    assert [row.find_elements("tag name", "td")[0].text for row in rows] == ["8k", "16k", "64"]
+    browser.find_element("css selector", "#totals thead th:nth-child(4)").click()
     cells = browser.find_elements("css selector", "#totals tr.row td:nth-child(4)")
     keys = [float(cell.get_attribute("data-key")) for cell in cells]
     assert keys == sorted(keys)
     assert keys[2] == 3 * keys[1] > 0
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_comparison_fits_and_is_accessible_in_both_colour_schemes(
+    document: dict[str, Any], browser: Any, tmp_path: Path, scheme: str
+) -> None:
+    load(browser, compare_page(document), tmp_path)
+    media(browser, scheme)
+    for width in (420, 800, 1400):
+        resize(browser, width)
+        assert overflow(browser) == 0, width
+    assert violations(browser) == []
+    cards = [card.text for card in browser.find_elements("css selector", ".card")]
+    assert len(cards) == 4
+    assert "2 of 3" in cards[0] and "does not fit" in cards[0]
+    media(browser, "light")
+
+
+def test_a_layer_is_marked_in_the_chart_of_every_plan(
+    document: dict[str, Any], browser: Any, tmp_path: Path
+) -> None:
+    load(browser, compare_page(document), tmp_path)
+    resize(browser, 1400)
+    hover(browser, browser.find_element("css selector", '#layers tr[data-l="1"]'))
+    marked = browser.find_elements("css selector", ".chart .hot")
+    assert [mark.get_attribute("data-l") for mark in marked] == ["1", "1"]
+    hover(browser, browser.find_element("css selector", '#layers-cycles-1 [data-l="0"]'))
+    hot = browser.find_elements("css selector", "tr.hot")
+    assert [row.get_attribute("data-l") for row in hot] == ["0"]

@@ -1,7 +1,6 @@
-"""The charts of an application as Vega-Lite specifications.
+"""The charts of an application over its layers and over time.
 
-Each is made of a plan.json document. The same specification is drawn in the page and written as an
-image, so that both show the same.
+Each is made of a plan.json document; the page and images show the same.
 """
 
 from __future__ import annotations
@@ -9,238 +8,250 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dory_report.vega import Spec, chart, domain, field, labels, layer_label, tooltip
+from dory_report.svg import (
+    Figure,
+    Scale,
+    columns,
+    grid,
+    label,
+    percent,
+    tag,
+    tick_labels,
+    ticks,
+    tip,
+)
 
-_KINDS = {"activations": "#4c78a8", "constants": "#f58518"}
-# Computing, waiting for L2, other, waiting for L3.
-_TIME = ["#54a24b", "#e45756", "#bab0ac", "#f58518"]
-#: What tensors are called in the chart of L1 that the layer neither reads nor writes.
-KEPT = "kept for later"
-
-
-def positions(plan: Mapping[str, Any]) -> list[str]:
-    """Return the layer that runs at each position; a layer of several parts has several."""
-    return [
-        layer_label(layer) + (f" part {part}" if layer["l3_tiles"] > 1 else "")
-        for layer in plan["layers"]
-        for part in range(layer["l3_tiles"])
-    ]
-
-
-def memory_map(plan: Mapping[str, Any], level: str) -> Spec:
-    """Return the map of a memory level over time: a block is a rectangle, offset by lifetime."""
-    use = plan["memory"][level]
-    names = positions(plan)
-    values = []
-    for block in use["blocks"]:
-        constants = block["name"].startswith("weights")
-        values.append(
-            {
-                **block,
-                "kind": "constants" if constants else "activations",
-                "end": block["offset"] + block["size"],
-                "from": block["first"],
-                "to": block["last"] + 1,
-                "begins": _position(names, block["first"]),
-                "ends": _position(names, block["last"]),
-            }
-        )
-    blocks = {
-        "mark": {"type": "rect", "stroke": "white", "strokeWidth": 0.5},
-        "encoding": {
-            "x": field(
-                "from",
-                "quantitative",
-                "position in the execution",
-                axis={"tickMinStep": 1},
-                scale={"nice": False, "zero": False},
-            ),
-            "x2": {"field": "to"},
-            "y": field("offset", "quantitative", "byte offset", axis={"format": "s"}),
-            "y2": {"field": "end"},
-            "color": field("kind", "nominal", None, scale=domain(_KINDS)),
-            "tooltip": [
-                *labels("name"),
-                *tooltip(size="bytes", offset="offset"),
-                *labels("begins", "ends"),
-            ],
-        },
-    }
-    budget = {
-        "mark": {"type": "rule", "strokeDash": [6, 4], "color": "#e45756"},
-        "data": {"values": [{"budget": use["budget"]}]},
-        "encoding": {
-            "y": field("budget", "quantitative", None),
-            "tooltip": tooltip(budget="budget"),
-        },
-    }
-    title = f"{level}: {use['used']:,} of {use['budget']:,} bytes"
-    near = 2 * use["used"] > use["budget"]
-    return chart(title, values, height=320, layer=[blocks, budget] if near else [blocks])
+_PLOT_PX = 190
+_NAMES_PX = 22
+_LANE_PX = 30
+_LAYERS_PX = 24
+_TIME = ("compute", "wait-l2", "other", "wait-l3", "convert")
 
 
-def _position(names: Sequence[str], position: int) -> str:
-    if position < 0:
-        return "before the first layer"
-    return names[position] if position < len(names) else "after the last layer"
+def layer_label(layer: Mapping[str, Any]) -> str:
+    """Return the short name of a layer: its index and kind."""
+    return f"{layer['index']:02d} {layer['kind']}"
 
 
-def cycles(plan: Mapping[str, Any]) -> Spec:
-    """Return the cycles of each layer: computing, waiting for L2, the rest, and for L3 before it.
+def full_label(layer: Mapping[str, Any]) -> str:
+    """Return index, kind and name of a layer."""
+    return f"{layer_label(layer)} {layer['name']}".rstrip()
+
+
+def indices(layers: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return what names layers below a chart: their indices."""
+    return [f"{layer['index']:02d}" for layer in layers]
+
+
+def layer_cycles(layer: Mapping[str, Any]) -> dict[str, int]:
+    """Return the cycles until a layer ends, by the class of what they are spent on.
+
+    Computing, waiting for L2, the rest; before the layer waiting for L3, and conversions.
+    """
+    estimate = layer["estimate"]
+    computing, waiting = estimate["compute_cycles"], estimate["stall_cycles"]
+    rest = max(estimate["cycles"] - computing - waiting, 0)
+    before = (estimate["l3_stall_cycles"], estimate["conversion_cycles"])
+    return dict(zip(_TIME, (computing, waiting, rest, *before), strict=True))
+
+
+def cycles_legend(layers: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, str], ...]:
+    """Return class and text of what the cycles of these layers are spent on.
 
     A layer in place waits for the memories that it works on.
     """
-    values = []
-    moved = any(layer["estimate"]["transfers"] for layer in plan["layers"])
-    names = ["computing", f"waiting for {'L2' if moved else 'memory'}", "other", "waiting for L3"]
-    for layer in plan["layers"]:
-        estimate = layer["estimate"]
-        computing, waiting = estimate["compute_cycles"], estimate["stall_cycles"]
-        rest = max(estimate["cycles"] - computing - waiting, 0)
-        shares = zip(names, (computing, waiting, rest, estimate["l3_stall_cycles"]), strict=True)
-        values += [
-            {"layer": layer_label(layer), "name": layer["name"], "what": what, "cycles": count}
-            for what, count in shares
-            if count
-        ]
-    encoding = {
-        "x": field("layer", "ordinal", None, sort=None),
-        "y": field("cycles", "quantitative", "cycles", axis={"format": "s"}),
-        "color": field("what", "nominal", None, scale={"domain": names, "range": _TIME}),
-        "tooltip": [*labels("layer", "name", "what"), *tooltip(cycles="cycles")],
-    }
-    return chart("Cycles per layer (estimate)", values, height=260, mark="bar", encoding=encoding)
+    moved = any(layer["estimate"]["transfers"] for layer in layers)
+    waiting = f"waiting for {'L2' if moved else 'memory'}"
+    texts = ("computing", waiting, "other", "waiting for L3", "conversion of layouts")
+    found = {name for layer in layers for name, count in layer_cycles(layer).items() if count}
+    return tuple((n, text) for n, text in zip(_TIME, texts, strict=True) if n in found)
 
 
-def _beside(layer: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the tensors in L1 that a layer leaves alone, as buffers."""
-    moved = {t["name"] for t in layer["inputs"] if t["transfer"] == "resident"}
-    moved.add(layer["output"]["name"])
-    others = [t for t in layer["kept"] if t["name"] not in moved]
-    return [{"name": KEPT, "bytes": t["bytes"], "offsets": [t["offset"]]} for t in others]
+def cycles_chart(
+    name: str, title: str, layers: Sequence[Mapping[str, Any]], most: int, hint: str = ""
+) -> Figure:
+    """Return the cycles of each layer as bars. most: at the upper edge."""
+    scale = Scale(0, most or 1, _PLOT_PX)
+    values, count = ticks(scale.high), len(layers)
+    legend = cycles_legend(layers)
+    areas = (_area(layer, place, count, legend) for place, layer in enumerate(layers))
+    bars = tag("svg", _bars(layers, scale, legend), width="100%", height=_PLOT_PX,
+               viewBox=f"0 0 {count or 1} {_PLOT_PX}", preserveAspectRatio="none")  # fmt: skip
+    return Figure(
+        name,
+        title,
+        hint,
+        _PLOT_PX + _NAMES_PX,
+        "".join(areas) + grid(scale, values) + bars + columns(indices(layers), _PLOT_PX + 15),
+        tick_labels(scale, values),
+        legend=legend,
+    )
 
 
-def local_memory(plan: Mapping[str, Any]) -> Spec:
-    """Return what lies in L1 during each layer: its buffers with their copies, and other tensors
-    that stay there."""
-    values = [
-        {
-            "layer": layer_label(layer),
-            "buffer": block["name"],
-            "copies": len(block["offsets"]),
-            "bytes": block["bytes"] * len(block["offsets"]),
-        }
-        for layer in plan["layers"]
-        for block in (*layer["l1_blocks"], *_beside(layer))
-    ]
-    bars = {
-        "mark": "bar",
-        "encoding": {
-            "x": field("layer", "ordinal", None, sort=None),
-            "y": field("bytes", "quantitative", "bytes", axis={"format": "s"}),
-            "color": field("buffer", "nominal", None),
-            "tooltip": [
-                *labels("layer", "buffer"),
-                *tooltip(bytes="bytes", copies="copies"),
-            ],
-        },
-    }
-    budget = {
-        "mark": {"type": "rule", "strokeDash": [6, 4], "color": "#e45756"},
-        "data": {"values": [{"budget": plan["memory"]["L1"]["budget"]}]},
-        "encoding": {"y": field("budget", "quantitative", None)},
-    }
-    return chart("Buffers in L1", values, height=220, layer=[bars, budget])
+def _area(
+    layer: Mapping[str, Any], place: int, count: int, legend: Sequence[tuple[str, str]]
+) -> str:
+    """Return what points at the bar of a layer: all of its column."""
+    spent = layer_cycles(layer)
+    lines = (f"{text}: {spent[name]:,}" for name, text in legend if spent[name])
+    text = tip(f"{sum(spent.values()):,} cycles", *lines)
+    return tag("rect", class_="m area", x=percent(place / count), width=percent(1 / count),
+               height=_PLOT_PX + _NAMES_PX, data_l=layer["index"], data_tip=text)  # fmt: skip
 
 
-def roofline(plan: Mapping[str, Any]) -> Spec | None:
-    """Return MAC/cycle of each layer over the MACs for each byte that it moves, under the roof.
+def _bars(
+    layers: Sequence[Mapping[str, Any]], scale: Scale, legend: Sequence[tuple[str, str]]
+) -> str:
+    """Return a path for each part of the cycles, stacked; a layer is 1 wide."""
+    paths = {name: "" for name, _ in legend}
+    for place, layer in enumerate(layers):
+        below, spent = 0, layer_cycles(layer)
+        for name in paths:
+            top, bottom = scale.y(below + spent[name]), scale.y(below)
+            if spent[name]:
+                high = round(bottom - top, 1)
+                paths[name] += f"M{place}.1 {round(top, 1)}h.8v{high}h-.8z"
+            below += spent[name]
+    return "".join(tag("path", class_=f"bar {name}", d=path) for name, path in paths.items())
 
-    The roof is the peak of the cores and the rate of the link between L2 and L1. None when the
-    target states no peak.
+
+def cycles(plan: Mapping[str, Any]) -> Figure:
+    """Return the cycles of each layer of an application."""
+    layers = plan["layers"]
+    most = max((sum(layer_cycles(layer).values()) for layer in layers), default=1)
+    title = "Cycles of each layer (estimate)"
+    return cycles_chart("cycles", title, layers, most, "Where the time of an inference goes.")
+
+
+def timeline(document: Mapping[str, Any], plan: Mapping[str, Any]) -> Figure:
+    """Return what cores and links do over time. document: of ``timeline.json``.
+
+    A lane for each, above them a strip with the layers: a layer's border is where it first
+    computes.
     """
-    roof = plan["roofline"]
-    peak, rate = roof["peak_macs_per_cycle"], roof["links"]["L2-L1"]
-    if not peak:
-        return None
-    values = [
-        {
-            "layer": layer_label(layer),
-            "name": layer["name"],
-            "kernel": layer["kernel"],
-            "intensity": round(layer["macs"] / layer["estimate"]["transfer_bytes"], 3),
-            "rate": round(layer["estimate"]["macs_per_cycle"], 3),
-            "cycles": layer["estimate"]["cycles"],
-        }
-        for layer in plan["layers"]
-        if layer["macs"] and layer["estimate"]["transfer_bytes"]
-    ]
-    if not values:
-        return None
-    ridge = peak / rate
-    ends = (
-        min([ridge / 8, *(v["intensity"] for v in values)]) / 2,
-        max([ridge * 8, *(v["intensity"] for v in values)]) * 2,
+    lanes, layers = document["lanes"], plan["layers"]
+    ends = (start + duration for *_, start, duration in document["events"])
+    end = max(max(ends, default=0), document["cycles"]) or 1
+    height = _LAYERS_PX + _LANE_PX * len(lanes)
+    axis = "".join(
+        label(text, class_="tick end", x=58, y=_LAYERS_PX + _LANE_PX * n + 19)
+        for n, text in enumerate(lanes)
     )
-    line = [{"intensity": x, "rate": min(peak, x * rate)} for x in (ends[0], ridge, ends[1])]
-    x = field(
-        "intensity",
-        "quantitative",
-        "MAC per byte moved between L2 and L1",
-        scale={"type": "log", "nice": False, "domain": list(ends)},
+    used = {_activity(document["names"][name]) for _, name, *_ in document["events"]}
+    return Figure(
+        "timeline",
+        "Timeline (estimate)",
+        "Zoom with + and -, or Ctrl and the wheel; scroll along it. "
+        "Lines are the borders of layers.",
+        height + _NAMES_PX,
+        _strip(document, layers, end, height) + _spans(document, layers, end) + _times(end, height),
+        label("layer", class_="tick end", x=58, y=16) + axis,
+        gutter_px=64,
+        legend=tuple((name, text) for name, text in _ACTIVITIES.items() if name in used),
+        zooms=True,
     )
-    y = field("rate", "quantitative", "MAC per cycle", scale={"type": "log"})
-    points = {
-        "mark": {"type": "point", "filled": True, "opacity": 0.8},
-        "encoding": {
-            "x": x,
-            "y": y,
-            "size": field("cycles", "quantitative", "cycles", scale={"range": [30, 500]}),
-            "color": field("kernel", "nominal", None),
-            "tooltip": [*labels("layer", "name"),
-                        *tooltip(rate="MAC/cycle", intensity="MAC/byte", cycles="cycles")],
-        },
-    }  # fmt: skip
-    ceiling = {
-        "mark": {"type": "line", "color": "#888"},
-        "data": {"values": line},
-        "encoding": {"x": x, "y": y},
-    }
-    title = f"Roofline: {peak:g} MAC/cycle, {rate:g} bytes/cycle"
-    return chart(title, values, height=320, layer=[ceiling, points])
 
 
-def timeline(document: Mapping[str, Any]) -> Spec:
-    """Return what cores and links do over time. document: of ``timeline.json``."""
-    names, lanes = document["names"], document["lanes"]
-    values = [
-        {
-            "lane": lanes[lane],
-            "what": names[name],
-            "layer": document["layers"][layer],
-            "tile": tile,
-            "start": start,
-            "end": start + duration,
-            "cycles": duration,
-        }
-        for lane, name, layer, tile, start, duration in document["events"]
-    ]
-    encoding = {
-        "x": field("start", "quantitative", "cycles (scroll to zoom, drag to move)",
-                    axis={"format": "s"}, scale={"nice": False}),
-        "x2": {"field": "end"},
-        "y": field("lane", "nominal", None, sort=list(lanes)),
-        "color": field("what", "nominal", None),
-        "tooltip": [*labels("layer", "what"),
-                    *tooltip(tile="tile", start="start", cycles="cycles")],
-    }  # fmt: skip
-    zoom = [
-        {
-            "name": "zoom",
-            "select": {"type": "interval", "encodings": ["x"]},
-            "bind": "scales",
-        }
-    ]
-    mark = {"type": "bar", "clip": True}
-    height = 44 * len(lanes)
-    return chart("Timeline", values, height=height, mark=mark, encoding=encoding, params=zoom)
+def _strip(
+    document: Mapping[str, Any], layers: Sequence[Mapping[str, Any]], end: float, height: int
+) -> str:
+    """Return the borders of the layers and their names."""
+    starts: dict[int, float] = {}
+    lanes = document["lanes"]
+    cores = lanes.index("cores") if "cores" in lanes else len(lanes) - 1
+    for lane, _, layer, _, start, _ in document["events"]:
+        if lane == cores and 0 <= layer < len(layers):
+            starts.setdefault(layer, start)
+    order = sorted(starts.items(), key=lambda item: item[1])
+    found = []
+    for (number, start), (_, after) in zip(order, [*order[1:], (-1, end)], strict=True):
+        layer, x = layers[number], f"{100 * start / end:.4g}%"
+        width = f"{100 * max(after - start, 0) / end:.4g}%"
+        box = tag("rect", width="100%", height=_LAYERS_PX - 4, y=2)
+        name = label(layer_label(layer), x=4, y=16)
+        found.append(
+            tag("svg", box + name, class_="m", x=x, width=width, height=_LAYERS_PX,
+                data_l=layer["index"])
+        )  # fmt: skip
+    borders = "".join(f"M{start:.0f} 0v1" for _, start in order)
+    lines = tag("path", class_="border", d=borders)
+    return _over(lines, end, 0, height) + tag("g", "".join(found), class_="names strips")
+
+
+def _over(content: str, end: float, y: int, height: int) -> str:
+    """Return what has cycles as places along it and a height of 1."""
+    box = f"0 0 {end:.0f} 1"
+    return tag("svg", content, y=y, width="100%", height=height, viewBox=box,
+               preserveAspectRatio="none")  # fmt: skip
+
+
+def _spans(document: Mapping[str, Any], layers: Sequence[Mapping[str, Any]], end: float) -> str:
+    """Return a path for each lane, activity and layer, a box in it for each tile.
+
+    Places are cycles; the outline of a box, which does not scale, shows the shortest one, too.
+    """
+    paths: dict[tuple[int, int], dict[int, list[tuple[float, float]]]] = {}
+    for lane, name, layer, _, start, duration in document["events"]:
+        paths.setdefault((lane, name), {}).setdefault(layer, []).append((start, duration))
+    found = []
+    for (lane, name), by_layer in sorted(paths.items()):
+        what = document["names"][name]
+        content = "".join(
+            tag(
+                "path",
+                d=_path(boxes),
+                data_l=layers[number]["index"] if 0 <= number < len(layers) else None,
+            )
+            for number, boxes in by_layer.items()
+        )
+        group = tag("g", content, class_=f"span {_activity(what)}", data_what=what)
+        found.append(_over(group, end, _LAYERS_PX + _LANE_PX * lane + 4, _LANE_PX - 8))
+    return "".join(found)
+
+
+def _path(boxes: Sequence[tuple[float, float]]) -> str:
+    """Return boxes of height 1 from start and length, each relative to the one before."""
+    text, at = "", 0
+    for start, length in boxes:
+        first, last = round(start), round(start + length)
+        text += f"m{first - at} 0v1h{last - first}v-1z"
+        at = first
+    return text
+
+
+#: What lanes do, with the colour of the data that they move.
+_ACTIVITIES = {
+    "compute": "computing",
+    "activations": "loading inputs",
+    "weights": "loading constants",
+    "outputs": "storing outputs",
+    "wait-l3": "transfers of L3",
+    "convert": "converting layouts",
+    "other": "other",
+}
+
+
+def _activity(name: str) -> str:
+    """Return the class of what a lane does."""
+    verb, _, what = name.partition(" ")
+    if verb in ("compute", "convert"):
+        return verb
+    if what.startswith("L3"):
+        return "wait-l3"
+    if what.startswith("x"):
+        return "activations"
+    return {"w": "weights", "y": "outputs"}.get(what, "other")
+
+
+def _times(end: float, height: int) -> str:
+    """Return the times below the timeline; the first one begins at its start."""
+    values = ticks(end * 0.98, 6)
+    return tag(
+        "g",
+        "".join(
+            label(f"{value:,.0f}", class_=None if value else "first", x=percent(value / end),
+                  y=height + 15)
+            for value in values
+        ),
+        class_="thin tick mid",
+    )  # fmt: skip

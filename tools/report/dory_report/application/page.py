@@ -6,32 +6,45 @@ from collections.abc import Mapping
 from typing import Any
 
 from dory_core.api import cli
-from dory_report.application import charts
+from dory_report.application.cards import cards
+from dory_report.application.charts import cycles, layer_cycles
+from dory_report.application.charts import timeline as timeline_chart
+from dory_report.application.memory import local_memory, memory_map
+from dory_report.application.roofline import roofline
 from dory_report.comparison.columns import point_text
-from dory_report.page import Figure, Page, render
-from dory_report.tables import Cell, Row, Table, count_cell, label_cell, number_cell
+from dory_report.page import Page, render
+from dory_report.svg import Figure
+from dory_report.tables import Cell, Row, Table, count_cell, label_cell, layer_cell, number_cell
 
 
 def figures(plan: Mapping[str, Any], timeline: Mapping[str, Any]) -> tuple[Figure, ...]:
     """Return the charts of an application; each is in the page and can be an image."""
-    found = [
-        Figure("cycles", charts.cycles(plan)),
-        Figure("timeline", charts.timeline(timeline)),
-        *(Figure("memory-l2", charts.memory_map(plan, n)) for n in ("L2",) if n in plan["memory"]),
-        Figure("memory-l1", charts.local_memory(plan)),
-    ]
-    roof = charts.roofline(plan)
-    return (*found, Figure("roofline", roof)) if roof is not None else tuple(found)
+    found = [cycles(plan), timeline_chart(timeline, plan)]
+    for level in plan["memory"]:
+        if level == "L2" or level.startswith("L1 "):
+            memories = sorted({block["memory"] for block in plan["memory"][level]["blocks"]})
+            found += [memory_map(plan, level, memory) for memory in memories]
+    if any(layer["l1_blocks"] or layer["kept"] for layer in plan["layers"]):
+        found.append(local_memory(plan))
+    roof = roofline(plan)
+    return (*found, roof) if roof is not None else tuple(found)
 
 
 def report_page(plan: Mapping[str, Any], timeline: Mapping[str, Any]) -> str:
     """Return the page of an application. plan, timeline: its plan.json and timeline.json."""
     network = plan["network"]
+    first, *others = figures(plan, timeline)
     page = Page(
         title=f"{network['name']} for {plan['target']}",
-        facts=_facts(plan),
+        subtitle=f"{cli.count_text(network['macs'])} MAC, "
+        f"{cli.count_text(network['parameters'])} parameters, {len(plan['layers'])} layers, "
+        f"exact to {network.get('reference') or plan['frontend']}",
+        cards=cards(plan),
+        problems=() if plan["deployable"] else (plan["reason"],),
+        first=(first,),
         tables=(_layers(plan), _memory(plan)),
-        figures=figures(plan, timeline),
+        figures=tuple(others),
+        facts=_facts(plan),
         notes=tuple(plan.get("notes", ())),
     )
     return render(page)
@@ -76,37 +89,67 @@ def _facts(plan: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     return tuple(facts)
 
 
-_LAYER_COLUMNS = (
-    "layer", "node", "kind", "engine", "kernel", "tile CxHxW", "tiles", "L3 tiles", "L1", "MAC",
-    "cycles", "wait L3", "convert", "MAC/cycle", "wait L2", "bound",
-)  # fmt: skip
-
-
 def _layers(plan: Mapping[str, Any]) -> Table:
-    rows = []
-    for layer in plan["layers"]:
-        estimate, l1, tiles = layer["estimate"], layer["bytes"], layer["tiles"]
-        share = cli.share_text(l1["l1"], l1["l1_budget"])
-        cells = (
-            Cell(f"{layer['index']:02d}", layer["index"]),
-            label_cell(layer["name"]),
-            label_cell(layer["kind"]),
-            label_cell(layer["engine"]),
-            label_cell(layer["kernel"], layer["symbol"]),
-            Cell(cli.tile_text(tiles), tiles["c_out"] * tiles["h"] * tiles["w"]),
-            Cell(str(tiles["count"]), tiles["count"]),
-            Cell(str(layer["l3_tiles"]), layer["l3_tiles"]),
-            Cell(f"{cli.bytes_text(l1['l1'])} {share}", l1["l1"], f"{l1['l1']:,} bytes"),
-            count_cell(layer["macs"] or None),
-            count_cell(estimate["cycles"]),
-            count_cell(estimate["l3_stall_cycles"], "cycles of waiting for L3, before the layer"),
-            count_cell(estimate["conversion_cycles"], "cycles of conversions, before the layer"),
-            number_cell(estimate["macs_per_cycle"] or None),
-            count_cell(estimate["stall_cycles"], "of its cycles, waiting for L2"),
-            label_cell(str(estimate["bound"])),
-        )
-        rows.append(Row(cells, _explanation(layer)))
-    return Table("layers", _LAYER_COLUMNS, tuple(rows))
+    total = sum(sum(layer_cycles(layer).values()) for layer in plan["layers"]) or 1
+    rows = [(_cells(layer, total), layer) for layer in plan["layers"]]
+    shown = [
+        title
+        for title in (rows[0][0] if rows else ())
+        if title not in _RARE or any(cells[title].key not in _RARE[title] for cells, _ in rows)
+    ]
+    return Table(
+        "layers",
+        "Layers",
+        tuple(shown),
+        tuple(
+            Row(tuple(cells[n] for n in shown), _explanation(layer), str(layer["index"]))
+            for cells, layer in rows
+        ),
+        _HINTS,
+    )
+
+
+_HINTS = {
+    "share": "of all cycles",
+    "wait L2": "part of its cycles: waiting for L2",
+    "wait L3": "cycles of waiting for L3, before the layer",
+    "convert": "cycles of conversions, before the layer",
+    "L1": "bytes used, and their share of the budget",
+}
+
+
+#: Columns that are shown where a layer has another value than these.
+_RARE: Mapping[str, tuple[float | str, ...]] = {
+    "wait L3": (0,),
+    "convert": (0,),
+    "L3 tiles": (1,),
+    "engine": ("cores",),
+}
+
+
+def _cells(layer: Mapping[str, Any], total: int) -> dict[str, Cell]:
+    """Return the cells of a layer by their column, the important ones first."""
+    estimate, l1, tiles = layer["estimate"], layer["bytes"], layer["tiles"]
+    share, spent = cli.share_text(l1["l1"], l1["l1_budget"]), sum(layer_cycles(layer).values())
+    tile_size = tiles["c_out"] * tiles["h"] * tiles["w"]
+    return {
+        "layer": layer_cell(layer),
+        "kind": label_cell(layer["kind"]),
+        "cycles": count_cell(estimate["cycles"]),
+        "share": Cell(f"{100 * spent / total:.1f} %", spent, share=spent / total),
+        "MAC/cycle": number_cell(estimate["macs_per_cycle"] or None),
+        "bound": label_cell(str(estimate["bound"])),
+        "kernel": label_cell(layer["kernel"], layer["symbol"]),
+        "tile CxHxW": Cell(cli.tile_text(tiles), tile_size),
+        "tiles": Cell(str(tiles["count"]), tiles["count"]),
+        "L1": Cell(f"{cli.bytes_text(l1['l1'])} {share}", l1["l1"]),
+        "wait L2": count_cell(estimate["stall_cycles"]),
+        "wait L3": count_cell(estimate["l3_stall_cycles"]),
+        "convert": count_cell(estimate["conversion_cycles"]),
+        "MAC": count_cell(layer["macs"] or None),
+        "L3 tiles": Cell(str(layer["l3_tiles"]), layer["l3_tiles"]),
+        "engine": label_cell(layer["engine"]),
+    }
 
 
 def _explanation(layer: Mapping[str, Any]) -> tuple[tuple[str, tuple[str, ...]], ...]:
@@ -130,7 +173,11 @@ def _explanation(layer: Mapping[str, Any]) -> tuple[tuple[str, tuple[str, ...]],
         f"{term['value'] * term['weight']:,.0f}; value: {term['text']}"
         for term in layer["terms"]
     )
-    rejections = tuple(f"not {r['kernel']}: {r['reason']}" for r in layer["rejections"])
+    asked = [r for r in layer["rejections"] if not r["other_kind"]]
+    rejections = tuple(f"not {r['kernel']}: {r['reason']}" for r in asked)
+    if len(layer["rejections"]) > len(asked):
+        rest = len(layer["rejections"]) - len(asked)
+        rejections = (*rejections, f"{rest} more compute other kinds of layers")
     engines = tuple(f"not {p['engine']}: {p['reason']}" for p in layer["passed_over"])
     changes = tuple(
         f"{c['tensor']}: {c['source']['layout']['name']} to {c['target']['layout']['name']}, "
@@ -165,12 +212,15 @@ def _memory(plan: Mapping[str, Any]) -> Table:
     rows = []
     for name, level in plan["memory"].items():
         used, budget = level["used"], level["budget"]
+        share = used / budget if budget else 0.0
         cells = (
-            label_cell(name),
+            Cell(name, name, head=True),
             Cell(cli.bytes_text(used), used, f"{used:,} bytes"),
             Cell(cli.bytes_text(budget), budget, f"{budget:,} bytes"),
-            Cell(cli.share_text(used, budget), used / budget if budget else 0.0),
+            Cell(cli.share_text(used, budget), share, share=share),
             label_cell(level["dominant"] or "-"),
         )
         rows.append(Row(cells))
-    return Table("memory", ("memory", "used", "budget", "share", "largest block"), tuple(rows))
+    return Table(
+        "memory", "Memory", ("memory", "used", "budget", "share", "largest block"), tuple(rows)
+    )

@@ -6,29 +6,40 @@ from collections.abc import Mapping
 from typing import Any
 
 from dory_report.comparison import charts
+from dory_report.comparison.cards import cards
 from dory_report.comparison.tables import notes, side_by_side, tables
-from dory_report.page import Figure, Page, render
+from dory_report.page import Page, render
+from dory_report.svg import Figure
 
 
 def compare_page(document: Mapping[str, Any]) -> str:
     """Return the page of a document of ``dory compare --json``."""
+    figures = compare_figures(document)
+    layers = tuple(figure for figure in figures if figure.name.startswith("layers-"))
     return render(
         Page(
             title=f"{document['network']}: {len(document['columns'])} plans compared",
-            facts=(("frontend", document["frontend"]),),
+            subtitle=f"read by {document['frontend']}",
+            cards=cards(document),
+            problems=(),
+            first=tuple(f for f in figures if f not in layers and document["varied"]),
             tables=tables(document),
-            figures=compare_figures(document),
+            figures=layers,
+            facts=(("frontend", document["frontend"]),),
             notes=notes(document["columns"]),
         )
     )
 
 
 def compare_figures(document: Mapping[str, Any]) -> tuple[Figure, ...]:
-    """Return the charts of a comparison: totals, and layers where there are few columns."""
-    specs = {
-        "rate": charts.totals(document, "macs_per_cycle"),
-        "latency": charts.totals(document, "latency_ms"),
-        "energy": charts.totals(document, "energy_mj"),
-        "layers-cycles": charts.layer_cycles(document) if side_by_side(document) else None,
-    }
-    return tuple(Figure(name, spec) for name, spec in specs.items() if spec is not None)
+    """Return the charts of a comparison: totals, and layers where there are few columns.
+
+    Where nothing varies the page has the totals as its large figures, not as charts.
+    """
+    totals = (
+        charts.totals(document, "rate", "macs_per_cycle"),
+        charts.totals(document, "latency", "latency_ms"),
+        charts.totals(document, "energy", "energy_mj"),
+    )
+    layers = charts.layers_cycles(document) if side_by_side(document) else ()
+    return (*(figure for figure in totals if figure is not None), *layers)

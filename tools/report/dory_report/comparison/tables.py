@@ -18,7 +18,16 @@ from dory_report.comparison.columns import (
     variation_texts,
     verdict,
 )
-from dory_report.tables import Cell, Row, Table, count_cell, label_cell, number_cell, print_table
+from dory_report.tables import (
+    Cell,
+    Row,
+    Table,
+    count_cell,
+    label_cell,
+    layer_cell,
+    number_cell,
+    print_table,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -64,7 +73,7 @@ def _totals(document: Mapping[str, Any]) -> Table:
         totals = column["totals"] or {}
         texts = zip(varied, variation_texts(column, varied), strict=True)
         cells = (
-            label_cell(column["target"]),
+            Cell(column["target"], column["target"], head=True),
             *(_value(text, column["variation"][name]) for name, text in texts),
             label_cell(verdict(column), column["reason"] or column["deployable_reason"]),
             count_cell(totals.get("cycles")),
@@ -74,7 +83,7 @@ def _totals(document: Mapping[str, Any]) -> Table:
             *(_use(column["memory"].get(name)) for name in levels),
         )
         rows.append(Row(cells))
-    return Table("totals", heads, tuple(rows))
+    return Table("totals", "Plans", heads, tuple(rows))
 
 
 def _layers(document: Mapping[str, Any]) -> Table:
@@ -87,15 +96,14 @@ def _layers(document: Mapping[str, Any]) -> Table:
     for index in sorted(set().union(*by_index)):
         first = next(layers[index] for layers in by_index if index in layers)
         cells = [
-            Cell(f"{index:02d}", index),
-            label_cell(first["name"]),
+            layer_cell(first),
             label_cell(first["kind"]),
             count_cell(first["macs"] or None),
         ]
         for layers in by_index:
             cells += _layer(layers[index]) if index in layers else [Cell("-", 0)] * len(measures)
-        rows.append(Row(tuple(cells)))
-    return Table("layers", ("layer", "node", "kind", "MAC", *heads), tuple(rows))
+        rows.append(Row(tuple(cells), link=str(index)))
+    return Table("layers", "Layers", ("layer", "kind", "MAC", *heads), tuple(rows))
 
 
 def _layer(layer: Mapping[str, Any]) -> list[Cell]:

@@ -2,113 +2,154 @@
 <html lang="en">
 <head>
 <meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
 <title>${page.title}</title>
 <link rel="icon" href="data:,">
 <style>
-body { font: 14px/1.45 system-ui, sans-serif; margin: 2em auto; max-width: 1500px; color: #222; padding: 0 1em; }
-h1 { font-size: 1.5em; margin-bottom: 0.3em; }
-dl { display: grid; grid-template-columns: max-content 1fr; gap: 0.1em 1.2em; margin: 0 0 1.5em; }
-dt { color: #666; }
-dd { margin: 0; }
-.wide { overflow-x: auto; }
-table { border-collapse: collapse; margin: 0 0 1.5em; white-space: nowrap; }
-th { text-align: left; cursor: pointer; user-select: none; border-bottom: 2px solid #888; }
-th.number { text-align: right; }
-th:hover { background: #f0f4f8; }
-th[aria-sort="ascending"]::after { content: " \25b2"; font-size: 0.7em; }
-th[aria-sort="descending"]::after { content: " \25bc"; font-size: 0.7em; }
-th, td { padding: 0.15em 0.9em 0.15em 0; }
-td.number { text-align: right; font-variant-numeric: tabular-nums; }
-tbody tr.row:hover { background: #f0f4f8; }
-tbody tr.openable { cursor: pointer; }
-tr.details td { white-space: normal; padding: 0.3em 0 0.8em 1.5em; color: #444; background: #fafafa; }
-tr.details ul { margin: 0 0 0.4em; padding-left: 1.4em; }
-figure { display: inline-block; vertical-align: top; margin: 0 1em 2em 0; max-width: 100%; overflow-x: auto; }
-.hint { color: #666; margin: 0 0 0.5em; }
+${style | n}
 </style>
 </head>
+<%def name="card(one)">
+<section class="card ${one.state}">
+<h2>${one.title}</h2>
+<p class="large">${one.value}${f' <small>{quoting.html(one.unit)}</small>' if one.unit else '' | n}</p>
+% for note in one.notes:
+<p class="quiet">${note}</p>
+% endfor
+% if one.meters:
+<ul class="meters">
+% for meter in one.meters:
+<li><span class="who">${meter.label}</span><span class="text">${meter.text}</span><span class="bar${' over' if meter.share > 1 else ''}"><i style="width:${f'{100 * min(meter.share, 1):.1f}'}%"></i></span></li>
+% endfor
+</ul>
+% endif
+</section>
+</%def>
+<%def name="chart(figure)">
+<figure id="${figure.name}">
+<figcaption><h2 id="${figure.name}-title">${figure.title}</h2><p class="quiet">${figure.hint}</p></figcaption>
+<div class="bar-of-chart">
+<ul class="legend">
+% for name, text in figure.legend:
+<li><svg width="12" height="12" aria-hidden="true"><rect class="${name}" x="1" y="1" width="10" height="10"/></svg>${text}</li>
+% endfor
+</ul>
+% if figure.zooms:
+<div class="zoom"><button type="button" data-zoom="0.5" aria-label="Zoom out of ${figure.title}">&minus;</button><button type="button" data-zoom="0" aria-label="Show all of ${figure.title}">all</button><button type="button" data-zoom="2" aria-label="Zoom into ${figure.title}">+</button></div>
+% endif
+</div>
+<div class="plot">
+% if figure.axis:
+<svg class="axis" width="${figure.gutter_px}" height="${figure.height_px}" aria-hidden="true">${figure.axis | n}</svg>
+% endif
+<div class="across"><svg class="chart" height="${figure.height_px}" tabindex="0" role="group" aria-labelledby="${figure.name}-title" aria-describedby="keys">${figure.marks | n}</svg></div>
+</div>
+</figure>
+</%def>
+<%def name="whole(text)">\
+% if short(text) == text:
+${text}\
+% else:
+<span title="${text}"><span aria-hidden="true">${short(text)}</span><span class="hidden">${text}</span></span>\
+% endif
+</%def>
+<%def name="either(text)">\
+% if brief(text) == text:
+${text}\
+% else:
+<span class="long" aria-hidden="true">${short(text)}</span><span class="brief" aria-hidden="true">${brief(text)}</span>\
+% endif
+</%def>
+<%def name="rows(table)">
+<section class="table">
+<h2 id="${table.name}-title">${table.title}</h2>
+% if any(row.details for row in table.rows):
+<p class="quiet">A heading sorts. A layer opens to say why it has its kernel and its tile.</p>
+% endif
+<div class="wide" tabindex="0" role="region" aria-labelledby="${table.name}-title">
+<table id="${table.name}">
+<thead><tr>
+% for number, column in enumerate(table.columns):
+<th scope="col"${' class="n"' if table.rows and table.rows[0].cells[number].right else '' | n}${f' title="{quoting.html(table.hints[column])}"' if column in table.hints else '' | n}><button type="button">${column}</button></th>
+% endfor
+</tr></thead>
+<tbody>
+% for row in table.rows:
+<tr class="row"${f' data-l="{quoting.html(row.link)}"' if row.link else '' | n}>
+% for cell in row.cells:
+% if cell.head:
+<th scope="row"${f' data-key="{quoting.html(cell.sorted_by)}"' if cell.sorted_by != cell.text else '' | n}${f' title="{quoting.html(cell.text)}"' if brief(cell.text) != cell.text else '' | n}>\
+% if row.details:
+<button class="open" aria-expanded="false"${f' aria-label="{quoting.html(cell.text)}"' if brief(cell.text) != cell.text else '' | n}>${either(cell.text)}</button>\
+% else:
+${either(cell.text)}\
+% if brief(cell.text) != cell.text:
+<span class="hidden">${cell.text}</span>\
+% endif
+% endif
+</th>
+% else:
+<td${' class="n"' if cell.right else '' | n}${f' data-key="{quoting.html(cell.sorted_by)}"' if cell.sorted_by != cell.text else '' | n}${f' title="{quoting.html(cell.hint)}"' if cell.hint else '' | n}>\
+% if cell.share is not None:
+<span class="share"><i style="width:${f'{100 * min(cell.share, 1):.1f}'}%"></i></span>\
+% endif
+${cell.text if cell.right else whole(cell.text)}</td>
+% endif
+% endfor
+</tr>
+% endfor
+</tbody>
+</table>
+</div>
+</section>
+</%def>
 <body>
+<header>
+<a class="skip" href="#main">Skip to the figures</a>
 <h1>${page.title}</h1>
+<p class="quiet">${page.subtitle}</p>
+</header>
+<main id="main" tabindex="-1">
+% for problem in page.problems:
+<p class="problem">${problem}</p>
+% endfor
+<div class="cards">
+% for one in page.cards:
+${card(one)}
+% endfor
+</div>
+% for figure in page.first:
+${chart(figure)}
+% endfor
+% for table in page.tables:
+${rows(table)}
+% endfor
+% for figure in page.figures:
+${chart(figure)}
+% endfor
+<section>
+<h2>About</h2>
 <dl>
 % for name, value in page.facts:
 <dt>${name}</dt><dd>${value}</dd>
 % endfor
 </dl>
-% for table in page.tables:
-% if any(row.details for row in table.rows):
-<p class="hint">A heading sorts. A row opens to say why it has its kernel and its tile.</p>
-% endif
-<div class="wide">
-<table id="${table.name}" class="sortable">
-<thead><tr>
-% for number, column in enumerate(table.columns):
-<th scope="col"${' class="number"' if table.rows and table.rows[0].cells[number].number else '' | n}>${column}</th>
-% endfor
-</tr></thead>
-<tbody>
-% for row in table.rows:
-<tr class="row${' openable' if row.details else ''}">
-% for cell in row.cells:
-<td${' class="number"' if cell.number else '' | n} data-key="${cell.key}"${f' title="{quoting.html(cell.hint)}"' if cell.hint else '' | n}>${cell.text}</td>
-% endfor
-</tr>
-% if row.details:
-<tr class="details" hidden><td colspan="${len(table.columns)}">
-% for title, lines in row.details:
-<strong>${title}</strong>
-<ul>
-% for line in lines:
-<li>${line}</li>
+% if page.notes:
+<h3>Notes</h3>
+<ul class="notes">
+% for note in page.notes:
+<li>${note}</li>
 % endfor
 </ul>
-% endfor
-</td></tr>
 % endif
-% endfor
-</tbody>
-</table>
-</div>
-% endfor
-% for note in page.notes:
-<p>note: ${note}</p>
-% endfor
-% for figure in page.figures:
-<figure id="${figure.name}"></figure>
-% endfor
-<script>${script | n}</script>
+</section>
+<p id="keys" class="hidden">Arrow keys step through the marks, Enter goes to the row of a layer.</p>
+<div id="tip" role="status" aria-live="polite"></div>
+</main>
 <script>
-"use strict";
-const specs = ${page.specs | n};
-for (const [name, spec] of Object.entries(specs))
-  vegaEmbed("#" + name, spec, {actions: false, renderer: "canvas", mode: "vega-lite"}).catch(console.error);
-
-/* A click on a heading sorts by its column, another one the other way round. The row that explains
- * a row moves with it. */
-for (const table of document.querySelectorAll("table.sortable")) {
-  const body = table.tBodies[0];
-  const headings = [...table.tHead.rows[0].cells];
-  headings.forEach((heading, column) => heading.addEventListener("click", () => {
-    const down = heading.getAttribute("aria-sort") === "ascending";
-    const groups = [...body.querySelectorAll("tr.row")].map((row) => {
-      const next = row.nextElementSibling;
-      const cell = row.cells[column];
-      const number = cell.classList.contains("number");
-      return {
-        key: number ? Number(cell.dataset.key) : cell.dataset.key,
-        rows: next && next.classList.contains("details") ? [row, next] : [row],
-      };
-    });
-    const sign = down ? -1 : 1;
-    groups.sort((a, b) => sign * (a.key < b.key ? -1 : a.key > b.key ? 1 : 0));
-    for (const group of groups) body.append(...group.rows);
-    headings.forEach((other) => other.removeAttribute("aria-sort"));
-    heading.setAttribute("aria-sort", down ? "descending" : "ascending");
-  }));
-  body.addEventListener("click", (event) => {
-    const row = event.target.closest("tr.openable");
-    if (row) row.nextElementSibling.hidden = !row.nextElementSibling.hidden;
-  });
-}
+const why = ${page.why | n};
+${script | n}
 </script>
 </body>
 </html>
