@@ -368,8 +368,15 @@ def _ask(plugin: PluginState, hook: Hook, values: Mapping[str, Any]) -> Any:
 
 def _records_of(plugin: PluginState, hook: Hook, values: Mapping[str, Any]) -> Iterator[Any]:
     answer = _ask(plugin, hook, values)
+    if answer is None and not _must_answer(hook, values):
+        return
     for record in _checked(hook.name, plugin, answer, list, tuple):
         yield _checked(hook.name, plugin, record, _record_type(hook.name))
+
+
+def _must_answer(hook: Hook, values: Mapping[str, Any]) -> bool:
+    """Return whether None is a forgotten list: the function is marked with the target it is asked for."""
+    return bool(hook.targets) and hook.answers_for(values)
 
 
 def _commands_of(plugin: PluginState, hook: Hook) -> Mapping[str, Any]:

@@ -231,3 +231,18 @@ def test_a_plugin_that_forgets_its_targets_is_left_out() -> None:
 
     [state] = Plugins.from_objects(targetless=Targetless()).states
     assert (state.state, state.reason) == ("failed", "dory_targets returned None, not a list")
+
+
+def test_a_hook_says_nothing_about_targets_of_others(tmp_path: Path) -> None:
+    class Other:
+        @hookimpl(target="another")
+        def dory_kernels(self) -> list[Kernel]:
+            return [1]  # type: ignore[list-item]
+
+        @hookimpl
+        def dory_passes(self, ctx: Any) -> list[Pass] | None:
+            return [] if ctx.name == "another" else None
+
+    plugins = Plugins.from_objects(other=Other(), toy=ToyChip())
+    build_app(graph(), NAME, tmp_path / "app", plugins=plugins)
+    assert (tmp_path / "app" / "plan.json").exists()
