@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -494,6 +495,19 @@ def test_platformio_accepts_the_metadata(name: str, library: Library) -> None:
 
     raw = ManifestParserFactory.new_from_file(str(library.directory / name)).as_dict()
     assert ManifestSchema().load_manifest(raw)["name"] == "eye_network"
+
+
+def test_platformio_packs_the_library_alone(library: Library, tmp_path: Path) -> None:
+    """Neither simulation nor test vectors are published with it."""
+    pack = pytest.importorskip("platformio.package.pack", reason="pip install platformio")
+    made = pack.PackagePacker(str(library.directory)).pack(str(tmp_path / "eye.tar.gz"))
+    with tarfile.open(made) as archive:
+        files = {Path(name) for name in archive.getnames()}
+    app = library.directory
+    packed = (*FOLDERS, "inc", "hal/include")
+    expected = {p.relative_to(app) for f in packed for p in app.glob(f"{f}/*") if p.is_file()}
+    others = {Path(name) for name in ("README.md", "library.json", "library.properties")}
+    assert {f for f in files if (app / f).is_file()} - {Path(".piopm")} == expected | others
 
 
 def test_versions_of_tools_do_not_change_the_files(library: Library) -> None:
