@@ -375,7 +375,7 @@ def _records_of(plugin: PluginState, hook: Hook, values: Mapping[str, Any]) -> I
 
 
 def _must_answer(hook: Hook, values: Mapping[str, Any]) -> bool:
-    """Return whether None is a forgotten list: the function is marked with the target it is asked for."""
+    """Return whether None is a forgotten list: the function is marked with that target."""
     return bool(hook.targets) and hook.answers_for(values)
 
 
