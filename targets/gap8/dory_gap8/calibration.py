@@ -88,14 +88,23 @@ BLOCK_CALL = 900
 BLOCK_RAW = 60
 BLOCK_TURNED = 36
 # Going on to the next four pixels in assembly, and moving the pointers of a segment for them:
-# 18 and 12 instructions, two branches that are taken.
-BLOCK_FOURS = 22
+# 18 and 12 instructions, a jump and from the second segment on a branch that is taken.
+BLOCK_FOURS = 20
 BLOCK_FOURS_SEGMENT = 15
-# Gathering the columns of four pixels: fixed part, per row, per run where taps are apart (by
-# counting), tenths of a cycle per element and, at borders, per tap and per element of a column: 11
-# taps of 11 channels add 2700 cycles to four pixels. Longer columns are not gathered: they take too
-# much of L1.
+# By counting instructions (test_assembly_cycles.py): a step of three pixels is 19 of them instead
+# of 24. Where a column is one segment, a group has 6 less and no jump, the next four pixels 3 less,
+# and a call of the block 8 more.
+BLOCK_STEP_THREES = 194
+BLOCK_ONE_GROUP = -7
+BLOCK_ONE_FOURS = -3
+BLOCK_ONE_CALL = 8
+# Gathering the columns of four pixels: fixed part; the same for neighbours in a row, whose places
+# the compiler knows (40 instructions less, by counting those of a compiled loop); per row, per run
+# where taps are apart (by counting), tenths of a cycle per element and, at borders, per tap and per
+# element of a column: 11 taps of 11 channels add 2700 cycles to four pixels. Longer columns are not
+# gathered: they take too much of L1.
 GATHER_PIXELS = 180
+GATHER_NEIGHBOURS = 140
 GATHER_ROW = 8
 GATHER_RUN = 36
 GATHER_TENTHS = 12
@@ -103,8 +112,11 @@ GATHER_TAP = 42
 GATHER_INPUT = 18
 GATHER_COLUMN = 160
 # Tiles with rows of at most so many bytes are copied with their padding first: a row takes fewer
-# cycles than bytes, by counting, and so many around it. LONG_ROW: of windows along a row.
+# cycles than bytes, by counting, and so many around it. LARGE: of filters with so many taps, whose
+# borders take longest. LONG_ROW: of windows along a row.
 GATHER_SHORT_ROW = 128
+GATHER_LARGE_TAPS = 25
+GATHER_LARGE_ROW = 256
 GATHER_LONG_ROW = 4096
 GATHER_COPIED_ROW = 60
 

@@ -202,6 +202,57 @@ def test_windows_of_all_shapes_read_their_inputs_in_place() -> None:
 
 
 @pytest.mark.parametrize("y", ["u8", "i32"])
+def test_images_of_three_columns_are_computed_in_blocks_of_three(y: str) -> None:
+    steps = () if y == "i32" else None
+    for cores in (8, 3):
+        cases = []
+        for rows, c_in, c_out, window in (
+            (1, 8, 5, ops.Window(kernel=(1, 1))),
+            (3, 8, 68, ops.Window(kernel=(1, 1))),
+            (7, 8, 8, ops.Window(kernel=(1, 1))),
+            (3, 16, 13, SAME),
+            (4, 8, 36, SAME),
+        ):
+            layer = conv(c_in, c_out, (rows, 3), window, steps)
+            assert "_threes_" in WindowKernel().symbol(layer)
+            cases.append(whole(WindowKernel(), layer, cores))
+        for c_in in (1, 3):
+            layer = conv(c_in, 9, (3, 3), SAME, steps)
+            assert "_threes_" in GatherKernel().symbol(layer)
+            cases.append(whole(GatherKernel(), layer, cores))
+        HostLibrary(cases).check()
+
+
+@pytest.mark.parametrize("x", ["u8", "i8", "i16"])
+def test_neighbours_are_gathered_at_once_and_borders_one_by_one(x: str) -> None:
+    """Rows that end behind a block, in it, and before; padding of every width and any value."""
+    cases = []
+    for width, stride, pads in (
+        (140, 1, (1, 1, 1, 1)),
+        (143, 2, (2, 4, 0, 1)),
+        (142, 2, (0, 0, 3, 5)),
+        (141, 3, (5, 7, 1, 6)),
+        (136, 2, (0, 0, 0, 0)),
+    ):
+        value = {"u8": 9, "i8": -128, "i16": 300}[x]
+        window = ops.Window(kernel=(3, 3), strides=(2, stride), pads=pads, pad_value=value)
+        for channels in (1, 3):
+            layer = conv(channels, 5, (5, width), window, x=x)
+            assert "copied" not in GatherKernel().symbol(layer)
+            cases.append(whole(GatherKernel(), layer, 3))
+    HostLibrary(cases).check()
+
+
+def test_tiles_of_large_filters_are_copied_with_their_padding() -> None:
+    kernels = {3: False, 5: True}
+    for size, copied in kernels.items():
+        window = ops.Window(kernel=(size, size), strides=(2, 2), pads=(size // 2,) * 4)
+        layer = conv(1, 5, (9, 160), window)
+        assert ("copied" in GatherKernel().symbol(layer)) == copied
+        HostLibrary([whole(GatherKernel(), layer)]).check()
+
+
+@pytest.mark.parametrize("y", ["u8", "i32"])
 @pytest.mark.parametrize(("height", "cores"), [(1, 8), (2, 1), (3, 3), (6, 8)])
 def test_rows_that_are_padding_for_four_windows_are_left_out(
     height: int, cores: int, y: str

@@ -17,7 +17,19 @@ INPUTS, WEIGHTS, PARAMETERS, OUTPUTS, TABLE, ARGUMENTS, STACK = (
 )
 
 
-def assembly(form: int, reach: int, clip: int, x_signed: int, lanes: int, turned: int = 0) -> str:
+Variant = tuple[int, int, int, int, int, int]
+
+
+def assembly(
+    form: int,
+    reach: int,
+    clip: int,
+    x_signed: int,
+    lanes: int,
+    turned: int = 0,
+    width: int = 4,
+    one: int = 0,
+) -> str:
     """Return the assembly text of a variant, as the preprocessor leaves it."""
     macros = {
         "DORY_KERNEL": "kernel",
@@ -33,19 +45,24 @@ def assembly(form: int, reach: int, clip: int, x_signed: int, lanes: int, turned
         "DORY_BLOCK_TURNED": turned,
         "DORY_X_SIGNED": x_signed,
         "DORY_LANES": lanes,
+        "DORY_BLOCK_PIXELS": width,
+        "DORY_BLOCK_ONE": one,
     }
     return assembly_of("dory_gap8_block_asm.h", macros)
 
 
-def check(variant: tuple[int, int, int, int, int, int], seed: int) -> Machine:
-    """Run a block of random size on random values and compare its outputs with numpy's."""
+def check(variant: Variant, seed: int, width: int = 4, one: int = 0) -> Machine:
+    """Run blocks of `width` pixels on random values and compare their outputs with numpy's.
+
+    one: whether inputs are one segment.
+    """
     form, reach, clip, x_signed, lanes, turned = variant
     random = np.random.default_rng(seed)
-    machine = Machine(Program.parse(assembly(*variant)))
+    machine = Machine(Program.parse(assembly(*variant, width, one)))
     segments, steps, groups, fours = (
-        int(random.integers(*r)) for r in ((1, 4), (2, 6), (1, 4), (1, 4))
+        int(random.integers(*r)) for r in ((1, 2 if one else 4), (2, 6), (1, 4), (1, 4))
     )
-    pixels = 4 * fours
+    pixels = width * fours
     bits = 32 // lanes
     low, high = (-(1 << (bits - 1)), 1 << (bits - 1)) if x_signed else (0, 1 << bits)
     if bits == 16:
@@ -58,9 +75,9 @@ def check(variant: tuple[int, int, int, int, int, int], seed: int) -> Machine:
             x[segment, pixel].astype(f"<i{bits // 8}" if x_signed else f"<u{bits // 8}").tobytes()
         )
         machine.memory[address : address + len(data)] = data
-        if pixel < 4:
-            machine.put(TABLE + 16 * segment + 4 * pixel, address)
-    skip = 16 * int(random.integers(0, 3))
+        if pixel < width:
+            machine.put(TABLE + 4 * width * segment + 4 * pixel, address)
+    skip = 0 if one else 16 * int(random.integers(0, 3))
     groups_of_weights = w.astype(f"<i{bits // 8}").reshape(groups, -1)
     weights = b"".join(group.tobytes() + bytes([85]) * skip for group in groups_of_weights)
     machine.memory[WEIGHTS : WEIGHTS + len(weights)] = weights
@@ -82,9 +99,9 @@ def check(variant: tuple[int, int, int, int, int, int], seed: int) -> Machine:
         machine.put(PARAMETERS, *np.stack(columns, axis=1).reshape(-1).tolist())
     shift, hi = int(random.integers(8, 20)), int(random.choice([255, 127, 63, 1]))
     y_bytes = (channels + 4 * int(random.integers(0, 3))) * (4 if form == RAW else 1)
-    ends = (TABLE, TABLE + 16 * segments, steps, groups)
+    ends = (TABLE, TABLE + 4 * width * segments, steps, groups)
     machine.put(ARGUMENTS, *ends, WEIGHTS, PARAMETERS, OUTPUTS, y_bytes, shift, low_bits, hi, skip)
-    machine.put(ARGUMENTS + 52, fours, 16 * (steps + 1))
+    machine.put(ARGUMENTS + 52, fours, 4 * width * (steps + 1))
     machine.call(ARGUMENTS, STACK)
 
     v = np.einsum("apsl,gascl->pgc", x, w).reshape(pixels, channels)
@@ -117,16 +134,17 @@ def check(variant: tuple[int, int, int, int, int, int], seed: int) -> Machine:
     ("form", "reach"), [(RAW, 0), (STEP, 0), (STEP, 1), (LIMBS, 0), (LIMBS, 1)]
 )
 def test_every_variant_of_the_block(form, reach, clip, x_signed, lanes) -> None:
-    for seed in range(3):
-        machine = check((form, reach, clip, x_signed, lanes, 0), seed)
+    for seed, (width, one) in enumerate([(4, 0), (4, 1), (3, 0), (3, 1)]):
+        machine = check((form, reach, clip, x_signed, lanes, 0), seed, width, one)
         assert machine.stalls == 0, "an instruction waits for a load"
 
 
 @pytest.mark.parametrize("clip", [NO_CLIP, UNSIGNED, SIGNED])
 @pytest.mark.parametrize(("form", "reach"), [(STEP, 0), (STEP, 1), (LIMBS, 0), (LIMBS, 1)])
 def test_every_variant_with_another_addend_below_zero(form, reach, clip) -> None:
-    for seed in range(4):
-        machine = check((form, reach, clip, seed % 2, 4 - 2 * (seed // 2), 1), seed)
+    for seed in range(8):
+        lanes = 4 - 2 * (seed // 2 % 2)
+        machine = check((form, reach, clip, seed % 2, lanes, 1), seed, 3 + seed // 4, seed % 2)
         assert machine.stalls == 0, "an instruction waits for a load"
 
 

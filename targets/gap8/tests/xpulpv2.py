@@ -2,8 +2,10 @@
 
 It stands in for the chip where assembly cannot run otherwise. Semantics are those of the manual of
 the instruction set: post-increment loads and stores, hardware loops, dot products of bytes and
-halfwords, clips, additions with a shift. It also counts instructions that use what the one before
-them loaded, which cost the chip a cycle each.
+halfwords, clips, additions with a shift. It also counts cycles by the rules of the core's manual:
+one per instruction, one more for a jump, two more for a branch that is taken, none for the end of a
+hardware loop, and one where an instruction uses what the one before it loaded (a stall). Words are
+aligned here, and nobody else uses the memory.
 """
 
 from __future__ import annotations
@@ -89,6 +91,7 @@ class Machine:
         self.registers = {name: 0x5EED0000 + i for i, name in enumerate(REGISTERS)}
         self.loops: dict[str, tuple[int, int, int]] = {}
         self.stalls = 0
+        self.cycles = 0
         self._loaded = ""
 
     def word(self, address: int) -> int:
@@ -109,10 +112,15 @@ class Machine:
         while True:
             operation, operands = self.program.instructions[at]
             count += 1
+            self.cycles += 2 if operation in ("j", "ret") else 1
             if operation == "ret":
                 assert saved == {name: self.registers[name] for name in SAVED}
                 return count
+            stalls = self.stalls
             follows = self._execute(operation, operands, at)
+            self.cycles += self.stalls - stalls
+            if follows is not None and operation != "j":
+                self.cycles += 2
             at = self._loop_back(at) if follows is None else follows
 
     def _loop_back(self, at: int) -> int:

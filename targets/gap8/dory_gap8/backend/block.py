@@ -109,7 +109,6 @@ def _finish(epilogue: Epilogue, bits: int, channels: int) -> Finish:
     macro, token = _CLIPS[epilogue.clip_form]
     form = ("t" if epilogue.turned else "") + ("c" if epilogue.reach else "")
     form += "l" if limbs else "q32"
-    cycles = cal.BLOCK_OUTPUT + cal.BLOCK_CLAMP * epilogue.reach + cal.BLOCK_LIMBS * limbs
     return Finish(
         "DORY_BLOCK_LIMBS" if limbs else "DORY_BLOCK_STEP",
         epilogue.reach,
@@ -120,8 +119,14 @@ def _finish(epilogue: Epilogue, bits: int, channels: int) -> Finish:
         narrow.low_bits,
         0 if epilogue.clip is None else epilogue.clip[1],
         form + token,
-        cycles + cal.BLOCK_TURNED * epilogue.turned,
+        output_tenths(limbs, bool(epilogue.reach), epilogue.turned),
     )
+
+
+def output_tenths(limbs: bool, reach: bool, turned: bool) -> int:
+    """Return tenths of a cycle from a sum to its output in the assembly of the block."""
+    clamp = cal.BLOCK_CLAMP * reach + cal.BLOCK_LIMBS * limbs
+    return cal.BLOCK_OUTPUT + clamp + cal.BLOCK_TURNED * turned
 
 
 def interleave(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -244,6 +249,10 @@ class BlockKernel(ClusterKernel):
     def _segments(self, layer: Layer) -> int:
         """Return the segments of a column, each of which a second pass repeats."""
 
+    def _is_one(self, layer: Layer) -> bool:
+        """Return whether the inputs of a pixel are one segment in all calls."""
+        return self._segments(layer) * layer.window.kernel[1] * passes(layer) == 1
+
     @abstractmethod
     def _run(self, layer: Layer) -> int:
         """Return the inputs in a row, after which weights are filled up with zeros."""
@@ -256,8 +265,9 @@ class BlockKernel(ClusterKernel):
         """Blocks of the core with the most of them."""
         done = finish(layer)
         steps = self.row_bytes(layer) // 4
-        group = (self._step_cycles(layer) * steps + 16 * done.cycles) // 10
-        group += self._segment_cycles(layer)
+        size, one = block_pixels(layer), self._is_one(layer)
+        group = (self._step_cycles(layer) * steps + 4 * size * done.cycles) // 10
+        group += self._segment_cycles(layer) + cal.BLOCK_ONE_GROUP * one
         pixel = self._pixel_cycles(layer)
         at_border = self._border_cycles(layer)
         if any(at_border):
@@ -269,7 +279,7 @@ class BlockKernel(ClusterKernel):
             hundredths = min(100, 400 * sides // y.width + 100 * rows // y.height)
             group += at_border[0] * hundredths // 100
             pixel += at_border[1] * hundredths // 100
-        pixels = ceil_div(tile.h * tile.w, 4)
+        pixels = ceil_div(tile.h * tile.w, size)
         groups = ceil_div(tile.c_out, 4)
         ways = [
             ceil_div(pixels, self.cores // n) * (pixel + ceil_div(groups, n) * group)
@@ -280,7 +290,7 @@ class BlockKernel(ClusterKernel):
 
     def _step_cycles(self, layer: Layer) -> int:
         """Return tenths of a cycle per step of the block."""
-        return cal.BLOCK_STEP
+        return cal.BLOCK_STEP if block_pixels(layer) == 4 else cal.BLOCK_STEP_THREES
 
     def _segment_cycles(self, layer: Layer) -> int:
         """Return what a group of four channels costs beside its steps and outputs."""
@@ -307,6 +317,7 @@ class BlockKernel(ClusterKernel):
         tokens += self._tokens(layer)
         tokens += ["wide"] if passes(layer) > 1 else []
         x, y = layer.inputs[0].type_name, layer.output.type_name
+        tokens += ["threes"] if block_pixels(layer) == 3 else []
         done = finish(layer)
         end = done.token
         if done.form == RAW:
@@ -335,6 +346,8 @@ class BlockKernel(ClusterKernel):
             ("DORY_CORES", str(self.cores)),
             ("DORY_BLOCK_SHARED", str(self._shared())),
             *done.macros,
+            ("DORY_BLOCK_PIXELS", str(block_pixels(layer))),
+            ("DORY_BLOCK_ONE", str(int(self._is_one(layer)))),
             ("DORY_PASSES", str(passes(layer))),
             ("DORY_PADDED", str(int(any(window.pads)))),
             ("DORY_PAD_VALUE", str(window.pad_value)),
@@ -375,6 +388,15 @@ class BlockKernel(ClusterKernel):
     @abstractmethod
     def _needs_scratch(self, layer: Layer) -> bool:
         """Return whether calls need scratch memory."""
+
+
+def block_pixels(layer: Layer) -> int:
+    """Return the pixels of a block: three where images are three columns wide, else four.
+
+    Nine pixels are three blocks either way. Not by the rows of the image: the parts of a layer that
+    is computed in stripes have different ones, and one kernel.
+    """
+    return 3 if layer.output.width == 3 else 4
 
 
 @requantisation.cached_per_layer
@@ -445,7 +467,7 @@ class WindowKernel(BlockKernel):
 
     def _step_cycles(self, layer: Layer) -> int:
         odd = _pixel_bytes(layer) % 4
-        return cal.BLOCK_STEP + (cal.BLOCK_UNALIGNED if odd else 0)
+        return super()._step_cycles(layer) + (cal.BLOCK_UNALIGNED if odd else 0)
 
     def _segment_cycles(self, layer: Layer) -> int:
         kernel_h, kernel_w = layer.window.kernel
@@ -466,9 +488,12 @@ class WindowKernel(BlockKernel):
         return group, cal.BLOCK_TAP * kernel_h * kernel_w
 
     def _pixel_cycles(self, layer: Layer) -> int:
+        one = self._is_one(layer)
         first = cal.BLOCK_PIXELS + cal.BLOCK_ROW * layer.window.kernel[0]
+        first += cal.BLOCK_ONE_CALL * one
         segments = passes(layer) * layer.window.kernel[0]
         next_four = cal.BLOCK_FOURS + cal.BLOCK_FOURS_SEGMENT * segments
+        next_four += cal.BLOCK_ONE_FOURS * one
         share = self._runs_on(layer)
         return (share * min(first, next_four) + (100 - share) * first) // 100
 
@@ -492,7 +517,7 @@ def _has_short_rows(layer: Layer) -> bool:
     """Return whether rows of the image are so short that it pays to copy tiles with their padding.
 
     Windows along a row, of which many are at a border and all of these belong to few cores, may
-    have longer ones.
+    have longer ones, and so may large filters, whose windows at a border take longest.
 
     Not by its padding, nor by its rows: the part of a layer by which tiles are chosen may have none
     of it, or fewer rows.
@@ -501,7 +526,9 @@ def _has_short_rows(layer: Layer) -> bool:
     reach = (window.kernel[1] - 1) * window.dilations[1]
     row = (x.width + reach) * _pixel_bytes(layer)
     along_a_row = window.kernel[0] == 1 and reach >= 4
-    longest = cal.GATHER_LONG_ROW if along_a_row else cal.GATHER_SHORT_ROW
+    large = window.taps >= cal.GATHER_LARGE_TAPS
+    longest = cal.GATHER_LARGE_ROW if large else cal.GATHER_SHORT_ROW
+    longest = cal.GATHER_LONG_ROW if along_a_row else longest
     return window.kernel != (1, 1) and row <= longest
 
 
@@ -533,6 +560,9 @@ class GatherKernel(BlockKernel):
         """A column is one."""
         return 1
 
+    def _is_one(self, layer: Layer) -> bool:
+        return passes(layer) == 1
+
     def _words(self, layer: Layer) -> int:
         """The words of a column; two steps of the block at least."""
         return max(8, int(padded(_column_bytes(layer))))
@@ -554,8 +584,8 @@ class GatherKernel(BlockKernel):
         return np.concatenate([p.reshape(weights.shape[0], -1) for p in parts], axis=1)
 
     def scratch_bytes(self, layer: Layer, tile: Tile) -> Number:
-        """Four columns per core, and the tile with its padding where it is copied."""
-        columns = 4 * self.cores * self._words(layer)
+        """The columns of a block per core, and the tile with its padding where it is copied."""
+        columns = block_pixels(layer) * self.cores * self._words(layer)
         if not _has_short_rows(layer):
             return columns
         rows, row = self._image(layer, tile)
@@ -591,8 +621,12 @@ class GatherKernel(BlockKernel):
         return [f"c{layer.inputs[0].channels}", *copied]
 
     def _macros(self, layer: Layer) -> tuple[tuple[str, str], ...]:
+        lanes = 32 // layer.inputs[0].bits
+        mask = (1 << layer.inputs[0].bits) - 1
+        word = (layer.window.pad_value & mask) * (0x01010101 if lanes == 4 else 0x00010001)
         return (
             ("DORY_CHANNELS", str(layer.inputs[0].channels)),
+            ("DORY_PAD_WORD", f"0x{word:08x}u"),
             ("DORY_COPIED", str(int(_is_copied(layer)))),
         )
 
@@ -607,5 +641,15 @@ class GatherKernel(BlockKernel):
         kernel_h, kernel_w = layer.window.kernel
         row = self._words(layer)
         runs = kernel_h * kernel_w if layer.window.dilations[1] > 1 else 0
-        fixed = cal.GATHER_PIXELS + cal.GATHER_ROW * kernel_h + cal.GATHER_RUN * runs
+        share = self._neighbours(layer)
+        fixed = (
+            share * cal.GATHER_NEIGHBOURS + (100 - share) * cal.GATHER_PIXELS
+        ) // 100 + cal.BLOCK_ONE_CALL * self._is_one(layer)
+        fixed += cal.GATHER_ROW * kernel_h + cal.GATHER_RUN * runs
         return fixed + cal.GATHER_TENTHS * row // 10
+
+    @staticmethod
+    def _neighbours(layer: Layer) -> int:
+        """Return in how many of a hundred cases a block of pixels lies in one row."""
+        size, width = block_pixels(layer), layer.output.width
+        return 100 if width % size == 0 else max(0, 100 * (width - size + 1) // width)

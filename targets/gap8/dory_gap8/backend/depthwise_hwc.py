@@ -176,6 +176,12 @@ def form_of(layer: Layer) -> Form:
     return min(forms, key=cost)
 
 
+def strip_outputs(limbs: bool, reach: bool, turned: bool) -> int:
+    """Return the cycles from the sums of four outputs to what the assembly stores."""
+    extra = cal.STRIP_LIMBS * limbs + cal.STRIP_CLAMP * reach
+    return STRIP * cal.STEP_32 + extra + cal.STRIP_TURNED * turned
+
+
 @dataclass(frozen=True)
 class DepthwiseHwcKernel(ClusterKernel):
     """Convolution of each channel on its own: strips of four outputs, four channels transposed.
@@ -266,8 +272,7 @@ class DepthwiseHwcKernel(ClusterKernel):
             return STRIP * chosen.step_cycles
         if not self._in_assembly(layer):
             return STRIP * chosen.step_cycles + cal.STRIP_COMPILED
-        extra = cal.STRIP_LIMBS * (chosen.form == LIMBS) + cal.STRIP_CLAMP * chosen.reach
-        return STRIP * cal.STEP_32 + extra + cal.STRIP_TURNED * chosen.turned
+        return strip_outputs(chosen.form == LIMBS, bool(chosen.reach), chosen.turned)
 
     def symbol(self, layer: Layer) -> str:
         """Form, padding, types and requantisation."""
@@ -318,6 +323,8 @@ class DepthwiseHwcKernel(ClusterKernel):
             ("DORY_WALK", str(WALK_ANY)),
             ("DORY_LANES", "4"),
             ("DORY_STRIP_BLOCK", str(int(finish(layer).form != RAW))),
+            ("DORY_BLOCK_PIXELS", "4"),
+            ("DORY_BLOCK_ONE", "0"),
             *finish(layer).macros,
         )
         if form.stride:

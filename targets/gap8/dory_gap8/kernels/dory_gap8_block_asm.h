@@ -3,12 +3,16 @@
  * Sums of pixel 0 lie in s0 .. s3 (a channel each), of pixel 1 in s4 .. s7, of pixel 2 in s8 .. s11,
  * of pixel 3 in a4 .. a7; weights of the four channels in t0 .. t3, inputs in t4 and t5; pointers to
  * the inputs in a0 .. a3, to the weights in t6, into the table in ra. What a step does not need lies
- * on the stack. No instruction uses what the one before it loaded.
+ * on the stack. No instruction uses what the one before it loaded. Blocks of three pixels leave out
+ * what belongs to pixel 3.
  *
  * Hardware loop 0 runs over the steps of a segment, loop 1 over groups of channels; the end of a
  * hardware loop is its last instruction. The first step of a group starts the sums, which is why a
- * segment has two steps at least. Around them runs a loop over fours of pixels, which moves the
- * pointers of the table in place. */
+ * segment has two steps at least. Around them runs a loop over blocks of pixels, which moves the
+ * pointers of the table in place.
+ *
+ * Where all blocks have one segment (DORY_BLOCK_ONE), its pointers lie on the stack instead, and ra
+ * holds the steps of the loop. */
 
 #define DORY_BLOCK_TEXT_(s) #s
 #define DORY_BLOCK_TEXT(s) DORY_BLOCK_TEXT_(s)
@@ -36,6 +40,19 @@ void dory_block_run(const dory_block_t *b) __asm__(DORY_BLOCK_NAME);
 #define DORY_AT_FIRST_Y "108(sp)"
 #define DORY_AT_FOURS "112(sp)"
 #define DORY_AT_X_STEP "116(sp)"
+#define DORY_AT_INPUT_0 "120(sp)"
+#define DORY_AT_INPUT_1 "124(sp)"
+#define DORY_AT_INPUT_2 "128(sp)"
+#define DORY_AT_INPUT_3 "132(sp)"
+
+/* What belongs to pixel 3. */
+#if DORY_BLOCK_PIXELS == 4
+#define DORY_FOURTH(text) text
+#define DORY_THIRD_LABEL(label) ""
+#else
+#define DORY_FOURTH(text)
+#define DORY_THIRD_LABEL(label) label
+#endif
 
 /* -- the steps -- */
 
@@ -69,15 +86,15 @@ void dory_block_run(const dory_block_t *b) __asm__(DORY_BLOCK_NAME);
   DORY_DOTS(dot, s0, s1, s2, s3, t4, "")      \
   DORY_I("p.lw t4, 4(a2!)")                   \
   DORY_DOTS(dot, s4, s5, s6, s7, t5, "")      \
-  DORY_I("p.lw t5, 4(a3!)")                   \
-  DORY_DOTS(dot, s8, s9, s10, s11, t4, "")    \
-  DORY_DOTS(dot, a4, a5, a6, a7, t5, label)
+  DORY_FOURTH(DORY_I("p.lw t5, 4(a3!)"))      \
+  DORY_DOTS(dot, s8, s9, s10, s11, t4, DORY_THIRD_LABEL(label)) \
+  DORY_FOURTH(DORY_DOTS(dot, a4, a5, a6, a7, t5, label))
 
 #define DORY_POINTERS        \
   DORY_I("p.lw a0, 4(ra!)")  \
   DORY_I("p.lw a1, 4(ra!)")  \
   DORY_I("p.lw a2, 4(ra!)")  \
-  DORY_I("p.lw a3, 4(ra!)")
+  DORY_FOURTH(DORY_I("p.lw a3, 4(ra!)"))
 
 /* -- from sums to outputs -- */
 
@@ -86,7 +103,7 @@ void dory_block_run(const dory_block_t *b) __asm__(DORY_BLOCK_NAME);
   DORY_I(op #a ", " #a ", " rest)       \
   DORY_I(op #b ", " #b ", " rest)       \
   DORY_I(op #c ", " #c ", " rest)       \
-  DORY_I(op #d ", " #d ", " rest)
+  DORY_FOURTH(DORY_I(op #d ", " #d ", " rest))
 
 #define DORY_LOAD(r) DORY_I("p.lw " #r ", 4(t1!)")
 #define DORY_NOTHING(r)
@@ -121,11 +138,12 @@ void dory_block_run(const dory_block_t *b) __asm__(DORY_BLOCK_NAME);
   DORY_PACK(s0, s1, s2, s3)                  \
   DORY_PACK(s4, s5, s6, s7)                  \
   DORY_PACK(s8, s9, s10, s11)                \
-  DORY_PACK(a4, a5, a6, a7)                  \
+  DORY_FOURTH(DORY_PACK(a4, a5, a6, a7))     \
   DORY_I("p.sw s0, t4(t0!)")                 \
   DORY_I("p.sw s4, t4(t0!)")                 \
+  DORY_THIRD_LABEL("4: ")                    \
   DORY_I("p.sw s8, t4(t0!)")                 \
-  "4: " DORY_I("sw a4, 0(t0)")
+  DORY_FOURTH("4: " DORY_I("sw a4, 0(t0)"))
 
 #if DORY_BLOCK_FORM == DORY_BLOCK_RAW
 
@@ -143,9 +161,9 @@ void dory_block_run(const dory_block_t *b) __asm__(DORY_BLOCK_NAME);
   DORY_I("add t0, t0, t4")           \
   DORY_SUMS(s4, s5, s6, s7, "")      \
   DORY_I("add t0, t0, t4")           \
-  DORY_SUMS(s8, s9, s10, s11, "")    \
-  DORY_I("add t0, t0, t4")           \
-  DORY_SUMS(a4, a5, a6, a7, "4: ")
+  DORY_SUMS(s8, s9, s10, s11, DORY_THIRD_LABEL("4: ")) \
+  DORY_FOURTH(DORY_I("add t0, t0, t4")                 \
+              DORY_SUMS(a4, a5, a6, a7, "4: "))
 
 #elif DORY_BLOCK_TURNED
 
@@ -159,29 +177,31 @@ void dory_block_run(const dory_block_t *b) __asm__(DORY_BLOCK_NAME);
 #endif
 #if DORY_BLOCK_FORM == DORY_BLOCK_LIMBS
 #define DORY_LOAD_LOW DORY_LOAD(a0)
-#define DORY_PRODUCTS(a, b)              \
-  DORY_I("mul t0, " #a ", a0")           \
-  DORY_I("mul t4, " #b ", a0")           \
-  DORY_I("sra t0, t0, t5")               \
-  DORY_I("sra t4, t4, t5")               \
-  DORY_I("p.mac t0, " #a ", a1")         \
-  DORY_I("p.mac t4, " #b ", a1")
+#define DORY_PRODUCTS(a, b, second)            \
+  DORY_I("mul t0, " #a ", a0")                 \
+  second(DORY_I("mul t4, " #b ", a0"))         \
+  DORY_I("sra t0, t0, t5")                     \
+  second(DORY_I("sra t4, t4, t5"))             \
+  DORY_I("p.mac t0, " #a ", a1")               \
+  second(DORY_I("p.mac t4, " #b ", a1"))
 #else
 #define DORY_LOAD_LOW
-#define DORY_PRODUCTS(a, b)              \
-  DORY_I("mul t0, " #a ", a1")           \
-  DORY_I("mul t4, " #b ", a1")
+#define DORY_PRODUCTS(a, b, second)            \
+  DORY_I("mul t0, " #a ", a1")                 \
+  second(DORY_I("mul t4, " #b ", a1"))
 #endif
-#define DORY_TWO(a, b)                   \
-  DORY_PRODUCTS(a, b)                    \
-  DORY_I("srli " #a ", " #a ", 31")      \
-  DORY_I("srli " #b ", " #b ", 31")      \
-  DORY_I("p.mac t0, " #a ", a3")         \
-  DORY_I("p.mac t4, " #b ", a3")         \
-  DORY_I("p.addNr t0, a2, t2")           \
-  DORY_I("p.addNr t4, a2, t2")           \
-  DORY_CLIP(a, t0)                       \
-  DORY_CLIP(b, t4)
+/* Two pixels, or the first of them where `second` leaves out the other one. */
+#define DORY_KEPT(text) text
+#define DORY_TWO(a, b, second)                 \
+  DORY_PRODUCTS(a, b, second)                  \
+  DORY_I("srli " #a ", " #a ", 31")            \
+  second(DORY_I("srli " #b ", " #b ", 31"))    \
+  DORY_I("p.mac t0, " #a ", a3")               \
+  second(DORY_I("p.mac t4, " #b ", a3"))       \
+  DORY_I("p.addNr t0, a2, t2")                 \
+  second(DORY_I("p.addNr t4, a2, t2"))         \
+  DORY_CLIP(a, t0)                             \
+  second(DORY_CLIP(b, t4))
 #define DORY_CHANNEL(a, b, c, d, load)   \
   DORY_EACH("add ", a, b, c, d, "ra")    \
   DORY_LOAD_REACH(DORY_LOAD, ra)         \
@@ -189,11 +209,11 @@ void dory_block_run(const dory_block_t *b) __asm__(DORY_BLOCK_NAME);
   DORY_LOAD(a2)                          \
   DORY_CLAMP_TURNED(a, b, c, d)          \
   DORY_LOAD(a3) load(ra)                 \
-  DORY_TWO(a, b)                         \
-  DORY_TWO(c, d)
+  DORY_TWO(a, b, DORY_KEPT)              \
+  DORY_TWO(c, d, DORY_FOURTH)
 #define DORY_OUTPUT                             \
-  DORY_LOAD(ra)                                 \
   DORY_I("lw t2, " DORY_AT_SHIFT)               \
+  DORY_LOAD(ra)                                 \
   DORY_I("lw t3, " DORY_AT_HI)                  \
   DORY_I("lw t5, " DORY_AT_LOW_BITS)            \
   DORY_CHANNEL(s0, s4, s8, a4, DORY_LOAD)       \
@@ -213,17 +233,17 @@ void dory_block_run(const dory_block_t *b) __asm__(DORY_BLOCK_NAME);
   DORY_I("p.addNr " #a ", " #add ", t2")          \
   DORY_I("p.addNr " #b ", " #add ", t2")          \
   DORY_I("p.addNr " #c ", " #add ", t2")          \
-  DORY_I("p.addNr " #d ", " #add ", t2")          \
+  DORY_FOURTH(DORY_I("p.addNr " #d ", " #add ", t2")) \
   DORY_CLIP_IN_PLACE(a, b, c, d)
 #if DORY_BLOCK_CLIP == DORY_BLOCK_NO_CLIP
 #define DORY_CLIP_IN_PLACE(a, b, c, d)
 #else
 #define DORY_CLIP_IN_PLACE(a, b, c, d) \
-  DORY_CLIP(a, a) DORY_CLIP(b, b) DORY_CLIP(c, c) DORY_CLIP(d, d)
+  DORY_CLIP(a, a) DORY_CLIP(b, b) DORY_CLIP(c, c) DORY_FOURTH(DORY_CLIP(d, d))
 #endif
 #define DORY_OUTPUT                                \
-  DORY_LOAD_EVEN(DORY_LOAD)                        \
   DORY_I("lw t2, " DORY_AT_SHIFT)                  \
+  DORY_LOAD_EVEN(DORY_LOAD)                        \
   DORY_I("lw t3, " DORY_AT_HI)                     \
   DORY_LOAD_ODD(DORY_LOAD)                         \
   DORY_CHANNEL(s0, s4, s8, a4, a0, a1, a2)         \
@@ -243,28 +263,28 @@ void dory_block_run(const dory_block_t *b) __asm__(DORY_BLOCK_NAME);
   DORY_I("mul t0, " #a ", a0")                        \
   DORY_I("mul t4, " #b ", a0")                        \
   DORY_I("mul a3, " #c ", a0")                        \
-  DORY_I("mul ra, " #d ", a0")                        \
+  DORY_FOURTH(DORY_I("mul ra, " #d ", a0"))           \
   DORY_I("sra t0, t0, t5")                            \
   DORY_I("sra t4, t4, t5")                            \
   DORY_I("sra a3, a3, t5")                            \
-  DORY_I("sra ra, ra, t5")                            \
+  DORY_FOURTH(DORY_I("sra ra, ra, t5"))               \
   DORY_I("p.mac t0, " #a ", a1")                      \
   DORY_I("p.mac t4, " #b ", a1")                      \
   DORY_I("p.mac a3, " #c ", a1")                      \
-  DORY_I("p.mac ra, " #d ", a1")                      \
+  DORY_FOURTH(DORY_I("p.mac ra, " #d ", a1"))         \
   DORY_I("p.addNr t0, a2, t2")                        \
   DORY_I("p.addNr t4, a2, t2")                        \
   DORY_I("p.addNr a3, a2, t2")                        \
-  DORY_I("p.addNr ra, a2, t2")                        \
+  DORY_FOURTH(DORY_I("p.addNr ra, a2, t2"))           \
   DORY_CLIP(a, t0)                                    \
   DORY_CLIP(b, t4)                                    \
   DORY_CLIP(c, a3)                                    \
-  DORY_CLIP(d, ra)                                    \
+  DORY_FOURTH(DORY_CLIP(d, ra))                       \
   DORY_LOAD_REACH(load, ra) load(a0) load(a1) load(a2)
 #define DORY_OUTPUT                                           \
+  DORY_I("lw t2, " DORY_AT_SHIFT)                             \
   DORY_LOAD_REACH(DORY_LOAD, ra)                              \
   DORY_LOAD(a0) DORY_LOAD(a1) DORY_LOAD(a2)                   \
-  DORY_I("lw t2, " DORY_AT_SHIFT)                             \
   DORY_I("lw t3, " DORY_AT_HI)                                \
   DORY_I("lw t5, " DORY_AT_LOW_BITS)                          \
   DORY_CHANNEL(s0, s4, s8, a4, DORY_LOAD)                     \
@@ -273,6 +293,92 @@ void dory_block_run(const dory_block_t *b) __asm__(DORY_BLOCK_NAME);
   DORY_CHANNEL(s3, s7, s11, a7, DORY_NOTHING)                 \
   DORY_PACK_AND_STORE
 
+#endif
+
+/* -- loops -- */
+
+#if DORY_BLOCK_ONE
+
+/* The pointers of the first pixels, from the table in t0. */
+#define DORY_FIRST_INPUTS                                     \
+  DORY_I("lw a0, 0(t0)")                                      \
+  DORY_I("lw a1, 4(t0)")                                      \
+  DORY_I("lw a2, 8(t0)")                                      \
+  DORY_FOURTH(DORY_I("lw a3, 12(t0)"))                        \
+  DORY_I("sw a0, " DORY_AT_INPUT_0)                           \
+  DORY_I("sw a1, " DORY_AT_INPUT_1)                           \
+  DORY_I("sw a2, " DORY_AT_INPUT_2)                           \
+  DORY_FOURTH(DORY_I("sw a3, " DORY_AT_INPUT_3))
+#define DORY_GROUPS                                           \
+  DORY_I("lw ra, " DORY_AT_FIRST_STEPS)                       \
+  DORY_I("lw a0, " DORY_AT_INPUT_0)                           \
+  DORY_I("lw a1, " DORY_AT_INPUT_1)                           \
+  DORY_I("lw a2, " DORY_AT_INPUT_2)                           \
+  DORY_FOURTH(DORY_I("lw a3, " DORY_AT_INPUT_3))              \
+  DORY_STEP(DORY_START, "")                                   \
+  DORY_I("lp.setup x0, ra, 3f")                               \
+  DORY_STEP(DORY_ADD, "3: ")                                  \
+  DORY_I("lw t1, " DORY_AT_PARAMETERS)                        \
+  DORY_OUTPUT
+#define DORY_MOVE_INPUTS                                      \
+  DORY_I("lw t2, " DORY_AT_X_STEP)                            \
+  DORY_I("lw a0, " DORY_AT_INPUT_0)                           \
+  DORY_I("lw a1, " DORY_AT_INPUT_1)                           \
+  DORY_I("lw a2, " DORY_AT_INPUT_2)                           \
+  DORY_FOURTH(DORY_I("lw a3, " DORY_AT_INPUT_3))              \
+  DORY_I("add a0, a0, t2")                                    \
+  DORY_I("add a1, a1, t2")                                    \
+  DORY_I("add a2, a2, t2")                                    \
+  DORY_FOURTH(DORY_I("add a3, a3, t2"))                       \
+  DORY_I("sw a0, " DORY_AT_INPUT_0)                           \
+  DORY_I("sw a1, " DORY_AT_INPUT_1)                           \
+  DORY_I("sw a2, " DORY_AT_INPUT_2)                           \
+  DORY_FOURTH(DORY_I("sw a3, " DORY_AT_INPUT_3))
+
+#else
+
+#define DORY_FIRST_INPUTS
+#define DORY_GROUPS                                           \
+  DORY_I("lw ra, " DORY_AT_TABLE)                             \
+  DORY_I("lw t0, " DORY_AT_SKIP)                              \
+  DORY_POINTERS                                               \
+  DORY_I("add t6, t6, t0")                                    \
+  DORY_STEP(DORY_START, "")                                   \
+  DORY_I("lw t0, " DORY_AT_FIRST_STEPS)                       \
+  DORY_I("j 2f")                                              \
+  "1: " DORY_I("lw t0, " DORY_AT_STEPS)                       \
+  DORY_POINTERS                                               \
+  "2: " DORY_I("lp.setup x0, t0, 3f")                         \
+  DORY_STEP(DORY_ADD, "3: ")                                  \
+  DORY_I("lw t0, " DORY_AT_TABLE_END)                         \
+  DORY_I("lw t1, " DORY_AT_PARAMETERS)                        \
+  DORY_I("bne ra, t0, 1b")                                    \
+  DORY_OUTPUT
+#define DORY_MOVE_INPUTS                                      \
+  DORY_I("lw ra, " DORY_AT_TABLE)                             \
+  DORY_I("lw t0, " DORY_AT_TABLE_END)                         \
+  DORY_I("lw t2, " DORY_AT_X_STEP)                            \
+  "6: " DORY_I("lw a0, 0(ra)")                                \
+  DORY_I("lw a1, 4(ra)")                                      \
+  DORY_I("lw a2, 8(ra)")                                      \
+  DORY_FOURTH(DORY_I("lw a3, 12(ra)"))                        \
+  DORY_I("add a0, a0, t2")                                    \
+  DORY_I("add a1, a1, t2")                                    \
+  DORY_I("add a2, a2, t2")                                    \
+  DORY_FOURTH(DORY_I("add a3, a3, t2"))                       \
+  DORY_I("p.sw a0, 4(ra!)")                                   \
+  DORY_I("p.sw a1, 4(ra!)")                                   \
+  DORY_I("p.sw a2, 4(ra!)")                                   \
+  DORY_FOURTH(DORY_I("p.sw a3, 4(ra!)"))                      \
+  DORY_I("bne ra, t0, 6b")
+
+#endif
+
+/* t1: the bytes of a pixel, then those of a block's pixels. */
+#if DORY_BLOCK_PIXELS == 4
+#define DORY_NEXT_Y DORY_I("slli t1, t1, 2")
+#else
+#define DORY_NEXT_Y DORY_I("slli t0, t1, 1") DORY_I("add t1, t1, t0")
 #endif
 
 /* -- the function -- */
@@ -291,7 +397,7 @@ __asm__(DORY_I(".pushsection .text." DORY_BLOCK_NAME ", \"ax\", @progbits")
         DORY_I(".globl " DORY_BLOCK_NAME)
         DORY_I(".type " DORY_BLOCK_NAME ", @function")
         DORY_BLOCK_NAME ":\n\t"
-        DORY_I("addi sp, sp, -128")
+        DORY_I("addi sp, sp, -144")
         DORY_SAVED("sw")
         DORY_I("lw t0, 0(a0)")  /* table */
         DORY_I("lw t1, 4(a0)")  /* table_end */
@@ -326,46 +432,18 @@ __asm__(DORY_I(".pushsection .text." DORY_BLOCK_NAME ", \"ax\", @progbits")
         DORY_I("sw t4, " DORY_AT_FIRST_Y)
         DORY_I("sw a1, " DORY_AT_FOURS)
         DORY_I("sw a2, " DORY_AT_X_STEP)
+        DORY_FIRST_INPUTS
         "5: " DORY_I("lp.setup x1, a4, 4f")
-        DORY_I("lw ra, " DORY_AT_TABLE)
-        DORY_I("lw t0, " DORY_AT_SKIP)
-        DORY_POINTERS
-        DORY_I("add t6, t6, t0")
-        DORY_STEP(DORY_START, "")
-        DORY_I("lw t0, " DORY_AT_FIRST_STEPS)
-        DORY_I("j 2f")
-        "1: " DORY_I("lw t0, " DORY_AT_STEPS)
-        DORY_POINTERS
-        "2: " DORY_I("lp.setup x0, t0, 3f")
-        DORY_STEP(DORY_ADD, "3: ")
-        DORY_I("lw t0, " DORY_AT_TABLE_END)
-        DORY_I("lw t1, " DORY_AT_PARAMETERS)
-        DORY_I("bne ra, t0, 1b")
-        DORY_OUTPUT
+        DORY_GROUPS
         DORY_I("lw t0, " DORY_AT_FOURS)
         DORY_I("lw t1, " DORY_AT_Y_BYTES)
         DORY_I("addi t0, t0, -1")
         DORY_I("beqz t0, 7f")
         DORY_I("sw t0, " DORY_AT_FOURS)
-        DORY_I("lw ra, " DORY_AT_TABLE)
-        DORY_I("lw t0, " DORY_AT_TABLE_END)
-        DORY_I("lw t2, " DORY_AT_X_STEP)
-        "6: " DORY_I("lw a0, 0(ra)")
-        DORY_I("lw a1, 4(ra)")
-        DORY_I("lw a2, 8(ra)")
-        DORY_I("lw a3, 12(ra)")
-        DORY_I("add a0, a0, t2")
-        DORY_I("add a1, a1, t2")
-        DORY_I("add a2, a2, t2")
-        DORY_I("add a3, a3, t2")
-        DORY_I("p.sw a0, 4(ra!)")
-        DORY_I("p.sw a1, 4(ra!)")
-        DORY_I("p.sw a2, 4(ra!)")
-        DORY_I("p.sw a3, 4(ra!)")
-        DORY_I("bne ra, t0, 6b")
+        DORY_MOVE_INPUTS
         DORY_I("lw t4, " DORY_AT_FIRST_Y)
         DORY_I("lw t3, " DORY_AT_FIRST_PARAMETERS)
-        DORY_I("slli t1, t1, 2")
+        DORY_NEXT_Y
         DORY_I("lw t6, " DORY_AT_WEIGHTS)
         DORY_I("add t4, t4, t1")
         DORY_I("lw a4, " DORY_AT_GROUPS)
@@ -374,7 +452,7 @@ __asm__(DORY_I(".pushsection .text." DORY_BLOCK_NAME ", \"ax\", @progbits")
         DORY_I("sw t3, " DORY_AT_PARAMETERS)
         DORY_I("j 5b")
         "7: " DORY_SAVED("lw")
-        DORY_I("addi sp, sp, 128")
+        DORY_I("addi sp, sp, 144")
         DORY_I("ret")
         DORY_I(".size " DORY_BLOCK_NAME ", . - " DORY_BLOCK_NAME)
         DORY_I(".option pop")

@@ -1,4 +1,4 @@
-/* The 4x4 block: four pixels times four output channels at a time. Template, configured by
+/* The 4x4 block: four pixels, or three, times four output channels at a time. Template, configured by
  *
  *   DORY_X_T, DORY_X4_T, DORY_LOAD4_X, DORY_DOT4, DORY_DOT4Z   an input, four of them, operations
  *   DORY_X_SIGNED     whether inputs are signed
@@ -9,6 +9,9 @@
  *   DORY_BLOCK_TURNED whether an offset is added to it before, and where it is negative then,
  *                     another addend to its product (not for DORY_BLOCK_RAW)
  *   DORY_BLOCK_CLIP   how the output is clipped
+ *   DORY_BLOCK_PIXELS  pixels of a block: 4, or 3 where images have so few that blocks of four
+ *                      would compute more that nobody needs
+ *   DORY_BLOCK_ONE    whether the inputs of a pixel are one segment in all calls
  *
  * Inputs are read where they lie: the inputs of a pixel are segments of `steps` words, and a table names where each segment of each pixel begins. Nothing has to be gathered for windows,
  * strides or dilations, and a segment that is padding points to zeros.
@@ -44,8 +47,8 @@ typedef DORY_Y_T dory_block_y_t;
 
 /* The assembly knows the order of the fields. */
 typedef struct {
-  const DORY_X_T **table;     /* where each segment of the four pixels begins */
-  const DORY_X_T **table_end; /* four pointers per segment */
+  const DORY_X_T **table;     /* where each segment of the pixels begins */
+  const DORY_X_T **table_end; /* a pointer per pixel and segment */
   int32_t steps;                    /* words of a segment, 2 at least */
   int32_t groups;                   /* four output channels each, 1 at least */
   const int8_t *weights;
@@ -55,8 +58,8 @@ typedef struct {
   int32_t shift, low_bits, hi;
   int32_t skip;   /* bytes of weights between two groups, of rows that all are padding */
   int32_t inputs; /* of a segment: the C function reads no more, the assembly whole steps */
-  int32_t fours;  /* fours of pixels that follow one another, 1 at least */
-  int32_t x_step; /* bytes by which the pointers move from one four to the next */
+  int32_t fours;  /* blocks of pixels that follow one another, 1 at least */
+  int32_t x_step; /* bytes by which the pointers move from one block to the next */
 } dory_block_t;
 
 #if defined(__riscv) && DORY_GAP8_XPULPV2
@@ -107,24 +110,23 @@ static inline int32_t dory_block_dot(const DORY_X_T *x, int32_t n, const int8_t 
 #endif
 }
 
-/* Computes `groups` times four channels of four pixels, from `first` on. */
+/* Computes `groups` times four channels of a block of pixels, from `first` on. */
 static inline void dory_block_four(const dory_block_t *b, dory_block_y_t *first) {
   for (int32_t group = 0; group < b->groups; group++) {
-    const int32_t words = (int32_t)(b->table_end - b->table) / 4 * b->steps;
+    const int32_t words = (int32_t)(b->table_end - b->table) / DORY_BLOCK_PIXELS * b->steps;
     const int8_t *w = b->weights + group * (16 * words + b->skip);
-    int32_t sum[4][4] = {{0}};
-    for (const DORY_X_T **row = b->table; row != b->table_end; row += 4) {
-      const DORY_X_T *x[4] = {row[0], row[1], row[2], row[3]};
+    int32_t sum[DORY_BLOCK_PIXELS][4] = {{0}};
+    for (const DORY_X_T **row = b->table; row != b->table_end; row += DORY_BLOCK_PIXELS) {
       for (int32_t step = 0; step < b->steps; step++, w += 16) {
-        for (int j = 0; j < 4; j++) {
+        for (int j = 0; j < DORY_BLOCK_PIXELS; j++) {
+          const DORY_X_T *const x = row[j] + DORY_LANES * step;
           for (int c = 0; c < 4; c++) {
-            sum[j][c] = dory_block_dot(x[j], b->inputs - DORY_LANES * step, w + 4 * c, sum[j][c]);
+            sum[j][c] = dory_block_dot(x, b->inputs - DORY_LANES * step, w + 4 * c, sum[j][c]);
           }
-          x[j] += DORY_LANES;
         }
       }
     }
-    for (int32_t j = 0; j < 4; j++) {
+    for (int32_t j = 0; j < DORY_BLOCK_PIXELS; j++) {
       dory_block_y_t *const y =
           first + j * (b->y_bytes / (int32_t)sizeof(dory_block_y_t)) + 4 * group;
       for (int32_t c = 0; c < 4; c++) {
@@ -135,11 +137,11 @@ static inline void dory_block_four(const dory_block_t *b, dory_block_y_t *first)
   }
 }
 
-/* Computes `groups` times four channels of `fours` times four pixels. */
+/* Computes `groups` times four channels of `fours` blocks of pixels. */
 static inline void dory_block_run(const dory_block_t *b) {
   const int32_t step = b->x_step / (int32_t)sizeof(DORY_X_T);
   dory_block_y_t *y = b->y;
-  for (int32_t n = b->fours;; y += 4 * (b->y_bytes / (int32_t)sizeof(dory_block_y_t))) {
+  for (int32_t n = b->fours;; y += DORY_BLOCK_PIXELS * (b->y_bytes / (int32_t)sizeof(dory_block_y_t))) {
     dory_block_four(b, y);
     if (--n == 0) {
       return;

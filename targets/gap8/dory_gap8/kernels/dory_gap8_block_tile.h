@@ -2,7 +2,7 @@
  * that are no multiple of four. Template, configured as dory_gap8_block_impl.h and
  *
  *   DORY_CORES          cores of the cluster
- *   DORY_BLOCK_SHARED   what four pixels cost beside their channels, in groups of four channels
+ *   DORY_BLOCK_SHARED   what a block costs beside its channels, in groups of four channels
  */
 #include <string.h>
 
@@ -52,14 +52,15 @@ static inline void dory_block_try(dory_block_way_t *best, int32_t units, int32_t
   if (ways == 1 || cost < best->cost) {
     best->cost = cost;
     best->parts = DORY_CORES / ways;
-    best->pixels = 4 * pixels;
+    best->pixels = DORY_BLOCK_PIXELS * pixels;
     best->channels = 4 * channels;
   }
 }
 
-/* The part of the calling core: pixels in fours, and channels in fours where pixels do not balance. */
+/* The part of the calling core: pixels in blocks, and channels in fours where pixels do not balance. */
 static inline dory_gap8_work_t dory_block_share(int32_t pixels, int32_t channels) {
-  const int32_t units = (pixels + 3) / 4, groups = (channels + 3) / 4;
+  const int32_t units = (pixels + DORY_BLOCK_PIXELS - 1) / DORY_BLOCK_PIXELS;
+  const int32_t groups = (channels + 3) / 4;
   int32_t part = (int32_t)dory_core_id(), way = 0;
   dory_block_way_t best;
   dory_gap8_work_t work;
@@ -104,7 +105,7 @@ static inline void dory_block_start(dory_block_t *b, const dory_block_tile_t *t,
   b->hi = a->hi;
 }
 
-/* Computes the channels of the core from c for the first `pixels` of four pixels by way of the stack;
+/* Computes the channels of the core from c for the first `pixels` of a block by way of the stack;
  * y: the first of them. */
 static DORY_GAP8_NOINLINE void dory_block_rest(const dory_block_t *start, const dory_block_tile_t *t,
                                                int32_t c, int32_t pixels, DORY_Y_T *y) {
@@ -112,7 +113,7 @@ static DORY_GAP8_NOINLINE void dory_block_rest(const dory_block_t *start, const 
   const int32_t first_row = (int32_t)(b.weights - dory_block_weights(t, t->channels.first));
   b.y_bytes = DORY_BLOCK_CHUNK * (int32_t)sizeof(dory_block_y_t);
   for (; c < t->channels.end; c += DORY_BLOCK_CHUNK) {
-    int32_t words[4 * DORY_BLOCK_CHUNK * sizeof(dory_block_y_t) / sizeof(int32_t)];
+    int32_t words[DORY_BLOCK_PIXELS * DORY_BLOCK_CHUNK * sizeof(dory_block_y_t) / sizeof(int32_t)];
     dory_block_y_t *const chunk = (dory_block_y_t *)(void *)words;
     const int32_t n = dory_gap8_min(DORY_BLOCK_CHUNK, t->channels.end - c);
     b.groups = (n + 3) >> 2;
@@ -141,13 +142,13 @@ static inline int dory_block_is_whole(const dory_block_t *b, const dory_block_ti
   return DORY_BLOCK_FORM != DORY_BLOCK_RAW && 4 * b->groups == t->channels.end - t->channels.first;
 }
 
-/* Computes the channels of the core for the first `pixels` of four pixels; y: the first of them. */
+/* Computes the channels of the core for the first `pixels` of a block; y: the first of them. */
 static inline void dory_block_pixels(dory_block_t *b, const dory_block_tile_t *t, int32_t pixels,
                                      DORY_Y_T *y) {
   int32_t c = t->channels.first;
 #if DORY_BLOCK_FORM != DORY_BLOCK_RAW
-  /* Four pixels store their words themselves; what is left over goes through the stack. */
-  if (pixels == 4 && b->groups > 0) {
+  /* Whole blocks store their words themselves; what is left over goes through the stack. */
+  if (pixels == DORY_BLOCK_PIXELS && b->groups > 0) {
     b->y = y + c;
     dory_block_run(b);
     c += 4 * b->groups;

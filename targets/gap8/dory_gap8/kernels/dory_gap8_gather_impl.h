@@ -3,11 +3,12 @@
  *
  *   DORY_CHANNELS   input channels
  *   DORY_PAD_VALUE  what stands around the image
+ *   DORY_PAD_WORD   a word of it
  *   DORY_COPIED     whether the cores first copy the tile, with what stands around it, into the scratch:
  *                   no window has a border then. For tiles of short rows, where most windows do, and
  *                   of windows along a row, where the first cores had all of the borders.
  *
- * Each core lays the inputs of four pixels into its part of the scratch, a column for each pixel. The
+ * Each core lays the inputs of a block of pixels into its part of the scratch, a column for each. The
  * inputs of a window are runs of neighbours in memory: its rows, or its taps where they are apart.
  * First come the whole words of every run, then what is left over of every run, then zeros up to the
  * next word; so words are only ever stored where words begin. */
@@ -53,6 +54,46 @@ static inline void dory_gather_run(DORY_X_T *column, int32_t run, const DORY_X_T
 }
 
 #define DORY_BORDERS (DORY_PADDED && !DORY_COPIED)
+
+/* A window: row and column of its first tap, which padding makes negative, and that tap's place behind
+ * the first input. */
+typedef struct {
+  int32_t row, column, place;
+} dory_window_t;
+
+/* Goes on to the next window. last_column: of the last one in a row of y_w. */
+static inline void dory_next_window(dory_window_t *w, int32_t last_column, int32_t y_w,
+                                    int32_t x_row) {
+  const int next = w->column == last_column;
+  w->column += DORY_STRIDE_W;
+  w->place += DORY_STRIDE_W * DORY_CHANNELS;
+  if (next) {
+    w->column -= y_w * DORY_STRIDE_W;
+    w->row += DORY_STRIDE_H;
+    w->place += DORY_STRIDE_H * x_row - y_w * (DORY_STRIDE_W * DORY_CHANNELS);
+  }
+}
+
+/* Gathers the column of a window that lies in the tile, or those of a block of neighbours in a row:
+ * the compiler knows which, and where each input of them lies behind the first one. */
+static inline void dory_gather_inside(DORY_X_T *columns, const DORY_X_T *from, int32_t x_row,
+                                      int block) {
+  for (int32_t ky = 0; ky < DORY_KERNEL_H; ky++) {
+    for (int32_t kx = 0; kx < DORY_ROW_RUNS; kx++) {
+      const int32_t run = ky * DORY_ROW_RUNS + kx, next = DORY_STRIDE_W * DORY_CHANNELS;
+      const DORY_X_T *const at = from + kx * (DORY_DILATION_W * DORY_CHANNELS);
+      dory_gather_run(columns, run, at);
+      if (block) {
+        dory_gather_run(columns + DORY_PITCH, run, at + next);
+        dory_gather_run(columns + 2 * DORY_PITCH, run, at + 2 * next);
+#if DORY_BLOCK_PIXELS == 4
+        dory_gather_run(columns + 3 * DORY_PITCH, run, at + 3 * next);
+#endif
+      }
+    }
+    from += DORY_DILATION_H * x_row;
+  }
+}
 
 /* The tile in which windows lie. */
 typedef struct {
@@ -112,29 +153,39 @@ static DORY_GAP8_NOINLINE dory_image_t dory_copy_image(const dory_gap8_window_t 
 
 #if DORY_BORDERS
 
-/* Gathers the runs of a window that are not all in the tile; `place`: of the first tap, behind the
- * first input. */
+/* Gathers the runs of a window that are not all in the tile. A run of which a part is padding is put
+ * together first. */
 static DORY_GAP8_NOINLINE void dory_gather_border(DORY_X_T *column, const dory_gap8_window_t *a,
-                                                  int32_t row, int32_t x_column, int32_t place) {
+                                                  const dory_window_t *w) {
   const int32_t rows = (int32_t)dory_gap8_keep(DORY_KERNEL_H);
   const DORY_X_T *const x = a->x;
-  int32_t run = 0;
+  uint32_t padding[DORY_RUN / DORY_LANES + 1], words[DORY_RUN / DORY_LANES + 1];
+  DORY_X_T *const mixed = (DORY_X_T *)(void *)words;
+  int32_t run = 0, row = w->row, place = w->place;
+  for (int32_t i = 0; i <= DORY_RUN / DORY_LANES; i++) {
+    padding[i] = (uint32_t)DORY_PAD_WORD;
+  }
   for (int32_t ky = 0; ky < rows; ky++) {
     const int row_inside = (uint32_t)row < (uint32_t)a->x_h;
     for (int32_t kx = 0; kx < DORY_ROW_RUNS; kx++, run++) {
       /* Inputs of the run before which and from which on there are none. */
-      const int32_t at = x_column + kx * DORY_DILATION_W;
+      const int32_t at = w->column + kx * DORY_DILATION_W;
       const int32_t from = place + kx * (DORY_DILATION_W * DORY_CHANNELS);
       const int32_t end = row_inside ? (a->x_w - at) * DORY_CHANNELS : 0;
+      const DORY_X_T *source = (const DORY_X_T *)(const void *)padding;
       if (at >= 0 && end >= DORY_RUN) {
-        dory_gather_run(column, run, x + from);
-      } else {
-        for (int32_t i = 0; i < DORY_RUN; i++) {
-          const int32_t rest = DORY_RUNS * DORY_WHOLE + run * DORY_REST - DORY_WHOLE;
-          const int inside = i >= -at * DORY_CHANNELS && i < end;
-          column[(i < DORY_WHOLE ? run * DORY_WHOLE : rest) + i] = inside ? x[from + i] : (DORY_X_T)DORY_PAD_VALUE;
+        source = x + from;
+      } else if (at * DORY_CHANNELS > -DORY_RUN && end > 0) {
+        const int32_t last = dory_gap8_min(end, DORY_RUN);
+        for (int32_t i = 0; i <= DORY_RUN / DORY_LANES; i++) {
+          words[i] = (uint32_t)DORY_PAD_WORD;
         }
+        for (int32_t i = dory_gap8_max(0, -at * DORY_CHANNELS); i < last; i++) {
+          mixed[i] = x[from + i];
+        }
+        source = mixed;
       }
+      dory_gather_run(column, run, source);
     }
     row += DORY_DILATION_H;
     place += DORY_DILATION_H * a->x_w * DORY_CHANNELS;
@@ -147,7 +198,7 @@ static DORY_GAP8_NOINLINE void dory_gather_border(DORY_X_T *column, const dory_g
 void DORY_KERNEL(const dory_gap8_window_t *a) {
 #if DORY_COPIED
   const dory_image_t image =
-      dory_copy_image(a, (DORY_X_T *)a->scratch + DORY_CORES * 4 * DORY_PITCH);
+      dory_copy_image(a, (DORY_X_T *)a->scratch + DORY_CORES * DORY_BLOCK_PIXELS * DORY_PITCH);
 #else
   const dory_image_t image = {a->x, a->x_h, a->x_w};
 #endif
@@ -156,10 +207,8 @@ void DORY_KERNEL(const dory_gap8_window_t *a) {
   const dory_block_tile_t tile = {a->weights, a->parameters, 16 * DORY_PASSES * DORY_GATHERED,
                                   a->y_c,     work.channels, a->requant};
   DORY_X_T *const columns =
-      (DORY_X_T *)a->scratch + (int32_t)dory_core_id() * (4 * DORY_PITCH);
-  const DORY_X_T *table[8] = {columns, columns + DORY_PITCH, columns + 2 * DORY_PITCH,
-                                    columns + 3 * DORY_PITCH, columns, columns + DORY_PITCH,
-                                    columns + 2 * DORY_PITCH, columns + 3 * DORY_PITCH};
+      (DORY_X_T *)a->scratch + (int32_t)dory_core_id() * (DORY_BLOCK_PIXELS * DORY_PITCH);
+  const DORY_X_T *table[2 * DORY_BLOCK_PIXELS];
   /* Windows whose first tap is in the first of so many rows and columns lie in the tile. */
   const uint32_t rows_inside =
       (uint32_t)dory_gap8_max(0, image.h - (DORY_KERNEL_H - 1) * DORY_DILATION_H);
@@ -168,48 +217,48 @@ void DORY_KERNEL(const dory_gap8_window_t *a) {
   const int32_t last_column = (a->y_w - 1) * DORY_STRIDE_W - (DORY_BORDERS ? a->pad_left : 0);
   DORY_Y_T *y = (DORY_Y_T *)a->y + work.pixels.first * a->y_c;
   int32_t left = work.pixels.end - work.pixels.first;
-  int32_t row, column, place;
+  dory_window_t w;
   dory_block_t b;
   if (work.channels.first == work.channels.end || left == 0) {
     return;
   }
-  dory_clear(columns, 4 * DORY_PITCH);
+  for (int32_t j = 0; j < DORY_BLOCK_PIXELS; j++) {
+    table[j] = columns + j * DORY_PITCH;
+    table[DORY_BLOCK_PIXELS + j] = table[j];
+  }
+  dory_clear(columns, DORY_BLOCK_PIXELS * DORY_PITCH);
   dory_block_start(&b, &tile, a);
   b.table = table;
-  b.table_end = table + 4 * DORY_PASSES;
+  b.table_end = table + DORY_BLOCK_PIXELS * DORY_PASSES;
   b.steps = DORY_GATHERED;
   b.inputs = DORY_PITCH;
-  row = work.pixels.first / a->y_w;
-  column = (work.pixels.first - row * a->y_w) * DORY_STRIDE_W - (DORY_BORDERS ? a->pad_left : 0);
-  row = row * DORY_STRIDE_H - (DORY_BORDERS ? a->pad_top : 0);
-  place = row * x_row + column * DORY_CHANNELS;
-  for (; left > 0; left -= 4, y += 4 * a->y_c) {
-    const int32_t pixels = dory_gap8_min(4, left);
-    DORY_X_T *to = columns;
-    for (int32_t j = 0; j < pixels; j++, to += DORY_PITCH) {
-      const int next = column == last_column;
-      if (!DORY_BORDERS ||
-          (((uint32_t)row < rows_inside) & ((uint32_t)column < columns_inside))) {
-        const DORY_X_T *from = image.x + place;
-        for (int32_t ky = 0; ky < DORY_KERNEL_H; ky++) {
-          for (int32_t kx = 0; kx < DORY_ROW_RUNS; kx++) {
-            dory_gather_run(to, ky * DORY_ROW_RUNS + kx,
-                            from + kx * (DORY_DILATION_W * DORY_CHANNELS));
-          }
-          from += DORY_DILATION_H * x_row;
+  w.row = work.pixels.first / a->y_w;
+  w.column = (work.pixels.first - w.row * a->y_w) * DORY_STRIDE_W - (DORY_BORDERS ? a->pad_left : 0);
+  w.row = w.row * DORY_STRIDE_H - (DORY_BORDERS ? a->pad_top : 0);
+  w.place = w.row * x_row + w.column * DORY_CHANNELS;
+  for (; left > 0; left -= DORY_BLOCK_PIXELS, y += DORY_BLOCK_PIXELS * a->y_c) {
+    const int32_t pixels = dory_gap8_min(DORY_BLOCK_PIXELS, left);
+    const int32_t end = w.column + (DORY_BLOCK_PIXELS - 1) * DORY_STRIDE_W;
+    if (pixels == DORY_BLOCK_PIXELS && end <= last_column &&
+        (!DORY_BORDERS || (((uint32_t)w.row < rows_inside) & (w.column >= 0) &
+                           (end < (int32_t)columns_inside)))) {
+      dory_gather_inside(columns, image.x + w.place, x_row, 1);
+      w.column = end;
+      w.place += (DORY_BLOCK_PIXELS - 1) * (DORY_STRIDE_W * DORY_CHANNELS);
+      dory_next_window(&w, last_column, a->y_w, x_row);
+    } else {
+      DORY_X_T *to = columns;
+      for (int32_t j = 0; j < pixels; j++, to += DORY_PITCH) {
+        if (!DORY_BORDERS ||
+            (((uint32_t)w.row < rows_inside) & ((uint32_t)w.column < columns_inside))) {
+          dory_gather_inside(to, image.x + w.place, x_row, 0);
         }
-      }
 #if DORY_BORDERS
-      else {
-        dory_gather_border(to, a, row, column, place);
-      }
+        else {
+          dory_gather_border(to, a, &w);
+        }
 #endif
-      column += DORY_STRIDE_W;
-      place += DORY_STRIDE_W * DORY_CHANNELS;
-      if (next) {
-        column -= a->y_w * DORY_STRIDE_W;
-        row += DORY_STRIDE_H;
-        place += DORY_STRIDE_H * x_row - a->y_w * (DORY_STRIDE_W * DORY_CHANNELS);
+        dory_next_window(&w, last_column, a->y_w, x_row);
       }
     }
     dory_block_pixels(&b, &tile, pixels, y);

@@ -19,6 +19,9 @@
 /* Whether a row of a window can be a segment. */
 #define DORY_BY_ROWS (DORY_WORDS && DORY_DILATION_W == 1)
 
+/* The last pixel of a block. */
+#define DORY_LAST (DORY_BLOCK_PIXELS - 1)
+
 /* A window: row and column of its first tap, which padding makes negative, and that tap's place
  * behind the first input. */
 typedef struct {
@@ -36,27 +39,27 @@ static inline dory_gap8_range_t dory_rows_inside(int32_t row, int32_t x_h) {
   return dory_gap8_inside(row, DORY_DILATION_H, DORY_KERNEL_H, x_h);
 }
 
-/* Enters every tap of four windows into the table, padding as zeros. */
+/* Enters every tap of a block's windows into the table, padding as zeros. */
 static DORY_GAP8_NOINLINE void dory_enter_taps(const DORY_X_T **table, const dory_gap8_window_t *a,
                                                const dory_window_t *windows,
                                                const DORY_X_T *zeros) {
   const int32_t rows = (int32_t)dory_gap8_keep(DORY_KERNEL_H);
   const int32_t x_row = a->x_w * a->x_c;
-  for (int32_t j = 0; j < 4; j++, windows++) {
+  for (int32_t j = 0; j < DORY_BLOCK_PIXELS; j++, windows++) {
     const DORY_X_T **to = table + j;
     const DORY_X_T *from = dory_at(a->x, windows->place);
     int32_t row = windows->row;
     for (int32_t ky = 0; ky < rows; ky++) {
       const int row_inside = (uint32_t)row < (uint32_t)a->x_h;
-      for (int32_t kx = 0; kx < DORY_KERNEL_W; kx++, to += 4) {
+      for (int32_t kx = 0; kx < DORY_KERNEL_W; kx++, to += DORY_BLOCK_PIXELS) {
         const int32_t column = windows->column + kx * DORY_DILATION_W;
         const int inside = row_inside & ((uint32_t)column < (uint32_t)a->x_w);
         *to = DORY_PADDED && !inside ? zeros : dory_at(from, kx * DORY_DILATION_W * a->x_c);
 #if DORY_PASSES == 2
-        to[4 * DORY_KERNEL_W] = *to;
+        to[DORY_BLOCK_PIXELS * DORY_KERNEL_W] = *to;
 #endif
       }
-      to += 4 * DORY_KERNEL_W * (DORY_PASSES - 1);
+      to += DORY_BLOCK_PIXELS * DORY_KERNEL_W * (DORY_PASSES - 1);
       row += DORY_DILATION_H;
       from = dory_at(from, DORY_DILATION_H * x_row);
     }
@@ -80,7 +83,7 @@ void DORY_KERNEL(const dory_gap8_window_t *a) {
   const dory_gap8_work_t work = dory_block_share(a->y_h * a->y_w, a->y_c);
   const dory_block_tile_t tile = {a->weights, a->parameters, 16 * DORY_PASSES * DORY_TAPS * (tap / DORY_LANES),
                                   a->y_c,     work.channels, a->requant};
-  const DORY_X_T *table[4 * DORY_PASSES * DORY_TAPS];
+  const DORY_X_T *table[DORY_BLOCK_PIXELS * DORY_PASSES * DORY_TAPS];
 #if DORY_PADDED
   DORY_X_T *const zeros = (DORY_X_T *)a->scratch + (int32_t)dory_core_id() * tap;
 #else
@@ -91,13 +94,13 @@ void DORY_KERNEL(const dory_gap8_window_t *a) {
       (uint32_t)dory_gap8_max(0, a->x_w - (DORY_KERNEL_W - 1) * DORY_DILATION_W);
   const int32_t last_column = (a->y_w - 1) * DORY_STRIDE_W - (DORY_PADDED ? a->pad_left : 0);
   const int32_t next_row = DORY_STRIDE_H * x_row - a->y_w * DORY_STRIDE_W * x_c;
-  const int32_t four = (int32_t)dory_gap8_keep(4);
+  const int32_t block = (int32_t)dory_gap8_keep(DORY_BLOCK_PIXELS);
   DORY_Y_T *y = (DORY_Y_T *)a->y + work.pixels.first * a->y_c;
   int32_t left = work.pixels.end - work.pixels.first;
   /* Of the weights of a group in a row of the window. */
   const int32_t row_bytes = 16 * DORY_PASSES * DORY_KERNEL_W * (tap / DORY_LANES);
   const int8_t *weights;
-  dory_window_t w, windows[4];
+  dory_window_t w, windows[DORY_BLOCK_PIXELS];
   dory_block_t b;
   if (work.channels.first == work.channels.end || left == 0) {
     return;
@@ -111,15 +114,15 @@ void DORY_KERNEL(const dory_gap8_window_t *a) {
   w.column = (work.pixels.first - w.row * a->y_w) * DORY_STRIDE_W - (DORY_PADDED ? a->pad_left : 0);
   w.row = w.row * DORY_STRIDE_H - (DORY_PADDED ? a->pad_top : 0);
   w.place = w.row * x_row + w.column * x_c;
-  for (; left > 0; left -= 4, y += 4 * a->y_c) {
+  for (; left > 0; left -= DORY_BLOCK_PIXELS, y += DORY_BLOCK_PIXELS * a->y_c) {
     int by_rows = DORY_BY_ROWS;
     dory_gap8_range_t inside = {0, DORY_KERNEL_H};
-    for (int32_t j = 0; j < four; j++) {
+    for (int32_t j = 0; j < block; j++) {
       const DORY_X_T *const first = dory_at(a->x, w.place);
       for (int32_t ky = 0; ky < DORY_KERNEL_H * DORY_BY_ROWS; ky++) {
         const DORY_X_T *const from = dory_at(first, ky * DORY_DILATION_H * x_row);
         for (int32_t pass = 0; pass < DORY_PASSES; pass++) {
-          table[4 * (DORY_PASSES * ky + pass) + j] = from;
+          table[DORY_BLOCK_PIXELS * (DORY_PASSES * ky + pass) + j] = from;
         }
       }
       by_rows &= !DORY_PADDED || (uint32_t)w.column < columns;
@@ -137,20 +140,20 @@ void DORY_KERNEL(const dory_gap8_window_t *a) {
       }
     }
 #if DORY_PADDED && DORY_BY_ROWS
-    if (windows[0].row < 0 || windows[3].row + (DORY_KERNEL_H - 1) * DORY_DILATION_H >= a->x_h) {
+    if (windows[0].row < 0 || windows[DORY_LAST].row + (DORY_KERNEL_H - 1) * DORY_DILATION_H >= a->x_h) {
       inside = dory_rows_inside(windows[0].row, a->x_h);
-      by_rows &= (windows[0].row == windows[3].row) & (inside.first < inside.end);
+      by_rows &= (windows[0].row == windows[DORY_LAST].row) & (inside.first < inside.end);
     }
 #endif
     if (by_rows) {
-      b.table = table + 4 * DORY_PASSES * inside.first;
-      b.table_end = table + 4 * DORY_PASSES * inside.end;
+      b.table = table + DORY_BLOCK_PIXELS * DORY_PASSES * inside.first;
+      b.table_end = table + DORY_BLOCK_PIXELS * DORY_PASSES * inside.end;
       b.weights = weights + inside.first * row_bytes;
       b.skip = (DORY_KERNEL_H - (inside.end - inside.first)) * row_bytes;
     } else {
       dory_enter_taps(table, a, windows, zeros);
       b.table = table;
-      b.table_end = table + 4 * DORY_PASSES * DORY_TAPS;
+      b.table_end = table + DORY_BLOCK_PIXELS * DORY_PASSES * DORY_TAPS;
       b.weights = weights;
       b.skip = 0;
     }
@@ -159,15 +162,16 @@ void DORY_KERNEL(const dory_gap8_window_t *a) {
     b.fours = 1;
 #if DORY_TAPS == 1 && DORY_STRIDE_W == 1 && DORY_STRIDE_H == 1
     /* Windows of one tap follow one another through all rows. */
-    if (left >= 8 && dory_block_is_whole(&b, &tile)) {
-      b.fours = left >> 2;
-      w.place = windows[0].place + 4 * b.fours * x_c;
+    if (left >= 2 * DORY_BLOCK_PIXELS && dory_block_is_whole(&b, &tile)) {
+      b.fours = (int32_t)((uint32_t)left / DORY_BLOCK_PIXELS);
+      w.place = windows[0].place + DORY_BLOCK_PIXELS * b.fours * x_c;
     }
 #else
-    if (by_rows && windows[0].row == windows[3].row && dory_block_is_whole(&b, &tile)) {
-      b.fours = dory_pixels_alike(windows, last_column, columns, left) >> 2;
+    if (by_rows && windows[0].row == windows[DORY_LAST].row && dory_block_is_whole(&b, &tile)) {
+      const int32_t alike = dory_pixels_alike(windows, last_column, columns, left);
+      b.fours = (int32_t)((uint32_t)alike / DORY_BLOCK_PIXELS);
       if (b.fours > 1) {
-        const int32_t columns_on = 4 * b.fours * DORY_STRIDE_W;
+        const int32_t columns_on = DORY_BLOCK_PIXELS * b.fours * DORY_STRIDE_W;
         w = windows[0];
         w.column += columns_on;
         w.place += columns_on * x_c;
@@ -181,9 +185,9 @@ void DORY_KERNEL(const dory_gap8_window_t *a) {
       }
     }
 #endif
-    b.x_step = 4 * DORY_STRIDE_W * x_c * (int32_t)sizeof(DORY_X_T);
-    dory_block_pixels(&b, &tile, dory_gap8_min(4, left), y);
-    left -= 4 * (b.fours - 1);
-    y += 4 * (b.fours - 1) * a->y_c;
+    b.x_step = DORY_BLOCK_PIXELS * DORY_STRIDE_W * x_c * (int32_t)sizeof(DORY_X_T);
+    dory_block_pixels(&b, &tile, dory_gap8_min(DORY_BLOCK_PIXELS, left), y);
+    left -= DORY_BLOCK_PIXELS * (b.fours - 1);
+    y += DORY_BLOCK_PIXELS * (b.fours - 1) * a->y_c;
   }
 }
