@@ -85,33 +85,43 @@ SHIFTED_EXTRA = 20
 EVEN_EXTRA = 75  # a step in binary32
 BOUNDS_EXTRA = 30
 SECOND = 100
-# Convolutions. A call and each group.
-CONV_GROUP = 2000
-# The 2 x 2 block in assembly: a vector of four elements, in fours of them and behind those; entry,
-# outputs and exit; two addends; a step in binary32.
-BLOCK_VECTOR = 95
-BLOCK_REST = 115
-BLOCK = 435
-BLOCK_TURNED = 78
+# Convolutions. Each group; what two pixels or a last one take beside columns and blocks.
+CONV_GROUP = 1000
+PIXELS = 540
+# The 2 x 2 block in assembly: a vector of four elements, a round of eight; outputs and loop; two
+# addends; a step in binary32.
+BLOCK_VECTOR = 90
+BLOCK_ROUND = 10
+BLOCK = 230
+BLOCK_TURNED = 100
 BLOCK_EVEN = 200
 # The same in C.
 BLOCK_C_VECTOR = 158
 BLOCK_C = 239
 BLOCK_C_TURNED = 184
-# One row and one pixel of it: odd numbers of channels or pixels.
+# One row and one pixel of it: odd numbers of channels or, in C, of pixels.
 SINGLE_VECTOR = 74
 SINGLE = 60
 SINGLE_TURNED = 28
-# Columns: a pixel, a run of taps, one that is first copied as elements, an element widened, one
-# copied.
+# Columns of 1x1 filters: a vector of four elements of one pixel.
+WIDENED_VECTOR = 62
+# Columns that overlap: a strip, a row of the filter of one, a run of channels, a vector of them.
+STRIP = 300
+STRIP_ROW = 200
+STRIP_RUN = 200
+STRIP_VECTOR = 75
+# Other columns: a pixel, a run of taps, one of a whole row, one that is first copied as elements,
+# the same of few channels; an element widened, one copied.
 PIXEL = 457
 RUN = 228
+RUN_MERGED = 430
 RUN_COPIED = 455
+RUN_KNOWN = 380
 WIDENED = 8
 COPIED = 16
 # One of few channels within the image: a pixel, a vector of four elements.
-INNER_PIXEL = 450
-INNER_VECTOR = 96
+INNER_PIXEL = 250
+INNER_VECTOR = 50
 # Fully connected: four rows and a vector, in assembly and in C; entry and outputs; one row.
 LINEAR_FOUR = 127
 LINEAR_FOUR_C = 170
@@ -128,11 +138,15 @@ DEPTHWISE_ROW = 861
 DEPTHWISE_TURNED = 22
 DEPTHWISE_NARROW = 170
 DEPTHWISE_NARROW_OUTPUT = 200
-# Depthwise from pairs of columns, four channels: a strip of rows, a row, a pair laid out. One
-# channel: a block of four outputs, or of two by a step of 2; an output; two addends.
-PLANAR_STRIP = 3786
-PLANAR_ROW = 184
-PLANAR_PAIR = 168
+# Depthwise from pairs of columns, four channels: a strip of rows, a row laid out, a pair of it. One
+# channel: a row; blocks of four outputs and of two in assembly, by the step along a row; in C a
+# block of four outputs, or of two by a step of 2; an output; two addends.
+PLANAR_STRIP = 3600
+PLANAR_LAID = 380
+PLANAR_PAIR = 136
+PLANAR_ROW = 170
+PLANAR_FOUR = (390, 430)
+PLANAR_TWO = (270, 290)
 PLANAR_BLOCK = (281, 177)
 PLANAR_OUTPUT = 72
 PLANAR_TURNED = 36

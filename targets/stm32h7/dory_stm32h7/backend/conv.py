@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 
 from dory_core.api import (
     Feature,
@@ -14,7 +17,11 @@ from dory_core.api import (
     Tile,
     WeightBlock,
     caches,
+    ceil_div,
+    geometry,
+    minimum,
     ops,
+    requantisation,
 )
 from dory_stm32h7 import calibration as costs
 from dory_stm32h7.backend.accesses import columns
@@ -28,8 +35,10 @@ from dory_stm32h7.backend.weighted import (
     weight_bits,
 )
 
-# Vectors of four from which the assembly computes pairs of channels (DORY_LEAST_VECTORS).
-_LEAST_VECTORS = 3
+# Vectors of four in a round of the assembly (DORY_VECTORS).
+_ROUND = 8
+# Outputs of a row whose columns lie beside each other (DORY_STRIP).
+_STRIP = 16
 # Inputs of an output up to which their copies are straight code.
 _MOST_INNER = 96
 
@@ -55,6 +64,10 @@ class ConvKernel(WeightedKernel, caches.MemoryAccesses):
 
     def scratch_bytes(self, layer: Layer, tile: Tile) -> Number:
         """Columns of two pixels, and one as elements before it is widened."""
+        window = layer.window
+        if _in_windows(layer):
+            columns = (minimum(tile.w, _STRIP) - 1) * window.strides[1] + window.kernel[1]
+            return 4 * columns * window.kernel[0] * layer.conv.weights.shape[1]
         length = int(vectors(_fan_in(layer))) * 4
         cells = length * layer.inputs[0].bits // 8
         return 4 * length + (cells if _odd_runs(layer) else 0)
@@ -68,9 +81,12 @@ class ConvKernel(WeightedKernel, caches.MemoryAccesses):
     ) -> WeightBlock:
         """Rows of (tap row, tap column, channel), by pairs within each group."""
         conv = layer.conv
-        rows = np.moveaxis(conv.weights.values[slice(*c_out)], 1, 3).reshape(
-            c_out[1] - c_out[0], -1
-        )
+        rows = np.moveaxis(conv.weights.values[slice(*c_out)], 1, 3)
+        if _in_windows(layer):
+            rows = rows.swapaxes(1, 2)
+        if _known_channels(layer):
+            rows = _whole_vectors_first(rows)
+        rows = rows.reshape(c_out[1] - c_out[0], -1)
         group = layer.output.channels // conv.groups if conv.groups > 1 else len(rows)
         bits = weight_bits(layer)
         data = b"".join(
@@ -80,36 +96,7 @@ class ConvKernel(WeightedKernel, caches.MemoryAccesses):
 
     def tenths(self, layer: Layer, tile: Tile) -> Number:
         """Filling columns, blocks, and the rows and pixels that no block takes."""
-        conv = layer.conv
-        length = int(vectors(_fan_in(layer)))
-        turned, extra = epilogue(layer).turned, output_extra(epilogue(layer))
-        if _in_assembly(layer) and length >= _LEAST_VECTORS:
-            block = costs.BLOCK_VECTOR * (length // 4 * 4) + costs.BLOCK_REST * (length % 4)
-            block += costs.BLOCK + costs.BLOCK_TURNED * turned
-            block += costs.BLOCK_EVEN * epilogue(layer).even
-        else:
-            block = costs.BLOCK_C_VECTOR * length + costs.BLOCK_C
-            block += costs.BLOCK_C_TURNED * turned + 4 * extra
-        single = costs.SINGLE_VECTOR * length + costs.SINGLE
-        single += costs.SINGLE_TURNED * turned + extra
-        group = layer.output.channels // conv.groups if conv.groups > 1 else tile.c_out
-        column = costs.PIXEL + costs.WIDENED * 4 * length
-        if conv.window.kernel != (1, 1):
-            merged = conv.groups == 1 and conv.window.dilations[1] == 1
-            runs = conv.window.kernel[0] * (1 if merged else conv.window.kernel[1])
-            column += (costs.RUN_COPIED if _odd_runs(layer) else costs.RUN) * runs
-        if _odd_runs(layer):
-            column += costs.COPIED * 4 * length
-        if _known_channels(layer):
-            inner, total = _inner_outputs(layer)
-            known = costs.INNER_PIXEL + costs.INNER_VECTOR * length
-            column = (column * (total - inner) + known * inner) // total
-        pair = 2 * column + group // 2 * block + group % 2 * 2 * single
-        last = column + group * single
-        pixels = tile.h * tile.w
-        groups = tile.c_out // group if conv.groups > 1 else 1
-        each = costs.CONV_GROUP + pixels // 2 * pair + pixels % 2 * last
-        return costs.CALL + groups * each
+        return _from_windows(layer, tile) if _in_windows(layer) else _from_columns(layer, tile)
 
     def accesses(self, layer: Layer, tile: Tile, line_bytes: int) -> tuple[caches.Access, ...]:
         """Columns of two pixels, then all weights."""
@@ -122,6 +109,7 @@ class ConvKernel(WeightedKernel, caches.MemoryAccesses):
         kernel_h, kernel_w = layer.window.kernel
         form = "_odd" if _odd_runs(layer) else ""
         form += str(_known_channels(layer) or "")
+        form += "_window" if _in_windows(layer) else ""
         form += "_pairs" if _in_assembly(layer) else ""
         pads = pad_token(layer)
         return f"{self.name}{form}_{kernel_h}x{kernel_w}{pads}_{self.types(layer)}"
@@ -149,10 +137,91 @@ class ConvKernel(WeightedKernel, caches.MemoryAccesses):
             ("DORY_PAD_VALUE", pad_value(layer)),
             ("DORY_PAIRS", int(_in_assembly(layer))),
             ("DORY_ODD_RUNS", int(_odd_runs(layer))),
+            ("DORY_WINDOW", int(_in_windows(layer))),
             ("DORY_CHANNELS", _known_channels(layer)),
             *self.macros(layer),
         )
         return self.instance(layer, macros)
+
+
+def _from_windows(layer: Layer, tile: Tile) -> Number:
+    """Return the tenths of cycles with columns that are windows; an odd row ends with one pixel."""
+    group, groups = _groups(layer, tile)
+    pair, alone = _pixels(layer, group)
+    rows = tile.h * (tile.w // 2 * pair + tile.w % 2 * alone)
+    return costs.CALL + groups * (_strips(layer, tile) + rows)
+
+
+def _from_columns(layer: Layer, tile: Tile) -> Number:
+    """Return the tenths of cycles with a column for each pixel."""
+    group, groups = _groups(layer, tile)
+    pair, alone = _pixels(layer, group)
+    column = _column(layer, int(vectors(_fan_in(layer))))
+    pixels = tile.h * tile.w
+    each = pixels * column + pixels // 2 * pair + pixels % 2 * alone
+    return costs.CALL + groups * (costs.CONV_GROUP + each)
+
+
+def _groups(layer: Layer, tile: Tile) -> tuple[Number, Number]:
+    """Return the output channels of a group, and the groups."""
+    if layer.conv.groups == 1:
+        return tile.c_out, 1
+    group = layer.output.channels // layer.conv.groups
+    return group, tile.c_out // group
+
+
+def _pixels(layer: Layer, group: Number) -> tuple[Number, Number]:
+    """Return the tenths of cycles of ``group`` channels of two pixels, and of one."""
+    length = int(vectors(_fan_in(layer)))
+    single = _single(layer, length)
+    pairs, last = group // 2 * _block(layer, length), group % 2 * single
+    alone = pairs if _in_assembly(layer) else group // 2 * 2 * single
+    return costs.PIXELS + pairs + 2 * last, costs.PIXELS + alone + last
+
+
+def _block(layer: Layer, length: int) -> int:
+    """Return the tenths of cycles of two channels of two pixels."""
+    turned, even = epilogue(layer).turned, epilogue(layer).even
+    if not _in_assembly(layer):
+        block = costs.BLOCK_C_VECTOR * length + costs.BLOCK_C + costs.BLOCK_C_TURNED * turned
+        return block + 4 * output_extra(epilogue(layer))
+    block = costs.BLOCK_VECTOR * length + costs.BLOCK_ROUND * ceil_div(length, _ROUND)
+    return int(block + costs.BLOCK + costs.BLOCK_TURNED * turned + costs.BLOCK_EVEN * even)
+
+
+def _single(layer: Layer, length: int) -> int:
+    """Return the tenths of cycles of one channel of one pixel."""
+    single = costs.SINGLE_VECTOR * length + costs.SINGLE
+    return single + costs.SINGLE_TURNED * epilogue(layer).turned + output_extra(epilogue(layer))
+
+
+def _column(layer: Layer, length: int) -> Number:
+    """Return the tenths of cycles of the column of one pixel that is no window."""
+    conv = layer.conv
+    if conv.window.kernel == (1, 1):
+        return costs.WIDENED_VECTOR * length
+    merged = conv.groups == 1 and conv.window.dilations[1] == 1
+    runs = conv.window.kernel[0] * (1 if merged else conv.window.kernel[1])
+    if not _odd_runs(layer):
+        run = costs.RUN_MERGED if merged else costs.RUN
+        return costs.PIXEL + run * runs + costs.WIDENED * 4 * length
+    known = _known_channels(layer)
+    copied = (costs.RUN_KNOWN if known else costs.RUN_COPIED) * runs + costs.COPIED * 4 * length
+    if not known:
+        return costs.PIXEL + copied + costs.WIDENED * 4 * length
+    inner, total = _inner_outputs(layer)
+    within = costs.INNER_PIXEL + costs.INNER_VECTOR * length
+    return within + copied * (total - inner) // total
+
+
+def _strips(layer: Layer, tile: Tile) -> Number:
+    """Return the tenths of cycles of laying out the columns of all strips."""
+    window = layer.window
+    strips = ceil_div(tile.w, _STRIP)
+    columns = (tile.w - strips) * window.strides[1] + strips * window.kernel[1]
+    run = costs.STRIP_RUN + costs.STRIP_VECTOR * int(vectors(layer.conv.weights.shape[1]))
+    rows = window.kernel[0] * (columns * run + strips * costs.STRIP_ROW)
+    return tile.h * (rows + strips * costs.STRIP)
 
 
 def _fan_in(layer: Layer) -> int:
@@ -172,11 +241,35 @@ def _odd_runs(layer: Layer) -> bool:
     return conv.window.kernel != (1, 1) and conv.weights.shape[1] % 4 != 0
 
 
+@requantisation.cached_per_layer
+def _in_windows(layer: Layer) -> bool:
+    """Return True where the columns of a row of outputs overlap and lie whole in a strip.
+
+    Rows of an odd number of pixels end with a single one: on small images that may cost more.
+    """
+    window = layer.window
+    if window.kernel == (1, 1) or _odd_runs(layer) or window.dilations[1] != 1:
+        return False
+    tile = geometry.make_tile(layer, *layer.output.shape)
+    return int(_from_windows(layer, tile)) < int(_from_columns(layer, tile))
+
+
 def _known_channels(layer: Layer) -> int:
     """Return the input channels where columns of few of them are copied in runs of known size."""
     conv = layer.conv
     few = conv.groups == 1 and conv.window.dilations[1] == 1 and _fan_in(layer) <= _MOST_INNER
     return conv.weights.shape[1] if few and _odd_runs(layer) else 0
+
+
+def _whole_vectors_first(weights: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return weights (C, rows, columns, channels) as (C, n) in the order of dory_lay_rows.
+
+    That is the whole vectors of four of each row, then what is left of all rows.
+    """
+    rows = weights.reshape(*weights.shape[:2], -1)
+    whole = rows.shape[2] // 4 * 4
+    parts = (rows[:, :, :whole], rows[:, :, whole:])
+    return np.concatenate([p.reshape(len(p), -1) for p in parts], axis=1)
 
 
 def _inner_outputs(layer: Layer) -> tuple[int, int]:

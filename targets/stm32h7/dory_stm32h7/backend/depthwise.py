@@ -174,10 +174,14 @@ def _laid_rows(layer: Layer, tile: Tile) -> Number:
 def _from_pairs(layer: Layer, tile: Tile) -> Number:
     """Return the tenths of cycles from pairs of columns."""
     step, chosen = _planar(layer), epilogue(layer)
-    output = costs.PLANAR_OUTPUT + output_extra(chosen) + costs.PLANAR_TURNED * chosen.turned
-    blocks = ceil_div(tile.w, 4 // step) * costs.PLANAR_BLOCK[step - 1]
-    row = costs.PLANAR_ROW + blocks + tile.w * output
-    laid = costs.PLANAR_ROW + _pairs(tile.w, step) * costs.PLANAR_PAIR
+    if chosen.in_assembly and not chosen.turned and not chosen.even:
+        rest = costs.PLANAR_TWO[step - 1] * ceil_div(tile.w % 4, 2)
+        row = costs.PLANAR_ROW + tile.w // 4 * costs.PLANAR_FOUR[step - 1] + rest
+    else:
+        output = costs.PLANAR_OUTPUT + output_extra(chosen) + costs.PLANAR_TURNED * chosen.turned
+        blocks = ceil_div(tile.w, 4 // step) * costs.PLANAR_BLOCK[step - 1]
+        row = costs.PLANAR_ROW + blocks + tile.w * output
+    laid = costs.PLANAR_LAID + _pairs(tile.w, step) * costs.PLANAR_PAIR
     strips = ceil_div(tile.h, _STRIP) * costs.PLANAR_STRIP
     four = strips + _laid_rows(layer, tile) * laid + 4 * tile.h * row
     return costs.CALL + ceil_div(tile.c_out, 4) * four

@@ -6,8 +6,12 @@
  *   DORY_PAD_VALUE                what stands around the image
  *   DORY_ODD_RUNS                 1: runs of input channels are no multiples of four (and there is
  *                                 more than one): columns are first laid out as elements
+ *   DORY_WINDOW                   1: columns are windows into a strip of columns of the image, each
+ *                                 of which has the rows of a filter; weights lie by tap column, tap
+ *                                 row and channel. For whole vectors and taps beside each other
  *   DORY_CHANNELS                 0; with DORY_ODD_RUNS the input channels of a layer of one group
- *                                 whose taps are neighbours in a row, to copy runs of known size */
+ *                                 whose taps are neighbours in a row. Its columns have the whole
+ *                                 vectors of each row of taps first, then what is left of all rows */
 #include "dory_stm32h7_simd.h"
 
 #include "dory_stm32h7_requant_impl.h"
@@ -47,6 +51,8 @@ static inline uint32_t *dory_widen(const DORY_X_T *x, int32_t n, uint32_t *colum
 }
 
 #if DORY_KERNEL_H * DORY_KERNEL_W > 1
+
+#if !DORY_WINDOW
 
 #if DORY_ODD_RUNS
 typedef DORY_X_T dory_cell_t;
@@ -92,47 +98,44 @@ static inline uint32_t *dory_append_pads(int32_t n, uint32_t *at)
 }
 #endif
 
+#endif
+
 #if DORY_CHANNELS
 
+/* Elements of a row of the filter; its whole vectors; elements behind them, of one row and all. */
 enum {
   DORY_RUN = DORY_KERNEL_W * DORY_CHANNELS,
-  DORY_LENGTH = DORY_KERNEL_H * DORY_RUN,
-  DORY_WHOLE_VECTORS = DORY_LENGTH / 4
+  DORY_WHOLE = DORY_RUN / 4,
+  DORY_ENDING = DORY_RUN % 4,
+  DORY_ENDINGS = DORY_KERNEL_H * DORY_ENDING
 };
 
-/* Copies n elements, n known to the compiler. */
-static inline void dory_copy_run(const DORY_X_T *x, int32_t n, DORY_X_T *to)
+/* Element n of those behind the whole vectors of the rows, which are `row` elements apart. */
+static inline uint32_t dory_ending(const DORY_X_T *x, int32_t row, int32_t n)
 {
-  DORY_UNROLLED
-  for (int32_t k = 0; k < n / (32 / DORY_X_BITS); k++) {
-    dory_store4(to + k * (32 / DORY_X_BITS), dory_load4(x + k * (32 / DORY_X_BITS)));
-  }
-  DORY_UNROLLED
-  for (int32_t k = n / (32 / DORY_X_BITS) * (32 / DORY_X_BITS); k < n; k++) {
-    to[k] = x[k];
-  }
+  const int32_t each = DORY_ENDING > 0 ? DORY_ENDING : 1;
+  return n < DORY_ENDINGS ? (uint32_t)x[n / each * row + 4 * DORY_WHOLE + n % each] : 0u;
 }
 
-/* Lays the column of an output whose taps all lie in the image; x: the first of them. cells: for its
- * elements. */
-static inline void dory_inner_column(const dory_stm32h7_conv_t *a, const DORY_X_T *x, DORY_X_T *cells,
-                                     uint32_t *column)
+/* Lays out a column of rows that are `row` elements apart: whole vectors of all of them, then what
+ * is left. */
+static inline void dory_lay_rows(const DORY_X_T *x, int32_t row, uint32_t *column)
 {
-  const int32_t row = a->dilation_h * a->x_w * DORY_CHANNELS;
   DORY_UNROLLED
   for (int32_t i = 0; i < DORY_KERNEL_H; i++) {
-    dory_copy_run(x + i * row, DORY_RUN, cells + i * DORY_RUN);
+    DORY_UNROLLED
+    for (int32_t k = 0; k < DORY_WHOLE; k++) {
+      const dory_vector_t four = dory_vector_at(x + i * row + 4 * k);
+      column[0] = four.even;
+      column[1] = four.odd;
+      column += DORY_COLUMN;
+    }
   }
   DORY_UNROLLED
-  for (int32_t k = 0; k < DORY_WHOLE_VECTORS; k++) {
-    const dory_vector_t four = dory_vector_at(cells + 4 * k);
-    column[k * DORY_COLUMN] = four.even;
-    column[k * DORY_COLUMN + 1] = four.odd;
-  }
-  if (DORY_LENGTH % 4 != 0) {
-    const dory_vector_t rest = dory_rest_at(cells + 4 * DORY_WHOLE_VECTORS, DORY_LENGTH % 4);
-    column[DORY_WHOLE_VECTORS * DORY_COLUMN] = rest.even;
-    column[DORY_WHOLE_VECTORS * DORY_COLUMN + 1] = rest.odd;
+  for (int32_t n = 0; n < DORY_ENDINGS; n += 4) {
+    column[0] = dory_low_halves(dory_ending(x, row, n), dory_ending(x, row, n + 2));
+    column[1] = dory_low_halves(dory_ending(x, row, n + 1), dory_ending(x, row, n + 3));
+    column += DORY_COLUMN;
   }
 }
 
@@ -144,6 +147,8 @@ static inline int dory_is_inner(const dory_stm32h7_conv_t *a, int32_t top, int32
 }
 
 #endif
+
+#if !DORY_WINDOW
 
 /* Appends the inputs of all taps of one output, those in the padding as well. x: the first
  * channel of the group in the first pixel. top, left: where the first tap lies. */
@@ -183,57 +188,202 @@ static void dory_gather(const dory_stm32h7_conv_t *a, const DORY_X_T *x, int32_t
 
 #endif
 
+#endif
+
+#if DORY_KERNEL_H * DORY_KERNEL_W == 1
+
+/* Widens the n channels of two pixels into their columns. */
+static inline void dory_widen_two(const DORY_X_T *x, const DORY_X_T *x2, int32_t n, uint32_t *column)
+{
+  for (; n >= 4; n -= 4, x += 4, x2 += 4, column += DORY_COLUMN) {
+    const dory_vector_t a = dory_vector_at(x), b = dory_vector_at(x2);
+    column[0] = a.even;
+    column[1] = a.odd;
+    column[2] = b.even;
+    column[3] = b.odd;
+  }
+  if (n > 0) {
+    dory_widen(x, n, column);
+    dory_widen(x2, n, column + 2);
+  }
+}
+
+/* Where the next pixel of the output is read, and the columns that are left of its row. */
+typedef struct {
+  const DORY_X_T *x;
+  int32_t left, step, turn;
+} dory_pixels_t;
+
+static inline const DORY_X_T *dory_next_pixel(dory_pixels_t *pixels, int32_t width)
+{
+  const DORY_X_T *const x = pixels->x;
+  pixels->x += pixels->step;
+  if (--pixels->left == 0) {
+    pixels->left = width;
+    pixels->x += pixels->turn;
+  }
+  return x;
+}
+
+/* All pixels of a group of channels. first: its first channel. */
+static inline void dory_group(const dory_stm32h7_conv_t *a, const uint32_t *w, int32_t vectors,
+                              int32_t first, const DORY_X_T *x, DORY_Y_T *y)
+{
+  const int32_t channels = a->group_in, width = a->y_w, pitch = a->y_c;
+  uint32_t *const columns = a->scratch;
+  dory_product_t product = dory_product(&a->requant, w, columns, vectors, first, a->group_out, pitch);
+  const int32_t step = a->stride_w * a->x_c;
+  dory_pixels_t pixels = {x, width, step, a->stride_h * a->x_w * a->x_c - width * step};
+  int32_t n = a->y_h * width;
+  for (; n > 1; n -= 2, y += 2 * pitch) {
+    const DORY_X_T *const one = dory_next_pixel(&pixels, width);
+    const DORY_X_T *const two = dory_next_pixel(&pixels, width);
+    dory_widen_two(one, two, channels, columns);
+    dory_two_pixels(&product, y);
+  }
+  if (n > 0) {
+    dory_widen(pixels.x, channels, columns);
+    dory_one_pixel(&product, y);
+  }
+}
+
+#elif DORY_WINDOW
+
+/* Outputs of a strip. */
+enum { DORY_STRIP = 16 };
+
+/* Lays out the columns of the outputs j .. j + count - 1 of a row. A column has KERNEL_H rows of the
+ * image in the slot of the first pixel, and in that of the second one those of the column where the
+ * next output begins. top: the first row. */
+static inline void dory_lay_strip(const dory_stm32h7_conv_t *a, const DORY_X_T *x, int32_t top,
+                                  int32_t j, int32_t count)
+{
+  const uint32_t both = (uint32_t)(DORY_PAD_VALUE) & 0xFFFFu, pads = both << 16 | both;
+  const int32_t channels = a->group_in, step = a->stride_w;
+  const int32_t columns = (count - 1) * step + DORY_KERNEL_W;
+  const int32_t next = DORY_KERNEL_H * channels;
+  for (int32_t i = 0; i < DORY_KERNEL_H; i++, top += a->dilation_h) {
+    uint32_t *at = (uint32_t *)a->scratch + i * channels;
+    int32_t left = j * step - a->pad_left;
+    const DORY_X_T *from = x + (top * a->x_w + left) * a->x_c;
+    const int inside = top >= 0 && top < a->x_h;
+    for (int32_t k = 0; k < columns; k++, left++, at += next, from += a->x_c) {
+      /* The first ones are no second pixel: what they leave there is overwritten. */
+      uint32_t *to = at, *second = k < step ? at : at - step * next;
+      if (inside && left >= 0 && left < a->x_w) {
+        const DORY_X_T *element = from;
+        for (int32_t n = channels; n > 0; n -= 4) {
+          const dory_vector_t four = dory_vector_at(element);
+          to[0] = four.even;
+          to[1] = four.odd;
+          second[2] = four.even;
+          second[3] = four.odd;
+          element += 4;
+          to += DORY_COLUMN;
+          second += DORY_COLUMN;
+        }
+      } else {
+        for (int32_t n = channels; n > 0; n -= 4) {
+          to[0] = pads;
+          to[1] = pads;
+          second[2] = pads;
+          second[3] = pads;
+          to += DORY_COLUMN;
+          second += DORY_COLUMN;
+        }
+      }
+    }
+  }
+}
+
+/* All pixels of a group of channels. first: its first channel. */
+static inline void dory_group(const dory_stm32h7_conv_t *a, const uint32_t *w, int32_t vectors,
+                              int32_t first, const DORY_X_T *x, DORY_Y_T *y)
+{
+  const int32_t pitch = a->y_c, pair = 2 * a->stride_w * DORY_KERNEL_H * a->group_in;
+  dory_product_t product = dory_product(&a->requant, w, a->scratch, vectors, first, a->group_out, pitch);
+  for (int32_t i = 0; i < a->y_h; i++) {
+    for (int32_t j = 0; j < a->y_w; j += DORY_STRIP) {
+      const int32_t count = a->y_w - j < DORY_STRIP ? a->y_w - j : DORY_STRIP;
+      dory_lay_strip(a, x, i * a->stride_h - a->pad_top, j, count);
+      const uint32_t *columns = a->scratch;
+      int32_t n = count;
+      for (; n > 1; n -= 2, columns += pair, y += 2 * pitch) {
+        dory_set_columns(&product, columns);
+        dory_two_pixels(&product, y);
+      }
+      if (n > 0) {
+        dory_set_columns(&product, columns);
+        dory_one_pixel(&product, y);
+        y += pitch;
+      }
+    }
+  }
+}
+
+#else
+
 /* Lays the column of output (i, j) into the slot of one of two pixels. */
 static inline void dory_column(const dory_stm32h7_conv_t *a, const DORY_X_T *x, int32_t i,
                                int32_t j, uint32_t *column)
 {
   const int32_t top = i * a->stride_h - a->pad_top, left = j * a->stride_w - a->pad_left;
-#if DORY_KERNEL_H * DORY_KERNEL_W == 1
-  dory_widen(x + (top * a->x_w + left) * a->x_c, a->group_in, column);
-#elif DORY_ODD_RUNS
+#if DORY_ODD_RUNS
   const int32_t length = DORY_KERNEL_H * DORY_KERNEL_W * a->group_in;
   DORY_X_T *const cells = (DORY_X_T *)(void *)((uint32_t *)a->scratch + (length + 3) / 4 * 4);
 #if DORY_CHANNELS
   if (dory_is_inner(a, top, left)) {
-    dory_inner_column(a, x + (top * a->x_w + left) * DORY_CHANNELS, cells, column);
+    const DORY_X_T *const from = x + (top * a->x_w + left) * DORY_CHANNELS;
+    dory_lay_rows(from, a->dilation_h * a->x_w * DORY_CHANNELS, column);
     return;
   }
-#endif
+  dory_gather(a, x, top, left, cells);
+  dory_lay_rows(cells, DORY_RUN, column);
+#else
   dory_gather(a, x, top, left, cells);
   dory_widen(cells, length, column);
+#endif
 #else
   dory_gather(a, x, top, left, column);
 #endif
 }
 
+/* All pixels of a group of channels. first: its first channel. */
+static inline void dory_group(const dory_stm32h7_conv_t *a, const uint32_t *w, int32_t vectors,
+                              int32_t first, const DORY_X_T *x, DORY_Y_T *y)
+{
+  const int32_t pixels = a->y_h * a->y_w, pitch = a->y_c;
+  uint32_t *const columns = a->scratch;
+  dory_product_t product = dory_product(&a->requant, w, columns, vectors, first, a->group_out, pitch);
+  int32_t i = 0, j = 0;
+  for (int32_t n = 0; n < pixels; n += 2, y += 2 * pitch) {
+    dory_column(a, x, i, j, columns);
+    if (++j == a->y_w) {
+      j = 0;
+      i++;
+    }
+    if (n + 1 == pixels) {
+      dory_one_pixel(&product, y);
+      break;
+    }
+    dory_column(a, x, i, j, columns + 2);
+    if (++j == a->y_w) {
+      j = 0;
+      i++;
+    }
+    dory_two_pixels(&product, y);
+  }
+}
+
+#endif
+
 void DORY_KERNEL(const dory_stm32h7_conv_t *a)
 {
   const int32_t vectors = (DORY_KERNEL_H * DORY_KERNEL_W * a->group_in + 3) / 4;
-  const int32_t pixels = a->y_h * a->y_w;
-  uint32_t *const columns = a->scratch;
   const uint32_t *w = a->weights;
   const DORY_X_T *x = a->x;
   for (int32_t c = 0; c < a->y_c; c += a->group_out) {
-    DORY_Y_T *y = (DORY_Y_T *)a->y + c;
-    int32_t i = 0, j = 0, n = 0;
-    for (; n < pixels; n += 2) {
-      dory_column(a, x, i, j, columns);
-      if (++j == a->y_w) {
-        j = 0;
-        i++;
-      }
-      if (n + 1 == pixels) {
-        dory_one_pixel(&a->requant, w, columns, vectors, c, a->group_out, y);
-        break;
-      }
-      dory_column(a, x, i, j, columns + 2);
-      if (++j == a->y_w) {
-        j = 0;
-        i++;
-      }
-      dory_two_pixels(&a->requant, w, columns, vectors, c, a->group_out, y, a->y_c);
-      y += 2 * a->y_c;
-    }
+    dory_group(a, w, vectors, c, x, (DORY_Y_T *)a->y + c);
     w += DORY_W_WORDS * vectors * a->group_out;
     x += a->group_in;
   }

@@ -114,6 +114,36 @@ static inline void dory_pair_taps(const uint32_t *w, uint32_t *to)
   }
 }
 
+#if defined(__GNUC__) && defined(__thumb2__) && defined(__ARM_FEATURE_DSP) && DORY_STEPS == 1 && \
+    !DORY_TURNED && !DORY_SHIFTED && !DORY_BINARY32 && DORY_SHIFT >= 32 && \
+    (DORY_CLIP == DORY_UNSIGNED || DORY_CLIP == DORY_SIGNED)
+
+#include "dory_stm32h7_strip_impl.h"
+
+/* All outputs of a strip of one channel. q: its parameters. */
+static inline void dory_strip(const dory_stm32h7_conv_t *a, const uint32_t *x, int32_t pairs,
+                              const uint32_t *w, int32_t rows, const dory_stm32h7_requant_t *q,
+                              DORY_Y_T *y)
+{
+  const dory_channel_t channel = dory_channel(q, 0);
+  const dory_strip_t strip = {
+    .x = x,
+    .w = w,
+    .row = 16 * pairs,
+    .y = y,
+    .mul = channel.mul,
+    .add = {(uint32_t)channel.add, (uint32_t)((uint64_t)channel.add >> 32)},
+    .fours = a->y_w / 4 * 32 * DORY_PLANAR,
+    .rest = a->y_w % 4,
+    .step = 16 * a->stride_h * pairs,
+    .rows = rows,
+    .pitch = a->y_c * (int32_t)sizeof(DORY_Y_T),
+  };
+  dory_strip_rows(&strip);
+}
+
+#else
+
 /* Sums of outputs beside each other. x: the first row; pairs: of a row; w: taps of the channel. The order of the assembly is that of a core that issues two instructions at a time: a
  * product beside a load, each load two cycles before its use. */
 #if defined(__GNUC__) && defined(__thumb2__) && defined(__ARM_FEATURE_DSP)
@@ -221,6 +251,8 @@ DORY_SEPARATE void dory_strip(const dory_stm32h7_conv_t *a, const uint32_t *x, i
     }
   }
 }
+
+#endif
 
 void DORY_KERNEL(const dory_stm32h7_conv_t *a)
 {

@@ -196,13 +196,33 @@ static inline int32_t dory_ssat(int32_t value, uint32_t bits)
 
 #endif
 
-/* The low, the high halves of two words: one PKHBT, one PKHTB. */
+/* The low, the high halves of two words: one PKHBT, one PKHTB, which gcc does not find. */
+#if defined(__GNUC__) && !defined(__clang__) && defined(__thumb2__) && defined(__ARM_FEATURE_DSP)
+
+static inline uint32_t dory_low_halves(uint32_t a, uint32_t b)
+{
+  uint32_t word;
+  __asm__("pkhbt %0, %1, %2, lsl #16" : "=r"(word) : "r"(a), "r"(b));
+  return word;
+}
+
+static inline uint32_t dory_high_halves(uint32_t a, uint32_t b)
+{
+  uint32_t word;
+  __asm__("pkhtb %0, %1, %2, asr #16" : "=r"(word) : "r"(b), "r"(a));
+  return word;
+}
+
+#else
+
 static inline uint32_t dory_low_halves(uint32_t a, uint32_t b) { return (a & 0xFFFFu) | b << 16; }
 
 static inline uint32_t dory_high_halves(uint32_t a, uint32_t b)
 {
   return (b & 0xFFFF0000u) | a >> 16;
 }
+
+#endif
 
 /* The greater of each pair of unsigned bytes. */
 static inline uint32_t dory_umax8(uint32_t a, uint32_t b)
