@@ -168,6 +168,9 @@ PAIR_SCALED_BOTH = 75
 PAIR_CLIPPED = 15
 PAIR_PRODUCT = 21
 PAIR_RUN = 280
+# Sums by tables: an element, one with a table of results.
+SUMS_ELEMENT = 69
+SUMS_RESULT = 80
 # Slices and padding: a run of bytes, 16 of them. Concatenation: a run of an input.
 MOVE_RUN = 400
 MOVE_16 = 70

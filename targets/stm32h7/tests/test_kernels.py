@@ -17,6 +17,7 @@ from dory_stm32h7.backend.linear import LinearKernel
 from dory_stm32h7.backend.movers import ConcatKernel
 from dory_stm32h7.backend.pairs import AddKernel, MulKernel
 from dory_stm32h7.backend.pool import AvgPoolKernel, MaxPoolKernel, RealPoolKernel
+from dory_stm32h7.backend.sums import SumTablesKernel
 from stm32h7_layers import cases_of, turned_cases
 
 from dory_core.api import Array, Kernel, Layer, Requant, ops, requant, requantisation
@@ -573,6 +574,16 @@ def _sum() -> Layer:
     return typed(layer, (16, 8, 8, 0, 255), (16, 8, 8, 0, 255))
 
 
+def _sum_in_two_steps() -> Layer:
+    """As NEMO has it: the value between the steps is rounded as well."""
+    layer = alone(
+        ops.Add,
+        operand_requants=(requant(63), requant(64)),
+        requants=(requant(1, 0, 128), requant(27, 0, 16, 0, 255)),
+    )
+    return typed(layer, (16, 8, 8, 0, 255), (16, 8, 8, 0, 255))
+
+
 def _product(second: tuple[int, int, int]) -> Layer:
     zeros, step = (requant(add=5), requant(add=-3)), requant(3000, 1 << 19, 1 << 20, -128, 127)
     layer = alone(ops.Mul, operand_requants=zeros, requants=(step,))
@@ -650,6 +661,8 @@ ESTIMATES: dict[str, tuple[Kernel, Layer]] = {
         _real_mean(np.random.default_rng(0), ops.Window(kernel=(8, 8)), 64),
     ),
     "sum": (AddKernel(), _sum()),
+    "sum by tables": (SumTablesKernel(), _sum()),
+    "sum by tables, two steps": (SumTablesKernel(), _sum_in_two_steps()),
     "product": (MulKernel(), _product((16, 8, 8))),
     "product by channel": (MulKernel(), _product((16, 1, 1))),
     "bilinear": (ResizeKernel(), _bilinear(32)),

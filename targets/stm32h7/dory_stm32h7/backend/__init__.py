@@ -53,6 +53,7 @@ def builtin_kernels() -> list[Kernel]:
     from dory_stm32h7.backend.movers import ConcatKernel, MoveKernel
     from dory_stm32h7.backend.pairs import AddKernel, MaximumKernel, MinimumKernel, MulKernel
     from dory_stm32h7.backend.pool import AvgPoolKernel, MaxPoolKernel, RealPoolKernel
+    from dory_stm32h7.backend.sums import SumTablesKernel
 
     return [
         ConvKernel(),
@@ -61,6 +62,7 @@ def builtin_kernels() -> list[Kernel]:
         MaxPoolKernel(),
         AvgPoolKernel(),
         RealPoolKernel(),
+        SumTablesKernel(),
         AddKernel(),
         MulKernel(),
         MaximumKernel(),

@@ -38,6 +38,7 @@ _INCLUDES = {
     "pair": ("requant_impl",),
     "move": ("copy_impl",),
     "lut": (),
+    "sums": (),
     "concat": ("copy_impl",),
     "resize": ("copy_impl", "requant_impl"),
     "softmax": ("binary32_impl",),

@@ -76,6 +76,16 @@ typedef struct {
   int32_t pixels, y_c;
 } dory_stm32h7_lut_t;
 
+/* A sum of two tensors of bytes. tables: 256 numbers for each, and the bytes
+ * of results. */
+typedef struct {
+  const void *x;
+  const void *x2;
+  const int32_t *tables;
+  void *y;
+  int32_t count;
+} dory_stm32h7_sums_t;
+
 /* Inputs one after another: outer groups of count slices of the axis, the first of which is slice
  * number first. slice: in bytes. x, sizes: inputs and their slices. */
 typedef struct {
