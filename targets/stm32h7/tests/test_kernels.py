@@ -17,7 +17,7 @@ from dory_stm32h7.backend.linear import LinearKernel
 from dory_stm32h7.backend.movers import ConcatKernel
 from dory_stm32h7.backend.pairs import AddKernel, MulKernel
 from dory_stm32h7.backend.pool import AvgPoolKernel, MaxPoolKernel, RealPoolKernel
-from dory_stm32h7.backend.sums import SumTablesKernel
+from dory_stm32h7.backend.sums import SumTablesKernel, find_sums
 from stm32h7_layers import cases_of, turned_cases
 
 from dory_core.api import Array, Kernel, Layer, Requant, ops, requant, requantisation
@@ -318,6 +318,55 @@ def test_columns_of_few_channels_are_copied_in_runs_of_known_size() -> None:
             cases += [make_case(ConvKernel(), layer, random) for _ in range(2)]
     HostLibrary(cases).check()
     CortexM7(cases, cortex_m7.require()).check()
+
+
+def test_columns_that_overlap_are_windows_into_strips() -> None:
+    """More than a strip, rows that end with one pixel, steps, groups, dilated rows, 16 bits."""
+    random = np.random.default_rng(12)
+    cases = []
+    for window, groups, lo in (
+        (ops.Window(kernel=(3, 3), pads=(1, 1, 1, 1)), 1, 0),
+        (ops.Window(kernel=(3, 3), strides=(1, 2), pads=(1, 0, 0, 1)), 2, -128),
+        (ops.Window(kernel=(2, 5), pads=(2, 2, 0, 2), dilations=(2, 1)), 1, -1000),
+        (ops.Window(kernel=(3, 1)), 1, 0),
+    ):
+        layer = _conv(8, 6, (6, 23), window, groups=groups, lo=lo)
+        assert "_window_" in ConvKernel().symbol(layer)
+        cases += [whole_case(ConvKernel(), layer, random), make_case(ConvKernel(), layer, random)]
+    HostLibrary(cases).check()
+    CortexM7(cases, cortex_m7.require()).check()
+
+
+def test_small_images_of_odd_width_have_a_column_for_each_pixel() -> None:
+    assert "_window_" not in ConvKernel().symbol(_conv(64, 32, (3, 3), SAME))
+    assert "_window_" in ConvKernel().symbol(_conv(64, 32, (8, 8), SAME))
+
+
+def test_tables_of_sums_have_all_multipliers_of_tflite() -> None:
+    """Scales from tiny to steep, outputs of both signs, a constant for each."""
+    random = np.random.default_rng(13)
+    cases = []
+    for number in range(6):
+        first, second = (int(random.integers(1, 1 << 22)) for _ in range(2))
+        ends = ((0, 255), (-128, 127))[number % 2]
+        div = 1 << int(random.integers(18, 25))
+        step = requant(1, int(random.integers(-div, div)), div, *ends)
+        operands = requant(first), requant(second, 5 * second)
+        layer = alone(ops.Add, operand_requants=operands, requants=(step,))
+        shape = (9, 8, 8)
+        layer = typed(layer, (*shape, -128, 127), (*shape, 0, 255))
+        assert SumTablesKernel().accepts(layer) is None
+        cases += [make_case(SumTablesKernel(), layer, random)]
+    HostLibrary(cases).check()
+    CortexM7(cases, cortex_m7.require()).check()
+
+
+def test_sums_without_tables_are_found_out() -> None:
+    """No sum of two numbers is greater for both equal pairs and smaller for both unequal ones."""
+    zeros = np.zeros(2)
+    assert find_sums(zeros, zeros, np.array([[1, 0], [0, 1]]), (0, 255), 8) is None
+    a, b = find_sums(zeros, zeros, np.array([[0, 1], [0, 1]]), (0, 255), 8) or (None, None)
+    assert a is not None and np.array_equal((a[:, None] + b) >> 8, [[0, 1], [0, 1]])
 
 
 SAME = ops.Window(kernel=(3, 3), pads=(1, 1, 1, 1))

@@ -10,12 +10,17 @@ from dory_core.api import Layer, Tile, caches, ceil_div
 
 
 def columns(
-    layer: Layer, tile: Tile, weight_bytes: int, parameter_words: int, word: int
+    layer: Layer,
+    tile: Tile,
+    weight_bytes: int,
+    parameter_words: int,
+    word: int,
+    loads: int | None = None,
 ) -> tuple[caches.Access, ...]:
     """A convolution that lays out the columns of two pixels, then goes through all weights.
 
     weight_bytes: of the whole block. parameter_words: of one output channel. word: bytes of a load
-    from the input.
+    from the input. loads: of the input, where columns share what is laid out.
     """
     conv = layer.conv
     groups, fan_in = conv.groups, conv.weights.values[0].size
@@ -26,8 +31,11 @@ def columns(
     step = 2 * column + (weight_bytes + 2 * y_bytes) // groups
     elements = ceil_div(fan_in, 4) * 4
     weight_words = weight_bytes // 4 - tile.c_out * parameter_words
+    inputs = caches.window_access(layer, tile, pixels * groups * column // word, step)
+    if loads is not None:
+        inputs = _rows(layer, tile, loads, weight_bytes + tile.w * y_bytes)
     return (
-        caches.window_access(layer, tile, pixels * groups * column // word, step),
+        inputs,
         caches.Access(
             "w",
             pairs * (weight_words + tile.c_out * parameter_words),
@@ -39,6 +47,17 @@ def columns(
         ),
         _stores(layer, tile),
     )
+
+
+def _rows(layer: Layer, tile: Tile, loads: int, other_bytes: int) -> caches.Access:
+    """Rows of the input that are laid out once for each row of outputs.
+
+    other_bytes: what is touched between two of them.
+    """
+    row = tile.x_w * layer.inputs[0].channels * layer.inputs[0].bits // 8
+    seen = min(layer.window.kernel[0], tile.x_h) * row
+    first = tile.x_h * row
+    return caches.Access("x", loads, first, ((max(tile.h * seen - first, 0), seen + other_bytes),))
 
 
 def channel_blocks(

@@ -102,7 +102,9 @@ class ConvKernel(WeightedKernel, caches.MemoryAccesses):
         """Columns of two pixels, then all weights."""
         word = 1 if _odd_runs(layer) else 4
         parameters = epilogue(layer).channel_bytes // 4
-        return columns(layer, tile, int(self.weight_bytes(layer, tile)), parameters, word)
+        loads = _laid_words(layer, tile) if _in_windows(layer) else None
+        weights = int(self.weight_bytes(layer, tile))
+        return columns(layer, tile, weights, parameters, word, loads)
 
     def symbol(self, layer: Layer) -> str:
         """Filter, types and requantisation."""
@@ -217,11 +219,24 @@ def _column(layer: Layer, length: int) -> Number:
 def _strips(layer: Layer, tile: Tile) -> Number:
     """Return the tenths of cycles of laying out the columns of all strips."""
     window = layer.window
-    strips = ceil_div(tile.w, _STRIP)
-    columns = (tile.w - strips) * window.strides[1] + strips * window.kernel[1]
+    strips, columns = ceil_div(tile.w, _STRIP), _laid_columns(layer, tile)
     run = costs.STRIP_RUN + costs.STRIP_VECTOR * int(vectors(layer.conv.weights.shape[1]))
     rows = window.kernel[0] * (columns * run + strips * costs.STRIP_ROW)
     return tile.h * (rows + strips * costs.STRIP)
+
+
+def _laid_columns(layer: Layer, tile: Tile) -> Number:
+    """Return the columns of the image that are laid out for a row of outputs."""
+    strips = ceil_div(tile.w, _STRIP)
+    return (tile.w - strips) * layer.window.strides[1] + strips * layer.window.kernel[1]
+
+
+def _laid_words(layer: Layer, tile: Tile) -> int:
+    """Return the words of the image that are laid out; those of the padding are none."""
+    strips = ceil_div(int(tile.w), _STRIP)
+    columns = min(int(_laid_columns(layer, tile)), strips * int(tile.x_w))
+    x = layer.inputs[0]
+    return int(tile.h) * layer.window.kernel[0] * columns * x.channels * x.bits // 32
 
 
 def _fan_in(layer: Layer) -> int:
