@@ -94,7 +94,7 @@ BLOCK_VECTOR = 90
 BLOCK_ROUND = 10
 BLOCK = 230
 BLOCK_TURNED = 100
-BLOCK_EVEN = 200
+BLOCK_EVEN = 300
 # The same in C.
 BLOCK_C_VECTOR = 158
 BLOCK_C = 239
@@ -169,7 +169,7 @@ PAIR_CLIPPED = 15
 PAIR_PRODUCT = 21
 PAIR_RUN = 280
 # Sums by tables: an element, one with a table of results.
-SUMS_ELEMENT = 69
+SUMS_ELEMENT = 66
 SUMS_RESULT = 80
 # Slices and padding: a run of bytes, 16 of them. Concatenation: a run of an input.
 MOVE_RUN = 400
