@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import cProfile
+import gc
 import pstats
 import time
 from dataclasses import dataclass
@@ -102,6 +103,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="part of the names of the rows to measure")
     parser.add_argument("--profile", action="store_true", help="print what takes the time")
     arguments = parser.parse_args()
+    gc.set_threshold(400_000, 50, 50)  # as the command line has it
     print(f"{'network':<12}{'layers':>8}{'plan':>10}{'CPU s':>9}{'cycles':>12}{'L2':>9}")
     for name, build in NETWORKS.items():
         for kind, chip in CHIPS.items():

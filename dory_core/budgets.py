@@ -107,7 +107,7 @@ def check_tensors(graph: Graph, hierarchy: MemoryHierarchy, budgets: Budgets) ->
     the planner, which knows all that is needed.
     """
     for level in hierarchy.levels:
-        check_code(level, len(graph.ops), budgets)
+        check_code(level, len(graph.ops), budgets, functions=least_functions(graph))
     sizes = {
         level.name: max(budgets.bytes[level.number], level.usable_bytes)
         for level in hierarchy.levels
@@ -125,23 +125,44 @@ def check_tensors(graph: Graph, hierarchy: MemoryHierarchy, budgets: Budgets) ->
                 )
 
 
-def check_code(level: Level, layers: int, budgets: Budgets, streamed: bool = False) -> None:
+def least_functions(graph: Graph) -> int:
+    """Return how many functions the layers of a network run at least: layers of different kinds,
+    windows or tensors never run the same one."""
+    kinds = set()
+    for typed in graph.layers:
+        tensors = tuple((t.shape, t.bits, t.signed) for t in (*typed.inputs, typed.output))
+        op = typed.op
+        kinds.add((op.kind, getattr(op, "window", None), getattr(op, "groups", 1), tensors))
+    return len(kinds)
+
+
+def check_code(
+    level: Level,
+    layers: int,
+    budgets: Budgets,
+    streamed: bool = False,
+    functions: int | None = None,
+) -> None:
     """Raise DoesNotFit where the code of so many layers leaves a level no byte for their data.
 
-    Budgets that the chip does not have are not checked: nothing else will run with them.
+    functions: how many the layers run; None: each its own. Budgets that the chip does not have are
+    not checked: nothing else will run with them.
     """
-    if budgets.reason or level.room_bytes(layers, streamed) > 0:
+    if budgets.reason or level.room_bytes(layers, streamed, functions) > 0:
         return
+    text = code_text(level, layers, streamed, functions)
     raise DoesNotFit(
-        f"{code_text(level, layers, streamed)}, the chip leaves {level.usable_bytes} B to networks",
-        code_hint(level, layers),
+        f"{text}, the chip leaves {level.usable_bytes} B to networks", code_hint(level, layers)
     )
 
 
-def code_text(level: Level, layers: int, streamed: bool) -> str:
+def code_text(level: Level, layers: int, streamed: bool, functions: int | None = None) -> str:
     """Return the sentence that says how many bytes of a level the code of layers takes."""
-    code = level.usable_bytes - level.room_bytes(layers, streamed)
+    room = level.room_bytes(layers, streamed, functions)
+    code = level.usable_bytes - room
     what = "that are streamed " if streamed else ""
+    if room != level.room_bytes(layers, streamed):
+        what += f"in {functions} function{'s' if functions != 1 else ''} "
     return f"the code of {layers} layers {what}takes {code} B of {level.name}"
 
 

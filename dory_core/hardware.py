@@ -41,7 +41,9 @@ class Memory:
     the constants of networks for which the level's other memories are too small, and is no part of
     a budget.
     code_bytes_per_layer: code of each layer of a network that lies here too, beyond what is
-    reserved; and that of a layer whose data is streamed from the level below.
+    reserved; and that of a layer whose data is streamed from the level below. code_bytes_per_row:
+    likewise of a layer that runs the function of another one: its row of that function's table, its
+    call and its transfers; None: as much as of a layer of its own.
     access_cycles: what a core waits for a load or store of its own that no cache answers, beyond an
     access to L1. line_cycles: what it waits for a line that its cache fills.
     """
@@ -54,6 +56,7 @@ class Memory:
     mapped: bool = False
     read_only: bool = False
     code_bytes_per_layer: tuple[int, int] = (0, 0)
+    code_bytes_per_row: tuple[int, int] | None = None
     access_cycles: float = 0.0
     line_cycles: float = 0.0
 
@@ -113,10 +116,15 @@ class Level:
         """Return the memory that kernels fill with what has this role, None when there is none."""
         return next((m for m in self.apart if role in m.holds), None)
 
-    def room_bytes(self, layers: int, streamed: bool = False) -> int:
-        """Bytes that the data of a network of so many layers can use beside its code."""
-        code = sum(m.code_bytes_per_layer[streamed] for m in self.memories)
-        return self.usable_bytes - code * layers
+    def room_bytes(self, layers: int, streamed: bool = False, functions: int | None = None) -> int:
+        """Bytes that the data of a network of so many layers can use beside its code.
+
+        functions: how many the layers run; None: each its own.
+        """
+        functions = layers if functions is None else functions
+        own = sum(m.code_bytes_per_layer[streamed] for m in self.memories)
+        row = sum((m.code_bytes_per_row or m.code_bytes_per_layer)[streamed] for m in self.memories)
+        return self.usable_bytes - own * functions - row * (layers - functions)
 
     @property
     def usable_bytes(self) -> int:

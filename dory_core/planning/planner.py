@@ -11,7 +11,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from dory_core.blocks import Block, Request, align_up, level_alignment, with_padding
-from dory_core.budgets import Budgets, check_code, code_hint, code_text, memory_budgets
+from dory_core.budgets import (
+    Budgets,
+    check_code,
+    code_hint,
+    code_text,
+    least_functions,
+    memory_budgets,
+)
 from dory_core.errors import DoesNotFit, DoryError
 from dory_core.estimate.moves import l1_dma, weight_unit
 from dory_core.estimate.timeline import link_name
@@ -50,14 +57,71 @@ class Planned:
     map: MemoryMap
 
 
-def place_network(tiling: TiledGraph, ctx: TargetContext, budgets: Budgets) -> Planned:
-    """Place a network within the budgets.
+@dataclass(frozen=True, slots=True)
+class _Code:
+    """How many layers the code has, and how many functions they run."""
+
+    layers: int
+    functions: int
+
+
+def place_network(
+    tiling: TiledGraph, ctx: TargetContext, budgets: Budgets, any_core: bool
+) -> tuple[Planned, Program]:
+    """Place a network within the budgets; return where everything lies, and the operations.
 
     Constants and activations stay in L2 when they all fit; otherwise they are streamed from the
-    next level, where the target has one. Raises: NotSupported or DoesNotFit.
+    next level, where the target has one. Code is counted as if each layer had its own; only where
+    that leaves too little room is it asked how many functions the layers run: that is known when
+    everything has its place. any_core: each core may start transfers between L2 and L1.
+
+    Raises: NotSupported or DoesNotFit.
     """
     layers = len(tiling.graph.ops)
-    within = l2_after_code(ctx, budgets, layers)
+    alignment = level_alignment(ctx.memory, HOME)
+    try:
+        planned = _placed(tiling, ctx, budgets, _Code(layers, layers))
+        return planned, _lower(planned.map, alignment, any_core)
+    except DoesNotFit as error:
+        refusal, least = error, least_functions(tiling.graph)
+    functions = least + least // 2 + _MORE_FUNCTIONS
+    for _ in range(_ATTEMPTS):
+        if not _sharing_helps(ctx, budgets, _Code(layers, functions)):
+            raise refusal
+        try:
+            planned = _placed(tiling, ctx, budgets, _Code(layers, functions))
+        except DoesNotFit as error:
+            raise error from refusal
+        program = _lower(planned.map, alignment, any_core)
+        found = len(program.functions)
+        streamed = bool(planned.map.transfers)
+        if planned.map.home_bytes <= _room(ctx, budgets, _Code(layers, found), streamed):
+            return planned, program
+        functions = found + _MORE_FUNCTIONS
+    raise refusal
+
+
+#: What begins and ends a network, and what lies elsewhere once, runs functions beyond the least.
+_MORE_FUNCTIONS = 8
+#: Plans that are made for one more number of functions each time.
+_ATTEMPTS = 4
+
+
+def _sharing_helps(ctx: TargetContext, budgets: Budgets, code: _Code) -> bool:
+    """Return whether more of L2 is left to data when layers share functions."""
+    own = _Code(code.layers, code.layers)
+    return any(_room(ctx, budgets, code, s) > _room(ctx, budgets, own, s) for s in (False, True))
+
+
+def _room(ctx: TargetContext, budgets: Budgets, code: _Code, streamed: bool) -> int:
+    within = l2_after_code(ctx, budgets, code.layers, streamed, code.functions)
+    return within.bytes[HOME]
+
+
+def _placed(tiling: TiledGraph, ctx: TargetContext, budgets: Budgets, code: _Code) -> Planned:
+    """Place a network beside code. Raises: NotSupported or DoesNotFit."""
+    layers, functions = code.layers, code.functions
+    within = l2_after_code(ctx, budgets, layers, functions=functions)
     limits, name = within.bytes, tiling.graph.name
     problems = [Problem.of(tiling, ctx, within)]
     if problems[0].network.views.layers:
@@ -76,10 +140,11 @@ def place_network(tiling: TiledGraph, ctx: TargetContext, budgets: Budgets) -> P
         if not problem.streams or (problem.linked_elsewhere and not constants_fit):
             refusals.append(found.too_large(name, problem.budgets))
     if refusals:
-        raise _beside_code(refusals[0], ctx, budgets, layers, streamed=False)
-    check_code(ctx.memory.level(HOME), layers, budgets, streamed=True)
+        raise _beside_code(refusals[0], ctx, budgets, code, streamed=False)
+    check_code(ctx.memory.level(HOME), layers, budgets, streamed=True, functions=functions)
+    beside = l2_after_code(ctx, budgets, layers, streamed=True, functions=functions)
     for problem in problems:
-        problem = replace(problem, budgets=l2_after_code(ctx, budgets, layers, streamed=True))
+        problem = replace(problem, budgets=beside)
         try:
             planned = _planned(problem, problem.streamed())
         except DoesNotFit as error:
@@ -87,7 +152,7 @@ def place_network(tiling: TiledGraph, ctx: TargetContext, budgets: Budgets) -> P
         else:
             _verify(planned, problem)
             return planned
-    raise _beside_code(refusals[0], ctx, budgets, layers, streamed=True)
+    raise _beside_code(refusals[0], ctx, budgets, code, streamed=True)
 
 
 def resident_map(tiling: TiledGraph, ctx: TargetContext, budgets: Budgets) -> MemoryMap:
@@ -108,29 +173,34 @@ def shared(tiling: TiledGraph, ctx: TargetContext, budgets: Budgets) -> Budgets:
 
 
 def l2_after_code(
-    ctx: TargetContext, budgets: Budgets, layers: int, streamed: bool = False
+    ctx: TargetContext,
+    budgets: Budgets,
+    layers: int,
+    streamed: bool = False,
+    functions: int | None = None,
 ) -> Budgets:
     """Return the budgets with no more of L2 than the code of so many layers leaves.
 
-    Budgets that the chip does not have stay as they are: nothing else will run with them.
+    functions: how many the layers run; None: each its own. Budgets that the chip does not have stay
+    as they are: nothing else will run with them.
     """
-    room = ctx.memory.level(HOME).room_bytes(layers, streamed)
+    room = ctx.memory.level(HOME).room_bytes(layers, streamed, functions)
     if budgets.reason or budgets.bytes[HOME] <= room:
         return budgets
     return Budgets({**budgets.bytes, HOME: max(room, 0)})
 
 
 def _beside_code(
-    error: DoesNotFit, ctx: TargetContext, budgets: Budgets, layers: int, streamed: bool
+    error: DoesNotFit, ctx: TargetContext, budgets: Budgets, code: _Code, streamed: bool
 ) -> DoesNotFit:
     """Return the error, which says that code takes what is missing where this is so."""
     level = ctx.memory.level(HOME)
-    code_matters = l2_after_code(ctx, budgets, layers, streamed) != budgets
+    beside = l2_after_code(ctx, budgets, code.layers, streamed, code.functions)
     too_large_without = error.needed_bytes is not None and error.needed_bytes > budgets.bytes[HOME]
-    if level.name not in error.message or too_large_without or not code_matters:
+    if level.name not in error.message or too_large_without or beside == budgets:
         return error
-    text = f"{error.message}; {code_text(level, layers, streamed)}"
-    return DoesNotFit(text, code_hint(level, layers))
+    text = f"{error.message}; {code_text(level, code.layers, streamed, code.functions)}"
+    return DoesNotFit(text, code_hint(level, code.layers))
 
 
 # -- what a way leaves open -------------------------------------------------------------------
@@ -360,14 +430,12 @@ def make_plan(
     """
     graph = tiling.graph
     budgets = shared(tiling, ctx, budgets)
-    planned = place_network(tiling, ctx, budgets)
+    any_core = hal is not None and hal.any_core
+    planned, program = place_network(tiling, ctx, budgets, any_core and ctx.memory.cores > 1)
     found = planned.map
     arenas = memory_budgets(ctx.memory, HOME, budgets.bytes[HOME])
     if not any(found.peaks[1:]):
         arenas = arenas[:1]
-    any_core = hal is not None and hal.any_core
-    alignment = level_alignment(ctx.memory, HOME)
-    program = _lower(found, alignment, any_core and ctx.memory.cores > 1)
     verify_contents(program, found.steps)
     arena_bytes = {1: budgets.bytes[1], HOME: arenas[0] - found.static_in(HOME)}
     if found.transfers:

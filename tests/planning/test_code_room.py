@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from dory_core.budgets import resolve_budgets
+from dory_core.budgets import least_functions, resolve_budgets
 from dory_core.errors import DoesNotFit
 from dory_core.ir import Graph, Window
 from dory_core.pipeline import BOUND, IMPORTED, Setup, run
@@ -25,24 +25,31 @@ def chain() -> Graph:
     return b.graph()
 
 
-def setup(left: int, left_streamed: int) -> Setup:
+def setup(left: int, left_streamed: int, row: int | None = None) -> Setup:
     """Return a chip whose L2 has so many bytes beside the code of the network, and then those
-    beside the code of the streamed network; below 0: less than nothing."""
+    beside the code of the streamed network; below 0: less than nothing. row: bytes of code of a
+    layer that runs the function of another one."""
     plugins = three_levels().plugins()
     chip = plugins.context(NAME, {})
     inner, l2, outer = chip.memory.levels
     size = 1 << 20
     code = ((size - left) // LAYERS, (size - left_streamed) // LAYERS)
-    memory = replace(l2.memories[0], size_bytes=size, reserved_bytes=0, code_bytes_per_layer=code)
+    memory = replace(
+        l2.memories[0],
+        size_bytes=size,
+        reserved_bytes=0,
+        code_bytes_per_layer=code,
+        code_bytes_per_row=None if row is None else (row, row),
+    )
     levels = (inner, replace(l2, memories=(memory,)), outer)
     ctx = chip.with_hierarchy(replace(chip.memory, levels=levels))
     return Setup(ctx, resolve_budgets(ctx.memory, {}), plugins)
 
 
-def refused(chip: Setup, until: str | None = None) -> DoesNotFit:
+def refused(chip: Setup, until: str | None = None, graph: Graph | None = None) -> DoesNotFit:
     """Return the error of a network that is refused for its number of layers."""
     with pytest.raises(DoesNotFit) as caught:
-        run(chain(), chip, after=IMPORTED, **({} if until is None else {"until": until}))
+        run(graph or chain(), chip, after=IMPORTED, **({} if until is None else {"until": until}))
     error = caught.value
     assert f"the code of {LAYERS} layers" in error.message and "B of L2" in error.message
     assert "a larger --l2 does not help" in error.hint and "raise" not in error.hint
@@ -84,3 +91,48 @@ def test_code_is_not_blamed_for_constants_beyond_the_outer_level() -> None:
         run(chain(), chip, after=IMPORTED)
     assert "L3" in caught.value.message and "code" not in caught.value.message
     assert "too many layers" not in caught.value.hint
+
+
+def alternating(layers: int) -> Graph:
+    """Return layers of two kinds in turn, which run few functions."""
+    b = GraphBuilder((16, 8, 8))
+    for number in range(layers):
+        b.conv(
+            16, Window(kernel=(3, 3), pads=(1, 1, 1, 1)) if number % 2 else Window(kernel=(1, 1))
+        )
+    return b.graph()
+
+
+@pytest.mark.parametrize("left", [-1, 3000], ids=["no room", "too little room"])
+def test_layers_that_share_functions_need_room_for_their_rows_alone(left: int) -> None:
+    layers = 60
+    chip = setup(left, left, row=64)
+    chip = with_code_of(chip, layers, left)
+    plan = run(alternating(layers), chip, after=IMPORTED)
+    functions = len(plan.program.functions)
+    assert functions < 12
+    room = chip.ctx.memory.level(2).room_bytes(layers, bool(plan.transfers), functions)
+    assert plan.levels[1].used <= room
+
+
+def with_code_of(chip: Setup, layers: int, left: int) -> Setup:
+    """Return the chip on which the code of that many layers leaves ``left`` bytes."""
+    inner, l2, outer = chip.ctx.memory.levels
+    [memory] = l2.memories
+    bytes_ = (memory.size_bytes - left) // layers
+    memory = replace(memory, code_bytes_per_layer=(bytes_, bytes_))
+    levels = (inner, replace(l2, memories=(memory,)), outer)
+    return replace(chip, ctx=chip.ctx.with_hierarchy(replace(chip.ctx.memory, levels=levels)))
+
+
+def test_a_refusal_counts_functions_once() -> None:
+    chip = with_code_of(setup(-1, -1, row=1 << 18), LAYERS, -1)
+    message = refused(chip, until=BOUND).message
+    assert f"the code of {LAYERS} layers in 1 function takes" in message
+
+
+def test_layers_of_different_sizes_run_no_common_function() -> None:
+    b = GraphBuilder((8, 8, 8))
+    for channels in (8, 8, 16, 16, 8):
+        b.conv(channels, Window(kernel=(1, 1)))
+    assert least_functions(b.graph()) == 4

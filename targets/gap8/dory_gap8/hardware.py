@@ -57,6 +57,8 @@ L2_RESERVED_BYTES = 64 * 1024
 # Loops and tables of a layer, and with the transfers and parts of a streamed one: by the compiler's
 # count on average 850 and 1350; the other bytes are for kernels and heap that exceed the reserve.
 CODE_BYTES_PER_LAYER = (900, 1600)
+# A row of a shared function, its call and report; streamed with events and parts beside.
+CODE_BYTES_PER_ROW = (120, 300)
 
 # Highest clocks of cluster and fabric in MHz by the voltage in mV. At 1.0 V the vendor names 87 for
 # the cluster; the paper ran at 100.
@@ -214,6 +216,7 @@ def hierarchy(ctx: TargetContext) -> MemoryHierarchy:
         L2_RESERVED_BYTES,
         data | {"code"},
         code_bytes_per_layer=CODE_BYTES_PER_LAYER,
+        code_bytes_per_row=CODE_BYTES_PER_ROW,
     )
     levels = [
         Level(1, (Memory("TCDM", L1_BYTES, reserved, data),)),

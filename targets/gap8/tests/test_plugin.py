@@ -370,6 +370,7 @@ def test_code_of_the_layers_leaves_less_of_l2_to_their_data() -> None:
     assert level.usable_bytes == 448 * 1024
     assert level.room_bytes(48) == 448 * 1024 - 48 * 900
     assert level.room_bytes(48, streamed=True) == 448 * 1024 - 48 * 1600
+    assert level.room_bytes(48, functions=8) == 448 * 1024 - 8 * 900 - 40 * 120
     chosen = resolve_budgets(ctx.memory, {})
     assert l2_after_code(ctx, chosen, 48).bytes[2] == level.room_bytes(48)
     small = resolve_budgets(ctx.memory, {2: 9000})
@@ -408,3 +409,14 @@ def test_depthwise_planes_of_a_tile_are_as_many_as_fit(tmp_path: Path) -> None:
     planes = read_plan(tmp_path / "app")["layers"][0]["tiles"]["c_out"]
     assert planes > MAX_CORES * DMA_COUNTERS
     assert_exact(tmp_path / "app")
+
+
+@pytest.mark.slow
+def test_a_thousand_equal_layers_have_code_for_a_few(tmp_path: Path) -> None:
+    """A function for each would take twice the chip's L2."""
+    b = GraphBuilder((8, 16, 16))
+    for _ in range(1000):
+        b.conv(8, ops.Window(kernel=(3, 3), pads=(1, 1, 1, 1)))
+    plan = build_app(b.graph(), "gap8", tmp_path / "app")
+    assert plan.deployable and len(plan.program.functions) < 20
+    assert_exact(tmp_path / "app", dma=("random",), repeat=1)
