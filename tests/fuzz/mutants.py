@@ -162,7 +162,31 @@ def check_mutant(case: Case, folder: Path) -> Verdict:
     verdict = _run(case, app, {mutation.path: "".join(lines)}, folder, str(mutation))
     if verdict.outcome == "survives" and not _is_reached(app, mutation):
         return replace(verdict, outcome="not executed")
-    return verdict
+    if verdict.outcome != "survives" or case.subject != "kernels":
+        return verdict
+    found = _is_found_elsewhere(case.seed % _APPLICATIONS, mutation, "".join(lines))
+    return replace(verdict, outcome="found in another network") if found else verdict
+
+
+def _is_found_elsewhere(number: int, mutation: Mutation, content: str) -> bool:
+    """Return whether another network finds a mutant of a kernel that it has, too."""
+    own = _application(number)
+    assert own is not None
+    before = (own.directory / mutation.path).read_text()
+    for other in range(number + 1, number + _APPLICATIONS):
+        app = _application(other % _APPLICATIONS)
+        path = app.directory / mutation.path if app is not None else None
+        if app is None or path is None or not path.is_file() or path.read_text() != before:
+            continue
+        path.write_text(content)
+        try:
+            if not _passes(quick_build(app.directory), app.directory):
+                return True
+        except DoryError:
+            continue
+        finally:
+            path.write_text(before)
+    return False
 
 
 def _check_plan(case: Case, folder: Path) -> Verdict:

@@ -96,3 +96,20 @@ def test_the_application_has_what_the_faults_are_about(spread: Application) -> N
     step = spread.plan.steps[CHANNELS]
     assert step.inputs[0].form == "channels"
     assert step.schedule.count > 1
+
+
+@pytest.mark.parametrize("what", ["input", "output"])
+def test_one_byte_too_many_at_the_border_is_a_fault(
+    what: str, plugins: Plugins, tmp_path: Path
+) -> None:
+    """Sizes of inputs and outputs that are odd end at a guard page, too."""
+    builder = GraphBuilder((3, 5, 5))
+    builder.conv(5, Window(kernel=(1, 1)))
+    build_app(builder.graph(), "gap8", tmp_path / "app", plugins=plugins)
+    path = tmp_path / "app" / "src" / "network.c"
+    size = {"input": 75, "output": 125}[what]
+    text = path.read_text()
+    wrong = re.sub(rf"(copy_bytes\(.*{what}.*, ){size}\)", rf"\g<1>{size + 1})", text)
+    assert wrong != text
+    path.write_text(wrong)
+    assert f"touches the {what} 1 bytes behind" in outcome(tmp_path / "app", plugins, "early")

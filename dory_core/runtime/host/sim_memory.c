@@ -33,10 +33,9 @@ static uint32_t region_count, region_room;
 /* The arena's end is flush with the guard page, but for the bytes that its size lacks to a multiple
  * of the alignment; those, and the rest of the first page, are canaries. */
 static void arena_create_at(sim_arena_t *arena, void *where, const char *name, uint32_t size,
-                            int shadow) {
+                            uint32_t align, int shadow) {
   const size_t page = (size_t)sysconf(_SC_PAGESIZE);
-  const size_t aligned =
-      ((size_t)size + DORY_ARENA_ALIGN - 1) / DORY_ARENA_ALIGN * DORY_ARENA_ALIGN;
+  const size_t aligned = ((size_t)size + align - 1) / align * align;
   const size_t inner = aligned ? (aligned + page - 1) / page * page : page;
   uint8_t *map = mmap(where, inner + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (map == MAP_FAILED || mprotect(map + page, inner, PROT_READ | PROT_WRITE) != 0)
@@ -61,7 +60,7 @@ static void arena_create_at(sim_arena_t *arena, void *where, const char *name, u
 }
 
 static void arena_create(sim_arena_t *arena, const char *name, uint32_t size, int shadow) {
-  arena_create_at(arena, NULL, name, size, shadow);
+  arena_create_at(arena, NULL, name, size, DORY_ARENA_ALIGN, shadow);
 }
 
 static int l1_hidden, l1_users;
@@ -91,7 +90,7 @@ void dory_sim_open(const dory_sim_config_t *config) {
   if (sim_config.dma_align < 1) sim_config.dma_align = 1;
   if (sim_config.ext_align < 1) sim_config.ext_align = 1;
   if (sim_config.barrier_timeout_s < 1) sim_config.barrier_timeout_s = 60;
-  arena_create_at(&sim_l1, L1_ADDRESS, "L1", sim_config.l1_size, 1);
+  arena_create_at(&sim_l1, L1_ADDRESS, "L1", sim_config.l1_size, DORY_ARENA_ALIGN, 1);
   arena_create(&sim_memories[1], "L2", sim_config.l2_size, 1);
   static const char *const names[DORY_SIM_MAX_MORE_L2] = {
       "memory 1 of L2", "memory 2 of L2", "memory 3 of L2", "memory 4 of L2"};
@@ -113,7 +112,8 @@ void dory_sim_open(const dory_sim_config_t *config) {
 
 void *dory_sim_alloc(const char *name, uint32_t bytes) {
   if (buffer_count == MAX_BUFFERS) dory_sim_fault(NULL, 0, "too many buffers for the simulation");
-  arena_create(&buffers[buffer_count], name, bytes, 0);
+  /* Elements need no more alignment than their sum has; so reading one byte too many is a fault. */
+  arena_create_at(&buffers[buffer_count], NULL, name, bytes, 1, 0);
   return buffers[buffer_count++].base;
 }
 

@@ -20,12 +20,13 @@ from dory_core.api import NotSupported, Requant, requant
 from dory_onnx.marks import FLOAT_HINT
 from dory_onnx.model import Node, OnnxModel
 
-ARITHMETIC = frozenset(["Mul", "Add", "Div", "Floor", "Cast", "Clip"])
+ARITHMETIC = frozenset(["Mul", "Add", "Div", "Floor", "Cast", "Clip", "Relu"])
 
 _FLOAT_TYPES = (1, 11)  # float, double
 _INT32, _INT64 = 6, 7
 #: ONNX types of a Cast that is exact only for values in a range, by their number.
 NARROW_TYPES = {2: (0, 255), 3: (-128, 127), 4: (0, 65535), 5: (-32768, 32767)}
+_INT32_MOST = (1 << 31) - 1  # of accumulators: a bound that changes nothing
 _UNBOUNDED = 3.0e38
 _INT64_LIMIT = 2.0**63
 
@@ -118,6 +119,8 @@ def step_of(model: OnnxModel, node: Node, shape: tuple[int, ...]) -> Step:
         if to not in (*_FLOAT_TYPES, _INT32, _INT64):
             raise NotSupported(f"{node.label}: cast to ONNX type {to} is not exact")
         return Step(node, to_integer=to not in _FLOAT_TYPES)
+    if node.op == "Relu":
+        return Step(node, lo=0, hi=_INT32_MOST, kind="Clip")
     if node.op == "Clip":
         lo = _clip_bound(model, node, "min", 1)
         hi = _clip_bound(model, node, "max", 2)
@@ -229,7 +232,8 @@ def requants_of(steps: tuple[Step, ...], label: str, divisor: int = 1) -> tuple[
             if last.lo is None or last.hi is None:
                 done[-1] = replace(last, lo=lo, hi=hi)
                 return
-            if lo <= last.lo and last.hi <= hi:
+            if lo <= last.hi and last.lo <= hi:
+                done[-1] = replace(last, lo=max(lo, last.lo), hi=min(hi, last.hi))
                 return
         step = requant(pending.mul.tolist(), pending.add.tolist(), pending.den, lo, hi)
         if not step.is_identity:

@@ -21,7 +21,8 @@ from dory_onnx.arithmetic import ARITHMETIC, NARROW_TYPES, Step, data_input, is_
 from dory_onnx.chains import follow_chain, keeps_order
 from dory_onnx.dialect import Dialect, Operand
 from dory_onnx.marks import reader_of
-from dory_onnx.model import Node, OnnxModel, load
+from dory_onnx.model import EXPORT_HINT, Node, OnnxModel, load
+from dory_onnx.movers import MOVERS, check_concat, factors_of, repeated
 from dory_onnx.operators import (
     LAYER_OPERATORS,
     MATRICES,
@@ -44,7 +45,8 @@ from dory_onnx.values import NO_PADS, Value, input_tensors, nodes_feeding_layers
 _CHW = (0, 1, 2)
 _SUPPORTED_HINT = (
     "supported are Conv, Gemm, MatMul, MaxPool, AveragePool, their global forms and Add, each with"
-    " its requantisation; float operators only behind the last of them"
+    " its requantisation, Relu, Concat and nearest Resize; float operators only behind the last of"
+    " them"
 )
 
 _BYTES_NOTE = "weights of type uint8 are read as the bytes of signed weights"
@@ -111,7 +113,7 @@ class _Import:
                 continue
             if node.op in LAYER_OPERATORS and node.input(0) in self.values:
                 self._layer(node)
-            elif not (self._residual(node) or self._passed(node)):
+            elif not (self._residual(node) or self._passed(node) or self._moved(node)):
                 self._leave_to_host(node)
         return self._finish()
 
@@ -253,6 +255,47 @@ class _Import:
         self._append(
             ops.Add(**common, requants=meaning.requants, operand_requants=meaning.operands)
         )
+        return True
+
+    def _moved(self, node: Node) -> bool:
+        """Import a Concat or Resize that a layer reads; False when ``node`` is none."""
+        if node.op not in MOVERS or node.position not in self.feeding:
+            return False
+        count = len(node.inputs) if node.op == "Concat" else 1
+        if any(name not in self.values for name in node.inputs[:count]):
+            return False
+        check_attributes(node, self.dialect.extra_attributes)
+        values = [self.values[name] for name in node.inputs[:count]]
+        for value, name in zip(values, node.inputs, strict=False):
+            self._reject_pads(value)
+            self._reject_steps(value)
+            if chw_of(self.shapes[name]) != self.chw[value.tensor]:
+                raise NotSupported(
+                    f"{node.label}: it reads shape {list(self.shapes[name])}, but"
+                    f" {self._origin(value)} has (C, H, W) = {self.chw[value.tensor]}"
+                )
+        output = f"layer_{len(self.layers):02d}"
+        shape, factors = self.shapes[node.input(0)], None
+        if node.op == "Concat":
+            check_concat(node, len(shape))
+        else:
+            factors = factors_of(self.model, node, shape)
+        made = chw_of(self.shapes.get(node.outputs[0], ()))
+        if made is None or (node.op != "Concat" and factors is None):
+            raise NotSupported(f"{node.label}: its scales or sizes are no constants", EXPORT_HINT)
+        self.labels[output], self.names[output], self.chw[output] = (
+            node.label,
+            node.outputs[0],
+            made,
+        )
+        common: _Common = self._common(node, values[0])
+        if factors is None:
+            common["inputs"] = tuple(value.tensor for value in values)
+            self._append(ops.Concat(**common, axis=0))
+        else:
+            taps = [repeated(n, f) for n, f in zip(shape[2:], factors, strict=True)]
+            self._append(ops.Resize(**common, rows=taps[0], columns=taps[1]))
+        self.values[node.outputs[0]] = Value(output)
         return True
 
     def _common(self, node: Node, value: Value) -> _Common:

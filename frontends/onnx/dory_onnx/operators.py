@@ -21,7 +21,7 @@ LAYER_OPERATORS = WINDOWED | MATRICES
 
 # Least and most inputs of the operators that are computed, absent ones at the end not counted.
 _INPUTS: Mapping[str, tuple[int, int]] = {
-    **dict.fromkeys(("Floor", "Cast", "MaxPool", "AveragePool"), (1, 1)),
+    **dict.fromkeys(("Floor", "Cast", "Relu", "MaxPool", "AveragePool"), (1, 1)),
     **dict.fromkeys(("GlobalAveragePool", "GlobalMaxPool"), (1, 1)),
     **dict.fromkeys(("Mul", "Add", "Div", "MatMul"), (2, 2)),
     **dict.fromkeys(("Conv", "Gemm"), (2, 3)),

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from dory_core.api import NotSupported, ops
 from dory_onnx.model import Node, OnnxModel
+from dory_onnx.movers import factors_of
 
 Shape = tuple[int, ...]
 
@@ -139,6 +140,8 @@ def _ints(node: Node, name: str, count: int, default: int) -> tuple[int, ...]:
 def _shape_of(model: OnnxModel, node: Node, shapes: Mapping[str, Shape]) -> Shape | None:
     if node.op in _BROADCAST:
         return _broadcast(model, node, shapes)
+    if node.op == "Concat":
+        return _joined(node, [shapes.get(value) for value in node.inputs])
     first = shapes.get(node.input(0))
     if first is None:
         return None
@@ -166,6 +169,27 @@ def _broadcast(model: OnnxModel, node: Node, shapes: Mapping[str, Shape]) -> Sha
     except ValueError:
         shown = " and ".join(str(list(s)) for s in operands)
         raise NotSupported(f"{node.label}: operands of shapes {shown} do not match") from None
+
+
+def _joined(node: Node, operands: Sequence[Shape | None]) -> Shape | None:
+    known = [shape for shape in operands if shape is not None]
+    axis = int(node.attributes.get("axis", 1))
+    if not known or len(known) < len(operands) or not -len(known[0]) <= axis < len(known[0]):
+        return None
+    axis %= len(known[0])
+    if len({(*shape[:axis], *shape[axis + 1 :]) for shape in known}) > 1:
+        shown = " and ".join(str(list(s)) for s in known)
+        raise NotSupported(f"{node.label}: operands of shapes {shown} cannot be joined")
+    total = sum(shape[axis] for shape in known)
+    return (*known[0][:axis], total, *known[0][axis + 1 :])
+
+
+def _resized(model: OnnxModel, node: Node, shape: Shape) -> Shape | None:
+    try:
+        factors = factors_of(model, node, shape)
+    except NotSupported:  # told by the import where a layer reads it
+        return None
+    return None if factors is None else (*shape[:2], shape[2] * factors[0], shape[3] * factors[1])
 
 
 def _conv(model: OnnxModel, node: Node, shape: Shape) -> Shape | None:
@@ -259,6 +283,8 @@ _RULES: Mapping[str, Callable[[OnnxModel, Node, Shape], Shape | None]] = {
     "Reshape": _reshape,
     "Squeeze": _squeeze,
     "Unsqueeze": _unsqueeze,
+    "Upsample": _resized,
+    "Resize": _resized,
 }
 
 
