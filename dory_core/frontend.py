@@ -127,7 +127,11 @@ class Frontend:
         A network that is called as its file gets the name of :func:`network_name`. Raises:
         UsageError when the file is missing, NotSupported when it cannot be computed exactly.
         """
-        graph = self.reader(Path(path), options or FrontendOptions())
+        import numpy as np
+
+        # Constants that are no numbers are refused by name: what numpy says of them names nothing.
+        with np.errstate(all="ignore"):
+            graph = self.reader(Path(path), options or FrontendOptions())
         if graph.name != Path(path).stem:
             return graph
         return replace(graph, name=network_name(path))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import tempfile
+import warnings
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
@@ -133,7 +134,11 @@ def check_damage(case: Case, folder: Path) -> Verdict:
     path.write_bytes(data)
     options = CompileOptions(path, "gap8", network.frontend, None, input_signed=network.signed)
     try:
-        run(options.source, options.setup(plugins()), until=IMPORTED)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", RuntimeWarning)
+            run(options.source, options.setup(plugins()), until=IMPORTED)
+    except RuntimeWarning as warning:
+        return Verdict(case, "warns", f"numpy says: {warning}", bad=True)
     except DoryError as error:
         verdict = refusal(case, error)
         if not error.message or "\n" in error.message.strip():

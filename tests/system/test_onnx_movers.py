@@ -130,3 +130,20 @@ def test_other_axes_and_factors_are_refused(tmp_path: Path) -> None:
         reads(rows, NemoBuilder, tmp_path / "net.onnx")
     with pytest.raises(NotSupported, match=r"by 1, 1, 1.5, 1: only whole factors"):
         reads(half, NemoBuilder, tmp_path / "net.onnx")
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1e30, 0x7F800001])
+def test_constants_that_are_no_numbers_are_refused_without_warnings(
+    value: float, tmp_path: Path
+) -> None:
+    """A signalling NaN, as damaged files hold, makes numpy warn in rint."""
+    builder = NemoBuilder(SIZE, seed=1)
+    builder.conv(3, 3, pads=1).linear(4)
+    model = builder.model()
+    weights = next(one for one in model.graph.initializer if len(one.dims) == 4)
+    made = np.uint32(value) if isinstance(value, int) else np.float32(value)
+    weights.raw_data = made.tobytes() + weights.raw_data[4:]
+    (tmp_path / "net.onnx").write_bytes(model.SerializeToString())
+    with pytest.raises(NotSupported, match=r"Conv '.*'"):
+        load_plugins().frontend("nemo").parse(tmp_path / "net.onnx", FrontendOptions())
