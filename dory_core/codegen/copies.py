@@ -9,7 +9,15 @@ from dory_core.codegen.cexpr import wrapped
 from dory_core.codegen.values import Values
 from dory_core.copies import DMA, PIECES
 from dory_core.expr import Expr
-from dory_core.plan.operations import CONSTANTS, Copy, LayerProgram, Of, Value, all_operations
+from dory_core.plan.operations import (
+    AHEAD,
+    CONSTANTS,
+    Copy,
+    LayerProgram,
+    Of,
+    Value,
+    all_operations,
+)
 
 INDENT = "  "
 
@@ -40,13 +48,18 @@ class Copies:
         self.functions = {c.operand: c for c in copies if c.of is Of.NEXT or c.channels is not None}
         stores = next((slot.copies for slot in self.values.slots if slot.name == "y_slot"), 1)
         self.tickets = {
-            c.operand: stores if c.operand == "y" else 1 for c in copies if not c.carriage.by_cores
+            c.operand: stores if c.operand == "y" else 1
+            for c in copies
+            if not c.carriage.by_cores and c.operand != AHEAD
         }
         loop = self.values.program.loop
         looped = all_operations(loop) if loop is not None else ()
         self.local = set(self.tickets) - {op.operand for op in looped if isinstance(op, Copy)}
         if any(copy.each_core for copy in copies):  # the others' blocks end in between
             self.local = set()
+        if self.values.step.loaded_ahead:
+            self.tickets["w"] = 1
+            self.local -= {"w"}
 
     # -- statements ------------------------------------------------------------------------------
 
@@ -58,12 +71,15 @@ class Copies:
                 values = ", ".join([none] * copies)
                 yield f"dory_ticket_t {name}_ticket[{copies}] = {{{values}}};"
             elif name not in self.local:
-                yield f"dory_ticket_t {name}_ticket = {none};"
+                started = name == "w" and self.values.step.loaded_ahead
+                yield f"dory_ticket_t {name}_ticket = {f'*{AHEAD}' if started else none};"
 
     def statement(self, copy: Copy) -> str:
         """Return the statement that makes a copy, or starts it and keeps its ticket."""
         if copy.carriage.by_cores:
             return f"{self.load(copy)};"
+        if copy.operand == AHEAD:
+            return f"*{AHEAD} = {self.load(copy)};"
         kind = "const dory_ticket_t " if copy.operand in self.local else ""
         return f"{kind}{self.ticket(copy.operand, copy.ticket_slot)} = {self.load(copy)};"
 

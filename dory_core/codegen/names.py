@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from dory_core.plan import RESIDENT, LayerStep
-from dory_core.plan.operations import LayerFunction, l2_name
+from dory_core.plan.operations import AHEAD, LayerFunction, l2_name
 
 
 def weights_symbol(prefix: str, step: LayerStep) -> str:
     """Return the C name of a layer's constants. prefix: of the Plan."""
     return f"{prefix}_weights_{step.index:02d}"
+
+
+def table_symbol(prefix: str, table: str) -> str:
+    """Return the C name of a table of another layer. table: what ``constants_of`` calls it."""
+    return f"{prefix}_weights_{int(table.partition(' ')[2]):02d}"
+
+
+def hands_on(step: LayerStep) -> bool:
+    """Return whether a layer starts the load of another one's constants, or finds it started."""
+    return step.ahead is not None or step.loaded_ahead
 
 
 def function_symbol(prefix: str, first: LayerStep, function: LayerFunction) -> str:
@@ -31,13 +41,16 @@ def layer_arenas(step: LayerStep) -> tuple[str, ...]:
     memories = {t.place.memory for t in moved}
     if step.weights is not None and not step.weights.linked:
         memories.add(0)
-    l1 = ("l1",) if step.l1 or step.found else ()
+    l1 = ("l1",) if step.l1 or step.found or step.ahead is not None else ()
     return (*l1, *(l2_name(memory) for memory in sorted(memories)))
 
 
 def function_parameters(step: LayerStep, function: LayerFunction) -> str:
     """Return the parameters of the function that runs a step: arenas, the row of the layer when
-    several run it, and which part of the layer when it has several."""
+    several run it, which part of the layer when it has several, and the ticket that one layer
+    leaves for the next."""
     row = ("uint32_t row",) if function.is_shared else ()
     number = ("uint32_t number",) if len(step.parts) > 1 else ()
-    return ", ".join((*(f"uint8_t *{name}" for name in layer_arenas(step)), *row, *number))
+    ahead = (f"dory_ticket_t *{AHEAD}",) if hands_on(step) else ()
+    arenas = (f"uint8_t *{name}" for name in layer_arenas(step))
+    return ", ".join((*arenas, *row, *number, *ahead))

@@ -20,8 +20,10 @@ from dory_core.errors import PluginError
 from dory_core.expr import Expr
 from dory_core.plan import LayerStep
 from dory_core.plan.operations import (
+    AHEAD,
     AXES,
     L1,
+    AtTile,
     Barrier,
     Call,
     Changes,
@@ -223,15 +225,19 @@ class _Printer:
             return "DORY_SIM_LAYER_END();"
         if mark.kind is MarkKind.TILE:
             return f"DORY_SIM_TILE({self.values.tile_number});"
+        if mark.kind is MarkKind.AHEAD:
+            return f"DORY_SIM_AHEAD(*{AHEAD});"
         assert mark.address is not None
         name = "L1_KEEP" if mark.kind is MarkKind.KEEP else mark.kind.name
         text = f" /* {c_comment(mark.text)} */" if mark.text else ""
         where = self.values.marked(mark.address)
         return f"DORY_SIM_{name}({where}, {self.values.text(mark.bytes)});{text}"
 
-    def _condition(self, condition: Expr | Changes) -> str:
+    def _condition(self, condition: Expr | Changes | AtTile) -> str:
         if isinstance(condition, Expr):
             return self.values.text(condition)
+        if isinstance(condition, AtTile):
+            return f"{self.values.tile_number} == {condition.number}"
         if self.values.single:
             axis = self.values.axes[0]
             return f"{axis.name} + 1 < {self.values.text(axis.end)}"

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from dory_core.codegen.cexpr import c_type
-from dory_core.codegen.names import weights_symbol
+from dory_core.codegen.names import table_symbol, weights_symbol
 from dory_core.plan import LayerStep
 from dory_core.plan.operations import CONSTANTS, Base, LayerFunction
 from dory_core.quoting import c_string
@@ -95,7 +95,7 @@ class Rows:
         for name, base in self.function.bases.items():
             if base.memory == CONSTANTS:
                 members.append(f"{INDENT}const uint32_t *{name};")
-                columns.append([*map(self._constants, self.steps, base.starts)])
+                columns.append([*map(self._constants, self._tables(base), base.starts)])
         if has_parts:
             members.append(f"{INDENT}const part_t *parts;")
             columns.append([self._parts(step) for step in self.steps])
@@ -117,9 +117,15 @@ class Rows:
     def _memory(self, name: str) -> str:
         return self.function.bases[name].memory
 
-    def _constants(self, step: LayerStep, start: int) -> str:
+    def _tables(self, base: Base) -> list[str]:
+        """Return the tables of constants of each layer."""
+        if base.tables:
+            return [table_symbol(self.prefix, table) for table in base.tables]
+        return [weights_symbol(self.prefix, step) for step in self.steps]
+
+    @staticmethod
+    def _constants(symbol: str, start: int) -> str:
         """Return where the constants of a layer begin."""
-        symbol = weights_symbol(self.prefix, step)
         if start % _WORD:
             return f"(const uint32_t *)(const void *)((const uint8_t *){symbol} + {start})"
         return f"{symbol} + {start // _WORD}" if start else symbol

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from dory_core.codegen.arguments import ArgumentText
 from dory_core.codegen.cexpr import Reader
-from dory_core.codegen.names import weights_symbol
+from dory_core.codegen.names import table_symbol, weights_symbol
 from dory_core.expr import Expr, Var
 from dory_core.plan import LayerStep
 from dory_core.plan.operations import (
@@ -22,6 +22,7 @@ from dory_core.plan.operations import (
     Of,
     Slot,
     Value,
+    is_constants,
 )
 
 
@@ -95,8 +96,8 @@ class Values:
         if address.base:
             self.bases.add(address.base)
             return address.base
-        if address.memory == CONSTANTS:
-            return weights_symbol(self.prefix, self.step)
+        if is_constants(address.memory):
+            return self._table(address.memory)
         return address.memory
 
     def marked(self, address: Address) -> str:
@@ -126,9 +127,16 @@ class Values:
                 texts += (f"{self._slot(slot, of)} * {name}_STEP" for slot in slots)
         if terms or constant:
             texts.append(self.reader.behind(terms, constant))
-        if address.memory == CONSTANTS and not address.base and len(texts) > 1:
+        in_table = is_constants(address.memory) and not address.base
+        if in_table and len(texts) > 1:
             texts[0] = f"(const uint8_t *){base}"
         return " + ".join(texts)
+
+    def _table(self, memory: str) -> str:
+        """Return the name of a table of constants: the layer's own, or another one's."""
+        if memory == CONSTANTS:
+            return weights_symbol(self.prefix, self.step)
+        return table_symbol(self.prefix, memory)
 
     def _slot(self, variable: Var, of: Of) -> str:
         """Return which copy of a ping-pong buffer the tile uses, or the next one will."""

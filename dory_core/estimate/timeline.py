@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from copy import copy
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -73,12 +74,26 @@ class Traffic:
 
 
 @dataclass(frozen=True, slots=True)
+class AheadLoad:
+    """A load of another layer's first constants. layer: its index. tile: number of the tile behind
+    whose arrival it starts, and behind the next tile's loads that start then."""
+
+    layer: int
+    tile: int
+    charge: Charge
+
+
+@dataclass(frozen=True, slots=True)
 class PartTimeline:
-    """One run of a tile loop: its estimate, what it moves, and every event in its own time."""
+    """One run of a tile loop: its estimate, what it moves, and every event in its own time.
+
+    left: cycles behind its end for which the link is still busy with a load for another layer.
+    """
 
     estimate: LayerEstimate
     traffic: Traffic
     events: tuple[Event, ...]
+    left: float = 0.0
 
 
 class LayerCosts:
@@ -201,29 +216,48 @@ def estimate(
     costs: LayerCosts, schedule: Schedule, record: Callable[[Event], None] | None = None
 ) -> LayerEstimate:
     """Return the cycles of a layer that runs ``schedule``; ``record`` receives every event."""
-    return _run(costs, schedule, record)[0]
+    return _run(costs, schedule, record).estimate
+
+
+def first_weights(costs: LayerCosts, schedule: Schedule) -> Charge:
+    """Return what the load of the first block of constants costs."""
+    _, c_in = schedule.input_channels(next(schedule.steps()))
+    return costs.of(schedule).load_w(schedule.c_out[0].size, c_in)
 
 
 def _run(
-    costs: LayerCosts, schedule: Schedule, record: Callable[[Event], None] | None
-) -> tuple[LayerEstimate, Traffic]:
+    costs: LayerCosts,
+    schedule: Schedule,
+    record: Callable[[Event], None] | None,
+    arrives: float | None = None,
+    ahead: AheadLoad | None = None,
+) -> PartTimeline:
+    """Return a timeline without its events. For ``arrives`` and ``ahead`` see part_timeline."""
     costs = costs.of(schedule)
     walk = _Walk(costs, schedule, record)
+    walk.free = arrives or 0.0
     steps = list(schedule.steps())
     x_late, w_late = schedule.buffering.x == 1, schedule.buffering.w == 1
     slots = [0.0] * schedule.buffering.y  # when the last store from each y slot is done
     now = 0.0
     loaded = 0.0  # when the data of the current step is there
     if steps:
-        now, loaded = walk.load(steps[0], now, True, True)
+        now, loaded = walk.load(steps[0], now, True, arrives is None)
+        loaded = max(loaded, arrives or 0.0)
     compute = stall = 0.0
     for step, following in zip(steps, [*steps[1:], None], strict=True):
         ready = max(now, loaded, slots[step.y_slot] if step.store_y else 0.0)
         stall += ready - now
-        now = ready + costs.barrier + costs.step
+        now = ready
+        starts = ahead is not None and ahead.tile == step.index
+        if ahead is not None and starts and following is None:
+            now = walk.load_ahead(ahead, now)
+        now += costs.barrier + costs.step
         early = late = 0.0
         if following is not None:
             now, early = walk.load(following, now, not x_late, not w_late)
+            if ahead is not None and starts:
+                now = walk.load_ahead(ahead, now)
         cycles = walk.compute(step)
         walk.event("cores", "compute", step.index, now, now + cycles)
         compute += cycles
@@ -246,7 +280,8 @@ def _run(
         costs.layer.macs / end if end else 0.0,
         costs.link_name if walk.busy > compute else "compute",
     )
-    return found, Traffic(len(steps), walk.transfers, walk.bytes)
+    traffic = Traffic(len(steps), walk.transfers, walk.bytes)
+    return PartTimeline(found, traffic, (), max(0.0, walk.free - end))
 
 
 class _Walk:
@@ -324,6 +359,11 @@ class _Walk:
         )
         return self._start("store y", step.index, now, charge)
 
+    def load_ahead(self, ahead: AheadLoad, now: float) -> float:
+        """Start the load for another layer; return when the core goes on."""
+        name = f"load w of layer {ahead.layer}"
+        return self._start(name, ahead.tile, now, ahead.charge)[0]
+
     def compute(self, step: TileStep) -> int:
         """Return the cycles of the kernel on ``step``."""
         schedule = self._schedule
@@ -334,11 +374,29 @@ class _Walk:
         )
 
 
-def part_timeline(costs: LayerCosts, schedule: Schedule) -> PartTimeline:
-    """Return everything that is known in advance about one run of ``schedule``."""
+def part_timeline(
+    costs: LayerCosts,
+    schedule: Schedule,
+    arrives: float | None = None,
+    ahead: AheadLoad | None = None,
+) -> PartTimeline:
+    """Return everything that is known in advance about one run of ``schedule``.
+
+    arrives: how many cycles after its start its first constants are there, which an earlier layer
+    loads, and the link is free; None when it loads them itself. ahead: what it loads for a later
+    layer.
+    """
     events: list[Event] = []
-    found, traffic = _run(costs, schedule, events.append)
-    return PartTimeline(found, traffic, tuple(events))
+    found = _run(costs, schedule, events.append, arrives, ahead)
+    return replace(found, events=tuple(events))
+
+
+def loaded_estimate(
+    costs: LayerCosts, schedule: Schedule, arrives: float | None, ahead: AheadLoad | None
+) -> tuple[int, float]:
+    """Return the cycles of :func:`part_timeline`, and for how many more the link is busy."""
+    found = _run(costs, schedule, None, arrives, ahead)
+    return found.estimate.cycles, found.left
 
 
 def lower_bound(costs: LayerCosts, schedule: Schedule) -> int:

@@ -17,9 +17,12 @@ from dory_core.ir.views import offsets_of
 from dory_core.kernel import OPERANDS
 from dory_core.plan import Conversion, ExtTransfer, LayerStep, OperandPlan, Place
 from dory_core.plan.operations import (
+    AHEAD,
     L1,
+    Address,
     BeginStates,
     Convert,
+    Copy,
     Dead,
     EndStates,
     ExtStart,
@@ -33,6 +36,8 @@ from dory_core.plan.operations import (
     Report,
     RunPart,
     View,
+    all_operations,
+    constants_of,
     l2_name,
 )
 from dory_core.program.accesses import Access, bounds, l2_accesses, marks, used_l1
@@ -129,11 +134,13 @@ class _Transfer:
 
 @dataclass(slots=True)
 class _Memory:
-    """What lies where. flying: transfers that have started. layer: that ran last."""
+    """What lies where. flying: transfers that have started. layer: that ran last. ahead: what it
+    loads for the next one."""
 
     ranges: dict[str, list[_Range]] = field(default_factory=dict)
     flying: dict[ExtTransfer, _Transfer] = field(default_factory=dict)
     layer: LayerStep | None = None
+    ahead: Copy | None = None
 
     def at(self, where: str, byte: int, tensor: str | None = None) -> _Range | None:
         """Return what lies at a byte: ``tensor`` when that is there, maybe beside others that its
@@ -181,6 +188,8 @@ class _Memory:
         """Check that nothing is on its way."""
         for one in self.flying:
             raise _bug(f"{one.name} is never waited for")
+        if self.ahead is not None:
+            raise _bug("constants are loaded behind the last layer")
 
     # -- tensors -----------------------------------------------------------------------------------
 
@@ -236,6 +245,7 @@ class _Memory:
         for access in reads:
             self._reads(run, access)
         self._use_l1(run)
+        self._loaded_ahead(run)
         if output.place.layout != output.layout:
             raise _bug(f"{who} writes its output as {_text(output.layout)}")
         for access in l2_accesses(run.program, run.part, reads=False):
@@ -247,6 +257,7 @@ class _Memory:
             self.take(access.memory, written)
         if run.part == run.program.parts - 1:
             self._keep(run)
+            self._loads_ahead(run)
 
     def view(self, step: LayerStep) -> None:
         """Let the output of a view lie where all of its bytes are those of its inputs."""
@@ -314,6 +325,35 @@ class _Memory:
             end = start + step.output.place.size_bytes
             left.append(_Range(start, end, tensor.name, step.output.layout))
         self.ranges[L1] = left
+
+    def _loaded_ahead(self, run: _Run) -> None:
+        """Check that the constants which a layer does not load first are on their way to it."""
+        copy, step = self.ahead, run.step
+        self.ahead = None
+        if copy is None and not step.loaded_ahead:
+            return
+        weights, buffer = step.weights, used_l1(run.program).get("w")
+        if copy is None or weights is None or buffer is None or run.program.parts > 1:
+            raise _bug(f"{run.who} does not load its constants, nor has a layer before it")
+        chunk = weights.chunks[step.parts[0].chunk]
+        first = chunk.tiles[0][0]
+        source = Address(constants_of(step.index), chunk.offset + first.offset)
+        if (copy.l2.memory, copy.l2.offset) != (source.memory, source.offset):
+            raise _bug(f"other constants than those of {run.who} are loaded ahead for it")
+        if copy.l1.offset != buffer[0] or copy.shape != (first.size, 1, 1):
+            raise _bug(f"the constants of {run.who} are loaded ahead to where it has none")
+
+    def _loads_ahead(self, run: _Run) -> None:
+        """Check that what a layer loads for the next one finds room beside what is in L1."""
+        copies = (op for op in all_operations(run.program) if isinstance(op, Copy))
+        self.ahead = next((copy for copy in copies if copy.operand == AHEAD), None)
+        if self.ahead is None:
+            return
+        (start, _), (size, _) = bounds(self.ahead.l1.offset), bounds(self.ahead.shape[0])
+        taken = _Range(start, start + size)
+        buffers = (_Range(*bytes_) for bytes_ in used_l1(run.program).values())
+        if any(taken.meets(other) for other in (*buffers, *self.ranges[L1])):
+            raise _bug(f"{run.who} loads constants ahead over what it has in L1")
 
     def _finds(self, run: _Run, mark: Mark) -> None:
         """Check that what a mark keeps lies in L1 when a layer begins."""

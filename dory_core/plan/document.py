@@ -270,6 +270,8 @@ def _step_json(
         "kept": [
             {"name": p.tensor.name, "bytes": p.size_bytes, "offset": p.offset} for p in step.kept
         ],
+        "ahead": None if step.ahead is None else {"step": step.ahead.step, "tile": step.ahead.tile},
+        "loaded_ahead": step.loaded_ahead,
         "copies": {
             operand: {"by": c.by, "multiple": c.multiple, "reason": c.reason}
             for operand, c in step.carriages.items()

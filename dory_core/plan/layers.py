@@ -121,13 +121,26 @@ class KernelCall:
 
 
 @dataclass(frozen=True, slots=True)
+class Ahead:
+    """The load of a later layer's first block of constants, which an earlier layer starts.
+
+    step: of the execution, the later one. tile: number of the tile of the earlier one behind whose
+    arrival it starts.
+    """
+
+    step: int
+    tile: int
+
+
+@dataclass(frozen=True, slots=True)
 class LayerStep:
     """One layer of the execution: tiles, buffers, transfers and kernel call.
 
     conversions: run before it. passed_over: engines that were preferred. kept: where tensors lie in
     L1 behind it that later layers find there, its own output or others. carriages: how the copies
     of x, x2, w and y between L2 and L1 are made, of those that are moved. is_view: nothing runs,
-    the output lies where the inputs do.
+    the output lies where the inputs do. ahead: what it loads for a later layer. loaded_ahead: an
+    earlier layer starts the load of its first block of constants.
     """
 
     layer: Layer
@@ -146,6 +159,8 @@ class LayerStep:
     kept: tuple[Place, ...] = ()
     carriages: Mapping[str, Carriage] = field(default_factory=dict)
     is_view: bool = False
+    ahead: Ahead | None = None
+    loaded_ahead: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "carriages", MappingProxyType(dict(self.carriages)))

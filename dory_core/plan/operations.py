@@ -35,6 +35,18 @@ L1 = "l1"
 CONSTANTS = "constants"
 #: What the names of variables begin with that are numbers of a row (LayerFunction.scalars).
 ROW = "row_"
+#: The copy that brings the first constants of a later layer.
+AHEAD = "ahead"
+
+
+def constants_of(layer: int) -> str:
+    """Return what the table of another layer's constants is called. layer: its index."""
+    return f"{CONSTANTS} {layer}"
+
+
+def is_constants(memory: str) -> bool:
+    """Return whether a memory is a table of constants."""
+    return memory.partition(" ")[0] == CONSTANTS
 
 
 def l2_name(memory: int) -> str:
@@ -45,8 +57,8 @@ def l2_name(memory: int) -> str:
 @dataclass(frozen=True, slots=True, eq=False)
 class Address:
     """A byte of a memory: ``l1``, ``l2``, ``l2_1`` ... or CONSTANTS, and the offset from its
-    start. operand: of which the byte is, x, x2, w or y, or the buffer psum or scratch. base: name
-    of the Base from which the offset counts, where layers share the program."""
+    start. operand: of which the byte is, x, x2, w, y or AHEAD, or the buffer psum or scratch.
+    base: name of the Base from which the offset counts, where layers share the program."""
 
     memory: str
     offset: Value
@@ -65,7 +77,8 @@ class Of(Enum):
 class Copy:
     """Make a copy between L2 and L1, or start it; core 0 does.
 
-    operand: ``x``, ``x2``, ``w`` or ``y``, which also names the ticket. to_l1: direction.
+    operand: ``x``, ``x2``, ``w`` or ``y``, which also names the ticket; AHEAD: the later layer
+    waits for it. to_l1: direction.
     shape: elements per row, rows, planes. l1_strides, l2_strides: bytes from row to row and from
     plane to plane. element_bytes: of an element. channels: number of such copies that share the
     ticket; l1_channel, l2_channel: bytes from one to the next. each_core: every core copies its
@@ -92,7 +105,10 @@ class Copy:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Wait:
-    """Wait for the copy of an operand. open: there is certainly one; else only if there is."""
+    """Wait for the copy of an operand, which an earlier layer may have started (``ahead``).
+
+    open: there is certainly one; else only if there is.
+    """
 
     operand: str
     slot: Value = 0
@@ -116,6 +132,7 @@ class MarkKind(Enum):
     READ = "read"
     WRITE = "write"
     KEEP = "keep"
+    AHEAD = "ahead"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -147,14 +164,21 @@ class Changes:
     axes: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class AtTile:
+    """The tile has this number, from 0."""
+
+    number: int
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class When:
-    """Operations under a condition: an expression that is not 0, or a change of the tile.
+    """Operations under a condition: an expression that is not 0, a change of the tile or one tile.
 
     reason: for comments.
     """
 
-    condition: Expr | Changes
+    condition: Expr | Changes | AtTile
     body: tuple[Operation, ...]
     reason: str = ""
 
@@ -216,10 +240,14 @@ def all_operations(program: LayerProgram | Loop | When) -> Iterator[Operation]:
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """Where an operand begins in a memory, in bytes from its start: another place in each layer."""
+    """Where an operand begins in a memory, in bytes from its start: another place in each layer.
+
+    tables: of CONSTANTS of other layers, what they are called; empty for a layer's own.
+    """
 
     memory: str
     starts: tuple[int, ...]
+    tables: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -124,6 +124,8 @@ _LAYER = _record(
     bytes=_record(l1=_COUNT, l1_budget=_COUNT),
     l1_blocks=_list(_record(name=_TEXT, bytes=_COUNT, offsets=_list(_COUNT))),
     kept=_list(_record(name=_TEXT, bytes=_COUNT, offset=_COUNT)),
+    ahead=_or_null(_record(step=_COUNT, tile=_COUNT)),
+    loaded_ahead=_FLAG,
     copies=_by_name(_record(by=_TEXT, multiple=_COUNT, reason=_TEXT)),
     weights=_or_null(
         _record(

@@ -67,7 +67,10 @@ class MemoryMap:
 
     def levels(self, ctx: TargetContext, budgets: Budgets) -> tuple[LevelUse, ...]:
         """Return how each memory level is used."""
-        l1_blocks = tuple(block for step in self.steps for block in _l1_blocks(step))
+        loads = {step.ahead.step: step for step in self.steps if step.ahead is not None}
+        l1_blocks = tuple(
+            block for n, step in enumerate(self.steps) for block in _l1_blocks(step, loads.get(n))
+        )
         used = {
             1: max(step.l1_bytes for step in self.steps),
             self.home: self.home_bytes,
@@ -151,12 +154,17 @@ class MemoryMap:
         )
 
 
-def _l1_blocks(step: LayerStep) -> Iterator[Block]:
-    """Yield the buffers of a layer in L1, and what lies beside them."""
+def _l1_blocks(step: LayerStep, earlier: LayerStep | None) -> Iterator[Block]:
+    """Yield the buffers of a layer in L1, and what lies beside them.
+
+    earlier: the layer that loads its first constants.
+    """
     first, last = step.parts[0].position, step.parts[-1].position
     layer = f"layer_{step.index:02d}"
     for buffer in step.l1:
         for copy, offset in enumerate(buffer.offsets):
-            yield Block(f"{layer}.{buffer.name}.{copy}", offset, buffer.bytes, first, last)
+            ahead = earlier is not None and (buffer.name, copy) == ("w", 0)
+            begin = earlier.parts[-1].position if earlier is not None and ahead else first
+            yield Block(f"{layer}.{buffer.name}.{copy}", offset, buffer.bytes, begin, last)
     for place in step.beside:
         yield Block(f"{layer}.{place.tensor.name}", place.offset, place.size_bytes, first, last)

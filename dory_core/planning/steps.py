@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
 
 from dory_core.copies import IMPOSSIBLE, Carriage
 from dory_core.errors import NotSupported
 from dory_core.estimate.moves import LayerMoves, weight_unit
 from dory_core.estimate.timeline import (
+    AheadLoad,
     LayerCosts,
     LayerEstimate,
     PartTimeline,
@@ -24,6 +27,7 @@ from dory_core.plan import (
     BLOCKS,
     IN_PLACE,
     RESIDENT,
+    Ahead,
     Conversion,
     KernelCall,
     LayerStep,
@@ -55,16 +59,19 @@ def make_steps(
     blocks: Mapping[str, Place],
     below: Mapping[str, Place],
     hierarchy: MemoryHierarchy,
+    loads: Mapping[int, tuple[int, AheadLoad]] = MappingProxyType({}),
 ) -> tuple[LayerStep, ...]:
     """Return the steps of a network without the constants of its layers.
 
     program: of all layers. residency: what stays in L1, and the layers. blocks: of L2, by name.
-    below: where tensors lie that pass through L2 in stripes.
+    below: where tensors lie that pass through L2 in stripes. loads: of first constants, by the
+    layer that starts them for which later one.
 
     Raises NotSupported when neither DMA nor cores can make a copy.
     """
     flow = network.flow
-    steps = []
+    steps: list[LayerStep] = []
+    arrivals: dict[int, float] = {}
     for n, (tiled, stay) in enumerate(zip(residency.tiled, residency.stays, strict=True)):
         runs = program.runs[program.first[n] : program.last[n] + 1]
         operands = tuple(
@@ -80,7 +87,13 @@ def make_steps(
         output = below.get(made.name) or blocks[made.name] if stay.stored else kept[-1]
         maker = _StepMaker(network.layers[n], tiled, operands, output, blocks, hierarchy)
         changes = conversions_before(flow, n, blocks, hierarchy)
-        steps.append(maker.step(runs, program.first[n], stay, tuple(kept), changes))
+        user, load = loads.get(n, (0, None))
+        arrives = arrivals.get(n)
+        step = maker.step(runs, program.first[n], stay, tuple(kept), changes, arrives, load)
+        if load is not None:
+            arrivals[user] = step.timelines[-1].left
+            step = replace(step, ahead=Ahead(user, load.tile))
+        steps.append(step)
     return tuple(steps)
 
 
@@ -123,13 +136,18 @@ class _StepMaker:
         stay: L1Residence,
         kept: tuple[Place, ...],
         conversions: tuple[Conversion, ...],
+        arrives: float | None,
+        load: AheadLoad | None,
     ) -> LayerStep:
-        """Return the step. first: position of the first run. kept: lies in L1 behind the layer."""
+        """Return the step. first: position of the first run. kept: lies in L1 behind the layer.
+
+        arrives, load: see ``part_timeline``.
+        """
         layer, tiled, traits = self.layer, self.tiled, self.tiled.traits
         whole = len(runs) == 1
         parts = tuple(self._part(run, at, whole) for at, run in enumerate(runs, first))
         carriages = {} if tiled.in_place else self._carriages(parts, stay.unmoved)
-        timelines = self._timelines(parts, stay.unmoved, carriages)
+        timelines = self._timelines(parts, stay.unmoved, carriages, arrives, load)
         *forms, made = self._forms(parts, stay)
         pairs = zip(forms, self.operands, traits.inputs, strict=False)
         return LayerStep(
@@ -149,6 +167,7 @@ class _StepMaker:
             kept=kept,
             carriages=carriages,
             is_view=tiled.view,
+            loaded_ahead=arrives is not None,
         )
 
     def _part(self, run: Run, position: int, whole: bool) -> PartPlan:
@@ -239,8 +258,13 @@ class _StepMaker:
         parts: Sequence[PartPlan],
         resident: Collection[str],
         carriages: Mapping[str, Carriage],
+        arrives: float | None,
+        load: AheadLoad | None,
     ) -> tuple[PartTimeline, ...]:
-        """Return the timeline of each part; equal parts share one."""
+        """Return the timeline of each part; equal parts share one.
+
+        arrives, load: of a layer in one part.
+        """
         layer, tiled, hierarchy = self.layer, self.tiled, self.hierarchy
         if tiled.view:
             return (PartTimeline(tiled.estimate, Traffic(0, 0, 0), ()),)
@@ -255,7 +279,7 @@ class _StepMaker:
             if schedule in known:
                 continue
             if costs is not None:
-                known[schedule] = part_timeline(costs, schedule)
+                known[schedule] = part_timeline(costs, schedule, arrives, load)
             else:
                 part = None if len(parts) == 1 else schedule
                 known[schedule] = whole_timeline(layer, tiled.kernel, hierarchy, memories, part)

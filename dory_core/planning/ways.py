@@ -17,6 +17,7 @@ from dory_core.ir.layout import HWC
 from dory_core.ir.packing import pack
 from dory_core.plan import Conversion, ExtTransfer, LayerStep, Place, initial_table_bytes
 from dory_core.plan.timeline import NetworkTimeline
+from dory_core.planning.ahead import LoadsAhead, plan_ahead
 from dory_core.planning.bins import pack_bins
 from dory_core.planning.constants import chunk_sizes
 from dory_core.planning.exact import Bin
@@ -281,7 +282,9 @@ class Problem:
         }
         stored = {name: flow.forms[name] for name in decision.in_l3}
         below = {n: Place(form.tensor, BELOW, 0, 0, form.layout) for n, form in stored.items()}
-        steps = make_steps(network, program, residency, places, below, hierarchy)
+        ahead = self._ahead(program, residency, chunks)
+        residency = ahead.residency
+        steps = make_steps(network, program, residency, places, below, hierarchy, ahead.loads)
         final = conversions_before(flow, len(steps), places, hierarchy)
         transfers = self.transfers(program, places, lambda _: 0)
         operations = lower_network(steps, transfers, final=final)
@@ -300,6 +303,15 @@ class Problem:
             timeline=timeline,
             straddles=straddles,
         )
+
+    def _ahead(
+        self, program: PartSequence, residency: Residency, chunks: tuple[tuple[int, ...], ...]
+    ) -> LoadsAhead:
+        """Return which layers load constants ahead. chunks: of each layer, those to be fetched."""
+        whole = (first == last for first, last in zip(program.first, program.last, strict=True))
+        linked = [n for n, one in enumerate(whole) if one and not chunks[n]]
+        writes, budget = self.network.flow.writes, self.budgets.bytes[1]
+        return plan_ahead(residency, writes, linked, self.ctx.memory, budget)
 
     def _pack(
         self, program: PartSequence, memory: MemoryPlan, static: int

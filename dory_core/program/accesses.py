@@ -9,7 +9,6 @@ import numpy as np
 
 from dory_core.expr import Expr, evaluate
 from dory_core.plan.operations import (
-    CONSTANTS,
     L1,
     Copy,
     LayerProgram,
@@ -17,6 +16,7 @@ from dory_core.plan.operations import (
     MarkKind,
     Value,
     all_operations,
+    is_constants,
 )
 from dory_core.records import dataclass
 
@@ -50,7 +50,8 @@ def l2_accesses(program: LayerProgram, part: int, reads: bool) -> Iterator[Acces
         else:
             continue
         # The first tile is copied by an operation of its own, from the same expressions.
-        if address.memory not in (L1, CONSTANTS) and operand not in known:
+        constant = is_constants(address.memory)
+        if address.memory != L1 and not constant and operand not in known:
             known.add(operand)
             start = evaluate(address.offset, tiles)
             first, end = int(np.min(start)), int(np.max(start + size))

@@ -16,10 +16,12 @@ from dory_core.ir.geometry import Tile
 from dory_core.kernel import OPERANDS
 from dory_core.plan import RESIDENT, LayerStep, Place
 from dory_core.plan.operations import (
+    AHEAD,
     CONSTANTS,
     L1,
     Address,
     Argument,
+    AtTile,
     Barrier,
     Call,
     Changes,
@@ -34,6 +36,7 @@ from dory_core.plan.operations import (
     Value,
     Wait,
     When,
+    constants_of,
     l2_name,
 )
 from dory_core.program.boxes import (
@@ -52,9 +55,12 @@ from dory_core.tiles.schedule import TILE_PHASES, Phase
 CONSTANT_PARTS = ("weights", "mul", "add", "bias")
 
 
-def lower_layer(step: LayerStep, any_core: bool) -> LayerProgram:
-    """Return the operations of a layer. any_core: each core may start transfers."""
-    return _Lowering(step, any_core).program()
+def lower_layer(step: LayerStep, any_core: bool, later: LayerStep | None = None) -> LayerProgram:
+    """Return the operations of a layer.
+
+    any_core: each core may start transfers. later: whose first constants it loads.
+    """
+    return _Lowering(step, any_core, later).program()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,9 +86,10 @@ class _Load:
 class _Lowering:
     """One layer on its way to operations."""
 
-    def __init__(self, step: LayerStep, any_core: bool) -> None:
+    def __init__(self, step: LayerStep, any_core: bool, later: LayerStep | None) -> None:
         self.step = step
         self.any_core = any_core
+        self.later = later
         self.tiles = Tiles.of(step)
         self.sizes = self.tiles.sizes()
         if step.in_place and not isinstance(step.layer.op, Linear):
@@ -115,10 +122,11 @@ class _Lowering:
             *map(self._keep, step.found),
             Mark(MarkKind.LAYER),
             Barrier(f"the layer before has {'computed' if step.in_place else 'stored'} its output"),
-            *(load.copy for load in self.loads),
+            *(load.copy for load in self.loads if not self._is_there(load)),
             *(wait for load in self.loads if not load.axes for wait in load.waits),
         ]
         if not loops:
+            begin += self._ahead()
             store = (*self._store(), *self._last_waits())
             body = (*begin, *self._tile(), *store, Mark(MarkKind.LAYER_END))
             return LayerProgram(len(step.parts), body)
@@ -142,12 +150,45 @@ class _Lowering:
                 yield from self._arrive()
             elif phase is Phase.LOAD_EARLY:
                 yield from self._next_loads(early=True)
+                yield from self._ahead_at(is_last=False)
             elif phase is Phase.COMPUTE:
                 yield from (*self._marks(), self._call(), Barrier())
             elif phase is Phase.STORE:
                 yield from self._store()
             else:
                 yield from self._next_loads(early=False)
+
+    def _is_there(self, load: _Load) -> bool:
+        """Return whether an earlier layer has started the first copy."""
+        return load.copy.operand == "w" and self.step.loaded_ahead
+
+    def _ahead(self) -> Iterator[Operation]:
+        """Yield the load of the first constants of the later layer."""
+        later = self.later
+        if later is None:
+            return
+        weights, block = later.weights, later.block("w")
+        assert weights is not None and weights.linked and block is not None
+        chunk = weights.chunks[later.parts[0].chunk]
+        first = chunk.tiles[0][0]
+        yield Copy(
+            AHEAD,
+            True,
+            Address(L1, block.offsets[0], AHEAD),
+            Address(constants_of(later.index), chunk.offset + first.offset, AHEAD),
+            (first.size, 1, 1),
+            carriage=later.carriages.get("w", AS_IT_IS),
+        )
+        yield Mark(MarkKind.AHEAD)
+
+    def _ahead_at(self, is_last: bool) -> Iterator[Operation]:
+        """Yield that load where a tile of the loop starts it: the last one, or another one."""
+        if self.step.ahead is None:
+            return
+        tile, count = self.step.ahead.tile, self.step.parts[-1].schedule.count
+        if is_last == (tile == count - 1):
+            reason = "the first constants of the next layer travel while this one computes"
+            yield When(AtTile(tile), tuple(self._ahead()), reason)
 
     def _tile(self) -> Iterator[Operation]:
         """Yield what happens to the only tile between its arrival and the end of the kernel."""
@@ -165,6 +206,7 @@ class _Lowering:
                 yield from (replace(wait, open=wait.open and opened) for wait in load.waits)
         if self._stores and not self._carriage("y").by_cores:
             yield Wait("y", self._slot("y"), open=False)
+        yield from self._ahead_at(is_last=True)
         yield Mark(MarkKind.TILE)
         yield Barrier()
 

@@ -32,7 +32,9 @@ def lower(
 
     operations: those of the network. any_core: each core may start transfers.
     """
-    layers = tuple(lower_layer(step, any_core) for step in steps)
+    later = (None if one.ahead is None else steps[one.ahead.step] for one in steps)
+    pairs = zip(steps, later, strict=True)
+    layers = tuple(lower_layer(step, any_core, one) for step, one in pairs)
     return Program(tuple(operations), layers, layer_functions(steps, layers))
 
 

@@ -17,6 +17,7 @@ from dory_core.expr import Const, Expr, Lookup, Op, Var
 from dory_core.kernel import FunctionCall, StructValue
 from dory_core.plan import LayerStep
 from dory_core.plan.operations import (
+    AHEAD,
     CONSTANTS,
     L1,
     ROW,
@@ -27,6 +28,7 @@ from dory_core.plan.operations import (
     LayerProgram,
     Mark,
     Value,
+    is_constants,
 )
 from dory_core.records import dataclass
 
@@ -80,6 +82,7 @@ def _glance(step: LayerStep) -> Any:
 class _Form:
     """A program without the numbers that may differ. key: equal for equal forms. starts: of
     operands by memory and operand; scalars: by path; columns: in the order in which they are met.
+    table: what the constants are called that it loads for a later layer, else empty.
     """
 
     step: int
@@ -88,6 +91,7 @@ class _Form:
     starts: Mapping[tuple[str, str], int]
     scalars: Mapping[str, int]
     columns: tuple[tuple[str, tuple[int, ...]], ...]
+    table: str = ""
 
     @classmethod
     def of(cls, number: int, step: LayerStep, program: LayerProgram) -> _Form:
@@ -99,7 +103,7 @@ class _Form:
             (at, tuple(n - starts[at] for n in found)) for at, found in reader.starts.items()
         )
         columns = tuple(reader.columns)
-        return cls(number, program, (key, relative), starts, reader.scalars, columns)
+        return cls(number, program, (key, relative), starts, reader.scalars, columns, reader.table)
 
 
 class _Reader:
@@ -109,6 +113,7 @@ class _Reader:
         self.starts: dict[tuple[str, str], list[int]] = {at: [n] for at, n in known.items()}
         self.scalars: dict[str, int] = {}
         self.columns: dict[tuple[str, tuple[int, ...]], int] = {}
+        self.table = ""
 
     def key(self, thing: Any) -> Any:
         """Return the form of anything in a program."""
@@ -128,12 +133,15 @@ class _Reader:
 
     def _address(self, address: Address) -> Any:
         terms, constant = _split(address.offset)
-        if address.memory == L1 and (L1, address.operand) not in self.starts:
+        memory, operand = address.memory, address.operand
+        if is_constants(memory) and operand == AHEAD:
+            self.table, memory = memory, CONSTANTS
+        if memory == L1 and (L1, operand) not in self.starts and operand != AHEAD:
             terms = [*terms, (constant, Const(1))]  # of no buffer: it has to be the same byte
         else:
-            self.starts.setdefault((address.memory, address.operand), []).append(constant)
+            self.starts.setdefault((memory, operand), []).append(constant)
         forms = tuple((factor, self._expression(term)) for factor, term in terms)
-        return address.memory, address.operand, forms
+        return memory, operand, forms
 
     def _call(self, call: Call) -> Any:
         function = call.call
@@ -201,8 +209,8 @@ def _function(forms: Sequence[_Form]) -> LayerFunction:
     for memory, operand in first.starts:
         starts = tuple(form.starts[memory, operand] for form in forms)
         if memory == CONSTANTS or len(set(starts)) > 1:
-            name = "weights" if memory == CONSTANTS else f"{memory}_{operand}"
-            bases[name] = Base(memory, starts)
+            tables = tuple(form.table for form in forms) if operand == AHEAD else ()
+            bases[_base(memory, operand)] = Base(memory, starts, tables)
     scalars = {
         path: values
         for path in first.scalars
@@ -217,6 +225,13 @@ def _function(forms: Sequence[_Form]) -> LayerFunction:
     return LayerFunction(
         steps, program, bases, dict(zip(members, scalars.values(), strict=True)), columns
     )
+
+
+def _base(memory: str, operand: str) -> str:
+    """Return the name of a base."""
+    if is_constants(memory):
+        return "ahead_weights" if operand == AHEAD else "weights"
+    return f"{memory}_{operand}"
 
 
 def _identifier(path: str) -> str:
@@ -270,8 +285,7 @@ class _Writer:
 
     def _address(self, address: Address) -> Address:
         offset = self.written(address.offset)
-        memory = address.memory
-        name = "weights" if memory == CONSTANTS else f"{memory}_{address.operand}"
+        name = _base(address.memory, address.operand)
         base = self.bases.get(name)
         if base is None:
             return replace(address, offset=offset)

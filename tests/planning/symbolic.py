@@ -31,6 +31,7 @@ from dory_core.ir.views import offsets_of
 from dory_core.kernel import OPERANDS
 from dory_core.plan import Conversion, ExtTransfer, LayerStep, Place, Plan
 from dory_core.plan.operations import (
+    AHEAD,
     CONSTANTS,
     L1,
     Address,
@@ -51,6 +52,8 @@ from dory_core.plan.operations import (
     RunPart,
     View,
     Wait,
+    constants_of,
+    is_constants,
     l2_name,
 )
 from tests.program.walk import Values, value, walk
@@ -308,7 +311,7 @@ class Machine:
 
         l1_strides = (value(stride, values) for stride in copy.l1_strides)
         near = (L1, bytes_of(copy.l1, value(copy.l1_channel, values), l1_strides))
-        memory = constants if copy.l2.memory == CONSTANTS else copy.l2.memory
+        memory = constants if is_constants(copy.l2.memory) else copy.l2.memory
         far = (memory, bytes_of(copy.l2, copy.l2_channel, copy.l2_strides))
         source, target = (far, near) if copy.to_l1 else (near, far)
         slot: object = value(copy.ticket_slot, values)
@@ -347,7 +350,13 @@ class Machine:
         constants = f"{CONSTANTS} {number}"
         boxes = iter(calls_of(step, program, part, whole, where))
         for operation, values in walk(program, part):
-            if isinstance(operation, Copy):
+            if isinstance(operation, Copy) and operation.operand == AHEAD:
+                assert step.ahead is not None
+                later = self.plan.steps[step.ahead.step]
+                if operation.l2.memory != constants_of(later.index):
+                    raise Wrong(f"{where}: loads the constants of another layer")
+                self._start_copy(operation, values, where, f"{CONSTANTS} {step.ahead.step}")
+            elif isinstance(operation, Copy):
                 self._start_copy(operation, values, where, constants)
             elif isinstance(operation, Wait):
                 key = (operation.operand, value(operation.slot, values))
@@ -380,6 +389,10 @@ class Machine:
             lost = np.ones(len(self.memories[L1]), dtype=bool)
             for start, end in self.kept:
                 lost[start:end] = False
+            loaded = self.flying.pop((AHEAD, 0), None)
+            if loaded is not None:  # it is the layer's own from here on
+                self.flying["w", 0] = loaded
+                lost[loaded.target_bytes] = False
             self.memories[L1][lost] = NOTHING
             self.kept = []
         if mark.address is None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from dory_core.expr import to_text
 from dory_core.plan.operations import (
     Address,
+    AtTile,
     Barrier,
     Call,
     Changes,
@@ -52,6 +53,8 @@ def _line(operation: Operation) -> str:
         condition = operation.condition
         if isinstance(condition, Changes):
             return f"when next {', '.join(condition.axes)} differs:"
+        if isinstance(condition, AtTile):
+            return f"when tile {condition.number}:"
         return f"when {to_text(condition)}:"
     axes = (f"{a.name} = {to_text(a.first)} .. {to_text(a.end)} - 1" for a in operation.axes)
     return f"loop {', '.join(axes)}:"

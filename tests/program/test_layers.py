@@ -10,7 +10,7 @@ import pytest
 from dory_core.ir.geometry import Span
 from dory_core.pipeline import IMPORTED, run, setup_for
 from dory_core.plan import LayerStep, Plan
-from dory_core.plan.operations import Call, Copy, Of, Wait
+from dory_core.plan.operations import AHEAD, Call, Copy, Of, Wait
 from dory_core.program.lower import lower_layer
 from dory_core.testing.graphs import GraphBuilder
 from dory_core.tiles.schedule import ORDERS, Buffering, Schedule
@@ -46,8 +46,9 @@ def test_a_layer_in_one_tile_has_no_loop_and_numbers_for_addresses() -> None:
     )
 
 
-def layers() -> list[tuple[str, LayerStep]]:
-    """Return layers in several tiles: all kinds, with and without parts."""
+def layers() -> list[tuple[str, LayerStep, LayerStep | None]]:
+    """Return layers in several tiles: all kinds, with and without parts; and the later layer whose
+    constants each one loads."""
     net = GraphBuilder((16, 18, 18), seed=3)
     first = net.conv(48, SAME)
     net.conv(48, SAME, groups=48)
@@ -55,22 +56,31 @@ def layers() -> list[tuple[str, LayerStep]]:
     net.conv(24, win(1))
     net.avg_pool(win(3, stride=3))
     net.linear(40)
-    found = [(f"tiled {s.layer.op.kind} {s.index}", s) for s in plan_of(net, 4096).steps]
-    assert first
+    tiled = pairs(plan_of(net, 4096))
+    found = [(f"tiled {step.layer.op.kind} {step.index}", step, later) for step, later in tiled]
+    assert first and any(later is not None for _, _, later in found)
     plugins = three_levels().plugins()
     for name, l2 in (("residual", 20_000), ("many_constants", 15_000), ("height_113", 6_000)):
         case = next(case for case in CASES if case.name == name)
-        found += [(f"{name} {s.index}", s) for s in plan_graph(case.build(), plugins, l2).steps]
+        plan = plan_graph(case.build(), plugins, l2)
+        found += [(f"{name} {step.index}", step, later) for step, later in pairs(plan)]
     return found
 
 
+def pairs(plan: Plan) -> list[tuple[LayerStep, LayerStep | None]]:
+    return [(s, None if s.ahead is None else plan.steps[s.ahead.step]) for s in plan.steps]
+
+
 LAYERS = layers()
+EVERY_LAYER = pytest.mark.parametrize(
+    ("step", "later"), [pair for _, *pair in LAYERS], ids=[name for name, *_ in LAYERS]
+)
 
 
-@pytest.mark.parametrize("step", [step for _, step in LAYERS], ids=[name for name, _ in LAYERS])
-def test_walking_a_program_follows_the_schedule(step: LayerStep) -> None:
+@EVERY_LAYER
+def test_walking_a_program_follows_the_schedule(step: LayerStep, later: LayerStep | None) -> None:
     """Tiles, loads and stores come in the schedule's order, in the slots that it says."""
-    program = lower_layer(step, any_core=False)
+    program = lower_layer(step, any_core=False, later=later)
     for number, part in enumerate(step.parts):
         schedule = part.schedule
         steps = list(schedule.steps())
@@ -86,7 +96,7 @@ def test_walking_a_program_follows_the_schedule(step: LayerStep) -> None:
         moved = {operand for operand, found in starts.items() if found}
         wanted = {
             "x": [(s.index, s.x_slot) for s in steps if s.load_x],
-            "w": [(s.index, s.w_slot) for s in steps if s.load_w],
+            "w": [(s.index, s.w_slot) for s in steps if s.load_w][step.loaded_ahead :],
             "y": [(s.index, s.y_slot) for s in steps if s.store_y],
         }
         assert {operand: starts[operand] for operand in moved} == {
@@ -94,11 +104,13 @@ def test_walking_a_program_follows_the_schedule(step: LayerStep) -> None:
         }
 
 
-@pytest.mark.parametrize("step", [step for _, step in LAYERS], ids=[name for name, _ in LAYERS])
-def test_every_tile_waits_for_what_it_reads_before_it_is_computed(step: LayerStep) -> None:
-    program = lower_layer(step, any_core=False)
+@EVERY_LAYER
+def test_every_tile_waits_for_what_it_reads_before_it_is_computed(
+    step: LayerStep, later: LayerStep | None
+) -> None:
+    program = lower_layer(step, any_core=False, later=later)
     for number in range(len(step.parts)):
-        open_: dict[str, set[int]] = {}
+        open_: dict[str, set[int]] = {"w": {0}} if step.loaded_ahead else {}
         for operation, values in walk(program, number):
             if isinstance(operation, Copy):
                 slot = value(operation.ticket_slot, values)
@@ -110,13 +122,14 @@ def test_every_tile_waits_for_what_it_reads_before_it_is_computed(step: LayerSte
                 assert slot in slots or not operation.open
                 slots.discard(slot)
             elif isinstance(operation, Call):
-                later = {op for op in ("x", "x2", "w") if open_.get(op)}
+                still_open = {op for op in ("x", "x2", "w") if open_.get(op)}
                 early = {
                     op.operand
                     for op, _ in walk(program, number)
                     if isinstance(op, Copy) and op.of is Of.NEXT
                 }
-                assert later <= early
+                assert still_open <= early
+        assert open_.pop(AHEAD, set()) == (set() if later is None else {0})
         assert not any(open_.values())
 
 
@@ -124,7 +137,7 @@ def spans(count: int) -> tuple[Span, ...]:
     return tuple(Span(4 * k, 4, 4 * k, 4) for k in range(count))
 
 
-SPLIT = next(step for name, step in LAYERS if name == "tiled Conv 0")
+SPLIT = next(step for name, step, _ in LAYERS if name == "tiled Conv 0")
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -155,10 +168,12 @@ def test_slots_have_closed_forms(order: str, counts: tuple[int, int, int]) -> No
         assert values.get("y_slot", 0) == wanted.y_slot
 
 
-@pytest.mark.parametrize("step", [step for _, step in LAYERS], ids=[name for name, _ in LAYERS])
-def test_the_estimator_does_the_same_in_the_same_order(step: LayerStep) -> None:
+@EVERY_LAYER
+def test_the_estimator_does_the_same_in_the_same_order(
+    step: LayerStep, later: LayerStep | None
+) -> None:
     """Copies and calls of the program are the events of the part's timeline, one by one."""
-    program = lower_layer(step, any_core=False)
+    program = lower_layer(step, any_core=False, later=later)
     for number, timeline in enumerate(step.timelines):
         done = []
         for operation, values in walk(program, number):
@@ -166,5 +181,9 @@ def test_the_estimator_does_the_same_in_the_same_order(step: LayerStep) -> None:
                 done.append(("compute", values["tile"]))
             elif isinstance(operation, Copy):
                 way = "load" if operation.to_l1 else "store"
-                done.append((f"{way} {operation.operand}", values["tile"]))
+                name = f"{way} {operation.operand}"
+                if operation.operand == AHEAD:
+                    assert later is not None
+                    name = f"load w of layer {later.index}"
+                done.append((name, values["tile"]))
         assert done == [(event.name, event.step) for event in timeline.events]

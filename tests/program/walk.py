@@ -7,6 +7,7 @@ from itertools import product
 
 from dory_core.expr import Expr, evaluate
 from dory_core.plan.operations import (
+    AtTile,
     Changes,
     Copy,
     LayerProgram,
@@ -89,7 +90,9 @@ def _run(
             yield operation, tile
 
 
-def _holds(condition: Expr | Changes, tile: Values, following: Values | None) -> bool:
+def _holds(condition: Expr | Changes | AtTile, tile: Values, following: Values | None) -> bool:
+    if isinstance(condition, AtTile):
+        return tile["tile"] == condition.number
     if isinstance(condition, Changes):
         return following is not None and any(tile[a] != following[a] for a in condition.axes)
     return bool(value(condition, tile))

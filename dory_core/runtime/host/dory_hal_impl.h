@@ -20,6 +20,7 @@
 
 #define DORY_SIM_LAYER(index, name) dory_sim_layer((index), (name), __FILE__, __LINE__)
 #define DORY_SIM_L1_KEEP(ptr, bytes) dory_sim_l1_keep((ptr), (uint32_t)(bytes), __FILE__, __LINE__)
+#define DORY_SIM_AHEAD(ticket) dory_sim_ahead((ticket), __FILE__, __LINE__)
 #define DORY_SIM_LAYER_END() dory_sim_layer_end(__FILE__, __LINE__)
 #define DORY_SIM_TILE(n) dory_sim_tile((int32_t)(n))
 #define DORY_SIM_READ(ptr, bytes) dory_sim_read((ptr), (uint32_t)(bytes), __FILE__, __LINE__)
@@ -40,6 +41,7 @@ void dory_sim_barrier(const char *file, int line);
 
 void dory_sim_layer(int index, const char *name, const char *file, int line);
 void dory_sim_l1_keep(const void *ptr, uint32_t bytes, const char *file, int line);
+void dory_sim_ahead(dory_ticket_t ticket, const char *file, int line);
 void dory_sim_layer_end(const char *file, int line);
 void dory_sim_tile(int32_t tile);
 void dory_sim_read(const void *ptr, uint32_t bytes, const char *file, int line);

@@ -158,7 +158,7 @@ int dory_sim_run(int (*entry)(void *arg), void *arg) {
       dory_sim_fault(NULL, 0, "cannot start a thread for core %lu", (unsigned long)core);
   }
   for (uint32_t core = 0; core < sim_config.cores; ++core) pthread_join(threads[core], NULL);
-  sim_require_idle(1, NULL, 0);
+  sim_require_idle(1, 0, NULL, 0);
   sim_check_canaries(NULL, 0);
   for (uint32_t core = 1; core < sim_config.cores; ++core)
     if (tasks[core].result != tasks[0].result)

@@ -76,7 +76,8 @@ int sim_has_owner(const sim_arena_t *arena, uint32_t offset);
 sim_place_t sim_locate(const void *ptr, uint64_t bytes);
 void sim_check_canaries(const char *file, int line);
 void sim_forget_arenas(void);   /* nothing counts as written but the image of L3 */
-void sim_poison_l1(void);       /* and nothing in it counts as written */
+void sim_poison_l1(void);       /* and nothing in it counts as written, but what is kept */
+void sim_keep(uint32_t offset, uint32_t bytes); /* these bytes of L1, when a layer begins next */
 /* Finds the arena whose guard pages or canaries hold the address; NULL if none. */
 const sim_arena_t *sim_guarding(const void *address);
 
@@ -93,8 +94,11 @@ void sim_check_owners(int also_l2);
 /* Advances transfers of the calling core in random mode. */
 void sim_progress(void);
 void sim_transfers_reset(void);
-/* Faults when a transfer is in flight; of L2 <-> L1 only, or of both kinds. */
-void sim_require_idle(int both_kinds, const char *file, int line);
+/* Faults when a transfer is in flight; of L2 <-> L1 only, or of both kinds. ahead: but for those
+ * that the next layer waits for. */
+void sim_require_idle(int both_kinds, int ahead, const char *file, int line);
+/* The next layer begins: it waits for what is on its way for it, which stays in L1. */
+void sim_take_ahead(void);
 /* Faults, naming the transfer in flight that writes (or reads) the byte. Called with the lock. */
 void sim_conflict(const char *action, const sim_arena_t *arena, uint32_t offset,
                   const char *file, int line);

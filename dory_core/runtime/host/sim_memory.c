@@ -221,6 +221,16 @@ typedef struct {
 static kept_t *kept;
 static uint32_t kept_count, kept_room;
 
+void sim_keep(uint32_t offset, uint32_t bytes) {
+  if (kept_count == kept_room) {
+    kept_room = 2 * kept_room + 4;
+    kept = realloc(kept, kept_room * sizeof *kept);
+    if (kept == NULL) dory_sim_fault(NULL, 0, "no memory for %u blocks in L1", kept_room);
+  }
+  kept[kept_count].offset = offset;
+  kept[kept_count++].bytes = bytes;
+}
+
 static void poison_part(uint32_t offset, uint32_t bytes) {
   memset(sim_l1.base + offset, SIM_POISON, bytes);
   sim_expect(&sim_l1, sim_l1.base + offset, bytes);
@@ -350,13 +360,7 @@ void dory_sim_l1_keep(const void *ptr, uint32_t bytes, const char *file, int lin
   if (!place.found || place.arena != &sim_l1)
     dory_sim_fault(file, line, "a layer finds %lu bytes outside L1", (unsigned long)bytes);
   dory_sim_read(ptr, bytes, file, line);
-  if (kept_count == kept_room) {
-    kept_room = 2 * kept_room + 4;
-    kept = realloc(kept, kept_room * sizeof *kept);
-    if (kept == NULL) dory_sim_fault(file, line, "no memory for %u tensors in L1", kept_room);
-  }
-  kept[kept_count].offset = place.offset;
-  kept[kept_count++].bytes = bytes;
+  sim_keep(place.offset, bytes);
 }
 
 /* Checks that no transfer in flight touches the range, then gives it a new shadow. */

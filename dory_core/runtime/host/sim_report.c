@@ -197,7 +197,8 @@ void sim_report_reset(void) {
 
 void dory_sim_layer(int index, const char *name, const char *file, int line) {
   if (dory_core_id() != 0) return;
-  sim_require_idle(0, file, line);
+  sim_require_idle(0, 1, file, line);
+  sim_take_ahead();
   sim_check_canaries(file, line);
   sim_lock();
   current.index = index;
@@ -210,7 +211,7 @@ void dory_sim_layer(int index, const char *name, const char *file, int line) {
 
 void dory_sim_layer_end(const char *file, int line) {
   if (dory_core_id() != 0) return;
-  sim_require_idle(0, file, line);
+  sim_require_idle(0, 1, file, line);
   sim_check_canaries(file, line);
   sim_check_owners(1);
 }

@@ -25,6 +25,7 @@ typedef struct {
   sim_arena_t *dst_arena, *src_arena;     /* NULL: not followed */
   uint32_t padding;                       /* last bytes of the row that nothing wrote */
   int done;                               /* the bytes have moved; its own core's affair */
+  int ahead;                              /* the next layer waits for it; its own core's affair */
   sim_source_t start;
   int32_t tile;
 } transfer_t;
@@ -305,7 +306,7 @@ static dory_ticket_t launch(transfer_t *draft, dory_ticket_t ticket, const char 
   if (ticket == DORY_NO_TICKET && open_count[core] >= sim_config.dma_in_flight)
     dory_sim_fault(file, line, "core %lu has %lu transfers in flight, the limit",
                    (unsigned long)core, (unsigned long)open_count[core]);
-  draft->done = 0;
+  draft->done = draft->ahead = 0;
   draft->start.file = file;
   draft->start.line = line;
   sim_lock();
@@ -513,13 +514,35 @@ void dory_sim_ext_wait(dory_ticket_t ticket, const char *file, int line) {
   finish(ticket, KIND_EXT, file, line);
 }
 
-void sim_require_idle(int both_kinds, const char *file, int line) {
+void dory_sim_ahead(dory_ticket_t ticket, const char *file, int line) {
+  if (dory_core_id() != 0) return;
+  const uint32_t slot = (uint32_t)ticket & SLOT_MASK;
+  if (slot >= used[0] || transfers[0][slot].ticket != ticket)
+    dory_sim_fault(file, line, "ticket %ld for the next layer is not open", (long)ticket);
+  for (int32_t next = (int32_t)slot; next >= 0; next = transfers[0][next].joined) {
+    if (transfers[0][next].dst_arena != &sim_l1 || transfers[0][next].src_arena != NULL)
+      dory_sim_fault(file, line, "a transfer for the next layer brings no constants into L1");
+    transfers[0][next].ahead = 1;
+  }
+}
+
+void sim_take_ahead(void) {
+  for (uint32_t i = 0; i < used[0]; ++i) {
+    transfer_t *const open = &transfers[0][i];
+    if (open->ticket == 0 || !open->ahead) continue;
+    open->ahead = 0;
+    sim_keep((uint32_t)((const uint8_t *)open->copy.dst - sim_l1.base), row_bytes(&open->copy));
+  }
+}
+
+void sim_require_idle(int both_kinds, int ahead, const char *file, int line) {
   char text[160];
   sim_lock();
   for (uint32_t core = 0; core < sim_config.cores; ++core) {
     for (uint32_t i = 0; i < used[core]; ++i) {
       const transfer_t *const open = &transfers[core][i];
       if (open->ticket == 0 || (open->kind == KIND_EXT && !both_kinds)) continue;
+      if (ahead && open->ahead) continue;
       dory_sim_fault(file, line,
                      "the transfer started at %s by core %lu was never waited for",
                      start_of(open, text), (unsigned long)core);

@@ -24,10 +24,6 @@
 #define DORY_L3_TO_L2 0
 #define DORY_L2_TO_L3 1
 
-typedef int32_t dory_ticket_t;
-
-#define DORY_NO_TICKET 0 /* no start gives it */
-
 /* A copy between L2 and L1 of n2 planes of n1 rows of n0 contiguous elements; none of them is 0.
  * Row r of plane p starts at base + p * s2 + r * s1. */
 typedef struct {
@@ -64,7 +60,8 @@ uint32_t (dory_cycles)(void);     /* free-running counter, for profiles; 0 where
 /* Marks for the host simulation. A chip's HAL does not define them and they vanish. Core 0 calls
  * them, at a moment at which no other core touches the memory in question (after a barrier). */
 
-/* A layer begins: poisons L1, but for what it keeps, and checks that no transfer to or from L1 is in flight. */
+/* A layer begins: poisons L1, but for what it keeps and what was loaded ahead for it, and checks that
+ * no other transfer to or from L1 is in flight. */
 #ifndef DORY_SIM_LAYER
 #define DORY_SIM_LAYER(index, name) ((void)0)
 #endif
@@ -72,8 +69,12 @@ uint32_t (dory_cycles)(void);     /* free-running counter, for profiles; 0 where
 #ifndef DORY_SIM_L1_KEEP
 #define DORY_SIM_L1_KEEP(ptr, bytes) ((void)(ptr))
 #endif
-/* The layer ends: every transfer to or from L1 was waited for, and nothing but transfers and
- * declared writes changed L1. */
+/* The next layer waits for this transfer, which brings constants of its own into L1. */
+#ifndef DORY_SIM_AHEAD
+#define DORY_SIM_AHEAD(ticket) ((void)0)
+#endif
+/* The layer ends: every transfer to or from L1 was waited for but one for the next layer, and nothing
+ * but transfers and declared writes changed L1. */
 #ifndef DORY_SIM_LAYER_END
 #define DORY_SIM_LAYER_END() ((void)0)
 #endif

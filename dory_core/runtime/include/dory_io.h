@@ -11,6 +11,11 @@
 #define DORY_EL2 (-3)    /* the L2 arena is too small */
 #define DORY_EALIGN (-4) /* an arena does not start on a multiple of DORY_ARENA_ALIGN */
 
+/* A transfer that a core has started. */
+typedef int32_t dory_ticket_t;
+
+#define DORY_NO_TICKET 0 /* no start gives it */
+
 /* Arenas start on a multiple of this many bytes. */
 #define DORY_ARENA_ALIGN 16
 

@@ -335,9 +335,12 @@ class Mdma:
 
     # -- for the runner -----------------------------------------------------------------------
 
-    def require_idle(self, when: str) -> None:
-        """Raise ChipFault when a channel is enabled: somebody has not waited."""
-        busy = [c for c in self.channels if c.enabled]
+    def require_idle(self, when: str, ahead: range = range(0)) -> None:
+        """Raise ChipFault when a channel is enabled: somebody has not waited.
+
+        ahead: addresses to which a transfer brings constants for which the next layer waits.
+        """
+        busy = [c for c in self.channels if c.enabled and c.setup.dar not in ahead]
         if busy:
             setup = busy[0].setup
             raise ChipFault(

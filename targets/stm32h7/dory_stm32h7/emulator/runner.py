@@ -179,7 +179,8 @@ class Session:
 
     def _on_layer(self, machine: Machine) -> None:
         index, address, size = (machine.argument(n) for n in range(3))
-        machine.mdma.require_idle(f"layer {index} ends")
+        ahead = self._loaded_ahead()
+        machine.mdma.require_idle(f"layer {index} ends", ahead)
         execution = self._executions[-1]
         data = machine.memories.view(address, size, "output of a layer").tobytes()
         layer = self._layers[index]
@@ -187,8 +188,23 @@ class Session:
         execution.values[index] = layer.unpack(data)
         execution.instructions[index] = machine.instructions - self._mark
         self._done += 1
-        self._poison("dory_l1_arena")  # nothing in it outlives a layer
+        kept = machine.memories.view(ahead.start, len(ahead), "constants") if ahead else None
+        before = kept.copy() if kept is not None else None
+        self._poison("dory_l1_arena")  # nothing else in it outlives a layer
+        if kept is not None:
+            kept[:] = before
         self._mark = machine.instructions
+
+    def _loaded_ahead(self) -> range:
+        """Return where constants arrive for a layer behind the one that ends; empty for none."""
+        layers = self.plan["layers"]
+        for layer in layers[: self._done + 1]:
+            later = layer["ahead"]["step"] if layer["ahead"] else 0
+            if later > self._done:
+                block = next(b for b in layers[later]["l1_blocks"] if b["name"] == "w")
+                start = self._image.symbol("dory_l1_arena").address + block["offsets"][0]
+                return range(start, start + block["bytes"])
+        return range(0)
 
     def _on_output(self, machine: Machine) -> None:
         address, size = machine.argument(1), machine.argument(2)

@@ -1,0 +1,285 @@
+"""Constants that are loaded ahead: into L1 while the layer before computes.
+
+The first block of a layer's constants depends on no other layer. Its load can start as soon as the
+layer before needs the link no more than it has it, where L1 has room beside that layer's buffers.
+So the place of such a block is taken in two layers, and the places of the block in one layer and in
+the next differ: this module chooses them all at once, as the shortest path through the layers whose
+length is the estimated cycles. Tensors that stay in L1 keep their places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from dory_core.blocks import align_up, level_alignment
+from dory_core.copies import CORES
+from dory_core.estimate.moves import LayerMoves, weight_unit
+from dory_core.estimate.timeline import AheadLoad, LayerCosts, first_weights, loaded_estimate
+from dory_core.hardware import MemoryHierarchy
+from dory_core.planning.heuristics import gap
+from dory_core.planning.residence import L1Residence, Residency
+from dory_core.records import dataclass
+from dory_core.tiles.schedule import L1_ALIGNMENT, l1_buffers
+from dory_core.tiling.tiled import TiledLayer
+
+#: Ways through the layers so far that are looked at further, the cheapest ones.
+_WAYS = 8
+#: Of layers with more tiles, only the last ones may start the load for the next layer.
+_MANY_TILES = 64
+
+Span = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class LoadsAhead:
+    """residency: with the places of all buffers. loads: by the layer that starts one, the layer
+    that it is for and the load."""
+
+    residency: Residency
+    loads: Mapping[int, tuple[int, AheadLoad]]
+
+
+def plan_ahead(
+    residency: Residency,
+    writes: Sequence[str],
+    linked: Collection[int],
+    hierarchy: MemoryHierarchy,
+    budget_bytes: int,
+) -> LoadsAhead:
+    """Return which layers load the first constants of the next one.
+
+    residency: the layers in the order of execution, with what stays in L1. writes: the tensor that
+    each of them makes. linked: layers in one part whose constants can be loaded at any time.
+    budget_bytes: of L1.
+    """
+    if hierarchy.link(1).blocking or hierarchy.constants_link.blocking:
+        return LoadsAhead(residency, {})  # nothing overlaps
+    loads: dict[int, tuple[int, AheadLoad]] = {}
+    stays = list(residency.stays)
+    unit = max(L1_ALIGNMENT, level_alignment(hierarchy, 1))
+    kept = {
+        name: _sizes(one, unit)["y"]
+        for name, one, stay in zip(writes, residency.tiled, stays, strict=True)
+        if stay.leaves
+    }
+    for run in _runs(residency, linked):
+        layers = [
+            _Layer(n, residency.tiled[n], stays[n], kept, hierarchy, budget_bytes) for n in run
+        ]
+        for found, layer, behind in zip(_best(layers), layers, [*layers[1:], None], strict=True):
+            if found.offsets is not None:
+                stays[layer.n] = replace(stays[layer.n], offsets=found.offsets)
+            if found.load is not None and behind is not None:
+                loads[layer.n] = (behind.n, found.load)
+    return LoadsAhead(replace(residency, stays=tuple(stays)), loads)
+
+
+def _runs(residency: Residency, linked: Collection[int]) -> Iterator[list[int]]:
+    """Yield the longest rows of layers of which each may load for the next one."""
+    run: list[int] = []
+    for n, one in enumerate(residency.tiled):
+        if one.view:
+            continue  # nothing runs
+        if n in linked and not one.in_place:
+            run.append(n)
+            continue
+        if run:
+            yield run
+        run = []
+    if run:
+        yield run
+
+
+class _Layer:
+    """A layer: its buffers in L1, which of them may move, and its cycles."""
+
+    def __init__(
+        self,
+        n: int,
+        tiled: TiledLayer,
+        stay: L1Residence,
+        kept: Mapping[str, int],
+        hierarchy: MemoryHierarchy,
+        budget_bytes: int,
+    ) -> None:
+        """kept: bytes of the tensors that stay in L1 anywhere."""
+        self.n = n
+        self.tiled = tiled
+        self.unit = max(L1_ALIGNMENT, level_alignment(hierarchy, 1))
+        self.room = budget_bytes // self.unit * self.unit
+        schedule = tiled.schedule
+        self.sizes = _sizes(tiled, self.unit)
+        self.first_bytes = self.sizes.get("w", 0) // schedule.buffering.w
+        self.offsets = dict(stay.offsets) or _in_order(self.sizes)
+        self.stays = {*stay.found, *(["y"] if stay.leaves else [])}
+        self.fixed = [(self.offsets[b], self.offsets[b] + self.sizes[b]) for b in self.stays]
+        self.fixed += [(at, at + kept[name]) for name, at in stay.beside.items()]
+        costs = LayerCosts(tiled.layer, tiled.bound, hierarchy, resident=stay.unmoved)
+        self.costs = costs.of(schedule)
+        self._known: dict[tuple[float | None, AheadLoad | None], tuple[int, float]] = {}
+        self.can_be_loaded = self.first_bytes > 0 and self._by_dma(hierarchy)
+
+    def _by_dma(self, hierarchy: MemoryHierarchy) -> bool:
+        moves = LayerMoves(self.tiled.layer, self.tiled.bound, (), weight_unit(hierarchy))
+        return moves.carriages(hierarchy, [self.tiled.schedule])["w"].by != CORES
+
+    def cycles(self, arrives: float | None, ahead: AheadLoad | None) -> tuple[int, float]:
+        """Return the layer's cycles, and for how many more the link is busy behind it."""
+        key = (arrives, ahead)
+        if key not in self._known:
+            self._known[key] = loaded_estimate(self.costs, self.tiled.schedule, arrives, ahead)
+        return self._known[key]
+
+    def placed(self, weights: int | None, taken: Span | None) -> dict[str, int] | None:
+        """Return places of the buffers; None when there are none.
+
+        weights: where the constants lie, None for anywhere. taken: bytes that a load for the next
+        layer takes.
+        """
+        busy = [*self.fixed, *([taken] if taken is not None else [])]
+        found = {name: self.offsets[name] for name in self.stays}
+        if weights is not None:
+            found["w"] = weights
+            busy.append((weights, weights + self.sizes["w"]))
+        if any(end > self.room or start < 0 for start, end in busy) or _meet(busy):
+            return None
+        rest = {name: size for name, size in self.sizes.items() if name not in found}
+        as_before = [(self.offsets[name], self.offsets[name] + size) for name, size in rest.items()]
+        if not _meet([*busy, *as_before]):
+            return found | {name: self.offsets[name] for name in rest}
+        for name, size in sorted(rest.items(), key=lambda item: -item[1]):
+            start = gap(sorted(busy), size, tight=True)
+            if start + size > self.room:
+                return None
+            found[name] = start
+            busy.append((start, start + size))
+        return found
+
+    def places_behind(self, before: _Layer, weights: int | None) -> list[int]:
+        """Return where the constants may lie; ``weights``: those of the layer before.
+
+        Every tight place begins or ends at a border of something, or at an end of the memory.
+        """
+        size, first = self.sizes["w"], self.first_bytes
+        borders = [*self.fixed, *before.fixed]
+        if weights is not None:
+            borders.append((weights, weights + before.sizes["w"]))
+        both = sum(before.sizes.values()) + align_up(first, self.unit)
+        top = max(both, sum(self.sizes.values()))
+        starts = {0, self.room - size, top - size, top - first}
+        for start, end in borders:
+            starts |= {end, start - size, start - first}
+        legal = (s // self.unit * self.unit for s in starts)
+        return sorted({s for s in legal if 0 <= s <= self.room - size})
+
+    def tiles_to_start_at(self) -> tuple[int, ...]:
+        """Return the tiles with which the layer may start a load for the next one."""
+        count = self.tiled.schedule.count
+        tiles = {count - 1, max(count - 2, 0)}
+        if count <= _MANY_TILES:
+            tiles |= {0, count // 4, count // 2}
+        return tuple(sorted(tiles, reverse=True))
+
+
+def _sizes(tiled: TiledLayer, unit: int) -> dict[str, int]:
+    """Return the bytes of the buffers of a layer."""
+    copies, tile = tiled.schedule.buffering, tiled.tiling.tile
+    buffers = l1_buffers(tiled.layer, tiled.bound, tile, copies)
+    return {buffer.name: align_up(int(buffer.total), unit) for buffer in buffers}
+
+
+def _in_order(sizes: Mapping[str, int]) -> dict[str, int]:
+    found, end = {}, 0
+    for name, size in sizes.items():
+        found[name] = end
+        end += size
+    return found
+
+
+def _meet(spans: Sequence[Span]) -> bool:
+    """Return whether two of some ranges of bytes overlap."""
+    rising = sorted(spans)
+    return any(one[1] > two[0] for one, two in pairwise(rising))
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """The layers up to one. cycles: of those before it. arrives: see part_timeline. weights: where
+    its constants lie when they are loaded ahead. before: the way to the layer before, which starts
+    ``load`` and has its buffers at ``offsets`` (None: where they were)."""
+
+    cycles: int
+    arrives: float | None = None
+    weights: int | None = None
+    before: _Way | None = None
+    load: AheadLoad | None = None
+    offsets: Mapping[str, int] | None = None
+
+    @property
+    def length(self) -> float:
+        return self.cycles + (self.arrives or 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    load: AheadLoad | None
+    offsets: Mapping[str, int] | None
+
+
+def _best(layers: Sequence[_Layer]) -> list[_Found]:
+    """Return what each layer loads ahead and where its buffers lie on the cheapest way."""
+    ways = [_Way(0)]
+    for one, following in zip(layers, [*layers[1:], None], strict=True):
+        ways = _cheapest_ways(_steps(ways, one, following))
+    found: list[_Found] = []
+    way = min(ways, key=lambda way: way.cycles, default=None)
+    while way is not None and way.before is not None:
+        found.append(_Found(way.load, way.offsets))
+        way = way.before
+    return found[::-1]
+
+
+def _cheapest_ways(ways: Iterable[_Way]) -> list[_Way]:
+    """Return the cheapest ways, of those with the constants at one place the first such one."""
+    found: dict[int | None, _Way] = {}
+    for way in ways:
+        other = found.get(way.weights)
+        if other is None or way.length < other.length:
+            found[way.weights] = way
+    return sorted(found.values(), key=lambda way: way.length)[:_WAYS]
+
+
+def _steps(ways: Sequence[_Way], one: _Layer, following: _Layer | None) -> Iterator[_Way]:
+    """Yield the ways through a layer to the following one."""
+    for way in ways:
+        alone = one.placed(way.weights, None) if way.weights is not None else None
+        cycles, _ = one.cycles(way.arrives, None)
+        yield _Way(way.cycles + cycles, before=way, offsets=alone)
+        if following is None or not following.can_be_loaded:
+            continue
+        ahead = _cheapest(way, one, following)
+        if ahead is None:
+            continue
+        load, cycles, arrives = ahead
+        for place in following.places_behind(one, way.weights):
+            taken = (place, place + align_up(following.first_bytes, one.unit))
+            offsets = one.placed(way.weights, taken)
+            if offsets is not None and following.placed(place, None) is not None:
+                yield _Way(way.cycles + cycles, arrives, place, way, load, offsets)
+
+
+def _cheapest(way: _Way, one: _Layer, following: _Layer) -> tuple[AheadLoad, int, float] | None:
+    """Return with which tile a layer best loads for the following one, its cycles and for how many
+    more the link is busy then; None when both layers are not faster by it."""
+    charge = first_weights(following.costs, following.tiled.schedule)
+    best = None
+    least = one.cycles(way.arrives, None)[0] + following.cycles(None, None)[0]
+    for tile in one.tiles_to_start_at():
+        load = AheadLoad(following.tiled.layer.op.index, tile, charge)
+        cycles, arrives = one.cycles(way.arrives, load)
+        both = cycles + following.cycles(arrives, None)[0]
+        if both < least:
+            best, least = (load, cycles, arrives), both
+    return best
