@@ -36,4 +36,5 @@ from dory_core.cli.tables.units import share_text as share_text
 from dory_core.cli.tables.units import tile_text as tile_text
 from dory_core.compiler import CompileOptions as CompileOptions
 from dory_core.compiler import plan_only as plan_only
+from dory_core.frontend import network_name as network_name
 from dory_core.plan import Plan as Plan

@@ -29,6 +29,7 @@ def test_a_column_says_what_compile_says(net: Path) -> None:
     assert outcome.status == 0, outcome.stderr
     [column] = outcome.json["columns"]
     plan = dory("compile", net, *FRONTEND, "--target", "toy", "--plan-only", "--json").json
+    assert outcome.json["network"] == plan["network"]["name"]  # the folder of a net.onnx
     assert column["totals"] == plan["totals"]
     assert [n["estimate"] for n in column["layers"]] == [n["estimate"] for n in plan["layers"]]
     assert column["memory"]["L1"]["used"] == plan["memory"]["L1"]["used"]

@@ -95,7 +95,7 @@ def compare(
                 progress("plan", done, total)
 
         outcomes = _run(study, points, advance, processes, dask)
-    document = Comparison(network.stem, frontend, outcomes).to_json()
+    document = Comparison(cli.network_name(network), frontend, outcomes).to_json()
     if html is not None:
         from dory_report.comparison.page import compare_page
 
