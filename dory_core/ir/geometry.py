@@ -16,7 +16,7 @@ from dory_core.ir import Layer, Tensor, ops, pixel_bytes
 from dory_core.ir.places import Places, keeps_channels, places_of, whole_axes
 from dory_core.records import dataclass
 
-__all__ = ["Extent", "extent", "tensor_bytes"]
+__all__ = ["Extent", "extent", "make_tile", "tensor_bytes"]
 
 
 @dataclass(frozen=True, slots=True)

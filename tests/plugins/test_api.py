@@ -232,7 +232,7 @@ GROUPS = {
         Desktop DesktopRun run_layer
     """,
     "geometry": """
-        Extent extent tensor_bytes
+        Extent extent make_tile tensor_bytes
     """,
     "ops": """
         Add ArgMax AvgPool Concat Conv ConvTranspose Linear LogSoftmax Lstm Lut MaxPool Maximum

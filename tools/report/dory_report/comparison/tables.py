@@ -38,7 +38,8 @@ def print_comparison(document: Mapping[str, Any], out: Console) -> None:
     from rich.text import Text
 
     columns = document["columns"]
-    title = f"{document['network']} ({document['frontend']}): {len(columns)} plans"
+    plans = "1 plan" if len(columns) == 1 else f"{len(columns)} plans"
+    title = f"{document['network']} ({document['frontend']}): {plans}"
     out.print(Text(title), style="bold")
     for table in reversed(tables(document)):
         print_table(table, out)
