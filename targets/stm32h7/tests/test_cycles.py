@@ -19,7 +19,7 @@ from dory_core.testing.apps import build_app
 from dory_core.testing.graphs import GraphBuilder
 
 FOLDER = Path(__file__).resolve().parents[3] / "benchmarks"
-RISE, FALL = 1.03, 0.85
+RISE, FALL = 1.03, 0.75
 HINT = "; where that is right: python benchmarks/bench_m7_cycles.py --table"
 NETWORKS = ("tones", "line_follower", "nemo_small_cnn", "mlperf_kws_ref_model")
 
