@@ -1,0 +1,146 @@
+"""Constants that are loaded while the layer before computes: where, when, proven and simulated."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from dory_core.errors import DoryError, VerificationFailed
+from dory_core.ir import Graph
+from dory_core.memory.contents import verify_contents
+from dory_core.plan import Ahead, LayerStep, Plan
+from dory_core.program.network import lower, lower_network
+from dory_core.testing.apps import assert_exact, build_app
+from dory_core.testing.graphs import GraphBuilder
+from tests.planning.networks import win
+from tests.toy.chip import DMA, NAME, SCRATCHPAD, SRAM, ToyChip
+
+SAME = win(3, pads=1)
+CHIP = ToyChip(cores=4, memories=(replace(SCRATCHPAD, size_bytes=48 * 1024), SRAM))
+
+
+def chain() -> Graph:
+    """Return layers with constants, some in several tiles, and a pool without any."""
+    b = GraphBuilder((16, 12, 12), name="chain")
+    b.conv(32, SAME)
+    b.conv(32, win(1))
+    b.max_pool(win(2, stride=2))
+    b.conv(24, win(1))
+    b.linear(10)
+    return b.graph()
+
+
+def built(directory: Path, chip: ToyChip = CHIP, graph: Graph | None = None, l1: int = 0) -> Plan:
+    budgets = {1: l1} if l1 else {}
+    return build_app(graph or chain(), NAME, directory, plugins=chip.plugins(), budgets=budgets)
+
+
+def taken(plan: Plan, step: LayerStep) -> tuple[int, int]:
+    """Return the bytes of L1 that a layer's load for a later one takes."""
+    assert step.ahead is not None
+    block = plan.steps[step.ahead.step].block("w")
+    assert block is not None
+    return block.offsets[0], block.offsets[0] + block.bytes
+
+
+@pytest.mark.parametrize("l1", [0, 13_000, 9_000])
+def test_constants_come_while_the_layer_before_computes(l1: int, tmp_path: Path) -> None:
+    plan = built(tmp_path / "app", l1=l1)
+    loads = [step for step in plan.steps if step.ahead is not None]
+    assert loads
+    later = {step.ahead.step for step in loads if step.ahead}
+    assert [n for n, step in enumerate(plan.steps) if step.loaded_ahead] == sorted(later)
+    for step in loads:
+        start, end = taken(plan, step)
+        assert end <= plan.levels[0].budget
+        for block in step.l1:
+            assert end <= block.offsets[0] or block.offsets[-1] + block.bytes <= start
+    assert_exact(tmp_path / "app", plugins=CHIP.plugins())
+
+
+def test_the_estimate_is_lower_than_that_of_the_layers_alone(tmp_path: Path) -> None:
+    blocking = replace(CHIP, links=(replace(DMA, blocking=True),))
+    alone = built(tmp_path / "alone", blocking)
+    assert not any(step.ahead or step.loaded_ahead for step in alone.steps)
+    plan = built(tmp_path / "app")
+    one, two = plan.steps[0], plan.steps[1]
+    assert one.ahead is not None
+    assert plan.cycles == sum(step.estimate.cycles for step in plan.steps)
+    names = [event.name for event in one.timelines[0].events]
+    assert names.count(f"load w of layer {two.index}") == 1
+    assert "load w" not in [event.name for event in two.timelines[0].events][:2]
+
+
+def test_the_link_is_busy_for_as_long_as_the_load_takes(tmp_path: Path) -> None:
+    plan = built(tmp_path / "app")
+    events = [e for e in plan.timeline.events if e.lane == "L2-L1"]
+    assert all(a.end <= b.start for a, b in pairwise(sorted(events, key=lambda e: e.start)))
+
+
+def verify(plan: Plan, number: int, **changes: object) -> None:
+    steps = list(plan.steps)
+    steps[number] = replace(steps[number], **changes)  # type: ignore[arg-type]
+    operations = lower_network(steps, plan.transfers, plan.inputs, plan.outputs)
+    verify_contents(lower(steps, operations, plan.any_core), steps)
+
+
+def test_the_check_of_contents_finds_wrong_loads(tmp_path: Path) -> None:
+    plan = built(tmp_path / "app")
+    first = plan.steps[0]
+    assert first.ahead is not None
+    verify(plan, 0)
+    with pytest.raises(DoryError, match="nor has a layer before it"):
+        verify(plan, 0, ahead=None)
+    with pytest.raises(DoryError, match="other constants than those"):
+        verify(plan, 0, ahead=Ahead(3, first.ahead.tile))
+    y = first.block("y")
+    assert y is not None
+    second = plan.steps[first.ahead.step].l1
+    moved = tuple(replace(b, offsets=y.offsets) if b.name == "w" else b for b in second)
+    with pytest.raises(DoryError, match=r"layer 0 .* over what it has in L1"):
+        verify(plan, first.ahead.step, l1=moved)
+
+
+WRONG = {
+    "no wait": (
+        1,
+        r"dory_dma_wait\(w_ticket\);",
+        "(void)w_ticket;",
+        "waited for",
+    ),
+    "other place": (0, r"(\*ahead = .*ROW\(l1)", r"\1 + 8", "waited for"),
+    "other constants": (0, r"(\*ahead = .*)dory_weights_01", r"\1dory_weights_00", ""),
+    "too few bytes": (0, r"(\*ahead = .*, )(\d+)\)\)", r"\g<1>\2 - 8))", "nothing wrote"),
+    "no mark": (0, r"DORY_SIM_AHEAD\(\*ahead\);", "", "never waited for"),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_seeded_faults_of_the_generated_code_are_found(what: str, tmp_path: Path) -> None:
+    built(tmp_path / "app")
+    layer, pattern, new, message = WRONG[what]
+    source = tmp_path / "app" / "src" / f"dory_layer_{layer:02d}.c"
+    text, made = re.subn(pattern, new, source.read_text())
+    assert made == 1, source.read_text()
+    source.write_text(text)
+    with pytest.raises((AssertionError, VerificationFailed), match=message):
+        assert_exact(tmp_path / "app", plugins=CHIP.plugins(), dma=("late",))
+
+
+def test_a_load_to_a_place_that_is_not_free_yet_is_found(tmp_path: Path) -> None:
+    """It goes to where the layer has its output."""
+    plan = built(tmp_path / "app")
+    first = plan.steps[0]
+    source = tmp_path / "app" / "src" / "dory_layer_00.c"
+    text = source.read_text()
+    y = first.block("y")
+    assert y is not None
+    text, made = re.subn(r"(\*ahead = .*ROW\(l1)[ +0-9]*,", rf"\1 + {y.offsets[0]},", text)
+    assert made == 1
+    source.write_text(text)
+    with pytest.raises((AssertionError, VerificationFailed), match="not yet waited for"):
+        assert_exact(tmp_path / "app", plugins=CHIP.plugins(), dma=("early",))
