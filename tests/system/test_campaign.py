@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from dory_core.errors import DoryError
+from dory_core.ir import Window
+from dory_core.plan.operations import Barrier, Program, Wait
+from dory_core.testing.apps import build_app
+from dory_core.testing.graphs import GraphBuilder
+from tests.fuzz import plan_mutants
 from tests.fuzz.campaign import cases, save, shrunk, subjects, table, try_all, try_case
 from tests.fuzz.cases import Case, Verdict
 from tests.fuzz.mutants import mutations
@@ -55,6 +62,35 @@ def test_changes_of_a_line_leave_comments_and_marks_alone() -> None:
     text = "/* a < 1\n 2 */\n#if 3\n  DORY_SIM_TILE(4);\n  y[i] = x + 5; /* 6 */\n"
     made = {mutation.new.strip() for mutation in mutations("a.c", text)}
     assert made == {";", "y[i] = x - 5; /* 6 */", "y[i] = x + 6; /* 6 */", "y[i] = x + 4; /* 6 */"}
+
+
+def test_changes_of_a_plan_are_numbers_orders_and_what_is_left_out() -> None:
+    operations = (Barrier("a"), Wait("x", slot=1))
+    made = dict(plan_mutants.changes(operations, "program"))
+    assert made["program[0] Barrier is left out"]() == operations[1:]
+    assert made["program[0] Barrier comes after Wait"]() == operations[::-1]
+    assert made["program[1].Wait.slot: 1 becomes -1 of it"]()[1].slot == 0
+    assert made["program[1].Wait.open: True becomes False"]()[1].open is False
+
+
+def test_the_verifier_finds_a_copy_from_elsewhere(tmp_path: Path) -> None:
+    builder = GraphBuilder((4, 6, 6))
+    builder.conv(8, Window(kernel=(3, 3), pads=(1, 1, 1, 1)))
+    plan = build_app(builder.graph(), "gap8", tmp_path / "app")
+    plan_mutants.verify(plan)
+    (program,) = plan.program.layers
+    made = plan_mutants.changes(program)
+    wrong = [make for text, make in made if "Copy.l2.Address.offset" in text and "+4" in text]
+    assert wrong
+    found = 0
+    for make in wrong:
+        changed = Program(plan.program.operations, (make(),))
+        try:
+            plan_mutants.verify(replace(plan, program=changed))
+        except DoryError as error:
+            assert "memory plan is wrong" in error.message
+            found += 1
+    assert found
 
 
 def test_a_bad_case_is_shrunk_and_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
