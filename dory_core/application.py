@@ -115,7 +115,7 @@ def _default_runner(runners: Mapping[str, Runner], plan: dict[str, Any], host: b
     if host:
         return Choice(HOST_RUNNER, f"{best.name} has no DMA modes and sanitizers")
     if not plan.get("deployable", True):
-        return Choice(HOST_RUNNER, f"{best.name} has no room for it: {plan['reason']}")
+        return Choice(HOST_RUNNER, f"{best.name} cannot run it: {plan['reason']}")
     if best.preferred:
         return Choice(best, f"target {plan['target']} prefers it")
     return Choice(HOST_RUNNER, f"{best.name} cannot run: {best.missing}")

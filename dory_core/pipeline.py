@@ -32,7 +32,7 @@ from dory_core.plan import DEFAULT_PREFIX, Plan
 from dory_core.planning.planner import make_plan
 from dory_core.plugins import Plugins
 from dory_core.records import dataclass
-from dory_core.target import TargetContext
+from dory_core.target import DmaHal, TargetContext
 from dory_core.tiling.network import Progress, TiledGraph, tile_graph, tiled_text
 
 #: Receives the result of every stage and of every pass by its name, in order.
@@ -169,7 +169,19 @@ def _tile(bound: BoundGraph, setup: Setup) -> TiledGraph:
 
 def _plan(tiled: TiledGraph, setup: Setup) -> Plan:
     hal = setup.plugins.dma_hal(setup.ctx)
-    return make_plan(tiled, setup.ctx, setup.budgets, setup.frontend, hal, setup.prefix)
+    missing = _missing(setup, hal)
+    return make_plan(tiled, setup.ctx, setup.budgets, setup.frontend, hal, setup.prefix, missing)
+
+
+def _missing(setup: Setup, hal: DmaHal | None) -> str:
+    """Return what the target lacks that an application needs on the chip, empty for nothing."""
+    lacks = []
+    if hal is None or not hal.files:
+        lacks.append("no HAL (dory_dma_hal returns no files)")
+    if not setup.plugins.has_application(setup.ctx):
+        lacks.append("no main program (dory_application)")
+    target = setup.ctx.name
+    return f"target {target} has {' and '.join(lacks)}: simulation alone" if lacks else ""
 
 
 IMPORTED, PASSES, BOUND, TILED, PLAN = "imported", "passes", "bound", "tiled", "plan"

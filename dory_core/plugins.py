@@ -256,6 +256,14 @@ class Plugins:
         """Return the target's graph passes, in load order."""
         return self._all("dory_passes", ctx=ctx)
 
+    def has_application(self, ctx: TargetContext) -> bool:
+        """Return whether a plugin has ``dory_application`` for the target by name, or is its."""
+        provider = self._targets[ctx.name][1]
+        return any(
+            ctx.name in hook.targets or (not hook.targets and plugin is provider)
+            for plugin, hook in self._hooks["dory_application"]
+        )
+
     def application(self, ctx: TargetContext, application: Application) -> tuple[OutputFile, ...]:
         """Return the application files of all plugins; raises PluginError when two share a path."""
         files: dict[str, tuple[OutputFile, PluginState]] = {}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dory_core.api import hookimpl
+from dory_core.api import DmaHal, OutputFile, hookimpl
 from dory_core.check import check_network
 from dory_core.compiler import CompileOptions, compile_network, plan_only
 from dory_core.errors import DoryError, NotSupported
@@ -204,3 +204,51 @@ def test_a_pass_that_loses_a_layer_is_found() -> None:
     setup = with_passes(Pass("careless", "loses a layer", lose))
     with pytest.raises(DoryError, match="pass 'careless' changed which layers"):
         run(small(), setup, after=IMPORTED, until=PASSES)
+
+
+class Board:
+    """Beside the toy chip, whose HAL is empty: files of a driver and of a main program."""
+
+    @hookimpl(target=NAME, first=True)
+    def dory_dma_hal(self) -> DmaHal:
+        return DmaHal((OutputFile("board/hal.c", ""),))
+
+
+class Main:
+    @hookimpl(target=NAME)
+    def dory_application(self) -> list[OutputFile]:
+        return [OutputFile("board/main.c", "")]
+
+
+class Chatter:
+    @hookimpl
+    def dory_application(self) -> list[OutputFile]:
+        return []
+
+
+NO_HAL, NO_MAIN = "no HAL (dory_dma_hal returns no files)", "no main program (dory_application)"
+
+
+@pytest.mark.parametrize(
+    ("others", "missing"),
+    [
+        ((), f"target toy has {NO_HAL} and {NO_MAIN}: simulation alone"),
+        ((Chatter,), f"target toy has {NO_HAL} and {NO_MAIN}: simulation alone"),
+        ((Main,), f"target toy has {NO_HAL}: simulation alone"),
+        ((Board,), f"target toy has {NO_MAIN}: simulation alone"),
+        ((Board, Main), ""),
+    ],
+)
+def test_only_a_target_with_hal_and_main_program_is_deployable(
+    others: tuple[type, ...], missing: str
+) -> None:
+    more = {one.__name__: one() for one in others}
+    plugins = Plugins.from_objects(toy=ToyChip(), **more)
+    plan = run(small(), setup_for(plugins, NAME), after=IMPORTED)
+    assert (plan.deployable, plan.obstacle) == (not missing, missing)
+    document = plan.to_json()
+    assert (document["deployable"], document["reason"]) == (not missing, missing)
+    larger = run(small(), setup_for(plugins, NAME, budgets={1: 1 << 20}), after=IMPORTED)
+    assert not larger.deployable
+    assert larger.obstacle.startswith("the L1 budget of 1048576 B exceeds")
+    assert larger.obstacle.endswith(missing)

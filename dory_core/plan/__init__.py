@@ -103,7 +103,8 @@ class Plan:
     transfers: between L3 and L2, in order of their start. constants_apart: bytes from the start of
     L3 that lie in a memory for constants alone; 0 when all of L3 is one memory. program: all
     operations of one inference. timeline: what they take. final_conversions: of network outputs,
-    behind the last layer. reason: why the plan cannot be deployed on the chip, empty when it can.
+    behind the last layer. reason: why these budgets are not the chip's, empty when they are.
+    missing: what the target lacks that an application needs on the chip, empty with HAL and main.
     reference: of the Graph, whose arithmetic it has. prefix: of all public names in C. float_io:
     the application has functions that convert real numbers at its border, with ties_even or away
     from zero. states: what lives between inferences, in the order in which it is copied at the end.
@@ -135,6 +136,7 @@ class Plan:
     constants_apart: int = 0
     operating_point: OperatingPoint | None = None
     reason: str = ""
+    missing: str = ""
     notes: tuple[str, ...] = field(default=())
     reference: str = ""
     prefix: str = DEFAULT_PREFIX
@@ -148,8 +150,13 @@ class Plan:
 
     @property
     def deployable(self) -> bool:
-        """True when the budgets are the chip's."""
-        return not self.reason
+        """True when the budgets are the chip's, and the target has all that runs there."""
+        return not self.obstacle
+
+    @property
+    def obstacle(self) -> str:
+        """Why the application cannot run on the chip, empty when it can."""
+        return "; ".join(text for text in (self.reason, self.missing) if text)
 
     @property
     def conversions(self) -> tuple[Conversion, ...]:

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     )
     from dory_core.target import OperatingPoint
 
-PLAN_VERSION = 1
+#: Raised whenever a key comes, goes or changes: this dory reads its own documents alone.
+PLAN_VERSION = 2
 GENERATOR = "dory"
 
 
@@ -37,7 +38,7 @@ def plan_json(plan: Plan) -> dict[str, Any]:
         "prefix": plan.prefix,
         "options": dict(plan.options),
         "deployable": plan.deployable,
-        "reason": plan.reason,
+        "reason": plan.obstacle,
         "network": {
             "name": plan.network,
             "reference": plan.reference,

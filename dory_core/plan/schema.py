@@ -251,7 +251,11 @@ def _checked(
 
     version = document.get("version")
     if version != PLAN_VERSION or isinstance(version, bool):
-        raise UsageError(f"{path} has version {version}, this dory reads {PLAN_VERSION}", _AGAIN)
+        raise UsageError(
+            f"{path} was made by another version of dory (it has format {shortened(str(version))}, "
+            f"this one reads {PLAN_VERSION})",
+            _AGAIN,
+        )
     try:
         validate(document)
     except JsonSchemaValueException as error:

@@ -423,8 +423,9 @@ def make_plan(
     frontend: str,
     hal: DmaHal | None,
     prefix: str = DEFAULT_PREFIX,
+    missing: str = "",
 ) -> Plan:
-    """Return the Plan of a network. prefix: of its names in C.
+    """Return the Plan of a network. prefix: of its names in C. missing: as in the Plan.
 
     Raises: NotSupported or DoesNotFit.
     """
@@ -470,6 +471,7 @@ def make_plan(
         roofline=_roofline(ctx),
         operating_point=ctx.operating_point,
         reason=budgets.reason,
+        missing=missing,
         notes=graph.notes,
     )
 

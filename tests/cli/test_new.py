@@ -25,6 +25,7 @@ def test_a_new_target_compiles_and_runs_a_network(
     outcome = python("-m", "dory_core.cli.main", *arguments, env=env)
     assert outcome.status == 0, outcome.stderr
     assert "dory_portable_conv" in outcome.stdout
+    assert "deployable: no, target my-chip has no HAL" in outcome.stdout, "it has no driver yet"
     ran = python("-m", "dory_core.cli.main", "run", app, env=env)
     assert ran.status == 0, ran.stderr
     assert "8 of 8 layers exact" in ran.stdout

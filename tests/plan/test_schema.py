@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 import io
 import json
 import random
@@ -17,6 +18,7 @@ from rich.console import Console
 from dory_core.application import find_runner, read_plan, read_timeline
 from dory_core.cli.tables.plan import print_plan
 from dory_core.errors import DoryError, UsageError
+from dory_core.plan import PLAN_VERSION, schema
 from dory_core.plugins import Plugins
 from dory_core.testing.apps import build_app
 from dory_core.testing.cases import network_cases
@@ -133,6 +135,28 @@ def test_what_is_no_json_is_damaged(text: bytes, tmp_path: Path) -> None:
     (tmp_path / "plan.json").write_bytes(text)
     with pytest.raises(UsageError, match=r"is damaged|not written by dory"):
         read_plan(tmp_path)
+
+
+@pytest.mark.parametrize("version", [1, PLAN_VERSION + 1, None, True, "2", [2] * 1000])
+def test_an_application_of_another_version_is_no_damaged_one(
+    version: Any, app: Path, tmp_path: Path
+) -> None:
+    for name, read in (("plan.json", read_plan), ("timeline.json", read_timeline)):
+        document = json.loads((app / name).read_text()) | {"version": version}
+        document.pop("layers")  # no matter what other versions had
+        (tmp_path / name).write_text(json.dumps(document))
+        with pytest.raises(UsageError, match=r"made by another version of dory") as caught:
+            read(tmp_path)
+        assert caught.value.hint == "compile the network again"
+        assert name in caught.value.message and len(caught.value.message) < 400
+
+
+def test_a_change_of_the_documents_raises_their_version() -> None:
+    schemas = json.dumps([schema._DEFINITIONS, schema.PLAN, schema.TIMELINE], sort_keys=True)
+    digest = hashlib.sha256(schemas.encode()).hexdigest()[:16]
+    assert (PLAN_VERSION, digest) == (2, "7fd1dfc455ad4ffe"), (
+        "raise PLAN_VERSION with the documents"
+    )
 
 
 def test_a_message_says_where_and_what(app: Path, tmp_path: Path) -> None:

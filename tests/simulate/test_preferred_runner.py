@@ -56,7 +56,7 @@ def test_what_only_the_host_can_do_runs_on_the_host() -> None:
     assert find_runner("emulator", PLAN, plugins(emulator), host=True).runner is emulator
     large = {**PLAN, "deployable": False, "reason": "its budget"}
     other = find_runner(None, large, plugins(emulator))
-    assert other == Choice(HOST_RUNNER, "emulator has no room for it: its budget")
+    assert other == Choice(HOST_RUNNER, "emulator cannot run it: its budget")
 
 
 def test_a_runner_that_lacks_a_tool_says_what_to_install() -> None:

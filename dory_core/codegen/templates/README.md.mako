@@ -54,9 +54,9 @@ L2 has further memories: `.l2_more` points to an array of ${len(plan.more_l2_byt
 L3: ${plan.arena_bytes[3]} bytes that start with `weights/l3.bin`, moved by `dory_ext_start`; ${sum(t.incoming for t in plan.transfers)} fetches per inference.
 % endif
 The input is ${total_bytes(plan.inputs)} bytes (${shape_text(plan.inputs)}); the output is ${total_bytes(plan.outputs)} bytes (${shape_text(plan.outputs)}).
-% if plan.reason:
+% if plan.obstacle:
 
-**Not deployable on the chip:** ${markdown(plan.reason)}
+**Not deployable on the chip:** ${markdown(plan.obstacle)}
 % endif
 % for note in plan.notes:
 
