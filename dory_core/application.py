@@ -95,8 +95,7 @@ def find_runner(
     """
     if name == HOST_RUNNER.name:
         return Choice(HOST_RUNNER)
-    ctx = plugins.context(plan["target"], _settings(plan))
-    runners = {runner.name: runner for runner in (HOST_RUNNER, *plugins.runners(ctx))}
+    runners = {runner.name: runner for runner in known_runners(plan, plugins)}
     if name is None:
         return _default_runner(runners, plan, host)
     if name not in runners:
@@ -104,6 +103,12 @@ def find_runner(
             f"target {plan['target']} has no runner {name!r}", f"known: {', '.join(runners)}"
         )
     return Choice(runners[name])
+
+
+def known_runners(plan: dict[str, Any], plugins: Plugins) -> tuple[Runner, ...]:
+    """Return what can run an application: the host simulation and the runners of its target."""
+    ctx = plugins.context(plan["target"], _settings(plan))
+    return (HOST_RUNNER, *plugins.runners(ctx))
 
 
 def _default_runner(runners: Mapping[str, Runner], plan: dict[str, Any], host: bool) -> Choice:

@@ -20,6 +20,7 @@ from dory_core.cli.compile import InputSigned as InputSigned
 from dory_core.cli.compile import Network as Network
 from dory_core.cli.compile import Objective as Objective
 from dory_core.cli.compile import target_settings as target_settings
+from dory_core.cli.completion import list_of_targets as list_of_targets
 from dory_core.cli.files import existing_file as existing_file
 from dory_core.cli.files import write_file as write_file
 from dory_core.cli.python import compile_options as compile_options

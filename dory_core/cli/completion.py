@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from io import StringIO
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
@@ -50,6 +51,19 @@ def target_options(ctx: typer.Context, incomplete: str) -> Offers:
         return _beginning(key, ((f"{o.name}=", o.help) for o in _options(ctx)))
     values = (v for o in _options(ctx) if o.name == key for v in _values(o))
     return [(f"{key}={v}", "") for v in values if v.startswith(value)]
+
+
+def runner_names(ctx: typer.Context, incomplete: str) -> Offers:
+    """Return the runners of the application that the line names, none without one."""
+    from dory_core.application import known_runners, read_plan
+
+    # An option without its value ends the parsing: what is no option is left in ``args``.
+    [application, *_] = [*ctx.args, ctx.params.get("app") or "."]
+    try:
+        runners = known_runners(read_plan(Path(application)), _plugins())
+    except DoryError:
+        return []
+    return _beginning(incomplete, ((r.name, r.summary) for r in runners))
 
 
 def kernels(ctx: typer.Context, incomplete: str) -> Offers:

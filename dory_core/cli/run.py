@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from dory_core.cli import completion
 from dory_core.cli.common import (
     Debug,
     InputLayout,
@@ -75,7 +76,12 @@ def run(
     ] = None,
     runner: Annotated[
         str | None,
-        typer.Option("--runner", metavar="NAME", help="Where to run; default: host simulation."),
+        typer.Option(
+            "--runner",
+            metavar="NAME",
+            help="Where to run; default: what the target prefers, else host, the simulation.",
+            autocompletion=completion.runner_names,
+        ),
     ] = None,
     json: Json = False,
     verbose: Verbose = 0,

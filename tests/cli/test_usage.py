@@ -282,6 +282,12 @@ def test_the_shell_completes_names_of_plugins(words: str, offered: str) -> None:
     assert completed(words) == offered.split()
 
 
+def test_the_shell_completes_runners_of_the_application(application: Path) -> None:
+    assert completed(f"dory run {application} --runner ") == ["host"]
+    assert completed(f"dory run {application} --runner x") == []
+    assert completed("dory run nothing --runner ") == []
+
+
 def test_shells_that_split_nothing_get_key_and_value() -> None:
     line = "dory net.onnx --target toy --set keep_constant_channels=o"
     asked = {"_TYPER_COMPLETE_ARGS": line, "_DORY_COMPLETE": "complete_zsh"}

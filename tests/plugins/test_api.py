@@ -225,8 +225,8 @@ GROUPS = {
         BUDGET_NAMES CompileOptions Debug Frontend InputBits InputSigned Json L1 L2 L3 Network
         Objective Plan Quiet Verbose byte_size bytes_text compile_options console conversions_text
         count_text cycles_text engines_text existing_file frontend_name given_budgets
-        network_name new_table plan_only print_json print_plan progress_bar read_timeline settings
-        share_text target_settings tile_text write_file
+        list_of_targets network_name new_table plan_only print_json print_plan progress_bar
+        read_timeline settings share_text target_settings tile_text write_file
     """,
     "desktop": """
         Desktop DesktopRun run_layer

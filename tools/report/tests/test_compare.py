@@ -41,6 +41,16 @@ def test_a_column_says_what_compile_says(net: Path) -> None:
     assert (column["fits"], column["deployable"], column["reason"]) == (True, True, "")
 
 
+@pytest.mark.parametrize(
+    ("targets", "offered"), [("", ["toy"]), ("t", ["toy"]), ("toy,", []), ("x,t", ["x,toy"])]
+)
+def test_the_shell_completes_lists_of_targets(targets: str, offered: list[str]) -> None:
+    words = f"dory compare net.onnx --targets {targets}"
+    asked = {"COMP_WORDS": words, "COMP_CWORD": "4", "_DORY_COMPLETE": "complete_bash"}
+    asked["DORY_PLUGINS"] = "toy,report"
+    assert dory(**asked).stdout.split() == offered
+
+
 def test_every_combination_of_what_varies_is_a_column(net: Path) -> None:
     outcome = dory("compare", net, *FRONTEND, "--targets", "toy", *SWEEP, "--json")
     assert outcome.status == 0, outcome.stderr

@@ -23,7 +23,13 @@ _WORTH_PROCESSES = 4
 def compare(
     network: cli.Network,
     targets: Annotated[
-        str, typer.Option("--targets", metavar="A,B", help="The chips, separated by commas.")
+        str,
+        typer.Option(
+            "--targets",
+            metavar="A,B",
+            help="The chips, separated by commas.",
+            autocompletion=cli.list_of_targets,
+        ),
     ],
     frontend: cli.Frontend = None,
     vary: Annotated[
