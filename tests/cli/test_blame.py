@@ -66,6 +66,46 @@ def test_an_interrupt_while_dory_is_loaded_is_quiet(tmp_path: Path) -> None:
     assert done.stdout == done.stderr == ""
 
 
+def test_an_interrupt_at_the_first_import_is_quiet(tmp_path: Path) -> None:
+    (tmp_path / "signal.py").write_text("import os\nos.kill(os.getpid(), 2)\n")
+    done = subprocess.run(
+        [*DORY, "plugins"],
+        env=environment(tmp_path),
+        capture_output=True,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    assert done.returncode == 130
+    assert done.stdout == done.stderr == ""
+
+
+DROPPED = """\
+import signal, time, weakref
+from dory_core.__main__ import main
+from dory_core.cli.main import app
+
+class Loaded:
+    pass
+
+def dropped() -> None:
+    loaded = Loaded()
+    keeper = weakref.ref(loaded, lambda _: signal.raise_signal(signal.SIGINT))
+    del loaded
+    time.sleep(30)
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+app.command("dropped")(dropped)
+main()
+"""
+
+
+def test_an_interrupt_in_a_callback_ends_the_command() -> None:
+    """Python prints and forgets it, as it does now and then while modules are imported."""
+    command = [sys.executable, "-c", DROPPED, "dropped"]
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=20)
+    assert (done.returncode, done.stderr) == (130, "dory: interrupted\n")
+
+
 def test_an_interrupt_between_loading_and_running_is_status_130(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

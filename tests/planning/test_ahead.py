@@ -150,3 +150,51 @@ def test_a_load_to_a_place_that_is_not_free_yet_is_found(tmp_path: Path) -> None
     source.write_text(text)
     with pytest.raises((AssertionError, VerificationFailed), match="not yet waited for"):
         assert_exact(tmp_path / "app", plugins=CHIP.plugins(), dma=("early",))
+
+
+LOAD = re.compile(r"    \*ahead = (dory_dma_start\(.*\));\n    DORY_SIM_AHEAD\(\*ahead\);\n")
+START = "  }\n  dory_barrier(); /* the layer before"
+
+
+def test_a_load_before_the_barrier_of_its_layer_is_found(tmp_path: Path) -> None:
+    """The other cores may still compute the layer before, which has its output there."""
+    built(tmp_path / "app")
+    source = tmp_path / "app" / "src" / "dory_layer_03.c"
+    text = source.read_text()
+    [load] = LOAD.finditer(text)
+    text = text.replace(load.group(), "")
+    assert text.count(START) == 1
+    source.write_text(text.replace(START, load.group() + START))
+    for mode in ("early", "late", "random"):
+        with pytest.raises((AssertionError, VerificationFailed), match="before the barrier"):
+            assert_exact(tmp_path / "app", plugins=CHIP.plugins(), dma=(mode,))
+
+
+# In the layer before the one that loads.
+EARLIER = {
+    "before its input comes": r"(?<=stored its output \*/\n  if \(core == 0\) \{\n)",
+    "when its input is there": r"(?=    DORY_SIM_TILE)",
+    "before it computes": r"(?<=1152\);\n)(?=  \}\n  dory_barrier)",
+}
+
+
+@pytest.mark.parametrize("where", EARLIER)
+def test_a_load_one_layer_too_early_is_found(where: str, tmp_path: Path) -> None:
+    """It goes to bytes that the layer before still reads."""
+    plan = built(tmp_path / "app")
+    start, end = taken(plan, plan.steps[3])
+    x = plan.steps[2].block("x")
+    assert x is not None and start <= x.offsets[0] < end
+    later, earlier = (tmp_path / "app/src" / f"dory_layer_{n:02d}.c" for n in (3, 2))
+    text = later.read_text()
+    [load] = LOAD.finditer(text)
+    text = text.replace(load.group(), "    *ahead = early;\n")
+    later.write_text(text.replace("\nvoid ", "\nextern dory_ticket_t early;\n\nvoid "))
+    started = f"    early = {load[1]};\n    DORY_SIM_AHEAD(early);\n"
+    text, made = re.subn(EARLIER[where], lambda _: started, earlier.read_text())
+    assert made == 1, text
+    declared = "\nextern dory_ticket_t early;\ndory_ticket_t early;\n\nvoid "
+    earlier.write_text(text.replace("\nvoid ", declared))
+    for mode in ("early", "late", "random"):
+        with pytest.raises((AssertionError, VerificationFailed), match=r"layer 2 .* not yet"):
+            assert_exact(tmp_path / "app", plugins=CHIP.plugins(), dma=(mode,))

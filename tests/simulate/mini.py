@@ -76,6 +76,9 @@ int dory_network_run(const dory_network_io_t *io) {
     memcpy(l2, io->input, 600);
     DORY_SIM_L2_DEFINE(l2, 600);
     DORY_SIM_LAYER(3, "add3");
+  }
+  dory_barrier(); /* begins */
+  if (core == 0) {
     copy = copy_of(b, bias, DORY_L2_TO_L1);
     dory_dma_wait(dory_dma_start(&copy));
     copy = copy_of(x[0], l2, DORY_L2_TO_L1);

@@ -258,7 +258,7 @@ def test_length_of_rows_that_the_dma_does_not_move(tmp_path: Path) -> None:
 @every_mode
 def test_a_thousand_copies_share_a_ticket(tmp_path: Path, dma: str) -> None:
     """More than tickets may be open; each byte of 1000 is a copy of its own."""
-    layer = '    DORY_SIM_LAYER(3, "add3");\n'
+    layer = "  dory_barrier(); /* begins */\n  if (core == 0) {\n"
     joined = """    for (int i = 0; i < 1000; ++i) {
       copy = (dory_copy_t){l1 + 200 + i, l2 + i % 600, 1, 1, 1, 0, 0, 0, 0, 1, DORY_L2_TO_L1};
       in = dory_dma_join(in, &copy);
@@ -284,7 +284,7 @@ def test_padding_may_be_moved_and_is_not_read(tmp_path: Path, dma: str) -> None:
     dory_dma_wait(dory_dma_start(&copy));
     DORY_SIM_READ(l1 + 100, BYTES);
 """
-    layer = '    DORY_SIM_LAYER(3, "add3");\n'
+    layer = "  dory_barrier(); /* begins */\n  if (core == 0) {\n"
     for count in (3, 4):
         app = write_app(
             tmp_path / str(count), {layer: layer + moved.replace("BYTES", str(count))}, ALIGNED_2

@@ -37,6 +37,8 @@ void sim_unlock(void) {
 }
 
 static __thread uint32_t core_id;
+/* Whether this core met the others since its layer began. Its own: it orders no threads. */
+static __thread int met = 1;
 
 uint32_t (dory_core_id)(void) { return core_id; }
 
@@ -88,8 +90,13 @@ uint32_t sim_meetings(void) {
   return meetings;
 }
 
+void sim_part(void) { met = 0; }
+
+int sim_has_met(void) { return met || sim_config.cores == 1; }
+
 void dory_sim_barrier(const char *file, int line) {
   sim_progress();
+  met = 1;
   struct timespec deadline;
   clock_gettime(CLOCK_REALTIME, &deadline);
   deadline.tv_sec += (time_t)sim_config.barrier_timeout_s;

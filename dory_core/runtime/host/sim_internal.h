@@ -105,6 +105,8 @@ void sim_conflict(const char *action, const sim_arena_t *arena, uint32_t offset,
 
 /* --- sim_cores.c --- */
 uint32_t sim_meetings(void); /* how often all cores met at a barrier */
+void sim_part(void);         /* a layer begins: the others may still compute the one before */
+int sim_has_met(void);       /* whether this core has come to a barrier since */
 /* The lock of all bookkeeping. ThreadSanitizer does not see it, nor what is read and written
  * under it: it must not order the program under test. */
 void sim_lock(void);

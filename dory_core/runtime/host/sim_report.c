@@ -199,6 +199,7 @@ void dory_sim_layer(int index, const char *name, const char *file, int line) {
   if (dory_core_id() != 0) return;
   sim_require_idle(0, 1, file, line);
   sim_take_ahead();
+  sim_part();
   sim_check_canaries(file, line);
   sim_lock();
   current.index = index;

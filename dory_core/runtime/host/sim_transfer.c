@@ -306,6 +306,9 @@ static dory_ticket_t launch(transfer_t *draft, dory_ticket_t ticket, const char 
   if (ticket == DORY_NO_TICKET && open_count[core] >= sim_config.dma_in_flight)
     dory_sim_fault(file, line, "core %lu has %lu transfers in flight, the limit",
                    (unsigned long)core, (unsigned long)open_count[core]);
+  if (draft->kind == KIND_DMA && !sim_has_met())
+    dory_sim_fault(file, line, "a transfer starts before the barrier at which the layer begins: "
+                   "other cores may still compute the layer before");
   draft->done = draft->ahead = 0;
   draft->start.file = file;
   draft->start.line = line;

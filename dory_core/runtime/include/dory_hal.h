@@ -61,7 +61,7 @@ uint32_t (dory_cycles)(void);     /* free-running counter, for profiles; 0 where
  * them, at a moment at which no other core touches the memory in question (after a barrier). */
 
 /* A layer begins: poisons L1, but for what it keeps and what was loaded ahead for it, and checks that
- * no other transfer to or from L1 is in flight. */
+ * no other transfer to or from L1 is in flight, and that none starts before the next barrier. */
 #ifndef DORY_SIM_LAYER
 #define DORY_SIM_LAYER(index, name) ((void)0)
 #endif
