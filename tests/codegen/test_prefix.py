@@ -87,17 +87,29 @@ int main(void)
 """
 
 
-def two_applications(tmp_path: Path) -> list[Path]:
-    """Return two applications of networks whose layers have the same numbers and kinds."""
+def two_applications(tmp_path: Path, equal: int = 0) -> list[Path]:
+    """Return two applications of networks whose layers have the same numbers and kinds.
+
+    equal: how many equal ones there are before the last two.
+    """
     apps = []
     for seed, prefix in enumerate(("cat", "dog"), start=1):
         net = GraphBuilder((3, 8 + seed, 9), seed=seed)
         net.conv(4 + seed, SAME)
+        for _ in range(equal):
+            net.conv(4 + seed, SAME)
         net.conv(5, Window(kernel=(1, 1)))
         net.linear(3)
         apps.append(tmp_path / prefix)
         plugins = ToyChip().plugins()
-        build_app(net.graph(), CHIP, apps[-1], plugins=plugins, budgets={1: 700}, prefix=prefix)
+        build_app(
+            net.graph(),
+            CHIP,
+            apps[-1],
+            plugins=plugins,
+            budgets={1: 3000 if equal else 700},
+            prefix=prefix,
+        )
         assert_exact(apps[-1], dma=("early",), repeat=1, plugins=plugins)
     return apps
 
@@ -117,8 +129,14 @@ def compile_c(folder: Path, *arguments: str, compiler: Sequence[str] | None = No
     assert done.returncode == 0, done.stderr
 
 
-def test_two_networks_in_one_program_share_hal_kernels_and_arenas(tmp_path: Path) -> None:
-    apps = two_applications(tmp_path)
+@pytest.mark.parametrize("equal", [0, 3])
+def test_two_networks_in_one_program_share_hal_kernels_and_arenas(
+    equal: int, tmp_path: Path
+) -> None:
+    """Equal layers of a network are one function with rows, whose names both have."""
+    apps = two_applications(tmp_path, equal)
+    for app in apps:
+        assert bool(list(app.glob("src/*_layers_*.c"))) == (equal > 0)
     chip = tmp_path / "chip"
     chip.mkdir()
     (chip / "dory_hal_impl.h").write_text(HAL)
@@ -144,13 +162,14 @@ def test_two_networks_in_one_program_share_hal_kernels_and_arenas(tmp_path: Path
     compile_c(tmp_path, "-std=c99", *include, *both, "main.c", *objects, "-o", "main")
     done = subprocess.run(["./main"], cwd=tmp_path, capture_output=True, check=False)
     assert done.returncode == 0
-    expected = b"".join((app / "vectors/layer_02.bin").read_bytes() for app in apps)
+    expected = b"".join((app / f"vectors/layer_{2 + equal:02d}.bin").read_bytes() for app in apps)
     assert done.stdout == 3 * expected
     assert np.frombuffer(expected, np.uint8).any()
 
 
-def test_no_public_name_of_a_network_is_without_its_prefix(tmp_path: Path) -> None:
-    app = two_applications(tmp_path)[0]
+@pytest.mark.parametrize("equal", [0, 3])
+def test_no_public_name_of_a_network_is_without_its_prefix(equal: int, tmp_path: Path) -> None:
+    app = two_applications(tmp_path, equal)[0]
     for file in (*app.glob("src/*.c"), *app.glob("weights/*.c")):
         text = re.sub(r"/\*.*?\*/", "", file.read_text(), flags=re.S)
         functions = re.findall(r"^(?!static)\w[\w ]*?\**(\w+)\(", text, flags=re.M)

@@ -78,6 +78,25 @@ def test_equal_layers_share_and_are_exact(name: str, tmp_path: Path) -> None:
         assert codes[number] == {"layer": first, "row": row, "rows": len(function.steps)}
 
 
+AHEAD = {
+    "in one tile": (chain(6), {}, ToyChip()),
+    "in tiles": (chain(6, 2, 20), {"l1": 1300}, ToyChip()),
+    "on one core": (chain(6), {}, ToyChip(cores=1)),
+}
+
+
+@pytest.mark.parametrize("name", AHEAD)
+def test_shared_functions_load_for_the_next_layer(name: str, tmp_path: Path) -> None:
+    """Each calls the function for its own constants while those of the next one arrive."""
+    graph, budgets, chip = AHEAD[name]
+    plan, plugins = built(graph, tmp_path / "app", chip, **budgets)
+    shared = [plan.steps[n] for steps in functions(plan).values() for n in steps]
+    both = [step for step in shared if step.ahead is not None and step.loaded_ahead]
+    assert len(both) >= 3
+    assert all((step.parts[-1].schedule.count > 1) == (name == "in tiles") for step in both)
+    assert_exact(tmp_path / "app", plugins=plugins, dma=("early", "late", "random"), repeat=2)
+
+
 def test_the_loop_of_a_shared_function_reads_no_row(tmp_path: Path) -> None:
     plan, _ = built(chain(6), tmp_path / "app", ToyChip(), l1=2600)
     [first] = functions(plan)
