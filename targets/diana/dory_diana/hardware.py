@@ -23,8 +23,10 @@ DIGITAL_WEIGHT_BYTES = 64 * 1024
 # 1152 rows of 512 cells of two bits, and mul and add of each column.
 ANALOG_WEIGHT_BYTES = 1152 * 512 // 4 + 512 * 8
 L2_BYTES = 512 * 1024
+# The stack that a network may use: layers, kernels and the calls of the driver.
+STACK_BYTES = 2 * 1024
 # Runtime, driver, kernels, stack and heap of the host lie in L2 beside the network.
-L2_RESERVED_BYTES = 48 * 1024
+L2_RESERVED_BYTES = 46 * 1024 + STACK_BYTES
 # Code of a layer: its tile loop with the constants in it.
 CODE_BYTES_PER_LAYER = (768, 768)
 
