@@ -65,7 +65,7 @@ def read_inputs(
 
     .txt: one number per line. .npy: the only input. .npz: arrays named as the inputs are. .bin: the
     bytes of all inputs, one after the other, as the application takes them. Pictures: the only
-    input. layout: of arrays with several dimensions and of text, ``hwc`` unless ``chw`` is said.
+    input. layout: of arrays and of text, ``hwc`` unless ``chw`` is said; bytes are never ``chw``.
     reals: the application takes real numbers, so that floats are quantised, ties_even or away from
     zero.
 
@@ -124,6 +124,12 @@ def _from_arrays(reader: _Reader, path: Path) -> GivenInputs:
 
 
 def _from_bytes(reader: _Reader, path: Path) -> GivenInputs:
+    if reader.layout not in ("", "hwc"):
+        raise UsageError(
+            f"{path}: --input-layout {reader.layout} is not for bytes, which are those that the"
+            " application takes, H x W x C",
+            "give an array (.npy) of C x H x W, or leave the option out",
+        )
     try:
         data = path.read_bytes()
     except OSError as error:

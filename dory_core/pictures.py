@@ -35,16 +35,19 @@ def read_picture(path: Path, tensor: Tensor) -> tuple[npt.NDArray[np.int64], str
             f" {tensor.channels} of {low} ... {high}",
             "give an array (.npy) that is prepared as the network was trained",
         )
-    pixels, size = _pixels(path, mode, (tensor.width, tensor.height))
+    pixels, size, had = _pixels(path, mode, (tensor.width, tensor.height))
     values = pixels.reshape(tensor.height, tensor.width, tensor.channels).astype(np.int64) + low
     done = [f"picture of {size[0]} x {size[1]}", _MODE_NAMES[mode]]
+    if had != mode:
+        done[-1] += f" made of {_MODE_NAMES.get(had, had)}"
     if size != (tensor.width, tensor.height):
         done.insert(1, f"resized to {tensor.width} x {tensor.height}")
     done += ["128 taken from each value"] if low else []
     return values.transpose(2, 0, 1), ", ".join(done)
 
 
-def _pixels(path: Path, mode: str, size: tuple[int, int]) -> tuple[Any, tuple[int, int]]:
+def _pixels(path: Path, mode: str, size: tuple[int, int]) -> tuple[Any, tuple[int, int], str]:
+    """Return pixels of this mode and size, and which size and mode the picture has."""
     try:
         from PIL import Image
     except ImportError as error:
@@ -54,11 +57,11 @@ def _pixels(path: Path, mode: str, size: tuple[int, int]) -> tuple[Any, tuple[in
         ) from error
     try:
         with Image.open(path) as picture:
-            found = picture.size
+            found, had = picture.size, picture.mode
             converted = picture.convert(mode)
             if found != size:
                 converted = converted.resize(size, Image.Resampling.BILINEAR)
-            return np.asarray(converted, np.uint8), found
+            return np.asarray(converted, np.uint8), found, had
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
         reason = " ".join(str(error).split())
         raise UsageError(f"{path}: not a readable picture: {reason}") from error

@@ -110,6 +110,15 @@ def test_bytes_are_those_that_the_application_takes(tmp_path: Path) -> None:
         read_inputs(path, two_inputs())
 
 
+def test_bytes_have_one_layout(tmp_path: Path) -> None:
+    path = tmp_path / "x.bin"
+    path.write_bytes(bytes(36))
+    with pytest.raises(UsageError, match=r"--input-layout chw is not for bytes") as caught:
+        read_inputs(path, two_inputs(), "chw")
+    assert "C x H x W" in caught.value.hint
+    assert read_inputs(path, two_inputs(), "hwc").done.endswith("36 bytes as u8, u8, H x W x C")
+
+
 def picture(folder: Path, name: str, size: tuple[int, int]) -> npt.NDArray[np.uint8]:
     image = pytest.importorskip("PIL.Image", reason="the extra images is not installed")
     pixels = np.random.default_rng(1).integers(0, 256, (size[1], size[0], 3)).astype(np.uint8)
@@ -129,7 +138,7 @@ def test_picture_is_resized_and_made_grey(tmp_path: Path) -> None:
     picture(tmp_path, "x.JPG", (40, 50))
     found = read_inputs(tmp_path / "x.JPG", one_input(shape=(1, H, W)))
     assert found.values["input"].shape == (1, H, W)
-    assert "picture of 40 x 50, resized to 4 x 5, grey" in found.done
+    assert "picture of 40 x 50, resized to 4 x 5, grey made of RGB" in found.done
 
 
 def test_picture_for_a_tensor_that_is_none(tmp_path: Path) -> None:
