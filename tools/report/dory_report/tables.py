@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -91,15 +91,18 @@ def count_cell(count: int | None) -> Cell:
     return Cell("-", 0) if count is None else Cell(cli.count_text(count), count)
 
 
-def print_table(table: Table, out: Console) -> None:
-    """Print a table on the terminal."""
+def print_table(table: Table, out: Console, drop: Sequence[str] = ()) -> None:
+    """Print a table on the terminal.
+
+    drop: columns that narrow terminals go without, the least important first.
+    """
     from rich.text import Text
 
     from dory_core.api import cli
 
     first = table.rows[0].cells
     numbers = tuple(n for n, cell in zip(table.columns, first, strict=True) if cell.right)
-    shown = cli.new_table(*table.columns, right=numbers)
+    shown = cli.new_table(*table.columns, right=numbers, drop=tuple(drop))
     for row in table.rows:
         shown.add_row(*(Text(cell.text) for cell in row.cells))
     out.print(shown)

@@ -51,6 +51,15 @@ def test_the_shell_completes_lists_of_targets(targets: str, offered: list[str]) 
     assert dory(**asked).stdout.split() == offered
 
 
+def test_a_narrow_terminal_shows_the_cycles_of_every_plan(net: Path) -> None:
+    several = ("--targets", "toy", "--vary", "cores=1,2,4", "--processes", "1")
+    lines = dory("compare", net, *FRONTEND, *several, COLUMNS="80").stdout.splitlines()
+    head = next(line for line in lines if line.startswith("layer"))
+    assert [f"toy cores={n} cycles" in head for n in (1, 2, 4)] == [True] * 3, head
+    assert "L1" not in head and "MAC/cycle" not in head
+    assert max(map(len, lines)) <= 80
+
+
 def test_every_combination_of_what_varies_is_a_column(net: Path) -> None:
     outcome = dory("compare", net, *FRONTEND, "--targets", "toy", *SWEEP, "--json")
     assert outcome.status == 0, outcome.stderr

@@ -42,7 +42,7 @@ def print_comparison(document: Mapping[str, Any], out: Console) -> None:
     title = f"{document['network']} ({document['frontend']}): {plans}"
     out.print(Text(title), style="bold")
     for table in reversed(tables(document)):
-        print_table(table, out)
+        print_table(table, out, _least_important_first(table))
     for line in notes(columns):
         out.print(Text(line))
 
@@ -51,6 +51,15 @@ def tables(document: Mapping[str, Any]) -> tuple[Table, ...]:
     """Return the table of totals, and that of the layers where there are few columns."""
     few = side_by_side(document)
     return (_totals(document), _layers(document)) if few else (_totals(document),)
+
+
+def _least_important_first(table: Table) -> list[str]:
+    """Return the columns of layers that a comparison can do without: cycles of all stay."""
+    if table.name != "layers":
+        return []
+    ends = (" L1", " MAC/cycle")
+    rates = [title for end in ends for title in table.columns if title.endswith(end)]
+    return [*rates, "kind", "MAC"]
 
 
 def notes(columns: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
