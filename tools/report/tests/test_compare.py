@@ -132,6 +132,12 @@ def test_a_worker_needs_no_file_of_the_network(net: Path, tmp_path: Path) -> Non
     assert there == here
 
 
+def test_one_plan_is_no_plural(net: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    assert dory("compare", net, *FRONTEND, "--targets", "toy", "--html", page, "-q").status == 0
+    assert "1 plan compared" in page.read_text(encoding="utf-8")
+
+
 def test_a_silent_scheduler_is_named(net: Path) -> None:
     pytest.importorskip("distributed", reason="the extra `sweep` is not installed")
     arguments = ("--targets", "toy", "--dask", "tcp://127.0.0.1:9")

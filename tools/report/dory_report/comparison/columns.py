@@ -11,6 +11,11 @@ from dory_core.api import cli
 MOST_SIDE_BY_SIDE = 4
 
 
+def plans_text(columns: Sequence[Mapping[str, Any]]) -> str:
+    """Return how many plans are compared."""
+    return "1 plan" if len(columns) == 1 else f"{len(columns)} plans"
+
+
 def column_label(column: Mapping[str, Any]) -> str:
     """Return the name of a column: the target and what varies."""
     variation = (f"{k}={budget_text(k, v)}" for k, v in column["variation"].items())

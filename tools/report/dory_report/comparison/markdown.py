@@ -6,7 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dory_core.api import quoting
-from dory_report.comparison.columns import estimated_at, reasons, variation_texts, verdict
+from dory_report.comparison.columns import (
+    estimated_at,
+    plans_text,
+    reasons,
+    variation_texts,
+    verdict,
+)
 from dory_report.tables import number_cell
 
 _NUMBERS = (
@@ -26,7 +32,7 @@ def comparison_markdown(document: Mapping[str, Any], command: str) -> str:
     columns, varied = document["columns"], document["varied"]
     heads = ("target", *varied, "fits", *_NUMBERS)
     lines = [
-        f"# {quoting.markdown(document['network'])}: {len(columns)} plans compared",
+        f"# {quoting.markdown(document['network'])}: {plans_text(columns)} compared",
         "",
         f"Made by {quoting.markdown_code(command)}.",
         "",

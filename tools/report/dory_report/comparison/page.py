@@ -7,6 +7,7 @@ from typing import Any
 
 from dory_report.comparison import charts
 from dory_report.comparison.cards import cards
+from dory_report.comparison.columns import plans_text
 from dory_report.comparison.tables import notes, side_by_side, tables
 from dory_report.page import Page, render
 from dory_report.svg import Figure
@@ -18,7 +19,7 @@ def compare_page(document: Mapping[str, Any]) -> str:
     layers = tuple(figure for figure in figures if figure.name.startswith("layers-"))
     return render(
         Page(
-            title=f"{document['network']}: {len(document['columns'])} plans compared",
+            title=f"{document['network']}: {plans_text(document['columns'])} compared",
             subtitle=f"read by {document['frontend']}",
             cards=cards(document),
             problems=(),

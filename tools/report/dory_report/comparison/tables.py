@@ -14,6 +14,7 @@ from dory_report.comparison.columns import (
     column_label,
     engine_lines,
     estimated_at,
+    plans_text,
     reasons,
     variation_texts,
     verdict,
@@ -38,8 +39,7 @@ def print_comparison(document: Mapping[str, Any], out: Console) -> None:
     from rich.text import Text
 
     columns = document["columns"]
-    plans = "1 plan" if len(columns) == 1 else f"{len(columns)} plans"
-    title = f"{document['network']} ({document['frontend']}): {plans}"
+    title = f"{document['network']} ({document['frontend']}): {plans_text(columns)}"
     out.print(Text(title), style="bold")
     for table in reversed(tables(document)):
         print_table(table, out, _least_important_first(table))
