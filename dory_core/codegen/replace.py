@@ -98,7 +98,18 @@ def recover(target: Path) -> None:
             if left.name.endswith(_OLD) and not target.exists() and _abandoned(new):
                 os.rename(left, target)
             elif _abandoned(left) and time.time() - left.stat().st_mtime > _FRESH_S:
-                shutil.rmtree(left, ignore_errors=True)
+                remove(left)
+
+
+def remove(directory: Path) -> None:
+    """Remove a directory, its marker last: who is killed leaves what :func:`recover` removes."""
+    with suppress(OSError):
+        for path in directory.iterdir():
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path, ignore_errors=True)
+            elif path.name != MARKER:
+                path.unlink()
+    shutil.rmtree(directory, ignore_errors=True)
 
 
 def marker_text(files: Mapping[str, str], title: str = _TITLE) -> str:

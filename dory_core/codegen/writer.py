@@ -6,7 +6,6 @@ import errno
 import hashlib
 import logging
 import os
-import shutil
 import signal
 import threading
 from collections.abc import Iterable, Iterator
@@ -20,6 +19,7 @@ from dory_core.codegen.replace import (
     locked,
     marker_text,
     recover,
+    remove,
     replace,
     temporary_directory,
 )
@@ -144,7 +144,7 @@ def write_application(directory: Path, files: Iterable[OutputFile]) -> None:
     finally:
         with _undisturbed():
             if temporary is not None and temporary.exists():
-                shutil.rmtree(temporary, ignore_errors=True)
+                remove(temporary)
             lock.close()
             if not done:
                 with suppress(OSError):

@@ -179,6 +179,37 @@ def test_who_is_killed_leaves_an_application(at: int, exchanges: bool, tmp_path:
     assert [path.name for path in tmp_path.iterdir()] == ["app"]
 
 
+KILLED_LATE = """
+import os, signal, sys
+from pathlib import Path
+from dory_core.codegen.writer import write_application
+from dory_core.target import OutputFile
+left, function = int(sys.argv[2]), os.unlink
+def dying(*arguments, **more):
+    global left
+    left -= 1
+    if left == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return function(*arguments, **more)
+os.unlink = dying
+write_application(Path(sys.argv[1]), [OutputFile("plan.json", "new")])
+"""
+
+
+@pytest.mark.parametrize("at", [1, 2, 3])
+def test_who_is_killed_while_the_old_one_is_removed_leaves_what_is_removed_later(
+    at: int, tmp_path: Path
+) -> None:
+    app = tmp_path / "app"
+    write_application(app, OLD)
+    command = [sys.executable, "-c", KILLED_LATE, str(app), str(at)]
+    assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
+    for left in tmp_path.iterdir():
+        os.utime(left, (1, 1))
+    write_application(app, NEW)
+    assert [path.name for path in tmp_path.iterdir()] == ["app"]
+
+
 @pytest.mark.parametrize("at", [3, 4, 5, 6])
 def test_who_is_killed_inside_leaves_what_may_be_replaced(at: int, tmp_path: Path) -> None:
     app = tmp_path / "app"
