@@ -24,7 +24,7 @@ from image import COMPILERS, choose_compiler, require_emulator
 from dory_core.api import load_plugins, ops, read_plan, simulate
 from dory_core.testing import Plugins
 from dory_core.testing.apps import build_app
-from dory_core.testing.graphs import GraphBuilder
+from dory_core.testing.graphs import GraphBuilder, requant
 
 ZIG = (sys.executable, "-m", "ziglang")
 BOTH = pytest.mark.parametrize("compiler", COMPILERS)
@@ -49,7 +49,11 @@ class Library:
 
 def classifier(classes: int) -> GraphBuilder:
     builder = GraphBuilder((4, 9, 9), name="tiny", seed=2)
-    builder.conv(8, ops.Window(kernel=(3, 3), pads=(1, 1, 1, 1)))
+    same = ops.Window(kernel=(3, 3), pads=(1, 1, 1, 1))
+    first = builder.conv(8, same)
+    second = builder.conv(8, same)
+    steps = (requant(87), requant(41))
+    builder.add(first, second, operands=steps, requants=(requant(1, -9000, 128, -128, 127),))
     builder.avg_pool(ops.Window(kernel=(9, 9)))
     builder.linear(classes)
     return builder

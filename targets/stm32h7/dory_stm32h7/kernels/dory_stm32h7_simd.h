@@ -84,7 +84,12 @@ typedef uint16x2_t dory_halves_t;
 #define dory_uqsub8(a, b) ((uint32_t)__uqsub8((uint8x4_t)(a), (uint8x4_t)(b)))
 #define dory_uadd8(a, b) ((uint32_t)__uadd8((uint8x4_t)(a), (uint8x4_t)(b)))
 #define dory_usat(value, bits) ((int32_t)__usat((value), (bits)))
+/* gcc's __ssat converts the sign of its own result, which -Wconversion reports. */
+#if defined(__clang__)
 #define dory_ssat(value, bits) ((int32_t)__ssat((value), (bits)))
+#else
+#define dory_ssat(value, bits) ((int32_t)__builtin_arm_ssat((value), (bits)))
+#endif
 
 #if defined(__clang__)
 #define dory_uxtb16_odd(word) dory_uxtb16(__ror((word), 8))
