@@ -124,7 +124,8 @@ def _checked(tensor: Tensor, values: npt.NDArray[Any]) -> Values:
         raise UsageError(
             f"input '{tensor.name}' holds values in [{lo}, {hi}], the network expects"
             f" [{least}, {most}]",
-            "set --input-bits and --input-signed or --input-unsigned as the network was trained",
+            "give values of that range, or compile with --input-bits and --input-signed or"
+            " --input-unsigned as the network was trained",
         )
     return values.astype(np.int64) + tensor.offset
 
