@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from dory_report import drawing
+from dory_report.application.cards import cards as fit_cards
 from dory_report.application.charts import layer_label, timeline
 from dory_report.application.memory import KEPT, local_memory, memory_map
 from dory_report.application.page import figures, report_page
@@ -116,12 +117,17 @@ def test_a_row_opens_to_explain_its_tile(page: Any, app: Path) -> None:
 def test_four_figures_stand_first(page: Any, app: Path) -> None:
     plan = read_plan(app)
     main = page.find_element("id", "main")
-    assert main.find_element("css selector", ":scope > *").get_attribute("class") == "cards"
+    first, second, *_ = main.find_elements("css selector", ":scope > *")
+    assert first.get_attribute("class") == "problem"  # the chip of the tests has no HAL
+    assert plan["reason"] in first.text
+    assert second.get_attribute("class") == "cards"
     cards = page.find_elements("css selector", ".card")
     assert [c.find_element("tag name", "h2").text.split()[0] for c in cards] == [
         "Memory", "Latency", "Energy", "Rate",
     ]  # fmt: skip
-    assert "fits" in cards[0].text
+    assert "not deployable" in cards[0].text
+    with_hal = fit_cards({**plan, "deployable": True, "reason": ""})
+    assert (with_hal[0].value, with_hal[0].state) == ("fits", "good")
     shown = [e.text for e in cards[0].find_elements("css selector", ".who")]
     assert shown == list(plan["memory"])
     [bar] = cards[0].find_elements("css selector", "li:first-child i")
