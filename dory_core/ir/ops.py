@@ -7,6 +7,10 @@ up to the next layer: its requantisations are part of it.
 from __future__ import annotations
 
 from dataclasses import field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from dory_core.ir.array import Array
 from dory_core.ir.requant import Requant
@@ -363,6 +367,11 @@ class Resize(Op):
 
     rows: Array
     columns: Array
+
+    @property
+    def taps(self) -> npt.NDArray[Any]:
+        """Those of all rows, then of all columns: shape (height + width, 4)."""
+        return np.concatenate([self.rows.values, self.columns.values])
 
     @property
     def is_gather(self) -> bool:

@@ -59,6 +59,17 @@ class Requant:
         return (self.mul, *self.addends)
 
     @property
+    def is_channelwise(self) -> bool:
+        """True when a parameter differs from channel to channel."""
+        return any(len(values) > 1 for values in self.parameters)
+
+    @property
+    def offset(self) -> int | None:
+        """The one number that the step adds before it clips; None when it does more than that."""
+        plain = (self.mul, self.div, self.add_negative) == ((1,), 1, None) and not self.float32
+        return self.add[0] if plain and len(self.add) == 1 else None
+
+    @property
     def scales(self) -> npt.NDArray[np.float32]:
         """mul / div in binary32, one per channel or one for all; exact for float32 steps."""
         return np.array([m / self.div for m in self.mul], dtype=np.float32)

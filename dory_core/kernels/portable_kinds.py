@@ -313,8 +313,7 @@ class PortableResize(_Kind):
         self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
     ) -> WeightBlock | None:
         """Encode the steps as ``mul``, the taps of all rows, then of all columns as ``weights``."""
-        op = layer.of(ops.Resize)
-        taps = np.concatenate([op.rows.values, op.columns.values])
+        taps = layer.of(ops.Resize).taps
         return self._table_block(layer, c_out, packed(taps, 32, True))
 
     def _sum_cycles(self, layer: Layer, tile: Tile) -> Number:

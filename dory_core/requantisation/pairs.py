@@ -52,11 +52,7 @@ def pair_line(layer: Layer) -> PairLine | None:
     if any(x.hi - x.lo >= MOST_VALUES for x in layer.inputs):
         return None
     last = op.requants[-1]
-    if (
-        last.lo is None
-        or last.hi is None
-        or any(len(p) > 1 for s in op.steps for p in s.parameters)
-    ):
+    if last.lo is None or last.hi is None or any(step.is_channelwise for step in op.steps):
         return None
     values = [np.arange(x.lo, x.hi + 1, dtype=np.int64) for x in layer.inputs]
     y = _results(op, values)

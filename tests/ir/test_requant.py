@@ -137,3 +137,17 @@ def test_a_moved_step_counts_from_elsewhere(
         for channel in range(len(channels)):
             expected = step.scalar(acc, channel) + after
             assert moved.scalar(acc + before, channel) == expected
+
+
+def test_a_step_is_channelwise_when_a_multiplier_or_an_addend_differs() -> None:
+    assert not requant(3, 1, 8, 0, 255).is_channelwise
+    assert requant((3, 5), 1, 8, 0, 255).is_channelwise
+    assert requant(3, 1, 8, 0, 255, add_negative=(1, 2)).is_channelwise
+
+
+def test_offset_is_what_a_step_adds_when_it_does_nothing_else() -> None:
+    assert requant(1, -128, 1, -128, 127).offset == -128
+    assert requant(1, 0, 2).offset is None
+    assert requant(3, 4, 1).offset is None
+    assert requant(1, (4, 5), 1).offset is None
+    assert requant(1, 4, 1, add_negative=5).offset is None

@@ -95,7 +95,7 @@ def element_macros(name: str, tensor_type: str) -> tuple[tuple[str, str], ...]:
 
 def reject_channelwise(requants: Iterable[Requant]) -> Rejection | None:
     """Return why parameters that differ from channel to channel are not possible."""
-    if any(len(p) > 1 for r in requants for p in r.parameters):
+    if any(step.is_channelwise for step in requants):
         return Rejection("its requantisation differs from channel to channel")
     return None
 

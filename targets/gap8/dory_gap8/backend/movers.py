@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
-
 from dory_core.api import (
     FunctionCall,
     Layer,
@@ -194,8 +192,7 @@ class ResizeKernel(ClusterKernel):
         self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
     ) -> WeightBlock:
         """Encode the taps of all rows, then of all columns."""
-        op = layer.of(ops.Resize)
-        taps = np.concatenate([op.rows.values, op.columns.values])
+        taps = layer.of(ops.Resize).taps
         return WeightBlock(taps.astype("<i4").tobytes(), {"weights": 0})
 
     def cycles(self, layer: Layer, tile: Tile) -> Number:
@@ -257,8 +254,7 @@ class SoftmaxKernel(ClusterKernel):
         if not isinstance(op, ops.Softmax):
             return Rejection("it computes Softmax only", other_kind=True)
         steps = op.requants
-        adds = len(steps) == 1 and (steps[0].mul, steps[0].div) == ((1,), 1)
-        if not adds or len(steps[0].add) > 1 or steps[0].add_negative or steps[0].lo is None:
+        if len(steps) != 1 or steps[0].offset is None or steps[0].lo is None:
             return Rejection("what follows it is more than a sum and a clip")
         return reject_bytes(layer)
 

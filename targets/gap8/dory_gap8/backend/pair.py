@@ -128,7 +128,7 @@ def _values(x: Tensor, step: Requant, values: _Integers) -> _Integers:
 
 def _table(x: Tensor, step: Requant) -> Contribution | None:
     """Return the contribution of a byte whose step is the same for all channels."""
-    if x.bits != 8 or any(len(p) > 1 for p in step.parameters):
+    if x.bits != 8 or step.is_channelwise:
         return None
     patterns = np.arange(256, dtype=np.int64)
     entries = _values(

@@ -370,7 +370,7 @@ def reject_requants(layer: Layer, requants: Sequence[Requant]) -> Rejection | No
         return _reject_even(layer, requants[0])
     if len(requants) > 2:
         return Rejection(f"it has {len(requants)} requantisations in sequence, two are possible")
-    if len(requants) == 2 and any(len(p) > 1 for p in requants[1].parameters):
+    if len(requants) == 2 and requants[1].is_channelwise:
         return Rejection("the second of two requantisations differs from channel to channel")
     if len(requants) == 2 and requants[1].add_negative is not None:
         return Rejection("the second of two requantisations has two addends")

@@ -109,7 +109,7 @@ class ResizeKernel(InstanceKernel):
         op, x, y = layer.op, layer.inputs[0], layer.output
         if not isinstance(op, ops.Resize):
             return Rejection("it computes interpolation only")
-        if any(len(p) > 1 for r in op.requants for p in r.parameters):
+        if any(step.is_channelwise for step in op.requants):
             return Rejection("its requantisation differs from channel to channel")
         if _copies(layer) and x.type_name != y.type_name:
             return Rejection(f"its input is {x.type_name}, its output {y.type_name}")
@@ -127,8 +127,7 @@ class ResizeKernel(InstanceKernel):
         self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
     ) -> WeightBlock:
         """Taps of all rows, then of all columns."""
-        op = layer.of(ops.Resize)
-        taps = np.concatenate([op.rows.values, op.columns.values])
+        taps = layer.of(ops.Resize).taps
         return WeightBlock(taps.astype("<i4").tobytes(), {"weights": 0})
 
     def tenths(self, layer: Layer, tile: Tile) -> Number:
@@ -185,8 +184,7 @@ class SoftmaxKernel(InstanceKernel):
         if not isinstance(op, ops.Softmax):
             return Rejection("it computes softmax only")
         steps = op.requants
-        adds = len(steps) == 1 and (steps[0].mul, steps[0].div) == ((1,), 1)
-        if not adds or len(steps[0].add) > 1 or steps[0].add_negative or steps[0].lo is None:
+        if len(steps) != 1 or steps[0].offset is None or steps[0].lo is None:
             return Rejection("what follows it is more than a sum and a clip")
         return reject_type(layer.inputs[0], "input", BYTES) or reject_type(
             layer.output, "output", BYTES

@@ -293,7 +293,7 @@ def _even(layer: Layer, step: Requant) -> Epilogue | Rejection:
 def _second(steps: Sequence[Requant], layer: Layer) -> Line | None:
     """Return the second of two steps, which is the same for all channels."""
     first, second = steps
-    if any(len(p) > 1 for p in second.parameters):
+    if second.is_channelwise:
         return None
     ranges = layer.ranges
     ends = [

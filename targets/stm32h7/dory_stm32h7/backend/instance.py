@@ -29,8 +29,15 @@ OUTPUTS = ("u8", "i8", "u16", "i16", "i32")
 
 # Headers that each template includes.
 _INCLUDES = {
-    "conv": ("matmul_impl", "pairs_impl", "requant_impl", "vector_impl", "weights_impl"),
-    "depthwise": ("planar_impl", "requant_impl", "strip_impl", "weights_impl"),
+    "conv": (
+        "assembly",
+        "matmul_impl",
+        "pairs_impl",
+        "requant_impl",
+        "vector_impl",
+        "weights_impl",
+    ),
+    "depthwise": ("assembly", "planar_impl", "requant_impl", "strip_impl", "weights_impl"),
     "linear": ("requant_impl", "rows_impl", "vector_impl", "weights_impl"),
     "maxpool": ("pool_window",),
     "avgpool": ("pool_window", "requant_impl"),

@@ -87,7 +87,7 @@ class PairKernel(InstanceKernel):
         kind = layer.op
         if not isinstance(kind, self.kind):
             return Rejection(self.other)
-        if any(len(p) > 1 for step in kind.steps for p in step.parameters):
+        if any(step.is_channelwise for step in kind.steps):
             return Rejection("its requantisation differs from channel to channel")
         second = _second(layer)
         if second.type_name not in _OPERANDS:

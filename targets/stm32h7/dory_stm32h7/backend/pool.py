@@ -85,7 +85,7 @@ class AvgPoolKernel(InstanceKernel, caches.MemoryAccesses):
         kind = layer.op
         if not isinstance(kind, ops.AvgPool):
             return Rejection("it computes average pooling only")
-        if any(len(p) > 1 for r in kind.requants for p in r.parameters):
+        if any(step.is_channelwise for step in kind.requants):
             return Rejection("its requantisation differs from channel to channel")
         x, taps = layer.inputs[0], kind.window.taps
         most = 32767 if x.signed else 65535

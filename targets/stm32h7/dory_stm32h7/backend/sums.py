@@ -72,7 +72,7 @@ class SumTablesKernel(InstanceKernel):
         x, x2, y = *layer.inputs, layer.output
         if x.shape != x2.shape:
             return Rejection("its second operand is smaller")
-        if any(len(p) > 1 for step in kind.steps for p in step.parameters):
+        if any(step.is_channelwise for step in kind.steps):
             return Rejection("its requantisation differs from channel to channel")
         if y.elements < _LEAST_ELEMENTS:
             return Rejection(f"tables are too large for {y.elements} elements")

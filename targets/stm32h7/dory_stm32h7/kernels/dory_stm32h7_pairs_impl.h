@@ -24,8 +24,7 @@ typedef struct {
 /* Vectors of a round, and bytes of code of one. */
 enum { DORY_VECTORS = 8, DORY_VECTOR_CODE = 72 };
 
-#define DORY_STRING_(text) #text
-#define DORY_STRING(text) DORY_STRING_(text)
+#include "dory_stm32h7_assembly.h"
 
 /* A vector. Weights and columns move on with their next loads; each instruction has four bytes. */
 #define DORY_VECTOR \
@@ -35,27 +34,6 @@ enum { DORY_VECTORS = 8, DORY_VECTOR_CODE = 72 };
   "smlad r3, r7, lr, r3\n ldr.w r11, [r1, #16]!\n smlad r5, r8, lr, r5\n" \
   "ldr.w r12, [r1, #8]\n smlad r4, r7, r9, r4\n ldr.w r7, [r0, #8]!\n" \
   "smlad r6, r8, r9, r6\n ldr.w r8, [r0, #4]\n"
-
-#if DORY_CLIP == DORY_UNSIGNED
-#define DORY_SATURATE "usat"
-#else
-#define DORY_SATURATE "ssat"
-#endif
-#if DORY_SHIFT > 32
-#define DORY_BEHIND ", asr #" DORY_STRING(DORY_SHIFT) "-32"
-#else
-#define DORY_BEHIND ""
-#endif
-#if DORY_Y_BITS == 8
-#define DORY_STORE "strb"
-#elif DORY_Y_BITS == 16
-#define DORY_STORE "strh"
-#else
-#define DORY_STORE "str"
-#endif
-
-#define DORY_SATURATED(to, from) \
-  DORY_SATURATE " " to ", #" DORY_STRING(DORY_CLIP_BITS) ", " from DORY_BEHIND "\n"
 
 /* Bytes of an output. */
 #define DORY_STEP DORY_STRING(DORY_Y_BITS) "/8"

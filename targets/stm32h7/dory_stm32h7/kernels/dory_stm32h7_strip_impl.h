@@ -23,28 +23,7 @@ typedef struct {
   int32_t pitch; /* bytes from output to output */
 } dory_strip_t;
 
-#define DORY_STRING_(text) #text
-#define DORY_STRING(text) DORY_STRING_(text)
-
-#if DORY_CLIP == DORY_UNSIGNED
-#define DORY_SATURATE "usat "
-#else
-#define DORY_SATURATE "ssat "
-#endif
-#if DORY_SHIFT > 32
-#define DORY_BEHIND ", asr #" DORY_STRING(DORY_SHIFT) "-32"
-#else
-#define DORY_BEHIND ""
-#endif
-#if DORY_Y_BITS == 8
-#define DORY_STORE "strb"
-#elif DORY_Y_BITS == 16
-#define DORY_STORE "strh"
-#else
-#define DORY_STORE "str"
-#endif
-
-#define DORY_SATURATED(r) DORY_SATURATE r ", #" DORY_STRING(DORY_CLIP_BITS) ", " r DORY_BEHIND "\n"
+#include "dory_stm32h7_assembly.h"
 
 #if DORY_PLANAR == 1
 
@@ -111,17 +90,17 @@ typedef struct {
 #define DORY_FOUR_OUTPUTS \
   "ldr r9, [sp, #4]\n ldr r12, [sp, #8]\n smlal r9, r12, r10, r6\n ldr r6, [sp, #8]\n" \
   "smlal r11, r6, r10, r7\n ldr r7, [sp, #4]\n" \
-  DORY_SATURATED("r12") "ldr r9, [sp, #8]\n" \
-  DORY_SATURATED("r6") "ldr r11, [sp, #4]\n" \
+  DORY_SATURATED("r12", "r12") "ldr r9, [sp, #8]\n" \
+  DORY_SATURATED("r6", "r6") "ldr r11, [sp, #4]\n" \
   "smlal r7, r9, r10, r4\n ldr r4, [sp, #8]\n smlal r11, r4, r10, r5\n" \
   "add r5, r3, lr, lsl #1\n" DORY_STORE " r12, [r5]\n ldr r10, [sp, #12]\n" \
-  DORY_SATURATED("r9") DORY_STORE " r6, [r5, lr]\n" \
-  DORY_SATURATED("r4") DORY_STORE " r9, [r3]\n" \
+  DORY_SATURATED("r9", "r9") DORY_STORE " r6, [r5, lr]\n" \
+  DORY_SATURATED("r4", "r4") DORY_STORE " r9, [r3]\n" \
   DORY_STORE " r4, [r3, lr]\n add r3, r5, lr, lsl #1\n"
 #define DORY_TWO_OUTPUTS \
   "ldr r10, [sp]\n ldr r9, [sp, #4]\n ldr r12, [sp, #8]\n ldr r11, [sp, #4]\n" \
   "smlal r9, r12, r10, r4\n ldr r6, [sp, #8]\n smlal r11, r6, r10, r5\n cmp r7, #1\n" \
-  DORY_SATURATED("r12") DORY_SATURATED("r6") \
+  DORY_SATURATED("r12", "r12") DORY_SATURATED("r6", "r6") \
   "it gt\n " DORY_STORE "gt r6, [r3, lr]\n" DORY_STORE " r12, [r3]\n"
 
 __attribute__((naked, noinline)) static void dory_strip_rows(const dory_strip_t *strip
