@@ -197,7 +197,7 @@ LINEAR_BYTES_GROUP = 15
 LINEAR_BYTES_SUM = 2
 LINEAR_BYTES_CALL = 200
 # Pools: a pixel, four channels of it, a row of their window, a tap. Sums of 2x2 on 16x16x32 take
-# 4300, of 8x8 with 64 channels 1010; maxima 2435 and 640.
+# 4300, of 8x8 with 64 channels 1010. Maxima beside runs, of 8x8 with 64 channels, take 640.
 POOL_BYTES_CALL = 150
 POOL_BYTES_PIXEL = 60
 POOL_BYTES_ROW = 4
@@ -209,6 +209,12 @@ REALPOOL_OUTPUT = 36
 REALPOOL_TAP = 150
 MAXPOOL_BYTES_GROUP = 8
 MAXPOOL_BYTES_TAP = 3
+# Maxima of a run of pixels in a row, by counting instructions: tenths per instruction (a tenth for
+# stalls), storing and going on; four channels of a run, and a run with its places.
+MAXPOOL_BYTES_TENTHS = 11
+MAXPOOL_BYTES_STORE = 3
+MAXPOOL_BYTES_RUN_GROUP = 24
+MAXPOOL_BYTES_RUN = 90
 # Sums, tenths per element: of multiplied operands, of operands looked up as bytes and as words;
 # what a shift with a clip, a look-up, and storing add. 16x16x32 take 5170 with one shift, 8070 with
 # three requantisations.

@@ -112,6 +112,8 @@ def test_weights_of_four_outputs_are_interleaved() -> None:
 
 WINDOWS = (
     ops.Window(kernel=(2, 2), strides=(2, 2)),
+    ops.Window(kernel=(4, 3), strides=(2, 2), pads=(3, 2, 2, 0)),
+    ops.Window(kernel=(1, 2), strides=(2, 3), pads=(0, 0, 0, 1)),
     ops.Window(kernel=(3, 3), strides=(2, 2), pads=(1, 1, 1, 1)),
     ops.Window(kernel=(3, 2), strides=(1, 2), pads=(2, 0, 1, 1)),
     ops.Window(kernel=(1, 5), strides=(1, 1), pads=(0, 4, 0, 3)),
@@ -276,7 +278,6 @@ def test_a_wide_sum_with_a_rough_scale_is_left_to_the_general_kernel() -> None:
             pool(ops.AvgPool, ops.Window(kernel=(8, 8)), (64, 8, 8), requant(1, 0, 64, 0, 255)),
             1010,
         ),
-        (MaxPoolBytesKernel(), pool(ops.MaxPool, WINDOWS[0], (32, 16, 16)), 2435),
         (
             AddBytesKernel(),
             add((requant(5), requant(8)), requant(1, 0, 8, 0, 255), image=(32, 16, 16)),
@@ -288,3 +289,21 @@ def test_cycles_meet_the_measured_tiles(kernel: Kernel, layer: Layer, measured: 
     full = geometry.extent(layer)
     estimated = kernel.cycles(layer, make_tile(layer, full.c_out, full.h, full.w))
     assert estimated == pytest.approx(measured, rel=0.08)
+
+
+@pytest.mark.parametrize(
+    ("window", "loads", "maxima", "moves"),
+    [
+        (ops.Window(kernel=(2, 2), strides=(2, 2)), 4, 3, 0),
+        (ops.Window(kernel=(3, 3), strides=(2, 2)), 6, 6, 1),
+        (ops.Window(kernel=(3, 3)), 3, 4, 2),
+        (ops.Window(kernel=(1, 4), strides=(1, 4)), 4, 3, 0),
+    ],
+)
+def test_maxima_of_a_run_cost_their_instructions(window, loads, maxima, moves) -> None:
+    """A tenth is added for the memory; three store four channels and go on."""
+    layers = [pool(ops.MaxPool, window, (channels, 1 + 3, 800)) for channels in (4, 8)]
+    few, many = (MaxPoolBytesKernel(1).cycles(x, geometry.extent(x)) for x in layers)
+    y = layers[0].output
+    counted = 1.1 * (loads + maxima + moves + 3)
+    assert (many - few) / (y.height * y.width) == pytest.approx(counted, rel=0.05)

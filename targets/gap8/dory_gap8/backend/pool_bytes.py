@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from dory_core.api import Tile
 
 
+# Rows of a window at most whose pixels are computed in runs: each has a register.
+RUN_ROWS = 4
+
+
 def reject_window(layer: Layer) -> Rejection | None:
     """Windows are cut at borders by arithmetic, not tap by tap."""
     window = layer.window
@@ -55,6 +59,18 @@ def pool_cycles(cores: int, tile: Tile, group: int) -> Number:
     return cal.POOL_BYTES_CALL + (ways[0] if len(ways) == 1 else minimum(*ways))
 
 
+def _run_tenths(window: ops.Window) -> int:
+    """Return tenths of a cycle of four channels of a pixel in a run, by counting instructions.
+
+    A column that the window before does not have is loaded and compared; those in common are moved.
+    """
+    (rows, columns), stride = window.kernel, window.strides[1]
+    new = min(columns, stride)
+    loads_and_maxima = new * (2 * rows - 1) + columns - 1
+    moves = columns - new + (rows if stride > columns else 0)
+    return cal.MAXPOOL_BYTES_TENTHS * (loads_and_maxima + moves + cal.MAXPOOL_BYTES_STORE)
+
+
 def _padding(layer: Layer) -> int:
     """Return the value that padding adds to a sum; 0 where there is none."""
     return layer.window.pad_value if any(layer.window.pads) else 0
@@ -74,14 +90,28 @@ class MaxPoolBytesKernel(MaxPoolKernel):
         return reject_window(layer) or super().accepts(layer)
 
     def cycles(self, layer: Layer, tile: Tile) -> Number:
-        """Rows of a window and their taps."""
-        kernel_h, kernel_w = layer.window.kernel
-        row = cal.POOL_BYTES_ROW + kernel_w * cal.MAXPOOL_BYTES_TAP
-        return pool_cycles(self.cores, tile, cal.MAXPOOL_BYTES_GROUP + kernel_h * row)
+        """Runs of pixels in a row, and the pixels between them one by one."""
+        window, groups = layer.window, ceil_div(tile.c_out, 4)
+        alone = cal.MAXPOOL_BYTES_GROUP + window.kernel[0] * (
+            cal.POOL_BYTES_ROW + window.kernel[1] * cal.MAXPOOL_BYTES_TAP
+        )
+        if window.kernel[0] > RUN_ROWS:
+            return pool_cycles(self.cores, tile, alone)
+        at_border = (window.pads[1] > 0) + (window.pads[3] > 0)
+        ways = []
+        for n in (n for n in (1, 2, 4, 8) if n <= self.cores):
+            mine, share = ceil_div(groups, n), ceil_div(tile.h * tile.w, self.cores // n)
+            runs = minimum(tile.h, ceil_div(share, tile.w) + 1)
+            border = at_border * (cal.POOL_BYTES_PIXEL + mine * alone)
+            run = cal.MAXPOOL_BYTES_RUN + mine * cal.MAXPOOL_BYTES_RUN_GROUP + border
+            ways.append(runs * run + share * mine * _run_tenths(window) // 10)
+        return cal.POOL_BYTES_CALL + (ways[0] if len(ways) == 1 else minimum(*ways))
 
     def symbol(self, layer: Layer) -> str:
-        """The element type."""
-        return f"{self.name}_{layer.inputs[0].type_name}"
+        """Window and element type."""
+        window = layer.window
+        shape = "x".join(map(str, (*window.kernel, f"s{window.strides[1]}")))
+        return f"{self.name}_{shape}_{layer.inputs[0].type_name}"
 
     def sources(self, layer: Layer) -> tuple[OutputFile, ...]:
         """The instance and the templates."""
@@ -90,11 +120,14 @@ class MaxPoolBytesKernel(MaxPoolKernel):
             *vector_macros(x),
             ("DORY_MAX4", f"dory_gap8_max4_{x}"),
             ("DORY_LOWEST", "0x80808080u" if x == "i8" else "0"),
-            ("DORY_POOL_MAX", "1"),
+            ("DORY_KERNEL_H", str(layer.window.kernel[0])),
+            ("DORY_KERNEL_W", str(layer.window.kernel[1])),
+            ("DORY_STRIDE_W", str(layer.window.strides[1])),
+            ("DORY_RUN_ROWS", str(RUN_ROWS)),
             ("DORY_CORES", str(self.cores)),
         )
         purpose = f"Maximum pooling of {x}, four channels at once."
-        return sources("pool_bytes", self.symbol(layer), purpose, macros)
+        return sources("maxpool_bytes", self.symbol(layer), purpose, macros)
 
 
 @dataclass(frozen=True)
@@ -136,7 +169,6 @@ class AvgPoolBytesKernel(AvgPoolKernel):
             *vector_macros(x),
             ("DORY_Y_T", c_type(y)),
             ("DORY_Y_BYTES", str(layer.output.bits // 8)),
-            ("DORY_POOL_MAX", "0"),
             ("DORY_POOL_PAD", f"({_padding(layer)})"),
             ("DORY_CORES", str(self.cores)),
             *epilogue(layer).macros,

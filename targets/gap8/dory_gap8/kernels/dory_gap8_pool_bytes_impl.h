@@ -1,13 +1,11 @@
-/* Pools of 8-bit elements: template of the kernel DORY_KERNEL.
+/* Sums over windows of 8-bit elements: template of the kernel DORY_KERNEL.
  *
- *   DORY_POOL_MAX   1: maximum over the window, padding never wins; 0: sum, requantised as
- *                   dory_gap8_requant_impl.h says, with the same parameters for all channels
  *   DORY_X_T, DORY_X4_T, DORY_LOAD4_X      an element, four of them and their operations
- *   DORY_STORE4_X, DORY_FROM_WORD_X, DORY_MAX4   likewise, of a maximum
- *   DORY_LOWEST                            the least value, four times
  *   DORY_DOT4, DORY_Y_BYTES                likewise, of a sum, and the size of an output
- *   DORY_POOL_PAD                          of a sum: the value of its padding
- *   DORY_POOL_REAL                         1: a mean in binary32, see dory_gap8_realpool_impl.h
+ *   DORY_POOL_PAD                          the value of padding
+ *   DORY_POOL_REAL                         1: a mean in binary32, see dory_gap8_realpool_impl.h,
+ *                                          0: a sum, requantised as dory_gap8_requant_impl.h says,
+ *                                          with the same parameters for all channels
  *
  * Four neighbouring channels at once. A sum of each of four bytes is a dot product with a unit
  * vector, which takes the byte apart and adds it in one instruction. The window of a pixel is cut
@@ -21,12 +19,12 @@
 #define DORY_POOL_REAL 0
 #endif
 
-#if DORY_POOL_MAX || DORY_POOL_REAL
+#if DORY_POOL_REAL
 #include "dory_gap8_types.h"
 #else
 #include "dory_gap8_requant_impl.h"
 #endif
-#include "dory_gap8_share.h"
+#include "dory_gap8_pool_share.h"
 
 /* Taps of a window that lie inside: `rows` times `columns` from x. */
 typedef struct {
@@ -36,89 +34,6 @@ typedef struct {
   int32_t step;  /* elements from tap to tap */
   int32_t start; /* of a sum: what its padding adds */
 } dory_taps_t;
-
-/* Pixels and groups of four channels of one core. */
-typedef struct {
-  dory_gap8_range_t pixels, groups;
-} dory_share_t;
-
-/* Cores share pixels, or pixels and channels, as is least work for the busiest of them. A pixel
- * costs as much as a group of channels, whatever their number. */
-static inline dory_share_t dory_share(int32_t pixels, int32_t groups) {
-  const uint32_t core = dory_core_id();
-  int32_t best = INT32_MAX, rows = 0, columns = 0;
-  uint32_t row = 0, column = 0;
-  dory_share_t share;
-#define DORY_TRY(ways)                                               \
-  {                                                                  \
-    const uint32_t per = DORY_CORES / (ways);                        \
-    const int32_t r = (int32_t)(((uint32_t)pixels + per - 1) / per); \
-    const int32_t c = (int32_t)(((uint32_t)groups + (ways)-1) / (ways)); \
-    if (r * (c + 1) < best) {                                        \
-      best = r * (c + 1);                                            \
-      rows = r;                                                      \
-      columns = c;                                                   \
-      row = core % per;                                              \
-      column = core / per;                                           \
-    }                                                                \
-  }
-  DORY_TRY(1)
-#if DORY_CORES >= 2
-  DORY_TRY(2)
-#endif
-#if DORY_CORES >= 4
-  DORY_TRY(4)
-#endif
-#if DORY_CORES >= 8
-  DORY_TRY(8)
-#endif
-  share.pixels.first = dory_gap8_min((int32_t)row * rows, pixels);
-  share.pixels.end = dory_gap8_min(share.pixels.first + rows, pixels);
-  share.groups.first = dory_gap8_min((int32_t)column * columns, groups);
-  share.groups.end = dory_gap8_min(share.groups.first + columns, groups);
-  return share;
-}
-
-#if DORY_POOL_MAX
-
-#define DORY_OUT_T DORY_X_T
-#define DORY_PARAMETERS
-#define DORY_ARGUMENTS
-#define DORY_PASS
-
-static inline void dory_pool_four(const dory_taps_t *t, const DORY_X_T *x, DORY_X_T *y) {
-  DORY_X4_T best = DORY_FROM_WORD_X(DORY_LOWEST);
-  int32_t rows = t->rows;
-  do {
-    const DORY_X_T *tap = x;
-    int32_t columns = t->columns;
-    do {
-      best = DORY_MAX4(best, DORY_LOAD4_X(tap));
-      tap += t->step;
-    } while (--columns != 0);
-    x += t->pitch;
-  } while (--rows != 0);
-  DORY_STORE4_X(y, best);
-}
-
-static inline void dory_pool_one(const dory_taps_t *t, const DORY_X_T *x, DORY_X_T *y) {
-  DORY_X_T best = *x;
-  for (int32_t ky = 0; ky < t->rows; ky++) {
-    for (int32_t kx = 0; kx < t->columns; kx++) {
-      const DORY_X_T v = x[kx * t->step];
-      best = v > best ? v : best;
-    }
-    x += t->pitch;
-  }
-  *y = best;
-}
-
-#else
-
-#define DORY_OUT_T DORY_Y_T
-#define DORY_PARAMETERS , const dory_pooled_t *q
-#define DORY_ARGUMENTS , &q
-#define DORY_PASS , q
 
 /* What all sums go through. */
 typedef struct {
@@ -274,22 +189,18 @@ static inline void dory_pool_one(const dory_taps_t *t, const DORY_X_T *x, DORY_Y
   *y = DORY_POOLED(0, sum);
 }
 
-#endif
-
 /* Channels c0 .. c1 - 1 of one pixel, whose window has a tap. */
-static inline void dory_pool_pixel(const dory_taps_t *t, DORY_OUT_T *y, int32_t c0,
-                                   int32_t c1 DORY_PARAMETERS) {
+static inline void dory_pool_pixel(const dory_taps_t *t, DORY_Y_T *y, int32_t c0, int32_t c1,
+                                   const dory_pooled_t *q) {
   int32_t c = c0;
-#if !DORY_POOL_MAX
   for (; c + 8 <= c1; c += 8) {
     dory_pool_eight(t, t->x + c, y + c, q);
   }
-#endif
   for (; c + 4 <= c1; c += 4) {
-    dory_pool_four(t, t->x + c, y + c DORY_PASS);
+    dory_pool_four(t, t->x + c, y + c, q);
   }
   for (; c < c1; c++) {
-    dory_pool_one(t, t->x + c, y + c DORY_PASS);
+    dory_pool_one(t, t->x + c, y + c, q);
   }
 }
 
@@ -307,11 +218,10 @@ void DORY_KERNEL(const dory_gap8_pool_t *a) {
   const dory_share_t share = dory_share(a->y_h * y_w, (channels + 3) >> 2);
   const int32_t c0 = 4 * share.groups.first;
   const int32_t c1 = dory_gap8_min(4 * share.groups.end, channels);
-  DORY_OUT_T *y = (DORY_OUT_T *)a->y + share.pixels.first * channels;
+  DORY_Y_T *y = (DORY_Y_T *)a->y + share.pixels.first * channels;
   int32_t oy = (int32_t)((uint32_t)share.pixels.first / (uint32_t)y_w);
   int32_t ox = share.pixels.first - oy * y_w;
   dory_taps_t t;
-#if !DORY_POOL_MAX
   dory_pooled_t q;
 #if DORY_POOL_REAL
   q.real = real;
@@ -324,7 +234,6 @@ void DORY_KERNEL(const dory_gap8_pool_t *a) {
   q.unit[3] = dory_gap8_from_word_i8(dory_gap8_keep(1 << 24));
 #if !DORY_POOL_REAL && DORY_STEPS > 0
   q.parameters = dory_parameters(0, &q.requant);
-#endif
 #endif
   t.pitch = x_w * channels;
   t.step = channels;
@@ -340,7 +249,7 @@ void DORY_KERNEL(const dory_gap8_pool_t *a) {
 #elif DORY_POOL_PAD
     t.start = (kernel_h * kernel_w - t.rows * t.columns) * (DORY_POOL_PAD);
 #endif
-    dory_pool_pixel(&t, y, c0, c1 DORY_ARGUMENTS);
+    dory_pool_pixel(&t, y, c0, c1, &q);
     y += channels;
     if (++ox == y_w) {
       ox = 0;

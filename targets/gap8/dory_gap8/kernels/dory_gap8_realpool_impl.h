@@ -6,7 +6,6 @@
  *
  *   DORY_Y_T and the macros of dory_gap8_pool_bytes_impl.h, of a sum
  */
-#define DORY_POOL_MAX 0
 #define DORY_POOL_REAL 1
 #define DORY_Y_BYTES 1
 
