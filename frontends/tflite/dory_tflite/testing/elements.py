@@ -1,0 +1,94 @@
+"""Random operators of elements: pairs, reductions, functions of one value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from dory_tflite.testing.draft import Draft
+
+
+def _second(draft: Draft, x: int, same: bool) -> int:
+    """Return another operand: an input, x itself, a constant, or one per channel."""
+    shape, choice = draft.shape(x), draft.number(0, 3)
+    scale, zero_point = draft.quantisation(x) if same else (draft.scale(), draft.zero_point())
+    if choice == 0:
+        return x
+    if choice == 1:
+        return draft.builder.input(shape, scale, zero_point)
+    size = shape if draft.flag() else (1, 1, 1, shape[3])
+    values = draft.random.integers(-128, 127, size, endpoint=True).astype(np.int8)
+    if choice == 2:
+        return draft.builder.constant(values, [scale], [zero_point])
+    return draft.builder.input(size, scale, zero_point)
+
+
+def pair(code: str) -> Callable[[Draft, int], int]:
+    """Return what adds an operator with two operands."""
+
+    def build(draft: Draft, x: int) -> int:
+        same = code in ("MAXIMUM", "MINIMUM")
+        other = _second(draft, x, same)
+        first, second = draft.quantisation(x)[0], draft.quantisation(other)[0]
+        spread = 100 * (first * second * 100 if code == "MUL" else first + second)
+        shape = draft.shape(x)
+        y = draft.like(x, shape) if same else draft.output(shape, spread)
+        operands = [x, other] if draft.flag() else [other, x]
+        fused = {} if same else {"FusedActivationFunction": draft.activation()}
+        draft.builder.operator(code, operands, [y], **fused)
+        return y
+
+    return build
+
+
+def reduction(code: str, axes: Sequence[tuple[int, ...]]) -> Callable[[Draft, int], int]:
+    """Return what adds a reduction over one of these sets of axes."""
+
+    def build(draft: Draft, x: int) -> int:
+        chosen = axes[draft.number(0, len(axes) - 1)]
+        shape = [1 if n in chosen else size for n, size in enumerate(draft.shape(x))]
+        y = draft.output(shape, 60 * draft.quantisation(x)[0])
+        if draft.flag() or code == "REDUCE_MAX":
+            y = draft.like(x, shape)
+        dimensions = draft.builder.constant(np.array(chosen, np.int32))
+        draft.builder.operator(code, [x, dimensions], [y], KeepDims=True)
+        return y
+
+    return build
+
+
+def unary(code: str, fixed: tuple[float, int] | None = None) -> Callable[[Draft, int], int]:
+    """Return what adds a function of one value. fixed: scale and zero point of its output."""
+
+    def build(draft: Draft, x: int) -> int:
+        shape = draft.shape(x)
+        y = (
+            draft.output(shape, 60 * draft.quantisation(x)[0])
+            if fixed is None
+            else draft.builder.tensor(shape, *fixed)
+        )
+        options = {"Alpha": float(draft.random.uniform(0.0, 0.9))} if code == "LEAKY_RELU" else {}
+        if code == "SOFTMAX":
+            options = {"Beta": 1.0}
+        draft.builder.operator(code, [x], [y], **options)
+        return y
+
+    return build
+
+
+def relu6(draft: Draft, x: int) -> int:
+    """Add a RELU6."""
+    y = draft.like(x, draft.shape(x))
+    draft.builder.operator("RELU6", [x], [y])
+    return y
+
+
+def prelu(draft: Draft, x: int) -> int:
+    """Add a PReLU with a slope for each channel."""
+    shape = draft.shape(x)
+    slopes = draft.random.integers(-128, 127, (1, 1, shape[3]), endpoint=True).astype(np.int8)
+    alpha = draft.builder.constant(slopes, [0.01], [draft.number(-20, 20)])
+    y = draft.output(shape, 60 * draft.quantisation(x)[0])
+    draft.builder.operator("PRELU", [x, alpha], [y])
+    return y
