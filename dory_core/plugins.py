@@ -9,15 +9,23 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import importlib
 import logging
 import os
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
+from dory_core.answers import (
+    ask,
+    check_clash,
+    checked,
+    commands_of,
+    offers,
+    record_type,
+    records_of,
+)
 from dory_core.discovery import PluginState, advertising, installed
 from dory_core.errors import DoryError, PluginError, UsageError
 from dory_core.hooks import Hook, Refused, describe, hooks_of, specifications
@@ -33,21 +41,6 @@ if TYPE_CHECKING:
     from dory_core.simulate.runner import Runner
     from dory_core.target import DmaHal, Option, OutputFile, Target, TargetContext
 
-_LEAVE_OUT = "report this to its authors; DORY_PLUGINS=NAME,... leaves it out"
-
-#: Records that hooks return, alone or in a list; a module is imported when its hook is asked.
-_RECORDS = {
-    "dory_frontends": ("dory_core.frontend", "Frontend"),
-    "dory_targets": ("dory_core.target", "Target"),
-    "dory_memory_hierarchy": ("dory_core.hardware", "MemoryHierarchy"),
-    "dory_kernels": ("dory_core.kernel", "Kernel"),
-    "dory_objective_terms": ("dory_core.kernel", "Term"),
-    "dory_dma_hal": ("dory_core.target", "DmaHal"),
-    "dory_passes": ("dory_core.passes", "Pass"),
-    "dory_application": ("dory_core.target", "OutputFile"),
-    "dory_runners": ("dory_core.simulate.runner", "Runner"),
-    "dory_reports": ("dory_core.target", "OutputFile"),
-}
 
 log = logging.getLogger("dory")
 
@@ -88,11 +81,11 @@ class Plugins:
                 except (Exception, SystemExit) as error:
                     raise Refused(f"import failed: {describe(error)}") from error
                 hooks = hooks_of(plugin)
-                frontends = _offers(hooks, "dory_frontends")
-                targets = _offers(hooks, "dory_targets")
+                frontends = offers(hooks, "dory_frontends")
+                targets = offers(hooks, "dory_targets")
             state = replace(state, hooks=tuple(hooks))
-            _check_clash("frontend", frontends, self._frontends, state)
-            _check_clash("target", targets, self._targets, state)
+            check_clash("frontend", frontends, self._frontends, state)
+            check_clash("target", targets, self._targets, state)
         except Refused as refused:
             self._states.append(replace(state, state="failed", reason=str(refused)))
             log.warning("plugin %s is left out: %s", state.label, refused)
@@ -293,7 +286,7 @@ class Plugins:
         values = {"plan": plan, "timeline": timeline}
         for plugin, hook in self._hooks["dory_reports"]:
             try:
-                found = tuple(_records_of(plugin, hook, values))
+                found = tuple(records_of(plugin, hook, values))
             except DoryError as error:
                 self._warn(plugin, error.message)
                 continue
@@ -314,7 +307,7 @@ class Plugins:
         providers = dict.fromkeys(own, "dory")
         for plugin, hook in self._hooks["dory_commands"]:
             try:
-                found = _commands_of(plugin, hook)
+                found = commands_of(plugin, hook)
             except DoryError as error:
                 self._warn(plugin, error.message)
                 continue
@@ -341,115 +334,18 @@ class Plugins:
 
     def _first(self, name: str, **values: Any) -> Any:
         for plugin, hook in self._asked(name, values):
-            answer = _ask(plugin, hook, values)
+            answer = ask(plugin, hook, values)
             if answer is not None:
-                return _checked(name, plugin, answer, _record_type(name))
+                return checked(name, plugin, answer, record_type(name))
         return None
 
     def _records(self, name: str, **values: Any) -> Iterator[tuple[PluginState, Any]]:
         for plugin, hook in self._asked(name, values):
-            for record in _records_of(plugin, hook, values):
+            for record in records_of(plugin, hook, values):
                 yield plugin, record
 
     def _all(self, name: str, **values: Any) -> tuple[Any, ...]:
         return tuple(record for _, record in self._records(name, **values))
-
-
-def _record_type(hook: str) -> type[Any]:
-    module, name = _RECORDS[hook]
-    return cast("type[Any]", getattr(importlib.import_module(module), name))
-
-
-def _ask(plugin: PluginState, hook: Hook, values: Mapping[str, Any]) -> Any:
-    """Return what a plugin says for the target of ``values``, None when it is not its target."""
-    try:
-        return hook(values) if hook.answers_for(values) else None
-    except PluginError as error:  # of a record that cannot be: it does not know whose it is
-        reason = f"plugin {plugin.label} failed in {hook.name}: {error.message}"
-        raise PluginError(reason, error.hint) from error
-    except DoryError:
-        raise
-    except Exception as error:
-        reason = f"plugin {plugin.label} failed in {hook.name}: {describe(error)}"
-        raise PluginError(reason, _LEAVE_OUT) from error
-
-
-def _records_of(plugin: PluginState, hook: Hook, values: Mapping[str, Any]) -> Iterator[Any]:
-    answer = _ask(plugin, hook, values)
-    if answer is None and not _must_answer(hook, values):
-        return
-    for record in _checked(hook.name, plugin, answer, list, tuple):
-        yield _checked(hook.name, plugin, record, _record_type(hook.name))
-
-
-def _must_answer(hook: Hook, values: Mapping[str, Any]) -> bool:
-    """Return whether None is a forgotten list: the function is marked with that target."""
-    return bool(hook.targets) and hook.answers_for(values)
-
-
-def _commands_of(plugin: PluginState, hook: Hook) -> Mapping[str, Any]:
-    import typer
-
-    app = typer.Typer(add_completion=False)
-    app.callback()(_no_operation)
-
-    def add(**arguments: Any) -> Any:
-        hook.function(**arguments)
-        return cast(Any, typer.main.get_command(app)).commands
-
-    return cast("Mapping[str, Any]", _ask(plugin, replace(hook, function=add), {"app": app}))
-
-
-def _no_operation() -> None:
-    """Keep a Typer of a single command a group."""
-
-
-def _checked(name: str, plugin: PluginState, answer: Any, *types: type[Any]) -> Any:
-    if isinstance(answer, types):
-        return answer
-    wanted = "a list" if len(types) > 1 else types[0].__name__
-    got = "None" if answer is None else type(answer).__name__
-    raise PluginError(f"plugin {plugin.label} returned {got} from {name}, not {wanted}", _LEAVE_OUT)
-
-
-def _offers(hooks: Mapping[str, Hook], name: str) -> list[Any]:
-    """Return the records of a hook without parameters; raises Refused."""
-    if name not in hooks:
-        return []
-    try:
-        records = hooks[name]({})
-    except (Exception, SystemExit) as error:
-        raise Refused(f"{name} raised {describe(error)}") from error
-    if not isinstance(records, (list, tuple)):
-        got = "None" if records is None else type(records).__name__
-        raise Refused(f"{name} returned {got}, not a list")
-    type_ = _record_type(name)
-    for record in records:
-        if not isinstance(record, type_):
-            raise Refused(f"{name} returned a {type(record).__name__}, not a {type_.__name__}")
-    return list(records)
-
-
-def _check_clash(
-    kind: str,
-    records: Iterable[Frontend] | Iterable[Target],
-    known: Mapping[str, tuple[Any, PluginState]],
-    state: PluginState,
-) -> None:
-    """Refuse records without a name or of one that a plugin provides already. Raises: Refused."""
-    seen: set[str] = set()
-    for record in records:
-        if not record.name:
-            raise Refused(f"it provides a {kind} without a name")
-        if record.name in seen:
-            raise Refused(f"it provides {kind} {record.name!r} twice")
-        seen.add(record.name)
-        if record.name in known:
-            other = known[record.name][1].label
-            raise Refused(
-                f"{kind} {record.name!r} is provided by both {other} and {state.label}; "
-                f"the first one is used (DORY_PLUGINS=NAME,... chooses)"
-            )
 
 
 def discover(selection: str | None, only_commands: bool = False) -> Plugins:

@@ -6,6 +6,7 @@ requantisation always. The C sources stand in ``c/``; every constant of a layer 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy.typing as npt
@@ -14,6 +15,7 @@ from dory_core.expr import Number
 from dory_core.ir import (
     AvgPool,
     Conv,
+    ConvTranspose,
     Layer,
     Linear,
     MaxPool,
@@ -22,10 +24,12 @@ from dory_core.ir.geometry import (
     Tile,
     channel_granule,
 )
-from dory_core.kernel import FunctionCall, Kernel
+from dory_core.kernel import FunctionCall, Kernel, Traits
 from dory_core.kernels import constants
 from dory_core.kernels.portable_base import (
     COUNTED,
+    KINDS_HEADER,
+    PLACES,
     Accumulating,
     Portable,
     PortableCosts,
@@ -33,8 +37,27 @@ from dory_core.kernels.portable_base import (
     c_window,
     per_byte,
     steps_of,
+    weight_type,
 )
-from dory_core.kernels.portable_kinds import IN_PLACE, KERNELS
+from dory_core.kernels.portable_lstm import PortableLstm, PortableLstmInPlace
+from dory_core.kernels.portable_moves import (
+    PortableConcat,
+    PortableMove,
+    PortableReshape,
+    PortableResize,
+)
+from dory_core.kernels.portable_pairs import (
+    PortableAdd,
+    PortableMaximum,
+    PortableMinimum,
+    PortableMul,
+)
+from dory_core.kernels.portable_pixelwise import (
+    PortableArgMax,
+    PortableLogSoftmax,
+    PortableLut,
+    PortableSoftmax,
+)
 
 
 def portable_kernels(
@@ -45,9 +68,28 @@ def portable_kernels(
     costs: of the target's core, where they are known better.
     in_place, engine: see :class:`Traits` and :class:`Kernel`.
     """
-    kinds = (PortableConv, PortableLinear, PortableMaxPool, PortableAvgPool, *KERNELS)
-    own = IN_PLACE if in_place else {}
-    return tuple(own.get(kind, kind)(cores, in_place, engine, costs) for kind in kinds)
+    kinds: tuple[Callable[..., Kernel], ...] = (
+        PortableConv,
+        PortableLinear,
+        PortableMaxPool,
+        PortableAvgPool,
+        PortableAdd,
+        PortableMul,
+        PortableMaximum,
+        PortableMinimum,
+        PortableLut,
+        PortableSoftmax,
+        PortableLogSoftmax,
+        # A target may offer both: the one in place has another name.
+        PortableLstmInPlace if in_place else PortableLstm,
+        PortableArgMax,
+        PortableMove,
+        PortableReshape,
+        PortableConcat,
+        PortableResize,
+        PortableConvTranspose,
+    )
+    return tuple(kind(cores, in_place, engine, costs) for kind in kinds)
 
 
 class PortableConv(Accumulating):
@@ -166,6 +208,61 @@ class PortableAvgPool(PortablePool):
         if op.counts_padding:
             return (f".pad_value = {op.window.pad_value}",)
         return (".inside = 1", f".origin = {op.origin}")
+
+
+class PortableConvTranspose(Accumulating):
+    """Transposed convolution."""
+
+    __slots__ = ()
+    name = "dory_portable_conv_transpose"
+    summary = "transposed convolution in plain C, any precision"
+    kind = ConvTranspose
+    parts = (KINDS_HEADER,)
+
+    def headers(self, layer: Layer) -> tuple[str, ...]:
+        """Return the header of the kernel."""
+        return (KINDS_HEADER,)
+
+    def traits(self, layer: Layer) -> Traits:
+        """All input channels in one tile."""
+        return Traits(in_place=self.in_place)
+
+    def _weight_rows(self, layer: Layer, tile: Tile) -> tuple[int, Number]:
+        return layer.of(ConvTranspose).window.taps, layer.inputs[0].channels
+
+    def _rows(self, layer: Layer, c_out: slice, c_in: slice) -> npt.NDArray[Any]:
+        return layer.of(ConvTranspose).weights.values[c_out].transpose(0, 2, 3, 1)
+
+    def _sum_cycles(self, layer: Layer, tile: Tile) -> Number:
+        window = layer.of(ConvTranspose).window
+        strides = window.strides[0] * window.strides[1]
+        products = self._fan_in(layer, tile) * self.costs.generic_mac // strides
+        return window.taps * self.costs.tap + products
+
+    def call(self, layer: Layer) -> FunctionCall:
+        """Return the call, with the layer as constants."""
+        op = layer.of(ConvTranspose)
+        bits, signed = weight_type(layer)
+        fields = (
+            f".x = {c_type(layer.inputs[0])}",
+            f".w = {{{bits}, {int(signed)}}}",
+            f".y = {c_type(layer.output)}",
+            f".window = {c_window(op.window)}",
+            f".pad_top = {op.window.pads[0]}",
+            f".pad_left = {op.window.pads[1]}",
+            f".zero_point = {op.zero_point}",
+            f".steps = {steps_of(0, len(op.requants))}",
+        )
+        bias = "$bias" if op.bias is not None else "NULL"
+        arguments = {
+            "places": "&places",
+            "x": "$x",
+            "weights": "$weights",
+            "bias": bias,
+            "steps": self._table(layer),
+            "y": "$y",
+        }
+        return self._call(layer, "dory_portable_conv_transpose_t", fields, arguments, (PLACES,))
 
 
 def _gapped_pixel(layer: Layer) -> int:

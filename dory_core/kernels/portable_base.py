@@ -37,6 +37,13 @@ from dory_core.target import OutputFile
 SOURCES = Path(__file__).parent / "c"
 _COMMON = ("dory_portable.h", "dory_portable_elements.h", "dory_portable_float.h")
 _WEIGHT_BITS = (2, 4, 8, 16)
+#: Header of most kinds; the others have one of their own.
+KINDS_HEADER = "dory_portable_kinds.h"
+#: Declaration of where the tiles of input and output begin.
+PLACES = (
+    "const dory_portable_places_t places = {{$x_row, $x_column, $x_channel}, "
+    "{$y_row, $y_column, $y_channel}};"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,6 +277,28 @@ class Accumulating(Portable):
                 "y": "$y",
             },
         )
+
+
+class PortableKind(Portable):
+    """What the kernels of ``dory_portable_kinds.h`` share."""
+
+    __slots__ = ()
+    parts: ClassVar[tuple[str, ...]] = (KINDS_HEADER,)
+
+    def headers(self, layer: Layer) -> tuple[str, ...]:
+        """Return the header of the kernel."""
+        return (KINDS_HEADER,)
+
+    def _table_block(self, layer: Layer, c_out: tuple[int, int], data: bytes) -> WeightBlock:
+        steps = self._steps(layer)
+        parts = [("mul", constants.table(steps, c_out))] if steps else []
+        return constants.block([*parts, ("weights", data)])
+
+    def _with_table(self, layer: Layer, tile: Tile, size: Number) -> Number:
+        return constants.padded(constants.table_bytes(self._steps(layer), tile.c_out) + size)
+
+    def _io(self, layer: Layer) -> tuple[str, ...]:
+        return f".x = {c_type(layer.inputs[0])}", f".y = {c_type(layer.output)}"
 
 
 @cache

@@ -9,9 +9,8 @@ from dory_core.ir import Layer, Lstm, Requant
 from dory_core.ir.geometry import Tile
 from dory_core.kernel import Constraint, FunctionCall, WeightBlock
 from dory_core.kernels import constants
-from dory_core.kernels.portable_base import Portable, c_type, packed
+from dory_core.kernels.portable_base import KINDS_HEADER, Portable, c_type, packed
 
-_HEADER = "dory_portable_kinds.h"
 _GATES = 4
 _TABLE_BYTES = 2 * 256
 _BYTE = (-128, 127)
@@ -24,11 +23,11 @@ class PortableLstm(Portable):
     name = "dory_portable_lstm"
     summary = "long short-term memory of TensorFlow Lite's integers in plain C"
     kind = Lstm
-    parts = (_HEADER,)
+    parts = (KINDS_HEADER,)
 
     def headers(self, layer: Layer) -> tuple[str, ...]:
         """Return the header of the kernel."""
-        return (_HEADER,)
+        return (KINDS_HEADER,)
 
     def _steps(self, layer: Layer) -> tuple[Requant, ...]:
         return layer.op.steps

@@ -9,7 +9,7 @@ from dory_core.ir import Array, AvgPool, RealMean, Softmax, Window, requant
 from dory_core.ir.parse import parse_graph
 from dory_core.ir.text import graph_text
 from dory_core.kernels.portable import PortableAvgPool
-from dory_core.kernels.portable_kinds import PortableSoftmax
+from dory_core.kernels.portable_pixelwise import PortableSoftmax
 from dory_core.testing.kernels import HostLibrary, alone, typed, whole_case
 
 

@@ -1,0 +1,159 @@
+"""Portable kernels that take elements from elsewhere: moves, concatenation, interpolation."""
+
+from __future__ import annotations
+
+from dory_core.expr import Number
+from dory_core.ir import Layer, ops
+from dory_core.ir.geometry import Tile
+from dory_core.kernel import OPERANDS, FunctionCall, WeightBlock
+from dory_core.kernels.portable_base import (
+    PLACES,
+    PortableKind,
+    c_type,
+    packed,
+    steps_of,
+)
+
+# Cycles of a division of 32 bits.
+_DIVISION = 40
+
+
+class _Mover(PortableKind):
+    """A kernel that copies elements and nothing else."""
+
+    __slots__ = ()
+
+    def _unsuitable(self, layer: Layer) -> str | None:
+        return "it has no requantisation behind copies" if layer.op.requants else None
+
+
+class PortableMove(_Mover):
+    """Slices, padding and transposition: the place of an element is a function of each axis."""
+
+    __slots__ = ()
+    name = "dory_portable_move"
+    summary = "slices, padding and transposition in plain C, any precision"
+    kind = ops.Slice | ops.Pad | ops.Transpose
+
+    def _sum_cycles(self, layer: Layer, tile: Tile) -> Number:
+        return 4 * self.costs.element
+
+    def call(self, layer: Layer) -> FunctionCall:
+        """Return the call, with the layer as constants."""
+        op = layer.op
+        perm, begin, step, value = (0, 1, 2), (0, 0, 0), (1, 1, 1), 0
+        if isinstance(op, ops.Slice):
+            begin, step = op.begin, op.step
+        elif isinstance(op, ops.Pad):
+            c, h, w = op.before
+            begin, value = (-c, -h, -w), op.value
+        else:
+            perm = layer.of(ops.Transpose).perm
+        fields = (
+            *self._io(layer),
+            *(
+                f".{name} = {{{', '.join(str(n) for n in triple)}}}"
+                for name, triple in (("perm", perm), ("begin", begin), ("step", step))
+            ),
+            f".value = {value}",
+        )
+        arguments = {"places": "&places", "x": "$x", "y": "$y"}
+        return self._call(layer, "dory_portable_move_t", fields, arguments, (PLACES,))
+
+
+class PortableReshape(_Mover):
+    """Another shape in the same order."""
+
+    __slots__ = ()
+    name = "dory_portable_reshape"
+    summary = "another shape in plain C, any precision"
+    kind = ops.Reshape
+
+    def _sum_cycles(self, layer: Layer, tile: Tile) -> Number:
+        return 2 * (self.costs.element + _DIVISION)
+
+    def call(self, layer: Layer) -> FunctionCall:
+        """Return the call, with the layer as constants."""
+        y = layer.output
+        fields = (*self._io(layer), f".width = {y.width}", f".channels = {y.channels}")
+        arguments = {"places": "&places", "x": "$x", "y": "$y"}
+        return self._call(layer, "dory_portable_reshape_t", fields, arguments, (PLACES,))
+
+
+class PortableConcat(_Mover):
+    """Inputs one after the other along an axis."""
+
+    __slots__ = ()
+    name = "dory_portable_concat"
+    summary = "inputs one after the other in plain C, any precision"
+    kind = ops.Concat
+
+    def _unsuitable(self, layer: Layer) -> str | None:
+        if len(layer.inputs) > len(OPERANDS):
+            return f"it has {len(layer.inputs)} inputs, at most {len(OPERANDS)} are possible"
+        return _Mover._unsuitable(self, layer)
+
+    def _sum_cycles(self, layer: Layer, tile: Tile) -> Number:
+        return 3 * self.costs.element
+
+    def call(self, layer: Layer) -> FunctionCall:
+        """Return the call, with the layer as constants."""
+        axis, inputs = layer.of(ops.Concat).axis, layer.inputs
+        types = ", ".join(c_type(x) for x in inputs)
+        sizes = ", ".join(str(x.shape[axis]) for x in inputs)
+        names = ", ".join(f"${name}" for name in OPERANDS[: len(inputs)])
+        fields = (
+            f".y = {c_type(layer.output)}",
+            f".axis = {axis}",
+            f".count = {len(inputs)}",
+            ".x = types",
+            ".sizes = sizes",
+        )
+        before = (
+            f"static const dory_portable_type_t types[] = {{{types}}};",
+            f"static const uint32_t sizes[] = {{{sizes}}};",
+            PLACES,
+            f"const uint8_t *const inputs[] = {{{names}}};",
+        )
+        arguments = {"places": "&places", "x": "inputs", "y": "$y"}
+        return self._call(layer, "dory_portable_concat_t", fields, arguments, before)
+
+
+class PortableResize(PortableKind):
+    """Interpolation between two rows and two columns."""
+
+    __slots__ = ()
+    name = "dory_portable_resize"
+    summary = "interpolation and nearest neighbours in plain C, any precision"
+    kind = ops.Resize
+
+    def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
+        """Return the bytes of the steps and of the taps of all rows and columns."""
+        y = layer.output
+        return self._with_table(layer, tile, 16 * (y.height + y.width))
+
+    def weight_block(
+        self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
+    ) -> WeightBlock | None:
+        """Encode the steps as ``mul``, the taps of all rows, then of all columns as ``weights``."""
+        taps = layer.of(ops.Resize).taps
+        return self._table_block(layer, c_out, packed(taps, 32, True))
+
+    def _sum_cycles(self, layer: Layer, tile: Tile) -> Number:
+        return 4 * (self.costs.element + self.costs.generic_mac)
+
+    def call(self, layer: Layer) -> FunctionCall:
+        """Return the call, with the layer as constants."""
+        fields = (
+            *self._io(layer),
+            f".height = {layer.output.height}",
+            f".steps = {steps_of(0, len(layer.op.requants))}",
+        )
+        arguments = {
+            "places": "&places",
+            "x": "$x",
+            "weights": "$weights",
+            "steps": self._table(layer),
+            "y": "$y",
+        }
+        return self._call(layer, "dory_portable_resize_t", fields, arguments, (PLACES,))
