@@ -16,7 +16,7 @@ from dory_core.ir.places import whole_axes
 from dory_core.kernel import CALL_NAMES, OPERANDS
 
 if TYPE_CHECKING:
-    from dory_core.testing.kernels import KernelCase
+    from dory_core.testing.kernel_cases import KernelCase
 
 __all__ = [
     "NUMBERS",

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from dory_core.ir import Layer, ops
 from dory_core.ir.geometry import window_of
-from dory_core.testing.kernels import KernelCase, Machine
+from dory_core.testing.kernel_cases import KernelCase
+from dory_core.testing.kernels import Machine
 
 __all__ = ["Ran", "coverage_lines", "ran_in"]
 

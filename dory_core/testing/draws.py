@@ -16,7 +16,7 @@ from dory_core.ir import Layer
 from dory_core.kernel import Kernel
 from dory_core.plugins import Plugins, load_plugins
 from dory_core.testing.cases import layer_cases, network_cases
-from dory_core.testing.kernels import KernelCase, make_case, takes
+from dory_core.testing.kernel_cases import KernelCase, make_case, takes
 from dory_core.testing.random_kinds import MAKERS
 from dory_core.testing.random_layers import LayerSpace, RandomLayers
 from dory_core.testing.recipes import OPTIONS, RECIPE_KINDS, Recipe, layer_of, starts

@@ -24,7 +24,8 @@ import pytest
 
 from dory_core.testing.coverage import ran_in
 from dory_core.testing.draws import Candidates, Draws, kernels_of_target, names_of
-from dory_core.testing.kernels import SANITIZE, HostLibrary, KernelCase
+from dory_core.testing.kernel_cases import KernelCase
+from dory_core.testing.kernels import SANITIZE, HostLibrary
 from dory_core.testing.pytest_plugin import PROPERTY, register
 from dory_core.testing.random_layers import KINDS
 from dory_core.testing.sanitizers import declared_mark, require_sanitizer

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dory_core.ir import Array, Layer, LogSoftmax, Lstm, Requant, ops, requant
-from dory_core.testing.kernels import alone, typed
+from dory_core.testing.kernel_cases import alone, typed
 
 if TYPE_CHECKING:
     from dory_core.testing.random_layers import RandomLayers

@@ -14,7 +14,7 @@ import numpy as np
 from dory_core.errors import NotSupported
 from dory_core.ir import Array, Layer, Requant, ops, requant
 from dory_core.ir.features import Feature
-from dory_core.testing.kernels import alone, typed
+from dory_core.testing.kernel_cases import alone, typed
 from dory_core.testing.random_kinds import MAKERS
 
 __all__ = ["ALL_KINDS", "KINDS", "LayerSpace", "RandomLayers"]

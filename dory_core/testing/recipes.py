@@ -16,7 +16,7 @@ import numpy as np
 
 from dory_core.errors import NotSupported
 from dory_core.ir import Array, Layer, Requant, ops, requant
-from dory_core.testing.kernels import alone, typed
+from dory_core.testing.kernel_cases import alone, typed
 
 __all__ = ["OPTIONS", "RECIPE_KINDS", "Recipe", "layer_of", "starts"]
 

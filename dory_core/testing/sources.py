@@ -11,7 +11,7 @@ from dory_core.simulate.build import EXTERNAL_FLAGS, EXTERNAL_FOLDER, FLAGS, SOU
 from dory_core.testing.buffers import NUMBERS, POINTERS
 
 if TYPE_CHECKING:
-    from dory_core.testing.kernels import KernelCase
+    from dory_core.testing.kernel_cases import KernelCase
 
 # Of pointers, as applications have them.
 _TYPES = {"psum": "int32_t"}

@@ -1,0 +1,177 @@
+"""A kernel, a layer that it accepts, a tile and values: what :mod:`kernels` runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from dory_core.binding import rejection_of
+from dory_core.ir import Layer, Op, Pairwise, Tensor, storage_for
+from dory_core.ir.geometry import (
+    extent,
+    input_granule,
+    make_tile,
+    output_granule,
+)
+from dory_core.ir.ranges import infer_types
+from dory_core.kernel import Kernel
+
+Values = npt.NDArray[np.int64]
+_Kind = TypeVar("_Kind", bound=Op)
+_DRAWS = 50  # of tile sizes, until constraints allow them
+_UNITS = (1, 1, 1, 2, 4, 8, 16)  # that sizes are multiples of, as constraints like them
+
+
+@dataclass(frozen=True, slots=True)
+class KernelCase:
+    """A kernel, a layer that it accepts, and how the layer is computed.
+
+    inputs: values of shape (C, H, W). tile: sizes (c_out, h, w, c_in); c_in counts where the kernel
+    accumulates.
+    """
+
+    kernel: Kernel
+    layer: Layer
+    inputs: tuple[Values, ...]
+    tile: tuple[int, int, int, int]
+
+    @property
+    def cores(self) -> int:
+        """How many cores call the kernel: its attribute ``cores``, 1 where it has none."""
+        return int(getattr(self.kernel, "cores", 1))
+
+    @property
+    def channels(self) -> int:
+        """The input channels that tiles can split: all elements of the input of a Linear."""
+        return extent(self.layer).c_in
+
+    @property
+    def label(self) -> str:
+        """Kernel, layer and tile, for messages."""
+        return f"{self.kernel.symbol(self.layer)}: {described(self.layer)}, tile {self.tile}"
+
+
+def described(layer: Layer) -> str:
+    """Return what sets a layer apart in one line: kind, types, sizes, window, requantisations."""
+    op = layer.op
+    shapes = (f"{t.type_name} {t.channels}x{t.height}x{t.width}" for t in layer.inputs)
+    y = layer.output
+    text = f"{op.kind} {', '.join(shapes)} > {y.type_name} {y.channels}x{y.height}x{y.width}"
+    for name in ("window", "groups", "counts_padding", "real", "operand_requants"):
+        if hasattr(op, name):
+            text += f", {name}={getattr(op, name)}"
+    if getattr(op, "bias", None) is not None:
+        text += ", with bias"
+    steps = (
+        f"div={s.div} lo={s.lo} hi={s.hi} mul={_few(s.mul)} add={_few(s.add)}"
+        + (f" add_negative={_few(s.add_negative)} turn={s.turn}" if s.add_negative else "")
+        for s in op.requants
+    )
+    return text + "".join(f", requant({step})" for step in steps)
+
+
+def _few(values: Sequence[int]) -> str:
+    return ",".join(map(str, values[:2])) + (",..." if len(values) > 2 else "")
+
+
+def alone(kind: type[_Kind], **fields: Any) -> _Kind:
+    """Return a layer that is a network of its own: it reads ``input`` and writes ``layer_00``.
+
+    kind: class of the layer; one with two operands reads ``input_1``, too. fields: what else the
+    class takes.
+    """
+    inputs = ("input", "input_1") if issubclass(kind, Pairwise) else ("input",)
+    given: dict[str, Any] = {"name": kind.__name__.lower(), "inputs": inputs, **fields}
+    return kind(index=0, output="layer_00", **given)
+
+
+def typed(layer: Op, *inputs: tuple[int, int, int, int, int], packed: bool = False) -> Layer:
+    """Return ``layer`` with its types; inputs are (C, H, W, lo, hi), named as the layer says.
+
+    packed: values that fit 2 or 4 bits are stored so, else in 8.
+    Raises NotSupported where range analysis does.
+    """
+    least = 2 if packed else 8
+
+    def bits(lo: int, hi: int) -> int:
+        return max(storage_for(lo, hi)[0], least)
+
+    tensors = tuple(
+        Tensor(name, c, h, w, lo, hi, bits(lo, hi), lo < 0)
+        for name, (c, h, w, lo, hi) in zip(layer.inputs, inputs, strict=True)
+    )
+    found = infer_types("net", tensors, (layer,), (layer.output,)).layer(0)
+    y = found.output
+    return found if y.bits > 8 else replace(found, output=replace(y, bits=bits(y.lo, y.hi)))
+
+
+def values_of(tensor: Tensor, random: np.random.Generator) -> Values:
+    """Return random values (C, H, W) of the whole range, its ends among them."""
+    values = random.integers(tensor.lo, tensor.hi + 1, tensor.shape, dtype=np.int64)
+    edge = random.random(tensor.shape)
+    values[edge < 0.05] = tensor.lo
+    values[edge > 0.95] = tensor.hi
+    return values
+
+
+def make_case(
+    kernel: Kernel,
+    layer: Layer,
+    random: np.random.Generator,
+    granule: int = 1,
+    constrained: bool = True,
+) -> KernelCase:
+    """Return a case with random values and random tile sizes, some of which are the whole axis.
+
+    granule: output channels that the kernel takes only together. constrained: only tiles that the
+    kernel's constraints allow; else also those that come about at borders alone.
+    """
+    case = whole_case(kernel, layer, random)
+    full, traits = extent(layer), kernel.traits(layer)
+    if traits.in_place:
+        return case
+    layouts = [layout for layout in (*traits.inputs, traits.output) if not layout.is_hwc]
+    multiples = (layout.channel_multiple for layout in layouts)
+    together, step = int(np.lcm.reduce([output_granule(layer), granule])), input_granule(layer)
+    together = int(np.lcm.reduce([together, *multiples]))
+
+    def size(total: int, unit: int = 1) -> int:
+        if random.random() < 0.4:
+            return total
+        unit *= int(random.choice(_UNITS)) if constrained else 1
+        return min(int(random.integers(1, -(-total // unit) + 1)) * unit, total)
+
+    for _ in range(_DRAWS):
+        c_in = -(-full.c_in // (step * int(random.integers(1, 4)))) * step
+        width = full.w if layouts else size(full.w)
+        sizes = (size(full.c_out, together), size(full.h), width, min(c_in, full.c_in))
+        splits = traits.accumulates and not layouts
+        sizes = sizes if splits else (*sizes[:3], full.c_in)
+        tile = make_tile(layer, *sizes[:3], sizes[3] if splits else None)
+        if not constrained or all(c.condition for c in kernel.constraints(layer, tile)):
+            return replace(case, tile=sizes)
+    return case
+
+
+def takes(kernel: Kernel, layer: Layer) -> bool:
+    """Return whether a kernel is given a layer: it accepts it and has the features for it."""
+    return rejection_of(kernel, layer) is None
+
+
+def whole_case(
+    kernel: Kernel,
+    layer: Layer,
+    inputs: np.random.Generator | tuple[Values, ...] | None = None,
+) -> KernelCase:
+    """Return a case of one tile. inputs: values (C, H, W) of each operand, or what draws them."""
+    rejection = kernel.accepts(layer)
+    assert rejection is None, f"{kernel.name} rejects {layer.op.name}: {rejection}"
+    if not isinstance(inputs, tuple):
+        random = np.random.default_rng(5) if inputs is None else inputs
+        inputs = tuple(values_of(x, random) for x in layer.inputs)
+    full = extent(layer)
+    return KernelCase(kernel, layer, inputs, (full.c_out, full.h, full.w, full.c_in))
