@@ -42,6 +42,7 @@ SETTINGS: Mapping[str, Mapping[str, Sequence[str]]] = MappingProxyType(
     }
 )
 _TRIES = 3  # with more memory each
+_LEVELS = ("-O0",) * 15 + ("-O2",)  # the first one costs the least
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,9 +269,10 @@ def check_network(case: Case, folder: Path) -> Verdict:
         return Verdict(case, "wrong", f"import: {error.message}", bad=True)
     except DoryError as error:
         return refusal(case, error)
-    way = f"{chosen} dma {mode} sanitize {sanitize}"
+    level = draw.choice(_LEVELS)
+    way = f"{chosen} dma {mode} sanitize {sanitize} {level}"
     try:
-        with quick_runs():
+        with quick_runs(level=level):
             done = run_application(
                 folder / "app", plugins=plugins(), dma=mode, sanitize=sanitize, runner="host"
             )

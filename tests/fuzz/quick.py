@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from unittest.mock import patch
 
@@ -30,17 +31,22 @@ _SIMULATION = "hal/quick"
 _FOLDERS = (_UNIT, "kernels", "kernels/external", _SIMULATION)
 
 
-def _recipe(sanitizers: tuple[str, ...]) -> Recipe:
-    flags = ("-O1", *FLAGS)  # more costs the compiler more than it spares in such short runs
+def _recipe(sanitizers: tuple[str, ...], level: str) -> Recipe:
+    flags = (level, *FLAGS)
     if sanitizers:
         names = ",".join(sanitizers)
         flags += (f"-fsanitize={names}", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
-    variant = "-".join(("quick", *sanitizers))
+    variant = "-".join((f"quick{level}", *sanitizers))
     return Recipe(variant, "app", _FOLDERS, INCLUDE_FOLDERS, flags, ("-lpthread",))
 
 
-def quick_build(app: Path, sanitize: str | None = None, compiler: Compiler | None = None) -> Path:
-    """Build an application as :func:`dory_core.simulate.build.build` does, in less time."""
+def quick_build(
+    app: Path, sanitize: str | None = None, compiler: Compiler | None = None, level: str = "-O1"
+) -> Path:
+    """Build an application as :func:`dory_core.simulate.build.build` does, in less time.
+
+    level: of the compiler. Runs are so short that what "-O1" costs is never spared in them.
+    """
     compiler = compiler or find_compiler()
     if sanitize is not None:
         probe_sanitizer(compiler, sanitize)
@@ -56,7 +62,7 @@ def quick_build(app: Path, sanitize: str | None = None, compiler: Compiler | Non
             if source.name != Path(_MAIN).name:
                 os.symlink(source, links / source.name)
     try:
-        return build_program(app, _recipe(sanitizers), compiler)
+        return build_program(app, _recipe(sanitizers, level), compiler)
     except DoryError:  # files that are right, but not in one unit
         return build(app, sanitize, compiler)
 
@@ -71,8 +77,11 @@ def _included(number: int, source: Path, app: Path) -> str:
 
 
 @contextmanager
-def quick_runs(timeout_s: float = 600.0) -> Iterator[None]:
+def quick_runs(timeout_s: float = 600.0, level: str = "-O1") -> Iterator[None]:
     """Have runs on the host simulation build their applications quickly, and end in time."""
     run = "dory_core.simulate.run"
-    with patch(f"{run}.build", quick_build), patch(f"{run}._TIMEOUT_S", timeout_s):
+    with (
+        patch(f"{run}.build", partial(quick_build, level=level)),
+        patch(f"{run}._TIMEOUT_S", timeout_s),
+    ):
         yield
