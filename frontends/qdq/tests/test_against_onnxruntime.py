@@ -99,6 +99,19 @@ def test_means_of_int8_round_with_the_zero_points_of_uint8(seed: int, tmp_path: 
     assert list(wrong(range(seed, seed + 1), tmp_path, MULTI, ())) == []
 
 
+@pytest.mark.parametrize("zero", [0, 3, -37])
+@pytest.mark.parametrize("size", [(2, 1), (1, 2), (2, 2), (4, 1)])
+def test_average_pools_of_whole_images_round_as_global_ones(
+    size: tuple[int, int], zero: int, tmp_path: Path
+) -> None:
+    """Their sums are of integers in onnxruntime, and so a mean of a half is a tie."""
+    builder = Builder(np.random.default_rng(1), signed=zero < 0)
+    x = builder.input((1, 200, *size))
+    out = builder.node("AveragePool", [x.name], kernel_shape=[*size])
+    last = builder.quantised(out, (1, 200, 1, 1), x.scale, zero)
+    assert difference(builder.model([(last.stored, last.shape)]), tmp_path) == ""
+
+
 @pytest.mark.parametrize("constant", [False, True])
 @pytest.mark.parametrize("seed", range(3))
 def test_sums_of_int8_round_with_the_zero_points_of_uint8(

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 from dory_onnx import window_of
 
-from dory_core.api import ops, requant
+from dory_core.api import Requant, ops, requant
 from dory_qdq.call import Call
 from dory_qdq.numerics import Quantisation, single
 from dory_qdq.operators.movers import pooled
@@ -22,7 +22,10 @@ _MOST_TAPS = 1 << 16
 
 
 def lower_average(call: Call) -> Place:
-    """Append AveragePool: sums of reals in binary32, as QLinearAveragePool has them."""
+    """Append AveragePool: sums of reals in binary32, as QLinearAveragePool has them.
+
+    A window of the whole image is GlobalAveragePool to it, which adds integers.
+    """
     real = call.real()
     place = real.place
     name = call.image(place)
@@ -33,6 +36,9 @@ def lower_average(call: Call) -> Place:
     x, y, clip = real.x, call.output, call.clip()
     if any(window.pads):
         window = replace(window, pad_value=x.zero_point)
+    elif window.taps == np.prod(place.shape[2:]):
+        step = _integer_mean(call, x, window.taps)
+        return pooled(call, call.emit(ops.AvgPool, name, window=window, requants=(step,)), place)
     if inside or not _is_certain(x, y, window.taps, clip):
         mean = ops.RealMean(x.scale, x.zero_point, y.scale, y.zero_point + call.shift)
         fields = {"window": window, "counts_padding": not inside, "real": mean}
@@ -56,6 +62,12 @@ def _is_certain(x: Quantisation, y: Quantisation, taps: int, clip: tuple[int, in
     reached = (exact > clip[0] - 1) & (exact < clip[1] + 1)
     wrong = _ROUNDINGS * (taps + 4) * (np.abs(exact) + 2 * abs(y.zero_point) + 1)
     return bool((np.abs(exact - np.floor(exact) - 0.5) > wrong)[reached].all())
+
+
+def _integer_mean(call: Call, x: Quantisation, count: int) -> Requant:
+    """Return the step of QLinearGlobalAveragePool, from the sum of ``count`` integers."""
+    factor = np.asarray(single(x.scale) / (single(call.output.scale) * single(count)))
+    return scaled(call, factor, call.output.zero_point, call.clip(), count * x.zero_point)
 
 
 def lower_mean(call: Call) -> Place:
@@ -84,9 +96,7 @@ def lower_mean(call: Call) -> Place:
     reduced = {axes[d] for d in wide}
     kernel = (sizes[1] if 1 in reduced else 1, sizes[2] if 2 in reduced else 1)
     count = kernel[0] * kernel[1]
-    x, y = real.x, call.output
-    factor = np.asarray(single(x.scale) / (single(y.scale) * single(count)))
-    step = scaled(call, factor, y.zero_point, call.clip(), count * x.zero_point)
+    step = _integer_mean(call, real.x, count)
     window = ops.Window(kernel=kernel, strides=kernel)
     output = call.emit(ops.AvgPool, name, window=window, requants=(step,))
     shape = [1 if d in dimensions else size for d, size in enumerate(place.shape)]
