@@ -6,6 +6,7 @@ import hashlib
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -17,6 +18,10 @@ LIMIT_BYTES = 500 << 20
 CLEAN = "dory cache clean"
 _HINT = "let the environment variable DORY_CACHE name a directory that you may write to"
 _SUM = ".sum"
+#: Touched when a folder is pruned. To look at a hundred thousand files takes half a second: the
+#: cache may be above its limit by what is made in this time.
+_PRUNED = ".pruned"
+_PRUNED_EVERY_S = 600.0
 #: Below the cache's directory: nothing else there is ours, should DORY_CACHE name a shared one.
 _FOLDERS = ("libraries", "objects", "programs")
 
@@ -167,11 +172,20 @@ class ObjectCache:
         keep(scratch, self.path(key))
 
     def prune(self) -> None:
-        """Remove the files unused for longest when the cache is above its limit."""
+        """Remove the files unused for longest when the cache is above its limit.
+
+        Nothing is done within ten minutes of the last time.
+        """
+        stamp = self.folder / _PRUNED
+        with suppress(OSError):
+            if 0 <= time.time() - stamp.stat().st_mtime < _PRUNED_EVERY_S:
+                return
+        with suppress(OSError):
+            stamp.touch()
         entries = []
         for entry in os.scandir(self.folder):
             with suppress(OSError):
-                if not entry.name.endswith(_SUM):  # it goes with its file
+                if not entry.name.endswith((_SUM, _PRUNED)):  # a sum goes with its file
                     status = entry.stat()
                     entries.append((status.st_mtime, status.st_size, entry.path))
         total = sum(size for _, size, _ in entries)
