@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from dory_core.errors import DoryError
+from dory_core.errors import DoryError, ToolMissing
 from dory_core.plugins import Plugins, load_plugins
 
 #: Of a bug of dory: never the user's fault.
@@ -75,6 +75,8 @@ def refusal(case: Case, error: DoryError) -> Verdict:
     text = f"{type(error).__name__}: {error.message}"
     if error.exit_code == BUG:
         return Verdict(case, "bug", text, bad=True)
+    if isinstance(error, ToolMissing):  # a sanitizer that this machine has no room for
+        return Verdict(case, "not tried", text)
     return Verdict(case, "refused", text)
 
 
