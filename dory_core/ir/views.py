@@ -15,6 +15,8 @@ def offsets_of(layer: Layer) -> tuple[int, ...] | None:
     they are no ranges of bytes of it, or the layer does more than to name them.
     """
     op, y = layer.op, layer.output
+    if any((t.bits, t.offset) != (y.bits, y.offset) for t in layer.inputs):
+        return None  # elements are widened, as those of signed and unsigned bytes are
     if isinstance(op, Reshape):
         same = (y.channels == layer.inputs[0].channels) or y.bits >= 8
         return (0,) if same else None

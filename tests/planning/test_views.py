@@ -13,7 +13,7 @@ from dory_core.ir.views import offsets_of
 from dory_core.memory.contents import verify_contents
 from dory_core.plan import Plan
 from dory_core.testing.apps import assert_exact, build_app
-from dory_core.testing.graphs import U8, GraphBuilder
+from dory_core.testing.graphs import I8, U8, GraphBuilder
 from tests.planning.symbolic import check_plan
 from tests.planning.test_streamed_layouts import in_place
 from tests.toy.chip import NAME, ToyChip
@@ -135,6 +135,16 @@ def test_columns_and_channels_are_views_only_where_they_are_ranges_of_bytes() ->
     b.concat("layer_04", "layer_04", axis=0)
     offsets = [offsets_of(layer) for layer in outputs_of(b, 1, 2, 3, 5).layers]
     assert offsets == [None, (0, 48), None, (24,), (0,), (0, 48)]
+
+
+def test_rows_of_signed_and_unsigned_bytes_are_widened_and_copied(tmp_path: Path) -> None:
+    b = GraphBuilder((8, 6, 6), name="signs")
+    signed = b.conv(8, SAME, output=I8)
+    joined = b.concat(signed, b.conv(8, SAME, output=U8, source=signed), axis=1)
+    b.conv(4, POINT, source=joined)
+    graph = b.graph()
+    assert graph.tensors[joined].bits == 16
+    assert views(built(graph, tmp_path / "app")) == []
 
 
 def test_a_tensor_twice_in_a_concatenation_is_copied(tmp_path: Path) -> None:

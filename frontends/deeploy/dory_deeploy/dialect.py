@@ -29,8 +29,7 @@ _REFUSED = {
     "ITAMax": "attention is not supported",
     "ITAPartialMax": "attention is not supported",
     "IntegerMean": "use an AveragePool or a MaxPool",
-    "ReduceMean": "use an AveragePool or a MaxPool",
-    "ReduceSum": "use an AveragePool",
+    "ReduceMean": "put a RequantShift behind it: its result is a fraction",
 }
 _INTEGER_PREFIXES = ("i", "Integer", "TrueInteger", "ITA", "Requant")
 _DEFAULT_WAY = "replace it in the network, or end the exported network before it"

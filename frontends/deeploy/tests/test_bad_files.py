@@ -81,18 +81,3 @@ def test_other_integer_operators(operator: str, way_out: str, last: bool, tmp_pa
         builder.conv(4, 1)
     error = rejected(builder, tmp_path, f"operator {operator} on '{value}' is not supported")
     assert way_out in error.hint
-
-
-def test_requantisation_for_one_of_several_readers_that_are_layers(tmp_path: Path) -> None:
-    builder = DeeployBuilder((3, 6, 6)).conv(4, 1)
-    branch = builder.value
-    rescaled = builder.requant_shift(3, 0, 4).conv(4, 1).value
-    builder.at(branch).conv(4, 1).add(rescaled)
-    rejected(builder, tmp_path, "RequantShift '.*': it rescales the output of Conv")
-
-
-def test_requantisation_left_at_the_end(tmp_path: Path) -> None:
-    builder = DeeployBuilder((3, 6, 6)).conv(4, 1)
-    branch = builder.value
-    builder.requant_shift(3, 0, 4).output().at(branch).output()
-    rejected(builder, tmp_path, "operator RequantShift on '.*' is not supported")

@@ -20,7 +20,7 @@ from dory_core.api import NotSupported, Requant, requant
 from dory_onnx.marks import FLOAT_HINT
 from dory_onnx.model import Node, OnnxModel
 
-ARITHMETIC = frozenset(["Mul", "Add", "Div", "Floor", "Cast", "Clip", "Relu"])
+ARITHMETIC = frozenset(["Mul", "Add", "Sub", "Div", "Floor", "Cast", "Clip", "Relu"])
 
 _FLOAT_TYPES = (1, 11)  # float, double
 _INT32, _INT64 = 6, 7
@@ -90,11 +90,13 @@ def integers(node: Node, source: str, content: npt.NDArray[Any]) -> npt.NDArray[
 
 def data_input(model: OnnxModel, node: Node) -> str | None:
     """Return the one input of an arithmetic node that is not constant; None if there are two."""
-    if node.op not in ("Mul", "Add", "Div"):
+    if node.op not in ("Mul", "Add", "Sub", "Div"):
         return node.input(0)
     if len(node.inputs) != 2:
         return None
     left, right = node.inputs
+    if node.op == "Sub" and not _holds_integers(model, node):
+        return None
     if model.is_constant(right) and not model.is_constant(left):
         return left
     if node.op != "Div" and model.is_constant(left) and not model.is_constant(right):
@@ -102,9 +104,34 @@ def data_input(model: OnnxModel, node: Node) -> str | None:
     return None
 
 
+def _holds_integers(model: OnnxModel, node: Node) -> bool:
+    """Return whether the constants of a node are integers; others are a matter of the host."""
+    contents = [model.constant(name) for name in node.inputs]
+    try:
+        for name, content in zip(node.inputs, contents, strict=True):
+            if content is not None:
+                integers(node, name, content)
+    except NotSupported:
+        return False
+    return True
+
+
 def is_narrow_cast(node: Node) -> bool:
     """Return whether a node is a Cast to 8 or 16 bits, exact only for values that fit."""
     return node.op == "Cast" and node.attributes.get("to") in NARROW_TYPES
+
+
+def steps_of(model: OnnxModel, node: Node, shape: tuple[int, ...]) -> tuple[Step, ...]:
+    """Return the steps of an arithmetic node; a Sub turns signs and adds.
+
+    Raises: as :func:`step_of`.
+    """
+    step = step_of(model, node, shape)
+    if node.op != "Sub":
+        return (step,)
+    turn = Step(node, np.array([-1]), kind="Mul")
+    added = replace(step, kind="Add")
+    return (turn, added) if model.is_constant(node.input(0)) else (turn, added, turn)
 
 
 def step_of(model: OnnxModel, node: Node, shape: tuple[int, ...]) -> Step:

@@ -10,12 +10,13 @@ from dory_onnx.model import Node, OnnxModel
 from dory_onnx.operators import chw_of
 from dory_onnx.shapes import Shape
 
-_RESHAPES = frozenset(["Identity", "Dropout", "Flatten", "Reshape", "Squeeze", "Unsqueeze"])
+#: Nodes that give elements another shape, or nothing else.
+RESHAPES = frozenset(["Identity", "Dropout", "Flatten", "Reshape", "Squeeze", "Unsqueeze"])
 
 
 def keeps_order(node: Node, shapes: Mapping[str, Shape], chw: tuple[int, int, int]) -> bool:
     """Return whether a node only reshapes a (C, H, W) tensor to the same or the flattened shape."""
-    if node.op not in _RESHAPES:
+    if node.op not in RESHAPES:
         return False
     before, after = shapes.get(node.input(0)), shapes.get(node.outputs[0])
     if before is None or after is None:
@@ -57,7 +58,11 @@ def follow_chain(
             found.append((steps, [*passed, node], node.outputs[0]))
             passed = []
         else:
-            while node.op == "Add" and found and found[-1][0][-1].op in ("Mul", "Add", "Cast"):
+            while (
+                node.op in ("Add", "Sub")
+                and found
+                and found[-1][0][-1].op in ("Mul", "Add", "Cast")
+            ):
                 found.pop()
             break
         value = node.outputs[0]

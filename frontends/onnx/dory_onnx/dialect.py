@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import gcd
 
 from dory_core.api import NotSupported, Requant, Tensor, requant
-from dory_onnx.arithmetic import ARITHMETIC, Step, requants_of, step_of
+from dory_onnx.arithmetic import ARITHMETIC, Step, requants_of, steps_of
 from dory_onnx.model import Node, OnnxModel
 
 
@@ -49,7 +49,7 @@ class Dialect:
 
         Raises: NotSupported for constants and bounds that have no exact meaning.
         """
-        return (step_of(model, node, shape),)
+        return steps_of(model, node, shape)
 
     def check_host(self, node: Node) -> None:
         """Raise NotSupported for a node that must not be left to the host."""
@@ -70,8 +70,10 @@ class Dialect:
     def residual_add(
         self, node: Node, operands: tuple[Operand, Operand], steps: tuple[Step, ...]
     ) -> AddMeaning:
-        """Return the meaning of an Add of two tensors followed by ``steps``."""
+        """Return the meaning of an Add or Sub of two tensors followed by ``steps``."""
         first, second = (_operand_requant(node, operand) for operand in operands)
+        if node.op == "Sub":
+            second = negated(second or requant())
         return normal_add((first, second), requants_of(steps, node.label))
 
 
@@ -80,6 +82,17 @@ def _operand_requant(node: Node, operand: Operand) -> Requant | None:
     if len(steps) > 1:
         raise NotSupported(f"{node.label}: an operand is requantised more than once")
     return steps[0] if steps else None
+
+
+def negated(step: Requant) -> Requant:
+    """Return the step that gives the negative of every result of a plain ``step``.
+
+    -floor(a / d) = floor((d - 1 - a) / d).
+    """
+    mul, add = [-m for m in step.mul], [step.div - 1 - a for a in step.add]
+    if step.lo is None or step.hi is None:
+        return requant(mul, add, step.div)
+    return requant(mul, add, step.div, -step.hi, -step.lo)
 
 
 def normal_add(

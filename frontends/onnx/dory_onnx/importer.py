@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TypedDict
+from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.api import (
-    Array,
-    FrontendOptions,
-    Graph,
-    NotSupported,
-    ops,
-    ranges,
-)
-from dory_onnx.arithmetic import ARITHMETIC, NARROW_TYPES, Step, data_input, is_narrow_cast
-from dory_onnx.chains import follow_chain, keeps_order
-from dory_onnx.dialect import Dialect, Operand
+from dory_core.api import Array, FrontendOptions, Graph, NotSupported, ops, ranges, requant
+from dory_onnx.arithmetic import NARROW_TYPES, Step, data_input, integers, is_narrow_cast
+from dory_onnx.chains import RESHAPES, follow_chain, keeps_order
+from dory_onnx.dialect import AddMeaning, Dialect, Operand
+from dory_onnx.growing import GrowingGraph
 from dory_onnx.marks import reader_of
+from dory_onnx.means import REDUCTIONS, BorderMean, border_mean, is_rounded, reduced_window
 from dory_onnx.model import EXPORT_HINT, Node, OnnxModel, load
-from dory_onnx.movers import MOVERS, check_concat, factors_of, repeated
+from dory_onnx.movers import (
+    MOVERS,
+    OLD_ATTRIBUTES,
+    RESIZES,
+    extents_of,
+    factors_of,
+    joined_axis,
+    repeated,
+    taken_of,
+    turned_axes,
+)
 from dory_onnx.operators import (
     LAYER_OPERATORS,
     MATRICES,
@@ -37,16 +43,22 @@ from dory_onnx.operators import (
     hwc_columns,
     pool_window,
     weights_of,
+    with_pads,
     zero_pads,
 )
-from dory_onnx.shapes import Shape, infer_shapes
-from dory_onnx.values import NO_PADS, Value, input_tensors, nodes_feeding_layers
+from dory_onnx.shapes import Shape
+from dory_onnx.values import NO_PADS, Value, nodes_feeding_layers
 
 _CHW = (0, 1, 2)
 _SUPPORTED_HINT = (
-    "supported are Conv, Gemm, MatMul, MaxPool, AveragePool, their global forms and Add, each with"
-    " its requantisation, Relu, Concat and nearest Resize; float operators only behind the last of"
-    " them"
+    "supported are Conv, Gemm, MatMul, pools, ReduceMean, ReduceSum and ReduceMax over rows and"
+    " columns, Add, Sub, Mul, Max and Min of two tensors, each with its requantisation, Relu, Pad,"
+    " Concat, Slice, Split, Transpose, Reshape and nearest Resize; float operators only behind the"
+    " last of them"
+)
+#: Functions of two tensors.
+_PAIRS: Mapping[str, type[ops.Pairwise]] = MappingProxyType(
+    {"Add": ops.Add, "Sub": ops.Add, "Mul": ops.Mul, "Max": ops.Maximum, "Min": ops.Minimum}
 )
 
 _BYTES_NOTE = "weights of type uint8 are read as the bytes of signed weights"
@@ -73,79 +85,59 @@ def import_onnx(path: Path, options: FrontendOptions, dialect: Dialect) -> Graph
         raise NotSupported(error.message, hint) from error
 
 
-class _Common(TypedDict):
-    index: int
-    name: str
-    inputs: tuple[str, ...]
-    output: str
-    tensor: str
-
-
-class _Import:
+class _Import(GrowingGraph):
     """State of one import; lives for one call of :func:`import_onnx`."""
 
     def __init__(self, model: OnnxModel, options: FrontendOptions, dialect: Dialect) -> None:
         for node in model.nodes:
             check_inputs(node)
-        self.model = model
-        self.dialect = dialect
-        self.shapes: dict[str, Shape] = infer_shapes(model, dialect.arithmetic - ARITHMETIC)
-        self.inputs = input_tensors(model, options)
-        self.chw = {t.name: t.shape for t in self.inputs}
-        self.tensors = {t.name: t for t in self.inputs}
-        self.ranges: list[ranges.LayerRanges] = []
-        self.values = {
-            value: Value(t.name) for value, t in zip(model.inputs, self.inputs, strict=True)
-        }
-        self.layers: list[ops.Op] = []
-        self.labels: dict[str, str] = {}  # of the node that computes a tensor
-        self.names: dict[str, str] = {}  # of tensors in the file
-        self.notes: list[str] = []
+        super().__init__(model, options, dialect)
         self.taken: set[int] = set()  # positions of nodes that belong to a chain
         self.host: list[Node] = []
         self.ends: dict[str, str] = {}  # tensors that leave the network, and who reads them
-        self.feeding = nodes_feeding_layers(model)
+        self.feeding = nodes_feeding_layers(model, self._is_layer)
+
+    def _is_layer(self, node: Node) -> bool:
+        """Return whether a node is a layer wherever it stands."""
+        return node.op in LAYER_OPERATORS or (
+            node.op in (*REDUCTIONS, *_PAIRS)
+            and node.op != "Add"
+            and sum(not self.model.is_constant(name) for name in node.inputs if name)
+            == (2 if node.op in _PAIRS else 1)
+            and is_rounded(self.model, node, self.dialect.arithmetic)
+        )
 
     def run(self) -> Graph:
         """Walk over the nodes once and return the typed Graph."""
         for node in self.model.nodes:
             if node.position in self.taken or all(self.model.is_constant(o) for o in node.outputs):
                 continue
-            if node.op in LAYER_OPERATORS and node.input(0) in self.values:
+            layer = node.op in LAYER_OPERATORS or (
+                node.op in REDUCTIONS and node.position in self.feeding
+            )
+            if layer and node.input(0) in self.values:
                 self._layer(node)
-            elif not (self._residual(node) or self._passed(node) or self._moved(node)):
+            elif not (self._pair(node) or self._passed(node) or self._moved(node)):
                 self._leave_to_host(node)
         return self._finish()
 
     # --- layers -------------------------------------------------------------------------------
 
     def _layer(self, node: Node) -> None:
-        check_attributes(node, self.dialect.extra_attributes)
-        value = self.values[node.input(0)]
-        shape = self.shapes[node.input(0)]
-        self._reject_steps(value)
+        check_attributes(node, self.dialect.extra_attributes | OLD_ATTRIBUTES)
         if any(self.model.readers(o) or o in self.model.outputs for o in node.outputs[1:] if o):
             raise NotSupported(f"{node.label}: its second output is used")
-        self.labels[f"layer_{len(self.layers):02d}"] = node.label
+        shape = self.shapes[node.input(0)]
         if node.op in MATRICES:
-            layer = self._linear(node, value, shape)
+            self.append(self._linear(node, self.value(node.input(0)), shape))
+            return
+        value = self.as_read(node, node.input(0), pads=True)
+        if node.op in REDUCTIONS:
+            self._reduction(node, value, shape)
+        elif node.op == "Conv":
+            self.append(self._conv(node, value, shape))
         else:
-            channels, height, width = self.chw[value.tensor]
-            top, left, bottom, right = value.pads
-            if chw_of(shape) != (channels, height + top + bottom, width + left + right):
-                raise NotSupported(
-                    f"{node.label}: it reads shape {list(shape)}, but {self._origin(value)} has"
-                    f" (C, H, W) = {self.chw[value.tensor]}: the reshape between them is no no-op"
-                )
-            make = self._conv if node.op == "Conv" else self._pool
-            layer = make(node, value, shape)
-        self._append(layer)
-
-    def _append(self, layer: ops.Op) -> None:
-        tensor, proven = ranges.infer_layer(layer, self.tensors)
-        self.tensors[layer.output] = tensor
-        self.layers.append(layer)
-        self.ranges.append(proven)
+            self._pool(node, value, shape)
 
     def _conv(self, node: Node, value: Value, shape: Shape) -> ops.Op:
         bits = self.dialect.weight_bits(node)
@@ -153,7 +145,7 @@ class _Import:
         window = conv_window(node, values, shape, value.pads)
         steps, bias = self._chain(node, bias_of(self.model, node, len(values)))
         return ops.Conv(
-            **self._common(node, value),
+            **self.common(node, value.tensor),
             requants=self.dialect.layer_requants(node, steps, 1),
             weights=Array(values[:, :, None, :] if values.ndim == 3 else values),
             window=window,
@@ -162,20 +154,59 @@ class _Import:
             groups=int(node.attributes.get("group", 1)),
         )
 
-    def _pool(self, node: Node, value: Value, shape: Shape) -> ops.Op:
+    def _pool(self, node: Node, value: Value, shape: Shape) -> None:
         if node.op.endswith("MaxPool"):
-            value = self._zeros_of_maximum(node, value, shape)
+            value = self._zeros_of_maximum(node, value, pool_window(node, shape, NO_PADS))
+            self._maximum(node, value, pool_window(node, shape, value.pads))
+            return
         window = pool_window(node, shape, value.pads)
-        steps, _ = self._chain(node, None)
-        common = self._common(node, value)
-        if node.op.endswith("MaxPool"):
-            requants = self.dialect.layer_requants(node, steps, 1)
-            return ops.MaxPool(**common, requants=requants, window=window)
-        kh, kw = window.kernel
-        requants = self.dialect.layer_requants(node, steps, kh * kw)
-        return ops.AvgPool(**common, requants=requants, window=window)
+        border = border_mean(node, shape)
+        if border is None:
+            self._mean(node, value, window, window.taps)
+        else:
+            self._border_mean(node, value, border)
 
-    def _zeros_of_maximum(self, node: Node, value: Value, shape: Shape) -> Value:
+    def _reduction(self, node: Node, value: Value, shape: Shape) -> None:
+        window = reduced_window(self.model, node, shape)
+        if node.op == "ReduceMax":
+            value = self._zeros_of_maximum(node, value, window)
+            self._maximum(node, value, with_pads(window, value.pads))
+            return
+        divisor = window.taps if node.op == "ReduceMean" else 1
+        self._mean(node, value, with_pads(window, value.pads), divisor)
+
+    def _maximum(self, node: Node, value: Value, window: ops.Window) -> None:
+        steps, _ = self._chain(node, None)
+        requants = self.dialect.layer_requants(node, steps, 1)
+        common = self.common(node, value.tensor)
+        self.append(ops.MaxPool(**common, requants=requants, window=window))
+
+    def _mean(self, node: Node, value: Value, window: ops.Window, divisor: int) -> None:
+        steps, _ = self._chain(node, None)
+        requants = self.dialect.layer_requants(node, steps, divisor)
+        common = self.common(node, value.tensor)
+        self.append(ops.AvgPool(**common, requants=requants, window=window))
+
+    def _border_mean(self, node: Node, value: Value, border: BorderMean) -> None:
+        """Append sums, and their product with a factor per position."""
+        _, height, width = border.factors.shape
+        tensor = self.tensors[value.tensor]
+        taps = border.window.taps
+        bounds = min(tensor.lo * taps, 0), max(tensor.hi * taps, 0)
+        sums = self.begin(node, "", (self.chw[value.tensor][0], height, width))
+        self.append(
+            ops.AvgPool(
+                **self.common(node, value.tensor),
+                requants=(requant(lo=bounds[0], hi=bounds[1]),),
+                window=with_pads(border.window, value.pads),
+            )
+        )
+        steps, _ = self._chain(node, None)
+        requants = self.dialect.layer_requants(node, steps, border.divisor)
+        common = self.common(node, sums)
+        self.append(ops.Mul(**common, requants=requants, constant=border.factors))
+
+    def _zeros_of_maximum(self, node: Node, value: Value, window: ops.Window) -> Value:
         """Return the value that a maximum reads; where zeros around it may win, they are a layer.
 
         Pads of a maximum never win. Zeros do over negative values, and where a window sees nothing
@@ -183,27 +214,16 @@ class _Import:
         """
         if value.pad_node is None:
             return value
-        window = pool_window(node, shape, NO_PADS)
         sees_input = window.dilations == (1, 1) and all(
             pad < window.kernel[side % 2] for side, pad in enumerate(value.pads)
         )
         if self.tensors[value.tensor].lo >= 0 and sees_input:
             return value
-        channels, height, width = self.chw[value.tensor]
-        top, left, bottom, right = value.pads
-        padded = f"layer_{len(self.layers):02d}"
-        self.labels[padded] = value.pad_node.label
-        self.names[padded] = node.input(0)
-        self.chw[padded] = (channels, height + top + bottom, width + left + right)
-        around: _Common = {**self._common(value.pad_node, value), "output": padded}
-        self._append(ops.Pad(**around, before=(0, top, left), after=(0, bottom, right)))
-        self.labels[f"layer_{len(self.layers):02d}"] = node.label
-        return Value(padded)
+        return self.with_zeros(value)
 
     def _linear(self, node: Node, value: Value, shape: Shape) -> ops.Op:
         if node.op == "Gemm":
             check_gemm(node)
-        self._reject_pads(value)
         bits = self.dialect.weight_bits(node)
         weights = self._weights(node, bits)
         outputs, columns = weights.shape
@@ -214,7 +234,7 @@ class _Import:
             )
         steps, bias = self._chain(node, bias_of(self.model, node, outputs))
         return ops.Linear(
-            **self._common(node, value),
+            **self.common(node, value.tensor),
             requants=self.dialect.layer_requants(node, steps, 1),
             weights=Array(hwc_columns(weights, self.chw[value.tensor])),
             weight_bits=bits,
@@ -228,86 +248,105 @@ class _Import:
             self.notes.append(_BYTES_NOTE)
         return values
 
-    def _residual(self, node: Node) -> bool:
-        """Import an Add of two tensors; False when ``node`` is none."""
-        if node.op != "Add" or any(name not in self.values for name in node.inputs):
+    def _pair(self, node: Node) -> bool:
+        """Import a function of two tensors; False when ``node`` is none.
+
+        Only an Add is a layer behind the last integers, too.
+        """
+        kind = _PAIRS.get(node.op)
+        if kind is None or len(node.inputs) != 2 or node.inputs[0] not in self.values:
+            return False
+        if node.inputs[1] not in self.values:
+            return False
+        if node.op != "Add" and node.position not in self.feeding:
             return False
         check_attributes(node, self.dialect.extra_attributes)
-        left, right = (self.values[name] for name in node.inputs)
-        shapes = [self.shapes[name] for name in node.inputs]
-        for value in (left, right):
-            self._reject_pads(value)
-        if shapes[0] != shapes[1] or self.chw[left.tensor] != self.chw[right.tensor]:
+        names = list(node.inputs)
+        shapes = [self.shapes[name] for name in names]
+        of_sum = node.op in ("Add", "Sub")
+        if self.shapes[node.outputs[0]] != shapes[0]:
+            names, shapes = names[::-1], shapes[::-1]
+        if shapes[0] != shapes[1] and (
+            of_sum or self.shapes[node.outputs[0]] != shapes[0] or len(shapes[0]) != len(shapes[1])
+        ):
+            shown = " and ".join(str(list(self.shapes[name])) for name in node.inputs)
             raise NotSupported(
-                f"{node.label}: operands of shapes {list(shapes[0])} and {list(shapes[1])} are not"
-                " added element by element"
+                f"{node.label}: operands of shapes {shown} are not computed element by element",
+                "give both the shape of the result",
             )
-        self.labels[f"layer_{len(self.layers):02d}"] = node.label
-        steps, _ = self._chain(node, None)
-        operands = (
-            Operand(self.tensors[left.tensor], left.steps),
-            Operand(self.tensors[right.tensor], right.steps),
-        )
-        meaning = self.dialect.residual_add(node, operands, steps)
+        if not of_sum:
+            values = [self.as_read(node, name) for name in names]
+            steps, _ = self._chain(node, None)
+            meaning = AddMeaning((None, None), self.dialect.layer_requants(node, steps, 1))
+        else:
+            values = [self._operand(name) for name in names]
+            if self.chw[values[0].tensor] != self.chw[values[1].tensor]:
+                values = [self.as_read(node, name) for name in names]
+            steps, _ = self._chain(node, None)
+            operands = (
+                Operand(self.tensors[values[0].tensor], values[0].steps),
+                Operand(self.tensors[values[1].tensor], values[1].steps),
+            )
+            meaning = self.dialect.residual_add(node, operands, steps)
         self.notes.extend(meaning.notes)
-        common = self._common(node, left)
-        common["inputs"] = (left.tensor, right.tensor)
-        self._append(
-            ops.Add(**common, requants=meaning.requants, operand_requants=meaning.operands)
-        )
+        common = self.common(node, values[0].tensor, values[1].tensor)
+        self.append(kind(**common, requants=meaning.requants, operand_requants=meaning.operands))
         return True
 
+    def _operand(self, name: str) -> Value:
+        """Return an operand of a sum: its arithmetic is the sum's, zeros around it are a layer."""
+        value = self.values[name]
+        if value.pad_node is not None:
+            value = self.values[name] = self.with_zeros(value)
+        return value
+
     def _moved(self, node: Node) -> bool:
-        """Import a Concat or Resize that a layer reads; False when ``node`` is none."""
+        """Import what moves elements for a layer that reads them; False when ``node`` does not."""
         if node.op not in MOVERS or node.position not in self.feeding:
             return False
         count = len(node.inputs) if node.op == "Concat" else 1
-        if any(name not in self.values for name in node.inputs[:count]):
+        names = node.inputs[:count]
+        if any(name not in self.values for name in names):
             return False
-        check_attributes(node, self.dialect.extra_attributes)
-        values = [self.values[name] for name in node.inputs[:count]]
-        for value, name in zip(values, node.inputs, strict=False):
-            self._reject_pads(value)
-            self._reject_steps(value)
-            if chw_of(self.shapes[name]) != self.chw[value.tensor]:
-                raise NotSupported(
-                    f"{node.label}: it reads shape {list(self.shapes[name])}, but"
-                    f" {self._origin(value)} has (C, H, W) = {self.chw[value.tensor]}"
-                )
-        output = f"layer_{len(self.layers):02d}"
-        shape, factors = self.shapes[node.input(0)], None
-        if node.op == "Concat":
-            check_concat(node, len(shape))
-        else:
-            factors = factors_of(self.model, node, shape)
+        check_attributes(node, self.dialect.extra_attributes | OLD_ATTRIBUTES)
+        shape = self.shapes[names[0]]
+        axis = joined_axis(node, len(shape)) if node.op == "Concat" else 0
+        factors = factors_of(self.model, node, shape) if node.op in RESIZES else None
+        order = turned_axes(node, len(shape)) if node.op == "Transpose" else (0, 1, 2)
         made = chw_of(self.shapes.get(node.outputs[0], ()))
-        if made is None or (node.op != "Concat" and factors is None):
-            raise NotSupported(f"{node.label}: its scales or sizes are no constants", EXPORT_HINT)
-        self.labels[output], self.names[output], self.chw[output] = (
-            node.label,
-            node.outputs[0],
-            made,
-        )
-        common: _Common = self._common(node, values[0])
-        if factors is None:
-            common["inputs"] = tuple(value.tensor for value in values)
-            self._append(ops.Concat(**common, axis=0))
+        if made is None or min(made) < 1:
+            raise NotSupported(
+                f"{node.label}: what it makes of {list(shape)} follows from no constants, or is not"
+                " one image",
+                EXPORT_HINT,
+            )
+        sources = tuple(self.as_read(node, name).tensor for name in names)
+        if node.op in ("Slice", "Split"):
+            self._taken(node, sources[0], shape)
+            return True
+        output = self.begin(node, node.outputs[0], made)
+        common = self.common(node, *sources)
+        if node.op == "Concat":
+            self.append(ops.Concat(**common, axis=axis))
+        elif node.op == "Transpose":
+            self.append(ops.Transpose(**common, perm=order))
         else:
+            assert factors is not None  # else the shape would be unknown
             taps = [repeated(n, f) for n, f in zip(shape[2:], factors, strict=True)]
-            self._append(ops.Resize(**common, rows=taps[0], columns=taps[1]))
+            self.append(ops.Resize(**common, rows=taps[0], columns=taps[1]))
         self.values[node.outputs[0]] = Value(output)
         return True
 
-    def _common(self, node: Node, value: Value) -> _Common:
-        index = len(self.layers)
-        output = f"layer_{index:02d}"
-        return {
-            "index": index,
-            "name": node.title,
-            "inputs": (value.tensor,),
-            "output": output,
-            "tensor": self.names[output],
-        }
+    def _taken(self, node: Node, source: str, shape: Shape) -> None:
+        """Append the layers of a Slice or Split whose results are read."""
+        for name, taken in taken_of(self.model, node, shape).items():
+            if not self.model.readers(name) and name not in self.model.outputs:
+                continue
+            begin, size, step = extents_of(taken[1:])
+            output = self.begin(node, name, size)
+            common = self.common(node, source)
+            self.append(ops.Slice(**common, begin=begin, size=size, step=step))
+            self.values[name] = Value(output)
 
     # --- chains -------------------------------------------------------------------------------
 
@@ -324,7 +363,7 @@ class _Import:
             shown = "unknown" if shape is None else str(list(shape))
             raise NotSupported(f"{node.label}: its output shape is {shown}, not that of one image")
         tensor = f"layer_{len(self.layers):02d}"
-        self.chw[tensor] = chw
+        self.chw[tensor], self.labels[tensor] = chw, node.label
         steps, passed, end = follow_chain(
             self.model, self.shapes, self.dialect, node.outputs[0], chw
         )
@@ -346,12 +385,12 @@ class _Import:
         source = data_input(self.model, node) if arithmetic else node.input(0)
         if source is None or source not in self.values:
             return False
-        value = self.values[source]
         if node.op == "Pad":
-            self.values[node.outputs[0]] = self._padded(node, value)
+            self.values[node.outputs[0]] = self._padded(node, source)
             return True
-        if node.op not in ("Identity", "Dropout"):
-            self._reject_pads(value)
+        value = self.values[source]
+        if node.op not in ("Identity", "Dropout") and value.pad_node is not None:
+            value = self.values[source] = self.with_zeros(value)
         if keeps_order(node, self.shapes, self.chw[value.tensor]):
             self.values[node.outputs[0]] = value
             return True
@@ -359,11 +398,41 @@ class _Import:
             self._check_range(node, value)
             self.values[node.outputs[0]] = value
             return True
-        if node.op in ("Mul", "Add", "Cast") or node.op in self.dialect.rounding_operands:
+        carried = node.op in ("Mul", "Add", "Sub", "Cast")
+        if carried or node.op in self.dialect.rounding_operands:
             steps = self.dialect.steps_of(self.model, node, self.shapes[source])
             self.values[node.outputs[0]] = replace(value, steps=(*value.steps, *steps))
             return True
-        return False
+        if node.position not in self.feeding:
+            return False
+        if arithmetic:
+            return self._rescaling(node, source)
+        after = chw_of(self.shapes.get(node.outputs[0], ()))
+        if node.op not in RESHAPES or after is None:
+            return False
+        value = self.as_read(node, source)
+        self.values[node.outputs[0]] = self.with_shape(node, node.outputs[0], value, after)
+        return True
+
+    def _rescaling(self, node: Node, source: str) -> bool:
+        """Import arithmetic that belongs to no layer, as the mean of one element."""
+        value = self.values[source]
+        shape = self.shapes[source]
+        if chw_of(shape) != self.chw[value.tensor]:
+            value = self.as_read(node, source)
+        if node.op == "Relu" and not value.steps:
+            tensor = self.tensors[value.tensor]
+            if tensor.lo >= 0:
+                self.values[node.outputs[0]] = value
+                return True
+            own: tuple[Step, ...] = (Step(node, hi=max(tensor.hi, 0), kind="Clip"),)
+        else:
+            own = (*value.steps, *self.dialect.steps_of(self.model, node, shape))
+        steps, _ = self._chain(node, None)
+        requants = self.dialect.layer_requants(node, (*own, *steps), 1)
+        common = self.common(node, value.tensor)
+        self.append(ops.AvgPool(**common, requants=requants, window=ops.Window(kernel=(1, 1))))
+        return True
 
     def _check_range(self, node: Node, value: Value) -> None:
         """Raise NotSupported for a Cast that changes values of its tensor."""
@@ -371,37 +440,18 @@ class _Import:
         lo, hi = NARROW_TYPES[node.attributes["to"]]
         if any(step.op != "Cast" for step in value.steps) or tensor.lo < lo or tensor.hi > hi:
             raise NotSupported(
-                f"{node.label}: cast of {self._origin(value)}, whose values reach from {tensor.lo}"
+                f"{node.label}: cast of {self.origin(value)}, whose values reach from {tensor.lo}"
                 f" to {tensor.hi}, to a type of [{lo}, {hi}] may wrap",
                 "export with a Clip to the type's range in front of the Cast",
             )
 
-    def _padded(self, node: Node, value: Value) -> Value:
-        self._reject_steps(value)
-        new = zero_pads(self.model, node, self.shapes[node.input(0)])
+    def _padded(self, node: Node, source: str) -> Value:
+        value = self.value(source, pads=True)
+        new = zero_pads(self.model, node, self.shapes[source])
         if not any(new):
             return value
         top, left, bottom, right = (a + b for a, b in zip(value.pads, new, strict=True))
         return replace(value, pads=(top, left, bottom, right), pad_node=node)
-
-    def _reject_pads(self, value: Value) -> None:
-        if value.pad_node is not None:
-            raise NotSupported(
-                f"{value.pad_node.label}: it is not followed by a Conv or pool that could take the"
-                " padding"
-            )
-
-    def _reject_steps(self, value: Value) -> None:
-        for step in value.steps:
-            if step.op != "Cast":
-                raise NotSupported(
-                    f"{step.node.label}: it rescales {self._origin(value)} for one of several"
-                    " readers; only a residual Add can carry that"
-                )
-
-    def _origin(self, value: Value) -> str:
-        label = self.labels.get(value.tensor)
-        return "the network input" if label is None else f"the output of {label}"
 
     # --- the end ------------------------------------------------------------------------------
 
@@ -411,8 +461,9 @@ class _Import:
         if node.position in self.feeding:
             read = next((self.values[i] for i in node.inputs if i in self.values), None)
             if node.op in self.dialect.arithmetic and read is not None:
+                self._check_constants(node)
                 raise NotSupported(
-                    f"{node.label}: it works on {self._origin(read)}, but belongs to no layer:"
+                    f"{node.label}: it works on {self.origin(read)}, but belongs to no layer:"
                     " a requantisation needs a constant operand and must be the only reader of"
                     " what it requantises",
                     _SUPPORTED_HINT,
@@ -424,11 +475,21 @@ class _Import:
             )
         for name in node.inputs:
             if name in self.values:
-                self._end(self.values[name], node.label)
+                self._end(name, node.label)
         self.host.append(node)
 
-    def _end(self, value: Value, reader: str) -> None:
-        self._reject_pads(value)
+    def _check_constants(self, node: Node) -> None:
+        for name in node.inputs:
+            content = self.model.constant(name) if name else None
+            if content is not None:
+                integers(node, name, content)
+
+    def _end(self, name: str, reader: str) -> None:
+        value = self.values[name]
+        if any(step.node.op in self.dialect.rounding_operands for step in value.steps):
+            value = self.value(name)
+        if value.pad_node is not None:
+            value = self.values[name] = self.with_zeros(value)
         for step in value.steps:
             self.dialect.check_host(step.node)
         self.host.extend(s.node for s in value.steps if s.node not in self.host)
@@ -437,7 +498,7 @@ class _Import:
     def _finish(self) -> Graph:
         for output in self.model.outputs:
             if output in self.values:
-                self._end(self.values[output], f"output '{output}'")
+                self._end(output, f"output '{output}'")
         if not self.layers:
             raise NotSupported(
                 f"{self.model.path.name}: it holds no integer layer", _SUPPORTED_HINT

@@ -1,11 +1,13 @@
-"""Operators between layers that move integers and compute none: Concat, Upsample and Resize."""
+"""Operators between layers that move integers and compute none."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 
 from dory_core.api import Array, NotSupported
-from dory_onnx.model import Node, OnnxModel
+from dory_onnx.model import EXPORT_HINT, Node, OnnxModel
 
 #: How elements are found with which a Resize by whole factors repeats each of them.
 _REPEATING = frozenset(
@@ -15,19 +17,134 @@ _REPEATING = frozenset(
         ("half_pixel", "round_prefer_ceil"),
     ]
 )
-_RESIZES = ("Upsample", "Resize")
-MOVERS = frozenset(["Concat", *_RESIZES])
+#: Operators that repeat rows and columns.
+RESIZES = ("Upsample", "Resize")
+MOVERS = frozenset(["Concat", "Transpose", "Slice", "Split", *RESIZES])
+#: Attributes that these operators had in older versions of ONNX.
+OLD_ATTRIBUTES = frozenset(["starts", "ends", "axes", "split", "scales"])
 _LARGEST_FACTOR = 1 << 10
 
 
-def check_concat(node: Node, rank: int) -> None:
-    """Raise NotSupported for an axis other than the channels'."""
-    axis = int(node.attributes.get("axis", 1))
-    if axis % rank != 1:
+def axis_of(axis: int, rank: int) -> int | None:
+    """Return which of (C, H, W) an axis of a value with ``rank`` axes is; None for the batch."""
+    if rank == 3 and axis == 2:
+        return 2
+    return axis - 1 if axis else None
+
+
+def extents_of(
+    taken: Sequence[range],
+) -> tuple[tuple[int, int, int], tuple[int, int, int], tuple[int, int, int]]:
+    """Return (begin, size, step) along (C, H, W) of elements taken along axes behind the batch."""
+    channels, *rest = taken
+    rows, columns = (range(1), range(1), *rest)[-2:]
+    chw = (channels, rows, columns)
+    return (
+        (chw[0].start, chw[1].start, chw[2].start),
+        (len(chw[0]), len(chw[1]), len(chw[2])),
+        (chw[0].step, chw[1].step, chw[2].step),
+    )
+
+
+def joined_axis(node: Node, rank: int) -> int:
+    """Return along which of (C, H, W) a Concat joins. Raises: NotSupported for the batch."""
+    axis = axis_of(int(node.attributes.get("axis", 1)) % rank, rank)
+    if axis is None:
         raise NotSupported(
-            f"{node.label}: it joins along axis {axis}, only axis 1 is supported",
+            f"{node.label}: it joins along axis 0, the batch: one image is computed at a time",
             "join the channels, or end the exported network before it",
         )
+    return axis
+
+
+def permutation_of(node: Node, rank: int) -> tuple[int, ...] | None:
+    """Return the order of a Transpose of ``rank`` axes; None where it is none."""
+    order = tuple(int(axis) for axis in node.attributes.get("perm", reversed(range(rank))))
+    return order if sorted(order) == list(range(rank)) else None
+
+
+def turned_axes(node: Node, rank: int) -> tuple[int, int, int]:
+    """Return the order of (C, H, W) that a Transpose makes. Raises: NotSupported for the batch."""
+    order = permutation_of(node, rank)
+    if order is None or order[0] != 0:
+        raise NotSupported(
+            f"{node.label}: perm = {list(node.attributes.get('perm', ()))} moves the batch",
+            "leave the first axis where it is",
+        )
+    if rank < 4:
+        return (2, 1, 0) if order[-1] == 1 and rank == 3 else (0, 1, 2)
+    return (order[1] - 1, order[2] - 1, order[3] - 1)
+
+
+def ranges_of(model: OnnxModel, node: Node, shape: Sequence[int]) -> list[range] | None:
+    """Return which elements along each axis a Slice takes; None where they are no constants."""
+    given: list[list[int] | None] = []
+    for place, name in enumerate(("starts", "ends", "axes", "steps"), start=1):
+        content = node.attributes.get(name)
+        if content is None and node.input(place):
+            content = model.constant(node.input(place))
+            if content is None:
+                return None
+        given.append(None if content is None else [int(v) for v in np.reshape(content, -1)])
+    starts, ends, axes, steps = given
+    if starts is None or ends is None:
+        return None
+    axes = list(range(len(starts))) if axes is None else axes
+    steps = [1] * len(starts) if steps is None else steps
+    taken = [range(size) for size in shape]
+    if not len(starts) == len(ends) == len(axes) == len(steps) or 0 in steps:
+        return None
+    for axis, *bounds in zip(axes, starts, ends, steps, strict=True):
+        if not -len(shape) <= axis < len(shape):
+            return None
+        taken[axis] = range(shape[axis])[slice(*bounds)]
+    return taken
+
+
+def taken_of(model: OnnxModel, node: Node, shape: Sequence[int]) -> dict[str, list[range]]:
+    """Return which elements of ``shape`` each result of a Slice or Split takes, by its name.
+
+    Raises: NotSupported where they follow from no constants, and for the batch.
+    """
+    found: dict[str, list[range]] = {}
+    if node.op == "Slice":
+        taken = ranges_of(model, node, shape)
+        found = {} if taken is None else {node.outputs[0]: taken}
+    else:
+        axis, sizes = parts_of(model, node, shape) or (0, ())
+        begin = 0
+        for name, size in zip(node.outputs, sizes, strict=False):
+            found[name] = [range(n) for n in shape]
+            found[name][axis] = range(begin, begin + size)
+            begin += size
+    if not found or any(len(axis) == 0 for taken in found.values() for axis in taken):
+        raise NotSupported(
+            f"{node.label}: what it takes of {list(shape)} follows from no constants, or is"
+            " nothing",
+            EXPORT_HINT,
+        )
+    return found
+
+
+def parts_of(
+    model: OnnxModel, node: Node, shape: Sequence[int]
+) -> tuple[int, tuple[int, ...]] | None:
+    """Return (axis, sizes) of a Split; None where they are no constants or do not fit."""
+    axis = int(node.attributes.get("axis", 0))
+    if not -len(shape) <= axis < len(shape):
+        return None
+    axis %= len(shape)
+    content = node.attributes.get("split", model.constant(node.input(1)) if node.input(1) else None)
+    if content is None and node.input(1):
+        return None
+    count = len(node.outputs)
+    if content is None:
+        each = -(-shape[axis] // count)
+        sizes = (*[each] * (count - 1), shape[axis] - each * (count - 1))
+    else:
+        sizes = tuple(int(v) for v in np.reshape(content, -1))
+    fits = len(sizes) == count and min(sizes) > 0 and sum(sizes) == shape[axis]
+    return (axis, sizes) if fits else None
 
 
 def factors_of(model: OnnxModel, node: Node, shape: tuple[int, ...]) -> tuple[int, int] | None:

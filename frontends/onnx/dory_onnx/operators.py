@@ -23,7 +23,7 @@ LAYER_OPERATORS = WINDOWED | MATRICES
 _INPUTS: Mapping[str, tuple[int, int]] = {
     **dict.fromkeys(("Floor", "Cast", "Relu", "MaxPool", "AveragePool"), (1, 1)),
     **dict.fromkeys(("GlobalAveragePool", "GlobalMaxPool"), (1, 1)),
-    **dict.fromkeys(("Mul", "Add", "Div", "MatMul"), (2, 2)),
+    **dict.fromkeys(("Mul", "Add", "Sub", "Div", "MatMul"), (2, 2)),
     **dict.fromkeys(("Conv", "Gemm"), (2, 3)),
     "Clip": (1, 3),
     "Pad": (1, 4),
@@ -105,13 +105,13 @@ def conv_window(
             f"{node.label}: attribute kernel_shape {list(declared)} contradicts the weights"
             f" {list(values.shape)}"
         )
-    return _with_pads(window_of(node, kernel, shape[2:]), padded)
+    return with_pads(window_of(node, kernel, shape[2:]), padded)
 
 
 def pool_window(node: Node, shape: Shape, padded: Pads) -> ops.Window:
     """Return the window of a pool over a value of ``shape``, folded Pad nodes included.
 
-    Raises: NotSupported for means over windows that reach beyond the input.
+    Raises: NotSupported, naming the node.
     """
     if len(shape) not in (3, 4):
         raise NotSupported(f"{node.label}: a pool over an input {list(shape)} is not supported")
@@ -122,34 +122,13 @@ def pool_window(node: Node, shape: Shape, padded: Pads) -> ops.Window:
     if kernel is None:
         raise NotSupported(f"{node.label}: attribute kernel_shape is missing")
     window = window_of(node, kernel, shape[2:])
-    if node.op == "AveragePool" and node.attributes.get("ceil_mode", 0):
-        _check_ceil(node, window, shape)
     if node.attributes.get("storage_order", 0):
         raise NotSupported(f"{node.label}: attribute storage_order = 1 is not supported")
-    own_pads = any(window.pads)
-    if node.op == "AveragePool" and own_pads and not node.attributes.get("count_include_pad", 0):
-        raise NotSupported(
-            f"{node.label}: count_include_pad = 0 with pads divides by fewer elements at the"
-            " borders, which no single requantisation can express",
-            "export the pool with count_include_pad=True or without padding",
-        )
-    return _with_pads(window, padded)
+    return with_pads(window, padded)
 
 
-def _check_ceil(node: Node, window: ops.Window, shape: Shape) -> None:
-    height, width = (1, shape[2]) if len(shape) == 3 else (shape[2], shape[3])
-    top, left, bottom, right = window.pads
-    for axis, extent in enumerate((height + top + bottom, width + left + right)):
-        reach = (window.kernel[axis] - 1) * window.dilations[axis] + 1
-        if (extent - reach) % window.strides[axis]:
-            raise NotSupported(
-                f"{node.label}: ceil_mode = 1 makes means of fewer elements at the border, which no"
-                " single requantisation can express",
-                "export the pool with ceil_mode=False, or pad the input",
-            )
-
-
-def _with_pads(window: ops.Window, padded: Pads) -> ops.Window:
+def with_pads(window: ops.Window, padded: Pads) -> ops.Window:
+    """Return a window with folded Pad nodes."""
     top, left, bottom, right = (a + b for a, b in zip(window.pads, padded, strict=True))
     return replace(window, pads=(top, left, bottom, right))
 

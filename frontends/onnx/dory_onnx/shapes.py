@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from dory_core.api import NotSupported, ops
 from dory_onnx.model import Node, OnnxModel
-from dory_onnx.movers import factors_of
+from dory_onnx.movers import factors_of, parts_of, permutation_of, ranges_of
 
 Shape = tuple[int, ...]
 
@@ -22,6 +22,7 @@ _ROUNDINGS = frozenset(["Cast", "Floor", "Ceil", "Round", "Clip", "Identity", "D
 _ACTIVATIONS = frozenset(["Relu", "LeakyRelu", "Sigmoid", "HardSigmoid", "HardSwish", "Tanh"])
 _SAME_SHAPE = _ROUNDINGS | _ACTIVATIONS | frozenset(["Softmax", "LogSoftmax", "BatchNormalization"])
 _BROADCAST = frozenset(["Add", "Mul", "Div", "Sub", "Pow", "Max", "Min"])
+_POOLS = frozenset(["MaxPool", "AveragePool"])
 _FOLDABLE_ELEMENTS = 4096  # shape arithmetic is tiny; weights are folded by few operators only
 
 
@@ -37,6 +38,9 @@ def infer_shapes(model: OnnxModel, keeping: Collection[str] = ()) -> dict[str, S
         if folded is not None:
             model.define_constant(node.outputs[0], folded)
             continue
+        if node.op == "Split":
+            shapes.update(_split(model, node, shapes))
+            continue
         if node.op in keeping:
             shape = shapes.get(node.input(0))
         else:
@@ -46,10 +50,13 @@ def infer_shapes(model: OnnxModel, keeping: Collection[str] = ()) -> dict[str, S
     return shapes
 
 
-def window_of(node: Node, kernel: Sequence[int], size: Sequence[int]) -> ops.Window:
+def window_of(
+    node: Node, kernel: Sequence[int], size: Sequence[int], ceil: bool = True
+) -> ops.Window:
     """Return the window of a Conv or pool node over an input of spatial ``size``.
 
     kernel, size: one element for 1-D data, (vertical, horizontal) for 2-D data. 1-D becomes H = 1.
+    ceil: the pads hold what ceil_mode adds behind the image.
 
     Raises: NotSupported for attributes that do not fit together.
     """
@@ -79,7 +86,7 @@ def window_of(node: Node, kernel: Sequence[int], size: Sequence[int]) -> ops.Win
         raise NotSupported(f"{node.label}: attribute auto_pad = '{auto}' is unknown")
     if min(pads) < 0:
         raise NotSupported(f"{node.label}: negative pads {list(pads)} are not supported")
-    if node.op == "MaxPool" and node.attributes.get("ceil_mode", 0):
+    if ceil and node.op in _POOLS and node.attributes.get("ceil_mode", 0):
         pads = _rounded_up(size, kernel, strides, dilations, pads)
     if rank == 1:
         return ops.Window(
@@ -103,7 +110,7 @@ def _rounded_up(
     dilations: Sequence[int],
     pads: Sequence[int],
 ) -> tuple[int, ...]:
-    """Return the pads with which a maximum reads the windows that ceil_mode adds.
+    """Return the pads with which a pool reads the windows that ceil_mode adds.
 
     A window that would begin behind the input is not added, as in onnxruntime and PyTorch.
     """
@@ -182,6 +189,49 @@ def _joined(node: Node, operands: Sequence[Shape | None]) -> Shape | None:
         raise NotSupported(f"{node.label}: operands of shapes {shown} cannot be joined")
     total = sum(shape[axis] for shape in known)
     return (*known[0][:axis], total, *known[0][axis + 1 :])
+
+
+def reduced_axes(model: OnnxModel, node: Node, shape: Shape) -> set[int] | None:
+    """Return the axes of a reduction over a value of ``shape``; None when they are no constants."""
+    axes = integers_of(model, node, "axes")
+    if axes is None and node.input(1):
+        return None
+    if not axes:
+        return set() if node.attributes.get("noop_with_empty_axes", 0) else set(range(len(shape)))
+    return {axis % len(shape) for axis in axes if -len(shape) <= axis < len(shape)}
+
+
+def _reduced(model: OnnxModel, node: Node, shape: Shape) -> Shape | None:
+    axes = reduced_axes(model, node, shape)
+    if axes is None:
+        return None
+    if node.attributes.get("keepdims", 1):
+        return tuple(1 if axis in axes else d for axis, d in enumerate(shape))
+    return tuple(d for axis, d in enumerate(shape) if axis not in axes)
+
+
+def _transposed(model: OnnxModel, node: Node, shape: Shape) -> Shape | None:
+    order = permutation_of(node, len(shape))
+    return None if order is None else tuple(shape[axis] for axis in order)
+
+
+def _sliced(model: OnnxModel, node: Node, shape: Shape) -> Shape | None:
+    taken = ranges_of(model, node, shape)
+    if taken is None or not all(map(len, taken)):
+        return None
+    return tuple(len(one) for one in taken)
+
+
+def _split(model: OnnxModel, node: Node, shapes: Mapping[str, Shape]) -> dict[str, Shape]:
+    shape = shapes.get(node.input(0))
+    parts = None if shape is None else parts_of(model, node, shape)
+    if shape is None or parts is None:
+        return {}
+    axis, sizes = parts
+    return {
+        output: (*shape[:axis], size, *shape[axis + 1 :])
+        for output, size in zip(node.outputs, sizes, strict=False)
+    }
 
 
 def _resized(model: OnnxModel, node: Node, shape: Shape) -> Shape | None:
@@ -285,6 +335,9 @@ _RULES: Mapping[str, Callable[[OnnxModel, Node, Shape], Shape | None]] = {
     "Unsqueeze": _unsqueeze,
     "Upsample": _resized,
     "Resize": _resized,
+    "Transpose": _transposed,
+    "Slice": _sliced,
+    **dict.fromkeys(("ReduceMean", "ReduceSum", "ReduceMax"), _reduced),
 }
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from dory_core.api import FrontendOptions, NotSupported, Tensor, UsageError, ranges
 from dory_onnx.arithmetic import Step
 from dory_onnx.model import Node, OnnxModel
-from dory_onnx.operators import LAYER_OPERATORS, Pads, chw_of
+from dory_onnx.operators import Pads, chw_of
 
 NO_PADS: Pads = (0, 0, 0, 0)
 
@@ -43,12 +44,12 @@ def input_tensors(model: OnnxModel, options: FrontendOptions) -> tuple[Tensor, .
     return tuple(tensors)
 
 
-def nodes_feeding_layers(model: OnnxModel) -> frozenset[int]:
-    """Return the positions of nodes that are a layer by their operator or lead to one."""
+def nodes_feeding_layers(model: OnnxModel, is_layer: Callable[[Node], bool]) -> frozenset[int]:
+    """Return the positions of nodes that are a layer wherever they stand, or lead to one."""
     wanted: set[str] = set()
     feeding = set()
     for node in reversed(model.nodes):
-        if node.op in LAYER_OPERATORS or wanted.intersection(node.outputs):
+        if is_layer(node) or wanted.intersection(node.outputs):
             feeding.add(node.position)
             wanted.update(i for i in node.inputs if not model.is_constant(i))
     return frozenset(feeding)

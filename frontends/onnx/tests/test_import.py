@@ -94,12 +94,11 @@ def test_automatic_padding(auto_pad: str, pads: tuple[int, ...], tmp_path: Path)
     assert graph.ops[0].window.pads == pads  # type: ignore[attr-defined]
 
 
-def test_ceil_mode_of_a_mean_only_where_it_changes_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("width", [6, 7])
+def test_ceil_mode_of_a_mean_is_not_what_is_refused(width: int, tmp_path: Path) -> None:
     form = {"kernel_shape": [2, 2], "strides": [2, 2], "ceil_mode": 1}
-    with pytest.raises(NotSupported, match="its result is a fraction"):  # not the ceil_mode
-        windowed(tmp_path, "AveragePool", (4, 6), **form)
-    with pytest.raises(NotSupported, match=r"AveragePool '.*': ceil_mode = 1 makes means of fewer"):
-        windowed(tmp_path, "AveragePool", (4, 7), **form)
+    with pytest.raises(NotSupported, match="its result is a fraction"):
+        windowed(tmp_path, "AveragePool", (4, width), **form)
 
 
 def test_window_larger_than_its_input(tmp_path: Path) -> None:

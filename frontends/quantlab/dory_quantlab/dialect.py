@@ -54,10 +54,13 @@ class QuantlabDialect(Dialect):
     ) -> AddMeaning:
         """Return what the attributes of an Add say, followed by ``steps``.
 
-        PLiNIO writes an Add without them, whose requantisation stands behind it as nodes.
+        PLiNIO writes an Add without them, whose requantisation stands behind it as nodes. So does
+        a Sub have it.
         """
         plain = ADD_ATTRIBUTES.isdisjoint(set(node.attributes) - {"add_bits"})
-        if plain and any(step.op == "Clip" for step in steps):
+        if node.op == "Sub" and not plain:
+            raise NotSupported(f"{node.label}: attributes of a residual Add have no meaning here")
+        if plain and (node.op == "Sub" or any(step.op == "Clip" for step in steps)):
             return super().residual_add(node, operands, steps)
         return add_meaning(node, operands, steps)
 

@@ -21,7 +21,7 @@ from onnx.reference.op_run import OpRun
 
 from dory_onnx.testing.builder import OnnxBuilder
 
-_OF_TWO_NUMBERS = frozenset(["Mul", "Add", "Div", "Conv", "Gemm", "MatMul"])
+_OF_TWO_NUMBERS = frozenset(["Mul", "Add", "Sub", "Div", "Max", "Min", "Conv", "Gemm", "MatMul"])
 
 
 def evaluate(
@@ -119,15 +119,31 @@ class MaxPool(OpRun):
 
 
 class AveragePool(OpRun):
-    """Average over each window, padding included."""
+    """Average over the elements of each window that count: those of the image, and the padding
+    with count_include_pad; what ceil_mode adds behind both never does."""
 
     op_domain = ""
 
     def _run(self, x, kernel_shape=None, strides=None, pads=None, **others):  # type: ignore[no-untyped-def]
-        assert not others.get("ceil_mode") and others.get("auto_pad") in (None, "NOTSET")
-        assert others.get("count_include_pad") or not any(pads or [])
-        windows = _windows(x, kernel_shape, strides, pads, 0.0)
-        return (windows.mean(axis=tuple(range(-len(kernel_shape), 0))),)
+        assert others.get("auto_pad") in (None, "NOTSET")
+        rank = len(kernel_shape)
+        strides, pads = list(strides or [1] * rank), list(pads or [0] * 2 * rank)
+        counting = np.ones_like(x[:1, :1])
+        around = [(0, 0), (0, 0), *zip(pads[:rank], pads[rank:], strict=True)]
+        ones = np.pad(
+            counting, around, constant_values=float(bool(others.get("count_include_pad")))
+        )
+        padded = np.pad(x, around)
+        behind = [0] * rank
+        for axis in range(rank if others.get("ceil_mode") else 0):
+            extent, stride, kernel = padded.shape[2 + axis], strides[axis], kernel_shape[axis]
+            last = -(-(extent - kernel) // stride) * stride
+            if last < extent - pads[rank + axis]:
+                behind[axis] = max(last + kernel - extent, 0)
+        borders = [0] * rank + behind
+        sums, numbers = (_windows(v, kernel_shape, strides, borders, 0.0) for v in (padded, ones))
+        axes = tuple(range(-rank, 0))
+        return (sums.sum(axis=axes) / numbers.sum(axis=axes),)
 
 
 class Floor(OpRun):
