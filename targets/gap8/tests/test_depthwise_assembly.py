@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 from xpulpv2 import Machine, Program, assembly_of, signed
@@ -9,11 +11,11 @@ from xpulpv2 import Machine, Program, assembly_of, signed
 NARROW, LIMBS = 1, 2
 NO_CLIP, UNSIGNED, SIGNED = 0, 1, 2
 # Places in the memory of the machine.
-BLOCKS, WEIGHTS, PARAMETERS, OUTPUTS, ARGUMENTS, STACK = (
+BLOCKS, WEIGHTS, PARAMETERS, INPUTS, OUTPUTS, PADDING, ARGUMENTS, STACK = (
     *((0x1000, 0x2000, 0x3000), 0x4000, 0x5000),
-    *(0x6000, 0xE000, 0xF800),
+    *(0x6000, 0xA000, 0xDFFC, 0xE000, 0xF800),
 )
-ROWS = 4
+LANES, TAPS = 4, 4
 
 
 def assembly(
@@ -42,22 +44,49 @@ def assembly(
     return assembly_of("dory_gap8_depthwise_3x3_asm.h", macros)
 
 
-def check(variant: tuple[int, ...], count: int, seed: int) -> Machine:
-    """Run `count` outputs along b of some channels on random values and compare with numpy's."""
+@dataclass(frozen=True, slots=True)
+class Strips:
+    """What a call computes: strips of `count` outputs along b.
+
+    fresh: blocks that a call before has laid. before: columns of padding before those of the tile.
+    """
+
+    count: int
+    strips: int = 1
+    fresh: int = 0
+    before: int = 0
+
+
+def check(variant: tuple[int, ...], what: Strips, seed: int) -> Machine:
+    """Run strips of some channels of a group on random values and compare with numpy's."""
     form, reach, clip, x_signed, stride, per_channel, turned = variant
     random = np.random.default_rng(seed)
     machine = Machine(Program.parse(assembly(*variant)))
+    count = what.count
     channels, lane = (4, 0) if seed % 2 else (2, 1)
     columns = (count - 1) * stride + 3
     low, high = (-128, 128) if x_signed else (0, 256)
-    x = random.integers(low, high, (stride + 1, columns, 4, ROWS))
-    for block, data in zip(BLOCKS, x, strict=False):
-        image = data.astype("<i1" if x_signed else "<u1").tobytes()
-        machine.memory[block : block + len(image)] = image
-    w = random.integers(-128, 128, (channels, 3, ROWS))
+
+    # The tile: it begins behind the padding and ends before the last rows that strips read.
+    inside, pad, pixel = columns - what.before, seed % 2, 8
+    reach_rows = 4 * stride * what.strips + 4
+    tile_rows = max(1, reach_rows - pad - int(random.integers(0, 6)))
+    tile = random.integers(low, high, (tile_rows, inside, pixel))
+    machine.write(INPUTS, tile)
+    value = int(random.integers(low, high))
+    machine.write(PADDING, np.full(LANES, value))
+    x = np.full((reach_rows, columns, LANES), value)
+    rows_inside = min(tile_rows, reach_rows - pad)
+    x[pad : pad + rows_inside, what.before :] = tile[:rows_inside, :, 4 : 4 + LANES]
+    for number, block in enumerate(BLOCKS[: stride + 1]):  # columns x lanes x rows
+        data = x[4 * number : 4 * number + 4].transpose(1, 2, 0).copy()
+        if number >= what.fresh:
+            data[what.before :] = low  # what the call lays
+        machine.write(block, data)
+
+    w = random.integers(-128, 128, (channels, 3, TAPS))
     w[..., 3] = 0
-    weights = w.astype("<i1").tobytes()
-    machine.memory[WEIGHTS : WEIGHTS + len(weights)] = weights
+    machine.write(WEIGHTS, w)
 
     records = channels if per_channel else 1
     low_bits = int(random.integers(3, 12))
@@ -73,28 +102,28 @@ def check(variant: tuple[int, ...], count: int, seed: int) -> Machine:
     if turned:  # with two addends the clip is that of a byte
         hi = 255 if clip == UNSIGNED else 127
 
-    # Strips of one to four outputs: those that are none fall on the last one.
-    valid = int(random.integers(1, 5))
+    # The last strip has one to four outputs: those that are none fall on the last one.
+    valid = 4 * (what.strips - 1) + int(random.integers(1, 5))
     step, row = channels + 3, (channels + 3) * count + 5
-    places = [min(i, valid - 1) * row for i in range(4)]
     unroll = 3 - stride
     arguments = [
-        *(b + 4 * lane for b in BLOCKS),
+        *(BLOCKS[0], BLOCKS[1], BLOCKS[2]),
         *(WEIGHTS, PARAMETERS, OUTPUTS),
-        *places,
-        *(step, count // unroll, count % unroll),
+        *(valid, row, step, count // unroll, count % unroll),
         *(columns * 16 - 4, count * step - 1, channels),
-        *(shift, low_bits, hi),
+        *(shift, low_bits, hi, what.strips, 4 * what.fresh),
+        *(INPUTS + 4, 4 * what.fresh - pad, tile_rows, inside * pixel, pixel),
+        *(inside, 16 * what.before, PADDING, 4 * lane),
     ]
     machine.put(ARGUMENTS, *arguments)
     machine.call(ARGUMENTS, STACK)
 
-    rows = np.concatenate(x, axis=2)[:, lane : lane + channels]  # columns, channels, rows
-    windows = np.zeros((4, count, channels), dtype=np.int64)
+    rows = x[..., lane : lane + channels]  # rows, columns, channels
+    windows = np.zeros((valid, count, channels), dtype=np.int64)
     for o in range(valid):
         for i in range(count):
-            box = rows[i * stride : i * stride + 3, :, o * stride : o * stride + 3]
-            windows[o, i] = np.einsum("bca,cba->c", box, w[..., :3])
+            box = rows[o * stride : o * stride + 3, i * stride : i * stride + 3]
+            windows[o, i] = np.einsum("abc,cba->c", box, w[..., :3])
     v = windows + words[0] if turned else windows
     v = np.clip(v, -words[turned] - 1, words[turned]) if reach else v
     last = signed(v * words[-2 - turned])
@@ -110,8 +139,17 @@ def check(variant: tuple[int, ...], count: int, seed: int) -> Machine:
             start = o * row + i * step
             expected[start : start + channels] = v[o, i] & 255
     got = np.frombuffer(machine.memory, np.uint8, len(expected) + 64, OUTPUTS)
-    assert np.array_equal(got[: len(expected)], expected), (variant, count, valid)
+    assert np.array_equal(got[: len(expected)], expected), (variant, what, valid)
     assert not got[len(expected) :].any(), "stored beyond the strip"
+
+    # The next call goes on from here: blocks in turn, the next strip, the rows it adds.
+    block = [machine.word(ARGUMENTS + 4 * i) for i in range(stride + 1)]
+    turn = what.strips % (stride + 1)
+    assert block == [BLOCKS[(i - turn) % (stride + 1)] for i in range(stride + 1)]
+    assert machine.word(ARGUMENTS + 20) == OUTPUTS + 4 * what.strips * row
+    assert machine.word(ARGUMENTS + 24) == valid - 4 * what.strips
+    assert machine.word(ARGUMENTS + 72) == 4
+    assert machine.word(ARGUMENTS + 80) == 4 * (stride * what.strips + 1) - pad
     return machine
 
 
@@ -122,8 +160,8 @@ def check(variant: tuple[int, ...], count: int, seed: int) -> Machine:
 def test_every_variant_of_a_strip(form, reach, clip, x_signed, stride) -> None:
     for count in (1, 2, 5):
         variant = (form, reach, clip, x_signed, stride, count % 2, 0)
-        machine = check(variant, count, seed=count)
-        assert machine.stalls <= 4, "an instruction in a loop waits for a load"
+        machine = check(variant, Strips(count), seed=count)
+        assert machine.stalls <= 6, "an instruction in a loop waits for a load"
 
 
 @pytest.mark.parametrize("clip", [UNSIGNED, SIGNED])
@@ -132,9 +170,24 @@ def test_every_variant_of_a_strip(form, reach, clip, x_signed, stride) -> None:
 def test_every_variant_with_another_addend_below_zero(form, reach, clip, stride) -> None:
     for count in (1, 2, 5):
         variant = (form, reach, clip, count % 2, stride, count % 2, 1)
-        machine = check(variant, count, seed=count)
+        machine = check(variant, Strips(count), seed=count)
         waits = 4 * count if form == LIMBS and reach and stride == 1 else 0
-        assert machine.stalls <= 4 + waits, "an instruction in a loop waits for a load"
+        assert machine.stalls <= 6 + waits, "an instruction in a loop waits for a load"
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("before", [0, 1, 2])
+def test_strips_go_on_from_the_blocks_that_are_laid(stride, before) -> None:
+    """Rows before and behind the tile and columns before it are padding."""
+    for strips in (1, 2, 3, 5):
+        for fresh in range(stride + 2):
+            what = Strips(4, strips, fresh, before)
+            check((LIMBS, 1, SIGNED, 1, stride, 1, 0), what, seed=7 * strips + fresh)
+
+
+def test_columns_that_all_are_padding_are_not_loaded() -> None:
+    for stride in (1, 2):
+        check((NARROW, 0, UNSIGNED, 0, stride, 1, 0), Strips(1, 2, 0, 3), seed=stride)
 
 
 @pytest.mark.parametrize(("stride", "label", "outputs"), [(1, 2, 8), (2, 1, 4)])
@@ -144,10 +197,11 @@ def test_another_addend_costs_13_instructions_for_four_outputs(stride, label, ou
     assert outputs == 4 * label
 
 
-def _loop(text: str) -> list[str]:
+def _loop(text: str, loop: int = 1) -> list[str]:
     program = Program.parse(text)
-    start = next(i for i, (_, o) in enumerate(program.instructions) if o[:1] == ["x0"]) + 1
-    return [op for op, _ in program.instructions[start : program.target("1f", start) + 1]]
+    starts = [i + 1 for i, (_, o) in enumerate(program.instructions) if o[:1] == ["x0"]]
+    ends = [program.target("1f", start) + 1 for start in starts]
+    return [op for op, _ in program.instructions[starts[loop] : ends[loop]]]
 
 
 def test_four_outputs_of_stride_1_are_31_instructions_for_36_products() -> None:
@@ -158,3 +212,8 @@ def test_four_outputs_of_stride_1_are_31_instructions_for_36_products() -> None:
 
 def test_four_outputs_of_stride_2_are_40_instructions() -> None:
     assert len(_loop(assembly(NARROW, 0, UNSIGNED, 0, 2, 1))) == 40
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+def test_sixteen_inputs_are_transposed_by_18_instructions(stride) -> None:
+    assert len(_loop(assembly(NARROW, 0, UNSIGNED, 0, stride, 1), 0)) == 18

@@ -244,7 +244,9 @@ def test_scratch_does_not_grow_with_the_image_beyond_a_walk() -> None:
 def test_cycles_meet_the_measured_tiles(channels, size, window, measured) -> None:
     """8 cores, 32-bit requantisation without clamp; any window without the 4x4 block.
 
-    The block does not have a clip of two bounds.
+    The block does not have a clip of two bounds. Filters up to 3x3 were measured when compiled code
+    went from strip to strip and transposed: 170 cycles per strip, 60 per block and 3 per column
+    that the assembly does not take.
     """
     lowest = 0 if max(window.kernel) <= 3 and window.dilations == (1, 1) else 1
     step = requant([1] * channels, list(range(channels)), 1 << 8, lowest, 255)
@@ -256,7 +258,15 @@ def test_cycles_meet_the_measured_tiles(channels, size, window, measured) -> Non
         weights=np.ones((channels, 1, *window.kernel), int),
     )
     tile = make_tile(layer, channels, layer.output.height, layer.output.width)
-    assert DepthwiseHwcKernel().cycles(layer, tile) == pytest.approx(measured, rel=0.08)
+    cycles = DepthwiseHwcKernel().cycles(layer, tile)
+    if lowest:
+        assert cycles == pytest.approx(measured, rel=0.08)
+    else:
+        height = layer.output.height
+        strips = channels * -(-height // 4) / 8 / 4
+        blocks = strips * window.strides[0] + max(1, channels / 8 / 4)
+        replaced = 170 * strips + blocks * (60 + 3 * size)
+        assert cycles + replaced == pytest.approx(measured, rel=0.04)
 
 
 def test_any_window_is_cheaper_in_the_block_from_some_outputs_on() -> None:

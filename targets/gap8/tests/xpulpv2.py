@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 import struct
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -84,6 +84,12 @@ class Machine:
     """A core and its memory, 64 KiB from address 0."""
 
     VECTORS: ClassVar = {"b": ("4b", "4B"), "h": ("2h", "2H")}
+    BRANCHES: ClassVar[Mapping[str, Callable[[int, int], bool]]] = {
+        "beq": lambda a, b: a == b,
+        "bne": lambda a, b: a != b,
+        "bge": lambda a, b: a >= b,
+        "bgeu": lambda a, b: a & 0xFFFFFFFF >= b & 0xFFFFFFFF,
+    }
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -103,6 +109,11 @@ class Machine:
         """Store words from an aligned address."""
         assert address % 4 == 0, f"a word at {address:#x}"
         struct.pack_into(f"<{len(words)}I", self.memory, address, *(w & 0xFFFFFFFF for w in words))
+
+    def write(self, address: int, values: Any) -> None:
+        """Store the lowest byte of each number of an array."""
+        image = (values & 255).astype("u1").tobytes()
+        self.memory[address : address + len(image)] = image
 
     def call(self, argument: int, stack: int) -> int:
         """Call the program with one argument; return the instructions that it executed."""
@@ -161,10 +172,13 @@ class Machine:
             self.loops[o[0]] = (at + 1, self.program.target(o[2], at), r[o[1]])
         elif operation == "j":
             return self.program.target(o[0], at)
-        elif operation == "bne":
-            return self.program.target(o[2], at) if r[o[0]] != r[o[1]] else None
-        elif operation == "beqz":
-            return self.program.target(o[1], at) if r[o[0]] == 0 else None
+        elif operation in ("beqz", "bnez"):
+            return (
+                self.program.target(o[1], at) if (r[o[0]] == 0) == (operation[1] == "e") else None
+            )
+        elif operation in self.BRANCHES:
+            taken = self.BRANCHES[operation](r[o[0]], r[o[1]])
+            return self.program.target(o[2], at) if taken else None
         elif operation == "li":
             r[o[0]] = signed(int(o[1], 0))
         elif operation != "nop":
@@ -172,7 +186,8 @@ class Machine:
         return None
 
     def _count_stall(self, operation: str, o: list[str]) -> None:
-        reads_first = ("sw", "p.sw", "p.sb", "bne", "beqz", "p.mac", "p.addNr", "pv.shuffle2.b")
+        reads_first = ("sw", "p.sw", "p.sb", "beqz", "bnez", *self.BRANCHES)
+        reads_first += ("p.mac", "p.addNr", "pv.shuffle2.b")
         stores = operation in reads_first or "sdot" in operation
         used = re.findall(r"\w+", " ".join(o if stores else o[1:]))
         self.stalls += self._loaded in used
@@ -203,6 +218,7 @@ class Machine:
             "p.clipu": lambda: min(max(a, 0), (1 << (b - 1)) - 1),
             "p.clipr": lambda: min(max(a, -b - 1), b),
             "pv.shuffle2.b": lambda: self._shuffle(old, a, b),
+            "pv.pack.h": lambda: a << 16 | (b & 0xFFFF),
             "pv.packlo.b": lambda: (old & 0xFFFF0000) | (a & 255) << 8 | (b & 255),
             "pv.packhi.b": lambda: (old & 0xFFFF) | (a & 255) << 24 | (b & 255) << 16,
         }

@@ -95,18 +95,20 @@ class Form:
         return self.words * self.kernel[1] // self.runs
 
     @property
-    def quad(self) -> int:
+    def sums(self) -> int:
         """Cycles of the sums of four outputs."""
         if self.stride:
-            quad = cal.STRIP_S1 if self.stride == 1 else cal.STRIP_S2
-            return quad + cal.STRIP_PASS * (self.passes - 1)
+            sums = cal.STRIP_S1 if self.stride == 1 else cal.STRIP_S2
+            return sums + cal.STRIP_PASS * (self.passes - 1)
         words = self.words * self.kernel[1]
         return cal.STRIP_ANY + self.runs * cal.STRIP_RUN + words * cal.STRIP_WORD
 
     @property
     def channel(self) -> int:
-        """Cycles of a channel of a strip beside its outputs."""
-        return cal.STRIP_CHANNEL if self.stride else cal.STRIP_CHANNEL_ANY
+        """Cycles of a channel of a strip beside its outputs, in assembly where there is one."""
+        if self.stride:
+            return cal.STRIP_CHANNEL_S1 if self.stride == 1 else cal.STRIP_CHANNEL_S2
+        return cal.STRIP_CHANNEL_ANY
 
     def columns(self, outputs: Number) -> Number:
         """Return the columns that a number of outputs along b reads."""
@@ -135,6 +137,20 @@ class Form:
             spread[:, :, output, first : first + reach : self.dilations[0]] = taps
         words = spread.reshape(count, kernel_b, STRIP, self.words, 4)
         return words.transpose(0, 1, 3, 2, 4).reshape(count, -1)
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """Cycles of parts of a strip beside its outputs.
+
+    strip: four channels. channel: one of them. block: four rows that are transposed. column: of
+    such a block, four channels.
+    """
+
+    channel: int
+    strip: int
+    block: int
+    column: int
 
 
 def _is_small(window: ops.Window) -> bool:
@@ -171,15 +187,17 @@ def form_of(layer: Layer) -> Form:
     def cost(form: Form) -> int:
         a, b = form.axes(*(_TYPICAL if k > 1 else 1 for k in window.kernel))
         output = STRIP * weighted_epilogue(layer).step_cycles
-        return int(ceil_div(a, STRIP)) * (form.channel + b * (form.quad + output))
+        return int(ceil_div(a, STRIP)) * (form.channel + b * (form.sums + output))
 
     return min(forms, key=cost)
 
 
-def strip_outputs(limbs: bool, reach: bool, turned: bool) -> int:
-    """Return the cycles from the sums of four outputs to what the assembly stores."""
-    extra = cal.STRIP_LIMBS * limbs + cal.STRIP_CLAMP * reach
-    return STRIP * cal.STEP_32 + extra + cal.STRIP_TURNED * turned
+def strip_outputs(stride: int, limbs: bool, reach: bool, turned: bool) -> int:
+    """Return the instructions from the sums of four outputs to what the assembly stores."""
+    # With stride 1 a second limb takes the registers of the bound and the order of the shuffle.
+    fetched = (1 + reach) * (limbs and stride == 1)
+    extra = cal.STRIP_LIMBS * limbs + cal.STRIP_CLAMP * reach + cal.STRIP_TURNED * turned
+    return cal.STRIP_OUTPUTS + extra + fetched
 
 
 @dataclass(frozen=True)
@@ -236,24 +254,42 @@ class DepthwiseHwcKernel(ClusterKernel):
     def cycles(self, layer: Layer, tile: Tile) -> Number:
         """Strips of the core with the most of them, and transposing their inputs."""
         form = form_of(layer)
-        conv = layer.conv
         a, b = form.axes(tile.h, tile.w)
         walks = ceil_div(b, WALK if form.stride else WALK_ANY)
         walk = ceil_div(b, walks)
-        positions = ceil_div(a, STRIP) * walks
-        units = ceil_div(tile.c_out * positions, self.cores)
-        quad = form.quad + self._outputs(layer)
-        per_strip = LANES * (layer.output.channels // conv.groups)
-        if form.stride:  # the last block of a strip is the first one of the next
-            blocks = ceil_div(units, per_strip) * form.stride + units // (per_strip * positions) + 1
-        else:
-            blocks = ceil_div(units, per_strip) * form.words
-        column = cal.STRIP_TRANSPOSE + cal.STRIP_UNALIGNED * minimum(tile.c_in % LANES, 1)
-        block = cal.STRIP_BLOCK + form.columns(walk) * column
-        unit = walk * quad
-        if finish(layer).form != RAW and not form.stride and form.run_words >= 2:
-            unit = minimum(unit, self._in_blocks(layer, walk))
-        return cal.STRIP_CALL + units * (form.channel + unit) + blocks * block
+        strips = ceil_div(a, STRIP)
+        units = ceil_div(tile.c_out * strips * walks, self.cores)
+        per_strip = LANES * (layer.output.channels // layer.conv.groups)
+        runs = ceil_div(units, per_strip)
+        unaligned = cal.STRIP_UNALIGNED * minimum(tile.c_in % LANES, 1)
+        if not form.stride:
+            column = cal.STRIP_TRANSPOSE + unaligned
+            block = cal.STRIP_BLOCK_ANY + form.columns(walk) * column
+            unit = walk * (form.sums + STRIP * weighted_epilogue(layer).step_cycles)
+            if finish(layer).form != RAW and form.run_words >= 2:
+                unit = minimum(unit, self._in_blocks(layer, walk))
+            return cal.STRIP_CALL_ANY + units * (form.channel + unit) + runs * form.words * block
+        costs = self._costs(layer)
+        # The last block of a strip is the first one of the next.
+        starts = ceil_div(units, per_strip * strips)
+        blocks = runs * form.stride + starts
+        columns = minimum(form.columns(walk), form.axes(tile.x_h, tile.x_w)[1])
+        calls = runs if per_strip == LANES else units  # several outputs of a channel: one by one
+        cycles = starts * cal.STRIP_GROUP + calls * costs.strip
+        cycles = cycles + blocks * (costs.block + columns * (costs.column + unaligned))
+        cycles = cycles + units * (costs.channel + walk * (form.sums + self._outputs(layer)))
+        return cal.STRIP_CALL + cycles * (100 + cal.STRIP_STALLS) // 100
+
+    def _costs(self, layer: Layer) -> Costs:
+        """Return the cycles of the parts of a strip of a filter up to 3x3 beside its outputs."""
+        if self._in_assembly(layer):
+            return Costs(form_of(layer).channel, cal.STRIP_START, cal.STRIP_BLOCK, cal.STRIP_COLUMN)
+        return Costs(
+            cal.STRIP_CHANNEL_COMPILED,
+            cal.STRIP_START_COMPILED,
+            cal.STRIP_BLOCK_COMPILED,
+            cal.STRIP_TRANSPOSE,
+        )
 
     @staticmethod
     def _in_blocks(layer: Layer, walk: Number) -> Number:
@@ -266,13 +302,12 @@ class DepthwiseHwcKernel(ClusterKernel):
         return table + ceil_div(walk, 4) * four
 
     def _outputs(self, layer: Layer) -> int:
-        """Return the cycles from the sums of four outputs to what is stored."""
+        """Return the cycles from the sums of four outputs to bytes, of a filter up to 3x3."""
         chosen = weighted_epilogue(layer)
-        if not form_of(layer).stride:
-            return STRIP * chosen.step_cycles
         if not self._in_assembly(layer):
             return STRIP * chosen.step_cycles + cal.STRIP_COMPILED
-        return strip_outputs(chosen.form == LIMBS, bool(chosen.reach), chosen.turned)
+        stride = form_of(layer).stride
+        return strip_outputs(stride, chosen.form == LIMBS, bool(chosen.reach), chosen.turned)
 
     def symbol(self, layer: Layer) -> str:
         """Form, padding, types and requantisation."""

@@ -1,4 +1,8 @@
-/* The strip of dory_gap8_depthwise_3x3_impl.h for XpulpV2, and nothing else: included by that file.
+/* The strips of dory_gap8_depthwise_3x3_impl.h for XpulpV2, and nothing else: included by that file.
+ *
+ * One call computes strips that follow one another in a group of channels: it transposes the blocks of
+ * rows that a strip adds, and goes through the channels. Transposing, pointers to four rows are in
+ * a0 .. a3, their steps (0 in the padding) in a4 .. a7, orders of shuffles in s5 .. s7.
  *
  * Sums of the four outputs of a strip lie in a0 .. a3, their places in a6, a7, t0, t1, the step from
  * one place to the next in t2; multiplier, addend, shift and upper bound in t3 .. t6.
@@ -11,8 +15,8 @@
  * use. With two addends t6 is what is added below zero, and the clip is that of a whole byte. No
  * instruction of a loop uses what the one before it loaded, but the clamp behind an offset.
  *
- * Hardware loop 0 runs over outputs, loop 1 over channels; the end of a hardware loop is its last
- * instruction. */
+ * Hardware loop 0 runs over columns and outputs, loop 1 over channels; the end of a hardware loop is
+ * its last instruction. */
 
 #define DORY_STRIP_TEXT_(s) #s
 #define DORY_STRIP_TEXT(s) DORY_STRIP_TEXT_(s)
@@ -29,22 +33,35 @@ void dory_strip_run(dory_strip_t *s) __asm__(DORY_STRIP_NAME);
 #define DORY_AT_WEIGHTS "12(ra)"
 #define DORY_AT_PARAMETERS "16(ra)"
 #define DORY_AT_Y "20(ra)"
-#define DORY_AT_PLACE1 "28(ra)"
-#define DORY_AT_PLACE2 "32(ra)"
-#define DORY_AT_PLACE3 "36(ra)"
-#define DORY_AT_STEP "40(ra)"
-#define DORY_AT_LOOPS "44(ra)"
-#define DORY_AT_REST "48(ra)"
-#define DORY_AT_X_BACK "52(ra)"
-#define DORY_AT_Y_BACK "56(ra)"
-#define DORY_AT_CHANNELS "60(ra)"
-#define DORY_AT_SHIFT "64(ra)"
-#define DORY_AT_LOW_BITS "68(ra)"
-#define DORY_AT_HI "72(ra)"
+#define DORY_AT_LEFT "24(ra)"
+#define DORY_AT_Y_ROW "28(ra)"
+#define DORY_AT_STEP "32(ra)"
+#define DORY_AT_LOOPS "36(ra)"
+#define DORY_AT_REST "40(ra)"
+#define DORY_AT_X_BACK "44(ra)"
+#define DORY_AT_Y_BACK "48(ra)"
+#define DORY_AT_CHANNELS "52(ra)"
+#define DORY_AT_SHIFT "56(ra)"
+#define DORY_AT_LOW_BITS "60(ra)"
+#define DORY_AT_HI "64(ra)"
+#define DORY_AT_STRIPS "68(ra)"
+#define DORY_AT_FRESH "72(ra)"
+#define DORY_AT_X "76(ra)"
+#define DORY_AT_ROW "80(ra)"
+#define DORY_AT_ROWS "84(ra)"
+#define DORY_AT_X_ROW "88(ra)"
+#define DORY_AT_X_STEP "92(ra)"
+#define DORY_AT_INSIDE "96(ra)"
+#define DORY_AT_BEFORE "100(ra)"
+#define DORY_AT_PADDING "104(ra)"
+#define DORY_AT_LANE "108(ra)"
 #define DORY_FRAME_ARGUMENTS "0(sp)"
 #define DORY_FRAME_REACH "4(sp)"
 #define DORY_FRAME_ORDER "8(sp)"
 #define DORY_FRAME_OFFSET "64(sp)"
+#define DORY_FRAME_WEIGHTS "68(sp)"
+#define DORY_FRAME_PARAMETERS "72(sp)"
+#define DORY_FRAME_REST "76(sp)"
 
 #if DORY_X_SIGNED
 #define DORY_START "pv.dotsp.b "
@@ -120,7 +137,7 @@ void dory_strip_run(dory_strip_t *s) __asm__(DORY_STRIP_NAME);
 #endif
 
 #if DORY_PER_CHANNEL
-#define DORY_NEXT_PARAMETERS DORY_I("sw a1, " DORY_AT_PARAMETERS)
+#define DORY_NEXT_PARAMETERS DORY_I("sw a1, " DORY_FRAME_PARAMETERS)
 #else
 #define DORY_NEXT_PARAMETERS
 #endif
@@ -140,6 +157,8 @@ void dory_strip_run(dory_strip_t *s) __asm__(DORY_STRIP_NAME);
 #endif
 
 #if DORY_Q_FORM == DORY_Q_LIMBS || DORY_Q_TURNED
+
+#define DORY_FETCH_ARGUMENTS DORY_I("lw ra, " DORY_FRAME_ARGUMENTS)
 
 /* mul_low in s11, low_bits in s10. The first value is made in ra, each of the others in the register
  * of the sum before, which is no longer needed. */
@@ -196,6 +215,7 @@ void dory_strip_run(dory_strip_t *s) __asm__(DORY_STRIP_NAME);
 
 #else
 
+#define DORY_FETCH_ARGUMENTS
 #define DORY_FETCH_FIRST DORY_FETCH_REACH
 #define DORY_EACH(op, rest)       \
   DORY_I(op " a3, " rest)         \
@@ -260,24 +280,22 @@ void dory_strip_run(dory_strip_t *s) __asm__(DORY_STRIP_NAME);
   DORY_I("li a3, " DORY_ORDER)                                    \
   DORY_I("pv.shuffle2.b s7, s6, a3")                              \
   DORY_I("pv.shuffle2.b s9, s8, a3")                              \
+  DORY_I("lw a0, " DORY_AT_LOOPS)                                 \
   DORY_I("slli s1, s0, 8")                                        \
   DORY_I("slli s3, s2, 8")                                        \
   DORY_I("slli s5, s4, 8")
 
 #define DORY_OUTPUTS                                              \
-  DORY_I("lw a0, " DORY_AT_LOOPS)                                 \
-  DORY_I("nop")                                                   \
   DORY_I("beqz a0, 2f")                                           \
   DORY_I("lp.setup x0, a0, 1f")                                   \
   DORY_QUAD(s6, s7, s8, s9, "")                                   \
   DORY_QUAD(s8, s9, s6, s7, "1: ")                                \
-  "2: " DORY_I("lw ra, " DORY_FRAME_ARGUMENTS)                    \
-  DORY_I("nop")                                                   \
-  DORY_I("lw a0, " DORY_AT_REST)                                  \
-  DORY_I("nop")                                                   \
+  "2: " DORY_I("lw a0, " DORY_FRAME_REST)                         \
+  DORY_I("lw ra, " DORY_FRAME_ARGUMENTS)                          \
   DORY_I("beqz a0, 3f")                                           \
   DORY_QUAD(s6, s7, s8, s9, "")                                   \
-  "3: " DORY_I("lw ra, " DORY_FRAME_ARGUMENTS)
+  DORY_FETCH_ARGUMENTS                                            \
+  "3: "
 
 #if DORY_Q_FORM == DORY_Q_LIMBS
 #define DORY_SET_UP                          \
@@ -288,6 +306,12 @@ void dory_strip_run(dory_strip_t *s) __asm__(DORY_STRIP_NAME);
 #define DORY_SET_UP DORY_I("li s10, " DORY_ORDER)
 #endif
 #define DORY_TURN_BACK_THIRD
+#define DORY_BLOCKS_END "8"
+#define DORY_ROTATE                  \
+  DORY_I("lw a0, " DORY_AT_FIRST)    \
+  DORY_I("lw a1, " DORY_AT_SECOND)   \
+  DORY_I("sw a0, " DORY_AT_SECOND)   \
+  DORY_I("sw a1, " DORY_AT_FIRST)
 
 #else
 
@@ -306,11 +330,11 @@ void dory_strip_run(dory_strip_t *s) __asm__(DORY_STRIP_NAME);
   DORY_I("pv.shuffle2.b s7, s6, s3") \
   DORY_I("pv.shuffle2.b s9, s8, s3")
 
-#define DORY_FIRST_COLUMNS DORY_COLUMN
+#define DORY_FIRST_COLUMNS           \
+  DORY_I("lw a0, " DORY_AT_LOOPS)    \
+  DORY_COLUMN
 
 #define DORY_OUTPUTS                 \
-  DORY_I("lw a0, " DORY_AT_LOOPS)    \
-  DORY_I("nop")                      \
   DORY_I("lp.setup x0, a0, 1f")      \
   DORY_DOTS(DORY_START, s0)          \
   DORY_COLUMN                        \
@@ -319,17 +343,101 @@ void dory_strip_run(dory_strip_t *s) __asm__(DORY_STRIP_NAME);
   DORY_FETCH_FIRST                   \
   DORY_DOTS(DORY_ADD, s4)            \
   DORY_OUTPUT("1: ")                 \
-  DORY_I("lw ra, " DORY_FRAME_ARGUMENTS)
+  DORY_FETCH_ARGUMENTS
 
 #define DORY_SET_UP                  \
   DORY_I("lw s10, " DORY_AT_LOW_BITS)\
   DORY_I("lw s1, " DORY_AT_THIRD)    \
-  DORY_I("li s3, " DORY_ORDER)
+  DORY_I("lw a0, " DORY_AT_LANE)     \
+  DORY_I("li s3, " DORY_ORDER)       \
+  DORY_I("add s1, s1, a0")
 #define DORY_TURN_BACK_THIRD DORY_I("sub s1, s1, a1")
+#define DORY_BLOCKS_END "12"
+#define DORY_ROTATE                  \
+  DORY_I("lw a0, " DORY_AT_FIRST)    \
+  DORY_I("lw a1, " DORY_AT_SECOND)   \
+  DORY_I("lw a2, " DORY_AT_THIRD)    \
+  DORY_I("sw a0, " DORY_AT_SECOND)   \
+  DORY_I("sw a1, " DORY_AT_THIRD)    \
+  DORY_I("sw a2, " DORY_AT_FIRST)
 
 #endif
 
+/* -- rows of the tile, transposed -- */
+
+/* The next row: its pointer and step, or those of the padding. */
+#define DORY_ROW(pointer, step)             \
+  DORY_I("mv " #pointer ", s3")             \
+  DORY_I("li " #step ", 0")                 \
+  DORY_I("bgeu t3, t4, 1f")                 \
+  DORY_I("mv " #pointer ", s11")            \
+  DORY_I("mv " #step ", t6")                \
+  "1: " DORY_I("addi t3, t3, 1")            \
+  DORY_I("add s11, s11, t5")
+
+/* A column of four rows: a word of four channels each becomes a word of four rows per channel. */
+#define DORY_TRANSPOSE(label)               \
+  DORY_I("p.lw t0, a4(a0!)")                \
+  DORY_I("p.lw t1, a5(a1!)")                \
+  DORY_I("p.lw s0, a6(a2!)")                \
+  DORY_I("p.lw s1, a7(a3!)")                \
+  DORY_I("pv.pack.h s2, t1, t0")            \
+  DORY_I("pv.shuffle2.b t1, t0, s7")        \
+  DORY_I("pv.pack.h s4, s1, s0")            \
+  DORY_I("pv.shuffle2.b s1, s0, s7")        \
+  DORY_I("mv t0, s2")                       \
+  DORY_I("mv s0, t1")                       \
+  DORY_I("pv.shuffle2.b t0, s4, s5")        \
+  DORY_I("pv.shuffle2.b s2, s4, s6")        \
+  DORY_I("pv.shuffle2.b s0, s1, s5")        \
+  DORY_I("pv.shuffle2.b t1, s1, s6")        \
+  DORY_I("p.sw t0, 4(s8!)")                 \
+  DORY_I("p.sw s2, 4(s8!)")                 \
+  DORY_I("p.sw s0, 4(s8!)")                 \
+  label DORY_I("p.sw t1, 4(s8!)")
+
+/* Blocks from number FRESH on. */
+#define DORY_LAY                            \
+  DORY_I("lw t2, " DORY_AT_FRESH)           \
+  DORY_I("li a0, " DORY_BLOCKS_END)         \
+  DORY_I("lw t3, " DORY_AT_ROW)             \
+  DORY_I("beq t2, a0, 7f")                  \
+  DORY_I("lw t5, " DORY_AT_X_ROW)           \
+  DORY_I("lw s11, " DORY_AT_X)              \
+  DORY_I("lw t4, " DORY_AT_ROWS)            \
+  DORY_I("mul t0, t3, t5")                  \
+  DORY_I("lw t6, " DORY_AT_X_STEP)          \
+  DORY_I("lw s9, " DORY_AT_INSIDE)          \
+  DORY_I("lw s10, " DORY_AT_BEFORE)         \
+  DORY_I("lw s3, " DORY_AT_PADDING)         \
+  DORY_I("li s5, 0x06040200")               \
+  DORY_I("li s6, 0x07050301")               \
+  DORY_I("li s7, 0x03020706")               \
+  DORY_I("add s11, s11, t0")                \
+  DORY_I("add t2, t2, ra")                  \
+  "6: " DORY_I("p.lw s8, 4(t2!)")           \
+  DORY_ROW(a0, a4)                          \
+  DORY_ROW(a1, a5)                          \
+  DORY_ROW(a2, a6)                          \
+  DORY_ROW(a3, a7)                          \
+  DORY_I("add s8, s8, s10")                 \
+  DORY_I("beqz s9, 8f")                     \
+  DORY_I("lp.setup x0, s9, 1f")             \
+  DORY_TRANSPOSE("1: ")                     \
+  "8: " DORY_I("addi a0, ra, " DORY_BLOCKS_END) \
+  DORY_I("bne t2, a0, 6b")                  \
+  DORY_I("sw t3, " DORY_AT_ROW)             \
+  "7: "
+
 /* -- the function -- */
+
+/* The place of the next output, at that of the one before where the tile ends before it. */
+#define DORY_PLACE(place, before, number)   \
+  DORY_I("li a2, " #number)                 \
+  DORY_I("mv " #place ", " #before)         \
+  DORY_I("bge a2, a0, 1f")                  \
+  DORY_I("add " #place ", " #place ", a1")  \
+  "1: "
 
 #define DORY_SAVED(op)                                                                        \
   DORY_I(op " ra, 12(sp)") DORY_I(op " s0, 16(sp)") DORY_I(op " s1, 20(sp)")                  \
@@ -348,24 +456,34 @@ __asm__(DORY_I(".pushsection .text." DORY_STRIP_NAME ", \"ax\", @progbits")
         DORY_I("addi sp, sp, -80")
         DORY_SAVED("sw")
         DORY_I("mv ra, a0")
+        DORY_I("lw a1, " DORY_AT_REST)
         DORY_I("sw a0, " DORY_FRAME_ARGUMENTS)
+        DORY_I("sw a1, " DORY_FRAME_REST)
+        "5: "
+        DORY_LAY
+        DORY_I("lw a0, " DORY_AT_LEFT)
+        DORY_I("lw a1, " DORY_AT_Y_ROW)
         DORY_I("lw a6, " DORY_AT_Y)
-        DORY_I("lw a7, " DORY_AT_PLACE1)
-        DORY_I("lw t0, " DORY_AT_PLACE2)
-        DORY_I("lw t1, " DORY_AT_PLACE3)
+        DORY_I("lw a4, " DORY_AT_FIRST)
+        DORY_PLACE(a7, a6, 1)
+        DORY_PLACE(t0, a7, 2)
+        DORY_PLACE(t1, t0, 3)
+        DORY_I("lw a3, " DORY_AT_LANE)
+        DORY_I("lw a5, " DORY_AT_SECOND)
+        DORY_I("lw a0, " DORY_AT_WEIGHTS)
+        DORY_I("lw a1, " DORY_AT_PARAMETERS)
+        DORY_I("add a4, a4, a3")
+        DORY_I("add a5, a5, a3")
+        DORY_I("sw a0, " DORY_FRAME_WEIGHTS)
+        DORY_I("sw a1, " DORY_FRAME_PARAMETERS)
+        DORY_I("lw a2, " DORY_AT_CHANNELS)
         DORY_I("lw t2, " DORY_AT_STEP)
         DORY_I("lw t5, " DORY_AT_SHIFT)
         DORY_I("lw t6, " DORY_AT_HI)
-        DORY_I("lw a4, " DORY_AT_FIRST)
-        DORY_I("lw a5, " DORY_AT_SECOND)
-        DORY_I("lw a2, " DORY_AT_CHANNELS)
-        DORY_I("add a7, a7, a6")
-        DORY_I("add t0, t0, a6")
-        DORY_I("add t1, t1, a6")
         DORY_SET_UP
         DORY_I("lp.setup x1, a2, 4f")
-        DORY_I("lw a0, " DORY_AT_WEIGHTS)
-        DORY_I("lw a1, " DORY_AT_PARAMETERS)
+        DORY_I("lw a0, " DORY_FRAME_WEIGHTS)
+        DORY_I("lw a1, " DORY_FRAME_PARAMETERS)
         DORY_I("p.lw s0, 4(a0!)")
         DORY_I("p.lw s2, 4(a0!)")
         DORY_I("p.lw s4, 4(a0!)")
@@ -375,7 +493,7 @@ __asm__(DORY_I(".pushsection .text." DORY_STRIP_NAME ", \"ax\", @progbits")
         DORY_I("p.lw t3, 4(a1!)")
         DORY_I("p.lw t4, 4(a1!)")
         DORY_LOAD_BELOW
-        DORY_I("sw a0, " DORY_AT_WEIGHTS)
+        DORY_I("sw a0, " DORY_FRAME_WEIGHTS)
         DORY_KEEP_REACH
         DORY_KEEP_OFFSET
         DORY_NEXT_PARAMETERS
@@ -390,6 +508,21 @@ __asm__(DORY_I(".pushsection .text." DORY_STRIP_NAME ", \"ax\", @progbits")
         DORY_TURN_BACK_THIRD
         DORY_I("sub a4, a4, a1")
         "4: " DORY_I("sub a5, a5, a1")
+        DORY_ROTATE
+        DORY_I("lw a0, " DORY_AT_LEFT)
+        DORY_I("lw a1, " DORY_AT_Y_ROW)
+        DORY_I("lw a2, " DORY_AT_Y)
+        DORY_I("lw a3, " DORY_AT_STRIPS)
+        DORY_I("addi a0, a0, -4")
+        DORY_I("slli a1, a1, 2")
+        DORY_I("add a2, a2, a1")
+        DORY_I("addi a3, a3, -1")
+        DORY_I("sw a0, " DORY_AT_LEFT)
+        DORY_I("li a0, 4")
+        DORY_I("sw a2, " DORY_AT_Y)
+        DORY_I("sw a0, " DORY_AT_FRESH)
+        DORY_I("sw a3, " DORY_AT_STRIPS)
+        DORY_I("bnez a3, 5b")
         DORY_SAVED("lw")
         DORY_I("addi sp, sp, 80")
         DORY_I("ret")

@@ -19,21 +19,39 @@
 /* Bytes of a column: four words. */
 #define DORY_COLUMN_BYTES 16
 
-/* Channels one after another of outputs along b. The assembly knows the order of the fields. */
+/* Strips one after another, of some channels of a group. The assembly knows the order of the fields;
+ * what a call changes is meant for the next one: the strips that follow. */
 typedef struct {
-  const uint8_t *block[3]; /* at the lane of the first channel */
-  const int8_t *weights;
+  uint8_t *block[3];         /* blocks of four transposed rows, rotated by a call */
+  const int8_t *weights;     /* of the first channel */
   const int32_t *parameters;
-  DORY_Y_T *y;         /* of the first channel */
-  int32_t place[4];    /* of the four outputs of a strip */
-  int32_t step;        /* from output to output along b */
-  int32_t loops, rest; /* outputs along b, two at a time (stride 1), and whether there is one more */
-  int32_t x_back, y_back; /* from the end of a channel to the start of the next one */
-  int32_t channels;       /* 1 at least */
+  DORY_Y_T *y;               /* of the first channel and strip */
+  int32_t left, y_row;       /* outputs along a from the strip on; from one to the next */
+  int32_t step;              /* from output to output along b */
+  int32_t loops, rest;       /* outputs along b, two at a time (stride 1), and whether there is one more */
+  int32_t x_back, y_back;    /* from the end of a channel to the start of the next one */
+  int32_t channels;          /* 1 at least */
   int32_t shift, low_bits, hi;
-  const dory_gap8_requant_t *requant;
+  int32_t strips;            /* 1 at least */
+  int32_t fresh;             /* bytes of block[] before the first block that is not laid yet */
+  const uint8_t *x;          /* in row 0, the first column inside the tile, at the group's first channel */
+  int32_t row, rows;         /* the first one to lay, those of the tile */
+  int32_t x_row, x_step;     /* from row to row, from column to column */
+  int32_t inside, before;    /* columns of the tile; bytes of a block before them */
+  const dory_gap8_u8x4_t *padding;
+  int32_t lane;              /* bytes from the group's first input channel to that of the first one */
+  const dory_gap8_strips_t *tile;
   int32_t channel; /* the first one */
 } dory_strip_t;
+
+/* Lays the blocks of a strip from `fresh` on. */
+static DORY_GAP8_NOINLINE void dory_lay(dory_strip_t *s) {
+  const dory_gap8_columns_t c = {0, s->inside, 0};
+  for (int32_t i = s->fresh / 4; i < DORY_BLOCKS; i++, s->row += 4) {
+    dory_gap8_stage(s->tile, c, s->x, s->row, 4, DORY_COLUMN_BYTES, s->block[i] + s->before);
+  }
+  s->fresh = 4 * DORY_BLOCKS;
+}
 
 #if DORY_STRIP_ASM && DORY_GAP8_XPULPV2
 
@@ -110,7 +128,8 @@ static inline void dory_add_column(int32_t *acc, dory_column_t x, dory_taps_t w)
 
 /* Channel i. A column serves three outputs along b: the two that are in registers change places from
  * one output to the next. */
-static inline void dory_strip_channel(const dory_strip_t *s, int32_t i, dory_gap8_requant_t r) {
+static inline void dory_strip_channel(const dory_strip_t *s, const int32_t *place, int32_t i,
+                                      dory_gap8_requant_t r) {
   const int8_t *const weights = s->weights + DORY_FILTER * i;
   const dory_taps_t w0 = dory_taps(weights), w1 = dory_taps(weights + 4);
   const dory_taps_t w2 = dory_taps(weights + 8);
@@ -120,9 +139,10 @@ static inline void dory_strip_channel(const dory_strip_t *s, int32_t i, dory_gap
 #endif
   const dory_channel_t q = dory_channel(s->channel + i, &r);
   const int32_t step = s->step;
-  const uint8_t *first = s->block[0] + 4 * i, *second = s->block[1] + 4 * i;
-  DORY_Y_T *y0 = s->y + i, *y1 = y0 + s->place[1];
-  DORY_Y_T *y2 = y0 + s->place[2], *y3 = y0 + s->place[3];
+  const int32_t lane = s->lane + 4 * i;
+  const uint8_t *first = s->block[0] + lane, *second = s->block[1] + lane;
+  DORY_Y_T *y0 = s->y + i, *y1 = y0 + place[1];
+  DORY_Y_T *y2 = y0 + place[2], *y3 = y0 + place[3];
   dory_column_t even = dory_column(first, second);
   dory_column_t odd = dory_column(first + DORY_COLUMN_BYTES, second + DORY_COLUMN_BYTES);
   first += 2 * DORY_COLUMN_BYTES;
@@ -180,7 +200,8 @@ static inline void dory_add_column(int32_t *acc, dory_column_t x, dory_gap8_i8x4
 }
 
 /* Channel i. The last column of an output along b is the first one of the next. */
-static inline void dory_strip_channel(const dory_strip_t *s, int32_t i, dory_gap8_requant_t r) {
+static inline void dory_strip_channel(const dory_strip_t *s, const int32_t *place, int32_t i,
+                                      dory_gap8_requant_t r) {
   const int8_t *const weights = s->weights + DORY_FILTER * i;
   const dory_gap8_i8x4_t w0 = dory_gap8_load4_i8(weights);
   const dory_gap8_i8x4_t w1 = dory_gap8_load4_i8(weights + 4);
@@ -192,10 +213,11 @@ static inline void dory_strip_channel(const dory_strip_t *s, int32_t i, dory_gap
 #endif
   const dory_channel_t q = dory_channel(s->channel + i, &r);
   const int32_t step = s->step;
-  const uint8_t *first = s->block[0] + 4 * i, *second = s->block[1] + 4 * i;
-  const uint8_t *third = s->block[2] + 4 * i;
-  DORY_Y_T *y0 = s->y + i, *y1 = y0 + s->place[1];
-  DORY_Y_T *y2 = y0 + s->place[2], *y3 = y0 + s->place[3];
+  const int32_t lane = s->lane + 4 * i;
+  const uint8_t *first = s->block[0] + lane, *second = s->block[1] + lane;
+  const uint8_t *third = s->block[2] + lane;
+  DORY_Y_T *y0 = s->y + i, *y1 = y0 + place[1];
+  DORY_Y_T *y2 = y0 + place[2], *y3 = y0 + place[3];
   dory_column_t kept = dory_column(first, second, third);
   for (int32_t n = 0; n < s->loops; n++) {
     int32_t acc[4];
@@ -220,14 +242,6 @@ static inline void dory_strip_channel(const dory_strip_t *s, int32_t i, dory_gap
 
 #endif
 
-static inline void dory_strip_run(const dory_strip_t *s) {
-  for (int32_t i = 0; i < s->channels; i++) {
-    dory_strip_channel(s, i, *s->requant);
-  }
-}
-
-#endif
-
 /* The last block becomes the first one. */
 static inline void dory_last_first(uint8_t **block) {
   uint8_t *const last = block[DORY_BLOCKS - 1];
@@ -237,26 +251,76 @@ static inline void dory_last_first(uint8_t **block) {
   block[0] = last;
 }
 
+static inline void dory_strip_run(dory_strip_t *s) {
+  for (; s->strips > 0; s->strips--) {
+    int32_t place[4] = {0, 0, 0, 0};
+    dory_lay(s);
+    for (int32_t i = 1; i < 4; i++) {
+      place[i] = place[i - 1] + (i < s->left ? s->y_row : 0);
+    }
+    for (int32_t i = 0; i < s->channels; i++) {
+      dory_strip_channel(s, place, i, s->tile->requant);
+    }
+    dory_last_first(s->block);
+    s->fresh = 4;
+    s->left -= 4;
+    s->y += 4 * s->y_row;
+  }
+}
+
+#endif
+
+/* What stands for a channel of the group: its weights and parameters, and where it is. */
+static inline void dory_select(dory_strip_t *s, int32_t channel) {
+  s->channel = channel;
+  s->weights = (const int8_t *)s->tile->weights + DORY_FILTER * channel;
+#if DORY_STRIP_ASM
+  s->parameters = s->tile->requant.channels + (DORY_PER_CHANNEL ? channel * DORY_Q_WORDS : 0);
+#endif
+}
+
+/* One strip of the output channels from k to end of a group, several of which have one input. */
+static DORY_GAP8_NOINLINE void dory_multiplied(dory_strip_t *s, dory_gap8_group_t g, int32_t k,
+                                               int32_t end) {
+  DORY_Y_T *const y = s->y - k;
+  dory_strip_t next = *s;
+  for (; k < end; k++) {
+    next = *s;
+    next.channels = 1;
+    next.lane = 4 * (g.lane + dory_gap8_source(s->tile, k));
+    next.y = y + k;
+    dory_select(&next, g.first + k);
+    dory_strip_run(&next);
+  }
+  *s = next;
+}
+
 /* Computes one tile. Every core calls it; no core reads what another one writes. */
 void DORY_KERNEL(const dory_gap8_strips_t *a) {
+  const dory_gap8_u8x4_t padding = dory_gap8_from_word_u8(DORY_PAD_WORD);
   const int32_t strips = (a->y_a + 3) >> 2;
   const int32_t walks = (a->y_b + DORY_WALK - 1) / DORY_WALK;
   const int32_t walk = walks == 1 ? a->y_b : dory_gap8_ceil_div(a->y_b, walks);
   /* The windows of a walk are strides apart and reach over three columns. */
   const int32_t columns = (walk - 1) * DORY_STRIDE + 3;
-  uint8_t *block[DORY_BLOCKS];
   dory_gap8_units_t u = dory_gap8_units(a, strips * walks);
   int32_t w = walks == 1 ? 0 : u.position / strips;
   int32_t strip = u.position - w * strips;
   int32_t staged = 0, blanked = -1;
-  dory_gap8_columns_t c = {0, 0, 0};
+  const uint8_t *x = (const uint8_t *)a->x;
+  DORY_Y_T *y = (DORY_Y_T *)a->y;
   dory_strip_t s;
-  for (int32_t i = 0; i < DORY_BLOCKS; i++) {
-    block[i] = (uint8_t *)a->scratch +
-               ((int32_t)dory_core_id() * DORY_BLOCKS + i) * columns * DORY_COLUMN_BYTES;
+  for (int32_t i = 0; i < 3; i++) {
+    s.block[i] = (uint8_t *)a->scratch +
+                 ((int32_t)dory_core_id() * DORY_BLOCKS + i) * columns * DORY_COLUMN_BYTES;
   }
+  s.tile = a;
+  s.padding = &padding;
   s.step = a->y_step_b;
-  s.requant = &a->requant;
+  s.y_row = a->y_step_a;
+  s.rows = a->x_a;
+  s.x_row = a->x_step_a;
+  s.x_step = a->x_step_b;
 #if DORY_STRIP_ASM
   s.shift = a->requant.shift;
   s.low_bits = a->requant.low_bits;
@@ -265,47 +329,56 @@ void DORY_KERNEL(const dory_gap8_strips_t *a) {
   while (u.left > 0) {
     const dory_gap8_group_t g = dory_gap8_group(a, u.group);
     const int32_t end = dory_gap8_min(u.channel + u.left, g.count);
-    const int32_t b = w * walk;
-    const int32_t count = dory_gap8_min(walk, a->y_b - b);
-    DORY_Y_T *const y = (DORY_Y_T *)a->y + 4 * strip * a->y_step_a + b * a->y_step_b;
     if (blanked != w) {
-      c = dory_gap8_columns(a, b * DORY_STRIDE - a->pad_b, columns);
+      const int32_t b = w * walk, x_b = b * DORY_STRIDE - a->pad_b;
+      const int32_t count = dory_gap8_min(walk, a->y_b - b);
+      const dory_gap8_columns_t c = dory_gap8_columns(a, x_b, columns);
       for (int32_t i = 0; i < DORY_BLOCKS; i++) {
-        dory_gap8_padding(4 * c.before, block[i]);
-        dory_gap8_padding(4 * c.after, block[i] + (columns - c.after) * DORY_COLUMN_BYTES);
+        dory_gap8_padding(4 * c.before, s.block[i]);
+        dory_gap8_padding(4 * c.after, s.block[i] + (columns - c.after) * DORY_COLUMN_BYTES);
       }
+      x = (const uint8_t *)a->x + (x_b + c.before) * a->x_step_b;
+      y = (DORY_Y_T *)a->y + b * a->y_step_b;
+      s.inside = c.inside;
+      s.before = c.before * DORY_COLUMN_BYTES;
+      s.loops = count / (3 - DORY_STRIDE);
+      s.rest = count - s.loops * (3 - DORY_STRIDE);
+      s.y_back = count * s.step - 1;
+      s.x_back = ((count - 1) * DORY_STRIDE + 3) * DORY_COLUMN_BYTES - 4;
       blanked = w;
     }
-    for (int32_t i = staged; i < DORY_BLOCKS; i++) {
-      dory_gap8_stage(a, c,
-                      (const uint8_t *)a->x + g.base +
-                          (b * DORY_STRIDE - a->pad_b + c.before) * a->x_step_b,
-                      4 * (strip * DORY_STRIDE + i) - a->pad_a, 4, DORY_COLUMN_BYTES, block[i]);
-    }
-    dory_gap8_places(a, 4 * strip, s.place);
-    s.loops = count / (3 - DORY_STRIDE);
-    s.rest = count - s.loops * (3 - DORY_STRIDE);
-    s.y_back = count * s.step - 1;
-    s.x_back = ((count - 1) * DORY_STRIDE + 3) * DORY_COLUMN_BYTES - 4;
-    s.channels = a->multiplier == 1 ? end - u.channel : 1;
-    for (int32_t k = u.channel; k < end; k += s.channels) {
-      const int32_t lane = 4 * (g.lane + dory_gap8_source(a, k));
-      s.channel = g.first + k;
-      for (int32_t i = 0; i < DORY_BLOCKS; i++) {
-        s.block[i] = block[i] + lane;
+    s.x = x + g.base;
+    s.y = y + 4 * strip * a->y_step_a + g.first + u.channel;
+    s.left = a->y_a - 4 * strip;
+    s.fresh = 4 * staged;
+    s.row = 4 * (strip * DORY_STRIDE + staged) - a->pad_a;
+    s.lane = 4 * (g.lane + u.channel);
+    s.channels = end - u.channel;
+    s.strips = 1;
+    dory_select(&s, g.first + u.channel);
+    if (a->multiplier > 1) {
+      dory_lay(&s);
+      dory_multiplied(&s, g, u.channel, end);
+    } else {
+#if DORY_STRIP_ASM && DORY_GAP8_XPULPV2
+      const int32_t wide = a->x_c >= 4; /* narrow pixels have no words to load */
+      if (!wide) {
+        dory_lay(&s);
       }
-      s.weights = (const int8_t *)a->weights + DORY_FILTER * s.channel;
-#if DORY_STRIP_ASM
-      s.parameters = a->requant.channels + (DORY_PER_CHANNEL ? s.channel * DORY_Q_WORDS : 0);
+#else
+      const int32_t wide = 1;
 #endif
-      s.y = y + s.channel;
+      if (wide && u.left >= 2 * g.count && s.channels == g.count) {
+        s.strips = dory_gap8_min(strips - strip, u.left / g.count);
+      }
+      strip += s.strips - 1;
+      u.left -= (s.strips - 1) * g.count;
       dory_strip_run(&s);
     }
     u.left -= end - u.channel;
     u.channel = 0;
     strip++;
     staged = 1;
-    dory_last_first(block);
     if (strip == strips) {
       strip = 0;
       staged = 0;
