@@ -73,7 +73,7 @@ def commands_of(plugin: PluginState, hook: Hook) -> Mapping[str, Any]:
     """Return the commands that a plugin adds by name, as objects of click. Raises: PluginError."""
     import typer
 
-    app = typer.Typer(add_completion=False)
+    app = typer.Typer(add_completion=False, rich_markup_mode=None)  # as dory itself
     app.callback()(_no_operation)
 
     def add(**arguments: Any) -> Any:

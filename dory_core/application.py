@@ -41,7 +41,10 @@ def read_plan(directory: Path) -> dict[str, Any]:
 
         recover(directory.absolute())
     if not directory.is_dir():
-        raise UsageError(f"{directory} is no directory", "compile a network first: dory NETWORK")
+        raise UsageError(
+            f"{directory} is no directory",
+            "compile a network first: dory --target NAME NETWORK -o DIR",
+        )
     return check_plan(path, _content(path, f"{directory} is no application of dory: plan.json"))
 
 

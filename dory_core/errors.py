@@ -12,7 +12,7 @@ class DoryError(Exception):
 
     message: one line that names what failed and why (node, operator, attribute).
     hint: one line that says what to change; empty when there is nothing to suggest.
-    exit_code: exit status of the command line (DESIGN: 1 bug, 2 usage, 3 not supported,
+    exit_code: exit status of the command line (1 bug, 2 usage, 3 not supported,
         4 does not fit, 5 verification failed, 6 tool missing).
     """
 

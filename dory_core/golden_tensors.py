@@ -163,7 +163,10 @@ class TensorGolden:
         """Return an array as values of a tensor of the file, shape (H, W, C)."""
         channels = file_channels(tensor)
         if array.dtype.kind not in "iub":
-            raise UsageError(f"{self.source}: tensor '{name}' holds {array.dtype}, not integers")
+            raise UsageError(
+                f"{self.source}: tensor '{name}' holds {array.dtype}, not integers",
+                "save the integers that stand in the quantised tensors, not what they mean",
+            )
         elements = channels * tensor.height * tensor.width
         if array.size != elements:
             raise UsageError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from difflib import get_close_matches
 from typing import Any
 
 from dory_core.errors import UsageError
@@ -46,7 +47,7 @@ def resolve_options(
         if key not in known:
             names_ = ", ".join(known) or "it has none"
             raise UsageError(
-                f"target {target.name} has no option {key!r}",
+                f"target {target.name} has no option {key!r}{_meant(key, known)}",
                 f"options of {target.name}: {names_} (`dory targets` explains them)",
             )
     values = {
@@ -57,6 +58,12 @@ def resolve_options(
     if point is not None and OPERATING_POINT in values:
         values[OPERATING_POINT] = point.name
     return values, point and _with_clocks(point, target.options, values)
+
+
+def _meant(text: str, known: Iterable[str]) -> str:
+    """Return the question whether the name most like ``text`` is meant; empty without one."""
+    found = get_close_matches(text, known, 1)
+    return f"; did you mean {found[0]!r}?" if found else ""
 
 
 def _point(
@@ -112,7 +119,8 @@ def _value(target: Target, option: Option, text: str) -> int | str | bool:
         ) from None
     if option.choices and str(value) not in option.choices:
         raise UsageError(
-            f"option {option.name} of target {target.name} cannot be {text!r}",
+            f"option {option.name} of target {target.name} cannot be {text!r}"
+            f"{_meant(text, option.choices)}",
             f"choose one of: {', '.join(option.choices)}",
         )
     return value

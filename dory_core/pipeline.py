@@ -15,7 +15,7 @@ from dory_core.binding import BoundGraph, bind, bound_text
 from dory_core.budgets import Budgets, check_tensors, resolve_budgets
 from dory_core.documents import json_text
 from dory_core.errors import DoryError, NotSupported, UsageError
-from dory_core.frontend import FrontendOptions
+from dory_core.frontend import Frontend, FrontendOptions
 from dory_core.ir import Graph, Layer
 from dory_core.ir.geometry import Tile
 from dory_core.ir.text import graph_text
@@ -94,19 +94,33 @@ class Stage:
 def parse(source: Source, plugins: Plugins) -> Graph:
     """Return the network as the frontend reads it; raises NotSupported or UsageError.
 
-    A refusal names the frontend that recognises the file where another one was chosen.
+    A refusal names the frontend that recognises the file where another one was chosen, and what
+    that one has to say against the file.
     """
     frontend = plugins.frontend(source.frontend)
+    options = FrontendOptions(source.input_bits, source.input_signed)
     try:
-        return frontend.parse(source.path, FrontendOptions(source.input_bits, source.input_signed))
+        return frontend.parse(source.path, options)
     except NotSupported as error:
-        others = [found.name for found in plugins.recognising(source.path)]
-        if not others or frontend.name in others:
+        others = plugins.recognising(source.path)
+        if not others or frontend in others:
             raise
-        raise NotSupported(
-            error.message,
-            f"it is a file for --frontend {' or '.join(others)}, not for {frontend.name}",
-        ) from error
+        names = " or ".join(other.name for other in others)
+        hint = f"it is a file for --frontend {names}, not for {frontend.name}"
+        refusal = _refusal(others[0], source.path, options) if len(others) == 1 else None
+        if refusal is not None:
+            reason = f"--frontend {names} recognises the file and refuses it: {refusal.message}"
+            hint = f"{reason}; {refusal.hint}" if refusal.hint else reason
+        raise NotSupported(error.message, hint) from error
+
+
+def _refusal(frontend: Frontend, path: Path, options: FrontendOptions) -> DoryError | None:
+    """Return why a frontend does not read a file; None when it does."""
+    try:
+        frontend.parse(path, options)
+    except DoryError as error:
+        return error
+    return None
 
 
 def passes_of(setup: Setup) -> tuple[Pass, ...]:

@@ -145,11 +145,18 @@ class Plugins:
         found = self.recognising(path)
         if len(found) == 1:
             return found[0]
-        names = ", ".join(f.name for f in found or self.frontends()) or "none is installed"
+        if not self._frontends:
+            raise UsageError(f"{path}: no frontend is there to read it", self._missing("frontend"))
+        names = ", ".join(f.name for f in found or self.frontends())
+        if found:
+            raise UsageError(
+                f"{path}: several frontends recognise this file",
+                f"give --frontend NAME, one of: {names}",
+            )
         raise UsageError(
-            f"{path}: {'several frontends recognise' if found else 'no frontend recognises'} this"
-            " file",
-            f"give --frontend NAME, one of: {names}",
+            f"{path}: no frontend recognises this file",
+            "give the file of a quantised network, or its format with"
+            f" --frontend NAME, one of: {names} (`dory frontends` explains them)",
         )
 
     def recognising(self, path: Path) -> tuple[Frontend, ...]:
@@ -174,13 +181,15 @@ class Plugins:
 
     def _unknown(self, kind: str, name: str, known: Iterable[str]) -> UsageError:
         names = ", ".join(sorted(known)) or "none is installed"
+        return UsageError(f"unknown {kind} {name!r}; known: {names}", self._missing(kind))
+
+    def _missing(self, kind: str) -> str:
+        """Return what to do where a frontend or target is missing."""
         broken = [s for s in self._states if s.state != "loaded"]
         if broken:
-            hint = f"not every plugin could be used ({broken[0].label}: {broken[0].reason})"
-            hint += "; `dory plugins` tells more"
-        else:
-            hint = f"a {kind} comes with a Python package of its own: install it with pip"
-        return UsageError(f"unknown {kind} {name!r}; known: {names}", hint)
+            why = f"not every plugin could be used ({broken[0].label}: {broken[0].reason})"
+            return f"{why}; `dory plugins` tells more"
+        return f"a {kind} comes with a Python package of its own: install it with pip"
 
     # -- hooks of a target -----------------------------------------------------------------------
 

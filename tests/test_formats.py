@@ -55,6 +55,16 @@ def test_a_refusal_names_the_frontend_that_recognises_the_file(plugins: Plugins)
     assert caught.value.hint == "it is a file for --frontend one, not for other"
 
 
+def test_a_refusal_tells_what_the_frontend_that_recognises_the_file_has_against_it() -> None:
+    both = Plugins.from_objects(one=format_of("one", None), other=format_of("other", None))
+    with pytest.raises(NotSupported, match="no network of other") as caught:
+        parse(Source(Path("net.one"), "other"), both)
+    assert caught.value.hint == (
+        "--frontend one recognises the file and refuses it: net.one: no network of one; "
+        "export it again"
+    )
+
+
 def test_a_refusal_of_the_right_frontend_keeps_its_hint(plugins: Plugins) -> None:
     with pytest.raises(NotSupported) as caught:
         parse(Source(Path("net.other"), "other"), plugins)

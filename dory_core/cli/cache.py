@@ -27,7 +27,7 @@ def cache(
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Show or clean the cache: compiled objects and the like, in $DORY_CACHE."""
+    """Show or clean the cache of compiled objects ($DORY_CACHE)."""
     from dory_core.simulate.cache import LIMIT_BYTES, cache_dir, cache_use, clean_cache
 
     if action is Action.clean:

@@ -141,7 +141,7 @@ def byte_size(text: str | int) -> int:
     """Return bytes of ``65536``, ``64k``, ``64kB`` or ``64KiB``; 1 kB = 1024 B."""
     match = re.fullmatch(r"\s*(\d+)\s*([a-z]*)\s*", str(text).lower())
     if match is None or match[2] not in _UNITS or int(match[1]) == 0:
-        raise typer.BadParameter(f"{text!r} is no size; write bytes as 65536, 64k or 64KiB")
+        raise typer.BadParameter(f"{text!r} is no size; write bytes as 65536, 64k, 64KiB or 1M")
     return int(match[1]) * _UNITS[match[2]]
 
 
@@ -151,7 +151,9 @@ def key_values(pairs: Sequence[str]) -> dict[str, str]:
     for pair in pairs:
         key, separator, value = pair.partition("=")
         if not separator or not key:
-            raise UsageError(f"--set takes KEY=VALUE, not {pair!r}")
+            raise UsageError(
+                f"--set takes KEY=VALUE, not {pair!r}", "`dory targets` lists options and values"
+            )
         result[key] = value
     return result
 

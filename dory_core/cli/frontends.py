@@ -40,7 +40,7 @@ def frontends(
     json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """List the file formats that can be read, or the operators of them."""
+    """List the file formats that can be read, or their operators."""
     from dory_core.plugins import load_plugins
 
     plugins = load_plugins()

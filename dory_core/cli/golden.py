@@ -35,7 +35,7 @@ def golden(
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Run the reference of a format on a network and keep every tensor as a golden."""
+    """Compute every tensor with the reference of a format: a golden."""
     import io
 
     import numpy as np

@@ -97,21 +97,26 @@ class DoryGroup(TyperGroup):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise SystemExit(_STATUS_PIPE_CLOSED) from None
         except _CLICK_EXCEPTION as error:
-            if getattr(error, "ctx", None) is None or "Help" in type(error).__name__:
+            if not hasattr(error, "ctx") or "Help" in type(error).__name__:
                 raise
-            raise SystemExit(report_error(_wrong_usage(error))) from error
+            raise SystemExit(report_error(_wrong_usage(error, ctx))) from error
         except _PARSER_ERRORS:
             raise
         except Exception as error:
             raise SystemExit(report_error(error)) from error
 
 
-def _wrong_usage(error: Any) -> UsageError:
-    """Return an error of the option parser as one of dory's: a sentence and a hint."""
-    message = error.format_message().rstrip(".")
+def _wrong_usage(error: Any, group: Any) -> UsageError:
+    """Return an error of the option parser as one of dory's: a sentence and a hint.
+
+    group: context of ``dory`` itself, for errors that the parser gives no context of a command.
+    """
+    message = error.format_message().rstrip(".").replace(": Value error, ", ": ")
     explanation = getattr(getattr(error, "param", None), "help", None)
     missing = "Missing" in type(error).__name__
-    usual = f"`{error.ctx.command_path} --help` shows what it takes"
+    names = (group.command_path, group.invoked_subcommand)
+    command = error.ctx.command_path if error.ctx is not None else " ".join(filter(None, names))
+    usual = f"`{command} --help` shows what it takes"
     return UsageError(
         message[:1].lower() + message[1:], explanation if missing and explanation else usual
     )

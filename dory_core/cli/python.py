@@ -308,7 +308,7 @@ def check(
     if not target and (settings or budgets or l2_reserve):
         raise UsageError(
             "budgets and settings are those of a target, and none is named",
-            "give --target NAME, too; `dory targets` lists them",
+            "name one with --target NAME; `dory targets` lists them",
         )
     plugins = plugins or _plugins()
     options = compile_options(

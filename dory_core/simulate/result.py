@@ -165,7 +165,7 @@ class RunResult:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Return the ``run`` document of DESIGN section 10."""
+        """Return the document of ``dory run --json``."""
         return {
             "version": self.version,
             "target": self.target,

@@ -74,11 +74,18 @@ def test_settings_split_at_the_first_equals_sign() -> None:
         (["unheard-of"], ["unheard-of"]),
         (["--target"], ["--target"]),
         ([NET], ["--target"]),
-        ([NET, "--target", "t"], ["--frontend"]),
+        ([NET, "--target", "t"], ["no frontend is there", "`dory plugins`"]),
+        (
+            [NET, "--frontend"],
+            ["dory: error: option '--frontend' requires", "`dory compile --help`"],
+        ),
         ([*BOTH, NET, "--l1", "much"], ["--l1", "'much' is no size"]),
-        ([*BOTH, NET, "--objective", "beauty"], ["--objective", "latency"]),
+        (
+            [*BOTH, NET, "--objective", "beauty"],
+            ["error: invalid value for '--objective': 'beauty' is not"],
+        ),
         ([*BOTH, NET, "--layer", "-1"], ["--layer"]),
-        ([*BOTH, NET, "--set", "novalue"], ["KEY=VALUE", "'novalue'"]),
+        ([*BOTH, NET, "--set", "novalue"], ["KEY=VALUE", "'novalue'", "`dory targets`"]),
         ([*BOTH, NET, "--kernels", "a", "--set", "kernels=b"], ["--kernels"]),
         ([*BOTH, "nothing.onnx"], ["network nothing.onnx does not exist"]),
         ([*BOTH, str(EXAMPLE)], ["is a directory"]),
@@ -87,7 +94,7 @@ def test_settings_split_at_the_first_equals_sign() -> None:
         (["run", str(EXAMPLE)], [str(EXAMPLE), "plan.json"]),
         (["run", "app", "--dma", "never"], ["--dma"]),
         (["run", "app", "--repeat", "0"], ["--repeat"]),
-        (["check", NET], ["--frontend"]),
+        (["check", NET], ["no frontend is there"]),
         (["check", NET, "--frontend", "f", "--l1", "1k"], ["those of a target", "--target NAME"]),
         (["check", NET, "--frontend", "f", "--set", "a=b"], ["those of a target"]),
     ],
@@ -135,6 +142,7 @@ def test_no_arguments_show_the_help() -> None:
     outcome = dory()
     assert "Usage: dory" in outcome.stdout + outcome.stderr
     assert "compile" in outcome.stdout + outcome.stderr
+    assert "..." not in outcome.stdout + outcome.stderr, "each command is described in one line"
 
 
 @pytest.mark.parametrize("command", ["compile", "run", "check", "targets", "frontends", "plugins"])

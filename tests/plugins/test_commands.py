@@ -58,6 +58,9 @@ def test_help_lists_advertised_commands_and_imports_no_other_plugin(site: Site) 
     assert (outcome.status, outcome.stderr) == (0, "")
     [line] = [line for line in outcome.stdout.splitlines() if line.split()[:1] == ["flash"]]
     assert line.split(maxsplit=1)[1] == "Write an application to the board."
+    own, others = (site.dory(name, "--help").stdout for name in ("targets", "flash"))
+    assert "\nOptions:\n" in own
+    assert "\nOptions:\n" in others, "the help of a plugin's command looks like that of dory's own"
     assert "quiet" not in outcome.stdout.replace("--quiet", "")
     assert not (site.folder / "was_imported").exists()
     assert "flash" not in site.dory("--help", plugins="goodchip").stdout

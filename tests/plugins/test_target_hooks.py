@@ -152,6 +152,7 @@ def test_operating_points_may_depend_on_an_option() -> None:
     ("settings", "words"),
     [
         ({"colour": "red"}, ["'colour'", "cores, fast, kernels, keep_constant_channels"]),
+        ({"core": "8"}, ["no option 'core'; did you mean 'cores'?"]),
         ({"cores": "many"}, ["cores", "an integer", "'many'"]),
         ({"fast": "maybe"}, ["fast", "on or off", "'maybe'"]),
         ({"kernels": "theirs"}, ["kernels", "'theirs'", "own, vendor"]),

@@ -168,7 +168,7 @@ def test_an_option_can_be_for_one_target(net: Path) -> None:
         (("--targets", "toy", "--vary", "l1"), "KEY=A,B"),
         (("--targets", "toy", "--vary", "l1=1,,2"), "separated by commas"),
         (("--targets", "toy", "--vary", "l1=64k,64k"), "twice"),
-        (("--targets", "toy", "--vary", "l1=a"), "no size"),
+        (("--targets", "toy", "--vary", "l1=a"), "'--vary l1': 'a' is no size"),
         (("--targets", "toy", "--l1", "64k", "--vary", "l1=1k"), "fixed value"),
         (("--targets", "toy", "--vary", "colour=red"), "no option 'colour'"),
         (("--targets", "toy,toy"), "twice"),

@@ -58,7 +58,7 @@ def quantize(
     quiet: cli.Quiet = False,
     debug: cli.Debug = False,
 ) -> None:
-    """Quantise a float ONNX network with samples, to a QDQ network of 8 bits."""
+    """Make an 8-bit QDQ network of a float ONNX one, with samples."""
     from dory_qdq import runtime
 
     cli.existing_file(model, "network")

@@ -142,7 +142,10 @@ def _points(targets: str, vary: list[str], study: Study) -> tuple[Point, ...]:
     for text in vary:
         name, separator, values = text.partition("=")
         if not separator or not name:
-            raise UsageError(f"--vary takes KEY=A,B, not {text!r}")
+            raise UsageError(
+                f"--vary takes KEY=A,B, not {text!r}",
+                "KEY is l1, l2, l3 or an option of the target; `dory targets` lists them",
+            )
         if name in varied:
             raise UsageError(f"--vary {name} is given twice", "name all its values in one --vary")
         fixed = name in study.settings or cli.BUDGET_NAMES.get(name) in study.budgets
@@ -150,9 +153,16 @@ def _points(targets: str, vary: list[str], study: Study) -> tuple[Point, ...]:
             raise UsageError(f"{name} varies and also has a fixed value", "leave one of them out")
         found = _values(f"--vary {name}", values)
         if name in cli.BUDGET_NAMES:
-            found = tuple(str(cli.byte_size(value)) for value in found)
+            found = tuple(str(_size(name, value)) for value in found)
         varied[name] = found
     return grid(names, varied)
+
+
+def _size(name: str, text: str) -> int:
+    try:
+        return cli.byte_size(text)
+    except typer.BadParameter as error:
+        raise typer.BadParameter(error.message, param_hint=f"'--vary {name}'") from error
 
 
 def _values(option: str, text: str) -> tuple[str, ...]:
