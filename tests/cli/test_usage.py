@@ -142,7 +142,8 @@ def test_no_arguments_show_the_help() -> None:
     outcome = dory()
     assert "Usage: dory" in outcome.stdout + outcome.stderr
     assert "compile" in outcome.stdout + outcome.stderr
-    assert "..." not in outcome.stdout + outcome.stderr, "each command is described in one line"
+    commands = (outcome.stdout + outcome.stderr).partition("\nCommands:\n")[2]
+    assert "..." not in commands, "each command is described in one line"
 
 
 @pytest.mark.parametrize("command", ["compile", "run", "check", "targets", "frontends", "plugins"])
