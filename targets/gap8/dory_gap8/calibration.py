@@ -68,12 +68,14 @@ UNPACK_PIXEL = 60
 # im2col of a pixel in units of one output channel, by which cores decide how to share a tile.
 IM2COL_CHANNELS = 4
 
-# The 4x4 block, fitted to twenty shapes within 10 % (the large ones within 2 %): tenths of a cycle
-# per step of 64 products, a few percent of which wait for the memory, and per output; what inputs
-# off words and forms of requantisation add to them. Per group of four channels and per further
-# segment of it; per four pixels, per row of their windows and, at borders, per tap; per call, fork
-# and barrier included. RAW: tenths of a cycle of an output beside its requantisation in C. TURNED:
-# another addend below zero is 14 instructions for four outputs, none of which waits.
+# The 4x4 block, fitted to twenty shapes within 10 % (the large ones within 2 %): tenths of a
+# cycle per step of 64 products, a few percent of which wait for the memory, and per output; what
+# inputs off words and forms of requantisation add to them. Per group of four channels and per
+# further segment of it; per four pixels, per row of their windows and, at borders, per tap (by
+# counting instructions: three windows of which all taps lie in the tile, and one at the border);
+# per call, fork and barrier included. RAW: tenths of a cycle of an output beside its
+# requantisation in C. TURNED: another addend below zero is 14 instructions for four outputs, none
+# of which waits.
 BLOCK_STEP = 245
 BLOCK_UNALIGNED = 25
 BLOCK_OUTPUT = 47
@@ -83,7 +85,7 @@ BLOCK_GROUP = 20
 BLOCK_SEGMENT = 14
 BLOCK_PIXELS = 110
 BLOCK_ROW = 25
-BLOCK_TAP = 40
+BLOCK_TAP = 22
 BLOCK_CALL = 900
 BLOCK_RAW = 60
 BLOCK_TURNED = 36
@@ -98,6 +100,12 @@ BLOCK_STEP_THREES = 194
 BLOCK_ONE_GROUP = -7
 BLOCK_ONE_FOURS = -3
 BLOCK_ONE_CALL = 8
+# Copying windows at a border with their padding, one or two of four, by counting: a window, a row
+# of it, a word of that; images so wide at most, but windows along a row may have wider ones.
+BLOCK_COPIED = 60
+BLOCK_COPIED_ROW = 30
+BLOCK_COPIED_WORD = 4
+BLOCK_COPIED_WIDTH = 48
 # Gathering the columns of four pixels: fixed part; the same for neighbours in a row, whose places
 # the compiler knows (40 instructions less, by counting those of a compiled loop); per row, per run
 # where taps are apart (by counting), tenths of a cycle per element and, at borders, per tap and per

@@ -189,6 +189,32 @@ def test_extreme_values_do_not_overflow() -> None:
     assert library.run(0).min() == -128 * 255 * 9 * 32
 
 
+def test_windows_of_few_inputs_are_copied_at_borders() -> None:
+    """Pixels of one word and more; windows that see nothing but padding; borders on all sides."""
+    windows = (
+        ops.Window(kernel=(1, 3), pads=(0, 1, 0, 1)),
+        ops.Window(kernel=(3, 3), strides=(2, 2), pads=(1, 1, 1, 1)),
+        ops.Window(kernel=(2, 5), dilations=(3, 1), pads=(7, 6, 3, 5)),
+    )
+    shapes = [("u8", 4), ("i8", 4), ("u8", 16), ("i16", 2), ("u16", 6)]
+    cases = [
+        whole(WindowKernel(), conv(c_in, 9, (6, width), window, x=x))
+        for window in windows
+        for width in (3, 11)
+        for x, c_in in shapes
+    ]
+    assert all("_copied_" in WindowKernel().symbol(case.layer) for case in cases)
+    cases += [replace(case, tile=(5, 3, 2, case.tile[3])) for case in cases[:10]]
+    HostLibrary(cases).check()
+
+
+def test_pixels_of_a_word_with_other_padding_are_gathered() -> None:
+    window = ops.Window(kernel=(1, 3), pads=(0, 1, 0, 1), pad_value=3)
+    layer = conv(4, 5, (2, 9), window)
+    assert "word" in GatherKernel().accepts(conv(4, 5, (2, 9), replace(window, pad_value=0))).reason
+    HostLibrary([whole(GatherKernel(), layer)]).check()
+
+
 def test_windows_of_all_shapes_read_their_inputs_in_place() -> None:
     windows = (
         ops.Window(kernel=(1, 1), strides=(2, 2)),

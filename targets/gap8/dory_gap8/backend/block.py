@@ -416,6 +416,25 @@ def _column_bytes(layer: Layer) -> int:
     return kernel_h * kernel_w * _pixel_bytes(layer)
 
 
+def copies_borders(layer: Layer) -> bool:
+    """Return whether windows at a border are copied with their padding: those of few inputs.
+
+    Their rows are segments then, like those of other windows, of two words at least. In wide images
+    few windows are at a border, and L1 is better used for tiles. Not by its padding: the part of a
+    layer by which tiles are chosen may have none.
+    """
+    window = layer.window
+    if window.kernel[0] > 1 and layer.output.width > cal.BLOCK_COPIED_WIDTH:
+        return False
+    return (
+        window.kernel[1] > 1
+        and window.dilations[1] == 1
+        and _pixel_bytes(layer) % 4 == 0
+        and _column_bytes(layer) <= cal.GATHER_COLUMN
+        and window.taps * passes(layer) <= MOST_TAPS
+    )
+
+
 @dataclass(frozen=True)
 class WindowKernel(BlockKernel):
     """Any dense filter, inputs read where they lie: nothing is gathered."""
@@ -428,7 +447,7 @@ class WindowKernel(BlockKernel):
         pixel, taps, most = _pixel_bytes(layer), layer.window.taps, MOST_TAPS // passes(layer)
         if taps > most:
             return Rejection(f"its filter has {taps} taps, at most {most} are possible")
-        if pixel < 8:
+        if pixel < 8 and not (pixel == 4 and copies_borders(layer)):
             return Rejection(f"it wants 8 bytes in a pixel at least, this one has {pixel}")
         window = layer.window
         if window.kernel == (1, 1) and any(window.pads):
@@ -450,20 +469,33 @@ class WindowKernel(BlockKernel):
         return layer.inputs[0].channels
 
     def scratch_bytes(self, layer: Layer, tile: Tile) -> Number:
-        """Zeros of each core, which stand for padding."""
+        """Zeros of each core, which stand for padding, or its windows at a border."""
         if not self._needs_scratch(layer):
             return 0
+        if copies_borders(layer):
+            return self.cores * block_pixels(layer) * _column_bytes(layer)
         return self.cores * int(padded(_pixel_bytes(layer)))
 
     def _needs_scratch(self, layer: Layer) -> bool:
         # Not by its padding: the part of a layer by which tiles are chosen may have none.
         return layer.window.kernel != (1, 1)
 
+    def _is_one(self, layer: Layer) -> bool:
+        """One row of the window, unless its taps are segments at a border."""
+        return self._segments(layer) * passes(layer) == 1 and (
+            layer.window.kernel[1] == 1 or copies_borders(layer)
+        )
+
     def _tokens(self, layer: Layer) -> list[str]:
+        if copies_borders(layer):
+            return ["copied"]
         return ["odd"] if _pixel_bytes(layer) % 4 else []
 
     def _macros(self, layer: Layer) -> tuple[tuple[str, str], ...]:
-        return (("DORY_WORDS", str(int(_pixel_bytes(layer) % 4 == 0))),)
+        return (
+            ("DORY_WORDS", str(int(_pixel_bytes(layer) % 4 == 0))),
+            ("DORY_COPIED", str(int(copies_borders(layer)))),
+        )
 
     def _step_cycles(self, layer: Layer) -> int:
         odd = _pixel_bytes(layer) % 4
@@ -482,6 +514,9 @@ class WindowKernel(BlockKernel):
         if not any(window.pads):
             return 0, 0
         kernel_h, kernel_w = window.kernel
+        if copies_borders(layer):
+            row = cal.BLOCK_COPIED_ROW + cal.BLOCK_COPIED_WORD * kernel_w * _pixel_bytes(layer) // 4
+            return 0, cal.BLOCK_COPIED + kernel_h * row
         group = cal.BLOCK_SEGMENT * passes(layer) * kernel_h * (kernel_w - 1)
         if _pixel_bytes(layer) % 4 or window.dilations[1] > 1:
             group = 0
@@ -548,7 +583,8 @@ class GatherKernel(BlockKernel):
     def _reject_channels(self, layer: Layer) -> Rejection | None:
         """Other layers than the window kernel takes, as long as their columns are short."""
         pixel, column = _pixel_bytes(layer), _column_bytes(layer)
-        if pixel % 4 == 0 and pixel >= 8:
+        in_place = pixel >= 8 or (copies_borders(layer) and not layer.window.pad_value)
+        if pixel % 4 == 0 and in_place:
             return Rejection(f"its pixels of {pixel} bytes are words and need not be gathered")
         if pixel >= 8 and column > cal.GATHER_COLUMN:
             return Rejection(

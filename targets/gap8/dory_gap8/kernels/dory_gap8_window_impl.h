@@ -6,10 +6,13 @@
  *   DORY_WORDS    whether a pixel is a number of words
  *   DORY_PASSES   2 where weights of 9 bits are sums of two of 8 bits, else 1: the segments of a row
  *                 of the window come twice, with the one and with the other
+ *   DORY_COPIED   whether windows at a border are copied with their padding, into the scratch: those of
+ *                 few inputs
  *
  * A segment of the block is a row of a window, all of its columns and channels at once; rows that are
  * padding for all four windows are left out. Where columns are padding, or rows for some of the
- * windows, a segment is a single tap, and taps that are padding are zeros. Pixels that are no words
+ * windows, these windows are copied, or a segment is a single tap, and taps that are padding are zeros.
+ * Pixels that are no words
  * are always read tap by tap, the last inputs of a tap together with the first ones of the next,
  * which weights of zero cancel. */
 #include "dory_gap8_block_tile.h"
@@ -39,32 +42,95 @@ static inline dory_gap8_range_t dory_rows_inside(int32_t row, int32_t x_h) {
   return dory_gap8_inside(row, DORY_DILATION_H, DORY_KERNEL_H, x_h);
 }
 
+/* Whether all taps of a window lie in the tile. */
+static inline int dory_is_inside(const dory_gap8_window_t *a, const dory_window_t *w) {
+  return !DORY_PADDED ||
+         ((w->row >= 0) & (w->row + (DORY_KERNEL_H - 1) * DORY_DILATION_H < a->x_h) &
+          (w->column >= 0) & (w->column + (DORY_KERNEL_W - 1) * DORY_DILATION_W < a->x_w));
+}
+
+#if DORY_COPIED && DORY_PADDED
+
+/* Stores n words of zeros; returns what follows them. */
+static inline DORY_X_T *dory_zeros(DORY_X_T *to, int32_t n) {
+  for (; n > 0; n--, to += DORY_LANES) {
+    dory_gap8_store4_u8(to, dory_gap8_set4_u8(0, 0, 0, 0));
+  }
+  return to;
+}
+
+/* Copies a window with its padding, and enters its rows. */
+static DORY_GAP8_NOINLINE void dory_copy_window(const DORY_X_T **table, DORY_X_T *to,
+                                                const dory_gap8_window_t *a,
+                                                const dory_window_t *w) {
+  const int32_t rows = (int32_t)dory_gap8_keep(DORY_KERNEL_H), pixel = a->x_c / DORY_LANES;
+  const int32_t first = dory_gap8_max(0, -w->column);
+  const int32_t end = dory_gap8_max(first, dory_gap8_min(DORY_KERNEL_W, a->x_w - w->column));
+  const DORY_X_T *from = dory_at(a->x, w->place + first * a->x_c);
+  for (int32_t ky = 0, row = w->row; ky < rows; ky++, row += DORY_DILATION_H) {
+    const int row_inside = (uint32_t)row < (uint32_t)a->x_h;
+    const int32_t before = row_inside ? first : DORY_KERNEL_W, last = row_inside ? end : DORY_KERNEL_W;
+    const DORY_X_T *next = from;
+    for (int32_t pass = 0; pass < DORY_PASSES; pass++, table += DORY_BLOCK_PIXELS) {
+      *table = to;
+    }
+    to = dory_zeros(to, before * pixel);
+    for (int32_t n = (last - before) * pixel; n > 0; n--, to += DORY_LANES, next += DORY_LANES) {
+      dory_gap8_store4_u8(to, dory_gap8_load4_u8(next));
+    }
+    to = dory_zeros(to, (DORY_KERNEL_W - last) * pixel);
+    from = dory_at(from, DORY_DILATION_H * a->x_w * a->x_c);
+  }
+}
+
+#elif !DORY_COPIED
+
+/* Enters a row of taps of one of the windows; returns where the next one goes. from: the first tap;
+ * inside: whether all of them lie in the tile, or else a bit for each that does. */
+static inline const DORY_X_T **dory_enter_row(const DORY_X_T **to, const DORY_X_T *from, int32_t step,
+                                              int all_inside, uint32_t inside,
+                                              const DORY_X_T *zeros) {
+  for (int32_t kx = 0; kx < DORY_KERNEL_W; kx++, to += DORY_BLOCK_PIXELS) {
+    const DORY_X_T *const tap = all_inside || (inside >> kx & 1) ? from : zeros;
+    *to = tap;
+#if DORY_PASSES == 2
+    to[DORY_BLOCK_PIXELS * DORY_KERNEL_W] = tap;
+#endif
+    from = dory_at(from, step);
+  }
+  return to + DORY_BLOCK_PIXELS * DORY_KERNEL_W * (DORY_PASSES - 1);
+}
+
 /* Enters every tap of a block's windows into the table, padding as zeros. */
 static DORY_GAP8_NOINLINE void dory_enter_taps(const DORY_X_T **table, const dory_gap8_window_t *a,
                                                const dory_window_t *windows,
                                                const DORY_X_T *zeros) {
   const int32_t rows = (int32_t)dory_gap8_keep(DORY_KERNEL_H);
-  const int32_t x_row = a->x_w * a->x_c;
+  const int32_t step = DORY_DILATION_W * a->x_c, next_row = DORY_DILATION_H * a->x_w * a->x_c;
   for (int32_t j = 0; j < DORY_BLOCK_PIXELS; j++, windows++) {
     const DORY_X_T **to = table + j;
     const DORY_X_T *from = dory_at(a->x, windows->place);
-    int32_t row = windows->row;
-    for (int32_t ky = 0; ky < rows; ky++) {
-      const int row_inside = (uint32_t)row < (uint32_t)a->x_h;
-      for (int32_t kx = 0; kx < DORY_KERNEL_W; kx++, to += DORY_BLOCK_PIXELS) {
-        const int32_t column = windows->column + kx * DORY_DILATION_W;
-        const int inside = row_inside & ((uint32_t)column < (uint32_t)a->x_w);
-        *to = DORY_PADDED && !inside ? zeros : dory_at(from, kx * DORY_DILATION_W * a->x_c);
-#if DORY_PASSES == 2
-        to[DORY_BLOCK_PIXELS * DORY_KERNEL_W] = *to;
-#endif
+    if (dory_is_inside(a, windows)) {
+      for (int32_t ky = 0; ky < rows; ky++, from = dory_at(from, next_row)) {
+        to = dory_enter_row(to, from, step, 1, 0, zeros);
       }
-      to += DORY_BLOCK_PIXELS * DORY_KERNEL_W * (DORY_PASSES - 1);
-      row += DORY_DILATION_H;
-      from = dory_at(from, DORY_DILATION_H * x_row);
+    } else {
+      uint32_t columns = 0;
+      int32_t row = windows->row;
+      for (int32_t kx = 0; kx < DORY_KERNEL_W; kx++) {
+        const int32_t column = windows->column + kx * DORY_DILATION_W;
+        columns |= (uint32_t)((uint32_t)column < (uint32_t)a->x_w) << kx;
+      }
+      for (int32_t ky = 0; ky < rows; ky++, from = dory_at(from, next_row)) {
+        const int row_inside = (uint32_t)row < (uint32_t)a->x_h;
+        to = dory_enter_row(to, from, step, 0, row_inside ? columns : 0, zeros);
+        row += DORY_DILATION_H;
+      }
     }
   }
 }
+
+#endif
 
 /* How many of the pixels from a window on, `most` at most, lie in its row of outputs and see none of
  * the padding left and right. columns: of such windows. */
@@ -84,9 +150,12 @@ void DORY_KERNEL(const dory_gap8_window_t *a) {
   const dory_block_tile_t tile = {a->weights, a->parameters, 16 * DORY_PASSES * DORY_TAPS * (tap / DORY_LANES),
                                   a->y_c,     work.channels, a->requant};
   const DORY_X_T *table[DORY_BLOCK_PIXELS * DORY_PASSES * DORY_TAPS];
-#if DORY_PADDED
+#if DORY_COPIED && DORY_PADDED
+  DORY_X_T *const copies =
+      (DORY_X_T *)a->scratch + (int32_t)dory_core_id() * (DORY_BLOCK_PIXELS * DORY_TAPS * tap);
+#elif DORY_PADDED
   DORY_X_T *const zeros = (DORY_X_T *)a->scratch + (int32_t)dory_core_id() * tap;
-#else
+#elif !DORY_COPIED
   const DORY_X_T *const zeros = NULL;
 #endif
   /* Windows whose first tap is in the first of so many columns have all of them in the tile. */
@@ -105,7 +174,7 @@ void DORY_KERNEL(const dory_gap8_window_t *a) {
   if (work.channels.first == work.channels.end || left == 0) {
     return;
   }
-#if DORY_PADDED
+#if DORY_PADDED && !DORY_COPIED
   dory_clear(zeros, tap);
 #endif
   dory_block_start(&b, &tile, a);
@@ -145,18 +214,38 @@ void DORY_KERNEL(const dory_gap8_window_t *a) {
       by_rows &= (windows[0].row == windows[DORY_LAST].row) & (inside.first < inside.end);
     }
 #endif
+#if DORY_TAPS > 1 || DORY_STRIDE_W > 1 || DORY_STRIDE_H > 1
+    /* Whether the next windows may be like these. */
+    const int alike = by_rows & (windows[0].row == windows[DORY_LAST].row);
+#endif
+#if DORY_COPIED && DORY_PADDED
+    if (!by_rows) {
+      /* Copies have all rows. */
+      inside.first = 0;
+      inside.end = DORY_KERNEL_H;
+      by_rows = 1;
+      for (int32_t j = 0; j < block; j++) {
+        if (!dory_is_inside(a, &windows[j])) {
+          dory_copy_window(table + j, copies + j * DORY_TAPS * tap, a, &windows[j]);
+        }
+      }
+    }
+#endif
     if (by_rows) {
       b.table = table + DORY_BLOCK_PIXELS * DORY_PASSES * inside.first;
       b.table_end = table + DORY_BLOCK_PIXELS * DORY_PASSES * inside.end;
       b.weights = weights + inside.first * row_bytes;
       b.skip = (DORY_KERNEL_H - (inside.end - inside.first)) * row_bytes;
-    } else {
+    }
+#if !DORY_COPIED
+    else {
       dory_enter_taps(table, a, windows, zeros);
       b.table = table;
       b.table_end = table + DORY_BLOCK_PIXELS * DORY_PASSES * DORY_TAPS;
       b.weights = weights;
       b.skip = 0;
     }
+#endif
     b.steps = (by_rows ? DORY_KERNEL_W : 1) * tap / DORY_LANES;
     b.inputs = (by_rows ? DORY_KERNEL_W : 1) * x_c;
     b.fours = 1;
@@ -167,9 +256,9 @@ void DORY_KERNEL(const dory_gap8_window_t *a) {
       w.place = windows[0].place + DORY_BLOCK_PIXELS * b.fours * x_c;
     }
 #else
-    if (by_rows && windows[0].row == windows[DORY_LAST].row && dory_block_is_whole(&b, &tile)) {
-      const int32_t alike = dory_pixels_alike(windows, last_column, columns, left);
-      b.fours = (int32_t)((uint32_t)alike / DORY_BLOCK_PIXELS);
+    if (alike && dory_block_is_whole(&b, &tile)) {
+      const int32_t pixels = dory_pixels_alike(windows, last_column, columns, left);
+      b.fours = (int32_t)((uint32_t)pixels / DORY_BLOCK_PIXELS);
       if (b.fours > 1) {
         const int32_t columns_on = DORY_BLOCK_PIXELS * b.fours * DORY_STRIDE_W;
         w = windows[0];
