@@ -91,6 +91,12 @@ def test_the_next_pixels_cost_their_instructions(one) -> None:
     assert model == pytest.approx(counted, rel=0.10)
 
 
+def test_blocks_of_gathered_pixels_save_calls() -> None:
+    call = counted_block((False, False), 4, 1) - group((False, False), 4, 1)
+    # Around the assembly: its arguments, the call, the loop.
+    assert call + 12 == cal.GATHER_CALL
+
+
 def test_three_pixels_and_one_segment_save_what_the_model_says() -> None:
     q32 = (False, False)
     steps = [group(q32, w, 0, steps=3) - group(q32, w, 0, steps=2) for w in (3, 4)]

@@ -215,6 +215,22 @@ def test_pixels_of_a_word_with_other_padding_are_gathered() -> None:
     HostLibrary([whole(GatherKernel(), layer)]).check()
 
 
+@pytest.mark.parametrize("cores", [1, 3, 8])
+def test_blocks_of_gathered_pixels_are_computed_by_one_call(cores: int) -> None:
+    """Numbers of pixels that leave over blocks and parts of a block, with and without a copy."""
+    windows = (ops.Window(kernel=(5, 5), strides=(2, 2), pads=(2, 2, 2, 2)), SAME)
+    cases, batches = [], set()
+    for window, image in itertools.product(windows, ((6, 6), (9, 150), (5, 37))):
+        for c_in, c_out in ((1, 8), (3, 4)):
+            layer = conv(c_in, c_out, image, window)
+            kernel = replace(GatherKernel(), cores=cores)
+            source = next(f for f in kernel.sources(layer) if f.path.endswith(".c")).content
+            batches.add(int(source.split("DORY_BATCH ")[1].split()[0]))
+            cases.append(whole(GatherKernel(), layer, cores))
+    assert batches == {1, 4}
+    HostLibrary(cases).check()
+
+
 def test_windows_of_all_shapes_read_their_inputs_in_place() -> None:
     windows = (
         ops.Window(kernel=(1, 1), strides=(2, 2)),
@@ -365,8 +381,10 @@ def test_weights_of_9_bits_are_sums_of_two(x: str) -> None:
     random = np.random.default_rng(9)
     windows = (ops.Window(kernel=(1, 1)), SAME, replace(SAME, strides=(2, 2)))
     cases = []
-    for window, c_in in itertools.product(windows, (3, 8, 12, 45)):
-        layer = conv(c_in, 6, (5, 7), window, x=x)
+    for window, (c_in, c_out) in itertools.product(
+        windows, ((1, 8), (3, 6), (8, 6), (12, 6), (45, 6))
+    ):
+        layer = conv(c_in, c_out, (5, 7), window, x=x)
         weights = random.integers(-255, 255, layer.op.weights.shape)
         weights.reshape(-1)[:2] = (-256, 254)
         layer = alone(ops.Conv, weights=Array(weights), window=window, requants=layer.op.requants)

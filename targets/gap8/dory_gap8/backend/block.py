@@ -620,8 +620,8 @@ class GatherKernel(BlockKernel):
         return np.concatenate([p.reshape(weights.shape[0], -1) for p in parts], axis=1)
 
     def scratch_bytes(self, layer: Layer, tile: Tile) -> Number:
-        """The columns of a block per core, and the tile with its padding where it is copied."""
-        columns = block_pixels(layer) * self.cores * self._words(layer)
+        """The columns of blocks per core, and the tile with its padding where it is copied."""
+        columns = self._batch(layer) * block_pixels(layer) * self.cores * self._words(layer)
         if not _has_short_rows(layer):
             return columns
         rows, row = self._image(layer, tile)
@@ -664,7 +664,15 @@ class GatherKernel(BlockKernel):
             ("DORY_CHANNELS", str(layer.inputs[0].channels)),
             ("DORY_PAD_WORD", f"0x{word:08x}u"),
             ("DORY_COPIED", str(int(_is_copied(layer)))),
+            ("DORY_BATCH", str(self._batch(layer))),
         )
+
+    def _batch(self, layer: Layer) -> int:
+        """Return the blocks of pixels that are gathered at once: more of them for short columns."""
+        if finish(layer).form == RAW or layer.output.channels % 4:
+            return 1
+        most = cal.GATHER_BATCH if _has_short_rows(layer) else cal.GATHER_BATCH_LONG_ROW
+        return min(4, max(1, most // self._words(layer)))
 
     def _border_cycles(self, layer: Layer) -> tuple[int, int]:
         """Gathering tap by tap, and input by input."""
@@ -682,6 +690,9 @@ class GatherKernel(BlockKernel):
             share * cal.GATHER_NEIGHBOURS + (100 - share) * cal.GATHER_PIXELS
         ) // 100 + cal.BLOCK_ONE_CALL * self._is_one(layer)
         fixed += cal.GATHER_ROW * kernel_h + cal.GATHER_RUN * runs
+        batch = self._batch(layer)
+        next_four = cal.BLOCK_FOURS + cal.BLOCK_FOURS_SEGMENT + cal.BLOCK_ONE_FOURS
+        fixed -= (cal.GATHER_CALL - next_four) * (batch - 1) // batch
         return fixed + cal.GATHER_TENTHS * row // 10
 
     @staticmethod

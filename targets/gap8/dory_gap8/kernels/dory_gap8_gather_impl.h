@@ -7,8 +7,9 @@
  *   DORY_COPIED     whether the cores first copy the tile, with what stands around it, into the scratch:
  *                   no window has a border then. For tiles of short rows, where most windows do, and
  *                   of windows along a row, where the first cores had all of the borders.
+ *   DORY_BATCH      blocks of pixels that are gathered before they are computed
  *
- * Each core lays the inputs of a block of pixels into its part of the scratch, a column for each. The
+ * Each core lays the inputs of blocks of pixels into its part of the scratch, a column for each. The
  * inputs of a window are runs of neighbours in memory: its rows, or its taps where they are apart.
  * First come the whole words of every run, then what is left over of every run, then zeros up to the
  * next word; so words are only ever stored where words begin. */
@@ -31,6 +32,8 @@
 #define DORY_GATHERED \
   (DORY_COLUMN <= 2 * DORY_LANES ? 2 : (DORY_COLUMN + DORY_LANES - 1) / DORY_LANES)
 #define DORY_PITCH (DORY_LANES * DORY_GATHERED)
+
+#define DORY_BLOCK_COLUMNS (DORY_BLOCK_PIXELS * DORY_PITCH)
 
 /* Gathers run number `run`, all of it. The loads of a run come before its stores, so that no
  * instruction waits for the one before it. */
@@ -194,11 +197,28 @@ static DORY_GAP8_NOINLINE void dory_gather_border(DORY_X_T *column, const dory_g
 
 #endif
 
+/* Where the inputs of a block of pixels are. */
+static inline void dory_enter_columns(const DORY_X_T **table, const DORY_X_T *columns) {
+  for (int32_t j = 0; j < DORY_BLOCK_PIXELS; j++) {
+    table[j] = columns + j * DORY_PITCH;
+    table[DORY_BLOCK_PIXELS + j] = table[j];
+  }
+}
+
+/* Clears what fills up columns: nothing stores there. */
+static inline void dory_clear_fill(DORY_X_T *columns) {
+  for (int32_t j = 0; j < DORY_BATCH * DORY_BLOCK_PIXELS; j++, columns += DORY_PITCH) {
+    for (int32_t i = DORY_COLUMN / DORY_LANES * DORY_LANES; i < DORY_PITCH; i += DORY_LANES) {
+      dory_gap8_store4_u8(columns + i, dory_gap8_set4_u8(0, 0, 0, 0));
+    }
+  }
+}
+
 /* Computes one tile. Every core calls it; of what another core writes it reads the copy alone. */
 void DORY_KERNEL(const dory_gap8_window_t *a) {
 #if DORY_COPIED
   const dory_image_t image =
-      dory_copy_image(a, (DORY_X_T *)a->scratch + DORY_CORES * DORY_BLOCK_PIXELS * DORY_PITCH);
+      dory_copy_image(a, (DORY_X_T *)a->scratch + DORY_CORES * DORY_BATCH * DORY_BLOCK_COLUMNS);
 #else
   const dory_image_t image = {a->x, a->x_h, a->x_w};
 #endif
@@ -207,7 +227,7 @@ void DORY_KERNEL(const dory_gap8_window_t *a) {
   const dory_block_tile_t tile = {a->weights, a->parameters, 16 * DORY_PASSES * DORY_GATHERED,
                                   a->y_c,     work.channels, a->requant};
   DORY_X_T *const columns =
-      (DORY_X_T *)a->scratch + (int32_t)dory_core_id() * (DORY_BLOCK_PIXELS * DORY_PITCH);
+      (DORY_X_T *)a->scratch + (int32_t)dory_core_id() * (DORY_BATCH * DORY_BLOCK_COLUMNS);
   const DORY_X_T *table[2 * DORY_BLOCK_PIXELS];
   /* Windows whose first tap is in the first of so many rows and columns lie in the tile. */
   const uint32_t rows_inside =
@@ -216,39 +236,50 @@ void DORY_KERNEL(const dory_gap8_window_t *a) {
       (uint32_t)dory_gap8_max(0, image.w - (DORY_KERNEL_W - 1) * DORY_DILATION_W);
   const int32_t last_column = (a->y_w - 1) * DORY_STRIDE_W - (DORY_BORDERS ? a->pad_left : 0);
   DORY_Y_T *y = (DORY_Y_T *)a->y + work.pixels.first * a->y_c;
-  int32_t left = work.pixels.end - work.pixels.first;
+  int32_t left = work.pixels.end - work.pixels.first, most;
   dory_window_t w;
   dory_block_t b;
   if (work.channels.first == work.channels.end || left == 0) {
     return;
   }
-  for (int32_t j = 0; j < DORY_BLOCK_PIXELS; j++) {
-    table[j] = columns + j * DORY_PITCH;
-    table[DORY_BLOCK_PIXELS + j] = table[j];
-  }
-  dory_clear(columns, DORY_BLOCK_PIXELS * DORY_PITCH);
+  dory_clear_fill(columns);
   dory_block_start(&b, &tile, a);
+  most = DORY_BLOCK_PIXELS * (dory_block_is_whole(&b, &tile) ? DORY_BATCH : 1);
+  dory_enter_columns(table, columns);
   b.table = table;
   b.table_end = table + DORY_BLOCK_PIXELS * DORY_PASSES;
   b.steps = DORY_GATHERED;
   b.inputs = DORY_PITCH;
+  b.x_step = DORY_BLOCK_COLUMNS * (int32_t)sizeof(DORY_X_T);
   w.row = work.pixels.first / a->y_w;
   w.column = (work.pixels.first - w.row * a->y_w) * DORY_STRIDE_W - (DORY_BORDERS ? a->pad_left : 0);
   w.row = w.row * DORY_STRIDE_H - (DORY_BORDERS ? a->pad_top : 0);
   w.place = w.row * x_row + w.column * DORY_CHANNELS;
-  for (; left > 0; left -= DORY_BLOCK_PIXELS, y += DORY_BLOCK_PIXELS * a->y_c) {
-    const int32_t pixels = dory_gap8_min(DORY_BLOCK_PIXELS, left);
-    const int32_t end = w.column + (DORY_BLOCK_PIXELS - 1) * DORY_STRIDE_W;
-    if (pixels == DORY_BLOCK_PIXELS && end <= last_column &&
-        (!DORY_BORDERS || (((uint32_t)w.row < rows_inside) & (w.column >= 0) &
-                           (end < (int32_t)columns_inside)))) {
-      dory_gather_inside(columns, image.x + w.place, x_row, 1);
-      w.column = end;
-      w.place += (DORY_BLOCK_PIXELS - 1) * (DORY_STRIDE_W * DORY_CHANNELS);
-      dory_next_window(&w, last_column, a->y_w, x_row);
-    } else {
-      DORY_X_T *to = columns;
-      for (int32_t j = 0; j < pixels; j++, to += DORY_PITCH) {
+  while (left > 0) {
+    const int32_t pixels = dory_gap8_min(most, left);
+    int32_t missing = pixels;
+    DORY_X_T *to = columns;
+#if DORY_BATCH > 1
+    /* The block moves the pointers. */
+    dory_enter_columns(table, columns);
+    b.fours = 1;
+    if (pixels > DORY_BLOCK_PIXELS) {
+      b.fours = (int32_t)((uint32_t)pixels / DORY_BLOCK_PIXELS);
+      missing = DORY_BLOCK_PIXELS * b.fours;
+    }
+#endif
+    left -= missing;
+    do {
+      const int32_t end = w.column + (DORY_BLOCK_PIXELS - 1) * DORY_STRIDE_W;
+      if (missing >= DORY_BLOCK_PIXELS && end <= last_column &&
+          (!DORY_BORDERS || (((uint32_t)w.row < rows_inside) & (w.column >= 0) &
+                             (end < (int32_t)columns_inside)))) {
+        dory_gather_inside(to, image.x + w.place, x_row, 1);
+        w.column = end;
+        w.place += (DORY_BLOCK_PIXELS - 1) * (DORY_STRIDE_W * DORY_CHANNELS);
+        missing -= DORY_BLOCK_PIXELS;
+        to += DORY_BLOCK_COLUMNS;
+      } else {
         if (!DORY_BORDERS ||
             (((uint32_t)w.row < rows_inside) & ((uint32_t)w.column < columns_inside))) {
           dory_gather_inside(to, image.x + w.place, x_row, 0);
@@ -258,9 +289,12 @@ void DORY_KERNEL(const dory_gap8_window_t *a) {
           dory_gather_border(to, a, &w);
         }
 #endif
-        dory_next_window(&w, last_column, a->y_w, x_row);
+        missing--;
+        to += DORY_PITCH;
       }
-    }
-    dory_block_pixels(&b, &tile, pixels, y);
+      dory_next_window(&w, last_column, a->y_w, x_row);
+    } while (missing != 0);
+    dory_block_pixels(&b, &tile, dory_gap8_min(DORY_BLOCK_PIXELS, pixels), y);
+    y += (pixels > DORY_BLOCK_PIXELS ? DORY_BLOCK_PIXELS * b.fours : pixels) * a->y_c;
   }
 }
