@@ -340,6 +340,17 @@ static void write_state(const dory_network_io_t *io, const char *path) {
 
 static int run_network(void *argument) { return dory_network_run(argument); }
 
+/* Hands over no more of the arenas than the network says it uses, and sees that it refuses less. */
+static void hand_over_what_is_used(dory_network_io_t *io, uint32_t more) {
+#ifdef DORY_L1_USED
+  io->l1_size = DORY_L1_USED;
+  io->l2_size = DORY_L2_USED;
+  sim_check_refusals(run_network, io, DORY_NETWORK_INPUT_LEVEL == 2, DORY_NETWORK_OUTPUT_LEVEL == 2,
+                     more);
+#endif
+  (void)io, (void)more;
+}
+
 static void load_l3(const char *path) {
   struct stat status;
   if (DORY_L3_SIZE == 0 || stat(path, &status) != 0) return;
@@ -413,6 +424,7 @@ int main(int argc, char **argv) {
   dory_network_io_t io = {dory_sim_l1(), dory_sim_l2(), DORY_L1_SIZE, DORY_L2_SIZE,
                           input, output, on_layer_anywhere, &progress,
                           config.more_l2 ? more : NULL, 0};
+  hand_over_what_is_used(&io, config.more_l2);
 #ifdef DORY_NETWORK_STATES
   for (uint32_t i = 0; i < DORY_NETWORK_STATES; ++i)
     dory_sim_replaced(state_part(&io, i), state_parts[i].bytes);

@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "dory_hal.h"
+#include "dory_io.h"
 #include "dory_sim.h"
 
 #if defined(__SANITIZE_THREAD__)
@@ -124,5 +125,12 @@ void sim_report_reset(void);    /* no layer yet */
 int32_t sim_current_tile(void);
 int sim_current_layer(void);    /* -1 before the first */
 const char *sim_basename(const char *path);
+
+/* --- sim_refusals.c --- */
+/* Faults unless the network refuses arguments that are wrong in one thing. io: right ones, with
+ * sizes that just suffice. input, output: whether the caller hands it over. more: further memories
+ * of L2. */
+void sim_check_refusals(int (*run)(void *), const dory_network_io_t *io, int input, int output,
+                        uint32_t more);
 
 #endif

@@ -1,0 +1,51 @@
+"""Every run hands wrong arguments to the network, which refuses each of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dory_core.application import run_application
+from dory_core.errors import VerificationFailed
+from dory_core.ir import Window
+from dory_core.plugins import Plugins
+from dory_core.testing.apps import build_app
+from dory_core.testing.graphs import GraphBuilder
+from tests.toy.chip import NAME, three_levels
+
+PLUGINS = Plugins.from_objects(toy=three_levels())
+
+WRONG = {
+    "io == NULL || ": "",
+    " || io->output == NULL": "",
+    "io->l1_size < DORY": "io->l1_size <= DORY",
+    "io->l2_size < DORY": "io->l2_size + 1 < DORY",
+    "% DORY_ARENA_ALIGN != 0 || ": "% DORY_ARENA_ALIGN != 0 && ",
+    "return DORY_EL1;": "return DORY_EL2;",
+}
+
+
+@pytest.fixture(scope="module")
+def app(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    builder = GraphBuilder((4, 6, 6))
+    builder.conv(8, Window(kernel=(3, 3), pads=(1, 1, 1, 1)))
+    path = tmp_path_factory.mktemp("refusals") / "app"
+    build_app(builder.graph(), NAME, path, plugins=PLUGINS)
+    assert run_application(path, plugins=PLUGINS).exact
+    return path
+
+
+@pytest.mark.parametrize("right", WRONG)
+def test_network_that_does_not_refuse_is_found(right: str, app: Path) -> None:
+    source = app / "src/network.c"
+    text = source.read_text()
+    assert text.count(right) == 1
+    source.write_text(text.replace(right, WRONG[right]))
+    try:
+        with pytest.raises(
+            VerificationFailed, match=r"dory_network_run returns|SIGSEGV|touches memory"
+        ):
+            run_application(app, plugins=PLUGINS)
+    finally:
+        source.write_text(text)
