@@ -231,7 +231,16 @@ def test_paper_is_light_and_shows_all_rows(page: Any) -> None:
     assert body.value_of_css_property("color") == "rgba(26, 31, 41, 1)"
     assert page.find_element("css selector", ".wide").value_of_css_property("overflow") == "visible"
     assert not page.find_element("css selector", ".zoom").is_displayed()
+    by_hand = page.find_elements("css selector", ".by-hand")
+    assert len(by_hand) == 2, "what a click does: of the timeline and of the layers"
+    assert not any(text.is_displayed() for text in by_hand)
+    for chosen in ("figure", "section.table", "main > section"):
+        found = page.find_elements("css selector", chosen)
+        assert {one.value_of_css_property("break-inside") for one in found} == {"avoid"}
+    heading = page.find_element("css selector", "thead button")
+    assert heading.value_of_css_property("display") == "contents", "else it is on one page only"
     media(page, "light")
+    assert all(text.is_displayed() for text in by_hand)
 
 
 def test_boxes_of_memories_have_names_that_fit(page: Any, app: Path) -> None:

@@ -141,7 +141,6 @@ def timeline(document: Mapping[str, Any], plan: Mapping[str, Any]) -> Figure:
     return Figure(
         "timeline",
         "Timeline (estimate)",
-        "Zoom with + and -, or Ctrl and the wheel; scroll along it. "
         "Lines are the borders of layers.",
         height + _NAMES_PX,
         _strip(document, layers, end, height) + _spans(document, layers, end) + _times(end, height),

@@ -28,7 +28,7 @@ ${style | n}
 </%def>
 <%def name="chart(figure)">
 <figure id="${figure.name}">
-<figcaption><h2 id="${figure.name}-title">${figure.title}</h2><p class="quiet">${figure.hint}</p></figcaption>
+<figcaption><h2 id="${figure.name}-title">${figure.title}</h2><p class="quiet">${'<span class="by-hand">Zoom with + and -, or Ctrl and the wheel; scroll along it.</span> ' if figure.zooms else '' | n}${figure.hint}</p></figcaption>
 <div class="bar-of-chart">
 <ul class="legend">
 % for name, text in figure.legend:
@@ -65,7 +65,7 @@ ${text}\
 <section class="table">
 <h2 id="${table.name}-title">${table.title}</h2>
 % if any(row.details for row in table.rows):
-<p class="quiet">A heading sorts. A layer opens to say why it has its kernel and its tile.</p>
+<p class="quiet by-hand">A heading sorts. A layer opens to say why it has its kernel and its tile.</p>
 % endif
 <div class="wide" tabindex="0" role="region" aria-labelledby="${table.name}-title">
 <table id="${table.name}">
