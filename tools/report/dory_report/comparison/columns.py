@@ -83,7 +83,7 @@ def estimated_at(columns: Sequence[Mapping[str, Any]]) -> list[str]:
     for column in columns:
         point = column["operating_point"]
         if point is not None:
-            where = f"{column['target']}: cycles, ms and mJ are estimates at {point_text(point)}"
+            where = f"{column['target']}: all estimates are at {point_text(point)}"
             known.setdefault(where, point["source"])
     return [f"{where}; source: {source}" for where, source in known.items()]
 
