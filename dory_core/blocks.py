@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from dory_core.errors import DoryError
 from dory_core.hardware import MemoryHierarchy
@@ -21,13 +21,13 @@ ACTIVATIONS = "activations"
 WEIGHTS = "weights"
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(NamedTuple):
     """A block that must keep its memory from step ``first`` to step ``last``, both inclusive.
 
     size_bytes: positive. role: ``activations`` or ``weights``. within: the block that it is a
     slice of, from ``at_bytes`` on; empty for a block of its own. persistent: it outlives the
-    execution, as state does: nothing else may lie there at any step.
+    execution, as state does: nothing else may lie there at any step. A tuple, because planning a
+    deep network makes a million of them.
     """
 
     name: str
@@ -39,12 +39,6 @@ class Request:
     at_bytes: int = 0
     persistent: bool = False
 
-    def __post_init__(self) -> None:
-        if self.size_bytes <= 0:
-            raise ValueError(f"block {self.name} has {self.size_bytes} bytes")
-        if self.last < self.first:
-            raise ValueError(f"block {self.name} ends at {self.last}, before step {self.first}")
-
     def overlaps(self, other: Request) -> bool:
         """Return True when both blocks are needed in a common step."""
         return self.first <= other.last and other.first <= self.last
@@ -54,21 +48,26 @@ def owners(requests: Sequence[Request]) -> tuple[Request, ...]:
     """Return the blocks that need room of their own, alive as long as their slices.
 
     A persistent block lives from the first step of any block to the last. Raises ValueError for a
-    slice that does not lie in a block of its own.
+    slice that does not lie in a block of its own, and for a block without bytes or steps.
     """
+    for r in requests:
+        if r.size_bytes <= 0 or r.last < r.first:
+            raise ValueError(
+                f"block {r.name} has {r.size_bytes} bytes from step {r.first} to {r.last}"
+            )
     own = {r.name: r for r in requests if not r.within}
     begin = min((r.first for r in requests), default=0)
     end = max((r.last for r in requests), default=0)
     for name, r in own.items():
         if r.persistent:
-            own[name] = replace(r, first=begin, last=end)
+            own[name] = r._replace(first=begin, last=end)
     for r in requests:
         if r.within:
             whole = own.get(r.within)
             if whole is None or r.at_bytes < 0 or r.at_bytes + r.size_bytes > whole.size_bytes:
                 raise ValueError(f"slice {r.name} does not lie in a block {r.within}")
             first, last = min(whole.first, r.first), max(whole.last, r.last)
-            own[r.within] = replace(whole, first=first, last=last)
+            own[r.within] = whole._replace(first=first, last=last)
     return tuple(own.values())
 
 

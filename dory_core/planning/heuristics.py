@@ -54,15 +54,37 @@ class Arena:
 
         Returns False, and places nothing, when it would end behind ``limit``.
         """
+        name, spans = request.name, self._spans
         size = align_up(request.size_bytes, self.alignment)
-        spans = self._spans
-        near = sorted([spans[n] for n in self._neighbours[request.name] if n in spans])
+        near = [spans[n] for n in self._neighbours[name] if n in spans]
+        near.sort()
         offset = gap(near, size, tight)
         if limit is not None and offset + size > limit:
             return False
-        self.offsets[request.name] = offset
-        spans[request.name] = offset, offset + size
+        self.offsets[name] = offset
+        spans[name] = offset, offset + size
         return True
+
+    def lowest(self, order: Sequence[Request]) -> Offsets:
+        """Put blocks one after another at the lowest free offset, and return all offsets.
+
+        This is :meth:`place` in one loop: nearly all of the time of a packing passes here.
+        """
+        spans, neighbours, alignment = self._spans, self._neighbours, self.alignment
+        for request in order:
+            name = request.name
+            size = -(-request.size_bytes // alignment) * alignment
+            near = [spans[n] for n in neighbours[name] if n in spans]
+            near.sort()
+            offset = 0
+            for start, end in near:
+                if start - offset >= size:
+                    break
+                if end > offset:
+                    offset = end
+            spans[name] = offset, offset + size
+            self.offsets[name] = offset
+        return self.offsets
 
 
 def lowest_place(
@@ -76,9 +98,11 @@ def lowest_place(
     near: their :func:`neighbours`, where these are known.
     """
     arena = Arena(alignment, neighbours(order) if near is None else near)
-    for request in order:
-        arena.place(request, tight=tight)
-    return arena.offsets
+    if tight:
+        for request in order:
+            arena.place(request, tight=True)
+        return arena.offsets
+    return arena.lowest(order)
 
 
 def gap(occupied: Iterable[tuple[int, int]], size: int, tight: bool = False) -> int:
@@ -158,12 +182,17 @@ class _Search:
 def _improvements(requests: tuple[Request, ...], alignment: int) -> Iterator[tuple[int, Offsets]]:
     """Yield (peak, offsets) of packings, each better than the one before."""
     near = neighbours(requests)
+    sizes = {r.name: align_up(r.size_bytes, alignment) for r in requests}
+
+    def highest(offsets: Mapping[str, int]) -> int:
+        return max(at + sizes[name] for name, at in offsets.items())
+
     best_peak = -1
     best_order: tuple[Request, ...] = ()
     for order in orders(requests):
         for tight in (False, True):
             offsets = lowest_place(order, alignment, tight, near)
-            peak = peak_of(requests, offsets, alignment)
+            peak = highest(offsets)
             if best_peak < 0 or peak < best_peak:
                 best_peak, best_order = peak, order
                 yield peak, offsets
@@ -172,13 +201,13 @@ def _improvements(requests: tuple[Request, ...], alignment: int) -> Iterator[tup
     effort = max(8, _REORDERINGS // max(1, len(requests) // 16))
     offsets = lowest_place(order, alignment, near=near)
     for _ in range(effort):
-        order = _promote(order, offsets, alignment)
+        order = _promote(order, offsets, sizes)
         names = _names(order)
         if names in seen:
             break
         seen.add(names)
         offsets = lowest_place(order, alignment, near=near)
-        peak = peak_of(requests, offsets, alignment)
+        peak = highest(offsets)
         if peak < best_peak:
             best_peak = peak
             yield peak, offsets
@@ -189,10 +218,10 @@ def _names(order: Sequence[Request]) -> tuple[str, ...]:
 
 
 def _promote(
-    order: tuple[Request, ...], offsets: Mapping[str, int], alignment: int
+    order: tuple[Request, ...], offsets: Mapping[str, int], sizes: Mapping[str, int]
 ) -> tuple[Request, ...]:
     """Move the block that ends highest in front of the first block that it competes with."""
-    top = max(order, key=lambda r: (offsets[r.name] + align_up(r.size_bytes, alignment), r.name))
+    top = max(order, key=lambda r: (offsets[r.name] + sizes[r.name], r.name))
     rest = [r for r in order if r is not top]
     place = next((i for i, r in enumerate(rest) if r.overlaps(top)), 0)
     return (*rest[:place], top, *rest[place:])

@@ -383,7 +383,7 @@ def _together(requests: Sequence[Request], flow: LayoutPlan, unit: int) -> tuple
         mine = [left.pop(name) for name in group if name in left]
         size = 0
         for request in mine:
-            joined.append(replace(request, within=title, at_bytes=size))
+            joined.append(request._replace(within=title, at_bytes=size))
             size += align_up(request.size_bytes, unit)
         if mine:
             start, end = min(r.first for r in mine), max(r.last for r in mine)

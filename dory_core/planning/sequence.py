@@ -15,7 +15,7 @@ Fetches are started one position ahead of their use here; ``prefetch`` moves the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from itertools import groupby
 from typing import NamedTuple
@@ -91,6 +91,17 @@ class Visit(NamedTuple):
     parts: int
 
 
+class Piece(NamedTuple):
+    """What a visit uses: its block, and which bytes of the tensor, or which group of constants."""
+
+    block: str
+    first: int
+    parts: int
+    offset: int = 0
+    size: int = 0
+    group: int = 0
+
+
 @dataclass(slots=True)
 class PartSequence:
     """Runs by position, requests for L2 by name, transfers, and the lifetimes of tensors in L3.
@@ -161,6 +172,8 @@ class Sequencer:
         self._counter = Counter(lambda n, split: len(self.parts_of(n, split)))
         self.ranges_of = cache(self._find_ranges)
         self.visits_of = cache(self._find_visits)
+        self.chunks_of = cache(self._find_chunks)
+        self.stripes_of = cache(self._find_stripes)
 
     def layers_of(self, name: str) -> range:
         """Return the layers from the one that makes a tensor to the last one that needs it, or what
@@ -199,6 +212,35 @@ class Sequencer:
             visits.append(Visit(first, sum(1 for _ in same)))
             first += visits[-1].parts
         return tuple(visits)
+
+    def _find_chunks(self, n: int, split: Split) -> tuple[Piece, ...]:
+        """Return what the visits of groups of constants use."""
+        todo, pieces, known = self.parts_of(n, split), list[Piece](), set[str]()
+        for first, count in self.visits_of(n, "w", split):
+            group = todo[first].group
+            name = f"weights_{self.layers[n].op.index:02d}.{group}"
+            if name in known:
+                name = f"{name}.{first}"
+            known.add(name)
+            pieces.append(Piece(name, first, count, group=group))
+        return tuple(pieces)
+
+    def _find_stripes(self, n: int, operand: int | None, split: Split) -> tuple[Piece, ...]:
+        """Return what the visits of an operand use where it is in L3; None: of the output.
+
+        The link moves whole units to L2, also those in which a stripe starts and ends.
+        """
+        ranges, pieces = self.ranges_of(n, operand, split), list[Piece]()
+        title = self.flow.writes[n]
+        if operand is not None:
+            title = f"{self.flow.reads[n][operand]}>{self.layers[n].op.index:02d}.{operand}"
+        for k, (first, count) in enumerate(self.visits_of(n, operand, split)):
+            offset, size = ranges[first]
+            if operand is not None:
+                lead = offset % self.unit
+                offset, size = offset - lead, align_up(size + lead, self.unit)
+            pieces.append(Piece(f"{title}.{k}", first, count, offset, size))
+        return tuple(pieces)
 
     def positions(self, decision: Decision) -> tuple[Positions, Positions]:
         """Return the first and the last position of each layer."""
@@ -368,47 +410,35 @@ class _Builder:
         sizes, blocks = self.chunks(n), list[str]()
         if not sizes:
             return blocks
-        split = self.decision.splits[n]
-        todo = self.network.parts_of(n, split)
-        for first, count in self.network.visits_of(n, "w", split):
-            group = todo[first].group
-            name = f"weights_{self.layers[n].op.index:02d}.{group}"
-            if name in self.program.requests:
-                name = f"{name}.{first}"
-            use = base + first
-            start, size = max(use - 1, -1), sizes[group]
-            self.program.requests[name] = Request(name, size, start, use + count - 1, WEIGHTS)
-            self.program.fetches.append(
-                Fetch(name, "weights", 0, size, start, use, layer=n, chunk=group)
-            )
+        requests, fetches = self.program.requests, self.program.fetches
+        pieces = self.network.chunks_of(n, self.decision.splits[n])
+        for name, first, count, _, _, group in pieces:
+            use, size = base + first, sizes[group]
+            start = use - 1 if use > 0 else -1
+            requests[name] = Request(name, size, start, use + count - 1, WEIGHTS)
+            fetches.append(Fetch(name, "weights", 0, size, start, use, -1, n, group))
             blocks.append(name)
         return blocks
 
     def _fetch_stripes(self, n: int, operand: int, name: str, base: int) -> list[str]:
         """Fetch what parts read of a tensor in L3; those in a row that read the same share it."""
-        split, program, unit = self.decision.splits[n], self.program, self.network.unit
-        ranges, blocks = self.network.ranges_of(n, operand, split), list[str]()
-        title = f"{name}>{self.layers[n].op.index:02d}.{operand}"
-        for first, count in self.network.visits_of(n, operand, split):
-            block, use = f"{title}.{len(blocks)}", base + first
-            # The link moves whole units, also those in which the stripe starts and ends.
-            offset, size = ranges[first]
-            lead = offset % unit
-            offset, size = offset - lead, align_up(size + lead, unit)
+        program, blocks = self.program, list[str]()
+        pieces = self.network.stripes_of(n, operand, self.decision.splits[n])
+        for block, first, count, offset, size, _ in pieces:
+            use = base + first
             ready = self._stored(name, offset, size, use)
             start = max(use - 1, ready)
             program.requests[block] = Request(block, size, start, use + count - 1)
             program.stripes[block] = n
-            program.fetches.append(Fetch(block, name, offset, size, start, use, ready=ready))
+            program.fetches.append(Fetch(block, name, offset, size, start, use, ready))
             blocks.append(block)
         return blocks
 
     def _store_stripes(self, n: int, base: int) -> list[str]:
         """Store the stripes of an output in L3, each when its last part has run."""
-        split, name = self.decision.splits[n], self.network.flow.writes[n]
-        ranges, blocks = self.network.ranges_of(n, None, split), list[str]()
-        for first, count in self.network.visits_of(n, None, split):
-            block, (offset, size) = f"{name}.{len(blocks)}", ranges[first]
+        name, blocks = self.network.flow.writes[n], list[str]()
+        pieces = self.network.stripes_of(n, None, self.decision.splits[n])
+        for block, first, count, offset, size, _ in pieces:
             start = base + first + count
             wait = max(min(start + 1, self.end), start)
             self.program.requests[block] = Request(block, size, base + first, wait - 1)
@@ -419,17 +449,17 @@ class _Builder:
 
     def _stored(self, name: str, offset: int, size: int, use: int) -> int:
         """Return when the bytes are in L3; their stores are waited for at ``use`` at the latest."""
-        ready = -1
+        ready, end, stores = -1, offset + size, self.program.stores
         for i in self.stores.get(name, ()):
-            store = self.program.stores[i]
-            if store.offset < offset + size and offset < store.offset + store.size:
-                if store.wait > use:
-                    store = store._replace(wait=use)
-                    self.program.stores[i] = store
-                    block = self.program.requests[store.block]
-                    last = max(block.first, store.start - 1, store.wait - 1)
-                    self.program.requests[store.block] = replace(block, last=last)
-                ready = max(ready, store.wait)
+            block, _, _, begin, length, start, wait = stores[i]
+            if begin < end and offset < begin + length:
+                if wait > use:
+                    wait = use
+                    stores[i] = stores[i]._replace(wait=wait)
+                    kept = self.program.requests[block]
+                    last = max(kept.first, start - 1, wait - 1)
+                    self.program.requests[block] = Request(block, kept.size_bytes, kept.first, last)
+                ready = max(ready, wait)
         return ready
 
 
