@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 MOST_TAPS = 49
 # Element types of inputs: the chip multiplies words of them.
 BLOCK_INPUTS = ("u8", "i8", "u16", "i16")
+# Windows at a border that a core has room for: the last one of a row and the first of the next.
+COPIES = 2
 # The form whose sums are left to C.
 RAW = "DORY_BLOCK_RAW"
 
@@ -473,7 +475,7 @@ class WindowKernel(BlockKernel):
         if not self._needs_scratch(layer):
             return 0
         if copies_borders(layer):
-            return self.cores * block_pixels(layer) * _column_bytes(layer)
+            return self.cores * COPIES * _column_bytes(layer)
         return self.cores * int(padded(_pixel_bytes(layer)))
 
     def _needs_scratch(self, layer: Layer) -> bool:
@@ -494,7 +496,7 @@ class WindowKernel(BlockKernel):
     def _macros(self, layer: Layer) -> tuple[tuple[str, str], ...]:
         return (
             ("DORY_WORDS", str(int(_pixel_bytes(layer) % 4 == 0))),
-            ("DORY_COPIED", str(int(copies_borders(layer)))),
+            ("DORY_COPIES", str(COPIES * copies_borders(layer))),
         )
 
     def _step_cycles(self, layer: Layer) -> int:

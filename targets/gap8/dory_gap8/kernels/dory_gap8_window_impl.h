@@ -6,8 +6,8 @@
  *   DORY_WORDS    whether a pixel is a number of words
  *   DORY_PASSES   2 where weights of 9 bits are sums of two of 8 bits, else 1: the segments of a row
  *                 of the window come twice, with the one and with the other
- *   DORY_COPIED   whether windows at a border are copied with their padding, into the scratch: those of
- *                 few inputs
+ *   DORY_COPIES   windows at a border that the scratch of a core has room for: those of few inputs are
+ *                 copied with their padding; 0 for others
  *
  * A segment of the block is a row of a window, all of its columns and channels at once; rows that are
  * padding for all four windows are left out. Where columns are padding, or rows for some of the
@@ -49,7 +49,7 @@ static inline int dory_is_inside(const dory_gap8_window_t *a, const dory_window_
           (w->column >= 0) & (w->column + (DORY_KERNEL_W - 1) * DORY_DILATION_W < a->x_w));
 }
 
-#if DORY_COPIED && DORY_PADDED
+#if DORY_COPIES > 0 && DORY_PADDED
 
 /* Stores n words of zeros; returns what follows them. */
 static inline DORY_X_T *dory_zeros(DORY_X_T *to, int32_t n) {
@@ -83,7 +83,33 @@ static DORY_GAP8_NOINLINE void dory_copy_window(const DORY_X_T **table, DORY_X_T
   }
 }
 
-#elif !DORY_COPIED
+/* Copies those windows of a block that are not all in the tile, as far as there is room: returns how
+ * many windows the block has then. The others repeat the last one of these. */
+static inline int32_t dory_copy_borders(const DORY_X_T **table, DORY_X_T *copies,
+                                        const dory_gap8_window_t *a,
+                                        const dory_window_t *windows) {
+  const int32_t size = DORY_TAPS * a->x_c, block = (int32_t)dory_gap8_keep(DORY_BLOCK_PIXELS);
+  int32_t places = DORY_COPIES, taken = block;
+  for (int32_t j = 0; j < block; j++) {
+    if (j < taken && !dory_is_inside(a, &windows[j])) {
+      if (places == 0) {
+        taken = j;
+      } else {
+        dory_copy_window(table + j, copies, a, &windows[j]);
+        copies += size;
+        places--;
+      }
+    }
+    if (j >= taken) {
+      for (int32_t i = 0; i < DORY_KERNEL_H * DORY_PASSES; i++) {
+        table[DORY_BLOCK_PIXELS * i + j] = table[DORY_BLOCK_PIXELS * i + j - 1];
+      }
+    }
+  }
+  return taken;
+}
+
+#elif DORY_COPIES == 0
 
 /* Enters a row of taps of one of the windows; returns where the next one goes. from: the first tap;
  * inside: whether all of them lie in the tile, or else a bit for each that does. */
@@ -150,12 +176,12 @@ void DORY_KERNEL(const dory_gap8_window_t *a) {
   const dory_block_tile_t tile = {a->weights, a->parameters, 16 * DORY_PASSES * DORY_TAPS * (tap / DORY_LANES),
                                   a->y_c,     work.channels, a->requant};
   const DORY_X_T *table[DORY_BLOCK_PIXELS * DORY_PASSES * DORY_TAPS];
-#if DORY_COPIED && DORY_PADDED
+#if DORY_COPIES > 0 && DORY_PADDED
   DORY_X_T *const copies =
-      (DORY_X_T *)a->scratch + (int32_t)dory_core_id() * (DORY_BLOCK_PIXELS * DORY_TAPS * tap);
+      (DORY_X_T *)a->scratch + (int32_t)dory_core_id() * (DORY_COPIES * DORY_TAPS * tap);
 #elif DORY_PADDED
   DORY_X_T *const zeros = (DORY_X_T *)a->scratch + (int32_t)dory_core_id() * tap;
-#elif !DORY_COPIED
+#elif DORY_COPIES == 0
   const DORY_X_T *const zeros = NULL;
 #endif
   /* Windows whose first tap is in the first of so many columns have all of them in the tile. */
@@ -174,7 +200,7 @@ void DORY_KERNEL(const dory_gap8_window_t *a) {
   if (work.channels.first == work.channels.end || left == 0) {
     return;
   }
-#if DORY_PADDED && !DORY_COPIED
+#if DORY_PADDED && DORY_COPIES == 0
   dory_clear(zeros, tap);
 #endif
   dory_block_start(&b, &tile, a);
@@ -183,8 +209,9 @@ void DORY_KERNEL(const dory_gap8_window_t *a) {
   w.column = (work.pixels.first - w.row * a->y_w) * DORY_STRIDE_W - (DORY_PADDED ? a->pad_left : 0);
   w.row = w.row * DORY_STRIDE_H - (DORY_PADDED ? a->pad_top : 0);
   w.place = w.row * x_row + w.column * x_c;
-  for (; left > 0; left -= DORY_BLOCK_PIXELS, y += DORY_BLOCK_PIXELS * a->y_c) {
+  while (left > 0) {
     int by_rows = DORY_BY_ROWS;
+    int32_t taken = DORY_BLOCK_PIXELS;
     dory_gap8_range_t inside = {0, DORY_KERNEL_H};
     for (int32_t j = 0; j < block; j++) {
       const DORY_X_T *const first = dory_at(a->x, w.place);
@@ -218,17 +245,14 @@ void DORY_KERNEL(const dory_gap8_window_t *a) {
     /* Whether the next windows may be like these. */
     const int alike = by_rows & (windows[0].row == windows[DORY_LAST].row);
 #endif
-#if DORY_COPIED && DORY_PADDED
+#if DORY_COPIES > 0 && DORY_PADDED
     if (!by_rows) {
       /* Copies have all rows. */
       inside.first = 0;
       inside.end = DORY_KERNEL_H;
       by_rows = 1;
-      for (int32_t j = 0; j < block; j++) {
-        if (!dory_is_inside(a, &windows[j])) {
-          dory_copy_window(table + j, copies + j * DORY_TAPS * tap, a, &windows[j]);
-        }
-      }
+      taken = dory_copy_borders(table, copies, a, windows);
+      w = taken < DORY_BLOCK_PIXELS ? windows[taken] : w;
     }
 #endif
     if (by_rows) {
@@ -237,7 +261,7 @@ void DORY_KERNEL(const dory_gap8_window_t *a) {
       b.weights = weights + inside.first * row_bytes;
       b.skip = (DORY_KERNEL_H - (inside.end - inside.first)) * row_bytes;
     }
-#if !DORY_COPIED
+#if DORY_COPIES == 0
     else {
       dory_enter_taps(table, a, windows, zeros);
       b.table = table;
@@ -275,8 +299,9 @@ void DORY_KERNEL(const dory_gap8_window_t *a) {
     }
 #endif
     b.x_step = DORY_BLOCK_PIXELS * DORY_STRIDE_W * x_c * (int32_t)sizeof(DORY_X_T);
-    dory_block_pixels(&b, &tile, dory_gap8_min(DORY_BLOCK_PIXELS, left), y);
-    left -= DORY_BLOCK_PIXELS * (b.fours - 1);
-    y += DORY_BLOCK_PIXELS * (b.fours - 1) * a->y_c;
+    dory_block_pixels(&b, &tile, dory_gap8_min(taken, left), y);
+    taken += DORY_BLOCK_PIXELS * (b.fours - 1);
+    left -= taken;
+    y += taken * a->y_c;
   }
 }
