@@ -16,6 +16,7 @@ from dory_core.plan.operations import (
     LayerProgram,
     Of,
     Value,
+    When,
     all_operations,
 )
 
@@ -57,9 +58,19 @@ class Copies:
         self.local = set(self.tickets) - {op.operand for op in looped if isinstance(op, Copy)}
         if any(copy.each_core for copy in copies):  # the others' blocks end in between
             self.local = set()
-        if self.values.step.loaded_ahead:
+        # What starts under a condition is waited for outside of its block.
+        choices = (op for op in self.values.program.operations if isinstance(op, When))
+        started = (op for one in choices for op in one.body if isinstance(op, Copy))
+        self.local -= {copy.operand for copy in started}
+        if self._finds_constants:
             self.tickets["w"] = 1
             self.local -= {"w"}
+
+    @property
+    def _finds_constants(self) -> bool:
+        """Whether the load of some part's first constants is started before it begins."""
+        step = self.values.step
+        return any(map(step.finds_constants, range(len(step.parts))))
 
     # -- statements ------------------------------------------------------------------------------
 
@@ -71,7 +82,7 @@ class Copies:
                 values = ", ".join([none] * copies)
                 yield f"dory_ticket_t {name}_ticket[{copies}] = {{{values}}};"
             elif name not in self.local:
-                started = name == "w" and self.values.step.loaded_ahead
+                started = name == "w" and self._finds_constants
                 yield f"dory_ticket_t {name}_ticket = {f'*{AHEAD}' if started else none};"
 
     def statement(self, copy: Copy) -> str:

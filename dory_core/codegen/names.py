@@ -17,8 +17,8 @@ def table_symbol(prefix: str, table: str) -> str:
 
 
 def hands_on(step: LayerStep) -> bool:
-    """Return whether a layer starts the load of another one's constants, or finds it started."""
-    return step.ahead is not None or step.loaded_ahead
+    """Return whether a layer starts a load that it does not wait for, or finds one started."""
+    return step.hands_on
 
 
 def function_symbol(prefix: str, first: LayerStep, function: LayerFunction) -> str:

@@ -150,7 +150,7 @@ class _Printer:
         yield f"dory_index_t t = {{{', '.join(starts.get(axis, '0') for axis in AXES)}}};"
         for slot in loop.slots:
             if not self.values.changes_always(slot.axes):
-                yield f"uint32_t {slot.name} = 0;"
+                yield f"uint32_t {slot.name} = {self.values.text(slot.first)};"
 
     def _lines(self, operations: Iterable[Operation]) -> Iterator[str]:
         """Yield the statements of operations."""
@@ -237,7 +237,7 @@ class _Printer:
         if isinstance(condition, Expr):
             return self.values.text(condition)
         if isinstance(condition, AtTile):
-            return f"{self.values.tile_number} == {condition.number}"
+            return f"{self.values.tile_number} == {self.values.text(condition.number)}"
         if self.values.single:
             axis = self.values.axes[0]
             return f"{axis.name} + 1 < {self.values.text(axis.end)}"

@@ -52,9 +52,10 @@ class Values:
             self.axes, self.slots, self.single = loop.axes, loop.slots, len(loop.axes) == 1
         self.reader = Reader({})
         names = {axis.name: axis.name if self.single else f"t.{axis.name}" for axis in self.axes}
+        self.reader.variables = names
         for slot in self.slots:
             always = self.changes_always(slot.axes)
-            names[slot.name] = f"{self.tile_number} % {slot.copies}" if always else slot.name
+            names[slot.name] = f"{self._count(slot)} % {slot.copies}" if always else slot.name
         names |= {ROW + name: f"own->{name}" for name in self.function.scalars}
         self.reader.variables = names
 
@@ -123,8 +124,8 @@ class Values:
                 constant -= block.offsets[0]
             slots = [term for _, term in terms if isinstance(term, Var) and _is_slot(term)]
             terms = [term for term in terms if not _is_slot(term[1])]
-            if of is not None:
-                texts += (f"{self._slot(slot, of)} * {name}_STEP" for slot in slots)
+            copies = (self._slot(slot, of) for slot in slots)
+            texts += (f"{copy} * {name}_STEP" for copy in copies if copy != "0")
         if terms or constant:
             texts.append(self.reader.behind(terms, constant))
         in_table = is_constants(address.memory) and not address.base
@@ -138,14 +139,23 @@ class Values:
             return weights_symbol(self.prefix, self.step)
         return table_symbol(self.prefix, memory)
 
-    def _slot(self, variable: Var, of: Of) -> str:
-        """Return which copy of a ping-pong buffer the tile uses, or the next one will."""
+    def _slot(self, variable: Var, of: Of | None) -> str:
+        """Return which copy of a ping-pong buffer the tile uses, the next one, or the first one."""
         if of is Of.CURRENT:
             return self.atom(variable)
         slot = next(slot for slot in self.slots if slot.name == variable.name)
+        if of is None:
+            return self.atom(slot.first)
         if self.changes_always(slot.axes):
-            return f"(({self.tile_number} + 1) % {slot.copies})"
+            return f"({self._count(slot, 1)} % {slot.copies})"
         return f"({slot.name} ^ 1u)"
+
+    def _count(self, slot: Slot, more: int = 0) -> str:
+        """Return how often the tile has changed, counted from the slot's first value."""
+        terms = [self.tile_number, *([str(more)] if more else [])]
+        if not isinstance(slot.first, int) or slot.first:
+            terms.insert(0, self.atom(slot.first))
+        return terms[0] if len(terms) == 1 else f"({' + '.join(terms)})"
 
     def argument(self, argument: Argument) -> ArgumentText:
         """Return what a kernel is called with."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations
 
 from dory_core.errors import DoryError
+from dory_core.expr import evaluate
 from dory_core.ir import Concat, Tensor
 from dory_core.ir.layout import HWC, Layout
 from dory_core.ir.views import offsets_of
@@ -19,7 +20,6 @@ from dory_core.plan import Conversion, ExtTransfer, LayerStep, OperandPlan, Plac
 from dory_core.plan.operations import (
     AHEAD,
     L1,
-    Address,
     BeginStates,
     Convert,
     Copy,
@@ -36,11 +36,21 @@ from dory_core.plan.operations import (
     Report,
     RunPart,
     View,
-    all_operations,
     constants_of,
+    is_constants,
     l2_name,
 )
-from dory_core.program.accesses import Access, bounds, l2_accesses, marks, used_l1
+from dory_core.program.accesses import (
+    Access,
+    bounds,
+    buffers_of_tiles,
+    executed,
+    first_copies,
+    l2_accesses,
+    marks,
+    skipped_operands,
+    used_l1,
+)
 
 _L2 = l2_name(0)  # the memory that transfers reach
 _L3 = "l3"
@@ -132,15 +142,31 @@ class _Transfer:
     source: _Range | None
 
 
+#: Bytes of a memory, and what lies there.
+_Source = tuple[tuple[str, int, int], tuple[_Range, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Coming:
+    """Constants on their way into L1: memory and first byte of the source, target, bytes."""
+
+    memory: str
+    source: int
+    start: int
+    size: int
+
+
 @dataclass(slots=True)
 class _Memory:
     """What lies where. flying: transfers that have started. layer: that ran last. ahead: what it
-    loads for the next one."""
+    loads for the next one, or for its own next part. inputs: what its last part has loaded in one
+    piece, and from where."""
 
     ranges: dict[str, list[_Range]] = field(default_factory=dict)
     flying: dict[ExtTransfer, _Transfer] = field(default_factory=dict)
     layer: LayerStep | None = None
-    ahead: Copy | None = None
+    ahead: _Coming | None = None
+    inputs: dict[str, _Source] = field(default_factory=dict)
 
     def at(self, where: str, byte: int, tensor: str | None = None) -> _Range | None:
         """Return what lies at a byte: ``tensor`` when that is there, maybe beside others that its
@@ -240,10 +266,21 @@ class _Memory:
     def run(self, run: _Run) -> None:
         """Run a part of a layer: its inputs, its buffers in L1, its output."""
         step, who, output = run.step, run.who, run.step.output
+        if self.layer is not step:
+            self.inputs = {}
         self.layer = step
         reads = list(l2_accesses(run.program, run.part, reads=True))
+        found = {access.operand for access in reads}
+        for name, plan in zip(OPERANDS, step.inputs, strict=False):
+            if plan.place.level != 1 and name not in found:
+                raise _bug(f"{who} never loads {plan.place.tensor.name}")
+        skipped = skipped_operands(run.program, run.part)
         for access in reads:
+            if access.operand in OPERANDS and access.operand in skipped:
+                self._same_input(run, access)
+                continue
             self._reads(run, access)
+            self.inputs[access.operand] = self._source(access)
         self._use_l1(run)
         self._loaded_ahead(run)
         if output.place.layout != output.layout:
@@ -257,7 +294,7 @@ class _Memory:
             self.take(access.memory, written)
         if run.part == run.program.parts - 1:
             self._keep(run)
-            self._loads_ahead(run)
+        self._loads_ahead(run)
 
     def view(self, step: LayerStep) -> None:
         """Let the output of a view lie where all of its bytes are those of its inputs."""
@@ -309,7 +346,8 @@ class _Memory:
             if one.meets(two):
                 raise _bug(f"{who}: buffers {name} and {other} of L1 overlap")
         for mark in marks(run.program, MarkKind.KEEP):
-            self._finds(run, mark)
+            if mark.text:  # else what the part before has loaded
+                self._finds(run, mark)
         operands = dict(zip(OPERANDS, step.inputs, strict=False))
         stay = {plan.place.tensor.name for plan in operands.values() if plan.place.level == 1}
         for name, plan in {**operands, "y": step.output}.items():
@@ -326,34 +364,76 @@ class _Memory:
             left.append(_Range(start, end, tensor.name, step.output.layout))
         self.ranges[L1] = left
 
+    def _same_input(self, run: _Run, access: Access) -> None:
+        """Check that the part before has loaded what a part finds in L1."""
+        before, now = self.inputs.get(access.operand), self._source(access)
+        # A block of the same bytes that was fetched again is another one.
+        if before is None or before[0] != now[0] or [*map(id, before[1])] != [*map(id, now[1])]:
+            raise _bug(f"{run.who} does not load its input, nor has the part before it")
+
+    def _source(self, access: Access) -> _Source:
+        """Return what an input is loaded from: the bytes, and what lies there."""
+        here = _Range(access.start, access.end)
+        there = tuple(r for r in self.ranges.get(access.memory, ()) if r.meets(here))
+        return (access.memory, access.start, access.end), there
+
     def _loaded_ahead(self, run: _Run) -> None:
-        """Check that the constants which a layer does not load first are on their way to it."""
-        copy, step = self.ahead, run.step
+        """Check that the constants which a part does not load first are on their way to it."""
+        coming, step = self.ahead, run.step
         self.ahead = None
-        if copy is None and not step.loaded_ahead:
+        loads = any(c.operand == "w" for c in first_copies(run.program, run.part))
+        weights = step.weights
+        if coming is None and (loads or weights is None or step.block("w") is None):
             return
-        weights, buffer = step.weights, used_l1(run.program).get("w")
-        if copy is None or weights is None or buffer is None or run.program.parts > 1:
+        if coming is None or weights is None or loads:
             raise _bug(f"{run.who} does not load its constants, nor has a layer before it")
-        chunk = weights.chunks[step.parts[0].chunk]
+        part = step.parts[run.part]
+        chunk = weights.chunks[part.chunk]
         first = chunk.tiles[0][0]
-        source = Address(constants_of(step.index), chunk.offset + first.offset)
-        if (copy.l2.memory, copy.l2.offset) != (source.memory, source.offset):
+        source = (constants_of(step.index), chunk.offset + first.offset)
+        if not weights.linked:
+            source = (_L2, (part.weights or 0) + first.offset)
+        if (coming.memory, coming.source) != source:
             raise _bug(f"other constants than those of {run.who} are loaded ahead for it")
-        if copy.l1.offset != buffer[0] or copy.shape != (first.size, 1, 1):
+        start = int(buffers_of_tiles(run.program, run.part, "w")[0])
+        if (coming.start, coming.size) != (start, first.size):
             raise _bug(f"the constants of {run.who} are loaded ahead to where it has none")
 
     def _loads_ahead(self, run: _Run) -> None:
-        """Check that what a layer loads for the next one finds room beside what is in L1."""
-        copies = (op for op in all_operations(run.program) if isinstance(op, Copy))
-        self.ahead = next((copy for copy in copies if copy.operand == AHEAD), None)
-        if self.ahead is None:
+        """Check that what a part loads for a later one finds room beside what is in L1."""
+        found = [
+            (copy, tile)
+            for copy, tile in executed(run.program, run.part)
+            if isinstance(copy, Copy) and copy.operand == AHEAD
+        ]
+        if not found:
             return
-        (start, _), (size, _) = bounds(self.ahead.l1.offset), bounds(self.ahead.shape[0])
-        taken = _Range(start, start + size)
-        buffers = (_Range(*bytes_) for bytes_ in used_l1(run.program).values())
+        (copy, tile), *more = found
+        values = {"part": run.part}
+        start, source = (int(evaluate(a.offset, values)) for a in (copy.l1, copy.l2))
+        size = int(evaluate(copy.shape[0], values))
+        own, memory = copy.l2.operand == "w", copy.l2.memory
+        if is_constants(memory) and own:
+            memory = constants_of(run.step.index)
+        if more or (own and run.part == run.program.parts - 1):
+            raise _bug(f"{run.who} loads constants ahead twice, or for no part")
+        self.ahead = _Coming(memory, source, start, size)
+        taken, used = _Range(start, start + size), used_l1(run.program)
+        buffers = [_Range(*used[name]) for name in used if not own or name != "w"]
+        if own:
+            buffer, rest = run.step.block("w"), buffers_of_tiles(run.program, run.part, "w")[tile:]
+            assert buffer is not None
+            if start not in buffer.offsets or size > buffer.bytes:
+                raise _bug(f"{run.who} loads constants ahead to outside of their buffer")
+            buffers += [_Range(int(at), int(at) + buffer.bytes) for at in set(rest.tolist())]
         if any(taken.meets(other) for other in (*buffers, *self.ranges[L1])):
             raise _bug(f"{run.who} loads constants ahead over what it has in L1")
+        if own and not is_constants(memory):
+            weights, following = run.step.weights, run.step.parts[run.part + 1]
+            assert weights is not None
+            first = weights.offset + weights.chunks[following.chunk].offset
+            name = _constants(first - (following.weights or 0))
+            self._pieces(memory, _Range(source, source + size, name), run.who)
 
     def _finds(self, run: _Run, mark: Mark) -> None:
         """Check that what a mark keeps lies in L1 when a layer begins."""

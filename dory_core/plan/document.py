@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dory_core.target import OperatingPoint
 
 #: Raised whenever a key comes, goes or changes: this dory reads its own documents alone.
-PLAN_VERSION = 2
+PLAN_VERSION = 3
 GENERATOR = "dory"
 
 
@@ -273,6 +273,10 @@ def _step_json(
         ],
         "ahead": None if step.ahead is None else {"step": step.ahead.step, "tile": step.ahead.tile},
         "loaded_ahead": step.loaded_ahead,
+        "joined": {
+            "inputs": sum(part.finds_inputs for part in step.parts),
+            "constants": sum(part.ahead is not None for part in step.parts),
+        },
         "copies": {
             operand: {"by": c.by, "multiple": c.multiple, "reason": c.reason}
             for operand, c in step.carriages.items()

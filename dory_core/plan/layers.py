@@ -93,6 +93,9 @@ class PartPlan:
     inputs, output: byte offsets in the L2 arena of the first row of each. chunk: which constants.
     weights: their byte offset in the L2 arena when streamed, None when linked.
     report: (byte offset in the L2 arena, bytes) of the output that is complete after this part.
+    finds_inputs: the part before has left its inputs in L1. w_copy: of the buffer of constants, the
+    one that its first block goes to. ahead: number of the tile behind whose arrival it starts the
+    load of the next part's first block; None when the next part does.
     """
 
     position: int
@@ -102,6 +105,9 @@ class PartPlan:
     chunk: int = 0
     weights: int | None = None
     report: tuple[int, int] | None = None
+    finds_inputs: bool = False
+    w_copy: int = 0
+    ahead: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +217,16 @@ class LayerStep:
     def found(self) -> tuple[Place, ...]:
         """Where tensors lie in L1 when the layer begins."""
         return (*(t.place for t in self.inputs if t.form == RESIDENT), *self.beside)
+
+    def finds_constants(self, part: int) -> bool:
+        """Return whether the load of a part's first constants is started before it begins."""
+        return self.loaded_ahead if part == 0 else self.parts[part - 1].ahead is not None
+
+    @property
+    def hands_on(self) -> bool:
+        """Whether it starts a load of constants that it does not wait for, or waits for one."""
+        parts = any(part.ahead is not None for part in self.parts)
+        return self.ahead is not None or self.loaded_ahead or parts
 
     def block(self, name: str) -> PlacedBuffer | None:
         """Return the L1 buffer with this name."""

@@ -35,7 +35,7 @@ L1 = "l1"
 CONSTANTS = "constants"
 #: What the names of variables begin with that are numbers of a row (LayerFunction.scalars).
 ROW = "row_"
-#: The copy that brings the first constants of a later layer.
+#: The copy that brings the first constants of a later layer, or of the next part.
 AHEAD = "ahead"
 
 
@@ -164,11 +164,11 @@ class Changes:
     axes: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class AtTile:
-    """The tile has this number, from 0."""
+    """The tile has this number, from 0; that of no tile where the part does not do it."""
 
-    number: int
+    number: Value
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -192,13 +192,17 @@ class LoopAxis:
     end: Value
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Slot:
-    """A variable that counts, modulo ``copies``, how often the tile changed along ``axes``."""
+    """A variable that counts, modulo ``copies``, how often the tile changed along ``axes``.
+
+    first: its value at the first tile.
+    """
 
     name: str
     axes: tuple[str, ...]
     copies: int = 2
+    first: Value = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -16,7 +16,6 @@ from dory_core.estimate.timeline import (
     PartTimeline,
     Traffic,
     link_name,
-    part_timeline,
 )
 from dory_core.hardware import MemoryHierarchy
 from dory_core.ir import Layer, Linear
@@ -35,6 +34,7 @@ from dory_core.plan import (
     PartPlan,
     Place,
 )
+from dory_core.planning.joined import joined_parts, joined_timelines, same_inputs
 from dory_core.planning.layouts import LayoutPlan, StoredTensor
 from dory_core.planning.residence import L1Residence, Residency
 from dory_core.planning.sequence import PartSequence, Run, Sequencer
@@ -60,12 +60,14 @@ def make_steps(
     below: Mapping[str, Place],
     hierarchy: MemoryHierarchy,
     loads: Mapping[int, tuple[int, AheadLoad]] = MappingProxyType({}),
+    joined: Mapping[int, Collection[int]] = MappingProxyType({}),
 ) -> tuple[LayerStep, ...]:
     """Return the steps of a network without the constants of its layers.
 
     program: of all layers. residency: what stays in L1, and the layers. blocks: of L2, by name.
     below: where tensors lie that pass through L2 in stripes. loads: of first constants, by the
-    layer that starts them for which later one.
+    layer that starts them for which later one. joined: by layer the parts whose first constants the
+    part before loads.
 
     Raises NotSupported when neither DMA nor cores can make a copy.
     """
@@ -85,7 +87,9 @@ def make_steps(
         if stay.leaves:
             kept.append(_in_l1(made, stay.offsets["y"]))
         output = below.get(made.name) or blocks[made.name] if stay.stored else kept[-1]
-        maker = _StepMaker(network.layers[n], tiled, operands, output, blocks, hierarchy)
+        maker = _StepMaker(
+            network.layers[n], tiled, operands, output, blocks, hierarchy, joined.get(n, ())
+        )
         changes = conversions_before(flow, n, blocks, hierarchy)
         user, load = loads.get(n, (0, None))
         arrives = arrivals.get(n)
@@ -120,7 +124,8 @@ def _cycles(form: StoredTensor, hierarchy: MemoryHierarchy) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _StepMaker:
-    """A layer, its largest part, and where its operands, its output and blocks of L2 lie."""
+    """A layer, its largest part, and where its operands, its output and blocks of L2 lie. joined:
+    parts whose first constants the part before loads."""
 
     layer: Layer
     tiled: TiledLayer
@@ -128,6 +133,7 @@ class _StepMaker:
     output: Place
     blocks: Mapping[str, Place]
     hierarchy: MemoryHierarchy
+    joined: Collection[int]
 
     def step(
         self,
@@ -146,6 +152,9 @@ class _StepMaker:
         layer, tiled, traits = self.layer, self.tiled, self.tiled.traits
         whole = len(runs) == 1
         parts = tuple(self._part(run, at, whole) for at, run in enumerate(runs, first))
+        if not whole and not tiled.in_place:
+            same = same_inputs([part.schedule for part in parts], runs)
+            parts = joined_parts(parts, same, self.joined)
         carriages = {} if tiled.in_place else self._carriages(parts, stay.unmoved)
         timelines = self._timelines(parts, stay.unmoved, carriages, arrives, load)
         *forms, made = self._forms(parts, stay)
@@ -263,24 +272,22 @@ class _StepMaker:
     ) -> tuple[PartTimeline, ...]:
         """Return the timeline of each part; equal parts share one.
 
-        arrives, load: of a layer in one part.
+        arrives: of the first part. load: of the last one.
         """
         layer, tiled, hierarchy = self.layer, self.tiled, self.hierarchy
         if tiled.view:
             return (PartTimeline(tiled.estimate, Traffic(0, 0, 0), ()),)
-        known: dict[Schedule, PartTimeline] = {}
-        costs = None
         if not tiled.in_place:
-            costs = LayerCosts(layer, tiled.bound, hierarchy, resident=resident)
-            costs = costs.of(*(part.schedule for part in parts), carriages=carriages)
+            every = LayerCosts(layer, tiled.bound, hierarchy, resident=resident)
+            fewer = LayerCosts(layer, tiled.bound, hierarchy, resident={*resident, *OPERANDS})
+            schedules = [part.schedule for part in parts]
+            costs = [one.of(*schedules, carriages=carriages) for one in (every, fewer)]
+            return joined_timelines(costs[0], costs[1], parts, arrives, load)
+        known: dict[Schedule, PartTimeline] = {}
         memories = dict(zip(OPERANDS, (place.memory for place in self.operands), strict=False))
         memories["y"] = self.output.memory
         for schedule in (part.schedule for part in parts):
-            if schedule in known:
-                continue
-            if costs is not None:
-                known[schedule] = part_timeline(costs, schedule, arrives, load)
-            else:
+            if schedule not in known:
                 part = None if len(parts) == 1 else schedule
                 known[schedule] = whole_timeline(layer, tiled.kernel, hierarchy, memories, part)
         return tuple(known[part.schedule] for part in parts)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from dory_core.blocks import Block, Packing, align_up, level_alignment, packing
 from dory_core.budgets import Budgets, memory_budgets
@@ -22,6 +23,13 @@ from dory_core.planning.bins import pack_bins
 from dory_core.planning.constants import chunk_sizes
 from dory_core.planning.exact import Bin
 from dory_core.planning.fit import fit_network
+from dory_core.planning.joined import (
+    Joined,
+    can_be_joined,
+    fetched_earlier,
+    unless_waiting,
+    with_two_copies,
+)
 from dory_core.planning.layouts import plan_layouts
 from dory_core.planning.packing import MemoryPlan, plan_memory
 from dory_core.planning.prefetch import prefetch
@@ -70,6 +78,24 @@ class Way:
     def peak(self) -> int:
         """Bytes of the first memory of home."""
         return self.packings[0].peak_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """A network with its steps and its timeline."""
+
+    program: PartSequence
+    residency: Residency
+    steps: tuple[LayerStep, ...]
+    timeline: NetworkTimeline
+
+
+#: How often it is looked which parts of layers to join.
+_JOININGS = 4
+
+
+def _add(waits: dict[str, float], transfer: ExtTransfer, cycles: float) -> None:
+    waits[transfer.name] = waits.get(transfer.name, 0.0) + cycles
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,23 +310,47 @@ class Problem:
         below = {n: Place(form.tensor, BELOW, 0, 0, form.layout) for n, form in stored.items()}
         ahead = self._ahead(program, residency, chunks)
         residency = ahead.residency
-        steps = make_steps(network, program, residency, places, below, hierarchy, ahead.loads)
-        final = conversions_before(flow, len(steps), places, hierarchy)
-        transfers = self.transfers(program, places, lambda _: 0)
-        operations = lower_network(steps, transfers, final=final)
-        timeline = network_timeline(operations, steps, self.link if transfers else None)
+        final = conversions_before(flow, len(network.layers), places, hierarchy)
+        waits: dict[str, float] = {}
+
+        def run(residency: Residency, joined: Joined) -> _Run:
+            found = fetched_earlier(program, joined)
+            steps = make_steps(
+                network, found, residency, places, below, hierarchy, ahead.loads, joined
+            )
+            transfers = self.transfers(found, places, lambda _: 0)
+            operations = lower_network(steps, transfers, final=final)
+            waits.clear()
+            link = self.link if transfers else None
+            timeline = network_timeline(operations, steps, link, partial(_add, waits))
+            return _Run(found, residency, steps, timeline)
+
+        best = run(residency, {})
+        parts = [len(step.parts) for step in best.steps]
+        doubled = with_two_copies(residency, parts, self.budgets.bytes[1])
+        joined = can_be_joined(best.steps, doubled, hierarchy)
+        for _ in range(_JOININGS):
+            if not joined:
+                break
+            other = run(doubled, joined)
+            if other.timeline.cycles < best.timeline.cycles:
+                best = other
+            left = unless_waiting(joined, program, waits)
+            if left == joined:
+                break
+            joined = left
         return Way(
             decision=decision,
-            residency=residency,
-            program=program,
+            residency=best.residency,
+            program=best.program,
             chunks=chunks,
             memory=memory,
             packings=packings,
             places=places,
             below=below,
-            steps=steps,
+            steps=best.steps,
             final=final,
-            timeline=timeline,
+            timeline=best.timeline,
             straddles=straddles,
         )
 

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
 from dory_core.expr import Expr, evaluate
 from dory_core.plan.operations import (
+    AHEAD,
     L1,
+    AtTile,
     Copy,
     LayerProgram,
+    Loop,
     Mark,
     MarkKind,
+    Operation,
     Value,
+    When,
     all_operations,
     is_constants,
 )
@@ -41,6 +46,8 @@ def l2_accesses(program: LayerProgram, part: int, reads: bool) -> Iterator[Acces
     kind = MarkKind.READ if reads else MarkKind.WRITE
     known = set()
     for operation in all_operations(program):
+        if isinstance(operation, Copy) and operation.operand == AHEAD:
+            continue  # of another part or layer
         if isinstance(operation, Copy) and operation.to_l1 == reads:
             address, size = operation.l2, _copied_bytes(operation, tiles)
             operand, slack = operation.operand, operation.carriage.multiple - 1
@@ -56,6 +63,72 @@ def l2_accesses(program: LayerProgram, part: int, reads: bool) -> Iterator[Acces
             start = evaluate(address.offset, tiles)
             first, end = int(np.min(start)), int(np.max(start + size))
             yield Access(operand, address.memory, first, end, end - slack)
+
+
+def executed(program: LayerProgram, part: int) -> Iterator[tuple[Operation, int]]:
+    """Yield the operations that a part runs, loops apart, with the number of a tile that does.
+
+    Whether those of some tiles run is known where it depends on the part, or on the tile's number;
+    all others count as run.
+    """
+    tiles = 1 if program.loop is None else int(evaluate(program.loop.tiles, {"part": part}))
+
+    def found(operations: Iterable[Operation], tile: int) -> Iterator[tuple[Operation, int]]:
+        for operation in operations:
+            if isinstance(operation, Loop):
+                yield from found(operation.body, tile)
+            elif not isinstance(operation, When):
+                yield operation, tile
+            elif isinstance(operation.condition, AtTile):
+                number = int(evaluate(operation.condition.number, {"part": part}))
+                if number < tiles:
+                    yield from found(operation.body, number)
+            elif not isinstance(operation.condition, Expr) or _holds(operation.condition, part):
+                yield from found(operation.body, tile)
+
+    return found(program.operations, 0)
+
+
+def _holds(condition: Expr, part: int) -> bool:
+    """Return whether a condition holds for a part, or may hold for one of its tiles."""
+    if any(variable.name != "part" for variable in condition.variables):
+        return True
+    return bool(evaluate(condition, {"part": part}))
+
+
+def first_copies(program: LayerProgram, part: int) -> Iterator[Copy]:
+    """Yield the copies that a part makes in front of its tile loop."""
+    for operation in program.operations:
+        if isinstance(operation, When) and isinstance(operation.condition, Expr):
+            inner = operation.body if _holds(operation.condition, part) else ()
+        else:
+            inner = (operation,)
+        yield from (one for one in inner if isinstance(one, Copy))
+
+
+def skipped_operands(program: LayerProgram, part: int) -> set[str]:
+    """Return the operands that are copied into L1 by other parts than this one."""
+    every = {op.operand for op in all_operations(program) if isinstance(op, Copy)}
+    return every - {op.operand for op, _ in executed(program, part) if isinstance(op, Copy)}
+
+
+def buffers_of_tiles(program: LayerProgram, part: int, operand: str) -> Any:
+    """Return where in L1 each tile of a part has an operand, in the order of execution."""
+    mark = next(
+        mark
+        for mark in marks(program, MarkKind.READ)
+        if mark.address is not None and mark.address.operand == operand
+    )
+    assert mark.address is not None
+    tiles = _tiles(program, part)
+    loop = program.loop
+    count = 1 if loop is None else len(tiles[loop.axes[0].name])
+    for slot in loop.slots if loop is not None else ():
+        changed = np.zeros(count, dtype=np.int64)
+        for axis in slot.axes:
+            changed[1:] |= np.diff(tiles[axis]) != 0
+        tiles[slot.name] = (evaluate(slot.first, tiles) + np.cumsum(changed)) % slot.copies
+    return np.broadcast_to(evaluate(mark.address.offset, tiles), (count,))
 
 
 def used_l1(program: LayerProgram) -> dict[str, tuple[int, int]]:
@@ -92,11 +165,11 @@ def _copied_bytes(copy: Copy, tiles: dict[str, Any]) -> Any:
 
 
 def _tiles(program: LayerProgram, part: int) -> dict[str, Any]:
-    """Return the variables of all tiles of a part, those of the loop as arrays."""
+    """Return the variables of all tiles of a part in their order, those of the loop as arrays."""
     found: dict[str, Any] = {"part": part}
     if program.loop is not None:
         axes = program.loop.axes
         ranges = (np.arange(evaluate(a.first, found), evaluate(a.end, found)) for a in axes)
-        grids = np.meshgrid(*ranges)
+        grids = np.meshgrid(*ranges, indexing="ij")
         found |= {axis.name: grid.ravel() for axis, grid in zip(axes, grids, strict=True)}
     return found

@@ -16,7 +16,6 @@ from dory_core.ir.geometry import Tile
 from dory_core.kernel import OPERANDS
 from dory_core.plan import RESIDENT, LayerStep, Place
 from dory_core.plan.operations import (
-    AHEAD,
     CONSTANTS,
     L1,
     Address,
@@ -36,9 +35,9 @@ from dory_core.plan.operations import (
     Value,
     Wait,
     When,
-    constants_of,
     l2_name,
 )
+from dory_core.program.ahead import load_for_later, load_for_next_part, w_comes, x_is_there
 from dory_core.program.boxes import (
     CHANNELS,
     cuts_columns,
@@ -105,8 +104,10 @@ class _Lowering:
             "w": self.tiles.along("o", "i"),
             "y": self.tiles.along("o", "h", "w"),
         }
+        # Which copy of each buffer the first tile uses.
+        self.first = {"w": table("w_copy", [part.w_copy for part in step.parts], self.tiles.part)}
         self.slots = {
-            name: Slot(f"{name}_slot", axes[name], len(block.offsets))
+            name: Slot(f"{name}_slot", axes[name], len(block.offsets), self.first.get(name, 0))
             for name in ("x", "w", "y")
             if (block := step.block(name)) is not None and len(block.offsets) > 1 and axes[name]
         }
@@ -120,13 +121,17 @@ class _Lowering:
         loops = bool(self.tiles.tiled)
         begin: list[Operation] = [
             *map(self._keep, step.found),
+            *self._keep_inputs(),
             Mark(MarkKind.LAYER),
             Barrier(f"the layer before has {'computed' if step.in_place else 'stored'} its output"),
-            *(load.copy for load in self.loads if not self._is_there(load)),
-            *(wait for load in self.loads if not load.axes for wait in load.waits),
+            *(first for load in self.loads for first in self._first(load)),
+            *(wait for load in self.loads if not load.axes for wait in self._waits(load)),
         ]
         if not loops:
-            begin += self._ahead()
+            begin += (
+                *load_for_later(self.later),
+                *load_for_next_part(self.step, self.tiles, is_last=True),
+            )
             store = (*self._store(), *self._last_waits())
             body = (*begin, *self._tile(), *store, Mark(MarkKind.LAYER_END))
             return LayerProgram(len(step.parts), body)
@@ -143,6 +148,18 @@ class _Lowering:
         address = Address(L1, place.offset, buffer)
         return Mark(MarkKind.KEEP, address, place.size_bytes, place.tensor.name)
 
+    def _keep_inputs(self) -> Iterator[Operation]:
+        """Yield the marks of inputs that the part before has left in L1."""
+        there = x_is_there(self.step, self.tiles)
+        if isinstance(there, int):
+            return  # the first part never finds them
+        for name, plan in zip(OPERANDS, self.step.inputs, strict=False):
+            if plan.form == RESIDENT:
+                continue
+            size = operand_bytes(self.step, name, self._sizes_of_tile())
+            mark = Mark(MarkKind.KEEP, self._buffer(name), size)
+            yield When(there, (mark,), "the part before has loaded the same input")
+
     def _phases(self) -> Iterator[Operation]:
         """Yield what the loop does with each tile."""
         for phase in TILE_PHASES:
@@ -151,6 +168,7 @@ class _Lowering:
             elif phase is Phase.LOAD_EARLY:
                 yield from self._next_loads(early=True)
                 yield from self._ahead_at(is_last=False)
+                yield from load_for_next_part(self.step, self.tiles, is_last=False)
             elif phase is Phase.COMPUTE:
                 yield from (*self._marks(), self._call(), Barrier())
             elif phase is Phase.STORE:
@@ -158,28 +176,22 @@ class _Lowering:
             else:
                 yield from self._next_loads(early=False)
 
-    def _is_there(self, load: _Load) -> bool:
-        """Return whether an earlier layer has started the first copy."""
-        return load.copy.operand == "w" and self.step.loaded_ahead
-
-    def _ahead(self) -> Iterator[Operation]:
-        """Yield the load of the first constants of the later layer."""
-        later = self.later
-        if later is None:
-            return
-        weights, block = later.weights, later.block("w")
-        assert weights is not None and weights.linked and block is not None
-        chunk = weights.chunks[later.parts[0].chunk]
-        first = chunk.tiles[0][0]
-        yield Copy(
-            AHEAD,
-            True,
-            Address(L1, block.offsets[0], AHEAD),
-            Address(constants_of(later.index), chunk.offset + first.offset, AHEAD),
-            (first.size, 1, 1),
-            carriage=later.carriages.get("w", AS_IT_IS),
+    def _first(self, load: _Load) -> Iterator[Operation]:
+        """Yield the copy for the first tile, where it is not there or on its way."""
+        there = (
+            w_comes(self.step, self.tiles)
+            if load.copy.operand == "w"
+            else x_is_there(self.step, self.tiles)
         )
-        yield Mark(MarkKind.AHEAD)
+        if isinstance(there, Expr):
+            yield When(there == 0, (load.copy,))
+        elif not there:
+            yield load.copy
+
+    def _waits(self, load: _Load) -> Iterator[Wait]:
+        """Yield the waits for the only copy of an operand."""
+        surely = load.copy.operand == "w" or isinstance(x_is_there(self.step, self.tiles), int)
+        yield from (replace(wait, open=wait.open and surely) for wait in load.waits)
 
     def _ahead_at(self, is_last: bool) -> Iterator[Operation]:
         """Yield that load where a tile of the loop starts it: the last one, or another one."""
@@ -188,7 +200,7 @@ class _Lowering:
         tile, count = self.step.ahead.tile, self.step.parts[-1].schedule.count
         if is_last == (tile == count - 1):
             reason = "the first constants of the next layer travel while this one computes"
-            yield When(AtTile(tile), tuple(self._ahead()), reason)
+            yield When(AtTile(tile), tuple(load_for_later(self.later)), reason)
 
     def _tile(self) -> Iterator[Operation]:
         """Yield what happens to the only tile between its arrival and the end of the kernel."""
@@ -207,6 +219,7 @@ class _Lowering:
         if self._stores and not self._carriage("y").by_cores:
             yield Wait("y", self._slot("y"), open=False)
         yield from self._ahead_at(is_last=True)
+        yield from load_for_next_part(self.step, self.tiles, is_last=True)
         yield Mark(MarkKind.TILE)
         yield Barrier()
 
@@ -286,7 +299,8 @@ class _Lowering:
 
     def _slot(self, name: str) -> Value:
         """Return which copy of a buffer the tile uses."""
-        return self._slot_variables.get("x" if name in OPERANDS else name, 0)
+        name = "x" if name in OPERANDS else name
+        return self._slot_variables.get(name, self.first.get(name, 0))
 
     def _buffer(self, name: str, part: Value = 0) -> Address:
         """Return the address of ``part`` bytes into the tile's copy of a buffer."""
@@ -373,9 +387,7 @@ class _Lowering:
 
     def _marks(self) -> Iterator[Operation]:
         """Yield what the kernel reads and writes."""
-        step, sizes = self.step, self.sizes
-        o, h, w, i, x_h, x_w = (sizes[key] for key in ("y_c", "y_h", "y_w", "x_c", "x_h", "x_w"))
-        tile = Tile(o, h, w, i, x_h, x_w)
+        step, sizes, tile = self.step, self.sizes, self._sizes_of_tile()
         for name in OPERANDS[: len(step.inputs)]:
             yield Mark(MarkKind.READ, self._operand(name), operand_bytes(step, name, tile))
         if step.weights is not None:
@@ -392,6 +404,12 @@ class _Lowering:
             yield Mark(MarkKind.WRITE, self._buffer("scratch"), scratch.bytes)
         written = Mark(MarkKind.WRITE, self._operand("y"), operand_bytes(step, "y", tile))
         yield from self._when_last(written)
+
+    def _sizes_of_tile(self) -> Tile:
+        o, h, w, i, x_h, x_w = (
+            self.sizes[key] for key in ("y_c", "y_h", "y_w", "x_c", "x_h", "x_w")
+        )
+        return Tile(o, h, w, i, x_h, x_w)
 
     def _call(self) -> Call:
         step = self.step

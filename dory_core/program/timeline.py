@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from dory_core.estimate.timeline import link_name
 from dory_core.hardware import Link
@@ -12,19 +12,25 @@ from dory_core.plan.timeline import NetworkTimeline, ProgramEvent
 
 
 def network_timeline(
-    operations: Iterable[NetworkOperation], steps: Sequence[LayerStep], link: Link | None
+    operations: Iterable[NetworkOperation],
+    steps: Sequence[LayerStep],
+    link: Link | None,
+    waited: Callable[[ExtTransfer, float], None] | None = None,
 ) -> NetworkTimeline:
     """Return the timeline of one inference, changes of layout and waiting for L3 included.
 
     link: between L3 and L2. One engine serves its transfers in the order of their start; the
-    issuing core spends the link's issue cycles on each.
+    issuing core spends the link's issue cycles on each. waited: receives for how many cycles the
+    cores wait for each transfer.
     """
     clock = _Clock(steps, link)
     for operation in operations:
         if isinstance(operation, ExtStart):
             clock.start(operation.transfer)
         elif isinstance(operation, ExtWait):
-            clock.wait(operation.transfer)
+            waiting = clock.wait(operation.transfer)
+            if waited is not None:
+                waited(operation.transfer, waiting)
         elif isinstance(operation, Inputs):
             clock.account(len(steps))
         elif isinstance(operation, Convert):
@@ -63,11 +69,12 @@ class _Clock:
         user = self._users.get(transfer.wait)
         self.events.append(ProgramEvent(link_name(self.link), name, user, 0, begin, self.free))
 
-    def wait(self, transfer: ExtTransfer) -> None:
-        """Let the cores wait for a transfer."""
+    def wait(self, transfer: ExtTransfer) -> float:
+        """Let the cores wait for a transfer; return for how many cycles they do."""
         waiting = max(0.0, self._done[id(transfer)] - self.now)
         self.now += waiting
         self.spent += waiting
+        return waiting
 
     def account(self, step: int) -> None:
         """Count what was spent on transfers for a step."""

@@ -350,7 +350,8 @@ class Machine:
         constants = f"{CONSTANTS} {number}"
         boxes = iter(calls_of(step, program, part, whole, where))
         for operation, values in walk(program, part):
-            if isinstance(operation, Copy) and operation.operand == AHEAD:
+            own = isinstance(operation, Copy) and operation.l2.operand == "w"
+            if isinstance(operation, Copy) and operation.operand == AHEAD and not own:
                 assert step.ahead is not None
                 later = self.plan.steps[step.ahead.step]
                 if operation.l2.memory != constants_of(later.index):

@@ -15,6 +15,7 @@ from dory_core.program.lower import lower_layer
 from dory_core.testing.graphs import GraphBuilder
 from dory_core.tiles.schedule import ORDERS, Buffering, Schedule
 from tests.planning.networks import CASES, plan_graph, win
+from tests.planning.test_joined import looped
 from tests.program.program_text import program_text
 from tests.program.walk import value, walk
 from tests.toy.chip import NAME, ToyChip, three_levels
@@ -64,6 +65,9 @@ def layers() -> list[tuple[str, LayerStep, LayerStep | None]]:
         case = next(case for case in CASES if case.name == name)
         plan = plan_graph(case.build(), plugins, l2)
         found += [(f"{name} {step.index}", step, later) for step, later in pairs(plan)]
+    joined = [(step, later) for step, later in pairs(looped()) if len(step.parts) > 1]
+    assert any(step.finds_constants(1) for step, _ in joined)
+    found += [(f"joined {step.index}", step, later) for step, later in joined]
     return found
 
 
@@ -94,11 +98,13 @@ def test_walking_a_program_follows_the_schedule(step: LayerStep, later: LayerSte
                 slot = block.offsets.index(value(operation.l1.offset, values))
                 starts[operation.operand].append((values["tile"], slot))
         moved = {operand for operand, found in starts.items() if found}
+        copies = schedule.buffering.w
         wanted = {
             "x": [(s.index, s.x_slot) for s in steps if s.load_x],
-            "w": [(s.index, s.w_slot) for s in steps if s.load_w][step.loaded_ahead :],
+            "w": [(s.index, (s.w_slot + part.w_copy) % copies) for s in steps if s.load_w],
             "y": [(s.index, s.y_slot) for s in steps if s.store_y],
         }
+        wanted["w"] = wanted["w"][step.finds_constants(number) :]
         assert {operand: starts[operand] for operand in moved} == {
             operand: wanted[operand] for operand in moved
         }
@@ -110,7 +116,7 @@ def test_every_tile_waits_for_what_it_reads_before_it_is_computed(
 ) -> None:
     program = lower_layer(step, any_core=False, later=later)
     for number in range(len(step.parts)):
-        open_: dict[str, set[int]] = {"w": {0}} if step.loaded_ahead else {}
+        open_: dict[str, set[int]] = {"w": {0}} if step.finds_constants(number) else {}
         for operation, values in walk(program, number):
             if isinstance(operation, Copy):
                 slot = value(operation.ticket_slot, values)
@@ -129,7 +135,8 @@ def test_every_tile_waits_for_what_it_reads_before_it_is_computed(
                     if isinstance(op, Copy) and op.of is Of.NEXT
                 }
                 assert still_open <= early
-        assert open_.pop(AHEAD, set()) == (set() if later is None else {0})
+        loads = later is not None or step.parts[number].ahead is not None
+        assert open_.pop(AHEAD, set()) == ({0} if loads else set())
         assert not any(open_.values())
 
 
@@ -183,7 +190,8 @@ def test_the_estimator_does_the_same_in_the_same_order(
                 way = "load" if operation.to_l1 else "store"
                 name = f"{way} {operation.operand}"
                 if operation.operand == AHEAD:
-                    assert later is not None
-                    name = f"load w of layer {later.index}"
+                    own = operation.l2.operand == "w"
+                    assert own or later is not None
+                    name = f"load w of layer {step.index if own else later.index}"
                 done.append((name, values["tile"]))
         assert done == [(event.name, event.step) for event in timeline.events]

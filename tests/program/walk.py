@@ -36,7 +36,7 @@ def walk(program: LayerProgram, part: int = 0) -> Iterator[tuple[Operation, Valu
         if isinstance(operation, Loop):
             yield from _loop(operation, values)
         else:
-            yield operation, values
+            yield from _run((operation,), values, None)
 
 
 def value(expression: Value, values: Values) -> int:
@@ -73,7 +73,7 @@ def slot_value(slot: Slot, axes: Iterable[LoopAxis], tile: Values) -> int:
         iteration = iteration * (end - first) + tile[axis.name] - first
         if axis.name in slot.axes and end - first > 1:
             found = iteration
-    return found % slot.copies
+    return (found + value(slot.first, tile)) % slot.copies
 
 
 def _run(
@@ -92,7 +92,7 @@ def _run(
 
 def _holds(condition: Expr | Changes | AtTile, tile: Values, following: Values | None) -> bool:
     if isinstance(condition, AtTile):
-        return tile["tile"] == condition.number
+        return tile["tile"] == value(condition.number, tile)
     if isinstance(condition, Changes):
         return following is not None and any(tile[a] != following[a] for a in condition.axes)
     return bool(value(condition, tile))

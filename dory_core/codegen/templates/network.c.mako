@@ -146,8 +146,8 @@ int ${plan.prefix}_network_run(const dory_network_io_t *io) {
 % for name, base in used_arenas(plan):
   uint8_t *const ${name} = ${base};
 % endfor
-% if any(step.ahead for step in plan.steps):
-  dory_ticket_t ahead = DORY_NO_TICKET; /* of constants that the layer before loads */
+% if any(step.hands_on for step in plan.steps):
+  dory_ticket_t ahead = DORY_NO_TICKET; /* of constants that the layer, or part, before loads */
 % endif
 % if body.events:
   uint8_t *const memories[] = {${", ".join(("io->l1", *l2_bases(plan)))}};

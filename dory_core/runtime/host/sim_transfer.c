@@ -521,10 +521,10 @@ void dory_sim_ahead(dory_ticket_t ticket, const char *file, int line) {
   if (dory_core_id() != 0) return;
   const uint32_t slot = (uint32_t)ticket & SLOT_MASK;
   if (slot >= used[0] || transfers[0][slot].ticket != ticket)
-    dory_sim_fault(file, line, "ticket %ld for the next layer is not open", (long)ticket);
+    dory_sim_fault(file, line, "ticket %ld for the next layer or part is not open", (long)ticket);
   for (int32_t next = (int32_t)slot; next >= 0; next = transfers[0][next].joined) {
-    if (transfers[0][next].dst_arena != &sim_l1 || transfers[0][next].src_arena != NULL)
-      dory_sim_fault(file, line, "a transfer for the next layer brings no constants into L1");
+    if (transfers[0][next].dst_arena != &sim_l1)
+      dory_sim_fault(file, line, "a transfer for the next layer brings nothing into L1");
     transfers[0][next].ahead = 1;
   }
 }
