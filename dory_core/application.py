@@ -17,8 +17,9 @@ from dory_core.plan.schema import check_plan, check_timeline
 from dory_core.plugins import Plugins
 from dory_core.records import dataclass
 from dory_core.reference import run as execute
+from dory_core.simulate.request import DMA_MODES, RunRequest
 from dory_core.simulate.result import LayerOutput, RunResult
-from dory_core.simulate.runner import DMA_MODES, HOST_RUNNER, Runner, RunRequest
+from dory_core.simulate.runner import HOST_RUNNER, Runner
 from dory_core.vectors import (
     Vector,
     float_bytes,

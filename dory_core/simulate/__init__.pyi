@@ -8,9 +8,9 @@ from dory_core.simulate.cache import cached_file as cached_file
 from dory_core.simulate.compiler import Compiler as Compiler
 from dory_core.simulate.compiler import find_compiler as find_compiler
 from dory_core.simulate.process import run_process as run_process
+from dory_core.simulate.request import RunRequest as RunRequest
 from dory_core.simulate.result import LayerOutput as LayerOutput
 from dory_core.simulate.result import LayerResult as LayerResult
 from dory_core.simulate.result import RunResult as RunResult
 from dory_core.simulate.runner import Runner as Runner
-from dory_core.simulate.runner import RunRequest as RunRequest
 from dory_core.vectors import VECTORS_OPTION as VECTORS_OPTION

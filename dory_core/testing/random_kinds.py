@@ -4,32 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from dory_core.ir import Array, Layer, LogSoftmax, Lstm, Requant, ops, requant
 from dory_core.testing.kernel_cases import alone, typed
-
-if TYPE_CHECKING:
-    from dory_core.testing.random_layers import RandomLayers
+from dory_core.testing.random_parts import RandomParts
 
 __all__ = ["MAKERS"]
 
 _BYTES = ((0, 255), (-128, 127), (0, 127), (-8, 7), (0, 15), (-2, 1))
 
 
-def _shape(draw: RandomLayers) -> tuple[int, int, int]:
+def _shape(draw: RandomParts) -> tuple[int, int, int]:
     return draw.integer(1, 9), draw.integer(1, 8), draw.integer(1, 8)
 
 
-def _byte(draw: RandomLayers) -> tuple[int, int]:
+def _byte(draw: RandomParts) -> tuple[int, int]:
     """Return a range of an input whose values are stored in a byte each."""
     known = tuple(r for r in draw.space.inputs if r in _BYTES) or _BYTES
     return known[draw.integer(0, len(known) - 1)]
 
 
-def _pair(kind: type[ops.Pairwise], draw: RandomLayers) -> Layer:
+def _pair(kind: type[ops.Pairwise], draw: RandomParts) -> Layer:
     """Return a pair of tensors, of a tensor and a smaller one, or of a tensor and a constant."""
     shape = _shape(draw)
     small = np.where(draw.numbers.random(3) < 0.7, shape, 1).tolist()
@@ -55,7 +53,7 @@ def _pair(kind: type[ops.Pairwise], draw: RandomLayers) -> Layer:
     return typed(layer, *sources, packed=draw.space.packed)
 
 
-def _lut(draw: RandomLayers) -> Layer:
+def _lut(draw: RandomParts) -> Layer:
     shape, (lo, hi) = _shape(draw), _byte(draw)
     low, high = draw.pick(*_BYTES, (-3000, 3000), (-100000, 100000))
     rows = draw.pick((), (), (shape[0],))
@@ -63,7 +61,7 @@ def _lut(draw: RandomLayers) -> Layer:
     return typed(alone(ops.Lut, table=Array(table)), (*shape, lo, hi), packed=draw.space.packed)
 
 
-def _softmax(draw: RandomLayers) -> Layer:
+def _softmax(draw: RandomParts) -> Layer:
     shape, (lo, hi) = _shape(draw), _byte(draw)
     falling = np.exp(-np.arange(256) * draw.numbers.uniform(0.0001, 0.6))
     table = np.minimum(np.floor(falling * 2**31), 2**31 - 1).astype(np.int64)
@@ -75,7 +73,7 @@ def _softmax(draw: RandomLayers) -> Layer:
     return typed(layer, (*shape, lo, hi), packed=draw.space.packed)
 
 
-def _log_softmax(draw: RandomLayers) -> Layer:
+def _log_softmax(draw: RandomParts) -> Layer:
     shape, (lo, hi) = _shape(draw), _byte(draw)
     differences = np.arange(256) * draw.numbers.uniform(0.001, 0.3)
     powers = np.rint(np.exp(-differences) * 2**19).astype(np.int64)
@@ -86,7 +84,7 @@ def _log_softmax(draw: RandomLayers) -> Layer:
     return typed(layer, (*shape, lo, hi), packed=draw.space.packed)
 
 
-def _lstm(draw: RandomLayers) -> Layer:
+def _lstm(draw: RandomParts) -> Layer:
     features, rows, units = (draw.integer(1, 9) for _ in range(3))
     lo, hi = draw.pick(*draw.space.inputs)
     word, reach = (-(1 << 15), (1 << 15) - 1), max(abs(lo), abs(hi))
@@ -115,12 +113,12 @@ def _lstm(draw: RandomLayers) -> Layer:
     return typed(layer, *sources, packed=draw.space.packed)
 
 
-def _argmax(draw: RandomLayers) -> Layer:
+def _argmax(draw: RandomParts) -> Layer:
     source = (*_shape(draw), *draw.pick(*draw.space.inputs))
     return typed(alone(ops.ArgMax), source, packed=draw.space.packed)
 
 
-def _concat(draw: RandomLayers) -> Layer:
+def _concat(draw: RandomParts) -> Layer:
     shape, axis, bounds = _shape(draw), draw.integer(0, 2), draw.pick(*draw.space.inputs)
     sources = []
     for _ in range(draw.pick(1, 2, 2, 3, 4)):
@@ -131,7 +129,7 @@ def _concat(draw: RandomLayers) -> Layer:
     return typed(alone(ops.Concat, inputs=names, axis=axis), *sources, packed=draw.space.packed)
 
 
-def _slice(draw: RandomLayers) -> Layer:
+def _slice(draw: RandomParts) -> Layer:
     shape = draw.integer(1, 15), draw.integer(1, 14), draw.integer(1, 14)
     axes = []
     for extent in shape:
@@ -146,14 +144,14 @@ def _slice(draw: RandomLayers) -> Layer:
     return typed(layer, (*shape, *draw.pick(*draw.space.inputs)), packed=draw.space.packed)
 
 
-def _pad(draw: RandomLayers) -> Layer:
+def _pad(draw: RandomParts) -> Layer:
     bounds = draw.pick(*draw.space.inputs)
     before, after = (tuple(draw.pick(0, 0, 1, 2, 5) for _ in range(3)) for _ in range(2))
     layer = alone(ops.Pad, before=before, after=after, value=draw.pick(0, bounds[0], bounds[1], 77))
     return typed(layer, (*_shape(draw), *bounds), packed=draw.space.packed)
 
 
-def _taps(draw: RandomLayers, size: int, gathers: bool) -> Array:
+def _taps(draw: RandomParts, size: int, gathers: bool) -> Array:
     """Return rising places between the elements of an axis, now and then any ones."""
     count = draw.integer(1, 12)
     first = np.sort(draw.numbers.integers(0, size, count))
@@ -167,7 +165,7 @@ def _taps(draw: RandomLayers, size: int, gathers: bool) -> Array:
     return Array(np.stack(rows, axis=1).astype(np.int64))
 
 
-def _resize(draw: RandomLayers) -> Layer:
+def _resize(draw: RandomParts) -> Layer:
     shape, gathers = _shape(draw), bool(draw.integer(0, 1))
     steps = () if gathers else draw.pick((), (requant(1, 1 << 19, 1 << 20),))
     rows, columns = (_taps(draw, size, gathers) for size in shape[1:])
@@ -175,13 +173,13 @@ def _resize(draw: RandomLayers) -> Layer:
     return typed(layer, (*shape, *draw.pick(*draw.space.inputs)), packed=draw.space.packed)
 
 
-def _transpose(draw: RandomLayers) -> Layer:
+def _transpose(draw: RandomParts) -> Layer:
     perm = tuple(int(a) for a in draw.numbers.permutation(3))
     source = (*_shape(draw), *draw.pick(*draw.space.inputs))
     return typed(alone(ops.Transpose, perm=perm), source, packed=draw.space.packed)
 
 
-def _reshape(draw: RandomLayers) -> Layer:
+def _reshape(draw: RandomParts) -> Layer:
     shape = draw.pick((6, 4, 2), (1, 8, 6), (12, 2, 2), (48, 1, 1), (3, 1, 16), (5, 7, 1))
     others = [
         (c, h, int(np.prod(shape)) // (c * h))
@@ -193,7 +191,7 @@ def _reshape(draw: RandomLayers) -> Layer:
     return typed(alone(ops.Reshape, shape=draw.pick(*others)), source, packed=draw.space.packed)
 
 
-def _transposed(draw: RandomLayers) -> Layer:
+def _transposed(draw: RandomParts) -> Layer:
     window = draw.window(draw.pick((1, 1), (2, 2), (3, 3), (2, 4), (1, 3)))
     fields: dict[str, Any] = {"name": "conv_transpose", "window": window}
     bits, (lo, hi) = draw.pick(*draw.space.weight_bits), draw.pick(*draw.space.inputs)
@@ -212,7 +210,7 @@ def _transposed(draw: RandomLayers) -> Layer:
 
 
 #: Returns a random layer of a kind.
-MAKERS: dict[str, Callable[[RandomLayers], Layer]] = {
+MAKERS: dict[str, Callable[[RandomParts], Layer]] = {
     "sum": partial(_pair, ops.Add),
     "mul": partial(_pair, ops.Mul),
     "maximum": partial(_pair, ops.Maximum),

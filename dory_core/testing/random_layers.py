@@ -6,16 +6,13 @@ layer = RandomLayers(space, seed=7).layer("depthwise")
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TypeVar
-
-import numpy as np
+from dataclasses import replace
 
 from dory_core.errors import NotSupported
-from dory_core.ir import Array, Layer, Requant, ops, requant
-from dory_core.ir.features import Feature
+from dory_core.ir import Layer, Requant, ops
 from dory_core.testing.kernel_cases import alone, typed
 from dory_core.testing.random_kinds import MAKERS
+from dory_core.testing.random_parts import LayerSpace, RandomParts
 
 __all__ = ["ALL_KINDS", "KINDS", "LayerSpace", "RandomLayers"]
 
@@ -24,45 +21,9 @@ KINDS = ("conv", "grouped", "pointwise", "depthwise", "linear", "maxpool", "avgp
 #: All that can be drawn.
 ALL_KINDS = (*KINDS, *MAKERS)
 
-Range = tuple[int, int]
-Source = tuple[int, int, int, int, int]  # (C, H, W, lo, hi)
 
-# Steps on values that are no sums of products need no wider multipliers.
-_BITS_OF_VALUES = 48
-
-_Choice = TypeVar("_Choice")
-
-
-@dataclass(frozen=True, slots=True)
-class LayerSpace:
-    """What is drawn; what a tuple holds twice is drawn twice as often.
-
-    inputs: ranges of inputs. outputs: clips of outputs, None for accumulators as they are.
-    weight_bits: widths of weights. packed: values that fit 2 or 4 bits are stored so.
-    filters_per_channel: of depthwise layers. kernels: (height, width) of convolutions.
-    numerator_bits: about how many bits mul * acc + add takes. features: which of
-    ``dory_core.ir.features`` layers may need.
-    """
-
-    inputs: tuple[Range, ...] = ((0, 255), (0, 255), (0, 127), (-128, 127), (-300, 300), (0, 999))
-    outputs: tuple[Range | None, ...] = (
-        *((0, 255), (0, 255), (0, 127), (0, 200), (-128, 127), (-20, 31)),
-        *((0, 1000), (-300, 300), None),
-    )
-    weight_bits: tuple[int, ...] = (8,)
-    packed: bool = False
-    filters_per_channel: tuple[int, ...] = (1, 1, 2, 3)
-    kernels: tuple[tuple[int, int], ...] = ((3, 3), (1, 1), (5, 2), (1, 4), (2, 1))
-    numerator_bits: tuple[int, ...] = (18, 28, 44, 58)
-    features: frozenset[Feature] = frozenset()
-
-
-class RandomLayers:
+class RandomLayers(RandomParts):
     """A seeded source of layers. numbers: the generator that decides everything."""
-
-    def __init__(self, space: LayerSpace, seed: int) -> None:
-        self.space = space
-        self.numbers = np.random.default_rng(seed)
 
     def layer(self, kind: str) -> Layer:
         """Return a layer of a kind (one of ALL_KINDS) that range analysis lets pass."""
@@ -77,108 +38,13 @@ class RandomLayers:
             except NotSupported:
                 continue
 
-    # -- parts of layers ----------------------------------------------------------------------
-
-    def pick(self, *choices: _Choice) -> _Choice:
-        """Return one of the choices."""
-        return choices[int(self.numbers.integers(len(choices)))]
-
-    def integer(self, lo: int, hi: int) -> int:
-        """Return an integer of [lo, hi]."""
-        return int(self.numbers.integers(lo, hi + 1))
-
-    def requants(self, channels: int, reach: int, clip: Range | None) -> tuple[Requant, ...]:
-        """Return one or two steps that map sums of products up to ``reach`` roughly to ``clip``.
-
-        channels: of the parameters; 1 keeps them scalar.
-        """
-        bits = self.pick(*self.space.numerator_bits)
-        if self.integer(0, 3):
-            return (self._two_addends(self._step(channels, reach, clip, bits), reach),)
-        first = self._step(channels, reach, self.pick(None, (-1000, 1000)), bits)
-        first = self._two_addends(first, reach)
-        return (first, self.step(1, 1000, clip))
-
-    def window(self, kernel: tuple[int, int]) -> ops.Window:
-        """Return a window with random strides, dilations and pads of less than its reach."""
-        dilations = self.pick((1, 1), (1, 1), (2, 1), (1, 2), (3, 2))
-        reach = [(k - 1) * d for k, d in zip(kernel, dilations, strict=True)]
-        top, left, bottom, right = (self.integer(0, r) for r in (*reach, *reach))
-        pads = (top, left, bottom, right) if self.integer(0, 2) else (0, 0, 0, 0)
-        strides = self.pick((1, 1), (1, 1), (2, 2), (1, 2), (2, 1), (3, 2))
-        return ops.Window(kernel=kernel, strides=strides, dilations=dilations, pads=pads)
-
-    def padded(self, window: ops.Window, source: Source) -> ops.Window:
-        """Return the window with padding that is no zero now and then."""
-        if Feature.PAD_VALUE not in self.space.features:
-            return window
-        return replace(window, pad_value=self.pick(0, source[3], source[4]))
-
-    def image(self, window: ops.Window) -> tuple[int, int]:
-        """Return (h, w) with at least one output, now and then exactly one."""
-        sizes = []
-        for axis in (0, 1):
-            reach = (window.kernel[axis] - 1) * window.dilations[axis] + 1
-            least = max(1, reach - window.pads[axis] - window.pads[axis + 2])
-            sizes.append(least + self.pick(0, 1, 2, self.integer(3, 12)))
-        return sizes[0], sizes[1]
-
-    def weights(self, *shape: int, bits: int = 8) -> Array:
-        """Return weights, the extremes among them where there is room."""
-        values = self.numbers.integers(-(1 << bits - 1), 1 << bits - 1, shape)
-        values.reshape(-1)[:1] = -(1 << bits - 1)
-        values.reshape(-1)[1:2] = (1 << bits - 1) - 1
-        return Array(values)
-
-    def bias(self, channels: int) -> Array | None:
-        """Return a bias per channel, or none."""
-        values = self.numbers.integers(-30000, 30000, channels)
-        return self.pick(None, Array(values))
-
-    def _value_bits(self) -> int:
-        return self.pick(*(b for b in self.space.numerator_bits if b <= _BITS_OF_VALUES))
-
-    def step(self, channels: int, reach: int, clip: Range | None) -> Requant:
-        """Return a step on values up to ``reach`` that are no sums of products."""
-        return self._step(channels, reach, clip, self._value_bits())
-
-    def _step(self, channels: int, reach: int, clip: Range | None, bits: int) -> Requant:
-        """Return a step whose numerators take about ``bits``, or fewer where nothing needs them."""
-        target = 200 if clip is None else max(abs(clip[0]), abs(clip[1]))
-        k = min(max(bits - target.bit_length() - 1, 1), 62)
-        form = self.pick("shift", "shift", "ones", "other")
-        div = {"shift": 1 << k, "ones": (1 << k) - 1, "other": (1 << k) - self.integer(2, 99)}[form]
-        div = max(div, 1)
-        scale = max(1, target * div // max(reach, 1))
-        count = self.pick(1, channels)
-        mul = [self.integer(scale // 2, scale) * self.pick(1, 1, 1, -1) for _ in range(count)]
-        count = self.pick(count, 1)
-        add = [self.integer(-target * div // 4, target * div // 4) for _ in range(count)]
-        return requant(mul, add, div, *(clip or (None, None)))
-
-    def _two_addends(self, step: Requant, reach: int) -> Requant:
-        """Return the step, now and then with another addend below its turn, and mostly rising."""
-        if Feature.TWO_ADDENDS not in self.space.features or self.integer(0, 2) == 0:
-            return step
-        turn = self.pick(0, 0, self.integer(-reach // 4, reach // 4))
-        turn = turn if Feature.TURN in self.space.features else 0
-        less = [self.integer(0, step.div) for _ in step.add]
-        negative = [add - difference for add, difference in zip(step.add, less, strict=True)]
-        mul = step.mul if self.integer(0, 5) == 0 else tuple(abs(m) for m in step.mul)
-        return requant(mul, step.add, step.div, step.lo, step.hi, negative, turn)
-
-    def _source(self, c: int, h: int, w: int) -> Source:
-        return (c, h, w, *self.pick(*self.space.inputs))
-
-    # -- layers -------------------------------------------------------------------------------
-
     def _filter(self, kind: str) -> Layer:
         """Return a convolution or a fully connected layer."""
         bits = self.pick(*self.space.weight_bits)
         c_out = self.pick(1, 2, 3, 4, 5, 8, 9, 16, 17, 20)
         layer: ops.Conv | ops.Linear
         if kind == "linear":
-            source = self._source(self.pick(1, 3, 8, 16), self.pick(1, 1, 2, 3), self.pick(1, 1, 4))
+            source = self.source(self.pick(1, 3, 8, 16), self.pick(1, 1, 2, 3), self.pick(1, 1, 4))
             weights = self.weights(c_out, source[0] * source[1] * source[2], bits=bits)
             layer = alone(
                 ops.Linear,
@@ -200,7 +66,7 @@ class RandomLayers:
         if kind == "grouped":
             groups, per_group = self.pick(2, 3, 4, 6), self.pick(2, 3, 4, 5, 8)
             c_out = groups * self.pick(1, 2, 3, 4, 6)
-        source = self._source(groups * per_group, *self.image(window))
+        source = self.source(groups * per_group, *self.image(window))
         window = self.padded(window, source)
         weights = self.weights(c_out, per_group, *window.kernel, bits=bits)
         layer = alone(
@@ -215,19 +81,10 @@ class RandomLayers:
         )
         return typed(layer, source, packed=self.space.packed)
 
-    def steps(self, channels: int, weights: Array, source: Source) -> tuple[Requant, ...]:
-        """Return the requantisations of sums of products, now and then none."""
-        if self.integer(0, 6) == 0:
-            return ()
-        largest = int(np.abs(weights.values).max())
-        fan_in = weights.values.size // channels
-        reach = fan_in * max(1, largest // 2) * max(abs(source[3]), source[4])
-        return self.requants(channels, reach, self.pick(*self.space.outputs))
-
     def _pool(self, kind: str) -> Layer:
         """Return a pooling layer."""
         window = self.window(self.pick((2, 2), (3, 3), (1, 3), (4, 2), (7, 7)))
-        source = self._source(self.pick(1, 2, 3, 4, 7, 8, 17), *self.image(window))
+        source = self.source(self.pick(1, 2, 3, 4, 7, 8, 17), *self.image(window))
         window = self.padded(window, source)
         steps: tuple[Requant, ...] = ()
         if kind == "avgpool" and self.integer(0, 5):
@@ -242,7 +99,7 @@ class RandomLayers:
     def _sum(self) -> Layer:
         """Return a residual sum."""
         shape = (self.integer(1, 9), self.integer(1, 9), self.integer(1, 9))
-        first, second = self._source(*shape), self._source(*shape)
+        first, second = self.source(*shape), self.source(*shape)
         operands = []
         for source in (first, second):
             clip = self.pick(None, (0, 255), (-128, 127))
