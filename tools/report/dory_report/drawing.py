@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import logging
+import subprocess
+import sys
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 from dory_core.api import ToolMissing, UsageError, cli, quoting
@@ -15,28 +19,65 @@ _WIDTH_PX = 1000
 _HEAD_PX = 48
 _MARGIN_PX = 12
 _PNG_SCALE = 2
+_PNG_TIMEOUT_S = 120.0
+#: Run by a process of its own, because resvg ends its process where memory does not do.
+_DRAW = f"""\
+import sys
+import resvg_py
+text = sys.stdin.buffer.read().decode()
+sys.stdout.buffer.write(bytes(resvg_py.svg_to_bytes(svg_string=text, zoom={_PNG_SCALE})))
+"""
+
+_LOG = logging.getLogger("dory.report")
+
+
+class NotDrawn(Exception):
+    """The library that draws PNG images failed; the message has its last words."""
 
 
 def image(figure: Figure, format_: str) -> bytes:
     """Return a chart as an image of its own. format_: one of IMAGE_FORMATS.
 
-    Raises UsageError, and ToolMissing when the extra ``png`` is not installed.
+    Raises UsageError, ToolMissing when the extra ``png`` is not installed, and NotDrawn.
     """
     if format_ not in IMAGE_FORMATS:
         raise UsageError(f"no images of type {format_!r}", f"known: {', '.join(IMAGE_FORMATS)}")
-    text = _svg(figure)
-    if format_ == "svg":
-        return text.encode()
+    content = _svg(figure).encode()
+    return content if format_ == "svg" else _png(content)
+
+
+def _png(content: bytes) -> bytes:
+    if find_spec("resvg_py") is None:
+        raise ToolMissing("PNG images need resvg", 'pip install "dory-report[png]"')
     try:
-        import resvg_py
-    except ImportError as error:
-        raise ToolMissing("PNG images need resvg", 'pip install "dory-report[png]"') from error
-    return bytes(resvg_py.svg_to_bytes(svg_string=text, zoom=_PNG_SCALE))
+        done = subprocess.run(
+            [sys.executable, "-c", _DRAW],
+            input=content,
+            capture_output=True,
+            timeout=_PNG_TIMEOUT_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise NotDrawn(str(error)) from error
+    if done.returncode or not done.stdout:
+        said = done.stderr.decode(errors="replace").strip().splitlines()
+        raise NotDrawn(said[-1] if said else f"resvg ended with status {done.returncode}")
+    return done.stdout
 
 
 def write_images(folder: Path, format_: str, figures: Sequence[Figure]) -> list[Path]:
-    """Write charts as images; return their paths. Raises UsageError."""
-    drawn = {folder / f"{f.name}.{format_}": image(f, format_) for f in figures}
+    """Write charts as images; return their paths. What cannot be drawn is a line of the log.
+
+    Raises UsageError and ToolMissing.
+    """
+    drawn = {}
+    for figure in figures:
+        path = folder / f"{figure.name}.{format_}"
+        try:
+            drawn[path] = image(figure, format_)
+        except NotDrawn as error:
+            reason = quoting.visible(str(error))
+            _LOG.warning("%s is not drawn: %s", quoting.visible(str(path)), reason)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 import sys
 from html.parser import HTMLParser
@@ -331,6 +332,25 @@ def test_png_without_its_library_names_the_extra(
     with pytest.raises(ToolMissing, match="PNG") as error:
         drawing.image(figure, "png")
     assert "dory-report[png]" in error.value.hint
+
+
+@pytest.mark.parametrize("how", ["abort", "fail", "nothing"])
+def test_a_drawing_library_that_ends_its_process_costs_only_the_picture(
+    how: str,
+    app: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    ends = {"abort": "import os; os.abort()", "fail": "1 / 0", "nothing": "pass"}[how]
+    monkeypatch.setattr(drawing, "_DRAW", ends)
+    monkeypatch.setattr(logging.getLogger("dory"), "propagate", True)  # a command turns it off
+    drawn = figures(read_plan(app), cli.read_timeline(app))[:1]
+    assert drawing.write_images(tmp_path / "images", "png", drawn) == []
+    [record] = caplog.records
+    assert "is not drawn: " in record.message and "\n" not in record.message
+    assert ("division by zero" in record.message) is (how == "fail")
+    assert drawing.write_images(tmp_path / "images", "svg", drawn)
 
 
 def test_trace_events_are_those_of_the_timeline(app: Path) -> None:
