@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dory_core.binding import CORES, BoundLayer, EngineRejection, KernelRejection
+from dory_core.budgets import least_functions
 from dory_core.compiler import CompileOptions, make_vectors, with_vectors
 from dory_core.documents import row
 from dory_core.errors import DoesNotFit, NotSupported
@@ -58,7 +59,9 @@ class CheckReport:
 
     reason, hint: of the first problem, empty without any. format: None for a report of a part.
     desktop: how desktop interpreters differ, None where nobody asked for it.
-    golden: how goldens confirmed the import, None without one.
+    golden: how goldens confirmed the import, None without one. code_bytes: by level and its bytes,
+    the functions that the layers run, beside what ``used`` counts; at least so many where the
+    network does not fit.
     """
 
     supported: bool
@@ -71,6 +74,7 @@ class CheckReport:
     format: Format | None = None
     desktop: DesktopReport | None = None
     golden: GoldenReport | None = None
+    code_bytes: tuple[tuple[str, int], ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return the document of ``dory check --json``."""
@@ -90,7 +94,13 @@ class CheckReport:
                 }
                 for layer in self.layers
             ],
-            "levels": [row(level, "name", "used", "budget", "dominant") for level in self.levels],
+            "levels": [
+                {
+                    **row(level, "name", "used", "budget", "dominant"),
+                    "code": dict(self.code_bytes).get(level.name, 0),
+                }
+                for level in self.levels
+            ],
             **row(self, "reason", "hint", "notes"),
             **({} if self.desktop is None else {"desktop": self.desktop.to_json()}),
             "golden": None if self.golden is None else self.golden.to_json(),
@@ -132,19 +142,23 @@ def _checked(options: CompileOptions, plugins: Plugins) -> CheckReport:
         return CheckReport(False, None, layers, (), error.message, error.hint, notes)
     except DoesNotFit as error:
         return CheckReport(True, False, layers, (), error.message, error.hint, notes, golden=golden)
-    return replace(_check_tiled(tiled, setup, notes), golden=golden)
+    return replace(check_tiled(tiled, setup, notes), golden=golden)
 
 
-def _check_tiled(tiled: TiledGraph, setup: Setup, notes: tuple[str, ...]) -> CheckReport:
+def check_tiled(tiled: TiledGraph, setup: Setup, notes: tuple[str, ...]) -> CheckReport:
+    """Return the answer for a network with tiles: where it lies, or what is too large."""
     checks = tuple(
         _layer_check(bound, tilings)
         for bound, tilings in zip(tiled.bound.layers, tiled.layers, strict=True)
     )
     problems = list(tiled.problems)
     levels: Sequence[LevelUse] = ()
+    functions, streamed = least_functions(tiled.graph), False
     if not problems:
         try:
-            levels = run(tiled, setup, after=TILED).levels
+            plan = run(tiled, setup, after=TILED)
+            levels = plan.levels
+            functions, streamed = len(plan.program.functions), bool(plan.transfers)
         except DoesNotFit as error:
             problems.append(error)
             ctx, budgets = setup.ctx, setup.budgets
@@ -159,6 +173,10 @@ def _check_tiled(tiled: TiledGraph, setup: Setup, notes: tuple[str, ...]) -> Che
         reason=first.message if first is not None else "",
         hint=first.hint if first is not None else "",
         notes=notes,
+        code_bytes=tuple(
+            (one.name, one.usable_bytes - one.room_bytes(len(checks), streamed, functions))
+            for one in setup.ctx.memory.levels
+        ),
     )
 
 

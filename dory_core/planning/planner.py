@@ -84,7 +84,7 @@ def place_network(
         return planned, _lower(planned.map, alignment, any_core)
     except DoesNotFit as error:
         refusal, least = error, least_functions(tiling.graph)
-    functions = least + least // 2 + _MORE_FUNCTIONS
+    functions = min(least + least // 2 + _MORE_FUNCTIONS, max(least, layers - 1))
     for _ in range(_ATTEMPTS):
         if not _sharing_helps(ctx, budgets, _Code(layers, functions)):
             raise refusal
@@ -158,7 +158,9 @@ def _placed(tiling: TiledGraph, ctx: TargetContext, budgets: Budgets, code: _Cod
 def resident_map(tiling: TiledGraph, ctx: TargetContext, budgets: Budgets) -> MemoryMap:
     """Return where all would lie without transfers, whether it fits or not."""
     budgets = shared(tiling, ctx, budgets)
-    problem = Problem.of(tiling, ctx, l2_after_code(ctx, budgets, len(tiling.graph.ops)))
+    graph = tiling.graph
+    within = l2_after_code(ctx, budgets, len(graph.ops), functions=least_functions(graph))
+    problem = Problem.of(tiling, ctx, within)
     return _planned(problem, problem.resident()).map
 
 

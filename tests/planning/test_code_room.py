@@ -7,9 +7,11 @@ from dataclasses import replace
 import pytest
 
 from dory_core.budgets import least_functions, resolve_budgets
+from dory_core.check import check_tiled
+from dory_core.cli.tables.plan import memory_table
 from dory_core.errors import DoesNotFit
 from dory_core.ir import Graph, Window
-from dory_core.pipeline import BOUND, IMPORTED, Setup, run
+from dory_core.pipeline import BOUND, IMPORTED, TILED, Setup, run
 from dory_core.planning import ways
 from dory_core.testing.graphs import GraphBuilder
 from tests.toy.chip import NAME, three_levels
@@ -113,6 +115,22 @@ def test_layers_that_share_functions_need_room_for_their_rows_alone(left: int) -
     assert functions < 12
     room = chip.ctx.memory.level(2).room_bytes(layers, bool(plan.transfers), functions)
     assert plan.levels[1].used <= room
+
+
+@pytest.mark.parametrize(("left", "fits"), [(3000, True), (3001, False)])
+def test_check_counts_the_functions_that_layers_run(left: int, fits: bool) -> None:
+    layers = 60
+    chip = with_code_of(setup(left, left, row=64), layers, left)
+    if not fits:
+        chip = replace(chip, budgets=replace(chip.budgets, bytes={1: 65536, 2: 900, 3: 900}))
+    tiled = run(alternating(layers), chip, after=IMPORTED, until=TILED)
+    report = check_tiled(tiled, chip, ())
+    assert report.fits is fits
+    level = next(row for row in report.to_json()["levels"] if row["name"] == "L2")
+    own = next(m for m in chip.ctx.memory.level(2).memories).code_bytes_per_layer[0]
+    assert 2 * own <= level["code"] < 12 * own + 64 * layers
+    table = memory_table([("L2", level)])
+    assert "code" in table.titles
 
 
 def with_code_of(chip: Setup, layers: int, left: int) -> Setup:

@@ -140,11 +140,16 @@ def _use(used: int, budget: int) -> str:
 
 
 def memory_table(levels: Iterable[tuple[str, Mapping[str, Any]]]) -> FittedTable:
-    """Return the table of memories. levels: (name, ``used``, ``budget`` and ``dominant``)."""
-    table = new_table("memory", "used", "budget", "", "largest block", right=("used", "budget", ""))
-    for name, level in levels:
+    """Return the table of memories. levels: (name, ``used``, ``budget`` and ``dominant``), where it
+    is known with ``code``, the bytes of the layers' functions, which lie beside what is used."""
+    rows = list(levels)
+    code = ("code",) if any(level.get("code") for _, level in rows) else ()
+    numbers = ("used", "budget", "", *code)
+    table = new_table("memory", *numbers, "largest block", right=numbers)
+    for name, level in rows:
         used, budget = level["used"], level["budget"]
-        sizes = (bytes_text(used), bytes_text(budget), share_text(used, budget))
+        sizes = [bytes_text(used), bytes_text(budget), share_text(used, budget)]
+        sizes += [bytes_text(level.get(one, 0)) for one in code]
         table.add_row(name, *sizes, Text(level["dominant"] or "-"))
     return table
 
