@@ -119,11 +119,12 @@ GATHER_TENTHS = 12
 GATHER_TAP = 42
 GATHER_INPUT = 18
 GATHER_COLUMN = 160
-# Bytes of the columns of a pixel in each of the blocks that one call computes: where tiles are
-# copied, and where they are not and L1 is better used for them. What a call costs, by counting
-# instructions: blocks after the first one only cost going on to them.
-GATHER_BATCH = 128
-GATHER_BATCH_LONG_ROW = 48
+# Blocks that one call computes. They take L1 from tiles, so only columns of LEAST + 1 to MOST bytes
+# come in batches where tiles are copied, and those of up to LEAST bytes where they are not. What a
+# call costs, by counting instructions: blocks after the first one only cost going on to them.
+GATHER_BATCH = 3
+GATHER_BATCH_LEAST = 16
+GATHER_BATCH_MOST = 40
 GATHER_CALL = 90
 # Tiles with rows of at most so many bytes are copied with their padding first: a row takes fewer
 # cycles than bytes, by counting, and so many around it. LARGE: of filters with so many taps, whose

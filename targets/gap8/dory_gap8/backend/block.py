@@ -670,11 +670,15 @@ class GatherKernel(BlockKernel):
         )
 
     def _batch(self, layer: Layer) -> int:
-        """Return the blocks of pixels that are gathered at once: more of them for short columns."""
+        """Return the blocks of pixels that are gathered at once: not where they take much of L1."""
         if finish(layer).form == RAW or layer.output.channels % 4:
             return 1
-        most = cal.GATHER_BATCH if _has_short_rows(layer) else cal.GATHER_BATCH_LONG_ROW
-        return min(4, max(1, most // self._words(layer)))
+        few = self._words(layer) <= cal.GATHER_BATCH_LEAST
+        if _has_short_rows(layer):
+            batched = not few and self._words(layer) <= cal.GATHER_BATCH_MOST
+        else:
+            batched = few
+        return cal.GATHER_BATCH if batched else 1
 
     def _border_cycles(self, layer: Layer) -> tuple[int, int]:
         """Gathering tap by tap, and input by input."""
