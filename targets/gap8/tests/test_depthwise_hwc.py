@@ -301,3 +301,17 @@ def test_the_parts_of_a_layer_have_its_direction() -> None:
     """A layer in stripes is one kernel, though 17 rows of 56 would go the other way."""
     whole, part = (_layer(8, image, _square(3)) for image in ((100, 56), (17, 56)))
     assert form_of(whole) == form_of(part)
+
+
+def test_strips_lie_where_they_fill_a_wide_image() -> None:
+    """A stripe of 13 rows of 56: standing strips would compute 16."""
+    square = _square(3)
+    assert [form_of(_layer(8, (13, w), square)).swapped for w in (12, 16, 50, 56)] == [
+        *(False, True, False, True)
+    ]
+    layers = [_layer(8, (h, 16), window) for h in (1, 13) for window in (square, _square(5, 2))]
+    HostLibrary([_whole(layer) for layer in layers]).check()
+    lying, standing = (_layer(8, (13, w), square) for w in (56, 57))
+    kernel = DepthwiseHwcKernel()
+    costs = [kernel.cycles(x, make_tile(x, 8, 13, 56)) for x in (lying, standing)]
+    assert costs[0] < 0.9 * costs[1]

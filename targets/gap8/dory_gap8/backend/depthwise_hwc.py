@@ -176,13 +176,15 @@ def _form(window: ops.Window, swapped: bool, passes: int = 1) -> Form:
 def form_of(layer: Layer) -> Form:
     """Return the cheaper of the two directions for an image of many rows and columns.
 
-    An axis without neighbours in the window counts as one row: it is that of 1-D data. Strips stand
-    if they tie. The image itself does not count: the parts of a layer that is computed in stripes
-    have different ones, and one kernel.
+    An axis without neighbours in the window counts as one row: it is that of 1-D data. If directions
+    tie, strips lie where they fill a wide image, and stand otherwise: rows are cut at any number.
+    The number of rows does not count: the parts of a layer that is computed in stripes have
+    different ones, and one kernel.
     """
     window = layer.window
     passes = 1 + is_wide(layer.conv.weights.values)
-    forms = [_form(window, swapped, passes) for swapped in (False, True)]
+    lying = layer.output.width % STRIP == 0 and layer.output.width >= _TYPICAL
+    forms = [_form(window, swapped, passes) for swapped in (lying, not lying)]
 
     def cost(form: Form) -> int:
         a, b = form.axes(*(_TYPICAL if k > 1 else 1 for k in window.kernel))
