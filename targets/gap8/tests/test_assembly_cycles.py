@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import pytest
 import test_block_assembly as block
+import test_depthwise_any_assembly as windows
 import test_depthwise_assembly as strips
 from dory_gap8 import calibration as cal
 from dory_gap8.backend import GatherKernel, WindowKernel
@@ -138,3 +139,23 @@ def test_parts_of_a_strip_cost_their_instructions(limbs, reach, stride) -> None:
     assert strip == pytest.approx(parts, rel=0.03)
     entry = counted(4) - cal.STRIP_START - 4 * (model + 4 * quad)
     assert 0 <= entry <= cal.STRIP_CALL - 310
+
+
+@pytest.mark.parametrize(("limbs", "reach"), FORMS)
+@pytest.mark.parametrize("dilation", [1, 2])
+def test_parts_of_a_strip_of_any_window_cost_their_instructions(limbs, reach, dilation) -> None:
+    kind = strips.LIMBS if limbs else strips.NARROW
+
+    def counted(count: int, taps: int = 3, channels: int = 2) -> int:
+        what = windows.Strip(count, 2, taps, 1, dilation, channels)
+        return windows.check((kind, int(reach), strips.UNSIGNED, 0, 0, 1, 0), what, seed=1).cycles
+
+    runs = 1 if dilation == 1 else 3
+    pair = cal.STRIP_PAIR + 6 * cal.STRIP_PAIR_WORD + runs * cal.STRIP_PAIR_RUN
+    pair += 2 * strip_outputs(1, limbs, reach, False)
+    assert (counted(8) - counted(2)) / 2 / 3 == pytest.approx(pair, rel=0.02)
+    more = 2 * cal.STRIP_PAIR_WORD + (dilation > 1) * cal.STRIP_PAIR_RUN
+    assert (counted(2, 4) - counted(2)) / 2 == more
+    channel = counted(2) - counted(2, channels=1)
+    assert channel == pytest.approx(cal.STRIP_PAIR_CHANNEL + pair, rel=0.03)
+    assert counted(2) - 2 * channel == pytest.approx(cal.STRIP_PAIR_START - 203, abs=3)

@@ -27,7 +27,7 @@ def assembly(
     per_channel: int,
     turned: int = 0,
 ) -> str:
-    """Return the assembly text of a variant, as the preprocessor leaves it."""
+    """Return the assembly text of a variant, any window if stride is 0."""
     macros = {
         "DORY_KERNEL": "kernel",
         "DORY_Q_LIMBS": LIMBS,
@@ -38,10 +38,61 @@ def assembly(
         "DORY_Q_CLIP": clip,
         "DORY_Q_TURNED": turned,
         "DORY_X_SIGNED": x_signed,
-        "DORY_STRIDE": stride,
         "DORY_PER_CHANNEL": per_channel,
     }
-    return assembly_of("dory_gap8_depthwise_3x3_asm.h", macros)
+    if stride:
+        macros["DORY_STRIDE"] = stride
+    kind = "3x3" if stride else "any"
+    return assembly_of(f"dory_gap8_depthwise_{kind}_asm.h", macros)
+
+
+@dataclass(frozen=True, slots=True)
+class Outputs:
+    """What becomes of sums: parameters of channels as the assembly reads them, and the clip."""
+
+    words: list[np.ndarray]
+    form: int
+    reach: int
+    clip: int
+    turned: int
+    shift: int
+    low_bits: int
+    hi: int
+
+    def apply(self, sums: np.ndarray) -> np.ndarray:
+        """Return the outputs of sums, channels last."""
+        words, turned = self.words, self.turned
+        v = sums + words[0] if turned else sums
+        v = np.clip(v, -words[turned] - 1, words[turned]) if self.reach else v
+        last = signed(v * words[-2 - turned])
+        if self.form == LIMBS:
+            last = last + (signed(v * words[-3 - turned]) >> self.low_bits)
+        below = np.where(v < 0, words[-1], 0) if turned else 0
+        v = signed(last + words[-1 - turned] + below) >> self.shift
+        if self.clip == NO_CLIP:
+            return v
+        return np.clip(v, 0 if self.clip == UNSIGNED else -self.hi - 1, self.hi)
+
+
+def outputs_of(
+    machine: Machine, random: np.random.Generator, variant: tuple[int, ...], channels: int
+) -> Outputs:
+    """Store random parameters; return what they say."""
+    form, reach, clip, _, _, per_channel, turned = variant
+    records = channels if per_channel else 1
+    low_bits = int(random.integers(3, 12))
+    words = [random.integers(-3000, 3000, records)] if turned else []
+    words += [random.integers(100, 30000, records)] if reach else []
+    if form == LIMBS:
+        words.append(random.integers(-(1 << (low_bits - 1)), 1 << (low_bits - 1), records))
+    words.append(random.integers(-3000, 3000, records))
+    words.append(random.integers(-(1 << 20), 1 << 20, records))
+    words += [random.integers(-(1 << 20), 1 << 20, records)] if turned else []
+    machine.put(PARAMETERS, *np.stack(words, axis=1).reshape(-1).tolist())
+    shift, hi = int(random.integers(8, 20)), int(random.choice([255, 127, 63, 1]))
+    if turned:  # with two addends the clip is that of a byte
+        hi = 255 if clip == UNSIGNED else 127
+    return Outputs(words, form, reach, clip, turned, shift, low_bits, hi)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +110,7 @@ class Strips:
 
 def check(variant: tuple[int, ...], what: Strips, seed: int) -> Machine:
     """Run strips of some channels of a group on random values and compare with numpy's."""
-    form, reach, clip, x_signed, stride, per_channel, turned = variant
+    x_signed, stride = variant[3:5]
     random = np.random.default_rng(seed)
     machine = Machine(Program.parse(assembly(*variant)))
     count = what.count
@@ -88,19 +139,7 @@ def check(variant: tuple[int, ...], what: Strips, seed: int) -> Machine:
     w[..., 3] = 0
     machine.write(WEIGHTS, w)
 
-    records = channels if per_channel else 1
-    low_bits = int(random.integers(3, 12))
-    words = [random.integers(-3000, 3000, records)] if turned else []
-    words += [random.integers(100, 30000, records)] if reach else []
-    if form == LIMBS:
-        words.append(random.integers(-(1 << (low_bits - 1)), 1 << (low_bits - 1), records))
-    words.append(random.integers(-3000, 3000, records))
-    words.append(random.integers(-(1 << 20), 1 << 20, records))
-    words += [random.integers(-(1 << 20), 1 << 20, records)] if turned else []
-    machine.put(PARAMETERS, *np.stack(words, axis=1).reshape(-1).tolist())
-    shift, hi = int(random.integers(8, 20)), int(random.choice([255, 127, 63, 1]))
-    if turned:  # with two addends the clip is that of a byte
-        hi = 255 if clip == UNSIGNED else 127
+    done = outputs_of(machine, random, variant, channels)
 
     # The last strip has one to four outputs: those that are none fall on the last one.
     valid = 4 * (what.strips - 1) + int(random.integers(1, 5))
@@ -111,7 +150,7 @@ def check(variant: tuple[int, ...], what: Strips, seed: int) -> Machine:
         *(WEIGHTS, PARAMETERS, OUTPUTS),
         *(valid, row, step, count // unroll, count % unroll),
         *(columns * 16 - 4, count * step - 1, channels),
-        *(shift, low_bits, hi, what.strips, 4 * what.fresh),
+        *(done.shift, done.low_bits, done.hi, what.strips, 4 * what.fresh),
         *(INPUTS + 4, 4 * what.fresh - pad, tile_rows, inside * pixel, pixel),
         *(inside, 16 * what.before, PADDING, 4 * lane),
     ]
@@ -124,15 +163,7 @@ def check(variant: tuple[int, ...], what: Strips, seed: int) -> Machine:
         for i in range(count):
             box = rows[o * stride : o * stride + 3, i * stride : i * stride + 3]
             windows[o, i] = np.einsum("abc,cba->c", box, w[..., :3])
-    v = windows + words[0] if turned else windows
-    v = np.clip(v, -words[turned] - 1, words[turned]) if reach else v
-    last = signed(v * words[-2 - turned])
-    if form == LIMBS:
-        last = last + (signed(v * words[-3 - turned]) >> low_bits)
-    below = np.where(v < 0, words[-1], 0) if turned else 0
-    v = signed(last + words[-1 - turned] + below) >> shift
-    if clip != NO_CLIP:
-        v = np.clip(v, 0 if clip == UNSIGNED else -hi - 1, hi)
+    v = done.apply(windows)
     expected = np.zeros(valid * row, dtype=np.uint8)
     for o in range(valid):
         for i in range(count):

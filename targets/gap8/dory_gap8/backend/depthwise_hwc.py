@@ -23,7 +23,6 @@ from dory_core.api import (
     requantisation,
 )
 from dory_gap8 import calibration as cal
-from dory_gap8.backend.block import RAW, finish
 from dory_gap8.backend.conv import tile_arguments
 from dory_gap8.backend.dense import reject_weighted, weighted_epilogue
 from dory_gap8.backend.instance import (
@@ -47,8 +46,6 @@ STRIP = LANES = 4
 _TYPICAL = 16
 # Outputs along b whose inputs are in the scratch at a time: filters up to 3x3, any window.
 WALK, WALK_ANY = 32, 16
-# Outputs along b from which on the 4x4 block computes any window.
-BLOCK_LEAST = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,17 +137,18 @@ class Form:
 
 
 @dataclass(frozen=True, slots=True)
-class Costs:
-    """Cycles of parts of a strip beside its outputs.
+class Share:
+    """The part of the core with the most work.
 
-    strip: four channels. channel: one of them. block: four rows that are transposed. column: of
-    such a block, four channels.
+    channels: of all its strips, counted once per strip. outputs: along b, of a channel of a strip.
+    columns: that are transposed for them. unaligned: cycles of a column off the words.
     """
 
-    channel: int
-    strip: int
-    block: int
-    column: int
+    channels: Number
+    strips: Number
+    outputs: Number
+    columns: Number
+    unaligned: Number
 
 
 def _is_small(window: ops.Window) -> bool:
@@ -176,10 +174,10 @@ def _form(window: ops.Window, swapped: bool, passes: int = 1) -> Form:
 def form_of(layer: Layer) -> Form:
     """Return the cheaper of the two directions for an image of many rows and columns.
 
-    An axis without neighbours in the window counts as one row: it is that of 1-D data. If directions
-    tie, strips lie where they fill a wide image, and stand otherwise: rows are cut at any number.
-    The number of rows does not count: the parts of a layer that is computed in stripes have
-    different ones, and one kernel.
+    An axis without neighbours in the window counts as one row: it is that of 1-D data. If
+    directions tie, strips lie where they fill a wide image, and stand otherwise: rows are cut at
+    any number. How many there are does not count: the parts of a layer that is computed in stripes
+    have different ones, and one kernel.
     """
     window = layer.window
     passes = 1 + is_wide(layer.conv.weights.values)
@@ -233,9 +231,8 @@ class DepthwiseHwcKernel(ClusterKernel):
         blocks = form.stride + 1 if form.stride else form.words
         longest = WALK if form.stride else WALK_ANY
         columns = form.columns(minimum(b, longest))
-        longest_b = form.axes(layer.output.height, layer.output.width)[1]
-        if not form.stride and finish(layer).form != RAW and longest_b >= BLOCK_LEAST:
-            columns = columns + 3 * form.strides[1]  # whole blocks of four outputs
+        if not form.stride and self._in_assembly(layer):
+            columns = columns + form.strides[1]  # outputs are computed in pairs
         return self.cores * 4 * LANES * blocks * columns
 
     def constants(self, layer: Layer) -> Constants:
@@ -264,51 +261,47 @@ class DepthwiseHwcKernel(ClusterKernel):
         per_strip = LANES * (layer.output.channels // layer.conv.groups)
         runs = ceil_div(units, per_strip)
         unaligned = cal.STRIP_UNALIGNED * minimum(tile.c_in % LANES, 1)
+        columns = minimum(form.columns(walk), form.axes(tile.x_h, tile.x_w)[1])
         if not form.stride:
-            column = cal.STRIP_TRANSPOSE + unaligned
-            block = cal.STRIP_BLOCK_ANY + form.columns(walk) * column
-            unit = walk * (form.sums + STRIP * weighted_epilogue(layer).step_cycles)
-            if finish(layer).form != RAW and form.run_words >= 2:
-                unit = minimum(unit, self._in_blocks(layer, walk))
-            return cal.STRIP_CALL_ANY + units * (form.channel + unit) + runs * form.words * block
-        costs = self._costs(layer)
+            return self._any_window(layer, Share(units, runs, walk, columns, unaligned))
         # The last block of a strip is the first one of the next.
         starts = ceil_div(units, per_strip * strips)
         blocks = runs * form.stride + starts
-        columns = minimum(form.columns(walk), form.axes(tile.x_h, tile.x_w)[1])
+        outputs = walk * (form.sums + self._outputs(layer))
+        if not self._in_assembly(layer):
+            block = cal.STRIP_BLOCK_COMPILED + columns * (cal.STRIP_COLUMN_COMPILED + unaligned)
+            cycles = units * (cal.STRIP_CHANNEL_COMPILED + outputs) + blocks * block
+            return cal.STRIP_CALL_COMPILED + cycles
         calls = runs if per_strip == LANES else units  # several outputs of a channel: one by one
-        cycles = starts * cal.STRIP_GROUP + calls * costs.strip
-        cycles = cycles + blocks * (costs.block + columns * (costs.column + unaligned))
-        cycles = cycles + units * (costs.channel + walk * (form.sums + self._outputs(layer)))
+        cycles = starts * cal.STRIP_GROUP + calls * cal.STRIP_START
+        cycles = cycles + blocks * (cal.STRIP_BLOCK + columns * (cal.STRIP_COLUMN + unaligned))
+        cycles = cycles + units * (form.channel + outputs)
         return cal.STRIP_CALL + cycles * (100 + cal.STRIP_STALLS) // 100
 
-    def _costs(self, layer: Layer) -> Costs:
-        """Return the cycles of the parts of a strip of a filter up to 3x3 beside its outputs."""
-        if self._in_assembly(layer):
-            return Costs(form_of(layer).channel, cal.STRIP_START, cal.STRIP_BLOCK, cal.STRIP_COLUMN)
-        return Costs(
-            cal.STRIP_CHANNEL_COMPILED,
-            cal.STRIP_START_COMPILED,
-            cal.STRIP_BLOCK_COMPILED,
-            cal.STRIP_TRANSPOSE,
-        )
-
-    @staticmethod
-    def _in_blocks(layer: Layer, walk: Number) -> Number:
-        """Return the cycles of a channel of a strip of any window in blocks of four by four."""
-        form, done = form_of(layer), finish(layer)
-        four = (cal.BLOCK_STEP * form.runs * form.run_words + 16 * done.cycles) // 10
-        four += cal.BLOCK_GROUP + cal.BLOCK_SEGMENT * (form.runs - 1)
-        four += cal.BLOCK_FOURS + cal.BLOCK_FOURS_SEGMENT * form.runs + cal.STRIP_SPREAD
-        table = cal.STRIP_TABLE + cal.STRIP_TABLE_RUN * form.runs
-        return table + ceil_div(walk, 4) * four
+    def _any_window(self, layer: Layer, share: Share) -> Number:
+        """Return the cycles of any window of the core with the most work."""
+        form = form_of(layer)
+        words = form.runs * form.run_words
+        if not self._in_assembly(layer):
+            quad = form.sums + STRIP * weighted_epilogue(layer).step_cycles
+            column = cal.STRIP_COLUMN_COMPILED + share.unaligned
+            block = cal.STRIP_BLOCK_COMPILED + share.columns * column
+            cycles = share.channels * (cal.STRIP_CHANNEL_ANY + share.outputs * quad)
+            return cal.STRIP_CALL_COMPILED + cycles + share.strips * form.words * block
+        pair = cal.STRIP_PAIR + form.runs * cal.STRIP_PAIR_RUN + words * cal.STRIP_PAIR_WORD
+        channel = cal.STRIP_PAIR_CHANNEL + ceil_div(share.outputs, 2) * pair
+        channel = channel + share.outputs * self._outputs(layer)
+        block = cal.STRIP_PAIR_BLOCK + share.columns * (cal.STRIP_PAIR_COLUMN + share.unaligned)
+        cycles = share.strips * (cal.STRIP_PAIR_START + form.words * block)
+        cycles = cycles + share.channels * channel
+        return cal.STRIP_CALL + cycles * (100 + cal.STRIP_STALLS) // 100
 
     def _outputs(self, layer: Layer) -> int:
-        """Return the cycles from the sums of four outputs to bytes, of a filter up to 3x3."""
+        """Return the cycles from the sums of four outputs to bytes."""
         chosen = weighted_epilogue(layer)
         if not self._in_assembly(layer):
             return STRIP * chosen.step_cycles + cal.STRIP_COMPILED
-        stride = form_of(layer).stride
+        stride = form_of(layer).stride or 1
         return strip_outputs(stride, chosen.form == LIMBS, bool(chosen.reach), chosen.turned)
 
     def symbol(self, layer: Layer) -> str:
@@ -321,7 +314,7 @@ class DepthwiseHwcKernel(ClusterKernel):
         kind += f"_pad{pad}".replace("-", "m") if pad else ""
         x, y = layer.inputs[0].type_name, layer.output.type_name
         end = weighted_epilogue(layer).suffix
-        if form.stride and weighted_epilogue(layer).turned and self._in_assembly(layer):
+        if weighted_epilogue(layer).turned and self._in_assembly(layer):
             end += "_full"
         return f"dory_gap8_{kind}_{x}_i8_{y}{end}"
 
@@ -356,16 +349,12 @@ class DepthwiseHwcKernel(ClusterKernel):
         x, y = layer.inputs[0].type_name, layer.output.type_name
         chosen, form = weighted_epilogue(layer), form_of(layer)
         end = f"{chosen.bits}-bit requantisation" if chosen.steps else "no requantisation"
+        assembly = str(int(self._in_assembly(layer)))
         own: tuple[tuple[str, str], ...] = (
             ("DORY_WALK", str(WALK_ANY)),
-            ("DORY_LANES", "4"),
-            ("DORY_STRIP_BLOCK", str(int(finish(layer).form != RAW))),
-            ("DORY_BLOCK_PIXELS", "4"),
-            ("DORY_BLOCK_ONE", "0"),
-            *finish(layer).macros,
+            ("DORY_STRIP_ASM", assembly),
         )
         if form.stride:
-            assembly = str(int(self._in_assembly(layer)))
             own = (
                 ("DORY_STRIDE", str(form.stride)),
                 ("DORY_PASSES", str(form.passes)),
@@ -388,7 +377,7 @@ class DepthwiseHwcKernel(ClusterKernel):
 
     @staticmethod
     def _in_assembly(layer: Layer) -> bool:
-        """Return True when the assembly of the chip has the requantisation of a 3x3 filter."""
+        """Return True when the assembly of the chip has the requantisation."""
         chosen, form = weighted_epilogue(layer), form_of(layer)
         if chosen.narrow is None or layer.output.bits != 8 or form.passes > 1:
             return False

@@ -29,8 +29,14 @@ _INCLUDES = {
     "window": ("block_tile", "block_impl", "block_asm", "requant_impl", "share"),
     "gather": ("block_tile", "block_impl", "block_asm", "requant_impl", "share"),
     "linear": ("matmul_impl", "packed", "requant_impl", "share"),
-    "depthwise_3x3": ("depthwise_3x3_asm", "depthwise_strips", "requant_impl", "share"),
-    "depthwise_any": ("block_impl", "block_asm", "depthwise_strips", "requant_impl", "share"),
+    "depthwise_3x3": (
+        *("depthwise_3x3_asm", "depthwise_outputs_asm", "depthwise_strips"),
+        *("requant_impl", "share"),
+    ),
+    "depthwise_any": (
+        *("depthwise_any_asm", "depthwise_outputs_asm", "depthwise_strips"),
+        *("requant_impl", "share"),
+    ),
     "depthwise": ("packed", "requant_impl", "share"),
     "maxpool": ("packed", "share"),
     "avgpool": ("packed", "requant_impl", "share"),
