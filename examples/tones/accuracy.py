@@ -1,6 +1,6 @@
 """How many spectrograms are classified right: by the float network, by the int8 one, by the C code.
 
-    python examples/tones/accuracy.py float.onnx float_int8.onnx APP test.npz
+    python examples/tones/accuracy.py float.onnx int8.onnx APP test.npz
 
 APP is an application that ``dory`` made of the int8 network. It is built for this machine and runs
 on every sample of test.npz; ``dory run`` compares each layer with the reference meanwhile.
@@ -8,6 +8,7 @@ on every sample of test.npz; ``dory run`` compares each layer with the reference
 
 from __future__ import annotations
 
+import argparse
 import json
 import subprocess
 import sys
@@ -50,7 +51,10 @@ def classes_of_application(application: Path, samples: Array) -> Array:
 
 def main() -> None:
     """Print the three shares."""
-    floats, integers, application, test = map(Path, sys.argv[1:])
+    parser = argparse.ArgumentParser(description="How many spectrograms are classified right?")
+    for name in ("float.onnx", "int8.onnx", "APP", "test.npz"):
+        parser.add_argument(name, type=Path)
+    floats, integers, application, test = vars(parser.parse_args()).values()
     with np.load(test) as archive:
         samples, labels = archive["spectrogram"], archive["labels"]
     found = {

@@ -11,7 +11,7 @@ calibration.npz holds 64 spectrograms, test.npz 500 others, both with their clas
 
 from __future__ import annotations
 
-import sys
+import argparse
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -110,7 +110,9 @@ def write_samples(path: Path, rng: np.random.Generator, count: int) -> None:
 
 def main() -> None:
     """Write the network and the samples into the folder that is given."""
-    folder = Path(sys.argv[1])
+    parser = argparse.ArgumentParser(description="Make the float network of the tutorial.")
+    parser.add_argument("folder", metavar="DIR", type=Path, help="where the three files go")
+    folder: Path = parser.parse_args().folder
     folder.mkdir(parents=True, exist_ok=True)
     rng = np.random.default_rng(2026)
     images, kind = draw(rng, FITTED)

@@ -21,7 +21,14 @@ from dory_core.api import (
     ceil_div,
     ops,
 )
-from dory_diana.backend.array import ArrayKernel, l1, l2, reject_bytes, reject_filter
+from dory_diana.backend.array import (
+    ArrayKernel,
+    l1,
+    l2,
+    reject_bytes,
+    reject_filter,
+    requantisation,
+)
 from dory_diana.backend.digital import pixel_rows
 from dory_diana.backend.forms import analog_form, needed, rejection
 from dory_diana.backend.layouts import ANALOG
@@ -129,15 +136,6 @@ class AnalogKernel(ArrayKernel):
     def operations(self, layer: Layer, tile: Tile) -> Number:
         """Return the operations of up to 512 outputs."""
 
-    def requantisation(self, layer: Layer) -> tuple[tuple[str, str], ...]:
-        """Return the fields that say what happens behind the converters."""
-        form = self.form(layer)
-        return (
-            ("activation_function", str(int(form.relu))),
-            ("output_shift", str(form.shift)),
-            ("dilation", "1"),
-        )
-
     @property
     def arguments(self) -> dict[str, str]:
         """Return the arguments of the call but its parameters."""
@@ -213,7 +211,7 @@ class AnalogConv(AnalogKernel):
             ("ox", f"{y.width} / unroll"),
             ("oy", "$y_h"),
             ("ox_unroll", "unroll"),
-            *self.requantisation(layer),
+            *requantisation(self.form(layer)),
             ("stride", str(conv.window.strides[0])),
         )
         return self.driver_call(fields, self.arguments, (f"const int unroll = {unroll};",))
@@ -256,7 +254,7 @@ class AnalogLinear(AnalogKernel):
             ("c", str(self.rows(layer))),
             ("k", "$y_c"),
             *((name, "1") for name in ones),
-            *self.requantisation(layer),
+            *requantisation(self.form(layer)),
             ("stride", "1"),
         )
         return self.driver_call(fields, self.arguments)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from dory_core.api import FunctionCall, Kernel, Layer, OutputFile, Rejection, Tensor, ops
+from dory_diana.requant import Adc, Shift
 
 #: Sides of filters that the arrays have.
 SIDES = (1, 3, 5, 7)
@@ -49,6 +50,15 @@ class ArrayKernel(Kernel):
         barrier = f"dory_cores_barrier_{self.array}();"
         all_arguments = {**arguments, "parameters": "&parameters"}
         return FunctionCall(self.function, all_arguments, (*lines, "};"), (barrier,))
+
+
+def requantisation(form: Adc | Shift) -> tuple[tuple[str, str], ...]:
+    """Return the fields that say what happens to sums, or behind the converters."""
+    return (
+        ("activation_function", str(int(form.relu))),
+        ("output_shift", str(form.shift)),
+        ("dilation", "1"),
+    )
 
 
 def l1(name: str) -> str:

@@ -20,7 +20,14 @@ from dory_core.api import (
     ceil_div,
     ops,
 )
-from dory_diana.backend.array import ArrayKernel, l1, l2, reject_bytes, reject_filter
+from dory_diana.backend.array import (
+    ArrayKernel,
+    l1,
+    l2,
+    reject_bytes,
+    reject_filter,
+    requantisation,
+)
 from dory_diana.backend.forms import (
     INT8,
     digital_form,
@@ -29,7 +36,6 @@ from dory_diana.backend.forms import (
     sum_form,
 )
 from dory_diana.backend.layouts import DIGITAL, DIGITAL_CLEAN, DIGITAL_VECTOR
-from dory_diana.requant import Shift
 from dory_diana.weights import digital as blocks
 
 ENGINE = "digital"
@@ -75,14 +81,6 @@ class DigitalKernel(ArrayKernel):
                 "signed bytes in [-128, 127]"
             )
         return found
-
-    def requantisation(self, form: Shift) -> tuple[tuple[str, str], ...]:
-        """Return the fields that say what happens to sums."""
-        return (
-            ("activation_function", str(int(form.relu))),
-            ("output_shift", str(form.shift)),
-            ("dilation", "1"),
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +160,7 @@ class DigitalConv(DigitalKernel):
             ("fy", str(kernel_h)),
             ("ox", str(_up(layer.output.width))),
             ("oy", "$y_h"),
-            *self.requantisation(needed(digital_form(layer))),
+            *requantisation(needed(digital_form(layer))),
             ("stride", str(conv.window.strides[0] - 1)),
         )
         return self.driver_call(fields, _WEIGHTED)
@@ -265,7 +263,7 @@ class DigitalLinear(DigitalKernel):
             ("c", str(_inputs(layer))),
             ("k", str(blocks.OUTPUTS)),
             *ones,
-            *self.requantisation(needed(digital_form(layer))),
+            *requantisation(needed(digital_form(layer))),
         )
         return self.driver_call(fields, _WEIGHTED)
 
@@ -305,7 +303,7 @@ class DigitalSum(DigitalKernel):
             ("fy", "1"),
             ("ox", width),
             ("oy", "$y_h"),
-            *self.requantisation(needed(sum_form(layer))),
+            *requantisation(needed(sum_form(layer))),
         )
         arguments = {
             "l2_x": l2("l2_x"),
