@@ -213,6 +213,14 @@ SCHEMES = {
         "_tables32_shift",
     ),
     "nothing behind the sum": (add((None, None)), "_dot_store"),
+    "16 bits without a clip": (
+        add((requant(70), requant(93, 5, 4)), requant(1003, -77, 1 << 10)),
+        "_tables32_shift",
+    ),
+    "16 bits with a clip": (
+        add((requant(-70), requant(93)), requant(1003, 5, 1 << 10, -1000, 999)),
+        "_tables32_shift",
+    ),
     "tables, nothing behind the sum": (add((SHRINK, requant(-2))), "_tables32_store"),
     "few values": (
         add((None, requant(-1)), requant(3, 1, 4, -128, 127), ranges=((3, 17), (0, 9))),

@@ -143,11 +143,10 @@ def _scheme(layer: Layer) -> Scheme | None:
     if not steps:
         return _with(base, STORE, add=offset)
     if layer.output.bits != 8:
-        return None
+        return _of_16_bits(layer, one, two)
     # A table goes by what the first step leaves of the sum, where that is a shift alone.
     first, shift, add = steps[0], 0, 0
-    shifts = first.mul == (1,) and first.shift is not None and first.add_negative is None
-    if shifts and fits(INT32, lo + first.add[0], hi + first.add[0]):
+    if first.mul == (1,) and _shifts(first) and fits(INT32, lo + first.add[0], hi + first.add[0]):
         shift, add = first.shift or 0, first.add[0]
         if len(steps) == 1 and _is_clip((first.lo, first.hi)):
             return _with(base, SHIFTED, add + offset, shift, first.hi or 0)
@@ -159,6 +158,12 @@ def _scheme(layer: Layer) -> Scheme | None:
         moved = offset + add - (least << shift)
         return _with(base, LOOKUP, moved, shift, tables=tables + lookup)
     return _multiplied(layer, one, two)
+
+
+def _shifts(step: Requant) -> bool:
+    """Return True for a product, an addend and a shift, in integers."""
+    integers = not step.float32 and not step.turn and step.add_negative is None
+    return integers and step.shift is not None
 
 
 def _is_clip(clip: tuple[int | None, int | None]) -> bool:
@@ -189,6 +194,33 @@ def _tables(tables: Iterable[npt.NDArray[Any]]) -> bytes:
     return b"".join(table.tobytes() + bytes(GAP) for table in tables)
 
 
+def _of_16_bits(layer: Layer, one: Operand, two: Operand) -> Scheme | None:
+    """Return a scheme of outputs of 16 bits: one shift is left of a step, and a clip."""
+    step, y = layer.add.requants[0], layer.output
+    if len(layer.add.requants) > 1 or y.bits != 16 or not _shifts(step):
+        return None
+    # What is not clipped lies within the type.
+    ends = (-(1 << 15), (1 << 15) - 1) if y.signed else (0, (1 << 16) - 1)
+    clip = ends if (step.lo, step.hi) == (None, None) else (step.lo, step.hi)
+    if not _is_clip(clip) or (clip[0] == 0) == y.signed:
+        return None
+    parts = _parts(one, two, step.mul[0], step.add[0])
+    if parts is None:
+        return None
+    base = Scheme(TABLES, SHIFTED, entries=4, tables=parts)
+    return _with(base, SHIFTED, step.add[0], step.shift, clip[1] or 0)
+
+
+def _parts(one: Operand, two: Operand, mul: int, add: int) -> bytes | None:
+    """Return the tables of operands that are multiplied; None where 32 bits do not hold them."""
+    parts = [np.clip(o.values, o.lo, o.hi) * mul for o in (one, two)]
+    bounds = [int(parts[0].min() + parts[1].min()), int(parts[0].max() + parts[1].max())]
+    each = [int(end) for part in parts for end in (part.min(), part.max())]
+    if not fits(INT32, *bounds, *(bound + add for bound in bounds), *each):
+        return None
+    return _tables(part.astype("<i4") for part in parts)
+
+
 def _multiplied(layer: Layer, one: Operand, two: Operand) -> Scheme | None:
     """Return a scheme whose tables have been multiplied: one shift is left."""
     steps = layer.op.requants
@@ -199,12 +231,9 @@ def _multiplied(layer: Layer, one: Operand, two: Operand) -> Scheme | None:
     found = None if stairs is None else requantisation.narrow_32(stairs)
     if found is None or not _is_clip((last.lo, last.hi)):
         return None
-    mul = int(found.mul[0])
-    parts = [np.clip(o.values, o.lo, o.hi) * mul for o in (one, two)]
-    bounds = [int(parts[0].min() + parts[1].min()), int(parts[0].max() + parts[1].max())]
-    if not fits(INT32, *bounds, *(int(e) for p in parts for e in (p.min(), p.max()))):
+    tables = _parts(one, two, int(found.mul[0]), 0)
+    if tables is None:
         return None
-    tables = _tables(p.astype("<i4") for p in parts)
     base = Scheme(TABLES, SHIFTED, entries=4, tables=tables)
     return _with(base, SHIFTED, int(found.add[0]), found.shift, last.hi or 0)
 
