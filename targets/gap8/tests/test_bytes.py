@@ -237,6 +237,18 @@ def test_every_pair_of_values_gives_its_sum(name: str) -> None:
     HostLibrary([every_pair(layer)]).check()
 
 
+@pytest.mark.parametrize("factor", [3_900_000, 4_300_000])
+def test_sums_from_end_to_end_of_32_bits(factor: int) -> None:
+    """A table goes by a sum that is moved to 0: it must not leave 32 bits on the way."""
+    operands = (requant(factor), requant(factor + 1))
+    layer = add(operands, requant(1, 1 << 22, 1 << 23, -120, 127), ranges=(SIGNED, SIGNED))
+    if factor == 3_900_000:
+        assert AddBytesKernel().accepts(layer) is None
+        HostLibrary([every_pair(layer)]).check()
+    else:
+        assert "neither a shift nor a table" in AddBytesKernel().accepts(layer).reason
+
+
 @pytest.mark.parametrize(
     ("name", "entry"), [("three requantisations", 1), ("operands of both signs", 4)]
 )

@@ -152,7 +152,8 @@ def _scheme(layer: Layer) -> Scheme | None:
             return _with(base, SHIFTED, add + offset, shift, first.hi or 0)
     least = (lo + add) >> shift
     count = ((hi + add) >> shift) - least + 1
-    if count <= MOST_SUMS:
+    # The kernel shifts a sum from which the least was taken: 33 bits where both ends are far.
+    if count <= MOST_SUMS and fits(INT32, hi + add - (least << shift)):
         sums = np.minimum(((np.arange(count) + least) << shift) - add + (1 << shift) - 1, hi)
         lookup = _apply(steps, sums).astype(np.int8).tobytes()
         moved = offset + add - (least << shift)
