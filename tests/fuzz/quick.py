@@ -15,7 +15,14 @@ from pathlib import Path
 from unittest.mock import patch
 
 from dory_core.errors import DoryError
-from dory_core.simulate.build import FLAGS, INCLUDE_FOLDERS, Recipe, build, build_program
+from dory_core.simulate.build import (
+    FLAGS,
+    INCLUDE_FOLDERS,
+    SEEN_COPIES,
+    Recipe,
+    build,
+    build_program,
+)
 from dory_core.simulate.compiler import (
     Compiler,
     find_compiler,
@@ -36,6 +43,8 @@ def _recipe(sanitizers: tuple[str, ...], level: str) -> Recipe:
     if sanitizers:
         names = ",".join(sanitizers)
         flags += (f"-fsanitize={names}", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
+    if "thread" in sanitizers:
+        flags += SEEN_COPIES
     variant = "-".join((f"quick{level}", *sanitizers))
     return Recipe(variant, "app", _FOLDERS, INCLUDE_FOLDERS, flags, ("-lpthread",))
 

@@ -1,4 +1,7 @@
-"""Every run hands wrong arguments to the network, which refuses each of them."""
+"""What runs check of the network's own function: refusals, and its first and last barriers.
+
+Every run hands wrong arguments to the network, which refuses each of them.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from dory_core.ir import Window
 from dory_core.plugins import Plugins
 from dory_core.testing.apps import build_app
 from dory_core.testing.graphs import GraphBuilder
+from dory_core.testing.sanitizers import require_sanitizer
 from tests.toy.chip import NAME, three_levels
 
 PLUGINS = Plugins.from_objects(toy=three_levels())
@@ -49,3 +53,22 @@ def test_network_that_does_not_refuse_is_found(right: str, app: Path) -> None:
             run_application(app, plugins=PLUGINS)
     finally:
         source.write_text(text)
+
+
+@pytest.mark.sanitizer
+@pytest.mark.parametrize("last", [True, False], ids=["last", "before the last copy"])
+def test_cores_that_read_the_output_too_early_are_found(last: bool, app: Path) -> None:
+    """A core that returns finds the whole output, also where the copy is of few bytes."""
+    require_sanitizer("thread")
+    source = app / "src/network.c"
+    text = source.read_text()
+    parts = text.split("  dory_barrier();\n")
+    at = -1 if last else -2
+    joined = "  dory_barrier();\n".join(parts[:at]) + "  dory_barrier();\n".join(parts[at:])
+    source.write_text(joined)
+    try:
+        with pytest.raises(VerificationFailed, match="data race"):
+            run_application(app, plugins=PLUGINS, sanitize="thread")
+    finally:
+        source.write_text(text)
+    assert run_application(app, plugins=PLUGINS, sanitize="thread").exact
