@@ -133,7 +133,9 @@ def _from_bytes(reader: _Reader, path: Path) -> GivenInputs:
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from error
+        raise UsageError(
+            f"{path}: cannot be read: {error.strerror or error}", "give a file that you may read"
+        ) from error
     tensors = [reader.graph.tensors[name] for name in reader.graph.inputs]
     sizes = [4 * t.elements if reader.reals else t.size_bytes for t in tensors]
     if len(data) != sum(sizes):

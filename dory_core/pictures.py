@@ -64,4 +64,7 @@ def _pixels(path: Path, mode: str, size: tuple[int, int]) -> tuple[Any, tuple[in
             return np.asarray(converted, np.uint8), found, had
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
         reason = " ".join(str(error).split())
-        raise UsageError(f"{path}: not a readable picture: {reason}") from error
+        raise UsageError(
+            f"{path}: not a readable picture: {reason}",
+            "give a picture that Pillow reads, such as .png or .jpg, or an array (.npy)",
+        ) from error

@@ -122,7 +122,9 @@ def target_settings(pairs: list[str] | None, kernels: str | None) -> dict[str, s
     values = key_values(pairs or [])
     if kernels is not None:
         if values.get("kernels", kernels) != kernels:
-            raise UsageError("--kernels and --set kernels= say different things")
+            raise UsageError(
+                "--kernels and --set kernels= say different things", "leave one of them out"
+            )
         values["kernels"] = kernels
     return values
 

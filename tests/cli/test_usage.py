@@ -86,7 +86,7 @@ def test_settings_split_at_the_first_equals_sign() -> None:
         ),
         ([*BOTH, NET, "--layer", "-1"], ["--layer"]),
         ([*BOTH, NET, "--set", "novalue"], ["KEY=VALUE", "'novalue'", "`dory targets`"]),
-        ([*BOTH, NET, "--kernels", "a", "--set", "kernels=b"], ["--kernels"]),
+        ([*BOTH, NET, "--kernels", "a", "--set", "kernels=b"], ["--kernels", "leave one"]),
         ([*BOTH, "nothing.onnx"], ["network nothing.onnx does not exist"]),
         ([*BOTH, str(EXAMPLE)], ["is a directory"]),
         ([*BOTH, NET, "--input", "nothing.txt"], ["input nothing.txt does not exist"]),

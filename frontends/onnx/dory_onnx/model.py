@@ -150,7 +150,9 @@ def _read(path: Path) -> tuple[Any, dict[str, int]]:
     except (MemoryError, KeyboardInterrupt):
         raise
     except OSError as error:
-        raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from error
+        raise UsageError(
+            f"{path}: cannot be read: {error.strerror or error}", "give a file that you may read"
+        ) from error
     except Exception as error:  # protobuf and onnx have several unrelated error types
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         hint = _EXTERNAL_HINT if "should be stored in" in reason else EXPORT_HINT

@@ -39,7 +39,8 @@ def inputs_of(subgraph: Subgraph, path: Path) -> dict[int, Array]:
         if array is None or array.size != tensor.elements:
             raise UsageError(
                 f"{path}: no array 't{index}' of {tensor.elements} values for the network input"
-                f" '{tensor.name}'"
+                f" '{tensor.name}'",
+                f"write it with numpy.savez(FILE, t{index}=values), stored numbers",
             )
         found[index] = array.astype(ELEMENT_TYPES[tensor.type]).reshape(tensor.shape)
     return found

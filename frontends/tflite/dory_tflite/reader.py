@@ -47,7 +47,7 @@ def read_model(path: Path) -> Model:
     """
     path = Path(path)
     if path.is_dir():
-        raise UsageError(f"{path}: is a directory, not a .tflite file")
+        raise UsageError(f"{path}: is a directory", "give a .tflite file")
     if not path.is_file():
         raise UsageError(f"{path}: does not exist", "give a .tflite file")
     try:
@@ -55,7 +55,9 @@ def read_model(path: Path) -> Model:
             raise NotSupported(f"{path}: larger than {_MOST_BYTES >> 20} MB")
         data = path.read_bytes()
     except OSError as error:
-        raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from error
+        raise UsageError(
+            f"{path}: cannot be read: {error.strerror or error}", "give a file that you may read"
+        ) from error
     return model_of(data, path)
 
 

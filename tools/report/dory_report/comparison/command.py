@@ -137,7 +137,10 @@ def _points(targets: str, vary: list[str], study: Study) -> tuple[Point, ...]:
     for setting in study.settings:
         target, dot, _ = setting.rpartition(".")
         if dot and target not in names:
-            raise UsageError(f"--set {setting} is for {target}, which is not compared")
+            raise UsageError(
+                f"--set {setting} is for {target}, which is not compared",
+                f"add it to --targets, or leave the setting out; compared are {', '.join(names)}",
+            )
     varied: dict[str, tuple[str, ...]] = {}
     for text in vary:
         name, separator, values = text.partition("=")
@@ -168,10 +171,12 @@ def _size(name: str, text: str) -> int:
 def _values(option: str, text: str) -> tuple[str, ...]:
     values = tuple(value.strip() for value in text.split(","))
     if not all(values):
-        raise UsageError(f"{option} takes values separated by commas, not {text!r}")
+        raise UsageError(
+            f"{option} takes values separated by commas, not {text!r}", "give at least one"
+        )
     double = [value for value in values if values.count(value) > 1]
     if double:
-        raise UsageError(f"{option} names {double[0]} twice")
+        raise UsageError(f"{option} names {double[0]} twice", "name each of them once")
     return values
 
 
@@ -186,7 +191,7 @@ def _run(
 
     if dask is not None:
         if processes is not None:
-            raise UsageError("--dask and --processes exclude each other")
+            raise UsageError("--dask and --processes exclude each other", "leave one of them out")
         return executors.run_dask(study, points, advance, dask)
     if processes is None:
         processes = len(os.sched_getaffinity(0)) if len(points) >= _WORTH_PROCESSES else 1
