@@ -1,0 +1,120 @@
+"""The C of every real network, on every target that takes it: nothing to say to programs that
+analyse C, and no more stack than a core has.
+
+Files that networks share, which are most kernels, are looked at once.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+from dory_diana.hardware import STACK_BYTES as DIANA_STACK_BYTES
+from dory_gap8.hardware import STACK_CORE_BYTES
+from dory_stm32h7.hardware import STACK_BYTES as STM32_STACK_BYTES
+
+from dory_core.compiler import CompileOptions, compile_network
+from dory_core.errors import DoesNotFit, NotSupported
+from dory_core.plugins import load_plugins
+from dory_core.simulate.build import INCLUDE_FOLDERS
+from dory_core.simulate.compiler import find_compiler
+from tests.codegen.test_strict_warnings import STRICT
+from tests.nets import net, net_names, onnx_names, onnx_net, tflite_names, tflite_net
+from tests.system.test_static_analysis import (
+    NOT_CPPCHECK,
+    NOT_GCC,
+    TIDY,
+    files,
+    installed,
+    said,
+)
+
+ARM = "arm-none-eabi-gcc"
+#: Stack of the core that has least, in bytes, and what of it is not the network's: interrupts, and
+#: what the operating system of gap8 has on it.
+STACK_BYTES = {
+    "gap8": STACK_CORE_BYTES - 128,
+    "stm32h7": STM32_STACK_BYTES * 3 // 4,
+    "diana": DIANA_STACK_BYTES * 3 // 4,
+}
+#: Files that were looked at, by program and content.
+_SEEN: set[tuple[str, str]] = set()
+
+NETWORKS = [*net_names(), *tflite_names(), *onnx_names("")]
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.parametrize("target", sorted(STACK_BYTES)),
+    pytest.mark.parametrize("network", NETWORKS),
+]
+
+
+def options(network: str, target: str, app: Path) -> CompileOptions:
+    if network in net_names():
+        found = net(network)
+        return CompileOptions(
+            found.onnx, target, found.frontend, app, input_signed=found.input_signed
+        )
+    if network in tflite_names():
+        return CompileOptions(tflite_net(network).path, target, "tflite", app)
+    return CompileOptions(onnx_net(network).path, target, "qdq", app)
+
+
+def new(app: Path, program: str) -> list[str]:
+    """Return the files that a program has not seen in another network."""
+    found = []
+    for name in files(app):
+        key = (program, sha256((app / name).read_bytes()).hexdigest())
+        if name.startswith("src/") or key not in _SEEN:
+            found.append(name)
+        _SEEN.add(key)
+    return found
+
+
+def test_programs_that_analyse_c_find_nothing_and_the_stack_does(
+    network: str, target: str, tmp_path: Path
+) -> None:
+    app = tmp_path / "app"
+    try:
+        compile_network(options(network, target, app), load_plugins())
+    except (DoesNotFit, NotSupported) as error:
+        pytest.skip(error.message)
+    folders = [f"-I{folder}" for folder in INCLUDE_FOLDERS]
+    compiler = find_compiler().command
+    fresh = new(app, "files")
+    strict = ("-std=c99", "-Wall", "-Wextra", *STRICT, *folders)
+    assert said(app, *compiler, "-O1", "-fanalyzer", *NOT_GCC, *strict, "-S", *fresh) == ""
+    asked = ("--enable=warning,portability", "--std=c99", "--quiet", *NOT_CPPCHECK)
+    assert said(app, installed("cppcheck"), *asked, *folders, *fresh) == ""
+    own = said(app, *compiler, "-print-file-name=include").strip()
+    tidy = (installed("clang-tidy"), "--quiet", f"--checks={TIDY},clang-diagnostic-*")
+    text = said(app, *tidy, *fresh, "--", *strict, "-isystem", own)
+    assert [line for line in text.splitlines() if " warning: " in line or " error: " in line] == []
+    assert 0 < stack_bytes(app, tmp_path) <= STACK_BYTES[target]
+
+
+def stack_bytes(app: Path, folder: Path) -> int:
+    """Return the most bytes of stack that an inference needs: those of the network, of a layer and
+    of the two largest functions of a kernel, which calls one function at a time.
+
+    Another 32-bit target stands for the chips.
+    """
+    if shutil.which(ARM) is None:
+        pytest.skip(f"no {ARM} (package gcc-arm-none-eabi)")
+    includes = [f"-I{app / path}" for path in INCLUDE_FOLDERS]
+    sources = [app / name for name in files(app)]
+    command = (ARM, "-mcpu=cortex-m4", "-Os", "-std=gnu99", "-S", "-fstack-usage", *includes)
+    subprocess.run([*command, *map(str, sources)], cwd=folder, check=True)
+    needed = {"src": 0, "kernels": 0, "network": 0}
+    for source in sources:
+        frames = []
+        for line in (folder / f"{source.stem}.su").read_text().splitlines():
+            _, size, kind = line.split("\t")
+            assert kind == "static", line
+            frames.append(int(size))
+        caller = "network" if source.stem == "network" else source.parent.name
+        needed[caller] = max(needed[caller], sum(sorted(frames)[-2:]))
+    return sum(needed.values())
