@@ -22,7 +22,7 @@ _ROUNDINGS = frozenset(["Cast", "Floor", "Ceil", "Round", "Clip", "Identity", "D
 _ACTIVATIONS = frozenset(["Relu", "LeakyRelu", "Sigmoid", "HardSigmoid", "HardSwish", "Tanh"])
 _SAME_SHAPE = _ROUNDINGS | _ACTIVATIONS | frozenset(["Softmax", "LogSoftmax", "BatchNormalization"])
 _BROADCAST = frozenset(["Add", "Mul", "Div", "Sub", "Pow", "Max", "Min"])
-_POOLS = frozenset(["MaxPool", "AveragePool"])
+_POOLS = ("MaxPool", "AveragePool")
 _FOLDABLE_ELEMENTS = 4096  # shape arithmetic is tiny; weights are folded by few operators only
 
 
@@ -86,7 +86,7 @@ def window_of(
         raise NotSupported(f"{node.label}: attribute auto_pad = '{auto}' is unknown")
     if min(pads) < 0:
         raise NotSupported(f"{node.label}: negative pads {list(pads)} are not supported")
-    if ceil and node.op in _POOLS and node.attributes.get("ceil_mode", 0):
+    if ceil and node.op.endswith(_POOLS) and node.attributes.get("ceil_mode", 0):
         pads = _rounded_up(size, kernel, strides, dilations, pads)
     if rank == 1:
         return ops.Window(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from dory_qdq.call import Call
-from dory_qdq.values import Constant, QuantisedConstant, Real
+from dory_qdq.values import Constant, QuantisedConstant
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,11 @@ _WEIGHTS = Constraint(
     "products of two computed tensors are not supported",
     position=1,
 )
-_CEIL = _has("ceil_mode", 0, "pad the input instead")
+_CEIL = Constraint(
+    "ceil_mode is 0 where count_include_pad is 1",
+    lambda call: not (call.attribute("ceil_mode", 0) and call.attribute("count_include_pad", 0)),
+    "versions of onnxruntime differ in what the last windows count: set one of them to 0",
+)
 _GEMM = "export it as a fully connected layer"
 _PAD = Constraint(
     "it pads with a constant",
@@ -84,11 +88,6 @@ _RESIZE = (
         )
         for name in ("antialias", "exclude_outside")
     ),
-)
-_ONE_CONSTANT = Constraint(
-    "one operand is constant",
-    lambda call: not all(isinstance(value, Real) for value in call.inputs[:2]),
-    "add the negative one",
 )
 _DIVISOR = Constraint(
     "the divisor is constant and not 0, or the dividend is a quantised constant",
@@ -113,9 +112,7 @@ CONSTRAINTS: Mapping[str, tuple[Constraint, ...]] = MappingProxyType(
         ),
         "MatMul": (_WEIGHTS,),
         "AveragePool": (_CEIL, _ones("dilations")),
-        "MaxPool": (_CEIL,),
         "Pad": (_PAD,),
-        "Sub": (_ONE_CONSTANT,),
         "Div": (_DIVISOR,),
         "Resize": _RESIZE,
         "Upsample": _RESIZE,

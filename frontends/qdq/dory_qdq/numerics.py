@@ -78,6 +78,14 @@ def sums(a: Quantisation, b: Quantisation, y: Quantisation, clip: tuple[int, int
     return clipped(np.rint(first[:, None] + second[None, :]), clip)
 
 
+def differences(
+    a: Quantisation, b: Quantisation, y: Quantisation, clip: tuple[int, int]
+) -> Integers:
+    """Return Sub of reals for all pairs of bytes, shape (256, 256), rows of the first one."""
+    both = dequantise(a.values, a)[:, None] - dequantise(b.values, b)[None, :]
+    return quantise_to(both, y, clip)
+
+
 def products(a: Quantisation, b: Quantisation, y: Quantisation, clip: tuple[int, int]) -> Integers:
     """Return QLinearMul for all pairs of bytes, shape (256, 256), rows of the first one."""
     both = dequantise(a.values, a)[:, None] * dequantise(b.values, b)[None, :]

@@ -15,7 +15,15 @@ import onnx
 import pytest
 from dory_qdq.importer import parse
 from dory_qdq.qlinear import FORMS
-from dory_qdq.testing import OPERATORS, Builder, as_qoperator, infer, random_network, write_golden
+from dory_qdq.testing import (
+    MORE_OPERATORS,
+    OPERATORS,
+    Builder,
+    as_qoperator,
+    infer,
+    random_network,
+    write_golden,
+)
 from onnx import TensorProto, helper
 
 from dory_core.api import FrontendOptions, VerificationFailed
@@ -59,6 +67,11 @@ def wrong(
 
 def test_networks_of_one_operator_are_exact(tmp_path: Path) -> None:
     assert list(wrong(range(3 * len(OPERATORS)), tmp_path, 1, tuple(OPERATORS))) == []
+
+
+def test_differences_and_pools_with_ceil_mode_are_exact(tmp_path: Path) -> None:
+    names = tuple(MORE_OPERATORS)
+    assert list(wrong(range(6 * len(names)), tmp_path, 1, names)) == []
 
 
 def test_networks_of_several_operators_are_exact(tmp_path: Path) -> None:

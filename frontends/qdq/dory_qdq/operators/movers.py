@@ -85,10 +85,13 @@ def _spread(call: Call, place: Place) -> tuple[int | None, ...]:
 
 
 def max_pool(call: Call, source: Real) -> Place:
-    """MaxPool over stored values."""
+    """MaxPool or GlobalMaxPool over stored values."""
     place = source.place
     name = call.image(place)
-    window = window_of(call.node, call.attribute("kernel_shape", ()), place.shape[2:])
+    kernel = call.attribute("kernel_shape", ())
+    if call.node.op == "GlobalMaxPool":
+        kernel = place.shape[2:]
+    window = window_of(call.node, kernel, place.shape[2:])
     output = call.emit(ops.MaxPool, name, window=window)
     return pooled(call, output, place)
 

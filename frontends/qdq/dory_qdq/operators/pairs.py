@@ -11,7 +11,15 @@ import numpy as np
 from dory_core.api import Requant, ops, requant, requantisation
 from dory_qdq.call import Call
 from dory_qdq.network import Axes
-from dory_qdq.numerics import Integers, Quantisation, dequantise, products, quantise_to, sums
+from dory_qdq.numerics import (
+    Integers,
+    Quantisation,
+    dequantise,
+    differences,
+    products,
+    quantise_to,
+    sums,
+)
 from dory_qdq.operators.tables import by_byte
 from dory_qdq.values import Constant, Place, QuantisedConstant, Real, Shape, Sums
 
@@ -130,22 +138,26 @@ def _common(call: Call, whole: Place, part: Place) -> Axes | None:
 
 
 def _sum(call: Call, operands: tuple[_Operand, _Operand], order: tuple[int, int]) -> str:
-    """Append a sum: one line, or a sum of integers scaled once, or of two tables."""
+    """Append a sum or difference: one line, or integers scaled once, or two tables."""
     a, b = (operand.x for operand in operands)
     y, clip = call.output, call.clip()
-    table = _in_order(_sums_of(call), (a, b), order, y, clip)
+    of_file = (1, -1) if call.node.op == "Sub" else (1, 1)
+    signs = of_file[order[0]], of_file[order[1]]
+    function = differences if call.node.op == "Sub" else _sums_of(call)
+    table = _in_order(function, (a, b), order, y, clip)
     values = a.values, b.values
     names = operands[0].name, operands[1].name
-    slopes = Fraction(a.scale) / Fraction(y.scale), Fraction(b.scale) / Fraction(y.scale)
+    scale = Fraction(y.scale)
+    slopes = signs[0] * Fraction(a.scale) / scale, signs[1] * Fraction(b.scale) / scale
     line = requantisation.pair_line_of(values, table, clip, slopes)
     if line is not None:
         first, second = (None if mul == 1 else requant(mul) for mul in line.mul)
         step = requant(1, line.add, 1 << line.shift, *clip)
         return call.emit(ops.Add, *names, operand_requants=(first, second), requants=(step,))
-    exact = _ratio_sum((a, b), y, clip, table)
+    exact = _ratio_sum((a, b), signs, y, clip, table)
     if exact is not None:
         return call.emit(ops.Add, *names, operand_requants=exact[:2], requants=exact[2:])
-    return _sum_of_tables(call, operands, table, clip)
+    return _sum_of_tables(call, operands, signs, table, clip)
 
 
 def _sums_of(call: Call) -> _Function:
@@ -181,6 +193,7 @@ def _in_order(
 
 def _ratio_sum(
     operands: tuple[Quantisation, Quantisation],
+    signs: tuple[int, int],
     y: Quantisation,
     clip: tuple[int, int],
     table: Integers,
@@ -190,10 +203,10 @@ def _ratio_sum(
     ratio = Fraction(a.scale) / Fraction(b.scale)
     if max(ratio.numerator, ratio.denominator) > _MOST_RATIO:
         return None
-    muls = ratio.numerator, ratio.denominator
+    muls = signs[0] * ratio.numerator, signs[1] * ratio.denominator
     acc = a.values[:, None] * muls[0] + b.values[None, :] * muls[1]
     turn = a.zero_point * muls[0] + b.zero_point * muls[1]
-    for step in _near_steps(a.scale / y.scale / muls[0], y, clip, turn):
+    for step in _near_steps(a.scale / y.scale / ratio.numerator, y, clip, turn):
         if np.array_equal(step.apply(acc[None])[0], table):
             return requant(muls[0]), requant(muls[1]), step
     return None
@@ -213,13 +226,17 @@ def _near_steps(
 
 
 def _sum_of_tables(
-    call: Call, operands: tuple[_Operand, _Operand], table: Integers, clip: tuple[int, int]
+    call: Call,
+    operands: tuple[_Operand, _Operand],
+    signs: tuple[int, int],
+    table: Integers,
+    clip: tuple[int, int],
 ) -> str:
     """Append a sum of two tables of fractions, the nearest one with a note where none is exact."""
     y = call.output
     best: tuple[int, int, Integers, Integers] | None = None
     for fraction in _FRACTIONS:
-        first, second, missed = _tables(operands, y, table, clip, fraction)
+        first, second, missed = _tables(operands, signs, y, table, clip, fraction)
         if best is None or missed < best[0]:
             best = missed, fraction, first, second
         if not missed:
@@ -245,6 +262,7 @@ def _sum_of_tables(
 
 def _tables(
     operands: tuple[_Operand, _Operand],
+    signs: tuple[int, int],
     y: Quantisation,
     table: Integers,
     clip: tuple[int, int],
@@ -255,8 +273,8 @@ def _tables(
     lo = np.where(table > clip[0], table * one, -(1 << 40))
     hi = np.where(table < clip[1], (table + 1) * one - 1, 1 << 40)
     first, second = (
-        np.rint((o.x.values - o.x.zero_point) * (o.x.scale / y.scale) * one).astype(np.int64)
-        for o in operands
+        np.rint((o.x.values - o.x.zero_point) * (sign * o.x.scale / y.scale) * one).astype(np.int64)
+        for o, sign in zip(operands, signs, strict=True)
     )
     first = first + (y.zero_point * one + one // 2)
     for _ in range(_ROUNDS):

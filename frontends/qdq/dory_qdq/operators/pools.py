@@ -30,6 +30,7 @@ def lower_average(call: Call) -> Place:
     place = real.place
     name = call.image(place)
     window = window_of(call.node, call.attribute("kernel_shape", ()), place.shape[2:])
+    # What ceil_mode adds behind the image counts as little as pads that are left out.
     inside = any(window.pads) and not call.attribute("count_include_pad", 0)
     if window.taps > _MOST_TAPS:
         raise call.error(f"a window of {window.taps} elements; {_MOST_TAPS} are possible")

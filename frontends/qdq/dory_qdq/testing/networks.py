@@ -33,7 +33,7 @@ def random_network(seed: int, operators: int = 1, operator: str = "") -> bytes:
                 continue
             else:
                 last = flatten(b, last)
-        last = OPERATORS[name](b, last)
+        last = (OPERATORS | MORE_OPERATORS)[name](b, last)
         done += 1
     return b.model([(last.stored, last.shape)])
 
@@ -246,6 +246,44 @@ def flatten(b: Builder, x: Tensor) -> Tensor:
     return b.quantised(out, (1, size), x.scale, x.zero)
 
 
+def subtract(b: Builder, x: Tensor) -> Tensor:
+    """Sub of two tensors, in both orders."""
+    names = [x.name, _other(b, x).name]
+    out = b.node("Sub", names if b.rng.random() < 0.5 else names[::-1])
+    return b.quantised(_activation(b, out), x.shape, b.scale(2))
+
+
+def _ceiled(b: Builder, x: Tensor) -> tuple[dict[str, Any], tuple[int, ...]]:
+    """Return attributes of a pool with ceil_mode and the shape of its result."""
+    kernel = [int(b.rng.integers(2, min(4, size + 1))) for size in x.shape[2:]]
+    strides = [int(b.rng.integers(2, 4)) for _ in range(2)]
+    pads = [int(b.rng.integers(0, 2)) for _ in range(4)]
+    sizes = []
+    for n, size in enumerate(x.shape[2:]):
+        steps = -(-(size + pads[n] + pads[n + 2] - kernel[n]) // strides[n])
+        sizes.append(steps + (steps * strides[n] < size + pads[n]))
+    form = {"kernel_shape": kernel, "strides": strides, "pads": pads, "ceil_mode": 1}
+    return form, (1, x.shape[1], *sizes)
+
+
+def max_pool_up(b: Builder, x: Tensor) -> Tensor:
+    """MaxPool with ceil_mode."""
+    form, shape = _ceiled(b, x)
+    return b.quantised(b.node("MaxPool", [x.name], **form), shape, x.scale, x.zero)
+
+
+def average_pool_up(b: Builder, x: Tensor) -> Tensor:
+    """AveragePool with ceil_mode, which leaves padding out."""
+    form, shape = _ceiled(b, x)
+    return b.quantised(b.node("AveragePool", [x.name], **form), shape, b.scale())
+
+
+def global_max_pool(b: Builder, x: Tensor) -> Tensor:
+    """GlobalMaxPool, whose result has the scale of its input."""
+    out = b.node("GlobalMaxPool", [x.name])
+    return b.quantised(out, (1, x.shape[1], 1, 1), x.scale, x.zero)
+
+
 OPERATORS: Mapping[str, Layer] = MappingProxyType(
     {
         "conv": conv,
@@ -270,6 +308,15 @@ OPERATORS: Mapping[str, Layer] = MappingProxyType(
         "pad": pad,
         "resize": resize,
         "resize_linear": resize_linear,
+    }
+)
+#: Operators that :func:`random_network` makes only by name, so that seeds keep their networks.
+MORE_OPERATORS: Mapping[str, Layer] = MappingProxyType(
+    {
+        "subtract": subtract,
+        "max_pool_up": max_pool_up,
+        "average_pool_up": average_pool_up,
+        "global_max_pool": global_max_pool,
     }
 )
 _FLAT = frozenset(["gemm", "matmul", "softmax"])

@@ -46,10 +46,10 @@ class Inference:
 def _is_no_answer(name: str, graph: Graph) -> bool:
     """Return whether the names of fused operators do not tell who computed a layer in reals.
 
-    HardSwish is split into others there, a Clip may be one of stored integers, and layers that no
-    integers reproduce have a note.
+    HardSwish is split into others there, a Clip may be one of stored integers, the maximum of an
+    image is the same in reals, and layers that no integers reproduce have a note.
     """
-    return name.startswith(("Clip", "HardSwish")) or any(
+    return name.startswith(("Clip", "HardSwish", "GlobalMaxPool")) or any(
         f"'{name}'" in note for note in graph.notes
     )
 
