@@ -319,3 +319,31 @@ def test_strips_lie_where_they_fill_a_wide_image() -> None:
     kernel = DepthwiseHwcKernel()
     costs = [kernel.cycles(x, make_tile(x, 8, 13, 56)) for x in (lying, standing)]
     assert costs[0] < 0.9 * costs[1]
+
+
+@pytest.mark.parametrize("cores", [3, 8])
+def test_strips_of_one_column_follow_one_another(cores: int) -> None:
+    """Samples along the rows: a word is transposed once, and no strip starts anew."""
+    windows = [
+        ops.Window(kernel=(k, 1), strides=(s, 1), pads=(k // 2, 0, k // 2, 0))
+        for k in (3, 9)
+        for s in (1, 2)
+    ]
+    sizes = [(5, h) for h in (1, 2, 3, 4, 5, 8, 70, 131)] + [(c, 49) for c in (2, 5, 12)]
+    layers = [_layer(c, (h, 1), window, signed=True) for c, h in sizes for window in windows]
+    spread = ops.Window(kernel=(5, 1), dilations=(2, 1), pads=(4, 0, 4, 0))
+    layers.append(_layer(5, (23, 1), spread, multiplier=2, signed=True))
+    kernel = DepthwiseHwcKernel(cores)
+    assert all("depthwise_line" in kernel.symbol(layer) for layer in layers)
+    padded = [_layer(5, (9, 1), replace(w, pads=(1, 1, 1, 1))) for w in windows]
+    assert not any("depthwise_line" in kernel.symbol(layer) for layer in padded)
+    HostLibrary([_whole(layer, cores) for layer in (*layers, *padded)]).check()
+
+
+def test_a_line_costs_less_than_a_strip_at_a_time() -> None:
+    step = requant([1] * 120, list(range(120)), 1 << 8, 0, 255)
+    window = ops.Window(kernel=(9, 1), pads=(4, 0, 4, 0))
+    line, image = (_layer(120, (49, w), window, steps=(step,)) for w in (1, 2))
+    kernel = DepthwiseHwcKernel()
+    cycles = [kernel.cycles(x, make_tile(x, 120, 49, 1)) for x in (line, image)]
+    assert cycles[0] < cycles[1] / 2

@@ -53,13 +53,15 @@ class Form:
     """How the kernel sees a window: axis a is the one of strips, b the one along which they go.
 
     passes: 2 for weights of 9 bits, sums of two of 8. swapped: a is horizontal. stride: of
-    the kernel for filters up to 3x3; 0 is the one for any window. kernel, strides, dilations, pads
+    the kernel for filters up to 3x3; 0 is the one for any window. line: there is one column along
+    b, and strips take the place of outputs along it. kernel, strides, dilations, pads
     (before): (a, b).
     """
 
     passes: int
     swapped: bool
     stride: int
+    line: bool
     kernel: tuple[int, int]
     strides: tuple[int, int]
     dilations: tuple[int, int]
@@ -141,12 +143,14 @@ class Share:
     """The part of the core with the most work.
 
     channels: of all its strips, counted once per strip. outputs: along b, of a channel of a strip.
-    columns: that are transposed for them. unaligned: cycles of a column off the words.
+    blocks, columns: four rows that are transposed for a strip, and columns of them. unaligned:
+    cycles of a column off the words.
     """
 
     channels: Number
     strips: Number
     outputs: Number
+    blocks: Number
     columns: Number
     unaligned: Number
 
@@ -157,7 +161,7 @@ def _is_small(window: ops.Window) -> bool:
     return max(window.kernel) <= 3 and together and window.strides in ((1, 1), (2, 2))
 
 
-def _form(window: ops.Window, swapped: bool, passes: int = 1) -> Form:
+def _form(window: ops.Window, swapped: bool, passes: int = 1, line: bool = False) -> Form:
     def axes(values: tuple[int, ...]) -> tuple[int, int]:
         return (values[1], values[0]) if swapped else (values[0], values[1])
 
@@ -166,8 +170,8 @@ def _form(window: ops.Window, swapped: bool, passes: int = 1) -> Form:
     dilations = axes(
         tuple(d if k > 1 else 1 for d, k in zip(window.dilations, window.kernel, strict=True))
     )
-    stride = window.strides[0] if _is_small(window) else 0
-    return Form(passes, swapped, stride, kernel, strides, dilations, axes(window.pads))
+    stride = window.strides[0] if _is_small(window) and not line else 0
+    return Form(passes, swapped, stride, line, kernel, strides, dilations, axes(window.pads))
 
 
 @requantisation.cached_per_layer
@@ -181,6 +185,10 @@ def form_of(layer: Layer) -> Form:
     """
     window = layer.window
     passes = 1 + is_wide(layer.conv.weights.values)
+    # Stripes have all columns: those of an image of one column are lines, too.
+    line = layer.output.width == layer.inputs[0].width == window.kernel[1] == 1
+    if line and passes == 1 and window.pads[1] == window.pads[3] == 0:
+        return _form(window, False, line=True)
     lying = layer.output.width % STRIP == 0 and layer.output.width >= _TYPICAL
     forms = [_form(window, swapped, passes) for swapped in (lying, not lying)]
 
@@ -227,6 +235,9 @@ class DepthwiseHwcKernel(ClusterKernel):
     def scratch_bytes(self, layer: Layer, tile: Tile) -> Number:
         """The transposed inputs of four channels and a strip, per core."""
         form = form_of(layer)
+        if form.line:
+            walk = minimum(ceil_div(tile.h, STRIP), WALK_ANY)
+            return self.cores * 4 * LANES * (walk * form.strides[0] + form.words)
         _, b = form.axes(tile.h, tile.w)
         blocks = form.stride + 1 if form.stride else form.words
         longest = WALK if form.stride else WALK_ANY
@@ -253,6 +264,8 @@ class DepthwiseHwcKernel(ClusterKernel):
     def cycles(self, layer: Layer, tile: Tile) -> Number:
         """Strips of the core with the most of them, and transposing their inputs."""
         form = form_of(layer)
+        if form.line:
+            return self._line(layer, tile)
         a, b = form.axes(tile.h, tile.w)
         walks = ceil_div(b, WALK if form.stride else WALK_ANY)
         walk = ceil_div(b, walks)
@@ -263,7 +276,8 @@ class DepthwiseHwcKernel(ClusterKernel):
         unaligned = cal.STRIP_UNALIGNED * minimum(tile.c_in % LANES, 1)
         columns = minimum(form.columns(walk), form.axes(tile.x_h, tile.x_w)[1])
         if not form.stride:
-            return self._any_window(layer, Share(units, runs, walk, columns, unaligned))
+            share = Share(units, runs, walk, form.words, form.words * columns, unaligned)
+            return self._any_window(layer, share)
         # The last block of a strip is the first one of the next.
         starts = ceil_div(units, per_strip * strips)
         blocks = runs * form.stride + starts
@@ -278,22 +292,36 @@ class DepthwiseHwcKernel(ClusterKernel):
         cycles = cycles + units * (form.channel + outputs)
         return cal.STRIP_CALL + cycles * (100 + cal.STRIP_STALLS) // 100
 
+    def _line(self, layer: Layer, tile: Tile) -> Number:
+        """Return the cycles of an image of one column: strips follow one another like outputs."""
+        form = form_of(layer)
+        strips = ceil_div(tile.h, STRIP)
+        walks = ceil_div(strips, WALK_ANY)
+        walk = ceil_div(strips, walks)
+        units = ceil_div(tile.c_out * walks, self.cores)
+        per_strip = LANES * (layer.output.channels // layer.conv.groups)
+        unaligned = cal.STRIP_UNALIGNED * minimum(tile.c_in % LANES, 1)
+        words = (walk - 1) * form.strides[0] + form.words
+        # A block at either border and those between; the last strip may be a run of its own.
+        share = Share(units, ceil_div(units, per_strip), walk, 3, words + 2, unaligned)
+        return self._any_window(layer, share) + units * cal.STRIP_PAIR_CHANNEL
+
     def _any_window(self, layer: Layer, share: Share) -> Number:
         """Return the cycles of any window of the core with the most work."""
         form = form_of(layer)
         words = form.runs * form.run_words
         if not self._in_assembly(layer):
             quad = form.sums + STRIP * weighted_epilogue(layer).step_cycles
-            column = cal.STRIP_COLUMN_COMPILED + share.unaligned
-            block = cal.STRIP_BLOCK_COMPILED + share.columns * column
+            block = share.blocks * cal.STRIP_BLOCK_COMPILED
+            block = block + share.columns * (cal.STRIP_COLUMN_COMPILED + share.unaligned)
             cycles = share.channels * (cal.STRIP_CHANNEL_ANY + share.outputs * quad)
-            return cal.STRIP_CALL_COMPILED + cycles + share.strips * form.words * block
+            return cal.STRIP_CALL_COMPILED + cycles + share.strips * block
         pair = cal.STRIP_PAIR + form.runs * cal.STRIP_PAIR_RUN + words * cal.STRIP_PAIR_WORD
         channel = cal.STRIP_PAIR_CHANNEL + ceil_div(share.outputs, 2) * pair
         channel = channel + share.outputs * self._outputs(layer)
-        block = cal.STRIP_PAIR_BLOCK + share.columns * (cal.STRIP_PAIR_COLUMN + share.unaligned)
-        cycles = share.strips * (cal.STRIP_PAIR_START + form.words * block)
-        cycles = cycles + share.channels * channel
+        block = share.blocks * cal.STRIP_PAIR_BLOCK
+        block = block + share.columns * (cal.STRIP_PAIR_COLUMN + share.unaligned)
+        cycles = share.strips * (cal.STRIP_PAIR_START + block) + share.channels * channel
         return cal.STRIP_CALL + cycles * (100 + cal.STRIP_STALLS) // 100
 
     def _outputs(self, layer: Layer) -> int:
@@ -308,6 +336,7 @@ class DepthwiseHwcKernel(ClusterKernel):
         """Form, padding, types and requantisation."""
         form = form_of(layer)
         kind = f"depthwise_3x3_s{form.stride}" if form.stride else form.kind
+        kind = "depthwise_line" if form.line else kind
         kind += "_wide" if form.passes == 2 else ""
         # Parts of a layer without padding have the kernel of the others.
         pad = layer.window.pad_value
@@ -352,6 +381,7 @@ class DepthwiseHwcKernel(ClusterKernel):
         assembly = str(int(self._in_assembly(layer)))
         own: tuple[tuple[str, str], ...] = (
             ("DORY_WALK", str(WALK_ANY)),
+            ("DORY_LINE", str(int(form.line))),
             ("DORY_STRIP_ASM", assembly),
         )
         if form.stride:

@@ -4,12 +4,16 @@
  *   DORY_CORES   cores that share a tile
  *   DORY_WALK    outputs along b whose inputs are in the scratch at a time
  *   DORY_X_T, DORY_X4_T, DORY_LOAD4_X, DORY_DOT4   an input; four of them and their operations
+ *   DORY_LINE        whether images and windows are one column wide along b, without padding there
  *   DORY_STRIP_ASM   whether the assembly for the chip has this requantisation and type of output
  *
  * The scratch of a core holds, channel after channel, the columns that the outputs of a strip read:
  * each is the `words` words that the four outputs reach over, so that a window without dilation along
  * b is one run of words. The weights of a tap column are as many words for each of the four outputs,
- * shifted and spread by stride and dilation: all four are dot products with the same inputs. */
+ * shifted and spread by stride and dilation: all four are dot products with the same inputs.
+ *
+ * Where there is one column (DORY_LINE), strips take the place of outputs along b: their words follow
+ * one another in the scratch, and those of the next strip are stride_a words further. */
 #include "dory_gap8_depthwise_strips.h"
 /* Channels of a strip one after another. The assembly knows the order of the fields. */
 typedef struct {
@@ -76,6 +80,116 @@ static inline void dory_strip_run(const dory_strip_t *s) {
 
 #endif
 
+/* What is equal for all strips. */
+static inline void dory_prepare(const dory_gap8_strips_t *a, dory_strip_t *s, int32_t lane_bytes) {
+  s->lane_bytes = lane_bytes;
+  s->row = 16 * a->words * a->kernel_b;
+  s->requant = &a->requant;
+#if DORY_STRIP_ASM
+  s->shift = a->requant.shift;
+  s->low_bits = a->requant.low_bits;
+  s->hi = a->requant.hi;
+#endif
+}
+
+/* Channels c .. end - 1 of a group, whose inputs are in the scratch from x on. */
+static inline void dory_channels(const dory_gap8_strips_t *a, dory_strip_t *s, dory_gap8_group_t g,
+                                 int32_t c, int32_t end, const uint8_t *x, DORY_Y_T *y) {
+  s->y_back = s->count * s->y_step - 1;
+  s->channels = a->multiplier == 1 ? end - c : 1;
+  for (; c < end; c += s->channels) {
+    s->channel = g.first + c;
+    s->x = x + (g.lane + dory_gap8_source(a, c)) * s->lane_bytes;
+    s->weights = (const int8_t *)a->weights + s->channel * s->row;
+#if DORY_STRIP_ASM
+    s->parameters = a->requant.channels + (DORY_PER_CHANNEL ? s->channel * DORY_Q_WORDS : 0);
+#endif
+    s->y = y + s->channel;
+    dory_strip_run(s);
+  }
+}
+
+#if DORY_LINE
+
+/* Lays `blocks` words of four rows from row `row` on of each lane. x: the group's first channel in
+ * row 0. */
+static inline void dory_lay(const dory_gap8_strips_t *a, const uint8_t *x, int32_t row,
+                            int32_t blocks, int32_t lane_bytes, uint8_t *out) {
+  const dory_gap8_columns_t one = {0, 1, 0};
+  int32_t i = 0;
+  for (; i < blocks && row + 4 * i < 0; i++) {
+    dory_gap8_stage(a, one, x, row + 4 * i, lane_bytes, 4, out + 4 * i);
+  }
+  {
+    const int32_t inside = dory_gap8_clip((a->x_a - row) >> 2, i, blocks);
+    const int32_t next = a->x_step_a, step[4] = {4 * next, 4 * next, 4 * next, 4 * next};
+    const uint8_t *const first = x + (inside > i ? (row + 4 * i) * next : 0);
+    const uint8_t *const rows[4] = {first, first + next, first + 2 * next, first + 3 * next};
+    if (inside > i) {
+      dory_gap8_transpose(rows, step, inside - i, a->x_c < 4 ? a->x_c : 0, lane_bytes, 4,
+                          out + 4 * i);
+      i = inside;
+    }
+  }
+  for (; i < blocks; i++) {
+    dory_gap8_stage(a, one, x, row + 4 * i, lane_bytes, 4, out + 4 * i);
+  }
+}
+
+/* Computes one tile. Every core calls it; no core reads what another one writes. */
+void DORY_KERNEL(const dory_gap8_strips_t *a) {
+  const int32_t strips = (a->y_a + 3) >> 2, whole = a->y_a >> 2;
+  const int32_t walks = (strips + DORY_WALK - 1) / DORY_WALK;
+  const int32_t walk = dory_gap8_ceil_div(strips, walks);
+  /* Outputs are computed in pairs: one strip more is read. */
+  const int32_t lane_bytes = 4 * (walk * a->stride_a + a->words);
+  uint8_t *const scratch = (uint8_t *)a->scratch + (int32_t)dory_core_id() * 4 * lane_bytes;
+  dory_gap8_units_t u = dory_gap8_units(a, walks);
+  dory_strip_t s;
+  s.x_step = 4 * a->stride_a;
+  s.y_step = 4 * a->y_step_a;
+  s.runs = 1;
+  s.run_words = a->words;
+  s.run_skip = 0;
+  s.x_next = 2 * s.x_step - 4 * a->words;
+  dory_prepare(a, &s, lane_bytes);
+  while (u.left > 0) {
+    const dory_gap8_group_t g = dory_gap8_group(a, u.group);
+    const int32_t end = dory_gap8_min(u.channel + u.left, g.count);
+    const int32_t strip = u.position * walk;
+    const int32_t count = dory_gap8_min(walk, strips - strip);
+    DORY_Y_T *const y = (DORY_Y_T *)a->y + 4 * strip * a->y_step_a;
+    dory_lay(a, (const uint8_t *)a->x + g.base, 4 * strip * a->stride_a - a->pad_a,
+             (count - 1) * a->stride_a + a->words, lane_bytes, scratch);
+    s.count = dory_gap8_min(count, whole - strip);
+    if (s.count > 0) {
+      s.place1 = a->y_step_a;
+      s.place2 = 2 * a->y_step_a;
+      s.place3 = 3 * a->y_step_a;
+      dory_channels(a, &s, g, u.channel, end, scratch, y);
+    }
+    if (s.count < count) { /* the last strip, which the tile ends in */
+      const int32_t before = s.count;
+      int32_t place[4];
+      dory_gap8_places(a, 4 * (strip + before), place);
+      s.place1 = place[1];
+      s.place2 = place[2];
+      s.place3 = place[3];
+      s.count = 1;
+      dory_channels(a, &s, g, u.channel, end, scratch + before * s.x_step, y + before * s.y_step);
+    }
+    u.left -= end - u.channel;
+    u.channel = 0;
+    u.position++;
+    if (u.position == walks) {
+      u.position = 0;
+      u.group += u.step;
+    }
+  }
+}
+
+#else
+
 /* Computes one tile. Every core calls it; no core reads what another one writes. */
 void DORY_KERNEL(const dory_gap8_strips_t *a) {
   const int32_t strips = (a->y_a + 3) >> 2;
@@ -90,7 +204,6 @@ void DORY_KERNEL(const dory_gap8_strips_t *a) {
   const int32_t pitch = columns;
 #endif
   const int32_t lane_bytes = pitch * 4 * words;
-  const int32_t row = 16 * words * a->kernel_b;
   uint8_t *const scratch = (uint8_t *)a->scratch + (int32_t)dory_core_id() * 4 * lane_bytes;
   dory_gap8_units_t u = dory_gap8_units(a, strips * walks);
   dory_strip_t s;
@@ -103,14 +216,7 @@ void DORY_KERNEL(const dory_gap8_strips_t *a) {
     s.run_skip = 0;
   }
   s.x_next = 2 * s.x_step - s.runs * (4 * s.run_words + s.run_skip);
-  s.lane_bytes = lane_bytes;
-  s.row = row;
-  s.requant = &a->requant;
-#if DORY_STRIP_ASM
-  s.shift = a->requant.shift;
-  s.low_bits = a->requant.low_bits;
-  s.hi = a->requant.hi;
-#endif
+  dory_prepare(a, &s, lane_bytes);
   while (u.left > 0) {
     const dory_gap8_group_t g = dory_gap8_group(a, u.group);
     const int32_t end = dory_gap8_min(u.channel + u.left, g.count);
@@ -135,18 +241,8 @@ void DORY_KERNEL(const dory_gap8_strips_t *a) {
     s.place1 = place[1];
     s.place2 = place[2];
     s.place3 = place[3];
-    s.y_back = s.count * s.y_step - 1;
-    s.channels = a->multiplier == 1 ? end - u.channel : 1;
-    for (int32_t c = u.channel; c < end; c += s.channels) {
-      s.channel = g.first + c;
-      s.x = scratch + (g.lane + dory_gap8_source(a, c)) * lane_bytes;
-      s.weights = (const int8_t *)a->weights + s.channel * row;
-#if DORY_STRIP_ASM
-      s.parameters = a->requant.channels + (DORY_PER_CHANNEL ? s.channel * DORY_Q_WORDS : 0);
-#endif
-      s.y = (DORY_Y_T *)a->y + 4 * strip * a->y_step_a + b * a->y_step_b + s.channel;
-      dory_strip_run(&s);
-    }
+    dory_channels(a, &s, g, u.channel, end, scratch,
+                  (DORY_Y_T *)a->y + 4 * strip * a->y_step_a + b * a->y_step_b);
     u.left -= end - u.channel;
     u.channel = 0;
     u.position++;
@@ -156,3 +252,5 @@ void DORY_KERNEL(const dory_gap8_strips_t *a) {
     }
   }
 }
+
+#endif
