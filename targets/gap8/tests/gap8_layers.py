@@ -31,7 +31,7 @@ from dory_gap8.backend import (
 from dory_gap8.backend.conv import group_channels
 
 from dory_core.api import Feature, Kernel, Layer
-from dory_core.testing import kernels
+from dory_core.testing import kernel_cases, kernels
 from dory_core.testing.kernels import KernelCase
 from dory_core.testing.random_layers import LayerSpace, RandomLayers
 
@@ -108,7 +108,7 @@ def cases_of(
     while len(cases) < count:
         layer = random.layer(kind)
         kernel = random.pick(*kernels_for(kind, cores))
-        if kernels.takes(kernel, layer):
+        if kernel_cases.takes(kernel, layer):
             cases.append(make_case(kernel, layer, random.numbers))
     return cases
 

@@ -314,7 +314,7 @@ def test_weights_are_unpacked_from_the_output_pixels_on_that_repay_it(groups, im
     layer = typed(op, (128, *image, 0, 15))
     found = next(k for k in candidates(layer, 8) if k.accepts(layer) is None)
     assert found.name.endswith("_unpacked") == pays
-    tile = geometry.extent(layer)
+    tile = make_tile(layer, 128, *image)
     others = [k for k in candidates(layer, 8) if k.accepts(layer) is None]
     assert found.cycles(layer, tile) == min(k.cycles(layer, tile) for k in others)
 
