@@ -231,6 +231,9 @@ CALL = 150
 # of four inputs of four outputs, a group of four outputs, an addend of a shared sum; 1024 to 16
 # takes 1530, 256 to 64 takes 1430, 512 to 48 takes 2230.
 LINEAR_BYTES_WORD = 98
+# By counting: two loads and two shuffles of four inputs of 16 bits, each with a move, then a load
+# and two products for each of four outputs.
+LINEAR_BYTES_WORD_16 = 195
 LINEAR_BYTES_GROUP = 15
 LINEAR_BYTES_SUM = 2
 LINEAR_BYTES_CALL = 200

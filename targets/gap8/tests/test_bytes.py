@@ -71,6 +71,22 @@ def test_outputs_and_inputs_are_shared_in_any_number(cores: int) -> None:
     HostLibrary([whole_case(kernel, linear(k, n, step)) for k, n in sizes]).check()
 
 
+@pytest.mark.parametrize("cores", [1, 8])
+@pytest.mark.parametrize(("lo", "hi"), [(0, 65535), (-32768, 32767), (0, 510)])
+def test_inputs_of_16_bits_are_taken_apart(cores: int, lo: int, hi: int) -> None:
+    step = requant(3, 70, 1 << 18, 0, 255)
+    sizes = [(64, 12), (1, 1), (3, 5), (30, 33), (77, 2)]
+    cases = [
+        whole_case(LinearBytesKernel(cores), linear(k, n, *steps, bias=not steps, lo=lo, hi=hi))
+        for k, n in sizes
+        for steps in ((step,), ())
+    ]
+    for case in list(cases):
+        ends = np.resize(np.array([hi, lo]), case.inputs[0].shape)
+        cases.append(replace(case, inputs=(ends,)))
+    HostLibrary(cases).check()
+
+
 def test_tiles_of_outputs_divide_among_the_cores_or_are_whole() -> None:
     """Groups of four outputs that are left over are shared by their inputs, which costs more."""
     layer, kernel = linear(128, 60, requant(3, 70, 1 << 12, 0, 255)), LinearBytesKernel()

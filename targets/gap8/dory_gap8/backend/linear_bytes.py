@@ -1,4 +1,4 @@
-"""Fully connected layers of 8-bit inputs, four at once."""
+"""Fully connected layers of inputs of 8 or 16 bits, four at once."""
 
 from __future__ import annotations
 
@@ -37,11 +37,9 @@ class LinearBytesKernel(ClusterKernel):
     summary = "fully connected layer of bytes"
 
     def accepts(self, layer: Layer) -> Rejection | None:
-        """8-bit inputs and weights."""
+        """Inputs of whole bytes and 8-bit weights."""
         if not isinstance(layer.op, ops.Linear):
             return Rejection("it computes fully connected layers only")
-        if layer.inputs[0].bits != 8:
-            return Rejection(f"its input is {layer.inputs[0].type_name}, possible are u8, i8")
         return reject_weighted(layer)
 
     def scratch_bytes(self, layer: Layer, tile: Tile) -> Number:
@@ -73,14 +71,9 @@ class LinearBytesKernel(ClusterKernel):
         groups = ceil_div(tile.c_out, 4)
         shared = groups % self.cores
         output = weighted_epilogue(layer).step_cycles
-        whole = (
-            groups
-            // self.cores
-            * (cal.LINEAR_BYTES_WORD * words // 10 + cal.LINEAR_BYTES_GROUP + 4 * output)
-        )
-        parts = shared * (
-            cal.LINEAR_BYTES_WORD * ceil_div(words, self.cores) // 10 + cal.LINEAR_BYTES_GROUP
-        )
+        word = cal.LINEAR_BYTES_WORD if layer.inputs[0].bits == 8 else cal.LINEAR_BYTES_WORD_16
+        whole = groups // self.cores * (word * words // 10 + cal.LINEAR_BYTES_GROUP + 4 * output)
+        parts = shared * (word * ceil_div(words, self.cores) // 10 + cal.LINEAR_BYTES_GROUP)
         sums = ceil_div(4 * shared, self.cores) * (cal.LINEAR_BYTES_SUM * self.cores + output)
         return cal.LINEAR_BYTES_CALL + whole + parts + sums
 

@@ -1,12 +1,14 @@
-/* Fully connected layer of 8-bit inputs: template of the kernel DORY_KERNEL, configured as
+/* Fully connected layer of inputs of 8 or 16 bits: template of the kernel DORY_KERNEL, configured as
  * dory_gap8_requant_impl.h and
  *
  *   DORY_X_T, DORY_X4_T, DORY_LOAD4_X, DORY_SET4_X, DORY_DOT4   an input, four and their operations
+ *   DORY_X_BITS, DORY_X_SIGNED   an input
  *   DORY_CORES   cores that call it
  *
  * Outputs come in groups of four with interleaved weights: for each four inputs in turn four
  * weights of each output, so that one pointer feeds four dot products. Both ends are filled up with
- * zeros.
+ * zeros. Inputs of 16 bits are taken apart, four at a time, into their low and their high bytes, which
+ * have sums of their own.
  *
  * Each core takes every DORY_CORES-th group with all inputs. Of the groups that do not come out
  * even, each core computes its part of the inputs; the partial sums are added up at the end, once.
@@ -16,29 +18,119 @@
 
 typedef struct {
   int32_t sum[4];
+#if DORY_X_BITS == 16
+  int32_t high[4];
+#endif
 } dory_group_t;
 
+#if DORY_X_BITS == 16
+
+#if DORY_X_SIGNED
+typedef dory_gap8_i8x4_t dory_high_t;
+#define DORY_SET_HIGH dory_gap8_set4_i8
+#define DORY_PICK_HIGH dory_gap8_shuffle4_i8
+#define DORY_LOAD_HIGH dory_gap8_load4_i8
+#define DORY_DOT_HIGH dory_gap8_dot4_i8
+#else
+typedef dory_gap8_u8x4_t dory_high_t;
+#define DORY_SET_HIGH dory_gap8_set4_u8
+#define DORY_PICK_HIGH dory_gap8_shuffle4_u8
+#define DORY_LOAD_HIGH dory_gap8_load4_u8
+#define DORY_DOT_HIGH dory_gap8_dot4_u8
+#endif
+
+/* The bytes of four inputs. */
+typedef struct {
+  dory_gap8_u8x4_t low;
+  dory_high_t high;
+} dory_inputs_t;
+
+/* How they are picked. */
+typedef struct {
+  dory_gap8_i8x4_t low, high;
+} dory_picks_t;
+
+static inline dory_picks_t dory_picks(void) {
+  const dory_picks_t picks = {dory_gap8_order4(0, 2, 4, 6), dory_gap8_order4(1, 3, 5, 7)};
+  return picks;
+}
+
+static inline dory_inputs_t dory_four(const DORY_X_T *x, const dory_picks_t *picks) {
+  const dory_inputs_t four = {
+      dory_gap8_shuffle4_u8(dory_gap8_load4_u8(x), dory_gap8_load4_u8(x + 2), picks->low),
+      DORY_PICK_HIGH(DORY_LOAD_HIGH(x), DORY_LOAD_HIGH(x + 2), picks->high)};
+  return four;
+}
+
+static inline dory_inputs_t dory_fewer(int32_t a, int32_t b, int32_t c) {
+  const dory_inputs_t four = {dory_gap8_set4_u8(a, b, c, 0),
+                              DORY_SET_HIGH(a >> 8, b >> 8, c >> 8, 0)};
+  return four;
+}
+
+/* The products of four inputs with the weights of an output. */
+static inline void dory_add_output(dory_group_t *g, int32_t i, dory_inputs_t x, const int8_t *w) {
+  const dory_gap8_i8x4_t weights = dory_gap8_load4_i8(w);
+  g->sum[i] = dory_gap8_dot4_u8(x.low, weights, g->sum[i]);
+  g->high[i] = DORY_DOT_HIGH(x.high, weights, g->high[i]);
+}
+
+#else
+
+typedef DORY_X4_T dory_inputs_t;
+typedef int32_t dory_picks_t;
+
+static inline dory_picks_t dory_picks(void) {
+  return 0;
+}
+
+static inline dory_inputs_t dory_four(const DORY_X_T *x, const dory_picks_t *picks) {
+  (void)picks;
+  return DORY_LOAD4_X(x);
+}
+
+static inline dory_inputs_t dory_fewer(int32_t a, int32_t b, int32_t c) {
+  return DORY_SET4_X(a, b, c, 0);
+}
+
+static inline void dory_add_output(dory_group_t *g, int32_t i, dory_inputs_t x, const int8_t *w) {
+  g->sum[i] = DORY_DOT4(x, dory_gap8_load4_i8(w), g->sum[i]);
+}
+
+#endif
+
 /* Four inputs and the weights that go with them. */
-static inline void dory_add_four(dory_group_t *g, DORY_X4_T x, const int8_t *w) {
-  g->sum[0] = DORY_DOT4(x, dory_gap8_load4_i8(w), g->sum[0]);
-  g->sum[1] = DORY_DOT4(x, dory_gap8_load4_i8(w + 4), g->sum[1]);
-  g->sum[2] = DORY_DOT4(x, dory_gap8_load4_i8(w + 8), g->sum[2]);
-  g->sum[3] = DORY_DOT4(x, dory_gap8_load4_i8(w + 12), g->sum[3]);
+static inline void dory_add_four(dory_group_t *g, dory_inputs_t x, const int8_t *w) {
+  dory_add_output(g, 0, x, w);
+  dory_add_output(g, 1, x, w + 4);
+  dory_add_output(g, 2, x, w + 8);
+  dory_add_output(g, 3, x, w + 12);
 }
 
 /* Sums over `fours` times four inputs, then `rest` < 4 ones. */
 static inline dory_group_t dory_group(const DORY_X_T *x, const int8_t *w, int32_t fours,
                                       int32_t rest) {
-  dory_group_t g = {{0, 0, 0, 0}};
+  const dory_picks_t picks = dory_picks();
+  dory_group_t g = {{0, 0, 0, 0}
+#if DORY_X_BITS == 16
+                    ,
+                    {0, 0, 0, 0}
+#endif
+  };
   for (int32_t i = 0; i < fours; i++) {
-    dory_add_four(&g, DORY_LOAD4_X(x), w);
+    dory_add_four(&g, dory_four(x, &picks), w);
     x += 4;
     w += 16;
   }
   if (rest > 0) {
     /* Their weights are 0: any input does behind the last one. */
-    dory_add_four(&g, DORY_SET4_X(x[0], x[rest > 1], x[rest > 2 ? 2 : 0], x[0]), w);
+    dory_add_four(&g, dory_fewer(x[0], x[rest > 1], x[rest > 2 ? 2 : 0]), w);
   }
+#if DORY_X_BITS == 16
+  for (int32_t i = 0; i < 4; i++) {
+    g.sum[i] = (int32_t)((uint32_t)g.sum[i] + ((uint32_t)g.high[i] << 8));
+  }
+#endif
   return g;
 }
 
