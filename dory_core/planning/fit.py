@@ -56,6 +56,11 @@ class ChunkBytes:
         setup_bytes = max(1, int(link.setup_cycles * link.bytes_per_cycle))
         return cls(_power_of_two(8 * setup_bytes), _power_of_two(128 * setup_bytes))
 
+    @property
+    def finer(self) -> ChunkBytes:
+        """Bounds of half the size: free memory that is in pieces takes more of such chunks."""
+        return replace(self, large=max(self.small, self.large // 2))
+
 
 def _power_of_two(number: int) -> int:
     """Return the power of two that is nearest to ``number`` by ratio."""
@@ -78,16 +83,16 @@ def fit_network(
     chunks: Chunks,
     budget: int,
     alignment: int,
-    link: Link,
+    bounds: ChunkBytes,
 ) -> Fitted:
     """Return the network cut so that it fits ``budget`` bytes of L2.
 
-    tile: tiles the largest part of a layer. chunks: what is fetched of a layer's constants. link:
-    over which it is streamed.
+    tile: tiles the largest part of a layer. chunks: what is fetched of a layer's constants. bounds:
+    of what is fetched at once.
 
     Raises: DoesNotFit, naming the layer, what is live there and its bytes; the errors of ``tile``.
     """
-    return _Fitter(network, tile, chunks, budget, alignment, link).run()
+    return _Fitter(network, tile, chunks, budget, alignment, bounds).run()
 
 
 class _Fitter:
@@ -98,7 +103,7 @@ class _Fitter:
         chunks: Chunks,
         budget: int,
         alignment: int,
-        link: Link,
+        bounds: ChunkBytes,
     ) -> None:
         self.network = network
         self.layers = network.layers
@@ -109,7 +114,7 @@ class _Fitter:
         self.limit = budget  # lowered when blocks fit in sum but not in place
         self.peak: int | None = None  # least bytes in which blocks that fit in sum fit in place
         self.alignment = alignment
-        self.chunk_bytes = ChunkBytes.of(link)
+        self.chunk_bytes = bounds
         # Forms that are converted and what is made of them lie in L2 as a whole, as do views.
         self.fixed = {name for pairs in self.flow.before for pair in pairs for name in pair}
         self.fixed |= network.views.groups.keys()

@@ -120,6 +120,13 @@ def with_two_copies(residency: Residency, parts: Sequence[int], budget_bytes: in
     return replace(residency, tiled=tuple(tiled))
 
 
+def only_of(joined: Joined, changed: Residency, residency: Residency) -> Residency:
+    """Return the layers, changed where parts are joined."""
+    pairs = zip(residency.tiled, changed.tiled, strict=True)
+    tiled = tuple(new if n in joined else old for n, (old, new) in enumerate(pairs))
+    return replace(residency, tiled=tiled)
+
+
 def unless_waiting(joined: Joined, program: PartSequence, waits: Mapping[str, float]) -> Joined:
     """Return the joined parts for whose constants nobody waits. waits: cycles by block."""
     found = {}

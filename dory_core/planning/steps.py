@@ -34,7 +34,7 @@ from dory_core.plan import (
     PartPlan,
     Place,
 )
-from dory_core.planning.joined import joined_parts, joined_timelines, same_inputs
+from dory_core.planning.joined import Joined, joined_parts, joined_timelines, same_inputs
 from dory_core.planning.layouts import LayoutPlan, StoredTensor
 from dory_core.planning.residence import L1Residence, Residency
 from dory_core.planning.sequence import PartSequence, Run, Sequencer
@@ -60,14 +60,12 @@ def make_steps(
     below: Mapping[str, Place],
     hierarchy: MemoryHierarchy,
     loads: Mapping[int, tuple[int, AheadLoad]] = MappingProxyType({}),
-    joined: Mapping[int, Collection[int]] = MappingProxyType({}),
 ) -> tuple[LayerStep, ...]:
     """Return the steps of a network without the constants of its layers.
 
     program: of all layers. residency: what stays in L1, and the layers. blocks: of L2, by name.
     below: where tensors lie that pass through L2 in stripes. loads: of first constants, by the
-    layer that starts them for which later one. joined: by layer the parts whose first constants the
-    part before loads.
+    layer that starts them for which later one.
 
     Raises NotSupported when neither DMA nor cores can make a copy.
     """
@@ -87,9 +85,7 @@ def make_steps(
         if stay.leaves:
             kept.append(_in_l1(made, stay.offsets["y"]))
         output = below.get(made.name) or blocks[made.name] if stay.stored else kept[-1]
-        maker = _StepMaker(
-            network.layers[n], tiled, operands, output, blocks, hierarchy, joined.get(n, ())
-        )
+        maker = _StepMaker(network.layers[n], tiled, operands, output, blocks, hierarchy)
         changes = conversions_before(flow, n, blocks, hierarchy)
         user, load = loads.get(n, (0, None))
         arrives = arrivals.get(n)
@@ -99,6 +95,19 @@ def make_steps(
             step = replace(step, ahead=Ahead(user, load.tile))
         steps.append(step)
     return tuple(steps)
+
+
+def join_steps(
+    steps: Sequence[LayerStep], residency: Residency, joined: Joined, hierarchy: MemoryHierarchy
+) -> tuple[LayerStep, ...]:
+    """Return the steps of a network with joined parts. residency: with the copies of buffers."""
+    found = list(steps)
+    for n, numbers in joined.items():
+        step, tiled, stay = steps[n], residency.tiled[n], residency.stays[n]
+        places = [plan.place for plan in step.inputs]
+        maker = _StepMaker(step.layer, tiled, tuple(places), step.output.place, {}, hierarchy)
+        found[n] = maker.joined(step, stay, numbers)
+    return tuple(found)
 
 
 def _in_l1(form: StoredTensor, offset: int) -> Place:
@@ -124,8 +133,7 @@ def _cycles(form: StoredTensor, hierarchy: MemoryHierarchy) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _StepMaker:
-    """A layer, its largest part, and where its operands, its output and blocks of L2 lie. joined:
-    parts whose first constants the part before loads."""
+    """A layer, its largest part, and where its operands, its output and blocks of L2 lie."""
 
     layer: Layer
     tiled: TiledLayer
@@ -133,7 +141,6 @@ class _StepMaker:
     output: Place
     blocks: Mapping[str, Place]
     hierarchy: MemoryHierarchy
-    joined: Collection[int]
 
     def step(
         self,
@@ -154,7 +161,7 @@ class _StepMaker:
         parts = tuple(self._part(run, at, whole) for at, run in enumerate(runs, first))
         if not whole and not tiled.in_place:
             same = same_inputs([part.schedule for part in parts], runs)
-            parts = joined_parts(parts, same, self.joined)
+            parts = joined_parts(parts, same, ())
         carriages = {} if tiled.in_place else self._carriages(parts, stay.unmoved)
         timelines = self._timelines(parts, stay.unmoved, carriages, arrives, load)
         *forms, made = self._forms(parts, stay)
@@ -178,6 +185,18 @@ class _StepMaker:
             is_view=tiled.view,
             loaded_ahead=arrives is not None,
         )
+
+    def joined(self, step: LayerStep, stay: L1Residence, joined: Collection[int]) -> LayerStep:
+        """Return a step with joined parts: those whose first constants the part before loads."""
+        copies = self.tiled.schedule.buffering
+        parts = joined_parts(
+            [replace(p, schedule=replace(p.schedule, buffering=copies)) for p in step.parts],
+            [part.finds_inputs for part in step.parts],
+            joined,
+        )
+        timelines = self._timelines(parts, stay.unmoved, step.carriages, None, None)
+        buffers, estimate = self._buffers(stay), self._estimate(timelines)
+        return replace(step, parts=parts, l1=buffers, timelines=timelines, estimate=estimate)
 
     def _part(self, run: Run, position: int, whole: bool) -> PartPlan:
         layer, output, blocks = self.layer, self.output, self.blocks
@@ -278,11 +297,12 @@ class _StepMaker:
         if tiled.view:
             return (PartTimeline(tiled.estimate, Traffic(0, 0, 0), ()),)
         if not tiled.in_place:
-            every = LayerCosts(layer, tiled.bound, hierarchy, resident=resident)
-            fewer = LayerCosts(layer, tiled.bound, hierarchy, resident={*resident, *OPERANDS})
             schedules = [part.schedule for part in parts]
-            costs = [one.of(*schedules, carriages=carriages) for one in (every, fewer)]
-            return joined_timelines(costs[0], costs[1], parts, arrives, load)
+            every, fewer = (
+                LayerCosts(layer, tiled.bound, hierarchy, gone).of(*schedules, carriages=carriages)
+                for gone in (resident, {*resident, *OPERANDS})
+            )
+            return joined_timelines(every, fewer, parts, arrives, load)
         known: dict[Schedule, PartTimeline] = {}
         memories = dict(zip(OPERANDS, (place.memory for place in self.operands), strict=False))
         memories["y"] = self.output.memory

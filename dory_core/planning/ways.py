@@ -22,11 +22,11 @@ from dory_core.planning.ahead import LoadsAhead, plan_ahead
 from dory_core.planning.bins import pack_bins
 from dory_core.planning.constants import chunk_sizes
 from dory_core.planning.exact import Bin
-from dory_core.planning.fit import fit_network
+from dory_core.planning.fit import ChunkBytes, fit_network
 from dory_core.planning.joined import (
-    Joined,
     can_be_joined,
     fetched_earlier,
+    only_of,
     unless_waiting,
     with_two_copies,
 )
@@ -36,7 +36,7 @@ from dory_core.planning.prefetch import prefetch
 from dory_core.planning.residence import MOVED, Residency, plan_residency
 from dory_core.planning.sequence import Decision, Fetch, PartSequence, Sequencer, Store
 from dory_core.planning.splits import Splits
-from dory_core.planning.steps import conversions_before, make_steps, schedule_of
+from dory_core.planning.steps import conversions_before, join_steps, make_steps, schedule_of
 from dory_core.planning.views import Views, plan_views
 from dory_core.program.network import lower_network
 from dory_core.program.timeline import network_timeline
@@ -80,16 +80,8 @@ class Way:
         return self.packings[0].peak_bytes
 
 
-@dataclass(frozen=True, slots=True)
-class _Run:
-    """A network with its steps and its timeline."""
-
-    program: PartSequence
-    residency: Residency
-    steps: tuple[LayerStep, ...]
-    timeline: NetworkTimeline
-
-
+#: Waiting for the level below is much when it takes more than such a fraction of all cycles.
+_MUCH = 50
 #: How often it is looked which parts of layers to join.
 _JOININGS = 4
 
@@ -224,11 +216,29 @@ class Problem:
         return self._way(decision, residency, ((),) * len(residency.tiled), static)
 
     def streamed(self) -> Way:
-        """Return the best way to stream the network. Raises: DoesNotFit."""
+        """Return the best way to stream the network. Raises: DoesNotFit.
+
+        Where the cores wait long for the level below, smaller chunks are tried.
+        """
         assert self.link is not None
+        bounds = ChunkBytes.of(self.link)
+        way = self._streamed(bounds)
+        waiting = sum(way.timeline.stalls)
+        largest = max((size for sizes in way.chunks for size in sizes), default=0)
+        if waiting * _MUCH <= way.timeline.cycles or largest <= bounds.finer.large:
+            return way
+        try:
+            other = self._streamed(bounds.finer)
+        except DoesNotFit:
+            return way
+        better = other.timeline.cycles < way.timeline.cycles and other.peak <= way.peak
+        return other if better else way
+
+    def _streamed(self, bounds: ChunkBytes) -> Way:
+        """Return a way to stream the network. bounds: of chunks. Raises: DoesNotFit."""
         network, alignment = self.network, self.alignment
         room = max(0, self.room - self.linked_home)
-        fitted = fit_network(network, self.part, self.fetched, room, alignment, self.link)
+        fitted = fit_network(network, self.part, self.fetched, room, alignment, bounds)
         # What the stack would have needed is free for fetching early: the peak stays below its own.
         arena = max(fitted.memory.chosen.peak_bytes, min(fitted.memory.stack_bytes, room))
         moved = Residency(fitted.tiled, (MOVED,) * len(fitted.tiled), frozenset())
@@ -237,7 +247,7 @@ class Problem:
         way = self._way(fitted.decision, moved, fitted.chunks, static, fitted.memory, arena)
         residency = self._residency(fitted.decision, fitted.tiled)
         if residency.stays == moved.stays:
-            return way
+            return self._joined(way)
         decision = replace(fitted.decision, nearer=residency.tensors)
         chunks = tuple(
             self.fetched(n, tiled, split)
@@ -252,7 +262,7 @@ class Problem:
             memory = replace(memory, chosen=packing(wanted, offsets, alignment, "as without"))
         other = self._way(decision, residency, chunks, static, memory, way.peak)
         better = other.timeline.cycles < way.timeline.cycles and other.peak <= way.peak
-        return other if better else way
+        return self._joined(other if better else way)
 
     def _residency(self, decision: Decision, tiled: Sequence[TiledLayer]) -> Residency:
         """Return what stays in L1 of a network that is cut so."""
@@ -310,49 +320,59 @@ class Problem:
         below = {n: Place(form.tensor, BELOW, 0, 0, form.layout) for n, form in stored.items()}
         ahead = self._ahead(program, residency, chunks)
         residency = ahead.residency
-        final = conversions_before(flow, len(network.layers), places, hierarchy)
-        waits: dict[str, float] = {}
-
-        def run(residency: Residency, joined: Joined) -> _Run:
-            found = fetched_earlier(program, joined)
-            steps = make_steps(
-                network, found, residency, places, below, hierarchy, ahead.loads, joined
-            )
-            transfers = self.transfers(found, places, lambda _: 0)
-            operations = lower_network(steps, transfers, final=final)
-            waits.clear()
-            link = self.link if transfers else None
-            timeline = network_timeline(operations, steps, link, partial(_add, waits))
-            return _Run(found, residency, steps, timeline)
-
-        best = run(residency, {})
-        parts = [len(step.parts) for step in best.steps]
-        doubled = with_two_copies(residency, parts, self.budgets.bytes[1])
-        joined = can_be_joined(best.steps, doubled, hierarchy)
-        for _ in range(_JOININGS):
-            if not joined:
-                break
-            other = run(doubled, joined)
-            if other.timeline.cycles < best.timeline.cycles:
-                best = other
-            left = unless_waiting(joined, program, waits)
-            if left == joined:
-                break
-            joined = left
+        steps = make_steps(network, program, residency, places, below, hierarchy, ahead.loads)
+        final = conversions_before(flow, len(steps), places, hierarchy)
+        timeline = self._timeline(program, places, steps, final)
         return Way(
             decision=decision,
-            residency=best.residency,
-            program=best.program,
+            residency=residency,
+            program=program,
             chunks=chunks,
             memory=memory,
             packings=packings,
             places=places,
             below=below,
-            steps=best.steps,
+            steps=steps,
             final=final,
-            timeline=best.timeline,
+            timeline=timeline,
             straddles=straddles,
         )
+
+    def _timeline(
+        self,
+        program: PartSequence,
+        places: Mapping[str, Place],
+        steps: Sequence[LayerStep],
+        final: tuple[Conversion, ...],
+        waited: Callable[[ExtTransfer, float], None] | None = None,
+    ) -> NetworkTimeline:
+        """Return the timeline of a network. waited: see ``network_timeline``."""
+        transfers = self.transfers(program, places, lambda _: 0)
+        operations = lower_network(steps, transfers, final=final)
+        return network_timeline(operations, steps, self.link if transfers else None, waited)
+
+    def _joined(self, way: Way) -> Way:
+        """Return a way whose parts load first constants for the next ones where that is faster."""
+        hierarchy, best = self.ctx.memory, way
+        parts = [len(step.parts) for step in way.steps]
+        doubled = with_two_copies(way.residency, parts, self.budgets.bytes[1])
+        joined = can_be_joined(way.steps, doubled, hierarchy)
+        for _ in range(_JOININGS):
+            if not joined:
+                break
+            residency = only_of(joined, doubled, way.residency)
+            program, waits = fetched_earlier(way.program, joined), dict[str, float]()
+            steps = join_steps(way.steps, residency, joined, hierarchy)
+            timeline = self._timeline(program, way.places, steps, way.final, partial(_add, waits))
+            if timeline.cycles < best.timeline.cycles:
+                best = replace(
+                    way, residency=residency, program=program, steps=steps, timeline=timeline
+                )
+            left = unless_waiting(joined, program, waits)
+            if left == joined:
+                break
+            joined = left
+        return best
 
     def _ahead(
         self, program: PartSequence, residency: Residency, chunks: tuple[tuple[int, ...], ...]
