@@ -11,11 +11,13 @@ from pathlib import Path
 
 from tests.fuzz.campaign import CHECKS, cases, save, shrunk, table, try_all, try_case
 from tests.fuzz.cases import Case
+from tests.fuzz.mutants import explained
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("--case", type=Case.parse, help="try this one, as a report names it")
+    parser.add_argument("--explain", type=Path, help="say why mutants of this log survive")
     parser.add_argument("--kinds", default=",".join(CHECKS), help=f"of {', '.join(CHECKS)}")
     parser.add_argument("--seed", type=int, default=0, help="the first one")
     parser.add_argument("--count", type=int, default=0, help="cases in all, 0: no limit")
@@ -35,10 +37,27 @@ def _limited(options: argparse.Namespace) -> Iterator[Case]:
         yield case
 
 
+def _explain(options: argparse.Namespace) -> None:
+    """Print a line for each survivor of a log, and how many there are of each reason."""
+    rows = (line.split("\t") for line in options.explain.read_text(encoding="utf-8").splitlines())
+    counts: Counter[str] = Counter()
+    for name, outcome, *_ in rows:
+        case = Case.parse(name)
+        if outcome == "survives" and case.seed >= options.seed:
+            reason = explained(case)
+            counts[reason.name] += 1
+            print(f"{name}\t{reason.name}\t{reason.evidence}", flush=True)
+    for reason_name, count in counts.most_common():
+        print(f"{count:5} {reason_name}")
+
+
 def main() -> int:
     """Return 1 when something is bad."""
     options = _options()
     logging.getLogger("dory").setLevel(logging.ERROR)  # mutants are files edited by hand
+    if options.explain is not None:
+        _explain(options)
+        return 0
     if options.case is not None:
         verdict = try_case(options.case)
         print(f"{verdict.case}: {verdict.outcome}: {verdict.text}")

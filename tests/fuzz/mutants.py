@@ -6,10 +6,11 @@ import random
 import re
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from typing import NoReturn
 
 from dory_core.application import run_application
 from dory_core.codegen.application import application_files
@@ -17,10 +18,12 @@ from dory_core.errors import DoryError, ToolMissing
 from dory_core.plan import Plan
 from dory_core.simulate.build import FLAGS, INCLUDE_FOLDERS
 from dory_core.simulate.compiler import find_compiler
-from tests.fuzz import plan_mutants
+from tests.fuzz import plan_mutants, survivors
 from tests.fuzz.cases import Case, Verdict, plugins
+from tests.fuzz.kernel_tests import is_found_by_tests
 from tests.fuzz.networks import FORMATS, compiled, drawn
 from tests.fuzz.quick import quick_build, quick_runs
+from tests.fuzz.survivors import Reason
 
 #: Where a mutant is made: the code of layers and network, their kernels, or the plan before it is
 #: printed.
@@ -28,7 +31,7 @@ SUBJECTS = {"code": ("src/*.c",), "kernels": ("kernels/*.h", "kernels/*.c"), "pl
 _APPLICATIONS = 48
 _TIMEOUT_S = 10.0
 # What making operations of a plan raises that makes no sense.
-_NO_PLAN = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
+NO_PLAN = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
 _LONGEST_STATEMENT = 6  # lines
 
 _OPERATORS = {
@@ -121,11 +124,11 @@ def _application(number: int) -> _Application | None:
         program = quick_build(folder / "app").read_bytes()
     except DoryError:
         return None
-    plan, printed = result.plan, _printed(result.plan)
+    plan, printed = result.plan, printed_files(result.plan)
     return _Application(folder / "app", program, f"{case} {chosen}", plan, printed, keeper)
 
 
-def _printed(plan: Plan) -> dict[str, str]:
+def printed_files(plan: Plan) -> dict[str, str]:
     """Return the code that is printed of a plan, by its path."""
     files = application_files((), plan)
     return {
@@ -147,6 +150,73 @@ def chosen_mutation(case: Case) -> tuple[_Application, Mutation] | None:
         path = files.pop(draw.randrange(len(files)))
         found = list(mutations(path.relative_to(app.directory).as_posix(), path.read_text()))
     return (app, draw.choice(found)) if found else None
+
+
+def changed_files(case: Case) -> tuple[_Application, dict[str, str]]:
+    """Return what a case changes: the application, and the new contents of its files.
+
+    Raises LookupError where it changes nothing.
+    """
+    if case.subject != "plans":
+        app, mutation = chosen_mutation(case) or _nothing(case)
+        lines = (app.directory / mutation.path).read_text().splitlines(keepends=True)
+        lines[mutation.line - 1] = mutation.new + "\n"
+        return app, {mutation.path: "".join(lines)}
+    planned = _application(case.seed % _APPLICATIONS)
+    if planned is None:
+        _nothing(case)
+    printed = printed_files(plan_mutants.mutants(planned.plan, case.draw)[1]())
+    return planned, {p: text for p, text in printed.items() if text != planned.printed[p]}
+
+
+def _nothing(case: Case) -> NoReturn:
+    raise LookupError(f"{case}: nothing to change")
+
+
+def explained(case: Case) -> Reason:
+    """Return why a mutant survives; raises LookupError where it changes nothing."""
+    app, after = changed_files(case)
+    before = {path: (app.directory / path).read_text() for path in after}
+
+    def found(contents: Mapping[str, str], sanitize: str | None = None) -> bool | None:
+        try:
+            for path, content in contents.items():
+                (app.directory / path).write_text(content)
+            try:
+                program = quick_build(app.directory)
+            except DoryError:
+                return None
+            return not _passes(program, app.directory) or _differs(app.directory, sanitize)
+        finally:
+            for path, content in before.items():
+                (app.directory / path).write_text(content)
+
+    if found(after):
+        return Reason(survivors.LATER, app.way)
+    barriers = any("barrier" in one.old for one in survivors.changes(before, after))
+    if barriers and found(after, "thread"):
+        return Reason(survivors.LATER, f"ThreadSanitizer, {app.way}")
+    if case.subject == "kernels":
+        [(path, content)] = after.items()
+        test = is_found_by_tests(path, before[path], content)
+        if test:
+            return Reason(survivors.TESTS, f"random tiles of {test}")
+        return survivors.explain_kernel(before[path], content, path, found)
+    else:
+        with tempfile.TemporaryDirectory(prefix="dory-fuzz-") as name:
+            chips = [
+                {path: survivors.without_marks(text) for path, text in contents.items()}
+                for contents in (before, after)
+            ]
+            try:
+                same = _same_objects(app.directory, *chips, Path(name))
+            finally:
+                for path, content in before.items():
+                    (app.directory / path).write_text(content)
+        if same:
+            return Reason(survivors.MARKS, "one object of both without the marks")
+    sources = {p.name: p.read_text() for p in sorted(app.directory.glob("src/*.c"))}
+    return survivors.explain(before, after, found, sources)
 
 
 def check_mutant(case: Case, folder: Path) -> Verdict:
@@ -201,11 +271,11 @@ def _check_plan(case: Case, folder: Path) -> Verdict:
         plan_mutants.verify(plan)
     except DoryError as error:
         return Verdict(case, "found by the verifier", f"{error.message}: {text}")
-    except _NO_PLAN as error:
+    except NO_PLAN as error:
         return Verdict(case, "is no plan", f"{type(error).__name__}: {text}")
     try:
-        printed = _printed(plan)
-    except (*_NO_PLAN, DoryError) as error:
+        printed = printed_files(plan)
+    except (*NO_PLAN, DoryError) as error:
         return Verdict(case, "is no plan", f"{type(error).__name__}: {text}")
     changed = {path: content for path, content in printed.items() if content != app.printed[path]}
     if not changed:

@@ -13,12 +13,13 @@ from dory_core.ir import Layer, Tensor
 from dory_core.ir.layout import Layout
 from dory_core.kernel import FunctionCall
 from dory_core.memory.contents import verify_contents
-from dory_core.plan import KernelCall, Plan
+from dory_core.plan import KernelCall, LayerStep, Plan
 from dory_core.plan.operations import (
     Barrier,
     Call,
     Copy,
     Dead,
+    LayerProgram,
     Loop,
     Mark,
     Program,
@@ -27,6 +28,7 @@ from dory_core.plan.operations import (
     When,
 )
 from dory_core.program.lower import lower_layer
+from dory_core.program.share import layer_functions
 from dory_core.tiles.tiling import Tiling
 
 #: What no mutant changes: constants of the network, text, and what the simulation alone reads.
@@ -79,6 +81,11 @@ def _of_tuple(value: tuple[Any, ...], where: str) -> Iterator[Change]:
                 )
 
 
+def _program(plan: Plan, steps: tuple[LayerStep, ...], layers: tuple[LayerProgram, ...]) -> Program:
+    """Return the program of other layers, whose functions are made anew."""
+    return Program(plan.program.operations, layers, layer_functions(steps, layers))
+
+
 def mutants(plan: Plan, draw: random.Random) -> tuple[str, Callable[[], Plan]]:
     """Return one change of a plan: of the operations, or of a layer before they are made of it."""
     kind = draw.choice(["layer program", "network", "step", "step"])
@@ -94,7 +101,7 @@ def mutants(plan: Plan, draw: random.Random) -> tuple[str, Callable[[], Plan]]:
             swapped = (*operations[:n], operations[n + 1], operations[n], *operations[n + 2 :])
             found.append((text, lambda swapped=swapped: swapped))
         text, make = draw.choice(found)
-        return text, lambda: replace(plan, program=Program(make(), plan.program.layers))
+        return text, lambda: replace(plan, program=replace(plan.program, operations=make()))
     number = draw.randrange(len(plan.steps))
     layers = plan.program.layers
     if kind == "layer program":
@@ -103,7 +110,7 @@ def mutants(plan: Plan, draw: random.Random) -> tuple[str, Callable[[], Plan]]:
 
         def of_program() -> Plan:
             changed = (*layers[:number], make(), *layers[number + 1 :])
-            return replace(plan, program=Program(plan.program.operations, changed))
+            return replace(plan, program=_program(plan, plan.steps, changed))
 
         return text, of_program
     steps = plan.steps
@@ -113,11 +120,8 @@ def mutants(plan: Plan, draw: random.Random) -> tuple[str, Callable[[], Plan]]:
         step = make()
         lowered = lower_layer(step, plan.any_core and plan.cores > 1)
         changed = (*layers[:number], lowered, *layers[number + 1 :])
-        return replace(
-            plan,
-            steps=(*steps[:number], step, *steps[number + 1 :]),
-            program=Program(plan.program.operations, changed),
-        )
+        others = (*steps[:number], step, *steps[number + 1 :])
+        return replace(plan, steps=others, program=_program(plan, others, changed))
 
     return text, of_step
 

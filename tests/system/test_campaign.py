@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import random
+import re
 from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+import dory_core
 from dory_core.errors import DoryError
 from dory_core.ir import Window
+from dory_core.plan import Plan
 from dory_core.plan.operations import Barrier, Program, Wait
 from dory_core.testing.apps import build_app
 from dory_core.testing.graphs import GraphBuilder
-from tests.fuzz import plan_mutants
+from tests.fuzz import plan_mutants, survivors
 from tests.fuzz.campaign import cases, save, shrunk, subjects, table, try_all, try_case
 from tests.fuzz.cases import Case, Verdict
-from tests.fuzz.mutants import mutations
+from tests.fuzz.kernel_tests import is_found_by_tests
+from tests.fuzz.mutants import NO_PLAN, mutations, printed_files
 
 for package in ("tflite_micro", "onnxruntime"):
     pytest.importorskip(package, reason="an interpreter of the extra test is not installed")
@@ -73,12 +79,28 @@ def test_changes_of_a_plan_are_numbers_orders_and_what_is_left_out() -> None:
     assert made["program[1].Wait.open: True becomes False"]()[1].open is False
 
 
+def _printed_kind(plan: Plan, seed: int) -> str:
+    """Return what becomes of a mutant of a plan before it is compiled."""
+    _, make = plan_mutants.mutants(plan, random.Random(seed))
+    try:
+        changed = make()
+        plan_mutants.verify(changed)
+        printed = printed_files(changed)
+    except DoryError:
+        return "found"
+    except NO_PLAN:
+        return "no plan"
+    return "same code" if printed == printed_files(plan) else "other code"
+
+
 def test_the_verifier_finds_a_copy_from_elsewhere(tmp_path: Path) -> None:
     builder = GraphBuilder((4, 6, 6))
     builder.conv(8, Window(kernel=(3, 3), pads=(1, 1, 1, 1)))
     plan = build_app(builder.graph(), "gap8", tmp_path / "app")
     plan_mutants.verify(plan)
     (program,) = plan.program.layers
+    kinds = Counter(_printed_kind(plan, seed) for seed in range(40))
+    assert kinds["other code"] > 4, kinds
     made = plan_mutants.changes(program)
     wrong = [make for text, make in made if "Copy.l2.Address.offset" in text and "+4" in text]
     assert wrong
@@ -91,6 +113,49 @@ def test_the_verifier_finds_a_copy_from_elsewhere(tmp_path: Path) -> None:
             assert "memory plan is wrong" in error.message
             found += 1
     assert found
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "right", "reason"),
+    [
+        ("  .stride_w = 2,", "  .stride_w = 3,", lambda n: True, survivors.UNREAD),
+        ("  .x = {8, 1},", "  .x = {8, 2},", lambda n: n != 0, survivors.FLAG),
+        ("  .x_h = 8,", "  .x_h = 9,", lambda n: n >= 8, survivors.LIMIT),
+        ("  .requant = 4711,", "  .requant = 4712,", lambda n: 0 <= n - 4711 < 9, survivors.SMALL),
+        ("  arguments.kernel_w = 1;", ";", lambda n: n < 2, survivors.SIZES),
+        ("  L1_Y = 688,", "  L1_Y = 689,", lambda n: n > 680 and n < 700, survivors.ALIGNED),
+        ('  {"constants of layer 1", w, 8},', '  {"", w, 8},', None, survivors.MARKS),
+        ("  if (output != l2 + 32) {", "  if (output != l2 - 32) {", None, survivors.CALLER),
+        ("  run(1, 2);", ";", None, survivors.UNEXPLAINED),
+    ],
+)
+def test_reasons_of_survivors(
+    old: str, new: str, right: Callable[[int], bool] | None, reason: str
+) -> None:
+    def found(contents: Mapping[str, str]) -> bool:
+        assert right is not None
+        return not right(int(re.findall(r"\d+", contents["a.c"])[-1]))
+
+    before, after = {"a.c": f"int a;\n{old}\n"}, {"a.c": f"int a;\n{new}\n"}
+    assert survivors.explain(before, after, found, before).name == reason
+
+
+def test_barrier_is_one_of_two_where_core_0_alone_works_between_them() -> None:
+    barrier = "  dory_barrier();\n"
+    alone = "  if (core == 0) {\n    load();\n  }\n"
+    for between, reason in ((alone, survivors.BARRIERS), ("  f();\n", survivors.UNEXPLAINED)):
+        before = {"a.c": f"void f(void) {{\n{barrier}{between}{barrier}}}\n"}
+        after = {"a.c": f"void f(void) {{\n;\n{between}{barrier}}}\n"}
+        assert survivors.explain(before, after, lambda _: True, before).name == reason
+
+
+@pytest.mark.slow
+def test_kernels_random_tiles_find_a_mutant() -> None:
+    path = "kernels/dory_portable_lut.c"
+    text = (Path(dory_core.__file__).parent / "kernels/c/dory_portable_lut.c").read_text()
+    assert "& 255" in text
+    assert is_found_by_tests(path, text, text.replace("& 255", "& 127"), ("diana",))
+    assert not is_found_by_tests(path, text, text + "/* the same */\n", ("diana",))
 
 
 def test_a_bad_case_is_shrunk_and_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
