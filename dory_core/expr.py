@@ -113,7 +113,11 @@ class Var(Expr):
         if lo > hi:
             raise ValueError(f"variable {name} has an empty domain {lo}..{hi}")
         self.name = name
-        self.domain = np.asarray(range(lo, hi + 1) if values is None else values, dtype=np.int64)
+        self.domain = (
+            np.arange(lo, hi + 1, dtype=np.int64)
+            if values is None
+            else np.asarray(values, dtype=np.int64)
+        )
         self.domain.setflags(write=False)
         self.variables = (self,)
         self._bounds = (int(self.domain[0]), int(self.domain[-1]))

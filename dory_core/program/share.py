@@ -239,6 +239,15 @@ def _identifier(path: str) -> str:
     return _WORD.sub("_", path.partition(".")[2]).strip("_")
 
 
+def _number(name: str, numbers: Iterable[int]) -> Var:
+    """Return the variable of a number of the rows.
+
+    Its domain is an array of these alone, not of all between: two addends may be 2^31 apart.
+    """
+    values = sorted(set(numbers))
+    return Var(name, values[0], values[-1], values)
+
+
 def _unique(names: Iterable[str]) -> list[str]:
     """Return names, the later ones of equal ones with a number."""
     found: list[str] = []
@@ -299,7 +308,7 @@ class _Writer:
         arguments = {name: self.written(value) for name, value in given if name in used}
         for path, name in self.names.items():
             numbers = self.scalars[path]
-            arguments[ROW + name] = Var(ROW + name, min(numbers), max(numbers))
+            arguments[ROW + name] = _number(ROW + name, numbers)
         made = FunctionCall(function.function, values, function.before, function.after)
         return Call(made, arguments)
 
