@@ -31,7 +31,10 @@ SUBJECTS = {"code": ("src/*.c",), "kernels": ("kernels/*.h", "kernels/*.c"), "pl
 _APPLICATIONS = 48
 _TIMEOUT_S = 10.0
 # What making operations of a plan raises that makes no sense.
-NO_PLAN = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
+NO_PLAN = (
+    *(ArithmeticError, AssertionError, AttributeError, LookupError),
+    *(RuntimeError, TypeError, ValueError),
+)
 _LONGEST_STATEMENT = 6  # lines
 
 _OPERATORS = {
@@ -152,6 +155,12 @@ def chosen_mutation(case: Case) -> tuple[_Application, Mutation] | None:
     return (app, draw.choice(found)) if found else None
 
 
+def _before(app: _Application, changed: Mapping[str, str]) -> dict[str, str]:
+    """Return what the files were; one is empty that only the mutant has, which needs no other."""
+    paths = {path: app.directory / path for path in changed}
+    return {name: path.read_text() if path.is_file() else "" for name, path in paths.items()}
+
+
 def changed_files(case: Case) -> tuple[_Application, dict[str, str]]:
     """Return what a case changes: the application, and the new contents of its files.
 
@@ -166,7 +175,7 @@ def changed_files(case: Case) -> tuple[_Application, dict[str, str]]:
     if planned is None:
         _nothing(case)
     printed = printed_files(plan_mutants.mutants(planned.plan, case.draw)[1]())
-    return planned, {p: text for p, text in printed.items() if text != planned.printed[p]}
+    return planned, {p: text for p, text in printed.items() if text != planned.printed.get(p)}
 
 
 def _nothing(case: Case) -> NoReturn:
@@ -176,7 +185,7 @@ def _nothing(case: Case) -> NoReturn:
 def explained(case: Case) -> Reason:
     """Return why a mutant survives; raises LookupError where it changes nothing."""
     app, after = changed_files(case)
-    before = {path: (app.directory / path).read_text() for path in after}
+    before = _before(app, after)
 
     def found(contents: Mapping[str, str], sanitize: str | None = None) -> bool | None:
         try:
@@ -277,7 +286,9 @@ def _check_plan(case: Case, folder: Path) -> Verdict:
         printed = printed_files(plan)
     except (*NO_PLAN, DoryError) as error:
         return Verdict(case, "is no plan", f"{type(error).__name__}: {text}")
-    changed = {path: content for path, content in printed.items() if content != app.printed[path]}
+    changed = {
+        path: content for path, content in printed.items() if content != app.printed.get(path)
+    }
     if not changed:
         return Verdict(case, "same program", text)
     return _run(case, app, changed, folder, what)
@@ -288,7 +299,7 @@ def _run(
 ) -> Verdict:
     """Run an application with other files."""
     text = f"{what} ({app.way})"
-    before = {path: (app.directory / path).read_text() for path in changed}
+    before = _before(app, changed)
     try:
         for path, content in changed.items():
             (app.directory / path).write_text(content)
