@@ -12,6 +12,7 @@ from pathlib import Path
 from tests.fuzz.campaign import CHECKS, cases, save, shrunk, table, try_all, try_case
 from tests.fuzz.cases import Case
 from tests.fuzz.mutants import explained
+from tests.fuzz.survivors import Reason
 
 
 def _options() -> argparse.Namespace:
@@ -44,7 +45,10 @@ def _explain(options: argparse.Namespace) -> None:
     for name, outcome, *_ in rows:
         case = Case.parse(name)
         if outcome == "survives" and case.seed >= options.seed:
-            reason = explained(case)
+            try:
+                reason = explained(case)
+            except LookupError as error:  # of another revision
+                reason = Reason("another mutant now", str(error))
             counts[reason.name] += 1
             print(f"{name}\t{reason.name}\t{reason.evidence}", flush=True)
     for reason_name, count in counts.most_common():

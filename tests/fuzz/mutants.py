@@ -161,21 +161,34 @@ def _before(app: _Application, changed: Mapping[str, str]) -> dict[str, str]:
     return {name: path.read_text() if path.is_file() else "" for name, path in paths.items()}
 
 
-def changed_files(case: Case) -> tuple[_Application, dict[str, str]]:
-    """Return what a case changes: the application, and the new contents of its files.
+def _restore(app: _Application, before: Mapping[str, str]) -> None:
+    for path, content in before.items():
+        if content:
+            (app.directory / path).write_text(content)
+        else:
+            (app.directory / path).unlink(missing_ok=True)
 
-    Raises LookupError where it changes nothing.
+
+def changed_files(case: Case) -> tuple[_Application, dict[str, str], dict[str, str]]:
+    """Return what a case changes: the application, its files before, and those that are others.
+
+    Of plans no layers share a function. Raises LookupError where nothing is changed.
     """
     if case.subject != "plans":
         app, mutation = chosen_mutation(case) or _nothing(case)
-        lines = (app.directory / mutation.path).read_text().splitlines(keepends=True)
+        text = (app.directory / mutation.path).read_text()
+        lines = text.splitlines(keepends=True)
         lines[mutation.line - 1] = mutation.new + "\n"
-        return app, {mutation.path: "".join(lines)}
+        return app, {mutation.path: text}, {mutation.path: "".join(lines)}
     planned = _application(case.seed % _APPLICATIONS)
     if planned is None:
         _nothing(case)
-    printed = printed_files(plan_mutants.mutants(planned.plan, case.draw)[1]())
-    return planned, {p: text for p, text in printed.items() if text != planned.printed.get(p)}
+    try:
+        made = plan_mutants.mutants(planned.plan, case.draw)[1]()
+        old, new = (printed_files(plan_mutants.unshared(p)) for p in (planned.plan, made))
+    except NO_PLAN as error:
+        raise LookupError(f"{case} is no plan") from error
+    return planned, old, {path: text for path, text in new.items() if text != old[path]}
 
 
 def _nothing(case: Case) -> NoReturn:
@@ -184,12 +197,13 @@ def _nothing(case: Case) -> NoReturn:
 
 def explained(case: Case) -> Reason:
     """Return why a mutant survives; raises LookupError where it changes nothing."""
-    app, after = changed_files(case)
-    before = _before(app, after)
+    app, whole, after = changed_files(case)
+    before = {path: whole[path] for path in after}
+    kept = _before(app, whole)
 
     def found(contents: Mapping[str, str], sanitize: str | None = None) -> bool | None:
         try:
-            for path, content in contents.items():
+            for path, content in {**whole, **contents}.items():
                 (app.directory / path).write_text(content)
             try:
                 program = quick_build(app.directory)
@@ -197,8 +211,7 @@ def explained(case: Case) -> Reason:
                 return None
             return not _passes(program, app.directory) or _differs(app.directory, sanitize)
         finally:
-            for path, content in before.items():
-                (app.directory / path).write_text(content)
+            _restore(app, kept)
 
     if found(after):
         return Reason(survivors.LATER, app.way)
@@ -218,13 +231,16 @@ def explained(case: Case) -> Reason:
                 for contents in (before, after)
             ]
             try:
+                for path, text in whole.items():
+                    (app.directory / path).write_text(text)
                 same = _same_objects(app.directory, *chips, Path(name))
             finally:
-                for path, content in before.items():
-                    (app.directory / path).write_text(content)
+                _restore(app, kept)
         if same:
             return Reason(survivors.MARKS, "one object of both without the marks")
-    sources = {p.name: p.read_text() for p in sorted(app.directory.glob("src/*.c"))}
+    sources = {path: text for path, text in whole.items() if path.startswith("src/")}
+    if case.subject != "plans":
+        sources = {p.name: p.read_text() for p in sorted(app.directory.glob("src/*.c"))}
     return survivors.explain(before, after, found, sources)
 
 
@@ -318,8 +334,7 @@ def _run(
                 return Verdict(case, f"found by {sanitizer}", text)
         return Verdict(case, "survives", text)
     finally:
-        for path, content in before.items():
-            (app.directory / path).write_text(content)
+        _restore(app, before)
 
 
 def _same_objects(app: Path, before: dict[str, str], changed: dict[str, str], folder: Path) -> bool:

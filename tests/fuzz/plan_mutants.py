@@ -19,6 +19,7 @@ from dory_core.plan.operations import (
     Call,
     Copy,
     Dead,
+    LayerFunction,
     LayerProgram,
     Loop,
     Mark,
@@ -84,6 +85,14 @@ def _of_tuple(value: tuple[Any, ...], where: str) -> Iterator[Change]:
 def _program(plan: Plan, steps: tuple[LayerStep, ...], layers: tuple[LayerProgram, ...]) -> Program:
     """Return the program of other layers, whose functions are made anew."""
     return Program(plan.program.operations, layers, layer_functions(steps, layers))
+
+
+def unshared(plan: Plan) -> Plan:
+    """Return a plan of which each layer has a function of its own."""
+    layers = plan.program.layers
+    own = [n for n, step in enumerate(plan.steps) if not step.is_view]
+    functions = tuple(LayerFunction((n,), layers[n]) for n in own)
+    return replace(plan, program=replace(plan.program, functions=functions))
 
 
 def mutants(plan: Plan, draw: random.Random) -> tuple[str, Callable[[], Plan]]:

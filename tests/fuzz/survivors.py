@@ -25,6 +25,12 @@ _FAR = 40  # bits of the largest change of a constant that is tried
 _REQUANT = re.compile(r"requant|INT64_C")
 _ASSIGNED = re.compile(r"^[^=]* = ([^=]*)[,;]$")
 _BARRIER = re.compile(r"^\s*dory_barrier\(\);")
+#: Lines of which the second group is a value.
+_VALUES = (
+    re.compile(r"^(\s*(?:if|while) \()(.*)(\) \{)$"),
+    re.compile(r"^([^=?]*[\w\]] [-+|]?= )([^{}]*)(;)$"),
+    re.compile(r"^(\s*return )(.*)(;)$"),
+)
 _NAMES = re.compile(r'^\s*\{"')
 _CALLER = re.compile(r"^\s*if \((?:input|output)\w* [!=]= ")
 
@@ -58,6 +64,7 @@ ALIGNED = "bytes of L1 that begin elsewhere"
 LIMIT = "a limit that nothing reaches: larger ones are right"
 SHARES = "how cores share the work"
 ROOM = "room that the compiler or nobody uses"
+EQUAL = "the same value whenever the line runs in this network"
 REST = "a loop over many at once, whose rest is done one by one"
 CLIP = "a clip, or a choice between equals, at its own bound"
 TESTS = "found by the kernel's own tests"
@@ -101,6 +108,8 @@ def explain(
     lines = changes(before, after)
     if all(_NAMES.match(one.old) for one in lines):
         return Reason(MARKS, "a name in the table of constants, or its last row")
+    if all(_is_of_weights(before[one.path], one) for one in lines):
+        return Reason(ROOM, "bytes of a table behind its last constant")
     if all(_is_dead_table(before[one.path], one) for one in lines):
         return Reason(MARKS, "a row of the table of tensors that are dead")
     if all(_CALLER.match(one.old) for one in lines):
@@ -132,6 +141,9 @@ _ORDER = (UNREAD, MARKS, FLAG, LIMIT, ALIGNED, SMALL, SIZES, UNEXPLAINED)
 def explain_kernel(before: str, after: str, path: str, found: Try) -> Reason:
     """Return why a file of a kernel survives a change that its own tests do not find either."""
     (one, *more) = changes({path: before}, {path: after})
+    trap = _trap_where_different(one)
+    if trap and found({path: _with_line(before, one.line, trap)}) is False:
+        return Reason(EQUAL, f"'{trap.strip()[:200]}' never traps")
     for name, pattern in _OF_KERNELS:
         if pattern.search(one.old):
             return Reason(name, f"'{one.old.strip()[:90]}' becomes '{one.new.strip()[:90]}'")
@@ -139,6 +151,30 @@ def explain_kernel(before: str, after: str, path: str, found: Try) -> Reason:
     if place is None:
         return Reason(UNEXPLAINED, f"'{one.old.strip()[:90]}' becomes '{one.new.strip()[:90]}'")
     return _numbers(one, {path: before}, place, found)
+
+
+def _trap_where_different(one: Change) -> str:
+    """Return the line with a trap where the old and the new value differ, empty for others."""
+    for form in _VALUES:
+        old, new = form.match(one.old), form.match(one.new)
+        if old and new and old.group(1) == new.group(1):
+            head, a, b, tail = old.group(1), old.group(2), new.group(2), old.group(3)
+            check = f"if (({a}) != ({b})) __builtin_trap();"
+            return f"{head}__extension__({{ {check} ({a}); }}){tail}"
+    return ""
+
+
+def _with_line(text: str, number: int, line: str) -> str:
+    lines = text.splitlines()
+    lines[number] = line
+    return "\n".join(lines) + "\n"
+
+
+def _is_of_weights(text: str, one: Change) -> bool:
+    """Return whether a line is the size or the end of a table of constants."""
+    end = text.splitlines()[one.line + 1 :]
+    zeros = re.fullmatch(r"[\s0x,u}};]*", one.old + one.new + "".join(end))
+    return "dory_weights_" in one.old or (one.path.startswith("weights/") and bool(zeros))
 
 
 def _is_dead_table(text: str, one: Change) -> bool:
@@ -204,7 +240,7 @@ def _numbers(one: Change, before: Mapping[str, str], place: tuple[int, int], fou
     line = f"{one.old[:start]}[{text}]{one.old[end:]}".strip()[:90]
     evidence = f"'{line}': right with {right}, wrong with {bad}"
     if not bad:
-        return Reason(UNREAD, evidence)
+        return Reason(UNREAD if right else UNEXPLAINED, evidence)
     if value == 1 and bad == [0]:
         return Reason(FLAG, evidence)
     if value is not None and _REQUANT.search(one.old):
