@@ -12,6 +12,7 @@ import pytest
 from dory_diana import plugin
 from dory_diana.backend import candidates
 from dory_diana.backend.analog import AnalogConv, AnalogLinear
+from dory_diana.backend.array import requantisation
 from dory_diana.backend.digital import DigitalConv, DigitalDepthwise, DigitalLinear, DigitalSum
 
 from dory_core.api import Array, Layer, Requant, UsageError, geometry, ops, ranges, requant
@@ -214,7 +215,7 @@ def test_factors_are_in_the_weights_and_biases_in_the_block(depthwise: bool) -> 
     tile = make_tile(layer, channels, 9, 9)
     block = kernel.weight_block(layer, (0, channels), (0, channels))
     assert len(block.data) == kernel.weight_bytes(layer, tile)
-    shift = int(dict(kernel.requantisation(kernel_form(layer)))["output_shift"])
+    shift = int(dict(requantisation(kernel_form(layer)))["output_shift"])
     factor = np.array(mul) >> 8 - shift
     # The biases are those of the network but for what no accumulator tells apart.
     bias = kernel_form(layer).bias

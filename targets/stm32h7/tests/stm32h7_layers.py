@@ -7,7 +7,7 @@ from dataclasses import replace
 from dory_stm32h7.backend import builtin_kernels
 
 from dory_core.api import Feature
-from dory_core.testing.kernels import KernelCase, make_case, takes
+from dory_core.testing.kernel_cases import KernelCase, make_case, takes
 from dory_core.testing.random_layers import LayerSpace, RandomLayers
 
 SPACE = LayerSpace(

@@ -77,7 +77,7 @@ def test_every_combination_of_what_varies_is_a_column(net: Path) -> None:
 def test_estimates_name_their_clocks_and_sources(net: Path) -> None:
     outcome = dory("compare", net, *FRONTEND, "--targets", "toy", "--vary", "l1=22k,36000")
     assert outcome.status == 0, outcome.stderr
-    assert "estimates at slow (cores 50 MHz, I/O 50 MHz)" in outcome.stdout
+    assert "toy: all estimates are at slow (cores 50 MHz, I/O 50 MHz)" in outcome.stdout
     assert "source: data sheet of the toy" in outcome.stdout.replace("\n", " ")
     rows = [line.split() for line in outcome.stdout.splitlines() if line.startswith("toy ")]
     assert [row[1] for row in rows] == ["22k", "36000"]

@@ -58,7 +58,7 @@ def test_page_of_a_comparison_loads_sorts_and_says_why_not(
     ]
     body = browser.find_element("tag name", "body").text
     assert "toy l1=64: too small for <L1>; hint: more" in body
-    assert "estimates at slow (cores 50 MHz, I/O 10 MHz); source: a data sheet" in body
+    assert "all estimates are at slow (cores 50 MHz, I/O 10 MHz); source: a data sheet" in body
     assert [row.find_elements("tag name", "td")[0].text for row in rows] == ["8k", "16k", "64"]
     browser.find_element("css selector", "#totals thead th:nth-child(4)").click()
     cells = browser.find_elements("css selector", "#totals tr.row td:nth-child(4)")

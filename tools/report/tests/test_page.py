@@ -345,6 +345,7 @@ def test_a_drawing_library_that_ends_its_process_costs_only_the_picture(
     ends = {"abort": "import os; os.abort()", "fail": "1 / 0", "nothing": "pass"}[how]
     monkeypatch.setattr(drawing, "_DRAW", ends)
     monkeypatch.setattr(logging.getLogger("dory"), "propagate", True)  # a command turns it off
+    caplog.set_level(logging.WARNING, "dory")  # another one was quiet
     drawn = figures(read_plan(app), cli.read_timeline(app))[:1]
     assert drawing.write_images(tmp_path / "images", "png", drawn) == []
     [record] = caplog.records
