@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from dory_core.errors import DoryError
 from dory_core.hardware import MemoryHierarchy
@@ -21,23 +21,55 @@ ACTIVATIONS = "activations"
 WEIGHTS = "weights"
 
 
-class Request(NamedTuple):
+class _Fields(NamedTuple):
+    """What a :class:`Request` holds."""
+
+    name: str
+    size_bytes: int
+    first: int
+    last: int
+    role: str
+    within: str
+    at_bytes: int
+    persistent: bool
+
+
+class Request(_Fields):
     """A block that must keep its memory from step ``first`` to step ``last``, both inclusive.
 
     size_bytes: positive. role: ``activations`` or ``weights``. within: the block that it is a
     slice of, from ``at_bytes`` on; empty for a block of its own. persistent: it outlives the
     execution, as state does: nothing else may lie there at any step. A tuple, because planning a
     deep network makes a million of them.
+
+    Raises: ValueError for a block without bytes or without steps.
     """
 
-    name: str
-    size_bytes: int
-    first: int
-    last: int
-    role: str = ACTIVATIONS
-    within: str = ""
-    at_bytes: int = 0
-    persistent: bool = False
+    __slots__ = ()
+
+    def __new__(
+        cls,
+        name: str,
+        size_bytes: int,
+        first: int,
+        last: int,
+        role: str = ACTIVATIONS,
+        within: str = "",
+        at_bytes: int = 0,
+        persistent: bool = False,
+    ) -> Self:
+        """Return a block; see the class."""
+        if size_bytes <= 0:
+            raise ValueError(f"block {name} has {size_bytes} bytes")
+        if last < first:
+            raise ValueError(f"block {name} ends at {last}, before step {first}")
+        fields = (name, size_bytes, first, last, role, within, at_bytes, persistent)
+        return tuple.__new__(cls, fields)
+
+    def needed(self, first: int, last: int) -> Self:
+        """Return the block with another lifetime. Raises: ValueError."""
+        fields = self.role, self.within, self.at_bytes, self.persistent
+        return type(self)(self.name, self.size_bytes, first, last, *fields)
 
     def overlaps(self, other: Request) -> bool:
         """Return True when both blocks are needed in a common step."""
@@ -48,26 +80,21 @@ def owners(requests: Sequence[Request]) -> tuple[Request, ...]:
     """Return the blocks that need room of their own, alive as long as their slices.
 
     A persistent block lives from the first step of any block to the last. Raises ValueError for a
-    slice that does not lie in a block of its own, and for a block without bytes or steps.
+    slice that does not lie in a block of its own.
     """
-    for r in requests:
-        if r.size_bytes <= 0 or r.last < r.first:
-            raise ValueError(
-                f"block {r.name} has {r.size_bytes} bytes from step {r.first} to {r.last}"
-            )
     own = {r.name: r for r in requests if not r.within}
     begin = min((r.first for r in requests), default=0)
     end = max((r.last for r in requests), default=0)
     for name, r in own.items():
         if r.persistent:
-            own[name] = r._replace(first=begin, last=end)
+            own[name] = r.needed(begin, end)
     for r in requests:
         if r.within:
             whole = own.get(r.within)
             if whole is None or r.at_bytes < 0 or r.at_bytes + r.size_bytes > whole.size_bytes:
                 raise ValueError(f"slice {r.name} does not lie in a block {r.within}")
             first, last = min(whole.first, r.first), max(whole.last, r.last)
-            own[r.within] = whole._replace(first=first, last=last)
+            own[r.within] = whole.needed(first, last)
     return tuple(own.values())
 
 

@@ -39,13 +39,13 @@ def prefetch(
         places = {fetch.block: offsets[fetch.block]}
         while low < high:
             middle = (low + high) // 2
-            early = request._replace(first=middle)
+            early = request.needed(middle, request.last)
             found = _places(early, following, requests, offsets, arena_bytes, alignment)
             if found is None:
                 low = middle + 1
             else:
                 high, places = middle, found
-        requests.add(request._replace(first=high))
+        requests.add(request.needed(high, request.last))
         offsets.update(places)
         done.append(fetch._replace(start=high))
     moved = {name: requests.by_name[name] for name in program.requests}

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from dory_core.blocks import Request, fullest_step, live_at, owners, requests
+from dory_core.blocks import Request, fullest_step, live_at, requests
 from dory_core.errors import DoryError
 from tests.planning.samples import network
 
@@ -79,6 +79,8 @@ def test_fullest_step_and_its_blocks():
 
 def test_request_rejects_empty_blocks_and_reversed_lifetimes():
     with pytest.raises(ValueError, match="block x has 0 bytes"):
-        owners([Request("x", 0, 0, 1)])
-    with pytest.raises(ValueError, match="from step 2 to 1"):
-        owners([Request("x", 1, 2, 1)])
+        Request("x", 0, 0, 1)
+    with pytest.raises(ValueError, match="ends at 1, before step 2"):
+        Request("x", 1, 2, 1)
+    with pytest.raises(ValueError, match="ends at 1, before step 2"):
+        Request("x", 1, 0, 1).needed(2, 1)
