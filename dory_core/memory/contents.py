@@ -7,16 +7,26 @@ is read must lie there, whole and in a layout that serves.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import combinations
 
-from dory_core.errors import DoryError
 from dory_core.expr import evaluate
-from dory_core.ir import Concat, Tensor
-from dory_core.ir.layout import HWC, Layout
+from dory_core.ir import Concat
+from dory_core.ir.layout import HWC
 from dory_core.ir.views import offsets_of
 from dory_core.kernel import OPERANDS
-from dory_core.plan import Conversion, ExtTransfer, LayerStep, OperandPlan, Place
+from dory_core.memory.held import (
+    L2,
+    Held,
+    Range,
+    bug,
+    constants_name,
+    layout_text,
+    memory_of,
+    not_there,
+    range_of,
+)
+from dory_core.plan import LayerStep, OperandPlan, PartPlan
 from dory_core.plan.operations import (
     AHEAD,
     L1,
@@ -52,24 +62,6 @@ from dory_core.program.accesses import (
     used_l1,
 )
 
-_L2 = l2_name(0)  # the memory that transfers reach
-_L3 = "l3"
-
-
-@dataclass(frozen=True, slots=True)
-class _Range:
-    """Bytes start to end of a memory. tensor: None for data of a layer alone. reserved: they belong
-    to a transfer on its way."""
-
-    start: int
-    end: int
-    tensor: str | None = None
-    layout: Layout = HWC
-    reserved: str = ""
-
-    def meets(self, other: _Range) -> bool:
-        return self.start < other.end and other.start < self.end
-
 
 def verify_contents(program: Program, steps: Sequence[LayerStep]) -> None:
     """Raise DoryError (a bug) unless every part finds its inputs, and the end outputs and state.
@@ -80,7 +72,7 @@ def verify_contents(program: Program, steps: Sequence[LayerStep]) -> None:
     """
     memory = _Memory()
     for place in program.given:
-        memory.take(_memory_of(place), _range(place))
+        memory.take(memory_of(place), range_of(place))
     for operation in program.operations:
         if isinstance(operation, ExtStart):
             memory.start(operation.transfer)
@@ -89,17 +81,17 @@ def verify_contents(program: Program, steps: Sequence[LayerStep]) -> None:
         elif isinstance(operation, Inputs):
             for place in operation.places:
                 if place.level == 2:
-                    memory.take(_memory_of(place), _range(place))
+                    memory.take(memory_of(place), range_of(place))
         elif isinstance(operation, BeginStates):
             for state in operation.states:
-                memory.take(_memory_of(state.place), _range(state.place))
+                memory.take(memory_of(state.place), range_of(state.place))
         elif isinstance(operation, EndStates):
             memory.keep_states(operation)
         elif isinstance(operation, Convert):
             memory.convert(operation.conversion)
         elif isinstance(operation, Dead):
             block = operation.block
-            memory.take(l2_name(block.memory), _Range(block.offset, block.end))
+            memory.take(l2_name(block.memory), Range(block.offset, block.end))
         elif isinstance(operation, RunPart):
             number = operation.step
             memory.run(_Run(steps[number], program.layers[number], operation.part))
@@ -131,19 +123,8 @@ class _Run:
         return self.step.output if name == "y" else self.step.inputs[OPERANDS.index(name)]
 
 
-@dataclass(slots=True)
-class _Transfer:
-    """A transfer on its way. arrives: what it brings. mark: reserves its target. source: the range
-    that its first byte comes from."""
-
-    one: ExtTransfer
-    arrives: list[_Range]
-    mark: _Range
-    source: _Range | None
-
-
 #: Bytes of a memory, and what lies there.
-_Source = tuple[tuple[str, int, int], tuple[_Range, ...]]
+_Source = tuple[tuple[str, int, int], tuple[Range, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,107 +138,28 @@ class _Coming:
 
 
 @dataclass(slots=True)
-class _Memory:
-    """What lies where. flying: transfers that have started. layer: that ran last. ahead: what it
-    loads for the next one, or for its own next part. inputs: what its last part has loaded in one
-    piece, and from where."""
+class _Memory(Held):
+    """What lies where while layers run. layer: that ran last. ahead: what it loads for the next
+    one, or for its own next part. inputs: what its last part has loaded in one piece, and from
+    where."""
 
-    ranges: dict[str, list[_Range]] = field(default_factory=dict)
-    flying: dict[ExtTransfer, _Transfer] = field(default_factory=dict)
     layer: LayerStep | None = None
     ahead: _Coming | None = None
     inputs: dict[str, _Source] = field(default_factory=dict)
 
-    def at(self, where: str, byte: int, tensor: str | None = None) -> _Range | None:
-        """Return what lies at a byte: ``tensor`` when that is there, maybe beside others that its
-        bytes belong to as well."""
-        here = [r for r in self.ranges.get(where, ()) if r.start <= byte < r.end]
-        return next((r for r in here if r.tensor == tensor), here[0] if here else None)
-
-    def take(self, where: str, new: _Range) -> None:
-        """Let something lie there, and nothing else that it overlaps."""
-        left = [r for r in self.ranges.get(where, ()) if not r.meets(new)]
-        self.ranges[where] = [*left, new]
-
-    # -- transfers between L2 and L3 ---------------------------------------------------------------
-
-    def start(self, one: ExtTransfer) -> None:
-        """Start a transfer."""
-        source, start, target, goal = _ends(one)
-        found = self.at(source, start)
-        if found is None and not one.incoming:
-            raise _bug(f"{one.name} leaves L2 at {start}, where no tensor lies")
-        # What L3 holds from the start are constants; they are known by their place.
-        arrives = [_Range(goal, goal + one.size, _constants(start - goal))] if one.incoming else []
-        here = _Range(start, start + one.size)
-        for r in self.ranges.get(source, ()):
-            if r.meets(here):
-                first, last = max(r.start, here.start), min(r.end, here.end)
-                arrives.append(replace(r, start=first - start + goal, end=last - start + goal))
-        mark = _Range(goal, goal + one.size, reserved=one.name)
-        self.flying[one] = _Transfer(one, arrives, mark, found)
-        self.take(target, mark)
-
-    def wait(self, one: ExtTransfer) -> None:
-        """Let a transfer end."""
-        source, _, target, _ = _ends(one)
-        transfer = self.flying.pop(one)
-        found = transfer.source
-        if found is not None and found not in self.ranges.get(source, ()):
-            raise _bug(f"{found.tensor} is written over while {one.name} is on its way")
-        if transfer.mark not in self.ranges.get(target, ()):
-            raise _bug(f"{one.name} is written over before it is waited for")
-        for piece in transfer.arrives:
-            self.take(target, piece)
-
     def end(self) -> None:
         """Check that nothing is on its way."""
         for one in self.flying:
-            raise _bug(f"{one.name} is never waited for")
+            raise bug(f"{one.name} is never waited for")
         if self.ahead is not None:
-            raise _bug("constants are loaded behind the last layer")
-
-    # -- tensors -----------------------------------------------------------------------------------
-
-    def read(self, place: Place, wanted: Layout, who: str) -> None:
-        """Check that a tensor lies at a place, from its first byte on."""
-        where, bytes_ = _memory_of(place), _range(place)
-        found = self.at(where, place.offset, place.tensor.name)
-        if found is None or found.start != place.offset:
-            raise _not_there(who, place.tensor.name, where, place.offset)
-        self._pieces(where, replace(bytes_, layout=wanted), who, place.tensor)
-
-    def _pieces(self, where: str, wanted: _Range, who: str, tensor: Tensor | None = None) -> None:
-        """Check that bytes lie somewhere, in one piece or several. tensor: of which they are."""
-        at = wanted.start
-        while at < wanted.end:
-            found = self.at(where, at, wanted.tensor)
-            if found is None or found.tensor != wanted.tensor:
-                raise _not_there(who, str(wanted.tensor), where, at)
-            if tensor is not None and not found.layout.serves(wanted.layout, tensor):
-                raise _bug(
-                    f"{who} reads {tensor.name} as {_text(wanted.layout)}, it lies there as "
-                    f"{_text(found.layout)}"
-                )
-            at = found.end
-
-    def convert(self, conversion: Conversion) -> None:
-        """Run a conversion, which leaves zeros in the padding."""
-        source, target = conversion.source, conversion.target
-        who = f"the conversion of {source.tensor.name}"
-        self.read(source, source.layout, who)
-        if target.tensor.name != source.tensor.name or not target.layout.clean:
-            raise _bug(f"{who} makes no clean copy")
-        if _memory_of(target) == _memory_of(source) and _range(target).meets(_range(source)):
-            raise _bug(f"{who} writes over what it reads")
-        self.take(_memory_of(target), _range(target))
+            raise bug("constants are loaded behind the last layer")
 
     def keep_states(self, operation: EndStates) -> None:
         """Copy new state to its places, and check that all of it lies there in the end."""
         for state in operation.states:
             if state.copied:
                 self.read(state.left, HWC, f"the copy of state '{state.name}'")
-                self.take(_memory_of(state.place), _range(state.at_end))
+                self.take(memory_of(state.place), range_of(state.at_end))
         for state in operation.states:
             self.read(state.at_end, HWC, f"the next inference, state '{state.name}',")
 
@@ -273,7 +175,7 @@ class _Memory:
         found = {access.operand for access in reads}
         for name, plan in zip(OPERANDS, step.inputs, strict=False):
             if plan.place.level != 1 and name not in found:
-                raise _bug(f"{who} never loads {plan.place.tensor.name}")
+                raise bug(f"{who} never loads {plan.place.tensor.name}")
         skipped = skipped_operands(run.program, run.part)
         for access in reads:
             if access.operand in OPERANDS and access.operand in skipped:
@@ -284,13 +186,13 @@ class _Memory:
         self._use_l1(run)
         self._loaded_ahead(run)
         if output.place.layout != output.layout:
-            raise _bug(f"{who} writes its output as {_text(output.layout)}")
+            raise bug(f"{who} writes its output as {layout_text(output.layout)}")
         for access in l2_accesses(run.program, run.part, reads=False):
-            written = _Range(access.start, access.sure)
+            written = Range(access.start, access.sure)
             for other in reads:
-                if other.memory == access.memory and written.meets(_Range(other.start, other.sure)):
+                if other.memory == access.memory and written.meets(Range(other.start, other.sure)):
                     of = output.place.tensor.name, run.operand(other.operand).place.tensor.name
-                    raise _bug(f"{who} writes {of[0]} over {of[1]}, which it reads")
+                    raise bug(f"{who} writes {of[0]} over {of[1]}, which it reads")
             self.take(access.memory, written)
         if run.part == run.program.parts - 1:
             self._keep(run)
@@ -301,15 +203,15 @@ class _Memory:
         who, place = f"layer {step.index} '{step.layer.op.name}'", step.output.place
         offsets = offsets_of(step.layer)
         if offsets is None:
-            raise _bug(f"{who} does more than to name bytes")
+            raise bug(f"{who} does more than to name bytes")
         for plan, offset in zip(step.inputs, offsets, strict=True):
             self.read(plan.place, plan.layout, who)
             start = plan.place.offset + offset
             if isinstance(step.layer.op, Concat):
                 start = plan.place.offset - offset
-            if start != place.offset or _memory_of(plan.place) != _memory_of(place):
-                raise _bug(f"{who} names {place.tensor.name}, whose bytes lie elsewhere")
-        self.ranges[_memory_of(place)].append(_range(place))
+            if start != place.offset or memory_of(plan.place) != memory_of(place):
+                raise bug(f"{who} names {place.tensor.name}, whose bytes lie elsewhere")
+        self.ranges[memory_of(place)].append(range_of(place))
 
     def report(self, report: Report) -> None:
         """Let the output that a layer has written be there for its readers."""
@@ -318,33 +220,30 @@ class _Memory:
         place = self.layer.output.place
         if report.level == 2:
             end = report.offset + report.bytes
-            new = _Range(report.offset, end, place.tensor.name, place.layout)
+            new = Range(report.offset, end, place.tensor.name, place.layout)
             self.take(l2_name(report.memory), new)
 
     def _reads(self, run: _Run, access: Access) -> None:
         """Check that what a part reads of an operand lies where it reads it."""
         if access.operand == "w":
-            weights = run.step.weights
-            assert weights is not None
-            first = weights.offset + weights.chunks[run.step.parts[run.part].chunk].offset
-            name = _constants(first - access.start)
-            self._pieces(access.memory, _Range(access.start, access.end, name), run.who)
+            name = _fetched(run.step, run.step.parts[run.part], access.start)
+            self.pieces(access.memory, Range(access.start, access.end, name), run.who)
             return
         plan = run.operand(access.operand)
         tensor, place = plan.place.tensor, plan.place
         if place.level == 2:  # the whole tensor is there, not a stripe
             self.read(place, plan.layout, run.who)
-        wanted = _Range(access.start, access.sure, tensor.name, plan.layout)
-        self._pieces(access.memory, wanted, run.who, tensor)
+        wanted = Range(access.start, access.sure, tensor.name, plan.layout)
+        self.pieces(access.memory, wanted, run.who, tensor)
 
     def _use_l1(self, run: _Run) -> None:
         """Let everything in L1 end that the layer's buffers overlap, but for the inputs that it
         finds there; its whole output lies there when that is one tile."""
         who, step = run.who, run.step
-        used = {name: _Range(*bytes_) for name, bytes_ in used_l1(run.program).items()}
+        used = {name: Range(*bytes_) for name, bytes_ in used_l1(run.program).items()}
         for (name, one), (other, two) in combinations(used.items(), 2):
             if one.meets(two):
-                raise _bug(f"{who}: buffers {name} and {other} of L1 overlap")
+                raise bug(f"{who}: buffers {name} and {other} of L1 overlap")
         for mark in marks(run.program, MarkKind.KEEP):
             if mark.text:  # else what the part before has loaded
                 self._finds(run, mark)
@@ -352,7 +251,7 @@ class _Memory:
         stay = {plan.place.tensor.name for plan in operands.values() if plan.place.level == 1}
         for name, plan in {**operands, "y": step.output}.items():
             if plan.place.level == 1 and used[name].start != plan.place.offset:
-                raise _bug(f"{who} does not have {plan.place.tensor.name} in L1 where it lies")
+                raise bug(f"{who} does not have {plan.place.tensor.name} in L1 where it lies")
         left = [
             r
             for r in self.ranges.get(L1, ())
@@ -361,7 +260,7 @@ class _Memory:
         if run.program.loop is None and run.program.parts == 1 and "y" in used:
             tensor, start = step.output.place.tensor, used["y"].start
             end = start + step.output.place.size_bytes
-            left.append(_Range(start, end, tensor.name, step.output.layout))
+            left.append(Range(start, end, tensor.name, step.output.layout))
         self.ranges[L1] = left
 
     def _same_input(self, run: _Run, access: Access) -> None:
@@ -369,11 +268,11 @@ class _Memory:
         before, now = self.inputs.get(access.operand), self._source(access)
         # A block of the same bytes that was fetched again is another one.
         if before is None or before[0] != now[0] or [*map(id, before[1])] != [*map(id, now[1])]:
-            raise _bug(f"{run.who} does not load its input, nor has the part before it")
+            raise bug(f"{run.who} does not load its input, nor has the part before it")
 
     def _source(self, access: Access) -> _Source:
         """Return what an input is loaded from: the bytes, and what lies there."""
-        here = _Range(access.start, access.end)
+        here = Range(access.start, access.end)
         there = tuple(r for r in self.ranges.get(access.memory, ()) if r.meets(here))
         return (access.memory, access.start, access.end), there
 
@@ -386,18 +285,18 @@ class _Memory:
         if coming is None and (loads or weights is None or step.block("w") is None):
             return
         if coming is None or weights is None or loads:
-            raise _bug(f"{run.who} does not load its constants, nor has a layer before it")
+            raise bug(f"{run.who} does not load its constants, nor has a layer before it")
         part = step.parts[run.part]
         chunk = weights.chunks[part.chunk]
         first = chunk.tiles[0][0]
         source = (constants_of(step.index), chunk.offset + first.offset)
         if not weights.linked:
-            source = (_L2, (part.weights or 0) + first.offset)
+            source = (L2, (part.weights or 0) + first.offset)
         if (coming.memory, coming.source) != source:
-            raise _bug(f"other constants than those of {run.who} are loaded ahead for it")
+            raise bug(f"other constants than those of {run.who} are loaded ahead for it")
         start = int(buffers_of_tiles(run.program, run.part, "w")[0])
         if (coming.start, coming.size) != (start, first.size):
-            raise _bug(f"the constants of {run.who} are loaded ahead to where it has none")
+            raise bug(f"the constants of {run.who} are loaded ahead to where it has none")
 
     def _loads_ahead(self, run: _Run) -> None:
         """Check that what a part loads for a later one finds room beside what is in L1."""
@@ -409,31 +308,29 @@ class _Memory:
         if not found:
             return
         (copy, tile), *more = found
-        values = {"part": run.part}
-        start, source = (int(evaluate(a.offset, values)) for a in (copy.l1, copy.l2))
-        size = int(evaluate(copy.shape[0], values))
-        own, memory = copy.l2.operand == "w", copy.l2.memory
-        if is_constants(memory) and own:
-            memory = constants_of(run.step.index)
+        own = copy.l2.operand == "w"  # for the layer's next part, not for another layer
         if more or (own and run.part == run.program.parts - 1):
-            raise _bug(f"{run.who} loads constants ahead twice, or for no part")
-        self.ahead = _Coming(memory, source, start, size)
-        taken, used = _Range(start, start + size), used_l1(run.program)
-        buffers = [_Range(*used[name]) for name in used if not own or name != "w"]
-        if own:
-            buffer, rest = run.step.block("w"), buffers_of_tiles(run.program, run.part, "w")[tile:]
-            assert buffer is not None
-            if start not in buffer.offsets or size > buffer.bytes:
-                raise _bug(f"{run.who} loads constants ahead to outside of their buffer")
-            buffers += [_Range(int(at), int(at) + buffer.bytes) for at in set(rest.tolist())]
+            raise bug(f"{run.who} loads constants ahead twice, or for no part")
+        coming = self.ahead = _coming(run, copy)
+        taken = Range(coming.start, coming.start + coming.size)
+        buffers = self._own_buffers(run, coming, tile) if own else _buffers(run)
         if any(taken.meets(other) for other in (*buffers, *self.ranges[L1])):
-            raise _bug(f"{run.who} loads constants ahead over what it has in L1")
-        if own and not is_constants(memory):
-            weights, following = run.step.weights, run.step.parts[run.part + 1]
-            assert weights is not None
-            first = weights.offset + weights.chunks[following.chunk].offset
-            name = _constants(first - (following.weights or 0))
-            self._pieces(memory, _Range(source, source + size, name), run.who)
+            raise bug(f"{run.who} loads constants ahead over what it has in L1")
+        if own and not is_constants(coming.memory):
+            following = run.step.parts[run.part + 1]
+            name = _fetched(run.step, following, following.weights or 0)
+            end = coming.source + coming.size
+            self.pieces(coming.memory, Range(coming.source, end, name), run.who)
+
+    def _own_buffers(self, run: _Run, coming: _Coming, tile: int) -> list[Range]:
+        """Return what a part has in L1 from a tile on, and check that what comes for the next part
+        goes to a copy of the buffer of constants."""
+        buffer, rest = run.step.block("w"), buffers_of_tiles(run.program, run.part, "w")[tile:]
+        assert buffer is not None
+        if coming.start not in buffer.offsets or coming.size > buffer.bytes:
+            raise bug(f"{run.who} loads constants ahead to outside of their buffer")
+        copies = [Range(int(at), int(at) + buffer.bytes) for at in set(rest.tolist())]
+        return [*_buffers(run, but="w"), *copies]
 
     def _finds(self, run: _Run, mark: Mark) -> None:
         """Check that what a mark keeps lies in L1 when a layer begins."""
@@ -441,8 +338,8 @@ class _Memory:
         (start, _), (size, _) = bounds(mark.address.offset), bounds(mark.bytes)
         found = self.at(L1, start)
         if found is None or (found.start, found.end) != (start, start + size):
-            raise _not_there(run.who, mark.text, L1, start)
-        self._pieces(L1, _Range(start, start + size, mark.text), run.who)
+            raise not_there(run.who, mark.text, L1, start)
+        self.pieces(L1, Range(start, start + size, mark.text), run.who)
         for plan in run.step.inputs:
             if plan.place.tensor.name == mark.text and plan.place.level == 1:
                 self.read(plan.place, plan.layout, run.who)
@@ -452,10 +349,10 @@ class _Memory:
         there = {(r.start, r.end, r.tensor): r for r in self.ranges[L1]}
         kept = []
         for place in run.step.kept:
-            wanted = _range(place)
+            wanted = range_of(place)
             found = there.get((wanted.start, wanted.end, wanted.tensor))
             if place.level != 1 or found is None:
-                raise _bug(
+                raise bug(
                     f"{run.who} keeps {place.tensor.name} at {place.offset} of L{place.level}, "
                     "where it does not lie"
                 )
@@ -463,34 +360,23 @@ class _Memory:
         self.ranges[L1] = kept
 
 
-def _constants(shift: int) -> str:
-    """Return what constants are called that lie ``shift`` bytes further on in L3."""
-    return f"constants of L3, {shift} bytes on"
+def _buffers(run: _Run, but: str = "") -> list[Range]:
+    """Return the buffers in L1 that a part uses, without one."""
+    return [Range(*bytes_) for name, bytes_ in used_l1(run.program).items() if name != but]
 
 
-def _ends(one: ExtTransfer) -> tuple[str, int, str, int]:
-    """Return memory and first byte of the source and of the target of a transfer."""
-    near, far = (_L2, one.l2_offset), (_L3, one.l3_offset)
-    return (*far, *near) if one.incoming else (*near, *far)
+def _coming(run: _Run, copy: Copy) -> _Coming:
+    """Return what a copy of constants for later brings."""
+    values = {"part": run.part}
+    start, source = (int(evaluate(a.offset, values)) for a in (copy.l1, copy.l2))
+    memory = copy.l2.memory
+    if is_constants(memory) and copy.l2.operand == "w":
+        memory = constants_of(run.step.index)
+    return _Coming(memory, source, start, int(evaluate(copy.shape[0], values)))
 
 
-def _memory_of(place: Place) -> str:
-    return {1: L1, 2: l2_name(place.memory)}.get(place.level, _L3)
-
-
-def _range(place: Place) -> _Range:
-    return _Range(place.offset, place.offset + place.size_bytes, place.tensor.name, place.layout)
-
-
-def _text(layout: Layout) -> str:
-    return f"{layout.name}{'' if layout.clean else ' with junk in the padding'}"
-
-
-def _not_there(who: str, tensor: str, where: str, byte: int) -> DoryError:
-    return _bug(f"{who} reads {tensor} at {byte} of {where}, where it does not lie")
-
-
-def _bug(message: str) -> DoryError:
-    return DoryError(
-        f"memory plan is wrong: {message}", "This is a bug in dory: please report the network."
-    )
+def _fetched(step: LayerStep, part: PartPlan, start: int) -> str:
+    """Return what a part's constants are called that begin at ``start`` of L2."""
+    weights = step.weights
+    assert weights is not None
+    return constants_name(weights.offset + weights.chunks[part.chunk].offset - start)
