@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from dory_core.copies import AS_IT_IS
-from dory_core.plan import LayerStep, PartPlan
+from dory_core.plan import LayerStep
 from dory_core.plan.operations import (
     AHEAD,
-    CONSTANTS,
     L1,
     Address,
     AtTile,
@@ -19,8 +18,8 @@ from dory_core.plan.operations import (
     Value,
     When,
     constants_of,
-    l2_name,
 )
+from dory_core.program.constants import constants_of_parts
 from dory_core.program.spans import Tiles, table
 
 
@@ -72,11 +71,13 @@ def load_for_next_part(step: LayerStep, tiles: Tiles, is_last: bool) -> Iterator
     following = [*parts[1:], parts[-1]]
     firsts = [weights.chunks[one.chunk].tiles[0][0] for one in following]
     copies = table("next_w_copy", [one.w_copy for one in following], part)
+    memory, starts = constants_of_parts(step, following)
+    places = [start + first.offset for start, first in zip(starts, firsts, strict=True)]
     load = Copy(
         AHEAD,
         True,
         Address(L1, block.offsets[0] + copies * block.bytes, AHEAD),
-        _constants(step, following, [first.offset for first in firsts], part),
+        Address(memory, table("next_w", places, part), "w"),
         (table("next_w_size", [first.size for first in firsts], part), 1, 1),
         carriage=step.carriages.get("w", AS_IT_IS),
     )
@@ -85,16 +86,3 @@ def load_for_next_part(step: LayerStep, tiles: Tiles, is_last: bool) -> Iterator
     assert not isinstance(condition, bool), "the last part never loads for a next one"
     body = (load, Mark(MarkKind.AHEAD))
     yield When(condition, body, "the next part's first constants")
-
-
-def _constants(
-    step: LayerStep, parts: Sequence[PartPlan], offsets: Sequence[int], number: Value
-) -> Address:
-    """Return where bytes of the constants of parts are. offsets: in the chunk of each."""
-    weights = step.weights
-    assert weights is not None
-    memory, starts = l2_name(0), [part.weights or 0 for part in parts]
-    if weights.linked:
-        memory, starts = CONSTANTS, [weights.chunks[part.chunk].offset for part in parts]
-    places = [start + offset for start, offset in zip(starts, offsets, strict=True)]
-    return Address(memory, table("next_w", places, number), "w")

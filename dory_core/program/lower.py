@@ -16,7 +16,6 @@ from dory_core.ir.geometry import Tile
 from dory_core.kernel import OPERANDS
 from dory_core.plan import RESIDENT, LayerStep, Place
 from dory_core.plan.operations import (
-    CONSTANTS,
     L1,
     Address,
     Argument,
@@ -46,12 +45,10 @@ from dory_core.program.boxes import (
     operand_plan,
     shaped,
 )
+from dory_core.program.constants import CONSTANT_PARTS, block_field, constants_of_tile
 from dory_core.program.spans import Tiles, product, table
 from dory_core.records import dataclass
 from dory_core.tiles.schedule import TILE_PHASES, Phase
-
-#: Parts of a block of constants that a kernel's call can name.
-CONSTANT_PARTS = ("weights", "mul", "add", "bias")
 
 
 def lower_layer(step: LayerStep, any_core: bool, later: LayerStep | None = None) -> LayerProgram:
@@ -270,8 +267,8 @@ class _Lowering:
                 "w",
                 True,
                 self._buffer("w"),
-                self._constants(),
-                (self._block("size"), 1, 1),
+                constants_of_tile(step, self.tiles),
+                (block_field(step, self.tiles, "size"), 1, 1),
                 each_core=carriage.by_cores,
                 carriage=carriage,
             )
@@ -341,46 +338,10 @@ class _Lowering:
             return product(box.w, plan.place.tensor.bits // 8)
         return product(box.w, box.c_bytes)
 
-    def _block(self, field: str) -> Value:
-        """Return a field of the block of constants of the tile."""
-        weights = self.step.weights
-        assert weights is not None
-        o, i = self.tiles.axes["o"], self.tiles.axes["i"]
-        inner = len(i.spans)
-        count = len(o.spans) if o.is_tiled else len(self.step.parts)
-        values: list[int | None] = [None] * (count * inner)
-        for number, part in enumerate(self.step.parts):
-            start = o.starts[number] if o.is_tiled else number
-            for row, blocks in enumerate(weights.chunks[part.chunk].tiles):
-                for column, tile in enumerate(blocks):
-                    value = tile.parts.get(field, 0)
-                    if field not in CONSTANT_PARTS:
-                        value = int(getattr(tile, field))
-                    at = (start + row) * inner + column
-                    if values[at] is None:
-                        values[at] = value
-                    assert values[at] == value, f"blocks of layer {self.step.index} differ"
-        place = o.variable if o.is_tiled else self.tiles.part
-        found = [value for value in values if value is not None]
-        name = f"{field}_at" if field in CONSTANT_PARTS else f"w_{field}"
-        return table(name, found, place * inner + i.variable)
-
-    def _constants(self, part: Value = 0) -> Address:
-        """Return where the constants of the tile come from, or ``part`` bytes into them."""
-        weights = self.step.weights
-        assert weights is not None
-        offset = self._block("offset") + part
-        chunks = [weights.chunks[p.chunk] for p in self.step.parts]
-        if weights.linked:
-            start = table("chunk", [c.offset for c in chunks], self.tiles.part)
-            return Address(CONSTANTS, start + offset, "w")
-        starts = [part.weights or 0 for part in self.step.parts]
-        return Address(l2_name(0), table("w", starts, self.tiles.part) + offset, "w")
-
     def _constant_part(self, part: Value) -> Address:
         """Return where the kernel finds a part of its constants."""
         if self.step.in_place or self.step.kernel.fetches:
-            return self._constants(part)
+            return constants_of_tile(self.step, self.tiles, part)
         return self._buffer("w", part)
 
     # -- the kernel --------------------------------------------------------------------------------
@@ -391,7 +352,7 @@ class _Lowering:
         for name in OPERANDS[: len(step.inputs)]:
             yield Mark(MarkKind.READ, self._operand(name), operand_bytes(step, name, tile))
         if step.weights is not None:
-            yield Mark(MarkKind.READ, self._constant_part(0), self._block("size"))
+            yield Mark(MarkKind.READ, self._constant_part(0), block_field(step, self.tiles, "size"))
         if step.block("psum") is not None:
             size = product(sizes["y_h"], sizes["y_w"], sizes["y_c"], 4)
             read = Mark(MarkKind.READ, self._buffer("psum"), size)
@@ -420,7 +381,7 @@ class _Lowering:
             arguments[f"{name}_pitch"] = self._pitch(name)
         if step.weights is not None:
             for part in CONSTANT_PARTS:
-                arguments[part] = self._constant_part(self._block(part))
+                arguments[part] = self._constant_part(block_field(step, self.tiles, part))
         for name in ("psum", "scratch"):
             if step.block(name) is not None:
                 arguments[name] = self._buffer(name)
