@@ -300,6 +300,9 @@ class PortableKind(Portable):
     def _io(self, layer: Layer) -> tuple[str, ...]:
         return f".x = {c_type(layer.inputs[0])}", f".y = {c_type(layer.output)}"
 
+    def _io_and_steps(self, layer: Layer, *more: str) -> tuple[str, ...]:
+        return *self._io(layer), *more, f".steps = {steps_of(0, len(layer.op.requants))}"
+
 
 @cache
 def _sources(*names: str) -> tuple[OutputFile, ...]:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from dory_core.expr import Number
 from dory_core.ir import Layer, ops
 from dory_core.ir.geometry import Tile
 from dory_core.kernel import OPERANDS, FunctionCall, WeightBlock
-from dory_core.kernels.portable_base import (
-    PLACES,
-    PortableKind,
-    c_type,
-    packed,
-    steps_of,
-)
+from dory_core.kernels.portable_base import PLACES, PortableKind, c_type, packed
 
 # Cycles of a division of 32 bits.
 _DIVISION = 40
@@ -25,6 +21,11 @@ class _Mover(PortableKind):
 
     def _unsuitable(self, layer: Layer) -> str | None:
         return "it has no requantisation behind copies" if layer.op.requants else None
+
+    def _move(self, layer: Layer, type_: str, fields: Iterable[str]) -> FunctionCall:
+        """Return the call of a kernel that takes elements from anywhere in its one input."""
+        arguments = {"places": "&places", "x": "$x", "y": "$y"}
+        return self._call(layer, type_, fields, arguments, (PLACES,))
 
 
 class PortableMove(_Mover):
@@ -57,8 +58,7 @@ class PortableMove(_Mover):
             ),
             f".value = {value}",
         )
-        arguments = {"places": "&places", "x": "$x", "y": "$y"}
-        return self._call(layer, "dory_portable_move_t", fields, arguments, (PLACES,))
+        return self._move(layer, "dory_portable_move_t", fields)
 
 
 class PortableReshape(_Mover):
@@ -76,8 +76,7 @@ class PortableReshape(_Mover):
         """Return the call, with the layer as constants."""
         y = layer.output
         fields = (*self._io(layer), f".width = {y.width}", f".channels = {y.channels}")
-        arguments = {"places": "&places", "x": "$x", "y": "$y"}
-        return self._call(layer, "dory_portable_reshape_t", fields, arguments, (PLACES,))
+        return self._move(layer, "dory_portable_reshape_t", fields)
 
 
 class PortableConcat(_Mover):
@@ -144,11 +143,7 @@ class PortableResize(PortableKind):
 
     def call(self, layer: Layer) -> FunctionCall:
         """Return the call, with the layer as constants."""
-        fields = (
-            *self._io(layer),
-            f".height = {layer.output.height}",
-            f".steps = {steps_of(0, len(layer.op.requants))}",
-        )
+        fields = self._io_and_steps(layer, f".height = {layer.output.height}")
         arguments = {
             "places": "&places",
             "x": "$x",

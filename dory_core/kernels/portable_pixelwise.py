@@ -11,12 +11,7 @@ from dory_core.ir import Layer, LogSoftmax, ops
 from dory_core.ir.geometry import Tile
 from dory_core.kernel import FunctionCall, WeightBlock
 from dory_core.kernels import constants
-from dory_core.kernels.portable_base import (
-    KINDS_HEADER,
-    PortableKind,
-    packed,
-    steps_of,
-)
+from dory_core.kernels.portable_base import KINDS_HEADER, PortableKind, packed
 
 # Cycles of the reciprocal of a softmax.
 _RECIPROCAL = 400
@@ -96,14 +91,10 @@ class PortableSoftmax(PortableKind):
 
     def call(self, layer: Layer) -> FunctionCall:
         """Return the call, with the layer as constants."""
-        return self._pixelwise(layer, (f".factor = {layer.of(ops.Softmax).factor}",))
+        return self._pixelwise(layer, f".factor = {layer.of(ops.Softmax).factor}")
 
-    def _pixelwise(self, layer: Layer, more: tuple[str, ...]) -> FunctionCall:
-        fields = (
-            *self._io(layer),
-            *more,
-            f".steps = {steps_of(0, len(layer.op.requants))}",
-        )
+    def _pixelwise(self, layer: Layer, *more: str) -> FunctionCall:
+        fields = self._io_and_steps(layer, *more)
         arguments = {
             "channel": "$y_channel",
             "x": "$x",
@@ -135,7 +126,7 @@ class PortableLogSoftmax(PortableSoftmax):
 
     def call(self, layer: Layer) -> FunctionCall:
         """Return the call, with the layer as constants."""
-        return self._pixelwise(layer, ())
+        return self._pixelwise(layer)
 
 
 class PortableArgMax(PortableKind):
@@ -151,6 +142,6 @@ class PortableArgMax(PortableKind):
 
     def call(self, layer: Layer) -> FunctionCall:
         """Return the call, with the layer as constants."""
-        fields = (*self._io(layer), f".steps = {steps_of(0, len(layer.op.requants))}")
+        fields = self._io_and_steps(layer)
         arguments = {"x": "$x", "steps": self._table(layer), "y": "$y"}
         return self._call(layer, "dory_portable_pixelwise_t", fields, arguments)
