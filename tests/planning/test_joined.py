@@ -165,6 +165,13 @@ WRONG = {
     "into the copy in use": (r"part->next_w_copy", "part->w_copy", "not yet waited", ("early",)),
     "no mark": (r"DORY_SIM_AHEAD\(\*ahead\);", "", "never waited for", ("early", "late")),
     "other bytes": (r"part->next_w,", "part->next_w + 8,", "layer 1", ("early", "late")),
+    "a tensor": (r"part->next_w,", "5120,", "brings no constants", ("early", "late", "random")),
+    "the end of a tensor": (
+        r"part->next_w,",
+        "part->next_w - 8,",
+        "brings no constants",
+        ("late",),
+    ),
 }
 
 
