@@ -9,6 +9,7 @@ from dory_onnx.dialect import AddMeaning, Dialect, Operand, normal_add
 from dory_onnx.importer import import_onnx
 from dory_onnx.marks import OTHER_FORMS, holds
 from dory_onnx.model import Node, OnnxModel, load
+from dory_onnx.quantised import is_float
 from dory_onnx.shapes import window_of
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "holds",
     "import_onnx",
     "integers",
+    "is_float",
     "load",
     "normal_add",
     "requants_of",

@@ -122,7 +122,9 @@ def is_narrow_cast(node: Node) -> bool:
 
 
 def steps_of(model: OnnxModel, node: Node, shape: tuple[int, ...]) -> tuple[Step, ...]:
-    """Return the steps of an arithmetic node; a Sub turns signs and adds.
+    """Return the steps of an arithmetic node.
+
+    constant - x turns the sign of x and adds the constant; x - constant turns the result as well.
 
     Raises: as :func:`step_of`.
     """

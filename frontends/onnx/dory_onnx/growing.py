@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TypedDict
 
-from dory_core.api import FrontendOptions, NotSupported, Tensor, ops, ranges
+from dory_core.api import FrontendOptions, NotSupported, Requant, Tensor, ops, ranges
 from dory_onnx.arithmetic import ARITHMETIC, requants_of
 from dory_onnx.dialect import Dialect
 from dory_onnx.model import Node, OnnxModel
@@ -100,9 +100,13 @@ class GrowingGraph:
         if not requants:
             return replace(value, steps=())
         output = self.begin(node, name, self.chw[value.tensor])
-        common = self.common(node, value.tensor)
-        self.append(ops.AvgPool(**common, requants=requants, window=_ONE))
+        self.append_rescaling(node, value.tensor, requants)
         return Value(output)
+
+    def append_rescaling(self, node: Node, source: str, requants: tuple[Requant, ...]) -> None:
+        """Add a layer that rescales each element of a tensor: the mean of this one alone."""
+        common = self.common(node, source)
+        self.append(ops.AvgPool(**common, requants=requants, window=_ONE))
 
     def with_zeros(self, value: Value) -> Value:
         """Return a value whose zeros around it are a layer."""

@@ -10,14 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from dory_core.api import Array, NotSupported, ops
+from dory_onnx.chains import RESHAPES
 from dory_onnx.model import EXPORT_HINT, Node, OnnxModel
 from dory_onnx.shapes import Shape, reduced_axes, window_of
 
 #: Operators over some axes, which become a pool.
 REDUCTIONS = frozenset(["ReduceMean", "ReduceSum", "ReduceMax"])
 _ROUNDING = frozenset(["Floor", "Clip"])
-#: Behind which a value is still that of the layer before.
-_SAME = frozenset(["Identity", "Dropout", "Flatten", "Reshape", "Squeeze", "Unsqueeze"])
 #: Largest common multiple of the numbers of elements.
 _MOST = 1 << 24
 
@@ -32,7 +31,7 @@ def is_rounded(model: OnnxModel, node: Node, arithmetic: Collection[str]) -> boo
         node = readers[0]
         if node.op in _ROUNDING or node.op.endswith("RequantShift"):
             return True
-        if node.op not in arithmetic and node.op not in _SAME:
+        if node.op not in arithmetic and node.op not in RESHAPES:
             return False
         value = node.outputs[0]
     return False

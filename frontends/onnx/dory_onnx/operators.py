@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from dory_core.api import NotSupported, ops, ranges
 from dory_onnx.arithmetic import Step, integers
-from dory_onnx.marks import FLOAT_HINT
 from dory_onnx.model import EXPORT_HINT, Node, OnnxModel
 from dory_onnx.shapes import Shape, integers_of, window_of
 
@@ -66,24 +65,6 @@ def chw_of(shape: Shape) -> tuple[int, int, int] | None:
     if len(shape) == 3:
         return (shape[1], 1, shape[2])
     return (shape[1], shape[2], shape[3])
-
-
-def check_quantised(model: OnnxModel) -> None:
-    """Raise NotSupported, naming the layer and its tensor, when the weights are those of floats.
-
-    A single fraction among integers is an error of that weight, and is told later.
-    """
-    for node in model.nodes:
-        content = model.constant(node.input(1)) if node.op in ("Conv", *MATRICES) else None
-        if content is None or content.dtype.kind != "f" or not content.size:
-            continue
-        fractions = content[np.isfinite(content) & (np.rint(content) != content)]
-        if 2 * fractions.size > content.size:
-            raise NotSupported(
-                f"{model.path.name}: the network is not quantised: weight tensor"
-                f" '{node.input(1)}' of {node.label} holds {fractions[0]:g}",
-                FLOAT_HINT,
-            )
 
 
 def conv_window(

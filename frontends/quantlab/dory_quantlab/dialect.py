@@ -54,8 +54,8 @@ class QuantlabDialect(Dialect):
     ) -> AddMeaning:
         """Return what the attributes of an Add say, followed by ``steps``.
 
-        PLiNIO writes an Add without them, whose requantisation stands behind it as nodes. So does
-        a Sub have it.
+        PLiNIO writes an Add without them, whose requantisation stands behind it as nodes; so does
+        that of every Sub.
         """
         plain = ADD_ATTRIBUTES.isdisjoint(set(node.attributes) - {"add_bits"})
         if node.op == "Sub" and not plain:
