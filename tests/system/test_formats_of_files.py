@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import dory_nemo
 import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from dory_core.errors import NotSupported
+from dory_core.check import check_network
+from dory_core.compiler import CompileOptions
+from dory_core.errors import NotSupported, UsageError
 from dory_core.pipeline import Source, parse
-from dory_core.plugins import load_plugins
+from dory_core.plugins import Plugins, load_plugins
 from tests.cli.command_line import ROOT
 
 
@@ -60,6 +63,26 @@ def qdq(folder: Path) -> Path:
     return folder / "qdq.onnx"
 
 
+def floats(folder: Path) -> Path:
+    """Write a convolution whose weights are fractions, and a Clip."""
+    weights = np.random.default_rng(1).normal(size=(4, 3, 1, 1)).astype(np.float32)
+    stored = [
+        numpy_helper.from_array(weights, "weights"),
+        numpy_helper.from_array(np.array(0, np.float32), "lo"),
+        numpy_helper.from_array(np.array(6, np.float32), "hi"),
+    ]
+    nodes = [
+        helper.make_node("Conv", ["x", "weights"], ["a"], "first"),
+        helper.make_node("Clip", ["a", "lo", "hi"], ["y"], "relu6"),
+    ]
+    value = helper.make_tensor_value_info
+    ends = [[value(n, TensorProto.FLOAT, [1, c, 6, 6])] for n, c in (("x", 3), ("y", 4))]
+    graph = helper.make_graph(nodes, "net", *ends, stored)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, str(folder / "float.onnx"))
+    return folder / "float.onnx"
+
+
 def tflite(folder: Path) -> Path:
     return ROOT / "examples" / "tones" / "net.tflite"
 
@@ -94,3 +117,16 @@ def test_the_frontend_of_a_file_is_found_and_named(
             assert error.hint == f"it is a file for --frontend {wanted}, not for {other}"
             refusals += 1
     assert refusals >= 2, "the dialects of plain arithmetic share files, others do not"
+
+
+def test_a_float_network_is_not_taken_for_one_of_integers(tmp_path: Path) -> None:
+    path, every = floats(tmp_path), load_plugins()
+    report = check_network(CompileOptions(path, "", every.frontend_for(path).name), every)
+    assert not report.supported
+    assert "float.onnx: the network is not quantised: 'weights' of Conv 'first'" in report.reason
+    assert "`dory quantize` makes an 8-bit network of it" in report.hint
+    without = Plugins.from_objects(nemo=dory_nemo)
+    with pytest.raises(UsageError, match="no frontend recognises this file") as caught:
+        without.frontend_for(path)
+    assert "the file of a quantised network" in caught.value.hint
+    assert without.frontend_for(nemo(tmp_path)).name == "nemo"

@@ -21,9 +21,9 @@ def _read(path: Path, options: FrontendOptions) -> Graph:
 
 
 def _recognises(path: Path) -> bool:
-    from dory_onnx import OTHER_FORMS, holds
+    from dory_onnx import OTHER_FORMS, holds, is_float
 
-    return holds(path, (), ("weight_bits", *OTHER_FORMS))
+    return holds(path, (), ("weight_bits", *OTHER_FORMS)) and not is_float(path)
 
 
 @hookimpl

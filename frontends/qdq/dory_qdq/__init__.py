@@ -24,9 +24,12 @@ def _read(path: Path, options: FrontendOptions) -> Graph:
 
 
 def _recognises(path: Path) -> bool:
-    from dory_onnx import holds
+    """Float networks, too: they are refused with the command that quantises them."""
+    from dory_onnx import OTHER_FORMS, holds, is_float
 
-    return holds(path, ("QuantizeLinear",), ()) or holds(path, ("QLinear",), ())
+    if holds(path, ("QuantizeLinear",), ()) or holds(path, ("QLinear",), ()):
+        return True
+    return holds(path, (), ("weight_bits", *OTHER_FORMS)) and is_float(path)
 
 
 def _operators() -> list[ReadOperator]:
