@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -29,8 +33,12 @@ def assembly(
     turned: int = 0,
     width: int = 4,
     one: int = 0,
+    slide: Mapping[str, object] = MappingProxyType({}),
 ) -> str:
-    """Return the assembly text of a variant, as the preprocessor leaves it."""
+    """Return the assembly text of a variant, as the preprocessor leaves it.
+
+    slide: macros of the block on neighbours that share inputs.
+    """
     macros = {
         "DORY_KERNEL": "kernel",
         "DORY_BLOCK_RAW": RAW,
@@ -47,8 +55,75 @@ def assembly(
         "DORY_LANES": lanes,
         "DORY_BLOCK_PIXELS": width,
         "DORY_BLOCK_ONE": one,
+        "DORY_BLOCK_SLIDE": int(bool(slide)),
+        **slide,
     }
     return assembly_of("dory_gap8_block_asm.h", macros)
+
+
+@dataclass(frozen=True)
+class End:
+    """What becomes of sums: parameters of channels, shape (channels, n); shift, low_bits, hi."""
+
+    variant: Variant
+    parameters: Any
+    numbers: tuple[int, int, int]
+
+    @classmethod
+    def draw(cls, variant: Variant, channels: int, random: np.random.Generator) -> End:
+        """Return random parameters."""
+        form, reach, _, _, _, turned = variant
+        columns = []
+        if turned:
+            columns.append(random.integers(-3000, 3000, channels))
+        if form != RAW and reach:
+            columns.append(random.integers(100, 30000, channels))
+        low_bits = int(random.integers(3, 12))
+        if form == LIMBS:
+            columns.append(random.integers(-(1 << (low_bits - 1)), 1 << (low_bits - 1), channels))
+        if form != RAW:
+            columns.append(random.integers(-3000, 3000, channels))
+            columns.append(random.integers(-(1 << 20), 1 << 20, channels))
+            below = random.integers(-(1 << 20), 1 << 20, channels) * turned
+            columns += [below] if turned else []
+        table = np.stack(columns, axis=1) if columns else np.zeros((channels, 0), np.int64)
+        shift, hi = int(random.integers(8, 20)), int(random.choice([255, 127, 63, 1]))
+        return cls(variant, table, (shift, low_bits, hi))
+
+    @property
+    def words(self) -> list[int]:
+        """The parameters as they lie in memory."""
+        return [int(v) for v in self.parameters.reshape(-1)]
+
+    def outputs(self, v: Any) -> Any:
+        """Return what becomes of sums, shape (pixels, channels)."""
+        form, reach, clip, _, _, turned = self.variant
+        if form == RAW:
+            return v
+        shift, low_bits, hi = self.numbers
+        columns = list(self.parameters.T)
+        if turned:
+            v = v + columns[0]
+        if reach:
+            v = np.clip(v, -columns[turned] - 1, columns[turned])
+        mul, add = columns[-2 - turned], columns[-1 - turned]
+        last = signed(v * mul)
+        if form == LIMBS:
+            last = last + (signed(v * columns[-3 - turned]) >> low_bits)
+        v = signed(last + add + np.where(v < 0, columns[-1] * turned, 0)) >> shift
+        return v if clip == NO_CLIP else np.clip(v, 0 if clip == UNSIGNED else -hi - 1, hi)
+
+    def compare(self, machine: Machine, v: Any, y_bytes: int) -> None:
+        """Compare what a machine has stored with what becomes of sums."""
+        raw, (pixels, channels) = self.variant[0] == RAW, v.shape
+        v = self.outputs(v)
+        kind, size = ("<i4", 4) if raw else ("<u1", 1)
+        for pixel in range(pixels):
+            start = OUTPUTS + pixel * y_bytes
+            got = np.frombuffer(machine.memory, kind, channels, start)
+            assert np.array_equal(got, v[pixel] if raw else v[pixel] & 255), (self.variant, pixel)
+            beyond = machine.memory[start + size * channels : start + y_bytes]
+            assert not any(beyond), "stored beyond its channels"
 
 
 def check(variant: Variant, seed: int, width: int = 4, one: int = 0) -> Machine:
@@ -56,7 +131,7 @@ def check(variant: Variant, seed: int, width: int = 4, one: int = 0) -> Machine:
 
     one: whether inputs are one segment.
     """
-    form, reach, clip, x_signed, lanes, turned = variant
+    form, _, _, x_signed, lanes, _ = variant
     random = np.random.default_rng(seed)
     machine = Machine(Program.parse(assembly(*variant, width, one)))
     segments, steps, groups, fours = (
@@ -83,47 +158,16 @@ def check(variant: Variant, seed: int, width: int = 4, one: int = 0) -> Machine:
     machine.memory[WEIGHTS : WEIGHTS + len(weights)] = weights
 
     channels = 4 * groups
-    columns = []
-    if turned:
-        columns.append(random.integers(-3000, 3000, channels))
-    if form != RAW and reach:
-        columns.append(random.integers(100, 30000, channels))
-    low_bits = int(random.integers(3, 12))
-    if form == LIMBS:
-        columns.append(random.integers(-(1 << (low_bits - 1)), 1 << (low_bits - 1), channels))
-    if form != RAW:
-        columns.append(random.integers(-3000, 3000, channels))
-        columns.append(random.integers(-(1 << 20), 1 << 20, channels))
-        below = random.integers(-(1 << 20), 1 << 20, channels) * turned
-        columns += [below] if turned else []
-        machine.put(PARAMETERS, *np.stack(columns, axis=1).reshape(-1).tolist())
-    shift, hi = int(random.integers(8, 20)), int(random.choice([255, 127, 63, 1]))
+    end = End.draw(variant, channels, random)
+    machine.put(PARAMETERS, *end.words)
     y_bytes = (channels + 4 * int(random.integers(0, 3))) * (4 if form == RAW else 1)
     ends = (TABLE, TABLE + 4 * width * segments, steps, groups)
-    machine.put(ARGUMENTS, *ends, WEIGHTS, PARAMETERS, OUTPUTS, y_bytes, shift, low_bits, hi, skip)
+    machine.put(ARGUMENTS, *ends, WEIGHTS, PARAMETERS, OUTPUTS, y_bytes, *end.numbers, skip)
     machine.put(ARGUMENTS + 52, fours, 4 * width * (steps + 1))
     machine.call(ARGUMENTS, STACK)
 
     v = np.einsum("apsl,gascl->pgc", x, w).reshape(pixels, channels)
-    if form != RAW:
-        if turned:
-            v = v + columns[0]
-        if reach:
-            v = np.clip(v, -columns[turned] - 1, columns[turned])
-        mul, add = columns[-2 - turned], columns[-1 - turned]
-        last = signed(v * mul)
-        if form == LIMBS:
-            last = last + (signed(v * columns[-3 - turned]) >> low_bits)
-        v = signed(last + add + np.where(v < 0, below, 0)) >> shift
-        if clip != NO_CLIP:
-            v = np.clip(v, 0 if clip == UNSIGNED else -hi - 1, hi)
-    kind, size = ("<i4", 4) if form == RAW else ("<u1", 1)
-    for pixel in range(pixels):
-        start = OUTPUTS + pixel * y_bytes
-        got = np.frombuffer(machine.memory, kind, channels, start)
-        assert np.array_equal(got, v[pixel] if form == RAW else v[pixel] & 255), (variant, pixel)
-        beyond = machine.memory[start + size * channels : start + y_bytes]
-        assert not any(beyond), "stored beyond its channels"
+    end.compare(machine, v, y_bytes)
     return machine
 
 

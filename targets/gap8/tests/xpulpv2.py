@@ -15,6 +15,7 @@ import struct
 import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from math import prod
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -28,12 +29,18 @@ REGISTERS = (
 )
 SAVED = ("ra", "gp", "tp", "sp", *(f"s{i}" for i in range(12)))
 _LABEL = re.compile(r"(\w+):\s*(.*)")
-_ADDRESS = re.compile(r"(-?\w+)\((\w+)(!?)\)")
+_ADDRESS = re.compile(r"([-+*\w]+)\((\w+)(!?)\)")
 
 
 def signed(value: Any) -> Any:
     """Return the low 32 bits of a number, or of each of an array, as a signed number."""
     return ((value + (1 << 31)) & 0xFFFFFFFF) - (1 << 31)
+
+
+def number(text: str) -> int:
+    """Return the value of a sum of products of numbers, as assemblers compute them."""
+    terms = re.findall(r"[-+]?[^-+]+", text)
+    return sum(prod(int(factor, 0) for factor in term.split("*")) for term in terms)
 
 
 def lanes(value: int, code: str) -> tuple[int, ...]:
@@ -148,7 +155,7 @@ class Machine:
         """Return the address of an access; one with post-increment steps its pointer."""
         found = _ADDRESS.fullmatch(operand)
         assert found is not None and bool(found[3]) == post, operand
-        offset = self.registers[found[1]] if found[1] in self.registers else int(found[1])
+        offset = self.registers[found[1]] if found[1] in self.registers else number(found[1])
         base = self.registers[found[2]]
         if post:
             self.registers[found[2]] = signed(base + offset)
@@ -180,7 +187,7 @@ class Machine:
             taken = self.BRANCHES[operation](r[o[0]], r[o[1]])
             return self.program.target(o[2], at) if taken else None
         elif operation == "li":
-            r[o[0]] = signed(int(o[1], 0))
+            r[o[0]] = signed(number(o[1]))
         elif operation != "nop":
             r[o[0]] = signed(self._result(operation, o))
         return None
@@ -196,7 +203,7 @@ class Machine:
     def _result(self, operation: str, o: list[str]) -> int:
         r = self.registers
         old, a = r[o[0]], r[o[1]]
-        b = r[o[2]] if len(o) > 2 and o[2] in r else int(o[2]) if len(o) > 2 else 0
+        b = r[o[2]] if len(o) > 2 and o[2] in r else number(o[2]) if len(o) > 2 else 0
         if operation.startswith(("pv.dot", "pv.sdot")):
             kind = self.VECTORS[operation[-1]]
             x = lanes(a, kind["usp" in operation])

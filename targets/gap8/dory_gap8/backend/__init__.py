@@ -17,6 +17,7 @@ from dory_gap8.backend.pair import PairKernel
 from dory_gap8.backend.pool import AvgPoolKernel, MaxPoolKernel
 from dory_gap8.backend.pool_bytes import AvgPoolBytesKernel, MaxPoolBytesKernel
 from dory_gap8.backend.realpool import RealPoolKernel
+from dory_gap8.backend.slide import SlideKernel
 from dory_gap8.backend.unpacked import UnpackingKernel, is_packed
 
 __all__ = [
@@ -39,6 +40,7 @@ __all__ = [
     "PointwiseKernel",
     "RealPoolKernel",
     "ResizeKernel",
+    "SlideKernel",
     "SoftmaxKernel",
     "UnpackingKernel",
     "WindowKernel",
@@ -54,7 +56,8 @@ def candidates(layer: Layer, cores: int) -> list[Kernel]:
     """
     kind = layer.op
     if isinstance(kind, ops.Conv):
-        bytewise = (WindowKernel(cores), GatherKernel(cores), DepthwiseHwcKernel(cores))
+        dense = (SlideKernel(cores), WindowKernel(cores), GatherKernel(cores))
+        bytewise = (*dense, DepthwiseHwcKernel(cores))
         *block, depthwise = (UnpackingKernel(k) if is_packed(layer) else k for k in bytewise)
         plain: list[Kernel] = [PointwiseKernel(cores), ConvKernel(cores)]
         partial: list[Kernel] = [PointwiseKernel(cores, True), ConvKernel(cores, True)]

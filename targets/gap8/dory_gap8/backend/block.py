@@ -347,6 +347,7 @@ class BlockKernel(ClusterKernel):
             ("DORY_Y_T", c_type(y)),
             ("DORY_CORES", str(self.cores)),
             ("DORY_BLOCK_SHARED", str(self._shared())),
+            ("DORY_BLOCK_SLIDE", str(int(self._is_slide()))),
             *done.macros,
             ("DORY_BLOCK_PIXELS", str(block_pixels(layer))),
             ("DORY_BLOCK_ONE", str(int(self._is_one(layer)))),
@@ -368,6 +369,10 @@ class BlockKernel(ClusterKernel):
 
     def _shared(self) -> int:
         return 0
+
+    def _is_slide(self) -> bool:
+        """Return whether a block is four neighbours that share their inputs."""
+        return False
 
     def call(self, layer: Layer) -> FunctionCall:
         """One call with the tile's sizes and padding."""
@@ -407,7 +412,7 @@ def passes(layer: Layer) -> int:
     return 2 if layer.inputs[0].bits == 8 and is_wide(layer.weighted.weights.values) else 1
 
 
-def _pixel_bytes(layer: Layer) -> int:
+def pixel_bytes(layer: Layer) -> int:
     """Return the bytes of an input pixel."""
     return layer.inputs[0].channels * layer.inputs[0].bits // 8
 
@@ -415,7 +420,7 @@ def _pixel_bytes(layer: Layer) -> int:
 def _column_bytes(layer: Layer) -> int:
     """Return the bytes of the inputs of one output."""
     kernel_h, kernel_w = layer.window.kernel
-    return kernel_h * kernel_w * _pixel_bytes(layer)
+    return kernel_h * kernel_w * pixel_bytes(layer)
 
 
 def copies_borders(layer: Layer) -> bool:
@@ -431,7 +436,7 @@ def copies_borders(layer: Layer) -> bool:
     return (
         window.kernel[1] > 1
         and window.dilations[1] == 1
-        and _pixel_bytes(layer) % 4 == 0
+        and pixel_bytes(layer) % 4 == 0
         and _column_bytes(layer) <= cal.GATHER_COLUMN
         and window.taps * passes(layer) <= MOST_TAPS
     )
@@ -446,7 +451,7 @@ class WindowKernel(BlockKernel):
 
     def _reject_channels(self, layer: Layer) -> Rejection | None:
         """Pixels of eight bytes at least, whole words unless a column is long."""
-        pixel, taps, most = _pixel_bytes(layer), layer.window.taps, MOST_TAPS // passes(layer)
+        pixel, taps, most = pixel_bytes(layer), layer.window.taps, MOST_TAPS // passes(layer)
         if taps > most:
             return Rejection(f"its filter has {taps} taps, at most {most} are possible")
         if pixel < 8 and not (pixel == 4 and copies_borders(layer)):
@@ -465,7 +470,7 @@ class WindowKernel(BlockKernel):
     def _words(self, layer: Layer) -> int:
         """Taps times the words of a pixel."""
         kernel_h, kernel_w = layer.window.kernel
-        return kernel_h * kernel_w * int(padded(_pixel_bytes(layer)))
+        return kernel_h * kernel_w * int(padded(pixel_bytes(layer)))
 
     def _run(self, layer: Layer) -> int:
         return layer.inputs[0].channels
@@ -476,7 +481,7 @@ class WindowKernel(BlockKernel):
             return 0
         if copies_borders(layer):
             return self.cores * COPIES * _column_bytes(layer)
-        return self.cores * int(padded(_pixel_bytes(layer)))
+        return self.cores * int(padded(pixel_bytes(layer)))
 
     def _needs_scratch(self, layer: Layer) -> bool:
         # Not by its padding: the part of a layer by which tiles are chosen may have none.
@@ -491,22 +496,22 @@ class WindowKernel(BlockKernel):
     def _tokens(self, layer: Layer) -> list[str]:
         if copies_borders(layer):
             return ["copied"]
-        return ["odd"] if _pixel_bytes(layer) % 4 else []
+        return ["odd"] if pixel_bytes(layer) % 4 else []
 
     def _macros(self, layer: Layer) -> tuple[tuple[str, str], ...]:
         return (
-            ("DORY_WORDS", str(int(_pixel_bytes(layer) % 4 == 0))),
+            ("DORY_WORDS", str(int(pixel_bytes(layer) % 4 == 0))),
             ("DORY_COPIES", str(COPIES * copies_borders(layer))),
         )
 
     def _step_cycles(self, layer: Layer) -> int:
-        odd = _pixel_bytes(layer) % 4
+        odd = pixel_bytes(layer) % 4
         return super()._step_cycles(layer) + (cal.BLOCK_UNALIGNED if odd else 0)
 
     def _segment_cycles(self, layer: Layer) -> int:
         kernel_h, kernel_w = layer.window.kernel
         segments = kernel_h
-        if _pixel_bytes(layer) % 4 or layer.window.dilations[1] > 1:
+        if pixel_bytes(layer) % 4 or layer.window.dilations[1] > 1:
             segments = kernel_h * kernel_w
         return cal.BLOCK_GROUP + cal.BLOCK_SEGMENT * (passes(layer) * segments - 1)
 
@@ -517,10 +522,10 @@ class WindowKernel(BlockKernel):
             return 0, 0
         kernel_h, kernel_w = window.kernel
         if copies_borders(layer):
-            row = cal.BLOCK_COPIED_ROW + cal.BLOCK_COPIED_WORD * kernel_w * _pixel_bytes(layer) // 4
+            row = cal.BLOCK_COPIED_ROW + cal.BLOCK_COPIED_WORD * kernel_w * pixel_bytes(layer) // 4
             return 0, cal.BLOCK_COPIED + kernel_h * row
         group = cal.BLOCK_SEGMENT * passes(layer) * kernel_h * (kernel_w - 1)
-        if _pixel_bytes(layer) % 4 or window.dilations[1] > 1:
+        if pixel_bytes(layer) % 4 or window.dilations[1] > 1:
             group = 0
         return group, cal.BLOCK_TAP * kernel_h * kernel_w
 
@@ -561,7 +566,7 @@ def _has_short_rows(layer: Layer) -> bool:
     """
     window, x = layer.window, layer.inputs[0]
     reach = (window.kernel[1] - 1) * window.dilations[1]
-    row = (x.width + reach) * _pixel_bytes(layer)
+    row = (x.width + reach) * pixel_bytes(layer)
     along_a_row = window.kernel[0] == 1 and reach >= 4
     large = window.taps >= cal.GATHER_LARGE_TAPS
     longest = cal.GATHER_LARGE_ROW if large else cal.GATHER_SHORT_ROW
@@ -584,7 +589,7 @@ class GatherKernel(BlockKernel):
 
     def _reject_channels(self, layer: Layer) -> Rejection | None:
         """Other layers than the window kernel takes, as long as their columns are short."""
-        pixel, column = _pixel_bytes(layer), _column_bytes(layer)
+        pixel, column = pixel_bytes(layer), _column_bytes(layer)
         in_place = pixel >= 8 or (copies_borders(layer) and not layer.window.pad_value)
         if pixel % 4 == 0 and in_place:
             return Rejection(f"its pixels of {pixel} bytes are words and need not be gathered")
@@ -636,7 +641,7 @@ class GatherKernel(BlockKernel):
         reach = [(k - 1) * d + 1 for k, d in zip(window.kernel, window.dilations, strict=True)]
         rows = (tile.h - 1) * window.strides[0] + reach[0]
         columns = (tile.w - 1) * window.strides[1] + reach[1]
-        return rows, columns * _pixel_bytes(layer)
+        return rows, columns * pixel_bytes(layer)
 
     def cycles(self, layer: Layer, tile: Tile) -> Number:
         """Those of the blocks, and copying the tile."""

@@ -27,6 +27,10 @@ OUTPUT_TYPES = (*INPUT_TYPES, "i32")
 _INCLUDES = {
     "conv": ("matmul_impl", "packed", "requant_impl", "share"),
     "window": ("block_tile", "block_impl", "block_asm", "requant_impl", "share"),
+    "slide": (
+        *("block_tile", "block_impl", "block_asm", "slide_asm", "slide_run"),
+        *("requant_impl", "share"),
+    ),
     "gather": ("block_tile", "block_impl", "block_asm", "requant_impl", "share"),
     "linear": ("matmul_impl", "packed", "requant_impl", "share"),
     "depthwise_3x3": (
@@ -57,6 +61,7 @@ _ARGUMENTS = {
     "depthwise_3x3": "strips",
     "depthwise_any": "strips",
     "window": "window",
+    "slide": "window",
     "gather": "window",
     "linear": "linear",
     "maxpool": "pool",

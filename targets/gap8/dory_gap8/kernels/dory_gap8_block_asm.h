@@ -295,6 +295,21 @@ void dory_block_run(const dory_block_t *b) __asm__(DORY_BLOCK_NAME);
 
 #endif
 
+/* -- the function -- */
+
+#define DORY_SAVED(op)                                                                        \
+  DORY_I(op " ra, 44(sp)") DORY_I(op " s0, 48(sp)") DORY_I(op " s1, 52(sp)")                  \
+  DORY_I(op " s2, 56(sp)") DORY_I(op " s3, 60(sp)") DORY_I(op " s4, 64(sp)")                  \
+  DORY_I(op " s5, 68(sp)") DORY_I(op " s6, 72(sp)") DORY_I(op " s7, 76(sp)")                  \
+  DORY_I(op " s8, 80(sp)") DORY_I(op " s9, 84(sp)") DORY_I(op " s10, 88(sp)")                 \
+  DORY_I(op " s11, 92(sp)")
+
+#if DORY_BLOCK_SLIDE
+
+#include "dory_gap8_slide_asm.h"
+
+#else
+
 /* -- loops -- */
 
 #if DORY_BLOCK_ONE
@@ -381,15 +396,6 @@ void dory_block_run(const dory_block_t *b) __asm__(DORY_BLOCK_NAME);
 #define DORY_NEXT_Y DORY_I("slli t0, t1, 1") DORY_I("add t1, t1, t0")
 #endif
 
-/* -- the function -- */
-
-#define DORY_SAVED(op)                                                                        \
-  DORY_I(op " ra, 44(sp)") DORY_I(op " s0, 48(sp)") DORY_I(op " s1, 52(sp)")                  \
-  DORY_I(op " s2, 56(sp)") DORY_I(op " s3, 60(sp)") DORY_I(op " s4, 64(sp)")                  \
-  DORY_I(op " s5, 68(sp)") DORY_I(op " s6, 72(sp)") DORY_I(op " s7, 76(sp)")                  \
-  DORY_I(op " s8, 80(sp)") DORY_I(op " s9, 84(sp)") DORY_I(op " s10, 88(sp)")                 \
-  DORY_I(op " s11, 92(sp)")
-
 __asm__(DORY_I(".pushsection .text." DORY_BLOCK_NAME ", \"ax\", @progbits")
         DORY_I(".option push")
         DORY_I(".option norvc")
@@ -457,3 +463,5 @@ __asm__(DORY_I(".pushsection .text." DORY_BLOCK_NAME ", \"ax\", @progbits")
         DORY_I(".size " DORY_BLOCK_NAME ", . - " DORY_BLOCK_NAME)
         DORY_I(".option pop")
         DORY_I(".popsection"));
+
+#endif

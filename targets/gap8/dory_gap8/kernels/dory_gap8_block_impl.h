@@ -12,6 +12,10 @@
  *   DORY_BLOCK_PIXELS  pixels of a block: 4, or 3 where images have so few that blocks of four
  *                      would compute more that nobody needs
  *   DORY_BLOCK_ONE    whether the inputs of a pixel are one segment in all calls
+ *   DORY_BLOCK_SLIDE  whether pixels are four neighbours in a row, whose windows are three columns
+ *                     wide, 1 or 2 (DORY_STRIDE_W) columns apart; then DORY_PIXEL and
+ *                     DORY_PIXEL_WORDS are the bytes and words of a pixel's inputs, two words at
+ *                     least, and DORY_CHANNELS their number
  *
  * Inputs are read where they lie: the inputs of a pixel are segments of `steps` words, and a table names where each segment of each pixel begins. Nothing has to be gathered for windows,
  * strides or dilations, and a segment that is padding points to zeros.
@@ -45,7 +49,31 @@ typedef int32_t dory_block_y_t;
 typedef DORY_Y_T dory_block_y_t;
 #endif
 
+/* The element that is `place` elements behind the first; it may lie outside, and is not read then. */
+static inline const DORY_X_T *dory_at(const DORY_X_T *first, int32_t place) {
+  return (const DORY_X_T *)((uintptr_t)first +
+                            (uintptr_t)((intptr_t)place * (intptr_t)sizeof(DORY_X_T)));
+}
+
 /* The assembly knows the order of the fields. */
+#if DORY_BLOCK_SLIDE
+typedef struct {
+  const DORY_X_T *x;     /* column 1 of the first window, in its first row that is no padding */
+  const DORY_X_T *left;  /* column 0 */
+  const DORY_X_T *right; /* the last column of the block's windows */
+  const DORY_X_T *last;  /* of the last block */
+  int32_t row, left_row, right_row, last_row; /* bytes from behind a pixel to the next row's */
+  int32_t rows;   /* that are no padding, 1 at least */
+  int32_t groups; /* four output channels each, 1 at least */
+  const int8_t *weights;
+  const int32_t *parameters;
+  dory_block_y_t *y; /* of the first pixel */
+  int32_t y_bytes;   /* from pixel to pixel */
+  int32_t shift, low_bits, hi;
+  int32_t skip;  /* bytes of weights between two groups, of rows that all are padding */
+  int32_t fours; /* blocks of pixels that follow one another in a row, 1 at least */
+} dory_block_t;
+#else
 typedef struct {
   const DORY_X_T **table;     /* where each segment of the pixels begins */
   const DORY_X_T **table_end; /* a pointer per pixel and segment */
@@ -61,6 +89,7 @@ typedef struct {
   int32_t fours;  /* blocks of pixels that follow one another, 1 at least */
   int32_t x_step; /* bytes by which the pointers move from one block to the next */
 } dory_block_t;
+#endif
 
 #if defined(__riscv) && DORY_GAP8_XPULPV2
 
@@ -110,6 +139,10 @@ static inline int32_t dory_block_dot(const DORY_X_T *x, int32_t n, const int8_t 
 #endif
 }
 
+#if DORY_BLOCK_SLIDE
+#include "dory_gap8_slide_run.h"
+#else
+
 /* Computes `groups` times four channels of a block of pixels, from `first` on. */
 static inline void dory_block_four(const dory_block_t *b, dory_block_y_t *first) {
   for (int32_t group = 0; group < b->groups; group++) {
@@ -151,5 +184,7 @@ static inline void dory_block_run(const dory_block_t *b) {
     }
   }
 }
+
+#endif
 
 #endif

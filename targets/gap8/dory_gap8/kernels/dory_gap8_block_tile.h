@@ -97,7 +97,9 @@ static inline void dory_block_start(dory_block_t *b, const dory_block_tile_t *t,
   b->weights = dory_block_weights(t, c);
   b->skip = 0;
   b->fours = 1;
+#if !DORY_BLOCK_SLIDE
   b->x_step = 0;
+#endif
   b->parameters = t->parameters + c * DORY_BLOCK_PARAMETERS;
   b->y_bytes = t->y_c * (int32_t)sizeof(dory_block_y_t);
   b->shift = a->shift;

@@ -31,12 +31,6 @@ typedef struct {
   int32_t row, column, place;
 } dory_window_t;
 
-/* The element that is `place` elements behind the first; it may lie outside, and is not read then. */
-static inline const DORY_X_T *dory_at(const DORY_X_T *first, int32_t place) {
-  return (const DORY_X_T *)((uintptr_t)first +
-                            (uintptr_t)((intptr_t)place * (intptr_t)sizeof(DORY_X_T)));
-}
-
 /* The rows of a window from (row, ...) on that lie in the tile. */
 static inline dory_gap8_range_t dory_rows_inside(int32_t row, int32_t x_h) {
   return dory_gap8_inside(row, DORY_DILATION_H, DORY_KERNEL_H, x_h);

@@ -1,0 +1,126 @@
+"""Dense convolutions with windows of three columns: neighbours in a row share their inputs.
+
+Four windows that stand side by side see six columns of inputs, or nine with stride 2, instead of
+twelve: fewer loads for the same products.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dory_core.api import Constraint, Layer, Number, Rejection
+from dory_gap8 import calibration as cal
+from dory_gap8.backend.block import BlockKernel, finish, passes, pixel_bytes
+
+if TYPE_CHECKING:
+    from dory_core.api import Tile
+
+# Pixels of a block.
+FOUR = 4
+# Columns of a window.
+COLUMNS = 3
+# An instruction reaches so many bytes.
+MOST_OFFSET = 2047
+# Pixels between column 1 of a block and what it reaches, by the stride: the last column, or column
+# 1 of the next block.
+REACHES = {1: 4, 2: 8}
+
+
+@dataclass(frozen=True)
+class SlideKernel(BlockKernel):
+    """Windows of three columns, one or two columns apart, rows of whole fours of outputs."""
+
+    kind = "slide"
+    title = "convolution, inputs in place and shared by neighbours"
+
+    def _reject_channels(self, layer: Layer) -> Rejection | None:
+        """The windows, and pixels of words that instructions reach."""
+        window, width, pixel = layer.window, layer.output.width, pixel_bytes(layer)
+        if window.kernel[1] != COLUMNS or window.dilations != (1, 1):
+            return Rejection("it computes filters of three neighbouring columns only")
+        stride = window.strides[1]
+        if stride not in REACHES:
+            return Rejection(f"its windows are {stride} columns apart, possible are 1 and 2")
+        top, left, bottom, right = window.pads
+        if max(left, right) > 1 or max(top, bottom) >= window.kernel[0]:
+            return Rejection("it takes a column of padding, and fewer rows than its filter has")
+        if width % FOUR:
+            return Rejection(f"rows of {width} outputs are no multiple of {FOUR}")
+        most = MOST_OFFSET // REACHES[stride]
+        if pixel % 4 or not 8 <= pixel <= most:
+            return Rejection(f"it wants words of 8 to {most} bytes in a pixel, this has {pixel}")
+        if passes(layer) > 1:
+            return Rejection("its weights take 9 bits")
+        return None
+
+    def constraints(self, layer: Layer, tile: Tile) -> tuple[Constraint, ...]:
+        """Rows of whole fours."""
+        return (Constraint(tile.w % FOUR == 0, f"rows of a tile are multiples of {FOUR}"),)
+
+    def _segments(self, layer: Layer) -> int:
+        """The rows of the window."""
+        return layer.window.kernel[0]
+
+    def _is_one(self, layer: Layer) -> bool:
+        return False
+
+    def _is_slide(self) -> bool:
+        return True
+
+    def _words(self, layer: Layer) -> int:
+        """Taps times the words of a pixel."""
+        return layer.window.taps * pixel_bytes(layer)
+
+    def _run(self, layer: Layer) -> int:
+        return layer.inputs[0].channels
+
+    def _arranged(self, layer: Layer, weights: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Three columns of a word of inputs after another; with stride 2 the third before the
+        second, because it shares inputs with the first."""
+        c_out, kernel_h = weights.shape[:2]
+        lanes = 32 // layer.inputs[0].bits
+        words = weights.reshape(c_out, kernel_h, COLUMNS, -1, lanes)
+        order = [n * layer.window.strides[1] % COLUMNS for n in range(COLUMNS)]
+        return np.swapaxes(words[:, :, order], 2, 3).reshape(weights.shape)
+
+    def scratch_bytes(self, layer: Layer, tile: Tile) -> Number:
+        """Zeros of each core, which stand for padding.
+
+        Not by its padding: the part of a layer by which tiles are chosen may have none.
+        """
+        return self.cores * pixel_bytes(layer)
+
+    def _needs_scratch(self, layer: Layer) -> bool:
+        return True
+
+    def _tokens(self, layer: Layer) -> list[str]:
+        return [f"c{layer.inputs[0].channels}"]
+
+    def _macros(self, layer: Layer) -> tuple[tuple[str, str], ...]:
+        pixel = pixel_bytes(layer)
+        return (
+            ("DORY_CHANNELS", str(layer.inputs[0].channels)),
+            ("DORY_PIXEL", str(pixel)),
+            ("DORY_PIXEL_WORDS", str(pixel // 4)),
+        )
+
+    def _step_cycles(self, layer: Layer) -> int:
+        return cal.SLIDE_STEP if layer.window.strides[1] == 1 else cal.SLIDE_STEP_TWO
+
+    def _segment_cycles(self, layer: Layer) -> int:
+        return cal.SLIDE_GROUP + cal.SLIDE_ROW * layer.window.kernel[0]
+
+    def _border_cycles(self, layer: Layer) -> tuple[int, int]:
+        """Zeros are inputs like others."""
+        return 0, 0
+
+    def _pixel_cycles(self, layer: Layer) -> int:
+        """A call for each row of outputs, where the block goes on to the next pixels by itself."""
+        blocks = layer.output.width // FOUR
+        goes_on = finish(layer).form != "DORY_BLOCK_RAW" and layer.output.channels % 4 == 0
+        calls = 1 if goes_on else blocks
+        return (calls * cal.SLIDE_CALL + (blocks - calls) * cal.SLIDE_FOURS) // blocks

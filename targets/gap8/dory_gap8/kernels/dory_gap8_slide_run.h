@@ -1,0 +1,66 @@
+/* What dory_gap8_slide_asm.h computes, in C: included by dory_gap8_block_impl.h. */
+
+#define DORY_LAST_COLUMN (3 * DORY_STRIDE_W + 2)
+
+/* Where columns of a block's windows begin in a row: 0, 1 and the last one. */
+typedef struct {
+  const DORY_X_T *left, *x, *right;
+} dory_columns_t;
+
+/* Adds a row of the windows of four pixels to the sums; returns what follows its weights. */
+static inline const int8_t *dory_slide_row(int32_t sum[4][4], dory_columns_t from, const int8_t *w) {
+  for (int32_t i = 0; i < DORY_CHANNELS; i += DORY_LANES) {
+    for (int32_t n = 0; n < 3; n++) {
+      const int32_t tap = n * DORY_STRIDE_W % 3;
+      for (int32_t j = 0; j < 4; j++) {
+        const int32_t column = DORY_STRIDE_W * j + tap;
+        const DORY_X_T *const x = column == 0                  ? from.left
+                                  : column == DORY_LAST_COLUMN ? from.right
+                                                               : from.x + (column - 1) * DORY_CHANNELS;
+        for (int32_t c = 0; c < 4; c++) {
+          sum[j][c] = dory_block_dot(x + i, DORY_LANES, w + 4 * c, sum[j][c]);
+        }
+      }
+      w += 16;
+    }
+  }
+  return w;
+}
+
+/* Computes `groups` times four channels of `fours` blocks of pixels. */
+static inline void dory_block_run(const dory_block_t *b) {
+  const int32_t y_step = b->y_bytes / (int32_t)sizeof(dory_block_y_t);
+  for (int32_t n = 0; n < b->fours; n++) {
+    const int is_last = n == b->fours - 1;
+    const DORY_X_T *const x = dory_at(b->x, n * (4 * DORY_STRIDE_W * DORY_CHANNELS));
+    const dory_columns_t first = {
+        n == 0 ? b->left : dory_at(x, -DORY_CHANNELS),
+        x,
+        is_last ? b->last : n == 0 ? b->right : dory_at(x, (DORY_LAST_COLUMN - 1) * DORY_CHANNELS),
+    };
+    /* From a row to the next one, in elements. */
+    const int32_t size = (int32_t)sizeof(DORY_X_T), next = DORY_CHANNELS + b->row / size;
+    const int32_t next_left = n == 0 ? DORY_CHANNELS + b->left_row / size : next;
+    const int32_t next_right = is_last  ? DORY_CHANNELS + b->last_row / size
+                               : n == 0 ? DORY_CHANNELS + b->right_row / size
+                                        : next;
+    const int8_t *w = b->weights;
+    for (int32_t group = 0; group < b->groups; group++, w += b->skip) {
+      int32_t sum[4][4] = {{0}};
+      dory_columns_t from = first;
+      for (int32_t row = 0; row < b->rows; row++) {
+        w = dory_slide_row(sum, from, w);
+        from.x = dory_at(from.x, next);
+        from.left = dory_at(from.left, next_left);
+        from.right = dory_at(from.right, next_right);
+      }
+      for (int32_t j = 0; j < 4; j++) {
+        dory_block_y_t *const y = b->y + (4 * n + j) * y_step + 4 * group;
+        for (int32_t c = 0; c < 4; c++) {
+          const int32_t *const p = b->parameters + (4 * group + c) * DORY_BLOCK_PARAMETERS;
+          y[c] = (dory_block_y_t)dory_block_value(sum[j][c], p, b);
+        }
+      }
+    }
+  }
+}
