@@ -62,6 +62,10 @@ def make(app: Path, *goals: str) -> subprocess.CompletedProcess[str]:
 
 
 TILES, THREE_LEVELS, WHOLE_LAYERS = {1: 6000}, {1: 6000, 2: 7000}, {}
+# With 7000 bytes of L2 one tensor of the residual network, of 16 x 9 x 7 bytes, goes through L3 in
+# stripes: the tables of the sum (2096 bytes, since its outputs have 16 bits) take its room. The RAM
+# need hold nothing else where constants stay in the flash.
+RAM_BYTES = 16 * 9 * 7
 
 
 @pytest.mark.parametrize(
@@ -273,7 +277,7 @@ def streamed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def from_flash(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("flash") / "app"
-    budgets = {**THREE_LEVELS, 3: 1100}
+    budgets = {**THREE_LEVELS, 3: RAM_BYTES}
     assert build_app(graph("residual"), "gap8", directory, budgets=budgets).constants_apart
     return directory
 
@@ -345,12 +349,13 @@ def test_program_that_does_not_work_is_a_failure_with_a_reason(copy: Path, fault
 
 
 def test_constants_stay_in_the_flash_when_the_ram_is_short(tmp_path: Path) -> None:
-    """With a RAM of 1100 bytes: the image is read from its file, activations lie in the RAM."""
+    """With a RAM for a tensor: the image is read from its file, activations lie in the RAM."""
     app = tmp_path / "app"
-    plan = build_app(graph("residual"), "gap8", app, budgets={1: 6000, 2: 7000, 3: 1100})
-    assert plan.constants_apart > 1100
+    plan = build_app(graph("residual"), "gap8", app, budgets={**THREE_LEVELS, 3: RAM_BYTES})
+    assert plan.constants_apart > RAM_BYTES
     level = plan.levels[2]
-    assert level.used <= level.budget == 1100 + plan.constants_apart
+    assert plan.constants_apart < level.used <= level.budget == RAM_BYTES + plan.constants_apart
+    assert any(not transfer.incoming for transfer in plan.transfers)
     board = (app / "hal/gap8/dory_gap8_board.h").read_text()
     assert "CONSTANTS_IN_FLASH 1" in board
     assert f"L3_RAM_START {plan.constants_apart}u" in board
