@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 from dory_core.codegen.conversions import conversion_lines
-from dory_core.codegen.names import address, function_symbol, hands_on, layer_arenas
+from dory_core.codegen.names import address, function_symbol, layer_arenas
 from dory_core.plan import Plan
 from dory_core.plan.operations import (
     AHEAD,
@@ -79,7 +79,7 @@ class _Calls:
         symbol = function_symbol(self.plan.prefix, self.plan.steps[function.steps[0]], function)
         rows = (str(row),) if function.is_shared else ()
         parts = (part,) if len(step.parts) > 1 else ()
-        ahead = (f"&{AHEAD}",) if hands_on(step) else ()
+        ahead = (f"&{AHEAD}",) if step.hands_on else ()
         text = f"{symbol}({', '.join((*layer_arenas(step), *rows, *parts, *ahead))});"
         return f"{text} /* layer {step.index} */" if rows else text
 

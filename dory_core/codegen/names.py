@@ -16,11 +16,6 @@ def table_symbol(prefix: str, table: str) -> str:
     return f"{prefix}_weights_{int(table.partition(' ')[2]):02d}"
 
 
-def hands_on(step: LayerStep) -> bool:
-    """Return whether a layer starts a load that it does not wait for, or finds one started."""
-    return step.hands_on
-
-
 def function_symbol(prefix: str, first: LayerStep, function: LayerFunction) -> str:
     """Return the C name of a function, which is also that of its file. prefix: of the Plan.
 
@@ -51,6 +46,6 @@ def function_parameters(step: LayerStep, function: LayerFunction) -> str:
     leaves for the next."""
     row = ("uint32_t row",) if function.is_shared else ()
     number = ("uint32_t number",) if len(step.parts) > 1 else ()
-    ahead = (f"dory_ticket_t *{AHEAD}",) if hands_on(step) else ()
+    ahead = (f"dory_ticket_t *{AHEAD}",) if step.hands_on else ()
     arenas = (f"uint8_t *{name}" for name in layer_arenas(step))
     return ", ".join((*arenas, *row, *number, *ahead))

@@ -370,7 +370,7 @@ class Resize(Op):
 
     @property
     def taps(self) -> npt.NDArray[Any]:
-        """Those of all rows, then of all columns: shape (height + width, 4)."""
+        """The taps of all rows, then of all columns: shape (height + width, 4)."""
         return np.concatenate([self.rows.values, self.columns.values])
 
     @property

@@ -166,7 +166,10 @@ class Changes:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AtTile:
-    """The tile has this number, from 0; that of no tile where the part does not do it."""
+    """The tile has this number, counted from 0.
+
+    It holds for no tile of a part where the number is the part's count of tiles.
+    """
 
     number: Value
 

@@ -2,8 +2,8 @@
 
 A part finds its inputs where the part before has loaded the same ones. Its first constants may be
 on their way when it begins: the part before starts their load into a copy of the buffer that it
-does not use any more. They have to be in L2 one part earlier for that, so where they come from the
-level below, only those are loaded so for which nobody waits.
+does not use any more. For that they have to be in L2 one part earlier. Of constants that come from
+the level below, those alone are loaded so for which the cores would not wait.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from dory_core.planning.residence import Residency
 from dory_core.planning.sequence import PartSequence, Run
 from dory_core.tiles.schedule import Schedule, l1_buffers
 
-#: Parts that may be joined, by layer: a part for each whose constants the part before can load.
+#: By layer, the numbers of the parts whose first constants the part before can load.
 Joined = Mapping[int, frozenset[int]]
 
 

@@ -76,7 +76,7 @@ def new(app: Path, program: str) -> list[str]:
     return found
 
 
-def test_programs_that_analyse_c_find_nothing_and_the_stack_does(
+def test_programs_that_analyse_c_find_nothing_and_the_stack_suffices(
     network: str, target: str, tmp_path: Path
 ) -> None:
     app = tmp_path / "app"

@@ -20,7 +20,7 @@ _HEAD_PX = 48
 _MARGIN_PX = 12
 _PNG_SCALE = 2
 _PNG_TIMEOUT_S = 120.0
-#: Run by a process of its own, because resvg ends its process where memory does not do.
+#: Run by a process of its own, because resvg ends its process when memory runs out.
 _DRAW = f"""\
 import sys
 import resvg_py
