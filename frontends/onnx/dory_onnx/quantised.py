@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -19,35 +20,37 @@ def check_quantised(model: OnnxModel) -> None:
 
     A single fraction among integers is an error of that weight, and is told later.
     """
-    found = _float_weights(model)
-    if found is not None:
-        node, fraction = found
-        raise NotSupported(
-            f"{model.path.name}: the network is not quantised: weight tensor"
-            f" '{node.input(1)}' of {node.label} holds {fraction:g}",
-            FLOAT_HINT,
-        )
+    for node, fraction in _fractions(model):
+        if fraction is not None:
+            raise NotSupported(
+                f"{model.path.name}: the network is not quantised: weight tensor"
+                f" '{node.input(1)}' of {node.label} holds {fraction:g}",
+                FLOAT_HINT,
+            )
 
 
 def is_float(path: Path) -> bool:
-    """Return whether an ONNX file has the weights of a float network.
+    """Return whether an ONNX file is a float network, by the weights of its first layer.
 
     It is for ``Frontend.recognises``. False when the file cannot be read.
     """
     found: list[bool] = []
+
+    def look(model: OnnxModel) -> None:
+        _, fraction = next(_fractions(model), (None, None))
+        found.append(fraction is not None)
+
     if path.suffix.lower() == ".onnx":
         with suppress(DoryError):
-            load(path, lambda model: found.append(_float_weights(model) is not None))
+            load(path, look)
     return any(found)
 
 
-def _float_weights(model: OnnxModel) -> tuple[Node, float] | None:
-    """Return the first layer most of whose weights are fractions, and one of these."""
+def _fractions(model: OnnxModel) -> Iterator[tuple[Node, float | None]]:
+    """Yield the layers with weights in float types, and a fraction where most weights are some."""
     for node in model.nodes:
         content = model.constant(node.input(1)) if node.op in _WEIGHTED else None
         if content is None or content.dtype.kind != "f" or not content.size:
             continue
         fractions = content[np.isfinite(content) & (np.rint(content) != content)]
-        if 2 * fractions.size > content.size:
-            return node, float(fractions[0])
-    return None
+        yield node, float(fractions[0]) if 2 * fractions.size > content.size else None
