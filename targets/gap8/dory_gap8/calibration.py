@@ -187,6 +187,18 @@ STRIP_UNALIGNED = 4
 STRIP_STALLS = 3
 STRIP_CALL = 350
 STRIP_GROUP = 150
+# Filters up to 5x5 on squares of four inputs, counted likewise: sums of two outputs; what another
+# addend below zero adds to what becomes of them, and a bound that has no register; a channel of a
+# class of outputs; a class of a strip, and a strip; two rows of squares that are laid, and a place
+# of them.
+SQUARES_SUMS = 22
+SQUARES_TURNED = 7
+SQUARES_FETCH = 1
+SQUARES_CHANNEL = 61
+SQUARES_CLASS = 48
+SQUARES_START = 26
+SQUARES_BLOCK = 56
+SQUARES_PLACE = 36
 # Any window in assembly, counted likewise: two times four outputs beside what becomes of their
 # sums; of that a run of words, and a word of inputs with four of weights; a channel of a strip; a
 # strip, 203 of which are compiled and estimated; four rows that are transposed as compiled, and a

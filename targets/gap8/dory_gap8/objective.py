@@ -16,7 +16,8 @@ from dory_core.api import (
 )
 from dory_gap8.backend import LinearBytesKernel
 from dory_gap8.backend.block import BlockKernel
-from dory_gap8.backend.depthwise_hwc import LANES, STRIP, WALK, DepthwiseHwcKernel, form_of
+from dory_gap8.backend.depthwise_form import LANES, WALK, form_of
+from dory_gap8.backend.depthwise_hwc import DepthwiseHwcKernel
 from dory_gap8.backend.unpacked import UnpackingKernel
 
 # Weights of the paper: alpha of the memory use, beta of the kernels' wishes.
@@ -56,10 +57,10 @@ def kernel_terms(layer: Layer, kernel: Kernel, tile: Tile, cores: int) -> list[T
     if isinstance(kernel, DepthwiseHwcKernel):
         form, full = form_of(layer), geometry.extent(layer)
         along, walk = form.axes(tile.h, tile.w)
-        shared = tile.c_out * ceil_div(along, STRIP)
+        shared = tile.c_out * ceil_div(along, form.strip)
         return [
             Term("PAR_BALANCE", BETA_BALANCE, (shared - 1) % cores),
-            Term("STRIP", BETA_BALANCE, _whole(along, STRIP, form.axes(full.h, full.w)[0])),
+            Term("STRIP", BETA_BALANCE, _whole(along, form.strip, form.axes(full.h, full.w)[0])),
             Term("WORD", BETA_BALANCE, _whole(tile.c_in, LANES, full.c_in)),
             Term("WALK", BETA_BALANCE, minimum(walk, WALK) // 4),
         ]

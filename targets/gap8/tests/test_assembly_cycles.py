@@ -11,12 +11,13 @@ from dataclasses import replace
 
 import pytest
 import test_block_assembly as block
+import test_depthwise_5x5_assembly as squares
 import test_depthwise_any_assembly as windows
 import test_depthwise_assembly as strips
 from dory_gap8 import calibration as cal
 from dory_gap8.backend import GatherKernel, WindowKernel
 from dory_gap8.backend import block as backend
-from dory_gap8.backend.depthwise_hwc import strip_outputs
+from dory_gap8.backend.depthwise_hwc import strip_outputs, two_outputs
 from test_block import conv
 from xpulpv2 import Machine, Program
 
@@ -159,3 +160,29 @@ def test_parts_of_a_strip_of_any_window_cost_their_instructions(limbs, reach, di
     channel = counted(2) - counted(2, channels=1)
     assert channel == pytest.approx(cal.STRIP_PAIR_CHANNEL + pair, rel=0.03)
     assert counted(2) - 2 * channel == pytest.approx(cal.STRIP_PAIR_START - 203, abs=3)
+
+
+@pytest.mark.parametrize(("limbs", "reach"), FORMS)
+@pytest.mark.parametrize("turned", [0, 1])
+def test_parts_of_a_strip_of_squares_cost_their_instructions(limbs, reach, turned) -> None:
+    kind = strips.LIMBS if limbs else strips.NARROW
+    classes = 4 if turned else 1
+    spread = 2 if classes == 4 else 1
+    variant = (kind, int(reach), strips.UNSIGNED, 0, classes, 1, turned)
+
+    def counted(count: int, number: int = 1, fresh: int = 2, channels: int = 2) -> int:
+        what = squares.Strips(count * spread, number, fresh, channels=channels)
+        return squares.check(variant, what, seed=1).cycles
+
+    two = cal.SQUARES_SUMS + two_outputs(limbs, reach, bool(turned))
+    assert counted(6) - counted(3) == 3 * 2 * classes * two
+    laid = [counted(count, fresh=1) - counted(count) for count in (3, 6)]
+    assert laid[1] - laid[0] == 3 * cal.SQUARES_PLACE
+    assert laid[0] == cal.SQUARES_BLOCK + 5 * cal.SQUARES_PLACE
+    channel = (counted(3, channels=4) - counted(3)) / 2 / classes - 3 * two
+    assert channel == pytest.approx(cal.SQUARES_CHANNEL, rel=0.10)
+    strip = counted(3, 2, 1) - counted(3)
+    parts = laid[0] + cal.SQUARES_START + classes * cal.SQUARES_CLASS
+    assert strip - laid[0] == pytest.approx(
+        parts + 2 * classes * (channel + 3 * two), abs=classes + 2
+    )

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from dory_gap8.backend import DepthwiseHwcKernel
-from dory_gap8.backend.depthwise_hwc import form_of
+from dory_gap8.backend.depthwise_form import form_of
 from gap8_layers import CLIPS, SPACE, make_case
 
 from dory_core.api import Array, Layer, NotSupported, ops, requant
@@ -182,6 +182,7 @@ def test_filters_up_to_3x3_have_a_kernel_of_their_own() -> None:
     assert form_of(_layer(8, image, ops.Window(kernel=(3, 1), pads=(1, 0, 1, 0)))).stride == 1
     assert form_of(_layer(8, image, ops.Window(kernel=(1, 2)))).stride == 1
     assert form_of(_layer(8, image, _square(5))).stride == 0
+    assert form_of(_layer(8, image, _square(5))).classes == 4
     assert form_of(_layer(8, image, _square(3, dilation=2))).stride == 0
     assert form_of(_layer(8, image, ops.Window(kernel=(3, 3), strides=(1, 2)))).stride == 0
 
@@ -270,7 +271,7 @@ def test_cycles_meet_the_measured_tiles(channels, size, window, measured) -> Non
 
 
 def test_any_window_is_cheaper_in_assembly() -> None:
-    """Two outputs along the strip by four beside it share the loads of weights."""
+    """Two outputs along the strip by four beside it share the loads of weights; 5x5 are squares."""
     step = requant([1] * 16, list(range(16)), 1 << 8, 0, 255)
     for size in (3, 5, 7):
         window = _square(size, dilation=2 if size == 3 else 1)
@@ -281,7 +282,7 @@ def test_any_window_is_cheaper_in_assembly() -> None:
             ratio = DepthwiseHwcKernel().cycles(layer, tile) / DepthwiseHwcKernel().cycles(
                 bounds, tile
             )
-            assert 0.55 < ratio < 0.99
+            assert (0.4 if size == 5 else 0.55) < ratio < 0.99
 
 
 @pytest.mark.parametrize("stride", [1, 2])
@@ -347,3 +348,56 @@ def test_a_line_costs_less_than_a_strip_at_a_time() -> None:
     kernel = DepthwiseHwcKernel()
     cycles = [kernel.cycles(x, make_tile(x, 120, 49, 1)) for x in (line, image)]
     assert cycles[0] < cycles[1] / 2
+
+
+def test_filters_up_to_5x5_are_squares() -> None:
+    """Windows that go on by two, and those by one on images that fill four classes of outputs."""
+    image = (12, 12)
+
+    def kernel(h: int, w: int, stride: int, dilation: int = 1, width: int = 12) -> str:
+        pads, strides, dilations = (h // 2, w // 2) * 2, (stride,) * 2, (dilation,) * 2
+        window = ops.Window(kernel=(h, w), strides=strides, pads=pads, dilations=dilations)
+        return form_of(_layer(8, (12, width), window)).kind
+
+    assert [kernel(5, 5, s) for s in (1, 2, 3)] == ["depthwise_5x5"] * 2 + ["depthwise_any"]
+    assert [kernel(4, 5, 1), kernel(6, 3, 2)] == ["depthwise_5x5"] * 2
+    assert [kernel(3, 5, 1), kernel(6, 6, 1), kernel(7, 7, 2)] == ["depthwise_any"] * 3
+    assert [kernel(5, 5, 1, dilation=2), kernel(5, 5, 1, width=4)] == ["depthwise_any"] * 2
+    bounds = requant(37, 1 << 9, 1 << 12, 3, 255)
+    compiled = _layer(8, image, _square(5), steps=(bounds,))
+    assert form_of(compiled).kind == "depthwise_any"
+
+
+def test_weights_of_squares_stand_where_the_windows_of_a_class_begin() -> None:
+    weights = np.arange(1, 26).reshape(1, 1, 5, 5)
+    for stride, classes in ((1, 4), (2, 1)):
+        layer = _layer(1, (12, 12), _square(5, stride), weights=weights)
+        words = form_of(layer).rows(weights[:, 0]).reshape(classes, 3, 3, 2, 2)
+        for number in range(classes):  # places along b, along a, then the four of a square
+            places = words[number].transpose(1, 2, 0, 3).reshape(6, 6)
+            top, left = divmod(number, 2)
+            assert np.array_equal(places[top : top + 5, left : left + 5], weights[0, 0])
+            assert np.count_nonzero(places) == 25
+
+
+def test_squares_at_every_border() -> None:
+    """Pads of either parity, walks, sizes that end anywhere in a square and a strip."""
+    windows = [_square(k, s, p) for k, s in ((5, 1), (5, 2), (4, 2)) for p in (0, 1, 2)]
+    layers = [_layer(5, (h, w), window) for window in windows for h, w in ((6, 13), (9, 62))]
+    padded = replace(_square(5, 2), pad_value=-7)
+    layers.append(_layer(5, (11, 14), padded, multiplier=2, signed=True))
+    layers.append(_layer(3, (7, 9), _square(5)))
+    assert {form_of(layer).kind for layer in layers} == {"depthwise_5x5"}
+    HostLibrary([_whole(layer, 3) for layer in layers]).check()
+
+
+def test_squares_cost_less_than_half() -> None:
+    """5x5 by two: 18 products and 4 loads for two outputs instead of 60 and 23."""
+    step = requant([1] * 48, list(range(48)), 1 << 8, 0, 255)
+    wide = requant([1] * 48, list(range(48)), 1 << 8, 1, 255)
+    squares, compiled = (_layer(48, (50, 50), _square(5, 2), steps=(s,)) for s in (step, wide))
+    kernel = DepthwiseHwcKernel()
+    tile = make_tile(squares, 48, 25, 25)
+    assert kernel.cycles(squares, tile) < 0.45 * kernel.cycles(compiled, tile)
+    # 30 instructions for two outputs; stalls, what is laid, and channels.
+    assert 48 * 25 * 26 / 2 * 30 / 8 < kernel.cycles(squares, tile) < 48 * 25 * 26 / 2 * 50 / 8

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
-import numpy.typing as npt
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from dory_core.api import (
     Feature,
@@ -20,11 +17,21 @@ from dory_core.api import (
     minimum,
     ops,
     reject_type,
-    requantisation,
 )
 from dory_gap8 import calibration as cal
 from dory_gap8.backend.conv import tile_arguments
 from dory_gap8.backend.dense import reject_weighted, weighted_epilogue
+from dory_gap8.backend.depthwise_form import (
+    LANES,
+    STRIP,
+    WALK,
+    WALK_ANY,
+    WALK_SQUARES,
+    Form,
+    form_of,
+    is_small,
+    outputs_in_assembly,
+)
 from dory_gap8.backend.instance import (
     BYTE_TYPES,
     ClusterKernel,
@@ -35,107 +42,10 @@ from dory_gap8.backend.instance import (
 )
 from dory_gap8.backend.packing import Constants
 from dory_gap8.backend.requant import LIMBS
-from dory_gap8.backend.weights import block_bytes, encode, is_wide, two_parts
+from dory_gap8.backend.weights import block_bytes, encode
 
 if TYPE_CHECKING:
     from dory_core.api import Tile
-
-# Outputs of a strip, and input channels that are transposed at once.
-STRIP = LANES = 4
-# Rows and columns of the image for which a direction is chosen.
-_TYPICAL = 16
-# Outputs along b whose inputs are in the scratch at a time: filters up to 3x3, any window.
-WALK, WALK_ANY = 32, 16
-
-
-@dataclass(frozen=True, slots=True)
-class Form:
-    """How the kernel sees a window: axis a is the one of strips, b the one along which they go.
-
-    passes: 2 for weights of 9 bits, sums of two of 8. swapped: a is horizontal. stride: of
-    the kernel for filters up to 3x3; 0 is the one for any window. line: there is one column along
-    b, and strips take the place of outputs along it. kernel, strides, dilations, pads
-    (before): (a, b).
-    """
-
-    passes: int
-    swapped: bool
-    stride: int
-    line: bool
-    kernel: tuple[int, int]
-    strides: tuple[int, int]
-    dilations: tuple[int, int]
-    pads: tuple[int, int]
-
-    @property
-    def kind(self) -> str:
-        """Name of the template."""
-        return "depthwise_3x3" if self.stride else "depthwise_any"
-
-    @property
-    def words(self) -> int:
-        """Words along a that the windows of a strip reach over."""
-        reach = (self.kernel[0] - 1) * self.dilations[0] + 1
-        return int(ceil_div((STRIP - 1) * self.strides[0] + reach, 4))
-
-    @property
-    def row(self) -> int:
-        """Bytes of the weights of one output channel."""
-        return 12 * self.passes if self.stride else 4 * STRIP * self.words * self.kernel[1]
-
-    @property
-    def runs(self) -> int:
-        """Runs of words that are neighbours in the scratch: one without dilation along b."""
-        return 1 if self.dilations[1] == 1 else self.kernel[1]
-
-    @property
-    def run_words(self) -> int:
-        """Words of a run."""
-        return self.words * self.kernel[1] // self.runs
-
-    @property
-    def sums(self) -> int:
-        """Cycles of the sums of four outputs."""
-        if self.stride:
-            sums = cal.STRIP_S1 if self.stride == 1 else cal.STRIP_S2
-            return sums + cal.STRIP_PASS * (self.passes - 1)
-        words = self.words * self.kernel[1]
-        return cal.STRIP_ANY + self.runs * cal.STRIP_RUN + words * cal.STRIP_WORD
-
-    @property
-    def channel(self) -> int:
-        """Cycles of a channel of a strip beside its outputs, in assembly where there is one."""
-        if self.stride:
-            return cal.STRIP_CHANNEL_S1 if self.stride == 1 else cal.STRIP_CHANNEL_S2
-        return cal.STRIP_CHANNEL_ANY
-
-    def columns(self, outputs: Number) -> Number:
-        """Return the columns that a number of outputs along b reads."""
-        reach = 3 if self.stride else (self.kernel[1] - 1) * self.dilations[1] + 1
-        return (outputs - 1) * self.strides[1] + reach
-
-    def axes(self, h: Any, w: Any) -> tuple[Any, Any]:
-        """Return what belongs to (a, b) of values for rows and columns."""
-        return (w, h) if self.swapped else (h, w)
-
-    def rows(self, taps: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Return the weights (c, row) of taps (c, rows, columns)."""
-        if self.passes == 2:
-            parts = [replace(self, passes=1).rows(part) for part in two_parts(taps)]
-            return np.concatenate(parts, axis=1)
-        taps = taps.transpose(0, 1, 2) if self.swapped else taps.transpose(0, 2, 1)
-        count, kernel_b, kernel_a = taps.shape
-        if self.stride:
-            image = np.zeros((count, 3, 4), dtype=np.int8)
-            image[:, :kernel_b, :kernel_a] = taps
-            return image.reshape(count, -1)
-        spread = np.zeros((count, kernel_b, STRIP, 4 * self.words), dtype=np.int8)
-        reach = (kernel_a - 1) * self.dilations[0] + 1
-        for output in range(STRIP):
-            first = output * self.strides[0]
-            spread[:, :, output, first : first + reach : self.dilations[0]] = taps
-        words = spread.reshape(count, kernel_b, STRIP, self.words, 4)
-        return words.transpose(0, 1, 3, 2, 4).reshape(count, -1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,57 +65,19 @@ class Share:
     unaligned: Number
 
 
-def _is_small(window: ops.Window) -> bool:
-    """Return whether the kernel for filters up to 3x3 takes a window."""
-    together = all(d == 1 or k == 1 for d, k in zip(window.dilations, window.kernel, strict=True))
-    return max(window.kernel) <= 3 and together and window.strides in ((1, 1), (2, 2))
-
-
-def _form(window: ops.Window, swapped: bool, passes: int = 1, line: bool = False) -> Form:
-    def axes(values: tuple[int, ...]) -> tuple[int, int]:
-        return (values[1], values[0]) if swapped else (values[0], values[1])
-
-    kernel, strides = axes(window.kernel), axes(window.strides)
-    # One tap has no dilation.
-    dilations = axes(
-        tuple(d if k > 1 else 1 for d, k in zip(window.dilations, window.kernel, strict=True))
-    )
-    stride = window.strides[0] if _is_small(window) and not line else 0
-    return Form(passes, swapped, stride, line, kernel, strides, dilations, axes(window.pads))
-
-
-@requantisation.cached_per_layer
-def form_of(layer: Layer) -> Form:
-    """Return the cheaper of the two directions for an image of many rows and columns.
-
-    An axis without neighbours in the window counts as one row: it is that of 1-D data. If
-    directions tie, strips lie where they fill a wide image, and stand otherwise: rows are cut at
-    any number. How many there are does not count: the parts of a layer that is computed in stripes
-    have different ones, and one kernel.
-    """
-    window = layer.window
-    passes = 1 + is_wide(layer.conv.weights.values)
-    # Stripes have all columns: those of an image of one column are lines, too.
-    line = layer.output.width == layer.inputs[0].width == window.kernel[1] == 1
-    if line and passes == 1 and window.pads[1] == window.pads[3] == 0:
-        return _form(window, False, line=True)
-    lying = layer.output.width % STRIP == 0 and layer.output.width >= _TYPICAL
-    forms = [_form(window, swapped, passes) for swapped in (lying, not lying)]
-
-    def cost(form: Form) -> int:
-        a, b = form.axes(*(_TYPICAL if k > 1 else 1 for k in window.kernel))
-        output = STRIP * weighted_epilogue(layer).step_cycles
-        return int(ceil_div(a, STRIP)) * (form.channel + b * (form.sums + output))
-
-    return min(forms, key=cost)
-
-
 def strip_outputs(stride: int, limbs: bool, reach: bool, turned: bool) -> int:
     """Return the instructions from the sums of four outputs to what the assembly stores."""
     # With stride 1 a second limb takes the registers of the bound and the order of the shuffle.
     fetched = (1 + reach) * (limbs and stride == 1)
     extra = cal.STRIP_LIMBS * limbs + cal.STRIP_CLAMP * reach + cal.STRIP_TURNED * turned
     return cal.STRIP_OUTPUTS + extra + fetched
+
+
+def two_outputs(limbs: bool, reach: bool, turned: bool) -> int:
+    """Return the instructions from the sums of two outputs to what the assembly stores."""
+    extra = cal.STRIP_LIMBS * limbs + cal.STRIP_CLAMP * reach
+    fetched = cal.SQUARES_FETCH * (limbs and reach)
+    return (cal.STRIP_OUTPUTS + extra) // 2 + cal.SQUARES_TURNED * turned + fetched
 
 
 @dataclass(frozen=True)
@@ -229,7 +101,7 @@ class DepthwiseHwcKernel(ClusterKernel):
         return (
             reject_type(layer.inputs[0], "input", ("u8", "i8"))
             or reject_type(layer.output, "output", (*BYTE_TYPES, "i32"))
-            or reject_weighted(layer, packed=True, wide=_is_small(layer.window))
+            or reject_weighted(layer, packed=True, wide=is_small(layer.window))
         )
 
     def scratch_bytes(self, layer: Layer, tile: Tile) -> Number:
@@ -239,6 +111,9 @@ class DepthwiseHwcKernel(ClusterKernel):
             walk = minimum(ceil_div(tile.h, STRIP), WALK_ANY)
             return self.cores * 4 * LANES * (walk * form.strides[0] + form.words)
         _, b = form.axes(tile.h, tile.w)
+        if form.classes:
+            places = form.places(minimum(b, WALK_SQUARES))
+            return self.cores * 2 * 2 * 4 * LANES * places
         blocks = form.stride + 1 if form.stride else form.words
         longest = WALK if form.stride else WALK_ANY
         columns = form.columns(minimum(b, longest))
@@ -266,6 +141,8 @@ class DepthwiseHwcKernel(ClusterKernel):
         form = form_of(layer)
         if form.line:
             return self._line(layer, tile)
+        if form.classes:
+            return self._squares(layer, tile)
         a, b = form.axes(tile.h, tile.w)
         walks = ceil_div(b, WALK if form.stride else WALK_ANY)
         walk = ceil_div(b, walks)
@@ -290,6 +167,34 @@ class DepthwiseHwcKernel(ClusterKernel):
         cycles = starts * cal.STRIP_GROUP + calls * cal.STRIP_START
         cycles = cycles + blocks * (cal.STRIP_BLOCK + columns * (cal.STRIP_COLUMN + unaligned))
         cycles = cycles + units * (form.channel + outputs)
+        return cal.STRIP_CALL + cycles * (100 + cal.STRIP_STALLS) // 100
+
+    def _squares(self, layer: Layer, tile: Tile) -> Number:
+        """Return the cycles of squares: two outputs along a by all along b, class by class."""
+        form, chosen = form_of(layer), weighted_epilogue(layer)
+        a, b = form.axes(tile.h, tile.w)
+        walks = ceil_div(b, WALK_SQUARES)
+        walk = ceil_div(b, walks)
+        strips = ceil_div(a, form.strip)
+        units = ceil_div(tile.c_out * strips * walks, self.cores)
+        multiplier = layer.output.channels // layer.conv.groups
+        per_group = LANES * multiplier * strips
+        runs = ceil_div(units, LANES * multiplier)
+        starts = ceil_div(units, per_group)
+        inside = ceil_div(form.axes(tile.x_h, tile.x_w)[1], 2) + 1
+        unaligned = 2 * cal.STRIP_UNALIGNED * minimum(tile.c_in % LANES, 1)
+        places = minimum(form.places(walk), inside)
+        block = cal.SQUARES_BLOCK + places * (cal.SQUARES_PLACE + unaligned)
+        # Two outputs along a of a class; the last strip may have none of every other class.
+        lines = units * form.spread
+        if form.spread > 1:
+            whole = ceil_div(units + 1, per_group) - 1
+            lines = lines - (ceil_div(a, 4) - ceil_div(a - 1, 4)) * whole * LANES * multiplier
+        outputs = two_outputs(chosen.form == LIMBS, bool(chosen.reach), chosen.turned)
+        line = form.spread * cal.SQUARES_CHANNEL + walk * (cal.SQUARES_SUMS + outputs)
+        calls = runs if multiplier == 1 else units  # several outputs of a channel: one by one
+        cycles = starts * cal.STRIP_GROUP + (runs + starts) * block + lines * line
+        cycles = cycles + calls * (cal.SQUARES_START + form.classes * cal.SQUARES_CLASS)
         return cal.STRIP_CALL + cycles * (100 + cal.STRIP_STALLS) // 100
 
     def _line(self, layer: Layer, tile: Tile) -> Number:
@@ -337,6 +242,7 @@ class DepthwiseHwcKernel(ClusterKernel):
         form = form_of(layer)
         kind = f"depthwise_3x3_s{form.stride}" if form.stride else form.kind
         kind = "depthwise_line" if form.line else kind
+        kind = f"depthwise_5x5_s{3 - form.spread}" if form.classes else kind
         kind += "_wide" if form.passes == 2 else ""
         # Parts of a layer without padding have the kernel of the others.
         pad = layer.window.pad_value
@@ -391,6 +297,12 @@ class DepthwiseHwcKernel(ClusterKernel):
                 ("DORY_WALK", str(WALK)),
                 ("DORY_STRIP_ASM", assembly),
             )
+        if form.classes:
+            own = (
+                ("DORY_CLASSES", str(form.classes)),
+                ("DORY_WALK", str(WALK_SQUARES)),
+                ("DORY_STRIP_ASM", assembly),
+            )
         macros = (
             *vector_macros(x),
             ("DORY_CORES", str(self.cores)),
@@ -402,22 +314,18 @@ class DepthwiseHwcKernel(ClusterKernel):
             *chosen.macros,
         )
         title = f"up to 3x3, stride {form.stride}" if form.stride else "any window"
+        title = f"up to 5x5, stride {3 - form.spread}" if form.classes else title
         purpose = f"Depthwise convolution, {title}: {x} inputs, i8 weights, {y} outputs, {end}."
         return sources(form.kind, self.symbol(layer), purpose, macros)
 
     @staticmethod
     def _in_assembly(layer: Layer) -> bool:
         """Return True when the assembly of the chip has the requantisation."""
-        chosen, form = weighted_epilogue(layer), form_of(layer)
-        if chosen.narrow is None or layer.output.bits != 8 or form.passes > 1:
-            return False
-        if chosen.turned:  # no register is left for the bounds of the clip
-            return chosen.clip in ((0, 255), (-128, 127))
-        return chosen.clip_form != "DORY_CLIP_BOUNDS"
+        return outputs_in_assembly(layer) and form_of(layer).passes == 1
 
     @staticmethod
     def _window_arguments(form: Form) -> tuple[tuple[str, str], ...]:
-        if form.stride:
+        if form.stride or form.classes:
             return ()
         return (
             ("words", str(form.words)),

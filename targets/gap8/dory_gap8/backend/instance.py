@@ -24,6 +24,10 @@ INPUT_TYPES = ("u2", "i2", "u4", "i4", *BYTE_TYPES)
 OUTPUT_TYPES = (*INPUT_TYPES, "i32")
 
 # Templates that each template includes.
+_BLOCKS = (
+    *("depthwise_blocks", "depthwise_blocks_asm", "depthwise_blocks_tile"),
+    *("depthwise_outputs_asm", "depthwise_strips", "requant_impl", "share"),
+)
 _INCLUDES = {
     "conv": ("matmul_impl", "packed", "requant_impl", "share"),
     "window": ("block_tile", "block_impl", "block_asm", "requant_impl", "share"),
@@ -33,10 +37,8 @@ _INCLUDES = {
     ),
     "gather": ("block_tile", "block_impl", "block_asm", "requant_impl", "share"),
     "linear": ("matmul_impl", "packed", "requant_impl", "share"),
-    "depthwise_3x3": (
-        *("depthwise_3x3_asm", "depthwise_outputs_asm", "depthwise_strips"),
-        *("requant_impl", "share"),
-    ),
+    "depthwise_3x3": ("depthwise_3x3_asm", *_BLOCKS),
+    "depthwise_5x5": ("depthwise_5x5_asm", *_BLOCKS),
     "depthwise_any": (
         *("depthwise_any_asm", "depthwise_outputs_asm", "depthwise_strips"),
         *("requant_impl", "share"),
@@ -59,6 +61,7 @@ _INCLUDES = {
 }
 _ARGUMENTS = {
     "depthwise_3x3": "strips",
+    "depthwise_5x5": "strips",
     "depthwise_any": "strips",
     "window": "window",
     "slide": "window",

@@ -1,48 +1,18 @@
 /* Depthwise convolution with filters up to 3x3 on tiles with channels last: template of the kernel
- * DORY_KERNEL, see dory_gap8_depthwise_strips.h, configured by dory_gap8_requant_impl.h and
+ * DORY_KERNEL, see dory_gap8_depthwise_blocks.h, configured by dory_gap8_requant_impl.h and
  *
- *   DORY_CORES      cores that share a tile
  *   DORY_STRIDE     1 or 2, along both axes
- *   DORY_WALK       outputs along b whose inputs are in the scratch at a time
- *   DORY_STRIP_ASM  whether the assembly for the chip has this requantisation and type of output
  *   DORY_PASSES     2 where weights of 9 bits are sums of two of 8 bits, which follow one another
- *   DORY_X_SIGNED   whether inputs are signed
- *   DORY_X_T, DORY_X4_T, DORY_LOAD4_X, DORY_DOT4, DORY_DOT4Z, DORY_SHUFFLE_X   an input; four of them
  *
- * The scratch of a core holds the DORY_STRIDE + 1 blocks of four rows that a strip reads; the last
- * one is the first one of the next strip. A word of weights is a tap column (w0 w1 w2 0). */
-#include "dory_gap8_depthwise_strips.h"
-
+ * The scratch of a core holds the DORY_STRIDE + 1 blocks of four rows that a strip reads. A word of
+ * weights is a tap column (w0 w1 w2 0). */
 #define DORY_BLOCKS (DORY_STRIDE + 1)
-/* Bytes of the weights of a channel. */
+#define DORY_STEP DORY_STRIDE
+#define DORY_ROWS 4
+#define DORY_UNIT 1
 #define DORY_FILTER (12 * DORY_PASSES)
-/* Bytes of a column: four words. */
-#define DORY_COLUMN_BYTES 16
-
-/* Strips one after another, of some channels of a group. The assembly knows the order of the fields;
- * what a call changes is meant for the next one: the strips that follow. */
-typedef struct {
-  uint8_t *block[3];         /* blocks of four transposed rows, rotated by a call */
-  const int8_t *weights;     /* of the first channel */
-  const int32_t *parameters;
-  DORY_Y_T *y;               /* of the first channel and strip */
-  int32_t left, y_row;       /* outputs along a from the strip on; from one to the next */
-  int32_t step;              /* from output to output along b */
-  int32_t loops, rest;       /* outputs along b, two at a time (stride 1), and whether there is one more */
-  int32_t x_back, y_back;    /* from the end of a channel to the start of the next one */
-  int32_t channels;          /* 1 at least */
-  int32_t shift, low_bits, hi;
-  int32_t strips;            /* 1 at least */
-  int32_t fresh;             /* bytes of block[] before the first block that is not laid yet */
-  const uint8_t *x;          /* in row 0, the first column inside the tile, at the group's first channel */
-  int32_t row, rows;         /* the first one to lay, those of the tile */
-  int32_t x_row, x_step;     /* from row to row, from column to column */
-  int32_t inside, before;    /* columns of the tile; bytes of a block before them */
-  const dory_gap8_u8x4_t *padding;
-  int32_t lane;              /* bytes from the group's first input channel to that of the first one */
-  const dory_gap8_strips_t *tile;
-  int32_t channel; /* the first one */
-} dory_strip_t;
+#define DORY_CLASSES 0
+#include "dory_gap8_depthwise_blocks.h"
 
 /* Lays the blocks of a strip from `fresh` on. */
 static DORY_GAP8_NOINLINE void dory_lay(dory_strip_t *s) {
@@ -58,10 +28,6 @@ static DORY_GAP8_NOINLINE void dory_lay(dory_strip_t *s) {
 #include "dory_gap8_depthwise_3x3_asm.h"
 
 #else
-
-static inline DORY_X4_T dory_word(const uint8_t *p) {
-  return DORY_LOAD4_X((const DORY_X_T *)p);
-}
 
 /* The last two elements of a, the first two of b: in this order of operands b is not needed again. */
 static inline DORY_X4_T dory_middle(DORY_X4_T a, DORY_X4_T b) {
@@ -242,15 +208,6 @@ static inline void dory_strip_channel(const dory_strip_t *s, const int32_t *plac
 
 #endif
 
-/* The last block becomes the first one. */
-static inline void dory_last_first(uint8_t **block) {
-  uint8_t *const last = block[DORY_BLOCKS - 1];
-  for (int32_t i = DORY_BLOCKS - 1; i > 0; i--) {
-    block[i] = block[i - 1];
-  }
-  block[0] = last;
-}
-
 static inline void dory_strip_run(dory_strip_t *s) {
   for (; s->strips > 0; s->strips--) {
     int32_t place[4] = {0, 0, 0, 0};
@@ -261,132 +218,25 @@ static inline void dory_strip_run(dory_strip_t *s) {
     for (int32_t i = 0; i < s->channels; i++) {
       dory_strip_channel(s, place, i, s->tile->requant);
     }
-    dory_last_first(s->block);
-    s->fresh = 4;
-    s->left -= 4;
-    s->y += 4 * s->y_row;
+    dory_next_strip(s);
   }
 }
 
 #endif
 
-/* What stands for a channel of the group: its weights and parameters, and where it is. */
-static inline void dory_select(dory_strip_t *s, int32_t channel) {
-  s->channel = channel;
-  s->weights = (const int8_t *)s->tile->weights + DORY_FILTER * channel;
-#if DORY_STRIP_ASM
-  s->parameters = s->tile->requant.channels + (DORY_PER_CHANNEL ? channel * DORY_Q_WORDS : 0);
-#endif
+/* Columns that a number of outputs along b reads. */
+static inline int32_t dory_columns(int32_t outputs) {
+  return (outputs - 1) * DORY_STRIDE + 3;
 }
 
-/* One strip of the output channels from k to end of a group, several of which have one input. */
-static DORY_GAP8_NOINLINE void dory_multiplied(dory_strip_t *s, dory_gap8_group_t g, int32_t k,
-                                               int32_t end) {
-  DORY_Y_T *const y = s->y - k;
-  dory_strip_t next = *s;
-  for (; k < end; k++) {
-    next = *s;
-    next.channels = 1;
-    next.lane = 4 * (g.lane + dory_gap8_source(s->tile, k));
-    next.y = y + k;
-    dory_select(&next, g.first + k);
-    dory_strip_run(&next);
-  }
-  *s = next;
+/* A walk of `count` outputs along b. */
+static inline void dory_set_walk(dory_strip_t *s, int32_t count, dory_gap8_columns_t columns) {
+  s->inside = columns.inside;
+  s->step = s->tile->y_step_b;
+  s->loops = count / (3 - DORY_STRIDE);
+  s->rest = count - s->loops * (3 - DORY_STRIDE);
+  s->y_back = count * s->step - 1;
+  s->x_back = dory_columns(count) * DORY_COLUMN_BYTES - 4;
 }
 
-/* Computes one tile. Every core calls it; no core reads what another one writes. */
-void DORY_KERNEL(const dory_gap8_strips_t *a) {
-  const dory_gap8_u8x4_t padding = dory_gap8_from_word_u8(DORY_PAD_WORD);
-  const int32_t strips = (a->y_a + 3) >> 2;
-  const int32_t walks = (a->y_b + DORY_WALK - 1) / DORY_WALK;
-  const int32_t walk = walks == 1 ? a->y_b : dory_gap8_ceil_div(a->y_b, walks);
-  /* The windows of a walk are strides apart and reach over three columns. */
-  const int32_t columns = (walk - 1) * DORY_STRIDE + 3;
-  dory_gap8_units_t u = dory_gap8_units(a, strips * walks);
-  int32_t w = walks == 1 ? 0 : u.position / strips;
-  int32_t strip = u.position - w * strips;
-  int32_t staged = 0, blanked = -1;
-  const uint8_t *x = (const uint8_t *)a->x;
-  DORY_Y_T *y = (DORY_Y_T *)a->y;
-  dory_strip_t s;
-  for (int32_t i = 0; i < 3; i++) {
-    s.block[i] = (uint8_t *)a->scratch +
-                 ((int32_t)dory_core_id() * DORY_BLOCKS + i) * columns * DORY_COLUMN_BYTES;
-  }
-  s.tile = a;
-  s.padding = &padding;
-  s.step = a->y_step_b;
-  s.y_row = a->y_step_a;
-  s.rows = a->x_a;
-  s.x_row = a->x_step_a;
-  s.x_step = a->x_step_b;
-#if DORY_STRIP_ASM
-  s.shift = a->requant.shift;
-  s.low_bits = a->requant.low_bits;
-  s.hi = a->requant.hi;
-#endif
-  while (u.left > 0) {
-    const dory_gap8_group_t g = dory_gap8_group(a, u.group);
-    const int32_t end = dory_gap8_min(u.channel + u.left, g.count);
-    if (blanked != w) {
-      const int32_t b = w * walk, x_b = b * DORY_STRIDE - a->pad_b;
-      const int32_t count = dory_gap8_min(walk, a->y_b - b);
-      const dory_gap8_columns_t c = dory_gap8_columns(a, x_b, columns);
-      for (int32_t i = 0; i < DORY_BLOCKS; i++) {
-        dory_gap8_padding(4 * c.before, s.block[i]);
-        dory_gap8_padding(4 * c.after, s.block[i] + (columns - c.after) * DORY_COLUMN_BYTES);
-      }
-      x = (const uint8_t *)a->x + (x_b + c.before) * a->x_step_b;
-      y = (DORY_Y_T *)a->y + b * a->y_step_b;
-      s.inside = c.inside;
-      s.before = c.before * DORY_COLUMN_BYTES;
-      s.loops = count / (3 - DORY_STRIDE);
-      s.rest = count - s.loops * (3 - DORY_STRIDE);
-      s.y_back = count * s.step - 1;
-      s.x_back = ((count - 1) * DORY_STRIDE + 3) * DORY_COLUMN_BYTES - 4;
-      blanked = w;
-    }
-    s.x = x + g.base;
-    s.y = y + 4 * strip * a->y_step_a + g.first + u.channel;
-    s.left = a->y_a - 4 * strip;
-    s.fresh = 4 * staged;
-    s.row = 4 * (strip * DORY_STRIDE + staged) - a->pad_a;
-    s.lane = 4 * (g.lane + u.channel);
-    s.channels = end - u.channel;
-    s.strips = 1;
-    dory_select(&s, g.first + u.channel);
-    if (a->multiplier > 1) {
-      dory_lay(&s);
-      dory_multiplied(&s, g, u.channel, end);
-    } else {
-#if DORY_STRIP_ASM && DORY_GAP8_XPULPV2
-      const int32_t wide = a->x_c >= 4; /* narrow pixels have no words to load */
-      if (!wide) {
-        dory_lay(&s);
-      }
-#else
-      const int32_t wide = 1;
-#endif
-      if (wide && u.left >= 2 * g.count && s.channels == g.count) {
-        s.strips = dory_gap8_min(strips - strip, u.left / g.count);
-      }
-      strip += s.strips - 1;
-      u.left -= (s.strips - 1) * g.count;
-      dory_strip_run(&s);
-    }
-    u.left -= end - u.channel;
-    u.channel = 0;
-    strip++;
-    staged = 1;
-    if (strip == strips) {
-      strip = 0;
-      staged = 0;
-      w++;
-    }
-    if (w == walks) {
-      w = 0;
-      u.group += u.step;
-    }
-  }
-}
+#include "dory_gap8_depthwise_blocks_tile.h"
