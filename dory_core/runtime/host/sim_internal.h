@@ -92,6 +92,23 @@ void sim_allow(sim_arena_t *arena, uint32_t offset, uint32_t bytes, uint32_t mee
 /* Faults when L1, or any memory, holds what nobody was to write there. */
 void sim_check_owners(int also_l2);
 
+/* --- sim_copies.c --- */
+typedef enum { SIM_DMA, SIM_EXT } sim_link_t; /* between L2 and L1, between L3 and L2 */
+/* A copy that may start. dst_arena, src_arena: NULL for memory that is not followed. */
+typedef struct {
+  sim_link_t link;
+  dory_copy_t copy; /* one row over SIM_EXT */
+  sim_arena_t *dst_arena, *src_arena;
+} sim_move_t;
+static inline uint32_t sim_row_bytes(const dory_copy_t *copy) { return copy->n0 * copy->elem; }
+static inline uint64_t sim_copy_bytes(const dory_copy_t *copy) {
+  return (uint64_t)sim_row_bytes(copy) * copy->n1 * copy->n2;
+}
+/* Fault where the link does not make the copy, or it lies in no memory. */
+sim_move_t sim_dma_move(const dory_copy_t *copy, const char *file, int line);
+sim_move_t sim_ext_move(void *l2, uint32_t l3_offset, uint32_t bytes, int dir, const char *file,
+                        int line);
+
 /* --- sim_transfer.c --- */
 /* Advances transfers of the calling core in random mode. */
 void sim_progress(void);
