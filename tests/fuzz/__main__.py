@@ -9,9 +9,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.fuzz.campaign import CHECKS, cases, save, shrunk, table, try_all, try_case
+from tests.fuzz.campaign import CHECKS, cases, save, shrunk, subjects, table, try_all, try_case
 from tests.fuzz.cases import Case
-from tests.fuzz.mutants import explained
+from tests.fuzz.explain import explained
 from tests.fuzz.survivors import Reason
 
 
@@ -20,6 +20,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--case", type=Case.parse, help="try this one, as a report names it")
     parser.add_argument("--explain", type=Path, help="say why mutants of this log survive")
     parser.add_argument("--kinds", default=",".join(CHECKS), help=f"of {', '.join(CHECKS)}")
+    known = dict.fromkeys(one for kind in CHECKS for one in subjects(kind))
+    parser.add_argument("--subjects", default="", help=f"of {', '.join(known)}; all by default")
     parser.add_argument("--seed", type=int, default=0, help="the first one")
     parser.add_argument("--count", type=int, default=0, help="cases in all, 0: no limit")
     parser.add_argument("--seconds", type=float, default=120.0)
@@ -32,7 +34,8 @@ def _options() -> argparse.Namespace:
 
 def _limited(options: argparse.Namespace) -> Iterator[Case]:
     end = time.monotonic() + options.seconds
-    for number, case in enumerate(cases(options.kinds.split(","), options.seed)):
+    only = options.subjects.split(",") if options.subjects else ()
+    for number, case in enumerate(cases(options.kinds.split(","), options.seed, only)):
         if time.monotonic() > end or number == options.count > 0:
             return
         yield case

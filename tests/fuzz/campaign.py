@@ -40,9 +40,13 @@ def subjects(kind: str) -> tuple[str, ...]:
     return tuple(sorted(SUBJECTS if kind == "mutant" else FORMATS))
 
 
-def cases(kinds: Iterable[str], first: int) -> Iterator[Case]:
-    """Yield cases without end: of each kind and subject in turn, seeds from ``first``."""
-    listed = [(kind, subject) for kind in kinds for subject in subjects(kind)]
+def cases(kinds: Iterable[str], first: int, only: Iterable[str] = ()) -> Iterator[Case]:
+    """Yield cases without end: of each kind and subject in turn, seeds from ``first``.
+
+    only: these subjects, none for all.
+    """
+    some = frozenset(only)
+    listed = [(kind, one) for kind in kinds for one in subjects(kind) if not some or one in some]
     seed = first
     while True:
         yield from (Case(kind, subject, seed) for kind, subject in listed)

@@ -20,19 +20,22 @@ _NUMBER = re.compile(r"(?<![\w.])-?\d+(?=u?\b(?!\.))")
 _MARK = re.compile(r"^\s*DORY_SIM_\w+\(.*\);.*$", re.MULTILINE)
 #: In place of a number of which ``one more`` survives: of any size and sign, odd and even.
 _WILD = (0, 1, 2, 7, 100, 4097)
+#: Beside a number of which none of these is right.
+_NEAR = (-4, -2, -1, 1, 2, 4)
 _MOST_LINES = 4  # of a change, that are tried
 _FAR = 40  # bits of the largest change of a constant that is tried
 _REQUANT = re.compile(r"requant|INT64_C")
 _ASSIGNED = re.compile(r"^[^=]* = ([^=]*)[,;]$")
 _BARRIER = re.compile(r"^\s*dory_barrier\(\);")
+_CONDITION = re.compile(r"^(\s*(?:\} else )?if \()(.*)(\) \{\s*\\?)$")
+_LOOP = re.compile(r"^(\s*for \([^;]*; )([^;]*)(;.*)$")
 #: Lines of which the second group is a value.
 _VALUES = (
-    re.compile(r"^(\s*(?:if|while) \()(.*)(\) \{)$"),
+    re.compile(r"^(\s*(?:if|while) \()(.*)(\) \{\s*\\?)$"),
+    re.compile(r"^(\s*for \([^;]*; )([^;]*)(;.*)$"),
     re.compile(r"^([^=?]*[\w\]] [-+|]?= )([^{}]*)(;)$"),
     re.compile(r"^(\s*return )(.*)(;)$"),
 )
-_NAMES = re.compile(r'^\s*\{"')
-_CALLER = re.compile(r"^\s*if \((?:input|output)\w* [!=]= ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +61,14 @@ UNREAD = "no number in its place matters"
 FLAG = "a flag: every number but 0 is true"
 SMALL = "a constant whose change is too small for any accumulator"
 SIZES = "equal for the sizes of this layer"
-CALLER = "differs for a caller whose buffer begins at the wrong place"
+SPARES = "a condition that only spares work"
 BARRIERS = "one of two barriers, between which only core 0 works"
 ALIGNED = "bytes of L1 that begin elsewhere"
 LIMIT = "a limit that nothing reaches: larger ones are right"
 SHARES = "how cores share the work"
-ROOM = "room that the compiler or nobody uses"
+ROOM = "bytes behind the last constant"
 EQUAL = "the same value whenever the line runs in this network"
 REST = "a loop over many at once, whose rest is done one by one"
-CLIP = "a clip, or a choice between equals, at its own bound"
 TESTS = "found by the kernel's own tests"
 LATER = "found by a check that was added since"
 UNEXPLAINED = "unexplained"
@@ -95,7 +97,7 @@ def _is_comment(line: str) -> bool:
 
 def without_marks(text: str) -> str:
     """Return a C file as a chip compiles it: without what the simulation alone reads."""
-    return _MARK.sub(";", text)
+    return _MARK.sub(";", text).replace("#ifdef DORY_SIMULATION", "#if 0")
 
 
 def explain(
@@ -106,14 +108,8 @@ def explain(
     before, after: the contents of what changed. found: tries others. sources: all C files.
     """
     lines = changes(before, after)
-    if all(_NAMES.match(one.old) for one in lines):
-        return Reason(MARKS, "a name in the table of constants, or its last row")
-    if all(_is_of_weights(before[one.path], one) for one in lines):
-        return Reason(ROOM, "bytes of a table behind its last constant")
-    if all(_is_dead_table(before[one.path], one) for one in lines):
-        return Reason(MARKS, "a row of the table of tensors that are dead")
-    if all(_CALLER.match(one.old) for one in lines):
-        return Reason(CALLER, "a condition on the pointers of the caller")
+    if all(one.path.startswith("weights/") or "dory_weights_" in one.old for one in lines):
+        return _of_weights(after, lines, found)
     if all(_BARRIER.match(one.old) and not _BARRIER.match(one.new) for one in lines):
         if all(_is_redundant(before[one.path], one.line + 1, sources) for one in lines):
             return Reason(BARRIERS, "no core but 0 does anything between it and the next one")
@@ -122,35 +118,104 @@ def explain(
     if places and len(places) == len(lines):
         tried = [_numbers(one, before, place, found) for one, place in places[:_MOST_LINES]]
         return max(tried, key=lambda reason: _ORDER.index(reason.name))
+    if len(lines) == 1:
+        reason = _condition(lines[0], before, found) or _equal(lines[0], before, found)
+        if reason is not None:
+            return reason
     return Reason(UNEXPLAINED, "; ".join(f"'{one.old.strip()}'" for one in lines)[:200])
 
 
-#: What lines of kernels are about that their own tests do not find, tried in this order.
-_OF_KERNELS = (
-    (ROOM, re.compile(r"^\s*[\w ]+\w\[[^\]]+\](?: = .*)?;")),
-    (REST, re.compile(r"for \(;? ?.*(?:[in] \+ \w+ <=? |[in] >=? ?\d+;).*[-+]= ")),
-    (CLIP, re.compile(r"INT32_M|\? -?\w+ : \w+;|< best|_clip")),
-    (
-        SHARES,
-        re.compile(r"per_unit|_share|_part\(|best|cost|TRY|try\(|ways|groups|units|cores|words\."),
-    ),
+def _of_weights(after: Mapping[str, str], lines: list[Change], found: Try) -> Reason:
+    """Return what other bytes in place of the padding that was added to a table show."""
+    other = dict(after)
+    for one in lines:
+        added = one.new.removeprefix(one.old)
+        if re.fullmatch(r"[\s0x,u]*", added):
+            changed = one.new.removesuffix(added) + added.replace("0x00000000", "0x5a5a5a5a")
+            other[one.path] = other[one.path].replace(one.new, changed)
+    evidence = "; ".join(
+        f"'{one.old.strip()[:40]}' becomes '{one.new.strip()[:40]}'" for one in lines
+    )
+    if found(other) is False:
+        return Reason(ROOM, f"{evidence[:200]}: right with other bytes there")
+    return Reason(UNEXPLAINED, evidence[:200])
+
+
+#: What lines of kernels are about that decide which core computes what.
+_SHARED = re.compile(
+    r"per_unit|_share|_part\(|best|cost|TRY|try\(|ways|groups|units|cores|CORES|words\.|work\."
 )
+_SURE = (UNREAD, LIMIT, FLAG)
 _ORDER = (UNREAD, MARKS, FLAG, LIMIT, ALIGNED, SMALL, SIZES, UNEXPLAINED)
 
 
-def explain_kernel(before: str, after: str, path: str, found: Try) -> Reason:
-    """Return why a file of a kernel survives a change that its own tests do not find either."""
-    (one, *more) = changes({path: before}, {path: after})
-    trap = _trap_where_different(one)
-    if trap and found({path: _with_line(before, one.line, trap)}) is False:
-        return Reason(EQUAL, f"'{trap.strip()[:200]}' never traps")
-    for name, pattern in _OF_KERNELS:
-        if pattern.search(one.old):
-            return Reason(name, f"'{one.old.strip()[:90]}' becomes '{one.new.strip()[:90]}'")
+def explain_kernel(
+    before: str,
+    after: str,
+    path: str,
+    found: Try,
+    tests: Callable[[], str],
+    raced: Callable[[], bool],
+) -> Reason:
+    """Return why a file of a kernel survives a change.
+
+    tests: which kernel's own tests find it. raced: whether ThreadSanitizer does.
+    """
+    texts = {path: before}
+    (one, *more) = changes(texts, {path: after})
+    equal = None if more else _equal(one, texts, found)
+    if equal is not None:
+        return equal
     place = None if more else _place(one)
-    if place is None:
-        return Reason(UNEXPLAINED, f"'{one.old.strip()[:90]}' becomes '{one.new.strip()[:90]}'")
-    return _numbers(one, {path: before}, place, found)
+    number = None if place is None else _numbers(one, texts, place, found)
+    if number is not None and number.name in _SURE:
+        return number
+    test = tests()
+    if test:
+        return Reason(TESTS, f"random tiles of {test}")
+    spared = None if more else _condition(one, texts, found) or _rest(one, texts, found)
+    if spared is not None:
+        return spared
+    text = f"'{one.old.strip()[:90]}' becomes '{one.new.strip()[:90]}'"
+    if _SHARED.search(one.old):
+        if raced():
+            return Reason(LATER, f"ThreadSanitizer: {text}")
+        return Reason(SHARES, f"{text}: no two cores write the same place")
+    return number or Reason(UNEXPLAINED, text)
+
+
+def _equal(one: Change, before: Mapping[str, str], found: Try) -> Reason | None:
+    """Return that the old and the new value of a line never differ, where they do not."""
+    trap = _trap_where_different(one)
+    if trap and found({one.path: _with_line(before[one.path], one.line, trap)}) is False:
+        return Reason(EQUAL, f"'{trap.strip()[:200]}' never traps")
+    return None
+
+
+def _condition(one: Change, before: Mapping[str, str], found: Try) -> Reason | None:
+    """Return that a condition may be another one, where it may always be true, or never."""
+    form = _CONDITION.match(one.old)
+    if form is None:
+        return None
+    head, condition, tail = form.groups()
+    texts = {
+        value: _with_line(before[one.path], one.line, f"{head}{value}{tail}") for value in "01"
+    }
+    right = [value for value, text in texts.items() if found({one.path: text}) is False]
+    if not right:
+        return None
+    return Reason(SPARES, f"'{condition[:90]}': also right as {' and as '.join(right)}")
+
+
+def _rest(one: Change, before: Mapping[str, str], found: Try) -> Reason | None:
+    """Return that a loop need not run, where what follows it does all."""
+    form = _LOOP.match(one.old)
+    if form is None:
+        return None
+    never = f"{form.group(1)}0{form.group(3)}"
+    if found({one.path: _with_line(before[one.path], one.line, never)}) is not False:
+        return None
+    return Reason(REST, f"'{one.old.strip()[:90]}': also right when it never runs")
 
 
 def _trap_where_different(one: Change) -> str:
@@ -168,17 +233,6 @@ def _with_line(text: str, number: int, line: str) -> str:
     lines = text.splitlines()
     lines[number] = line
     return "\n".join(lines) + "\n"
-
-
-def _is_of_weights(text: str, one: Change) -> bool:
-    """Return whether a line is the size or the end of a table of constants."""
-    end = text.splitlines()[one.line + 1 :]
-    zeros = re.fullmatch(r"[\s0x,u}};]*", one.old + one.new + "".join(end))
-    return "dory_weights_" in one.old or (one.path.startswith("weights/") and bool(zeros))
-
-
-def _is_dead_table(text: str, one: Change) -> bool:
-    return bool(re.match(r"^\s*(\{\d+, \d+, \d+, \d+\},? ?)+$", one.old)) and "DEAD" in text
 
 
 def _is_redundant(text: str, line: int, sources: Mapping[str, str]) -> bool:
@@ -235,6 +289,8 @@ def _numbers(one: Change, before: Mapping[str, str], place: tuple[int, int], fou
         return found({**before, one.path: "\n".join(texts) + "\n"})
 
     tried = {number: wrong(number) for number in _WILD if number != value}
+    if value is not None and False not in tried.values():
+        tried |= {value + step: wrong(value + step) for step in _NEAR}
     right = [number for number, is_wrong in tried.items() if is_wrong is False]
     bad = [number for number, is_wrong in tried.items() if is_wrong]
     line = f"{one.old[:start]}[{text}]{one.old[end:]}".strip()[:90]

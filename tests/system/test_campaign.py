@@ -124,9 +124,9 @@ def test_the_verifier_finds_a_copy_from_elsewhere(tmp_path: Path) -> None:
         ("  .requant = 4711,", "  .requant = 4712,", lambda n: 0 <= n - 4711 < 9, survivors.SMALL),
         ("  arguments.kernel_w = 1;", ";", lambda n: n < 2, survivors.SIZES),
         ("  L1_Y = 688,", "  L1_Y = 689,", lambda n: n > 680 and n < 700, survivors.ALIGNED),
-        ('  {"constants of layer 1", w, 8},', '  {"", w, 8},', None, survivors.MARKS),
-        ("  if (output != l2 + 32) {", "  if (output != l2 - 32) {", None, survivors.CALLER),
-        ("  run(1, 2);", ";", None, survivors.UNEXPLAINED),
+        ("  if (o != l2 + 32) {", "  if (o != l2 - 32) {", lambda n: n > 0, survivors.SPARES),
+        ("  if (o < 32) {", "  if (o <= 32) {", lambda n: n == 32, survivors.EQUAL),
+        ("  run(1, 2);", ";", lambda n: True, survivors.UNEXPLAINED),
     ],
 )
 def test_reasons_of_survivors(

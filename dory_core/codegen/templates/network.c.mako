@@ -36,9 +36,11 @@ const dory_layer_layout_t dory_layer_layouts[DORY_NETWORK_LAYOUTS] = {
 
 const dory_l2_const_t dory_l2_consts[] = {
 % for step in linked:
-  {${c_string(f"constants of layer {step.index}")}, ${weights_symbol(plan.prefix, step)}, sizeof ${weights_symbol(plan.prefix, step)}},
+  {${weights_symbol(plan.prefix, step)}, sizeof ${weights_symbol(plan.prefix, step)}},
 % endfor
-  {"", NULL, 0},
+% if not linked:
+  {NULL, 0},
+% endif
 };
 const uint32_t dory_l2_const_count = ${len(linked)};
 
@@ -46,10 +48,9 @@ const uint32_t dory_l2_const_count = ${len(linked)};
 /* Copies bytes with all cores, each its own part. */
 static void copy_bytes(uint8_t *dst, const uint8_t *src, uint32_t bytes) {
   const uint32_t part = (bytes + DORY_CORES - 1) / DORY_CORES;
-  const uint32_t start = part * dory_core_id();
-  if (start < bytes) {
-    memcpy(dst + start, src + start, bytes - start < part ? bytes - start : part);
-  }
+  const uint32_t next = part * dory_core_id();
+  const uint32_t start = next < bytes ? next : bytes;
+  memcpy(dst + start, src + start, bytes - start < part ? bytes - start : part);
 }
 
 % endif

@@ -117,7 +117,6 @@ extern const uint32_t ${weights_symbol(plan.prefix, step)}[${-(-step.weights.siz
 % endfor
 
 typedef struct {
-  const char *name;
   const void *data;
   uint32_t bytes;
 } dory_l2_const_t;
