@@ -21,7 +21,7 @@ from dory_core.testing.random_kinds import MAKERS
 from dory_core.testing.random_layers import LayerSpace, RandomLayers
 from dory_core.testing.recipes import OPTIONS, RECIPE_KINDS, Recipe, layer_of, starts
 
-__all__ = ["Candidates", "Draws", "kernels_of_target", "names_of"]
+__all__ = ["Candidates", "Draws", "kernels_of_target", "names_of", "usual_layers"]
 
 #: The candidate kernels of a layer.
 Candidates = Callable[[Layer], Sequence[Kernel]]
@@ -54,11 +54,15 @@ def _samples() -> tuple[Layer, ...]:
     return tuple(layer for case in cases for layer in case.build().layers)
 
 
+def usual_layers() -> tuple[Layer, ...]:
+    """Return a layer of each kind and those of the conformance matrix."""
+    usual = (layer_of(Recipe(kind)) for kind in RECIPE_KINDS)
+    return (*(layer for layer in usual if layer is not None), *_samples())
+
+
 def names_of(candidates: Candidates) -> tuple[str, ...]:
     """Return the names of all kernels, in the order of preference."""
-    usual = (layer_of(Recipe(kind)) for kind in RECIPE_KINDS)
-    layers = (*(layer for layer in usual if layer is not None), *_samples())
-    return tuple(dict.fromkeys(k.name for layer in layers for k in candidates(layer)))
+    return tuple(dict.fromkeys(k.name for layer in usual_layers() for k in candidates(layer)))
 
 
 @dataclass(slots=True)

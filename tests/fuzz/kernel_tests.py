@@ -11,7 +11,8 @@ from dory_core.errors import DoryError
 from dory_core.ir import Layer
 from dory_core.kernel import Kernel
 from dory_core.testing import kernels as testing
-from dory_core.testing.draws import Candidates, Draws, names_of
+from dory_core.testing.draws import Candidates, Draws, usual_layers
+from dory_core.testing.kernel_cases import takes
 from dory_core.testing.kernels import HostLibrary, KernelCase
 from dory_core.testing.sources import write_sources
 from tests.fuzz.cases import plugins
@@ -35,17 +36,28 @@ def _candidates(target: str) -> Candidates:
 
 
 @cache
-def _names(target: str) -> tuple[tuple[str, Draws], ...]:
+def _names(target: str) -> dict[str, tuple[str, ...]]:
+    """Return the names of the kernels that have a file, by its path, as usual layers show it."""
     candidates = _candidates(target)
-    return tuple((name, Draws(candidates, name)) for name in names_of(candidates))
+    names: dict[str, dict[str, None]] = {}
+    for layer in usual_layers():
+        for kernel in candidates(layer):
+            if takes(kernel, layer):
+                for file in kernel.sources(layer):
+                    names.setdefault(file.path, {})[kernel.name] = None
+    return {path: tuple(found) for path, found in names.items()}
+
+
+@cache
+def _draws(target: str, name: str) -> Draws:
+    return Draws(_candidates(target), name)
 
 
 @cache
 def _cases(target: str, name: str, seed: int) -> tuple[KernelCase, ...]:
     """Return random cases of a kernel; none where no layer of it can be drawn."""
-    draws = dict(_names(target))[name]
     try:
-        return tuple(draws.cases(seed, _COUNT))
+        return tuple(_draws(target, name).cases(seed, _COUNT))
     except DoryError:
         return ()
 
@@ -63,10 +75,9 @@ def _sources(target: str, name: str) -> dict[str, str]:
 def _having(path: str, before: str, targets: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield target and name of the kernels that have a file with this content."""
     for target in targets:
-        if target in path or "portable" in path:
-            for name, _ in _names(target):
-                if _sources(target, name).get(path) == before:
-                    yield target, name
+        for name in _names(target).get(path, ()):
+            if _sources(target, name).get(path) == before:
+                yield target, name
 
 
 def is_found_by_tests(path: str, before: str, after: str, targets: Sequence[str] = _TARGETS) -> str:

@@ -27,6 +27,7 @@ _FAR = 40  # bits of the largest change of a constant that is tried
 _REQUANT = re.compile(r"requant|INT64_C")
 _ASSIGNED = re.compile(r"^[^=]* = ([^=]*)[,;]$")
 _BARRIER = re.compile(r"^\s*dory_barrier\(\);")
+_TABLE = re.compile(r"^(?:extern )?const uint32_t \w+\[\d+\]")
 _CONDITION = re.compile(r"^(\s*(?:\} else )?if \()(.*)(\) \{\s*\\?)$")
 _LOOP = re.compile(r"^(\s*for \([^;]*; )([^;]*)(;.*)$")
 #: Lines of which the second group is a value.
@@ -108,7 +109,7 @@ def explain(
     before, after: the contents of what changed. found: tries others. sources: all C files.
     """
     lines = changes(before, after)
-    if all(one.path.startswith("weights/") or "dory_weights_" in one.old for one in lines):
+    if all(one.path.startswith("weights/") or _TABLE.match(one.old) for one in lines):
         return _of_weights(after, lines, found)
     if all(_BARRIER.match(one.old) and not _BARRIER.match(one.new) for one in lines):
         if all(_is_redundant(before[one.path], one.line + 1, sources) for one in lines):

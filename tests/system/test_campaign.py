@@ -149,7 +149,6 @@ def test_barrier_is_one_of_two_where_core_0_alone_works_between_them() -> None:
         assert survivors.explain(before, after, lambda _: True, before).name == reason
 
 
-@pytest.mark.slow
 def test_kernels_random_tiles_find_a_mutant() -> None:
     path = "kernels/dory_portable_lut.c"
     text = (Path(dory_core.__file__).parent / "kernels/c/dory_portable_lut.c").read_text()
