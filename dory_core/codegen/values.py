@@ -124,7 +124,7 @@ class Values:
                 constant -= block.offsets[0]
             slots = [term for _, term in terms if isinstance(term, Var) and _is_slot(term)]
             terms = [term for term in terms if not _is_slot(term[1])]
-            copies = (self._slot(slot, of) for slot in slots)
+            copies = (self.slot(slot, of) for slot in slots)
             texts += (f"{copy} * {name}_STEP" for copy in copies if copy != "0")
         if terms or constant:
             texts.append(self.reader.behind(terms, constant))
@@ -139,7 +139,11 @@ class Values:
             return weights_symbol(self.prefix, self.step)
         return table_symbol(self.prefix, memory)
 
-    def _slot(self, variable: Var, of: Of | None) -> str:
+    def first_copy(self, buffer: str) -> str:
+        """Return which copy of a ping-pong buffer the first tile uses."""
+        return self.text(next(s.first for s in self.slots if s.name == f"{buffer}_slot"))
+
+    def slot(self, variable: Var, of: Of | None) -> str:
         """Return which copy of a ping-pong buffer the tile uses, the next one, or the first one."""
         if of is Of.CURRENT:
             return self.atom(variable)
