@@ -218,14 +218,31 @@ SCHEMES = {
     ),
     "operands of both signs": (
         add((None, requant(3)), requant(1, 0, 4, -128, 127), ranges=(UNSIGNED, SIGNED)),
-        "_tables32_shift",
+        "_products_shift",
     ),
     "multipliers beyond 255": (
         add((requant(256), requant(43)), requant(1, 0, 1 << 9, 0, 255)),
+        "_products_shift",
+    ),
+    "negative multipliers": (
+        add((requant(-777, 40), requant(1 << 15, -9)), requant(1, 0, 1 << 15, 0, 255)),
+        "_products_shift",
+    ),
+    "products behind which is a table": (
+        add((requant(256), requant(43)), requant(1, 0, 1 << 9), requant(37, 3, 32, 0, 255)),
+        "_products_lookup",
+    ),
+    "products alone": (add((requant(-3), None), ranges=(SIGNED, UNSIGNED)), "_products_store"),
+    "wide sums, multiplied factors": (
+        add((requant(300, 5), requant(7, -90)), requant(1001, 5, 1 << 19, 0, 255)),
+        "_products_shift",
+    ),
+    "products beyond 32 bits with addends within": (
+        add((requant(8421504, -1 << 30), None), requant(1, 0, 1 << 23, -128, 127)),
         "_tables32_shift",
     ),
     "wide sums, multiplied tables": (
-        add((requant(300), requant(7)), requant(1001, 5, 1 << 19, 0, 255)),
+        add((requant(9001, 5, 9), requant(7)), requant(1001, 5, 1 << 25, 0, 255)),
         "_tables32_shift",
     ),
     "nothing behind the sum": (add((None, None)), "_dot_store"),
@@ -266,7 +283,7 @@ def test_sums_from_end_to_end_of_32_bits(factor: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "entry"), [("three requantisations", 1), ("operands of both signs", 4)]
+    ("name", "entry"), [("three requantisations", 1), ("tables, nothing behind the sum", 4)]
 )
 def test_equal_entries_of_two_tables_lie_in_different_banks_of_l1(name: str, entry: int) -> None:
     """L1 has 16 banks, which take turns by words; most elements of a network are 0."""
@@ -318,6 +335,11 @@ def test_a_wide_sum_with_a_rough_scale_is_left_to_the_general_kernel() -> None:
             AddBytesKernel(),
             add((requant(5), requant(8)), requant(1, 0, 8, 0, 255), image=(32, 16, 16)),
             5170,
+        ),
+        (
+            AddBytesKernel(),
+            add((requant(500), requant(800)), requant(1, 0, 1 << 10, 0, 255), image=(32, 16, 16)),
+            7571,
         ),
     ],
 )

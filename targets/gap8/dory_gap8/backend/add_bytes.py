@@ -1,4 +1,4 @@
-"""Residual sums of bytes: operands by dot product or by table, what follows by shift or by table.
+"""Residual sums of bytes: operands by products or by table, what follows by shift or by table.
 
 A byte has 256 values: whatever its requantisation is, a table of 256 entries does the same. And
 whatever follows the sum does, a table over all sums does the same.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -47,6 +47,7 @@ MOST_SUMS = 2048
 GAP = 24
 
 DOT, TABLES = "DORY_ADD_DOT", "DORY_ADD_TABLES"
+PRODUCTS = "DORY_ADD_PRODUCTS"
 SHIFTED, LOOKUP, STORE = "DORY_ADD_SHIFT", "DORY_ADD_LOOKUP", "DORY_ADD_STORE"
 _OUTPUTS = ("u8", "i8", "u16", "i16", "i32")
 
@@ -97,12 +98,13 @@ class Scheme:
     def cycles_tenths(self) -> int:
         """Estimated tenths of a cycle per element."""
         tables = cal.ADD_BYTES_TABLES if self.entries == 1 else cal.ADD_BYTES_WORDS
+        forms = {DOT: cal.ADD_BYTES_DOT, PRODUCTS: cal.ADD_BYTES_PRODUCTS, TABLES: tables}
         finish = {
             SHIFTED: cal.ADD_BYTES_SHIFT,
             LOOKUP: cal.ADD_BYTES_LOOKUP,
             STORE: cal.ADD_BYTES_STORE,
         }
-        return (cal.ADD_BYTES_DOT if self.form == DOT else tables) + finish[self.finish]
+        return forms[self.form] + finish[self.finish]
 
 
 def _operand(x: Tensor, step: Requant | None) -> Operand:
@@ -137,6 +139,8 @@ def _scheme(layer: Layer) -> Scheme | None:
         offset = one.add + two.add
         base = Scheme(DOT, STORE, (one.mul or 0, two.mul or 0))
         tables = b""
+    elif (products := _products(one, two)) is not None:
+        base, offset, tables = products, one.add + two.add, b""
     else:
         tables, entries, offset = _operand_tables(one, two)
         base = Scheme(TABLES, STORE, entries=entries, tables=tables)
@@ -161,6 +165,16 @@ def _scheme(layer: Layer) -> Scheme | None:
     return _multiplied(layer, one, two)
 
 
+def _products(one: Operand, two: Operand, mul: int = 1) -> Scheme | None:
+    """Return the form for operands that are products, times ``mul``, which 32 bits hold."""
+    if one.mul is None or two.mul is None:
+        return None
+    ends = [sorted((mul * (o.lo - o.add), mul * (o.hi - o.add))) for o in (one, two)]
+    (lo, hi), (lo_2, hi_2) = ends
+    held = fits(INT32, lo, hi, lo_2, hi_2, lo + lo_2, hi + hi_2)
+    return Scheme(PRODUCTS, STORE, (one.mul * mul, two.mul * mul)) if held else None
+
+
 def _shifts(step: Requant) -> bool:
     """Return True for a product, an addend and a shift, in integers."""
     integers = not step.float32 and not step.turn and step.add_negative is None
@@ -179,7 +193,7 @@ def _with(
     if not fits(INT32, add) or shift > 31:
         return None
     data = base.tables if tables is None else tables
-    return Scheme(base.form, finish, base.mul, base.entries, data, add, shift, hi)
+    return replace(base, finish=finish, tables=data, add=add, shift=shift, hi=hi)
 
 
 def _operand_tables(one: Operand, two: Operand) -> tuple[bytes, int, int]:
@@ -226,17 +240,21 @@ def _multiplied(layer: Layer, one: Operand, two: Operand) -> Scheme | None:
     """Return a scheme whose tables have been multiplied: one shift is left."""
     steps = layer.op.requants
     last = steps[-1]
-    stairs = requantisation.staircase(
-        steps, np.array([one.lo + two.lo]), np.array([one.hi + two.hi])
-    )
+    ends = one.lo + two.lo, one.hi + two.hi
+    stairs = requantisation.staircase(steps, np.array([ends[0]]), np.array([ends[1]]))
     found = None if stairs is None else requantisation.narrow_32(stairs)
     if found is None or not _is_clip((last.lo, last.hi)):
         return None
-    tables = _parts(one, two, int(found.mul[0]), 0)
+    mul, add = int(found.mul[0]), int(found.add[0])
+    base = _products(one, two, mul)
+    if base is not None and fits(INT32, *(add + mul * end for end in ends)):
+        offset = add + mul * (one.add + two.add)
+        return _with(base, SHIFTED, offset, found.shift, last.hi or 0)
+    tables = _parts(one, two, mul, 0)
     if tables is None:
         return None
     base = Scheme(TABLES, SHIFTED, entries=4, tables=tables)
-    return _with(base, SHIFTED, int(found.add[0]), found.shift, last.hi or 0)
+    return _with(base, SHIFTED, add, found.shift, last.hi or 0)
 
 
 @functools.lru_cache(maxsize=64)
@@ -290,7 +308,8 @@ class AddBytesKernel(ClusterKernel):
         """Types and scheme."""
         scheme = self._scheme(layer)
         types = "_".join(t.type_name for t in (*layer.inputs, layer.output))
-        form = "dot" if scheme.form == DOT else f"tables{8 * scheme.entries}"
+        tables = f"tables{8 * scheme.entries}"
+        form = {DOT: "dot", PRODUCTS: "products", TABLES: tables}[scheme.form]
         finish = {SHIFTED: "shift", LOOKUP: "lookup", STORE: "store"}[scheme.finish]
         if scheme.finish == LOOKUP and not (scheme.add or scheme.shift):
             finish = "lookup_as_is"
@@ -302,7 +321,7 @@ class AddBytesKernel(ClusterKernel):
         arguments = [*tile_arguments("x", "x2", "y"), ("elements", "$y_h * $y_w * $y_c")]
         if scheme.tables:
             arguments.append(("tables", "$weights"))
-        if scheme.form == DOT:
+        if scheme.form != TABLES:
             arguments += [("mul", str(scheme.mul[0])), ("mul2", str(scheme.mul[1]))]
         arguments.append(("add", str(scheme.add)))
         if scheme.finish != STORE:
@@ -322,6 +341,7 @@ class AddBytesKernel(ClusterKernel):
             ("DORY_Y_T", c_type(y)),
             ("DORY_Y_BYTES", str(layer.output.bits // 8)),
             ("DORY_X_SIGNED", str(int(x[0] == "i"))),
+            ("DORY_X2_SIGNED", str(int(x2[0] == "i"))),
             ("DORY_Y_SIGNED", str(int(y[0] == "i"))),
             ("DORY_ADD_FORM", scheme.form),
             ("DORY_ADD_FINISH", scheme.finish),

@@ -2,6 +2,7 @@
  *
  *   DORY_ADD_FORM    DORY_ADD_DOT      v = x * mul + x2 * mul2, multipliers 0 .. 255: shuffled
  *                                      together, two operands are one dot product
+ *                    DORY_ADD_PRODUCTS v = x * mul + x2 * mul2, any multipliers
  *                    DORY_ADD_TABLES   v = table[x] + table2[x2]: whatever requantisation an
  *                                      operand has, for a byte it is a table of 256 entries
  *   DORY_ADD_FINISH  DORY_ADD_SHIFT    clip((v + add) >> shift), from 0 or -hi - 1 to hi
@@ -11,7 +12,7 @@
  *   DORY_ADD_MOVED   whether add or shift is not 0
  *   DORY_ADD_BYTES   whether an entry of the operands' tables is a signed byte, not a word
  *   DORY_X_T, DORY_X2_T, DORY_Y_T, DORY_Y_BYTES   elements and the size of an output
- *   DORY_X_SIGNED    whether both operands of DORY_ADD_DOT are signed; otherwise none is
+ *   DORY_X_SIGNED, DORY_X2_SIGNED   whether an operand is signed; those of DORY_ADD_DOT are alike
  *   DORY_Y_SIGNED    whether a shift is followed by a signed clip
  *   DORY_CORES       cores that call it
  *
@@ -24,6 +25,7 @@
 
 #define DORY_ADD_DOT 0
 #define DORY_ADD_TABLES 1
+#define DORY_ADD_PRODUCTS 3
 #define DORY_ADD_GAP 24
 #define DORY_ADD_SHIFT 0
 #define DORY_ADD_LOOKUP 1
@@ -40,6 +42,8 @@ typedef struct {
 #if DORY_ADD_FORM == DORY_ADD_DOT
   dory_gap8_u8x4_t first, second; /* multipliers of the first and of the second pair of bytes */
   dory_gap8_i8x4_t low, high;     /* how pairs of elements 0 and 1, of 2 and 3 are shuffled */
+#elif DORY_ADD_FORM == DORY_ADD_PRODUCTS
+  int32_t mul, mul2;
 #else
   const dory_entry_t *table, *table2;
 #endif
@@ -89,6 +93,37 @@ static inline void dory_add_four(const dory_add_t *k, const void *x, const void 
   v[3] = DORY_PAIR(high, k->second);
 }
 
+#elif DORY_ADD_FORM == DORY_ADD_PRODUCTS
+
+#if DORY_X_SIGNED
+#define DORY_FIRST(four, i) dory_gap8_get4_i8(four, i)
+#define DORY_LOAD_FIRST dory_gap8_load4_i8
+typedef dory_gap8_i8x4_t dory_first_t;
+#else
+#define DORY_FIRST(four, i) dory_gap8_get4_u8(four, i)
+#define DORY_LOAD_FIRST dory_gap8_load4_u8
+typedef dory_gap8_u8x4_t dory_first_t;
+#endif
+#if DORY_X2_SIGNED
+#define DORY_SECOND(four, i) dory_gap8_get4_i8(four, i)
+#define DORY_LOAD_SECOND dory_gap8_load4_i8
+typedef dory_gap8_i8x4_t dory_second_t;
+#else
+#define DORY_SECOND(four, i) dory_gap8_get4_u8(four, i)
+#define DORY_LOAD_SECOND dory_gap8_load4_u8
+typedef dory_gap8_u8x4_t dory_second_t;
+#endif
+
+/* The sums of four elements, which 32 bits hold. */
+static inline void dory_add_four(const dory_add_t *k, const void *x, const void *x2, int32_t *v) {
+  const dory_first_t a = DORY_LOAD_FIRST(x);
+  const dory_second_t b = DORY_LOAD_SECOND(x2);
+  v[0] = DORY_FIRST(a, 0) * k->mul + DORY_SECOND(b, 0) * k->mul2;
+  v[1] = DORY_FIRST(a, 1) * k->mul + DORY_SECOND(b, 1) * k->mul2;
+  v[2] = DORY_FIRST(a, 2) * k->mul + DORY_SECOND(b, 2) * k->mul2;
+  v[3] = DORY_FIRST(a, 3) * k->mul + DORY_SECOND(b, 3) * k->mul2;
+}
+
 #else
 
 #if DORY_ADD_BYTES
@@ -130,6 +165,10 @@ void DORY_KERNEL(const dory_gap8_add_bytes_t *a) {
   k.low = dory_gap8_from_word_i8(dory_gap8_keep(0x05010400));
   k.high = dory_gap8_from_word_i8(dory_gap8_keep(0x07030602));
   k.lookup = a->tables;
+#elif DORY_ADD_FORM == DORY_ADD_PRODUCTS
+  k.mul = a->mul;
+  k.mul2 = a->mul2;
+  k.lookup = a->tables;
 #else
   k.table = a->tables;
   k.table2 = k.table + 256 + DORY_ADD_GAP / (int32_t)sizeof(dory_entry_t);
@@ -155,7 +194,7 @@ void DORY_KERNEL(const dory_gap8_add_bytes_t *a) {
     y += 4;
   }
   for (int32_t i = 0; i < rest; i++) {
-#if DORY_ADD_FORM == DORY_ADD_DOT
+#if DORY_ADD_FORM != DORY_ADD_TABLES
     const int32_t v = x[i] * a->mul + x2[i] * a->mul2;
 #else
     const int32_t v = k.table[(uint8_t)x[i]] + k.table2[(uint8_t)x2[i]];
