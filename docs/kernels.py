@@ -13,11 +13,13 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 
+from dory_core.binding import rejection_of
 from dory_core.ir import Layer, Requant, Window, requant
+from dory_core.ir.graph import HALVES
 from dory_core.kernel import Kernel
 from dory_core.plugins import Plugins, load_plugins
 from dory_core.testing.cases import layer_cases, network_cases
@@ -26,14 +28,15 @@ from dory_core.testing.precisions import TYPES, WEIGHTS, precision_cases
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "kernels.md"
-_TYPES = ("u2", "i2", "u4", "i4", "u8", "i8", "u16", "i16", "i32")
+_TYPES = ("u2", "i2", "u4", "i4", "u8", "i8", "u16", "i16", "i32", HALVES)
 _PORTABLE = "dory_portable_"
 _INTRODUCTION = """\
 # Kernels of the targets
 
 Written by `python docs/kernels.py` from the records of the kernels. Of the kernels that accept a
 layer the first one is used. Types are those of sample layers that the kernel accepts, `u4` for
-unsigned values in 4 bits; a kernel may have more conditions, on shapes, strides or requantisation:
+unsigned values in 4 bits, `u8x2` for sums of two bytes that are stored as two bytes. A kernel may
+have more conditions, on shapes, strides or requantisation:
 `dory check net.onnx --frontend F --target T -v` says for each layer why a kernel does not take it.
 Every target also has the portable kernels, in plain C.
 """
@@ -105,11 +108,23 @@ def _aligned_layers() -> Iterator[Layer]:
         yield from b.graph().layers
 
 
+def _halved_layers() -> Iterator[Layer]:
+    """Yield layers that write and read sums of bytes in two halves."""
+    b = GraphBuilder((16, 4, 4), name="halves")
+    first, second = (b.conv(16, Window(kernel=(1, 1)), source="input") for _ in range(2))
+    total = b.add(first, second, operands=(None, None), requants=())
+    b.conv(8, Window(kernel=(3, 3), pads=(1, 1, 1, 1)), source=total)
+    b.conv(8, Window(kernel=(1, 1)), source=total)
+    graph = b.graph()
+    halved = {total: replace(graph.tensors[total], halves=True)}
+    yield from replace(graph, tensors=graph.tensors | halved).layers[2:]
+
+
 def samples() -> list[Layer]:
     """Return the layers that kernels are asked about."""
     cases = (*precision_cases(), *layer_cases(), *network_cases())
     layers = (layer for case in cases for layer in case.build().layers)
-    return [*layers, *_aligned_layers(), *_array_layers()]
+    return [*layers, *_aligned_layers(), *_array_layers(), *_halved_layers()]
 
 
 def sections(plugins: Plugins, names: tuple[str, ...]) -> dict[str, str]:
@@ -123,7 +138,7 @@ def sections(plugins: Plugins, names: tuple[str, ...]) -> dict[str, str]:
             for kernel in plugins.kernels(ctx, layer):
                 table = portable if kernel.name.startswith(_PORTABLE) else rows
                 row = table.setdefault(kernel.name, _Row(kernel))
-                if kernel.accepts(layer) is None:
+                if rejection_of(kernel, layer) is None:
                     row.add(layer)
         found[name] = f"{plugins.target(name).summary}\n\n{_table(rows)}"
     found["portable"] = (

@@ -130,7 +130,7 @@ def least_functions(graph: Graph) -> int:
     windows or tensors never run the same one."""
     kinds = set()
     for typed in graph.layers:
-        tensors = tuple((t.shape, t.bits, t.signed) for t in (*typed.inputs, typed.output))
+        tensors = tuple((t.shape, t.type_name) for t in (*typed.inputs, typed.output))
         op = typed.op
         kinds.add((op.kind, getattr(op, "window", None), getattr(op, "groups", 1), tensors))
     return len(kinds)

@@ -24,6 +24,7 @@ from dory_core.options import KEEP_CONSTANT_CHANNELS
 from dory_core.passes import Pass, run_passes
 from dory_core.passes.constant_channels import remove_constant_channels
 from dory_core.passes.float_scales import integer_steps
+from dory_core.passes.halves import choose_halves
 from dory_core.passes.offsets import choose_offsets
 from dory_core.passes.order import order_branches
 from dory_core.passes.storage import choose_storage
@@ -124,7 +125,7 @@ def _refusal(frontend: Frontend, path: Path, options: FrontendOptions) -> DoryEr
 
 
 def passes_of(setup: Setup) -> tuple[Pass, ...]:
-    """Return all passes in order: scales, channels, the target's, sums, storage and order.
+    """Return all passes in order: scales, channels, the target's, sums, storage, halves and order.
 
     Scales in binary32 become integers first, so that every pass sees plain steps. Channels that
     cannot change go next, so that everything behind sees the network that is computed. Storage
@@ -151,6 +152,11 @@ def passes_of(setup: Setup) -> tuple[Pass, ...]:
             lambda graph: choose_storage(
                 choose_offsets(graph, setup.kernels), widths, setup.kernels
             ),
+        ),
+        Pass(
+            "halves",
+            "stores sums of bytes as two bytes where kernels take them",
+            lambda graph: choose_halves(graph, setup.kernels),
         ),
         Pass("order", "orders branches for the least memory", order_branches),
     )

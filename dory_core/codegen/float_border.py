@@ -27,9 +27,10 @@ def with_float_border(plan: Plan, ties_even: bool) -> Plan:
                 f"--float-io: the file gives no scale and zero point for '{tensor.name}'",
                 "leave --float-io out and convert in the program that calls the network",
             )
-        if tensor.bits < 8:
+        if tensor.bits < 8 or tensor.halves:
+            what = "two halves" if tensor.halves else f"{tensor.bits} bits"
             raise NotSupported(
-                f"--float-io: '{tensor.name}' has elements of {tensor.bits} bits",
+                f"--float-io: '{tensor.name}' has elements of {what}",
                 "leave --float-io out: narrow elements are packed by the caller",
             )
     return replace(plan, float_io=True, ties_even=ties_even)

@@ -27,6 +27,8 @@ class Feature(StrEnum):
     MEAN_INSIDE = "averages over the part of the window that lies in the image"
     #: A mean or a softmax in binary32 (``AvgPool.real``, ``Softmax.factor``).
     REALS = "sums of reals in binary32"
+    #: An input or an output whose elements are stored as two bytes (``Tensor.halves``).
+    HALVES = "elements that are stored as two halves"
     #: A second operand of another shape than the first, or a constant (``Pairwise``).
     OTHER_OPERAND = "a second operand that is smaller than the first, or a constant"
 
@@ -43,6 +45,8 @@ def features_of(layer: Layer) -> frozenset[Feature]:
         shapes = {x.shape for x in layer.inputs}
         if op.constant is not None or len(shapes) > 1:
             found.add(Feature.OTHER_OPERAND)
+    if any(tensor.halves for tensor in (*layer.inputs, layer.output)):
+        found.add(Feature.HALVES)
     if any(step.add_negative is not None for step in op.steps):
         found.add(Feature.TWO_ADDENDS)
     if any(step.float32 for step in op.steps):

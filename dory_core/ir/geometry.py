@@ -13,6 +13,7 @@ from math import gcd, lcm
 
 from dory_core.expr import Number, ceil_div, lookup
 from dory_core.ir import Layer, Tensor, ops, pixel_bytes
+from dory_core.ir.graph import HALVES_TOGETHER
 from dory_core.ir.places import Places, keeps_channels, places_of, whole_axes
 from dory_core.records import dataclass
 
@@ -173,12 +174,17 @@ def _groups(layer: Layer) -> int:
 def output_granule(layer: Layer) -> int:
     """Return what output-channel tiles are multiples of (the last one excepted).
 
-    It is one group of a grouped Conv, and whole bytes of sub-byte tensors.
+    It is one group of a grouped Conv, whole bytes of sub-byte tensors, and fours of halves.
     """
     granule = channel_granule(layer)
-    for step in (8 // min(layer.output.bits, 8), _input_step(layer)):
+    for step in (_together(layer.output), _input_step(layer)):
         granule = lcm(granule, step)
     return granule
+
+
+def _together(tensor: Tensor) -> int:
+    """Return the channels of a tensor that only move together."""
+    return HALVES_TOGETHER if tensor.halves else 8 // min(tensor.bits, 8)
 
 
 def _input_step(layer: Layer) -> int:
@@ -186,7 +192,7 @@ def _input_step(layer: Layer) -> int:
     if not is_channelwise(layer):
         return 1
     per_group = extent(layer).c_in // _groups(layer)
-    bytewise = max(8 // min(t.bits, 8) for t in layer.inputs)
+    bytewise = max(_together(t) for t in layer.inputs)
     return channel_granule(layer) * (bytewise // gcd(bytewise, per_group))
 
 
@@ -196,10 +202,10 @@ def input_granule(layer: Layer) -> int:
     A Linear whose sub-byte pixels end inside a byte can only be split between pixels.
     """
     x = layer.inputs[0]
-    per_byte = 8 // min(x.bits, 8)
-    if isinstance(layer.op, ops.Linear) and x.channels % per_byte:
+    together = _together(x)
+    if isinstance(layer.op, ops.Linear) and x.channels % together:
         return x.channels
-    return per_byte
+    return together
 
 
 def input_bytes(layer: Layer, tile: Tile, operand: int = 0) -> Number:

@@ -25,6 +25,9 @@ from dory_core.records import dataclass
 
 _Kind = TypeVar("_Kind", bound=Op)
 
+#: Name of the type of elements that are stored as two halves, and how many of them lie together.
+HALVES, HALVES_TOGETHER = "u8x2", 4
+
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
@@ -37,6 +40,8 @@ class Tensor:
     removed: (channel, value) of the channels in the file that are not stored, rising. They have
         this value of the file everywhere; None where nothing reads them and nothing computes them.
         channels counts those that are stored (``dory_core.ir.channels``).
+    halves: an element of 16 bits is stored as two unsigned bytes, floor(v / 2) and v minus that: of
+        four channels the first halves, then the second ones (``dory_core.passes.halves``).
     """
 
     name: str
@@ -51,6 +56,7 @@ class Tensor:
     zero_point: int = 0
     offset: int = 0
     removed: tuple[tuple[int, int | None], ...] = ()
+    halves: bool = False
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -69,7 +75,9 @@ class Tensor:
 
     @property
     def type_name(self) -> str:
-        """Short element type: u8, i8, u16, i32..."""
+        """Short element type: u8, i8, u16, i32..., and u8x2 of two halves."""
+        if self.halves:
+            return HALVES
         return f"{'i' if self.signed else 'u'}{self.bits}"
 
 

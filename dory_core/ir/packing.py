@@ -2,7 +2,8 @@
 
 Elements of 2 or 4 bits are packed along the channels, element 0 in the low bits; every row of
 channels (a pixel, a weight row) starts on a byte and its padding bits are zero. Elements of 16 and
-32 bits are little-endian. Signed values are two's complement.
+32 bits are little-endian. Signed values are two's complement. Of elements in two halves
+(``Tensor.halves``) four first halves lie before the second ones.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from dory_core.ir import Tensor, pixel_bytes
-from dory_core.ir.graph import value_range
+from dory_core.ir.graph import HALVES_TOGETHER, value_range
 
-__all__ = ["pack", "pack_rows", "unpack", "unpack_rows"]
+__all__ = ["pack", "pack_elements", "pack_rows", "unpack", "unpack_rows"]
 
 Bytes = npt.NDArray[np.uint8]
 Integers = npt.NDArray[np.int64]
@@ -88,6 +89,25 @@ def unpack_rows(data: npt.NDArray[Any], channels: int, bits: int, signed: bool) 
     return np.ascontiguousarray(unpacked)
 
 
+def pack_elements(elements: npt.NDArray[Any], tensor: Tensor) -> Bytes:
+    """Return elements of a tensor, shape (..., C), as rows of bytes; C may be a part of it.
+
+    Raises ValueError when one does not fit, TypeError for non-integers.
+    """
+    if not tensor.halves:
+        return pack_rows(elements, tensor.bits, tensor.signed)
+    first = np.asarray(elements) // 2
+    shape = (*first.shape[:-1], first.shape[-1] // HALVES_TOGETHER, HALVES_TOGETHER)
+    parts = [half.reshape(shape) for half in (first, elements - first)]
+    return pack_rows(np.stack(parts, axis=-2).reshape(*first.shape[:-1], -1), 8, False)
+
+
+def _unpack_halves(rows: Bytes) -> Integers:
+    """Return the elements, shape (..., C), of rows of halves."""
+    parts = rows.reshape(*rows.shape[:-1], -1, 2, HALVES_TOGETHER).astype(np.int64)
+    return (parts[..., 0, :] + parts[..., 1, :]).reshape(*rows.shape[:-1], -1)
+
+
 def pack(values: npt.NDArray[Any], tensor: Tensor) -> bytes:
     """Return the storage form of ``values``, shape (H, W, C), ``tensor.size_bytes`` bytes long.
 
@@ -101,7 +121,7 @@ def pack(values: npt.NDArray[Any], tensor: Tensor) -> bytes:
             f"tensor {tensor.name} has shape {expected} (H, W, C), not {np.asarray(values).shape}"
         )
     elements = values + tensor.offset if tensor.offset else values
-    return pack_rows(elements, tensor.bits, tensor.signed).tobytes()
+    return pack_elements(elements, tensor).tobytes()
 
 
 def unpack(data: bytes, tensor: Tensor) -> Integers:
@@ -113,4 +133,6 @@ def unpack(data: bytes, tensor: Tensor) -> Integers:
         raise ValueError(f"tensor {tensor.name} takes {tensor.size_bytes} bytes, not {len(data)}")
     row = pixel_bytes(tensor.channels, tensor.bits)
     rows = np.frombuffer(data, np.uint8).reshape(tensor.height, tensor.width, row)
+    if tensor.halves:
+        return _unpack_halves(rows) - tensor.offset
     return unpack_rows(rows, tensor.channels, tensor.bits, tensor.signed) - tensor.offset

@@ -16,7 +16,15 @@ import numpy as np
 
 from dory_core.ir.array import Array
 from dory_core.ir.channels import parse_removed
-from dory_core.ir.graph import FileForm, Graph, LayerRanges, State, Tensor, check_states
+from dory_core.ir.graph import (
+    HALVES,
+    FileForm,
+    Graph,
+    LayerRanges,
+    State,
+    Tensor,
+    check_states,
+)
 from dory_core.ir.ops import (
     LSTM_STEPS,
     Add,
@@ -59,7 +67,7 @@ _LAYER = re.compile(
 )
 _REMOVED = r"\d+(?:-\d+)?=(?:-?\d+|\?)"
 _TENSOR = re.compile(
-    r"([ui])(\d+) \((\d+), (\d+), (\d+)\) \[(-?\d+), (-?\d+)\]"
+    rf"({HALVES}|[ui]\d+) \((\d+), (\d+), (\d+)\) \[(-?\d+), (-?\d+)\]"
     r"(?: scale (?P<scale>[\d.e+-]+) zero (?P<zero>-?\d+))?(?: offset (?P<offset>-?\d+))?"
     rf"(?: without (?P<removed>{_REMOVED}(?:,{_REMOVED})*))?"
 )
@@ -218,11 +226,13 @@ def _tensor(name: str, text: str, number: int) -> Tensor:
     match = _TENSOR.fullmatch(text)
     if match is None:
         raise _wrong(number, f"{text!r} is no type, such as 'u8 (3, 32, 32) [0, 255]'")
-    bits, c, h, w, lo, hi = (int(value) for value in match.groups()[1:7])
+    c, h, w, lo, hi = (int(value) for value in match.groups()[1:6])
+    halves = match[1] == HALVES
+    bits, signed = (16, False) if halves else (int(match[1][1:]), match[1][0] == "i")
     scale = None if match["scale"] is None else float(match["scale"])
     zero, offset = int(match["zero"] or 0), int(match["offset"] or 0)
     removed = parse_removed(match["removed"]) if match["removed"] else ()
-    return Tensor(name, c, h, w, lo, hi, bits, match[1] == "i", scale, zero, offset, removed)
+    return Tensor(name, c, h, w, lo, hi, bits, signed, scale, zero, offset, removed, halves)
 
 
 def _detail(lines: _Lines, text: str, number: int) -> None:

@@ -20,7 +20,7 @@ from dory_core.ir import (
     Tensor,
     Window,
 )
-from dory_core.ir.features import FEATURES
+from dory_core.ir.features import FEATURES, Feature
 from dory_core.ir.geometry import (
     Tile,
     extent,
@@ -77,7 +77,7 @@ class Portable(Kernel):
     in_place: bool = False
     engine: str = ""
     costs: PortableCosts = COUNTED
-    features = FEATURES
+    features = FEATURES - {Feature.HALVES}
     kind: ClassVar[type[Op] | UnionType]
     parts: ClassVar[tuple[str, ...]] = ()
 

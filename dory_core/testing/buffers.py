@@ -11,7 +11,7 @@ import numpy.typing as npt
 from dory_core.ir import Linear, Tensor
 from dory_core.ir.geometry import Span, Tile
 from dory_core.ir.layout import Layout
-from dory_core.ir.packing import pack_rows
+from dory_core.ir.packing import pack_elements
 from dory_core.ir.places import whole_axes
 from dory_core.kernel import CALL_NAMES, OPERANDS
 
@@ -148,7 +148,7 @@ def _inputs(case: KernelCase, at: TileSpans) -> Buffers:
         box = _box(case, at, operand, values)
         if layout.is_hwc:
             box = box if traits.planar else box.transpose(1, 2, 0)
-            buffers[name] = _exact(pack_rows(box, tensor.bits, tensor.signed))
+            buffers[name] = _exact(pack_elements(box, tensor))
         else:
             c, h, w = box.shape
             buffers[name] = _laid_out(box, layout, replace(tensor, channels=c, height=h, width=w))
@@ -159,7 +159,7 @@ def _linear_input(case: KernelCase, at: TileSpans, values: Values, tensor: Tenso
     box = values.transpose(1, 2, 0).reshape(-1)[at.start : at.start + at.count]
     if tensor.channels * tensor.bits % 8:  # every pixel starts on a byte
         box = box.reshape(-1, tensor.channels)
-    return pack_rows(box, tensor.bits, tensor.signed)
+    return pack_elements(box, tensor)
 
 
 def _box(case: KernelCase, at: TileSpans, operand: int, values: Values) -> Values:

@@ -175,7 +175,7 @@ def signature(layer: Layer) -> tuple[Any, ...]:
         for name in type(kind).__dataclass_fields__
         if name not in ("index", "name", "inputs", "output")
     )
-    tensors = ((t.shape, t.bits, t.signed, t.lo, t.hi) for t in (*layer.inputs, layer.output))
+    tensors = ((t.shape, t.type_name, t.lo, t.hi) for t in (*layer.inputs, layer.output))
     ranges = layer.ranges
     bits = (ranges.acc_lo, ranges.acc_hi, ranges.value_lo, ranges.value_hi)
     return (

@@ -76,3 +76,21 @@ def test_wrong_shapes_are_refused() -> None:
 def test_floats_are_refused() -> None:
     with pytest.raises(TypeError, match="integers"):
         pack_rows(np.array([1.5]), 8, True)
+
+
+def test_halves_of_four_channels_lie_together() -> None:
+    halved = Tensor("sum", 8, 1, 1, 0, 510, 16, False, halves=True)
+    values = np.array([0, 1, 2, 255, 256, 509, 510, 7]).reshape(1, 1, 8)
+    data = pack(values, halved)
+    assert list(data[:8]) == [0, 0, 1, 127, 0, 1, 1, 128]
+    assert list(data[8:]) == [128, 254, 255, 3, 128, 255, 255, 4]
+    np.testing.assert_array_equal(unpack(data, halved), values)
+    every = Tensor("sum", 512, 1, 1, 0, 510, 16, False, halves=True)
+    numbers = np.arange(512).clip(0, 510).reshape(1, 1, 512)
+    np.testing.assert_array_equal(unpack(pack(numbers, every), every), numbers)
+
+
+def test_what_two_bytes_do_not_hold_is_no_halves() -> None:
+    halved = Tensor("sum", 4, 1, 1, 0, 510, 16, False, halves=True)
+    with pytest.raises(ValueError, match="do not fit"):
+        pack(np.array([0, 511, 0, 0]).reshape(1, 1, 4), halved)

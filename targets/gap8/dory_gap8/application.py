@@ -136,12 +136,13 @@ def layers_header(app: Application) -> str:
 #include <stdint.h>
 
 /* index: in the order of the ONNX file. start: byte in the goldens of one vector, all layers after
- * each other. An element has `bits` bits, a pixel `channels` elements in `pixel_bytes` bytes. */
+ * each other. An element has `bits` bits, a pixel `channels` elements in `pixel_bytes` bytes.
+ * halves: elements are sums of two unsigned bytes, the first ones of four before the others. */
 typedef struct {{
   int index;
   uint32_t start, bytes;
   uint32_t channels, pixel_bytes;
-  uint8_t bits, is_signed;
+  uint8_t bits, is_signed, halves;
 }} dory_gap8_layer_t;
 
 static const dory_gap8_layer_t dory_gap8_layers[] = {{{table}
@@ -222,5 +223,5 @@ def _layer_row(index: int, start: int, tensor: Tensor) -> str:
     size = tensor.size_bytes // (tensor.height * tensor.width)
     return (
         f"{{{index}, {start}, {tensor.size_bytes}, {tensor.channels}, {size}, "
-        f"{tensor.bits}, {int(tensor.signed)}}}"
+        f"{tensor.bits}, {int(tensor.signed)}, {int(tensor.halves)}}}"
     )

@@ -97,6 +97,9 @@ BLOCK_FOURS_SEGMENT = 15
 # of 24. Where a column is one segment, a group has 6 less and no jump, the next four pixels 3 less,
 # and a call of the block 8 more.
 BLOCK_STEP_THREES = 194
+# Likewise steps of inputs in two halves, 44 and 34 instructions for as many products of 9 bits.
+BLOCK_HALVES = 449
+BLOCK_HALVES_THREES = 347
 BLOCK_ONE_GROUP = -7
 BLOCK_ONE_FOURS = -3
 BLOCK_ONE_CALL = 8
@@ -284,6 +287,8 @@ MAXPOOL_BYTES_RUN = 90
 ADD_BYTES_CALL = 150
 ADD_BYTES_DOT = 29
 ADD_BYTES_PRODUCTS = 53
+# In two halves, 11 instructions for four elements, with a tenth for stalls.
+ADD_BYTES_HALVES = 30
 ADD_BYTES_TABLES = 57
 ADD_BYTES_WORDS = 85
 ADD_BYTES_SHIFT = 20

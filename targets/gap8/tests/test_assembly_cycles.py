@@ -19,6 +19,7 @@ from dory_gap8.backend import GatherKernel, WindowKernel
 from dory_gap8.backend import block as backend
 from dory_gap8.backend.depthwise_hwc import strip_outputs, two_outputs
 from test_block import conv
+from test_halves import halved
 from xpulpv2 import Machine, Program
 
 from dory_core.api import geometry, ops
@@ -33,7 +34,8 @@ def counted_block(form: tuple[bool, bool], width: int, one: int, **sizes: int) -
     groups, fours = sizes.get("groups", 1), sizes.get("fours", 1)
     limbs, reach = form
     kind = block.LIMBS if limbs else block.STEP
-    text = block.assembly(kind, int(reach), block.UNSIGNED, 0, 4, 0, width, one)
+    halves = sizes.get("halves", 0)
+    text = block.assembly(kind, int(reach), block.UNSIGNED, 0, 4, 0, width, one, halves=halves)
     machine = Machine(Program.parse(text))
     for entry in range(width * segments):
         machine.put(block.TABLE + 4 * entry, block.INPUTS)
@@ -51,9 +53,12 @@ def group(form: tuple[bool, bool], width: int, one: int, **sizes: int) -> int:
     return many - few
 
 
-def modelled_group(kernel: backend.BlockKernel, c_in: int, side: int, window: ops.Window) -> float:
+def modelled_group(
+    kernel: backend.BlockKernel, c_in: int, side: int, window: ops.Window, halves: bool = False
+) -> float:
     """Return the cycles of a group of four channels and a block of pixels by the model."""
-    layers = [conv(c_in, c_out, (side, side), window) for c_out in (4, 64)]
+    made = halved if halves else conv
+    layers = [made(c_in, c_out, (side, side), window) for c_out in (4, 64)]
     few, many = (replace(kernel, cores=1).cycles(x, geometry.extent(x)) for x in layers)
     y = layers[0].output
     return (many - few) / 15 / -(-y.height * y.width // backend.block_pixels(layers[0]))
@@ -75,6 +80,15 @@ def test_a_group_of_channels_costs_its_instructions(form, kernel, side, c_in) ->
     model = modelled_group(WindowKernel(), c_in, side, ops.Window(kernel=(kernel, kernel)))
     width = 3 if side - kernel + 1 == 3 else 4
     counted = group(form, width, int(kernel == 1), segments=kernel, steps=kernel * c_in // 4)
+    assert model == pytest.approx(counted, rel=0.10)
+
+
+@pytest.mark.parametrize(("kernel", "side"), [(1, 8), (1, 3), (3, 8), (3, 5)])
+def test_a_group_of_channels_of_halves_costs_its_instructions(form, kernel, side) -> None:
+    window = ops.Window(kernel=(kernel, kernel))
+    model = modelled_group(WindowKernel(), 32, side, window, halves=True)
+    width = 3 if side - kernel + 1 == 3 else 4
+    counted = group(form, width, int(kernel == 1), segments=kernel, steps=kernel * 8, halves=1)
     assert model == pytest.approx(counted, rel=0.10)
 
 
@@ -104,6 +118,14 @@ def test_three_pixels_and_one_segment_save_what_the_model_says() -> None:
     steps = [group(q32, w, 0, steps=3) - group(q32, w, 0, steps=2) for w in (3, 4)]
     assert steps == [19, 24]
     assert round(cal.BLOCK_STEP * 19 / 24) == cal.BLOCK_STEP_THREES
+    halves = [
+        group(q32, w, 0, steps=3, halves=1) - group(q32, w, 0, steps=2, halves=1) for w in (3, 4)
+    ]
+    assert halves == [34, 44]
+    assert [round(cal.BLOCK_STEP * n / 24) for n in halves] == [
+        cal.BLOCK_HALVES_THREES,
+        cal.BLOCK_HALVES,
+    ]
     assert group(q32, 4, 1) - group(q32, 4, 0) == cal.BLOCK_ONE_GROUP
     assert group(q32, 3, 1) - group(q32, 3, 0) == cal.BLOCK_ONE_GROUP
     calls = [counted_block(q32, 4, one) - group(q32, 4, one) for one in (0, 1)]

@@ -34,6 +34,7 @@ def assembly(
     width: int = 4,
     one: int = 0,
     slide: Mapping[str, object] = MappingProxyType({}),
+    halves: int = 0,
 ) -> str:
     """Return the assembly text of a variant, as the preprocessor leaves it.
 
@@ -55,6 +56,7 @@ def assembly(
         "DORY_LANES": lanes,
         "DORY_BLOCK_PIXELS": width,
         "DORY_BLOCK_ONE": one,
+        "DORY_HALVES": halves,
         "DORY_BLOCK_SLIDE": int(bool(slide)),
         **slide,
     }
@@ -126,14 +128,14 @@ class End:
             assert not any(beyond), "stored beyond its channels"
 
 
-def check(variant: Variant, seed: int, width: int = 4, one: int = 0) -> Machine:
+def check(variant: Variant, seed: int, width: int = 4, one: int = 0, halves: int = 0) -> Machine:
     """Run blocks of `width` pixels on random values and compare their outputs with numpy's.
 
-    one: whether inputs are one segment.
+    one: whether inputs are one segment. halves: whether they are sums of two bytes.
     """
     form, _, _, x_signed, lanes, _ = variant
     random = np.random.default_rng(seed)
-    machine = Machine(Program.parse(assembly(*variant, width, one)))
+    machine = Machine(Program.parse(assembly(*variant, width, one, halves=halves)))
     segments, steps, groups, fours = (
         int(random.integers(*r)) for r in ((1, 2 if one else 4), (2, 6), (1, 4), (1, 4))
     )
@@ -142,13 +144,16 @@ def check(variant: Variant, seed: int, width: int = 4, one: int = 0) -> Machine:
     low, high = (-(1 << (bits - 1)), 1 << (bits - 1)) if x_signed else (0, 1 << bits)
     if bits == 16:
         low, high = max(low, -2000), min(high, 2000)
+    high = 511 if halves else high
+    stride = 4 * ((1 + halves) * steps + 1)
     x = random.integers(low, high, (segments, pixels, steps, lanes))
     w = random.integers(-128, 128, (groups, segments, steps, 4, lanes))
     for segment, pixel in itertools.product(range(segments), range(pixels)):
-        address = INPUTS + 4 * (steps + 1) * (pixels * segment + pixel)
-        data = (
-            x[segment, pixel].astype(f"<i{bits // 8}" if x_signed else f"<u{bits // 8}").tobytes()
-        )
+        address = INPUTS + stride * (pixels * segment + pixel)
+        values = x[segment, pixel]
+        if halves:
+            values = np.stack([values // 2, values - values // 2], axis=1)
+        data = values.astype(f"<i{bits // 8}" if x_signed else f"<u{bits // 8}").tobytes()
         machine.memory[address : address + len(data)] = data
         if pixel < width:
             machine.put(TABLE + 4 * width * segment + 4 * pixel, address)
@@ -163,7 +168,7 @@ def check(variant: Variant, seed: int, width: int = 4, one: int = 0) -> Machine:
     y_bytes = (channels + 4 * int(random.integers(0, 3))) * (4 if form == RAW else 1)
     ends = (TABLE, TABLE + 4 * width * segments, steps, groups)
     machine.put(ARGUMENTS, *ends, WEIGHTS, PARAMETERS, OUTPUTS, y_bytes, *end.numbers, skip)
-    machine.put(ARGUMENTS + 52, fours, 4 * width * (steps + 1))
+    machine.put(ARGUMENTS + 52, fours, width * stride)
     machine.call(ARGUMENTS, STACK)
 
     v = np.einsum("apsl,gascl->pgc", x, w).reshape(pixels, channels)
@@ -192,6 +197,16 @@ def test_every_variant_with_another_addend_below_zero(form, reach, clip) -> None
         assert machine.stalls == 0, "an instruction waits for a load"
 
 
+@pytest.mark.parametrize("clip", [NO_CLIP, UNSIGNED, SIGNED])
+@pytest.mark.parametrize(
+    ("form", "reach"), [(RAW, 0), (STEP, 0), (STEP, 1), (LIMBS, 0), (LIMBS, 1)]
+)
+def test_every_variant_of_inputs_in_two_halves(form, reach, clip) -> None:
+    for seed, (width, one) in enumerate([(4, 0), (4, 1), (3, 0), (3, 1)]):
+        machine = check((form, reach, clip, 0, 4, 0), seed, width, one, 1)
+        assert machine.stalls == 0, "an instruction waits for a load"
+
+
 def test_another_addend_costs_14_instructions_for_four_outputs() -> None:
     lengths = [len(Program.parse(assembly(LIMBS, 1, SIGNED, 0, 4, t)).instructions) for t in (0, 1)]
     assert lengths[1] - lengths[0] == 4 * 14
@@ -205,3 +220,15 @@ def test_a_step_is_24_instructions_for_64_products() -> None:
     assert names.count("p.lw") == 8
     assert names.count("pv.sdotusp.b") == 16
     assert len(names) == 24
+
+
+@pytest.mark.parametrize(("width", "loads", "products"), [(4, 12, 32), (3, 10, 24)])
+def test_a_step_of_halves_loads_weights_once(width, loads, products) -> None:
+    program = Program.parse(assembly(STEP, 0, UNSIGNED, 0, 4, 0, width, halves=1))
+    start = next(i for i, (op, o) in enumerate(program.instructions) if o[:1] == ["x0"]) + 1
+    names = [
+        operation for operation, _ in program.instructions[start : program.target("3f", start) + 1]
+    ]
+    assert names.count("p.lw") == loads
+    assert names.count("pv.sdotusp.b") == products
+    assert len(names) == loads + products

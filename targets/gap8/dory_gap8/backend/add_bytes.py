@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dory_core.api import (
+    Feature,
     FunctionCall,
     Layer,
     Number,
@@ -31,6 +32,7 @@ from dory_core.api import (
 from dory_gap8 import calibration as cal
 from dory_gap8.backend.conv import tile_arguments
 from dory_gap8.backend.instance import (
+    HALVES,
     ClusterKernel,
     c_type,
     call_text,
@@ -46,10 +48,10 @@ if TYPE_CHECKING:
 MOST_SUMS = 2048
 GAP = 24
 
-DOT, TABLES = "DORY_ADD_DOT", "DORY_ADD_TABLES"
+DOT, TABLES, HALF = "DORY_ADD_DOT", "DORY_ADD_TABLES", "DORY_ADD_HALVES"
 PRODUCTS = "DORY_ADD_PRODUCTS"
 SHIFTED, LOOKUP, STORE = "DORY_ADD_SHIFT", "DORY_ADD_LOOKUP", "DORY_ADD_STORE"
-_OUTPUTS = ("u8", "i8", "u16", "i16", "i32")
+_OUTPUTS = ("u8", "i8", "u16", "i16", "i32", HALVES)
 
 Values = npt.NDArray[np.int64]
 
@@ -97,6 +99,8 @@ class Scheme:
     @property
     def cycles_tenths(self) -> int:
         """Estimated tenths of a cycle per element."""
+        if self.form == HALF:
+            return cal.ADD_BYTES_HALVES
         tables = cal.ADD_BYTES_TABLES if self.entries == 1 else cal.ADD_BYTES_WORDS
         forms = {DOT: cal.ADD_BYTES_DOT, PRODUCTS: cal.ADD_BYTES_PRODUCTS, TABLES: tables}
         finish = {
@@ -132,6 +136,10 @@ def _scheme(layer: Layer) -> Scheme | None:
     one, two = (
         _operand(x, step) for x, step in zip(layer.inputs, kind.operand_requants, strict=True)
     )
+    if layer.output.halves:
+        plain = not steps and all((o.mul, o.add) == (1, 0) for o in (one, two))
+        bytewise = not any(x.signed for x in layer.inputs)
+        return Scheme(HALF, STORE) if plain and bytewise else None
     lo, hi = one.lo + two.lo, one.hi + two.hi
     alike = layer.inputs[0].signed == layer.inputs[1].signed
     dot = alike and all(o.mul is not None and 0 <= o.mul <= 255 for o in (one, two))
@@ -268,6 +276,7 @@ class AddBytesKernel(ClusterKernel):
 
     name = "dory_gap8_add_bytes"
     summary = "residual sum of bytes"
+    features = ClusterKernel.features | {Feature.HALVES}
 
     def accepts(self, layer: Layer) -> Rejection | None:
         """8-bit operands; what follows the sum is a shift, a table or nothing."""
@@ -285,6 +294,8 @@ class AddBytesKernel(ClusterKernel):
         )
         rejection = next((c for c in checks if c is not None), None)
         if rejection is None and _known(layer) is None:
+            if layer.output.halves:
+                return Rejection("only a plain sum of unsigned bytes is stored in two halves")
             return Rejection("what follows its sum is neither a shift nor a table of 2 KiB")
         return rejection
 
@@ -308,6 +319,8 @@ class AddBytesKernel(ClusterKernel):
         """Types and scheme."""
         scheme = self._scheme(layer)
         types = "_".join(t.type_name for t in (*layer.inputs, layer.output))
+        if scheme.form == HALF:
+            return f"{self.name}_{types}"
         tables = f"tables{8 * scheme.entries}"
         form = {DOT: "dot", PRODUCTS: "products", TABLES: tables}[scheme.form]
         finish = {SHIFTED: "shift", LOOKUP: "lookup", STORE: "store"}[scheme.finish]
@@ -321,9 +334,10 @@ class AddBytesKernel(ClusterKernel):
         arguments = [*tile_arguments("x", "x2", "y"), ("elements", "$y_h * $y_w * $y_c")]
         if scheme.tables:
             arguments.append(("tables", "$weights"))
-        if scheme.form != TABLES:
+        if scheme.form in (DOT, PRODUCTS):
             arguments += [("mul", str(scheme.mul[0])), ("mul2", str(scheme.mul[1]))]
-        arguments.append(("add", str(scheme.add)))
+        if scheme.form != HALF:
+            arguments.append(("add", str(scheme.add)))
         if scheme.finish != STORE:
             arguments.append(("shift", str(scheme.shift)))
         if scheme.finish == SHIFTED:

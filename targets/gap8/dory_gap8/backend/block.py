@@ -1,6 +1,7 @@
 """Dense convolutions on the 4x4 block: four pixels by four channels at a time.
 
-A step of the block multiplies words: four 8-bit inputs, or two of 16 bits and weights stored alike.
+A step of the block multiplies words: four 8-bit inputs, two of 16 bits and weights stored alike, or
+two words, the halves of four inputs (``Tensor.halves``), with the same weights.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from dory_core.api import (
 from dory_gap8 import calibration as cal
 from dory_gap8.backend.dense import reject_weighted, weighted_epilogue
 from dory_gap8.backend.instance import (
+    HALVES,
     ClusterKernel,
     c_type,
     call_text,
@@ -162,16 +164,18 @@ class BlockKernel(ClusterKernel):
         return self.title
 
     def accepts(self, layer: Layer) -> Rejection | None:
-        """Dense convolutions of 8- and 16-bit inputs."""
+        """Dense convolutions of 8- and 16-bit inputs, and of halves where the kernel has them."""
         if not isinstance(layer.op, ops.Conv):
             return Rejection("it computes convolutions only")
         if layer.op.groups > 1:
             return Rejection("it computes dense convolutions only, this one has groups")
-        wrong = reject_type(layer.inputs[0], "input", BLOCK_INPUTS)
+        halves = Feature.HALVES in self.features
+        types = (*BLOCK_INPUTS, HALVES) if halves else BLOCK_INPUTS
+        wrong = reject_type(layer.inputs[0], "input", types)
         if wrong is not None:
             return wrong
         wide = layer.inputs[0].bits == 8
-        return self._reject_channels(layer) or reject_weighted(layer, wide=wide)
+        return self._reject_channels(layer) or reject_weighted(layer, wide=wide, halves=halves)
 
     def _reject_channels(self, layer: Layer) -> Rejection | None:
         return None
@@ -185,7 +189,7 @@ class BlockKernel(ClusterKernel):
 
     @abstractmethod
     def _words(self, layer: Layer) -> int:
-        """Return the bytes of a column of inputs, in words."""
+        """Return the bytes of the weights of a column of inputs, in words."""
 
     def constants(self, layer: Layer) -> Constants:
         """Return the form of the weight block."""
@@ -242,8 +246,9 @@ class BlockKernel(ClusterKernel):
         """Return weights (c_out, c_in, kernel_h, kernel_w) as rows in the order of the inputs."""
         weights = self._arranged(layer, np.moveaxis(weights, 1, 3))
         runs = weights.reshape(weights.shape[0], -1, self._run(layer))
-        total = self._words(layer) // (runs.shape[1] * (layer.inputs[0].bits // 8))
-        rows = np.zeros((*runs.shape[:2], total), dtype=f"<i{layer.inputs[0].bits // 8}")
+        size = 4 // lanes(layer)
+        total = self._words(layer) // (runs.shape[1] * size)
+        rows = np.zeros((*runs.shape[:2], total), dtype=f"<i{size}")
         rows[:, :, : runs.shape[2]] = runs
         return rows
 
@@ -292,6 +297,8 @@ class BlockKernel(ClusterKernel):
 
     def _step_cycles(self, layer: Layer) -> int:
         """Return tenths of a cycle per step of the block."""
+        if layer.inputs[0].halves:
+            return cal.BLOCK_HALVES if block_pixels(layer) == 4 else cal.BLOCK_HALVES_THREES
         return cal.BLOCK_STEP if block_pixels(layer) == 4 else cal.BLOCK_STEP_THREES
 
     def _segment_cycles(self, layer: Layer) -> int:
@@ -343,7 +350,8 @@ class BlockKernel(ClusterKernel):
         window = layer.window
         macros = [
             *vector_macros(x),
-            ("DORY_LANES", str(32 // layer.inputs[0].bits)),
+            ("DORY_LANES", str(lanes(layer))),
+            ("DORY_HALVES", str(int(layer.inputs[0].halves))),
             ("DORY_Y_T", c_type(y)),
             ("DORY_CORES", str(self.cores)),
             ("DORY_BLOCK_SHARED", str(self._shared())),
@@ -397,6 +405,12 @@ class BlockKernel(ClusterKernel):
         """Return whether calls need scratch memory."""
 
 
+def lanes(layer: Layer) -> int:
+    """Return the inputs of a step of the block."""
+    x = layer.inputs[0]
+    return 4 if x.halves else 32 // x.bits
+
+
 def block_pixels(layer: Layer) -> int:
     """Return the pixels of a block: three where images are three columns wide, else four.
 
@@ -447,10 +461,13 @@ class WindowKernel(BlockKernel):
     """Any dense filter, inputs read where they lie: nothing is gathered."""
 
     kind = "window"
+    features = BlockKernel.features | {Feature.HALVES}
     title = "convolution, inputs in place"
 
     def _reject_channels(self, layer: Layer) -> Rejection | None:
-        """Pixels of eight bytes at least, whole words unless a column is long."""
+        """Pixels of two steps at least, whole words unless a column is long."""
+        if layer.inputs[0].halves and layer.inputs[0].channels < 2 * lanes(layer):
+            return Rejection(f"it wants {2 * lanes(layer)} inputs in a pixel, if in two halves")
         pixel, taps, most = pixel_bytes(layer), layer.window.taps, MOST_TAPS // passes(layer)
         if taps > most:
             return Rejection(f"its filter has {taps} taps, at most {most} are possible")
@@ -468,9 +485,9 @@ class WindowKernel(BlockKernel):
         return layer.window.kernel[0]
 
     def _words(self, layer: Layer) -> int:
-        """Taps times the words of a pixel."""
-        kernel_h, kernel_w = layer.window.kernel
-        return kernel_h * kernel_w * int(padded(pixel_bytes(layer)))
+        """Taps times the words of a pixel; its halves have the same weights."""
+        pixel = int(padded(pixel_bytes(layer)))
+        return layer.window.taps * (pixel // 2 if layer.inputs[0].halves else pixel)
 
     def _run(self, layer: Layer) -> int:
         return layer.inputs[0].channels

@@ -23,6 +23,7 @@ from dory_core.api import (
 from dory_gap8 import calibration as cal
 from dory_gap8.backend.instance import (
     BYTE_TYPES,
+    HALVES,
     INPUT_TYPES,
     OUTPUT_TYPES,
     ClusterKernel,
@@ -43,16 +44,18 @@ def weighted_epilogue(layer: Layer) -> Epilogue:
     return epilogue(layer)
 
 
-def reject_weighted(layer: Layer, packed: bool = False, wide: bool = False) -> Rejection | None:
+def reject_weighted(
+    layer: Layer, packed: bool = False, wide: bool = False, halves: bool = False
+) -> Rejection | None:
     """Return why types, weights or requantisation of a layer with weights are not possible.
 
     packed: whether the kernel takes elements below 8 bits. wide: whether it takes weights that are
-    sums of two of 8 bits.
+    sums of two of 8 bits. halves: whether it takes inputs in two halves.
     """
     kind = layer.weighted
     inputs, outputs = (INPUT_TYPES, OUTPUT_TYPES) if packed else (BYTE_TYPES, (*BYTE_TYPES, "i32"))
     checks = (
-        reject_type(layer.inputs[0], "input", inputs),
+        reject_type(layer.inputs[0], "input", (*inputs, HALVES) if halves else inputs),
         reject_type(layer.output, "output", outputs if kind.requants else ("i32",)),
         None if packed else _reject_packed_weights(kind),
         (reject_wide if wide else reject_weights)(kind.weights.values),

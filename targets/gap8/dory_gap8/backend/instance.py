@@ -22,6 +22,8 @@ from dory_core.api import (
 BYTE_TYPES = ("u8", "i8", "u16", "i16")
 INPUT_TYPES = ("u2", "i2", "u4", "i4", *BYTE_TYPES)
 OUTPUT_TYPES = (*INPUT_TYPES, "i32")
+# Elements of 16 bits as two unsigned bytes (``Tensor.halves``).
+HALVES = "u8x2"
 
 # Templates that each template includes.
 _BLOCKS = (
@@ -98,6 +100,8 @@ class ClusterKernel(Kernel):
 
 def c_type(tensor_type: str) -> str:
     """Return the C type that holds an element: ``uint8_t`` for ``u8`` and for ``u2``."""
+    if tensor_type == HALVES:
+        return "uint16_t"
     return f"{'int' if tensor_type[0] == 'i' else 'uint'}{max(int(tensor_type[1:]), 8)}_t"
 
 
@@ -119,11 +123,12 @@ def reject_channelwise(requants: Iterable[Requant]) -> Rejection | None:
 def vector_macros(tensor_type: str) -> tuple[tuple[str, str], ...]:
     """Return the macros of the input type of kernels that multiply four elements at once.
 
-    Elements below 8 bits are multiplied as the bytes that they become.
+    Elements below 8 bits are multiplied as the bytes that they become, halves as bytes.
     """
-    vector = f"{tensor_type[0]}{max(int(tensor_type[1:]), 8)}"
+    halves = tensor_type == HALVES
+    vector = "u8" if halves else f"{tensor_type[0]}{max(int(tensor_type[1:]), 8)}"
     return (
-        *element_macros("X", tensor_type),
+        *element_macros("X", "u16" if halves else tensor_type),
         ("DORY_X_T", c_type(tensor_type)),
         ("DORY_X4_T", f"dory_gap8_{vector}x4_t"),
         ("DORY_LOAD4_X", f"dory_gap8_load4_{vector}"),

@@ -82,10 +82,13 @@ static void read_golden(uint32_t at, uint32_t bytes)
   }
 }
 
-/* The element number `k` of those that start at data[0]: one, or several in a byte. */
+/* The element number `k` of those that start at data[0]: one, or several in a byte or in halves. */
 static int32_t element(const dory_gap8_layer_t *layer, const uint8_t *data, uint32_t k)
 {
   uint32_t raw = data[0];
+  if (layer->halves) {
+    return (int32_t)data[k] + data[k + 4];
+  }
   if (layer->bits < 8) {
     raw = raw >> (k * layer->bits) & ((1u << layer->bits) - 1);
   } else {
@@ -103,8 +106,9 @@ static int32_t element(const dory_gap8_layer_t *layer, const uint8_t *data, uint
 static void compare_part(const dory_gap8_layer_t *layer, result_t *result, const uint8_t *data,
                          uint32_t at, uint32_t bytes)
 {
-  const uint32_t step = layer->bits < 8 ? 1 : layer->bits / 8u;
-  const uint32_t per_step = layer->bits < 8 ? 8u / layer->bits : 1;
+  const uint32_t one = layer->bits < 8 ? 1 : layer->bits / 8u;
+  const uint32_t step = layer->halves ? 8 : one;
+  const uint32_t per_step = layer->halves ? 4 : layer->bits < 8 ? 8u / layer->bits : 1;
   for (uint32_t i = 0; i < bytes; i += step) {
     for (uint32_t k = 0; k < per_step; k++) {
       const uint32_t pixel = (at + i) / layer->pixel_bytes;

@@ -5,6 +5,8 @@
  *                    DORY_ADD_PRODUCTS v = x * mul + x2 * mul2, any multipliers
  *                    DORY_ADD_TABLES   v = table[x] + table2[x2]: whatever requantisation an
  *                                      operand has, for a byte it is a table of 256 entries
+ *                    DORY_ADD_HALVES   v = x + x2 of unsigned bytes, stored in two halves: of four
+ *                                      elements floor(v / 2), then v minus that; nothing follows
  *   DORY_ADD_FINISH  DORY_ADD_SHIFT    clip((v + add) >> shift), from 0 or -hi - 1 to hi
  *                    DORY_ADD_LOOKUP   lookup[(v + add) >> shift]: all that follows the sum, as a
  *                                      table of bytes, to be stored as bytes
@@ -25,6 +27,7 @@
 
 #define DORY_ADD_DOT 0
 #define DORY_ADD_TABLES 1
+#define DORY_ADD_HALVES 2
 #define DORY_ADD_PRODUCTS 3
 #define DORY_ADD_GAP 24
 #define DORY_ADD_SHIFT 0
@@ -36,6 +39,30 @@ typedef int8_t dory_entry_t;
 #else
 typedef int32_t dory_entry_t;
 #endif
+
+#if DORY_ADD_FORM == DORY_ADD_HALVES
+
+/* Computes one tile, whose elements are a multiple of four. Every core calls it and takes its part. */
+void DORY_KERNEL(const dory_gap8_add_bytes_t *a) {
+  const dory_gap8_range_t part =
+      dory_gap8_part(a->elements, 4, DORY_CORES, (int32_t)dory_core_id());
+  const uint8_t *x = (const uint8_t *)a->x + part.first, *x2 = (const uint8_t *)a->x2 + part.first;
+  uint8_t *y = (uint8_t *)a->y + 2 * part.first;
+  for (int32_t fours = (part.end - part.first) >> 2; fours > 0; fours--) {
+    const uint32_t first = dory_gap8_to_word_u8(dory_gap8_load4_u8(x));
+    const uint32_t second = dory_gap8_to_word_u8(dory_gap8_load4_u8(x2));
+    /* Half of what the bytes share, and of that in which they differ: no byte carries into another. */
+    const uint32_t differ = first ^ second;
+    const uint32_t half = (first & second) + ((differ & 0xfefefefeu) >> 1);
+    dory_gap8_store4_u8(y, dory_gap8_from_word_u8(half));
+    dory_gap8_store4_u8(y + 4, dory_gap8_from_word_u8(half + (differ & 0x01010101u)));
+    x += 4;
+    x2 += 4;
+    y += 8;
+  }
+}
+
+#else
 
 /* What is the same for all elements, in registers. */
 typedef struct {
@@ -202,3 +229,5 @@ void DORY_KERNEL(const dory_gap8_add_bytes_t *a) {
     y[i] = dory_add_finish(&k, v);
   }
 }
+
+#endif

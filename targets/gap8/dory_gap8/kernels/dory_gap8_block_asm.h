@@ -76,6 +76,33 @@ void dory_block_run(const dory_block_t *b) __asm__(DORY_BLOCK_NAME);
   DORY_I(dot #c ", " #x ", t2")              \
   label DORY_I(dot #d ", " #x ", t3")
 
+#if DORY_HALVES
+
+/* The first halves of four inputs, then the second ones, which are loaded behind each other. */
+#define DORY_STEP(dot, label)                 \
+  DORY_I("p.lw t0, 4(t6!)")                   \
+  DORY_I("p.lw t1, 4(t6!)")                   \
+  DORY_I("p.lw t2, 4(t6!)")                   \
+  DORY_I("p.lw t3, 4(t6!)")                   \
+  DORY_I("p.lw t4, 4(a0!)")                   \
+  DORY_I("p.lw t5, 4(a0!)")                   \
+  DORY_DOTS(dot, s0, s1, s2, s3, t4, "")      \
+  DORY_I("p.lw t4, 4(a1!)")                   \
+  DORY_DOTS(DORY_ADD, s0, s1, s2, s3, t5, "") \
+  DORY_I("p.lw t5, 4(a1!)")                   \
+  DORY_DOTS(dot, s4, s5, s6, s7, t4, "")      \
+  DORY_I("p.lw t4, 4(a2!)")                   \
+  DORY_DOTS(DORY_ADD, s4, s5, s6, s7, t5, "") \
+  DORY_I("p.lw t5, 4(a2!)")                   \
+  DORY_DOTS(dot, s8, s9, s10, s11, t4, "")    \
+  DORY_FOURTH(DORY_I("p.lw t4, 4(a3!)"))      \
+  DORY_DOTS(DORY_ADD, s8, s9, s10, s11, t5, DORY_THIRD_LABEL(label)) \
+  DORY_FOURTH(DORY_I("p.lw t5, 4(a3!)")       \
+              DORY_DOTS(dot, a4, a5, a6, a7, t4, "") \
+              DORY_DOTS(DORY_ADD, a4, a5, a6, a7, t5, label))
+
+#else
+
 #define DORY_STEP(dot, label)                 \
   DORY_I("p.lw t0, 4(t6!)")                   \
   DORY_I("p.lw t1, 4(t6!)")                   \
@@ -89,6 +116,8 @@ void dory_block_run(const dory_block_t *b) __asm__(DORY_BLOCK_NAME);
   DORY_FOURTH(DORY_I("p.lw t5, 4(a3!)"))      \
   DORY_DOTS(dot, s8, s9, s10, s11, t4, DORY_THIRD_LABEL(label)) \
   DORY_FOURTH(DORY_DOTS(dot, a4, a5, a6, a7, t5, label))
+
+#endif
 
 #define DORY_POINTERS        \
   DORY_I("p.lw a0, 4(ra!)")  \

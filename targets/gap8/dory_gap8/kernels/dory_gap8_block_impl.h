@@ -2,7 +2,10 @@
  *
  *   DORY_X_T, DORY_X4_T, DORY_LOAD4_X, DORY_DOT4, DORY_DOT4Z   an input, four of them, operations
  *   DORY_X_SIGNED     whether inputs are signed
- *   DORY_LANES        inputs in a word: four of 8 bits or two of 16, with weights of as many bits
+ *   DORY_LANES        inputs of a step: a word, four of 8 bits or two of 16, with weights of as many
+ *                     bits, or four in two halves
+ *   DORY_HALVES       whether inputs are two bytes, of which they are the sum: of four inputs the
+ *                     first halves, then the second ones, with one word of weights
  *   DORY_Y_T          type of an output
  *   DORY_BLOCK_FORM   what becomes of a sum, see below
  *   DORY_BLOCK_REACH  whether it is clamped first (not for DORY_BLOCK_RAW)
@@ -17,7 +20,7 @@
  *                     DORY_PIXEL_WORDS are the bytes and words of a pixel's inputs, two words at
  *                     least, and DORY_CHANNELS their number
  *
- * Inputs are read where they lie: the inputs of a pixel are segments of `steps` words, and a table names where each segment of each pixel begins. Nothing has to be gathered for windows,
+ * Inputs are read where they lie: the inputs of a pixel are segments of `steps` steps, and a table names where each segment of each pixel begins. Nothing has to be gathered for windows,
  * strides or dilations, and a segment that is padding points to zeros.
  *
  * Weights of four output channels are interleaved: for each word of inputs of all segments in turn a
@@ -29,6 +32,8 @@
  * same bytes.
  */
 #include "dory_gap8_simd.h"
+
+#define DORY_WORD (4 / (int32_t)sizeof(DORY_X_T)) /* elements in a word */
 
 #define DORY_BLOCK_RAW 0   /* 32-bit sums are stored */
 #define DORY_BLOCK_STEP 1  /* (sum * mul + add) >> shift, all within 32 bits */
@@ -77,7 +82,7 @@ typedef struct {
 typedef struct {
   const DORY_X_T **table;     /* where each segment of the pixels begins */
   const DORY_X_T **table_end; /* a pointer per pixel and segment */
-  int32_t steps;                    /* words of a segment, 2 at least */
+  int32_t steps;                    /* of a segment, 2 at least */
   int32_t groups;                   /* four output channels each, 1 at least */
   const int8_t *weights;
   const int32_t *parameters;
@@ -126,9 +131,15 @@ static inline int32_t dory_block_value(int32_t sum, const int32_t *p, const dory
   return v;
 }
 
-/* One step of a pixel and a channel: the products of a word of inputs, of which n are there. */
+/* One step of a pixel and a channel: the products of its inputs, of which n are there. */
 static inline int32_t dory_block_dot(const DORY_X_T *x, int32_t n, const int8_t *w, int32_t sum) {
-#if DORY_LANES == 4
+#if DORY_HALVES
+  const uint8_t *const halves = (const uint8_t *)x;
+  const dory_gap8_i8x4_t weights = dory_gap8_load4_i8(w);
+  (void)n;
+  sum = dory_gap8_dot4_u8(dory_gap8_load4_u8(halves), weights, sum);
+  return dory_gap8_dot4_u8(dory_gap8_load4_u8(halves + 4), weights, sum);
+#elif DORY_LANES == 4
   const DORY_X4_T v = n >= 4 ? DORY_LOAD4_X(x)
                              : DORY_SET4_X(x[0], n > 1 ? x[1] : 0, n > 2 ? x[2] : 0, 0);
   return DORY_DOT4(v, dory_gap8_load4_i8(w), sum);

@@ -19,7 +19,7 @@
 /* Clears n inputs, a word at a time as far as possible, whatever their alignment. */
 static inline void dory_clear(DORY_X_T *to, int32_t n) {
   int32_t i = 0;
-  for (; i + DORY_LANES <= n; i += DORY_LANES) {
+  for (; i + DORY_WORD <= n; i += DORY_WORD) {
     dory_gap8_store4_u8(to + i, dory_gap8_set4_u8(0, 0, 0, 0));
   }
   for (; i < n; i++) {

@@ -47,7 +47,7 @@ static inline int dory_is_inside(const dory_gap8_window_t *a, const dory_window_
 
 /* Stores n words of zeros; returns what follows them. */
 static inline DORY_X_T *dory_zeros(DORY_X_T *to, int32_t n) {
-  for (; n > 0; n--, to += DORY_LANES) {
+  for (; n > 0; n--, to += DORY_WORD) {
     dory_gap8_store4_u8(to, dory_gap8_set4_u8(0, 0, 0, 0));
   }
   return to;
@@ -57,7 +57,7 @@ static inline DORY_X_T *dory_zeros(DORY_X_T *to, int32_t n) {
 static DORY_GAP8_NOINLINE void dory_copy_window(const DORY_X_T **table, DORY_X_T *to,
                                                 const dory_gap8_window_t *a,
                                                 const dory_window_t *w) {
-  const int32_t rows = (int32_t)dory_gap8_keep(DORY_KERNEL_H), pixel = a->x_c / DORY_LANES;
+  const int32_t rows = (int32_t)dory_gap8_keep(DORY_KERNEL_H), pixel = a->x_c / DORY_WORD;
   const int32_t first = dory_gap8_max(0, -w->column);
   const int32_t end = dory_gap8_max(first, dory_gap8_min(DORY_KERNEL_W, a->x_w - w->column));
   const DORY_X_T *from = dory_at(a->x, w->place + first * a->x_c);
@@ -69,7 +69,7 @@ static DORY_GAP8_NOINLINE void dory_copy_window(const DORY_X_T **table, DORY_X_T
       *table = to;
     }
     to = dory_zeros(to, before * pixel);
-    for (int32_t n = (last - before) * pixel; n > 0; n--, to += DORY_LANES, next += DORY_LANES) {
+    for (int32_t n = (last - before) * pixel; n > 0; n--, to += DORY_WORD, next += DORY_WORD) {
       dory_gap8_store4_u8(to, dory_gap8_load4_u8(next));
     }
     to = dory_zeros(to, (DORY_KERNEL_W - last) * pixel);
