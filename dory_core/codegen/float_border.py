@@ -18,7 +18,8 @@ def with_float_border(plan: Plan, ties_even: bool) -> Plan:
 
     ties_even: of its rounding; else ties go away from zero.
 
-    Raises: NotSupported when an input or an output has no scale, or elements narrower than a byte.
+    Raises: NotSupported when an input or an output has no scale, elements narrower than a byte,
+    or elements in two halves.
     """
     for place in (*plan.inputs, *plan.outputs):
         tensor = place.tensor

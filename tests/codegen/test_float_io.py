@@ -11,10 +11,12 @@ import numpy as np
 import pytest
 
 from dory_core.application import run_application
+from dory_core.codegen.float_border import with_float_border
 from dory_core.compiler import CompileOptions, compile_network
 from dory_core.errors import NotSupported
 from dory_core.ir import Graph, Window
 from dory_core.ir.reals import quantise
+from dory_core.pipeline import IMPORTED, run, setup_for
 from dory_core.plugins import Plugins
 from dory_core.simulate.compiler import find_compiler
 from dory_core.testing.graphs import I8, GraphBuilder
@@ -125,3 +127,12 @@ def test_a_network_without_scales_is_refused(tmp_path: Path) -> None:
     )
     with pytest.raises(NotSupported, match="'input' has elements of 4 bits"):
         compiled(narrow, tmp_path)
+
+
+def test_elements_in_two_halves_are_refused() -> None:
+    setup = setup_for(Plugins.from_objects(toy=ToyChip()), NAME)
+    plan = run(network(values=(0, 255)), setup, after=IMPORTED)
+    place = plan.inputs[0]
+    halved = replace(place, tensor=replace(place.tensor, bits=16, halves=True))
+    with pytest.raises(NotSupported, match="'input' has elements of two halves"):
+        with_float_border(replace(plan, inputs=(halved,)), ties_even=False)

@@ -292,7 +292,7 @@ def test_kernels_of_bytes_refuse_packed_layers_which_get_them_unpacked() -> None
     assert first == ["dory_gap8_slide", "dory_gap8_window"]
     assert UnpackingKernel(WindowKernel()).accepts(dense) is not None
     packed = replace(dense, inputs=(replace(dense.inputs[0], bits=4, hi=15),))
-    assert why(packed) == "its input is u4, possible are u8, i8, u16, i16"
+    assert why(packed) == "its input is u4, possible are u8, i8, u16, i16, u8x2"
     packed = replace(dense, output=replace(dense.output, bits=4, signed=False))
     assert why(packed) == "its output is u4, possible are u8, i8, u16, i16, i32"
     packed = replace(dense, op=replace(dense.op, weights=Array([[[[1]]]]), weight_bits=2))
