@@ -64,6 +64,7 @@ def _not_quantised(model: OnnxModel) -> NotSupported:
         return NotSupported(
             f"{name}: the network is not quantised: '{node.input(1)}' of {node.label} holds reals,"
             " and there is no QuantizeLinear",
-            "`dory quantize` makes an 8-bit network of it, with samples (--calibration DATA.npz)",
+            "`dory quantize` makes an 8-bit network of it, with samples (--calibration DATA.npz);"
+            " of a network that a quantiser trained, export the integers, not the reals",
         )
     return NotSupported(f"{name}: it holds no QuantizeLinear", QUANTISE_HINT)
